@@ -1,0 +1,2 @@
+//! Exactly-once effects from Kafka in SQL, in order per aggregate.
+pub mod pipeline;

@@ -1,0 +1,7 @@
+//! The loop that obeys the engine, and the transaction.
+
+pub mod port;
+
+mod delivery;
+
+pub use delivery::Delivery;

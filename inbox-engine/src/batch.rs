@@ -1,0 +1,190 @@
+//! What goes to the database in one transaction, and what comes back.
+
+use crate::{Epoch, Generation, Lane, LeaderEpoch, NextOffset, Offset, PartitionId};
+
+/// One delivery on its way through the engine. `T` is the event itself; the engine never looks at it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Item<T> {
+    /// Where it arrived.
+    pub offset: Offset,
+    /// The leader epoch it was written under.
+    pub leader_epoch: LeaderEpoch,
+    /// The lane its aggregate hashes to.
+    pub lane: Lane,
+    /// The event id, as the inbox table has it.
+    pub id: [u8; 16],
+    /// The fingerprint of type, aggregate and payload.
+    pub fingerprint: [u8; 16],
+    /// The key of its aggregate within the consumer.
+    pub aggregate: [u8; 16],
+    /// Its event type, as a number that the caller gave out. Equal numbers form runs.
+    pub kind: Kind,
+    /// What it counts against the byte limit.
+    pub bytes: u32,
+    /// How often a handler has failed on it so far.
+    pub attempts: u32,
+    /// Set when it will be parked instead of run.
+    pub doomed: Option<Doom>,
+    /// The event.
+    pub event: T,
+}
+
+/// A number for an event type and how its handler wants its runs.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Kind {
+    /// Equal for events that go to the same handler.
+    pub route: u32,
+    /// The route takes the whole run in one call.
+    pub whole_run: bool,
+    /// The route wants each aggregate at most once in a run.
+    pub one_per_aggregate: bool,
+}
+
+/// Why an event is parked instead of run.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Doom {
+    /// The reason, as `inbox_parked.reason` has it.
+    pub reason: ParkReason,
+    /// The last error, for people.
+    pub error: String,
+}
+
+/// Why an event is parked. The text in `inbox_parked.reason` is [`ParkReason::as_str`].
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub enum ParkReason {
+    /// Its handler failed as often as it may.
+    Exhausted,
+    /// An earlier event of its aggregate is parked.
+    Follower,
+    /// The same id was seen with other content.
+    Mismatch,
+    /// Its handler said that it can never succeed.
+    Rejected,
+    /// A transaction was torn by a handler that ended it; whether the effect is there is not known.
+    Torn,
+    /// The record could not be read as an event.
+    Undecodable,
+    /// No route takes its type.
+    UnknownType,
+}
+
+impl ParkReason {
+    /// The word in the database, in logs and in metrics.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Exhausted => "exhausted",
+            Self::Follower => "follower",
+            Self::Mismatch => "mismatch",
+            Self::Rejected => "rejected",
+            Self::Torn => "torn",
+            Self::Undecodable => "undecodable",
+            Self::UnknownType => "unknown_type",
+        }
+    }
+}
+
+/// One lane's part in a transaction.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LaneMove {
+    /// The lane.
+    pub lane: Lane,
+    /// Where this process left it.
+    pub prev: Offset,
+    /// Where the transaction takes it.
+    pub new: Offset,
+    /// The leader epoch of the record at `new`.
+    pub leader_epoch: LeaderEpoch,
+}
+
+/// How to run a batch.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Mode {
+    /// Everything or nothing.
+    Together,
+    /// A savepoint per event, so that only the failing one pays. At most [`Mode::CAREFUL_MAX`] events.
+    Careful,
+}
+
+impl Mode {
+    /// The most events of a careful transaction: PostgreSQL slows the whole server down beyond 64
+    /// subtransactions, and handlers may have savepoints of their own (G6).
+    pub const CAREFUL_MAX: usize = 32;
+}
+
+/// A transaction to run. Its lanes are reserved until its outcome comes back.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Batch<T> {
+    /// Whose it is.
+    pub partition: PartitionId,
+    /// The local generation it was cut in.
+    pub generation: Generation,
+    /// The database epoch it may commit under.
+    pub epoch: Epoch,
+    /// Everything below is settled, as the engine last knew: with unknown leader epochs the place
+    /// at and above which a fresh id at a passed offset proves reuse.
+    pub watermark: NextOffset,
+    /// Below this offset the torn check does not apply.
+    pub remapped_below: NextOffset,
+    /// How to run it.
+    pub mode: Mode,
+    /// Its lanes in ascending order, each once.
+    pub lanes: Vec<LaneMove>,
+    /// Its deliveries by (lane, offset).
+    pub items: Vec<Item<T>>,
+}
+
+/// How a transaction ended.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Outcome {
+    /// Committed whole.
+    Committed(Tally),
+    /// A careful transaction committed up to the events named here. Per lane named, the event at
+    /// `items[index]` failed and nothing after it in that lane was run or settled.
+    CommittedUpTo(Tally, Vec<Failure>),
+    /// Rolled back: handlers failed on these items (one when run together).
+    Failed(Vec<Failure>),
+    /// Rolled back: a deadlock, a serialization failure, a lock time-out.
+    Conflict(String),
+    /// Rolled back: the database is not there.
+    Outage(String),
+    /// Whether it committed is not known.
+    Unknown(String),
+    /// Rolled back: the lanes are not where this process left them.
+    Fenced,
+    /// Rolled back: the record at `items[index]` has an offset that an earlier record had.
+    Reused(usize),
+}
+
+/// A handler's failure on one event of a batch.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Failure {
+    /// Which item of the batch; `None` when a batch handler did not name the culprit.
+    pub index: Option<usize>,
+    /// Whether it may succeed later.
+    pub fault: HandlerFault,
+    /// The error, for people.
+    pub error: String,
+}
+
+/// The two faults that a handler is answerable for.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum HandlerFault {
+    /// Try again, then park.
+    Retry,
+    /// Park.
+    Reject,
+}
+
+/// What a committed transaction did.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Tally {
+    /// Events whose handler ran.
+    pub applied: u64,
+    /// Deliveries settled as duplicates.
+    pub duplicates: u64,
+    /// Events parked, followers included.
+    pub parked: u64,
+    /// Events of an unknown type that the configuration ignores.
+    pub ignored: u64,
+}

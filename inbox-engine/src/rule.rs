@@ -1,0 +1,137 @@
+//! The rules of the protocol, each by its name, so that a test can show what breaks without it.
+//!
+//! A rule is always on in a production build: [`Rule::on`] is then the constant `true`. With the
+//! feature `ablation` the environment variable `INBOX_RULES_OFF` (names, comma-separated) switches
+//! rules off; `cargo xtask ablate` runs each rule's tests that way and expects them to fail.
+
+/// One rule of the protocol. The doc comment says what holds while it is on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+#[non_exhaustive]
+pub enum Rule {
+    /// A claimed id is recorded, and a recorded id is not run again.
+    Inbox,
+    /// The claim checks epoch and `last_offset` of its lanes before any handler runs.
+    LanesAtClaim,
+    /// The advance checks the epoch of its lanes.
+    EpochAtAdvance,
+    /// The advance checks `last_offset = prev`.
+    PrevAtAdvance,
+    /// The advance runs in the transaction of the claim, or not at all.
+    SameTransactionAtAdvance,
+    /// An advance that changes fewer rows than lanes rolls back.
+    AdvanceCountsRows,
+    /// Whoever locks several lane rows locks them in ascending order.
+    LanesLockedInOrder,
+    /// The ids of a claim are sorted by bytes.
+    ClaimSorted,
+    /// A lane is in at most one open transaction.
+    LaneOrder,
+    /// Handlers run in rounds over the heads of lanes: no event before an earlier one of its lane.
+    RunsKeepLaneOrder,
+    /// The watermark statement checks the old watermark and the epoch.
+    WatermarkCas,
+    /// The watermark statement checks every lane against what memory relies on.
+    WatermarkChecksLanes,
+    /// The watermark is the end of the settled prefix, not the highest offset seen.
+    WatermarkIsPrefix,
+    /// The watermark passes over offsets that never arrive.
+    WatermarkPassesGaps,
+    /// A resync raises the epoch.
+    ResyncRaisesEpoch,
+    /// An epoch is never issued twice: its low bits are random.
+    UniqueEpochs,
+    /// An unknown COMMIT outcome leads to a resync and spends no attempt.
+    UnknownCommitResyncs,
+    /// The lanes are validated while the partition is idle.
+    IdleCheck,
+    /// Resume at the smaller of Kafka's committed offset and the watermark.
+    ResumeAtMinimum,
+    /// Kafka's offset follows the watermark that the database holds.
+    KafkaFollowsWatermark,
+    /// Whether an aggregate is held is read in the claim.
+    HeldReadInClaim,
+    /// A head that is parked in a transaction holds its followers in the same one.
+    HeldInsideTransaction,
+    /// Parked rows are written in the transaction of their batch.
+    ParkInTransaction,
+    /// Equal ids in one batch are made distinct before the claim.
+    DistinctIds,
+    /// A second event with the same id and other content is parked, not dropped.
+    MismatchParks,
+    /// Prune spares parked ids.
+    PruneSparesParked,
+    /// Prune stays below the watermark.
+    PruneBelowWatermark,
+    /// Prune measures age by the database's clock.
+    PruneByDatabaseClock,
+    /// One pruner at a time, in bounded batches.
+    PruneAlone,
+    /// A duplicate at its own offset above its lane is torn, never settled.
+    TornCheck,
+    /// The look-up of duplicates reads the lanes again.
+    DuplicatesRereadLanes,
+    /// Sessions are read-only outside the runtime's own BEGIN.
+    ReadOnlySession,
+    /// A transaction in which a statement failed or was dropped half-way is rolled back.
+    FailedStatementPoisons,
+    /// A handler may not run transaction verbs.
+    VerbsRefused,
+    /// Skipping by the lanes compares leader epochs.
+    SkipComparesLeaderEpoch,
+    /// With unknown leader epochs at or above the watermark: claim; fresh at a passed offset is reuse.
+    ClaimWhenEpochUnknown,
+    /// With unknown leader epochs, offsets below the watermark are settled without a claim.
+    SkipBelowWatermark,
+    /// Lane count and lane rule are the database's; a change is a remap.
+    LaneRuleStored,
+    /// Queued items carry a local generation; work of an older one changes nothing.
+    GenerationChecked,
+    /// After a seek, deliveries are accepted only once it is confirmed.
+    SeekConfirmed,
+    /// A partition that was lost is let go at once and commits nothing.
+    LostCommitsNothing,
+    /// A drain ends at its deadline.
+    DrainDeadline,
+    /// Outages spend no attempt.
+    OutageUncounted,
+    /// Conflicts spend no attempt and retry with half the events.
+    ConflictUncounted,
+    /// A fault that one event alone meets again and again while others commit counts.
+    RepeatedAloneCounts,
+    /// The careful run makes deferred constraints immediate before it releases a savepoint.
+    ConstraintsImmediate,
+    /// Each attempt of a handler has a deadline.
+    AttemptDeadline,
+    /// A handler that panics has failed.
+    PanicIsFailure,
+    /// After a COMMIT the connection is out of any transaction, else the outcome is unknown.
+    CommitLeavesTransaction,
+    /// One Kafka commit is in flight at a time, and none goes backwards.
+    OneCommitInFlight,
+    /// Intake never waits for a lane: above the byte limit the partition is paused.
+    IntakePauses,
+    /// A new consumer's start is written before its first delivery.
+    StartIsWritten,
+    /// Inbox rows are scoped to their consumer.
+    ConsumerScope,
+    /// A replica is refused.
+    ReplicaRefused,
+}
+
+impl Rule {
+    /// Whether the rule is on. Always true without the feature `ablation`.
+    #[inline]
+    pub fn on(self) -> bool {
+        #[cfg(feature = "ablation")]
+        return !switched_off(self);
+        #[cfg(not(feature = "ablation"))]
+        true
+    }
+}
+
+#[cfg(feature = "ablation")]
+fn switched_off(rule: Rule) -> bool {
+    static OFF: std::sync::OnceLock<String> = std::sync::OnceLock::new();
+    let off = OFF.get_or_init(|| std::env::var("INBOX_RULES_OFF").unwrap_or_default());
+    !off.is_empty() && off.split(',').any(|name| name == format!("{rule:?}"))
+}
