@@ -178,4 +178,3 @@ impl<DB: Store> Transaction<'_, DB> {
 fn undecodable(error: String) -> Doom {
     Doom { reason: ParkReason::Undecodable, error }
 }
-

@@ -40,9 +40,10 @@ impl<DB: Store> Driver<DB> {
     fn spawn(&self, task: impl Future<Output = Done> + Send + 'static) {
         let done = self.done.clone();
         tokio::spawn(async move {
-            let report = AssertUnwindSafe(task).catch_unwind().await.unwrap_or_else(|panic| {
-                Done::Panicked(crate::handler::panic_text(&*panic))
-            });
+            let report = AssertUnwindSafe(task)
+                .catch_unwind()
+                .await
+                .unwrap_or_else(|panic| Done::Panicked(crate::handler::panic_text(&*panic)));
             // Nobody listens any more when the loop has ended.
             let _ = done.send(report);
         });
@@ -60,9 +61,9 @@ impl<DB: Store> Driver<DB> {
 
     fn take_over(&mut self, id: PartitionId, generation: Generation) {
         let (control, place) = (Arc::clone(&self.control), self.place(id));
-        self.spawn(async move {
-            Done::Taken(id, generation, Box::new(control.take_over(place).await))
-        });
+        self.spawn(
+            async move { Done::Taken(id, generation, Box::new(control.take_over(place).await)) },
+        );
     }
 
     fn seek(&mut self, seek: Seek) {
