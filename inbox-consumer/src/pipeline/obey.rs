@@ -114,7 +114,8 @@ impl<DB: Store> Driver<DB> {
         let text = standstill.as_ref().map(ToString::to_string);
         match standstill {
             None => Signal::Moving { partition }.emit(),
-            Some(reason) => Signal::Standstill { partition, reason }.emit(),
+            Some(reason) if person => Signal::Standstill { partition, reason }.emit(),
+            Some(reason) => Signal::Waiting { partition, reason }.emit(),
         }
         // An outage cannot be written down; a take-over is over before anybody reads of it.
         if let Some(scope) = self.scope(id).filter(|_| person || text.is_none()) {
