@@ -5,23 +5,15 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use crate::failure::{Explain, Outcome, failure};
-use crate::folders;
 
 /// The full path of a program, if `PATH` has it.
-pub(crate) fn find(program: &str) -> Option<PathBuf> {
+pub fn find(program: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH")?;
     env::split_paths(&path).map(|folder| folder.join(program)).find(|file| file.is_file())
 }
 
-/// Cargo, at the workspace's root: the one that runs this program, if one does.
-pub(crate) fn cargo(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command.args(arguments).current_dir(folders::workspace());
-    command
-}
-
 /// Runs to the end; anything but success is a failure that names the command.
-pub(crate) fn run(command: &mut Command) -> Outcome {
+pub fn run(command: &mut Command) -> Outcome {
     let status = command.status().explain(|| format!("cannot run `{}`", line(command)))?;
     if status.success() {
         Ok(())
@@ -31,7 +23,7 @@ pub(crate) fn run(command: &mut Command) -> Outcome {
 }
 
 /// Runs to the end and returns what was printed, both streams together.
-pub(crate) fn capture(command: &mut Command) -> Outcome<String> {
+pub fn capture(command: &mut Command) -> Outcome<String> {
     let output = command
         .stdin(Stdio::null())
         .output()
@@ -50,17 +42,12 @@ fn line(command: &Command) -> String {
     words.map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
 }
 
-/// Whether this run must not pass anything over in silence (`CI=true`).
-pub(crate) fn strict() -> bool {
-    env::var("CI").is_ok_and(|value| value == "true" || value == "1")
-}
-
 /// Whether this program runs as root.
-pub(crate) fn root() -> bool {
+pub fn root() -> bool {
     user_id(None).is_some_and(|id| id == 0)
 }
 
 /// The id of a user, or of whoever runs this program.
-pub(crate) fn user_id(name: Option<&str>) -> Option<u32> {
+pub fn user_id(name: Option<&str>) -> Option<u32> {
     capture(Command::new("id").arg("-u").args(name)).ok()?.trim().parse().ok()
 }

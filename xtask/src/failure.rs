@@ -4,9 +4,10 @@ use std::fmt;
 
 /// Why a command stopped. The text is a sentence for the person at the terminal.
 #[derive(Debug)]
-pub(crate) struct Failure(pub(crate) String);
+pub struct Failure(pub String);
 
-pub(crate) type Outcome<T = ()> = Result<T, Failure>;
+/// What a step came to.
+pub type Outcome<T = ()> = Result<T, Failure>;
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -14,13 +15,16 @@ impl fmt::Display for Failure {
     }
 }
 
+impl std::error::Error for Failure {}
+
 /// A failure with the given sentence.
-pub(crate) fn failure<T>(sentence: impl Into<String>) -> Outcome<T> {
+pub fn failure<T>(sentence: impl Into<String>) -> Outcome<T> {
     Err(Failure(sentence.into()))
 }
 
 /// Puts what was being done in front of an error of the standard library.
-pub(crate) trait Explain<T> {
+pub trait Explain<T> {
+    /// `doing` is the beginning of the sentence; the error's own text ends it.
     fn explain(self, doing: impl FnOnce() -> String) -> Outcome<T>;
 }
 

@@ -1,11 +1,11 @@
-//! Where things are: the workspace, what is cached for good, and what lives as long as the services.
+//! Where the workspace is, and where things are kept between runs.
 
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::process::Command;
 
-use crate::failure::{Explain, Outcome};
+use xtask::failure::{Explain, Outcome};
 
 /// The workspace's root folder.
 pub(crate) fn workspace() -> &'static Path {
@@ -22,21 +22,14 @@ pub(crate) fn cache() -> Outcome<PathBuf> {
     Ok(folder)
 }
 
-/// A new folder for the servers' data. It is on a disk (not below a home folder, which a server
-/// that runs as another user could not enter): `INBOX_SERVICES_DIR`, else `TMPDIR`, else /var/tmp.
-pub(crate) fn fresh() -> Outcome<PathBuf> {
-    let parent = ["INBOX_SERVICES_DIR", "TMPDIR"]
-        .iter()
-        .find_map(env::var_os)
-        .map(PathBuf::from)
-        .or_else(|| Some(PathBuf::from("/var/tmp")).filter(|path| path.is_dir()))
-        .unwrap_or_else(env::temp_dir);
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let name = format!("inbox-services-{}-{}", std::process::id(), now.subsec_nanos());
-    let folder = parent.join(name);
-    // Fails where the name exists already, so nobody can prepare it for us.
-    fs::create_dir(&folder).explain(|| {
-        format!("cannot create {}; name another place in INBOX_SERVICES_DIR", folder.display())
-    })?;
-    Ok(folder)
+/// Cargo, at the workspace's root: the one that runs this program, if one does.
+pub(crate) fn cargo(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.args(arguments).current_dir(workspace());
+    command
+}
+
+/// Whether this run must not pass anything over in silence (`CI=true`).
+pub(crate) fn strict() -> bool {
+    env::var("CI").is_ok_and(|value| value == "true" || value == "1")
 }

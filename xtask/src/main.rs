@@ -5,10 +5,7 @@
     reason = "a command line program talks to its terminal"
 )]
 
-mod command;
-mod failure;
 mod folders;
-mod process;
 mod quickstart;
 mod services;
 mod tally;
@@ -20,7 +17,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use failure::Outcome;
+use xtask::failure::Outcome;
 
 /// The project's own commands.
 #[derive(Parser, Debug)]
@@ -78,7 +75,7 @@ fn run(verb: Verb) -> Outcome<ExitCode> {
         Verb::Services { verb: ServicesVerb::Up } => services::up()?,
         Verb::Services { verb: ServicesVerb::Down } => services::down()?,
         Verb::Services { verb: ServicesVerb::Status } => services::status()?,
-        Verb::Keep { folder } => services::keep(folder)?,
+        Verb::Keep { folder } => services::keep(&folder),
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -2,8 +2,9 @@
 
 use std::process::ExitCode;
 
-use crate::command::cargo;
-use crate::failure::{Explain, Outcome};
+use xtask::failure::{Explain, Outcome};
+
+use crate::folders::cargo;
 use crate::toolchain;
 
 /// Sees to the toolchain, builds the example and runs it; its exit code is ours.

@@ -8,9 +8,10 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 
-use crate::command::{cargo, run, strict};
-use crate::failure::{Explain, Outcome, failure};
-use crate::folders;
+use xtask::command::run;
+use xtask::failure::{Explain, Outcome, failure};
+
+use crate::folders::{self, cargo, strict};
 use crate::services::Services;
 use crate::tally::Tally;
 use crate::toolchain;
@@ -163,8 +164,12 @@ fn report(tested: &Tested) {
         tally.failed,
         skipped.len() as u64 + tally.ignored
     );
-    tally.failures.iter().for_each(|name| println!("  failed  {name}"));
-    skipped.iter().for_each(|line| println!("  skipped {line}"));
+    for name in &tally.failures {
+        println!("  failed  {name}");
+    }
+    for line in skipped {
+        println!("  skipped {line}");
+    }
 }
 
 /// The steps so far. All run, so that one look shows everything that is wrong.

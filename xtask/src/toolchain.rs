@@ -5,9 +5,11 @@ use std::fmt;
 use std::path::PathBuf;
 use std::process::Command;
 
-use crate::command::{capture, find, root, run, strict};
-use crate::failure::{Failure, Outcome};
-use crate::services::postgres;
+use xtask::command::{capture, find, root, run};
+use xtask::failure::{Failure, Outcome};
+use xtask::server::postgres_binaries;
+
+use crate::folders::strict;
 
 /// Something that a command needs from the system.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -47,7 +49,7 @@ impl Need {
             Self::Perl => any(&["perl"]),
             Self::Java => java_major().is_some_and(|major| major >= 17),
             Self::Maven => any(&["mvn"]),
-            Self::Postgres => postgres::binaries().is_some(),
+            Self::Postgres => postgres_binaries().is_some(),
         }
     }
 
@@ -136,8 +138,8 @@ fn advice(absent: &[Need]) -> Failure {
 }
 
 /// The folder of PostgreSQL's programs. Ask only after [`ensure`].
-pub(crate) fn postgres_binaries() -> Outcome<PathBuf> {
-    postgres::binaries().ok_or_else(|| advice(&[Need::Postgres]))
+pub(crate) fn postgres_programs() -> Outcome<PathBuf> {
+    postgres_binaries().ok_or_else(|| advice(&[Need::Postgres]))
 }
 
 /// What to do about services that cannot be had: under `CI=true` that is an error, elsewhere their

@@ -1,36 +1,34 @@
-//! Real services for tests and for work: one Kafka broker and one PostgreSQL server, on free ports,
-//! with their data in a folder that goes when they go.
+//! Real services for tests and for work: one Kafka broker and one PostgreSQL server.
 
-mod folder;
-mod kafka;
+mod jars;
 mod keeper;
-mod ports;
-pub(crate) mod postgres;
+mod left_up;
 
 use std::env;
 use std::path::PathBuf;
 
-use crate::failure::{Failure, Outcome};
-use crate::{folders, toolchain};
+use xtask::failure::{Failure, Outcome};
+use xtask::server::{Kafka, KafkaSettings, Postgres};
 
-use folder::Folder;
+use crate::toolchain;
+
 use keeper::Keeper;
 pub(crate) use keeper::keep;
+use left_up::LeftUp;
 
 /// Kafka's bootstrap list, for tests.
 const KAFKA: &str = "INBOX_TEST_KAFKA";
 /// A superuser's address of PostgreSQL, for tests.
 const POSTGRES: &str = "INBOX_TEST_POSTGRES";
 
-/// Where the services are, and how to start others like them. Stops what it started when dropped.
+/// Where the services are, and how to start others like them. Stops what this run started when dropped.
 #[derive(Debug)]
 pub(crate) struct Services {
     kafka: Service,
     postgres: Service,
     /// Absent where the server programs cannot be had, though servers were named in the environment.
     programs: Option<Programs>,
-    /// Ends, and so stops the services, when this program ends, however it ends.
-    _keeper: Option<Keeper>,
+    keeper: Keeper,
 }
 
 /// What starts further servers: tests that hurt a server start their own.
@@ -47,10 +45,30 @@ struct Service {
 }
 
 impl Services {
+    /// The services from the environment, else those left up, else new ones for this run. The inner
+    /// failure says what cannot be had here.
+    pub(crate) fn find_or_start() -> Outcome<Result<Self, Failure>> {
+        let absent = toolchain::services()?;
+        let programs = if absent.is_none() { Some(Programs::find()?) } else { None };
+        let keeper = Keeper::start()?;
+        let (kafka, postgres) = match (named(KAFKA), named(POSTGRES), &programs, absent) {
+            (Some(kafka), Some(postgres), ..) => (kafka, postgres),
+            (kafka, postgres, Some(programs), _) => {
+                let (own_kafka, own_postgres) = left_up_or_started(programs, &keeper)?;
+                (kafka.unwrap_or(own_kafka), postgres.unwrap_or(own_postgres))
+            }
+            (.., absent) => return Ok(Err(absent.unwrap_or_else(|| Failure(String::new())))),
+        };
+        Ok(Ok(Self { kafka, postgres, programs, keeper }))
+    }
+
     /// What tests find in their environment.
     pub(crate) fn environment(&self) -> Vec<(&'static str, String)> {
-        let mut variables =
-            vec![(KAFKA, self.kafka.address.clone()), (POSTGRES, self.postgres.address.clone())];
+        let mut variables = vec![
+            (KAFKA, self.kafka.address.clone()),
+            (POSTGRES, self.postgres.address.clone()),
+            ("INBOX_TEST_FOLDER", self.keeper.folder().display().to_string()),
+        ];
         if let Some(programs) = &self.programs {
             variables.push(("INBOX_TEST_PG_BIN", programs.postgres.display().to_string()));
             variables.push(("INBOX_TEST_KAFKA_JARS", programs.kafka.display().to_string()));
@@ -69,101 +87,85 @@ impl Services {
             postgres.origin
         )
     }
+}
 
-    /// The services from the environment, else those left up, else new ones for this run. The inner
-    /// failure says what cannot be had here.
-    pub(crate) fn find_or_start() -> Outcome<Result<Self, Failure>> {
-        let absent = toolchain::services()?;
-        let named = |name| env::var(name).ok().filter(|value| !value.is_empty());
-        let (kafka, postgres) = (named(KAFKA), named(POSTGRES));
-        let programs = if absent.is_none() { Some(programs()?) } else { None };
-        if let (Some(kafka), Some(postgres)) = (&kafka, &postgres) {
-            let origin = "from the environment";
-            return Ok(Ok(Self {
-                kafka: Service { address: kafka.clone(), origin },
-                postgres: Service { address: postgres.clone(), origin },
-                programs,
-                _keeper: None,
-            }));
-        }
-        let Some(programs) = programs else {
-            return Ok(Err(absent.unwrap_or_else(|| Failure(String::new()))));
-        };
-        let (folder, origin, keeper) = match Folder::left_up()? {
-            Some(folder) => (folder, "left up", None),
-            None => {
-                let (folder, keeper) = start(&programs)?;
-                (folder, "started for this run", Some(keeper))
-            }
-        };
-        let service = |named: Option<String>, own: String| match named {
-            Some(address) => Service { address, origin: "from the environment" },
-            None => Service { address: own, origin },
-        };
-        Ok(Ok(Self {
-            kafka: service(kafka, folder.kafka_address()?),
-            postgres: service(postgres, folder.postgres_address()?),
-            programs: Some(programs),
-            _keeper: keeper,
-        }))
+impl Programs {
+    fn find() -> Outcome<Self> {
+        Ok(Self { postgres: toolchain::postgres_programs()?, kafka: jars::kafka()? })
+    }
+
+    /// Starts both in the keeper's folder. If one does not start, the keeper stops the other.
+    fn start(&self, keeper: &Keeper) -> Outcome<LeftUp> {
+        let folder = keeper.folder();
+        let mut kafka = Kafka::create(folder, "kafka", &self.kafka, &KafkaSettings::default())?;
+        kafka.start()?;
+        let postgres = Postgres::create(folder, "postgres", &self.postgres, "")?;
+        postgres.start()?;
+        let folder = folder.to_path_buf();
+        Ok(LeftUp { folder, kafka: kafka.address(), postgres: postgres.url() })
     }
 }
 
-fn programs() -> Outcome<Programs> {
-    Ok(Programs { postgres: toolchain::postgres_binaries()?, kafka: kafka::jars()? })
+fn named(variable: &str) -> Option<Service> {
+    let address = env::var(variable).ok().filter(|value| !value.is_empty())?;
+    Some(Service { address, origin: "from the environment" })
 }
 
-/// Starts both. If one does not start, dropping the keeper stops the other.
-fn start(programs: &Programs) -> Outcome<(Folder, Keeper)> {
-    let folder = Folder::create(folders::fresh()?)?;
-    let keeper = Keeper::start(&folder)?;
-    kafka::start(&folder, &programs.kafka)?;
-    postgres::start(&folder, &programs.postgres)?;
-    Ok((folder, keeper))
+fn left_up_or_started(programs: &Programs, keeper: &Keeper) -> Outcome<(Service, Service)> {
+    let (found, origin) = match LeftUp::find()? {
+        Some(found) => (found, "left up"),
+        None => (programs.start(keeper)?, "started for this run"),
+    };
+    let service = |address| Service { address, origin };
+    Ok((service(found.kafka), service(found.postgres)))
 }
 
 /// `services up`: starts both and leaves them running; says where they are.
 pub(crate) fn up() -> Outcome {
-    if let Some(folder) = Folder::left_up()? {
+    if let Some(found) = LeftUp::find()? {
         println!("already up");
-        return print(&folder);
+        print(&found);
+        return Ok(());
     }
     toolchain::ensure(toolchain::SERVICES)?;
-    let (folder, keeper) = start(&programs()?)?;
-    folder.leave_up()?;
+    let programs = Programs::find()?;
+    let keeper = Keeper::start()?;
+    let started = programs.start(&keeper)?;
+    started.write()?;
     keeper.release()?;
-    print(&folder)
+    print(&started);
+    Ok(())
 }
 
 /// `services down`: stops what `up` left running and removes its data.
 pub(crate) fn down() -> Outcome {
-    match Folder::left_up()? {
+    match LeftUp::find()? {
         None => println!("nothing is up"),
-        Some(folder) => {
-            folder.stop_and_remove();
+        Some(found) => {
+            found.stop()?;
             println!("Kafka and PostgreSQL are stopped, their data is removed");
         }
     }
-    Folder::forget_left_up()
+    Ok(())
 }
 
 /// `services status`: where the services are that `up` left running.
 pub(crate) fn status() -> Outcome {
-    match Folder::left_up()? {
+    match LeftUp::find()? {
         None => println!("nothing is up; `cargo xtask services up` starts Kafka and PostgreSQL"),
-        Some(folder) => print(&folder)?,
+        Some(found) => print(&found),
     }
     Ok(())
 }
 
-fn print(folder: &Folder) -> Outcome {
-    println!("Kafka       {:<44} pid {}", folder.kafka_address()?, folder.pid_of("kafka"));
-    println!("PostgreSQL  {:<44} pid {}", folder.postgres_address()?, folder.pid_of("postgres"));
-    println!("data, logs  {}", folder.path().display());
+fn print(found: &LeftUp) {
+    let pid = |name| found.process(name).map_or(0, |process| process.pid());
+    println!("Kafka       {:<44} pid {}", found.kafka, pid("kafka"));
+    println!("PostgreSQL  {:<44} pid {}", found.postgres, pid("postgres"));
+    println!("data, logs  {}", found.folder.display());
     println!("\nFor your own commands:");
-    println!("export {KAFKA}={}", folder.kafka_address()?);
-    println!("export {POSTGRES}={}", folder.postgres_address()?);
-    Ok(())
+    println!("export {KAFKA}={}", found.kafka);
+    println!("export {POSTGRES}={}", found.postgres);
 }
 
 /// An address without its password.

@@ -11,7 +11,7 @@ use crate::command::capture;
 
 /// A process that was started here.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Process {
+pub struct Process {
     pid: u32,
     /// In the system's own notation; a later process with the same id was born at another time.
     born: String,
@@ -19,20 +19,22 @@ pub(crate) struct Process {
 
 impl Process {
     /// The process with this id, if it is alive.
-    pub(crate) fn of(pid: u32) -> Option<Self> {
+    pub fn of(pid: u32) -> Option<Self> {
         Some(Self { pid, born: birth(pid)? })
     }
 
-    pub(crate) fn pid(&self) -> u32 {
+    /// The system's id.
+    pub fn pid(&self) -> u32 {
         self.pid
     }
 
-    pub(crate) fn alive(&self) -> bool {
+    /// Whether it still runs (or is stopped): one that nobody has reaped yet has ended.
+    pub fn alive(&self) -> bool {
         birth(self.pid).is_some_and(|born| born == self.born)
     }
 
-    /// Sends a signal by name (`TERM`, `KILL`, `QUIT`), if the process is still the one it was.
-    fn signal(&self, name: &str) {
+    /// Sends a signal by name (`TERM`, `KILL`, `STOP`, `CONT`), if the process is still the one it was.
+    pub fn signal(&self, name: &str) {
         if self.alive() {
             // The shell's own `kill`: a minimal system has no program of that name.
             let script = "kill -s \"$0\" \"$1\"";
@@ -41,20 +43,20 @@ impl Process {
         }
     }
 
-    /// Sends a signal, waits up to `patience`, then kills.
-    pub(crate) fn stop(&self, signal: &str, patience: Duration) {
+    /// Sends a signal, waits up to `patience` for the end, then kills.
+    pub fn stop(&self, signal: &str, patience: Duration) {
         self.signal(signal);
         let deadline = Instant::now() + patience;
         while self.alive() {
             if Instant::now() >= deadline {
                 self.signal("KILL");
             }
-            thread::sleep(Duration::from_millis(20));
+            thread::sleep(Duration::from_millis(10));
         }
     }
 }
 
-/// When a process was born, or nothing if it has ended (one that nobody has reaped yet has ended).
+/// When a process was born, or nothing if it has ended.
 fn birth(pid: u32) -> Option<String> {
     if Path::new("/proc/self/stat").exists() {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
