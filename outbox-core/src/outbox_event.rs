@@ -6,8 +6,8 @@ use bytes::Bytes;
 use serde::Serialize;
 
 use crate::{
-    Aggregate, CodecError, EVENT_TYPE_BYTES_MAX, Encode, EventId, Header, Json, Problem, Record, Text,
-    header_names as names, problem::check_text,
+    Aggregate, CodecError, EVENT_TYPE_BYTES_MAX, Encode, EventId, Header, Json, Problem, Record,
+    Text, header_names as names, problem::check_text,
 };
 
 /// An event that a producer makes. Its id is made here, once: sending it again sends the same event.

@@ -15,8 +15,8 @@ use bytes::Bytes;
 use serde_json::Value;
 
 use crate::{
-    AGGREGATE_ID_BYTES_MAX, AGGREGATE_TYPE_BYTES_MAX, Aggregate, EVENT_TYPE_BYTES_MAX, Envelope, EventId,
-    Problem, Record, Text, problem::check_text,
+    AGGREGATE_ID_BYTES_MAX, AGGREGATE_TYPE_BYTES_MAX, Aggregate, EVENT_TYPE_BYTES_MAX, Envelope,
+    EventId, Problem, Record, Text, problem::check_text,
 };
 
 /// Reads records as events.
@@ -93,7 +93,8 @@ impl Reader {
 
     /// Where the aggregate comes from, as the database keeps it: another text means other lanes.
     pub fn lane_rule(&self) -> String {
-        let sources: Vec<String> = self.rules.aggregate_id.iter().map(ToString::to_string).collect();
+        let sources: Vec<String> =
+            self.rules.aggregate_id.iter().map(ToString::to_string).collect();
         sources.join("|")
     }
 
@@ -112,7 +113,10 @@ impl Reader {
         let source = match &self.rules.id {
             IdSource::Position => {
                 let id = EventId::at(at.topic, partition, offset);
-                return Ok((id.map_err(|error| ReadError::Id { place: "position".into(), error })?, None));
+                return Ok((
+                    id.map_err(|error| ReadError::Id { place: "position".into(), error })?,
+                    None,
+                ));
             }
             IdSource::At(source) => source,
         };

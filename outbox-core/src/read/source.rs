@@ -74,7 +74,9 @@ impl Source {
     /// The bytes for ordering: only what needs no payload.
     pub(super) fn order<'r>(&'r self, topic: &'r str, record: &'r Record) -> Option<Cow<'r, [u8]>> {
         match self {
-            Self::Header(name) => record.header(name).filter(|v| !v.is_empty()).map(|v| (&**v).into()),
+            Self::Header(name) => {
+                record.header(name).filter(|v| !v.is_empty()).map(|v| (&**v).into())
+            }
             Self::Key => record.key.as_deref().map(Cow::Borrowed),
             Self::Topic => Some(topic.as_bytes().into()),
             Self::Constant(text) => Some(text.as_bytes().into()),

@@ -6,8 +6,10 @@ use super::*;
 use crate::Header;
 
 fn record(key: Option<&str>, headers: &[(&str, &str)], payload: &str) -> Record {
-    let header =
-        |(name, value): &(&str, &str)| Header { name: (*name).into(), value: Some(value.to_string().into()) };
+    let header = |(name, value): &(&str, &str)| Header {
+        name: (*name).into(),
+        value: Some(value.to_string().into()),
+    };
     Record {
         key: key.map(|key| key.to_owned().into()),
         headers: headers.iter().map(header).collect(),
@@ -23,7 +25,11 @@ fn rules(toml: serde_json::Value) -> Reader {
 #[test]
 fn our_own_headers_are_read_and_the_key_is_the_aggregate() {
     let id = EventId::new().to_string();
-    let sent = record(Some("42"), &[("event_id", &id), ("event_type", "Paid"), ("occurred_at", "1970-01-01T00:00:01.5Z")], "{}");
+    let sent = record(
+        Some("42"),
+        &[("event_id", &id), ("event_type", "Paid"), ("occurred_at", "1970-01-01T00:00:01.5Z")],
+        "{}",
+    );
     let read = Reader::own(1 << 20).read("orders", 0, 5, &sent).unwrap();
     assert_eq!(read.event_id.to_string(), id);
     assert_eq!((&*read.event_type, read.aggregate.to_string().as_str()), ("Paid", "orders/42"));
@@ -39,11 +45,16 @@ fn what_is_missing_or_wrong_is_said_with_its_place() {
     };
     assert!(read(&[]).starts_with("the record has no event id at header:event_id"));
     assert!(read(&[("event_id", "")]).starts_with("the record has no event id"));
-    assert!(read(&[("event_id", "x")]).starts_with("the record has no event type at header:event_type"));
+    assert!(
+        read(&[("event_id", "x")]).starts_with("the record has no event type at header:event_type")
+    );
     let wrong = read(&[("event_id", "x"), ("event_type", "a\0b")]);
     assert_eq!(wrong, "the event type at header:event_type contains a NUL character");
     let wrong = read(&[("event_id", "x"), ("event_type", "a"), ("schema_version", "two")]);
-    assert_eq!(wrong, "the schema version at header:schema_version is not a whole number within range");
+    assert_eq!(
+        wrong,
+        "the schema version at header:schema_version is not a whole number within range"
+    );
     let large = read(&[("event_id", &"x".repeat(200))]);
     assert!(large.contains("more than the 100 of events.event_bytes_max"), "{large}");
 }
@@ -76,7 +87,8 @@ fn producers_that_send_no_id_are_known_by_position() {
 
 #[test]
 fn a_rule_that_is_no_place_says_what_places_there_are() {
-    let error = serde_json::from_value::<ReadRules>(serde_json::json!({ "id": "headr:x", "type": "key" }));
+    let error =
+        serde_json::from_value::<ReadRules>(serde_json::json!({ "id": "headr:x", "type": "key" }));
     let text = error.unwrap_err().to_string();
     assert!(text.contains("`headr:x` is no place in a record; write header:NAME"), "{text}");
 }
