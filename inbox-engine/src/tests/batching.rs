@@ -14,7 +14,7 @@ fn events_gather_while_transactions_run() {
         deliver p0 7c 8b 9b
         committed p0@5 => start p0[6 8 9 | 7]
         committed p0@6
-        see p0 => w=5 kafka=none position=10 waiting=0 open=0 bytes=0
+        see p0 => w=5 kafka=5 position=10 waiting=0 open=0 bytes=0
         ",
     );
 }

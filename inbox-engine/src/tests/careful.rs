@@ -26,7 +26,7 @@ fn a_careful_run_names_each_culprit() {
         failed p0@0 unnamed => careful p0[0 1 | 2 | 3]
         failed p0@0 p0@1 p0@3 => careful p0[0 | 2]
         committed p0@0
-        wait 100 => careful p0[1], careful p0[3]
+        wait 100 => careful p0[3], careful p0[1]
         ",
     );
 }

@@ -32,7 +32,7 @@ fn intake_pauses_when_a_lane_pins_the_watermark() {
         committed p0@1
         deliver p0 4b => pause p0, start p0[4]
         committed p0@4
-        see p0 => w=0 kafka=none position=5 waiting=1 open=1 bytes=1
+        see p0 => w=0 kafka=0 position=5 waiting=1 open=1 bytes=1
         committed p0@0 => resume p0
         ",
     );
@@ -65,7 +65,7 @@ fn a_resync_resumes_what_was_paused() {
         confirmed p0 yes => take p0
         taken p0 lanes=1 w=0 => seek p0@0
         sought p0 => resume p0, p0 moves
-        see p0 => w=0 kafka=none position=0 waiting=0 open=0 bytes=0
+        see p0 => w=0 kafka=0 position=0 waiting=0 open=0 bytes=0
         ",
     );
 }
@@ -81,7 +81,7 @@ fn a_delivery_that_comes_twice_is_taken_once() {
         committed p0@0 => start p0[2]
         deliver p0 1b 2b
         committed p0@2
-        see p0 => w=0 kafka=none position=3 waiting=0 open=0 bytes=0
+        see p0 => w=0 kafka=0 position=3 waiting=0 open=0 bytes=0
         ",
     );
 }

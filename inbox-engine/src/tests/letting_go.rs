@@ -48,7 +48,7 @@ fn a_drain_ends_at_its_deadline_whatever_it_waits_for() {
         deliver p1 0a => start p1[0]
         committed p1@0
         revoke p0 p1 => pause p0, pause p1, check p0 0, write p1 0>1
-        written p1 => commit p0@0 p1@1
+        written p1 => commit p1@1
         wait 5000 => let go p0 p1
         written p0
         acked
@@ -66,8 +66,7 @@ fn a_revocation_is_answered_as_a_whole() {
         own p2 lanes=1 w=0
         deliver p1 0a => start p1[0]
         revoke p0 p1 => pause p0, pause p1, check p0 0
-        written p0 => commit p0@0 p1@0 p2@0
-        acked
+        written p0
         deliver p2 0a => start p2[0]
         committed p1@0 => write p1 0>1
         written p1 => commit p1@1
@@ -137,8 +136,7 @@ fn failed_work_of_a_draining_partition_is_left() {
         revoke p0 => pause p0
         failed p0@0 p0@0 => check p0 0
         wait 200
-        written p0 outage => p0 stands: outage, commit p0@0
-        acked fails => let go p0
+        written p0 outage => p0 stands: outage, let go p0
         ",
     );
 }
@@ -148,7 +146,7 @@ fn failed_work_of_a_draining_partition_is_left() {
 fn a_failed_last_commit_lets_go() {
     check(
         "
-        own p0 lanes=1 w=5
+        own p0 lanes=1 w=5 uncommitted
         revoke p0 => pause p0, check p0 5
         written p0 => commit p0@5
         acked fails => let go p0
@@ -162,7 +160,7 @@ fn a_commit_under_way_is_not_the_last_one() {
     check(
         "
         limits watermark=1000
-        own p0 lanes=1 w=0
+        own p0 lanes=1 w=0 uncommitted
         wait 1000 => check p0 0, commit p0@0
         written p0
         deliver p0 0a => start p0[0]
@@ -201,8 +199,7 @@ fn a_partition_lost_while_draining_is_left_out_of_the_answer() {
         deliver p0 0a => start p0[0]
         revoke p0 p1 => pause p0, pause p1, check p1 0
         lost p0
-        written p1 => commit p1@0
-        acked => let go p1
+        written p1 => let go p1
         committed p0@0
         ",
     );
@@ -227,10 +224,9 @@ fn a_shutdown_drains_then_closes() {
         own p1 lanes=1 w=3
         deliver p0 0a 1a => start p0[0 1]
         shutdown => pause p0, pause p1, check p1 3
-        written p1 => commit p0@0 p1@3
+        written p1
         committed p0@0 => write p0 0>2
-        written p0
-        acked => commit p0@2
+        written p0 => commit p0@2
         acked => let go p0 p1, close
         ",
     );
@@ -256,8 +252,7 @@ fn a_shutdown_during_a_revocation_answers_both() {
         deliver p0 0a => start p0[0]
         revoke p0 => pause p0
         shutdown => pause p1, check p1 0
-        written p1 => commit p0@0 p1@0
-        acked => let go p1
+        written p1 => let go p1
         committed p0@0 => write p0 0>1
         written p0 => commit p0@1
         acked => let go p0, close
@@ -275,8 +270,7 @@ fn a_revocation_during_a_shutdown_is_answered() {
         deliver p1 0a => start p1[0]
         shutdown => pause p0, pause p1, check p0 0
         revoke p0
-        written p0 => commit p0@0 p1@0
-        acked => let go p0
+        written p0 => let go p0
         committed p1@0 => write p1 0>1
         written p1 => commit p1@1
         acked => let go p1, close

@@ -174,9 +174,9 @@ fn an_outcome_of_an_earlier_generation_changes_nothing() {
         sought p0 => resume p0, p0 moves
         deliver p0 0a 1b => start p0[0 | 1]
         failed p0@1 p0@1 old
-        see p0 => w=0 kafka=none position=2 waiting=2 open=1 bytes=2
+        see p0 => w=0 kafka=0 position=2 waiting=2 open=1 bytes=2
         committed p0@1
-        see p0 => w=0 kafka=none position=2 waiting=0 open=0 bytes=0
+        see p0 => w=0 kafka=0 position=2 waiting=0 open=0 bytes=0
         ",
     );
 }
@@ -210,7 +210,7 @@ fn work_of_an_earlier_assignment_changes_nothing() {
         own p0 lanes=1 w=0
         deliver p0 0a => start p0[0]
         committed p0@0 old
-        see p0 => w=0 kafka=none position=1 waiting=1 open=1 bytes=1
+        see p0 => w=0 kafka=0 position=1 waiting=1 open=1 bytes=1
         ",
     );
 }

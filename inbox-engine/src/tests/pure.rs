@@ -47,7 +47,9 @@ fn a_first_start_follows_group_then_configuration() {
     ] {
         let next = first_watermark(start, first_start, committed.map(N), log);
         match wanted {
-            Some(wanted) => assert_eq!(next, Ok(N(wanted)), "{start:?} {first_start} {committed:?}"),
+            Some(wanted) => {
+                assert_eq!(next, Ok(N(wanted)), "{start:?} {first_start} {committed:?}")
+            }
             None => assert!(matches!(next, Err(Standstill::StartUndecided(_))), "{next:?}"),
         }
     }
