@@ -28,9 +28,10 @@ pub(super) async fn check<DB: Store>(
     found.extend(database::<DB>(config).await);
     found.extend(brokers(config).await);
     for finding in &found {
-        match finding.fatal {
-            true => terminal.complain(&finding.text),
-            false => terminal.warn(&finding.text),
+        if finding.fatal {
+            terminal.complain(&finding.text);
+        } else {
+            terminal.warn(&finding.text);
         }
     }
     let fatal = found.iter().filter(|finding| finding.fatal).count();
@@ -65,13 +66,11 @@ async fn database<DB: Store>(config: &Config) -> Vec<Finding> {
 }
 
 async fn brokers(config: &Config) -> Vec<Finding> {
-    match kafka::inspect(kafka_settings(config)).await {
-        Err(error) => vec![Finding { fatal: true, text: error.to_string() }],
-        Ok(_) => {
-            let retained = kafka::retained(kafka_settings(config)).await;
-            retained.iter().filter_map(|topic| retention(topic, config.retention.inbox)).collect()
-        }
+    if let Err(error) = kafka::inspect(kafka_settings(config)).await {
+        return vec![Finding { fatal: true, text: error.to_string() }];
     }
+    let retained = kafka::retained(kafka_settings(config)).await;
+    retained.iter().filter_map(|topic| retention(topic, config.retention.inbox)).collect()
 }
 
 /// A copy that a producer sends within the topic's retention should be recognised.

@@ -165,9 +165,10 @@ pub(super) async fn status<DB: Store>(
         }
     };
     let lines = lines(rows, facts, config.kafka.session_timeout);
-    match json {
-        true => terminal.say(serde_json::to_string_pretty(&lines).unwrap_or_default()),
-        false => terminal.say(rendered(&lines)),
-    }
+    terminal.say(if json {
+        serde_json::to_string_pretty(&lines).unwrap_or_default()
+    } else {
+        rendered(&lines)
+    });
     exit
 }

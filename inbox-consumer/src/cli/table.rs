@@ -12,9 +12,9 @@ pub(super) fn aligned<const N: usize>(heads: [&str; N], rows: &[[String; N]]) ->
     };
     let numbers: [bool; N] = std::array::from_fn(number);
     let line = |cells: [&str; N]| {
-        let columns = (0..N).map(|column| match numbers[column] {
-            true => format!("{:>width$}", cells[column], width = widths[column]),
-            false => format!("{:<width$}", cells[column], width = widths[column]),
+        let columns = (0..N).map(|column| {
+            let (cell, width) = (cells[column], widths[column]);
+            if numbers[column] { format!("{cell:>width$}") } else { format!("{cell:<width$}") }
         });
         columns.collect::<Vec<_>>().join("  ").trim_end().to_owned()
     };

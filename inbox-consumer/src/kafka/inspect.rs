@@ -13,6 +13,8 @@ use rdkafka::{
     config::RDKafkaLogLevel,
     consumer::{BaseConsumer, Consumer as _, ConsumerContext},
     error::KafkaError,
+    metadata::MetadataTopic,
+    types::RDKafkaErrorCode,
 };
 
 use super::settings::{KafkaSettings, refusal};
@@ -99,7 +101,7 @@ fn partitions(
         .fetch_metadata(Some(topic), ANSWER_MAX)
         .map_err(|error| unanswered(client, settings, &error))?;
     let found = metadata.topics().iter().find(|found| found.name() == topic);
-    let error = found.and_then(|found| found.error()).map(rdkafka::types::RDKafkaErrorCode::from);
+    let error = found.and_then(MetadataTopic::error).map(RDKafkaErrorCode::from);
     match (found, error) {
         (Some(found), None) if !found.partitions().is_empty() => {
             let name: Arc<str> = topic.into();
@@ -183,4 +185,72 @@ pub async fn retained(settings: KafkaSettings) -> Vec<Retained> {
             Some(Retained { topic: topic.clone(), time })
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use rdkafka::{
+        ClientConfig,
+        mocking::MockCluster,
+        producer::{FutureProducer, FutureRecord},
+    };
+
+    use super::{super::settings::Protocol, *};
+
+    fn settings(bootstrap: String, topic: &str) -> KafkaSettings {
+        KafkaSettings {
+            bootstrap,
+            group: "billing".into(),
+            topics: vec![topic.into()],
+            instance_id: None,
+            protocol: Protocol::Classic,
+            session_timeout: Duration::from_secs(45),
+            max_poll_interval: Duration::from_mins(5),
+            properties: Vec::new(),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_look_tells_log_ends_and_the_group_without_joining_it() {
+        let cluster = MockCluster::new(1).unwrap();
+        cluster.create_topic("orders", 2, 1).unwrap();
+        let mut config = ClientConfig::new();
+        config.set("bootstrap.servers", cluster.bootstrap_servers());
+        let producer: FutureProducer = config.create().unwrap();
+        for _ in 0..3 {
+            let record = FutureRecord::<str, str>::to("orders").partition(1).payload("x");
+            producer.send(record, Duration::from_secs(5)).await.unwrap();
+        }
+        config.set("group.id", "billing");
+        let group: BaseConsumer = config.create().unwrap();
+        let mut list = TopicPartitionList::new();
+        list.add_partition_offset("orders", 1, Offset::Offset(2)).unwrap();
+        group.commit(&list, rdkafka::consumer::CommitMode::Sync).unwrap();
+        drop(list);
+
+        let facts = inspect(settings(cluster.bootstrap_servers(), "orders")).await.unwrap();
+        let told: Vec<_> = facts
+            .iter()
+            .map(|fact| (fact.partition.partition, fact.log.start.0, fact.log.end.0, fact.committed))
+            .collect();
+        assert_eq!(told, [(0, 0, 0, None), (1, 0, 3, Some(NextOffset(2)))]);
+    }
+
+    #[tokio::test]
+    async fn a_topic_that_is_not_there_is_named() {
+        let cluster = MockCluster::new(1).unwrap();
+        let error = inspect(settings(cluster.bootstrap_servers(), "odrers")).await.unwrap_err();
+        assert!(error.0.starts_with("topic odrers "), "{error}");
+        assert!(error.0.contains("check `kafka.topics`"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn a_dead_broker_is_named_with_the_reason() {
+        let error = inspect(settings("127.0.0.1:1".into(), "orders")).await.unwrap_err().0;
+        assert!(
+            error.starts_with("no broker of `kafka.bootstrap` (127.0.0.1:1) gave an answer: "),
+            "{error}"
+        );
+        assert!(error.contains("refused"), "{error}");
+    }
 }
