@@ -7,6 +7,8 @@ mod whole;
 
 #[cfg(all(test, feature = "sqlite"))]
 mod run_tests;
+#[cfg(all(test, feature = "postgres"))]
+mod services;
 #[cfg(all(test, feature = "sqlite"))]
 mod tests;
 
