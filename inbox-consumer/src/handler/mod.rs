@@ -3,9 +3,6 @@
 mod error;
 mod event;
 
-#[cfg(test)]
-mod tests;
-
 use std::future::Future;
 
 use serde::de::DeserializeOwned;

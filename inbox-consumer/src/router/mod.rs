@@ -5,7 +5,11 @@ mod each;
 mod table;
 mod whole;
 
-#[cfg(test)]
+#[cfg(all(test, feature = "sqlite"))]
+mod run_tests;
+#[cfg(all(test, feature = "postgres"))]
+mod services;
+#[cfg(all(test, feature = "sqlite"))]
 mod tests;
 
 use std::{collections::HashMap, fmt, sync::Arc, time::Duration};

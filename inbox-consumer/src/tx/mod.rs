@@ -6,8 +6,6 @@ mod lexer;
 mod savepoint;
 mod verbs;
 
-#[cfg(all(test, feature = "postgres"))]
-mod postgres_tests;
 #[cfg(all(test, feature = "sqlite"))]
 mod sqlite_tests;
 #[cfg(test)]
