@@ -137,6 +137,7 @@ fn unread(topic: &str, partition: i32, offset: i64, record: &Record) -> ([u8; 16
     let mut hash = Xxh3::new();
     hash.update(record.key.as_deref().unwrap_or_default());
     hash.update(record.payload.as_deref().unwrap_or_default());
-    let id = EventId::at(topic, partition, offset);
-    (*id.as_bytes(), hash.digest128().to_be_bytes())
+    // A topic's name is never empty, so there is always an id.
+    let id = EventId::at(topic, partition, offset).map_or([0; 16], |id| *id.as_bytes());
+    (id, hash.digest128().to_be_bytes())
 }
