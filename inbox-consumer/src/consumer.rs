@@ -293,3 +293,16 @@ pub(crate) fn kafka_settings(config: &Config) -> KafkaSettings {
         properties,
     }
 }
+
+/// Brings the inbox tables up to date; answers the versions applied. What the `migrate` command does.
+///
+/// # Errors
+/// When the database cannot be reached, or refuses.
+pub async fn migrate<DB: Store>(config: &Config) -> Result<Vec<i64>, BuildError> {
+    let mut conn = DB::open(&settings::<DB>(config)?).await?;
+    let applied = DB::migrate(&mut conn).await;
+    DB::close_hard(conn).await;
+    applied.map_err(|error| {
+        BuildError::Schema(format!("the inbox tables could not be brought up to date: {error}"))
+    })
+}
