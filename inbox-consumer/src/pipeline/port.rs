@@ -263,9 +263,7 @@ pub trait Claim: Database {
     ) -> impl Future<Output = Result<bool, sqlx::Error>> + Send;
     /// COMMIT. An error of the server's own (deferred constraint, serialization) is certain;
     /// everything else is an unknown outcome: see [`Sessions::fault`].
-    fn commit(
-        conn: &mut Self::Connection,
-    ) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
+    fn commit(conn: &mut Self::Connection) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
     /// ROLLBACK.
     fn rollback(
         conn: &mut Self::Connection,

@@ -1,0 +1,3 @@
+//! What tests need: the conformance suite for stores.
+
+pub mod conformance;
