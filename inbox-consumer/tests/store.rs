@@ -150,7 +150,7 @@ mod postgres {
         }
     }
 
-    /// Finding 21: settling and taking over make no MultiXact.
+    /// Finding 21: settling and taking over make no `MultiXact`.
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn lanes_that_cross_make_no_multixact() {
         let Some(settings) = settings("multixact").await else { return };

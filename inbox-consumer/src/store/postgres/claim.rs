@@ -175,11 +175,11 @@ impl Claim for Postgres {
     }
 
     async fn commit(conn: &mut PgConnection) -> Result<(), sqlx::Error> {
-        end::commit::<Postgres>(conn).await
+        end::commit::<Self>(conn).await
     }
 
     async fn rollback(conn: &mut PgConnection) -> Result<(), sqlx::Error> {
-        end::rollback::<Postgres>(conn).await
+        end::rollback::<Self>(conn).await
     }
 }
 

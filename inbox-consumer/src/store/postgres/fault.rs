@@ -27,12 +27,11 @@ fn by_code(code: &str, message: &str) -> StoreFault {
         // The statement was good, its plan is not any more: the next session plans anew.
         "0A000" if message.contains("cached plan") => Conflict,
         "25006" | "25P01" | "3B001" => TransactionEnded,
-        "25P03" | "25P04" => Outage,
+        // A time-out ended the session; it is not known whether the statement was done; prepared
+        // statements of other clients, behind a pooler.
+        "25P03" | "25P04" | "40003" | "26000" | "42P05" => Outage,
         "40002" => Statement,
-        "40003" => Outage,
         "55P03" | "57014" | "72000" => Conflict,
-        // Prepared statements of other clients, behind a pooler.
-        "26000" | "42P05" => Outage,
         _ => match code.get(..2).unwrap_or_default() {
             "08" | "28" | "3D" | "53" | "57" | "58" | "F0" | "XX" => Outage,
             "40" => Conflict,

@@ -12,6 +12,7 @@ use crate::{
 };
 
 const IN_RECOVERY: &str = "SELECT pg_is_in_recovery()";
+const SEARCH_PATH: &str = "SHOW search_path";
 const ROLLBACK: &str = "ROLLBACK";
 /// PostgreSQL 14 and later, and only where the system can tell: an error is no loss.
 const CHECK_CLIENT: &str = "SELECT set_config('client_connection_check_interval', '2s', false)";
@@ -61,12 +62,36 @@ async fn open(settings: &PgSettings) -> Result<PgConnection, OpenError> {
             settings.address()
         )));
     }
+    if settings.pooler {
+        check_search_path(&mut conn, settings).await?;
+    }
     let checks_client = conn.server_version_num().is_some_and(|v| v >= CHECK_CLIENT_SINCE);
     if checks_client && !settings.pooler {
         // Refused on systems that cannot see a closed socket: keepalives find the client then.
         let _ = sqlx::raw_sql(CHECK_CLIENT).execute(&mut conn).await;
     }
     Ok(conn)
+}
+
+/// Behind a pooler the role has to bring the search path along: nothing of the session may be set.
+async fn check_search_path(
+    conn: &mut PgConnection,
+    settings: &PgSettings,
+) -> Result<(), OpenError> {
+    let Some(schema) = &settings.schema else { return Ok(()) };
+    let path: String = sqlx::query_scalar(SEARCH_PATH)
+        .fetch_one(conn)
+        .await
+        .map_err(|error| explain(settings, &error))?;
+    let first = path.split(',').next().unwrap_or_default().trim().trim_matches('"');
+    if first == schema {
+        return Ok(());
+    }
+    let user = settings.options.get_username();
+    Err(OpenError::Refused(format!(
+        "behind a pooler the schema has to come from the role, and its search path is {path:?}; run: \
+         ALTER ROLE {user} SET search_path = {schema}, public"
+    )))
 }
 
 /// An error of opening as a sentence, and whether a person has to act.

@@ -4,11 +4,6 @@
 //! them one by one; a scenario migrates the database it is given, uses a consumer of its own and
 //! panics with a sentence when a promise is broken.
 
-#![expect(
-    clippy::missing_docs_in_private_items,
-    reason = "scenarios are named by sentences; helpers are read with them"
-)]
-
 pub mod advance;
 pub mod claim;
 pub mod lanes;

@@ -214,9 +214,11 @@ pub async fn another_live_process_with_my_instance_id_stands_still<DB: Probe>(
 /// reads every lane as it will stay.
 pub async fn a_paused_owner_cannot_commit<DB: Probe>(settings: DB::Settings) {
     let mut scene = Scene::<DB>::new(settings, "zombie").await;
-    let old = scene.take_over().await.scope;
-    let lanes = [step(0, -1, 4), step(1, -1, 5)];
     for advanced_before in [false, true] {
+        let taken = scene.take_over().await;
+        let old = taken.scope;
+        let [prev_0, prev_1] = [0, 1].map(|lane| taken.ownership.lanes[lane].last.0);
+        let lanes = [step(0, prev_0, prev_0 + 5), step(1, prev_1, prev_1 + 5)];
         let mut zombie = scene.session().await;
         let claimed = claim_on::<DB>(&mut zombie, &old, &claim_of(&[], &lanes)).await;
         let mut moved_by_zombie = 0;
@@ -240,7 +242,7 @@ pub async fn a_paused_owner_cannot_commit<DB: Probe>(settings: DB::Settings) {
         let read: Vec<_> = taken.ownership.lanes.iter().map(|lane| lane.last.0).collect();
         let there = [scene.last(&old, 0).await, scene.last(&old, 1).await];
         assert_eq!(read[..2], there, "a lane moved after it was taken over");
-        assert_eq!(committed, there == [4, 5]);
+        assert_eq!(committed, there == [prev_0 + 5, prev_1 + 5]);
     }
 }
 

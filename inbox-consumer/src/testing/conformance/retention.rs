@@ -10,7 +10,7 @@ use super::{
 };
 use crate::pipeline::port::{PruneCursor, PruneStep, Scope};
 
-const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+const DAY: Duration = Duration::from_hours(24);
 
 /// Prunes the consumer's rows older than a day, to the end; answers how many went in how many steps.
 async fn prune<DB: Probe>(scene: &mut Scene<DB>) -> (u64, u32) {
