@@ -1,3 +1,4 @@
-//! What tests of consumers need.
+//! What tests of consumers and of stores need.
 
 pub mod broker;
+pub mod conformance;
