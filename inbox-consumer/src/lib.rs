@@ -4,6 +4,7 @@ pub mod config;
 mod handler;
 pub mod pipeline;
 mod router;
+pub mod telemetry;
 mod tx;
 
 pub use handler::{BatchHandler, Event, Fault, Handler, HandlerError, HandlerResult};

@@ -9,6 +9,8 @@ use crate::{
 impl<T> Engine<T> {
     /// The group gave these partitions to this process.
     pub fn handle_assigned(&mut self, ids: &[PartitionId], _now: Time) {
+        // What the group still gives to a consumer that is leaving goes with it.
+        let ids = if self.closing { &[] } else { ids };
         for &id in ids {
             let generation = self.next_generation();
             self.partitions.insert(id, Partition::new(id, generation));

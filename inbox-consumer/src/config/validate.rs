@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{Config, DatabaseKind, KEYS, Key, Problem, duration::text, raw};
 
-const POLL_INTERVAL_DEFAULT: Duration = Duration::from_secs(300);
+const POLL_INTERVAL_DEFAULT: Duration = Duration::from_mins(5);
 
 impl Config {
     /// Everything that is wrong or doubtful. Fatal problems keep a consumer from starting; `check`
@@ -89,21 +89,7 @@ impl Config {
             ));
         }
         if let Some(schema) = &self.database.schema {
-            self.schema(schema, kind, found);
-        }
-    }
-
-    fn schema(&self, schema: &str, kind: DatabaseKind, found: &mut Vec<Problem>) {
-        if kind != DatabaseKind::Postgres {
-            found.push(Problem::fatal(
-                &["database.schema"],
-                "`database.schema` is for PostgreSQL only; remove it",
-            ));
-        } else if !is_identifier(schema) {
-            found.push(Problem::fatal(
-                &["database.schema"],
-                format!("`database.schema` {schema:?} is no plain name; use lower-case letters, digits and `_`, not beginning with a digit, at most 63"),
-            ));
+            schema_problems(schema, kind, found);
         }
     }
 
@@ -207,6 +193,20 @@ impl Config {
                 ));
             }
         }
+    }
+}
+
+fn schema_problems(schema: &str, kind: DatabaseKind, found: &mut Vec<Problem>) {
+    if kind != DatabaseKind::Postgres {
+        found.push(Problem::fatal(
+            &["database.schema"],
+            "`database.schema` is for PostgreSQL only; remove it",
+        ));
+    } else if !is_identifier(schema) {
+        found.push(Problem::fatal(
+            &["database.schema"],
+            format!("`database.schema` {schema:?} is no plain name; use lower-case letters, digits and `_`, not beginning with a digit, at most 63"),
+        ));
     }
 }
 
