@@ -1,10 +1,6 @@
 //! What is missing, out of bounds or unsafe together, each with what to change.
 
-use std::time::Duration;
-
 use super::{Config, DatabaseKind, KEYS, Key, Problem, duration::text, raw};
-
-const POLL_INTERVAL_DEFAULT: Duration = Duration::from_mins(5);
 
 impl Config {
     /// Everything that is wrong or doubtful. Fatal problems keep a consumer from starting; `check`
@@ -138,13 +134,6 @@ impl Config {
                 format!("`limits.drain_deadline` ({}) must be at most a third of `kafka.session_timeout` ({}), or the group gives partitions away while they drain; lower the first or raise the second", text(drain), text(session)),
             ));
         }
-        let poll = self.poll_interval();
-        if drain * 3 > poll || session > poll {
-            found.push(Problem::fatal(
-                &["limits.drain_deadline", "kafka.session_timeout", "kafka.raw"],
-                format!("`max.poll.interval.ms` in [kafka.raw] ({}) must be at least `kafka.session_timeout` ({}) and three times `limits.drain_deadline` ({}); raise it or remove it", text(poll), text(session), text(drain)),
-            ));
-        }
         if self.database.idle_timeout > session || self.database.statement_timeout > session {
             found.push(Problem::doubt(
                 &["database.idle_timeout", "database.statement_timeout", "kafka.session_timeout"],
@@ -157,12 +146,6 @@ impl Config {
                 format!("`limits.close_deadline` ({}) is shorter than `limits.drain_deadline` ({}), so a shutdown may not wait for the drain; raise the first", text(self.limits.close_deadline), text(drain)),
             ));
         }
-    }
-
-    fn poll_interval(&self) -> Duration {
-        let raw = self.kafka.raw.value("max.poll.interval.ms");
-        raw.and_then(|millis| millis.parse().ok())
-            .map_or(POLL_INTERVAL_DEFAULT, Duration::from_millis)
     }
 
     fn sizes(&self, found: &mut Vec<Problem>) {

@@ -8,7 +8,7 @@ use std::{
 };
 
 use inbox_engine::{
-    Batch, Commit, Effect, Engine, Generation, Outcome, PartitionId, Snapshot, TakeOverFault, Time,
+    Batch, Commit, Engine, Generation, Outcome, PartitionId, Snapshot, TakeOverFault, Time,
     WatermarkWrite, Written,
 };
 use tokio::sync::mpsc;

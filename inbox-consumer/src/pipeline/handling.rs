@@ -1,7 +1,5 @@
 //! Handlers run on the transaction: together, or one by one with savepoints.
 
-use std::sync::Arc;
-
 use inbox_engine::{Doom, Failure, HandlerFault, Outcome, ParkReason, Run};
 
 use super::{

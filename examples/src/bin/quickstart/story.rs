@@ -127,7 +127,9 @@ async fn reach(ledger: &Ledger, bar: &ProgressBar, goal: i64) -> Result<(), Erro
         }
         if began.elapsed() > PATIENCE {
             let seconds = PATIENCE.as_secs();
-            return Err(format!("after {seconds} s only {effects} of {goal} effects are there").into());
+            return Err(
+                format!("after {seconds} s only {effects} of {goal} effects are there").into()
+            );
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
@@ -136,7 +138,8 @@ async fn reach(ledger: &Ledger, bar: &ProgressBar, goal: i64) -> Result<(), Erro
 /// Prints what the database says; answers whether all of it is as it must be.
 fn table(verdict: &Verdict, sent: &Sent, took: Duration) -> bool {
     let expected = sent.accounts * sent.per_account;
-    let amounts = (1..=sent.per_account).flat_map(|n| (0..sent.accounts).map(move |a| 1 + (n * a) % 9));
+    let amounts =
+        (1..=sent.per_account).flat_map(|n| (0..sent.accounts).map(move |a| 1 + (n * a) % 9));
     let rows = [
         ("effects in the database", verdict.effects, expected),
         ("lost", verdict.lost, 0),
@@ -153,6 +156,13 @@ fn table(verdict: &Verdict, sent: &Sent, took: Duration) -> bool {
     }
     let seconds = took.as_secs_f64();
     println!("\n{} processes had a part in it, in {seconds:.1} s.", verdict.processes);
-    println!("{}", if kept { "Each effect happened exactly once, in order." } else { "THE PROMISE WAS BROKEN." });
+    println!(
+        "{}",
+        if kept {
+            "Each effect happened exactly once, in order."
+        } else {
+            "THE PROMISE WAS BROKEN."
+        }
+    );
     kept
 }

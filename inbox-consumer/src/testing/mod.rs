@@ -1,0 +1,3 @@
+//! What tests of consumers need.
+
+pub mod broker;
