@@ -27,7 +27,6 @@ pub struct Consumer<DB: Store> {
     config: Config,
     settings: DB::Settings,
     routes: RouteTable<DB>,
-    reader: outbox_core::Reader,
     counters: Arc<Counters>,
 }
 
@@ -114,7 +113,6 @@ impl<DB: Store> ConsumerBuilder<DB> {
         if !problems.is_empty() {
             return Err(BuildError::Config(problems));
         }
-        let reader = self.config.reader().map_err(|problem| BuildError::Config(vec![problem]))?;
         let routes = self.routes.freeze().map_err(BuildError::Routes)?;
         let settings = settings::<DB>(&self.config)?;
         let mut conn = DB::open(&settings).await?;
@@ -125,7 +123,7 @@ impl<DB: Store> ConsumerBuilder<DB> {
             return Err(BuildError::Unsafe(fatal));
         }
         DB::close_hard(conn).await;
-        Ok(Consumer { config: self.config, settings, routes, reader, counters: Arc::default() })
+        Ok(Consumer { config: self.config, settings, routes, counters: Arc::default() })
     }
 }
 
@@ -142,7 +140,9 @@ pub(crate) fn settings<DB: Store>(config: &Config) -> Result<DB::Settings, OpenE
     })
 }
 
-pub(crate) async fn schema_is_current<DB: Store>(conn: &mut DB::Connection) -> Result<(), BuildError> {
+pub(crate) async fn schema_is_current<DB: Store>(
+    conn: &mut DB::Connection,
+) -> Result<(), BuildError> {
     let newest = DB::newest();
     match DB::version(conn).await.map_err(outage)? {
         Some(version) if version == newest => Ok(()),
@@ -206,7 +206,7 @@ impl<DB: Store> Consumer<DB> {
     fn driver(self, broker: Arc<dyn Broker>) -> (Driver<DB>, Arc<Work<DB>>, Arc<Control<DB>>) {
         let config = &self.config;
         let intake = Intake {
-            reader: self.reader,
+            reader: outbox_core::Reader::own(config.events.event_bytes_max),
             ignore_unknown: config.events.unknown_type == config::UnknownType::Ignore,
         };
         let identity = Identity {

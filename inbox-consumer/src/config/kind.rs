@@ -2,8 +2,6 @@
 
 use std::{fmt, time::Duration};
 
-use outbox_core::Sources;
-use serde::Deserialize;
 use toml::Value;
 
 use super::{duration, size};
@@ -41,8 +39,6 @@ pub enum Kind {
     Choice(&'static [&'static str]),
     /// A list of texts; in the environment and in flags separated by commas.
     List,
-    /// Where a part of an event is: one place or a list to look at in turn.
-    Places,
     /// A table of further settings by name.
     Settings,
 }
@@ -51,9 +47,6 @@ impl Kind {
     /// Reads a value, `loose` when its source knows only text (environment, flags). Answers it in
     /// the form that the sections deserialize, or what was expected and found instead.
     pub(super) fn read(&self, value: &Value, loose: bool) -> Result<Value, String> {
-        if *self == Self::Places {
-            return places(value, loose);
-        }
         let read = match (self, value) {
             (Self::Number { .. }, Value::String(text)) if loose => whole(text),
             (Self::Bytes { .. }, Value::String(text)) => size::parse(text).and_then(number),
@@ -110,7 +103,6 @@ impl fmt::Display for Kind {
             }
             Self::Choice(words) => write!(f, "one of {}", words.join(", ")),
             Self::List => f.write_str("a list of texts"),
-            Self::Places => f.write_str("a place such as `header:NAME`, or a list of places"),
             Self::Settings => f.write_str("a table of settings"),
         }
     }
@@ -127,17 +119,6 @@ fn number(number: u64) -> Option<Value> {
 fn list(text: &str) -> Value {
     let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
     Value::Array(items.map(|item| Value::String(item.to_owned())).collect())
-}
-
-fn places(value: &Value, loose: bool) -> Result<Value, String> {
-    let value = match value {
-        Value::String(text) if loose && text.contains(',') => list(text),
-        other => other.clone(),
-    };
-    match Sources::deserialize(value.clone()) {
-        Ok(_) => Ok(value),
-        Err(error) => Err(error.message().to_owned()),
-    }
 }
 
 /// What stands there, for an error. Only for values that are no secrets.

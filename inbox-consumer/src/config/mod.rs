@@ -37,7 +37,7 @@ pub use load::Overrides;
 pub use raw::{Raw, refused};
 pub use secret::Secret;
 pub use sections::{
-    Batch, Config, Database, Events, Identity, Kafka, Lanes, Limits, Log, LogFormat,
+    Batch, Config, Database, Events, Format, Identity, Kafka, Lanes, Limits, Log, LogFormat,
     Protocol, Retention, Retry, Start, UnknownType,
 };
 pub use security::{Security, SecurityProtocol};

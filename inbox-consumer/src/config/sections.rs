@@ -2,10 +2,9 @@
 
 use std::time::Duration;
 
-use outbox_core::{ReadRules, Reader};
 use serde::{Deserialize, Serialize};
 
-use super::{Problem, Raw, Secret, Security, duration, size};
+use super::{Raw, Secret, Security, duration, size};
 
 /// Everything a consumer is told.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -94,14 +93,16 @@ pub struct Database {
 }
 
 /// `[events]`: how records become events.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Events {
-    /// Where id, type, aggregate and the rest are read from, and how large a record may be.
-    #[serde(flatten)]
-    pub rules: ReadRules,
+    /// Which header names and places are read.
+    pub format: Format,
     /// What happens to an event that no route takes.
     pub unknown_type: UnknownType,
+    /// A larger record is parked without being decoded.
+    #[serde(deserialize_with = "size::deserialize")]
+    pub event_bytes_max: usize,
 }
 
 /// `[lanes]`: ordered queues per partition.
@@ -215,6 +216,15 @@ pub enum UnknownType {
     Ignore,
 }
 
+/// Which header names and places events are read from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Format {
+    /// The project's own header names.
+    #[default]
+    Own,
+}
+
 /// Who the log is written for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -242,16 +252,6 @@ impl Config {
         config.kafka.topics = topics.into_iter().map(Into::into).collect();
         config.database.url = url.into();
         config
-    }
-
-    /// Reads records as `[events]` says.
-    ///
-    /// # Errors
-    /// When the places contradict each other; the sentence says what to change.
-    pub fn reader(&self) -> Result<Reader, Problem> {
-        let reader = Reader::new(&self.events.rules)
-            .map_err(|error| Problem::fatal(&["events.preset"], format!("[events]: {error}")))?;
-        Ok(reader.with_topics(self.kafka.topics.iter().map(String::as_str)))
     }
 
     /// The consumer group: `kafka.group`, or the consumer's name.
@@ -287,6 +287,16 @@ impl Default for Database {
             lock_timeout: Duration::from_secs(2),
             idle_timeout: Duration::from_secs(40),
             statement_cache: 100,
+        }
+    }
+}
+
+impl Default for Events {
+    fn default() -> Self {
+        Self {
+            format: Format::default(),
+            unknown_type: UnknownType::default(),
+            event_bytes_max: MIB,
         }
     }
 }

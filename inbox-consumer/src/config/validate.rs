@@ -10,7 +10,6 @@ impl Config {
         self.bounds(&mut found);
         self.names(&mut found);
         self.database_address(&mut found);
-        found.extend(self.reader().err());
         self.time_limits(&mut found);
         self.group_limits(&mut found);
         self.sizes(&mut found);
@@ -157,10 +156,10 @@ impl Config {
                 format!("`batch.bytes_max` ({}) is never reached: `limits.partition_bytes_max` ({partition}) pauses the partition before; lower the first or raise the second", self.batch.bytes_max),
             ));
         }
-        if self.events.rules.event_bytes_max > partition {
+        if self.events.event_bytes_max > partition {
             found.push(Problem::doubt(
                 &["events.event_bytes_max", "limits.partition_bytes_max"],
-                format!("one event of `events.event_bytes_max` ({}) alone pauses its partition: `limits.partition_bytes_max` is {partition}; lower the first or raise the second", self.events.rules.event_bytes_max),
+                format!("one event of `events.event_bytes_max` ({}) alone pauses its partition: `limits.partition_bytes_max` is {partition}; lower the first or raise the second", self.events.event_bytes_max),
             ));
         }
     }

@@ -36,19 +36,6 @@ fn lists_durations_and_bytes_are_read_from_text() {
 }
 
 #[test]
-fn other_producers_are_read_by_saying_where_things_are() {
-    let text = format!(
-        "{MINIMAL}[events]\npreset = \"custom\"\nid = \"position\"\ntype = [\"header:type\", \"value:Order\"]\n"
-    );
-    let config = load(&text, &[("INBOX_EVENTS__AGGREGATE", "key")], &[]).unwrap();
-    assert!(config.reader().is_ok());
-    let refused = refusal(&text, &[], &[]);
-    assert!(refused.starts_with("[events]: `preset = \"custom\"` needs `aggregate`"), "{refused}");
-    let refused = refusal(&text, &[], &[("events.aggregate", "heder:x")]);
-    assert!(refused.starts_with("`events.aggregate` in --set: `heder:x` names no place"), "{refused}");
-}
-
-#[test]
 fn settings_of_librdkafka_are_taken_quoted_bare_and_from_the_environment() {
     let text =
         format!("{MINIMAL}[kafka.raw]\n\"fetch.min.bytes\" = 10\nsocket.keepalive.enable = true\n");

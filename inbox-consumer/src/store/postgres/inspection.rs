@@ -9,9 +9,8 @@ use crate::{
 };
 
 const PARTITIONS: &str =
-    "SELECT p.topic, p.partition, p.watermark,
-    greatest(p.watermark, (SELECT max(last_offset) + 1 FROM inbox_lanes l WHERE l.partition_ref = p.partition_ref)) AS reached,
-    p.epoch, p.lane_count, p.owner, p.standstill,
+    "SELECT p.topic, p.partition, p.watermark, p.epoch, p.lane_count, p.owner, p.standstill,
+    greatest(p.watermark, (SELECT max(l.last_offset) + 1 FROM inbox_lanes l WHERE l.partition_ref = p.partition_ref)) AS reached,
     extract(epoch FROM now() - p.owner_seen)::double precision AS owner_seen_seconds,
     p.retired_at IS NOT NULL AS retired, q.aggregates, q.events
 FROM inbox_partitions p JOIN inbox_consumers c USING (consumer_ref)

@@ -8,9 +8,8 @@ use crate::{
     store::inspect,
 };
 
-const PARTITIONS: &str = r#"SELECT p.topic, p."partition", p.watermark,
-    max(p.watermark, coalesce((SELECT max(last_offset) + 1 FROM inbox_lanes l WHERE l.partition_ref = p.partition_ref), p.watermark)) AS reached,
-    p.epoch, p.lane_count, p.owner, p.standstill,
+const PARTITIONS: &str = r#"SELECT p.topic, p."partition", p.watermark, p.epoch, p.lane_count, p.owner, p.standstill,
+    max(p.watermark, coalesce((SELECT max(l.last_offset) + 1 FROM inbox_lanes l WHERE l.partition_ref = p.partition_ref), 0)) AS reached,
     unixepoch('subsec') - p.owner_seen / 1000.0 AS owner_seen_seconds,
     p.retired_at IS NOT NULL AS retired,
     (SELECT count(DISTINCT aggregate_key) FROM inbox_parked q WHERE q.partition_ref = p.partition_ref) AS aggregates,
