@@ -39,11 +39,11 @@ fn document(item: &Delivered, error: &str) -> String {
             fields.insert("event_type".into(), Value::from(event.event_type.as_str()));
             fields.insert(
                 "aggregate_type".into(),
-                Value::from(event.aggregate.aggregate_type().as_str()),
+                Value::from(event.aggregate.aggregate_type()),
             );
             fields.insert(
                 "aggregate_id".into(),
-                Value::from(event.aggregate.aggregate_id().as_str()),
+                Value::from(event.aggregate.aggregate_id()),
             );
         }
         if !error.is_empty() {
