@@ -4,8 +4,8 @@ use std::collections::{HashMap, HashSet, VecDeque};
 
 use super::log::{COPIED_BACK, Event, Log, Record};
 use crate::{
-    Batch, Epoch, LaneState, LeaderEpoch, NextOffset, Offset, Outcome, Ownership,
-    Rule, Tally, WatermarkWrite, distinct, resume,
+    Batch, Epoch, LaneState, LeaderEpoch, NextOffset, Offset, Outcome, Ownership, Rule, Tally,
+    WatermarkWrite, distinct, resume,
 };
 
 /// What becomes of one event of a transaction.
@@ -330,9 +330,8 @@ impl Database {
             let comes = |(index, record): (usize, &Record)| {
                 record.event.number == *number && (index >= latest || record.offset >= watermark)
             };
-            let keep = row.parked
-                || row.offset >= watermark
-                || later.iter().enumerate().rev().any(comes);
+            let keep =
+                row.parked || row.offset >= watermark || later.iter().enumerate().rev().any(comes);
             if !keep {
                 commit.push(Undo::Row(*number, Some(*row)));
             }
@@ -353,4 +352,3 @@ impl Database {
         self.partitions[p].watermark
     }
 }
-

@@ -447,7 +447,8 @@ impl World {
     }
 
     fn commit(&mut self, w: usize, commits: &[Commit]) {
-        let (there, back) = (!self.calm && self.chance.one_in(8), !self.calm && self.chance.one_in(8));
+        let (there, back) =
+            (!self.calm && self.chance.one_in(8), !self.calm && self.chance.one_in(8));
         if !there {
             for commit in commits {
                 let p = self.workers[w].place(commit.partition);
@@ -569,8 +570,7 @@ impl World {
             0 => _ = self.database.advance(p, batch, &verdicts, &self.logs[p]),
             1 => self.database.roll_back(batch),
             _ => {
-                let open =
-                    Open { batch: batch.clone(), verdicts: Some(verdicts), dead: false };
+                let open = Open { batch: batch.clone(), verdicts: Some(verdicts), dead: false };
                 self.strays.push((p, open));
             }
         }
@@ -578,7 +578,8 @@ impl World {
     }
 
     pub(super) fn describe(&self) -> String {
-        let owners: Vec<_> = self.owners.iter().map(|owner| owner.map_or(-1, |w| w as i64)).collect();
+        let owners: Vec<_> =
+            self.owners.iter().map(|owner| owner.map_or(-1, |w| w as i64)).collect();
         let watermarks: Vec<i64> = (0..PARTITIONS).map(|p| self.database.watermark(p)).collect();
         let ends: Vec<i64> = self.logs.iter().map(|log| log.end).collect();
         let snapshots: Vec<_> = self.workers.iter().map(|it| it.engine.snapshots()).collect();
