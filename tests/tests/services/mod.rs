@@ -1,4 +1,5 @@
 //! Tests on real services. `cargo xtask check` leaves out everything below `services::`.
 
+mod commands;
 mod first;
 mod harness;
