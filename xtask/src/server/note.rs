@@ -23,7 +23,7 @@ pub struct Note {
 
 impl Note {
     /// Writes the note, right after the start and before anything else can go wrong.
-    pub(crate) fn write(folder: &Path, name: &str, process: &Process, signal: &str) -> Outcome {
+    pub fn write(folder: &Path, name: &str, process: &Process, signal: &str) -> Outcome {
         let note = Self { process: process.clone(), signal: signal.to_owned() };
         let text = serde_json::to_string(&note).explain(|| "a note".to_owned())?;
         let file = path(folder, name);
