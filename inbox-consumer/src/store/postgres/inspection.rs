@@ -10,6 +10,7 @@ use crate::{
 
 const PARTITIONS: &str =
     "SELECT p.topic, p.partition, p.watermark, p.epoch, p.lane_count, p.owner, p.standstill,
+    greatest(p.watermark, (SELECT max(l.last_offset) + 1 FROM inbox_lanes l WHERE l.partition_ref = p.partition_ref)) AS reached,
     extract(epoch FROM now() - p.owner_seen)::double precision AS owner_seen_seconds,
     p.retired_at IS NOT NULL AS retired, q.aggregates, q.events
 FROM inbox_partitions p JOIN inbox_consumers c USING (consumer_ref)
@@ -86,6 +87,7 @@ fn partition(row: &PgRow) -> Result<PartitionRow, sqlx::Error> {
         topic: row.try_get("topic")?,
         partition: row.try_get("partition")?,
         watermark: row.try_get("watermark")?,
+        reached: row.try_get("reached")?,
         epoch: row.try_get("epoch")?,
         lane_count: row.try_get("lane_count")?,
         owner: row.try_get("owner")?,

@@ -7,7 +7,7 @@ use sqlx::{AssertSqlSafe, ConnectOptions, Connection, PgConnection, Postgres, Sq
 
 use super::PgSettings;
 use crate::{
-    pipeline::port::{OpenError, Sessions, StoreFault, TxLimits},
+    pipeline::port::{Address, OpenError, Sessions, StoreFault, TxLimits},
     store::{OWN_LIMITS, end},
 };
 
@@ -21,6 +21,17 @@ const CHECK_CLIENT_SINCE: u32 = 140_000;
 impl Sessions for Postgres {
     type Settings = PgSettings;
     const WRITERS_MAX: usize = 64;
+
+    fn settings(address: &Address<'_>) -> Result<PgSettings, OpenError> {
+        let refused = |error: crate::store::SettingsError| OpenError::Refused(error.0);
+        let settings = PgSettings::new(address.url).map_err(refused)?;
+        let settings =
+            settings.application_name(address.application).statement_cache(address.statement_cache);
+        match address.schema {
+            Some(schema) => settings.schema(schema).map_err(refused),
+            None => Ok(settings),
+        }
+    }
 
     async fn open(settings: &PgSettings) -> Result<PgConnection, OpenError> {
         let longest = settings.connect_timeout;

@@ -9,6 +9,7 @@ use crate::{
 };
 
 const PARTITIONS: &str = r#"SELECT p.topic, p."partition", p.watermark, p.epoch, p.lane_count, p.owner, p.standstill,
+    max(p.watermark, coalesce((SELECT max(l.last_offset) + 1 FROM inbox_lanes l WHERE l.partition_ref = p.partition_ref), 0)) AS reached,
     unixepoch('subsec') - p.owner_seen / 1000.0 AS owner_seen_seconds,
     p.retired_at IS NOT NULL AS retired,
     (SELECT count(DISTINCT aggregate_key) FROM inbox_parked q WHERE q.partition_ref = p.partition_ref) AS aggregates,
@@ -61,6 +62,7 @@ fn partition(row: &SqliteRow) -> Result<PartitionRow, sqlx::Error> {
         topic: row.try_get("topic")?,
         partition: row.try_get("partition")?,
         watermark: row.try_get("watermark")?,
+        reached: row.try_get("reached")?,
         epoch: row.try_get("epoch")?,
         lane_count: row.try_get("lane_count")?,
         owner: row.try_get("owner")?,

@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::{SqliteSettings, writer};
 use crate::{
-    pipeline::port::{OpenError, Sessions, StoreFault, TxLimits},
+    pipeline::port::{Address, OpenError, Sessions, StoreFault, TxLimits},
     store::{OWN_LIMITS, end},
 };
 
@@ -16,6 +16,16 @@ const REFUSED: [&str; 4] = ["ATTACH", "DETACH", "PRAGMA", "VACUUM"];
 impl Sessions for Sqlite {
     type Settings = SqliteSettings;
     const WRITERS_MAX: usize = 1;
+
+    fn settings(address: &Address<'_>) -> Result<SqliteSettings, OpenError> {
+        let settings = SqliteSettings::new(address.url);
+        let settings = settings.map_err(|error| OpenError::Refused(error.0))?;
+        if address.schema.is_some() {
+            let text = "SQLite has no schemas; remove database.schema";
+            return Err(OpenError::Refused(text.into()));
+        }
+        Ok(settings.statement_cache(address.statement_cache))
+    }
 
     async fn open(settings: &SqliteSettings) -> Result<SqliteConnection, OpenError> {
         let explain = |error| explain(settings, &error);
