@@ -41,6 +41,8 @@ fn entries() -> impl Strategy<Value = Vec<RunEntry>> {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
     /// `RunsKeepLaneOrder` (finding 6): no event overtakes an earlier one of its lane, and so none of
     /// its aggregate; every one runs exactly once.
     #[test]

@@ -264,9 +264,10 @@ impl Database {
         let cas = row.watermark == write.old.0 && row.watermark <= write.new.0;
         let epoch = row.epoch == write.epoch.0;
         let lanes = row.lanes.iter().zip(&write.expected);
-        let held = lanes
-            .map(|(lane, expected)| lane.epoch == write.epoch.0 && lane.state.last >= *expected)
-            .all(|fits| fits);
+        let fits = |(lane, expected): (&LaneRow, &Offset)| {
+            lane.epoch == write.epoch.0 && lane.state.last >= *expected
+        };
+        let held = lanes.into_iter().all(fits);
         if Rule::WatermarkCas.on() && !(cas && epoch) || Rule::WatermarkChecksLanes.on() && !held {
             return false;
         }

@@ -292,14 +292,13 @@ impl World {
         for ids in let_go {
             self.see(if ids.len() > 1 { "let go of several" } else { "let go of one" });
             let asked = self.revoked[w].iter().position(|asked| *asked == ids);
-            match asked {
-                Some(asked) => _ = self.revoked[w].remove(asked),
+            if let Some(asked) = asked {
+                self.revoked[w].remove(asked);
+            } else {
                 // The group had lost patience before the worker heard of the revocation.
-                None => {
-                    let late = !ids.iter().any(|id| self.workers[w].has(*id));
-                    let closing = self.workers[w].engine.closing;
-                    assert!(late || closing, "w{w} let {ids:?} go unasked");
-                }
+                let late = !ids.iter().any(|id| self.workers[w].has(*id));
+                let closing = self.workers[w].engine.closing;
+                assert!(late || closing, "w{w} let {ids:?} go unasked");
             }
             for id in ids {
                 let p = self.workers[w].place(id);
@@ -325,7 +324,9 @@ impl World {
         given.retain(|_| !self.chance.one_in(3));
         if !given.is_empty() {
             let ids = given.iter().map(|&p| self.workers[w].assign(p)).collect();
-            given.iter().for_each(|&p| self.owners[p] = Some(w));
+            for p in given {
+                self.owners[p] = Some(w);
+            }
             self.workers[w].news.push_back(News::Assigned(ids));
         } else if !wait && !self.calm && self.chance.one_in(3) {
             let mut taken: Vec<usize> =
