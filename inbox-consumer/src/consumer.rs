@@ -140,7 +140,9 @@ pub(crate) fn settings<DB: Store>(config: &Config) -> Result<DB::Settings, OpenE
     })
 }
 
-async fn schema_is_current<DB: Store>(conn: &mut DB::Connection) -> Result<(), BuildError> {
+pub(crate) async fn schema_is_current<DB: Store>(
+    conn: &mut DB::Connection,
+) -> Result<(), BuildError> {
     let newest = DB::newest();
     match DB::version(conn).await.map_err(outage)? {
         Some(version) if version == newest => Ok(()),

@@ -8,6 +8,7 @@ mod handler;
 pub mod kafka;
 pub mod pipeline;
 mod router;
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
 pub mod store;
 pub mod telemetry;
 #[cfg(feature = "testing")]

@@ -231,7 +231,9 @@ mod tests {
         let facts = inspect(settings(cluster.bootstrap_servers(), "orders")).await.unwrap();
         let told: Vec<_> = facts
             .iter()
-            .map(|fact| (fact.partition.partition, fact.log.start.0, fact.log.end.0, fact.committed))
+            .map(|fact| {
+                (fact.partition.partition, fact.log.start.0, fact.log.end.0, fact.committed)
+            })
             .collect();
         assert_eq!(told, [(0, 0, 0, None), (1, 0, 3, Some(NextOffset(2)))]);
     }

@@ -156,9 +156,11 @@ impl<DB: Store> Transaction<'_, DB> {
             attempt: items[index].attempts + 1,
         };
         let events: Vec<RunEvent<'_>> = indices.iter().map(event).collect();
-        let mut tx = Tx::<DB>::new(self.conn);
+        let mut tx = Tx::<DB>::new(self.conn, self.savepoints_taken);
         let route = self.work.routes.route(route);
-        route.run(&events, &mut tx, self.work.attempt_deadline).await
+        let end = route.run(&events, &mut tx, self.work.attempt_deadline).await;
+        self.savepoints_taken = tx.savepoints_taken();
+        end
     }
 
     fn call_failed(&self, index: Option<usize>, fault: Fault, error: String, hung: bool) -> End {

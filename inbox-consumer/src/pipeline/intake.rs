@@ -77,7 +77,13 @@ impl Intake {
     /// The lane and the key of the aggregate. Both come from what needs no decoding, so an unreadable
     /// record has its place, too, and what follows it is held.
     /// A record without a key asks for no order: it is an aggregate of its own, named by its offset.
-    fn place(&self, topic: &str, offset: i64, record: &Record, lane_count: u16) -> (Lane, [u8; 16]) {
+    fn place(
+        &self,
+        topic: &str,
+        offset: i64,
+        record: &Record,
+        lane_count: u16,
+    ) -> (Lane, [u8; 16]) {
         let key = self.reader.order_key(topic, record);
         let alone = offset.to_be_bytes();
         let key = match key.as_deref() {

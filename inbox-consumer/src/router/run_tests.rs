@@ -1,5 +1,7 @@
 //! Runs through the erased routes, on SQLite in memory.
 
+#![expect(clippy::unwrap_used, reason = "what cannot fail here ends the test")]
+
 use std::{
     sync::{
         Arc,
@@ -60,7 +62,7 @@ async fn run_on(table: &RouteTable<Sqlite>, payloads: &[&str], savepoints_taken:
     let deliveries: Vec<_> =
         payloads.iter().zip(0..).map(|(payload, at)| delivery(Some(payload), at)).collect();
     let run: Vec<_> = deliveries.iter().map(|delivery| RunEvent { delivery, attempt: 2 }).collect();
-    let mut tx = Tx::again(&mut conn, savepoints_taken);
+    let mut tx = Tx::new(&mut conn, savepoints_taken);
     let end = table.route(0).run(&run, &mut tx, DEADLINE).await;
     let rows = "SELECT n FROM effects ORDER BY n";
     let rows = sqlx::query_scalar(rows).fetch_all(&mut conn).await.unwrap();
@@ -187,7 +189,7 @@ async fn a_missed_deadline_is_a_retry_on_a_session_that_is_given_up() {
     let table = Routes::default().on("type", Inserts).freeze().unwrap();
     let stuck = delivery(Some("104"), 0);
     let run = [RunEvent { delivery: &stuck, attempt: 1 }];
-    let mut tx = Tx::new(&mut conn);
+    let mut tx = Tx::new(&mut conn, 0);
     let end = table.route(0).run(&run, &mut tx, Duration::from_millis(10)).await;
     let (at, fault, error, hung) = failed(end);
     assert_eq!((at, fault, hung), (Some(0), Fault::Retry, true));
@@ -299,6 +301,6 @@ async fn an_event_tells_where_it_came_from_and_may_be_a_tombstone() {
     let table = Routes::default().on("type", Looks).freeze().unwrap();
     let tombstone = delivery(None, 7);
     let run = [RunEvent { delivery: &tombstone, attempt: 9 }];
-    let end = table.route(0).run(&run, &mut Tx::new(&mut conn), DEADLINE).await;
+    let end = table.route(0).run(&run, &mut Tx::new(&mut conn, 0), DEADLINE).await;
     assert_eq!(end, RunEnd::Done);
 }

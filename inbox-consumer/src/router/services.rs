@@ -1,5 +1,7 @@
 //! Handlers on a real PostgreSQL (`INBOX_TEST_POSTGRES`, set by `cargo xtask test`).
 
+#![expect(clippy::unwrap_used, reason = "what cannot fail here ends the test")]
+
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
@@ -102,7 +104,7 @@ async fn swallow(conn: &mut PgConnection, sql: &str) -> (Fault, String) {
     let table = Routes::default().on("sql", Swallows).freeze().unwrap();
     let delivery = delivery(sql);
     let run = [RunEvent { delivery: &delivery, attempt: 1 }];
-    let mut tx = Tx::new(conn);
+    let mut tx = Tx::new(conn, 0);
     match table.route(0).run(&run, &mut tx, Duration::from_secs(20)).await {
         RunEnd::Failed { at: Some(0), fault, error, hung: false } => (fault, error),
         end => panic!("{sql}: {end:?}"),
@@ -215,7 +217,7 @@ async fn a_verb_never_reaches_the_server() {
 async fn a_half_dropped_statement_gives_the_session_up() {
     let place = Place::new().await;
     let mut conn = place.begin("BEGIN").await;
-    let mut tx = Tx::<Postgres>::new(&mut conn);
+    let mut tx = Tx::<Postgres>::new(&mut conn, 0);
     let short = Duration::from_millis(50);
     let slow = tokio::time::timeout(short, run_on(&mut tx, "SELECT pg_sleep(20)")).await;
     assert!(slow.is_err());
@@ -229,7 +231,7 @@ async fn a_savepoint_forgives_a_failure_and_a_lock_that_is_taken() {
     let place = Place::new().await;
     let _holder = place.begin("BEGIN; UPDATE locks SET n = 1 WHERE id = 1").await;
     let mut conn = place.begin("BEGIN").await;
-    let mut tx = Tx::<Postgres>::new(&mut conn);
+    let mut tx = Tx::<Postgres>::new(&mut conn, 0);
     for sql in
         ["INSERT INTO effects VALUES (1)", "SELECT * FROM locks WHERE id = 1 FOR UPDATE NOWAIT"]
     {
@@ -252,7 +254,7 @@ async fn a_savepoint_does_not_forgive_a_deadlock() {
     let place = Place::new().await;
     let mut conn = place.begin("BEGIN").await;
     let other = deadlocked(&place, &mut conn).await;
-    let mut tx = Tx::<Postgres>::new(&mut conn);
+    let mut tx = Tx::<Postgres>::new(&mut conn, 0);
     let mut part = tx.savepoint().await.unwrap();
     assert!(run_on(&mut part, "UPDATE locks SET n = 1 WHERE id = 2").await.is_err());
     let error = part.rollback().await.unwrap_err().to_string();

@@ -65,7 +65,7 @@ where
 /// Rows of one statement. Dropped between its first and its last poll it leaves the guard running.
 struct Rows<'e, DB, T> {
     guard: &'e mut Guard,
-    rows: BoxStream<'e, Result<T, Error>>,
+    steps: BoxStream<'e, Result<T, Error>>,
     over: bool,
     database: std::marker::PhantomData<fn() -> DB>,
 }
@@ -78,7 +78,7 @@ impl<DB: Sessions, T> Stream for Rows<'_, DB, T> {
             return Poll::Ready(None);
         }
         self.guard.begun();
-        let polled = self.rows.as_mut().poll_next(cx);
+        let polled = self.steps.as_mut().poll_next(cx);
         match &polled {
             Poll::Pending | Poll::Ready(Some(Ok(_))) => return polled,
             Poll::Ready(Some(Err(error))) => self.guard.failed::<DB>(error),
@@ -120,7 +120,7 @@ macro_rules! executor {
                 let Tx { connection, guard } = self;
                 match admit::<$db, E>(guard, query, $dialect) {
                     Ok(query) => Box::pin(Rows::<$db, _> {
-                        rows: (&mut **connection).fetch_many(query),
+                        steps: (&mut **connection).fetch_many(query),
                         guard,
                         over: false,
                         database: std::marker::PhantomData,

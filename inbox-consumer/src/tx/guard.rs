@@ -3,12 +3,9 @@
 use std::fmt::Write;
 
 use inbox_engine::Rule;
-use sqlx::Error;
+use sqlx::{Error, error::DatabaseError};
 
-use super::{
-    lexer::Dialect,
-    verbs::{self},
-};
+use super::{lexer::Dialect, verbs};
 use crate::pipeline::port::{Sessions, StoreFault};
 
 /// The first thing that went wrong in a transaction: it can only be rolled back.
@@ -36,6 +33,10 @@ pub(super) struct Guard {
 }
 
 impl Guard {
+    pub(super) fn new(savepoints_taken: u32) -> Self {
+        Self { taken: savepoints_taken, ..Self::default() }
+    }
+
     pub(super) fn running(&self) -> bool {
         self.running
     }
@@ -128,14 +129,14 @@ fn half_dropped() -> Seen {
 /// PostgreSQL's lock and statement time-outs end the statement only. Any other conflict may have
 /// ended the transaction.
 fn waited_too_long(error: &Error) -> bool {
-    let code = error.as_database_error().and_then(|e| e.code());
+    let code = error.as_database_error().and_then(DatabaseError::code);
     matches!(code.as_deref(), Some("55P03" | "57014"))
 }
 
 /// The error with the database's code.
 fn told(error: &Error) -> String {
     let mut text = error.to_string();
-    if let Some(code) = error.as_database_error().and_then(|e| e.code()) {
+    if let Some(code) = error.as_database_error().and_then(DatabaseError::code) {
         let _ = write!(text, " (code {code})");
     }
     text

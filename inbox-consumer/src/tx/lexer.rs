@@ -35,7 +35,7 @@ pub(super) enum Token<'a> {
 }
 
 /// Where the scan stands.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Lexer<'a> {
     sql: &'a str,
     at: usize,
@@ -127,7 +127,7 @@ impl<'a> Lexer<'a> {
                 Some(b'\\') => self.at += 2,
                 Some(b'\'') => {
                     self.at += 1;
-                    let mut ahead = *self;
+                    let mut ahead = self.clone();
                     let gap = ahead.pass_while(is_space);
                     if ahead.byte(0) != Some(b'\'') || !gap.contains(['\n', '\r']) {
                         return;

@@ -73,17 +73,10 @@ impl<DB: Database> fmt::Debug for Tx<'_, DB> {
 }
 
 impl<'t, DB: Database> Tx<'t, DB> {
-    /// `connection` is inside the transaction.
-    pub(crate) fn new(connection: &'t mut DB::Connection) -> Self {
-        Self { connection, guard: Guard::default() }
-    }
-
-    /// The same transaction lent once more, after [`savepoints_taken`](Self::savepoints_taken) said
-    /// how many savepoints its handlers have taken so far.
-    pub(crate) fn again(connection: &'t mut DB::Connection, savepoints_taken: u32) -> Self {
-        let mut tx = Self::new(connection);
-        tx.guard.taken = savepoints_taken;
-        tx
+    /// `connection` is inside the transaction, in which earlier calls of handlers have left
+    /// `savepoints_taken`.
+    pub(crate) fn new(connection: &'t mut DB::Connection, savepoints_taken: u32) -> Self {
+        Self { connection, guard: Guard::new(savepoints_taken) }
     }
 
     /// How many savepoints handlers have taken and not rolled back.
@@ -114,16 +107,5 @@ impl<'t, DB: Database> Tx<'t, DB> {
 
     pub(crate) fn unguarded_used(&self) -> bool {
         self.guard.unguarded_used
-    }
-
-    /// The runtime has rolled back to its own savepoint: what failed since then is undone.
-    pub(crate) fn forgive(&mut self) {
-        self.guard.open = 0;
-        self.guard.forgive();
-    }
-
-    /// The connection for the runtime's own statements.
-    pub(crate) fn connection(&mut self) -> &mut DB::Connection {
-        self.connection
     }
 }

@@ -1,5 +1,7 @@
 //! The guard and savepoints on SQLite in memory.
 
+#![expect(clippy::unwrap_used, reason = "what cannot fail here ends the test")]
+
 use std::{future::Future, task::Poll, time::Duration};
 
 use futures::{StreamExt, TryStreamExt};
@@ -41,7 +43,7 @@ async fn poll_once<F: Future>(future: F) {
 #[tokio::test]
 async fn every_way_to_query_works_and_leaves_no_trace() {
     let mut conn = opened().await;
-    let mut tx = Tx::<Sqlite>::new(&mut conn);
+    let mut tx = Tx::<Sqlite>::new(&mut conn, 0);
     for n in 1..=3 {
         insert(&mut tx, n).await.unwrap();
     }
@@ -70,7 +72,7 @@ async fn every_way_to_query_works_and_leaves_no_trace() {
 #[tokio::test]
 async fn a_swallowed_error_is_remembered_and_nothing_more_is_done() {
     let mut conn = opened().await;
-    let mut tx = Tx::<Sqlite>::new(&mut conn);
+    let mut tx = Tx::<Sqlite>::new(&mut conn, 0);
     insert(&mut tx, 1).await.unwrap();
     let _ = insert(&mut tx, 1).await;
     let seen = tx.seen().expect("the unique violation was seen");
@@ -85,14 +87,14 @@ async fn a_swallowed_error_is_remembered_and_nothing_more_is_done() {
 #[tokio::test]
 async fn an_error_inside_a_stream_and_at_prepare_are_seen() {
     let mut conn = opened().await;
-    let mut tx = Tx::<Sqlite>::new(&mut conn);
+    let mut tx = Tx::<Sqlite>::new(&mut conn, 0);
     let mut rows = sqlx::raw_sql("SELECT 1; SELECT * FROM nowhere").fetch(&mut tx);
     while let Some(row) = rows.next().await {
         let _ = row;
     }
     drop(rows);
     assert!(tx.seen().unwrap().error.contains("nowhere"));
-    tx.forgive();
+    let mut tx = Tx::<Sqlite>::new(&mut conn, 0);
     let text = sqlx::SqlSafeStr::into_sql_str("SELECT * FROM nowhere");
     assert!((&mut tx).prepare(text).await.is_err());
     assert!(tx.seen().unwrap().error.contains("nowhere"));
@@ -102,7 +104,7 @@ async fn an_error_inside_a_stream_and_at_prepare_are_seen() {
 #[tokio::test]
 async fn a_statement_that_is_dropped_half_way_poisons() {
     let mut conn = opened().await;
-    let mut tx = Tx::<Sqlite>::new(&mut conn);
+    let mut tx = Tx::<Sqlite>::new(&mut conn, 0);
     poll_once(sqlx::query(SLOW).execute(&mut tx)).await;
     assert!(tx.running());
     let seen = tx.seen().unwrap();
@@ -117,7 +119,7 @@ async fn a_statement_that_is_dropped_half_way_poisons() {
 #[tokio::test]
 async fn a_stream_that_is_not_read_to_its_end_poisons() {
     let mut conn = opened().await;
-    let mut tx = Tx::<Sqlite>::new(&mut conn);
+    let mut tx = Tx::<Sqlite>::new(&mut conn, 0);
     let mut rows = sqlx::raw_sql("SELECT 1 UNION SELECT 2").fetch(&mut tx);
     assert!(rows.next().await.is_some());
     drop(rows);
@@ -131,7 +133,7 @@ async fn a_verb_is_refused_before_it_is_sent_and_poisons() {
         ["COMMIT", "/* x */ rollback", "SELECT 1; COMMIT", "SAVEPOINT a", "PRAGMA synchronous=0"]
     {
         let mut conn = opened().await;
-        let mut tx = Tx::<Sqlite>::new(&mut conn);
+        let mut tx = Tx::<Sqlite>::new(&mut conn, 0);
         insert(&mut tx, 1).await.unwrap();
         let error = sqlx::raw_sql(sql).execute(&mut tx).await.unwrap_err().to_string();
         assert!(error.starts_with("a handler may not run "), "{error}");
@@ -143,7 +145,7 @@ async fn a_verb_is_refused_before_it_is_sent_and_poisons() {
 #[tokio::test]
 async fn what_failed_in_a_savepoint_is_forgiven_when_it_is_rolled_back() {
     let mut conn = opened().await;
-    let mut tx = Tx::<Sqlite>::new(&mut conn);
+    let mut tx = Tx::<Sqlite>::new(&mut conn, 0);
     insert(&mut tx, 1).await.unwrap();
     let mut part = tx.savepoint().await.unwrap();
     insert(&mut part, 2).await.unwrap();
@@ -161,7 +163,7 @@ async fn what_failed_in_a_savepoint_is_forgiven_when_it_is_rolled_back() {
 #[tokio::test]
 async fn nested_savepoints_are_undone_with_the_outer_one() {
     let mut conn = opened().await;
-    let mut tx = Tx::<Sqlite>::new(&mut conn);
+    let mut tx = Tx::<Sqlite>::new(&mut conn, 0);
     let mut outer = tx.savepoint().await.unwrap();
     insert(&mut outer, 1).await.unwrap();
     let mut inner = outer.savepoint().await.unwrap();
@@ -179,7 +181,7 @@ async fn nested_savepoints_are_undone_with_the_outer_one() {
 #[tokio::test]
 async fn a_savepoint_that_is_dropped_undecided_poisons() {
     let mut conn = opened().await;
-    let mut tx = Tx::<Sqlite>::new(&mut conn);
+    let mut tx = Tx::<Sqlite>::new(&mut conn, 0);
     drop(tx.savepoint().await.unwrap());
     assert!(tx.seen().unwrap().error.contains("dropped undecided"));
 }
@@ -187,7 +189,7 @@ async fn a_savepoint_that_is_dropped_undecided_poisons() {
 #[tokio::test]
 async fn a_savepoint_with_a_failure_in_it_cannot_be_released() {
     let mut conn = opened().await;
-    let mut tx = Tx::<Sqlite>::new(&mut conn);
+    let mut tx = Tx::<Sqlite>::new(&mut conn, 0);
     let mut part = tx.savepoint().await.unwrap();
     let _ = insert(&mut part, -1).await;
     let error = part.release().await.unwrap_err().to_string();
@@ -199,7 +201,7 @@ async fn a_savepoint_with_a_failure_in_it_cannot_be_released() {
 #[tokio::test]
 async fn a_savepoint_does_not_mend_a_half_dropped_statement() {
     let mut conn = opened().await;
-    let mut tx = Tx::<Sqlite>::new(&mut conn);
+    let mut tx = Tx::<Sqlite>::new(&mut conn, 0);
     let mut part = tx.savepoint().await.unwrap();
     poll_once(sqlx::query(SLOW).execute(&mut *part)).await;
     assert!(part.rollback().await.is_err());
@@ -210,7 +212,7 @@ async fn a_savepoint_does_not_mend_a_half_dropped_statement() {
 #[tokio::test]
 async fn savepoints_have_a_limit_that_is_a_conflict() {
     let mut conn = opened().await;
-    let mut tx = Tx::<Sqlite>::again(&mut conn, 30);
+    let mut tx = Tx::<Sqlite>::new(&mut conn, 30);
     tx.savepoint().await.unwrap().release().await.unwrap();
     let error = tx.savepoint().await.unwrap_err().to_string();
     assert!(error.contains("31 savepoints"), "{error}");
@@ -220,7 +222,7 @@ async fn savepoints_have_a_limit_that_is_a_conflict() {
 #[tokio::test]
 async fn an_undone_savepoint_does_not_count() {
     let mut conn = opened().await;
-    let mut tx = Tx::<Sqlite>::new(&mut conn);
+    let mut tx = Tx::<Sqlite>::new(&mut conn, 0);
     for _ in 0..40 {
         tx.savepoint().await.unwrap().rollback().await.unwrap();
     }
@@ -230,7 +232,7 @@ async fn an_undone_savepoint_does_not_count() {
 #[tokio::test]
 async fn the_lent_connection_is_noted_but_not_watched() {
     let mut conn = opened().await;
-    let mut tx = Tx::<Sqlite>::new(&mut conn);
+    let mut tx = Tx::<Sqlite>::new(&mut conn, 0);
     let _ = sqlx::query("SELECT * FROM nowhere").execute(tx.unguarded()).await;
     assert!(tx.unguarded_used());
     assert_eq!(tx.seen(), None);

@@ -50,7 +50,6 @@ pub(crate) fn config(bootstrap: &str, database: &str) -> Config {
     // Short, so that the broker soon notices a killed consumer. Not for production.
     config.kafka.session_timeout = Duration::from_millis(1200);
     config.limits.drain_deadline = Duration::from_millis(300);
-    config.kafka.raw.set("heartbeat.interval.ms", "100");
     config
 }
 
@@ -59,6 +58,10 @@ pub(crate) async fn run(arguments: Vec<String>) -> ExitCode {
         eprintln!("usage: quickstart {COMMAND} BOOTSTRAP DATABASE");
         return ExitCode::FAILURE;
     };
+    // For the curious: QUICKSTART_LOG=info cargo quickstart
+    if let Ok(level) = std::env::var("QUICKSTART_LOG") {
+        tracing_subscriber::fmt().with_env_filter(level).with_writer(std::io::stderr).init();
+    }
     let routes = Routes::default().on("Deposited", Deposit);
     match Consumer::builder(config(bootstrap, database), routes).build().await {
         Ok(consumer) => {

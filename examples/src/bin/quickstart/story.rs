@@ -19,13 +19,13 @@ use crate::{
 type Error = Box<dyn std::error::Error + Send + Sync>;
 
 const TOPIC: &str = "deposits";
-const PARTITIONS: i32 = 6;
+const PARTITIONS: u16 = 6;
 const ACCOUNTS: i64 = 40;
 const PER_ACCOUNT: i64 = 75;
 /// One event in so many is sent a second time.
 const COPY_EVERY: i64 = 20;
 /// The story ends in any case.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Tells the story; answers whether the promise was kept.
 pub(crate) async fn tell() -> Result<bool, Error> {
@@ -59,7 +59,7 @@ async fn send(broker: &MockBroker) -> Result<Sent, Error> {
             let record = OutboxEvent::new("Deposited", &aggregate, &payload)?.record();
             let copies = i64::from((n * ACCOUNTS + account) % COPY_EVERY == 0);
             for _ in 0..=copies {
-                producer.send(TOPIC, None, &record).await?;
+                producer.send(TOPIC, &record).await?;
             }
             sent.copies += copies;
             sent.total += 1 + copies;
