@@ -140,7 +140,9 @@ pub(crate) fn settings<DB: Store>(config: &Config) -> Result<DB::Settings, OpenE
     })
 }
 
-async fn schema_is_current<DB: Store>(conn: &mut DB::Connection) -> Result<(), BuildError> {
+pub(crate) async fn schema_is_current<DB: Store>(
+    conn: &mut DB::Connection,
+) -> Result<(), BuildError> {
     let newest = DB::newest();
     match DB::version(conn).await.map_err(outage)? {
         Some(version) if version == newest => Ok(()),
@@ -204,7 +206,7 @@ impl<DB: Store> Consumer<DB> {
     fn driver(self, broker: Arc<dyn Broker>) -> (Driver<DB>, Arc<Work<DB>>, Arc<Control<DB>>) {
         let config = &self.config;
         let intake = Intake {
-            reader: config.reader(),
+            reader: outbox_core::Reader::own(config.events.event_bytes_max),
             ignore_unknown: config.events.unknown_type == config::UnknownType::Ignore,
         };
         let identity = Identity {
@@ -292,4 +294,17 @@ pub(crate) fn kafka_settings(config: &Config) -> KafkaSettings {
         max_poll_interval: Duration::from_secs(300),
         properties,
     }
+}
+
+/// Brings the inbox tables up to date; answers the versions applied. What the `migrate` command does.
+///
+/// # Errors
+/// When the database cannot be reached, or refuses.
+pub async fn migrate<DB: Store>(config: &Config) -> Result<Vec<i64>, BuildError> {
+    let mut conn = DB::open(&settings::<DB>(config)?).await?;
+    let applied = DB::migrate(&mut conn).await;
+    DB::close_hard(conn).await;
+    applied.map_err(|error| {
+        BuildError::Schema(format!("the inbox tables could not be brought up to date: {error}"))
+    })
 }

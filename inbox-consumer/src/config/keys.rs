@@ -99,7 +99,7 @@ pub const KEYS: &[Key] = &[
     ),
     key(
         "kafka.session_timeout",
-        millis(SECOND, 30 * MINUTE),
+        millis(SECOND, 5 * MINUTE),
         "45s",
         "A process that is silent for so long loses its partitions. With protocol `consumer` the broker sets it, and this value serves only to check the limits below against it.",
     ),

@@ -49,15 +49,14 @@ impl Kind {
     pub(super) fn read(&self, value: &Value, loose: bool) -> Result<Value, String> {
         let read = match (self, value) {
             (Self::Number { .. }, Value::String(text)) if loose => whole(text),
-            (Self::Number { .. }, Value::Integer(_)) => Some(value.clone()),
-            (Self::Bytes { .. }, Value::Integer(_)) => Some(value.clone()),
             (Self::Bytes { .. }, Value::String(text)) => size::parse(text).and_then(number),
             (Self::List, Value::String(text)) if loose => Some(list(text)),
             (Self::List, Value::Array(items)) => {
                 items.iter().all(Value::is_str).then(|| value.clone())
             }
-            (Self::Settings, Value::Table(_)) => Some(value.clone()),
-            (
+            (Self::Settings, Value::Table(_))
+            | (Self::Number { .. } | Self::Bytes { .. }, Value::Integer(_))
+            | (
                 Self::Text | Self::Secret | Self::Choice(_) | Self::Duration { .. },
                 Value::String(_),
             ) => Some(value.clone()),

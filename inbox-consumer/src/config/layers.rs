@@ -151,13 +151,8 @@ impl Layers {
     }
 
     fn put_secret_file(&mut self, key: &Key, path: &str, value: &Value, origin: &Origin) {
-        let file = match Kind::Text.read(value, true) {
-            Ok(Value::String(file)) => file,
-            _ => {
-                return self
-                    .complaints
-                    .push(format!("`{path}` in {origin}: expected a file's name"));
-            }
+        let Ok(Value::String(file)) = Kind::Text.read(value, true) else {
+            return self.complaints.push(format!("`{path}` in {origin}: expected a file's name"));
         };
         match std::fs::read_to_string(&file) {
             Ok(text) => {
@@ -225,7 +220,7 @@ fn advice_for_key(name: &str) -> String {
 }
 
 fn nearest<'a>(wrong: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let allowed = (wrong.rsplit('.').next().unwrap_or(wrong).len() / 3).clamp(1, 3);
+    let allowed = (wrong.rsplit('.').next().unwrap_or(wrong).len().div_ceil(3)).clamp(1, 3);
     known
         .map(|known| (strsim::damerau_levenshtein(wrong, known), known))
         .filter(|(distance, _)| *distance <= allowed)

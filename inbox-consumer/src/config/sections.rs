@@ -74,7 +74,7 @@ pub struct Kafka {
 pub struct Database {
     /// `postgres://…`, `postgresql://…` or `sqlite:path`.
     pub url: Secret,
-    /// The schema of the inbox tables (PostgreSQL); first in the search path.
+    /// The schema of the inbox tables (`PostgreSQL`); first in the search path.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub schema: Option<String>,
     /// Transactions open at once.
@@ -88,7 +88,7 @@ pub struct Database {
     /// Longest silence of this process within a transaction.
     #[serde(with = "duration")]
     pub idle_timeout: Duration,
-    /// Prepared statements kept per connection; 0 keeps none (PgBouncer in transaction mode).
+    /// Prepared statements kept per connection; 0 keeps none (`PgBouncer` in transaction mode).
     pub statement_cache: u16,
 }
 
@@ -337,10 +337,7 @@ impl Default for Limits {
 
 impl Default for Retention {
     fn default() -> Self {
-        Self {
-            inbox: Duration::from_secs(7 * 24 * 60 * 60),
-            prune_interval: Duration::from_secs(60),
-        }
+        Self { inbox: Duration::from_hours(7 * 24), prune_interval: Duration::from_mins(1) }
     }
 }
 

@@ -8,7 +8,7 @@ use std::{
 };
 
 use inbox_engine::{
-    Batch, Commit, Effect, Engine, Generation, Outcome, PartitionId, Snapshot, TakeOverFault, Time,
+    Batch, Commit, Engine, Generation, Outcome, PartitionId, Snapshot, TakeOverFault, Time,
     WatermarkWrite, Written,
 };
 use tokio::sync::mpsc;
@@ -188,8 +188,7 @@ impl<DB: Store> Driver<DB> {
         let Some(&id) = self.ids.get(place) else { return };
         let Some((_, taken)) = &self.known[index(id)].taken else { return };
         let (lanes, intake, routes) = (taken.lane_count, &self.intake, &self.work.routes);
-        let items =
-            arrivals.into_iter().map(|arrival| intake.item(place, arrival, lanes, routes));
+        let items = arrivals.into_iter().map(|arrival| intake.item(place, arrival, lanes, routes));
         self.engine.handle_delivered(id, generation, items, now);
     }
 

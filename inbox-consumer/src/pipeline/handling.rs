@@ -1,7 +1,5 @@
 //! Handlers run on the transaction: together, or one by one with savepoints.
 
-use std::sync::Arc;
-
 use inbox_engine::{Doom, Failure, HandlerFault, Outcome, ParkReason, Run};
 
 use super::{
@@ -158,9 +156,11 @@ impl<DB: Store> Transaction<'_, DB> {
             attempt: items[index].attempts + 1,
         };
         let events: Vec<RunEvent<'_>> = indices.iter().map(event).collect();
-        let mut tx = Tx::<DB>::new(self.conn);
+        let mut tx = Tx::<DB>::new(self.conn, self.savepoints_taken);
         let route = self.work.routes.route(route);
-        route.run(&events, &mut tx, self.work.attempt_deadline).await
+        let end = route.run(&events, &mut tx, self.work.attempt_deadline).await;
+        self.savepoints_taken = tx.savepoints_taken();
+        end
     }
 
     fn call_failed(&self, index: Option<usize>, fault: Fault, error: String, hung: bool) -> End {
@@ -178,4 +178,3 @@ impl<DB: Store> Transaction<'_, DB> {
 fn undecodable(error: String) -> Doom {
     Doom { reason: ParkReason::Undecodable, error }
 }
-

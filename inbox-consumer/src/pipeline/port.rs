@@ -504,6 +504,9 @@ pub struct PartitionRow {
     pub partition: i32,
     /// Next offset to settle.
     pub watermark: i64,
+    /// The offset after the furthest one that a lane has settled, at least the watermark. What lies
+    /// between the two is in flight: settled ahead of it, or still open.
+    pub reached: i64,
     /// Epoch.
     pub epoch: i64,
     /// Lanes.

@@ -4,8 +4,11 @@
 
 mod chance;
 mod database;
+mod group;
 mod handling;
 mod log;
+mod obeying;
+mod trouble;
 mod worker;
 mod world;
 
