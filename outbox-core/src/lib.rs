@@ -70,6 +70,11 @@
 //!
 //! A record that cannot be read gives a [`ReadError`], never a panic: one sentence for people and
 //! one word for machines, and nothing of the payload in either.
+//!
+//! # Where things are
+//!
+//! The SQL of the outbox table belongs to `src/store/` and to no other file here: neither events nor
+//! readers know of a database.
 #![forbid(unsafe_code)]
 
 pub mod header_names;
