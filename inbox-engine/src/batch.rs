@@ -102,7 +102,8 @@ pub struct LaneMove {
 pub enum Mode {
     /// Everything or nothing.
     Together,
-    /// A savepoint per event, so that only the failing one pays. At most [`Mode::CAREFUL_MAX`] events.
+    /// A savepoint per event, so that the failing ones are named. At most [`Mode::CAREFUL_MAX`] events.
+    /// It commits only if none fails; otherwise the others run again without the culprits.
     Careful,
 }
 
@@ -139,10 +140,8 @@ pub struct Batch<T> {
 pub enum Outcome {
     /// Committed whole.
     Committed(Tally),
-    /// A careful transaction committed up to the events named here. Per lane named, the event at
-    /// `items[index]` failed and nothing after it in that lane was run or settled.
-    CommittedUpTo(Tally, Vec<Failure>),
-    /// Rolled back: handlers failed on these items (one when run together).
+    /// Rolled back: handlers failed on these items. Run together, a transaction ends at the first; run
+    /// carefully, it goes on in the other lanes, so that each culprit is named in one pass.
     Failed(Vec<Failure>),
     /// Rolled back: a deadlock, a serialization failure, a lock time-out.
     Conflict(String),

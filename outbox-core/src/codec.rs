@@ -3,23 +3,16 @@
 use bytes::Bytes;
 use serde::{Serialize, de::DeserializeOwned};
 
-/// Turns payloads into values of type `T` and back. One per route; [`Json`] is the default.
+/// Turns payloads into values of type `T`. One per route; [`Json`] is the default.
 ///
 /// A codec must be pure: the same bytes give the same value at every attempt.
-pub trait Codec<T>: Send + Sync + 'static {
+pub trait Decode<T>: Send + Sync + 'static {
     /// Decodes a payload.
     ///
     /// # Errors
     ///
     /// When the bytes are no `T`. The error must not show the payload: it is stored and logged.
     fn decode(&self, payload: &[u8]) -> Result<T, CodecError>;
-
-    /// Encodes a value.
-    ///
-    /// # Errors
-    ///
-    /// When the value has no encoding, for example a JSON map with keys that are no texts.
-    fn encode(&self, value: &T) -> Result<Bytes, CodecError>;
 
     /// Decodes a tombstone, a record without payload. Unless a codec says otherwise that is an
     /// error, and the event is parked.
@@ -32,17 +25,27 @@ pub trait Codec<T>: Send + Sync + 'static {
     }
 }
 
+/// Turns values of type `T` into payloads.
+pub trait Encode<T: ?Sized>: Send + Sync + 'static {
+    /// Encodes a value.
+    ///
+    /// # Errors
+    ///
+    /// When the value has no encoding, for example a JSON map with keys that are no texts.
+    fn encode(&self, value: &T) -> Result<Bytes, CodecError>;
+}
+
 /// JSON through serde. Nesting is limited to 128 levels, so that no payload overflows the stack.
 ///
 /// A tombstone is decoded as `null`: a handler that wants tombstones takes `Option<T>`.
 ///
 /// ```
-/// use outbox_core::{Codec, Json};
+/// use outbox_core::{Decode, Json};
 ///
 /// let amount: u32 = Json.decode(b"250")?;
 /// assert_eq!(amount, 250);
 ///
-/// let wrong = Codec::<u32>::decode(&Json, br#"  "secret""#).unwrap_err();
+/// let wrong = Decode::<u32>::decode(&Json, br#"  "secret""#).unwrap_err();
 /// assert_eq!(
 ///     wrong.to_string(),
 ///     "the payload does not fit the event's type: invalid type, expected u32 at line 1 column 10"
@@ -52,13 +55,9 @@ pub trait Codec<T>: Send + Sync + 'static {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Json;
 
-impl<T: Serialize + DeserializeOwned> Codec<T> for Json {
+impl<T: DeserializeOwned> Decode<T> for Json {
     fn decode(&self, payload: &[u8]) -> Result<T, CodecError> {
         serde_json::from_slice(payload).map_err(|error| CodecError::from_json(&error))
-    }
-
-    fn encode(&self, value: &T) -> Result<Bytes, CodecError> {
-        json(value)
     }
 
     fn decode_tombstone(&self) -> Result<T, CodecError> {
@@ -66,11 +65,12 @@ impl<T: Serialize + DeserializeOwned> Codec<T> for Json {
     }
 }
 
-/// A value as JSON, for those that can only be written.
-pub(crate) fn json<T: Serialize + ?Sized>(value: &T) -> Result<Bytes, CodecError> {
-    serde_json::to_vec(value)
-        .map(Bytes::from)
-        .map_err(|error| CodecError::Encode(error.to_string()))
+impl<T: Serialize + ?Sized> Encode<T> for Json {
+    fn encode(&self, value: &T) -> Result<Bytes, CodecError> {
+        serde_json::to_vec(value)
+            .map(Bytes::from)
+            .map_err(|error| CodecError::Encode(error.to_string()))
+    }
 }
 
 /// Why a payload is no value, or a value no payload.
@@ -141,6 +141,7 @@ fn shape(text: &str) -> std::borrow::Cow<'_, str> {
     let Some(kind) = KINDS.into_iter().find(|kind| what.starts_with(kind)) else {
         return "a value is refused".into();
     };
+    // Without fields or variants nothing is "expected" after what was found.
     if what.ends_with(", there are no fields") || what.ends_with(", there are no variants") {
         return kind.into();
     }

@@ -22,8 +22,8 @@ use crate::{
 /// ```
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct Aggregate {
-    aggregate_type: Text,
-    aggregate_id: Text,
+    pub(crate) aggregate_type: Text,
+    pub(crate) aggregate_id: Text,
 }
 
 impl Aggregate {
@@ -44,18 +44,13 @@ impl Aggregate {
         Ok(Self { aggregate_type, aggregate_id })
     }
 
-    /// Puts together what the reader has checked already.
-    pub(crate) fn checked(aggregate_type: Text, aggregate_id: Text) -> Self {
-        Self { aggregate_type, aggregate_id }
-    }
-
     /// What kind of thing it is, such as `Account`. At most [`AGGREGATE_TYPE_BYTES_MAX`] bytes.
-    pub fn aggregate_type(&self) -> &Text {
+    pub fn aggregate_type(&self) -> &str {
         &self.aggregate_type
     }
 
     /// Which one of its kind. At most [`AGGREGATE_ID_BYTES_MAX`] bytes.
-    pub fn aggregate_id(&self) -> &Text {
+    pub fn aggregate_id(&self) -> &str {
         &self.aggregate_id
     }
 }

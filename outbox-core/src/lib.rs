@@ -16,7 +16,7 @@
 //!
 //! let order = Aggregate::new("Order", "1001")?;
 //! let event = OutboxEvent::new("OrderPaid", &order, &OrderPaid { amount: 250 })?
-//!     .with_version(3)
+//!     .with_aggregate_version(3)
 //!     .with_header("correlation_id", "checkout-77")?;
 //!
 //! let record = event.record();
@@ -26,33 +26,33 @@
 //!
 //! # Reading
 //!
-//! A [`Reader`] turns a [`Record`] into an [`Envelope`] by [`ReadRules`]. The preset `own` reads
-//! what [`OutboxEvent`] writes (the table is in [`header_names`]):
+//! A [`Reader`] turns a [`Record`] into an [`Envelope`]. [`Reader::own`] reads what
+//! [`OutboxEvent`] writes (the table is in [`header_names`]):
 //!
 //! ```
-//! use outbox_core::{Aggregate, Codec, Json, OutboxEvent, ReadRules, Reader};
+//! use outbox_core::{Aggregate, Decode, Json, OutboxEvent, Reader};
 //!
 //! let order = Aggregate::new("Order", "1001")?;
 //! let sent = OutboxEvent::new("OrderPaid", &order, &250)?;
 //!
-//! let reader = Reader::new(&ReadRules::own())?;
+//! let reader = Reader::own(1 << 20);
 //! let read = reader.read("orders", 0, 17, &sent.record())?;
 //! assert_eq!(&read, sent.envelope());
-//! assert_eq!(Codec::<i64>::decode(&Json, &read.payload.unwrap_or_default())?, 250);
+//! let amount: i64 = Json.decode(&read.payload.unwrap_or_default())?;
+//! assert_eq!(amount, 250);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Other producers are read by saying where things are; see [`Source`]:
+//! Other producers are read by saying where things are; see [`ReadRules`] and [`Source`]:
 //!
 //! ```
 //! use outbox_core::{EventId, ReadRules, Reader, Record};
 //!
 //! let rules: ReadRules = serde_json::from_str(
 //!     r#"{
-//!         "preset": "custom",
 //!         "id": "position",
 //!         "type": ["header:type", "pointer:/meta/type"],
-//!         "aggregate": "key",
+//!         "aggregate_id": "key",
 //!         "aggregate_type": "value:Customer"
 //!     }"#,
 //! )?;
@@ -61,7 +61,7 @@
 //!     payload: Some(r#"{"meta": {"type": "Moved"}, "city": "Bath"}"#.into()),
 //!     ..Record::default()
 //! };
-//! let event = Reader::new(&rules)?.read("customers", 2, 41, &record)?;
+//! let event = Reader::new(rules, 1 << 20)?.read("customers", 2, 41, &record)?;
 //! assert_eq!(event.event_type, "Moved");
 //! assert_eq!(event.aggregate.to_string(), "Customer/c-7");
 //! assert_eq!(event.event_id, EventId::at("customers", 2, 41)?);
@@ -81,24 +81,23 @@ pub mod header_names;
 
 mod codec;
 mod envelope;
-mod event;
 mod id;
+mod outbox_event;
 mod problem;
 mod read;
 mod record;
 mod text;
 
-pub use codec::{Codec, CodecError, Json, JsonFault};
+pub use codec::{CodecError, Decode, Encode, Json, JsonFault};
 pub use envelope::{Aggregate, AggregateError, Envelope};
-pub use event::{OutboxError, OutboxEvent};
 pub use id::{EventId, IdError};
+pub use outbox_event::{OutboxEvent, OutboxEventError};
 pub use problem::{
     AGGREGATE_ID_BYTES_MAX, AGGREGATE_TYPE_BYTES_MAX, EVENT_TYPE_BYTES_MAX, ID_BYTES_MAX, Problem,
     SOURCE_ID_BYTES_MAX,
 };
 pub use read::{
-    LANE_HASH, Part, Pointer, Preset, ReadError, ReadRules, Reader, RulesError, Source,
-    SourceError, Sources,
+    Part, Pointer, ReadError, ReadRules, Reader, RulesError, Source, SourceError, Sources,
 };
 pub use record::{Header, Record};
 pub use text::Text;

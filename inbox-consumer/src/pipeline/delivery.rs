@@ -2,11 +2,15 @@
 
 use outbox_core::{Envelope, ReadError, Record};
 
+use super::port::TopicPartition;
+
 /// A record with what could be read from it. Shared, never copied, on its way to the handler.
 #[derive(Debug)]
 pub struct Delivery {
-    /// The topic, for parked rows and errors.
-    pub partition: super::port::TopicPartition,
+    /// Where it arrived.
+    pub partition: TopicPartition,
+    /// At which offset.
+    pub offset: inbox_engine::Offset,
     /// The record as it arrived.
     pub record: Record,
     /// The event, or why the record is not one.

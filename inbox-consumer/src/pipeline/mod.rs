@@ -1,7 +1,22 @@
 //! The loop that obeys the engine, and the transaction.
+//!
+//! A record comes in through [`intake`], waits in the engine, and leaves in a [`transaction`]:
+//! begin, [`claim`], [`handling`], park, advance, commit. [`driver`] owns the engine; [`obey`] does
+//! what it says; [`control`] asks the database for everything else.
 
 pub mod port;
 
+mod claim;
+pub(crate) mod control;
 mod delivery;
+pub(crate) mod driver;
+mod handling;
+pub(crate) mod intake;
+mod obey;
+mod parked;
+pub(crate) mod prune;
+pub(crate) mod sessions;
+pub(crate) mod transaction;
+mod verdict;
 
 pub use delivery::Delivery;

@@ -263,9 +263,7 @@ pub trait Claim: Database {
     ) -> impl Future<Output = Result<bool, sqlx::Error>> + Send;
     /// COMMIT. An error of the server's own (deferred constraint, serialization) is certain;
     /// everything else is an unknown outcome: see [`Sessions::fault`].
-    fn commit(
-        conn: &mut Self::Connection,
-    ) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
+    fn commit(conn: &mut Self::Connection) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
     /// ROLLBACK.
     fn rollback(
         conn: &mut Self::Connection,
@@ -301,6 +299,8 @@ pub trait Sessions: Database {
     type Settings: Clone + Send + Sync + std::fmt::Debug + 'static;
     /// At most this many transactions may be open at once, whatever the configuration says.
     const WRITERS_MAX: usize;
+    /// Reads an address.
+    fn settings(address: &Address<'_>) -> Result<Self::Settings, OpenError>;
     /// Opens a session: read-only by default, `application_name` set, refused on a replica.
     fn open(
         settings: &Self::Settings,
@@ -313,6 +313,25 @@ pub trait Sessions: Database {
     fn fault(error: &sqlx::Error) -> StoreFault;
     /// A verb that handlers may not run on this database beyond the common ones (DDL on MySQL).
     fn refuses(verb: &str) -> bool;
+}
+
+/// Where a database is, and how to speak to it.
+#[derive(Clone, Copy)]
+pub struct Address<'a> {
+    /// The URL, with its secrets.
+    pub url: &'a str,
+    /// The schema of the inbox tables, put before `public` in the search path.
+    pub schema: Option<&'a str>,
+    /// What the server shows as the session's application.
+    pub application: &'a str,
+    /// Prepared statements kept per session; 0 behind a transaction-pooling proxy.
+    pub statement_cache: usize,
+}
+
+impl std::fmt::Debug for Address<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Address").field("schema", &self.schema).finish_non_exhaustive()
+    }
 }
 
 /// Why a session could not be opened.
@@ -485,6 +504,9 @@ pub struct PartitionRow {
     pub partition: i32,
     /// Next offset to settle.
     pub watermark: i64,
+    /// The offset after the furthest one that a lane has settled, at least the watermark. What lies
+    /// between the two is in flight: settled ahead of it, or still open.
+    pub reached: i64,
     /// Epoch.
     pub epoch: i64,
     /// Lanes.

@@ -12,15 +12,15 @@ pub enum Part {
     /// The event id.
     Id,
     /// The source that a foreign id belongs to.
-    Source,
+    IdSource,
     /// The event type.
     Type,
     /// The aggregate id.
-    Aggregate,
+    AggregateId,
     /// The aggregate type.
     AggregateType,
     /// The aggregate version.
-    Version,
+    AggregateVersion,
     /// The time of the event.
     OccurredAt,
     /// The version of the payload's schema.
@@ -32,11 +32,11 @@ impl Part {
     pub fn key(self) -> &'static str {
         match self {
             Self::Id => "id",
-            Self::Source => "source",
+            Self::IdSource => "id_source",
             Self::Type => "type",
-            Self::Aggregate => "aggregate",
+            Self::AggregateId => "aggregate_id",
             Self::AggregateType => "aggregate_type",
-            Self::Version => "version",
+            Self::AggregateVersion => "aggregate_version",
             Self::OccurredAt => "occurred_at",
             Self::SchemaVersion => "schema_version",
         }
@@ -47,11 +47,11 @@ impl fmt::Display for Part {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Id => "event id",
-            Self::Source => "source of the event id",
+            Self::IdSource => "source of the event id",
             Self::Type => "event type",
-            Self::Aggregate => "aggregate id",
+            Self::AggregateId => "aggregate id",
             Self::AggregateType => "aggregate type",
-            Self::Version => "aggregate version",
+            Self::AggregateVersion => "aggregate version",
             Self::OccurredAt => "time of the event",
             Self::SchemaVersion => "schema version",
         })
@@ -65,7 +65,7 @@ pub enum ReadError {
     /// Key, headers and payload together are too large; nothing of them was looked at.
     #[error(
         "the record has {bytes} bytes, more than the {max} that are allowed; send less, or raise \
-         `event_bytes_max`"
+         `events.event_bytes_max`"
     )]
     TooLarge {
         /// What the record has.
@@ -96,7 +96,7 @@ pub enum ReadError {
     /// There is no aggregate id.
     #[error(
         "the record names no aggregate: {} is missing or empty; let its producer send one, or set \
-         `aggregate` to where it is",
+         `aggregate_id` to where it is",
         wanted.described()
     )]
     MissingAggregate {
@@ -195,7 +195,7 @@ impl ReadError {
         match part {
             Part::Id => Self::MissingId { wanted },
             Part::Type => Self::MissingType { wanted },
-            Part::Aggregate => Self::MissingAggregate { wanted },
+            Part::AggregateId => Self::MissingAggregate { wanted },
             part => Self::Missing { part, wanted },
         }
     }

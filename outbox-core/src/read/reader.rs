@@ -2,50 +2,51 @@
 
 use std::cell::OnceCell;
 
-use super::{Pointer, ReadError, ReadRules, RulesError, Source, rules::Places, seen::Seen};
+use super::{Pointer, ReadError, ReadRules, RulesError, Source, seen::Seen};
 use crate::{Envelope, Record, Text};
-
-/// The name of the hash that lanes are computed with: the beginning of every
-/// [`Reader::lane_rule`]. The hash itself is the consumer's.
-pub const LANE_HASH: &str = "xxh3-64/v1";
 
 /// Reads records as events, by rules that were checked when it was built. Shared by reference; it
 /// keeps nothing about the records it saw.
 ///
-/// With `preset = "own"` it allocates nothing per event: texts are slices of the record. (Give it
-/// the topics with [`Reader::with_topics`] if the aggregate type is the topic's name.) A payload is
-/// parsed only if a pointer is asked for, and once.
+/// [`Reader::own`] allocates nothing per event: texts are slices of the record. (Give it the topics
+/// with [`Reader::with_topics`] if the aggregate type is the topic's name.) A payload is parsed only
+/// if a pointer is asked for, and once; nothing but the way to the pointers is looked at.
 #[derive(Clone, Debug)]
 pub struct Reader {
-    pub(super) places: Places,
+    pub(super) rules: ReadRules,
     /// Every pointer of the rules, once.
     pub(super) pointers: Vec<Pointer>,
     topics: Vec<Text>,
-    event_bytes_max: usize,
+    bytes_max: usize,
     lane_rule: String,
 }
 
 impl Reader {
-    /// A reader for these rules.
+    /// A reader by rules. Records above `bytes_max` bytes of key, headers and payload together are
+    /// refused before anything in them is looked at.
     ///
     /// # Errors
     ///
-    /// When the rules leave out what the preset does not have, or contradict themselves.
-    pub fn new(rules: &ReadRules) -> Result<Self, RulesError> {
-        let (least, most) = (ReadRules::EVENT_BYTES_MAX_LEAST, ReadRules::EVENT_BYTES_MAX_MOST);
-        let bytes = rules.event_bytes_max;
-        if !(least..=most).contains(&bytes) {
-            return Err(RulesError::EventBytesMax { bytes, least, most });
-        }
-        let places = Places::of(rules)?;
+    /// When the rules contradict themselves.
+    pub fn new(rules: ReadRules, bytes_max: usize) -> Result<Self, RulesError> {
+        rules.check()?;
+        Ok(Self::checked(rules, bytes_max))
+    }
+
+    /// A reader of this project's own headers: see [`header_names`](crate::header_names).
+    pub fn own(bytes_max: usize) -> Self {
+        Self::checked(ReadRules::own(), bytes_max)
+    }
+
+    fn checked(rules: ReadRules, bytes_max: usize) -> Self {
         let mut pointers: Vec<Pointer> = Vec::new();
-        for pointer in places.each().flat_map(|(_, places)| places.pointers()) {
+        for pointer in rules.each().flat_map(|(_, places)| places.pointers()) {
             if !pointers.contains(pointer) {
                 pointers.push(pointer.clone());
             }
         }
-        let lane_rule = format!("{LANE_HASH}:{}", places.aggregate);
-        Ok(Self { places, pointers, topics: Vec::new(), event_bytes_max: bytes, lane_rule })
+        let lane_rule = rules.aggregate_id.to_string();
+        Self { rules, pointers, topics: Vec::new(), bytes_max, lane_rule }
     }
 
     /// Tells it the topics it will read, so that their names need not be copied for each event.
@@ -59,8 +60,8 @@ impl Reader {
     ///
     /// # Errors
     ///
-    /// When it is larger than `event_bytes_max`, or a part is missing or wrong. The same record
-    /// gives the same answer every time.
+    /// When it is too large, or a part is missing or wrong. The same record gives the same answer
+    /// every time.
     pub fn read(
         &self,
         topic: &str,
@@ -68,7 +69,7 @@ impl Reader {
         offset: i64,
         record: &Record,
     ) -> Result<Envelope, ReadError> {
-        let (bytes, max) = (record.size(), self.event_bytes_max);
+        let (bytes, max) = (record.size(), self.bytes_max);
         if bytes > max {
             return Err(ReadError::TooLarge { bytes, max });
         }
@@ -76,65 +77,46 @@ impl Reader {
         Seen { reader: self, topic, partition, offset, record, pointed }.envelope()
     }
 
-    /// The bytes that decide the record's lane, known without looking at the payload, so that also
-    /// a record that cannot be read stays in line with its aggregate.
+    /// What order is kept by, known without looking at the payload, so that a record that cannot be
+    /// read has its place, too (finding 3 of the protocol).
     ///
-    /// All events of one aggregate have the same ones. `None` means that the record names no
-    /// aggregate outside of its payload: either it has none, and then it cannot be read as an event
-    /// either, or [`Reader::lane_needs_payload`]. So this serves for every rule:
-    ///
-    /// ```
-    /// # use outbox_core::{Envelope, ReadError, Reader, Record};
-    /// fn order_key<'a>(
-    ///     reader: &'a Reader,
-    ///     topic: &'a str,
-    ///     record: &'a Record,
-    ///     event: &'a Result<Envelope, ReadError>,
-    /// ) -> Option<&'a [u8]> {
-    ///     let of_event = |event: &'a Envelope| event.aggregate.aggregate_id().as_bytes();
-    ///     reader.order_key(topic, record).or_else(|| event.as_ref().ok().map(of_event))
-    /// }
-    /// ```
+    /// All events of one aggregate have the same one. Empty: the record names no aggregate; then
+    /// either its key is null, and it asks for no order, or it cannot be read as an event. `None`:
+    /// the aggregate is inside the payload, and the whole partition is one sequence.
     pub fn order_key<'a>(&'a self, topic: &'a str, record: &'a Record) -> Option<&'a [u8]> {
-        let look = |at: &'a Source| -> Option<&'a [u8]> {
-            match at {
-                Source::Header(name) => record.header_bytes(name.as_bytes()).map(|v| &v[..]),
-                Source::Key | Source::KeyHex => record.key.as_deref(),
-                Source::Value(value) => Some(value.as_bytes()),
-                Source::Topic => Some(topic.as_bytes()),
-                Source::Pointer(_) | Source::Position => None,
-            }
-        };
-        self.places.aggregate.as_slice().iter().filter_map(look).find(|key| !key.is_empty())
+        let mut places = self.rules.aggregate_id.as_slice().iter();
+        if self.rules.aggregate_id.pointers().next().is_some() {
+            return None;
+        }
+        let key = places.find_map(|at| order(at, topic, record).filter(|key| !key.is_empty()));
+        Some(key.unwrap_or_default())
     }
 
-    /// How lanes come about, as a text that is stored with them: `xxh3-64/v1:` and the places of
-    /// the aggregate id, joined by `|`. Another text means that lanes mean something else.
+    /// Where the aggregate comes from, as the database keeps it: the places joined by `|`. Another
+    /// text means other lanes.
     ///
     /// ```
-    /// use outbox_core::{ReadRules, Reader};
+    /// use outbox_core::Reader;
     ///
-    /// let reader = Reader::new(&ReadRules::own())?;
-    /// assert_eq!(reader.lane_rule(), "xxh3-64/v1:header:aggregate_id|key");
-    /// # Ok::<(), outbox_core::RulesError>(())
+    /// assert_eq!(Reader::own(1 << 20).lane_rule(), "header:aggregate_id|key");
     /// ```
     pub fn lane_rule(&self) -> &str {
         &self.lane_rule
     }
 
-    /// Whether the aggregate id is in the payload. An unreadable record then has no order key: which
-    /// aggregate it belongs to is not known, and whoever keeps order has to hold the partition.
-    pub fn lane_needs_payload(&self) -> bool {
-        self.places.aggregate.pointers().next().is_some()
-    }
-
-    /// The largest record that it reads, in bytes.
-    pub fn event_bytes_max(&self) -> usize {
-        self.event_bytes_max
-    }
-
     /// The topic's name, shared if it was told.
     pub(super) fn topic(&self, topic: &str) -> Text {
         self.topics.iter().find(|known| **known == *topic).cloned().unwrap_or_else(|| topic.into())
+    }
+}
+
+/// The same bytes that the aggregate id is made of, as far as they are outside of the payload.
+fn order<'a>(at: &'a Source, topic: &'a str, record: &'a Record) -> Option<&'a [u8]> {
+    match at {
+        Source::Header(name) => record.header_bytes(name.as_bytes()).map(|value| &value[..]),
+        Source::Key | Source::KeyHex => record.key.as_deref(),
+        Source::Constant(text) => Some(text.as_bytes()),
+        Source::Topic => Some(topic.as_bytes()),
+        Source::Pointer(_) | Source::Position => None,
     }
 }

@@ -35,23 +35,24 @@ struct Found<'a> {
 
 impl<'a> Seen<'a> {
     pub(super) fn envelope(&self) -> Result<Envelope, ReadError> {
-        let places = &self.reader.places;
+        let rules = &self.reader.rules;
         let (event_id, source_id) = self.id()?;
         Ok(Envelope {
             event_id,
             source_id,
-            event_type: self.text(Part::Type, &places.event_type)?,
-            aggregate: Aggregate::checked(
-                self.text(Part::AggregateType, &places.aggregate_type)?,
-                self.text(Part::Aggregate, &places.aggregate)?,
-            ),
-            aggregate_version: self.parsed(Part::Version, places.version.as_ref(), whole)?,
-            occurred_at_ms: self.parsed(Part::OccurredAt, places.occurred_at.as_ref(), |text| {
+            event_type: self.text(Part::Type, &rules.event_type)?,
+            aggregate: self.aggregate()?,
+            aggregate_version: self.parsed(
+                Part::AggregateVersion,
+                rules.aggregate_version.as_ref(),
+                whole,
+            )?,
+            occurred_at_ms: self.parsed(Part::OccurredAt, rules.occurred_at.as_ref(), |text| {
                 time::millis(text).ok_or(Problem::NotTime)
             })?,
             schema_version: self.parsed(
                 Part::SchemaVersion,
-                places.schema_version.as_ref(),
+                rules.schema_version.as_ref(),
                 whole,
             )?,
             payload: self.record.payload.clone(),
@@ -59,19 +60,19 @@ impl<'a> Seen<'a> {
     }
 
     fn id(&self) -> Result<(EventId, Option<Text>), ReadError> {
-        let places = &self.reader.places;
-        let Some(found) = self.find(Part::Id, &places.id)? else {
-            if !places.id.has(&Source::Position) {
-                return Err(self.missing(Part::Id, &places.id));
+        let rules = &self.reader.rules;
+        let Some(found) = self.find(Part::Id, &rules.id)? else {
+            if !rules.id.has(&Source::Position) {
+                return Err(self.missing(Part::Id, &rules.id));
             }
-            let source = self.text(Part::Source, &places.source)?;
+            let source = self.text(Part::IdSource, &rules.id_source)?;
             let id = EventId::at(&source, self.partition, self.offset);
             return Ok((id.map_err(ReadError::InvalidId)?, None));
         };
         if let Some(own) = EventId::from_uuid_text(&found.bytes) {
             return Ok((own, None));
         }
-        let source = self.text(Part::Source, &places.source)?;
+        let source = self.text(Part::IdSource, &rules.id_source)?;
         match EventId::foreign(&source, &found.bytes) {
             Ok(id) => Ok((id, Some(shown(&found.bytes)))),
             Err(IdError::TooLong { bytes, max }) => {
@@ -81,9 +82,26 @@ impl<'a> Seen<'a> {
         }
     }
 
+    /// A null key asks for no order: the event is an aggregate of its own, named by its position (C4).
+    fn aggregate(&self) -> Result<Aggregate, ReadError> {
+        let places = &self.reader.rules.aggregate_id;
+        let keyless = self.record.key.is_none() && places.has_key();
+        let aggregate_id = match self.find(Part::AggregateId, places)? {
+            Some(found) => Self::checked(Part::AggregateId, found)?,
+            None if keyless => format!("@{}-{}", self.partition, self.offset).into(),
+            None => return Err(self.missing(Part::AggregateId, places)),
+        };
+        let aggregate_type = self.text(Part::AggregateType, &self.reader.rules.aggregate_type)?;
+        Ok(Aggregate { aggregate_type, aggregate_id })
+    }
+
     /// A text that has to be there.
     fn text(&self, part: Part, places: &'a Sources) -> Result<Text, ReadError> {
         let found = self.find(part, places)?.ok_or_else(|| self.missing(part, places))?;
+        Self::checked(part, found)
+    }
+
+    fn checked(part: Part, found: Found<'_>) -> Result<Text, ReadError> {
         check_text(&found.bytes, bytes_max(part))
             .map(drop)
             .and_then(|()| Text::try_from(found.bytes).map_err(|_| Problem::NotUtf8))
@@ -121,7 +139,7 @@ impl<'a> Seen<'a> {
             Source::Key => self.record.key.clone(),
             Source::KeyHex => self.record.key.as_ref().map(|key| hex(key)),
             Source::Pointer(_) => return self.point(part, at),
-            Source::Value(value) => Some(value.clone().into()),
+            Source::Constant(value) => Some(value.clone().into()),
             Source::Topic => Some(self.reader.topic(self.topic).into()),
             Source::Position => None,
         })
@@ -155,7 +173,7 @@ fn invalid(part: Part, at: &Source, problem: Problem) -> ReadError {
         Source::Pointer(pointer) => {
             ReadError::InvalidPointer { pointer: pointer.clone(), part, problem }
         }
-        Source::Value(_) | Source::Topic | Source::Position => {
+        Source::Constant(_) | Source::Topic | Source::Position => {
             ReadError::InvalidPart { part, problem }
         }
     }

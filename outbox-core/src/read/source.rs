@@ -30,7 +30,7 @@ pub enum Source {
     /// A scalar in the payload.
     Pointer(Pointer),
     /// A constant.
-    Value(Text),
+    Constant(Text),
     /// The topic's name.
     Topic,
     /// The record's position.
@@ -44,7 +44,7 @@ impl Source {
             Self::Header(name) => write!(f, "the header `{name}`"),
             Self::Key | Self::KeyHex => f.write_str("the record key"),
             Self::Pointer(pointer) => write!(f, "the payload at `{pointer}`"),
-            Self::Value(_) => f.write_str("the configured value"),
+            Self::Constant(_) => f.write_str("the configured value"),
             Self::Topic => f.write_str("the topic's name"),
             Self::Position => f.write_str("the record's position"),
         }
@@ -72,7 +72,7 @@ impl FromStr for Source {
             Some(("header", name)) => header(name).map(Self::Header),
             Some(("key", "hex")) => Ok(Self::KeyHex),
             Some(("pointer", pointer)) => pointer.parse().map(Self::Pointer),
-            Some(("value", value)) if !value.is_empty() => Ok(Self::Value(value.into())),
+            Some(("value", value)) if !value.is_empty() => Ok(Self::Constant(value.into())),
             Some(_) => Err(wrong()),
         }
     }
@@ -93,7 +93,7 @@ impl fmt::Display for Source {
             Self::Key => f.write_str("key"),
             Self::KeyHex => f.write_str("key:hex"),
             Self::Pointer(pointer) => write!(f, "pointer:{pointer}"),
-            Self::Value(value) => write!(f, "value:{value}"),
+            Self::Constant(value) => write!(f, "value:{value}"),
             Self::Topic => f.write_str("topic"),
             Self::Position => f.write_str("position"),
         }
@@ -122,10 +122,6 @@ impl Sources {
         Ok(Self(sources))
     }
 
-    pub(crate) fn of(source: Source) -> Self {
-        Self(vec![source])
-    }
-
     pub(crate) fn then(mut self, source: Source) -> Self {
         self.0.push(source);
         self
@@ -138,6 +134,10 @@ impl Sources {
 
     pub(crate) fn has(&self, source: &Source) -> bool {
         self.0.contains(source)
+    }
+
+    pub(crate) fn has_key(&self) -> bool {
+        self.has(&Source::Key) || self.has(&Source::KeyHex)
     }
 
     pub(crate) fn pointers(&self) -> impl Iterator<Item = &Pointer> {
@@ -171,7 +171,7 @@ impl fmt::Display for Sources {
 
 impl From<Source> for Sources {
     fn from(source: Source) -> Self {
-        Self::of(source)
+        Self(vec![source])
     }
 }
 
@@ -204,7 +204,7 @@ impl<'de> de::Visitor<'de> for OneOrMany {
     }
 
     fn visit_str<E: de::Error>(self, text: &str) -> Result<Sources, E> {
-        text.parse().map(Sources::of).map_err(E::custom)
+        text.parse().map(|one: Source| one.into()).map_err(E::custom)
     }
 
     fn visit_seq<A: de::SeqAccess<'de>>(self, mut list: A) -> Result<Sources, A::Error> {

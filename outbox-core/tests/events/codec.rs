@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use outbox_core::{Codec, CodecError, Json};
+use outbox_core::{CodecError, Decode, Encode, Json};
 use serde::{Deserialize, Serialize};
 
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
@@ -20,7 +20,7 @@ enum Method {
 }
 
 fn refused<T: Serialize + serde::de::DeserializeOwned>(payload: &str) -> String {
-    match Codec::<T>::decode(&Json, payload.as_bytes()) {
+    match Decode::<T>::decode(&Json, payload.as_bytes()) {
         Ok(_) => panic!("decoded"),
         Err(error) => error.to_string(),
     }
@@ -31,7 +31,7 @@ fn json_round_trips() {
     let paid = Paid { amount: 250, method: Some(Method::Card) };
     let payload = Json.encode(&paid).unwrap();
     assert_eq!(&payload[..], br#"{"amount":250,"method":"Card"}"#);
-    assert_eq!(Codec::<Paid>::decode(&Json, &payload).unwrap(), paid);
+    assert_eq!(Decode::<Paid>::decode(&Json, &payload).unwrap(), paid);
 }
 
 /// I1: an error says where and what was expected, and never what stood there.
@@ -101,8 +101,8 @@ fn deep_json_is_refused() {
 /// E8.
 #[test]
 fn a_tombstone_is_decoded_only_where_the_type_can_stand_for_it() {
-    assert_eq!(Codec::<Paid>::decode_tombstone(&Json), Err(CodecError::Tombstone));
-    assert_eq!(Codec::<Option<Paid>>::decode_tombstone(&Json), Ok(None));
+    assert_eq!(Decode::<Paid>::decode_tombstone(&Json), Err(CodecError::Tombstone));
+    assert_eq!(Decode::<Option<Paid>>::decode_tombstone(&Json), Ok(None));
 }
 
 #[test]

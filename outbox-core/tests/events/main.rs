@@ -11,6 +11,8 @@ mod writing;
 
 use outbox_core::{Header, ReadRules, Reader, Record, Source, Text};
 
+const BYTES_MAX: usize = 1 << 20;
+
 /// A record with a key, headers and a payload.
 fn record(key: &str, headers: &[(&'static str, &str)], payload: &str) -> Record {
     let header = |(name, value): &(&'static str, &str)| Header {
@@ -26,7 +28,7 @@ fn record(key: &str, headers: &[(&'static str, &str)], payload: &str) -> Record 
 }
 
 fn reader(rules: &str) -> Reader {
-    Reader::new(&serde_json::from_str::<ReadRules>(rules).unwrap()).unwrap()
+    Reader::new(serde_json::from_str::<ReadRules>(rules).unwrap(), BYTES_MAX).unwrap()
 }
 
 fn source(text: &str) -> Source {

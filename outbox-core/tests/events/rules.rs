@@ -1,12 +1,14 @@
 //! Rules: what a configuration may say.
 
-use outbox_core::{ReadRules, Reader, RulesError, Source, Sources};
+use outbox_core::{ReadRules, Reader, Source, Sources};
 
-use crate::source;
+use crate::{BYTES_MAX, source};
 
-fn refused(rules: &str) -> String {
-    let rules: ReadRules = serde_json::from_str(rules).unwrap();
-    Reader::new(&rules).unwrap_err().to_string()
+/// Why rules with these keys beside `id` and `type` are refused.
+fn refused(id: &str, more: &str) -> String {
+    let rules = format!(r#"{{"id": {id}, "type": "header:t"{more}}}"#);
+    let rules: ReadRules = serde_json::from_str(&rules).unwrap();
+    Reader::new(rules, BYTES_MAX).unwrap_err().to_string()
 }
 
 fn unreadable(rules: &str) -> String {
@@ -15,21 +17,32 @@ fn unreadable(rules: &str) -> String {
 
 #[test]
 fn rules_survive_being_written() {
+    let own = ReadRules::own();
+    let written = serde_json::to_string(&own).unwrap();
+    assert_eq!(serde_json::from_str::<ReadRules>(&written).unwrap(), own);
     for text in [
-        r#"{"preset":"own","event_bytes_max":1048576}"#,
-        r#"{"preset":"custom","id":["header:a","position"],"type":"value:b:c","aggregate":"pointer:/x~1y/~0/0","event_bytes_max":2048}"#,
+        r#"{"id":"key:hex","type":"topic","aggregate_id":"key"}"#,
+        r#"{"id":["header:a","position"],"id_source":"header:s","type":"value:b:c","aggregate_id":"pointer:/x~1y/~0/0","schema_version":"value:1"}"#,
     ] {
         let rules: ReadRules = serde_json::from_str(text).unwrap();
         assert_eq!(serde_json::to_string(&rules).unwrap(), text);
-        Reader::new(&rules).unwrap();
+        Reader::new(rules, BYTES_MAX).unwrap();
     }
-    assert_eq!(serde_json::from_str::<ReadRules>("{}").unwrap(), ReadRules::own());
+}
+
+#[test]
+fn what_is_left_out_is_the_key_and_the_topic() {
+    let read: ReadRules =
+        serde_json::from_str(r#"{"id": "header:a", "type": "header:b"}"#).unwrap();
+    assert_eq!(read, ReadRules::new(source("header:a"), source("header:b")));
+    assert_eq!(read.aggregate_id, Source::Key.into());
+    assert_eq!(read.aggregate_type, Source::Topic.into());
 }
 
 #[test]
 fn a_typo_is_told() {
+    assert!(unreadable("{}").contains("missing field `id`"));
     assert!(unreadable(r#"{"idd": "key"}"#).starts_with("unknown field `idd`, expected one of"));
-    assert!(unreadable(r#"{"preset": "mine"}"#).contains("unknown variant `mine`"));
     assert!(unreadable(r#"{"id": 5}"#).contains("expected a place such as `header:NAME`"));
     assert!(unreadable(r#"{"id": []}"#).contains("a list of 0 places"));
     for wrong in ["head:x", "header", "value:", "keys", "", "key:", "topic:x", "pointer"] {
@@ -46,42 +59,36 @@ fn a_typo_is_told() {
     }
 }
 
-/// H-class configuration mistakes: each is refused with what to change.
+/// B11, finding 3: each contradiction is refused with what to change.
 #[test]
 fn contradictions_are_refused() {
-    assert_eq!(
-        refused(r#"{"preset": "custom", "id": "key", "type": "value:T"}"#),
-        "`preset = \"custom\"` needs `aggregate`: say where the aggregate id is"
-    );
     for constant in ["topic", "value:x"] {
-        let rules = format!(r#"{{"id": ["header:x", "{constant}"]}}"#);
-        assert!(refused(&rules).starts_with("`id` cannot be a constant"));
+        let sentence = refused(&format!(r#"["header:x", "{constant}"]"#), "");
+        assert!(sentence.starts_with("`id` cannot be a constant"), "{sentence}");
     }
-    for misplaced in [r#"{"type": "position"}"#, r#"{"id": ["position", "key"]}"#] {
-        assert!(refused(misplaced).contains("only be the last place of `id`"));
+    for (id, more) in [
+        (r#"["position", "key"]"#, ""),
+        (r#""key""#, r#", "aggregate_type": "position""#),
+        (r#""key""#, r#", "aggregate_id": ["key", "position"]"#),
+    ] {
+        assert!(refused(id, more).contains("only be the last place of `id`"));
     }
     for two_lanes in [r#"["key", "key:hex"]"#, r#"["key", "pointer:/x"]"#] {
-        let sentence = refused(&format!(r#"{{"aggregate": {two_lanes}}}"#));
+        let sentence = refused(r#""key""#, &format!(r#", "aggregate_id": {two_lanes}"#));
         assert!(sentence.contains("could then be in two lanes"), "{sentence}");
     }
     assert_eq!(
-        refused(r#"{"version": "value:one"}"#),
-        "the constant in `version` is not a whole number within range"
-    );
-    assert_eq!(
-        refused(r#"{"event_bytes_max": 20000000}"#),
-        "`event_bytes_max` is 20000000; it has to be between 1024 and 16777216"
+        refused(r#""key""#, r#", "aggregate_version": "value:one""#),
+        "the constant in `aggregate_version` is not a whole number within range"
     );
 }
 
 #[test]
 fn rules_can_be_built_in_code() {
-    let mut rules = ReadRules::custom(Source::Position, source("header:kind"), Source::Key);
-    rules.event_bytes_max = 4096;
-    rules.version = Some(Sources::new([source("header:v"), source("pointer:/v")]).unwrap());
-    assert_eq!(Reader::new(&rules).unwrap().event_bytes_max(), 4096);
-    rules.event_bytes_max = 0;
-    assert!(matches!(Reader::new(&rules), Err(RulesError::EventBytesMax { bytes: 0, .. })));
+    let mut rules = ReadRules::new(Source::Position, source("header:kind"));
+    rules.aggregate_version =
+        Some(Sources::new([source("header:v"), source("pointer:/v")]).unwrap());
+    assert!(Reader::new(rules, 4096).is_ok());
     assert!(Sources::new([]).is_err());
     assert!(Sources::new(vec![Source::Key; 9]).is_err());
 }

@@ -12,7 +12,7 @@ fn an_event_fills_its_headers() {
     let event = OutboxEvent::with_codec("Credited", &account(), &5_u8, &Json)
         .unwrap()
         .with_id(id)
-        .with_version(3)
+        .with_aggregate_version(3)
         .with_schema_version(2)
         .with_occurred_at_ms(-1)
         .with_header("tenant", "a")
@@ -57,7 +57,7 @@ fn the_events_own_headers_cannot_be_set_by_hand() {
         let sentence = event.with_header(name, "x").unwrap_err().to_string();
         assert!(sentence.starts_with(&format!("the header `{name}` is filled")), "{sentence}");
     }
-    let event = OutboxEvent::encoded("Deleted", &account(), None).unwrap();
+    let event = OutboxEvent::tombstone("Deleted", &account()).unwrap();
     assert_eq!(event.record().payload, None);
     let sentence = event.clone().with_header("", "x").unwrap_err().to_string();
     assert_eq!(sentence, "the name of a header is empty");

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use serde::Serialize;
 
 use crate::{
-    Aggregate, Codec, CodecError, Envelope, EventId, Header, Problem, Record, Text, codec,
+    Aggregate, CodecError, Encode, Envelope, EventId, Header, Json, Problem, Record, Text,
     header_names,
     problem::{EVENT_TYPE_BYTES_MAX, check_text},
 };
@@ -29,8 +29,8 @@ impl OutboxEvent {
         event_type: impl Into<Text>,
         aggregate: &Aggregate,
         payload: &T,
-    ) -> Result<Self, OutboxError> {
-        Self::encoded(event_type, aggregate, Some(codec::json(payload)?))
+    ) -> Result<Self, OutboxEventError> {
+        Self::with_codec(event_type, aggregate, payload, &Json)
     }
 
     /// A new event with a payload in the codec's encoding.
@@ -38,16 +38,16 @@ impl OutboxEvent {
     /// # Errors
     ///
     /// As [`OutboxEvent::new`], or what the codec says.
-    pub fn with_codec<T, C: Codec<T>>(
+    pub fn with_codec<T: ?Sized, C: Encode<T>>(
         event_type: impl Into<Text>,
         aggregate: &Aggregate,
         payload: &T,
         codec: &C,
-    ) -> Result<Self, OutboxError> {
-        Self::encoded(event_type, aggregate, Some(codec.encode(payload)?))
+    ) -> Result<Self, OutboxEventError> {
+        Self::encoded(event_type, aggregate, codec.encode(payload)?)
     }
 
-    /// A new event with a payload that is encoded already; `None` is a tombstone.
+    /// A new event with a payload that is encoded already.
     ///
     /// # Errors
     ///
@@ -55,10 +55,29 @@ impl OutboxEvent {
     pub fn encoded(
         event_type: impl Into<Text>,
         aggregate: &Aggregate,
+        payload: Bytes,
+    ) -> Result<Self, OutboxEventError> {
+        Self::made(event_type.into(), aggregate, Some(payload))
+    }
+
+    /// A new event without payload, as compacted topics have them for what is deleted.
+    ///
+    /// # Errors
+    ///
+    /// As [`OutboxEvent::encoded`].
+    pub fn tombstone(
+        event_type: impl Into<Text>,
+        aggregate: &Aggregate,
+    ) -> Result<Self, OutboxEventError> {
+        Self::made(event_type.into(), aggregate, None)
+    }
+
+    fn made(
+        event_type: Text,
+        aggregate: &Aggregate,
         payload: Option<Bytes>,
-    ) -> Result<Self, OutboxError> {
-        let event_type = event_type.into();
-        check_text(event_type.as_bytes(), EVENT_TYPE_BYTES_MAX).map_err(OutboxError::Type)?;
+    ) -> Result<Self, OutboxEventError> {
+        check_text(event_type.as_bytes(), EVENT_TYPE_BYTES_MAX).map_err(OutboxEventError::Type)?;
         let event_id = EventId::new();
         let envelope = Envelope {
             event_id,
@@ -82,7 +101,7 @@ impl OutboxEvent {
 
     /// Says which version its aggregate has after it.
     #[must_use]
-    pub fn with_version(mut self, version: i64) -> Self {
+    pub fn with_aggregate_version(mut self, version: i64) -> Self {
         self.envelope.aggregate_version = Some(version);
         self
     }
@@ -111,11 +130,11 @@ impl OutboxEvent {
         mut self,
         name: impl Into<Text>,
         value: impl Into<Bytes>,
-    ) -> Result<Self, OutboxError> {
+    ) -> Result<Self, OutboxEventError> {
         let name = name.into();
-        check_text(name.as_bytes(), usize::MAX).map_err(OutboxError::HeaderName)?;
+        check_text(name.as_bytes(), usize::MAX).map_err(OutboxEventError::HeaderName)?;
         if header_names::RESERVED.contains(&name.as_str()) {
-            return Err(OutboxError::ReservedHeader(name));
+            return Err(OutboxEventError::ReservedHeader(name));
         }
         self.headers.push(Header { name, value: Some(value.into()) });
         Ok(self)
@@ -140,7 +159,7 @@ impl OutboxEvent {
     /// then those that were added.
     pub fn record(&self) -> Record {
         Record {
-            key: Some(self.envelope.aggregate.aggregate_id().clone().into()),
+            key: Some(self.envelope.aggregate.aggregate_id.clone().into()),
             headers: self.own_headers().chain(self.headers.iter().cloned()).collect(),
             payload: self.envelope.payload.clone(),
             timestamp_ms: self.envelope.occurred_at_ms,
@@ -153,7 +172,7 @@ impl OutboxEvent {
         [
             (header_names::EVENT_ID, Some(Bytes::from(event.event_id.to_string()))),
             (header_names::EVENT_TYPE, Some(event.event_type.clone().into())),
-            (header_names::AGGREGATE_TYPE, Some(event.aggregate.aggregate_type().clone().into())),
+            (header_names::AGGREGATE_TYPE, Some(event.aggregate.aggregate_type.clone().into())),
             (header_names::AGGREGATE_VERSION, event.aggregate_version.map(decimal)),
             (header_names::OCCURRED_AT, event.occurred_at_ms.map(decimal)),
             (header_names::SCHEMA_VERSION, event.schema_version.map(|v| decimal(v.into()))),
@@ -167,7 +186,7 @@ impl OutboxEvent {
 /// Why an event cannot be written.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum OutboxError {
+pub enum OutboxEventError {
     /// Its type is no type.
     #[error("the event type {0}")]
     Type(Problem),

@@ -1,0 +1,254 @@
+//! File, environment and flags laid over each other, each value with where it came from.
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    path::{Path, PathBuf},
+};
+
+use toml::{Table, Value, de::DeTable};
+
+use super::{ConfigError, KEYS, Key, Kind};
+
+/// Where a value came from.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Origin {
+    /// A file, and the line in it.
+    File {
+        /// Its path, as it was given.
+        path: PathBuf,
+        /// The line, from 1, when it is known.
+        line: Option<usize>,
+    },
+    /// An environment variable.
+    Env(String),
+    /// The flag `--set`, or whoever calls [`super::Config::load`].
+    Flag,
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File { path, line: Some(line) } => write!(f, "{}, line {line}", path.display()),
+            Self::File { path, line: None } => write!(f, "{}", path.display()),
+            Self::Env(name) => write!(f, "the environment variable {name}"),
+            Self::Flag => f.write_str("--set"),
+        }
+    }
+}
+
+impl Origin {
+    /// Whether the source knows only text, so that numbers and lists are written in it.
+    fn loose(&self) -> bool {
+        !matches!(self, Self::File { .. })
+    }
+}
+
+/// What has been laid down so far. A later value takes the place of an earlier one.
+#[derive(Debug, Default)]
+pub(super) struct Layers {
+    values: BTreeMap<&'static str, Value>,
+    raw: Table,
+    complaints: Vec<String>,
+}
+
+impl Layers {
+    /// Lays a TOML text down. `path` is for messages.
+    pub(super) fn file(&mut self, path: &Path, text: &str) -> Result<(), ConfigError> {
+        let table: Table = toml::from_str(text).map_err(|error| syntax(path, text, &error))?;
+        let lines = lines(text);
+        for (section, values) in table {
+            let origin = |key: &str| Origin::File {
+                path: path.to_owned(),
+                line: lines.get(key).or_else(|| lines.get(&section)).copied(),
+            };
+            match values {
+                Value::Table(values) if is_section(&section) => {
+                    for (name, value) in values {
+                        let key = format!("{section}.{name}");
+                        let origin = origin(&key);
+                        self.put(&key, value, &origin);
+                    }
+                }
+                _ => self.unknown_section(&section, &origin(&section)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Lays the variables down whose names are `INBOX_<SECTION>__<KEY>`; others are not ours.
+    pub(super) fn env(&mut self, variables: impl IntoIterator<Item = (String, String)>) {
+        let ours = variables.into_iter().filter_map(|(name, value)| {
+            let (section, key) = name.strip_prefix("INBOX_")?.split_once("__")?;
+            let (section, key) = (section.to_ascii_lowercase(), key.to_ascii_lowercase());
+            let key = match key.strip_prefix("raw__") {
+                Some(setting) if section == "kafka" => format!("raw.{}", setting.replace('_', ".")),
+                _ => key,
+            };
+            Some((format!("{section}.{key}"), value, name))
+        });
+        // Sorted, so that complaints come in the same order each time.
+        let ours: BTreeMap<String, (String, String)> =
+            ours.map(|(key, value, name)| (key, (value, name))).collect();
+        for (key, (value, name)) in ours {
+            self.put(&key, Value::String(value), &Origin::Env(name));
+        }
+    }
+
+    /// Lays one flag down.
+    pub(super) fn flag(&mut self, key: &str, value: &str) {
+        self.put(key, Value::String(value.to_owned()), &Origin::Flag);
+    }
+
+    fn put(&mut self, path: &str, value: Value, origin: &Origin) {
+        if let Some(setting) = path.strip_prefix("kafka.raw.") {
+            return self.put_raw(setting, value, origin);
+        }
+        if let Some(key) = KEYS.iter().find(|key| key.path == path) {
+            return self.put_key(key, &value, origin);
+        }
+        let secret = path
+            .strip_suffix("_file")
+            .and_then(|path| KEYS.iter().find(|key| key.path == path && key.kind == Kind::Secret));
+        match secret {
+            Some(key) => self.put_secret_file(key, path, &value, origin),
+            None => self.complaints.push(unknown_key(path, origin)),
+        }
+    }
+
+    fn put_key(&mut self, key: &Key, value: &Value, origin: &Origin) {
+        match key.kind.read(value, origin.loose()) {
+            Ok(Value::Table(settings)) => {
+                for (name, value) in settings {
+                    self.put_raw(&name, value, origin);
+                }
+            }
+            Ok(value) => {
+                self.values.insert(key.path, value);
+            }
+            Err(complaint) => {
+                self.complaints.push(format!("`{}` in {origin}: {complaint}", key.path));
+            }
+        }
+    }
+
+    /// A table below `[kafka.raw]` is a name with dots that was written without quotes.
+    fn put_raw(&mut self, name: &str, value: Value, origin: &Origin) {
+        match value {
+            Value::Table(table) => {
+                for (rest, value) in table {
+                    self.put_raw(&format!("{name}.{rest}"), value, origin);
+                }
+            }
+            Value::Array(_) | Value::Datetime(_) => self.complaints.push(format!(
+                "`kafka.raw.{name}` in {origin}: expected text, a number, true or false"
+            )),
+            value => {
+                self.raw.insert(name.to_owned(), value);
+            }
+        }
+    }
+
+    fn put_secret_file(&mut self, key: &Key, path: &str, value: &Value, origin: &Origin) {
+        let Ok(Value::String(file)) = Kind::Text.read(value, true) else {
+            return self.complaints.push(format!("`{path}` in {origin}: expected a file's name"));
+        };
+        match std::fs::read_to_string(&file) {
+            Ok(text) => {
+                let text = text.trim_end_matches(['\n', '\r']).to_owned();
+                self.put_key(key, &Value::String(text), origin);
+            }
+            Err(error) => self.complaints.push(format!(
+                "`{path}` in {origin}: cannot read {file}: {error}; check the name and who may read it"
+            )),
+        }
+    }
+
+    fn unknown_section(&mut self, section: &str, origin: &Origin) {
+        let complaint = if is_section(section) {
+            format!("`{section}` in {origin} is a section: write [{section}] and its keys below")
+        } else {
+            let sections = KEYS.iter().map(Key::section);
+            let advice = match nearest(section, sections) {
+                Some(near) => format!("; did you mean [{near}]?"),
+                None => advice_for_key(section),
+            };
+            format!("unknown section or key `{section}` in {origin}{advice}")
+        };
+        self.complaints.push(complaint);
+    }
+
+    /// Everything as one table, or every complaint.
+    pub(super) fn finish(self) -> Result<Table, ConfigError> {
+        if !self.complaints.is_empty() {
+            return Err(ConfigError::Keys(self.complaints));
+        }
+        let mut all = Table::new();
+        let raw = (!self.raw.is_empty()).then_some(("kafka.raw", Value::Table(self.raw)));
+        for (path, value) in self.values.into_iter().chain(raw) {
+            let (section, name) = path.split_once('.').unwrap_or((path, ""));
+            let section = all.entry(section).or_insert_with(|| Value::Table(Table::new()));
+            if let Value::Table(section) = section {
+                section.insert(name.to_owned(), value);
+            }
+        }
+        Ok(all)
+    }
+}
+
+fn is_section(name: &str) -> bool {
+    KEYS.iter().any(|key| key.section() == name)
+}
+
+fn unknown_key(path: &str, origin: &Origin) -> String {
+    let advice = match nearest(path, KEYS.iter().map(|key| key.path)) {
+        Some(near) => format!("; did you mean `{near}`?"),
+        None => advice_for_key(path.rsplit('.').next().unwrap_or(path)),
+    };
+    format!("unknown key `{path}` in {origin}{advice}")
+}
+
+/// A key of that name in another section, else where all keys are listed.
+fn advice_for_key(name: &str) -> String {
+    match KEYS.iter().find(|key| key.name() == name) {
+        Some(key) => format!("; `{name}` belongs in [{}]", key.section()),
+        None => "; docs/configuration.md lists all keys, and settings of librdkafka belong in \
+                 [kafka.raw]"
+            .into(),
+    }
+}
+
+fn nearest<'a>(wrong: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let allowed = (wrong.rsplit('.').next().unwrap_or(wrong).len().div_ceil(3)).clamp(1, 3);
+    known
+        .map(|known| (strsim::damerau_levenshtein(wrong, known), known))
+        .filter(|(distance, _)| *distance <= allowed)
+        .min()
+        .map(|(_, known)| known)
+}
+
+/// Only the parser's message and the place: the line itself may hold a secret.
+fn syntax(path: &Path, text: &str, error: &toml::de::Error) -> ConfigError {
+    let place =
+        error.span().map_or(String::new(), |span| format!(", line {}", line_at(text, span.start)));
+    ConfigError::Syntax(format!("{}{place} is not TOML: {}", path.display(), error.message()))
+}
+
+fn line_at(text: &str, byte: usize) -> usize {
+    text.bytes().take(byte).filter(|byte| *byte == b'\n').count() + 1
+}
+
+/// The line of each section and of each key in it.
+fn lines(text: &str) -> BTreeMap<String, usize> {
+    let mut lines = BTreeMap::new();
+    let Ok(table) = DeTable::parse(text) else { return lines };
+    for (section, values) in table.get_ref() {
+        lines.insert(section.get_ref().to_string(), line_at(text, section.span().start));
+        for (name, _) in values.get_ref().as_table().into_iter().flatten() {
+            let key = format!("{}.{}", section.get_ref(), name.get_ref());
+            lines.insert(key, line_at(text, name.span().start));
+        }
+    }
+    lines
+}

@@ -1,0 +1,358 @@
+//! The sections of the configuration, one type each. Units, defaults and bounds: [`super::KEYS`].
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Raw, Secret, Security, duration, size};
+
+/// Everything a consumer is told.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// Who it is.
+    pub consumer: Identity,
+    /// What it reads, and how.
+    pub kafka: Kafka,
+    /// Where effects and inbox live.
+    pub database: Database,
+    /// How records become events.
+    pub events: Events,
+    /// How a partition is divided.
+    pub lanes: Lanes,
+    /// How much goes into one transaction.
+    pub batch: Batch,
+    /// What happens to a failing event before it is parked.
+    pub retry: Retry,
+    /// What bounds memory and waiting.
+    pub limits: Limits,
+    /// How long inbox rows are kept.
+    pub retention: Retention,
+    /// What is logged, and how.
+    pub log: Log,
+}
+
+/// `[consumer]`: the name that dedup is scoped to.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Identity {
+    /// The consumer's name. Two deployments with one name share their inbox.
+    pub name: String,
+    /// Static membership: a name that only this process uses.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub instance_id: Option<String>,
+}
+
+/// `[kafka]`: the cluster, the topics, and how they are read.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Kafka {
+    /// `host:port`, several separated by commas.
+    pub bootstrap: String,
+    /// The topics.
+    pub topics: Vec<String>,
+    /// The consumer group; see [`Config::group`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
+    /// Where to begin without history.
+    pub start: Start,
+    /// The group protocol.
+    pub protocol: Protocol,
+    /// After this silence the group gives the partitions away (protocol `classic`).
+    #[serde(with = "duration")]
+    pub session_timeout: Duration,
+    /// TLS and SASL, passed through to the client.
+    #[serde(flatten)]
+    pub security: Security,
+    /// Further settings of librdkafka.
+    pub raw: Raw,
+}
+
+/// `[database]`: one database for effects and inbox.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Database {
+    /// `postgres://…`, `postgresql://…` or `sqlite:path`.
+    pub url: Secret,
+    /// The schema of the inbox tables (`PostgreSQL`); first in the search path.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub schema: Option<String>,
+    /// Transactions open at once.
+    pub connections: u16,
+    /// Longest statement.
+    #[serde(with = "duration")]
+    pub statement_timeout: Duration,
+    /// Longest wait for a lock.
+    #[serde(with = "duration")]
+    pub lock_timeout: Duration,
+    /// Longest silence of this process within a transaction.
+    #[serde(with = "duration")]
+    pub idle_timeout: Duration,
+    /// Prepared statements kept per connection; 0 keeps none (`PgBouncer` in transaction mode).
+    pub statement_cache: u16,
+}
+
+/// `[events]`: how records become events.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Events {
+    /// Which header names and places are read.
+    pub format: Format,
+    /// What happens to an event that no route takes.
+    pub unknown_type: UnknownType,
+    /// A larger record is parked without being decoded.
+    #[serde(deserialize_with = "size::deserialize")]
+    pub event_bytes_max: usize,
+}
+
+/// `[lanes]`: ordered queues per partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Lanes {
+    /// How many. The database keeps what a partition was first read with.
+    pub count: u16,
+}
+
+/// `[batch]`: how much goes into one transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Batch {
+    /// Events of a transaction.
+    pub events_max: usize,
+    /// Their bytes.
+    #[serde(deserialize_with = "size::deserialize")]
+    pub bytes_max: usize,
+}
+
+/// `[retry]`: quick attempts before an event is parked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Retry {
+    /// Attempts, the first included.
+    pub attempts_max: u32,
+    /// Delay before the second attempt; it doubles.
+    #[serde(with = "duration")]
+    pub delay_min: Duration,
+    /// Longest delay.
+    #[serde(with = "duration")]
+    pub delay_max: Duration,
+    /// Longest attempt; after it the connection is closed and the attempt has failed.
+    #[serde(with = "duration")]
+    pub attempt_deadline: Duration,
+}
+
+/// `[limits]`: what bounds memory and waiting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Limits {
+    /// Bytes of a partition in memory; above it the partition is paused in Kafka.
+    #[serde(deserialize_with = "size::deserialize")]
+    pub partition_bytes_max: usize,
+    /// Longest delay between attempts to reach a database that is out.
+    #[serde(with = "duration")]
+    pub outage_delay_max: Duration,
+    /// How long a revoked partition may finish what runs.
+    #[serde(with = "duration")]
+    pub drain_deadline: Duration,
+    /// How long leaving the group may take at the end.
+    #[serde(with = "duration")]
+    pub close_deadline: Duration,
+}
+
+/// `[retention]`: how long inbox rows are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Retention {
+    /// Age, by the database's clock, at which a settled row is removed.
+    #[serde(with = "duration")]
+    pub inbox: Duration,
+    /// How often the runtime sweeps.
+    #[serde(with = "duration")]
+    pub prune_interval: Duration,
+}
+
+/// `[log]`: what is logged, and how.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Log {
+    /// For people or for machines.
+    pub format: LogFormat,
+    /// `error`, `warn`, `info`, `debug`, `trace`, or a filter such as `info,inbox_consumer=debug`.
+    pub level: String,
+}
+
+/// Where a consumer begins that neither database nor group know.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Start {
+    /// At the beginning of the log.
+    #[default]
+    Earliest,
+    /// At its end.
+    Latest,
+    /// Nowhere: the partition stands still until a person decides.
+    Error,
+}
+
+/// The protocol by which the group divides partitions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Protocol {
+    /// Members divide them (cooperative-sticky).
+    #[default]
+    Classic,
+    /// The broker divides them (KIP-848, Kafka 4).
+    Consumer,
+}
+
+/// What happens to an event that no route takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum UnknownType {
+    /// It is parked, as any failure.
+    #[default]
+    Park,
+    /// It is settled and counted.
+    Ignore,
+}
+
+/// Which header names and places events are read from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Format {
+    /// The project's own header names.
+    #[default]
+    Own,
+}
+
+/// Who the log is written for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LogFormat {
+    /// People on a terminal, machines otherwise.
+    #[default]
+    Auto,
+    /// Lines for people.
+    Human,
+    /// One JSON object per line.
+    Json,
+}
+
+impl Config {
+    /// A configuration with all defaults, for embedding and tests. Every field is public.
+    pub fn new<T: Into<String>>(
+        consumer: impl Into<String>,
+        bootstrap: impl Into<String>,
+        topics: impl IntoIterator<Item = T>,
+        url: impl Into<Secret>,
+    ) -> Self {
+        let mut config = Self::default();
+        config.consumer.name = consumer.into();
+        config.kafka.bootstrap = bootstrap.into();
+        config.kafka.topics = topics.into_iter().map(Into::into).collect();
+        config.database.url = url.into();
+        config
+    }
+
+    /// The consumer group: `kafka.group`, or the consumer's name.
+    pub fn group(&self) -> &str {
+        self.kafka.group.as_deref().unwrap_or(&self.consumer.name)
+    }
+}
+
+const MIB: usize = 1024 * 1024;
+
+impl Default for Kafka {
+    fn default() -> Self {
+        Self {
+            bootstrap: String::new(),
+            topics: Vec::new(),
+            group: None,
+            start: Start::default(),
+            protocol: Protocol::default(),
+            session_timeout: Duration::from_secs(45),
+            security: Security::default(),
+            raw: Raw::default(),
+        }
+    }
+}
+
+impl Default for Database {
+    fn default() -> Self {
+        Self {
+            url: Secret::default(),
+            schema: None,
+            connections: 8,
+            statement_timeout: Duration::from_secs(20),
+            lock_timeout: Duration::from_secs(2),
+            idle_timeout: Duration::from_secs(40),
+            statement_cache: 100,
+        }
+    }
+}
+
+impl Default for Events {
+    fn default() -> Self {
+        Self {
+            format: Format::default(),
+            unknown_type: UnknownType::default(),
+            event_bytes_max: MIB,
+        }
+    }
+}
+
+impl Default for Lanes {
+    fn default() -> Self {
+        Self { count: 16 }
+    }
+}
+
+impl Default for Batch {
+    fn default() -> Self {
+        Self { events_max: 500, bytes_max: 4 * MIB }
+    }
+}
+
+impl Default for Retry {
+    fn default() -> Self {
+        Self {
+            attempts_max: 4,
+            delay_min: Duration::from_millis(100),
+            delay_max: Duration::from_secs(2),
+            attempt_deadline: Duration::from_secs(30),
+        }
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            partition_bytes_max: 4 * MIB,
+            outage_delay_max: Duration::from_secs(10),
+            drain_deadline: Duration::from_secs(5),
+            close_deadline: Duration::from_secs(10),
+        }
+    }
+}
+
+impl Default for Retention {
+    fn default() -> Self {
+        Self { inbox: Duration::from_hours(7 * 24), prune_interval: Duration::from_mins(1) }
+    }
+}
+
+impl Default for Log {
+    fn default() -> Self {
+        Self { format: LogFormat::default(), level: "info".into() }
+    }
+}
+
+impl From<Start> for inbox_engine::Start {
+    fn from(start: Start) -> Self {
+        match start {
+            Start::Earliest => Self::Earliest,
+            Start::Latest => Self::Latest,
+            Start::Error => Self::Error,
+        }
+    }
+}

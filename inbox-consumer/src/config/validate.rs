@@ -1,0 +1,227 @@
+//! What is missing, out of bounds or unsafe together, each with what to change.
+
+use super::{Config, DatabaseKind, KEYS, Key, Problem, duration::text, raw};
+
+impl Config {
+    /// Everything that is wrong or doubtful. Fatal problems keep a consumer from starting; `check`
+    /// shows the others.
+    pub fn validate(&self) -> Vec<Problem> {
+        let mut found = Vec::new();
+        self.bounds(&mut found);
+        self.names(&mut found);
+        self.database_address(&mut found);
+        self.time_limits(&mut found);
+        self.group_limits(&mut found);
+        self.sizes(&mut found);
+        self.raw_settings(&mut found);
+        super::security::problems(self, &mut found);
+        found
+    }
+
+    /// The table of keys, applied to the values as they are.
+    fn bounds(&self, found: &mut Vec<Problem>) {
+        let Ok(values) = toml::Table::try_from(self) else {
+            return found.push(Problem::fatal(&[], "a value of the configuration is too large"));
+        };
+        for key in KEYS {
+            let value = values.get(key.section()).and_then(|section| section.get(key.name()));
+            let empty = value.is_none_or(is_empty);
+            match value {
+                _ if empty && key.required() => found.push(missing(key)),
+                Some(value) if !empty || key.name() == "level" => {
+                    if let Err(complaint) = key.kind.read(value, false) {
+                        found.push(Problem::fatal(
+                            &[key.path],
+                            format!("`{}`: {complaint}", key.path),
+                        ));
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn names(&self, found: &mut Vec<Problem>) {
+        let names = [
+            ("consumer.name", Some(self.consumer.name.as_str()), 120),
+            ("consumer.instance_id", self.consumer.instance_id.as_deref(), 120),
+        ];
+        for (key, name, length_max) in names {
+            if name.is_some_and(|name| !name.is_empty() && !is_name(name, length_max)) {
+                found.push(Problem::fatal(
+                    &[key],
+                    format!(
+                        "`{key}` may hold letters, digits, `.`, `_` and `-`, at most {length_max}"
+                    ),
+                ));
+            }
+        }
+        for topic in &self.kafka.topics {
+            if !is_name(topic, 249) {
+                found.push(Problem::fatal(
+                    &["kafka.topics"],
+                    format!("`kafka.topics`: {topic:?} is not the name of a topic; name each topic in full, patterns are not taken"),
+                ));
+            }
+        }
+    }
+
+    fn database_address(&self, found: &mut Vec<Problem>) {
+        if self.database.url.is_empty() {
+            return;
+        }
+        let kind = match self.database.kind() {
+            Ok(kind) => kind,
+            Err(problem) => return found.push(problem),
+        };
+        let built_in = match kind {
+            DatabaseKind::Postgres => cfg!(feature = "postgres"),
+            DatabaseKind::Sqlite => cfg!(feature = "sqlite"),
+        };
+        if !built_in {
+            found.push(Problem::fatal(
+                &["database.url"],
+                format!("`database.url` names {0}, which this build leaves out; build inbox-consumer with the feature `{0}`", kind.name()),
+            ));
+        }
+        if let Some(schema) = &self.database.schema {
+            schema_problems(schema, kind, found);
+        }
+    }
+
+    /// Deadlines of an attempt and what the database itself ends.
+    fn time_limits(&self, found: &mut Vec<Problem>) {
+        let (db, retry) = (&self.database, &self.retry);
+        if db.lock_timeout >= db.statement_timeout {
+            found.push(Problem::fatal(
+                &["database.lock_timeout", "database.statement_timeout"],
+                format!("`database.lock_timeout` ({}) must be shorter than `database.statement_timeout` ({}), or a wait for a lock looks like a slow statement; lower the first or raise the second", text(db.lock_timeout), text(db.statement_timeout)),
+            ));
+        }
+        if db.statement_timeout >= retry.attempt_deadline {
+            found.push(Problem::fatal(
+                &["database.statement_timeout", "retry.attempt_deadline"],
+                format!("`database.statement_timeout` ({}) must be shorter than `retry.attempt_deadline` ({}), or a statement runs on after its attempt was given up; lower the first or raise the second", text(db.statement_timeout), text(retry.attempt_deadline)),
+            ));
+        }
+        if db.idle_timeout <= retry.attempt_deadline {
+            found.push(Problem::fatal(
+                &["database.idle_timeout", "retry.attempt_deadline"],
+                format!("`database.idle_timeout` ({}) must be longer than `retry.attempt_deadline` ({}), or the database ends a slow attempt first and it never counts; raise the first or lower the second", text(db.idle_timeout), text(retry.attempt_deadline)),
+            ));
+        }
+        if retry.delay_min > retry.delay_max {
+            found.push(Problem::fatal(
+                &["retry.delay_min", "retry.delay_max"],
+                format!("`retry.delay_min` ({}) is longer than `retry.delay_max` ({}); lower the first or raise the second", text(retry.delay_min), text(retry.delay_max)),
+            ));
+        }
+        if self.retention.prune_interval > self.retention.inbox {
+            found.push(Problem::doubt(
+                &["retention.prune_interval", "retention.inbox"],
+                format!("`retention.prune_interval` ({}) is longer than `retention.inbox` ({}), so rows stay much longer than they must; lower the first", text(self.retention.prune_interval), text(self.retention.inbox)),
+            ));
+        }
+    }
+
+    /// Deadlines that the group's own clocks bound.
+    fn group_limits(&self, found: &mut Vec<Problem>) {
+        let session = self.kafka.session_timeout;
+        let drain = self.limits.drain_deadline;
+        if drain * 3 > session {
+            found.push(Problem::fatal(
+                &["limits.drain_deadline", "kafka.session_timeout"],
+                format!("`limits.drain_deadline` ({}) must be at most a third of `kafka.session_timeout` ({}), or the group gives partitions away while they drain; lower the first or raise the second", text(drain), text(session)),
+            ));
+        }
+        if self.database.idle_timeout > session || self.database.statement_timeout > session {
+            found.push(Problem::doubt(
+                &["database.idle_timeout", "database.statement_timeout", "kafka.session_timeout"],
+                format!("what a frozen process has locked stays locked after its partitions went to another: `database.idle_timeout` ({}) and `database.statement_timeout` ({}) should be at most `kafka.session_timeout` ({}); lower them or raise it", text(self.database.idle_timeout), text(self.database.statement_timeout), text(session)),
+            ));
+        }
+        if self.limits.close_deadline < drain {
+            found.push(Problem::doubt(
+                &["limits.close_deadline", "limits.drain_deadline"],
+                format!("`limits.close_deadline` ({}) is shorter than `limits.drain_deadline` ({}), so a shutdown may not wait for the drain; raise the first", text(self.limits.close_deadline), text(drain)),
+            ));
+        }
+    }
+
+    fn sizes(&self, found: &mut Vec<Problem>) {
+        let partition = self.limits.partition_bytes_max;
+        if self.batch.bytes_max > partition {
+            found.push(Problem::doubt(
+                &["batch.bytes_max", "limits.partition_bytes_max"],
+                format!("`batch.bytes_max` ({}) is never reached: `limits.partition_bytes_max` ({partition}) pauses the partition before; lower the first or raise the second", self.batch.bytes_max),
+            ));
+        }
+        if self.events.event_bytes_max > partition {
+            found.push(Problem::doubt(
+                &["events.event_bytes_max", "limits.partition_bytes_max"],
+                format!("one event of `events.event_bytes_max` ({}) alone pauses its partition: `limits.partition_bytes_max` is {partition}; lower the first or raise the second", self.events.event_bytes_max),
+            ));
+        }
+    }
+
+    fn raw_settings(&self, found: &mut Vec<Problem>) {
+        for (name, value) in self.kafka.raw.iter() {
+            if let Some(why) = raw::refused(name) {
+                let text = format!("`kafka.raw` may not hold `{name}`: {why}");
+                found.push(Problem::fatal(&["kafka.raw"], text));
+            } else if name == "debug" && raw::unsafe_debug(value) {
+                found.push(Problem::fatal(
+                    &["kafka.raw"],
+                    "`kafka.raw` may not hold `debug` with `all`, `security` or `protocol`: it would print credentials; name other contexts, such as `cgrp,fetch`",
+                ));
+            }
+        }
+    }
+}
+
+fn schema_problems(schema: &str, kind: DatabaseKind, found: &mut Vec<Problem>) {
+    if kind != DatabaseKind::Postgres {
+        found.push(Problem::fatal(
+            &["database.schema"],
+            "`database.schema` is for PostgreSQL only; remove it",
+        ));
+    } else if !is_identifier(schema) {
+        found.push(Problem::fatal(
+            &["database.schema"],
+            format!("`database.schema` {schema:?} is no plain name; use lower-case letters, digits and `_`, not beginning with a digit, at most 63"),
+        ));
+    }
+}
+
+fn is_empty(value: &toml::Value) -> bool {
+    match value {
+        toml::Value::String(text) => text.is_empty(),
+        toml::Value::Array(items) => items.is_empty(),
+        _ => false,
+    }
+}
+
+fn missing(key: &Key) -> Problem {
+    let variable = format!("INBOX_{}__{}", key.section(), key.name()).to_ascii_uppercase();
+    Problem::fatal(
+        &[key.path],
+        format!(
+            "`{}` is missing: set `{}` in [{}] of the configuration file, or {variable} in the environment",
+            key.path,
+            key.name(),
+            key.section()
+        ),
+    )
+}
+
+fn is_name(name: &str, length_max: usize) -> bool {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+    !name.is_empty() && name.len() <= length_max && name.chars().all(allowed)
+}
+
+fn is_identifier(name: &str) -> bool {
+    let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+    (1..=63).contains(&name.len())
+        && name.chars().all(allowed)
+        && !name.starts_with(|c: char| c.is_ascii_digit())
+}

@@ -1,0 +1,310 @@
+//! The consumer: built from a configuration and routes, run until it is told to end. The only place
+//! that names both Kafka and the database.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use inbox_engine::Engine;
+use tokio::sync::mpsc;
+
+use crate::{
+    config::{self, Config, Problem},
+    kafka::{self, KafkaSettings},
+    pipeline::{
+        control::{Control, Identity},
+        driver::{self, Driver},
+        intake::Intake,
+        port::{Address, Broker, Finding, OpenError, Owner, Store, TxLimits},
+        prune::{self, Retention},
+        sessions::Sessions,
+        transaction::Work,
+    },
+    router::{RouteTable, Routes},
+    telemetry::Counters,
+};
+
+/// A consumer that is ready to run: configuration checked, database reachable and migrated.
+pub struct Consumer<DB: Store> {
+    config: Config,
+    settings: DB::Settings,
+    routes: RouteTable<DB>,
+    counters: Arc<Counters>,
+}
+
+/// Builds a [`Consumer`].
+pub struct ConsumerBuilder<DB: Store> {
+    config: Config,
+    routes: Routes<DB>,
+}
+
+/// Why a consumer could not be built. Each text says what is wrong, where, and what to do.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// The configuration is wrong, or unsafe.
+    #[error("{}", sentences(.0))]
+    Config(Vec<Problem>),
+    /// Two handlers for one event type, or none at all.
+    #[error("{0}")]
+    Routes(String),
+    /// The database cannot be reached, or refuses.
+    #[error("{0}")]
+    Database(#[from] OpenError),
+    /// The inbox tables are missing or of another version.
+    #[error("{0}")]
+    Schema(String),
+    /// Something about the database makes the promise impossible.
+    #[error("{}", findings(.0))]
+    Unsafe(Vec<Finding>),
+}
+
+/// Why a consumer ended.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Ended {
+    /// As asked: open transactions finished, watermarks and offsets written, partitions let go.
+    Shutdown,
+    /// As asked, but the Kafka client did not close in time; nothing is lost by that.
+    ShutdownCutShort(String),
+    /// The Kafka client is dead (fenced instance id, refused by the broker): start the process anew.
+    KafkaFatal(String),
+    /// A part of the runtime panicked. Effects are safe; please report it.
+    Panicked(String),
+}
+
+impl fmt::Display for Ended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Shutdown => f.write_str("the consumer has shut down"),
+            Self::ShutdownCutShort(why) => write!(f, "the consumer has shut down, but {why}"),
+            Self::KafkaFatal(why) => write!(f, "the Kafka client is dead: {why}"),
+            Self::Panicked(why) => write!(f, "the runtime panicked: {why}"),
+        }
+    }
+}
+
+fn sentences(problems: &[Problem]) -> String {
+    problems.iter().map(|problem| problem.text.as_str()).collect::<Vec<_>>().join("\n")
+}
+
+fn findings(findings: &[Finding]) -> String {
+    findings.iter().map(|finding| finding.text.as_str()).collect::<Vec<_>>().join("\n")
+}
+
+impl<DB: Store> fmt::Debug for Consumer<DB> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Consumer").field("config", &self.config).finish_non_exhaustive()
+    }
+}
+
+impl<DB: Store> fmt::Debug for ConsumerBuilder<DB> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ConsumerBuilder").field("config", &self.config).finish_non_exhaustive()
+    }
+}
+
+impl<DB: Store> ConsumerBuilder<DB> {
+    /// Checks everything that can be checked before a partition is taken.
+    ///
+    /// # Errors
+    /// See [`BuildError`].
+    pub async fn build(self) -> Result<Consumer<DB>, BuildError> {
+        let fatal = |problem: &Problem| problem.fatal;
+        let problems: Vec<Problem> = self.config.validate().into_iter().filter(fatal).collect();
+        if !problems.is_empty() {
+            return Err(BuildError::Config(problems));
+        }
+        let routes = self.routes.freeze().map_err(BuildError::Routes)?;
+        let settings = settings::<DB>(&self.config)?;
+        let mut conn = DB::open(&settings).await?;
+        schema_is_current::<DB>(&mut conn).await?;
+        let found = DB::findings(&mut conn).await.map_err(outage)?;
+        let fatal: Vec<Finding> = found.into_iter().filter(|finding| finding.fatal).collect();
+        if !fatal.is_empty() {
+            return Err(BuildError::Unsafe(fatal));
+        }
+        DB::close_hard(conn).await;
+        Ok(Consumer { config: self.config, settings, routes, counters: Arc::default() })
+    }
+}
+
+/// The settings of the database that the configuration names.
+///
+/// # Errors
+/// When the URL is of another database, or cannot be read.
+pub(crate) fn settings<DB: Store>(config: &Config) -> Result<DB::Settings, OpenError> {
+    DB::settings(&Address {
+        url: config.database.url.expose(),
+        schema: config.database.schema.as_deref(),
+        application: &format!("inbox/{}", config.consumer.name),
+        statement_cache: usize::from(config.database.statement_cache),
+    })
+}
+
+pub(crate) async fn schema_is_current<DB: Store>(
+    conn: &mut DB::Connection,
+) -> Result<(), BuildError> {
+    let newest = DB::newest();
+    match DB::version(conn).await.map_err(outage)? {
+        Some(version) if version == newest => Ok(()),
+        None => Err(BuildError::Schema(format!(
+            "the database has no inbox tables; run the `migrate` command (or `migrate --print` and your \
+             own tool) to bring it to version {newest}"
+        ))),
+        Some(version) if version < newest => Err(BuildError::Schema(format!(
+            "the inbox tables have version {version}, this build needs {newest}; run the `migrate` command"
+        ))),
+        Some(version) => Err(BuildError::Schema(format!(
+            "the inbox tables have version {version}, this build knows only {newest}; deploy the newer \
+             build that migrated them"
+        ))),
+    }
+}
+
+fn outage(error: sqlx::Error) -> BuildError {
+    BuildError::Database(OpenError::Outage(format!("the database failed a first look: {error}")))
+}
+
+impl<DB: Store> Consumer<DB> {
+    /// A consumer of these events on the database that `DB` names.
+    pub fn builder(config: Config, routes: Routes<DB>) -> ConsumerBuilder<DB> {
+        ConsumerBuilder { config, routes }
+    }
+
+    /// What the consumer has done so far; stays readable while it runs.
+    pub fn counters(&self) -> Arc<Counters> {
+        Arc::clone(&self.counters)
+    }
+
+    /// Runs until `shutdown` resolves and everything is let go, or until it cannot go on.
+    pub async fn run(self, shutdown: impl Future<Output = ()> + Send) -> Ended {
+        let (sender, mut events) = mpsc::unbounded_channel();
+        let broker = match kafka::connect(kafka_settings(&self.config), sender) {
+            Ok(broker) => Arc::new(broker) as Arc<dyn Broker>,
+            Err(error) => return Ended::KafkaFatal(error.0),
+        };
+        let retention = Retention {
+            consumer: self.config.consumer.name.clone(),
+            age: self.config.retention.inbox,
+            interval: self.config.retention.prune_interval,
+        };
+        let pruner = tokio::spawn(prune::prune_for_ever::<DB>(self.settings.clone(), retention));
+        let close_deadline = self.config.limits.close_deadline;
+        let (mut driver, work, control) = self.driver(Arc::clone(&broker));
+        let end = driver.run(&mut events, shutdown).await;
+        pruner.abort();
+        let closed = broker.close(close_deadline).await;
+        work.sessions.close().await;
+        control.sessions.close().await;
+        match (end, closed) {
+            (driver::End::Fatal(error), _) => Ended::KafkaFatal(error),
+            (driver::End::Panicked(error), _) => Ended::Panicked(error),
+            (driver::End::Shutdown, Ok(())) => Ended::Shutdown,
+            (driver::End::Shutdown, Err(error)) => Ended::ShutdownCutShort(error.0),
+        }
+    }
+
+    fn driver(self, broker: Arc<dyn Broker>) -> (Driver<DB>, Arc<Work<DB>>, Arc<Control<DB>>) {
+        let config = &self.config;
+        let intake = Intake {
+            reader: outbox_core::Reader::own(config.events.event_bytes_max),
+            ignore_unknown: config.events.unknown_type == config::UnknownType::Ignore,
+        };
+        let identity = Identity {
+            consumer: config.consumer.name.clone(),
+            owner: owner(config),
+            lane_count: config.lanes.count,
+            lane_rule: intake.lane_rule(),
+            start: start(config.kafka.start),
+        };
+        let control = Control::new(self.settings.clone(), Arc::clone(&broker), identity);
+        let work = Work {
+            routes: self.routes,
+            sessions: Sessions::new(self.settings),
+            limits: TxLimits {
+                statement_timeout: config.database.statement_timeout,
+                lock_timeout: config.database.lock_timeout,
+                idle_timeout: config.database.idle_timeout,
+            },
+            attempt_deadline: config.retry.attempt_deadline,
+        };
+        let (work, control) = (Arc::new(work), Arc::new(control));
+        let seed = uuid::Uuid::new_v4().as_u64_pair().0;
+        let engine = Engine::new(limits::<DB>(config), seed);
+        let (shared, asked) = (Arc::clone(&work), Arc::clone(&control));
+        (Driver::new(engine, broker, intake, shared, asked, self.counters), work, control)
+    }
+}
+
+fn owner(config: &Config) -> Owner {
+    let incarnation = uuid::Uuid::new_v4();
+    let host = std::env::var("HOSTNAME")
+        .ok()
+        .or_else(|| std::fs::read_to_string("/etc/hostname").ok())
+        .map_or_else(|| "unknown".to_owned(), |name| name.trim().to_owned());
+    Owner {
+        name: format!("{host}/{}", std::process::id()),
+        instance_id: config.consumer.instance_id.clone(),
+        incarnation,
+    }
+}
+
+fn start(start: config::Start) -> inbox_engine::Start {
+    match start {
+        config::Start::Earliest => inbox_engine::Start::Earliest,
+        config::Start::Latest => inbox_engine::Start::Latest,
+        config::Start::Error => inbox_engine::Start::Error,
+    }
+}
+
+fn limits<DB: Store>(config: &Config) -> inbox_engine::Limits {
+    let connections = usize::from(config.database.connections);
+    inbox_engine::Limits {
+        attempts_max: config.retry.attempts_max,
+        batch_bytes_max: config.batch.bytes_max as u64,
+        batch_events_max: config.batch.events_max,
+        drain_deadline: millis(config.limits.drain_deadline),
+        outage_delay_max: millis(config.limits.outage_delay_max),
+        partition_bytes_max: config.limits.partition_bytes_max as u64,
+        retry_delay_max: millis(config.retry.delay_max),
+        retry_delay_min: millis(config.retry.delay_min),
+        transactions_max: connections.min(DB::WRITERS_MAX),
+        ..inbox_engine::Limits::default()
+    }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// What the Kafka room needs of the configuration.
+pub(crate) fn kafka_settings(config: &Config) -> KafkaSettings {
+    let mut properties = config.kafka.security.client_settings();
+    let raw = config.kafka.raw.iter();
+    properties.extend(raw.map(|(key, value)| (key.to_owned(), value.to_owned())));
+    KafkaSettings {
+        bootstrap: config.kafka.bootstrap.clone(),
+        group: config.group().to_owned(),
+        topics: config.kafka.topics.clone(),
+        instance_id: config.consumer.instance_id.clone(),
+        protocol: match config.kafka.protocol {
+            config::Protocol::Classic => kafka::Protocol::Classic,
+            config::Protocol::Consumer => kafka::Protocol::Consumer,
+        },
+        session_timeout: config.kafka.session_timeout,
+        max_poll_interval: Duration::from_secs(300),
+        properties,
+    }
+}
+
+/// Brings the inbox tables up to date; answers the versions applied. What the `migrate` command does.
+///
+/// # Errors
+/// When the database cannot be reached, or refuses.
+pub async fn migrate<DB: Store>(config: &Config) -> Result<Vec<i64>, BuildError> {
+    let mut conn = DB::open(&settings::<DB>(config)?).await?;
+    let applied = DB::migrate(&mut conn).await;
+    DB::close_hard(conn).await;
+    applied.map_err(|error| {
+        BuildError::Schema(format!("the inbox tables could not be brought up to date: {error}"))
+    })
+}

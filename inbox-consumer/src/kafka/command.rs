@@ -1,0 +1,83 @@
+//! What the thread that owns the consumer is asked to do, and how it is woken.
+
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+
+use inbox_engine::{Generation, LeaderEpoch, NextOffset};
+use tokio::sync::oneshot;
+
+use super::ffi::Queue;
+use crate::pipeline::port::{BrokerError, LogRange, TopicPartition};
+
+/// Where an answer goes. Dropped unanswered when the thread ends.
+pub(super) type Reply<T> = oneshot::Sender<Result<T, BrokerError>>;
+
+/// What the thread does.
+#[derive(Debug)]
+pub(super) enum Command {
+    Ask(Question),
+    Close(oneshot::Sender<()>),
+    Commit(Vec<(TopicPartition, NextOffset, LeaderEpoch)>, Reply<()>),
+    Confirm(TopicPartition, oneshot::Sender<bool>),
+    LetGo(Vec<TopicPartition>),
+    Pause(TopicPartition, bool),
+    Seek(TopicPartition, Seek, Reply<()>),
+    /// A side thread's answer to the seek of that ticket.
+    Sought(TopicPartition, u64, Sought),
+    #[cfg(feature = "testing")]
+    Stall(std::time::Duration),
+}
+
+/// Where to read on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Seek {
+    pub(super) generation: Generation,
+    pub(super) to: NextOffset,
+    pub(super) leader_epoch: LeaderEpoch,
+}
+
+/// How one try of a seek ended.
+#[derive(Debug)]
+pub(super) enum Sought {
+    Done,
+    /// Not now: the partition is still being started, or its leader is unknown.
+    NotYet(String),
+    Refused(String),
+}
+
+/// What may block, and so is asked on a side thread.
+#[derive(Debug)]
+pub(super) enum Question {
+    Committed(TopicPartition, Reply<Option<NextOffset>>),
+    LogRange(TopicPartition, Reply<LogRange>),
+    Seek(TopicPartition, u64, NextOffset, LeaderEpoch),
+    TopicId(String, Reply<[u8; 16]>),
+}
+
+/// Sends commands and wakes the thread out of its poll.
+#[derive(Debug)]
+pub(super) struct Mailbox {
+    commands: mpsc::Sender<Command>,
+    /// Emptied before the client is dropped, as a queue keeps it alive.
+    bell: Mutex<Option<Arc<Queue>>>,
+}
+
+impl Mailbox {
+    pub(super) fn new(bell: Arc<Queue>) -> (Self, mpsc::Receiver<Command>) {
+        // Unbounded, yet bounded in effect: the pipeline has few questions open per partition.
+        let (commands, receiver) = mpsc::channel();
+        (Self { commands, bell: Mutex::new(Some(bell)) }, receiver)
+    }
+
+    /// False when the thread has ended; the command, and the reply in it, are then dropped.
+    pub(super) fn send(&self, command: Command) -> bool {
+        let sent = self.commands.send(command).is_ok();
+        if let Some(bell) = &*self.bell.lock().unwrap_or_else(PoisonError::into_inner) {
+            bell.wake();
+        }
+        sent
+    }
+
+    pub(super) fn silence(&self) {
+        self.bell.lock().unwrap_or_else(PoisonError::into_inner).take();
+    }
+}

@@ -1,0 +1,437 @@
+//! What librdkafka can and rust-rdkafka does not show: events with the partition that an error is
+//! about, leader epochs, commits with a ticket, topic ids, and the knobs of the mock cluster.
+//!
+//! The only file with `unsafe`. Its types free what they own, borrow from what they point into, and
+//! hold the client that a pointer belongs to, so that their callers need not know any of it.
+#![expect(unsafe_code, reason = "the bindings have these functions, the wrapper does not")]
+
+use std::{
+    ffi::{CStr, CString},
+    fmt,
+    marker::PhantomData,
+    ptr::{self, NonNull},
+    slice,
+    sync::Arc,
+    time::Duration,
+};
+
+use rdkafka::{
+    TopicPartitionList, bindings as rd,
+    consumer::Consumer as _,
+    types::{RDKafkaErrorCode, RDKafkaRespErr},
+};
+
+use super::client::Client;
+
+/// The queue on which everything of a consumer arrives. Keeps its client alive.
+pub(super) struct Queue {
+    queue: NonNull<rd::rd_kafka_queue_t>,
+    client: Arc<Client>,
+}
+
+// SAFETY: librdkafka's queues are guarded by their own lock; every function used on them here
+// (poll, yield, destroy, commit) is documented as thread-safe.
+unsafe impl Send for Queue {}
+// SAFETY: as above.
+unsafe impl Sync for Queue {}
+
+impl fmt::Debug for Queue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Queue").finish_non_exhaustive()
+    }
+}
+
+impl Queue {
+    /// The consumer's queue; `None` for a client without a group.
+    pub(super) fn of(client: &Arc<Client>) -> Option<Self> {
+        // SAFETY: the client is alive; the function hands out a reference of its own.
+        let queue = unsafe { rd::rd_kafka_queue_get_consumer(client.client().native_ptr()) };
+        Some(Self { queue: NonNull::new(queue)?, client: Arc::clone(client) })
+    }
+
+    /// Makes a poll that waits return at once, or else the next one that would wait.
+    pub(super) fn wake(&self) {
+        // SAFETY: the queue is a live reference until drop.
+        unsafe { rd::rd_kafka_queue_yield(self.queue.as_ptr()) }
+    }
+
+    /// The next event, waiting at most `timeout` (whole milliseconds).
+    pub(super) fn poll(&self, timeout: Duration) -> Option<Event<'_>> {
+        // SAFETY: the queue is a live reference; the event is owned by the caller, see `Event`.
+        let event = unsafe { rd::rd_kafka_queue_poll(self.queue.as_ptr(), millis(timeout)) };
+        Some(Event { event: NonNull::new(event)?, queue: PhantomData })
+    }
+
+    /// Commits a list; the answer arrives as an event that carries the ticket.
+    pub(super) fn commit(
+        &self,
+        list: &TopicPartitionList,
+        ticket: usize,
+    ) -> Result<(), RDKafkaErrorCode> {
+        // SAFETY: client, list and queue are alive; the list is copied by the call; the ticket is
+        // carried as an opaque pointer that nobody follows, there being no callback.
+        let code = unsafe {
+            rd::rd_kafka_commit_queue(
+                self.client.client().native_ptr(),
+                list.ptr(),
+                self.queue.as_ptr(),
+                None,
+                ptr::without_provenance_mut(ticket),
+            )
+        };
+        good(code)
+    }
+}
+
+impl Drop for Queue {
+    fn drop(&mut self) {
+        // SAFETY: our own reference, given back once, while the client is alive.
+        unsafe { rd::rd_kafka_queue_destroy(self.queue.as_ptr()) }
+    }
+}
+
+/// What an event is about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Kind {
+    Committed,
+    Error,
+    Log,
+    Other,
+    Rebalance,
+    Record,
+}
+
+/// One event of a queue; freed when dropped.
+pub(super) struct Event<'q> {
+    event: NonNull<rd::rd_kafka_event_t>,
+    queue: PhantomData<&'q Queue>,
+}
+
+/// A partition as an event names it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Place {
+    pub(super) topic: String,
+    pub(super) partition: i32,
+    /// Of an error: the offset it is about.
+    pub(super) offset: i64,
+    pub(super) error: RDKafkaErrorCode,
+}
+
+impl Event<'_> {
+    pub(super) fn kind(&self) -> Kind {
+        // SAFETY: a live event.
+        match unsafe { rd::rd_kafka_event_type(self.event.as_ptr()) } {
+            rd::RD_KAFKA_EVENT_FETCH => Kind::Record,
+            rd::RD_KAFKA_EVENT_ERROR => Kind::Error,
+            rd::RD_KAFKA_EVENT_REBALANCE => Kind::Rebalance,
+            rd::RD_KAFKA_EVENT_OFFSET_COMMIT => Kind::Committed,
+            rd::RD_KAFKA_EVENT_LOG => Kind::Log,
+            _ => Kind::Other,
+        }
+    }
+
+    /// The record of a record event.
+    pub(super) fn record(&self) -> Option<RecordView<'_>> {
+        // SAFETY: a live event; the message lives as long as the event, which the view borrows.
+        let message = unsafe { rd::rd_kafka_event_message_next(self.event.as_ptr()).as_ref() }?;
+        Some(RecordView { message })
+    }
+
+    pub(super) fn code(&self) -> RDKafkaErrorCode {
+        // SAFETY: a live event.
+        unsafe { rd::rd_kafka_event_error(self.event.as_ptr()) }.into()
+    }
+
+    /// What librdkafka says about an error.
+    pub(super) fn text(&self) -> String {
+        // SAFETY: a live event; the text is copied before the event can be freed.
+        unsafe { text(rd::rd_kafka_event_error_string(self.event.as_ptr())) }
+    }
+
+    pub(super) fn fatal(&self) -> bool {
+        // SAFETY: a live event.
+        unsafe { rd::rd_kafka_event_error_is_fatal(self.event.as_ptr()) != 0 }
+    }
+
+    /// The partition that an error is about.
+    pub(super) fn place(&self) -> Option<Place> {
+        // SAFETY: a live event; the answer is ours and is freed once, after it was copied.
+        unsafe {
+            let found = NonNull::new(rd::rd_kafka_event_topic_partition(self.event.as_ptr()))?;
+            let place = copied(found.as_ref());
+            rd::rd_kafka_topic_partition_destroy(found.as_ptr());
+            Some(place)
+        }
+    }
+
+    /// The partitions of a rebalance or of a commit, copied: no list of librdkafka's is ever kept, as
+    /// one that outlives its client keeps the process from ending.
+    pub(super) fn places(&self) -> Vec<Place> {
+        // SAFETY: a live event, which owns the list; the elements are copied while it lives.
+        unsafe {
+            let list = rd::rd_kafka_event_topic_partition_list(self.event.as_ptr());
+            elements(list).iter().map(|element| copied(element)).collect()
+        }
+    }
+
+    /// The ticket of a commit.
+    pub(super) fn ticket(&self) -> usize {
+        // SAFETY: a live event; the pointer is only looked at as a number.
+        unsafe { rd::rd_kafka_event_opaque(self.event.as_ptr()) }.addr()
+    }
+
+    /// Level (as syslog counts), facility and text of a log line.
+    pub(super) fn log(&self) -> Option<(i32, String, String)> {
+        let (mut facility, mut line, mut level) = (ptr::null(), ptr::null(), 0);
+        // SAFETY: a live event; both texts are copied before it can be freed.
+        unsafe {
+            let event = self.event.as_ptr();
+            let found =
+                rd::rd_kafka_event_log(event, &raw mut facility, &raw mut line, &raw mut level);
+            (found == 0).then(|| (level, text(facility), text(line)))
+        }
+    }
+}
+
+impl Drop for Event<'_> {
+    fn drop(&mut self) {
+        // SAFETY: our own event, freed once; every view of it has ended by its lifetime.
+        unsafe { rd::rd_kafka_event_destroy(self.event.as_ptr()) }
+    }
+}
+
+/// A record inside its event.
+#[derive(Clone, Copy)]
+pub(super) struct RecordView<'e> {
+    message: &'e rd::rd_kafka_message_t,
+}
+
+impl<'e> RecordView<'e> {
+    pub(super) fn error(&self) -> Option<RDKafkaErrorCode> {
+        good(self.message.err).err()
+    }
+
+    pub(super) fn topic(&self) -> &'e [u8] {
+        // SAFETY: a consumed message has a topic, which lives as long as the message.
+        unsafe { CStr::from_ptr(rd::rd_kafka_topic_name(self.message.rkt)) }.to_bytes()
+    }
+
+    pub(super) fn partition(&self) -> i32 {
+        self.message.partition
+    }
+
+    pub(super) fn offset(&self) -> i64 {
+        self.message.offset
+    }
+
+    /// -1 when unknown.
+    pub(super) fn leader_epoch(&self) -> i32 {
+        // SAFETY: a live message.
+        unsafe { rd::rd_kafka_message_leader_epoch(self.message) }
+    }
+
+    pub(super) fn key(&self) -> Option<&'e [u8]> {
+        // SAFETY: librdkafka's own pair of pointer and length.
+        unsafe { bytes(self.message.key.cast(), self.message.key_len) }
+    }
+
+    pub(super) fn payload(&self) -> Option<&'e [u8]> {
+        // SAFETY: librdkafka's own pair of pointer and length.
+        unsafe { bytes(self.message.payload.cast(), self.message.len) }
+    }
+
+    /// Milliseconds since 1970.
+    pub(super) fn timestamp_ms(&self) -> Option<i64> {
+        let mut kind = rd::rd_kafka_timestamp_type_t::RD_KAFKA_TIMESTAMP_NOT_AVAILABLE;
+        // SAFETY: a live message.
+        let millis = unsafe { rd::rd_kafka_message_timestamp(self.message, &raw mut kind) };
+        let told = kind != rd::rd_kafka_timestamp_type_t::RD_KAFKA_TIMESTAMP_NOT_AVAILABLE;
+        (told && millis >= 0).then_some(millis)
+    }
+
+    /// How many headers there are, and each of them: name and value.
+    pub(super) fn headers(&self) -> impl ExactSizeIterator<Item = (&'e [u8], Option<&'e [u8]>)> {
+        let mut headers = ptr::null_mut();
+        // SAFETY: a live message, which owns the headers.
+        let code = unsafe { rd::rd_kafka_message_headers(self.message, &raw mut headers) };
+        let count = match good(code) {
+            // SAFETY: the headers that the call just gave out.
+            Ok(()) => unsafe { rd::rd_kafka_header_cnt(headers) },
+            Err(_) => 0,
+        };
+        (0..count).map(move |index| {
+            let (mut name, mut value, mut size) = (ptr::null(), ptr::null(), 0);
+            // SAFETY: `index` is below the count, so all three are set; name and value live as long
+            // as the message.
+            unsafe {
+                rd::rd_kafka_header_get_all(
+                    headers,
+                    index,
+                    &raw mut name,
+                    &raw mut value,
+                    &raw mut size,
+                );
+                (CStr::from_ptr(name).to_bytes(), bytes(value.cast(), size))
+            }
+        })
+    }
+}
+
+/// Writes leader epochs into a list, one for each element in its order; -1 leaves it unknown.
+pub(super) fn set_leader_epochs(list: &mut TopicPartitionList, epochs: &[i32]) {
+    // SAFETY: the list is alive and borrowed mutably, so nobody else looks at its elements.
+    unsafe {
+        let list = list.ptr();
+        assert_eq!(elements(list).len(), epochs.len(), "one leader epoch for each element");
+        for (index, epoch) in epochs.iter().enumerate() {
+            let element = (*list).elems.add(index);
+            rd::rd_kafka_topic_partition_set_leader_epoch(element, *epoch);
+        }
+    }
+}
+
+/// Makes the mock cluster of a client form groups in milliseconds instead of seconds.
+#[cfg(feature = "testing")]
+pub(super) fn quicken_mock(native: NonNull<rd::rd_kafka_t>, session: Duration) {
+    // SAFETY: the caller's client is alive; a client without a mock cluster is left alone.
+    unsafe {
+        let cluster = rd::rd_kafka_handle_mock_cluster(native.as_ptr());
+        if !cluster.is_null() {
+            rd::rd_kafka_mock_group_initial_rebalance_delay_ms(cluster, 0);
+            rd::rd_kafka_mock_set_group_consumer_heartbeat_interval_ms(cluster, 100);
+            rd::rd_kafka_mock_set_group_consumer_session_timeout_ms(cluster, millis(session));
+        }
+    }
+}
+
+/// Why a topic's id is not known.
+#[derive(Debug)]
+pub(super) enum NoId {
+    Failed(String),
+    /// The broker does not know the question.
+    Unsupported,
+}
+
+/// Asks the cluster for a topic's id. Blocks for `timeout` at most, and a little more.
+pub(super) fn topic_id(client: &Client, topic: &str, timeout: Duration) -> Result<[u8; 16], NoId> {
+    let failed = |why: &str| NoId::Failed(why.to_owned());
+    let topic = CString::new(topic).map_err(|_| failed("the name has a zero byte"))?;
+    let native = client.client().native_ptr();
+    let mut names = [topic.as_ptr()];
+    // SAFETY: the client lives longer than this call; queue, options and collection are ours, are
+    // used by the request only until it returned (it copies them), and are freed once each, the queue
+    // last. The answer is read before its event is freed.
+    unsafe {
+        let queue = rd::rd_kafka_queue_new(native);
+        let options = rd::rd_kafka_AdminOptions_new(
+            native,
+            rd::rd_kafka_admin_op_t::RD_KAFKA_ADMIN_OP_DESCRIBETOPICS,
+        );
+        rd::rd_kafka_AdminOptions_set_request_timeout(options, millis(timeout), ptr::null_mut(), 0);
+        let topics = rd::rd_kafka_TopicCollection_of_topic_names(names.as_mut_ptr(), names.len());
+        rd::rd_kafka_DescribeTopics(native, topics, options, queue);
+        rd::rd_kafka_TopicCollection_destroy(topics);
+        rd::rd_kafka_AdminOptions_destroy(options);
+        let grace = Duration::from_millis(200);
+        let event = rd::rd_kafka_queue_poll(queue, millis(timeout + grace));
+        let answer = match NonNull::new(event) {
+            None => Err(failed("no answer in time")),
+            Some(event) => described_id(event.as_ptr()),
+        };
+        if !event.is_null() {
+            rd::rd_kafka_event_destroy(event);
+        }
+        rd::rd_kafka_queue_destroy(queue);
+        answer
+    }
+}
+
+/// # Safety
+/// `event` is a live event.
+unsafe fn described_id(event: *mut rd::rd_kafka_event_t) -> Result<[u8; 16], NoId> {
+    // SAFETY: by contract; what the result points to lives as long as the event.
+    unsafe {
+        refused_id(rd::rd_kafka_event_error(event), rd::rd_kafka_event_error_string(event))?;
+        let result = rd::rd_kafka_event_DescribeTopics_result(event);
+        let mut count = 0;
+        let topics = rd::rd_kafka_DescribeTopics_result_topics(result, &raw mut count);
+        if count != 1 {
+            return Err(NoId::Failed("the answer is not about one topic".to_owned()));
+        }
+        let error = rd::rd_kafka_TopicDescription_error(*topics);
+        refused_id(rd::rd_kafka_error_code(error), rd::rd_kafka_error_string(error))?;
+        let id = rd::rd_kafka_TopicDescription_topic_id(*topics);
+        let high = rd::rd_kafka_Uuid_most_significant_bits(id).to_be_bytes();
+        let low = rd::rd_kafka_Uuid_least_significant_bits(id).to_be_bytes();
+        let mut all = [0; 16];
+        all[..8].copy_from_slice(&high);
+        all[8..].copy_from_slice(&low);
+        Ok(all)
+    }
+}
+
+/// # Safety
+/// `why` is null or a text that ends in a zero byte.
+unsafe fn refused_id(code: RDKafkaRespErr, why: *const std::ffi::c_char) -> Result<(), NoId> {
+    match good(code) {
+        Ok(()) => Ok(()),
+        Err(RDKafkaErrorCode::UnsupportedFeature | RDKafkaErrorCode::UnsupportedVersion) => {
+            Err(NoId::Unsupported)
+        }
+        // SAFETY: by contract.
+        Err(_) => Err(NoId::Failed(unsafe { text(why) })),
+    }
+}
+
+pub(super) fn good(code: RDKafkaRespErr) -> Result<(), RDKafkaErrorCode> {
+    match code {
+        RDKafkaRespErr::RD_KAFKA_RESP_ERR_NO_ERROR => Ok(()),
+        code => Err(code.into()),
+    }
+}
+
+fn millis(time: Duration) -> i32 {
+    i32::try_from(time.as_millis()).unwrap_or(i32::MAX)
+}
+
+/// # Safety
+/// `start` is null, or points to `length` bytes that live as long as `'a`.
+unsafe fn bytes<'a>(start: *const u8, length: usize) -> Option<&'a [u8]> {
+    // SAFETY: by contract.
+    (!start.is_null()).then(|| unsafe { slice::from_raw_parts(start, length) })
+}
+
+/// # Safety
+/// `start` is null or a text that ends in a zero byte.
+unsafe fn text(start: *const std::ffi::c_char) -> String {
+    if start.is_null() {
+        return String::new();
+    }
+    // SAFETY: by contract.
+    unsafe { CStr::from_ptr(start) }.to_string_lossy().trim().to_owned()
+}
+
+/// # Safety
+/// `list` is null or a live list that outlives `'a` and is not changed meanwhile.
+unsafe fn elements<'a>(
+    list: *const rd::rd_kafka_topic_partition_list_t,
+) -> &'a [rd::rd_kafka_topic_partition_t] {
+    // SAFETY: by contract; a list has `cnt` elements.
+    unsafe {
+        match list.as_ref() {
+            Some(list) if list.cnt > 0 => {
+                slice::from_raw_parts(list.elems, usize::try_from(list.cnt).unwrap_or(0))
+            }
+            _ => &[],
+        }
+    }
+}
+
+/// # Safety
+/// The element is alive, its topic a text.
+unsafe fn copied(element: &rd::rd_kafka_topic_partition_t) -> Place {
+    // SAFETY: by contract.
+    let topic = unsafe { text(element.topic) };
+    let (partition, offset) = (element.partition, element.offset);
+    Place { topic, partition, offset, error: element.err.into() }
+}

@@ -1,0 +1,87 @@
+//! Records of a poll round, copied out of librdkafka and grouped by partition.
+
+use bytes::{Bytes, BytesMut};
+use inbox_engine::{LeaderEpoch, Offset};
+use outbox_core::{Header, Record, Text};
+
+use super::ffi::RecordView;
+use crate::pipeline::port::Arrival;
+
+/// Small pieces share an allocation of this many bytes; larger ones have their own. A record that
+/// waits in a held lane keeps its neighbours' bytes alive, so it must not be much.
+const CHUNK: usize = 2048;
+
+/// What has arrived in this round and was not sent yet.
+#[derive(Debug, Default)]
+pub(super) struct Gather {
+    open: Vec<(usize, Vec<Arrival>)>,
+    last: usize,
+    chunk: BytesMut,
+    bytes: usize,
+}
+
+impl Gather {
+    /// Bytes gathered since the last [`Gather::drain`].
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub(super) fn take_in(&mut self, number: usize, record: &RecordView<'_>) {
+        let arrival = Arrival {
+            offset: Offset(record.offset()),
+            leader_epoch: LeaderEpoch(record.leader_epoch()),
+            record: self.copy(record),
+        };
+        self.arrivals(number).push(arrival);
+    }
+
+    /// Everything gathered, by partition.
+    pub(super) fn drain(&mut self) -> impl Iterator<Item = (usize, Vec<Arrival>)> {
+        (self.last, self.bytes) = (0, 0);
+        self.open.drain(..)
+    }
+
+    fn arrivals(&mut self, number: usize) -> &mut Vec<Arrival> {
+        if self.open.get(self.last).is_none_or(|(open, _)| *open != number) {
+            let found = self.open.iter().position(|(open, _)| *open == number);
+            self.last = found.unwrap_or_else(|| {
+                self.open.push((number, Vec::new()));
+                self.open.len() - 1
+            });
+        }
+        &mut self.open[self.last].1
+    }
+
+    fn copy(&mut self, record: &RecordView<'_>) -> Record {
+        let key = record.key().map(|bytes| self.bytes_of(bytes));
+        let headers = record.headers();
+        let mut copied = Vec::with_capacity(headers.len());
+        for (name, value) in headers {
+            let name = self.text_of(name);
+            copied.push(Header { name, value: value.map(|bytes| self.bytes_of(bytes)) });
+        }
+        let payload = record.payload().map(|bytes| self.bytes_of(bytes));
+        Record { key, headers: copied, payload, timestamp_ms: record.timestamp_ms() }
+    }
+
+    /// Kafka says that names are UTF-8; what is not is made so, visibly.
+    fn text_of(&mut self, name: &[u8]) -> Text {
+        let copied = self.bytes_of(name);
+        Text::try_from(copied).unwrap_or_else(|_| String::from_utf8_lossy(name).into_owned().into())
+    }
+
+    fn bytes_of(&mut self, bytes: &[u8]) -> Bytes {
+        self.bytes += bytes.len();
+        if bytes.is_empty() {
+            return Bytes::new();
+        }
+        if bytes.len() > CHUNK / 2 {
+            return Bytes::copy_from_slice(bytes);
+        }
+        if self.chunk.capacity() < bytes.len() {
+            self.chunk = BytesMut::with_capacity(CHUNK);
+        }
+        self.chunk.extend_from_slice(bytes);
+        self.chunk.split().freeze()
+    }
+}

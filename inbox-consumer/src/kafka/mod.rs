@@ -1,0 +1,228 @@
+//! Kafka: the only room that names rdkafka.
+//!
+//! ```text
+//! KafkaBroker --commands--> owner ----questions---> two side threads (calls that wait for a broker)
+//!   (pipeline)  <--events--   | polls, answers the group, pauses, commits
+//! ```
+//!
+//! - One thread owns the consumer (`owner`), in rounds: obey commands, poll, send what arrived. A
+//!   command wakes it out of its poll. It makes no call that waits for the network (`ask` does).
+//! - It polls events itself instead of through the wrapper, which drops the topic of errors and of
+//!   ends of partitions.
+//! - What the group gives is answered at once; what it takes, when the pipeline has let go
+//!   (`rebalance`). What arrives goes to the pipeline only after a confirmed seek (`seeking`).
+
+mod ask;
+mod client;
+mod command;
+mod ffi;
+mod gather;
+mod inspect;
+#[cfg(feature = "testing")]
+pub(crate) mod mock;
+mod owner;
+#[cfg(feature = "testing")]
+pub(crate) mod producer;
+mod rebalance;
+mod seeking;
+mod settings;
+mod slot;
+mod trouble;
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::Duration,
+};
+
+use futures::{FutureExt as _, future::BoxFuture};
+use inbox_engine::{Generation, LeaderEpoch, NextOffset};
+use rdkafka::config::FromClientConfigAndContext as _;
+use rdkafka::consumer::{BaseConsumer, Consumer as _};
+use tokio::sync::{mpsc::UnboundedSender, oneshot};
+
+use self::{
+    ask::Asker,
+    client::Callbacks,
+    command::{Command, Mailbox, Question, Reply, Seek},
+    ffi::Queue,
+    owner::{Owner, Parts},
+    settings::refusal,
+    trouble::Troubles,
+};
+use crate::pipeline::port::{Broker, BrokerError, BrokerEvent, LogRange, TopicPartition};
+
+pub(crate) use self::inspect::{LogFacts, Retained, inspect, retained};
+pub use self::settings::{KafkaSettings, Protocol};
+
+/// Joins the group in the background. `events` tells everything that happens; it ends when the
+/// client has closed.
+///
+/// # Errors
+/// When the settings are refused. That Kafka cannot be reached is told by [`BrokerEvent::Trouble`].
+pub fn connect(
+    settings: KafkaSettings,
+    events: UnboundedSender<BrokerEvent>,
+) -> Result<KafkaBroker, BrokerError> {
+    let config = settings.client_config()?;
+    let callbacks = Callbacks::default();
+    let closing = Arc::clone(&callbacks.closing);
+    let client = BaseConsumer::from_config_and_context(&config, callbacks)
+        .map(Arc::new)
+        .map_err(|error| refusal(&error))?;
+    let queue = Queue::of(&client)
+        .map(Arc::new)
+        .ok_or_else(|| BrokerError("the Kafka client has no group: set one".into()))?;
+    let topics: Vec<&str> = settings.topics.iter().map(String::as_str).collect();
+    client
+        .subscribe(&topics)
+        .map_err(|error| BrokerError(format!("the topics cannot be subscribed to: {error}")))?;
+
+    let (mailbox, commands) = Mailbox::new(Arc::clone(&queue));
+    let mailbox = Arc::new(mailbox);
+    let start = |name: &str| {
+        Asker::start(name, Arc::clone(&client), Arc::clone(&closing), Arc::clone(&mailbox))
+            .map_err(|error| no_thread(&error))
+    };
+    let (seeker, asker) = (start("inbox-seek")?, start("inbox-ask")?);
+    let parts = Parts {
+        client,
+        queue,
+        troubles: Troubles::new(settings.bootstrap.clone()),
+        seeker,
+        asker,
+        mailbox: Arc::clone(&mailbox),
+        commands,
+        events,
+        closing: Arc::clone(&closing),
+    };
+    let owner = Owner::new(parts);
+    thread::Builder::new()
+        .name("inbox-kafka".into())
+        .spawn(move || owner.run())
+        .map_err(|error| no_thread(&error))?;
+    Ok(KafkaBroker { mailbox, closing })
+}
+
+fn no_thread(error: &std::io::Error) -> BrokerError {
+    BrokerError(format!("the thread of the Kafka client cannot be started: {error}"))
+}
+
+/// A member of a consumer group. Dropping it leaves the group in the background; [`Broker::close`]
+/// waits for that.
+#[derive(Debug)]
+pub struct KafkaBroker {
+    mailbox: Arc<Mailbox>,
+    closing: Arc<AtomicBool>,
+}
+
+impl KafkaBroker {
+    fn ask<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(Reply<T>) -> Question,
+    ) -> BoxFuture<'static, Result<T, BrokerError>> {
+        self.command(|reply| Command::Ask(question(reply)))
+    }
+
+    fn command<T: Send + 'static>(
+        &self,
+        command: impl FnOnce(Reply<T>) -> Command,
+    ) -> BoxFuture<'static, Result<T, BrokerError>> {
+        let (reply, answer) = oneshot::channel();
+        self.mailbox.send(command(reply));
+        heard(answer)
+    }
+
+    /// Keeps the thread from polling, as a debugger or a starved machine would.
+    #[cfg(feature = "testing")]
+    pub fn stall(&self, time: Duration) {
+        self.mailbox.send(Command::Stall(time));
+    }
+}
+
+/// The answer, or that there will be none.
+fn heard<T: Send + 'static>(
+    answer: oneshot::Receiver<Result<T, BrokerError>>,
+) -> BoxFuture<'static, Result<T, BrokerError>> {
+    let gone = || BrokerError("superseded, or the Kafka client is closed".into());
+    async move { answer.await.unwrap_or_else(|_| Err(gone())) }.boxed()
+}
+
+impl Broker for KafkaBroker {
+    fn committed(
+        &self,
+        partition: &TopicPartition,
+    ) -> BoxFuture<'static, Result<Option<NextOffset>, BrokerError>> {
+        self.ask(|reply| Question::Committed(partition.clone(), reply))
+    }
+
+    fn log_range(
+        &self,
+        partition: &TopicPartition,
+    ) -> BoxFuture<'static, Result<LogRange, BrokerError>> {
+        self.ask(|reply| Question::LogRange(partition.clone(), reply))
+    }
+
+    fn topic_id(&self, topic: &str) -> BoxFuture<'static, Result<[u8; 16], BrokerError>> {
+        self.ask(|reply| Question::TopicId(topic.to_owned(), reply))
+    }
+
+    fn seek(
+        &self,
+        partition: &TopicPartition,
+        generation: Generation,
+        to: NextOffset,
+        leader_epoch: LeaderEpoch,
+    ) -> BoxFuture<'static, Result<(), BrokerError>> {
+        let seek = Seek { generation, to, leader_epoch };
+        self.command(|reply| Command::Seek(partition.clone(), seek, reply))
+    }
+
+    fn pause(&self, partition: &TopicPartition, paused: bool) {
+        self.mailbox.send(Command::Pause(partition.clone(), paused));
+    }
+
+    fn commit(
+        &self,
+        offsets: Vec<(TopicPartition, NextOffset, LeaderEpoch)>,
+    ) -> BoxFuture<'static, Result<(), BrokerError>> {
+        self.command(|reply| Command::Commit(offsets, reply))
+    }
+
+    fn let_go(&self, partitions: Vec<TopicPartition>) {
+        self.mailbox.send(Command::LetGo(partitions));
+    }
+
+    fn confirm(&self, partition: &TopicPartition) -> BoxFuture<'static, bool> {
+        let (reply, answer) = oneshot::channel();
+        self.mailbox.send(Command::Confirm(partition.clone(), reply));
+        async move { answer.await.unwrap_or(false) }.boxed()
+    }
+
+    /// After the deadline the thread is left to itself: librdkafka can hang while it closes, and the
+    /// process is about to end.
+    fn close(&self, deadline: Duration) -> BoxFuture<'static, Result<(), BrokerError>> {
+        self.closing.store(true, Ordering::SeqCst);
+        let (closed, answer) = oneshot::channel();
+        self.mailbox.send(Command::Close(closed));
+        async move {
+            // An error of the answer means that the thread has closed before.
+            match tokio::time::timeout(deadline, answer).await {
+                Ok(_) => Ok(()),
+                Err(_) => Err(BrokerError(format!(
+                    "the Kafka client did not close within {deadline:?}; its thread is left behind"
+                ))),
+            }
+        }
+        .boxed()
+    }
+}
+
+impl Drop for KafkaBroker {
+    fn drop(&mut self) {
+        self.mailbox.send(Command::Close(oneshot::channel().0));
+    }
+}

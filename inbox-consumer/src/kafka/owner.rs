@@ -1,0 +1,367 @@
+//! The thread that owns the consumer: it polls, answers the group, obeys commands, and never waits
+//! for anything longer than one poll.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+        mpsc,
+    },
+    time::{Duration, Instant},
+};
+
+use inbox_engine::{LeaderEpoch, NextOffset, Offset, Rule};
+use rdkafka::types::RDKafkaErrorCode;
+use tokio::sync::{mpsc::UnboundedSender, oneshot};
+
+use super::{
+    ask::Asker,
+    client::{self, Client, list_at, named},
+    command::{Command, Mailbox, Question, Reply},
+    ffi::{Event, Kind, Place, Queue, RecordView},
+    gather::Gather,
+    rebalance::Revocation,
+    seeking::Due,
+    slot::{Phase, Slots, Verdict},
+    trouble::Troubles,
+};
+use crate::pipeline::port::{BrokerError, BrokerEvent, TopicPartition};
+
+/// How long a poll waits when nothing arrives. A command ends the wait.
+const POLL_WAIT: Duration = Duration::from_millis(50);
+/// Events of one round, so that commands are served while records flow.
+const ROUND_MAX: usize = 1000;
+/// Bytes of one round, for the same reason.
+const ROUND_BYTES_MAX: usize = 4 << 20;
+
+/// Everything the thread owns.
+pub(super) struct Owner {
+    pub(super) client: Arc<Client>,
+    pub(super) slots: Slots,
+    pub(super) troubles: Troubles,
+    /// What the group waits for.
+    pub(super) revocation: Option<Revocation>,
+    /// Seeks to be tried again.
+    pub(super) due: Vec<Due>,
+    pub(super) tickets: u64,
+    seeker: Asker,
+    asker: Asker,
+    queue: Arc<Queue>,
+    mailbox: Arc<Mailbox>,
+    commands: mpsc::Receiver<Command>,
+    /// Unbounded, so that the poll loop never waits for a lane: while it waited, every other
+    /// partition would starve and the group would lose its heartbeat. It is bounded in effect: the
+    /// pipeline counts bytes and pauses the partition, and a paused partition sends nothing.
+    events: UnboundedSender<BrokerEvent>,
+    closing: Arc<AtomicBool>,
+    gather: Gather,
+    commits: HashMap<usize, Reply<()>>,
+    confirms: Vec<(TopicPartition, oneshot::Sender<bool>)>,
+    closed: Option<oneshot::Sender<()>>,
+    fatal: bool,
+}
+
+/// What the thread is born with.
+pub(super) struct Parts {
+    pub(super) client: Arc<Client>,
+    pub(super) queue: Arc<Queue>,
+    pub(super) troubles: Troubles,
+    pub(super) seeker: Asker,
+    pub(super) asker: Asker,
+    pub(super) mailbox: Arc<Mailbox>,
+    pub(super) commands: mpsc::Receiver<Command>,
+    pub(super) events: UnboundedSender<BrokerEvent>,
+    pub(super) closing: Arc<AtomicBool>,
+}
+
+impl Owner {
+    pub(super) fn new(parts: Parts) -> Self {
+        let Parts { client, queue, troubles, seeker, asker, mailbox, commands, events, closing } =
+            parts;
+        Self {
+            client,
+            queue,
+            slots: Slots::default(),
+            troubles,
+            revocation: None,
+            due: Vec::new(),
+            tickets: 0,
+            seeker,
+            asker,
+            mailbox,
+            commands,
+            events,
+            closing,
+            gather: Gather::default(),
+            commits: HashMap::new(),
+            confirms: Vec::new(),
+            closed: None,
+            fatal: false,
+        }
+    }
+
+    /// Polls until told to close.
+    pub(super) fn run(mut self) {
+        let queue = Arc::clone(&self.queue);
+        while self.serve_commands() {
+            self.seek_due(Instant::now());
+            self.notice_loss();
+            self.round(&queue);
+            self.answer_confirms();
+        }
+        drop(queue);
+        self.close();
+    }
+
+    pub(super) fn tell(&self, event: BrokerEvent) {
+        // Without a pipeline nobody is interested.
+        let _ = self.events.send(event);
+    }
+
+    /// Tells that the client is dead, once.
+    pub(super) fn tell_fatal(&mut self, sentence: String) {
+        if !self.fatal {
+            self.fatal = true;
+            self.tell(BrokerEvent::Fatal(sentence));
+        }
+    }
+
+    pub(super) fn ask_seeker(&self, question: Question) {
+        self.seeker.ask(question);
+    }
+
+    fn round(&mut self, queue: &Queue) {
+        let mut wait = POLL_WAIT;
+        for _ in 0..ROUND_MAX {
+            let Some(event) = queue.poll(wait) else { break };
+            wait = Duration::ZERO;
+            self.handle_event(&event);
+            if self.gather.bytes() >= ROUND_BYTES_MAX {
+                break;
+            }
+        }
+        self.flush();
+    }
+
+    fn handle_event(&mut self, event: &Event<'_>) {
+        match event.kind() {
+            Kind::Record => {
+                if let Some(record) = event.record() {
+                    self.handle_record(&record);
+                }
+            }
+            Kind::Error => {
+                // What came before it goes out before it.
+                self.flush();
+                self.handle_error(event);
+            }
+            Kind::Rebalance => {
+                self.flush();
+                self.handle_rebalance(event.code(), &event.places());
+            }
+            Kind::Committed => self.handle_committed(event),
+            Kind::Log => {
+                if let Some((level, facility, line)) = event.log() {
+                    client::log(level, &facility, &line);
+                }
+            }
+            Kind::Other => {}
+        }
+    }
+
+    fn handle_record(&mut self, record: &RecordView<'_>) {
+        let Some(number) = self.slots.find(record.topic(), record.partition()) else { return };
+        let slot = self.slots.get_mut(number);
+        if slot.accepting().is_none() {
+            return;
+        }
+        if let Some(code) = record.error() {
+            self.flush();
+            return self.read_again(number, code, "a record with an error");
+        }
+        match slot.advance(Offset(record.offset()), LeaderEpoch(record.leader_epoch())) {
+            Verdict::Deliver => self.gather.take_in(number, record),
+            Verdict::Drop => {}
+            Verdict::Rewritten => {
+                self.flush();
+                let why = format!("offset {} was written again", record.offset());
+                self.offset_gone(number, why);
+            }
+        }
+    }
+
+    /// Sends what was gathered: one message per partition.
+    fn flush(&mut self) {
+        for (number, arrivals) in self.gather.drain() {
+            let slot = self.slots.get(number);
+            let Some(generation) = slot.accepting() else { continue };
+            let partition = slot.place.clone();
+            let event = BrokerEvent::Arrived { partition, generation, arrivals };
+            let _ = self.events.send(event);
+        }
+    }
+
+    fn handle_error(&mut self, event: &Event<'_>) {
+        let (code, text) = (event.code(), event.text());
+        if event.fatal() {
+            let sentence = self.troubles.fatal(code, &text);
+            return self.tell_fatal(sentence);
+        }
+        if code == RDKafkaErrorCode::PollExceeded {
+            return self.lose_all(&text);
+        }
+        match event.place() {
+            Some(place) => self.handle_partition_error(&place, code, text),
+            None => self.tell_trouble(code, &text),
+        }
+    }
+
+    fn handle_partition_error(&mut self, place: &Place, code: RDKafkaErrorCode, text: String) {
+        let Some(number) = self.slots.find(place.topic.as_bytes(), place.partition) else {
+            return self.tell_trouble(code, &text);
+        };
+        match code {
+            RDKafkaErrorCode::PartitionEOF => self.handle_end(number, NextOffset(place.offset)),
+            RDKafkaErrorCode::AutoOffsetReset => self.offset_gone(number, text),
+            _ => self.read_again(number, code, &text),
+        }
+    }
+
+    /// The end of a partition tells the offset behind what can be read, be it behind markers.
+    fn handle_end(&mut self, number: usize, position: NextOffset) {
+        let slot = self.slots.get_mut(number);
+        let Some(generation) = slot.accepting() else { return };
+        if position < slot.next {
+            return;
+        }
+        slot.next = position;
+        let partition = slot.place.clone();
+        self.tell(BrokerEvent::Position { partition, generation, position });
+    }
+
+    pub(super) fn tell_trouble(&mut self, code: RDKafkaErrorCode, why: &str) {
+        if let Some(sentence) = self.troubles.tell(code, why, Instant::now()) {
+            self.tell(BrokerEvent::Trouble(sentence));
+        }
+    }
+
+    fn handle_committed(&mut self, event: &Event<'_>) {
+        let Some(reply) = self.commits.remove(&event.ticket()) else { return };
+        let whole = Some(event.code()).filter(|code| *code != RDKafkaErrorCode::NoError);
+        let part = || {
+            let places = event.places();
+            places.into_iter().map(|p| p.error).find(|code| *code != RDKafkaErrorCode::NoError)
+        };
+        let answer = match whole.or_else(part) {
+            None => Ok(()),
+            Some(code) => Err(BrokerError(format!("committing offsets to Kafka failed: {code}"))),
+        };
+        // The pipeline may have ended meanwhile.
+        let _ = reply.send(answer);
+    }
+
+    /// False when the thread is to close.
+    fn serve_commands(&mut self) -> bool {
+        loop {
+            match self.commands.try_recv() {
+                Ok(Command::Close(closed)) => {
+                    self.closed = Some(closed);
+                    return false;
+                }
+                Ok(command) => self.obey(command),
+                Err(mpsc::TryRecvError::Empty) => return true,
+                // Every handle is gone, and no close was asked for.
+                Err(mpsc::TryRecvError::Disconnected) => return false,
+            }
+        }
+    }
+
+    fn obey(&mut self, command: Command) {
+        match command {
+            // Taken out by `serve_commands`.
+            Command::Close(closed) => self.closed = Some(closed),
+            Command::Ask(question) => self.asker.ask(question),
+            Command::Commit(offsets, reply) => self.commit(&offsets, reply),
+            Command::Confirm(place, reply) => self.confirms.push((place, reply)),
+            Command::LetGo(places) => self.let_go(&places),
+            Command::Pause(place, paused) => self.hold(&place, paused),
+            Command::Seek(place, seek, reply) => self.seek(&place, seek, reply),
+            Command::Sought(place, ticket, sought) => self.handle_sought(&place, ticket, sought),
+            #[cfg(feature = "testing")]
+            Command::Stall(time) => std::thread::sleep(time),
+        }
+    }
+
+    /// The broker would take offsets of partitions that are not ours, so they are refused here.
+    fn commit(&mut self, offsets: &[(TopicPartition, NextOffset, LeaderEpoch)], reply: Reply<()>) {
+        let foreign = offsets.iter().find(|(place, ..)| {
+            let ours = self.slots.of(place).is_some_and(|(_, slot)| slot.ours());
+            !ours && Rule::LostCommitsNothing.on()
+        });
+        let submitted = match foreign {
+            Some((place, ..)) => Err(BrokerError(format!(
+                "offsets were not committed: {} is not assigned to this member any more",
+                named(place)
+            ))),
+            None => self.submit(offsets),
+        };
+        match submitted {
+            Ok(ticket) => drop(self.commits.insert(ticket, reply)),
+            // The pipeline may have ended meanwhile.
+            Err(error) => drop(reply.send(Err(error))),
+        }
+    }
+
+    fn submit(
+        &mut self,
+        offsets: &[(TopicPartition, NextOffset, LeaderEpoch)],
+    ) -> Result<usize, BrokerError> {
+        let list = list_at(offsets.iter().map(|(place, next, epoch)| (place, *next, *epoch)))?;
+        self.tickets += 1;
+        let ticket = usize::try_from(self.tickets).unwrap_or(usize::MAX);
+        self.queue
+            .commit(&list, ticket)
+            .map_err(|code| BrokerError(format!("offsets cannot be committed to Kafka: {code}")))?;
+        Ok(ticket)
+    }
+
+    /// After a poll the client knows what the group last said.
+    fn answer_confirms(&mut self) {
+        if self.confirms.is_empty() {
+            return;
+        }
+        let lost = self.client_lost();
+        for (place, reply) in std::mem::take(&mut self.confirms) {
+            let slot = self.slots.of(&place);
+            let ours = slot.is_some_and(|(_, slot)| {
+                matches!(slot.phase, Phase::Idle | Phase::Reading(_) | Phase::Seeking(_))
+            });
+            // The pipeline may have ended meanwhile.
+            let _ = reply.send(ours && !lost);
+        }
+    }
+
+    /// Answers the group, waits for open questions, drops the client (which leaves the group), and
+    /// only then says so.
+    fn close(mut self) {
+        self.closing.store(true, Ordering::SeqCst);
+        if let Some(revocation) = self.revocation.take() {
+            self.unassign(&revocation.places);
+        }
+        self.commits.clear();
+        self.confirms.clear();
+        self.seeker.end();
+        self.asker.end();
+        self.mailbox.silence();
+        drop(self.queue);
+        match Arc::into_inner(self.client) {
+            Some(client) => drop(client),
+            None => tracing::error!("the Kafka client is still in use and was not closed"),
+        }
+        if let Some(closed) = self.closed.take() {
+            // Whoever asked may have run out of patience.
+            let _ = closed.send(());
+        }
+    }
+}

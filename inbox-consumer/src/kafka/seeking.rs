@@ -1,0 +1,242 @@
+//! Seeks, pauses, and reading again what librdkafka left out.
+//!
+//! A seek pauses its partition first and it stays paused until the pipeline resumes it: the side
+//! thread hears of the confirmation before this thread does, and a record that arrived between the two
+//! would be dropped, and be lost.
+
+use std::time::{Duration, Instant};
+
+use inbox_engine::Rule;
+use rdkafka::{Offset, consumer::Consumer as _, types::RDKafkaErrorCode};
+
+use super::{
+    client::{list, named},
+    command::{Question, Reply, Seek, Sought},
+    owner::Owner,
+    slot::{Phase, Seeking},
+};
+use crate::pipeline::port::{BrokerError, BrokerEvent, TopicPartition};
+
+/// A seek that cannot succeed yet is tried again after this long: fetching begins in milliseconds.
+const AGAIN_AFTER: Duration = Duration::from_millis(20);
+/// A seek has this long; the pipeline then waits and asks anew.
+const DEADLINE: Duration = Duration::from_secs(5);
+/// Records that could not be read are asked for again after this long.
+const REREAD_AFTER: Duration = Duration::from_secs(1);
+/// A partition that librdkafka stops again and again within one seek is reported.
+const RESTARTS_MAX: u8 = 3;
+
+/// A seek to be tried again.
+#[derive(Debug)]
+pub(super) struct Due {
+    at: Instant,
+    number: usize,
+    ticket: u64,
+}
+
+impl Owner {
+    /// What the pipeline asked for.
+    pub(super) fn seek(&mut self, place: &TopicPartition, seek: Seek, reply: Reply<()>) {
+        let found = self.slots.of(place).map(|(number, slot)| {
+            (number, matches!(slot.phase, Phase::Idle | Phase::Reading(_) | Phase::Seeking(_)))
+        });
+        let Some((number, true)) = found else {
+            let refusal = format!("{} is not assigned to this member any more", named(place));
+            // The pipeline may have ended meanwhile.
+            return drop(reply.send(Err(BrokerError(refusal))));
+        };
+        if Rule::SeekConfirmed.on() {
+            self.slots.get_mut(number).hold = true;
+        }
+        self.begin(number, seek, Some(reply), Instant::now());
+    }
+
+    /// Part of the log was left out (a damaged batch, an error of the broker): it is asked for again
+    /// and again, for what is passed over without a word would be lost.
+    pub(super) fn read_again(&mut self, number: usize, code: RDKafkaErrorCode, why: &str) {
+        let slot = self.slots.get(number);
+        let sentence = format!("{}: {why}; it is read again", named(&slot.place));
+        if let Phase::Reading(generation) = slot.phase {
+            let seek = Seek { generation, to: slot.next, leader_epoch: slot.leader_epoch };
+            self.begin(number, seek, None, Instant::now() + REREAD_AFTER);
+        }
+        self.tell_trouble(code, &sentence);
+    }
+
+    /// The log does not have the offset: librdkafka stops fetching.
+    pub(super) fn offset_gone(&mut self, number: usize, why: String) {
+        let slot = self.slots.get_mut(number);
+        slot.stopped = true;
+        match &mut slot.phase {
+            Phase::Reading(_) => {
+                slot.phase = Phase::Idle;
+                let partition = slot.place.clone();
+                self.tell(BrokerEvent::OffsetGone { partition, error: why });
+            }
+            Phase::Seeking(seeking) => seeking.gone = Some(why),
+            Phase::Away | Phase::Idle | Phase::Lost | Phase::Revoked => {}
+        }
+    }
+
+    fn begin(&mut self, number: usize, seek: Seek, reply: Option<Reply<()>>, at: Instant) {
+        self.tickets += 1;
+        let ticket = self.tickets;
+        if Rule::SeekConfirmed.on() {
+            self.pause_slot(number);
+        }
+        let slot = self.slots.get_mut(number);
+        let seeking = Seeking { ticket, seek, reply, since: at, gone: None, restarts: 0 };
+        // An earlier seek is answered by its dropped reply.
+        slot.phase = Phase::Seeking(seeking);
+        (slot.next, slot.leader_epoch) = (seek.to, seek.leader_epoch);
+        self.due.push(Due { at, number, ticket });
+        self.seek_due(Instant::now());
+    }
+
+    /// Tries the seeks whose time has come.
+    pub(super) fn seek_due(&mut self, now: Instant) {
+        let mut index = 0;
+        while index < self.due.len() {
+            if self.due[index].at > now {
+                index += 1;
+                continue;
+            }
+            let Due { number, ticket, .. } = self.due.swap_remove(index);
+            self.try_seek(number, ticket);
+        }
+    }
+
+    fn try_seek(&mut self, number: usize, ticket: u64) {
+        let slot = self.slots.get_mut(number);
+        let Phase::Seeking(seeking) = &mut slot.phase else { return };
+        if seeking.ticket != ticket {
+            return;
+        }
+        let (place, to, epoch) = (slot.place.clone(), seeking.seek.to, seeking.seek.leader_epoch);
+        if slot.stopped {
+            seeking.gone = None;
+            seeking.restarts += 1;
+            if let Err(error) = self.restart(number) {
+                return self.try_later(number, error.0);
+            }
+        }
+        self.ask_seeker(Question::Seek(place, ticket, to, epoch));
+    }
+
+    pub(super) fn handle_sought(&mut self, place: &TopicPartition, ticket: u64, sought: Sought) {
+        let Some((number, slot)) = self.slots.of(place) else { return };
+        let Phase::Seeking(seeking) = &slot.phase else { return };
+        if seeking.ticket != ticket {
+            return;
+        }
+        match sought {
+            // The word that the offset is gone may be about the time before this seek.
+            Sought::Done if seeking.gone.is_some() && seeking.restarts < RESTARTS_MAX => {
+                self.try_later(number, "fetching has stopped".to_owned());
+            }
+            Sought::Done => self.confirm_seek(number),
+            Sought::NotYet(why) => self.try_later(number, why),
+            Sought::Refused(why) => self.fail_seek(number, &why),
+        }
+    }
+
+    fn confirm_seek(&mut self, number: usize) {
+        let slot = self.slots.get_mut(number);
+        let Phase::Seeking(seeking) = std::mem::replace(&mut slot.phase, Phase::Idle) else {
+            return;
+        };
+        slot.phase = Phase::Reading(seeking.seek.generation);
+        if let Some(reply) = seeking.reply {
+            // The pipeline may have ended meanwhile.
+            let _ = reply.send(Ok(()));
+        }
+        if let Some(why) = seeking.gone {
+            return self.offset_gone(number, why);
+        }
+        self.resume_slot(number);
+    }
+
+    fn try_later(&mut self, number: usize, why: String) {
+        let now = Instant::now();
+        let slot = self.slots.get_mut(number);
+        let Phase::Seeking(seeking) = &mut slot.phase else { return };
+        let ticket = seeking.ticket;
+        let late = now.saturating_duration_since(seeking.since) > DEADLINE;
+        match (late, seeking.reply.is_some()) {
+            (false, _) => self.due.push(Due { at: now + AGAIN_AFTER, number, ticket }),
+            // Nobody but this thread would ever ask for it again.
+            (true, false) => self.due.push(Due { at: now + REREAD_AFTER, number, ticket }),
+            (true, true) => self.fail_seek(number, &why),
+        }
+    }
+
+    fn fail_seek(&mut self, number: usize, why: &str) {
+        let slot = self.slots.get_mut(number);
+        let Phase::Seeking(seeking) = std::mem::replace(&mut slot.phase, Phase::Idle) else {
+            return;
+        };
+        let sentence =
+            format!("{} cannot be read from {}: {why}", named(&slot.place), seeking.seek.to.0);
+        match seeking.reply {
+            // The pipeline may have ended meanwhile.
+            Some(reply) => drop(reply.send(Err(BrokerError(sentence)))),
+            None => {
+                let partition = slot.place.clone();
+                self.tell(BrokerEvent::OffsetGone { partition, error: sentence });
+            }
+        }
+    }
+
+    /// What the pipeline wants: to hold, or to go on.
+    pub(super) fn hold(&mut self, place: &TopicPartition, hold: bool) {
+        let Some((number, slot)) = self.slots.of(place) else { return };
+        slot.hold = hold;
+        if hold {
+            self.pause_slot(number);
+        } else {
+            self.resume_slot(number);
+        }
+    }
+
+    fn pause_slot(&mut self, number: usize) {
+        let slot = self.slots.get(number);
+        if slot.ours() && !slot.paused {
+            let places = [slot.place.clone()];
+            if let Err(error) = self.pause(&places) {
+                self.tell(BrokerEvent::Trouble(error.0));
+            }
+        }
+    }
+
+    /// Goes on only with what reads, what is paused, and what nobody holds.
+    fn resume_slot(&mut self, number: usize) {
+        let slot = self.slots.get(number);
+        if !slot.paused || slot.hold || !matches!(slot.phase, Phase::Reading(_)) {
+            return;
+        }
+        let place = slot.place.clone();
+        let resumed = list([&place], Offset::Invalid).and_then(|list| {
+            self.client.resume(&list).map_err(|error| {
+                BrokerError(format!("{} cannot be resumed: {error}", named(&place)))
+            })
+        });
+        match resumed {
+            Ok(()) => self.slots.get_mut(number).paused = false,
+            Err(error) => self.tell(BrokerEvent::Trouble(error.0)),
+        }
+    }
+
+    /// Pausing throws away what was fetched and not yet polled; going on fetches it again.
+    pub(super) fn pause(&mut self, places: &[TopicPartition]) -> Result<(), BrokerError> {
+        let list = list(places, Offset::Invalid)?;
+        self.client
+            .pause(&list)
+            .map_err(|error| BrokerError(format!("partitions cannot be paused: {error}")))?;
+        for place in places {
+            if let Some((_, slot)) = self.slots.of(place) {
+                slot.paused = true;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,161 @@
+//! What the thread knows of each partition.
+
+use std::{collections::HashMap, sync::Arc, time::Instant};
+
+use inbox_engine::{Generation, LeaderEpoch, NextOffset, Offset, Rule};
+
+use super::command::{Reply, Seek};
+use crate::pipeline::port::TopicPartition;
+
+/// Where a partition stands between the group, librdkafka and the pipeline.
+#[derive(Debug)]
+pub(super) enum Phase {
+    /// Not ours.
+    Away,
+    /// Ours; whatever arrives is dropped until a seek is confirmed.
+    Idle,
+    /// The pipeline was told that it is lost; the group's own word is still to come.
+    Lost,
+    /// Arrivals go to the pipeline under this generation.
+    Reading(Generation),
+    /// The group waits for it to be let go; whatever arrives is dropped.
+    Revoked,
+    /// A seek is under way.
+    Seeking(Seeking),
+}
+
+/// A seek under way.
+#[derive(Debug)]
+pub(super) struct Seeking {
+    /// Tells this seek's answers from those of an earlier one.
+    pub(super) ticket: u64,
+    pub(super) seek: Seek,
+    /// `None` when the thread itself reads again.
+    pub(super) reply: Option<Reply<()>>,
+    pub(super) since: Instant,
+    /// The log did not have the offset, perhaps that of the time before this seek.
+    pub(super) gone: Option<String>,
+    pub(super) restarts: u8,
+}
+
+#[derive(Debug)]
+pub(super) struct Slot {
+    pub(super) place: TopicPartition,
+    pub(super) phase: Phase,
+    /// What librdkafka was told last. It keeps a pause through revocation and assignment, and going
+    /// on with what is not paused makes it read older offsets again, so this is the only truth.
+    pub(super) paused: bool,
+    /// What the pipeline wants.
+    pub(super) hold: bool,
+    /// librdkafka has given up on it (the log did not have the offset) and refuses to seek.
+    pub(super) stopped: bool,
+    /// Nothing below was left out since the seek.
+    pub(super) next: NextOffset,
+    /// The leader epoch of the record before `next`.
+    pub(super) leader_epoch: LeaderEpoch,
+}
+
+/// What to do with a record.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Verdict {
+    Deliver,
+    Drop,
+    /// Its offset was used before for another record: the log was cut and written again.
+    Rewritten,
+}
+
+impl Slot {
+    /// The generation that arrivals carry, if any may go out.
+    pub(super) fn accepting(&self) -> Option<Generation> {
+        match &self.phase {
+            Phase::Reading(generation) => Some(*generation),
+            Phase::Seeking(seeking) if !Rule::SeekConfirmed.on() => Some(seeking.seek.generation),
+            _ => None,
+        }
+    }
+
+    pub(super) fn ours(&self) -> bool {
+        !matches!(self.phase, Phase::Away | Phase::Lost)
+    }
+
+    /// Notes a record that arrived. Offsets only grow within a generation.
+    pub(super) fn advance(&mut self, offset: Offset, leader_epoch: LeaderEpoch) -> Verdict {
+        if offset.0 >= self.next.0 {
+            self.next = offset.next();
+            self.leader_epoch = leader_epoch;
+            return Verdict::Deliver;
+        }
+        let later = leader_epoch.known() && self.leader_epoch.known();
+        if later && leader_epoch > self.leader_epoch { Verdict::Rewritten } else { Verdict::Drop }
+    }
+}
+
+/// All partitions this client has ever had, by their number here.
+#[derive(Debug, Default)]
+pub(super) struct Slots {
+    all: Vec<Slot>,
+    numbers: HashMap<Arc<str>, HashMap<i32, usize>>,
+    last: usize,
+}
+
+impl Slots {
+    /// The number of a partition, which is made known.
+    pub(super) fn number(&mut self, topic: &str, partition: i32) -> usize {
+        if let Some(number) = self.find(topic.as_bytes(), partition) {
+            return number;
+        }
+        let topic: Arc<str> = match self.numbers.get_key_value(topic) {
+            Some((known, _)) => Arc::clone(known),
+            None => topic.into(),
+        };
+        let number = self.all.len();
+        self.numbers.entry(Arc::clone(&topic)).or_default().insert(partition, number);
+        self.all.push(Slot {
+            place: TopicPartition { topic, partition },
+            phase: Phase::Away,
+            paused: false,
+            hold: true,
+            stopped: false,
+            next: NextOffset(0),
+            leader_epoch: LeaderEpoch::UNKNOWN,
+        });
+        number
+    }
+
+    /// The number of a known partition. Records come in runs, so the last one asked for is tried
+    /// first.
+    pub(super) fn find(&mut self, topic: &[u8], partition: i32) -> Option<usize> {
+        if let Some(slot) = self.all.get(self.last)
+            && slot.place.partition == partition
+            && slot.place.topic.as_bytes() == topic
+        {
+            return Some(self.last);
+        }
+        let topic = std::str::from_utf8(topic).ok()?;
+        let number = *self.numbers.get(topic)?.get(&partition)?;
+        self.last = number;
+        Some(number)
+    }
+
+    pub(super) fn of(&mut self, place: &TopicPartition) -> Option<(usize, &mut Slot)> {
+        let number = self.find(place.topic.as_bytes(), place.partition)?;
+        Some((number, &mut self.all[number]))
+    }
+
+    pub(super) fn get(&self, number: usize) -> &Slot {
+        &self.all[number]
+    }
+
+    pub(super) fn get_mut(&mut self, number: usize) -> &mut Slot {
+        &mut self.all[number]
+    }
+
+    /// The numbers of the partitions that are ours.
+    pub(super) fn ours(&self) -> Vec<usize> {
+        (0..self.all.len()).filter(|number| self.all[*number].ours()).collect()
+    }
+
+    pub(super) fn places(&self, numbers: &[usize]) -> Vec<TopicPartition> {
+        numbers.iter().map(|number| self.all[*number].place.clone()).collect()
+    }
+}

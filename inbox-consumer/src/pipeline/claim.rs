@@ -1,0 +1,155 @@
+//! The claim: which events of a batch are fresh, and what becomes of the others.
+
+use inbox_engine::{Doom, Offset, Outcome, ParkReason, Rule, distinct};
+
+use super::{
+    intake::IGNORED,
+    port::{ClaimRequest, Claimed, Delivered, Known, Store},
+    transaction::{End, Transaction},
+    verdict::{Verdict, Verdicts},
+};
+
+impl<'a, DB: Store> Transaction<'a, DB> {
+    /// One statement for all ids, before any handler; a second one only when some are not fresh.
+    pub(super) async fn claim(&mut self) -> Result<Verdicts<'a>, End> {
+        let batch: &'a _ = self.batch;
+        let items = &batch.items;
+        let distinct = distinct(items, |item| item.kind.route != IGNORED.route);
+        let request = self.request(&distinct.claimed);
+        let claimed = DB::claim(self.conn, &self.scope, &request).await;
+        let mut claimed = claimed.map_err(|error| self.failed("the claim", &error))?;
+        self.mine(claimed.lanes_mine)?;
+        self.tx = std::mem::take(&mut claimed.tx);
+        claimed.fresh.sort_unstable();
+        let known = self.recheck(&request, &claimed).await?;
+        let before = self.parked_before().await?;
+
+        let mut verdicts = Verdicts::new(items, claimed.held);
+        for &index in &distinct.claimed {
+            let item = &items[index];
+            let verdict = if before.contains(&item.offset) {
+                Verdict::Duplicate
+            } else if claimed.fresh.binary_search(&item.id).is_ok() {
+                self.fresh(index, item)?
+            } else {
+                self.known(item, &known)
+            };
+            verdicts.set(index, verdict);
+        }
+        for (copy, first) in distinct.copies {
+            verdicts.set(copy, copy_of(&items[copy], &items[first]));
+        }
+        verdicts.hold_followers();
+        Ok(verdicts)
+    }
+
+    fn request(&self, claimed: &[usize]) -> ClaimRequest {
+        let items = &self.batch.items;
+        let mut aggregates: Vec<[u8; 16]> = items.iter().map(|item| item.aggregate).collect();
+        aggregates.sort_unstable();
+        aggregates.dedup();
+        ClaimRequest {
+            ids: claimed.iter().map(|&i| items[i].id).collect(),
+            fingerprints: claimed.iter().map(|&i| items[i].fingerprint).collect(),
+            offsets: claimed.iter().map(|&i| items[i].offset.0).collect(),
+            aggregates,
+            lanes: self.batch.lanes.clone(),
+        }
+    }
+
+    /// Not all lanes at (epoch, prev): somebody else moved them, or the database went back.
+    fn mine(&self, lanes_mine: u64) -> Result<(), End> {
+        let all = lanes_mine == self.batch.lanes.len() as u64;
+        if all || !Rule::LanesAtClaim.on() {
+            return Ok(());
+        }
+        Err(End::RolledBack(Outcome::Fenced))
+    }
+
+    async fn recheck(
+        &mut self,
+        request: &ClaimRequest,
+        claimed: &Claimed,
+    ) -> Result<Vec<Known>, End> {
+        if claimed.fresh.len() == request.ids.len() {
+            return Ok(Vec::new());
+        }
+        let fresh = |id: &&[u8; 16]| claimed.fresh.binary_search(id).is_err();
+        let ids: Vec<[u8; 16]> = request.ids.iter().filter(fresh).copied().collect();
+        let found = DB::recheck(self.conn, &self.scope, &ids, &self.batch.lanes).await;
+        let mut found = found.map_err(|error| self.failed("the look-up of duplicates", &error))?;
+        // The claim may have waited for another's ids: its view of the lanes is then old.
+        if Rule::DuplicatesRereadLanes.on() {
+            self.mine(found.lanes_mine)?;
+        }
+        found.known.sort_unstable_by_key(|known| known.id);
+        Ok(found.known)
+    }
+
+    /// Deliveries below a remap whose record is parked already, whatever id they decode to today.
+    async fn parked_before(&mut self) -> Result<Vec<Offset>, End> {
+        let below = self.batch.remapped_below.0;
+        let old = self.batch.items.iter().filter(|item| item.offset.0 < below);
+        let old: Vec<_> = old.map(|item| (item.offset, item.leader_epoch)).collect();
+        if old.is_empty() {
+            return Ok(Vec::new());
+        }
+        let parked = DB::parked_at(self.conn, &self.scope, &old).await;
+        parked.map_err(|error| self.failed("the look-up of parked events", &error))
+    }
+
+    fn fresh(&self, index: usize, item: &Delivered) -> Result<Verdict, End> {
+        let passed = self.batch.lanes.iter().any(|l| l.lane == item.lane && item.offset <= l.prev);
+        let (watermark, remapped) = (self.batch.watermark.0, self.batch.remapped_below.0);
+        if passed && item.offset.0 >= watermark.max(remapped) {
+            // No row at or above the watermark was ever pruned: this is proof, not a guess.
+            return Err(End::RolledBack(Outcome::Reused(index)));
+        }
+        Ok(match &item.doomed {
+            Some(doom) => Verdict::Park(doom.clone()),
+            None => Verdict::Run,
+        })
+    }
+
+    fn known(&self, item: &Delivered, known: &[Known]) -> Verdict {
+        let Ok(found) = known.binary_search_by_key(&item.id, |known| known.id) else {
+            // Claimed by another transaction that then rolled back, or pruned in between: no row now,
+            // though the insert met one. Only a conflict explains it; the batch will be tried again.
+            return Verdict::Vanished;
+        };
+        let found = &known[found];
+        if found.fingerprint != item.fingerprint && Rule::MismatchParks.on() {
+            return Verdict::Park(mismatch(found));
+        }
+        let own = found.partition_ref == self.scope.partition_ref && found.offset == item.offset;
+        let passed = self.batch.lanes.iter().any(|l| l.lane == item.lane && item.offset <= l.prev);
+        let remapped = item.offset.0 < self.batch.remapped_below.0;
+        if own && !passed && !remapped && Rule::TornCheck.on() {
+            let error = "its inbox row is there, but its lane was never moved: a handler ended the \
+                         transaction; check by hand whether the effect is there";
+            return Verdict::Park(Doom { reason: ParkReason::Torn, error: error.into() });
+        }
+        Verdict::Duplicate
+    }
+}
+
+fn mismatch(found: &Known) -> Doom {
+    let error = format!(
+        "another event with this id, of other type, aggregate or payload, was accepted at offset {} \
+         (partition_ref {}): the producer reuses ids",
+        found.offset.0, found.partition_ref
+    );
+    Doom { reason: ParkReason::Mismatch, error }
+}
+
+/// A second delivery of one id in a batch settles with the first, if it is the same event.
+fn copy_of(copy: &Delivered, first: &Delivered) -> Verdict {
+    if copy.fingerprint == first.fingerprint || !Rule::MismatchParks.on() {
+        return Verdict::Duplicate;
+    }
+    let error = format!(
+        "the event at offset {} has the same id and other content: the producer reuses ids",
+        first.offset.0
+    );
+    Verdict::Park(Doom { reason: ParkReason::Mismatch, error })
+}

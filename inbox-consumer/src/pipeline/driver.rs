@@ -1,0 +1,269 @@
+//! The loop that obeys the engine. One task owns the engine; everything slow is spawned and comes
+//! back as a message.
+
+use std::{
+    collections::HashMap,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use inbox_engine::{
+    Batch, Commit, Engine, Generation, Outcome, PartitionId, Snapshot, TakeOverFault, Time,
+    WatermarkWrite, Written,
+};
+use tokio::sync::mpsc;
+
+use super::{
+    Delivery,
+    control::Control,
+    intake::Intake,
+    port::{Arrival, Broker, BrokerEvent, Store, Taken, TopicPartition},
+    transaction::Work,
+};
+use crate::telemetry::{Counters, Signal};
+
+/// What a spawned task reports.
+pub(super) enum Done {
+    Committed(Vec<Commit>, Result<(), String>),
+    Confirmed(PartitionId, Generation, bool),
+    Outcome(Batch<Arc<Delivery>>, Outcome),
+    Panicked(String),
+    Sought(PartitionId, Generation, Result<(), String>),
+    Taken(PartitionId, Generation, Box<Result<Taken, TakeOverFault>>),
+    Watermark(WatermarkWrite, Written),
+}
+
+/// Why the loop ended.
+#[derive(Debug)]
+pub(crate) enum End {
+    /// As asked: drained, committed, let go.
+    Shutdown,
+    /// The Kafka client is dead; the process has to start anew.
+    Fatal(String),
+    /// A task of the runtime itself panicked.
+    Panicked(String),
+}
+
+/// A partition as the loop knows it.
+pub(super) struct Known {
+    pub(super) place: TopicPartition,
+    /// Of the latest take-over.
+    pub(super) taken: Option<(Generation, Taken)>,
+}
+
+/// The engine, and what obeys it.
+pub(crate) struct Driver<DB: Store> {
+    pub(super) engine: Engine<Arc<Delivery>>,
+    pub(super) broker: Arc<dyn Broker>,
+    pub(super) intake: Intake,
+    pub(super) work: Arc<Work<DB>>,
+    pub(super) control: Arc<Control<DB>>,
+    pub(super) counters: Arc<Counters>,
+    pub(super) ids: HashMap<TopicPartition, PartitionId>,
+    pub(super) known: Vec<Known>,
+    pub(super) done: mpsc::UnboundedSender<Done>,
+    reports: mpsc::UnboundedReceiver<Done>,
+    origin: Instant,
+    pub(super) end: Option<End>,
+}
+
+impl<DB: Store> Driver<DB> {
+    pub(crate) fn new(
+        engine: Engine<Arc<Delivery>>,
+        broker: Arc<dyn Broker>,
+        intake: Intake,
+        work: Arc<Work<DB>>,
+        control: Arc<Control<DB>>,
+        counters: Arc<Counters>,
+    ) -> Self {
+        // Unbounded, yet bounded in effect: every message answers one effect of the engine.
+        let (done, reports) = mpsc::unbounded_channel();
+        Self {
+            engine,
+            broker,
+            intake,
+            work,
+            control,
+            counters,
+            ids: HashMap::new(),
+            known: Vec::new(),
+            done,
+            reports,
+            origin: Instant::now(),
+            end: None,
+        }
+    }
+
+    /// Runs until the shutdown is complete or the client is dead.
+    pub(crate) async fn run(
+        &mut self,
+        events: &mut mpsc::UnboundedReceiver<BrokerEvent>,
+        shutdown: impl Future<Output = ()>,
+    ) -> End {
+        let mut shutdown = std::pin::pin!(shutdown);
+        let mut asked = false;
+        loop {
+            while let Some(effect) = self.engine.poll_effect() {
+                self.obey(effect);
+            }
+            if let Some(end) = self.end.take() {
+                return end;
+            }
+            let timeout = self.timeout();
+            tokio::select! {
+                Some(done) = self.reports.recv() => self.handle_done(done),
+                event = events.recv() => match event {
+                    Some(event) => self.handle_event(event),
+                    None => return End::Fatal("the thread of the Kafka client has ended".into()),
+                },
+                () = tokio::time::sleep_until(timeout.into()) => {
+                    let now = self.now();
+                    self.engine.handle_timeout(now);
+                }
+                () = &mut shutdown, if !asked => {
+                    asked = true;
+                    Signal::ShutdownBegun.emit();
+                    let now = self.now();
+                    self.engine.handle_shutdown(now);
+                }
+            }
+        }
+    }
+
+    pub(super) fn now(&self) -> Time {
+        Time(u64::try_from(self.origin.elapsed().as_millis()).unwrap_or(u64::MAX))
+    }
+
+    /// At most a minute ahead, and at least a millisecond: the engine counts in milliseconds, so what
+    /// is due "now" may lie a fraction ahead.
+    fn timeout(&self) -> Instant {
+        let next = self.engine.next_timeout().unwrap_or(Time(u64::MAX)).0;
+        let wait = next.saturating_sub(self.now().0).clamp(1, 60_000);
+        Instant::now() + Duration::from_millis(wait)
+    }
+
+    fn handle_event(&mut self, event: BrokerEvent) {
+        let now = self.now();
+        match event {
+            BrokerEvent::Arrived { partition, generation, arrivals } => {
+                self.arrived(&partition, generation, arrivals, now);
+            }
+            BrokerEvent::Assigned(places) => {
+                let ids = self.fresh_ids(&places);
+                Signal::Assigned { partitions: places.len() }.emit();
+                self.engine.handle_assigned(&ids, now);
+            }
+            BrokerEvent::Fatal(error) => self.end = Some(End::Fatal(error)),
+            BrokerEvent::Lost(places) => {
+                let ids = self.ids_of(&places);
+                Signal::Lost { partitions: places.len() }.emit();
+                self.engine.handle_lost(&ids, now);
+            }
+            BrokerEvent::OffsetGone { partition, error } => {
+                if let Some(id) = self.ids.get(&partition) {
+                    self.engine.handle_offset_gone(*id, &error);
+                }
+            }
+            BrokerEvent::Position { partition, generation, position } => {
+                if let Some(id) = self.ids.get(&partition) {
+                    self.engine.handle_position(*id, generation, position);
+                }
+            }
+            BrokerEvent::Revoked(places) => {
+                let ids = self.ids_of(&places);
+                Signal::Revoked { partitions: places.len() }.emit();
+                self.engine.handle_revoked(&ids, now);
+            }
+            BrokerEvent::Trouble(error) => Signal::BrokerTrouble { error }.emit(),
+        }
+    }
+
+    fn arrived(
+        &mut self,
+        place: &TopicPartition,
+        generation: Generation,
+        arrivals: Vec<Arrival>,
+        now: Time,
+    ) {
+        let Some(&id) = self.ids.get(place) else { return };
+        let Some((_, taken)) = &self.known[index(id)].taken else { return };
+        let (lanes, intake, routes) = (taken.lane_count, &self.intake, &self.work.routes);
+        let items = arrivals.into_iter().map(|arrival| intake.item(place, arrival, lanes, routes));
+        self.engine.handle_delivered(id, generation, items, now);
+    }
+
+    fn handle_done(&mut self, done: Done) {
+        let now = self.now();
+        match done {
+            Done::Committed(commits, result) => {
+                if let Err(error) = &result {
+                    Signal::CommitFailed { error: error.clone() }.emit();
+                }
+                self.engine.handle_committed(&commits, result.is_ok());
+            }
+            Done::Confirmed(id, generation, ours) => {
+                self.engine.handle_confirmed(id, generation, ours, now);
+            }
+            Done::Outcome(batch, outcome) => {
+                self.tell(&batch, &outcome);
+                self.engine.handle_outcome(batch, outcome, now);
+            }
+            Done::Panicked(error) => self.end = Some(End::Panicked(error)),
+            Done::Sought(id, generation, result) => {
+                self.engine.handle_sought(id, generation, result, now);
+            }
+            Done::Taken(id, generation, taken) => self.handle_taken(id, generation, *taken, now),
+            Done::Watermark(write, written) => self.engine.handle_watermark(&write, written, now),
+        }
+    }
+
+    fn handle_taken(
+        &mut self,
+        id: PartitionId,
+        generation: Generation,
+        taken: Result<Taken, TakeOverFault>,
+        now: Time,
+    ) {
+        let taken = taken.map(|taken| {
+            let ownership = taken.ownership.clone();
+            Signal::TakenOver {
+                partition: self.place(id),
+                epoch: ownership.epoch.0,
+                watermark: ownership.watermark.0,
+            }
+            .emit();
+            self.known[index(id)].taken = Some((generation, taken));
+            ownership
+        });
+        self.engine.handle_taken(id, generation, taken, now);
+    }
+
+    /// Every assignment gets a number of its own, so that nothing of an earlier one fits it.
+    fn fresh_ids(&mut self, places: &[TopicPartition]) -> Vec<PartitionId> {
+        let fresh = |place: &TopicPartition| {
+            let id = PartitionId(u32::try_from(self.known.len()).unwrap_or(u32::MAX));
+            self.known.push(Known { place: place.clone(), taken: None });
+            self.ids.insert(place.clone(), id);
+            id
+        };
+        places.iter().map(fresh).collect()
+    }
+
+    fn ids_of(&self, places: &[TopicPartition]) -> Vec<PartitionId> {
+        places.iter().filter_map(|place| self.ids.get(place).copied()).collect()
+    }
+
+    pub(super) fn place(&self, id: PartitionId) -> TopicPartition {
+        self.known[index(id)].place.clone()
+    }
+
+    /// Where every partition of this process stands.
+    pub(crate) fn snapshots(&self) -> Vec<(TopicPartition, Snapshot)> {
+        let with_place = |snapshot: Snapshot| (self.place(snapshot.partition), snapshot);
+        self.engine.snapshots().into_iter().map(with_place).collect()
+    }
+}
+
+pub(super) fn index(id: PartitionId) -> usize {
+    usize::try_from(id.0).unwrap_or(usize::MAX)
+}

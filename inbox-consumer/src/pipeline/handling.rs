@@ -1,0 +1,180 @@
+//! Handlers run on the transaction: together, or one by one with savepoints.
+
+use inbox_engine::{Doom, Failure, HandlerFault, Outcome, ParkReason, Run};
+
+use super::{
+    port::{Store, StoreFault},
+    transaction::{End, Transaction},
+    verdict::{Verdict, Verdicts},
+};
+use crate::{
+    handler::Fault,
+    router::{RunEnd, RunEvent},
+    tx::Tx,
+};
+
+/// How the call for one event of a careful transaction ended.
+enum Single {
+    Applied,
+    Undecodable(String),
+    Failed(HandlerFault, String),
+}
+
+impl<DB: Store> Transaction<'_, DB> {
+    /// Everything or nothing: the first failure ends the transaction.
+    pub(super) async fn handle_together(&mut self, verdicts: &mut Verdicts<'_>) -> Result<(), End> {
+        if verdicts.vanished() {
+            let text = "an id was taken and is free again; the batch is tried once more";
+            return Err(End::RolledBack(Outcome::Conflict(text.into())));
+        }
+        for run in verdicts.runs() {
+            self.handle_run(run, verdicts).await?;
+        }
+        Ok(())
+    }
+
+    async fn handle_run(&mut self, run: Run, verdicts: &mut Verdicts<'_>) -> Result<(), End> {
+        let mut rest = run.items;
+        loop {
+            rest.retain(|&index| !verdicts.follow(index));
+            if rest.is_empty() {
+                return Ok(());
+            }
+            let (done, next) = match self.call(run.kind.route, &rest).await {
+                RunEnd::Done => (rest.len(), rest.len()),
+                RunEnd::Undecodable { at, ran, error } => {
+                    verdicts.park(rest[at], undecodable(error));
+                    rest.remove(at);
+                    (ran, ran)
+                }
+                RunEnd::Failed { at, fault, error, hung } => {
+                    let index = at.or((rest.len() == 1).then_some(0)).map(|at| rest[at]);
+                    return Err(self.call_failed(index, fault, error, hung));
+                }
+            };
+            self.still_inside(None)?;
+            rest[..done].iter().for_each(|&index| verdicts.set(index, Verdict::Applied));
+            rest.drain(..next);
+        }
+    }
+
+    /// One savepoint per event; goes on in the other lanes after a failure, to name every culprit.
+    pub(super) async fn handle_carefully(
+        &mut self,
+        verdicts: &mut Verdicts<'_>,
+    ) -> Result<(), End> {
+        if verdicts.vanished() {
+            return self.handle_together(verdicts).await;
+        }
+        let indices: Vec<usize> = verdicts.to_run().collect();
+        let mut failures: Vec<Failure> = Vec::new();
+        let batch = self.batch;
+        for index in indices {
+            let lane = batch.items[index].lane;
+            let behind = |f: &Failure| f.index.is_some_and(|i| batch.items[i].lane == lane);
+            if failures.iter().any(behind) || verdicts.follow(index) {
+                continue;
+            }
+            match self.handle_single(index).await? {
+                Single::Applied => verdicts.set(index, Verdict::Applied),
+                Single::Undecodable(error) => verdicts.park(index, undecodable(error)),
+                Single::Failed(fault, error) => {
+                    failures.push(Failure { index: Some(index), fault, error });
+                }
+            }
+        }
+        if failures.is_empty() {
+            return Ok(());
+        }
+        Err(End::RolledBack(Outcome::Failed(failures)))
+    }
+
+    async fn handle_single(&mut self, index: usize) -> Result<Single, End> {
+        let opened = DB::savepoint(self.conn, 0).await;
+        opened.map_err(|error| self.failed("SAVEPOINT", &error))?;
+        let route = self.batch.items[index].kind.route;
+        match self.call(route, &[index]).await {
+            RunEnd::Done => self.release_single(index).await,
+            RunEnd::Undecodable { error, .. } => {
+                self.undo_single().await?;
+                Ok(Single::Undecodable(error))
+            }
+            RunEnd::Failed { fault, error, hung, .. } => {
+                let end = self.call_failed(Some(index), fault, error, hung);
+                self.still_inside(Some(index))?;
+                match end {
+                    End::RolledBack(Outcome::Failed(failures)) => {
+                        self.undo_single().await?;
+                        let [failure] = failures.as_slice() else {
+                            return Err(End::RolledBack(Outcome::Failed(failures)));
+                        };
+                        Ok(Single::Failed(failure.fault, failure.error.clone()))
+                    }
+                    end => Err(end),
+                }
+            }
+        }
+    }
+
+    /// RELEASE fails when the handler ended the transaction, rolled back past the savepoint or
+    /// swallowed an error; deferred constraints are made to speak first, or COMMIT would fail for
+    /// nobody in particular (finding 14).
+    async fn release_single(&mut self, index: usize) -> Result<Single, End> {
+        self.still_inside(Some(index))?;
+        let released = match DB::constraints_immediate(self.conn).await {
+            Ok(()) => DB::release(self.conn, 0).await,
+            Err(error) => Err(error),
+        };
+        let Err(error) = released else { return Ok(Single::Applied) };
+        match DB::fault(&error) {
+            StoreFault::Statement => {
+                self.undo_single().await?;
+                Ok(Single::Failed(HandlerFault::Retry, error.to_string()))
+            }
+            StoreFault::TransactionEnded => Err(End::Closed(self.ended(Some(index)))),
+            StoreFault::Outage | StoreFault::Conflict => Err(self.failed("RELEASE", &error)),
+        }
+    }
+
+    async fn undo_single(&mut self) -> Result<(), End> {
+        let undone = DB::rollback_to(self.conn, 0).await;
+        undone.map_err(|error| self.failed("ROLLBACK TO", &error))
+    }
+
+    /// No round trip: the driver knows from the last answer whether a transaction is open.
+    fn still_inside(&self, index: Option<usize>) -> Result<(), End> {
+        if DB::in_transaction(self.conn) {
+            return Ok(());
+        }
+        Err(End::Closed(self.ended(index)))
+    }
+
+    async fn call(&mut self, route: u32, indices: &[usize]) -> RunEnd {
+        let items = &self.batch.items;
+        let event = |&index: &usize| RunEvent {
+            delivery: &items[index].event,
+            attempt: items[index].attempts + 1,
+        };
+        let events: Vec<RunEvent<'_>> = indices.iter().map(event).collect();
+        let mut tx = Tx::<DB>::new(self.conn, self.savepoints_taken);
+        let route = self.work.routes.route(route);
+        let end = route.run(&events, &mut tx, self.work.attempt_deadline).await;
+        self.savepoints_taken = tx.savepoints_taken();
+        end
+    }
+
+    fn call_failed(&self, index: Option<usize>, fault: Fault, error: String, hung: bool) -> End {
+        let outcome = match fault {
+            Fault::Outage => return End::Closed(Outcome::Outage(error)),
+            Fault::Conflict => Outcome::Conflict(error),
+            Fault::Retry => self.handler_failed(index, HandlerFault::Retry, error),
+            Fault::Reject => self.handler_failed(index, HandlerFault::Reject, error),
+        };
+        // What was dropped half-way still runs on the server: nobody waits for it.
+        if hung { End::Closed(outcome) } else { End::RolledBack(outcome) }
+    }
+}
+
+fn undecodable(error: String) -> Doom {
+    Doom { reason: ParkReason::Undecodable, error }
+}

@@ -1,0 +1,149 @@
+//! A record becomes an item of the engine: read as an event, given its lane and its keys.
+
+use std::sync::Arc;
+
+use inbox_engine::{Doom, Item, Kind, Lane, ParkReason};
+use outbox_core::{Envelope, EventId, ReadError, Reader, Record};
+use xxhash_rust::xxh3::{Xxh3, xxh3_64, xxh3_128};
+
+use super::{
+    Delivery,
+    port::{Arrival, Delivered, TopicPartition},
+};
+use crate::router::{Looked, RouteTable};
+
+/// The version of the lane hash. It is part of the lane rule that the database keeps: another hash
+/// would change which lane an aggregate has, and so what `last_offset` means (finding 3).
+pub(crate) const LANE_HASH: &str = "xxh3-64/1";
+
+/// What structures an item takes besides its bytes; counted against the byte limits.
+const ITEM_OVERHEAD: usize = 512;
+
+/// The kind of events that nobody handles and the configuration ignores.
+pub(crate) const IGNORED: Kind =
+    Kind { route: u32::MAX, whole_run: false, one_per_aggregate: false };
+
+/// The kind of events that are parked whatever happens.
+const PARKED: Kind = Kind { route: u32::MAX - 1, whole_run: false, one_per_aggregate: false };
+
+/// Reads records of a consumer.
+#[derive(Debug)]
+pub(crate) struct Intake {
+    pub(crate) reader: Reader,
+    /// Unknown types are settled and counted instead of parked.
+    pub(crate) ignore_unknown: bool,
+}
+
+impl Intake {
+    /// The lane rule: the hash, its version, and where the aggregate comes from.
+    pub(crate) fn lane_rule(&self) -> String {
+        format!("{LANE_HASH}:{}", self.reader.lane_rule())
+    }
+
+    /// Makes an item of an arrival.
+    pub(crate) fn item<DB: sqlx::Database>(
+        &self,
+        partition: &TopicPartition,
+        arrival: Arrival,
+        lane_count: u16,
+        routes: &RouteTable<DB>,
+    ) -> Delivered {
+        let Arrival { offset, leader_epoch, record } = arrival;
+        let topic = &*partition.topic;
+        let (lane, aggregate) = self.place(topic, offset.0, &record, lane_count);
+        let event = self.reader.read(topic, partition.partition, offset.0, &record);
+        let (kind, doomed) = self.kind(&event, routes);
+        let (id, fingerprint) = match &event {
+            Ok(envelope) => (*envelope.event_id.as_bytes(), fingerprint(envelope)),
+            Err(_) => unread(topic, partition.partition, offset.0, &record),
+        };
+        let bytes = u32::try_from(record.size() + ITEM_OVERHEAD).unwrap_or(u32::MAX);
+        let delivery = Delivery { partition: partition.clone(), offset, record, event };
+        Item {
+            offset,
+            leader_epoch,
+            lane,
+            id,
+            fingerprint,
+            aggregate,
+            kind,
+            bytes,
+            attempts: 0,
+            doomed,
+            event: Arc::new(delivery),
+        }
+    }
+
+    /// The lane and the key of the aggregate. Both come from what needs no decoding, so an unreadable
+    /// record has its place, too, and what follows it is held.
+    /// A record without a key asks for no order: it is an aggregate of its own, named by its offset.
+    fn place(
+        &self,
+        topic: &str,
+        offset: i64,
+        record: &Record,
+        lane_count: u16,
+    ) -> (Lane, [u8; 16]) {
+        let key = self.reader.order_key(topic, record);
+        let alone = offset.to_be_bytes();
+        let key = match key.as_deref() {
+            Some([]) if record.key.is_none() => &alone,
+            key => key.unwrap_or_default(),
+        };
+        let lane = xxh3_64(key) % u64::from(lane_count.max(1));
+        (Lane(u16::try_from(lane).unwrap_or_default()), xxh3_128(key).to_be_bytes())
+    }
+
+    fn kind<DB: sqlx::Database>(
+        &self,
+        event: &Result<Envelope, ReadError>,
+        routes: &RouteTable<DB>,
+    ) -> (Kind, Option<Doom>) {
+        let envelope = match event {
+            Ok(envelope) => envelope,
+            Err(error) => return (PARKED, Some(doom(ParkReason::Undecodable, error.to_string()))),
+        };
+        match routes.lookup(&envelope.event_type) {
+            Looked::Route(kind) => (kind, None),
+            Looked::Ignored => (IGNORED, None),
+            Looked::Unknown if self.ignore_unknown => (IGNORED, None),
+            Looked::Unknown => {
+                let error = format!(
+                    "no handler is registered for events of type `{}`; register one, or name the \
+                     type with `routes.ignore(..)`",
+                    envelope.event_type
+                );
+                (PARKED, Some(doom(ParkReason::UnknownType, error)))
+            }
+        }
+    }
+}
+
+fn doom(reason: ParkReason, error: String) -> Doom {
+    Doom { reason, error }
+}
+
+/// Covers type, aggregate and payload, not headers or timestamps (finding 9).
+fn fingerprint(envelope: &Envelope) -> [u8; 16] {
+    let mut hash = Xxh3::new();
+    for part in [
+        envelope.event_type.as_bytes(),
+        envelope.aggregate.aggregate_type().as_bytes(),
+        envelope.aggregate.aggregate_id().as_bytes(),
+        envelope.payload.as_deref().unwrap_or_default(),
+    ] {
+        hash.update(&part.len().to_be_bytes());
+        hash.update(part);
+    }
+    hash.digest128().to_be_bytes()
+}
+
+/// The id of an unreadable record is its place in the log: nothing in it can be trusted.
+fn unread(topic: &str, partition: i32, offset: i64, record: &Record) -> ([u8; 16], [u8; 16]) {
+    let mut hash = Xxh3::new();
+    hash.update(record.key.as_deref().unwrap_or_default());
+    hash.update(record.payload.as_deref().unwrap_or_default());
+    // A topic's name is never empty, so there is always an id.
+    let id = EventId::at(topic, partition, offset).map_or([0; 16], |id| *id.as_bytes());
+    (id, hash.digest128().to_be_bytes())
+}

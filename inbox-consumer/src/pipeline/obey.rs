@@ -1,0 +1,166 @@
+//! What the loop does for each effect.
+
+use std::{panic::AssertUnwindSafe, sync::Arc};
+
+use futures::FutureExt as _;
+use inbox_engine::{
+    Batch, Commit, Effect, Generation, Outcome, PartitionId, Seek, Standstill, WatermarkWrite,
+    Written,
+};
+
+use super::{
+    Delivery,
+    driver::{Done, Driver, End, index},
+    port::{Scope, Store},
+};
+use crate::telemetry::Signal;
+
+impl<DB: Store> Driver<DB> {
+    pub(super) fn obey(&mut self, effect: Effect<Arc<Delivery>>) {
+        match effect {
+            Effect::Close => self.end = Some(End::Shutdown),
+            Effect::Commit(commits) => self.commit(commits),
+            Effect::Confirm(id, generation) => {
+                let answer = self.broker.confirm(&self.place(id));
+                self.spawn(async move { Done::Confirmed(id, generation, answer.await) });
+            }
+            Effect::LetGo(ids) => self.let_go(&ids),
+            Effect::Pause(id) => self.broker.pause(&self.place(id), true),
+            Effect::Report(id, standstill) => self.report(id, standstill),
+            Effect::Resume(id) => self.broker.pause(&self.place(id), false),
+            Effect::Seek(seek) => self.seek(seek),
+            Effect::Start(batch) => self.start(batch),
+            Effect::TakeOver(id, generation) => self.take_over(id, generation),
+            Effect::WriteWatermark(write) => self.write_watermark(write),
+        }
+    }
+
+    /// Runs a task to its end; whatever happens, the engine hears of it. A panic here is a fault of the
+    /// runtime itself (handlers' panics are caught inside) and ends the consumer.
+    fn spawn(&self, task: impl Future<Output = Done> + Send + 'static) {
+        let done = self.done.clone();
+        tokio::spawn(async move {
+            let report = AssertUnwindSafe(task)
+                .catch_unwind()
+                .await
+                .unwrap_or_else(|panic| Done::Panicked(crate::handler::panic_text(&*panic)));
+            // Nobody listens any more when the loop has ended.
+            let _ = done.send(report);
+        });
+    }
+
+    fn start(&mut self, batch: Batch<Arc<Delivery>>) {
+        let Some(scope) = self.scope(batch.partition) else { return };
+        let scope = Scope { epoch: batch.epoch, ..scope };
+        let work = Arc::clone(&self.work);
+        self.spawn(async move {
+            let outcome = work.transact(scope, &batch).await;
+            Done::Outcome(batch, outcome)
+        });
+    }
+
+    fn take_over(&mut self, id: PartitionId, generation: Generation) {
+        let (control, place) = (Arc::clone(&self.control), self.place(id));
+        self.spawn(
+            async move { Done::Taken(id, generation, Box::new(control.take_over(place).await)) },
+        );
+    }
+
+    fn seek(&mut self, seek: Seek) {
+        let Seek { partition, generation, to, leader_epoch } = seek;
+        let sought = self.broker.seek(&self.place(partition), generation, to, leader_epoch);
+        self.spawn(async move {
+            Done::Sought(partition, generation, sought.await.map_err(|error| error.0))
+        });
+    }
+
+    fn write_watermark(&mut self, write: WatermarkWrite) {
+        let Some(scope) = self.scope(write.partition) else { return };
+        let scope = Scope { epoch: write.epoch, ..scope };
+        let control = Arc::clone(&self.control);
+        self.spawn(async move {
+            let written = control.write_watermark(scope, &write).await;
+            if written == Written::Fenced {
+                Signal::WatermarkFenced { partition_ref: scope.partition_ref }.emit();
+            }
+            Done::Watermark(write, written)
+        });
+    }
+
+    fn commit(&mut self, commits: Vec<Commit>) {
+        let offset = |c: &Commit| (self.place(c.partition), c.next, c.leader_epoch);
+        let answer = self.broker.commit(commits.iter().map(offset).collect());
+        self.spawn(async move {
+            let result = answer.await.map_err(|error| error.0);
+            Done::Committed(commits, result)
+        });
+    }
+
+    fn let_go(&mut self, ids: &[PartitionId]) {
+        let places: Vec<_> = ids.iter().map(|id| self.place(*id)).collect();
+        Signal::LetGo { partitions: places.len() }.emit();
+        for id in ids {
+            if let Some(scope) = self.scope(*id) {
+                let control = Arc::clone(&self.control);
+                tokio::spawn(async move { control.disown(scope).await });
+            }
+        }
+        self.broker.let_go(places);
+    }
+
+    fn report(&mut self, id: PartitionId, standstill: Option<Standstill>) {
+        let partition = self.place(id);
+        let person = standstill.as_ref().is_some_and(Standstill::needs_a_person);
+        let text = standstill.as_ref().map(ToString::to_string);
+        match standstill {
+            None => Signal::Moving { partition }.emit(),
+            Some(reason) if person => Signal::Standstill { partition, reason }.emit(),
+            Some(reason) => Signal::Waiting { partition, reason }.emit(),
+        }
+        // An outage cannot be written down; a take-over is over before anybody reads of it.
+        if let Some(scope) = self.scope(id).filter(|_| person || text.is_none()) {
+            let control = Arc::clone(&self.control);
+            tokio::spawn(async move { control.tell_standstill(scope, text).await });
+        }
+    }
+
+    fn scope(&self, id: PartitionId) -> Option<Scope> {
+        self.known[index(id)].taken.as_ref().map(|(_, taken)| taken.scope)
+    }
+
+    /// Counts and tells what a transaction did.
+    pub(super) fn tell(&self, batch: &Batch<Arc<Delivery>>, outcome: &Outcome) {
+        self.counters.count(outcome);
+        let partition = self.place(batch.partition);
+        let events = batch.items.len();
+        match outcome {
+            Outcome::Committed(tally) if tally.parked > 0 => {
+                Signal::Parked { partition, events: tally.parked }.emit();
+            }
+            Outcome::Committed(_) => {}
+            Outcome::Failed(failures) => {
+                for failure in failures {
+                    let item = failure.index.and_then(|at| batch.items.get(at));
+                    Signal::HandlerFailed {
+                        partition: partition.clone(),
+                        offset: item.map(|item| item.offset.0),
+                        attempt: item.map(|item| item.attempts + 1),
+                        error: failure.error.clone(),
+                    }
+                    .emit();
+                }
+            }
+            Outcome::Conflict(error) => {
+                Signal::Conflict { partition, events, error: error.clone() }.emit();
+            }
+            Outcome::Outage(error) => {
+                Signal::Outage { partition, events, error: error.clone() }.emit();
+            }
+            Outcome::Unknown(error) => {
+                Signal::CommitUnknown { partition, events, error: error.clone() }.emit();
+            }
+            Outcome::Fenced => Signal::Fenced { partition }.emit(),
+            Outcome::Reused(_) => {}
+        }
+    }
+}

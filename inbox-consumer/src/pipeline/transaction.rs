@@ -1,0 +1,191 @@
+//! The transaction: begin, claim, handle, park, advance, commit. The one trip to the database.
+
+use std::{sync::Arc, time::Duration};
+
+use inbox_engine::{Batch, Failure, HandlerFault, Mode, Outcome, Rule, Tally};
+
+use super::{
+    Delivery,
+    port::{OpenError, Scope, Store, StoreFault, TxLimits},
+    sessions::Sessions,
+    verdict::Verdicts,
+};
+use crate::router::RouteTable;
+
+/// What every transaction of a consumer shares.
+#[derive(Debug)]
+pub(crate) struct Work<DB: Store> {
+    pub(crate) routes: RouteTable<DB>,
+    pub(crate) sessions: Sessions<DB>,
+    pub(crate) limits: TxLimits,
+    /// For one call of a handler.
+    pub(crate) attempt_deadline: Duration,
+}
+
+/// How a transaction ends early, and what becomes of its connection.
+#[derive(Debug)]
+pub(super) enum End {
+    /// ROLLBACK, and the connection goes back.
+    RolledBack(Outcome),
+    /// The connection is closed hard: it is broken, or something in it still runs.
+    Closed(Outcome),
+}
+
+/// One transaction under way.
+pub(super) struct Transaction<'a, DB: Store> {
+    pub(super) work: &'a Work<DB>,
+    pub(super) scope: Scope,
+    pub(super) batch: &'a Batch<Arc<Delivery>>,
+    pub(super) conn: &'a mut DB::Connection,
+    /// The transaction's identity, as the claim returned it.
+    pub(super) tx: String,
+    /// Savepoints that handlers have taken in it and not rolled back.
+    pub(super) savepoints_taken: u32,
+}
+
+impl<DB: Store> Work<DB> {
+    /// Runs a batch to its end. Never cancelled: the caller spawns it and lets it finish.
+    pub(crate) async fn transact(&self, scope: Scope, batch: &Batch<Arc<Delivery>>) -> Outcome {
+        let mut conn = match self.begin().await {
+            Ok(conn) => conn,
+            Err(outcome) => return outcome,
+        };
+        let mut transaction = Transaction {
+            work: self,
+            scope,
+            batch,
+            conn: &mut conn,
+            tx: String::new(),
+            savepoints_taken: 0,
+        };
+        match transaction.run().await {
+            Ok(tally) => {
+                self.sessions.give_back(conn).await;
+                Outcome::Committed(tally)
+            }
+            Err(End::Closed(outcome)) => {
+                DB::close_hard(conn).await;
+                outcome
+            }
+            Err(End::RolledBack(outcome)) => {
+                match DB::rollback(&mut conn).await {
+                    Ok(()) => self.sessions.give_back(conn).await,
+                    Err(_) => DB::close_hard(conn).await,
+                }
+                outcome
+            }
+        }
+    }
+
+    /// A connection inside a transaction. An idle one may have died in the meantime: then a new one
+    /// is opened at once, so that a restarted database costs no round of outages.
+    async fn begin(&self) -> Result<DB::Connection, Outcome> {
+        if let Some(mut conn) = self.sessions.idle() {
+            match DB::begin(&mut conn, &self.limits).await {
+                Ok(()) => return Ok(conn),
+                // A failed BEGIN leaves the session in a state nobody knows (finding 20).
+                Err(_) => DB::close_hard(conn).await,
+            }
+        }
+        let mut conn = self.sessions.open().await.map_err(|error| match error {
+            OpenError::Outage(text) | OpenError::Refused(text) => Outcome::Outage(text),
+        })?;
+        match DB::begin(&mut conn, &self.limits).await {
+            Ok(()) => Ok(conn),
+            Err(error) => {
+                DB::close_hard(conn).await;
+                Err(Outcome::Outage(format!("BEGIN failed: {error}")))
+            }
+        }
+    }
+}
+
+impl<DB: Store> Transaction<'_, DB> {
+    async fn run(&mut self) -> Result<Tally, End> {
+        let mut verdicts = self.claim().await?;
+        match self.batch.mode {
+            Mode::Together => self.handle_together(&mut verdicts).await?,
+            Mode::Careful => self.handle_carefully(&mut verdicts).await?,
+        }
+        self.park(&verdicts).await?;
+        self.advance().await?;
+        self.commit().await?;
+        Ok(verdicts.tally())
+    }
+
+    async fn park(&mut self, verdicts: &Verdicts<'_>) -> Result<(), End> {
+        let rows = verdicts.parked();
+        if rows.is_empty() || !Rule::ParkInTransaction.on() {
+            return Ok(());
+        }
+        let parked = DB::park(self.conn, &self.scope, &rows).await;
+        parked.map_err(|error| self.failed("parking", &error))
+    }
+
+    /// The heart: it fails after a swallowed error, after a handler's own COMMIT or ROLLBACK, when a
+    /// newer owner has raised the epoch, and when the database has gone back in time.
+    async fn advance(&mut self) -> Result<(), End> {
+        let lanes = &self.batch.lanes;
+        let moved = DB::advance(self.conn, &self.scope, &self.tx, lanes).await;
+        let moved = moved.map_err(|error| self.failed("the advance", &error))?;
+        if moved == lanes.len() as u64 || !Rule::AdvanceCountsRows.on() {
+            return Ok(());
+        }
+        match DB::same_transaction(self.conn, &self.tx).await {
+            Ok(true) => Err(End::RolledBack(Outcome::Fenced)),
+            _ => Err(End::Closed(self.ended(None))),
+        }
+    }
+
+    async fn commit(&mut self) -> Result<(), End> {
+        if let Err(error) = DB::commit(self.conn).await {
+            return Err(match DB::fault(&error) {
+                StoreFault::Conflict => End::Closed(Outcome::Conflict(error.to_string())),
+                // A deferred constraint: the server said so, nothing was committed.
+                StoreFault::Statement => {
+                    End::Closed(self.handler_failed(None, HandlerFault::Retry, error.to_string()))
+                }
+                StoreFault::Outage | StoreFault::TransactionEnded => {
+                    End::Closed(Outcome::Unknown(error.to_string()))
+                }
+            });
+        }
+        if DB::in_transaction(self.conn) && Rule::CommitLeavesTransaction.on() {
+            let text = "the session is still in a transaction after COMMIT";
+            return Err(End::Closed(Outcome::Unknown(text.into())));
+        }
+        Ok(())
+    }
+
+    /// What an error of one of the runtime's own statements means.
+    pub(super) fn failed(&self, what: &str, error: &sqlx::Error) -> End {
+        let text = format!("{what} failed: {error}");
+        match DB::fault(error) {
+            StoreFault::Outage => End::Closed(Outcome::Outage(text)),
+            StoreFault::Conflict => End::RolledBack(Outcome::Conflict(text)),
+            // 25P02 and its like: a handler swallowed an error that the guard could not see.
+            StoreFault::Statement => {
+                End::RolledBack(self.handler_failed(None, HandlerFault::Retry, text))
+            }
+            StoreFault::TransactionEnded => End::Closed(self.ended(None)),
+        }
+    }
+
+    /// A handler ended the transaction: what it left behind is found by the torn check.
+    pub(super) fn ended(&self, index: Option<usize>) -> Outcome {
+        let text = "a handler ended the transaction (COMMIT, ROLLBACK or the like): the runtime owns \
+                    it; use tx.savepoint() to undo a part";
+        self.handler_failed(index, HandlerFault::Reject, text.into())
+    }
+
+    /// A failure; alone in its batch, the culprit is known.
+    pub(super) fn handler_failed(
+        &self,
+        index: Option<usize>,
+        fault: HandlerFault,
+        error: String,
+    ) -> Outcome {
+        let index = index.or((self.batch.items.len() == 1).then_some(0));
+        Outcome::Failed(vec![Failure { index, fault, error }])
+    }
+}

@@ -1,0 +1,134 @@
+//! What becomes of each event of a transaction.
+
+use std::collections::HashSet;
+
+use inbox_engine::{Doom, ParkReason, Rule, Run, RunEntry, Tally, runs};
+
+use super::{
+    parked,
+    port::{Delivered, Parking},
+};
+
+/// What becomes of one event.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Verdict {
+    /// Its handler has run.
+    Applied,
+    /// Its effect is there already.
+    Duplicate,
+    /// An earlier event of its aggregate is parked.
+    Follow,
+    /// Nobody handles its type, and the configuration says to pass over it.
+    Ignore,
+    /// It is parked.
+    Park(Doom),
+    /// Its handler is to run.
+    Run,
+    /// Its row was there and is not: the transaction has to be tried again.
+    Vanished,
+}
+
+/// The verdicts of a batch, by the index of the item.
+#[derive(Debug)]
+pub(super) struct Verdicts<'a> {
+    items: &'a [Delivered],
+    verdicts: Vec<Verdict>,
+    /// Aggregates with parked events: those the claim saw, and those parked in this transaction.
+    held: HashSet<[u8; 16]>,
+}
+
+impl<'a> Verdicts<'a> {
+    pub(super) fn new(items: &'a [Delivered], held: Vec<[u8; 16]>) -> Self {
+        let held = if Rule::HeldReadInClaim.on() { held } else { Vec::new() };
+        Self {
+            items,
+            verdicts: vec![Verdict::Ignore; items.len()],
+            held: held.into_iter().collect(),
+        }
+    }
+
+    pub(super) fn set(&mut self, index: usize, verdict: Verdict) {
+        self.verdicts[index] = verdict;
+    }
+
+    /// Makes followers of what comes after a parked event of its aggregate. Items are by (lane,
+    /// offset) and an aggregate is in one lane, so one pass sees the head first.
+    pub(super) fn hold_followers(&mut self) {
+        for index in 0..self.items.len() {
+            match self.verdicts[index] {
+                Verdict::Park(_) => self.hold(index),
+                Verdict::Run => _ = self.follow(index),
+                _ => {}
+            }
+        }
+    }
+
+    fn hold(&mut self, index: usize) {
+        if Rule::HeldInsideTransaction.on() {
+            self.held.insert(self.items[index].aggregate);
+        }
+    }
+
+    /// Parks an event whose turn had come, and holds its aggregate.
+    pub(super) fn park(&mut self, index: usize, doom: Doom) {
+        self.verdicts[index] = Verdict::Park(doom);
+        self.hold(index);
+    }
+
+    /// Whether the event has to queue behind a parked one; if so, it is marked.
+    pub(super) fn follow(&mut self, index: usize) -> bool {
+        // Nearly always empty: no look-up per event then.
+        let held = !self.held.is_empty() && self.held.contains(&self.items[index].aggregate);
+        if held {
+            self.verdicts[index] = Verdict::Follow;
+        }
+        held
+    }
+
+    /// The events to run, as runs.
+    pub(super) fn runs(&self) -> Vec<Run> {
+        let entries: Vec<RunEntry> = self.to_run().map(|index| self.entry(index)).collect();
+        runs(&entries)
+    }
+
+    /// The events to run, by (lane, offset).
+    pub(super) fn to_run(&self) -> impl Iterator<Item = usize> {
+        (0..self.items.len()).filter(|index| self.verdicts[*index] == Verdict::Run)
+    }
+
+    fn entry(&self, index: usize) -> RunEntry {
+        let item = &self.items[index];
+        RunEntry { index, lane: item.lane, kind: item.kind, aggregate: item.aggregate }
+    }
+
+    pub(super) fn vanished(&self) -> bool {
+        self.verdicts.contains(&Verdict::Vanished)
+    }
+
+    /// The rows to park, in offset order.
+    pub(super) fn parked(&self) -> Vec<Parking> {
+        let row = |(item, verdict): (&Delivered, &Verdict)| match verdict {
+            Verdict::Park(doom) => Some(parked::doomed(item, doom)),
+            Verdict::Follow => Some(parked::row(item, ParkReason::Follower, "")),
+            _ => None,
+        };
+        let mut rows: Vec<Parking> =
+            self.items.iter().zip(&self.verdicts).filter_map(row).collect();
+        rows.sort_unstable_by_key(|row| row.offset);
+        rows
+    }
+
+    pub(super) fn tally(&self) -> Tally {
+        let mut tally = Tally::default();
+        for verdict in &self.verdicts {
+            match verdict {
+                Verdict::Applied => tally.applied += 1,
+                Verdict::Duplicate => tally.duplicates += 1,
+                Verdict::Follow | Verdict::Park(_) => tally.parked += 1,
+                Verdict::Ignore => tally.ignored += 1,
+                Verdict::Run | Verdict::Vanished => {}
+            }
+        }
+        tally
+    }
+}

@@ -1,0 +1,172 @@
+//! A member of a group as the pipeline is one, in slow motion.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use inbox_consumer::{
+    kafka::{self, KafkaBroker, KafkaSettings},
+    pipeline::port::{Arrival, Broker, BrokerEvent, TopicPartition},
+};
+use inbox_engine::{Generation, LeaderEpoch, NextOffset};
+use tokio::{
+    sync::mpsc::{UnboundedReceiver, unbounded_channel},
+    time::{Instant, timeout},
+};
+
+/// Longest wait for anything that has to happen.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+
+pub(crate) struct Member {
+    pub(crate) broker: Arc<KafkaBroker>,
+    events: UnboundedReceiver<BrokerEvent>,
+    generations: u64,
+}
+
+impl Member {
+    pub(crate) fn join(settings: KafkaSettings) -> Self {
+        let (sender, events) = unbounded_channel();
+        let broker = Arc::new(kafka::connect(settings, sender).unwrap());
+        Self { broker, events, generations: 0 }
+    }
+
+    /// The next event, or `None` after `wait`.
+    pub(crate) async fn within(&mut self, wait: Duration) -> Option<BrokerEvent> {
+        timeout(wait, self.events.recv()).await.ok().flatten()
+    }
+
+    /// The first answer that `look` finds in the events to come.
+    pub(crate) async fn until<T>(
+        &mut self,
+        what: &str,
+        mut look: impl FnMut(BrokerEvent) -> Option<T>,
+    ) -> T {
+        let end = Instant::now() + PATIENCE;
+        let mut seen = Vec::new();
+        while let Some(event) = self.within(end - Instant::now().min(end)).await {
+            seen.push(brief(&event));
+            if let Some(found) = look(event) {
+                return found;
+            }
+        }
+        panic!("{what} did not happen; instead: {seen:?}")
+    }
+
+    pub(crate) async fn assigned(&mut self, count: usize) -> Vec<TopicPartition> {
+        let mut all = Vec::new();
+        self.until("the assignment", |event| {
+            if let BrokerEvent::Assigned(places) = event {
+                all.extend(places);
+            }
+            (all.len() >= count).then_some(())
+        })
+        .await;
+        all.sort();
+        all
+    }
+
+    /// Seeks under a new generation, and resumes.
+    pub(crate) async fn read_from(&mut self, place: &TopicPartition, to: i64) -> Generation {
+        let generation = self.seek(place, to).await;
+        self.broker.pause(place, false);
+        generation
+    }
+
+    pub(crate) async fn seek(&mut self, place: &TopicPartition, to: i64) -> Generation {
+        self.generations += 1;
+        let generation = Generation(self.generations);
+        let sought = self.broker.seek(place, generation, NextOffset(to), LeaderEpoch::UNKNOWN);
+        sought.await.unwrap();
+        generation
+    }
+
+    /// Arrivals of one partition and generation until there are `count`.
+    pub(crate) async fn arrivals(
+        &mut self,
+        place: &TopicPartition,
+        wanted: Generation,
+        count: usize,
+    ) -> Vec<Arrival> {
+        let mut all = Vec::new();
+        self.until(&format!("{count} arrivals"), |event| {
+            if let BrokerEvent::Arrived { partition, generation, arrivals } = event
+                && partition == *place
+                && generation == wanted
+            {
+                all.extend(arrivals);
+            }
+            (all.len() >= count).then_some(())
+        })
+        .await;
+        all
+    }
+
+    pub(crate) async fn close(self) {
+        self.broker.close(Duration::from_secs(10)).await.unwrap();
+    }
+}
+
+fn brief(event: &BrokerEvent) -> String {
+    match event {
+        BrokerEvent::Arrived { partition, generation, arrivals } => {
+            let (first, last) = (arrivals.first(), arrivals.last());
+            let offsets = (first.map(|a| a.offset.0), last.map(|a| a.offset.0));
+            format!("Arrived {} {generation:?} {offsets:?}", partition.partition)
+        }
+        other => format!("{other:?}"),
+    }
+}
+
+/// What was delivered to whom: `(who, partition, offset)` in the order it happened.
+pub(crate) type Deliveries = Arc<Mutex<Vec<(&'static str, TopicPartition, i64)>>>;
+
+/// Reads everything it is assigned from the committed offset on, as the pipeline does, and lets go
+/// after `drain`; until told to stop, or for ever.
+pub(crate) async fn follow(
+    who: &'static str,
+    mut member: Member,
+    deliveries: Deliveries,
+    drain: Duration,
+    mut stop: tokio::sync::oneshot::Receiver<()>,
+) {
+    let mut next: HashMap<TopicPartition, (NextOffset, LeaderEpoch)> = HashMap::new();
+    loop {
+        let event = tokio::select! {
+            event = member.events.recv() => event.unwrap(),
+            _ = &mut stop => break,
+        };
+        match event {
+            BrokerEvent::Assigned(places) => {
+                for place in places {
+                    let from = member.broker.committed(&place).await.unwrap();
+                    member.read_from(&place, from.map_or(0, |next| next.0)).await;
+                }
+            }
+            BrokerEvent::Arrived { partition, arrivals, .. } => {
+                let mut deliveries = deliveries.lock().unwrap();
+                for arrival in arrivals {
+                    deliveries.push((who, partition.clone(), arrival.offset.0));
+                    next.insert(partition.clone(), (arrival.offset.next(), arrival.leader_epoch));
+                }
+            }
+            BrokerEvent::Revoked(places) => {
+                tokio::time::sleep(drain).await;
+                let mine: Vec<_> = places
+                    .iter()
+                    .filter_map(|place| next.remove(place).map(|(n, e)| (place.clone(), n, e)))
+                    .collect();
+                if !mine.is_empty() {
+                    member.broker.commit(mine).await.unwrap();
+                }
+                member.broker.let_go(places);
+            }
+            BrokerEvent::Lost(places) => panic!("{who} lost {places:?}"),
+            BrokerEvent::Fatal(why) => panic!("{who} died: {why}"),
+            BrokerEvent::OffsetGone { error, .. } => panic!("{who} found no offset: {error}"),
+            BrokerEvent::Position { .. } | BrokerEvent::Trouble(_) => {}
+        }
+    }
+    member.close().await;
+}

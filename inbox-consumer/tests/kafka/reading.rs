@@ -1,0 +1,211 @@
+//! Seeks, pauses, and what arrives.
+
+use std::time::Duration;
+
+use inbox_consumer::{
+    kafka::Protocol,
+    pipeline::port::{Broker as _, BrokerEvent},
+};
+use inbox_engine::{Generation, LeaderEpoch, NextOffset, Offset};
+
+use crate::{
+    member::Member,
+    world::{World, numbered, place},
+};
+
+/// What was written arrives whole, in order, from the offset that was sought, and nothing before.
+#[tokio::test]
+async fn nothing_arrives_before_a_seek_and_everything_after_it() {
+    for world in World::all() {
+        let topic = world.topic(2).await;
+        let first = place(&topic, 0);
+        world.write(&topic, 0, 0..50).await;
+        let mut member = Member::join(world.settings(&[&topic]));
+        assert_eq!(member.assigned(2).await, [first.clone(), place(&topic, 1)], "{}", world.told());
+        world.write(&topic, 0, 50..60).await;
+        assert!(member.within(Duration::from_millis(300)).await.is_none(), "{}", world.told());
+
+        let generation = member.seek(&first, 10).await;
+        assert!(member.within(Duration::from_millis(300)).await.is_none(), "paused until resumed");
+        member.broker.pause(&first, false);
+        let arrivals = member.arrivals(&first, generation, 50).await;
+        for (arrival, number) in arrivals.iter().zip(10..) {
+            assert_eq!(arrival.offset, Offset(i64::from(number)), "{}", world.told());
+            assert_eq!(arrival.record, numbered(number));
+            assert!(arrival.leader_epoch.known() || world.mock.is_some());
+        }
+        member.close().await;
+    }
+}
+
+/// Null and empty are not the same, large records arrive, and the key may be missing (E8, E9).
+#[tokio::test]
+async fn null_empty_and_large_records_arrive_as_they_are() {
+    for world in World::all() {
+        let topic = world.topic(1).await;
+        let place = place(&topic, 0);
+        let mut records = vec![numbered(0); 4];
+        records[0].payload = None;
+        records[1].payload = Some(bytes::Bytes::new());
+        records[1].key = None;
+        records[2].payload = Some(vec![7; 700_000].into());
+        records[3].headers.clear();
+        for record in &records {
+            world.producer.send_to(&topic, 0, record).await.unwrap();
+        }
+        let mut member = Member::join(world.settings(&[&topic]));
+        member.assigned(1).await;
+        let generation = member.read_from(&place, 0).await;
+        let arrivals = member.arrivals(&place, generation, 4).await;
+        let arrived: Vec<_> = arrivals.into_iter().map(|arrival| arrival.record).collect();
+        assert_eq!(arrived, records, "{}", world.told());
+        member.close().await;
+    }
+}
+
+/// Pausing throws away what was fetched; nothing is left out or given twice (C14).
+#[tokio::test]
+async fn pauses_leave_no_gap_and_repeat_nothing() {
+    for world in World::all() {
+        let topic = world.topic(1).await;
+        let place = place(&topic, 0);
+        world.write(&topic, 0, 0..20_000).await;
+        let mut member = Member::join(world.settings(&[&topic]));
+        member.assigned(1).await;
+        let generation = member.read_from(&place, 0).await;
+        let mut next = 0;
+        let mut rounds = 0;
+        while next < 20_000 {
+            for arrival in member.arrivals(&place, generation, 1).await {
+                assert_eq!(arrival.offset.0, next, "{}", world.told());
+                next += 1;
+            }
+            rounds += 1;
+            if rounds % 3 == 0 {
+                member.broker.pause(&place, true);
+                // Going on twice, or while it goes on, changes nothing.
+                member.broker.pause(&place, false);
+                member.broker.pause(&place, false);
+            }
+        }
+        member.close().await;
+    }
+}
+
+/// Nothing arrives while a partition is paused, but for what was under way.
+#[tokio::test]
+async fn a_paused_partition_is_silent_and_the_others_are_not() {
+    for world in World::all() {
+        let topic = world.topic(2).await;
+        let (held, other) = (place(&topic, 0), place(&topic, 1));
+        let mut member = Member::join(world.settings(&[&topic]));
+        member.assigned(2).await;
+        member.read_from(&held, 0).await;
+        let generation = member.read_from(&other, 0).await;
+        member.broker.pause(&held, true);
+        assert!(member.broker.confirm(&held).await);
+        world.write(&topic, 0, 0..100).await;
+        world.write(&topic, 1, 0..100).await;
+        let arrivals = member.until("the other's records", |event| match event {
+            BrokerEvent::Arrived { partition, .. } if partition == held => {
+                panic!("the paused partition is not silent")
+            }
+            BrokerEvent::Arrived { generation: of, arrivals, .. } if of == generation => {
+                Some(arrivals)
+            }
+            _ => None,
+        });
+        assert_eq!(arrivals.await[0].offset, Offset(0));
+        member.close().await;
+    }
+}
+
+/// After a seek the first arrival of its generation is the one that was asked for, whatever was
+/// fetched before it (C10). Without `SeekConfirmed` older records arrive under the new generation.
+#[tokio::test]
+async fn a_seek_while_records_flow_begins_exactly_there() {
+    for world in World::all() {
+        let topic = world.topic(1).await;
+        let place = place(&topic, 0);
+        world.write(&topic, 0, 0..20_000).await;
+        let mut member = Member::join(world.settings(&[&topic]));
+        member.assigned(1).await;
+        let mut generation = member.read_from(&place, 0).await;
+        for from in [0, 7_000, 3, 19_000, 1] {
+            member.arrivals(&place, generation, 1).await;
+            generation = member.read_from(&place, from).await;
+            let arrivals = member.arrivals(&place, generation, 1).await;
+            assert_eq!(arrivals[0].offset, Offset(from), "{}", world.told());
+        }
+        member.close().await;
+    }
+}
+
+/// Asking for what the log does not hold is told and resets nothing (D3); a later seek reads again.
+#[tokio::test]
+async fn an_offset_beyond_the_log_is_gone_and_a_later_seek_reads_again() {
+    for world in World::all() {
+        let topic = world.topic(1).await;
+        let place = place(&topic, 0);
+        world.write(&topic, 0, 0..10).await;
+        let mut member = Member::join(world.settings(&[&topic]));
+        member.assigned(1).await;
+        for _ in 0..2 {
+            member.read_from(&place, 5_000).await;
+            member
+                .until("the offset being gone", |event| match event {
+                    BrokerEvent::OffsetGone { partition, .. } => Some(assert_eq!(partition, place)),
+                    BrokerEvent::Arrived { .. } => panic!("reset to some other offset"),
+                    _ => None,
+                })
+                .await;
+            let generation = member.read_from(&place, 3).await;
+            let arrivals = member.arrivals(&place, generation, 7).await;
+            assert_eq!(arrivals[0].offset, Offset(3), "{}", world.told());
+        }
+        member.close().await;
+    }
+}
+
+/// The end of a partition is told once it is reached, under the generation of the seek.
+#[tokio::test]
+async fn the_end_of_a_partition_is_told() {
+    for world in World::all() {
+        let (one, two) = (world.topic(1).await, world.topic(1).await);
+        world.write(&one, 0, 0..10).await;
+        world.write(&two, 0, 0..3).await;
+        let mut member = Member::join(world.settings(&[&one, &two]));
+        member.assigned(2).await;
+        let first = member.read_from(&place(&one, 0), 0).await;
+        let second = member.read_from(&place(&two, 0), 3).await;
+        let mut ends = Vec::new();
+        member
+            .until("both ends", |event| {
+                if let BrokerEvent::Position { partition, generation, position } = event {
+                    ends.push((partition.topic.to_string(), generation, position));
+                }
+                (ends.len() == 2).then_some(())
+            })
+            .await;
+        ends.sort_by_key(|(_, generation, _)| generation.0);
+        let wanted = [(one, first, NextOffset(10)), (two, second, NextOffset(3))];
+        assert_eq!(ends, wanted, "{}", world.told());
+        member.close().await;
+    }
+}
+
+/// A partition that is not ours cannot be sought, committed or confirmed (D5).
+#[tokio::test]
+async fn a_foreign_partition_is_refused() {
+    let world = World::mock(Protocol::Classic);
+    let topic = world.topic(1).await;
+    let mut member = Member::join(world.settings(&[&topic]));
+    member.assigned(1).await;
+    let foreign = place("elsewhere", 0);
+    let (broker, unknown) = (&member.broker, LeaderEpoch::UNKNOWN);
+    assert!(broker.seek(&foreign, Generation(1), NextOffset(0), unknown).await.is_err());
+    assert!(broker.commit(vec![(foreign.clone(), NextOffset(3), unknown)]).await.is_err());
+    assert!(!broker.confirm(&foreign).await);
+    assert!(broker.confirm(&place(&topic, 0)).await);
+    member.close().await;
+}

@@ -1,0 +1,229 @@
+//! Assignment, take-over, resync, revocation, loss: whose partition it is.
+
+use crate::{
+    Effect, Engine, Generation, Ownership, PartitionId, Rule, Seek, Standstill, TakeOverFault,
+    Time,
+    partition::{Drain, LaneQueue, Partition, Phase},
+};
+
+impl<T> Engine<T> {
+    /// The group gave these partitions to this process. One that is shutting down leaves them alone.
+    pub fn handle_assigned(&mut self, ids: &[PartitionId], _now: Time) {
+        if self.closing {
+            return;
+        }
+        self.unlist(ids);
+        for &id in ids {
+            let generation = self.next_generation();
+            self.partitions.insert(id, Partition::new(id, generation));
+            self.report(id, Some(Standstill::TakingOver));
+            self.effects.push_back(Effect::TakeOver(id, generation));
+        }
+    }
+
+    /// A take-over ended. `Ok` only after its COMMIT was acknowledged.
+    pub fn handle_taken(
+        &mut self,
+        id: PartitionId,
+        generation: Generation,
+        taken: Result<Ownership, TakeOverFault>,
+        now: Time,
+    ) {
+        let waited_for = |p: &mut Partition<T>| p.phase == Phase::Taking && p.drain == Drain::No;
+        if !self.current(id, generation).is_some_and(waited_for) {
+            return;
+        }
+        match taken {
+            Ok(ownership) => self.own(id, &ownership),
+            Err(TakeOverFault::Stop(reason)) => self.stop(id, reason),
+            Err(TakeOverFault::Again(error)) => {
+                self.report(id, Some(Standstill::Outage(error)));
+                self.wait_and_retake(id, now);
+            }
+        }
+    }
+
+    fn own(&mut self, id: PartitionId, ownership: &Ownership) {
+        let Some(partition) = self.partitions.get_mut(&id) else { return };
+        assert!(!ownership.lanes.is_empty(), "a partition has at least one lane");
+        partition.phase = Phase::Seeking;
+        partition.epoch = ownership.epoch;
+        partition.lanes = ownership.lanes.iter().map(|state| LaneQueue::new(*state)).collect();
+        partition.watermark = ownership.watermark;
+        partition.watermark_leader_epoch = ownership.watermark_leader_epoch;
+        partition.settled = ownership.watermark;
+        partition.settled_leader_epoch = ownership.watermark_leader_epoch;
+        partition.remapped_below = ownership.remapped_below;
+        partition.position = ownership.resume;
+        let seek = Seek {
+            partition: id,
+            generation: partition.generation,
+            to: ownership.resume,
+            leader_epoch: ownership.resume_leader_epoch,
+        };
+        self.effects.push_back(Effect::Seek(seek));
+    }
+
+    /// A seek ended. Deliveries are accepted only from here on.
+    pub fn handle_sought(
+        &mut self,
+        id: PartitionId,
+        generation: Generation,
+        sought: Result<(), String>,
+        now: Time,
+    ) {
+        let interval = self.limits.watermark_interval;
+        let Some(partition) = self.current(id, generation) else { return };
+        if partition.phase != Phase::Seeking || partition.drain != Drain::No {
+            return;
+        }
+        if let Err(error) = sought {
+            self.report(id, Some(Standstill::Outage(error)));
+            self.wait_and_retake(id, now);
+            return;
+        }
+        partition.phase = Phase::Live;
+        partition.watermark_due = now.after(interval);
+        partition.check_due = now.after(interval);
+        if partition.paused {
+            partition.paused = false;
+            self.effects.push_back(Effect::Resume(id));
+        }
+        self.report(id, None);
+    }
+
+    /// The log does not have the offset that was asked for.
+    pub fn handle_offset_gone(&mut self, id: PartitionId, error: &str) {
+        let reason = Standstill::LogStartsAbove(format!(
+            "the log does not hold the next offset any more ({error}); see what retention removed, \
+             then raise the watermark or restore the records"
+        ));
+        self.stop(id, reason);
+    }
+
+    /// What memory says of the lanes is not true any more: forget it, and take the partition over
+    /// again, if the group still says that it is ours. One that waits for a person goes on waiting.
+    pub(crate) fn resync(&mut self, id: PartitionId, now: Time) {
+        let generation = self.next_generation();
+        let Some(partition) = self.partitions.get_mut(&id) else { return };
+        if partition.phase == Phase::Stopped {
+            return;
+        }
+        partition.forget(generation);
+        if !partition.paused {
+            partition.paused = true;
+            self.effects.push_back(Effect::Pause(id));
+        }
+        self.report(id, Some(Standstill::TakingOver));
+        self.wait_and_retake(id, now);
+    }
+
+    /// Waits, longer each time in a row, then asks the group, then takes over: two owners that both
+    /// believe would otherwise fence each other without end.
+    pub(crate) fn wait_and_retake(&mut self, id: PartitionId, now: Time) {
+        let generation = self.next_generation();
+        let (min, max) = (self.limits.outage_delay_min, self.limits.outage_delay_max);
+        let Some(partition) = self.partitions.get_mut(&id) else { return };
+        let wait = match partition.resyncs {
+            0 => 0,
+            tries => self.jitter.grown(min, max, tries - 1),
+        };
+        partition.resyncs += 1;
+        partition.generation = generation;
+        partition.phase = Phase::Waiting { at: now.after(wait) };
+        self.confirm_due(id, now);
+    }
+
+    /// Asks the group when the wait is over.
+    pub(crate) fn confirm_due(&mut self, id: PartitionId, now: Time) {
+        let Some(partition) = self.partitions.get_mut(&id) else { return };
+        if let Phase::Waiting { at } = partition.phase
+            && at <= now
+            && partition.drain == Drain::No
+        {
+            partition.phase = Phase::Confirming;
+            let generation = partition.generation;
+            self.effects.push_back(Effect::Confirm(id, generation));
+        }
+    }
+
+    /// The group answered whether the partition is still assigned.
+    pub fn handle_confirmed(
+        &mut self,
+        id: PartitionId,
+        generation: Generation,
+        ours: bool,
+        now: Time,
+    ) {
+        let Some(partition) = self.current(id, generation) else { return };
+        if partition.phase != Phase::Confirming || partition.drain != Drain::No {
+            return;
+        }
+        if ours {
+            partition.phase = Phase::Taking;
+            self.effects.push_back(Effect::TakeOver(id, generation));
+        } else {
+            self.wait_and_retake(id, now);
+        }
+    }
+
+    /// These partitions are gone already: nothing of them may be written any more.
+    pub fn handle_lost(&mut self, ids: &[PartitionId], now: Time) {
+        if !Rule::LostCommitsNothing.on() {
+            self.revoke(ids.to_vec(), now);
+            return;
+        }
+        for id in ids {
+            self.partitions.remove(id);
+        }
+        self.unlist(ids);
+        self.let_go();
+    }
+
+    /// Takes partitions out of the revocations that wait for them: what is lost is answered already,
+    /// and what the group wants back during a shutdown is answered to the group.
+    fn unlist(&mut self, ids: &[PartitionId]) {
+        for revoked in &mut self.revocations {
+            revoked.retain(|id| !ids.contains(id));
+        }
+    }
+
+    /// The group wants these partitions back; they are let go when drained.
+    pub fn handle_revoked(&mut self, ids: &[PartitionId], now: Time) {
+        self.revoke(ids.to_vec(), now);
+    }
+
+    /// Ends: everything is drained as if revoked, then [`Effect::Close`].
+    pub fn handle_shutdown(&mut self, now: Time) {
+        if !self.closing {
+            self.closing = true;
+            let draining = |id: &PartitionId| self.revocations.iter().flatten().any(|r| r == id);
+            let ids = self.partitions.keys().copied().filter(|id| !draining(id)).collect();
+            self.revoke(ids, now);
+        }
+    }
+
+    fn revoke(&mut self, ids: Vec<PartitionId>, now: Time) {
+        let deadline = if Rule::DrainDeadline.on() {
+            now.after(self.limits.drain_deadline)
+        } else {
+            Time(u64::MAX)
+        };
+        self.unlist(&ids);
+        for id in &ids {
+            let Some(partition) = self.partitions.get_mut(id) else { continue };
+            if partition.drain == Drain::No {
+                partition.drain = Drain::Finishing { deadline };
+            }
+            if !partition.paused {
+                partition.paused = true;
+                self.effects.push_back(Effect::Pause(*id));
+            }
+        }
+        self.revocations.push(ids.clone());
+        for id in ids {
+            self.drain_on(id, now);
+        }
+        self.let_go();
+    }
+}

@@ -1,0 +1,96 @@
+//! Everything the engine can ask for. A short loop obeys.
+
+use crate::{Batch, Epoch, Generation, LeaderEpoch, NextOffset, Offset, PartitionId, Standstill};
+
+/// One thing to do. The answer, where there is one, comes back through the `handle_*` named here.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Effect<T> {
+    /// The engine has let everything go and was told to end.
+    Close,
+    /// Commit next offsets to Kafka: [`crate::Engine::handle_committed`]. One is in flight at a time.
+    Commit(Vec<Commit>),
+    /// Ask the group, after one more poll, whether the partition is still ours:
+    /// [`crate::Engine::handle_confirmed`].
+    Confirm(PartitionId, Generation),
+    /// Answer a revocation of exactly these partitions.
+    LetGo(Vec<PartitionId>),
+    /// Stop fetching.
+    Pause(PartitionId),
+    /// A partition began to stand still, or moves again (`None`).
+    Report(PartitionId, Option<Standstill>),
+    /// Go on fetching.
+    Resume(PartitionId),
+    /// Read on from an offset: [`crate::Engine::handle_sought`].
+    Seek(Seek),
+    /// Run a transaction: [`crate::Engine::handle_outcome`].
+    Start(Batch<T>),
+    /// Take the partition over in the database: [`crate::Engine::handle_taken`].
+    TakeOver(PartitionId, Generation),
+    /// Write the watermark, or check it (`old == new`): [`crate::Engine::handle_watermark`].
+    WriteWatermark(WatermarkWrite),
+}
+
+/// A seek.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Seek {
+    /// Which partition.
+    pub partition: PartitionId,
+    /// The generation that deliveries after it carry.
+    pub generation: Generation,
+    /// The next offset to read.
+    pub to: NextOffset,
+    /// The leader epoch of the record before it, for the client's validation.
+    pub leader_epoch: LeaderEpoch,
+}
+
+/// A write of the watermark, checked in the database against every lane.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct WatermarkWrite {
+    /// Which partition.
+    pub partition: PartitionId,
+    /// Its generation.
+    pub generation: Generation,
+    /// The epoch it is written under.
+    pub epoch: Epoch,
+    /// What the database holds, as this process knows it.
+    pub old: NextOffset,
+    /// What it shall hold.
+    pub new: NextOffset,
+    /// The leader epoch of the record before `new`.
+    pub leader_epoch: LeaderEpoch,
+    /// Per lane, ascending: the offset that memory relies on.
+    pub expected: Vec<Offset>,
+}
+
+/// One partition's part of a Kafka commit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Commit {
+    /// Which partition.
+    pub partition: PartitionId,
+    /// Its generation.
+    pub generation: Generation,
+    /// The next offset.
+    pub next: NextOffset,
+    /// The leader epoch of the record before it.
+    pub leader_epoch: LeaderEpoch,
+}
+
+/// How a take-over ended, when not well.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum TakeOverFault {
+    /// Try again, with back-off: the error, for people.
+    Again(String),
+    /// The partition stands still until a person acts.
+    Stop(Standstill),
+}
+
+/// How a watermark write ended.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Written {
+    /// One row changed.
+    Yes,
+    /// No row changed: the lanes, the epoch or the watermark are not what memory says.
+    Fenced,
+    /// The database could not be asked.
+    Outage(String),
+}

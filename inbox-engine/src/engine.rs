@@ -1,0 +1,204 @@
+//! The machine: told what happened by `handle_*`, it answers with effects.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use crate::{
+    Effect, Generation, Limits, NextOffset, PartitionId, Standstill, Time,
+    backoff::Jitter,
+    partition::{Drain, LaneQueue, Partition, Phase},
+};
+
+/// The rules of the inbox, as a state machine without input or output.
+///
+/// There are four kinds of method: getters; `handle_*`, which tell what happened (always with the
+/// time, which the engine does not read itself); [`Engine::poll_effect`], which says what to do next;
+/// and [`Engine::next_timeout`], which says when [`Engine::handle_timeout`] wants to be called. After
+/// each `handle_*`, poll until there is nothing more to do.
+///
+/// One task owns it; nothing in it is shared or locked.
+#[derive(Debug)]
+pub struct Engine<T> {
+    pub(crate) limits: Limits,
+    pub(crate) partitions: BTreeMap<PartitionId, Partition<T>>,
+    pub(crate) effects: VecDeque<Effect<T>>,
+    pub(crate) jitter: Jitter,
+    /// The generation given out last; one counter for all partitions.
+    pub(crate) generation: Generation,
+    /// Orders ready lanes over all partitions.
+    pub(crate) sequence: u64,
+    /// Transactions open, of whatever generation: each holds a connection.
+    pub(crate) open: usize,
+    /// Transactions of this process that committed, watermark writes included: a sign of life of the
+    /// database.
+    pub(crate) commits: u64,
+    /// A Kafka commit is in flight.
+    pub(crate) committing: bool,
+    /// Revocations not yet answered, the shutdown's own included; each is answered as a whole. A
+    /// partition is in one of them at most.
+    pub(crate) revocations: Vec<Vec<PartitionId>>,
+    pub(crate) closing: bool,
+    pub(crate) closed: bool,
+}
+
+/// What the engine knows of a partition, for `status` and metrics.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Snapshot {
+    /// Which partition.
+    pub partition: PartitionId,
+    /// Everything below is settled, as the database holds it.
+    pub watermark: NextOffset,
+    /// What Kafka acknowledged, if anything was committed in this process.
+    pub committed: Option<NextOffset>,
+    /// The next offset to arrive.
+    pub position: NextOffset,
+    /// Events that wait in lanes or are in open transactions.
+    pub waiting: usize,
+    /// Open transactions.
+    pub open: usize,
+    /// Bytes of undone events.
+    pub bytes: u64,
+    /// Whether fetching is paused.
+    pub paused: bool,
+    /// Why it stands still, if it does.
+    pub standstill: Option<Standstill>,
+}
+
+impl<T> Engine<T> {
+    /// An engine without partitions. `seed` serves jitter only.
+    pub fn new(limits: Limits, seed: u64) -> Self {
+        assert!(
+            limits.transactions_max > 0 && limits.batch_events_max > 0 && limits.attempts_max > 0
+        );
+        Self {
+            limits,
+            partitions: BTreeMap::new(),
+            effects: VecDeque::new(),
+            jitter: Jitter::new(seed),
+            generation: Generation(0),
+            sequence: 0,
+            open: 0,
+            commits: 0,
+            committing: false,
+            revocations: Vec::new(),
+            closing: false,
+            closed: false,
+        }
+    }
+
+    /// The next thing to do.
+    pub fn poll_effect(&mut self) -> Option<Effect<T>> {
+        self.effects.pop_front()
+    }
+
+    /// When [`Engine::handle_timeout`] is wanted next.
+    pub fn next_timeout(&self) -> Option<Time> {
+        self.partitions.values().filter_map(Partition::next_timeout).min()
+    }
+
+    /// Time has passed.
+    pub fn handle_timeout(&mut self, now: Time) {
+        let ids: Vec<PartitionId> = self.partitions.keys().copied().collect();
+        for id in ids {
+            self.confirm_due(id, now);
+            self.waits_due(id, now);
+            self.drain_on(id, now);
+        }
+        self.write_watermarks(now);
+        self.commit_offsets();
+        self.let_go();
+        self.start(now);
+    }
+
+    /// Every partition that this process has.
+    pub fn snapshots(&self) -> Vec<Snapshot> {
+        self.partitions.values().map(Partition::snapshot).collect()
+    }
+
+    /// Transactions open now.
+    pub fn open(&self) -> usize {
+        self.open
+    }
+
+    /// Whether the engine has ended after [`Engine::handle_shutdown`].
+    pub fn closed(&self) -> bool {
+        self.closed
+    }
+
+    /// The partition, if the generation is still its own.
+    pub(crate) fn current(
+        &mut self,
+        id: PartitionId,
+        generation: Generation,
+    ) -> Option<&mut Partition<T>> {
+        let checked = crate::Rule::GenerationChecked.on();
+        self.partitions.get_mut(&id).filter(|p| !checked || p.generation == generation)
+    }
+
+    pub(crate) fn next_generation(&mut self) -> Generation {
+        self.generation = Generation(self.generation.0 + 1);
+        self.generation
+    }
+
+    pub(crate) fn next_sequence(&mut self) -> u64 {
+        self.sequence += 1;
+        self.sequence
+    }
+
+    /// Changes why a partition stands still, and reports it once.
+    pub(crate) fn report(&mut self, id: PartitionId, standstill: Option<Standstill>) {
+        let Some(partition) = self.partitions.get_mut(&id) else { return };
+        if partition.standstill != standstill {
+            partition.standstill.clone_from(&standstill);
+            self.effects.push_back(Effect::Report(id, standstill));
+        }
+    }
+
+    /// Stops a partition until a person acts. The first reason stays.
+    pub(crate) fn stop(&mut self, id: PartitionId, reason: Standstill) {
+        let Some(partition) = self.partitions.get_mut(&id) else { return };
+        if partition.phase == Phase::Stopped {
+            return;
+        }
+        partition.phase = Phase::Stopped;
+        if !partition.paused {
+            partition.paused = true;
+            self.effects.push_back(Effect::Pause(id));
+        }
+        self.report(id, Some(reason));
+    }
+}
+
+impl<T> Partition<T> {
+    fn snapshot(&self) -> Snapshot {
+        Snapshot {
+            partition: self.id,
+            watermark: self.watermark,
+            committed: (self.kafka.0 != i64::MIN).then_some(self.kafka),
+            position: self.position,
+            waiting: self.undone,
+            open: self.open,
+            bytes: self.bytes,
+            paused: self.paused,
+            standstill: self.standstill.clone(),
+        }
+    }
+
+    fn next_timeout(&self) -> Option<Time> {
+        let drain = match self.drain {
+            Drain::Finishing { deadline }
+            | Drain::Writing { deadline }
+            | Drain::Committing { deadline } => Some(deadline),
+            _ => None,
+        };
+        let idle = self.drain == Drain::No;
+        let phase = match self.phase {
+            Phase::Waiting { at } if idle => Some(at),
+            Phase::Live if idle && !self.writing => {
+                Some(self.watermark_due.max(self.outage_until.unwrap_or_default()))
+            }
+            _ => None,
+        };
+        let wait = self.lanes.iter().filter_map(LaneQueue::next_timeout).min();
+        [drain, phase, wait, self.outage_until].into_iter().flatten().min()
+    }
+}

@@ -1,0 +1,145 @@
+//! Deliveries come in: settled already, or into their lane. Intake never waits.
+
+use crate::{
+    Effect, Engine, Generation, Item, Lane, LeaderEpoch, NextOffset, PartitionId, Rule, Standstill,
+    Time,
+    partition::{Arrived, Drain, Partition, Phase},
+};
+
+/// What memory knows of a delivery before any database is asked.
+enum Known {
+    New,
+    /// Its lane has passed it, but the leader epoch cannot prove that it is the same record.
+    Again,
+    Settled,
+    Rewritten,
+}
+
+impl<T> Engine<T> {
+    /// Deliveries of one partition, in offset order.
+    pub fn handle_delivered(
+        &mut self,
+        id: PartitionId,
+        generation: Generation,
+        items: impl IntoIterator<Item = Item<T>>,
+        now: Time,
+    ) {
+        let mut sequence = self.sequence;
+        let Some(partition) = self.current(id, generation) else { return };
+        let seeking = partition.phase == Phase::Seeking && !Rule::SeekConfirmed.on();
+        if partition.phase != Phase::Live && !seeking {
+            return;
+        }
+        let mut rewritten = None;
+        for item in items {
+            sequence += 1;
+            rewritten = partition.take_in(item, sequence);
+            if rewritten.is_some() {
+                break;
+            }
+        }
+        self.sequence = sequence;
+        match rewritten {
+            Some(reason) => self.stop(id, reason),
+            None => self.bound(id),
+        }
+        self.start(now);
+    }
+
+    /// The partition was read up to `position`; nothing below is still to come.
+    pub fn handle_position(
+        &mut self,
+        id: PartitionId,
+        generation: Generation,
+        position: NextOffset,
+    ) {
+        if let Some(partition) = self.current(id, generation)
+            && partition.phase == Phase::Live
+        {
+            partition.position = partition.position.max(position);
+        }
+    }
+
+    /// Pauses above the limits, resumes below half of them.
+    pub(crate) fn bound(&mut self, id: PartitionId) {
+        let (bytes, events) = (self.limits.partition_bytes_max, self.limits.partition_events_max);
+        let Some(partition) = self.partitions.get_mut(&id) else { return };
+        let open = partition.phase == Phase::Live && partition.drain == Drain::No;
+        partition.settle_prefix();
+        let arrived = partition.arrived.len();
+        let above = partition.bytes > bytes || arrived > events;
+        let below = partition.bytes <= bytes / 2 && arrived <= events / 2;
+        if !partition.paused && above && Rule::IntakePauses.on() {
+            partition.paused = true;
+            self.effects.push_back(Effect::Pause(id));
+        } else if partition.paused && open && below {
+            partition.paused = false;
+            self.effects.push_back(Effect::Resume(id));
+        }
+    }
+}
+
+impl<T> Partition<T> {
+    fn take_in(&mut self, item: Item<T>, sequence: u64) -> Option<Standstill> {
+        let lane = item.lane;
+        if item.offset.0 < self.position.0 {
+            // Read twice by the client (a pause and a refetch): the first copy is on its way.
+            return None;
+        }
+        self.position = item.offset.next();
+        match self.known(&item) {
+            Known::Settled => {
+                // It arrived all the same: the watermark may pass it, with its leader epoch.
+                self.arrive(&item);
+                return None;
+            }
+            Known::Rewritten => return Some(self.rewritten(&item)),
+            Known::Again => {
+                self.reclaims.insert(item.offset);
+            }
+            Known::New => {}
+        }
+        self.arrive(&item);
+        self.undone += 1;
+        self.bytes += u64::from(item.bytes);
+        self.lane(lane).queue.push_back(item);
+        self.queue_lane(lane, sequence);
+        None
+    }
+
+    fn arrive(&mut self, item: &Item<T>) {
+        let Item { offset, leader_epoch, lane, .. } = *item;
+        self.arrived.push_back(Arrived { offset, leader_epoch, lane });
+    }
+
+    /// What the lanes prove about a delivery. An offset alone proves nothing: a log that was cut and
+    /// written again uses offsets twice, and only the leader epoch tells (finding 2).
+    fn known(&self, item: &Item<T>) -> Known {
+        let lane = &self.lanes[usize::from(item.lane.0)].state;
+        if item.offset > lane.last {
+            return Known::New;
+        }
+        let below = item.offset.0 < self.watermark.0;
+        if !Rule::SkipComparesLeaderEpoch.on() {
+            return Known::Settled;
+        }
+        match (item.leader_epoch.known(), lane.leader_epoch.known()) {
+            (true, true) if item.leader_epoch <= lane.leader_epoch => Known::Settled,
+            (true, true) => Known::Rewritten,
+            _ if below && Rule::SkipBelowWatermark.on() => Known::Settled,
+            _ if Rule::ClaimWhenEpochUnknown.on() => Known::Again,
+            _ => Known::Settled,
+        }
+    }
+
+    fn rewritten(&self, item: &Item<T>) -> Standstill {
+        let Lane(lane) = item.lane;
+        let LeaderEpoch(stored) = self.lanes[usize::from(lane)].state.leader_epoch;
+        Standstill::Rewritten(format!(
+            "the record at offset {} has leader epoch {}, but lane {lane} settled that offset under \
+             epoch {stored}: the log was truncated and written again; compare the topic with the \
+             database before you go on",
+            item.offset.0, item.leader_epoch.0
+        ))
+    }
+}

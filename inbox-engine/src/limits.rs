@@ -1,0 +1,59 @@
+//! Every limit has a name here; nothing in the engine is unbounded.
+
+/// The engine's limits. Times are milliseconds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Limits {
+    /// Faults in a row that an event meets alone, while other transactions commit, before they count.
+    pub alone_max: u32,
+    /// Attempts of a handler on one event before it is parked.
+    pub attempts_max: u32,
+    /// Bytes of one transaction's events.
+    pub batch_bytes_max: u64,
+    /// Events of one transaction.
+    pub batch_events_max: usize,
+    /// Longest wait before a conflict is tried again; the shortest is 1 ms.
+    pub conflict_delay_max: u64,
+    /// How long a revoked partition may finish its open transactions.
+    pub drain_deadline: u64,
+    /// How often the lanes of an idle partition are validated.
+    pub idle_check_interval: u64,
+    /// Longest wait before an outage is probed again.
+    pub outage_delay_max: u64,
+    /// First wait after an outage; doubles.
+    pub outage_delay_min: u64,
+    /// Bytes of undone events of one partition before Kafka is paused; resumed below half.
+    pub partition_bytes_max: u64,
+    /// Deliveries of one partition above its watermark, settled ones included, before Kafka is paused;
+    /// resumed below half. What one blocked lane can make the engine remember (C3).
+    pub partition_events_max: usize,
+    /// Longest wait before a handler is tried again.
+    pub retry_delay_max: u64,
+    /// First wait before a handler is tried again; doubles.
+    pub retry_delay_min: u64,
+    /// Transactions open at once, over all partitions.
+    pub transactions_max: usize,
+    /// How often watermarks are written and Kafka is committed to.
+    pub watermark_interval: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            alone_max: 5,
+            attempts_max: 4,
+            batch_bytes_max: 4 << 20,
+            batch_events_max: 500,
+            conflict_delay_max: 250,
+            drain_deadline: 5_000,
+            idle_check_interval: 5_000,
+            outage_delay_max: 10_000,
+            outage_delay_min: 200,
+            partition_bytes_max: 4 << 20,
+            partition_events_max: 200_000,
+            retry_delay_max: 2_000,
+            retry_delay_min: 100,
+            transactions_max: 8,
+            watermark_interval: 1_000,
+        }
+    }
+}

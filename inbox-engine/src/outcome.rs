@@ -1,0 +1,302 @@
+//! A transaction came back: settle, retry, park, back off, or take the partition over again.
+
+use crate::{
+    Batch, Doom, Engine, Failure, HandlerFault, Item, Lane, Mode, Offset, Outcome, ParkReason,
+    PartitionId, Rule, Standstill, Time,
+    partition::{LaneQueue, Partition, Phase},
+};
+
+impl<T> Engine<T> {
+    /// A transaction ended. The batch comes back whole, events included.
+    pub fn handle_outcome(&mut self, batch: Batch<T>, outcome: Outcome, now: Time) {
+        assert!(self.open > 0, "an outcome without a transaction");
+        self.open -= 1;
+        let id = batch.partition;
+        if let Some(partition) = self.current(id, batch.generation) {
+            partition.open = partition.open.saturating_sub(1);
+            self.obey(batch, outcome, now);
+            self.queue_lanes(id);
+            self.bound(id);
+            self.drain_on(id, now);
+            self.let_go();
+        }
+        self.start(now);
+    }
+
+    fn obey(&mut self, batch: Batch<T>, outcome: Outcome, now: Time) {
+        let id = batch.partition;
+        match outcome {
+            Outcome::Committed(_) => self.committed(batch, now),
+            Outcome::Failed(failures) => self.failed(batch, &failures, now),
+            Outcome::Conflict(error) => self.conflict(batch, error, now),
+            Outcome::Outage(error) => self.cut_off(batch, error, now),
+            Outcome::Unknown(error) if !Rule::UnknownCommitResyncs.on() => {
+                self.failed(batch, &[Failure::retry(0, error)], now);
+            }
+            Outcome::Unknown(_) | Outcome::Fenced => self.resync(id, now),
+            Outcome::Reused(index) => {
+                let offset = batch.items[index].offset.0;
+                self.stop(id, Standstill::Reused(format!(
+                    "the record at offset {offset} has an id that was never seen, although its lane \
+                     has passed that offset: the log holds other records than it did; compare the \
+                     topic with the database before you go on"
+                )));
+            }
+        }
+    }
+
+    fn committed(&mut self, batch: Batch<T>, now: Time) {
+        self.commits += 1;
+        let id = batch.partition;
+        let Some(partition) = self.partitions.get_mut(&id) else { return };
+        partition.settle(batch);
+        self.reached(id, now);
+    }
+
+    /// Nothing was committed, and handlers are answerable.
+    fn failed(&mut self, batch: Batch<T>, failures: &[Failure], now: Time) {
+        assert!(!failures.is_empty(), "a failed transaction says what failed");
+        let alone = batch.items.len() == 1;
+        let index = |failure: &Failure| failure.index.or(alone.then_some(0));
+        if let Some(failure) = failures.iter().find(|f| batch.parks(index(f))) {
+            // Parking itself failed, and no handler is answerable for that: it is tried again, with a
+            // reason that people see.
+            let (id, error) = (batch.partition, failure.error.clone());
+            self.give_back(batch);
+            return self.outage(id, error, now);
+        }
+        let at: Vec<At> = failures.iter().map(|failure| batch.at(index(failure))).collect();
+        if at.contains(&None) {
+            self.unnamed(&batch, now);
+        }
+        let id = batch.partition;
+        self.give_back(batch);
+        self.blame(id, failures, &at, now);
+    }
+
+    /// Nobody knows which event it was: all of them are run with savepoints. If they were already,
+    /// half of them are.
+    fn unnamed(&mut self, batch: &Batch<T>, now: Time) {
+        if batch.mode == Mode::Careful {
+            return self.shrink(batch, now);
+        }
+        let Some(partition) = self.partitions.get_mut(&batch.partition) else { return };
+        for step in &batch.lanes {
+            let mut of_lane = batch.items.iter().filter(|item| item.lane == step.lane);
+            if let Some(first) = of_lane.next() {
+                let last = of_lane.next_back().unwrap_or(first);
+                partition.lane(step.lane).careful(first.offset, last.offset);
+            }
+        }
+    }
+
+    /// Counts failures against their events: they are tried again later, or doomed to be parked.
+    fn blame(&mut self, id: PartitionId, failures: &[Failure], at: &[At], now: Time) {
+        let limits = self.limits;
+        let Some(partition) = self.partitions.get_mut(&id) else { return };
+        for (failure, at) in failures.iter().zip(at) {
+            let Some((lane, offset)) = *at else { continue };
+            let queue = partition.lane(lane);
+            let Some(item) = queue.queue.iter_mut().find(|item| item.offset == offset) else {
+                continue;
+            };
+            item.attempts += 1;
+            if let Some(reason) = failure.parks(item.attempts, limits.attempts_max) {
+                item.doomed = Some(Doom { reason, error: failure.error.clone() });
+                continue;
+            }
+            let (min, max) = (limits.retry_delay_min, limits.retry_delay_max);
+            let wait = self.jitter.grown(min, max, item.attempts - 1);
+            queue.waits.push((offset, now.after(wait)));
+            queue.careful(offset, offset);
+        }
+    }
+
+    /// A deadlock or its like: the same again at once with half the events, and no attempt is spent.
+    fn conflict(&mut self, batch: Batch<T>, error: String, now: Time) {
+        let Some(batch) = self.alone_too_often(batch, &error, now) else { return };
+        if !Rule::ConflictUncounted.on() {
+            return self.failed(batch, &[Failure::retry(0, error)], now);
+        }
+        self.shrink(&batch, now);
+        self.give_back(batch);
+    }
+
+    /// The lanes of a batch go on after a moment, with half its events.
+    fn shrink(&mut self, batch: &Batch<T>, now: Time) {
+        let Some(partition) = self.partitions.get_mut(&batch.partition) else { return };
+        let tries = batch.lanes.iter().map(|step| partition.lane(step.lane).conflicts).max();
+        let wait = self.jitter.grown(1, self.limits.conflict_delay_max, tries.unwrap_or(0));
+        for step in &batch.lanes {
+            let queue = partition.lane(step.lane);
+            queue.conflicts += 1;
+            queue.rest = Some(now.after(wait));
+        }
+        partition.halve(batch);
+    }
+
+    /// The database is not there: the partition waits, and no attempt is spent.
+    fn cut_off(&mut self, batch: Batch<T>, error: String, now: Time) {
+        let Some(batch) = self.alone_too_often(batch, &error, now) else { return };
+        if !Rule::OutageUncounted.on() {
+            return self.failed(batch, &[Failure::retry(0, error)], now);
+        }
+        let id = batch.partition;
+        let Some(partition) = self.partitions.get_mut(&id) else { return };
+        partition.halve(&batch);
+        self.give_back(batch);
+        self.outage(id, error, now);
+    }
+
+    fn give_back(&mut self, batch: Batch<T>) {
+        if let Some(partition) = self.partitions.get_mut(&batch.partition) {
+            partition.give_back(batch);
+        }
+    }
+
+    /// Pauses a partition with growing waits. When one is over the lanes are checked at once: on an
+    /// idle partition nothing else would notice that the database is back.
+    pub(crate) fn outage(&mut self, id: PartitionId, error: String, now: Time) {
+        let (min, max) = (self.limits.outage_delay_min, self.limits.outage_delay_max);
+        let Some(partition) = self.partitions.get_mut(&id) else { return };
+        if partition.out(now) || partition.phase == Phase::Stopped {
+            return;
+        }
+        let until = now.after(self.jitter.grown(min, max, partition.outages));
+        partition.outages += 1;
+        partition.outage_until = Some(until);
+        (partition.watermark_due, partition.check_due) = (until, until);
+        self.report(id, Some(Standstill::Outage(error)));
+    }
+
+    /// A fault that one event meets alone, again and again, while other transactions commit, is not
+    /// the infrastructure's: it counts as the handler's. Only faults with such a commit since the one
+    /// before are counted, so that no outage ever is. Gives the batch back when it is not so.
+    fn alone_too_often(&mut self, batch: Batch<T>, error: &str, now: Time) -> Option<Batch<T>> {
+        let (commits, max) = (self.commits, self.limits.alone_max);
+        let [Item { doomed: None, lane, .. }] = *batch.items.as_slice() else { return Some(batch) };
+        let queue = self.partitions.get_mut(&batch.partition)?.lane(lane);
+        if queue.alone == 0 || queue.alone_since < commits {
+            queue.alone += 1;
+            queue.alone_since = commits;
+        }
+        if queue.alone < max || !Rule::RepeatedAloneCounts.on() {
+            return Some(batch);
+        }
+        queue.alone = 0;
+        let text = format!("met {max} times alone while others committed: {error}");
+        self.failed(batch, &[Failure::retry(0, text)], now);
+        None
+    }
+
+    /// Lanes whose wait is over can start again.
+    pub(crate) fn waits_due(&mut self, id: PartitionId, now: Time) {
+        let Some(partition) = self.partitions.get_mut(&id) else { return };
+        partition.outage_until = partition.outage_until.filter(|until| *until > now);
+        for queue in &mut partition.lanes {
+            queue.waits_due(now);
+        }
+        self.queue_lanes(id);
+    }
+
+    fn queue_lanes(&mut self, id: PartitionId) {
+        let sequence = self.next_sequence();
+        if let Some(partition) = self.partitions.get_mut(&id) {
+            for lane in 0..partition.lanes.len() {
+                let lane = Lane(u16::try_from(lane).unwrap_or(u16::MAX));
+                partition.queue_lane(lane, sequence);
+            }
+        }
+    }
+}
+
+/// Where a failure was, if its event is known.
+type At = Option<(Lane, Offset)>;
+
+impl<T> Batch<T> {
+    fn at(&self, index: Option<usize>) -> At {
+        let item = self.items.get(index?)?;
+        Some((item.lane, item.offset))
+    }
+
+    /// Whether nothing can have failed but parking: the item, or each one, was not to be run.
+    fn parks(&self, index: Option<usize>) -> bool {
+        match index.and_then(|index| self.items.get(index)) {
+            Some(item) => item.doomed.is_some(),
+            None => self.items.iter().all(|item| item.doomed.is_some()),
+        }
+    }
+}
+
+impl<T> Partition<T> {
+    /// Puts a batch that did not commit back to the heads of its lanes.
+    fn give_back(&mut self, batch: Batch<T>) {
+        for step in &batch.lanes {
+            self.lane(step.lane).busy = false;
+        }
+        for item in batch.items.into_iter().rev() {
+            self.lane(item.lane).queue.push_front(item);
+        }
+    }
+
+    /// The lanes of a batch go on with half its events.
+    fn halve(&mut self, batch: &Batch<T>) {
+        for step in &batch.lanes {
+            self.lane(step.lane).cap = (batch.items.len() / 2).max(1);
+        }
+    }
+
+    /// Moves the lanes of a committed batch.
+    fn settle(&mut self, batch: Batch<T>) {
+        for step in &batch.lanes {
+            let queue = self.lane(step.lane);
+            assert_eq!(queue.state.last, step.prev, "nobody else moves a lane of this generation");
+            queue.busy = false;
+            (queue.alone, queue.conflicts) = (0, 0);
+            queue.cap = queue.cap.saturating_mul(2);
+        }
+        for item in &batch.items {
+            self.undone -= 1;
+            self.bytes = self.bytes.saturating_sub(u64::from(item.bytes));
+            self.reclaims.remove(&item.offset);
+            self.lane(item.lane).moved(item);
+        }
+        let whole =
+            |step: &crate::LaneMove| self.lanes[usize::from(step.lane.0)].state.last == step.new;
+        assert!(batch.lanes.iter().all(whole), "a commit moves each lane to where its batch said");
+    }
+}
+
+impl<T> LaneQueue<T> {
+    /// Runs these offsets with savepoints, besides those that are already.
+    fn careful(&mut self, from: Offset, to: Offset) {
+        let (first, last) = self.careful.unwrap_or((from, to));
+        self.careful = Some((first.min(from), last.max(to)));
+    }
+
+    fn moved(&mut self, item: &Item<T>) {
+        if item.offset > self.state.last {
+            self.state.last = item.offset;
+            self.state.leader_epoch = item.leader_epoch;
+        }
+        if self.careful.is_some_and(|(_, to)| to <= item.offset) {
+            self.careful = None;
+        }
+    }
+}
+
+impl Failure {
+    /// Why the event is parked now, if it is.
+    fn parks(&self, attempts: u32, attempts_max: u32) -> Option<ParkReason> {
+        match self.fault {
+            HandlerFault::Reject => Some(ParkReason::Rejected),
+            HandlerFault::Retry if attempts >= attempts_max => Some(ParkReason::Exhausted),
+            HandlerFault::Retry => None,
+        }
+    }
+
+    /// A failure that counts as the handler's and may pass.
+    pub fn retry(index: usize, error: String) -> Self {
+        Self { index: Some(index), fault: HandlerFault::Retry, error }
+    }
+}

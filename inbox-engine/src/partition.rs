@@ -1,0 +1,228 @@
+//! A partition as the engine knows it: lanes, what arrived, and where it stands.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use crate::{
+    Epoch, Generation, Item, Lane, LaneState, LeaderEpoch, NextOffset, Offset, PartitionId,
+    Standstill, Time,
+};
+
+/// Where a partition is between assignment and let-go.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Phase {
+    /// Waits until `at`, then asks the group whether it is still assigned.
+    Waiting { at: Time },
+    /// Asked the group.
+    Confirming,
+    /// A take-over is under way.
+    Taking,
+    /// A seek is under way.
+    Seeking,
+    /// At work.
+    Live,
+    /// Stopped until a person acts.
+    Stopped,
+}
+
+/// What a revoked partition still has to do before it is let go.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Drain {
+    /// Not revoked.
+    No,
+    /// Open transactions finish until the deadline.
+    Finishing { deadline: Time },
+    /// The last watermark is being written.
+    Writing { deadline: Time },
+    /// The last offset is being committed.
+    Committing { deadline: Time },
+    /// Nothing left to do.
+    Done,
+}
+
+/// One lane: where it stands, and what waits in it.
+#[derive(Debug)]
+pub(crate) struct LaneQueue<T> {
+    /// What memory relies on: read at take-over, or moved by an acknowledged COMMIT.
+    pub(crate) state: LaneState,
+    pub(crate) queue: VecDeque<Item<T>>,
+    /// In an open transaction.
+    pub(crate) busy: bool,
+    /// Has a place in `Partition::ready`.
+    pub(crate) ready: bool,
+    /// Offsets that are run with savepoints: a handler failed there.
+    pub(crate) careful: Option<(Offset, Offset)>,
+    /// Events that failed are not to be run before their time; what is before them is.
+    pub(crate) waits: Vec<(Offset, Time)>,
+    /// Nothing of the lane is to be run before this time: it met a conflict.
+    pub(crate) rest: Option<Time>,
+    /// Events of a transaction with this lane: halved by faults, doubled by commits. Each lane has
+    /// its own, so that one that always meets a fault ends up alone while the others go on.
+    pub(crate) cap: usize,
+    /// Conflicts in a row.
+    pub(crate) conflicts: u32,
+    /// Faults in a row that the head met alone, each after a commit of others since the one before;
+    /// and the engine's commits at the last of them.
+    pub(crate) alone: u32,
+    pub(crate) alone_since: u64,
+}
+
+impl<T> LaneQueue<T> {
+    pub(crate) fn new(state: LaneState) -> Self {
+        Self {
+            state,
+            queue: VecDeque::new(),
+            busy: false,
+            ready: false,
+            careful: None,
+            waits: Vec::new(),
+            rest: None,
+            cap: usize::MAX,
+            conflicts: 0,
+            alone: 0,
+            alone_since: 0,
+        }
+    }
+
+    pub(crate) fn startable(&self) -> bool {
+        let head = self.queue.front();
+        !self.busy && self.rest.is_none() && head.is_some_and(|head| !self.waits(head.offset))
+    }
+
+    /// Whether the event at this offset is not to be run yet.
+    pub(crate) fn waits(&self, offset: Offset) -> bool {
+        self.waits.iter().any(|(waiting, _)| *waiting == offset)
+    }
+
+    /// Ends the waits that are over.
+    pub(crate) fn waits_due(&mut self, now: Time) {
+        self.waits.retain(|(_, at)| *at > now);
+        self.rest = self.rest.filter(|at| *at > now);
+    }
+
+    pub(crate) fn next_timeout(&self) -> Option<Time> {
+        self.waits.iter().map(|(_, at)| *at).chain(self.rest).min()
+    }
+}
+
+/// A delivery that arrived and is not yet below the watermark.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Arrived {
+    pub(crate) offset: Offset,
+    pub(crate) leader_epoch: LeaderEpoch,
+    pub(crate) lane: Lane,
+}
+
+#[derive(Debug)]
+pub(crate) struct Partition<T> {
+    pub(crate) id: PartitionId,
+    pub(crate) generation: Generation,
+    pub(crate) phase: Phase,
+    pub(crate) drain: Drain,
+    pub(crate) epoch: Epoch,
+    pub(crate) lanes: Vec<LaneQueue<T>>,
+    /// Lanes that can start, by the time they became so; the number orders them over partitions.
+    pub(crate) ready: VecDeque<(u64, Lane)>,
+    pub(crate) arrived: VecDeque<Arrived>,
+    /// Offsets claimed again although their lane has passed them (leader epoch unknown).
+    pub(crate) reclaims: BTreeSet<Offset>,
+    /// The next offset that can arrive.
+    pub(crate) position: NextOffset,
+    /// As the database holds it, and the leader epoch of the record before.
+    pub(crate) watermark: NextOffset,
+    pub(crate) watermark_leader_epoch: LeaderEpoch,
+    /// Everything below is settled, and the leader epoch of the record before.
+    pub(crate) settled: NextOffset,
+    pub(crate) settled_leader_epoch: LeaderEpoch,
+    pub(crate) watermark_due: Time,
+    pub(crate) check_due: Time,
+    pub(crate) writing: bool,
+    pub(crate) remapped_below: NextOffset,
+    /// What Kafka acknowledged.
+    pub(crate) kafka: NextOffset,
+    /// The most that was ever sent to Kafka: a commit whose answer was lost may have arrived.
+    pub(crate) sent: NextOffset,
+    /// Events in lanes or in open transactions, and their bytes.
+    pub(crate) undone: usize,
+    pub(crate) bytes: u64,
+    pub(crate) paused: bool,
+    /// Open transactions of this generation.
+    pub(crate) open: usize,
+    pub(crate) outages: u32,
+    pub(crate) outage_until: Option<Time>,
+    /// Take-overs in a row without a watermark write that held.
+    pub(crate) resyncs: u32,
+    pub(crate) standstill: Option<Standstill>,
+}
+
+impl<T> Partition<T> {
+    pub(crate) fn new(id: PartitionId, generation: Generation) -> Self {
+        Self {
+            id,
+            generation,
+            phase: Phase::Taking,
+            drain: Drain::No,
+            epoch: Epoch(0),
+            lanes: Vec::new(),
+            ready: VecDeque::new(),
+            arrived: VecDeque::new(),
+            reclaims: BTreeSet::new(),
+            position: NextOffset(0),
+            watermark: NextOffset(0),
+            watermark_leader_epoch: LeaderEpoch::UNKNOWN,
+            settled: NextOffset(0),
+            settled_leader_epoch: LeaderEpoch::UNKNOWN,
+            watermark_due: Time(0),
+            check_due: Time(0),
+            writing: false,
+            remapped_below: NextOffset(0),
+            kafka: NextOffset(i64::MIN),
+            sent: NextOffset(i64::MIN),
+            undone: 0,
+            bytes: 0,
+            // The broker's room hands a partition over paused.
+            paused: true,
+            open: 0,
+            outages: 0,
+            outage_until: None,
+            resyncs: 0,
+            standstill: None,
+        }
+    }
+
+    /// Forgets everything of the generation that ends; what Kafka acknowledged stays known.
+    pub(crate) fn forget(&mut self, generation: Generation) {
+        let standstill = self.standstill.take();
+        *self = Self {
+            paused: self.paused,
+            resyncs: self.resyncs,
+            drain: self.drain,
+            kafka: self.kafka,
+            sent: self.sent,
+            standstill,
+            ..Self::new(self.id, generation)
+        };
+    }
+
+    /// Whether a database fault holds the partition back at this time.
+    pub(crate) fn out(&self, now: Time) -> bool {
+        self.outage_until.is_some_and(|until| until > now)
+    }
+
+    pub(crate) fn lane(&mut self, lane: Lane) -> &mut LaneQueue<T> {
+        &mut self.lanes[usize::from(lane.0)]
+    }
+
+    /// Whether new transactions may start.
+    pub(crate) fn may_start(&self, now: Time) -> bool {
+        self.phase == Phase::Live && self.drain == Drain::No && !self.out(now)
+    }
+
+    /// Gives a lane its place in the queue for the next transaction, if it has one to get.
+    pub(crate) fn queue_lane(&mut self, lane: Lane, sequence: u64) {
+        let queue = self.lane(lane);
+        if queue.startable() && !queue.ready {
+            queue.ready = true;
+            self.ready.push_back((sequence, lane));
+        }
+    }
+}

@@ -1,0 +1,4 @@
+//! The soak: a topic full of events, consumers that are killed and frozen, and a checker of its own.
+
+pub mod checker;
+pub mod plan;

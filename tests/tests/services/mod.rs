@@ -1,0 +1,3 @@
+//! Tests on real services. `cargo xtask check` leaves out everything below `services::`.
+
+mod harness;
