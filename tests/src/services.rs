@@ -45,8 +45,9 @@ pub(crate) fn variable(name: &str) -> String {
 /// A name that no other test uses: `stem`, then a random end.
 #[must_use]
 pub fn unique(stem: &str) -> String {
-    let id = uuid::Uuid::new_v4().simple().to_string();
-    format!("{stem}-{}", &id[..12])
+    let id = uuid::Uuid::now_v7().simple().to_string();
+    // Its beginning is the time, its end is random.
+    format!("{stem}-{}", &id[20..])
 }
 
 /// Says that a test cannot run on this machine, and why: `cargo xtask test` lists it as skipped, and
