@@ -90,7 +90,8 @@ fn rules() -> Outcome<Vec<String>> {
     let text = fs::read_to_string(RULES).explain(|| format!("cannot read {RULES}"))?;
     let body = text.split("pub enum Rule {").nth(1).and_then(|rest| rest.split("\n}").next());
     let lines = body.unwrap_or_default().lines().map(str::trim);
-    let variant = |line: &str| line.strip_suffix(',').filter(|_| !line.starts_with('/')).map(str::to_owned);
+    let variant =
+        |line: &str| line.strip_suffix(',').filter(|_| !line.starts_with('/')).map(str::to_owned);
     Ok(lines.filter_map(variant).collect())
 }
 
@@ -98,7 +99,8 @@ fn rules() -> Outcome<Vec<String>> {
 fn witnesses() -> Outcome<BTreeMap<String, Vec<Witness>>> {
     let mut all: BTreeMap<String, Vec<Witness>> = BTreeMap::new();
     let mut read = |file: &Path, package: &'static str| -> Outcome {
-        let text = fs::read_to_string(file).explain(|| format!("cannot read {}", file.display()))?;
+        let text =
+            fs::read_to_string(file).explain(|| format!("cannot read {}", file.display()))?;
         for line in text.lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#')) {
             let mut words = line.split_whitespace();
             let rule = words.next().unwrap_or_default().trim_end_matches(':').to_owned();

@@ -84,7 +84,7 @@ impl Kind {
         };
         let one = |place: &Value| match place.as_str() {
             Some("position") if position => Ok(()),
-            Some(text) => Source::parse(text).map(drop),
+            Some(text) => text.parse::<Source>().map(drop).map_err(|error| error.to_string()),
             None => Err(self.complaint(&value)),
         };
         match (self, &value) {
