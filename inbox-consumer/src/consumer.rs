@@ -206,7 +206,7 @@ impl<DB: Store> Consumer<DB> {
     fn driver(self, broker: Arc<dyn Broker>) -> (Driver<DB>, Arc<Work<DB>>, Arc<Control<DB>>) {
         let config = &self.config;
         let intake = Intake {
-            reader: outbox_core::Reader::own(config.events.event_bytes_max),
+            reader: config.reader(),
             ignore_unknown: config.events.unknown_type == config::UnknownType::Ignore,
         };
         let identity = Identity {

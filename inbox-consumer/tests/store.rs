@@ -6,8 +6,19 @@
 use inbox_consumer::{conformance_scenarios, testing::conformance};
 
 mod sqlite {
-    use inbox_consumer::store::SqliteSettings;
-    use sqlx::Sqlite;
+    use std::time::Duration;
+
+    use inbox_consumer::{
+        pipeline::port::{Claim, Sessions, TxLimits},
+        store::SqliteSettings,
+    };
+    use sqlx::{Connection, Sqlite};
+
+    const LIMITS: TxLimits = TxLimits {
+        statement_timeout: Duration::from_secs(10),
+        lock_timeout: Duration::from_secs(10),
+        idle_timeout: Duration::from_secs(10),
+    };
 
     macro_rules! scenarios {
         ($room:ident { $($scenario:ident)* }) => {
@@ -25,6 +36,37 @@ mod sqlite {
         };
     }
     crate::conformance_scenarios!(scenarios);
+
+    /// Writers of one process queue; one that gave up waiting, or whose session is gone, holds up
+    /// nobody.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn writers_take_turns() {
+        let folder = tempfile::tempdir().unwrap();
+        let url = format!("sqlite://{}/inbox.db", folder.path().display());
+        let settings = SqliteSettings::new(&url).unwrap();
+        let mut first = Sqlite::open(&settings).await.unwrap();
+        let mut second = Sqlite::open(&settings).await.unwrap();
+        Sqlite::begin(&mut first, &LIMITS).await.unwrap();
+        let waits = Duration::from_millis(100);
+        let gave_up = tokio::time::timeout(waits, Sqlite::begin(&mut second, &LIMITS)).await;
+        assert!(gave_up.is_err(), "two writers had their turn at once");
+        assert!(Sqlite::begin(&mut first, &LIMITS).await.is_err(), "a second BEGIN in one session");
+        let still = tokio::time::timeout(waits, Sqlite::begin(&mut second, &LIMITS)).await;
+        assert!(still.is_err(), "a refused BEGIN gave the turn away");
+        Sqlite::close_hard(first).await;
+        Sqlite::begin(&mut second, &LIMITS).await.unwrap();
+        Sqlite::rollback(&mut second).await.unwrap();
+        let mut third = Sqlite::open(&settings).await.unwrap();
+        Sqlite::begin(&mut third, &LIMITS).await.unwrap();
+    }
+
+    /// A connection that the inbox did not open has no hooks: it is refused.
+    #[tokio::test]
+    async fn a_strange_connection_is_refused() {
+        let mut strange = sqlx::SqliteConnection::connect("sqlite::memory:").await.unwrap();
+        let error = Sqlite::begin(&mut strange, &LIMITS).await.unwrap_err();
+        assert!(error.to_string().contains("not opened by the inbox"), "{error}");
+    }
 
     /// The door for other crates.
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -60,7 +102,7 @@ mod postgres {
         url
     }
 
-    /// A schema of the test's own, empty.
+    /// A schema of the test's own, dropped: a scenario makes it.
     async fn settings(scenario: &str) -> Option<PgSettings> {
         let url = server()?;
         let process = std::process::id();
@@ -81,6 +123,7 @@ mod postgres {
                     async fn $scenario() {
                         let Some(settings) = super::settings(stringify!($scenario)).await else { return };
                         crate::conformance::$room::$scenario::<super::Postgres>(settings).await;
+                        super::settings(stringify!($scenario)).await; // drops the schema
                     }
                 )*
             }

@@ -50,12 +50,12 @@ impl Aggregate {
     }
 
     /// What kind of thing it is, such as `Account`. At most [`AGGREGATE_TYPE_BYTES_MAX`] bytes.
-    pub fn aggregate_type(&self) -> &Text {
+    pub fn aggregate_type(&self) -> &str {
         &self.aggregate_type
     }
 
     /// Which one of its kind. At most [`AGGREGATE_ID_BYTES_MAX`] bytes.
-    pub fn aggregate_id(&self) -> &Text {
+    pub fn aggregate_id(&self) -> &str {
         &self.aggregate_id
     }
 }

@@ -139,7 +139,7 @@ impl OutboxEvent {
         let mut headers = vec![
             text(names::EVENT_ID, self.id.to_string().into()),
             text(names::EVENT_TYPE, self.event_type.clone().into()),
-            text(names::AGGREGATE_TYPE, self.aggregate.aggregate_type().clone().into()),
+            text(names::AGGREGATE_TYPE, self.aggregate.aggregate_type().to_owned().into()),
             text(names::OCCURRED_AT, self.occurred_at_ms.to_string().into()),
         ];
         if let Some(version) = self.aggregate_version {
@@ -150,7 +150,7 @@ impl OutboxEvent {
         }
         headers.extend(self.headers.iter().cloned());
         Record {
-            key: Some(self.aggregate.aggregate_id().clone().into()),
+            key: Some(self.aggregate.aggregate_id().to_owned().into()),
             headers,
             payload: Some(self.payload.clone()),
             timestamp_ms: Some(self.occurred_at_ms),

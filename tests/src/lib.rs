@@ -14,6 +14,8 @@ mod proxy;
 mod run_folder;
 mod schema;
 mod services;
+pub mod soak;
+mod stage;
 mod topic;
 
 pub use child::Worker;
@@ -24,6 +26,7 @@ pub use producer::{Ending, Producer, Record};
 pub use proxy::{Proxy, Trap};
 pub use schema::Schema;
 pub use services::{Services, skip, unique};
+pub use stage::{Count, Counter, Running, Stage, counted, effect};
 pub use topic::Topic;
 
 /// Servers as the project's own commands start them.

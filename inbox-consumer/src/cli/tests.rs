@@ -76,12 +76,25 @@ async fn a_dead_database_is_named_without_its_password() {
         ("INBOX_DATABASE__URL", "postgres://u:c4n4ry@127.0.0.1:1/nowhere"),
         ("INBOX_LOG__LEVEL", "error"),
     ];
-    for command in ["migrate", "status", "prune", "run"] {
+    for command in ["migrate", "status", "prune"] {
         let (exit, out, err) = ran(&[command], &env).await;
         assert!(!err.contains("c4n4ry"), "{err}");
         assert_eq!((exit, out.as_str()), (Exit::Database, ""), "{command}: {err}");
         assert!(err.starts_with("error: "), "{err}");
     }
+}
+
+#[tokio::test]
+async fn a_consumer_without_handlers_is_wrong_usage() {
+    let env = [
+        ("INBOX_CONSUMER__NAME", "billing"),
+        ("INBOX_KAFKA__BOOTSTRAP", "127.0.0.1:1"),
+        ("INBOX_KAFKA__TOPICS", "orders"),
+        ("INBOX_DATABASE__URL", "postgres://u@127.0.0.1:1/nowhere"),
+    ];
+    let (exit, _, err) = ran(&["run"], &env).await;
+    assert_eq!(exit, Exit::Usage);
+    assert!(err.starts_with("error: no event type has a handler"), "{err}");
 }
 
 #[test]

@@ -28,6 +28,12 @@ impl Key {
         self.path.split_once('.').map_or(self.path, |(_, name)| name)
     }
 
+    /// Its value in a whole configuration.
+    pub(super) fn of<'v>(&self, all: &'v toml::Table) -> Option<&'v toml::Value> {
+        let (section, rest) = self.path.split_once('.')?;
+        rest.split('.').try_fold(all.get(section)?, |value, name| value.get(name))
+    }
+
     /// Whether there is no consumer without it.
     pub fn required(&self) -> bool {
         matches!(self.path, "consumer.name" | "kafka.bootstrap" | "kafka.topics" | "database.url")
@@ -49,6 +55,8 @@ const fn bytes(min: u64, max: u64) -> Kind {
 const fn millis(min: u64, max: u64) -> Kind {
     Kind::Duration { min: Duration::from_millis(min), max: Duration::from_millis(max) }
 }
+
+const PLACE: Kind = Kind::Place { list: false, position: false };
 
 const SECOND: u64 = 1_000;
 const MINUTE: u64 = 60 * SECOND;
@@ -216,9 +224,47 @@ pub const KEYS: &[Key] = &[
     ),
     key(
         "events.format",
-        Kind::Choice(&["own"]),
+        Kind::Choice(&["own", "custom"]),
         "own",
-        "Where id, type and aggregate are read from.",
+        "Which rules records are read by: `own`, the headers that outbox-core writes; `custom`, the rules below.",
+    ),
+    key(
+        "events.rules.id",
+        Kind::Place { list: false, position: true },
+        "",
+        "Where the event's id is, with the format `custom`. A place is `header:NAME`, `key`, `pointer:/json/pointer`, `topic` or `value:CONSTANT`; `position` is topic, partition and offset, for producers that send no id.",
+    ),
+    key(
+        "events.rules.id_source",
+        Kind::Text,
+        "the topic",
+        "What an id that is no UUID is unique within.",
+    ),
+    key("events.rules.type", PLACE, "", "Where the event's type is, by which routes are found."),
+    key(
+        "events.rules.aggregate_id",
+        Kind::Place { list: true, position: false },
+        "`key`",
+        "What order is kept for. With a pointer into the payload the whole partition is one sequence. A change of it changes the lanes.",
+    ),
+    key("events.rules.aggregate_type", PLACE, "the topic", "The aggregate's type."),
+    key(
+        "events.rules.aggregate_version",
+        PLACE,
+        "",
+        "The aggregate's version after the event: a whole number.",
+    ),
+    key(
+        "events.rules.occurred_at",
+        PLACE,
+        "",
+        "When it happened: milliseconds since 1970, or RFC 3339.",
+    ),
+    key(
+        "events.rules.schema_version",
+        PLACE,
+        "",
+        "The version of the payload's schema: a whole number.",
     ),
     key(
         "events.unknown_type",
@@ -334,6 +380,11 @@ beside `sasl_password`, and so on. A key that does not exist, a value out of bou
 start-up with a sentence that says what to change.
 ";
 
+/// Whether a default is told in words, not as a value.
+pub(super) fn is_described(default: &str) -> bool {
+    default.starts_with('`') || default.starts_with("the ")
+}
+
 /// `docs/configuration.md`, from [`KEYS`].
 pub fn reference() -> String {
     let mut page = String::from(HEAD);
@@ -349,7 +400,7 @@ pub fn reference() -> String {
         let default = match key.default {
             "" if key.required() => "required".to_owned(),
             "" => String::new(),
-            text if text.starts_with('`') => text.to_owned(),
+            text if is_described(text) => text.to_owned(),
             text => format!("`{text}`"),
         };
         let _ = writeln!(page, "| `{}` | {} | {default} | {} |", key.name(), key.kind, key.doc);

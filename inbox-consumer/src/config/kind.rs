@@ -2,6 +2,7 @@
 
 use std::{fmt, time::Duration};
 
+use outbox_core::Source;
 use toml::Value;
 
 use super::{duration, size};
@@ -39,6 +40,13 @@ pub enum Kind {
     Choice(&'static [&'static str]),
     /// A list of texts; in the environment and in flags separated by commas.
     List,
+    /// A place in a record.
+    Place {
+        /// Whether a list of places may be given, to look at in turn.
+        list: bool,
+        /// Whether it may be `position`: topic, partition and offset.
+        position: bool,
+    },
     /// A table of further settings by name.
     Settings,
 }
@@ -47,6 +55,9 @@ impl Kind {
     /// Reads a value, `loose` when its source knows only text (environment, flags). Answers it in
     /// the form that the sections deserialize, or what was expected and found instead.
     pub(super) fn read(&self, value: &Value, loose: bool) -> Result<Value, String> {
+        if let Self::Place { list, position } = *self {
+            return self.place(value, loose && list, position);
+        }
         let read = match (self, value) {
             (Self::Number { .. }, Value::String(text)) if loose => whole(text),
             (Self::Bytes { .. }, Value::String(text)) => size::parse(text).and_then(number),
@@ -63,6 +74,26 @@ impl Kind {
             _ => None,
         };
         read.filter(|read| self.within(read)).ok_or_else(|| self.complaint(value))
+    }
+
+    /// One place, or several if the key takes a list.
+    fn place(&self, value: &Value, split: bool, position: bool) -> Result<Value, String> {
+        let value = match value {
+            Value::String(text) if split && text.contains(',') => list(text),
+            other => other.clone(),
+        };
+        let one = |place: &Value| match place.as_str() {
+            Some("position") if position => Ok(()),
+            Some(text) => Source::parse(text).map(drop),
+            None => Err(self.complaint(&value)),
+        };
+        match (self, &value) {
+            (Self::Place { list: true, .. }, Value::Array(places)) if !places.is_empty() => {
+                places.iter().try_for_each(one)?;
+            }
+            (_, place) => one(place)?,
+        }
+        Ok(value)
     }
 
     /// Whether a value of the right form is within the bounds.
@@ -103,6 +134,11 @@ impl fmt::Display for Kind {
             }
             Self::Choice(words) => write!(f, "one of {}", words.join(", ")),
             Self::List => f.write_str("a list of texts"),
+            Self::Place { list, position } => {
+                f.write_str("a place such as `header:NAME`")?;
+                f.write_str(if *position { ", or `position`" } else { "" })?;
+                f.write_str(if *list { ", or a list of places" } else { "" })
+            }
             Self::Settings => f.write_str("a table of settings"),
         }
     }

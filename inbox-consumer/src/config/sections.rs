@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use outbox_core::{ReadRules, Reader};
 use serde::{Deserialize, Serialize};
 
 use super::{Raw, Secret, Security, duration, size};
@@ -93,11 +94,14 @@ pub struct Database {
 }
 
 /// `[events]`: how records become events.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Events {
-    /// Which header names and places are read.
+    /// Which rules records are read by.
     pub format: Format,
+    /// The rules of the format `custom`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rules: Option<ReadRules>,
     /// What happens to an event that no route takes.
     pub unknown_type: UnknownType,
     /// A larger record is parked without being decoded.
@@ -216,13 +220,15 @@ pub enum UnknownType {
     Ignore,
 }
 
-/// Which header names and places events are read from.
+/// Which rules records are read by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Format {
-    /// The project's own header names.
+    /// The headers that outbox-core writes.
     #[default]
     Own,
+    /// `[events.rules]`.
+    Custom,
 }
 
 /// Who the log is written for.
@@ -252,6 +258,15 @@ impl Config {
         config.kafka.topics = topics.into_iter().map(Into::into).collect();
         config.database.url = url.into();
         config
+    }
+
+    /// What reads records as `[events]` says.
+    pub fn reader(&self) -> Reader {
+        let Events { format, rules, event_bytes_max, .. } = &self.events;
+        match (format, rules) {
+            (Format::Custom, Some(rules)) => Reader::new(rules.clone(), *event_bytes_max),
+            (Format::Own, _) | (Format::Custom, None) => Reader::own(*event_bytes_max),
+        }
     }
 
     /// The consumer group: `kafka.group`, or the consumer's name.
@@ -295,6 +310,7 @@ impl Default for Events {
     fn default() -> Self {
         Self {
             format: Format::default(),
+            rules: None,
             unknown_type: UnknownType::default(),
             event_bytes_max: MIB,
         }

@@ -1,6 +1,6 @@
 //! What is missing, out of bounds or unsafe together, each with what to change.
 
-use super::{Config, DatabaseKind, KEYS, Key, Problem, duration::text, raw};
+use super::{Config, DatabaseKind, Format, KEYS, Key, Problem, duration::text, raw};
 
 impl Config {
     /// Everything that is wrong or doubtful. Fatal problems keep a consumer from starting; `check`
@@ -10,6 +10,7 @@ impl Config {
         self.bounds(&mut found);
         self.names(&mut found);
         self.database_address(&mut found);
+        self.reading(&mut found);
         self.time_limits(&mut found);
         self.group_limits(&mut found);
         self.sizes(&mut found);
@@ -24,7 +25,7 @@ impl Config {
             return found.push(Problem::fatal(&[], "a value of the configuration is too large"));
         };
         for key in KEYS {
-            let value = values.get(key.section()).and_then(|section| section.get(key.name()));
+            let value = key.of(&values);
             let empty = value.is_none_or(is_empty);
             match value {
                 _ if empty && key.required() => found.push(missing(key)),
@@ -63,6 +64,22 @@ impl Config {
                     format!("`kafka.topics`: {topic:?} is not the name of a topic; name each topic in full, patterns are not taken"),
                 ));
             }
+        }
+    }
+
+    fn reading(&self, found: &mut Vec<Problem>) {
+        match (self.events.format, self.events.rules.is_some()) {
+            (Format::Own, true) => found.push(Problem::fatal(
+                &["events.format", "events.rules.id"],
+                "[events.rules] is set but not used: `events.format` is own; set it to custom, or \
+                 remove the rules",
+            )),
+            (Format::Custom, false) => found.push(Problem::fatal(
+                &["events.format", "events.rules.id"],
+                "`events.format` is custom, but [events.rules] does not say where things are; set at \
+                 least `events.rules.id` and `events.rules.type`",
+            )),
+            (Format::Own, false) | (Format::Custom, true) => {}
         }
     }
 

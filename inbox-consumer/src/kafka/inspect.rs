@@ -25,7 +25,7 @@ const OFFSETS_MAX: Duration = Duration::from_secs(5);
 
 /// What Kafka knows of a partition.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct LogFacts {
+pub(crate) struct LogFacts {
     /// Which.
     pub partition: TopicPartition,
     /// What can be read.
@@ -36,7 +36,7 @@ pub struct LogFacts {
 
 /// How long a topic keeps its records.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Retained {
+pub(crate) struct Retained {
     /// The topic.
     pub topic: String,
     /// `None`: for ever, or compacted.
@@ -73,7 +73,7 @@ type Client = BaseConsumer<Reasons>;
 ///
 /// # Errors
 /// When no broker answers, a topic is not there, or access to one is refused.
-pub async fn inspect(settings: KafkaSettings) -> Result<Vec<LogFacts>, BrokerError> {
+pub(crate) async fn inspect(settings: KafkaSettings) -> Result<Vec<LogFacts>, BrokerError> {
     let looked = tokio::task::spawn_blocking(move || look(&settings)).await;
     looked.unwrap_or_else(|error| Err(BrokerError(format!("looking at Kafka failed: {error}"))))
 }
@@ -164,7 +164,7 @@ fn unanswered(client: &Client, settings: &KafkaSettings, error: &KafkaError) -> 
 }
 
 /// How long the configured topics keep their records. Empty when the user may not ask.
-pub async fn retained(settings: KafkaSettings) -> Vec<Retained> {
+pub(crate) async fn retained(settings: KafkaSettings) -> Vec<Retained> {
     let Ok(config) = settings.client_config() else { return Vec::new() };
     let Ok(admin) = config.create::<AdminClient<DefaultClientContext>>() else {
         return Vec::new();

@@ -77,15 +77,9 @@ pub(super) fn judge<DB: Sessions>(
 ) -> Option<Blame> {
     let seen = tx.seen();
     let blame = match answer {
-        Answer::TimedOut => Blame {
-            at: None,
-            fault: Fault::Retry,
-            error: format!(
-                "the handler did not answer within {deadline:?}; make it faster, or raise the \
-                 deadline of an attempt"
-            ),
-            hung: true,
-        },
+        Answer::TimedOut => {
+            Blame { hung: true, ..ranked(Fault::Retry, None, late(deadline), seen) }
+        }
         Answer::Panicked(said) => {
             ranked(Fault::Retry, None, format!("the handler panicked: {said}"), seen)
         }
@@ -119,6 +113,13 @@ fn swallowed(seen: Seen) -> Blame {
     );
     let fault = outranked(Fault::Retry, seen.fault);
     Blame { at: None, fault, error: limited(error), hung: false }
+}
+
+fn late(deadline: Duration) -> String {
+    format!(
+        "the handler did not answer within {deadline:?}; make it faster, or raise the deadline of an \
+         attempt"
+    )
 }
 
 fn outranked(said: Fault, seen: StoreFault) -> Fault {

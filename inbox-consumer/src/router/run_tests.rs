@@ -101,7 +101,7 @@ impl Handler<Sqlite> for Inserts {
             101 => return Err(HandlerError::retry("not yet").at(77)),
             102 => drop(insert(tx, 1).await),
             103 => panic!("one hundred and {}", 3),
-            104 => std::future::pending().await,
+            104 => tokio::time::sleep(Duration::from_secs(2)).await,
             105 => drop(tx.savepoint().await),
             106 => {
                 let failed = sqlx::query("SELECT * FROM nowhere").execute(tx.unguarded()).await;

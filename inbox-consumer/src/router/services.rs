@@ -101,7 +101,15 @@ fn delivery(sql: &str) -> Arc<Delivery> {
 
 /// Runs a handler that swallows on `sql`; answers the fault and the error.
 async fn swallow(conn: &mut PgConnection, sql: &str) -> (Fault, String) {
-    let table = Routes::default().on("sql", Swallows).freeze().unwrap();
+    call(conn, Swallows, sql).await
+}
+
+async fn call<H: Handler<Postgres>>(
+    conn: &mut PgConnection,
+    handler: H,
+    sql: &str,
+) -> (Fault, String) {
+    let table = Routes::default().on("sql", handler).freeze().unwrap();
     let delivery = delivery(sql);
     let run = [RunEvent { delivery: &delivery, attempt: 1 }];
     let mut tx = Tx::new(conn, 0);
@@ -210,6 +218,30 @@ async fn a_verb_never_reaches_the_server() {
             .expect("the transaction is open and well");
         assert!(open, "{sql} did something");
     }
+}
+
+/// Ends the transaction on the lent connection, and goes on.
+struct Commits;
+
+impl Handler<Postgres> for Commits {
+    type Event = String;
+
+    async fn handle(&self, event: &Event<String>, tx: &mut Tx<'_, Postgres>) -> HandlerResult {
+        run(tx.unguarded(), "COMMIT").await?;
+        run_on(tx, &event.payload).await?;
+        Ok(())
+    }
+}
+
+/// A3: what is written after a stray COMMIT fails on the read-only session, for good.
+#[tokio::test]
+async fn a_write_after_a_stray_commit_is_rejected() {
+    let place = Place::new().await;
+    let mut conn = place.begin("SET default_transaction_read_only = on").await;
+    run(&mut conn, "BEGIN READ WRITE").await.unwrap();
+    let told = call(&mut conn, Commits, "INSERT INTO effects VALUES (3)").await;
+    assert_eq!(told.0, Fault::Reject);
+    assert!(told.1.contains("(code 25006)"), "{}", told.1);
 }
 
 /// A6

@@ -34,8 +34,10 @@ pub use savepoint::SavepointTx;
 /// - After either, further statements are refused with the first error in the message.
 /// - Statements that would end, nest or weaken the transaction (`BEGIN`, `COMMIT`, `ROLLBACK`,
 ///   `SAVEPOINT`, `SET TRANSACTION`, `SET synchronous_commit` and the like) are refused, behind
-///   comments and in texts of several statements, too. What is hidden in a `DO` block or in a
-///   procedure is found at the end of the transaction, which is then rolled back.
+///   comments and in texts of several statements, too. So are `SET search_path` and `SET ROLE`: the
+///   consumer's own last statement runs in the same transaction; qualify names instead. What is
+///   hidden in a `DO` block or in a procedure is found at the end of the transaction, which is then
+///   rolled back.
 ///
 /// Errors of the database that no handler can help (the connection is lost, a deadlock, a
 /// serialization failure) are remembered as such and outrank what the handler answers: they spend

@@ -9,8 +9,9 @@ use super::lexer::{Dialect, Lexer, Token};
 /// Words at the start of a statement that decide about it.
 const HEAD_MAX: usize = 4;
 
-/// Settings that decide how durable or how isolated the runtime's transaction is.
-const SETTINGS: [&str; 9] = [
+/// Settings that decide how durable or how isolated the runtime's transaction is, and under which
+/// names and rights its last statement runs.
+const SETTINGS: [&str; 12] = [
     "transaction",
     "characteristics",
     "synchronous_commit",
@@ -20,10 +21,10 @@ const SETTINGS: [&str; 9] = [
     "default_transaction_isolation",
     "default_transaction_read_only",
     "default_transaction_deferrable",
+    "search_path",
+    "role",
+    "authorization",
 ];
-
-const PRAGMAS: [&str; 5] =
-    ["synchronous", "journal_mode", "query_only", "locking_mode", "writable_schema"];
 
 const VERBS: [&str; 8] =
     ["begin", "start", "commit", "end", "rollback", "abort", "savepoint", "release"];
@@ -80,8 +81,6 @@ impl<'a> Statement<'a> {
                 self.push(word);
             }
             Token::Quoted(word) if self.len > 0 => self.push(word),
-            // A qualifier: `PRAGMA main.synchronous`.
-            Token::Other(b'.') if self.len > 1 && !self.complete => self.len -= 1,
             Token::Other(b'(') if self.len == 0 => {}
             Token::End if self.body > 0 => {}
             _ => self.complete = true,
@@ -97,8 +96,8 @@ impl<'a> Statement<'a> {
             self.len += 1;
         }
         // Most first words decide alone; reading on would only cost time.
-        self.complete = self.len == HEAD_MAX
-            || !one_of(self.head[0], &["set", "reset", "prepare", "pragma", "create"]);
+        self.complete =
+            self.len == HEAD_MAX || !one_of(self.head[0], &["set", "reset", "prepare", "create"]);
     }
 
     fn words(&self) -> &[&'a str] {
@@ -141,7 +140,6 @@ impl<'a> Statement<'a> {
             verb if one_of(verb, &["reset"]) => {
                 position(rest, 2, &SETTINGS).or_else(|| position(rest, 1, &["all"]))
             }
-            verb if one_of(verb, &["pragma"]) => position(rest, 1, &PRAGMAS),
             _ => None,
         }?;
         Some(self.words().get(..=named)?.join(" ").to_ascii_uppercase())

@@ -9,9 +9,9 @@ fn a_partition_is_taken_over_before_anything_is_read() {
         "
         assign p0 => p0 stands: taking_over, take p0
         taken p0 lanes=2 w=5 => seek p0@5
-        deliver p0 5a
+        deliver p0 9a
         sought p0 => resume p0, p0 moves
-        deliver p0 5a => start p0[5]
+        deliver p0 5a 9a => start p0[5 9]
         ",
     );
 }

@@ -48,7 +48,7 @@ fn a_first_start_follows_group_then_configuration() {
         let next = first_watermark(start, first_start, committed.map(N), log);
         match wanted {
             Some(wanted) => {
-                assert_eq!(next, Ok(N(wanted)), "{start:?} {first_start} {committed:?}")
+                assert_eq!(next, Ok(N(wanted)), "{start:?} {first_start} {committed:?}");
             }
             None => assert!(matches!(next, Err(Standstill::StartUndecided(_))), "{next:?}"),
         }

@@ -97,7 +97,7 @@ impl Script {
             "lost" => self.engine.handle_lost(&ids(&rest), self.now),
             "shutdown" => self.engine.handle_shutdown(self.now),
             "wait" => self.wait(rest[0].parse().unwrap()),
-            "acked" => self.acked(rest.first().is_none()),
+            "acked" => self.acked(rest.is_empty()),
             "see" => self.see(id(rest[0])),
             "own" => self.own(&rest),
             _ => self.tell_of(verb, &rest),
@@ -230,13 +230,9 @@ impl Script {
         let known = i64::from(leader_epoch.0);
         let watermark_leader_epoch = LeaderEpoch(i32::try_from(number("wle=", known)).unwrap());
         let lane = |last: i64| LaneState { last: Offset(last), leader_epoch };
-        let lanes = match word("last=") {
-            Some(list) => list.split(',').map(|last| lane(last.parse().unwrap())).collect(),
-            None => {
-                let lanes = usize::try_from(number("lanes=", 2)).unwrap();
-                vec![lane(watermark - 1); lanes]
-            }
-        };
+        let even = || vec![lane(watermark - 1); usize::try_from(number("lanes=", 2)).unwrap()];
+        let listed = |list: &str| list.split(',').map(|last| lane(last.parse().unwrap())).collect();
+        let lanes = word("last=").map_or_else(even, listed);
         let ownership = Ownership {
             epoch: Epoch(1),
             lanes,

@@ -46,11 +46,13 @@ const LISTED_MAX: i64 = 20;
 pub async fn check(pool: &PgPool, expected: Expected) -> Result<Vec<Violation>, sqlx::Error> {
     let mut found = Vec::new();
     let (aggregates, per) = (signed(expected.aggregates), signed(expected.per_aggregate));
-    let lost = "SELECT a::text || ' n ' || n FROM generate_series(0, $1 - 1) a, generate_series(1, $2) n
+    let lost =
+        "SELECT a::text || ' n ' || n FROM generate_series(0, $1 - 1) a, generate_series(1, $2) n
         EXCEPT SELECT aggregate || ' n ' || n FROM effects LIMIT $3";
     let doubled = "SELECT event_id || ' x ' || count(*) FROM effects WHERE $1 >= 0 AND $2 >= 0
         GROUP BY event_id HAVING count(*) > 1 LIMIT $3";
-    let twice = "SELECT aggregate || ' n ' || n || ' x ' || count(*) FROM effects WHERE $1 >= 0 AND $2 >= 0
+    let twice =
+        "SELECT aggregate || ' n ' || n || ' x ' || count(*) FROM effects WHERE $1 >= 0 AND $2 >= 0
         GROUP BY aggregate, n HAVING count(*) > 1 LIMIT $3";
     let reordered = "SELECT aggregate || ' n ' || n || ' after ' || before FROM
         (SELECT aggregate, n, lag(n, 1, 0::bigint) OVER (PARTITION BY aggregate ORDER BY effect) AS before

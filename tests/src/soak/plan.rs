@@ -50,7 +50,8 @@ impl Plan {
     pub fn records(&self) -> impl Iterator<Item = Planned> + '_ {
         (0..self.events()).flat_map(move |place| {
             let copied = place % self.copy_every == 0;
-            let back = [0, 97, 1_000, self.aggregates][usize::try_from(place / 20 % 4).unwrap_or(0)];
+            let back =
+                [0, 97, 1_000, self.aggregates][usize::try_from(place / 20 % 4).unwrap_or(0)];
             let copy = copied.then(|| self.event(place.saturating_sub(back)));
             std::iter::once(self.event(place)).chain(copy)
         })

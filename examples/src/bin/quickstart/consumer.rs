@@ -24,7 +24,7 @@ impl Handler<Sqlite> for Deposit {
     type Event = Deposited;
 
     async fn handle(&self, event: &Event<Deposited>, tx: &mut Tx<'_, Sqlite>) -> HandlerResult {
-        let account = &**event.aggregate().aggregate_id();
+        let account = event.aggregate().aggregate_id();
         sqlx::query("UPDATE accounts SET balance = balance + ?1 WHERE account = ?2")
             .bind(event.payload.amount)
             .bind(account)

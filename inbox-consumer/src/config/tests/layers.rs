@@ -36,6 +36,31 @@ fn lists_durations_and_bytes_are_read_from_text() {
 }
 
 #[test]
+fn other_producers_are_read_by_saying_where_things_are() {
+    let text = format!("{MINIMAL}[events]\nformat = \"custom\"\nrules.id = \"position\"\n");
+    let env = [("INBOX_EVENTS__RULES__TYPE", "header:type")];
+    let flags = [("events.rules.aggregate_id", "header:order, key")];
+    let config = load(&text, &env, &flags).unwrap();
+    let rules = config.events.rules.unwrap();
+    assert_eq!(rules.aggregate_id.len(), 2);
+    assert_eq!(rules.id, outbox_core::IdSource::Position);
+
+    let expected = "`events.rules.type` is missing: [events.rules] has to say where it is, such as header:NAME";
+    assert_eq!(refusal(&text, &[], &[]), expected);
+    let refused = refusal(&text, &[], &[("events.rules.type", "heder:x")]);
+    assert!(
+        refused.starts_with("`events.rules.type` in --set: `heder:x` is no place"),
+        "{refused}"
+    );
+    let text = format!("{MINIMAL}[events.rules]\nid = \"position\"\ntyp = \"header:t\"\n");
+    let refused = refusal(&text, &[], &[]);
+    let expected = "unknown key `events.rules.typ` in consumer.toml, line 11; did you mean `events.rules.type`?";
+    assert!(refused.starts_with(expected), "{refused}");
+    let refused = refusal(MINIMAL, &[], &[("events.format", "custom")]);
+    assert!(refused.starts_with("`events.format` is custom, but [events.rules]"), "{refused}");
+}
+
+#[test]
 fn settings_of_librdkafka_are_taken_quoted_bare_and_from_the_environment() {
     let text =
         format!("{MINIMAL}[kafka.raw]\n\"fetch.min.bytes\" = 10\nsocket.keepalive.enable = true\n");

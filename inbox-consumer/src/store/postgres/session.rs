@@ -174,7 +174,10 @@ pub(super) async fn end_own<T, E: From<sqlx::Error>>(
 ) -> Result<T, E> {
     match work {
         Ok(done) => {
-            end::commit::<Postgres>(conn).await?;
+            if let Err(error) = end::commit::<Postgres>(conn).await {
+                let _ = end::rollback::<Postgres>(conn).await; // the driver still counts it as open
+                return Err(error.into());
+            }
             Ok(done)
         }
         Err(error) => {

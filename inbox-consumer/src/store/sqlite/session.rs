@@ -80,6 +80,7 @@ pub(super) async fn begin(
     let begun = end::begin::<Sqlite>(conn, text).await;
     match begun {
         Ok(()) => session.began(tx),
+        Err(_) if conn.is_in_transaction() => {} // in one that was open already: it keeps its turn
         Err(_) => session.ended(),
     }
     begun
@@ -117,7 +118,10 @@ pub(super) async fn end_own<T, E: From<sqlx::Error>>(
 ) -> Result<T, E> {
     match work {
         Ok(done) => {
-            commit(conn).await?;
+            if let Err(error) = commit(conn).await {
+                let _ = rollback(conn).await; // only where the failed COMMIT left it open
+                return Err(error.into());
+            }
             Ok(done)
         }
         Err(error) => {

@@ -94,6 +94,9 @@ pub(super) async fn session(conn: &mut SqliteConnection) -> Result<Arc<Session>,
 impl Session {
     /// Waits for the file's turn and keeps it until [`Session::ended`].
     pub(super) async fn take_turn(&self) {
+        if lock(&self.open).held.is_some() {
+            return; // a BEGIN that was dropped half-way left it here
+        }
         let held = Arc::clone(&self.turn).lock_owned().await;
         lock(&self.open).held = Some(held);
     }

@@ -4,8 +4,8 @@ use std::collections::{HashMap, HashSet, VecDeque};
 
 use super::log::{COPIED_BACK, Event, Log, Record};
 use crate::{
-    Batch, Epoch, LaneState, LeaderEpoch, NextOffset, Offset, Outcome, Ownership,
-    Rule, Tally, WatermarkWrite, distinct, resume,
+    Batch, Epoch, LaneState, LeaderEpoch, NextOffset, Offset, Outcome, Ownership, Rule, Tally,
+    WatermarkWrite, distinct, resume,
 };
 
 /// What becomes of one event of a transaction.
@@ -14,6 +14,13 @@ pub(super) enum Verdict {
     Duplicate,
     Park,
     Run,
+}
+
+/// A transaction that has claimed its ids.
+#[derive(Clone, Debug)]
+pub(super) struct Claimed {
+    pub(super) verdicts: Vec<Verdict>,
+    session: u64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -63,8 +70,9 @@ pub(super) struct Database {
     partitions: Vec<PartitionRow>,
     inbox: HashMap<u32, Row>,
     effects: HashSet<u32>,
-    /// Ids that an open transaction has claimed.
-    locked: HashSet<u32>,
+    /// Ids that an open transaction has claimed, and its session.
+    locked: HashMap<u32, u64>,
+    sessions: u64,
     /// The latest commits, each with what takes it back.
     past: VecDeque<Vec<Undo>>,
     commit: Vec<Undo>,
@@ -89,7 +97,8 @@ impl Database {
             partitions: vec![partition; partitions],
             inbox: HashMap::new(),
             effects: HashSet::new(),
-            locked: HashSet::new(),
+            locked: HashMap::new(),
+            sessions: 0,
             past: VecDeque::new(),
             commit: Vec::new(),
             epochs: 0,
@@ -136,16 +145,12 @@ impl Database {
     }
 
     /// CLAIM: ids, held aggregates and lanes in one look, before any handler runs.
-    pub(super) fn claim(
-        &mut self,
-        p: usize,
-        batch: &Batch<Event>,
-    ) -> Result<Vec<Verdict>, Outcome> {
+    pub(super) fn claim(&mut self, p: usize, batch: &Batch<Event>) -> Result<Claimed, Outcome> {
         if Rule::LanesAtClaim.on() && !self.lanes_mine(p, batch) {
             return Err(Outcome::Fenced);
         }
         let ids = distinct(&batch.items, |_| true);
-        if ids.claimed.iter().any(|&i| self.locked.contains(&batch.items[i].event.number)) {
+        if ids.claimed.iter().any(|&i| self.locked.contains_key(&batch.items[i].event.number)) {
             return Err(Outcome::Conflict("another transaction has claimed an id".into()));
         }
         let mut verdicts = vec![Verdict::Duplicate; batch.items.len()];
@@ -160,8 +165,10 @@ impl Database {
             }
             *held |= *verdict == Verdict::Park;
         }
-        self.locked.extend(ids.claimed.iter().map(|&i| batch.items[i].event.number));
-        Ok(verdicts)
+        self.sessions += 1;
+        let session = self.sessions;
+        self.locked.extend(ids.claimed.iter().map(|&i| (batch.items[i].event.number, session)));
+        Ok(Claimed { verdicts, session })
     }
 
     fn verdict(&self, p: usize, batch: &Batch<Event>, index: usize) -> Result<Verdict, Outcome> {
@@ -193,15 +200,15 @@ impl Database {
         &mut self,
         p: usize,
         batch: &Batch<Event>,
-        verdicts: &[Verdict],
+        claimed: &Claimed,
         log: &Log,
     ) -> Outcome {
-        self.roll_back(batch);
+        self.roll_back(claimed);
         if !self.lanes_mine(p, batch) {
             return Outcome::Fenced;
         }
         let mut tally = Tally::default();
-        for (item, verdict) in batch.items.iter().zip(verdicts) {
+        for (item, verdict) in batch.items.iter().zip(&claimed.verdicts) {
             self.settle(p, item.offset.0, item.event, *verdict, log);
             tally.applied += u64::from(*verdict == Verdict::Run);
         }
@@ -215,10 +222,8 @@ impl Database {
     }
 
     /// ROLLBACK: what was claimed is free.
-    pub(super) fn roll_back(&mut self, batch: &Batch<Event>) {
-        for item in &batch.items {
-            self.locked.remove(&item.event.number);
-        }
+    pub(super) fn roll_back(&mut self, claimed: &Claimed) {
+        self.locked.retain(|_, session| *session != claimed.session);
     }
 
     /// One delivery is settled: never twice, never before an earlier one of its aggregate, never by
@@ -259,9 +264,10 @@ impl Database {
         let cas = row.watermark == write.old.0 && row.watermark <= write.new.0;
         let epoch = row.epoch == write.epoch.0;
         let lanes = row.lanes.iter().zip(&write.expected);
-        let held = lanes
-            .map(|(lane, expected)| lane.epoch == write.epoch.0 && lane.state.last >= *expected)
-            .all(|fits| fits);
+        let fits = |(lane, expected): (&LaneRow, &Offset)| {
+            lane.epoch == write.epoch.0 && lane.state.last >= *expected
+        };
+        let held = lanes.into_iter().all(fits);
         if Rule::WatermarkCas.on() && !(cas && epoch) || Rule::WatermarkChecksLanes.on() && !held {
             return false;
         }
@@ -330,9 +336,8 @@ impl Database {
             let comes = |(index, record): (usize, &Record)| {
                 record.event.number == *number && (index >= latest || record.offset >= watermark)
             };
-            let keep = row.parked
-                || row.offset >= watermark
-                || later.iter().enumerate().rev().any(comes);
+            let keep =
+                row.parked || row.offset >= watermark || later.iter().enumerate().rev().any(comes);
             if !keep {
                 commit.push(Undo::Row(*number, Some(*row)));
             }
@@ -353,4 +358,3 @@ impl Database {
         self.partitions[p].watermark
     }
 }
-

@@ -32,8 +32,11 @@ impl Handlers {
             .collect();
         match batch.mode {
             Mode::Together => {
+                let mut handled = Vec::new();
                 for run in runs(&entries) {
                     for index in run.items {
+                        overtakes_none(batch, &handled, index);
+                        handled.push(index);
                         self.call(batch, index, chance)?.map_or(Ok(()), |failure| {
                             let named = !run.kind.whole_run || chance.one_in(2);
                             let index = failure.index.filter(|_| named);
@@ -103,4 +106,13 @@ impl Handlers {
         }
         Ok(Some(Failure { index, fault, error: "no such account".to_owned() }))
     }
+}
+
+/// Handlers of one lane run in its order.
+fn overtakes_none(batch: &Batch<Event>, handled: &[usize], index: usize) {
+    let item = &batch.items[index];
+    let later = |&other: &usize| {
+        batch.items[other].lane == item.lane && batch.items[other].offset > item.offset
+    };
+    assert!(!handled.iter().any(later), "OVERTAKEN: {:?} in its transaction", item.event);
 }

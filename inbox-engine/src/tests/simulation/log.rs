@@ -1,9 +1,7 @@
 //! The log of a partition: records with gaps between them, leader epochs, copies, and events that fail.
 
 use super::chance::Chance;
-use crate::{
-    Doom, Item, Kind, Lane, LeaderEpoch, NextOffset, Offset, ParkReason,
-};
+use crate::{Doom, Item, Kind, Lane, LeaderEpoch, NextOffset, Offset, ParkReason};
 
 /// What happens when the handler of an event runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -147,7 +145,11 @@ impl Log {
             || Doom { reason: ParkReason::Undecodable, error: "not an event".to_owned() };
         Item {
             offset: Offset(record.offset),
-            leader_epoch: if known { LeaderEpoch(record.leader_epoch) } else { LeaderEpoch::UNKNOWN },
+            leader_epoch: if known {
+                LeaderEpoch(record.leader_epoch)
+            } else {
+                LeaderEpoch::UNKNOWN
+            },
             lane: Lane(u16::from(event.aggregate) % self.shape.lanes),
             id: id(event.number),
             fingerprint: [0; 16],

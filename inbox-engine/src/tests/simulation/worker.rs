@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use super::{
-    database::Verdict,
+    database::Claimed,
     log::{Event, Log},
 };
 use crate::{
@@ -27,7 +27,7 @@ pub(super) enum Pending {
 #[derive(Debug)]
 pub(super) struct Open {
     pub(super) batch: Batch<Event>,
-    pub(super) verdicts: Option<Vec<Verdict>>,
+    pub(super) claimed: Option<Claimed>,
     /// Its connection is gone.
     pub(super) dead: bool,
 }
@@ -130,7 +130,7 @@ impl Worker {
                 Effect::Seek(seek) => self.pending.push(Pending::Seek(seek)),
                 Effect::Start(batch) => {
                     check_batch(&batch);
-                    let open = Open { batch, verdicts: None, dead: false };
+                    let open = Open { batch, claimed: None, dead: false };
                     self.pending.push(Pending::Transaction(open));
                 }
                 Effect::TakeOver(id, generation) => {

@@ -1,25 +1,29 @@
 //! A small world: a database, logs, a group and its workers, and everything that goes wrong between
 //! them. One history follows from one seed.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use super::{
     chance::Chance,
-    database::Database,
+    database::{Claimed, Database},
     handling::Handlers,
     log::{Event, Log, Shape},
     worker::{Fetch, News, Open, Pending, Worker},
 };
 use crate::{
-    Batch, Commit, NextOffset, Outcome, PartitionId, Rule, TakeOverFault, Time, WatermarkWrite,
-    Written,
+    Batch, Commit, LaneMove, Mode, NextOffset, Outcome, PartitionId, TakeOverFault, Time,
+    WatermarkWrite, Written,
 };
 
 const PARTITIONS: usize = 3;
 const WORKERS: usize = 3;
-/// Steps with faults, then as many at most until everything is settled.
+/// Steps with faults; then so many, and so much time, at most until everything is settled.
 const FAULTY_STEPS: u64 = 2_000;
-const CALM_STEPS: u64 = 40_000;
+const CALM_STEPS: u64 = 5_000;
+const CALM_MILLIS: u64 = 60_000;
+
+/// How often each thing happened: histories without faults show nothing.
+pub(super) type Seen = BTreeMap<&'static str, u64>;
 
 pub(super) struct World {
     chance: Chance,
@@ -38,8 +42,12 @@ pub(super) struct World {
     /// Transactions whose worker gave them up, or is gone; their COMMIT may still arrive.
     strays: Vec<(usize, Open)>,
     shape: Shape,
+    /// Faults in a thousand steps.
+    faults: u64,
     calm: bool,
     pub(super) steps: u64,
+    /// How often what happened.
+    pub(super) seen: Seen,
     /// The last steps, for people.
     pub(super) trace: Option<VecDeque<String>>,
 }
@@ -67,8 +75,10 @@ impl World {
             committed: vec![None; PARTITIONS],
             strays: Vec::new(),
             shape,
+            faults: [3, 10, 40][chance.index(3)],
             calm: false,
             steps: 0,
+            seen: Seen::new(),
             trace: trace.then(VecDeque::new),
             chance,
         }
@@ -80,9 +90,11 @@ impl World {
             self.step();
         }
         self.be_calm();
+        let in_time = self.now.after(CALM_MILLIS);
         let end = self.steps + CALM_STEPS;
         while !self.finished() {
-            assert!(self.steps < end, "STUCK: {} steps were not enough", CALM_STEPS);
+            assert!(self.steps < end, "STUCK: {CALM_STEPS} steps were not enough");
+            assert!(self.now < in_time, "STUCK: {CALM_MILLIS} ms were not enough");
             self.calm_step();
         }
         for worker in 0..WORKERS {
@@ -105,9 +117,17 @@ impl World {
         }
     }
 
+    fn see(&mut self, what: &'static str) {
+        *self.seen.entry(what).or_default() += 1;
+    }
+
     fn step(&mut self) {
         let worker = self.chance.index(WORKERS);
-        match self.chance.below(1_000) {
+        if self.chance.below(1_000) < self.faults {
+            return self.fault(worker);
+        }
+        self.database.down &= !self.chance.one_in(30);
+        match self.chance.below(970) {
             0..430 => self.do_pending(worker),
             430..600 => self.hear(worker),
             600..760 => self.fetch(worker),
@@ -118,8 +138,7 @@ impl World {
             }
             860..890 => self.grow(),
             890..950 => self.group(),
-            950..965 => self.stray(),
-            _ => self.fault(worker),
+            _ => self.stray(),
         }
     }
 
@@ -271,15 +290,15 @@ impl World {
     /// A worker answers revocations: each as a whole, exactly.
     fn answer(&mut self, w: usize, let_go: Vec<Vec<PartitionId>>) {
         for ids in let_go {
+            self.see(if ids.len() > 1 { "let go of several" } else { "let go of one" });
             let asked = self.revoked[w].iter().position(|asked| *asked == ids);
-            match asked {
-                Some(asked) => _ = self.revoked[w].remove(asked),
+            if let Some(asked) = asked {
+                self.revoked[w].remove(asked);
+            } else {
                 // The group had lost patience before the worker heard of the revocation.
-                None => {
-                    let late = !ids.iter().any(|id| self.workers[w].has(*id));
-                    let closing = self.workers[w].engine.closing;
-                    assert!(late || closing, "w{w} let {ids:?} go unasked");
-                }
+                let late = !ids.iter().any(|id| self.workers[w].has(*id));
+                let closing = self.workers[w].engine.closing;
+                assert!(late || closing, "w{w} let {ids:?} go unasked");
             }
             for id in ids {
                 let p = self.workers[w].place(id);
@@ -305,7 +324,9 @@ impl World {
         given.retain(|_| !self.chance.one_in(3));
         if !given.is_empty() {
             let ids = given.iter().map(|&p| self.workers[w].assign(p)).collect();
-            given.iter().for_each(|&p| self.owners[p] = Some(w));
+            for p in given {
+                self.owners[p] = Some(w);
+            }
             self.workers[w].news.push_back(News::Assigned(ids));
         } else if !wait && !self.calm && self.chance.one_in(3) {
             let mut taken: Vec<usize> =
@@ -342,9 +363,7 @@ impl World {
 
     fn fault(&mut self, w: usize) {
         match self.chance.below(100) {
-            0..20 => {
-                self.database.down = !self.database.down && self.chance.one_in(2);
-            }
+            0..20 => self.database.down = true,
             20..30 => self.fail_over(),
             30..40 => self.crash(w),
             40..55 => {
@@ -369,6 +388,7 @@ impl World {
     }
 
     fn fail_over(&mut self) {
+        self.see("failover");
         let commits = self.chance.index(6);
         self.note(|| format!("a failover loses {commits} commits"));
         self.database.fail_over(commits);
@@ -376,7 +396,7 @@ impl World {
         for worker in &mut self.workers {
             for pending in &mut worker.pending {
                 if let Pending::Transaction(open) = pending {
-                    open.dead = open.verdicts.is_some();
+                    open.dead = open.claimed.is_some();
                 }
             }
         }
@@ -385,6 +405,7 @@ impl World {
     /// A process ends; a new one takes its place. What it had sent may still arrive.
     fn crash(&mut self, w: usize) {
         self.expel(w);
+        self.see("crash");
         self.note(|| format!("w{w} crashes"));
         let seed = self.chance.next();
         let old = std::mem::replace(&mut self.workers[w], Worker::new(PARTITIONS, seed));
@@ -404,13 +425,17 @@ impl World {
         let which = self.chance.index(self.strays.len());
         let (p, open) = self.strays.swap_remove(which);
         let arrives = !open.dead && self.chance.one_in(2);
-        match open.verdicts {
-            Some(verdicts) if arrives => {
-                let outcome = self.database.advance(p, &open.batch, &verdicts, &self.logs[p]);
+        match open.claimed {
+            Some(claimed) if arrives => {
+                let outcome = self.database.advance(p, &open.batch, &claimed, &self.logs[p]);
+                self.see(match outcome {
+                    Outcome::Committed(_) => "stray commit",
+                    _ => "fenced stray",
+                });
                 self.note(|| format!("a stray commits at {p}: {outcome:?} {:?}", open.batch.lanes));
             }
-            Some(_) if !open.dead => self.database.roll_back(&open.batch),
-            _ => {}
+            Some(claimed) => self.database.roll_back(&claimed),
+            None => {}
         }
     }
 
@@ -429,6 +454,7 @@ impl World {
                 let p = self.workers[w].place(id);
                 let ours = self.owners[p] == Some(w) && self.workers[w].has(id);
                 self.workers[w].engine.handle_confirmed(id, generation, ours, self.now);
+                self.see(if ours { "confirmed" } else { "not confirmed" });
             }
             Pending::Seek(seek) => self.seek(w, seek),
             Pending::TakeOver(id, generation) => self.take_over(w, id, generation),
@@ -447,7 +473,8 @@ impl World {
     }
 
     fn commit(&mut self, w: usize, commits: &[Commit]) {
-        let (there, back) = (!self.calm && self.chance.one_in(8), !self.calm && self.chance.one_in(8));
+        let (there, back) =
+            (!self.calm && self.chance.one_in(8), !self.calm && self.chance.one_in(8));
         if !there {
             for commit in commits {
                 let p = self.workers[w].place(commit.partition);
@@ -457,6 +484,7 @@ impl World {
                 }
             }
         }
+        self.see(if there || back { "failed Kafka commit" } else { "Kafka commit" });
         self.workers[w].engine.handle_committed(commits, !there && !back);
     }
 
@@ -477,6 +505,7 @@ impl World {
             self.workers[w].fetches[p] = self.workers[w].fetches[p].filter(|_| !has);
             Err("the partition is not assigned".to_owned())
         };
+        self.see(if sought.is_ok() { "seek" } else { "failed seek" });
         let engine = &mut self.workers[w].engine;
         engine.handle_sought(seek.partition, seek.generation, sought, self.now);
     }
@@ -492,6 +521,7 @@ impl World {
             let ownership = self.database.take_over(p, again, self.committed[p], log);
             if back { Err(TakeOverFault::Again("no answer".to_owned())) } else { Ok(ownership) }
         };
+        self.see(if taken.is_ok() { "take-over" } else { "failed take-over" });
         self.workers[w].engine.handle_taken(id, generation, taken, self.now);
     }
 
@@ -508,69 +538,84 @@ impl World {
                 (false, false) => Written::Fenced,
             }
         };
+        self.see(match &written {
+            Written::Yes if write.old == write.new => "idle check",
+            Written::Yes => "watermark",
+            Written::Fenced => "fenced watermark",
+            Written::Outage(_) => "watermark outage",
+        });
         self.workers[w].engine.handle_watermark(write, written, self.now);
     }
 
     /// Claim and handlers at one moment, advance and COMMIT at a later one.
     fn transact(&mut self, w: usize, mut open: Open) {
         let p = self.workers[w].place(open.batch.partition);
-        let outcome = match open.verdicts.take() {
+        let outcome = match open.claimed.take() {
             None => match self.begin(p, &open.batch) {
-                Ok(verdicts) => {
-                    open.verdicts = Some(verdicts);
+                Ok(claimed) => {
+                    open.claimed = Some(claimed);
                     return self.workers[w].pending.push(Pending::Transaction(open));
                 }
                 Err(outcome) => outcome,
             },
-            Some(_) if open.dead => {
-                self.database.roll_back(&open.batch);
+            Some(claimed) if open.dead => {
+                self.database.roll_back(&claimed);
                 Outcome::Outage("terminating connection".to_owned())
             }
-            Some(verdicts) => self.end(p, &open.batch, verdicts),
+            Some(claimed) => self.end(p, &open.batch, claimed),
         };
         self.note(|| format!("w{w} {outcome:?}"));
+        self.see(match &outcome {
+            Outcome::Committed(_) if open.batch.mode == Mode::Careful => "careful commit",
+            Outcome::Committed(_) if open.batch.lanes.len() > 1 => "commit of several lanes",
+            Outcome::Committed(_) => "commit of one lane",
+            Outcome::Failed(failures) if failures[0].index.is_none() => "unnamed failure",
+            Outcome::Failed(_) => "named failure",
+            Outcome::Conflict(_) => "conflict",
+            Outcome::Outage(_) => "outage",
+            Outcome::Unknown(_) => "unknown commit",
+            Outcome::Fenced => "fenced transaction",
+            Outcome::Reused(_) => "reuse",
+        });
+        if open.batch.items.iter().any(|item| item.doomed.is_some()) {
+            self.see("doomed event");
+        }
+        let passed = |step: &LaneMove| step.prev == step.new;
+        if open.batch.lanes.iter().any(passed) {
+            self.see("claim of a passed offset");
+        }
         self.workers[w].engine.handle_outcome(open.batch, outcome, self.now);
         self.heard(w);
     }
 
-    fn begin(
-        &mut self,
-        p: usize,
-        batch: &Batch<Event>,
-    ) -> Result<Vec<super::database::Verdict>, Outcome> {
+    fn begin(&mut self, p: usize, batch: &Batch<Event>) -> Result<Claimed, Outcome> {
         let (there, _) = self.trouble();
         if there {
             return Err(Outcome::Outage("no route".to_owned()));
         }
-        let verdicts = self.database.claim(p, batch)?;
+        let claimed = self.database.claim(p, batch)?;
         let conflict = !self.calm && self.chance.one_in(15);
         let handled = if conflict {
             Err(Outcome::Conflict("could not serialize access".to_owned()))
         } else {
-            self.handlers.run(batch, &verdicts, &mut self.chance)
+            self.handlers.run(batch, &claimed.verdicts, &mut self.chance)
         };
         if handled.is_err() {
-            self.database.roll_back(batch);
+            self.database.roll_back(&claimed);
         }
-        handled.map(|()| verdicts)
+        handled.map(|()| claimed)
     }
 
-    fn end(
-        &mut self,
-        p: usize,
-        batch: &Batch<Event>,
-        verdicts: Vec<super::database::Verdict>,
-    ) -> Outcome {
+    fn end(&mut self, p: usize, batch: &Batch<Event>, claimed: Claimed) -> Outcome {
         if self.calm || !self.chance.one_in(12) {
-            return self.database.advance(p, batch, &verdicts, &self.logs[p]);
+            return self.database.advance(p, batch, &claimed, &self.logs[p]);
         }
         // The answer is lost: it committed, or not, or it will.
         match self.chance.below(3) {
-            0 => _ = self.database.advance(p, batch, &verdicts, &self.logs[p]),
-            1 => self.database.roll_back(batch),
+            0 => _ = self.database.advance(p, batch, &claimed, &self.logs[p]),
+            1 => self.database.roll_back(&claimed),
             _ => {
-                let open =
-                    Open { batch: batch.clone(), verdicts: Some(verdicts), dead: false };
+                let open = Open { batch: batch.clone(), claimed: Some(claimed), dead: false };
                 self.strays.push((p, open));
             }
         }
@@ -578,16 +623,13 @@ impl World {
     }
 
     pub(super) fn describe(&self) -> String {
-        let owners: Vec<_> = self.owners.iter().map(|owner| owner.map_or(-1, |w| w as i64)).collect();
         let watermarks: Vec<i64> = (0..PARTITIONS).map(|p| self.database.watermark(p)).collect();
         let ends: Vec<i64> = self.logs.iter().map(|log| log.end).collect();
         let snapshots: Vec<_> = self.workers.iter().map(|it| it.engine.snapshots()).collect();
         format!(
-            "{:?} owners {owners:?} watermarks {watermarks:?} ends {ends:?} committed {:?} \
-             {snapshots:#?} unchecked generations: {}",
-            self.shape,
-            self.committed,
-            !Rule::GenerationChecked.on(),
+            "{:?} owners {:?} watermarks {watermarks:?} ends {ends:?} committed {:?} \
+             {snapshots:?}",
+            self.shape, self.owners, self.committed,
         )
     }
 }
