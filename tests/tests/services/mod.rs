@@ -1,4 +1,7 @@
 //! Tests on real services. `cargo xtask check` leaves out everything below `services::`.
 
+mod acting;
 mod first;
 mod harness;
+mod transaction_ended;
+mod transaction_swallowed;
