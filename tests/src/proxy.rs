@@ -167,7 +167,8 @@ async fn connect(client: TcpStream, upstream: String, rules: watch::Receiver<Rul
     let (from_server, towards_server) = server.into_split();
     let answer_lost = Arc::new(AtomicBool::new(false));
     let up = Pump { from: from_client, to: towards_server, rules: rules.clone(), seen: Vec::new() };
-    let down = Pump { from: from_server, to: towards_client, rules: rules.clone(), seen: Vec::new() };
+    let down =
+        Pump { from: from_server, to: towards_client, rules: rules.clone(), seen: Vec::new() };
     let mut rules = rules;
     // Whichever ends first closes both connections.
     tokio::select! {

@@ -1,6 +1,6 @@
 //! What becomes of each event of a transaction.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 
 use inbox_engine::{Doom, ParkReason, Rule, Run, RunEntry, Tally, runs};
 
@@ -33,14 +33,19 @@ pub(super) enum Verdict {
 pub(super) struct Verdicts<'a> {
     items: &'a [Delivered],
     given: Vec<Verdict>,
-    /// Aggregates with parked events: those the claim saw, and those parked in this transaction.
-    held: HashSet<[u8; 16]>,
+    /// Aggregates with parked events, those the claim saw and those parked in this transaction, with
+    /// the first index that has to queue: what is before a parked event does not follow it.
+    held: HashMap<[u8; 16], usize>,
 }
 
 impl<'a> Verdicts<'a> {
     pub(super) fn new(items: &'a [Delivered], held: Vec<[u8; 16]>) -> Self {
         let held = if Rule::HeldReadInClaim.on() { held } else { Vec::new() };
-        Self { items, given: vec![Verdict::Ignore; items.len()], held: held.into_iter().collect() }
+        Self {
+            items,
+            given: vec![Verdict::Ignore; items.len()],
+            held: held.into_iter().map(|aggregate| (aggregate, 0)).collect(),
+        }
     }
 
     pub(super) fn set(&mut self, index: usize, verdict: Verdict) {
@@ -61,7 +66,8 @@ impl<'a> Verdicts<'a> {
 
     fn hold(&mut self, index: usize) {
         if Rule::HeldInsideTransaction.on() {
-            self.held.insert(self.items[index].aggregate);
+            let from = self.held.entry(self.items[index].aggregate).or_insert(index);
+            *from = index.min(*from);
         }
     }
 
@@ -74,7 +80,8 @@ impl<'a> Verdicts<'a> {
     /// Whether the event has to queue behind a parked one; if so, it is marked.
     pub(super) fn follow(&mut self, index: usize) -> bool {
         // Nearly always empty: no look-up per event then.
-        let held = !self.held.is_empty() && self.held.contains(&self.items[index].aggregate);
+        let from = || self.held.get(&self.items[index].aggregate);
+        let held = !self.held.is_empty() && from().is_some_and(|from| *from <= index);
         if held {
             self.given[index] = Verdict::Follow;
         }
