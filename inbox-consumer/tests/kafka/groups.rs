@@ -198,9 +198,10 @@ async fn a_lost_partition_commits_nothing() {
     }
 }
 
-/// A group that loses patience while partitions are drained takes them: the loss is told.
+/// A member that the group forgets while it drains is not told (librdkafka 2.12.1 drops the word when a
+/// rebalance is under way): it lets go as if nothing had happened, and joins again (D5, C16).
 #[tokio::test]
-async fn a_drain_that_takes_too_long_becomes_a_loss() {
+async fn a_member_that_is_forgotten_while_it_drains_joins_again() {
     let world = World::mock(Protocol::Classic);
     let topic = world.topic(2).await;
     let mut first = Member::join(world.settings(&[&topic]));
@@ -216,16 +217,10 @@ async fn a_drain_that_takes_too_long_becomes_a_loss() {
         .await;
     let mock = world.mock.as_ref().unwrap();
     mock.fail_next(Request::Heartbeat, &[Failure::UnknownMember; 2]).unwrap();
-    let lost = first
-        .until("the loss", |event| match event {
-            BrokerEvent::Lost(places) => Some(places),
-            _ => None,
-        })
-        .await;
-    assert!(lost.iter().all(|place| place.topic == revoked[0].topic));
-    // Letting go of what is lost changes nothing.
+    sleep(Duration::from_secs(3)).await;
     first.broker.let_go(revoked);
     second.assigned(1).await;
     first.close().await;
+    second.assigned(1).await;
     second.close().await;
 }
