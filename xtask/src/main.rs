@@ -5,9 +5,11 @@
     reason = "a command line program talks to its terminal"
 )]
 
+mod ablate;
 mod folders;
 mod quickstart;
 mod services;
+mod soak;
 mod tally;
 mod test;
 mod toolchain;
@@ -39,6 +41,13 @@ enum Verb {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+    /// Switches each rule of the protocol off and expects its tests to be red.
+    Ablate {
+        /// Only these rules.
+        rules: Vec<String>,
+    },
+    /// Events into three consumers that are killed and frozen; red on the first violation.
+    Soak(soak::Length),
     /// Kafka and PostgreSQL on this machine, left running for work.
     Services {
         #[command(subcommand)]
@@ -70,6 +79,8 @@ fn main() -> ExitCode {
 fn run(verb: Verb) -> Outcome<ExitCode> {
     match verb {
         Verb::Test(choice) => return test::everything(&choice),
+        Verb::Ablate { rules } => return ablate::run(&rules),
+        Verb::Soak(length) => return soak::run(&length),
         Verb::Check => return test::without_services(),
         Verb::Quickstart { arguments } => return quickstart::run(&arguments),
         Verb::Services { verb: ServicesVerb::Up } => services::up()?,

@@ -1,7 +1,11 @@
 //! Tests on real services. `cargo xtask check` leaves out everything below `services::`.
 
 mod acting;
+mod commands;
 mod first;
 mod harness;
+mod transaction_commit;
+mod transaction_deadline;
 mod transaction_ended;
+mod transaction_outage;
 mod transaction_swallowed;
