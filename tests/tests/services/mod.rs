@@ -4,5 +4,8 @@ mod acting;
 mod commands;
 mod first;
 mod harness;
+mod transaction_commit;
+mod transaction_deadline;
 mod transaction_ended;
+mod transaction_outage;
 mod transaction_swallowed;
