@@ -3,9 +3,15 @@
 mod acting;
 mod commands;
 mod first;
+mod group_faults;
+mod group_members;
 mod harness;
 mod transaction_commit;
 mod transaction_deadline;
 mod transaction_ended;
 mod transaction_outage;
 mod transaction_swallowed;
+mod log_records;
+mod log_start;
+mod runtime_order;
+mod runtime_support;
