@@ -1,10 +1,12 @@
 //! `cargo xtask ablate`: each rule of the protocol is switched off, and its tests have to fail.
 //!
-//! A package that tests rules has a file `ablation.txt`: lines of a rule and a pattern of test names.
-//! The same tests must pass with the rule on.
+//! A package that tests rules has a file `ablation.txt`, or several in a folder `ablation`: lines of a
+//! rule and a pattern of test names (`engine:` in front means a test of inbox-engine, `consumer:` one of
+//! inbox-consumer). The same tests must pass with the rule on.
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -101,14 +103,13 @@ fn known(row: &Row) -> Outcome {
     if all_rules()?.contains(rule) {
         return Ok(());
     }
-    failure(format!("{package}/ablation.txt has a row for `{rule}`, which is no rule"))
+    failure(format!("a table of {package} has a row for `{rule}`, which is no rule"))
 }
 
 fn table() -> Outcome<Vec<Row>> {
     let mut rows = Vec::new();
     for package in PACKAGES {
-        let file = workspace().join(package).join("ablation.txt");
-        if file.exists() {
+        for file in files(&workspace().join(package)) {
             let text = fs::read_to_string(&file);
             let text = text.explain(|| format!("cannot read {}", file.display()))?;
             rows.extend(read(package, &text));
@@ -117,12 +118,26 @@ fn table() -> Outcome<Vec<Row>> {
     Ok(rows)
 }
 
+fn files(package: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(package.join("ablation")).into_iter().flatten().flatten();
+    let mut files: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+    files.push(package.join("ablation.txt"));
+    files.retain(|file| file.is_file());
+    files.sort();
+    files
+}
+
 fn read(package: &'static str, text: &str) -> Vec<Row> {
     let lines = text.lines().filter(|line| !line.trim_start().starts_with('#'));
     let pairs = lines.filter_map(|line| line.trim().split_once(char::is_whitespace));
     let row = |(rule, pattern): (&str, &str)| {
-        let (rule, pattern) = (rule.to_owned(), pattern.trim().to_owned());
-        Row { rule, package, pattern }
+        let (package, pattern) = match pattern.trim().split_once(':') {
+            Some(("engine", pattern)) => ("inbox-engine", pattern),
+            Some(("consumer", pattern)) => ("inbox-consumer", pattern),
+            _ => (package, pattern.trim()),
+        };
+        let rule = rule.trim_end_matches(':').to_owned();
+        Row { rule, package, pattern: pattern.to_owned() }
     };
     pairs.map(row).collect()
 }
@@ -137,7 +152,7 @@ impl Bench {
     /// A rule holds its place if each of its rows passes with it and fails without it.
     fn judge(&self, rows: &[Row]) -> Outcome<Result<String, String>> {
         if rows.is_empty() {
-            return Ok(Err("no ablation.txt names a test for it".to_owned()));
+            return Ok(Err("no table names a test for it".to_owned()));
         }
         let mut sentences = Vec::new();
         for row in rows {
@@ -216,9 +231,14 @@ mod tests {
 
     #[test]
     fn a_table_has_rules_and_patterns() {
-        let rows = read("tests", "# comment\n\nInbox   services::a\n");
-        let (rule, pattern) = ("Inbox".to_owned(), "services::a".to_owned());
-        assert_eq!(rows, [Row { rule, package: "tests", pattern }]);
+        let rows =
+            read("tests", "# comment\n\nInbox   services::a\nLaneOrder: engine:batching::b\n");
+        let row = |rule: &str, package, pattern: &str| {
+            let (rule, pattern) = (rule.to_owned(), pattern.to_owned());
+            Row { rule, package, pattern }
+        };
+        let second = row("LaneOrder", "inbox-engine", "batching::b");
+        assert_eq!(rows, [row("Inbox", "tests", "services::a"), second]);
     }
 
     #[test]

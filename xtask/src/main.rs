@@ -45,7 +45,7 @@ enum Verb {
     /// Switches each rule of the protocol off: its tests must fail without it.
     Ablate(ablate::Choice),
     /// A long run with killed and frozen consumers, judged by an independent checker.
-    Soak(soak::Choice),
+    Soak(soak::Length),
     /// Kafka and PostgreSQL on this machine, left running for work.
     Services {
         #[command(subcommand)]
@@ -80,7 +80,7 @@ fn run(verb: Verb) -> Outcome<ExitCode> {
         Verb::Check => return test::without_services(),
         Verb::Quickstart { arguments } => return quickstart::run(&arguments),
         Verb::Ablate(choice) => return ablate::run(&choice),
-        Verb::Soak(choice) => return soak::run(&choice),
+        Verb::Soak(length) => return soak::run(&length),
         Verb::Services { verb: ServicesVerb::Up } => services::up()?,
         Verb::Services { verb: ServicesVerb::Down } => services::down()?,
         Verb::Services { verb: ServicesVerb::Status } => services::status()?,

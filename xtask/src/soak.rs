@@ -12,20 +12,20 @@ use crate::toolchain;
 
 /// How long, and what to do with the figures.
 #[derive(Args, Debug)]
-pub(crate) struct Choice {
-    /// How many events.
-    #[arg(long, default_value_t = 1_000_000)]
+pub(crate) struct Length {
+    /// Distinct events to send; one in twenty is sent twice.
+    #[arg(long, default_value_t = 200_000)]
     events: u64,
-    /// Which events, in which order; when whom is killed.
+    /// Makes the events' ids.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Where to write the figures.
-    #[arg(long)]
+    /// Writes what was measured into a file.
+    #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }
 
 /// Builds with the features that the tests have, so that nothing is built twice, and runs the soak.
-pub(crate) fn run(choice: &Choice) -> Outcome<ExitCode> {
+pub(crate) fn run(length: &Length) -> Outcome<ExitCode> {
     toolchain::ensure(toolchain::BUILD)?;
     let programs = build(&["build", "--workspace", "--bins"])?;
     let soak = programs.into_iter().find(|built| built.name == "soak");
@@ -34,8 +34,8 @@ pub(crate) fn run(choice: &Choice) -> Outcome<ExitCode> {
     let services = Services::find_or_start()??;
     println!("services: {}", services.line());
     let mut command = Command::new(soak.program);
-    command.args([choice.events.to_string(), choice.seed.to_string()]);
-    let status = command.args(&choice.json).envs(services.environment()).status();
+    command.args([length.events.to_string(), length.seed.to_string()]);
+    let status = command.args(&length.json).envs(services.environment()).status();
     let status = status.explain(|| "cannot run the soak".to_owned())?;
     Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -56,8 +56,6 @@ const fn millis(min: u64, max: u64) -> Kind {
     Kind::Duration { min: Duration::from_millis(min), max: Duration::from_millis(max) }
 }
 
-const PLACE: Kind = Kind::Place { list: false, position: false };
-
 const SECOND: u64 = 1_000;
 const MINUTE: u64 = 60 * SECOND;
 const HOUR: u64 = 60 * MINUTE;
@@ -230,39 +228,44 @@ pub const KEYS: &[Key] = &[
     ),
     key(
         "events.rules.id",
-        Kind::Place { list: false, position: true },
+        Kind::Place,
         "",
-        "Where the event's id is, with the format `custom`. A place is `header:NAME`, `key`, `pointer:/json/pointer`, `topic` or `value:CONSTANT`; `position` is topic, partition and offset, for producers that send no id.",
+        "Where the event's id is, with the format `custom`. A place is `header:NAME`, `key`, `key:hex`, `pointer:/json/pointer`, `topic` or `value:CONSTANT`. `position`, which may be the last place of an id, is topic, partition and offset: for producers that send none.",
     ),
     key(
         "events.rules.id_source",
-        Kind::Text,
-        "the topic",
+        Kind::Place,
+        "`topic`",
         "What an id that is no UUID is unique within.",
     ),
-    key("events.rules.type", PLACE, "", "Where the event's type is, by which routes are found."),
+    key(
+        "events.rules.type",
+        Kind::Place,
+        "",
+        "Where the event's type is, by which routes are found.",
+    ),
     key(
         "events.rules.aggregate_id",
-        Kind::Place { list: true, position: false },
+        Kind::Place,
         "`key`",
         "What order is kept for. With a pointer into the payload the whole partition is one sequence. A change of it changes the lanes.",
     ),
-    key("events.rules.aggregate_type", PLACE, "the topic", "The aggregate's type."),
+    key("events.rules.aggregate_type", Kind::Place, "`topic`", "The aggregate's type."),
     key(
         "events.rules.aggregate_version",
-        PLACE,
+        Kind::Place,
         "",
         "The aggregate's version after the event: a whole number.",
     ),
     key(
         "events.rules.occurred_at",
-        PLACE,
+        Kind::Place,
         "",
         "When it happened: milliseconds since 1970, or RFC 3339.",
     ),
     key(
         "events.rules.schema_version",
-        PLACE,
+        Kind::Place,
         "",
         "The version of the payload's schema: a whole number.",
     ),
@@ -382,7 +385,7 @@ start-up with a sentence that says what to change.
 
 /// Whether a default is told in words, not as a value.
 pub(super) fn is_described(default: &str) -> bool {
-    default.starts_with('`') || default.starts_with("the ")
+    default.starts_with('`')
 }
 
 /// `docs/configuration.md`, from [`KEYS`].

@@ -12,7 +12,7 @@ fn everything() -> toml::Table {
     for key in KEYS {
         let value = match key.kind {
             Kind::Choice(words) => words[0].into(),
-            Kind::Place { .. } => "header:x".into(),
+            Kind::Place => "header:x".into(),
             Kind::Settings => toml::Table::new().into(),
             _ => "x".into(),
         };
