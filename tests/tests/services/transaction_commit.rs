@@ -129,7 +129,8 @@ async fn a_constraint_that_speaks_only_at_commit_is_the_failure_of_its_event() {
     let mut stage = Stage::set("deferred", 1).await;
     stage.schema.run(DEFERRED).await;
     stage.config.retry.attempts_max = 1;
-    let how = |bad| if bad { json!({"sql": "INSERT INTO bookings VALUES (404)"}) } else { json!({}) };
+    let how =
+        |bad| if bad { json!({"sql": "INSERT INTO bookings VALUES (404)"}) } else { json!({}) };
     let mut records: Vec<Record> = Vec::new();
     for n in 1..=5 {
         records.extend((0..5).map(|a| told(&format!("good-{a}"), n, json!({}))));

@@ -169,10 +169,8 @@ async fn a_begin_that_is_dropped_half_way_spoils_no_connection() {
     stage.count("b", 1, 30).await;
     let watch = Watch::start(&stage);
     let running = stage.start(Routes::default().on("Counted", DropsBegin::default())).await;
-    eventually(SOON, "all events", async || {
-        stage.effects().await + stage.parked("").await >= 60
-    })
-    .await;
+    eventually(SOON, "all events", async || stage.effects().await + stage.parked("").await >= 60)
+        .await;
     for aggregate in ["a", "b"] {
         assert_eq!(stage.of(aggregate).await, (1..=30).collect::<Vec<_>>());
     }
