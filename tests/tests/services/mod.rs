@@ -4,6 +4,8 @@ mod acting;
 mod commands;
 mod first;
 mod harness;
+mod inbox_identity;
+mod inbox_retention;
 mod transaction_commit;
 mod transaction_deadline;
 mod transaction_ended;

@@ -146,10 +146,8 @@ async fn what_comes_before_a_parked_event_does_not_follow_it() {
     stage.send(&[step(1), step(2), unknown, step(4)]).await;
     stage.send(&(1..=4).map(reject).collect::<Vec<_>>()).await;
     let running = stage.start(acting()).await;
-    eventually(SOON, "all settled", async || {
-        stage.effects().await + stage.parked("").await == 8
-    })
-    .await;
+    eventually(SOON, "all settled", async || stage.effects().await + stage.parked("").await == 8)
+        .await;
     assert_eq!((stage.of("a").await, stage.of("b").await), (vec![1, 2], vec![1, 2]));
     assert_eq!(stage.parked("follower").await, 2);
     assert_eq!((stage.parked("unknown_type").await, stage.parked("rejected").await), (1, 1));
