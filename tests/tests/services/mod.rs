@@ -6,6 +6,8 @@ mod first;
 mod group_faults;
 mod group_members;
 mod harness;
+mod inbox_identity;
+mod inbox_retention;
 mod log_records;
 mod log_start;
 mod runtime_order;

@@ -19,13 +19,16 @@ use super::acting::{acting, told};
 async fn the_offset_never_passes_an_event_that_is_not_committed() {
     let mut stage = Stage::set("offset", 1).await;
     stage.config.retry.attempts_max = 100;
+    stage.config.retry.delay_min = Duration::from_millis(300);
+    stage.config.retry.delay_max = Duration::from_millis(300);
     let group = stage.config.group().to_owned();
     let good = |a: i64| told(&format!("good-{a}"), 1, json!({}));
     stage.send(&(0..10).map(good).collect::<Vec<_>>()).await;
     stage.send(&[told("bad", 1, json!({"sql": "SELECT 1 / 0"}))]).await;
     stage.send(&(10..50).map(good).collect::<Vec<_>>()).await;
     let running = stage.start(acting()).await;
-    eventually(SOON, "the good events", async || stage.effects().await == 50).await;
+    // All but those few that share its lane.
+    eventually(SOON, "the good events", async || stage.effects().await > 30).await;
     eventually(SOON, "an offset", async || stage.topic.committed(&group).await == [Some(10)]).await;
     stage.send(&(50..60).map(good).collect::<Vec<_>>()).await;
     let until = Instant::now() + Duration::from_millis(1500);
@@ -93,19 +96,19 @@ async fn with_commits_broken(how: Break) {
     stage.config.database.url = stage.schema.url_at(&proxy.url(&services.postgres)).into();
     stage.config.retry.attempts_max = 1;
     stage.config.batch.events_max = 5;
-    stage.count("a", 1, 60).await;
+    stage.count("a", 1, 65).await;
     let sprung = Arc::new(AtomicU32::new(0));
     let last = std::sync::Mutex::new((0, None));
     let handler = Trapping { proxy, how, sprung: Arc::clone(&sprung), last };
     let running = stage.start(Routes::default().on("Counted", handler)).await;
-    eventually(SOON, "all events", async || stage.of("a").await.last() == Some(&60)).await;
-    assert_eq!(stage.of("a").await, (1..=60).collect::<Vec<_>>());
+    eventually(SOON, "all events", async || stage.of("a").await.len() >= 65).await;
+    assert_eq!(stage.of("a").await, (1..=65).collect::<Vec<_>>());
     assert_eq!((sprung.load(Ordering::SeqCst), stage.parked("").await), (6, 0));
     let counts = running.counters.read();
     assert_eq!(counts.failures, 0, "{counts:?}");
     assert!(counts.resyncs >= 3, "{counts:?}");
     assert_eq!(running.stop().await, Ended::Shutdown);
-    assert_eq!(stage.topic.committed(stage.config.group()).await, [Some(60)]);
+    assert_eq!(stage.topic.committed(stage.config.group()).await, [Some(65)]);
 }
 
 /// A4: it committed, and nobody knows.
@@ -150,7 +153,7 @@ async fn a_constraint_that_speaks_only_at_commit_is_the_failure_of_its_event() {
 }
 
 /// The sequence counts tries, since a rollback leaves it alone.
-const SERIALIZATION: &str = "CREATE SEQUENCE tries; CREATE TABLE rivals (); \
+const SERIALIZATION: &str = "CREATE SEQUENCE tries; \
      CREATE FUNCTION meet() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN \
      IF nextval('tries') <= 4 THEN RAISE SQLSTATE '40001'; END IF; RETURN NULL; END $$; \
      CREATE CONSTRAINT TRIGGER meet AFTER INSERT ON effects DEFERRABLE INITIALLY DEFERRED \
