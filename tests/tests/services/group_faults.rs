@@ -140,8 +140,13 @@ async fn a_lost_partition_is_taken_over_anew() {
     scene.count("0", 6, 10).await;
     eventually(SOON, "all", async || scene.effects().await >= 11).await;
     assert_eq!(running.stop().await, Ended::Shutdown);
-    scene.schema.run("DELETE FROM effects WHERE aggregate = 'slow' AND n = 1 AND effect = \
-        (SELECT min(effect) FROM effects WHERE aggregate = 'slow')").await;
+    scene
+        .schema
+        .run(
+            "DELETE FROM effects WHERE aggregate = 'slow' AND n = 1 AND effect = \
+        (SELECT min(effect) FROM effects WHERE aggregate = 'slow')",
+        )
+        .await;
     scene.is_right(10).await;
 }
 

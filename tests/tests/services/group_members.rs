@@ -6,7 +6,7 @@ use tests::{
     soak::checker::{Expected, check},
 };
 
-use super::runtime_support::{worker, two_beats};
+use super::runtime_support::{two_beats, worker};
 
 /// Sends `Counted` events of all aggregates, in many small steps.
 async fn load(stage_topic: tests::Topic, expected: Expected) {
@@ -125,4 +125,3 @@ async fn a_slow_handler_does_not_cost_the_membership() {
     assert_eq!(running.stop().await, Ended::Shutdown);
     assert_eq!((gate.entered(), stage.effects().await), (1, 7));
 }
-

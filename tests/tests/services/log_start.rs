@@ -6,9 +6,7 @@ use inbox_consumer::{
     config::{Config, Start},
 };
 use sqlx::Postgres;
-use tests::{
-    Count, Counter, Ending, Producer, Running, SOON, Stage, counted, eventually, unique,
-};
+use tests::{Count, Counter, Ending, Producer, Running, SOON, Stage, counted, eventually, unique};
 
 use super::runtime_support::{Apart, on, up_to, watermark, worker};
 
