@@ -4,6 +4,7 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use inbox_engine::Engine;
+use outbox_core::Reader;
 use tokio::sync::mpsc;
 
 use crate::{
@@ -27,6 +28,7 @@ pub struct Consumer<DB: Store> {
     config: Config,
     settings: DB::Settings,
     routes: RouteTable<DB>,
+    reader: Reader,
     counters: Arc<Counters>,
 }
 
@@ -123,7 +125,8 @@ impl<DB: Store> ConsumerBuilder<DB> {
             return Err(BuildError::Unsafe(fatal));
         }
         DB::close_hard(conn).await;
-        Ok(Consumer { config: self.config, settings, routes, counters: Arc::default() })
+        let reader = self.config.reader().map_err(|error| BuildError::Routes(error.to_string()))?;
+        Ok(Consumer { config: self.config, settings, routes, reader, counters: Arc::default() })
     }
 }
 
@@ -206,7 +209,7 @@ impl<DB: Store> Consumer<DB> {
     fn driver(self, broker: Arc<dyn Broker>) -> (Driver<DB>, Arc<Work<DB>>, Arc<Control<DB>>) {
         let config = &self.config;
         let intake = Intake {
-            reader: config.reader(),
+            reader: self.reader,
             ignore_unknown: config.events.unknown_type == config::UnknownType::Ignore,
         };
         let identity = Identity {
@@ -291,7 +294,7 @@ pub(crate) fn kafka_settings(config: &Config) -> KafkaSettings {
             config::Protocol::Consumer => kafka::Protocol::Consumer,
         },
         session_timeout: config.kafka.session_timeout,
-        max_poll_interval: Duration::from_secs(300),
+        max_poll_interval: Duration::from_mins(5),
         properties,
     }
 }

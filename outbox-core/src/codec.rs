@@ -141,6 +141,10 @@ fn shape(text: &str) -> std::borrow::Cow<'_, str> {
     let Some(kind) = KINDS.into_iter().find(|kind| what.starts_with(kind)) else {
         return "a value is refused".into();
     };
+    // Without fields or variants nothing is "expected" after what was found.
+    if what.ends_with(", there are no fields") || what.ends_with(", there are no variants") {
+        return kind.into();
+    }
     match what.rsplit_once(", expected ") {
         Some((_, expected)) => format!("{kind}, expected {expected}").into(),
         None => kind.into(),

@@ -22,8 +22,8 @@ use crate::{
 /// ```
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct Aggregate {
-    aggregate_type: Text,
-    aggregate_id: Text,
+    pub(crate) aggregate_type: Text,
+    pub(crate) aggregate_id: Text,
 }
 
 impl Aggregate {
@@ -42,11 +42,6 @@ impl Aggregate {
             .map_err(AggregateError::Type)?;
         check_text(aggregate_id.as_bytes(), AGGREGATE_ID_BYTES_MAX).map_err(AggregateError::Id)?;
         Ok(Self { aggregate_type, aggregate_id })
-    }
-
-    /// Puts together what the reader has checked already.
-    pub(crate) fn checked(aggregate_type: Text, aggregate_id: Text) -> Self {
-        Self { aggregate_type, aggregate_id }
     }
 
     /// What kind of thing it is, such as `Account`. At most [`AGGREGATE_TYPE_BYTES_MAX`] bytes.

@@ -1,11 +1,11 @@
 //! The headers of an event: the one table.
 //!
-//! | header | value | written | read by `preset = "own"` |
+//! | header | value | written | read by [`Reader::own`](crate::Reader::own) |
 //! |---|---|---|---|
 //! | `event_id` | the id as a UUID; readers take any text | always | required |
 //! | `event_type` | text | always | required |
 //! | `aggregate_type` | text | always | else the topic's name |
-//! | `aggregate_id` | text | never: the record key is the aggregate id | before the record key |
+//! | `aggregate_id` | text | never: the record key is the aggregate id | before the record key; a record with neither is an aggregate of its own |
 //! | `aggregate_version` | decimal, 64 bits | if set | optional |
 //! | `occurred_at` | milliseconds since 1970, decimal; readers take RFC 3339 as well | always | optional |
 //! | `schema_version` | decimal, 32 bits | if set | optional |

@@ -97,8 +97,8 @@ impl EventId {
         if self.0.get_version_num() != 7 {
             return None;
         }
-        let [a, b, c, d, e, f, ..] = *self.as_bytes();
-        Some(i64::from_be_bytes([0, 0, a, b, c, d, e, f]))
+        let first: [u8; 8] = self.as_bytes()[..8].try_into().ok()?;
+        i64::try_from(u64::from_be_bytes(first) >> 16).ok()
     }
 
     fn digest(parts: &[&[u8]]) -> Self {

@@ -1,159 +1,202 @@
-//! An event that is about to be written.
-
-use std::time::{SystemTime, UNIX_EPOCH};
+//! Events about to be written.
 
 use bytes::Bytes;
 use serde::Serialize;
 
 use crate::{
-    Aggregate, CodecError, EVENT_TYPE_BYTES_MAX, Encode, EventId, Header, Json, Problem, Record,
-    Text, header_names as names, problem::check_text,
+    Aggregate, CodecError, Encode, Envelope, EventId, Header, Json, Problem, Record, Text,
+    header_names,
+    problem::{EVENT_TYPE_BYTES_MAX, check_text},
 };
 
-/// An event that a producer makes. Its id is made here, once: sending it again sends the same event.
+/// An event about to be written, with an id of its own. See the [crate](crate) for an example.
 ///
-/// ```
-/// use outbox_core::{Aggregate, OutboxEvent, Reader};
-///
-/// let account = Aggregate::new("Account", "42")?;
-/// let event = OutboxEvent::new("Deposited", &account, &serde_json::json!({ "amount": 5 }))?;
-/// let record = event.record();
-/// let read = Reader::own(1 << 20).read("deposits", 0, 7, &record)?;
-/// assert_eq!((read.event_id, &*read.event_type), (event.id(), "Deposited"));
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
+/// Cloning it keeps the id: a clone is the same event.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OutboxEvent {
-    id: EventId,
-    event_type: Text,
-    aggregate: Aggregate,
-    aggregate_version: Option<i64>,
-    occurred_at_ms: i64,
-    schema_version: Option<i32>,
+    envelope: Envelope,
     headers: Vec<Header>,
-    payload: Bytes,
-}
-
-/// Why an event cannot be made.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum OutboxEventError {
-    /// The payload cannot be encoded.
-    #[error(transparent)]
-    Codec(#[from] CodecError),
-    /// The event type cannot be used.
-    #[error("the event type {0}")]
-    Type(Problem),
-    /// The header is filled from the event itself.
-    #[error("the header `{0}` is filled from the event itself; use the method for it")]
-    Reserved(String),
 }
 
 impl OutboxEvent {
-    /// An event with a new id, that happened now, its payload as JSON.
+    /// A new event with a payload in JSON. It occurred when its id was made: now.
     ///
     /// # Errors
-    /// When the payload has no JSON form or the type is empty, too long or has a NUL.
+    ///
+    /// When the type is empty, has a NUL or is longer than [`EVENT_TYPE_BYTES_MAX`], or the payload
+    /// cannot be JSON.
     pub fn new<T: Serialize + ?Sized>(
-        event_type: &str,
+        event_type: impl Into<Text>,
         aggregate: &Aggregate,
         payload: &T,
     ) -> Result<Self, OutboxEventError> {
-        Self::encoded(event_type, aggregate, Json.encode(payload)?)
+        Self::with_codec(event_type, aggregate, payload, &Json)
     }
 
-    /// The same with a payload that is encoded already.
+    /// A new event with a payload in the codec's encoding.
     ///
     /// # Errors
-    /// When the type is empty, too long or has a NUL.
+    ///
+    /// As [`OutboxEvent::new`], or what the codec says.
+    pub fn with_codec<T: ?Sized, C: Encode<T>>(
+        event_type: impl Into<Text>,
+        aggregate: &Aggregate,
+        payload: &T,
+        codec: &C,
+    ) -> Result<Self, OutboxEventError> {
+        Self::encoded(event_type, aggregate, codec.encode(payload)?)
+    }
+
+    /// A new event with a payload that is encoded already.
+    ///
+    /// # Errors
+    ///
+    /// When the type is empty, has a NUL or is longer than [`EVENT_TYPE_BYTES_MAX`].
     pub fn encoded(
-        event_type: &str,
+        event_type: impl Into<Text>,
         aggregate: &Aggregate,
         payload: Bytes,
     ) -> Result<Self, OutboxEventError> {
-        check_text(event_type.as_bytes(), EVENT_TYPE_BYTES_MAX).map_err(OutboxEventError::Type)?;
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Ok(Self {
-            id: EventId::new(),
-            event_type: event_type.into(),
-            aggregate: aggregate.clone(),
-            aggregate_version: None,
-            occurred_at_ms: i64::try_from(since.as_millis()).unwrap_or(i64::MAX),
-            schema_version: None,
-            headers: Vec::new(),
-            payload,
-        })
+        Self::made(event_type.into(), aggregate, Some(payload))
     }
 
-    /// Gives it an id that was made before.
-    #[must_use]
-    pub fn with_id(self, id: EventId) -> Self {
-        Self { id, ..self }
-    }
-
-    /// The aggregate's version after the event.
-    #[must_use]
-    pub fn with_aggregate_version(self, version: i64) -> Self {
-        Self { aggregate_version: Some(version), ..self }
-    }
-
-    /// When it happened, in milliseconds since 1970.
-    #[must_use]
-    pub fn with_occurred_at_ms(self, millis: i64) -> Self {
-        Self { occurred_at_ms: millis, ..self }
-    }
-
-    /// The version of the payload's schema.
-    #[must_use]
-    pub fn with_schema_version(self, version: i32) -> Self {
-        Self { schema_version: Some(version), ..self }
-    }
-
-    /// Adds a header.
+    /// A new event without payload, as compacted topics have them for what is deleted.
     ///
     /// # Errors
-    /// When it is one that the event itself fills ([`names::RESERVED`]).
+    ///
+    /// As [`OutboxEvent::encoded`].
+    pub fn tombstone(
+        event_type: impl Into<Text>,
+        aggregate: &Aggregate,
+    ) -> Result<Self, OutboxEventError> {
+        Self::made(event_type.into(), aggregate, None)
+    }
+
+    fn made(
+        event_type: Text,
+        aggregate: &Aggregate,
+        payload: Option<Bytes>,
+    ) -> Result<Self, OutboxEventError> {
+        check_text(event_type.as_bytes(), EVENT_TYPE_BYTES_MAX).map_err(OutboxEventError::Type)?;
+        let event_id = EventId::new();
+        let envelope = Envelope {
+            event_id,
+            source_id: None,
+            event_type,
+            aggregate: aggregate.clone(),
+            aggregate_version: None,
+            occurred_at_ms: event_id.made_at_ms(),
+            schema_version: None,
+            payload,
+        };
+        Ok(Self { envelope, headers: Vec::new() })
+    }
+
+    /// Gives it another id, for example one that follows from what caused it.
+    #[must_use]
+    pub fn with_id(mut self, id: EventId) -> Self {
+        self.envelope.event_id = id;
+        self
+    }
+
+    /// Says which version its aggregate has after it.
+    #[must_use]
+    pub fn with_aggregate_version(mut self, version: i64) -> Self {
+        self.envelope.aggregate_version = Some(version);
+        self
+    }
+
+    /// Says which version of the payload's schema it follows.
+    #[must_use]
+    pub fn with_schema_version(mut self, version: i32) -> Self {
+        self.envelope.schema_version = Some(version);
+        self
+    }
+
+    /// Says when it happened, in milliseconds since 1970.
+    #[must_use]
+    pub fn with_occurred_at_ms(mut self, millis: i64) -> Self {
+        self.envelope.occurred_at_ms = Some(millis);
+        self
+    }
+
+    /// Adds a header after those that are there.
+    ///
+    /// # Errors
+    ///
+    /// When the name is empty, has a NUL, or is one of [`header_names::RESERVED`], which the event
+    /// fills itself.
     pub fn with_header(
         mut self,
-        name: &str,
+        name: impl Into<Text>,
         value: impl Into<Bytes>,
     ) -> Result<Self, OutboxEventError> {
-        if names::RESERVED.contains(&name) {
-            return Err(OutboxEventError::Reserved(name.into()));
+        let name = name.into();
+        check_text(name.as_bytes(), usize::MAX).map_err(OutboxEventError::HeaderName)?;
+        if header_names::RESERVED.contains(&name.as_str()) {
+            return Err(OutboxEventError::ReservedHeader(name));
         }
-        self.headers.push(Header { name: name.into(), value: Some(value.into()) });
+        self.headers.push(Header { name, value: Some(value.into()) });
         Ok(self)
     }
 
     /// Its id.
     pub fn id(&self) -> EventId {
-        self.id
+        self.envelope.event_id
     }
 
-    /// The record to send: the key is the aggregate id.
+    /// The event as its consumers will read it.
+    pub fn envelope(&self) -> &Envelope {
+        &self.envelope
+    }
+
+    /// The headers that were added; those of the event itself are not among them.
+    pub fn headers(&self) -> &[Header] {
+        &self.headers
+    }
+
+    /// The record that carries it: the aggregate id is the key, the event's own headers come first,
+    /// then those that were added.
     pub fn record(&self) -> Record {
-        let text = |name: &'static str, value: Bytes| Header {
-            name: Text::from_static(name),
-            value: Some(value),
-        };
-        let mut headers = vec![
-            text(names::EVENT_ID, self.id.to_string().into()),
-            text(names::EVENT_TYPE, self.event_type.clone().into()),
-            text(names::AGGREGATE_TYPE, self.aggregate.aggregate_type().to_owned().into()),
-            text(names::OCCURRED_AT, self.occurred_at_ms.to_string().into()),
-        ];
-        if let Some(version) = self.aggregate_version {
-            headers.push(text(names::AGGREGATE_VERSION, version.to_string().into()));
-        }
-        if let Some(version) = self.schema_version {
-            headers.push(text(names::SCHEMA_VERSION, version.to_string().into()));
-        }
-        headers.extend(self.headers.iter().cloned());
         Record {
-            key: Some(self.aggregate.aggregate_id().to_owned().into()),
-            headers,
-            payload: Some(self.payload.clone()),
-            timestamp_ms: Some(self.occurred_at_ms),
+            key: Some(self.envelope.aggregate.aggregate_id.clone().into()),
+            headers: self.own_headers().chain(self.headers.iter().cloned()).collect(),
+            payload: self.envelope.payload.clone(),
+            timestamp_ms: self.envelope.occurred_at_ms,
         }
     }
+
+    fn own_headers(&self) -> impl Iterator<Item = Header> {
+        let event = &self.envelope;
+        let decimal = |number: i64| Bytes::from(number.to_string());
+        [
+            (header_names::EVENT_ID, Some(Bytes::from(event.event_id.to_string()))),
+            (header_names::EVENT_TYPE, Some(event.event_type.clone().into())),
+            (header_names::AGGREGATE_TYPE, Some(event.aggregate.aggregate_type.clone().into())),
+            (header_names::AGGREGATE_VERSION, event.aggregate_version.map(decimal)),
+            (header_names::OCCURRED_AT, event.occurred_at_ms.map(decimal)),
+            (header_names::SCHEMA_VERSION, event.schema_version.map(|v| decimal(v.into()))),
+        ]
+        .into_iter()
+        .filter(|(_, value)| value.is_some())
+        .map(|(name, value)| Header { name: Text::from_static(name), value })
+    }
+}
+
+/// Why an event cannot be written.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OutboxEventError {
+    /// Its type is no type.
+    #[error("the event type {0}")]
+    Type(Problem),
+    /// A header's name is no name.
+    #[error("the name of a header {0}")]
+    HeaderName(Problem),
+    /// A header belongs to the event.
+    #[error("the header `{0}` is filled from the event; use the method of that name instead")]
+    ReservedHeader(Text),
+    /// Its payload has no encoding.
+    #[error(transparent)]
+    Codec(#[from] CodecError),
 }

@@ -33,10 +33,15 @@ pub struct Header {
 impl Record {
     /// The value of the last header of that name, as Kafka's own clients take it.
     pub fn header(&self, name: &str) -> Option<&Bytes> {
+        self.header_bytes(name.as_bytes())
+    }
+
+    /// The same by the bytes of the name, without looking at them as text.
+    pub(crate) fn header_bytes(&self, name: &[u8]) -> Option<&Bytes> {
         self.headers
             .iter()
             .rev()
-            .find(|header| header.name.as_bytes() == name.as_bytes())
+            .find(|header| header.name.as_bytes() == name)
             .and_then(|header| header.value.as_ref())
     }
 

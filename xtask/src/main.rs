@@ -5,9 +5,12 @@
     reason = "a command line program talks to its terminal"
 )]
 
+mod ablate;
+mod built;
 mod folders;
 mod quickstart;
 mod services;
+mod soak;
 mod tally;
 mod test;
 mod toolchain;
@@ -39,6 +42,10 @@ enum Verb {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+    /// Switches each rule of the protocol off: its tests must fail without it.
+    Ablate(ablate::Choice),
+    /// A long run with killed and frozen consumers, judged by an independent checker.
+    Soak(soak::Length),
     /// Kafka and PostgreSQL on this machine, left running for work.
     Services {
         #[command(subcommand)]
@@ -72,6 +79,8 @@ fn run(verb: Verb) -> Outcome<ExitCode> {
         Verb::Test(choice) => return test::everything(&choice),
         Verb::Check => return test::without_services(),
         Verb::Quickstart { arguments } => return quickstart::run(&arguments),
+        Verb::Ablate(choice) => return ablate::run(&choice),
+        Verb::Soak(length) => return soak::run(&length),
         Verb::Services { verb: ServicesVerb::Up } => services::up()?,
         Verb::Services { verb: ServicesVerb::Down } => services::down()?,
         Verb::Services { verb: ServicesVerb::Status } => services::status()?,

@@ -17,7 +17,7 @@ use crate::tally::Tally;
 use crate::toolchain;
 
 /// Tests whose path has this need Kafka or PostgreSQL.
-const SERVICE_TESTS: &str = "services::";
+const ON_SERVICES: &str = "services::";
 
 /// Which tests to run.
 #[derive(Args, Debug)]
@@ -67,7 +67,7 @@ pub(crate) fn without_services() -> Outcome<ExitCode> {
     steps.format_and_lints();
     steps.step("tests", || {
         let mut command = cargo(&["test", "--workspace", "--no-fail-fast", "--"]);
-        let (tally, outcome) = count(command.args(["--skip", SERVICE_TESTS]))?;
+        let (tally, outcome) = count(command.args(["--skip", ON_SERVICES]))?;
         report(&Tested {
             services: "none (`cargo xtask test` runs the tests that need some)".to_owned(),
             tally,
@@ -98,8 +98,8 @@ fn on_services(choice: &Choice) -> Outcome<(Tested, Outcome)> {
         }
         Err(absent) => {
             println!("without services: {absent}");
-            skips.named.push(format!("every test under {SERVICE_TESTS}*, because {absent}"));
-            command.args(["--skip", SERVICE_TESTS]);
+            skips.named.push(format!("every test under {ON_SERVICES}*, because {absent}"));
+            command.args(["--skip", ON_SERVICES]);
             "none".to_owned()
         }
     };

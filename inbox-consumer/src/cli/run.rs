@@ -8,6 +8,7 @@ use crate::{
     config::Config,
     consumer::{BuildError, Ended},
     pipeline::port::Store,
+    telemetry::Signal,
 };
 
 /// Consumes until SIGTERM or SIGINT; a second one ends without waiting for the drain, which loses
@@ -18,7 +19,7 @@ pub(super) async fn run<DB: Store>(
     terminal: &mut Terminal<'_>,
 ) -> Exit {
     for doubt in config.validate() {
-        terminal.warn(doubt.text);
+        Signal::Doubtful { reason: doubt.text }.emit();
     }
     let (first, second) = match (Signals::new(), Signals::new()) {
         (Ok(first), Ok(second)) => (first, second),

@@ -1,8 +1,8 @@
 //! The one table of all keys.
 
-use std::{fmt::Write, time::Duration};
+use std::time::Duration;
 
-use super::{Kind, raw};
+use super::Kind;
 
 /// One key of the configuration.
 #[derive(Clone, Copy, Debug)]
@@ -55,8 +55,6 @@ const fn bytes(min: u64, max: u64) -> Kind {
 const fn millis(min: u64, max: u64) -> Kind {
     Kind::Duration { min: Duration::from_millis(min), max: Duration::from_millis(max) }
 }
-
-const PLACE: Kind = Kind::Place { list: false, position: false };
 
 const SECOND: u64 = 1_000;
 const MINUTE: u64 = 60 * SECOND;
@@ -230,39 +228,44 @@ pub const KEYS: &[Key] = &[
     ),
     key(
         "events.rules.id",
-        Kind::Place { list: false, position: true },
+        Kind::Place,
         "",
-        "Where the event's id is, with the format `custom`. A place is `header:NAME`, `key`, `pointer:/json/pointer`, `topic` or `value:CONSTANT`; `position` is topic, partition and offset, for producers that send no id.",
+        "Where the event's id is, with the format `custom`. A place is `header:NAME`, `key`, `key:hex`, `pointer:/json/pointer`, `topic` or `value:CONSTANT`. `position`, which may be the last place of an id, is topic, partition and offset: for producers that send none.",
     ),
     key(
         "events.rules.id_source",
-        Kind::Text,
-        "the topic",
+        Kind::Place,
+        "`topic`",
         "What an id that is no UUID is unique within.",
     ),
-    key("events.rules.type", PLACE, "", "Where the event's type is, by which routes are found."),
+    key(
+        "events.rules.type",
+        Kind::Place,
+        "",
+        "Where the event's type is, by which routes are found.",
+    ),
     key(
         "events.rules.aggregate_id",
-        Kind::Place { list: true, position: false },
+        Kind::Place,
         "`key`",
         "What order is kept for. With a pointer into the payload the whole partition is one sequence. A change of it changes the lanes.",
     ),
-    key("events.rules.aggregate_type", PLACE, "the topic", "The aggregate's type."),
+    key("events.rules.aggregate_type", Kind::Place, "`topic`", "The aggregate's type."),
     key(
         "events.rules.aggregate_version",
-        PLACE,
+        Kind::Place,
         "",
         "The aggregate's version after the event: a whole number.",
     ),
     key(
         "events.rules.occurred_at",
-        PLACE,
+        Kind::Place,
         "",
         "When it happened: milliseconds since 1970, or RFC 3339.",
     ),
     key(
         "events.rules.schema_version",
-        PLACE,
+        Kind::Place,
         "",
         "The version of the payload's schema: a whole number.",
     ),
@@ -359,58 +362,3 @@ pub const KEYS: &[Key] = &[
         "`error`, `warn`, `info`, `debug`, `trace`, or a filter such as `info,inbox_consumer=debug`. The environment variable RUST_LOG goes before it.",
     ),
 ];
-
-const HEAD: &str = "\
-# Configuration
-
-<!-- Made from the table `KEYS` in inbox-consumer/src/config/keys.rs; a test compares them. -->
-
-One TOML file (`consumer.toml`, or `--config FILE`, or `INBOX_CONFIG`), the environment over it, flags over that:
-
-```text
-[kafka]                                      in the file
-bootstrap = \"broker:9092\"
-INBOX_KAFKA__BOOTSTRAP=broker:9092           in the environment: two underscores between section and key
---set kafka.bootstrap=broker:9092            as a flag
-```
-
-Durations have a unit (`\"30s\"`, `\"100ms\"`, `\"7d\"`); bytes are a number or text with a unit (`\"4MiB\"`). In the environment and in
-flags the items of a list are separated by commas. Each secret may come from a file: `url_file` beside `url`, `sasl_password_file`
-beside `sasl_password`, and so on. A key that does not exist, a value out of bounds and an unsafe combination are refused at
-start-up with a sentence that says what to change.
-";
-
-/// Whether a default is told in words, not as a value.
-pub(super) fn is_described(default: &str) -> bool {
-    default.starts_with('`') || default.starts_with("the ")
-}
-
-/// `docs/configuration.md`, from [`KEYS`].
-pub fn reference() -> String {
-    let mut page = String::from(HEAD);
-    let mut section = "";
-    for key in KEYS {
-        if key.section() != section {
-            section = key.section();
-            let _ = write!(
-                page,
-                "\n## [{section}]\n\n| key | holds | default | |\n|---|---|---|---|\n"
-            );
-        }
-        let default = match key.default {
-            "" if key.required() => "required".to_owned(),
-            "" => String::new(),
-            text if is_described(text) => text.to_owned(),
-            text => format!("`{text}`"),
-        };
-        let _ = writeln!(page, "| `{}` | {} | {default} | {} |", key.name(), key.kind, key.doc);
-    }
-    page.push_str(
-        "\n## Refused in [kafka.raw]\n\n| setting | why, and what to do instead |\n|---|---|\n",
-    );
-    for (name, why) in raw::all_refused() {
-        let _ = writeln!(page, "| `{name}` | {why} |");
-    }
-    page.push_str("| `debug` with `all`, `security` or `protocol` | it would print credentials; name other contexts |\n");
-    page
-}

@@ -2,7 +2,8 @@
 
 use std::{fmt, time::Duration};
 
-use outbox_core::Source;
+use outbox_core::Sources;
+use serde::Deserialize;
 use toml::Value;
 
 use super::{duration, size};
@@ -40,13 +41,8 @@ pub enum Kind {
     Choice(&'static [&'static str]),
     /// A list of texts; in the environment and in flags separated by commas.
     List,
-    /// A place in a record.
-    Place {
-        /// Whether a list of places may be given, to look at in turn.
-        list: bool,
-        /// Whether it may be `position`: topic, partition and offset.
-        position: bool,
-    },
+    /// A place in a record, or a list of places to look at in turn.
+    Place,
     /// A table of further settings by name.
     Settings,
 }
@@ -55,8 +51,8 @@ impl Kind {
     /// Reads a value, `loose` when its source knows only text (environment, flags). Answers it in
     /// the form that the sections deserialize, or what was expected and found instead.
     pub(super) fn read(&self, value: &Value, loose: bool) -> Result<Value, String> {
-        if let Self::Place { list, position } = *self {
-            return self.place(value, loose && list, position);
+        if *self == Self::Place {
+            return self.place(value, loose);
         }
         let read = match (self, value) {
             (Self::Number { .. }, Value::String(text)) if loose => whole(text),
@@ -76,24 +72,15 @@ impl Kind {
         read.filter(|read| self.within(read)).ok_or_else(|| self.complaint(value))
     }
 
-    /// One place, or several if the key takes a list.
-    fn place(&self, value: &Value, split: bool, position: bool) -> Result<Value, String> {
+    /// One place, or several.
+    fn place(self, value: &Value, loose: bool) -> Result<Value, String> {
         let value = match value {
-            Value::String(text) if split && text.contains(',') => list(text),
-            other => other.clone(),
+            Value::String(text) if loose && text.contains(',') => list(text),
+            Value::String(_) | Value::Array(_) => value.clone(),
+            other => return Err(self.complaint(other)),
         };
-        let one = |place: &Value| match place.as_str() {
-            Some("position") if position => Ok(()),
-            Some(text) => Source::parse(text).map(drop),
-            None => Err(self.complaint(&value)),
-        };
-        match (self, &value) {
-            (Self::Place { list: true, .. }, Value::Array(places)) if !places.is_empty() => {
-                places.iter().try_for_each(one)?;
-            }
-            (_, place) => one(place)?,
-        }
-        Ok(value)
+        let places = Sources::deserialize(value.clone());
+        places.map(|_| value).map_err(|error| error.message().to_owned())
     }
 
     /// Whether a value of the right form is within the bounds.
@@ -134,11 +121,7 @@ impl fmt::Display for Kind {
             }
             Self::Choice(words) => write!(f, "one of {}", words.join(", ")),
             Self::List => f.write_str("a list of texts"),
-            Self::Place { list, position } => {
-                f.write_str("a place such as `header:NAME`")?;
-                f.write_str(if *position { ", or `position`" } else { "" })?;
-                f.write_str(if *list { ", or a list of places" } else { "" })
-            }
+            Self::Place => f.write_str("a place such as `header:NAME`, or a list of places"),
             Self::Settings => f.write_str("a table of settings"),
         }
     }

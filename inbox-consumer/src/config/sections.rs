@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use outbox_core::{ReadRules, Reader};
+use outbox_core::{ReadRules, Reader, RulesError};
 use serde::{Deserialize, Serialize};
 
 use super::{Raw, Secret, Security, duration, size};
@@ -261,12 +261,16 @@ impl Config {
     }
 
     /// What reads records as `[events]` says.
-    pub fn reader(&self) -> Reader {
+    ///
+    /// # Errors
+    /// When the rules of `[events.rules]` contradict themselves; [`Config::validate`] says so, too.
+    pub fn reader(&self) -> Result<Reader, RulesError> {
         let Events { format, rules, event_bytes_max, .. } = &self.events;
-        match (format, rules) {
-            (Format::Custom, Some(rules)) => Reader::new(rules.clone(), *event_bytes_max),
+        let reader = match (format, rules) {
+            (Format::Custom, Some(rules)) => Reader::new(rules.clone(), *event_bytes_max)?,
             (Format::Own, _) | (Format::Custom, None) => Reader::own(*event_bytes_max),
-        }
+        };
+        Ok(reader.with_topics(self.kafka.topics.iter().map(String::as_str)))
     }
 
     /// The consumer group: `kafka.group`, or the consumer's name.

@@ -68,6 +68,9 @@ impl Config {
     }
 
     fn reading(&self, found: &mut Vec<Problem>) {
+        if let Err(error) = self.reader() {
+            found.push(Problem::fatal(&["events.rules.id"], format!("[events.rules]: {error}")));
+        }
         match (self.events.format, self.events.rules.is_some()) {
             (Format::Own, true) => found.push(Problem::fatal(
                 &["events.format", "events.rules.id"],

@@ -8,8 +8,8 @@ use std::{
 };
 
 use inbox_engine::{
-    Batch, Commit, Engine, Generation, Outcome, PartitionId, Snapshot, TakeOverFault, Time,
-    WatermarkWrite, Written,
+    Batch, Commit, Engine, Generation, Outcome, PartitionId, TakeOverFault, Time, WatermarkWrite,
+    Written,
 };
 use tokio::sync::mpsc;
 
@@ -255,12 +255,6 @@ impl<DB: Store> Driver<DB> {
 
     pub(super) fn place(&self, id: PartitionId) -> TopicPartition {
         self.known[index(id)].place.clone()
-    }
-
-    /// Where every partition of this process stands.
-    pub(crate) fn snapshots(&self) -> Vec<(TopicPartition, Snapshot)> {
-        let with_place = |snapshot: Snapshot| (self.place(snapshot.partition), snapshot);
-        self.engine.snapshots().into_iter().map(with_place).collect()
     }
 }
 

@@ -49,6 +49,8 @@ impl<DB: Store> Transaction<'_, DB> {
                 }
                 RunEnd::Failed { at, fault, error, hung } => {
                     let index = at.or((rest.len() == 1).then_some(0)).map(|at| rest[at]);
+                    // What went past the guard may have broken the transaction for an event after it.
+                    let index = index.filter(|_| !self.unguarded_used);
                     return Err(self.call_failed(index, fault, error, hung));
                 }
             };
@@ -160,6 +162,7 @@ impl<DB: Store> Transaction<'_, DB> {
         let route = self.work.routes.route(route);
         let end = route.run(&events, &mut tx, self.work.attempt_deadline).await;
         self.savepoints_taken = tx.savepoints_taken();
+        self.unguarded_used |= tx.unguarded_used();
         end
     }
 

@@ -41,6 +41,8 @@ pub(super) struct Transaction<'a, DB: Store> {
     pub(super) tx: String,
     /// Savepoints that handlers have taken in it and not rolled back.
     pub(super) savepoints_taken: u32,
+    /// A handler has worked past the guard.
+    pub(super) unguarded_used: bool,
 }
 
 impl<DB: Store> Work<DB> {
@@ -57,6 +59,7 @@ impl<DB: Store> Work<DB> {
             conn: &mut conn,
             tx: String::new(),
             savepoints_taken: 0,
+            unguarded_used: false,
         };
         match transaction.run().await {
             Ok(tally) => {

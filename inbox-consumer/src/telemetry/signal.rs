@@ -132,6 +132,13 @@ signals! {
         error: String,
     }
 
+    warn "doubtful" "the configuration is doubtful"
+    /// Values of the configuration that do not go well together; `check` tells them, too.
+    Doubtful {
+        /// What, and what to change.
+        reason: String,
+    }
+
     warn "fenced" "the lanes are not where this process left them; the partition is taken over anew"
     /// A transaction found another epoch or another offset in its lanes and was rolled back.
     Fenced {

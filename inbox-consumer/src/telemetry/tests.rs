@@ -54,6 +54,7 @@ fn every() -> Vec<Signal> {
         Signal::CommitFailed { error: error.clone() },
         Signal::CommitUnknown { partition: partition.clone(), events, error: error.clone() },
         Signal::Conflict { partition: partition.clone(), events, error: error.clone() },
+        Signal::Doubtful { reason: "`a` is longer than `b`".into() },
         Signal::Fenced { partition: partition.clone() },
         Signal::HandlerFailed {
             partition: partition.clone(),

@@ -251,6 +251,7 @@ fn a_stopped_partition_stays_stopped() {
         deliver p0 0a => start p0[0]
         deliver p0 1b => start p0[1]
         gone p0 => pause p0, p0 stands: log_starts_above
+        deliver p0 2c
         outage p0@0
         fenced p0@1
         wait 100000

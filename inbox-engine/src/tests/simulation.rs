@@ -1,17 +1,25 @@
 //! Seeded histories: the real engine in a small world where everything goes wrong, and what must never
-//! happen. `INBOX_SEED` runs one history more, with its last steps printed if it fails.
+//! happen. `INBOX_SEED` runs one history more, with its last steps printed if it fails; `INBOX_STEPS` sets
+//! how many steps the others have.
 #![expect(clippy::print_stdout, reason = "the number of steps, and the seed that failed")]
 
 mod chance;
 mod database;
+mod group;
 mod handling;
 mod log;
+mod obeying;
+mod trouble;
 mod worker;
 mod world;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use world::{Seen, World};
+
+fn number(variable: &str) -> Option<u64> {
+    std::env::var(variable).ok()?.parse().ok()
+}
 
 /// Runs one history; answers its steps, and what happened in it.
 fn history(seed: u64, epochs_known: bool, trace: bool) -> (u64, Seen) {
@@ -27,8 +35,9 @@ fn history(seed: u64, epochs_known: bool, trace: bool) -> (u64, Seen) {
     (world.steps, world.seen)
 }
 
-/// Runs histories until they have so many steps together.
-fn histories(first: u64, epochs_known: bool, steps_min: u64) {
+/// Runs histories until they have a million steps together, or as many as `INBOX_STEPS` says.
+fn histories(first: u64, epochs_known: bool) {
+    let steps_min = number("INBOX_STEPS").unwrap_or(1_000_000);
     let (mut steps, mut seeds) = (0, first..);
     let mut seen = Seen::new();
     while steps < steps_min {
@@ -80,19 +89,19 @@ const EVERYTHING: [&str; 28] = [
 /// no effect twice, none lost, none out of order, and in the end everything is settled.
 #[test]
 fn histories_keep_the_promise() {
-    histories(0, true, 1_000_000);
+    histories(0, true);
 }
 
 /// Finding 2b: the same when the broker tells no leader epochs, and rows are pruned.
 #[test]
 fn histories_without_leader_epochs_keep_the_promise() {
-    histories(1_000_000, false, 1_000_000);
+    histories(1_000_000, false);
 }
 
 /// One history more, by its seed.
 #[test]
 fn the_history_of_a_given_seed_keeps_the_promise() {
-    let seed = std::env::var("INBOX_SEED").ok().and_then(|seed| seed.parse().ok());
+    let seed = number("INBOX_SEED");
     for epochs_known in [true, false] {
         history(seed.unwrap_or(42), epochs_known, seed.is_some());
     }

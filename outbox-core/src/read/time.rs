@@ -1,54 +1,100 @@
-//! Times in headers and payloads: milliseconds since 1970, or RFC 3339.
+//! Times as producers write them.
 
-/// Reads a time. Fractions finer than a millisecond are cut off.
+/// Milliseconds since 1970 from whole milliseconds, or from an RFC 3339 time such as
+/// `2026-01-31T09:30:00.250+01:00`. Fractions below a millisecond are cut off.
 pub(super) fn millis(text: &str) -> Option<i64> {
-    if let Ok(millis) = text.parse::<i64>() {
-        return Some(millis);
-    }
+    text.parse().ok().or_else(|| rfc3339(text.as_bytes()))
+}
+
+fn rfc3339(text: &[u8]) -> Option<i64> {
     let (date, rest) = text.split_at_checked(10)?;
-    let mut parts = date.split('-').map(|part| part.parse::<i64>().ok());
-    let (year, month, day) = (parts.next()??, parts.next()??, parts.next()??);
-    let rest = rest.strip_prefix(['T', 't', ' '])?;
-    let (clock, rest) = rest.split_at_checked(8)?;
-    let mut parts = clock.split(':').map(|part| part.parse::<i64>().ok());
-    let (hour, minute, second) = (parts.next()??, parts.next()??, parts.next()??);
-    let valid = (1..=12).contains(&month)
-        && (1..=31).contains(&day)
-        && (0..24).contains(&hour)
-        && (0..60).contains(&minute)
-        && (0..=60).contains(&second);
-    let (fraction, zone) = fraction(rest)?;
-    let seconds = days(year, month, day) * 86_400 + hour * 3600 + minute * 60 + second;
-    valid.then_some((seconds - offset(zone)?) * 1000 + fraction)
-}
-
-/// Days since 1970 of a date in the Gregorian calendar (Howard Hinnant's `days_from_civil`).
-fn days(year: i64, month: i64, day: i64) -> i64 {
-    let year = if month <= 2 { year - 1 } else { year };
-    let era = year.div_euclid(400);
-    let of_era = year.rem_euclid(400);
-    let of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
-    era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468
-}
-
-fn fraction(text: &str) -> Option<(i64, &str)> {
-    let Some(digits) = text.strip_prefix('.') else { return Some((0, text)) };
-    let end = digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len());
-    let (digits, zone) = digits.split_at(end);
-    let millis: String = digits.chars().chain("000".chars()).take(3).collect();
-    (!digits.is_empty()).then_some((millis.parse().ok()?, zone))
-}
-
-/// The seconds by which a zone is ahead of UTC.
-fn offset(zone: &str) -> Option<i64> {
-    if matches!(zone, "Z" | "z") {
-        return Some(0);
+    let (clock, rest) = rest.split_at_checked(9)?;
+    if date[4] != b'-' || date[7] != b'-' || !matches!(clock[0], b'T' | b't' | b' ') {
+        return None;
     }
-    let sign = match zone.as_bytes().first()? {
-        b'+' => 1,
-        b'-' => -1,
-        _ => return None,
-    };
-    let (hours, minutes) = zone[1..].split_once(':')?;
-    Some(sign * (hours.parse::<i64>().ok()? * 3600 + minutes.parse::<i64>().ok()? * 60))
+    if clock[3] != b':' || clock[6] != b':' {
+        return None;
+    }
+    let days = days(number(&date[..4])?, number(&date[5..7])?, number(&date[8..])?)?;
+    let (hour, minute) = (below(&clock[1..3], 24)?, below(&clock[4..6], 60)?);
+    // 60 is a leap second: it counts as the first of the next minute.
+    let second = below(&clock[7..], 61)?;
+    let (fraction, zone) = fraction(rest)?;
+    Some((((days * 24 + hour) * 60 + minute - offset(zone)?) * 60 + second) * 1000 + fraction)
+}
+
+fn number(digits: &[u8]) -> Option<i64> {
+    digits.iter().try_fold(0, |n, d| d.is_ascii_digit().then(|| n * 10 + i64::from(d - b'0')))
+}
+
+fn below(digits: &[u8], bound: i64) -> Option<i64> {
+    number(digits).filter(|n| *n < bound)
+}
+
+/// Milliseconds of `.123456`, and what follows them.
+fn fraction(text: &[u8]) -> Option<(i64, &[u8])> {
+    let Some(digits) = text.strip_prefix(b".") else { return Some((0, text)) };
+    let count = digits.iter().take_while(|d| d.is_ascii_digit()).count();
+    let (digits, zone) = digits.split_at(count);
+    let millis = digits.iter().chain(b"00").take(3).fold(0, |n, d| n * 10 + i64::from(d - b'0'));
+    (count > 0).then_some((millis, zone))
+}
+
+/// Minutes east of Greenwich.
+fn offset(zone: &[u8]) -> Option<i64> {
+    match zone {
+        b"Z" | b"z" => Some(0),
+        [sign @ (b'+' | b'-'), h1, h2, b':', m1, m2] => {
+            let minutes = below(&[*h1, *h2], 24)? * 60 + below(&[*m1, *m2], 60)?;
+            Some(if *sign == b'-' { -minutes } else { minutes })
+        }
+        _ => None,
+    }
+}
+
+const DAYS_FROM_YEAR_0_TO_1970: i64 = 719_528;
+
+/// Days since 1970-01-01 in the proleptic Gregorian calendar; `None` for a day that no month has.
+fn days(year: i64, month: i64, day: i64) -> Option<i64> {
+    const BEFORE: [i64; 13] = [0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334, 365];
+    let at = usize::try_from(month).ok().filter(|m| (1..=12).contains(m))?;
+    let leap = i64::from(year % 4 == 0 && (year % 100 != 0 || year % 400 == 0));
+    let length = BEFORE[at] - BEFORE[at - 1] + if month == 2 { leap } else { 0 };
+    if !(1..=length).contains(&day) {
+        return None;
+    }
+    // Leap days in the years before this one, from the year 0, which had one.
+    let past = year - 1;
+    let leaps = past.div_euclid(4) - past.div_euclid(100) + past.div_euclid(400) + 1;
+    let in_year = BEFORE[at - 1] + if month > 2 { leap } else { 0 } + day - 1;
+    Some(year * 365 + leaps + in_year - DAYS_FROM_YEAR_0_TO_1970)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::millis;
+
+    #[test]
+    fn times_are_milliseconds_or_rfc_3339() {
+        for (text, expected) in [
+            ("0", Some(0)),
+            ("-5", Some(-5)),
+            ("1970-01-01T00:00:00Z", Some(0)),
+            ("1969-12-31T23:59:59.999Z", Some(-1)),
+            ("2000-02-29T12:00:00Z", Some(951_825_600_000)),
+            ("2026-01-31T09:30:00.25+01:00", Some(1_769_848_200_250)),
+            ("2026-01-31 08:30:00.250999z", Some(1_769_848_200_250)),
+            ("0000-01-01T00:00:00Z", Some(-62_167_219_200_000)),
+            ("0000-12-31T00:00:00Z", Some(-62_135_683_200_000)),
+            ("9999-12-31T23:59:59Z", Some(253_402_300_799_000)),
+            ("2025-02-29T12:00:00Z", None),
+            ("2026-01-31T09:30:00", None),
+            ("2026-01-31T09:30:00.Z", None),
+            ("2026-01-31", None),
+            ("yesterday", None),
+            ("", None),
+        ] {
+            assert_eq!(millis(text), expected, "{text}");
+        }
+    }
 }

@@ -57,7 +57,7 @@ impl Postgres {
     pub fn create(folder: &Path, name: &str, binaries: &Path, settings: &str) -> Outcome<Self> {
         let postgres = Self::prepare(folder, name, binaries)?;
         let mut initdb = postgres.program("initdb");
-        initdb.arg("-D").arg(postgres.data());
+        initdb.arg("-D").arg(postgres.cluster());
         initdb.args(["-U", "postgres", "--auth=trust", "--no-sync", "-E", "UTF8", "--locale=C"]);
         capture(&mut initdb)?;
         postgres.append("postgresql.conf", &format!("{MANY_SMALL_TESTS}{settings}\n"))?;
@@ -70,7 +70,14 @@ impl Postgres {
         let replica = Self::prepare(&self.folder, name, &self.binaries)?;
         let mut copy = replica.program("pg_basebackup");
         copy.args(["-h", "127.0.0.1", "-p", &self.port.to_string(), "-U", "postgres", "-D"]);
-        capture(copy.arg(replica.data()).args(["-R", "-X", "stream", "-c", "fast", "--no-sync"]))?;
+        capture(copy.arg(replica.cluster()).args([
+            "-R",
+            "-X",
+            "stream",
+            "-c",
+            "fast",
+            "--no-sync",
+        ]))?;
         Ok(replica)
     }
 
@@ -84,7 +91,7 @@ impl Postgres {
 
     /// Starts the server; returns when it accepts connections.
     pub fn start(&self) -> Outcome {
-        let log = self.data().join("server.log");
+        let log = self.cluster().join("server.log");
         let mut control = self.control("start");
         control.args(["-w", "-t", "60", "-o", &format!("-p {}", self.port), "-l"]).arg(&log);
         // Not captured: the server would inherit the pipe and hold it open for ever.
@@ -123,11 +130,11 @@ impl Postgres {
 
     /// The server's main process, while it is alive: from the file that it keeps itself.
     pub fn process(&self) -> Option<Process> {
-        let text = fs::read_to_string(self.data().join("postmaster.pid")).ok()?;
+        let text = fs::read_to_string(self.cluster().join("postmaster.pid")).ok()?;
         Process::of(text.lines().next()?.trim().parse().ok()?)
     }
 
-    fn data(&self) -> PathBuf {
+    fn cluster(&self) -> PathBuf {
         self.folder.join(&self.name)
     }
 
@@ -137,12 +144,12 @@ impl Postgres {
 
     fn control(&self, verb: &str) -> Command {
         let mut control = self.program("pg_ctl");
-        control.args([verb, "-s", "-D"]).arg(self.data());
+        control.args([verb, "-s", "-D"]).arg(self.cluster());
         control
     }
 
     fn append(&self, file: &str, text: &str) -> Outcome {
-        let file = self.data().join(file);
+        let file = self.cluster().join(file);
         let doing = || format!("cannot write {}", file.display());
         let mut open = fs::OpenOptions::new().append(true).open(&file).explain(doing)?;
         open.write_all(text.as_bytes()).explain(doing)
@@ -150,7 +157,7 @@ impl Postgres {
 
     /// Everyone is trusted, but a member of `password_required` must show a password: tests have wrong ones.
     fn ask_members_for_passwords(&self) -> Outcome {
-        let file = self.data().join("pg_hba.conf");
+        let file = self.cluster().join("pg_hba.conf");
         let doing = || format!("cannot change {}", file.display());
         let rules = fs::read_to_string(&file).explain(doing)?;
         // The first line that fits decides, so this one goes in front.
@@ -162,7 +169,7 @@ impl Postgres {
     fn run_before_start(&self, sql: &str) -> Outcome {
         let doing = || "cannot run `postgres --single`".to_owned();
         let mut postgres = self.program("postgres");
-        postgres.arg("--single").arg("-D").arg(self.data()).arg("postgres");
+        postgres.arg("--single").arg("-D").arg(self.cluster()).arg("postgres");
         let quiet = postgres.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         let mut child = quiet.spawn().explain(doing)?;
         if let Some(mut input) = child.stdin.take() {

@@ -24,8 +24,8 @@ const POSTGRES: &str = "INBOX_TEST_POSTGRES";
 /// Where the services are, and how to start others like them. Stops what this run started when dropped.
 #[derive(Debug)]
 pub(crate) struct Services {
-    kafka: Service,
-    postgres: Service,
+    kafka: Found,
+    postgres: Found,
     /// Absent where the server programs cannot be had, though servers were named in the environment.
     programs: Option<Programs>,
     keeper: Keeper,
@@ -39,7 +39,7 @@ struct Programs {
 }
 
 #[derive(Debug)]
-struct Service {
+struct Found {
     address: String,
     origin: &'static str,
 }
@@ -106,18 +106,18 @@ impl Programs {
     }
 }
 
-fn named(variable: &str) -> Option<Service> {
+fn named(variable: &str) -> Option<Found> {
     let address = env::var(variable).ok().filter(|value| !value.is_empty())?;
-    Some(Service { address, origin: "from the environment" })
+    Some(Found { address, origin: "from the environment" })
 }
 
-fn left_up_or_started(programs: &Programs, keeper: &Keeper) -> Outcome<(Service, Service)> {
+fn left_up_or_started(programs: &Programs, keeper: &Keeper) -> Outcome<(Found, Found)> {
     let (found, origin) = match LeftUp::find()? {
         Some(found) => (found, "left up"),
         None => (programs.start(keeper)?, "started for this run"),
     };
-    let service = |address| Service { address, origin };
-    Ok((service(found.kafka), service(found.postgres)))
+    let at = |address| Found { address, origin };
+    Ok((at(found.kafka), at(found.postgres)))
 }
 
 /// `services up`: starts both and leaves them running; says where they are.

@@ -42,14 +42,14 @@ fn other_producers_are_read_by_saying_where_things_are() {
     let flags = [("events.rules.aggregate_id", "header:order, key")];
     let config = load(&text, &env, &flags).unwrap();
     let rules = config.events.rules.unwrap();
-    assert_eq!(rules.aggregate_id.len(), 2);
-    assert_eq!(rules.id, outbox_core::IdSource::Position);
+    assert_eq!(rules.aggregate_id.as_slice().len(), 2);
+    assert_eq!(rules.id.as_slice(), [outbox_core::Source::Position]);
 
     let expected = "`events.rules.type` is missing: [events.rules] has to say where it is, such as header:NAME";
     assert_eq!(refusal(&text, &[], &[]), expected);
     let refused = refusal(&text, &[], &[("events.rules.type", "heder:x")]);
     assert!(
-        refused.starts_with("`events.rules.type` in --set: `heder:x` is no place"),
+        refused.starts_with("`events.rules.type` in --set: `heder:x` names no place"),
         "{refused}"
     );
     let text = format!("{MINIMAL}[events.rules]\nid = \"position\"\ntyp = \"header:t\"\n");

@@ -25,8 +25,11 @@ impl Sessions for Postgres {
     fn settings(address: &Address<'_>) -> Result<PgSettings, OpenError> {
         let refused = |error: crate::store::SettingsError| OpenError::Refused(error.0);
         let settings = PgSettings::new(address.url).map_err(refused)?;
-        let settings =
-            settings.application_name(address.application).statement_cache(address.statement_cache);
+        let settings = settings.application_name(address.application);
+        let settings = match address.statement_cache {
+            0 => settings.through_pooler(),
+            capacity => settings.statement_cache(capacity),
+        };
         match address.schema {
             Some(schema) => settings.schema(schema).map_err(refused),
             None => Ok(settings),

@@ -1,1 +1,0 @@
-//! The architecture as a test.
