@@ -9,9 +9,7 @@ use std::{
     },
 };
 
-use inbox_consumer::{
-    Consumer, Event, Handler, HandlerResult, Routes, Tx, config::Config, telemetry::Counters,
-};
+use inbox_consumer::{Consumer, Event, Handler, HandlerResult, Routes, Tx, config::Config};
 use sqlx::Postgres;
 use tests::{Count, SOON, Stage, Worker, counted, effect, eventually, unique};
 use tokio::{runtime::Runtime, sync::Semaphore};
@@ -62,18 +60,16 @@ impl Handler<Postgres> for Gate {
 
 /// A consumer on a runtime of its own, which can end at once with all its tasks and connections.
 pub struct Apart {
-    pub counters: Arc<Counters>,
     runtime: Option<Runtime>,
 }
 
 impl Apart {
     pub async fn start(config: &Config, routes: Routes<Postgres>) -> Self {
         let consumer = Consumer::builder(config.clone(), routes).build().await.unwrap();
-        let counters = consumer.counters();
         let mut runtime = tokio::runtime::Builder::new_multi_thread();
         let runtime = runtime.worker_threads(1).enable_all().build().unwrap();
         runtime.spawn(consumer.run(std::future::pending()));
-        Self { counters, runtime: Some(runtime) }
+        Self { runtime: Some(runtime) }
     }
 
     /// Nothing of it goes on: open transactions are rolled back by the database.
