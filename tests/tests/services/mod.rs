@@ -1,7 +1,10 @@
 //! Tests on real services. `cargo xtask check` leaves out everything below `services::`.
 
 mod acting;
+mod bad_input;
 mod commands;
+mod findings;
+mod findings_owners;
 mod first;
 mod group_faults;
 mod group_members;
