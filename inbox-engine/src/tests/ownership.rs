@@ -259,3 +259,16 @@ fn a_stopped_partition_stays_stopped() {
         ",
     );
 }
+
+/// D3: an offset that the client does not find is not believed at once: the partition is taken over
+/// again, and that asks where the log begins.
+#[test]
+fn an_offset_that_is_not_found_is_looked_at_again() {
+    check(
+        "
+        own p0 lanes=1 w=0
+        deliver p0 0a => start p0[0]
+        unreadable p0 => pause p0, p0 stands: taking_over, confirm p0
+        ",
+    );
+}

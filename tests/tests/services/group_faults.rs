@@ -110,8 +110,8 @@ async fn refused_commits_are_made_up_for() {
     let running = scene.start(routes()).await;
     scene.count("0", 1, 5).await;
     eventually(SOON, "five", async || scene.effects().await == 5).await;
-    for round in 0..2 {
-        scene.broker.fail_next(Request::OffsetCommit, &[refusals[round]; 2]).unwrap();
+    for (round, refused) in refusals.into_iter().enumerate() {
+        scene.broker.fail_next(Request::OffsetCommit, &[refused; 2]).unwrap();
         let from = i64::try_from(round).unwrap() * 10 + 6;
         scene.count("0", from, from + 9).await;
         eventually(SOON, "ten more", async || scene.effects().await >= from + 9).await;
