@@ -4,6 +4,7 @@
 use std::{fmt, sync::Arc, time::Duration};
 
 use inbox_engine::Engine;
+use outbox_core::Reader;
 use tokio::sync::mpsc;
 
 use crate::{
@@ -27,6 +28,7 @@ pub struct Consumer<DB: Store> {
     config: Config,
     settings: DB::Settings,
     routes: RouteTable<DB>,
+    reader: Reader,
     counters: Arc<Counters>,
 }
 
@@ -123,7 +125,8 @@ impl<DB: Store> ConsumerBuilder<DB> {
             return Err(BuildError::Unsafe(fatal));
         }
         DB::close_hard(conn).await;
-        Ok(Consumer { config: self.config, settings, routes, counters: Arc::default() })
+        let reader = self.config.reader().map_err(|error| BuildError::Routes(error.to_string()))?;
+        Ok(Consumer { config: self.config, settings, routes, reader, counters: Arc::default() })
     }
 }
 
@@ -140,7 +143,9 @@ pub(crate) fn settings<DB: Store>(config: &Config) -> Result<DB::Settings, OpenE
     })
 }
 
-async fn schema_is_current<DB: Store>(conn: &mut DB::Connection) -> Result<(), BuildError> {
+pub(crate) async fn schema_is_current<DB: Store>(
+    conn: &mut DB::Connection,
+) -> Result<(), BuildError> {
     let newest = DB::newest();
     match DB::version(conn).await.map_err(outage)? {
         Some(version) if version == newest => Ok(()),
@@ -204,7 +209,7 @@ impl<DB: Store> Consumer<DB> {
     fn driver(self, broker: Arc<dyn Broker>) -> (Driver<DB>, Arc<Work<DB>>, Arc<Control<DB>>) {
         let config = &self.config;
         let intake = Intake {
-            reader: config.reader(),
+            reader: self.reader,
             ignore_unknown: config.events.unknown_type == config::UnknownType::Ignore,
         };
         let identity = Identity {
@@ -289,7 +294,20 @@ pub(crate) fn kafka_settings(config: &Config) -> KafkaSettings {
             config::Protocol::Consumer => kafka::Protocol::Consumer,
         },
         session_timeout: config.kafka.session_timeout,
-        max_poll_interval: Duration::from_secs(300),
+        max_poll_interval: Duration::from_mins(5),
         properties,
     }
+}
+
+/// Brings the inbox tables up to date; answers the versions applied. What the `migrate` command does.
+///
+/// # Errors
+/// When the database cannot be reached, or refuses.
+pub async fn migrate<DB: Store>(config: &Config) -> Result<Vec<i64>, BuildError> {
+    let mut conn = DB::open(&settings::<DB>(config)?).await?;
+    let applied = DB::migrate(&mut conn).await;
+    DB::close_hard(conn).await;
+    applied.map_err(|error| {
+        BuildError::Schema(format!("the inbox tables could not be brought up to date: {error}"))
+    })
 }

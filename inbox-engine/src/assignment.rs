@@ -7,8 +7,12 @@ use crate::{
 };
 
 impl<T> Engine<T> {
-    /// The group gave these partitions to this process.
+    /// The group gave these partitions to this process. One that is shutting down leaves them alone.
     pub fn handle_assigned(&mut self, ids: &[PartitionId], _now: Time) {
+        if self.closing {
+            return;
+        }
+        self.unlist(ids);
         for &id in ids {
             let generation = self.next_generation();
             self.partitions.insert(id, Partition::new(id, generation));
@@ -25,7 +29,8 @@ impl<T> Engine<T> {
         taken: Result<Ownership, TakeOverFault>,
         now: Time,
     ) {
-        if self.current(id, generation).is_none_or(|p| p.phase != Phase::Taking) {
+        let waited_for = |p: &mut Partition<T>| p.phase == Phase::Taking && p.drain == Drain::No;
+        if !self.current(id, generation).is_some_and(waited_for) {
             return;
         }
         match taken {
@@ -36,8 +41,6 @@ impl<T> Engine<T> {
                 self.wait_and_retake(id, now);
             }
         }
-        self.drain_on(id, now);
-        self.let_go();
     }
 
     fn own(&mut self, id: PartitionId, ownership: &Ownership) {
@@ -47,6 +50,7 @@ impl<T> Engine<T> {
         partition.epoch = ownership.epoch;
         partition.lanes = ownership.lanes.iter().map(|state| LaneQueue::new(*state)).collect();
         partition.watermark = ownership.watermark;
+        partition.watermark_leader_epoch = ownership.watermark_leader_epoch;
         partition.settled = ownership.watermark;
         partition.settled_leader_epoch = ownership.watermark_leader_epoch;
         partition.remapped_below = ownership.remapped_below;
@@ -70,7 +74,7 @@ impl<T> Engine<T> {
     ) {
         let interval = self.limits.watermark_interval;
         let Some(partition) = self.current(id, generation) else { return };
-        if partition.phase != Phase::Seeking {
+        if partition.phase != Phase::Seeking || partition.drain != Drain::No {
             return;
         }
         if let Err(error) = sought {
@@ -81,28 +85,28 @@ impl<T> Engine<T> {
         partition.phase = Phase::Live;
         partition.watermark_due = now.after(interval);
         partition.check_due = now.after(interval);
-        if partition.paused && partition.drain == Drain::No {
+        if partition.paused {
             partition.paused = false;
             self.effects.push_back(Effect::Resume(id));
         }
         self.report(id, None);
-        self.drain_on(id, now);
     }
 
-    /// The log does not have the offset that was asked for.
-    pub fn handle_offset_gone(&mut self, id: PartitionId, error: &str) {
-        let reason = Standstill::LogStartsAbove(format!(
-            "the log does not hold the next offset any more ({error}); see what retention removed, \
-             then raise the watermark or restore the records"
-        ));
-        self.stop(id, reason);
+    /// The client says that the log does not have the offset it was to read. Whether that is so is
+    /// decided by the next take-over, which asks where the log begins: a passing answer must not
+    /// stop a partition for good.
+    pub fn handle_offset_gone(&mut self, id: PartitionId, now: Time) {
+        self.resync(id, now);
     }
 
     /// What memory says of the lanes is not true any more: forget it, and take the partition over
-    /// again, if the group still says that it is ours.
+    /// again, if the group still says that it is ours. One that waits for a person goes on waiting.
     pub(crate) fn resync(&mut self, id: PartitionId, now: Time) {
         let generation = self.next_generation();
         let Some(partition) = self.partitions.get_mut(&id) else { return };
+        if partition.phase == Phase::Stopped {
+            return;
+        }
         partition.forget(generation);
         if !partition.paused {
             partition.paused = true;
@@ -150,7 +154,7 @@ impl<T> Engine<T> {
         now: Time,
     ) {
         let Some(partition) = self.current(id, generation) else { return };
-        if partition.phase != Phase::Confirming {
+        if partition.phase != Phase::Confirming || partition.drain != Drain::No {
             return;
         }
         if ours {
@@ -170,10 +174,16 @@ impl<T> Engine<T> {
         for id in ids {
             self.partitions.remove(id);
         }
+        self.unlist(ids);
+        self.let_go();
+    }
+
+    /// Takes partitions out of the revocations that wait for them: what is lost is answered already,
+    /// and what the group wants back during a shutdown is answered to the group.
+    fn unlist(&mut self, ids: &[PartitionId]) {
         for revoked in &mut self.revocations {
             revoked.retain(|id| !ids.contains(id));
         }
-        self.let_go();
     }
 
     /// The group wants these partitions back; they are let go when drained.
@@ -185,7 +195,8 @@ impl<T> Engine<T> {
     pub fn handle_shutdown(&mut self, now: Time) {
         if !self.closing {
             self.closing = true;
-            let ids = self.partitions.keys().copied().collect();
+            let draining = |id: &PartitionId| self.revocations.iter().flatten().any(|r| r == id);
+            let ids = self.partitions.keys().copied().filter(|id| !draining(id)).collect();
             self.revoke(ids, now);
         }
     }
@@ -196,6 +207,7 @@ impl<T> Engine<T> {
         } else {
             Time(u64::MAX)
         };
+        self.unlist(&ids);
         for id in &ids {
             let Some(partition) = self.partitions.get_mut(id) else { continue };
             if partition.drain == Drain::No {
@@ -206,7 +218,7 @@ impl<T> Engine<T> {
                 self.effects.push_back(Effect::Pause(*id));
             }
         }
-        self.revocations.push_back(ids.clone());
+        self.revocations.push(ids.clone());
         for id in ids {
             self.drain_on(id, now);
         }

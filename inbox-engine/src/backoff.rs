@@ -18,9 +18,9 @@ impl Jitter {
         low + chance % (high.saturating_sub(low) + 1)
     }
 
-    /// `min · 2^tries`, at most `max`, of which the upper half is chance.
+    /// `min · 2^tries`, at most `max` (at least `min`), of which the upper half is chance.
     pub(crate) fn grown(&mut self, min: u64, max: u64, tries: u32) -> u64 {
-        let full = min.saturating_mul(1 << tries.min(20)).clamp(min, max);
+        let full = min.saturating_mul(1 << tries.min(20)).min(max.max(min));
         self.between(full.div_ceil(2), full)
     }
 }

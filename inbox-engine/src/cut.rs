@@ -1,8 +1,8 @@
 //! Cutting transactions: the lanes that have waited longest, together, up to a limit.
 
 use crate::{
-    Batch, Effect, Engine, Item, Lane, LaneMove, Mode, PartitionId, Rule, Time,
-    partition::Partition,
+    Batch, Effect, Engine, Item, Lane, LaneMove, Mode, Offset, PartitionId, Rule, Time,
+    partition::{LaneQueue, Partition},
 };
 
 impl<T> Engine<T> {
@@ -32,30 +32,42 @@ impl<T> Engine<T> {
     }
 }
 
-/// How far one lane goes in the batch that is being cut.
+/// How far the batch that is being cut goes.
 struct Reach {
     mode: Mode,
+    /// Events it may have: the smallest cap of its lanes.
+    cap: usize,
+    /// Events it has.
     events: usize,
+    /// Bytes left.
     bytes: u64,
+}
+
+impl Reach {
+    /// Whether a lane can join. The first one always can: an event larger than the limit goes alone.
+    fn admits<T>(&self, queue: &LaneQueue<T>) -> bool {
+        let bytes = queue.queue.front().map_or(0, |head| u64::from(head.bytes));
+        self.events == 0 || (self.events < self.cap.min(queue.cap) && bytes <= self.bytes)
+    }
 }
 
 impl<T> Partition<T> {
     fn cut(&mut self, events_max: usize, bytes_max: u64) -> Batch<T> {
         let mode = self.ready.front().map_or(Mode::Together, |(_, lane)| self.mode(*lane));
         let events = match mode {
-            Mode::Together => events_max.min(self.cap),
-            Mode::Careful => Mode::CAREFUL_MAX.min(self.cap),
+            Mode::Together => events_max,
+            Mode::Careful => Mode::CAREFUL_MAX.min(events_max),
         };
-        let mut reach = Reach { mode, events: events.max(1), bytes: bytes_max };
+        let mut reach = Reach { mode, cap: events, events: 0, bytes: bytes_max };
         let mut taken: Vec<(LaneMove, Vec<Item<T>>)> = Vec::new();
         let mut waiting = std::mem::take(&mut self.ready);
         let mut later = std::collections::VecDeque::new();
         while let Some((sequence, lane)) = waiting.pop_front() {
-            if reach.events == 0 || reach.bytes == 0 || self.mode(lane) != mode {
+            if self.mode(lane) == mode && reach.admits(&self.lanes[usize::from(lane.0)]) {
+                taken.push(self.take_lane(lane, &mut reach));
+            } else {
                 later.push_back((sequence, lane));
-                continue;
             }
-            taken.push(self.take_lane(lane, &mut reach));
         }
         self.ready = later;
         taken.sort_by_key(|(step, _)| step.lane);
@@ -82,12 +94,8 @@ impl<T> Partition<T> {
     /// Whether the head of a lane is to be run with savepoints. A doomed head is only parked.
     fn mode(&self, lane: Lane) -> Mode {
         let queue = &self.lanes[usize::from(lane.0)];
-        match (&queue.careful, queue.queue.front()) {
-            (Some((from, to)), Some(head))
-                if (*from..=*to).contains(&head.offset) && head.doomed.is_none() =>
-            {
-                Mode::Careful
-            }
+        match queue.queue.front() {
+            Some(head) if queue.careful_at(head.offset) && head.doomed.is_none() => Mode::Careful,
             _ => Mode::Together,
         }
     }
@@ -98,25 +106,29 @@ impl<T> Partition<T> {
         assert!(!queue.busy || !Rule::LaneOrder.on(), "a lane is in at most one open transaction");
         queue.ready = false;
         queue.busy = Rule::LaneOrder.on();
-        let mut items = Vec::with_capacity(reach.events.min(queue.queue.len()));
-        let (careful, retry) = (queue.careful, queue.retry);
+        reach.cap = reach.cap.min(queue.cap).max(1);
+        let room = reach.cap.saturating_sub(reach.events);
+        let mut items = Vec::with_capacity(room.min(queue.queue.len()));
         while let Some(head) = queue.queue.front() {
-            let inside = careful.is_some_and(|(from, to)| (from..=to).contains(&head.offset));
-            let fits = items.len() < reach.events && u64::from(head.bytes) <= reach.bytes;
-            let waits = retry.is_some_and(|(offset, _)| offset == head.offset);
-            let belongs = inside == (reach.mode == Mode::Careful) || head.doomed.is_some();
-            if !(items.is_empty() || (fits && belongs && !waits)) {
+            let fits = items.len() < room && u64::from(head.bytes) <= reach.bytes;
+            let inside = queue.careful_at(head.offset) == (reach.mode == Mode::Careful);
+            let belongs = (inside || head.doomed.is_some()) && !queue.waits(head.offset);
+            if !(items.is_empty() || (fits && belongs)) {
                 break;
             }
             reach.bytes = reach.bytes.saturating_sub(u64::from(head.bytes));
             items.extend(queue.queue.pop_front());
         }
-        reach.events = reach.events.saturating_sub(items.len());
+        reach.events += items.len();
         (queue.step(lane, &items), items)
     }
 }
 
-impl<T> crate::partition::LaneQueue<T> {
+impl<T> LaneQueue<T> {
+    fn careful_at(&self, offset: Offset) -> bool {
+        self.careful.is_some_and(|(from, to)| (from..=to).contains(&offset))
+    }
+
     /// The move of a lane over these items. Claims repeated below `last` move it nowhere.
     fn step(&self, lane: Lane, items: &[Item<T>]) -> LaneMove {
         let (new, leader_epoch) = match items.last() {

@@ -36,7 +36,7 @@ impl<T> Engine<T> {
 
     fn drain_commit(&mut self, id: PartitionId, deadline: Time) {
         let Some(partition) = self.partitions.get_mut(&id) else { return };
-        if partition.watermark <= partition.kafka {
+        if partition.commit_due().is_none() {
             partition.drain = Drain::Done;
             return;
         }
@@ -44,15 +44,15 @@ impl<T> Engine<T> {
         self.commit_offsets();
     }
 
-    /// Answers revocations whose partitions are all drained, in their order.
+    /// Answers the revocations whose partitions are all drained.
     pub(crate) fn let_go(&mut self) {
-        while let Some(ids) = self.revocations.front() {
-            let busy =
-                |id: &PartitionId| self.partitions.get(id).is_some_and(|p| p.drain != Drain::Done);
-            if ids.iter().any(busy) {
-                return;
-            }
-            let Some(ids) = self.revocations.pop_front() else { return };
+        let partitions = &self.partitions;
+        let drained = |id: &PartitionId| partitions.get(id).is_none_or(|p| p.drain == Drain::Done);
+        let (whole, rest) = std::mem::take(&mut self.revocations)
+            .into_iter()
+            .partition(|ids: &Vec<PartitionId>| ids.iter().all(drained));
+        self.revocations = rest;
+        for ids in whole {
             for id in &ids {
                 self.partitions.remove(id);
             }

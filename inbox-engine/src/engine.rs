@@ -28,12 +28,14 @@ pub struct Engine<T> {
     pub(crate) sequence: u64,
     /// Transactions open, of whatever generation: each holds a connection.
     pub(crate) open: usize,
-    /// Transactions committed so far.
+    /// Transactions of this process that committed, watermark writes included: a sign of life of the
+    /// database.
     pub(crate) commits: u64,
     /// A Kafka commit is in flight.
     pub(crate) committing: bool,
-    /// Revocations not yet answered, oldest first; each is answered as a whole.
-    pub(crate) revocations: VecDeque<Vec<PartitionId>>,
+    /// Revocations not yet answered, the shutdown's own included; each is answered as a whole. A
+    /// partition is in one of them at most.
+    pub(crate) revocations: Vec<Vec<PartitionId>>,
     pub(crate) closing: bool,
     pub(crate) closed: bool,
 }
@@ -77,7 +79,7 @@ impl<T> Engine<T> {
             open: 0,
             commits: 0,
             committing: false,
-            revocations: VecDeque::new(),
+            revocations: Vec::new(),
             closing: false,
             closed: false,
         }
@@ -98,7 +100,7 @@ impl<T> Engine<T> {
         let ids: Vec<PartitionId> = self.partitions.keys().copied().collect();
         for id in ids {
             self.confirm_due(id, now);
-            self.retry_due(id, now);
+            self.waits_due(id, now);
             self.drain_on(id, now);
         }
         self.write_watermarks(now);
@@ -151,9 +153,12 @@ impl<T> Engine<T> {
         }
     }
 
-    /// Stops a partition until a person acts.
+    /// Stops a partition until a person acts. The first reason stays.
     pub(crate) fn stop(&mut self, id: PartitionId, reason: Standstill) {
         let Some(partition) = self.partitions.get_mut(&id) else { return };
+        if partition.phase == Phase::Stopped {
+            return;
+        }
         partition.phase = Phase::Stopped;
         if !partition.paused {
             partition.paused = true;
@@ -170,7 +175,7 @@ impl<T> Partition<T> {
             watermark: self.watermark,
             committed: (self.kafka.0 != i64::MIN).then_some(self.kafka),
             position: self.position,
-            waiting: self.arrived.len(),
+            waiting: self.undone,
             open: self.open,
             bytes: self.bytes,
             paused: self.paused,
@@ -193,7 +198,6 @@ impl<T> Partition<T> {
             }
             _ => None,
         };
-        let retry = self.lanes.iter().filter_map(|lane| lane.retry).map(|(_, at)| at).min();
-        [drain, phase, retry, self.outage_until].into_iter().flatten().min()
+        [drain, phase, self.wake, self.outage_until].into_iter().flatten().min()
     }
 }

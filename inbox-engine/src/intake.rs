@@ -3,7 +3,7 @@
 use crate::{
     Effect, Engine, Generation, Item, Lane, LeaderEpoch, NextOffset, PartitionId, Rule, Standstill,
     Time,
-    partition::{Arrived, Partition, Phase},
+    partition::{Arrived, Drain, Partition, Phase},
 };
 
 /// What memory knows of a delivery before any database is asked.
@@ -60,15 +60,19 @@ impl<T> Engine<T> {
         }
     }
 
-    /// Pauses above the byte limit, resumes below half of it.
+    /// Pauses above the limits, resumes below half of them.
     pub(crate) fn bound(&mut self, id: PartitionId) {
-        let max = self.limits.partition_bytes_max;
+        let (bytes, events) = (self.limits.partition_bytes_max, self.limits.partition_events_max);
         let Some(partition) = self.partitions.get_mut(&id) else { return };
-        let open = partition.phase == Phase::Live && partition.drain == crate::partition::Drain::No;
-        if !partition.paused && partition.bytes > max && Rule::IntakePauses.on() {
+        let open = partition.phase == Phase::Live && partition.drain == Drain::No;
+        partition.settle_prefix();
+        let arrived = partition.arrived.len();
+        let above = partition.bytes > bytes || arrived > events;
+        let below = partition.bytes <= bytes / 2 && arrived <= events / 2;
+        if !partition.paused && above && Rule::IntakePauses.on() {
             partition.paused = true;
             self.effects.push_back(Effect::Pause(id));
-        } else if partition.paused && open && partition.bytes <= max / 2 {
+        } else if partition.paused && open && below {
             partition.paused = false;
             self.effects.push_back(Effect::Resume(id));
         }
@@ -84,22 +88,28 @@ impl<T> Partition<T> {
         }
         self.position = item.offset.next();
         match self.known(&item) {
-            Known::Settled => return None,
+            Known::Settled => {
+                // It arrived all the same: the watermark may pass it, with its leader epoch.
+                self.arrive(&item);
+                return None;
+            }
             Known::Rewritten => return Some(self.rewritten(&item)),
             Known::Again => {
                 self.reclaims.insert(item.offset);
             }
             Known::New => {}
         }
-        self.arrived.push_back(Arrived {
-            offset: item.offset,
-            leader_epoch: item.leader_epoch,
-            lane,
-        });
+        self.arrive(&item);
+        self.undone += 1;
         self.bytes += u64::from(item.bytes);
         self.lane(lane).queue.push_back(item);
         self.queue_lane(lane, sequence);
         None
+    }
+
+    fn arrive(&mut self, item: &Item<T>) {
+        let Item { offset, leader_epoch, lane, .. } = *item;
+        self.arrived.push_back(Arrived { offset, leader_epoch, lane });
     }
 
     /// What the lanes prove about a delivery. An offset alone proves nothing: a log that was cut and

@@ -23,6 +23,9 @@ mod runs;
 mod standstill;
 mod watermark;
 
+#[cfg(test)]
+mod tests;
+
 pub use batch::{
     Batch, Doom, Failure, HandlerFault, Item, Kind, LaneMove, Mode, Outcome, ParkReason, Tally,
 };

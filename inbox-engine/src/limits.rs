@@ -23,6 +23,9 @@ pub struct Limits {
     pub outage_delay_min: u64,
     /// Bytes of undone events of one partition before Kafka is paused; resumed below half.
     pub partition_bytes_max: u64,
+    /// Deliveries of one partition above its watermark, settled ones included, before Kafka is paused;
+    /// resumed below half. What one blocked lane can make the engine remember (C3).
+    pub partition_events_max: usize,
     /// Longest wait before a handler is tried again.
     pub retry_delay_max: u64,
     /// First wait before a handler is tried again; doubles.
@@ -46,6 +49,7 @@ impl Default for Limits {
             outage_delay_max: 10_000,
             outage_delay_min: 200,
             partition_bytes_max: 4 << 20,
+            partition_events_max: 200_000,
             retry_delay_max: 2_000,
             retry_delay_min: 100,
             transactions_max: 8,

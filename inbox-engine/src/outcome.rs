@@ -1,9 +1,9 @@
 //! A transaction came back: settle, retry, park, back off, or take the partition over again.
 
 use crate::{
-    Batch, Doom, Engine, Failure, HandlerFault, Item, Lane, Offset, Outcome, ParkReason,
+    Batch, Doom, Engine, Failure, HandlerFault, Item, Lane, Mode, Offset, Outcome, ParkReason,
     PartitionId, Rule, Standstill, Time,
-    partition::{LaneQueue, Partition},
+    partition::{LaneQueue, Partition, Phase},
 };
 
 impl<T> Engine<T> {
@@ -26,7 +26,7 @@ impl<T> Engine<T> {
     fn obey(&mut self, batch: Batch<T>, outcome: Outcome, now: Time) {
         let id = batch.partition;
         match outcome {
-            Outcome::Committed(_) => self.committed(batch),
+            Outcome::Committed(_) => self.committed(batch, now),
             Outcome::Failed(failures) => self.failed(batch, &failures, now),
             Outcome::Conflict(error) => self.conflict(batch, error, now),
             Outcome::Outage(error) => self.cut_off(batch, error, now),
@@ -45,67 +45,71 @@ impl<T> Engine<T> {
         }
     }
 
-    fn committed(&mut self, batch: Batch<T>) {
+    fn committed(&mut self, batch: Batch<T>, now: Time) {
         self.commits += 1;
         let id = batch.partition;
         let Some(partition) = self.partitions.get_mut(&id) else { return };
-        (partition.conflicts, partition.outages, partition.resyncs) = (0, 0, 0);
-        partition.cap = partition.cap.saturating_mul(2);
         partition.settle(batch);
-        if matches!(partition.standstill, Some(Standstill::Outage(_))) {
-            self.report(id, None);
-        }
+        self.reached(id, now);
     }
 
     /// Nothing was committed, and handlers are answerable.
     fn failed(&mut self, batch: Batch<T>, failures: &[Failure], now: Time) {
-        let id = batch.partition;
-        let offsets = offsets_of(&batch, failures);
-        let unnamed = failures.iter().any(|failure| failure.index.is_none());
-        let Some(partition) = self.partitions.get_mut(&id) else { return };
-        if unnamed {
-            // Nobody knows which event it was: all of them are run with savepoints.
-            for step in &batch.lanes {
-                let mut of_lane = batch.items.iter().filter(|item| item.lane == step.lane);
-                if let Some(first) = of_lane.next() {
-                    let last = of_lane.next_back().unwrap_or(first);
-                    partition.lane(step.lane).careful = Some((first.offset, last.offset));
-                }
-            }
+        assert!(!failures.is_empty(), "a failed transaction says what failed");
+        let alone = batch.items.len() == 1;
+        let index = |failure: &Failure| failure.index.or(alone.then_some(0));
+        if let Some(failure) = failures.iter().find(|f| batch.parks(index(f))) {
+            // Parking itself failed, and no handler is answerable for that: it is tried again, with a
+            // reason that people see.
+            let (id, error) = (batch.partition, failure.error.clone());
+            self.give_back(batch);
+            return self.outage(id, error, now);
         }
-        partition.give_back(batch);
-        self.blame(id, failures, &offsets, now);
+        let at: Vec<At> = failures.iter().map(|failure| batch.at(index(failure))).collect();
+        if at.contains(&None) {
+            self.unnamed(&batch, now);
+        }
+        let id = batch.partition;
+        self.give_back(batch);
+        self.blame(id, failures, &at, now);
     }
 
-    /// Counts a failure against its event: it is tried again later, or doomed to be parked.
-    fn blame(&mut self, id: PartitionId, failures: &[Failure], offsets: &[At], now: Time) {
+    /// Nobody knows which event it was: all of them are run with savepoints. If they were already,
+    /// half of them are.
+    fn unnamed(&mut self, batch: &Batch<T>, now: Time) {
+        if batch.mode == Mode::Careful {
+            return self.shrink(batch, now);
+        }
+        let Some(partition) = self.partitions.get_mut(&batch.partition) else { return };
+        for step in &batch.lanes {
+            let mut of_lane = batch.items.iter().filter(|item| item.lane == step.lane);
+            if let Some(first) = of_lane.next() {
+                let last = of_lane.next_back().unwrap_or(first);
+                partition.lane(step.lane).careful(first.offset, last.offset);
+            }
+        }
+    }
+
+    /// Counts failures against their events: they are tried again later, or doomed to be parked.
+    fn blame(&mut self, id: PartitionId, failures: &[Failure], at: &[At], now: Time) {
         let limits = self.limits;
-        for (failure, at) in failures.iter().zip(offsets) {
-            let (Some((lane, offset)), Some(partition)) = (*at, self.partitions.get_mut(&id))
-            else {
-                continue;
-            };
+        let Some(partition) = self.partitions.get_mut(&id) else { return };
+        for (failure, at) in failures.iter().zip(at) {
+            let Some((lane, offset)) = *at else { continue };
             let queue = partition.lane(lane);
             let Some(item) = queue.queue.iter_mut().find(|item| item.offset == offset) else {
                 continue;
             };
             item.attempts += 1;
-            let reason = match failure.fault {
-                HandlerFault::Reject => Some(ParkReason::Rejected),
-                HandlerFault::Retry if item.attempts >= limits.attempts_max => {
-                    Some(ParkReason::Exhausted)
-                }
-                HandlerFault::Retry => None,
-            };
-            if let Some(reason) = reason {
+            if let Some(reason) = failure.parks(item.attempts, limits.attempts_max) {
                 item.doomed = Some(Doom { reason, error: failure.error.clone() });
-            } else {
-                let (min, max) = (limits.retry_delay_min, limits.retry_delay_max);
-                let tries = item.attempts - 1;
-                let end = queue.careful.map_or(offset, |(_, to)| to.max(offset));
-                queue.careful = Some((offset, end));
-                queue.retry = Some((offset, now.after(self.jitter.grown(min, max, tries))));
+                continue;
             }
+            let (min, max) = (limits.retry_delay_min, limits.retry_delay_max);
+            let wait = self.jitter.grown(min, max, item.attempts - 1);
+            queue.waits.push((offset, now.after(wait)));
+            queue.careful(offset, offset);
+            partition.wake_at(now.after(wait));
         }
     }
 
@@ -115,17 +119,22 @@ impl<T> Engine<T> {
         if !Rule::ConflictUncounted.on() {
             return self.failed(batch, &[Failure::retry(0, error)], now);
         }
+        self.shrink(&batch, now);
+        self.give_back(batch);
+    }
+
+    /// The lanes of a batch go on after a moment, with half its events.
+    fn shrink(&mut self, batch: &Batch<T>, now: Time) {
         let Some(partition) = self.partitions.get_mut(&batch.partition) else { return };
-        let tries = partition.conflicts;
-        partition.conflicts += 1;
-        partition.cap = (batch.items.len() / 2).max(1);
-        let wait = self.jitter.grown(1, self.limits.conflict_delay_max, tries);
-        let lanes: Vec<Lane> = batch.lanes.iter().map(|step| step.lane).collect();
-        partition.give_back(batch);
-        for lane in lanes {
-            let queue = partition.lane(lane);
-            queue.retry = queue.queue.front().map(|head| (head.offset, now.after(wait)));
+        let tries = batch.lanes.iter().map(|step| partition.lane(step.lane).conflicts).max();
+        let wait = self.jitter.grown(1, self.limits.conflict_delay_max, tries.unwrap_or(0));
+        for step in &batch.lanes {
+            let queue = partition.lane(step.lane);
+            queue.conflicts += 1;
+            queue.rest = Some(now.after(wait));
         }
+        partition.wake_at(now.after(wait));
+        partition.halve(batch);
     }
 
     /// The database is not there: the partition waits, and no attempt is spent.
@@ -136,54 +145,63 @@ impl<T> Engine<T> {
         }
         let id = batch.partition;
         let Some(partition) = self.partitions.get_mut(&id) else { return };
-        partition.cap = (batch.items.len() / 2).max(1);
-        partition.give_back(batch);
+        partition.halve(&batch);
+        self.give_back(batch);
         self.outage(id, error, now);
     }
 
-    /// Pauses a partition with growing waits.
+    fn give_back(&mut self, batch: Batch<T>) {
+        if let Some(partition) = self.partitions.get_mut(&batch.partition) {
+            partition.give_back(batch);
+        }
+    }
+
+    /// Pauses a partition with growing waits. When one is over the lanes are checked at once: on an
+    /// idle partition nothing else would notice that the database is back.
     pub(crate) fn outage(&mut self, id: PartitionId, error: String, now: Time) {
         let (min, max) = (self.limits.outage_delay_min, self.limits.outage_delay_max);
         let Some(partition) = self.partitions.get_mut(&id) else { return };
-        if partition.outage_until.is_some_and(|until| until > now) {
+        if partition.out(now) || partition.phase == Phase::Stopped {
             return;
         }
-        let wait = self.jitter.grown(min, max, partition.outages);
+        let until = now.after(self.jitter.grown(min, max, partition.outages));
         partition.outages += 1;
-        partition.outage_until = Some(now.after(wait));
+        partition.outage_until = Some(until);
+        (partition.watermark_due, partition.check_due) = (until, until);
         self.report(id, Some(Standstill::Outage(error)));
     }
 
     /// A fault that one event meets alone, again and again, while other transactions commit, is not
-    /// the infrastructure's: it counts as the handler's. Gives the batch back when it is not so.
+    /// the infrastructure's: it counts as the handler's. Only faults with such a commit since the one
+    /// before are counted, so that no outage ever is. Gives the batch back when it is not so.
     fn alone_too_often(&mut self, batch: Batch<T>, error: &str, now: Time) -> Option<Batch<T>> {
         let (commits, max) = (self.commits, self.limits.alone_max);
-        let [item] = batch.items.as_slice() else { return Some(batch) };
-        let queue = self.partitions.get_mut(&batch.partition)?.lane(item.lane);
-        if queue.alone == 0 {
+        let [Item { doomed: None, lane, .. }] = *batch.items.as_slice() else { return Some(batch) };
+        let queue = self.partitions.get_mut(&batch.partition)?.lane(lane);
+        if queue.alone == 0 || queue.alone_since < commits {
+            queue.alone += 1;
             queue.alone_since = commits;
         }
-        queue.alone += 1;
-        if queue.alone < max || commits == queue.alone_since || !Rule::RepeatedAloneCounts.on() {
+        if queue.alone < max || !Rule::RepeatedAloneCounts.on() {
             return Some(batch);
         }
-        (queue.alone, queue.alone_since) = (0, commits);
+        queue.alone = 0;
         let text = format!("met {max} times alone while others committed: {error}");
         self.failed(batch, &[Failure::retry(0, text)], now);
         None
     }
 
     /// Lanes whose wait is over can start again.
-    pub(crate) fn retry_due(&mut self, id: PartitionId, now: Time) {
+    pub(crate) fn waits_due(&mut self, id: PartitionId, now: Time) {
         let Some(partition) = self.partitions.get_mut(&id) else { return };
-        if partition.outage_until.is_some_and(|until| until <= now) {
-            partition.outage_until = None;
+        partition.outage_until = partition.outage_until.filter(|until| *until > now);
+        if partition.wake.is_none_or(|wake| wake > now) {
+            return;
         }
         for queue in &mut partition.lanes {
-            if queue.retry.is_some_and(|(_, at)| at <= now) {
-                queue.retry = None;
-            }
+            queue.waits_due(now);
         }
+        partition.wake = partition.lanes.iter().filter_map(LaneQueue::next_timeout).min();
         self.queue_lanes(id);
     }
 
@@ -198,15 +216,22 @@ impl<T> Engine<T> {
     }
 }
 
-/// Where a failure was, if it named its event.
+/// Where a failure was, if its event is known.
 type At = Option<(Lane, Offset)>;
 
-fn offsets_of<T>(batch: &Batch<T>, failures: &[Failure]) -> Vec<At> {
-    let at = |failure: &Failure| {
-        let item = batch.items.get(failure.index?)?;
+impl<T> Batch<T> {
+    fn at(&self, index: Option<usize>) -> At {
+        let item = self.items.get(index?)?;
         Some((item.lane, item.offset))
-    };
-    failures.iter().map(at).collect()
+    }
+
+    /// Whether nothing can have failed but parking: the item, or each one, was not to be run.
+    fn parks(&self, index: Option<usize>) -> bool {
+        match index.and_then(|index| self.items.get(index)) {
+            Some(item) => item.doomed.is_some(),
+            None => self.items.iter().all(|item| item.doomed.is_some()),
+        }
+    }
 }
 
 impl<T> Partition<T> {
@@ -220,15 +245,24 @@ impl<T> Partition<T> {
         }
     }
 
+    /// The lanes of a batch go on with half its events.
+    fn halve(&mut self, batch: &Batch<T>) {
+        for step in &batch.lanes {
+            self.lane(step.lane).cap = (batch.items.len() / 2).max(1);
+        }
+    }
+
     /// Moves the lanes of a committed batch.
     fn settle(&mut self, batch: Batch<T>) {
         for step in &batch.lanes {
             let queue = self.lane(step.lane);
             assert_eq!(queue.state.last, step.prev, "nobody else moves a lane of this generation");
             queue.busy = false;
-            queue.alone = 0;
+            (queue.alone, queue.conflicts) = (0, 0);
+            queue.cap = queue.cap.saturating_mul(2);
         }
         for item in &batch.items {
+            self.undone -= 1;
             self.bytes = self.bytes.saturating_sub(u64::from(item.bytes));
             self.reclaims.remove(&item.offset);
             self.lane(item.lane).moved(item);
@@ -240,6 +274,12 @@ impl<T> Partition<T> {
 }
 
 impl<T> LaneQueue<T> {
+    /// Runs these offsets with savepoints, besides those that are already.
+    fn careful(&mut self, from: Offset, to: Offset) {
+        let (first, last) = self.careful.unwrap_or((from, to));
+        self.careful = Some((first.min(from), last.max(to)));
+    }
+
     fn moved(&mut self, item: &Item<T>) {
         if item.offset > self.state.last {
             self.state.last = item.offset;
@@ -252,6 +292,15 @@ impl<T> LaneQueue<T> {
 }
 
 impl Failure {
+    /// Why the event is parked now, if it is.
+    fn parks(&self, attempts: u32, attempts_max: u32) -> Option<ParkReason> {
+        match self.fault {
+            HandlerFault::Reject => Some(ParkReason::Rejected),
+            HandlerFault::Retry if attempts >= attempts_max => Some(ParkReason::Exhausted),
+            HandlerFault::Retry => None,
+        }
+    }
+
     /// A failure that counts as the handler's and may pass.
     pub fn retry(index: usize, error: String) -> Self {
         Self { index: Some(index), fault: HandlerFault::Retry, error }

@@ -51,9 +51,17 @@ pub(crate) struct LaneQueue<T> {
     pub(crate) ready: bool,
     /// Offsets that are run with savepoints: a handler failed there.
     pub(crate) careful: Option<(Offset, Offset)>,
-    /// The event at this offset is not to be run before this time.
-    pub(crate) retry: Option<(Offset, Time)>,
-    /// Faults in a row that the head met alone, and the engine's commits when they began.
+    /// Events that failed are not to be run before their time; what is before them is.
+    pub(crate) waits: Vec<(Offset, Time)>,
+    /// Nothing of the lane is to be run before this time: it met a conflict.
+    pub(crate) rest: Option<Time>,
+    /// Events of a transaction with this lane: halved by faults, doubled by commits. Each lane has
+    /// its own, so that one that always meets a fault ends up alone while the others go on.
+    pub(crate) cap: usize,
+    /// Conflicts in a row.
+    pub(crate) conflicts: u32,
+    /// Faults in a row that the head met alone, each after a commit of others since the one before;
+    /// and the engine's commits at the last of them.
     pub(crate) alone: u32,
     pub(crate) alone_since: u64,
 }
@@ -66,15 +74,33 @@ impl<T> LaneQueue<T> {
             busy: false,
             ready: false,
             careful: None,
-            retry: None,
+            waits: Vec::new(),
+            rest: None,
+            cap: usize::MAX,
+            conflicts: 0,
             alone: 0,
             alone_since: 0,
         }
     }
 
     pub(crate) fn startable(&self) -> bool {
-        let waits = |head: &Item<T>| self.retry.is_some_and(|(offset, _)| offset <= head.offset);
-        !self.busy && self.queue.front().is_some_and(|head| !waits(head))
+        let head = self.queue.front();
+        !self.busy && self.rest.is_none() && head.is_some_and(|head| !self.waits(head.offset))
+    }
+
+    /// Whether the event at this offset is not to be run yet.
+    pub(crate) fn waits(&self, offset: Offset) -> bool {
+        self.waits.iter().any(|(waiting, _)| *waiting == offset)
+    }
+
+    /// Ends the waits that are over.
+    pub(crate) fn waits_due(&mut self, now: Time) {
+        self.waits.retain(|(_, at)| *at > now);
+        self.rest = self.rest.filter(|at| *at > now);
+    }
+
+    pub(crate) fn next_timeout(&self) -> Option<Time> {
+        self.waits.iter().map(|(_, at)| *at).chain(self.rest).min()
     }
 }
 
@@ -101,8 +127,9 @@ pub(crate) struct Partition<T> {
     pub(crate) reclaims: BTreeSet<Offset>,
     /// The next offset that can arrive.
     pub(crate) position: NextOffset,
-    /// As the database holds it.
+    /// As the database holds it, and the leader epoch of the record before.
     pub(crate) watermark: NextOffset,
+    pub(crate) watermark_leader_epoch: LeaderEpoch,
     /// Everything below is settled, and the leader epoch of the record before.
     pub(crate) settled: NextOffset,
     pub(crate) settled_leader_epoch: LeaderEpoch,
@@ -112,15 +139,19 @@ pub(crate) struct Partition<T> {
     pub(crate) remapped_below: NextOffset,
     /// What Kafka acknowledged.
     pub(crate) kafka: NextOffset,
+    /// The most that was ever sent to Kafka: a commit whose answer was lost may have arrived.
+    pub(crate) sent: NextOffset,
+    /// Events in lanes or in open transactions, and their bytes.
+    pub(crate) undone: usize,
     pub(crate) bytes: u64,
     pub(crate) paused: bool,
     /// Open transactions of this generation.
     pub(crate) open: usize,
-    /// Events of the next transaction: halved by conflicts, doubled by commits.
-    pub(crate) cap: usize,
-    pub(crate) conflicts: u32,
     pub(crate) outages: u32,
     pub(crate) outage_until: Option<Time>,
+    /// When the first wait of a lane ends: lanes are not looked through at every step.
+    pub(crate) wake: Option<Time>,
+    /// Take-overs in a row without a watermark write that held.
     pub(crate) resyncs: u32,
     pub(crate) standstill: Option<Standstill>,
 }
@@ -139,6 +170,7 @@ impl<T> Partition<T> {
             reclaims: BTreeSet::new(),
             position: NextOffset(0),
             watermark: NextOffset(0),
+            watermark_leader_epoch: LeaderEpoch::UNKNOWN,
             settled: NextOffset(0),
             settled_leader_epoch: LeaderEpoch::UNKNOWN,
             watermark_due: Time(0),
@@ -146,14 +178,15 @@ impl<T> Partition<T> {
             writing: false,
             remapped_below: NextOffset(0),
             kafka: NextOffset(i64::MIN),
+            sent: NextOffset(i64::MIN),
+            undone: 0,
             bytes: 0,
             // The broker's room hands a partition over paused.
             paused: true,
             open: 0,
-            cap: usize::MAX,
-            conflicts: 0,
             outages: 0,
             outage_until: None,
+            wake: None,
             resyncs: 0,
             standstill: None,
         }
@@ -161,11 +194,26 @@ impl<T> Partition<T> {
 
     /// Forgets everything of the generation that ends; what Kafka acknowledged stays known.
     pub(crate) fn forget(&mut self, generation: Generation) {
-        let (paused, resyncs, drain, kafka) = (self.paused, self.resyncs, self.drain, self.kafka);
         let standstill = self.standstill.take();
-        *self = Self::new(self.id, generation);
-        (self.paused, self.resyncs, self.drain, self.kafka) = (paused, resyncs, drain, kafka);
-        self.standstill = standstill;
+        *self = Self {
+            paused: self.paused,
+            resyncs: self.resyncs,
+            drain: self.drain,
+            kafka: self.kafka,
+            sent: self.sent,
+            standstill,
+            ..Self::new(self.id, generation)
+        };
+    }
+
+    /// Whether a database fault holds the partition back at this time.
+    pub(crate) fn out(&self, now: Time) -> bool {
+        self.outage_until.is_some_and(|until| until > now)
+    }
+
+    /// A lane has a wait that ends then.
+    pub(crate) fn wake_at(&mut self, at: Time) {
+        self.wake = Some(self.wake.map_or(at, |wake| wake.min(at)));
     }
 
     pub(crate) fn lane(&mut self, lane: Lane) -> &mut LaneQueue<T> {
@@ -174,9 +222,7 @@ impl<T> Partition<T> {
 
     /// Whether new transactions may start.
     pub(crate) fn may_start(&self, now: Time) -> bool {
-        self.phase == Phase::Live
-            && self.drain == Drain::No
-            && self.outage_until.is_none_or(|until| until <= now)
+        self.phase == Phase::Live && self.drain == Drain::No && !self.out(now)
     }
 
     /// Gives a lane its place in the queue for the next transaction, if it has one to get.

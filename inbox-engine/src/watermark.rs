@@ -1,7 +1,8 @@
 //! The end of the settled prefix of what arrived, and when it is written.
 
 use crate::{
-    Commit, Effect, Engine, NextOffset, Rule, Time, WatermarkWrite, Written,
+    Commit, Effect, Engine, LeaderEpoch, NextOffset, PartitionId, Rule, Standstill, Time,
+    WatermarkWrite, Written,
     partition::{Drain, Partition, Phase},
 };
 
@@ -9,7 +10,10 @@ impl<T> Partition<T> {
     /// Takes settled deliveries from the front of what arrived, and moves `settled` behind them.
     ///
     /// Offsets that never arrive (compaction, transaction markers) hold nothing back: the prefix is
-    /// one of deliveries, not of integers (E1).
+    /// one of deliveries, not of integers (E1). Before an unsettled delivery it ends behind the last
+    /// settled one, whose leader epoch is known; only when everything has arrived does it move to the
+    /// position, and the leader epoch there is not known. A guess would be taken for a truncated log
+    /// by the client's validation.
     pub(crate) fn settle_prefix(&mut self) {
         let gaps = Rule::WatermarkPassesGaps.on();
         while let Some(first) = self.arrived.front().copied() {
@@ -19,14 +23,32 @@ impl<T> Partition<T> {
             if !reached || (!settled && Rule::WatermarkIsPrefix.on()) {
                 break;
             }
-            self.settled = self.settled.max(first.offset.next());
-            self.settled_leader_epoch = first.leader_epoch;
+            self.move_settled(first.offset.next(), first.leader_epoch);
             self.arrived.pop_front();
         }
-        if gaps {
-            let end = self.arrived.front().map_or(self.position, |a| NextOffset(a.offset.0));
-            self.settled = self.settled.max(end);
+        if gaps && self.arrived.is_empty() {
+            self.move_settled(self.position, LeaderEpoch::UNKNOWN);
         }
+    }
+
+    fn move_settled(&mut self, next: NextOffset, leader_epoch: LeaderEpoch) {
+        if next > self.settled {
+            (self.settled, self.settled_leader_epoch) = (next, leader_epoch);
+        }
+    }
+
+    /// What to commit to Kafka: more than it has acknowledged, and not less than it may have.
+    pub(crate) fn commit_due(&self) -> Option<Commit> {
+        let follows = Rule::KafkaFollowsWatermark.on();
+        let (next, leader_epoch) = if follows {
+            (self.watermark, self.watermark_leader_epoch)
+        } else {
+            (self.settled, self.settled_leader_epoch)
+        };
+        let more = next > self.kafka && next >= self.sent;
+        let Self { id: partition, generation, .. } = *self;
+        let commit = Commit { partition, generation, next, leader_epoch };
+        (more && self.phase == Phase::Live).then_some(commit)
     }
 
     /// The write that is due, if any; `old == new` is the idle check.
@@ -57,7 +79,7 @@ impl<T> Engine<T> {
             if partition.phase != Phase::Live || partition.writing || partition.drain != Drain::No {
                 continue;
             }
-            if partition.watermark_due > now || partition.outage_until.is_some_and(|u| u > now) {
+            if partition.watermark_due > now || partition.out(now) {
                 continue;
             }
             partition.watermark_due = now.after(limits.watermark_interval);
@@ -73,7 +95,7 @@ impl<T> Engine<T> {
     }
 
     /// Emits the last watermark of a draining partition.
-    pub(crate) fn write_last_watermark(&mut self, id: crate::PartitionId) {
+    pub(crate) fn write_last_watermark(&mut self, id: PartitionId) {
         let Some(partition) = self.partitions.get_mut(&id) else { return };
         let write = partition.watermark_write();
         partition.writing = true;
@@ -85,12 +107,35 @@ impl<T> Engine<T> {
         let Some(partition) = self.current(write.partition, write.generation) else { return };
         partition.writing = false;
         match written {
-            Written::Yes => (partition.watermark, partition.resyncs) = (write.new, 0),
+            Written::Yes => self.written(write, now),
             Written::Fenced => self.resync(write.partition, now),
             Written::Outage(error) => self.outage(write.partition, error, now),
         }
         self.drain_on(write.partition, now);
         self.commit_offsets();
+        self.let_go();
+    }
+
+    fn written(&mut self, write: &WatermarkWrite, now: Time) {
+        // A transaction of this process that committed, for those who wonder whether others do.
+        self.commits += 1;
+        let Some(partition) = self.partitions.get_mut(&write.partition) else { return };
+        partition.watermark = write.new;
+        partition.watermark_leader_epoch = write.leader_epoch;
+        partition.resyncs = 0;
+        self.reached(write.partition, now);
+    }
+
+    /// The database answered well: an outage that is not waited out any more is over.
+    pub(crate) fn reached(&mut self, id: PartitionId, now: Time) {
+        let Some(partition) = self.partitions.get_mut(&id) else { return };
+        if partition.out(now) {
+            return;
+        }
+        partition.outages = 0;
+        if matches!(partition.standstill, Some(Standstill::Outage(_))) {
+            self.report(id, None);
+        }
     }
 
     /// Commits what the database holds, unless a commit is in flight.
@@ -100,16 +145,9 @@ impl<T> Engine<T> {
         }
         let mut commits = Vec::new();
         for partition in self.partitions.values_mut() {
-            let live = partition.phase == Phase::Live;
-            let follows = Rule::KafkaFollowsWatermark.on();
-            let next = if follows { partition.watermark } else { partition.settled };
-            if live && next > partition.kafka {
-                commits.push(Commit {
-                    partition: partition.id,
-                    generation: partition.generation,
-                    next,
-                    leader_epoch: partition.settled_leader_epoch,
-                });
+            if let Some(commit) = partition.commit_due() {
+                partition.sent = commit.next;
+                commits.push(commit);
             }
         }
         if !commits.is_empty() {
@@ -127,7 +165,8 @@ impl<T> Engine<T> {
                 partition.kafka = partition.kafka.max(commit.next);
             }
             let draining = matches!(partition.drain, Drain::Committing { .. });
-            if draining && (!ok || partition.kafka >= partition.watermark) {
+            let tried = commit.next >= partition.watermark;
+            if draining && (tried || partition.commit_due().is_none()) {
                 partition.drain = Drain::Done;
             }
         }

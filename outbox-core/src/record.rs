@@ -1,11 +1,15 @@
 //! A Kafka record, owned and without librdkafka: what readers turn into an event.
 
+use std::fmt;
+
 use bytes::Bytes;
 
 use crate::Text;
 
 /// Key, headers, payload and timestamp of a record. All slices share a few allocations.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+///
+/// `Debug` shows sizes instead of payload and header values, which may be secret.
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct Record {
     /// The key; `None` is a null key.
     pub key: Option<Bytes>,
@@ -17,8 +21,8 @@ pub struct Record {
     pub timestamp_ms: Option<i64>,
 }
 
-/// One header of a record.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// One header of a record. `Debug` shows the value's size only.
+#[derive(Clone, PartialEq, Eq)]
 pub struct Header {
     /// Its name.
     pub name: Text,
@@ -29,7 +33,16 @@ pub struct Header {
 impl Record {
     /// The value of the last header of that name, as Kafka's own clients take it.
     pub fn header(&self, name: &str) -> Option<&Bytes> {
-        self.headers.iter().rev().find(|h| &*h.name == name).and_then(|h| h.value.as_ref())
+        self.header_bytes(name.as_bytes())
+    }
+
+    /// The same by the bytes of the name, without looking at them as text.
+    pub(crate) fn header_bytes(&self, name: &[u8]) -> Option<&Bytes> {
+        self.headers
+            .iter()
+            .rev()
+            .find(|header| header.name.as_bytes() == name)
+            .and_then(|header| header.value.as_ref())
     }
 
     /// What the record takes in memory, in bytes, besides the structures themselves.
@@ -37,8 +50,45 @@ impl Record {
         let headers: usize = self
             .headers
             .iter()
-            .map(|h| h.name.len() + h.value.as_ref().map_or(0, Bytes::len))
+            .map(|header| header.name.len() + header.value.as_ref().map_or(0, Bytes::len))
             .sum();
-        headers + self.key.as_ref().map_or(0, Bytes::len) + self.payload.as_ref().map_or(0, Bytes::len)
+        headers
+            + self.key.as_ref().map_or(0, Bytes::len)
+            + self.payload.as_ref().map_or(0, Bytes::len)
+    }
+}
+
+impl fmt::Debug for Record {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Record")
+            .field("key", &self.key)
+            .field("headers", &self.headers)
+            .field("payload", &Size::of(self.payload.as_ref()))
+            .field("timestamp_ms", &self.timestamp_ms)
+            .finish()
+    }
+}
+
+impl fmt::Debug for Header {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}: {:?}", self.name, Size::of(self.value.as_ref()))
+    }
+}
+
+/// Bytes that `Debug` shows by their number only.
+pub(crate) struct Size(Option<usize>);
+
+impl Size {
+    pub(crate) fn of(bytes: Option<&Bytes>) -> Self {
+        Self(bytes.map(Bytes::len))
+    }
+}
+
+impl fmt::Debug for Size {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Some(bytes) => write!(f, "{bytes} bytes"),
+            None => f.write_str("null"),
+        }
     }
 }

@@ -13,6 +13,26 @@ impl Text {
     pub const fn from_static(text: &'static str) -> Self {
         Self(Bytes::from_static(text.as_bytes()))
     }
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        self
+    }
+
+    /// The text's bytes. Unlike going through [`str`], this looks at none of them.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// Its length in bytes.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether it has no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
 }
 
 impl TryFrom<Bytes> for Text {
@@ -36,11 +56,17 @@ impl From<&str> for Text {
     }
 }
 
+impl From<Text> for Bytes {
+    fn from(text: Text) -> Self {
+        text.0
+    }
+}
+
 impl Deref for Text {
     type Target = str;
 
     fn deref(&self) -> &str {
-        // Both constructors checked it. (`unsafe` is not worth the nanoseconds here.)
+        // Every constructor checked it. (`unsafe` is not worth the nanoseconds here.)
         std::str::from_utf8(&self.0).unwrap_or_default()
     }
 }
@@ -48,6 +74,18 @@ impl Deref for Text {
 impl AsRef<[u8]> for Text {
     fn as_ref(&self) -> &[u8] {
         &self.0
+    }
+}
+
+impl PartialEq<str> for Text {
+    fn eq(&self, other: &str) -> bool {
+        self.0 == other.as_bytes()
+    }
+}
+
+impl PartialEq<&str> for Text {
+    fn eq(&self, other: &&str) -> bool {
+        self == *other
     }
 }
 
@@ -59,6 +97,6 @@ impl fmt::Debug for Text {
 
 impl fmt::Display for Text {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self)
+        f.pad(self)
     }
 }

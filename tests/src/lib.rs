@@ -1,1 +1,33 @@
-//! placeholder
+//! What tests on real services share: where the services are, topics and schemas of one's own,
+//! records, a proxy that spoils connections, servers that may be hurt, child processes, waiting.
+//!
+//! `cargo xtask test` starts the services and says where they are. A test starts with
+//! [`Services::from_env`]; everything here panics with a sentence when it cannot do what it says,
+//! which is how a test fails.
+
+mod child;
+mod eventually;
+mod own_kafka;
+mod own_postgres;
+mod producer;
+mod proxy;
+mod run_folder;
+mod schema;
+mod services;
+pub mod soak;
+mod stage;
+mod topic;
+
+pub use child::Worker;
+pub use eventually::{SOON, eventually, until_some};
+pub use own_kafka::OwnKafka;
+pub use own_postgres::OwnPostgres;
+pub use producer::{Ending, Producer, Record};
+pub use proxy::{Proxy, Trap};
+pub use schema::Schema;
+pub use services::{Services, skip, unique};
+pub use stage::{Count, Counter, Running, Stage, counted, effect};
+pub use topic::Topic;
+
+/// Servers as the project's own commands start them.
+pub use xtask::server::{KafkaSettings, Process, StopMode};

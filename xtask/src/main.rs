@@ -1,2 +1,90 @@
-//! placeholder
-fn main() {}
+//! The project's own commands: `cargo xtask …`. Nothing here needs a C compiler; see `toolchain`.
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a command line program talks to its terminal"
+)]
+
+mod ablate;
+mod built;
+mod folders;
+mod quickstart;
+mod services;
+mod soak;
+mod tally;
+mod test;
+mod toolchain;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use xtask::failure::Outcome;
+
+/// The project's own commands.
+#[derive(Parser, Debug)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Arguments {
+    #[command(subcommand)]
+    command: Verb,
+}
+
+#[derive(Subcommand, Debug)]
+enum Verb {
+    /// Everything: format, lints, every test on real services, documentation.
+    Test(test::Choice),
+    /// What needs no service: format, lints, tests, documentation.
+    Check,
+    /// The main job on this machine, with nothing installed.
+    Quickstart {
+        /// Passed on to the program.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
+    /// Switches each rule of the protocol off: its tests must fail without it.
+    Ablate(ablate::Choice),
+    /// A long run with killed and frozen consumers, judged by an independent checker.
+    Soak(soak::Length),
+    /// Kafka and PostgreSQL on this machine, left running for work.
+    Services {
+        #[command(subcommand)]
+        verb: ServicesVerb,
+    },
+    /// Stops services when the program that started them has ended.
+    #[command(hide = true)]
+    Keep { folder: PathBuf },
+}
+
+#[derive(Subcommand, Debug)]
+enum ServicesVerb {
+    /// Start them, and say where they are.
+    Up,
+    /// Stop them, and remove their data.
+    Down,
+    /// Say where they are.
+    Status,
+}
+
+fn main() -> ExitCode {
+    let done = run(Arguments::parse().command);
+    done.unwrap_or_else(|failure| {
+        eprintln!("error: {failure}");
+        ExitCode::FAILURE
+    })
+}
+
+fn run(verb: Verb) -> Outcome<ExitCode> {
+    match verb {
+        Verb::Test(choice) => return test::everything(&choice),
+        Verb::Check => return test::without_services(),
+        Verb::Quickstart { arguments } => return quickstart::run(&arguments),
+        Verb::Ablate(choice) => return ablate::run(&choice),
+        Verb::Soak(length) => return soak::run(&length),
+        Verb::Services { verb: ServicesVerb::Up } => services::up()?,
+        Verb::Services { verb: ServicesVerb::Down } => services::down()?,
+        Verb::Services { verb: ServicesVerb::Status } => services::status()?,
+        Verb::Keep { folder } => services::keep(&folder),
+    }
+    Ok(ExitCode::SUCCESS)
+}

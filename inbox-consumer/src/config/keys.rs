@@ -1,8 +1,8 @@
 //! The one table of all keys.
 
-use std::{fmt::Write, time::Duration};
+use std::time::Duration;
 
-use super::{Kind, raw};
+use super::Kind;
 
 /// One key of the configuration.
 #[derive(Clone, Copy, Debug)]
@@ -26,6 +26,12 @@ impl Key {
     /// Its name within the section.
     pub fn name(&self) -> &'static str {
         self.path.split_once('.').map_or(self.path, |(_, name)| name)
+    }
+
+    /// Its value in a whole configuration.
+    pub(super) fn of<'v>(&self, all: &'v toml::Table) -> Option<&'v toml::Value> {
+        let (section, rest) = self.path.split_once('.')?;
+        rest.split('.').try_fold(all.get(section)?, |value, name| value.get(name))
     }
 
     /// Whether there is no consumer without it.
@@ -99,7 +105,7 @@ pub const KEYS: &[Key] = &[
     ),
     key(
         "kafka.session_timeout",
-        millis(SECOND, 30 * MINUTE),
+        millis(SECOND, 5 * MINUTE),
         "45s",
         "A process that is silent for so long loses its partitions. With protocol `consumer` the broker sets it, and this value serves only to check the limits below against it.",
     ),
@@ -216,9 +222,52 @@ pub const KEYS: &[Key] = &[
     ),
     key(
         "events.format",
-        Kind::Choice(&["own"]),
+        Kind::Choice(&["own", "custom"]),
         "own",
-        "Where id, type and aggregate are read from.",
+        "Which rules records are read by: `own`, the headers that outbox-core writes; `custom`, the rules below.",
+    ),
+    key(
+        "events.rules.id",
+        Kind::Place,
+        "",
+        "Where the event's id is, with the format `custom`. A place is `header:NAME`, `key`, `key:hex`, `pointer:/json/pointer`, `topic` or `value:CONSTANT`. `position`, which may be the last place of an id, is topic, partition and offset: for producers that send none.",
+    ),
+    key(
+        "events.rules.id_source",
+        Kind::Place,
+        "`topic`",
+        "What an id that is no UUID is unique within.",
+    ),
+    key(
+        "events.rules.type",
+        Kind::Place,
+        "",
+        "Where the event's type is, by which routes are found.",
+    ),
+    key(
+        "events.rules.aggregate_id",
+        Kind::Place,
+        "`key`",
+        "What order is kept for. With a pointer into the payload the whole partition is one sequence. A change of it changes the lanes.",
+    ),
+    key("events.rules.aggregate_type", Kind::Place, "`topic`", "The aggregate's type."),
+    key(
+        "events.rules.aggregate_version",
+        Kind::Place,
+        "",
+        "The aggregate's version after the event: a whole number.",
+    ),
+    key(
+        "events.rules.occurred_at",
+        Kind::Place,
+        "",
+        "When it happened: milliseconds since 1970, or RFC 3339.",
+    ),
+    key(
+        "events.rules.schema_version",
+        Kind::Place,
+        "",
+        "The version of the payload's schema: a whole number.",
     ),
     key(
         "events.unknown_type",
@@ -313,53 +362,3 @@ pub const KEYS: &[Key] = &[
         "`error`, `warn`, `info`, `debug`, `trace`, or a filter such as `info,inbox_consumer=debug`. The environment variable RUST_LOG goes before it.",
     ),
 ];
-
-const HEAD: &str = "\
-# Configuration
-
-<!-- Made from the table `KEYS` in inbox-consumer/src/config/keys.rs; a test compares them. -->
-
-One TOML file (`consumer.toml`, or `--config FILE`, or `INBOX_CONFIG`), the environment over it, flags over that:
-
-```text
-[kafka]                                      in the file
-bootstrap = \"broker:9092\"
-INBOX_KAFKA__BOOTSTRAP=broker:9092           in the environment: two underscores between section and key
---set kafka.bootstrap=broker:9092            as a flag
-```
-
-Durations have a unit (`\"30s\"`, `\"100ms\"`, `\"7d\"`); bytes are a number or text with a unit (`\"4MiB\"`). In the environment and in
-flags the items of a list are separated by commas. Each secret may come from a file: `url_file` beside `url`, `sasl_password_file`
-beside `sasl_password`, and so on. A key that does not exist, a value out of bounds and an unsafe combination are refused at
-start-up with a sentence that says what to change.
-";
-
-/// `docs/configuration.md`, from [`KEYS`].
-pub fn reference() -> String {
-    let mut page = String::from(HEAD);
-    let mut section = "";
-    for key in KEYS {
-        if key.section() != section {
-            section = key.section();
-            let _ = write!(
-                page,
-                "\n## [{section}]\n\n| key | holds | default | |\n|---|---|---|---|\n"
-            );
-        }
-        let default = match key.default {
-            "" if key.required() => "required".to_owned(),
-            "" => String::new(),
-            text if text.starts_with('`') => text.to_owned(),
-            text => format!("`{text}`"),
-        };
-        let _ = writeln!(page, "| `{}` | {} | {default} | {} |", key.name(), key.kind, key.doc);
-    }
-    page.push_str(
-        "\n## Refused in [kafka.raw]\n\n| setting | why, and what to do instead |\n|---|---|\n",
-    );
-    for (name, why) in raw::all_refused() {
-        let _ = writeln!(page, "| `{name}` | {why} |");
-    }
-    page.push_str("| `debug` with `all`, `security` or `protocol` | it would print credentials; name other contexts |\n");
-    page
-}

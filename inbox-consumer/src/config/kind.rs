@@ -2,6 +2,8 @@
 
 use std::{fmt, time::Duration};
 
+use outbox_core::Sources;
+use serde::Deserialize;
 use toml::Value;
 
 use super::{duration, size};
@@ -39,6 +41,8 @@ pub enum Kind {
     Choice(&'static [&'static str]),
     /// A list of texts; in the environment and in flags separated by commas.
     List,
+    /// A place in a record, or a list of places to look at in turn.
+    Place,
     /// A table of further settings by name.
     Settings,
 }
@@ -47,23 +51,36 @@ impl Kind {
     /// Reads a value, `loose` when its source knows only text (environment, flags). Answers it in
     /// the form that the sections deserialize, or what was expected and found instead.
     pub(super) fn read(&self, value: &Value, loose: bool) -> Result<Value, String> {
+        if *self == Self::Place {
+            return self.place(value, loose);
+        }
         let read = match (self, value) {
             (Self::Number { .. }, Value::String(text)) if loose => whole(text),
-            (Self::Number { .. }, Value::Integer(_)) => Some(value.clone()),
-            (Self::Bytes { .. }, Value::Integer(_)) => Some(value.clone()),
             (Self::Bytes { .. }, Value::String(text)) => size::parse(text).and_then(number),
             (Self::List, Value::String(text)) if loose => Some(list(text)),
             (Self::List, Value::Array(items)) => {
                 items.iter().all(Value::is_str).then(|| value.clone())
             }
-            (Self::Settings, Value::Table(_)) => Some(value.clone()),
-            (
+            (Self::Settings, Value::Table(_))
+            | (Self::Number { .. } | Self::Bytes { .. }, Value::Integer(_))
+            | (
                 Self::Text | Self::Secret | Self::Choice(_) | Self::Duration { .. },
                 Value::String(_),
             ) => Some(value.clone()),
             _ => None,
         };
         read.filter(|read| self.within(read)).ok_or_else(|| self.complaint(value))
+    }
+
+    /// One place, or several.
+    fn place(self, value: &Value, loose: bool) -> Result<Value, String> {
+        let value = match value {
+            Value::String(text) if loose && text.contains(',') => list(text),
+            Value::String(_) | Value::Array(_) => value.clone(),
+            other => return Err(self.complaint(other)),
+        };
+        let places = Sources::deserialize(value.clone());
+        places.map(|_| value).map_err(|error| error.message().to_owned())
     }
 
     /// Whether a value of the right form is within the bounds.
@@ -104,6 +121,7 @@ impl fmt::Display for Kind {
             }
             Self::Choice(words) => write!(f, "one of {}", words.join(", ")),
             Self::List => f.write_str("a list of texts"),
+            Self::Place => f.write_str("a place such as `header:NAME`, or a list of places"),
             Self::Settings => f.write_str("a table of settings"),
         }
     }

@@ -59,16 +59,12 @@ impl Layers {
         let table: Table = toml::from_str(text).map_err(|error| syntax(path, text, &error))?;
         let lines = lines(text);
         for (section, values) in table {
-            let origin = |key: &str| Origin::File {
-                path: path.to_owned(),
-                line: lines.get(key).or_else(|| lines.get(&section)).copied(),
-            };
+            let origin =
+                |key: &str| Origin::File { path: path.to_owned(), line: lines.get(key).copied() };
             match values {
                 Value::Table(values) if is_section(&section) => {
-                    for (name, value) in values {
-                        let key = format!("{section}.{name}");
-                        let origin = origin(&key);
-                        self.put(&key, value, &origin);
+                    for (key, value) in leaves(&section, values) {
+                        self.put(&key, value, &origin(&key));
                     }
                 }
                 _ => self.unknown_section(&section, &origin(&section)),
@@ -84,7 +80,7 @@ impl Layers {
             let (section, key) = (section.to_ascii_lowercase(), key.to_ascii_lowercase());
             let key = match key.strip_prefix("raw__") {
                 Some(setting) if section == "kafka" => format!("raw.{}", setting.replace('_', ".")),
-                _ => key,
+                _ => key.replace("__", "."),
             };
             Some((format!("{section}.{key}"), value, name))
         });
@@ -151,13 +147,8 @@ impl Layers {
     }
 
     fn put_secret_file(&mut self, key: &Key, path: &str, value: &Value, origin: &Origin) {
-        let file = match Kind::Text.read(value, true) {
-            Ok(Value::String(file)) => file,
-            _ => {
-                return self
-                    .complaints
-                    .push(format!("`{path}` in {origin}: expected a file's name"));
-            }
+        let Ok(Value::String(file)) = Kind::Text.read(value, true) else {
+            return self.complaints.push(format!("`{path}` in {origin}: expected a file's name"));
         };
         match std::fs::read_to_string(&file) {
             Ok(text) => {
@@ -184,22 +175,64 @@ impl Layers {
         self.complaints.push(complaint);
     }
 
+    /// Rules that say where some things are have to say where id and type are.
+    fn rules_are_whole(&mut self) {
+        if !self.values.keys().any(|path| is_below(path, "events.rules")) {
+            return;
+        }
+        for needed in ["events.rules.id", "events.rules.type"] {
+            if !self.values.contains_key(needed) {
+                self.complaints.push(format!(
+                    "`{needed}` is missing: [events.rules] has to say where it is, such as header:NAME"
+                ));
+            }
+        }
+    }
+
     /// Everything as one table, or every complaint.
-    pub(super) fn finish(self) -> Result<Table, ConfigError> {
+    pub(super) fn finish(mut self) -> Result<Table, ConfigError> {
+        self.rules_are_whole();
         if !self.complaints.is_empty() {
             return Err(ConfigError::Keys(self.complaints));
         }
         let mut all = Table::new();
         let raw = (!self.raw.is_empty()).then_some(("kafka.raw", Value::Table(self.raw)));
         for (path, value) in self.values.into_iter().chain(raw) {
-            let (section, name) = path.split_once('.').unwrap_or((path, ""));
-            let section = all.entry(section).or_insert_with(|| Value::Table(Table::new()));
-            if let Value::Table(section) = section {
-                section.insert(name.to_owned(), value);
-            }
+            insert(&mut all, path, value);
         }
         Ok(all)
     }
+}
+
+/// The keys of a table with their values; a table that is known to hold keys is gone through.
+pub(super) fn leaves(path: &str, table: Table) -> Vec<(String, Value)> {
+    let below = |(name, value): (String, Value)| {
+        let path = format!("{path}.{name}");
+        match value {
+            Value::Table(table) if KEYS.iter().any(|key| is_below(key.path, &path)) => {
+                leaves(&path, table)
+            }
+            value => vec![(path, value)],
+        }
+    };
+    table.into_iter().flat_map(below).collect()
+}
+
+/// Puts a value at its path.
+pub(super) fn insert(table: &mut Table, path: &str, value: Value) {
+    let Some((first, rest)) = path.split_once('.') else {
+        table.insert(path.to_owned(), value);
+        return;
+    };
+    let below = table.entry(first).or_insert_with(|| Value::Table(Table::new()));
+    if let Value::Table(below) = below {
+        insert(below, rest, value);
+    }
+}
+
+/// Whether `path` is a key of the table `above`.
+fn is_below(path: &str, above: &str) -> bool {
+    path.strip_prefix(above).is_some_and(|rest| rest.starts_with('.'))
 }
 
 fn is_section(name: &str) -> bool {
@@ -225,7 +258,7 @@ fn advice_for_key(name: &str) -> String {
 }
 
 fn nearest<'a>(wrong: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let allowed = (wrong.rsplit('.').next().unwrap_or(wrong).len() / 3).clamp(1, 3);
+    let allowed = (wrong.rsplit('.').next().unwrap_or(wrong).len().div_ceil(3)).clamp(1, 3);
     known
         .map(|known| (strsim::damerau_levenshtein(wrong, known), known))
         .filter(|(distance, _)| *distance <= allowed)
@@ -244,16 +277,21 @@ fn line_at(text: &str, byte: usize) -> usize {
     text.bytes().take(byte).filter(|byte| *byte == b'\n').count() + 1
 }
 
-/// The line of each section and of each key in it.
+/// The line of each table and of each key.
 fn lines(text: &str) -> BTreeMap<String, usize> {
     let mut lines = BTreeMap::new();
-    let Ok(table) = DeTable::parse(text) else { return lines };
-    for (section, values) in table.get_ref() {
-        lines.insert(section.get_ref().to_string(), line_at(text, section.span().start));
-        for (name, _) in values.get_ref().as_table().into_iter().flatten() {
-            let key = format!("{}.{}", section.get_ref(), name.get_ref());
-            lines.insert(key, line_at(text, name.span().start));
-        }
+    if let Ok(table) = DeTable::parse(text) {
+        lines_below("", table.get_ref(), text, &mut lines);
     }
     lines
+}
+
+fn lines_below(above: &str, table: &DeTable<'_>, text: &str, lines: &mut BTreeMap<String, usize>) {
+    for (name, value) in table {
+        let path = format!("{above}{}", name.get_ref());
+        if let Some(below) = value.get_ref().as_table() {
+            lines_below(&format!("{path}."), below, text, lines);
+        }
+        lines.insert(path, line_at(text, name.span().start));
+    }
 }

@@ -101,6 +101,11 @@ const REFUSED: &[(&str, &str)] = &[
     ("bootstrap.servers", "the brokers are `kafka.bootstrap`; set that"),
     ("metadata.broker.list", "the brokers are `kafka.bootstrap`; set that"),
     ("session.timeout.ms", "it is `kafka.session_timeout`; set that"),
+    ("heartbeat.interval.ms", "it follows from `kafka.session_timeout`; set that"),
+    (
+        "max.poll.interval.ms",
+        "the runtime polls without waiting for handlers, so it is five minutes; remove it",
+    ),
     ("security.protocol", "it is `kafka.security_protocol`; set that"),
     (
         "client.id",

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use outbox_core::{ReadRules, Reader, RulesError};
 use serde::{Deserialize, Serialize};
 
 use super::{Raw, Secret, Security, duration, size};
@@ -74,7 +75,7 @@ pub struct Kafka {
 pub struct Database {
     /// `postgres://…`, `postgresql://…` or `sqlite:path`.
     pub url: Secret,
-    /// The schema of the inbox tables (PostgreSQL); first in the search path.
+    /// The schema of the inbox tables (`PostgreSQL`); first in the search path.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub schema: Option<String>,
     /// Transactions open at once.
@@ -88,16 +89,19 @@ pub struct Database {
     /// Longest silence of this process within a transaction.
     #[serde(with = "duration")]
     pub idle_timeout: Duration,
-    /// Prepared statements kept per connection; 0 keeps none (PgBouncer in transaction mode).
+    /// Prepared statements kept per connection; 0 keeps none (`PgBouncer` in transaction mode).
     pub statement_cache: u16,
 }
 
 /// `[events]`: how records become events.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Events {
-    /// Which header names and places are read.
+    /// Which rules records are read by.
     pub format: Format,
+    /// The rules of the format `custom`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rules: Option<ReadRules>,
     /// What happens to an event that no route takes.
     pub unknown_type: UnknownType,
     /// A larger record is parked without being decoded.
@@ -216,13 +220,15 @@ pub enum UnknownType {
     Ignore,
 }
 
-/// Which header names and places events are read from.
+/// Which rules records are read by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Format {
-    /// The project's own header names.
+    /// The headers that outbox-core writes.
     #[default]
     Own,
+    /// `[events.rules]`.
+    Custom,
 }
 
 /// Who the log is written for.
@@ -252,6 +258,19 @@ impl Config {
         config.kafka.topics = topics.into_iter().map(Into::into).collect();
         config.database.url = url.into();
         config
+    }
+
+    /// What reads records as `[events]` says.
+    ///
+    /// # Errors
+    /// When the rules of `[events.rules]` contradict themselves; [`Config::validate`] says so, too.
+    pub fn reader(&self) -> Result<Reader, RulesError> {
+        let Events { format, rules, event_bytes_max, .. } = &self.events;
+        let reader = match (format, rules) {
+            (Format::Custom, Some(rules)) => Reader::new(rules.clone(), *event_bytes_max)?,
+            (Format::Own, _) | (Format::Custom, None) => Reader::own(*event_bytes_max),
+        };
+        Ok(reader.with_topics(self.kafka.topics.iter().map(String::as_str)))
     }
 
     /// The consumer group: `kafka.group`, or the consumer's name.
@@ -295,6 +314,7 @@ impl Default for Events {
     fn default() -> Self {
         Self {
             format: Format::default(),
+            rules: None,
             unknown_type: UnknownType::default(),
             event_bytes_max: MIB,
         }
@@ -337,10 +357,7 @@ impl Default for Limits {
 
 impl Default for Retention {
     fn default() -> Self {
-        Self {
-            inbox: Duration::from_secs(7 * 24 * 60 * 60),
-            prune_interval: Duration::from_secs(60),
-        }
+        Self { inbox: Duration::from_hours(7 * 24), prune_interval: Duration::from_mins(1) }
     }
 }
 

@@ -50,8 +50,8 @@ macro_rules! security {
         }
 
         impl Security {
-            /// What is set, under librdkafka's names; secrets in clear.
-            fn settings(&self) -> Vec<(String, String)> {
+            /// What is set, under librdkafka's names, **secrets in clear**: for the client only.
+            pub fn client_settings(&self) -> Vec<(String, String)> {
                 let protocol = self.security_protocol.map(|p| ("security.protocol", p.name()));
                 let mut all: Vec<_> = protocol.into_iter().collect();
                 $( if let Some(value) = &self.$field { all.push(($name, value.as_clear())); } )+
@@ -118,7 +118,7 @@ impl Kafka {
     /// TLS, SASL and `[kafka.raw]` under librdkafka's names, **secrets in clear**: for the client
     /// only. What the runtime itself sets (group, offsets, session) is not among them.
     pub fn client_settings(&self) -> Vec<(String, String)> {
-        let mut all = self.security.settings();
+        let mut all = self.security.client_settings();
         all.extend(self.raw.iter().map(|(name, value)| (name.to_owned(), value.to_owned())));
         all
     }

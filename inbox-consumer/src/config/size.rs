@@ -29,7 +29,8 @@ pub(super) fn parse(text: &str) -> Option<u64> {
 
 /// The size as the documentation writes it.
 pub(super) fn text(bytes: u64) -> String {
-    let binary = UNITS.iter().take(3).find(|(_, factor)| bytes >= *factor && bytes % factor == 0);
+    let binary =
+        UNITS.iter().take(3).find(|(_, factor)| bytes >= *factor && bytes.is_multiple_of(*factor));
     match binary {
         Some((unit, factor)) => format!("{}{unit}", bytes / factor),
         None => bytes.to_string(),

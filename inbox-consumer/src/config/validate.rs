@@ -1,10 +1,6 @@
 //! What is missing, out of bounds or unsafe together, each with what to change.
 
-use std::time::Duration;
-
-use super::{Config, DatabaseKind, KEYS, Key, Problem, duration::text, raw};
-
-const POLL_INTERVAL_DEFAULT: Duration = Duration::from_secs(300);
+use super::{Config, DatabaseKind, Format, KEYS, Key, Problem, duration::text, raw};
 
 impl Config {
     /// Everything that is wrong or doubtful. Fatal problems keep a consumer from starting; `check`
@@ -14,6 +10,7 @@ impl Config {
         self.bounds(&mut found);
         self.names(&mut found);
         self.database_address(&mut found);
+        self.reading(&mut found);
         self.time_limits(&mut found);
         self.group_limits(&mut found);
         self.sizes(&mut found);
@@ -28,7 +25,7 @@ impl Config {
             return found.push(Problem::fatal(&[], "a value of the configuration is too large"));
         };
         for key in KEYS {
-            let value = values.get(key.section()).and_then(|section| section.get(key.name()));
+            let value = key.of(&values);
             let empty = value.is_none_or(is_empty);
             match value {
                 _ if empty && key.required() => found.push(missing(key)),
@@ -70,6 +67,25 @@ impl Config {
         }
     }
 
+    fn reading(&self, found: &mut Vec<Problem>) {
+        if let Err(error) = self.reader() {
+            found.push(Problem::fatal(&["events.rules.id"], format!("[events.rules]: {error}")));
+        }
+        match (self.events.format, self.events.rules.is_some()) {
+            (Format::Own, true) => found.push(Problem::fatal(
+                &["events.format", "events.rules.id"],
+                "[events.rules] is set but not used: `events.format` is own; set it to custom, or \
+                 remove the rules",
+            )),
+            (Format::Custom, false) => found.push(Problem::fatal(
+                &["events.format", "events.rules.id"],
+                "`events.format` is custom, but [events.rules] does not say where things are; set at \
+                 least `events.rules.id` and `events.rules.type`",
+            )),
+            (Format::Own, false) | (Format::Custom, true) => {}
+        }
+    }
+
     fn database_address(&self, found: &mut Vec<Problem>) {
         if self.database.url.is_empty() {
             return;
@@ -89,21 +105,7 @@ impl Config {
             ));
         }
         if let Some(schema) = &self.database.schema {
-            self.schema(schema, kind, found);
-        }
-    }
-
-    fn schema(&self, schema: &str, kind: DatabaseKind, found: &mut Vec<Problem>) {
-        if kind != DatabaseKind::Postgres {
-            found.push(Problem::fatal(
-                &["database.schema"],
-                "`database.schema` is for PostgreSQL only; remove it",
-            ));
-        } else if !is_identifier(schema) {
-            found.push(Problem::fatal(
-                &["database.schema"],
-                format!("`database.schema` {schema:?} is no plain name; use lower-case letters, digits and `_`, not beginning with a digit, at most 63"),
-            ));
+            schema_problems(schema, kind, found);
         }
     }
 
@@ -152,13 +154,6 @@ impl Config {
                 format!("`limits.drain_deadline` ({}) must be at most a third of `kafka.session_timeout` ({}), or the group gives partitions away while they drain; lower the first or raise the second", text(drain), text(session)),
             ));
         }
-        let poll = self.poll_interval();
-        if drain * 3 > poll || session > poll {
-            found.push(Problem::fatal(
-                &["limits.drain_deadline", "kafka.session_timeout", "kafka.raw"],
-                format!("`max.poll.interval.ms` in [kafka.raw] ({}) must be at least `kafka.session_timeout` ({}) and three times `limits.drain_deadline` ({}); raise it or remove it", text(poll), text(session), text(drain)),
-            ));
-        }
         if self.database.idle_timeout > session || self.database.statement_timeout > session {
             found.push(Problem::doubt(
                 &["database.idle_timeout", "database.statement_timeout", "kafka.session_timeout"],
@@ -171,12 +166,6 @@ impl Config {
                 format!("`limits.close_deadline` ({}) is shorter than `limits.drain_deadline` ({}), so a shutdown may not wait for the drain; raise the first", text(self.limits.close_deadline), text(drain)),
             ));
         }
-    }
-
-    fn poll_interval(&self) -> Duration {
-        let raw = self.kafka.raw.value("max.poll.interval.ms");
-        raw.and_then(|millis| millis.parse().ok())
-            .map_or(POLL_INTERVAL_DEFAULT, Duration::from_millis)
     }
 
     fn sizes(&self, found: &mut Vec<Problem>) {
@@ -207,6 +196,20 @@ impl Config {
                 ));
             }
         }
+    }
+}
+
+fn schema_problems(schema: &str, kind: DatabaseKind, found: &mut Vec<Problem>) {
+    if kind != DatabaseKind::Postgres {
+        found.push(Problem::fatal(
+            &["database.schema"],
+            "`database.schema` is for PostgreSQL only; remove it",
+        ));
+    } else if !is_identifier(schema) {
+        found.push(Problem::fatal(
+            &["database.schema"],
+            format!("`database.schema` {schema:?} is no plain name; use lower-case letters, digits and `_`, not beginning with a digit, at most 63"),
+        ));
     }
 }
 

@@ -33,7 +33,7 @@ use crate::pipeline::port::{BrokerError, LogRange, TopicPartition};
 /// How long a question to the brokers may take; the pipeline asks again.
 const ASK_TIMEOUT: Duration = Duration::from_secs(5);
 /// Ids are asked for once per take-over, and a broker that does not know the question may be silent.
-const TOPIC_ID_TIMEOUT: Duration = Duration::from_secs(3);
+const TOPIC_ID_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long one try of a seek may wait for librdkafka's own main thread.
 const SEEK_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -54,11 +54,12 @@ impl Asker {
         // Unbounded, yet bounded in effect: a few questions per partition.
         let (questions, receiver) = mpsc::channel();
         let thread = thread::Builder::new().name(name.to_owned()).spawn(move || {
+            let mut no_ids = false;
             for question in receiver {
                 if closing.load(Ordering::SeqCst) {
                     break;
                 }
-                answer(&client, question, &mailbox);
+                answer(&client, question, &mailbox, &mut no_ids);
             }
         })?;
         Ok(Self { questions: Some(questions), thread: Some(thread) })
@@ -79,12 +80,12 @@ impl Asker {
     }
 }
 
-fn answer(client: &Client, question: Question, mailbox: &Mailbox) {
+fn answer(client: &Client, question: Question, mailbox: &Mailbox, no_ids: &mut bool) {
     // An answer that nobody waits for any more is dropped.
     match question {
         Question::Committed(place, reply) => drop(reply.send(committed(client, &place))),
         Question::LogRange(place, reply) => drop(reply.send(log_range(client, &place))),
-        Question::TopicId(topic, reply) => drop(reply.send(topic_id(client, &topic))),
+        Question::TopicId(topic, reply) => drop(reply.send(topic_id(client, &topic, no_ids))),
         Question::Seek(place, ticket, to, leader_epoch) => {
             let sought = seek(client, &place, to, leader_epoch);
             mailbox.send(Command::Sought(place, ticket, sought));
@@ -113,11 +114,19 @@ fn log_range(client: &Client, place: &TopicPartition) -> Result<LogRange, Broker
     Ok(LogRange { start: NextOffset(start), end: NextOffset(end) })
 }
 
-/// All zero when the broker does not know the question.
-fn topic_id(client: &Client, topic: &str) -> Result<[u8; 16], BrokerError> {
+/// All zero when the broker does not know the question. A cluster without a controller (the mock)
+/// never answers it: that is waited for once, not for each partition.
+fn topic_id(client: &Client, topic: &str, no_ids: &mut bool) -> Result<[u8; 16], BrokerError> {
+    if *no_ids {
+        return Ok([0; 16]);
+    }
     match ffi::topic_id(client, topic, TOPIC_ID_TIMEOUT) {
         Ok(id) => Ok(id),
         Err(ffi::NoId::Unsupported) => Ok([0; 16]),
+        Err(ffi::NoId::Failed(why)) if why.contains("waiting for controller") => {
+            *no_ids = true;
+            Ok([0; 16])
+        }
         Err(ffi::NoId::Failed(why)) => {
             Err(BrokerError(format!("asking for the id of topic {topic} failed: {why}")))
         }

@@ -17,6 +17,7 @@ mod client;
 mod command;
 mod ffi;
 mod gather;
+mod inspect;
 #[cfg(feature = "testing")]
 pub(crate) mod mock;
 mod owner;
@@ -54,6 +55,7 @@ use self::{
 };
 use crate::pipeline::port::{Broker, BrokerError, BrokerEvent, LogRange, TopicPartition};
 
+pub(crate) use self::inspect::{LogFacts, Retained, inspect, retained};
 pub use self::settings::{KafkaSettings, Protocol};
 
 /// Joins the group in the background. `events` tells everything that happens; it ends when the

@@ -242,7 +242,10 @@ impl Owner {
         let list = list(places, Offset::Invalid)?;
         let refused = |error| BrokerError(format!("partitions cannot be paused: {error}"));
         self.client.pause(&list).map_err(refused)?;
-        list.elements().iter().try_for_each(|element| element.error()).map_err(refused)?;
+        list.elements()
+            .iter()
+            .try_for_each(rdkafka::topic_partition_list::TopicPartitionListElem::error)
+            .map_err(refused)?;
         for place in places {
             if let Some((_, slot)) = self.slots.of(place) {
                 slot.paused = true;

@@ -9,13 +9,11 @@ use super::{
     verdict::{Verdict, Verdicts},
 };
 
-impl<DB: Store> Transaction<'_, DB> {
+impl<'a, DB: Store> Transaction<'a, DB> {
     /// One statement for all ids, before any handler; a second one only when some are not fresh.
-    pub(super) async fn claim(&mut self) -> Result<Verdicts<'_>, End>
-    where
-        Self: Sized,
-    {
-        let items = &self.batch.items;
+    pub(super) async fn claim(&mut self) -> Result<Verdicts<'a>, End> {
+        let batch: &'a _ = self.batch;
+        let items = &batch.items;
         let distinct = distinct(items, |item| item.kind.route != IGNORED.route);
         let request = self.request(&distinct.claimed);
         let claimed = DB::claim(self.conn, &self.scope, &request).await;

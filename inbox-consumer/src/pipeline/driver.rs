@@ -8,8 +8,8 @@ use std::{
 };
 
 use inbox_engine::{
-    Batch, Commit, Effect, Engine, Generation, Outcome, PartitionId, Snapshot, TakeOverFault, Time,
-    WatermarkWrite, Written,
+    Batch, Commit, Engine, Generation, Outcome, PartitionId, TakeOverFault, Time, WatermarkWrite,
+    Written,
 };
 use tokio::sync::mpsc;
 
@@ -161,8 +161,9 @@ impl<DB: Store> Driver<DB> {
             }
             BrokerEvent::OffsetGone { partition, error } => {
                 if let Some(id) = self.ids.get(&partition) {
-                    self.engine.handle_offset_gone(*id, &error);
+                    self.engine.handle_offset_gone(*id, now);
                 }
+                Signal::BrokerTrouble { error }.emit();
             }
             BrokerEvent::Position { partition, generation, position } => {
                 if let Some(id) = self.ids.get(&partition) {
@@ -188,8 +189,7 @@ impl<DB: Store> Driver<DB> {
         let Some(&id) = self.ids.get(place) else { return };
         let Some((_, taken)) = &self.known[index(id)].taken else { return };
         let (lanes, intake, routes) = (taken.lane_count, &self.intake, &self.work.routes);
-        let items =
-            arrivals.into_iter().map(|arrival| intake.item(place, arrival, lanes, routes));
+        let items = arrivals.into_iter().map(|arrival| intake.item(place, arrival, lanes, routes));
         self.engine.handle_delivered(id, generation, items, now);
     }
 
@@ -256,12 +256,6 @@ impl<DB: Store> Driver<DB> {
 
     pub(super) fn place(&self, id: PartitionId) -> TopicPartition {
         self.known[index(id)].place.clone()
-    }
-
-    /// Where every partition of this process stands.
-    pub(crate) fn snapshots(&self) -> Vec<(TopicPartition, Snapshot)> {
-        let with_place = |snapshot: Snapshot| (self.place(snapshot.partition), snapshot);
-        self.engine.snapshots().into_iter().map(with_place).collect()
     }
 }
 

@@ -1,7 +1,5 @@
 //! Handlers run on the transaction: together, or one by one with savepoints.
 
-use std::sync::Arc;
-
 use inbox_engine::{Doom, Failure, HandlerFault, Outcome, ParkReason, Run};
 
 use super::{
@@ -51,6 +49,8 @@ impl<DB: Store> Transaction<'_, DB> {
                 }
                 RunEnd::Failed { at, fault, error, hung } => {
                     let index = at.or((rest.len() == 1).then_some(0)).map(|at| rest[at]);
+                    // What went past the guard may have broken the transaction for an event after it.
+                    let index = index.filter(|_| !self.unguarded_used);
                     return Err(self.call_failed(index, fault, error, hung));
                 }
             };
@@ -158,9 +158,12 @@ impl<DB: Store> Transaction<'_, DB> {
             attempt: items[index].attempts + 1,
         };
         let events: Vec<RunEvent<'_>> = indices.iter().map(event).collect();
-        let mut tx = Tx::<DB>::new(self.conn);
+        let mut tx = Tx::<DB>::new(self.conn, self.savepoints_taken);
         let route = self.work.routes.route(route);
-        route.run(&events, &mut tx, self.work.attempt_deadline).await
+        let end = route.run(&events, &mut tx, self.work.attempt_deadline).await;
+        self.savepoints_taken = tx.savepoints_taken();
+        self.unguarded_used |= tx.unguarded_used();
+        end
     }
 
     fn call_failed(&self, index: Option<usize>, fault: Fault, error: String, hung: bool) -> End {
@@ -178,4 +181,3 @@ impl<DB: Store> Transaction<'_, DB> {
 fn undecodable(error: String) -> Doom {
     Doom { reason: ParkReason::Undecodable, error }
 }
-

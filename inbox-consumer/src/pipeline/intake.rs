@@ -50,7 +50,7 @@ impl Intake {
     ) -> Delivered {
         let Arrival { offset, leader_epoch, record } = arrival;
         let topic = &*partition.topic;
-        let (lane, aggregate) = self.place(topic, &record, lane_count);
+        let (lane, aggregate) = self.place(topic, offset.0, &record, lane_count);
         let event = self.reader.read(topic, partition.partition, offset.0, &record);
         let (kind, doomed) = self.kind(&event, routes);
         let (id, fingerprint) = match &event {
@@ -76,9 +76,20 @@ impl Intake {
 
     /// The lane and the key of the aggregate. Both come from what needs no decoding, so an unreadable
     /// record has its place, too, and what follows it is held.
-    fn place(&self, topic: &str, record: &Record, lane_count: u16) -> (Lane, [u8; 16]) {
+    /// A record without a key asks for no order: it is an aggregate of its own, named by its offset.
+    fn place(
+        &self,
+        topic: &str,
+        offset: i64,
+        record: &Record,
+        lane_count: u16,
+    ) -> (Lane, [u8; 16]) {
         let key = self.reader.order_key(topic, record);
-        let key = key.as_deref().unwrap_or_default();
+        let alone = offset.to_be_bytes();
+        let key = match key {
+            Some([]) if record.key.is_none() => &alone,
+            key => key.unwrap_or_default(),
+        };
         let lane = xxh3_64(key) % u64::from(lane_count.max(1));
         (Lane(u16::try_from(lane).unwrap_or_default()), xxh3_128(key).to_be_bytes())
     }
@@ -132,6 +143,7 @@ fn unread(topic: &str, partition: i32, offset: i64, record: &Record) -> ([u8; 16
     let mut hash = Xxh3::new();
     hash.update(record.key.as_deref().unwrap_or_default());
     hash.update(record.payload.as_deref().unwrap_or_default());
-    let id = EventId::at(topic, partition, offset);
-    (*id.as_bytes(), hash.digest128().to_be_bytes())
+    // A topic's name is never empty, so there is always an id.
+    let id = EventId::at(topic, partition, offset).map_or([0; 16], |id| *id.as_bytes());
+    (id, hash.digest128().to_be_bytes())
 }

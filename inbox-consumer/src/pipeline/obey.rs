@@ -40,9 +40,10 @@ impl<DB: Store> Driver<DB> {
     fn spawn(&self, task: impl Future<Output = Done> + Send + 'static) {
         let done = self.done.clone();
         tokio::spawn(async move {
-            let report = AssertUnwindSafe(task).catch_unwind().await.unwrap_or_else(|panic| {
-                Done::Panicked(crate::handler::panic_text(&*panic))
-            });
+            let report = AssertUnwindSafe(task)
+                .catch_unwind()
+                .await
+                .unwrap_or_else(|panic| Done::Panicked(crate::handler::panic_text(&*panic)));
             // Nobody listens any more when the loop has ended.
             let _ = done.send(report);
         });
@@ -60,9 +61,9 @@ impl<DB: Store> Driver<DB> {
 
     fn take_over(&mut self, id: PartitionId, generation: Generation) {
         let (control, place) = (Arc::clone(&self.control), self.place(id));
-        self.spawn(async move {
-            Done::Taken(id, generation, Box::new(control.take_over(place).await))
-        });
+        self.spawn(
+            async move { Done::Taken(id, generation, Box::new(control.take_over(place).await)) },
+        );
     }
 
     fn seek(&mut self, seek: Seek) {
@@ -113,7 +114,8 @@ impl<DB: Store> Driver<DB> {
         let text = standstill.as_ref().map(ToString::to_string);
         match standstill {
             None => Signal::Moving { partition }.emit(),
-            Some(reason) => Signal::Standstill { partition, reason }.emit(),
+            Some(reason) if person => Signal::Standstill { partition, reason }.emit(),
+            Some(reason) => Signal::Waiting { partition, reason }.emit(),
         }
         // An outage cannot be written down; a take-over is over before anybody reads of it.
         if let Some(scope) = self.scope(id).filter(|_| person || text.is_none()) {
@@ -135,7 +137,6 @@ impl<DB: Store> Driver<DB> {
             Outcome::Committed(tally) if tally.parked > 0 => {
                 Signal::Parked { partition, events: tally.parked }.emit();
             }
-            Outcome::Committed(_) => {}
             Outcome::Failed(failures) => {
                 for failure in failures {
                     let item = failure.index.and_then(|at| batch.items.get(at));
@@ -158,7 +159,7 @@ impl<DB: Store> Driver<DB> {
                 Signal::CommitUnknown { partition, events, error: error.clone() }.emit();
             }
             Outcome::Fenced => Signal::Fenced { partition }.emit(),
-            Outcome::Reused(_) => {}
+            Outcome::Committed(_) | Outcome::Reused(_) => {}
         }
     }
 }

@@ -36,7 +36,7 @@ fn document(item: &Delivered, error: &str) -> String {
     });
     if let Some(fields) = document.as_object_mut() {
         if let Ok(event) = &delivery.event {
-            fields.insert("event_type".into(), Value::from(&*event.event_type));
+            fields.insert("event_type".into(), Value::from(event.event_type.as_str()));
             fields.insert("aggregate_type".into(), Value::from(event.aggregate.aggregate_type()));
             fields.insert("aggregate_id".into(), Value::from(event.aggregate.aggregate_id()));
         }

@@ -39,6 +39,10 @@ pub(super) struct Transaction<'a, DB: Store> {
     pub(super) conn: &'a mut DB::Connection,
     /// The transaction's identity, as the claim returned it.
     pub(super) tx: String,
+    /// Savepoints that handlers have taken in it and not rolled back.
+    pub(super) savepoints_taken: u32,
+    /// A handler has worked past the guard.
+    pub(super) unguarded_used: bool,
 }
 
 impl<DB: Store> Work<DB> {
@@ -48,8 +52,15 @@ impl<DB: Store> Work<DB> {
             Ok(conn) => conn,
             Err(outcome) => return outcome,
         };
-        let mut transaction =
-            Transaction { work: self, scope, batch, conn: &mut conn, tx: String::new() };
+        let mut transaction = Transaction {
+            work: self,
+            scope,
+            batch,
+            conn: &mut conn,
+            tx: String::new(),
+            savepoints_taken: 0,
+            unguarded_used: false,
+        };
         match transaction.run().await {
             Ok(tally) => {
                 self.sessions.give_back(conn).await;

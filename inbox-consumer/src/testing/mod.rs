@@ -1,3 +1,4 @@
-//! What tests of consumers need.
+//! What tests need: a broker without a broker, and the conformance suite for stores.
 
 pub mod broker;
+pub mod conformance;

@@ -154,7 +154,10 @@ async fn an_offset_beyond_the_log_is_gone_and_a_later_seek_reads_again() {
             member.read_from(&place, 5_000).await;
             member
                 .until("the offset being gone", |event| match event {
-                    BrokerEvent::OffsetGone { partition, .. } => Some(assert_eq!(partition, place)),
+                    BrokerEvent::OffsetGone { partition, .. } => {
+                        assert_eq!(partition, place);
+                        Some(())
+                    }
                     BrokerEvent::Arrived { .. } => panic!("reset to some other offset"),
                     _ => None,
                 })

@@ -84,7 +84,9 @@ impl World {
         let new = NewTopic::new(topic, i32::from(partitions), TopicReplication::Fixed(1));
         let options = AdminOptions::new().operation_timeout(Some(Duration::from_secs(10)));
         let created = self.admin().create_topics([&new], &options).await.unwrap();
-        created.into_iter().for_each(|one| drop(one.unwrap()));
+        for one in created {
+            drop(one.unwrap());
+        }
     }
 
     pub(crate) fn admin(&self) -> AdminClient<DefaultClientContext> {

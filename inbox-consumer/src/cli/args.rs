@@ -1,0 +1,74 @@
+//! The command line.
+
+use std::{ffi::OsString, path::PathBuf};
+
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+
+use super::Exit;
+use crate::config::{Config, ConfigError, Overrides};
+
+const CONFIG_DEFAULT: &str = "consumer.toml";
+
+/// What the user typed.
+#[derive(Debug, Parser)]
+#[command(about = "Consumes events from Kafka with exactly-once effects in SQL", long_about = None)]
+pub(super) struct Args {
+    /// The configuration file; consumer.toml, if it is there
+    #[arg(long, global = true, value_name = "FILE", env = "INBOX_CONFIG")]
+    pub(super) config: Option<PathBuf>,
+    /// Sets one key over file and environment, such as kafka.bootstrap=localhost:9092
+    #[arg(long = "set", global = true, value_name = "SECTION.KEY=VALUE")]
+    pub(super) set: Vec<String>,
+    #[command(subcommand)]
+    pub(super) command: Command,
+}
+
+/// One thing to do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Subcommand)]
+pub(super) enum Command {
+    /// Consumes until SIGTERM or SIGINT
+    Run,
+    /// Looks at configuration, handlers, database and Kafka, and says what is wrong
+    Check,
+    /// Creates or updates the inbox tables
+    Migrate {
+        /// Writes the statements out instead, for a tool of your own; needs no configuration
+        #[arg(long)]
+        print: bool,
+    },
+    /// Shows where each partition stands
+    Status {
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Removes inbox rows older than the retention now, instead of waiting for the runtime
+    Prune,
+}
+
+impl Args {
+    /// Reads the command line. The error is what clap would print, help included.
+    pub(super) fn read(
+        args: impl IntoIterator<Item = impl Into<OsString> + Clone>,
+    ) -> Result<Self, clap::Error> {
+        let codes = Exit::TABLE.iter().map(|(exit, means)| format!("  {}  {means}\n", exit.code()));
+        let help = format!("Exit codes:\n{}", codes.collect::<String>());
+        let mut command = Self::command().after_help(help);
+        let matches = command.try_get_matches_from_mut(args)?;
+        Self::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
+    }
+
+    /// Loads the configuration that the arguments name.
+    pub(super) fn load(
+        &self,
+        env: impl IntoIterator<Item = (String, String)>,
+    ) -> Result<Config, ConfigError> {
+        let set = self.set.iter().try_fold(Overrides::new(), |all, one| all.assignment(one))?;
+        let default = PathBuf::from(CONFIG_DEFAULT);
+        let path = match &self.config {
+            Some(path) => Some(path),
+            None => Some(&default).filter(|path| path.exists()),
+        };
+        Config::load(path.map(PathBuf::as_path), env, &set)
+    }
+}

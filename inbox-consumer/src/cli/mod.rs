@@ -1,0 +1,155 @@
+//! The commands of a consumer's binary: `run`, `check`, `migrate`, `status`, `prune`.
+//!
+//! ```no_run
+//! # #[cfg(feature = "postgres")] mod example {
+//! use std::process::ExitCode;
+//!
+//! # use inbox_consumer::{Event, Handler, HandlerResult, Tx};
+//! # struct CreditAccount;
+//! # impl Handler<sqlx::Postgres> for CreditAccount {
+//! #     type Event = i64;
+//! #     async fn handle(&self, _: &Event<i64>, _: &mut Tx<'_, sqlx::Postgres>) -> HandlerResult { Ok(()) }
+//! # }
+//! #[tokio::main]
+//! async fn main() -> ExitCode {
+//!     inbox_consumer::cli::main(|routes| routes.on("OrderPaid", CreditAccount)).await
+//! }
+//! # }
+//! ```
+//!
+//! Which database it is follows from the handlers. `--config FILE` (or `INBOX_CONFIG`) names the
+//! configuration, `--set section.key=value` goes over it; results go to standard output, complaints
+//! and the log to standard error. The exit codes are [`Exit`]:
+//!
+//! | code | means |
+//! |---|---|
+//! | 0 | done; for `run`: shut down as asked |
+//! | 1 | failed while running; starting again is right |
+//! | 2 | wrong usage, configuration or handlers; starting again does not help |
+//! | 3 | the database is out, refuses, or is not migrated |
+//! | 4 | Kafka is out or refuses |
+//! | 5 | `check` found what keeps a consumer from starting |
+
+mod args;
+mod check;
+mod exit;
+mod migrate;
+mod prune;
+mod run;
+mod status;
+mod table;
+mod terminal;
+
+#[cfg(test)]
+mod tests;
+
+use std::{fmt::Display, future, io, process::ExitCode};
+
+pub use exit::Exit;
+
+use crate::{
+    Routes,
+    config::Config,
+    pipeline::port::{OpenError, Store},
+    telemetry::log,
+};
+use args::{Args, Command};
+use terminal::Terminal;
+
+/// The whole `main` of a consumer. `build` registers the handlers; the database is inferred from them.
+pub async fn main<DB: Store>(build: impl FnOnce(Routes<DB>) -> Routes<DB>) -> ExitCode {
+    main_with(|routes| future::ready(Ok::<_, String>(build(routes)))).await
+}
+
+/// As [`main`], for a set-up that awaits, can fail, or needs settings of its own. It is called for
+/// `run` and `check` only.
+pub async fn main_with<DB, F, Fut, E>(build: F) -> ExitCode
+where
+    DB: Store,
+    F: FnOnce(Routes<DB>) -> Fut,
+    Fut: Future<Output = Result<Routes<DB>, E>>,
+    E: Display,
+{
+    let (mut out, mut err) = (io::stdout(), io::stderr());
+    let mut terminal = Terminal { out: &mut out, err: &mut err };
+    command(std::env::args_os(), std::env::vars(), &mut terminal, build).await.into()
+}
+
+/// One command, with everything of the process that it reads and writes.
+async fn command<DB, F, Fut, E>(
+    args: impl IntoIterator<Item = impl Into<std::ffi::OsString> + Clone>,
+    env: impl IntoIterator<Item = (String, String)>,
+    terminal: &mut Terminal<'_>,
+    build: F,
+) -> Exit
+where
+    DB: Store,
+    F: FnOnce(Routes<DB>) -> Fut,
+    Fut: Future<Output = Result<Routes<DB>, E>>,
+    E: Display,
+{
+    let args = match Args::read(args) {
+        Ok(args) => args,
+        Err(error) => return shown(&error, terminal),
+    };
+    if args.command == (Command::Migrate { print: true }) {
+        return migrate::print::<DB>(terminal);
+    }
+    let config = match loaded(&args, env) {
+        Ok(config) => config,
+        Err(text) => {
+            terminal.complain(text);
+            return Exit::Usage;
+        }
+    };
+    match args.command {
+        Command::Migrate { .. } => migrate::migrate::<DB>(&config, terminal).await,
+        Command::Status { json } => status::status::<DB>(&config, json, terminal).await,
+        Command::Prune => prune::prune::<DB>(&config, terminal).await,
+        Command::Run | Command::Check => match build(Routes::default()).await {
+            Err(error) => {
+                terminal.complain(format!("the set-up of the handlers failed: {error}"));
+                Exit::Runtime
+            }
+            Ok(routes) if args.command == Command::Run => run::run(config, routes, terminal).await,
+            Ok(routes) => check::check(&config, routes, terminal).await,
+        },
+    }
+}
+
+/// The configuration, with the log started as it says.
+fn loaded(args: &Args, env: impl IntoIterator<Item = (String, String)>) -> Result<Config, String> {
+    let env: Vec<(String, String)> = env.into_iter().collect();
+    let rust_log = env.iter().find(|(name, _)| name == "RUST_LOG").map(|(_, value)| value.clone());
+    let config = args.load(env).map_err(|error| error.to_string())?;
+    log::start(&config.log, rust_log.as_deref())?;
+    Ok(config)
+}
+
+/// Help goes to standard output and is no error; wrong usage is.
+fn shown(error: &clap::Error, terminal: &mut Terminal<'_>) -> Exit {
+    let text = error.render().to_string();
+    if error.use_stderr() {
+        terminal.complain(text.trim_start_matches("error: "));
+        return Exit::Usage;
+    }
+    terminal.say(text);
+    Exit::Done
+}
+
+/// A session for a command, or the exit after a complaint.
+async fn open<DB: Store>(
+    config: &Config,
+    terminal: &mut Terminal<'_>,
+) -> Result<DB::Connection, Exit> {
+    let opened = match crate::consumer::settings::<DB>(config) {
+        Ok(settings) => DB::open(&settings).await,
+        Err(error) => Err(error),
+    };
+    opened.map_err(|error| {
+        terminal.complain(error.to_string());
+        match error {
+            OpenError::Outage(_) | OpenError::Refused(_) => Exit::Database,
+        }
+    })
+}

@@ -1,0 +1,95 @@
+//! `run`: consumes until a signal.
+
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::{Exit, Terminal};
+use crate::{
+    Consumer, Routes,
+    config::Config,
+    consumer::{BuildError, Ended},
+    pipeline::port::Store,
+    telemetry::Signal,
+};
+
+/// Consumes until SIGTERM or SIGINT; a second one ends without waiting for the drain, which loses
+/// nothing.
+pub(super) async fn run<DB: Store>(
+    config: Config,
+    routes: Routes<DB>,
+    terminal: &mut Terminal<'_>,
+) -> Exit {
+    for doubt in config.validate() {
+        Signal::Doubtful { reason: doubt.text }.emit();
+    }
+    let (first, second) = match (Signals::new(), Signals::new()) {
+        (Ok(first), Ok(second)) => (first, second),
+        (Err(error), _) | (_, Err(error)) => {
+            terminal.complain(format!("signals cannot be caught: {error}"));
+            return Exit::Runtime;
+        }
+    };
+    let consumer = match Consumer::builder(config, routes).build().await {
+        Ok(consumer) => consumer,
+        Err(error) => {
+            terminal.complain(error.to_string());
+            return refused(&error);
+        }
+    };
+    tokio::select! {
+        ended = consumer.run(first.received(1)) => told(&ended, terminal),
+        () = second.received(2) => {
+            terminal.complain("a second signal ended the consumer before it had let go; nothing is lost");
+            Exit::Runtime
+        }
+    }
+}
+
+fn refused(error: &BuildError) -> Exit {
+    match error {
+        BuildError::Config(_) | BuildError::Routes(_) => Exit::Usage,
+        BuildError::Database(_) | BuildError::Schema(_) | BuildError::Unsafe(_) => Exit::Database,
+    }
+}
+
+fn told(ended: &Ended, terminal: &mut Terminal<'_>) -> Exit {
+    match ended {
+        Ended::Shutdown => Exit::Done,
+        Ended::ShutdownCutShort(_) => {
+            terminal.warn(ended.to_string());
+            Exit::Done
+        }
+        Ended::KafkaFatal(_) => {
+            terminal.complain(ended.to_string());
+            Exit::Kafka
+        }
+        Ended::Panicked(_) => {
+            terminal.complain(ended.to_string());
+            Exit::Runtime
+        }
+    }
+}
+
+/// SIGTERM and SIGINT.
+struct Signals {
+    terminate: tokio::signal::unix::Signal,
+    interrupt: tokio::signal::unix::Signal,
+}
+
+impl Signals {
+    fn new() -> std::io::Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+        })
+    }
+
+    /// Resolves when `times` signals have come.
+    async fn received(mut self, times: usize) {
+        for _ in 0..times {
+            tokio::select! {
+                _ = self.terminate.recv() => {}
+                _ = self.interrupt.recv() => {}
+            }
+        }
+    }
+}

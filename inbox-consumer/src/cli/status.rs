@@ -1,0 +1,174 @@
+//! `status`: where each partition stands, from the database and from Kafka.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use super::{Exit, Terminal, open, table};
+use crate::{
+    config::Config,
+    consumer::kafka_settings,
+    kafka::{self, LogFacts},
+    pipeline::port::{PartitionRow, Store},
+};
+
+/// A partition as `status` shows it. What is not known is `None`.
+#[derive(Clone, PartialEq, Debug, serde::Serialize)]
+pub(super) struct Line {
+    topic: String,
+    partition: i32,
+    /// The group's committed offset in Kafka.
+    committed: Option<i64>,
+    /// The next offset to settle, as the database holds it.
+    watermark: Option<i64>,
+    /// The offset after the last record.
+    log_end: Option<i64>,
+    /// Records that are not settled below the watermark.
+    lag: Option<i64>,
+    owner: Option<String>,
+    owner_seen_seconds: Option<f64>,
+    epoch: Option<i64>,
+    /// Offsets from the watermark to the furthest settled one.
+    in_flight: Option<i64>,
+    parked_events: i64,
+    parked_aggregates: i64,
+    /// Why it stands still.
+    standstill: Option<String>,
+}
+
+/// What the database and Kafka know, put together.
+pub(super) fn lines(
+    rows: Vec<PartitionRow>,
+    facts: Vec<LogFacts>,
+    silence_max: Duration,
+) -> Vec<Line> {
+    let mut all = BTreeMap::new();
+    for row in rows.into_iter().filter(|row| !row.retired) {
+        all.insert((row.topic.clone(), row.partition), stored(row, silence_max));
+    }
+    for fact in facts {
+        let place = (fact.partition.topic.to_string(), fact.partition.partition);
+        let line = all.entry(place.clone()).or_insert_with(|| unknown(place));
+        line.committed = fact.committed.map(|next| next.0);
+        line.log_end = Some(fact.log.end.0);
+        let settled = line.watermark.or(line.committed).unwrap_or(fact.log.start.0);
+        line.lag = Some((fact.log.end.0 - settled).max(0));
+    }
+    all.into_values().collect()
+}
+
+fn stored(row: PartitionRow, silence_max: Duration) -> Line {
+    let silent = row.owner_seen_seconds.filter(|seconds| *seconds > silence_max.as_secs_f64());
+    let standstill = row.standstill.or_else(|| match (&row.owner, silent) {
+        (None, _) => Some("not_owned: no running consumer has it".into()),
+        (Some(_), Some(seconds)) => Some(format!("owner_silent: for {seconds:.0} s")),
+        (Some(_), None) => None,
+    });
+    Line {
+        topic: row.topic,
+        partition: row.partition,
+        committed: None,
+        watermark: Some(row.watermark),
+        log_end: None,
+        lag: None,
+        owner: row.owner,
+        owner_seen_seconds: row.owner_seen_seconds,
+        epoch: Some(row.epoch),
+        in_flight: Some((row.reached - row.watermark).max(0)),
+        parked_events: row.parked_events,
+        parked_aggregates: row.parked_aggregates,
+        standstill,
+    }
+}
+
+/// A partition that Kafka has and the database has never seen.
+fn unknown((topic, partition): (String, i32)) -> Line {
+    Line {
+        topic,
+        partition,
+        committed: None,
+        watermark: None,
+        log_end: None,
+        lag: None,
+        owner: None,
+        owner_seen_seconds: None,
+        epoch: None,
+        in_flight: None,
+        parked_events: 0,
+        parked_aggregates: 0,
+        standstill: Some("not_owned: no consumer of this name has ever had it".into()),
+    }
+}
+
+/// The lines for people.
+pub(super) fn rendered(lines: &[Line]) -> String {
+    let heads = [
+        "TOPIC",
+        "PARTITION",
+        "COMMITTED",
+        "WATERMARK",
+        "LOG END",
+        "LAG",
+        "EPOCH",
+        "IN FLIGHT",
+        "PARKED",
+        "OWNER",
+        "STANDS STILL",
+    ];
+    let number = |value: Option<i64>| value.map_or("-".to_owned(), |value| value.to_string());
+    let rows: Vec<_> = lines
+        .iter()
+        .map(|line| {
+            [
+                line.topic.clone(),
+                line.partition.to_string(),
+                number(line.committed),
+                number(line.watermark),
+                number(line.log_end),
+                number(line.lag),
+                // The high part counts take-overs, the low one is random.
+                number(line.epoch.map(|epoch| epoch >> 20)),
+                number(line.in_flight),
+                line.parked_events.to_string(),
+                line.owner.clone().unwrap_or_else(|| "-".into()),
+                line.standstill.clone().unwrap_or_default(),
+            ]
+        })
+        .collect();
+    table::aligned(heads, &rows)
+}
+
+/// Shows every partition of the consumer. Without Kafka it shows what the database knows.
+pub(super) async fn status<DB: Store>(
+    config: &Config,
+    json: bool,
+    terminal: &mut Terminal<'_>,
+) -> Exit {
+    let mut conn = match open::<DB>(config, terminal).await {
+        Ok(conn) => conn,
+        Err(exit) => return exit,
+    };
+    let rows = DB::partitions(&mut conn, &config.consumer.name).await;
+    DB::close_hard(conn).await;
+    let rows = match rows {
+        Ok(rows) => rows,
+        Err(error) => {
+            terminal.complain(format!(
+                "the inbox tables cannot be read: {error}; has `migrate` been run?"
+            ));
+            return Exit::Database;
+        }
+    };
+    let (facts, exit) = match kafka::inspect(kafka_settings(config)).await {
+        Ok(facts) => (facts, Exit::Done),
+        Err(error) => {
+            terminal.complain(error.to_string());
+            (Vec::new(), Exit::Kafka)
+        }
+    };
+    let lines = lines(rows, facts, config.kafka.session_timeout);
+    terminal.say(if json {
+        serde_json::to_string_pretty(&lines).unwrap_or_default()
+    } else {
+        rendered(&lines)
+    });
+    exit
+}

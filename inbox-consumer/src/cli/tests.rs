@@ -1,0 +1,186 @@
+//! Commands as a user meets them, as far as they need no server.
+
+use std::time::Duration;
+
+use inbox_engine::NextOffset;
+
+use super::{
+    check,
+    status::{lines, rendered},
+    *,
+};
+use crate::{
+    kafka::{LogFacts, Retained},
+    pipeline::port::{LogRange, PartitionRow, TopicPartition},
+};
+
+/// Exit, standard output and standard error of a command line.
+async fn ran(args: &[&str], env: &[(&str, &str)]) -> (Exit, String, String) {
+    let (mut out, mut err) = (Vec::new(), Vec::new());
+    let mut terminal = Terminal { out: &mut out, err: &mut err };
+    let env = env.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+    let args = [&["billing"], args].concat();
+    let build = |routes: Routes<sqlx::Postgres>| future::ready(Ok::<_, String>(routes));
+    let exit = command(args, env, &mut terminal, build).await;
+    (exit, String::from_utf8(out).unwrap(), String::from_utf8(err).unwrap())
+}
+
+#[tokio::test]
+async fn help_names_the_binary_and_the_exit_codes() {
+    let (exit, out, err) = ran(&["--help"], &[]).await;
+    assert_eq!((exit, err.as_str()), (Exit::Done, ""));
+    assert!(out.contains("Usage: billing [OPTIONS] <COMMAND>"), "{out}");
+    for (exit, means) in Exit::TABLE {
+        assert!(out.contains(&format!("  {}  {means}", exit.code())), "{out}");
+    }
+}
+
+#[tokio::test]
+async fn a_command_that_does_not_exist_is_wrong_usage() {
+    let (exit, out, err) = ran(&["statsu"], &[]).await;
+    assert_eq!((exit, out.as_str()), (Exit::Usage, ""));
+    assert!(err.starts_with("error: unrecognized subcommand 'statsu'"), "{err}");
+    assert!(err.contains("'status'"), "{err}");
+}
+
+#[tokio::test]
+async fn a_typo_in_the_configuration_ends_with_its_sentence() {
+    let (exit, _, err) = ran(&["run", "--set", "kafka.botstrap=x"], &[]).await;
+    assert_eq!(exit, Exit::Usage);
+    let expected =
+        "error: unknown key `kafka.botstrap` in --set; did you mean `kafka.bootstrap`?\n";
+    assert_eq!(err, expected);
+}
+
+#[tokio::test]
+async fn each_missing_key_is_an_error_of_its_own() {
+    let (exit, _, err) = ran(&["status"], &[]).await;
+    assert_eq!(exit, Exit::Usage);
+    assert_eq!(err.lines().count(), 4, "{err}");
+    assert!(err.lines().all(|line| line.starts_with("error: `")), "{err}");
+}
+
+#[tokio::test]
+async fn the_statements_of_the_tables_are_printed_without_a_configuration() {
+    let (exit, out, err) = ran(&["migrate", "--print"], &[]).await;
+    assert_eq!((exit, err.as_str()), (Exit::Done, ""));
+    assert!(out.contains("inbox_events"), "{out}");
+}
+
+#[tokio::test]
+async fn a_dead_database_is_named_without_its_password() {
+    let env = [
+        ("INBOX_CONSUMER__NAME", "billing"),
+        ("INBOX_KAFKA__BOOTSTRAP", "127.0.0.1:1"),
+        ("INBOX_KAFKA__TOPICS", "orders"),
+        ("INBOX_DATABASE__URL", "postgres://u:c4n4ry@127.0.0.1:1/nowhere"),
+        ("INBOX_LOG__LEVEL", "error"),
+    ];
+    for command in ["migrate", "status", "prune"] {
+        let (exit, out, err) = ran(&[command], &env).await;
+        assert!(!err.contains("c4n4ry"), "{err}");
+        assert_eq!((exit, out.as_str()), (Exit::Database, ""), "{command}: {err}");
+        assert!(err.starts_with("error: "), "{err}");
+    }
+}
+
+#[tokio::test]
+async fn a_consumer_without_handlers_is_wrong_usage() {
+    let env = [
+        ("INBOX_CONSUMER__NAME", "billing"),
+        ("INBOX_KAFKA__BOOTSTRAP", "127.0.0.1:1"),
+        ("INBOX_KAFKA__TOPICS", "orders"),
+        ("INBOX_DATABASE__URL", "postgres://u@127.0.0.1:1/nowhere"),
+    ];
+    let (exit, _, err) = ran(&["run"], &env).await;
+    assert_eq!(exit, Exit::Usage);
+    assert!(err.starts_with("error: no event type has a handler"), "{err}");
+}
+
+#[test]
+fn the_document_has_every_exit_code() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/commands.md");
+    let page = std::fs::read_to_string(path).unwrap();
+    for (exit, means) in Exit::TABLE {
+        assert!(page.contains(&format!("| {} | {means} |", exit.code())), "{means}");
+    }
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/cli/mod.rs");
+    let module = std::fs::read_to_string(path).unwrap();
+    for (exit, means) in Exit::TABLE {
+        assert!(module.contains(&format!("//! | {} | {means} |", exit.code())), "{means}");
+    }
+}
+
+fn row(partition: i32) -> PartitionRow {
+    PartitionRow {
+        topic: "orders".into(),
+        partition,
+        watermark: 100,
+        reached: 130,
+        epoch: (3 << 20) + 7,
+        lane_count: 16,
+        owner: Some("host/1".into()),
+        owner_seen_seconds: Some(0.5),
+        parked_aggregates: 1,
+        parked_events: 2,
+        standstill: None,
+        retired: false,
+    }
+}
+
+fn facts(partition: i32, end: i64, committed: Option<i64>) -> LogFacts {
+    LogFacts {
+        partition: TopicPartition { topic: "orders".into(), partition },
+        log: LogRange { start: NextOffset(10), end: NextOffset(end) },
+        committed: committed.map(NextOffset),
+    }
+}
+
+#[test]
+fn status_puts_database_and_kafka_together() {
+    let silent = PartitionRow { owner_seen_seconds: Some(90.4), ..row(1) };
+    let left = PartitionRow { owner: None, owner_seen_seconds: None, ..row(2) };
+    let stopped = PartitionRow { standstill: Some("reused: offset 7".into()), ..row(3) };
+    let retired = PartitionRow { retired: true, ..row(9) };
+    let rows = vec![stopped, row(0), silent, left, retired];
+    let facts = vec![
+        facts(0, 150, Some(90)),
+        facts(1, 150, Some(90)),
+        facts(2, 150, Some(90)),
+        facts(3, 150, Some(90)),
+        facts(4, 150, None),
+    ];
+    let lines = lines(rows, facts, Duration::from_secs(45));
+    let expected = "\
+TOPIC   PARTITION  COMMITTED  WATERMARK  LOG END  LAG  EPOCH  IN FLIGHT  PARKED  OWNER   STANDS STILL
+orders          0         90        100      150   50      3         30       2  host/1
+orders          1         90        100      150   50      3         30       2  host/1  owner_silent: for 90 s
+orders          2         90        100      150   50      3         30       2  -       not_owned: no running consumer has it
+orders          3         90        100      150   50      3         30       2  host/1  reused: offset 7
+orders          4          -          -      150  140      -          -       0  -       not_owned: no consumer of this name has ever had it";
+    assert_eq!(rendered(&lines), expected);
+}
+
+#[test]
+fn status_without_kafka_shows_what_the_database_knows() {
+    let lines = lines(vec![row(0)], vec![], Duration::from_secs(45));
+    let json = serde_json::to_value(&lines).unwrap();
+    assert_eq!(json[0]["watermark"], 100);
+    assert_eq!(json[0]["lag"], serde_json::Value::Null);
+    assert_eq!(json[0]["parked_events"], 2);
+}
+
+#[test]
+fn a_topic_that_outlives_the_inbox_is_doubtful() {
+    let hours = Duration::from_hours;
+    let topic = |time| Retained { topic: "orders".into(), time };
+    assert_eq!(check::retention(&topic(Some(hours(24))), hours(24)), None);
+    let finding = check::retention(&topic(Some(hours(48))), hours(24)).unwrap();
+    assert!(
+        finding.text.starts_with("topic orders keeps records for 2days, `retention.inbox` is 1day"),
+        "{}",
+        finding.text
+    );
+    assert!(!finding.fatal);
+    assert!(check::retention(&topic(None), hours(24)).unwrap().text.contains("for ever"));
+}

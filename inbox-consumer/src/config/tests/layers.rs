@@ -1,0 +1,183 @@
+//! File, environment and flags; typos and wrong types.
+
+use std::time::Duration;
+
+use super::{super::*, MINIMAL, load, refusal};
+
+#[test]
+fn four_lines_are_a_configuration() {
+    let config = load(MINIMAL, &[], &[]).unwrap();
+    assert_eq!(config.group(), "billing", "the group is the consumer's name unless it is set");
+    let new =
+        Config::new("billing", "localhost:9092", ["orders"], "postgres://user@localhost/billing");
+    assert_eq!(config, new, "a file and `new` agree on every default");
+}
+
+#[test]
+fn the_environment_goes_over_the_file_and_flags_over_both() {
+    let text = format!("{MINIMAL}[lanes]\ncount = 4\n[batch]\nevents_max = 7\n");
+    let env =
+        [("INBOX_LANES__COUNT", "8"), ("INBOX_BATCH__EVENTS_MAX", "9"), ("INBOX_CONFIG", "x")];
+    let config = load(&text, &env, &[("lanes.count", "12")]).unwrap();
+    assert_eq!((config.lanes.count, config.batch.events_max), (12, 9));
+}
+
+#[test]
+fn lists_durations_and_bytes_are_read_from_text() {
+    let env = [
+        ("INBOX_KAFKA__TOPICS", "orders, payments"),
+        ("INBOX_RETRY__DELAY_MAX", "5s"),
+        ("INBOX_BATCH__BYTES_MAX", "1MiB"),
+    ];
+    let config = load(MINIMAL, &env, &[]).unwrap();
+    assert_eq!(config.kafka.topics, ["orders", "payments"]);
+    assert_eq!(config.retry.delay_max, Duration::from_secs(5));
+    assert_eq!(config.batch.bytes_max, 1024 * 1024);
+}
+
+#[test]
+fn other_producers_are_read_by_saying_where_things_are() {
+    let text = format!("{MINIMAL}[events]\nformat = \"custom\"\nrules.id = \"position\"\n");
+    let env = [("INBOX_EVENTS__RULES__TYPE", "header:type")];
+    let flags = [("events.rules.aggregate_id", "header:order, key")];
+    let config = load(&text, &env, &flags).unwrap();
+    let rules = config.events.rules.unwrap();
+    assert_eq!(rules.aggregate_id.as_slice().len(), 2);
+    assert_eq!(rules.id.as_slice(), [outbox_core::Source::Position]);
+
+    let expected = "`events.rules.type` is missing: [events.rules] has to say where it is, such as header:NAME";
+    assert_eq!(refusal(&text, &[], &[]), expected);
+    let refused = refusal(&text, &[], &[("events.rules.type", "heder:x")]);
+    assert!(
+        refused.starts_with("`events.rules.type` in --set: `heder:x` names no place"),
+        "{refused}"
+    );
+    let text = format!("{MINIMAL}[events.rules]\nid = \"position\"\ntyp = \"header:t\"\n");
+    let refused = refusal(&text, &[], &[]);
+    let expected = "unknown key `events.rules.typ` in consumer.toml, line 11; did you mean `events.rules.type`?";
+    assert!(refused.starts_with(expected), "{refused}");
+    let refused = refusal(MINIMAL, &[], &[("events.format", "custom")]);
+    assert!(refused.starts_with("`events.format` is custom, but [events.rules]"), "{refused}");
+}
+
+#[test]
+fn settings_of_librdkafka_are_taken_quoted_bare_and_from_the_environment() {
+    let text =
+        format!("{MINIMAL}[kafka.raw]\n\"fetch.min.bytes\" = 10\nsocket.keepalive.enable = true\n");
+    let env = [("INBOX_KAFKA__RAW__FETCH_WAIT_MAX_MS", "50")];
+    let config = load(&text, &env, &[("kafka.raw.client.rack", "a")]).unwrap();
+    let expected = [
+        ("client.rack", "a"),
+        ("fetch.min.bytes", "10"),
+        ("fetch.wait.max.ms", "50"),
+        ("socket.keepalive.enable", "true"),
+    ];
+    assert_eq!(config.kafka.raw.iter().collect::<Vec<_>>(), expected);
+    assert_eq!(config.kafka.client_settings().len(), 4);
+}
+
+#[test]
+fn a_typo_names_the_file_the_line_and_the_nearest_key() {
+    let text = MINIMAL.replace("bootstrap", "botstrap");
+    assert_eq!(
+        refusal(&text, &[], &[]),
+        "unknown key `kafka.botstrap` in consumer.toml, line 5; did you mean `kafka.bootstrap`?"
+    );
+}
+
+#[test]
+fn a_typo_in_the_environment_or_a_flag_names_it() {
+    assert_eq!(
+        refusal(MINIMAL, &[("INBOX_KAFKA__BOTSTRAP", "x")], &[("lane.count", "1")]),
+        "unknown key `kafka.botstrap` in the environment variable INBOX_KAFKA__BOTSTRAP; did you \
+         mean `kafka.bootstrap`?\n\
+         unknown key `lane.count` in --set; did you mean `lanes.count`?"
+    );
+}
+
+#[test]
+fn a_key_in_the_wrong_section_is_told_its_section() {
+    let text = format!("{MINIMAL}[batch]\ndrain_deadline = \"1s\"\n");
+    let expected = "unknown key `batch.drain_deadline` in consumer.toml, line 10; `drain_deadline` belongs in [limits]";
+    assert_eq!(refusal(&text, &[], &[]), expected);
+}
+
+#[test]
+fn an_unknown_section_is_told_the_nearest() {
+    let text = format!("{MINIMAL}[retries]\nattempts_max = 2\n");
+    let expected =
+        "unknown section or key `retries` in consumer.toml, line 9; did you mean [retry]?";
+    assert_eq!(refusal(&text, &[], &[]), expected);
+    let text = format!("name = \"x\"\n{MINIMAL}");
+    let expected =
+        "unknown section or key `name` in consumer.toml, line 1; `name` belongs in [consumer]";
+    assert_eq!(refusal(&text, &[], &[]), expected);
+}
+
+#[test]
+fn a_wrong_type_names_key_source_and_what_was_expected() {
+    let cases = [
+        (
+            "[lanes]\ncount = \"many\"",
+            "`lanes.count` in consumer.toml, line 10: expected a whole number from 1 to 256, found \"many\"",
+        ),
+        (
+            "[lanes]\ncount = 0",
+            "`lanes.count` in consumer.toml, line 10: expected a whole number from 1 to 256, found `0`",
+        ),
+        (
+            "[retry]\ndelay_min = 100",
+            "`retry.delay_min` in consumer.toml, line 10: expected a duration from 1ms to 1m, found `100`",
+        ),
+        (
+            "[retry]\ndelay_min = \"100\"",
+            "`retry.delay_min` in consumer.toml, line 10: expected a duration from 1ms to 1m, found \"100\"",
+        ),
+        (
+            "[batch]\nbytes_max = \"4 apples\"",
+            "`batch.bytes_max` in consumer.toml, line 10: expected bytes from 1KiB to 64MiB, found \"4 apples\"",
+        ),
+        (
+            "[log]\nformat = \"xml\"",
+            "`log.format` in consumer.toml, line 10: expected one of auto, human, json, found \"xml\"",
+        ),
+    ];
+    for (lines, expected) in cases {
+        assert_eq!(refusal(&format!("{MINIMAL}{lines}\n"), &[], &[]), expected);
+    }
+    let env = [("INBOX_LANES__COUNT", "1e3")];
+    let expected = "`lanes.count` in the environment variable INBOX_LANES__COUNT: expected a whole number from 1 to 256, found \"1e3\"";
+    assert_eq!(refusal(MINIMAL, &env, &[]), expected);
+    let expected =
+        "`kafka.start` in --set: expected one of earliest, latest, error, found \"first\"";
+    assert_eq!(refusal(MINIMAL, &[], &[("kafka.start", "first")]), expected);
+}
+
+#[test]
+fn everything_that_is_wrong_is_told_at_once() {
+    let text = "[kafka]\nbotstrap = \"a\"\n[lanes]\ncount = 1000\n";
+    assert_eq!(refusal(text, &[], &[]).lines().count(), 2);
+    assert_eq!(
+        refusal("", &[], &[]),
+        "`consumer.name` is missing: set `name` in [consumer] of the configuration file, or INBOX_CONSUMER__NAME in the environment\n\
+         `kafka.bootstrap` is missing: set `bootstrap` in [kafka] of the configuration file, or INBOX_KAFKA__BOOTSTRAP in the environment\n\
+         `kafka.topics` is missing: set `topics` in [kafka] of the configuration file, or INBOX_KAFKA__TOPICS in the environment\n\
+         `database.url` is missing: set `url` in [database] of the configuration file, or INBOX_DATABASE__URL in the environment"
+    );
+}
+
+#[test]
+fn a_file_that_is_no_toml_names_the_line_and_shows_no_text() {
+    let text = "[database]\nurl = \"postgres://u:c4n4ry@h/d\nschema = \"x\"\n";
+    let refusal = refusal(text, &[], &[]);
+    assert!(refusal.starts_with("consumer.toml, line 2 is not TOML: "), "{refusal}");
+    assert!(!refusal.contains("c4n4ry"), "{refusal}");
+}
+
+#[test]
+fn a_file_that_is_not_there_says_how_to_name_another() {
+    let missing = std::path::Path::new("nowhere.toml");
+    let error = Config::load(Some(missing), [], &Overrides::new()).unwrap_err().to_string();
+    assert!(error.starts_with("cannot read the configuration file nowhere.toml: "), "{error}");
+    assert!(error.ends_with("name another with --config or INBOX_CONFIG"), "{error}");
+}

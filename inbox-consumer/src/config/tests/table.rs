@@ -1,0 +1,72 @@
+//! The table of keys, the types and the document say the same.
+
+use std::collections::BTreeSet;
+
+use serde::Deserialize;
+
+use super::super::*;
+
+/// A value for each key of the table, so that every field of the types is written out.
+fn everything() -> toml::Table {
+    let mut all = toml::Table::try_from(Config::new("a", "b:1", ["c"], "sqlite:d")).unwrap();
+    for key in KEYS {
+        let value = match key.kind {
+            Kind::Choice(words) => words[0].into(),
+            Kind::Place => "header:x".into(),
+            Kind::Settings => toml::Table::new().into(),
+            _ => "x".into(),
+        };
+        if key.of(&all).is_none() {
+            layers::insert(&mut all, key.path, value);
+        }
+    }
+    all
+}
+
+fn paths(all: &toml::Table) -> BTreeSet<String> {
+    let section = |(name, values): (&String, &toml::Value)| {
+        layers::leaves(name, values.as_table().unwrap().clone())
+    };
+    all.iter().flat_map(section).map(|(path, _)| path).collect()
+}
+
+#[test]
+fn every_key_of_the_types_is_in_the_table_and_none_else() {
+    let config = Config::deserialize(everything()).unwrap();
+    let written = paths(&toml::Table::try_from(&config).unwrap());
+    let table: BTreeSet<String> = KEYS.iter().map(|key| key.path.to_owned()).collect();
+    assert_eq!(written, table);
+}
+
+#[test]
+fn the_types_refuse_keys_that_are_not_in_the_table() {
+    for section in ["kafka", "database", "events", "log"] {
+        let mut all = everything();
+        all[section].as_table_mut().unwrap().insert("botstrap".into(), "x".into());
+        assert!(Config::deserialize(all).is_err(), "[{section}]");
+    }
+}
+
+#[test]
+fn defaults_of_the_table_are_the_defaults_of_the_types() {
+    let defaults = toml::Table::try_from(Config::default()).unwrap();
+    for key in
+        KEYS.iter().filter(|key| !key.default.is_empty() && !reference::is_described(key.default))
+    {
+        // Where the client library has the default, the types hold none.
+        let Some(value) = defaults[key.section()].get(key.name()) else { continue };
+        let table = key.kind.read(&key.default.into(), true).unwrap();
+        assert_eq!(value, &table, "{}", key.path);
+    }
+}
+
+#[test]
+fn the_document_is_what_the_table_says() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/configuration.md");
+    let wanted = reference();
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        std::fs::write(path, &wanted).unwrap();
+    }
+    let there = std::fs::read_to_string(path).unwrap_or_default();
+    assert!(there == wanted, "docs/configuration.md is old: run this test with UPDATE_DOCS=1");
+}

@@ -1,0 +1,164 @@
+//! Values that do not go together: refused or doubted, each in one sentence.
+
+use std::time::Duration;
+
+use super::{super::*, MINIMAL, refusal};
+
+fn config() -> Config {
+    Config::new("billing", "localhost:9092", ["orders"], "postgres://user@localhost/billing")
+}
+
+/// What is fatal about a configuration after a change.
+fn fatal(change: impl FnOnce(&mut Config)) -> Vec<String> {
+    let mut config = config();
+    change(&mut config);
+    config.validate().into_iter().filter(|one| one.fatal).map(|one| one.text).collect()
+}
+
+/// What is doubtful, but not fatal.
+fn doubts(change: impl FnOnce(&mut Config)) -> Vec<String> {
+    let mut config = config();
+    change(&mut config);
+    let all = config.validate();
+    assert!(all.iter().all(|one| !one.fatal), "{all:?}");
+    all.into_iter().map(|one| one.text).collect()
+}
+
+#[track_caller]
+fn one(found: Vec<String>, start: &str) {
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(found[0].starts_with(start), "{found:?}");
+}
+
+#[test]
+fn the_defaults_are_safe() {
+    assert_eq!(config().validate(), []);
+}
+
+#[test]
+fn deadlines_that_contradict_each_other_are_refused() {
+    let secs = Duration::from_secs;
+    one(
+        fatal(|c| c.limits.drain_deadline = secs(16)),
+        "`limits.drain_deadline` (16s) must be at most a third of `kafka.session_timeout` (45s)",
+    );
+    one(
+        fatal(|c| c.kafka.session_timeout = secs(400)),
+        "`kafka.session_timeout`: expected a duration from 1s to 5m, found \"6m 40s\"",
+    );
+    one(
+        fatal(|c| c.kafka.raw.set("max.poll.interval.ms", "12000")),
+        "`kafka.raw` may not hold `max.poll.interval.ms`: the runtime polls without",
+    );
+    one(
+        fatal(|c| c.database.lock_timeout = secs(20)),
+        "`database.lock_timeout` (20s) must be shorter than `database.statement_timeout` (20s)",
+    );
+    one(
+        fatal(|c| c.retry.attempt_deadline = secs(20)),
+        "`database.statement_timeout` (20s) must be shorter than `retry.attempt_deadline` (20s)",
+    );
+    one(
+        fatal(|c| c.retry.attempt_deadline = secs(40)),
+        "`database.idle_timeout` (40s) must be longer than `retry.attempt_deadline` (40s)",
+    );
+    one(
+        fatal(|c| c.retry.delay_min = secs(3)),
+        "`retry.delay_min` (3s) is longer than `retry.delay_max` (2s)",
+    );
+}
+
+#[test]
+fn values_set_by_a_program_are_held_to_the_bounds_of_the_table() {
+    one(
+        fatal(|c| c.database.connections = 65),
+        "`database.connections`: expected a whole number from 1 to 64, found `65`",
+    );
+    one(fatal(|c| c.lanes.count = 257), "`lanes.count`: expected a whole number from 1 to 256");
+    one(fatal(|c| c.log.level = String::new()), "`log.level`: expected text that is not empty");
+    // Rule of thumb of operators: "0 means for ever". Here it would mean no dedup at all.
+    let found = fatal(|c| c.retention.inbox = Duration::ZERO);
+    one(found, "`retention.inbox`: expected a duration from 1m to 3650d");
+}
+
+#[test]
+fn names_that_kafka_or_sql_would_refuse_are_refused_first() {
+    one(fatal(|c| c.consumer.name = "a b".into()), "`consumer.name` may hold letters");
+    one(
+        fatal(|c| c.kafka.topics = vec!["^orders.*".into()]),
+        "`kafka.topics`: \"^orders.*\" is not the name of a topic",
+    );
+    one(
+        fatal(|c| c.database.schema = Some("Robert\"; --".into())),
+        "`database.schema` \"Robert\\\"; --\" is no plain name",
+    );
+}
+
+#[test]
+fn an_address_says_which_database_it_means() {
+    let kind = |url: &str| {
+        let mut config = config();
+        config.database.url = url.into();
+        config.database.kind()
+    };
+    assert_eq!(kind("postgres://h/d"), Ok(DatabaseKind::Postgres));
+    assert_eq!(kind("postgresql://h/d"), Ok(DatabaseKind::Postgres));
+    assert_eq!(kind("sqlite:inbox.db"), Ok(DatabaseKind::Sqlite));
+    assert!(kind("mysql://h/d").unwrap_err().text.contains("comes in a later version"));
+    assert!(kind("h/d").unwrap_err().text.contains("begin it with postgres:// or sqlite:"));
+}
+
+#[test]
+fn settings_that_would_break_the_promise_are_refused() {
+    let refused = [
+        "enable.auto.commit",
+        "enable.auto.offset.store",
+        "auto.offset.reset",
+        "isolation.level",
+        "partitioner",
+        "group.id",
+        "partition.assignment.strategy",
+    ];
+    for name in refused {
+        let start = format!("`kafka.raw` may not hold `{name}`: ");
+        one(fatal(|c| c.kafka.raw.set(name, "x")), &start);
+    }
+    one(
+        fatal(|c| c.kafka.raw.set("debug", "cgrp,security")),
+        "`kafka.raw` may not hold `debug` with",
+    );
+    assert_eq!(fatal(|c| c.kafka.raw.set("debug", "cgrp")), <[String; 0]>::default());
+}
+
+#[test]
+fn a_refused_setting_in_a_file_is_told() {
+    let text = format!("{MINIMAL}[kafka.raw]\n\"enable.auto.commit\" = true\n");
+    let refusal = refusal(&text, &[], &[]);
+    assert!(
+        refusal.starts_with("`kafka.raw` may not hold `enable.auto.commit`: the runtime"),
+        "{refusal}"
+    );
+}
+
+#[test]
+fn protection_that_is_configured_but_not_used_is_refused() {
+    one(
+        fatal(|c| c.kafka.security.sasl_password = Some("x".into())),
+        "SASL is configured but not used",
+    );
+    let found =
+        fatal(|c| c.kafka.security.security_protocol = Some(SecurityProtocol::SaslPlaintext));
+    one(found, "`kafka.sasl_mechanism` is missing");
+}
+
+#[test]
+fn doubtful_combinations_do_not_keep_a_consumer_from_starting() {
+    let secs = Duration::from_secs;
+    one(
+        doubts(|c| c.database.idle_timeout = secs(50)),
+        "what a frozen process has locked stays locked",
+    );
+    one(doubts(|c| c.limits.close_deadline = secs(4)), "`limits.close_deadline` (4s) is shorter");
+    one(doubts(|c| c.kafka.bootstrap = "kafka.example:9092".into()), "events travel unencrypted");
+    one(doubts(|c| c.batch.bytes_max = 5 << 20), "`batch.bytes_max` (5242880) is never reached");
+}

@@ -1,0 +1,258 @@
+//! Looking at Kafka without joining the group: for `status` and `check`.
+
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use inbox_engine::NextOffset;
+use rdkafka::{
+    ClientContext, Offset, TopicPartitionList,
+    admin::{AdminClient, AdminOptions, ResourceSpecifier},
+    client::DefaultClientContext,
+    config::RDKafkaLogLevel,
+    consumer::{BaseConsumer, Consumer as _, ConsumerContext},
+    error::KafkaError,
+    metadata::MetadataTopic,
+    types::RDKafkaErrorCode,
+};
+
+use super::settings::{KafkaSettings, refusal};
+use crate::pipeline::port::{BrokerError, LogRange, TopicPartition};
+
+const ANSWER_MAX: Duration = Duration::from_secs(10);
+const OFFSETS_MAX: Duration = Duration::from_secs(5);
+
+/// What Kafka knows of a partition.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct LogFacts {
+    /// Which.
+    pub partition: TopicPartition,
+    /// What can be read.
+    pub log: LogRange,
+    /// Where the group stands.
+    pub committed: Option<NextOffset>,
+}
+
+/// How long a topic keeps its records.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Retained {
+    /// The topic.
+    pub topic: String,
+    /// `None`: for ever, or compacted.
+    pub time: Option<Duration>,
+}
+
+/// Keeps what the client says about its brokers, so that a time-out has a reason.
+#[derive(Default)]
+struct Reasons(Mutex<Option<String>>);
+
+impl Reasons {
+    fn last(&self) -> Option<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl ClientContext for Reasons {
+    fn error(&self, _: KafkaError, reason: &str) {
+        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // The first says what is wrong, later ones that every broker is down for it.
+        last.get_or_insert_with(|| reason.to_owned());
+    }
+
+    fn log(&self, level: RDKafkaLogLevel, facility: &str, line: &str) {
+        tracing::debug!(target: "librdkafka", ?level, facility, "{line}");
+    }
+}
+
+impl ConsumerContext for Reasons {}
+
+type Client = BaseConsumer<Reasons>;
+
+/// Every partition of the configured topics: where its log begins and ends, and where the group stands.
+///
+/// # Errors
+/// When no broker answers, a topic is not there, or access to one is refused.
+pub(crate) async fn inspect(settings: KafkaSettings) -> Result<Vec<LogFacts>, BrokerError> {
+    let looked = tokio::task::spawn_blocking(move || look(&settings)).await;
+    looked.unwrap_or_else(|error| Err(BrokerError(format!("looking at Kafka failed: {error}"))))
+}
+
+fn look(settings: &KafkaSettings) -> Result<Vec<LogFacts>, BrokerError> {
+    let config = settings.client_config()?;
+    let client: Client =
+        config.create_with_context(Reasons::default()).map_err(|error| refusal(&error))?;
+    let mut all = Vec::new();
+    for topic in &settings.topics {
+        for partition in partitions(&client, settings, topic)? {
+            all.push(facts(&client, settings, partition)?);
+        }
+    }
+    committed(&client, settings, &mut all)?;
+    Ok(all)
+}
+
+fn partitions(
+    client: &Client,
+    settings: &KafkaSettings,
+    topic: &str,
+) -> Result<Vec<TopicPartition>, BrokerError> {
+    let metadata = client
+        .fetch_metadata(Some(topic), ANSWER_MAX)
+        .map_err(|error| unanswered(client, settings, &error))?;
+    let found = metadata.topics().iter().find(|found| found.name() == topic);
+    let error = found.and_then(MetadataTopic::error).map(RDKafkaErrorCode::from);
+    match (found, error) {
+        (Some(found), None) if !found.partitions().is_empty() => {
+            let name: Arc<str> = topic.into();
+            let place = |id| TopicPartition { topic: Arc::clone(&name), partition: id };
+            Ok(found.partitions().iter().map(|partition| place(partition.id())).collect())
+        }
+        (_, Some(error)) => Err(BrokerError(format!(
+            "topic {topic} cannot be read: {error}; check `kafka.topics`, and what the user may read"
+        ))),
+        _ => Err(BrokerError(format!(
+            "topic {topic} does not exist; check `kafka.topics`, or create it"
+        ))),
+    }
+}
+
+fn facts(
+    client: &Client,
+    settings: &KafkaSettings,
+    partition: TopicPartition,
+) -> Result<LogFacts, BrokerError> {
+    let (start, end) = client
+        .fetch_watermarks(&partition.topic, partition.partition, OFFSETS_MAX)
+        .map_err(|error| unanswered(client, settings, &error))?;
+    let log = LogRange { start: NextOffset(start), end: NextOffset(end) };
+    Ok(LogFacts { partition, log, committed: None })
+}
+
+/// Fills in where the group stands. The lists end here: one that outlives its client hangs it.
+fn committed(
+    client: &Client,
+    settings: &KafkaSettings,
+    all: &mut [LogFacts],
+) -> Result<(), BrokerError> {
+    let mut wanted = TopicPartitionList::new();
+    for fact in &*all {
+        wanted.add_partition(&fact.partition.topic, fact.partition.partition);
+    }
+    let found = client
+        .committed_offsets(wanted, ANSWER_MAX)
+        .map_err(|error| unanswered(client, settings, &error))?;
+    for fact in all {
+        let element = found.find_partition(&fact.partition.topic, fact.partition.partition);
+        fact.committed = match element.map(|element| element.offset()) {
+            Some(Offset::Offset(next)) => Some(NextOffset(next)),
+            _ => None,
+        };
+    }
+    Ok(())
+}
+
+fn unanswered(client: &Client, settings: &KafkaSettings, error: &KafkaError) -> BrokerError {
+    // What the client has to say waits in its queue.
+    drop(client.poll(Duration::from_millis(100)));
+    let reason = client.context().last().unwrap_or_else(|| error.to_string());
+    BrokerError(format!(
+        "no broker of `kafka.bootstrap` ({}) gave an answer: {reason}; check the address, that the \
+         brokers are up, and `kafka.security_protocol`",
+        settings.bootstrap
+    ))
+}
+
+/// How long the configured topics keep their records. Empty when the user may not ask.
+pub(crate) async fn retained(settings: KafkaSettings) -> Vec<Retained> {
+    let Ok(config) = settings.client_config() else { return Vec::new() };
+    let Ok(admin) = config.create::<AdminClient<DefaultClientContext>>() else {
+        return Vec::new();
+    };
+    let topics: Vec<_> =
+        settings.topics.iter().map(|topic| ResourceSpecifier::Topic(topic)).collect();
+    let options = AdminOptions::new().request_timeout(Some(OFFSETS_MAX));
+    let Ok(answers) = admin.describe_configs(&topics, &options).await else { return Vec::new() };
+    let answers = settings.topics.iter().zip(answers);
+    answers
+        .filter_map(|(topic, answer)| {
+            let answer = answer.ok()?;
+            let value = |name| answer.get(name).and_then(|entry| entry.value.clone());
+            let compacted =
+                value("cleanup.policy").is_some_and(|policy| !policy.contains("delete"));
+            let millis = value("retention.ms").and_then(|millis| millis.parse().ok());
+            let time = millis.filter(|_| !compacted).map(Duration::from_millis);
+            Some(Retained { topic: topic.clone(), time })
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use rdkafka::{
+        ClientConfig,
+        mocking::MockCluster,
+        producer::{FutureProducer, FutureRecord},
+    };
+
+    use super::{super::settings::Protocol, *};
+
+    fn settings(bootstrap: String, topic: &str) -> KafkaSettings {
+        KafkaSettings {
+            bootstrap,
+            group: "billing".into(),
+            topics: vec![topic.into()],
+            instance_id: None,
+            protocol: Protocol::Classic,
+            session_timeout: Duration::from_secs(45),
+            max_poll_interval: Duration::from_mins(5),
+            properties: Vec::new(),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_look_tells_log_ends_and_the_group_without_joining_it() {
+        let cluster = MockCluster::new(1).unwrap();
+        cluster.create_topic("orders", 2, 1).unwrap();
+        let mut config = ClientConfig::new();
+        config.set("bootstrap.servers", cluster.bootstrap_servers());
+        let producer: FutureProducer = config.create().unwrap();
+        for _ in 0..3 {
+            let record = FutureRecord::<str, str>::to("orders").partition(1).payload("x");
+            producer.send(record, Duration::from_secs(5)).await.unwrap();
+        }
+        config.set("group.id", "billing");
+        let group: BaseConsumer = config.create().unwrap();
+        let mut list = TopicPartitionList::new();
+        list.add_partition_offset("orders", 1, Offset::Offset(2)).unwrap();
+        group.commit(&list, rdkafka::consumer::CommitMode::Sync).unwrap();
+        drop(list);
+
+        let facts = inspect(settings(cluster.bootstrap_servers(), "orders")).await.unwrap();
+        let told: Vec<_> = facts
+            .iter()
+            .map(|fact| {
+                (fact.partition.partition, fact.log.start.0, fact.log.end.0, fact.committed)
+            })
+            .collect();
+        assert_eq!(told, [(0, 0, 0, None), (1, 0, 3, Some(NextOffset(2)))]);
+    }
+
+    #[tokio::test]
+    async fn a_topic_that_is_not_there_is_named() {
+        let cluster = MockCluster::new(1).unwrap();
+        let error = inspect(settings(cluster.bootstrap_servers(), "odrers")).await.unwrap_err();
+        assert!(error.0.starts_with("topic odrers "), "{error}");
+        assert!(error.0.contains("check `kafka.topics`"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn a_dead_broker_is_named_with_the_reason() {
+        let error = inspect(settings("127.0.0.1:1".into(), "orders")).await.unwrap_err().0;
+        assert!(
+            error.starts_with("no broker of `kafka.bootstrap` (127.0.0.1:1) gave an answer: "),
+            "{error}"
+        );
+        assert!(error.contains("refused"), "{error}");
+    }
+}

@@ -1,0 +1,42 @@
+//! A route to a handler that takes a whole run in one call.
+
+use std::{any::type_name, time::Duration};
+
+use async_trait::async_trait;
+use outbox_core::Decode;
+
+use super::{Route, RunEnd, RunEvent, attempt};
+use crate::{BatchHandler, Tx, pipeline::port::Sessions};
+
+pub(super) struct Whole<H, C> {
+    pub(super) handler: H,
+    pub(super) codec: C,
+}
+
+#[async_trait]
+impl<DB, H, C> Route<DB> for Whole<H, C>
+where
+    DB: Sessions,
+    H: BatchHandler<DB>,
+    C: Decode<H::Event>,
+{
+    fn name(&self) -> &'static str {
+        type_name::<H>()
+    }
+
+    async fn run(&self, run: &[RunEvent<'_>], tx: &mut Tx<'_, DB>, deadline: Duration) -> RunEnd {
+        let mut events = Vec::with_capacity(run.len());
+        for (at, event) in run.iter().enumerate() {
+            match attempt::decode(&self.codec, event) {
+                Ok(event) => events.push(event),
+                Err(error) => return RunEnd::Undecodable { at, ran: 0, error },
+            }
+        }
+        // Called inside the future, so that a panic before the first await is caught, too.
+        let call = async { self.handler.handle(&events, &mut *tx).await };
+        let answer = attempt::call(call, deadline).await;
+        let Some(blame) = attempt::judge(answer, tx, deadline) else { return RunEnd::Done };
+        let attempt::Blame { at, fault, error, hung } = blame;
+        RunEnd::Failed { at: at.filter(|&at| at < run.len()), fault, error, hung }
+    }
+}

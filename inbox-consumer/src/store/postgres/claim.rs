@@ -1,0 +1,206 @@
+//! The live transaction: begin, claim, the second look, advance, end.
+
+use inbox_engine::{LaneMove, Offset, Rule};
+use sqlx::{PgConnection, Postgres, Row};
+use uuid::Uuid;
+
+use super::{Moves, session};
+use crate::{
+    pipeline::port::{Claim, ClaimRequest, Claimed, Known, Recheck, Scope, TxLimits},
+    store::{
+        count, end, sixteen,
+        statement::{Cut, Statement},
+    },
+};
+
+/// $1 consumer, $2 partition, $3 ids, $4 fingerprints, $5 offsets, $6 aggregates, $7 lanes, $8 prevs,
+/// $9 epoch.
+pub(super) static CLAIM: Statement = Statement::new(
+    r#"WITH ins AS (
+    INSERT INTO inbox_events (consumer_ref, event_id, fingerprint, partition_ref, "offset")
+    SELECT $1, e.id, e.fp, $2, e.off FROM unnest($3::uuid[], $4::bytea[], $5::bigint[]) e(id, fp, off)
+    ON CONFLICT DO NOTHING RETURNING event_id)
+SELECT pg_current_xact_id()::text AS tx,
+    ARRAY(SELECT event_id FROM ins) AS fresh,
+    ARRAY(SELECT k FROM unnest($6::bytea[]) k WHERE EXISTS
+        (SELECT FROM inbox_parked q WHERE q.partition_ref = $2 AND q.aggregate_key = k)) AS held,
+    (SELECT count(*) FROM inbox_lanes l JOIN unnest($7::integer[], $8::bigint[]) v(lane, prev) USING (lane)
+        WHERE l.partition_ref = $2 AND l.epoch = $9 AND l.last_offset = v.prev) AS lanes_mine"#,
+    &[
+        Cut::new(Rule::Inbox, "ARRAY(SELECT event_id FROM ins)", "$3"),
+        Cut::new(Rule::ConsumerScope, "SELECT $1,", "SELECT $1 * 0,"),
+        Cut::new(
+            Rule::HeldReadInClaim,
+            "(SELECT FROM inbox_parked q WHERE q.partition_ref = $2 AND q.aggregate_key = k)",
+            "(SELECT WHERE false)",
+        ),
+        Cut::new(
+            Rule::LanesAtClaim,
+            "JOIN unnest($7::integer[], $8::bigint[]) v(lane, prev) USING (lane)
+        WHERE l.partition_ref = $2 AND l.epoch = $9 AND l.last_offset = v.prev",
+            "WHERE l.partition_ref = $2 AND l.lane = ANY($7)",
+        ),
+    ],
+);
+
+/// $1 consumer, $2 partition, $3 ids, $4 lanes, $5 prevs, $6 epoch. The count stands in a row of its
+/// own, so that it is there when no id is.
+pub(super) static RECHECK: Statement = Statement::new(
+    r#"SELECT e.event_id, e.fingerprint, e.partition_ref, e."offset", e.parked, m.lanes_mine
+FROM (SELECT count(*) AS lanes_mine
+        FROM inbox_lanes l JOIN unnest($4::integer[], $5::bigint[]) v(lane, prev) USING (lane)
+        WHERE l.partition_ref = $2 AND l.epoch = $6 AND l.last_offset = v.prev) m
+LEFT JOIN inbox_events e ON e.consumer_ref = $1 AND e.event_id = ANY($3)"#,
+    &[
+        Cut::new(Rule::ConsumerScope, "e.consumer_ref = $1 ", "e.consumer_ref = $1 * 0 "),
+        Cut::new(
+            Rule::DuplicatesRereadLanes,
+            "JOIN unnest($4::integer[], $5::bigint[]) v(lane, prev) USING (lane)
+        WHERE l.partition_ref = $2 AND l.epoch = $6 AND l.last_offset = v.prev",
+            "WHERE l.partition_ref = $2 AND l.lane = ANY($4)",
+        ),
+    ],
+);
+
+/// $1 partition, $2 epoch, $3 transaction, $4 lanes, $5 prevs, $6 news, $7 leader epochs.
+pub(super) static ADVANCE: Statement = Statement::new(
+    "WITH k AS MATERIALIZED (
+    SELECT l.lane, v.prev, v.new, v.le FROM inbox_lanes l
+    JOIN unnest($4::integer[], $5::bigint[], $6::bigint[], $7::integer[]) v(lane, prev, new, le) USING (lane)
+    WHERE l.partition_ref = $1 AND l.epoch = $2 AND l.last_offset = v.prev
+    AND pg_current_xact_id()::text = $3
+    ORDER BY l.lane FOR UPDATE OF l)
+UPDATE inbox_lanes l SET last_offset = k.new, last_leader_epoch = k.le FROM k
+WHERE l.partition_ref = $1 AND l.lane = k.lane AND l.epoch = $2 AND l.last_offset = k.prev",
+    &[
+        Cut::new(Rule::EpochAtAdvance, " AND l.epoch = $2", ""),
+        Cut::new(Rule::PrevAtAdvance, " AND l.last_offset = v.prev", ""),
+        Cut::new(Rule::PrevAtAdvance, " AND l.last_offset = k.prev", ""),
+        Cut::new(
+            Rule::SameTransactionAtAdvance,
+            "AND pg_current_xact_id()::text = $3",
+            "",
+        ),
+        Cut::new(Rule::LanesLockedInOrder, "ORDER BY l.lane FOR UPDATE OF l", ""),
+    ],
+);
+
+const SAME_TRANSACTION: &str =
+    "SELECT coalesce(pg_current_xact_id_if_assigned()::text = $1, false)";
+
+impl Claim for Postgres {
+    async fn begin(conn: &mut PgConnection, limits: &TxLimits) -> Result<(), sqlx::Error> {
+        session::begin(conn, limits).await
+    }
+
+    async fn claim(
+        conn: &mut PgConnection,
+        scope: &Scope,
+        request: &ClaimRequest,
+    ) -> Result<Claimed, sqlx::Error> {
+        let row = sqlx::query(CLAIM.text())
+            .bind(scope.consumer_ref)
+            .bind(scope.partition_ref)
+            .bind(uuids(&request.ids))
+            .bind(&request.fingerprints)
+            .bind(&request.offsets)
+            .bind(&request.aggregates)
+            .bind(lanes(&request.lanes))
+            .bind(prevs(&request.lanes))
+            .bind(scope.epoch.0)
+            .fetch_one(conn)
+            .await?;
+        let fresh: Vec<Uuid> = row.try_get("fresh")?;
+        let held: Vec<Vec<u8>> = row.try_get("held")?;
+        Ok(Claimed {
+            tx: row.try_get("tx")?,
+            fresh: fresh.into_iter().map(Uuid::into_bytes).collect(),
+            held: held.iter().map(|key| sixteen(key)).collect::<Result<_, _>>()?,
+            lanes_mine: count(row.try_get("lanes_mine")?),
+        })
+    }
+
+    async fn recheck(
+        conn: &mut PgConnection,
+        scope: &Scope,
+        ids: &[[u8; 16]],
+        moves: &[LaneMove],
+    ) -> Result<Recheck, sqlx::Error> {
+        let rows = sqlx::query(RECHECK.text())
+            .bind(scope.consumer_ref)
+            .bind(scope.partition_ref)
+            .bind(uuids(ids))
+            .bind(lanes(moves))
+            .bind(prevs(moves))
+            .bind(scope.epoch.0)
+            .fetch_all(conn)
+            .await?;
+        let mut recheck = Recheck::default();
+        for row in rows {
+            recheck.lanes_mine = count(row.try_get("lanes_mine")?);
+            let Some(id) = row.try_get::<Option<Uuid>, _>("event_id")? else { continue };
+            recheck.known.push(Known {
+                id: id.into_bytes(),
+                fingerprint: sixteen(row.try_get("fingerprint")?)?,
+                partition_ref: row.try_get("partition_ref")?,
+                offset: Offset(row.try_get("offset")?),
+                parked: row.try_get("parked")?,
+            });
+        }
+        Ok(recheck)
+    }
+
+    async fn advance(
+        conn: &mut PgConnection,
+        scope: &Scope,
+        tx: &str,
+        moves: &[LaneMove],
+    ) -> Result<u64, sqlx::Error> {
+        let Moves { lanes, prevs, news, leader_epochs } = Moves::new(moves);
+        let done = sqlx::query(ADVANCE.text())
+            .bind(scope.partition_ref)
+            .bind(scope.epoch.0)
+            .bind(tx)
+            .bind(lanes)
+            .bind(prevs)
+            .bind(news)
+            .bind(leader_epochs)
+            .execute(conn)
+            .await?;
+        Ok(done.rows_affected())
+    }
+
+    async fn same_transaction(conn: &mut PgConnection, tx: &str) -> Result<bool, sqlx::Error> {
+        sqlx::query_scalar(SAME_TRANSACTION).bind(tx).fetch_one(conn).await
+    }
+
+    async fn commit(conn: &mut PgConnection) -> Result<(), sqlx::Error> {
+        end::commit::<Self>(conn).await
+    }
+
+    async fn rollback(conn: &mut PgConnection) -> Result<(), sqlx::Error> {
+        end::rollback::<Self>(conn).await
+    }
+}
+
+fn uuids(ids: &[[u8; 16]]) -> Vec<Uuid> {
+    ids.iter().map(|id| Uuid::from_bytes(*id)).collect()
+}
+
+fn lanes(moves: &[LaneMove]) -> Vec<i32> {
+    moves.iter().map(|m| i32::from(m.lane.0)).collect()
+}
+
+fn prevs(moves: &[LaneMove]) -> Vec<i64> {
+    moves.iter().map(|m| m.prev.0).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn each_rule_is_in_its_statement() {
+        super::CLAIM.check();
+        super::RECHECK.check();
+        super::ADVANCE.check();
+    }
+}

@@ -1,0 +1,106 @@
+//! What errors mean, by SQLSTATE.
+
+use crate::pipeline::port::StoreFault::{self, Conflict, Outage, Statement, TransactionEnded};
+
+/// The class of an error. The primary was proved when the session was opened, so 25006 can only come
+/// from work outside the runtime's own transaction.
+pub(super) fn classify(error: &sqlx::Error) -> StoreFault {
+    match error {
+        sqlx::Error::Database(said) => {
+            by_code(said.code().as_deref().unwrap_or_default(), said.message())
+        }
+        sqlx::Error::RowNotFound
+        | sqlx::Error::TypeNotFound { .. }
+        | sqlx::Error::ColumnIndexOutOfBounds { .. }
+        | sqlx::Error::ColumnNotFound(_)
+        | sqlx::Error::ColumnDecode { .. }
+        | sqlx::Error::Encode(_)
+        | sqlx::Error::Decode(_)
+        | sqlx::Error::InvalidArgument(_)
+        | sqlx::Error::InvalidSavePointStatement => Statement,
+        _ => Outage,
+    }
+}
+
+fn by_code(code: &str, message: &str) -> StoreFault {
+    match code {
+        // The statement was good, its plan is not any more: the next session plans anew.
+        "0A000" if message.contains("cached plan") => Conflict,
+        "25006" | "25P01" | "3B001" => TransactionEnded,
+        // A time-out ended the session; it is not known whether the statement was done; prepared
+        // statements of other clients, behind a pooler.
+        "25P03" | "25P04" | "40003" | "26000" | "42P05" => Outage,
+        "40002" => Statement,
+        "55P03" | "57014" | "72000" => Conflict,
+        _ => match code.get(..2).unwrap_or_default() {
+            "08" | "28" | "3D" | "53" | "57" | "58" | "F0" | "XX" => Outage,
+            "40" => Conflict,
+            _ => Statement,
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A10, G10: the taxonomy, entry by entry.
+    #[test]
+    fn each_sqlstate_has_its_class() {
+        let table = [
+            ("08000", Outage),
+            ("08006", Outage),
+            ("0A000", Statement),
+            ("22003", Statement),
+            ("22P02", Statement),
+            ("23502", Statement),
+            ("23503", Statement),
+            ("23505", Statement),
+            ("23514", Statement),
+            ("25006", TransactionEnded),
+            ("25P01", TransactionEnded),
+            ("25P02", Statement),
+            ("25P03", Outage),
+            ("26000", Outage),
+            ("28P01", Outage),
+            ("3B001", TransactionEnded),
+            ("3D000", Outage),
+            ("40001", Conflict),
+            ("40002", Statement),
+            ("40003", Outage),
+            ("40P01", Conflict),
+            ("42501", Statement),
+            ("42601", Statement),
+            ("42P01", Statement),
+            ("42P05", Outage),
+            ("53100", Outage),
+            ("53200", Outage),
+            ("53300", Outage),
+            ("54001", Statement),
+            ("55P03", Conflict),
+            ("57014", Conflict),
+            ("57P01", Outage),
+            ("57P02", Outage),
+            ("57P03", Outage),
+            ("58030", Outage),
+            ("P0001", Statement),
+            ("XX000", Outage),
+            ("", Statement),
+        ];
+        for (code, class) in table {
+            assert_eq!(by_code(code, "said"), class, "{code}");
+        }
+        assert_eq!(by_code("0A000", "cached plan must not change result type"), Conflict);
+    }
+
+    /// A10: what the driver says itself.
+    #[test]
+    fn a_lost_connection_is_an_outage() {
+        let lost = std::io::Error::from(std::io::ErrorKind::ConnectionReset);
+        assert_eq!(classify(&sqlx::Error::Io(lost)), Outage);
+        assert_eq!(classify(&sqlx::Error::PoolTimedOut), Outage);
+        assert_eq!(classify(&sqlx::Error::Tls("x".into())), Outage);
+        assert_eq!(classify(&sqlx::Error::Protocol("x".into())), Outage);
+        assert_eq!(classify(&sqlx::Error::RowNotFound), Statement);
+    }
+}

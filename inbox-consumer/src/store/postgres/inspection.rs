@@ -1,0 +1,143 @@
+//! Looking, for `status` and `check`.
+
+use sqlx::{PgConnection, Postgres, Row, postgres::PgRow};
+
+use super::session::{begin_own, end_own};
+use crate::{
+    pipeline::port::{Finding, Inspections, PartitionRow, Schemas, Scope},
+    store::inspect,
+};
+
+const PARTITIONS: &str =
+    "SELECT p.topic, p.partition, p.watermark, p.epoch, p.lane_count, p.owner, p.standstill,
+    greatest(p.watermark, (SELECT max(l.last_offset) + 1 FROM inbox_lanes l WHERE l.partition_ref = p.partition_ref)) AS reached,
+    extract(epoch FROM now() - p.owner_seen)::double precision AS owner_seen_seconds,
+    p.retired_at IS NOT NULL AS retired, q.aggregates, q.events
+FROM inbox_partitions p JOIN inbox_consumers c USING (consumer_ref)
+CROSS JOIN LATERAL (SELECT count(DISTINCT aggregate_key) AS aggregates, count(*) AS events
+    FROM inbox_parked WHERE partition_ref = p.partition_ref) q
+WHERE c.consumer = $1 ORDER BY p.topic, p.partition, p.partition_ref";
+
+/// $1 partition, $2 epoch, $3 reason.
+const WRITE_STANDSTILL: &str =
+    "UPDATE inbox_partitions SET standstill = $3 WHERE partition_ref = $1 AND epoch = $2";
+
+const SETTINGS: &str = "SELECT pg_is_in_recovery() AS replica,
+    current_setting('server_version_num')::integer AS version,
+    current_setting('fsync') AS fsync, current_setting('full_page_writes') AS full_page_writes,
+    current_setting('synchronous_commit') AS synchronous_commit,
+    current_setting('default_transaction_read_only') AS read_only, current_user::text AS role";
+
+/// What the consumer does with its tables; one row for each privilege that is missing.
+const MISSING_PRIVILEGES: &str = "SELECT t || ': ' || p FROM (VALUES
+    ('inbox_schema_versions', 'SELECT'),
+    ('inbox_consumers', 'SELECT'), ('inbox_consumers', 'INSERT'),
+    ('inbox_partitions', 'SELECT'), ('inbox_partitions', 'INSERT'), ('inbox_partitions', 'UPDATE'),
+    ('inbox_lanes', 'SELECT'), ('inbox_lanes', 'INSERT'), ('inbox_lanes', 'UPDATE'), ('inbox_lanes', 'DELETE'),
+    ('inbox_events', 'SELECT'), ('inbox_events', 'INSERT'), ('inbox_events', 'UPDATE'), ('inbox_events', 'DELETE'),
+    ('inbox_parked', 'SELECT'), ('inbox_parked', 'INSERT'), ('inbox_parked', 'UPDATE'), ('inbox_parked', 'DELETE')
+) v(t, p) WHERE NOT has_table_privilege(t, p)";
+
+/// `pg_current_xact_id` is there since this version.
+const VERSION_MIN: i32 = 130_000;
+
+impl Inspections for Postgres {
+    async fn partitions(
+        conn: &mut PgConnection,
+        consumer: &str,
+    ) -> Result<Vec<PartitionRow>, sqlx::Error> {
+        let rows = sqlx::query(PARTITIONS).bind(consumer).fetch_all(conn).await?;
+        rows.iter().map(partition).collect()
+    }
+
+    async fn findings(conn: &mut PgConnection) -> Result<Vec<Finding>, sqlx::Error> {
+        let mut findings = settings(conn).await?;
+        let version = Self::version(conn).await?;
+        findings.extend(inspect::schema(version, Self::newest()));
+        if version.is_some() {
+            let missing: Vec<String> =
+                sqlx::query_scalar(MISSING_PRIVILEGES).fetch_all(conn).await?;
+            findings.extend(missing.iter().map(|what| {
+                inspect::fatal(format!(
+                    "the role lacks a privilege on a table of the inbox, {what}; grant it"
+                ))
+            }));
+        }
+        Ok(findings)
+    }
+
+    async fn write_standstill(
+        conn: &mut PgConnection,
+        scope: &Scope,
+        reason: Option<&str>,
+    ) -> Result<(), sqlx::Error> {
+        begin_own(conn).await?;
+        let done = sqlx::query(WRITE_STANDSTILL)
+            .bind(scope.partition_ref)
+            .bind(scope.epoch.0)
+            .bind(reason)
+            .execute(&mut *conn)
+            .await;
+        end_own(conn, done).await.map(drop)
+    }
+}
+
+fn partition(row: &PgRow) -> Result<PartitionRow, sqlx::Error> {
+    Ok(PartitionRow {
+        topic: row.try_get("topic")?,
+        partition: row.try_get("partition")?,
+        watermark: row.try_get("watermark")?,
+        reached: row.try_get("reached")?,
+        epoch: row.try_get("epoch")?,
+        lane_count: row.try_get("lane_count")?,
+        owner: row.try_get("owner")?,
+        owner_seen_seconds: row.try_get("owner_seen_seconds")?,
+        parked_aggregates: row.try_get("aggregates")?,
+        parked_events: row.try_get("events")?,
+        standstill: row.try_get("standstill")?,
+        retired: row.try_get("retired")?,
+    })
+}
+
+/// What the server's settings mean for the promise.
+async fn settings(conn: &mut PgConnection) -> Result<Vec<Finding>, sqlx::Error> {
+    let row = sqlx::query(SETTINGS).fetch_one(conn).await?;
+    let on = |name| row.try_get::<String, _>(name).map(|value| value != "off");
+    let mut findings = Vec::new();
+    if row.try_get("replica")? {
+        findings.push(inspect::fatal("this is a replica; let the URL name the primary"));
+    }
+    let version: i32 = row.try_get("version")?;
+    if version < VERSION_MIN {
+        findings.push(inspect::fatal(format!(
+            "the server is PostgreSQL {}; the inbox needs 13 or later",
+            version / 10_000
+        )));
+    }
+    if !on("fsync")? {
+        findings.push(inspect::doubtful(
+            "fsync is off: a crash of the server can lose what it confirmed or destroy its files; \
+             switch it on in postgresql.conf",
+        ));
+    }
+    if !on("full_page_writes")? {
+        findings.push(inspect::doubtful(
+            "full_page_writes is off: a crash of the server can tear pages; switch it on unless the \
+             file system writes them whole",
+        ));
+    }
+    if !on("synchronous_commit")? {
+        findings.push(inspect::doubtful(
+            "synchronous_commit is off by default here: the inbox switches it on for its own \
+             transactions, everything else may lose what was confirmed; switch it on",
+        ));
+    }
+    if !on("read_only")? {
+        let role: String = row.try_get("role")?;
+        findings.push(inspect::fatal(format!(
+            "sessions are not read-only by default, so that a handler which ends its transaction could \
+             go on writing; run: ALTER ROLE {role} SET default_transaction_read_only = on"
+        )));
+    }
+    Ok(findings)
+}

@@ -1,0 +1,40 @@
+//! PostgreSQL 13 and later.
+
+mod claim;
+mod fault;
+mod inspection;
+mod ownership;
+mod parking;
+#[cfg(feature = "testing")]
+mod probe;
+mod retention;
+mod savepoint;
+mod schema;
+mod session;
+mod settings;
+
+pub use settings::PgSettings;
+
+use inbox_engine::LaneMove;
+use sqlx::Postgres;
+
+impl crate::pipeline::port::Store for Postgres {}
+
+/// The columns of lane moves, as arrays for `unnest`.
+struct Moves {
+    lanes: Vec<i32>,
+    prevs: Vec<i64>,
+    news: Vec<i64>,
+    leader_epochs: Vec<i32>,
+}
+
+impl Moves {
+    fn new(moves: &[LaneMove]) -> Self {
+        Self {
+            lanes: moves.iter().map(|m| i32::from(m.lane.0)).collect(),
+            prevs: moves.iter().map(|m| m.prev.0).collect(),
+            news: moves.iter().map(|m| m.new.0).collect(),
+            leader_epochs: moves.iter().map(|m| m.leader_epoch.0).collect(),
+        }
+    }
+}

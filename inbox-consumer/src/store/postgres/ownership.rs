@@ -1,0 +1,348 @@
+//! Take-over, watermark, letting go.
+
+use inbox_engine::{Epoch, LaneState, LeaderEpoch, NextOffset, Offset, Rule, Standstill};
+use sqlx::{PgConnection, Postgres, Row, postgres::PgRow};
+use uuid::Uuid;
+
+use super::session::{begin_own, end_own};
+use crate::{
+    pipeline::port::{Ownerships, Scope, TakeOver, TakeOverError, Taken, WatermarkMove},
+    store::{
+        lane,
+        statement::{Cut, Statement},
+        takeover::{self, PartitionState},
+        unexpected,
+    },
+};
+
+const CONSUMER: &str = "SELECT consumer_ref FROM inbox_consumers WHERE consumer = $1";
+const ADD_CONSUMER: &str =
+    "INSERT INTO inbox_consumers (consumer) VALUES ($1) ON CONFLICT DO NOTHING";
+
+/// $1 consumer, $2 topic, $3 partition.
+const PARTITIONS: &str =
+    "SELECT partition_ref, topic_id, lane_count, lane_rule, remapped_below, epoch, watermark,
+    watermark_leader_epoch, owner_instance, owner_incarnation, retired_at IS NOT NULL AS retired,
+    extract(epoch FROM now() - owner_seen)::double precision AS owner_seen_seconds
+FROM inbox_partitions WHERE consumer_ref = $1 AND topic = $2 AND partition = $3
+ORDER BY partition_ref FOR UPDATE";
+
+/// A consumer's first start takes minutes: a partition that turns up later was added later.
+const FIRST_START: &str = "SELECT NOT EXISTS (SELECT FROM inbox_partitions
+    WHERE consumer_ref = $1 AND topic = $2 AND created_at < now() - interval '10 minutes')";
+
+/// $1 consumer, $2 topic, $3 id, $4 partition, $5 lanes, $6 lane rule, $7 watermark.
+const ADD_PARTITION: &str = "INSERT INTO inbox_partitions
+    (consumer_ref, topic, topic_id, partition, lane_count, lane_rule, watermark)
+VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT DO NOTHING";
+
+/// Only while [`Rule::StartIsWritten`] is off: a start that nothing was settled after is forgotten.
+const FORGET_START: &str = "DELETE FROM inbox_partitions p WHERE partition_ref = $1 AND NOT EXISTS
+    (SELECT FROM inbox_lanes l WHERE l.partition_ref = $1 AND l.last_offset >= p.watermark)";
+
+/// Locked in order before anything is read of them: this waits for the transactions of the old owner.
+static LOCK_LANES: Statement = Statement::new(
+    "SELECT last_offset FROM inbox_lanes WHERE partition_ref = $1 ORDER BY lane FOR UPDATE",
+    &[Cut::new(Rule::LanesLockedInOrder, "ORDER BY lane FOR UPDATE", "FOR UPDATE")],
+);
+const REMOVE_LANES: &str = "DELETE FROM inbox_lanes WHERE partition_ref = $1";
+/// $1 partition, $2 lanes, $3 last offset.
+const ADD_LANES: &str =
+    "INSERT INTO inbox_lanes (partition_ref, lane, epoch, last_offset, last_leader_epoch)
+SELECT $1, l, 0, $3, -1 FROM generate_series(0, $2 - 1) l ON CONFLICT DO NOTHING";
+
+/// $1 partition, $2 epoch.
+static RAISE_LANES: Statement = Statement::new(
+    "WITH k AS MATERIALIZED (SELECT lane FROM inbox_lanes WHERE partition_ref = $1 ORDER BY lane FOR UPDATE)
+UPDATE inbox_lanes l SET epoch = $2 FROM k WHERE l.partition_ref = $1 AND l.lane = k.lane
+RETURNING l.lane, l.last_offset, l.last_leader_epoch",
+    &[Cut::new(Rule::LanesLockedInOrder, "ORDER BY lane FOR UPDATE", "")],
+);
+
+/// $1 partition, $2 epoch, $3 name, $4 instance, $5 incarnation, $6 topic id, $7 lanes, $8 lane rule,
+/// $9 remapped below.
+const OWN: &str = "UPDATE inbox_partitions SET epoch = $2, owner = $3, owner_instance = $4,
+    owner_incarnation = $5, owner_seen = now(), topic_id = $6, lane_count = $7, lane_rule = $8,
+    remapped_below = $9, retired_at = NULL, standstill = NULL WHERE partition_ref = $1";
+
+const STAND_STILL: &str = "UPDATE inbox_partitions SET standstill = $2 WHERE partition_ref = $1";
+
+/// $1 partition, $2 epoch, $3 old, $4 new, $5 leader epoch, $6 expected.
+static WATERMARK: Statement = Statement::new(
+    "UPDATE inbox_partitions w SET watermark = $4, watermark_leader_epoch = $5, owner_seen = now()
+WHERE w.partition_ref = $1 AND w.epoch = $2 AND w.watermark = $3 AND w.watermark <= $4
+AND NOT EXISTS (SELECT FROM unnest($6::bigint[]) WITH ORDINALITY x(off, i)
+    LEFT JOIN inbox_lanes l ON l.partition_ref = $1 AND l.lane = x.i - 1
+    WHERE l.epoch IS DISTINCT FROM $2 OR l.last_offset < x.off)",
+    &[
+        Cut::new(
+            Rule::WatermarkCas,
+            " AND w.epoch = $2 AND w.watermark = $3 AND w.watermark <= $4",
+            "",
+        ),
+        Cut::new(
+            Rule::WatermarkChecksLanes,
+            "AND NOT EXISTS (SELECT FROM unnest($6::bigint[]) WITH ORDINALITY x(off, i)
+    LEFT JOIN inbox_lanes l ON l.partition_ref = $1 AND l.lane = x.i - 1
+    WHERE l.epoch IS DISTINCT FROM $2 OR l.last_offset < x.off)",
+            "",
+        ),
+    ],
+);
+
+const DISOWN: &str = "UPDATE inbox_partitions SET owner = NULL, owner_instance = NULL,
+    owner_incarnation = NULL, owner_seen = NULL WHERE partition_ref = $1 AND epoch = $2";
+
+impl Ownerships for Postgres {
+    async fn take_over(
+        conn: &mut PgConnection,
+        request: &TakeOver,
+    ) -> Result<Taken, TakeOverError> {
+        begin_own(conn).await?;
+        let answer = take_over(conn, request).await;
+        end_own(conn, answer).await?.map_err(TakeOverError::Standstill)
+    }
+
+    async fn write_watermark(
+        conn: &mut PgConnection,
+        scope: &Scope,
+        change: &WatermarkMove,
+    ) -> Result<bool, sqlx::Error> {
+        begin_own(conn).await?;
+        let written = sqlx::query(WATERMARK.text())
+            .bind(scope.partition_ref)
+            .bind(scope.epoch.0)
+            .bind(change.old.0)
+            .bind(change.new.0)
+            .bind(change.leader_epoch.0)
+            .bind(&change.expected)
+            .execute(&mut *conn)
+            .await;
+        Ok(end_own(conn, written).await?.rows_affected() == 1)
+    }
+
+    async fn disown(conn: &mut PgConnection, scope: &Scope) -> Result<(), sqlx::Error> {
+        begin_own(conn).await?;
+        let done = sqlx::query(DISOWN)
+            .bind(scope.partition_ref)
+            .bind(scope.epoch.0)
+            .execute(&mut *conn)
+            .await;
+        end_own(conn, done).await.map(drop)
+    }
+}
+
+/// A standstill commits what it wrote for people, and nothing else.
+type Answer = Result<Taken, Standstill>;
+
+async fn take_over(conn: &mut PgConnection, request: &TakeOver) -> Result<Answer, TakeOverError> {
+    let consumer_ref = consumer(conn, &request.consumer).await?;
+    let mut found = find(conn, consumer_ref, request).await?;
+    if !Rule::StartIsWritten.on() {
+        found = forget_start(conn, found).await?;
+    }
+    let row = match found {
+        Found::Row(row) => row,
+        Found::StandsStill(row, reason) => return stand_still(conn, &row, reason).await,
+        Found::Nothing => match add(conn, consumer_ref, request).await? {
+            Ok(row) => row,
+            Err(reason) => return Ok(Err(reason)),
+        },
+    };
+    if let Err(reason) = takeover::check_owner(&row, request) {
+        return Ok(Err(reason));
+    }
+    let resume = match takeover::resume_at(&row, request) {
+        Ok(resume) => resume,
+        Err(reason) => return stand_still(conn, &row, reason).await,
+    };
+    let epoch = takeover::next_epoch(&row, request);
+    let row = lanes_for(conn, row, request).await?;
+    let lanes = raise(conn, &row, epoch).await?;
+    own(conn, &row, epoch, request).await?;
+    Ok(Ok(takeover::taken(&row, consumer_ref, epoch, lanes, resume)?))
+}
+
+async fn consumer(conn: &mut PgConnection, name: &str) -> Result<i64, sqlx::Error> {
+    if let Some(known) = sqlx::query_scalar(CONSUMER).bind(name).fetch_optional(&mut *conn).await? {
+        return Ok(known);
+    }
+    sqlx::query(ADD_CONSUMER).bind(name).execute(&mut *conn).await?;
+    sqlx::query_scalar(CONSUMER).bind(name).fetch_one(conn).await
+}
+
+enum Found {
+    Row(PartitionState),
+    StandsStill(PartitionState, Standstill),
+    Nothing,
+}
+
+/// The partition's row, locked.
+async fn find(
+    conn: &mut PgConnection,
+    consumer_ref: i64,
+    request: &TakeOver,
+) -> Result<Found, sqlx::Error> {
+    let rows = sqlx::query(PARTITIONS)
+        .bind(consumer_ref)
+        .bind(&*request.partition.topic)
+        .bind(request.partition.partition)
+        .fetch_all(conn)
+        .await?;
+    let rows = rows.iter().map(state).collect::<Result<Vec<_>, _>>()?;
+    Ok(match takeover::choose(rows, request) {
+        Ok(Some(row)) => Found::Row(row),
+        Ok(None) => Found::Nothing,
+        Err(recreated) => Found::StandsStill(recreated.0, recreated.1),
+    })
+}
+
+/// As if the start had not been written: [`Rule::StartIsWritten`] is off.
+async fn forget_start(conn: &mut PgConnection, found: Found) -> Result<Found, sqlx::Error> {
+    let Found::Row(row) = found else { return Ok(found) };
+    let forgotten = sqlx::query(FORGET_START).bind(row.partition_ref).execute(conn).await?;
+    Ok(if forgotten.rows_affected() == 1 { Found::Nothing } else { Found::Row(row) })
+}
+
+fn state(row: &PgRow) -> Result<PartitionState, sqlx::Error> {
+    Ok(PartitionState {
+        partition_ref: row.try_get("partition_ref")?,
+        topic_id: row.try_get::<Uuid, _>("topic_id")?.into_bytes(),
+        lane_count: row.try_get("lane_count")?,
+        lane_rule: row.try_get("lane_rule")?,
+        remapped_below: row.try_get("remapped_below")?,
+        epoch: row.try_get("epoch")?,
+        watermark: row.try_get("watermark")?,
+        watermark_leader_epoch: row.try_get("watermark_leader_epoch")?,
+        owner_instance: row.try_get("owner_instance")?,
+        owner_incarnation: row.try_get("owner_incarnation")?,
+        owner_seen_seconds: row.try_get("owner_seen_seconds")?,
+        retired: row.try_get("retired")?,
+    })
+}
+
+/// The row of a partition that the database does not know, with its first watermark.
+async fn add(
+    conn: &mut PgConnection,
+    consumer_ref: i64,
+    request: &TakeOver,
+) -> Result<Result<PartitionState, Standstill>, sqlx::Error> {
+    let topic = &*request.partition.topic;
+    let first_start: bool = sqlx::query_scalar(FIRST_START)
+        .bind(consumer_ref)
+        .bind(topic)
+        .fetch_one(&mut *conn)
+        .await?;
+    let watermark = match takeover::start(request, first_start) {
+        Ok(watermark) => watermark,
+        Err(reason) => return Ok(Err(reason)),
+    };
+    sqlx::query(ADD_PARTITION)
+        .bind(consumer_ref)
+        .bind(topic)
+        .bind(Uuid::from_bytes(request.topic_id))
+        .bind(request.partition.partition)
+        .bind(i32::from(request.lane_count))
+        .bind(&request.lane_rule)
+        .bind(watermark.0)
+        .execute(&mut *conn)
+        .await?;
+    // Another process may have been faster: what counts is what is there now.
+    match find(conn, consumer_ref, request).await? {
+        Found::Row(row) => Ok(Ok(row)),
+        Found::StandsStill(_, reason) => Ok(Err(reason)),
+        Found::Nothing => Err(unexpected(format!(
+            "the row of {topic}/{} in inbox_partitions was removed while it was taken over",
+            request.partition.partition
+        ))),
+    }
+}
+
+/// Writes why, for `status`; the epoch stays.
+async fn stand_still(
+    conn: &mut PgConnection,
+    row: &PartitionState,
+    reason: Standstill,
+) -> Result<Answer, TakeOverError> {
+    sqlx::query(STAND_STILL).bind(row.partition_ref).bind(reason.to_string()).execute(conn).await?;
+    Ok(Err(reason))
+}
+
+/// Sees to the lane rows: a remap makes them anew, else only missing ones are added.
+async fn lanes_for(
+    conn: &mut PgConnection,
+    mut row: PartitionState,
+    request: &TakeOver,
+) -> Result<PartitionState, sqlx::Error> {
+    if takeover::is_remap(&row, request) {
+        let old: Vec<i64> = sqlx::query_scalar(LOCK_LANES.text())
+            .bind(row.partition_ref)
+            .fetch_all(&mut *conn)
+            .await?;
+        sqlx::query(REMOVE_LANES).bind(row.partition_ref).execute(&mut *conn).await?;
+        row = takeover::remapped(row, &old, request);
+    }
+    sqlx::query(ADD_LANES)
+        .bind(row.partition_ref)
+        .bind(row.lane_count)
+        .bind(NextOffset(row.watermark).last().0)
+        .execute(conn)
+        .await?;
+    Ok(row)
+}
+
+/// Raises the epoch of the lanes, in their order, and reads them.
+async fn raise(
+    conn: &mut PgConnection,
+    row: &PartitionState,
+    epoch: Epoch,
+) -> Result<Vec<LaneState>, sqlx::Error> {
+    let rows = sqlx::query(RAISE_LANES.text())
+        .bind(row.partition_ref)
+        .bind(epoch.0)
+        .fetch_all(conn)
+        .await?;
+    let mut lanes = rows
+        .iter()
+        .map(|row| {
+            let state = LaneState {
+                last: Offset(row.try_get("last_offset")?),
+                leader_epoch: LeaderEpoch(row.try_get("last_leader_epoch")?),
+            };
+            Ok((lane(row.try_get("lane")?)?, state))
+        })
+        .collect::<Result<Vec<_>, sqlx::Error>>()?;
+    lanes.sort_unstable_by_key(|(lane, _)| *lane);
+    Ok(lanes.into_iter().map(|(_, state)| state).collect())
+}
+
+async fn own(
+    conn: &mut PgConnection,
+    row: &PartitionState,
+    epoch: Epoch,
+    request: &TakeOver,
+) -> Result<(), sqlx::Error> {
+    sqlx::query(OWN)
+        .bind(row.partition_ref)
+        .bind(epoch.0)
+        .bind(&request.owner.name)
+        .bind(&request.owner.instance_id)
+        .bind(request.owner.incarnation)
+        .bind(Uuid::from_bytes(takeover::topic_id(row, request)))
+        .bind(row.lane_count)
+        .bind(&row.lane_rule)
+        .bind(row.remapped_below)
+        .execute(conn)
+        .await
+        .map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn each_rule_is_in_its_statement() {
+        super::LOCK_LANES.check();
+        super::RAISE_LANES.check();
+        super::WATERMARK.check();
+    }
+}

@@ -1,0 +1,98 @@
+//! Pruning: a walk over the table by ranges of pages, which needs no index and no long transaction.
+
+use std::time::Duration;
+
+use inbox_engine::Rule;
+use sqlx::{PgConnection, Postgres};
+
+use super::session::{begin_own, end_own};
+use crate::{
+    pipeline::port::{PruneCursor, PruneStep, Retentions},
+    store::statement::{Cut, Statement},
+};
+
+/// Pages of 8 KiB a step: about 6,000 rows.
+const PAGES_PER_STEP: i64 = 64;
+
+const LOCK: &str =
+    "SELECT pg_try_advisory_xact_lock(hashtextextended('inbox prune ' || current_schema(), 0))";
+
+const PAGES: &str =
+    "SELECT pg_relation_size('inbox_events'::regclass) / current_setting('block_size')::bigint";
+
+/// $1 consumer, $2 first page, $3 page after the last one, $4 age in seconds.
+pub(super) static PRUNE: Statement = Statement::new(
+    r#"DELETE FROM inbox_events i USING inbox_partitions w, inbox_consumers c
+WHERE i.ctid >= $2::text::tid AND i.ctid < $3::text::tid
+AND c.consumer = $1 AND i.consumer_ref = c.consumer_ref
+AND w.partition_ref = i.partition_ref
+AND NOT i.parked
+AND (i."offset" < w.watermark OR w.retired_at IS NOT NULL)
+AND i.processed_at < now() - make_interval(secs => $4)"#,
+    &[
+        Cut::new(Rule::ConsumerScope, "AND i.consumer_ref = c.consumer_ref", ""),
+        Cut::new(Rule::PruneSparesParked, "AND NOT i.parked", ""),
+        Cut::new(
+            Rule::PruneBelowWatermark,
+            r#"AND (i."offset" < w.watermark OR w.retired_at IS NOT NULL)"#,
+            "",
+        ),
+        // A process whose clock runs ahead.
+        Cut::new(
+            Rule::PruneByDatabaseClock,
+            "now() - make_interval",
+            "now() + interval '100 years' - make_interval",
+        ),
+    ],
+);
+
+impl Retentions for Postgres {
+    async fn prune_step(
+        conn: &mut PgConnection,
+        consumer: &str,
+        age: Duration,
+        cursor: PruneCursor,
+    ) -> Result<PruneStep, sqlx::Error> {
+        begin_own(conn).await?;
+        let step = step(conn, consumer, age, cursor).await;
+        end_own(conn, step).await
+    }
+}
+
+async fn step(
+    conn: &mut PgConnection,
+    consumer: &str,
+    age: Duration,
+    cursor: PruneCursor,
+) -> Result<PruneStep, sqlx::Error> {
+    let alone: bool = sqlx::query_scalar(LOCK).fetch_one(&mut *conn).await?;
+    if !alone && Rule::PruneAlone.on() {
+        return Ok(PruneStep { removed: 0, next: None, busy: true });
+    }
+    let pages: i64 = sqlx::query_scalar(PAGES).fetch_one(&mut *conn).await?;
+    let from = cursor.0.max(0);
+    let to = if Rule::PruneAlone.on() { from.saturating_add(PAGES_PER_STEP) } else { pages };
+    let removed = sqlx::query(PRUNE.text())
+        .bind(consumer)
+        .bind(tid(from))
+        .bind(tid(to))
+        .bind(age.as_secs_f64())
+        .execute(conn)
+        .await?
+        .rows_affected();
+    let next = (to < pages).then_some(PruneCursor(to));
+    Ok(PruneStep { removed, next, busy: false })
+}
+
+/// The first place of a page.
+fn tid(page: i64) -> String {
+    format!("({},0)", page.min(i64::from(u32::MAX)))
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn each_rule_is_in_its_statement() {
+        super::PRUNE.check();
+    }
+}

@@ -1,0 +1,192 @@
+//! Sessions: opened read-only, refused on a replica, closed hard.
+
+use std::time::Duration;
+
+use inbox_engine::Rule;
+use sqlx::{AssertSqlSafe, ConnectOptions, Connection, PgConnection, Postgres, SqlSafeStr, SqlStr};
+
+use super::PgSettings;
+use crate::{
+    pipeline::port::{Address, OpenError, Sessions, StoreFault, TxLimits},
+    store::{OWN_LIMITS, end},
+};
+
+const IN_RECOVERY: &str = "SELECT pg_is_in_recovery()";
+const SEARCH_PATH: &str = "SHOW search_path";
+const ROLLBACK: &str = "ROLLBACK";
+/// PostgreSQL 14 and later, and only where the system can tell: an error is no loss.
+const CHECK_CLIENT: &str = "SELECT set_config('client_connection_check_interval', '2s', false)";
+const CHECK_CLIENT_SINCE: u32 = 140_000;
+
+impl Sessions for Postgres {
+    type Settings = PgSettings;
+    const WRITERS_MAX: usize = 64;
+
+    fn settings(address: &Address<'_>) -> Result<PgSettings, OpenError> {
+        let refused = |error: crate::store::SettingsError| OpenError::Refused(error.0);
+        let settings = PgSettings::new(address.url).map_err(refused)?;
+        let settings = settings.application_name(address.application);
+        let settings = match address.statement_cache {
+            0 => settings.through_pooler(),
+            capacity => settings.statement_cache(capacity),
+        };
+        match address.schema {
+            Some(schema) => settings.schema(schema).map_err(refused),
+            None => Ok(settings),
+        }
+    }
+
+    async fn open(settings: &PgSettings) -> Result<PgConnection, OpenError> {
+        let longest = settings.connect_timeout;
+        match tokio::time::timeout(longest, open(settings)).await {
+            Ok(opened) => opened,
+            Err(_) => Err(OpenError::Outage(format!(
+                "the database {} did not answer within {longest:?}",
+                settings.address()
+            ))),
+        }
+    }
+
+    async fn close_hard(conn: PgConnection) {
+        // The session is given up: what the socket says to that changes nothing.
+        let _ = conn.close_hard().await;
+    }
+
+    fn in_transaction(conn: &PgConnection) -> bool {
+        conn.is_in_transaction()
+    }
+
+    fn fault(error: &sqlx::Error) -> StoreFault {
+        super::fault::classify(error)
+    }
+
+    fn refuses(_verb: &str) -> bool {
+        false
+    }
+}
+
+async fn open(settings: &PgSettings) -> Result<PgConnection, OpenError> {
+    let explain = |error| explain(settings, &error);
+    let mut conn = settings.session_options().connect().await.map_err(explain)?;
+    let replica: bool =
+        sqlx::query_scalar(IN_RECOVERY).fetch_one(&mut conn).await.map_err(explain)?;
+    if replica && Rule::ReplicaRefused.on() {
+        return Err(OpenError::Refused(format!(
+            "{} is a replica (it is in recovery); let the URL name the primary",
+            settings.address()
+        )));
+    }
+    if settings.pooler {
+        check_search_path(&mut conn, settings).await?;
+    }
+    let checks_client = conn.server_version_num().is_some_and(|v| v >= CHECK_CLIENT_SINCE);
+    if checks_client && !settings.pooler {
+        // Refused on systems that cannot see a closed socket: keepalives find the client then.
+        let _ = sqlx::raw_sql(CHECK_CLIENT).execute(&mut conn).await;
+    }
+    Ok(conn)
+}
+
+/// Behind a pooler the role has to bring the search path along: nothing of the session may be set.
+async fn check_search_path(
+    conn: &mut PgConnection,
+    settings: &PgSettings,
+) -> Result<(), OpenError> {
+    let Some(schema) = &settings.schema else { return Ok(()) };
+    let path: String = sqlx::query_scalar(SEARCH_PATH)
+        .fetch_one(conn)
+        .await
+        .map_err(|error| explain(settings, &error))?;
+    let first = path.split(',').next().unwrap_or_default().trim().trim_matches('"');
+    if first == schema {
+        return Ok(());
+    }
+    let user = settings.options.get_username();
+    Err(OpenError::Refused(format!(
+        "behind a pooler the schema has to come from the role, and its search path is {path:?}; run: \
+         ALTER ROLE {user} SET search_path = {schema}, public"
+    )))
+}
+
+/// An error of opening as a sentence, and whether a person has to act.
+fn explain(settings: &PgSettings, error: &sqlx::Error) -> OpenError {
+    let address = settings.address();
+    let user = settings.options.get_username();
+    let sqlx::Error::Database(said) = error else {
+        return OpenError::Outage(format!("the database {address} cannot be reached: {error}"));
+    };
+    match said.code().as_deref() {
+        Some("28P01" | "28000") => OpenError::Refused(format!(
+            "the database {address} does not let the user {user} in; correct the password or the user \
+             in its URL ({})",
+            said.message()
+        )),
+        Some("3D000") => OpenError::Refused(format!(
+            "the database {address} does not exist; correct the URL or create it ({})",
+            said.message()
+        )),
+        _ if super::fault::classify(error) == StoreFault::Outage => OpenError::Outage(format!(
+            "the database {address} takes no session now: {}",
+            said.message()
+        )),
+        _ => OpenError::Refused(format!(
+            "the database {address} refuses the session of {user}: {}; correct the URL, the role or, \
+             behind a pooler, use its mode without start-up options",
+            said.message()
+        )),
+    }
+}
+
+/// The one message that opens a transaction.
+fn begin_text(limits: &TxLimits) -> SqlStr {
+    AssertSqlSafe(format!(
+        "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL statement_timeout = {}; \
+         SET LOCAL lock_timeout = {}; SET LOCAL idle_in_transaction_session_timeout = {}; \
+         SET LOCAL synchronous_commit = on",
+        milliseconds(limits.statement_timeout),
+        milliseconds(limits.lock_timeout),
+        milliseconds(limits.idle_timeout),
+    ))
+    .into_sql_str()
+}
+
+/// As the server takes it: 0 would switch the limit off.
+fn milliseconds(limit: Duration) -> i32 {
+    i32::try_from(limit.as_millis()).unwrap_or(i32::MAX).max(1)
+}
+
+/// BEGIN. On an error the server may be inside a failed transaction that the driver does not know of.
+pub(super) async fn begin(conn: &mut PgConnection, limits: &TxLimits) -> Result<(), sqlx::Error> {
+    end::begin::<Postgres>(conn, begin_text(limits)).await
+}
+
+/// BEGIN of a call's own transaction.
+pub(super) async fn begin_own(conn: &mut PgConnection) -> Result<(), sqlx::Error> {
+    let begun = begin(conn, &OWN_LIMITS).await;
+    if begun.is_err() && !conn.is_in_transaction() {
+        // A SET may have failed after BEGIN: unknown to the driver, so it is said aloud.
+        let _ = sqlx::raw_sql(ROLLBACK).execute(conn).await;
+    }
+    begun
+}
+
+/// COMMIT when the work succeeded, else ROLLBACK; the work's own error comes first.
+pub(super) async fn end_own<T, E: From<sqlx::Error>>(
+    conn: &mut PgConnection,
+    work: Result<T, E>,
+) -> Result<T, E> {
+    match work {
+        Ok(done) => {
+            if let Err(error) = end::commit::<Postgres>(conn).await {
+                let _ = end::rollback::<Postgres>(conn).await; // the driver still counts it as open
+                return Err(error.into());
+            }
+            Ok(done)
+        }
+        Err(error) => {
+            // A connection that cannot roll back is still in its transaction: the caller sees it there.
+            let _ = end::rollback::<Postgres>(conn).await;
+            Err(error)
+        }
+    }
+}

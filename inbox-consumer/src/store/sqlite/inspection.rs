@@ -1,0 +1,95 @@
+//! Looking, for `status` and `check`.
+
+use sqlx::{Row, Sqlite, SqliteConnection, sqlite::SqliteRow};
+
+use super::session::{begin_own, end_own};
+use crate::{
+    pipeline::port::{Finding, Inspections, PartitionRow, Schemas, Scope},
+    store::inspect,
+};
+
+const PARTITIONS: &str = r#"SELECT p.topic, p."partition", p.watermark, p.epoch, p.lane_count, p.owner, p.standstill,
+    max(p.watermark, coalesce((SELECT max(l.last_offset) + 1 FROM inbox_lanes l WHERE l.partition_ref = p.partition_ref), 0)) AS reached,
+    unixepoch('subsec') - p.owner_seen / 1000.0 AS owner_seen_seconds,
+    p.retired_at IS NOT NULL AS retired,
+    (SELECT count(DISTINCT aggregate_key) FROM inbox_parked q WHERE q.partition_ref = p.partition_ref) AS aggregates,
+    (SELECT count(*) FROM inbox_parked q WHERE q.partition_ref = p.partition_ref) AS events
+FROM inbox_partitions p JOIN inbox_consumers c USING (consumer_ref)
+WHERE c.consumer = ?1 ORDER BY p.topic, p."partition", p.partition_ref"#;
+
+/// ?1 partition, ?2 epoch, ?3 reason.
+const WRITE_STANDSTILL: &str =
+    "UPDATE inbox_partitions SET standstill = ?3 WHERE partition_ref = ?1 AND epoch = ?2";
+
+const JOURNAL_MODE: &str = "PRAGMA journal_mode";
+const SYNCHRONOUS: &str = "PRAGMA synchronous";
+/// `PRAGMA synchronous`: 2 is FULL, 3 is EXTRA.
+const SYNCHRONOUS_FULL: i64 = 2;
+
+impl Inspections for Sqlite {
+    async fn partitions(
+        conn: &mut SqliteConnection,
+        consumer: &str,
+    ) -> Result<Vec<PartitionRow>, sqlx::Error> {
+        let rows = sqlx::query(PARTITIONS).bind(consumer).fetch_all(conn).await?;
+        rows.iter().map(partition).collect()
+    }
+
+    async fn findings(conn: &mut SqliteConnection) -> Result<Vec<Finding>, sqlx::Error> {
+        let mut findings = settings(conn).await?;
+        findings.extend(inspect::schema(Self::version(conn).await?, Self::newest()));
+        Ok(findings)
+    }
+
+    async fn write_standstill(
+        conn: &mut SqliteConnection,
+        scope: &Scope,
+        reason: Option<&str>,
+    ) -> Result<(), sqlx::Error> {
+        begin_own(conn).await?;
+        let done = sqlx::query(WRITE_STANDSTILL)
+            .bind(scope.partition_ref)
+            .bind(scope.epoch.0)
+            .bind(reason)
+            .execute(&mut *conn)
+            .await;
+        end_own(conn, done).await.map(drop)
+    }
+}
+
+fn partition(row: &SqliteRow) -> Result<PartitionRow, sqlx::Error> {
+    Ok(PartitionRow {
+        topic: row.try_get("topic")?,
+        partition: row.try_get("partition")?,
+        watermark: row.try_get("watermark")?,
+        reached: row.try_get("reached")?,
+        epoch: row.try_get("epoch")?,
+        lane_count: row.try_get("lane_count")?,
+        owner: row.try_get("owner")?,
+        owner_seen_seconds: row.try_get("owner_seen_seconds")?,
+        parked_aggregates: row.try_get("aggregates")?,
+        parked_events: row.try_get("events")?,
+        standstill: row.try_get("standstill")?,
+        retired: row.try_get("retired")?,
+    })
+}
+
+/// What the file's settings mean for the promise.
+async fn settings(conn: &mut SqliteConnection) -> Result<Vec<Finding>, sqlx::Error> {
+    let mut findings = Vec::new();
+    let mode: String = sqlx::query_scalar(JOURNAL_MODE).fetch_one(&mut *conn).await?;
+    if !mode.eq_ignore_ascii_case("wal") {
+        findings.push(inspect::doubtful(format!(
+            "the journal mode of the SQLite file is {mode}, not WAL: readers and the writer wait for \
+             each other; put the file on a local file system"
+        )));
+    }
+    let synchronous: i64 = sqlx::query_scalar(SYNCHRONOUS).fetch_one(conn).await?;
+    if synchronous < SYNCHRONOUS_FULL {
+        findings.push(inspect::fatal(
+            "PRAGMA synchronous is below FULL: a power cut can lose what was confirmed; remove the \
+             setting from the URL",
+        ));
+    }
+    Ok(findings)
+}

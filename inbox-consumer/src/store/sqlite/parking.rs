@@ -1,0 +1,120 @@
+//! Parked events, written in the transaction of their batch.
+
+use inbox_engine::{LeaderEpoch, Offset, ParkReason};
+use sqlx::{Sqlite, SqliteConnection};
+
+use super::{joined, places};
+use crate::{
+    pipeline::port::{Parking, Parkings, Scope},
+    store::unexpected,
+};
+
+/// A delivery that has its parked row already (a redelivery) changes nothing.
+const PARK: &str = r#"INSERT INTO inbox_parked (partition_ref, lane, aggregate_key, consumer_ref, event_id, fingerprint,
+    "offset", leader_epoch, reason, attempts, due_at, record)
+VALUES (?2, ?3, ?4, ?1, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)
+ON CONFLICT (partition_ref, "offset", leader_epoch) DO NOTHING"#;
+
+/// Waits for a person: the greatest time there is.
+const INFINITY: i64 = i64::MAX;
+
+/// Whether the delivery is parked with this very id and content.
+const PARKED_SAME: &str = r#"SELECT count(*) FROM inbox_parked WHERE partition_ref = ?1 AND "offset" = ?2
+AND leader_epoch = ?3 AND event_id = ?4 AND fingerprint = ?5"#;
+
+/// ?1 consumer, ?2 ids, ?3 their places.
+const MARK: &str = "UPDATE inbox_events SET parked = 1 WHERE consumer_ref = ?1 AND event_id IN
+(SELECT substr(?2, value * 16 + 1, 16) FROM json_each(?3))";
+
+/// ?1 partition, ?2 `[[offset,leader_epoch],…]`.
+const PARKED_AT: &str = r#"SELECT q."offset" FROM json_each(?2) d JOIN inbox_parked q ON q.partition_ref = ?1
+AND q."offset" = d.value ->> 0 AND q.leader_epoch = d.value ->> 1"#;
+
+impl Parkings for Sqlite {
+    async fn park(
+        conn: &mut SqliteConnection,
+        scope: &Scope,
+        rows: &[Parking],
+    ) -> Result<(), sqlx::Error> {
+        if rows.is_empty() {
+            return Ok(());
+        }
+        for row in rows {
+            if !insert(conn, scope, row).await? {
+                check_same(conn, scope, row).await?;
+            }
+        }
+        sqlx::query(MARK)
+            .bind(scope.consumer_ref)
+            .bind(joined(rows.iter().map(|row| &row.id)))
+            .bind(places(rows.len()))
+            .execute(conn)
+            .await
+            .map(drop)
+    }
+
+    async fn parked_at(
+        conn: &mut SqliteConnection,
+        scope: &Scope,
+        deliveries: &[(Offset, LeaderEpoch)],
+    ) -> Result<Vec<Offset>, sqlx::Error> {
+        let pairs: Vec<_> = deliveries
+            .iter()
+            .map(|(offset, epoch)| format!("[{},{}]", offset.0, epoch.0))
+            .collect();
+        let parked: Vec<i64> = sqlx::query_scalar(PARKED_AT)
+            .bind(scope.partition_ref)
+            .bind(format!("[{}]", pairs.join(",")))
+            .fetch_all(conn)
+            .await?;
+        Ok(parked.into_iter().map(Offset).collect())
+    }
+}
+
+/// Whether the row is new.
+async fn insert(
+    conn: &mut SqliteConnection,
+    scope: &Scope,
+    row: &Parking,
+) -> Result<bool, sqlx::Error> {
+    let done = sqlx::query(PARK)
+        .bind(scope.consumer_ref)
+        .bind(scope.partition_ref)
+        .bind(row.lane.0)
+        .bind(&row.aggregate[..])
+        .bind(&row.id[..])
+        .bind(&row.fingerprint[..])
+        .bind(row.offset.0)
+        .bind(row.leader_epoch.0)
+        .bind(row.reason.as_str())
+        .bind(i64::from(row.attempts))
+        .bind((row.reason != ParkReason::Follower).then_some(INFINITY))
+        .bind(&row.record)
+        .execute(conn)
+        .await?;
+    Ok(done.rows_affected() == 1)
+}
+
+/// A parked row of another record at the same place must not swallow this one.
+async fn check_same(
+    conn: &mut SqliteConnection,
+    scope: &Scope,
+    row: &Parking,
+) -> Result<(), sqlx::Error> {
+    let same: i64 = sqlx::query_scalar(PARKED_SAME)
+        .bind(scope.partition_ref)
+        .bind(row.offset.0)
+        .bind(row.leader_epoch.0)
+        .bind(&row.id[..])
+        .bind(&row.fingerprint[..])
+        .fetch_one(conn)
+        .await?;
+    if same == 1 {
+        return Ok(());
+    }
+    Err(unexpected(format!(
+        "partition_ref {} has a parked row of another record at the offset {}: the log was written \
+         again; release or discard the older row first",
+        scope.partition_ref, row.offset.0
+    )))
+}

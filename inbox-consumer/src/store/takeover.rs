@@ -1,0 +1,177 @@
+//! What a take-over decides, whatever the database: pure, so that both decide the same.
+
+use inbox_engine::{
+    Epoch, LaneState, LeaderEpoch, NextOffset, Ownership, Rule, Standstill, first_watermark, resume,
+};
+use uuid::Uuid;
+
+use crate::pipeline::port::{Scope, TakeOver, Taken};
+
+/// A live owner writes its watermark (or the idle check) every few seconds: one that was seen within
+/// this time still runs.
+const OWNER_FRESH_SECONDS: f64 = 10.0;
+
+/// An all-zero topic id: the broker did not tell it.
+const UNKNOWN_TOPIC: [u8; 16] = [0; 16];
+
+/// Bits of an epoch that are random, so that none is issued twice after a failover.
+const EPOCH_RANDOM_BITS: u32 = 20;
+
+/// A row of `inbox_partitions`, locked.
+#[derive(Clone, Debug)]
+pub(super) struct PartitionState {
+    pub(super) partition_ref: i64,
+    pub(super) topic_id: [u8; 16],
+    pub(super) lane_count: i32,
+    pub(super) lane_rule: String,
+    pub(super) remapped_below: i64,
+    pub(super) epoch: i64,
+    pub(super) watermark: i64,
+    pub(super) watermark_leader_epoch: i32,
+    pub(super) owner_instance: Option<String>,
+    pub(super) owner_incarnation: Option<Uuid>,
+    pub(super) owner_seen_seconds: Option<f64>,
+    pub(super) retired: bool,
+}
+
+/// The row that the take-over is about, of all that have its consumer, topic and partition.
+pub(super) fn choose(
+    rows: Vec<PartitionState>,
+    request: &TakeOver,
+) -> Result<Option<PartitionState>, Box<(PartitionState, Standstill)>> {
+    let wanted = request.topic_id;
+    let (same, others): (Vec<_>, Vec<_>) = rows
+        .into_iter()
+        .filter(|row| row.topic_id == wanted || !row.retired)
+        .partition(|row| row.topic_id == wanted && wanted != UNKNOWN_TOPIC);
+    if let Some(recreated) =
+        others.iter().find(|row| wanted != UNKNOWN_TOPIC && row.topic_id != UNKNOWN_TOPIC)
+    {
+        let topic = &request.partition.topic;
+        let text = format!(
+            "the topic {topic} was deleted and created again: the database knows its partition {} \
+             under the id {}, the broker says {}; retire the old partition's rows once its events are \
+             settled or given up, then the new topic is read from its beginning",
+            request.partition.partition,
+            Uuid::from_bytes(recreated.topic_id),
+            Uuid::from_bytes(wanted),
+        );
+        return Err(Box::new((recreated.clone(), Standstill::TopicRecreated(text))));
+    }
+    // A broker that does not tell the id (any more) does not unmake what is known by it.
+    Ok(same.into_iter().next().or_else(|| others.into_iter().max_by_key(|row| row.partition_ref)))
+}
+
+/// The id to store: once known, it stays.
+pub(super) fn topic_id(row: &PartitionState, request: &TakeOver) -> [u8; 16] {
+    if request.topic_id == UNKNOWN_TOPIC { row.topic_id } else { request.topic_id }
+}
+
+/// Refuses while another live process has the same static instance id.
+pub(super) fn check_owner(row: &PartitionState, request: &TakeOver) -> Result<(), Standstill> {
+    let (Some(theirs), Some(ours)) = (&row.owner_instance, &request.owner.instance_id) else {
+        return Ok(());
+    };
+    let other_process = row.owner_incarnation.is_some_and(|id| id != request.owner.incarnation);
+    let fresh = row.owner_seen_seconds.is_some_and(|seconds| seconds < OWNER_FRESH_SECONDS);
+    if theirs == ours && other_process && fresh {
+        return Err(Standstill::ForeignOwner(format!(
+            "another live process uses the instance id {ours:?} too and owned {}/{} less than \
+             {OWNER_FRESH_SECONDS} s ago; give each process its own `instance_id`",
+            request.partition.topic, request.partition.partition
+        )));
+    }
+    Ok(())
+}
+
+/// Whether lanes mean something else now, so that the lane rows have to be made anew.
+pub(super) fn is_remap(row: &PartitionState, request: &TakeOver) -> bool {
+    Rule::LaneRuleStored.on()
+        && (row.lane_count != i32::from(request.lane_count) || row.lane_rule != request.lane_rule)
+}
+
+/// The row after a remap. Everything settled at or above the watermark still has its inbox row, so
+/// new lanes begin there and claims decide.
+pub(super) fn remapped(
+    mut row: PartitionState,
+    old_last: &[i64],
+    request: &TakeOver,
+) -> PartitionState {
+    let settled_below = old_last.iter().max().map_or(0, |last| last + 1);
+    row.remapped_below = row.remapped_below.max(settled_below);
+    row.lane_count = i32::from(request.lane_count);
+    row.lane_rule.clone_from(&request.lane_rule);
+    row
+}
+
+/// The first watermark of a partition that has no row yet.
+pub(super) fn start(request: &TakeOver, first_start: bool) -> Result<NextOffset, Standstill> {
+    let log = (request.log.start, request.log.end);
+    first_watermark(request.start, first_start, request.committed, log)
+}
+
+/// The epoch after `row`'s.
+pub(super) fn next_epoch(row: &PartitionState, request: &TakeOver) -> Epoch {
+    if !Rule::ResyncRaisesEpoch.on() && row.owner_incarnation == Some(request.owner.incarnation) {
+        return Epoch(row.epoch);
+    }
+    let generation = (row.epoch >> EPOCH_RANDOM_BITS) + 1;
+    let random = if Rule::UniqueEpochs.on() { random_bits() } else { 0 };
+    Epoch((generation << EPOCH_RANDOM_BITS) | random)
+}
+
+/// Random bits of a version 7 UUID: its last bytes are not part of the time.
+fn random_bits() -> i64 {
+    let bytes = Uuid::now_v7().into_bytes();
+    let low = i64::from(u32::from_be_bytes([bytes[12], bytes[13], bytes[14], bytes[15]]));
+    low & ((1 << EPOCH_RANDOM_BITS) - 1)
+}
+
+/// Where the process reads on, before anything is committed.
+pub(super) fn resume_at(
+    row: &PartitionState,
+    request: &TakeOver,
+) -> Result<NextOffset, Standstill> {
+    resume(NextOffset(row.watermark), request.committed, request.log.start)
+}
+
+/// What the caller works with from now on.
+pub(super) fn taken(
+    row: &PartitionState,
+    consumer_ref: i64,
+    epoch: Epoch,
+    lanes: Vec<LaneState>,
+    resume: NextOffset,
+) -> Result<Taken, sqlx::Error> {
+    let lane_count = u16::try_from(row.lane_count)
+        .ok()
+        .filter(|count| usize::from(*count) == lanes.len())
+        .ok_or_else(|| {
+            super::unexpected(format!(
+                "partition_ref {} has {} rows in inbox_lanes, its lane_count is {}: somebody changed \
+                 them by hand; restore them",
+                row.partition_ref,
+                lanes.len(),
+                row.lane_count
+            ))
+        })?;
+    let watermark = NextOffset(row.watermark);
+    let leader_epoch = LeaderEpoch(row.watermark_leader_epoch);
+    Ok(Taken {
+        scope: Scope { consumer_ref, partition_ref: row.partition_ref, epoch },
+        ownership: Ownership {
+            epoch,
+            lanes,
+            watermark,
+            watermark_leader_epoch: leader_epoch,
+            remapped_below: NextOffset(row.remapped_below),
+            resume,
+            resume_leader_epoch: if resume == watermark {
+                leader_epoch
+            } else {
+                LeaderEpoch::UNKNOWN
+            },
+        },
+        lane_count,
+    })
+}

@@ -1,0 +1,263 @@
+//! The one enum of everything the runtime tells, and its table.
+
+use inbox_engine::Standstill;
+use tracing::{Value, field::display};
+
+use crate::pipeline::port::TopicPartition;
+
+/// One row of the table of signals.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SignalEntry {
+    /// The field `signal` of the log event.
+    pub name: &'static str,
+    /// Its level, always the same.
+    pub level: &'static str,
+    /// Its further fields.
+    pub fields: &'static [&'static str],
+    /// What it means.
+    pub doc: &'static str,
+}
+
+/// How a field is written into a log event.
+trait Shown {
+    fn shown(&self) -> impl Value;
+}
+
+macro_rules! shown_as_they_are {
+    ($($type:ty),+) => { $( impl Shown for $type {
+        fn shown(&self) -> impl Value {
+            *self
+        }
+    } )+ };
+}
+
+shown_as_they_are!(usize, u64, i64, Option<i64>, Option<u32>);
+
+impl Shown for String {
+    fn shown(&self) -> impl Value {
+        self.as_str()
+    }
+}
+
+impl Shown for TopicPartition {
+    fn shown(&self) -> impl Value {
+        display(format_args!("{}/{}", self.topic, self.partition).to_string())
+    }
+}
+
+impl Shown for Standstill {
+    fn shown(&self) -> impl Value {
+        display(self)
+    }
+}
+
+macro_rules! signals {
+    ($( $level:ident $name:literal $message:literal
+        $(#[doc = $doc:literal])+
+        $variant:ident $({ $( $(#[$field_doc:meta])* $field:ident : $type:ty ),* $(,)? })?
+    )+) => {
+        /// Everything the runtime tells. Each has one level and one set of fields.
+        #[derive(Clone, PartialEq, Eq, Debug)]
+        #[non_exhaustive]
+        pub enum Signal {
+            $( $(#[doc = $doc])+ $variant $({ $( $(#[$field_doc])* $field: $type ),* })?, )+
+        }
+
+        /// The table of all signals.
+        pub const SIGNALS: &[SignalEntry] = &[ $( SignalEntry {
+            name: $name,
+            level: stringify!($level),
+            fields: &[ $( $( stringify!($field) ),* )? ],
+            doc: concat!($( $doc ),+).trim_ascii(),
+        }, )+ ];
+
+        impl Signal {
+            /// Writes it to the log.
+            pub fn emit(&self) {
+                match self { $(
+                    Self::$variant $({ $( $field ),* })? => {
+                        tracing::$level!(
+                            target: "inbox_consumer",
+                            { signal = $name $( $(, $field = Shown::shown($field))* )? },
+                            $message
+                        );
+                    }
+                )+ }
+            }
+        }
+    };
+}
+
+signals! {
+    info "assigned" "partitions were assigned"
+    /// Kafka gave partitions to this process.
+    Assigned {
+        /// How many.
+        partitions: usize,
+    }
+
+    warn "broker_trouble" "the Kafka client reports trouble and goes on trying"
+    /// The Kafka client reports something that it goes on trying to mend: brokers down, authentication.
+    BrokerTrouble {
+        /// What it said.
+        error: String,
+    }
+
+    warn "commit_failed" "Kafka refused a commit; the database knows what is settled"
+    /// Kafka refused an offset commit. Nothing is lost: the database knows what is settled.
+    CommitFailed {
+        /// What it said.
+        error: String,
+    }
+
+    warn "commit_unknown" "whether a transaction committed is not known; the partition is read again"
+    /// The connection broke during COMMIT. The partition is taken over anew, which finds out.
+    CommitUnknown {
+        /// Where.
+        partition: TopicPartition,
+        /// Events of the transaction.
+        events: usize,
+        /// What the database said.
+        error: String,
+    }
+
+    debug "conflict" "a transaction met another; it runs again with fewer events"
+    /// A deadlock, a serialization failure or a lock time-out. It spends no attempt.
+    Conflict {
+        /// Where.
+        partition: TopicPartition,
+        /// Events of the transaction.
+        events: usize,
+        /// What the database said.
+        error: String,
+    }
+
+    warn "doubtful" "the configuration is doubtful"
+    /// Values of the configuration that do not go well together; `check` tells them, too.
+    Doubtful {
+        /// What, and what to change.
+        reason: String,
+    }
+
+    warn "fenced" "the lanes are not where this process left them; the partition is taken over anew"
+    /// A transaction found another epoch or another offset in its lanes and was rolled back.
+    Fenced {
+        /// Where.
+        partition: TopicPartition,
+    }
+
+    warn "handler_failed" "a handler failed"
+    /// A handler failed, ran into its deadline or panicked. After the last attempt the event is parked.
+    HandlerFailed {
+        /// Where.
+        partition: TopicPartition,
+        /// The event's offset, when the culprit is known.
+        offset: Option<i64>,
+        /// Which attempt it was, from 1.
+        attempt: Option<u32>,
+        /// The handler's error.
+        error: String,
+    }
+
+    info "let_go" "partitions were let go"
+    /// Partitions that were taken away are drained, committed and let go.
+    LetGo {
+        /// How many.
+        partitions: usize,
+    }
+
+    warn "lost" "partitions were lost without a warning"
+    /// The group gave partitions away because this process was silent. What ran there cannot commit.
+    Lost {
+        /// How many.
+        partitions: usize,
+    }
+
+    info "moving" "the partition moves again"
+    /// A partition that stood still moves again.
+    Moving {
+        /// Which.
+        partition: TopicPartition,
+    }
+
+    warn "outage" "the database is not there; the partition pauses"
+    /// The database cannot be reached or refuses work. The partition pauses; no attempt is spent.
+    Outage {
+        /// Where.
+        partition: TopicPartition,
+        /// Events of the transaction.
+        events: usize,
+        /// What the database said.
+        error: String,
+    }
+
+    warn "parked" "events were parked"
+    /// Events were set aside in the database; they wait for a person, or behind one that does.
+    Parked {
+        /// Where.
+        partition: TopicPartition,
+        /// How many, followers included.
+        events: u64,
+    }
+
+    warn "prune_failed" "a sweep of the inbox failed; it is tried again later"
+    /// Pruning failed; it is tried again at the next interval.
+    PruneFailed {
+        /// What the database said.
+        error: String,
+    }
+
+    debug "pruned" "a sweep of the inbox is done"
+    /// Rows older than the retention were removed.
+    Pruned {
+        /// How many rows.
+        removed: u64,
+    }
+
+    info "revoked" "partitions are taken away; what runs there is finished first"
+    /// The group takes partitions away; they drain up to `limits.drain_deadline`.
+    Revoked {
+        /// How many.
+        partitions: usize,
+    }
+
+    info "shutdown_begun" "shutting down: open transactions are finished first"
+    /// The process was asked to end.
+    ShutdownBegun
+
+    error "standstill" "the partition stands still until a person acts"
+    /// A partition does not move until a person acts; the operations page has a section for each reason.
+    Standstill {
+        /// Which.
+        partition: TopicPartition,
+        /// Why, by name.
+        reason: Standstill,
+    }
+
+    info "taken_over" "the partition was taken over"
+    /// The database knows this process as the partition's owner, and where it reads on.
+    TakenOver {
+        /// Which.
+        partition: TopicPartition,
+        /// The epoch that its work commits under.
+        epoch: i64,
+        /// Everything below is settled.
+        watermark: i64,
+    }
+
+    info "waiting" "the partition waits; it goes on by itself"
+    /// A partition does not move, but will by itself: the database is out, or a take-over is under way.
+    Waiting {
+        /// Which.
+        partition: TopicPartition,
+        /// Why, by name.
+        reason: Standstill,
+    }
+
+    warn "watermark_fenced" "a watermark was refused; the partition is taken over anew"
+    /// Writing a watermark found another owner or other lanes.
+    WatermarkFenced {
+        /// The partition's number in the database.
+        partition_ref: i64,
+    }
+}

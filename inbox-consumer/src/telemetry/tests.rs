@@ -1,0 +1,131 @@
+//! Signals are what their table says; counters count.
+
+use std::sync::{Arc, Mutex};
+
+use inbox_engine::{Outcome, Standstill, Tally};
+use tracing::{
+    Event, Metadata, Subscriber,
+    field::{Field, Visit},
+    span,
+};
+
+use super::*;
+use crate::pipeline::port::TopicPartition;
+
+/// The events of a log: level, then name and value of each field.
+type Lines = Arc<Mutex<Vec<(String, Vec<(String, String)>)>>>;
+
+struct Capture(Lines);
+
+struct Fields(Vec<(String, String)>);
+
+impl Visit for Fields {
+    fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
+        self.0.push((field.name().to_owned(), format!("{value:?}").trim_matches('"').to_owned()));
+    }
+}
+
+impl Subscriber for Capture {
+    fn enabled(&self, _: &Metadata<'_>) -> bool {
+        true
+    }
+    fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
+        span::Id::from_u64(1)
+    }
+    fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
+    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
+    fn event(&self, event: &Event<'_>) {
+        let mut fields = Fields(Vec::new());
+        event.record(&mut fields);
+        let level = event.metadata().level().to_string().to_lowercase();
+        self.0.lock().unwrap().push((level, fields.0));
+    }
+    fn enter(&self, _: &span::Id) {}
+    fn exit(&self, _: &span::Id) {}
+}
+
+fn every() -> Vec<Signal> {
+    let partition = TopicPartition { topic: "orders".into(), partition: 3 };
+    let error = String::from("refused");
+    let events = 5;
+    vec![
+        Signal::Assigned { partitions: 2 },
+        Signal::BrokerTrouble { error: error.clone() },
+        Signal::CommitFailed { error: error.clone() },
+        Signal::CommitUnknown { partition: partition.clone(), events, error: error.clone() },
+        Signal::Conflict { partition: partition.clone(), events, error: error.clone() },
+        Signal::Doubtful { reason: "`a` is longer than `b`".into() },
+        Signal::Fenced { partition: partition.clone() },
+        Signal::HandlerFailed {
+            partition: partition.clone(),
+            offset: Some(7),
+            attempt: Some(1),
+            error: error.clone(),
+        },
+        Signal::LetGo { partitions: 2 },
+        Signal::Lost { partitions: 2 },
+        Signal::Moving { partition: partition.clone() },
+        Signal::Outage { partition: partition.clone(), events, error: error.clone() },
+        Signal::Parked { partition: partition.clone(), events: 5 },
+        Signal::PruneFailed { error },
+        Signal::Pruned { removed: 9 },
+        Signal::Revoked { partitions: 2 },
+        Signal::ShutdownBegun,
+        Signal::Standstill {
+            partition: partition.clone(),
+            reason: Standstill::Reused("orders/3@7".into()),
+        },
+        Signal::TakenOver { partition: partition.clone(), epoch: 1, watermark: 2 },
+        Signal::Waiting { partition, reason: Standstill::TakingOver },
+        Signal::WatermarkFenced { partition_ref: 4 },
+    ]
+}
+
+#[test]
+fn every_signal_is_told_as_the_table_says() {
+    let lines = Lines::default();
+    tracing::subscriber::with_default(Capture(Arc::clone(&lines)), || {
+        every().iter().for_each(Signal::emit);
+    });
+    let lines = lines.lock().unwrap();
+    assert_eq!(lines.len(), SIGNALS.len());
+    for ((level, fields), entry) in lines.iter().zip(SIGNALS) {
+        assert_eq!(level, entry.level, "{}", entry.name);
+        let told: Vec<&str> = fields.iter().map(|(name, _)| name.as_str()).collect();
+        let wanted = [["message", "signal"].as_slice(), entry.fields].concat();
+        let sorted = |mut names: Vec<&str>| {
+            names.sort_unstable();
+            names.iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        assert_eq!(sorted(told), sorted(wanted), "{}", entry.name);
+        assert!(fields.contains(&("signal".into(), entry.name.into())), "{fields:?}");
+    }
+}
+
+#[test]
+fn signals_are_in_the_order_of_their_names() {
+    assert!(SIGNALS.is_sorted_by_key(|entry| entry.name));
+}
+
+#[test]
+fn the_document_is_what_the_tables_say() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/telemetry.md");
+    let wanted = reference();
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        std::fs::write(path, &wanted).unwrap();
+    }
+    let there = std::fs::read_to_string(path).unwrap_or_default();
+    assert!(there == wanted, "docs/telemetry.md is old: run this test with UPDATE_DOCS=1");
+}
+
+#[test]
+fn counters_count_what_a_transaction_did() {
+    let counters = Counters::default();
+    counters.count(&Outcome::Committed(Tally { applied: 3, duplicates: 2, parked: 1, ignored: 4 }));
+    counters.count(&Outcome::Conflict("deadlock".into()));
+    counters.count(&Outcome::Fenced);
+    counters.count(&Outcome::Unknown("connection lost".into()));
+    let counts = counters.read();
+    assert_eq!((counts.applied, counts.duplicates, counts.parked, counts.ignored), (3, 2, 1, 4));
+    assert_eq!((counts.batches, counts.conflicts, counts.resyncs, counts.outages), (1, 1, 2, 0));
+}

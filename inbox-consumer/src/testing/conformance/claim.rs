@@ -1,0 +1,165 @@
+//! The claim: what is fresh, what is known, what is held, whose the lanes are.
+
+use std::time::Duration;
+
+use inbox_engine::{Epoch, Offset, ParkReason};
+
+use super::{
+    Probe,
+    scene::{Scene, aggregate, claim_of, claim_on, fingerprint, id, parking, step},
+};
+use crate::pipeline::port::{Known, Scope, StoreFault};
+
+/// A1, A2: a recorded id is not fresh again (rule `Inbox`).
+pub async fn a_fresh_id_is_claimed_once<DB: Probe>(settings: DB::Settings) {
+    let mut scene = Scene::<DB>::new(settings, "claim-once").await;
+    let scope = scene.take_over().await.scope;
+    let claim = claim_of(&[(1, 0), (2, 1)], &[step(0, -1, 1)]);
+    let first = scene.claim(&scope, &claim).await;
+    let mut fresh = first.fresh.clone();
+    fresh.sort_unstable();
+    assert_eq!(fresh, [id(1), id(2)]);
+    assert_eq!(first.lanes_mine, 1);
+    DB::advance(&mut scene.session, &scope, &first.tx, &claim.lanes).await.expect("advance");
+    DB::commit(&mut scene.session).await.expect("commit");
+
+    let again = claim_of(&[(1, 0), (2, 1), (3, 2)], &[step(0, 1, 2)]);
+    let second = scene.claim(&scope, &again).await;
+    assert_eq!(second.fresh, [id(3)]);
+    let look = DB::recheck(&mut scene.session, &scope, &[id(1), id(2)], &again.lanes).await;
+    let mut look = look.expect("recheck");
+    look.known.sort_unstable_by_key(|known| known.id);
+    let known = |number, offset| Known {
+        id: id(number),
+        fingerprint: fingerprint(number),
+        partition_ref: scope.partition_ref,
+        offset: Offset(offset),
+        parked: false,
+    };
+    assert_eq!(look.known, [known(1, 0), known(2, 1)]);
+    assert_eq!(look.lanes_mine, 1);
+    scene.rollback().await;
+}
+
+/// A known id with other content is told by its fingerprint.
+pub async fn another_content_under_a_known_id_is_seen<DB: Probe>(settings: DB::Settings) {
+    let mut scene = Scene::<DB>::new(settings, "claim-content").await;
+    let scope = scene.take_over().await.scope;
+    scene.settle(&scope, &claim_of(&[(1, 0)], &[step(0, -1, 0)])).await;
+    let mut other = claim_of(&[(1, 1)], &[step(0, 0, 1)]);
+    other.fingerprints = vec![fingerprint(9)];
+    assert!(scene.claim(&scope, &other).await.fresh.is_empty());
+    let look = DB::recheck(&mut scene.session, &scope, &[id(1)], &other.lanes).await;
+    assert_eq!(look.expect("recheck").known[0].fingerprint, fingerprint(1));
+    scene.rollback().await;
+}
+
+/// C9: before any handler runs, the claim tells whether the lanes are where memory has them (rule
+/// `LanesAtClaim`).
+pub async fn a_claim_counts_the_lanes_that_are_mine<DB: Probe>(settings: DB::Settings) {
+    let mut scene = Scene::<DB>::new(settings, "claim-lanes").await;
+    let scope = scene.take_over().await.scope;
+    let mine = [step(0, -1, 0), step(2, -1, 1), step(3, 5, 6)];
+    assert_eq!(scene.claim(&scope, &claim_of(&[(1, 0)], &mine)).await.lanes_mine, 2);
+    scene.rollback().await;
+    let older = Scope { epoch: Epoch(scope.epoch.0 - 1), ..scope };
+    assert_eq!(scene.claim(&older, &claim_of(&[(1, 0)], &mine)).await.lanes_mine, 0);
+    scene.rollback().await;
+}
+
+/// The claim itself tells which aggregates have parked events (rule `HeldReadInClaim`).
+pub async fn a_held_aggregate_is_told<DB: Probe>(settings: DB::Settings) {
+    let mut scene = Scene::<DB>::new(settings, "claim-held").await;
+    let scope = scene.take_over().await.scope;
+    let claim = claim_of(&[(1, 0), (2, 1)], &[step(0, -1, 1)]);
+    scene.park(&scope, &claim, &[parking(1, 0, ParkReason::Exhausted)]).await;
+    let mut later = claim_of(&[(3, 2), (4, 3)], &[step(0, 1, 3)]);
+    later.aggregates = vec![aggregate(2), aggregate(1), aggregate(4)];
+    assert_eq!(scene.claim(&scope, &later).await.held, [aggregate(1)]);
+    scene.rollback().await;
+}
+
+/// Two consumers of one database claim the same id each (rule `ConsumerScope`).
+pub async fn ids_belong_to_their_consumer<DB: Probe>(settings: DB::Settings) {
+    let mut one = Scene::<DB>::new(settings.clone(), "claim-scope-1").await;
+    let mut two = Scene::<DB>::new(settings, "claim-scope-2").await;
+    let claim = claim_of(&[(1, 0)], &[step(0, -1, 0)]);
+    let (mine, theirs) = (one.take_over().await.scope, two.take_over().await.scope);
+    one.settle(&mine, &claim).await;
+    assert_eq!(two.claim(&theirs, &claim).await.fresh, [id(1)]);
+    two.rollback().await;
+}
+
+/// Finding 8: an id that comes twice in one statement is fresh once; the engine makes them distinct.
+pub async fn the_same_id_twice_in_a_claim_is_fresh_once<DB: Probe>(settings: DB::Settings) {
+    let mut scene = Scene::<DB>::new(settings, "claim-twice").await;
+    let scope = scene.take_over().await.scope;
+    let twice = claim_of(&[(1, 0), (1, 1)], &[step(0, -1, 1)]);
+    assert_eq!(scene.claim(&scope, &twice).await.fresh, [id(1)]);
+    scene.rollback().await;
+}
+
+/// Finding 9, B13: the claim waits for another transaction with the same id; the second look then
+/// knows its row, and that the lane has moved (rule `DuplicatesRereadLanes`).
+pub async fn a_claim_that_waited_sees_the_other_ones_outcome<DB: Probe>(settings: DB::Settings) {
+    let mut scene = Scene::<DB>::new(settings, "claim-waited").await;
+    let scope = scene.take_over().await.scope;
+    let claim = claim_of(&[(1, 0)], &[step(0, -1, 0)]);
+    let first = scene.claim(&scope, &claim).await;
+
+    let mut other = scene.session().await;
+    let same = claim.clone();
+    let waiting = tokio::spawn(async move {
+        let claimed = claim_on::<DB>(&mut other, &scope, &same).await;
+        let look = DB::recheck(&mut other, &scope, &same.ids, &same.lanes).await;
+        DB::rollback(&mut other).await.expect("rollback");
+        (claimed, look.expect("recheck"))
+    });
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    DB::advance(&mut scene.session, &scope, &first.tx, &claim.lanes).await.expect("advance");
+    DB::commit(&mut scene.session).await.expect("commit");
+
+    let (claimed, look) = waiting.await.expect("the waiting claim panicked");
+    assert!(claimed.fresh.is_empty(), "an id that another transaction committed is not fresh");
+    assert_eq!(look.known.len(), 1, "the second look has to know the other's row");
+    assert_eq!(look.known[0].fingerprint, fingerprint(1));
+    assert_eq!(look.lanes_mine, 0, "the lane has moved while the claim waited");
+}
+
+/// A rollback takes the claim back.
+pub async fn a_claim_that_was_rolled_back_leaves_nothing<DB: Probe>(settings: DB::Settings) {
+    let mut scene = Scene::<DB>::new(settings, "claim-rolled-back").await;
+    let scope = scene.take_over().await.scope;
+    let claim = claim_of(&[(1, 0)], &[step(0, -1, 0)]);
+    scene.claim(&scope, &claim).await;
+    scene.rollback().await;
+    assert_eq!(scene.events(&scope).await, 0);
+    assert_eq!(scene.claim(&scope, &claim).await.fresh, [id(1)]);
+    scene.reopen().await;
+    assert_eq!(scene.claim(&scope, &claim).await.fresh, [id(1)], "a closed session kept its claim");
+    scene.rollback().await;
+}
+
+/// B14: claims of the same ids, each sorted by bytes, wait for each other but never in a circle.
+pub async fn sorted_claims_of_the_same_ids_never_deadlock<DB: Probe>(settings: DB::Settings) {
+    let mut scene = Scene::<DB>::new(settings, "claim-sorted").await;
+    let scope = scene.take_over().await.scope;
+    let mut workers = Vec::new();
+    for worker in 0..4_u8 {
+        let mut conn = scene.session().await;
+        workers.push(tokio::spawn(async move {
+            for round in 0..20_u8 {
+                let events: Vec<_> =
+                    (0..20).map(|n| (n + (worker + round) % 5, i64::from(n))).collect();
+                DB::begin(&mut conn, &super::scene::LIMITS).await.expect("BEGIN");
+                let claimed = DB::claim(&mut conn, &scope, &claim_of(&events, &[])).await;
+                let fault = claimed.err().map(|error| (DB::fault(&error), error.to_string()));
+                assert!(fault.is_none(), "{fault:?} in place of {:?}", StoreFault::Conflict);
+                DB::rollback(&mut conn).await.expect("rollback");
+            }
+        }));
+    }
+    for worker in workers {
+        worker.await.expect("a sorted claim failed");
+    }
+}

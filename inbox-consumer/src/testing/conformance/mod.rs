@@ -1,0 +1,128 @@
+//! The conformance suite: what every database has to do, scenario by scenario.
+//!
+//! [`exercise`] runs all of it. Each scenario is also a function of its own, so that a test list shows
+//! them one by one; a scenario migrates the database it is given, uses a consumer of its own and
+//! panics with a sentence when a promise is broken.
+
+pub mod advance;
+pub mod claim;
+pub mod lanes;
+pub mod ownership;
+pub mod parking;
+pub mod remap;
+pub mod retention;
+pub mod savepoint;
+pub mod schema;
+pub mod watermark;
+
+mod probe;
+mod scene;
+
+pub use probe::Probe;
+
+/// Calls `$run!(module::scenario)` for every scenario of the suite.
+#[macro_export]
+macro_rules! conformance_scenarios {
+    ($run:ident) => {
+        $run! { schema {
+            the_schema_migrates_once
+            the_printed_schema_is_the_migrated_one
+            a_migrated_database_has_no_fatal_finding
+        } }
+        $run! { claim {
+            a_fresh_id_is_claimed_once
+            another_content_under_a_known_id_is_seen
+            a_claim_counts_the_lanes_that_are_mine
+            a_held_aggregate_is_told
+            ids_belong_to_their_consumer
+            the_same_id_twice_in_a_claim_is_fresh_once
+            a_claim_that_waited_sees_the_other_ones_outcome
+            a_claim_that_was_rolled_back_leaves_nothing
+            sorted_claims_of_the_same_ids_never_deadlock
+        } }
+        $run! { advance {
+            an_advance_moves_each_lane_once
+            an_older_epoch_moves_nothing
+            another_previous_offset_moves_nothing
+            one_strange_lane_is_missing_from_the_count
+            another_transaction_moves_nothing
+            a_handlers_commit_is_seen
+            a_handlers_rollback_is_seen
+            a_handlers_commit_and_begin_is_seen
+            a_swallowed_error_is_seen
+            a_nested_transaction_left_open_is_seen
+            nothing_is_written_outside_the_runtimes_transaction
+        } }
+        $run! { savepoint {
+            a_failed_event_leaves_no_trace
+            a_handler_that_rolled_back_further_is_seen
+            a_deferred_violation_names_its_event
+        } }
+        $run! { ownership {
+            a_take_over_raises_every_epoch
+            a_resync_raises_the_epoch_too
+            an_epoch_is_never_issued_twice
+            the_first_start_follows_the_configuration
+            a_partition_added_later_begins_at_its_beginning
+            a_start_is_written_before_the_first_delivery
+            reading_goes_on_at_the_smaller_offset
+            a_log_that_begins_above_the_watermark_stands_still
+            a_recreated_topic_stands_still
+            a_topic_id_is_adopted_once_known
+            another_live_process_with_my_instance_id_stands_still
+            a_paused_owner_cannot_commit
+            a_take_over_waits_for_no_lock_for_long
+            an_owner_lets_go
+        } }
+        $run! { remap {
+            another_lane_count_begins_at_the_watermark
+            another_lane_rule_is_a_remap
+            a_remap_never_lowers_its_mark
+        } }
+        $run! { watermark {
+            the_watermark_moves_from_where_it_stood
+            a_lane_that_went_back_stops_the_watermark
+            an_untouched_lane_does_not_stop_the_watermark
+            an_idle_check_notices_another_owner
+        } }
+        $run! { parking {
+            parked_events_keep_their_order
+            a_follower_has_no_due_time
+            parking_the_same_delivery_again_changes_nothing
+            another_record_at_a_parked_place_is_not_swallowed
+            a_parked_place_is_found_again
+        } }
+        $run! { retention {
+            old_settled_events_are_pruned
+            a_parked_event_is_spared
+            an_event_at_the_watermark_is_spared
+            a_young_event_is_spared
+            another_consumers_events_are_spared
+            a_retired_partition_is_freed
+            a_step_is_bounded
+            one_pruner_at_a_time
+        } }
+        $run! { lanes {
+            crossing_lanes_never_deadlock
+        } }
+    };
+}
+
+/// Runs every scenario, one after the other.
+///
+/// `settings` have to name an empty database or schema of its own: the suite makes and drops the
+/// inbox tables there.
+///
+/// # Panics
+///
+/// When a promise is broken, or the database has inbox tables already.
+pub async fn exercise<DB: Probe>(settings: DB::Settings) {
+    let mut conn = DB::open(&settings).await.expect("the database cannot be opened");
+    let version = DB::version(&mut conn).await.expect("the version cannot be read");
+    assert_eq!(version, None, "the suite drops inbox tables: give it an empty database");
+    drop(conn);
+    macro_rules! run {
+        ($room:ident { $($scenario:ident)* }) => { $($room::$scenario::<DB>(settings.clone()).await;)* };
+    }
+    conformance_scenarios!(run);
+}

@@ -1,0 +1,180 @@
+//! `&mut Tx` as an sqlx executor: each statement is looked at before it is sent, and its end is
+//! noted.
+
+use std::{
+    pin::Pin,
+    task::{Context, Poll},
+};
+
+use futures::{
+    Stream,
+    future::BoxFuture,
+    stream::{self, BoxStream},
+};
+use sqlx::{Database, Describe, Either, Error, Execute, Executor, SqlStr, error::BoxDynError};
+
+use super::{Tx, guard::Guard, lexer::Dialect};
+use crate::pipeline::port::Sessions;
+
+/// A query taken apart, since looking at its text consumes it.
+struct Looked<DB: Database> {
+    sql: SqlStr,
+    statement: Option<DB::Statement>,
+    arguments: Option<DB::Arguments>,
+    persistent: bool,
+}
+
+impl<DB: Database> Execute<'_, DB> for Looked<DB>
+where
+    DB::Statement: Send,
+    DB::Arguments: Send,
+{
+    fn sql(self) -> SqlStr {
+        self.sql
+    }
+
+    fn statement(&self) -> Option<&DB::Statement> {
+        self.statement.as_ref()
+    }
+
+    fn take_arguments(&mut self) -> Result<Option<DB::Arguments>, BoxDynError> {
+        Ok(self.arguments.take())
+    }
+
+    fn persistent(&self) -> bool {
+        self.persistent
+    }
+}
+
+/// Takes the query apart and admits it, or remembers why not.
+fn admit<'q, DB, E>(guard: &mut Guard, mut query: E, dialect: Dialect) -> Result<Looked<DB>, Error>
+where
+    DB: Sessions,
+    DB::Statement: Clone,
+    E: Execute<'q, DB>,
+{
+    let arguments = query.take_arguments().map_err(Error::Encode);
+    let arguments = arguments.inspect_err(|error| guard.failed::<DB>(error))?;
+    let statement = query.statement().cloned();
+    let persistent = query.persistent();
+    let sql = query.sql();
+    guard.admit::<DB>(sql.as_str(), dialect)?;
+    Ok(Looked { sql, statement, arguments, persistent })
+}
+
+/// Rows of one statement. Dropped between its first and its last poll it leaves the guard running.
+struct Rows<'e, DB, T> {
+    guard: &'e mut Guard,
+    steps: BoxStream<'e, Result<T, Error>>,
+    over: bool,
+    database: std::marker::PhantomData<fn() -> DB>,
+}
+
+impl<DB: Sessions, T> Stream for Rows<'_, DB, T> {
+    type Item = Result<T, Error>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if self.over {
+            return Poll::Ready(None);
+        }
+        self.guard.begun();
+        let polled = self.steps.as_mut().poll_next(cx);
+        match &polled {
+            Poll::Pending | Poll::Ready(Some(Ok(_))) => return polled,
+            Poll::Ready(Some(Err(error))) => self.guard.failed::<DB>(error),
+            Poll::Ready(None) => self.guard.ended(),
+        }
+        self.over = true;
+        polled
+    }
+}
+
+/// Notes how a statement ended. Dropped before its end it leaves the guard running.
+async fn noted<DB: Sessions, T>(
+    guard: &mut Guard,
+    statement: impl Future<Output = Result<T, Error>>,
+) -> Result<T, Error> {
+    guard.begun();
+    let done = statement.await;
+    match &done {
+        Ok(_) => guard.ended(),
+        Err(error) => guard.failed::<DB>(error),
+    }
+    done
+}
+
+/// What one step of a statement yields on a database.
+type Step<DB> = Either<<DB as Database>::QueryResult, <DB as Database>::Row>;
+
+// Generic over the database this needs a bound that rustc cannot normalise; per database it is plain.
+macro_rules! executor {
+    ($db:ty, $dialect:expr) => {
+        impl<'c> Executor<'c> for &'c mut Tx<'_, $db> {
+            type Database = $db;
+
+            fn fetch_many<'e, 'q: 'e, E>(self, query: E) -> BoxStream<'e, Result<Step<$db>, Error>>
+            where
+                'c: 'e,
+                E: 'q + Execute<'q, $db>,
+            {
+                let Tx { connection, guard } = self;
+                match admit::<$db, E>(guard, query, $dialect) {
+                    Ok(query) => Box::pin(Rows::<$db, _> {
+                        steps: (&mut **connection).fetch_many(query),
+                        guard,
+                        over: false,
+                        database: std::marker::PhantomData,
+                    }),
+                    Err(error) => Box::pin(stream::iter([Err(error)])),
+                }
+            }
+
+            fn fetch_optional<'e, 'q: 'e, E>(
+                self,
+                query: E,
+            ) -> BoxFuture<'e, Result<Option<<$db as Database>::Row>, Error>>
+            where
+                'c: 'e,
+                E: 'q + Execute<'q, $db>,
+            {
+                let Tx { connection, guard } = self;
+                Box::pin(async move {
+                    let query = admit::<$db, E>(guard, query, $dialect)?;
+                    noted::<$db, _>(guard, (&mut **connection).fetch_optional(query)).await
+                })
+            }
+
+            fn prepare_with<'e>(
+                self,
+                sql: SqlStr,
+                parameters: &'e [<$db as Database>::TypeInfo],
+            ) -> BoxFuture<'e, Result<<$db as Database>::Statement, Error>>
+            where
+                'c: 'e,
+            {
+                let Tx { connection, guard } = self;
+                Box::pin(async move {
+                    guard.admit::<$db>(sql.as_str(), $dialect)?;
+                    let prepared = (&mut **connection).prepare_with(sql, parameters);
+                    noted::<$db, _>(guard, prepared).await
+                })
+            }
+
+            fn describe<'e>(self, sql: SqlStr) -> BoxFuture<'e, Result<Describe<$db>, Error>>
+            where
+                'c: 'e,
+            {
+                let Tx { connection, guard } = self;
+                Box::pin(async move {
+                    guard.admit::<$db>(sql.as_str(), $dialect)?;
+                    noted::<$db, _>(guard, (&mut **connection).describe(sql)).await
+                })
+            }
+        }
+    };
+}
+
+#[cfg(feature = "postgres")]
+executor!(sqlx::Postgres, Dialect::Postgres);
+#[cfg(feature = "sqlite")]
+executor!(sqlx::Sqlite, Dialect::Sqlite);

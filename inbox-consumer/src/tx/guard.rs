@@ -1,0 +1,143 @@
+//! What a transaction remembers of the statements that ran on it.
+
+use std::fmt::Write;
+
+use inbox_engine::Rule;
+use sqlx::{Error, error::DatabaseError};
+
+use super::{lexer::Dialect, verbs};
+use crate::pipeline::port::{Sessions, StoreFault};
+
+/// The first thing that went wrong in a transaction: it can only be rolled back.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Seen {
+    /// What it means.
+    pub(crate) fault: StoreFault,
+    /// The error, for people.
+    pub(crate) error: String,
+}
+
+/// The guard's memory.
+#[derive(Debug, Default)]
+pub(super) struct Guard {
+    first: Option<Seen>,
+    /// Rolling back to a savepoint taken before it mends the first failure.
+    mends: bool,
+    /// A statement was begun and its end has not been seen.
+    running: bool,
+    pub(super) unguarded_used: bool,
+    /// Savepoints open now: the depth of the next one, less one.
+    pub(super) open: u32,
+    /// Savepoints taken and not rolled back: what the server has to remember.
+    pub(super) taken: u32,
+}
+
+impl Guard {
+    pub(super) fn new(savepoints_taken: u32) -> Self {
+        Self { taken: savepoints_taken, ..Self::default() }
+    }
+
+    pub(super) fn running(&self) -> bool {
+        self.running
+    }
+
+    pub(super) fn seen(&self) -> Option<Seen> {
+        if self.first.is_none() && self.running && Rule::FailedStatementPoisons.on() {
+            return Some(half_dropped());
+        }
+        self.first.clone()
+    }
+
+    /// Looks at a statement before it is sent.
+    pub(super) fn admit<DB: Sessions>(&mut self, sql: &str, dialect: Dialect) -> Result<(), Error> {
+        self.usable()?;
+        if !Rule::VerbsRefused.on() {
+            return Ok(());
+        }
+        let Some(words) = verbs::refused(sql, dialect, DB::refuses) else { return Ok(()) };
+        Err(self.refuse(
+            StoreFault::Statement,
+            format!(
+                "a handler may not run {words}: the consumer owns its transaction; use \
+                 tx.savepoint() for a part that may fail, and leave its settings alone"
+            ),
+        ))
+    }
+
+    /// Refuses to go on in a transaction that can only be rolled back, as PostgreSQL itself does.
+    pub(super) fn usable(&mut self) -> Result<(), Error> {
+        if self.running {
+            self.remember(half_dropped(), false);
+        }
+        self.first.as_ref().map_or(Ok(()), |seen| {
+            Err(Error::InvalidArgument(format!(
+                "this transaction can only be rolled back since an earlier statement failed: {}",
+                seen.error
+            )))
+        })
+    }
+
+    pub(super) fn begun(&mut self) {
+        self.running = true;
+    }
+
+    pub(super) fn ended(&mut self) {
+        self.running = false;
+    }
+
+    /// A statement failed.
+    pub(super) fn failed<DB: Sessions>(&mut self, error: &Error) {
+        self.running = false;
+        let fault = DB::fault(error);
+        let mends = fault == StoreFault::Statement || waited_too_long(error);
+        self.remember(Seen { fault, error: told(error) }, mends);
+    }
+
+    /// Something was refused that the handler asked for.
+    pub(super) fn refuse(&mut self, fault: StoreFault, error: String) -> Error {
+        self.remember(Seen { fault, error: error.clone() }, true);
+        Error::InvalidArgument(error)
+    }
+
+    /// Whether rolling back to a savepoint that was taken before the first failure mends it.
+    pub(super) fn mends(&self) -> bool {
+        !self.running && (self.first.is_none() || self.mends)
+    }
+
+    /// The failure and everything it did was rolled back.
+    pub(super) fn forgive(&mut self) {
+        self.first = None;
+    }
+
+    fn remember(&mut self, seen: Seen, mends: bool) {
+        if self.first.is_none() && Rule::FailedStatementPoisons.on() {
+            (self.first, self.mends) = (Some(seen), mends);
+        }
+    }
+}
+
+fn half_dropped() -> Seen {
+    Seen {
+        fault: StoreFault::Statement,
+        error: "a statement was dropped before its end (by a time-out, a select, or a stream that \
+                was not read to its end), so what it did is not known; read streams to their end, \
+                and let the database's own statement_timeout limit a slow statement"
+            .to_owned(),
+    }
+}
+
+/// PostgreSQL's lock and statement time-outs end the statement only. Any other conflict may have
+/// ended the transaction.
+fn waited_too_long(error: &Error) -> bool {
+    let code = error.as_database_error().and_then(DatabaseError::code);
+    matches!(code.as_deref(), Some("55P03" | "57014"))
+}
+
+/// The error with the database's code.
+fn told(error: &Error) -> String {
+    let mut text = error.to_string();
+    if let Some(code) = error.as_database_error().and_then(DatabaseError::code) {
+        let _ = write!(text, " (code {code})");
+    }
+    text
+}

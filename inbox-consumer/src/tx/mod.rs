@@ -1,0 +1,113 @@
+//! The handler's transaction: every sqlx call works on it, and it remembers what went wrong.
+
+mod executor;
+mod guard;
+mod lexer;
+mod savepoint;
+mod verbs;
+
+#[cfg(all(test, feature = "sqlite"))]
+mod sqlite_tests;
+#[cfg(test)]
+mod verb_tests;
+
+use std::fmt;
+
+use sqlx::Database;
+
+use guard::Guard;
+pub(crate) use guard::Seen;
+pub use savepoint::SavepointTx;
+
+/// The transaction that a handler writes its effects through. The consumer began it, claimed the
+/// event in it, and commits it when the handler has answered `Ok`.
+///
+/// `&mut Tx` is an sqlx [`Executor`](sqlx::Executor): give `&mut *tx` to any query.
+///
+/// # What the guard does
+///
+/// - A statement that **failed** makes the whole transaction roll back, whatever the handler
+///   answers: an error that is swallowed is an effect that is missing. Parts that may fail belong
+///   into a [`savepoint`](Self::savepoint).
+/// - So does a statement that was **dropped half-way**: by a time-out around it, a `select!`, or a
+///   stream that was not read to its end. Its outcome is not known.
+/// - After either, further statements are refused with the first error in the message.
+/// - Statements that would end, nest or weaken the transaction (`BEGIN`, `COMMIT`, `ROLLBACK`,
+///   `SAVEPOINT`, `SET TRANSACTION`, `SET synchronous_commit` and the like) are refused, behind
+///   comments and in texts of several statements, too. So are `SET search_path` and `SET ROLE`: the
+///   consumer's own last statement runs in the same transaction; qualify names instead. What is
+///   hidden in a `DO` block or in a procedure is found at the end of the transaction, which is then
+///   rolled back.
+///
+/// Errors of the database that no handler can help (the connection is lost, a deadlock, a
+/// serialization failure) are remembered as such and outrank what the handler answers: they spend
+/// none of the event's attempts.
+///
+/// ```
+/// # #[cfg(feature = "postgres")] mod example {
+/// use inbox_consumer::{HandlerResult, Tx};
+/// use sqlx::Postgres;
+///
+/// async fn credit(account: i64, amount: i64, tx: &mut Tx<'_, Postgres>) -> HandlerResult {
+///     sqlx::query("UPDATE accounts SET balance = balance + $1 WHERE id = $2")
+///         .bind(amount)
+///         .bind(account)
+///         .execute(&mut *tx)
+///         .await?;
+///     let balance: i64 = sqlx::query_scalar("SELECT balance FROM accounts WHERE id = $1")
+///         .bind(account)
+///         .fetch_one(&mut *tx)
+///         .await?;
+///     assert!(balance >= amount);
+///     Ok(())
+/// }
+/// # }
+/// ```
+pub struct Tx<'t, DB: Database> {
+    connection: &'t mut DB::Connection,
+    guard: Guard,
+}
+
+impl<DB: Database> fmt::Debug for Tx<'_, DB> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tx").field("guard", &self.guard).finish_non_exhaustive()
+    }
+}
+
+impl<'t, DB: Database> Tx<'t, DB> {
+    /// `connection` is inside the transaction, in which earlier calls of handlers have left
+    /// `savepoints_taken`.
+    pub(crate) fn new(connection: &'t mut DB::Connection, savepoints_taken: u32) -> Self {
+        Self { connection, guard: Guard::new(savepoints_taken) }
+    }
+
+    /// How many savepoints handlers have taken and not rolled back.
+    pub(crate) fn savepoints_taken(&self) -> u32 {
+        self.guard.taken
+    }
+
+    /// Lends the connection itself, for libraries that insist on one (`COPY`, query builders).
+    ///
+    /// The guard does not see what happens on it: an error that is swallowed there and a
+    /// transaction that is ended there are found only at the end of the transaction, and cost its
+    /// other events a repetition. On SQLite a swallowed error there is not found at all.
+    pub fn unguarded(&mut self) -> &mut DB::Connection {
+        self.guard.unguarded_used = true;
+        self.connection
+    }
+
+    /// The first thing that went wrong; a statement that was dropped half-way counts.
+    pub(crate) fn seen(&self) -> Option<Seen> {
+        self.guard.seen()
+    }
+
+    /// A statement was begun and its end was not seen: the session is busy with it still, so it is
+    /// closed hard rather than rolled back.
+    pub(crate) fn running(&self) -> bool {
+        self.guard.running()
+    }
+
+    pub(crate) fn unguarded_used(&self) -> bool {
+        self.guard.unguarded_used
+    }
+}

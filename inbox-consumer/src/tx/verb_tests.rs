@@ -1,0 +1,245 @@
+//! What the verb scanner refuses, and what it lets through (A3).
+
+use super::{
+    lexer::{Dialect, Dialect::Postgres, Dialect::Sqlite, Lexer},
+    verbs::refused,
+};
+
+fn words(sql: &str, dialect: Dialect) -> Option<String> {
+    refused(sql, dialect, |verb| verb.eq_ignore_ascii_case("truncate"))
+}
+
+#[track_caller]
+fn refuses(dialects: &[Dialect], cases: &[(&str, &str)]) {
+    for &dialect in dialects {
+        for (sql, expected) in cases {
+            assert_eq!(words(sql, dialect).as_deref(), Some(*expected), "{dialect:?}: {sql:?}");
+        }
+    }
+}
+
+#[track_caller]
+fn admits(dialects: &[Dialect], cases: &[&str]) {
+    for &dialect in dialects {
+        for sql in cases {
+            assert_eq!(words(sql, dialect), None, "{dialect:?}: {sql:?}");
+        }
+    }
+}
+
+const BOTH: [Dialect; 2] = [Postgres, Sqlite];
+
+/// A3
+#[test]
+fn every_transaction_verb_is_refused() {
+    refuses(
+        &BOTH,
+        &[
+            ("BEGIN", "BEGIN"),
+            ("begin immediate", "BEGIN"),
+            ("START TRANSACTION READ WRITE", "START"),
+            ("Commit", "COMMIT"),
+            ("COMMIT PREPARED 'x'", "COMMIT"),
+            ("end", "END"),
+            ("ROLLBACK", "ROLLBACK"),
+            ("rollback to savepoint a", "ROLLBACK"),
+            ("ABORT", "ABORT"),
+            ("SAVEPOINT a", "SAVEPOINT"),
+            ("RELEASE a", "RELEASE"),
+            ("PREPARE TRANSACTION 'x'", "PREPARE TRANSACTION"),
+            ("SET TRANSACTION ISOLATION LEVEL SERIALIZABLE", "SET TRANSACTION"),
+            ("SET LOCAL transaction_read_only = on", "SET LOCAL TRANSACTION_READ_ONLY"),
+            (
+                "SET SESSION CHARACTERISTICS AS TRANSACTION READ WRITE",
+                "SET SESSION CHARACTERISTICS",
+            ),
+            ("SET synchronous_commit = off", "SET SYNCHRONOUS_COMMIT"),
+            ("set local synchronous_commit to off", "SET LOCAL SYNCHRONOUS_COMMIT"),
+            ("set session \"synchronous_commit\" = off", "SET SESSION SYNCHRONOUS_COMMIT"),
+            ("SET default_transaction_read_only = off", "SET DEFAULT_TRANSACTION_READ_ONLY"),
+            ("RESET synchronous_commit", "RESET SYNCHRONOUS_COMMIT"),
+            ("RESET ALL", "RESET ALL"),
+            ("SET LOCAL search_path = x", "SET LOCAL SEARCH_PATH"),
+            ("SET ROLE x", "SET ROLE"),
+            ("SET SESSION AUTHORIZATION x", "SET SESSION AUTHORIZATION"),
+            ("truncate accounts", "TRUNCATE"),
+        ],
+    );
+}
+
+/// A3
+#[test]
+fn verbs_are_found_behind_spaces_comments_and_parentheses() {
+    refuses(
+        &BOTH,
+        &[
+            (" \t\r\n\x0C commit", "COMMIT"),
+            ("-- a comment\ncommit", "COMMIT"),
+            ("-- one\n--two\n/* three */ -- four\n commit", "COMMIT"),
+            ("/* a ; b */commit/* c */", "COMMIT"),
+            ("/* it's */ commit", "COMMIT"),
+            ("((commit))", "COMMIT"),
+            ("( /* x */ ( commit", "COMMIT"),
+            (";;commit;", "COMMIT"),
+            ("commit--", "COMMIT"),
+            ("commit;", "COMMIT"),
+        ],
+    );
+    refuses(
+        &[Postgres],
+        &[
+            ("/* a /* nested */ b */ commit", "COMMIT"),
+            ("-- ends at the return\rcommit", "COMMIT"),
+            ("\x0Bcommit", "COMMIT"),
+        ],
+    );
+    refuses(
+        &[Sqlite],
+        &[("/* does not /* nest */ commit", "COMMIT"), ("\u{feff}commit", "COMMIT")],
+    );
+    admits(&[Postgres], &["/* a /* nested */ commit */ select 1", "-- x\n"]);
+    admits(&[Sqlite], &["-- goes on at the return\rcommit", "/* open commit"]);
+}
+
+/// A3
+#[test]
+fn verbs_are_found_in_texts_of_several_statements() {
+    refuses(
+        &BOTH,
+        &[
+            ("select 1; commit", "COMMIT"),
+            ("select 1;select 2 ; -- x\n ROLLBACK ; select 3;", "ROLLBACK"),
+            ("set x; commit", "COMMIT"),
+            ("create table t; commit", "COMMIT"),
+            ("insert into t values ('a;b'); end", "END"),
+            ("insert into t values ('it''s'); commit", "COMMIT"),
+            ("select \"a;\"\"b\"; commit", "COMMIT"),
+            ("set x = 1; set local synchronous_commit = off", "SET LOCAL SYNCHRONOUS_COMMIT"),
+        ],
+    );
+    refuses(
+        &[Postgres],
+        &[
+            ("select $$a;b$$; commit", "COMMIT"),
+            ("select $tag$ $$ ; $other$ $tag$; commit", "COMMIT"),
+            ("select $1; commit", "COMMIT"),
+            ("select a$b$ from t; commit", "COMMIT"),
+            (r"select E'\'; commit' ; rollback", "ROLLBACK"),
+            ("select E'a'\n'\\'; x' ; commit", "COMMIT"),
+            (r"select '\'; commit; --'", "COMMIT"),
+            ("do $$ begin perform 1; end $$; commit", "COMMIT"),
+        ],
+    );
+    refuses(
+        &[Sqlite],
+        &[
+            ("select [a;'b]; commit", "COMMIT"),
+            ("select `a;'b`; commit", "COMMIT"),
+            ("select $$; commit", "COMMIT"),
+        ],
+    );
+}
+
+#[test]
+fn what_only_looks_like_a_verb_is_admitted() {
+    admits(
+        &BOTH,
+        &[
+            "",
+            ";",
+            "select 1",
+            "select 'x; commit'",
+            "select \"x; commit\"",
+            "select 1; -- commit\n",
+            "select 1 /* ; commit */;",
+            "insert into commit values (1)",
+            "update t set begin = 1;",
+            "commit_log",
+            "\"commit\"",
+            "PREPARE plan AS SELECT 1",
+            "SET LOCAL statement_timeout = 5; SET CONSTRAINTS ALL DEFERRED",
+            "RESET my.search_path",
+            "PRAGMA table_info(t)",
+            "with x as (select 1) select * from x;",
+            "savepoints",
+            "'open; commit",
+        ],
+    );
+    admits(
+        &[Postgres],
+        &[
+            "do $$ begin commit; end $$",
+            "do $do$ begin commit; end $do$ language plpgsql",
+            r"select E'\'; commit; --'",
+            "select $$; commit",
+            "select a[1]",
+        ],
+    );
+}
+
+#[test]
+fn a_routine_s_body_is_one_statement() {
+    let trigger = "CREATE TEMP TRIGGER t AFTER INSERT ON a BEGIN UPDATE b SET n = CASE WHEN n > 1 \
+                   THEN 1 ELSE 2 END; DELETE FROM c; END";
+    admits(&[Sqlite], &[trigger]);
+    refuses(&[Sqlite], &[(&format!("{trigger}; COMMIT"), "COMMIT")]);
+    let function = "CREATE OR REPLACE FUNCTION f(begin int) RETURNS int BEGIN ATOMIC SELECT CASE \
+                    WHEN 1 > 0 THEN 1 END; SELECT 2; END";
+    admits(&[Postgres], &[function]);
+    refuses(
+        &[Postgres],
+        &[
+            (&format!("{function}; COMMIT"), "COMMIT"),
+            ("create function f(begin int) returns int as 'select 1'; commit", "COMMIT"),
+            ("create table function (begin int); commit", "COMMIT"),
+        ],
+    );
+}
+
+/// No text makes the scanner panic or stand still, and in any text a verb on its own at the end,
+/// behind everything that may be open, is seen or was quoted.
+#[test]
+fn any_text_is_scanned_to_its_end() {
+    let pieces = [
+        "'",
+        "\"",
+        "$$",
+        "$a$",
+        "/*",
+        "*/",
+        "--",
+        "\n",
+        ";",
+        "[",
+        "]",
+        "`",
+        "E'",
+        "\\",
+        "é",
+        "$1",
+        "commit",
+        "create trigger",
+        "begin",
+        "end",
+        " ",
+        "(",
+        ".",
+        "\u{feff}",
+        "1e5",
+    ];
+    let mut seed = 7_u64;
+    for _ in 0..20_000 {
+        let mut sql = String::new();
+        for _ in 0..12 {
+            seed = seed
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            let pick = usize::try_from(seed >> 33).unwrap() % pieces.len();
+            sql.push_str(pieces[pick]);
+        }
+        for dialect in BOTH {
+            let _ = words(&sql, dialect);
+            assert!(Lexer::new(&sql, dialect).count() <= sql.len());
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! The conformance suite on real databases: SQLite always, PostgreSQL where `INBOX_TEST_POSTGRES`
+//! names a superuser's URL.
+#![cfg(all(feature = "testing", feature = "postgres", feature = "sqlite"))]
+#![expect(clippy::unwrap_used, clippy::print_stderr, reason = "a test")]
+
+use inbox_consumer::{conformance_scenarios, testing::conformance};
+
+mod sqlite {
+    use std::time::Duration;
+
+    use inbox_consumer::{
+        pipeline::port::{Claim, Sessions, TxLimits},
+        store::SqliteSettings,
+    };
+    use sqlx::{Connection, Sqlite};
+
+    const LIMITS: TxLimits = TxLimits {
+        statement_timeout: Duration::from_secs(10),
+        lock_timeout: Duration::from_secs(10),
+        idle_timeout: Duration::from_secs(10),
+    };
+
+    macro_rules! scenarios {
+        ($room:ident { $($scenario:ident)* }) => {
+            mod $room {
+                $(
+                    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                    async fn $scenario() {
+                        let folder = tempfile::tempdir().unwrap();
+                        let url = format!("sqlite://{}/inbox.db", folder.path().display());
+                        let settings = super::SqliteSettings::new(&url).unwrap();
+                        crate::conformance::$room::$scenario::<super::Sqlite>(settings).await;
+                    }
+                )*
+            }
+        };
+    }
+    crate::conformance_scenarios!(scenarios);
+
+    /// Writers of one process queue; one that gave up waiting, or whose session is gone, holds up
+    /// nobody.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn writers_take_turns() {
+        let folder = tempfile::tempdir().unwrap();
+        let url = format!("sqlite://{}/inbox.db", folder.path().display());
+        let settings = SqliteSettings::new(&url).unwrap();
+        let mut first = Sqlite::open(&settings).await.unwrap();
+        let mut second = Sqlite::open(&settings).await.unwrap();
+        Sqlite::begin(&mut first, &LIMITS).await.unwrap();
+        let waits = Duration::from_millis(100);
+        let gave_up = tokio::time::timeout(waits, Sqlite::begin(&mut second, &LIMITS)).await;
+        assert!(gave_up.is_err(), "two writers had their turn at once");
+        assert!(Sqlite::begin(&mut first, &LIMITS).await.is_err(), "a second BEGIN in one session");
+        let still = tokio::time::timeout(waits, Sqlite::begin(&mut second, &LIMITS)).await;
+        assert!(still.is_err(), "a refused BEGIN gave the turn away");
+        Sqlite::close_hard(first).await;
+        Sqlite::begin(&mut second, &LIMITS).await.unwrap();
+        Sqlite::rollback(&mut second).await.unwrap();
+        let mut third = Sqlite::open(&settings).await.unwrap();
+        Sqlite::begin(&mut third, &LIMITS).await.unwrap();
+    }
+
+    /// A connection that the inbox did not open has no hooks: it is refused.
+    #[tokio::test]
+    async fn a_strange_connection_is_refused() {
+        let mut strange = sqlx::SqliteConnection::connect("sqlite::memory:").await.unwrap();
+        let error = Sqlite::begin(&mut strange, &LIMITS).await.unwrap_err();
+        assert!(error.to_string().contains("not opened by the inbox"), "{error}");
+    }
+
+    /// The door for other crates.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn one_call_exercises_everything() {
+        let folder = tempfile::tempdir().unwrap();
+        let url = format!("sqlite://{}/inbox.db", folder.path().display());
+        let settings = SqliteSettings::new(&url).unwrap();
+        crate::conformance::exercise::<Sqlite>(settings).await;
+    }
+}
+
+mod postgres {
+    use std::time::Duration;
+
+    use inbox_consumer::{
+        pipeline::port::{OpenError, Sessions, StoreFault},
+        store::PgSettings,
+        testing::conformance::Probe,
+    };
+    use sqlx::Postgres;
+
+    /// The server's URL; `None` after a line that says so.
+    fn server() -> Option<String> {
+        let url = std::env::var("INBOX_TEST_POSTGRES").ok();
+        let ci = std::env::var("CI").is_ok_and(|ci| ci == "true");
+        assert!(
+            url.is_some() || !ci,
+            "INBOX_TEST_POSTGRES is missing: set it to a superuser's URL of a PostgreSQL for tests"
+        );
+        if url.is_none() {
+            eprintln!("skipped: INBOX_TEST_POSTGRES is not set");
+        }
+        url
+    }
+
+    /// A schema of the test's own, dropped: a scenario makes it.
+    async fn settings(scenario: &str) -> Option<PgSettings> {
+        let url = server()?;
+        let process = std::process::id();
+        let schema: String = format!("t{process}_{scenario}").chars().take(63).collect();
+        let settings = PgSettings::new(&url).unwrap().schema(&schema).unwrap();
+        let mut admin = Postgres::administer(&settings).await.unwrap();
+        Postgres::run(&mut admin, &format!("DROP SCHEMA IF EXISTS {schema} CASCADE"))
+            .await
+            .unwrap();
+        Some(settings)
+    }
+
+    macro_rules! scenarios {
+        ($room:ident { $($scenario:ident)* }) => {
+            mod $room {
+                $(
+                    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+                    async fn $scenario() {
+                        let Some(settings) = super::settings(stringify!($scenario)).await else { return };
+                        crate::conformance::$room::$scenario::<super::Postgres>(settings).await;
+                        super::settings(stringify!($scenario)).await; // drops the schema
+                    }
+                )*
+            }
+        };
+    }
+    crate::conformance_scenarios!(scenarios);
+
+    /// A server that is not there may come back; a database that is not there needs a person.
+    #[tokio::test]
+    async fn an_absent_server_is_an_outage_and_an_absent_database_is_refused() {
+        let Some(url) = server() else { return };
+        let nobody = PgSettings::new("postgres://postgres:hidden@127.0.0.1:1/x").unwrap();
+        let error = Postgres::open(&nobody).await.unwrap_err();
+        assert!(matches!(error, OpenError::Outage(_)), "{error:?}");
+        assert!(!error.to_string().contains("hidden"));
+        let (server, _) = url.rsplit_once('/').unwrap();
+        let absent = PgSettings::new(&format!("{server}/no_such_database")).unwrap();
+        let error = Postgres::open(&absent).await.unwrap_err();
+        assert!(matches!(error, OpenError::Refused(_)), "{error:?}");
+    }
+
+    /// A server that accepts connections and says nothing is an outage within the limit.
+    #[tokio::test]
+    async fn a_silent_server_is_an_outage() {
+        let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = silent.local_addr().unwrap().port();
+        let url = format!("postgres://postgres@127.0.0.1:{port}/x");
+        let settings = PgSettings::new(&url).unwrap().connect_timeout(Duration::from_millis(300));
+        let error = Postgres::open(&settings).await.unwrap_err();
+        assert!(matches!(error, OpenError::Outage(_)), "{error:?}");
+    }
+
+    /// G9: a replica is refused. Needs `INBOX_TEST_POSTGRES_REPLICA` (rule `ReplicaRefused`).
+    #[tokio::test]
+    async fn a_replica_is_refused() {
+        let Ok(url) = std::env::var("INBOX_TEST_POSTGRES_REPLICA") else {
+            eprintln!("skipped: INBOX_TEST_POSTGRES_REPLICA is not set");
+            return;
+        };
+        let error = Postgres::open(&PgSettings::new(&url).unwrap()).await.unwrap_err();
+        assert!(
+            matches!(&error, OpenError::Refused(said) if said.contains("replica")),
+            "{error:?}"
+        );
+    }
+
+    /// G10: what the server raises is classified as the taxonomy says.
+    #[tokio::test]
+    async fn a_raised_sqlstate_has_its_class() {
+        let Some(settings) = settings("raised").await else { return };
+        let mut admin = Postgres::administer(&settings).await.unwrap();
+        let table = [
+            ("53100", StoreFault::Outage),
+            ("57P01", StoreFault::Outage),
+            ("40001", StoreFault::Conflict),
+            ("40P01", StoreFault::Conflict),
+            ("55P03", StoreFault::Conflict),
+            ("57014", StoreFault::Conflict),
+            ("25006", StoreFault::TransactionEnded),
+            ("23505", StoreFault::Statement),
+            ("P0001", StoreFault::Statement),
+        ];
+        for (code, class) in table {
+            let sql = format!("DO $$ BEGIN RAISE EXCEPTION 'x' USING ERRCODE = '{code}'; END $$");
+            let error = Postgres::run(&mut admin, &sql).await.unwrap_err();
+            assert_eq!(Postgres::fault(&error), class, "{code}");
+        }
+    }
+
+    /// Finding 21: settling and taking over make no `MultiXact`.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn lanes_that_cross_make_no_multixact() {
+        let Some(settings) = settings("multixact").await else { return };
+        let mut admin = Postgres::administer(&settings).await.unwrap();
+        let before = multixacts(&mut admin).await;
+        crate::conformance::lanes::crossing_lanes_never_deadlock::<Postgres>(settings).await;
+        assert_eq!(multixacts(&mut admin).await - before, 0);
+    }
+
+    async fn multixacts(admin: &mut sqlx::PgConnection) -> i64 {
+        Postgres::run(admin, "CHECKPOINT").await.unwrap();
+        let sql = "SELECT next_multixact_id::text::bigint FROM pg_control_checkpoint()";
+        Postgres::number(admin, sql).await.unwrap()
+    }
+}

@@ -1,0 +1,15 @@
+//! What the engine must do (scenarios), what must never happen (seeded histories), and properties of
+//! its pure functions.
+
+mod batching;
+mod careful;
+mod faults;
+mod intake;
+mod letting_go;
+mod ownership;
+mod properties;
+mod pure;
+mod reuse;
+mod script;
+mod simulation;
+mod watermark;

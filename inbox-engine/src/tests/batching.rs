@@ -1,0 +1,138 @@
+//! Natural batching: what gathers, what starts together, what is too much.
+
+use super::script::check;
+
+/// A1, A14: events gather while a transaction runs; when one ends, the next carries them all.
+#[test]
+fn events_gather_while_transactions_run() {
+    check(
+        "
+        limits transactions=1
+        own p0 lanes=3 w=5
+        deliver p0 5a => start p0[5]
+        deliver p0 6b
+        deliver p0 7c 8b 9b
+        committed p0@5 => start p0[6 8 9 | 7]
+        committed p0@6
+        see p0 => w=5 kafka=5 position=10 waiting=0 open=0 bytes=0
+        ",
+    );
+}
+
+/// `LaneOrder` (C1, finding 4): a lane is in one open transaction at most, however many could be open.
+#[test]
+fn a_lane_is_in_one_transaction_at_most() {
+    check(
+        "
+        own p0 lanes=2 w=5
+        deliver p0 5a => start p0[5]
+        deliver p0 6a
+        deliver p0 7b => start p0[7]
+        deliver p0 8a 9b
+        committed p0@7 => start p0[9]
+        committed p0@5 => start p0[6 8]
+        ",
+    );
+}
+
+/// The lanes that have waited longest start first, over all partitions.
+#[test]
+fn the_lane_that_waited_longest_starts_first() {
+    check(
+        "
+        limits transactions=1
+        own p0 lanes=3 w=0
+        own p1 lanes=3 w=0
+        deliver p0 0a => start p0[0]
+        deliver p1 0b
+        deliver p0 1c
+        deliver p1 1a
+        deliver p0 2b
+        committed p0@0 => start p1[1 | 0]
+        committed p1@0 => start p0[2 | 1]
+        ",
+    );
+}
+
+/// What goes on after its transaction has waited for a shorter time than what arrived during it.
+#[test]
+fn what_goes_on_queues_behind_what_came() {
+    check(
+        "
+        limits transactions=1
+        own p0 lanes=1 w=0
+        own p1 lanes=1 w=0
+        deliver p1 0a => start p1[0]
+        deliver p1 1a
+        deliver p0 0a
+        committed p1@0 => start p0[0]
+        deliver p0 1a
+        committed p0@0 => start p1[1]
+        ",
+    );
+}
+
+/// `batch_events_max`: lanes start in the order of their waits until the batch is full; the rest of a
+/// lane goes to the end of the queue.
+#[test]
+fn a_batch_has_at_most_its_limit_of_events() {
+    check(
+        "
+        limits transactions=1 batch=3
+        own p0 lanes=3 w=0
+        deliver p0 0c => start p0[0]
+        deliver p0 1b 2b 3a 4a 5c
+        committed p0@0 => start p0[3 | 1 2]
+        committed p0@1 => start p0[4 | 5]
+        ",
+    );
+}
+
+/// `batch_bytes_max` counts over all lanes; an event larger than the limit goes alone.
+#[test]
+fn a_batch_has_at_most_its_limit_of_bytes() {
+    check(
+        "
+        limits transactions=1 batch-bytes=10
+        own p0 lanes=3 w=0
+        deliver p0 0c => start p0[0]
+        deliver p0 1a:6 2a:6 3b:4 4c:25 5b:1
+        committed p0@0 => start p0[1 | 3]
+        committed p0@1 => start p0[4]
+        committed p0@4 => start p0[2 | 5]
+        ",
+    );
+}
+
+/// G7: no more transactions than connections, over all partitions; one whose partition was lost
+/// holds its connection until it has ended.
+#[test]
+fn no_more_transactions_are_open_than_connections() {
+    check(
+        "
+        limits transactions=2
+        own p0 lanes=2 w=0
+        own p1 lanes=2 w=0
+        deliver p0 0a => start p0[0]
+        deliver p1 0a => start p1[0]
+        deliver p0 1b
+        lost p1
+        committed p0@0 => start p0[1]
+        committed p1@0
+        ",
+    );
+}
+
+/// An event that cannot be read takes its place in the order: it comes back doomed, in its lane (I1).
+#[test]
+fn an_event_that_cannot_be_read_keeps_its_place() {
+    check(
+        "
+        limits transactions=1
+        own p0 lanes=2 w=0
+        deliver p0 0a => start p0[0]
+        deliver p0 1a 2a! 3a
+        committed p0@0 => start p0[1 2:undecodable 3]
+        ",
+    );
+}

@@ -1,0 +1,397 @@
+//! Scenario scripts: one line tells the engine something, and says what it must ask for then.
+//!
+//! ```text
+//! own p0 lanes=2 w=5
+//! deliver p0 5a 6b 7a => start p0[5 7 | 6]
+//! committed p0@5
+//! ```
+//!
+//! A delivery is `<offset><aggregate>`, then maybe `~<leader epoch>`, `:<bytes>`, `!` (cannot be
+//! decoded). Aggregate `a` is in lane 0, `b` in lane 1 and so on. An open transaction is named by one
+//! of its offsets; `old` behind it means the oldest such transaction, of whatever generation.
+
+use std::{collections::BTreeMap, fmt::Write as _};
+
+use crate::{
+    Batch, Commit, Doom, Effect, Engine, Epoch, Failure, Generation, HandlerFault, Item, Kind,
+    Lane, LaneState, LeaderEpoch, Limits, Mode, NextOffset, Offset, Outcome, Ownership, ParkReason,
+    PartitionId, Seek, Standstill, TakeOverFault, Tally, Time, WatermarkWrite, Written,
+};
+
+/// Runs a script and compares what the engine asked for; on a difference the observed script is
+/// printed, ready to be judged and pasted.
+#[track_caller]
+pub(super) fn check(script: &str) {
+    let mut told = Script::new();
+    let mut wanted = String::new();
+    let mut observed = String::new();
+    for line in script.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        if line.starts_with('#') {
+            continue;
+        }
+        let (command, effects) = line.split_once("=>").unwrap_or((line, ""));
+        let (command, effects) = (command.trim(), effects.trim());
+        told.tell(command);
+        for (text, effects) in [(&mut wanted, effects), (&mut observed, &*told.effects())] {
+            let arrow = if effects.is_empty() { "" } else { " => " };
+            writeln!(text, "        {command}{arrow}{effects}").unwrap();
+        }
+        if wanted != observed {
+            break;
+        }
+    }
+    assert!(wanted == observed, "expected\n{wanted}\nobserved\n{observed}");
+}
+
+struct Script {
+    engine: Engine<()>,
+    now: Time,
+    taking: Vec<(PartitionId, Generation)>,
+    seeking: Vec<Seek>,
+    confirming: Vec<(PartitionId, Generation)>,
+    batches: Vec<Batch<()>>,
+    writes: Vec<WatermarkWrite>,
+    commits: Vec<Vec<Commit>>,
+    generations: BTreeMap<PartitionId, Generation>,
+    seen: Vec<String>,
+}
+
+impl Script {
+    fn new() -> Self {
+        // Watermarks are written once in a script's life, unless it says otherwise.
+        let limits = Limits {
+            alone_max: 3,
+            attempts_max: 3,
+            conflict_delay_max: 10,
+            idle_check_interval: 1_000_000,
+            outage_delay_max: 1_000,
+            outage_delay_min: 100,
+            retry_delay_max: 1_000,
+            retry_delay_min: 100,
+            transactions_max: 2,
+            watermark_interval: 1_000_000,
+            ..Limits::default()
+        };
+        Self {
+            engine: Engine::new(limits, 7),
+            now: Time(1_000),
+            taking: Vec::new(),
+            seeking: Vec::new(),
+            confirming: Vec::new(),
+            batches: Vec::new(),
+            writes: Vec::new(),
+            commits: Vec::new(),
+            generations: BTreeMap::new(),
+            seen: Vec::new(),
+        }
+    }
+
+    fn tell(&mut self, command: &str) {
+        let mut words = command.split_whitespace();
+        let verb = words.next().unwrap_or_default();
+        let rest: Vec<&str> = words.collect();
+        match verb {
+            "limits" => rest.iter().for_each(|limit| self.limit(limit)),
+            "assign" => self.engine.handle_assigned(&ids(&rest), self.now),
+            "revoke" => self.engine.handle_revoked(&ids(&rest), self.now),
+            "lost" => self.engine.handle_lost(&ids(&rest), self.now),
+            "shutdown" => self.engine.handle_shutdown(self.now),
+            "wait" => self.wait(rest[0].parse().unwrap()),
+            "acked" => self.acked(rest.is_empty()),
+            "see" => self.see(id(rest[0])),
+            "own" => self.own(&rest),
+            _ => self.tell_of(verb, &rest),
+        }
+        self.poll();
+    }
+
+    /// What is about one partition, or one offset of it.
+    fn tell_of(&mut self, verb: &str, rest: &[&str]) {
+        let (place, offset) = rest[0].split_once('@').unwrap_or((rest[0], ""));
+        let id = id(place);
+        let now = self.now;
+        match verb {
+            "taken" => self.taken(id, &rest[1..]),
+            "sought" => {
+                let seek = take(&mut self.seeking, |seek| seek.partition == id);
+                let sought = rest.get(1).map_or(Ok(()), |_| Err("no leader".to_owned()));
+                self.engine.handle_sought(id, seek.generation, sought, now);
+            }
+            "confirmed" => {
+                let (_, generation) = take(&mut self.confirming, |(it, _)| *it == id);
+                self.engine.handle_confirmed(id, generation, rest[1] == "yes", now);
+            }
+            "written" => {
+                let write = take(&mut self.writes, |write| write.partition == id);
+                let written = match rest.get(1) {
+                    None => Written::Yes,
+                    Some(&"fenced") => Written::Fenced,
+                    Some(_) => Written::Outage("refused".into()),
+                };
+                self.engine.handle_watermark(&write, written, now);
+            }
+            "deliver" => {
+                let (old, items) = match rest[1] {
+                    "old" => (true, &rest[2..]),
+                    _ => (false, &rest[1..]),
+                };
+                let generation = self.generations[&id];
+                let generation = if old { Generation(generation.0 - 1) } else { generation };
+                let items: Vec<Item<()>> = items.iter().map(|item| delivery(item)).collect();
+                self.engine.handle_delivered(id, generation, items, now);
+            }
+            "position" => {
+                let position = NextOffset(offset.parse().unwrap());
+                self.engine.handle_position(id, self.generations[&id], position);
+            }
+            "gone" => self.engine.stop(id, Standstill::LogStartsAbove("out of range".into())),
+            "unreadable" => self.engine.handle_offset_gone(id, self.now),
+            _ => self.outcome(verb, id, offset, rest),
+        }
+    }
+
+    fn outcome(&mut self, verb: &str, id: PartitionId, offset: &str, rest: &[&str]) {
+        let offset = Offset(offset.parse().unwrap());
+        let has = |batch: &Batch<()>| {
+            batch.partition == id && batch.items.iter().any(|item| item.offset == offset)
+        };
+        let mut found = self.batches.iter();
+        let place = if rest.contains(&"old") { found.position(has) } else { found.rposition(has) };
+        let batch = self.batches.remove(place.expect("a transaction with this offset is open"));
+        let outcome = match verb {
+            "committed" => Outcome::Committed(Tally::default()),
+            "failed" | "rejected" if rest.contains(&"unnamed") => {
+                Outcome::Failed(vec![Failure { index: None, ..failure(verb, 0) }])
+            }
+            "failed" | "rejected" => {
+                let named = rest[1..].iter().filter_map(|word| word.split_once('@'));
+                let at = |(_, at): (&str, &str)| {
+                    let offset = Offset(at.parse().unwrap());
+                    batch.items.iter().position(|item| item.offset == offset).unwrap()
+                };
+                Outcome::Failed(named.map(|name| failure(verb, at(name))).collect())
+            }
+            "conflict" => Outcome::Conflict("deadlock".into()),
+            "outage" => Outcome::Outage("no route".into()),
+            "unknown" => Outcome::Unknown("no answer".into()),
+            "fenced" => Outcome::Fenced,
+            "reused" => {
+                let at = batch.items.iter().position(|item| item.offset == offset);
+                Outcome::Reused(at.unwrap())
+            }
+            other => panic!("{other} is no word of scripts"),
+        };
+        self.engine.handle_outcome(batch, outcome, self.now);
+    }
+
+    fn limit(&mut self, limit: &str) {
+        let (name, value) = limit.split_once('=').unwrap();
+        let value: u64 = value.parse().unwrap();
+        let count = usize::try_from(value).unwrap();
+        let limits = &mut self.engine.limits;
+        match name {
+            "batch" => limits.batch_events_max = count,
+            "batch-bytes" => limits.batch_bytes_max = value,
+            "bytes" => limits.partition_bytes_max = value,
+            "events" => limits.partition_events_max = count,
+            "drain" => limits.drain_deadline = value,
+            "idle" => limits.idle_check_interval = value,
+            "transactions" => limits.transactions_max = count,
+            "watermark" => limits.watermark_interval = value,
+            other => panic!("{other} is no limit of scripts"),
+        }
+    }
+
+    /// Takes a partition over without a word; Kafka knows its watermark then, unless `uncommitted`.
+    fn own(&mut self, words: &[&str]) {
+        let id = id(words[0]);
+        self.engine.handle_assigned(&[id], self.now);
+        self.poll();
+        self.taken(id, &words[1..]);
+        self.poll();
+        let seek = take(&mut self.seeking, |seek| seek.partition == id);
+        self.engine.handle_sought(id, seek.generation, Ok(()), self.now);
+        if !words.contains(&"uncommitted") {
+            self.engine.handle_timeout(self.now);
+        }
+        self.poll();
+        while !self.commits.is_empty() {
+            self.acked(true);
+        }
+        self.seen.clear();
+    }
+
+    /// `lanes=2 w=5 last=9,4 le=0 wle=0 resume=3`, or `again`, or `stop`; `old`: of an earlier wish.
+    fn taken(&mut self, id: PartitionId, words: &[&str]) {
+        let (_, generation) = take(&mut self.taking, |(it, _)| *it == id);
+        let word = |name: &str| words.iter().find_map(|word| word.strip_prefix(name));
+        let number = |name: &str, other: i64| word(name).map_or(other, |n| n.parse().unwrap());
+        let watermark = number("w=", 0);
+        let leader_epoch = LeaderEpoch(i32::try_from(number("le=", 0)).unwrap());
+        let known = i64::from(leader_epoch.0);
+        let watermark_leader_epoch = LeaderEpoch(i32::try_from(number("wle=", known)).unwrap());
+        let lane = |last: i64| LaneState { last: Offset(last), leader_epoch };
+        let even = || vec![lane(watermark - 1); usize::try_from(number("lanes=", 2)).unwrap()];
+        let listed = |list: &str| list.split(',').map(|last| lane(last.parse().unwrap())).collect();
+        let lanes = word("last=").map_or_else(even, listed);
+        let ownership = Ownership {
+            epoch: Epoch(1),
+            lanes,
+            watermark: NextOffset(watermark),
+            watermark_leader_epoch,
+            remapped_below: NextOffset(0),
+            resume: NextOffset(number("resume=", watermark)),
+            resume_leader_epoch: watermark_leader_epoch,
+        };
+        let taken = match words {
+            ["again", ..] => Err(TakeOverFault::Again("refused".into())),
+            ["stop", ..] => Err(TakeOverFault::Stop(Standstill::LaneRule("64 lanes".into()))),
+            _ => Ok(ownership),
+        };
+        self.engine.handle_taken(id, generation, taken, self.now);
+    }
+
+    fn acked(&mut self, ok: bool) {
+        let commits = self.commits.remove(0);
+        self.engine.handle_committed(&commits, ok);
+    }
+
+    /// Moves the clock, from wake-up to wake-up. A wake-up that is not over then is a busy loop.
+    fn wait(&mut self, millis: u64) {
+        let end = self.now.after(millis);
+        while let Some(next) = self.engine.next_timeout().filter(|next| *next <= end) {
+            self.now = self.now.max(next);
+            self.engine.handle_timeout(self.now);
+            self.poll();
+            let next = self.engine.next_timeout();
+            assert!(next.is_none_or(|next| next > self.now), "a busy loop at {next:?}");
+        }
+        self.now = end;
+    }
+
+    fn see(&mut self, id: PartitionId) {
+        let snapshots = self.engine.snapshots();
+        let Some(it) = snapshots.iter().find(|snapshot| snapshot.partition == id) else {
+            return self.seen.push("nothing".into());
+        };
+        let kafka = it.committed.map_or_else(|| "none".to_owned(), |next| next.0.to_string());
+        self.seen.push(format!(
+            "w={} kafka={kafka} position={} waiting={} open={} bytes={}",
+            it.watermark.0, it.position.0, it.waiting, it.open, it.bytes
+        ));
+    }
+
+    fn poll(&mut self) {
+        while let Some(effect) = self.engine.poll_effect() {
+            self.seen.push(text(&effect));
+            match effect {
+                Effect::TakeOver(id, generation) => self.taking.push((id, generation)),
+                Effect::Seek(seek) => {
+                    self.generations.insert(seek.partition, seek.generation);
+                    self.seeking.push(seek);
+                }
+                Effect::Confirm(id, generation) => self.confirming.push((id, generation)),
+                Effect::Start(batch) => self.batches.push(batch),
+                Effect::WriteWatermark(write) => self.writes.push(write),
+                Effect::Commit(commits) => self.commits.push(commits),
+                _ => {}
+            }
+        }
+    }
+
+    fn effects(&mut self) -> String {
+        std::mem::take(&mut self.seen).join(", ")
+    }
+}
+
+/// The oldest that fits.
+fn take<E>(list: &mut Vec<E>, fits: impl FnMut(&E) -> bool) -> E {
+    let place = list.iter().position(fits).expect("the engine asked for this");
+    list.remove(place)
+}
+
+fn failure(verb: &str, index: usize) -> Failure {
+    let fault = if verb == "failed" { HandlerFault::Retry } else { HandlerFault::Reject };
+    Failure { index: Some(index), fault, error: "no such account".into() }
+}
+
+fn id(word: &str) -> PartitionId {
+    PartitionId(word.trim_start_matches('p').parse().unwrap())
+}
+
+fn ids(words: &[&str]) -> Vec<PartitionId> {
+    words.iter().map(|word| id(word)).collect()
+}
+
+fn delivery(word: &str) -> Item<()> {
+    let (word, doomed) = (word.trim_end_matches('!'), word.ends_with('!'));
+    let (word, bytes) = word.split_once(':').unwrap_or((word, "1"));
+    let (word, leader_epoch) = word.split_once('~').unwrap_or((word, "0"));
+    let digits = word.trim_end_matches(|c: char| c.is_ascii_lowercase());
+    let letter = word.as_bytes()[digits.len()];
+    let offset: i64 = digits.parse().unwrap();
+    Item {
+        offset: Offset(offset),
+        leader_epoch: LeaderEpoch(leader_epoch.parse().unwrap()),
+        lane: Lane(u16::from(letter - b'a')),
+        id: u128::from(offset.unsigned_abs()).to_be_bytes(),
+        fingerprint: [0; 16],
+        aggregate: [letter; 16],
+        kind: Kind { route: 0, whole_run: false, one_per_aggregate: false },
+        bytes: bytes.parse().unwrap(),
+        attempts: 0,
+        doomed: doomed
+            .then(|| Doom { reason: ParkReason::Undecodable, error: "not an event".into() }),
+        event: (),
+    }
+}
+
+fn text(effect: &Effect<()>) -> String {
+    match effect {
+        Effect::Close => "close".into(),
+        Effect::Commit(commits) => {
+            let one = |c: &Commit| format!("p{}@{}{}", c.partition.0, c.next.0, le(c.leader_epoch));
+            format!("commit {}", commits.iter().map(one).collect::<Vec<_>>().join(" "))
+        }
+        Effect::Confirm(id, _) => format!("confirm p{}", id.0),
+        Effect::LetGo(ids) => {
+            let ids: Vec<String> = ids.iter().map(|id| format!("p{}", id.0)).collect();
+            format!("let go {}", ids.join(" "))
+        }
+        Effect::Pause(id) => format!("pause p{}", id.0),
+        Effect::Report(id, None) => format!("p{} moves", id.0),
+        Effect::Report(id, Some(reason)) => format!("p{} stands: {}", id.0, reason.name()),
+        Effect::Resume(id) => format!("resume p{}", id.0),
+        Effect::Seek(seek) => {
+            format!("seek p{}@{}{}", seek.partition.0, seek.to.0, le(seek.leader_epoch))
+        }
+        Effect::Start(batch) => start(batch),
+        Effect::TakeOver(id, _) => format!("take p{}", id.0),
+        Effect::WriteWatermark(write) if write.old == write.new => {
+            format!("check p{} {}", write.partition.0, write.new.0)
+        }
+        Effect::WriteWatermark(write) => {
+            let (old, new) = (write.old.0, write.new.0);
+            format!("write p{} {old}>{new}{}", write.partition.0, le(write.leader_epoch))
+        }
+    }
+}
+
+/// Scripts run under leader epoch 0; others are said.
+fn le(leader_epoch: LeaderEpoch) -> String {
+    match leader_epoch.0 {
+        0 => String::new(),
+        other => format!("~{other}"),
+    }
+}
+
+fn start(batch: &Batch<()>) -> String {
+    let item = |item: &Item<()>| match &item.doomed {
+        None => item.offset.0.to_string(),
+        Some(doom) => format!("{}:{}", item.offset.0, doom.reason.as_str()),
+    };
+    let lane = |items: &[Item<()>]| items.iter().map(item).collect::<Vec<_>>().join(" ");
+    let lanes: Vec<String> = batch.items.chunk_by(|a, b| a.lane == b.lane).map(lane).collect();
+    let word = if batch.mode == Mode::Careful { "careful" } else { "start" };
+    format!("{word} p{}[{}]", batch.partition.0, lanes.join(" | "))
+}

@@ -1,0 +1,118 @@
+//! Handlers: what a transaction comes to before it commits.
+
+use std::collections::HashMap;
+
+use super::{
+    chance::Chance,
+    database::Verdict,
+    log::{Event, Nature},
+};
+use crate::{Batch, Failure, HandlerFault, Mode, Outcome, RunEntry, runs};
+
+/// How often events have failed so far.
+#[derive(Default, Debug)]
+pub(super) struct Handlers {
+    failed: HashMap<u32, u8>,
+}
+
+impl Handlers {
+    /// Runs what is to be run, in the order of the runs, or one by one.
+    pub(super) fn run(
+        &mut self,
+        batch: &Batch<Event>,
+        verdicts: &[Verdict],
+        chance: &mut Chance,
+    ) -> Result<(), Outcome> {
+        let entries: Vec<RunEntry> = (0..verdicts.len())
+            .filter(|&index| verdicts[index] == Verdict::Run)
+            .map(|index| {
+                let item = &batch.items[index];
+                RunEntry { index, lane: item.lane, kind: item.kind, aggregate: item.aggregate }
+            })
+            .collect();
+        match batch.mode {
+            Mode::Together => {
+                let mut handled = Vec::new();
+                for run in runs(&entries) {
+                    for index in run.items {
+                        overtakes_none(batch, &handled, index);
+                        handled.push(index);
+                        self.call(batch, index, chance)?.map_or(Ok(()), |failure| {
+                            let named = !run.kind.whole_run || chance.one_in(2);
+                            let index = failure.index.filter(|_| named);
+                            Err(Outcome::Failed(vec![Failure { index, ..failure }]))
+                        })?;
+                    }
+                }
+            }
+            Mode::Careful => self.run_carefully(batch, &entries, chance)?,
+        }
+        Ok(())
+    }
+
+    fn run_carefully(
+        &mut self,
+        batch: &Batch<Event>,
+        entries: &[RunEntry],
+        chance: &mut Chance,
+    ) -> Result<(), Outcome> {
+        let mut failures: Vec<Failure> = Vec::new();
+        for entry in entries {
+            let lane = |f: &Failure| batch.items[f.index.unwrap()].lane == entry.lane;
+            if !failures.iter().any(lane) {
+                failures.extend(self.call(batch, entry.index, chance)?);
+            }
+        }
+        if failures.is_empty() {
+            return Ok(());
+        }
+        // At times nobody can tell (a failure at COMMIT that no savepoint showed).
+        if chance.one_in(8) {
+            failures.truncate(1);
+            failures[0].index = None;
+        }
+        Err(Outcome::Failed(failures))
+    }
+
+    fn call(
+        &mut self,
+        batch: &Batch<Event>,
+        index: usize,
+        chance: &mut Chance,
+    ) -> Result<Option<Failure>, Outcome> {
+        let event = batch.items[index].event;
+        let fault = match event.nature {
+            Nature::Good => return Ok(None),
+            Nature::Fails(times) => {
+                let failed = self.failed.entry(event.number).or_default();
+                if *failed >= times {
+                    return Ok(None);
+                }
+                *failed += 1;
+                HandlerFault::Retry
+            }
+            Nature::FailsUnnamed => HandlerFault::Retry,
+            Nature::Rejects => HandlerFault::Reject,
+            Nature::Conflicts => return Err(Outcome::Conflict("deadlock".to_owned())),
+            Nature::Disconnects => return Err(Outcome::Outage("the backend crashed".to_owned())),
+            Nature::Undecodable => unreachable!("it is parked, not run"),
+        };
+        let index = match event.nature {
+            Nature::FailsUnnamed if batch.mode == Mode::Together || chance.one_in(4) => None,
+            _ => Some(index),
+        };
+        if index.is_none() && batch.mode == Mode::Careful {
+            return Err(Outcome::Failed(vec![Failure { index, fault, error: String::new() }]));
+        }
+        Ok(Some(Failure { index, fault, error: "no such account".to_owned() }))
+    }
+}
+
+/// Handlers of one lane run in its order.
+fn overtakes_none(batch: &Batch<Event>, handled: &[usize], index: usize) {
+    let item = &batch.items[index];
+    let later = |&other: &usize| {
+        batch.items[other].lane == item.lane && batch.items[other].offset > item.offset
+    };
+    assert!(!handled.iter().any(later), "OVERTAKEN: {:?} in its transaction", item.event);
+}

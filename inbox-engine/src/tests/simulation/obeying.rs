@@ -1,0 +1,195 @@
+//! What the engines asked for is done: late, in any order, and not always with an answer.
+
+use super::{
+    database::Claimed,
+    log::Event,
+    worker::{Fetch, Open, Pending},
+    world::World,
+};
+use crate::{
+    Batch, Commit, Generation, LaneMove, Mode, NextOffset, Outcome, PartitionId, Seek,
+    TakeOverFault, WatermarkWrite, Written,
+};
+
+impl World {
+    pub(super) fn do_pending(&mut self, w: usize) {
+        if self.workers[w].frozen || self.workers[w].pending.is_empty() {
+            return;
+        }
+        let which = self.chance.index(self.workers[w].pending.len());
+        let pending = self.workers[w].pending.swap_remove(which);
+        self.note(|| format!("w{w} does {pending:?}"));
+        match pending {
+            Pending::Commit(commits) => self.commit(w, &commits),
+            Pending::Confirm(id, generation) => {
+                let p = self.workers[w].place(id);
+                let ours = self.owners[p] == Some(w) && self.workers[w].has(id);
+                self.workers[w].engine.handle_confirmed(id, generation, ours, self.now);
+                self.see(if ours { "confirmed" } else { "not confirmed" });
+            }
+            Pending::Seek(seek) => self.seek(w, seek),
+            Pending::TakeOver(id, generation) => self.take_over(w, id, generation),
+            Pending::Transaction(open) => return self.transact(w, open),
+            Pending::Watermark(write) => self.write_watermark(w, &write),
+        }
+        self.heard(w);
+    }
+
+    /// Trouble on the way there, or on the way back.
+    pub(super) fn trouble(&mut self) -> (bool, bool) {
+        if self.calm {
+            return (false, false);
+        }
+        (self.database.down || self.chance.one_in(20), self.chance.one_in(20))
+    }
+
+    pub(super) fn commit(&mut self, w: usize, commits: &[Commit]) {
+        let (there, back) =
+            (!self.calm && self.chance.one_in(8), !self.calm && self.chance.one_in(8));
+        if !there {
+            for commit in commits {
+                let p = self.workers[w].place(commit.partition);
+                // The broker refuses who is no member.
+                if self.owners[p] == Some(w) && self.workers[w].has(commit.partition) {
+                    self.committed[p] = Some(commit.next.0);
+                }
+            }
+        }
+        self.see(if there || back { "failed Kafka commit" } else { "Kafka commit" });
+        self.workers[w].engine.handle_committed(commits, !there && !back);
+    }
+
+    pub(super) fn seek(&mut self, w: usize, seek: Seek) {
+        let p = self.workers[w].place(seek.partition);
+        let has = self.workers[w].has(seek.partition);
+        let fails = !self.calm && self.chance.one_in(20);
+        let sought = if has && !fails {
+            if seek.leader_epoch.known() {
+                let end = self.logs[p].end_of_epoch(seek.leader_epoch.0);
+                assert!(end >= seek.to.0, "FALSE STOP: the client takes {seek:?} for a cut log");
+            }
+            let NextOffset(from) = seek.to;
+            let fetch = Fetch { generation: seek.generation, from, position: from };
+            self.workers[w].fetches[p] = Some(fetch);
+            Ok(())
+        } else {
+            self.workers[w].fetches[p] = self.workers[w].fetches[p].filter(|_| !has);
+            Err("the partition is not assigned".to_owned())
+        };
+        self.see(if sought.is_ok() { "seek" } else { "failed seek" });
+        let engine = &mut self.workers[w].engine;
+        engine.handle_sought(seek.partition, seek.generation, sought, self.now);
+    }
+
+    pub(super) fn take_over(&mut self, w: usize, id: PartitionId, generation: Generation) {
+        let p = self.workers[w].place(id);
+        let (there, back) = self.trouble();
+        let again = generation.0 > 0;
+        let taken = if there {
+            Err(TakeOverFault::Again("no route".to_owned()))
+        } else {
+            let log = &self.logs[p];
+            let ownership = self.database.take_over(p, again, self.committed[p], log);
+            if back { Err(TakeOverFault::Again("no answer".to_owned())) } else { Ok(ownership) }
+        };
+        self.see(if taken.is_ok() { "take-over" } else { "failed take-over" });
+        self.workers[w].engine.handle_taken(id, generation, taken, self.now);
+    }
+
+    pub(super) fn write_watermark(&mut self, w: usize, write: &WatermarkWrite) {
+        let p = self.workers[w].place(write.partition);
+        let (there, back) = self.trouble();
+        let written = if there {
+            Written::Outage("no route".to_owned())
+        } else {
+            let yes = self.database.write_watermark(p, write, &self.logs[p]);
+            match (back, yes) {
+                (true, _) => Written::Outage("no answer".to_owned()),
+                (false, true) => Written::Yes,
+                (false, false) => Written::Fenced,
+            }
+        };
+        self.see(match &written {
+            Written::Yes if write.old == write.new => "idle check",
+            Written::Yes => "watermark",
+            Written::Fenced => "fenced watermark",
+            Written::Outage(_) => "watermark outage",
+        });
+        self.workers[w].engine.handle_watermark(write, written, self.now);
+    }
+
+    /// Claim and handlers at one moment, advance and COMMIT at a later one.
+    pub(super) fn transact(&mut self, w: usize, mut open: Open) {
+        let p = self.workers[w].place(open.batch.partition);
+        let outcome = match open.claimed.take() {
+            None => match self.begin(p, &open.batch) {
+                Ok(claimed) => {
+                    open.claimed = Some(claimed);
+                    return self.workers[w].pending.push(Pending::Transaction(open));
+                }
+                Err(outcome) => outcome,
+            },
+            Some(claimed) if open.dead => {
+                self.database.roll_back(&claimed);
+                Outcome::Outage("terminating connection".to_owned())
+            }
+            Some(claimed) => self.end(p, &open.batch, claimed),
+        };
+        self.note(|| format!("w{w} {outcome:?}"));
+        self.see(match &outcome {
+            Outcome::Committed(_) if open.batch.mode == Mode::Careful => "careful commit",
+            Outcome::Committed(_) if open.batch.lanes.len() > 1 => "commit of several lanes",
+            Outcome::Committed(_) => "commit of one lane",
+            Outcome::Failed(failures) if failures[0].index.is_none() => "unnamed failure",
+            Outcome::Failed(_) => "named failure",
+            Outcome::Conflict(_) => "conflict",
+            Outcome::Outage(_) => "outage",
+            Outcome::Unknown(_) => "unknown commit",
+            Outcome::Fenced => "fenced transaction",
+            Outcome::Reused(_) => "reuse",
+        });
+        if open.batch.items.iter().any(|item| item.doomed.is_some()) {
+            self.see("doomed event");
+        }
+        let passed = |step: &LaneMove| step.prev == step.new;
+        if open.batch.lanes.iter().any(passed) {
+            self.see("claim of a passed offset");
+        }
+        self.workers[w].engine.handle_outcome(open.batch, outcome, self.now);
+        self.heard(w);
+    }
+
+    pub(super) fn begin(&mut self, p: usize, batch: &Batch<Event>) -> Result<Claimed, Outcome> {
+        let (there, _) = self.trouble();
+        if there {
+            return Err(Outcome::Outage("no route".to_owned()));
+        }
+        let claimed = self.database.claim(p, batch)?;
+        let conflict = !self.calm && self.chance.one_in(15);
+        let handled = if conflict {
+            Err(Outcome::Conflict("could not serialize access".to_owned()))
+        } else {
+            self.handlers.run(batch, &claimed.verdicts, &mut self.chance)
+        };
+        if handled.is_err() {
+            self.database.roll_back(&claimed);
+        }
+        handled.map(|()| claimed)
+    }
+
+    pub(super) fn end(&mut self, p: usize, batch: &Batch<Event>, claimed: Claimed) -> Outcome {
+        if self.calm || !self.chance.one_in(12) {
+            return self.database.advance(p, batch, &claimed, &self.logs[p]);
+        }
+        // The answer is lost: it committed, or not, or it will.
+        match self.chance.below(3) {
+            0 => _ = self.database.advance(p, batch, &claimed, &self.logs[p]),
+            1 => self.database.roll_back(&claimed),
+            _ => {
+                let open = Open { batch: batch.clone(), claimed: Some(claimed), dead: false };
+                self.strays.push((p, open));
+            }
+        }
+        Outcome::Unknown("no answer to COMMIT".to_owned())
+    }
+}

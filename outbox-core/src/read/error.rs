@@ -1,0 +1,206 @@
+//! Why a record is no event.
+
+use std::fmt;
+
+use super::{Pointer, Sources};
+use crate::{IdError, JsonFault, Problem, Text};
+
+/// A part of an event, as sentences call it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub enum Part {
+    /// The event id.
+    Id,
+    /// The source that a foreign id belongs to.
+    IdSource,
+    /// The event type.
+    Type,
+    /// The aggregate id.
+    AggregateId,
+    /// The aggregate type.
+    AggregateType,
+    /// The aggregate version.
+    AggregateVersion,
+    /// The time of the event.
+    OccurredAt,
+    /// The version of the payload's schema.
+    SchemaVersion,
+}
+
+impl Part {
+    /// The key of [`ReadRules`](super::ReadRules) that says where the part is.
+    pub fn key(self) -> &'static str {
+        match self {
+            Self::Id => "id",
+            Self::IdSource => "id_source",
+            Self::Type => "type",
+            Self::AggregateId => "aggregate_id",
+            Self::AggregateType => "aggregate_type",
+            Self::AggregateVersion => "aggregate_version",
+            Self::OccurredAt => "occurred_at",
+            Self::SchemaVersion => "schema_version",
+        }
+    }
+}
+
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Id => "event id",
+            Self::IdSource => "source of the event id",
+            Self::Type => "event type",
+            Self::AggregateId => "aggregate id",
+            Self::AggregateType => "aggregate type",
+            Self::AggregateVersion => "aggregate version",
+            Self::OccurredAt => "time of the event",
+            Self::SchemaVersion => "schema version",
+        })
+    }
+}
+
+/// Why a record is no event: a sentence that names the place, and never shows what stands there.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReadError {
+    /// Key, headers and payload together are too large; nothing of them was looked at.
+    #[error(
+        "the record has {bytes} bytes, more than the {max} that are allowed; send less, or raise \
+         `events.event_bytes_max`"
+    )]
+    TooLarge {
+        /// What the record has.
+        bytes: usize,
+        /// The limit.
+        max: usize,
+    },
+    /// There is no event id.
+    #[error(
+        "the record has no event id: {} is missing or empty; let its producer send one for each \
+         event, or set `id` to where it is",
+        wanted.described()
+    )]
+    MissingId {
+        /// Where it was looked for.
+        wanted: Sources,
+    },
+    /// There is no event type.
+    #[error(
+        "the record has no event type: {} is missing or empty; let its producer send one, or set \
+         `type` to where it is",
+        wanted.described()
+    )]
+    MissingType {
+        /// Where it was looked for.
+        wanted: Sources,
+    },
+    /// There is no aggregate id.
+    #[error(
+        "the record names no aggregate: {} is missing or empty; let its producer send one, or set \
+         `aggregate_id` to where it is",
+        wanted.described()
+    )]
+    MissingAggregate {
+        /// Where it was looked for.
+        wanted: Sources,
+    },
+    /// Another part that has to be there is not.
+    #[error(
+        "the record has no {part}: {} is missing or empty; set `{}` to where it is",
+        wanted.described(),
+        part.key()
+    )]
+    Missing {
+        /// What is missing.
+        part: Part,
+        /// Where it was looked for.
+        wanted: Sources,
+    },
+    /// A part was to come from the payload, and there is none.
+    #[error(
+        "the record is a tombstone (it has no payload), so there is no {part} in the payload at \
+         `{pointer}`; set `{}` to a header or the key as well",
+        part.key()
+    )]
+    Tombstone {
+        /// What is missing.
+        part: Part,
+        /// Where it was looked for.
+        pointer: Pointer,
+    },
+    /// A header is wrong.
+    #[error("the header `{name}`, read as the {part}, {problem}")]
+    InvalidHeader {
+        /// The header.
+        name: Text,
+        /// What it was to give.
+        part: Part,
+        /// What is wrong with it.
+        problem: Problem,
+    },
+    /// The record key is wrong.
+    #[error("the record key, read as the {part}, {problem}{}", key_advice(*problem))]
+    InvalidKey {
+        /// What it was to give.
+        part: Part,
+        /// What is wrong with it.
+        problem: Problem,
+    },
+    /// A value in the payload is wrong.
+    #[error("the payload at `{pointer}`, read as the {part}, {problem}")]
+    InvalidPointer {
+        /// Where it is.
+        pointer: Pointer,
+        /// What it was to give.
+        part: Part,
+        /// What is wrong with it.
+        problem: Problem,
+    },
+    /// The topic's name or a constant does not do.
+    #[error("the {part} {problem}; set `{}` to another place", part.key())]
+    InvalidPart {
+        /// What it was to give.
+        part: Part,
+        /// What is wrong with it.
+        problem: Problem,
+    },
+    /// No id can be made.
+    #[error(transparent)]
+    InvalidId(IdError),
+    /// A part was to come from the payload, and that is not JSON.
+    #[error("the payload is not JSON: {0}")]
+    InvalidJson(JsonFault),
+}
+
+impl ReadError {
+    /// One word for metrics and tables.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::TooLarge { .. } => "too_large",
+            Self::MissingId { .. } => "missing_id",
+            Self::MissingType { .. } => "missing_type",
+            Self::MissingAggregate { .. } => "missing_aggregate",
+            Self::Missing { .. } => "missing_part",
+            Self::Tombstone { .. } => "tombstone",
+            Self::InvalidHeader { .. } => "invalid_header",
+            Self::InvalidKey { .. } => "invalid_key",
+            Self::InvalidPointer { .. } => "invalid_pointer",
+            Self::InvalidPart { .. } => "invalid_part",
+            Self::InvalidId(_) => "invalid_id",
+            Self::InvalidJson(_) => "invalid_json",
+        }
+    }
+
+    pub(super) fn missing(part: Part, wanted: &Sources) -> Self {
+        let wanted = wanted.clone();
+        match part {
+            Part::Id => Self::MissingId { wanted },
+            Part::Type => Self::MissingType { wanted },
+            Part::AggregateId => Self::MissingAggregate { wanted },
+            part => Self::Missing { part, wanted },
+        }
+    }
+}
+
+fn key_advice(problem: Problem) -> &'static str {
+    if problem == Problem::NotUtf8 { "; `key:hex` reads keys that are no text" } else { "" }
+}

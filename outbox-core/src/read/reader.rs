@@ -1,0 +1,122 @@
+//! The reader: rules that were checked once, applied to every record.
+
+use std::cell::OnceCell;
+
+use super::{Pointer, ReadError, ReadRules, RulesError, Source, seen::Seen};
+use crate::{Envelope, Record, Text};
+
+/// Reads records as events, by rules that were checked when it was built. Shared by reference; it
+/// keeps nothing about the records it saw.
+///
+/// [`Reader::own`] allocates nothing per event: texts are slices of the record. (Give it the topics
+/// with [`Reader::with_topics`] if the aggregate type is the topic's name.) A payload is parsed only
+/// if a pointer is asked for, and once; nothing but the way to the pointers is looked at.
+#[derive(Clone, Debug)]
+pub struct Reader {
+    pub(super) rules: ReadRules,
+    /// Every pointer of the rules, once.
+    pub(super) pointers: Vec<Pointer>,
+    topics: Vec<Text>,
+    bytes_max: usize,
+    lane_rule: String,
+}
+
+impl Reader {
+    /// A reader by rules. Records above `bytes_max` bytes of key, headers and payload together are
+    /// refused before anything in them is looked at.
+    ///
+    /// # Errors
+    ///
+    /// When the rules contradict themselves.
+    pub fn new(rules: ReadRules, bytes_max: usize) -> Result<Self, RulesError> {
+        rules.check()?;
+        Ok(Self::checked(rules, bytes_max))
+    }
+
+    /// A reader of this project's own headers: see [`header_names`](crate::header_names).
+    pub fn own(bytes_max: usize) -> Self {
+        Self::checked(ReadRules::own(), bytes_max)
+    }
+
+    fn checked(rules: ReadRules, bytes_max: usize) -> Self {
+        let mut pointers: Vec<Pointer> = Vec::new();
+        for pointer in rules.each().flat_map(|(_, places)| places.pointers()) {
+            if !pointers.contains(pointer) {
+                pointers.push(pointer.clone());
+            }
+        }
+        let lane_rule = rules.aggregate_id.to_string();
+        Self { rules, pointers, topics: Vec::new(), bytes_max, lane_rule }
+    }
+
+    /// Tells it the topics it will read, so that their names need not be copied for each event.
+    #[must_use]
+    pub fn with_topics<T: Into<Text>>(mut self, topics: impl IntoIterator<Item = T>) -> Self {
+        self.topics.extend(topics.into_iter().map(Into::into));
+        self
+    }
+
+    /// Reads a record as an event.
+    ///
+    /// # Errors
+    ///
+    /// When it is too large, or a part is missing or wrong. The same record gives the same answer
+    /// every time.
+    pub fn read(
+        &self,
+        topic: &str,
+        partition: i32,
+        offset: i64,
+        record: &Record,
+    ) -> Result<Envelope, ReadError> {
+        let (bytes, max) = (record.size(), self.bytes_max);
+        if bytes > max {
+            return Err(ReadError::TooLarge { bytes, max });
+        }
+        let pointed = OnceCell::new();
+        Seen { reader: self, topic, partition, offset, record, pointed }.envelope()
+    }
+
+    /// What order is kept by, known without looking at the payload, so that a record that cannot be
+    /// read has its place, too (finding 3 of the protocol).
+    ///
+    /// All events of one aggregate have the same one. Empty: the record names no aggregate; then
+    /// either its key is null, and it asks for no order, or it cannot be read as an event. `None`:
+    /// the aggregate is inside the payload, and the whole partition is one sequence.
+    pub fn order_key<'a>(&'a self, topic: &'a str, record: &'a Record) -> Option<&'a [u8]> {
+        let mut places = self.rules.aggregate_id.as_slice().iter();
+        if self.rules.aggregate_id.pointers().next().is_some() {
+            return None;
+        }
+        let key = places.find_map(|at| order(at, topic, record).filter(|key| !key.is_empty()));
+        Some(key.unwrap_or_default())
+    }
+
+    /// Where the aggregate comes from, as the database keeps it: the places joined by `|`. Another
+    /// text means other lanes.
+    ///
+    /// ```
+    /// use outbox_core::Reader;
+    ///
+    /// assert_eq!(Reader::own(1 << 20).lane_rule(), "header:aggregate_id|key");
+    /// ```
+    pub fn lane_rule(&self) -> &str {
+        &self.lane_rule
+    }
+
+    /// The topic's name, shared if it was told.
+    pub(super) fn topic(&self, topic: &str) -> Text {
+        self.topics.iter().find(|known| **known == *topic).cloned().unwrap_or_else(|| topic.into())
+    }
+}
+
+/// The same bytes that the aggregate id is made of, as far as they are outside of the payload.
+fn order<'a>(at: &'a Source, topic: &'a str, record: &'a Record) -> Option<&'a [u8]> {
+    match at {
+        Source::Header(name) => record.header_bytes(name.as_bytes()).map(|value| &value[..]),
+        Source::Key | Source::KeyHex => record.key.as_deref(),
+        Source::Constant(text) => Some(text.as_bytes()),
+        Source::Topic => Some(topic.as_bytes()),
+        Source::Pointer(_) | Source::Position => None,
+    }
+}

@@ -1,0 +1,199 @@
+//! One record under the reader's eyes: the parts it has, where the rules say they are.
+
+use std::cell::OnceCell;
+
+use bytes::Bytes;
+
+use super::{
+    Part, ReadError, Source, Sources,
+    pointer::{self, Pointed},
+    reader::Reader,
+    rules::{bytes_max, whole},
+    time,
+};
+use crate::{
+    Aggregate, Envelope, EventId, IdError, JsonFault, Problem, Record, Text,
+    problem::{SOURCE_ID_BYTES_MAX, check_text},
+};
+
+/// A record and where it is.
+pub(super) struct Seen<'a> {
+    pub(super) reader: &'a Reader,
+    pub(super) topic: &'a str,
+    pub(super) partition: i32,
+    pub(super) offset: i64,
+    pub(super) record: &'a Record,
+    /// What stands behind the reader's pointers; parsed when the first of them is asked for.
+    pub(super) pointed: OnceCell<Result<Vec<Pointed>, JsonFault>>,
+}
+
+/// What a place had: never empty.
+struct Found<'a> {
+    at: &'a Source,
+    bytes: Bytes,
+}
+
+impl<'a> Seen<'a> {
+    pub(super) fn envelope(&self) -> Result<Envelope, ReadError> {
+        let rules = &self.reader.rules;
+        let (event_id, source_id) = self.id()?;
+        Ok(Envelope {
+            event_id,
+            source_id,
+            event_type: self.text(Part::Type, &rules.event_type)?,
+            aggregate: self.aggregate()?,
+            aggregate_version: self.parsed(
+                Part::AggregateVersion,
+                rules.aggregate_version.as_ref(),
+                whole,
+            )?,
+            occurred_at_ms: self.parsed(Part::OccurredAt, rules.occurred_at.as_ref(), |text| {
+                time::millis(text).ok_or(Problem::NotTime)
+            })?,
+            schema_version: self.parsed(
+                Part::SchemaVersion,
+                rules.schema_version.as_ref(),
+                whole,
+            )?,
+            payload: self.record.payload.clone(),
+        })
+    }
+
+    fn id(&self) -> Result<(EventId, Option<Text>), ReadError> {
+        let rules = &self.reader.rules;
+        let Some(found) = self.find(Part::Id, &rules.id)? else {
+            if !rules.id.has(&Source::Position) {
+                return Err(self.missing(Part::Id, &rules.id));
+            }
+            let source = self.text(Part::IdSource, &rules.id_source)?;
+            let id = EventId::at(&source, self.partition, self.offset);
+            return Ok((id.map_err(ReadError::InvalidId)?, None));
+        };
+        if let Some(own) = EventId::from_uuid_text(&found.bytes) {
+            return Ok((own, None));
+        }
+        let source = self.text(Part::IdSource, &rules.id_source)?;
+        match EventId::foreign(&source, &found.bytes) {
+            Ok(id) => Ok((id, Some(shown(&found.bytes)))),
+            Err(IdError::TooLong { bytes, max }) => {
+                Err(invalid(Part::Id, found.at, Problem::TooLong { bytes, max }))
+            }
+            Err(error) => Err(ReadError::InvalidId(error)),
+        }
+    }
+
+    /// A null key asks for no order: the event is an aggregate of its own, named by its position (C4).
+    fn aggregate(&self) -> Result<Aggregate, ReadError> {
+        let places = &self.reader.rules.aggregate_id;
+        let keyless = self.record.key.is_none() && places.has_key();
+        let aggregate_id = match self.find(Part::AggregateId, places)? {
+            Some(found) => Self::checked(Part::AggregateId, found)?,
+            None if keyless => format!("@{}-{}", self.partition, self.offset).into(),
+            None => return Err(self.missing(Part::AggregateId, places)),
+        };
+        let aggregate_type = self.text(Part::AggregateType, &self.reader.rules.aggregate_type)?;
+        Ok(Aggregate { aggregate_type, aggregate_id })
+    }
+
+    /// A text that has to be there.
+    fn text(&self, part: Part, places: &'a Sources) -> Result<Text, ReadError> {
+        let found = self.find(part, places)?.ok_or_else(|| self.missing(part, places))?;
+        Self::checked(part, found)
+    }
+
+    fn checked(part: Part, found: Found<'_>) -> Result<Text, ReadError> {
+        check_text(&found.bytes, bytes_max(part))
+            .map(drop)
+            .and_then(|()| Text::try_from(found.bytes).map_err(|_| Problem::NotUtf8))
+            .map_err(|problem| invalid(part, found.at, problem))
+    }
+
+    /// A value that may be absent, but not wrong.
+    fn parsed<T>(
+        &self,
+        part: Part,
+        places: Option<&'a Sources>,
+        parse: impl Fn(&str) -> Result<T, Problem>,
+    ) -> Result<Option<T>, ReadError> {
+        let Some(places) = places else { return Ok(None) };
+        let Some(found) = self.find(part, places)? else { return Ok(None) };
+        check_text(&found.bytes, bytes_max(part))
+            .and_then(parse)
+            .map(Some)
+            .map_err(|problem| invalid(part, found.at, problem))
+    }
+
+    /// What the first place has that has anything.
+    fn find(&self, part: Part, places: &'a Sources) -> Result<Option<Found<'a>>, ReadError> {
+        for at in places.as_slice() {
+            if let Some(bytes) = self.look(part, at)?.filter(|bytes| !bytes.is_empty()) {
+                return Ok(Some(Found { at, bytes }));
+            }
+        }
+        Ok(None)
+    }
+
+    fn look(&self, part: Part, at: &Source) -> Result<Option<Bytes>, ReadError> {
+        Ok(match at {
+            Source::Header(name) => self.record.header_bytes(name.as_bytes()).cloned(),
+            Source::Key => self.record.key.clone(),
+            Source::KeyHex => self.record.key.as_ref().map(|key| hex(key)),
+            Source::Pointer(_) => return self.point(part, at),
+            Source::Constant(value) => Some(value.clone().into()),
+            Source::Topic => Some(self.reader.topic(self.topic).into()),
+            Source::Position => None,
+        })
+    }
+
+    fn point(&self, part: Part, at: &Source) -> Result<Option<Bytes>, ReadError> {
+        let Some(payload) = &self.record.payload else { return Ok(None) };
+        let pointers = &self.reader.pointers;
+        let pointed = self.pointed.get_or_init(|| pointer::take(pointers, payload));
+        let pointed = pointed.as_ref().map_err(|fault| ReadError::InvalidJson(fault.clone()))?;
+        let here = pointers.iter().position(|pointer| at.is_pointer(pointer));
+        match here.and_then(|i| pointed.get(i)) {
+            None | Some(Pointed::Absent) => Ok(None),
+            Some(Pointed::Scalar(bytes)) => Ok(Some(bytes.clone())),
+            Some(Pointed::Unfit) => Err(invalid(part, at, Problem::NotScalar)),
+        }
+    }
+
+    fn missing(&self, part: Part, places: &Sources) -> ReadError {
+        match (&self.record.payload, places.pointers().next()) {
+            (None, Some(pointer)) => ReadError::Tombstone { part, pointer: pointer.clone() },
+            _ => ReadError::missing(part, places),
+        }
+    }
+}
+
+fn invalid(part: Part, at: &Source, problem: Problem) -> ReadError {
+    match at {
+        Source::Header(name) => ReadError::InvalidHeader { name: name.clone(), part, problem },
+        Source::Key | Source::KeyHex => ReadError::InvalidKey { part, problem },
+        Source::Pointer(pointer) => {
+            ReadError::InvalidPointer { pointer: pointer.clone(), part, problem }
+        }
+        Source::Constant(_) | Source::Topic | Source::Position => {
+            ReadError::InvalidPart { part, problem }
+        }
+    }
+}
+
+fn hex(key: &[u8]) -> Bytes {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let digit = |nibble: u8| DIGITS[usize::from(nibble)];
+    key.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
+}
+
+/// A foreign id for people: cut to its limit, without what a database's text cannot hold.
+fn shown(id: &Bytes) -> Text {
+    if let Ok(text) = std::str::from_utf8(id)
+        && !id.contains(&0)
+    {
+        let end = text.floor_char_boundary(SOURCE_ID_BYTES_MAX);
+        return Text::try_from(id.slice(..end)).unwrap_or_default();
+    }
+    let mut text = String::from_utf8_lossy(id).replace('\0', "\u{fffd}");
+    text.truncate(text.floor_char_boundary(SOURCE_ID_BYTES_MAX));
+    text.into()
+}

@@ -1,0 +1,243 @@
+//! Places where a part of an event is found.
+
+use std::{fmt, str::FromStr};
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de, ser::SerializeSeq};
+
+use super::Pointer;
+use crate::Text;
+
+/// A place where a part of an event is found, and how a configuration writes it.
+///
+/// | written | is |
+/// |---|---|
+/// | `header:NAME` | the last header of that name |
+/// | `key` | the record key, as text |
+/// | `key:hex` | the record key in lower-case hexadecimal, for keys that are no text |
+/// | `pointer:/json/pointer` | a text or whole number in a JSON payload (RFC 6901) |
+/// | `value:CONSTANT` | always this |
+/// | `topic` | the topic's name |
+/// | `position` | topic, partition and offset: for `id` only, as the last resort |
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub enum Source {
+    /// The last header of that name.
+    Header(Text),
+    /// The record key, as text.
+    Key,
+    /// The record key in hexadecimal.
+    KeyHex,
+    /// A scalar in the payload.
+    Pointer(Pointer),
+    /// A constant.
+    Constant(Text),
+    /// The topic's name.
+    Topic,
+    /// The record's position.
+    Position,
+}
+
+impl Source {
+    /// For sentences: `the header "x"`.
+    fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Header(name) => write!(f, "the header `{name}`"),
+            Self::Key | Self::KeyHex => f.write_str("the record key"),
+            Self::Pointer(pointer) => write!(f, "the payload at `{pointer}`"),
+            Self::Constant(_) => f.write_str("the configured value"),
+            Self::Topic => f.write_str("the topic's name"),
+            Self::Position => f.write_str("the record's position"),
+        }
+    }
+}
+
+impl Source {
+    pub(super) fn is_pointer(&self, other: &Pointer) -> bool {
+        matches!(self, Self::Pointer(pointer) if pointer == other)
+    }
+}
+
+impl FromStr for Source {
+    type Err = SourceError;
+
+    fn from_str(text: &str) -> Result<Self, SourceError> {
+        let wrong = || SourceError::Unknown(text.to_owned());
+        match text.split_once(':') {
+            None => match text {
+                "key" => Ok(Self::Key),
+                "topic" => Ok(Self::Topic),
+                "position" => Ok(Self::Position),
+                _ => Err(wrong()),
+            },
+            Some(("header", name)) => header(name).map(Self::Header),
+            Some(("key", "hex")) => Ok(Self::KeyHex),
+            Some(("pointer", pointer)) => pointer.parse().map(Self::Pointer),
+            Some(("value", value)) if !value.is_empty() => Ok(Self::Constant(value.into())),
+            Some(_) => Err(wrong()),
+        }
+    }
+}
+
+/// `|` separates sources in the lane rule.
+fn header(name: &str) -> Result<Text, SourceError> {
+    if name.is_empty() || name.contains(|c: char| c.is_control() || c == '|') {
+        return Err(SourceError::HeaderName(name.to_owned()));
+    }
+    Ok(name.into())
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Header(name) => write!(f, "header:{name}"),
+            Self::Key => f.write_str("key"),
+            Self::KeyHex => f.write_str("key:hex"),
+            Self::Pointer(pointer) => write!(f, "pointer:{pointer}"),
+            Self::Constant(value) => write!(f, "value:{value}"),
+            Self::Topic => f.write_str("topic"),
+            Self::Position => f.write_str("position"),
+        }
+    }
+}
+
+/// Places to look at in turn: the first one that has something counts. Null and empty values count
+/// as nothing. A configuration writes one text or a list of texts.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Sources(Vec<Source>);
+
+impl Sources {
+    /// The most places of one part.
+    pub const COUNT_MAX: usize = 8;
+
+    /// Places to look at, in this order.
+    ///
+    /// # Errors
+    ///
+    /// When there are none, or more than [`Sources::COUNT_MAX`].
+    pub fn new(sources: impl IntoIterator<Item = Source>) -> Result<Self, SourceError> {
+        let sources: Vec<Source> = sources.into_iter().collect();
+        if sources.is_empty() || sources.len() > Self::COUNT_MAX {
+            return Err(SourceError::Count(sources.len()));
+        }
+        Ok(Self(sources))
+    }
+
+    pub(crate) fn then(mut self, source: Source) -> Self {
+        self.0.push(source);
+        self
+    }
+
+    /// The places, in order; at least one.
+    pub fn as_slice(&self) -> &[Source] {
+        &self.0
+    }
+
+    pub(crate) fn has(&self, source: &Source) -> bool {
+        self.0.contains(source)
+    }
+
+    pub(crate) fn has_key(&self) -> bool {
+        self.has(&Source::Key) || self.has(&Source::KeyHex)
+    }
+
+    pub(crate) fn pointers(&self) -> impl Iterator<Item = &Pointer> {
+        self.0.iter().filter_map(|source| match source {
+            Source::Pointer(pointer) => Some(pointer),
+            _ => None,
+        })
+    }
+
+    /// For sentences: the places joined by "or".
+    pub(crate) fn described(&self) -> impl fmt::Display {
+        fmt::from_fn(|f| {
+            for (i, source) in self.0.iter().enumerate() {
+                f.write_str(if i == 0 { "" } else { " or " })?;
+                source.describe(f)?;
+            }
+            Ok(())
+        })
+    }
+}
+
+/// The places joined by `|`, as a lane rule has them.
+impl fmt::Display for Sources {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, source) in self.0.iter().enumerate() {
+            write!(f, "{}{source}", if i == 0 { "" } else { "|" })?;
+        }
+        Ok(())
+    }
+}
+
+impl From<Source> for Sources {
+    fn from(source: Source) -> Self {
+        Self(vec![source])
+    }
+}
+
+impl Serialize for Sources {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        if let [one] = self.as_slice() {
+            return serializer.collect_str(one);
+        }
+        let mut list = serializer.serialize_seq(Some(self.0.len()))?;
+        for source in &self.0 {
+            list.serialize_element(&source.to_string())?;
+        }
+        list.end()
+    }
+}
+
+impl<'de> Deserialize<'de> for Sources {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(OneOrMany)
+    }
+}
+
+struct OneOrMany;
+
+impl<'de> de::Visitor<'de> for OneOrMany {
+    type Value = Sources;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a place such as `header:NAME`, or a list of places")
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<Sources, E> {
+        text.parse().map(|one: Source| one.into()).map_err(E::custom)
+    }
+
+    fn visit_seq<A: de::SeqAccess<'de>>(self, mut list: A) -> Result<Sources, A::Error> {
+        let mut sources: Vec<Source> = Vec::new();
+        while let Some(text) = list.next_element::<String>()? {
+            sources.push(text.parse().map_err(de::Error::custom)?);
+        }
+        Sources::new(sources).map_err(de::Error::custom)
+    }
+}
+
+/// Why a text names no place.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SourceError {
+    /// It is none of the forms.
+    #[error(
+        "`{0}` names no place in a record; write `header:NAME`, `key`, `key:hex`, \
+         `pointer:/json/pointer`, `value:CONSTANT`, `topic` or, for an id, `position`"
+    )]
+    Unknown(String),
+    /// The header's name is no name.
+    #[error(
+        "`header:{0}` names no header: a name is not empty, without `|` and control characters"
+    )]
+    HeaderName(String),
+    /// The pointer is none.
+    #[error(
+        "`pointer:{0}` is no JSON pointer: it begins with `/`, writes `~` as `~0` and `/` as `~1`, \
+         and has 32 steps at most"
+    )]
+    Pointer(String),
+    /// Too few or too many.
+    #[error("a list of {0} places: 1 to 8 are allowed")]
+    Count(usize),
+}

@@ -1,0 +1,82 @@
+//! Event ids: the golden vectors were computed with Python's hashlib and uuid.
+
+use outbox_core::{EventId, ID_BYTES_MAX, IdError};
+
+/// B10, B12.
+#[test]
+fn foreign_ids_have_golden_keys() {
+    let long = "é".repeat(ID_BYTES_MAX / 2);
+    for (source, id, expected) in [
+        ("shop", &b"order-1"[..], "9c85d133-4e23-80c8-b93b-5798cde3d5ff"),
+        ("shop", b"ORDER-1", "358bfa83-519e-86b4-8c75-c2d523c780cf"),
+        ("depot", b"order-1", "24c18ef7-3057-85ef-b052-b480ef1cb169"),
+        ("shop", b"a\0b", "a5bac756-f627-8c88-9a96-3d8d6469a0c3"),
+        ("shop", b"\xff\xfe", "50ade4f4-a282-804f-afce-37f7563c8bbf"),
+        ("shop", b" ", "392fa21f-c127-8dc6-843e-2fb4ba4ae96f"),
+        ("s", long.as_bytes(), "2337420f-dd3f-860f-99e6-aefad1850ecf"),
+    ] {
+        assert_eq!(EventId::foreign(source, id).unwrap().to_string(), expected);
+    }
+}
+
+/// B11.
+#[test]
+fn positions_have_golden_keys() {
+    for (topic, partition, offset, expected) in [
+        ("orders", 0, 0, "de62a21f-82b6-8c30-b671-633e080915c2"),
+        ("orders", 3, 17, "c4807724-8356-8999-b559-774a714ae3ac"),
+        ("orders", i32::MAX, i64::MAX, "37cc2cd1-db40-82c4-8470-7ac9bdeed9e8"),
+        ("o", i32::MIN, i64::MIN, "33a116c5-5063-824e-a777-e379b3bef2a8"),
+    ] {
+        assert_eq!(EventId::at(topic, partition, offset).unwrap().to_string(), expected);
+    }
+}
+
+/// B8: spelling is not identity for UUIDs, and is for everything else.
+#[test]
+fn a_uuid_is_its_own_key_in_every_spelling_and_from_every_source() {
+    let expected = "0190a5c8-7c2e-7d64-9b6e-0c9f5d9b2a11";
+    for spelling in [
+        "0190a5c8-7c2e-7d64-9b6e-0c9f5d9b2a11",
+        "0190A5C8-7C2E-7D64-9B6E-0C9F5D9B2A11",
+        "0190a5c87c2e7d649b6e0c9f5d9b2a11",
+        "{0190a5c8-7c2e-7d64-9b6e-0c9f5d9b2a11}",
+        "urn:uuid:0190a5c8-7c2e-7d64-9b6e-0c9f5d9b2a11",
+    ] {
+        assert_eq!(EventId::foreign("a", spelling).unwrap().to_string(), expected, "{spelling}");
+        assert_eq!(EventId::foreign("b", spelling).unwrap().to_string(), expected, "{spelling}");
+    }
+    let spaced = EventId::foreign("a", " 0190a5c8-7c2e-7d64-9b6e-0c9f5d9b2a11").unwrap();
+    assert_ne!(spaced.to_string(), expected);
+}
+
+/// B10, B11.
+#[test]
+fn ids_that_cannot_be_told_apart_are_refused() {
+    assert_eq!(EventId::foreign("shop", ""), Err(IdError::Empty));
+    let long = vec![b'x'; ID_BYTES_MAX + 1];
+    assert_eq!(EventId::foreign("shop", &long), Err(IdError::TooLong { bytes: 1025, max: 1024 }));
+    assert!(EventId::foreign("shop", &long[1..]).is_ok());
+    assert_eq!(EventId::foreign("", "x"), Err(IdError::Source));
+    assert_eq!(EventId::foreign("a\0b", "c"), Err(IdError::Source));
+    assert_eq!(EventId::at("", 0, 0), Err(IdError::Source));
+}
+
+#[test]
+fn hashed_ids_are_uuids_of_version_8_and_new_ones_of_version_7() {
+    assert_eq!(EventId::foreign("shop", "1").unwrap().uuid().get_version_num(), 8);
+    assert_eq!(EventId::at("shop", 0, 1).unwrap().uuid().get_version_num(), 8);
+    let new = EventId::new();
+    assert_eq!(new.uuid().get_version_num(), 7);
+    assert!(new.made_at_ms().unwrap() > 1_700_000_000_000);
+    assert_eq!(EventId::at("shop", 0, 1).unwrap().made_at_ms(), None);
+}
+
+#[test]
+fn an_id_is_a_uuid_text_in_json() {
+    let id = EventId::from([7; 16]);
+    let json = serde_json::to_string(&id).unwrap();
+    assert_eq!(json, "\"07070707-0707-0707-0707-070707070707\"");
+    assert_eq!(serde_json::from_str::<EventId>(&json).unwrap(), id);
+    assert_eq!(format!("{id:?}"), "EventId(07070707-0707-0707-0707-070707070707)");
+}

@@ -1,0 +1,88 @@
+//! The consumer that tests and the soak start as a process: the commands of a real one, with handlers
+//! that do what an event's payload tells them.
+
+use std::{process::ExitCode, time::Duration};
+
+use inbox_consumer::{BatchHandler, Event, Handler, HandlerError, HandlerResult, Tx, cli};
+use serde::Deserialize;
+use sqlx::Postgres;
+
+/// `n` is the event's place in its aggregate; `act` what the handler does besides its effect.
+#[derive(Deserialize)]
+struct Step {
+    n: i64,
+    #[serde(default)]
+    act: Option<Act>,
+}
+
+#[derive(Deserialize, Clone, Copy)]
+#[serde(rename_all = "snake_case")]
+enum Act {
+    Abort,
+    Fail,
+    Panic,
+    Reject,
+    Sleep,
+}
+
+/// Writes the effect of one event: a row without any unique key, and the account's running state.
+struct Count;
+
+impl Handler<Postgres> for Count {
+    type Event = Step;
+
+    async fn handle(&self, event: &Event<Step>, tx: &mut Tx<'_, Postgres>) -> HandlerResult {
+        sqlx::query("INSERT INTO effects (aggregate, n, event_id, pid) VALUES ($1, $2, $3, $4)")
+            .bind(event.aggregate().aggregate_id())
+            .bind(event.payload.n)
+            .bind(event.id().to_string())
+            .bind(i64::from(std::process::id()))
+            .execute(&mut *tx)
+            .await?;
+        act(event.payload.act).await
+    }
+}
+
+async fn act(act: Option<Act>) -> HandlerResult {
+    match act {
+        None => Ok(()),
+        Some(Act::Abort) => std::process::abort(),
+        Some(Act::Fail) => Err(HandlerError::retry("told to fail")),
+        Some(Act::Panic) => panic!("told to panic"),
+        Some(Act::Reject) => Err(HandlerError::reject("told to reject")),
+        Some(Act::Sleep) => {
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            Ok(())
+        }
+    }
+}
+
+/// The same as a whole run in one statement.
+struct CountAll;
+
+impl BatchHandler<Postgres> for CountAll {
+    type Event = Step;
+
+    async fn handle(&self, events: &[Event<Step>], tx: &mut Tx<'_, Postgres>) -> HandlerResult {
+        let aggregates: Vec<&str> = events.iter().map(|e| e.aggregate().aggregate_id()).collect();
+        let steps: Vec<i64> = events.iter().map(|e| e.payload.n).collect();
+        let ids: Vec<String> = events.iter().map(|e| e.id().to_string()).collect();
+        sqlx::query(
+            "INSERT INTO effects (aggregate, n, event_id, pid)
+             SELECT a, n, id, $4 FROM unnest($1::text[], $2::bigint[], $3::text[])
+             WITH ORDINALITY AS e(a, n, id, ord) ORDER BY ord",
+        )
+        .bind(aggregates)
+        .bind(steps)
+        .bind(ids)
+        .bind(i64::from(std::process::id()))
+        .execute(&mut *tx)
+        .await?;
+        Ok(())
+    }
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    cli::main(|routes| routes.on("Counted", Count).on_batch("CountedAll", CountAll)).await
+}

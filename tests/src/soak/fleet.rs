@@ -1,0 +1,91 @@
+//! The consumers of the soak: killed, frozen, woken, and what they take of the machine.
+
+use std::{
+    fs,
+    path::Path,
+    process::Command,
+    time::{Duration, Instant},
+};
+
+use crate::Worker;
+
+/// One consumer process, and its successors.
+#[derive(Debug)]
+pub struct Member {
+    name: String,
+    worker: Worker,
+    /// Highest resident memory of any of them, in bytes.
+    rss_max: u64,
+}
+
+impl Member {
+    /// Starts the worker beside this program with a configuration file.
+    pub fn start(name: &str, config: &Path) -> Self {
+        Self { name: name.to_owned(), worker: spawn(config), rss_max: 0 }
+    }
+
+    /// `kill -9`, and a new process in its place.
+    pub fn kill_and_start(&mut self, config: &Path) {
+        println!("kill -9 {} (process {})", self.name, self.worker.pid());
+        self.worker.kill();
+        self.worker = spawn(config);
+    }
+
+    /// Freezes it for a time that is longer than its session lives, then wakes it.
+    pub async fn freeze(&mut self, time: Duration) {
+        println!("freeze {} (process {}) for {time:?}", self.name, self.worker.pid());
+        self.worker.pause();
+        tokio::time::sleep(time).await;
+        self.worker.resume();
+        println!("wake {}", self.name);
+    }
+
+    /// Reads its memory; remembers the highest.
+    pub fn measure(&mut self) -> u64 {
+        let status = format!("/proc/{}/status", self.worker.pid());
+        let text = fs::read_to_string(status).unwrap_or_default();
+        let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let kib = line.and_then(|line| line.trim().trim_end_matches(" kB").trim().parse().ok());
+        self.rss_max = self.rss_max.max(kib.unwrap_or(0_u64) * 1024);
+        self.rss_max
+    }
+
+    /// The share of one core that it takes over a while.
+    pub async fn cpu_share(&self, over: Duration) -> f64 {
+        let (before, began) = (cpu(self.worker.pid()), Instant::now());
+        tokio::time::sleep(over).await;
+        (cpu(self.worker.pid()) - before) / began.elapsed().as_secs_f64()
+    }
+
+    /// Whether it has not ended by itself.
+    pub fn running(&mut self) -> bool {
+        self.worker.running()
+    }
+
+    /// What it has logged.
+    pub fn log(&self) -> String {
+        self.worker.log()
+    }
+
+    /// Asks it to end and waits.
+    pub async fn end(mut self) -> bool {
+        self.worker.terminate();
+        self.worker.ended(Duration::from_secs(30)).await.success()
+    }
+}
+
+fn spawn(config: &Path) -> Worker {
+    let own = std::env::current_exe().expect("this program has a path");
+    let mut command = Command::new(own.with_file_name("worker"));
+    Worker::spawn(command.arg("run").arg("--config").arg(config))
+}
+
+/// CPU seconds that a process has taken so far.
+fn cpu(pid: u32) -> f64 {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let after = stat.rsplit_once(')').map_or("", |(_, after)| after);
+    let ticks: f64 =
+        after.split_whitespace().skip(11).take(2).filter_map(|n| n.parse::<f64>().ok()).sum();
+    // The kernel counts in hundredths of a second on every platform that Kafka runs on.
+    ticks / 100.0
+}

@@ -1,0 +1,5 @@
+//! All tests of this package, in one binary: each further one would link librdkafka again.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod services;
+mod tidy;

@@ -1,0 +1,178 @@
+//! The commands of a consumer's binary, on real services: what a user types, sees, and what a script
+//! gets back.
+
+use std::process::{Command, Output};
+
+use serde_json::Value;
+use tests::{OwnPostgres, SOON, Services, Stage, Worker, counted, eventually};
+
+/// The worker's binary, configured by its environment alone.
+fn worker(stage: &Stage) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_worker"));
+    command
+        .env("INBOX_CONSUMER__NAME", &stage.config.consumer.name)
+        .env("INBOX_KAFKA__BOOTSTRAP", stage.topic.bootstrap())
+        .env("INBOX_KAFKA__TOPICS", stage.topic.name())
+        .env("INBOX_KAFKA__SESSION_TIMEOUT", "6s")
+        .env("INBOX_LIMITS__DRAIN_DEADLINE", "1s")
+        .env("INBOX_DATABASE__URL", stage.schema.url())
+        .env("INBOX_DATABASE__IDLE_TIMEOUT", "40s")
+        .current_dir(std::env::temp_dir());
+    command
+}
+
+/// Runs a command to its end: exit code, standard output, standard error.
+async fn ran(mut command: Command, args: &str) -> (Option<i32>, String, String) {
+    command.args(args.split(' '));
+    let ended = tokio::task::spawn_blocking(move || command.output()).await.unwrap();
+    let Output { status, stdout, stderr } = ended.unwrap();
+    (status.code(), String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap())
+}
+
+/// The one line of `status --json` of a stage with one partition.
+async fn status(stage: &Stage) -> Value {
+    let (code, out, err) = ran(worker(stage), "status --json").await;
+    assert_eq!(code, Some(0), "{err}");
+    let all: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(all.as_array().map(Vec::len), Some(1), "{out}");
+    all[0].clone()
+}
+
+#[tokio::test]
+async fn a_consumer_is_migrated_checked_run_and_looked_at() {
+    let services = Services::from_env();
+    let stage = Stage::set("commands", 1).await;
+    stage.schema.run("DROP TABLE effects").await;
+    let fresh = services.schema().await;
+
+    let on_fresh = |args: &'static str| {
+        let mut command = worker(&stage);
+        command.env("INBOX_DATABASE__URL", fresh.url());
+        ran(command, args)
+    };
+    let (code, _, err) = on_fresh("check").await;
+    assert_eq!(code, Some(5), "{err}");
+    assert!(err.contains("error: ") && err.contains("migrate"), "{err}");
+    let (code, _, err) = on_fresh("run").await;
+    assert_eq!(code, Some(3), "{err}");
+    assert!(err.contains("migrate"), "{err}");
+    let (code, out, err) = on_fresh("migrate").await;
+    assert_eq!(code, Some(0), "{err}");
+    assert!(out.starts_with("applied migrations 1"), "{out}");
+    let (code, out, _) = on_fresh("migrate").await;
+    assert_eq!(code, Some(0));
+    assert!(out.ends_with(" already\n"), "{out}");
+    let (code, out, err) = on_fresh("check").await;
+    assert_eq!(code, Some(0), "{out}{err}");
+    assert!(!err.contains("error: "), "{err}");
+    assert!(out.starts_with("nothing "), "{out}");
+}
+
+#[tokio::test]
+async fn status_tells_where_a_partition_stands_while_and_after_a_run() {
+    let stage = Stage::set("commands", 1).await;
+    let before = status(&stage).await;
+    assert_eq!((&before["watermark"], &before["lag"]), (&Value::Null, &0.into()));
+    assert!(before["standstill"].as_str().unwrap().starts_with("not_owned"), "{before}");
+
+    stage.count("a", 1, 20).await;
+    let mut running = Worker::spawn(worker(&stage).arg("run"));
+    eventually(SOON, "all effects", async || stage.effects().await == 20).await;
+    eventually(SOON, "the watermark", async || status(&stage).await["watermark"] == 20).await;
+    let during = status(&stage).await;
+    assert_eq!(
+        (&during["log_end"], &during["lag"], &during["in_flight"]),
+        (&20.into(), &0.into(), &0.into())
+    );
+    assert!(during["owner"].as_str().unwrap().contains(&running.pid().to_string()), "{during}");
+    assert_eq!(during["standstill"], Value::Null);
+
+    running.terminate();
+    assert_eq!(running.ended(SOON).await.code(), Some(0), "{}", running.log());
+    let after = status(&stage).await;
+    assert_eq!((&after["committed"], &after["owner"]), (&20.into(), &Value::Null));
+    let (_, table, _) = ran(worker(&stage), "status").await;
+    assert!(table.starts_with("TOPIC"), "{table}");
+    assert!(table.lines().nth(1).unwrap().starts_with(stage.topic.name()), "{table}");
+}
+
+#[tokio::test]
+async fn a_log_that_is_not_a_terminal_is_json() {
+    let stage = Stage::set("commands", 1).await;
+    let mut running = Worker::spawn(worker(&stage).arg("run"));
+    running.printed(SOON, "\"signal\":\"taken_over\"").await;
+    running.interrupt();
+    assert_eq!(running.ended(SOON).await.code(), Some(0), "{}", running.log());
+    for line in running.log().lines() {
+        let event: Value =
+            serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
+        assert!(event["level"].is_string(), "{line}");
+    }
+}
+
+#[tokio::test]
+async fn prune_removes_what_is_older_than_the_retention() {
+    let stage = Stage::set("commands", 1).await;
+    stage.send(&[counted("a", 1), counted("a", 2), counted("a", 3)]).await;
+    let mut running = Worker::spawn(worker(&stage).arg("run"));
+    eventually(SOON, "all effects", async || stage.effects().await == 3).await;
+    running.terminate();
+    running.ended(SOON).await;
+    stage
+        .schema
+        .run(
+            "UPDATE inbox_events SET processed_at = now() - interval '8 days' WHERE \"offset\" < 2",
+        )
+        .await;
+
+    let (code, out, err) = ran(worker(&stage), "prune").await;
+    assert_eq!((code, out.as_str()), (Some(0), "removed 2 rows\n"), "{err}");
+    assert_eq!(stage.schema.number("SELECT count(*) FROM inbox_events").await, 1);
+}
+
+#[tokio::test]
+async fn what_is_out_or_refused_is_told_in_one_sentence_with_its_code() {
+    let stage = Stage::set("commands", 1).await;
+    let with = |key: &'static str, value: &str, command: &'static str| {
+        let mut worker = worker(&stage);
+        worker.env(key, value);
+        ran(worker, command)
+    };
+    let url = stage.schema.url().replace("//postgres@", "//nobody:c4n4ry@");
+    let (code, _, err) = with("INBOX_DATABASE__URL", &url, "run").await;
+    assert_eq!(code, Some(3), "{err}");
+    assert!(err.contains("nobody") && !err.contains("c4n4ry"), "{err}");
+
+    let (code, _, err) = with("INBOX_KAFKA__TOPICS", "nowhere", "status").await;
+    assert_eq!(code, Some(4), "{err}");
+    assert!(err.starts_with("error: topic nowhere "), "{err}");
+
+    let (code, _, err) = with("INBOX_KAFKA__BOOTSTRAP", "127.0.0.1:1", "check").await;
+    assert_eq!(code, Some(5), "{err}");
+    assert!(
+        err.contains("error: no broker of `kafka.bootstrap` (127.0.0.1:1) gave an answer"),
+        "{err}"
+    );
+
+    let (code, _, err) = with("INBOX_KAFKA__BOTSTRAP", "x", "run").await;
+    assert_eq!(code, Some(2), "{err}");
+    assert!(err.contains("did you mean `kafka.bootstrap`?"), "{err}");
+
+    let (code, _, err) = with("INBOX_LIMITS__DRAIN_DEADLINE", "5s", "run").await;
+    assert_eq!(code, Some(2), "{err}");
+    assert!(err.contains("a third of `kafka.session_timeout` (6s)"), "{err}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replica_is_refused_in_one_sentence() {
+    let stage = Stage::set("commands", 1).await;
+    let primary = OwnPostgres::start().await;
+    let replica = primary.replica().await;
+    let mut command = worker(&stage);
+    command.env("INBOX_DATABASE__URL", replica.url());
+    let (code, _, err) = ran(command, "run").await;
+    assert_eq!(code, Some(3), "{err}");
+    let told: Vec<&str> = err.lines().filter(|line| line.starts_with("error: ")).collect();
+    assert_eq!(told.len(), 1, "{err}");
+    assert!(told[0].contains("is a replica"), "{err}");
+}

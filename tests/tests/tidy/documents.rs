@@ -1,0 +1,141 @@
+//! What is documented is there, and what is there is documented.
+
+use std::collections::BTreeSet;
+
+use super::{Tree, none, shows};
+
+const MAP: &str = "ARCHITECTURE.md";
+
+/// The crates whose every module is on the map; what else has sources is there as a folder.
+const CRATES: [&str; 4] =
+    ["inbox-consumer/src/", "inbox-engine/src/", "outbox-core/src/", "outbox-relay/src/"];
+
+/// Every module of the crates is on the map, and the map leads nowhere else. A row names a file, or a
+/// folder for its `mod.rs`; braces stand for several.
+fn map_and_modules(tree: &Tree) -> Vec<String> {
+    let rows = rows_of_the_map(tree.text(MAP).unwrap_or_default());
+    let mut found = Vec::new();
+    for source in tree.production().filter(|source| source.below(&CRATES)) {
+        let folder = source.path.strip_suffix("mod.rs");
+        let named = |row: &String| *row == source.path || folder == Some(row);
+        if !rows.iter().any(named) {
+            let first = source.text.lines().next().unwrap_or_default();
+            let what = first.trim_start_matches("//! ").trim_end_matches('.');
+            found.push(format!("{MAP} lacks the row: | `{}` | {what} |", source.path));
+        }
+    }
+    let exists =
+        |row: &str| tree.files.iter().any(|(path, _)| path == row || path.starts_with(row));
+    let lost = rows.iter().filter(|row| !exists(row));
+    found.extend(lost.map(|row| format!("{MAP} has a row for {row}, which is not there")));
+    found
+}
+
+/// What the first column of the map's table names.
+fn rows_of_the_map(text: &str) -> BTreeSet<String> {
+    let cells = text.lines().filter_map(|line| line.strip_prefix("| `"));
+    let named = cells.filter_map(|cell| cell.split_once('`').map(|(name, _)| name));
+    named.filter(|name| name.contains('/')).flat_map(spread).collect()
+}
+
+/// `a/{b,c}.rs` is `a/b.rs` and `a/c.rs`.
+fn spread(name: &str) -> Vec<String> {
+    let Some((front, (inside, end))) =
+        name.split_once('{').and_then(|(front, rest)| Some((front, rest.split_once('}')?)))
+    else {
+        return vec![name.to_owned()];
+    };
+    inside.split(',').map(|part| format!("{front}{}{end}", part.trim())).collect()
+}
+
+/// Each `key("section.name", …)` has a row in its section.
+fn keys_without_a_row(tree: &Tree) -> Vec<String> {
+    let keys = tree.text("inbox-consumer/src/config/keys.rs").unwrap_or_default();
+    let document = tree.text("docs/configuration.md").unwrap_or_default();
+    let mut found = Vec::new();
+    for place in keys.split("key(").skip(1) {
+        let Some(path) =
+            place.trim_start().strip_prefix('"').and_then(|path| path.split('"').next())
+        else {
+            continue;
+        };
+        let (section, name) = path.split_once('.').unwrap_or((path, ""));
+        let part = document.split("\n## ").find(|part| part.starts_with(&format!("[{section}]")));
+        if !part.is_some_and(|part| part.contains(&format!("`{name}`"))) && !name.is_empty() {
+            found.push(format!("docs/configuration.md does not document `{path}`"));
+        }
+    }
+    found
+}
+
+/// Links between the documents lead somewhere.
+fn dead_links(tree: &Tree) -> Vec<String> {
+    let mut found = Vec::new();
+    for (path, text) in tree.files.iter().filter(|(path, _)| path.strip_suffix(".md").is_some()) {
+        let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
+        for place in text.split("](").skip(1) {
+            let target = place.split([')', '#']).next().unwrap_or_default();
+            if target.is_empty() || target.contains(':') {
+                continue;
+            }
+            let full = normal(folder, target);
+            let below = format!("{full}/");
+            let there = |(path, _): &(String, String)| *path == full || path.starts_with(&below);
+            if !tree.files.iter().any(there) {
+                found.push(format!("{path} links to {target}, which is not there"));
+            }
+        }
+    }
+    found
+}
+
+fn normal(folder: &str, target: &str) -> String {
+    let mut parts: Vec<&str> = folder.split('/').filter(|part| !part.is_empty()).collect();
+    for part in target.split('/') {
+        match part {
+            "" | "." => {}
+            ".." => drop(parts.pop()),
+            part => parts.push(part),
+        }
+    }
+    parts.join("/")
+}
+
+#[test]
+fn the_map_shows_every_module_and_nothing_else() {
+    none(&map_and_modules(&Tree::here()));
+}
+
+#[test]
+fn every_configuration_key_is_documented() {
+    none(&keys_without_a_row(&Tree::here()));
+}
+
+#[test]
+fn no_link_between_documents_is_dead() {
+    none(&dead_links(&Tree::here()));
+}
+
+#[test]
+fn rules_about_documents_see_what_breaks_them() {
+    let map = "| path | what |\n|---|---|\n| `inbox-engine/src/` | a |\n| `inbox-engine/src/{b,gone}.rs` | b |\n[x](docs/x.md) [a](inbox-engine)";
+    let tree = Tree::of(&[
+        (MAP, map),
+        ("inbox-engine/src/mod.rs", "//! A."),
+        ("inbox-engine/src/b.rs", "//! B."),
+        ("inbox-engine/src/c.rs", "//! What c is."),
+        (
+            "inbox-consumer/src/config/keys.rs",
+            "key(\"one.a\", 1), key(\n  \"one.b\", 1), key(\"two.a\")",
+        ),
+        ("docs/configuration.md", "# C\n\n## [one]\n\n| `a` | x |\n\n## [two]\n\n| `b` |"),
+    ]);
+    let wrong = [
+        "gone.rs, which is not there",
+        "| `inbox-engine/src/c.rs` | What c is |",
+        "config/keys.rs",
+    ];
+    shows(&map_and_modules(&tree), &wrong);
+    shows(&keys_without_a_row(&tree), &["`one.b`", "`two.a`"]);
+    shows(&dead_links(&tree), &["docs/x.md"]);
+}

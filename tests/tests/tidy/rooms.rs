@@ -1,0 +1,168 @@
+//! Who may name what.
+
+use super::source::Source;
+use super::{Tree, none, shows};
+
+/// A word, where it may be said, and why nowhere else.
+const WORDS: &[(&str, &[&str], &str)] = &[
+    (
+        "rdkafka",
+        &["inbox-consumer/src/kafka/", "outbox-relay/src/kafka/", "tests/", "bench/"],
+        KAFKA,
+    ),
+    ("rdkafka_sys", &["inbox-consumer/src/kafka/", "outbox-relay/src/kafka/"], KAFKA),
+    ("sqlx", SQLX, "the other rooms do not know which databases there are"),
+    ("unsafe", &["inbox-consumer/src/kafka/ffi.rs"], "one file is enough to read with care"),
+];
+
+const KAFKA: &str = "only one room knows librdkafka";
+
+/// Where types of sqlx are part of what users touch, and where its statements are.
+const SQLX: &[&str] = &[
+    "inbox-consumer/src/cli/",
+    "inbox-consumer/src/consumer",
+    "inbox-consumer/src/handler/",
+    "inbox-consumer/src/pipeline/",
+    "inbox-consumer/src/router/",
+    "inbox-consumer/src/store/",
+    "inbox-consumer/src/testing/",
+    "inbox-consumer/src/tx/",
+    "outbox-core/src/store/",
+    "outbox-relay/src/feed/",
+    "bench/",
+    "examples/",
+    "tests/",
+];
+
+/// Where a statement of SQL may be written down.
+const SQL: &[&str] = &[
+    "inbox-consumer/src/store/",
+    "inbox-consumer/src/testing/",
+    "outbox-core/src/store/",
+    "outbox-relay/src/feed/",
+    "bench/",
+    "examples/",
+    "tests/",
+    "xtask/src/server/postgres.rs",
+];
+
+/// A room, and paths that it does not name.
+const ABSENT: &[(&str, &[&str])] = &[
+    ("inbox-engine/src/", &["inbox_consumer", "outbox_core", "std::fs", "std::net", "std::thread"]),
+    ("outbox-core/src/", &["inbox_consumer", "inbox_engine", "tokio", "std::thread"]),
+    ("inbox-consumer/src/pipeline/", &["crate::kafka", "crate::store", "super::kafka"]),
+    ("inbox-consumer/src/store/", &["crate::kafka", "crate::router", "crate::handler"]),
+    (
+        "inbox-consumer/src/kafka/",
+        &["crate::store", "crate::router", "crate::handler", "crate::tx"],
+    ),
+    ("inbox-consumer/src/", &["outbox_relay"]),
+    ("outbox-relay/src/", &["inbox_consumer"]),
+];
+
+fn words_out_of_place(tree: &Tree) -> Vec<String> {
+    let mut found = Vec::new();
+    for source in tree.production() {
+        for (word, rooms, why) in WORDS {
+            if source.says(word) && !source.below(rooms) {
+                found.push(format!("{} names {word}, outside its rooms: {why}", source.path));
+            }
+        }
+    }
+    found
+}
+
+fn paths_that_should_be_absent(tree: &Tree) -> Vec<String> {
+    let mut found = Vec::new();
+    for source in tree.production() {
+        let paths = source.paths();
+        let names = |prefix: &str| paths.iter().any(|path| is_below(path, prefix));
+        for (room, absent) in ABSENT {
+            for path in absent.iter().filter(|path| source.below(&[room]) && names(path)) {
+                found.push(format!("{} names {path}, which nothing in {room} may", source.path));
+            }
+        }
+        let both = names("crate::kafka") && names("crate::store");
+        if both && !source.below(&["inbox-consumer/src/consumer"]) {
+            let path = &source.path;
+            found.push(format!("{path} names kafka and store; consumer.rs alone joins them"));
+        }
+    }
+    found
+}
+
+fn is_below(path: &str, prefix: &str) -> bool {
+    path.strip_prefix(prefix).is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
+}
+
+/// A literal that begins like a statement: more than the name of one, and no sentence about it.
+fn is_statement(literal: &str) -> bool {
+    const OF_ROWS: [&str; 8] =
+        ["ALTER", "CREATE", "DELETE", "DROP", "INSERT", "SELECT", "UPDATE", "WITH"];
+    const OF_TRANSACTIONS: [&str; 4] = ["BEGIN", "COMMIT", "ROLLBACK", "SAVEPOINT"];
+    let words: Vec<&str> = literal.split_whitespace().collect();
+    let [verb, next, ..] = words[..] else { return false };
+    let capitals = next.chars().all(|letter| letter.is_ascii_uppercase());
+    let more = verb.ends_with(';') || (capitals && (words.len() > 2 || next == "IMMEDIATE"));
+    OF_ROWS.contains(&verb) || (OF_TRANSACTIONS.contains(&verb.trim_end_matches(';')) && more)
+}
+
+fn statements_out_of_place(tree: &Tree) -> Vec<String> {
+    let outside = |source: &Source| !source.below(SQL);
+    let mut found = Vec::new();
+    for source in tree.production().filter(outside) {
+        for literal in source.literals.iter().filter(|literal| is_statement(literal)) {
+            let line = literal.lines().next().unwrap_or_default();
+            found
+                .push(format!("{} has SQL: \"{line}\"; statements are in the stores", source.path));
+        }
+    }
+    found
+}
+
+/// The proof that a crate knows little is the list of what it depends on.
+fn dependencies_of_the_engine(tree: &Tree) -> Vec<String> {
+    let manifest = tree.text("inbox-engine/Cargo.toml").unwrap_or_default();
+    let behind = manifest.split_once("\n[dependencies]\n").map_or("", |(_, behind)| behind);
+    let section = behind.split("\n[").next().unwrap_or_default();
+    let lines =
+        section.lines().filter(|line| !line.trim().is_empty() && !line.starts_with(['#', '[']));
+    lines.map(|line| format!("inbox-engine depends on nothing, but has: {line}")).collect()
+}
+
+#[test]
+fn words_stay_in_their_rooms() {
+    none(&words_out_of_place(&Tree::here()));
+}
+
+#[test]
+fn rooms_import_only_what_they_may() {
+    none(&paths_that_should_be_absent(&Tree::here()));
+}
+
+#[test]
+fn sql_is_written_in_the_stores() {
+    none(&statements_out_of_place(&Tree::here()));
+}
+
+#[test]
+fn the_engine_depends_on_nothing() {
+    none(&dependencies_of_the_engine(&Tree::here()));
+}
+
+#[test]
+fn rules_about_rooms_see_what_breaks_them() {
+    let tree = Tree::of(&[
+        ("inbox-consumer/src/pipeline/a.rs", "use crate::{store::S, kafka};\nfn f() { unsafe {} }"),
+        ("inbox-consumer/src/cli/b.rs", "// rdkafka\nconst S: &str = \"INSERT INTO t\";"),
+        ("inbox-consumer/src/cli/c.rs", "const S: &str = \"COMMIT\"; // a word, not a statement"),
+        ("inbox-consumer/src/config/d.rs", "use sqlx::Row;"),
+        ("inbox-consumer/src/store/e.rs", "const S: &str = \"SELECT 1\"; use sqlx::Row;"),
+        ("inbox-engine/Cargo.toml", "[package]\n\n[dependencies]\nserde = \"1\"\n\n[lints]\nx = 1"),
+    ]);
+    shows(&words_out_of_place(&tree), &["a.rs names unsafe", "d.rs names sqlx"]);
+    shows(&statements_out_of_place(&tree), &["b.rs has SQL: \"INSERT INTO t\""]);
+    let absent = ["crate::store", "crate::kafka", "kafka and store"];
+    shows(&paths_that_should_be_absent(&tree), &absent);
+    shows(&dependencies_of_the_engine(&tree), &["serde"]);
+}

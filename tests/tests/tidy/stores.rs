@@ -1,0 +1,132 @@
+//! One store learned is all stores learned: the same files, the same functions, the same migrations.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Tree, none, shows};
+
+const STORES: &str = "inbox-consumer/src/store/";
+
+/// Files that one database alone needs, and why.
+const ALONE: &[(&str, &str)] = &[
+    // SQLite has one writer at a time, and its turns are taken in this process.
+    ("sqlite", "writer.rs"),
+];
+
+fn stores_that_differ(tree: &Tree) -> Vec<String> {
+    let mut stores: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for (path, _) in &tree.files {
+        if let Some((store, file)) = path.strip_prefix(STORES).and_then(|path| path.split_once('/'))
+        {
+            stores.entry(store).or_default().insert(file);
+        }
+    }
+    let all: BTreeSet<&str> = stores.values().flatten().copied().collect();
+    let mut found = Vec::new();
+    for file in all {
+        let alone = |store: &str| ALONE.contains(&(store, file));
+        let having: Vec<&str> =
+            stores.keys().copied().filter(|store| stores[store].contains(file)).collect();
+        if having.iter().any(|store| alone(store)) {
+            continue;
+        }
+        for store in stores.keys().filter(|store| !having.contains(*store)) {
+            found.push(format!("{STORES}{store} has no {file}, but {} does", having.join(", ")));
+        }
+        found.extend(functions_that_differ(tree, file, &having));
+    }
+    found
+}
+
+fn functions_that_differ(tree: &Tree, file: &str, stores: &[&str]) -> Vec<String> {
+    let functions =
+        |store: &str| port_functions(tree.text(&format!("{STORES}{store}/{file}")).unwrap());
+    let all: BTreeSet<String> = stores.iter().flat_map(|store| functions(store)).collect();
+    let mut found = Vec::new();
+    for store in stores {
+        for function in all.difference(&functions(store)) {
+            found.push(format!("{STORES}{store}/{file} has no `{function}`, but its twin does"));
+        }
+    }
+    found
+}
+
+/// The functions by which a store keeps the promises of a trait of ours.
+fn port_functions(text: &str) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    let mut inside = false;
+    for line in text.lines() {
+        if line.starts_with("impl") {
+            let databases = ["Postgres {", "Sqlite {", "MySql {"];
+            inside = line.contains(" for ") && databases.iter().any(|end| line.ends_with(end));
+        } else if line.starts_with('}') {
+            inside = false;
+        }
+        let declared = line.strip_prefix("    ").filter(|line| !line.starts_with(' '));
+        let name = declared.and_then(|line| line.split_once("fn ")).map(|(_, behind)| behind);
+        if let Some(name) = name.filter(|_| inside) {
+            let end = name.find(['(', '<']).unwrap_or(name.len());
+            found.insert(name[..end].to_owned());
+        }
+    }
+    found
+}
+
+fn migrations_that_differ(tree: &Tree) -> Vec<String> {
+    let mut databases: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+    for (path, _) in &tree.files {
+        let below = path.strip_prefix("migrations/").and_then(|path| path.split_once('/'));
+        if let Some((database, file)) =
+            below.filter(|(_, file)| file.strip_suffix(".sql").is_some())
+        {
+            databases.entry(database).or_default().insert(file);
+        }
+    }
+    let all: BTreeSet<&str> = databases.values().flatten().copied().collect();
+    let mut found = Vec::new();
+    for (database, files) in &databases {
+        for file in all.difference(files) {
+            found.push(format!("migrations/{database} has no {file}, but another database does"));
+        }
+        for up in files.iter().filter_map(|file| file.strip_suffix(".sql")) {
+            let is_up = up.strip_suffix(".down").is_none();
+            if is_up && !files.contains(format!("{up}.down.sql").as_str()) {
+                found.push(format!(
+                    "migrations/{database}/{up}.sql has no way back ({up}.down.sql)"
+                ));
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn the_stores_have_the_same_files_and_functions() {
+    none(&stores_that_differ(&Tree::here()));
+}
+
+#[test]
+fn the_migrations_have_the_same_numbers_and_a_way_back() {
+    none(&migrations_that_differ(&Tree::here()));
+}
+
+#[test]
+fn rules_about_stores_see_what_breaks_them() {
+    let twin =
+        "impl Claims for Postgres {\n    async fn claim(&self) {\n    }\n    fn held() {}\n}\n";
+    let tree = Tree::of(&[
+        ("inbox-consumer/src/store/postgres/claim.rs", twin),
+        (
+            "inbox-consumer/src/store/sqlite/claim.rs",
+            "impl Claims for Sqlite {\n    fn claim() {}\n}\n",
+        ),
+        ("inbox-consumer/src/store/sqlite/extra.rs", ""),
+        ("inbox-consumer/src/store/sqlite/writer.rs", ""),
+        ("migrations/postgres/0001_a.sql", ""),
+        ("migrations/postgres/0001_a.down.sql", ""),
+        ("migrations/sqlite/0001_a.sql", ""),
+    ]);
+    let differ = ["postgres has no extra.rs", "sqlite/claim.rs has no `held`"];
+    shows(&stores_that_differ(&tree), &differ);
+    let differ = ["sqlite has no 0001_a.down.sql", "sqlite/0001_a.sql has no way back"];
+    shows(&migrations_that_differ(&tree), &differ);
+}
