@@ -15,6 +15,9 @@ use crate::{
     pipeline::port::{BrokerError, TopicPartition},
 };
 
+/// After this long without a heartbeat the mock takes a member of the protocol `consumer` for dead.
+const SESSION: Duration = Duration::from_secs(10);
+
 /// A Kafka cluster inside the process; gone when dropped.
 pub struct MockBroker {
     mock: Mock,
@@ -36,7 +39,7 @@ impl MockBroker {
 
     /// As [`MockBroker::start`], with several brokers, numbered from 1.
     pub fn start_with(brokers: u16, topics: &[(&str, u16)]) -> Result<Self, BrokerError> {
-        let broker = Self { mock: Mock::start(brokers, Duration::from_secs(3))? };
+        let broker = Self { mock: Mock::start(brokers, SESSION)? };
         for (topic, partitions) in topics {
             broker.create_topic(topic, *partitions)?;
         }

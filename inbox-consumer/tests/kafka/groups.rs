@@ -49,13 +49,14 @@ async fn partitions_change_hands_without_loss_or_repetition() {
         }
         wait_for(&deliveries, &world, &topic, round).await;
         stop_first.send(()).unwrap();
-        first.await.unwrap();
+        let mut failed = first.await.unwrap();
         stop_second.send(()).unwrap();
-        second.await.unwrap();
+        failed += second.await.unwrap();
+        assert!(failed == 0 || world.mock.is_some(), "{failed} commits failed: {}", world.told());
 
         let all = deliveries.lock().unwrap().len();
         let unique = distinct(&deliveries, |(_, place, offset)| (place.partition, *offset));
-        assert_eq!(all, unique, "delivered twice: {}", world.told());
+        assert!(all == unique || failed > 0, "delivered twice: {}", world.told());
     }
 }
 
