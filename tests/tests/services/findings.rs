@@ -116,6 +116,25 @@ async fn a_batch_handler_between_handlers_keeps_the_order_of_each_aggregate() {
     whole(&stage, &names, 30).await;
 }
 
+/// Finding 5: what follows a record that is parked is parked behind it, in the same transaction too: no
+/// claim could have seen it held.
+#[tokio::test]
+async fn what_follows_an_unreadable_record_in_its_batch_waits_behind_it() {
+    let stage = Stage::set("followers", 1).await;
+    let mut records = Vec::new();
+    for at in 0..10 {
+        let name = format!("a{at}");
+        let unreadable = Record::default().key(name.as_str()).payload("{\"n\":2}");
+        records.extend([counted(&name, 1), unreadable, counted(&name, 3)]);
+    }
+    stage.send(&records).await;
+    let running = stage.start(Routes::default().on("Counted", Counter)).await;
+    eventually(SOON, "all settled", async || watermark(&stage).await == 30).await;
+    assert_eq!((stage.parked("undecodable").await, stage.parked("follower").await), (10, 10));
+    assert_eq!(stage.effects().await, 10);
+    assert_eq!(running.stop().await, Ended::Shutdown);
+}
+
 /// Finding 8: an id twice in one batch is one effect; with another aggregate, so in another lane, the
 /// later one is parked, never handled and never dropped.
 #[tokio::test]

@@ -190,6 +190,7 @@ async fn a_nested_transaction_that_a_handler_leaks_loses_nothing() {
     let settled = "SELECT coalesce(sum(watermark), 0)::bigint FROM inbox_partitions";
     eventually(SOON, "all settled", async || stage.schema.number(settled).await == 30).await;
     assert_eq!((stage.effects().await, stage.parked("").await), (30, 0));
+    assert_eq!(running.counters.read().applied, 30, "only what has committed is counted");
     for name in ["a", "b", "c"] {
         assert_eq!(stage.of(name).await, (1..=10).collect::<Vec<_>>());
     }
