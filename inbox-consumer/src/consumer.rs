@@ -294,7 +294,7 @@ pub(crate) fn kafka_settings(config: &Config) -> KafkaSettings {
             config::Protocol::Consumer => kafka::Protocol::Consumer,
         },
         session_timeout: config.kafka.session_timeout,
-        max_poll_interval: Duration::from_secs(300),
+        max_poll_interval: Duration::from_mins(5),
         properties,
     }
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use crate::{
     Effect, Generation, Limits, NextOffset, PartitionId, Standstill, Time,
     backoff::Jitter,
-    partition::{Drain, LaneQueue, Partition, Phase},
+    partition::{Drain, Partition, Phase},
 };
 
 /// The rules of the inbox, as a state machine without input or output.
@@ -198,7 +198,6 @@ impl<T> Partition<T> {
             }
             _ => None,
         };
-        let wait = self.lanes.iter().filter_map(LaneQueue::next_timeout).min();
-        [drain, phase, wait, self.outage_until].into_iter().flatten().min()
+        [drain, phase, self.wake, self.outage_until].into_iter().flatten().min()
     }
 }

@@ -109,6 +109,7 @@ impl<T> Engine<T> {
             let wait = self.jitter.grown(min, max, item.attempts - 1);
             queue.waits.push((offset, now.after(wait)));
             queue.careful(offset, offset);
+            partition.wake_at(now.after(wait));
         }
     }
 
@@ -132,6 +133,7 @@ impl<T> Engine<T> {
             queue.conflicts += 1;
             queue.rest = Some(now.after(wait));
         }
+        partition.wake_at(now.after(wait));
         partition.halve(batch);
     }
 
@@ -193,9 +195,13 @@ impl<T> Engine<T> {
     pub(crate) fn waits_due(&mut self, id: PartitionId, now: Time) {
         let Some(partition) = self.partitions.get_mut(&id) else { return };
         partition.outage_until = partition.outage_until.filter(|until| *until > now);
+        if partition.wake.is_none_or(|wake| wake > now) {
+            return;
+        }
         for queue in &mut partition.lanes {
             queue.waits_due(now);
         }
+        partition.wake = partition.lanes.iter().filter_map(LaneQueue::next_timeout).min();
         self.queue_lanes(id);
     }
 

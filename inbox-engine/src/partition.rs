@@ -149,6 +149,8 @@ pub(crate) struct Partition<T> {
     pub(crate) open: usize,
     pub(crate) outages: u32,
     pub(crate) outage_until: Option<Time>,
+    /// When the first wait of a lane ends: lanes are not looked through at every step.
+    pub(crate) wake: Option<Time>,
     /// Take-overs in a row without a watermark write that held.
     pub(crate) resyncs: u32,
     pub(crate) standstill: Option<Standstill>,
@@ -184,6 +186,7 @@ impl<T> Partition<T> {
             open: 0,
             outages: 0,
             outage_until: None,
+            wake: None,
             resyncs: 0,
             standstill: None,
         }
@@ -206,6 +209,11 @@ impl<T> Partition<T> {
     /// Whether a database fault holds the partition back at this time.
     pub(crate) fn out(&self, now: Time) -> bool {
         self.outage_until.is_some_and(|until| until > now)
+    }
+
+    /// A lane has a wait that ends then.
+    pub(crate) fn wake_at(&mut self, at: Time) {
+        self.wake = Some(self.wake.map_or(at, |wake| wake.min(at)));
     }
 
     pub(crate) fn lane(&mut self, lane: Lane) -> &mut LaneQueue<T> {

@@ -163,16 +163,17 @@ async fn accept(listener: TcpListener, rules: watch::Receiver<Rules>) {
 async fn connect(client: TcpStream, upstream: String, rules: watch::Receiver<Rules>) {
     let Ok(server) = TcpStream::connect(upstream).await else { return };
     drop((client.set_nodelay(true), server.set_nodelay(true)));
-    let (from_client, to_client) = client.into_split();
-    let (from_server, to_server) = server.into_split();
+    let (from_client, towards_client) = client.into_split();
+    let (from_server, towards_server) = server.into_split();
     let answer_lost = Arc::new(AtomicBool::new(false));
-    let up = Pump { from: from_client, to: to_server, rules: rules.clone(), seen: Vec::new() };
-    let down = Pump { from: from_server, to: to_client, rules: rules.clone(), seen: Vec::new() };
+    let up = Pump { from: from_client, to: towards_server, rules: rules.clone(), seen: Vec::new() };
+    let down =
+        Pump { from: from_server, to: towards_client, rules: rules.clone(), seen: Vec::new() };
     let mut rules = rules;
     // Whichever ends first closes both connections.
     tokio::select! {
-        () = up.to_server(&answer_lost) => {}
-        () = down.to_client(&answer_lost) => {}
+        () = up.towards_server(&answer_lost) => {}
+        () = down.towards_client(&answer_lost) => {}
         _ = rules.wait_for(|rules| rules.cut) => {}
     }
 }
@@ -187,7 +188,7 @@ struct Pump {
 }
 
 impl Pump {
-    async fn to_server(mut self, answer_lost: &AtomicBool) {
+    async fn towards_server(mut self, answer_lost: &AtomicBool) {
         let mut buffer = vec![0; 64 * 1024];
         loop {
             let rules = |rules: &Rules| (rules.delay, rules.to_server_lost, rules.trap.clone());
@@ -208,7 +209,7 @@ impl Pump {
         }
     }
 
-    async fn to_client(mut self, answer_lost: &AtomicBool) {
+    async fn towards_client(mut self, answer_lost: &AtomicBool) {
         let mut buffer = vec![0; 64 * 1024];
         loop {
             let Some(piece) = self.read(&mut buffer, |rules| rules.to_client_lost).await else {

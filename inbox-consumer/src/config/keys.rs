@@ -1,8 +1,8 @@
 //! The one table of all keys.
 
-use std::{fmt::Write, time::Duration};
+use std::time::Duration;
 
-use super::{Kind, raw};
+use super::Kind;
 
 /// One key of the configuration.
 #[derive(Clone, Copy, Debug)]
@@ -362,58 +362,3 @@ pub const KEYS: &[Key] = &[
         "`error`, `warn`, `info`, `debug`, `trace`, or a filter such as `info,inbox_consumer=debug`. The environment variable RUST_LOG goes before it.",
     ),
 ];
-
-const HEAD: &str = "\
-# Configuration
-
-<!-- Made from the table `KEYS` in inbox-consumer/src/config/keys.rs; a test compares them. -->
-
-One TOML file (`consumer.toml`, or `--config FILE`, or `INBOX_CONFIG`), the environment over it, flags over that:
-
-```text
-[kafka]                                      in the file
-bootstrap = \"broker:9092\"
-INBOX_KAFKA__BOOTSTRAP=broker:9092           in the environment: two underscores between section and key
---set kafka.bootstrap=broker:9092            as a flag
-```
-
-Durations have a unit (`\"30s\"`, `\"100ms\"`, `\"7d\"`); bytes are a number or text with a unit (`\"4MiB\"`). In the environment and in
-flags the items of a list are separated by commas. Each secret may come from a file: `url_file` beside `url`, `sasl_password_file`
-beside `sasl_password`, and so on. A key that does not exist, a value out of bounds and an unsafe combination are refused at
-start-up with a sentence that says what to change.
-";
-
-/// Whether a default is told in words, not as a value.
-pub(super) fn is_described(default: &str) -> bool {
-    default.starts_with('`')
-}
-
-/// `docs/configuration.md`, from [`KEYS`].
-pub fn reference() -> String {
-    let mut page = String::from(HEAD);
-    let mut section = "";
-    for key in KEYS {
-        if key.section() != section {
-            section = key.section();
-            let _ = write!(
-                page,
-                "\n## [{section}]\n\n| key | holds | default | |\n|---|---|---|---|\n"
-            );
-        }
-        let default = match key.default {
-            "" if key.required() => "required".to_owned(),
-            "" => String::new(),
-            text if is_described(text) => text.to_owned(),
-            text => format!("`{text}`"),
-        };
-        let _ = writeln!(page, "| `{}` | {} | {default} | {} |", key.name(), key.kind, key.doc);
-    }
-    page.push_str(
-        "\n## Refused in [kafka.raw]\n\n| setting | why, and what to do instead |\n|---|---|\n",
-    );
-    for (name, why) in raw::all_refused() {
-        let _ = writeln!(page, "| `{name}` | {why} |");
-    }
-    page.push_str("| `debug` with `all`, `security` or `protocol` | it would print credentials; name other contexts |\n");
-    page
-}

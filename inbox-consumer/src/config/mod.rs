@@ -19,6 +19,7 @@ mod kind;
 mod layers;
 mod load;
 mod raw;
+mod reference;
 mod secret;
 mod sections;
 mod security;
@@ -30,11 +31,12 @@ mod tests;
 
 pub use database::DatabaseKind;
 pub use error::{ConfigError, Problem};
-pub use keys::{KEYS, Key, reference};
+pub use keys::{KEYS, Key};
 pub use kind::Kind;
 pub use layers::Origin;
 pub use load::Overrides;
 pub use raw::{Raw, refused};
+pub use reference::reference;
 pub use secret::Secret;
 pub use sections::{
     Batch, Config, Database, Events, Format, Identity, Kafka, Lanes, Limits, Log, LogFormat,

@@ -235,7 +235,7 @@ impl Owner {
         if position < slot.next {
             return;
         }
-        slot.next = position;
+        (slot.next, slot.validating) = (position, None);
         let partition = slot.place.clone();
         self.tell(BrokerEvent::Position { partition, generation, position });
     }

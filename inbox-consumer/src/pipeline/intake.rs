@@ -86,7 +86,7 @@ impl Intake {
     ) -> (Lane, [u8; 16]) {
         let key = self.reader.order_key(topic, record);
         let alone = offset.to_be_bytes();
-        let key = match key.as_deref() {
+        let key = match key {
             Some([]) if record.key.is_none() => &alone,
             key => key.unwrap_or_default(),
         };

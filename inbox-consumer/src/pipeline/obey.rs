@@ -137,7 +137,6 @@ impl<DB: Store> Driver<DB> {
             Outcome::Committed(tally) if tally.parked > 0 => {
                 Signal::Parked { partition, events: tally.parked }.emit();
             }
-            Outcome::Committed(_) => {}
             Outcome::Failed(failures) => {
                 for failure in failures {
                     let item = failure.index.and_then(|at| batch.items.get(at));
@@ -160,7 +159,7 @@ impl<DB: Store> Driver<DB> {
                 Signal::CommitUnknown { partition, events, error: error.clone() }.emit();
             }
             Outcome::Fenced => Signal::Fenced { partition }.emit(),
-            Outcome::Reused(_) => {}
+            Outcome::Committed(_) | Outcome::Reused(_) => {}
         }
     }
 }

@@ -32,7 +32,7 @@ pub(super) enum Verdict {
 #[derive(Debug)]
 pub(super) struct Verdicts<'a> {
     items: &'a [Delivered],
-    verdicts: Vec<Verdict>,
+    given: Vec<Verdict>,
     /// Aggregates with parked events, those the claim saw and those parked in this transaction, with
     /// the first index that has to queue: what is before a parked event does not follow it.
     held: HashMap<[u8; 16], usize>,
@@ -43,20 +43,20 @@ impl<'a> Verdicts<'a> {
         let held = if Rule::HeldReadInClaim.on() { held } else { Vec::new() };
         Self {
             items,
-            verdicts: vec![Verdict::Ignore; items.len()],
+            given: vec![Verdict::Ignore; items.len()],
             held: held.into_iter().map(|aggregate| (aggregate, 0)).collect(),
         }
     }
 
     pub(super) fn set(&mut self, index: usize, verdict: Verdict) {
-        self.verdicts[index] = verdict;
+        self.given[index] = verdict;
     }
 
     /// Makes followers of what comes after a parked event of its aggregate. Items are by (lane,
     /// offset) and an aggregate is in one lane, so one pass sees the head first.
     pub(super) fn hold_followers(&mut self) {
         for index in 0..self.items.len() {
-            match self.verdicts[index] {
+            match self.given[index] {
                 Verdict::Park(_) => self.hold(index),
                 Verdict::Run => _ = self.follow(index),
                 _ => {}
@@ -73,7 +73,7 @@ impl<'a> Verdicts<'a> {
 
     /// Parks an event whose turn had come, and holds its aggregate.
     pub(super) fn park(&mut self, index: usize, doom: Doom) {
-        self.verdicts[index] = Verdict::Park(doom);
+        self.given[index] = Verdict::Park(doom);
         self.hold(index);
     }
 
@@ -83,7 +83,7 @@ impl<'a> Verdicts<'a> {
         let from = || self.held.get(&self.items[index].aggregate);
         let held = !self.held.is_empty() && from().is_some_and(|from| *from <= index);
         if held {
-            self.verdicts[index] = Verdict::Follow;
+            self.given[index] = Verdict::Follow;
         }
         held
     }
@@ -96,7 +96,7 @@ impl<'a> Verdicts<'a> {
 
     /// The events to run, by (lane, offset).
     pub(super) fn to_run(&self) -> impl Iterator<Item = usize> {
-        (0..self.items.len()).filter(|index| self.verdicts[*index] == Verdict::Run)
+        (0..self.items.len()).filter(|index| self.given[*index] == Verdict::Run)
     }
 
     fn entry(&self, index: usize) -> RunEntry {
@@ -105,7 +105,7 @@ impl<'a> Verdicts<'a> {
     }
 
     pub(super) fn vanished(&self) -> bool {
-        self.verdicts.contains(&Verdict::Vanished)
+        self.given.contains(&Verdict::Vanished)
     }
 
     /// The rows to park, in offset order.
@@ -115,15 +115,14 @@ impl<'a> Verdicts<'a> {
             Verdict::Follow => Some(parked::row(item, ParkReason::Follower, "")),
             _ => None,
         };
-        let mut rows: Vec<Parking> =
-            self.items.iter().zip(&self.verdicts).filter_map(row).collect();
+        let mut rows: Vec<Parking> = self.items.iter().zip(&self.given).filter_map(row).collect();
         rows.sort_unstable_by_key(|row| row.offset);
         rows
     }
 
     pub(super) fn tally(&self) -> Tally {
         let mut tally = Tally::default();
-        for verdict in &self.verdicts {
+        for verdict in &self.given {
             match verdict {
                 Verdict::Applied => tally.applied += 1,
                 Verdict::Duplicate => tally.duplicates += 1,

@@ -27,8 +27,9 @@ impl fmt::Debug for MockBroker {
 }
 
 impl MockBroker {
-    /// One broker with these topics: name and number of partitions. Groups form in milliseconds
-    /// when members use a session timeout of 1.2 s.
+    /// One broker with these topics: name and number of partitions. Its classic groups wait for a
+    /// session timeout less one second at each rebalance, and a client may be a second late with its
+    /// heartbeat: 2.5 s serve well. With the protocol `consumer` a rebalance takes a quarter of a second.
     pub fn start(topics: &[(&str, u16)]) -> Result<Self, BrokerError> {
         Self::start_with(1, topics)
     }

@@ -28,8 +28,13 @@ async fn partitions_change_hands_without_loss_or_repetition() {
         let member = |who, drain| {
             let (stop, stopped) = oneshot::channel();
             let joined = Member::join(world.settings(&[&topic]));
-            let task =
-                follow(who, joined, deliveries.clone(), Duration::from_millis(drain), stopped);
+            let task = follow(
+                who,
+                joined,
+                std::sync::Arc::clone(&deliveries),
+                Duration::from_millis(drain),
+                stopped,
+            );
             (stop, tokio::spawn(task))
         };
         let (stop_first, first) = member("first", 300);
@@ -144,7 +149,10 @@ async fn a_partition_that_comes_back_is_read_again() {
         }
         member
             .until("the loss", |event| match event {
-                BrokerEvent::Lost(places) => Some(assert_eq!(places, [place.clone()])),
+                BrokerEvent::Lost(places) => {
+                    assert_eq!(places, std::slice::from_ref(&place));
+                    Some(())
+                }
                 BrokerEvent::Revoked(_) => panic!("a loss that waits to be let go"),
                 _ => None,
             })
@@ -172,7 +180,10 @@ async fn a_lost_partition_commits_nothing() {
         member.broker.stall(settings.max_poll_interval + Duration::from_millis(1500));
         member
             .until("the loss", |event| match event {
-                BrokerEvent::Lost(places) => Some(assert_eq!(places, [place.clone()])),
+                BrokerEvent::Lost(places) => {
+                    assert_eq!(places, std::slice::from_ref(&place));
+                    Some(())
+                }
                 BrokerEvent::Revoked(_) => panic!("a loss that waits to be let go"),
                 _ => None,
             })
@@ -187,9 +198,10 @@ async fn a_lost_partition_commits_nothing() {
     }
 }
 
-/// A group that loses patience while partitions are drained takes them: the loss is told.
+/// A member that the group forgets while it drains is not told (librdkafka 2.12.1 drops the word when a
+/// rebalance is under way): it lets go as if nothing had happened, and joins again (D5, C16).
 #[tokio::test]
-async fn a_drain_that_takes_too_long_becomes_a_loss() {
+async fn a_member_that_is_forgotten_while_it_drains_joins_again() {
     let world = World::mock(Protocol::Classic);
     let topic = world.topic(2).await;
     let mut first = Member::join(world.settings(&[&topic]));
@@ -205,16 +217,10 @@ async fn a_drain_that_takes_too_long_becomes_a_loss() {
         .await;
     let mock = world.mock.as_ref().unwrap();
     mock.fail_next(Request::Heartbeat, &[Failure::UnknownMember; 2]).unwrap();
-    let lost = first
-        .until("the loss", |event| match event {
-            BrokerEvent::Lost(places) => Some(places),
-            _ => None,
-        })
-        .await;
-    assert!(lost.iter().all(|place| place.topic == revoked[0].topic));
-    // Letting go of what is lost changes nothing.
+    sleep(Duration::from_secs(3)).await;
     first.broker.let_go(revoked);
     second.assigned(1).await;
     first.close().await;
+    second.assigned(1).await;
     second.close().await;
 }

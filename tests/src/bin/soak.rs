@@ -12,11 +12,11 @@ async fn main() -> ExitCode {
     };
     let report = tests::soak::run::soak(events, number(1).unwrap_or(1)).await;
     let json = serde_json::to_string_pretty(&report).unwrap_or_default();
-    if let Some(file) = arguments.get(2) {
-        if let Err(error) = std::fs::write(file, &json) {
-            eprintln!("{file} could not be written: {error}");
-            return ExitCode::FAILURE;
-        }
+    if let Some(file) = arguments.get(2)
+        && let Err(error) = std::fs::write(file, &json)
+    {
+        eprintln!("{file} could not be written: {error}");
+        return ExitCode::FAILURE;
     }
     println!("{json}");
     if report.violations.is_empty() {

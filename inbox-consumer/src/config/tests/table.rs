@@ -50,7 +50,8 @@ fn the_types_refuse_keys_that_are_not_in_the_table() {
 #[test]
 fn defaults_of_the_table_are_the_defaults_of_the_types() {
     let defaults = toml::Table::try_from(Config::default()).unwrap();
-    for key in KEYS.iter().filter(|key| !key.default.is_empty() && !keys::is_described(key.default))
+    for key in
+        KEYS.iter().filter(|key| !key.default.is_empty() && !reference::is_described(key.default))
     {
         // Where the client library has the default, the types hold none.
         let Some(value) = defaults[key.section()].get(key.name()) else { continue };
