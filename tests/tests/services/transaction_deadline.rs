@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
-use inbox_consumer::{Ended, Event, Handler, HandlerResult, Routes, Tx};
+use inbox_consumer::{Ended, Event, Handler, HandlerError, HandlerResult, Routes, Tx};
 use serde_json::json;
 use sqlx::{Acquire as _, Postgres};
 use tests::{Count, Proxy, SOON, Services, Stage, effect, eventually};
@@ -120,7 +120,6 @@ async fn a_handler_that_waits_holds_nobody_up_beyond_its_deadline() {
     hurry(&mut stage);
     let slow = told("slow", 1, json!({"sleep": 7000})).partition(0);
     stage.send(&[slow, told("slow", 2, json!({})).partition(0)]).await;
-    let watch = Watch::start(&stage);
     let running = stage.start(acting()).await;
     eventually(SOON, "it has begun", async || sessions(&stage).await > 0).await;
     let good = |n| told("good", n, json!({})).partition(1);
@@ -133,7 +132,6 @@ async fn a_handler_that_waits_holds_nobody_up_beyond_its_deadline() {
     assert_eq!(stage.schema.number(text).await, 1);
     assert_eq!(running.counters.read().failures, 2);
     assert_eq!(running.stop().await, Ended::Shutdown);
-    watch.assert_quiet();
 }
 
 /// Drops a nested `begin()` of the driver after a time that grows from call to call.
@@ -170,7 +168,6 @@ async fn a_begin_that_is_dropped_half_way_spoils_no_connection() {
     for aggregate in &names {
         stage.count(aggregate, 1, 2).await;
     }
-    let watch = Watch::start(&stage);
     let running = stage.start(Routes::default().on("Counted", DropsBegin::default())).await;
     eventually(SOON, "all events", async || stage.effects().await + stage.parked("").await >= 40)
         .await;
@@ -181,5 +178,41 @@ async fn a_begin_that_is_dropped_half_way_spoils_no_connection() {
     }
     assert_eq!(stage.effects().await + stage.parked("").await, 40);
     eventually(SOON, "no session stays", async || sessions(&stage).await == 0).await;
+}
+
+/// Drops a nested `begin()` half-way, at its first call, and fails.
+#[derive(Default)]
+struct DropsBeginAndFails(AtomicU32);
+
+impl Handler<Postgres> for DropsBeginAndFails {
+    type Event = Count;
+
+    async fn handle(&self, event: &Event<Count>, tx: &mut Tx<'_, Postgres>) -> HandlerResult {
+        effect(event, &mut *tx).await?;
+        if self.0.fetch_add(1, Ordering::SeqCst) > 0 {
+            return Ok(());
+        }
+        drop(tokio::time::timeout(Duration::from_millis(5), tx.unguarded().begin()).await);
+        Err(HandlerError::retry("told to fail"))
+    }
+}
+
+/// A5, A6: the driver has put a ROLLBACK into its queue and believes the transaction over, but nobody
+/// has sent it. Such a session is closed, not kept for later with its locks.
+#[tokio::test]
+async fn a_rollback_that_is_only_queued_leaves_no_transaction_behind() {
+    let services = Services::from_env();
+    let mut stage = Stage::set("queued", 1).await;
+    let server = services.postgres.rsplit(['@', '/']).nth(1).unwrap();
+    let proxy = Proxy::start(server).await;
+    proxy.delay(Duration::from_millis(20));
+    stage.config.database.url = stage.schema.url_at(&proxy.url(&services.postgres)).into();
+    stage.config.retry.delay_min = Duration::from_millis(2500);
+    stage.config.retry.delay_max = Duration::from_millis(2500);
+    stage.count("a", 1, 1).await;
+    let watch = Watch::start(&stage);
+    let running = stage.start(Routes::default().on("Counted", DropsBeginAndFails::default())).await;
+    eventually(SOON, "handled", async || stage.of("a").await == [1]).await;
+    assert_eq!(running.stop().await, Ended::Shutdown);
     watch.assert_quiet();
 }
