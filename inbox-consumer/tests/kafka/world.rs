@@ -81,7 +81,9 @@ impl World {
     }
 
     async fn create(&self, topic: &str, partitions: u16) {
-        let new = NewTopic::new(topic, i32::from(partitions), TopicReplication::Fixed(1));
+        // The records say that they are from 2023: retention would remove them at once.
+        let new = NewTopic::new(topic, i32::from(partitions), TopicReplication::Fixed(1))
+            .set("retention.ms", "-1");
         let options = AdminOptions::new().operation_timeout(Some(Duration::from_secs(10)));
         let created = self.admin().create_topics([&new], &options).await.unwrap();
         for one in created {
