@@ -92,13 +92,11 @@ impl<T> Engine<T> {
         self.report(id, None);
     }
 
-    /// The log does not have the offset that was asked for.
-    pub fn handle_offset_gone(&mut self, id: PartitionId, error: &str) {
-        let reason = Standstill::LogStartsAbove(format!(
-            "the log does not hold the next offset any more ({error}); see what retention removed, \
-             then raise the watermark or restore the records"
-        ));
-        self.stop(id, reason);
+    /// The client says that the log does not have the offset it was to read. Whether that is so is
+    /// decided by the next take-over, which asks where the log begins: a passing answer must not
+    /// stop a partition for good.
+    pub fn handle_offset_gone(&mut self, id: PartitionId, now: Time) {
+        self.resync(id, now);
     }
 
     /// What memory says of the lanes is not true any more: forget it, and take the partition over

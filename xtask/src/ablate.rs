@@ -1,125 +1,252 @@
-//! `cargo xtask ablate`: each rule of the protocol switched off once, and its tests expected to be red.
+//! `cargo xtask ablate`: each rule of the protocol is switched off, and its tests have to fail.
+//!
+//! A package that tests rules has a file `ablation.txt`, or several in a folder `ablation`: lines of a
+//! rule and a pattern of test names (`engine:` in front means a test of inbox-engine, `consumer:` one of
+//! inbox-consumer). The same tests must pass with the rule on.
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::Path;
-use std::process::{ExitCode, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
 
+use clap::Args;
 use xtask::failure::{Explain, Outcome, failure};
+use xtask::server::Process;
 
-use crate::folders::cargo;
+use crate::built::{Built, build};
+use crate::folders::workspace;
 use crate::services::Services;
+use crate::tally::Tally;
+use crate::toolchain;
 
-/// Where the rules are.
-const RULES: &str = "inbox-engine/src/rule.rs";
-/// Which of the engine's tests shows which rule.
-const ENGINE: &str = "inbox-engine/ablation.txt";
-/// The same for tests on services.
-const SERVICES: &str = "tests/ablation";
+/// Who has tests of rules.
+const PACKAGES: [&str; 3] = ["inbox-engine", "inbox-consumer", "tests"];
+/// Without its rule a test may wait for something that never happens.
+const RUN_MAX: Duration = Duration::from_mins(2);
 
-/// A test that shows what breaks without a rule.
-#[derive(Debug)]
-struct Witness {
+/// Which rules.
+#[derive(Args, Debug)]
+pub(crate) struct Choice {
+    /// Only these rules; otherwise all.
+    rules: Vec<String>,
+}
+
+/// Tests of one rule in one package.
+#[derive(Debug, PartialEq, Eq)]
+struct Row {
+    rule: String,
     package: &'static str,
     pattern: String,
 }
 
-/// Runs each rule's tests with the rule off; all rules, or the ones named.
-pub(crate) fn run(only: &[String]) -> Outcome<ExitCode> {
-    let rules = rules()?;
-    let witnesses = witnesses()?;
-    if let Some(unknown) = only.iter().chain(witnesses.keys()).find(|name| !rules.contains(name)) {
-        return failure(format!("`{unknown}` is no rule; the rules are in {RULES}"));
-    }
-    let services = Services::find_or_start()?;
-    let mut bad = Vec::new();
-    for rule in rules.iter().filter(|rule| only.is_empty() || only.contains(rule)) {
-        let Some(tests) = witnesses.get(rule) else {
-            println!("{rule:<26} no test names it");
-            bad.push(rule.clone());
+/// How tests ended.
+#[derive(Debug)]
+enum Run {
+    Passed(u64),
+    Failed(String),
+}
+
+/// Runs the tests of every chosen rule, with the rule and without.
+pub(crate) fn run(choice: &Choice) -> Outcome<ExitCode> {
+    toolchain::ensure(toolchain::BUILD)?;
+    let rules = chosen(&choice.rules)?;
+    let mut rows: BTreeMap<&str, Vec<Row>> = BTreeMap::new();
+    for row in table()? {
+        let Some(rule) = rules.iter().find(|rule| **rule == row.rule) else {
+            known(&row)?;
             continue;
         };
-        for witness in tests {
-            let Witness { package, pattern } = witness;
-            let environment = match &services {
-                Ok(services) => services.environment(),
-                Err(_) if *package == "inbox-engine" => Vec::new(),
-                Err(absent) => return failure(format!("{rule} needs services: {absent}")),
-            };
-            let red = !green(witness, Some(rule), &environment)?;
-            let sound = red && green(witness, None, &environment)?;
-            let word = match (red, sound) {
-                (true, true) => "red without it",
-                (true, false) => "RED WITH IT, too",
-                (false, _) => "STAYS GREEN WITHOUT IT",
-            };
-            println!("{rule:<26} {package} {pattern}: {word}");
-            if !sound {
-                bad.push(rule.clone());
+        rows.entry(rule).or_default().push(row);
+    }
+    // The tests of this workspace are built with the feature `ablation` on.
+    let programs = build(&["test", "--workspace", "--no-run"])?;
+    let services = Services::find_or_start()??;
+    let bench = Bench { programs, services };
+    let mut wrong = 0;
+    for rule in &rules {
+        let verdict = bench.judge(rows.get(rule.as_str()).map_or(&[], Vec::as_slice))?;
+        let word = if verdict.is_ok() { "ok" } else { "WRONG" };
+        let sentence = verdict.unwrap_or_else(|sentence| {
+            wrong += 1;
+            sentence
+        });
+        println!("{rule:<26} {word:<6} {sentence}");
+    }
+    println!("\n{} rules, {wrong} without a test that fails when they are off", rules.len());
+    Ok(if wrong == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The rules by name, from the enum in the engine.
+fn all_rules() -> Outcome<Vec<String>> {
+    let file = workspace().join("inbox-engine/src/rule.rs");
+    let text = fs::read_to_string(&file).explain(|| format!("cannot read {}", file.display()))?;
+    let body = text.split_once("pub enum Rule {").and_then(|(_, rest)| rest.split_once("\n}"));
+    let lines = body.map_or("", |(body, _)| body).lines().map(str::trim);
+    let names = lines.filter_map(|line| line.strip_suffix(','));
+    Ok(names.filter(|name| name.chars().all(char::is_alphanumeric)).map(str::to_owned).collect())
+}
+
+fn chosen(named: &[String]) -> Outcome<Vec<String>> {
+    let all = all_rules()?;
+    if let Some(unknown) = named.iter().find(|name| !all.contains(name)) {
+        return failure(format!(
+            "there is no rule `{unknown}`; inbox-engine/src/rule.rs has them all"
+        ));
+    }
+    Ok(if named.is_empty() { all } else { named.to_vec() })
+}
+
+fn known(row: &Row) -> Outcome {
+    let Row { rule, package, .. } = row;
+    if all_rules()?.contains(rule) {
+        return Ok(());
+    }
+    failure(format!("a table of {package} has a row for `{rule}`, which is no rule"))
+}
+
+fn table() -> Outcome<Vec<Row>> {
+    let mut rows = Vec::new();
+    for package in PACKAGES {
+        for file in files(&workspace().join(package)) {
+            let text = fs::read_to_string(&file);
+            let text = text.explain(|| format!("cannot read {}", file.display()))?;
+            rows.extend(read(package, &text));
+        }
+    }
+    Ok(rows)
+}
+
+fn files(package: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(package.join("ablation")).into_iter().flatten().flatten();
+    let mut files: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+    files.push(package.join("ablation.txt"));
+    files.retain(|file| file.is_file());
+    files.sort();
+    files
+}
+
+fn read(package: &'static str, text: &str) -> Vec<Row> {
+    let lines = text.lines().filter(|line| !line.trim_start().starts_with('#'));
+    let pairs = lines.filter_map(|line| line.trim().split_once(char::is_whitespace));
+    let row = |(rule, pattern): (&str, &str)| {
+        let (package, pattern) = match pattern.trim().split_once(':') {
+            Some(("engine", pattern)) => ("inbox-engine", pattern),
+            Some(("consumer", pattern)) => ("inbox-consumer", pattern),
+            _ => (package, pattern.trim()),
+        };
+        let rule = rule.trim_end_matches(':').to_owned();
+        Row { rule, package, pattern: pattern.to_owned() }
+    };
+    pairs.map(row).collect()
+}
+
+/// What tests run on.
+struct Bench {
+    programs: Vec<Built>,
+    services: Services,
+}
+
+impl Bench {
+    /// A rule holds its place if each of its rows passes with it and fails without it.
+    fn judge(&self, rows: &[Row]) -> Outcome<Result<String, String>> {
+        if rows.is_empty() {
+            return Ok(Err("no table names a test for it".to_owned()));
+        }
+        let mut sentences = Vec::new();
+        for row in rows {
+            let Row { package, pattern, .. } = row;
+            match self.tests(row, false)? {
+                Run::Passed(0) => {
+                    return Ok(Err(format!("no test of {package} is named `{pattern}`")));
+                }
+                Run::Passed(_) => {}
+                Run::Failed(how) => {
+                    return Ok(Err(format!("{package} {pattern}: {how} with the rule on")));
+                }
+            }
+            match self.tests(row, true)? {
+                Run::Passed(count) => {
+                    return Ok(Err(format!("{package} {pattern}: {count} passed without it")));
+                }
+                Run::Failed(how) => sentences.push(format!("{package} {pattern}: {how}")),
             }
         }
+        Ok(Ok(sentences.join("; ")))
     }
-    println!("\n{} rules, {} not shown: {}", rules.len(), bad.len(), bad.join(", "));
-    Ok(if bad.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
-}
 
-/// Whether the tests of a pattern pass. None at all is a failure of the table.
-fn green(
-    witness: &Witness,
-    off: Option<&str>,
-    environment: &[(&'static str, String)],
-) -> Outcome<bool> {
-    let mut command = cargo(&["test", "--quiet", "--package", witness.package]);
-    match witness.package {
-        "inbox-engine" => command.args(["--features", "ablation", "--lib"]),
-        _ => command.args(["--test", "all"]),
-    };
-    command.arg(&witness.pattern).stderr(Stdio::null());
-    command.envs(environment.iter().map(|(name, value)| (name, value)));
-    command.env("INBOX_RULES_OFF", off.unwrap_or_default());
-    let output = command.output().explain(|| "cannot run `cargo test`".to_owned())?;
-    let text = String::from_utf8_lossy(&output.stdout);
-    if output.status.success() && !text.contains(" passed") || text.contains("running 0 tests\n\ntest result: ok. 0 passed; 0 failed; 0 ignored; 0 measured; 0 filtered") {
-        return failure(format!("no test is called `{}`", witness.pattern));
-    }
-    Ok(output.status.success())
-}
-
-/// The names of all rules, from the source.
-fn rules() -> Outcome<Vec<String>> {
-    let text = fs::read_to_string(RULES).explain(|| format!("cannot read {RULES}"))?;
-    let body = text.split("pub enum Rule {").nth(1).and_then(|rest| rest.split("\n}").next());
-    let lines = body.unwrap_or_default().lines().map(str::trim);
-    let variant =
-        |line: &str| line.strip_suffix(',').filter(|_| !line.starts_with('/')).map(str::to_owned);
-    Ok(lines.filter_map(variant).collect())
-}
-
-/// Both tables: `Rule pattern` or `Rule: pattern` a line, `#` for remarks.
-fn witnesses() -> Outcome<BTreeMap<String, Vec<Witness>>> {
-    let mut all: BTreeMap<String, Vec<Witness>> = BTreeMap::new();
-    let mut read = |file: &Path, package: &'static str| -> Outcome {
-        let text =
-            fs::read_to_string(file).explain(|| format!("cannot read {}", file.display()))?;
-        for line in text.lines().filter(|line| !line.trim().is_empty() && !line.starts_with('#')) {
-            let mut words = line.split_whitespace();
-            let rule = words.next().unwrap_or_default().trim_end_matches(':').to_owned();
-            let pattern = words.next().unwrap_or_default();
-            let (package, pattern) = match pattern.strip_prefix("engine:") {
-                Some(pattern) => ("inbox-engine", pattern),
-                None => (package, pattern),
-            };
-            all.entry(rule).or_default().push(Witness { package, pattern: pattern.to_owned() });
+    /// Runs the tests of a row in every test program of its package.
+    fn tests(&self, row: &Row, off: bool) -> Outcome<Run> {
+        let folder = workspace().join(row.package);
+        let mut passed = 0;
+        for built in self.programs.iter().filter(|built| built.package == folder) {
+            let mut command = Command::new(&built.program);
+            command.arg(&row.pattern).current_dir(&folder).envs(self.services.environment());
+            if off {
+                command.env("INBOX_RULES_OFF", &row.rule);
+            }
+            match finish(&mut command)? {
+                Run::Passed(count) => passed += count,
+                failed @ Run::Failed(_) => return Ok(failed),
+            }
         }
-        Ok(())
-    };
-    read(Path::new(ENGINE), "inbox-engine")?;
-    let mut files: Vec<_> = fs::read_dir(SERVICES)
-        .map(|entries| entries.flatten().map(|entry| entry.path()).collect())
-        .unwrap_or_default();
-    files.sort();
-    for file in files {
-        read(&file, "tests")?;
+        Ok(Run::Passed(passed))
     }
-    Ok(all)
+}
+
+/// Runs a test program to its end, or to its deadline.
+fn finish(command: &mut Command) -> Outcome<Run> {
+    let program = command.get_program().to_owned();
+    let doing = || format!("cannot run {}", program.display());
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let child = command.spawn().explain(doing)?;
+    let process = Process::of(child.id());
+    let reader = thread::spawn(move || child.wait_with_output());
+    let deadline = Instant::now() + RUN_MAX;
+    while !reader.is_finished() {
+        if Instant::now() > deadline {
+            process.inspect(|process| process.signal("KILL"));
+            let seconds = RUN_MAX.as_secs();
+            return Ok(Run::Failed(format!("stood still for {seconds} s")));
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+    let output = match reader.join() {
+        Ok(output) => output.explain(|| "a test program".to_owned())?,
+        Err(_) => return failure("the thread that waits for a test program has died"),
+    };
+    let mut tally = Tally::default();
+    String::from_utf8_lossy(&output.stdout).lines().for_each(|line| tally.read(line));
+    Ok(match (output.status.success(), tally.failed) {
+        (true, _) => Run::Passed(tally.passed),
+        (false, 0) => Run::Failed(format!("died ({})", output.status)),
+        (false, failed) => Run::Failed(format!("{failed} of {} failed", failed + tally.passed)),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_has_rules_and_patterns() {
+        let rows =
+            read("tests", "# comment\n\nInbox   services::a\nLaneOrder: engine:batching::b\n");
+        let row = |rule: &str, package, pattern: &str| {
+            let (rule, pattern) = (rule.to_owned(), pattern.to_owned());
+            Row { rule, package, pattern }
+        };
+        let second = row("LaneOrder", "inbox-engine", "batching::b");
+        assert_eq!(rows, [row("Inbox", "tests", "services::a"), second]);
+    }
+
+    #[test]
+    fn every_row_names_a_rule_of_the_engine() {
+        let rules = all_rules().expect("the engine has an enum of rules");
+        assert!(rules.len() > 40 && rules.contains(&"Inbox".to_owned()), "{rules:?}");
+        for row in table().expect("the tables can be read") {
+            assert!(rules.contains(&row.rule), "{row:?}");
+        }
+    }
 }

@@ -6,6 +6,7 @@
 )]
 
 mod ablate;
+mod built;
 mod folders;
 mod quickstart;
 mod services;
@@ -41,12 +42,9 @@ enum Verb {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
-    /// Switches each rule of the protocol off and expects its tests to be red.
-    Ablate {
-        /// Only these rules.
-        rules: Vec<String>,
-    },
-    /// Events into three consumers that are killed and frozen; red on the first violation.
+    /// Switches each rule of the protocol off: its tests must fail without it.
+    Ablate(ablate::Choice),
+    /// A long run with killed and frozen consumers, judged by an independent checker.
     Soak(soak::Length),
     /// Kafka and PostgreSQL on this machine, left running for work.
     Services {
@@ -79,10 +77,10 @@ fn main() -> ExitCode {
 fn run(verb: Verb) -> Outcome<ExitCode> {
     match verb {
         Verb::Test(choice) => return test::everything(&choice),
-        Verb::Ablate { rules } => return ablate::run(&rules),
-        Verb::Soak(length) => return soak::run(&length),
         Verb::Check => return test::without_services(),
         Verb::Quickstart { arguments } => return quickstart::run(&arguments),
+        Verb::Ablate(choice) => return ablate::run(&choice),
+        Verb::Soak(length) => return soak::run(&length),
         Verb::Services { verb: ServicesVerb::Up } => services::up()?,
         Verb::Services { verb: ServicesVerb::Down } => services::down()?,
         Verb::Services { verb: ServicesVerb::Status } => services::status()?,

@@ -1,17 +1,16 @@
-//! `cargo xtask soak`: events into three consumers that are killed and frozen, judged by a checker of its own.
+//! `cargo xtask soak`: the long run with killed and frozen consumers, judged by an independent checker.
 
 use std::path::PathBuf;
-use std::process::ExitCode;
+use std::process::{Command, ExitCode};
 
 use clap::Args;
+use xtask::failure::{Explain, Failure, Outcome};
 
-use xtask::failure::{Explain, Outcome, failure};
-
-use crate::folders::cargo;
+use crate::built::build;
 use crate::services::Services;
 use crate::toolchain;
 
-/// How long a soak is.
+/// How long, and what to do with the figures.
 #[derive(Args, Debug)]
 pub(crate) struct Length {
     /// Distinct events to send; one in twenty is sent twice.
@@ -25,18 +24,18 @@ pub(crate) struct Length {
     json: Option<PathBuf>,
 }
 
-/// Runs the soak on services that are found or started for it; red on the first violation.
+/// Builds with the features that the tests have, so that nothing is built twice, and runs the soak.
 pub(crate) fn run(length: &Length) -> Outcome<ExitCode> {
     toolchain::ensure(toolchain::BUILD)?;
-    let services = match Services::find_or_start()? {
-        Ok(services) => services,
-        Err(absent) => return failure(format!("a soak needs Kafka and PostgreSQL: {absent}")),
-    };
+    let programs = build(&["build", "--workspace", "--bins"])?;
+    let soak = programs.into_iter().find(|built| built.name == "soak");
+    let soak =
+        soak.ok_or_else(|| Failure("the package `tests` has no program `soak`".to_owned()))?;
+    let services = Services::find_or_start()??;
     println!("services: {}", services.line());
-    xtask::command::run(&mut cargo(&["build", "--package", "tests", "--bins"]))?;
-    let mut command = cargo(&["run", "--quiet", "--package", "tests", "--bin", "soak", "--"]);
-    command.envs(services.environment());
-    command.args([length.events.to_string(), length.seed.to_string()]).args(&length.json);
-    let status = command.status().explain(|| "cannot run the soak".to_owned())?;
+    let mut command = Command::new(soak.program);
+    command.args([length.events.to_string(), length.seed.to_string()]);
+    let status = command.args(&length.json).envs(services.environment()).status();
+    let status = status.explain(|| "cannot run the soak".to_owned())?;
     Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -33,7 +33,7 @@ use crate::pipeline::port::{BrokerError, LogRange, TopicPartition};
 /// How long a question to the brokers may take; the pipeline asks again.
 const ASK_TIMEOUT: Duration = Duration::from_secs(5);
 /// Ids are asked for once per take-over, and a broker that does not know the question may be silent.
-const TOPIC_ID_TIMEOUT: Duration = Duration::from_secs(3);
+const TOPIC_ID_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long one try of a seek may wait for librdkafka's own main thread.
 const SEEK_TIMEOUT: Duration = Duration::from_secs(2);
 

@@ -223,7 +223,9 @@ impl Owner {
         };
         match code {
             RDKafkaErrorCode::PartitionEOF => self.handle_end(number, NextOffset(place.offset)),
-            RDKafkaErrorCode::AutoOffsetReset => self.offset_gone(number, text),
+            RDKafkaErrorCode::AutoOffsetReset => {
+                self.offset_gone(number, format!("{text}, at offset {}", place.offset));
+            }
             _ => self.read_again(number, code, &text),
         }
     }
@@ -235,7 +237,7 @@ impl Owner {
         if position < slot.next {
             return;
         }
-        slot.next = position;
+        (slot.next, slot.validating) = (position, None);
         let partition = slot.place.clone();
         self.tell(BrokerEvent::Position { partition, generation, position });
     }

@@ -21,6 +21,9 @@ use crate::pipeline::port::{BrokerError, BrokerEvent, TopicPartition};
 const AGAIN_AFTER: Duration = Duration::from_millis(20);
 /// A seek has this long; the pipeline then waits and asks anew.
 const DEADLINE: Duration = Duration::from_secs(5);
+/// Two seeks that want their leader epoch validated are this far apart, or the answer to the first is
+/// taken for the answer to the second. (Unless a record shows that the first was answered.)
+const VALIDATION: Duration = Duration::from_secs(1);
 /// Records that could not be read are asked for again after this long.
 const REREAD_AFTER: Duration = Duration::from_secs(1);
 /// A partition that librdkafka stops again and again within one seek is reported.
@@ -112,7 +115,12 @@ impl Owner {
         if seeking.ticket != ticket {
             return;
         }
+        let now = Instant::now();
         let (place, to, epoch) = (slot.place.clone(), seeking.seek.to, seeking.seek.leader_epoch);
+        if let Some(free) = slot.validating.map(|since| since + VALIDATION).filter(|at| *at > now) {
+            return self.due.push(Due { at: free, number, ticket });
+        }
+        slot.validating = epoch.known().then_some(now);
         if slot.stopped {
             seeking.gone = None;
             seeking.restarts += 1;
@@ -228,10 +236,16 @@ impl Owner {
 
     /// Pausing throws away what was fetched and not yet polled; going on fetches it again.
     pub(super) fn pause(&mut self, places: &[TopicPartition]) -> Result<(), BrokerError> {
+        if places.is_empty() {
+            return Ok(());
+        }
         let list = list(places, Offset::Invalid)?;
-        self.client
-            .pause(&list)
-            .map_err(|error| BrokerError(format!("partitions cannot be paused: {error}")))?;
+        let refused = |error| BrokerError(format!("partitions cannot be paused: {error}"));
+        self.client.pause(&list).map_err(refused)?;
+        list.elements()
+            .iter()
+            .try_for_each(rdkafka::topic_partition_list::TopicPartitionListElem::error)
+            .map_err(refused)?;
         for place in places {
             if let Some((_, slot)) = self.slots.of(place) {
                 slot.paused = true;

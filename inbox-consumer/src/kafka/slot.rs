@@ -49,6 +49,8 @@ pub(super) struct Slot {
     pub(super) hold: bool,
     /// librdkafka has given up on it (the log did not have the offset) and refuses to seek.
     pub(super) stopped: bool,
+    /// Since when the broker may be validating the leader epoch of a seek.
+    pub(super) validating: Option<Instant>,
     /// Nothing below was left out since the seek.
     pub(super) next: NextOffset,
     /// The leader epoch of the record before `next`.
@@ -80,6 +82,7 @@ impl Slot {
 
     /// Notes a record that arrived. Offsets only grow within a generation.
     pub(super) fn advance(&mut self, offset: Offset, leader_epoch: LeaderEpoch) -> Verdict {
+        self.validating = None;
         if offset.0 >= self.next.0 {
             self.next = offset.next();
             self.leader_epoch = leader_epoch;
@@ -116,6 +119,7 @@ impl Slots {
             paused: false,
             hold: true,
             stopped: false,
+            validating: None,
             next: NextOffset(0),
             leader_epoch: LeaderEpoch::UNKNOWN,
         });

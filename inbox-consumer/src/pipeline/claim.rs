@@ -37,7 +37,14 @@ impl<'a, DB: Store> Transaction<'a, DB> {
             verdicts.set(index, verdict);
         }
         for (copy, first) in distinct.copies {
-            verdicts.set(copy, copy_of(&items[copy], &items[first]));
+            // What the row says outranks the copy before: that one may be the impostor.
+            let taken = known.binary_search_by_key(&items[copy].id, |known| known.id).is_ok();
+            let verdict = if taken {
+                self.known(&items[copy], &known)
+            } else {
+                copy_of(&items[copy], &items[first])
+            };
+            verdicts.set(copy, verdict);
         }
         verdicts.hold_followers();
         Ok(verdicts)

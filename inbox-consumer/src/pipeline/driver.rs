@@ -161,8 +161,9 @@ impl<DB: Store> Driver<DB> {
             }
             BrokerEvent::OffsetGone { partition, error } => {
                 if let Some(id) = self.ids.get(&partition) {
-                    self.engine.handle_offset_gone(*id, &error);
+                    self.engine.handle_offset_gone(*id, now);
                 }
+                Signal::BrokerTrouble { error }.emit();
             }
             BrokerEvent::Position { partition, generation, position } => {
                 if let Some(id) = self.ids.get(&partition) {

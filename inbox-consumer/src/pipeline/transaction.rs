@@ -70,6 +70,12 @@ impl<DB: Store> Work<DB> {
                 DB::close_hard(conn).await;
                 outcome
             }
+            // A nested `begin()` that a handler dropped half-way: the driver has a ROLLBACK in its queue
+            // and believes the transaction over, and nobody has sent it (A6).
+            Err(End::RolledBack(outcome)) if !DB::in_transaction(&conn) => {
+                DB::close_hard(conn).await;
+                outcome
+            }
             Err(End::RolledBack(outcome)) => {
                 match DB::rollback(&mut conn).await {
                     Ok(()) => self.sessions.give_back(conn).await,

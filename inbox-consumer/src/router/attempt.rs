@@ -7,7 +7,7 @@ use std::{
 
 use futures::FutureExt;
 use inbox_engine::Rule;
-use outbox_core::Decode;
+use outbox_core::{CodecError, Decode};
 
 use super::RunEvent;
 use crate::{
@@ -26,9 +26,19 @@ pub(super) fn decode<T, C: Decode<T>>(codec: &C, event: &RunEvent<'_>) -> Result
     }));
     match decoded {
         Ok(Ok(payload)) => Ok(Event::new(event.delivery, event.attempt, payload)),
-        Ok(Err(error)) => Err(limited(error.to_string())),
+        Ok(Err(error)) => Err(limited(advised(&error))),
         // What the panic said may quote the payload.
         Err(_) => Err("the payload's decoder panicked".to_owned()),
+    }
+}
+
+/// What is wrong with the payload, and what to do about it.
+fn advised(error: &CodecError) -> String {
+    match error {
+        CodecError::Syntax(_) | CodecError::Shape(_) => {
+            format!("{error}; correct its producer, or the type that the handler takes")
+        }
+        error => error.to_string(),
     }
 }
 

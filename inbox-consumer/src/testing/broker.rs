@@ -15,6 +15,9 @@ use crate::{
     pipeline::port::{BrokerError, TopicPartition},
 };
 
+/// After this long without a heartbeat the mock takes a member of the protocol `consumer` for dead.
+const SESSION: Duration = Duration::from_secs(10);
+
 /// A Kafka cluster inside the process; gone when dropped.
 pub struct MockBroker {
     mock: Mock,
@@ -27,15 +30,16 @@ impl fmt::Debug for MockBroker {
 }
 
 impl MockBroker {
-    /// One broker with these topics: name and number of partitions. Groups form in milliseconds
-    /// when members use a session timeout of 1.2 s.
+    /// One broker with these topics: name and number of partitions. Its classic groups wait for a
+    /// session timeout less one second at each rebalance, and a client may be a second late with its
+    /// heartbeat: 2.5 s serve well. With the protocol `consumer` a rebalance takes a quarter of a second.
     pub fn start(topics: &[(&str, u16)]) -> Result<Self, BrokerError> {
         Self::start_with(1, topics)
     }
 
     /// As [`MockBroker::start`], with several brokers, numbered from 1.
     pub fn start_with(brokers: u16, topics: &[(&str, u16)]) -> Result<Self, BrokerError> {
-        let broker = Self { mock: Mock::start(brokers, Duration::from_secs(3))? };
+        let broker = Self { mock: Mock::start(brokers, SESSION)? };
         for (topic, partitions) in topics {
             broker.create_topic(topic, *partitions)?;
         }

@@ -94,9 +94,9 @@ impl World {
     }
 
     pub(crate) fn settings(&self, topics: &[&str]) -> KafkaSettings {
-        // Members of the mock's classic groups wait for a session timeout less a second; a real
-        // broker takes nothing below six seconds.
-        let session = if self.mock.is_some() { 1200 } else { 6000 };
+        // The mock's classic groups wait for a session timeout less a second, and librdkafka may be a
+        // second late with a heartbeat; a real broker takes nothing below six seconds.
+        let session = if self.mock.is_some() { 2500 } else { 6000 };
         KafkaSettings {
             bootstrap: self.bootstrap.clone(),
             group: self.name.clone(),

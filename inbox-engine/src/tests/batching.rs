@@ -54,6 +54,24 @@ fn the_lane_that_waited_longest_starts_first() {
     );
 }
 
+/// What goes on after its transaction has waited for a shorter time than what arrived during it.
+#[test]
+fn what_goes_on_queues_behind_what_came() {
+    check(
+        "
+        limits transactions=1
+        own p0 lanes=1 w=0
+        own p1 lanes=1 w=0
+        deliver p1 0a => start p1[0]
+        deliver p1 1a
+        deliver p0 0a
+        committed p1@0 => start p0[0]
+        deliver p0 1a
+        committed p0@0 => start p1[1]
+        ",
+    );
+}
+
 /// `batch_events_max`: lanes start in the order of their waits until the batch is full; the rest of a
 /// lane goes to the end of the queue.
 #[test]

@@ -304,6 +304,10 @@ fn a_fault_met_alone_while_others_commit_counts() {
         conflict p0@0
         wait 10
         wait 90 => careful p0[0]
+        deliver p0 3b
+        conflict p0@0 => start p0[3]
+        committed p0@3
+        wait 10 => careful p0[0]
         ",
     );
 }

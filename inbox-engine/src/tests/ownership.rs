@@ -251,10 +251,24 @@ fn a_stopped_partition_stays_stopped() {
         deliver p0 0a => start p0[0]
         deliver p0 1b => start p0[1]
         gone p0 => pause p0, p0 stands: log_starts_above
+        deliver p0 2c
         outage p0@0
         fenced p0@1
         wait 100000
         revoke p0 => let go p0
+        ",
+    );
+}
+
+/// D3: an offset that the client does not find is not believed at once: the partition is taken over
+/// again, and that asks where the log begins.
+#[test]
+fn an_offset_that_is_not_found_is_looked_at_again() {
+    check(
+        "
+        own p0 lanes=1 w=0
+        deliver p0 0a => start p0[0]
+        unreadable p0 => pause p0, p0 stands: taking_over, confirm p0
         ",
     );
 }

@@ -16,6 +16,7 @@ fn processing_resumes_at_the_smaller_of_both() {
         // The log begins between the two: the watermark serves alone.
         (5, Some(3), 4, 5),
         (5, Some(3), 5, 5),
+        (5, Some(4), 4, 4),
     ] {
         let next = resume(N(watermark), committed.map(N), N(log_start));
         assert_eq!(next, Ok(N(wanted)), "{watermark} {committed:?} {log_start}");

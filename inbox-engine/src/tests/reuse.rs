@@ -83,6 +83,19 @@ fn a_reused_offset_stops_the_partition() {
     );
 }
 
+/// The first reason stays: it is the one that a person has to look into.
+#[test]
+fn the_first_reason_to_stop_stays() {
+    check(
+        "
+        own p0 last=6,8 le=-1 w=5
+        deliver p0 5a 7b => start p0[5 | 7]
+        gone p0 => pause p0, p0 stands: log_starts_above
+        reused p0@5
+        ",
+    );
+}
+
 /// A claim that is repeated is not settled until it has committed: it holds the watermark back.
 #[test]
 fn a_repeated_claim_holds_the_watermark_back() {

@@ -144,7 +144,8 @@ impl Script {
                 let position = NextOffset(offset.parse().unwrap());
                 self.engine.handle_position(id, self.generations[&id], position);
             }
-            "gone" => self.engine.handle_offset_gone(id, "out of range"),
+            "gone" => self.engine.stop(id, Standstill::LogStartsAbove("out of range".into())),
+            "unreadable" => self.engine.handle_offset_gone(id, self.now),
             _ => self.outcome(verb, id, offset, rest),
         }
     }

@@ -7,7 +7,7 @@ use serde_json::Value;
 use tests::{OwnPostgres, SOON, Services, Stage, Worker, counted, eventually};
 
 /// The worker's binary, configured by its environment alone.
-fn worker(stage: &Stage) -> Command {
+pub(super) fn worker(stage: &Stage) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_worker"));
     command
         .env("INBOX_CONSUMER__NAME", &stage.config.consumer.name)
@@ -22,7 +22,7 @@ fn worker(stage: &Stage) -> Command {
 }
 
 /// Runs a command to its end: exit code, standard output, standard error.
-async fn ran(mut command: Command, args: &str) -> (Option<i32>, String, String) {
+pub(super) async fn ran(mut command: Command, args: &str) -> (Option<i32>, String, String) {
     command.args(args.split(' '));
     let ended = tokio::task::spawn_blocking(move || command.output()).await.unwrap();
     let Output { status, stdout, stderr } = ended.unwrap();

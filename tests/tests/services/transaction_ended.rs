@@ -2,7 +2,7 @@
 
 use inbox_consumer::Ended;
 use serde_json::json;
-use tests::{SOON, Stage, eventually};
+use tests::{Record, SOON, Stage, eventually};
 
 use super::acting::{acting, told};
 
@@ -133,4 +133,23 @@ async fn a_handler_that_commits_past_the_guard_tears_its_batch_and_loses_nothing
         eventually(SOON, "new events are handled", async || stage.of("new").await == [1, 2]).await;
         assert_eq!(running.stop().await, Ended::Shutdown);
     }
+}
+
+/// A2, C10: events of one batch that come before a parked one of their aggregate are handled, not
+/// parked behind it.
+#[tokio::test]
+async fn what_comes_before_a_parked_event_does_not_follow_it() {
+    let stage = Stage::set("before", 1).await;
+    let step = |n| told("a", n, json!({}));
+    let reject = |n| told("b", n, json!({"reject": n == 3}));
+    let unknown = Record::event("a-3", "Unknown", "a", "{}");
+    stage.send(&[step(1), step(2), unknown, step(4)]).await;
+    stage.send(&(1..=4).map(reject).collect::<Vec<_>>()).await;
+    let running = stage.start(acting()).await;
+    eventually(SOON, "all settled", async || stage.effects().await + stage.parked("").await == 8)
+        .await;
+    assert_eq!((stage.of("a").await, stage.of("b").await), (vec![1, 2], vec![1, 2]));
+    assert_eq!(stage.parked("follower").await, 2);
+    assert_eq!((stage.parked("unknown_type").await, stage.parked("rejected").await), (1, 1));
+    assert_eq!(running.stop().await, Ended::Shutdown);
 }

@@ -113,7 +113,9 @@ fn explain(settings: &PgSettings, error: &sqlx::Error) -> OpenError {
     let address = settings.address();
     let user = settings.options.get_username();
     let sqlx::Error::Database(said) = error else {
-        return OpenError::Outage(format!("the database {address} cannot be reached: {error}"));
+        return OpenError::Outage(format!(
+            "the database {address} cannot be reached: {error}; check its URL, and that the server runs"
+        ));
     };
     match said.code().as_deref() {
         Some("28P01" | "28000") => OpenError::Refused(format!(

@@ -1,0 +1,122 @@
+//! What is asked of Kafka.
+
+use std::{sync::Arc, time::Duration};
+
+use futures::future::BoxFuture;
+use inbox_engine::{Generation, LeaderEpoch, NextOffset, Offset};
+use outbox_core::Record;
+
+/// A partition of a topic.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub struct TopicPartition {
+    /// The topic's name; clones share it.
+    pub topic: Arc<str>,
+    /// The partition, from 0.
+    pub partition: i32,
+}
+
+/// One record as it arrived: everything owned, nothing of librdkafka's kept.
+#[derive(Clone, Debug)]
+pub struct Arrival {
+    /// Its offset.
+    pub offset: Offset,
+    /// The leader epoch it was written under, or unknown.
+    pub leader_epoch: LeaderEpoch,
+    /// Key, headers, payload and timestamp.
+    pub record: Record,
+}
+
+/// What the thread that owns the consumer tells. One message per poll round, never per record.
+#[derive(Debug)]
+pub enum BrokerEvent {
+    /// Assigned; answered already, and paused until `resume`. Every arrival before a confirmed seek
+    /// is dropped by the thread.
+    Assigned(Vec<TopicPartition>),
+    /// Revoked; the group waits for [`Broker::let_go`] with exactly these partitions.
+    Revoked(Vec<TopicPartition>),
+    /// Lost; answered already.
+    Lost(Vec<TopicPartition>),
+    /// Records of one partition in offset order, under the generation of the last confirmed seek.
+    Arrived {
+        /// Which partition.
+        partition: TopicPartition,
+        /// The generation that [`Broker::seek`] was given.
+        generation: Generation,
+        /// The records.
+        arrivals: Vec<Arrival>,
+    },
+    /// The partition was read to its end: nothing below `position` is still to come, be it that
+    /// offsets are missing (compaction, transaction markers).
+    Position {
+        /// Which partition.
+        partition: TopicPartition,
+        /// The generation that [`Broker::seek`] was given.
+        generation: Generation,
+        /// The next offset that a record can have.
+        position: NextOffset,
+    },
+    /// The log does not have the offset that was asked for (truncated, or cleaned by retention).
+    OffsetGone {
+        /// Which partition.
+        partition: TopicPartition,
+        /// What the client said.
+        error: String,
+    },
+    /// Something is wrong that the client goes on trying to mend (brokers down, authentication).
+    Trouble(String),
+    /// The client is dead and has to be built anew (fenced instance id, fatal error).
+    Fatal(String),
+}
+
+/// An error of the broker port: a sentence for people.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct BrokerError(pub String);
+
+/// What Kafka holds of a partition's log.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LogRange {
+    /// The first offset that can be read.
+    pub start: NextOffset,
+    /// The offset after the last one that can be read (the last stable offset).
+    pub end: NextOffset,
+}
+
+/// The thread that owns the consumer, seen from the pipeline. Every call is sent to that thread;
+/// none blocks the caller.
+pub trait Broker: Send + Sync + 'static {
+    /// The group's committed offset.
+    fn committed(
+        &self,
+        partition: &TopicPartition,
+    ) -> BoxFuture<'static, Result<Option<NextOffset>, BrokerError>>;
+    /// Where the log begins and ends.
+    fn log_range(
+        &self,
+        partition: &TopicPartition,
+    ) -> BoxFuture<'static, Result<LogRange, BrokerError>>;
+    /// The topic's id (16 bytes), all zero when the broker does not tell it.
+    fn topic_id(&self, topic: &str) -> BoxFuture<'static, Result<[u8; 16], BrokerError>>;
+    /// Reads on from `to`. Resolves only when the client has confirmed it; from then on arrivals
+    /// carry `generation`. An error leaves the partition without deliveries.
+    fn seek(
+        &self,
+        partition: &TopicPartition,
+        generation: Generation,
+        to: NextOffset,
+        leader_epoch: LeaderEpoch,
+    ) -> BoxFuture<'static, Result<(), BrokerError>>;
+    /// Stops (`true`) or goes on (`false`) fetching.
+    fn pause(&self, partition: &TopicPartition, paused: bool);
+    /// Commits next offsets; resolves with the broker's answer. One at a time is the caller's duty.
+    fn commit(
+        &self,
+        offsets: Vec<(TopicPartition, NextOffset, LeaderEpoch)>,
+    ) -> BoxFuture<'static, Result<(), BrokerError>>;
+    /// Answers a revocation.
+    fn let_go(&self, partitions: Vec<TopicPartition>);
+    /// Answers whether the partition is still assigned, after one more poll of the group.
+    fn confirm(&self, partition: &TopicPartition) -> BoxFuture<'static, bool>;
+    /// Leaves the group and ends the thread; resolves when it has ended or the deadline has passed.
+    fn close(&self, deadline: Duration) -> BoxFuture<'static, Result<(), BrokerError>>;
+}

@@ -1,0 +1,223 @@
+//! What is asked of the database beside transactions: take-over, watermark, retention, inspection, schema.
+
+use std::{future::Future, time::Duration};
+
+use inbox_engine::{LeaderEpoch, NextOffset, Offset, Ownership, Standstill};
+use sqlx::Database;
+
+use super::{Claim, LogRange, Parking, Savepoint, Scope, Sessions, TopicPartition};
+
+/// What a take-over needs to know.
+#[derive(Clone, Debug)]
+pub struct TakeOver {
+    /// The consumer's name.
+    pub consumer: String,
+    /// Which partition.
+    pub partition: TopicPartition,
+    /// The topic's id, all zero when unknown.
+    pub topic_id: [u8; 16],
+    /// This process, for people and for the check of two live processes with one instance id.
+    pub owner: Owner,
+    /// What the configuration wants; the database wins when a row exists (then it is a remap).
+    pub lane_count: u16,
+    /// Hash name and version, and the source of the aggregate.
+    pub lane_rule: String,
+    /// Where Kafka's group stands.
+    pub committed: Option<NextOffset>,
+    /// What the log holds.
+    pub log: LogRange,
+    /// Where a consumer without history starts.
+    pub start: inbox_engine::Start,
+}
+
+/// Who owns a partition.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Owner {
+    /// `host/pid/instance`, for people.
+    pub name: String,
+    /// The configured static instance id, if any.
+    pub instance_id: Option<String>,
+    /// Random per process.
+    pub incarnation: uuid::Uuid,
+}
+
+/// A partition taken over.
+#[derive(Clone, Debug)]
+pub struct Taken {
+    /// What statements are bound to from now on.
+    pub scope: Scope,
+    /// What the engine is told.
+    pub ownership: Ownership,
+    /// The lane count that counts: the database's.
+    pub lane_count: u16,
+}
+
+/// Why a take-over did not succeed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TakeOverError {
+    /// Try again.
+    #[error(transparent)]
+    Database(#[from] sqlx::Error),
+    /// The partition stands still for this reason.
+    #[error("{0}")]
+    Standstill(Standstill),
+}
+
+/// One watermark write; with `new == old` it is the idle check.
+#[derive(Clone, Debug)]
+pub struct WatermarkMove {
+    /// What the database holds, as this process knows it.
+    pub old: NextOffset,
+    /// What it shall hold.
+    pub new: NextOffset,
+    /// The leader epoch of the record before `new`.
+    pub leader_epoch: LeaderEpoch,
+    /// Per lane, ascending: the offset that memory relies on.
+    pub expected: Vec<i64>,
+}
+
+/// Take-over and watermark.
+pub trait Ownerships: Database {
+    /// Takes the partition over in one transaction and reads its lanes. Used only after COMMIT.
+    /// A resync is the same call.
+    fn take_over(
+        conn: &mut Self::Connection,
+        request: &TakeOver,
+    ) -> impl Future<Output = Result<Taken, TakeOverError>> + Send;
+    /// Writes the watermark; false when 0 rows changed.
+    fn write_watermark(
+        conn: &mut Self::Connection,
+        scope: &Scope,
+        change: &WatermarkMove,
+    ) -> impl Future<Output = Result<bool, sqlx::Error>> + Send;
+    /// Removes this process as the owner on a clean let-go (epoch and lanes stay).
+    fn disown(
+        conn: &mut Self::Connection,
+        scope: &Scope,
+    ) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
+}
+
+/// Parked events.
+pub trait Parkings: Database {
+    /// Inserts the rows in the order given and marks their ids in the inbox, in the open transaction.
+    fn park(
+        conn: &mut Self::Connection,
+        scope: &Scope,
+        rows: &[Parking],
+    ) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
+    /// Which of these deliveries (offset, leader epoch) have a parked row already. Asked only for
+    /// offsets below `remapped_below`.
+    fn parked_at(
+        conn: &mut Self::Connection,
+        scope: &Scope,
+        deliveries: &[(Offset, LeaderEpoch)],
+    ) -> impl Future<Output = Result<Vec<Offset>, sqlx::Error>> + Send;
+}
+
+/// Pruning the inbox.
+pub trait Retentions: Database {
+    /// Deletes rows older than `age` (by the database's clock), below their partition's watermark and
+    /// not parked, in one bounded step. Answers how far it is.
+    fn prune_step(
+        conn: &mut Self::Connection,
+        consumer: &str,
+        age: Duration,
+        cursor: PruneCursor,
+    ) -> impl Future<Output = Result<PruneStep, sqlx::Error>> + Send;
+}
+
+/// Where the sweep stands; `default()` begins one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct PruneCursor(pub i64);
+
+/// One step of the sweep.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PruneStep {
+    /// Rows removed.
+    pub removed: u64,
+    /// Where to go on; `None` when the sweep is complete or another process prunes.
+    pub next: Option<PruneCursor>,
+    /// Another process holds the pruner's lock.
+    pub busy: bool,
+}
+
+/// One row of `status`, as the database knows it.
+#[derive(Clone, Debug, serde::Serialize)]
+pub struct PartitionRow {
+    /// Topic.
+    pub topic: String,
+    /// Partition.
+    pub partition: i32,
+    /// Next offset to settle.
+    pub watermark: i64,
+    /// The offset after the furthest one that a lane has settled, at least the watermark. What lies
+    /// between the two is in flight: settled ahead of it, or still open.
+    pub reached: i64,
+    /// Epoch.
+    pub epoch: i64,
+    /// Lanes.
+    pub lane_count: i32,
+    /// The owner's name, if owned.
+    pub owner: Option<String>,
+    /// Seconds since the owner was last seen, by the database's clock.
+    pub owner_seen_seconds: Option<f64>,
+    /// Parked aggregates.
+    pub parked_aggregates: i64,
+    /// Parked events.
+    pub parked_events: i64,
+    /// Why the partition stands still, as its owner last said.
+    pub standstill: Option<String>,
+    /// Whether the partition was retired.
+    pub retired: bool,
+}
+
+/// Looking, for `status` and `check`.
+pub trait Inspections: Database {
+    /// Every partition of a consumer.
+    fn partitions(
+        conn: &mut Self::Connection,
+        consumer: &str,
+    ) -> impl Future<Output = Result<Vec<PartitionRow>, sqlx::Error>> + Send;
+    /// What `check` finds wrong or doubtful: schema, privileges, isolation, durability.
+    fn findings(
+        conn: &mut Self::Connection,
+    ) -> impl Future<Output = Result<Vec<Finding>, sqlx::Error>> + Send;
+    /// Writes why a partition stands still (`None`: it moves), for `status`.
+    fn write_standstill(
+        conn: &mut Self::Connection,
+        scope: &Scope,
+        reason: Option<&str>,
+    ) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
+}
+
+/// A finding of `check`.
+#[derive(Clone, PartialEq, Eq, Debug, serde::Serialize)]
+pub struct Finding {
+    /// Whether the consumer refuses to start with it.
+    pub fatal: bool,
+    /// What is wrong, where, and what to change: one sentence.
+    pub text: String,
+}
+
+/// The project's own tables.
+pub trait Schemas: Database {
+    /// Brings the schema up to date, under a lock; answers the versions applied.
+    fn migrate(
+        conn: &mut Self::Connection,
+    ) -> impl Future<Output = Result<Vec<i64>, sqlx::Error>> + Send;
+    /// The version in the database, `None` without the version table.
+    fn version(
+        conn: &mut Self::Connection,
+    ) -> impl Future<Output = Result<Option<i64>, sqlx::Error>> + Send;
+    /// The newest version this build knows.
+    fn newest() -> i64;
+    /// The statements of all migrations, for teams with their own tool.
+    fn print() -> String;
+}
+
+/// Everything a database has to do. Implemented for `sqlx::Postgres` and `sqlx::Sqlite`.
+pub trait Store:
+    Claim + Savepoint + Sessions + Ownerships + Parkings + Retentions + Inspections + Schemas
+{
+}

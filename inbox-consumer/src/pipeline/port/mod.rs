@@ -1,0 +1,19 @@
+//! What the pipeline asks of Kafka and of the database. The rooms `kafka` and `store` implement it;
+//! the pipeline never imports them.
+
+mod kafka;
+mod keeping;
+mod transaction;
+
+pub use kafka::{Arrival, Broker, BrokerError, BrokerEvent, LogRange, TopicPartition};
+pub use keeping::{
+    Finding, Inspections, Owner, Ownerships, Parkings, PartitionRow, PruneCursor, PruneStep,
+    Retentions, Schemas, Store, TakeOver, TakeOverError, Taken, WatermarkMove,
+};
+pub use transaction::{
+    Address, Claim, ClaimRequest, Claimed, Known, OpenError, Parking, Recheck, Savepoint, Scope,
+    Sessions, StoreFault, TxLimits,
+};
+
+/// One delivery inside the pipeline.
+pub type Delivered = inbox_engine::Item<std::sync::Arc<crate::pipeline::Delivery>>;

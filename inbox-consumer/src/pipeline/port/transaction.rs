@@ -1,0 +1,236 @@
+//! What is asked of the database within a transaction, and of its sessions.
+
+use std::{future::Future, time::Duration};
+
+use inbox_engine::{Epoch, LaneMove, LeaderEpoch, Offset, ParkReason};
+use sqlx::Database;
+
+/// What every statement of a partition is bound to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Scope {
+    /// `inbox_consumers.consumer_ref`.
+    pub consumer_ref: i64,
+    /// `inbox_partitions.partition_ref`.
+    pub partition_ref: i64,
+    /// The epoch that the work may commit under.
+    pub epoch: Epoch,
+}
+
+/// Limits that the database itself enforces within a transaction.
+#[derive(Clone, Copy, Debug)]
+pub struct TxLimits {
+    /// Longest statement.
+    pub statement_timeout: Duration,
+    /// Longest wait for a lock.
+    pub lock_timeout: Duration,
+    /// Longest silence of the client within the transaction.
+    pub idle_timeout: Duration,
+}
+
+/// What the claim found out.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Claimed {
+    /// The identity of the transaction; [`Claim::advance`] demands the same one.
+    pub tx: String,
+    /// The ids that were not in the inbox, in any order.
+    pub fresh: Vec<[u8; 16]>,
+    /// The aggregates among the request's that have parked events.
+    pub held: Vec<[u8; 16]>,
+    /// How many of the request's lanes are at (epoch, prev).
+    pub lanes_mine: u64,
+}
+
+/// One claim: all distinct ids of a transaction, sorted by bytes.
+#[derive(Clone, Debug, Default)]
+pub struct ClaimRequest {
+    /// Distinct ids, ascending.
+    pub ids: Vec<[u8; 16]>,
+    /// The fingerprint of each.
+    pub fingerprints: Vec<[u8; 16]>,
+    /// The offset of each.
+    pub offsets: Vec<i64>,
+    /// Distinct aggregate keys of the transaction.
+    pub aggregates: Vec<[u8; 16]>,
+    /// The lanes, ascending.
+    pub lanes: Vec<LaneMove>,
+}
+
+/// What the inbox knows of an id that was not fresh.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Known {
+    /// The id.
+    pub id: [u8; 16],
+    /// The fingerprint it was claimed with.
+    pub fingerprint: [u8; 16],
+    /// The partition it was claimed in.
+    pub partition_ref: i64,
+    /// The offset it was claimed at.
+    pub offset: Offset,
+    /// Whether it is parked.
+    pub parked: bool,
+}
+
+/// The second look after a claim with duplicates.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Recheck {
+    /// What is known, one entry per id found.
+    pub known: Vec<Known>,
+    /// How many of the lanes are still at (epoch, prev).
+    pub lanes_mine: u64,
+}
+
+/// One event to park.
+#[derive(Clone, Debug)]
+pub struct Parking {
+    /// Its lane.
+    pub lane: inbox_engine::Lane,
+    /// Its aggregate's key.
+    pub aggregate: [u8; 16],
+    /// Its id.
+    pub id: [u8; 16],
+    /// Its fingerprint.
+    pub fingerprint: [u8; 16],
+    /// Its offset.
+    pub offset: Offset,
+    /// Its leader epoch.
+    pub leader_epoch: LeaderEpoch,
+    /// Why. `Follower` is stored with no due time, everything else with `infinity`: it waits for a person.
+    pub reason: ParkReason,
+    /// How often a handler failed on it.
+    pub attempts: u32,
+    /// The record and the errors, as JSON text (see `pipeline/parked.rs`).
+    pub record: String,
+}
+
+/// The statements of a live transaction, in their order. `conn` is always inside the transaction
+/// that `begin` opened.
+pub trait Claim: Database {
+    /// BEGIN with its local limits, as one message. On an error the connection must be closed.
+    fn begin(
+        conn: &mut Self::Connection,
+        limits: &TxLimits,
+    ) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
+    /// Claims the ids and looks at held aggregates and lanes, in one statement.
+    fn claim(
+        conn: &mut Self::Connection,
+        scope: &Scope,
+        request: &ClaimRequest,
+    ) -> impl Future<Output = Result<Claimed, sqlx::Error>> + Send;
+    /// The second look: only when some ids were not fresh.
+    fn recheck(
+        conn: &mut Self::Connection,
+        scope: &Scope,
+        ids: &[[u8; 16]],
+        lanes: &[LaneMove],
+    ) -> impl Future<Output = Result<Recheck, sqlx::Error>> + Send;
+    /// Moves the lanes; answers how many rows changed. Anything but one per lane: roll back.
+    fn advance(
+        conn: &mut Self::Connection,
+        scope: &Scope,
+        tx: &str,
+        lanes: &[LaneMove],
+    ) -> impl Future<Output = Result<u64, sqlx::Error>> + Send;
+    /// Whether `conn` is in a transaction, and it is the one that `tx` names. For telling a fence
+    /// from a handler that ended the transaction.
+    fn same_transaction(
+        conn: &mut Self::Connection,
+        tx: &str,
+    ) -> impl Future<Output = Result<bool, sqlx::Error>> + Send;
+    /// COMMIT. An error of the server's own (deferred constraint, serialization) is certain;
+    /// everything else is an unknown outcome: see [`Sessions::fault`].
+    fn commit(conn: &mut Self::Connection) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
+    /// ROLLBACK.
+    fn rollback(
+        conn: &mut Self::Connection,
+    ) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
+}
+
+/// Savepoints of the careful run.
+pub trait Savepoint: Database {
+    /// SAVEPOINT with the runtime's own name for depth 0, or a nested one.
+    fn savepoint(
+        conn: &mut Self::Connection,
+        depth: u32,
+    ) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
+    /// Makes deferred constraints immediate, so that a violation names its event.
+    fn constraints_immediate(
+        conn: &mut Self::Connection,
+    ) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
+    /// RELEASE SAVEPOINT. Fails when the handler ended or rolled back past it.
+    fn release(
+        conn: &mut Self::Connection,
+        depth: u32,
+    ) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
+    /// ROLLBACK TO SAVEPOINT, and releases it.
+    fn rollback_to(
+        conn: &mut Self::Connection,
+        depth: u32,
+    ) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
+}
+
+/// Connections and what their errors mean.
+pub trait Sessions: Database {
+    /// What a connection needs: made once from the configuration, cheap to clone.
+    type Settings: Clone + Send + Sync + std::fmt::Debug + 'static;
+    /// At most this many transactions may be open at once, whatever the configuration says.
+    const WRITERS_MAX: usize;
+    /// Reads an address.
+    fn settings(address: &Address<'_>) -> Result<Self::Settings, OpenError>;
+    /// Opens a session: read-only by default, `application_name` set, refused on a replica.
+    fn open(
+        settings: &Self::Settings,
+    ) -> impl Future<Output = Result<Self::Connection, OpenError>> + Send;
+    /// Closes the socket without a word, so that no queued ROLLBACK is waited for.
+    fn close_hard(conn: Self::Connection) -> impl Future<Output = ()> + Send;
+    /// Whether the session is inside a transaction, as the driver knows it (no round trip).
+    fn in_transaction(conn: &Self::Connection) -> bool;
+    /// What an error means.
+    fn fault(error: &sqlx::Error) -> StoreFault;
+    /// A verb that handlers may not run on this database beyond the common ones (DDL on MySQL).
+    fn refuses(verb: &str) -> bool;
+}
+
+/// Where a database is, and how to speak to it.
+#[derive(Clone, Copy)]
+pub struct Address<'a> {
+    /// The URL, with its secrets.
+    pub url: &'a str,
+    /// The schema of the inbox tables, put before `public` in the search path.
+    pub schema: Option<&'a str>,
+    /// What the server shows as the session's application.
+    pub application: &'a str,
+    /// Prepared statements kept per session; 0 behind a transaction-pooling proxy.
+    pub statement_cache: usize,
+}
+
+impl std::fmt::Debug for Address<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Address").field("schema", &self.schema).finish_non_exhaustive()
+    }
+}
+
+/// Why a session could not be opened.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// Try again later: the database is not there.
+    #[error("{0}")]
+    Outage(String),
+    /// A person has to change something: wrong password, no such database, a replica.
+    #[error("{0}")]
+    Refused(String),
+}
+
+/// What an error of the database means.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum StoreFault {
+    /// Connection lost, server shutting down, disk full, read-only server: pause and try again.
+    Outage,
+    /// Deadlock, serialization failure, lock or statement time-out: again at once, smaller.
+    Conflict,
+    /// The statement itself is at fault: the handler's failure.
+    Statement,
+    /// The handler's doing: it ended the transaction (25006 on a database that is not in recovery,
+    /// no active transaction, no such savepoint).
+    TransactionEnded,
+}
