@@ -2,6 +2,7 @@
 
 mod acting;
 mod bad_input;
+mod checker;
 mod commands;
 mod findings;
 mod findings_owners;
