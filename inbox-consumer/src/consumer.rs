@@ -196,6 +196,7 @@ impl<DB: Store> Consumer<DB> {
         let end = driver.run(&mut events, shutdown).await;
         pruner.abort();
         let closed = broker.close(close_deadline).await;
+        control.quiet().await;
         work.sessions.close().await;
         control.sessions.close().await;
         match (end, closed) {

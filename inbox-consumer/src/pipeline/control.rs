@@ -1,6 +1,6 @@
 //! What is asked of the database besides transactions of events: take-over, watermark, standstill.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use inbox_engine::{Standstill, Start, TakeOverFault, WatermarkWrite, Written};
 use tokio::sync::Semaphore;
@@ -122,6 +122,12 @@ impl<DB: Store> Control<DB> {
             Ok(()) => self.sessions.give_back(conn).await,
             Err(_) => DB::close_hard(conn).await,
         }
+    }
+
+    /// Waits, for a moment at most, until what was asked last has been said.
+    pub(crate) async fn quiet(&self) {
+        let all = u32::try_from(CONTROL_SESSIONS).unwrap_or(1);
+        let _ = tokio::time::timeout(Duration::from_secs(1), self.permits.acquire_many(all)).await;
     }
 
     /// Says that this process does not own the partition any more; for people and for the check of
