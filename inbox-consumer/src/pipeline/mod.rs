@@ -1,8 +1,8 @@
 //! The loop that obeys the engine, and the transaction.
 //!
-//! A record comes in through [`intake`], waits in the engine, and leaves in a [`transaction`]:
-//! begin, [`claim`], [`handling`], park, advance, commit. [`driver`] owns the engine; [`obey`] does
-//! what it says; [`control`] asks the database for everything else.
+//! A record comes in through `intake`, waits in the engine, and leaves in a `transaction`:
+//! begin, `claim`, `handling`, park, advance, commit. `driver` owns the engine; `obey` does
+//! what it says; `control` asks the database for everything else.
 
 pub mod port;
 
