@@ -40,8 +40,8 @@ impl<T> Engine<T> {
             partition.drain = Drain::Done;
             return;
         }
+        // The caller commits what is due, of all partitions at once.
         partition.drain = Drain::Committing { deadline };
-        self.commit_offsets();
     }
 
     /// Answers the revocations whose partitions are all drained.

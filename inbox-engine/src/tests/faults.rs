@@ -312,6 +312,32 @@ fn a_fault_met_alone_while_others_commit_counts() {
     );
 }
 
+/// Finding 13b: a commit ends the row of faults; the next one begins at one again, with a short wait.
+#[test]
+fn a_commit_ends_a_row_of_faults() {
+    check(
+        "
+        limits transactions=1
+        own p0 lanes=2 w=0
+        deliver p0 0a => start p0[0]
+        conflict p0@0
+        deliver p0 1b => start p0[1]
+        committed p0@1
+        wait 10 => start p0[0]
+        conflict p0@0
+        wait 10 => start p0[0]
+        committed p0@0
+        deliver p0 2a => start p0[2]
+        conflict p0@2
+        wait 1 => start p0[2]
+        deliver p0 3b
+        conflict p0@2 => start p0[3]
+        committed p0@3
+        wait 10 => start p0[2]
+        ",
+    );
+}
+
 /// Finding 13b: where nothing else happens, the watermark's writes show that the database is well.
 #[test]
 fn a_fault_met_alone_counts_beside_idle_checks() {

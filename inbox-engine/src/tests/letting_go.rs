@@ -91,6 +91,24 @@ fn a_partition_that_is_not_at_work_is_let_go_at_once() {
     );
 }
 
+/// A seek that ends while the rest of its revocation drains starts nothing.
+#[test]
+fn a_draining_partition_is_not_read() {
+    check(
+        "
+        own p0 lanes=1 w=0
+        assign p1 p2 => p1 stands: taking_over, take p1, p2 stands: taking_over, take p2
+        taken p1 lanes=1 w=0 => seek p1@0
+        deliver p0 0a => start p0[0]
+        revoke p0 p1 p2 => pause p0
+        sought p1
+        taken p2 lanes=1 w=0
+        deliver p1 0a
+        wait 5000 => let go p0 p1 p2
+        ",
+    );
+}
+
 /// Drain while resyncing: a fault in the last transaction, and the partition is let go, not taken over.
 #[test]
 fn a_draining_partition_is_not_taken_over_again() {

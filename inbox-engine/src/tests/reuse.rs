@@ -83,6 +83,17 @@ fn a_reused_offset_stops_the_partition() {
     );
 }
 
+/// Finding 3: below a remap the torn check does not apply; every transaction says where.
+#[test]
+fn a_batch_says_where_lanes_were_remapped() {
+    check(
+        "
+        own p0 last=4,4 le=-1 w=5 remapped=9
+        deliver p0 5a => start p0[5] remapped below 9
+        ",
+    );
+}
+
 /// The first reason stays: it is the one that a person has to look into.
 #[test]
 fn the_first_reason_to_stop_stays() {

@@ -221,7 +221,7 @@ impl Script {
         self.seen.clear();
     }
 
-    /// `lanes=2 w=5 last=9,4 le=0 wle=0 resume=3`, or `again`, or `stop`; `old`: of an earlier wish.
+    /// `lanes=2 w=5 last=9,4 le=0 wle=0 resume=3 remapped=7`, or `again`, or `stop`; `old`: of an earlier wish.
     fn taken(&mut self, id: PartitionId, words: &[&str]) {
         let (_, generation) = take(&mut self.taking, |(it, _)| *it == id);
         let word = |name: &str| words.iter().find_map(|word| word.strip_prefix(name));
@@ -239,7 +239,7 @@ impl Script {
             lanes,
             watermark: NextOffset(watermark),
             watermark_leader_epoch,
-            remapped_below: NextOffset(0),
+            remapped_below: NextOffset(number("remapped=", 0)),
             resume: NextOffset(number("resume=", watermark)),
             resume_leader_epoch: watermark_leader_epoch,
         };
@@ -393,5 +393,9 @@ fn start(batch: &Batch<()>) -> String {
     let lane = |items: &[Item<()>]| items.iter().map(item).collect::<Vec<_>>().join(" ");
     let lanes: Vec<String> = batch.items.chunk_by(|a, b| a.lane == b.lane).map(lane).collect();
     let word = if batch.mode == Mode::Careful { "careful" } else { "start" };
-    format!("{word} p{}[{}]", batch.partition.0, lanes.join(" | "))
+    let text = format!("{word} p{}[{}]", batch.partition.0, lanes.join(" | "));
+    match batch.remapped_below.0 {
+        0 => text,
+        below => format!("{text} remapped below {below}"),
+    }
 }
