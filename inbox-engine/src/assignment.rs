@@ -36,6 +36,10 @@ impl<T> Engine<T> {
         match taken {
             Ok(ownership) => self.own(id, &ownership),
             Err(TakeOverFault::Stop(reason)) => self.stop(id, reason),
+            Err(TakeOverFault::Wait(reason)) => {
+                self.report(id, Some(reason));
+                self.wait_and_retake(id, now);
+            }
             Err(TakeOverFault::Again(error)) => {
                 self.report(id, Some(Standstill::Outage(error)));
                 self.wait_and_retake(id, now);
@@ -94,9 +98,14 @@ impl<T> Engine<T> {
 
     /// The client says that the log does not have the offset it was to read. Whether that is so is
     /// decided by the next take-over, which asks where the log begins: a passing answer must not
-    /// stop a partition for good.
-    pub fn handle_offset_gone(&mut self, id: PartitionId, now: Time) {
+    /// stop a partition for good. When that changes nothing, the client's words are the reason.
+    pub fn handle_offset_gone(&mut self, id: PartitionId, error: &str, now: Time) {
+        let again = self.partitions.get(&id).is_some_and(|partition| partition.resyncs > 0);
         self.resync(id, now);
+        let stopped = |p: &Partition<T>| p.phase == Phase::Stopped;
+        if again && !self.partitions.get(&id).is_some_and(stopped) {
+            self.report(id, Some(Standstill::OffsetGone(error.to_owned())));
+        }
     }
 
     /// What memory says of the lanes is not true any more: forget it, and take the partition over

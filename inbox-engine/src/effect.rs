@@ -82,6 +82,8 @@ pub enum TakeOverFault {
     Again(String),
     /// The partition stands still until a person acts.
     Stop(Standstill),
+    /// Try again, with back-off; until then this is why the partition stands still.
+    Wait(Standstill),
 }
 
 /// How a watermark write ended.

@@ -43,8 +43,17 @@ pub fn first_watermark(
 pub fn resume(
     watermark: NextOffset,
     committed: Option<NextOffset>,
-    log_start: NextOffset,
+    (log_start, log_end): (NextOffset, NextOffset),
 ) -> Result<NextOffset, Standstill> {
+    if log_end < watermark {
+        return Err(Standstill::LogEndsBelow(format!(
+            "the log ends at {}, but everything below {} is settled: the brokers lost records that they \
+             had acknowledged (an unclean leader election, a restored broker), or the leader has not \
+             caught up yet; it is asked again. If the records are gone for good, what is written in \
+             their place cannot be told from them: move the producers to a new topic",
+            log_end.0, watermark.0
+        )));
+    }
     if log_start > watermark {
         return Err(Standstill::LogStartsAbove(format!(
             "the log begins at {}, but everything below {} only is settled: the records between were \

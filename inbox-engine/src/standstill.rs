@@ -10,8 +10,13 @@ pub enum Standstill {
     ForeignOwner(String),
     /// The topology of lanes that the configuration wants differs from the one in the database.
     LaneRule(String),
+    /// The log ends below the watermark: records that were handled are gone from it.
+    LogEndsBelow(String),
     /// The log begins above the watermark: records that were never handled are gone.
     LogStartsAbove(String),
+    /// The client says, again and again, that the log does not have the offset to read, although the
+    /// broker says that it does: the log was truncated and written again.
+    OffsetGone(String),
     /// The database is not there, or refuses work; the text is its last error.
     Outage(String),
     /// A record was read at an offset that an earlier record had, and its id was never seen.
@@ -33,7 +38,9 @@ impl Standstill {
         match self {
             Self::ForeignOwner(_) => "foreign_owner",
             Self::LaneRule(_) => "lane_rule",
+            Self::LogEndsBelow(_) => "log_ends_below",
             Self::LogStartsAbove(_) => "log_starts_above",
+            Self::OffsetGone(_) => "offset_gone",
             Self::Outage(_) => "outage",
             Self::Reused(_) => "reused",
             Self::Rewritten(_) => "rewritten",
@@ -45,7 +52,13 @@ impl Standstill {
 
     /// Whether only a person can end it.
     pub fn needs_a_person(&self) -> bool {
-        !matches!(self, Self::Outage(_) | Self::TakingOver)
+        !self.may_pass() && !matches!(self, Self::Outage(_) | Self::TakingOver)
+    }
+
+    /// Whether it may pass by itself, so that the take-over is tried again: another process that
+    /// crashed a moment ago, a leader that has not caught up.
+    pub fn may_pass(&self) -> bool {
+        matches!(self, Self::ForeignOwner(_) | Self::LogEndsBelow(_) | Self::OffsetGone(_))
     }
 }
 
@@ -54,7 +67,9 @@ impl fmt::Display for Standstill {
         match self {
             Self::ForeignOwner(text)
             | Self::LaneRule(text)
+            | Self::LogEndsBelow(text)
             | Self::LogStartsAbove(text)
+            | Self::OffsetGone(text)
             | Self::Outage(text)
             | Self::Reused(text)
             | Self::Rewritten(text)

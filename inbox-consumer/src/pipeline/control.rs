@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use inbox_engine::{Standstill, Start, TakeOverFault, WatermarkWrite, Written};
+use inbox_engine::{Start, TakeOverFault, WatermarkWrite, Written};
 use tokio::sync::Semaphore;
 
 use super::{
@@ -54,14 +54,11 @@ impl<DB: Store> Control<DB> {
             }
             Err(TakeOverError::Standstill(reason)) => {
                 self.sessions.give_back(conn).await;
-                // The other process may have crashed a moment ago: that passes by itself.
-                let passes = matches!(reason, Standstill::ForeignOwner(_));
-                let fault = if passes {
-                    TakeOverFault::Again(reason.to_string())
+                Err(if reason.may_pass() {
+                    TakeOverFault::Wait(reason)
                 } else {
                     TakeOverFault::Stop(reason)
-                };
-                Err(fault)
+                })
             }
             Err(TakeOverError::Database(error)) => {
                 DB::close_hard(conn).await;

@@ -161,7 +161,7 @@ impl<DB: Store> Driver<DB> {
             }
             BrokerEvent::OffsetGone { partition, error } => {
                 if let Some(id) = self.ids.get(&partition) {
-                    self.engine.handle_offset_gone(*id, now);
+                    self.engine.handle_offset_gone(*id, &error, now);
                 }
                 Signal::BrokerTrouble { error }.emit();
             }

@@ -132,7 +132,7 @@ pub(super) fn resume_at(
     row: &PartitionState,
     request: &TakeOver,
 ) -> Result<NextOffset, Standstill> {
-    resume(NextOffset(row.watermark), request.committed, request.log.start)
+    resume(NextOffset(row.watermark), request.committed, (request.log.start, request.log.end))
 }
 
 /// What the caller works with from now on.

@@ -272,3 +272,33 @@ fn an_offset_that_is_not_found_is_looked_at_again() {
         ",
     );
 }
+
+/// D3: when the take-over changes nothing, because the broker says that the log has the offset, the
+/// client's words are the reason that people see, and it is tried on.
+#[test]
+fn an_offset_that_is_not_found_again_is_told() {
+    check(
+        "
+        own p0 lanes=1 w=0
+        unreadable p0 => pause p0, p0 stands: taking_over, confirm p0
+        confirmed p0 yes => take p0
+        taken p0 lanes=1 w=0 => seek p0@0
+        sought p0 => resume p0, p0 moves
+        unreadable p0 => pause p0, p0 stands: taking_over, p0 stands: offset_gone
+        ",
+    );
+}
+
+/// E4: a log that ends below the watermark is a reason by name, and the take-over is tried again.
+#[test]
+fn a_reason_that_may_pass_is_told_and_tried_again() {
+    check(
+        "
+        assign p0 => p0 stands: taking_over, take p0
+        taken p0 wait => p0 stands: log_ends_below, confirm p0
+        confirmed p0 yes => take p0
+        taken p0 lanes=1 w=0 => seek p0@0
+        sought p0 => resume p0, p0 moves
+        ",
+    );
+}

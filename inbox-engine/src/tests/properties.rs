@@ -127,14 +127,17 @@ proptest! {
         watermark in 0..20_i64,
         committed in proptest::option::of(0..20_i64),
         log_start in 0..20_i64,
+        records in 0..20_i64,
     ) {
-        let next = resume(NextOffset(watermark), committed.map(NextOffset), NextOffset(log_start));
+        let log_end = log_start + records;
+        let log = (NextOffset(log_start), NextOffset(log_end));
+        let next = resume(NextOffset(watermark), committed.map(NextOffset), log);
         match next {
             Ok(next) => {
                 prop_assert!(next.0 <= watermark && next.0 >= log_start);
                 prop_assert!(next.0 == watermark || Some(next.0) == committed);
             }
-            Err(_) => prop_assert!(log_start > watermark),
+            Err(_) => prop_assert!(log_start > watermark || log_end < watermark),
         }
     }
 

@@ -18,7 +18,7 @@ fn processing_resumes_at_the_smaller_of_both() {
         (5, Some(3), 5, 5),
         (5, Some(4), 4, 4),
     ] {
-        let next = resume(N(watermark), committed.map(N), N(log_start));
+        let next = resume(N(watermark), committed.map(N), (N(log_start), N(9)));
         assert_eq!(next, Ok(N(wanted)), "{watermark} {committed:?} {log_start}");
     }
 }
@@ -26,8 +26,16 @@ fn processing_resumes_at_the_smaller_of_both() {
 /// E4, D3: a log that begins above the watermark is a loss that a person has to know of.
 #[test]
 fn a_log_that_begins_above_the_watermark_stops() {
-    let stopped = resume(N(5), Some(N(9)), N(6));
+    let stopped = resume(N(5), Some(N(9)), (N(6), N(9)));
     assert!(matches!(stopped, Err(Standstill::LogStartsAbove(_))), "{stopped:?}");
+}
+
+/// E4: a log that ends below the watermark has lost records; one that ends at it has not.
+#[test]
+fn a_log_that_ends_below_the_watermark_is_asked_again() {
+    let stopped = resume(N(5), Some(N(5)), (N(0), N(4))).unwrap_err();
+    assert!(matches!(stopped, Standstill::LogEndsBelow(_)) && stopped.may_pass(), "{stopped:?}");
+    assert_eq!(resume(N(5), Some(N(5)), (N(0), N(5))), Ok(N(5)));
 }
 
 /// Finding 11: where a partition begins that the database does not know.

@@ -145,7 +145,7 @@ impl Script {
                 self.engine.handle_position(id, self.generations[&id], position);
             }
             "gone" => self.engine.stop(id, Standstill::LogStartsAbove("out of range".into())),
-            "unreadable" => self.engine.handle_offset_gone(id, self.now),
+            "unreadable" => self.engine.handle_offset_gone(id, "out of range", self.now),
             _ => self.outcome(verb, id, offset, rest),
         }
     }
@@ -245,6 +245,7 @@ impl Script {
         };
         let taken = match words {
             ["again", ..] => Err(TakeOverFault::Again("refused".into())),
+            ["wait", ..] => Err(TakeOverFault::Wait(Standstill::LogEndsBelow("short".into()))),
             ["stop", ..] => Err(TakeOverFault::Stop(Standstill::LaneRule("64 lanes".into()))),
             _ => Ok(ownership),
         };

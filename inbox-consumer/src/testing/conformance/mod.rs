@@ -67,6 +67,7 @@ macro_rules! conformance_scenarios {
             a_start_is_written_before_the_first_delivery
             reading_goes_on_at_the_smaller_offset
             a_log_that_begins_above_the_watermark_stands_still
+            a_log_that_ends_below_the_watermark_stands_still
             a_recreated_topic_stands_still
             a_topic_id_is_adopted_once_known
             another_live_process_with_my_instance_id_stands_still

@@ -151,6 +151,21 @@ pub async fn a_log_that_begins_above_the_watermark_stands_still<DB: Probe>(setti
     assert_eq!(rows[0].standstill.as_deref(), Some("rewritten: x"));
 }
 
+/// E4: a log that ends below the watermark has lost what was handled: it is asked again, by name, and
+/// nothing changes until it has caught up.
+pub async fn a_log_that_ends_below_the_watermark_stands_still<DB: Probe>(settings: DB::Settings) {
+    let mut scene = Scene::<DB>::new(settings, "log-below").await;
+    let scope = scene.take_over().await.scope;
+    scene.settle(&scope, &claim_of(&[(1, 41)], &[step(0, -1, 41)])).await;
+    assert!(scene.watermark(&scope, &watermark(0, 42, &[41, -1, -1, -1])).await);
+    scene.request.log.end = NextOffset(41);
+    assert!(matches!(scene.stand_still().await, Standstill::LogEndsBelow(_)));
+    let rows = DB::partitions(&mut scene.session, "log-below").await.expect("partitions");
+    assert_eq!(rows[0].epoch, scope.epoch.0, "a partition that stands still keeps its epoch");
+    scene.request.log.end = NextOffset(42);
+    assert_eq!(scene.take_over().await.ownership.resume.0, 42);
+}
+
 /// E3: a topic under another id has other records at the same offsets.
 pub async fn a_recreated_topic_stands_still<DB: Probe>(settings: DB::Settings) {
     let mut scene = Scene::<DB>::new(settings, "recreated").await;

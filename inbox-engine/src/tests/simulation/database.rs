@@ -125,7 +125,9 @@ impl Database {
             lane.epoch = row.epoch;
         }
         let watermark = NextOffset(row.watermark);
-        let next = resume(watermark, committed.map(NextOffset), NextOffset(0)).unwrap();
+        let next =
+            resume(watermark, committed.map(NextOffset), (NextOffset(0), NextOffset(i64::MAX)))
+                .unwrap();
         let ownership = Ownership {
             epoch: Epoch(row.epoch),
             lanes: row.lanes.iter().map(|lane| lane.state).collect(),
