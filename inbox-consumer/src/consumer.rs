@@ -14,7 +14,8 @@ use crate::{
         control::{Control, Identity},
         driver::{self, Driver},
         intake::Intake,
-        port::{Address, Broker, Finding, OpenError, Owner, Store, TxLimits},
+        parking::ParkingRules,
+        port::{Address, Broker, Finding, OpenError, Owner, ParkedLoad, Store, TxLimits},
         prune::{self, Retention},
         sessions::Sessions,
         transaction::Work,
@@ -230,12 +231,20 @@ impl<DB: Store> Consumer<DB> {
                 idle_timeout: config.database.idle_timeout,
             },
             attempt_deadline: config.retry.attempt_deadline,
+            intake,
+            parking: ParkingRules {
+                schedule: config.park.into(),
+                limit: ParkedLoad {
+                    aggregates: config.limits.parked_aggregates_max.into(),
+                    events: config.limits.parked_events_max.into(),
+                },
+            },
         };
         let (work, control) = (Arc::new(work), Arc::new(control));
         let seed = uuid::Uuid::new_v4().as_u64_pair().0;
         let engine = Engine::new(limits::<DB>(config), seed);
         let (shared, asked) = (Arc::clone(&work), Arc::clone(&control));
-        (Driver::new(engine, broker, intake, shared, asked, self.counters), work, control)
+        (Driver::new(engine, broker, shared, asked, self.counters), work, control)
     }
 }
 

@@ -16,7 +16,6 @@ use tokio::sync::mpsc;
 use super::{
     Delivery,
     control::Control,
-    intake::Intake,
     port::{Arrival, Broker, BrokerEvent, Store, Taken, TopicPartition},
     transaction::Work,
 };
@@ -55,7 +54,6 @@ pub(super) struct Known {
 pub(crate) struct Driver<DB: Store> {
     pub(super) engine: Engine<Arc<Delivery>>,
     pub(super) broker: Arc<dyn Broker>,
-    pub(super) intake: Intake,
     pub(super) work: Arc<Work<DB>>,
     pub(super) control: Arc<Control<DB>>,
     pub(super) counters: Arc<Counters>,
@@ -71,7 +69,6 @@ impl<DB: Store> Driver<DB> {
     pub(crate) fn new(
         engine: Engine<Arc<Delivery>>,
         broker: Arc<dyn Broker>,
-        intake: Intake,
         work: Arc<Work<DB>>,
         control: Arc<Control<DB>>,
         counters: Arc<Counters>,
@@ -81,7 +78,6 @@ impl<DB: Store> Driver<DB> {
         Self {
             engine,
             broker,
-            intake,
             work,
             control,
             counters,
@@ -188,8 +184,9 @@ impl<DB: Store> Driver<DB> {
     ) {
         let Some(&id) = self.ids.get(place) else { return };
         let Some((_, taken)) = &self.known[index(id)].taken else { return };
-        let (lanes, intake, routes) = (taken.lane_count, &self.intake, &self.work.routes);
-        let items = arrivals.into_iter().map(|arrival| intake.item(place, arrival, lanes, routes));
+        let (lanes, work) = (taken.lane_count, &*self.work);
+        let item = |arrival| work.intake.item(place, arrival, lanes, &work.routes);
+        let items = arrivals.into_iter().map(item);
         self.engine.handle_delivered(id, generation, items, now);
     }
 

@@ -3,11 +3,12 @@
 
 mod kafka;
 mod keeping;
+pub mod release;
 mod transaction;
 
 pub use kafka::{Arrival, Broker, BrokerError, BrokerEvent, LogRange, TopicPartition};
 pub use keeping::{
-    Finding, Inspections, Owner, Ownerships, Parkings, PartitionRow, PruneCursor, PruneStep,
+    Finding, Inspections, Owner, Ownerships, ParkedLoad, Parkings, PartitionRow, PruneCursor, PruneStep,
     Retentions, Schemas, Store, TakeOver, TakeOverError, Taken, WatermarkMove,
 };
 pub use transaction::{
