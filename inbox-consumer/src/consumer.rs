@@ -269,6 +269,9 @@ fn start(start: config::Start) -> inbox_engine::Start {
     }
 }
 
+/// How often each partition's parked queues are looked at, in milliseconds.
+const DUE_INTERVAL: u64 = 1_000;
+
 fn limits<DB: Store>(config: &Config) -> inbox_engine::Limits {
     let connections = usize::from(config.database.connections);
     inbox_engine::Limits {
@@ -276,6 +279,7 @@ fn limits<DB: Store>(config: &Config) -> inbox_engine::Limits {
         batch_bytes_max: config.batch.bytes_max as u64,
         batch_events_max: config.batch.events_max,
         drain_deadline: millis(config.limits.drain_deadline),
+        due_interval: DUE_INTERVAL,
         outage_delay_max: millis(config.limits.outage_delay_max),
         partition_bytes_max: config.limits.partition_bytes_max as u64,
         retry_delay_max: millis(config.retry.delay_max),

@@ -8,8 +8,8 @@ use std::{
 };
 
 use inbox_engine::{
-    Batch, Commit, Engine, Generation, Outcome, PartitionId, TakeOverFault, Time, WatermarkWrite,
-    Written,
+    Batch, Commit, Due, Engine, Generation, Outcome, PartitionId, Release, Released, TakeOverFault,
+    Time, WatermarkWrite, Written,
 };
 use tokio::sync::mpsc;
 
@@ -17,6 +17,7 @@ use super::{
     Delivery,
     control::Control,
     port::{Arrival, Broker, BrokerEvent, Store, Taken, TopicPartition},
+    release::Report,
     transaction::Work,
 };
 use crate::telemetry::{Counters, Signal};
@@ -25,8 +26,10 @@ use crate::telemetry::{Counters, Signal};
 pub(super) enum Done {
     Committed(Vec<Commit>, Result<(), String>),
     Confirmed(PartitionId, Generation, bool),
+    Due(PartitionId, Generation, Result<Vec<Due>, String>),
     Outcome(Batch<Arc<Delivery>>, Outcome),
     Panicked(String),
+    Released(Release, Released, Report),
     Sought(PartitionId, Generation, Result<(), String>),
     Taken(PartitionId, Generation, Box<Result<Taken, TakeOverFault>>),
     Watermark(WatermarkWrite, Written),
@@ -201,6 +204,11 @@ impl<DB: Store> Driver<DB> {
             }
             Done::Confirmed(id, generation, ours) => {
                 self.engine.handle_confirmed(id, generation, ours, now);
+            }
+            Done::Due(id, generation, due) => self.engine.handle_due(id, generation, due, now),
+            Done::Released(release, released, report) => {
+                self.tell_released(&release, &released, report);
+                self.engine.handle_released(&release, released, now);
             }
             Done::Outcome(batch, outcome) => {
                 self.tell(&batch, &outcome);

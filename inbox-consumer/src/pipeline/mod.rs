@@ -17,6 +17,7 @@ mod obey;
 mod parked;
 pub(crate) mod parking;
 pub(crate) mod prune;
+pub(crate) mod release;
 pub(crate) mod sessions;
 pub(crate) mod transaction;
 mod verdict;

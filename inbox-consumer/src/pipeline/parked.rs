@@ -3,8 +3,9 @@
 use std::time::{Duration, SystemTime};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
+use bytes::Bytes;
 use inbox_engine::{Doom, ParkReason};
-use outbox_core::Record;
+use outbox_core::{Header, Record};
 use serde_json::{Map, Value, json};
 
 use super::port::{Delivered, Parking};
@@ -113,5 +114,79 @@ fn bytes(value: Option<&[u8]>) -> Value {
         None => Value::Null,
         Some((_, Ok(text))) if !text.contains('\0') => json!({ "text": text }),
         Some((bytes, _)) => json!({ "base64": STANDARD.encode(bytes) }),
+    }
+}
+
+/// The record that a row keeps; `None` when the text is not what [`document`] writes.
+pub(crate) fn record(document: &str) -> Option<Record> {
+    let document: Value = serde_json::from_str(document).ok()?;
+    let header = |pair: &Value| {
+        let name = pair.get(0)?.as_str()?;
+        Some(Header { name: name.into(), value: read_bytes(pair.get(1)?)? })
+    };
+    let headers = document.get("headers")?.as_array()?.iter().map(header);
+    Some(Record {
+        key: read_bytes(document.get("key")?)?,
+        headers: headers.collect::<Option<_>>()?,
+        payload: read_bytes(document.get("payload")?)?,
+        timestamp_ms: document.get("timestamp_ms")?.as_i64(),
+    })
+}
+
+fn read_bytes(value: &Value) -> Option<Option<Bytes>> {
+    if value.is_null() {
+        return Some(None);
+    }
+    if let Some(text) = value.get("text") {
+        return Some(Some(Bytes::copy_from_slice(text.as_str()?.as_bytes())));
+    }
+    let bytes = STANDARD.decode(value.get("base64")?.as_str()?).ok()?;
+    Some(Some(bytes.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn header(name: &str, value: Option<&[u8]>) -> Header {
+        Header { name: name.into(), value: value.map(Bytes::copy_from_slice) }
+    }
+
+    /// B10: text, bytes that are none, NUL, nothing at all, and empty are five different things.
+    #[test]
+    fn a_record_comes_back_as_it_was_parked() {
+        let values: [Option<&[u8]>; 5] =
+            [None, Some(b""), Some("Grüße".as_bytes()), Some(b"a\0b"), Some(&[0xff, 0xfe])];
+        for key in values {
+            for payload in values {
+                let record = Record {
+                    key: key.map(Bytes::copy_from_slice),
+                    headers: vec![header("a", payload), header("a", key), header("b", None)],
+                    payload: payload.map(Bytes::copy_from_slice),
+                    timestamp_ms: payload.map(|_| 1_700_000_000_123),
+                };
+                let mut fields = Map::new();
+                raw(&mut fields, &record);
+                assert_eq!(super::record(&Value::from(fields).to_string()), Some(record));
+            }
+        }
+    }
+
+    #[test]
+    fn a_row_that_was_written_over_holds_no_record() {
+        for text in ["", "{}", "[]", r#"{"key":3,"payload":null,"headers":[]}"#] {
+            assert_eq!(record(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_last_ten_errors_are_kept() {
+        let all = (1..=12).fold("[]".to_owned(), |errors, attempt| {
+            with_error(&errors, attempt, &format!("no {attempt}\0"))
+        });
+        let all: Vec<Value> = serde_json::from_str(&all).unwrap();
+        assert_eq!(all.len(), 10);
+        assert_eq!((&all[0]["attempt"], &all[9]["error"]), (&json!(3), &json!("no 12\u{fffd}")));
+        assert_eq!(with_error("no JSON", 1, ""), "[]");
     }
 }

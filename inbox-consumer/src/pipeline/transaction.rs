@@ -143,6 +143,7 @@ impl<DB: Store> Transaction<'_, DB> {
         fault_point::pass("live.before_commit");
         self.commit().await?;
         fault_point::pass("live.after_commit");
+        verdicts.tell();
         Ok(verdicts.tally())
     }
 
