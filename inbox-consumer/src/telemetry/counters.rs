@@ -76,7 +76,7 @@ impl Counters {
             Outcome::Outage(_) => add(&self.outages, 1),
             Outcome::Unknown(_) | Outcome::Fenced => add(&self.resyncs, 1),
             // The partition stands still for it: the signal tells.
-            Outcome::Reused(_) => {}
+            Outcome::Full(_) | Outcome::Reused(_) => {}
         }
     }
 }
