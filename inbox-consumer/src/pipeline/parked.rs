@@ -104,7 +104,7 @@ fn raw(fields: &mut Map<String, Value>, record: &Record) {
     fields.insert("timestamp_ms".into(), Value::from(record.timestamp_ms));
     fields.insert("key".into(), bytes(record.key.as_deref()));
     fields.insert("payload".into(), bytes(record.payload.as_deref()));
-    let header = |h: &outbox_core::Header| json!([&*h.name, bytes(h.value.as_deref())]);
+    let header = |h: &Header| json!([&*h.name, bytes(h.value.as_deref())]);
     fields.insert("headers".into(), record.headers.iter().map(header).collect());
 }
 

@@ -3,10 +3,7 @@
 use inbox_engine::{LeaderEpoch, NextOffset, Offset, Rule};
 use sqlx::{Row, Sqlite, SqliteConnection, sqlite::SqliteRow};
 
-use super::{
-    joined, numbers, places,
-    session::{begin_own, end_own},
-};
+use super::{joined, numbers, places};
 use crate::{
     pipeline::port::{
         Scope,
