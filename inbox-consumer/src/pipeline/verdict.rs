@@ -132,15 +132,19 @@ impl<'a> Verdicts<'a> {
         let mut reasons: BTreeMap<&str, u64> = BTreeMap::new();
         for (item, verdict) in self.items.iter().zip(&self.given) {
             let partition = || item.event.partition.clone();
-            let (offset, reason) = (item.offset.0, match verdict {
-                Verdict::Park(doom) => doom.reason,
-                Verdict::Follow => ParkReason::Follower,
-                _ => continue,
-            });
+            let (offset, reason) = (
+                item.offset.0,
+                match verdict {
+                    Verdict::Park(doom) => doom.reason,
+                    Verdict::Follow => ParkReason::Follower,
+                    _ => continue,
+                },
+            );
             *reasons.entry(reason.as_str()).or_default() += 1;
             match verdict {
                 Verdict::Park(Doom { reason: ParkReason::Mismatch, error }) => {
-                    Signal::Mismatch { partition: partition(), offset, error: error.clone() }.emit();
+                    Signal::Mismatch { partition: partition(), offset, error: error.clone() }
+                        .emit();
                 }
                 Verdict::Park(Doom { reason: ParkReason::Torn, error }) => {
                     Signal::Torn { partition: partition(), offset, error: error.clone() }.emit();

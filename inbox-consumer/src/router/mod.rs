@@ -233,9 +233,8 @@ impl<DB: Sessions> Routes<DB> {
                 "no event type has a handler: register one with `routes.on(\"…\", …)`".into()
             );
         }
-        let handled = |event_type: &&String| {
-            matches!(self.by_type.get(*event_type), Some(Entry::Handled(_)))
-        };
+        let handled =
+            |event_type: &&String| matches!(self.by_type.get(*event_type), Some(Entry::Handled(_)));
         if let Some(event_type) = self.schedules.keys().find(|event_type| !handled(event_type)) {
             return Err(format!(
                 "events of type `{event_type}` have a schedule, but no handler: correct the type, or \

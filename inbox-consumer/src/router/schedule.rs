@@ -81,8 +81,7 @@ mod tests {
         assert_eq!(Schedule::NEVER.delay(0, 9), None);
         let odd = Schedule { delay_min: 2 * MINUTE, delay_max: MINUTE, releases_max: u32::MAX };
         assert!(odd.delay(u32::MAX - 1, 5).unwrap() <= 2 * MINUTE);
-        let long =
-            Schedule { delay_min: Duration::MAX, delay_max: Duration::MAX, releases_max: 1 };
+        let long = Schedule { delay_min: Duration::MAX, delay_max: Duration::MAX, releases_max: 1 };
         assert!(long.delay(0, u64::MAX).unwrap() >= Duration::MAX / 2);
     }
 }

@@ -261,14 +261,6 @@ pub trait Schemas: Database {
 
 /// Everything a database has to do. Implemented for `sqlx::Postgres` and `sqlx::Sqlite`.
 pub trait Store:
-    Claim
-    + Savepoint
-    + Sessions
-    + Ownerships
-    + Parkings
-    + Releases
-    + Retentions
-    + Inspections
-    + Schemas
+    Claim + Savepoint + Sessions + Ownerships + Parkings + Releases + Retentions + Inspections + Schemas
 {
 }

@@ -8,8 +8,8 @@ mod transaction;
 
 pub use kafka::{Arrival, Broker, BrokerError, BrokerEvent, LogRange, TopicPartition};
 pub use keeping::{
-    Finding, Inspections, Owner, Ownerships, ParkedLoad, Parkings, PartitionRow, PruneCursor, PruneStep,
-    Retentions, Schemas, Store, TakeOver, TakeOverError, Taken, WatermarkMove,
+    Finding, Inspections, Owner, Ownerships, ParkedLoad, Parkings, PartitionRow, PruneCursor,
+    PruneStep, Retentions, Schemas, Store, TakeOver, TakeOverError, Taken, WatermarkMove,
 };
 pub use transaction::{
     Address, Claim, ClaimRequest, Claimed, Known, OpenError, Parking, Recheck, Savepoint, Scope,

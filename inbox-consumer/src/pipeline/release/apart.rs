@@ -4,8 +4,9 @@
 use inbox_engine::{ParkReason, Released};
 
 use super::{
-    Errand, not_settled,
+    Errand,
     carry::{Blame, reason},
+    not_settled,
     report::{Failed, Report},
 };
 use crate::pipeline::{

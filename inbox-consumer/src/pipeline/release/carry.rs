@@ -311,12 +311,8 @@ fn act(row: &Queued, what: &'static str, why: &str) -> Act {
 
 /// The head is not run again: it was, alone, and met the same fault each time.
 fn blame_head(plan: &Plan, error: &str) -> Vec<Fault> {
-    let fault = || Fault {
-        at: 0,
-        reason: ParkReason::Exhausted,
-        error: error.to_owned(),
-        attempted: true,
-    };
+    let fault =
+        || Fault { at: 0, reason: ParkReason::Exhausted, error: error.to_owned(), attempted: true };
     plan.run.first().map(|_| fault()).into_iter().collect()
 }
 

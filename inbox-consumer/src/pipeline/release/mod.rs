@@ -21,7 +21,7 @@ pub(crate) use report::Report;
 use self::plan::Plan;
 use super::{
     Delivery, fault_point,
-    port::{Claimed, ClaimRequest, Delivered, Scope, Store, TopicPartition, release::Queued},
+    port::{ClaimRequest, Claimed, Delivered, Scope, Store, TopicPartition, release::Queued},
     transaction::{End, Transaction, Work},
 };
 
@@ -47,9 +47,7 @@ impl<DB: Store> Work<DB> {
         let errand = Errand { scope, place, release, max };
         match self.carry_out(errand).await {
             // Nobody knows which event it was: the head alone will tell.
-            carry::Carried::Unnamed if max > 1 => {
-                self.answer(Errand { max: 1, ..errand }).await
-            }
+            carry::Carried::Unnamed if max > 1 => self.answer(Errand { max: 1, ..errand }).await,
             carried => self.conclude(errand, carried).await,
         }
     }
@@ -59,11 +57,7 @@ impl<DB: Store> Work<DB> {
         self.conclude(errand, carried).await
     }
 
-    async fn conclude(
-        &self,
-        errand: Errand<'_>,
-        carried: carry::Carried,
-    ) -> (Released, Report) {
+    async fn conclude(&self, errand: Errand<'_>, carried: carry::Carried) -> (Released, Report) {
         match carried {
             carry::Carried::Done { more, removed, report } => {
                 (Released::Done { more, removed }, report)
@@ -142,10 +136,7 @@ impl Errand<'_> {
 
 impl<DB: Store> Transaction<'_, DB> {
     /// A claim of nothing looks at the lane and names the transaction; then the queue is locked.
-    async fn fence_and_read(
-        &mut self,
-        errand: Errand<'_>,
-    ) -> Result<(String, Vec<Queued>), End> {
+    async fn fence_and_read(&mut self, errand: Errand<'_>) -> Result<(String, Vec<Queued>), End> {
         let request = ClaimRequest { lanes: self.batch.lanes.clone(), ..ClaimRequest::default() };
         let claimed = DB::claim(self.conn, &self.scope, &request).await;
         let Claimed { tx, lanes_mine, .. } =

@@ -82,10 +82,16 @@ mod tests {
     #[test]
     fn a_due_head_runs_with_what_follows_it() {
         use Turn::{Due, Follows, Later};
-        assert_eq!(of(&[(Due, None), (Follows, None), (Follows, None)], 9), (vec![1, 2, 3], vec![], false));
+        assert_eq!(
+            of(&[(Due, None), (Follows, None), (Follows, None)], 9),
+            (vec![1, 2, 3], vec![], false)
+        );
         assert_eq!(of(&[(Later, RELEASE), (Follows, None)], 9), (vec![1, 2], vec![], false));
         assert_eq!(of(&[(Later, None), (Follows, RELEASE)], 9), (vec![], vec![], false));
-        assert_eq!(of(&[(Due, None), (Follows, None), (Follows, None)], 2), (vec![1, 2], vec![], true));
+        assert_eq!(
+            of(&[(Due, None), (Follows, None), (Follows, None)], 2),
+            (vec![1, 2], vec![], true)
+        );
     }
 
     #[test]
@@ -101,7 +107,10 @@ mod tests {
         use Turn::{Due, Follows, Later};
         assert_eq!(of(&[(Later, None), (Follows, DISCARD)], 9), (vec![], vec![2], false));
         assert_eq!(of(&[(Later, DISCARD), (Follows, None)], 9), (vec![2], vec![1], false));
-        assert_eq!(of(&[(Due, None), (Follows, DISCARD), (Follows, None)], 9), (vec![1, 3], vec![2], false));
+        assert_eq!(
+            of(&[(Due, None), (Follows, DISCARD), (Follows, None)], 9),
+            (vec![1, 3], vec![2], false)
+        );
         assert_eq!(of(&[], 9), (vec![], vec![], false));
     }
 }

@@ -49,7 +49,8 @@ impl Report {
                     offset,
                     attempt: Some(attempt),
                     reason: reason.as_str().to_owned(),
-                    again_seconds: delay.map(|delay| i64::try_from(delay.as_secs()).unwrap_or(i64::MAX)),
+                    again_seconds: delay
+                        .map(|delay| i64::try_from(delay.as_secs()).unwrap_or(i64::MAX)),
                     error,
                 },
             }

@@ -43,7 +43,11 @@ WHERE q.parked_seq = ANY(
     || ARRAY(SELECT d.parked_seq FROM inbox_parked d
         WHERE d.partition_ref = $1 AND d.aggregate_key = $2 AND d.intent = 'discard' ORDER BY d.parked_seq LIMIT $4))
 ORDER BY q.parked_seq FOR UPDATE OF q"#,
-    &[Cut::new(Rule::ReleaseInOrder, "ORDER BY q.parked_seq FOR UPDATE", "ORDER BY q.parked_seq DESC FOR UPDATE")],
+    &[Cut::new(
+        Rule::ReleaseInOrder,
+        "ORDER BY q.parked_seq FOR UPDATE",
+        "ORDER BY q.parked_seq DESC FOR UPDATE",
+    )],
 );
 
 /// $1 partition, $2 places.
@@ -68,7 +72,8 @@ static PROMOTE: Statement = Statement::new(
 );
 
 /// $1 partition, then one array a column.
-const REQUEUE: &str = "UPDATE inbox_parked q SET reason = r.reason, attempts = r.attempts, releases = r.releases,
+const REQUEUE: &str =
+    "UPDATE inbox_parked q SET reason = r.reason, attempts = r.attempts, releases = r.releases,
     errors = r.errors, due_at = coalesce(now() + r.delay * interval '1 millisecond', 'infinity'),
     intent = NULL, intent_by = NULL, intent_at = NULL
 FROM unnest($2::bigint[], $3::text[], $4::integer[], $5::integer[], $6::bigint[], $7::text[])

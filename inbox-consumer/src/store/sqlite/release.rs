@@ -42,12 +42,15 @@ WHERE q.parked_seq IN (
     UNION SELECT parked_seq FROM (SELECT d.parked_seq FROM inbox_parked d
         WHERE d.partition_ref = ?1 AND d.aggregate_key = ?2 AND d.intent = 'discard' ORDER BY d.parked_seq LIMIT ?4))
 ORDER BY q.parked_seq"#,
-    &[Cut::new(Rule::ReleaseInOrder, "))\nORDER BY q.parked_seq", "))\nORDER BY q.parked_seq DESC")],
+    &[Cut::new(
+        Rule::ReleaseInOrder,
+        "))\nORDER BY q.parked_seq",
+        "))\nORDER BY q.parked_seq DESC",
+    )],
 );
 
 /// ?1 partition, ?2 places.
-const MARK: &str =
-    "UPDATE inbox_parked SET due_at = 9223372036854775807, reason = 'releasing'
+const MARK: &str = "UPDATE inbox_parked SET due_at = 9223372036854775807, reason = 'releasing'
 WHERE partition_ref = ?1 AND parked_seq IN (SELECT value FROM json_each(?2))";
 
 const UNMARK: &str = "UPDATE inbox_parked SET due_at = NULL, reason = 'follower'
