@@ -14,6 +14,7 @@
 mod database;
 mod duration;
 mod error;
+mod http;
 mod key;
 mod keys;
 mod kind;
@@ -33,6 +34,7 @@ mod tests;
 
 pub use database::DatabaseKind;
 pub use error::{ConfigError, Problem};
+pub use http::Http;
 pub use key::Key;
 pub use keys::KEYS;
 pub use kind::Kind;
