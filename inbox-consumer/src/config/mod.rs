@@ -40,6 +40,6 @@ pub use reference::reference;
 pub use secret::Secret;
 pub use sections::{
     Batch, Config, Database, Events, Format, Identity, Kafka, Lanes, Limits, Log, LogFormat,
-    Protocol, Retention, Retry, Start, UnknownType,
+    Outbox, Protocol, Retention, Retry, Start, UnknownType, Wake,
 };
 pub use security::{Security, SecurityProtocol};

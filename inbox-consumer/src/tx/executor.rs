@@ -90,7 +90,7 @@ impl<DB: Sessions, T> Stream for Rows<'_, DB, T> {
 }
 
 /// Notes how a statement ended. Dropped before its end it leaves the guard running.
-async fn noted<DB: Sessions, T>(
+pub(super) async fn noted<DB: Sessions, T>(
     guard: &mut Guard,
     statement: impl Future<Output = Result<T, Error>>,
 ) -> Result<T, Error> {
