@@ -62,9 +62,9 @@ fn header((name, value): (String, Option<Value>)) -> Result<Header, HeadersError
     let value = match value {
         None => None,
         Some(Value::Text(text)) => Some(Bytes::from(text)),
-        Some(Value::Bytes { base64 }) => {
-            Some(STANDARD.decode(base64).map_err(|_| HeadersError::Base64(name.clone().into()))?.into())
-        }
+        Some(Value::Bytes { base64 }) => Some(
+            STANDARD.decode(base64).map_err(|_| HeadersError::Base64(name.clone().into()))?.into(),
+        ),
     };
     Ok(Header { name: name.into(), value })
 }
@@ -108,7 +108,8 @@ mod tests {
 
     #[test]
     fn what_is_no_list_of_headers_is_refused() {
-        for wrong in ["", "null", "{}", "[1]", r#"[["a"]]"#, r#"[["a",1]]"#, r#"[["a",{"b":"x"}]]"#] {
+        for wrong in ["", "null", "{}", "[1]", r#"[["a"]]"#, r#"[["a",1]]"#, r#"[["a",{"b":"x"}]]"#]
+        {
             assert_eq!(headers_from_json(wrong), Err(HeadersError::Form), "{wrong}");
         }
         let error = headers_from_json(r#"[["secret",{"base64":"!"}]]"#).unwrap_err();

@@ -141,7 +141,7 @@ pub use read::{
 pub use record::{Header, Record};
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 pub use store::{
-    AppendError, NOTIFY_CHANNEL, Outbox, OutboxConnection, OutboxDatabase, append, append_all, migrate,
-    print, schema_newest, schema_version,
+    AppendError, NOTIFY_CHANNEL, Outbox, OutboxConnection, OutboxDatabase, append, append_all,
+    migrate, print, schema_newest, schema_version,
 };
 pub use text::Text;

@@ -118,7 +118,7 @@ impl OutboxEvent {
         check_text(envelope.event_type.as_bytes(), EVENT_TYPE_BYTES_MAX)
             .map_err(OutboxEventError::Type)?;
         headers.iter().try_for_each(|header| check_header_name(&header.name))?;
-        topic.as_ref().map_or(Ok(()), |topic| check_topic(topic))?;
+        topic.as_ref().map_or(Ok(()), check_topic)?;
         Ok(Self { envelope, topic, headers })
     }
 
@@ -344,7 +344,9 @@ pub enum OutboxEventError {
     )]
     Traceparent,
     /// The vendors' state is none.
-    #[error("the tracestate is longer than 512 bytes, or has characters that are not printable ASCII")]
+    #[error(
+        "the tracestate is longer than 512 bytes, or has characters that are not printable ASCII"
+    )]
     Tracestate,
     /// The topic is no topic.
     #[error(

@@ -11,7 +11,12 @@ pub(crate) fn is_traceparent(bytes: &[u8]) -> bool {
     let [version, trace, parent, flags] = parts[..] else { return false };
     let id = |part: &[u8], digits| is_hex(part, digits) && part.iter().any(|digit| *digit != b'0');
     let ends = if version == b"00" { more.is_empty() } else { more.first().is_none_or(is_hyphen) };
-    is_hex(version, 2) && version != b"ff" && id(trace, 32) && id(parent, 16) && is_hex(flags, 2) && ends
+    is_hex(version, 2)
+        && version != b"ff"
+        && id(trace, 32)
+        && id(parent, 16)
+        && is_hex(flags, 2)
+        && ends
 }
 
 /// Whether the bytes may be a `tracestate`: short printable ASCII.

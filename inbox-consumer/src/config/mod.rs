@@ -18,6 +18,7 @@ mod keys;
 mod kind;
 mod layers;
 mod load;
+mod outbox;
 mod raw;
 mod reference;
 mod secret;
@@ -35,11 +36,12 @@ pub use keys::{KEYS, Key};
 pub use kind::Kind;
 pub use layers::Origin;
 pub use load::Overrides;
+pub use outbox::{Outbox, Wake};
 pub use raw::{Raw, refused};
 pub use reference::reference;
 pub use secret::Secret;
 pub use sections::{
     Batch, Config, Database, Events, Format, Identity, Kafka, Lanes, Limits, Log, LogFormat,
-    Outbox, Protocol, Retention, Retry, Start, UnknownType, Wake,
+    Protocol, Retention, Retry, Start, UnknownType,
 };
 pub use security::{Security, SecurityProtocol};

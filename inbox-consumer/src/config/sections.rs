@@ -5,7 +5,7 @@ use std::time::Duration;
 use outbox_core::{ReadRules, Reader, RulesError};
 use serde::{Deserialize, Serialize};
 
-use super::{Raw, Secret, Security, duration, size};
+use super::{Outbox, Raw, Secret, Security, duration, size};
 
 /// Everything a consumer is told.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -177,17 +177,6 @@ pub struct Retention {
     pub prune_interval: Duration,
 }
 
-/// `[outbox]`: how handlers append events.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Outbox {
-    /// The largest event, as a record with its headers.
-    #[serde(deserialize_with = "size::deserialize")]
-    pub event_bytes_max: usize,
-    /// How a relay learns of appended events.
-    pub wake: Wake,
-}
-
 /// `[log]`: what is logged, and how.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -242,17 +231,6 @@ pub enum Format {
     Own,
     /// `[events.rules]`.
     Custom,
-}
-
-/// How a relay learns of appended events.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Wake {
-    /// The COMMIT tells it (`PostgreSQL`).
-    #[default]
-    Notify,
-    /// It looks from time to time.
-    Poll,
 }
 
 /// Who the log is written for.
@@ -382,18 +360,6 @@ impl Default for Limits {
 impl Default for Retention {
     fn default() -> Self {
         Self { inbox: Duration::from_hours(7 * 24), prune_interval: Duration::from_mins(1) }
-    }
-}
-
-impl Default for Outbox {
-    fn default() -> Self {
-        Self { event_bytes_max: MIB, wake: Wake::default() }
-    }
-}
-
-impl From<Outbox> for outbox_core::Outbox {
-    fn from(Outbox { event_bytes_max, wake }: Outbox) -> Self {
-        Self::default().bytes_max(event_bytes_max).notify(wake == Wake::Notify)
     }
 }
 

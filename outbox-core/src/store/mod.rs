@@ -214,7 +214,8 @@ impl From<sqlx::Error> for AppendError {
     fn from(error: sqlx::Error) -> Self {
         let missing = |said: &dyn sqlx::error::DatabaseError| {
             let text = said.message();
-            text.contains("outbox_events") && (text.contains("no such table") || text.contains("does not exist"))
+            text.contains("outbox_events")
+                && (text.contains("no such table") || text.contains("does not exist"))
         };
         match error.as_database_error() {
             Some(said) if missing(said) => Self::NoTable(error),

@@ -1,6 +1,8 @@
 //! Events about to be written.
 
-use outbox_core::{Aggregate, Cause, EVENT_BYTES_MAX, EventId, Header, Json, OutboxEvent, header_names};
+use outbox_core::{
+    Aggregate, Cause, EVENT_BYTES_MAX, EventId, Header, Json, OutboxEvent, header_names,
+};
 
 fn account() -> Aggregate {
     Aggregate::new("Account", "42").unwrap()
@@ -148,7 +150,8 @@ fn a_trace_context_that_is_not_well_formed_is_not_handed_on() {
 #[test]
 fn what_no_header_or_topic_can_be_is_refused_in_a_sentence() {
     let says = |event: Result<OutboxEvent, _>, words: &str| {
-        let sentence: String = event.map_err(|e: outbox_core::OutboxEventError| e.to_string()).unwrap_err();
+        let sentence: String =
+            event.map_err(|e: outbox_core::OutboxEventError| e.to_string()).unwrap_err();
         assert!(sentence.starts_with(words), "{sentence}");
     };
     says(credited().with_correlation(""), "the correlation id is empty");

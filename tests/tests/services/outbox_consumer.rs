@@ -62,7 +62,10 @@ async fn appended_events_commit_with_their_handler_once_and_say_what_they_follow
         )
     );
     let cause = EventId::foreign(stage.topic.name(), "a-2").unwrap();
-    assert_eq!(headers("a2"), format!(r#"[["correlation_id","{cause}"],["causation_id","{cause}"]]"#));
+    assert_eq!(
+        headers("a2"),
+        format!(r#"[["correlation_id","{cause}"],["causation_id","{cause}"]]"#)
+    );
 }
 
 /// Appends one event for each of its run, and says of the last what it follows from.
@@ -163,8 +166,8 @@ async fn check_names_the_privilege_that_appending_lacks() {
          REVOKE INSERT ON {schema}.outbox_events FROM {role}"
     );
     stage.schema.run(&tables).await;
-    let user = services.postgres.split("//").nth(1).unwrap().split('@').next().unwrap();
-    let url = stage.schema.url().replacen(user, &role, 1);
+    let address = services.postgres.split_once('@').unwrap().1;
+    let url = stage.schema.url_at(&format!("postgres://{role}@{address}"));
     let mut command = worker(&stage);
     command.env("INBOX_DATABASE__URL", url);
     let (code, _, err) = ran(command, "check").await;

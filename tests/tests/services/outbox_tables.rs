@@ -80,7 +80,10 @@ async fn the_way_back_leaves_nothing() {
     let mut conn = PgConnection::connect(&schema.url()).await.unwrap();
     migrate(&mut conn).await.unwrap();
     schema.run(include_str!("../../../migrations/postgres/outbox/0001_outbox.down.sql")).await;
-    let left = format!("SELECT count(*) FROM pg_class WHERE relnamespace = '{}'::regnamespace", schema.name());
+    let left = format!(
+        "SELECT count(*) FROM pg_class WHERE relnamespace = '{}'::regnamespace",
+        schema.name()
+    );
     assert_eq!(schema.number(&left).await, 0);
     assert_eq!(migrate(&mut conn).await.unwrap(), [1]);
 

@@ -19,8 +19,7 @@ fn stores_that_differ(tree: &Tree) -> Vec<String> {
 fn stores_of_a_room_that_differ(tree: &Tree, room: &str) -> Vec<String> {
     let mut stores: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for (path, _) in &tree.files {
-        if let Some((store, file)) = path.strip_prefix(room).and_then(|path| path.split_once('/'))
-        {
+        if let Some((store, file)) = path.strip_prefix(room).and_then(|path| path.split_once('/')) {
             stores.entry(store).or_default().insert(file);
         }
     }

@@ -63,7 +63,8 @@ impl Inspections for Postgres {
             findings.extend(missing_privileges(conn, MISSING_PRIVILEGES, "inbox").await?);
         }
         if outbox_core::schema_version(conn).await?.is_some() {
-            findings.extend(missing_privileges(conn, MISSING_PRIVILEGES_OF_OUTBOX, "outbox").await?);
+            findings
+                .extend(missing_privileges(conn, MISSING_PRIVILEGES_OF_OUTBOX, "outbox").await?);
         }
         Ok(findings)
     }
