@@ -129,7 +129,7 @@ impl Load {
         }
         if !self.open.is_empty() {
             // Every third is the oldest: none takes for ever.
-            let which = if self.now.0 % 3 == 0 { 0 } else { which };
+            let which = if self.now.0.is_multiple_of(3) { 0 } else { which };
             match self.open.remove(which % self.open.len()) {
                 Open::Live(batch) => self.commit(batch),
                 Open::Release(release) => self.release(&release),
