@@ -236,7 +236,8 @@ proptest! {
         };
         let mut load = Load::new(limits, lanes, queues);
         // A lane's queues shrink with each live transaction of it, or one of them is empty.
-        let rounds = parked / release as u64 + 4 * count + 4;
+        // While a queue is not known yet, it may grow faster.
+        let rounds = 20 * (parked / release as u64 + count * batch as u64 + 4);
         let steps = usize::try_from(rounds * 3 * u64::from(lanes)).unwrap() + 16;
         for step in 0..steps {
             load.step(choices[step % choices.len()])?;
