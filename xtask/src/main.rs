@@ -8,6 +8,7 @@
 mod ablate;
 mod built;
 mod folders;
+mod package;
 mod quickstart;
 mod services;
 mod soak;
@@ -44,6 +45,8 @@ enum Verb {
     },
     /// Switches each rule of the protocol off: its tests must fail without it.
     Ablate(ablate::Choice),
+    /// Packs every crate that is published, looks through the packages and builds them.
+    Package,
     /// A long run with killed and frozen consumers, judged by an independent checker.
     Soak(soak::Length),
     /// Kafka and PostgreSQL on this machine, left running for work.
@@ -81,6 +84,7 @@ fn run(verb: Verb) -> Outcome<ExitCode> {
         Verb::Quickstart { arguments } => return quickstart::run(&arguments),
         Verb::Ablate(choice) => return ablate::run(&choice),
         Verb::Soak(length) => return soak::run(&length),
+        Verb::Package => package::run_all()?,
         Verb::Services { verb: ServicesVerb::Up } => services::up()?,
         Verb::Services { verb: ServicesVerb::Down } => services::down()?,
         Verb::Services { verb: ServicesVerb::Status } => services::status()?,
