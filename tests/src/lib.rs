@@ -7,6 +7,7 @@
 
 mod child;
 mod eventually;
+mod markdown;
 mod own_kafka;
 mod own_postgres;
 mod producer;
@@ -19,6 +20,7 @@ mod stage;
 mod topic;
 
 pub use child::Worker;
+pub use markdown::{Fence, Markdown};
 pub use eventually::{SOON, eventually, until_some};
 pub use own_kafka::OwnKafka;
 pub use own_postgres::OwnPostgres;

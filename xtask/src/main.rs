@@ -67,6 +67,15 @@ enum ServicesVerb {
     Down,
     /// Say where they are.
     Status,
+    /// Say where they are as lines for a shell: `eval "$(cargo xtask services env)"`.
+    Env,
+    /// Create a topic.
+    Topic {
+        /// Its name.
+        name: String,
+        /// How many partitions it has.
+        partitions: u16,
+    },
 }
 
 fn main() -> ExitCode {
@@ -88,6 +97,10 @@ fn run(verb: Verb) -> Outcome<ExitCode> {
         Verb::Services { verb: ServicesVerb::Up } => services::up()?,
         Verb::Services { verb: ServicesVerb::Down } => services::down()?,
         Verb::Services { verb: ServicesVerb::Status } => services::status()?,
+        Verb::Services { verb: ServicesVerb::Env } => services::env()?,
+        Verb::Services { verb: ServicesVerb::Topic { name, partitions } } => {
+            services::topic(&name, partitions)?;
+        }
         Verb::Keep { folder } => services::keep(&folder),
     }
     Ok(ExitCode::SUCCESS)
