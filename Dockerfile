@@ -20,13 +20,13 @@ COPY tests tests
 COPY xtask xtask
 COPY LICENSE-APACHE LICENSE-MIT ./
 RUN cargo build --release --locked --package inbox-consumer --features sqlite,tls --bin inbox-consumer \
- && cargo build --release --locked --package inbox-outbox-relay --features tls --bin inbox-relay
+ && cargo build --release --locked --package inbox-outbox-relay --features tls --bin outbox-relay
 
 FROM debian:bookworm-slim
 RUN apt-get update \
  && apt-get install --yes --no-install-recommends ca-certificates libssl3 \
  && rm -rf /var/lib/apt/lists/*
-COPY --from=build /src/target/release/inbox-consumer /src/target/release/inbox-relay /usr/local/bin/
+COPY --from=build /src/target/release/inbox-consumer /src/target/release/outbox-relay /usr/local/bin/
 # No name is needed, and nothing in the image belongs to it.
 USER 10001:10001
 WORKDIR /config

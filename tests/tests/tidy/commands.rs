@@ -16,7 +16,7 @@ const OF_CARGO: [&str; 16] = [
 const PROGRAMS: [(&str, &str); 3] = [
     ("cargo xtask", "xtask/src/main.rs"),
     ("inbox-consumer", "inbox-consumer/src/cli/"),
-    ("inbox-relay", "outbox-relay/src/"),
+    ("outbox-relay", "outbox-relay/src/"),
 ];
 
 /// Documents of the past may name what is gone.
