@@ -69,15 +69,21 @@ impl Lesson {
         Self { steps }
     }
 
-    /// Does everything, in a folder, with further variables in the shell's environment. Panics with the
-    /// output of the step that went wrong.
-    pub fn run(&self, folder: &Path, variables: &[(&str, String)]) -> Vec<Took> {
+    /// Does everything, in a folder, with further variables in the shell's environment; calls `after`
+    /// behind each step. Panics with the output of the step that went wrong.
+    pub fn run(
+        &self,
+        folder: &Path,
+        variables: &[(&str, String)],
+        after: impl Fn(&Path),
+    ) -> Vec<Took> {
         let mut shell = Shell::start(folder, variables);
         let mut times = Vec::new();
         for (fence, step) in &self.steps {
             let place = format!("{} (line {})", fence.heading, fence.line);
             let start = Instant::now();
             let what = shell.follow(&place, step);
+            after(folder);
             times.push(Took { place, what, time: start.elapsed() });
         }
         times
@@ -155,7 +161,8 @@ impl Shell {
         let deadline = Instant::now() + COMMAND_MAX;
         loop {
             let ended = typed.is_err() || !matches!(self.child.try_wait(), Ok(None));
-            let text = String::from_utf8_lossy(&fs::read(&self.output).unwrap_or_default()).into_owned();
+            let text =
+                String::from_utf8_lossy(&fs::read(&self.output).unwrap_or_default()).into_owned();
             let fresh = text.get(self.read..).unwrap_or_default();
             if let Some((printed, _)) = fresh.split_once(&mark) {
                 let printed = printed.to_owned();
@@ -222,7 +229,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let below = folder.path().join("lesson");
         fs::create_dir(&below).unwrap();
-        let times = Lesson::read(document).run(&below, &[]);
+        let times = Lesson::read(document).run(&below, &[], |_| ());
         let what: Vec<&str> = times.iter().map(|took| took.what.as_str()).collect();
         assert_eq!(what.len(), 4);
         assert_eq!((what[1], what[3]), ("b/c.toml", "ls"));
@@ -236,7 +243,9 @@ mod tests {
         fs::create_dir(&below).unwrap();
         let wrong = |document: &'static str| {
             let below = below.clone();
-            std::thread::spawn(move || Lesson::read(document).run(&below, &[])).join().is_err()
+            std::thread::spawn(move || Lesson::read(document).run(&below, &[], |_| ()))
+                .join()
+                .is_err()
         };
         assert!(wrong("```sh\necho well\nfalse\necho never\n```\n"));
         assert!(wrong("```sh\necho well\n```\n```text\nbad\n```\n"));

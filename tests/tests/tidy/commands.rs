@@ -141,7 +141,8 @@ impl Known {
 
 /// A word of lower-case letters: no option, no path, no place-holder.
 fn is_word(word: &str) -> bool {
-    word.chars().all(|letter| letter.is_ascii_lowercase() || letter == '-') && !word.starts_with('-')
+    word.chars().all(|letter| letter.is_ascii_lowercase() || letter == '-')
+        && !word.starts_with('-')
 }
 
 /// The commands that a file declares for clap.
@@ -151,7 +152,8 @@ fn subcommands(text: &str) -> Vec<String> {
         let Some((_, body)) = part.split_once("enum ") else { continue };
         for line in body.lines().skip(1).take_while(|line| !line.starts_with('}')) {
             let Some(variant) = line.strip_prefix("    ") else { continue };
-            let end = variant.find(|letter: char| !letter.is_alphanumeric()).unwrap_or(variant.len());
+            let end =
+                variant.find(|letter: char| !letter.is_alphanumeric()).unwrap_or(variant.len());
             if variant.starts_with(|letter: char| letter.is_ascii_uppercase()) {
                 found.push(kebab(&variant[..end]));
             }
@@ -214,10 +216,17 @@ fn rules_about_commands_see_what_breaks_them() {
         ("docs/here.md", ""),
         ("shop/Cargo.toml", "[package]\nname = \"shop\""),
         ("shop/src/bin/till.rs", ""),
-        ("xtask/src/main.rs", "#[derive(Subcommand)]\nenum Verb {\n    /// X\n    Test(Choice),\n}\n"),
-        ("inbox-consumer/src/cli/args.rs", "Subcommand)]\npub(super) enum C {\n    Migrate {\n        print: bool,\n    },\n}\n"),
+        (
+            "xtask/src/main.rs",
+            "#[derive(Subcommand)]\nenum Verb {\n    /// X\n    Test(Choice),\n}\n",
+        ),
+        (
+            "inbox-consumer/src/cli/args.rs",
+            "Subcommand)]\npub(super) enum C {\n    Migrate {\n        print: bool,\n    },\n}\n",
+        ),
     ]);
-    let wrong = ["xtask tset", "cargo quick`", "program door", "package inn", "consumer migrat`", "stop"];
+    let wrong =
+        ["xtask tset", "cargo quick`", "program door", "package inn", "consumer migrat`", "stop"];
     shows(&commands_that_are_not_there(&tree), &wrong);
     shows(&places_that_are_not_there(&tree), &["README.md:10 names docs/gone.md"]);
 }

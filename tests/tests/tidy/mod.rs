@@ -4,7 +4,6 @@
 //! shown a tree that breaks it.
 
 mod commands;
-mod deployment;
 mod documents;
 mod files;
 mod rooms;

@@ -44,7 +44,13 @@ pub(crate) async fn measure(services: &Services) {
         .await
         .expect("times of commits");
     micros.sort_unstable();
-    let at = |share: usize| format!("{}.{:02} ms", share_of(&micros, share) / 1000, share_of(&micros, share) % 1000 / 10);
+    let at = |share: usize| {
+        format!(
+            "{}.{:02} ms",
+            share_of(&micros, share) / 1000,
+            share_of(&micros, share) % 1000 / 10
+        )
+    };
     println!(
         "\nlatency at {RATE} events/s, from send to commit: p50 {}, p99 {}, highest {}",
         at(500),
@@ -64,7 +70,8 @@ fn send(producer: &FutureProducer, topic: &str, place: u64) {
     let payload = format!("{{\"n\":{}}}", now.as_micros());
     let (key, id) = ((place % 1_000).to_string(), uuid::Uuid::now_v7().to_string());
     let header = |key, value: &'_ str| Header { key, value: Some(value.to_owned()) };
-    let headers = OwnedHeaders::new().insert(header("event_id", &id)).insert(header("event_type", "Counted"));
+    let headers =
+        OwnedHeaders::new().insert(header("event_id", &id)).insert(header("event_type", "Counted"));
     let record = FutureRecord::to(topic).key(&key).payload(&payload).headers(headers);
     let queued = producer.send_result(record);
     assert!(queued.is_ok(), "the producer's queue is not full at such a rate");
