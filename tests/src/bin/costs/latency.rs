@@ -69,9 +69,9 @@ fn send(producer: &FutureProducer, topic: &str, place: u64) {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock after 1970");
     let payload = format!("{{\"n\":{}}}", now.as_micros());
     let (key, id) = ((place % 1_000).to_string(), uuid::Uuid::now_v7().to_string());
-    let header = |key, value: &'_ str| Header { key, value: Some(value.to_owned()) };
-    let headers =
-        OwnedHeaders::new().insert(header("event_id", &id)).insert(header("event_type", "Counted"));
+    let headers = OwnedHeaders::new()
+        .insert(Header { key: "event_id", value: Some(&id) })
+        .insert(Header { key: "event_type", value: Some("Counted") });
     let record = FutureRecord::to(topic).key(&key).payload(&payload).headers(headers);
     let queued = producer.send_result(record);
     assert!(queued.is_ok(), "the producer's queue is not full at such a rate");
