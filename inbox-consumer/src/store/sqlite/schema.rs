@@ -9,7 +9,7 @@ use crate::{
 };
 
 const MIGRATIONS: &[Migration] =
-    &[Migration { version: 1, text: include_str!("../../../../migrations/sqlite/0001_inbox.sql") }];
+    &[Migration { version: 1, text: include_str!("../../../migrations/sqlite/0001_inbox.sql") }];
 
 const TABLE_EXISTS: &str = "SELECT EXISTS (SELECT 1 FROM sqlite_schema \
      WHERE type = 'table' AND name = 'inbox_schema_versions')";
