@@ -14,6 +14,7 @@
 mod database;
 mod duration;
 mod error;
+mod handlers;
 mod keys;
 mod kind;
 mod layers;
@@ -31,6 +32,7 @@ mod tests;
 
 pub use database::DatabaseKind;
 pub use error::{ConfigError, Problem};
+pub use handlers::{Declared, DeclaredMode};
 pub use keys::{KEYS, Key};
 pub use kind::Kind;
 pub use layers::Origin;

@@ -2,7 +2,7 @@
 
 mod executor;
 mod guard;
-mod lexer;
+pub(crate) mod lexer;
 mod savepoint;
 mod verbs;
 
