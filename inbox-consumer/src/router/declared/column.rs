@@ -97,7 +97,7 @@ impl Column {
 }
 
 /// Other names of the types, as people write them.
-const OTHER_NAMES: [(&str, ColumnType); 17] = [
+const OTHER_NAMES: [(&str, ColumnType); 20] = [
     ("bigint", ColumnType::Int8),
     ("boolean", ColumnType::Bool),
     ("bytes", ColumnType::Bytea),
@@ -106,8 +106,11 @@ const OTHER_NAMES: [(&str, ColumnType); 17] = [
     ("double", ColumnType::Float8),
     ("float", ColumnType::Float8),
     ("int", ColumnType::Int4),
+    ("int32", ColumnType::Int4),
+    ("int64", ColumnType::Int8),
     ("integer", ColumnType::Int4),
     ("json", ColumnType::Jsonb),
+    ("long", ColumnType::Int8),
     ("number", ColumnType::Numeric),
     ("real", ColumnType::Float8),
     ("smallint", ColumnType::Int4),

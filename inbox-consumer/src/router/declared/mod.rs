@@ -11,6 +11,10 @@ mod route;
 mod time;
 mod value;
 
+#[cfg(test)]
+mod deliveries;
+#[cfg(all(test, feature = "postgres"))]
+mod services;
 #[cfg(all(test, feature = "sqlite"))]
 mod sqlite_tests;
 #[cfg(test)]

@@ -22,7 +22,7 @@ pub(super) fn micros(text: &str) -> Option<i64> {
 
 /// Microseconds since 1970 from milliseconds, within the years 0000 to 9999.
 pub(super) fn micros_of_millis(millis: i64) -> Option<i64> {
-    MILLIS.contains(&millis).then_some(millis * 1_000)
+    MILLIS.contains(&millis).then(|| millis * 1_000)
 }
 
 /// Days since 1970 from `2026-01-31`.
