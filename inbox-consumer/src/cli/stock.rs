@@ -10,7 +10,9 @@ use crate::{Routes, config::DatabaseKind};
 pub async fn stock() -> ExitCode {
     let (mut out, mut err) = (io::stdout(), io::stderr());
     let mut terminal = Terminal { out: &mut out, err: &mut err };
-    dispatched(std::env::args_os().collect(), std::env::vars().collect(), &mut terminal).await.into()
+    dispatched(std::env::args_os().collect(), std::env::vars().collect(), &mut terminal)
+        .await
+        .into()
 }
 
 /// One command on the database that the configuration names.
@@ -41,7 +43,8 @@ pub(super) async fn dispatched(
 
 /// The database of the configuration. Where that cannot be read, any will do: the command says why.
 fn kind(args: &[OsString], env: &[(String, String)]) -> DatabaseKind {
-    let unread = if cfg!(feature = "postgres") { DatabaseKind::Postgres } else { DatabaseKind::Sqlite };
+    let unread =
+        if cfg!(feature = "postgres") { DatabaseKind::Postgres } else { DatabaseKind::Sqlite };
     let Ok(args) = Args::read(args) else { return unread };
     let Ok(config) = args.load(env.iter().cloned()) else { return unread };
     config.database.kind().unwrap_or(unread)

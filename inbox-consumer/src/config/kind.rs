@@ -68,7 +68,9 @@ impl Kind {
             (Self::Columns, Value::Table(columns)) => {
                 columns.values().all(Value::is_str).then(|| value.clone())
             }
-            (Self::Flag, Value::String(text)) if loose => text.trim().parse().ok().map(Value::Boolean),
+            (Self::Flag, Value::String(text)) if loose => {
+                text.trim().parse().ok().map(Value::Boolean)
+            }
             (Self::Settings, Value::Table(_))
             | (Self::Flag, Value::Boolean(_))
             | (Self::Number { .. } | Self::Bytes { .. }, Value::Integer(_))

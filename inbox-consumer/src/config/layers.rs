@@ -147,7 +147,11 @@ impl Layers {
             for (name, value) in table {
                 let origin = origin(&format!("{section}.{at}.{name}"));
                 let path = format!("{section}.{name}");
-                match KEYS.iter().find(|key| key.path == path).map(|key| key.kind.read(&value, false)) {
+                match KEYS
+                    .iter()
+                    .find(|key| key.path == path)
+                    .map(|key| key.kind.read(&value, false))
+                {
                     Some(Ok(value)) => _ = read.insert(name, value),
                     Some(Err(complaint)) => {
                         self.complaints.push(format!("`{path}` in {origin}: {complaint}"));
@@ -209,7 +213,9 @@ impl Layers {
 
     fn unknown_section(&mut self, section: &str, origin: &Origin) {
         let complaint = if repeated(section).is_some() {
-            format!("`{section}` in {origin} is a list of tables: write [[{section}]] and its keys below")
+            format!(
+                "`{section}` in {origin} is a list of tables: write [[{section}]] and its keys below"
+            )
         } else if is_section(section) {
             format!("`{section}` in {origin} is a section: write [{section}] and its keys below")
         } else {

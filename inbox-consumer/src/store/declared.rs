@@ -40,9 +40,33 @@ impl Read<'_> {
 
 /// Words before a parenthesis that call no function.
 const NO_FUNCTIONS: [&str; 27] = [
-    "all", "and", "any", "as", "by", "case", "distinct", "else", "except", "exists", "filter", "from",
-    "group", "having", "in", "intersect", "join", "lateral", "materialized", "not", "on", "or",
-    "over", "select", "union", "values", "where",
+    "all",
+    "and",
+    "any",
+    "as",
+    "by",
+    "case",
+    "distinct",
+    "else",
+    "except",
+    "exists",
+    "filter",
+    "from",
+    "group",
+    "having",
+    "in",
+    "intersect",
+    "join",
+    "lateral",
+    "materialized",
+    "not",
+    "on",
+    "or",
+    "over",
+    "select",
+    "union",
+    "values",
+    "where",
 ];
 
 /// Reads a statement. An error is the rest of a sentence that begins with it.
@@ -84,9 +108,11 @@ impl<'a> Reading<'a> {
             if token == Token::End {
                 return Ok(());
             }
-            return Err("holds several statements; a declared handler has one: let one of them be \
+            return Err(
+                "holds several statements; a declared handler has one: let one of them be \
                         a part of the other (WITH …), or put them into a function and call that"
-                .into());
+                    .into(),
+            );
         }
         match token {
             Token::End => self.end = Some(place.start),
@@ -155,9 +181,11 @@ impl<'a> Reading<'a> {
             return Err("makes a table (SELECT … INTO); let it insert into one".into());
         }
         if select && !(postgres && self.calls) {
-            return Err("only reads: a SELECT has an effect through a function of your own alone, \
+            return Err(
+                "only reads: a SELECT has an effect through a function of your own alone, \
                         which SQLite does not have; write INSERT, UPDATE or DELETE"
-                .into());
+                    .into(),
+            );
         }
         if self.returning {
             return Err("returns rows to nobody; remove RETURNING".into());
@@ -266,7 +294,10 @@ mod tests {
     fn a_statement_reads_the_relation_wherever_it_begins() {
         let table = [
             ("UPDATE a SET b = 1", "WITH events AS (R)\nUPDATE a SET b = 1\n"),
-            ("  -- why\n /* not */ delete from a ; ; -- end", "WITH events AS (R)\ndelete from a\n"),
+            (
+                "  -- why\n /* not */ delete from a ; ; -- end",
+                "WITH events AS (R)\ndelete from a\n",
+            ),
             (
                 "WITH x AS (SELECT 1) INSERT INTO a SELECT * FROM x;",
                 "WITH events AS (R),  x AS (SELECT 1) INSERT INTO a SELECT * FROM x\n",

@@ -53,10 +53,7 @@ fn what_is_wrong_with_a_handler_names_its_line() {
             HANDLER.replace("[[handlers]]", "[handlers]"),
             "`handlers` in consumer.toml, line 10 is a list of tables: write [[handlers]] and its keys below",
         ),
-        (
-            "handlers = [\"x\"]".to_owned(),
-            "`database.handlers`",
-        ),
+        ("handlers = [\"x\"]".to_owned(), "`database.handlers`"),
     ];
     for (text, expected) in table {
         let refusal = refusal(&format!("{MINIMAL}{text}"), &[], &[]);

@@ -76,7 +76,9 @@ impl Column {
             ));
         }
         if OWN.contains(&name) {
-            return Err("is there without being declared; remove it, or give yours another name".into());
+            return Err(
+                "is there without being declared; remove it, or give yours another name".into()
+            );
         }
         let mut words = text.split_whitespace();
         let (type_text, from, source) = (words.next(), words.next(), words.next());
@@ -84,7 +86,9 @@ impl Column {
         let source = match (from, source, words.next()) {
             (None, None, None) => pointer(&format!("/{name}")),
             (Some("from"), Some(source), None) => self::source(source),
-            _ => Err(format!("is `{text}`; write a type, or `TYPE from SOURCE`, such as `int8 from /amount`")),
+            _ => Err(format!(
+                "is `{text}`; write a type, or `TYPE from SOURCE`, such as `int8 from /amount`"
+            )),
         }?;
         let (type_name, nullable) = match type_text.strip_suffix('?') {
             Some(type_name) => (type_name, true),
@@ -122,7 +126,8 @@ const OTHER_NAMES: [(&str, ColumnType); 20] = [
 
 fn unknown_type(name: &str) -> String {
     let lower = name.to_ascii_lowercase();
-    let other = OTHER_NAMES.iter().find(|(other, _)| *other == lower).map(|(_, meant)| meant.name());
+    let other =
+        OTHER_NAMES.iter().find(|(other, _)| *other == lower).map(|(_, meant)| meant.name());
     let near = ColumnType::ALL
         .into_iter()
         .map(|known| (strsim::damerau_levenshtein(&lower, known.name()), known.name()))

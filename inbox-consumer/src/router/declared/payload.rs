@@ -224,7 +224,10 @@ mod tests {
             None,
         ];
         assert_eq!(all.unwrap(), expected);
-        assert_eq!(found(&["payload", "/a"], r#" {"a":1} "#).unwrap(), [Some(r#"{"a":1}"#), Some("1")]);
+        assert_eq!(
+            found(&["payload", "/a"], r#" {"a":1} "#).unwrap(),
+            [Some(r#"{"a":1}"#), Some("1")]
+        );
         assert_eq!(found(&["payload"], "7").unwrap(), [Some("7")]);
         assert_eq!(found(&["/0"], "[1, 2]").unwrap(), [Some("1")]);
     }

@@ -3,7 +3,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::{DeclaredRoute, super::RouteTable};
+use super::{super::RouteTable, DeclaredRoute};
 use crate::{
     config::DeclaredMode,
     pipeline::port::{DeclaredSql, LoopSql, Refused, Store},
@@ -64,7 +64,9 @@ impl<DB> DeclaredRoute<DB> {
     fn told(&self, error: &str, position: Option<usize>) -> String {
         let place = position
             .and_then(|position| own_place(&self.sql, &self.text, position))
-            .map_or(String::new(), |(line, column)| format!(" at line {line}, column {column} of it"));
+            .map_or(String::new(), |(line, column)| {
+                format!(" at line {line}, column {column} of it")
+            });
         format!(
             "the declared handler for `{}`: the database refuses its statement{place}: {error}; correct the \
              statement or the tables",

@@ -74,7 +74,8 @@ impl Columns {
         found: &mut [Option<&'a str>],
     ) -> Result<(), String> {
         found.fill(None);
-        let Some(payload) = envelope.payload.as_deref().filter(|_| !self.wanted.is_nothing()) else {
+        let Some(payload) = envelope.payload.as_deref().filter(|_| !self.wanted.is_nothing())
+        else {
             return Ok(());
         };
         let taken = self.wanted.take(payload, found);

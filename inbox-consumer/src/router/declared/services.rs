@@ -16,7 +16,8 @@ use crate::{
     store::PgSettings,
 };
 
-const SCHEMA: &str = "CREATE TABLE accounts (id text PRIMARY KEY, balance bigint CHECK (balance < 1000));
+const SCHEMA: &str =
+    "CREATE TABLE accounts (id text PRIMARY KEY, balance bigint CHECK (balance < 1000));
     INSERT INTO accounts VALUES ('x', 0), ('y', 0);
     CREATE TABLE log (at bigint GENERATED ALWAYS AS IDENTITY, id text, balance bigint);
     CREATE FUNCTION credit(text, bigint) RETURNS void LANGUAGE sql AS
@@ -40,11 +41,17 @@ struct Place {
 impl Place {
     async fn new() -> Self {
         let schema = format!("declared_{}", uuid::Uuid::now_v7().simple());
-        let address =
-            Address { url: &server(), schema: Some(&schema), application: "test", statement_cache: 10 };
+        let address = Address {
+            url: &server(),
+            schema: Some(&schema),
+            application: "test",
+            statement_cache: 10,
+        };
         let settings = Postgres::settings(&address).unwrap();
         let place = Self { schema, settings };
-        place.run(&format!("CREATE SCHEMA {0}; SET search_path = {0}; {SCHEMA}", place.schema)).await;
+        place
+            .run(&format!("CREATE SCHEMA {0}; SET search_path = {0}; {SCHEMA}", place.schema))
+            .await;
         place
     }
 
@@ -169,7 +176,10 @@ async fn every_kind_of_statement_runs() {
              ON CONFLICT (id) DO UPDATE SET balance = accounts.balance + excluded.balance",
             "x3 y0",
         ),
-        ("INSERT INTO accounts SELECT 'z$inbox0$', amount FROM events -- $inbox1$", "x0 y0 z$inbox0$3"),
+        (
+            "INSERT INTO accounts SELECT 'z$inbox0$', amount FROM events -- $inbox1$",
+            "x0 y0 z$inbox0$3",
+        ),
     ];
     let event = paid("x", 3);
     for (sql, expected) in table_of_kinds {
@@ -274,7 +284,10 @@ async fn the_database_looks_at_a_statement_before_the_start() {
     let place = Place::new().await;
     let mut conn = Postgres::open(&place.settings).await.unwrap();
     let wrong = [
-        ("UPDATE nowhere SET a = 1", " at line 1, column 8 of it: relation \"nowhere\" does not exist"),
+        (
+            "UPDATE nowhere SET a = 1",
+            " at line 1, column 8 of it: relation \"nowhere\" does not exist",
+        ),
         (
             "UPDATE accounts\n  SET balance = e.amuont\nFROM events e",
             " at line 2, column 17 of it: column e.amuont does not exist (Perhaps",

@@ -15,11 +15,13 @@ use crate::{
     handler::Fault,
 };
 
-const SCHEMA: &str = "CREATE TABLE accounts (id TEXT PRIMARY KEY, balance INTEGER CHECK (balance < 1000));
+const SCHEMA: &str =
+    "CREATE TABLE accounts (id TEXT PRIMARY KEY, balance INTEGER CHECK (balance < 1000));
     INSERT INTO accounts VALUES ('x', 0), ('y', 0);
     CREATE TABLE seen (ord, event_id, aggregate_id, occurred_at, a, b, c, d, e, f, g, h, i, j, k)";
 
-const CREDIT: &str = "UPDATE accounts SET balance = balance + e.amount FROM events e WHERE id = e.account";
+const CREDIT: &str =
+    "UPDATE accounts SET balance = balance + e.amount FROM events e WHERE id = e.account";
 const COLUMNS: &[(&str, &str)] = &[("account", "text"), ("amount", "int8 from /m/amount")];
 
 async fn database() -> SqliteConnection {
@@ -126,7 +128,10 @@ async fn a_tombstone_has_no_values() {
     let deadline = std::time::Duration::from_secs(5);
     let end = table.route(0).run(&event, &mut Tx::new(&mut conn, 0), deadline).await;
     let RunEnd::Undecodable { error, .. } = end else { panic!("{end:?}") };
-    assert!(error.contains("column `account`") && error.contains("found nothing or null"), "{error}");
+    assert!(
+        error.contains("column `account`") && error.contains("found nothing or null"),
+        "{error}"
+    );
 }
 
 #[tokio::test]

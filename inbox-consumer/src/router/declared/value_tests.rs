@@ -102,17 +102,29 @@ fn what_does_not_fit_is_told_without_the_value() {
         ("numeric", r#"".5""#, "expected numeric", "found a text that is no decimal number"),
         ("text", "77777", "expected text", "found a number;"),
         ("text", r#""s3cret\u0000""#, "expected text", "found a text with a NUL character;"),
-        ("text", r#""s3cret\ud800""#, "expected text", "found a text with half of a surrogate pair;"),
+        (
+            "text",
+            r#""s3cret\ud800""#,
+            "expected text",
+            "found a text with half of a surrogate pair;",
+        ),
         ("timestamptz", r#""s3cret""#, "an RFC 3339 text", "found a text that is no time;"),
         ("timestamptz", r#""77777""#, "an RFC 3339 text", "found a text that is no time;"),
-        ("timestamptz", "777777777777777777", "an RFC 3339 text", "found a number that is no time in"),
+        (
+            "timestamptz",
+            "777777777777777777",
+            "an RFC 3339 text",
+            "found a number that is no time in",
+        ),
         ("uuid", r#""s3cret""#, "a text with a UUID", "found a text that is no UUID;"),
         ("uuid", "77777", "a text with a UUID", "found a number;"),
         ("int8", "null", "64 bits", "found nothing or null;"),
     ];
     for (text, given, expected, found) in table {
         let error = json(text, given).unwrap_err();
-        for part in ["column `c`", "in the payload at `/c`", expected, found, "correct its producer"] {
+        for part in
+            ["column `c`", "in the payload at `/c`", expected, found, "correct its producer"]
+        {
             assert!(error.contains(part), "{part:?} is missing for {text} of {given}: {error}");
         }
         assert!(!error.contains("s3cret") && !error.contains("77777"), "{error}");

@@ -13,7 +13,8 @@ use super::{PgSettings, fault, session::begin_own, session::end_own};
 use crate::{
     Tx,
     pipeline::port::{
-        ColumnType, Declarations, DeclaredSql, LoopSql, Refused, Relation, Shape, StoreFault, Values,
+        ColumnType, Declarations, DeclaredSql, LoopSql, Refused, Relation, Shape, StoreFault,
+        Values,
     },
     store::declared::{self, Read},
     tx::lexer::Dialect,
@@ -51,7 +52,9 @@ impl Declarations for Postgres {
         loops: &[&LoopSql],
     ) -> Result<PgSettings, String> {
         if settings.pooler {
-            return Err("a temporary function does not outlive its transaction behind a pooler".into());
+            return Err(
+                "a temporary function does not outlive its transaction behind a pooler".into()
+            );
         }
         let text: String = loops.iter().map(|one| one.create.as_str()).collect();
         let text: std::sync::Arc<str> = text.into();
@@ -116,7 +119,8 @@ fn columns(shape: &Shape<'_>, ord: &str, place: impl Fn(usize) -> String) -> Str
 
 /// The parameters of a statement: `$1::uuid[], …`.
 fn parameters(shape: &Shape<'_>) -> String {
-    let parameter = |((_, column), at): ((&str, ColumnType), usize)| format!("${at}::{}[]", sent(column));
+    let parameter =
+        |((_, column), at): ((&str, ColumnType), usize)| format!("${at}::{}[]", sent(column));
     all(shape).zip(1..).map(parameter).collect::<Vec<_>>().join(", ")
 }
 
@@ -141,7 +145,8 @@ fn looped(shape: &Shape<'_>, read: &Read<'_>) -> LoopSql {
     } else {
         format!("{statement};")
     };
-    let take = |((_, column), at): ((&str, ColumnType), usize)| format!("inbox_{at} {}[]", sent(column));
+    let take =
+        |((_, column), at): ((&str, ColumnType), usize)| format!("inbox_{at} {}[]", sent(column));
     let takes: Vec<String> = all(shape).zip(1..).map(take).collect();
     let body = format!(
         "\n#variable_conflict use_column\nDECLARE inbox_row record;\nBEGIN\n\
@@ -162,7 +167,8 @@ fn looped(shape: &Shape<'_>, read: &Read<'_>) -> LoopSql {
 
 /// A dollar quote that the text does not have.
 fn quote(text: &str) -> String {
-    let free = (0_u32..).map(|n| format!("$inbox{n}$")).find(|quote| !text.contains(quote.as_str()));
+    let free =
+        (0_u32..).map(|n| format!("$inbox{n}$")).find(|quote| !text.contains(quote.as_str()));
     free.unwrap_or_default()
 }
 
@@ -188,7 +194,8 @@ fn refused(error: sqlx::Error) -> Refused {
     if fault::classify(&error) != StoreFault::Statement {
         return Refused::Outage(error);
     }
-    let said = error.as_database_error().and_then(|said| said.try_downcast_ref::<PgDatabaseError>());
+    let said =
+        error.as_database_error().and_then(|said| said.try_downcast_ref::<PgDatabaseError>());
     let Some(said) = said else {
         return Refused::Statement { error: error.to_string(), position: None };
     };

@@ -10,7 +10,8 @@ use super::{SqliteSettings, fault};
 use crate::{
     Tx,
     pipeline::port::{
-        ColumnType, Declarations, DeclaredSql, LoopSql, Refused, Relation, Shape, StoreFault, Values,
+        ColumnType, Declarations, DeclaredSql, LoopSql, Refused, Relation, Shape, StoreFault,
+        Values,
     },
     store::declared,
     tx::lexer::Dialect,
