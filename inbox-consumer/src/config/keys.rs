@@ -2,56 +2,7 @@
 
 use std::time::Duration;
 
-use super::Kind;
-
-/// One key of the configuration.
-#[derive(Clone, Copy, Debug)]
-pub struct Key {
-    /// `section.key`.
-    pub path: &'static str,
-    /// What it holds: form, unit and bounds.
-    pub kind: Kind,
-    /// Its default; empty when it has none.
-    pub default: &'static str,
-    /// What it does.
-    pub doc: &'static str,
-}
-
-impl Key {
-    /// Its section.
-    pub fn section(&self) -> &'static str {
-        self.path.split_once('.').map_or(self.path, |(section, _)| section)
-    }
-
-    /// Its name within the section.
-    pub fn name(&self) -> &'static str {
-        self.path.split_once('.').map_or(self.path, |(_, name)| name)
-    }
-
-    /// Its value in a whole configuration.
-    pub(super) fn of<'v>(&self, all: &'v toml::Table) -> Option<&'v toml::Value> {
-        let (section, rest) = self.path.split_once('.')?;
-        rest.split('.').try_fold(all.get(section)?, |value, name| value.get(name))
-    }
-
-    /// Whether there is no consumer, or no section of a repeated one, without it.
-    pub fn required(&self) -> bool {
-        matches!(
-            self.path,
-            "consumer.name"
-                | "kafka.bootstrap"
-                | "kafka.topics"
-                | "database.url"
-                | "handlers.event_type"
-                | "handlers.sql"
-        )
-    }
-
-    /// Whether its section occurs any number of times: `[[section]]`.
-    pub fn repeated(&self) -> bool {
-        self.section() == "handlers"
-    }
-}
+use super::{Key, Kind};
 
 const fn key(path: &'static str, kind: Kind, default: &'static str, doc: &'static str) -> Key {
     Key { path, kind, default, doc }
@@ -361,6 +312,12 @@ pub const KEYS: &[Key] = &[
         millis(SECOND, DAY),
         "1m",
         "How often the runtime removes older rows.",
+    ),
+    key(
+        "http.listen",
+        Kind::Text,
+        "127.0.0.1:9464",
+        "Where metrics and health are served, read-only: an IP address and a port (`0.0.0.0:9464` for all interfaces, port 0 for any free one), or `off`. An address that is in use does not end the consumer; it is tried again. A build without the feature `http` serves nothing.",
     ),
     key(
         "log.format",

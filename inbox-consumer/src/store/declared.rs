@@ -9,11 +9,16 @@ pub(super) struct Read<'a> {
     /// The text that follows the relation: the statement, without a `WITH` of its own.
     pub(super) body: &'a str,
     /// The statement began with `WITH`: its queries go behind ours.
-    pub(super) with: bool,
-    /// With `WITH RECURSIVE`, that is.
-    pub(super) recursive: bool,
+    pub(super) with: Option<With>,
     /// It is a SELECT: it yields rows.
     pub(super) select: bool,
+}
+
+/// How a statement begins that names queries first.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum With {
+    Plain,
+    Recursive,
 }
 
 impl Read<'_> {
@@ -27,8 +32,8 @@ impl Read<'_> {
     /// The statement with `relation`, the text of a query, in front of it as `events`. Answers how many
     /// characters are before the body, too.
     pub(super) fn reading(&self, relation: &str) -> (String, usize) {
-        let recursive = if self.recursive { "RECURSIVE " } else { "" };
-        let joint = if self.with { ", " } else { "\n" };
+        let recursive = if self.with == Some(With::Recursive) { "RECURSIVE " } else { "" };
+        let joint = if self.with.is_some() { ", " } else { "\n" };
         let mut text = format!("WITH {recursive}events AS ({relation}){joint}");
         let before = text.chars().count();
         text.push_str(self.body);
@@ -89,8 +94,7 @@ pub(super) fn read(sql: &str, dialect: Dialect) -> Result<Read<'_>, String> {
 struct Reading<'a> {
     depth: u32,
     verb: Option<&'a str>,
-    with: bool,
-    recursive: bool,
+    with: Option<With>,
     /// Where the body begins.
     body: Option<usize>,
     /// Where the first semicolon is.
@@ -124,7 +128,7 @@ impl<'a> Reading<'a> {
             Token::Other(b')') => self.depth = self.depth.saturating_sub(1),
             Token::Quoted(_) | Token::Other(_) => {}
         }
-        if self.verb.is_none() && !self.with && token != Token::End {
+        if self.verb.is_none() && self.with.is_none() && token != Token::End {
             return Err(not_of_rows(None));
         }
         self.word = match token {
@@ -139,7 +143,7 @@ impl<'a> Reading<'a> {
             return Ok(());
         }
         if self.body.is_none() && one_of(word, &["with"]) {
-            (self.with, self.body) = (true, Some(place.end));
+            (self.with, self.body) = (Some(With::Plain), Some(place.end));
             return Ok(());
         }
         if self.body.is_none() {
@@ -158,19 +162,23 @@ impl<'a> Reading<'a> {
     fn first_words(&mut self, word: &'a str, place: std::ops::Range<usize>) -> Result<(), String> {
         if one_of(word, &["delete", "insert", "merge", "replace", "select", "update"]) {
             self.verb = Some(word);
-        } else if !self.with {
+        } else if self.with.is_none() {
             return Err(not_of_rows(Some(word)));
         } else if self.word.is_some_and(|before| one_of(before, &["with"]))
             && one_of(word, &["recursive"])
         {
-            (self.recursive, self.body) = (true, Some(place.end));
+            (self.with, self.body) = (Some(With::Recursive), Some(place.end));
         }
         Ok(())
     }
 
     fn finish(self, sql: &'a str, dialect: Dialect) -> Result<Read<'a>, String> {
         let (Some(verb), Some(body)) = (self.verb, self.body) else {
-            return Err(if self.with || self.end.is_some() { not_of_rows(None) } else { empty() });
+            return Err(if self.with.is_some() || self.end.is_some() {
+                not_of_rows(None)
+            } else {
+                empty()
+            });
         };
         let select = one_of(verb, &["select"]);
         let postgres = dialect.postgres();
@@ -191,7 +199,7 @@ impl<'a> Reading<'a> {
             return Err("returns rows to nobody; remove RETURNING".into());
         }
         let body = sql[body..self.end.unwrap_or(sql.len())].trim_end();
-        Ok(Read { body, with: self.with, recursive: self.recursive, select })
+        Ok(Read { body, with: self.with, select })
     }
 }
 

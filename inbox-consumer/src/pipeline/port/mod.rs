@@ -9,7 +9,7 @@ mod transaction;
 pub use declared::{
     ColumnType, Declarations, DeclaredSql, LoopSql, Refused, Relation, Shape, Values,
 };
-pub use kafka::{Arrival, Broker, BrokerError, BrokerEvent, LogRange, TopicPartition};
+pub use kafka::{Arrival, Broker, BrokerError, BrokerEvent, LogRange, TopicPartition, Vitals};
 pub use keeping::{
     Finding, Inspections, Owner, Ownerships, Parkings, PartitionRow, PruneCursor, PruneStep,
     Retentions, Schemas, Store, TakeOver, TakeOverError, Taken, WatermarkMove,

@@ -17,7 +17,7 @@ const NAME_MAX: usize = 63;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Column {
     pub(super) name: String,
-    pub(super) column_type: ColumnType,
+    pub(super) kind: ColumnType,
     /// NULL where there is no value.
     pub(super) nullable: bool,
     pub(super) source: Source,
@@ -94,9 +94,9 @@ impl Column {
             Some(type_name) => (type_name, true),
             None => (type_text, false),
         };
-        let column_type = ColumnType::ALL.into_iter().find(|one| one.name() == type_name);
-        let column_type = column_type.ok_or_else(|| unknown_type(type_name))?;
-        Ok(Self { name: name.to_owned(), column_type, nullable, source })
+        let kind = ColumnType::ALL.into_iter().find(|one| one.name() == type_name);
+        let kind = kind.ok_or_else(|| unknown_type(type_name))?;
+        Ok(Self { name: name.to_owned(), kind, nullable, source })
     }
 }
 
@@ -148,9 +148,8 @@ fn source(text: &str) -> Result<Source, String> {
     match text.split_once(':') {
         None if text == "key" => Ok(Source::Key),
         None if text == "payload" => pointer(""),
-        None if text.starts_with('/') => pointer(text),
         Some(("header", name)) if !name.is_empty() => Ok(Source::Header(name.to_owned())),
-        Some(_) if text.starts_with('/') => pointer(text),
+        _ if text.starts_with('/') => pointer(text),
         _ => Err(format!(
             "is taken from `{text}`, which is no place; write `/json/pointer`, `payload`, `header:NAME` or \
              `key`"
@@ -188,10 +187,10 @@ mod tests {
     #[test]
     fn a_column_has_a_type_and_a_source() {
         let column = read("amount", "int8").unwrap();
-        assert_eq!((column.column_type, column.nullable), (ColumnType::Int8, false));
+        assert_eq!((column.kind, column.nullable), (ColumnType::Int8, false));
         assert_eq!(column.source.to_string(), "the payload at `/amount`");
         let column = read("note", "text? from /meta/a~1b~0c/0").unwrap();
-        assert_eq!((column.column_type, column.nullable), (ColumnType::Text, true));
+        assert_eq!((column.kind, column.nullable), (ColumnType::Text, true));
         let Source::Payload { steps, .. } = column.source else { panic!("{column:?}") };
         assert_eq!(steps, ["meta", "a/b~c", "0"]);
         let sources = [
@@ -204,7 +203,7 @@ mod tests {
             assert_eq!(read("c", &format!("jsonb from {text}")).unwrap().source, expected);
         }
         for known in ColumnType::ALL {
-            assert_eq!(read("c", known.name()).unwrap().column_type, known);
+            assert_eq!(read("c", known.name()).unwrap().kind, known);
         }
     }
 

@@ -72,7 +72,7 @@ impl<DB: Store> DeclaredRoute<DB> {
             wrong.extend(errors.iter().map(|error| format!("{whose}: {error}")));
             Vec::new()
         });
-        let named = columns.iter().map(|column| (column.name.as_str(), column.column_type));
+        let named = columns.iter().map(|column| (column.name.as_str(), column.kind));
         let shape = Shape { sql: &handler.sql, columns: named.collect() };
         let sql = DB::declare(&shape).map_err(|error| {
             wrong.push(format!("{whose}: its statement {error}"));

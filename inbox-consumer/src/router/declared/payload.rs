@@ -15,7 +15,7 @@ use super::column::{Column, Source};
 pub(super) struct Wanted {
     /// Columns whose pointer ends here.
     here: Vec<usize>,
-    below: Vec<(String, Wanted)>,
+    below: Vec<(String, Self)>,
 }
 
 impl Wanted {

@@ -31,7 +31,7 @@ impl Columns {
             ids: Vec::with_capacity(run.len()),
             aggregate_ids: Vec::with_capacity(run.len()),
             occurred_at: Vec::with_capacity(run.len()),
-            columns: self.all.iter().map(|c| value::room(c.column_type, run.len())).collect(),
+            columns: self.all.iter().map(|c| value::room(c.kind, run.len())).collect(),
         };
         let mut found = vec![None; self.all.len()];
         for event in run {

@@ -1,5 +1,7 @@
 //! Declared handlers on a real PostgreSQL (`INBOX_TEST_POSTGRES`, set by `cargo xtask test`).
 
+#![expect(clippy::unwrap_used, reason = "what cannot fail here ends the test")]
+
 use sqlx::{AssertSqlSafe, Connection, PgConnection, Postgres};
 
 use super::{
@@ -177,8 +179,8 @@ async fn every_kind_of_statement_runs() {
             "x3 y0",
         ),
         (
-            "INSERT INTO accounts SELECT 'z$inbox0$', amount FROM events -- $inbox1$",
-            "x0 y0 z$inbox0$3",
+            "INSERT INTO accounts SELECT 'z$inbox$', amount FROM events -- $_inbox$",
+            "x0 y0 z$inbox$3",
         ),
     ];
     let event = paid("x", 3);

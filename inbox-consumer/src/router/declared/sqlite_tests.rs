@@ -1,5 +1,7 @@
 //! Declared handlers on SQLite in memory, and what is refused before anything runs.
 
+#![expect(clippy::unwrap_used, reason = "what cannot fail here ends the test")]
+
 use sqlx::{Connection, Sqlite, SqliteConnection};
 
 use super::{

@@ -70,7 +70,7 @@ pub(super) fn put<'p>(
         none(values);
         return Ok(());
     };
-    take(column.column_type, given, values).map_err(|found| unfit(column, &found))
+    take(column.kind, given, values).map_err(|found| unfit(column, &found))
 }
 
 fn none(values: &mut Values<'_>) {
@@ -86,20 +86,20 @@ fn none(values: &mut Values<'_>) {
 }
 
 fn missing(column: &Column) -> String {
-    let Column { name, column_type, source, .. } = column;
+    let Column { name, kind, source, .. } = column;
     format!(
-        "column `{name}`: expected {column_type} ({}) in {source}, found nothing or null; correct its \
-         producer, or write `{column_type}?` if it may be missing",
-        expected(*column_type, source)
+        "column `{name}`: expected {kind} ({}) in {source}, found nothing or null; correct its \
+         producer, or write `{kind}?` if it may be missing",
+        expected(*kind, source)
     )
 }
 
 fn unfit(column: &Column, found: &str) -> String {
-    let Column { name, column_type, source, .. } = column;
+    let Column { name, kind, source, .. } = column;
     format!(
-        "column `{name}`: expected {column_type} ({}) in {source}, found {found}; correct its producer, or \
+        "column `{name}`: expected {kind} ({}) in {source}, found {found}; correct its producer, or \
          the column's type",
-        expected(*column_type, source)
+        expected(*kind, source)
     )
 }
 

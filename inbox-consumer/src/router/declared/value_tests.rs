@@ -13,7 +13,7 @@ fn column(text: &str) -> Column {
 /// What a column makes of a value, as `Debug` shows it.
 fn taken(text: &str, given: Option<Given<'_>>) -> Result<String, String> {
     let column = column(text);
-    let mut values = room(column.column_type, 1);
+    let mut values = room(column.kind, 1);
     put(&column, given, &mut values)?;
     let shown = format!("{values:?}");
     let inside = shown.split_once('[').and_then(|(_, rest)| rest.strip_suffix("])"));

@@ -167,9 +167,11 @@ fn looped(shape: &Shape<'_>, read: &Read<'_>) -> LoopSql {
 
 /// A dollar quote that the text does not have.
 fn quote(text: &str) -> String {
-    let free =
-        (0_u32..).map(|n| format!("$inbox{n}$")).find(|quote| !text.contains(quote.as_str()));
-    free.unwrap_or_default()
+    let mut quote = String::from("$inbox$");
+    while text.contains(&quote) {
+        quote.insert(1, '_');
+    }
+    quote
 }
 
 type Bound<'q> = Query<'q, Postgres, PgArguments>;
