@@ -8,6 +8,7 @@ use std::{
 
 use async_trait::async_trait;
 use sqlx::SqlStr;
+use tracing::{Instrument as _, Span};
 
 use super::{
     super::{Route, RunEnd, RunEvent, attempt},
@@ -17,6 +18,7 @@ use crate::{
     HandlerError, Tx,
     config::DeclaredMode,
     pipeline::port::{DeclaredSql, Relation, Store},
+    telemetry::trace,
 };
 
 /// A declared handler of one event type.
@@ -59,7 +61,7 @@ impl<DB: Store> DeclaredRoute<DB> {
         if let Some(error) = wrong {
             return RunEnd::Undecodable { at: relation.ids.len(), ran: 0, error };
         }
-        match apply(&self.sql.whole, &relation, tx, deadline).await {
+        match apply(&self.sql.whole, &relation, trace::run(run), tx, deadline).await {
             None => RunEnd::Done,
             Some(blame) => failed(blame, (run.len() == 1).then_some(0)),
         }
@@ -85,7 +87,8 @@ impl<DB: Store> DeclaredRoute<DB> {
             let events = relation.ids.len();
             if events > 0 {
                 let began = Instant::now();
-                if let Some(blame) = apply(sql, &relation, tx, deadline).await {
+                let span = trace::run(&chunk[..events]);
+                if let Some(blame) = apply(sql, &relation, span, tx, deadline).await {
                     return failed(blame, (events == 1).then_some(done));
                 }
                 if looped.is_some() {
@@ -104,11 +107,12 @@ impl<DB: Store> DeclaredRoute<DB> {
 async fn apply<DB: Store>(
     sql: &SqlStr,
     relation: &Relation<'_>,
+    span: Span,
     tx: &mut Tx<'_, DB>,
     deadline: Duration,
 ) -> Option<attempt::Blame> {
     let call = async { DB::apply(&mut *tx, sql, relation).await.map_err(HandlerError::from) };
-    let answer = attempt::call(call, deadline).await;
+    let answer = attempt::call(call.instrument(span), deadline).await;
     attempt::judge(answer, tx, deadline)
 }
 
