@@ -34,6 +34,12 @@ impl Schemas for Postgres {
         end_own(conn, applied).await
     }
 
+    async fn migrate_outbox_beside(conn: &mut PgConnection) -> Result<Vec<i64>, sqlx::Error> {
+        begin_own(conn).await?;
+        let applied = migrate_outbox(conn).await;
+        end_own(conn, applied).await
+    }
+
     async fn version(conn: &mut PgConnection) -> Result<Option<i64>, sqlx::Error> {
         let schema = schema(conn).await?;
         let there: bool =
@@ -66,6 +72,12 @@ async fn migrate(conn: &mut PgConnection) -> Result<Vec<i64>, sqlx::Error> {
         applied.push(migration.version);
     }
     Ok(applied)
+}
+
+/// In the inbox's schema, which is there.
+async fn migrate_outbox(conn: &mut PgConnection) -> Result<Vec<i64>, sqlx::Error> {
+    sqlx::raw_sql(PATIENCE).execute(&mut *conn).await?;
+    outbox_core::migrate(conn).await
 }
 
 /// The schema that comes first in the search path, whether or not it exists. Not

@@ -23,6 +23,12 @@ impl Schemas for Sqlite {
         end_own(conn, applied).await
     }
 
+    async fn migrate_outbox_beside(conn: &mut SqliteConnection) -> Result<Vec<i64>, sqlx::Error> {
+        begin_own(conn).await?;
+        let applied = migrate_outbox(conn).await;
+        end_own(conn, applied).await
+    }
+
     async fn version(conn: &mut SqliteConnection) -> Result<Option<i64>, sqlx::Error> {
         let there: bool = sqlx::query_scalar(TABLE_EXISTS).fetch_one(&mut *conn).await?;
         if !there {
@@ -50,4 +56,8 @@ async fn migrate(conn: &mut SqliteConnection) -> Result<Vec<i64>, sqlx::Error> {
         applied.push(migration.version);
     }
     Ok(applied)
+}
+
+async fn migrate_outbox(conn: &mut SqliteConnection) -> Result<Vec<i64>, sqlx::Error> {
+    outbox_core::migrate(conn).await
 }
