@@ -397,7 +397,7 @@ fn a_blame_is_kept_through_an_outage() {
         released p0 a conflict
         wait 10 => blame p0 a
         released p0 a outage => p0 stands: outage
-        wait 100 => check p0 0, blame p0 a
+        wait 100 => write p0 0>2, blame p0 a
         released p0 a more => p0 moves, release p0 a:1
         ",
     );

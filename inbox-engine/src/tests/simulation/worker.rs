@@ -270,11 +270,13 @@ impl Worker {
             let idle = !partition.ready.iter().any(|(_, lane)| turn(*lane));
             let idle = idle || partition.outage_until.is_some();
             assert!(!live || !free || idle, "STANDS STILL: {partition:?}");
+            let due: usize = partition.lanes.iter().map(|lane| lane.due.len()).sum();
+            assert_eq!(due, partition.due, "{partition:?}");
             let queues = partition.lanes.iter().flat_map(|it| it.due.iter().chain(&it.releasing));
             let mut queues: Vec<_> = queues.map(|queue| queue.aggregate).collect();
             queues.sort_unstable();
             assert!(queues.is_sorted_by(|a, b| a < b), "remembered twice: {partition:?}");
-            assert!(partition.due() <= engine.limits.due_max + lanes, "{partition:?}");
+            assert!(partition.due <= engine.limits.due_max + lanes, "{partition:?}");
             assert!(partition.undone >= waiting.0 && partition.bytes >= waiting.1);
             if partition.open == 0 {
                 assert_eq!((partition.undone, partition.bytes), waiting, "{partition:?}");
