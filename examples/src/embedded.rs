@@ -120,7 +120,10 @@ pub async fn run(kafka: &str, topic: &str, database: &str) -> Result<(), Error> 
     end.send(true)?;
     let ended = tokio::time::timeout(Duration::from_secs(20), service).await???;
     assert_eq!(ended, Ended::Shutdown);
-    println!("the service ended, its consumer says: {ended}; {:?} events", counters.applied);
+    println!(
+        "the service ended, its consumer says: {ended}; {} events applied",
+        counters.read().applied
+    );
     // It has written down where it stands and owns nothing more.
     let (watermark, owned): (i64, i64) =
         sqlx::query_as("SELECT sum(watermark)::bigint, count(owner) FROM inbox_partitions")
