@@ -17,6 +17,17 @@
 //!     "a partition is taken over in the database before anything of it is read"
 //! );
 //! ```
+//!
+//! Two kinds of transaction share the lanes of a partition, and a lane is in one of them at most:
+//!
+//! - A *live* one ([`Effect::Start`]) carries deliveries of one or more lanes, and moves those lanes.
+//! - A *release* ([`Effect::Release`]) carries parked events of one queue, which is what is parked of one
+//!   aggregate. The engine asks the database by time which queues are due ([`Effect::FindDue`]), remembers
+//!   them per lane, and releases them before live events: two releases to each live transaction, so
+//!   that a queue empties even while it gets followers as fast as they come.
+//!
+//! A release moves no lane. What keeps a live transaction that saw "held" from queueing a follower behind
+//! a head that is gone is the reserved lane, within a process, and the epoch, between processes.
 #![forbid(unsafe_code)]
 
 mod assignment;
