@@ -9,6 +9,7 @@ use super::{Tree, none, shows};
 const DOCKERFILE: &str = "Dockerfile";
 const COMPOSE: &str = "compose.yaml";
 const UNIT: &str = "deploy/inbox-consumer@.service";
+const UNIT_OF_THE_RELAY: &str = "deploy/outbox-relay@.service";
 
 /// What stopping takes beside the two deadlines: watermarks, commits, the connection's end.
 const MARGIN: Duration = Duration::from_secs(10);
@@ -89,7 +90,7 @@ fn builds_that_cannot_be(tree: &Tree) -> Vec<String> {
 /// Times to stop that are shorter than a drain may take by default.
 fn stops_that_are_too_short(tree: &Tree, needed: Duration) -> Vec<String> {
     let mut found = Vec::new();
-    for (file, key) in [(UNIT, "TimeoutStopSec="), (COMPOSE, "stop_grace_period: ")] {
+    for (file, key) in [(UNIT, "TimeoutStopSec="), (UNIT_OF_THE_RELAY, "TimeoutStopSec="), (COMPOSE, "stop_grace_period: ")] {
         let lines = tree.text(file).unwrap_or_default().lines().map(str::trim);
         let times: Vec<&str> = lines.filter_map(|line| line.strip_prefix(key)).collect();
         if times.is_empty() {
@@ -111,22 +112,32 @@ fn stop_time() -> Duration {
     config.limits.drain_deadline + config.limits.close_deadline + MARGIN
 }
 
-/// The unit passes keys that exist.
+/// What the units pass are keys that exist.
 fn variables_without_a_key(tree: &Tree) -> Vec<String> {
-    let keys = tree.text("inbox-consumer/src/config/keys.rs").unwrap_or_default();
     let mut found = Vec::new();
-    for file in [UNIT, COMPOSE, "docs/deploying.md"] {
-        for place in tree.text(file).unwrap_or_default().split("INBOX_").skip(1) {
-            let part = |letter: char| !letter.is_ascii_uppercase() && letter != '_';
-            let name = place.split(part).next().unwrap_or_default().to_lowercase();
-            let Some((section, key)) = name.split_once("__") else { continue };
-            let key = key.strip_suffix("_file").unwrap_or(key);
-            if !keys.contains(&format!("\"{section}.{key}\"")) {
-                found.push(format!("{file} sets {section}.{key}, which is no key"));
+    for (prefix, file) in [
+        ("INBOX_", "inbox-consumer/src/config/keys.rs"),
+        ("OUTBOX_", "outbox-relay/src/config/keys.rs"),
+    ] {
+        let keys = tree.text(file).unwrap_or_default();
+        for file in [UNIT, UNIT_OF_THE_RELAY, COMPOSE, "docs/deploying.md", "docs/tutorial.md"] {
+            for (section, key) in variables(tree.text(file).unwrap_or_default(), prefix) {
+                let key = key.strip_suffix("_file").unwrap_or(&key);
+                if !keys.contains(&format!("\"{section}.{key}\"")) {
+                    found.push(format!("{file} sets {prefix}{section}.{key}, which is no key"));
+                }
             }
         }
     }
     found
+}
+
+/// Section and key of every variable that begins with a prefix, and not with a longer word.
+fn variables(text: &str, prefix: &str) -> Vec<(String, String)> {
+    let part = |letter: char| letter.is_ascii_uppercase() || letter == '_';
+    let words = text.split(|letter| !part(letter));
+    let named = words.filter_map(|word| word.strip_prefix(prefix)?.split_once("__"));
+    named.map(|(section, key)| (section.to_lowercase(), key.to_lowercase())).collect()
 }
 
 #[test]
@@ -157,11 +168,13 @@ fn rules_about_deployment_see_what_breaks_them() {
         ("a/Cargo.toml", "name = \"a\"\n[features]\none = []\n"),
         (COMPOSE, "  - ./a/Cargo.toml:/x:ro\n  - ./lost.sql:/y\n  stop_grace_period: 10s\n"),
         (UNIT, "TimeoutStopSec=30\nEnvironment=INBOX_DATABASE__URL_FILE=x INBOX_DATABASE__PORT=1\n"),
+        (UNIT_OF_THE_RELAY, "TimeoutStopSec=5\nEnvironment=OUTBOX_DATABASE__URL=x"),
+        ("outbox-relay/src/config/keys.rs", "\"database.url\""),
         ("inbox-consumer/src/config/keys.rs", "key(\"database.url\")"),
     ]);
     shows(&files_that_are_not_there(&tree), &["copies gone", "mounts lost.sql"]);
     shows(&members_without_a_copy(&tree), &["workspace's z"]);
     shows(&builds_that_cannot_be(&tree), &["no feature two", "no program no", "builds b"]);
-    shows(&stops_that_are_too_short(&tree, Duration::from_secs(25)), &["10s"]);
+    shows(&stops_that_are_too_short(&tree, Duration::from_secs(25)), &["compose.yaml", "relay"]);
     shows(&variables_without_a_key(&tree), &["database.port"]);
 }
