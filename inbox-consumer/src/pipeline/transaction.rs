@@ -26,6 +26,9 @@ pub(crate) struct Work<DB: Store> {
     /// For one call of a handler.
     pub(crate) attempt_deadline: Duration,
     pub(crate) meters: Arc<Meters>,
+    /// The crash that a test asked for.
+    #[cfg(feature = "testing")]
+    pub(crate) crash: super::crash::Crash,
 }
 
 /// How a transaction ends early, and what becomes of its connection.
@@ -124,7 +127,11 @@ impl<DB: Store> Transaction<'_, DB> {
         }
         self.park(&verdicts).await?;
         self.advance().await?;
+        #[cfg(feature = "testing")]
+        self.crash(super::crash::Moment::BeforeCommit)?;
         self.commit().await?;
+        #[cfg(feature = "testing")]
+        self.crash(super::crash::Moment::AfterCommit)?;
         self.tell_parked(&verdicts);
         Ok(verdicts.tally())
     }

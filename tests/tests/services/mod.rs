@@ -20,6 +20,7 @@ mod outbox_consumer;
 mod outbox_tables;
 mod runtime_order;
 mod runtime_support;
+mod test_kit;
 mod transaction_commit;
 mod transaction_deadline;
 mod transaction_ended;
