@@ -13,7 +13,9 @@ use inbox_engine::{Generation, LeaderEpoch, NextOffset, Offset};
 use outbox_core::Record;
 use tokio::sync::{Notify, mpsc};
 
-use crate::pipeline::port::{Arrival, Broker, BrokerError, BrokerEvent, LogRange, TopicPartition};
+use crate::pipeline::port::{
+    Arrival, Broker, BrokerError, BrokerEvent, LogRange, TopicPartition, Vitals,
+};
 
 /// The topic that a test's events come from.
 pub(super) const TOPIC: &str = "events";
@@ -168,6 +170,10 @@ impl Broker for Log {
 
     fn confirm(&self, _: &TopicPartition) -> BoxFuture<'static, bool> {
         ready(true).boxed()
+    }
+
+    fn vitals(&self) -> Vitals {
+        Vitals { joined: true, ..Vitals::default() }
     }
 
     fn close(&self, _: Duration) -> BoxFuture<'static, Result<(), BrokerError>> {
