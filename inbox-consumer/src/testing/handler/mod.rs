@@ -125,12 +125,15 @@ impl HandlerTest<sqlx::Sqlite> {
 impl<DB: Probe> HandlerTest<DB> {
     async fn at(config: Config, mut place: Place<DB>) -> Result<Self, TestError> {
         let mut session = DB::open(&place.settings).await.map_err(TestError::new)?;
-        let migrated = DB::migrate(&mut session).await;
+        let migrated = match DB::migrate(&mut session).await {
+            Ok(_) => DB::migrate_outbox_beside(&mut session).await.map(drop),
+            Err(error) => Err(error),
+        };
         DB::close_hard(session).await;
         if let Err(error) = migrated {
-            // Nothing of it is left, the schema neither.
-            place.remove = None;
-            return Err(TestError::of("the inbox tables cannot be made", error));
+            let removed = place.removed();
+            return removed
+                .and(Err(TestError::of("the tables of inbox and outbox cannot be made", error)));
         }
         let session = DB::administer(&place.settings).await;
         let session =
