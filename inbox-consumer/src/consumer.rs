@@ -115,6 +115,15 @@ impl<DB: Store> ConsumerBuilder<DB> {
     /// # Errors
     /// See [`BuildError`].
     pub async fn build(self) -> Result<Consumer<DB>, BuildError> {
+        let settings = settings::<DB>(&self.config);
+        self.build_on(settings).await
+    }
+
+    /// The same on the database of these settings. They are looked at after the configuration.
+    pub(crate) async fn build_on(
+        self,
+        settings: Result<DB::Settings, OpenError>,
+    ) -> Result<Consumer<DB>, BuildError> {
         let fatal = |problem: &Problem| problem.fatal;
         let problems: Vec<Problem> = self.config.validate().into_iter().filter(fatal).collect();
         if !problems.is_empty() {
@@ -122,7 +131,7 @@ impl<DB: Store> ConsumerBuilder<DB> {
         }
         let routes = self.routes.declare(&self.config.handlers);
         let routes = routes.freeze().map_err(BuildError::Routes)?;
-        let settings = settings::<DB>(&self.config)?;
+        let settings = settings?;
         let mut conn = DB::open(&settings).await?;
         schema_is_current::<DB>(&mut conn).await?;
         let found = DB::findings(&mut conn).await.map_err(outage)?;
@@ -264,7 +273,11 @@ impl<DB: Store> Consumer<DB> {
     #[cfg(not(feature = "http"))]
     fn serve(&self, _: &mut JoinSet<()>) {}
 
-    fn driver(self, broker: Arc<dyn Broker>) -> (Driver<DB>, Arc<Work<DB>>, Arc<Control<DB>>) {
+    /// What a consumer is made of, around a Kafka that need not be one.
+    pub(crate) fn driver(
+        self,
+        broker: Arc<dyn Broker>,
+    ) -> (Driver<DB>, Arc<Work<DB>>, Arc<Control<DB>>) {
         let config = &self.config;
         let intake = Intake {
             reader: self.reader,
@@ -297,6 +310,8 @@ impl<DB: Store> Consumer<DB> {
                 },
             },
             meters: Arc::clone(&self.meters),
+            #[cfg(feature = "testing")]
+            crash: crate::pipeline::crash::Crash::default(),
         };
         let (work, control) = (Arc::new(work), Arc::new(control));
         let seed = uuid::Uuid::new_v4().as_u64_pair().0;

@@ -25,6 +25,7 @@ mod release_support;
 mod release_torn;
 mod runtime_order;
 mod runtime_support;
+mod test_kit;
 mod transaction_commit;
 mod transaction_deadline;
 mod transaction_ended;
