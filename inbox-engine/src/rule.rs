@@ -116,6 +116,12 @@ pub enum Rule {
     ConsumerScope,
     /// A replica is refused.
     ReplicaRefused,
+    /// A partition that a person skips or retires has a new epoch.
+    CorrectionRaisesEpoch,
+    /// A skip raises lanes and lowers none.
+    SkipOnlyRaises,
+    /// A lane that a skip raised has no leader epoch: it knows nothing of the records below.
+    SkipForgetsLeaderEpoch,
 }
 
 impl Rule {

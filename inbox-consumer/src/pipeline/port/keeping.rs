@@ -5,7 +5,10 @@ use std::{future::Future, time::Duration};
 use inbox_engine::{LeaderEpoch, NextOffset, Offset, Ownership, Standstill};
 use sqlx::Database;
 
-use super::{Claim, LogRange, Parking, Savepoint, Scope, Sessions, TopicPartition};
+use super::{
+    Claim, Corrections, Intents, LogRange, ParkedEvents, Parking, Savepoint, Scope, Sessions,
+    TopicPartition,
+};
 
 /// What a take-over needs to know.
 #[derive(Clone, Debug)]
@@ -218,6 +221,16 @@ pub trait Schemas: Database {
 
 /// Everything a database has to do. Implemented for `sqlx::Postgres` and `sqlx::Sqlite`.
 pub trait Store:
-    Claim + Savepoint + Sessions + Ownerships + Parkings + Retentions + Inspections + Schemas
+    Claim
+    + Savepoint
+    + Sessions
+    + Ownerships
+    + Parkings
+    + Retentions
+    + Inspections
+    + Schemas
+    + ParkedEvents
+    + Intents
+    + Corrections
 {
 }

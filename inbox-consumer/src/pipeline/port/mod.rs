@@ -3,12 +3,17 @@
 
 mod kafka;
 mod keeping;
+mod operating;
 mod transaction;
 
 pub use kafka::{Arrival, Broker, BrokerError, BrokerEvent, LogRange, TopicPartition};
 pub use keeping::{
     Finding, Inspections, Owner, Ownerships, Parkings, PartitionRow, PruneCursor, PruneStep,
     Retentions, Schemas, Store, TakeOver, TakeOverError, Taken, WatermarkMove,
+};
+pub use operating::{
+    AuditFilter, AuditRow, Corrected, Correction, Corrections, Held, Intended, Intent, Intents,
+    Kept, Order, Outcome, Page, ParkedCounts, ParkedEvents, ParkedFilter, ParkedRow, Turn, Weight,
 };
 pub use transaction::{
     Address, Claim, ClaimRequest, Claimed, Known, OpenError, Parking, Recheck, Savepoint, Scope,

@@ -1,9 +1,12 @@
 //! PostgreSQL 13 and later.
 
 mod claim;
+mod corrections;
 mod fault;
 mod inspection;
+mod intents;
 mod ownership;
+mod parked;
 mod parking;
 #[cfg(feature = "testing")]
 mod probe;

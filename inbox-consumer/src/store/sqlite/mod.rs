@@ -1,9 +1,12 @@
 //! SQLite: one writer at a time, no lock waits between lanes, no lane order needed.
 
 mod claim;
+mod corrections;
 mod fault;
 mod inspection;
+mod intents;
 mod ownership;
+mod parked;
 mod parking;
 #[cfg(feature = "testing")]
 mod probe;
