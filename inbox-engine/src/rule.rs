@@ -26,6 +26,13 @@ pub enum Rule {
     ClaimSorted,
     /// A lane is in at most one open transaction.
     LaneOrder,
+    /// A release reserves its lane: no live transaction of it runs beside.
+    ReleaseReservesLane,
+    /// In a lane with due queues, releases come before live transactions, several to each, and those
+    /// take no more events than one release.
+    ReleaseDrains,
+    /// Where parked events are at their limit, live transactions wait, and releases go on.
+    ParkedLimitWaits,
     /// Handlers run in rounds over the heads of lanes: no event before an earlier one of its lane.
     RunsKeepLaneOrder,
     /// The watermark statement checks the old watermark and the epoch.
@@ -122,6 +129,25 @@ pub enum Rule {
     SkipOnlyRaises,
     /// A lane that a skip raised has no leader epoch: it knows nothing of the records below.
     SkipForgetsLeaderEpoch,
+    /// A release marks what it runs before any handler does, so that a handler's own COMMIT leaves no
+    /// due event whose effect is there.
+    ReleaseMarks,
+    /// A release is closed by the advance of its lane, which moves nothing and checks the epoch.
+    ReleaseFenced,
+    /// A queue is run in the order it was parked in.
+    ReleaseInOrder,
+    /// What follows a released event becomes due with its removal.
+    ReleasePromotes,
+    /// Events leave their queue in the transaction that ran them, exactly those.
+    ReleaseRemoves,
+    /// The first failure of a release ends its run: nothing behind it is run.
+    ReleaseStopsAtFailure,
+    /// An event whose id is another one than it was parked with is claimed before it is run.
+    ReleaseClaimsNewIds,
+    /// A transaction that would park more than a partition may hold is rolled back.
+    ParkedLimitCounted,
+    /// Transactions that park in one partition count one after the other.
+    ParkedLimitLocked,
 }
 
 impl Rule {

@@ -2,43 +2,7 @@
 
 use std::time::Duration;
 
-use super::Kind;
-
-/// One key of the configuration.
-#[derive(Clone, Copy, Debug)]
-pub struct Key {
-    /// `section.key`.
-    pub path: &'static str,
-    /// What it holds: form, unit and bounds.
-    pub kind: Kind,
-    /// Its default; empty when it has none.
-    pub default: &'static str,
-    /// What it does.
-    pub doc: &'static str,
-}
-
-impl Key {
-    /// Its section.
-    pub fn section(&self) -> &'static str {
-        self.path.split_once('.').map_or(self.path, |(section, _)| section)
-    }
-
-    /// Its name within the section.
-    pub fn name(&self) -> &'static str {
-        self.path.split_once('.').map_or(self.path, |(_, name)| name)
-    }
-
-    /// Its value in a whole configuration.
-    pub(super) fn of<'v>(&self, all: &'v toml::Table) -> Option<&'v toml::Value> {
-        let (section, rest) = self.path.split_once('.')?;
-        rest.split('.').try_fold(all.get(section)?, |value, name| value.get(name))
-    }
-
-    /// Whether there is no consumer without it.
-    pub fn required(&self) -> bool {
-        matches!(self.path, "consumer.name" | "kafka.bootstrap" | "kafka.topics" | "database.url")
-    }
-}
+use super::{Key, Kind};
 
 const fn key(path: &'static str, kind: Kind, default: &'static str, doc: &'static str) -> Key {
     Key { path, kind, default, doc }
@@ -314,10 +278,35 @@ pub const KEYS: &[Key] = &[
         "The longest attempt of a handler; then its connection is closed and the attempt has failed.",
     ),
     key(
+        "park.delay_min",
+        millis(1, DAY),
+        "1m",
+        "The delay before a parked event whose quick attempts are spent is released by itself; it doubles each time, and its upper half is chance. A route may have a schedule of its own (`Routes::schedule`).",
+    ),
+    key("park.delay_max", millis(1, 365 * DAY), "1h", "The longest delay between two releases."),
+    key(
+        "park.releases_max",
+        number(0, 1_000_000),
+        "20",
+        "Releases by itself; then the event waits for a person. With 0 only a person releases.",
+    ),
+    key(
         "limits.partition_bytes_max",
         bytes(64 * KIB, GIB),
         "4MiB",
         "Bytes of one partition in memory; above it the partition is paused in Kafka.",
+    ),
+    key(
+        "limits.parked_aggregates_max",
+        number(1, 1_000_000),
+        "1000",
+        "Aggregates of one partition with parked events; a transaction that would park more is rolled back, and the partition stands still until there is room.",
+    ),
+    key(
+        "limits.parked_events_max",
+        number(1, 100_000_000),
+        "100000",
+        "Parked events of one partition, those that follow others included; beyond it as above.",
     ),
     key(
         "limits.outage_delay_max",

@@ -14,10 +14,12 @@
 mod database;
 mod duration;
 mod error;
+mod key;
 mod keys;
 mod kind;
 mod layers;
 mod load;
+mod park;
 mod raw;
 mod reference;
 mod secret;
@@ -31,10 +33,12 @@ mod tests;
 
 pub use database::DatabaseKind;
 pub use error::{ConfigError, Problem};
-pub use keys::{KEYS, Key};
+pub use key::Key;
+pub use keys::KEYS;
 pub use kind::Kind;
 pub use layers::Origin;
 pub use load::Overrides;
+pub use park::Park;
 pub use raw::{Raw, refused};
 pub use reference::reference;
 pub use secret::Secret;

@@ -8,16 +8,16 @@ use std::{
 };
 
 use inbox_engine::{
-    Batch, Commit, Engine, Generation, Outcome, PartitionId, TakeOverFault, Time, WatermarkWrite,
-    Written,
+    Batch, Commit, Due, Engine, Generation, Outcome, PartitionId, Release, Released, TakeOverFault,
+    Time, WatermarkWrite, Written,
 };
 use tokio::sync::mpsc;
 
 use super::{
     Delivery,
     control::Control,
-    intake::Intake,
     port::{Arrival, Broker, BrokerEvent, Store, Taken, TopicPartition},
+    release::Report,
     transaction::Work,
 };
 use crate::telemetry::{Counters, Signal};
@@ -26,8 +26,10 @@ use crate::telemetry::{Counters, Signal};
 pub(super) enum Done {
     Committed(Vec<Commit>, Result<(), String>),
     Confirmed(PartitionId, Generation, bool),
+    Due(PartitionId, Generation, Result<Vec<Due>, String>),
     Outcome(Batch<Arc<Delivery>>, Outcome),
     Panicked(String),
+    Released(Release, Released, Report),
     Sought(PartitionId, Generation, Result<(), String>),
     Taken(PartitionId, Generation, Box<Result<Taken, TakeOverFault>>),
     Watermark(WatermarkWrite, Written),
@@ -55,7 +57,6 @@ pub(super) struct Known {
 pub(crate) struct Driver<DB: Store> {
     pub(super) engine: Engine<Arc<Delivery>>,
     pub(super) broker: Arc<dyn Broker>,
-    pub(super) intake: Intake,
     pub(super) work: Arc<Work<DB>>,
     pub(super) control: Arc<Control<DB>>,
     pub(super) counters: Arc<Counters>,
@@ -71,7 +72,6 @@ impl<DB: Store> Driver<DB> {
     pub(crate) fn new(
         engine: Engine<Arc<Delivery>>,
         broker: Arc<dyn Broker>,
-        intake: Intake,
         work: Arc<Work<DB>>,
         control: Arc<Control<DB>>,
         counters: Arc<Counters>,
@@ -81,7 +81,6 @@ impl<DB: Store> Driver<DB> {
         Self {
             engine,
             broker,
-            intake,
             work,
             control,
             counters,
@@ -188,8 +187,9 @@ impl<DB: Store> Driver<DB> {
     ) {
         let Some(&id) = self.ids.get(place) else { return };
         let Some((_, taken)) = &self.known[index(id)].taken else { return };
-        let (lanes, intake, routes) = (taken.lane_count, &self.intake, &self.work.routes);
-        let items = arrivals.into_iter().map(|arrival| intake.item(place, arrival, lanes, routes));
+        let (lanes, work) = (taken.lane_count, &*self.work);
+        let item = |arrival| work.intake.item(place, arrival, lanes, &work.routes);
+        let items = arrivals.into_iter().map(item);
         self.engine.handle_delivered(id, generation, items, now);
     }
 
@@ -204,6 +204,11 @@ impl<DB: Store> Driver<DB> {
             }
             Done::Confirmed(id, generation, ours) => {
                 self.engine.handle_confirmed(id, generation, ours, now);
+            }
+            Done::Due(id, generation, due) => self.engine.handle_due(id, generation, due, now),
+            Done::Released(release, released, report) => {
+                self.tell_released(&release, &released, report);
+                self.engine.handle_released(&release, released, now);
             }
             Done::Outcome(batch, outcome) => {
                 self.tell(&batch, &outcome);

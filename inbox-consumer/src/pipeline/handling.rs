@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// How the call for one event of a careful transaction ended.
-enum Single {
+pub(super) enum Single {
     Applied,
     Undecodable(String),
     Failed(HandlerFault, String),
@@ -91,7 +91,7 @@ impl<DB: Store> Transaction<'_, DB> {
         Err(End::RolledBack(Outcome::Failed(failures)))
     }
 
-    async fn handle_single(&mut self, index: usize) -> Result<Single, End> {
+    pub(super) async fn handle_single(&mut self, index: usize) -> Result<Single, End> {
         let opened = DB::savepoint(self.conn, 0).await;
         opened.map_err(|error| self.failed("SAVEPOINT", &error))?;
         let route = self.batch.items[index].kind.route;
@@ -144,7 +144,7 @@ impl<DB: Store> Transaction<'_, DB> {
     }
 
     /// No round trip: the driver knows from the last answer whether a transaction is open.
-    fn still_inside(&self, index: Option<usize>) -> Result<(), End> {
+    fn still_inside(&mut self, index: Option<usize>) -> Result<(), End> {
         if DB::in_transaction(self.conn) {
             return Ok(());
         }
@@ -166,7 +166,13 @@ impl<DB: Store> Transaction<'_, DB> {
         end
     }
 
-    fn call_failed(&self, index: Option<usize>, fault: Fault, error: String, hung: bool) -> End {
+    fn call_failed(
+        &mut self,
+        index: Option<usize>,
+        fault: Fault,
+        error: String,
+        hung: bool,
+    ) -> End {
         let outcome = match fault {
             Fault::Outage => return End::Closed(Outcome::Outage(error)),
             Fault::Conflict => Outcome::Conflict(error),

@@ -1,6 +1,9 @@
 //! What becomes of each event of a transaction.
 
-use std::collections::HashMap;
+use std::{
+    collections::{BTreeMap, HashMap},
+    time::Duration,
+};
 
 use inbox_engine::{Doom, ParkReason, Rule, Run, RunEntry, Tally, runs};
 
@@ -8,6 +11,7 @@ use super::{
     parked,
     port::{Delivered, Parking},
 };
+use crate::telemetry::Signal;
 
 /// What becomes of one event.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -108,16 +112,52 @@ impl<'a> Verdicts<'a> {
         self.given.contains(&Verdict::Vanished)
     }
 
-    /// The rows to park, in offset order.
-    pub(super) fn parked(&self) -> Vec<Parking> {
+    /// The rows to park, in offset order. `delay` says when what is exhausted is released by itself.
+    pub(super) fn parked(&self, delay: impl Fn(&Delivered) -> Option<Duration>) -> Vec<Parking> {
         let row = |(item, verdict): (&Delivered, &Verdict)| match verdict {
-            Verdict::Park(doom) => Some(parked::doomed(item, doom)),
-            Verdict::Follow => Some(parked::row(item, ParkReason::Follower, "")),
+            Verdict::Park(doom) if doom.reason == ParkReason::Exhausted => {
+                Some(parked::doomed(item, doom, delay(item)))
+            }
+            Verdict::Park(doom) => Some(parked::doomed(item, doom, None)),
+            Verdict::Follow => Some(parked::row(item, ParkReason::Follower, "", None)),
             _ => None,
         };
         let mut rows: Vec<Parking> = self.items.iter().zip(&self.given).filter_map(row).collect();
         rows.sort_unstable_by_key(|row| row.offset);
         rows
+    }
+
+    /// Tells what was parked, once that is committed.
+    pub(super) fn tell(&self) {
+        let mut reasons: BTreeMap<&str, u64> = BTreeMap::new();
+        for (item, verdict) in self.items.iter().zip(&self.given) {
+            let partition = || item.event.partition.clone();
+            let (offset, reason) = (
+                item.offset.0,
+                match verdict {
+                    Verdict::Park(doom) => doom.reason,
+                    Verdict::Follow => ParkReason::Follower,
+                    _ => continue,
+                },
+            );
+            *reasons.entry(reason.as_str()).or_default() += 1;
+            match verdict {
+                Verdict::Park(Doom { reason: ParkReason::Mismatch, error }) => {
+                    Signal::Mismatch { partition: partition(), offset, error: error.clone() }
+                        .emit();
+                }
+                Verdict::Park(Doom { reason: ParkReason::Torn, error }) => {
+                    Signal::Torn { partition: partition(), offset, error: error.clone() }.emit();
+                }
+                _ => {}
+            }
+        }
+        let Some(item) = self.items.first().filter(|_| !reasons.is_empty()) else { return };
+        let events = reasons.values().sum();
+        let reasons: Vec<String> =
+            reasons.iter().map(|(reason, events)| format!("{reason} {events}")).collect();
+        let partition = item.event.partition.clone();
+        Signal::Parked { partition, events, reasons: reasons.join(", ") }.emit();
     }
 
     pub(super) fn tally(&self) -> Tally {

@@ -5,7 +5,7 @@ use std::{collections::HashMap, fmt, sync::Arc};
 use inbox_engine::Kind;
 use sqlx::Database;
 
-use super::{Entry, Registered, Route};
+use super::{Entry, Registered, Route, Schedule};
 
 /// What is known of an event type.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -22,14 +22,19 @@ pub(crate) enum Looked {
 pub(crate) struct RouteTable<DB: Database> {
     by_type: HashMap<Box<str>, Looked>,
     routes: Vec<Arc<dyn Route<DB>>>,
+    schedules: HashMap<String, Schedule>,
 }
 
 impl<DB: Database> RouteTable<DB> {
-    pub(super) fn new(entries: HashMap<String, Entry<DB>>) -> Self {
+    pub(super) fn new(
+        entries: HashMap<String, Entry<DB>>,
+        schedules: HashMap<String, Schedule>,
+    ) -> Self {
         // Sorted, so that the numbers are the same in every process.
         let mut entries: Vec<_> = entries.into_iter().collect();
         entries.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
-        let mut table = Self { by_type: HashMap::with_capacity(entries.len()), routes: Vec::new() };
+        let by_type = HashMap::with_capacity(entries.len());
+        let mut table = Self { by_type, routes: Vec::new(), schedules };
         for (event_type, entry) in entries {
             let looked = table.number(entry);
             table.by_type.insert(event_type.into(), looked);
@@ -56,6 +61,11 @@ impl<DB: Database> RouteTable<DB> {
     pub(crate) fn route(&self, number: u32) -> &dyn Route<DB> {
         let index = usize::try_from(number).unwrap_or(usize::MAX);
         &*self.routes[index]
+    }
+
+    /// The schedule of its own that an event type has.
+    pub(crate) fn schedule(&self, event_type: &str) -> Option<Schedule> {
+        self.schedules.get(event_type).copied()
     }
 
     /// Each handled event type with the name of its handler, sorted by type.

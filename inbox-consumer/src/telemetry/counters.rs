@@ -4,6 +4,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use inbox_engine::Outcome;
 
+use crate::pipeline::release::Report;
+
 macro_rules! counters {
     ($( $(#[doc = $doc:literal])+ $name:ident, )+) => {
         /// What a consumer has done so far. Written once per transaction, read at any time.
@@ -43,6 +45,12 @@ counters! {
     parked,
     /// Events of an unknown type that the configuration ignores.
     ignored,
+    /// Parked events that left their queue with their effect.
+    released,
+    /// Parked events that a person gave up.
+    discarded,
+    /// Releases of a parked event that failed; it has a new time, or waits for a person.
+    release_failures,
     /// Transactions committed.
     batches,
     /// Handlers' failures; each is one attempt.
@@ -55,14 +63,22 @@ counters! {
     resyncs,
 }
 
+fn add(counter: &AtomicU64, n: u64) {
+    if n > 0 {
+        counter.fetch_add(n, Relaxed);
+    }
+}
+
 impl Counters {
+    /// Counts what a committed release did.
+    pub(crate) fn count_release(&self, report: &Report) {
+        add(&self.released, report.released);
+        add(&self.discarded, report.discarded);
+        add(&self.release_failures, report.failed.len() as u64);
+    }
+
     /// Counts what a transaction did.
     pub(crate) fn count(&self, outcome: &Outcome) {
-        let add = |counter: &AtomicU64, n: u64| {
-            if n > 0 {
-                counter.fetch_add(n, Relaxed);
-            }
-        };
         match outcome {
             Outcome::Committed(tally) => {
                 add(&self.batches, 1);
@@ -76,7 +92,7 @@ impl Counters {
             Outcome::Outage(_) => add(&self.outages, 1),
             Outcome::Unknown(_) | Outcome::Fenced => add(&self.resyncs, 1),
             // The partition stands still for it: the signal tells.
-            Outcome::Reused(_) => {}
+            Outcome::Reused(_) | Outcome::Full(_) => {}
         }
     }
 }

@@ -173,6 +173,18 @@ signals! {
         partitions: usize,
     }
 
+    error "mismatch" "an event has the id of another one with other content; it was parked"
+    /// The producer uses an id twice for different events. The second one waits for a person: released, it
+    /// is handled as an event of its own.
+    Mismatch {
+        /// Where.
+        partition: TopicPartition,
+        /// The event's offset.
+        offset: i64,
+        /// Which event has the id.
+        error: String,
+    }
+
     info "moving" "the partition moves again"
     /// A partition that stood still moves again.
     Moving {
@@ -192,12 +204,14 @@ signals! {
     }
 
     warn "parked" "events were parked"
-    /// Events were set aside in the database; they wait for a person, or behind one that does.
+    /// Events were set aside in the database, to be released later, by a person, or behind one of them.
     Parked {
         /// Where.
         partition: TopicPartition,
         /// How many, followers included.
         events: u64,
+        /// How many for each reason: `exhausted 1, follower 3`.
+        reasons: String,
     }
 
     warn "prune_failed" "a sweep of the inbox failed; it is tried again later"
@@ -212,6 +226,34 @@ signals! {
     Pruned {
         /// How many rows.
         removed: u64,
+    }
+
+    warn "release_failed" "a parked event failed again"
+    /// A parked event was released, and failed again; it stays parked.
+    ReleaseFailed {
+        /// Where.
+        partition: TopicPartition,
+        /// The event's offset.
+        offset: i64,
+        /// Which attempt it was, all of them counted.
+        attempt: Option<u32>,
+        /// Why it stays parked.
+        reason: String,
+        /// When it is released again; without it the event waits for a person.
+        again_seconds: Option<i64>,
+        /// The handler's error.
+        error: String,
+    }
+
+    info "released" "parked events left their queue"
+    /// Parked events were handled in their order, or given up by a person.
+    Released {
+        /// Where.
+        partition: TopicPartition,
+        /// How many were handled.
+        events: u64,
+        /// How many were given up.
+        discarded: u64,
     }
 
     info "revoked" "partitions are taken away; what runs there is finished first"
@@ -243,6 +285,18 @@ signals! {
         epoch: i64,
         /// Everything below is settled.
         watermark: i64,
+    }
+
+    error "torn" "a handler ended its transaction; whether the effect is there is not known"
+    /// A handler committed or rolled back the runtime's transaction. The event waits for a person, who
+    /// looks for its effect and then releases or discards it.
+    Torn {
+        /// Where.
+        partition: TopicPartition,
+        /// The event's offset.
+        offset: i64,
+        /// What was noticed.
+        error: String,
     }
 
     info "waiting" "the partition waits; it goes on by itself"

@@ -5,6 +5,8 @@ use std::future::Future;
 
 use sqlx::Database;
 
+use super::release::Intent;
+
 /// Which parked events. What is `None` does not matter.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
 pub struct ParkedFilter {
@@ -205,25 +207,6 @@ pub trait ParkedEvents: Database {
         filter: &AuditFilter,
         limit: u32,
     ) -> impl Future<Output = Result<Vec<AuditRow>, sqlx::Error>> + Send;
-}
-
-/// What an operator asks the owner of a partition to do.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Intent {
-    /// Remove without running.
-    Discard,
-    /// Run now.
-    Release,
-}
-
-impl Intent {
-    /// The word in the tables.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Discard => "discard",
-            Self::Release => "release",
-        }
-    }
 }
 
 /// An operator's order: an intent, with who has it and why.

@@ -10,6 +10,7 @@ mod parked;
 mod parking;
 #[cfg(feature = "testing")]
 mod probe;
+mod release;
 mod retention;
 mod savepoint;
 mod schema;
