@@ -6,6 +6,7 @@
 //! which is how a test fails.
 
 mod child;
+pub mod deploy;
 mod eventually;
 mod own_kafka;
 mod own_postgres;
