@@ -32,6 +32,7 @@ impl<T> Engine<T> {
         now: Time,
     ) {
         let due_max = self.limits.due_max;
+        let sequence = self.next_sequence();
         let Some(partition) = self.current(id, generation) else { return };
         partition.looking = false;
         if partition.phase != Phase::Live || partition.drain != Drain::No {
@@ -40,7 +41,7 @@ impl<T> Engine<T> {
         match due {
             Ok(due) => match partition.first_misplaced(&due) {
                 Some(reason) => self.stop(id, reason),
-                None => partition.take_in_due(&due, due_max),
+                None => partition.take_in_due(&due, due_max, sequence),
             },
             Err(error) => {
                 // When the outage is over, at once: releases stand still as long as nobody looks.
@@ -48,7 +49,6 @@ impl<T> Engine<T> {
                 self.outage(id, error, now);
             }
         }
-        self.queue_lanes(id);
         self.start(now);
     }
 }
@@ -81,12 +81,13 @@ impl<T> Partition<T> {
     }
 
     /// Remembers queues per lane, in order, each once, as many as the limit allows.
-    fn take_in_due(&mut self, due: &[Due], due_max: usize) {
+    fn take_in_due(&mut self, due: &[Due], due_max: usize, sequence: u64) {
         let (mut known, mut fresh) = (self.due(), false);
-        for Due { lane, aggregate } in due {
-            let lane = self.lane(*lane);
-            if known < due_max && !lane.knows(aggregate) {
-                lane.due.push_back(DueQueue::new(*aggregate));
+        for &Due { lane, aggregate } in due {
+            let of_lane = self.lane(lane);
+            if known < due_max && !of_lane.knows(&aggregate) {
+                of_lane.due.push_back(DueQueue::new(aggregate));
+                self.queue_lane(lane, sequence);
                 known += 1;
                 fresh = true;
             }

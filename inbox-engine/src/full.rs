@@ -39,6 +39,16 @@ impl<T> Engine<T> {
         }
     }
 
+    /// A release removed parked events: there may be room, so live transactions are tried soon.
+    pub(crate) fn room_made(&mut self, id: PartitionId, now: Time) {
+        let soon = now.after(self.limits.outage_delay_min);
+        let full = self.partitions.get_mut(&id).and_then(|partition| partition.full.as_mut());
+        if let Some(full) = full {
+            full.tries = 0;
+            full.until = full.until.map(|until| until.min(soon));
+        }
+    }
+
     /// A live transaction committed. When every lane that met the limit has, the partition moves.
     pub(crate) fn lanes_have_room(&mut self, batch: &Batch<T>) {
         let Some(partition) = self.partitions.get_mut(&batch.partition) else { return };

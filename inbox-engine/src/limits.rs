@@ -17,7 +17,8 @@ pub struct Limits {
     pub drain_deadline: u64,
     /// How often the database is asked which parked queues are due; zero: never.
     pub due_interval: u64,
-    /// Parked queues that one such look brings, and that are remembered per partition.
+    /// Parked queues that one such look brings, and that are remembered per partition. Not fewer than a
+    /// partition has lanes, so that each lane's can be among them.
     pub due_max: usize,
     /// How often the lanes of an idle partition are validated.
     pub idle_check_interval: u64,

@@ -149,10 +149,13 @@ impl<T> Engine<T> {
     fn obey_released(&mut self, release: &Release, queue: DueQueue, end: Released, now: Time) {
         let id = release.partition;
         match end {
-            Released::Done { more, .. } => {
+            Released::Done { more, removed } => {
                 self.commits += 1;
-                if more {
+                if more && !self.gives_way(release) {
                     self.remember(release, queue.well());
+                }
+                if removed > 0 {
+                    self.room_made(id, now);
                 }
                 self.reached(id, now);
             }
@@ -204,6 +207,17 @@ impl<T> Engine<T> {
             queue.blamed = Some(text);
         }
         at_fault
+    }
+
+    /// Whether a queue that is still due is to be found again instead of remembered: when no more can
+    /// be, and its lane has others, or the queues of one lane would keep those of another unknown.
+    fn gives_way(&self, release: &Release) -> bool {
+        let due_max = self.limits.due_max;
+        let partition = self.partitions.get(&release.partition);
+        partition.is_some_and(|partition| {
+            let others = !partition.lanes[usize::from(release.lane.0)].due.is_empty();
+            others && partition.due() + 1 >= due_max
+        })
     }
 
     fn remember(&mut self, release: &Release, queue: DueQueue) {

@@ -3,6 +3,7 @@
 
 mod batching;
 mod careful;
+mod draining;
 mod faults;
 mod intake;
 mod letting_go;

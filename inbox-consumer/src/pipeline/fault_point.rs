@@ -4,8 +4,8 @@
 //! it is woken (SIGCONT), at the n-th pass of that point. The points are [`POINTS`].
 
 /// Every point, in the order of a transaction.
-#[cfg(any(test, feature = "ablation"))]
-pub const POINTS: &[&str] = &[
+#[cfg(feature = "ablation")]
+const POINTS: &[&str] = &[
     "live.after_begin",
     "live.after_claim",
     "live.after_handler",

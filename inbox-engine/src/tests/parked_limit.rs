@@ -13,14 +13,14 @@ fn at_the_limit_live_transactions_wait() {
         full p0@0 => p0 stands: parked_limit
         deliver p0 2b
         wait 49
-        wait 51 => start p0[2], start p0[0]
+        wait 51 => start p0[0], start p0[2]
         committed p0@2
         full p0@0
         deliver p0 3b
         wait 99
-        wait 101 => start p0[3], start p0[0]
+        wait 101 => start p0[0], start p0[3]
         committed p0@3
-        committed p0@0 => start p0[1], p0 moves
+        committed p0@0 => p0 moves, start p0[1]
         ",
     );
 }
@@ -64,6 +64,29 @@ fn releases_go_on_at_the_limit() {
         released p0 a
         wait 100 => start p0[0]
         committed p0@0 => p0 moves
+        ",
+    );
+}
+
+/// When a release has made room, live transactions are tried soon, however long they were to wait.
+#[test]
+fn room_is_noticed_soon() {
+    check(
+        "
+        limits look=100
+        own p0 lanes=2 w=0
+        due p0
+        deliver p0 0a => start p0[0]
+        full p0@0 => p0 stands: parked_limit
+        wait 100 => look p0, start p0[0]
+        full p0@0
+        wait 200 => start p0[0]
+        full p0@0
+        wait 400 => start p0[0]
+        full p0@0
+        due p0 b => release p0 b:4
+        released p0 b
+        wait 100 => look p0, start p0[0]
         ",
     );
 }
@@ -132,7 +155,7 @@ fn a_full_partition_is_let_go() {
         deliver p0 1b => start p0[1]
         full p0@0 => p0 stands: parked_limit
         revoke p0 => pause p0
-        committed p0@1
+        committed p0@1 => check p0 0
         ",
     );
     check(

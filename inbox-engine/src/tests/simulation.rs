@@ -55,7 +55,7 @@ fn histories(first: u64, epochs_known: bool) {
 }
 
 /// What has to happen in them, or they prove little.
-const EVERYTHING: [&str; 46] = [
+const EVERYTHING: [&str; 44] = [
     "Kafka commit",
     "blamed head",
     "careful commit",

@@ -117,23 +117,32 @@ impl World {
         }
     }
 
-    /// A person wants something done with a parked event. In the calm it is what ends: what no release
-    /// can mend is discarded, what may succeed is released.
+    /// A person wants something done with a parked event.
     pub(super) fn operate(&mut self) {
         let (p, number) = (self.chance.index(PARTITIONS), self.chance.index(self.aggregates()));
         let queue = self.database.queue(p, number);
-        let Some(head) = queue.first() else { return };
-        let hopeless = !matches!(head.event.nature, Nature::Good | Nature::Fails(_));
-        let (row, intent) = match self.calm {
-            true if head.due != Some(NEVER) || head.intent.is_some() => return,
-            true if hopeless && !self.handlers.mended => (0, Intent::Discard),
-            true => (0, Intent::Release),
-            false => {
-                let row = if self.chance.one_in(4) { self.chance.index(queue.len()) } else { 0 };
-                let discard = self.chance.one_in(4);
-                (row, if discard { Intent::Discard } else { Intent::Release })
+        if !queue.is_empty() {
+            let row = if self.chance.one_in(4) { self.chance.index(queue.len()) } else { 0 };
+            let discard = self.chance.one_in(4);
+            self.intend(p, number, row, if discard { Intent::Discard } else { Intent::Release });
+        }
+    }
+
+    /// Somebody looks after everything that waits for a person: what no release can mend is discarded,
+    /// what may succeed is released.
+    pub(super) fn operate_calmly(&mut self) {
+        let aggregates = self.aggregates();
+        for (p, number) in (0..PARTITIONS * aggregates).map(|n| (n / aggregates, n % aggregates)) {
+            let Some(head) = self.database.queue(p, number).first() else { continue };
+            if head.due == Some(NEVER) && head.intent.is_none() {
+                let mendable = matches!(head.event.nature, Nature::Good | Nature::Fails(_));
+                let release = mendable || self.handlers.mended;
+                self.intend(p, number, 0, if release { Intent::Release } else { Intent::Discard });
             }
-        };
+        }
+    }
+
+    fn intend(&mut self, p: usize, number: usize, row: usize, intent: Intent) {
         if self.database.intend(p, number, row, intent) {
             self.steps += 1;
             self.see("intent");

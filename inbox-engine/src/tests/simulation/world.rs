@@ -16,8 +16,8 @@ pub(super) const PARTITIONS: usize = 3;
 pub(super) const WORKERS: usize = 3;
 /// Steps with faults; then so many, and so much time, at most until everything is settled.
 const FAULTY_STEPS: u64 = 2_000;
-const CALM_STEPS: u64 = 5_000;
-const CALM_MILLIS: u64 = 60_000;
+const CALM_STEPS: u64 = 20_000;
+const CALM_MILLIS: u64 = 600_000;
 
 /// How often each thing happened: histories without faults show nothing.
 pub(super) type Seen = BTreeMap<&'static str, u64>;
@@ -178,7 +178,7 @@ impl World {
             _ => self.group(),
         }
         if self.steps == before && self.idle() {
-            self.operate();
+            self.operate_calmly();
         }
         if self.steps == before && self.idle() {
             let timeouts = self.workers.iter().filter_map(|worker| worker.engine.next_timeout());
