@@ -7,7 +7,9 @@
 
 mod ablate;
 mod built;
+mod deploy;
 mod folders;
+mod program;
 mod quickstart;
 mod services;
 mod soak;
@@ -44,6 +46,8 @@ enum Verb {
     },
     /// Switches each rule of the protocol off: its tests must fail without it.
     Ablate(ablate::Choice),
+    /// A bad deploy that parks events up to the limit, and the release after it.
+    Deploy(deploy::Size),
     /// A long run with killed and frozen consumers, judged by an independent checker.
     Soak(soak::Length),
     /// Kafka and PostgreSQL on this machine, left running for work.
@@ -80,6 +84,7 @@ fn run(verb: Verb) -> Outcome<ExitCode> {
         Verb::Check => return test::without_services(),
         Verb::Quickstart { arguments } => return quickstart::run(&arguments),
         Verb::Ablate(choice) => return ablate::run(&choice),
+        Verb::Deploy(size) => return deploy::run(&size),
         Verb::Soak(length) => return soak::run(&length),
         Verb::Services { verb: ServicesVerb::Up } => services::up()?,
         Verb::Services { verb: ServicesVerb::Down } => services::down()?,

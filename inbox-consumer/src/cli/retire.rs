@@ -152,7 +152,7 @@ fn unsure(retire: &Retire, stale: &[Held], parked: i64) -> Option<String> {
     let topic = &retire.topic;
     if parked > 0 && !retire.discard_parked {
         return Some(format!(
-            "{} of topic {topic} are parked: nobody will own their partition again, so that they can \
+            "parked there: {} of topic {topic}. Nobody will own the partition again, so that they can \
              never be released; keep what you need of them (`parked list --topic {topic} --followers \
              --json`, `parked show SEQ --json`), then add --discard-parked",
             counted(parked, "event")

@@ -18,6 +18,7 @@ mod parked_bad_input;
 mod parked_commands;
 mod parked_corrections;
 mod parked_deploy;
+mod parked_effects;
 mod parked_support;
 mod runtime_order;
 mod runtime_support;

@@ -104,7 +104,7 @@ async fn a_bulk_act_asks_first() {
         (
             &["parked", "release", "--type", "Charged"],
             6,
-            &["would release 5 parked events and the 2 events behind them", "add --yes"],
+            &["would release 5 parked events and the 2 events behind, in", "add --yes"],
         ),
         (
             &["parked", "discard", "--all", "--why", "x"],

@@ -5,6 +5,7 @@
 
 mod documents;
 mod files;
+mod operations;
 mod rooms;
 mod source;
 mod stores;

@@ -166,14 +166,22 @@ fn question(intent: Intent, sum: &Weight, weights: &[Weight]) -> String {
     let events = counted(sum.free, "parked event");
     match intent {
         Intent::Release => format!(
-            "this would release {events} and the {} behind them, in {partitions} partition{places}; \
-             nothing was changed: add --yes to do it",
-            counted(sum.behind, "event")
+            "this would release {events}{}, in {partitions} partition{places}; nothing was changed: add \
+             --yes to do it",
+            behind(sum, " and", " behind")
         ),
         Intent::Discard => format!(
             "this would discard {events} for good, in {partitions} partition{places}; nothing was \
              changed: add --yes to do it"
         ),
+    }
+}
+
+/// The events that come along, if there are any.
+fn behind(sum: &Weight, before: &str, after: &str) -> String {
+    match sum.behind {
+        0 => String::new(),
+        count => format!("{before} the {}{after}", counted(count, "event")),
     }
 }
 
@@ -259,9 +267,9 @@ fn told(intent: Intent, written: &[Intended], sum: &Weight) -> String {
     let (events, will) = (counted(count, "event"), if count == 1 { "it" } else { "them" });
     match intent {
         Intent::Release => format!(
-            "asked to release {events}: the owner runs {will} and the {} behind, in order, up to the \
-             first of an aggregate that fails again",
-            counted(sum.behind, "event")
+            "asked to release {events}: the owner runs {will}{} in order, up to the first of an \
+             aggregate that fails again",
+            behind(sum, " and", " behind,")
         ),
         Intent::Discard => format!(
             "asked to discard {events}: the owner removes {will} without running, and what follows \

@@ -1,5 +1,7 @@
 //! `parked show`: everything that is known of one parked event.
 
+use std::time::{Duration, SystemTime};
+
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 
@@ -176,8 +178,8 @@ fn rounds(row: &ParkedRow) -> String {
 
 fn content(record: &Value) -> String {
     let mut text = String::new();
-    if let Some(milliseconds) = record.get("timestamp_ms").and_then(Value::as_i64) {
-        text += &line("written", &format!("{milliseconds} ms since 1970, by its producer's clock"));
+    if let Some(milliseconds) = record.get("timestamp_ms").and_then(Value::as_u64) {
+        text += &line("written", &format!("{}, by its producer's clock", moment(milliseconds)));
     }
     text += &line("key", &short(record.get("key")));
     for header in record.get("headers").and_then(Value::as_array).into_iter().flatten() {
@@ -185,6 +187,16 @@ fn content(record: &Value) -> String {
         text += &line("header", &format!("{}: {}", plain(name, 80), short(header.get(1))));
     }
     text + &payload(record.get("payload"))
+}
+
+/// A time as the database's are shown. A producer may claim any: one beyond year 9999 is left a number.
+fn moment(milliseconds: u64) -> String {
+    const LAST: u64 = 253_402_300_799_999;
+    if milliseconds > LAST {
+        return format!("{milliseconds} ms since 1970");
+    }
+    let time = SystemTime::UNIX_EPOCH + Duration::from_millis(milliseconds);
+    humantime::format_rfc3339_millis(time).to_string()
 }
 
 /// Bytes as the record keeps them.
