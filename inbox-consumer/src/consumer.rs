@@ -5,12 +5,13 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use inbox_engine::Engine;
 use outbox_core::Reader;
-use tokio::sync::mpsc;
+use tokio::{sync::mpsc, task::JoinSet};
 
 use crate::{
     config::{self, Config, Problem},
     kafka::{self, KafkaSettings},
     pipeline::{
+        beat,
         control::{Control, Identity},
         driver::{self, Driver},
         intake::Intake,
@@ -21,7 +22,7 @@ use crate::{
         transaction::Work,
     },
     router::{RouteTable, Routes},
-    telemetry::Counters,
+    telemetry::{Counters, Readings, meters::Meters},
 };
 
 /// A consumer that is ready to run: configuration checked, database reachable and migrated.
@@ -30,7 +31,7 @@ pub struct Consumer<DB: Store> {
     settings: DB::Settings,
     routes: RouteTable<DB>,
     reader: Reader,
-    counters: Arc<Counters>,
+    meters: Arc<Meters>,
 }
 
 /// Builds a [`Consumer`].
@@ -126,8 +127,12 @@ impl<DB: Store> ConsumerBuilder<DB> {
             return Err(BuildError::Unsafe(fatal));
         }
         DB::close_hard(conn).await;
-        let reader = self.config.reader().map_err(|error| BuildError::Routes(error.to_string()))?;
-        Ok(Consumer { config: self.config, settings, routes, reader, counters: Arc::default() })
+        let reader = self.config.reader().map_err(|error| unreadable(&error))?;
+        let types = routes.names();
+        let types = types.iter().map(|(event_type, _)| *event_type);
+        let meters =
+            Meters::new(&self.config.consumer.name, types, connections::<DB>(&self.config));
+        Ok(Consumer { config: self.config, settings, routes, reader, meters })
     }
 }
 
@@ -147,21 +152,33 @@ pub(crate) fn settings<DB: Store>(config: &Config) -> Result<DB::Settings, OpenE
 pub(crate) async fn schema_is_current<DB: Store>(
     conn: &mut DB::Connection,
 ) -> Result<(), BuildError> {
-    let newest = DB::newest();
-    match DB::version(conn).await.map_err(outage)? {
+    current("inbox", DB::version(conn).await.map_err(outage)?, DB::newest())?;
+    current("outbox", DB::outbox_version(conn).await.map_err(outage)?, DB::outbox_newest())
+}
+
+/// Whether a set of tables has the version that this build works with.
+fn current(tables: &str, version: Option<i64>, newest: i64) -> Result<(), BuildError> {
+    match version {
         Some(version) if version == newest => Ok(()),
         None => Err(BuildError::Schema(format!(
-            "the database has no inbox tables; run the `migrate` command (or `migrate --print` and your \
-             own tool) to bring it to version {newest}"
+            "the database has no {tables} tables; run the `migrate` command (or `migrate --print` and \
+             your own tool) to bring it to version {newest}"
         ))),
         Some(version) if version < newest => Err(BuildError::Schema(format!(
-            "the inbox tables have version {version}, this build needs {newest}; run the `migrate` command"
+            "the {tables} tables have version {version}, this build needs {newest}; run the `migrate` \
+             command"
         ))),
         Some(version) => Err(BuildError::Schema(format!(
-            "the inbox tables have version {version}, this build knows only {newest}; deploy the newer \
-             build that migrated them"
+            "the {tables} tables have version {version}, this build knows only {newest}; deploy the \
+             newer build that migrated them"
         ))),
     }
+}
+
+/// A wrong rule of `[events.rules]`: [`Config::validate`] finds it first.
+fn unreadable(error: &outbox_core::RulesError) -> BuildError {
+    let text = format!("[events.rules]: {error}");
+    BuildError::Config(vec![Problem { fatal: true, keys: vec!["events.rules.id"], text }])
 }
 
 fn outage(error: sqlx::Error) -> BuildError {
@@ -176,27 +193,43 @@ impl<DB: Store> Consumer<DB> {
 
     /// What the consumer has done so far; stays readable while it runs.
     pub fn counters(&self) -> Arc<Counters> {
-        Arc::clone(&self.counters)
+        Arc::clone(&self.meters.counters)
+    }
+
+    /// Everything that can be read off the consumer while it runs: counts, partitions, readiness, metrics
+    /// as text. The HTTP port (`http.listen`) serves the same.
+    pub fn readings(&self) -> Readings {
+        Readings(Arc::clone(&self.meters))
     }
 
     /// Runs until `shutdown` resolves and everything is let go, or until it cannot go on.
     pub async fn run(self, shutdown: impl Future<Output = ()> + Send) -> Ended {
+        // Dropped with this future: nobody reads off a consumer that has ended.
+        let mut aside = JoinSet::new();
+        self.serve(&mut aside);
         let (sender, mut events) = mpsc::unbounded_channel();
         let broker = match kafka::connect(kafka_settings(&self.config), sender) {
             Ok(broker) => Arc::new(broker) as Arc<dyn Broker>,
-            Err(error) => return Ended::KafkaFatal(error.0),
+            Err(error) => {
+                self.meters.end();
+                return Ended::KafkaFatal(error.0);
+            }
         };
         let retention = Retention {
             consumer: self.config.consumer.name.clone(),
             age: self.config.retention.inbox,
             interval: self.config.retention.prune_interval,
         };
-        let pruner = tokio::spawn(prune::prune_for_ever::<DB>(self.settings.clone(), retention));
+        let meters = Arc::clone(&self.meters);
+        let sessions = Arc::new(Sessions::<DB>::new(self.settings.clone()));
+        let counting = (Arc::clone(&sessions), retention.consumer.clone(), Arc::clone(&meters));
+        aside.spawn(beat::count_parked_for_ever(counting.0, counting.1, counting.2));
+        aside.spawn(prune::prune_for_ever(sessions, retention, Arc::clone(&meters)));
         let close_deadline = self.config.limits.close_deadline;
         let (mut driver, work, control) = self.driver(Arc::clone(&broker));
         let end = driver.run(&mut events, shutdown).await;
-        pruner.abort();
         let closed = broker.close(close_deadline).await;
+        meters.end();
         control.quiet().await;
         work.sessions.close().await;
         control.sessions.close().await;
@@ -207,6 +240,17 @@ impl<DB: Store> Consumer<DB> {
             (driver::End::Shutdown, Err(error)) => Ended::ShutdownCutShort(error.0),
         }
     }
+
+    /// Serves metrics and health, if the configuration says where.
+    #[cfg(feature = "http")]
+    fn serve(&self, aside: &mut JoinSet<()>) {
+        if let Some(listen) = self.config.http.address() {
+            aside.spawn(crate::telemetry::http::serve(listen, self.readings()));
+        }
+    }
+
+    #[cfg(not(feature = "http"))]
+    fn serve(&self, _: &mut JoinSet<()>) {}
 
     fn driver(self, broker: Arc<dyn Broker>) -> (Driver<DB>, Arc<Work<DB>>, Arc<Control<DB>>) {
         let config = &self.config;
@@ -224,12 +268,13 @@ impl<DB: Store> Consumer<DB> {
         let control = Control::new(self.settings.clone(), Arc::clone(&broker), identity);
         let work = Work {
             routes: self.routes,
-            sessions: Sessions::new(self.settings),
+            sessions: Sessions::counted(self.settings, Arc::clone(&self.meters)),
             limits: TxLimits {
                 statement_timeout: config.database.statement_timeout,
                 lock_timeout: config.database.lock_timeout,
                 idle_timeout: config.database.idle_timeout,
             },
+            outbox: config.outbox.into(),
             attempt_deadline: config.retry.attempt_deadline,
             intake,
             parking: ParkingRules {
@@ -239,12 +284,13 @@ impl<DB: Store> Consumer<DB> {
                     events: config.limits.parked_events_max.into(),
                 },
             },
+            meters: Arc::clone(&self.meters),
         };
         let (work, control) = (Arc::new(work), Arc::new(control));
         let seed = uuid::Uuid::new_v4().as_u64_pair().0;
         let engine = Engine::new(limits::<DB>(config), seed);
         let (shared, asked) = (Arc::clone(&work), Arc::clone(&control));
-        (Driver::new(engine, broker, shared, asked, self.counters), work, control)
+        (Driver::new(engine, broker, shared, asked, self.meters), work, control)
     }
 }
 
@@ -275,8 +321,12 @@ fn start(start: config::Start) -> inbox_engine::Start {
 /// How often each partition's parked queues are looked at, in milliseconds.
 const DUE_INTERVAL: u64 = 1_000;
 
+/// The most transactions that are open at once, each on a connection.
+fn connections<DB: Store>(config: &Config) -> usize {
+    usize::from(config.database.connections).min(DB::WRITERS_MAX)
+}
+
 fn limits<DB: Store>(config: &Config) -> inbox_engine::Limits {
-    let connections = usize::from(config.database.connections);
     inbox_engine::Limits {
         attempts_max: config.retry.attempts_max,
         batch_bytes_max: config.batch.bytes_max as u64,
@@ -287,7 +337,7 @@ fn limits<DB: Store>(config: &Config) -> inbox_engine::Limits {
         partition_bytes_max: config.limits.partition_bytes_max as u64,
         retry_delay_max: millis(config.retry.delay_max),
         retry_delay_min: millis(config.retry.delay_min),
-        transactions_max: connections.min(DB::WRITERS_MAX),
+        transactions_max: connections::<DB>(config),
         ..inbox_engine::Limits::default()
     }
 }
@@ -316,15 +366,23 @@ pub(crate) fn kafka_settings(config: &Config) -> KafkaSettings {
     }
 }
 
-/// Brings the inbox tables up to date; answers the versions applied. What the `migrate` command does.
+/// Brings the tables of inbox and outbox up to date; answers the versions that were applied to the inbox's.
+/// What the `migrate` command does.
 ///
 /// # Errors
 /// When the database cannot be reached, or refuses.
 pub async fn migrate<DB: Store>(config: &Config) -> Result<Vec<i64>, BuildError> {
     let mut conn = DB::open(&settings::<DB>(config)?).await?;
     let applied = DB::migrate(&mut conn).await;
+    let beside = match &applied {
+        Ok(_) => DB::migrate_outbox_beside(&mut conn).await.map(drop),
+        Err(_) => Ok(()),
+    };
     DB::close_hard(conn).await;
-    applied.map_err(|error| {
-        BuildError::Schema(format!("the inbox tables could not be brought up to date: {error}"))
-    })
+    let failed = |tables: &str, error: sqlx::Error| {
+        BuildError::Schema(format!("the {tables} tables could not be brought up to date: {error}"))
+    };
+    let applied = applied.map_err(|error| failed("inbox", error))?;
+    beside.map_err(|error| failed("outbox", error))?;
+    Ok(applied)
 }

@@ -13,7 +13,7 @@ impl<T> Engine<T> {
         for partition in self.partitions.values_mut() {
             if partition.look_due(&limits).is_some_and(|due| due <= now) {
                 partition.looking = true;
-                partition.more_due = false;
+                (partition.more_due, partition.removed) = (false, false);
                 partition.look_at = now.after(limits.due_interval);
                 let (id, generation) = (partition.id, partition.generation);
                 self.effects.push_back(Effect::FindDue(id, generation));
@@ -61,7 +61,8 @@ impl<T> Partition<T> {
         if !live || self.looking || limits.due_interval == 0 || known >= limits.due_max {
             return None;
         }
-        let at = if self.more_due && known == 0 { Time(0) } else { self.look_at };
+        let at_once = self.more_due && self.removed && known == 0;
+        let at = if at_once { Time(0) } else { self.look_at };
         Some(at.max(self.outage_until.unwrap_or_default()))
     }
 

@@ -15,7 +15,7 @@ pub enum Effect<T> {
     /// [`crate::Engine::handle_confirmed`].
     Confirm(PartitionId, Generation),
     /// Ask the database which parked queues of the partition are due, [`crate::Limits::due_max`] of them
-    /// at most: [`crate::Engine::handle_due`]. One look at a time per partition, and none while
+    /// at most, those that are due for longest: [`crate::Engine::handle_due`]. One look at a time per partition, and none while
     /// [`crate::Limits::due_interval`] is zero.
     FindDue(PartitionId, Generation),
     /// Answer a revocation of exactly these partitions.

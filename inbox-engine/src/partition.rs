@@ -164,6 +164,7 @@ pub(crate) struct Arrived {
     pub(crate) lane: Lane,
 }
 
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 #[derive(Debug)]
 pub(crate) struct Partition<T> {
     pub(crate) id: PartitionId,
@@ -203,11 +204,13 @@ pub(crate) struct Partition<T> {
     pub(crate) outage_until: Option<Time>,
     /// The limit on parked events was met.
     pub(crate) full: Option<Full>,
-    /// A look for due queues is under way; when the next one is; and whether the last one brought as
-    /// many as it may, so that there may be more.
+    /// A look for due queues is under way, and when the next one is.
     pub(crate) looking: bool,
     pub(crate) look_at: Time,
+    /// The last look brought as many as it may, so that there may be more; and releases since it
+    /// removed events, so that the next one brings others.
     pub(crate) more_due: bool,
+    pub(crate) removed: bool,
     /// When the first wait of a lane ends: lanes are not looked through at every step.
     pub(crate) wake: Option<Time>,
     /// Take-overs in a row without a watermark write that held.
@@ -249,6 +252,7 @@ impl<T> Partition<T> {
             looking: false,
             look_at: Time(0),
             more_due: false,
+            removed: false,
             wake: None,
             resyncs: 0,
             standstill: None,

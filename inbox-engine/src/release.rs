@@ -8,8 +8,8 @@ use crate::{
     partition::Partition,
 };
 
-/// A parked queue that is due: its head may run, or a person wants something done with one of its
-/// events.
+/// A parked queue that is due: a release would do something. Its head is due, or a person wants it
+/// released, or wants one of its events discarded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Due {
     /// The lane that the aggregate hashes to under the partition's present lane count. The number
@@ -155,7 +155,7 @@ impl<T> Engine<T> {
                     self.remember(release, queue.well());
                 }
                 if removed > 0 {
-                    self.room_made(id, now);
+                    self.removed(id, now);
                 }
                 self.reached(id, now);
             }
@@ -166,6 +166,13 @@ impl<T> Engine<T> {
             }
             Released::Unknown(_) | Released::Fenced => self.resync(id, now),
         }
+    }
+
+    fn removed(&mut self, id: PartitionId, now: Time) {
+        if let Some(partition) = self.partitions.get_mut(&id) {
+            partition.removed = true;
+        }
+        self.room_made(id, now);
     }
 
     /// A deadlock or its like: again after a moment, with half the events, and no attempt is spent.

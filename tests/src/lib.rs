@@ -7,7 +7,11 @@
 
 mod child;
 pub mod deploy;
+#[cfg(doctest)]
+mod documents;
 mod eventually;
+mod lesson;
+mod markdown;
 mod own_kafka;
 mod own_postgres;
 mod producer;
@@ -21,6 +25,8 @@ mod topic;
 
 pub use child::Worker;
 pub use eventually::{SOON, eventually, until_some};
+pub use lesson::{Lesson, Took};
+pub use markdown::{Fence, Markdown};
 pub use own_kafka::OwnKafka;
 pub use own_postgres::OwnPostgres;
 pub use producer::{Ending, Producer, Record};

@@ -3,7 +3,9 @@
 use std::{sync::Arc, time::Duration};
 
 use inbox_consumer::{
-    Consumer, Ended, Event, Handler, HandlerResult, Routes, Tx, config::Config, telemetry::Counters,
+    Consumer, Ended, Event, Handler, HandlerResult, Routes, Tx,
+    config::{Config, Http},
+    telemetry::{Counters, Readings},
 };
 use serde::Deserialize;
 use sqlx::Postgres;
@@ -34,11 +36,15 @@ impl Stage {
     /// The same around a topic and a schema that are there already.
     pub async fn with(topic: Topic, schema: Schema) -> Self {
         let mut config = Config::new(unique("c"), topic.bootstrap(), [topic.name()], schema.url());
+        // Many consumers at once: each would want the same port.
+        config.http = Http::off();
         config.kafka.session_timeout = Duration::from_secs(6);
         config.limits.drain_deadline = Duration::from_secs(1);
         config.limits.outage_delay_max = Duration::from_millis(500);
         config.retry.delay_min = Duration::from_millis(10);
         config.retry.delay_max = Duration::from_millis(50);
+        // Only the tests of releases let time bring parked events back.
+        config.park.releases_max = 0;
         inbox_consumer::migrate::<Postgres>(&config).await.expect("migrating the stage's schema");
         schema.run(EFFECTS).await;
         let producer = Producer::new(topic.bootstrap());
@@ -96,6 +102,8 @@ pub fn counted(aggregate: &str, n: i64) -> Record {
 pub struct Running {
     /// What it has done so far.
     pub counters: Arc<Counters>,
+    /// What can be read off it.
+    pub readings: Readings,
     shutdown: oneshot::Sender<()>,
     task: JoinHandle<Ended>,
 }
@@ -104,9 +112,9 @@ impl Running {
     /// Runs a consumer.
     pub fn of(consumer: Consumer<Postgres>) -> Self {
         let (shutdown, asked) = oneshot::channel::<()>();
-        let counters = consumer.counters();
+        let (counters, readings) = (consumer.counters(), consumer.readings());
         let task = tokio::spawn(consumer.run(async move { _ = asked.await }));
-        Self { counters, shutdown, task }
+        Self { counters, readings, shutdown, task }
     }
 
     /// Asks it to end, and waits for that.

@@ -10,6 +10,7 @@ mod built;
 mod deploy;
 mod folders;
 mod program;
+mod package;
 mod quickstart;
 mod services;
 mod soak;
@@ -48,6 +49,8 @@ enum Verb {
     Ablate(ablate::Choice),
     /// A bad deploy that parks events up to the limit, and the release after it.
     Deploy(deploy::Size),
+    /// Packs every crate that is published, looks through the packages and builds them.
+    Package,
     /// A long run with killed and frozen consumers, judged by an independent checker.
     Soak(soak::Length),
     /// Kafka and PostgreSQL on this machine, left running for work.
@@ -68,6 +71,15 @@ enum ServicesVerb {
     Down,
     /// Say where they are.
     Status,
+    /// Say where they are as lines for a shell: `eval "$(cargo xtask services env)"`.
+    Env,
+    /// Create a topic.
+    Topic {
+        /// Its name.
+        name: String,
+        /// How many partitions it has.
+        partitions: u16,
+    },
 }
 
 fn main() -> ExitCode {
@@ -86,9 +98,14 @@ fn run(verb: Verb) -> Outcome<ExitCode> {
         Verb::Ablate(choice) => return ablate::run(&choice),
         Verb::Deploy(size) => return deploy::run(&size),
         Verb::Soak(length) => return soak::run(&length),
+        Verb::Package => package::run_all()?,
         Verb::Services { verb: ServicesVerb::Up } => services::up()?,
         Verb::Services { verb: ServicesVerb::Down } => services::down()?,
         Verb::Services { verb: ServicesVerb::Status } => services::status()?,
+        Verb::Services { verb: ServicesVerb::Env } => services::env()?,
+        Verb::Services { verb: ServicesVerb::Topic { name, partitions } } => {
+            services::topic(&name, partitions)?;
+        }
         Verb::Keep { folder } => services::keep(&folder),
     }
     Ok(ExitCode::SUCCESS)

@@ -339,6 +339,24 @@ pub const KEYS: &[Key] = &[
         "How often the runtime removes older rows.",
     ),
     key(
+        "outbox.event_bytes_max",
+        bytes(KIB, 64 * MIB),
+        "1MiB",
+        "The largest event that a handler appends, as a record with its headers. The brokers (`message.max.bytes`) and the event's consumers have to take it.",
+    ),
+    key(
+        "outbox.wake",
+        Kind::Choice(&["notify", "poll"]),
+        "notify",
+        "PostgreSQL: whether a COMMIT with appended events wakes the relay (`notify`: PostgreSQL then lets such transactions commit one at a time), or the relay finds them when it looks the next time (`poll`).",
+    ),
+    key(
+        "http.listen",
+        Kind::Text,
+        "127.0.0.1:9464",
+        "Where metrics and health are served, read-only: an IP address and a port (`0.0.0.0:9464` for all interfaces, port 0 for any free one), or `off`. An address that is in use does not end the consumer; it is tried again. A build without the feature `http` serves nothing.",
+    ),
+    key(
         "log.format",
         Kind::Choice(&["auto", "human", "json"]),
         "auto",

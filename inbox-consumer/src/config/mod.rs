@@ -14,11 +14,13 @@
 mod database;
 mod duration;
 mod error;
+mod http;
 mod key;
 mod keys;
 mod kind;
 mod layers;
 mod load;
+mod outbox;
 mod park;
 mod raw;
 mod reference;
@@ -33,11 +35,13 @@ mod tests;
 
 pub use database::DatabaseKind;
 pub use error::{ConfigError, Problem};
+pub use http::Http;
 pub use key::Key;
 pub use keys::KEYS;
 pub use kind::Kind;
 pub use layers::Origin;
 pub use load::Overrides;
+pub use outbox::{Outbox, Wake};
 pub use park::Park;
 pub use raw::{Raw, refused};
 pub use reference::reference;

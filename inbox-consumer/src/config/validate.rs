@@ -14,6 +14,7 @@ impl Config {
         self.time_limits(&mut found);
         self.group_limits(&mut found);
         self.sizes(&mut found);
+        found.extend(self.http.problem());
         self.raw_settings(&mut found);
         super::security::problems(self, &mut found);
         found

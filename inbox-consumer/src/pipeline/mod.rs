@@ -6,6 +6,7 @@
 
 pub mod port;
 
+pub(crate) mod beat;
 mod claim;
 pub(crate) mod control;
 mod delivery;
@@ -19,6 +20,7 @@ pub(crate) mod parking;
 pub(crate) mod prune;
 pub(crate) mod release;
 pub(crate) mod sessions;
+mod strays;
 pub(crate) mod transaction;
 mod verdict;
 

@@ -1,6 +1,6 @@
 //! What the loop does for each effect.
 
-use std::{panic::AssertUnwindSafe, sync::Arc};
+use std::{panic::AssertUnwindSafe, sync::Arc, time::Instant};
 
 use futures::FutureExt as _;
 use inbox_engine::{
@@ -57,7 +57,10 @@ impl<DB: Store> Driver<DB> {
         let scope = Scope { epoch: batch.epoch, ..scope };
         let work = Arc::clone(&self.work);
         self.spawn(async move {
+            let begun = Instant::now();
             let outcome = work.transact(scope, &batch).await;
+            let times = batch.items.iter().filter_map(|item| item.event.record.timestamp_ms);
+            work.meters.transaction(&outcome, batch.items.len(), times.min(), begun.elapsed());
             Done::Outcome(batch, outcome)
         });
     }
@@ -127,10 +130,12 @@ impl<DB: Store> Driver<DB> {
                 tokio::spawn(async move { control.disown(scope).await });
             }
         }
+        self.untold = true;
         self.broker.let_go(places);
     }
 
     fn report(&mut self, id: PartitionId, standstill: Option<Standstill>) {
+        self.untold = true;
         let partition = self.place(id);
         let person = standstill.as_ref().is_some_and(Standstill::needs_a_person);
         let text = standstill.as_ref().map(ToString::to_string);
@@ -150,9 +155,8 @@ impl<DB: Store> Driver<DB> {
         self.known[index(id)].taken.as_ref().map(|(_, taken)| taken.scope)
     }
 
-    /// Counts and tells what a transaction did.
+    /// Tells what a transaction did.
     pub(super) fn tell(&self, batch: &Batch<Arc<Delivery>>, outcome: &Outcome) {
-        self.counters.count(outcome);
         let partition = self.place(batch.partition);
         let events = batch.items.len();
         match outcome {
@@ -175,15 +179,14 @@ impl<DB: Store> Driver<DB> {
     /// Counts and tells what a release did.
     pub(super) fn tell_released(&self, release: &Release, released: &Released, report: Report) {
         let partition = self.place(release.partition);
-        report.tell(&partition, &self.counters);
         let (events, outcome) = match released {
-            Released::Done { .. } => return,
+            Released::Done { .. } => return report.tell(&partition, &self.meters.counters),
             Released::Conflict(error) => (1, Outcome::Conflict(error.clone())),
             Released::Outage(error) => (1, Outcome::Outage(error.clone())),
             Released::Unknown(error) => (1, Outcome::Unknown(error.clone())),
             Released::Fenced => (0, Outcome::Fenced),
         };
-        self.counters.count(&outcome);
+        self.meters.counters.count(&outcome);
         tell_fault(partition, events, &outcome);
     }
 }

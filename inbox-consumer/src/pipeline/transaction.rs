@@ -1,8 +1,8 @@
 //! The transaction: begin, claim, handle, park, advance, commit. The one trip to the database.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use inbox_engine::{Batch, Failure, HandlerFault, Mode, Outcome, Rule, Tally};
+use inbox_engine::{Batch, Doom, Failure, HandlerFault, Mode, Outcome, ParkReason, Rule, Tally};
 
 use super::{
     Delivery, fault_point,
@@ -12,7 +12,10 @@ use super::{
     sessions::Sessions,
     verdict::Verdicts,
 };
-use crate::router::RouteTable;
+use crate::{
+    router::RouteTable,
+    telemetry::{Signal, meters::Meters},
+};
 
 /// What every transaction of a consumer shares.
 #[derive(Debug)]
@@ -20,12 +23,15 @@ pub(crate) struct Work<DB: Store> {
     pub(crate) routes: RouteTable<DB>,
     pub(crate) sessions: Sessions<DB>,
     pub(crate) limits: TxLimits,
+    /// How handlers append events.
+    pub(crate) outbox: outbox_core::Outbox,
     /// For one call of a handler.
     pub(crate) attempt_deadline: Duration,
     /// How records become events.
     pub(crate) intake: Intake,
     /// What becomes of events that are parked.
     pub(crate) parking: ParkingRules,
+    pub(crate) meters: Arc<Meters>,
 }
 
 /// How a transaction ends early, and what becomes of its connection.
@@ -143,8 +149,32 @@ impl<DB: Store> Transaction<'_, DB> {
         fault_point::pass("live.before_commit");
         self.commit().await?;
         fault_point::pass("live.after_commit");
-        verdicts.tell();
+        self.tell_parked(&verdicts);
         Ok(verdicts.tally())
+    }
+
+    /// Counts what is parked now, by why; what a person has to look into is told one by one.
+    fn tell_parked(&self, verdicts: &Verdicts<'_>) {
+        let mut reasons: BTreeMap<&str, u64> = BTreeMap::new();
+        for (item, reason, doom) in verdicts.parkings() {
+            self.work.meters.parked(reason);
+            *reasons.entry(reason.as_str()).or_default() += 1;
+            let (partition, offset) = (item.event.partition.clone(), item.offset.0);
+            match doom {
+                Some(Doom { reason: ParkReason::Mismatch, error }) => {
+                    Signal::Mismatch { partition, offset, error: error.clone() }.emit();
+                }
+                Some(Doom { reason: ParkReason::Torn, error }) => {
+                    Signal::Torn { partition, offset, error: error.clone() }.emit();
+                }
+                _ => {}
+            }
+        }
+        let Some(item) = self.batch.items.first().filter(|_| !reasons.is_empty()) else { return };
+        let (partition, events) = (item.event.partition.clone(), reasons.values().sum());
+        let reasons = reasons.iter().map(|(reason, events)| format!("{reason} {events}"));
+        let reasons = reasons.collect::<Vec<_>>().join(", ");
+        Signal::Parked { partition, events, reasons }.emit();
     }
 
     async fn park(&mut self, verdicts: &Verdicts<'_>) -> Result<(), End> {

@@ -1,9 +1,6 @@
 //! What becomes of each event of a transaction.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    time::Duration,
-};
+use std::{collections::HashMap, time::Duration};
 
 use inbox_engine::{Doom, ParkReason, Rule, Run, RunEntry, Tally, runs};
 
@@ -11,7 +8,6 @@ use super::{
     parked,
     port::{Delivered, Parking},
 };
-use crate::telemetry::Signal;
 
 /// What becomes of one event.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -127,37 +123,13 @@ impl<'a> Verdicts<'a> {
         rows
     }
 
-    /// Tells what was parked, once that is committed.
-    pub(super) fn tell(&self) {
-        let mut reasons: BTreeMap<&str, u64> = BTreeMap::new();
-        for (item, verdict) in self.items.iter().zip(&self.given) {
-            let partition = || item.event.partition.clone();
-            let (offset, reason) = (
-                item.offset.0,
-                match verdict {
-                    Verdict::Park(doom) => doom.reason,
-                    Verdict::Follow => ParkReason::Follower,
-                    _ => continue,
-                },
-            );
-            *reasons.entry(reason.as_str()).or_default() += 1;
-            match verdict {
-                Verdict::Park(Doom { reason: ParkReason::Mismatch, error }) => {
-                    Signal::Mismatch { partition: partition(), offset, error: error.clone() }
-                        .emit();
-                }
-                Verdict::Park(Doom { reason: ParkReason::Torn, error }) => {
-                    Signal::Torn { partition: partition(), offset, error: error.clone() }.emit();
-                }
-                _ => {}
-            }
-        }
-        let Some(item) = self.items.first().filter(|_| !reasons.is_empty()) else { return };
-        let events = reasons.values().sum();
-        let reasons: Vec<String> =
-            reasons.iter().map(|(reason, events)| format!("{reason} {events}")).collect();
-        let partition = item.event.partition.clone();
-        Signal::Parked { partition, events, reasons: reasons.join(", ") }.emit();
+    /// What is parked: the event, why, and what is known of it if it is no follower.
+    pub(super) fn parkings(&self) -> impl Iterator<Item = (&Delivered, ParkReason, Option<&Doom>)> {
+        self.items.iter().zip(&self.given).filter_map(|(item, verdict)| match verdict {
+            Verdict::Park(doom) => Some((item, doom.reason, Some(doom))),
+            Verdict::Follow => Some((item, ParkReason::Follower, None)),
+            _ => None,
+        })
     }
 
     pub(super) fn tally(&self) -> Tally {

@@ -159,6 +159,20 @@ signals! {
         error: String,
     }
 
+    error "http_failed" "the HTTP port cannot be had"
+    /// The HTTP port cannot be had. The consumer works on without metrics and health, and tries again.
+    HttpFailed {
+        /// Why, and what to do.
+        error: String,
+    }
+
+    info "http_listening" "metrics and health are served"
+    /// The HTTP port serves metrics and health.
+    HttpListening {
+        /// Where.
+        address: String,
+    }
+
     info "let_go" "partitions were let go"
     /// Partitions that were taken away are drained, committed and let go.
     LetGo {
@@ -173,15 +187,14 @@ signals! {
         partitions: usize,
     }
 
-    error "mismatch" "an event has the id of another one with other content; it was parked"
-    /// The producer uses an id twice for different events. The second one waits for a person: released, it
-    /// is handled as an event of its own.
+    error "mismatch" "an event has the id of another one; it was parked"
+    /// An event has an id that was accepted with other content: its producer reuses ids. It was parked.
     Mismatch {
         /// Where.
         partition: TopicPartition,
-        /// The event's offset.
+        /// Its offset.
         offset: i64,
-        /// Which event has the id.
+        /// What is known of the other one.
         error: String,
     }
 
@@ -276,6 +289,17 @@ signals! {
         reason: Standstill,
     }
 
+    warn "strayed" "an aggregate was seen on two partitions: order is not kept across them"
+    /// An aggregate of the sample was seen on another partition than before: partitions were added, or producers use different partitioners. Its order is not kept across the two. Told once a minute at most; `inbox_aggregates_strayed_total` counts.
+    Strayed {
+        /// Where it is now.
+        partition: TopicPartition,
+        /// At which offset.
+        offset: i64,
+        /// The number of the partition where it was before.
+        before: i64,
+    }
+
     info "taken_over" "the partition was taken over"
     /// The database knows this process as the partition's owner, and where it reads on.
     TakenOver {
@@ -287,15 +311,14 @@ signals! {
         watermark: i64,
     }
 
-    error "torn" "a handler ended its transaction; whether the effect is there is not known"
-    /// A handler committed or rolled back the runtime's transaction. The event waits for a person, who
-    /// looks for its effect and then releases or discards it.
+    error "torn" "a handler ended the transaction of an event; it was parked"
+    /// A handler committed or rolled back the runtime's transaction. Whether the effect is there is for a person to find out, who then releases or discards the event.
     Torn {
         /// Where.
         partition: TopicPartition,
-        /// The event's offset.
+        /// Its offset.
         offset: i64,
-        /// What was noticed.
+        /// What is known.
         error: String,
     }
 

@@ -129,7 +129,7 @@ impl Load {
         }
         if !self.open.is_empty() {
             // Every third is the oldest: none takes for ever.
-            let which = if self.now.0 % 3 == 0 { 0 } else { which };
+            let which = if self.now.0.is_multiple_of(3) { 0 } else { which };
             match self.open.remove(which % self.open.len()) {
                 Open::Live(batch) => self.commit(batch),
                 Open::Release(release) => self.release(&release),
@@ -236,7 +236,8 @@ proptest! {
         };
         let mut load = Load::new(limits, lanes, queues);
         // A lane's queues shrink with each live transaction of it, or one of them is empty.
-        let rounds = parked / release as u64 + 4 * count + 4;
+        // While a queue is not known yet, it may grow faster.
+        let rounds = 20 * (parked / release as u64 + count * batch as u64 + 4);
         let steps = usize::try_from(rounds * 3 * u64::from(lanes)).unwrap() + 16;
         for step in 0..steps {
             load.step(choices[step % choices.len()])?;

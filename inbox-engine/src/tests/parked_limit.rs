@@ -78,15 +78,15 @@ fn room_is_noticed_soon() {
         due p0
         deliver p0 0a => start p0[0]
         full p0@0 => p0 stands: parked_limit
-        wait 100 => look p0, start p0[0]
+        wait 100 => start p0[0], look p0
         full p0@0
         wait 200 => start p0[0]
         full p0@0
         wait 400 => start p0[0]
         full p0@0
-        due p0 b => release p0 b:4
+        due p0 b => release p0 b:4, look p0
         released p0 b
-        wait 100 => look p0, start p0[0]
+        wait 100 => start p0[0]
         ",
     );
 }

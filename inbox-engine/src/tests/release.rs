@@ -191,14 +191,20 @@ fn a_full_answer_is_followed_by_the_next_look() {
     );
 }
 
-/// A full answer with nothing new in it is no reason to ask at once.
+/// A full answer with nothing new in it is no reason to ask at once, and nor is one whose releases
+/// removed nothing: the next would be the same.
 #[test]
 fn the_same_answer_again_is_not_asked_for_at_once() {
     check(
         "
         limits look=1000 due=1 transactions=1
         own p0 lanes=3 w=0
-        due p0 a => release p0 a:4, look p0
+        due p0 a => release p0 a:4
+        released p0 a nothing
+        wait 999
+        wait 1 => look p0
+        due p0 a => release p0 a:4
+        wait 1000 => look p0
         due p0 a
         released p0 a
         wait 999

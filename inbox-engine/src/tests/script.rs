@@ -285,7 +285,7 @@ impl Script {
         self.engine.handle_due(id, generation, due, self.now);
     }
 
-    /// `a`: its queue is not due any more; `a more`; or `a` and a fault.
+    /// `a`: its queue is not due any more; `a more`; `a nothing`; or `a` and a fault.
     fn released(&mut self, id: PartitionId, words: &[&str]) {
         let has = |it: &Release| it.partition == id && it.aggregate == aggregate(words[0]);
         let mut found = self.releases.iter();
@@ -293,6 +293,7 @@ impl Script {
         let release = self.releases.remove(place.expect("a release of this queue is open"));
         let released = match words.get(1) {
             None | Some(&"old") => Released::Done { more: false, removed: 1 },
+            Some(&"nothing") => Released::Done { more: false, removed: 0 },
             Some(&"more") => Released::Done { more: true, removed: 1 },
             Some(&"conflict") => Released::Conflict("deadlock".into()),
             Some(&"outage") => Released::Outage("no route".into()),

@@ -250,6 +250,10 @@ pub trait Schemas: Database {
     fn migrate(
         conn: &mut Self::Connection,
     ) -> impl Future<Output = Result<Vec<i64>, sqlx::Error>> + Send;
+    /// Brings the outbox tables beside them up to date, under a lock; answers the versions applied.
+    fn migrate_outbox_beside(
+        conn: &mut Self::Connection,
+    ) -> impl Future<Output = Result<Vec<i64>, sqlx::Error>> + Send;
     /// The version in the database, `None` without the version table.
     fn version(
         conn: &mut Self::Connection,
@@ -274,5 +278,6 @@ pub trait Store:
     + ParkedEvents
     + Intents
     + Corrections
+    + outbox_core::OutboxDatabase
 {
 }

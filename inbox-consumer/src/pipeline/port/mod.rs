@@ -7,7 +7,7 @@ mod operating;
 pub mod release;
 mod transaction;
 
-pub use kafka::{Arrival, Broker, BrokerError, BrokerEvent, LogRange, TopicPartition};
+pub use kafka::{Arrival, Broker, BrokerError, BrokerEvent, LogRange, TopicPartition, Vitals};
 pub use keeping::{
     Finding, Inspections, Owner, Ownerships, ParkedLoad, Parkings, PartitionRow, PruneCursor,
     PruneStep, Retentions, Schemas, Store, TakeOver, TakeOverError, Taken, WatermarkMove,

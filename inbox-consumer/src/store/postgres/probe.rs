@@ -11,8 +11,8 @@ impl Probe for Postgres {
     const POISONS: bool = true;
     const CHECKS_CONSTRAINTS: bool = true;
     const DOWN: &'static str = concat!(
-        include_str!("../../../../migrations/postgres/0002_release.down.sql"),
-        include_str!("../../../../migrations/postgres/0001_inbox.down.sql"),
+        include_str!("../../../migrations/postgres/0002_release.down.sql"),
+        include_str!("../../../migrations/postgres/0001_inbox.down.sql"),
     );
     const LONG_AGO: &'static str = "now() - interval '30 days'";
     const UUID_HEX: (&'static str, &'static str) = ("'", "'");

@@ -9,8 +9,8 @@ use crate::{
 };
 
 const MIGRATIONS: &[Migration] = &[
-    Migration { version: 1, text: include_str!("../../../../migrations/sqlite/0001_inbox.sql") },
-    Migration { version: 2, text: include_str!("../../../../migrations/sqlite/0002_release.sql") },
+    Migration { version: 1, text: include_str!("../../../migrations/sqlite/0001_inbox.sql") },
+    Migration { version: 2, text: include_str!("../../../migrations/sqlite/0002_release.sql") },
 ];
 
 const TABLE_EXISTS: &str = "SELECT EXISTS (SELECT 1 FROM sqlite_schema \
@@ -22,6 +22,12 @@ impl Schemas for Sqlite {
     async fn migrate(conn: &mut SqliteConnection) -> Result<Vec<i64>, sqlx::Error> {
         begin_own(conn).await?;
         let applied = migrate(conn).await;
+        end_own(conn, applied).await
+    }
+
+    async fn migrate_outbox_beside(conn: &mut SqliteConnection) -> Result<Vec<i64>, sqlx::Error> {
+        begin_own(conn).await?;
+        let applied = migrate_outbox(conn).await;
         end_own(conn, applied).await
     }
 
@@ -52,4 +58,8 @@ async fn migrate(conn: &mut SqliteConnection) -> Result<Vec<i64>, sqlx::Error> {
         applied.push(migration.version);
     }
     Ok(applied)
+}
+
+async fn migrate_outbox(conn: &mut SqliteConnection) -> Result<Vec<i64>, sqlx::Error> {
+    outbox_core::migrate(conn).await
 }

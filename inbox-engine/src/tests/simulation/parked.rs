@@ -48,6 +48,7 @@ impl Parked {
         Self { event, offset, due, intent: None, tries: 0 }
     }
 
+    /// Whether it is to be run when it is the head.
     fn wanted(&self, now: u64) -> bool {
         self.due.is_some_and(|due| due <= now) || self.intent.is_some()
     }
@@ -92,7 +93,10 @@ impl Database {
     /// FIND: due, or something is wanted; what waits longest first.
     pub(super) fn find_due(&self, p: usize, now: u64, max: usize) -> Vec<Due> {
         let aggregates = self.partitions[p].aggregates.iter().enumerate();
-        let wanted = aggregates.filter(|(_, it)| it.queue.iter().any(|row| row.wanted(now)));
+        let discards = |row: &Parked| row.intent == Some(Intent::Discard);
+        let wanted = aggregates.filter(|(_, it)| {
+            it.queue.first().is_some_and(|head| head.wanted(now)) || it.queue.iter().any(discards)
+        });
         let mut found: Vec<(Option<u64>, usize)> =
             wanted.map(|(number, it)| (it.queue[0].due, number)).collect();
         found.sort_unstable();
