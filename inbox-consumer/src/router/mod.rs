@@ -1,6 +1,7 @@
 //! Which handler takes which type of event.
 
 mod attempt;
+mod declared;
 mod each;
 mod schedule;
 mod table;
@@ -26,6 +27,7 @@ use crate::{
     BatchHandler, Fault, Handler, Tx,
     pipeline::{Delivery, port::Sessions},
 };
+use declared::DeclaredRoute;
 use each::Each;
 use whole::Whole;
 
@@ -128,11 +130,17 @@ pub struct Routes<DB: Database> {
     by_type: HashMap<String, Entry<DB>>,
     schedules: HashMap<String, Schedule>,
     refused: Vec<String>,
+    /// Those that the configuration declares, once more.
+    declared: Vec<Arc<DeclaredRoute<DB>>>,
 }
 
 impl<DB: Database> Default for Routes<DB> {
     fn default() -> Self {
+<<<<<<< HEAD
         Self { by_type: HashMap::new(), schedules: HashMap::new(), refused: Vec::new() }
+=======
+        Self { by_type: HashMap::new(), refused: Vec::new(), declared: Vec::new() }
+>>>>>>> next
     }
 }
 
@@ -230,9 +238,12 @@ impl<DB: Sessions> Routes<DB> {
         }
         if self.by_type.is_empty() {
             return Err(
-                "no event type has a handler: register one with `routes.on(\"…\", …)`".into()
+                "no event type has a handler: register one with `routes.on(\"…\", …)`, or declare one in \
+                 [[handlers]] of the configuration"
+                    .into(),
             );
         }
+<<<<<<< HEAD
         let handled =
             |event_type: &&String| matches!(self.by_type.get(*event_type), Some(Entry::Handled(_)));
         if let Some(event_type) = self.schedules.keys().find(|event_type| !handled(event_type)) {
@@ -242,5 +253,8 @@ impl<DB: Sessions> Routes<DB> {
             ));
         }
         Ok(RouteTable::new(self.by_type, self.schedules))
+=======
+        Ok(RouteTable::new(self.by_type, self.declared))
+>>>>>>> next
     }
 }

@@ -5,10 +5,14 @@ use std::{future::Future, time::Duration};
 use inbox_engine::{LeaderEpoch, NextOffset, Offset, Ownership, Standstill};
 use sqlx::Database;
 
+<<<<<<< HEAD
 use super::{
     Claim, Corrections, Intents, LogRange, ParkedEvents, Parking, Savepoint, Scope, Sessions,
     TopicPartition, release::Releases,
 };
+=======
+use super::{Claim, Declarations, LogRange, Parking, Savepoint, Scope, Sessions, TopicPartition};
+>>>>>>> next
 
 /// What a take-over needs to know.
 #[derive(Clone, Debug)]
@@ -267,6 +271,7 @@ pub trait Schemas: Database {
 /// Everything a database has to do. Implemented for `sqlx::Postgres` and `sqlx::Sqlite`.
 pub trait Store:
     Claim
+    + Declarations
     + Savepoint
     + Sessions
     + Ownerships
