@@ -321,16 +321,19 @@ impl<DB: Store> Consumer<DB> {
     }
 }
 
-fn owner(config: &Config) -> Owner {
-    let incarnation = uuid::Uuid::new_v4();
-    let host = std::env::var("HOSTNAME")
+/// The name of this machine, for people.
+pub(crate) fn host() -> String {
+    std::env::var("HOSTNAME")
         .ok()
         .or_else(|| std::fs::read_to_string("/etc/hostname").ok())
-        .map_or_else(|| "unknown".to_owned(), |name| name.trim().to_owned());
+        .map_or_else(|| "unknown".to_owned(), |name| name.trim().to_owned())
+}
+
+fn owner(config: &Config) -> Owner {
     Owner {
-        name: format!("{host}/{}", std::process::id()),
+        name: format!("{}/{}", host(), std::process::id()),
         instance_id: config.consumer.instance_id.clone(),
-        incarnation,
+        incarnation: uuid::Uuid::new_v4(),
     }
 }
 

@@ -276,6 +276,9 @@ pub trait Store:
     + Retentions
     + Inspections
     + Schemas
+    + ParkedEvents
+    + Intents
+    + Corrections
     + outbox_core::OutboxDatabase
 {
 }

@@ -1,10 +1,16 @@
 //! PostgreSQL 13 and later.
 
 mod claim;
+<<<<<<< HEAD
+mod corrections;
+=======
 mod declared;
+>>>>>>> next
 mod fault;
 mod inspection;
+mod intents;
 mod ownership;
+mod parked;
 mod parking;
 #[cfg(feature = "testing")]
 mod probe;

@@ -1,10 +1,16 @@
 //! SQLite: one writer at a time, no lock waits between lanes, no lane order needed.
 
 mod claim;
+<<<<<<< HEAD
+mod corrections;
+=======
 mod declared;
+>>>>>>> next
 mod fault;
 mod inspection;
+mod intents;
 mod ownership;
+mod parked;
 mod parking;
 #[cfg(feature = "testing")]
 mod probe;
