@@ -6,8 +6,8 @@ use inbox_engine::{LeaderEpoch, NextOffset, Offset, Ownership, Standstill};
 use sqlx::Database;
 
 use super::{
-    Claim, Declarations, LogRange, Parking, Savepoint, Scope, Sessions, TopicPartition,
-    release::Releases,
+    Claim, Corrections, Declarations, Intents, LogRange, ParkedEvents, Parking, Savepoint, Scope,
+    Sessions, TopicPartition, release::Releases,
 };
 
 /// What a take-over needs to know.

@@ -1,11 +1,8 @@
 //! PostgreSQL 13 and later.
 
 mod claim;
-<<<<<<< HEAD
 mod corrections;
-=======
 mod declared;
->>>>>>> next
 mod fault;
 mod inspection;
 mod intents;

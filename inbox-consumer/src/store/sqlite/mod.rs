@@ -1,11 +1,8 @@
 //! SQLite: one writer at a time, no lock waits between lanes, no lane order needed.
 
 mod claim;
-<<<<<<< HEAD
 mod corrections;
-=======
 mod declared;
->>>>>>> next
 mod fault;
 mod inspection;
 mod intents;
