@@ -233,7 +233,11 @@ fn indented(lines: impl Iterator<Item = String>) -> String {
 
 fn payload(value: Option<&Value>) -> String {
     let cut = |shown: usize, all: usize| {
-        if shown < all { format!(", the first {shown} here; --json has all") } else { String::new() }
+        if shown < all {
+            format!(", the first {shown} here; --json has all")
+        } else {
+            String::new()
+        }
     };
     match bytes(value) {
         Bytes::None => line("payload", "none: a tombstone"),
