@@ -300,7 +300,7 @@ fn start(start: config::Start) -> inbox_engine::Start {
 }
 
 /// The most transactions that are open at once, each on a connection.
-fn connections<DB: Store>(config: &Config) -> usize {
+pub(crate) fn connections<DB: Store>(config: &Config) -> usize {
     usize::from(config.database.connections).min(DB::WRITERS_MAX)
 }
 

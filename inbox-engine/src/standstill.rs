@@ -24,6 +24,9 @@ pub enum Standstill {
     /// A record has a newer leader epoch than its lane at an offset that is settled: the log was
     /// truncated and written again.
     Rewritten(String),
+    /// The tables are of a version that this build cannot work with: somebody migrated them, or the
+    /// database went back in time.
+    Schema(String),
     /// The configuration says `start = "error"` and there is no history.
     StartUndecided(String),
     /// The epoch is being taken over.
@@ -44,6 +47,7 @@ impl Standstill {
             Self::Outage(_) => "outage",
             Self::Reused(_) => "reused",
             Self::Rewritten(_) => "rewritten",
+            Self::Schema(_) => "schema",
             Self::StartUndecided(_) => "start_undecided",
             Self::TakingOver => "taking_over",
             Self::TopicRecreated(_) => "topic_recreated",
@@ -56,9 +60,12 @@ impl Standstill {
     }
 
     /// Whether it may pass by itself, so that the take-over is tried again: another process that
-    /// crashed a moment ago, a leader that has not caught up.
+    /// crashed a moment ago, a leader that has not caught up, tables that are being migrated.
     pub fn may_pass(&self) -> bool {
-        matches!(self, Self::ForeignOwner(_) | Self::LogEndsBelow(_) | Self::OffsetGone(_))
+        matches!(
+            self,
+            Self::ForeignOwner(_) | Self::LogEndsBelow(_) | Self::OffsetGone(_) | Self::Schema(_)
+        )
     }
 }
 
@@ -73,6 +80,7 @@ impl fmt::Display for Standstill {
             | Self::Outage(text)
             | Self::Reused(text)
             | Self::Rewritten(text)
+            | Self::Schema(text)
             | Self::StartUndecided(text)
             | Self::TopicRecreated(text) => write!(f, "{}: {text}", self.name()),
             Self::TakingOver => f.write_str(self.name()),

@@ -25,3 +25,20 @@ pub(super) fn schema(version: Option<i64>, newest: i64) -> Option<Finding> {
         Some(_) => None,
     }
 }
+
+/// Clocks that differ by more than this are told.
+const CLOCK_MAX: f64 = 5.0;
+
+/// What the difference of two clocks means (seconds since 1970).
+#[cfg(feature = "postgres")]
+pub(super) fn clock(database: f64, ours: f64) -> Option<Finding> {
+    let ahead = database - ours;
+    let which = if ahead < 0.0 { "behind" } else { "ahead of" };
+    (ahead.abs() > CLOCK_MAX).then(|| {
+        doubtful(format!(
+            "the clock of the database is {:.0} s {which} this machine's: retention and the times of \
+             parked events go by the database's, records by the brokers'; let all of them follow NTP",
+            ahead.abs()
+        ))
+    })
+}

@@ -1,14 +1,16 @@
 //! What the pipeline asks of Kafka and of the database. The rooms `kafka` and `store` implement it;
 //! the pipeline never imports them.
 
+mod fit;
 mod kafka;
 mod keeping;
 mod transaction;
 
+pub(crate) use fit::Fit;
 pub use kafka::{Arrival, Broker, BrokerError, BrokerEvent, LogRange, TopicPartition, Vitals};
 pub use keeping::{
-    Finding, Inspections, Owner, Ownerships, Parkings, PartitionRow, PruneCursor, PruneStep,
-    Retentions, Schemas, Store, TakeOver, TakeOverError, Taken, WatermarkMove,
+    Advices, Finding, Inspections, Needs, Owner, Ownerships, Parkings, PartitionRow, PruneCursor,
+    PruneStep, Retentions, Schemas, Store, TakeOver, TakeOverError, Taken, WatermarkMove,
 };
 pub use transaction::{
     Address, Claim, ClaimRequest, Claimed, Known, OpenError, Parking, Recheck, Savepoint, Scope,

@@ -9,7 +9,7 @@ use crate::{
 };
 
 const PARTITIONS: &str =
-    "SELECT p.topic, p.partition, p.watermark, p.epoch, p.lane_count, p.owner, p.standstill,
+    "SELECT p.topic, p.partition, p.watermark, p.epoch, p.lane_count, p.lane_rule, p.owner, p.standstill,
     greatest(p.watermark, (SELECT max(l.last_offset) + 1 FROM inbox_lanes l WHERE l.partition_ref = p.partition_ref)) AS reached,
     extract(epoch FROM now() - p.owner_seen)::double precision AS owner_seen_seconds,
     p.retired_at IS NOT NULL AS retired, q.aggregates, q.events
@@ -90,6 +90,7 @@ fn partition(row: &PgRow) -> Result<PartitionRow, sqlx::Error> {
         reached: row.try_get("reached")?,
         epoch: row.try_get("epoch")?,
         lane_count: row.try_get("lane_count")?,
+        lane_rule: row.try_get("lane_rule")?,
         owner: row.try_get("owner")?,
         owner_seen_seconds: row.try_get("owner_seen_seconds")?,
         parked_aggregates: row.try_get("aggregates")?,
