@@ -39,7 +39,7 @@ impl Strays {
 
     /// Whether the event's aggregate is one of the sample. No lock, no look-up.
     pub(super) fn watches(item: &Delivered) -> bool {
-        item.aggregate[15] % ONE_IN == 0
+        item.aggregate[15].is_multiple_of(ONE_IN)
     }
 
     /// Notes where an aggregate of the sample was seen. The key is within its topic.

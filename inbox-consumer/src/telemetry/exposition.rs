@@ -1,7 +1,7 @@
 //! Prometheus' text format (version 0.0.4), written from the table of metrics.
 //!
-//! Written here and not by a library: of a library nothing would be used but this, and the one of the
-//! Prometheus project writes OpenMetrics, which `promtool check metrics` takes for metrics without help.
+//! Written here and not by a library: of a library nothing would be used but this, and the
+//! Prometheus project's own writes the `OpenMetrics` format, which `promtool check metrics` takes for metrics without help.
 
 use std::fmt::Write;
 

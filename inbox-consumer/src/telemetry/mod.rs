@@ -19,7 +19,8 @@ mod readings;
 mod signal;
 pub(crate) mod trace;
 
-#[cfg(all(test, feature = "http"))]
+#[cfg(feature = "http")]
+#[cfg(test)]
 mod http_tests;
 #[cfg(test)]
 mod reading_tests;

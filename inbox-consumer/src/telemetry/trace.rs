@@ -117,7 +117,9 @@ pub(crate) fn run(run: &[RunEvent<'_>]) -> Span {
         [context] => join(&span, context),
         _ => {
             span.record("linked", contexts.len());
-            contexts.into_iter().for_each(|context| link(&span, context));
+            for context in contexts {
+                link(&span, context);
+            }
         }
     }
     span
