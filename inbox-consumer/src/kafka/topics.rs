@@ -14,6 +14,7 @@ use rdkafka::{
     client::DefaultClientContext,
     consumer::Consumer as _,
     message::{BorrowedMessage, Headers as _},
+    metadata::MetadataPartition,
 };
 
 use super::{
@@ -120,10 +121,10 @@ fn look(
     let partitions = found.partitions();
     facts.partitions = partitions.len();
     facts.replicas_min = partitions.iter().map(|p| p.replicas().len()).min().unwrap_or(0);
-    facts.leaderless = partitions.iter().filter(|p| p.leader() < 0).map(|p| p.id()).collect();
+    facts.leaderless =
+        partitions.iter().filter(|p| p.leader() < 0).map(MetadataPartition::id).collect();
     facts.leaderless.sort_unstable();
-    let numbers: Vec<i32> =
-        partitions.iter().map(rdkafka::metadata::MetadataPartition::id).collect();
+    let numbers: Vec<i32> = partitions.iter().map(MetadataPartition::id).collect();
     if let Some(time) = facts.kept.as_ref().and_then(|kept| kept.time) {
         facts.half_time = since(client, topic, &numbers, time / 2);
     }
