@@ -15,13 +15,13 @@ use crate::{
         control::{Control, Identity},
         driver::{self, Driver},
         intake::Intake,
-        port::{Address, Broker, Finding, OpenError, Owner, Store, TxLimits},
+        port::{Address, Broker, Finding, Fit, OpenError, Owner, Store, TxLimits},
         prune::{self, Retention},
         sessions::Sessions,
         transaction::Work,
     },
     router::{RouteTable, Routes},
-    telemetry::{Counters, Readings, meters::Meters},
+    telemetry::{Counters, Readings, Signal, meters::Meters},
 };
 
 /// A consumer that is ready to run: configuration checked, database reachable and migrated.
@@ -121,9 +121,13 @@ impl<DB: Store> ConsumerBuilder<DB> {
         let mut conn = DB::open(&settings).await?;
         schema_is_current::<DB>(&mut conn).await?;
         let found = DB::findings(&mut conn).await.map_err(outage)?;
-        let fatal: Vec<Finding> = found.into_iter().filter(|finding| finding.fatal).collect();
+        let (fatal, doubts): (Vec<Finding>, Vec<Finding>) =
+            found.into_iter().partition(|finding| finding.fatal);
         if !fatal.is_empty() {
             return Err(BuildError::Unsafe(fatal));
+        }
+        for doubt in doubts {
+            Signal::Doubtful { reason: doubt.text }.emit();
         }
         DB::close_hard(conn).await;
         let reader = self.config.reader().map_err(|error| unreadable(&error))?;
@@ -151,20 +155,15 @@ pub(crate) fn settings<DB: Store>(config: &Config) -> Result<DB::Settings, OpenE
 pub(crate) async fn schema_is_current<DB: Store>(
     conn: &mut DB::Connection,
 ) -> Result<(), BuildError> {
-    let newest = DB::newest();
-    match DB::version(conn).await.map_err(outage)? {
-        Some(version) if version == newest => Ok(()),
-        None => Err(BuildError::Schema(format!(
-            "the database has no inbox tables; run the `migrate` command (or `migrate --print` and your \
-             own tool) to bring it to version {newest}"
-        ))),
-        Some(version) if version < newest => Err(BuildError::Schema(format!(
-            "the inbox tables have version {version}, this build needs {newest}; run the `migrate` command"
-        ))),
-        Some(version) => Err(BuildError::Schema(format!(
-            "the inbox tables have version {version}, this build knows only {newest}; deploy the newer \
-             build that migrated them"
-        ))),
+    fits("inbox", DB::version(conn).await.map_err(outage)?, DB::newest())?;
+    fits("outbox", DB::outbox_version(conn).await.map_err(outage)?, DB::outbox_newest())
+}
+
+/// Whether this build can work with the version of a set of tables.
+fn fits(tables: &str, version: Option<i64>, newest: i64) -> Result<(), BuildError> {
+    match Fit::of(tables, version, newest) {
+        Fit::Own | Fit::Newer(_) => Ok(()),
+        Fit::Unfit(text) => Err(BuildError::Schema(text)),
     }
 }
 
@@ -267,6 +266,7 @@ impl<DB: Store> Consumer<DB> {
                 lock_timeout: config.database.lock_timeout,
                 idle_timeout: config.database.idle_timeout,
             },
+            outbox: config.outbox.into(),
             attempt_deadline: config.retry.attempt_deadline,
             meters: Arc::clone(&self.meters),
         };
@@ -343,15 +343,23 @@ pub(crate) fn kafka_settings(config: &Config) -> KafkaSettings {
     }
 }
 
-/// Brings the inbox tables up to date; answers the versions applied. What the `migrate` command does.
+/// Brings the tables of inbox and outbox up to date; answers the versions that were applied to the inbox's.
+/// What the `migrate` command does.
 ///
 /// # Errors
 /// When the database cannot be reached, or refuses.
 pub async fn migrate<DB: Store>(config: &Config) -> Result<Vec<i64>, BuildError> {
     let mut conn = DB::open(&settings::<DB>(config)?).await?;
     let applied = DB::migrate(&mut conn).await;
+    let beside = match &applied {
+        Ok(_) => DB::migrate_outbox_beside(&mut conn).await.map(drop),
+        Err(_) => Ok(()),
+    };
     DB::close_hard(conn).await;
-    applied.map_err(|error| {
-        BuildError::Schema(format!("the inbox tables could not be brought up to date: {error}"))
-    })
+    let failed = |tables: &str, error: sqlx::Error| {
+        BuildError::Schema(format!("the {tables} tables could not be brought up to date: {error}"))
+    };
+    let applied = applied.map_err(|error| failed("inbox", error))?;
+    beside.map_err(|error| failed("outbox", error))?;
+    Ok(applied)
 }

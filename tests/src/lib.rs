@@ -6,7 +6,11 @@
 //! which is how a test fails.
 
 mod child;
+#[cfg(doctest)]
+mod documents;
 mod eventually;
+mod lesson;
+mod markdown;
 mod own_kafka;
 mod own_postgres;
 mod producer;
@@ -20,6 +24,8 @@ mod topic;
 
 pub use child::Worker;
 pub use eventually::{SOON, eventually, until_some};
+pub use lesson::{Lesson, Took};
+pub use markdown::{Fence, Markdown};
 pub use own_kafka::OwnKafka;
 pub use own_postgres::OwnPostgres;
 pub use producer::{Ending, Producer, Record};

@@ -5,7 +5,7 @@ use std::time::Duration;
 use outbox_core::{ReadRules, Reader, RulesError};
 use serde::{Deserialize, Serialize};
 
-use super::{Http, Raw, Secret, Security, duration, size};
+use super::{Http, Outbox, Raw, Secret, Security, duration, size};
 
 /// Everything a consumer is told.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -29,6 +29,8 @@ pub struct Config {
     pub limits: Limits,
     /// How long inbox rows are kept.
     pub retention: Retention,
+    /// How handlers append events.
+    pub outbox: Outbox,
     /// Where metrics and health are served.
     pub http: Http,
     /// What is logged, and how.

@@ -162,7 +162,8 @@ impl<DB: Store> Transaction<'_, DB> {
             attempt: items[index].attempts + 1,
         };
         let events: Vec<RunEvent<'_>> = indices.iter().map(event).collect();
-        let mut tx = Tx::<DB>::new(self.conn, self.savepoints_taken);
+        let tx = Tx::<DB>::new(self.conn, self.savepoints_taken);
+        let mut tx = tx.with_outbox(self.work.outbox);
         let begun = Instant::now();
         let handler = self.work.routes.route(route);
         let end = handler.run(&events, &mut tx, self.work.attempt_deadline).await;

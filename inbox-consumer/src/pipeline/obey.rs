@@ -24,6 +24,8 @@ impl<DB: Store> Driver<DB> {
                 let answer = self.broker.confirm(&self.place(id));
                 self.spawn(async move { Done::Confirmed(id, generation, answer.await) });
             }
+            // Never asked for: `Limits::due_interval` is zero.
+            Effect::FindDue(..) | Effect::Release(_) => {}
             Effect::LetGo(ids) => self.let_go(&ids),
             Effect::Pause(id) => self.broker.pause(&self.place(id), true),
             Effect::Report(id, standstill) => self.report(id, standstill),
@@ -163,7 +165,8 @@ impl<DB: Store> Driver<DB> {
                 Signal::CommitUnknown { partition, events, error: error.clone() }.emit();
             }
             Outcome::Fenced => Signal::Fenced { partition }.emit(),
-            Outcome::Committed(_) | Outcome::Reused(_) => {}
+            // Of the limit on parked events the engine's report tells.
+            Outcome::Committed(_) | Outcome::Full(_) | Outcome::Reused(_) => {}
         }
     }
 }

@@ -112,7 +112,7 @@ impl Counters {
             Outcome::Outage(_) => self.outages.add(1),
             Outcome::Unknown(_) | Outcome::Fenced => self.resyncs.add(1),
             // The partition stands still for it: the signal tells.
-            Outcome::Reused(_) => {}
+            Outcome::Full(_) | Outcome::Reused(_) => {}
         }
     }
 }

@@ -149,10 +149,7 @@ async fn what_is_out_or_refused_is_told_in_one_sentence_with_its_code() {
 
     let (code, out, err) = with("INBOX_KAFKA__BOOTSTRAP", "127.0.0.1:1", "check").await;
     assert_eq!(code, Some(5), "{err}");
-    assert!(
-        out.contains("no broker of `kafka.bootstrap` (127.0.0.1:1) gave an answer"),
-        "{out}"
-    );
+    assert!(out.contains("no broker of `kafka.bootstrap` (127.0.0.1:1) gave an answer"), "{out}");
 
     let (code, _, err) = with("INBOX_KAFKA__BOTSTRAP", "x", "run").await;
     assert_eq!(code, Some(2), "{err}");

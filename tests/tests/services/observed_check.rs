@@ -101,7 +101,7 @@ async fn check_looks_as_the_user_that_runs() {
     let (code, document) = checked(&stage, &[("INBOX_DATABASE__URL", &url)]).await;
     assert_eq!((code, &document["startable"]), (5, &Value::Bool(false)), "{document:#}");
     let found = findings(&document, "database");
-    has(&found, "error: ", "inbox_events: DELETE");
+    has(&found, "error: ", "GRANT DELETE ON inbox_events TO clerk");
     has(&found, "error: ", "inbox_parked: INSERT");
     has(
         &found,

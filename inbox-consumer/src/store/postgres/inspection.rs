@@ -29,13 +29,18 @@ const SETTINGS: &str = "SELECT pg_is_in_recovery() AS replica,
     current_setting('default_transaction_read_only') AS read_only, current_user::text AS role";
 
 /// What the consumer does with its tables; one row for each privilege that is missing.
-const MISSING_PRIVILEGES: &str = "SELECT t || ': ' || p FROM (VALUES
+const MISSING_PRIVILEGES: &str = "SELECT t || ': ' || p || '; run as its owner: GRANT ' || p || ' ON ' || t || ' TO ' || quote_ident(current_user) FROM (VALUES
     ('inbox_schema_versions', 'SELECT'),
     ('inbox_consumers', 'SELECT'), ('inbox_consumers', 'INSERT'),
     ('inbox_partitions', 'SELECT'), ('inbox_partitions', 'INSERT'), ('inbox_partitions', 'UPDATE'),
     ('inbox_lanes', 'SELECT'), ('inbox_lanes', 'INSERT'), ('inbox_lanes', 'UPDATE'), ('inbox_lanes', 'DELETE'),
     ('inbox_events', 'SELECT'), ('inbox_events', 'INSERT'), ('inbox_events', 'UPDATE'), ('inbox_events', 'DELETE'),
     ('inbox_parked', 'SELECT'), ('inbox_parked', 'INSERT'), ('inbox_parked', 'UPDATE'), ('inbox_parked', 'DELETE')
+) v(t, p) WHERE NOT has_table_privilege(t, p)";
+
+/// The same for the tables of the outbox.
+const MISSING_PRIVILEGES_OF_OUTBOX: &str = "SELECT t || ': ' || p || '; run as its owner: GRANT ' || p || ' ON ' || t || ' TO ' || quote_ident(current_user) FROM (VALUES
+    ('outbox_schema_versions', 'SELECT'), ('outbox_events', 'INSERT')
 ) v(t, p) WHERE NOT has_table_privilege(t, p)";
 
 /// `pg_current_xact_id` is there since this version.
@@ -55,13 +60,11 @@ impl Inspections for Postgres {
         let version = Self::version(conn).await?;
         findings.extend(inspect::schema(version, Self::newest()));
         if version.is_some() {
-            let missing: Vec<String> =
-                sqlx::query_scalar(MISSING_PRIVILEGES).fetch_all(conn).await?;
-            findings.extend(missing.iter().map(|what| {
-                inspect::fatal(format!(
-                    "the role lacks a privilege on a table of the inbox, {what}; grant it"
-                ))
-            }));
+            findings.extend(missing_privileges(conn, MISSING_PRIVILEGES, "inbox").await?);
+        }
+        if outbox_core::schema_version(conn).await?.is_some() {
+            findings
+                .extend(missing_privileges(conn, MISSING_PRIVILEGES_OF_OUTBOX, "outbox").await?);
         }
         Ok(findings)
     }
@@ -80,6 +83,18 @@ impl Inspections for Postgres {
             .await;
         end_own(conn, done).await.map(drop)
     }
+}
+
+async fn missing_privileges(
+    conn: &mut PgConnection,
+    query: &'static str,
+    tables: &str,
+) -> Result<Vec<Finding>, sqlx::Error> {
+    let missing: Vec<String> = sqlx::query_scalar(query).fetch_all(conn).await?;
+    let told = |what: &String| {
+        inspect::fatal(format!("the role lacks a privilege on a table of the {tables}, {what}"))
+    };
+    Ok(missing.iter().map(told).collect())
 }
 
 fn partition(row: &PgRow) -> Result<PartitionRow, sqlx::Error> {
