@@ -1,6 +1,10 @@
 //! The consumer: built from a configuration and routes, run until it is told to end. The only place
 //! that names both Kafka and the database.
 
+mod ended;
+
+pub use ended::Ended;
+
 use std::{fmt, sync::Arc, time::Duration};
 
 use inbox_engine::Engine;
@@ -55,34 +59,12 @@ pub enum BuildError {
     /// The inbox tables are missing or of another version.
     #[error("{0}")]
     Schema(String),
+    /// The database does not take the statement of a declared handler.
+    #[error("{}", .0.join("\n"))]
+    Declared(Vec<String>),
     /// Something about the database makes the promise impossible.
     #[error("{}", findings(.0))]
     Unsafe(Vec<Finding>),
-}
-
-/// Why a consumer ended.
-#[derive(Clone, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub enum Ended {
-    /// As asked: open transactions finished, watermarks and offsets written, partitions let go.
-    Shutdown,
-    /// As asked, but the Kafka client did not close in time; nothing is lost by that.
-    ShutdownCutShort(String),
-    /// The Kafka client is dead (fenced instance id, refused by the broker): start the process anew.
-    KafkaFatal(String),
-    /// A part of the runtime panicked. Effects are safe; please report it.
-    Panicked(String),
-}
-
-impl fmt::Display for Ended {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Shutdown => f.write_str("the consumer has shut down"),
-            Self::ShutdownCutShort(why) => write!(f, "the consumer has shut down, but {why}"),
-            Self::KafkaFatal(why) => write!(f, "the Kafka client is dead: {why}"),
-            Self::Panicked(why) => write!(f, "the runtime panicked: {why}"),
-        }
-    }
 }
 
 fn sentences(problems: &[Problem]) -> String {
@@ -116,7 +98,8 @@ impl<DB: Store> ConsumerBuilder<DB> {
         if !problems.is_empty() {
             return Err(BuildError::Config(problems));
         }
-        let routes = self.routes.freeze().map_err(BuildError::Routes)?;
+        let routes = self.routes.declare(&self.config.handlers);
+        let routes = routes.freeze().map_err(BuildError::Routes)?;
         let settings = settings::<DB>(&self.config)?;
         let mut conn = DB::open(&settings).await?;
         schema_is_current::<DB>(&mut conn).await?;
@@ -126,8 +109,13 @@ impl<DB: Store> ConsumerBuilder<DB> {
         if !fatal.is_empty() {
             return Err(BuildError::Unsafe(fatal));
         }
-        for doubt in doubts {
-            Signal::Doubtful { reason: doubt.text }.emit();
+        let wrong = routes.refused_statements(&mut conn).await.map_err(outage)?;
+        if !wrong.is_empty() {
+            return Err(BuildError::Declared(wrong));
+        }
+        let (settings, doubt) = routes.equip(&mut conn, settings).await;
+        for reason in doubts.into_iter().map(|doubt| doubt.text).chain(doubt) {
+            Signal::Doubtful { reason }.emit();
         }
         DB::close_hard(conn).await;
         let reader = self.config.reader().map_err(|error| unreadable(&error))?;

@@ -40,7 +40,7 @@ pub(super) async fn check<DB: Store>(
         "configuration",
         problems.map(|problem| Finding { fatal: problem.fatal, text: problem.text }),
     );
-    let routes = match routes.freeze() {
+    let routes = match routes.declare(&config.handlers).freeze() {
         Ok(routes) => Some(routes),
         Err(text) => {
             report.add("handlers", [fatal(text)]);
@@ -48,8 +48,9 @@ pub(super) async fn check<DB: Store>(
         }
     };
     let reader = config.reader().ok();
-    let (found, rows) = database::<DB>(config).await;
-    report.add("database", found);
+    let Seen { database, handlers, rows } = database::<DB>(config, routes.as_ref()).await;
+    report.add("database", database);
+    report.add("handlers", handlers);
     if let Some(reader) = &reader {
         report.add("database", topics::lanes(&rows, config.lanes.count, &lane_rule(reader)));
     }
@@ -62,9 +63,16 @@ fn fatal(text: impl Into<String>) -> Finding {
     Finding { fatal: true, text: text.into() }
 }
 
-/// What the database says, and the partitions it knows.
-async fn database<DB: Store>(config: &Config) -> (Vec<Finding>, Vec<PartitionRow>) {
-    let none = |text: String| (vec![fatal(text)], Vec::new());
+/// What the database says: of itself, of the statements of declared handlers; and the partitions it knows.
+#[derive(Default)]
+struct Seen {
+    database: Vec<Finding>,
+    handlers: Vec<Finding>,
+    rows: Vec<PartitionRow>,
+}
+
+async fn database<DB: Store>(config: &Config, routes: Option<&RouteTable<DB>>) -> Seen {
+    let none = |text: String| Seen { database: vec![fatal(text)], ..Seen::default() };
     let settings = match settings::<DB>(config) {
         Ok(settings) => settings,
         Err(error) => return none(error.to_string()),
@@ -93,8 +101,29 @@ async fn database<DB: Store>(config: &Config) -> (Vec<Finding>, Vec<PartitionRow
         Err(error) => found.push(unseen(error)),
     }
     found.extend(pooler::<DB>(&mut conn, &settings, config).await);
+    let handlers = match routes {
+        Some(routes) => statements(routes, &mut conn, settings).await,
+        None => Vec::new(),
+    };
     DB::close_hard(conn).await;
-    (found, rows)
+    Seen { database: found, handlers, rows }
+}
+
+/// What the database says to the statements of declared handlers.
+async fn statements<DB: Store>(
+    routes: &RouteTable<DB>,
+    conn: &mut DB::Connection,
+    settings: DB::Settings,
+) -> Vec<Finding> {
+    let wrong = match routes.refused_statements(conn).await {
+        Ok(wrong) => wrong,
+        Err(error) => vec![format!("the database cannot look at the declared handlers: {error}")],
+    };
+    if wrong.is_empty() {
+        let (_, doubt) = routes.equip(conn, settings).await;
+        return doubt.into_iter().map(|text| Finding { fatal: false, text }).collect();
+    }
+    wrong.into_iter().map(fatal).collect()
 }
 
 fn needs<DB: Store>(config: &Config) -> Needs {

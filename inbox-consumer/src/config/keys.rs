@@ -2,43 +2,7 @@
 
 use std::time::Duration;
 
-use super::Kind;
-
-/// One key of the configuration.
-#[derive(Clone, Copy, Debug)]
-pub struct Key {
-    /// `section.key`.
-    pub path: &'static str,
-    /// What it holds: form, unit and bounds.
-    pub kind: Kind,
-    /// Its default; empty when it has none.
-    pub default: &'static str,
-    /// What it does.
-    pub doc: &'static str,
-}
-
-impl Key {
-    /// Its section.
-    pub fn section(&self) -> &'static str {
-        self.path.split_once('.').map_or(self.path, |(section, _)| section)
-    }
-
-    /// Its name within the section.
-    pub fn name(&self) -> &'static str {
-        self.path.split_once('.').map_or(self.path, |(_, name)| name)
-    }
-
-    /// Its value in a whole configuration.
-    pub(super) fn of<'v>(&self, all: &'v toml::Table) -> Option<&'v toml::Value> {
-        let (section, rest) = self.path.split_once('.')?;
-        rest.split('.').try_fold(all.get(section)?, |value, name| value.get(name))
-    }
-
-    /// Whether there is no consumer without it.
-    pub fn required(&self) -> bool {
-        matches!(self.path, "consumer.name" | "kafka.bootstrap" | "kafka.topics" | "database.url")
-    }
-}
+use super::{Key, Kind};
 
 const fn key(path: &'static str, kind: Kind, default: &'static str, doc: &'static str) -> Key {
     Key { path, kind, default, doc }
@@ -378,5 +342,30 @@ pub const KEYS: &[Key] = &[
         Kind::Text,
         "info",
         "`error`, `warn`, `info`, `debug`, `trace`, or a filter such as `info,inbox_consumer=debug`. The environment variable RUST_LOG goes before it.",
+    ),
+    key("handlers.event_type", Kind::Text, "", "The type of the events that it takes."),
+    key(
+        "handlers.mode",
+        Kind::Choice(&["each", "run"]),
+        "each",
+        "`each`: the statement runs once for each event, in order. `run`: once for a run of events, which is a set to it: the fastest way.",
+    ),
+    key(
+        "handlers.one_per_aggregate",
+        Kind::Flag,
+        "false",
+        "With mode `run`: each aggregate occurs once in a run. `ON CONFLICT DO UPDATE` and `UPDATE … FROM` cannot touch a row twice.",
+    ),
+    key(
+        "handlers.columns",
+        Kind::Columns,
+        "",
+        "The typed columns of the relation: `name = \"TYPE\"` or `name = \"TYPE from SOURCE\"`. Types: bool, bytea, date, float8, int4, int8, jsonb, numeric, text, timestamptz, uuid; with `?` behind it the value may be missing. Sources: `/json/pointer` (by default `/name`), `payload`, `header:NAME`, `key`.",
+    ),
+    key(
+        "handlers.sql",
+        Kind::Text,
+        "",
+        "The statement: INSERT, UPDATE, DELETE, MERGE, or SELECT of functions. It reads `events(ord, event_id, aggregate_id, occurred_at, …)`.",
     ),
 ];

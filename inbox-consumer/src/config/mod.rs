@@ -14,7 +14,9 @@
 mod database;
 mod duration;
 mod error;
+mod handlers;
 mod http;
+mod key;
 mod keys;
 mod kind;
 mod layers;
@@ -33,8 +35,10 @@ mod tests;
 
 pub use database::DatabaseKind;
 pub use error::{ConfigError, Problem};
+pub use handlers::{Declared, DeclaredMode};
 pub use http::Http;
-pub use keys::{KEYS, Key};
+pub use key::Key;
+pub use keys::KEYS;
 pub use kind::Kind;
 pub use layers::Origin;
 pub use load::Overrides;

@@ -1,11 +1,15 @@
 //! What the pipeline asks of Kafka and of the database. The rooms `kafka` and `store` implement it;
 //! the pipeline never imports them.
 
+mod declared;
 mod fit;
 mod kafka;
 mod keeping;
 mod transaction;
 
+pub use declared::{
+    ColumnType, Declarations, DeclaredSql, LoopSql, Refused, Relation, Shape, Values,
+};
 pub(crate) use fit::Fit;
 pub use kafka::{Arrival, Broker, BrokerError, BrokerEvent, LogRange, TopicPartition, Vitals};
 pub use keeping::{

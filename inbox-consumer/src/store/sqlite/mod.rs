@@ -2,6 +2,7 @@
 
 mod advice;
 mod claim;
+mod declared;
 mod fault;
 mod inspection;
 mod ownership;
