@@ -1,68 +1,17 @@
 //! The one table of all keys.
 
-use std::time::Duration;
+use inbox_settings::{
+    DAY, GIB, HOUR, KIB, Key, KeyTable, Kind, MIB, MINUTE, SECOND, bytes, key, millis, number,
+};
 
-use super::Kind;
-
-/// One key of the configuration.
-#[derive(Clone, Copy, Debug)]
-pub struct Key {
-    /// `section.key`.
-    pub path: &'static str,
-    /// What it holds: form, unit and bounds.
-    pub kind: Kind,
-    /// Its default; empty when it has none.
-    pub default: &'static str,
-    /// What it does.
-    pub doc: &'static str,
-}
-
-impl Key {
-    /// Its section.
-    pub fn section(&self) -> &'static str {
-        self.path.split_once('.').map_or(self.path, |(section, _)| section)
-    }
-
-    /// Its name within the section.
-    pub fn name(&self) -> &'static str {
-        self.path.split_once('.').map_or(self.path, |(_, name)| name)
-    }
-
-    /// Its value in a whole configuration.
-    pub(super) fn of<'v>(&self, all: &'v toml::Table) -> Option<&'v toml::Value> {
-        let (section, rest) = self.path.split_once('.')?;
-        rest.split('.').try_fold(all.get(section)?, |value, name| value.get(name))
-    }
-
-    /// Whether there is no consumer without it.
-    pub fn required(&self) -> bool {
-        matches!(self.path, "consumer.name" | "kafka.bootstrap" | "kafka.topics" | "database.url")
-    }
-}
-
-const fn key(path: &'static str, kind: Kind, default: &'static str, doc: &'static str) -> Key {
-    Key { path, kind, default, doc }
-}
-
-const fn number(min: u64, max: u64) -> Kind {
-    Kind::Number { min, max }
-}
-
-const fn bytes(min: u64, max: u64) -> Kind {
-    Kind::Bytes { min, max }
-}
-
-const fn millis(min: u64, max: u64) -> Kind {
-    Kind::Duration { min: Duration::from_millis(min), max: Duration::from_millis(max) }
-}
-
-const SECOND: u64 = 1_000;
-const MINUTE: u64 = 60 * SECOND;
-const HOUR: u64 = 60 * MINUTE;
-const DAY: u64 = 24 * HOUR;
-const KIB: u64 = 1 << 10;
-const MIB: u64 = 1 << 20;
-const GIB: u64 = 1 << 30;
+/// The table as reading, checking and documenting it need it.
+pub(super) const TABLE: KeyTable = KeyTable {
+    keys: KEYS,
+    required: &["consumer.name", "kafka.bootstrap", "kafka.topics", "database.url"],
+    whole: &[("events.rules", &["events.rules.id", "events.rules.type"])],
+    env: "INBOX_",
+    page: "docs/configuration.md",
+};
 
 /// Every key, in the order of the documentation.
 pub const KEYS: &[Key] = &[

@@ -2,8 +2,6 @@
 //! (`docs/telemetry.md` is made from them). No payload and no secret is ever in either.
 
 mod counters;
-#[cfg(feature = "cli")]
-pub mod log;
 mod signal;
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use outbox_core::Sources;
 use serde::Deserialize;
 use toml::Value;
 
-use super::{duration, size};
+use crate::{duration, size};
 
 /// The kind of a key's value, with its bounds (inclusive).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -37,6 +37,8 @@ pub enum Kind {
         /// Longest.
         max: Duration,
     },
+    /// `true` or `false`.
+    Flag,
     /// One of a few words.
     Choice(&'static [&'static str]),
     /// A list of texts; in the environment and in flags separated by commas.
@@ -50,18 +52,20 @@ pub enum Kind {
 impl Kind {
     /// Reads a value, `loose` when its source knows only text (environment, flags). Answers it in
     /// the form that the sections deserialize, or what was expected and found instead.
-    pub(super) fn read(&self, value: &Value, loose: bool) -> Result<Value, String> {
+    pub fn read(&self, value: &Value, loose: bool) -> Result<Value, String> {
         if *self == Self::Place {
             return self.place(value, loose);
         }
         let read = match (self, value) {
             (Self::Number { .. }, Value::String(text)) if loose => whole(text),
+            (Self::Flag, Value::String(text)) if loose => flag(text),
             (Self::Bytes { .. }, Value::String(text)) => size::parse(text).and_then(number),
             (Self::List, Value::String(text)) if loose => Some(list(text)),
             (Self::List, Value::Array(items)) => {
                 items.iter().all(Value::is_str).then(|| value.clone())
             }
             (Self::Settings, Value::Table(_))
+            | (Self::Flag, Value::Boolean(_))
             | (Self::Number { .. } | Self::Bytes { .. }, Value::Integer(_))
             | (
                 Self::Text | Self::Secret | Self::Choice(_) | Self::Duration { .. },
@@ -119,6 +123,7 @@ impl fmt::Display for Kind {
             Self::Duration { min, max } => {
                 write!(f, "a duration from {} to {}", duration::text(*min), duration::text(*max))
             }
+            Self::Flag => f.write_str("true or false"),
             Self::Choice(words) => write!(f, "one of {}", words.join(", ")),
             Self::List => f.write_str("a list of texts"),
             Self::Place => f.write_str("a place such as `header:NAME`, or a list of places"),
@@ -129,6 +134,10 @@ impl fmt::Display for Kind {
 
 fn whole(text: &str) -> Option<Value> {
     text.trim().parse().ok().map(Value::Integer)
+}
+
+fn flag(text: &str) -> Option<Value> {
+    text.trim().parse().ok().map(Value::Boolean)
 }
 
 fn number(number: u64) -> Option<Value> {

@@ -8,7 +8,7 @@ use std::{
 
 use toml::{Table, Value, de::DeTable};
 
-use super::{ConfigError, KEYS, Key, Kind};
+use crate::{ConfigError, Key, KeyTable, Kind, table::is_below};
 
 /// Where a value came from.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -23,7 +23,7 @@ pub enum Origin {
     },
     /// An environment variable.
     Env(String),
-    /// The flag `--set`, or whoever calls [`super::Config::load`].
+    /// The flag `--set`, or whoever hands over [`crate::Overrides`].
     Flag,
 }
 
@@ -46,24 +46,30 @@ impl Origin {
 }
 
 /// What has been laid down so far. A later value takes the place of an earlier one.
-#[derive(Debug, Default)]
-pub(super) struct Layers {
+#[derive(Debug)]
+pub(crate) struct Layers {
+    table: KeyTable,
     values: BTreeMap<&'static str, Value>,
     raw: Table,
     complaints: Vec<String>,
 }
 
 impl Layers {
+    /// Nothing yet.
+    pub(crate) fn new(table: KeyTable) -> Self {
+        Self { table, values: BTreeMap::new(), raw: Table::new(), complaints: Vec::new() }
+    }
+
     /// Lays a TOML text down. `path` is for messages.
-    pub(super) fn file(&mut self, path: &Path, text: &str) -> Result<(), ConfigError> {
+    pub(crate) fn file(&mut self, path: &Path, text: &str) -> Result<(), ConfigError> {
         let table: Table = toml::from_str(text).map_err(|error| syntax(path, text, &error))?;
         let lines = lines(text);
         for (section, values) in table {
             let origin =
                 |key: &str| Origin::File { path: path.to_owned(), line: lines.get(key).copied() };
             match values {
-                Value::Table(values) if is_section(&section) => {
-                    for (key, value) in leaves(&section, values) {
+                Value::Table(values) if self.table.is_section(&section) => {
+                    for (key, value) in self.table.leaves(&section, values) {
                         self.put(&key, value, &origin(&key));
                     }
                 }
@@ -73,10 +79,10 @@ impl Layers {
         Ok(())
     }
 
-    /// Lays the variables down whose names are `INBOX_<SECTION>__<KEY>`; others are not ours.
-    pub(super) fn env(&mut self, variables: impl IntoIterator<Item = (String, String)>) {
+    /// Lays the variables down whose names are `<PREFIX><SECTION>__<KEY>`; others are not ours.
+    pub(crate) fn env(&mut self, variables: impl IntoIterator<Item = (String, String)>) {
         let ours = variables.into_iter().filter_map(|(name, value)| {
-            let (section, key) = name.strip_prefix("INBOX_")?.split_once("__")?;
+            let (section, key) = name.strip_prefix(self.table.env)?.split_once("__")?;
             let (section, key) = (section.to_ascii_lowercase(), key.to_ascii_lowercase());
             let key = match key.strip_prefix("raw__") {
                 Some(setting) if section == "kafka" => format!("raw.{}", setting.replace('_', ".")),
@@ -93,7 +99,7 @@ impl Layers {
     }
 
     /// Lays one flag down.
-    pub(super) fn flag(&mut self, key: &str, value: &str) {
+    pub(crate) fn flag(&mut self, key: &str, value: &str) {
         self.put(key, Value::String(value.to_owned()), &Origin::Flag);
     }
 
@@ -101,15 +107,16 @@ impl Layers {
         if let Some(setting) = path.strip_prefix("kafka.raw.") {
             return self.put_raw(setting, value, origin);
         }
-        if let Some(key) = KEYS.iter().find(|key| key.path == path) {
+        if let Some(key) = self.table.find(path) {
             return self.put_key(key, &value, origin);
         }
         let secret = path
             .strip_suffix("_file")
-            .and_then(|path| KEYS.iter().find(|key| key.path == path && key.kind == Kind::Secret));
+            .and_then(|path| self.table.find(path))
+            .filter(|key| key.kind == Kind::Secret);
         match secret {
             Some(key) => self.put_secret_file(key, path, &value, origin),
-            None => self.complaints.push(unknown_key(path, origin)),
+            None => self.complaints.push(self.unknown_key(path, origin)),
         }
     }
 
@@ -162,35 +169,55 @@ impl Layers {
     }
 
     fn unknown_section(&mut self, section: &str, origin: &Origin) {
-        let complaint = if is_section(section) {
+        let complaint = if self.table.is_section(section) {
             format!("`{section}` in {origin} is a section: write [{section}] and its keys below")
         } else {
-            let sections = KEYS.iter().map(Key::section);
+            let sections = self.table.keys.iter().map(Key::section);
             let advice = match nearest(section, sections) {
                 Some(near) => format!("; did you mean [{near}]?"),
-                None => advice_for_key(section),
+                None => self.advice_for_key(section),
             };
             format!("unknown section or key `{section}` in {origin}{advice}")
         };
         self.complaints.push(complaint);
     }
 
-    /// Rules that say where some things are have to say where id and type are.
-    fn rules_are_whole(&mut self) {
-        if !self.values.keys().any(|path| is_below(path, "events.rules")) {
-            return;
+    fn unknown_key(&self, path: &str, origin: &Origin) -> String {
+        let advice = match nearest(path, self.table.keys.iter().map(|key| key.path)) {
+            Some(near) => format!("; did you mean `{near}`?"),
+            None => self.advice_for_key(path.rsplit('.').next().unwrap_or(path)),
+        };
+        format!("unknown key `{path}` in {origin}{advice}")
+    }
+
+    /// A key of that name in another section, else where all keys are listed.
+    fn advice_for_key(&self, name: &str) -> String {
+        match self.table.keys.iter().find(|key| key.name() == name) {
+            Some(key) => format!("; `{name}` belongs in [{}]", key.section()),
+            None => format!(
+                "; {} lists all keys, and settings of librdkafka belong in [kafka.raw]",
+                self.table.page
+            ),
         }
-        for needed in ["events.rules.id", "events.rules.type"] {
-            if !self.values.contains_key(needed) {
-                self.complaints.push(format!(
-                    "`{needed}` is missing: [events.rules] has to say where it is, such as header:NAME"
-                ));
+    }
+
+    /// Rules that say where some things are have to say where others are, too.
+    fn rules_are_whole(&mut self) {
+        for (above, needed) in self.table.whole {
+            if !self.values.keys().any(|path| is_below(path, above)) {
+                continue;
             }
+            let missing = needed.iter().filter(|path| !self.values.contains_key(**path));
+            self.complaints.extend(missing.map(|path| {
+                format!(
+                    "`{path}` is missing: [{above}] has to say where it is, such as header:NAME"
+                )
+            }));
         }
     }
 
     /// Everything as one table, or every complaint.
-    pub(super) fn finish(mut self) -> Result<Table, ConfigError> {
+    pub(crate) fn finish(mut self) -> Result<Table, ConfigError> {
         self.rules_are_whole();
         if !self.complaints.is_empty() {
             return Err(ConfigError::Keys(self.complaints));
@@ -204,22 +231,8 @@ impl Layers {
     }
 }
 
-/// The keys of a table with their values; a table that is known to hold keys is gone through.
-pub(super) fn leaves(path: &str, table: Table) -> Vec<(String, Value)> {
-    let below = |(name, value): (String, Value)| {
-        let path = format!("{path}.{name}");
-        match value {
-            Value::Table(table) if KEYS.iter().any(|key| is_below(key.path, &path)) => {
-                leaves(&path, table)
-            }
-            value => vec![(path, value)],
-        }
-    };
-    table.into_iter().flat_map(below).collect()
-}
-
 /// Puts a value at its path.
-pub(super) fn insert(table: &mut Table, path: &str, value: Value) {
+pub fn insert(table: &mut Table, path: &str, value: Value) {
     let Some((first, rest)) = path.split_once('.') else {
         table.insert(path.to_owned(), value);
         return;
@@ -227,33 +240,6 @@ pub(super) fn insert(table: &mut Table, path: &str, value: Value) {
     let below = table.entry(first).or_insert_with(|| Value::Table(Table::new()));
     if let Value::Table(below) = below {
         insert(below, rest, value);
-    }
-}
-
-/// Whether `path` is a key of the table `above`.
-fn is_below(path: &str, above: &str) -> bool {
-    path.strip_prefix(above).is_some_and(|rest| rest.starts_with('.'))
-}
-
-fn is_section(name: &str) -> bool {
-    KEYS.iter().any(|key| key.section() == name)
-}
-
-fn unknown_key(path: &str, origin: &Origin) -> String {
-    let advice = match nearest(path, KEYS.iter().map(|key| key.path)) {
-        Some(near) => format!("; did you mean `{near}`?"),
-        None => advice_for_key(path.rsplit('.').next().unwrap_or(path)),
-    };
-    format!("unknown key `{path}` in {origin}{advice}")
-}
-
-/// A key of that name in another section, else where all keys are listed.
-fn advice_for_key(name: &str) -> String {
-    match KEYS.iter().find(|key| key.name() == name) {
-        Some(key) => format!("; `{name}` belongs in [{}]", key.section()),
-        None => "; docs/configuration.md lists all keys, and settings of librdkafka belong in \
-                 [kafka.raw]"
-            .into(),
     }
 }
 
