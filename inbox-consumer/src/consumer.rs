@@ -146,19 +146,25 @@ pub(crate) fn settings<DB: Store>(config: &Config) -> Result<DB::Settings, OpenE
 pub(crate) async fn schema_is_current<DB: Store>(
     conn: &mut DB::Connection,
 ) -> Result<(), BuildError> {
-    let newest = DB::newest();
-    match DB::version(conn).await.map_err(outage)? {
+    current("inbox", DB::version(conn).await.map_err(outage)?, DB::newest())?;
+    current("outbox", DB::outbox_version(conn).await.map_err(outage)?, DB::outbox_newest())
+}
+
+/// Whether a set of tables has the version that this build works with.
+fn current(tables: &str, version: Option<i64>, newest: i64) -> Result<(), BuildError> {
+    match version {
         Some(version) if version == newest => Ok(()),
         None => Err(BuildError::Schema(format!(
-            "the database has no inbox tables; run the `migrate` command (or `migrate --print` and your \
-             own tool) to bring it to version {newest}"
+            "the database has no {tables} tables; run the `migrate` command (or `migrate --print` and \
+             your own tool) to bring it to version {newest}"
         ))),
         Some(version) if version < newest => Err(BuildError::Schema(format!(
-            "the inbox tables have version {version}, this build needs {newest}; run the `migrate` command"
+            "the {tables} tables have version {version}, this build needs {newest}; run the `migrate` \
+             command"
         ))),
         Some(version) => Err(BuildError::Schema(format!(
-            "the inbox tables have version {version}, this build knows only {newest}; deploy the newer \
-             build that migrated them"
+            "the {tables} tables have version {version}, this build knows only {newest}; deploy the \
+             newer build that migrated them"
         ))),
     }
 }
@@ -229,6 +235,7 @@ impl<DB: Store> Consumer<DB> {
                 lock_timeout: config.database.lock_timeout,
                 idle_timeout: config.database.idle_timeout,
             },
+            outbox: config.outbox.into(),
             attempt_deadline: config.retry.attempt_deadline,
         };
         let (work, control) = (Arc::new(work), Arc::new(control));
@@ -300,15 +307,23 @@ pub(crate) fn kafka_settings(config: &Config) -> KafkaSettings {
     }
 }
 
-/// Brings the inbox tables up to date; answers the versions applied. What the `migrate` command does.
+/// Brings the tables of inbox and outbox up to date; answers the versions that were applied to the inbox's.
+/// What the `migrate` command does.
 ///
 /// # Errors
 /// When the database cannot be reached, or refuses.
 pub async fn migrate<DB: Store>(config: &Config) -> Result<Vec<i64>, BuildError> {
     let mut conn = DB::open(&settings::<DB>(config)?).await?;
     let applied = DB::migrate(&mut conn).await;
+    let beside = match &applied {
+        Ok(_) => DB::migrate_outbox_beside(&mut conn).await.map(drop),
+        Err(_) => Ok(()),
+    };
     DB::close_hard(conn).await;
-    applied.map_err(|error| {
-        BuildError::Schema(format!("the inbox tables could not be brought up to date: {error}"))
-    })
+    let failed = |tables: &str, error: sqlx::Error| {
+        BuildError::Schema(format!("the {tables} tables could not be brought up to date: {error}"))
+    };
+    let applied = applied.map_err(|error| failed("inbox", error))?;
+    beside.map_err(|error| failed("outbox", error))?;
+    Ok(applied)
 }

@@ -1,5 +1,5 @@
-//! The event envelope, its ids and codecs: what producers of an outbox and consumers with an inbox
-//! have in common. No Kafka client, no runtime, no clock but the one in a new id.
+//! The event envelope, its ids and codecs, and the outbox: events appended in your own SQL transaction.
+//! No Kafka client, no runtime, no clock but the one in a new id.
 //!
 //! # Writing
 //!
@@ -71,6 +71,38 @@
 //! A record that cannot be read gives a [`ReadError`], never a panic: one sentence for people and
 //! one word for machines, and nothing of the payload in either.
 //!
+//! # Appending
+//!
+//! With the feature `postgres` or `sqlite`, [`append`] and [`append_all`] write events into the outbox
+//! table on the connection or transaction that you give them: the event is there if and only if what it
+//! tells is. A relay ships them. The tables come by [`migrate`], or by a tool of your own from [`print`].
+//!
+//! ```
+//! # #[cfg(feature = "sqlite")]
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # use sqlx::{Connection, SqliteConnection};
+//! # let mut conn = SqliteConnection::connect("sqlite::memory:").await?;
+//! # outbox_core::migrate(&mut conn).await?;
+//! # sqlx::raw_sql("CREATE TABLE orders (id INTEGER PRIMARY KEY, amount INTEGER)").execute(&mut conn).await?;
+//! use outbox_core::{Aggregate, OutboxEvent};
+//!
+//! let mut tx = conn.begin_with("BEGIN IMMEDIATE").await?;
+//! sqlx::query("INSERT INTO orders (id, amount) VALUES (1001, 250)").execute(&mut *tx).await?;
+//! let order = Aggregate::new("Order", "1001")?;
+//! outbox_core::append(&mut *tx, &OutboxEvent::new("OrderPlaced", &order, &250)?).await?;
+//! tx.commit().await?; // both, or neither
+//! # let events: i64 = sqlx::query_scalar("SELECT count(*) FROM outbox_events").fetch_one(&mut conn).await?;
+//! # assert_eq!(events, 1);
+//! # Ok(())
+//! # }
+//! # #[cfg(not(feature = "sqlite"))]
+//! # fn main() {}
+//! ```
+//!
+//! On PostgreSQL it is the same, with `pool.begin().await?` for the transaction. In a handler of
+//! inbox-consumer use `tx.append`, which also says what the event follows from.
+//!
 //! # Where things are
 //!
 //! The SQL of the outbox table belongs to `src/store/` and to no other file here: neither events nor
@@ -79,19 +111,26 @@
 
 pub mod header_names;
 
+mod cause;
 mod codec;
 mod envelope;
+mod header_json;
 mod id;
 mod outbox_event;
 mod problem;
 mod read;
 mod record;
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+pub mod store;
 mod text;
+mod trace_context;
 
+pub use cause::Cause;
 pub use codec::{CodecError, Decode, Encode, Json, JsonFault};
 pub use envelope::{Aggregate, AggregateError, Envelope};
+pub use header_json::{HeadersError, headers_from_json, headers_to_json};
 pub use id::{EventId, IdError};
-pub use outbox_event::{OutboxEvent, OutboxEventError};
+pub use outbox_event::{EVENT_BYTES_MAX, OutboxEvent, OutboxEventError};
 pub use problem::{
     AGGREGATE_ID_BYTES_MAX, AGGREGATE_TYPE_BYTES_MAX, EVENT_TYPE_BYTES_MAX, ID_BYTES_MAX, Problem,
     SOURCE_ID_BYTES_MAX,
@@ -100,4 +139,9 @@ pub use read::{
     Part, Pointer, ReadError, ReadRules, Reader, RulesError, Source, SourceError, Sources,
 };
 pub use record::{Header, Record};
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+pub use store::{
+    AppendError, NOTIFY_CHANNEL, Outbox, OutboxConnection, OutboxDatabase, append, append_all,
+    migrate, print, schema_newest, schema_version,
+};
 pub use text::Text;

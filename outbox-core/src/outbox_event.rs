@@ -4,10 +4,21 @@ use bytes::Bytes;
 use serde::Serialize;
 
 use crate::{
-    Aggregate, CodecError, Encode, Envelope, EventId, Header, Json, Problem, Record, Text,
+    Aggregate, Cause, CodecError, Encode, Envelope, EventId, Header, Json, Problem, Record, Text,
     header_names,
-    problem::{EVENT_TYPE_BYTES_MAX, check_text},
+    problem::{EVENT_TYPE_BYTES_MAX, ID_BYTES_MAX, check_text},
+    trace_context::{is_traceparent, is_tracestate},
 };
+
+/// The largest event that is appended unless another limit is set: what a Kafka broker takes by default.
+/// Compared with [`OutboxEvent::size`].
+pub const EVENT_BYTES_MAX: usize = 1 << 20;
+/// The longest name of a topic, in bytes.
+const TOPIC_BYTES_MAX: usize = 249;
+/// What a batch of one record takes besides the record's own bytes, at most.
+const RECORD_OVERHEAD: usize = 128;
+/// What a header takes besides its name and value, at most.
+const HEADER_OVERHEAD: usize = 10;
 
 /// An event about to be written, with an id of its own. See the [crate](crate) for an example.
 ///
@@ -15,6 +26,7 @@ use crate::{
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OutboxEvent {
     envelope: Envelope,
+    topic: Option<Text>,
     headers: Vec<Header>,
 }
 
@@ -89,7 +101,25 @@ impl OutboxEvent {
             schema_version: None,
             payload,
         };
-        Ok(Self { envelope, headers: Vec::new() })
+        Ok(Self { envelope, topic: None, headers: Vec::new() })
+    }
+
+    /// The event that was written into an outbox table, for whoever ships it. Its
+    /// [`record`](Self::record) is what the event's own would have been.
+    ///
+    /// # Errors
+    ///
+    /// When the event could not have been made here: it was written by other means.
+    pub fn restored(
+        envelope: Envelope,
+        topic: Option<Text>,
+        headers: Vec<Header>,
+    ) -> Result<Self, OutboxEventError> {
+        check_text(envelope.event_type.as_bytes(), EVENT_TYPE_BYTES_MAX)
+            .map_err(OutboxEventError::Type)?;
+        headers.iter().try_for_each(|header| check_header_name(&header.name))?;
+        topic.as_ref().map_or(Ok(()), check_topic)?;
+        Ok(Self { envelope, topic, headers })
     }
 
     /// Gives it another id, for example one that follows from what caused it.
@@ -132,12 +162,91 @@ impl OutboxEvent {
         value: impl Into<Bytes>,
     ) -> Result<Self, OutboxEventError> {
         let name = name.into();
-        check_text(name.as_bytes(), usize::MAX).map_err(OutboxEventError::HeaderName)?;
-        if header_names::RESERVED.contains(&name.as_str()) {
-            return Err(OutboxEventError::ReservedHeader(name));
-        }
+        check_header_name(&name)?;
         self.headers.push(Header { name, value: Some(value.into()) });
         Ok(self)
+    }
+
+    /// Says which conversation it belongs to: the header `correlation_id`.
+    ///
+    /// # Errors
+    ///
+    /// When the id is empty, has a NUL or is longer than [`ID_BYTES_MAX`].
+    pub fn with_correlation(mut self, id: impl Into<Text>) -> Result<Self, OutboxEventError> {
+        let id = id.into();
+        check_text(id.as_bytes(), ID_BYTES_MAX).map_err(OutboxEventError::Correlation)?;
+        self.set(header_names::CORRELATION_ID, id.into());
+        Ok(self)
+    }
+
+    /// Says what it follows from: fills the headers `causation_id`, `correlation_id`, `traceparent` and
+    /// `tracestate` as far as they are not there yet. The conversation of a cause that names none has the
+    /// name of the cause.
+    ///
+    /// ```
+    /// use outbox_core::{Aggregate, OutboxEvent, header_names};
+    ///
+    /// let order = Aggregate::new("Order", "1001")?;
+    /// let paid = OutboxEvent::new("OrderPaid", &order, &250)?.with_correlation("checkout-77")?;
+    /// let shipped = OutboxEvent::new("OrderShipped", &order, &())?.caused_by(&paid);
+    ///
+    /// let record = shipped.record();
+    /// assert_eq!(record.header(header_names::CORRELATION_ID).unwrap(), "checkout-77");
+    /// assert_eq!(record.header(header_names::CAUSATION_ID).unwrap(), &paid.id().to_string());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn caused_by(mut self, cause: impl Into<Cause>) -> Self {
+        for (name, value) in cause.into().headers() {
+            if !self.headers.iter().any(|header| header.name == name) {
+                self.headers.push(Header { name: Text::from_static(name), value: Some(value) });
+            }
+        }
+        self
+    }
+
+    /// Says which span it is sent in: the headers `traceparent` and, unless it is empty, `tracestate` of
+    /// W3C Trace Context.
+    ///
+    /// # Errors
+    ///
+    /// When they are not of the form that the specification gives them.
+    pub fn with_trace_context(
+        mut self,
+        traceparent: impl Into<Text>,
+        tracestate: impl Into<Text>,
+    ) -> Result<Self, OutboxEventError> {
+        let (traceparent, tracestate) = (traceparent.into(), tracestate.into());
+        if !is_traceparent(traceparent.as_bytes()) {
+            return Err(OutboxEventError::Traceparent);
+        }
+        if !tracestate.is_empty() && !is_tracestate(tracestate.as_bytes()) {
+            return Err(OutboxEventError::Tracestate);
+        }
+        self.set(header_names::TRACEPARENT, traceparent.into());
+        self.headers.retain(|header| header.name != header_names::TRACESTATE);
+        if !tracestate.is_empty() {
+            self.set(header_names::TRACESTATE, tracestate.into());
+        }
+        Ok(self)
+    }
+
+    /// Sends it to this topic instead of the one that the relay's template says.
+    ///
+    /// # Errors
+    ///
+    /// When no topic of Kafka can have that name.
+    pub fn with_topic(mut self, topic: impl Into<Text>) -> Result<Self, OutboxEventError> {
+        let topic = topic.into();
+        check_topic(&topic)?;
+        self.topic = Some(topic);
+        Ok(self)
+    }
+
+    /// Sets a header that occurs once.
+    fn set(&mut self, name: &'static str, value: Bytes) {
+        self.headers.retain(|header| header.name != name);
+        self.headers.push(Header { name: Text::from_static(name), value: Some(value) });
     }
 
     /// Its id.
@@ -153,6 +262,18 @@ impl OutboxEvent {
     /// The headers that were added; those of the event itself are not among them.
     pub fn headers(&self) -> &[Header] {
         &self.headers
+    }
+
+    /// The topic that [`with_topic`](Self::with_topic) named.
+    pub fn topic(&self) -> Option<&str> {
+        self.topic.as_deref()
+    }
+
+    /// What it takes in a batch of Kafka, in bytes, at most: key, payload and headers with what frames
+    /// them. An event of at most 1 MiB fits a broker with default settings.
+    pub fn size(&self) -> usize {
+        let record = self.record();
+        record.size() + record.headers.len() * HEADER_OVERHEAD + RECORD_OVERHEAD
     }
 
     /// The record that carries it: the aggregate id is the key, the event's own headers come first,
@@ -183,6 +304,23 @@ impl OutboxEvent {
     }
 }
 
+fn check_header_name(name: &Text) -> Result<(), OutboxEventError> {
+    check_text(name.as_bytes(), usize::MAX).map_err(OutboxEventError::HeaderName)?;
+    if header_names::RESERVED.contains(&name.as_str()) {
+        return Err(OutboxEventError::ReservedHeader(name.clone()));
+    }
+    Ok(())
+}
+
+fn check_topic(topic: &Text) -> Result<(), OutboxEventError> {
+    let fits = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
+    let length = (1..=TOPIC_BYTES_MAX).contains(&topic.len());
+    if length && topic.as_bytes().iter().all(fits) && *topic != "." && *topic != ".." {
+        return Ok(());
+    }
+    Err(OutboxEventError::Topic)
+}
+
 /// Why an event cannot be written.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -196,6 +334,26 @@ pub enum OutboxEventError {
     /// A header belongs to the event.
     #[error("the header `{0}` is filled from the event; use the method of that name instead")]
     ReservedHeader(Text),
+    /// The conversation has no name.
+    #[error("the correlation id {0}")]
+    Correlation(Problem),
+    /// The span is no span.
+    #[error(
+        "the traceparent is not of the form of W3C Trace Context: 00-, 32 hexadecimal digits, -, 16 of \
+         them, -, 2 of them, in lower case and neither id all zero"
+    )]
+    Traceparent,
+    /// The vendors' state is none.
+    #[error(
+        "the tracestate is longer than 512 bytes, or has characters that are not printable ASCII"
+    )]
+    Tracestate,
+    /// The topic is no topic.
+    #[error(
+        "the topic is not the name of one: 1 to 249 letters, digits, `.`, `_` and `-`, and neither `.` \
+         nor `..`"
+    )]
+    Topic,
     /// Its payload has no encoding.
     #[error(transparent)]
     Codec(#[from] CodecError),

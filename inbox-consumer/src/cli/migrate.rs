@@ -1,11 +1,11 @@
-//! `migrate`: the inbox tables.
+//! `migrate`: the tables of inbox and outbox.
 
 use super::{Exit, Terminal, open};
 use crate::{config::Config, pipeline::port::Store};
 
 /// Writes the statements out.
 pub(super) fn print<DB: Store>(terminal: &mut Terminal<'_>) -> Exit {
-    terminal.say(DB::print());
+    terminal.say(format!("{}\n{}", DB::print(), DB::print_outbox()));
     Exit::Done
 }
 
@@ -15,24 +15,40 @@ pub(super) async fn migrate<DB: Store>(config: &Config, terminal: &mut Terminal<
         Ok(conn) => conn,
         Err(exit) => return exit,
     };
-    let exit = match DB::migrate(&mut conn).await {
+    let inbox = DB::migrate(&mut conn).await;
+    let mut exit = told("inbox", inbox, DB::newest(), terminal);
+    if exit == Exit::Done {
+        let outbox = DB::migrate_outbox_beside(&mut conn).await;
+        exit = told("outbox", outbox, DB::outbox_newest(), terminal);
+    }
+    DB::close_hard(conn).await;
+    exit
+}
+
+/// What became of one set of tables.
+fn told(
+    tables: &str,
+    applied: Result<Vec<i64>, sqlx::Error>,
+    newest: i64,
+    terminal: &mut Terminal<'_>,
+) -> Exit {
+    match applied {
         Ok(applied) if applied.is_empty() => {
-            terminal.say(format!("the inbox tables are at version {} already", DB::newest()));
+            terminal.say(format!("the {tables} tables are at version {newest} already"));
             Exit::Done
         }
         Ok(applied) => {
             let versions: Vec<String> = applied.iter().map(ToString::to_string).collect();
-            terminal.say(format!("applied migrations {}", versions.join(", ")));
+            terminal.say(format!("applied migrations {} of the {tables}", versions.join(", ")));
             Exit::Done
         }
         Err(error) => {
             terminal.complain(format!(
-                "the migration failed and nothing of it is left: {error}; it needs a role that may \
-                 create tables, or run the output of `migrate --print` with a tool of your own"
+                "the migration of the {tables} failed and nothing of it is left: {error}; it needs a \
+                 role that may create tables, or run the output of `migrate --print` with a tool of \
+                 your own"
             ));
             Exit::Database
         }
-    };
-    DB::close_hard(conn).await;
-    exit
+    }
 }

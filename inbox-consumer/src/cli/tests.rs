@@ -64,7 +64,7 @@ async fn each_missing_key_is_an_error_of_its_own() {
 async fn the_statements_of_the_tables_are_printed_without_a_configuration() {
     let (exit, out, err) = ran(&["migrate", "--print"], &[]).await;
     assert_eq!((exit, err.as_str()), (Exit::Done, ""));
-    assert!(out.contains("inbox_events"), "{out}");
+    assert!(out.contains("inbox_events") && out.contains("outbox_events"), "{out}");
 }
 
 #[tokio::test]

@@ -299,6 +299,18 @@ pub const KEYS: &[Key] = &[
         "How often the runtime removes older rows.",
     ),
     key(
+        "outbox.event_bytes_max",
+        bytes(KIB, 64 * MIB),
+        "1MiB",
+        "The largest event that a handler appends, as a record with its headers. The brokers (`message.max.bytes`) and the event's consumers have to take it.",
+    ),
+    key(
+        "outbox.wake",
+        Kind::Choice(&["notify", "poll"]),
+        "notify",
+        "PostgreSQL: whether a COMMIT with appended events wakes the relay (`notify`: PostgreSQL then lets such transactions commit one at a time), or the relay finds them when it looks the next time (`poll`).",
+    ),
+    key(
         "log.format",
         Kind::Choice(&["auto", "human", "json"]),
         "auto",

@@ -14,6 +14,7 @@
 mod database;
 mod keys;
 mod load;
+mod outbox;
 mod reference;
 mod refused;
 mod sections;
@@ -28,6 +29,7 @@ pub use inbox_settings::{
     SecurityProtocol,
 };
 pub use keys::KEYS;
+pub use outbox::{Outbox, Wake};
 pub use reference::reference;
 pub use refused::refused;
 pub use sections::{

@@ -6,6 +6,8 @@ use inbox_settings::{Log, Raw, Secret, Security, duration, size};
 use outbox_core::{ReadRules, Reader, RulesError};
 use serde::{Deserialize, Serialize};
 
+use super::Outbox;
+
 /// Everything a consumer is told.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -28,6 +30,8 @@ pub struct Config {
     pub limits: Limits,
     /// How long inbox rows are kept.
     pub retention: Retention,
+    /// How handlers append events.
+    pub outbox: Outbox,
     /// What is logged, and how.
     pub log: Log,
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use outbox_core::{Aggregate, Envelope, EventId, Header, header_names};
+use outbox_core::{Aggregate, Cause, Envelope, EventId, Header, header_names};
 
 use crate::pipeline::Delivery;
 
@@ -101,5 +101,13 @@ impl<T> Event<T> {
     /// The offset that it was read at.
     pub fn offset(&self) -> i64 {
         self.delivery.offset.0
+    }
+}
+
+/// For [`OutboxEvent::caused_by`](outbox_core::OutboxEvent::caused_by); `tx.append` in a
+/// [`Handler`](crate::Handler) does it by itself.
+impl<T> From<&Event<T>> for Cause {
+    fn from(event: &Event<T>) -> Self {
+        Self::new(event.id(), event.headers())
     }
 }

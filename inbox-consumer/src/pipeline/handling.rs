@@ -158,7 +158,8 @@ impl<DB: Store> Transaction<'_, DB> {
             attempt: items[index].attempts + 1,
         };
         let events: Vec<RunEvent<'_>> = indices.iter().map(event).collect();
-        let mut tx = Tx::<DB>::new(self.conn, self.savepoints_taken);
+        let tx = Tx::<DB>::new(self.conn, self.savepoints_taken);
+        let mut tx = tx.with_outbox(self.work.outbox);
         let route = self.work.routes.route(route);
         let end = route.run(&events, &mut tx, self.work.attempt_deadline).await;
         self.savepoints_taken = tx.savepoints_taken();

@@ -18,6 +18,8 @@ pub(crate) struct Work<DB: Store> {
     pub(crate) routes: RouteTable<DB>,
     pub(crate) sessions: Sessions<DB>,
     pub(crate) limits: TxLimits,
+    /// How handlers append events.
+    pub(crate) outbox: outbox_core::Outbox,
     /// For one call of a handler.
     pub(crate) attempt_deadline: Duration,
 }

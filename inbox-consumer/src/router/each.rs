@@ -26,6 +26,7 @@ where
 
     async fn run(&self, run: &[RunEvent<'_>], tx: &mut Tx<'_, DB>, deadline: Duration) -> RunEnd {
         for (at, event) in run.iter().enumerate() {
+            tx.handles(event.delivery);
             // Right before its turn: nothing of a later event is looked at when an earlier one fails.
             let event = match attempt::decode(&self.codec, event) {
                 Ok(event) => event,

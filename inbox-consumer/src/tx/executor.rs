@@ -90,7 +90,7 @@ impl<DB: Sessions, T> Stream for Rows<'_, DB, T> {
 }
 
 /// Notes how a statement ended. Dropped before its end it leaves the guard running.
-async fn noted<DB: Sessions, T>(
+pub(super) async fn noted<DB: Sessions, T>(
     guard: &mut Guard,
     statement: impl Future<Output = Result<T, Error>>,
 ) -> Result<T, Error> {
@@ -117,7 +117,7 @@ macro_rules! executor {
                 'c: 'e,
                 E: 'q + Execute<'q, $db>,
             {
-                let Tx { connection, guard } = self;
+                let Tx { connection, guard, .. } = self;
                 match admit::<$db, E>(guard, query, $dialect) {
                     Ok(query) => Box::pin(Rows::<$db, _> {
                         steps: (&mut **connection).fetch_many(query),
@@ -137,7 +137,7 @@ macro_rules! executor {
                 'c: 'e,
                 E: 'q + Execute<'q, $db>,
             {
-                let Tx { connection, guard } = self;
+                let Tx { connection, guard, .. } = self;
                 Box::pin(async move {
                     let query = admit::<$db, E>(guard, query, $dialect)?;
                     noted::<$db, _>(guard, (&mut **connection).fetch_optional(query)).await
@@ -152,7 +152,7 @@ macro_rules! executor {
             where
                 'c: 'e,
             {
-                let Tx { connection, guard } = self;
+                let Tx { connection, guard, .. } = self;
                 Box::pin(async move {
                     guard.admit::<$db>(sql.as_str(), $dialect)?;
                     let prepared = (&mut **connection).prepare_with(sql, parameters);
@@ -164,7 +164,7 @@ macro_rules! executor {
             where
                 'c: 'e,
             {
-                let Tx { connection, guard } = self;
+                let Tx { connection, guard, .. } = self;
                 Box::pin(async move {
                     guard.admit::<$db>(sql.as_str(), $dialect)?;
                     noted::<$db, _>(guard, (&mut **connection).describe(sql)).await

@@ -1,5 +1,6 @@
 //! The handler's transaction: every sqlx call works on it, and it remembers what went wrong.
 
+mod append;
 mod executor;
 mod guard;
 mod lexer;
@@ -7,17 +8,22 @@ mod savepoint;
 mod verbs;
 
 #[cfg(all(test, feature = "sqlite"))]
+mod append_tests;
+#[cfg(all(test, feature = "sqlite"))]
 mod sqlite_tests;
 #[cfg(test)]
 mod verb_tests;
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
+use outbox_core::Outbox;
 use sqlx::Database;
 
 use guard::Guard;
 pub(crate) use guard::Seen;
 pub use savepoint::SavepointTx;
+
+use crate::pipeline::Delivery;
 
 /// The transaction that a handler writes its effects through. The consumer began it, claimed the
 /// event in it, and commits it when the handler has answered `Ok`.
@@ -66,6 +72,9 @@ pub use savepoint::SavepointTx;
 pub struct Tx<'t, DB: Database> {
     connection: &'t mut DB::Connection,
     guard: Guard,
+    outbox: Outbox,
+    /// What appended events follow from.
+    handled: Option<Arc<Delivery>>,
 }
 
 impl<DB: Database> fmt::Debug for Tx<'_, DB> {
@@ -78,7 +87,19 @@ impl<'t, DB: Database> Tx<'t, DB> {
     /// `connection` is inside the transaction, in which earlier calls of handlers have left
     /// `savepoints_taken`.
     pub(crate) fn new(connection: &'t mut DB::Connection, savepoints_taken: u32) -> Self {
-        Self { connection, guard: Guard::new(savepoints_taken) }
+        let guard = Guard::new(savepoints_taken);
+        Self { connection, guard, outbox: Outbox::default(), handled: None }
+    }
+
+    /// How events are appended.
+    pub(crate) fn with_outbox(mut self, outbox: Outbox) -> Self {
+        self.outbox = outbox;
+        self
+    }
+
+    /// The event whose handler runs next.
+    pub(crate) fn handles(&mut self, delivery: &Arc<Delivery>) {
+        self.handled = Some(Arc::clone(delivery));
     }
 
     /// How many savepoints handlers have taken and not rolled back.

@@ -1,6 +1,8 @@
 //! Events about to be written.
 
-use outbox_core::{Aggregate, EventId, Json, OutboxEvent, header_names};
+use outbox_core::{
+    Aggregate, Cause, EVENT_BYTES_MAX, EventId, Header, Json, OutboxEvent, header_names,
+};
 
 fn account() -> Aggregate {
     Aggregate::new("Account", "42").unwrap()
@@ -78,4 +80,112 @@ fn texts_that_no_database_or_reader_takes_are_refused() {
         error.to_string(),
         "the event type is 256 bytes long, more than the 255 that are allowed"
     );
+}
+
+fn credited() -> OutboxEvent {
+    OutboxEvent::new("Credited", &account(), &5).unwrap()
+}
+
+fn header(event: &OutboxEvent, name: &str) -> Option<String> {
+    let record = event.record();
+    let count = record.headers.iter().filter(|header| header.name == name).count();
+    assert!(count <= 1, "{name} occurs {count} times");
+    record.header(name).map(|value| String::from_utf8(value.to_vec()).unwrap())
+}
+
+const TRACEPARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+
+#[test]
+fn an_event_says_what_it_follows_from() {
+    let first = credited();
+    let second = credited().caused_by(&first);
+    let third = credited().caused_by(&second);
+    let id = |event: &OutboxEvent| Some(event.id().to_string());
+    assert_eq!(header(&second, header_names::CAUSATION_ID), id(&first));
+    assert_eq!(header(&third, header_names::CAUSATION_ID), id(&second));
+    for event in [&second, &third] {
+        let name = header(event, header_names::CORRELATION_ID);
+        assert_eq!(name, id(&first), "a conversation has the name of its first event");
+    }
+    assert_eq!(header(&second, header_names::TRACEPARENT), None);
+
+    let named = credited().with_correlation("c-1").unwrap().with_trace_context(TRACEPARENT, "a=1");
+    let named = named.unwrap();
+    let follows = credited().caused_by(&named);
+    assert_eq!(header(&follows, header_names::CORRELATION_ID).unwrap(), "c-1");
+    assert_eq!(header(&follows, header_names::TRACEPARENT).unwrap(), TRACEPARENT);
+    assert_eq!(header(&follows, header_names::TRACESTATE).unwrap(), "a=1");
+}
+
+#[test]
+fn what_an_event_says_itself_stays() {
+    let said = credited().with_correlation("mine").unwrap().caused_by(EventId::from([7; 16]));
+    let later = said.clone().caused_by(&credited().with_correlation("other").unwrap());
+    assert_eq!(said, later);
+    let renamed = said.with_correlation("new").unwrap();
+    assert_eq!(header(&renamed, header_names::CORRELATION_ID).unwrap(), "new");
+    let traced = credited().with_trace_context(TRACEPARENT, "a=1").unwrap();
+    let traced = traced.with_trace_context(TRACEPARENT, "").unwrap();
+    assert_eq!(header(&traced, header_names::TRACESTATE), None);
+}
+
+#[test]
+fn a_trace_context_that_is_not_well_formed_is_not_handed_on() {
+    let header_of = |name: &'static str, value: &'static str| Header {
+        name: name.into(),
+        value: Some(value.into()),
+    };
+    let headers = [
+        header_of(header_names::TRACEPARENT, "00-1-2-01"),
+        header_of(header_names::TRACESTATE, "a=1"),
+        header_of(header_names::CORRELATION_ID, ""),
+    ];
+    let id = EventId::from([7; 16]);
+    let event = credited().caused_by(Cause::new(id, &headers));
+    assert_eq!(header(&event, header_names::TRACEPARENT), None);
+    assert_eq!(header(&event, header_names::TRACESTATE), None);
+    assert_eq!(header(&event, header_names::CORRELATION_ID), Some(id.to_string()));
+}
+
+#[test]
+fn what_no_header_or_topic_can_be_is_refused_in_a_sentence() {
+    let says = |event: Result<OutboxEvent, _>, words: &str| {
+        let sentence: String =
+            event.map_err(|e: outbox_core::OutboxEventError| e.to_string()).unwrap_err();
+        assert!(sentence.starts_with(words), "{sentence}");
+    };
+    says(credited().with_correlation(""), "the correlation id is empty");
+    says(credited().with_correlation("a\0"), "the correlation id contains a NUL");
+    says(credited().with_correlation("a".repeat(1025)), "the correlation id is 1025 bytes long");
+    says(credited().with_trace_context("00-1-2-01", ""), "the traceparent is not of the form");
+    says(credited().with_trace_context(TRACEPARENT, "\n"), "the tracestate is longer");
+    for topic in ["", ".", "..", "a/b", "ü", "a b", &"a".repeat(250)] {
+        says(credited().with_topic(topic.to_owned()), "the topic is not the name of one");
+    }
+    assert_eq!(credited().with_topic("a".repeat(249)).unwrap().topic().unwrap().len(), 249);
+}
+
+#[test]
+fn an_event_is_restored_as_it_was() {
+    let event = credited().with_topic("t").unwrap().with_header("a", "b").unwrap();
+    let (envelope, headers) = (event.envelope().clone(), event.headers().to_vec());
+    let topic = event.topic().map(Into::into);
+    assert_eq!(OutboxEvent::restored(envelope.clone(), topic, headers).unwrap(), event);
+    let reserved = Header { name: header_names::EVENT_ID.into(), value: None };
+    let error = OutboxEvent::restored(envelope.clone(), None, vec![reserved]).unwrap_err();
+    assert!(error.to_string().starts_with("the header `event_id` is filled"), "{error}");
+    let error = OutboxEvent::restored(envelope.clone(), Some("a b".into()), vec![]).unwrap_err();
+    assert!(error.to_string().starts_with("the topic "), "{error}");
+    let mut nameless = envelope;
+    nameless.event_type = "".into();
+    let error = OutboxEvent::restored(nameless, None, vec![]).unwrap_err();
+    assert_eq!(error.to_string(), "the event type is empty");
+}
+
+#[test]
+fn the_size_covers_what_a_reader_measures() {
+    let event = credited().with_header("a", vec![0; 1000]).unwrap();
+    let (size, read) = (event.size(), event.record().size());
+    assert!(size > read && size < read + 300, "{size} against {read}");
+    assert_eq!(EVENT_BYTES_MAX, 1 << 20);
 }

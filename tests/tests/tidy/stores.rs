@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Tree, none, shows};
 
-const STORES: &str = "inbox-consumer/src/store/";
+const STORES: [&str; 2] = ["inbox-consumer/src/store/", "outbox-core/src/store/"];
 
 /// Files that one database alone needs, and why.
 const ALONE: &[(&str, &str)] = &[
@@ -13,10 +13,13 @@ const ALONE: &[(&str, &str)] = &[
 ];
 
 fn stores_that_differ(tree: &Tree) -> Vec<String> {
+    STORES.iter().flat_map(|room| stores_of_a_room_that_differ(tree, room)).collect()
+}
+
+fn stores_of_a_room_that_differ(tree: &Tree, room: &str) -> Vec<String> {
     let mut stores: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for (path, _) in &tree.files {
-        if let Some((store, file)) = path.strip_prefix(STORES).and_then(|path| path.split_once('/'))
-        {
+        if let Some((store, file)) = path.strip_prefix(room).and_then(|path| path.split_once('/')) {
             stores.entry(store).or_default().insert(file);
         }
     }
@@ -30,21 +33,21 @@ fn stores_that_differ(tree: &Tree) -> Vec<String> {
             continue;
         }
         for store in stores.keys().filter(|store| !having.contains(*store)) {
-            found.push(format!("{STORES}{store} has no {file}, but {} does", having.join(", ")));
+            found.push(format!("{room}{store} has no {file}, but {} does", having.join(", ")));
         }
-        found.extend(functions_that_differ(tree, file, &having));
+        found.extend(functions_that_differ(tree, room, file, &having));
     }
     found
 }
 
-fn functions_that_differ(tree: &Tree, file: &str, stores: &[&str]) -> Vec<String> {
+fn functions_that_differ(tree: &Tree, room: &str, file: &str, stores: &[&str]) -> Vec<String> {
     let functions =
-        |store: &str| port_functions(tree.text(&format!("{STORES}{store}/{file}")).unwrap());
+        |store: &str| port_functions(tree.text(&format!("{room}{store}/{file}")).unwrap());
     let all: BTreeSet<String> = stores.iter().flat_map(|store| functions(store)).collect();
     let mut found = Vec::new();
     for store in stores {
         for function in all.difference(&functions(store)) {
-            found.push(format!("{STORES}{store}/{file} has no `{function}`, but its twin does"));
+            found.push(format!("{room}{store}/{file} has no `{function}`, but its twin does"));
         }
     }
     found
@@ -121,11 +124,18 @@ fn rules_about_stores_see_what_breaks_them() {
         ),
         ("inbox-consumer/src/store/sqlite/extra.rs", ""),
         ("inbox-consumer/src/store/sqlite/writer.rs", ""),
+        ("outbox-core/src/store/sqlite/append.rs", ""),
+        ("outbox-core/src/store/postgres/schema.rs", ""),
         ("migrations/postgres/0001_a.sql", ""),
         ("migrations/postgres/0001_a.down.sql", ""),
         ("migrations/sqlite/0001_a.sql", ""),
     ]);
-    let differ = ["postgres has no extra.rs", "sqlite/claim.rs has no `held`"];
+    let differ = [
+        "postgres has no extra.rs",
+        "sqlite/claim.rs has no `held`",
+        "postgres has no append.rs",
+        "sqlite has no schema.rs",
+    ];
     shows(&stores_that_differ(&tree), &differ);
     let differ = ["sqlite has no 0001_a.down.sql", "sqlite/0001_a.sql has no way back"];
     shows(&migrations_that_differ(&tree), &differ);

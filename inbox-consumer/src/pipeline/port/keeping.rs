@@ -206,6 +206,10 @@ pub trait Schemas: Database {
     fn migrate(
         conn: &mut Self::Connection,
     ) -> impl Future<Output = Result<Vec<i64>, sqlx::Error>> + Send;
+    /// Brings the outbox tables beside them up to date, under a lock; answers the versions applied.
+    fn migrate_outbox_beside(
+        conn: &mut Self::Connection,
+    ) -> impl Future<Output = Result<Vec<i64>, sqlx::Error>> + Send;
     /// The version in the database, `None` without the version table.
     fn version(
         conn: &mut Self::Connection,
@@ -218,6 +222,14 @@ pub trait Schemas: Database {
 
 /// Everything a database has to do. Implemented for `sqlx::Postgres` and `sqlx::Sqlite`.
 pub trait Store:
-    Claim + Savepoint + Sessions + Ownerships + Parkings + Retentions + Inspections + Schemas
+    Claim
+    + Savepoint
+    + Sessions
+    + Ownerships
+    + Parkings
+    + Retentions
+    + Inspections
+    + Schemas
+    + outbox_core::OutboxDatabase
 {
 }

@@ -38,6 +38,11 @@ const MISSING_PRIVILEGES: &str = "SELECT t || ': ' || p FROM (VALUES
     ('inbox_parked', 'SELECT'), ('inbox_parked', 'INSERT'), ('inbox_parked', 'UPDATE'), ('inbox_parked', 'DELETE')
 ) v(t, p) WHERE NOT has_table_privilege(t, p)";
 
+/// The same for the tables of the outbox.
+const MISSING_PRIVILEGES_OF_OUTBOX: &str = "SELECT t || ': ' || p FROM (VALUES
+    ('outbox_schema_versions', 'SELECT'), ('outbox_events', 'INSERT')
+) v(t, p) WHERE NOT has_table_privilege(t, p)";
+
 /// `pg_current_xact_id` is there since this version.
 const VERSION_MIN: i32 = 130_000;
 
@@ -55,13 +60,11 @@ impl Inspections for Postgres {
         let version = Self::version(conn).await?;
         findings.extend(inspect::schema(version, Self::newest()));
         if version.is_some() {
-            let missing: Vec<String> =
-                sqlx::query_scalar(MISSING_PRIVILEGES).fetch_all(conn).await?;
-            findings.extend(missing.iter().map(|what| {
-                inspect::fatal(format!(
-                    "the role lacks a privilege on a table of the inbox, {what}; grant it"
-                ))
-            }));
+            findings.extend(missing_privileges(conn, MISSING_PRIVILEGES, "inbox").await?);
+        }
+        if outbox_core::schema_version(conn).await?.is_some() {
+            findings
+                .extend(missing_privileges(conn, MISSING_PRIVILEGES_OF_OUTBOX, "outbox").await?);
         }
         Ok(findings)
     }
@@ -80,6 +83,20 @@ impl Inspections for Postgres {
             .await;
         end_own(conn, done).await.map(drop)
     }
+}
+
+async fn missing_privileges(
+    conn: &mut PgConnection,
+    query: &'static str,
+    tables: &str,
+) -> Result<Vec<Finding>, sqlx::Error> {
+    let missing: Vec<String> = sqlx::query_scalar(query).fetch_all(conn).await?;
+    let told = |what: &String| {
+        inspect::fatal(format!(
+            "the role lacks a privilege on a table of the {tables}, {what}; grant it"
+        ))
+    };
+    Ok(missing.iter().map(told).collect())
 }
 
 fn partition(row: &PgRow) -> Result<PartitionRow, sqlx::Error> {

@@ -11,10 +11,8 @@ use crate::{
     store::migration::{self, Migration},
 };
 
-const MIGRATIONS: &[Migration] = &[Migration {
-    version: 1,
-    text: include_str!("../../../../migrations/postgres/0001_inbox.sql"),
-}];
+const MIGRATIONS: &[Migration] =
+    &[Migration { version: 1, text: include_str!("../../../migrations/postgres/0001_inbox.sql") }];
 
 /// One process migrates a schema at a time.
 const LOCK: &str = "SELECT pg_advisory_xact_lock(hashtextextended('inbox migrate', 0))";
@@ -33,6 +31,12 @@ impl Schemas for Postgres {
     async fn migrate(conn: &mut PgConnection) -> Result<Vec<i64>, sqlx::Error> {
         begin_own(conn).await?;
         let applied = migrate(conn).await;
+        end_own(conn, applied).await
+    }
+
+    async fn migrate_outbox_beside(conn: &mut PgConnection) -> Result<Vec<i64>, sqlx::Error> {
+        begin_own(conn).await?;
+        let applied = migrate_outbox(conn).await;
         end_own(conn, applied).await
     }
 
@@ -68,6 +72,12 @@ async fn migrate(conn: &mut PgConnection) -> Result<Vec<i64>, sqlx::Error> {
         applied.push(migration.version);
     }
     Ok(applied)
+}
+
+/// In the inbox's schema, which is there.
+async fn migrate_outbox(conn: &mut PgConnection) -> Result<Vec<i64>, sqlx::Error> {
+    sqlx::raw_sql(PATIENCE).execute(&mut *conn).await?;
+    outbox_core::migrate(conn).await
 }
 
 /// The schema that comes first in the search path, whether or not it exists. Not

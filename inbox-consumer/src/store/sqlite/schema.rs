@@ -9,7 +9,7 @@ use crate::{
 };
 
 const MIGRATIONS: &[Migration] =
-    &[Migration { version: 1, text: include_str!("../../../../migrations/sqlite/0001_inbox.sql") }];
+    &[Migration { version: 1, text: include_str!("../../../migrations/sqlite/0001_inbox.sql") }];
 
 const TABLE_EXISTS: &str = "SELECT EXISTS (SELECT 1 FROM sqlite_schema \
      WHERE type = 'table' AND name = 'inbox_schema_versions')";
@@ -20,6 +20,12 @@ impl Schemas for Sqlite {
     async fn migrate(conn: &mut SqliteConnection) -> Result<Vec<i64>, sqlx::Error> {
         begin_own(conn).await?;
         let applied = migrate(conn).await;
+        end_own(conn, applied).await
+    }
+
+    async fn migrate_outbox_beside(conn: &mut SqliteConnection) -> Result<Vec<i64>, sqlx::Error> {
+        begin_own(conn).await?;
+        let applied = migrate_outbox(conn).await;
         end_own(conn, applied).await
     }
 
@@ -50,4 +56,8 @@ async fn migrate(conn: &mut SqliteConnection) -> Result<Vec<i64>, sqlx::Error> {
         applied.push(migration.version);
     }
     Ok(applied)
+}
+
+async fn migrate_outbox(conn: &mut SqliteConnection) -> Result<Vec<i64>, sqlx::Error> {
+    outbox_core::migrate(conn).await
 }

@@ -1,0 +1,1 @@
+DROP TABLE outbox_relays, outbox_events, outbox_schema_versions;

@@ -1,0 +1,309 @@
+//! The outbox table: events appended in the caller's own transaction. One folder for each database, the
+//! same files and functions in both.
+//!
+//! ```
+//! # #[cfg(feature = "postgres")] mod example {
+//! use outbox_core::{Aggregate, OutboxEvent};
+//! use sqlx::PgPool;
+//!
+//! /// The order and the news of it, or neither.
+//! async fn place(pool: &PgPool, id: i64, amount: i64) -> Result<(), Box<dyn std::error::Error>> {
+//!     let mut tx = pool.begin().await?;
+//!     sqlx::query("INSERT INTO orders (id, amount) VALUES ($1, $2)")
+//!         .bind(id)
+//!         .bind(amount)
+//!         .execute(&mut *tx)
+//!         .await?;
+//!     let order = Aggregate::new("Order", id.to_string())?;
+//!     let placed = OutboxEvent::new("OrderPlaced", &order, &amount)?;
+//!     outbox_core::append(&mut *tx, &placed).await?;
+//!     tx.commit().await?;
+//!     Ok(())
+//! }
+//! # }
+//! ```
+//!
+//! # What order means
+//!
+//! A relay ships the events of one aggregate in the order in which they were appended, provided that the
+//! transactions that append for one aggregate wait for each other: they do when each changes or locks
+//! the aggregate's row before it appends. Two transactions that append for one aggregate at the same time
+//! and touch no common row have no order in the database either.
+
+#[cfg(feature = "postgres")]
+mod postgres;
+#[cfg(feature = "sqlite")]
+mod sqlite;
+
+mod migration;
+
+use std::{future::Future, slice};
+
+use sqlx::{Connection, Database};
+
+use crate::{Aggregate, EVENT_BYTES_MAX, OutboxEvent, Text};
+
+/// The channel of PostgreSQL on which relays are told that there is something to ship. The payload is the
+/// table's oid, so that relays of other outboxes in the same database sleep on.
+pub const NOTIFY_CHANNEL: &str = "outbox_events";
+
+/// Appends one event on a connection, in the transaction that is open on it: for a transaction of sqlx
+/// write `&mut *tx`. Without an open transaction the event is committed at once.
+///
+/// The same as `Outbox::default().append(…)`.
+///
+/// # Errors
+///
+/// See [`AppendError`].
+pub async fn append<C: OutboxConnection>(
+    conn: &mut C,
+    event: &OutboxEvent,
+) -> Result<(), AppendError> {
+    Outbox::default().append(conn, event).await
+}
+
+/// Appends events in their order, in one statement, however many they are. None at all is no statement.
+///
+/// The same as `Outbox::default().append_all(…)`.
+///
+/// # Errors
+///
+/// See [`AppendError`]: then none of them is appended.
+pub async fn append_all<C: OutboxConnection>(
+    conn: &mut C,
+    events: &[OutboxEvent],
+) -> Result<(), AppendError> {
+    Outbox::default().append_all(conn, events).await
+}
+
+/// How events are appended.
+///
+/// ```
+/// # #[cfg(feature = "sqlite")]
+/// # async fn example(
+/// #     conn: &mut sqlx::SqliteConnection,
+/// #     event: outbox_core::OutboxEvent,
+/// # ) -> Result<(), outbox_core::AppendError> {
+/// use outbox_core::Outbox;
+///
+/// let outbox = Outbox::default().bytes_max(64 << 10);
+/// outbox.append(conn, &event).await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Outbox {
+    bytes_max: usize,
+    notify: bool,
+}
+
+impl Default for Outbox {
+    /// [`EVENT_BYTES_MAX`], and relays are woken.
+    fn default() -> Self {
+        Self { bytes_max: EVENT_BYTES_MAX, notify: true }
+    }
+}
+
+impl Outbox {
+    /// The largest event that is appended, compared with [`OutboxEvent::size`]. Raise it only together
+    /// with the broker's `message.max.bytes` and with what the consumers take.
+    #[must_use]
+    pub fn bytes_max(mut self, bytes: usize) -> Self {
+        self.bytes_max = bytes;
+        self
+    }
+
+    /// Whether a relay is woken at COMMIT (PostgreSQL: `NOTIFY`, at most one for each transaction).
+    /// Otherwise it finds the events when it looks the next time.
+    ///
+    /// PostgreSQL lets only one transaction with a notification commit at a time, so that with thousands
+    /// of commits a second it is better switched off.
+    #[must_use]
+    pub fn notify(mut self, notify: bool) -> Self {
+        self.notify = notify;
+        self
+    }
+
+    /// See [`append`](append()).
+    ///
+    /// # Errors
+    ///
+    /// See [`AppendError`].
+    pub async fn append<C: OutboxConnection>(
+        &self,
+        conn: &mut C,
+        event: &OutboxEvent,
+    ) -> Result<(), AppendError> {
+        self.append_all(conn, slice::from_ref(event)).await
+    }
+
+    /// See [`append_all`](append_all()).
+    ///
+    /// # Errors
+    ///
+    /// See [`AppendError`].
+    pub async fn append_all<C: OutboxConnection>(
+        &self,
+        conn: &mut C,
+        events: &[OutboxEvent],
+    ) -> Result<(), AppendError> {
+        self.check(events)?;
+        if events.is_empty() {
+            return Ok(());
+        }
+        Ok(C::Database::append_rows(conn, self, events).await?)
+    }
+
+    /// Refuses events that are too large, before anything is sent.
+    ///
+    /// # Errors
+    ///
+    /// [`AppendError::TooLarge`] with the first of them.
+    pub fn check(&self, events: &[OutboxEvent]) -> Result<(), AppendError> {
+        let sizes = events.iter().map(|event| (event, event.size()));
+        let Some((event, bytes)) = sizes.into_iter().find(|(_, bytes)| *bytes > self.bytes_max)
+        else {
+            return Ok(());
+        };
+        Err(AppendError::TooLarge {
+            event_type: event.envelope().event_type.clone(),
+            aggregate: event.envelope().aggregate.clone(),
+            bytes,
+            max: self.bytes_max,
+        })
+    }
+
+    /// The limit as the table has it.
+    fn bytes_max_column(&self) -> i32 {
+        i32::try_from(self.bytes_max).unwrap_or(i32::MAX)
+    }
+}
+
+/// Why an event was not appended.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AppendError {
+    /// The event is too large.
+    #[error(
+        "the event {event_type} of {aggregate} takes {bytes} bytes as a record, more than the {max} that \
+         are allowed; keep large content elsewhere and refer to it, or raise the limit of the outbox \
+         together with the broker's"
+    )]
+    TooLarge {
+        /// Its type.
+        event_type: Text,
+        /// Its aggregate.
+        aggregate: Aggregate,
+        /// What it takes: [`OutboxEvent::size`].
+        bytes: usize,
+        /// The limit.
+        max: usize,
+    },
+    /// The tables are not there.
+    #[error(
+        "the database has no outbox table in the search path of this connection; create it with \
+         `outbox_core::migrate` or with the output of `outbox_core::print` ({0})"
+    )]
+    NoTable(#[source] sqlx::Error),
+    /// The database says no.
+    #[error("the outbox did not take the events: {0}")]
+    Database(#[source] sqlx::Error),
+}
+
+impl From<sqlx::Error> for AppendError {
+    fn from(error: sqlx::Error) -> Self {
+        let missing = |said: &dyn sqlx::error::DatabaseError| {
+            let text = said.message();
+            text.contains("outbox_events")
+                && (text.contains("no such table") || text.contains("does not exist"))
+        };
+        match error.as_database_error() {
+            Some(said) if missing(said) => Self::NoTable(error),
+            _ => Self::Database(error),
+        }
+    }
+}
+
+/// Brings the outbox tables up to date, in one transaction, under a lock; answers the versions that were
+/// applied. They are made where a `CREATE TABLE` without a schema makes tables.
+///
+/// # Errors
+///
+/// The database's; then nothing of it is left.
+pub async fn migrate<C: OutboxConnection>(conn: &mut C) -> Result<Vec<i64>, sqlx::Error> {
+    C::Database::migrate_outbox(conn).await
+}
+
+/// The version of the outbox tables, `None` without them.
+///
+/// # Errors
+///
+/// The database's.
+pub async fn schema_version<C: OutboxConnection>(conn: &mut C) -> Result<Option<i64>, sqlx::Error> {
+    C::Database::outbox_version(conn).await
+}
+
+/// The newest version of the outbox tables that this build knows.
+pub fn schema_newest<DB: OutboxDatabase>() -> i64 {
+    DB::outbox_newest()
+}
+
+/// The statements of all migrations, for teams with a tool of their own.
+///
+/// ```
+/// # #[cfg(feature = "postgres")]
+/// assert!(outbox_core::print::<sqlx::Postgres>().contains("CREATE TABLE outbox_events"));
+/// ```
+pub fn print<DB: OutboxDatabase>() -> String {
+    DB::print_outbox()
+}
+
+/// A connection to a database that has an outbox: `PgConnection`, `SqliteConnection`.
+#[diagnostic::on_unimplemented(
+    message = "events cannot be appended on a `{Self}`",
+    label = "not a connection to a database with an outbox",
+    note = "for a transaction of sqlx write `&mut *tx`, for a pooled connection `&mut *conn`; and enable \
+            the feature `postgres` or `sqlite` of outbox-core"
+)]
+pub trait OutboxConnection: Connection<Database: OutboxDatabase<Connection = Self>> {}
+
+impl<C> OutboxConnection for C
+where
+    C: Connection,
+    C::Database: OutboxDatabase<Connection = C>,
+{
+}
+
+/// A database that can have an outbox. Implemented for `sqlx::Postgres` and `sqlx::Sqlite`.
+pub trait OutboxDatabase: Database {
+    /// Writes the rows in one statement, whatever their size. Not for an empty slice.
+    fn append_rows(
+        conn: &mut Self::Connection,
+        outbox: &Outbox,
+        events: &[OutboxEvent],
+    ) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
+    /// See [`migrate`].
+    fn migrate_outbox(
+        conn: &mut Self::Connection,
+    ) -> impl Future<Output = Result<Vec<i64>, sqlx::Error>> + Send;
+    /// See [`schema_version`].
+    fn outbox_version(
+        conn: &mut Self::Connection,
+    ) -> impl Future<Output = Result<Option<i64>, sqlx::Error>> + Send;
+    /// See [`schema_newest`].
+    fn outbox_newest() -> i64;
+    /// See [`print`].
+    fn print_outbox() -> String;
+}
+
+/// The statement said that it wrote fewer rows than it was given: something in the database swallows them.
+fn all_written(written: u64, events: &[OutboxEvent]) -> Result<(), sqlx::Error> {
+    if usize::try_from(written) == Ok(events.len()) {
+        return Ok(());
+    }
+    Err(sqlx::Error::Protocol(format!(
+        "{written} of {} events were written into outbox_events; remove the trigger or rule that \
+         swallows rows of it",
+        events.len()
+    )))
+}

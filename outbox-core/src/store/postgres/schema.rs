@@ -1,0 +1,56 @@
+//! The outbox tables: migrations under a lock, in one transaction.
+
+use sqlx::{Connection, PgConnection};
+
+use super::super::migration::{self, Migration};
+
+const MIGRATIONS: &[Migration] = &[Migration {
+    version: 1,
+    text: include_str!("../../../migrations/postgres/outbox/0001_outbox.sql"),
+}];
+
+/// One process migrates at a time.
+const LOCK: &str = "SELECT pg_advisory_xact_lock(hashtextextended('outbox migrate', 0))";
+/// Said aloud, since sessions may be read-only by default; READ COMMITTED, to see what the lock waited for.
+const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE";
+/// In the schema where unqualified names are created, and in no other of the search path.
+const TABLE_EXISTS: &str = "SELECT EXISTS (SELECT FROM pg_tables \
+     WHERE schemaname = current_schema() AND tablename = 'outbox_schema_versions')";
+const VERSION: &str = "SELECT max(version) FROM outbox_schema_versions";
+const APPLIED: &str = "INSERT INTO outbox_schema_versions (version) VALUES ($1)";
+
+/// Applies what is missing.
+pub(super) async fn migrate(conn: &mut PgConnection) -> Result<Vec<i64>, sqlx::Error> {
+    let mut tx =
+        if conn.is_in_transaction() { conn.begin().await? } else { conn.begin_with(BEGIN).await? };
+    sqlx::query(LOCK).execute(&mut *tx).await?;
+    let version = version(&mut tx).await?.unwrap_or_default();
+    let mut applied = Vec::new();
+    for migration in MIGRATIONS.iter().filter(|m| m.version > version) {
+        sqlx::raw_sql(migration.text).execute(&mut *tx).await?;
+        sqlx::query(APPLIED).bind(migration.version).execute(&mut *tx).await?;
+        applied.push(migration.version);
+    }
+    tx.commit().await?;
+    Ok(applied)
+}
+
+/// The version in the database.
+pub(super) async fn version(conn: &mut PgConnection) -> Result<Option<i64>, sqlx::Error> {
+    let there: bool = sqlx::query_scalar(TABLE_EXISTS).fetch_one(&mut *conn).await?;
+    if !there {
+        return Ok(None);
+    }
+    let version: Option<i64> = sqlx::query_scalar(VERSION).fetch_one(conn).await?;
+    Ok(Some(version.unwrap_or_default()))
+}
+
+/// The newest version.
+pub(super) fn newest() -> i64 {
+    migration::newest(MIGRATIONS)
+}
+
+/// All statements.
+pub(super) fn print() -> String {
+    migration::print(MIGRATIONS)
+}

@@ -1,0 +1,177 @@
+//! Handlers that append: their events commit with the inbox row, or not at all.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+use inbox_consumer::{
+    BatchHandler, BuildError, Consumer, Event, Handler, HandlerError, HandlerResult, Routes, Tx,
+};
+use outbox_core::{EventId, OutboxEvent};
+use sqlx::Postgres;
+use tests::{Count, SOON, Services, Stage, counted, effect, eventually};
+
+use super::commands::{ran, worker};
+
+const TRACEPARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+
+/// Answers each event with one of its own; fails the first time, after it has appended.
+struct Answers(Arc<AtomicU32>);
+
+impl Handler<Postgres> for Answers {
+    type Event = Count;
+
+    async fn handle(&self, event: &Event<Count>, tx: &mut Tx<'_, Postgres>) -> HandlerResult {
+        effect(event, tx).await?;
+        tx.append(&OutboxEvent::new("Answered", event.aggregate(), &event.payload.n)?).await?;
+        if self.0.fetch_add(1, Relaxed) == 0 {
+            return Err(HandlerError::retry("the first attempt fails"));
+        }
+        Ok(())
+    }
+}
+
+async fn outbox(stage: &Stage, what: &str) -> i64 {
+    stage.schema.number(&format!("SELECT count(*) FROM outbox_events WHERE {what}")).await
+}
+
+#[tokio::test]
+async fn appended_events_commit_with_their_handler_once_and_say_what_they_follow_from() {
+    let stage = Stage::set("outbox", 1).await;
+    let first = counted("a", 1)
+        .header("correlation_id", "checkout-7")
+        .header("traceparent", TRACEPARENT)
+        .header("tracestate", "a=1");
+    let copy = first.clone();
+    stage.send(&[first, counted("a", 2), copy, counted("b", 1)]).await;
+    let running = stage.start(Routes::default().on("Counted", Answers(Arc::default()))).await;
+    eventually(SOON, "three effects", async || stage.effects().await == 3).await;
+    running.stop().await;
+    assert_eq!(outbox(&stage, "true").await, 3, "one for each event, none of the failed attempt");
+    let rows: Vec<(String, String)> = sqlx::query_as(
+        "SELECT aggregate_id || convert_from(payload, 'UTF8'), headers FROM outbox_events ORDER BY seq",
+    )
+    .fetch_all(stage.schema.pool())
+    .await
+    .unwrap();
+    let headers = |of: &str| rows.iter().find(|row| row.0 == of).unwrap().1.clone();
+    let cause = EventId::foreign(stage.topic.name(), "a-1").unwrap();
+    assert_eq!(
+        headers("a1"),
+        format!(
+            r#"[["correlation_id","checkout-7"],["causation_id","{cause}"],["traceparent","{TRACEPARENT}"],["tracestate","a=1"]]"#
+        )
+    );
+    let cause = EventId::foreign(stage.topic.name(), "a-2").unwrap();
+    assert_eq!(
+        headers("a2"),
+        format!(r#"[["correlation_id","{cause}"],["causation_id","{cause}"]]"#)
+    );
+}
+
+/// Appends one event for each of its run, and says of the last what it follows from.
+struct AnswersAll;
+
+impl BatchHandler<Postgres> for AnswersAll {
+    type Event = Count;
+
+    async fn handle(&self, events: &[Event<Count>], tx: &mut Tx<'_, Postgres>) -> HandlerResult {
+        let mut answers = Vec::new();
+        for event in events {
+            answers.push(OutboxEvent::new("Answered", event.aggregate(), &event.payload.n)?);
+        }
+        if let (Some(answer), Some(event)) = (answers.pop(), events.last()) {
+            answers.push(answer.caused_by(event));
+        }
+        tx.append_all(&answers).await?;
+        for event in events {
+            effect(event, tx).await?;
+        }
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn a_batch_handler_appends_all_at_once_and_says_itself_what_caused_what() {
+    let stage = Stage::set("outbox", 1).await;
+    stage.count("a", 1, 100).await;
+    let running = stage.start(Routes::default().on_batch("Counted", AnswersAll)).await;
+    eventually(SOON, "all effects", async || stage.effects().await == 100).await;
+    running.stop().await;
+    assert_eq!(outbox(&stage, "true").await, 100);
+    let cause = EventId::foreign(stage.topic.name(), "a-100").unwrap();
+    assert_eq!(outbox(&stage, &format!("headers LIKE '%\"causation_id\",\"{cause}\"%'")).await, 1);
+    let order = "SELECT count(*) FROM (SELECT convert_from(payload, 'UTF8')::bigint AS n, \
+         row_number() OVER (ORDER BY seq) AS place FROM outbox_events) q WHERE n <> place";
+    assert_eq!(stage.schema.number(order).await, 0, "in the order of the events");
+}
+
+/// Appends an event that is too large, and pretends that all is well.
+struct SwallowsTooLarge;
+
+impl Handler<Postgres> for SwallowsTooLarge {
+    type Event = Count;
+
+    async fn handle(&self, event: &Event<Count>, tx: &mut Tx<'_, Postgres>) -> HandlerResult {
+        effect(event, tx).await?;
+        let large = OutboxEvent::new("Large", event.aggregate(), &"x".repeat(3000))?;
+        let _ = tx.append(&large).await;
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn an_append_that_failed_and_was_swallowed_fails_its_event() {
+    let mut stage = Stage::set("outbox", 1).await;
+    stage.config.outbox.event_bytes_max = 2000;
+    stage.config.retry.attempts_max = 2;
+    stage.count("a", 1, 1).await;
+    let running = stage.start(Routes::default().on("Counted", SwallowsTooLarge)).await;
+    eventually(SOON, "it is parked", async || stage.parked("").await == 1).await;
+    running.stop().await;
+    assert_eq!((stage.effects().await, outbox(&stage, "true").await), (0, 0));
+    let record = "SELECT count(*) FROM inbox_parked WHERE record LIKE \
+         '%the event Large of%takes%more than the 2000 that are allowed%'";
+    assert_eq!(stage.schema.number(record).await, 1);
+}
+
+#[tokio::test]
+async fn a_consumer_without_outbox_tables_does_not_start_and_migrate_and_check_know_them() {
+    let stage = Stage::set("outbox", 1).await;
+    stage.schema.run("DROP TABLE outbox_events, outbox_relays, outbox_schema_versions").await;
+    let routes = Routes::default().on("Counted", Answers(Arc::default()));
+    let built = Consumer::builder(stage.config.clone(), routes).build().await;
+    let error = built.map(drop).unwrap_err();
+    assert!(matches!(error, BuildError::Schema(_)), "{error:?}");
+    assert!(error.to_string().starts_with("the database has no outbox tables; run"), "{error}");
+
+    let (code, _, err) = ran(worker(&stage), "check").await;
+    assert_eq!(code, Some(5), "{err}");
+    assert!(err.contains("no outbox tables"), "{err}");
+    let (code, out, err) = ran(worker(&stage), "migrate").await;
+    assert_eq!(code, Some(0), "{err}");
+    assert!(out.contains("already\napplied migrations 1 of the outbox"), "{out}");
+    let (code, _, err) = ran(worker(&stage), "check").await;
+    assert_eq!(code, Some(0), "{err}");
+}
+
+#[tokio::test]
+async fn check_names_the_privilege_that_appending_lacks() {
+    let services = Services::from_env();
+    let stage = Stage::set("outbox", 1).await;
+    let role = tests::unique("role").replace('-', "_");
+    let schema = stage.schema.name();
+    let tables = format!(
+        "CREATE ROLE {role} LOGIN; GRANT USAGE ON SCHEMA {schema} TO {role};
+         GRANT ALL ON ALL TABLES IN SCHEMA {schema} TO {role};
+         REVOKE INSERT ON {schema}.outbox_events FROM {role}"
+    );
+    stage.schema.run(&tables).await;
+    let address = services.postgres.split_once('@').unwrap().1;
+    let url = stage.schema.url_at(&format!("postgres://{role}@{address}"));
+    let mut command = worker(&stage);
+    command.env("INBOX_DATABASE__URL", url);
+    let (code, _, err) = ran(command, "check").await;
+    stage.schema.run(&format!("DROP OWNED BY {role}; DROP ROLE {role}")).await;
+    assert_eq!(code, Some(5), "{err}");
+    assert!(err.contains("a table of the outbox, outbox_events: INSERT; grant it"), "{err}");
+}

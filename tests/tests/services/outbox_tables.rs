@@ -1,0 +1,125 @@
+//! The tables of the outbox: made once, by anybody, where the caller works, and gone without a trace.
+
+use std::sync::Arc;
+
+use outbox_core::{migrate, print, schema_newest, schema_version};
+use sqlx::{AssertSqlSafe, Connection as _, PgConnection, Postgres, Sqlite, SqliteConnection};
+use tests::Services;
+
+#[tokio::test]
+async fn the_tables_are_made_once_and_printed_as_they_are_made() {
+    let services = Services::from_env();
+    let (schema, printed) = (services.schema().await, services.schema().await);
+    let mut conn = PgConnection::connect(&schema.url()).await.unwrap();
+    assert_eq!(schema_version(&mut conn).await.unwrap(), None);
+    assert_eq!(migrate(&mut conn).await.unwrap(), [1]);
+    assert_eq!(migrate(&mut conn).await.unwrap(), [0; 0]);
+    assert_eq!(schema_version(&mut conn).await.unwrap(), Some(schema_newest::<Postgres>()));
+    let mut conn = PgConnection::connect(&printed.url()).await.unwrap();
+    printed.run(&print::<Postgres>()).await;
+    assert_eq!(migrate(&mut conn).await.unwrap(), [0; 0]);
+
+    let mut conn = SqliteConnection::connect("sqlite::memory:").await.unwrap();
+    assert_eq!(schema_version(&mut conn).await.unwrap(), None);
+    assert_eq!(migrate(&mut conn).await.unwrap(), [1]);
+    assert_eq!(migrate(&mut conn).await.unwrap(), [0; 0]);
+    assert_eq!(schema_version(&mut conn).await.unwrap(), Some(schema_newest::<Sqlite>()));
+    let mut conn = SqliteConnection::connect("sqlite::memory:").await.unwrap();
+    sqlx::raw_sql(AssertSqlSafe(print::<Sqlite>())).execute(&mut conn).await.unwrap();
+    assert_eq!(migrate(&mut conn).await.unwrap(), [0; 0]);
+}
+
+#[tokio::test]
+async fn processes_that_migrate_at_the_same_time_make_the_tables_once() {
+    let schema = Arc::new(Services::from_env().schema().await);
+    let one = |url: String| async move {
+        let mut conn = PgConnection::connect(&url).await.unwrap();
+        migrate(&mut conn).await.unwrap().len()
+    };
+    let all: Vec<_> = (0..8).map(|_| tokio::spawn(one(schema.url()))).collect();
+    let mut applied = 0;
+    for task in all {
+        applied += task.await.unwrap();
+    }
+    assert_eq!(applied, 1);
+}
+
+#[tokio::test]
+async fn a_migration_in_an_open_transaction_goes_with_it_and_on_a_read_only_session_it_works() {
+    let schema = Services::from_env().schema().await;
+    let mut conn = PgConnection::connect(&schema.url()).await.unwrap();
+    let mut tx = conn.begin().await.unwrap();
+    assert_eq!(migrate(&mut *tx).await.unwrap(), [1]);
+    tx.rollback().await.unwrap();
+    assert_eq!(schema_version(&mut conn).await.unwrap(), None);
+    sqlx::raw_sql("SET default_transaction_read_only = on").execute(&mut conn).await.unwrap();
+    assert_eq!(migrate(&mut conn).await.unwrap(), [1]);
+
+    let mut conn = SqliteConnection::connect("sqlite::memory:").await.unwrap();
+    let mut tx = conn.begin().await.unwrap();
+    assert_eq!(migrate(&mut *tx).await.unwrap(), [1]);
+    tx.rollback().await.unwrap();
+    assert_eq!(schema_version(&mut conn).await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn the_outbox_of_another_schema_is_not_ours() {
+    let services = Services::from_env();
+    let (ours, theirs) = (services.schema().await, services.schema().await);
+    let mut conn = PgConnection::connect(&theirs.url()).await.unwrap();
+    migrate(&mut conn).await.unwrap();
+    let path = format!("SET search_path = {}, {}", ours.name(), theirs.name());
+    sqlx::raw_sql(AssertSqlSafe(path)).execute(&mut conn).await.unwrap();
+    assert_eq!(schema_version(&mut conn).await.unwrap(), None);
+    assert_eq!(migrate(&mut conn).await.unwrap(), [1]);
+}
+
+#[tokio::test]
+async fn the_way_back_leaves_nothing() {
+    let schema = Services::from_env().schema().await;
+    let mut conn = PgConnection::connect(&schema.url()).await.unwrap();
+    migrate(&mut conn).await.unwrap();
+    schema.run(include_str!("../../../migrations/postgres/outbox/0001_outbox.down.sql")).await;
+    let left = format!(
+        "SELECT count(*) FROM pg_class WHERE relnamespace = '{}'::regnamespace",
+        schema.name()
+    );
+    assert_eq!(schema.number(&left).await, 0);
+    assert_eq!(migrate(&mut conn).await.unwrap(), [1]);
+
+    let mut conn = SqliteConnection::connect("sqlite::memory:").await.unwrap();
+    migrate(&mut conn).await.unwrap();
+    let down = include_str!("../../../migrations/sqlite/outbox/0001_outbox.down.sql");
+    sqlx::raw_sql(down).execute(&mut conn).await.unwrap();
+    assert_eq!(migrate(&mut conn).await.unwrap(), [1]);
+}
+
+/// What a relay asks for again and again costs what waits, not what has been sent.
+#[tokio::test]
+async fn the_scan_for_what_waits_uses_its_own_index() {
+    let schema = Services::from_env().schema().await;
+    let mut conn = PgConnection::connect(&schema.url()).await.unwrap();
+    migrate(&mut conn).await.unwrap();
+    schema
+        .run(
+            "INSERT INTO outbox_events (event_id, event_type, aggregate_type, aggregate_id, sent_at)
+             SELECT gen_random_uuid(), 'T', 'A', n::text, CASE WHEN n <= 19900 THEN now() END
+             FROM generate_series(1, 20000) n; ANALYZE outbox_events",
+        )
+        .await;
+    let scan = "SELECT * FROM outbox_events WHERE sent_at IS NULL AND failed_at IS NULL ORDER BY seq LIMIT 500";
+    let plan: Vec<String> = sqlx::query_scalar(AssertSqlSafe(format!("EXPLAIN {scan}")))
+        .fetch_all(&mut conn)
+        .await
+        .unwrap();
+    assert!(plan.join("\n").contains("outbox_events_unsent"), "{plan:#?}");
+
+    let mut conn = SqliteConnection::connect("sqlite::memory:").await.unwrap();
+    migrate(&mut conn).await.unwrap();
+    let plan: Vec<(i64, i64, i64, String)> =
+        sqlx::query_as(AssertSqlSafe(format!("EXPLAIN QUERY PLAN {scan}")))
+            .fetch_all(&mut conn)
+            .await
+            .unwrap();
+    assert!(plan.iter().any(|row| row.3.contains("outbox_events_unsent")), "{plan:?}");
+}
