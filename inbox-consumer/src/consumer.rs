@@ -5,12 +5,13 @@ use std::{fmt, sync::Arc, time::Duration};
 
 use inbox_engine::Engine;
 use outbox_core::Reader;
-use tokio::sync::mpsc;
+use tokio::{sync::mpsc, task::JoinSet};
 
 use crate::{
     config::{self, Config, Problem},
     kafka::{self, KafkaSettings},
     pipeline::{
+        beat,
         control::{Control, Identity},
         driver::{self, Driver},
         intake::Intake,
@@ -20,7 +21,7 @@ use crate::{
         transaction::Work,
     },
     router::{RouteTable, Routes},
-    telemetry::Counters,
+    telemetry::{Counters, Readings, meters::Meters},
 };
 
 /// A consumer that is ready to run: configuration checked, database reachable and migrated.
@@ -29,7 +30,7 @@ pub struct Consumer<DB: Store> {
     settings: DB::Settings,
     routes: RouteTable<DB>,
     reader: Reader,
-    counters: Arc<Counters>,
+    meters: Arc<Meters>,
 }
 
 /// Builds a [`Consumer`].
@@ -125,8 +126,12 @@ impl<DB: Store> ConsumerBuilder<DB> {
             return Err(BuildError::Unsafe(fatal));
         }
         DB::close_hard(conn).await;
-        let reader = self.config.reader().map_err(|error| BuildError::Routes(error.to_string()))?;
-        Ok(Consumer { config: self.config, settings, routes, reader, counters: Arc::default() })
+        let reader = self.config.reader().map_err(|error| unreadable(&error))?;
+        let types = routes.names();
+        let types = types.iter().map(|(event_type, _)| *event_type);
+        let meters =
+            Meters::new(&self.config.consumer.name, types, connections::<DB>(&self.config));
+        Ok(Consumer { config: self.config, settings, routes, reader, meters })
     }
 }
 
@@ -169,6 +174,12 @@ fn current(tables: &str, version: Option<i64>, newest: i64) -> Result<(), BuildE
     }
 }
 
+/// A wrong rule of `[events.rules]`: [`Config::validate`] finds it first.
+fn unreadable(error: &outbox_core::RulesError) -> BuildError {
+    let text = format!("[events.rules]: {error}");
+    BuildError::Config(vec![Problem { fatal: true, keys: vec!["events.rules.id"], text }])
+}
+
 fn outage(error: sqlx::Error) -> BuildError {
     BuildError::Database(OpenError::Outage(format!("the database failed a first look: {error}")))
 }
@@ -181,27 +192,43 @@ impl<DB: Store> Consumer<DB> {
 
     /// What the consumer has done so far; stays readable while it runs.
     pub fn counters(&self) -> Arc<Counters> {
-        Arc::clone(&self.counters)
+        Arc::clone(&self.meters.counters)
+    }
+
+    /// Everything that can be read off the consumer while it runs: counts, partitions, readiness, metrics
+    /// as text. The HTTP port (`http.listen`) serves the same.
+    pub fn readings(&self) -> Readings {
+        Readings(Arc::clone(&self.meters))
     }
 
     /// Runs until `shutdown` resolves and everything is let go, or until it cannot go on.
     pub async fn run(self, shutdown: impl Future<Output = ()> + Send) -> Ended {
+        // Dropped with this future: nobody reads off a consumer that has ended.
+        let mut aside = JoinSet::new();
+        self.serve(&mut aside);
         let (sender, mut events) = mpsc::unbounded_channel();
         let broker = match kafka::connect(kafka_settings(&self.config), sender) {
             Ok(broker) => Arc::new(broker) as Arc<dyn Broker>,
-            Err(error) => return Ended::KafkaFatal(error.0),
+            Err(error) => {
+                self.meters.end();
+                return Ended::KafkaFatal(error.0);
+            }
         };
         let retention = Retention {
             consumer: self.config.consumer.name.clone(),
             age: self.config.retention.inbox,
             interval: self.config.retention.prune_interval,
         };
-        let pruner = tokio::spawn(prune::prune_for_ever::<DB>(self.settings.clone(), retention));
+        let meters = Arc::clone(&self.meters);
+        let sessions = Arc::new(Sessions::<DB>::new(self.settings.clone()));
+        let counting = (Arc::clone(&sessions), retention.consumer.clone(), Arc::clone(&meters));
+        aside.spawn(beat::count_parked_for_ever(counting.0, counting.1, counting.2));
+        aside.spawn(prune::prune_for_ever(sessions, retention, Arc::clone(&meters)));
         let close_deadline = self.config.limits.close_deadline;
         let (mut driver, work, control) = self.driver(Arc::clone(&broker));
         let end = driver.run(&mut events, shutdown).await;
-        pruner.abort();
         let closed = broker.close(close_deadline).await;
+        meters.end();
         control.quiet().await;
         work.sessions.close().await;
         control.sessions.close().await;
@@ -212,6 +239,17 @@ impl<DB: Store> Consumer<DB> {
             (driver::End::Shutdown, Err(error)) => Ended::ShutdownCutShort(error.0),
         }
     }
+
+    /// Serves metrics and health, if the configuration says where.
+    #[cfg(feature = "http")]
+    fn serve(&self, aside: &mut JoinSet<()>) {
+        if let Some(listen) = self.config.http.address() {
+            aside.spawn(crate::telemetry::http::serve(listen, self.readings()));
+        }
+    }
+
+    #[cfg(not(feature = "http"))]
+    fn serve(&self, _: &mut JoinSet<()>) {}
 
     fn driver(self, broker: Arc<dyn Broker>) -> (Driver<DB>, Arc<Work<DB>>, Arc<Control<DB>>) {
         let config = &self.config;
@@ -229,7 +267,7 @@ impl<DB: Store> Consumer<DB> {
         let control = Control::new(self.settings.clone(), Arc::clone(&broker), identity);
         let work = Work {
             routes: self.routes,
-            sessions: Sessions::new(self.settings),
+            sessions: Sessions::counted(self.settings, Arc::clone(&self.meters)),
             limits: TxLimits {
                 statement_timeout: config.database.statement_timeout,
                 lock_timeout: config.database.lock_timeout,
@@ -237,12 +275,13 @@ impl<DB: Store> Consumer<DB> {
             },
             outbox: config.outbox.into(),
             attempt_deadline: config.retry.attempt_deadline,
+            meters: Arc::clone(&self.meters),
         };
         let (work, control) = (Arc::new(work), Arc::new(control));
         let seed = uuid::Uuid::new_v4().as_u64_pair().0;
         let engine = Engine::new(limits::<DB>(config), seed);
         let (shared, asked) = (Arc::clone(&work), Arc::clone(&control));
-        (Driver::new(engine, broker, intake, shared, asked, self.counters), work, control)
+        (Driver::new(engine, broker, intake, shared, asked, self.meters), work, control)
     }
 }
 
@@ -267,8 +306,12 @@ fn start(start: config::Start) -> inbox_engine::Start {
     }
 }
 
+/// The most transactions that are open at once, each on a connection.
+fn connections<DB: Store>(config: &Config) -> usize {
+    usize::from(config.database.connections).min(DB::WRITERS_MAX)
+}
+
 fn limits<DB: Store>(config: &Config) -> inbox_engine::Limits {
-    let connections = usize::from(config.database.connections);
     inbox_engine::Limits {
         attempts_max: config.retry.attempts_max,
         batch_bytes_max: config.batch.bytes_max as u64,
@@ -278,7 +321,7 @@ fn limits<DB: Store>(config: &Config) -> inbox_engine::Limits {
         partition_bytes_max: config.limits.partition_bytes_max as u64,
         retry_delay_max: millis(config.retry.delay_max),
         retry_delay_min: millis(config.retry.delay_min),
-        transactions_max: connections.min(DB::WRITERS_MAX),
+        transactions_max: connections::<DB>(config),
         ..inbox_engine::Limits::default()
     }
 }

@@ -1,4 +1,5 @@
 //! Exactly-once effects from Kafka in SQL, in order per aggregate.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 #[cfg(feature = "cli")]
 pub mod cli;

@@ -147,6 +147,8 @@ pub enum Outcome {
     Conflict(String),
     /// Rolled back: the database is not there.
     Outage(String),
+    /// Rolled back: it would have parked more than may be parked. The text says which limit.
+    Full(String),
     /// Whether it committed is not known.
     Unknown(String),
     /// Rolled back: the lanes are not where this process left them.

@@ -1,40 +1,55 @@
 //! Cutting transactions: the lanes that have waited longest, together, up to a limit.
 
 use crate::{
-    Batch, Effect, Engine, Item, Lane, LaneMove, Mode, Offset, PartitionId, Rule, Time,
-    partition::{LaneQueue, Partition},
+    Batch, Effect, Engine, Item, Lane, LaneMove, Limits, Mode, Offset, PartitionId, Rule, Time,
+    partition::{LaneQueue, Partition, Turn},
 };
 
 impl<T> Engine<T> {
-    /// Starts transactions while a connection is free and a lane can start.
-    ///
+    /// Starts transactions while a connection is free and a lane can start, live or release, and asks
+    /// for due queues when it is time to.
+    pub(crate) fn start(&mut self, now: Time) {
+        self.start_transactions(now);
+        self.look(now);
+    }
+
     /// While a transaction runs, events gather in their lanes, so an idle consumer runs transactions
     /// of one event and a loaded one commits in groups; there is no timer.
-    pub(crate) fn start(&mut self, now: Time) {
+    fn start_transactions(&mut self, now: Time) {
         while self.open < self.limits.transactions_max {
-            let Some(id) = self.longest_waiting(now) else { return };
-            let (events, bytes) = (self.limits.batch_events_max, self.limits.batch_bytes_max);
-            let Some(partition) = self.partitions.get_mut(&id) else { return };
-            let batch = partition.cut(events, bytes);
-            partition.open += 1;
-            self.open += 1;
-            self.effects.push_back(Effect::Start(batch));
+            match self.longest_waiting(now) {
+                Some((id, lane, Turn::Live)) => self.start_live(id, lane),
+                Some((id, lane, Turn::Release)) => self.release(id, lane),
+                None => return,
+            }
         }
     }
 
-    fn longest_waiting(&mut self, now: Time) -> Option<PartitionId> {
-        self.partitions
-            .values_mut()
-            .filter(|partition| partition.may_start(now))
-            .filter_map(|partition| Some((partition.ready.front()?.0, partition.id)))
-            .min()
-            .map(|(_, id)| id)
+    fn start_live(&mut self, id: PartitionId, lane: Lane) {
+        let limits = self.limits;
+        let Some(partition) = self.partitions.get_mut(&id) else { return };
+        let batch = partition.cut(lane, &limits);
+        partition.open += 1;
+        self.open += 1;
+        self.effects.push_back(Effect::Start(batch));
+    }
+
+    fn longest_waiting(&self, now: Time) -> Option<(PartitionId, Lane, Turn)> {
+        let releases = self.limits.releases_per_live;
+        let next = |partition: &Partition<T>| {
+            let (sequence, lane, turn) = partition.next_turn(now, releases)?;
+            Some((sequence, (partition.id, lane, turn)))
+        };
+        let first = self.partitions.values().filter_map(next).min_by_key(|(sequence, _)| *sequence);
+        first.map(|(_, turn)| turn)
     }
 }
 
 /// How far the batch that is being cut goes.
 struct Reach {
     mode: Mode,
+    /// Events that a lane with due queues may have in it.
+    draining: usize,
     /// Events it may have: the smallest cap of its lanes.
     cap: usize,
     /// Events it has.
@@ -44,6 +59,15 @@ struct Reach {
 }
 
 impl Reach {
+    fn new(mode: Mode, limits: &Limits) -> Self {
+        let cap = match mode {
+            Mode::Together => limits.batch_events_max,
+            Mode::Careful => Mode::CAREFUL_MAX.min(limits.batch_events_max),
+        };
+        let (draining, bytes) = (limits.release_events_max, limits.batch_bytes_max);
+        Self { mode, draining, cap, events: 0, bytes }
+    }
+
     /// Whether a lane can join. The first one always can: an event larger than the limit goes alone.
     fn admits<T>(&self, queue: &LaneQueue<T>) -> bool {
         let bytes = queue.queue.front().map_or(0, |head| u64::from(head.bytes));
@@ -52,18 +76,29 @@ impl Reach {
 }
 
 impl<T> Partition<T> {
-    fn cut(&mut self, events_max: usize, bytes_max: u64) -> Batch<T> {
-        let mode = self.ready.front().map_or(Mode::Together, |(_, lane)| self.mode(*lane));
-        let events = match mode {
-            Mode::Together => events_max,
-            Mode::Careful => Mode::CAREFUL_MAX.min(events_max),
-        };
-        let mut reach = Reach { mode, cap: events, events: 0, bytes: bytes_max };
+    /// What the ready lane that has waited longest does, if it may start.
+    fn next_turn(&self, now: Time, releases_per_live: u32) -> Option<(u64, Lane, Turn)> {
+        if !self.may_start(now) {
+            return None;
+        }
+        let live_waits = self.full_at(now);
+        self.ready.iter().find_map(|(sequence, lane)| {
+            let turn = self.lanes[usize::from(lane.0)].turn(live_waits, releases_per_live)?;
+            Some((*sequence, *lane, turn))
+        })
+    }
+
+    /// Cuts a live transaction, beginning with a lane; those before it in the row are to release.
+    fn cut(&mut self, first: Lane, limits: &Limits) -> Batch<T> {
+        let mode = self.mode(first);
+        let mut reach = Reach::new(mode, limits);
         let mut taken: Vec<(LaneMove, Vec<Item<T>>)> = Vec::new();
         let mut waiting = std::mem::take(&mut self.ready);
         let mut later = std::collections::VecDeque::new();
         while let Some((sequence, lane)) = waiting.pop_front() {
-            if self.mode(lane) == mode && reach.admits(&self.lanes[usize::from(lane.0)]) {
+            let queue = &self.lanes[usize::from(lane.0)];
+            let live = queue.turn(false, limits.releases_per_live) == Some(Turn::Live);
+            if live && self.mode(lane) == mode && reach.admits(queue) {
                 taken.push(self.take_lane(lane, &mut reach));
             } else {
                 later.push_back((sequence, lane));
@@ -107,7 +142,10 @@ impl<T> Partition<T> {
         queue.ready = false;
         queue.busy = Rule::LaneOrder.on();
         reach.cap = reach.cap.min(queue.cap).max(1);
-        let room = reach.cap.saturating_sub(reach.events);
+        let draining = !queue.due.is_empty() && Rule::ReleaseDrains.on();
+        let lane_max = if draining { reach.draining } else { usize::MAX };
+        let room = reach.cap.saturating_sub(reach.events).min(lane_max);
+        queue.released = 0;
         let mut items = Vec::with_capacity(room.min(queue.queue.len()));
         while let Some(head) = queue.queue.front() {
             let fits = items.len() < room && u64::from(head.bytes) <= reach.bytes;

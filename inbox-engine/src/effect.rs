@@ -1,6 +1,8 @@
 //! Everything the engine can ask for. A short loop obeys.
 
-use crate::{Batch, Epoch, Generation, LeaderEpoch, NextOffset, Offset, PartitionId, Standstill};
+use crate::{
+    Batch, Epoch, Generation, LeaderEpoch, NextOffset, Offset, PartitionId, Release, Standstill,
+};
 
 /// One thing to do. The answer, where there is one, comes back through the `handle_*` named here.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -12,10 +14,16 @@ pub enum Effect<T> {
     /// Ask the group, after one more poll, whether the partition is still ours:
     /// [`crate::Engine::handle_confirmed`].
     Confirm(PartitionId, Generation),
+    /// Ask the database which parked queues of the partition are due, [`crate::Limits::due_max`] of them
+    /// at most, those that are due for longest: [`crate::Engine::handle_due`]. One look at a time per partition, and none while
+    /// [`crate::Limits::due_interval`] is zero.
+    FindDue(PartitionId, Generation),
     /// Answer a revocation of exactly these partitions.
     LetGo(Vec<PartitionId>),
     /// Stop fetching.
     Pause(PartitionId),
+    /// Release parked events, in a transaction of their own: [`crate::Engine::handle_released`].
+    Release(Release),
     /// A partition began to stand still, or moves again (`None`).
     Report(PartitionId, Option<Standstill>),
     /// Go on fetching.

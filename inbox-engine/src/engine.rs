@@ -53,8 +53,10 @@ pub struct Snapshot {
     pub position: NextOffset,
     /// Events that wait in lanes or are in open transactions.
     pub waiting: usize,
-    /// Open transactions.
+    /// Open transactions, releases included.
     pub open: usize,
+    /// Parked queues that are known to be due and wait for their release.
+    pub due: usize,
     /// Bytes of undone events.
     pub bytes: u64,
     /// Whether fetching is paused.
@@ -68,6 +70,9 @@ impl<T> Engine<T> {
     pub fn new(limits: Limits, seed: u64) -> Self {
         assert!(
             limits.transactions_max > 0 && limits.batch_events_max > 0 && limits.attempts_max > 0
+        );
+        assert!(
+            limits.due_max > 0 && limits.release_events_max > 0 && limits.releases_per_live > 0
         );
         Self {
             limits,
@@ -92,7 +97,7 @@ impl<T> Engine<T> {
 
     /// When [`Engine::handle_timeout`] is wanted next.
     pub fn next_timeout(&self) -> Option<Time> {
-        self.partitions.values().filter_map(Partition::next_timeout).min()
+        self.partitions.values().filter_map(|it| it.next_timeout(&self.limits)).min()
     }
 
     /// Time has passed.
@@ -114,7 +119,12 @@ impl<T> Engine<T> {
         self.partitions.values().map(Partition::snapshot).collect()
     }
 
-    /// Transactions open now.
+    /// The limits it was made with.
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// Transactions open now, releases included.
     pub fn open(&self) -> usize {
         self.open
     }
@@ -177,13 +187,14 @@ impl<T> Partition<T> {
             position: self.position,
             waiting: self.undone,
             open: self.open,
+            due: self.due(),
             bytes: self.bytes,
             paused: self.paused,
             standstill: self.standstill.clone(),
         }
     }
 
-    fn next_timeout(&self) -> Option<Time> {
+    fn next_timeout(&self, limits: &Limits) -> Option<Time> {
         let drain = match self.drain {
             Drain::Finishing { deadline }
             | Drain::Writing { deadline }
@@ -198,6 +209,8 @@ impl<T> Partition<T> {
             }
             _ => None,
         };
-        [drain, phase, self.wake, self.outage_until].into_iter().flatten().min()
+        let look = self.look_due(limits);
+        let waits = [drain, phase, look, self.wake, self.outage_until, self.full_until()];
+        waits.into_iter().flatten().min()
     }
 }

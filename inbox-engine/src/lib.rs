@@ -10,13 +10,16 @@ mod batch;
 mod claim;
 mod cut;
 mod drain;
+mod due;
 mod effect;
 mod engine;
+mod full;
 mod intake;
 mod limits;
 mod offset;
 mod outcome;
 mod partition;
+mod release;
 mod resume;
 mod rule;
 mod runs;
@@ -37,6 +40,7 @@ pub use offset::{
     Epoch, Generation, Lane, LaneState, LeaderEpoch, NextOffset, Offset, Ownership, PartitionId,
     Time,
 };
+pub use release::{Due, Release, Released};
 pub use resume::{Start, first_watermark, resume};
 pub use rule::Rule;
 pub use runs::{Run, RunEntry, runs};

@@ -15,6 +15,11 @@ pub struct Limits {
     pub conflict_delay_max: u64,
     /// How long a revoked partition may finish its open transactions.
     pub drain_deadline: u64,
+    /// How often the database is asked which parked queues are due; zero: never.
+    pub due_interval: u64,
+    /// Parked queues that one such look brings, and that are remembered per partition. Not fewer than a
+    /// partition has lanes, so that each lane's can be among them.
+    pub due_max: usize,
     /// How often the lanes of an idle partition are validated.
     pub idle_check_interval: u64,
     /// Longest wait before an outage is probed again.
@@ -26,6 +31,12 @@ pub struct Limits {
     /// Deliveries of one partition above its watermark, settled ones included, before Kafka is paused;
     /// resumed below half. What one blocked lane can make the engine remember (C3).
     pub partition_events_max: usize,
+    /// Events of one release. While a lane has parked queues that are due, its live transactions take
+    /// no more events of it either, or a queue might grow faster than it is released.
+    pub release_events_max: usize,
+    /// Releases per live transaction in a lane that has both; two or more empty a queue under load
+    /// (finding 19).
+    pub releases_per_live: u32,
     /// Longest wait before a handler is tried again.
     pub retry_delay_max: u64,
     /// First wait before a handler is tried again; doubles.
@@ -45,11 +56,15 @@ impl Default for Limits {
             batch_events_max: 500,
             conflict_delay_max: 250,
             drain_deadline: 5_000,
+            due_interval: 0,
+            due_max: 128,
             idle_check_interval: 5_000,
             outage_delay_max: 10_000,
             outage_delay_min: 200,
             partition_bytes_max: 4 << 20,
             partition_events_max: 200_000,
+            release_events_max: 32,
+            releases_per_live: 2,
             retry_delay_max: 2_000,
             retry_delay_min: 100,
             transactions_max: 8,

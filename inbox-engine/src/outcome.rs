@@ -30,6 +30,7 @@ impl<T> Engine<T> {
             Outcome::Failed(failures) => self.failed(batch, &failures, now),
             Outcome::Conflict(error) => self.conflict(batch, error, now),
             Outcome::Outage(error) => self.cut_off(batch, error, now),
+            Outcome::Full(error) => self.full(batch, error, now),
             Outcome::Unknown(error) if !Rule::UnknownCommitResyncs.on() => {
                 self.failed(batch, &[Failure::retry(0, error)], now);
             }
@@ -47,6 +48,7 @@ impl<T> Engine<T> {
 
     fn committed(&mut self, batch: Batch<T>, now: Time) {
         self.commits += 1;
+        self.lanes_have_room(&batch);
         let id = batch.partition;
         let Some(partition) = self.partitions.get_mut(&id) else { return };
         partition.settle(batch);
@@ -195,6 +197,7 @@ impl<T> Engine<T> {
     pub(crate) fn waits_due(&mut self, id: PartitionId, now: Time) {
         let Some(partition) = self.partitions.get_mut(&id) else { return };
         partition.outage_until = partition.outage_until.filter(|until| *until > now);
+        partition.full_due(now);
         if partition.wake.is_none_or(|wake| wake > now) {
             return;
         }
@@ -205,7 +208,7 @@ impl<T> Engine<T> {
         self.queue_lanes(id);
     }
 
-    fn queue_lanes(&mut self, id: PartitionId) {
+    pub(crate) fn queue_lanes(&mut self, id: PartitionId) {
         let sequence = self.next_sequence();
         if let Some(partition) = self.partitions.get_mut(&id) {
             for lane in 0..partition.lanes.len() {
@@ -236,7 +239,7 @@ impl<T> Batch<T> {
 
 impl<T> Partition<T> {
     /// Puts a batch that did not commit back to the heads of its lanes.
-    fn give_back(&mut self, batch: Batch<T>) {
+    pub(crate) fn give_back(&mut self, batch: Batch<T>) {
         for step in &batch.lanes {
             self.lane(step.lane).busy = false;
         }
@@ -246,7 +249,7 @@ impl<T> Partition<T> {
     }
 
     /// The lanes of a batch go on with half its events.
-    fn halve(&mut self, batch: &Batch<T>) {
+    pub(crate) fn halve(&mut self, batch: &Batch<T>) {
         for step in &batch.lanes {
             self.lane(step.lane).cap = (batch.items.len() / 2).max(1);
         }

@@ -3,8 +3,8 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use crate::{
-    Epoch, Generation, Item, Lane, LaneState, LeaderEpoch, NextOffset, Offset, PartitionId,
-    Standstill, Time,
+    Epoch, Generation, Item, Lane, LaneState, LeaderEpoch, NextOffset, Offset, PartitionId, Rule,
+    Standstill, Time, full::Full, release::DueQueue,
 };
 
 /// Where a partition is between assignment and let-go.
@@ -39,13 +39,20 @@ pub(crate) enum Drain {
     Done,
 }
 
+/// What a lane does next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Turn {
+    Live,
+    Release,
+}
+
 /// One lane: where it stands, and what waits in it.
 #[derive(Debug)]
 pub(crate) struct LaneQueue<T> {
     /// What memory relies on: read at take-over, or moved by an acknowledged COMMIT.
     pub(crate) state: LaneState,
     pub(crate) queue: VecDeque<Item<T>>,
-    /// In an open transaction.
+    /// In an open transaction, live or release.
     pub(crate) busy: bool,
     /// Has a place in `Partition::ready`.
     pub(crate) ready: bool,
@@ -64,6 +71,14 @@ pub(crate) struct LaneQueue<T> {
     /// and the engine's commits at the last of them.
     pub(crate) alone: u32,
     pub(crate) alone_since: u64,
+    /// Parked queues that are due, in the order in which they became known, each once.
+    pub(crate) due: VecDeque<DueQueue>,
+    /// The parked queue whose release is open.
+    pub(crate) releasing: Option<DueQueue>,
+    /// Releases since the last live transaction.
+    pub(crate) released: u32,
+    /// Its last live transaction met the limit on parked events.
+    pub(crate) full: bool,
 }
 
 impl<T> LaneQueue<T> {
@@ -80,12 +95,45 @@ impl<T> LaneQueue<T> {
             conflicts: 0,
             alone: 0,
             alone_since: 0,
+            due: VecDeque::new(),
+            releasing: None,
+            released: 0,
+            full: false,
         }
     }
 
+    /// Whether a transaction could take it, live or release.
     pub(crate) fn startable(&self) -> bool {
+        self.live_startable() || self.release_startable()
+    }
+
+    fn live_startable(&self) -> bool {
         let head = self.queue.front();
         !self.busy && self.rest.is_none() && head.is_some_and(|head| !self.waits(head.offset))
+    }
+
+    fn release_startable(&self) -> bool {
+        let ready = self.due.iter().any(|queue| queue.rest.is_none());
+        !self.busy && self.releasing.is_none() && ready
+    }
+
+    /// What the lane does next. Releases come first, some to each live transaction, or a queue that
+    /// gets followers as fast as it loses them would never empty (finding 19). Where live transactions
+    /// wait (`live_waits`), releases go on.
+    pub(crate) fn turn(&self, live_waits: bool, releases_per_live: u32) -> Option<Turn> {
+        let live = self.live_startable() && !live_waits;
+        let first = Rule::ReleaseDrains.on() && self.released < releases_per_live;
+        match (live, self.release_startable()) {
+            (true, true) if first => Some(Turn::Release),
+            (false, true) => Some(Turn::Release),
+            (true, _) => Some(Turn::Live),
+            (false, false) => None,
+        }
+    }
+
+    /// Whether a parked queue is remembered already, or being released.
+    pub(crate) fn knows(&self, aggregate: &[u8; 16]) -> bool {
+        self.due.iter().chain(&self.releasing).any(|queue| queue.aggregate == *aggregate)
     }
 
     /// Whether the event at this offset is not to be run yet.
@@ -97,10 +145,14 @@ impl<T> LaneQueue<T> {
     pub(crate) fn waits_due(&mut self, now: Time) {
         self.waits.retain(|(_, at)| *at > now);
         self.rest = self.rest.filter(|at| *at > now);
+        for queue in &mut self.due {
+            queue.rest = queue.rest.filter(|at| *at > now);
+        }
     }
 
     pub(crate) fn next_timeout(&self) -> Option<Time> {
-        self.waits.iter().map(|(_, at)| *at).chain(self.rest).min()
+        let due = self.due.iter().filter_map(|queue| queue.rest);
+        self.waits.iter().map(|(_, at)| *at).chain(self.rest).chain(due).min()
     }
 }
 
@@ -112,6 +164,7 @@ pub(crate) struct Arrived {
     pub(crate) lane: Lane,
 }
 
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 #[derive(Debug)]
 pub(crate) struct Partition<T> {
     pub(crate) id: PartitionId,
@@ -145,10 +198,19 @@ pub(crate) struct Partition<T> {
     pub(crate) undone: usize,
     pub(crate) bytes: u64,
     pub(crate) paused: bool,
-    /// Open transactions of this generation.
+    /// Open transactions of this generation, releases included.
     pub(crate) open: usize,
     pub(crate) outages: u32,
     pub(crate) outage_until: Option<Time>,
+    /// The limit on parked events was met.
+    pub(crate) full: Option<Full>,
+    /// A look for due queues is under way, and when the next one is.
+    pub(crate) looking: bool,
+    pub(crate) look_at: Time,
+    /// The last look brought as many as it may, so that there may be more; and releases since it
+    /// removed events, so that the next one brings others.
+    pub(crate) more_due: bool,
+    pub(crate) removed: bool,
     /// When the first wait of a lane ends: lanes are not looked through at every step.
     pub(crate) wake: Option<Time>,
     /// Take-overs in a row without a watermark write that held.
@@ -186,6 +248,11 @@ impl<T> Partition<T> {
             open: 0,
             outages: 0,
             outage_until: None,
+            full: None,
+            looking: false,
+            look_at: Time(0),
+            more_due: false,
+            removed: false,
             wake: None,
             resyncs: 0,
             standstill: None,

@@ -26,6 +26,13 @@ pub enum Rule {
     ClaimSorted,
     /// A lane is in at most one open transaction.
     LaneOrder,
+    /// A release reserves its lane: no live transaction of it runs beside.
+    ReleaseReservesLane,
+    /// In a lane with due queues, releases come before live transactions, several to each, and those
+    /// take no more events than one release.
+    ReleaseDrains,
+    /// Where parked events are at their limit, live transactions wait, and releases go on.
+    ParkedLimitWaits,
     /// Handlers run in rounds over the heads of lanes: no event before an earlier one of its lane.
     RunsKeepLaneOrder,
     /// The watermark statement checks the old watermark and the epoch.

@@ -19,6 +19,9 @@ pub enum Standstill {
     OffsetGone(String),
     /// The database is not there, or refuses work; the text is its last error.
     Outage(String),
+    /// More events would be parked than may be: live transactions wait, releases go on. It passes when
+    /// there is room again.
+    ParkedLimit(String),
     /// A record was read at an offset that an earlier record had, and its id was never seen.
     Reused(String),
     /// A record has a newer leader epoch than its lane at an offset that is settled: the log was
@@ -42,6 +45,7 @@ impl Standstill {
             Self::LogStartsAbove(_) => "log_starts_above",
             Self::OffsetGone(_) => "offset_gone",
             Self::Outage(_) => "outage",
+            Self::ParkedLimit(_) => "parked_limit",
             Self::Reused(_) => "reused",
             Self::Rewritten(_) => "rewritten",
             Self::StartUndecided(_) => "start_undecided",
@@ -50,7 +54,8 @@ impl Standstill {
         }
     }
 
-    /// Whether only a person can end it.
+    /// Whether a person has to look: it does not pass by itself, or, at the limit on parked events, only
+    /// as fast as those succeed.
     pub fn needs_a_person(&self) -> bool {
         !self.may_pass() && !matches!(self, Self::Outage(_) | Self::TakingOver)
     }
@@ -71,6 +76,7 @@ impl fmt::Display for Standstill {
             | Self::LogStartsAbove(text)
             | Self::OffsetGone(text)
             | Self::Outage(text)
+            | Self::ParkedLimit(text)
             | Self::Reused(text)
             | Self::Rewritten(text)
             | Self::StartUndecided(text)

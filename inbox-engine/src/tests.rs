@@ -3,12 +3,15 @@
 
 mod batching;
 mod careful;
+mod draining;
 mod faults;
 mod intake;
 mod letting_go;
 mod ownership;
+mod parked_limit;
 mod properties;
 mod pure;
+mod release;
 mod reuse;
 mod script;
 mod simulation;

@@ -134,7 +134,7 @@ impl<T> Engine<T> {
         }
         partition.outages = 0;
         if matches!(partition.standstill, Some(Standstill::Outage(_))) {
-            self.report(id, None);
+            self.report_parked_limit(id);
         }
     }
 

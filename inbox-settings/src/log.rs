@@ -50,7 +50,8 @@ pub fn start(log: &Log, rust_log: Option<&str>, target: &str) -> Result<(), Stri
     // An error here means that the program has its own subscriber, which is its right.
     let _ = match wanted(log.format, terminal) {
         LogFormat::Json => {
-            subscriber.json().flatten_event(true).with_current_span(false).try_init()
+            // The current span says which event a handler's line is about.
+            subscriber.json().flatten_event(true).with_span_list(false).try_init()
         }
         _ => subscriber.with_ansi(terminal).with_target(false).try_init(),
     };

@@ -107,6 +107,7 @@
 //!
 //! The SQL of the outbox table belongs to `src/store/` and to no other file here: neither events nor
 //! readers know of a database.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 
 pub mod header_names;

@@ -7,7 +7,11 @@
 
 mod arrivals;
 mod child;
+#[cfg(doctest)]
+mod documents;
 mod eventually;
+mod lesson;
+mod markdown;
 mod outbox;
 mod own_kafka;
 mod own_postgres;
@@ -24,6 +28,8 @@ mod topic;
 pub use arrivals::{Arrival, arrivals, copies, firsts};
 pub use child::Worker;
 pub use eventually::{SOON, eventually, until_some};
+pub use lesson::{Lesson, Took};
+pub use markdown::{Fence, Markdown};
 pub use outbox::{Outbox, RunningRelay, counted as counted_event};
 pub use own_kafka::OwnKafka;
 pub use own_postgres::OwnPostgres;

@@ -3,7 +3,9 @@
 use std::{sync::Arc, time::Duration};
 
 use inbox_consumer::{
-    Consumer, Ended, Event, Handler, HandlerResult, Routes, Tx, config::Config, telemetry::Counters,
+    Consumer, Ended, Event, Handler, HandlerResult, Routes, Tx,
+    config::{Config, Http},
+    telemetry::{Counters, Readings},
 };
 use serde::Deserialize;
 use sqlx::Postgres;
@@ -34,6 +36,8 @@ impl Stage {
     /// The same around a topic and a schema that are there already.
     pub async fn with(topic: Topic, schema: Schema) -> Self {
         let mut config = Config::new(unique("c"), topic.bootstrap(), [topic.name()], schema.url());
+        // Many consumers at once: each would want the same port.
+        config.http = Http::off();
         config.kafka.session_timeout = Duration::from_secs(6);
         config.limits.drain_deadline = Duration::from_secs(1);
         config.limits.outage_delay_max = Duration::from_millis(500);
@@ -96,6 +100,8 @@ pub fn counted(aggregate: &str, n: i64) -> Record {
 pub struct Running {
     /// What it has done so far.
     pub counters: Arc<Counters>,
+    /// What can be read off it.
+    pub readings: Readings,
     shutdown: oneshot::Sender<()>,
     task: JoinHandle<Ended>,
 }
@@ -104,9 +110,9 @@ impl Running {
     /// Runs a consumer.
     pub fn of(consumer: Consumer<Postgres>) -> Self {
         let (shutdown, asked) = oneshot::channel::<()>();
-        let counters = consumer.counters();
+        let (counters, readings) = (consumer.counters(), consumer.readings());
         let task = tokio::spawn(consumer.run(async move { _ = asked.await }));
-        Self { counters, shutdown, task }
+        Self { counters, readings, shutdown, task }
     }
 
     /// Asks it to end, and waits for that.

@@ -8,6 +8,7 @@
 mod ablate;
 mod built;
 mod folders;
+mod package;
 mod quickstart;
 mod services;
 mod soak;
@@ -44,6 +45,8 @@ enum Verb {
     },
     /// Switches each rule of the protocol off: its tests must fail without it.
     Ablate(ablate::Choice),
+    /// Packs every crate that is published, looks through the packages and builds them.
+    Package,
     /// A long run with killed and frozen consumers, judged by an independent checker.
     Soak(soak::Length),
     /// Kafka and PostgreSQL on this machine, left running for work.
@@ -64,6 +67,15 @@ enum ServicesVerb {
     Down,
     /// Say where they are.
     Status,
+    /// Say where they are as lines for a shell: `eval "$(cargo xtask services env)"`.
+    Env,
+    /// Create a topic.
+    Topic {
+        /// Its name.
+        name: String,
+        /// How many partitions it has.
+        partitions: u16,
+    },
 }
 
 fn main() -> ExitCode {
@@ -81,9 +93,14 @@ fn run(verb: Verb) -> Outcome<ExitCode> {
         Verb::Quickstart { arguments } => return quickstart::run(&arguments),
         Verb::Ablate(choice) => return ablate::run(&choice),
         Verb::Soak(length) => return soak::run(&length),
+        Verb::Package => package::run_all()?,
         Verb::Services { verb: ServicesVerb::Up } => services::up()?,
         Verb::Services { verb: ServicesVerb::Down } => services::down()?,
         Verb::Services { verb: ServicesVerb::Status } => services::status()?,
+        Verb::Services { verb: ServicesVerb::Env } => services::env()?,
+        Verb::Services { verb: ServicesVerb::Topic { name, partitions } } => {
+            services::topic(&name, partitions)?;
+        }
         Verb::Keep { folder } => services::keep(&folder),
     }
     Ok(ExitCode::SUCCESS)

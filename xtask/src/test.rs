@@ -12,6 +12,7 @@ use xtask::command::run;
 use xtask::failure::{Explain, Outcome, failure};
 
 use crate::folders::{self, cargo, strict};
+use crate::package;
 use crate::services::Services;
 use crate::tally::Tally;
 use crate::toolchain;
@@ -53,6 +54,7 @@ pub(crate) fn everything(choice: &Choice) -> Outcome<ExitCode> {
     });
     if choice.filter.is_none() {
         steps.documentation();
+        steps.step("packages", package::run_all);
     }
     if let Some(tested) = tested {
         report(&tested);

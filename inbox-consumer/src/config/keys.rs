@@ -311,6 +311,12 @@ pub const KEYS: &[Key] = &[
         "PostgreSQL: whether a COMMIT with appended events wakes the relay (`notify`: PostgreSQL then lets such transactions commit one at a time), or the relay finds them when it looks the next time (`poll`).",
     ),
     key(
+        "http.listen",
+        Kind::Text,
+        "127.0.0.1:9464",
+        "Where metrics and health are served, read-only: an IP address and a port (`0.0.0.0:9464` for all interfaces, port 0 for any free one), or `off`. An address that is in use does not end the consumer; it is tried again. A build without the feature `http` serves nothing.",
+    ),
+    key(
         "log.format",
         Kind::Choice(&["auto", "human", "json"]),
         "auto",

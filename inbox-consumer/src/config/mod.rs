@@ -12,6 +12,7 @@
 //! ```
 
 mod database;
+mod http;
 mod keys;
 mod load;
 mod outbox;
@@ -24,6 +25,7 @@ mod validate;
 mod tests;
 
 pub use database::DatabaseKind;
+pub use http::Http;
 pub use inbox_settings::{
     ConfigError, Key, Kind, Log, LogFormat, Origin, Overrides, Problem, Raw, Secret, Security,
     SecurityProtocol,

@@ -6,7 +6,7 @@ use inbox_settings::{Log, Raw, Secret, Security, duration, size};
 use outbox_core::{ReadRules, Reader, RulesError};
 use serde::{Deserialize, Serialize};
 
-use super::Outbox;
+use super::{Http, Outbox};
 
 /// Everything a consumer is told.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -32,6 +32,8 @@ pub struct Config {
     pub retention: Retention,
     /// How handlers append events.
     pub outbox: Outbox,
+    /// Where metrics and health are served.
+    pub http: Http,
     /// What is logged, and how.
     pub log: Log,
 }

@@ -20,6 +20,7 @@ impl Config {
         let tls = cfg!(any(feature = "tls", feature = "tls-vendored"));
         let security = &self.kafka.security;
         found.extend(security.problems(&self.kafka.bootstrap, "inbox-consumer", tls));
+        found.extend(self.http.problem());
         found
     }
 

@@ -290,6 +290,17 @@ pub(super) fn set_leader_epochs(list: &mut TopicPartitionList, epochs: &[i32]) {
     }
 }
 
+/// Where a log ends, as the last fetch said; nothing is asked. `None` before the first.
+pub(super) fn log_end(client: &Client, topic: &str, partition: i32) -> Option<i64> {
+    let (topic, mut low, mut high) = (CString::new(topic).ok()?, -1, -1);
+    let (native, at) = (client.client().native_ptr(), topic.as_ptr());
+    // SAFETY: the client and the name live longer than this call, which only writes the two numbers.
+    let code = unsafe {
+        rd::rd_kafka_get_watermark_offsets(native, at, partition, &raw mut low, &raw mut high)
+    };
+    good(code).ok().and((high >= 0).then_some(high))
+}
+
 /// Makes the mock cluster of a client form groups in milliseconds instead of seconds.
 #[cfg(feature = "testing")]
 pub(super) fn quicken_mock(native: NonNull<rd::rd_kafka_t>, session: Duration) {

@@ -23,6 +23,7 @@ pub(crate) mod mock;
 mod owner;
 #[cfg(feature = "testing")]
 pub(crate) mod producer;
+mod pulse;
 mod rebalance;
 mod seeking;
 mod settings;
@@ -50,10 +51,11 @@ use self::{
     command::{Command, Mailbox, Question, Reply, Seek},
     ffi::Queue,
     owner::{Owner, Parts},
+    pulse::Pulse,
     settings::refusal,
     trouble::Troubles,
 };
-use crate::pipeline::port::{Broker, BrokerError, BrokerEvent, LogRange, TopicPartition};
+use crate::pipeline::port::{Broker, BrokerError, BrokerEvent, LogRange, TopicPartition, Vitals};
 
 pub(crate) use self::inspect::{LogFacts, Retained, inspect, retained};
 pub use self::settings::{KafkaSettings, Protocol};
@@ -88,6 +90,7 @@ pub fn connect(
             .map_err(|error| no_thread(&error))
     };
     let (seeker, asker) = (start("inbox-seek")?, start("inbox-ask")?);
+    let pulse = Arc::new(Pulse::new());
     let parts = Parts {
         client,
         queue,
@@ -98,13 +101,14 @@ pub fn connect(
         commands,
         events,
         closing: Arc::clone(&closing),
+        pulse: Arc::clone(&pulse),
     };
     let owner = Owner::new(parts);
     thread::Builder::new()
         .name("inbox-kafka".into())
         .spawn(move || owner.run())
         .map_err(|error| no_thread(&error))?;
-    Ok(KafkaBroker { mailbox, closing })
+    Ok(KafkaBroker { mailbox, closing, pulse })
 }
 
 fn no_thread(error: &std::io::Error) -> BrokerError {
@@ -117,6 +121,7 @@ fn no_thread(error: &std::io::Error) -> BrokerError {
 pub struct KafkaBroker {
     mailbox: Arc<Mailbox>,
     closing: Arc<AtomicBool>,
+    pulse: Arc<Pulse>,
 }
 
 impl KafkaBroker {
@@ -200,6 +205,10 @@ impl Broker for KafkaBroker {
         let (reply, answer) = oneshot::channel();
         self.mailbox.send(Command::Confirm(partition.clone(), reply));
         async move { answer.await.unwrap_or(false) }.boxed()
+    }
+
+    fn vitals(&self) -> Vitals {
+        self.pulse.read()
     }
 
     /// After the deadline the thread is left to itself: librdkafka can hang while it closes, and the

@@ -21,6 +21,7 @@ use super::{
     command::{Command, Mailbox, Question, Reply},
     ffi::{Event, Kind, Place, Queue, RecordView},
     gather::Gather,
+    pulse::Pulse,
     rebalance::Revocation,
     seeking::Due,
     slot::{Phase, Slots, Verdict},
@@ -45,6 +46,9 @@ pub(super) struct Owner {
     /// Seeks to be tried again.
     pub(super) due: Vec<Due>,
     pub(super) tickets: u64,
+    pub(super) pulse: Arc<Pulse>,
+    /// When the ends of the logs are noted next.
+    pub(super) ends_due: Instant,
     seeker: Asker,
     asker: Asker,
     queue: Arc<Queue>,
@@ -73,12 +77,23 @@ pub(super) struct Parts {
     pub(super) commands: mpsc::Receiver<Command>,
     pub(super) events: UnboundedSender<BrokerEvent>,
     pub(super) closing: Arc<AtomicBool>,
+    pub(super) pulse: Arc<Pulse>,
 }
 
 impl Owner {
     pub(super) fn new(parts: Parts) -> Self {
-        let Parts { client, queue, troubles, seeker, asker, mailbox, commands, events, closing } =
-            parts;
+        let Parts {
+            client,
+            queue,
+            troubles,
+            seeker,
+            asker,
+            mailbox,
+            commands,
+            events,
+            closing,
+            pulse,
+        } = parts;
         Self {
             client,
             queue,
@@ -87,6 +102,8 @@ impl Owner {
             revocation: None,
             due: Vec::new(),
             tickets: 0,
+            pulse,
+            ends_due: Instant::now(),
             seeker,
             asker,
             mailbox,
@@ -105,6 +122,7 @@ impl Owner {
     pub(super) fn run(mut self) {
         let queue = Arc::clone(&self.queue);
         while self.serve_commands() {
+            self.beat();
             self.seek_due(Instant::now());
             self.notice_loss();
             self.round(&queue);

@@ -49,6 +49,7 @@ impl Owner {
         if let Err(error) = assigned {
             return self.tell_fatal(error.0);
         }
+        self.pulse.joined(true);
         if !places.is_empty() {
             self.tell(BrokerEvent::Assigned(places));
         }
@@ -104,6 +105,7 @@ impl Owner {
     /// The member overslept: everything is lost, though the group's own word is still to come.
     pub(super) fn lose_all(&mut self, why: &str) {
         self.tell_trouble(RDKafkaErrorCode::PollExceeded, why);
+        self.pulse.joined(false);
         if !Rule::LostCommitsNothing.on() {
             return;
         }

@@ -15,12 +15,14 @@ use tokio::sync::mpsc;
 
 use super::{
     Delivery,
+    beat::BEAT,
     control::Control,
     intake::Intake,
-    port::{Arrival, Broker, BrokerEvent, Store, Taken, TopicPartition},
+    port::{Arrival, Broker, BrokerEvent, Delivered, Store, Taken, TopicPartition},
+    strays::Strays,
     transaction::Work,
 };
-use crate::telemetry::{Counters, Signal};
+use crate::telemetry::{Signal, meters::Meters};
 
 /// What a spawned task reports.
 pub(super) enum Done {
@@ -49,6 +51,8 @@ pub(super) struct Known {
     pub(super) place: TopicPartition,
     /// Of the latest take-over.
     pub(super) taken: Option<(Generation, Taken)>,
+    /// When the database last confirmed the watermark.
+    pub(super) confirmed_at: Option<Instant>,
 }
 
 /// The engine, and what obeys it.
@@ -58,7 +62,12 @@ pub(crate) struct Driver<DB: Store> {
     pub(super) intake: Intake,
     pub(super) work: Arc<Work<DB>>,
     pub(super) control: Arc<Control<DB>>,
-    pub(super) counters: Arc<Counters>,
+    pub(super) meters: Arc<Meters>,
+    strays: Strays,
+    /// When Kafka last acknowledged a commit.
+    pub(super) committed_at: Option<Instant>,
+    /// Something has changed that metrics and health do not know yet.
+    pub(super) untold: bool,
     pub(super) ids: HashMap<TopicPartition, PartitionId>,
     pub(super) known: Vec<Known>,
     pub(super) done: mpsc::UnboundedSender<Done>,
@@ -74,7 +83,7 @@ impl<DB: Store> Driver<DB> {
         intake: Intake,
         work: Arc<Work<DB>>,
         control: Arc<Control<DB>>,
-        counters: Arc<Counters>,
+        meters: Arc<Meters>,
     ) -> Self {
         // Unbounded, yet bounded in effect: every message answers one effect of the engine.
         let (done, reports) = mpsc::unbounded_channel();
@@ -84,7 +93,10 @@ impl<DB: Store> Driver<DB> {
             intake,
             work,
             control,
-            counters,
+            meters,
+            strays: Strays::new(),
+            committed_at: None,
+            untold: true,
             ids: HashMap::new(),
             known: Vec::new(),
             done,
@@ -102,12 +114,17 @@ impl<DB: Store> Driver<DB> {
     ) -> End {
         let mut shutdown = std::pin::pin!(shutdown);
         let mut asked = false;
+        let mut beat = tokio::time::interval(BEAT);
+        beat.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
         loop {
             while let Some(effect) = self.engine.poll_effect() {
                 self.obey(effect);
             }
             if let Some(end) = self.end.take() {
                 return end;
+            }
+            if self.untold {
+                self.publish();
             }
             let timeout = self.timeout();
             tokio::select! {
@@ -120,6 +137,7 @@ impl<DB: Store> Driver<DB> {
                     let now = self.now();
                     self.engine.handle_timeout(now);
                 }
+                _ = beat.tick() => self.untold = true,
                 () = &mut shutdown, if !asked => {
                     asked = true;
                     Signal::ShutdownBegun.emit();
@@ -150,12 +168,15 @@ impl<DB: Store> Driver<DB> {
             }
             BrokerEvent::Assigned(places) => {
                 let ids = self.fresh_ids(&places);
+                self.meters.counters.assigned.add(places.len() as u64);
                 Signal::Assigned { partitions: places.len() }.emit();
                 self.engine.handle_assigned(&ids, now);
             }
             BrokerEvent::Fatal(error) => self.end = Some(End::Fatal(error)),
             BrokerEvent::Lost(places) => {
                 let ids = self.ids_of(&places);
+                self.untold = true;
+                self.meters.counters.lost.add(places.len() as u64);
                 Signal::Lost { partitions: places.len() }.emit();
                 self.engine.handle_lost(&ids, now);
             }
@@ -172,6 +193,7 @@ impl<DB: Store> Driver<DB> {
             }
             BrokerEvent::Revoked(places) => {
                 let ids = self.ids_of(&places);
+                self.meters.counters.revoked.add(places.len() as u64);
                 Signal::Revoked { partitions: places.len() }.emit();
                 self.engine.handle_revoked(&ids, now);
             }
@@ -189,7 +211,14 @@ impl<DB: Store> Driver<DB> {
         let Some(&id) = self.ids.get(place) else { return };
         let Some((_, taken)) = &self.known[index(id)].taken else { return };
         let (lanes, intake, routes) = (taken.lane_count, &self.intake, &self.work.routes);
-        let items = arrivals.into_iter().map(|arrival| intake.item(place, arrival, lanes, routes));
+        let (strays, meters) = (&mut self.strays, &self.meters);
+        let items = arrivals.into_iter().map(|arrival| {
+            let item = intake.item(place, arrival, lanes, routes);
+            if Strays::watches(&item) && intake.has_key(place, &item) {
+                watched(strays, meters, place, &item);
+            }
+            item
+        });
         self.engine.handle_delivered(id, generation, items, now);
     }
 
@@ -197,9 +226,7 @@ impl<DB: Store> Driver<DB> {
         let now = self.now();
         match done {
             Done::Committed(commits, result) => {
-                if let Err(error) = &result {
-                    Signal::CommitFailed { error: error.clone() }.emit();
-                }
+                self.count_commit(&result);
                 self.engine.handle_committed(&commits, result.is_ok());
             }
             Done::Confirmed(id, generation, ours) => {
@@ -214,7 +241,25 @@ impl<DB: Store> Driver<DB> {
                 self.engine.handle_sought(id, generation, result, now);
             }
             Done::Taken(id, generation, taken) => self.handle_taken(id, generation, *taken, now),
-            Done::Watermark(write, written) => self.engine.handle_watermark(&write, written, now),
+            Done::Watermark(write, written) => {
+                if written == Written::Yes {
+                    self.known[index(write.partition)].confirmed_at = Some(Instant::now());
+                }
+                self.engine.handle_watermark(&write, written, now);
+            }
+        }
+    }
+
+    fn count_commit(&mut self, result: &Result<(), String>) {
+        match result {
+            Ok(()) => {
+                self.committed_at = Some(Instant::now());
+                self.meters.counters.commits.add(1);
+            }
+            Err(error) => {
+                self.meters.counters.commits_refused.add(1);
+                Signal::CommitFailed { error: error.clone() }.emit();
+            }
         }
     }
 
@@ -243,7 +288,7 @@ impl<DB: Store> Driver<DB> {
     fn fresh_ids(&mut self, places: &[TopicPartition]) -> Vec<PartitionId> {
         let fresh = |place: &TopicPartition| {
             let id = PartitionId(u32::try_from(self.known.len()).unwrap_or(u32::MAX));
-            self.known.push(Known { place: place.clone(), taken: None });
+            self.known.push(Known { place: place.clone(), taken: None, confirmed_at: None });
             self.ids.insert(place.clone(), id);
             id
         };
@@ -256,6 +301,16 @@ impl<DB: Store> Driver<DB> {
 
     pub(super) fn place(&self, id: PartitionId) -> TopicPartition {
         self.known[index(id)].place.clone()
+    }
+}
+
+/// Counts an aggregate that was seen on another partition before, and tells of it now and then.
+fn watched(strays: &mut Strays, meters: &Meters, place: &TopicPartition, item: &Delivered) {
+    let Some(stray) = strays.note(place, item) else { return };
+    meters.counters.strays.add(1);
+    if stray.tell {
+        let (partition, offset) = (place.clone(), item.offset.0);
+        Signal::Strayed { partition, offset, before: i64::from(stray.before) }.emit();
     }
 }
 

@@ -1,5 +1,7 @@
 //! Handlers run on the transaction: together, or one by one with savepoints.
 
+use std::time::Instant;
+
 use inbox_engine::{Doom, Failure, HandlerFault, Outcome, ParkReason, Run};
 
 use super::{
@@ -143,7 +145,9 @@ impl<DB: Store> Transaction<'_, DB> {
         undone.map_err(|error| self.failed("ROLLBACK TO", &error))
     }
 
-    /// No round trip: the driver knows from the last answer whether a transaction is open.
+    /// No round trip, and no proof: the driver counts begin, commit and rollback that went through it,
+    /// and does not look at what the server answers. A COMMIT that a handler sent as text is found by
+    /// the next savepoint, by the read-only session, and in the end by the advance.
     fn still_inside(&self, index: Option<usize>) -> Result<(), End> {
         if DB::in_transaction(self.conn) {
             return Ok(());
@@ -160,8 +164,15 @@ impl<DB: Store> Transaction<'_, DB> {
         let events: Vec<RunEvent<'_>> = indices.iter().map(event).collect();
         let tx = Tx::<DB>::new(self.conn, self.savepoints_taken);
         let mut tx = tx.with_outbox(self.work.outbox);
-        let route = self.work.routes.route(route);
-        let end = route.run(&events, &mut tx, self.work.attempt_deadline).await;
+        let begun = Instant::now();
+        let handler = self.work.routes.route(route);
+        let end = handler.run(&events, &mut tx, self.work.attempt_deadline).await;
+        let (handled, failed) = match &end {
+            RunEnd::Done => (events.len(), false),
+            RunEnd::Undecodable { ran, .. } => (*ran, false),
+            RunEnd::Failed { fault, .. } => (0, matches!(fault, Fault::Retry | Fault::Reject)),
+        };
+        self.work.meters.run(route, begun.elapsed(), handled, failed);
         self.savepoints_taken = tx.savepoints_taken();
         self.unguarded_used |= tx.unguarded_used();
         end

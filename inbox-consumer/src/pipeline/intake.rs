@@ -40,6 +40,12 @@ impl Intake {
         format!("{LANE_HASH}:{}", self.reader.lane_rule())
     }
 
+    /// Whether the order of the event is that of a key: neither alone nor one with its whole partition.
+    pub(crate) fn has_key(&self, partition: &TopicPartition, item: &Delivered) -> bool {
+        let record = &item.event.record;
+        self.reader.order_key(&partition.topic, record).is_some_and(|key| !key.is_empty())
+    }
+
     /// Makes an item of an arrival.
     pub(crate) fn item<DB: sqlx::Database>(
         &self,

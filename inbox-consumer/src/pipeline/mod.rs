@@ -6,6 +6,7 @@
 
 pub mod port;
 
+pub(crate) mod beat;
 mod claim;
 pub(crate) mod control;
 mod delivery;
@@ -16,6 +17,7 @@ mod obey;
 mod parked;
 pub(crate) mod prune;
 pub(crate) mod sessions;
+mod strays;
 pub(crate) mod transaction;
 mod verdict;
 

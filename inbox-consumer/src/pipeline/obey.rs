@@ -1,6 +1,6 @@
 //! What the loop does for each effect.
 
-use std::{panic::AssertUnwindSafe, sync::Arc};
+use std::{panic::AssertUnwindSafe, sync::Arc, time::Instant};
 
 use futures::FutureExt as _;
 use inbox_engine::{
@@ -24,6 +24,8 @@ impl<DB: Store> Driver<DB> {
                 let answer = self.broker.confirm(&self.place(id));
                 self.spawn(async move { Done::Confirmed(id, generation, answer.await) });
             }
+            // Never asked for: `Limits::due_interval` is zero.
+            Effect::FindDue(..) | Effect::Release(_) => {}
             Effect::LetGo(ids) => self.let_go(&ids),
             Effect::Pause(id) => self.broker.pause(&self.place(id), true),
             Effect::Report(id, standstill) => self.report(id, standstill),
@@ -54,7 +56,10 @@ impl<DB: Store> Driver<DB> {
         let scope = Scope { epoch: batch.epoch, ..scope };
         let work = Arc::clone(&self.work);
         self.spawn(async move {
+            let begun = Instant::now();
             let outcome = work.transact(scope, &batch).await;
+            let times = batch.items.iter().filter_map(|item| item.event.record.timestamp_ms);
+            work.meters.transaction(&outcome, batch.items.len(), times.min(), begun.elapsed());
             Done::Outcome(batch, outcome)
         });
     }
@@ -105,10 +110,12 @@ impl<DB: Store> Driver<DB> {
                 tokio::spawn(async move { control.disown(scope).await });
             }
         }
+        self.untold = true;
         self.broker.let_go(places);
     }
 
     fn report(&mut self, id: PartitionId, standstill: Option<Standstill>) {
+        self.untold = true;
         let partition = self.place(id);
         let person = standstill.as_ref().is_some_and(Standstill::needs_a_person);
         let text = standstill.as_ref().map(ToString::to_string);
@@ -128,9 +135,8 @@ impl<DB: Store> Driver<DB> {
         self.known[index(id)].taken.as_ref().map(|(_, taken)| taken.scope)
     }
 
-    /// Counts and tells what a transaction did.
+    /// Tells what a transaction did.
     pub(super) fn tell(&self, batch: &Batch<Arc<Delivery>>, outcome: &Outcome) {
-        self.counters.count(outcome);
         let partition = self.place(batch.partition);
         let events = batch.items.len();
         match outcome {
@@ -159,7 +165,8 @@ impl<DB: Store> Driver<DB> {
                 Signal::CommitUnknown { partition, events, error: error.clone() }.emit();
             }
             Outcome::Fenced => Signal::Fenced { partition }.emit(),
-            Outcome::Committed(_) | Outcome::Reused(_) => {}
+            // Of the limit on parked events the engine's report tells.
+            Outcome::Committed(_) | Outcome::Full(_) | Outcome::Reused(_) => {}
         }
     }
 }

@@ -6,7 +6,7 @@ use super::{
     port::{PruneCursor, Store},
     sessions::Sessions,
 };
-use crate::telemetry::Signal;
+use crate::telemetry::{Signal, meters::Meters};
 
 /// Between two steps of a sweep, so that pruning never takes a server for itself.
 const STEP_PAUSE: Duration = Duration::from_millis(20);
@@ -21,14 +21,24 @@ pub(crate) struct Retention {
 }
 
 /// Sweeps for ever; dropped with the consumer.
-pub(crate) async fn prune_for_ever<DB: Store>(settings: DB::Settings, retention: Retention) {
-    let sessions = Arc::new(Sessions::<DB>::new(settings));
+pub(crate) async fn prune_for_ever<DB: Store>(
+    sessions: Arc<Sessions<DB>>,
+    retention: Retention,
+    meters: Arc<Meters>,
+) {
     loop {
         // In a task of its own: a sweep that is under way when the consumer ends is never cut in two.
         let (sessions, of) = (Arc::clone(&sessions), retention.clone());
         match tokio::spawn(async move { sweep(&sessions, &of).await }).await {
-            Ok(Ok(removed)) => Signal::Pruned { removed }.emit(),
-            Ok(Err(error)) => Signal::PruneFailed { error }.emit(),
+            Ok(Ok(removed)) => {
+                meters.counters.sweeps.add(1);
+                meters.counters.pruned.add(removed);
+                Signal::Pruned { removed }.emit();
+            }
+            Ok(Err(error)) => {
+                meters.counters.sweeps_failed.add(1);
+                Signal::PruneFailed { error }.emit();
+            }
             Err(_) => return,
         }
         tokio::time::sleep(retention.interval).await;

@@ -3,15 +3,17 @@
 //! The runtime is not given a pool that others use too: it sets session defaults, and a connection
 //! whose transaction ended badly must never reach anybody else (A5, A6).
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::port::{OpenError, Store};
+use crate::telemetry::meters::Meters;
 
 /// Idle connections and how to open more. The number in use is bounded by the callers: by
 /// `Limits::transactions_max` for transactions, by a semaphore for everything else.
 pub(crate) struct Sessions<DB: Store> {
     settings: DB::Settings,
     idle: Mutex<Vec<DB::Connection>>,
+    meters: Option<Arc<Meters>>,
 }
 
 impl<DB: Store> std::fmt::Debug for Sessions<DB> {
@@ -22,7 +24,17 @@ impl<DB: Store> std::fmt::Debug for Sessions<DB> {
 
 impl<DB: Store> Sessions<DB> {
     pub(crate) fn new(settings: DB::Settings) -> Self {
-        Self { settings, idle: Mutex::new(Vec::new()) }
+        Self { settings, idle: Mutex::new(Vec::new()), meters: None }
+    }
+
+    /// The same, with the connections that are opened counted.
+    pub(crate) fn counted(settings: DB::Settings, meters: Arc<Meters>) -> Self {
+        Self { meters: Some(meters), ..Self::new(settings) }
+    }
+
+    /// How many connections wait for work.
+    pub(crate) fn idle_count(&self) -> usize {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
     /// An idle connection if there is one. It may be dead: its first statement tells.
@@ -32,7 +44,11 @@ impl<DB: Store> Sessions<DB> {
 
     /// A new connection.
     pub(crate) async fn open(&self) -> Result<DB::Connection, OpenError> {
-        DB::open(&self.settings).await
+        let opened = DB::open(&self.settings).await;
+        if let (Ok(_), Some(meters)) = (&opened, &self.meters) {
+            meters.connections_opened.add(1);
+        }
+        opened
     }
 
     /// An idle connection, or a new one.

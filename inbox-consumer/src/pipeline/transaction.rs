@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use inbox_engine::{Batch, Failure, HandlerFault, Mode, Outcome, Rule, Tally};
+use inbox_engine::{Batch, Doom, Failure, HandlerFault, Mode, Outcome, ParkReason, Rule, Tally};
 
 use super::{
     Delivery,
@@ -10,7 +10,10 @@ use super::{
     sessions::Sessions,
     verdict::Verdicts,
 };
-use crate::router::RouteTable;
+use crate::{
+    router::RouteTable,
+    telemetry::{Signal, meters::Meters},
+};
 
 /// What every transaction of a consumer shares.
 #[derive(Debug)]
@@ -22,6 +25,7 @@ pub(crate) struct Work<DB: Store> {
     pub(crate) outbox: outbox_core::Outbox,
     /// For one call of a handler.
     pub(crate) attempt_deadline: Duration,
+    pub(crate) meters: Arc<Meters>,
 }
 
 /// How a transaction ends early, and what becomes of its connection.
@@ -121,7 +125,25 @@ impl<DB: Store> Transaction<'_, DB> {
         self.park(&verdicts).await?;
         self.advance().await?;
         self.commit().await?;
+        self.tell_parked(&verdicts);
         Ok(verdicts.tally())
+    }
+
+    /// Counts what is parked now, by why; what a person has to look into is told one by one.
+    fn tell_parked(&self, verdicts: &Verdicts<'_>) {
+        for (item, reason, doom) in verdicts.parkings() {
+            self.work.meters.parked(reason);
+            let (partition, offset) = (item.event.partition.clone(), item.offset.0);
+            match doom {
+                Some(Doom { reason: ParkReason::Mismatch, error }) => {
+                    Signal::Mismatch { partition, offset, error: error.clone() }.emit();
+                }
+                Some(Doom { reason: ParkReason::Torn, error }) => {
+                    Signal::Torn { partition, offset, error: error.clone() }.emit();
+                }
+                _ => {}
+            }
+        }
     }
 
     async fn park(&mut self, verdicts: &Verdicts<'_>) -> Result<(), End> {

@@ -120,6 +120,15 @@ impl<'a> Verdicts<'a> {
         rows
     }
 
+    /// What is parked: the event, why, and what is known of it if it is no follower.
+    pub(super) fn parkings(&self) -> impl Iterator<Item = (&Delivered, ParkReason, Option<&Doom>)> {
+        self.items.iter().zip(&self.given).filter_map(|(item, verdict)| match verdict {
+            Verdict::Park(doom) => Some((item, doom.reason, Some(doom))),
+            Verdict::Follow => Some((item, ParkReason::Follower, None)),
+            _ => None,
+        })
+    }
+
     pub(super) fn tally(&self) -> Tally {
         let mut tally = Tally::default();
         for verdict in &self.given {

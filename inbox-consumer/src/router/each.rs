@@ -4,9 +4,10 @@ use std::{any::type_name, time::Duration};
 
 use async_trait::async_trait;
 use outbox_core::Decode;
+use tracing::Instrument as _;
 
 use super::{Route, RunEnd, RunEvent, attempt};
-use crate::{Handler, Tx, pipeline::port::Sessions};
+use crate::{Handler, Tx, pipeline::port::Sessions, telemetry::trace};
 
 pub(super) struct Each<H, C> {
     pub(super) handler: H,
@@ -27,6 +28,7 @@ where
     async fn run(&self, run: &[RunEvent<'_>], tx: &mut Tx<'_, DB>, deadline: Duration) -> RunEnd {
         for (at, event) in run.iter().enumerate() {
             tx.handles(event.delivery);
+            let span = trace::call(event);
             // Right before its turn: nothing of a later event is looked at when an earlier one fails.
             let event = match attempt::decode(&self.codec, event) {
                 Ok(event) => event,
@@ -34,7 +36,7 @@ where
             };
             // Called inside the future, so that a panic before the first await is caught, too.
             let call = async { self.handler.handle(&event, &mut *tx).await };
-            let answer = attempt::call(call, deadline).await;
+            let answer = attempt::call(call.instrument(span), deadline).await;
             if let Some(blame) = attempt::judge(answer, tx, deadline) {
                 let attempt::Blame { at: _, fault, error, hung } = blame;
                 return RunEnd::Failed { at: Some(at), fault, error, hung };

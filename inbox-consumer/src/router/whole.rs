@@ -4,9 +4,10 @@ use std::{any::type_name, time::Duration};
 
 use async_trait::async_trait;
 use outbox_core::Decode;
+use tracing::Instrument as _;
 
 use super::{Route, RunEnd, RunEvent, attempt};
-use crate::{BatchHandler, Tx, pipeline::port::Sessions};
+use crate::{BatchHandler, Tx, pipeline::port::Sessions, telemetry::trace};
 
 pub(super) struct Whole<H, C> {
     pub(super) handler: H,
@@ -34,7 +35,7 @@ where
         }
         // Called inside the future, so that a panic before the first await is caught, too.
         let call = async { self.handler.handle(&events, &mut *tx).await };
-        let answer = attempt::call(call, deadline).await;
+        let answer = attempt::call(call.instrument(trace::run(run)), deadline).await;
         let Some(blame) = attempt::judge(answer, tx, deadline) else { return RunEnd::Done };
         let attempt::Blame { at, fault, error, hung } = blame;
         RunEnd::Failed { at: at.filter(|&at| at < run.len()), fault, error, hung }

@@ -4,12 +4,30 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use inbox_engine::Outcome;
 
+/// A number that only grows. Written without a lock, read at any time.
+#[derive(Debug, Default)]
+pub(crate) struct Counter(AtomicU64);
+
+impl Counter {
+    /// Adds to it.
+    pub(crate) fn add(&self, n: u64) {
+        if n > 0 {
+            self.0.fetch_add(n, Relaxed);
+        }
+    }
+
+    /// What it has come to.
+    pub(crate) fn read(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+}
+
 macro_rules! counters {
     ($( $(#[doc = $doc:literal])+ $name:ident, )+) => {
         /// What a consumer has done so far. Written once per transaction, read at any time.
         #[derive(Debug, Default)]
         pub struct Counters {
-            $( $name: AtomicU64, )+
+            $( pub(crate) $name: Counter, )+
         }
 
         /// The numbers of one moment.
@@ -28,7 +46,7 @@ macro_rules! counters {
         impl Counters {
             /// The numbers as they are now. Each is exact; together they may be a moment apart.
             pub fn read(&self) -> Counts {
-                Counts { $( $name: self.$name.load(Relaxed), )+ }
+                Counts { $( $name: self.$name.read(), )+ }
             }
         }
     };
@@ -45,6 +63,8 @@ counters! {
     ignored,
     /// Transactions committed.
     batches,
+    /// Transactions rolled back because a handler failed.
+    rollbacks,
     /// Handlers' failures; each is one attempt.
     failures,
     /// Transactions that met another and run again.
@@ -53,30 +73,46 @@ counters! {
     outages,
     /// Transactions rolled back because their lanes moved, and COMMITs of unknown outcome; each takes the partition over anew.
     resyncs,
+    /// Partitions that the group gave to this process.
+    assigned,
+    /// Partitions that the group took back.
+    revoked,
+    /// Partitions that the group gave away because this process was silent.
+    lost,
+    /// Offset commits that Kafka acknowledged.
+    commits,
+    /// Offset commits that Kafka refused.
+    commits_refused,
+    /// Sweeps of the inbox that came to their end.
+    sweeps,
+    /// Sweeps of the inbox that failed.
+    sweeps_failed,
+    /// Inbox rows removed by sweeps.
+    pruned,
+    /// Times that an aggregate of the sample was seen on another partition than before.
+    strays,
 }
 
 impl Counters {
     /// Counts what a transaction did.
     pub(crate) fn count(&self, outcome: &Outcome) {
-        let add = |counter: &AtomicU64, n: u64| {
-            if n > 0 {
-                counter.fetch_add(n, Relaxed);
-            }
-        };
         match outcome {
             Outcome::Committed(tally) => {
-                add(&self.batches, 1);
-                add(&self.applied, tally.applied);
-                add(&self.duplicates, tally.duplicates);
-                add(&self.parked, tally.parked);
-                add(&self.ignored, tally.ignored);
+                self.batches.add(1);
+                self.applied.add(tally.applied);
+                self.duplicates.add(tally.duplicates);
+                self.parked.add(tally.parked);
+                self.ignored.add(tally.ignored);
             }
-            Outcome::Failed(failures) => add(&self.failures, failures.len() as u64),
-            Outcome::Conflict(_) => add(&self.conflicts, 1),
-            Outcome::Outage(_) => add(&self.outages, 1),
-            Outcome::Unknown(_) | Outcome::Fenced => add(&self.resyncs, 1),
+            Outcome::Failed(failures) => {
+                self.rollbacks.add(1);
+                self.failures.add(failures.len() as u64);
+            }
+            Outcome::Conflict(_) => self.conflicts.add(1),
+            Outcome::Outage(_) => self.outages.add(1),
+            Outcome::Unknown(_) | Outcome::Fenced => self.resyncs.add(1),
             // The partition stands still for it: the signal tells.
-            Outcome::Reused(_) => {}
+            Outcome::Full(_) | Outcome::Reused(_) => {}
         }
     }
 }

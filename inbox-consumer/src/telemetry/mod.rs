@@ -1,13 +1,36 @@
-//! Everything observable: [`Signal`] for logs, [`Counters`] for numbers, one documented table each
-//! (`docs/telemetry.md` is made from them). No payload and no secret is ever in either.
+//! Everything observable: [`Signal`] for logs, [`METRICS`] and [`Counters`] for numbers, one documented
+//! table each (`docs/telemetry.md` and `docs/metrics.md` are made from them), spans for traces. No payload
+//! and no secret is ever in any of them.
+//!
+//! ```text
+//! runtime --writes--> meters --read by--> readings --> metrics + exposition --> http
+//! ```
 
 mod counters;
+mod exposition;
+mod histogram;
+#[cfg(feature = "http")]
+pub(crate) mod http;
+pub(crate) mod meters;
+mod metrics;
+mod readings;
 mod signal;
+pub(crate) mod trace;
 
+#[cfg(feature = "http")]
+#[cfg(test)]
+mod http_tests;
+#[cfg(test)]
+mod reading_tests;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod trace_tests;
 
 pub use counters::{Counters, Counts};
+pub use exposition::{CONTENT_TYPE, prometheus};
+pub use metrics::{METRICS, Metric, MetricKind, metrics_reference};
+pub use readings::{PartitionReading, Readiness, Readings, Reason, Unready};
 pub use signal::{SIGNALS, Signal, SignalEntry};
 
 use std::fmt::Write;
@@ -17,6 +40,7 @@ pub fn reference() -> String {
     let mut page = String::from(
         "# Telemetry\n\n\
          <!-- Made from the tables in inbox-consumer/src/telemetry/; a test compares them. -->\n\n\
+         Metrics and health: [metrics.md](metrics.md).\n\n\
          ## Signals\n\n\
          Everything the runtime tells is a log event with the target `inbox_consumer` and the field \
          `signal`. Payloads and secrets are in none.\n\n\

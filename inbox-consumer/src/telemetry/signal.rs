@@ -159,6 +159,20 @@ signals! {
         error: String,
     }
 
+    error "http_failed" "the HTTP port cannot be had"
+    /// The HTTP port cannot be had. The consumer works on without metrics and health, and tries again.
+    HttpFailed {
+        /// Why, and what to do.
+        error: String,
+    }
+
+    info "http_listening" "metrics and health are served"
+    /// The HTTP port serves metrics and health.
+    HttpListening {
+        /// Where.
+        address: String,
+    }
+
     info "let_go" "partitions were let go"
     /// Partitions that were taken away are drained, committed and let go.
     LetGo {
@@ -171,6 +185,17 @@ signals! {
     Lost {
         /// How many.
         partitions: usize,
+    }
+
+    error "mismatch" "an event has the id of another one; it was parked"
+    /// An event has an id that was accepted with other content: its producer reuses ids. It was parked.
+    Mismatch {
+        /// Where.
+        partition: TopicPartition,
+        /// Its offset.
+        offset: i64,
+        /// What is known of the other one.
+        error: String,
     }
 
     info "moving" "the partition moves again"
@@ -234,6 +259,17 @@ signals! {
         reason: Standstill,
     }
 
+    warn "strayed" "an aggregate was seen on two partitions: order is not kept across them"
+    /// An aggregate of the sample was seen on another partition than before: partitions were added, or producers use different partitioners. Its order is not kept across the two. Told once a minute at most; `inbox_aggregates_strayed_total` counts.
+    Strayed {
+        /// Where it is now.
+        partition: TopicPartition,
+        /// At which offset.
+        offset: i64,
+        /// The number of the partition where it was before.
+        before: i64,
+    }
+
     info "taken_over" "the partition was taken over"
     /// The database knows this process as the partition's owner, and where it reads on.
     TakenOver {
@@ -243,6 +279,17 @@ signals! {
         epoch: i64,
         /// Everything below is settled.
         watermark: i64,
+    }
+
+    error "torn" "a handler ended the transaction of an event; it was parked"
+    /// The inbox row of an event is there, its lane was never moved: a handler ended the transaction. Whether the effect is there is for a person to find out; the event was parked.
+    Torn {
+        /// Where.
+        partition: TopicPartition,
+        /// Its offset.
+        offset: i64,
+        /// What is known.
+        error: String,
     }
 
     info "waiting" "the partition waits; it goes on by itself"

@@ -62,12 +62,15 @@ fn every() -> Vec<Signal> {
             attempt: Some(1),
             error: error.clone(),
         },
+        Signal::HttpFailed { error: error.clone() },
+        Signal::HttpListening { address: "127.0.0.1:9464".into() },
         Signal::LetGo { partitions: 2 },
         Signal::Lost { partitions: 2 },
+        Signal::Mismatch { partition: partition.clone(), offset: 7, error: error.clone() },
         Signal::Moving { partition: partition.clone() },
         Signal::Outage { partition: partition.clone(), events, error: error.clone() },
         Signal::Parked { partition: partition.clone(), events: 5 },
-        Signal::PruneFailed { error },
+        Signal::PruneFailed { error: error.clone() },
         Signal::Pruned { removed: 9 },
         Signal::Revoked { partitions: 2 },
         Signal::ShutdownBegun,
@@ -75,7 +78,9 @@ fn every() -> Vec<Signal> {
             partition: partition.clone(),
             reason: Standstill::Reused("orders/3@7".into()),
         },
+        Signal::Strayed { partition: partition.clone(), offset: 7, before: 1 },
         Signal::TakenOver { partition: partition.clone(), epoch: 1, watermark: 2 },
+        Signal::Torn { partition: partition.clone(), offset: 7, error },
         Signal::Waiting { partition, reason: Standstill::TakingOver },
         Signal::WatermarkFenced { partition_ref: 4 },
     ]
@@ -128,4 +133,15 @@ fn counters_count_what_a_transaction_did() {
     let counts = counters.read();
     assert_eq!((counts.applied, counts.duplicates, counts.parked, counts.ignored), (3, 2, 1, 4));
     assert_eq!((counts.batches, counts.conflicts, counts.resyncs, counts.outages), (1, 1, 2, 0));
+}
+
+#[test]
+fn the_document_of_metrics_is_what_the_table_says() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/metrics.md");
+    let wanted = metrics_reference();
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        std::fs::write(path, &wanted).unwrap();
+    }
+    let there = std::fs::read_to_string(path).unwrap_or_default();
+    assert!(there == wanted, "docs/metrics.md is old: run this test with UPDATE_DOCS=1");
 }

@@ -7,15 +7,17 @@
 //! ```
 //!
 //! A delivery is `<offset><aggregate>`, then maybe `~<leader epoch>`, `:<bytes>`, `!` (cannot be
-//! decoded). Aggregate `a` is in lane 0, `b` in lane 1 and so on. An open transaction is named by one
-//! of its offsets; `old` behind it means the oldest such transaction, of whatever generation.
+//! decoded). Aggregate `a` is in lane 0, `b` in lane 1 and so on; so are the parked queues `a2`, `a3`.
+//! An open transaction is named by one of its offsets, a release by its queue; `old` behind it means
+//! the oldest such transaction, of whatever generation.
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
 use crate::{
-    Batch, Commit, Doom, Effect, Engine, Epoch, Failure, Generation, HandlerFault, Item, Kind,
+    Batch, Commit, Doom, Due, Effect, Engine, Epoch, Failure, Generation, HandlerFault, Item, Kind,
     Lane, LaneState, LeaderEpoch, Limits, Mode, NextOffset, Offset, Outcome, Ownership, ParkReason,
-    PartitionId, Seek, Standstill, TakeOverFault, Tally, Time, WatermarkWrite, Written,
+    PartitionId, Release, Released, Seek, Standstill, TakeOverFault, Tally, Time, WatermarkWrite,
+    Written,
 };
 
 /// Runs a script and compares what the engine asked for; on a difference the observed script is
@@ -50,6 +52,8 @@ struct Script {
     seeking: Vec<Seek>,
     confirming: Vec<(PartitionId, Generation)>,
     batches: Vec<Batch<()>>,
+    looks: Vec<(PartitionId, Generation)>,
+    releases: Vec<Release>,
     writes: Vec<WatermarkWrite>,
     commits: Vec<Vec<Commit>>,
     generations: BTreeMap<PartitionId, Generation>,
@@ -66,6 +70,7 @@ impl Script {
             idle_check_interval: 1_000_000,
             outage_delay_max: 1_000,
             outage_delay_min: 100,
+            release_events_max: 4,
             retry_delay_max: 1_000,
             retry_delay_min: 100,
             transactions_max: 2,
@@ -79,6 +84,8 @@ impl Script {
             seeking: Vec::new(),
             confirming: Vec::new(),
             batches: Vec::new(),
+            looks: Vec::new(),
+            releases: Vec::new(),
             writes: Vec::new(),
             commits: Vec::new(),
             generations: BTreeMap::new(),
@@ -145,6 +152,8 @@ impl Script {
                 self.engine.handle_position(id, self.generations[&id], position);
             }
             "gone" => self.engine.stop(id, Standstill::LogStartsAbove("out of range".into())),
+            "due" => self.due(id, &rest[1..]),
+            "released" => self.released(id, &rest[1..]),
             "unreadable" => self.engine.handle_offset_gone(id, "out of range", self.now),
             _ => self.outcome(verb, id, offset, rest),
         }
@@ -175,6 +184,7 @@ impl Script {
             "outage" => Outcome::Outage("no route".into()),
             "unknown" => Outcome::Unknown("no answer".into()),
             "fenced" => Outcome::Fenced,
+            "full" => Outcome::Full("1000 parked aggregates".into()),
             "reused" => {
                 let at = batch.items.iter().position(|item| item.offset == offset);
                 Outcome::Reused(at.unwrap())
@@ -195,7 +205,10 @@ impl Script {
             "bytes" => limits.partition_bytes_max = value,
             "events" => limits.partition_events_max = count,
             "drain" => limits.drain_deadline = value,
+            "due" => limits.due_max = count,
             "idle" => limits.idle_check_interval = value,
+            "look" => limits.due_interval = value,
+            "release" => limits.release_events_max = count,
             "transactions" => limits.transactions_max = count,
             "watermark" => limits.watermark_interval = value,
             other => panic!("{other} is no limit of scripts"),
@@ -252,6 +265,45 @@ impl Script {
         self.engine.handle_taken(id, generation, taken, self.now);
     }
 
+    /// `a b2`: what the latest look brought; or `refused`. `lane=5` is a queue in that lane; `late`
+    /// before them means the oldest look, of whatever generation.
+    fn due(&mut self, id: PartitionId, words: &[&str]) {
+        let late = words.first() == Some(&"late");
+        let words = &words[usize::from(late)..];
+        let mut looks = self.looks.iter();
+        let of_it = |(it, _): &(PartitionId, Generation)| *it == id;
+        let place = if late { looks.position(of_it) } else { looks.rposition(of_it) };
+        let (_, generation) = self.looks.remove(place.expect("the engine looks"));
+        let one = |word: &&str| match word.strip_prefix("lane=") {
+            Some(lane) => Due { lane: Lane(lane.parse().unwrap()), aggregate: [0; 16] },
+            None => Due { lane: lane(word), aggregate: aggregate(word) },
+        };
+        let due = match words {
+            ["refused"] => Err("refused".to_owned()),
+            _ => Ok(words.iter().map(one).collect()),
+        };
+        self.engine.handle_due(id, generation, due, self.now);
+    }
+
+    /// `a`: its queue is not due any more; `a more`; `a nothing`; or `a` and a fault.
+    fn released(&mut self, id: PartitionId, words: &[&str]) {
+        let has = |it: &Release| it.partition == id && it.aggregate == aggregate(words[0]);
+        let mut found = self.releases.iter();
+        let place = if words.contains(&"old") { found.position(has) } else { found.rposition(has) };
+        let release = self.releases.remove(place.expect("a release of this queue is open"));
+        let released = match words.get(1) {
+            None | Some(&"old") => Released::Done { more: false, removed: 1 },
+            Some(&"nothing") => Released::Done { more: false, removed: 0 },
+            Some(&"more") => Released::Done { more: true, removed: 1 },
+            Some(&"conflict") => Released::Conflict("deadlock".into()),
+            Some(&"outage") => Released::Outage("no route".into()),
+            Some(&"unknown") => Released::Unknown("no answer".into()),
+            Some(&"fenced") => Released::Fenced,
+            Some(other) => panic!("{other} is no end of a release"),
+        };
+        self.engine.handle_released(&release, released, self.now);
+    }
+
     fn acked(&mut self, ok: bool) {
         let commits = self.commits.remove(0);
         self.engine.handle_committed(&commits, ok);
@@ -280,6 +332,10 @@ impl Script {
             "w={} kafka={kafka} position={} waiting={} open={} bytes={}",
             it.watermark.0, it.position.0, it.waiting, it.open, it.bytes
         ));
+        if it.due > 0 {
+            let last = self.seen.last_mut().unwrap();
+            write!(last, " due={}", it.due).unwrap();
+        }
     }
 
     fn poll(&mut self) {
@@ -292,6 +348,8 @@ impl Script {
                     self.seeking.push(seek);
                 }
                 Effect::Confirm(id, generation) => self.confirming.push((id, generation)),
+                Effect::FindDue(id, generation) => self.looks.push((id, generation)),
+                Effect::Release(release) => self.releases.push(release),
                 Effect::Start(batch) => self.batches.push(batch),
                 Effect::WriteWatermark(write) => self.writes.push(write),
                 Effect::Commit(commits) => self.commits.push(commits),
@@ -347,6 +405,18 @@ fn delivery(word: &str) -> Item<()> {
     }
 }
 
+fn lane(word: &str) -> Lane {
+    Lane(u16::from(word.as_bytes()[0] - b'a'))
+}
+
+/// `a` is the aggregate of deliveries; `a2` is another one in its lane.
+fn aggregate(word: &str) -> [u8; 16] {
+    let letter = word.as_bytes()[0];
+    let mut aggregate = [letter; 16];
+    aggregate[15] = word[1..].parse().unwrap_or(letter);
+    aggregate
+}
+
 fn text(effect: &Effect<()>) -> String {
     match effect {
         Effect::Close => "close".into(),
@@ -355,11 +425,13 @@ fn text(effect: &Effect<()>) -> String {
             format!("commit {}", commits.iter().map(one).collect::<Vec<_>>().join(" "))
         }
         Effect::Confirm(id, _) => format!("confirm p{}", id.0),
+        Effect::FindDue(id, _) => format!("look p{}", id.0),
         Effect::LetGo(ids) => {
             let ids: Vec<String> = ids.iter().map(|id| format!("p{}", id.0)).collect();
             format!("let go {}", ids.join(" "))
         }
         Effect::Pause(id) => format!("pause p{}", id.0),
+        Effect::Release(it) => release(it),
         Effect::Report(id, None) => format!("p{} moves", id.0),
         Effect::Report(id, Some(reason)) => format!("p{} stands: {}", id.0, reason.name()),
         Effect::Resume(id) => format!("resume p{}", id.0),
@@ -375,6 +447,20 @@ fn text(effect: &Effect<()>) -> String {
             let (old, new) = (write.old.0, write.new.0);
             format!("write p{} {old}>{new}{}", write.partition.0, le(write.leader_epoch))
         }
+    }
+}
+
+/// `release p0 a:4`, four events at most; `blame p0 a` when its head is not to be run.
+fn release(release: &Release) -> String {
+    let letter = char::from(release.aggregate[0]);
+    let number = match release.aggregate[15] {
+        last if last == release.aggregate[0] => String::new(),
+        last => last.to_string(),
+    };
+    let queue = format!("p{} {letter}{number}", release.partition.0);
+    match &release.blamed {
+        Some(_) => format!("blame {queue}"),
+        None => format!("release {queue}:{}", release.events_max),
     }
 }
 

@@ -9,6 +9,7 @@ mod group;
 mod handling;
 mod log;
 mod obeying;
+mod parked;
 mod trouble;
 mod worker;
 mod world;
@@ -54,38 +55,53 @@ fn histories(first: u64, epochs_known: bool) {
 }
 
 /// What has to happen in them, or they prove little.
-const EVERYTHING: [&str; 28] = [
+const EVERYTHING: [&str; 43] = [
     "Kafka commit",
+    "blamed head",
     "careful commit",
     "claim of a passed offset",
     "commit of one lane",
     "commit of several lanes",
     "confirmed",
     "conflict",
+    "conflict of a release",
     "crash",
+    "discard",
     "doomed event",
+    "empty look",
     "failed Kafka commit",
+    "failed look",
+    "failed release",
     "failed seek",
     "failed take-over",
     "failover",
+    "fenced release",
     "fenced stray",
     "fenced transaction",
     "fenced watermark",
+    "full",
+    "full look",
     "idle check",
+    "intent",
     "let go of one",
     "let go of several",
     "named failure",
     "not confirmed",
     "outage",
+    "outage of a release",
+    "release of nothing",
+    "release of one",
+    "release of several",
     "stray commit",
     "take-over",
     "unknown commit",
+    "unknown release",
     "unnamed failure",
     "watermark",
     "watermark outage",
 ];
 
-/// A1, A4, A10, B1, B2, B3, C1, C6, C9, C10, C16, C17, D5, D7, D14, E1: faults of every kind, and still
+/// A1, A4, A10, B1, B2, B3, C1, C6, C9, C10, C16, C17, D5, D7, D14, E1, I1, I4, I5: faults of every kind, and still
 /// no effect twice, none lost, none out of order, and in the end everything is settled.
 #[test]
 fn histories_keep_the_promise() {

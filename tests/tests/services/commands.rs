@@ -16,6 +16,7 @@ pub(super) fn worker(stage: &Stage) -> Command {
         .env("INBOX_KAFKA__SESSION_TIMEOUT", "6s")
         .env("INBOX_LIMITS__DRAIN_DEADLINE", "1s")
         .env("INBOX_DATABASE__URL", stage.schema.url())
+        .env("INBOX_HTTP__LISTEN", "off")
         .env("INBOX_DATABASE__IDLE_TIMEOUT", "40s")
         .current_dir(std::env::temp_dir());
     command

@@ -97,6 +97,7 @@ pub fn worker(stage: &Stage, group: &str, more: &[(&str, &str)]) -> Worker {
         .env("INBOX_KAFKA__SESSION_TIMEOUT", "2s")
         .env("INBOX_LIMITS__DRAIN_DEADLINE", "500ms")
         .env("INBOX_DATABASE__URL", stage.schema.url())
+        .env("INBOX_HTTP__LISTEN", "off")
         .env("INBOX_LOG__FORMAT", "human")
         .envs(more.iter().copied());
     Worker::spawn(&mut command)

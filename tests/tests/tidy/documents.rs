@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use tests::Markdown;
+
 use super::{Tree, none, shows};
 
 const MAP: &str = "ARCHITECTURE.md";
@@ -74,11 +76,15 @@ fn dead_links(tree: &Tree) -> Vec<String> {
     for (path, text) in tree.files.iter().filter(|(path, _)| path.strip_suffix(".md").is_some()) {
         let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
         for place in text.split("](").skip(1) {
-            let target = place.split([')', '#']).next().unwrap_or_default();
-            if target.is_empty() || target.contains(':') {
+            let link = place.split(')').next().unwrap_or_default();
+            if link.contains(':') {
                 continue;
             }
-            let full = normal(folder, target);
+            let (target, anchor) = link.split_once('#').unwrap_or((link, ""));
+            let full = if target.is_empty() { path.clone() } else { normal(folder, target) };
+            if !anchor.is_empty() && lacks(tree, &full, anchor) {
+                found.push(format!("{path} links to {link}, but {full} has no such heading"));
+            }
             let below = format!("{full}/");
             let there = |(path, _): &(String, String)| *path == full || path.starts_with(&below);
             if !tree.files.iter().any(there) {
@@ -87,6 +93,12 @@ fn dead_links(tree: &Tree) -> Vec<String> {
         }
     }
     found
+}
+
+/// Whether a document that is there has no heading for an anchor.
+fn lacks(tree: &Tree, path: &str, anchor: &str) -> bool {
+    let anchors = tree.text(path).map(|text| Markdown::read(text).anchors());
+    anchors.is_some_and(|anchors| !anchors.iter().any(|own| own == anchor))
 }
 
 fn normal(folder: &str, target: &str) -> String {
@@ -118,7 +130,7 @@ fn no_link_between_documents_is_dead() {
 
 #[test]
 fn rules_about_documents_see_what_breaks_them() {
-    let map = "| path | what |\n|---|---|\n| `inbox-engine/src/` | a |\n| `inbox-engine/src/{b,gone}.rs` | b |\n[x](docs/x.md) [a](inbox-engine)";
+    let map = "| path | what |\n|---|---|\n| `inbox-engine/src/` | a |\n| `inbox-engine/src/{b,gone}.rs` | b |\n[x](docs/x.md) [a](inbox-engine) [o](#one) [d](docs/configuration.md#c) [e](docs/configuration.md#d)";
     let tree = Tree::of(&[
         (MAP, map),
         ("inbox-engine/src/mod.rs", "//! A."),
@@ -137,5 +149,5 @@ fn rules_about_documents_see_what_breaks_them() {
     ];
     shows(&map_and_modules(&tree), &wrong);
     shows(&keys_without_a_row(&tree), &["`one.b`", "`two.a`"]);
-    shows(&dead_links(&tree), &["docs/x.md"]);
+    shows(&dead_links(&tree), &["docs/x.md", "#one", "configuration.md#d"]);
 }

@@ -13,11 +13,11 @@ const POM: &str = include_str!("../../services/kafka/pom.xml");
 
 /// The folder of the jars.
 pub(crate) fn kafka() -> Outcome<PathBuf> {
-    let folder = folders::cache()?.join("kafka-4.1.1");
+    let folder = folders::cache()?.join("kafka-4.1.1-tools");
     if folder.is_dir() {
         return Ok(folder);
     }
-    println!("fetching Kafka 4.1.1 by Maven (43 MB, once)");
+    println!("fetching Kafka 4.1.1 by Maven (54 MB, once)");
     let part = folder.with_extension("part");
     drop(fs::remove_dir_all(&part));
     fs::create_dir_all(&part).explain(|| format!("cannot create {}", part.display()))?;

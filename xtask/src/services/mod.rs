@@ -4,10 +4,11 @@ mod jars;
 mod keeper;
 mod left_up;
 
-use std::env;
 use std::path::PathBuf;
+use std::process::Command;
 
-use xtask::failure::{Failure, Outcome};
+use xtask::command::capture;
+use xtask::failure::{Failure, Outcome, failure};
 use xtask::server::{Kafka, KafkaSettings, Postgres};
 
 use crate::toolchain;
@@ -107,7 +108,7 @@ impl Programs {
 }
 
 fn named(variable: &str) -> Option<Found> {
-    let address = env::var(variable).ok().filter(|value| !value.is_empty())?;
+    let address = std::env::var(variable).ok().filter(|value| !value.is_empty())?;
     Some(Found { address, origin: "from the environment" })
 }
 
@@ -122,6 +123,11 @@ fn left_up_or_started(programs: &Programs, keeper: &Keeper) -> Outcome<(Found, F
 
 /// `services up`: starts both and leaves them running; says where they are.
 pub(crate) fn up() -> Outcome {
+    if let (Some(kafka), Some(postgres)) = (named(KAFKA), named(POSTGRES)) {
+        println!("the environment names Kafka {} and", kafka.address);
+        println!("PostgreSQL {}: nothing to start", shown(&postgres.address));
+        return Ok(());
+    }
     if let Some(found) = LeftUp::find()? {
         println!("already up");
         print(&found);
@@ -158,14 +164,45 @@ pub(crate) fn status() -> Outcome {
     Ok(())
 }
 
+/// `services env`: lines for a shell, and nothing else.
+pub(crate) fn env() -> Outcome {
+    let (kafka, postgres) = addresses()?;
+    println!("export {KAFKA}={kafka}");
+    println!("export {POSTGRES}={postgres}");
+    Ok(())
+}
+
+/// `services topic`: creates a topic with Kafka's own tool.
+pub(crate) fn topic(name: &str, partitions: u16) -> Outcome {
+    let (kafka, _) = addresses()?;
+    toolchain::ensure(toolchain::SERVICES)?;
+    let mut java = Command::new("java");
+    java.arg("-Dorg.slf4j.simpleLogger.defaultLogLevel=error");
+    java.arg("-cp").arg(jars::kafka()?.join("*"));
+    java.args(["org.apache.kafka.tools.TopicCommand", "--create", "--if-not-exists"]);
+    java.args(["--bootstrap-server", &kafka, "--topic", name]);
+    capture(java.args(["--partitions", &partitions.to_string()]))?;
+    println!("topic {name} with {partitions} partitions");
+    Ok(())
+}
+
+/// Kafka's and PostgreSQL's, from the environment or left up.
+fn addresses() -> Outcome<(String, String)> {
+    if let (Some(kafka), Some(postgres)) = (named(KAFKA), named(POSTGRES)) {
+        return Ok((kafka.address, postgres.address));
+    }
+    match LeftUp::find()? {
+        Some(found) => Ok((found.kafka, found.postgres)),
+        None => failure("nothing is up; `cargo xtask services up` starts Kafka and PostgreSQL"),
+    }
+}
+
 fn print(found: &LeftUp) {
     let pid = |name| found.process(name).map_or(0, |process| process.pid());
     println!("Kafka       {:<44} pid {}", found.kafka, pid("kafka"));
     println!("PostgreSQL  {:<44} pid {}", found.postgres, pid("postgres"));
     println!("data, logs  {}", found.folder.display());
-    println!("\nFor your own commands:");
-    println!("export {KAFKA}={}", found.kafka);
-    println!("export {POSTGRES}={}", found.postgres);
+    println!("\nFor your own commands: eval \"$(cargo xtask services env)\"");
 }
 
 /// An address without its password.

@@ -36,6 +36,17 @@ fn the_defaults_are_safe() {
 }
 
 #[test]
+fn an_address_that_is_none_is_refused() {
+    for wrong in ["", "9464", "localhost:9464", "0.0.0.0", "Off", "127.0.0.1:99999"] {
+        let start = format!("`http.listen` is {wrong:?}, which is no address; set an IP address");
+        one(fatal(|c| c.http.listen = wrong.into()), &start);
+    }
+    for right in ["off", "0.0.0.0:9464", "[::1]:0"] {
+        assert_eq!(fatal(|c| c.http.listen = right.into()), [""; 0], "{right}");
+    }
+}
+
+#[test]
 fn deadlines_that_contradict_each_other_are_refused() {
     let secs = Duration::from_secs;
     one(

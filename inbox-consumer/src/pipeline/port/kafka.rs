@@ -1,6 +1,6 @@
 //! What is asked of Kafka.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use futures::future::BoxFuture;
 use inbox_engine::{Generation, LeaderEpoch, NextOffset, Offset};
@@ -82,6 +82,17 @@ pub struct LogRange {
     pub end: NextOffset,
 }
 
+/// What the thread that owns the consumer lets others see of itself.
+#[derive(Clone, Debug, Default)]
+pub struct Vitals {
+    /// The group has assigned something to this member, be it nothing.
+    pub joined: bool,
+    /// Since the thread's last round.
+    pub silence: Duration,
+    /// Where the logs of the assigned partitions end, as the last fetches said.
+    pub ends: HashMap<TopicPartition, NextOffset>,
+}
+
 /// The thread that owns the consumer, seen from the pipeline. Every call is sent to that thread;
 /// none blocks the caller.
 pub trait Broker: Send + Sync + 'static {
@@ -117,6 +128,8 @@ pub trait Broker: Send + Sync + 'static {
     fn let_go(&self, partitions: Vec<TopicPartition>);
     /// Answers whether the partition is still assigned, after one more poll of the group.
     fn confirm(&self, partition: &TopicPartition) -> BoxFuture<'static, bool>;
+    /// What can be seen without asking the thread.
+    fn vitals(&self) -> Vitals;
     /// Leaves the group and ends the thread; resolves when it has ended or the deadline has passed.
     fn close(&self, deadline: Duration) -> BoxFuture<'static, Result<(), BrokerError>>;
 }

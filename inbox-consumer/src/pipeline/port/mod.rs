@@ -5,7 +5,7 @@ mod kafka;
 mod keeping;
 mod transaction;
 
-pub use kafka::{Arrival, Broker, BrokerError, BrokerEvent, LogRange, TopicPartition};
+pub use kafka::{Arrival, Broker, BrokerError, BrokerEvent, LogRange, TopicPartition, Vitals};
 pub use keeping::{
     Finding, Inspections, Owner, Ownerships, Parkings, PartitionRow, PruneCursor, PruneStep,
     Retentions, Schemas, Store, TakeOver, TakeOverError, Taken, WatermarkMove,

@@ -2,16 +2,21 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
-use super::log::{COPIED_BACK, Event, Log, Record};
+use super::{
+    log::{COPIED_BACK, Event, Log, Record},
+    parked::Parked,
+};
 use crate::{
-    Batch, Epoch, LaneState, LeaderEpoch, NextOffset, Offset, Outcome, Ownership, Rule, Tally,
-    WatermarkWrite, distinct, resume,
+    Batch, Epoch, Item, LaneState, LeaderEpoch, NextOffset, Offset, Outcome, Ownership, Rule,
+    Tally, WatermarkWrite, distinct, resume,
 };
 
 /// What becomes of one event of a transaction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Verdict {
     Duplicate,
+    /// Parked behind what is parked.
+    Follow,
     Park,
     Run,
 }
@@ -24,39 +29,42 @@ pub(super) struct Claimed {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Row {
-    partition: usize,
-    offset: i64,
-    parked: bool,
+pub(super) struct Row {
+    pub(super) partition: usize,
+    pub(super) offset: i64,
+    pub(super) parked: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct LaneRow {
-    epoch: i64,
-    state: LaneState,
+pub(super) struct LaneRow {
+    pub(super) epoch: i64,
+    pub(super) state: LaneState,
 }
 
-#[derive(Clone, Copy, Default, Debug)]
-struct Aggregate {
+#[derive(Clone, Default, Debug)]
+pub(super) struct Aggregate {
     /// So many of its records, in log order, are settled.
     done: usize,
-    /// Some of its events are parked.
-    held: bool,
+    /// Before this place in log order are all records that had their effect.
+    applied: usize,
+    /// Its parked events.
+    pub(super) queue: Vec<Parked>,
 }
 
 #[derive(Clone, Debug)]
-struct PartitionRow {
+pub(super) struct PartitionRow {
     epoch: i64,
     watermark: i64,
     watermark_leader_epoch: LeaderEpoch,
-    lanes: Vec<LaneRow>,
-    aggregates: Vec<Aggregate>,
+    pub(super) lanes: Vec<LaneRow>,
+    pub(super) aggregates: Vec<Aggregate>,
 }
 
 /// How to take one change back.
 #[derive(Debug)]
-enum Undo {
+pub(super) enum Undo {
     Aggregate(usize, usize, Aggregate),
+    Discarded(u32),
     Effect(u32),
     Epochs(usize, i64, Vec<i64>),
     Lane(usize, usize, LaneState),
@@ -67,15 +75,20 @@ enum Undo {
 #[derive(Debug)]
 pub(super) struct Database {
     pub(super) down: bool,
-    partitions: Vec<PartitionRow>,
-    inbox: HashMap<u32, Row>,
-    effects: HashSet<u32>,
+    /// Events that may be parked in a partition.
+    pub(super) parked_max: usize,
+    pub(super) partitions: Vec<PartitionRow>,
+    pub(super) inbox: HashMap<u32, Row>,
+    pub(super) effects: HashSet<u32>,
+    pub(super) discarded: HashSet<u32>,
     /// Ids that an open transaction has claimed, and its session.
     locked: HashMap<u32, u64>,
-    sessions: u64,
+    /// Parked queues whose rows an open release has locked, and its session.
+    pub(super) queues_locked: HashMap<(usize, usize), u64>,
+    pub(super) sessions: u64,
     /// The latest commits, each with what takes it back.
     past: VecDeque<Vec<Undo>>,
-    commit: Vec<Undo>,
+    pub(super) commit: Vec<Undo>,
     epochs: i64,
 }
 
@@ -94,10 +107,13 @@ impl Database {
         };
         Self {
             down: false,
+            parked_max: usize::MAX,
             partitions: vec![partition; partitions],
             inbox: HashMap::new(),
             effects: HashSet::new(),
+            discarded: HashSet::new(),
             locked: HashMap::new(),
+            queues_locked: HashMap::new(),
             sessions: 0,
             past: VecDeque::new(),
             commit: Vec::new(),
@@ -159,13 +175,19 @@ impl Database {
         for &index in &ids.claimed {
             verdicts[index] = self.verdict(p, batch, index)?;
         }
-        let mut held: Vec<bool> = self.partitions[p].aggregates.iter().map(|a| a.held).collect();
+        let aggregates = self.partitions[p].aggregates.iter();
+        let mut held: Vec<bool> = aggregates.map(|it| !it.queue.is_empty()).collect();
         for (item, verdict) in batch.items.iter().zip(&mut verdicts) {
             let held = &mut held[usize::from(item.event.aggregate)];
-            if *verdict == Verdict::Run && *held && Rule::HeldReadInClaim.on() {
-                *verdict = Verdict::Park;
+            if *verdict != Verdict::Duplicate && *held && Rule::HeldReadInClaim.on() {
+                *verdict = Verdict::Follow;
             }
-            *held |= *verdict == Verdict::Park;
+            *held |= matches!(verdict, Verdict::Park | Verdict::Follow);
+        }
+        let parked = verdicts.iter().filter(|it| matches!(it, Verdict::Park | Verdict::Follow));
+        let parked = parked.count();
+        if parked > 0 && self.parked(p) + parked > self.parked_max {
+            return Err(Outcome::Full("too many parked events".into()));
         }
         self.sessions += 1;
         let session = self.sessions;
@@ -203,6 +225,7 @@ impl Database {
         p: usize,
         batch: &Batch<Event>,
         claimed: &Claimed,
+        now: u64,
         log: &Log,
     ) -> Outcome {
         self.roll_back(claimed);
@@ -211,7 +234,7 @@ impl Database {
         }
         let mut tally = Tally::default();
         for (item, verdict) in batch.items.iter().zip(&claimed.verdicts) {
-            self.settle(p, item.offset.0, item.event, *verdict, log);
+            self.settle(p, item, *verdict, now, log);
             tally.applied += u64::from(*verdict == Verdict::Run);
         }
         for step in &batch.lanes {
@@ -230,34 +253,51 @@ impl Database {
 
     /// One delivery is settled: never twice, never before an earlier one of its aggregate, never by
     /// name only.
-    fn settle(&mut self, p: usize, offset: i64, event: Event, verdict: Verdict, log: &Log) {
+    fn settle(&mut self, p: usize, item: &Item<Event>, verdict: Verdict, now: u64, log: &Log) {
+        let (Offset(offset), event) = (item.offset, item.event);
         let place = log.at(offset).place;
         let number = usize::from(event.aggregate);
-        let aggregate = self.partitions[p].aggregates[number];
+        let aggregate = self.partitions[p].aggregates[number].clone();
         let known = self.effects.contains(&event.number)
+            || self.discarded.contains(&event.number)
             || self.inbox.get(&event.number).is_some_and(|row| row.parked);
         assert!(place <= aggregate.done, "OVERTAKEN: p{p} {offset} {event:?} {aggregate:?}");
         let again = place < aggregate.done;
         assert!(!again || verdict == Verdict::Duplicate, "DOUBLE: p{p} {offset} {event:?}");
+        let held = !aggregate.queue.is_empty();
         self.commit.push(Undo::Aggregate(p, number, aggregate));
-        let row = Row { partition: p, offset, parked: verdict == Verdict::Park };
         match verdict {
             Verdict::Duplicate => assert!(known, "LOST: p{p} {offset} {event:?} has no effect"),
-            Verdict::Park => assert!(!known, "DOUBLE: p{p} {offset} {event:?} is parked too"),
+            Verdict::Park | Verdict::Follow => {
+                assert!(!known, "DOUBLE: p{p} {offset} {event:?} is parked too");
+                let reason = item.doomed.as_ref().map(|doom| doom.reason);
+                let row = Parked::new(event, offset, verdict == Verdict::Follow, reason, now);
+                let aggregate = &mut self.partitions[p].aggregates[number];
+                aggregate.queue.push(row);
+                aggregate.check(log);
+            }
             Verdict::Run => {
-                assert!(!known, "DOUBLE: p{p} {offset} {event:?}");
-                assert!(!aggregate.held, "OVERTAKEN: p{p} {offset} {event:?} and a parked one");
-                self.effects.insert(event.number);
-                self.commit.push(Undo::Effect(event.number));
+                assert!(!held, "OVERTAKEN: p{p} {offset} {event:?} and a parked one");
+                self.apply(p, offset, event, log);
             }
         }
         if verdict != Verdict::Duplicate {
+            let row = Row { partition: p, offset, parked: verdict != Verdict::Run };
             let old = self.inbox.insert(event.number, row);
             self.commit.push(Undo::Row(event.number, old));
         }
-        let aggregate = &mut self.partitions[p].aggregates[number];
-        aggregate.done += usize::from(!again);
-        aggregate.held |= verdict == Verdict::Park;
+        self.partitions[p].aggregates[number].done += usize::from(!again);
+    }
+
+    /// An event has its effect: once, and after those of its aggregate that are before it in the log.
+    pub(super) fn apply(&mut self, p: usize, offset: i64, event: Event, log: &Log) {
+        let place = log.at(offset).place;
+        let aggregate = &mut self.partitions[p].aggregates[usize::from(event.aggregate)];
+        assert!(place >= aggregate.applied, "OVERTAKEN: p{p} {offset} {event:?} {aggregate:?}");
+        aggregate.applied = place + 1;
+        let first = self.effects.insert(event.number) && !self.discarded.contains(&event.number);
+        assert!(first, "DOUBLE: p{p} {offset} {event:?}");
+        self.commit.push(Undo::Effect(event.number));
     }
 
     /// WATERMARK: whether one row changed.
@@ -290,7 +330,7 @@ impl Database {
         }
     }
 
-    fn committed(&mut self) {
+    pub(super) fn committed(&mut self) {
         self.past.push_back(std::mem::take(&mut self.commit));
         if self.past.len() > PAST_MAX {
             self.past.pop_front();
@@ -300,6 +340,7 @@ impl Database {
     /// A replica takes over that lacks the last commits. Every connection ends.
     pub(super) fn fail_over(&mut self, commits: usize) {
         self.locked.clear();
+        self.queues_locked.clear();
         for _ in 0..commits {
             for undo in self.past.pop_back().unwrap_or_default().into_iter().rev() {
                 self.undo(undo);
@@ -310,6 +351,7 @@ impl Database {
     fn undo(&mut self, undo: Undo) {
         match undo {
             Undo::Aggregate(p, number, old) => self.partitions[p].aggregates[number] = old,
+            Undo::Discarded(number) => _ = self.discarded.remove(&number),
             Undo::Effect(number) => _ = self.effects.remove(&number),
             Undo::Epochs(p, epoch, lanes) => {
                 self.partitions[p].epoch = epoch;
@@ -353,7 +395,7 @@ impl Database {
         let row = &self.partitions[p];
         let mut aggregates = row.aggregates.iter().enumerate();
         let done = aggregates.all(|(number, it)| log.undone(number, it.done).is_none());
-        done && row.watermark == log.end
+        done && row.watermark == log.end && self.parked(p) == 0
     }
 
     pub(super) fn watermark(&self, p: usize) -> i64 {

@@ -7,12 +7,21 @@ use super::{
     database::Verdict,
     log::{Event, Nature},
 };
-use crate::{Batch, Failure, HandlerFault, Mode, Outcome, RunEntry, runs};
+use crate::{Batch, Failure, HandlerFault, Mode, Outcome, Released, RunEntry, runs};
 
 /// How often events have failed so far.
 #[derive(Default, Debug)]
 pub(super) struct Handlers {
     failed: HashMap<u32, u8>,
+    /// A deploy has mended them all.
+    pub(super) mended: bool,
+}
+
+/// What a handler comes to when it does not succeed.
+enum Trouble {
+    Fault(HandlerFault),
+    Conflict,
+    Disconnect,
 }
 
 impl Handlers {
@@ -81,21 +90,12 @@ impl Handlers {
         chance: &mut Chance,
     ) -> Result<Option<Failure>, Outcome> {
         let event = batch.items[index].event;
-        let fault = match event.nature {
-            Nature::Good => return Ok(None),
-            Nature::Fails(times) => {
-                let failed = self.failed.entry(event.number).or_default();
-                if *failed >= times {
-                    return Ok(None);
-                }
-                *failed += 1;
-                HandlerFault::Retry
-            }
-            Nature::FailsUnnamed => HandlerFault::Retry,
-            Nature::Rejects => HandlerFault::Reject,
-            Nature::Conflicts => return Err(Outcome::Conflict("deadlock".to_owned())),
-            Nature::Disconnects => return Err(Outcome::Outage("the backend crashed".to_owned())),
-            Nature::Undecodable => unreachable!("it is parked, not run"),
+        assert!(event.nature != Nature::Undecodable, "it is parked, not run");
+        let fault = match self.trouble(event) {
+            None => return Ok(None),
+            Some(Trouble::Fault(fault)) => fault,
+            Some(Trouble::Conflict) => return Err(Outcome::Conflict("deadlock".to_owned())),
+            Some(Trouble::Disconnect) => return Err(Outcome::Outage("it crashed".to_owned())),
         };
         let index = match event.nature {
             Nature::FailsUnnamed if batch.mode == Mode::Together || chance.one_in(4) => None,
@@ -105,6 +105,36 @@ impl Handlers {
             return Err(Outcome::Failed(vec![Failure { index, fault, error: String::new() }]));
         }
         Ok(Some(Failure { index, fault, error: "no such account".to_owned() }))
+    }
+
+    /// Runs the handler of a parked event.
+    pub(super) fn call_parked(
+        &mut self,
+        event: Event,
+    ) -> Result<Result<(), HandlerFault>, Released> {
+        match self.trouble(event) {
+            None => Ok(Ok(())),
+            Some(Trouble::Fault(fault)) => Ok(Err(fault)),
+            Some(Trouble::Conflict) => Err(Released::Conflict("deadlock".to_owned())),
+            Some(Trouble::Disconnect) => Err(Released::Outage("it crashed".to_owned())),
+        }
+    }
+
+    fn trouble(&mut self, event: Event) -> Option<Trouble> {
+        match event.nature {
+            _ if self.mended => None,
+            Nature::Good => None,
+            Nature::Fails(times) => {
+                let failed = self.failed.entry(event.number).or_default();
+                let again = *failed < times;
+                *failed += u8::from(again);
+                again.then_some(Trouble::Fault(HandlerFault::Retry))
+            }
+            Nature::FailsUnnamed => Some(Trouble::Fault(HandlerFault::Retry)),
+            Nature::Rejects | Nature::Undecodable => Some(Trouble::Fault(HandlerFault::Reject)),
+            Nature::Conflicts => Some(Trouble::Conflict),
+            Nature::Disconnects => Some(Trouble::Disconnect),
+        }
     }
 }
 

@@ -3,12 +3,13 @@
 use super::{
     database::Claimed,
     log::Event,
-    worker::{Fetch, Open, Pending},
-    world::World,
+    parked::Begun,
+    worker::{Fetch, Open, OpenRelease, Pending},
+    world::{Stray, World},
 };
 use crate::{
-    Batch, Commit, Generation, LaneMove, Mode, NextOffset, Outcome, PartitionId, Seek,
-    TakeOverFault, WatermarkWrite, Written,
+    Batch, Commit, Generation, LaneMove, Mode, NextOffset, Outcome, PartitionId, Release, Released,
+    Seek, TakeOverFault, WatermarkWrite, Written,
 };
 
 impl World {
@@ -27,6 +28,8 @@ impl World {
                 self.workers[w].engine.handle_confirmed(id, generation, ours, self.now);
                 self.see(if ours { "confirmed" } else { "not confirmed" });
             }
+            Pending::FindDue(id, generation) => self.find_due(w, id, generation),
+            Pending::Release(open) => return self.release(w, open),
             Pending::Seek(seek) => self.seek(w, seek),
             Pending::TakeOver(id, generation) => self.take_over(w, id, generation),
             Pending::Transaction(open) => return self.transact(w, open),
@@ -146,6 +149,7 @@ impl World {
             Outcome::Outage(_) => "outage",
             Outcome::Unknown(_) => "unknown commit",
             Outcome::Fenced => "fenced transaction",
+            Outcome::Full(_) => "full",
             Outcome::Reused(_) => "reuse",
         });
         if open.batch.items.iter().any(|item| item.doomed.is_some()) {
@@ -179,17 +183,106 @@ impl World {
 
     pub(super) fn end(&mut self, p: usize, batch: &Batch<Event>, claimed: Claimed) -> Outcome {
         if self.calm || !self.chance.one_in(12) {
-            return self.database.advance(p, batch, &claimed, &self.logs[p]);
+            return self.database.advance(p, batch, &claimed, self.now.0, &self.logs[p]);
         }
         // The answer is lost: it committed, or not, or it will.
         match self.chance.below(3) {
-            0 => _ = self.database.advance(p, batch, &claimed, &self.logs[p]),
+            0 => _ = self.database.advance(p, batch, &claimed, self.now.0, &self.logs[p]),
             1 => self.database.roll_back(&claimed),
             _ => {
                 let open = Open { batch: batch.clone(), claimed: Some(claimed), dead: false };
-                self.strays.push((p, open));
+                self.strays.push((p, Stray::Live(open)));
             }
         }
         Outcome::Unknown("no answer to COMMIT".to_owned())
+    }
+
+    pub(super) fn find_due(&mut self, w: usize, id: PartitionId, generation: Generation) {
+        let p = self.workers[w].place(id);
+        let (there, back) = self.trouble();
+        let due_max = self.workers[w].engine.limits().due_max;
+        let due = if there || back {
+            Err("no route".to_owned())
+        } else {
+            Ok(self.database.find_due(p, self.now.0, due_max))
+        };
+        self.note(|| format!("w{w} finds {due:?}"));
+        self.see(match &due {
+            Ok(due) if due.is_empty() => "empty look",
+            Ok(due) if due.len() < due_max => "look",
+            Ok(_) => "full look",
+            Err(_) => "failed look",
+        });
+        self.workers[w].engine.handle_due(id, generation, due, self.now);
+    }
+
+    /// The rows and their handlers at one moment, advance and COMMIT at a later one.
+    pub(super) fn release(&mut self, w: usize, mut open: OpenRelease) {
+        let p = self.workers[w].place(open.release.partition);
+        let released = match open.begun.take() {
+            None => match self.begin_release(p, &open.release) {
+                Ok(begun) => {
+                    open.begun = Some(begun);
+                    return self.workers[w].pending.push(Pending::Release(open));
+                }
+                Err(released) => released,
+            },
+            Some(begun) if open.dead => {
+                self.database.roll_back_release(&begun);
+                Released::Outage("terminating connection".to_owned())
+            }
+            Some(begun) => self.end_release(p, &open.release, begun),
+        };
+        self.note(|| format!("w{w} {released:?}"));
+        self.see(match &released {
+            Released::Done { removed: 0, .. } => "release of nothing",
+            Released::Done { removed: 1, .. } => "release of one",
+            Released::Done { .. } => "release of several",
+            Released::Conflict(_) => "conflict of a release",
+            Released::Outage(_) => "outage of a release",
+            Released::Unknown(_) => "unknown release",
+            Released::Fenced => "fenced release",
+        });
+        self.workers[w].engine.handle_released(&open.release, released, self.now);
+        self.heard(w);
+    }
+
+    fn begin_release(&mut self, p: usize, release: &Release) -> Result<Begun, Released> {
+        let (there, _) = self.trouble();
+        if there {
+            return Err(Released::Outage("no route".to_owned()));
+        }
+        if !self.calm && self.chance.one_in(15) {
+            return Err(Released::Conflict("could not serialize access".to_owned()));
+        }
+        let handlers = &mut self.handlers;
+        let call = |event| handlers.call_parked(event);
+        let begun = self.database.begin_release(p, release, self.now.0, call)?;
+        for (what, often) in [
+            ("failed release", usize::from(begun.failed.is_some())),
+            ("blamed head", usize::from(begun.failed.is_some() && release.blamed.is_some())),
+            ("discard", begun.discarded.len()),
+        ] {
+            *self.seen.entry(what).or_default() += often as u64;
+        }
+        Ok(begun)
+    }
+
+    fn end_release(&mut self, p: usize, release: &Release, begun: Begun) -> Released {
+        let now = self.now.0;
+        if self.calm || !self.chance.one_in(12) {
+            return self.database.end_release(p, release, &begun, now, &self.logs[p]);
+        }
+        // The answer is lost: it committed, or not, or it will.
+        match self.chance.below(3) {
+            0 => _ = self.database.end_release(p, release, &begun, now, &self.logs[p]),
+            1 => self.database.roll_back_release(&begun),
+            _ => {
+                let open =
+                    OpenRelease { release: release.clone(), begun: Some(begun), dead: false };
+                self.strays.push((p, Stray::Release(open)));
+            }
+        }
+        Released::Unknown("no answer to COMMIT".to_owned())
     }
 }

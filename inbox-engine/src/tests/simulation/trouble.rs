@@ -1,10 +1,12 @@
 //! Everything that goes wrong: outages, failovers, crashes, frozen processes, silent transactions.
 
 use super::{
-    worker::{Pending, Worker},
-    world::{PARTITIONS, World},
+    log::Nature,
+    parked::{Intent, NEVER},
+    worker::{Open, OpenRelease, Pending, Worker},
+    world::{PARTITIONS, Stray, World},
 };
-use crate::Outcome;
+use crate::{Outcome, Released};
 
 impl World {
     pub(super) fn fault(&mut self, w: usize) {
@@ -21,8 +23,10 @@ impl World {
             65..75 => {
                 // Silent transactions are ended by the database.
                 for pending in &mut self.workers[w].pending {
-                    if let Pending::Transaction(open) = pending {
-                        open.dead = true;
+                    match pending {
+                        Pending::Transaction(open) => open.dead = true,
+                        Pending::Release(open) => open.dead = true,
+                        _ => {}
                     }
                 }
             }
@@ -41,8 +45,10 @@ impl World {
         self.strays.clear();
         for worker in &mut self.workers {
             for pending in &mut worker.pending {
-                if let Pending::Transaction(open) = pending {
-                    open.dead = open.claimed.is_some();
+                match pending {
+                    Pending::Transaction(open) => open.dead = open.claimed.is_some(),
+                    Pending::Release(open) => open.dead = open.begun.is_some(),
+                    _ => {}
                 }
             }
         }
@@ -56,10 +62,12 @@ impl World {
         let seed = self.chance.next();
         let old = std::mem::replace(&mut self.workers[w], Worker::new(PARTITIONS, seed));
         for pending in old.pending {
-            if let Pending::Transaction(open) = pending {
-                let p = old.places[usize::try_from(open.batch.partition.0).unwrap()];
-                self.strays.push((p, open));
-            }
+            let (id, stray) = match pending {
+                Pending::Transaction(open) => (open.batch.partition, Stray::Live(open)),
+                Pending::Release(open) => (open.release.partition, Stray::Release(open)),
+                _ => continue,
+            };
+            self.strays.push((old.places[usize::try_from(id.0).unwrap()], stray));
         }
     }
 
@@ -69,11 +77,35 @@ impl World {
             return;
         }
         let which = self.chance.index(self.strays.len());
-        let (p, open) = self.strays.swap_remove(which);
+        match self.strays.swap_remove(which) {
+            (p, Stray::Live(open)) => self.stray_live(p, open),
+            (p, Stray::Release(open)) => self.stray_release(p, open),
+        }
+    }
+
+    fn stray_release(&mut self, p: usize, open: OpenRelease) {
         let arrives = !open.dead && self.chance.one_in(2);
+        let (now, log) = (self.now.0, &self.logs[p]);
+        match open.begun {
+            Some(begun) if arrives => {
+                let released = self.database.end_release(p, &open.release, &begun, now, log);
+                self.see(match released {
+                    Released::Done { .. } => "stray release",
+                    _ => "fenced stray release",
+                });
+                self.note(|| format!("a stray release at {p}: {released:?} {:?}", open.release));
+            }
+            Some(begun) => self.database.roll_back_release(&begun),
+            None => {}
+        }
+    }
+
+    fn stray_live(&mut self, p: usize, open: Open) {
+        let arrives = !open.dead && self.chance.one_in(2);
+        let (now, log) = (self.now.0, &self.logs[p]);
         match open.claimed {
             Some(claimed) if arrives => {
-                let outcome = self.database.advance(p, &open.batch, &claimed, &self.logs[p]);
+                let outcome = self.database.advance(p, &open.batch, &claimed, now, log);
                 self.see(match outcome {
                     Outcome::Committed(_) => "stray commit",
                     _ => "fenced stray",
@@ -83,5 +115,42 @@ impl World {
             Some(claimed) => self.database.roll_back(&claimed),
             None => {}
         }
+    }
+
+    /// A person wants something done with a parked event.
+    pub(super) fn operate(&mut self) {
+        let (p, number) = (self.chance.index(PARTITIONS), self.chance.index(self.aggregates()));
+        let queue = self.database.queue(p, number);
+        if !queue.is_empty() {
+            let row = if self.chance.one_in(4) { self.chance.index(queue.len()) } else { 0 };
+            let discard = self.chance.one_in(4);
+            self.intend(p, number, row, if discard { Intent::Discard } else { Intent::Release });
+        }
+    }
+
+    /// Somebody looks after everything that waits for a person: what no release can mend is discarded,
+    /// what may succeed is released.
+    pub(super) fn operate_calmly(&mut self) {
+        let aggregates = self.aggregates();
+        for (p, number) in (0..PARTITIONS * aggregates).map(|n| (n / aggregates, n % aggregates)) {
+            let Some(head) = self.database.queue(p, number).first() else { continue };
+            if head.due == Some(NEVER) && head.intent.is_none() {
+                let mendable = matches!(head.event.nature, Nature::Good | Nature::Fails(_));
+                let release = mendable || self.handlers.mended;
+                self.intend(p, number, 0, if release { Intent::Release } else { Intent::Discard });
+            }
+        }
+    }
+
+    fn intend(&mut self, p: usize, number: usize, row: usize, intent: Intent) {
+        if self.database.intend(p, number, row, intent) {
+            self.steps += 1;
+            self.see("intent");
+            self.note(|| format!("somebody wants {intent:?} of row {row} of {number} in {p}"));
+        }
+    }
+
+    fn aggregates(&self) -> usize {
+        usize::from(self.shape.aggregates)
     }
 }

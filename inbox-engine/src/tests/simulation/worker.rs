@@ -5,10 +5,11 @@ use std::collections::VecDeque;
 use super::{
     database::Claimed,
     log::{Event, Log},
+    parked::Begun,
 };
 use crate::{
-    Batch, Commit, Effect, Engine, Generation, Item, Lane, Limits, NextOffset, PartitionId, Seek,
-    Standstill, Time, WatermarkWrite,
+    Batch, Commit, Effect, Engine, Generation, Item, Lane, Limits, NextOffset, PartitionId,
+    Release, Seek, Standstill, Time, WatermarkWrite,
     partition::{Drain, Phase},
 };
 
@@ -17,10 +18,37 @@ use crate::{
 pub(super) enum Pending {
     Commit(Vec<Commit>),
     Confirm(PartitionId, Generation),
+    FindDue(PartitionId, Generation),
+    Release(OpenRelease),
     Seek(Seek),
     TakeOver(PartitionId, Generation),
     Transaction(Open),
     Watermark(WatermarkWrite),
+}
+
+impl Pending {
+    /// The lanes of a transaction, with whose they are.
+    fn lanes(&self) -> Vec<(PartitionId, Generation, Lane)> {
+        match self {
+            Self::Transaction(Open { batch, .. }) => {
+                let of = |lane| (batch.partition, batch.generation, lane);
+                batch.lanes.iter().map(|step| of(step.lane)).collect()
+            }
+            Self::Release(OpenRelease { release: it, .. }) => {
+                vec![(it.partition, it.generation, it.lane)]
+            }
+            _ => Vec::new(),
+        }
+    }
+}
+
+/// A release: not begun yet, or its handlers have run, and it is about to commit.
+#[derive(Debug)]
+pub(super) struct OpenRelease {
+    pub(super) release: Release,
+    pub(super) begun: Option<Begun>,
+    /// Its connection is gone.
+    pub(super) dead: bool,
 }
 
 /// A transaction: not begun yet, or claimed and handled, and about to commit.
@@ -122,9 +150,22 @@ impl Worker {
                 Effect::Confirm(id, generation) => {
                     self.pending.push(Pending::Confirm(id, generation));
                 }
+                Effect::FindDue(id, generation) => {
+                    self.pending.push(Pending::FindDue(id, generation));
+                }
                 Effect::LetGo(ids) => let_go.push(ids),
                 Effect::Pause(id) => self.pause(id, true),
-                Effect::Report(_, None | Some(Standstill::Outage(_) | Standstill::TakingOver)) => {}
+                Effect::Release(release) => {
+                    let open = OpenRelease { release, begun: None, dead: false };
+                    self.pending.push(Pending::Release(open));
+                }
+                Effect::Report(
+                    _,
+                    None
+                    | Some(
+                        Standstill::Outage(_) | Standstill::ParkedLimit(_) | Standstill::TakingOver,
+                    ),
+                ) => {}
                 Effect::Report(id, Some(reason)) => panic!("FALSE STOP of {id:?}: {reason}"),
                 Effect::Resume(id) => self.pause(id, false),
                 Effect::Seek(seek) => self.pending.push(Pending::Seek(seek)),
@@ -187,14 +228,31 @@ impl Worker {
         Some(News::Position(id, fetch.generation, log.position()))
     }
 
+    /// A lane is in one open transaction at most (engine rule 2); a partition is looked through once at a time.
+    fn check_pending(&self) {
+        let mut lanes: Vec<_> = self.pending.iter().flat_map(Pending::lanes).collect();
+        lanes.sort_unstable();
+        let twice = lanes.windows(2).find(|it| it[0] == it[1]);
+        assert!(twice.is_none(), "SHARED: {twice:?} in {:?}", self.pending);
+        let look = |pending: &Pending| match pending {
+            Pending::FindDue(id, generation) => Some((*id, *generation)),
+            _ => None,
+        };
+        let mut looks: Vec<_> = self.pending.iter().filter_map(look).collect();
+        looks.sort_unstable();
+        assert!(looks.is_sorted_by(|a, b| a < b), "two looks at once: {looks:?}");
+    }
+
     /// What must hold in the engine after every step: nothing that could start waits, and its books
     /// are right.
     fn check(&self) {
         let engine = &self.engine;
         let free = engine.open < engine.limits.transactions_max;
+        self.check_pending();
         for partition in engine.partitions.values() {
             let live = partition.phase == Phase::Live && partition.drain == Drain::No;
             let mut waiting = (0, 0);
+            let lanes = partition.lanes.len();
             for (number, lane) in partition.lanes.iter().enumerate() {
                 waiting.0 += lane.queue.len();
                 waiting.1 += lane.queue.iter().map(|item| u64::from(item.bytes)).sum::<u64>();
@@ -204,8 +262,16 @@ impl Worker {
                 assert_eq!(lane.ready, lane.startable(), "{number:?} in {partition:?}");
                 assert!(lane.queue.iter().is_sorted_by_key(|item| item.offset));
             }
-            let idle = partition.ready.is_empty() || partition.outage_until.is_some();
+            let waits = partition.full_until().is_some();
+            let turn = |lane: Lane| partition.lanes[usize::from(lane.0)].turn(waits, 2).is_some();
+            let idle = !partition.ready.iter().any(|(_, lane)| turn(*lane));
+            let idle = idle || partition.outage_until.is_some();
             assert!(!live || !free || idle, "STANDS STILL: {partition:?}");
+            let queues = partition.lanes.iter().flat_map(|it| it.due.iter().chain(&it.releasing));
+            let mut queues: Vec<_> = queues.map(|queue| queue.aggregate).collect();
+            queues.sort_unstable();
+            assert!(queues.is_sorted_by(|a, b| a < b), "remembered twice: {partition:?}");
+            assert!(partition.due() <= engine.limits.due_max + lanes, "{partition:?}");
             assert!(partition.undone >= waiting.0 && partition.bytes >= waiting.1);
             if partition.open == 0 {
                 assert_eq!((partition.undone, partition.bytes), waiting, "{partition:?}");
@@ -232,8 +298,11 @@ fn limits(seed: u64) -> Limits {
         batch_bytes_max: 60,
         batch_events_max: 3 + usize::try_from(seed % 9).unwrap(),
         drain_deadline: 3_000,
+        due_interval: 400,
+        due_max: 1 + usize::try_from(seed % 3).unwrap(),
         partition_bytes_max: 120,
         partition_events_max: 40,
+        release_events_max: 1 + usize::try_from(seed % 5).unwrap(),
         transactions_max: 1 + usize::try_from(seed % 4).unwrap(),
         ..Limits::default()
     }

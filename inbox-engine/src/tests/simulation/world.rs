@@ -8,7 +8,7 @@ use super::{
     database::Database,
     handling::Handlers,
     log::{Log, Shape},
-    worker::{News, Open, Worker},
+    worker::{News, Open, OpenRelease, Worker},
 };
 use crate::{PartitionId, Time};
 
@@ -16,11 +16,18 @@ pub(super) const PARTITIONS: usize = 3;
 pub(super) const WORKERS: usize = 3;
 /// Steps with faults; then so many, and so much time, at most until everything is settled.
 const FAULTY_STEPS: u64 = 2_000;
-const CALM_STEPS: u64 = 5_000;
-const CALM_MILLIS: u64 = 60_000;
+const CALM_STEPS: u64 = 20_000;
+const CALM_MILLIS: u64 = 600_000;
 
 /// How often each thing happened: histories without faults show nothing.
 pub(super) type Seen = BTreeMap<&'static str, u64>;
+
+/// A transaction that nobody waits for.
+#[derive(Debug)]
+pub(super) enum Stray {
+    Live(Open),
+    Release(OpenRelease),
+}
 
 pub(super) struct World {
     pub(super) chance: Chance,
@@ -37,7 +44,7 @@ pub(super) struct World {
     /// What Kafka holds.
     pub(super) committed: Vec<Option<i64>>,
     /// Transactions whose worker gave them up, or is gone; their COMMIT may still arrive.
-    pub(super) strays: Vec<(usize, Open)>,
+    pub(super) strays: Vec<(usize, Stray)>,
     pub(super) shape: Shape,
     /// Faults in a thousand steps.
     pub(super) faults: u64,
@@ -59,10 +66,12 @@ impl World {
             bad: [0, 6, 20, 60][chance.index(4)],
             copies: [0, 5, 15][chance.index(3)],
         };
+        let mut database = Database::new(PARTITIONS, shape.lanes, shape.aggregates);
+        database.parked_max = [usize::MAX, usize::MAX, 4, 12][chance.index(4)];
         let workers = (0..WORKERS).map(|_| Worker::new(PARTITIONS, chance.next())).collect();
         Self {
             now: Time(1),
-            database: Database::new(PARTITIONS, shape.lanes, shape.aggregates),
+            database,
             handlers: Handlers::default(),
             logs: (0..PARTITIONS).map(|_| Log::new(shape)).collect(),
             numbers: 0,
@@ -93,6 +102,9 @@ impl World {
             assert!(self.steps < end, "STUCK: {CALM_STEPS} steps were not enough");
             assert!(self.now < in_time, "STUCK: {CALM_MILLIS} ms were not enough");
             self.calm_step();
+        }
+        for log in &self.logs {
+            self.database.check_all_done(log);
         }
         for worker in 0..WORKERS {
             self.note(|| format!("w{worker} shuts down"));
@@ -134,8 +146,9 @@ impl World {
                 self.pass(passed);
             }
             860..890 => self.grow(),
-            890..950 => self.group(),
-            _ => self.stray(),
+            890..945 => self.group(),
+            945..960 => self.stray(),
+            _ => self.operate(),
         }
     }
 
@@ -145,6 +158,7 @@ impl World {
         self.note(|| "calm".into());
         self.calm = true;
         self.database.down = false;
+        self.handlers.mended = self.chance.one_in(2);
         for worker in 0..WORKERS {
             self.workers[worker].frozen = false;
         }
@@ -162,6 +176,9 @@ impl World {
             1 => self.hear(worker),
             2 => self.fetch(worker),
             _ => self.group(),
+        }
+        if self.steps == before && self.idle() {
+            self.operate_calmly();
         }
         if self.steps == before && self.idle() {
             let timeouts = self.workers.iter().filter_map(|worker| worker.engine.next_timeout());

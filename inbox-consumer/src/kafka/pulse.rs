@@ -1,0 +1,78 @@
+//! What the thread that owns the consumer lets others see of itself without asking it.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+    },
+    time::{Duration, Instant},
+};
+
+use inbox_engine::NextOffset;
+
+use super::{ffi, owner::Owner};
+use crate::pipeline::port::{TopicPartition, Vitals};
+
+/// How often the ends of the logs are noted.
+const NOTED_EVERY: Duration = Duration::from_secs(1);
+
+/// Written by the thread, read by anyone.
+#[derive(Debug)]
+pub(super) struct Pulse {
+    origin: Instant,
+    /// The last round, in milliseconds since `origin`.
+    round: AtomicU64,
+    joined: AtomicBool,
+    ends: Mutex<HashMap<TopicPartition, NextOffset>>,
+}
+
+impl Pulse {
+    pub(super) fn new() -> Self {
+        Self {
+            origin: Instant::now(),
+            round: AtomicU64::new(0),
+            joined: AtomicBool::new(false),
+            ends: Mutex::default(),
+        }
+    }
+
+    fn now(&self) -> u64 {
+        u64::try_from(self.origin.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// The group has assigned something, be it nothing; or this member is out.
+    pub(super) fn joined(&self, joined: bool) {
+        self.joined.store(joined, Relaxed);
+    }
+
+    pub(super) fn read(&self) -> Vitals {
+        let ends = self.ends.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        Vitals {
+            joined: self.joined.load(Relaxed),
+            silence: Duration::from_millis(self.now().saturating_sub(self.round.load(Relaxed))),
+            ends,
+        }
+    }
+}
+
+impl Owner {
+    /// Notes that a round begins, and now and then where the logs end: as the client's fetches said,
+    /// without asking a broker.
+    pub(super) fn beat(&mut self) {
+        self.pulse.round.store(self.pulse.now(), Relaxed);
+        let now = Instant::now();
+        if self.ends_due > now {
+            return;
+        }
+        self.ends_due = now + NOTED_EVERY;
+        let mut ends = HashMap::new();
+        for number in self.slots.ours() {
+            let place = self.slots.get(number).place.clone();
+            if let Some(end) = ffi::log_end(&self.client, &place.topic, place.partition) {
+                ends.insert(place, NextOffset(end));
+            }
+        }
+        *self.pulse.ends.lock().unwrap_or_else(PoisonError::into_inner) = ends;
+    }
+}

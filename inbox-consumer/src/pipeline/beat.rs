@@ -1,0 +1,106 @@
+//! Once a second, and whenever a partition stops or moves: how things are, for metrics and health.
+
+use std::{collections::HashMap, time::Duration, time::Instant};
+
+use inbox_engine::{Snapshot, Standstill};
+
+use super::{
+    driver::{Driver, Known, index},
+    port::{Store, TopicPartition, Vitals},
+    sessions::Sessions,
+};
+use crate::telemetry::{
+    PartitionReading, Reason,
+    meters::{Live, Meters, Parked},
+};
+
+/// How often how things are is told.
+pub(super) const BEAT: Duration = Duration::from_secs(1);
+/// How often what is parked is counted: that is a query.
+const PARKED_EVERY: Duration = Duration::from_secs(15);
+
+impl<DB: Store> Driver<DB> {
+    /// Tells how things are.
+    pub(super) fn publish(&mut self) {
+        self.untold = false;
+        let vitals = self.broker.vitals();
+        let snapshots = self.engine.snapshots();
+        let partitions = snapshots.into_iter().map(|snapshot| {
+            let known = &self.known[index(snapshot.partition)];
+            reading(known, snapshot, &vitals)
+        });
+        self.meters.publish(Live {
+            partitions: partitions.collect(),
+            at: Some(Instant::now()),
+            ended: false,
+            joined: vitals.joined,
+            silence: vitals.silence,
+            committed_at: self.committed_at,
+            connections_busy: self.engine.open() as u64,
+            connections_idle: self.work.sessions.idle_count() as u64,
+        });
+    }
+}
+
+fn reading(known: &Known, snapshot: Snapshot, vitals: &Vitals) -> PartitionReading {
+    // Before the take-over memory knows nothing, and while one is repeated it knows less than before.
+    let taken = known.taken.as_ref().map(|(_, taken)| &taken.ownership);
+    let watermark = taken.map(|taken| snapshot.watermark.0.max(taken.watermark.0));
+    let position = taken.map(|taken| snapshot.position.0.max(taken.resume.0));
+    PartitionReading {
+        topic: std::sync::Arc::clone(&known.place.topic),
+        partition: known.place.partition,
+        watermark,
+        committed: snapshot.committed.map(|next| next.0),
+        position,
+        log_end: vitals.ends.get(&known.place).map(|end| end.0),
+        waiting: snapshot.waiting as u64,
+        bytes: snapshot.bytes,
+        open: snapshot.open as u64,
+        paused: snapshot.paused,
+        confirmed_at: known.confirmed_at,
+        standstill: snapshot.standstill.as_ref().map(reason),
+    }
+}
+
+fn reason(standstill: &Standstill) -> Reason {
+    let text = standstill.to_string();
+    let sentence = text.strip_prefix(standstill.name()).and_then(|rest| rest.strip_prefix(": "));
+    let sentence = sentence.unwrap_or("the partition is being taken over").to_owned();
+    Reason { name: standstill.name(), sentence }
+}
+
+/// Counts what is parked, for ever; dropped with the consumer. A failure changes nothing: the next look
+/// comes soon, and outages are told elsewhere.
+pub(crate) async fn count_parked_for_ever<DB: Store>(
+    sessions: std::sync::Arc<Sessions<DB>>,
+    consumer: String,
+    meters: std::sync::Arc<Meters>,
+) {
+    loop {
+        if let Some(parked) = count_parked(&sessions, &consumer).await {
+            meters.publish_parked(parked);
+        }
+        tokio::time::sleep(PARKED_EVERY).await;
+    }
+}
+
+async fn count_parked<DB: Store>(
+    sessions: &Sessions<DB>,
+    consumer: &str,
+) -> Option<HashMap<TopicPartition, Parked>> {
+    let mut conn = sessions.take().await.ok()?;
+    let Ok(rows) = DB::partitions(&mut conn, consumer).await else {
+        DB::close_hard(conn).await;
+        return None;
+    };
+    sessions.give_back(conn).await;
+    let count = |number: i64| u64::try_from(number).unwrap_or(0);
+    let mut all = HashMap::with_capacity(rows.len());
+    for row in rows.into_iter().filter(|row| !row.retired) {
+        let place = TopicPartition { topic: row.topic.into(), partition: row.partition };
+        let (events, aggregates) = (count(row.parked_events), count(row.parked_aggregates));
+        all.insert(place, Parked { events, aggregates });
+    }
+    Some(all)
+}

@@ -1,0 +1,191 @@
+//! What can be read off a running consumer: by the HTTP port, and by services that embed it.
+
+use std::{
+    net::SocketAddr,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use serde::Serialize;
+
+use super::{
+    Counts, exposition,
+    meters::{Live, Meters},
+};
+use crate::pipeline::port::TopicPartition;
+
+/// The loop tells how things are once a second: after so long without a word it is stuck.
+const SILENCE_MAX: Duration = Duration::from_secs(30);
+
+/// Everything that can be read off a consumer while it runs. Cheap to clone; reading takes no lock that
+/// the consumer's work waits for, and asks neither the database nor Kafka.
+///
+/// ```no_run
+/// # fn mounted(readings: inbox_consumer::telemetry::Readings) -> (u16, String) {
+/// // In a service with a port of its own: set `http.listen` to "off" and mount these.
+/// let metrics: String = readings.prometheus();
+/// let status = if readings.readiness().ready { 200 } else { 503 };
+/// # (status, metrics)
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct Readings(pub(crate) Arc<Meters>);
+
+/// A partition that this process has, as of the last second.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+#[non_exhaustive]
+pub struct PartitionReading {
+    /// Its topic.
+    pub topic: Arc<str>,
+    /// Its number.
+    pub partition: i32,
+    /// Everything below this offset is settled; unknown before it is taken over.
+    pub watermark: Option<i64>,
+    /// What Kafka acknowledged in this process.
+    pub committed: Option<i64>,
+    /// The next offset to arrive.
+    pub position: Option<i64>,
+    /// The offset behind the last record, as of the client's last fetch.
+    pub log_end: Option<i64>,
+    /// Events in memory that are not settled.
+    pub waiting: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Open transactions.
+    pub open: u64,
+    /// Whether fetching is paused.
+    pub paused: bool,
+    /// Since when the database has not confirmed the watermark.
+    #[serde(skip)]
+    pub confirmed_at: Option<Instant>,
+    /// Why it stands still, if it does.
+    pub standstill: Option<Reason>,
+}
+
+/// Why something does not move.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[non_exhaustive]
+pub struct Reason {
+    /// The name that metrics, `status` and the operations page use.
+    pub name: &'static str,
+    /// For people.
+    pub sentence: String,
+}
+
+/// Whether a consumer is ready, and if not, why.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[non_exhaustive]
+pub struct Readiness {
+    /// It has joined the group, and every partition that it was given moves.
+    pub ready: bool,
+    /// Partitions that it was given.
+    pub partitions: usize,
+    /// What keeps it from being ready.
+    pub reasons: Vec<Unready>,
+}
+
+/// One thing that keeps a consumer from being ready.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[non_exhaustive]
+pub struct Unready {
+    /// The topic, when it is about a partition.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub topic: Option<Arc<str>>,
+    /// The partition.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub partition: Option<i32>,
+    /// Name of the standstill, or `starting`, `joining`, `stuck`, `ended`.
+    pub reason: &'static str,
+    /// For people.
+    pub sentence: String,
+}
+
+impl PartitionReading {
+    pub(super) fn place(&self) -> TopicPartition {
+        TopicPartition { topic: Arc::clone(&self.topic), partition: self.partition }
+    }
+
+    /// Offsets from the watermark to the end of the log.
+    pub fn lag(&self) -> Option<u64> {
+        let lag = self.log_end?.saturating_sub(self.watermark?);
+        Some(u64::try_from(lag).unwrap_or(0))
+    }
+}
+
+impl Readings {
+    /// The consumer's name.
+    pub fn consumer(&self) -> &str {
+        &self.0.consumer
+    }
+
+    /// What it has done so far.
+    pub fn counts(&self) -> Counts {
+        self.0.counters.read()
+    }
+
+    /// The partitions that it has, as of the last second.
+    pub fn partitions(&self) -> Arc<[PartitionReading]> {
+        self.0.live().partitions
+    }
+
+    /// Where the HTTP port listens, once it does.
+    pub fn http_address(&self) -> Option<SocketAddr> {
+        self.0.http.get().copied()
+    }
+
+    /// Every metric in Prometheus' text format. For several consumers of one process:
+    /// [`prometheus`](super::prometheus).
+    pub fn prometheus(&self) -> String {
+        exposition::prometheus(std::slice::from_ref(self))
+    }
+
+    /// Whether the consumer's loop does its rounds; false only when starting the process anew is
+    /// right. Before it runs and after it ended there is nothing to restart.
+    pub fn live(&self) -> bool {
+        stuck(&self.0.live()).is_none()
+    }
+
+    /// Whether it is ready: it has joined the group, and every partition that it was given moves. A
+    /// member without any partition is ready.
+    pub fn readiness(&self) -> Readiness {
+        Self::readiness_of(&self.0.live())
+    }
+
+    pub(super) fn readiness_of(live: &Live) -> Readiness {
+        let whole = |reason, sentence: &str| {
+            vec![Unready { topic: None, partition: None, reason, sentence: sentence.to_owned() }]
+        };
+        let reasons = if live.ended {
+            whole("ended", "the consumer has ended")
+        } else if live.at.is_none() {
+            whole("starting", "the consumer has not begun to run")
+        } else if let Some(sentence) = stuck(live) {
+            whole("stuck", &sentence)
+        } else if !live.joined {
+            whole("joining", "the consumer has not joined its group yet; is Kafka reachable?")
+        } else {
+            live.partitions.iter().filter_map(unready).collect()
+        };
+        Readiness { ready: reasons.is_empty(), partitions: live.partitions.len(), reasons }
+    }
+}
+
+/// Why the process is of no use any more.
+fn stuck(live: &Live) -> Option<String> {
+    let silence = live.at?.elapsed();
+    if silence > SILENCE_MAX {
+        return Some(format!(
+            "the consumer's loop has not come round for {silence:.0?}: a handler blocks its thread, or \
+             the machine is starved"
+        ));
+    }
+    (live.silence > SILENCE_MAX).then(|| {
+        format!("the Kafka client has not been polled for {:.0?}: its thread hangs", live.silence)
+    })
+}
+
+fn unready(partition: &PartitionReading) -> Option<Unready> {
+    let Reason { name, sentence } = partition.standstill.clone()?;
+    let topic = Some(Arc::clone(&partition.topic));
+    Some(Unready { topic, partition: Some(partition.partition), reason: name, sentence })
+}

@@ -1,0 +1,99 @@
+//! Looking for parked queues that are due: by time, one look at a time, and not more than is remembered.
+
+use crate::{
+    Due, Effect, Engine, Generation, Limits, PartitionId, Standstill, Time,
+    partition::{Drain, Partition, Phase},
+    release::DueQueue,
+};
+
+impl<T> Engine<T> {
+    /// Asks for parked queues where it is time to.
+    pub(crate) fn look(&mut self, now: Time) {
+        let limits = self.limits;
+        for partition in self.partitions.values_mut() {
+            if partition.look_due(&limits).is_some_and(|due| due <= now) {
+                partition.looking = true;
+                (partition.more_due, partition.removed) = (false, false);
+                partition.look_at = now.after(limits.due_interval);
+                let (id, generation) = (partition.id, partition.generation);
+                self.effects.push_back(Effect::FindDue(id, generation));
+            }
+        }
+    }
+
+    /// The database was asked which parked queues are due.
+    ///
+    /// `due` has [`Limits::due_max`] of them at most; when it has as many, there may be more.
+    pub fn handle_due(
+        &mut self,
+        id: PartitionId,
+        generation: Generation,
+        due: Result<Vec<Due>, String>,
+        now: Time,
+    ) {
+        let due_max = self.limits.due_max;
+        let sequence = self.next_sequence();
+        let Some(partition) = self.current(id, generation) else { return };
+        partition.looking = false;
+        if partition.phase != Phase::Live || partition.drain != Drain::No {
+            return;
+        }
+        match due {
+            Ok(due) => match partition.first_misplaced(&due) {
+                Some(reason) => self.stop(id, reason),
+                None => partition.take_in_due(&due, due_max, sequence),
+            },
+            Err(error) => {
+                // When the outage is over, at once: releases stand still as long as nobody looks.
+                partition.look_at = now;
+                self.outage(id, error, now);
+            }
+        }
+        self.start(now);
+    }
+}
+
+impl<T> Partition<T> {
+    /// When to look for parked queues next, unless one look is under way or enough are remembered.
+    pub(crate) fn look_due(&self, limits: &Limits) -> Option<Time> {
+        let live = self.phase == Phase::Live && self.drain == Drain::No;
+        let known = self.due();
+        if !live || self.looking || limits.due_interval == 0 || known >= limits.due_max {
+            return None;
+        }
+        let at_once = self.more_due && self.removed && known == 0;
+        let at = if at_once { Time(0) } else { self.look_at };
+        Some(at.max(self.outage_until.unwrap_or_default()))
+    }
+
+    /// Parked queues that wait for their release.
+    pub(crate) fn due(&self) -> usize {
+        self.lanes.iter().map(|lane| lane.due.len()).sum()
+    }
+
+    fn first_misplaced(&self, due: &[Due]) -> Option<Standstill> {
+        let lanes = self.lanes.len();
+        let misplaced = due.iter().find(|due| usize::from(due.lane.0) >= lanes)?;
+        Some(Standstill::LaneRule(format!(
+            "a parked queue is said to be in lane {}, but the partition has {lanes} lanes: rows of the \
+             inbox tables were changed by hand; make them agree before you go on",
+            misplaced.lane.0
+        )))
+    }
+
+    /// Remembers queues per lane, in order, each once, as many as the limit allows.
+    fn take_in_due(&mut self, due: &[Due], due_max: usize, sequence: u64) {
+        let (mut known, mut fresh) = (self.due(), false);
+        for &Due { lane, aggregate } in due {
+            let of_lane = self.lane(lane);
+            if known < due_max && !of_lane.knows(&aggregate) {
+                of_lane.due.push_back(DueQueue::new(aggregate));
+                self.queue_lane(lane, sequence);
+                known += 1;
+                fresh = true;
+            }
+        }
+        // A full answer with nothing new in it would be the same at once.
+        self.more_due = fresh && due.len() >= due_max;
+    }
+}

@@ -1,0 +1,274 @@
+//! Releases: a parked queue's own transactions, in the lane of its aggregate.
+//!
+//! Only the owner of a partition releases, and only with the lane reserved: a live transaction of the
+//! same lane that saw "held" would otherwise queue a follower behind a head that is gone (finding 4).
+
+use crate::{
+    Effect, Engine, Epoch, Generation, Lane, LeaderEpoch, Offset, PartitionId, Rule, Time,
+    partition::Partition,
+};
+
+/// A parked queue that is due: a release would do something. Its head is due, or a person wants it
+/// released, or wants one of its events discarded.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Due {
+    /// The lane that the aggregate hashes to under the partition's present lane count. The number
+    /// that was written with the parked events may be older than a remap.
+    pub lane: Lane,
+    /// The key of the aggregate.
+    pub aggregate: [u8; 16],
+}
+
+/// A release to run: events of one parked queue, in order from its head, in a transaction of their
+/// own. Its lane is reserved until the answer comes.
+///
+/// The queue may be due no more, or be gone: then nothing is run, and that is
+/// [`Released::Done`] with nothing removed. The transaction ends with the advance of its lane from
+/// `last` to `last`: it moves nothing, but a newer epoch fences it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Release {
+    /// Whose it is.
+    pub partition: PartitionId,
+    /// The local generation it was begun in.
+    pub generation: Generation,
+    /// The database epoch it may commit under.
+    pub epoch: Epoch,
+    /// The lane of the aggregate.
+    pub lane: Lane,
+    /// Where this process left the lane: the advance's `prev` and `new`.
+    pub last: Offset,
+    /// The leader epoch of the record at `last`.
+    pub leader_epoch: LeaderEpoch,
+    /// The key of the aggregate.
+    pub aggregate: [u8; 16],
+    /// The most events to run.
+    pub events_max: usize,
+    /// Set when the head is not to be run: the fault that it met alone, again and again, while others
+    /// committed. It counts as the handler's failure: the head gets an attempt more and a new time.
+    pub blamed: Option<String>,
+}
+
+/// How a release ended.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Released {
+    /// Committed. If a handler failed, its event has a new time, or waits for a person.
+    Done {
+        /// The queue has a head that is due now.
+        more: bool,
+        /// Events that left the queue: run or discarded.
+        removed: u64,
+    },
+    /// Rolled back: a deadlock, a serialization failure, a lock time-out.
+    Conflict(String),
+    /// Rolled back: the database is not there.
+    Outage(String),
+    /// Whether it committed is not known.
+    Unknown(String),
+    /// Rolled back: the lane is not where this process left it.
+    Fenced,
+}
+
+/// A parked queue that is known to be due, and what its releases met.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct DueQueue {
+    pub(crate) aggregate: [u8; 16],
+    /// Not to be released before this time: it met a conflict.
+    pub(crate) rest: Option<Time>,
+    /// Events of its next release: halved by faults, doubled by commits.
+    cap: usize,
+    /// Conflicts in a row.
+    conflicts: u32,
+    /// Faults in a row that its head met alone, each after a commit of others since the one before;
+    /// and the engine's commits at the last of them.
+    alone: u32,
+    alone_since: u64,
+    /// The fault that counts against its head.
+    blamed: Option<String>,
+}
+
+impl DueQueue {
+    pub(crate) fn new(aggregate: [u8; 16]) -> Self {
+        Self {
+            aggregate,
+            rest: None,
+            cap: usize::MAX,
+            conflicts: 0,
+            alone: 0,
+            alone_since: 0,
+            blamed: None,
+        }
+    }
+
+    /// After a commit: faults are forgotten.
+    fn well(self) -> Self {
+        Self { cap: self.cap.saturating_mul(2), ..Self::new(self.aggregate) }
+    }
+
+    /// Whether its head is at fault itself: see [`Engine`] on live events that meet a fault alone.
+    fn at_fault(&mut self, ran: usize, commits: u64, alone_max: u32) -> bool {
+        if ran > 1 || self.blamed.is_some() {
+            return false;
+        }
+        if self.alone == 0 || self.alone_since < commits {
+            self.alone += 1;
+            self.alone_since = commits;
+        }
+        self.alone >= alone_max && Rule::RepeatedAloneCounts.on()
+    }
+}
+
+impl<T> Engine<T> {
+    /// Starts the release of the parked queue that is next in a lane.
+    pub(crate) fn release(&mut self, id: PartitionId, lane: Lane) {
+        let sequence = self.next_sequence();
+        let events_max = self.limits.release_events_max;
+        let Some(partition) = self.partitions.get_mut(&id) else { return };
+        let release = partition.release(lane, events_max);
+        partition.open += 1;
+        partition.queue_lane(lane, sequence);
+        self.open += 1;
+        self.effects.push_back(Effect::Release(release));
+    }
+
+    /// A release ended.
+    pub fn handle_released(&mut self, release: &Release, released: Released, now: Time) {
+        assert!(self.open > 0, "an answer without a release");
+        self.open -= 1;
+        let id = release.partition;
+        if let Some(partition) = self.current(id, release.generation) {
+            partition.open = partition.open.saturating_sub(1);
+            let queue = partition.end_release(release);
+            self.obey_released(release, queue, released, now);
+            self.queue_lanes(id);
+            self.drain_on(id, now);
+            self.let_go();
+        }
+        self.start(now);
+    }
+
+    fn obey_released(&mut self, release: &Release, queue: DueQueue, end: Released, now: Time) {
+        let id = release.partition;
+        match end {
+            Released::Done { more, removed } => {
+                self.commits += 1;
+                if more && !self.gives_way(release) {
+                    self.remember(release, queue.well());
+                }
+                if removed > 0 {
+                    self.removed(id, now);
+                }
+                self.reached(id, now);
+            }
+            Released::Conflict(error) => self.release_again(release, queue, &error, now),
+            Released::Outage(error) => self.release_cut_off(release, queue, error, now),
+            Released::Unknown(error) if !Rule::UnknownCommitResyncs.on() => {
+                self.release_again(release, queue, &error, now);
+            }
+            Released::Unknown(_) | Released::Fenced => self.resync(id, now),
+        }
+    }
+
+    fn removed(&mut self, id: PartitionId, now: Time) {
+        if let Some(partition) = self.partitions.get_mut(&id) {
+            partition.removed = true;
+        }
+        self.room_made(id, now);
+    }
+
+    /// A deadlock or its like: again after a moment, with half the events, and no attempt is spent.
+    fn release_again(&mut self, release: &Release, mut queue: DueQueue, error: &str, now: Time) {
+        self.blame_head(release, &mut queue, error);
+        let wait = self.jitter.grown(1, self.limits.conflict_delay_max, queue.conflicts);
+        queue.conflicts += 1;
+        queue.cap = (release.events_max / 2).max(1);
+        queue.rest = Some(now.after(wait));
+        if let Some(partition) = self.partitions.get_mut(&release.partition) {
+            partition.wake_at(now.after(wait));
+        }
+        self.remember(release, queue);
+    }
+
+    /// The database is not there: the partition waits, and no attempt is spent.
+    fn release_cut_off(
+        &mut self,
+        release: &Release,
+        mut queue: DueQueue,
+        error: String,
+        now: Time,
+    ) {
+        let at_fault = self.blame_head(release, &mut queue, &error);
+        queue.cap = (release.events_max / 2).max(1);
+        self.remember(release, queue);
+        if !at_fault {
+            self.outage(release.partition, error, now);
+        }
+    }
+
+    /// A fault that the head of a queue meets alone, again and again, while other transactions commit,
+    /// is not the infrastructure's: the next release counts it against the head.
+    fn blame_head(&self, release: &Release, queue: &mut DueQueue, error: &str) -> bool {
+        let max = self.limits.alone_max;
+        let at_fault = queue.at_fault(release.events_max, self.commits, max);
+        if at_fault {
+            let text = format!("met {max} times alone while others committed: {error}");
+            queue.blamed = Some(text);
+        }
+        at_fault
+    }
+
+    /// Whether a queue that is still due is to be found again instead of remembered: when no more can
+    /// be, and its lane has others, or the queues of one lane would keep those of another unknown.
+    fn gives_way(&self, release: &Release) -> bool {
+        let due_max = self.limits.due_max;
+        let partition = self.partitions.get(&release.partition);
+        partition.is_some_and(|partition| {
+            let others = !partition.lanes[usize::from(release.lane.0)].due.is_empty();
+            others && partition.due() + 1 >= due_max
+        })
+    }
+
+    fn remember(&mut self, release: &Release, queue: DueQueue) {
+        if let Some(partition) = self.partitions.get_mut(&release.partition) {
+            partition.lane(release.lane).due.push_back(queue);
+        }
+    }
+}
+
+impl<T> Partition<T> {
+    /// Reserves a lane for the parked queue that is next in it.
+    fn release(&mut self, lane: Lane, events_max: usize) -> Release {
+        self.ready.retain(|(_, ready)| *ready != lane);
+        let (partition, generation, epoch) = (self.id, self.generation, self.epoch);
+        let of_lane = self.lane(lane);
+        let place = of_lane.due.iter().position(|queue| queue.rest.is_none());
+        let queue = place.and_then(|place| of_lane.due.remove(place));
+        let queue = queue.expect("a lane that is to release has a queue that is due");
+        of_lane.ready = false;
+        of_lane.busy = Rule::ReleaseReservesLane.on();
+        of_lane.released = of_lane.released.saturating_add(1);
+        let release = Release {
+            partition,
+            generation,
+            epoch,
+            lane,
+            last: of_lane.state.last,
+            leader_epoch: of_lane.state.leader_epoch,
+            aggregate: queue.aggregate,
+            events_max: queue.cap.min(events_max),
+            blamed: queue.blamed.clone(),
+        };
+        of_lane.releasing = Some(queue);
+        release
+    }
+
+    /// Frees the lane of a release, and takes back what is known of its queue.
+    fn end_release(&mut self, release: &Release) -> DueQueue {
+        let lane = self.lane(release.lane);
+        if Rule::ReleaseReservesLane.on() {
+            assert!(lane.busy && lane.state.last == release.last, "its lane was reserved");
+            lane.busy = false;
+        }
+        let queue = lane.releasing.take();
+        queue.filter(|queue| queue.aggregate == release.aggregate).expect("it was released")
+    }
+}

@@ -1,0 +1,181 @@
+//! What an event costs the database: messages, transactions, WAL, rows kept; and how long it takes.
+//! `costs [EVENTS]` on the services in the environment; the figures of docs/costs.md.
+
+mod by_hand;
+mod latency;
+mod tap;
+
+use std::time::{Duration, Instant};
+
+use inbox_consumer::{
+    BatchHandler, Consumer, Event, HandlerResult, Routes, Tx, config::Config, migrate,
+};
+use sqlx::Postgres;
+use tests::{
+    Count, Counter, Producer, Record, Running, Schema, Services, Topic,
+    soak::checker::{self, EFFECTS, Expected},
+    unique,
+};
+
+use tap::Tap;
+
+const PARTITIONS: i32 = 8;
+const AGGREGATES: u64 = 1_000;
+const CANDIDATES: [&str; 3] = ["loop", "handler", "batch handler"];
+
+/// What one candidate cost, per event.
+struct Cost {
+    messages: f64,
+    transactions: f64,
+    wal_bytes: f64,
+    inbox_bytes: f64,
+    effect_bytes: f64,
+    time: Duration,
+}
+
+#[tokio::main]
+async fn main() {
+    let events = std::env::args().nth(1).and_then(|text| text.parse().ok()).unwrap_or(100_000);
+    let services = Services::from_env();
+    let topic = services.topic("costs", PARTITIONS).await;
+    fill(&topic, events).await;
+    println!("{events} events, {AGGREGATES} aggregates, {PARTITIONS} partitions; per event:\n");
+    println!(
+        "{:<14} {:>9} {:>13} {:>8} {:>11} {:>12} {:>8}",
+        "", "messages", "transactions", "WAL", "inbox rows", "effect rows", "time"
+    );
+    for candidate in CANDIDATES {
+        let cost = once(candidate, &services, &topic, events).await;
+        println!(
+            "{candidate:<14} {:>9.3} {:>13.4} {:>6.0} B {:>9.0} B {:>10.0} B {:>6.1} s",
+            cost.messages,
+            cost.transactions,
+            cost.wal_bytes,
+            cost.inbox_bytes,
+            cost.effect_bytes,
+            cost.time.as_secs_f64()
+        );
+    }
+    latency::measure(&services).await;
+}
+
+async fn fill(topic: &Topic, events: u64) {
+    let producer = Producer::new(topic.bootstrap());
+    let mut chunk = Vec::new();
+    for place in 0..events {
+        let (aggregate, n) = (place % AGGREGATES, place / AGGREGATES + 1);
+        let payload = format!("{{\"n\":{n},\"filler\":\"{}\"}}", "x".repeat(200));
+        let id = uuid::Uuid::now_v7().to_string();
+        chunk.push(Record::event(&id, "Counted", &aggregate.to_string(), &payload));
+        if chunk.len() == 20_000 {
+            producer.send(topic.name(), &chunk).await;
+            chunk.clear();
+        }
+    }
+    producer.send(topic.name(), &chunk).await;
+}
+
+/// One candidate on a schema and a group of its own, seen through a tap on its connections.
+async fn once(candidate: &str, services: &Services, topic: &Topic, events: u64) -> Cost {
+    let schema = services.schema().await;
+    schema.run(EFFECTS).await;
+    let tap = Tap::start(&services.postgres).await;
+    let url = schema.url_at(&tap.url(&services.postgres));
+    let mut config = Config::new(unique("costs"), topic.bootstrap(), [topic.name()], url.clone());
+    config.log.level = "error".into();
+    if candidate == "loop" {
+        schema.run(by_hand::INBOX).await;
+    } else {
+        migrate::<Postgres>(&config).await.expect("the inbox tables");
+    }
+    schema.run("CHECKPOINT").await;
+    let (wal, messages, began) = (wal(&schema).await, tap.messages(), Instant::now());
+    let transactions = match candidate {
+        "loop" => {
+            let task = tokio::spawn(by_hand::run(config, url));
+            reach(&schema, events).await;
+            task.abort();
+            events
+        }
+        _ => {
+            let routes = match candidate {
+                "handler" => Routes::default().on("Counted", Counter),
+                _ => Routes::default().on_batch("Counted", CountAll),
+            };
+            let consumer = Consumer::builder(config, routes).build().await.expect("a consumer");
+            let running = Running::of(consumer);
+            reach(&schema, events).await;
+            let batches = running.counters.read().batches;
+            running.stop().await;
+            batches
+        }
+    };
+    let time = began.elapsed();
+    let wal = wal_since(&schema, &wal).await;
+    let expected = Expected { aggregates: AGGREGATES, per_aggregate: events / AGGREGATES };
+    let wrong = checker::check(schema.pool(), expected).await.expect("reading the effects");
+    assert!(wrong.is_empty(), "{candidate}: {wrong:?}");
+    let inbox = if candidate == "loop" { "inbox" } else { "inbox_events" };
+    Cost {
+        messages: per(tap.messages() - messages, events),
+        transactions: per(transactions, events),
+        wal_bytes: per(wal, events),
+        inbox_bytes: per(size(&schema, inbox).await, events),
+        effect_bytes: per(size(&schema, "effects").await, events),
+        time,
+    }
+}
+
+async fn wal(schema: &Schema) -> String {
+    let query = sqlx::query_scalar("SELECT pg_current_wal_lsn()::text");
+    query.fetch_one(schema.pool()).await.expect("a place in the WAL")
+}
+
+async fn wal_since(schema: &Schema, begin: &str) -> u64 {
+    let query = "SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), $1::pg_lsn)::bigint";
+    let bytes: i64 =
+        sqlx::query_scalar(query).bind(begin).fetch_one(schema.pool()).await.expect("a distance");
+    bytes.unsigned_abs()
+}
+
+/// A table with its indexes, after what is dead in it has been cleared.
+async fn size(schema: &Schema, table: &str) -> u64 {
+    schema.run(&format!("VACUUM {table}")).await;
+    let bytes = schema.number(&format!("SELECT pg_total_relation_size('{table}')")).await;
+    bytes.unsigned_abs()
+}
+
+#[expect(clippy::cast_precision_loss, reason = "figures for people")]
+fn per(total: u64, events: u64) -> f64 {
+    total as f64 / events as f64
+}
+
+async fn reach(schema: &Schema, events: u64) {
+    let goal = i64::try_from(events).expect("a small number");
+    while schema.number("SELECT count(*) FROM effects").await < goal {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+/// The same effects as `Counter`'s, a whole run in one statement.
+struct CountAll;
+
+impl BatchHandler<Postgres> for CountAll {
+    type Event = Count;
+
+    async fn handle(&self, events: &[Event<Count>], tx: &mut Tx<'_, Postgres>) -> HandlerResult {
+        let aggregates: Vec<&str> = events.iter().map(|e| e.aggregate().aggregate_id()).collect();
+        let steps: Vec<i64> = events.iter().map(|e| e.payload.n).collect();
+        let ids: Vec<String> = events.iter().map(|e| e.id().to_string()).collect();
+        sqlx::query(
+            "INSERT INTO effects (aggregate, n, event_id, pid) SELECT a, n, id, 0 FROM
+             unnest($1::text[], $2::bigint[], $3::text[]) WITH ORDINALITY AS e(a, n, id, ord) ORDER BY ord",
+        )
+        .bind(aggregates)
+        .bind(steps)
+        .bind(ids)
+        .execute(tx)
+        .await?;
+        Ok(())
+    }
+}

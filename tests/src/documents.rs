@@ -1,0 +1,4 @@
+//! The Rust in the documents compiles: each is a doc test.
+
+#[doc = include_str!("../../docs/guide.md")]
+struct Guide;

@@ -1,0 +1,145 @@
+//! `cargo xtask package`: what would be published is whole.
+//!
+//! Every crate that may be published is packed as a registry would get it, its contents are looked
+//! through, and it is built from the package alone.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+
+use xtask::command::{capture, run};
+use xtask::failure::{Explain, Outcome, failure};
+
+use crate::folders::cargo;
+use crate::toolchain;
+
+/// What every package holds, besides its sources.
+const ALWAYS: [&str; 5] =
+    ["Cargo.toml", "LICENSE-APACHE", "LICENSE-MIT", "README.md", "src/lib.rs"];
+
+/// A package carries nothing larger than this: what is larger is there by mistake.
+const BYTES_MAX: u64 = 2 << 20;
+
+/// A crate of the workspace that may be published.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Published {
+    name: String,
+    version: String,
+    folder: PathBuf,
+}
+
+/// Packs, looks through and builds.
+pub(crate) fn run_all() -> Outcome {
+    toolchain::ensure(toolchain::BUILD)?;
+    let metadata = metadata()?;
+    let crates = published(&metadata);
+    let mut command = cargo(&["package", "--allow-dirty", "--quiet"]);
+    // The workspace's profile, so that librdkafka and sqlx are not built once more for it.
+    command.env("CARGO_PROFILE_DEV_OPT_LEVEL", "1");
+    command.env("CARGO_PROFILE_DEV_DEBUG", "line-tables-only");
+    for package in &crates {
+        command.args(["--package", &package.name]);
+    }
+    run(&mut command)?;
+    let folder = target(&metadata)?.join("package");
+    for package in &crates {
+        let file = folder.join(format!("{}-{}.crate", package.name, package.version));
+        look_through(package, &file)?;
+    }
+    Ok(())
+}
+
+fn metadata() -> Outcome<Value> {
+    let doing = || "cannot read `cargo metadata`".to_owned();
+    let mut command = cargo(&["metadata", "--no-deps", "--format-version", "1"]);
+    let output = command.output().explain(doing)?;
+    serde_json::from_slice(&output.stdout).explain(doing)
+}
+
+fn target(metadata: &Value) -> Outcome<PathBuf> {
+    match metadata["target_directory"].as_str() {
+        Some(folder) => Ok(folder.into()),
+        None => failure("`cargo metadata` does not name the build folder"),
+    }
+}
+
+/// Those without `publish = false`, by name.
+fn published(metadata: &Value) -> Vec<Published> {
+    let packages = metadata["packages"].as_array().into_iter().flatten();
+    let mut found: Vec<Published> = packages
+        .filter(|package| package["publish"].is_null())
+        .filter_map(|package| {
+            Some(Published {
+                name: package["name"].as_str()?.to_owned(),
+                version: package["version"].as_str()?.to_owned(),
+                folder: Path::new(package["manifest_path"].as_str()?).parent()?.to_path_buf(),
+            })
+        })
+        .collect();
+    found.sort_by(|a, b| a.name.cmp(&b.name));
+    found
+}
+
+fn look_through(package: &Published, file: &Path) -> Outcome {
+    let size = file.metadata().explain(|| format!("cannot read {}", file.display()))?.len();
+    let list = capture(Command::new("tar").arg("-tzf").arg(file))?;
+    let root = format!("{}-{}/", package.name, package.version);
+    let inside: BTreeSet<&str> = list.lines().filter_map(|line| line.strip_prefix(&root)).collect();
+    let expected = ALWAYS.iter().map(|name| (*name).to_owned()).chain(migrations(package));
+    let absent: Vec<String> = expected.filter(|name| !inside.contains(name.as_str())).collect();
+    if !absent.is_empty() {
+        return failure(format!("the package {} lacks {}", package.name, absent.join(", ")));
+    }
+    if size > BYTES_MAX {
+        return failure(format!("the package {} has {size} bytes; look into it", package.name));
+    }
+    println!("{:<20} {:>4} files {:>5} KiB", package.name, inside.len(), size / 1024);
+    Ok(())
+}
+
+/// The migrations that the crate's folder shows; a link to the workspace's is as good as files.
+fn migrations(package: &Published) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut folders = vec![package.folder.join("migrations")];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).into_iter().flatten().flatten() {
+            let path = entry.path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|end| end == "sql")
+                && let Ok(below) = path.strip_prefix(&package.folder)
+            {
+                found.push(below.display().to_string());
+            }
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_is_not_to_be_published_is_left_out() {
+        let metadata = json!({"packages": [
+            {"name": "b", "version": "1.0.0", "manifest_path": "/w/b/Cargo.toml", "publish": null},
+            {"name": "tests", "version": "1.0.0", "manifest_path": "/w/t/Cargo.toml", "publish": []},
+            {"name": "a", "version": "1.0.0", "manifest_path": "/w/a/Cargo.toml", "publish": null},
+        ]});
+        let names: Vec<String> = published(&metadata).into_iter().map(|p| p.name).collect();
+        assert_eq!(names, ["a", "b"]);
+    }
+
+    #[test]
+    fn migrations_behind_a_link_are_seen() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../inbox-consumer");
+        let package = Published { name: String::new(), version: String::new(), folder };
+        let found = migrations(&package);
+        assert!(found.contains(&"migrations/postgres/0001_inbox.sql".to_owned()), "{found:?}");
+    }
+}
