@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 
 /// As whom to come, and how.
 #[derive(Clone, Copy, Debug)]
-pub struct Address<'a> {
+pub(crate) struct Address<'a> {
     /// The schema of its tables (PostgreSQL).
     pub schema: Option<&'a str>,
     /// The name of the sessions.
@@ -37,11 +37,11 @@ pub enum OpenError {
 /// A call to the database failed: what it said. The connection has to be closed.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{0}")]
-pub struct FeedError(pub String);
+pub(crate) struct FeedError(pub String);
 
 /// A turn at the outbox: who has it may ship.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Turn {
+pub(crate) struct Turn {
     /// Its number: what was begun under an older one changes nothing.
     pub fence: i64,
     /// The outbox's own id, made with its tables.
@@ -50,7 +50,7 @@ pub struct Turn {
 
 /// What came of asking for the turn.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum TurnAnswer {
+pub(crate) enum TurnAnswer {
     /// It is ours.
     Taken(Turn),
     /// Another has it, for so long at least.
@@ -64,7 +64,7 @@ pub enum TurnAnswer {
 
 /// A row that waits, whole or not.
 #[derive(Clone, Debug)]
-pub struct Row {
+pub(crate) struct Row {
     /// Its number.
     pub seq: i64,
     /// Its aggregate, `type/id`, as the row has it.
@@ -75,7 +75,7 @@ pub struct Row {
 
 /// A row to set aside, and why.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Failure {
+pub(crate) struct Failure {
     /// Its number.
     pub seq: i64,
     /// Its aggregate and the event's id, for the log.
@@ -152,7 +152,7 @@ pub struct Finding {
 
 /// Who is woken by what.
 #[derive(Clone, Debug, Default)]
-pub struct Bells {
+pub(crate) struct Bells {
     /// Rung when rows were appended.
     pub rows: Arc<Notify>,
     /// Rung when a relay has given its turn up.
@@ -160,7 +160,7 @@ pub struct Bells {
 }
 
 /// Sessions.
-pub trait Sessions: Sized + Send + Sync + 'static {
+pub(crate) trait Sessions: Sized + Send + Sync + 'static {
     /// How to connect, in the driver's words.
     type Options: Clone + Send + Sync + 'static;
     /// What a session needs; cheap to clone. `Debug` shows no secret.
@@ -184,7 +184,7 @@ pub trait Sessions: Sized + Send + Sync + 'static {
 }
 
 /// The turn: a lease by the database's clock, and its number.
-pub trait Turns: Sessions {
+pub(crate) trait Turns: Sessions {
     /// Takes it if nobody has it.
     fn take_turn(
         session: &mut Self::Session,
@@ -206,7 +206,7 @@ pub trait Turns: Sessions {
 }
 
 /// The rows that wait.
-pub trait Rows: Sessions {
+pub(crate) trait Rows: Sessions {
     /// The first of them in the order of their numbers, without those that wait behind a failed one.
     fn unsent(
         session: &mut Self::Session,
@@ -224,7 +224,7 @@ pub trait Rows: Sessions {
 }
 
 /// Removing rows.
-pub trait Retention: Sessions {
+pub(crate) trait Retention: Sessions {
     /// Removes at most `chunk` rows that were sent or discarded that long ago; answers how many.
     fn prune(
         session: &mut Self::Session,
@@ -234,7 +234,7 @@ pub trait Retention: Sessions {
 }
 
 /// For people.
-pub trait Inspection: Sessions {
+pub(crate) trait Inspection: Sessions {
     /// How the outbox stands.
     fn overview(
         session: &mut Self::Session,
@@ -263,7 +263,7 @@ pub trait Inspection: Sessions {
 }
 
 /// The outbox's tables.
-pub trait Schema: Sessions {
+pub(crate) trait Schema: Sessions {
     /// Brings them up to date; answers the versions applied.
     fn migrate(
         session: &mut Self::Session,
@@ -279,7 +279,7 @@ pub trait Schema: Sessions {
 }
 
 /// Being told.
-pub trait Wakes: Sessions {
+pub(crate) trait Wakes: Sessions {
     /// Rings the bells until it is dropped. It mends its own connection, and rings after each repair.
     fn listen(
         settings: Self::Settings,
@@ -289,4 +289,7 @@ pub trait Wakes: Sessions {
 }
 
 /// A database that can hold an outbox.
-pub trait Feed: Sessions + Turns + Rows + Retention + Inspection + Schema + Wakes {}
+pub(crate) trait Feed:
+    Sessions + Turns + Rows + Retention + Inspection + Schema + Wakes
+{
+}

@@ -6,9 +6,9 @@ use std::{fmt, sync::Arc};
 use tokio::sync::watch;
 
 #[cfg(feature = "postgres")]
-use crate::feed::Postgres;
+use crate::feed::{PgConnectOptions, Postgres};
 #[cfg(feature = "sqlite")]
-use crate::feed::Sqlite;
+use crate::feed::{Sqlite, SqliteConnectOptions};
 use crate::{
     config::{Config, DatabaseKind, Problem},
     port::{Address, Bells, Feed, Finding, OpenError, Sessions},
@@ -24,10 +24,10 @@ use crate::{
 pub enum DatabaseOptions {
     /// PostgreSQL.
     #[cfg(feature = "postgres")]
-    Postgres(Box<<Postgres as Sessions>::Options>),
+    Postgres(Box<PgConnectOptions>),
     /// SQLite.
     #[cfg(feature = "sqlite")]
-    Sqlite(Box<<Sqlite as Sessions>::Options>),
+    Sqlite(Box<SqliteConnectOptions>),
 }
 
 impl fmt::Debug for DatabaseOptions {
@@ -111,14 +111,14 @@ macro_rules! on {
                 let $settings = <$crate::feed::Postgres as $crate::port::Sessions>::settings(
                     (**options).clone(), $address,
                 );
-                $call::<$crate::feed::Postgres>($settings, $($argument),*).await
+                Box::pin($call::<$crate::feed::Postgres>($settings, $($argument),*)).await
             }
             #[cfg(feature = "sqlite")]
             $crate::relay::DatabaseOptions::Sqlite(options) => {
                 let $settings = <$crate::feed::Sqlite as $crate::port::Sessions>::settings(
                     (**options).clone(), $address,
                 );
-                $call::<$crate::feed::Sqlite>($settings, $($argument),*).await
+                Box::pin($call::<$crate::feed::Sqlite>($settings, $($argument),*)).await
             }
         }
     };

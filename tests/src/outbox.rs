@@ -87,7 +87,9 @@ impl Outbox {
     /// Rows that wait to be sent.
     pub async fn waiting(&self) -> i64 {
         self.schema
-            .number("SELECT count(*) FROM outbox_events WHERE sent_at IS NULL AND failed_at IS NULL")
+            .number(
+                "SELECT count(*) FROM outbox_events WHERE sent_at IS NULL AND failed_at IS NULL",
+            )
             .await
     }
 

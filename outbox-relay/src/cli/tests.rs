@@ -28,83 +28,82 @@ async fn help_names_the_exit_codes() {
     }
 }
 
-/// Bad input: what the user typed or configured, the exit, and parts of the one sentence.
+/// What the user typed, the exit, and parts of the one sentence.
+type Case = (&'static [&'static str], Exit, &'static [&'static str]);
+
+const BAD_INPUT: &[Case] = &[
+    (&["statsu"], Exit::Usage, &["unrecognized subcommand 'statsu'"]),
+    (
+        &["run", "--set", "kafka.botstrap=x"],
+        Exit::Usage,
+        &["unknown key `kafka.botstrap`", "did you mean `kafka.bootstrap`?"],
+    ),
+    (
+        &["run", "--set", "kafka.topic={order}"],
+        Exit::Usage,
+        &["`kafka.topic`", "there is no {order}", "{aggregate_type}"],
+    ),
+    (
+        &["run", "--set", "kafka.topic=or ders"],
+        Exit::Usage,
+        &["`kafka.topic`", "no name of a topic"],
+    ),
+    (
+        &["run", "--set", "wake.notify=perhaps"],
+        Exit::Usage,
+        &["`wake.notify` in --set: expected true or false"],
+    ),
+    (
+        &["run", "--set", "wake.notify=false", "--set", "wake.poll_interval=0s"],
+        Exit::Usage,
+        &["nothing would wake the relay", "set `wake.poll_interval`"],
+    ),
+    (
+        &["run", "--set", "database.url=sqlite:x", "--set", "wake.poll_interval=0s"],
+        Exit::Usage,
+        &["nothing would wake the relay", "SQLite"],
+    ),
+    (
+        &["run", "--set", "kafka.raw.acks=1"],
+        Exit::Usage,
+        &["`kafka.raw` may not hold `acks`", "remove it"],
+    ),
+    (
+        &["run", "--set", "kafka.raw.transactional.id=x"],
+        Exit::Usage,
+        &["`kafka.raw` may not hold `transactional.id`", "kafka.transactional_id_prefix"],
+    ),
+    (
+        &["run", "--set", "kafka.sasl_password=c4n4ry"],
+        Exit::Usage,
+        &["SASL is configured but not used"],
+    ),
+    (
+        &["run", "--set", "kafka.transactional_id_prefix=a b"],
+        Exit::Usage,
+        &["`kafka.transactional_id_prefix`"],
+    ),
+    (&["run", "--set", "database.url=oracle://x"], Exit::Usage, &["does not say which database"]),
+    (
+        &["run", "--set", "relay.lease=10ms"],
+        Exit::Usage,
+        &["`relay.lease`", "a duration from 1s to 10m"],
+    ),
+    (&["failed", "retry"], Exit::Usage, &["say which rows", "--all"]),
+    (
+        &["failed", "discard", "--all", "--seq", "3"],
+        Exit::Usage,
+        &["--all goes with no other choice"],
+    ),
+    (&["failed", "list", "--aggregate", "Order"], Exit::Usage, &["it takes TYPE/ID"]),
+    (&["status"], Exit::Database, &["127.0.0.1:1/nowhere cannot be reached", "check its URL"]),
+    (&["migrate"], Exit::Database, &["cannot be reached"]),
+    (&["run"], Exit::Database, &["cannot be reached"]),
+];
+
 #[tokio::test]
 async fn bad_input_ends_with_one_sentence() {
-    let table: &[(&[&str], Exit, &[&str])] = &[
-        (&["statsu"], Exit::Usage, &["unrecognized subcommand 'statsu'"]),
-        (
-            &["run", "--set", "kafka.botstrap=x"],
-            Exit::Usage,
-            &["unknown key `kafka.botstrap`", "did you mean `kafka.bootstrap`?"],
-        ),
-        (
-            &["run", "--set", "kafka.topic={order}"],
-            Exit::Usage,
-            &["`kafka.topic`", "there is no {order}", "{aggregate_type}"],
-        ),
-        (
-            &["run", "--set", "kafka.topic=or ders"],
-            Exit::Usage,
-            &["`kafka.topic`", "no name of a topic"],
-        ),
-        (
-            &["run", "--set", "wake.notify=perhaps"],
-            Exit::Usage,
-            &["`wake.notify` in --set: expected true or false"],
-        ),
-        (
-            &["run", "--set", "wake.notify=false", "--set", "wake.poll_interval=0s"],
-            Exit::Usage,
-            &["nothing would wake the relay", "set `wake.poll_interval`"],
-        ),
-        (
-            &["run", "--set", "database.url=sqlite:x", "--set", "wake.poll_interval=0s"],
-            Exit::Usage,
-            &["nothing would wake the relay", "SQLite"],
-        ),
-        (
-            &["run", "--set", "kafka.raw.acks=1"],
-            Exit::Usage,
-            &["`kafka.raw` may not hold `acks`", "remove it"],
-        ),
-        (
-            &["run", "--set", "kafka.raw.transactional.id=x"],
-            Exit::Usage,
-            &["`kafka.raw` may not hold `transactional.id`", "kafka.transactional_id_prefix"],
-        ),
-        (
-            &["run", "--set", "kafka.sasl_password=c4n4ry"],
-            Exit::Usage,
-            &["SASL is configured but not used"],
-        ),
-        (
-            &["run", "--set", "kafka.transactional_id_prefix=a b"],
-            Exit::Usage,
-            &["`kafka.transactional_id_prefix`"],
-        ),
-        (
-            &["run", "--set", "database.url=oracle://x"],
-            Exit::Usage,
-            &["does not say which database"],
-        ),
-        (
-            &["run", "--set", "relay.lease=10ms"],
-            Exit::Usage,
-            &["`relay.lease`", "a duration from 1s to 10m"],
-        ),
-        (&["failed", "retry"], Exit::Usage, &["say which rows", "--all"]),
-        (
-            &["failed", "discard", "--all", "--seq", "3"],
-            Exit::Usage,
-            &["--all goes with no other choice"],
-        ),
-        (&["failed", "list", "--aggregate", "Order"], Exit::Usage, &["it takes TYPE/ID"]),
-        (&["status"], Exit::Database, &["127.0.0.1:1/nowhere cannot be reached", "check its URL"]),
-        (&["migrate"], Exit::Database, &["cannot be reached"]),
-        (&["run"], Exit::Database, &["cannot be reached"]),
-    ];
-    for (args, exit, parts) in table {
+    for (args, exit, parts) in BAD_INPUT {
         let (ended, out, err) = ran(args, WHOLE).await;
         assert_eq!((ended, out.as_str()), (*exit, ""), "{args:?}: {err}");
         assert!(err.starts_with("error: ") && !err.contains("c4n4ry"), "{args:?}: {err}");

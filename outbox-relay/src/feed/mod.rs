@@ -8,9 +8,13 @@ mod sqlite;
 mod stored;
 
 #[cfg(feature = "postgres")]
-pub use sqlx::Postgres;
+pub(crate) use sqlx::Postgres;
 #[cfg(feature = "sqlite")]
-pub use sqlx::Sqlite;
+pub(crate) use sqlx::Sqlite;
+#[cfg(feature = "postgres")]
+pub(crate) use sqlx::postgres::PgConnectOptions;
+#[cfg(feature = "sqlite")]
+pub(crate) use sqlx::sqlite::SqliteConnectOptions;
 
 use crate::port::FeedError;
 

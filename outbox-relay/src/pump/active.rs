@@ -91,13 +91,13 @@ impl<F: Feed> Pump<F> {
                 match self.round(&sink, lease, session, &mut limit).await {
                     Round::Shipped(more) => {
                         backoff.reset();
-                        self.moving(lease);
+                        moving(lease);
                         if !more {
                             self.rest().await;
                         }
                     }
                     Round::Idle => {
-                        self.moving(lease);
+                        moving(lease);
                         self.rest().await;
                     }
                     Round::NewProducer(pause) => {
@@ -253,17 +253,17 @@ impl<F: Feed> Pump<F> {
         Signal::KafkaOutage { error: why }.emit();
     }
 
-    fn moving(&self, lease: &Lease) {
-        if lease.stands_still(None).is_some() {
-            Signal::Moving.emit();
-        }
-    }
-
     fn sink_settings(&self, turn: Turn) -> SinkSettings {
         let mut settings = self.plan.sink.clone();
         let id = |prefix: &String| format!("{prefix}-{}", turn.outbox_id.simple());
         settings.transactional_id = self.plan.fencing.as_ref().map(id);
         settings
+    }
+}
+
+fn moving(lease: &Lease) {
+    if lease.stands_still(None).is_some() {
+        Signal::Moving.emit();
     }
 }
 

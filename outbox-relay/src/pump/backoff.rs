@@ -23,7 +23,7 @@ impl Backoff {
         self.next = (wait * 2).min(self.max);
         let chance = uuid::Uuid::new_v4().as_u128() % 256;
         let part = u32::try_from(chance).unwrap_or(0);
-        wait - wait / 4 * part / 256
+        wait.saturating_sub(wait / 4 * part / 256)
     }
 
     /// Things go well again.

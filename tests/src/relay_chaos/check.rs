@@ -16,11 +16,7 @@ pub(super) struct Verdict {
     pub(super) violations: Vec<String>,
 }
 
-pub(super) async fn check(
-    outbox: &Outbox,
-    arrivals: &[Arrival],
-    faults: &[FaultTime],
-) -> Verdict {
+pub(super) async fn check(outbox: &Outbox, arrivals: &[Arrival], faults: &[FaultTime]) -> Verdict {
     let written: Vec<(String, String, i64)> = sqlx::query_as(
         "SELECT event_id::text, aggregate_id, (convert_from(payload, 'UTF8')::jsonb ->> 'n')::bigint
          FROM outbox_events",
@@ -44,8 +40,7 @@ pub(super) async fn check(
 fn lost_or_strange(written: &[(String, String, i64)], arrivals: &[Arrival]) -> Vec<String> {
     let key = |id: &str, aggregate: &str, n: i64| format!("{aggregate} n {n} ({id})");
     let written: BTreeSet<String> = written.iter().map(|(id, a, n)| key(id, a, *n)).collect();
-    let there: BTreeSet<String> =
-        arrivals.iter().map(|a| key(&a.event_id, &a.key, a.n)).collect();
+    let there: BTreeSet<String> = arrivals.iter().map(|a| key(&a.event_id, &a.key, a.n)).collect();
     let lost = written.difference(&there).map(|event| format!("lost: {event}"));
     let strange = there.difference(&written).map(|event| format!("never committed: {event}"));
     lost.chain(strange).collect()
@@ -77,7 +72,8 @@ fn unexplained_copies(arrivals: &[Arrival], faults: &[FaultTime]) -> (Vec<String
             wrong.push(format!("a copy differs: {original:?} {arrival:?}"));
         }
         let between = |fault: &FaultTime| {
-            original.at_ms <= fault.moved_ms + SLACK_MS && arrival.at_ms >= fault.began_ms - SLACK_MS
+            original.at_ms <= fault.moved_ms + SLACK_MS
+                && arrival.at_ms >= fault.began_ms - SLACK_MS
         };
         match faults.iter().position(between) {
             Some(fault) => _ = with_copies.insert(fault),

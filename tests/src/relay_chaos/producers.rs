@@ -93,12 +93,11 @@ async fn transaction(
     for aggregate in chosen {
         let aggregate = aggregate.to_string();
         for _ in 0..=dice.below(2) {
-            let n: i64 = sqlx::query_scalar(
-                "UPDATE ledger SET n = n + 1 WHERE aggregate = $1 RETURNING n",
-            )
-            .bind(&aggregate)
-            .fetch_one(&mut *tx)
-            .await?;
+            let n: i64 =
+                sqlx::query_scalar("UPDATE ledger SET n = n + 1 WHERE aggregate = $1 RETURNING n")
+                    .bind(&aggregate)
+                    .fetch_one(&mut *tx)
+                    .await?;
             outbox_core::append(&mut *tx, &counted_event(&aggregate, n))
                 .await
                 .expect("an event is appended");

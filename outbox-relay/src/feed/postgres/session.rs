@@ -12,7 +12,7 @@ const OPEN_MAX: Duration = Duration::from_secs(10);
 
 /// What a session needs. `Debug` shows no password.
 #[derive(Clone)]
-pub struct PgSettings {
+pub(crate) struct PgSettings {
     pub(super) options: PgConnectOptions,
     /// Behind a pooler in transaction mode nothing of the session may be set.
     pooler: bool,

@@ -14,7 +14,7 @@ const BUSY_MAX: Duration = Duration::from_secs(5);
 
 /// What a session needs.
 #[derive(Clone)]
-pub struct SqliteSettings {
+pub(crate) struct SqliteSettings {
     options: SqliteConnectOptions,
 }
 

@@ -11,6 +11,6 @@ impl Wakes for Sqlite {
         _bells: Bells,
         _trouble: impl Fn(String) + Send + Sync + 'static,
     ) {
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 }
