@@ -49,7 +49,11 @@ impl<F: Feed> Pump<F> {
             () = self.prune_for_ever() => None,
             () = too_late => Some(End::CutShort),
         };
-        if end.is_some() {
+        if end.is_none() {
+            // What is still on its way is given up; at the broker it is fenced in any case.
+            lease.until.end();
+            Signal::TurnLost { fence: lease.fence }.emit();
+        } else {
             let give_up = session.call(async |s| F::give_turn_up(s, lease.fence).await);
             // Whoever stands by waits for the lease to end when this comes to nothing.
             let _ = tokio::time::timeout(Duration::from_secs(2), give_up).await;

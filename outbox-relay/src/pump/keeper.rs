@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::{Held, Pump};
-use crate::{deadline::Deadline, port::Feed, telemetry::Signal};
+use crate::{deadline::Deadline, port::Feed};
 
 /// What the keeper and the shipping task tell each other.
 #[derive(Debug)]
@@ -46,7 +46,7 @@ impl<F: Feed> Pump<F> {
             loop {
                 match self.renew(&mut session, lease).await {
                     Ok(true) => break,
-                    Ok(false) => return Signal::TurnLost { fence: lease.fence }.emit(),
+                    Ok(false) => return,
                     Err(error) => self.database_out(error),
                 }
                 tokio::time::sleep((every / 4).min(Duration::from_millis(500))).await;

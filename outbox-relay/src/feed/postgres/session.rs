@@ -65,7 +65,6 @@ impl Sessions for Postgres {
             options = options.options([
                 ("statement_timeout", timeout.as_str()),
                 ("lock_timeout", timeout.as_str()),
-                ("default_transaction_isolation", "read\\ committed"),
                 ("tcp_keepalives_idle", "10"),
                 ("tcp_keepalives_interval", "10"),
                 ("tcp_keepalives_count", "2"),
