@@ -37,8 +37,6 @@ pub enum Kind {
         /// Longest.
         max: Duration,
     },
-    /// `true` or `false`.
-    Flag,
     /// One of a few words.
     Choice(&'static [&'static str]),
     /// A list of texts; in the environment and in flags separated by commas.
@@ -47,6 +45,10 @@ pub enum Kind {
     Place,
     /// A table of further settings by name.
     Settings,
+    /// True or false.
+    Flag,
+    /// A table of texts by name.
+    Columns,
 }
 
 impl Kind {
@@ -58,11 +60,16 @@ impl Kind {
         }
         let read = match (self, value) {
             (Self::Number { .. }, Value::String(text)) if loose => whole(text),
-            (Self::Flag, Value::String(text)) if loose => flag(text),
             (Self::Bytes { .. }, Value::String(text)) => size::parse(text).and_then(number),
             (Self::List, Value::String(text)) if loose => Some(list(text)),
             (Self::List, Value::Array(items)) => {
                 items.iter().all(Value::is_str).then(|| value.clone())
+            }
+            (Self::Columns, Value::Table(columns)) => {
+                columns.values().all(Value::is_str).then(|| value.clone())
+            }
+            (Self::Flag, Value::String(text)) if loose => {
+                text.trim().parse().ok().map(Value::Boolean)
             }
             (Self::Settings, Value::Table(_))
             | (Self::Flag, Value::Boolean(_))
@@ -123,21 +130,18 @@ impl fmt::Display for Kind {
             Self::Duration { min, max } => {
                 write!(f, "a duration from {} to {}", duration::text(*min), duration::text(*max))
             }
-            Self::Flag => f.write_str("true or false"),
             Self::Choice(words) => write!(f, "one of {}", words.join(", ")),
             Self::List => f.write_str("a list of texts"),
             Self::Place => f.write_str("a place such as `header:NAME`, or a list of places"),
             Self::Settings => f.write_str("a table of settings"),
+            Self::Flag => f.write_str("true or false"),
+            Self::Columns => f.write_str("a table such as { amount = \"int8 from /amount\" }"),
         }
     }
 }
 
 fn whole(text: &str) -> Option<Value> {
     text.trim().parse().ok().map(Value::Integer)
-}
-
-fn flag(text: &str) -> Option<Value> {
-    text.trim().parse().ok().map(Value::Boolean)
 }
 
 fn number(number: u64) -> Option<Value> {

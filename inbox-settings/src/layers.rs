@@ -50,6 +50,8 @@ impl Origin {
 pub(crate) struct Layers {
     table: KeyTable,
     values: BTreeMap<&'static str, Value>,
+    /// The sections that occur any number of times, each with its tables in their order.
+    repeated: BTreeMap<&'static str, Vec<Value>>,
     raw: Table,
     complaints: Vec<String>,
 }
@@ -57,7 +59,13 @@ pub(crate) struct Layers {
 impl Layers {
     /// Nothing yet.
     pub(crate) fn new(table: KeyTable) -> Self {
-        Self { table, values: BTreeMap::new(), raw: Table::new(), complaints: Vec::new() }
+        Self {
+            table,
+            values: BTreeMap::new(),
+            repeated: BTreeMap::new(),
+            raw: Table::new(),
+            complaints: Vec::new(),
+        }
     }
 
     /// Lays a TOML text down. `path` is for messages.
@@ -68,7 +76,12 @@ impl Layers {
             let origin =
                 |key: &str| Origin::File { path: path.to_owned(), line: lines.get(key).copied() };
             match values {
-                Value::Table(values) if self.table.is_section(&section) => {
+                Value::Array(tables) if self.table.repeats(&section) => {
+                    self.repeat(&section, tables, origin);
+                }
+                Value::Table(values)
+                    if self.table.is_section(&section) && !self.table.repeats(&section) =>
+                {
                     for (key, value) in self.table.leaves(&section, values) {
                         self.put(&key, value, &origin(&key));
                     }
@@ -107,8 +120,14 @@ impl Layers {
         if let Some(setting) = path.strip_prefix("kafka.raw.") {
             return self.put_raw(setting, value, origin);
         }
-        if let Some(key) = self.table.find(path) {
+        if let Some(key) = self.table.find(path).filter(|key| !self.table.repeats(key.section())) {
             return self.put_key(key, &value, origin);
+        }
+        if let Some(section) = path.split('.').next().and_then(|name| self.table.repeated(name)) {
+            return self.complaints.push(format!(
+                "`{path}` in {origin}: [[{section}]] occurs any number of times, so it is set in the \
+                 configuration file alone; write it there"
+            ));
         }
         let secret = path
             .strip_suffix("_file")
@@ -117,6 +136,43 @@ impl Layers {
         match secret {
             Some(key) => self.put_secret_file(key, path, &value, origin),
             None => self.complaints.push(self.unknown_key(path, origin)),
+        }
+    }
+
+    /// Lays the tables of a section down that occurs any number of times.
+    fn repeat(&mut self, section: &str, tables: Vec<Value>, origin: impl Fn(&str) -> Origin) {
+        let Some(section) = self.table.repeated(section) else { return };
+        for (at, table) in tables.into_iter().enumerate() {
+            let Value::Table(table) = table else {
+                self.complaints.push(format!(
+                    "`{section}` in {} is a list of tables: write [[{section}]] and its keys below",
+                    origin(section)
+                ));
+                continue;
+            };
+            let keys = self.table.keys;
+            let own = |key: &&Key| key.section() == section && self.table.required(key);
+            for key in keys.iter().filter(own) {
+                if !table.contains_key(key.name()) {
+                    let name = key.name();
+                    let origin = origin(&format!("{section}.{at}"));
+                    self.complaints
+                        .push(format!("`{name}` is missing in the [[{section}]] of {origin}"));
+                }
+            }
+            let mut read = Table::new();
+            for (name, value) in table {
+                let origin = origin(&format!("{section}.{at}.{name}"));
+                let path = format!("{section}.{name}");
+                match self.table.find(&path).map(|key| key.kind.read(&value, false)) {
+                    Some(Ok(value)) => _ = read.insert(name, value),
+                    Some(Err(complaint)) => {
+                        self.complaints.push(format!("`{path}` in {origin}: {complaint}"));
+                    }
+                    None => self.complaints.push(self.unknown_key(&path, &origin)),
+                }
+            }
+            self.repeated.entry(section).or_default().push(Value::Table(read));
         }
     }
 
@@ -169,7 +225,11 @@ impl Layers {
     }
 
     fn unknown_section(&mut self, section: &str, origin: &Origin) {
-        let complaint = if self.table.is_section(section) {
+        let complaint = if self.table.repeats(section) {
+            format!(
+                "`{section}` in {origin} is a list of tables: write [[{section}]] and its keys below"
+            )
+        } else if self.table.is_section(section) {
             format!("`{section}` in {origin} is a section: write [{section}] and its keys below")
         } else {
             let sections = self.table.keys.iter().map(Key::section);
@@ -227,6 +287,9 @@ impl Layers {
         for (path, value) in self.values.into_iter().chain(raw) {
             insert(&mut all, path, value);
         }
+        for (section, tables) in self.repeated {
+            all.insert(section.to_owned(), Value::Array(tables));
+        }
         Ok(all)
     }
 }
@@ -277,6 +340,12 @@ fn lines_below(above: &str, table: &DeTable<'_>, text: &str, lines: &mut BTreeMa
         let path = format!("{above}{}", name.get_ref());
         if let Some(below) = value.get_ref().as_table() {
             lines_below(&format!("{path}."), below, text, lines);
+        }
+        for (at, item) in value.get_ref().as_array().into_iter().flatten().enumerate() {
+            if let Some(below) = item.get_ref().as_table() {
+                lines_below(&format!("{path}.{at}."), below, text, lines);
+                lines.insert(format!("{path}.{at}"), line_at(text, item.span().start));
+            }
         }
         lines.insert(path, line_at(text, name.span().start));
     }

@@ -13,6 +13,8 @@ pub struct KeyTable {
     pub keys: &'static [Key],
     /// The paths of those that must be set.
     pub required: &'static [&'static str],
+    /// The sections that occur any number of times: `[[section]]`, in files alone.
+    pub repeated: &'static [&'static str],
     /// Tables that say where things are, each with the paths that it has to hold as soon as it holds any.
     pub whole: &'static [(&'static str, &'static [&'static str])],
     /// What variables of the environment begin with: `INBOX_`.
@@ -32,7 +34,17 @@ impl KeyTable {
         self.keys.iter().any(|key| key.section() == name)
     }
 
-    /// Whether there is no configuration without it.
+    /// The section of that name, if it occurs any number of times.
+    pub fn repeated(&self, section: &str) -> Option<&'static str> {
+        self.repeated.iter().copied().find(|name| *name == section)
+    }
+
+    /// Whether a section occurs any number of times.
+    pub fn repeats(&self, section: &str) -> bool {
+        self.repeated(section).is_some()
+    }
+
+    /// Whether there is no configuration, or no section of a repeated one, without it.
     pub fn required(&self, key: &Key) -> bool {
         self.required.contains(&key.path)
     }
@@ -54,7 +66,7 @@ impl KeyTable {
     /// What is missing or out of bounds, in values that were set without reading a file.
     pub fn problems(&self, values: &Table) -> Vec<Problem> {
         let mut found = Vec::new();
-        for key in self.keys {
+        for key in self.keys.iter().filter(|key| !self.repeats(key.section())) {
             let value = key.of(values);
             let empty = value.is_none_or(is_empty);
             match value {
@@ -84,15 +96,17 @@ impl KeyTable {
         )
     }
 
-    /// The tables of the documentation, one for each section.
-    pub fn reference(&self) -> String {
+    /// The tables of the documentation, one for each section; `repeated` is said of those that occur any
+    /// number of times.
+    pub fn reference(&self, repeated: &str) -> String {
         let mut page = String::new();
         let mut section = "";
         for key in self.keys {
             if key.section() != section {
                 section = key.section();
-                let head = "| key | holds | default | |\n|---|---|---|---|";
-                let _ = writeln!(page, "\n## [{section}]\n\n{head}");
+                let _ = write!(page, "\n## [{section}]\n\n");
+                page.push_str(if self.repeats(section) { repeated } else { "" });
+                page.push_str("| key | holds | default | |\n|---|---|---|---|\n");
             }
             let default = match key.default {
                 "" if self.required(key) => "required".to_owned(),

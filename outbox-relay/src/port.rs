@@ -99,8 +99,8 @@ pub struct Overview {
     pub sent: i64,
     /// Who has the turn.
     pub holder: Option<String>,
-    /// When it was last seen.
-    pub holder_seen_seconds: Option<i64>,
+    /// How long ago it took it.
+    pub taken_seconds: Option<i64>,
     /// What is left of its lease, not below zero.
     pub lease_left_seconds: Option<i64>,
     /// The number of the turn.

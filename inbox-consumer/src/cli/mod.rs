@@ -37,6 +37,7 @@ mod migrate;
 mod prune;
 mod run;
 mod status;
+mod stock;
 mod table;
 mod terminal;
 
@@ -46,6 +47,7 @@ mod tests;
 use std::{fmt::Display, future, io, process::ExitCode};
 
 pub use exit::Exit;
+pub use stock::stock;
 
 use crate::{
     Routes,

@@ -12,6 +12,7 @@
 //! ```
 
 mod database;
+mod handlers;
 mod http;
 mod keys;
 mod load;
@@ -25,6 +26,7 @@ mod validate;
 mod tests;
 
 pub use database::DatabaseKind;
+pub use handlers::{Declared, DeclaredMode};
 pub use http::Http;
 pub use inbox_settings::{
     ConfigError, Key, Kind, Log, LogFormat, Origin, Overrides, Problem, Raw, Secret, Security,

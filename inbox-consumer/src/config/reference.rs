@@ -24,10 +24,16 @@ beside `sasl_password`, and so on. A key that does not exist, a value out of bou
 start-up with a sentence that says what to change. Where a consumer begins: [start.md](start.md).
 ";
 
+const REPEATED: &str = "\
+Written `[[handlers]]`, once for each handler, in the file alone: neither the environment nor flags can set it. Handlers without Rust:
+[declared-handlers.md](declared-handlers.md).
+
+";
+
 /// `docs/configuration.md`, from [`super::KEYS`].
 pub fn reference() -> String {
     let mut page = String::from(HEAD);
-    page.push_str(&TABLE.reference());
+    page.push_str(&TABLE.reference(REPEATED));
     page.push_str(
         "\n## Refused in [kafka.raw]\n\n| setting | why, and what to do instead |\n|---|---|\n",
     );

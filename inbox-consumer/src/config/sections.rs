@@ -6,7 +6,7 @@ use inbox_settings::{Log, Raw, Secret, Security, duration, size};
 use outbox_core::{ReadRules, Reader, RulesError};
 use serde::{Deserialize, Serialize};
 
-use super::{Http, Outbox};
+use super::{Declared, Http, Outbox};
 
 /// Everything a consumer is told.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -36,6 +36,8 @@ pub struct Config {
     pub http: Http,
     /// What is logged, and how.
     pub log: Log,
+    /// Handlers without Rust.
+    pub handlers: Vec<Declared>,
 }
 
 /// `[consumer]`: the name that dedup is scoped to.

@@ -1,6 +1,7 @@
 //! Which handler takes which type of event.
 
 mod attempt;
+mod declared;
 mod each;
 mod table;
 mod whole;
@@ -24,6 +25,7 @@ use crate::{
     BatchHandler, Fault, Handler, Tx,
     pipeline::{Delivery, port::Sessions},
 };
+use declared::DeclaredRoute;
 use each::Each;
 use whole::Whole;
 
@@ -125,11 +127,13 @@ impl<DB: Database> Entry<DB> {
 pub struct Routes<DB: Database> {
     by_type: HashMap<String, Entry<DB>>,
     refused: Vec<String>,
+    /// Those that the configuration declares, once more.
+    declared: Vec<Arc<DeclaredRoute<DB>>>,
 }
 
 impl<DB: Database> Default for Routes<DB> {
     fn default() -> Self {
-        Self { by_type: HashMap::new(), refused: Vec::new() }
+        Self { by_type: HashMap::new(), refused: Vec::new(), declared: Vec::new() }
     }
 }
 
@@ -216,9 +220,11 @@ impl<DB: Sessions> Routes<DB> {
         }
         if self.by_type.is_empty() {
             return Err(
-                "no event type has a handler: register one with `routes.on(\"…\", …)`".into()
+                "no event type has a handler: register one with `routes.on(\"…\", …)`, or declare one in \
+                 [[handlers]] of the configuration"
+                    .into(),
             );
         }
-        Ok(RouteTable::new(self.by_type))
+        Ok(RouteTable::new(self.by_type, self.declared))
     }
 }

@@ -20,7 +20,6 @@ CREATE TABLE outbox_events (
     sent_at           timestamptz,
     failed_at         timestamptz,
     discarded_at      timestamptz,
-    discarded_at      timestamptz,
     schema_version    integer,
     bytes_max         integer NOT NULL DEFAULT 1048576,
     event_type        text NOT NULL CHECK (octet_length(event_type) BETWEEN 1 AND 255),

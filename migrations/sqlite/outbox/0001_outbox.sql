@@ -21,7 +21,6 @@ CREATE TABLE outbox_events (
     sent_at           INTEGER,
     failed_at         INTEGER,
     discarded_at      INTEGER,
-    discarded_at      INTEGER,
     schema_version    INTEGER,
     bytes_max         INTEGER NOT NULL DEFAULT 1048576,
     event_type        TEXT NOT NULL CHECK (length(CAST(event_type AS BLOB)) BETWEEN 1 AND 255),

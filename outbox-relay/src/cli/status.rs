@@ -49,7 +49,7 @@ pub(super) fn table(overview: &Overview) -> String {
     row("set aside", overview.failed.to_string());
     row("sent, kept", overview.sent.to_string());
     row("active relay", overview.holder.clone().unwrap_or_else(|| "-".into()));
-    row("  last seen", seconds(overview.holder_seen_seconds));
+    row("  since", seconds(overview.taken_seconds));
     row("  lease left", seconds(overview.lease_left_seconds));
     row("turn", overview.fence.to_string());
     row("stands still", why(overview).unwrap_or_default());

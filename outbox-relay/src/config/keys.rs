@@ -6,6 +6,7 @@ use inbox_settings::{DAY, Key, KeyTable, Kind, MIB, MINUTE, SECOND, bytes, key, 
 pub(super) const TABLE: KeyTable = KeyTable {
     keys: KEYS,
     required: &["kafka.bootstrap", "kafka.topic", "database.url"],
+    repeated: &[],
     whole: &[],
     env: "OUTBOX_",
     page: "docs/relay.md",

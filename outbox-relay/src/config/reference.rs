@@ -10,7 +10,7 @@ pub const HEAD: &str =
 
 /// The generated part of `docs/relay.md` about the configuration.
 pub fn reference() -> String {
-    let mut page = TABLE.reference();
+    let mut page = TABLE.reference("");
     page.push_str(
         "\n## Refused in [kafka.raw]\n\n| setting | why, and what to do instead |\n|---|---|\n",
     );

@@ -18,9 +18,6 @@ pub(crate) use sqlx::sqlite::SqliteConnectOptions;
 
 use crate::port::FeedError;
 
-/// The name under which the table feed's relays take turns in `outbox_relays`.
-const NAME: &str = "table";
-
 impl From<sqlx::Error> for FeedError {
     fn from(error: sqlx::Error) -> Self {
         Self(match &error {

@@ -45,7 +45,7 @@ impl Fleet {
     async fn active(&self, outbox: &Outbox) -> usize {
         until_some(SOON, "a relay has the turn", async || {
             let holder: Option<String> =
-                sqlx::query_scalar("SELECT holder FROM outbox_relays WHERE held_until > now()")
+                sqlx::query_scalar("SELECT owner FROM outbox_relays WHERE lease_until > now()")
                     .fetch_optional(outbox.schema.pool())
                     .await
                     .expect("reading the turn")

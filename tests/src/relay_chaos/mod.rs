@@ -108,7 +108,7 @@ pub async fn chaos(relay: &Path, kills: u32, freezes: u32, seed: u64) -> Report 
         freezes,
         faults_with_copies: verdict.faults_with_copies,
         copies: copies(&arrivals),
-        turns: outbox.schema.number("SELECT fence FROM outbox_relays").await,
+        turns: outbox.schema.number("SELECT epoch FROM outbox_relays").await,
         longest_pause_seconds: longest.as_secs_f64(),
         seconds: began.elapsed().as_secs_f64(),
         violations: verdict.violations,

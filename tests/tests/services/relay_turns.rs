@@ -18,7 +18,7 @@ fn program() -> &'static Path {
 async fn active(outbox: &Outbox, relay: &Worker) {
     let end = format!("/{}", relay.pid());
     eventually(SOON, "the relay has the turn", async || {
-        let holder: Option<String> = sqlx::query_scalar("SELECT holder FROM outbox_relays")
+        let holder: Option<String> = sqlx::query_scalar("SELECT owner FROM outbox_relays")
             .fetch_optional(outbox.schema.pool())
             .await
             .unwrap()

@@ -5,7 +5,7 @@ use std::{future::Future, time::Duration};
 use inbox_engine::{LeaderEpoch, NextOffset, Offset, Ownership, Standstill};
 use sqlx::Database;
 
-use super::{Claim, LogRange, Parking, Savepoint, Scope, Sessions, TopicPartition};
+use super::{Claim, Declarations, LogRange, Parking, Savepoint, Scope, Sessions, TopicPartition};
 
 /// What a take-over needs to know.
 #[derive(Clone, Debug)]
@@ -223,6 +223,7 @@ pub trait Schemas: Database {
 /// Everything a database has to do. Implemented for `sqlx::Postgres` and `sqlx::Sqlite`.
 pub trait Store:
     Claim
+    + Declarations
     + Savepoint
     + Sessions
     + Ownerships

@@ -1,6 +1,7 @@
 //! PostgreSQL 13 and later.
 
 mod claim;
+mod declared;
 mod fault;
 mod inspection;
 mod ownership;

@@ -1,6 +1,7 @@
 //! SQLite: one writer at a time, no lock waits between lanes, no lane order needed.
 
 mod claim;
+mod declared;
 mod fault;
 mod inspection;
 mod ownership;

@@ -3,7 +3,7 @@
 use sqlx::{PgConnection, Postgres, Row as _, postgres::PgRow};
 
 use crate::{
-    feed::{NAME, lacks},
+    feed::lacks,
     port::{Choice, FailedRow, FeedError, Finding, Inspection, Overview},
 };
 
@@ -16,15 +16,14 @@ const OVERVIEW: &str = "SELECT
         WHERE sent_at IS NULL AND failed_at IS NULL) AS oldest,
     (SELECT count(*) FROM outbox_events WHERE failed_at IS NOT NULL AND discarded_at IS NULL) AS failed,
     (SELECT count(*) FROM outbox_events WHERE sent_at IS NOT NULL OR discarded_at IS NOT NULL) AS sent,
-    r.holder, extract(epoch FROM now() - r.holder_seen)::bigint AS seen,
-    greatest(0, extract(epoch FROM r.held_until - now())::bigint) AS lease_left,
-    coalesce(r.fence, 0) AS fence, r.standstill
-FROM (SELECT 1) one LEFT JOIN outbox_relays r ON r.name = $1";
+    r.owner, extract(epoch FROM now() - r.taken_at)::bigint AS taken,
+    greatest(0, extract(epoch FROM r.lease_until - now())::bigint) AS lease_left,
+    coalesce(r.epoch, 0) AS fence, r.standstill
+FROM (SELECT 1) one LEFT JOIN outbox_relays r ON true";
 
 const PRIVILEGES: &str =
     "SELECT t, p FROM (VALUES ('outbox_events', 'SELECT'), ('outbox_events', 'UPDATE'),
-    ('outbox_events', 'DELETE'), ('outbox_relays', 'SELECT'), ('outbox_relays', 'INSERT'),
-    ('outbox_relays', 'UPDATE')) x(t, p) WHERE NOT has_table_privilege(current_user, t, p)";
+    ('outbox_events', 'DELETE'), ('outbox_relays', 'SELECT'), ('outbox_relays', 'UPDATE')) x(t, p) WHERE NOT has_table_privilege(current_user, t, p)";
 const DURABILITY: &str = "SELECT current_setting('fsync'), current_setting('synchronous_commit')";
 
 /// What a choice means: $1 number, $2 aggregate type, $3 aggregate id, $4 part of the error; each NULL for any.
@@ -62,7 +61,7 @@ SELECT count(*), (SELECT pg_notify('outbox_events', 'outbox_events'::regclass::o
 
 impl Inspection for Postgres {
     async fn overview(session: &mut PgConnection) -> Result<Overview, FeedError> {
-        let row = sqlx::query(OVERVIEW).bind(NAME).fetch_one(session).await?;
+        let row = sqlx::query(OVERVIEW).fetch_one(session).await?;
         Ok(overview(&row)?)
     }
 
@@ -152,8 +151,8 @@ fn overview(row: &PgRow) -> Result<Overview, sqlx::Error> {
         oldest_seconds: row.try_get("oldest")?,
         failed: row.try_get("failed")?,
         sent: row.try_get("sent")?,
-        holder: row.try_get("holder")?,
-        holder_seen_seconds: row.try_get("seen")?,
+        holder: row.try_get("owner")?,
+        taken_seconds: row.try_get("taken")?,
         lease_left_seconds: row.try_get("lease_left")?,
         fence: row.try_get("fence")?,
         standstill: row.try_get("standstill")?,

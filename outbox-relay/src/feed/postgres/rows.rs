@@ -3,7 +3,7 @@
 use sqlx::{PgConnection, Postgres, Row as _, postgres::PgRow};
 
 use crate::{
-    feed::{NAME, rows, stored::Columns},
+    feed::{rows, stored::Columns},
     port::{Failure, FeedError, Row, Rows},
 };
 
@@ -19,14 +19,14 @@ FROM (SELECT e.*, sum(octet_length(e.headers)::bigint + coalesce(octet_length(e.
         ORDER BY o.seq LIMIT $1) e) e
 WHERE before IS NULL OR before < $2 ORDER BY seq";
 
-/// $1 name, $2 fence, $3 sent, $4 failed, $5 errors. The lock holds whoever wants the turn until this is
+/// $1 fence, $2 sent, $3 failed, $4 errors. The lock holds whoever wants the turn until this is
 /// committed.
 const MARK: &str = "WITH mine AS MATERIALIZED (
-    SELECT 1 FROM outbox_relays WHERE name = $1 AND fence = $2 FOR NO KEY UPDATE),
+    SELECT 1 FROM outbox_relays WHERE epoch = $1 FOR NO KEY UPDATE),
 sent AS (UPDATE outbox_events SET sent_at = now()
-    WHERE seq = ANY($3) AND sent_at IS NULL AND EXISTS (SELECT FROM mine)),
+    WHERE seq = ANY($2) AND sent_at IS NULL AND EXISTS (SELECT FROM mine)),
 failed AS (UPDATE outbox_events o SET failed_at = now(), error = f.error
-    FROM unnest($4::bigint[], $5::text[]) f(seq, error)
+    FROM unnest($3::bigint[], $4::text[]) f(seq, error)
     WHERE o.seq = f.seq AND o.sent_at IS NULL AND o.failed_at IS NULL AND EXISTS (SELECT FROM mine))
 SELECT EXISTS (SELECT FROM mine)";
 
@@ -53,7 +53,6 @@ impl Rows for Postgres {
         let (seqs, errors): (Vec<i64>, Vec<&str>) =
             failed.iter().map(|failure| (failure.seq, failure.error.as_str())).unzip();
         let mine = sqlx::query_scalar(MARK)
-            .bind(NAME)
             .bind(fence)
             .bind(sent)
             .bind(seqs)

@@ -6,27 +6,25 @@ use sqlx::{PgConnection, Postgres};
 use uuid::Uuid;
 
 use crate::{
-    feed::{NAME, left, millis},
+    feed::{left, millis},
     port::{FeedError, Turn, TurnAnswer, Turns},
 };
 
-const ADD: &str = "INSERT INTO outbox_relays (name) VALUES ($1) ON CONFLICT DO NOTHING";
+/// $1 holder, $2 lease in milliseconds.
+const TAKE: &str = "UPDATE outbox_relays SET epoch = epoch + 1, owner = $1, taken_at = now(),
+    lease_until = now() + $2 * interval '1 millisecond', standstill = NULL
+WHERE lease_until IS NULL OR lease_until <= now() RETURNING epoch, outbox_id";
 
-/// $1 name, $2 holder, $3 lease in milliseconds.
-const TAKE: &str = "UPDATE outbox_relays SET fence = fence + 1, holder = $2, holder_seen = now(),
-    held_until = now() + $3 * interval '1 millisecond', standstill = NULL
-WHERE name = $1 AND (held_until IS NULL OR held_until <= now()) RETURNING fence, outbox_id";
+const HOLDER: &str = "SELECT coalesce(owner, ''),
+    (extract(epoch FROM lease_until - now()) * 1000)::bigint FROM outbox_relays";
 
-const HOLDER: &str = "SELECT coalesce(holder, ''),
-    (extract(epoch FROM held_until - now()) * 1000)::bigint FROM outbox_relays WHERE name = $1";
+/// $1 fence, $2 lease in milliseconds, $3 why it ships nothing.
+const KEEP: &str = "UPDATE outbox_relays SET lease_until = now() + $2 * interval '1 millisecond',
+    standstill = $3 WHERE epoch = $1";
 
-/// $1 name, $2 fence, $3 lease in milliseconds, $4 why it ships nothing.
-const KEEP: &str = "UPDATE outbox_relays SET holder_seen = now(),
-    held_until = now() + $3 * interval '1 millisecond', standstill = $4 WHERE name = $1 AND fence = $2";
-
-/// $1 name, $2 fence.
-const GIVE_UP: &str = "WITH mine AS (UPDATE outbox_relays SET holder = NULL, held_until = NULL,
-    standstill = NULL WHERE name = $1 AND fence = $2 RETURNING 1)
+/// $1 fence.
+const GIVE_UP: &str = "WITH mine AS (UPDATE outbox_relays SET owner = NULL, lease_until = NULL,
+    standstill = NULL WHERE epoch = $1 RETURNING 1)
 SELECT pg_notify('outbox_relays', 'outbox_events'::regclass::oid::text)::text FROM mine";
 
 impl Turns for Postgres {
@@ -35,9 +33,7 @@ impl Turns for Postgres {
         holder: &str,
         lease: Duration,
     ) -> Result<TurnAnswer, FeedError> {
-        sqlx::query(ADD).bind(NAME).execute(&mut *session).await?;
         let taken: Option<(i64, Uuid)> = sqlx::query_as(TAKE)
-            .bind(NAME)
             .bind(holder)
             .bind(millis(lease))
             .fetch_optional(&mut *session)
@@ -46,7 +42,7 @@ impl Turns for Postgres {
             return Ok(TurnAnswer::Taken(Turn { fence, outbox_id }));
         }
         let (holder, rest): (String, Option<i64>) =
-            sqlx::query_as(HOLDER).bind(NAME).fetch_one(session).await?;
+            sqlx::query_as(HOLDER).fetch_one(session).await?;
         Ok(TurnAnswer::Held { holder, left: left(rest) })
     }
 
@@ -57,7 +53,6 @@ impl Turns for Postgres {
         standstill: Option<&str>,
     ) -> Result<bool, FeedError> {
         let kept = sqlx::query(KEEP)
-            .bind(NAME)
             .bind(fence)
             .bind(millis(lease))
             .bind(standstill)
@@ -67,7 +62,7 @@ impl Turns for Postgres {
     }
 
     async fn give_turn_up(session: &mut PgConnection, fence: i64) -> Result<(), FeedError> {
-        sqlx::query(GIVE_UP).bind(NAME).bind(fence).execute(session).await?;
+        sqlx::query(GIVE_UP).bind(fence).execute(session).await?;
         Ok(())
     }
 }

@@ -2,10 +2,7 @@
 
 use sqlx::{Row as _, Sqlite, SqliteConnection, sqlite::SqliteRow};
 
-use crate::{
-    feed::NAME,
-    port::{Choice, FailedRow, FeedError, Finding, Inspection, Overview},
-};
+use crate::port::{Choice, FailedRow, FeedError, Finding, Inspection, Overview};
 
 const OVERVIEW: &str = "SELECT
     (SELECT count(*) FROM outbox_events WHERE sent_at IS NULL AND failed_at IS NULL) AS waiting,
@@ -16,10 +13,10 @@ const OVERVIEW: &str = "SELECT
         WHERE sent_at IS NULL AND failed_at IS NULL) AS oldest,
     (SELECT count(*) FROM outbox_events WHERE failed_at IS NOT NULL AND discarded_at IS NULL) AS failed,
     (SELECT count(*) FROM outbox_events WHERE sent_at IS NOT NULL OR discarded_at IS NOT NULL) AS sent,
-    r.holder, unixepoch() - r.holder_seen / 1000 AS seen,
-    max(0, r.held_until / 1000 - unixepoch()) AS lease_left,
-    coalesce(r.fence, 0) AS fence, r.standstill
-FROM (SELECT 1) one LEFT JOIN outbox_relays r ON r.name = ?1";
+    r.owner, unixepoch() - r.taken_at / 1000 AS taken,
+    max(0, r.lease_until / 1000 - unixepoch()) AS lease_left,
+    coalesce(r.epoch, 0) AS fence, r.standstill
+FROM (SELECT 1) one LEFT JOIN outbox_relays r";
 
 const DURABLE: &str = "PRAGMA synchronous";
 
@@ -55,7 +52,7 @@ WHERE",
 
 impl Inspection for Sqlite {
     async fn overview(session: &mut SqliteConnection) -> Result<Overview, FeedError> {
-        let row = sqlx::query(OVERVIEW).bind(NAME).fetch_one(session).await?;
+        let row = sqlx::query(OVERVIEW).fetch_one(session).await?;
         Ok(overview(&row)?)
     }
 
@@ -126,8 +123,8 @@ fn overview(row: &SqliteRow) -> Result<Overview, sqlx::Error> {
         oldest_seconds: row.try_get("oldest")?,
         failed: row.try_get("failed")?,
         sent: row.try_get("sent")?,
-        holder: row.try_get("holder")?,
-        holder_seen_seconds: row.try_get("seen")?,
+        holder: row.try_get("owner")?,
+        taken_seconds: row.try_get("taken")?,
         lease_left_seconds: row.try_get("lease_left")?,
         fence: row.try_get("fence")?,
         standstill: row.try_get("standstill")?,

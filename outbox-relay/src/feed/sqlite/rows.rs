@@ -3,7 +3,7 @@
 use sqlx::{Connection, Row as _, Sqlite, SqliteConnection, sqlite::SqliteRow};
 
 use crate::{
-    feed::{NAME, rows, stored::Columns},
+    feed::{rows, stored::Columns},
     port::{Failure, FeedError, Row, Rows},
 };
 
@@ -19,8 +19,8 @@ FROM (SELECT e.*, sum(length(e.headers) + coalesce(length(e.payload), 0))
         ORDER BY o.seq LIMIT ?1) e) e
 WHERE before_bytes IS NULL OR before_bytes < ?2 ORDER BY seq";
 
-/// ?1 name, ?2 fence.
-const MINE: &str = "SELECT 1 FROM outbox_relays WHERE name = ?1 AND fence = ?2";
+/// ?1 fence.
+const MINE: &str = "SELECT 1 FROM outbox_relays WHERE epoch = ?1";
 /// ?1 numbers as JSON.
 const SENT: &str = "UPDATE outbox_events SET sent_at = CAST(unixepoch('subsec') * 1000 AS INTEGER)
 WHERE seq IN (SELECT value FROM json_each(?1)) AND sent_at IS NULL";
@@ -51,7 +51,7 @@ impl Rows for Sqlite {
     ) -> Result<bool, FeedError> {
         let mut tx = session.begin_with("BEGIN IMMEDIATE").await?;
         let mine: Option<i64> =
-            sqlx::query_scalar(MINE).bind(NAME).bind(fence).fetch_optional(&mut *tx).await?;
+            sqlx::query_scalar(MINE).bind(fence).fetch_optional(&mut *tx).await?;
         if mine.is_none() {
             tx.rollback().await?;
             return Ok(false);

@@ -3,34 +3,30 @@
 use std::time::Duration;
 
 use sqlx::{Sqlite, SqliteConnection};
-use uuid::Uuid;
+use uuid::fmt::Simple;
 
 use crate::{
-    feed::{NAME, left, millis},
+    feed::{left, millis},
     port::{FeedError, Turn, TurnAnswer, Turns},
 };
 
-const ADD: &str = "INSERT INTO outbox_relays (name) VALUES (?1) ON CONFLICT DO NOTHING";
+/// ?1 holder, ?2 lease in milliseconds.
+const TAKE: &str = "UPDATE outbox_relays SET epoch = epoch + 1, owner = ?1,
+    taken_at = CAST(unixepoch('subsec') * 1000 AS INTEGER),
+    lease_until = CAST(unixepoch('subsec') * 1000 AS INTEGER) + ?2, standstill = NULL
+WHERE lease_until IS NULL OR lease_until <= CAST(unixepoch('subsec') * 1000 AS INTEGER)
+RETURNING epoch, outbox_id";
 
-/// ?1 name, ?2 holder, ?3 lease in milliseconds.
-const TAKE: &str = "UPDATE outbox_relays SET fence = fence + 1, holder = ?2,
-    holder_seen = CAST(unixepoch('subsec') * 1000 AS INTEGER),
-    held_until = CAST(unixepoch('subsec') * 1000 AS INTEGER) + ?3, standstill = NULL
-WHERE name = ?1 AND (held_until IS NULL OR held_until <= CAST(unixepoch('subsec') * 1000 AS INTEGER))
-RETURNING fence, outbox_id";
+const HOLDER: &str = "SELECT coalesce(owner, ''),
+    lease_until - CAST(unixepoch('subsec') * 1000 AS INTEGER) FROM outbox_relays";
 
-const HOLDER: &str = "SELECT coalesce(holder, ''),
-    held_until - CAST(unixepoch('subsec') * 1000 AS INTEGER) FROM outbox_relays WHERE name = ?1";
-
-/// ?1 name, ?2 fence, ?3 lease in milliseconds, ?4 why it ships nothing.
+/// ?1 fence, ?2 lease in milliseconds, ?3 why it ships nothing.
 const KEEP: &str = "UPDATE outbox_relays SET
-    holder_seen = CAST(unixepoch('subsec') * 1000 AS INTEGER),
-    held_until = CAST(unixepoch('subsec') * 1000 AS INTEGER) + ?3, standstill = ?4
-WHERE name = ?1 AND fence = ?2";
+    lease_until = CAST(unixepoch('subsec') * 1000 AS INTEGER) + ?2, standstill = ?3 WHERE epoch = ?1";
 
-/// ?1 name, ?2 fence.
-const GIVE_UP: &str = "UPDATE outbox_relays SET holder = NULL, held_until = NULL, standstill = NULL
-WHERE name = ?1 AND fence = ?2";
+/// ?1 fence.
+const GIVE_UP: &str = "UPDATE outbox_relays SET owner = NULL, lease_until = NULL, standstill = NULL
+WHERE epoch = ?1";
 
 impl Turns for Sqlite {
     async fn take_turn(
@@ -38,18 +34,16 @@ impl Turns for Sqlite {
         holder: &str,
         lease: Duration,
     ) -> Result<TurnAnswer, FeedError> {
-        sqlx::query(ADD).bind(NAME).execute(&mut *session).await?;
-        let taken: Option<(i64, Uuid)> = sqlx::query_as(TAKE)
-            .bind(NAME)
+        let taken: Option<(i64, Simple)> = sqlx::query_as(TAKE)
             .bind(holder)
             .bind(millis(lease))
             .fetch_optional(&mut *session)
             .await?;
         if let Some((fence, outbox_id)) = taken {
-            return Ok(TurnAnswer::Taken(Turn { fence, outbox_id }));
+            return Ok(TurnAnswer::Taken(Turn { fence, outbox_id: outbox_id.into_uuid() }));
         }
         let (holder, rest): (String, Option<i64>) =
-            sqlx::query_as(HOLDER).bind(NAME).fetch_one(session).await?;
+            sqlx::query_as(HOLDER).fetch_one(session).await?;
         Ok(TurnAnswer::Held { holder, left: left(rest) })
     }
 
@@ -60,7 +54,6 @@ impl Turns for Sqlite {
         standstill: Option<&str>,
     ) -> Result<bool, FeedError> {
         let kept = sqlx::query(KEEP)
-            .bind(NAME)
             .bind(fence)
             .bind(millis(lease))
             .bind(standstill)
@@ -70,7 +63,7 @@ impl Turns for Sqlite {
     }
 
     async fn give_turn_up(session: &mut SqliteConnection, fence: i64) -> Result<(), FeedError> {
-        sqlx::query(GIVE_UP).bind(NAME).bind(fence).execute(session).await?;
+        sqlx::query(GIVE_UP).bind(fence).execute(session).await?;
         Ok(())
     }
 }
