@@ -59,7 +59,6 @@ use crate::{
     Routes,
     config::Config,
     pipeline::port::{OpenError, Store},
-    telemetry::log,
 };
 use args::{Args, Command};
 use terminal::Terminal;
@@ -135,7 +134,7 @@ where
 fn loaded(args: &Args, env: &[(String, String)]) -> Result<Config, String> {
     let rust_log = env.iter().find(|(name, _)| name == "RUST_LOG").map(|(_, value)| value.clone());
     let config = args.load(env.to_vec()).map_err(|error| error.to_string())?;
-    log::start(&config.log, rust_log.as_deref())?;
+    inbox_settings::start_log(&config.log, rust_log.as_deref(), "inbox_consumer")?;
     Ok(config)
 }
 
