@@ -198,16 +198,25 @@ async fn one<DB: Store>(
             )));
         }
     }
+    if retire.discard_parked {
+        discard::<DB>(conn, correction).await?;
+    }
+    Ok(None)
+}
+
+async fn discard<DB: Store>(
+    conn: &mut DB::Connection,
+    correction: &Correction,
+) -> Result<(), sqlx::Error> {
     let mut tries = 0;
-    while retire.discard_parked {
+    loop {
         match DB::discard_parked(conn, correction, CHUNK).await {
-            Ok(0) => break,
+            Ok(0) => return Ok(()),
             Ok(_) => tries = 0,
             Err(error) if again::<DB>(&error, &mut tries).await => {}
             Err(error) => return Err(error),
         }
     }
-    Ok(None)
 }
 
 #[cfg(test)]

@@ -291,7 +291,7 @@ fn owners(weights: &[Weight], silence_max: Duration) -> Vec<String> {
 
 pub(super) fn owner(weight: &Weight, silence_max: Duration) -> String {
     let place = format!("{}/{}", weight.topic, weight.partition);
-    let mut line = match (&weight.owner, weight.owner_seen_seconds) {
+    let line = match (&weight.owner, weight.owner_seen_seconds) {
         (Some(owner), Some(seen)) if seen <= silence_max.as_secs_f64() => {
             format!(
                 "{place}: its owner {owner} was seen {seen:.0} s ago and does it within seconds"
@@ -304,8 +304,8 @@ pub(super) fn owner(weight: &Weight, silence_max: Duration) -> String {
         ),
         _ => format!("{place}: nobody owns it now; it is done when a consumer runs"),
     };
-    if let Some(standstill) = &weight.standstill {
-        line += &format!(". It stands still: {standstill}");
+    match &weight.standstill {
+        Some(standstill) => format!("{line}. It stands still: {standstill}"),
+        None => line,
     }
-    line
 }

@@ -82,6 +82,7 @@ fn reason(text: &str) -> Result<String, String> {
 }
 
 /// A list of parked events.
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 #[derive(Clone, PartialEq, Eq, Debug, Args)]
 pub(in crate::cli) struct List {
     #[command(flatten)]

@@ -84,18 +84,15 @@ pub(super) fn summary(counts: ParkedCounts, shown: usize, followers: bool) -> St
     if events == 0 {
         return "nothing is parked that matches".into();
     }
-    let mut text = format!(
+    let whole = if followers { events } else { events - following };
+    let cut = usize::try_from(whole).is_ok_and(|whole| shown < whole);
+    let cut = if cut { format!("; {shown} shown, --limit shows more") } else { String::new() };
+    let hidden = following > 0 && !followers;
+    let more = if hidden { "; --followers lists those that follow, too" } else { "" };
+    format!(
         "{} of {} parked: {due} due now, {scheduled} tried again later, {waiting} waiting for a person, \
-         {following} following another one",
+         {following} following another one{cut}{more}",
         counted(events, "event"),
         counted(aggregates, "aggregate"),
-    );
-    let whole = if followers { events } else { events - following };
-    if usize::try_from(whole).is_ok_and(|whole| shown < whole) {
-        text += &format!("; {shown} shown, --limit shows more");
-    }
-    if following > 0 && !followers {
-        text += "; --followers lists those that follow, too";
-    }
-    text
+    )
 }

@@ -101,7 +101,7 @@ fn errors(kept: &Kept) -> Vec<Value> {
 pub(super) fn document(shown: &Shown) -> Value {
     let Shown { row, kept, followers, acts } = shown;
     let (means, advice) = reason(&row.reason);
-    let fingerprint: String = kept.fingerprint.iter().map(|byte| format!("{byte:02x}")).collect();
+    let fingerprint = hex(&kept.fingerprint, "");
     let mut document = json!({
         "event": row,
         "turn": turn(row),
@@ -219,32 +219,37 @@ fn short(value: Option<&Value>) -> String {
     match bytes(value) {
         Bytes::None => "none".into(),
         Bytes::Text(text) => plain(text, 200),
-        Bytes::Binary(bytes) => hex(&bytes[..bytes.len().min(64)]),
+        Bytes::Binary(bytes) => hex(&bytes[..bytes.len().min(64)], " "),
     }
 }
 
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(" ")
+fn hex(bytes: &[u8], between: &str) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(between)
+}
+
+fn indented(lines: impl Iterator<Item = String>) -> String {
+    lines.flat_map(|line| ["  ".to_owned(), line, "\n".to_owned()]).collect()
 }
 
 fn payload(value: Option<&Value>) -> String {
-    let cut = |shown: usize, all: usize| match shown < all {
-        true => format!(", the first {shown} here; --json has all"),
-        false => String::new(),
+    let cut = |shown: usize, all: usize| {
+        if shown < all {
+            format!(", the first {shown} here; --json has all")
+        } else {
+            String::new()
+        }
     };
     match bytes(value) {
         Bytes::None => line("payload", "none: a tombstone"),
         Bytes::Text(text) => {
             let shown: String = text.chars().take(SHOWN_MAX).collect();
-            let lines: String =
-                shown.lines().map(|one| format!("  {}\n", plain(one, SHOWN_MAX))).collect();
+            let lines = indented(shown.lines().map(|one| plain(one, SHOWN_MAX)));
             let cut = cut(shown.len(), text.len());
             line("payload", &format!("{} bytes of text{cut}", text.len())) + &lines
         }
         Bytes::Binary(bytes) => {
             let shown = &bytes[..bytes.len().min(HEX_MAX)];
-            let lines: String =
-                shown.chunks(16).map(|chunk| format!("  {}\n", hex(chunk))).collect();
+            let lines = indented(shown.chunks(16).map(|chunk| hex(chunk, " ")));
             let cut = cut(shown.len(), bytes.len());
             line("payload", &format!("{} bytes{cut}", bytes.len())) + &lines
         }

@@ -72,9 +72,10 @@ pub async fn a_correction_fences_the_owner<DB: Probe>(settings: DB::Settings) {
     for retired in [false, true] {
         let taken = scene.take_over().await;
         let (scope, last) = (taken.scope, taken.ownership.lanes[3].last.0);
-        let done = match retired {
-            false => scene.skip(&scope, 10, true).await,
-            true => scene.retire(&scope, false, true).await,
+        let done = if retired {
+            scene.retire(&scope, false, true).await
+        } else {
+            scene.skip(&scope, 10, true).await
         };
         assert_eq!(done, Corrected::Done);
         // A lane that the correction did not move: the epoch alone tells.
