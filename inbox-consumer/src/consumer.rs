@@ -22,7 +22,7 @@ use crate::{
         transaction::Work,
     },
     router::{RouteTable, Routes},
-    telemetry::{Counters, Readings, meters::Meters},
+    telemetry::{Counters, Readings, Signal, meters::Meters},
 };
 
 /// A consumer that is ready to run: configuration checked, database reachable and migrated.
@@ -56,6 +56,9 @@ pub enum BuildError {
     /// The inbox tables are missing or of another version.
     #[error("{0}")]
     Schema(String),
+    /// The database does not take the statement of a declared handler.
+    #[error("{}", .0.join("\n"))]
+    Declared(Vec<String>),
     /// Something about the database makes the promise impossible.
     #[error("{}", findings(.0))]
     Unsafe(Vec<Finding>),
@@ -117,7 +120,8 @@ impl<DB: Store> ConsumerBuilder<DB> {
         if !problems.is_empty() {
             return Err(BuildError::Config(problems));
         }
-        let routes = self.routes.freeze().map_err(BuildError::Routes)?;
+        let routes = self.routes.declare(&self.config.handlers);
+        let routes = routes.freeze().map_err(BuildError::Routes)?;
         let settings = settings::<DB>(&self.config)?;
         let mut conn = DB::open(&settings).await?;
         schema_is_current::<DB>(&mut conn).await?;
@@ -125,6 +129,14 @@ impl<DB: Store> ConsumerBuilder<DB> {
         let fatal: Vec<Finding> = found.into_iter().filter(|finding| finding.fatal).collect();
         if !fatal.is_empty() {
             return Err(BuildError::Unsafe(fatal));
+        }
+        let wrong = routes.refused_statements(&mut conn).await.map_err(outage)?;
+        if !wrong.is_empty() {
+            return Err(BuildError::Declared(wrong));
+        }
+        let (settings, doubt) = routes.equip(&mut conn, settings).await;
+        if let Some(reason) = doubt {
+            Signal::Doubtful { reason }.emit();
         }
         DB::close_hard(conn).await;
         let reader = self.config.reader().map_err(|error| unreadable(&error))?;

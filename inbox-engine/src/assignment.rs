@@ -89,7 +89,6 @@ impl<T> Engine<T> {
         partition.phase = Phase::Live;
         partition.watermark_due = now.after(interval);
         partition.check_due = now.after(interval);
-        partition.look_at = now;
         if partition.paused {
             partition.paused = false;
             self.effects.push_back(Effect::Resume(id));

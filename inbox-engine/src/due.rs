@@ -1,7 +1,7 @@
 //! Looking for parked queues that are due: by time, one look at a time, and not more than is remembered.
 
 use crate::{
-    Due, Effect, Engine, Generation, Limits, PartitionId, Standstill, Time,
+    Due, Effect, Engine, Generation, Lane, Limits, PartitionId, Standstill, Time,
     partition::{Drain, Partition, Phase},
     release::DueQueue,
 };
@@ -57,18 +57,19 @@ impl<T> Partition<T> {
     /// When to look for parked queues next, unless one look is under way or enough are remembered.
     pub(crate) fn look_due(&self, limits: &Limits) -> Option<Time> {
         let live = self.phase == Phase::Live && self.drain == Drain::No;
-        let known = self.due();
-        if !live || self.looking || limits.due_interval == 0 || known >= limits.due_max {
+        let full = self.due >= limits.due_max;
+        if !live || self.looking || limits.due_interval == 0 || full {
             return None;
         }
-        let at_once = self.more_due && self.removed && known == 0;
+        let at_once = self.more_due && self.removed && self.due == 0;
         let at = if at_once { Time(0) } else { self.look_at };
         Some(at.max(self.outage_until.unwrap_or_default()))
     }
 
-    /// Parked queues that wait for their release.
-    pub(crate) fn due(&self) -> usize {
-        self.lanes.iter().map(|lane| lane.due.len()).sum()
+    /// Remembers that a queue waits for its release.
+    pub(crate) fn remember(&mut self, lane: Lane, queue: DueQueue) {
+        self.lane(lane).due.push_back(queue);
+        self.due += 1;
     }
 
     fn first_misplaced(&self, due: &[Due]) -> Option<Standstill> {
@@ -83,13 +84,11 @@ impl<T> Partition<T> {
 
     /// Remembers queues per lane, in order, each once, as many as the limit allows.
     fn take_in_due(&mut self, due: &[Due], due_max: usize, sequence: u64) {
-        let (mut known, mut fresh) = (self.due(), false);
+        let mut fresh = false;
         for &Due { lane, aggregate } in due {
-            let of_lane = self.lane(lane);
-            if known < due_max && !of_lane.knows(&aggregate) {
-                of_lane.due.push_back(DueQueue::new(aggregate));
+            if self.due < due_max && !self.lane(lane).knows(&aggregate) {
+                self.remember(lane, DueQueue::new(aggregate));
                 self.queue_lane(lane, sequence);
-                known += 1;
                 fresh = true;
             }
         }

@@ -187,7 +187,7 @@ impl<T> Partition<T> {
             position: self.position,
             waiting: self.undone,
             open: self.open,
-            due: self.due(),
+            due: self.due,
             bytes: self.bytes,
             paused: self.paused,
             standstill: self.standstill.clone(),

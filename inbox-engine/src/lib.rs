@@ -2,6 +2,17 @@
 //!
 //! [`Engine`] is told what happened and answers with [`Effect`]s; it reads no clock, has no source of
 //! chance and depends on nothing. Its `Cargo.toml` is the proof.
+//!
+//! Two kinds of transaction share the lanes of a partition, and a lane is in one of them at most:
+//!
+//! - A *live* one ([`Effect::Start`]) carries deliveries of one or more lanes, and moves those lanes.
+//! - A *release* ([`Effect::Release`]) carries parked events of one queue, which is what is parked of one
+//!   aggregate. The engine asks the database by time which queues are due ([`Effect::FindDue`]), remembers
+//!   them per lane, and releases them before live events: two releases to each live transaction, so
+//!   that a queue empties even while it gets followers as fast as they come.
+//!
+//! A release moves no lane. What keeps a live transaction that saw "held" from queueing a follower behind
+//! a head that is gone is the reserved lane, within a process, and the epoch, between processes.
 #![forbid(unsafe_code)]
 
 mod assignment;

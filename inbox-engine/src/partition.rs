@@ -204,6 +204,8 @@ pub(crate) struct Partition<T> {
     pub(crate) outage_until: Option<Time>,
     /// The limit on parked events was met.
     pub(crate) full: Option<Full>,
+    /// Parked queues that wait in lanes for their release.
+    pub(crate) due: usize,
     /// A look for due queues is under way, and when the next one is.
     pub(crate) looking: bool,
     pub(crate) look_at: Time,
@@ -249,6 +251,7 @@ impl<T> Partition<T> {
             outages: 0,
             outage_until: None,
             full: None,
+            due: 0,
             looking: false,
             look_at: Time(0),
             more_due: false,

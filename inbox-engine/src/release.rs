@@ -223,13 +223,13 @@ impl<T> Engine<T> {
         let partition = self.partitions.get(&release.partition);
         partition.is_some_and(|partition| {
             let others = !partition.lanes[usize::from(release.lane.0)].due.is_empty();
-            others && partition.due() + 1 >= due_max
+            others && partition.due + 1 >= due_max
         })
     }
 
     fn remember(&mut self, release: &Release, queue: DueQueue) {
         if let Some(partition) = self.partitions.get_mut(&release.partition) {
-            partition.lane(release.lane).due.push_back(queue);
+            partition.remember(release.lane, queue);
         }
     }
 }
@@ -258,6 +258,7 @@ impl<T> Partition<T> {
             blamed: queue.blamed.clone(),
         };
         of_lane.releasing = Some(queue);
+        self.due -= 1;
         release
     }
 

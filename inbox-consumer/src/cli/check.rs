@@ -9,6 +9,7 @@ use crate::{
     consumer::{kafka_settings, schema_is_current, settings},
     kafka::{self, Retained},
     pipeline::port::{Finding, Store},
+    router::RouteTable,
 };
 
 /// Looks at everything without changing anything and without joining the group.
@@ -22,10 +23,14 @@ pub(super) async fn check<DB: Store>(
         .into_iter()
         .map(|problem| Finding { fatal: problem.fatal, text: problem.text })
         .collect();
-    if let Err(text) = routes.freeze() {
-        found.push(Finding { fatal: true, text });
-    }
-    found.extend(database::<DB>(config).await);
+    let routes = match routes.declare(&config.handlers).freeze() {
+        Ok(routes) => Some(routes),
+        Err(text) => {
+            found.push(Finding { fatal: true, text });
+            None
+        }
+    };
+    found.extend(database::<DB>(config, routes.as_ref()).await);
     found.extend(brokers(config).await);
     for finding in &found {
         if finding.fatal {
@@ -45,24 +50,44 @@ pub(super) async fn check<DB: Store>(
     Exit::Done
 }
 
-async fn database<DB: Store>(config: &Config) -> Vec<Finding> {
+async fn database<DB: Store>(config: &Config, routes: Option<&RouteTable<DB>>) -> Vec<Finding> {
     let fatal = |text: String| vec![Finding { fatal: true, text }];
-    let opened = match settings::<DB>(config) {
-        Ok(settings) => DB::open(&settings).await,
-        Err(error) => Err(error),
+    let settings = match settings::<DB>(config) {
+        Ok(settings) => settings,
+        Err(error) => return fatal(error.to_string()),
     };
-    let mut conn = match opened {
+    let mut conn = match DB::open(&settings).await {
         Ok(conn) => conn,
         Err(error) => return fatal(error.to_string()),
     };
-    let found = match schema_is_current::<DB>(&mut conn).await {
+    let mut found = match schema_is_current::<DB>(&mut conn).await {
         Err(error) => fatal(error.to_string()),
         Ok(()) => DB::findings(&mut conn)
             .await
             .unwrap_or_else(|error| fatal(format!("the database cannot be looked at: {error}"))),
     };
+    if let Some(routes) = routes {
+        found.extend(statements(routes, &mut conn, settings).await);
+    }
     DB::close_hard(conn).await;
     found
+}
+
+/// What the database says to the statements of declared handlers.
+async fn statements<DB: Store>(
+    routes: &RouteTable<DB>,
+    conn: &mut DB::Connection,
+    settings: DB::Settings,
+) -> Vec<Finding> {
+    let wrong = match routes.refused_statements(conn).await {
+        Ok(wrong) => wrong,
+        Err(error) => vec![format!("the database cannot look at the declared handlers: {error}")],
+    };
+    if wrong.is_empty() {
+        let (_, doubt) = routes.equip(conn, settings).await;
+        return doubt.into_iter().map(|text| Finding { fatal: false, text }).collect();
+    }
+    wrong.into_iter().map(|text| Finding { fatal: true, text }).collect()
 }
 
 async fn brokers(config: &Config) -> Vec<Finding> {

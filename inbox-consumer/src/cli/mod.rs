@@ -43,6 +43,7 @@ mod retire;
 mod run;
 mod skip;
 mod status;
+mod stock;
 mod table;
 mod terminal;
 
@@ -52,6 +53,7 @@ mod tests;
 use std::{fmt::Display, future, io, process::ExitCode};
 
 pub use exit::Exit;
+pub use stock::stock;
 
 use crate::{
     Routes,

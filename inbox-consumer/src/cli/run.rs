@@ -46,7 +46,7 @@ pub(super) async fn run<DB: Store>(
 
 fn refused(error: &BuildError) -> Exit {
     match error {
-        BuildError::Config(_) | BuildError::Routes(_) => Exit::Usage,
+        BuildError::Config(_) | BuildError::Routes(_) | BuildError::Declared(_) => Exit::Usage,
         BuildError::Database(_) | BuildError::Schema(_) | BuildError::Unsafe(_) => Exit::Database,
     }
 }

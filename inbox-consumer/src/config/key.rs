@@ -1,4 +1,4 @@
-//! One key of the configuration, as its table has it.
+//! One row of the table of keys.
 
 use super::Kind;
 
@@ -32,8 +32,21 @@ impl Key {
         rest.split('.').try_fold(all.get(section)?, |value, name| value.get(name))
     }
 
-    /// Whether there is no consumer without it.
+    /// Whether there is no consumer, or no section of a repeated one, without it.
     pub fn required(&self) -> bool {
-        matches!(self.path, "consumer.name" | "kafka.bootstrap" | "kafka.topics" | "database.url")
+        matches!(
+            self.path,
+            "consumer.name"
+                | "kafka.bootstrap"
+                | "kafka.topics"
+                | "database.url"
+                | "handlers.event_type"
+                | "handlers.sql"
+        )
+    }
+
+    /// Whether its section occurs any number of times: `[[section]]`.
+    pub fn repeated(&self) -> bool {
+        self.section() == "handlers"
     }
 }

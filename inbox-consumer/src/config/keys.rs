@@ -368,4 +368,29 @@ pub const KEYS: &[Key] = &[
         "info",
         "`error`, `warn`, `info`, `debug`, `trace`, or a filter such as `info,inbox_consumer=debug`. The environment variable RUST_LOG goes before it.",
     ),
+    key("handlers.event_type", Kind::Text, "", "The type of the events that it takes."),
+    key(
+        "handlers.mode",
+        Kind::Choice(&["each", "run"]),
+        "each",
+        "`each`: the statement runs once for each event, in order. `run`: once for a run of events, which is a set to it: the fastest way.",
+    ),
+    key(
+        "handlers.one_per_aggregate",
+        Kind::Flag,
+        "false",
+        "With mode `run`: each aggregate occurs once in a run. `ON CONFLICT DO UPDATE` and `UPDATE … FROM` cannot touch a row twice.",
+    ),
+    key(
+        "handlers.columns",
+        Kind::Columns,
+        "",
+        "The typed columns of the relation: `name = \"TYPE\"` or `name = \"TYPE from SOURCE\"`. Types: bool, bytea, date, float8, int4, int8, jsonb, numeric, text, timestamptz, uuid; with `?` behind it the value may be missing. Sources: `/json/pointer` (by default `/name`), `payload`, `header:NAME`, `key`.",
+    ),
+    key(
+        "handlers.sql",
+        Kind::Text,
+        "",
+        "The statement: INSERT, UPDATE, DELETE, MERGE, or SELECT of functions. It reads `events(ord, event_id, aggregate_id, occurred_at, …)`.",
+    ),
 ];

@@ -45,6 +45,10 @@ pub enum Kind {
     Place,
     /// A table of further settings by name.
     Settings,
+    /// True or false.
+    Flag,
+    /// A table of texts by name.
+    Columns,
 }
 
 impl Kind {
@@ -61,7 +65,14 @@ impl Kind {
             (Self::List, Value::Array(items)) => {
                 items.iter().all(Value::is_str).then(|| value.clone())
             }
+            (Self::Columns, Value::Table(columns)) => {
+                columns.values().all(Value::is_str).then(|| value.clone())
+            }
+            (Self::Flag, Value::String(text)) if loose => {
+                text.trim().parse().ok().map(Value::Boolean)
+            }
             (Self::Settings, Value::Table(_))
+            | (Self::Flag, Value::Boolean(_))
             | (Self::Number { .. } | Self::Bytes { .. }, Value::Integer(_))
             | (
                 Self::Text | Self::Secret | Self::Choice(_) | Self::Duration { .. },
@@ -123,6 +134,8 @@ impl fmt::Display for Kind {
             Self::List => f.write_str("a list of texts"),
             Self::Place => f.write_str("a place such as `header:NAME`, or a list of places"),
             Self::Settings => f.write_str("a table of settings"),
+            Self::Flag => f.write_str("true or false"),
+            Self::Columns => f.write_str("a table such as { amount = \"int8 from /amount\" }"),
         }
     }
 }

@@ -49,6 +49,8 @@ impl Origin {
 #[derive(Debug, Default)]
 pub(super) struct Layers {
     values: BTreeMap<&'static str, Value>,
+    /// The sections that occur any number of times, each with its tables in their order.
+    repeated: BTreeMap<&'static str, Vec<Value>>,
     raw: Table,
     complaints: Vec<String>,
 }
@@ -62,7 +64,10 @@ impl Layers {
             let origin =
                 |key: &str| Origin::File { path: path.to_owned(), line: lines.get(key).copied() };
             match values {
-                Value::Table(values) if is_section(&section) => {
+                Value::Array(tables) if repeated(&section).is_some() => {
+                    self.repeat(&section, tables, origin);
+                }
+                Value::Table(values) if is_section(&section) && repeated(&section).is_none() => {
                     for (key, value) in leaves(&section, values) {
                         self.put(&key, value, &origin(&key));
                     }
@@ -101,8 +106,14 @@ impl Layers {
         if let Some(setting) = path.strip_prefix("kafka.raw.") {
             return self.put_raw(setting, value, origin);
         }
-        if let Some(key) = KEYS.iter().find(|key| key.path == path) {
+        if let Some(key) = KEYS.iter().find(|key| key.path == path && !key.repeated()) {
             return self.put_key(key, &value, origin);
+        }
+        if let Some(section) = path.split('.').next().and_then(repeated) {
+            return self.complaints.push(format!(
+                "`{path}` in {origin}: [[{section}]] occurs any number of times, so it is set in the \
+                 configuration file alone; write it there"
+            ));
         }
         let secret = path
             .strip_suffix("_file")
@@ -110,6 +121,45 @@ impl Layers {
         match secret {
             Some(key) => self.put_secret_file(key, path, &value, origin),
             None => self.complaints.push(unknown_key(path, origin)),
+        }
+    }
+
+    /// Lays the tables of a section down that occurs any number of times.
+    fn repeat(&mut self, section: &str, tables: Vec<Value>, origin: impl Fn(&str) -> Origin) {
+        let Some(section) = repeated(section) else { return };
+        for (at, table) in tables.into_iter().enumerate() {
+            let Value::Table(table) = table else {
+                self.complaints.push(format!(
+                    "`{section}` in {} is a list of tables: write [[{section}]] and its keys below",
+                    origin(section)
+                ));
+                continue;
+            };
+            for key in KEYS.iter().filter(|key| key.section() == section && key.required()) {
+                if !table.contains_key(key.name()) {
+                    let name = key.name();
+                    let origin = origin(&format!("{section}.{at}"));
+                    self.complaints
+                        .push(format!("`{name}` is missing in the [[{section}]] of {origin}"));
+                }
+            }
+            let mut read = Table::new();
+            for (name, value) in table {
+                let origin = origin(&format!("{section}.{at}.{name}"));
+                let path = format!("{section}.{name}");
+                match KEYS
+                    .iter()
+                    .find(|key| key.path == path)
+                    .map(|key| key.kind.read(&value, false))
+                {
+                    Some(Ok(value)) => _ = read.insert(name, value),
+                    Some(Err(complaint)) => {
+                        self.complaints.push(format!("`{path}` in {origin}: {complaint}"));
+                    }
+                    None => self.complaints.push(unknown_key(&path, &origin)),
+                }
+            }
+            self.repeated.entry(section).or_default().push(Value::Table(read));
         }
     }
 
@@ -162,7 +212,11 @@ impl Layers {
     }
 
     fn unknown_section(&mut self, section: &str, origin: &Origin) {
-        let complaint = if is_section(section) {
+        let complaint = if repeated(section).is_some() {
+            format!(
+                "`{section}` in {origin} is a list of tables: write [[{section}]] and its keys below"
+            )
+        } else if is_section(section) {
             format!("`{section}` in {origin} is a section: write [{section}] and its keys below")
         } else {
             let sections = KEYS.iter().map(Key::section);
@@ -199,6 +253,9 @@ impl Layers {
         let raw = (!self.raw.is_empty()).then_some(("kafka.raw", Value::Table(self.raw)));
         for (path, value) in self.values.into_iter().chain(raw) {
             insert(&mut all, path, value);
+        }
+        for (section, tables) in self.repeated {
+            all.insert(section.to_owned(), Value::Array(tables));
         }
         Ok(all)
     }
@@ -237,6 +294,11 @@ fn is_below(path: &str, above: &str) -> bool {
 
 fn is_section(name: &str) -> bool {
     KEYS.iter().any(|key| key.section() == name)
+}
+
+/// The section of that name, if it occurs any number of times.
+fn repeated(name: &str) -> Option<&'static str> {
+    KEYS.iter().find(|key| key.repeated() && key.section() == name).map(Key::section)
 }
 
 fn unknown_key(path: &str, origin: &Origin) -> String {
@@ -291,6 +353,12 @@ fn lines_below(above: &str, table: &DeTable<'_>, text: &str, lines: &mut BTreeMa
         let path = format!("{above}{}", name.get_ref());
         if let Some(below) = value.get_ref().as_table() {
             lines_below(&format!("{path}."), below, text, lines);
+        }
+        for (at, item) in value.get_ref().as_array().into_iter().flatten().enumerate() {
+            if let Some(below) = item.get_ref().as_table() {
+                lines_below(&format!("{path}.{at}."), below, text, lines);
+                lines.insert(format!("{path}.{at}"), line_at(text, item.span().start));
+            }
         }
         lines.insert(path, line_at(text, name.span().start));
     }

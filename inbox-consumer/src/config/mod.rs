@@ -14,6 +14,7 @@
 mod database;
 mod duration;
 mod error;
+mod handlers;
 mod http;
 mod key;
 mod keys;
@@ -35,6 +36,7 @@ mod tests;
 
 pub use database::DatabaseKind;
 pub use error::{ConfigError, Problem};
+pub use handlers::{Declared, DeclaredMode};
 pub use http::Http;
 pub use key::Key;
 pub use keys::KEYS;

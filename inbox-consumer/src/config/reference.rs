@@ -24,6 +24,12 @@ beside `sasl_password`, and so on. A key that does not exist, a value out of bou
 start-up with a sentence that says what to change. Where a consumer begins: [start.md](start.md).
 ";
 
+const REPEATED: &str = "\
+Written `[[handlers]]`, once for each handler, in the file alone: neither the environment nor flags can set it. Handlers without Rust:
+[declared-handlers.md](declared-handlers.md).
+
+";
+
 /// Whether a default is told in words, not as a value.
 pub(super) fn is_described(default: &str) -> bool {
     default.starts_with('`')
@@ -36,10 +42,11 @@ pub fn reference() -> String {
     for key in KEYS {
         if key.section() != section {
             section = key.section();
-            let _ = write!(
-                page,
-                "\n## [{section}]\n\n| key | holds | default | |\n|---|---|---|---|\n"
-            );
+            let _ = write!(page, "\n## [{section}]\n\n");
+            if key.repeated() {
+                page.push_str(REPEATED);
+            }
+            page.push_str("| key | holds | default | |\n|---|---|---|---|\n");
         }
         let default = match key.default {
             "" if key.required() => "required".to_owned(),

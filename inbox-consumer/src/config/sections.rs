@@ -5,7 +5,7 @@ use std::time::Duration;
 use outbox_core::{ReadRules, Reader, RulesError};
 use serde::{Deserialize, Serialize};
 
-use super::{Http, Outbox, Park, Raw, Secret, Security, duration, size};
+use super::{Declared, Http, Outbox, Park, Raw, Secret, Security, duration, size};
 
 /// Everything a consumer is told.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -37,6 +37,8 @@ pub struct Config {
     pub http: Http,
     /// What is logged, and how.
     pub log: Log,
+    /// Handlers without Rust.
+    pub handlers: Vec<Declared>,
 }
 
 /// `[consumer]`: the name that dedup is scoped to.

@@ -25,7 +25,7 @@ impl Config {
         let Ok(values) = toml::Table::try_from(self) else {
             return found.push(Problem::fatal(&[], "a value of the configuration is too large"));
         };
-        for key in KEYS {
+        for key in KEYS.iter().filter(|key| !key.repeated()) {
             let value = key.of(&values);
             let empty = value.is_none_or(is_empty);
             match value {

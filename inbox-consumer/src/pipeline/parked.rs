@@ -122,26 +122,26 @@ pub(crate) fn record(document: &str) -> Option<Record> {
     let document: Value = serde_json::from_str(document).ok()?;
     let header = |pair: &Value| {
         let name = pair.get(0)?.as_str()?;
-        Some(Header { name: name.into(), value: read_bytes(pair.get(1)?)? })
+        Some(Header { name: name.into(), value: read_bytes(pair.get(1)?).ok()? })
     };
     let headers = document.get("headers")?.as_array()?.iter().map(header);
     Some(Record {
-        key: read_bytes(document.get("key")?)?,
+        key: read_bytes(document.get("key")?).ok()?,
         headers: headers.collect::<Option<_>>()?,
-        payload: read_bytes(document.get("payload")?)?,
+        payload: read_bytes(document.get("payload")?).ok()?,
         timestamp_ms: document.get("timestamp_ms")?.as_i64(),
     })
 }
 
-fn read_bytes(value: &Value) -> Option<Option<Bytes>> {
-    if value.is_null() {
-        return Some(None);
+/// What [`bytes`] has written; an error for everything else.
+fn read_bytes(value: &Value) -> Result<Option<Bytes>, ()> {
+    let text = |name| value.get(name).and_then(Value::as_str);
+    match (text("text"), text("base64")) {
+        (Some(text), None) => Ok(Some(Bytes::copy_from_slice(text.as_bytes()))),
+        (None, Some(text)) => Ok(Some(STANDARD.decode(text).map_err(drop)?.into())),
+        _ if value.is_null() => Ok(None),
+        _ => Err(()),
     }
-    if let Some(text) = value.get("text") {
-        return Some(Some(Bytes::copy_from_slice(text.as_str()?.as_bytes())));
-    }
-    let bytes = STANDARD.decode(value.get("base64")?.as_str()?).ok()?;
-    Some(Some(bytes.into()))
 }
 
 #[cfg(test)]

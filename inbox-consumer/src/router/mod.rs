@@ -1,6 +1,7 @@
 //! Which handler takes which type of event.
 
 mod attempt;
+mod declared;
 mod each;
 mod schedule;
 mod table;
@@ -26,6 +27,7 @@ use crate::{
     BatchHandler, Fault, Handler, Tx,
     pipeline::{Delivery, port::Sessions},
 };
+use declared::DeclaredRoute;
 use each::Each;
 use whole::Whole;
 
@@ -128,11 +130,18 @@ pub struct Routes<DB: Database> {
     by_type: HashMap<String, Entry<DB>>,
     schedules: HashMap<String, Schedule>,
     refused: Vec<String>,
+    /// Those that the configuration declares, once more.
+    declared: Vec<Arc<DeclaredRoute<DB>>>,
 }
 
 impl<DB: Database> Default for Routes<DB> {
     fn default() -> Self {
-        Self { by_type: HashMap::new(), schedules: HashMap::new(), refused: Vec::new() }
+        Self {
+            by_type: HashMap::new(),
+            schedules: HashMap::new(),
+            refused: Vec::new(),
+            declared: Vec::new(),
+        }
     }
 }
 
@@ -230,7 +239,9 @@ impl<DB: Sessions> Routes<DB> {
         }
         if self.by_type.is_empty() {
             return Err(
-                "no event type has a handler: register one with `routes.on(\"…\", …)`".into()
+                "no event type has a handler: register one with `routes.on(\"…\", …)`, or declare one in \
+                 [[handlers]] of the configuration"
+                    .into(),
             );
         }
         let handled =
@@ -241,6 +252,6 @@ impl<DB: Sessions> Routes<DB> {
                  remove the schedule"
             ));
         }
-        Ok(RouteTable::new(self.by_type, self.schedules))
+        Ok(RouteTable::new(self.by_type, self.schedules, self.declared))
     }
 }

@@ -43,7 +43,7 @@ impl Schedule {
         let grown = self.delay_min.saturating_mul(1_u32 << releases.min(24)).min(longest);
         let half = grown / 2;
         let part = u64::try_from(half.as_millis()).unwrap_or(u64::MAX).saturating_add(1);
-        Some(grown - half + Duration::from_millis(chance % part))
+        Some(grown.saturating_sub(half) + Duration::from_millis(chance % part))
     }
 }
 

@@ -9,6 +9,7 @@ pub mod postgres;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 
+mod declared;
 mod end;
 mod inspect;
 mod migration;

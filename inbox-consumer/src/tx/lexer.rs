@@ -13,7 +13,7 @@ pub(crate) enum Dialect {
 }
 
 impl Dialect {
-    fn postgres(self) -> bool {
+    pub(crate) fn postgres(self) -> bool {
         #[cfg(any(feature = "postgres", test))]
         return self == Self::Postgres;
         #[cfg(not(any(feature = "postgres", test)))]
@@ -23,7 +23,7 @@ impl Dialect {
 
 /// A token that matters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Token<'a> {
+pub(crate) enum Token<'a> {
     /// A keyword or a plain identifier.
     Word(&'a str),
     /// A quoted identifier, without its quotes.
@@ -36,15 +36,22 @@ pub(super) enum Token<'a> {
 
 /// Where the scan stands.
 #[derive(Clone, Debug)]
-pub(super) struct Lexer<'a> {
+pub(crate) struct Lexer<'a> {
     sql: &'a str,
     at: usize,
+    /// Where the last token began.
+    begun: usize,
     dialect: Dialect,
 }
 
 impl<'a> Lexer<'a> {
-    pub(super) fn new(sql: &'a str, dialect: Dialect) -> Self {
-        Self { sql, at: 0, dialect }
+    pub(crate) fn new(sql: &'a str, dialect: Dialect) -> Self {
+        Self { sql, at: 0, begun: 0, dialect }
+    }
+
+    /// The bytes of the text that the last token takes.
+    pub(crate) fn place(&self) -> std::ops::Range<usize> {
+        self.begun..self.at
     }
 
     /// Whether another statement may follow what has been read.
@@ -171,6 +178,7 @@ impl<'a> Iterator for Lexer<'a> {
     fn next(&mut self) -> Option<Token<'a>> {
         self.skip_spaces_and_comments();
         let first = self.byte(0)?;
+        self.begun = self.at;
         if is_word(first) && first != b'$' && !first.is_ascii_digit() {
             return Some(self.word());
         }

@@ -3,7 +3,7 @@
 mod append;
 mod executor;
 mod guard;
-mod lexer;
+pub(crate) mod lexer;
 mod savepoint;
 mod verbs;
 

@@ -26,8 +26,9 @@ struct Load {
     engine: Engine<()>,
     open: Vec<Open>,
     looks: Vec<Generation>,
-    /// Parked events per aggregate.
+    /// Parked events per aggregate, and since when its head is due.
     queues: BTreeMap<u8, usize>,
+    since: BTreeMap<u8, Time>,
     /// Per lane: events that wait, and releases since its last live transaction.
     waiting: Vec<usize>,
     releases: Vec<u32>,
@@ -63,6 +64,7 @@ impl Load {
             open: Vec::new(),
             looks: Vec::new(),
             queues,
+            since: BTreeMap::new(),
             waiting: vec![0; usize::from(lanes)],
             releases: vec![0; usize::from(lanes)],
             next: 0,
@@ -121,9 +123,10 @@ impl Load {
         if let Some(generation) = self.looks.pop() {
             let due_max = self.engine.limits().due_max;
             let held = self.queues.iter().filter(|(_, events)| **events > 0);
-            let due =
-                |(&queue, _): (&u8, &usize)| Due { lane: self.lane(queue), aggregate: [queue; 16] };
-            let due = held.map(due).take(due_max).collect();
+            let mut held: Vec<u8> = held.map(|(queue, _)| *queue).collect();
+            held.sort_by_key(|queue| self.since.get(queue));
+            let due = |queue: u8| Due { lane: self.lane(queue), aggregate: [queue; 16] };
+            let due = held.into_iter().map(due).take(due_max).collect();
             self.engine.handle_due(P, generation, Ok(due), self.now);
             self.poll()?;
         }
@@ -154,6 +157,7 @@ impl Load {
         let queue = self.queues.get_mut(&release.aggregate[0]).unwrap();
         let removed = (*queue).min(release.events_max);
         *queue -= removed;
+        self.since.insert(release.aggregate[0], self.now);
         let done = Released::Done { more: *queue > 0, removed: removed as u64 };
         self.engine.handle_released(release, done, self.now);
     }

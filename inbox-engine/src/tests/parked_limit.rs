@@ -87,6 +87,8 @@ fn room_is_noticed_soon() {
         due p0 b => release p0 b:4, look p0
         released p0 b
         wait 100 => start p0[0]
+        full p0@0
+        wait 100 => start p0[0]
         ",
     );
 }
@@ -141,6 +143,22 @@ fn after_an_outage_the_limit_is_told_again() {
         wait 100 => check p0 0, start p0[0], start p0[1]
         written p0 => p0 stands: parked_limit
         committed p0@0 => p0 moves
+        ",
+    );
+}
+
+/// The limit is no news while an outage is.
+#[test]
+fn an_outage_outranks_the_limit() {
+    check(
+        "
+        own p0 lanes=2 w=0
+        deliver p0 0a => start p0[0]
+        deliver p0 1b => start p0[1]
+        outage p0@1 => p0 stands: outage
+        full p0@0
+        wait 100 => check p0 0, start p0[1], start p0[0]
+        committed p0@1 => p0 stands: parked_limit
         ",
     );
 }

@@ -232,6 +232,39 @@ fn remembered_queues_are_bounded() {
     );
 }
 
+/// Where no more queues can be remembered, one that is still due gives way to what the next look
+/// brings, or the queues of one lane would keep those of another unknown.
+#[test]
+fn a_lane_with_many_queues_gives_way() {
+    check(
+        "
+        limits look=1000 due=2 transactions=1
+        own p0 lanes=2 w=0
+        due p0 a a2 => release p0 a:4
+        released p0 a more => release p0 a2:4, look p0
+        due p0 b a
+        released p0 a2 => release p0 b:4
+        released p0 b => release p0 a:4, look p0
+        released p0 a more => release p0 a:4
+        ",
+    );
+}
+
+/// A queue that rests lets others of its lane pass.
+#[test]
+fn a_queue_that_rests_lets_others_pass() {
+    check(
+        "
+        limits look=1000
+        own p0 lanes=1 w=0
+        due p0 a => release p0 a:4
+        wait 1000 => look p0
+        released p0 a conflict
+        due p0 a2 => release p0 a2:4
+        ",
+    );
+}
+
 /// A queue whose head failed has a time of its own: it comes with a later look.
 #[test]
 fn a_queue_that_is_due_no_more_is_forgotten() {
@@ -297,6 +330,103 @@ fn a_head_that_meets_faults_alone_is_blamed() {
     );
 }
 
+/// `ConflictUncounted`: while nothing else commits, a head is blamed for nothing.
+#[test]
+fn a_head_that_meets_faults_while_nothing_commits_is_not_blamed() {
+    check(
+        "
+        limits look=1000 release=1
+        own p0 lanes=2 w=0
+        due p0 a => release p0 a:1
+        released p0 a conflict
+        wait 10 => release p0 a:1
+        released p0 a conflict
+        wait 10 => release p0 a:1
+        released p0 a conflict
+        wait 10 => release p0 a:1
+        released p0 a conflict
+        wait 10 => release p0 a:1
+        ",
+    );
+}
+
+/// Nor is it while it is not alone: of several events any may be at fault.
+#[test]
+fn a_head_among_others_is_not_blamed() {
+    check(
+        "
+        limits look=1000 transactions=1 release=16
+        own p0 lanes=2 w=0
+        due p0 a => release p0 a:16
+        released p0 a conflict
+        deliver p0 0b => start p0[0]
+        committed p0@0
+        wait 10 => release p0 a:8
+        released p0 a conflict
+        deliver p0 1b => start p0[1]
+        committed p0@1
+        wait 10 => release p0 a:4
+        released p0 a conflict
+        deliver p0 2b => start p0[2]
+        committed p0@2
+        wait 10 => release p0 a:2
+        released p0 a conflict
+        deliver p0 3b => start p0[3]
+        committed p0@3
+        wait 10 => release p0 a:1
+        ",
+    );
+}
+
+/// A release that only writes the blame down can meet an outage as any other, and keeps the blame.
+#[test]
+fn a_blame_is_kept_through_an_outage() {
+    check(
+        "
+        limits look=1000 transactions=1 release=1
+        own p0 lanes=2 w=0
+        due p0 a => release p0 a:1
+        released p0 a conflict
+        deliver p0 0b => start p0[0]
+        committed p0@0
+        wait 10 => release p0 a:1
+        released p0 a conflict
+        deliver p0 1b => start p0[1]
+        committed p0@1
+        wait 10 => release p0 a:1
+        released p0 a conflict
+        wait 10 => blame p0 a
+        released p0 a outage => p0 stands: outage
+        wait 100 => write p0 0>2, blame p0 a
+        released p0 a more => p0 moves, release p0 a:1
+        ",
+    );
+}
+
+/// `RepeatedAloneCounts`: releases that commit are a sign of life of the database, too.
+#[test]
+fn releases_are_commits_of_others() {
+    check(
+        "
+        limits look=1000 transactions=1
+        own p0 lanes=2 w=0
+        deliver p0 0b => start p0[0]
+        due p0 a
+        conflict p0@0 => release p0 a:4
+        released p0 a more => release p0 a:4
+        wait 10
+        released p0 a more => start p0[0]
+        conflict p0@0 => release p0 a:4
+        wait 10
+        released p0 a more => start p0[0]
+        conflict p0@0 => release p0 a:4
+        released p0 a
+        wait 40
+        wait 60 => careful p0[0]
+        ",
+    );
+}
+
 /// `OutageUncounted` (A10): an outage during a release pauses the partition as any other does, and the
 /// release is tried again after it.
 #[test]
@@ -312,6 +442,21 @@ fn an_outage_of_a_release_pauses_the_partition() {
         wait 51 => check p0 0, start p0[0]
         committed p0@0 => p0 moves, release p0 a:2
         released p0 a
+        ",
+    );
+}
+
+/// An outage that only a release met is over when a release succeeds.
+#[test]
+fn a_release_ends_an_outage() {
+    check(
+        "
+        limits look=1000
+        own p0 lanes=2 w=0
+        due p0 a => release p0 a:4
+        released p0 a outage => p0 stands: outage
+        wait 100 => check p0 0, release p0 a:2
+        released p0 a => p0 moves
         ",
     );
 }
@@ -357,7 +502,8 @@ fn a_revoked_partition_finishes_its_release() {
         due p0 a a2 => release p0 a:4
         wait 1000 => look p0
         revoke p0 => pause p0
-        due p0 b
+        due p0 b b2
+        see p0 => w=0 kafka=0 position=0 waiting=0 open=1 bytes=0 due=1
         wait 1500
         released p0 a more => check p0 0
         ",
@@ -373,6 +519,7 @@ fn a_stopped_partition_releases_nothing() {
         own p0 lanes=2 w=0
         gone p0 => pause p0, p0 stands: log_starts_above
         due p0 a
+        see p0 => w=0 kafka=0 position=0 waiting=0 open=0 bytes=0
         wait 5000
         ",
     );

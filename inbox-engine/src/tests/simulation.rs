@@ -55,7 +55,7 @@ fn histories(first: u64, epochs_known: bool) {
 }
 
 /// What has to happen in them, or they prove little.
-const EVERYTHING: [&str; 43] = [
+const EVERYTHING: [&str; 46] = [
     "Kafka commit",
     "blamed head",
     "careful commit",
@@ -77,6 +77,7 @@ const EVERYTHING: [&str; 43] = [
     "failover",
     "fenced release",
     "fenced stray",
+    "fenced stray release",
     "fenced transaction",
     "fenced watermark",
     "full",
@@ -85,6 +86,7 @@ const EVERYTHING: [&str; 43] = [
     "intent",
     "let go of one",
     "let go of several",
+    "look",
     "named failure",
     "not confirmed",
     "outage",
@@ -93,6 +95,7 @@ const EVERYTHING: [&str; 43] = [
     "release of one",
     "release of several",
     "stray commit",
+    "stray release",
     "take-over",
     "unknown commit",
     "unknown release",

@@ -4,6 +4,7 @@ mod acting;
 mod bad_input;
 mod checker;
 mod commands;
+mod declared;
 mod findings;
 mod findings_owners;
 mod first;

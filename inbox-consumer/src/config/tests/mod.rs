@@ -1,5 +1,6 @@
 //! What a user sees of the configuration: values, sentences, and no secret.
 
+mod handlers;
 mod layers;
 mod secrets;
 mod table;

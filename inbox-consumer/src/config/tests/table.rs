@@ -13,10 +13,15 @@ fn everything() -> toml::Table {
         let value = match key.kind {
             Kind::Choice(words) => words[0].into(),
             Kind::Place => "header:x".into(),
-            Kind::Settings => toml::Table::new().into(),
+            Kind::Settings | Kind::Columns => toml::Table::new().into(),
+            Kind::Flag => true.into(),
             _ => "x".into(),
         };
-        if key.of(&all).is_none() {
+        if key.repeated() {
+            let tables = all[key.section()].as_array_mut().unwrap();
+            tables.resize(1, toml::Table::new().into());
+            tables[0].as_table_mut().unwrap().insert(key.name().into(), value);
+        } else if key.of(&all).is_none() {
             layers::insert(&mut all, key.path, value);
         }
     }
@@ -25,6 +30,7 @@ fn everything() -> toml::Table {
 
 fn paths(all: &toml::Table) -> BTreeSet<String> {
     let section = |(name, values): (&String, &toml::Value)| {
+        let values = values.get(0).unwrap_or(values);
         layers::leaves(name, values.as_table().unwrap().clone())
     };
     all.iter().flat_map(section).map(|(path, _)| path).collect()

@@ -6,8 +6,8 @@ use inbox_engine::{LeaderEpoch, NextOffset, Offset, Ownership, Standstill};
 use sqlx::Database;
 
 use super::{
-    Claim, Corrections, Intents, LogRange, ParkedEvents, Parking, Savepoint, Scope, Sessions,
-    TopicPartition, release::Releases,
+    Claim, Corrections, Declarations, Intents, LogRange, ParkedEvents, Parking, Savepoint, Scope,
+    Sessions, TopicPartition, release::Releases,
 };
 
 /// What a take-over needs to know.
@@ -267,6 +267,7 @@ pub trait Schemas: Database {
 /// Everything a database has to do. Implemented for `sqlx::Postgres` and `sqlx::Sqlite`.
 pub trait Store:
     Claim
+    + Declarations
     + Savepoint
     + Sessions
     + Ownerships

@@ -1,12 +1,16 @@
 //! What the pipeline asks of Kafka and of the database. The rooms `kafka` and `store` implement it;
 //! the pipeline never imports them.
 
+mod declared;
 mod kafka;
 mod keeping;
 mod operating;
 pub mod release;
 mod transaction;
 
+pub use declared::{
+    ColumnType, Declarations, DeclaredSql, LoopSql, Refused, Relation, Shape, Values,
+};
 pub use kafka::{Arrival, Broker, BrokerError, BrokerEvent, LogRange, TopicPartition, Vitals};
 pub use keeping::{
     Finding, Inspections, Owner, Ownerships, ParkedLoad, Parkings, PartitionRow, PruneCursor,

@@ -84,6 +84,9 @@ async fn open(settings: &PgSettings) -> Result<PgConnection, OpenError> {
         // Refused on systems that cannot see a closed socket: keepalives find the client then.
         let _ = sqlx::raw_sql(CHECK_CLIENT).execute(&mut conn).await;
     }
+    if let Some(functions) = &settings.functions {
+        super::declared::make_functions(&mut conn, functions).await.map_err(explain)?;
+    }
     Ok(conn)
 }
 

@@ -15,6 +15,8 @@ pub struct PgSettings {
     pub(super) connect_timeout: Duration,
     pub(super) dead_client_after: Duration,
     pub(super) pooler: bool,
+    /// Makes the functions that every session has for declared handlers.
+    pub(super) functions: Option<std::sync::Arc<str>>,
 }
 
 impl PgSettings {
@@ -41,6 +43,7 @@ impl PgSettings {
             connect_timeout: Duration::from_secs(10),
             dead_client_after: Duration::from_secs(30),
             pooler: false,
+            functions: None,
         })
     }
 

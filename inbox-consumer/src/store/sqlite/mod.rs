@@ -2,6 +2,7 @@
 
 mod claim;
 mod corrections;
+mod declared;
 mod fault;
 mod inspection;
 mod intents;

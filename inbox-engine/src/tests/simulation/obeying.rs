@@ -28,7 +28,10 @@ impl World {
                 self.workers[w].engine.handle_confirmed(id, generation, ours, self.now);
                 self.see(if ours { "confirmed" } else { "not confirmed" });
             }
-            Pending::FindDue(id, generation) => self.find_due(w, id, generation),
+            Pending::FindDue(id, generation) => return self.find_due(w, id, generation),
+            Pending::Found(id, generation, due) => {
+                self.workers[w].engine.handle_due(id, generation, due, self.now);
+            }
             Pending::Release(open) => return self.release(w, open),
             Pending::Seek(seek) => self.seek(w, seek),
             Pending::TakeOver(id, generation) => self.take_over(w, id, generation),
@@ -197,6 +200,7 @@ impl World {
         Outcome::Unknown("no answer to COMMIT".to_owned())
     }
 
+    /// The rows are read at one moment, and the engine hears of them at a later one.
     pub(super) fn find_due(&mut self, w: usize, id: PartitionId, generation: Generation) {
         let p = self.workers[w].place(id);
         let (there, back) = self.trouble();
@@ -213,7 +217,7 @@ impl World {
             Ok(_) => "full look",
             Err(_) => "failed look",
         });
-        self.workers[w].engine.handle_due(id, generation, due, self.now);
+        self.workers[w].pending.push(Pending::Found(id, generation, due));
     }
 
     /// The rows and their handlers at one moment, advance and COMMIT at a later one.
@@ -270,11 +274,11 @@ impl World {
 
     fn end_release(&mut self, p: usize, release: &Release, begun: Begun) -> Released {
         let now = self.now.0;
-        if self.calm || !self.chance.one_in(12) {
+        if self.calm || !self.chance.one_in(5) {
             return self.database.end_release(p, release, &begun, now, &self.logs[p]);
         }
         // The answer is lost: it committed, or not, or it will.
-        match self.chance.below(3) {
+        match self.chance.below(6) {
             0 => _ = self.database.end_release(p, release, &begun, now, &self.logs[p]),
             1 => self.database.roll_back_release(&begun),
             _ => {

@@ -8,7 +8,7 @@ use super::{
     parked::Begun,
 };
 use crate::{
-    Batch, Commit, Effect, Engine, Generation, Item, Lane, Limits, NextOffset, PartitionId,
+    Batch, Commit, Due, Effect, Engine, Generation, Item, Lane, Limits, NextOffset, PartitionId,
     Release, Seek, Standstill, Time, WatermarkWrite,
     partition::{Drain, Phase},
 };
@@ -19,6 +19,7 @@ pub(super) enum Pending {
     Commit(Vec<Commit>),
     Confirm(PartitionId, Generation),
     FindDue(PartitionId, Generation),
+    Found(PartitionId, Generation, Result<Vec<Due>, String>),
     Release(OpenRelease),
     Seek(Seek),
     TakeOver(PartitionId, Generation),
@@ -235,7 +236,9 @@ impl Worker {
         let twice = lanes.windows(2).find(|it| it[0] == it[1]);
         assert!(twice.is_none(), "SHARED: {twice:?} in {:?}", self.pending);
         let look = |pending: &Pending| match pending {
-            Pending::FindDue(id, generation) => Some((*id, *generation)),
+            Pending::FindDue(id, generation) | Pending::Found(id, generation, _) => {
+                Some((*id, *generation))
+            }
             _ => None,
         };
         let mut looks: Vec<_> = self.pending.iter().filter_map(look).collect();
@@ -267,11 +270,13 @@ impl Worker {
             let idle = !partition.ready.iter().any(|(_, lane)| turn(*lane));
             let idle = idle || partition.outage_until.is_some();
             assert!(!live || !free || idle, "STANDS STILL: {partition:?}");
+            let due: usize = partition.lanes.iter().map(|lane| lane.due.len()).sum();
+            assert_eq!(due, partition.due, "{partition:?}");
             let queues = partition.lanes.iter().flat_map(|it| it.due.iter().chain(&it.releasing));
             let mut queues: Vec<_> = queues.map(|queue| queue.aggregate).collect();
             queues.sort_unstable();
             assert!(queues.is_sorted_by(|a, b| a < b), "remembered twice: {partition:?}");
-            assert!(partition.due() <= engine.limits.due_max + lanes, "{partition:?}");
+            assert!(partition.due <= engine.limits.due_max + lanes, "{partition:?}");
             assert!(partition.undone >= waiting.0 && partition.bytes >= waiting.1);
             if partition.open == 0 {
                 assert_eq!((partition.undone, partition.bytes), waiting, "{partition:?}");

@@ -1,0 +1,85 @@
+//! The relation of a run: its events as columns.
+
+use outbox_core::Envelope;
+use uuid::Uuid;
+
+use super::{
+    super::RunEvent,
+    column::{Column, Source},
+    payload::Wanted,
+    time,
+    value::{self, Given},
+};
+use crate::{handler::limited, pipeline::port::Relation};
+
+/// The typed columns of a handler, and where they are found.
+#[derive(Debug)]
+pub(super) struct Columns {
+    all: Vec<Column>,
+    wanted: Wanted,
+}
+
+impl Columns {
+    pub(super) fn new(all: Vec<Column>) -> Self {
+        let wanted = Wanted::of(&all);
+        Self { all, wanted }
+    }
+
+    /// The events up to the first that does not fit, and what is wrong with that one.
+    pub(super) fn gather<'a>(&self, run: &[RunEvent<'a>]) -> (Relation<'a>, Option<String>) {
+        let mut relation = Relation {
+            ids: Vec::with_capacity(run.len()),
+            aggregate_ids: Vec::with_capacity(run.len()),
+            occurred_at: Vec::with_capacity(run.len()),
+            columns: self.all.iter().map(|c| value::room(c.kind, run.len())).collect(),
+        };
+        let mut found = vec![None; self.all.len()];
+        for event in run {
+            if let Err(error) = self.add(*event, &mut found, &mut relation) {
+                let length = relation.ids.len();
+                relation.columns.iter_mut().for_each(|values| value::shorten(values, length));
+                return (relation, Some(limited(error)));
+            }
+        }
+        (relation, None)
+    }
+
+    fn add<'a>(
+        &self,
+        event: RunEvent<'a>,
+        found: &mut [Option<&'a str>],
+        relation: &mut Relation<'a>,
+    ) -> Result<(), String> {
+        let envelope = event.delivery.event.as_ref().map_err(ToString::to_string)?;
+        self.look(envelope, found)?;
+        for ((column, values), json) in self.all.iter().zip(&mut relation.columns).zip(found) {
+            let record = &event.delivery.record;
+            let given = match &column.source {
+                Source::Header(name) => record.header(name).map(|value| Given::Bytes(value)),
+                Source::Key => record.key.as_deref().map(Given::Bytes),
+                Source::Payload { .. } => json.map(Given::Json),
+            };
+            value::put(column, given, values)?;
+        }
+        relation.ids.push(Uuid::from_bytes(*envelope.event_id.as_bytes()));
+        relation.aggregate_ids.push(envelope.aggregate.aggregate_id());
+        relation.occurred_at.push(envelope.occurred_at_ms.and_then(time::micros_of_millis));
+        Ok(())
+    }
+
+    /// Finds the values of the payload.
+    fn look<'a>(
+        &self,
+        envelope: &'a Envelope,
+        found: &mut [Option<&'a str>],
+    ) -> Result<(), String> {
+        found.fill(None);
+        let Some(payload) = envelope.payload.as_deref().filter(|_| !self.wanted.is_nothing())
+        else {
+            return Ok(());
+        };
+        let taken = self.wanted.take(payload, found);
+        // A syntax error quotes nothing of the text.
+        taken.map_err(|error| format!("the payload is not JSON: {error}; correct its producer"))
+    }
+}

@@ -1,0 +1,329 @@
+//! A value of an event becomes a value of a column, or a sentence that says why not: with the column, the
+//! place, what was expected and what kind of thing was found, never with the value itself.
+
+use std::borrow::Cow;
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::{
+    column::{Column, Source},
+    time,
+};
+use crate::pipeline::port::{ColumnType, Values};
+
+/// The longest decimal number, and the furthest its point may be moved.
+const NUMERIC_BYTES_MAX: usize = 1000;
+const NUMERIC_EXPONENT_MAX: u32 = 1000;
+
+/// What stands at a column's place.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Given<'p> {
+    /// A header or a key.
+    Bytes(&'p [u8]),
+    /// The text of a JSON value.
+    Json(&'p str),
+}
+
+/// A place for the values of a column.
+pub(super) fn room<'p>(column_type: ColumnType, events: usize) -> Values<'p> {
+    match column_type {
+        ColumnType::Bool => Values::Bools(Vec::with_capacity(events)),
+        ColumnType::Bytea => Values::Bytes(Vec::with_capacity(events)),
+        ColumnType::Date => Values::Days(Vec::with_capacity(events)),
+        ColumnType::Float8 => Values::Floats(Vec::with_capacity(events)),
+        ColumnType::Int4 => Values::Ints(Vec::with_capacity(events)),
+        ColumnType::Int8 => Values::Longs(Vec::with_capacity(events)),
+        ColumnType::Jsonb | ColumnType::Numeric | ColumnType::Text => {
+            Values::Texts(Vec::with_capacity(events))
+        }
+        ColumnType::Timestamptz => Values::Micros(Vec::with_capacity(events)),
+        ColumnType::Uuid => Values::Uuids(Vec::with_capacity(events)),
+    }
+}
+
+/// Takes back what was put last, where there is more than `length`.
+pub(super) fn shorten(values: &mut Values<'_>, length: usize) {
+    match values {
+        Values::Bools(values) => values.truncate(length),
+        Values::Bytes(values) => values.truncate(length),
+        Values::Days(values) | Values::Ints(values) => values.truncate(length),
+        Values::Floats(values) => values.truncate(length),
+        Values::Longs(values) | Values::Micros(values) => values.truncate(length),
+        Values::Texts(values) => values.truncate(length),
+        Values::Uuids(values) => values.truncate(length),
+    }
+}
+
+/// Puts a value into its column.
+pub(super) fn put<'p>(
+    column: &Column,
+    given: Option<Given<'p>>,
+    values: &mut Values<'p>,
+) -> Result<(), String> {
+    let given = given.filter(|given| !matches!(given, Given::Json("null")));
+    let Some(given) = given else {
+        if !column.nullable {
+            return Err(missing(column));
+        }
+        none(values);
+        return Ok(());
+    };
+    take(column.kind, given, values).map_err(|found| unfit(column, &found))
+}
+
+fn none(values: &mut Values<'_>) {
+    match values {
+        Values::Bools(values) => values.push(None),
+        Values::Bytes(values) => values.push(None),
+        Values::Days(values) | Values::Ints(values) => values.push(None),
+        Values::Floats(values) => values.push(None),
+        Values::Longs(values) | Values::Micros(values) => values.push(None),
+        Values::Texts(values) => values.push(None),
+        Values::Uuids(values) => values.push(None),
+    }
+}
+
+fn missing(column: &Column) -> String {
+    let Column { name, kind, source, .. } = column;
+    format!(
+        "column `{name}`: expected {kind} ({}) in {source}, found nothing or null; correct its \
+         producer, or write `{kind}?` if it may be missing",
+        expected(*kind, source)
+    )
+}
+
+fn unfit(column: &Column, found: &str) -> String {
+    let Column { name, kind, source, .. } = column;
+    format!(
+        "column `{name}`: expected {kind} ({}) in {source}, found {found}; correct its producer, or \
+         the column's type",
+        expected(*kind, source)
+    )
+}
+
+/// What a type takes.
+fn expected(column_type: ColumnType, source: &Source) -> &'static str {
+    match (column_type, source) {
+        (ColumnType::Bool, _) => "true or false",
+        (ColumnType::Bytea, Source::Payload { .. }) => "a text in base64",
+        (ColumnType::Bytea, _) => "any bytes",
+        (ColumnType::Date, _) => "a text such as 2026-01-31",
+        (ColumnType::Float8, _) => "a number",
+        (ColumnType::Int4, _) => "a whole number of 32 bits",
+        (ColumnType::Int8, _) => "a whole number of 64 bits",
+        (ColumnType::Jsonb, _) => "any JSON without NUL characters",
+        (ColumnType::Numeric, _) => "a number, or a text with one",
+        (ColumnType::Text, _) => "a text without NUL characters",
+        (ColumnType::Timestamptz, _) => {
+            "an RFC 3339 text such as 2026-01-31T09:30:00Z, or milliseconds since 1970"
+        }
+        (ColumnType::Uuid, _) => "a text with a UUID",
+    }
+}
+
+/// What kind of JSON a text is, by its first byte.
+fn kind(json: &str) -> &'static str {
+    match json.as_bytes().first() {
+        Some(b'"') => "a text",
+        Some(b'{') => "an object",
+        Some(b'[') => "an array",
+        Some(b't' | b'f') => "a boolean",
+        Some(b'n') | None => "null",
+        Some(_) => "a number",
+    }
+}
+
+/// An error is what was found.
+fn take<'p>(
+    column_type: ColumnType,
+    given: Given<'p>,
+    values: &mut Values<'p>,
+) -> Result<(), Cow<'static, str>> {
+    match (values, column_type) {
+        (Values::Bools(values), _) => values.push(Some(boolean(given)?)),
+        (Values::Bytes(values), _) => values.push(Some(bytes(given)?)),
+        (Values::Days(values), _) => {
+            let text = text(given)?;
+            values.push(Some(time::days(&text).ok_or("a text that is no date")?));
+        }
+        (Values::Floats(values), _) => values.push(Some(float(given)?)),
+        (Values::Ints(values), _) => {
+            values.push(Some(parsed(given, "that is no whole number of 32 bits")?));
+        }
+        (Values::Longs(values), _) => {
+            values.push(Some(parsed(given, "that is no whole number of 64 bits")?));
+        }
+        (Values::Micros(values), _) => values.push(Some(moment(given)?)),
+        (Values::Texts(values), ColumnType::Jsonb) => values.push(Some(json(given)?.into())),
+        (Values::Texts(values), ColumnType::Numeric) => values.push(Some(numeric(given)?)),
+        (Values::Texts(values), _) => values.push(Some(plain(given)?)),
+        (Values::Uuids(values), _) => {
+            let text = text(given)?;
+            values.push(Some(Uuid::try_parse(&text).map_err(|_| "a text that is no UUID")?));
+        }
+    }
+    Ok(())
+}
+
+/// A text; other JSON is not made one.
+fn text(given: Given<'_>) -> Result<Cow<'_, str>, Cow<'static, str>> {
+    match given {
+        Given::Bytes(bytes) => utf8(bytes).map(Cow::Borrowed),
+        Given::Json(json) => match kind(json) {
+            "a text" => unquoted(json),
+            other => Err(other.into()),
+        },
+    }
+}
+
+fn utf8(bytes: &[u8]) -> Result<&str, Cow<'static, str>> {
+    std::str::from_utf8(bytes).map_err(|_| "bytes that are not UTF-8".into())
+}
+
+/// A JSON text without escapes is a slice of the payload.
+fn unquoted(json: &str) -> Result<Cow<'_, str>, Cow<'static, str>> {
+    let inside = json.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+    match inside.filter(|inside| !inside.contains('\\')) {
+        Some(inside) => Ok(Cow::Borrowed(inside)),
+        None => serde_json::from_str(json)
+            .map(Cow::Owned)
+            .map_err(|_| "a text with half of a surrogate pair".into()),
+    }
+}
+
+fn plain(given: Given<'_>) -> Result<Cow<'_, str>, Cow<'static, str>> {
+    let text = text(given)?;
+    if text.contains('\0') { Err("a text with a NUL character".into()) } else { Ok(text) }
+}
+
+/// The text of a number: JSON writes it bare, headers as text.
+fn number(given: Given<'_>) -> Result<&str, Cow<'static, str>> {
+    match given {
+        Given::Bytes(bytes) => utf8(bytes),
+        Given::Json(json) => match kind(json) {
+            "a number" => Ok(json),
+            other => Err(other.into()),
+        },
+    }
+}
+
+/// `a number`, or for headers and keys `a text`.
+fn noun(given: Given<'_>) -> &'static str {
+    match given {
+        Given::Bytes(_) => "a text",
+        Given::Json(_) => "a number",
+    }
+}
+
+fn parsed<T: std::str::FromStr>(given: Given<'_>, which: &str) -> Result<T, Cow<'static, str>> {
+    number(given)?.parse().map_err(|_| format!("{} {which}", noun(given)).into())
+}
+
+fn boolean(given: Given<'_>) -> Result<bool, Cow<'static, str>> {
+    let text = match given {
+        Given::Bytes(bytes) => utf8(bytes)?,
+        Given::Json(json) => json,
+    };
+    match (text, given) {
+        ("true", _) => Ok(true),
+        ("false", _) => Ok(false),
+        (_, Given::Json(json)) => Err(kind(json).into()),
+        (_, Given::Bytes(_)) => Err("a text that is neither true nor false".into()),
+    }
+}
+
+fn float(given: Given<'_>) -> Result<f64, Cow<'static, str>> {
+    let value: f64 = parsed(given, "that is no number")?;
+    if value.is_finite() { Ok(value) } else { Err("a number out of range".into()) }
+}
+
+fn bytes(given: Given<'_>) -> Result<Vec<u8>, Cow<'static, str>> {
+    match given {
+        Given::Bytes(bytes) => Ok(bytes.to_vec()),
+        Given::Json(_) => {
+            let text = text(given)?;
+            STANDARD.decode(text.as_bytes()).map_err(|_| "a text that is no base64".into())
+        }
+    }
+}
+
+/// RFC 3339, or milliseconds since 1970.
+fn moment(given: Given<'_>) -> Result<i64, Cow<'static, str>> {
+    let millis = |text: &str| text.parse().ok().and_then(time::micros_of_millis);
+    match given {
+        Given::Json(json) if kind(json) == "a number" => {
+            millis(json).ok_or("a number that is no time in the years 0000 to 9999".into())
+        }
+        _ => {
+            let text = text(given)?;
+            let header = matches!(given, Given::Bytes(_));
+            let micros = time::micros(&text).or_else(|| millis(&text).filter(|_| header));
+            micros.ok_or("a text that is no time".into())
+        }
+    }
+}
+
+fn numeric(given: Given<'_>) -> Result<Cow<'_, str>, Cow<'static, str>> {
+    let (text, noun) = match given {
+        Given::Json(json) if kind(json) == "a number" => (Cow::Borrowed(json), "a number"),
+        _ => (text(given)?, "a text"),
+    };
+    if is_decimal(&text) {
+        return Ok(text);
+    }
+    Err(format!("{noun} that is no decimal number, or one that is too long").into())
+}
+
+/// `-12.50` or `1e6`, with digits on both sides of the point.
+fn is_decimal(text: &str) -> bool {
+    let (mantissa, exponent) = match text.split_once(['e', 'E']) {
+        Some((mantissa, exponent)) => (mantissa, Some(exponent)),
+        None => (text, None),
+    };
+    let mantissa = mantissa.strip_prefix('-').unwrap_or(mantissa);
+    let (whole, fraction) = match mantissa.split_once('.') {
+        Some((whole, fraction)) => (whole, Some(fraction)),
+        None => (mantissa, None),
+    };
+    let digits = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
+    let small = |exponent: &str| {
+        let unsigned = exponent.strip_prefix(['+', '-']).unwrap_or(exponent);
+        digits(unsigned) && unsigned.parse::<u32>().is_ok_and(|n| n <= NUMERIC_EXPONENT_MAX)
+    };
+    text.len() <= NUMERIC_BYTES_MAX
+        && digits(whole)
+        && fraction.is_none_or(digits)
+        && exponent.is_none_or(small)
+}
+
+/// JSON that every database takes: at most 128 levels, no half surrogates, no NUL in any text.
+fn json(given: Given<'_>) -> Result<&str, Cow<'static, str>> {
+    let (json, noun) = match given {
+        Given::Bytes(bytes) => (utf8(bytes)?, "a text"),
+        Given::Json(json) => (json, kind(json)),
+    };
+    match serde_json::from_str::<Value>(json) {
+        Err(_) if noun == "a text" => Err("a text that is no JSON".into()),
+        Err(_) => Err(format!(
+            "{noun} that is nested too deep, or has half of a surrogate pair or a number out of range in it"
+        )
+        .into()),
+        Ok(value) if json.contains("\\u0000") && has_nul(&value) => {
+            Err(format!("{noun} with a NUL character in it").into())
+        }
+        Ok(_) => Ok(json),
+    }
+}
+
+fn has_nul(value: &Value) -> bool {
+    match value {
+        Value::String(text) => text.contains('\0'),
+        Value::Array(items) => items.iter().any(has_nul),
+        Value::Object(fields) => {
+            fields.iter().any(|(name, value)| name.contains('\0') || has_nul(value))
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
+    }
+}
