@@ -5,6 +5,7 @@ mod bad_input;
 mod checker;
 mod commands;
 mod declared;
+mod examples;
 mod findings;
 mod findings_owners;
 mod first;
