@@ -15,7 +15,8 @@ use crate::{
         control::{Control, Identity},
         driver::{self, Driver},
         intake::Intake,
-        port::{Address, Broker, Finding, OpenError, Owner, Store, TxLimits},
+        parking::ParkingRules,
+        port::{Address, Broker, Finding, OpenError, Owner, ParkedLoad, Store, TxLimits},
         prune::{self, Retention},
         sessions::Sessions,
         transaction::Work,
@@ -114,6 +115,15 @@ impl<DB: Store> ConsumerBuilder<DB> {
     /// # Errors
     /// See [`BuildError`].
     pub async fn build(self) -> Result<Consumer<DB>, BuildError> {
+        let settings = settings::<DB>(&self.config);
+        self.build_on(settings).await
+    }
+
+    /// The same on the database of these settings. They are looked at after the configuration.
+    pub(crate) async fn build_on(
+        self,
+        settings: Result<DB::Settings, OpenError>,
+    ) -> Result<Consumer<DB>, BuildError> {
         let fatal = |problem: &Problem| problem.fatal;
         let problems: Vec<Problem> = self.config.validate().into_iter().filter(fatal).collect();
         if !problems.is_empty() {
@@ -121,7 +131,7 @@ impl<DB: Store> ConsumerBuilder<DB> {
         }
         let routes = self.routes.declare(&self.config.handlers);
         let routes = routes.freeze().map_err(BuildError::Routes)?;
-        let settings = settings::<DB>(&self.config)?;
+        let settings = settings?;
         let mut conn = DB::open(&settings).await?;
         schema_is_current::<DB>(&mut conn).await?;
         let found = DB::findings(&mut conn).await.map_err(outage)?;
@@ -263,7 +273,11 @@ impl<DB: Store> Consumer<DB> {
     #[cfg(not(feature = "http"))]
     fn serve(&self, _: &mut JoinSet<()>) {}
 
-    fn driver(self, broker: Arc<dyn Broker>) -> (Driver<DB>, Arc<Work<DB>>, Arc<Control<DB>>) {
+    /// What a consumer is made of, around a Kafka that need not be one.
+    pub(crate) fn driver(
+        self,
+        broker: Arc<dyn Broker>,
+    ) -> (Driver<DB>, Arc<Work<DB>>, Arc<Control<DB>>) {
         let config = &self.config;
         let intake = Intake {
             reader: self.reader,
@@ -287,26 +301,39 @@ impl<DB: Store> Consumer<DB> {
             },
             outbox: config.outbox.into(),
             attempt_deadline: config.retry.attempt_deadline,
+            intake,
+            parking: ParkingRules {
+                schedule: config.park.into(),
+                limit: ParkedLoad {
+                    aggregates: config.limits.parked_aggregates_max.into(),
+                    events: config.limits.parked_events_max.into(),
+                },
+            },
             meters: Arc::clone(&self.meters),
+            #[cfg(feature = "testing")]
+            crash: crate::pipeline::crash::Crash::default(),
         };
         let (work, control) = (Arc::new(work), Arc::new(control));
         let seed = uuid::Uuid::new_v4().as_u64_pair().0;
         let engine = Engine::new(limits::<DB>(config), seed);
         let (shared, asked) = (Arc::clone(&work), Arc::clone(&control));
-        (Driver::new(engine, broker, intake, shared, asked, self.meters), work, control)
+        (Driver::new(engine, broker, shared, asked, self.meters), work, control)
     }
 }
 
-fn owner(config: &Config) -> Owner {
-    let incarnation = uuid::Uuid::new_v4();
-    let host = std::env::var("HOSTNAME")
+/// The name of this machine, for people.
+pub(crate) fn host() -> String {
+    std::env::var("HOSTNAME")
         .ok()
         .or_else(|| std::fs::read_to_string("/etc/hostname").ok())
-        .map_or_else(|| "unknown".to_owned(), |name| name.trim().to_owned());
+        .map_or_else(|| "unknown".to_owned(), |name| name.trim().to_owned())
+}
+
+fn owner(config: &Config) -> Owner {
     Owner {
-        name: format!("{host}/{}", std::process::id()),
+        name: format!("{}/{}", host(), std::process::id()),
         instance_id: config.consumer.instance_id.clone(),
-        incarnation,
+        incarnation: uuid::Uuid::new_v4(),
     }
 }
 
@@ -317,6 +344,9 @@ fn start(start: config::Start) -> inbox_engine::Start {
         config::Start::Error => inbox_engine::Start::Error,
     }
 }
+
+/// How often each partition's parked queues are looked at, in milliseconds.
+const DUE_INTERVAL: u64 = 1_000;
 
 /// The most transactions that are open at once, each on a connection.
 fn connections<DB: Store>(config: &Config) -> usize {
@@ -329,6 +359,7 @@ fn limits<DB: Store>(config: &Config) -> inbox_engine::Limits {
         batch_bytes_max: config.batch.bytes_max as u64,
         batch_events_max: config.batch.events_max,
         drain_deadline: millis(config.limits.drain_deadline),
+        due_interval: DUE_INTERVAL,
         outage_delay_max: millis(config.limits.outage_delay_max),
         partition_bytes_max: config.limits.partition_bytes_max as u64,
         retry_delay_max: millis(config.retry.delay_max),

@@ -57,13 +57,29 @@ impl Standstill {
     /// Whether a person has to look: it does not pass by itself, or, at the limit on parked events, only
     /// as fast as those succeed.
     pub fn needs_a_person(&self) -> bool {
-        !self.may_pass() && !matches!(self, Self::Outage(_) | Self::TakingOver)
+        match self {
+            Self::ForeignOwner(_)
+            | Self::LogEndsBelow(_)
+            | Self::OffsetGone(_)
+            | Self::Outage(_)
+            | Self::TakingOver => false,
+            Self::LaneRule(_)
+            | Self::LogStartsAbove(_)
+            | Self::ParkedLimit(_)
+            | Self::Reused(_)
+            | Self::Rewritten(_)
+            | Self::StartUndecided(_)
+            | Self::TopicRecreated(_) => true,
+        }
     }
 
-    /// Whether it may pass by itself, so that the take-over is tried again: another process that
-    /// crashed a moment ago, a leader that has not caught up.
+    /// Whether the take-over is tried again: it may pass by itself (another process that crashed a
+    /// moment ago, a leader that has not caught up), or a command that changes the database ends it
+    /// (`skip`, `retire`), and nobody shall have to start the process again for that.
     pub fn may_pass(&self) -> bool {
-        matches!(self, Self::ForeignOwner(_) | Self::LogEndsBelow(_) | Self::OffsetGone(_))
+        let by_itself =
+            matches!(self, Self::ForeignOwner(_) | Self::LogEndsBelow(_) | Self::OffsetGone(_));
+        by_itself || matches!(self, Self::LogStartsAbove(_) | Self::TopicRecreated(_))
     }
 }
 

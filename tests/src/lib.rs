@@ -6,6 +6,7 @@
 //! which is how a test fails.
 
 mod child;
+pub mod deploy;
 #[cfg(doctest)]
 mod documents;
 mod eventually;

@@ -17,7 +17,10 @@ use rdkafka::{
     types::RDKafkaErrorCode,
 };
 
-use super::settings::{KafkaSettings, refusal};
+use super::{
+    ffi,
+    settings::{KafkaSettings, refusal},
+};
 use crate::pipeline::port::{BrokerError, LogRange, TopicPartition};
 
 const ANSWER_MAX: Duration = Duration::from_secs(10);
@@ -32,6 +35,15 @@ pub(crate) struct LogFacts {
     pub log: LogRange,
     /// Where the group stands.
     pub committed: Option<NextOffset>,
+}
+
+/// What Kafka knows of one topic.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct TopicFacts {
+    /// Its id; all zero: the broker does not tell it.
+    pub id: [u8; 16],
+    /// What can be read of each partition.
+    pub logs: Vec<(i32, LogRange)>,
 }
 
 /// How long a topic keeps its records.
@@ -90,6 +102,50 @@ fn look(settings: &KafkaSettings) -> Result<Vec<LogFacts>, BrokerError> {
     }
     committed(&client, settings, &mut all)?;
     Ok(all)
+}
+
+/// One topic, configured or not; `None` when it does not exist.
+///
+/// # Errors
+/// When no broker answers, or access to the topic is refused.
+pub(crate) async fn topic(
+    settings: KafkaSettings,
+    topic: String,
+) -> Result<Option<TopicFacts>, BrokerError> {
+    let looked = tokio::task::spawn_blocking(move || look_at(&settings, &topic)).await;
+    looked.unwrap_or_else(|error| Err(BrokerError(format!("looking at Kafka failed: {error}"))))
+}
+
+fn look_at(settings: &KafkaSettings, topic: &str) -> Result<Option<TopicFacts>, BrokerError> {
+    let config = settings.client_config()?;
+    let client: Client =
+        config.create_with_context(Reasons::default()).map_err(|error| refusal(&error))?;
+    if !exists(&client, settings, topic)? {
+        return Ok(None);
+    }
+    let logs = partitions(&client, settings, topic)?.into_iter().map(|partition| {
+        let number = partition.partition;
+        facts(&client, settings, partition).map(|facts| (number, facts.log))
+    });
+    let logs = logs.collect::<Result<Vec<_>, _>>()?;
+    let id = match ffi::topic_id(&client, topic, OFFSETS_MAX) {
+        Ok(id) => id,
+        Err(ffi::NoId::Unsupported) => [0; 16],
+        Err(ffi::NoId::Failed(why)) => {
+            return Err(BrokerError(format!("asking for the id of topic {topic} failed: {why}")));
+        }
+    };
+    Ok(Some(TopicFacts { id, logs }))
+}
+
+fn exists(client: &Client, settings: &KafkaSettings, topic: &str) -> Result<bool, BrokerError> {
+    let metadata = client
+        .fetch_metadata(Some(topic), ANSWER_MAX)
+        .map_err(|error| unanswered(client, settings, &error))?;
+    let found = metadata.topics().iter().find(|found| found.name() == topic);
+    let error = found.and_then(MetadataTopic::error).map(RDKafkaErrorCode::from);
+    let gone = [RDKafkaErrorCode::UnknownTopic, RDKafkaErrorCode::UnknownTopicOrPartition];
+    Ok(found.is_some() && !error.is_some_and(|error| gone.contains(&error)))
 }
 
 fn partitions(

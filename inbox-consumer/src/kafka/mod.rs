@@ -57,7 +57,7 @@ use self::{
 };
 use crate::pipeline::port::{Broker, BrokerError, BrokerEvent, LogRange, TopicPartition, Vitals};
 
-pub(crate) use self::inspect::{LogFacts, Retained, inspect, retained};
+pub(crate) use self::inspect::{LogFacts, Retained, TopicFacts, inspect, retained, topic};
 pub use self::settings::{KafkaSettings, Protocol};
 
 /// Joins the group in the background. `events` tells everything that happens; it ends when the
