@@ -118,13 +118,15 @@ where
         Command::Skip(skip) => skip::skip::<DB>(&config, skip, &env, terminal).await,
         Command::Retire(retire) => retire::retire::<DB>(&config, retire, &env, terminal).await,
         Command::Prune => prune::prune::<DB>(&config, terminal).await,
-        Command::Run | Command::Check => match build(Routes::default()).await {
+        Command::Run | Command::Check { .. } => match build(Routes::default()).await {
             Err(error) => {
                 terminal.complain(format!("the set-up of the handlers failed: {error}"));
                 Exit::Runtime
             }
-            Ok(routes) if args.command == Command::Run => run::run(config, routes, terminal).await,
-            Ok(routes) => check::check(&config, routes, terminal).await,
+            Ok(routes) => match args.command {
+                Command::Check { json } => check::check(&config, routes, json, terminal).await,
+                _ => run::run(config, routes, terminal).await,
+            },
         },
     }
 }
