@@ -17,6 +17,7 @@ mod http;
 mod keys;
 mod load;
 mod outbox;
+mod park;
 mod reference;
 mod refused;
 mod sections;
@@ -34,6 +35,7 @@ pub use inbox_settings::{
 };
 pub use keys::KEYS;
 pub use outbox::{Outbox, Wake};
+pub use park::Park;
 pub use reference::reference;
 pub use refused::refused;
 pub use sections::{
