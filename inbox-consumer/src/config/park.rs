@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use inbox_settings::duration;
 use serde::{Deserialize, Serialize};
 
 use crate::router::Schedule;
