@@ -27,6 +27,9 @@ pub enum Standstill {
     /// A record has a newer leader epoch than its lane at an offset that is settled: the log was
     /// truncated and written again.
     Rewritten(String),
+    /// The tables are of a version that this build cannot work with: somebody migrated them, or the
+    /// database went back in time.
+    Schema(String),
     /// The configuration says `start = "error"` and there is no history.
     StartUndecided(String),
     /// The epoch is being taken over.
@@ -48,6 +51,7 @@ impl Standstill {
             Self::ParkedLimit(_) => "parked_limit",
             Self::Reused(_) => "reused",
             Self::Rewritten(_) => "rewritten",
+            Self::Schema(_) => "schema",
             Self::StartUndecided(_) => "start_undecided",
             Self::TakingOver => "taking_over",
             Self::TopicRecreated(_) => "topic_recreated",
@@ -62,6 +66,7 @@ impl Standstill {
             | Self::LogEndsBelow(_)
             | Self::OffsetGone(_)
             | Self::Outage(_)
+            | Self::Schema(_)
             | Self::TakingOver => false,
             Self::LaneRule(_)
             | Self::LogStartsAbove(_)
@@ -74,11 +79,14 @@ impl Standstill {
     }
 
     /// Whether the take-over is tried again: it may pass by itself (another process that crashed a
-    /// moment ago, a leader that has not caught up), or a command that changes the database ends it
-    /// (`skip`, `retire`), and nobody shall have to start the process again for that.
+    /// moment ago, a leader that has not caught up, tables that are being migrated), or a command that
+    /// changes the database ends it (`skip`, `retire`), and nobody shall have to start the process again
+    /// for that.
     pub fn may_pass(&self) -> bool {
-        let by_itself =
-            matches!(self, Self::ForeignOwner(_) | Self::LogEndsBelow(_) | Self::OffsetGone(_));
+        let by_itself = matches!(
+            self,
+            Self::ForeignOwner(_) | Self::LogEndsBelow(_) | Self::OffsetGone(_) | Self::Schema(_)
+        );
         by_itself || matches!(self, Self::LogStartsAbove(_) | Self::TopicRecreated(_))
     }
 }
@@ -95,6 +103,7 @@ impl fmt::Display for Standstill {
             | Self::ParkedLimit(text)
             | Self::Reused(text)
             | Self::Rewritten(text)
+            | Self::Schema(text)
             | Self::StartUndecided(text)
             | Self::TopicRecreated(text) => write!(f, "{}: {text}", self.name()),
             Self::TakingOver => f.write_str(self.name()),

@@ -29,7 +29,11 @@ pub(super) enum Command {
     /// Consumes until SIGTERM or SIGINT
     Run,
     /// Looks at configuration, handlers, database and Kafka, and says what is wrong
-    Check,
+    Check {
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// Creates or updates the inbox tables
     Migrate {
         /// Writes the statements out instead, for a tool of your own; needs no configuration

@@ -59,7 +59,6 @@ use crate::{
     Routes,
     config::Config,
     pipeline::port::{OpenError, Store},
-    telemetry::log,
 };
 use args::{Args, Command};
 use terminal::Terminal;
@@ -118,13 +117,15 @@ where
         Command::Skip(skip) => skip::skip::<DB>(&config, skip, &env, terminal).await,
         Command::Retire(retire) => retire::retire::<DB>(&config, retire, &env, terminal).await,
         Command::Prune => prune::prune::<DB>(&config, terminal).await,
-        Command::Run | Command::Check => match build(Routes::default()).await {
+        Command::Run | Command::Check { .. } => match build(Routes::default()).await {
             Err(error) => {
                 terminal.complain(format!("the set-up of the handlers failed: {error}"));
                 Exit::Runtime
             }
-            Ok(routes) if args.command == Command::Run => run::run(config, routes, terminal).await,
-            Ok(routes) => check::check(&config, routes, terminal).await,
+            Ok(routes) => match args.command {
+                Command::Check { json } => check::check(&config, routes, json, terminal).await,
+                _ => run::run(config, routes, terminal).await,
+            },
         },
     }
 }
@@ -133,7 +134,7 @@ where
 fn loaded(args: &Args, env: &[(String, String)]) -> Result<Config, String> {
     let rust_log = env.iter().find(|(name, _)| name == "RUST_LOG").map(|(_, value)| value.clone());
     let config = args.load(env.to_vec()).map_err(|error| error.to_string())?;
-    log::start(&config.log, rust_log.as_deref())?;
+    inbox_settings::start_log(&config.log, rust_log.as_deref(), "inbox_consumer")?;
     Ok(config)
 }
 

@@ -10,7 +10,7 @@ use super::{
 use crate::{
     config::Config,
     consumer::kafka_settings,
-    kafka::{self, TopicFacts},
+    kafka::{self, TopicLogs},
     pipeline::port::{Corrected, Correction, Held, Store},
 };
 
@@ -69,7 +69,7 @@ pub(super) async fn retire<DB: Store>(
 async fn decide<DB: Store>(
     conn: &mut DB::Connection,
     config: &Config,
-    (retire, facts, signed): (&Retire, Option<TopicFacts>, (String, String)),
+    (retire, facts, signed): (&Retire, Option<TopicLogs>, (String, String)),
     terminal: &mut Terminal<'_>,
 ) -> Result<Exit, sqlx::Error> {
     let rows = DB::rows(conn, &config.consumer.name, &retire.topic).await?;

@@ -10,7 +10,7 @@ use super::{
 use crate::{
     config::Config,
     consumer::kafka_settings,
-    kafka::{self, TopicFacts},
+    kafka::{self, TopicLogs},
     pipeline::port::{Corrected, Correction, Held, LogRange, Store},
 };
 
@@ -96,7 +96,7 @@ pub(super) fn signed(
 async fn decide<DB: Store>(
     conn: &mut DB::Connection,
     config: &Config,
-    (skip, facts, who, why): (&Skip, Option<TopicFacts>, String, String),
+    (skip, facts, who, why): (&Skip, Option<TopicLogs>, String, String),
     terminal: &mut Terminal<'_>,
 ) -> Result<Exit, sqlx::Error> {
     let rows = DB::rows(conn, &config.consumer.name, &skip.topic).await?;
@@ -128,7 +128,7 @@ async fn decide<DB: Store>(
 /// Whether the skip makes sense: the row, the offset, and the log.
 fn sound(
     skip: &Skip,
-    facts: Option<TopicFacts>,
+    facts: Option<TopicLogs>,
     row: Option<Held>,
     consumer: &str,
 ) -> Result<(Held, NextOffset, LogRange), String> {
@@ -250,9 +250,9 @@ mod tests {
         Skip { topic: "orders".into(), partition: 1, to, why: "x".into(), hand }
     }
 
-    fn facts(start: i64, end: i64) -> TopicFacts {
+    fn facts(start: i64, end: i64) -> TopicLogs {
         let log = LogRange { start: NextOffset(start), end: NextOffset(end) };
-        TopicFacts { id: [7; 16], logs: vec![(1, log)] }
+        TopicLogs { id: [7; 16], logs: vec![(1, log)] }
     }
 
     fn row(watermark: i64) -> Held {
@@ -272,7 +272,7 @@ mod tests {
 
     #[test]
     fn a_skip_goes_forward_within_the_log_of_the_same_topic() {
-        let at = |to, facts: TopicFacts, row| sound(&typed(to), Some(facts), row, "billing");
+        let at = |to, facts: TopicLogs, row| sound(&typed(to), Some(facts), row, "billing");
         let (_, to, log) = at(Target::Start, facts(15, 30), Some(row(10))).unwrap();
         assert_eq!(to.0, 15);
         assert_eq!(

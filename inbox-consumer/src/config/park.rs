@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::duration;
 use crate::router::Schedule;
+use inbox_settings::duration;
 
 /// `[park]`: when an event is released by itself that was parked after its last quick attempt. A
 /// route may have its own: `Routes::schedule`.

@@ -8,8 +8,6 @@ use std::{
 use inbox_engine::NextOffset;
 use rdkafka::{
     ClientContext, Offset, TopicPartitionList,
-    admin::{AdminClient, AdminOptions, ResourceSpecifier},
-    client::DefaultClientContext,
     config::RDKafkaLogLevel,
     consumer::{BaseConsumer, Consumer as _, ConsumerContext},
     error::KafkaError,
@@ -23,8 +21,8 @@ use super::{
 };
 use crate::pipeline::port::{BrokerError, LogRange, TopicPartition};
 
-const ANSWER_MAX: Duration = Duration::from_secs(10);
-const OFFSETS_MAX: Duration = Duration::from_secs(5);
+pub(super) const ANSWER_MAX: Duration = Duration::from_secs(10);
+pub(super) const OFFSETS_MAX: Duration = Duration::from_secs(5);
 
 /// What Kafka knows of a partition.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -39,25 +37,16 @@ pub(crate) struct LogFacts {
 
 /// What Kafka knows of one topic.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct TopicFacts {
+pub(crate) struct TopicLogs {
     /// Its id; all zero: the broker does not tell it.
     pub id: [u8; 16],
     /// What can be read of each partition.
     pub logs: Vec<(i32, LogRange)>,
 }
 
-/// How long a topic keeps its records.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Retained {
-    /// The topic.
-    pub topic: String,
-    /// `None`: for ever, or compacted.
-    pub time: Option<Duration>,
-}
-
 /// Keeps what the client says about its brokers, so that a time-out has a reason.
 #[derive(Default)]
-struct Reasons(Mutex<Option<String>>);
+pub(super) struct Reasons(Mutex<Option<String>>);
 
 impl Reasons {
     fn last(&self) -> Option<String> {
@@ -79,7 +68,8 @@ impl ClientContext for Reasons {
 
 impl ConsumerContext for Reasons {}
 
-type Client = BaseConsumer<Reasons>;
+/// A client that joins no group.
+pub(super) type Client = BaseConsumer<Reasons>;
 
 /// Every partition of the configured topics: where its log begins and ends, and where the group stands.
 ///
@@ -90,10 +80,14 @@ pub(crate) async fn inspect(settings: KafkaSettings) -> Result<Vec<LogFacts>, Br
     looked.unwrap_or_else(|error| Err(BrokerError(format!("looking at Kafka failed: {error}"))))
 }
 
-fn look(settings: &KafkaSettings) -> Result<Vec<LogFacts>, BrokerError> {
+/// A client for looking.
+pub(super) fn client(settings: &KafkaSettings) -> Result<Client, BrokerError> {
     let config = settings.client_config()?;
-    let client: Client =
-        config.create_with_context(Reasons::default()).map_err(|error| refusal(&error))?;
+    config.create_with_context(Reasons::default()).map_err(|error| refusal(&error))
+}
+
+fn look(settings: &KafkaSettings) -> Result<Vec<LogFacts>, BrokerError> {
+    let client = client(settings)?;
     let mut all = Vec::new();
     for topic in &settings.topics {
         for partition in partitions(&client, settings, topic)? {
@@ -111,12 +105,12 @@ fn look(settings: &KafkaSettings) -> Result<Vec<LogFacts>, BrokerError> {
 pub(crate) async fn topic(
     settings: KafkaSettings,
     topic: String,
-) -> Result<Option<TopicFacts>, BrokerError> {
+) -> Result<Option<TopicLogs>, BrokerError> {
     let looked = tokio::task::spawn_blocking(move || look_at(&settings, &topic)).await;
     looked.unwrap_or_else(|error| Err(BrokerError(format!("looking at Kafka failed: {error}"))))
 }
 
-fn look_at(settings: &KafkaSettings, topic: &str) -> Result<Option<TopicFacts>, BrokerError> {
+fn look_at(settings: &KafkaSettings, topic: &str) -> Result<Option<TopicLogs>, BrokerError> {
     let config = settings.client_config()?;
     let client: Client =
         config.create_with_context(Reasons::default()).map_err(|error| refusal(&error))?;
@@ -135,7 +129,7 @@ fn look_at(settings: &KafkaSettings, topic: &str) -> Result<Option<TopicFacts>, 
             return Err(BrokerError(format!("asking for the id of topic {topic} failed: {why}")));
         }
     };
-    Ok(Some(TopicFacts { id, logs }))
+    Ok(Some(TopicLogs { id, logs }))
 }
 
 fn exists(client: &Client, settings: &KafkaSettings, topic: &str) -> Result<bool, BrokerError> {
@@ -208,7 +202,12 @@ fn committed(
     Ok(())
 }
 
-fn unanswered(client: &Client, settings: &KafkaSettings, error: &KafkaError) -> BrokerError {
+/// What it means that nobody answered.
+pub(super) fn unanswered(
+    client: &Client,
+    settings: &KafkaSettings,
+    error: &KafkaError,
+) -> BrokerError {
     // What the client has to say waits in its queue.
     drop(client.poll(Duration::from_millis(100)));
     let reason = client.context().last().unwrap_or_else(|| error.to_string());
@@ -217,30 +216,6 @@ fn unanswered(client: &Client, settings: &KafkaSettings, error: &KafkaError) -> 
          brokers are up, and `kafka.security_protocol`",
         settings.bootstrap
     ))
-}
-
-/// How long the configured topics keep their records. Empty when the user may not ask.
-pub(crate) async fn retained(settings: KafkaSettings) -> Vec<Retained> {
-    let Ok(config) = settings.client_config() else { return Vec::new() };
-    let Ok(admin) = config.create::<AdminClient<DefaultClientContext>>() else {
-        return Vec::new();
-    };
-    let topics: Vec<_> =
-        settings.topics.iter().map(|topic| ResourceSpecifier::Topic(topic)).collect();
-    let options = AdminOptions::new().request_timeout(Some(OFFSETS_MAX));
-    let Ok(answers) = admin.describe_configs(&topics, &options).await else { return Vec::new() };
-    let answers = settings.topics.iter().zip(answers);
-    answers
-        .filter_map(|(topic, answer)| {
-            let answer = answer.ok()?;
-            let value = |name| answer.get(name).and_then(|entry| entry.value.clone());
-            let compacted =
-                value("cleanup.policy").is_some_and(|policy| !policy.contains("delete"));
-            let millis = value("retention.ms").and_then(|millis| millis.parse().ok());
-            let time = millis.filter(|_| !compacted).map(Duration::from_millis);
-            Some(Retained { topic: topic.clone(), time })
-        })
-        .collect()
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! PostgreSQL 13 and later.
 
+mod advice;
 mod claim;
 mod corrections;
 mod declared;

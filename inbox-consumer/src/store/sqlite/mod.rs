@@ -1,5 +1,6 @@
 //! SQLite: one writer at a time, no lock waits between lanes, no lane order needed.
 
+mod advice;
 mod claim;
 mod corrections;
 mod declared;
