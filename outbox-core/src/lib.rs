@@ -73,9 +73,9 @@
 //!
 //! # Appending
 //!
-//! With the feature `postgres` or `sqlite`, [`append`] and [`append_all`] write events into the outbox
+//! With the feature `postgres` or `sqlite`, `append` and `append_all` write events into the outbox
 //! table on the connection or transaction that you give them: the event is there if and only if what it
-//! tells is. A relay ships them. The tables come by [`migrate`], or by a tool of your own from [`print`].
+//! tells is. A relay ships them. The tables come by `migrate`, or by a tool of your own from `print`.
 //!
 //! ```
 //! # #[cfg(feature = "sqlite")]

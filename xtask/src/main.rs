@@ -7,9 +7,12 @@
 
 mod ablate;
 mod built;
+mod deploy;
 mod folders;
 mod package;
+mod program;
 mod quickstart;
+mod relay_chaos;
 mod services;
 mod soak;
 mod tally;
@@ -45,10 +48,14 @@ enum Verb {
     },
     /// Switches each rule of the protocol off: its tests must fail without it.
     Ablate(ablate::Choice),
+    /// A bad deploy that parks events up to the limit, and the release after it.
+    Deploy(deploy::Size),
     /// Packs every crate that is published, looks through the packages and builds them.
     Package,
     /// A long run with killed and frozen consumers, judged by an independent checker.
     Soak(soak::Length),
+    /// Relays that are killed and frozen while producers commit out of order, judged by a checker.
+    RelayChaos(relay_chaos::Faults),
     /// Kafka and PostgreSQL on this machine, left running for work.
     Services {
         #[command(subcommand)]
@@ -92,6 +99,8 @@ fn run(verb: Verb) -> Outcome<ExitCode> {
         Verb::Check => return test::without_services(),
         Verb::Quickstart { arguments } => return quickstart::run(&arguments),
         Verb::Ablate(choice) => return ablate::run(&choice),
+        Verb::Deploy(size) => return deploy::run(&size),
+        Verb::RelayChaos(faults) => return relay_chaos::run(&faults),
         Verb::Soak(length) => return soak::run(&length),
         Verb::Package => package::run_all()?,
         Verb::Services { verb: ServicesVerb::Up } => services::up()?,

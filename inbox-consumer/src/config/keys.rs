@@ -1,32 +1,25 @@
 //! The one table of all keys.
 
-use std::time::Duration;
+use inbox_settings::{
+    DAY, GIB, HOUR, KIB, Key, KeyTable, Kind, MIB, MINUTE, SECOND, bytes, key, millis, number,
+};
 
-use super::{Key, Kind};
-
-const fn key(path: &'static str, kind: Kind, default: &'static str, doc: &'static str) -> Key {
-    Key { path, kind, default, doc }
-}
-
-const fn number(min: u64, max: u64) -> Kind {
-    Kind::Number { min, max }
-}
-
-const fn bytes(min: u64, max: u64) -> Kind {
-    Kind::Bytes { min, max }
-}
-
-const fn millis(min: u64, max: u64) -> Kind {
-    Kind::Duration { min: Duration::from_millis(min), max: Duration::from_millis(max) }
-}
-
-const SECOND: u64 = 1_000;
-const MINUTE: u64 = 60 * SECOND;
-const HOUR: u64 = 60 * MINUTE;
-const DAY: u64 = 24 * HOUR;
-const KIB: u64 = 1 << 10;
-const MIB: u64 = 1 << 20;
-const GIB: u64 = 1 << 30;
+/// The table as reading, checking and documenting it need it.
+pub(super) const TABLE: KeyTable = KeyTable {
+    keys: KEYS,
+    required: &[
+        "consumer.name",
+        "kafka.bootstrap",
+        "kafka.topics",
+        "database.url",
+        "handlers.event_type",
+        "handlers.sql",
+    ],
+    repeated: &["handlers"],
+    whole: &[("events.rules", &["events.rules.id", "events.rules.type"])],
+    env: "INBOX_",
+    page: "docs/configuration.md",
+};
 
 /// Every key, in the order of the documentation.
 pub const KEYS: &[Key] = &[
@@ -278,10 +271,35 @@ pub const KEYS: &[Key] = &[
         "The longest attempt of a handler; then its connection is closed and the attempt has failed.",
     ),
     key(
+        "park.delay_min",
+        millis(1, DAY),
+        "1m",
+        "The delay before a parked event whose quick attempts are spent is released by itself; it doubles each time, and its upper half is chance. A route may have a schedule of its own (`Routes::schedule`).",
+    ),
+    key("park.delay_max", millis(1, 365 * DAY), "1h", "The longest delay between two releases."),
+    key(
+        "park.releases_max",
+        number(0, 1_000_000),
+        "20",
+        "Releases by itself; then the event waits for a person. With 0 only a person releases.",
+    ),
+    key(
         "limits.partition_bytes_max",
         bytes(64 * KIB, GIB),
         "4MiB",
         "Bytes of one partition in memory; above it the partition is paused in Kafka.",
+    ),
+    key(
+        "limits.parked_aggregates_max",
+        number(1, 1_000_000),
+        "1000",
+        "Aggregates of one partition with parked events; a transaction that would park more is rolled back, and the partition stands still until there is room.",
+    ),
+    key(
+        "limits.parked_events_max",
+        number(1, 100_000_000),
+        "100000",
+        "Parked events of one partition, those that follow others included; beyond it as above.",
     ),
     key(
         "limits.outage_delay_max",

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use inbox_settings::{Log, Raw, Secret, Security, duration, size};
 use outbox_core::{ReadRules, Reader, RulesError};
 use serde::{Deserialize, Serialize};
 
-use super::{Declared, Http, Outbox, Raw, Secret, Security, duration, size};
+use super::{Declared, Http, Outbox, Park};
 
 /// Everything a consumer is told.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -25,6 +26,8 @@ pub struct Config {
     pub batch: Batch,
     /// What happens to a failing event before it is parked.
     pub retry: Retry,
+    /// What happens to it afterwards.
+    pub park: Park,
     /// What bounds memory and waiting.
     pub limits: Limits,
     /// How long inbox rows are kept.
@@ -158,6 +161,10 @@ pub struct Limits {
     /// Bytes of a partition in memory; above it the partition is paused in Kafka.
     #[serde(deserialize_with = "size::deserialize")]
     pub partition_bytes_max: usize,
+    /// Parked aggregates of a partition.
+    pub parked_aggregates_max: u32,
+    /// Parked events of a partition.
+    pub parked_events_max: u32,
     /// Longest delay between attempts to reach a database that is out.
     #[serde(with = "duration")]
     pub outage_delay_max: Duration,
@@ -179,16 +186,6 @@ pub struct Retention {
     /// How often the runtime sweeps.
     #[serde(with = "duration")]
     pub prune_interval: Duration,
-}
-
-/// `[log]`: what is logged, and how.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Log {
-    /// For people or for machines.
-    pub format: LogFormat,
-    /// `error`, `warn`, `info`, `debug`, `trace`, or a filter such as `info,inbox_consumer=debug`.
-    pub level: String,
 }
 
 /// Where a consumer begins that neither database nor group know.
@@ -237,19 +234,6 @@ pub enum Format {
     Custom,
 }
 
-/// Who the log is written for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum LogFormat {
-    /// People on a terminal, machines otherwise.
-    #[default]
-    Auto,
-    /// Lines for people.
-    Human,
-    /// One JSON object per line.
-    Json,
-}
-
 impl Config {
     /// A configuration with all defaults, for embedding and tests. Every field is public.
     pub fn new<T: Into<String>>(
@@ -282,6 +266,16 @@ impl Config {
     /// The consumer group: `kafka.group`, or the consumer's name.
     pub fn group(&self) -> &str {
         self.kafka.group.as_deref().unwrap_or(&self.consumer.name)
+    }
+}
+
+impl Kafka {
+    /// TLS, SASL and `[kafka.raw]` under librdkafka's names, **secrets in clear**: for the client
+    /// only. What the runtime itself sets (group, offsets, session) is not among them.
+    pub fn client_settings(&self) -> Vec<(String, String)> {
+        let mut all = self.security.client_settings();
+        all.extend(self.raw.iter().map(|(name, value)| (name.to_owned(), value.to_owned())));
+        all
     }
 }
 
@@ -354,6 +348,8 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             partition_bytes_max: 4 * MIB,
+            parked_aggregates_max: 1_000,
+            parked_events_max: 100_000,
             outage_delay_max: Duration::from_secs(10),
             drain_deadline: Duration::from_secs(5),
             close_deadline: Duration::from_secs(10),
@@ -364,12 +360,6 @@ impl Default for Limits {
 impl Default for Retention {
     fn default() -> Self {
         Self { inbox: Duration::from_hours(7 * 24), prune_interval: Duration::from_mins(1) }
-    }
-}
-
-impl Default for Log {
-    fn default() -> Self {
-        Self { format: LogFormat::default(), level: "info".into() }
     }
 }
 

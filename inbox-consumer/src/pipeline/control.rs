@@ -2,13 +2,14 @@
 
 use std::{sync::Arc, time::Duration};
 
-use inbox_engine::{Start, TakeOverFault, WatermarkWrite, Written};
+use inbox_engine::{Due, Limits, Standstill, Start, TakeOverFault, WatermarkWrite, Written};
 use tokio::sync::Semaphore;
 
 use super::{
+    intake::Intake,
     port::{
-        Broker, BrokerError, OpenError, Owner, Scope, Store, TakeOver, TakeOverError, Taken,
-        TopicPartition, WatermarkMove,
+        Broker, BrokerError, Fit, OpenError, Owner, Scope, Store, TakeOver, TakeOverError, Taken,
+        TopicPartition, WatermarkMove, release::DueQueue,
     },
     sessions::Sessions,
 };
@@ -47,6 +48,13 @@ impl<DB: Store> Control<DB> {
         let mut conn = self.sessions.take().await.map_err(|error| match error {
             OpenError::Outage(text) | OpenError::Refused(text) => TakeOverFault::Again(text),
         })?;
+        if let Err(fault) = fits::<DB>(&mut conn).await {
+            match fault {
+                TakeOverFault::Again(_) => DB::close_hard(conn).await,
+                _ => self.sessions.give_back(conn).await,
+            }
+            return Err(fault);
+        }
         match DB::take_over(&mut conn, &request).await {
             Ok(taken) => {
                 self.sessions.give_back(conn).await;
@@ -111,6 +119,31 @@ impl<DB: Store> Control<DB> {
         }
     }
 
+    /// The parked queues that have something to do, each in the lane that its aggregate has today.
+    pub(super) async fn find_due(
+        &self,
+        taken: &Taken,
+        place: &TopicPartition,
+        intake: &Intake,
+    ) -> Result<Vec<Due>, String> {
+        let below = taken.ownership.remapped_below;
+        let max = Limits::default().due_max;
+        let _permit = self.permits.acquire().await;
+        let mut conn = self.sessions.take().await.map_err(|error| error.to_string())?;
+        match DB::find_due(&mut conn, &taken.scope, below, max).await {
+            Ok(found) => {
+                self.sessions.give_back(conn).await;
+                let lane = |queue: &DueQueue| intake.lane_today(place, queue, taken.lane_count);
+                let due = |queue| Due { lane: lane(&queue), aggregate: queue.aggregate };
+                Ok(found.into_iter().map(due).collect())
+            }
+            Err(error) => {
+                DB::close_hard(conn).await;
+                Err(format!("looking for parked events that are due failed: {error}"))
+            }
+        }
+    }
+
     /// For people only: a failure changes nothing.
     pub(super) async fn tell_standstill(&self, scope: Scope, reason: Option<String>) {
         let _permit = self.permits.acquire().await;
@@ -135,6 +168,18 @@ impl<DB: Store> Control<DB> {
         match DB::disown(&mut conn, &scope).await {
             Ok(()) => self.sessions.give_back(conn).await,
             Err(_) => DB::close_hard(conn).await,
+        }
+    }
+}
+
+/// Whether the tables are still what this build works with: they may have been migrated, or brought
+/// back from an older copy, since the consumer was built.
+async fn fits<DB: Store>(conn: &mut DB::Connection) -> Result<(), TakeOverFault> {
+    match DB::version(conn).await.map(|version| Fit::of("inbox", version, DB::newest())) {
+        Ok(Fit::Own | Fit::Newer(_)) => Ok(()),
+        Ok(Fit::Unfit(text)) => Err(TakeOverFault::Wait(Standstill::Schema(text))),
+        Err(error) => {
+            Err(TakeOverFault::Again(format!("taking the partition over failed: {error}")))
         }
     }
 }

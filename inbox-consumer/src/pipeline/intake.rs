@@ -7,8 +7,8 @@ use outbox_core::{Envelope, EventId, ReadError, Reader, Record};
 use xxhash_rust::xxh3::{Xxh3, xxh3_64, xxh3_128};
 
 use super::{
-    Delivery,
-    port::{Arrival, Delivered, TopicPartition},
+    Delivery, parked,
+    port::{Arrival, Delivered, TopicPartition, release::DueQueue},
 };
 use crate::router::{Looked, RouteTable};
 
@@ -26,6 +26,11 @@ pub(crate) const IGNORED: Kind =
 /// The kind of events that are parked whatever happens.
 const PARKED: Kind = Kind { route: u32::MAX - 1, whole_run: false, one_per_aggregate: false };
 
+/// The lane rule of a reader.
+pub(crate) fn lane_rule(reader: &Reader) -> String {
+    format!("{LANE_HASH}:{}", reader.lane_rule())
+}
+
 /// Reads records of a consumer.
 #[derive(Debug)]
 pub(crate) struct Intake {
@@ -37,7 +42,7 @@ pub(crate) struct Intake {
 impl Intake {
     /// The lane rule: the hash, its version, and where the aggregate comes from.
     pub(crate) fn lane_rule(&self) -> String {
-        format!("{LANE_HASH}:{}", self.reader.lane_rule())
+        lane_rule(&self.reader)
     }
 
     /// Whether the order of the event is that of a key: neither alone nor one with its whole partition.
@@ -78,6 +83,20 @@ impl Intake {
             doomed,
             event: Arc::new(delivery),
         }
+    }
+
+    /// The lane of a parked queue. A remap may have given its aggregate another one than was written with
+    /// it; then its record is there to find it.
+    pub(super) fn lane_today(
+        &self,
+        partition: &TopicPartition,
+        queue: &DueQueue,
+        lane_count: u16,
+    ) -> Lane {
+        let record = queue.record.as_deref().and_then(parked::record);
+        record.map_or(queue.lane, |record| {
+            self.place(&partition.topic, queue.offset.0, &record, lane_count).0
+        })
     }
 
     /// The lane and the key of the aggregate. Both come from what needs no decoding, so an unreadable

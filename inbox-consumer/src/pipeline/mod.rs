@@ -9,13 +9,18 @@ pub mod port;
 pub(crate) mod beat;
 mod claim;
 pub(crate) mod control;
+#[cfg(feature = "testing")]
+pub(crate) mod crash;
 mod delivery;
 pub(crate) mod driver;
+mod fault_point;
 mod handling;
 pub(crate) mod intake;
 mod obey;
 mod parked;
+pub(crate) mod parking;
 pub(crate) mod prune;
+pub(crate) mod release;
 pub(crate) mod sessions;
 mod strays;
 pub(crate) mod transaction;

@@ -1,13 +1,18 @@
 //! PostgreSQL 13 and later.
 
+mod advice;
 mod claim;
+mod corrections;
 mod declared;
 mod fault;
 mod inspection;
+mod intents;
 mod ownership;
+mod parked;
 mod parking;
 #[cfg(feature = "testing")]
 mod probe;
+mod release;
 mod retention;
 mod savepoint;
 mod schema;

@@ -6,9 +6,12 @@
 
 pub mod advance;
 pub mod claim;
+pub mod corrections;
 pub mod lanes;
+pub mod operators;
 pub mod ownership;
 pub mod parking;
+pub mod release;
 pub mod remap;
 pub mod retention;
 pub mod savepoint;
@@ -92,6 +95,40 @@ macro_rules! conformance_scenarios {
             parking_the_same_delivery_again_changes_nothing
             another_record_at_a_parked_place_is_not_swallowed
             a_parked_place_is_found_again
+            a_schedule_counts_by_the_databases_clock
+            the_load_is_counted_up_to_its_limit
+            transactions_that_park_count_one_after_the_other
+        } }
+        $run! { release {
+            a_queue_is_due_by_its_head
+            only_a_head_is_released_but_anything_is_discarded
+            a_record_from_before_a_remap_comes_along
+            a_queue_is_read_in_its_order
+            a_marked_event_is_not_due
+            a_removed_event_counts_as_settled_from_now
+            an_id_that_is_parked_twice_stays_marked
+            the_next_event_is_promoted
+            a_failed_event_gets_a_new_time
+            a_release_of_an_older_epoch_is_fenced
+            an_act_is_written_down
+        } }
+        $run! { operators {
+            parked_events_are_found
+            a_parked_event_is_told_whole
+            a_release_is_asked_for_at_the_head
+            a_discard_is_asked_for_anywhere
+            doubtful_events_need_force
+            intents_are_written_in_steps
+            an_outcome_tells_what_is_left
+            operators_see_their_consumer_only
+        } }
+        $run! { corrections {
+            a_skip_raises_lanes_and_watermark
+            a_correction_fences_the_owner
+            a_correction_spares_a_live_owner
+            a_skip_goes_forward_only
+            a_retired_topic_begins_anew
+            a_retirement_gives_up_parked_events_aloud
         } }
         $run! { retention {
             old_settled_events_are_pruned

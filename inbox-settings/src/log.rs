@@ -1,0 +1,125 @@
+//! `[log]`: lines for people on a terminal, JSON otherwise, on standard error.
+
+#[cfg(feature = "log")]
+use std::io::{self, IsTerminal};
+
+use serde::{Deserialize, Serialize};
+#[cfg(feature = "log")]
+use tracing_subscriber::{EnvFilter, filter::LevelFilter};
+
+/// `[log]`: what is logged, and how.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Log {
+    /// For people or for machines.
+    pub format: LogFormat,
+    /// `error`, `warn`, `info`, `debug`, `trace`, or a filter such as `info,inbox_consumer=debug`.
+    pub level: String,
+}
+
+/// Who the log is written for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LogFormat {
+    /// People on a terminal, machines otherwise.
+    #[default]
+    Auto,
+    /// Lines for people.
+    Human,
+    /// One JSON object per line.
+    Json,
+}
+
+impl Default for Log {
+    fn default() -> Self {
+        Self { format: LogFormat::default(), level: "info".into() }
+    }
+}
+
+/// Starts logging for this process. `rust_log` (the environment variable `RUST_LOG`) goes before
+/// `log.level`; `target` is the name that the program's own lines have. When a subscriber is set
+/// already, that one stays.
+///
+/// # Errors
+/// One sentence, when the level is none.
+#[cfg(feature = "log")]
+pub fn start(log: &Log, rust_log: Option<&str>, target: &str) -> Result<(), String> {
+    let filter = filter(log, rust_log, target)?;
+    let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
+    let terminal = io::stderr().is_terminal();
+    // An error here means that the program has its own subscriber, which is its right.
+    let _ = match wanted(log.format, terminal) {
+        LogFormat::Json => {
+            // The current span says which event a handler's line is about.
+            subscriber.json().flatten_event(true).with_span_list(false).try_init()
+        }
+        _ => subscriber.with_ansi(terminal).with_target(false).try_init(),
+    };
+    Ok(())
+}
+
+#[cfg(feature = "log")]
+fn wanted(format: LogFormat, terminal: bool) -> LogFormat {
+    match format {
+        LogFormat::Auto if terminal => LogFormat::Human,
+        LogFormat::Auto => LogFormat::Json,
+        chosen => chosen,
+    }
+}
+
+/// The filter that counts. A word that is no level would be taken for a module's name, and everything
+/// else would be silent: it is refused.
+#[cfg(feature = "log")]
+fn filter(log: &Log, rust_log: Option<&str>, target: &str) -> Result<EnvFilter, String> {
+    let (text, source) = match rust_log.filter(|text| !text.trim().is_empty()) {
+        Some(text) => (text, "RUST_LOG"),
+        None => (log.level.as_str(), "`log.level`"),
+    };
+    let stray = text
+        .split(',')
+        .map(str::trim)
+        .find(|part| !part.contains(['=', ':', '[']) && part.parse::<LevelFilter>().is_err());
+    let complaint = |what: &str| {
+        format!(
+            "{source} is {text:?}, and {what}; set error, warn, info, debug or trace, or a filter \
+             such as info,{target}=debug"
+        )
+    };
+    match stray {
+        Some(word) => Err(complaint(&format!("{word:?} is no level"))),
+        None => EnvFilter::try_new(text).map_err(|error| complaint(&error.to_string())),
+    }
+}
+
+#[cfg(all(test, feature = "log"))]
+mod tests {
+    use super::*;
+
+    fn sentence(level: &str, rust_log: Option<&str>) -> Result<(), String> {
+        let log = Log { level: level.into(), format: LogFormat::Auto };
+        filter(&log, rust_log, "inbox_consumer").map(|_| ())
+    }
+
+    #[test]
+    fn a_level_or_a_filter_is_taken() {
+        assert_eq!(sentence("info", None), Ok(()));
+        assert_eq!(sentence("info,inbox_consumer=debug,sqlx::query=off", None), Ok(()));
+        assert_eq!(sentence("nonsense", Some("debug")), Ok(()), "RUST_LOG goes first");
+    }
+
+    #[test]
+    fn a_typo_in_the_level_is_told_instead_of_silencing_everything() {
+        let expected = "`log.level` is \"inof\", and \"inof\" is no level; set error, warn, info, \
+                        debug or trace, or a filter such as info,inbox_consumer=debug";
+        assert_eq!(sentence("inof", None), Err(expected.into()));
+        assert!(sentence("info", Some("debgu")).unwrap_err().starts_with("RUST_LOG is \"debgu\""));
+        assert!(sentence("info,x=loud", None).unwrap_err().starts_with("`log.level` is"));
+    }
+
+    #[test]
+    fn people_get_lines_and_machines_get_json() {
+        assert_eq!(wanted(LogFormat::Auto, true), LogFormat::Human);
+        assert_eq!(wanted(LogFormat::Auto, false), LogFormat::Json);
+        assert_eq!(wanted(LogFormat::Human, false), LogFormat::Human);
+    }
+}

@@ -1,0 +1,183 @@
+//! TLS and SASL keys of `[kafka]`, passed through to the client under librdkafka's names.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Problem, Secret};
+
+/// How the connection to Kafka is protected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SecurityProtocol {
+    /// Neither encrypted nor authenticated.
+    Plaintext,
+    /// Encrypted.
+    Ssl,
+    /// Authenticated, not encrypted.
+    SaslPlaintext,
+    /// Both.
+    SaslSsl,
+}
+
+impl SecurityProtocol {
+    /// The name that clients use.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Plaintext => "plaintext",
+            Self::Ssl => "ssl",
+            Self::SaslPlaintext => "sasl_plaintext",
+            Self::SaslSsl => "sasl_ssl",
+        }
+    }
+
+    /// Whether it needs a build with TLS.
+    pub fn needs_tls(self) -> bool {
+        matches!(self, Self::Ssl | Self::SaslSsl)
+    }
+}
+
+macro_rules! security {
+    ($( $(#[$doc:meta])* $field:ident : $type:ty => $name:literal, )+) => {
+        /// TLS and SASL of `[kafka]`. Each key is librdkafka's, dots written as underscores.
+        #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+        #[serde(default)]
+        pub struct Security {
+            /// `plaintext` (default), `ssl`, `sasl_plaintext`, `sasl_ssl`.
+            #[serde(skip_serializing_if = "Option::is_none")]
+            pub security_protocol: Option<SecurityProtocol>,
+            $( $(#[$doc])*
+            #[serde(skip_serializing_if = "Option::is_none")]
+            pub $field: Option<$type>, )+
+        }
+
+        impl Security {
+            /// What is set, under librdkafka's names, **secrets in clear**: for the client only.
+            pub fn client_settings(&self) -> Vec<(String, String)> {
+                let protocol = self.security_protocol.map(|p| ("security.protocol", p.name()));
+                let mut all: Vec<_> = protocol.into_iter().collect();
+                $( if let Some(value) = &self.$field { all.push(($name, value.as_clear())); } )+
+                all.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+            }
+        }
+    };
+}
+
+trait Clear {
+    fn as_clear(&self) -> &str;
+}
+
+impl Clear for String {
+    fn as_clear(&self) -> &str {
+        self
+    }
+}
+
+impl Clear for Secret {
+    fn as_clear(&self) -> &str {
+        self.expose()
+    }
+}
+
+security! {
+    /// File or folder of trusted certificates.
+    ssl_ca_location: String => "ssl.ca.location",
+    /// Trusted certificates, as PEM text.
+    ssl_ca_pem: String => "ssl.ca.pem",
+    /// File of the client's certificate.
+    ssl_certificate_location: String => "ssl.certificate.location",
+    /// The client's certificate, as PEM text.
+    ssl_certificate_pem: String => "ssl.certificate.pem",
+    /// File of the client's private key.
+    ssl_key_location: String => "ssl.key.location",
+    /// The client's private key, as PEM text.
+    ssl_key_pem: Secret => "ssl.key.pem",
+    /// Password of the private key.
+    ssl_key_password: Secret => "ssl.key.password",
+    /// `https` (default) checks the broker's name, `none` does not.
+    ssl_endpoint_identification_algorithm: String => "ssl.endpoint.identification.algorithm",
+    /// `PLAIN`, `SCRAM-SHA-256`, `SCRAM-SHA-512`, `OAUTHBEARER`, `GSSAPI`.
+    sasl_mechanism: String => "sasl.mechanism",
+    /// User name.
+    sasl_username: String => "sasl.username",
+    /// Password.
+    sasl_password: Secret => "sasl.password",
+    /// `default` or `oidc`.
+    sasl_oauthbearer_method: String => "sasl.oauthbearer.method",
+    /// Configuration of the token source.
+    sasl_oauthbearer_config: Secret => "sasl.oauthbearer.config",
+    /// OIDC client id.
+    sasl_oauthbearer_client_id: String => "sasl.oauthbearer.client.id",
+    /// OIDC client secret.
+    sasl_oauthbearer_client_secret: Secret => "sasl.oauthbearer.client.secret",
+    /// OIDC token end point.
+    sasl_oauthbearer_token_endpoint_url: String => "sasl.oauthbearer.token.endpoint.url",
+    /// OIDC scope.
+    sasl_oauthbearer_scope: String => "sasl.oauthbearer.scope",
+}
+
+impl Security {
+    /// Secrets that would not be used, protection that is missing, builds that cannot: `tls` says whether
+    /// the build of `package` has TLS.
+    pub fn problems(&self, bootstrap: &str, package: &str, tls: bool) -> Vec<Problem> {
+        let mut found = Vec::new();
+        let protocol = self.security_protocol.unwrap_or(SecurityProtocol::Plaintext);
+        let sasl = matches!(protocol, SecurityProtocol::SaslPlaintext | SecurityProtocol::SaslSsl);
+        sasl_problems(self, protocol, sasl, &mut found);
+        let mechanism = self.sasl_mechanism.as_deref().unwrap_or("");
+        let hashing = mechanism.starts_with("SCRAM") || mechanism == "OAUTHBEARER";
+        if !tls && (protocol.needs_tls() || (sasl && hashing)) {
+            found.push(Problem::fatal(
+                &["kafka.security_protocol", "kafka.sasl_mechanism"],
+                format!(
+                    "`kafka.security_protocol` or `kafka.sasl_mechanism` needs TLS, which this build \
+                     leaves out; build {package} with the feature `tls` (OpenSSL of the system) or \
+                     `tls-vendored`"
+                ),
+            ));
+        }
+        if !protocol.needs_tls() && !bootstrap.split(',').all(is_local) {
+            found.push(Problem::doubt(
+                &["kafka.security_protocol"],
+                format!(
+                    "events travel unencrypted: `kafka.security_protocol` is {} and \
+                     `kafka.bootstrap` is another machine; set ssl or sasl_ssl",
+                    protocol.name()
+                ),
+            ));
+        }
+        found
+    }
+}
+
+fn sasl_problems(
+    security: &Security,
+    protocol: SecurityProtocol,
+    sasl: bool,
+    found: &mut Vec<Problem>,
+) {
+    let credentials = security.sasl_password.is_some()
+        || security.sasl_username.is_some()
+        || security.sasl_mechanism.is_some();
+    if credentials && !sasl {
+        found.push(Problem::fatal(
+            &["kafka.security_protocol"],
+            format!(
+                "SASL is configured but not used: `kafka.security_protocol` is {}; set sasl_ssl (or \
+                 sasl_plaintext), or remove the sasl_ keys",
+                protocol.name()
+            ),
+        ));
+    }
+    if sasl && security.sasl_mechanism.is_none() {
+        found.push(Problem::fatal(
+            &["kafka.sasl_mechanism"],
+            "`kafka.sasl_mechanism` is missing: `kafka.security_protocol` asks for SASL; set PLAIN, \
+             SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER",
+        ));
+    }
+}
+
+fn is_local(broker: &str) -> bool {
+    let broker = broker.trim();
+    let host = broker.rsplit_once(':').map_or(broker, |(host, _)| host);
+    matches!(host, "" | "localhost" | "[::1]" | "::1") || host.starts_with("127.")
+}
