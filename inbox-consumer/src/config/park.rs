@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use inbox_settings::duration;
 use serde::{Deserialize, Serialize};
 
 use crate::router::Schedule;
-use inbox_settings::duration;
 
 /// `[park]`: when an event is released by itself that was parked after its last quick attempt. A
 /// route may have its own: `Routes::schedule`.
