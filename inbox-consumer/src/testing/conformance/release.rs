@@ -142,7 +142,8 @@ pub async fn a_removed_event_counts_as_settled_from_now<DB: Probe>(settings: DB:
     let (mut scene, scope) = queues::<DB>(settings, "release-remove").await;
     let consumer = scope.consumer_ref;
     let long_ago = DB::LONG_AGO;
-    scene.run(&format!("UPDATE inbox_events SET processed_at = {long_ago}")).await;
+    let all = "UPDATE inbox_events SET processed_at =";
+    scene.run(&format!("{all} {long_ago} WHERE consumer_ref = {consumer}")).await;
     let tx = begin(&mut scene, &scope).await;
     let rows = read(&mut scene, &scope, ALL).await;
     let done = [(rows[0].seq, rows[0].id), (rows[1].seq, rows[1].id)];
@@ -165,7 +166,10 @@ pub async fn an_id_that_is_parked_twice_stays_marked<DB: Probe>(settings: DB::Se
     let (mut scene, scope) = queues::<DB>(settings, "release-twice").await;
     let one = literal::<DB>(id(1));
     set(&mut scene, &scope, 3, &format!("event_id = {one}")).await;
-    let count = format!("SELECT count(*) FROM inbox_events WHERE event_id = {one} AND parked");
+    let consumer = scope.consumer_ref;
+    let count = format!(
+        "SELECT count(*) FROM inbox_events WHERE consumer_ref = {consumer} AND event_id = {one} AND parked"
+    );
     for (number, expected) in [(1, 1), (4, 0)] {
         let tx = begin(&mut scene, &scope).await;
         let rows = DB::queue(&mut scene.session, &scope, &aggregate(number), 1).await;
