@@ -15,7 +15,8 @@ use crate::{
         control::{Control, Identity},
         driver::{self, Driver},
         intake::Intake,
-        port::{Address, Broker, Finding, OpenError, Owner, Store, TxLimits},
+        parking::ParkingRules,
+        port::{Address, Broker, Finding, OpenError, Owner, ParkedLoad, Store, TxLimits},
         prune::{self, Retention},
         sessions::Sessions,
         transaction::Work,
@@ -287,13 +288,21 @@ impl<DB: Store> Consumer<DB> {
             },
             outbox: config.outbox.into(),
             attempt_deadline: config.retry.attempt_deadline,
+            intake,
+            parking: ParkingRules {
+                schedule: config.park.into(),
+                limit: ParkedLoad {
+                    aggregates: config.limits.parked_aggregates_max.into(),
+                    events: config.limits.parked_events_max.into(),
+                },
+            },
             meters: Arc::clone(&self.meters),
         };
         let (work, control) = (Arc::new(work), Arc::new(control));
         let seed = uuid::Uuid::new_v4().as_u64_pair().0;
         let engine = Engine::new(limits::<DB>(config), seed);
         let (shared, asked) = (Arc::clone(&work), Arc::clone(&control));
-        (Driver::new(engine, broker, intake, shared, asked, self.meters), work, control)
+        (Driver::new(engine, broker, shared, asked, self.meters), work, control)
     }
 }
 
@@ -318,6 +327,9 @@ fn start(start: config::Start) -> inbox_engine::Start {
     }
 }
 
+/// How often each partition's parked queues are looked at, in milliseconds.
+const DUE_INTERVAL: u64 = 1_000;
+
 /// The most transactions that are open at once, each on a connection.
 fn connections<DB: Store>(config: &Config) -> usize {
     usize::from(config.database.connections).min(DB::WRITERS_MAX)
@@ -329,6 +341,7 @@ fn limits<DB: Store>(config: &Config) -> inbox_engine::Limits {
         batch_bytes_max: config.batch.bytes_max as u64,
         batch_events_max: config.batch.events_max,
         drain_deadline: millis(config.limits.drain_deadline),
+        due_interval: DUE_INTERVAL,
         outage_delay_max: millis(config.limits.outage_delay_max),
         partition_bytes_max: config.limits.partition_bytes_max as u64,
         retry_delay_max: millis(config.retry.delay_max),

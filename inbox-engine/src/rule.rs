@@ -123,6 +123,25 @@ pub enum Rule {
     ConsumerScope,
     /// A replica is refused.
     ReplicaRefused,
+    /// A release marks what it runs before any handler does, so that a handler's own COMMIT leaves no
+    /// due event whose effect is there.
+    ReleaseMarks,
+    /// A release is closed by the advance of its lane, which moves nothing and checks the epoch.
+    ReleaseFenced,
+    /// A queue is run in the order it was parked in.
+    ReleaseInOrder,
+    /// What follows a released event becomes due with its removal.
+    ReleasePromotes,
+    /// Events leave their queue in the transaction that ran them, exactly those.
+    ReleaseRemoves,
+    /// The first failure of a release ends its run: nothing behind it is run.
+    ReleaseStopsAtFailure,
+    /// An event whose id is another one than it was parked with is claimed before it is run.
+    ReleaseClaimsNewIds,
+    /// A transaction that would park more than a partition may hold is rolled back.
+    ParkedLimitCounted,
+    /// Transactions that park in one partition count one after the other.
+    ParkedLimitLocked,
 }
 
 impl Rule {

@@ -43,6 +43,8 @@ impl Stage {
         config.limits.outage_delay_max = Duration::from_millis(500);
         config.retry.delay_min = Duration::from_millis(10);
         config.retry.delay_max = Duration::from_millis(50);
+        // Only the tests of releases let time bring parked events back.
+        config.park.releases_max = 0;
         inbox_consumer::migrate::<Postgres>(&config).await.expect("migrating the stage's schema");
         schema.run(EFFECTS).await;
         let producer = Producer::new(topic.bootstrap());

@@ -278,10 +278,35 @@ pub const KEYS: &[Key] = &[
         "The longest attempt of a handler; then its connection is closed and the attempt has failed.",
     ),
     key(
+        "park.delay_min",
+        millis(1, DAY),
+        "1m",
+        "The delay before a parked event whose quick attempts are spent is released by itself; it doubles each time, and its upper half is chance. A route may have a schedule of its own (`Routes::schedule`).",
+    ),
+    key("park.delay_max", millis(1, 365 * DAY), "1h", "The longest delay between two releases."),
+    key(
+        "park.releases_max",
+        number(0, 1_000_000),
+        "20",
+        "Releases by itself; then the event waits for a person. With 0 only a person releases.",
+    ),
+    key(
         "limits.partition_bytes_max",
         bytes(64 * KIB, GIB),
         "4MiB",
         "Bytes of one partition in memory; above it the partition is paused in Kafka.",
+    ),
+    key(
+        "limits.parked_aggregates_max",
+        number(1, 1_000_000),
+        "1000",
+        "Aggregates of one partition with parked events; a transaction that would park more is rolled back, and the partition stands still until there is room.",
+    ),
+    key(
+        "limits.parked_events_max",
+        number(1, 100_000_000),
+        "100000",
+        "Parked events of one partition, those that follow others included; beyond it as above.",
     ),
     key(
         "limits.outage_delay_max",

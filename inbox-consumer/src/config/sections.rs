@@ -5,7 +5,7 @@ use std::time::Duration;
 use outbox_core::{ReadRules, Reader, RulesError};
 use serde::{Deserialize, Serialize};
 
-use super::{Declared, Http, Outbox, Raw, Secret, Security, duration, size};
+use super::{Declared, Http, Outbox, Park, Raw, Secret, Security, duration, size};
 
 /// Everything a consumer is told.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -25,6 +25,8 @@ pub struct Config {
     pub batch: Batch,
     /// What happens to a failing event before it is parked.
     pub retry: Retry,
+    /// What happens to it afterwards.
+    pub park: Park,
     /// What bounds memory and waiting.
     pub limits: Limits,
     /// How long inbox rows are kept.
@@ -158,6 +160,10 @@ pub struct Limits {
     /// Bytes of a partition in memory; above it the partition is paused in Kafka.
     #[serde(deserialize_with = "size::deserialize")]
     pub partition_bytes_max: usize,
+    /// Parked aggregates of a partition.
+    pub parked_aggregates_max: u32,
+    /// Parked events of a partition.
+    pub parked_events_max: u32,
     /// Longest delay between attempts to reach a database that is out.
     #[serde(with = "duration")]
     pub outage_delay_max: Duration,
@@ -354,6 +360,8 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             partition_bytes_max: 4 * MIB,
+            parked_aggregates_max: 1_000,
+            parked_events_max: 100_000,
             outage_delay_max: Duration::from_secs(10),
             drain_deadline: Duration::from_secs(5),
             close_deadline: Duration::from_secs(10),

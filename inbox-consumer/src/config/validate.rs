@@ -137,6 +137,13 @@ impl Config {
                 format!("`retry.delay_min` ({}) is longer than `retry.delay_max` ({}); lower the first or raise the second", text(retry.delay_min), text(retry.delay_max)),
             ));
         }
+        let park = &self.park;
+        if park.delay_min > park.delay_max {
+            found.push(Problem::fatal(
+                &["park.delay_min", "park.delay_max"],
+                format!("`park.delay_min` ({}) is longer than `park.delay_max` ({}); lower the first or raise the second", text(park.delay_min), text(park.delay_max)),
+            ));
+        }
         if self.retention.prune_interval > self.retention.inbox {
             found.push(Problem::doubt(
                 &["retention.prune_interval", "retention.inbox"],

@@ -50,7 +50,7 @@ impl<'a, DB: Store> Transaction<'a, DB> {
         Ok(verdicts)
     }
 
-    fn request(&self, claimed: &[usize]) -> ClaimRequest {
+    pub(super) fn request(&self, claimed: &[usize]) -> ClaimRequest {
         let items = &self.batch.items;
         let mut aggregates: Vec<[u8; 16]> = items.iter().map(|item| item.aggregate).collect();
         aggregates.sort_unstable();
@@ -65,7 +65,7 @@ impl<'a, DB: Store> Transaction<'a, DB> {
     }
 
     /// Not all lanes at (epoch, prev): somebody else moved them, or the database went back.
-    fn mine(&self, lanes_mine: u64) -> Result<(), End> {
+    pub(super) fn mine(&self, lanes_mine: u64) -> Result<(), End> {
         let all = lanes_mine == self.batch.lanes.len() as u64;
         if all || !Rule::LanesAtClaim.on() {
             return Ok(());
@@ -73,7 +73,7 @@ impl<'a, DB: Store> Transaction<'a, DB> {
         Err(End::RolledBack(Outcome::Fenced))
     }
 
-    async fn recheck(
+    pub(super) async fn recheck(
         &mut self,
         request: &ClaimRequest,
         claimed: &Claimed,
@@ -118,7 +118,7 @@ impl<'a, DB: Store> Transaction<'a, DB> {
         })
     }
 
-    fn known(&self, item: &Delivered, known: &[Known]) -> Verdict {
+    pub(super) fn known(&self, item: &Delivered, known: &[Known]) -> Verdict {
         let Ok(found) = known.binary_search_by_key(&item.id, |known| known.id) else {
             // Claimed by another transaction that then rolled back, or pruned in between: no row now,
             // though the insert met one. Only a conflict explains it; the batch will be tried again.

@@ -2,13 +2,14 @@
 
 use std::{sync::Arc, time::Duration};
 
-use inbox_engine::{Start, TakeOverFault, WatermarkWrite, Written};
+use inbox_engine::{Due, Limits, Start, TakeOverFault, WatermarkWrite, Written};
 use tokio::sync::Semaphore;
 
 use super::{
+    intake::Intake,
     port::{
         Broker, BrokerError, OpenError, Owner, Scope, Store, TakeOver, TakeOverError, Taken,
-        TopicPartition, WatermarkMove,
+        TopicPartition, WatermarkMove, release::DueQueue,
     },
     sessions::Sessions,
 };
@@ -107,6 +108,31 @@ impl<DB: Store> Control<DB> {
             Err(error) => {
                 DB::close_hard(conn).await;
                 Written::Outage(format!("writing the watermark failed: {error}"))
+            }
+        }
+    }
+
+    /// The parked queues that have something to do, each in the lane that its aggregate has today.
+    pub(super) async fn find_due(
+        &self,
+        taken: &Taken,
+        place: &TopicPartition,
+        intake: &Intake,
+    ) -> Result<Vec<Due>, String> {
+        let below = taken.ownership.remapped_below;
+        let max = Limits::default().due_max;
+        let _permit = self.permits.acquire().await;
+        let mut conn = self.sessions.take().await.map_err(|error| error.to_string())?;
+        match DB::find_due(&mut conn, &taken.scope, below, max).await {
+            Ok(found) => {
+                self.sessions.give_back(conn).await;
+                let lane = |queue: &DueQueue| intake.lane_today(place, queue, taken.lane_count);
+                let due = |queue| Due { lane: lane(&queue), aggregate: queue.aggregate };
+                Ok(found.into_iter().map(due).collect())
+            }
+            Err(error) => {
+                DB::close_hard(conn).await;
+                Err(format!("looking for parked events that are due failed: {error}"))
             }
         }
     }

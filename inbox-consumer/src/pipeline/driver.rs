@@ -8,8 +8,8 @@ use std::{
 };
 
 use inbox_engine::{
-    Batch, Commit, Engine, Generation, Outcome, PartitionId, TakeOverFault, Time, WatermarkWrite,
-    Written,
+    Batch, Commit, Due, Engine, Generation, Outcome, PartitionId, Release, Released, TakeOverFault,
+    Time, WatermarkWrite, Written,
 };
 use tokio::sync::mpsc;
 
@@ -17,8 +17,8 @@ use super::{
     Delivery,
     beat::BEAT,
     control::Control,
-    intake::Intake,
     port::{Arrival, Broker, BrokerEvent, Delivered, Store, Taken, TopicPartition},
+    release::Report,
     strays::Strays,
     transaction::Work,
 };
@@ -28,8 +28,10 @@ use crate::telemetry::{Signal, meters::Meters};
 pub(super) enum Done {
     Committed(Vec<Commit>, Result<(), String>),
     Confirmed(PartitionId, Generation, bool),
+    Due(PartitionId, Generation, Result<Vec<Due>, String>),
     Outcome(Batch<Arc<Delivery>>, Outcome),
     Panicked(String),
+    Released(Release, Released, Report),
     Sought(PartitionId, Generation, Result<(), String>),
     Taken(PartitionId, Generation, Box<Result<Taken, TakeOverFault>>),
     Watermark(WatermarkWrite, Written),
@@ -59,7 +61,6 @@ pub(super) struct Known {
 pub(crate) struct Driver<DB: Store> {
     pub(super) engine: Engine<Arc<Delivery>>,
     pub(super) broker: Arc<dyn Broker>,
-    pub(super) intake: Intake,
     pub(super) work: Arc<Work<DB>>,
     pub(super) control: Arc<Control<DB>>,
     pub(super) meters: Arc<Meters>,
@@ -80,7 +81,6 @@ impl<DB: Store> Driver<DB> {
     pub(crate) fn new(
         engine: Engine<Arc<Delivery>>,
         broker: Arc<dyn Broker>,
-        intake: Intake,
         work: Arc<Work<DB>>,
         control: Arc<Control<DB>>,
         meters: Arc<Meters>,
@@ -90,7 +90,6 @@ impl<DB: Store> Driver<DB> {
         Self {
             engine,
             broker,
-            intake,
             work,
             control,
             meters,
@@ -210,11 +209,11 @@ impl<DB: Store> Driver<DB> {
     ) {
         let Some(&id) = self.ids.get(place) else { return };
         let Some((_, taken)) = &self.known[index(id)].taken else { return };
-        let (lanes, intake, routes) = (taken.lane_count, &self.intake, &self.work.routes);
+        let (lanes, work) = (taken.lane_count, &*self.work);
         let (strays, meters) = (&mut self.strays, &self.meters);
         let items = arrivals.into_iter().map(|arrival| {
-            let item = intake.item(place, arrival, lanes, routes);
-            if Strays::watches(&item) && intake.has_key(place, &item) {
+            let item = work.intake.item(place, arrival, lanes, &work.routes);
+            if Strays::watches(&item) && work.intake.has_key(place, &item) {
                 watched(strays, meters, place, &item);
             }
             item
@@ -231,6 +230,11 @@ impl<DB: Store> Driver<DB> {
             }
             Done::Confirmed(id, generation, ours) => {
                 self.engine.handle_confirmed(id, generation, ours, now);
+            }
+            Done::Due(id, generation, due) => self.engine.handle_due(id, generation, due, now),
+            Done::Released(release, released, report) => {
+                self.tell_released(&release, &released, report);
+                self.engine.handle_released(&release, released, now);
             }
             Done::Outcome(batch, outcome) => {
                 self.tell(&batch, &outcome);

@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// How the call for one event of a careful transaction ended.
-enum Single {
+pub(super) enum Single {
     Applied,
     Undecodable(String),
     Failed(HandlerFault, String),
@@ -93,7 +93,7 @@ impl<DB: Store> Transaction<'_, DB> {
         Err(End::RolledBack(Outcome::Failed(failures)))
     }
 
-    async fn handle_single(&mut self, index: usize) -> Result<Single, End> {
+    pub(super) async fn handle_single(&mut self, index: usize) -> Result<Single, End> {
         let opened = DB::savepoint(self.conn, 0).await;
         opened.map_err(|error| self.failed("SAVEPOINT", &error))?;
         let route = self.batch.items[index].kind.route;
@@ -148,7 +148,7 @@ impl<DB: Store> Transaction<'_, DB> {
     /// No round trip, and no proof: the driver counts begin, commit and rollback that went through it,
     /// and does not look at what the server answers. A COMMIT that a handler sent as text is found by
     /// the next savepoint, by the read-only session, and in the end by the advance.
-    fn still_inside(&self, index: Option<usize>) -> Result<(), End> {
+    fn still_inside(&mut self, index: Option<usize>) -> Result<(), End> {
         if DB::in_transaction(self.conn) {
             return Ok(());
         }
@@ -178,7 +178,13 @@ impl<DB: Store> Transaction<'_, DB> {
         end
     }
 
-    fn call_failed(&self, index: Option<usize>, fault: Fault, error: String, hung: bool) -> End {
+    fn call_failed(
+        &mut self,
+        index: Option<usize>,
+        fault: Fault,
+        error: String,
+        hung: bool,
+    ) -> End {
         let outcome = match fault {
             Fault::Outage => return End::Closed(Outcome::Outage(error)),
             Fault::Conflict => Outcome::Conflict(error),

@@ -7,8 +7,8 @@ use outbox_core::{Envelope, EventId, ReadError, Reader, Record};
 use xxhash_rust::xxh3::{Xxh3, xxh3_64, xxh3_128};
 
 use super::{
-    Delivery,
-    port::{Arrival, Delivered, TopicPartition},
+    Delivery, parked,
+    port::{Arrival, Delivered, TopicPartition, release::DueQueue},
 };
 use crate::router::{Looked, RouteTable};
 
@@ -78,6 +78,20 @@ impl Intake {
             doomed,
             event: Arc::new(delivery),
         }
+    }
+
+    /// The lane of a parked queue. A remap may have given its aggregate another one than was written with
+    /// it; then its record is there to find it.
+    pub(super) fn lane_today(
+        &self,
+        partition: &TopicPartition,
+        queue: &DueQueue,
+        lane_count: u16,
+    ) -> Lane {
+        let record = queue.record.as_deref().and_then(parked::record);
+        record.map_or(queue.lane, |record| {
+            self.place(&partition.topic, queue.offset.0, &record, lane_count).0
+        })
     }
 
     /// The lane and the key of the aggregate. Both come from what needs no decoding, so an unreadable

@@ -4,14 +4,15 @@ use std::{panic::AssertUnwindSafe, sync::Arc, time::Instant};
 
 use futures::FutureExt as _;
 use inbox_engine::{
-    Batch, Commit, Effect, Generation, Outcome, PartitionId, Seek, Standstill, WatermarkWrite,
-    Written,
+    Batch, Commit, Effect, Generation, Outcome, PartitionId, Release, Released, Seek, Standstill,
+    WatermarkWrite, Written,
 };
 
 use super::{
     Delivery,
     driver::{Done, Driver, End, index},
-    port::{Scope, Store},
+    port::{Scope, Store, TopicPartition},
+    release::Report,
 };
 use crate::telemetry::Signal;
 
@@ -24,10 +25,10 @@ impl<DB: Store> Driver<DB> {
                 let answer = self.broker.confirm(&self.place(id));
                 self.spawn(async move { Done::Confirmed(id, generation, answer.await) });
             }
-            // Never asked for: `Limits::due_interval` is zero.
-            Effect::FindDue(..) | Effect::Release(_) => {}
+            Effect::FindDue(id, generation) => self.find_due(id, generation),
             Effect::LetGo(ids) => self.let_go(&ids),
             Effect::Pause(id) => self.broker.pause(&self.place(id), true),
+            Effect::Release(release) => self.release(release),
             Effect::Report(id, standstill) => self.report(id, standstill),
             Effect::Resume(id) => self.broker.pause(&self.place(id), false),
             Effect::Seek(seek) => self.seek(seek),
@@ -61,6 +62,25 @@ impl<DB: Store> Driver<DB> {
             let times = batch.items.iter().filter_map(|item| item.event.record.timestamp_ms);
             work.meters.transaction(&outcome, batch.items.len(), times.min(), begun.elapsed());
             Done::Outcome(batch, outcome)
+        });
+    }
+
+    fn find_due(&mut self, id: PartitionId, generation: Generation) {
+        let Some((_, taken)) = &self.known[index(id)].taken else { return };
+        let (taken, place) = (taken.clone(), self.place(id));
+        let (control, work) = (Arc::clone(&self.control), Arc::clone(&self.work));
+        self.spawn(async move {
+            Done::Due(id, generation, control.find_due(&taken, &place, &work.intake).await)
+        });
+    }
+
+    fn release(&mut self, release: Release) {
+        let Some(scope) = self.scope(release.partition) else { return };
+        let scope = Scope { epoch: release.epoch, ..scope };
+        let (work, place) = (Arc::clone(&self.work), self.place(release.partition));
+        self.spawn(async move {
+            let (released, report) = work.release(scope, &place, &release).await;
+            Done::Released(release, released, report)
         });
     }
 
@@ -140,9 +160,6 @@ impl<DB: Store> Driver<DB> {
         let partition = self.place(batch.partition);
         let events = batch.items.len();
         match outcome {
-            Outcome::Committed(tally) if tally.parked > 0 => {
-                Signal::Parked { partition, events: tally.parked }.emit();
-            }
             Outcome::Failed(failures) => {
                 for failure in failures {
                     let item = failure.index.and_then(|at| batch.items.get(at));
@@ -155,18 +172,39 @@ impl<DB: Store> Driver<DB> {
                     .emit();
                 }
             }
-            Outcome::Conflict(error) => {
-                Signal::Conflict { partition, events, error: error.clone() }.emit();
-            }
-            Outcome::Outage(error) => {
-                Signal::Outage { partition, events, error: error.clone() }.emit();
-            }
-            Outcome::Unknown(error) => {
-                Signal::CommitUnknown { partition, events, error: error.clone() }.emit();
-            }
-            Outcome::Fenced => Signal::Fenced { partition }.emit(),
-            // Of the limit on parked events the engine's report tells.
-            Outcome::Committed(_) | Outcome::Full(_) | Outcome::Reused(_) => {}
+            outcome => tell_fault(partition, events, outcome),
         }
+    }
+
+    /// Counts and tells what a release did.
+    pub(super) fn tell_released(&self, release: &Release, released: &Released, report: Report) {
+        let partition = self.place(release.partition);
+        let (events, outcome) = match released {
+            Released::Done { .. } => return report.tell(&partition, &self.meters.counters),
+            Released::Conflict(error) => (1, Outcome::Conflict(error.clone())),
+            Released::Outage(error) => (1, Outcome::Outage(error.clone())),
+            Released::Unknown(error) => (1, Outcome::Unknown(error.clone())),
+            Released::Fenced => (0, Outcome::Fenced),
+        };
+        self.meters.counters.count(&outcome);
+        tell_fault(partition, events, &outcome);
+    }
+}
+
+/// Tells what kept a transaction from being committed, when no handler is answerable.
+fn tell_fault(partition: TopicPartition, events: usize, outcome: &Outcome) {
+    match outcome {
+        Outcome::Conflict(error) => {
+            Signal::Conflict { partition, events, error: error.clone() }.emit();
+        }
+        Outcome::Outage(error) => {
+            Signal::Outage { partition, events, error: error.clone() }.emit();
+        }
+        Outcome::Unknown(error) => {
+            Signal::CommitUnknown { partition, events, error: error.clone() }.emit();
+        }
+        Outcome::Fenced => Signal::Fenced { partition }.emit(),
+        // What was parked is told by the transaction itself, the others as a standstill.
+        Outcome::Committed(_) | Outcome::Failed(_) | Outcome::Full(_) | Outcome::Reused(_) => {}
     }
 }

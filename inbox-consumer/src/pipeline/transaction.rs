@@ -1,11 +1,13 @@
 //! The transaction: begin, claim, handle, park, advance, commit. The one trip to the database.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use inbox_engine::{Batch, Doom, Failure, HandlerFault, Mode, Outcome, ParkReason, Rule, Tally};
 
 use super::{
-    Delivery,
+    Delivery, fault_point,
+    intake::Intake,
+    parking::ParkingRules,
     port::{OpenError, Scope, Store, StoreFault, TxLimits},
     sessions::Sessions,
     verdict::Verdicts,
@@ -25,6 +27,10 @@ pub(crate) struct Work<DB: Store> {
     pub(crate) outbox: outbox_core::Outbox,
     /// For one call of a handler.
     pub(crate) attempt_deadline: Duration,
+    /// How records become events.
+    pub(crate) intake: Intake,
+    /// What becomes of events that are parked.
+    pub(crate) parking: ParkingRules,
     pub(crate) meters: Arc<Meters>,
 }
 
@@ -49,6 +55,8 @@ pub(super) struct Transaction<'a, DB: Store> {
     pub(super) savepoints_taken: u32,
     /// A handler has worked past the guard.
     pub(super) unguarded_used: bool,
+    /// A handler has ended it.
+    pub(super) torn: bool,
 }
 
 impl<DB: Store> Work<DB> {
@@ -66,35 +74,46 @@ impl<DB: Store> Work<DB> {
             tx: String::new(),
             savepoints_taken: 0,
             unguarded_used: false,
+            torn: false,
         };
-        match transaction.run().await {
-            Ok(tally) => {
+        let ran = transaction.run().await;
+        self.end(conn, ran).await.map_or_else(|outcome| outcome, Outcome::Committed)
+    }
+
+    /// Sees to the connection of a transaction that has ended.
+    pub(super) async fn end<T>(
+        &self,
+        mut conn: DB::Connection,
+        ran: Result<T, End>,
+    ) -> Result<T, Outcome> {
+        match ran {
+            Ok(done) => {
                 self.sessions.give_back(conn).await;
-                Outcome::Committed(tally)
+                Ok(done)
             }
             Err(End::Closed(outcome)) => {
                 DB::close_hard(conn).await;
-                outcome
+                Err(outcome)
             }
             // A nested `begin()` that a handler dropped half-way: the driver has a ROLLBACK in its queue
             // and believes the transaction over, and nobody has sent it (A6).
             Err(End::RolledBack(outcome)) if !DB::in_transaction(&conn) => {
                 DB::close_hard(conn).await;
-                outcome
+                Err(outcome)
             }
             Err(End::RolledBack(outcome)) => {
                 match DB::rollback(&mut conn).await {
                     Ok(()) => self.sessions.give_back(conn).await,
                     Err(_) => DB::close_hard(conn).await,
                 }
-                outcome
+                Err(outcome)
             }
         }
     }
 
     /// A connection inside a transaction. An idle one may have died in the meantime: then a new one
     /// is opened at once, so that a restarted database costs no round of outages.
-    async fn begin(&self) -> Result<DB::Connection, Outcome> {
+    pub(super) async fn begin(&self) -> Result<DB::Connection, Outcome> {
         if let Some(mut conn) = self.sessions.idle() {
             match DB::begin(&mut conn, &self.limits).await {
                 Ok(()) => return Ok(conn),
@@ -117,22 +136,29 @@ impl<DB: Store> Work<DB> {
 
 impl<DB: Store> Transaction<'_, DB> {
     async fn run(&mut self) -> Result<Tally, End> {
+        fault_point::pass("live.after_begin");
         let mut verdicts = self.claim().await?;
+        fault_point::pass("live.after_claim");
         match self.batch.mode {
             Mode::Together => self.handle_together(&mut verdicts).await?,
             Mode::Careful => self.handle_carefully(&mut verdicts).await?,
         }
+        fault_point::pass("live.after_handler");
         self.park(&verdicts).await?;
         self.advance().await?;
+        fault_point::pass("live.before_commit");
         self.commit().await?;
+        fault_point::pass("live.after_commit");
         self.tell_parked(&verdicts);
         Ok(verdicts.tally())
     }
 
     /// Counts what is parked now, by why; what a person has to look into is told one by one.
     fn tell_parked(&self, verdicts: &Verdicts<'_>) {
+        let mut reasons: BTreeMap<&str, u64> = BTreeMap::new();
         for (item, reason, doom) in verdicts.parkings() {
             self.work.meters.parked(reason);
+            *reasons.entry(reason.as_str()).or_default() += 1;
             let (partition, offset) = (item.event.partition.clone(), item.offset.0);
             match doom {
                 Some(Doom { reason: ParkReason::Mismatch, error }) => {
@@ -144,20 +170,40 @@ impl<DB: Store> Transaction<'_, DB> {
                 _ => {}
             }
         }
+        let Some(item) = self.batch.items.first().filter(|_| !reasons.is_empty()) else { return };
+        let (partition, events) = (item.event.partition.clone(), reasons.values().sum());
+        let reasons = reasons.iter().map(|(reason, events)| format!("{reason} {events}"));
+        let reasons = reasons.collect::<Vec<_>>().join(", ");
+        Signal::Parked { partition, events, reasons }.emit();
     }
 
     async fn park(&mut self, verdicts: &Verdicts<'_>) -> Result<(), End> {
-        let rows = verdicts.parked();
+        let rows = verdicts.parked(|item| self.work.first_delay(item));
         if rows.is_empty() || !Rule::ParkInTransaction.on() {
             return Ok(());
         }
+        let alone = DB::park_alone(self.conn, &self.scope).await;
+        alone.map_err(|error| self.failed("the lock for parking", &error))?;
         let parked = DB::park(self.conn, &self.scope, &rows).await;
-        parked.map_err(|error| self.failed("parking", &error))
+        parked.map_err(|error| self.failed("parking", &error))?;
+        fault_point::pass("live.after_park");
+        self.fits().await
+    }
+
+    /// The limits are kept exactly: nobody else parks here until this transaction ends.
+    async fn fits(&mut self) -> Result<(), End> {
+        let limit = self.work.parking.limit;
+        let load = DB::parked_load(self.conn, &self.scope, limit).await;
+        let load = load.map_err(|error| self.failed("counting parked events", &error))?;
+        if load.within(limit) || !Rule::ParkedLimitCounted.on() {
+            return Ok(());
+        }
+        Err(End::RolledBack(Outcome::Full(load.beyond(limit))))
     }
 
     /// The heart: it fails after a swallowed error, after a handler's own COMMIT or ROLLBACK, when a
     /// newer owner has raised the epoch, and when the database has gone back in time.
-    async fn advance(&mut self) -> Result<(), End> {
+    pub(super) async fn advance(&mut self) -> Result<(), End> {
         let lanes = &self.batch.lanes;
         let moved = DB::advance(self.conn, &self.scope, &self.tx, lanes).await;
         let moved = moved.map_err(|error| self.failed("the advance", &error))?;
@@ -170,7 +216,7 @@ impl<DB: Store> Transaction<'_, DB> {
         }
     }
 
-    async fn commit(&mut self) -> Result<(), End> {
+    pub(super) async fn commit(&mut self) -> Result<(), End> {
         if let Err(error) = DB::commit(self.conn).await {
             return Err(match DB::fault(&error) {
                 StoreFault::Conflict => End::Closed(Outcome::Conflict(error.to_string())),
@@ -191,7 +237,7 @@ impl<DB: Store> Transaction<'_, DB> {
     }
 
     /// What an error of one of the runtime's own statements means.
-    pub(super) fn failed(&self, what: &str, error: &sqlx::Error) -> End {
+    pub(super) fn failed(&mut self, what: &str, error: &sqlx::Error) -> End {
         let text = format!("{what} failed: {error}");
         match DB::fault(error) {
             StoreFault::Outage => End::Closed(Outcome::Outage(text)),
@@ -205,7 +251,8 @@ impl<DB: Store> Transaction<'_, DB> {
     }
 
     /// A handler ended the transaction: what it left behind is found by the torn check.
-    pub(super) fn ended(&self, index: Option<usize>) -> Outcome {
+    pub(super) fn ended(&mut self, index: Option<usize>) -> Outcome {
+        self.torn = true;
         let text = "a handler ended the transaction (COMMIT, ROLLBACK or the like): the runtime owns \
                     it; use tx.savepoint() to undo a part";
         self.handler_failed(index, HandlerFault::Reject, text.into())

@@ -1,6 +1,6 @@
 //! What becomes of each event of a transaction.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, time::Duration};
 
 use inbox_engine::{Doom, ParkReason, Rule, Run, RunEntry, Tally, runs};
 
@@ -108,11 +108,14 @@ impl<'a> Verdicts<'a> {
         self.given.contains(&Verdict::Vanished)
     }
 
-    /// The rows to park, in offset order.
-    pub(super) fn parked(&self) -> Vec<Parking> {
+    /// The rows to park, in offset order. `delay` says when what is exhausted is released by itself.
+    pub(super) fn parked(&self, delay: impl Fn(&Delivered) -> Option<Duration>) -> Vec<Parking> {
         let row = |(item, verdict): (&Delivered, &Verdict)| match verdict {
-            Verdict::Park(doom) => Some(parked::doomed(item, doom)),
-            Verdict::Follow => Some(parked::row(item, ParkReason::Follower, "")),
+            Verdict::Park(doom) if doom.reason == ParkReason::Exhausted => {
+                Some(parked::doomed(item, doom, delay(item)))
+            }
+            Verdict::Park(doom) => Some(parked::doomed(item, doom, None)),
+            Verdict::Follow => Some(parked::row(item, ParkReason::Follower, "", None)),
             _ => None,
         };
         let mut rows: Vec<Parking> = self.items.iter().zip(&self.given).filter_map(row).collect();

@@ -3,6 +3,7 @@
 mod attempt;
 mod declared;
 mod each;
+mod schedule;
 mod table;
 mod whole;
 
@@ -19,6 +20,7 @@ use async_trait::async_trait;
 use outbox_core::{Decode, Json};
 use sqlx::Database;
 
+pub use schedule::Schedule;
 pub(crate) use table::{Looked, RouteTable};
 
 use crate::{
@@ -126,6 +128,7 @@ impl<DB: Database> Entry<DB> {
 /// ```
 pub struct Routes<DB: Database> {
     by_type: HashMap<String, Entry<DB>>,
+    schedules: HashMap<String, Schedule>,
     refused: Vec<String>,
     /// Those that the configuration declares, once more.
     declared: Vec<Arc<DeclaredRoute<DB>>>,
@@ -133,7 +136,12 @@ pub struct Routes<DB: Database> {
 
 impl<DB: Database> Default for Routes<DB> {
     fn default() -> Self {
-        Self { by_type: HashMap::new(), refused: Vec::new(), declared: Vec::new() }
+        Self {
+            by_type: HashMap::new(),
+            schedules: HashMap::new(),
+            refused: Vec::new(),
+            declared: Vec::new(),
+        }
     }
 }
 
@@ -192,6 +200,17 @@ impl<DB: Sessions> Routes<DB> {
         self.add(event_type, Entry::Ignored)
     }
 
+    /// Releases parked events of `event_type` by a schedule of their own instead of `[park]`'s.
+    #[must_use]
+    pub fn schedule(mut self, event_type: &str, schedule: Schedule) -> Self {
+        if self.schedules.insert(event_type.to_owned(), schedule).is_some() {
+            self.refused.push(format!(
+                "events of type `{event_type}` have two schedules: remove one of them"
+            ));
+        }
+        self
+    }
+
     fn add(mut self, event_type: &str, entry: Entry<DB>) -> Self {
         if event_type.is_empty() {
             let told = entry.told();
@@ -225,6 +244,14 @@ impl<DB: Sessions> Routes<DB> {
                     .into(),
             );
         }
-        Ok(RouteTable::new(self.by_type, self.declared))
+        let handled =
+            |event_type: &&String| matches!(self.by_type.get(*event_type), Some(Entry::Handled(_)));
+        if let Some(event_type) = self.schedules.keys().find(|event_type| !handled(event_type)) {
+            return Err(format!(
+                "events of type `{event_type}` have a schedule, but no handler: correct the type, or \
+                 remove the schedule"
+            ));
+        }
+        Ok(RouteTable::new(self.by_type, self.schedules, self.declared))
     }
 }

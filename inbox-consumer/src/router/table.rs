@@ -5,7 +5,7 @@ use std::{collections::HashMap, fmt, sync::Arc};
 use inbox_engine::Kind;
 use sqlx::Database;
 
-use super::{DeclaredRoute, Entry, Registered, Route};
+use super::{DeclaredRoute, Entry, Registered, Route, Schedule};
 
 /// What is known of an event type.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -22,6 +22,7 @@ pub(crate) enum Looked {
 pub(crate) struct RouteTable<DB: Database> {
     by_type: HashMap<Box<str>, Looked>,
     routes: Vec<Arc<dyn Route<DB>>>,
+    schedules: HashMap<String, Schedule>,
     /// Those whose statement the database looks at before the start.
     pub(super) declared: Vec<Arc<DeclaredRoute<DB>>>,
 }
@@ -29,13 +30,14 @@ pub(crate) struct RouteTable<DB: Database> {
 impl<DB: Database> RouteTable<DB> {
     pub(super) fn new(
         entries: HashMap<String, Entry<DB>>,
+        schedules: HashMap<String, Schedule>,
         declared: Vec<Arc<DeclaredRoute<DB>>>,
     ) -> Self {
         // Sorted, so that the numbers are the same in every process.
         let mut entries: Vec<_> = entries.into_iter().collect();
         entries.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
         let by_type = HashMap::with_capacity(entries.len());
-        let mut table = Self { by_type, routes: Vec::new(), declared };
+        let mut table = Self { by_type, routes: Vec::new(), schedules, declared };
         for (event_type, entry) in entries {
             let looked = table.number(entry);
             table.by_type.insert(event_type.into(), looked);
@@ -62,6 +64,11 @@ impl<DB: Database> RouteTable<DB> {
     pub(crate) fn route(&self, number: u32) -> &dyn Route<DB> {
         let index = usize::try_from(number).unwrap_or(usize::MAX);
         &*self.routes[index]
+    }
+
+    /// The schedule of its own that an event type has.
+    pub(crate) fn schedule(&self, event_type: &str) -> Option<Schedule> {
+        self.schedules.get(event_type).copied()
     }
 
     /// Each handled event type with the name of its handler, sorted by type.

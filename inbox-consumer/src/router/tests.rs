@@ -3,7 +3,7 @@
 use inbox_engine::Kind;
 use sqlx::Sqlite;
 
-use super::{Looked, Routes};
+use super::{Looked, Routes, Schedule};
 use crate::{BatchHandler, Event, Handler, HandlerResult, Tx};
 
 struct One;
@@ -72,6 +72,17 @@ fn two_handlers_for_one_type_are_refused_by_name() {
     );
     let text = routes().on("paid", One).ignore("paid").ignore("").freeze().unwrap_err();
     assert!(text.contains("and with `ignore`: remove one of them; `ignore` is"), "{text}");
+}
+
+#[test]
+fn a_schedule_belongs_to_a_handled_type() {
+    let often = Schedule { releases_max: 100, ..Schedule::NEVER };
+    let table = routes().on("paid", One).schedule("paid", often).freeze().unwrap();
+    assert_eq!((table.schedule("paid"), table.schedule("other")), (Some(often), None));
+    let text = routes().on("paid", One).schedule("piad", often).freeze().unwrap_err();
+    assert!(text.starts_with("events of type `piad` have a schedule, but no handler"), "{text}");
+    let twice = routes().on("paid", One).schedule("paid", often).schedule("paid", often);
+    assert!(twice.freeze().unwrap_err().contains("two schedules"));
 }
 
 #[test]

@@ -55,6 +55,27 @@ fn lane(number: i32) -> Result<inbox_engine::Lane, sqlx::Error> {
         .map_err(|_| unexpected(format!("inbox_lanes holds the lane {number}, which cannot be")))
 }
 
+/// Discards that one release carries out beyond the events that it runs.
+const DISCARDS_MAX: usize = 500;
+
+/// What an operator asked for, and who. The columns hold one of two words, or nothing.
+fn intent(
+    word: Option<&str>,
+    who: Option<&str>,
+) -> Option<(crate::pipeline::port::release::Intent, String)> {
+    use crate::pipeline::port::release::Intent;
+    let intent = match word? {
+        "discard" => Intent::Discard,
+        _ => Intent::Release,
+    };
+    Some((intent, who.unwrap_or("unknown").to_owned()))
+}
+
+/// A time span as the databases take it.
+fn millis(span: std::time::Duration) -> i64 {
+    i64::try_from(span.as_millis()).unwrap_or(i64::MAX)
+}
+
 /// A count of the database: never negative.
 fn count(number: i64) -> u64 {
     u64::try_from(number).unwrap_or_default()

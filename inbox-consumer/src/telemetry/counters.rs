@@ -4,6 +4,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use inbox_engine::Outcome;
 
+use crate::pipeline::release::Report;
+
 /// A number that only grows. Written without a lock, read at any time.
 #[derive(Debug, Default)]
 pub(crate) struct Counter(AtomicU64);
@@ -61,6 +63,12 @@ counters! {
     parked,
     /// Events of an unknown type that the configuration ignores.
     ignored,
+    /// Parked events that left their queue with their effect.
+    released,
+    /// Parked events that a person gave up.
+    discarded,
+    /// Releases of a parked event that failed; it has a new time, or waits for a person.
+    release_failures,
     /// Transactions committed.
     batches,
     /// Transactions rolled back because a handler failed.
@@ -94,6 +102,14 @@ counters! {
 }
 
 impl Counters {
+    /// Counts what a committed release did; a release is a transaction, too.
+    pub(crate) fn count_release(&self, report: &Report) {
+        self.batches.add(1);
+        self.released.add(report.released);
+        self.discarded.add(report.discarded);
+        self.release_failures.add(report.failed.len() as u64);
+    }
+
     /// Counts what a transaction did.
     pub(crate) fn count(&self, outcome: &Outcome) {
         match outcome {
@@ -112,7 +128,7 @@ impl Counters {
             Outcome::Outage(_) => self.outages.add(1),
             Outcome::Unknown(_) | Outcome::Fenced => self.resyncs.add(1),
             // The partition stands still for it: the signal tells.
-            Outcome::Full(_) | Outcome::Reused(_) => {}
+            Outcome::Reused(_) | Outcome::Full(_) => {}
         }
     }
 }

@@ -96,6 +96,12 @@ metrics! {
     Counter "inbox_events_ignored_total" "events" [] |m, s| s.add(&[], m.counters.ignored.read());
     /// Events set aside, by why: exhausted, follower, mismatch, rejected, torn, undecodable, unknown_type.
     Counter "inbox_events_parked_total" "events" [reason] parked_total;
+    /// Parked events that left their queue with their effect.
+    Counter "inbox_events_released_total" "events" [] |m, s| s.add(&[], m.counters.released.read());
+    /// Parked events that a person gave up.
+    Counter "inbox_events_discarded_total" "events" [] |m, s| s.add(&[], m.counters.discarded.read());
+    /// Releases of a parked event that failed; it has a new time, or waits for a person.
+    Counter "inbox_releases_failed_total" "events" [] |m, s| s.add(&[], m.counters.release_failures.read());
     /// Attempts of handlers that failed and were counted against their events.
     Counter "inbox_attempts_failed_total" "attempts" [] |m, s| s.add(&[], m.counters.failures.read());
     /// Transactions by how they ended: committed; failed (a handler); conflict and outage (run again, no attempt counts); resync (fenced, or COMMIT of unknown outcome).

@@ -217,12 +217,14 @@ signals! {
     }
 
     warn "parked" "events were parked"
-    /// Events were set aside in the database; they wait for a person, or behind one that does.
+    /// Events were set aside in the database, to be released later, by a person, or behind one of them.
     Parked {
         /// Where.
         partition: TopicPartition,
         /// How many, followers included.
         events: u64,
+        /// How many for each reason: `exhausted 1, follower 3`.
+        reasons: String,
     }
 
     warn "prune_failed" "a sweep of the inbox failed; it is tried again later"
@@ -237,6 +239,34 @@ signals! {
     Pruned {
         /// How many rows.
         removed: u64,
+    }
+
+    warn "release_failed" "a parked event failed again"
+    /// A parked event was released, and failed again; it stays parked.
+    ReleaseFailed {
+        /// Where.
+        partition: TopicPartition,
+        /// The event's offset.
+        offset: i64,
+        /// Which attempt it was, all of them counted.
+        attempt: Option<u32>,
+        /// Why it stays parked.
+        reason: String,
+        /// When it is released again; without it the event waits for a person.
+        again_seconds: Option<i64>,
+        /// The handler's error.
+        error: String,
+    }
+
+    info "released" "parked events left their queue"
+    /// Parked events were handled in their order, or given up by a person.
+    Released {
+        /// Where.
+        partition: TopicPartition,
+        /// How many were handled.
+        events: u64,
+        /// How many were given up.
+        discarded: u64,
     }
 
     info "revoked" "partitions are taken away; what runs there is finished first"
@@ -282,7 +312,7 @@ signals! {
     }
 
     error "torn" "a handler ended the transaction of an event; it was parked"
-    /// The inbox row of an event is there, its lane was never moved: a handler ended the transaction. Whether the effect is there is for a person to find out; the event was parked.
+    /// A handler committed or rolled back the runtime's transaction. Whether the effect is there is for a person to find out, who then releases or discards the event.
     Torn {
         /// Where.
         partition: TopicPartition,

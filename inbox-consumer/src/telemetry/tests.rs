@@ -10,7 +10,7 @@ use tracing::{
 };
 
 use super::*;
-use crate::pipeline::port::TopicPartition;
+use crate::pipeline::{port::TopicPartition, release::Report};
 
 /// The events of a log: level, then name and value of each field.
 type Lines = Arc<Mutex<Vec<(String, Vec<(String, String)>)>>>;
@@ -69,9 +69,22 @@ fn every() -> Vec<Signal> {
         Signal::Mismatch { partition: partition.clone(), offset: 7, error: error.clone() },
         Signal::Moving { partition: partition.clone() },
         Signal::Outage { partition: partition.clone(), events, error: error.clone() },
-        Signal::Parked { partition: partition.clone(), events: 5 },
+        Signal::Parked {
+            partition: partition.clone(),
+            events: 5,
+            reasons: "exhausted 2, follower 3".into(),
+        },
         Signal::PruneFailed { error: error.clone() },
         Signal::Pruned { removed: 9 },
+        Signal::ReleaseFailed {
+            partition: partition.clone(),
+            offset: 7,
+            attempt: Some(5),
+            reason: "exhausted".into(),
+            again_seconds: Some(60),
+            error: error.clone(),
+        },
+        Signal::Released { partition: partition.clone(), events: 5, discarded: 1 },
         Signal::Revoked { partitions: 2 },
         Signal::ShutdownBegun,
         Signal::Standstill {
@@ -130,9 +143,11 @@ fn counters_count_what_a_transaction_did() {
     counters.count(&Outcome::Conflict("deadlock".into()));
     counters.count(&Outcome::Fenced);
     counters.count(&Outcome::Unknown("connection lost".into()));
+    counters.count_release(&Report { released: 5, discarded: 2, ..Report::default() });
     let counts = counters.read();
+    assert_eq!((counts.released, counts.discarded, counts.release_failures), (5, 2, 0));
     assert_eq!((counts.applied, counts.duplicates, counts.parked, counts.ignored), (3, 2, 1, 4));
-    assert_eq!((counts.batches, counts.conflicts, counts.resyncs, counts.outages), (1, 1, 2, 0));
+    assert_eq!((counts.batches, counts.conflicts, counts.resyncs, counts.outages), (2, 1, 2, 0));
 }
 
 #[test]

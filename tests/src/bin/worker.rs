@@ -20,6 +20,7 @@ struct Step {
 enum Act {
     Abort,
     Fail,
+    Mendable,
     Panic,
     Reject,
     Sleep,
@@ -39,13 +40,28 @@ impl Handler<Postgres> for Count {
             .bind(i64::from(std::process::id()))
             .execute(&mut *tx)
             .await?;
+        if matches!(event.payload.act, Some(Act::Mendable)) {
+            return mendable(event, tx).await;
+        }
         act(event.payload.act).await
     }
 }
 
+/// Fails while the table `broken` has the event, or with no number its whole aggregate.
+async fn mendable(event: &Event<Step>, tx: &mut Tx<'_, Postgres>) -> HandlerResult {
+    let broken: i64 = sqlx::query_scalar(
+        "SELECT count(*) FROM broken WHERE aggregate = $1 AND coalesce(n, $2) = $2",
+    )
+    .bind(event.aggregate().aggregate_id())
+    .bind(event.payload.n)
+    .fetch_one(&mut *tx)
+    .await?;
+    if broken > 0 { Err(HandlerError::retry("broken")) } else { Ok(()) }
+}
+
 async fn act(act: Option<Act>) -> HandlerResult {
     match act {
-        None => Ok(()),
+        None | Some(Act::Mendable) => Ok(()),
         Some(Act::Abort) => std::process::abort(),
         Some(Act::Fail) => Err(HandlerError::retry("told to fail")),
         Some(Act::Panic) => panic!("told to panic"),

@@ -99,6 +99,7 @@ pub fn worker(stage: &Stage, group: &str, more: &[(&str, &str)]) -> Worker {
         .env("INBOX_DATABASE__URL", stage.schema.url())
         .env("INBOX_HTTP__LISTEN", "off")
         .env("INBOX_LOG__FORMAT", "human")
+        .env("INBOX_PARK__RELEASES_MAX", "0")
         .envs(more.iter().copied());
     Worker::spawn(&mut command)
 }

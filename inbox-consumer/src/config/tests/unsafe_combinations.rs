@@ -74,6 +74,10 @@ fn deadlines_that_contradict_each_other_are_refused() {
         "`database.idle_timeout` (40s) must be longer than `retry.attempt_deadline` (40s)",
     );
     one(
+        fatal(|c| c.park.delay_min = secs(7200)),
+        "`park.delay_min` (2h) is longer than `park.delay_max` (1h)",
+    );
+    one(
         fatal(|c| c.retry.delay_min = secs(3)),
         "`retry.delay_min` (3s) is longer than `retry.delay_max` (2s)",
     );

@@ -5,7 +5,10 @@ use std::{future::Future, time::Duration};
 use inbox_engine::{LeaderEpoch, NextOffset, Offset, Ownership, Standstill};
 use sqlx::Database;
 
-use super::{Claim, Declarations, LogRange, Parking, Savepoint, Scope, Sessions, TopicPartition};
+use super::{
+    Claim, Declarations, LogRange, Parking, Savepoint, Scope, Sessions, TopicPartition,
+    release::Releases,
+};
 
 /// What a take-over needs to know.
 #[derive(Clone, Debug)]
@@ -106,6 +109,18 @@ pub trait Parkings: Database {
         scope: &Scope,
         rows: &[Parking],
     ) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
+    /// Makes every other transaction that parks in this partition wait for the end of this one, so that
+    /// what is counted after it stays true until COMMIT. Taken before the lanes, as in a take-over.
+    fn park_alone(
+        conn: &mut Self::Connection,
+        scope: &Scope,
+    ) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
+    /// Counts what is parked in the partition, up to one more than each limit.
+    fn parked_load(
+        conn: &mut Self::Connection,
+        scope: &Scope,
+        limit: ParkedLoad,
+    ) -> impl Future<Output = Result<ParkedLoad, sqlx::Error>> + Send;
     /// Which of these deliveries (offset, leader epoch) have a parked row already. Asked only for
     /// offsets below `remapped_below`.
     fn parked_at(
@@ -113,6 +128,35 @@ pub trait Parkings: Database {
         scope: &Scope,
         deliveries: &[(Offset, LeaderEpoch)],
     ) -> impl Future<Output = Result<Vec<Offset>, sqlx::Error>> + Send;
+}
+
+/// How much is parked in a partition; each number is exact up to the limit it was counted to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ParkedLoad {
+    /// Aggregates.
+    pub aggregates: u64,
+    /// Events.
+    pub events: u64,
+}
+
+impl ParkedLoad {
+    /// Whether it is at most what may be parked.
+    pub(crate) fn within(self, limit: Self) -> bool {
+        self.aggregates <= limit.aggregates && self.events <= limit.events
+    }
+
+    /// What is said when it is not.
+    pub(crate) fn beyond(self, limit: Self) -> String {
+        let (what, key, most) = if self.aggregates > limit.aggregates {
+            ("aggregates with parked events", "limits.parked_aggregates_max", limit.aggregates)
+        } else {
+            ("parked events", "limits.parked_events_max", limit.events)
+        };
+        format!(
+            "the partition would have more than {most} {what}, the most that `{key}` allows; mend what \
+             makes handlers fail, then release or discard what is parked, or raise the limit"
+        )
+    }
 }
 
 /// Pruning the inbox.
@@ -228,6 +272,7 @@ pub trait Store:
     + Sessions
     + Ownerships
     + Parkings
+    + Releases
     + Retentions
     + Inspections
     + Schemas

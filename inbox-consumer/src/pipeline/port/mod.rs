@@ -4,6 +4,7 @@
 mod declared;
 mod kafka;
 mod keeping;
+pub mod release;
 mod transaction;
 
 pub use declared::{
@@ -11,8 +12,8 @@ pub use declared::{
 };
 pub use kafka::{Arrival, Broker, BrokerError, BrokerEvent, LogRange, TopicPartition, Vitals};
 pub use keeping::{
-    Finding, Inspections, Owner, Ownerships, Parkings, PartitionRow, PruneCursor, PruneStep,
-    Retentions, Schemas, Store, TakeOver, TakeOverError, Taken, WatermarkMove,
+    Finding, Inspections, Owner, Ownerships, ParkedLoad, Parkings, PartitionRow, PruneCursor,
+    PruneStep, Retentions, Schemas, Store, TakeOver, TakeOverError, Taken, WatermarkMove,
 };
 pub use transaction::{
     Address, Claim, ClaimRequest, Claimed, Known, OpenError, Parking, Recheck, Savepoint, Scope,

@@ -94,11 +94,20 @@ pub struct Parking {
     pub offset: Offset,
     /// Its leader epoch.
     pub leader_epoch: LeaderEpoch,
-    /// Why. `Follower` is stored with no due time, everything else with `infinity`: it waits for a person.
+    /// Why. `Follower` is stored with no due time.
     pub reason: ParkReason,
     /// How often a handler failed on it.
     pub attempts: u32,
-    /// The record and the errors, as JSON text (see `pipeline/parked.rs`).
+    /// When it is released by itself, counted from now by the database's clock; `None`: it waits for a
+    /// person.
+    pub delay: Option<Duration>,
+    /// Its type, for people; empty when the record could not be read.
+    pub event_type: String,
+    /// Its aggregate as `type/id`, for people.
+    pub aggregate_text: String,
+    /// Its errors, as JSON text (see `pipeline/parked.rs`).
+    pub errors: String,
+    /// The record, as JSON text (see `pipeline/parked.rs`).
     pub record: String,
 }
 

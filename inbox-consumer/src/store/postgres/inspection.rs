@@ -35,7 +35,8 @@ const MISSING_PRIVILEGES: &str = "SELECT t || ': ' || p FROM (VALUES
     ('inbox_partitions', 'SELECT'), ('inbox_partitions', 'INSERT'), ('inbox_partitions', 'UPDATE'),
     ('inbox_lanes', 'SELECT'), ('inbox_lanes', 'INSERT'), ('inbox_lanes', 'UPDATE'), ('inbox_lanes', 'DELETE'),
     ('inbox_events', 'SELECT'), ('inbox_events', 'INSERT'), ('inbox_events', 'UPDATE'), ('inbox_events', 'DELETE'),
-    ('inbox_parked', 'SELECT'), ('inbox_parked', 'INSERT'), ('inbox_parked', 'UPDATE'), ('inbox_parked', 'DELETE')
+    ('inbox_parked', 'SELECT'), ('inbox_parked', 'INSERT'), ('inbox_parked', 'UPDATE'), ('inbox_parked', 'DELETE'),
+    ('inbox_audit', 'INSERT')
 ) v(t, p) WHERE NOT has_table_privilege(t, p)";
 
 /// The same for the tables of the outbox.
@@ -59,7 +60,8 @@ impl Inspections for Postgres {
         let mut findings = settings(conn).await?;
         let version = Self::version(conn).await?;
         findings.extend(inspect::schema(version, Self::newest()));
-        if version.is_some() {
+        // An older schema lacks tables; that is the finding then.
+        if version >= Some(Self::newest()) {
             findings.extend(missing_privileges(conn, MISSING_PRIVILEGES, "inbox").await?);
         }
         if outbox_core::schema_version(conn).await?.is_some() {

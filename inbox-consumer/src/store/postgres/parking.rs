@@ -1,22 +1,28 @@
 //! Parked events, written in the transaction of their batch.
 
-use inbox_engine::{LeaderEpoch, Offset};
-use sqlx::{PgConnection, Postgres};
+use inbox_engine::{LeaderEpoch, Offset, Rule};
+use sqlx::{PgConnection, Postgres, Row};
 use uuid::Uuid;
 
 use crate::{
-    pipeline::port::{Parking, Parkings, Scope},
-    store::unexpected,
+    pipeline::port::{ParkedLoad, Parking, Parkings, Scope},
+    store::{
+        count, millis,
+        statement::{Cut, Statement},
+        unexpected,
+    },
 };
 
 /// $1 consumer, $2 partition, then one array a column; the order of the arrays is the order of the
 /// queue. A delivery that has its parked row already (a redelivery) changes nothing.
 const PARK: &str = r#"INSERT INTO inbox_parked (partition_ref, lane, aggregate_key, consumer_ref, event_id, fingerprint,
-    "offset", leader_epoch, reason, attempts, due_at, record)
-SELECT $2, p.lane, p.aggregate, $1, p.id, p.fp, p.off, p.le, p.reason, p.attempts,
-    CASE WHEN p.reason <> 'follower' THEN 'infinity'::timestamptz END, p.record
+    "offset", leader_epoch, reason, attempts, due_at, event_type, aggregate, errors, record)
+SELECT $2, p.lane, p.aggregate_key, $1, p.id, p.fp, p.off, p.le, p.reason, p.attempts,
+    CASE WHEN p.reason <> 'follower' THEN coalesce(now() + p.delay * interval '1 millisecond', 'infinity') END,
+    p.event_type, p.aggregate, p.errors, p.record
 FROM unnest($3::integer[], $4::bytea[], $5::uuid[], $6::bytea[], $7::bigint[], $8::integer[], $9::text[],
-    $10::integer[], $11::text[]) WITH ORDINALITY p(lane, aggregate, id, fp, off, le, reason, attempts, record, ord)
+    $10::integer[], $11::bigint[], $12::text[], $13::text[], $14::text[], $15::text[]) WITH ORDINALITY
+    p(lane, aggregate_key, id, fp, off, le, reason, attempts, delay, event_type, aggregate, errors, record, ord)
 ORDER BY p.ord
 ON CONFLICT (partition_ref, "offset", leader_epoch) DO NOTHING"#;
 
@@ -33,6 +39,21 @@ const PARKED_AT: &str = r#"SELECT q."offset" FROM inbox_parked q
 JOIN unnest($2::bigint[], $3::integer[]) d(off, le) ON q."offset" = d.off AND q.leader_epoch = d.le
 WHERE q.partition_ref = $1"#;
 
+/// $1 partition, $2 and $3 the limits. Aggregates are counted by one probe of the index for each.
+const LOAD: &str = "WITH RECURSIVE k AS (
+    SELECT (SELECT aggregate_key FROM inbox_parked WHERE partition_ref = $1 ORDER BY aggregate_key LIMIT 1) AS aggregate_key, 1 AS n
+    UNION ALL
+    SELECT (SELECT q.aggregate_key FROM inbox_parked q WHERE q.partition_ref = $1 AND q.aggregate_key > k.aggregate_key
+        ORDER BY q.aggregate_key LIMIT 1), k.n + 1 FROM k WHERE k.aggregate_key IS NOT NULL AND k.n <= $2)
+SELECT (SELECT count(aggregate_key) FROM k) AS aggregates,
+    (SELECT count(*) FROM (SELECT 1 FROM inbox_parked WHERE partition_ref = $1 LIMIT $3::bigint + 1) e) AS events";
+
+/// The partition's row is locked before any lane, as in a take-over.
+static PARK_ALONE: Statement = Statement::new(
+    "SELECT partition_ref FROM inbox_partitions WHERE partition_ref = $1 FOR NO KEY UPDATE",
+    &[Cut::new(Rule::ParkedLimitLocked, " FOR NO KEY UPDATE", "")],
+);
+
 impl Parkings for Postgres {
     async fn park(
         conn: &mut PgConnection,
@@ -47,6 +68,28 @@ impl Parkings for Postgres {
             check_same(conn, scope, rows, &ids).await?;
         }
         sqlx::query(MARK).bind(scope.consumer_ref).bind(ids).execute(conn).await.map(drop)
+    }
+
+    async fn park_alone(conn: &mut PgConnection, scope: &Scope) -> Result<(), sqlx::Error> {
+        sqlx::query(PARK_ALONE.text()).bind(scope.partition_ref).execute(conn).await.map(drop)
+    }
+
+    async fn parked_load(
+        conn: &mut PgConnection,
+        scope: &Scope,
+        limit: ParkedLoad,
+    ) -> Result<ParkedLoad, sqlx::Error> {
+        let bound = |limit: u64| i64::try_from(limit).unwrap_or(i64::MAX - 1);
+        let row = sqlx::query(LOAD)
+            .bind(scope.partition_ref)
+            .bind(bound(limit.aggregates))
+            .bind(bound(limit.events))
+            .fetch_one(conn)
+            .await?;
+        Ok(ParkedLoad {
+            aggregates: count(row.try_get("aggregates")?),
+            events: count(row.try_get("events")?),
+        })
     }
 
     async fn parked_at(
@@ -84,6 +127,10 @@ async fn insert(
         .bind(column(rows, |r| r.leader_epoch.0))
         .bind(rows.iter().map(|r| r.reason.as_str()).collect::<Vec<_>>())
         .bind(column(rows, |r| i32::try_from(r.attempts).unwrap_or(i32::MAX)))
+        .bind(column(rows, |r| r.delay.map(millis)))
+        .bind(rows.iter().map(|r| r.event_type.as_str()).collect::<Vec<_>>())
+        .bind(rows.iter().map(|r| r.aggregate_text.as_str()).collect::<Vec<_>>())
+        .bind(rows.iter().map(|r| r.errors.as_str()).collect::<Vec<_>>())
         .bind(rows.iter().map(|r| r.record.as_str()).collect::<Vec<_>>())
         .execute(conn)
         .await?;
@@ -117,4 +164,12 @@ async fn check_same(
 
 fn column<T>(rows: &[Parking], of: impl Fn(&Parking) -> T) -> Vec<T> {
     rows.iter().map(of).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn each_rule_is_in_its_statement() {
+        super::PARK_ALONE.check();
+    }
 }

@@ -10,7 +10,10 @@ const WRITABLE: &str = "SET default_transaction_read_only = off";
 impl Probe for Postgres {
     const POISONS: bool = true;
     const CHECKS_CONSTRAINTS: bool = true;
-    const DOWN: &'static str = include_str!("../../../migrations/postgres/0001_inbox.down.sql");
+    const DOWN: &'static str = concat!(
+        include_str!("../../../migrations/postgres/0002_release.down.sql"),
+        include_str!("../../../migrations/postgres/0001_inbox.down.sql"),
+    );
     const LONG_AGO: &'static str = "now() - interval '30 days'";
     const UUID_HEX: (&'static str, &'static str) = ("'", "'");
     const HOLD_PRUNER: &'static str = "BEGIN; SELECT pg_advisory_xact_lock(hashtextextended('inbox prune ' || current_schema(), 0))";

@@ -11,8 +11,10 @@ use crate::{
     store::migration::{self, Migration},
 };
 
-const MIGRATIONS: &[Migration] =
-    &[Migration { version: 1, text: include_str!("../../../migrations/postgres/0001_inbox.sql") }];
+const MIGRATIONS: &[Migration] = &[
+    Migration { version: 1, text: include_str!("../../../migrations/postgres/0001_inbox.sql") },
+    Migration { version: 2, text: include_str!("../../../migrations/postgres/0002_release.sql") },
+];
 
 /// One process migrates a schema at a time.
 const LOCK: &str = "SELECT pg_advisory_xact_lock(hashtextextended('inbox migrate', 0))";

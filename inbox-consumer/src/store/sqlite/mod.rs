@@ -8,6 +8,7 @@ mod ownership;
 mod parking;
 #[cfg(feature = "testing")]
 mod probe;
+mod release;
 mod retention;
 mod savepoint;
 mod schema;

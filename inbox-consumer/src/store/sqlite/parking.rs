@@ -1,22 +1,21 @@
 //! Parked events, written in the transaction of their batch.
 
-use inbox_engine::{LeaderEpoch, Offset, ParkReason};
-use sqlx::{Sqlite, SqliteConnection};
+use inbox_engine::{LeaderEpoch, Offset};
+use sqlx::{Row, Sqlite, SqliteConnection};
 
 use super::{joined, places};
 use crate::{
-    pipeline::port::{Parking, Parkings, Scope},
-    store::unexpected,
+    pipeline::port::{ParkedLoad, Parking, Parkings, Scope},
+    store::{count, millis, unexpected},
 };
 
 /// A delivery that has its parked row already (a redelivery) changes nothing.
 const PARK: &str = r#"INSERT INTO inbox_parked (partition_ref, lane, aggregate_key, consumer_ref, event_id, fingerprint,
-    "offset", leader_epoch, reason, attempts, due_at, record)
-VALUES (?2, ?3, ?4, ?1, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)
+    "offset", leader_epoch, reason, attempts, due_at, event_type, aggregate, errors, record)
+VALUES (?2, ?3, ?4, ?1, ?5, ?6, ?7, ?8, ?9, ?10,
+    CASE WHEN ?9 <> 'follower' THEN coalesce(CAST(unixepoch('subsec') * 1000 AS INTEGER) + ?11, 9223372036854775807) END,
+    ?12, ?13, ?14, ?15)
 ON CONFLICT (partition_ref, "offset", leader_epoch) DO NOTHING"#;
-
-/// Waits for a person: the greatest time there is.
-const INFINITY: i64 = i64::MAX;
 
 /// Whether the delivery is parked with this very id and content.
 const PARKED_SAME: &str = r#"SELECT count(*) FROM inbox_parked WHERE partition_ref = ?1 AND "offset" = ?2
@@ -29,6 +28,15 @@ const MARK: &str = "UPDATE inbox_events SET parked = 1 WHERE consumer_ref = ?1 A
 /// ?1 partition, ?2 `[[offset,leader_epoch],…]`.
 const PARKED_AT: &str = r#"SELECT q."offset" FROM json_each(?2) d JOIN inbox_parked q ON q.partition_ref = ?1
 AND q."offset" = d.value ->> 0 AND q.leader_epoch = d.value ->> 1"#;
+
+/// ?1 partition, ?2 and ?3 the limits. Aggregates are counted by one probe of the index for each.
+const LOAD: &str = "WITH RECURSIVE k AS (
+    SELECT (SELECT aggregate_key FROM inbox_parked WHERE partition_ref = ?1 ORDER BY aggregate_key LIMIT 1) AS aggregate_key, 1 AS n
+    UNION ALL
+    SELECT (SELECT q.aggregate_key FROM inbox_parked q WHERE q.partition_ref = ?1 AND q.aggregate_key > k.aggregate_key
+        ORDER BY q.aggregate_key LIMIT 1), k.n + 1 FROM k WHERE k.aggregate_key IS NOT NULL AND k.n <= ?2)
+SELECT (SELECT count(aggregate_key) FROM k) AS aggregates,
+    (SELECT count(*) FROM (SELECT 1 FROM inbox_parked WHERE partition_ref = ?1 LIMIT ?3 + 1) e) AS events";
 
 impl Parkings for Sqlite {
     async fn park(
@@ -51,6 +59,29 @@ impl Parkings for Sqlite {
             .execute(conn)
             .await
             .map(drop)
+    }
+
+    /// The writer is alone already.
+    async fn park_alone(_conn: &mut SqliteConnection, _scope: &Scope) -> Result<(), sqlx::Error> {
+        Ok(())
+    }
+
+    async fn parked_load(
+        conn: &mut SqliteConnection,
+        scope: &Scope,
+        limit: ParkedLoad,
+    ) -> Result<ParkedLoad, sqlx::Error> {
+        let bound = |limit: u64| i64::try_from(limit).unwrap_or(i64::MAX - 1);
+        let row = sqlx::query(LOAD)
+            .bind(scope.partition_ref)
+            .bind(bound(limit.aggregates))
+            .bind(bound(limit.events))
+            .fetch_one(conn)
+            .await?;
+        Ok(ParkedLoad {
+            aggregates: count(row.try_get("aggregates")?),
+            events: count(row.try_get("events")?),
+        })
     }
 
     async fn parked_at(
@@ -88,7 +119,10 @@ async fn insert(
         .bind(row.leader_epoch.0)
         .bind(row.reason.as_str())
         .bind(i64::from(row.attempts))
-        .bind((row.reason != ParkReason::Follower).then_some(INFINITY))
+        .bind(row.delay.map(millis))
+        .bind(&row.event_type)
+        .bind(&row.aggregate_text)
+        .bind(&row.errors)
         .bind(&row.record)
         .execute(conn)
         .await?;

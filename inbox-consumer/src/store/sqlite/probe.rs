@@ -8,7 +8,10 @@ use crate::testing::conformance::Probe;
 impl Probe for Sqlite {
     const POISONS: bool = false;
     const CHECKS_CONSTRAINTS: bool = false;
-    const DOWN: &'static str = include_str!("../../../migrations/sqlite/0001_inbox.down.sql");
+    const DOWN: &'static str = concat!(
+        include_str!("../../../migrations/sqlite/0002_release.down.sql"),
+        include_str!("../../../migrations/sqlite/0001_inbox.down.sql"),
+    );
     const LONG_AGO: &'static str = "CAST((unixepoch('subsec') - 2592000) * 1000 AS INTEGER)";
     const UUID_HEX: (&'static str, &'static str) = ("x'", "'");
     const HOLD_PRUNER: &'static str = "";

@@ -8,8 +8,10 @@ use crate::{
     store::migration::{self, Migration},
 };
 
-const MIGRATIONS: &[Migration] =
-    &[Migration { version: 1, text: include_str!("../../../migrations/sqlite/0001_inbox.sql") }];
+const MIGRATIONS: &[Migration] = &[
+    Migration { version: 1, text: include_str!("../../../migrations/sqlite/0001_inbox.sql") },
+    Migration { version: 2, text: include_str!("../../../migrations/sqlite/0002_release.sql") },
+];
 
 const TABLE_EXISTS: &str = "SELECT EXISTS (SELECT 1 FROM sqlite_schema \
      WHERE type = 'table' AND name = 'inbox_schema_versions')";

@@ -9,6 +9,7 @@ pub mod claim;
 pub mod lanes;
 pub mod ownership;
 pub mod parking;
+pub mod release;
 pub mod remap;
 pub mod retention;
 pub mod savepoint;
@@ -92,6 +93,22 @@ macro_rules! conformance_scenarios {
             parking_the_same_delivery_again_changes_nothing
             another_record_at_a_parked_place_is_not_swallowed
             a_parked_place_is_found_again
+            a_schedule_counts_by_the_databases_clock
+            the_load_is_counted_up_to_its_limit
+            transactions_that_park_count_one_after_the_other
+        } }
+        $run! { release {
+            a_queue_is_due_by_its_head
+            only_a_head_is_released_but_anything_is_discarded
+            a_record_from_before_a_remap_comes_along
+            a_queue_is_read_in_its_order
+            a_marked_event_is_not_due
+            a_removed_event_counts_as_settled_from_now
+            an_id_that_is_parked_twice_stays_marked
+            the_next_event_is_promoted
+            a_failed_event_gets_a_new_time
+            a_release_of_an_older_epoch_is_fenced
+            an_act_is_written_down
         } }
         $run! { retention {
             old_settled_events_are_pruned

@@ -1,12 +1,14 @@
 //! Parked events: in order, marked, found again.
 
-use inbox_engine::{LeaderEpoch, Offset, ParkReason};
+use std::time::Duration;
+
+use inbox_engine::{LeaderEpoch, NextOffset, Offset, ParkReason};
 
 use super::{
     Probe,
-    scene::{Scene, aggregate, claim_of, fingerprint, id, parking, step},
+    scene::{Scene, aggregate, claim_of, claim_on, fingerprint, id, parking, step},
 };
-use crate::pipeline::port::{Parking, Scope};
+use crate::pipeline::port::{ParkedLoad, Parking, Scope};
 
 const THREE: [(u8, i64); 3] = [(1, 0), (2, 1), (3, 2)];
 
@@ -91,4 +93,72 @@ pub async fn a_parked_place_is_found_again<DB: Probe>(settings: DB::Settings) {
     found.sort_unstable();
     assert_eq!(found, [Offset(0), Offset(2)]);
     scene.rollback().await;
+}
+
+/// A scheduled event is due when its delay has passed, by the database's clock.
+pub async fn a_schedule_counts_by_the_databases_clock<DB: Probe>(settings: DB::Settings) {
+    let mut scene = Scene::<DB>::new(settings, "parking-schedule").await;
+    let scope = scene.take_over().await.scope;
+    let after =
+        |number, offset, delay| Parking { delay, ..parking(number, offset, ParkReason::Exhausted) };
+    let (now, later) = (Some(Duration::ZERO), Some(Duration::from_hours(1)));
+    let rows = [after(1, 0, now), after(2, 1, later), after(3, 2, None)];
+    scene.park(&scope, &claim_of(&THREE, &[step(0, -1, 2)]), &rows).await;
+    let found = DB::find_due(&mut scene.session, &scope, NextOffset(0), 10).await;
+    let found: Vec<_> = found.expect("find_due").iter().map(|queue| queue.aggregate).collect();
+    assert_eq!(found, [aggregate(1)]);
+}
+
+/// Aggregates and events are counted apart, each up to one more than its limit.
+pub async fn the_load_is_counted_up_to_its_limit<DB: Probe>(settings: DB::Settings) {
+    let (mut scene, scope) = parked::<DB>(settings, "parking-load").await;
+    let claim = claim_of(&[(4, 3), (5, 4)], &[step(0, 2, 4)]);
+    let rows = [parking(4, 3, ParkReason::Rejected), parking(5, 4, ParkReason::Rejected)];
+    scene.park(&scope, &claim, &rows).await;
+    let load = |aggregates, events| ParkedLoad { aggregates, events };
+    for (limit, counted) in [
+        (load(100, 100), load(3, 5)),
+        (load(3, 5), load(3, 5)),
+        (load(2, 4), load(3, 5)),
+        (load(1, 1), load(2, 2)),
+    ] {
+        scene.claim(&scope, &claim_of(&[], &[])).await;
+        let found = DB::parked_load(&mut scene.session, &scope, limit).await;
+        assert_eq!(found.expect("the count failed"), counted, "up to {limit:?}");
+        scene.rollback().await;
+    }
+    let other = Scope { partition_ref: scope.partition_ref + 1_000, ..scope };
+    scene.claim(&scope, &claim_of(&[], &[])).await;
+    let none = DB::parked_load(&mut scene.session, &other, load(9, 9)).await;
+    assert_eq!(none.expect("the count failed"), load(0, 0));
+    scene.rollback().await;
+}
+
+/// What was counted stays true until COMMIT: whoever else parks in the partition waits (rule
+/// `ParkedLimitLocked`).
+pub async fn transactions_that_park_count_one_after_the_other<DB: Probe>(settings: DB::Settings) {
+    let mut scene = Scene::<DB>::new(settings, "parking-turns").await;
+    let scope = scene.take_over().await.scope;
+    let mut session = scene.session().await;
+    let first = claim_of(&[(1, 0)], &[step(0, -1, 0)]);
+    let claimed = scene.claim(&scope, &first).await;
+    DB::park_alone(&mut scene.session, &scope).await.expect("the lock");
+    let rows = [parking(1, 0, ParkReason::Rejected)];
+    DB::park(&mut scene.session, &scope, &rows).await.expect("parking failed");
+    let limit = ParkedLoad { aggregates: 9, events: 9 };
+    let second = async {
+        let second = claim_of(&[(2, 1)], &[step(1, -1, 1)]);
+        claim_on::<DB>(&mut session, &scope, &second).await;
+        DB::park_alone(&mut session, &scope).await.expect("the lock");
+        let load = DB::parked_load(&mut session, &scope, limit).await.expect("the count failed");
+        DB::rollback(&mut session).await.expect("the rollback failed");
+        load.events
+    };
+    let mut second = std::pin::pin!(second);
+    let waits = tokio::time::timeout(Duration::from_millis(300), &mut second).await;
+    assert!(waits.is_err(), "two transactions parked at once");
+    let moved = DB::advance(&mut scene.session, &scope, &claimed.tx, &first.lanes).await;
+    assert_eq!(moved.expect("the advance failed"), 1);
+    DB::commit(&mut scene.session).await.expect("the commit failed");
+    assert_eq!(second.await, 1, "what the first one parked was not seen");
 }

@@ -210,7 +210,11 @@ pub(super) fn parking(number: u8, offset: i64, reason: ParkReason) -> Parking {
         leader_epoch: LeaderEpoch(3),
         reason,
         attempts: 2,
-        record: r#"{"errors":["no"]}"#.into(),
+        delay: None,
+        event_type: "Counted".into(),
+        aggregate_text: format!("counter/{number}"),
+        errors: "[]".into(),
+        record: "{}".into(),
     }
 }
 

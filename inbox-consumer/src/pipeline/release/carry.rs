@@ -1,0 +1,329 @@
+//! A release carried out in its transaction: mark, run in order up to the first failure, remove, promote.
+
+use std::collections::HashMap;
+
+use inbox_engine::{Failure, HandlerFault, Outcome, ParkReason, Released, Rule, distinct};
+
+use super::{
+    Errand, not_settled,
+    plan::{Plan, plan},
+    report::{Failed, Report},
+};
+use crate::pipeline::{
+    fault_point,
+    handling::Single,
+    intake::IGNORED,
+    parked,
+    port::{
+        ClaimRequest, Store,
+        release::{Act, Queued, Requeued},
+    },
+    transaction::{End, Transaction, Work},
+    verdict::Verdict,
+};
+
+/// How a release was carried out.
+pub(super) enum Carried {
+    /// Committed.
+    Done { more: bool, removed: u64, report: Report },
+    /// Not committed, and what is to blame has to be written down in another transaction.
+    Apart(Blame),
+    /// Not committed, and nobody knows which event is to blame.
+    Unnamed,
+    /// Not committed.
+    Not(Released),
+}
+
+/// An event that broke its transaction, or ended it.
+pub(super) struct Blame {
+    /// What was to be run.
+    pub(super) run: Vec<Queued>,
+    /// The culprit among it.
+    pub(super) at: Option<usize>,
+    /// Its handler ended the transaction.
+    pub(super) torn: bool,
+    pub(super) fault: HandlerFault,
+    pub(super) error: String,
+}
+
+/// A failure that stays in its transaction.
+struct Fault {
+    at: usize,
+    reason: ParkReason,
+    error: String,
+    /// A handler was called.
+    attempted: bool,
+}
+
+impl<DB: Store> Work<DB> {
+    pub(super) async fn carry_out(&self, errand: Errand<'_>) -> Carried {
+        let (mut conn, tx, rows) = match self.read(errand).await {
+            Ok(read) => read,
+            Err(answer) => return Carried::Not(answer),
+        };
+        // Of a queue whose head is to blame already, nothing else is touched.
+        let max = if errand.release.blamed.is_some() { 1 } else { errand.max };
+        let plan = plan(rows, max);
+        let batch = errand.batch(plan.items(self, errand));
+        let mut transaction = self.within(errand.scope, &batch, &mut conn);
+        transaction.tx = tx;
+        let ran = transaction.carry(&plan, errand).await;
+        let torn = transaction.torn;
+        match self.end(conn, ran).await {
+            Ok(report) => {
+                let more = plan.more && report.failed.is_empty();
+                Carried::Done { more, removed: report.released + report.discarded, report }
+            }
+            Err(Outcome::Failed(failures)) => blamed(plan.run, torn, failures),
+            Err(outcome) => Carried::Not(not_settled(outcome)),
+        }
+    }
+
+    /// What is new about an event that failed, and what to tell.
+    pub(super) fn requeued(
+        &self,
+        row: &Queued,
+        reason: ParkReason,
+        error: String,
+        attempted: bool,
+    ) -> (Requeued, Failed) {
+        let attempts = row.attempts.saturating_add(attempted.into());
+        let releases = row.releases.saturating_add(1);
+        let again = reason == ParkReason::Exhausted;
+        let delay = if again { self.delay(&row.event_type, releases) } else { None };
+        let errors = parked::with_error(&row.errors, attempts, &error);
+        let requeued = Requeued { seq: row.seq, reason, attempts, releases, delay, errors };
+        (requeued, Failed { offset: row.offset, attempt: attempts, reason, error, delay })
+    }
+}
+
+/// Who is to blame for a transaction that failed.
+fn blamed(run: Vec<Queued>, torn: bool, failures: Vec<Failure>) -> Carried {
+    let Some(failure) = failures.into_iter().next() else { return Carried::Unnamed };
+    let Failure { index: at, fault, error } = failure;
+    if run.is_empty() {
+        // Nobody's handler was called: a statement of the release itself failed.
+        return Carried::Not(Released::Outage(error));
+    }
+    if at.is_none() && !torn {
+        return Carried::Unnamed;
+    }
+    Carried::Apart(Blame { run, at, torn, fault, error })
+}
+
+impl<DB: Store> Transaction<'_, DB> {
+    async fn carry(&mut self, plan: &Plan, errand: Errand<'_>) -> Result<Report, End> {
+        self.discard(&plan.discard).await?;
+        self.mark(&plan.run).await?;
+        fault_point::pass("release.after_mark");
+        let (done, faults) = match &errand.release.blamed {
+            Some(error) => (Vec::new(), blame_head(plan, error)),
+            None => self.run_in_order(plan).await?,
+        };
+        self.remove(plan, &done).await?;
+        fault_point::pass("release.after_remove");
+        let failed = self.put_back(plan, &done, faults).await?;
+        let promoted = DB::promote(self.conn, &self.scope, &errand.release.aggregate).await;
+        promoted.map_err(|error| self.failed("promoting the next event", &error))?;
+        fault_point::pass("release.after_promote");
+        if Rule::ReleaseFenced.on() {
+            self.advance().await?;
+        }
+        fault_point::pass("release.before_commit");
+        self.commit().await?;
+        fault_point::pass("release.after_commit");
+        let discarded = plan.discard.len() as u64;
+        Ok(Report { released: done.len() as u64, discarded, failed })
+    }
+
+    async fn discard(&mut self, rows: &[Queued]) -> Result<(), End> {
+        if rows.is_empty() {
+            return Ok(());
+        }
+        self.take_out(rows.iter()).await?;
+        self.audit(rows.iter().map(|row| (row, "discarded", ""))).await
+    }
+
+    /// Whoever ends the transaction from here on: what runs in it is not due any more.
+    async fn mark(&mut self, run: &[Queued]) -> Result<(), End> {
+        if run.is_empty() || !Rule::ReleaseMarks.on() {
+            return Ok(());
+        }
+        let seqs: Vec<i64> = run.iter().map(|row| row.seq).collect();
+        let marked = DB::mark(self.conn, &self.scope, &seqs).await;
+        let marked = marked.map_err(|error| self.failed("marking parked events", &error))?;
+        as_many(marked, seqs.len())
+    }
+
+    /// Runs events up to the first failure; answers which are done, and what failed.
+    async fn run_in_order(&mut self, plan: &Plan) -> Result<(Vec<usize>, Vec<Fault>), End> {
+        let mut anew = self.claim_new_ids(plan).await?;
+        let (mut done, mut faults) = (Vec::new(), Vec::new());
+        for at in 0..plan.run.len() {
+            let verdict = anew.remove(&at).unwrap_or(Verdict::Run);
+            match self.run_one(at, verdict).await? {
+                None => done.push(at),
+                Some(fault) => faults.push(fault),
+            }
+            if !faults.is_empty() && Rule::ReleaseStopsAtFailure.on() {
+                break;
+            }
+        }
+        Ok((done, faults))
+    }
+
+    async fn run_one(&mut self, at: usize, verdict: Verdict) -> Result<Option<Fault>, End> {
+        let item = &self.batch.items[at];
+        let without = |reason, error| Some(Fault { at, reason, error, attempted: false });
+        if let Some(doom) = &item.doomed {
+            return Ok(without(doom.reason, doom.error.clone()));
+        }
+        match verdict {
+            Verdict::Park(doom) => return Ok(without(doom.reason, doom.error)),
+            Verdict::Duplicate => return Ok(None),
+            _ if item.kind.route == IGNORED.route => return Ok(None),
+            _ => {}
+        }
+        let single = self.handle_single(at).await?;
+        fault_point::pass("release.after_handler");
+        Ok(match single {
+            Single::Applied => None,
+            Single::Undecodable(error) => without(ParkReason::Undecodable, error),
+            Single::Failed(fault, error) => {
+                Some(Fault { at, reason: reason(fault), error, attempted: true })
+            }
+        })
+    }
+
+    /// An event that could not be read when it was parked has an id of its own now; another copy of it
+    /// may have been handled in the meantime.
+    async fn claim_new_ids(&mut self, plan: &Plan) -> Result<HashMap<usize, Verdict>, End> {
+        let batch = self.batch;
+        let (items, old) = (&batch.items, |at: usize| plan.run[at].id);
+        let mut verdicts = HashMap::new();
+        let fresh = items.iter().enumerate().filter(|(at, item)| {
+            item.id != old(*at) && item.doomed.is_none() && item.kind.route != IGNORED.route
+        });
+        let places: Vec<usize> = fresh.map(|(at, _)| at).collect();
+        if places.is_empty() || !Rule::ReleaseClaimsNewIds.on() {
+            return Ok(verdicts);
+        }
+        let ours = |offset| places.iter().any(|&at| items[at].offset == offset);
+        let distinct = distinct(items, |item| ours(item.offset));
+        let request = self.request(&distinct.claimed);
+        let request = ClaimRequest { aggregates: Vec::new(), ..request };
+        let claimed = DB::claim(self.conn, &self.scope, &request).await;
+        let mut claimed = claimed.map_err(|error| self.failed("the claim", &error))?;
+        self.mine(claimed.lanes_mine)?;
+        claimed.fresh.sort_unstable();
+        let known = self.recheck(&request, &claimed).await?;
+        for at in distinct.claimed {
+            let item = &items[at];
+            let own = known.iter().any(|known| {
+                known.id == item.id
+                    && known.partition_ref == self.scope.partition_ref
+                    && known.offset == item.offset
+            });
+            // Its own row is there when an earlier release of it was torn: a person has looked at it.
+            let runs = own || claimed.fresh.binary_search(&item.id).is_ok();
+            verdicts.insert(at, if runs { Verdict::Run } else { self.known(item, &known) });
+        }
+        let copies = distinct.copies.into_iter();
+        verdicts.extend(copies.map(|(copy, _)| (copy, Verdict::Duplicate)));
+        Ok(verdicts)
+    }
+
+    async fn remove(&mut self, plan: &Plan, done: &[usize]) -> Result<(), End> {
+        if done.is_empty() || !Rule::ReleaseRemoves.on() {
+            return Ok(());
+        }
+        self.take_out(done.iter().map(|&at| &plan.run[at])).await?;
+        let asked = done.iter().map(|&at| &plan.run[at]).filter(|row| row.intent.is_some());
+        self.audit(asked.map(|row| (row, "released", ""))).await
+    }
+
+    async fn take_out(&mut self, rows: impl Iterator<Item = &Queued>) -> Result<(), End> {
+        let events: Vec<(i64, [u8; 16])> = rows.map(|row| (row.seq, row.id)).collect();
+        let removed = DB::remove(self.conn, &self.scope, &events).await;
+        let removed = removed.map_err(|error| self.failed("removing parked events", &error))?;
+        as_many(removed, events.len())
+    }
+
+    /// What failed gets its error and its next time; what was marked and not run follows it again.
+    async fn put_back(
+        &mut self,
+        plan: &Plan,
+        done: &[usize],
+        faults: Vec<Fault>,
+    ) -> Result<Vec<Failed>, End> {
+        if faults.is_empty() {
+            return Ok(Vec::new());
+        }
+        let failed_at: Vec<usize> = faults.iter().map(|fault| fault.at).collect();
+        let work = self.work;
+        let (requeued, failed): (Vec<Requeued>, Vec<Failed>) = faults
+            .into_iter()
+            .map(|Fault { at, reason, error, attempted }| {
+                work.requeued(&plan.run[at], reason, error, attempted)
+            })
+            .unzip();
+        let wrote = DB::requeue(self.conn, &self.scope, &requeued).await;
+        wrote.map_err(|error| self.failed("giving parked events a new time", &error))?;
+        let rest: Vec<i64> = (0..plan.run.len())
+            .filter(|at| !done.contains(at) && !failed_at.contains(at))
+            .map(|at| plan.run[at].seq)
+            .collect();
+        if !rest.is_empty() {
+            let unmarked = DB::unmark(self.conn, &self.scope, &rest).await;
+            unmarked.map_err(|error| self.failed("putting parked events back", &error))?;
+        }
+        let asked = failed_at.iter().zip(&failed).map(|(&at, failed)| (&plan.run[at], failed));
+        let asked = asked.filter(|(row, _)| row.intent.is_some());
+        self.audit(asked.map(|(row, failed)| (row, "release_failed", &*failed.error))).await?;
+        Ok(failed)
+    }
+
+    /// One row for each thing that an operator asked for and that is done now.
+    pub(super) async fn audit<'r>(
+        &mut self,
+        done: impl Iterator<Item = (&'r Queued, &'static str, &'r str)>,
+    ) -> Result<(), End> {
+        let acts: Vec<Act> = done.map(|(row, what, why)| act(row, what, why)).collect();
+        if acts.is_empty() {
+            return Ok(());
+        }
+        let written = DB::audit(self.conn, &self.scope, &acts).await;
+        written.map_err(|error| self.failed("the audit", &error))
+    }
+}
+
+fn act(row: &Queued, what: &'static str, why: &str) -> Act {
+    Act {
+        who: row.intent.as_ref().map(|(_, who)| who.clone()).unwrap_or_default(),
+        what,
+        why: why.replace('\0', "\u{fffd}"),
+        offset: row.offset,
+        id: row.id,
+        aggregate: row.aggregate_text.clone(),
+        event_type: row.event_type.clone(),
+    }
+}
+
+/// The head is not run again: it was, alone, and met the same fault each time.
+fn blame_head(plan: &Plan, error: &str) -> Vec<Fault> {
+    let fault =
+        || Fault { at: 0, reason: ParkReason::Exhausted, error: error.to_owned(), attempted: true };
+    plan.run.first().map(|_| fault()).into_iter().collect()
+}
+
+/// Rows are locked, so anything else says that this is not the transaction it began as.
+fn as_many(rows: u64, wanted: usize) -> Result<(), End> {
+    if rows == wanted as u64 { Ok(()) } else { Err(End::RolledBack(Outcome::Fenced)) }
+}
+
+pub(super) fn reason(fault: HandlerFault) -> ParkReason {
+    match fault {
+        HandlerFault::Retry => ParkReason::Exhausted,
+        HandlerFault::Reject => ParkReason::Rejected,
+    }
+}

@@ -1,0 +1,116 @@
+//! What a release does with the queue it has read.
+
+use crate::pipeline::port::release::{Intent, Queued, Turn};
+
+/// A release's part of a queue.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(super) struct Plan {
+    /// Events that a person gave up, wherever they are: removed without being run.
+    pub(super) discard: Vec<Queued>,
+    /// Events to run, in their order.
+    pub(super) run: Vec<Queued>,
+    /// When all of that goes well, the next one is due at once.
+    pub(super) more: bool,
+}
+
+impl Queued {
+    fn discarded(&self) -> bool {
+        matches!(self.intent, Some((Intent::Discard, _)))
+    }
+
+    /// Whether it may run as the head of its queue.
+    fn due(&self) -> bool {
+        // A follower that has become the head is due: what was before it is gone.
+        self.turn != Turn::Later || matches!(self.intent, Some((Intent::Release, _)))
+    }
+}
+
+/// The head is run when it is due, and with it what merely follows it. What has a time of its own, or
+/// waits for a person, ends the run: it is the next head.
+pub(super) fn plan(rows: Vec<Queued>, max: usize) -> Plan {
+    let mut plan = Plan::default();
+    let (discard, stay): (Vec<_>, Vec<_>) = rows.into_iter().partition(Queued::discarded);
+    plan.discard = discard;
+    for row in stay {
+        let head = plan.run.is_empty();
+        let runs = if head { row.due() } else { row.turn == Turn::Follows };
+        if !runs || plan.run.len() == max {
+            plan.more = row.due();
+            break;
+        }
+        plan.run.push(row);
+    }
+    plan
+}
+
+#[cfg(test)]
+mod tests {
+    use inbox_engine::{LeaderEpoch, Offset};
+
+    use super::*;
+
+    fn row(seq: i64, turn: Turn, intent: Option<Intent>) -> Queued {
+        Queued {
+            seq,
+            id: [0; 16],
+            fingerprint: [0; 16],
+            offset: Offset(seq),
+            leader_epoch: LeaderEpoch(0),
+            reason: "exhausted".into(),
+            attempts: 0,
+            releases: 0,
+            turn,
+            intent: intent.map(|intent| (intent, "anna".into())),
+            event_type: String::new(),
+            aggregate_text: String::new(),
+            errors: "[]".into(),
+            record: String::new(),
+        }
+    }
+
+    const DISCARD: Option<Intent> = Some(Intent::Discard);
+    const RELEASE: Option<Intent> = Some(Intent::Release);
+
+    /// The places that run, those that are discarded, and whether the next one is due.
+    fn of(rows: &[(Turn, Option<Intent>)], max: usize) -> (Vec<i64>, Vec<i64>, bool) {
+        let rows = (1..).zip(rows).map(|(seq, (turn, intent))| row(seq, *turn, *intent)).collect();
+        let seqs = |rows: &[Queued]| rows.iter().map(|row| row.seq).collect();
+        let Plan { discard, run, more } = plan(rows, max);
+        (seqs(&run), seqs(&discard), more)
+    }
+
+    #[test]
+    fn a_due_head_runs_with_what_follows_it() {
+        use Turn::{Due, Follows, Later};
+        assert_eq!(
+            of(&[(Due, None), (Follows, None), (Follows, None)], 9),
+            (vec![1, 2, 3], vec![], false)
+        );
+        assert_eq!(of(&[(Later, RELEASE), (Follows, None)], 9), (vec![1, 2], vec![], false));
+        assert_eq!(of(&[(Later, None), (Follows, RELEASE)], 9), (vec![], vec![], false));
+        assert_eq!(
+            of(&[(Due, None), (Follows, None), (Follows, None)], 2),
+            (vec![1, 2], vec![], true)
+        );
+    }
+
+    #[test]
+    fn what_has_a_turn_of_its_own_ends_the_run() {
+        use Turn::{Due, Follows, Later};
+        assert_eq!(of(&[(Due, None), (Later, None), (Follows, None)], 9), (vec![1], vec![], false));
+        assert_eq!(of(&[(Due, None), (Later, RELEASE)], 9), (vec![1], vec![], true));
+        assert_eq!(of(&[(Due, None), (Due, None)], 9), (vec![1], vec![], true));
+    }
+
+    #[test]
+    fn a_discard_is_carried_out_wherever_it_is() {
+        use Turn::{Due, Follows, Later};
+        assert_eq!(of(&[(Later, None), (Follows, DISCARD)], 9), (vec![], vec![2], false));
+        assert_eq!(of(&[(Later, DISCARD), (Follows, None)], 9), (vec![2], vec![1], false));
+        assert_eq!(
+            of(&[(Due, None), (Follows, DISCARD), (Follows, None)], 9),
+            (vec![1, 3], vec![2], false)
+        );
+        assert_eq!(of(&[], 9), (vec![], vec![], false));
+    }
+}
