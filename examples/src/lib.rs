@@ -4,13 +4,17 @@
 //!
 //! | lesson | shows |
 //! |---|---|
+//! | [`order_service`] | a web service that appends events in its own transaction, a relay, a consumer that answers with events of its own |
 //! | [`batch`] | a handler for whole runs of events, for SQL that works on sets |
+//! | [`retries`] | what happens to an event that fails: quick attempts, parking, release by a schedule, and what waits behind it |
 //! | [`state`] | handlers with settings, clients and caches, and what must not be kept in a handler |
 //! | [`embedded`] | a consumer inside a web service, and one shutdown for both |
 //! | [`two_consumers`] | two consumers of one topic, each with its own inbox |
 
 pub mod batch;
 pub mod embedded;
+pub mod order_service;
+pub mod retries;
 pub mod state;
 pub mod two_consumers;
 

@@ -5,16 +5,19 @@
 //! [`Services::from_env`]; everything here panics with a sentence when it cannot do what it says,
 //! which is how a test fails.
 
+mod arrivals;
 mod child;
 #[cfg(doctest)]
 mod documents;
 mod eventually;
 mod lesson;
 mod markdown;
+mod outbox;
 mod own_kafka;
 mod own_postgres;
 mod producer;
 mod proxy;
+pub mod relay_chaos;
 mod run_folder;
 mod schema;
 mod services;
@@ -22,10 +25,12 @@ pub mod soak;
 mod stage;
 mod topic;
 
+pub use arrivals::{Arrival, arrivals, copies, firsts};
 pub use child::Worker;
 pub use eventually::{SOON, eventually, until_some};
 pub use lesson::{Lesson, Took};
 pub use markdown::{Fence, Markdown};
+pub use outbox::{Outbox, RunningRelay, counted as counted_event};
 pub use own_kafka::OwnKafka;
 pub use own_postgres::OwnPostgres;
 pub use producer::{Ending, Producer, Record};

@@ -10,6 +10,7 @@ mod built;
 mod folders;
 mod package;
 mod quickstart;
+mod relay_chaos;
 mod services;
 mod soak;
 mod tally;
@@ -49,6 +50,8 @@ enum Verb {
     Package,
     /// A long run with killed and frozen consumers, judged by an independent checker.
     Soak(soak::Length),
+    /// Relays that are killed and frozen while producers commit out of order, judged by a checker.
+    RelayChaos(relay_chaos::Faults),
     /// Kafka and PostgreSQL on this machine, left running for work.
     Services {
         #[command(subcommand)]
@@ -92,6 +95,7 @@ fn run(verb: Verb) -> Outcome<ExitCode> {
         Verb::Check => return test::without_services(),
         Verb::Quickstart { arguments } => return quickstart::run(&arguments),
         Verb::Ablate(choice) => return ablate::run(&choice),
+        Verb::RelayChaos(faults) => return relay_chaos::run(&faults),
         Verb::Soak(length) => return soak::run(&length),
         Verb::Package => package::run_all()?,
         Verb::Services { verb: ServicesVerb::Up } => services::up()?,

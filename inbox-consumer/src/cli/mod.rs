@@ -53,7 +53,6 @@ use crate::{
     Routes,
     config::Config,
     pipeline::port::{OpenError, Store},
-    telemetry::log,
 };
 use args::{Args, Command};
 use terminal::Terminal;
@@ -124,7 +123,7 @@ fn loaded(args: &Args, env: impl IntoIterator<Item = (String, String)>) -> Resul
     let env: Vec<(String, String)> = env.into_iter().collect();
     let rust_log = env.iter().find(|(name, _)| name == "RUST_LOG").map(|(_, value)| value.clone());
     let config = args.load(env).map_err(|error| error.to_string())?;
-    log::start(&config.log, rust_log.as_deref())?;
+    inbox_settings::start_log(&config.log, rust_log.as_deref(), "inbox_consumer")?;
     Ok(config)
 }
 

@@ -1,32 +1,25 @@
 //! The one table of all keys.
 
-use std::time::Duration;
+use inbox_settings::{
+    DAY, GIB, HOUR, KIB, Key, KeyTable, Kind, MIB, MINUTE, SECOND, bytes, key, millis, number,
+};
 
-use super::{Key, Kind};
-
-const fn key(path: &'static str, kind: Kind, default: &'static str, doc: &'static str) -> Key {
-    Key { path, kind, default, doc }
-}
-
-const fn number(min: u64, max: u64) -> Kind {
-    Kind::Number { min, max }
-}
-
-const fn bytes(min: u64, max: u64) -> Kind {
-    Kind::Bytes { min, max }
-}
-
-const fn millis(min: u64, max: u64) -> Kind {
-    Kind::Duration { min: Duration::from_millis(min), max: Duration::from_millis(max) }
-}
-
-const SECOND: u64 = 1_000;
-const MINUTE: u64 = 60 * SECOND;
-const HOUR: u64 = 60 * MINUTE;
-const DAY: u64 = 24 * HOUR;
-const KIB: u64 = 1 << 10;
-const MIB: u64 = 1 << 20;
-const GIB: u64 = 1 << 30;
+/// The table as reading, checking and documenting it need it.
+pub(super) const TABLE: KeyTable = KeyTable {
+    keys: KEYS,
+    required: &[
+        "consumer.name",
+        "kafka.bootstrap",
+        "kafka.topics",
+        "database.url",
+        "handlers.event_type",
+        "handlers.sql",
+    ],
+    repeated: &["handlers"],
+    whole: &[("events.rules", &["events.rules.id", "events.rules.type"])],
+    env: "INBOX_",
+    page: "docs/configuration.md",
+};
 
 /// Every key, in the order of the documentation.
 pub const KEYS: &[Key] = &[

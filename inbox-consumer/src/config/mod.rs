@@ -12,44 +12,33 @@
 //! ```
 
 mod database;
-mod duration;
-mod error;
 mod handlers;
 mod http;
-mod key;
 mod keys;
-mod kind;
-mod layers;
 mod load;
 mod outbox;
 mod park;
-mod raw;
 mod reference;
-mod secret;
+mod refused;
 mod sections;
-mod security;
-mod size;
 mod validate;
 
 #[cfg(test)]
 mod tests;
 
 pub use database::DatabaseKind;
-pub use error::{ConfigError, Problem};
 pub use handlers::{Declared, DeclaredMode};
 pub use http::Http;
-pub use key::Key;
+pub use inbox_settings::{
+    ConfigError, Key, Kind, Log, LogFormat, Origin, Overrides, Problem, Raw, Secret, Security,
+    SecurityProtocol,
+};
 pub use keys::KEYS;
-pub use kind::Kind;
-pub use layers::Origin;
-pub use load::Overrides;
 pub use outbox::{Outbox, Wake};
 pub use park::Park;
-pub use raw::{Raw, refused};
 pub use reference::reference;
-pub use secret::Secret;
+pub use refused::refused;
 pub use sections::{
-    Batch, Config, Database, Events, Format, Identity, Kafka, Lanes, Limits, Log, LogFormat,
-    Protocol, Retention, Retry, Start, UnknownType,
+    Batch, Config, Database, Events, Format, Identity, Kafka, Lanes, Limits, Protocol, Retention,
+    Retry, Start, UnknownType,
 };
-pub use security::{Security, SecurityProtocol};

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use inbox_settings::duration;
 use serde::{Deserialize, Serialize};
 
-use super::duration;
 use crate::router::Schedule;
 
 /// `[park]`: when an event is released by itself that was parked after its last quick attempt. A

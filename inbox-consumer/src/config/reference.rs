@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{KEYS, raw};
+use super::{keys::TABLE, refused::REFUSED};
 
 const HEAD: &str = "\
 # Configuration
@@ -30,36 +30,14 @@ Written `[[handlers]]`, once for each handler, in the file alone: neither the en
 
 ";
 
-/// Whether a default is told in words, not as a value.
-pub(super) fn is_described(default: &str) -> bool {
-    default.starts_with('`')
-}
-
-/// `docs/configuration.md`, from [`KEYS`].
+/// `docs/configuration.md`, from [`super::KEYS`].
 pub fn reference() -> String {
     let mut page = String::from(HEAD);
-    let mut section = "";
-    for key in KEYS {
-        if key.section() != section {
-            section = key.section();
-            let _ = write!(page, "\n## [{section}]\n\n");
-            if key.repeated() {
-                page.push_str(REPEATED);
-            }
-            page.push_str("| key | holds | default | |\n|---|---|---|---|\n");
-        }
-        let default = match key.default {
-            "" if key.required() => "required".to_owned(),
-            "" => String::new(),
-            text if is_described(text) => text.to_owned(),
-            text => format!("`{text}`"),
-        };
-        let _ = writeln!(page, "| `{}` | {} | {default} | {} |", key.name(), key.kind, key.doc);
-    }
+    page.push_str(&TABLE.reference(REPEATED));
     page.push_str(
         "\n## Refused in [kafka.raw]\n\n| setting | why, and what to do instead |\n|---|---|\n",
     );
-    for (name, why) in raw::all_refused() {
+    for (name, why) in REFUSED {
         let _ = writeln!(page, "| `{name}` | {why} |");
     }
     page.push_str("| `debug` with `all`, `security` or `protocol` | it would print credentials; name other contexts |\n");

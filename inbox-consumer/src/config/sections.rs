@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use inbox_settings::{Log, Raw, Secret, Security, duration, size};
 use outbox_core::{ReadRules, Reader, RulesError};
 use serde::{Deserialize, Serialize};
 
-use super::{Declared, Http, Outbox, Park, Raw, Secret, Security, duration, size};
+use super::{Declared, Http, Outbox, Park};
 
 /// Everything a consumer is told.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -187,16 +188,6 @@ pub struct Retention {
     pub prune_interval: Duration,
 }
 
-/// `[log]`: what is logged, and how.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Log {
-    /// For people or for machines.
-    pub format: LogFormat,
-    /// `error`, `warn`, `info`, `debug`, `trace`, or a filter such as `info,inbox_consumer=debug`.
-    pub level: String,
-}
-
 /// Where a consumer begins that neither database nor group know.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -243,19 +234,6 @@ pub enum Format {
     Custom,
 }
 
-/// Who the log is written for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum LogFormat {
-    /// People on a terminal, machines otherwise.
-    #[default]
-    Auto,
-    /// Lines for people.
-    Human,
-    /// One JSON object per line.
-    Json,
-}
-
 impl Config {
     /// A configuration with all defaults, for embedding and tests. Every field is public.
     pub fn new<T: Into<String>>(
@@ -288,6 +266,16 @@ impl Config {
     /// The consumer group: `kafka.group`, or the consumer's name.
     pub fn group(&self) -> &str {
         self.kafka.group.as_deref().unwrap_or(&self.consumer.name)
+    }
+}
+
+impl Kafka {
+    /// TLS, SASL and `[kafka.raw]` under librdkafka's names, **secrets in clear**: for the client
+    /// only. What the runtime itself sets (group, offsets, session) is not among them.
+    pub fn client_settings(&self) -> Vec<(String, String)> {
+        let mut all = self.security.client_settings();
+        all.extend(self.raw.iter().map(|(name, value)| (name.to_owned(), value.to_owned())));
+        all
     }
 }
 
@@ -372,12 +360,6 @@ impl Default for Limits {
 impl Default for Retention {
     fn default() -> Self {
         Self { inbox: Duration::from_hours(7 * 24), prune_interval: Duration::from_mins(1) }
-    }
-}
-
-impl Default for Log {
-    fn default() -> Self {
-        Self { format: LogFormat::default(), level: "info".into() }
     }
 }
 

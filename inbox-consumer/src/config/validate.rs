@@ -1,6 +1,8 @@
 //! What is missing, out of bounds or unsafe together, each with what to change.
 
-use super::{Config, DatabaseKind, Format, KEYS, Key, Problem, duration::text, raw};
+use inbox_settings::{duration::text, is_identifier, is_name};
+
+use super::{Config, DatabaseKind, Format, Problem, keys::TABLE, refused::REFUSED};
 
 impl Config {
     /// Everything that is wrong or doubtful. Fatal problems keep a consumer from starting; `check`
@@ -14,9 +16,11 @@ impl Config {
         self.time_limits(&mut found);
         self.group_limits(&mut found);
         self.sizes(&mut found);
+        found.extend(self.kafka.raw.problems(REFUSED));
+        let tls = cfg!(any(feature = "tls", feature = "tls-vendored"));
+        let security = &self.kafka.security;
+        found.extend(security.problems(&self.kafka.bootstrap, "inbox-consumer", tls));
         found.extend(self.http.problem());
-        self.raw_settings(&mut found);
-        super::security::problems(self, &mut found);
         found
     }
 
@@ -25,22 +29,7 @@ impl Config {
         let Ok(values) = toml::Table::try_from(self) else {
             return found.push(Problem::fatal(&[], "a value of the configuration is too large"));
         };
-        for key in KEYS.iter().filter(|key| !key.repeated()) {
-            let value = key.of(&values);
-            let empty = value.is_none_or(is_empty);
-            match value {
-                _ if empty && key.required() => found.push(missing(key)),
-                Some(value) if !empty || key.name() == "level" => {
-                    if let Err(complaint) = key.kind.read(value, false) {
-                        found.push(Problem::fatal(
-                            &[key.path],
-                            format!("`{}`: {complaint}", key.path),
-                        ));
-                    }
-                }
-                _ => {}
-            }
-        }
+        found.extend(TABLE.problems(&values));
     }
 
     fn names(&self, found: &mut Vec<Problem>) {
@@ -191,20 +180,6 @@ impl Config {
             ));
         }
     }
-
-    fn raw_settings(&self, found: &mut Vec<Problem>) {
-        for (name, value) in self.kafka.raw.iter() {
-            if let Some(why) = raw::refused(name) {
-                let text = format!("`kafka.raw` may not hold `{name}`: {why}");
-                found.push(Problem::fatal(&["kafka.raw"], text));
-            } else if name == "debug" && raw::unsafe_debug(value) {
-                found.push(Problem::fatal(
-                    &["kafka.raw"],
-                    "`kafka.raw` may not hold `debug` with `all`, `security` or `protocol`: it would print credentials; name other contexts, such as `cgrp,fetch`",
-                ));
-            }
-        }
-    }
 }
 
 fn schema_problems(schema: &str, kind: DatabaseKind, found: &mut Vec<Problem>) {
@@ -219,37 +194,4 @@ fn schema_problems(schema: &str, kind: DatabaseKind, found: &mut Vec<Problem>) {
             format!("`database.schema` {schema:?} is no plain name; use lower-case letters, digits and `_`, not beginning with a digit, at most 63"),
         ));
     }
-}
-
-fn is_empty(value: &toml::Value) -> bool {
-    match value {
-        toml::Value::String(text) => text.is_empty(),
-        toml::Value::Array(items) => items.is_empty(),
-        _ => false,
-    }
-}
-
-fn missing(key: &Key) -> Problem {
-    let variable = format!("INBOX_{}__{}", key.section(), key.name()).to_ascii_uppercase();
-    Problem::fatal(
-        &[key.path],
-        format!(
-            "`{}` is missing: set `{}` in [{}] of the configuration file, or {variable} in the environment",
-            key.path,
-            key.name(),
-            key.section()
-        ),
-    )
-}
-
-fn is_name(name: &str, length_max: usize) -> bool {
-    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
-    !name.is_empty() && name.len() <= length_max && name.chars().all(allowed)
-}
-
-fn is_identifier(name: &str) -> bool {
-    let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
-    (1..=63).contains(&name.len())
-        && name.chars().all(allowed)
-        && !name.starts_with(|c: char| c.is_ascii_digit())
 }

@@ -50,8 +50,12 @@ pub enum Failure {
     IllegalGeneration,
     /// The coordinator has moved.
     NotCoordinator,
+    /// The partition is led by another broker.
+    NotLeader,
     /// The group is rebalancing.
     RebalanceInProgress,
+    /// The user may not write to the topic.
+    TopicForbidden,
     /// The connection breaks.
     Transport,
     /// The group does not know the member.
@@ -146,6 +150,8 @@ fn code(failure: Failure) -> RDKafkaRespErr {
         Failure::FencedInstance => RDKafkaRespErr::RD_KAFKA_RESP_ERR_FENCED_INSTANCE_ID,
         Failure::IllegalGeneration => RDKafkaRespErr::RD_KAFKA_RESP_ERR_ILLEGAL_GENERATION,
         Failure::NotCoordinator => RDKafkaRespErr::RD_KAFKA_RESP_ERR_NOT_COORDINATOR,
+        Failure::NotLeader => RDKafkaRespErr::RD_KAFKA_RESP_ERR_NOT_LEADER_FOR_PARTITION,
+        Failure::TopicForbidden => RDKafkaRespErr::RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED,
         Failure::RebalanceInProgress => RDKafkaRespErr::RD_KAFKA_RESP_ERR_REBALANCE_IN_PROGRESS,
         Failure::Transport => RDKafkaRespErr::RD_KAFKA_RESP_ERR__TRANSPORT,
         Failure::UnknownMember => RDKafkaRespErr::RD_KAFKA_RESP_ERR_UNKNOWN_MEMBER_ID,

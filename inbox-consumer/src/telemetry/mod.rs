@@ -11,8 +11,6 @@ mod exposition;
 mod histogram;
 #[cfg(feature = "http")]
 pub(crate) mod http;
-#[cfg(feature = "cli")]
-pub mod log;
 pub(crate) mod meters;
 mod metrics;
 mod readings;

@@ -7,10 +7,10 @@ use super::{Tree, none, shows};
 const WORDS: &[(&str, &[&str], &str)] = &[
     (
         "rdkafka",
-        &["inbox-consumer/src/kafka/", "outbox-relay/src/kafka/", "tests/", "bench/"],
+        &["inbox-consumer/src/kafka/", "outbox-relay/src/sink/", "tests/", "bench/"],
         KAFKA,
     ),
-    ("rdkafka_sys", &["inbox-consumer/src/kafka/", "outbox-relay/src/kafka/"], KAFKA),
+    ("rdkafka_sys", &["inbox-consumer/src/kafka/", "outbox-relay/src/sink/"], KAFKA),
     ("sqlx", SQLX, "the other rooms do not know which databases there are"),
     ("unsafe", &["inbox-consumer/src/kafka/ffi.rs"], "one file is enough to read with care"),
 ];
@@ -58,6 +58,10 @@ const ABSENT: &[(&str, &[&str])] = &[
     ),
     ("inbox-consumer/src/", &["outbox_relay"]),
     ("outbox-relay/src/", &["inbox_consumer"]),
+    ("outbox-relay/src/feed/", &["crate::sink", "crate::pump"]),
+    ("outbox-relay/src/pump/", &["crate::feed"]),
+    ("outbox-relay/src/sink/", &["crate::feed", "crate::pump", "crate::port"]),
+    ("inbox-settings/src/", &["inbox_consumer", "inbox_engine", "outbox_relay", "tokio"]),
 ];
 
 fn words_out_of_place(tree: &Tree) -> Vec<String> {

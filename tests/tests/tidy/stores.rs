@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Tree, none, shows};
 
-const STORES: [&str; 2] = ["inbox-consumer/src/store/", "outbox-core/src/store/"];
+const STORES: [&str; 3] =
+    ["inbox-consumer/src/store/", "outbox-core/src/store/", "outbox-relay/src/feed/"];
 
 /// Files that one database alone needs, and why.
 const ALONE: &[(&str, &str)] = &[

@@ -58,10 +58,6 @@ pub(crate) async fn run(arguments: Vec<String>) -> ExitCode {
         eprintln!("usage: quickstart {COMMAND} BOOTSTRAP DATABASE");
         return ExitCode::FAILURE;
     };
-    // For the curious: QUICKSTART_LOG=info cargo quickstart
-    if let Ok(level) = std::env::var("QUICKSTART_LOG") {
-        tracing_subscriber::fmt().with_env_filter(level).with_writer(std::io::stderr).init();
-    }
     let routes = Routes::default().on("Deposited", Deposit);
     match Consumer::builder(config(bootstrap, database), routes).build().await {
         Ok(consumer) => {
@@ -76,7 +72,8 @@ pub(crate) async fn run(arguments: Vec<String>) -> ExitCode {
     }
 }
 
-async fn parent_gone() {
+/// Resolves when the story has ended, however it ended.
+pub(crate) async fn parent_gone() {
     let wait = || std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
     let _ = tokio::task::spawn_blocking(wait).await;
 }

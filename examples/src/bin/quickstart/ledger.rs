@@ -13,7 +13,6 @@ pub(crate) struct Sent {
     pub(crate) accounts: i64,
     pub(crate) per_account: i64,
     pub(crate) copies: i64,
-    pub(crate) total: i64,
 }
 
 /// What the database says.

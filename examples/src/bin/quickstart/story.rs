@@ -1,19 +1,20 @@
-//! The story: a broker, consumers that come and go, and what the database says in the end.
+//! The story: a shop, a relay, a broker, consumers that come and go, and what the database says in the end.
 
 use std::{
     process::Stdio,
     time::{Duration, Instant},
 };
 
-use inbox_consumer::testing::broker::{MockBroker, Producer};
+use inbox_consumer::testing::broker::MockBroker;
 use indicatif::{ProgressBar, ProgressStyle};
-use outbox_core::{Aggregate, OutboxEvent};
 use sqlx::Sqlite;
 use tokio::process::{Child, Command};
 
 use crate::{
-    consumer::{self, Deposited},
+    consumer,
     ledger::{Ledger, Sent, Verdict},
+    relay,
+    shop::Shop,
 };
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
@@ -22,85 +23,103 @@ const TOPIC: &str = "deposits";
 const PARTITIONS: u16 = 6;
 const ACCOUNTS: i64 = 40;
 const PER_ACCOUNT: i64 = 75;
-/// One event in so many is sent a second time.
-const COPY_EVERY: i64 = 20;
+/// One of the shop's transactions in so many is rolled back, and tried again.
+const ROLLBACK_EVERY: i64 = 15;
 /// The story ends in any case.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Where everything is.
+struct Stage {
+    bootstrap: String,
+    shop: String,
+    ledger: String,
+}
 
 /// Tells the story; answers whether the promise was kept.
 pub(crate) async fn tell() -> Result<bool, Error> {
     let folder = tempfile::tempdir()?;
-    let database = folder.path().join("ledger.db").display().to_string();
+    let file = |name: &str| folder.path().join(name).display().to_string();
     let broker = MockBroker::start(&[(TOPIC, PARTITIONS)])?;
     println!("A Kafka broker runs inside this process: topic `{TOPIC}`, {PARTITIONS} partitions.");
-    let ledger = Ledger::create(&database, ACCOUNTS).await?;
-    inbox_consumer::migrate::<Sqlite>(&consumer::config(&broker.bootstrap(), &database)).await?;
-    println!("An SQLite file holds accounts, deposits and the inbox.");
-    let sent = send(&broker).await?;
+    let stage =
+        Stage { bootstrap: broker.bootstrap(), shop: file("shop.db"), ledger: file("ledger.db") };
+    let mut shop = Shop::open(&stage.shop).await?;
     println!(
-        "Sent {} records: {} deposits to {} accounts, {} of them twice.\n",
-        sent.total,
-        sent.accounts * sent.per_account,
-        sent.accounts,
-        sent.copies
+        "A shop has an SQLite file: requests, and an outbox for the events that tell of them."
     );
+    let ledger = Ledger::create(&stage.ledger, ACCOUNTS).await?;
+    inbox_consumer::migrate::<Sqlite>(&consumer::config(&stage.bootstrap, &stage.ledger)).await?;
+    println!("A ledger has another: accounts, deposits, and the inbox.\n");
     let began = Instant::now();
-    let verdict = consume(&broker.bootstrap(), &database, &ledger, &sent).await?;
+    let (verdict, sent) = happen(&stage, &mut shop, &ledger).await?;
     Ok(table(&verdict, &sent, began.elapsed()))
 }
 
-async fn send(broker: &MockBroker) -> Result<Sent, Error> {
-    let producer = Producer::new(&broker.bootstrap())?;
-    let mut sent = Sent { accounts: ACCOUNTS, per_account: PER_ACCOUNT, copies: 0, total: 0 };
-    for n in 1..=PER_ACCOUNT {
-        // One event of each account at a time, so that the order within an account is ours.
-        let mut records = Vec::new();
-        for account in 0..ACCOUNTS {
-            let aggregate = Aggregate::new("Account", account.to_string())?;
-            let payload = Deposited { n, amount: 1 + (n * account) % 9 };
-            let record = OutboxEvent::new("Deposited", &aggregate, &payload)?.record();
-            if (n * ACCOUNTS + account) % COPY_EVERY == 0 {
-                sent.copies += 1;
-                records.push(record.clone());
-            }
-            records.push(record);
-        }
-        sent.total += i64::try_from(records.len())?;
-        let acknowledged = records.iter().map(|record| producer.send(TOPIC, record));
-        futures::future::try_join_all(acknowledged).await?;
-    }
-    Ok(sent)
-}
-
-async fn consume(
-    bootstrap: &str,
-    database: &str,
-    ledger: &Ledger,
-    sent: &Sent,
-) -> Result<Verdict, Error> {
-    let goal = sent.accounts * sent.per_account;
+async fn happen(stage: &Stage, shop: &mut Shop, ledger: &Ledger) -> Result<(Verdict, Sent), Error> {
+    let goal = ACCOUNTS * PER_ACCOUNT;
     let bar = ProgressBar::new(goal.unsigned_abs());
     bar.set_style(ProgressStyle::with_template("{bar:40} {pos}/{len} effects  {msg}")?);
-    let mut first = start(bootstrap, database)?;
+    let mut relay = start(relay::COMMAND, &stage.bootstrap, &stage.shop)?;
+    tell_line(&bar, &format!("The relay starts (process {}).", id(&relay)));
+    let mut first = start(consumer::COMMAND, &stage.bootstrap, &stage.ledger)?;
     tell_line(&bar, &format!("Consumer 1 starts (process {}).", id(&first)));
-    reach(ledger, &bar, goal / 4).await?;
+    sell(shop, 1, PER_ACCOUNT / 3).await?;
+    shop.empty().await?;
+    let copies = kill_relay(stage, shop, &mut relay, &bar).await?;
+    sell(shop, PER_ACCOUNT / 3 + 2, PER_ACCOUNT).await?;
+    reach(ledger, &bar, goal / 3).await?;
     // The real thing: `kill -9`, in the middle of whatever it is doing.
     let killed = id(&first);
     first.kill().await?;
     tell_line(&bar, &format!("kill -9 {killed}: consumer 1 is dead in the middle of its work."));
-    let mut second = start(bootstrap, database)?;
+    let mut second = start(consumer::COMMAND, &stage.bootstrap, &stage.ledger)?;
     tell_line(&bar, &format!("Consumer 2 starts (process {}) and takes over.", id(&second)));
     reach(ledger, &bar, goal / 2).await?;
-    let mut third = start(bootstrap, database)?;
+    let mut third = start(consumer::COMMAND, &stage.bootstrap, &stage.ledger)?;
     tell_line(&bar, &format!("Consumer 3 joins (process {}): a rebalance.", id(&third)));
     reach(ledger, &bar, goal).await?;
     // Copies still in the log would show as doubled effects now.
     tokio::time::sleep(Duration::from_millis(500)).await;
     bar.set_position(ledger.effects().await?.unsigned_abs());
     bar.finish();
-    second.kill().await?;
-    third.kill().await?;
-    Ok(ledger.verdict(sent).await?)
+    for mut child in [relay, second, third] {
+        child.kill().await?;
+    }
+    let sent = Sent { accounts: ACCOUNTS, per_account: PER_ACCOUNT, copies };
+    Ok((ledger.verdict(&sent).await?, sent))
+}
+
+/// Deposits `from..=to` of every account, with a transaction now and then that is rolled back.
+async fn sell(shop: &mut Shop, from: i64, to: i64) -> Result<(), Error> {
+    for n in from..=to {
+        if n % ROLLBACK_EVERY == 0 {
+            shop.deposit(n, ACCOUNTS, false).await?;
+        }
+        shop.deposit(n, ACCOUNTS, true).await?;
+    }
+    Ok(())
+}
+
+/// `kill -9` at the worst moment: Kafka has acknowledged, the outbox does not know it. Answers how many
+/// events the next relay sends once more.
+async fn kill_relay(
+    stage: &Stage,
+    shop: &mut Shop,
+    relay: &mut Child,
+    bar: &ProgressBar,
+) -> Result<i64, Error> {
+    let killed = id(relay);
+    shop.deposit(PER_ACCOUNT / 3 + 1, ACCOUNTS, true).await?;
+    let copies = shop.caught(relay.kill()).await?;
+    tell_line(
+        bar,
+        &format!(
+            "kill -9 {killed}: the relay is dead; Kafka has {copies} events that it had not marked."
+        ),
+    );
+    *relay = start(relay::COMMAND, &stage.bootstrap, &stage.shop)?;
+    tell_line(bar, &format!("Another relay starts (process {}) and sends them again.", id(relay)));
+    Ok(copies)
 }
 
 fn tell_line(bar: &ProgressBar, line: &str) {
@@ -111,9 +130,9 @@ fn id(child: &Child) -> u32 {
     child.id().unwrap_or_default()
 }
 
-fn start(bootstrap: &str, database: &str) -> Result<Child, Error> {
+fn start(command: &str, bootstrap: &str, database: &str) -> Result<Child, Error> {
     let child = Command::new(std::env::current_exe()?)
-        .args([consumer::COMMAND, bootstrap, database])
+        .args([command, bootstrap, database])
         .stdin(Stdio::piped())
         .kill_on_drop(true)
         .spawn()?;
@@ -159,7 +178,10 @@ fn table(verdict: &Verdict, sent: &Sent, took: Duration) -> bool {
         println!("{name:<26}{found:>10}{wanted:>10}  {}", if right { "ok" } else { "WRONG" });
     }
     let seconds = took.as_secs_f64();
-    println!("\n{} processes had a part in it, in {seconds:.1} s.", verdict.processes);
+    println!(
+        "\n{} of the events were in Kafka twice; {} consumers had a part in it, in {seconds:.1} s.",
+        sent.copies, verdict.processes
+    );
     println!(
         "{}",
         if kept {

@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 
 use serde::Deserialize;
 
-use super::super::*;
+use inbox_settings::{insert, is_described};
+
+use super::super::{keys::TABLE, *};
 
 /// A value for each key of the table, so that every field of the types is written out.
 fn everything() -> toml::Table {
@@ -17,12 +19,12 @@ fn everything() -> toml::Table {
             Kind::Flag => true.into(),
             _ => "x".into(),
         };
-        if key.repeated() {
+        if TABLE.repeats(key.section()) {
             let tables = all[key.section()].as_array_mut().unwrap();
             tables.resize(1, toml::Table::new().into());
             tables[0].as_table_mut().unwrap().insert(key.name().into(), value);
         } else if key.of(&all).is_none() {
-            layers::insert(&mut all, key.path, value);
+            insert(&mut all, key.path, value);
         }
     }
     all
@@ -31,7 +33,7 @@ fn everything() -> toml::Table {
 fn paths(all: &toml::Table) -> BTreeSet<String> {
     let section = |(name, values): (&String, &toml::Value)| {
         let values = values.get(0).unwrap_or(values);
-        layers::leaves(name, values.as_table().unwrap().clone())
+        TABLE.leaves(name, values.as_table().unwrap().clone())
     };
     all.iter().flat_map(section).map(|(path, _)| path).collect()
 }
@@ -56,9 +58,7 @@ fn the_types_refuse_keys_that_are_not_in_the_table() {
 #[test]
 fn defaults_of_the_table_are_the_defaults_of_the_types() {
     let defaults = toml::Table::try_from(Config::default()).unwrap();
-    for key in
-        KEYS.iter().filter(|key| !key.default.is_empty() && !reference::is_described(key.default))
-    {
+    for key in KEYS.iter().filter(|key| !key.default.is_empty() && !is_described(key.default)) {
         // Where the client library has the default, the types hold none.
         let Some(value) = defaults[key.section()].get(key.name()) else { continue };
         let table = key.kind.read(&key.default.into(), true).unwrap();

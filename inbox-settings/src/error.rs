@@ -5,7 +5,7 @@ use std::fmt;
 /// One thing that is wrong or doubtful about the values together.
 #[derive(Clone, PartialEq, Eq, Debug, serde::Serialize)]
 pub struct Problem {
-    /// Whether the consumer refuses to start with it.
+    /// Whether the program refuses to start with it.
     pub fatal: bool,
     /// The keys it is about.
     pub keys: Vec<&'static str>,
@@ -14,11 +14,13 @@ pub struct Problem {
 }
 
 impl Problem {
-    pub(super) fn fatal(keys: &[&'static str], text: impl Into<String>) -> Self {
+    /// One that refuses.
+    pub fn fatal(keys: &[&'static str], text: impl Into<String>) -> Self {
         Self { fatal: true, keys: keys.to_vec(), text: text.into() }
     }
 
-    pub(super) fn doubt(keys: &[&'static str], text: impl Into<String>) -> Self {
+    /// One to think about.
+    pub fn doubt(keys: &[&'static str], text: impl Into<String>) -> Self {
         Self { fatal: false, keys: keys.to_vec(), text: text.into() }
     }
 }

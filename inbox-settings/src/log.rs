@@ -1,18 +1,50 @@
-//! Setting the log up for a binary: lines for people on a terminal, JSON otherwise, on standard error.
+//! `[log]`: lines for people on a terminal, JSON otherwise, on standard error.
 
+#[cfg(feature = "log")]
 use std::io::{self, IsTerminal};
 
+use serde::{Deserialize, Serialize};
+#[cfg(feature = "log")]
 use tracing_subscriber::{EnvFilter, filter::LevelFilter};
 
-use crate::config::{Log, LogFormat};
+/// `[log]`: what is logged, and how.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Log {
+    /// For people or for machines.
+    pub format: LogFormat,
+    /// `error`, `warn`, `info`, `debug`, `trace`, or a filter such as `info,inbox_consumer=debug`.
+    pub level: String,
+}
+
+/// Who the log is written for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LogFormat {
+    /// People on a terminal, machines otherwise.
+    #[default]
+    Auto,
+    /// Lines for people.
+    Human,
+    /// One JSON object per line.
+    Json,
+}
+
+impl Default for Log {
+    fn default() -> Self {
+        Self { format: LogFormat::default(), level: "info".into() }
+    }
+}
 
 /// Starts logging for this process. `rust_log` (the environment variable `RUST_LOG`) goes before
-/// `log.level`. When a subscriber is set already, that one stays.
+/// `log.level`; `target` is the name that the program's own lines have. When a subscriber is set
+/// already, that one stays.
 ///
 /// # Errors
 /// One sentence, when the level is none.
-pub fn start(log: &Log, rust_log: Option<&str>) -> Result<(), String> {
-    let filter = filter(log, rust_log)?;
+#[cfg(feature = "log")]
+pub fn start(log: &Log, rust_log: Option<&str>, target: &str) -> Result<(), String> {
+    let filter = filter(log, rust_log, target)?;
     let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
     let terminal = io::stderr().is_terminal();
     // An error here means that the program has its own subscriber, which is its right.
@@ -26,6 +58,7 @@ pub fn start(log: &Log, rust_log: Option<&str>) -> Result<(), String> {
     Ok(())
 }
 
+#[cfg(feature = "log")]
 fn wanted(format: LogFormat, terminal: bool) -> LogFormat {
     match format {
         LogFormat::Auto if terminal => LogFormat::Human,
@@ -36,7 +69,8 @@ fn wanted(format: LogFormat, terminal: bool) -> LogFormat {
 
 /// The filter that counts. A word that is no level would be taken for a module's name, and everything
 /// else would be silent: it is refused.
-fn filter(log: &Log, rust_log: Option<&str>) -> Result<EnvFilter, String> {
+#[cfg(feature = "log")]
+fn filter(log: &Log, rust_log: Option<&str>, target: &str) -> Result<EnvFilter, String> {
     let (text, source) = match rust_log.filter(|text| !text.trim().is_empty()) {
         Some(text) => (text, "RUST_LOG"),
         None => (log.level.as_str(), "`log.level`"),
@@ -48,7 +82,7 @@ fn filter(log: &Log, rust_log: Option<&str>) -> Result<EnvFilter, String> {
     let complaint = |what: &str| {
         format!(
             "{source} is {text:?}, and {what}; set error, warn, info, debug or trace, or a filter \
-             such as info,inbox_consumer=debug"
+             such as info,{target}=debug"
         )
     };
     match stray {
@@ -57,13 +91,13 @@ fn filter(log: &Log, rust_log: Option<&str>) -> Result<EnvFilter, String> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "log"))]
 mod tests {
     use super::*;
 
     fn sentence(level: &str, rust_log: Option<&str>) -> Result<(), String> {
         let log = Log { level: level.into(), format: LogFormat::Auto };
-        filter(&log, rust_log).map(|_| ())
+        filter(&log, rust_log, "inbox_consumer").map(|_| ())
     }
 
     #[test]

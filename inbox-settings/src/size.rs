@@ -15,7 +15,7 @@ const UNITS: &[(&str, u64)] = &[
 ];
 
 /// Reads a size; `None` when it is none.
-pub(super) fn parse(text: &str) -> Option<u64> {
+pub fn parse(text: &str) -> Option<u64> {
     let text = text.trim();
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let number: u64 = text[..digits].parse().ok()?;
@@ -28,7 +28,7 @@ pub(super) fn parse(text: &str) -> Option<u64> {
 }
 
 /// The size as the documentation writes it.
-pub(super) fn text(bytes: u64) -> String {
+pub fn text(bytes: u64) -> String {
     let binary =
         UNITS.iter().take(3).find(|(_, factor)| bytes >= *factor && bytes.is_multiple_of(*factor));
     match binary {
@@ -62,6 +62,6 @@ impl de::Visitor<'_> for Visitor {
 }
 
 /// For `#[serde(deserialize_with)]`.
-pub(super) fn deserialize<'de, D: Deserializer<'de>>(input: D) -> Result<usize, D::Error> {
+pub fn deserialize<'de, D: Deserializer<'de>>(input: D) -> Result<usize, D::Error> {
     input.deserialize_any(Visitor)
 }

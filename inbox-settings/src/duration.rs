@@ -19,22 +19,22 @@ impl de::Visitor<'_> for Visitor {
 }
 
 /// For `#[serde(with = "duration")]`.
-pub(super) fn deserialize<'de, D: Deserializer<'de>>(input: D) -> Result<Duration, D::Error> {
+pub fn deserialize<'de, D: Deserializer<'de>>(input: D) -> Result<Duration, D::Error> {
     input.deserialize_str(Visitor)
 }
 
 /// For `#[serde(with = "duration")]`.
-pub(super) fn serialize<S: Serializer>(value: &Duration, output: S) -> Result<S::Ok, S::Error> {
+pub fn serialize<S: Serializer>(value: &Duration, output: S) -> Result<S::Ok, S::Error> {
     output.collect_str(&text(*value))
 }
 
 /// Reads a duration; `None` when it is none.
-pub(super) fn parse(text: &str) -> Option<Duration> {
+pub fn parse(text: &str) -> Option<Duration> {
     humantime::parse_duration(text.trim()).ok()
 }
 
 /// The duration as the documentation writes it.
-pub(super) fn text(value: Duration) -> String {
+pub fn text(value: Duration) -> String {
     // humantime writes years of 365.25 days and months of 30.44; nobody configures in those.
     let day = 24 * 60 * 60;
     if value.subsec_nanos() == 0 && value.as_secs() > 0 && value.as_secs().is_multiple_of(day) {

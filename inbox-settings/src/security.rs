@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Config, Kafka, Problem, Secret};
+use crate::{Problem, Secret};
 
 /// How the connection to Kafka is protected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -114,41 +114,37 @@ security! {
     sasl_oauthbearer_scope: String => "sasl.oauthbearer.scope",
 }
 
-impl Kafka {
-    /// TLS, SASL and `[kafka.raw]` under librdkafka's names, **secrets in clear**: for the client
-    /// only. What the runtime itself sets (group, offsets, session) is not among them.
-    pub fn client_settings(&self) -> Vec<(String, String)> {
-        let mut all = self.security.client_settings();
-        all.extend(self.raw.iter().map(|(name, value)| (name.to_owned(), value.to_owned())));
-        all
-    }
-}
-
-/// Secrets that would not be used, protection that is missing, builds that cannot.
-pub(super) fn problems(config: &Config, found: &mut Vec<Problem>) {
-    let security = &config.kafka.security;
-    let protocol = security.security_protocol.unwrap_or(SecurityProtocol::Plaintext);
-    let sasl = matches!(protocol, SecurityProtocol::SaslPlaintext | SecurityProtocol::SaslSsl);
-    sasl_problems(security, protocol, sasl, found);
-    let mechanism = security.sasl_mechanism.as_deref().unwrap_or("");
-    let hashing = mechanism.starts_with("SCRAM") || mechanism == "OAUTHBEARER";
-    let tls = cfg!(any(feature = "tls", feature = "tls-vendored"));
-    if !tls && (protocol.needs_tls() || (sasl && hashing)) {
-        found.push(Problem::fatal(
-            &["kafka.security_protocol", "kafka.sasl_mechanism"],
-            "`kafka.security_protocol` or `kafka.sasl_mechanism` needs TLS, which this build leaves \
-             out; build inbox-consumer with the feature `tls` (OpenSSL of the system) or `tls-vendored`",
-        ));
-    }
-    if !protocol.needs_tls() && !config.kafka.bootstrap.split(',').all(is_local) {
-        found.push(Problem::doubt(
-            &["kafka.security_protocol"],
-            format!(
-                "events travel unencrypted: `kafka.security_protocol` is {} and `kafka.bootstrap` \
-                 is another machine; set ssl or sasl_ssl",
-                protocol.name()
-            ),
-        ));
+impl Security {
+    /// Secrets that would not be used, protection that is missing, builds that cannot: `tls` says whether
+    /// the build of `package` has TLS.
+    pub fn problems(&self, bootstrap: &str, package: &str, tls: bool) -> Vec<Problem> {
+        let mut found = Vec::new();
+        let protocol = self.security_protocol.unwrap_or(SecurityProtocol::Plaintext);
+        let sasl = matches!(protocol, SecurityProtocol::SaslPlaintext | SecurityProtocol::SaslSsl);
+        sasl_problems(self, protocol, sasl, &mut found);
+        let mechanism = self.sasl_mechanism.as_deref().unwrap_or("");
+        let hashing = mechanism.starts_with("SCRAM") || mechanism == "OAUTHBEARER";
+        if !tls && (protocol.needs_tls() || (sasl && hashing)) {
+            found.push(Problem::fatal(
+                &["kafka.security_protocol", "kafka.sasl_mechanism"],
+                format!(
+                    "`kafka.security_protocol` or `kafka.sasl_mechanism` needs TLS, which this build \
+                     leaves out; build {package} with the feature `tls` (OpenSSL of the system) or \
+                     `tls-vendored`"
+                ),
+            ));
+        }
+        if !protocol.needs_tls() && !bootstrap.split(',').all(is_local) {
+            found.push(Problem::doubt(
+                &["kafka.security_protocol"],
+                format!(
+                    "events travel unencrypted: `kafka.security_protocol` is {} and \
+                     `kafka.bootstrap` is another machine; set ssl or sasl_ssl",
+                    protocol.name()
+                ),
+            ));
+        }
+        found
     }
 }
 

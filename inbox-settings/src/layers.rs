@@ -8,7 +8,7 @@ use std::{
 
 use toml::{Table, Value, de::DeTable};
 
-use super::{ConfigError, KEYS, Key, Kind};
+use crate::{ConfigError, Key, KeyTable, Kind, table::is_below};
 
 /// Where a value came from.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -23,7 +23,7 @@ pub enum Origin {
     },
     /// An environment variable.
     Env(String),
-    /// The flag `--set`, or whoever calls [`super::Config::load`].
+    /// The flag `--set`, or whoever hands over [`crate::Overrides`].
     Flag,
 }
 
@@ -46,8 +46,9 @@ impl Origin {
 }
 
 /// What has been laid down so far. A later value takes the place of an earlier one.
-#[derive(Debug, Default)]
-pub(super) struct Layers {
+#[derive(Debug)]
+pub(crate) struct Layers {
+    table: KeyTable,
     values: BTreeMap<&'static str, Value>,
     /// The sections that occur any number of times, each with its tables in their order.
     repeated: BTreeMap<&'static str, Vec<Value>>,
@@ -56,19 +57,32 @@ pub(super) struct Layers {
 }
 
 impl Layers {
+    /// Nothing yet.
+    pub(crate) fn new(table: KeyTable) -> Self {
+        Self {
+            table,
+            values: BTreeMap::new(),
+            repeated: BTreeMap::new(),
+            raw: Table::new(),
+            complaints: Vec::new(),
+        }
+    }
+
     /// Lays a TOML text down. `path` is for messages.
-    pub(super) fn file(&mut self, path: &Path, text: &str) -> Result<(), ConfigError> {
+    pub(crate) fn file(&mut self, path: &Path, text: &str) -> Result<(), ConfigError> {
         let table: Table = toml::from_str(text).map_err(|error| syntax(path, text, &error))?;
         let lines = lines(text);
         for (section, values) in table {
             let origin =
                 |key: &str| Origin::File { path: path.to_owned(), line: lines.get(key).copied() };
             match values {
-                Value::Array(tables) if repeated(&section).is_some() => {
+                Value::Array(tables) if self.table.repeats(&section) => {
                     self.repeat(&section, tables, origin);
                 }
-                Value::Table(values) if is_section(&section) && repeated(&section).is_none() => {
-                    for (key, value) in leaves(&section, values) {
+                Value::Table(values)
+                    if self.table.is_section(&section) && !self.table.repeats(&section) =>
+                {
+                    for (key, value) in self.table.leaves(&section, values) {
                         self.put(&key, value, &origin(&key));
                     }
                 }
@@ -78,10 +92,10 @@ impl Layers {
         Ok(())
     }
 
-    /// Lays the variables down whose names are `INBOX_<SECTION>__<KEY>`; others are not ours.
-    pub(super) fn env(&mut self, variables: impl IntoIterator<Item = (String, String)>) {
+    /// Lays the variables down whose names are `<PREFIX><SECTION>__<KEY>`; others are not ours.
+    pub(crate) fn env(&mut self, variables: impl IntoIterator<Item = (String, String)>) {
         let ours = variables.into_iter().filter_map(|(name, value)| {
-            let (section, key) = name.strip_prefix("INBOX_")?.split_once("__")?;
+            let (section, key) = name.strip_prefix(self.table.env)?.split_once("__")?;
             let (section, key) = (section.to_ascii_lowercase(), key.to_ascii_lowercase());
             let key = match key.strip_prefix("raw__") {
                 Some(setting) if section == "kafka" => format!("raw.{}", setting.replace('_', ".")),
@@ -98,7 +112,7 @@ impl Layers {
     }
 
     /// Lays one flag down.
-    pub(super) fn flag(&mut self, key: &str, value: &str) {
+    pub(crate) fn flag(&mut self, key: &str, value: &str) {
         self.put(key, Value::String(value.to_owned()), &Origin::Flag);
     }
 
@@ -106,10 +120,10 @@ impl Layers {
         if let Some(setting) = path.strip_prefix("kafka.raw.") {
             return self.put_raw(setting, value, origin);
         }
-        if let Some(key) = KEYS.iter().find(|key| key.path == path && !key.repeated()) {
+        if let Some(key) = self.table.find(path).filter(|key| !self.table.repeats(key.section())) {
             return self.put_key(key, &value, origin);
         }
-        if let Some(section) = path.split('.').next().and_then(repeated) {
+        if let Some(section) = path.split('.').next().and_then(|name| self.table.repeated(name)) {
             return self.complaints.push(format!(
                 "`{path}` in {origin}: [[{section}]] occurs any number of times, so it is set in the \
                  configuration file alone; write it there"
@@ -117,16 +131,17 @@ impl Layers {
         }
         let secret = path
             .strip_suffix("_file")
-            .and_then(|path| KEYS.iter().find(|key| key.path == path && key.kind == Kind::Secret));
+            .and_then(|path| self.table.find(path))
+            .filter(|key| key.kind == Kind::Secret);
         match secret {
             Some(key) => self.put_secret_file(key, path, &value, origin),
-            None => self.complaints.push(unknown_key(path, origin)),
+            None => self.complaints.push(self.unknown_key(path, origin)),
         }
     }
 
     /// Lays the tables of a section down that occurs any number of times.
     fn repeat(&mut self, section: &str, tables: Vec<Value>, origin: impl Fn(&str) -> Origin) {
-        let Some(section) = repeated(section) else { return };
+        let Some(section) = self.table.repeated(section) else { return };
         for (at, table) in tables.into_iter().enumerate() {
             let Value::Table(table) = table else {
                 self.complaints.push(format!(
@@ -135,7 +150,9 @@ impl Layers {
                 ));
                 continue;
             };
-            for key in KEYS.iter().filter(|key| key.section() == section && key.required()) {
+            let keys = self.table.keys;
+            let own = |key: &&Key| key.section() == section && self.table.required(key);
+            for key in keys.iter().filter(own) {
                 if !table.contains_key(key.name()) {
                     let name = key.name();
                     let origin = origin(&format!("{section}.{at}"));
@@ -147,16 +164,12 @@ impl Layers {
             for (name, value) in table {
                 let origin = origin(&format!("{section}.{at}.{name}"));
                 let path = format!("{section}.{name}");
-                match KEYS
-                    .iter()
-                    .find(|key| key.path == path)
-                    .map(|key| key.kind.read(&value, false))
-                {
+                match self.table.find(&path).map(|key| key.kind.read(&value, false)) {
                     Some(Ok(value)) => _ = read.insert(name, value),
                     Some(Err(complaint)) => {
                         self.complaints.push(format!("`{path}` in {origin}: {complaint}"));
                     }
-                    None => self.complaints.push(unknown_key(&path, &origin)),
+                    None => self.complaints.push(self.unknown_key(&path, &origin)),
                 }
             }
             self.repeated.entry(section).or_default().push(Value::Table(read));
@@ -212,39 +225,59 @@ impl Layers {
     }
 
     fn unknown_section(&mut self, section: &str, origin: &Origin) {
-        let complaint = if repeated(section).is_some() {
+        let complaint = if self.table.repeats(section) {
             format!(
                 "`{section}` in {origin} is a list of tables: write [[{section}]] and its keys below"
             )
-        } else if is_section(section) {
+        } else if self.table.is_section(section) {
             format!("`{section}` in {origin} is a section: write [{section}] and its keys below")
         } else {
-            let sections = KEYS.iter().map(Key::section);
+            let sections = self.table.keys.iter().map(Key::section);
             let advice = match nearest(section, sections) {
                 Some(near) => format!("; did you mean [{near}]?"),
-                None => advice_for_key(section),
+                None => self.advice_for_key(section),
             };
             format!("unknown section or key `{section}` in {origin}{advice}")
         };
         self.complaints.push(complaint);
     }
 
-    /// Rules that say where some things are have to say where id and type are.
-    fn rules_are_whole(&mut self) {
-        if !self.values.keys().any(|path| is_below(path, "events.rules")) {
-            return;
+    fn unknown_key(&self, path: &str, origin: &Origin) -> String {
+        let advice = match nearest(path, self.table.keys.iter().map(|key| key.path)) {
+            Some(near) => format!("; did you mean `{near}`?"),
+            None => self.advice_for_key(path.rsplit('.').next().unwrap_or(path)),
+        };
+        format!("unknown key `{path}` in {origin}{advice}")
+    }
+
+    /// A key of that name in another section, else where all keys are listed.
+    fn advice_for_key(&self, name: &str) -> String {
+        match self.table.keys.iter().find(|key| key.name() == name) {
+            Some(key) => format!("; `{name}` belongs in [{}]", key.section()),
+            None => format!(
+                "; {} lists all keys, and settings of librdkafka belong in [kafka.raw]",
+                self.table.page
+            ),
         }
-        for needed in ["events.rules.id", "events.rules.type"] {
-            if !self.values.contains_key(needed) {
-                self.complaints.push(format!(
-                    "`{needed}` is missing: [events.rules] has to say where it is, such as header:NAME"
-                ));
+    }
+
+    /// Rules that say where some things are have to say where others are, too.
+    fn rules_are_whole(&mut self) {
+        for (above, needed) in self.table.whole {
+            if !self.values.keys().any(|path| is_below(path, above)) {
+                continue;
             }
+            let missing = needed.iter().filter(|path| !self.values.contains_key(**path));
+            self.complaints.extend(missing.map(|path| {
+                format!(
+                    "`{path}` is missing: [{above}] has to say where it is, such as header:NAME"
+                )
+            }));
         }
     }
 
     /// Everything as one table, or every complaint.
-    pub(super) fn finish(mut self) -> Result<Table, ConfigError> {
+    pub(crate) fn finish(mut self) -> Result<Table, ConfigError> {
         self.rules_are_whole();
         if !self.complaints.is_empty() {
             return Err(ConfigError::Keys(self.complaints));
@@ -261,22 +294,8 @@ impl Layers {
     }
 }
 
-/// The keys of a table with their values; a table that is known to hold keys is gone through.
-pub(super) fn leaves(path: &str, table: Table) -> Vec<(String, Value)> {
-    let below = |(name, value): (String, Value)| {
-        let path = format!("{path}.{name}");
-        match value {
-            Value::Table(table) if KEYS.iter().any(|key| is_below(key.path, &path)) => {
-                leaves(&path, table)
-            }
-            value => vec![(path, value)],
-        }
-    };
-    table.into_iter().flat_map(below).collect()
-}
-
 /// Puts a value at its path.
-pub(super) fn insert(table: &mut Table, path: &str, value: Value) {
+pub fn insert(table: &mut Table, path: &str, value: Value) {
     let Some((first, rest)) = path.split_once('.') else {
         table.insert(path.to_owned(), value);
         return;
@@ -284,38 +303,6 @@ pub(super) fn insert(table: &mut Table, path: &str, value: Value) {
     let below = table.entry(first).or_insert_with(|| Value::Table(Table::new()));
     if let Value::Table(below) = below {
         insert(below, rest, value);
-    }
-}
-
-/// Whether `path` is a key of the table `above`.
-fn is_below(path: &str, above: &str) -> bool {
-    path.strip_prefix(above).is_some_and(|rest| rest.starts_with('.'))
-}
-
-fn is_section(name: &str) -> bool {
-    KEYS.iter().any(|key| key.section() == name)
-}
-
-/// The section of that name, if it occurs any number of times.
-fn repeated(name: &str) -> Option<&'static str> {
-    KEYS.iter().find(|key| key.repeated() && key.section() == name).map(Key::section)
-}
-
-fn unknown_key(path: &str, origin: &Origin) -> String {
-    let advice = match nearest(path, KEYS.iter().map(|key| key.path)) {
-        Some(near) => format!("; did you mean `{near}`?"),
-        None => advice_for_key(path.rsplit('.').next().unwrap_or(path)),
-    };
-    format!("unknown key `{path}` in {origin}{advice}")
-}
-
-/// A key of that name in another section, else where all keys are listed.
-fn advice_for_key(name: &str) -> String {
-    match KEYS.iter().find(|key| key.name() == name) {
-        Some(key) => format!("; `{name}` belongs in [{}]", key.section()),
-        None => "; docs/configuration.md lists all keys, and settings of librdkafka belong in \
-                 [kafka.raw]"
-            .into(),
     }
 }
 

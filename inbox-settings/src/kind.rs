@@ -6,7 +6,7 @@ use outbox_core::Sources;
 use serde::Deserialize;
 use toml::Value;
 
-use super::{duration, size};
+use crate::{duration, size};
 
 /// The kind of a key's value, with its bounds (inclusive).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -54,7 +54,7 @@ pub enum Kind {
 impl Kind {
     /// Reads a value, `loose` when its source knows only text (environment, flags). Answers it in
     /// the form that the sections deserialize, or what was expected and found instead.
-    pub(super) fn read(&self, value: &Value, loose: bool) -> Result<Value, String> {
+    pub fn read(&self, value: &Value, loose: bool) -> Result<Value, String> {
         if *self == Self::Place {
             return self.place(value, loose);
         }

@@ -1,66 +1,4 @@
-//! `[kafka.raw]`: further settings of librdkafka, and those that are refused there.
-
-use std::{collections::BTreeMap, fmt};
-
-use serde::{Deserialize, Serialize, Serializer};
-
-/// Settings by librdkafka's names (`"fetch.wait.max.ms" = 100`). Values that look secret are not shown.
-#[derive(Clone, PartialEq, Eq, Default, Deserialize)]
-#[serde(transparent)]
-pub struct Raw(#[serde(deserialize_with = "scalars")] BTreeMap<String, String>);
-
-impl Raw {
-    /// Sets one.
-    pub fn set(&mut self, name: impl Into<String>, value: impl Into<String>) {
-        self.0.insert(name.into(), value.into());
-    }
-
-    /// The value of one.
-    pub fn value(&self, name: &str) -> Option<&str> {
-        self.0.get(name).map(String::as_str)
-    }
-
-    /// All, by name.
-    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
-    }
-
-    fn shown(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.iter().map(|(name, value)| (name, if looks_secret(name) { "***" } else { value }))
-    }
-}
-
-impl fmt::Debug for Raw {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_map().entries(self.shown()).finish()
-    }
-}
-
-impl Serialize for Raw {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(self.shown())
-    }
-}
-
-/// Accepts numbers and booleans beside text, as TOML users write them.
-fn scalars<'de, D: serde::Deserializer<'de>>(
-    input: D,
-) -> Result<BTreeMap<String, String>, D::Error> {
-    let values = BTreeMap::<String, toml::Value>::deserialize(input)?;
-    values
-        .into_iter()
-        .map(|(name, value)| match scalar_text(&value) {
-            Some(text) => Ok((name, text)),
-            None => Err(serde::de::Error::custom(format!("`{name}` is not text or a number"))),
-        })
-        .collect()
-}
-
-fn looks_secret(name: &str) -> bool {
-    ["password", "secret", "pem", "token", "oauthbearer.config", "key.data"]
-        .iter()
-        .any(|part| name.contains(part))
-}
+//! What `[kafka.raw]` may not hold.
 
 const OFFSETS: &str = "the runtime commits the watermark that the database holds, and nothing else \
     may commit or store offsets; remove it";
@@ -68,7 +6,7 @@ const SECRET: &str = "it would be kept with the plain settings; use the key of t
     [kafka], dots written as underscores";
 
 /// What `[kafka.raw]` may not hold: the name, and what to do instead.
-const REFUSED: &[(&str, &str)] = &[
+pub(super) const REFUSED: &[(&str, &str)] = &[
     ("enable.auto.commit", OFFSETS),
     ("auto.commit.enable", OFFSETS),
     ("auto.commit.interval.ms", OFFSETS),
@@ -124,25 +62,4 @@ const REFUSED: &[(&str, &str)] = &[
 /// Why `[kafka.raw]` refuses a setting, and what to do instead; `None` when it may be set.
 pub fn refused(name: &str) -> Option<&'static str> {
     REFUSED.iter().find(|(refused, _)| *refused == name).map(|(_, why)| *why)
-}
-
-/// All refused settings, for the documentation.
-pub(super) fn all_refused() -> &'static [(&'static str, &'static str)] {
-    REFUSED
-}
-
-/// `debug` contexts that print credentials.
-pub(super) fn unsafe_debug(value: &str) -> bool {
-    value.split(',').any(|context| matches!(context.trim(), "all" | "security" | "protocol"))
-}
-
-/// Text, number or boolean as text; nothing else is.
-fn scalar_text(value: &toml::Value) -> Option<String> {
-    match value {
-        toml::Value::String(text) => Some(text.clone()),
-        toml::Value::Integer(number) => Some(number.to_string()),
-        toml::Value::Float(number) => Some(number.to_string()),
-        toml::Value::Boolean(flag) => Some(flag.to_string()),
-        _ => None,
-    }
 }

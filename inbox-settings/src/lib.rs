@@ -1,0 +1,34 @@
+//! What the configurations of the consumer and of the relay have in common: one table of keys with unit,
+//! default and bounds; a TOML file, the environment over it, flags over that; values that never show
+//! themselves.
+//!
+//! The crates that use it have the table and the types; this one reads, checks and documents them. It is
+//! part of the two crates' machinery and follows their versions: users find what they need of it there.
+#![forbid(unsafe_code)]
+
+pub mod duration;
+pub mod size;
+
+mod error;
+mod key;
+mod kind;
+mod layers;
+mod load;
+mod log;
+mod raw;
+mod secret;
+mod security;
+mod table;
+
+pub use error::{ConfigError, Problem};
+pub use key::{DAY, GIB, HOUR, KIB, Key, MIB, MINUTE, SECOND, bytes, key, millis, number};
+pub use kind::Kind;
+pub use layers::{Origin, insert};
+pub use load::Overrides;
+#[cfg(feature = "log")]
+pub use log::start as start_log;
+pub use log::{Log, LogFormat};
+pub use raw::Raw;
+pub use secret::Secret;
+pub use security::{Security, SecurityProtocol};
+pub use table::{KeyTable, is_described, is_identifier, is_name};

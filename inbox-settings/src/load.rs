@@ -1,0 +1,76 @@
+//! Reading a configuration: file, environment, flags.
+
+use std::path::Path;
+
+use toml::Table;
+
+use crate::{ConfigError, KeyTable, layers::Layers};
+
+/// Values that go over file and environment: `section.key` and its value as text.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Overrides(Vec<(String, String)>);
+
+impl std::fmt::Debug for Overrides {
+    /// Only the keys: a value may be a secret.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.0.iter().map(|(key, _)| key)).finish()
+    }
+}
+
+impl Overrides {
+    /// None.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds one; a later one of the same key goes over an earlier.
+    #[must_use]
+    pub fn with(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
+        self.0.push((key.into(), value.into()));
+        self
+    }
+
+    /// Adds `section.key=value`.
+    pub fn assignment(self, text: &str) -> Result<Self, ConfigError> {
+        match text.split_once('=') {
+            Some((key, value)) if !key.trim().is_empty() => Ok(self.with(key.trim(), value)),
+            _ => Err(ConfigError::Keys(vec![
+                "--set takes section.key=value, such as --set kafka.bootstrap=localhost:9092"
+                    .into(),
+            ])),
+        }
+    }
+}
+
+impl KeyTable {
+    /// Reads `path` (nothing, if `None`), lays `env` over it, and `overrides` over that.
+    ///
+    /// # Errors
+    /// Every unknown key and every value of the wrong form at once, one sentence each.
+    pub fn read(
+        self,
+        path: Option<&Path>,
+        env: impl IntoIterator<Item = (String, String)>,
+        overrides: &Overrides,
+    ) -> Result<Table, ConfigError> {
+        let mut layers = Layers::new(self);
+        if let Some(path) = path {
+            layers.file(path, &self.text(path)?)?;
+        }
+        layers.env(env);
+        for (key, value) in &overrides.0 {
+            layers.flag(key, value);
+        }
+        layers.finish()
+    }
+
+    fn text(self, path: &Path) -> Result<String, ConfigError> {
+        std::fs::read_to_string(path).map_err(|error| {
+            ConfigError::Unreadable(format!(
+                "cannot read the configuration file {}: {error}; name another with --config or {}CONFIG",
+                path.display(),
+                self.env
+            ))
+        })
+    }
+}

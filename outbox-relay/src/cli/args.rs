@@ -1,0 +1,153 @@
+//! The command line.
+
+use std::{ffi::OsString, path::PathBuf};
+
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+
+use super::Exit;
+use crate::{
+    config::{Config, ConfigError, Overrides},
+    port::Choice,
+};
+
+const CONFIG_DEFAULT: &str = "relay.toml";
+
+/// What the user typed.
+#[derive(Debug, Parser)]
+#[command(name = "outbox-relay", about = "Ships an outbox table to Kafka", long_about = None)]
+pub(super) struct Args {
+    /// The configuration file; relay.toml, if it is there
+    #[arg(long, global = true, value_name = "FILE", env = "OUTBOX_CONFIG")]
+    pub(super) config: Option<PathBuf>,
+    /// Sets one key over file and environment, such as kafka.bootstrap=localhost:9092
+    #[arg(long = "set", global = true, value_name = "SECTION.KEY=VALUE")]
+    pub(super) set: Vec<String>,
+    #[command(subcommand)]
+    pub(super) command: Command,
+}
+
+/// One thing to do.
+#[derive(Clone, PartialEq, Eq, Debug, Subcommand)]
+pub(super) enum Command {
+    /// Ships until SIGTERM or SIGINT
+    Run,
+    /// Looks at configuration, database and Kafka, and says what is wrong; fences nobody
+    Check,
+    /// Creates or updates the outbox tables
+    Migrate {
+        /// Writes the statements out instead, for a tool of your own
+        #[arg(long)]
+        print: bool,
+    },
+    /// Shows how the outbox stands
+    Status {
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Rows that cannot be sent and were set aside
+    Failed {
+        #[command(subcommand)]
+        verb: Verb,
+    },
+}
+
+/// What to do about rows that were set aside.
+#[derive(Clone, PartialEq, Eq, Debug, Subcommand)]
+pub(super) enum Verb {
+    /// Lists them, the oldest first
+    List {
+        #[command(flatten)]
+        which: Which,
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+        /// At most so many
+        #[arg(long, default_value_t = 100)]
+        max: u32,
+    },
+    /// Lets them be sent once more
+    Retry {
+        #[command(flatten)]
+        which: Which,
+    },
+    /// Gives them up for good: no consumer ever sees them, and what waits behind them goes
+    Discard {
+        #[command(flatten)]
+        which: Which,
+        /// Who decided it; by default the user of this machine
+        #[arg(long, value_name = "NAME")]
+        by: Option<String>,
+    },
+}
+
+/// Which rows.
+#[derive(Clone, PartialEq, Eq, Debug, Default, clap::Args)]
+pub(super) struct Which {
+    /// One row, by its number
+    #[arg(long)]
+    pub(super) seq: Option<i64>,
+    /// Those of one aggregate
+    #[arg(long, value_name = "TYPE/ID")]
+    pub(super) aggregate: Option<String>,
+    /// Those whose error contains a text
+    #[arg(long, value_name = "TEXT")]
+    pub(super) error: Option<String>,
+    /// All of them
+    #[arg(long)]
+    pub(super) all: bool,
+}
+
+impl Which {
+    /// The choice. Changing rows needs one: a forgotten flag shall not discard everything.
+    pub(super) fn choice(&self, changes: bool) -> Result<Choice, String> {
+        let aggregate = match &self.aggregate {
+            None => None,
+            Some(text) => match text.split_once('/') {
+                Some((kind, id)) if !kind.is_empty() && !id.is_empty() => {
+                    Some((kind.to_owned(), id.to_owned()))
+                }
+                _ => {
+                    return Err(format!(
+                        "--aggregate is {text:?}; it takes TYPE/ID, such as Order/1001"
+                    ));
+                }
+            },
+        };
+        let choice = Choice { seq: self.seq, aggregate, error: self.error.clone() };
+        match (self.all, choice == Choice::default()) {
+            (true, false) => Err("--all goes with no other choice; leave one of them out".into()),
+            (false, true) if changes => {
+                Err("say which rows: --seq, --aggregate, --error or --all".into())
+            }
+            _ => Ok(choice),
+        }
+    }
+}
+
+impl Args {
+    /// Reads the command line. The error is what clap would print, help included.
+    pub(super) fn read(
+        args: impl IntoIterator<Item = impl Into<OsString> + Clone>,
+    ) -> Result<Self, clap::Error> {
+        let codes = Exit::TABLE.iter().map(|(exit, means)| format!("  {}  {means}\n", exit.code()));
+        let help = format!("Exit codes:\n{}", codes.collect::<String>());
+        let mut command = Self::command().after_help(help);
+        let matches = command.try_get_matches_from_mut(args)?;
+        Self::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
+    }
+
+    /// Loads the configuration that the arguments name.
+    pub(super) fn load(
+        &self,
+        env: impl IntoIterator<Item = (String, String)>,
+    ) -> Result<Config, ConfigError> {
+        let set = self.set.iter().try_fold(Overrides::new(), |all, one| all.assignment(one))?;
+        let default = PathBuf::from(CONFIG_DEFAULT);
+        let path = match &self.config {
+            Some(path) => Some(path),
+            None => Some(&default).filter(|path| path.exists()),
+        };
+        Config::load(path.map(PathBuf::as_path), env, &set)
+    }
+}

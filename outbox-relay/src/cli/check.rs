@@ -1,0 +1,86 @@
+//! `check`: what keeps a relay from its work, and what is doubtful.
+
+use super::{Exit, Terminal, on, options_of};
+use crate::{
+    config::Config,
+    port::{Feed, Finding},
+    relay::{address, schema_is_current, sink_settings},
+    sink,
+};
+
+/// Looks at everything without changing anything: it takes no turn and fences nobody.
+pub(super) async fn check(config: &Config, terminal: &mut Terminal<'_>) -> Exit {
+    let mut found: Vec<Finding> = config
+        .validate()
+        .into_iter()
+        .map(|problem| Finding { fatal: problem.fatal, text: problem.text })
+        .collect();
+    match options_of(config) {
+        Ok(options) => found.extend(on!(&options, database(settings,), &address(config))),
+        Err(error) => found.push(fatal(error.to_string())),
+    }
+    found.extend(brokers(config).await);
+    for finding in &found {
+        if finding.fatal {
+            terminal.complain(&finding.text);
+        } else {
+            terminal.warn(&finding.text);
+        }
+    }
+    if found.iter().any(|finding| finding.fatal) {
+        return Exit::Findings;
+    }
+    terminal.say(match found.len() {
+        0 => "nothing is wrong".to_owned(),
+        doubts => format!("nothing keeps the relay from its work; {doubts} to think about"),
+    });
+    Exit::Done
+}
+
+fn fatal(text: String) -> Finding {
+    Finding { fatal: true, text }
+}
+
+async fn database<F: Feed>(settings: F::Settings) -> Vec<Finding> {
+    let mut session = match F::open(&settings).await {
+        Ok(session) => session,
+        Err(error) => return vec![fatal(error.to_string())],
+    };
+    let found = match schema_is_current::<F>(&mut session).await {
+        Err(error) => vec![fatal(error.to_string())],
+        Ok(()) => looked_at::<F>(&mut session).await,
+    };
+    F::close_hard(session).await;
+    found
+}
+
+async fn looked_at<F: Feed>(session: &mut F::Session) -> Vec<Finding> {
+    let failed = |error| vec![fatal(format!("the database cannot be looked at: {error}"))];
+    let mut found = F::findings(session).await.unwrap_or_else(failed);
+    match F::overview(session).await {
+        Ok(overview) if overview.failed > 0 => found.push(Finding {
+            fatal: false,
+            text: format!(
+                "{} rows are set aside, and {} wait behind them; look at `outbox-relay failed list`, \
+                 then retry or discard them",
+                overview.failed, overview.held
+            ),
+        }),
+        Ok(_) => {}
+        Err(error) => found.extend(failed(error)),
+    }
+    found
+}
+
+async fn brokers(config: &Config) -> Vec<Finding> {
+    let settings = sink_settings(config);
+    // A template with a placeholder names no topic that could be asked for.
+    let topic = Some(config.kafka.topic.clone()).filter(|topic| !topic.contains('{'));
+    let looked = tokio::task::spawn_blocking(move || sink::look(&settings, topic.as_deref())).await;
+    match looked {
+        Ok(Ok(None)) => Vec::new(),
+        Ok(Ok(Some(topic))) => vec![Finding { fatal: false, text: topic }],
+        Ok(Err(text)) => vec![fatal(text)],
+        Err(_) => vec![fatal("the look at Kafka panicked; please report it".into())],
+    }
+}

@@ -1,0 +1,94 @@
+//! `failed`: rows that cannot be sent and were set aside.
+
+use super::{Exit, Terminal, args::Verb, failed_call, on, open, options, terminal::aligned};
+use crate::{
+    config::Config,
+    port::{Choice, FailedRow, Feed},
+    relay::address,
+};
+
+/// What is done, once it is clear to which rows.
+enum Deed {
+    List { json: bool, max: u32 },
+    Retry,
+    Discard { by: String },
+}
+
+/// Lists, retries or discards.
+pub(super) async fn failed(config: &Config, verb: &Verb, terminal: &mut Terminal<'_>) -> Exit {
+    let (which, deed) = match verb {
+        Verb::List { which, json, max } => (which, Deed::List { json: *json, max: *max }),
+        Verb::Retry { which } => (which, Deed::Retry),
+        Verb::Discard { which, by } => (which, Deed::Discard { by: who(by.clone()) }),
+    };
+    let choice = match which.choice(!matches!(deed, Deed::List { .. })) {
+        Ok(choice) => choice,
+        Err(text) => {
+            terminal.complain(text);
+            return Exit::Usage;
+        }
+    };
+    let options = match options(config, terminal) {
+        Ok(options) => options,
+        Err(exit) => return exit,
+    };
+    on!(&options, done(settings, &choice, deed, terminal), &address(config))
+}
+
+fn who(by: Option<String>) -> String {
+    by.or_else(|| std::env::var("USER").ok()).unwrap_or_else(|| "unknown".into())
+}
+
+async fn done<F: Feed>(
+    settings: F::Settings,
+    choice: &Choice,
+    deed: Deed,
+    terminal: &mut Terminal<'_>,
+) -> Exit {
+    let mut session = match open::<F>(&settings, terminal).await {
+        Ok(session) => session,
+        Err(exit) => return exit,
+    };
+    let said = match deed {
+        Deed::List { json, max } => {
+            F::failed(&mut session, choice, max).await.map(|rows| listed(&rows, json))
+        }
+        Deed::Retry => F::retry(&mut session, choice).await.map(|rows| {
+            format!("{rows} rows will be sent once more, in the order of their aggregates")
+        }),
+        Deed::Discard { by } => F::discard(&mut session, choice, &by)
+            .await
+            .map(|rows| format!("{rows} rows are given up; what waited behind them goes")),
+    };
+    F::close_hard(session).await;
+    match said {
+        Ok(text) => {
+            terminal.say(text);
+            Exit::Done
+        }
+        Err(error) => failed_call(&error, terminal),
+    }
+}
+
+/// The rows for people, or for machines.
+pub(super) fn listed(rows: &[FailedRow], json: bool) -> String {
+    if json {
+        return serde_json::to_string_pretty(rows).unwrap_or_default();
+    }
+    if rows.is_empty() {
+        return "no row is set aside".into();
+    }
+    let cells = |row: &FailedRow| {
+        [
+            row.seq.to_string(),
+            row.aggregate.clone(),
+            row.event_type.clone(),
+            row.event_id.clone(),
+            row.failed_seconds.to_string(),
+            row.behind.to_string(),
+            row.error.clone(),
+        ]
+    };
+    let rows: Vec<[String; 7]> = rows.iter().map(cells).collect();
+    aligned(["SEQ", "AGGREGATE", "TYPE", "EVENT", "SECONDS AGO", "BEHIND IT", "WHY"], &rows)
+}

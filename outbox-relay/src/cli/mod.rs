@@ -1,0 +1,124 @@
+//! The commands: `run`, `check`, `migrate`, `status`, `failed`. A service that ships its own outbox mounts
+//! them with [`main`], or embeds [`crate::Relay`].
+//!
+//! `--config FILE` (or `OUTBOX_CONFIG`) names the configuration, `--set section.key=value` goes over it;
+//! results go to standard output, complaints and the log to standard error. The exit codes are [`Exit`]:
+//!
+//! | code | means |
+//! |---|---|
+//! | 0 | done; for `run`: shut down as asked |
+//! | 1 | failed while running; starting again is right |
+//! | 2 | wrong usage or configuration; starting again does not help |
+//! | 3 | the database is out, refuses, or is not migrated |
+//! | 4 | Kafka is out or refuses |
+//! | 5 | `check` found what keeps a relay from its work |
+
+mod args;
+mod check;
+mod exit;
+mod failed;
+mod migrate;
+mod run;
+mod status;
+mod terminal;
+
+#[cfg(test)]
+mod tests;
+
+use std::{io, process::ExitCode};
+
+pub use exit::Exit;
+
+use crate::{
+    BuildError, DatabaseOptions,
+    config::Config,
+    port::{Feed, FeedError},
+    relay::{on, options_of, schema_is_current},
+};
+use args::{Args, Command};
+use terminal::Terminal;
+
+/// The whole `main` of a relay.
+pub async fn main() -> ExitCode {
+    let (mut out, mut err) = (io::stdout(), io::stderr());
+    let mut terminal = Terminal { out: &mut out, err: &mut err };
+    command(std::env::args_os(), std::env::vars(), &mut terminal).await.into()
+}
+
+/// One command, with everything of the process that it reads and writes.
+async fn command(
+    args: impl IntoIterator<Item = impl Into<std::ffi::OsString> + Clone>,
+    env: impl IntoIterator<Item = (String, String)>,
+    terminal: &mut Terminal<'_>,
+) -> Exit {
+    let args = match Args::read(args) {
+        Ok(args) => args,
+        Err(error) => return shown(&error, terminal),
+    };
+    let config = match loaded(&args, env) {
+        Ok(config) => config,
+        Err(text) => {
+            terminal.complain(text);
+            return Exit::Usage;
+        }
+    };
+    match args.command {
+        Command::Run => run::run(config, terminal).await,
+        Command::Check => check::check(&config, terminal).await,
+        Command::Migrate { print } => migrate::migrate(&config, print, terminal).await,
+        Command::Status { json } => status::status(&config, json, terminal).await,
+        Command::Failed { verb } => failed::failed(&config, &verb, terminal).await,
+    }
+}
+
+/// The configuration, with the log started as it says.
+fn loaded(args: &Args, env: impl IntoIterator<Item = (String, String)>) -> Result<Config, String> {
+    let env: Vec<(String, String)> = env.into_iter().collect();
+    let rust_log = env.iter().find(|(name, _)| name == "RUST_LOG").map(|(_, value)| value.clone());
+    let config = args.load(env).map_err(|error| error.to_string())?;
+    inbox_settings::start_log(&config.log, rust_log.as_deref(), "outbox_relay")?;
+    Ok(config)
+}
+
+/// Help goes to standard output and is no error; wrong usage is.
+fn shown(error: &clap::Error, terminal: &mut Terminal<'_>) -> Exit {
+    let text = error.render().to_string();
+    if error.use_stderr() {
+        terminal.complain(text.trim_start_matches("error: "));
+        return Exit::Usage;
+    }
+    terminal.say(text);
+    Exit::Done
+}
+
+/// The options of the database, or the exit after a complaint.
+fn options(config: &Config, terminal: &mut Terminal<'_>) -> Result<DatabaseOptions, Exit> {
+    options_of(config).map_err(|error| refused(&error, terminal))
+}
+
+/// The exit after a complaint about a relay that cannot be built.
+fn refused(error: &BuildError, terminal: &mut Terminal<'_>) -> Exit {
+    terminal.complain(error.to_string());
+    error.into()
+}
+
+/// A session on a migrated outbox, or the exit after a complaint.
+async fn open<F: Feed>(
+    settings: &F::Settings,
+    terminal: &mut Terminal<'_>,
+) -> Result<F::Session, Exit> {
+    let mut session = F::open(settings).await.map_err(|error| refused(&error.into(), terminal))?;
+    match schema_is_current::<F>(&mut session).await {
+        Ok(()) => Ok(session),
+        Err(error) => {
+            F::close_hard(session).await;
+            Err(refused(&error, terminal))
+        }
+    }
+}
+
+/// The exit after a call to the database failed.
+fn failed_call(error: &FeedError, terminal: &mut Terminal<'_>) -> Exit {
+    terminal.complain(format!("the database failed: {error}"));
+    Exit::Database
+}

@@ -1,0 +1,72 @@
+//! `status`: how the outbox stands.
+
+use std::fmt::Write as _;
+
+use super::{Exit, Terminal, failed_call, on, open, options};
+use crate::{
+    config::Config,
+    port::{Feed, Overview},
+    relay::address,
+};
+
+/// What the database knows.
+pub(super) async fn status(config: &Config, json: bool, terminal: &mut Terminal<'_>) -> Exit {
+    let options = match options(config, terminal) {
+        Ok(options) => options,
+        Err(exit) => return exit,
+    };
+    on!(&options, shown(settings, json, terminal), &address(config))
+}
+
+async fn shown<F: Feed>(settings: F::Settings, json: bool, terminal: &mut Terminal<'_>) -> Exit {
+    let mut session = match open::<F>(&settings, terminal).await {
+        Ok(session) => session,
+        Err(exit) => return exit,
+    };
+    let overview = F::overview(&mut session).await;
+    F::close_hard(session).await;
+    match overview {
+        Ok(overview) if json => {
+            terminal.say(serde_json::to_string_pretty(&overview).unwrap_or_default());
+            Exit::Done
+        }
+        Ok(overview) => {
+            terminal.say(table(&overview));
+            Exit::Done
+        }
+        Err(error) => failed_call(&error, terminal),
+    }
+}
+
+/// The overview for people.
+pub(super) fn table(overview: &Overview) -> String {
+    let mut text = String::new();
+    let seconds = |seconds: Option<i64>| seconds.map_or("-".to_owned(), |s| format!("{s} s"));
+    let mut row = |name: &str, value: String| _ = writeln!(text, "{name:<16}{value}");
+    row("waiting", overview.waiting.to_string());
+    row("  held back", overview.held.to_string());
+    row("  oldest", seconds(overview.oldest_seconds));
+    row("set aside", overview.failed.to_string());
+    row("sent, kept", overview.sent.to_string());
+    row("active relay", overview.holder.clone().unwrap_or_else(|| "-".into()));
+    row("  since", seconds(overview.taken_seconds));
+    row("  lease left", seconds(overview.lease_left_seconds));
+    row("turn", overview.fence.to_string());
+    row("stands still", why(overview).unwrap_or_default());
+    text.lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
+}
+
+/// Why nothing is shipped, as far as the database knows.
+fn why(overview: &Overview) -> Option<String> {
+    if overview.waiting == 0 {
+        return None;
+    }
+    match (&overview.holder, overview.lease_left_seconds) {
+        (Some(_), Some(1..)) => overview.standstill.clone(),
+        (Some(holder), _) => Some(format!(
+            "relay_silent: {holder} is silent and its lease is over; start a relay, or look at why none \
+             reaches the database"
+        )),
+        (None, _) => Some("no_relay: no relay runs; start one".into()),
+    }
+}

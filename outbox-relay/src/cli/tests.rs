@@ -1,0 +1,187 @@
+//! Commands as a user meets them, as far as they need no server.
+
+use super::{failed::listed, status::table, *};
+use crate::port::{FailedRow, Overview};
+
+/// Exit, standard output and standard error of a command line.
+async fn ran(args: &[&str], env: &[(&str, &str)]) -> (Exit, String, String) {
+    let (mut out, mut err) = (Vec::new(), Vec::new());
+    let mut terminal = Terminal { out: &mut out, err: &mut err };
+    let env = env.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+    let exit = command([&["outbox-relay"], args].concat(), env, &mut terminal).await;
+    (exit, String::from_utf8(out).unwrap(), String::from_utf8(err).unwrap())
+}
+
+const WHOLE: &[(&str, &str)] = &[
+    ("OUTBOX_KAFKA__BOOTSTRAP", "127.0.0.1:1"),
+    ("OUTBOX_KAFKA__TOPIC", "{aggregate_type}"),
+    ("OUTBOX_DATABASE__URL", "postgres://u:c4n4ry@127.0.0.1:1/nowhere"),
+    ("OUTBOX_LOG__LEVEL", "error"),
+];
+
+#[tokio::test]
+async fn help_names_the_exit_codes() {
+    let (exit, out, err) = ran(&["--help"], &[]).await;
+    assert_eq!((exit, err.as_str()), (Exit::Done, ""));
+    for (exit, means) in Exit::TABLE {
+        assert!(out.contains(&format!("  {}  {means}", exit.code())), "{out}");
+    }
+}
+
+/// What the user typed, the exit, and parts of the one sentence.
+type Case = (&'static [&'static str], Exit, &'static [&'static str]);
+
+const BAD_INPUT: &[Case] = &[
+    (&["statsu"], Exit::Usage, &["unrecognized subcommand 'statsu'"]),
+    (
+        &["run", "--set", "kafka.botstrap=x"],
+        Exit::Usage,
+        &["unknown key `kafka.botstrap`", "did you mean `kafka.bootstrap`?"],
+    ),
+    (
+        &["run", "--set", "kafka.topic={order}"],
+        Exit::Usage,
+        &["`kafka.topic`", "there is no {order}", "{aggregate_type}"],
+    ),
+    (
+        &["run", "--set", "kafka.topic=or ders"],
+        Exit::Usage,
+        &["`kafka.topic`", "no name of a topic"],
+    ),
+    (
+        &["run", "--set", "wake.notify=perhaps"],
+        Exit::Usage,
+        &["`wake.notify` in --set: expected true or false"],
+    ),
+    (
+        &["run", "--set", "wake.notify=false", "--set", "wake.poll_interval=0s"],
+        Exit::Usage,
+        &["nothing would wake the relay", "set `wake.poll_interval`"],
+    ),
+    (
+        &["run", "--set", "database.url=sqlite:x", "--set", "wake.poll_interval=0s"],
+        Exit::Usage,
+        &["nothing would wake the relay", "SQLite"],
+    ),
+    (
+        &["run", "--set", "kafka.raw.acks=1"],
+        Exit::Usage,
+        &["`kafka.raw` may not hold `acks`", "remove it"],
+    ),
+    (
+        &["run", "--set", "kafka.raw.transactional.id=x"],
+        Exit::Usage,
+        &["`kafka.raw` may not hold `transactional.id`", "kafka.transactional_id_prefix"],
+    ),
+    (
+        &["run", "--set", "kafka.sasl_password=c4n4ry"],
+        Exit::Usage,
+        &["SASL is configured but not used"],
+    ),
+    (
+        &["run", "--set", "kafka.transactional_id_prefix=a b"],
+        Exit::Usage,
+        &["`kafka.transactional_id_prefix`"],
+    ),
+    (&["run", "--set", "database.url=oracle://x"], Exit::Usage, &["does not say which database"]),
+    (
+        &["run", "--set", "relay.lease=10ms"],
+        Exit::Usage,
+        &["`relay.lease`", "a duration from 1s to 10m"],
+    ),
+    (&["failed", "retry"], Exit::Usage, &["say which rows", "--all"]),
+    (
+        &["failed", "discard", "--all", "--seq", "3"],
+        Exit::Usage,
+        &["--all goes with no other choice"],
+    ),
+    (&["failed", "list", "--aggregate", "Order"], Exit::Usage, &["it takes TYPE/ID"]),
+    (&["status"], Exit::Database, &["127.0.0.1:1/nowhere cannot be reached", "check its URL"]),
+    (&["migrate"], Exit::Database, &["cannot be reached"]),
+    (&["run"], Exit::Database, &["cannot be reached"]),
+];
+
+#[tokio::test]
+async fn bad_input_ends_with_one_sentence() {
+    for (args, exit, parts) in BAD_INPUT {
+        let (ended, out, err) = ran(args, WHOLE).await;
+        assert_eq!((ended, out.as_str()), (*exit, ""), "{args:?}: {err}");
+        assert!(err.starts_with("error: ") && !err.contains("c4n4ry"), "{args:?}: {err}");
+        for part in *parts {
+            assert!(err.contains(part), "{args:?} {part:?}: {err}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn each_missing_key_is_an_error_of_its_own() {
+    let (exit, _, err) = ran(&["status"], &[]).await;
+    assert_eq!(exit, Exit::Usage);
+    assert_eq!(err.lines().count(), 3, "{err}");
+    assert!(err.contains("OUTBOX_KAFKA__TOPIC in the environment"), "{err}");
+}
+
+#[tokio::test]
+async fn check_tells_everything_at_once() {
+    let (exit, _, err) = ran(&["check", "--set", "kafka.fencing=false"], WHOLE).await;
+    assert_eq!(exit, Exit::Findings, "{err}");
+    for part in
+        ["warning: `kafka.fencing` is false", "error: the database", "error: Kafka at 127.0.0.1:1"]
+    {
+        assert!(err.contains(part), "{part}: {err}");
+    }
+}
+
+#[tokio::test]
+async fn the_statements_of_the_tables_are_printed() {
+    let (exit, out, err) = ran(&["migrate", "--print"], WHOLE).await;
+    assert_eq!((exit, err.as_str()), (Exit::Done, ""));
+    assert!(out.contains("CREATE TABLE outbox_relays"), "{out}");
+}
+
+#[test]
+fn status_says_why_nothing_moves() {
+    let mut overview = Overview { waiting: 3, oldest_seconds: Some(90), ..Overview::default() };
+    assert!(table(&overview).contains("stands still    no_relay: no relay runs"));
+    overview.holder = Some("host/1".into());
+    overview.lease_left_seconds = Some(0);
+    assert!(table(&overview).contains("stands still    relay_silent: host/1 is silent"));
+    overview.lease_left_seconds = Some(9);
+    overview.standstill = Some("Kafka: all brokers are down".into());
+    assert!(table(&overview).contains("stands still    Kafka: all brokers are down"));
+    overview.waiting = 0;
+    assert!(table(&overview).ends_with("stands still"), "{}", table(&overview));
+}
+
+#[test]
+fn failed_rows_are_listed_for_people_and_machines() {
+    let row = FailedRow {
+        seq: 7,
+        event_id: "e-1".into(),
+        event_type: "OrderPaid".into(),
+        aggregate: "Order/1".into(),
+        topic: None,
+        failed_seconds: 3,
+        error: "the topic x is not there".into(),
+        behind: 2,
+    };
+    let rows = [row];
+    let expected = "\
+SEQ  AGGREGATE  TYPE       EVENT  SECONDS AGO  BEHIND IT  WHY
+7    Order/1    OrderPaid  e-1    3            2          the topic x is not there";
+    assert_eq!(listed(&rows, false), expected);
+    assert!(listed(&rows, true).contains("\"behind\": 2"));
+    assert_eq!(listed(&[], false), "no row is set aside");
+}
+
+#[test]
+fn the_document_has_every_exit_code() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/relay.md");
+    let page = std::fs::read_to_string(path).unwrap();
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/cli/mod.rs");
+    let module = std::fs::read_to_string(path).unwrap();
+    for (exit, means) in Exit::TABLE {
+        assert!(page.contains(&format!("| {} | {means} |", exit.code())), "{means}");
+        assert!(module.contains(&format!("//! | {} | {means} |", exit.code())), "{means}");
+    }
+}

@@ -1,0 +1,85 @@
+//! The table of keys, the types and the document say the same.
+
+use std::collections::BTreeSet;
+
+use inbox_settings::{insert, is_described};
+use serde::Deserialize;
+
+use super::{keys::TABLE, *};
+use crate::telemetry;
+
+/// A value for each key of the table, so that every field of the types is written out.
+fn everything() -> toml::Table {
+    let mut all = toml::Table::try_from(Config::new("b:1", "sqlite:d")).unwrap();
+    for key in KEYS {
+        let value = match key.kind {
+            Kind::Choice(words) => words[0].into(),
+            Kind::Settings => toml::Table::new().into(),
+            _ => "x".into(),
+        };
+        if key.of(&all).is_none() {
+            insert(&mut all, key.path, value);
+        }
+    }
+    all
+}
+
+#[test]
+fn every_key_of_the_types_is_in_the_table_and_none_else() {
+    let config = Config::deserialize(everything()).unwrap();
+    let all = toml::Table::try_from(&config).unwrap();
+    let section = |(name, values): (&String, &toml::Value)| {
+        TABLE.leaves(name, values.as_table().unwrap().clone())
+    };
+    let written: BTreeSet<String> = all.iter().flat_map(section).map(|(path, _)| path).collect();
+    let table: BTreeSet<String> = KEYS.iter().map(|key| key.path.to_owned()).collect();
+    assert_eq!(written, table);
+}
+
+#[test]
+fn defaults_of_the_table_are_the_defaults_of_the_types() {
+    let defaults = toml::Table::try_from(Config::default()).unwrap();
+    for key in KEYS.iter().filter(|key| !key.default.is_empty() && !is_described(key.default)) {
+        // Where the client library has the default, the types hold none.
+        let Some(value) = defaults[key.section()].get(key.name()) else { continue };
+        let table = key.kind.read(&key.default.into(), true).unwrap();
+        assert_eq!(value, &table, "{}", key.path);
+    }
+}
+
+#[test]
+fn a_file_the_environment_and_flags_lie_over_each_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("relay.toml");
+    let text = "[kafka]\nbootstrap = \"b:1\"\ntopic = \"{event_type}\"\nfencing = false\n\
+                [database]\nurl = \"sqlite:x\"\n[batch]\nevents_max = 7\n";
+    std::fs::write(&path, text).unwrap();
+    let env = [("OUTBOX_BATCH__EVENTS_MAX".to_owned(), "9".to_owned())];
+    let flags = Overrides::new().with("relay.lease", "30s");
+    let config = Config::load(Some(&path), env, &flags).unwrap();
+    assert_eq!((config.batch.events_max, config.relay.lease.as_secs()), (9, 30));
+    assert!(!config.kafka.fencing);
+}
+
+#[test]
+fn no_secret_is_shown() {
+    let mut config = Config::new("b:1", "postgres://u:c4n4ry@h/d");
+    config.kafka.security.sasl_password = Some("c4n4ry".into());
+    config.kafka.raw.set("ssl.keystore.password", "c4n4ry");
+    assert!(!format!("{config:?}").contains("c4n4ry"));
+    assert!(!toml::to_string(&config).unwrap().contains("c4n4ry"));
+    assert!(config.validate().iter().all(|problem| !problem.text.contains("c4n4ry")));
+}
+
+#[test]
+fn the_document_is_what_the_tables_say() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/relay.md");
+    let there = std::fs::read_to_string(path).unwrap_or_default();
+    let written = there.split(REFERENCE_HEAD).next().unwrap_or_default().trim_end();
+    let wanted =
+        format!("{written}\n\n{REFERENCE_HEAD}\n{}{}", reference(), telemetry::reference());
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        std::fs::write(path, &wanted).unwrap();
+    }
+    assert!(there == wanted, "docs/relay.md is old: run this test with UPDATE_DOCS=1");
+}

@@ -1,0 +1,147 @@
+//! What is missing, out of bounds or unsafe together, each with what to change.
+
+use inbox_settings::{duration::text, is_identifier, is_name};
+
+use super::{Config, Problem, keys::TABLE, refused::REFUSED};
+use crate::topic::Template;
+
+/// The databases a build can know.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum DatabaseKind {
+    /// `postgres://` and `postgresql://`.
+    Postgres,
+    /// `sqlite:`.
+    Sqlite,
+}
+
+impl DatabaseKind {
+    /// Its name, as messages and features write it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Postgres => "postgres",
+            Self::Sqlite => "sqlite",
+        }
+    }
+}
+
+impl Config {
+    /// Everything that is wrong or doubtful. Fatal problems keep a relay from starting; `check` shows the
+    /// others.
+    pub fn validate(&self) -> Vec<Problem> {
+        let Ok(values) = toml::Table::try_from(self) else {
+            return vec![Problem::fatal(&[], "a value of the configuration is too large")];
+        };
+        let mut found = TABLE.problems(&values);
+        self.database_address(&mut found);
+        self.topic(&mut found);
+        self.waking(&mut found);
+        self.time_limits(&mut found);
+        self.fencing(&mut found);
+        let tls = cfg!(any(feature = "tls", feature = "tls-vendored"));
+        let security = &self.kafka.security;
+        found.extend(security.problems(&self.kafka.bootstrap, "inbox-outbox-relay", tls));
+        found.extend(self.kafka.raw.problems(REFUSED));
+        found
+    }
+
+    /// Which database the address means. The sentence never holds the address.
+    pub fn database_kind(&self) -> Result<DatabaseKind, Problem> {
+        let url = self.database.url.expose();
+        let scheme = url.split_once(':').map(|(scheme, _)| scheme.to_ascii_lowercase());
+        match scheme.as_deref() {
+            Some("postgres" | "postgresql") => Ok(DatabaseKind::Postgres),
+            Some("sqlite") => Ok(DatabaseKind::Sqlite),
+            _ => Err(Problem::fatal(
+                &["database.url"],
+                "`database.url` does not say which database it is: begin it with postgres:// or \
+                 sqlite:",
+            )),
+        }
+    }
+
+    fn database_address(&self, found: &mut Vec<Problem>) {
+        if self.database.url.is_empty() {
+            return;
+        }
+        let kind = match self.database_kind() {
+            Ok(kind) => kind,
+            Err(problem) => return found.push(problem),
+        };
+        let built_in = match kind {
+            DatabaseKind::Postgres => cfg!(feature = "postgres"),
+            DatabaseKind::Sqlite => cfg!(feature = "sqlite"),
+        };
+        if !built_in {
+            found.push(Problem::fatal(
+                &["database.url"],
+                format!("`database.url` names {0}, which this build leaves out; build inbox-outbox-relay with the feature `{0}`", kind.name()),
+            ));
+        }
+        let Some(schema) = &self.database.schema else { return };
+        if kind != DatabaseKind::Postgres {
+            found.push(Problem::fatal(
+                &["database.schema"],
+                "`database.schema` is for PostgreSQL only; remove it",
+            ));
+        } else if !is_identifier(schema) {
+            found.push(Problem::fatal(
+                &["database.schema"],
+                format!("`database.schema` {schema:?} is no plain name; use lower-case letters, digits and `_`, not beginning with a digit, at most 63"),
+            ));
+        }
+    }
+
+    fn topic(&self, found: &mut Vec<Problem>) {
+        if self.kafka.topic.is_empty() {
+            return;
+        }
+        if let Err(error) = Template::read(&self.kafka.topic) {
+            found.push(Problem::fatal(&["kafka.topic"], format!("`kafka.topic`: {error}")));
+        }
+        let prefix = &self.kafka.transactional_id_prefix;
+        if !prefix.is_empty() && !is_name(prefix, 200) {
+            found.push(Problem::fatal(
+                &["kafka.transactional_id_prefix"],
+                "`kafka.transactional_id_prefix` may hold letters, digits, `.`, `_` and `-`, at most 200",
+            ));
+        }
+    }
+
+    fn waking(&self, found: &mut Vec<Problem>) {
+        let polls = !self.wake.poll_interval.is_zero();
+        let sqlite = matches!(self.database_kind(), Ok(DatabaseKind::Sqlite));
+        if !polls && (sqlite || !self.wake.notify) {
+            let why = if sqlite { "SQLite tells nobody" } else { "`wake.notify` is false" };
+            found.push(Problem::fatal(
+                &["wake.notify", "wake.poll_interval"],
+                format!("nothing would wake the relay: `wake.poll_interval` is 0s and {why}; set `wake.poll_interval` to 1s, say"),
+            ));
+        }
+        if self.wake.notify && self.database.statement_cache == 0 && !sqlite {
+            found.push(Problem::doubt(
+                &["wake.notify", "database.statement_cache"],
+                "`database.statement_cache` is 0, as for a pooler in transaction mode, and such a pooler loses LISTEN: set `wake.notify` to false, or let `database.url` name the server itself",
+            ));
+        }
+    }
+
+    fn time_limits(&self, found: &mut Vec<Problem>) {
+        let (lease, statement) = (self.relay.lease, self.database.statement_timeout);
+        if statement > lease * 4 {
+            found.push(Problem::doubt(
+                &["database.statement_timeout", "relay.lease"],
+                format!("a statement may hang for `database.statement_timeout` ({}), far longer than `relay.lease` ({}): the relay would only notice then that it has lost its turn; lower the first", text(statement), text(lease)),
+            ));
+        }
+    }
+
+    fn fencing(&self, found: &mut Vec<Problem>) {
+        if !self.kafka.fencing {
+            found.push(Problem::doubt(
+                &["kafka.fencing"],
+                "`kafka.fencing` is false: a relay that is frozen longer than `relay.lease` may wake and write old events behind newer ones of the same aggregate, which no consumer can put right; run one relay only, or set it to true",
+            ));
+        }
+    }
+}

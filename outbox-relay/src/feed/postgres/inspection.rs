@@ -1,0 +1,173 @@
+//! Looking, for `status`, `check` and `failed`; and what a person decides about failed rows.
+
+use sqlx::{PgConnection, Postgres, Row as _, postgres::PgRow};
+
+use crate::{
+    feed::lacks,
+    port::{Choice, FailedRow, FeedError, Finding, Inspection, Overview},
+};
+
+const OVERVIEW: &str = "SELECT
+    (SELECT count(*) FROM outbox_events WHERE sent_at IS NULL AND failed_at IS NULL) AS waiting,
+    (SELECT count(*) FROM outbox_events o WHERE sent_at IS NULL AND failed_at IS NULL AND EXISTS (
+        SELECT FROM outbox_events f WHERE f.failed_at IS NOT NULL AND f.discarded_at IS NULL
+        AND f.aggregate_type = o.aggregate_type AND f.aggregate_id = o.aggregate_id AND f.seq < o.seq)) AS held,
+    (SELECT extract(epoch FROM now() - min(created_at))::bigint FROM outbox_events
+        WHERE sent_at IS NULL AND failed_at IS NULL) AS oldest,
+    (SELECT count(*) FROM outbox_events WHERE failed_at IS NOT NULL AND discarded_at IS NULL) AS failed,
+    (SELECT count(*) FROM outbox_events WHERE sent_at IS NOT NULL OR discarded_at IS NOT NULL) AS sent,
+    r.owner, extract(epoch FROM now() - r.taken_at)::bigint AS taken,
+    greatest(0, extract(epoch FROM r.lease_until - now())::bigint) AS lease_left,
+    coalesce(r.epoch, 0) AS fence, r.standstill
+FROM (SELECT 1) one LEFT JOIN outbox_relays r ON true";
+
+const PRIVILEGES: &str =
+    "SELECT t, p FROM (VALUES ('outbox_events', 'SELECT'), ('outbox_events', 'UPDATE'),
+    ('outbox_events', 'DELETE'), ('outbox_relays', 'SELECT'), ('outbox_relays', 'UPDATE')) x(t, p) WHERE NOT has_table_privilege(current_user, t, p)";
+const DURABILITY: &str = "SELECT current_setting('fsync'), current_setting('synchronous_commit')";
+
+/// What a choice means: $1 number, $2 aggregate type, $3 aggregate id, $4 part of the error; each NULL for any.
+macro_rules! chosen {
+    ($before:literal, $after:literal) => {
+        concat!(
+            $before,
+            " o.failed_at IS NOT NULL AND o.discarded_at IS NULL AND o.sent_at IS NULL
+AND ($1::bigint IS NULL OR o.seq = $1) AND ($2::text IS NULL OR (o.aggregate_type = $2 AND o.aggregate_id = $3))
+AND ($4::text IS NULL OR strpos(o.error, $4) > 0)",
+            $after
+        )
+    };
+}
+
+const FAILED: &str = chosen!(
+    "SELECT o.seq, o.event_id::text, o.event_type, o.aggregate_type || '/' || o.aggregate_id AS aggregate, o.topic,
+    extract(epoch FROM now() - o.failed_at)::bigint AS failed, coalesce(o.error, '') AS error,
+    (SELECT count(*) FROM outbox_events b WHERE b.sent_at IS NULL AND b.failed_at IS NULL AND b.seq > o.seq
+        AND b.aggregate_type = o.aggregate_type AND b.aggregate_id = o.aggregate_id) AS behind
+FROM outbox_events o WHERE",
+    " ORDER BY o.seq LIMIT $5"
+);
+const RETRY: &str = chosen!(
+    "WITH done AS (UPDATE outbox_events o SET failed_at = NULL, error = NULL WHERE",
+    " RETURNING 1)
+SELECT count(*), (SELECT pg_notify('outbox_events', 'outbox_events'::regclass::oid::text)::text) FROM done"
+);
+/// $5 who.
+const DISCARD: &str = chosen!(
+    "WITH done AS (UPDATE outbox_events o SET discarded_at = now(), discarded_by = $5 WHERE",
+    " RETURNING 1)
+SELECT count(*), (SELECT pg_notify('outbox_events', 'outbox_events'::regclass::oid::text)::text) FROM done"
+);
+
+impl Inspection for Postgres {
+    async fn overview(session: &mut PgConnection) -> Result<Overview, FeedError> {
+        let row = sqlx::query(OVERVIEW).fetch_one(session).await?;
+        Ok(overview(&row)?)
+    }
+
+    async fn findings(session: &mut PgConnection) -> Result<Vec<Finding>, FeedError> {
+        let missing: Vec<(String, String)> =
+            sqlx::query_as(PRIVILEGES).fetch_all(&mut *session).await?;
+        let mut found: Vec<Finding> =
+            missing.iter().map(|(table, privilege)| lacks(table, privilege)).collect();
+        let (fsync, commit): (String, String) =
+            sqlx::query_as(DURABILITY).fetch_one(session).await?;
+        if fsync == "off" {
+            found.push(Finding {
+                fatal: false,
+                text:
+                    "the database runs with fsync = off: after a crash of its machine events and \
+                       effects may be gone; set it to on"
+                        .into(),
+            });
+        }
+        if commit == "off" {
+            found.push(Finding {
+                fatal: false,
+                text:
+                    "synchronous_commit is off for the relay's user: after a crash of the database \
+                       events may be sent a second time; set it to on"
+                        .into(),
+            });
+        }
+        Ok(found)
+    }
+
+    async fn failed(
+        session: &mut PgConnection,
+        choice: &Choice,
+        rows_max: u32,
+    ) -> Result<Vec<FailedRow>, FeedError> {
+        let (kind, id) = halves(choice);
+        let found = sqlx::query(FAILED)
+            .bind(choice.seq)
+            .bind(kind)
+            .bind(id)
+            .bind(choice.error.as_deref())
+            .bind(i64::from(rows_max))
+            .fetch_all(session)
+            .await?;
+        Ok(found.iter().map(failed).collect::<Result<Vec<_>, _>>()?)
+    }
+
+    async fn retry(session: &mut PgConnection, choice: &Choice) -> Result<u64, FeedError> {
+        let (kind, id) = halves(choice);
+        let (done, _): (i64, Option<String>) = sqlx::query_as(RETRY)
+            .bind(choice.seq)
+            .bind(kind)
+            .bind(id)
+            .bind(choice.error.as_deref())
+            .fetch_one(session)
+            .await?;
+        Ok(done.unsigned_abs())
+    }
+
+    async fn discard(
+        session: &mut PgConnection,
+        choice: &Choice,
+        who: &str,
+    ) -> Result<u64, FeedError> {
+        let (kind, id) = halves(choice);
+        let (done, _): (i64, Option<String>) = sqlx::query_as(DISCARD)
+            .bind(choice.seq)
+            .bind(kind)
+            .bind(id)
+            .bind(choice.error.as_deref())
+            .bind(who)
+            .fetch_one(session)
+            .await?;
+        Ok(done.unsigned_abs())
+    }
+}
+
+fn halves(choice: &Choice) -> (Option<&str>, Option<&str>) {
+    choice.aggregate.as_ref().map(|(kind, id)| (kind.as_str(), id.as_str())).unzip()
+}
+
+fn overview(row: &PgRow) -> Result<Overview, sqlx::Error> {
+    Ok(Overview {
+        waiting: row.try_get("waiting")?,
+        held: row.try_get("held")?,
+        oldest_seconds: row.try_get("oldest")?,
+        failed: row.try_get("failed")?,
+        sent: row.try_get("sent")?,
+        holder: row.try_get("owner")?,
+        taken_seconds: row.try_get("taken")?,
+        lease_left_seconds: row.try_get("lease_left")?,
+        fence: row.try_get("fence")?,
+        standstill: row.try_get("standstill")?,
+    })
+}
+
+fn failed(row: &PgRow) -> Result<FailedRow, sqlx::Error> {
+    Ok(FailedRow {
+        seq: row.try_get("seq")?,
+        event_id: row.try_get("event_id")?,
+        event_type: row.try_get("event_type")?,
+        aggregate: row.try_get("aggregate")?,
+        topic: row.try_get("topic")?,
+        failed_seconds: row.try_get("failed")?,
+        error: row.try_get("error")?,
+        behind: row.try_get("behind")?,
+    })
+}

@@ -1,0 +1,11 @@
+//! PostgreSQL 13 and later.
+
+mod inspection;
+mod retention;
+mod rows;
+mod schema;
+mod session;
+mod turn;
+mod wake;
+
+impl crate::port::Feed for sqlx::Postgres {}

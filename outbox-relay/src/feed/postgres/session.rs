@@ -1,0 +1,157 @@
+//! Sessions.
+
+use std::{fmt, str::FromStr, time::Duration};
+
+use sqlx::{ConnectOptions, Connection, PgConnection, Postgres, postgres::PgConnectOptions};
+
+use crate::port::{Address, OpenError, Sessions};
+
+const IN_RECOVERY: &str = "SELECT pg_is_in_recovery()";
+/// The longest that opening a session may take.
+const OPEN_MAX: Duration = Duration::from_secs(10);
+
+/// What a session needs. `Debug` shows no password.
+#[derive(Clone)]
+pub(crate) struct PgSettings {
+    pub(super) options: PgConnectOptions,
+    /// Behind a pooler in transaction mode nothing of the session may be set.
+    pooler: bool,
+}
+
+impl fmt::Debug for PgSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PgSettings")
+            .field("address", &self.address())
+            .field("pooler", &self.pooler)
+            .finish_non_exhaustive()
+    }
+}
+
+impl PgSettings {
+    /// `host:port/database`, for sentences.
+    pub(super) fn address(&self) -> String {
+        let database = self.options.get_database().unwrap_or(self.options.get_username());
+        match self.options.get_socket() {
+            Some(path) => format!("{}/{database}", path.display()),
+            None => format!("{}:{}/{database}", self.options.get_host(), self.options.get_port()),
+        }
+    }
+}
+
+impl Sessions for Postgres {
+    type Options = PgConnectOptions;
+    type Settings = PgSettings;
+    type Session = PgConnection;
+
+    fn options(url: &str) -> Result<PgConnectOptions, OpenError> {
+        PgConnectOptions::from_str(url).map_err(|_| {
+            OpenError::Refused(
+                "the database URL cannot be read: it has to look like \
+                 postgres://user:password@host:5432/database, with special characters of the password \
+                 percent-encoded"
+                    .into(),
+            )
+        })
+    }
+
+    fn settings(options: PgConnectOptions, address: &Address<'_>) -> PgSettings {
+        let pooler = address.statement_cache == 0;
+        let mut options = options
+            .application_name(address.application)
+            .statement_cache_capacity(address.statement_cache)
+            .disable_statement_logging();
+        if !pooler {
+            let timeout = address.statement_timeout.as_millis().to_string();
+            options = options.options([
+                ("statement_timeout", timeout.as_str()),
+                ("lock_timeout", timeout.as_str()),
+                ("tcp_keepalives_idle", "10"),
+                ("tcp_keepalives_interval", "10"),
+                ("tcp_keepalives_count", "2"),
+            ]);
+            options = match address.schema {
+                Some("public") => options.options([("search_path", "public")]),
+                Some(schema) => options.options([("search_path", format!("{schema},public"))]),
+                None => options,
+            };
+        }
+        PgSettings { options, pooler }
+    }
+
+    async fn open(settings: &PgSettings) -> Result<PgConnection, OpenError> {
+        match tokio::time::timeout(OPEN_MAX, open(settings)).await {
+            Ok(opened) => opened,
+            Err(_) => Err(OpenError::Outage(format!(
+                "the database {} did not answer within {OPEN_MAX:?}",
+                settings.address()
+            ))),
+        }
+    }
+
+    async fn close_hard(session: PgConnection) {
+        // The session is given up: what the socket says to that changes nothing.
+        let _ = session.close_hard().await;
+    }
+}
+
+async fn open(settings: &PgSettings) -> Result<PgConnection, OpenError> {
+    let explain = |error| explain(settings, &error);
+    let mut session = settings.options.connect().await.map_err(explain)?;
+    let replica: bool =
+        sqlx::query_scalar(IN_RECOVERY).fetch_one(&mut session).await.map_err(explain)?;
+    if replica {
+        return Err(OpenError::Refused(format!(
+            "{} is a replica (it is in recovery); let the URL name the primary",
+            settings.address()
+        )));
+    }
+    Ok(session)
+}
+
+/// An error of opening as a sentence, and whether a person has to act.
+pub(super) fn explain(settings: &PgSettings, error: &sqlx::Error) -> OpenError {
+    let (address, user) = (settings.address(), settings.options.get_username());
+    let sqlx::Error::Database(said) = error else {
+        return OpenError::Outage(format!(
+            "the database {address} cannot be reached: {error}; check its URL, and that the server runs"
+        ));
+    };
+    let said_text = said.message();
+    match said.code().as_deref().unwrap_or_default() {
+        "28P01" | "28000" => OpenError::Refused(format!(
+            "the database {address} does not let the user {user} in; correct the password or the user \
+             in its URL ({said_text})"
+        )),
+        "3D000" => OpenError::Refused(format!(
+            "the database {address} does not exist; correct the URL or create it ({said_text})"
+        )),
+        // Starting up, shutting down, out of connections, in trouble.
+        code if ["53", "57", "58", "08", "XX"].iter().any(|class| code.starts_with(class)) => {
+            OpenError::Outage(format!("the database {address} takes no session now: {said_text}"))
+        }
+        _ => OpenError::Refused(format!(
+            "the database {address} refuses the session of {user}: {said_text}; correct the URL, the \
+             role or, behind a pooler, set `database.statement_cache` to 0"
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_password_is_never_shown() {
+        let address = Address {
+            schema: Some("shop"),
+            application: "outbox",
+            statement_cache: 100,
+            statement_timeout: Duration::from_secs(1),
+        };
+        let options = Postgres::options("postgres://u:s3cret@db.example:5433/x").unwrap();
+        let shown = format!("{:?}", Postgres::settings(options, &address));
+        assert!(shown.contains("db.example:5433/x") && !shown.contains("s3cret"), "{shown}");
+        let wrong = Postgres::options("postgres://u:s3c#r/et@@:x/y").unwrap_err();
+        assert!(!wrong.to_string().contains("s3c"), "{wrong}");
+    }
+}

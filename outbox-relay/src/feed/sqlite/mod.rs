@@ -1,0 +1,11 @@
+//! SQLite: one writer at a time, nobody to be told by; times are milliseconds since 1970.
+
+mod inspection;
+mod retention;
+mod rows;
+mod schema;
+mod session;
+mod turn;
+mod wake;
+
+impl crate::port::Feed for sqlx::Sqlite {}

@@ -1,0 +1,72 @@
+//! Sessions.
+
+use std::{fmt, str::FromStr, time::Duration};
+
+use sqlx::{
+    ConnectOptions, Connection, Sqlite, SqliteConnection,
+    sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous},
+};
+
+use crate::port::{Address, OpenError, Sessions};
+
+/// How long a statement waits for the writer of another process.
+const BUSY_MAX: Duration = Duration::from_secs(5);
+
+/// What a session needs.
+#[derive(Clone)]
+pub(crate) struct SqliteSettings {
+    options: SqliteConnectOptions,
+}
+
+impl fmt::Debug for SqliteSettings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SqliteSettings")
+            .field("file", &self.options.get_filename())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Sessions for Sqlite {
+    type Options = SqliteConnectOptions;
+    type Settings = SqliteSettings;
+    type Session = SqliteConnection;
+
+    fn options(url: &str) -> Result<SqliteConnectOptions, OpenError> {
+        let refused = |text: &str| Err(OpenError::Refused(text.into()));
+        if url.contains(":memory:") || url.contains("mode=memory") {
+            return refused(
+                "an SQLite database in memory is nobody else's, so that nothing could be appended to \
+                 its outbox; name a file",
+            );
+        }
+        SqliteConnectOptions::from_str(url).or_else(|_| {
+            refused("the database URL cannot be read: it has to look like sqlite://path/to/file.db")
+        })
+    }
+
+    fn settings(options: SqliteConnectOptions, address: &Address<'_>) -> SqliteSettings {
+        let options = options
+            .create_if_missing(true)
+            .journal_mode(SqliteJournalMode::Wal)
+            .synchronous(SqliteSynchronous::Full)
+            .busy_timeout(BUSY_MAX)
+            .statement_cache_capacity(address.statement_cache)
+            .disable_statement_logging();
+        SqliteSettings { options }
+    }
+
+    async fn open(settings: &SqliteSettings) -> Result<SqliteConnection, OpenError> {
+        let file = settings.options.get_filename().display();
+        settings.options.connect().await.map_err(|error| {
+            OpenError::Refused(format!(
+                "the SQLite file {file} cannot be opened ({error}); correct the path, its permissions \
+                 or the file"
+            ))
+        })
+    }
+
+    async fn close_hard(session: SqliteConnection) {
+        // The session is given up: what its thread says to that changes nothing.
+        let _ = session.close_hard().await;
+    }
+}

@@ -1,0 +1,16 @@
+//! Being told: SQLite tells nobody, so only the poll finds rows.
+
+use sqlx::Sqlite;
+
+use super::session::SqliteSettings;
+use crate::port::{Bells, Wakes};
+
+impl Wakes for Sqlite {
+    async fn listen(
+        _settings: SqliteSettings,
+        _bells: Bells,
+        _trouble: impl Fn(String) + Send + Sync + 'static,
+    ) {
+        std::future::pending::<()>().await;
+    }
+}

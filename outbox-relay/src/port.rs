@@ -1,0 +1,295 @@
+//! What the loop asks of the outbox's database. One small trait for each file of a feed's folder; both
+//! databases keep them with the same files and functions.
+//!
+//! Every call is one statement in a transaction of its own: nothing is open while the broker is waited for,
+//! and a call that is given up half-way costs its connection and nothing else.
+
+use std::{fmt, future::Future, sync::Arc, time::Duration};
+
+use outbox_core::OutboxEvent;
+use tokio::sync::Notify;
+
+/// As whom to come, and how.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Address<'a> {
+    /// The schema of its tables (PostgreSQL).
+    pub schema: Option<&'a str>,
+    /// The name of the sessions.
+    pub application: &'a str,
+    /// Prepared statements kept by each.
+    pub statement_cache: usize,
+    /// Longest statement.
+    pub statement_timeout: Duration,
+}
+
+/// Why there is no session.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// It may pass by itself.
+    #[error("{0}")]
+    Outage(String),
+    /// A person has to act.
+    #[error("{0}")]
+    Refused(String),
+}
+
+/// A call to the database failed: what it said. The connection has to be closed.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct FeedError(pub String);
+
+/// A turn at the outbox: who has it may ship.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Turn {
+    /// Its number: what was begun under an older one changes nothing.
+    pub fence: i64,
+    /// The outbox's own id, made with its tables.
+    pub outbox_id: uuid::Uuid,
+}
+
+/// What came of asking for the turn.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum TurnAnswer {
+    /// It is ours.
+    Taken(Turn),
+    /// Another has it, for so long at least.
+    Held {
+        /// Who.
+        holder: String,
+        /// What is left of its lease.
+        left: Duration,
+    },
+}
+
+/// A row that waits, whole or not.
+#[derive(Clone, Debug)]
+pub(crate) struct Row {
+    /// Its number.
+    pub seq: i64,
+    /// Its aggregate, `type/id`, as the row has it.
+    pub aggregate: String,
+    /// The event, or why the row is none.
+    pub event: Result<OutboxEvent, String>,
+}
+
+/// A row to set aside, and why.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Failure {
+    /// Its number.
+    pub seq: i64,
+    /// Its aggregate and the event's id, for the log.
+    pub event: String,
+    /// One sentence.
+    pub error: String,
+}
+
+/// How the outbox stands.
+#[derive(Clone, PartialEq, Debug, Default, serde::Serialize)]
+pub struct Overview {
+    /// Rows that wait to be sent, those behind a failed one included.
+    pub waiting: i64,
+    /// Of those, the ones that wait behind a failed row of their aggregate.
+    pub held: i64,
+    /// How long the oldest has waited.
+    pub oldest_seconds: Option<i64>,
+    /// Rows that were set aside.
+    pub failed: i64,
+    /// Rows that are sent or discarded and not yet removed.
+    pub sent: i64,
+    /// Who has the turn.
+    pub holder: Option<String>,
+    /// How long ago it took it.
+    pub taken_seconds: Option<i64>,
+    /// What is left of its lease, not below zero.
+    pub lease_left_seconds: Option<i64>,
+    /// The number of the turn.
+    pub fence: i64,
+    /// Why it ships nothing; empty when it does.
+    pub standstill: Option<String>,
+}
+
+/// A row that was set aside, for people.
+#[derive(Clone, PartialEq, Eq, Debug, serde::Serialize)]
+pub struct FailedRow {
+    /// Its number.
+    pub seq: i64,
+    /// The event's id.
+    pub event_id: String,
+    /// The event's type.
+    pub event_type: String,
+    /// Its aggregate, `type/id`.
+    pub aggregate: String,
+    /// The row's own topic.
+    pub topic: Option<String>,
+    /// How long ago it was set aside.
+    pub failed_seconds: i64,
+    /// Why.
+    pub error: String,
+    /// Rows that wait behind it.
+    pub behind: i64,
+}
+
+/// Which failed rows a command means. Empty means all.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Choice {
+    /// By number.
+    pub seq: Option<i64>,
+    /// By aggregate: type and id.
+    pub aggregate: Option<(String, String)>,
+    /// By a part of the error.
+    pub error: Option<String>,
+}
+
+/// Something that `check` found.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Finding {
+    /// Whether the relay cannot do its work with it.
+    pub fatal: bool,
+    /// What is wrong, and what to do.
+    pub text: String,
+}
+
+/// Who is woken by what.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Bells {
+    /// Rung when rows were appended.
+    pub rows: Arc<Notify>,
+    /// Rung when a relay has given its turn up.
+    pub turns: Arc<Notify>,
+}
+
+/// Sessions.
+pub(crate) trait Sessions: Sized + Send + Sync + 'static {
+    /// How to connect, in the driver's words.
+    type Options: Clone + Send + Sync + 'static;
+    /// What a session needs; cheap to clone. `Debug` shows no secret.
+    type Settings: Clone + fmt::Debug + Send + Sync + 'static;
+    /// A session.
+    type Session: Send + 'static;
+
+    /// Reads an address.
+    ///
+    /// # Errors
+    /// When it is none of this database.
+    fn options(url: &str) -> Result<Self::Options, OpenError>;
+    /// The same with what every session of a relay has.
+    fn settings(options: Self::Options, address: &Address<'_>) -> Self::Settings;
+    /// Opens a session.
+    fn open(
+        settings: &Self::Settings,
+    ) -> impl Future<Output = Result<Self::Session, OpenError>> + Send;
+    /// Closes it without waiting for what runs on it.
+    fn close_hard(session: Self::Session) -> impl Future<Output = ()> + Send;
+}
+
+/// The turn: a lease by the database's clock, and its number.
+pub(crate) trait Turns: Sessions {
+    /// Takes it if nobody has it.
+    fn take_turn(
+        session: &mut Self::Session,
+        holder: &str,
+        lease: Duration,
+    ) -> impl Future<Output = Result<TurnAnswer, FeedError>> + Send;
+    /// Prolongs it; `false`: another has it.
+    fn keep_turn(
+        session: &mut Self::Session,
+        fence: i64,
+        lease: Duration,
+        standstill: Option<&str>,
+    ) -> impl Future<Output = Result<bool, FeedError>> + Send;
+    /// Gives it up, and rings for whoever stands by.
+    fn give_turn_up(
+        session: &mut Self::Session,
+        fence: i64,
+    ) -> impl Future<Output = Result<(), FeedError>> + Send;
+}
+
+/// The rows that wait.
+pub(crate) trait Rows: Sessions {
+    /// The first of them in the order of their numbers, without those that wait behind a failed one.
+    fn unsent(
+        session: &mut Self::Session,
+        events_max: usize,
+        bytes_max: usize,
+    ) -> impl Future<Output = Result<Vec<Row>, FeedError>> + Send;
+    /// Marks what was acknowledged and sets aside what failed; `false`: another has the turn, and nothing
+    /// was changed. Marking twice is marking once.
+    fn mark(
+        session: &mut Self::Session,
+        fence: i64,
+        sent: &[i64],
+        failed: &[Failure],
+    ) -> impl Future<Output = Result<bool, FeedError>> + Send;
+}
+
+/// Removing rows.
+pub(crate) trait Retention: Sessions {
+    /// Removes at most `chunk` rows that were sent or discarded that long ago; answers how many.
+    fn prune(
+        session: &mut Self::Session,
+        age: Duration,
+        chunk: u32,
+    ) -> impl Future<Output = Result<u64, FeedError>> + Send;
+}
+
+/// For people.
+pub(crate) trait Inspection: Sessions {
+    /// How the outbox stands.
+    fn overview(
+        session: &mut Self::Session,
+    ) -> impl Future<Output = Result<Overview, FeedError>> + Send;
+    /// What keeps a relay from its work, or may.
+    fn findings(
+        session: &mut Self::Session,
+    ) -> impl Future<Output = Result<Vec<Finding>, FeedError>> + Send;
+    /// The failed rows, the oldest first.
+    fn failed(
+        session: &mut Self::Session,
+        choice: &Choice,
+        rows_max: u32,
+    ) -> impl Future<Output = Result<Vec<FailedRow>, FeedError>> + Send;
+    /// Lets failed rows be sent once more; answers how many.
+    fn retry(
+        session: &mut Self::Session,
+        choice: &Choice,
+    ) -> impl Future<Output = Result<u64, FeedError>> + Send;
+    /// Gives failed rows up for good, which lets what waits behind them go; answers how many.
+    fn discard(
+        session: &mut Self::Session,
+        choice: &Choice,
+        who: &str,
+    ) -> impl Future<Output = Result<u64, FeedError>> + Send;
+}
+
+/// The outbox's tables.
+pub(crate) trait Schema: Sessions {
+    /// Brings them up to date; answers the versions applied.
+    fn migrate(
+        session: &mut Self::Session,
+    ) -> impl Future<Output = Result<Vec<i64>, FeedError>> + Send;
+    /// Their version, `None` without them.
+    fn version(
+        session: &mut Self::Session,
+    ) -> impl Future<Output = Result<Option<i64>, FeedError>> + Send;
+    /// The newest that this build knows.
+    fn newest() -> i64;
+    /// All statements as one script.
+    fn print() -> String;
+}
+
+/// Being told.
+pub(crate) trait Wakes: Sessions {
+    /// Rings the bells until it is dropped. It mends its own connection, and rings after each repair.
+    fn listen(
+        settings: Self::Settings,
+        bells: Bells,
+        trouble: impl Fn(String) + Send + Sync + 'static,
+    ) -> impl Future<Output = ()> + Send;
+}
+
+/// A database that can hold an outbox.
+pub(crate) trait Feed:
+    Sessions + Turns + Rows + Retention + Inspection + Schema + Wakes
+{
+}

@@ -1,0 +1,71 @@
+//! Keeping the turn: the lease is renewed in the database, on a session of its own, three times within
+//! its time.
+
+use std::{
+    sync::{Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use super::{Held, Pump};
+use crate::{deadline::Deadline, port::Feed};
+
+/// What the keeper and the shipping task tell each other.
+#[derive(Debug)]
+pub(super) struct Lease {
+    pub(super) fence: i64,
+    /// Until when the turn is ours for certain, by this process's clock, which goes on while it is frozen.
+    pub(super) until: Deadline,
+    /// Why nothing is shipped, for `status`.
+    standstill: Mutex<Option<String>>,
+}
+
+impl Lease {
+    /// A turn that was asked for at `asked` and given for `lease`.
+    pub(super) fn new(fence: i64, asked: Instant, lease: Duration) -> Self {
+        Self { fence, until: Deadline::new(asked + lease), standstill: Mutex::default() }
+    }
+
+    /// Says why nothing is shipped, or that something is; answers what was said before.
+    pub(super) fn stands_still(&self, why: Option<String>) -> Option<String> {
+        let mut own = self.standstill.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::replace(&mut *own, why)
+    }
+
+    fn standstill(&self) -> Option<String> {
+        self.standstill.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl<F: Feed> Pump<F> {
+    /// Renews the lease until the turn is lost. While the database is out nobody else can take it, either.
+    pub(super) async fn keep(&self, lease: &Lease) {
+        let mut session = Held::<F>::new(self.settings.clone());
+        let every = self.plan.lease / 3;
+        loop {
+            tokio::time::sleep(every).await;
+            loop {
+                match self.renew(&mut session, lease).await {
+                    Ok(true) => break,
+                    Ok(false) => return,
+                    Err(error) => self.database_out(error),
+                }
+                tokio::time::sleep((every / 4).min(Duration::from_millis(500))).await;
+            }
+        }
+    }
+
+    /// Renews the lease once; `false`: another has the turn.
+    pub(super) async fn renew(&self, session: &mut Held<F>, lease: &Lease) -> Result<bool, String> {
+        let asked = Instant::now();
+        let (time, why) = (self.plan.lease, lease.standstill());
+        let kept = session
+            .call(async |s| F::keep_turn(s, lease.fence, time, why.as_deref()).await)
+            .await?;
+        if kept {
+            lease.until.put_off(asked + time);
+        } else {
+            lease.until.end();
+        }
+        Ok(kept)
+    }
+}

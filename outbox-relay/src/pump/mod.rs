@@ -1,0 +1,139 @@
+//! The loop between feed and sink.
+//!
+//! One task has the turn, reads rows in their order, hands them to the sink, waits, marks. Beside it run
+//! the keeper of the lease, the listener, and the pruner. Nothing is open in the database while the broker
+//! is waited for.
+
+mod active;
+mod backoff;
+mod keeper;
+mod parcels;
+mod session;
+mod standby;
+
+use std::{sync::Arc, time::Duration};
+
+use tokio::sync::watch;
+
+use crate::{
+    port::{Bells, Feed},
+    sink::SinkSettings,
+    telemetry::{Counters, Signal},
+    topic::Template,
+};
+use backoff::Backoff;
+use session::Held;
+
+/// Why the loop ended.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum End {
+    Shutdown,
+    /// The batch that was under way took too long; its rows are read again by whoever comes next.
+    CutShort,
+    KafkaFatal(String),
+}
+
+/// What the loop needs to know.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    pub(crate) holder: String,
+    pub(crate) lease: Duration,
+    pub(crate) template: Template,
+    pub(crate) events_max: usize,
+    pub(crate) bytes_max: usize,
+    /// Zero: never.
+    pub(crate) poll_interval: Duration,
+    pub(crate) retention: Duration,
+    pub(crate) prune_interval: Duration,
+    pub(crate) prune_chunk: u32,
+    pub(crate) outage_delay_max: Duration,
+    pub(crate) shutdown_deadline: Duration,
+    /// What the transactional id begins with; `None`: no fencing.
+    pub(crate) fencing: Option<String>,
+    pub(crate) sink: SinkSettings,
+}
+
+/// Everything that the tasks of a relay share.
+pub(crate) struct Pump<F: Feed> {
+    pub(crate) plan: Plan,
+    pub(crate) settings: F::Settings,
+    pub(crate) bells: Bells,
+    pub(crate) counters: Arc<Counters>,
+    /// Becomes true when the relay is asked to end.
+    pub(crate) asked: watch::Receiver<bool>,
+}
+
+impl<F: Feed> Pump<F> {
+    /// Takes turns until it is asked to end.
+    pub(crate) async fn run(&self) -> End {
+        let mut session = Held::<F>::new(self.settings.clone());
+        loop {
+            let Some((turn, lease)) = self.stand_by(&mut session).await else {
+                return End::Shutdown;
+            };
+            self.counters.turns.add(1);
+            Signal::Active { fence: turn.fence }.emit();
+            if let Some(end) = self.have_turn(turn, &lease, &mut session).await {
+                return end;
+            }
+        }
+    }
+
+    /// Whether the relay was asked to end.
+    fn ending(&self) -> bool {
+        *self.asked.borrow()
+    }
+
+    /// Resolves when the relay is asked to end.
+    async fn asked_to_end(&self) {
+        let mut asked = self.asked.clone();
+        if asked.wait_for(|asked| *asked).await.is_err() {
+            std::future::pending::<()>().await; // nobody is left who could ask
+        }
+    }
+
+    /// Waits; `false` when it was cut short by a shutdown.
+    async fn pause(&self, time: Duration) -> bool {
+        tokio::select! {
+            () = tokio::time::sleep(time) => true,
+            () = self.asked_to_end() => false,
+        }
+    }
+
+    /// A delay that grows with each failure.
+    fn backoff(&self) -> Backoff {
+        Backoff::new(self.plan.outage_delay_max)
+    }
+
+    /// Tells that the database is out.
+    fn database_out(&self, error: String) {
+        self.counters.outages.add(1);
+        Signal::DatabaseOutage { error }.emit();
+    }
+
+    /// Removes old rows, a chunk at a time, as long as this relay has the turn.
+    async fn prune_for_ever(&self) {
+        let mut session = Held::<F>::new(self.settings.clone());
+        loop {
+            tokio::time::sleep(self.plan.prune_interval).await;
+            loop {
+                let (age, chunk) = (self.plan.retention, self.plan.prune_chunk);
+                let pruned =
+                    session.call(async |session| F::prune(session, age, chunk).await).await;
+                match pruned {
+                    Ok(0) => break,
+                    Ok(removed) => {
+                        self.counters.pruned.add(removed);
+                        Signal::Pruned { removed }.emit();
+                    }
+                    Err(error) => {
+                        Signal::PruneFailed { error }.emit();
+                        break;
+                    }
+                }
+                // The table belongs to those who append, first of all.
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        }
+    }
+}

@@ -1,0 +1,87 @@
+//! Rows become parcels; what is no event, or has no topic, is set aside before anything is sent.
+
+use std::collections::HashSet;
+
+use outbox_core::OutboxEvent;
+
+use crate::{
+    port::{Failure, Row},
+    sink::Parcel,
+    topic::Template,
+};
+
+/// A batch, sorted out.
+#[derive(Debug, Default)]
+pub(super) struct Sorted {
+    /// The rows to send, in order, and what to send for each.
+    pub(super) seqs: Vec<i64>,
+    pub(super) parcels: Vec<Parcel>,
+    /// What the log calls each.
+    pub(super) labels: Vec<String>,
+    /// The rows to set aside.
+    pub(super) failed: Vec<Failure>,
+}
+
+/// Sorts rows out. Rows behind a failed one of their aggregate are in neither list: they wait.
+pub(super) fn sort(rows: Vec<Row>, template: &Template) -> Sorted {
+    let mut sorted = Sorted::default();
+    let mut held = HashSet::new();
+    for Row { seq, aggregate, event } in rows {
+        if held.contains(&aggregate) {
+            continue;
+        }
+        let label = match &event {
+            Ok(event) => format!("{aggregate} {}", event.id()),
+            Err(_) => aggregate.clone(),
+        };
+        match event.and_then(|event| parcel(&event, &aggregate, template)) {
+            Ok(parcel) => {
+                sorted.seqs.push(seq);
+                sorted.labels.push(label);
+                sorted.parcels.push(parcel);
+            }
+            Err(error) => {
+                held.insert(aggregate);
+                sorted.failed.push(Failure { seq, event: label, error });
+            }
+        }
+    }
+    sorted
+}
+
+fn parcel(event: &OutboxEvent, aggregate: &str, template: &Template) -> Result<Parcel, String> {
+    let envelope = event.envelope();
+    let kind = envelope.aggregate.aggregate_type();
+    let topic = template.topic(event.topic(), kind, &envelope.event_type)?;
+    Ok(Parcel { topic, aggregate: aggregate.to_owned(), record: event.record() })
+}
+
+#[cfg(test)]
+mod tests {
+    use outbox_core::Aggregate;
+
+    use super::*;
+
+    fn row(seq: i64, kind: &str, id: &str) -> Row {
+        let aggregate = Aggregate::new(kind, id).unwrap();
+        let event = OutboxEvent::new("Paid", &aggregate, &1).unwrap();
+        Row { seq, aggregate: aggregate.to_string(), event: Ok(event) }
+    }
+
+    #[test]
+    fn what_follows_a_failed_row_of_its_aggregate_waits() {
+        let rows = vec![
+            row(1, "Order", "a"),
+            row(2, "Purchase Order", "b"),
+            row(3, "Purchase Order", "b"),
+            Row { seq: 4, aggregate: "Order/c".into(), event: Err("the row is no event".into()) },
+            row(5, "Order", "a"),
+            row(6, "Order", "c"),
+        ];
+        let sorted = sort(rows, &Template::read("{aggregate_type}").unwrap());
+        assert_eq!(sorted.seqs, [1, 5]);
+        let failed: Vec<i64> = sorted.failed.iter().map(|failure| failure.seq).collect();
+        assert_eq!(failed, [2, 4], "the second rows of b and c wait behind the first");
+        assert_eq!(sorted.parcels[0].record.key.as_deref(), Some(&b"a"[..]));
+    }
+}

@@ -1,0 +1,336 @@
+//! The relay: built from a configuration, run until it is told to end. The only place that names both
+//! the databases and Kafka.
+
+use std::{fmt, sync::Arc};
+
+use tokio::sync::watch;
+
+#[cfg(feature = "postgres")]
+use crate::feed::{PgConnectOptions, Postgres};
+#[cfg(feature = "sqlite")]
+use crate::feed::{Sqlite, SqliteConnectOptions};
+use crate::{
+    config::{Config, DatabaseKind, Problem},
+    port::{Address, Bells, Feed, Finding, OpenError, Sessions},
+    pump::{End, Plan, Pump},
+    sink::SinkSettings,
+    telemetry::{Counters, Signal},
+    topic::Template,
+};
+
+/// How to connect to the database, in the driver's words, for services that have that already.
+#[derive(Clone)]
+#[non_exhaustive]
+pub enum DatabaseOptions {
+    /// PostgreSQL.
+    #[cfg(feature = "postgres")]
+    Postgres(Box<PgConnectOptions>),
+    /// SQLite.
+    #[cfg(feature = "sqlite")]
+    Sqlite(Box<SqliteConnectOptions>),
+}
+
+impl fmt::Debug for DatabaseOptions {
+    /// Options hold a password.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DatabaseOptions").finish_non_exhaustive()
+    }
+}
+
+/// A relay that is ready to run: configuration checked, database reachable and migrated.
+#[derive(Debug)]
+pub struct Relay {
+    config: Config,
+    options: DatabaseOptions,
+    counters: Arc<Counters>,
+}
+
+/// Builds a [`Relay`].
+#[derive(Debug)]
+pub struct RelayBuilder {
+    config: Config,
+    options: Option<DatabaseOptions>,
+}
+
+/// Why a relay could not be built. Each text says what is wrong, where, and what to do.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// The configuration is wrong, or unsafe.
+    #[error("{}", sentences(.0))]
+    Config(Vec<Problem>),
+    /// The database cannot be reached, or refuses.
+    #[error("{0}")]
+    Database(#[from] OpenError),
+    /// The outbox tables are missing or of another version.
+    #[error("{0}")]
+    Schema(String),
+    /// Something about the database keeps a relay from its work.
+    #[error("{}", findings(.0))]
+    Unsafe(Vec<Finding>),
+}
+
+/// Why a relay ended.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Ended {
+    /// As asked: the batch that was under way is marked, and the turn given up.
+    Shutdown,
+    /// As asked, but a batch took too long. Nothing is lost: whoever comes next reads its rows again.
+    ShutdownCutShort,
+    /// Kafka refuses for good: a person has to act.
+    KafkaRefused(String),
+}
+
+impl fmt::Display for Ended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Shutdown => f.write_str("the relay has shut down"),
+            Self::ShutdownCutShort => f.write_str(
+                "the relay has shut down without waiting for its last batch; nothing is lost by that",
+            ),
+            Self::KafkaRefused(why) => write!(f, "Kafka refuses the relay: {why}"),
+        }
+    }
+}
+
+fn sentences(problems: &[Problem]) -> String {
+    problems.iter().map(|problem| problem.text.as_str()).collect::<Vec<_>>().join("\n")
+}
+
+fn findings(findings: &[Finding]) -> String {
+    findings.iter().map(|finding| finding.text.as_str()).collect::<Vec<_>>().join("\n")
+}
+
+/// Calls a generic function for the database that the options name: `on!(options, f(arguments))`.
+macro_rules! on {
+    ($options:expr, $call:ident ( $settings:ident, $($argument:expr),* ), $address:expr) => {
+        match $options {
+            #[cfg(feature = "postgres")]
+            $crate::relay::DatabaseOptions::Postgres(options) => {
+                let $settings = <$crate::feed::Postgres as $crate::port::Sessions>::settings(
+                    (**options).clone(), $address,
+                );
+                Box::pin($call::<$crate::feed::Postgres>($settings, $($argument),*)).await
+            }
+            #[cfg(feature = "sqlite")]
+            $crate::relay::DatabaseOptions::Sqlite(options) => {
+                let $settings = <$crate::feed::Sqlite as $crate::port::Sessions>::settings(
+                    (**options).clone(), $address,
+                );
+                Box::pin($call::<$crate::feed::Sqlite>($settings, $($argument),*)).await
+            }
+        }
+    };
+}
+pub(crate) use on;
+
+impl Relay {
+    /// A relay of the outbox that the configuration names.
+    pub fn builder(config: Config) -> RelayBuilder {
+        RelayBuilder { config, options: None }
+    }
+
+    /// What the relay has done so far; stays readable while it runs.
+    pub fn counters(&self) -> Arc<Counters> {
+        Arc::clone(&self.counters)
+    }
+
+    /// Takes turns with its like until `shutdown` resolves and everything is let go, or until it cannot go
+    /// on.
+    pub async fn run(self, shutdown: impl Future<Output = ()> + Send) -> Ended {
+        let Self { config, options, counters } = self;
+        on!(&options, run(settings, &config, counters, shutdown), &address(&config))
+    }
+}
+
+async fn run<F: Feed>(
+    settings: F::Settings,
+    config: &Config,
+    counters: Arc<Counters>,
+    shutdown: impl Future<Output = ()> + Send,
+) -> Ended {
+    let plan = match plan(config) {
+        Ok(plan) => plan,
+        Err(why) => return Ended::KafkaRefused(why), // `build` has seen to it
+    };
+    let (ask, asked) = watch::channel(false);
+    let pump =
+        Pump::<F> { plan, settings: settings.clone(), bells: Bells::default(), counters, asked };
+    let told = async {
+        shutdown.await;
+        Signal::ShutdownBegun.emit();
+        let _ = ask.send(true);
+        std::future::pending::<()>().await;
+    };
+    let listening = async {
+        if config.wake.notify {
+            let trouble = |error| Signal::ListeningBroken { error }.emit();
+            F::listen(settings, pump.bells.clone(), trouble).await;
+        }
+        std::future::pending::<()>().await;
+    };
+    let end = tokio::select! {
+        end = pump.run() => end,
+        () = told => End::Shutdown,
+        () = listening => End::Shutdown,
+    };
+    match end {
+        End::Shutdown => Ended::Shutdown,
+        End::CutShort => Ended::ShutdownCutShort,
+        End::KafkaFatal(why) => Ended::KafkaRefused(why),
+    }
+}
+
+impl RelayBuilder {
+    /// Connects with these options instead of the address that the configuration names.
+    #[must_use]
+    pub fn database(mut self, options: DatabaseOptions) -> Self {
+        if self.config.database.url.is_empty() {
+            // Only to say which database it is.
+            self.config.database.url = match &options {
+                #[cfg(feature = "postgres")]
+                DatabaseOptions::Postgres(_) => "postgres:".into(),
+                #[cfg(feature = "sqlite")]
+                DatabaseOptions::Sqlite(_) => "sqlite:".into(),
+            };
+        }
+        self.options = Some(options);
+        self
+    }
+
+    /// Checks everything that can be checked before the first turn.
+    ///
+    /// # Errors
+    /// See [`BuildError`].
+    pub async fn build(self) -> Result<Relay, BuildError> {
+        let Self { config, options } = self;
+        let fatal = |problem: &Problem| problem.fatal;
+        let problems: Vec<Problem> = config.validate().into_iter().filter(fatal).collect();
+        if !problems.is_empty() {
+            return Err(BuildError::Config(problems));
+        }
+        let options = options.map_or_else(|| options_of(&config), Ok)?;
+        on!(&options, ready(settings,), &address(&config))?;
+        Ok(Relay { config, options, counters: Arc::default() })
+    }
+}
+
+/// Whether the database is reachable, migrated, and lets a relay do its work.
+async fn ready<F: Feed>(settings: F::Settings) -> Result<(), BuildError> {
+    let mut session = F::open(&settings).await?;
+    let found = match schema_is_current::<F>(&mut session).await {
+        Ok(()) => F::findings(&mut session).await.map_err(|error| outage(&error)),
+        Err(error) => Err(error),
+    };
+    F::close_hard(session).await;
+    let fatal: Vec<Finding> = found?.into_iter().filter(|finding| finding.fatal).collect();
+    if fatal.is_empty() { Ok(()) } else { Err(BuildError::Unsafe(fatal)) }
+}
+
+pub(crate) async fn schema_is_current<F: Feed>(session: &mut F::Session) -> Result<(), BuildError> {
+    let newest = F::newest();
+    match F::version(session).await.map_err(|error| outage(&error))? {
+        Some(version) if version == newest => Ok(()),
+        None => Err(BuildError::Schema(format!(
+            "the database has no outbox tables; run the `migrate` command (or `migrate --print` and your \
+             own tool) to bring it to version {newest}"
+        ))),
+        Some(version) if version < newest => Err(BuildError::Schema(format!(
+            "the outbox tables have version {version}, this build needs {newest}; run the `migrate` command"
+        ))),
+        Some(version) => Err(BuildError::Schema(format!(
+            "the outbox tables have version {version}, this build knows only {newest}; deploy the newer \
+             build that migrated them"
+        ))),
+    }
+}
+
+fn outage(error: &crate::port::FeedError) -> BuildError {
+    let text = format!("the database failed a first look: {error}");
+    BuildError::Database(OpenError::Outage(text))
+}
+
+/// How to connect to the database that the configuration names.
+pub(crate) fn options_of(config: &Config) -> Result<DatabaseOptions, BuildError> {
+    let url = config.database.url.expose();
+    match config.database_kind() {
+        #[cfg(feature = "postgres")]
+        Ok(DatabaseKind::Postgres) => {
+            Ok(DatabaseOptions::Postgres(Box::new(Postgres::options(url)?)))
+        }
+        #[cfg(feature = "sqlite")]
+        Ok(DatabaseKind::Sqlite) => Ok(DatabaseOptions::Sqlite(Box::new(Sqlite::options(url)?))),
+        #[cfg(not(all(feature = "postgres", feature = "sqlite")))]
+        Ok(_) => Err(BuildError::Config(config.validate())),
+        Err(problem) => Err(BuildError::Config(vec![problem])),
+    }
+}
+
+pub(crate) fn address(config: &Config) -> Address<'_> {
+    Address {
+        schema: config.database.schema.as_deref(),
+        application: "outbox-relay",
+        statement_cache: usize::from(config.database.statement_cache),
+        statement_timeout: config.database.statement_timeout,
+    }
+}
+
+/// What the sink needs of the configuration.
+pub(crate) fn sink_settings(config: &Config) -> SinkSettings {
+    SinkSettings {
+        bootstrap: config.kafka.bootstrap.clone(),
+        transactional_id: None,
+        delivery_timeout: config.kafka.delivery_timeout,
+        message_bytes_max: config.kafka.message_bytes_max,
+        properties: config.kafka.client_settings(),
+    }
+}
+
+fn plan(config: &Config) -> Result<Plan, String> {
+    Ok(Plan {
+        holder: holder(),
+        lease: config.relay.lease,
+        template: Template::read(&config.kafka.topic)?,
+        events_max: config.batch.events_max,
+        bytes_max: config.batch.bytes_max,
+        poll_interval: config.wake.poll_interval,
+        retention: config.retention.sent,
+        prune_interval: config.retention.prune_interval,
+        prune_chunk: config.retention.chunk,
+        outage_delay_max: config.limits.outage_delay_max,
+        shutdown_deadline: config.limits.shutdown_deadline,
+        fencing: config.kafka.fencing.then(|| config.kafka.transactional_id_prefix.clone()),
+        sink: sink_settings(config),
+    })
+}
+
+/// Who this process is, for people.
+fn holder() -> String {
+    let host = std::env::var("HOSTNAME")
+        .ok()
+        .or_else(|| std::fs::read_to_string("/etc/hostname").ok())
+        .map_or_else(|| "unknown".to_owned(), |name| name.trim().to_owned());
+    format!("{host}/{}", std::process::id())
+}
+
+/// Brings the outbox tables up to date; answers the versions applied. What the `migrate` command does.
+///
+/// # Errors
+/// When the database cannot be reached, or refuses.
+pub async fn migrate(config: &Config) -> Result<Vec<i64>, BuildError> {
+    let options = options_of(config)?;
+    on!(&options, migrated(settings,), &address(config))
+}
+
+async fn migrated<F: Feed>(settings: F::Settings) -> Result<Vec<i64>, BuildError> {
+    let mut session = F::open(&settings).await?;
+    let applied = F::migrate(&mut session).await;
+    F::close_hard(session).await;
+    applied.map_err(|error| {
+        BuildError::Schema(format!(
+            "the migration failed and nothing of it is left: {error}; it needs a role that may create \
+             tables, or run the output of `migrate --print` with a tool of your own"
+        ))
+    })
+}

@@ -1,0 +1,108 @@
+//! What librdkafka tells: what became of each record, and what is wrong with the brokers.
+
+use std::{
+    sync::{Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use rdkafka::{
+    ClientContext, Message, error::KafkaError, message::DeliveryResult, producer::ProducerContext,
+    types::RDKafkaErrorCode as Code,
+};
+
+use crate::telemetry::Signal;
+
+/// The same kind of trouble is told again after this long.
+const AGAIN_AFTER: Duration = Duration::from_secs(30);
+
+/// One record's end: its place in the batch, and the error if it was not acknowledged.
+pub(super) type Report = (usize, Option<Code>);
+
+/// What has been told since it was last asked.
+pub(super) struct Context {
+    bootstrap: String,
+    reports: Mutex<Vec<Report>>,
+    troubles: Mutex<Troubles>,
+}
+
+#[derive(Default)]
+struct Troubles {
+    told: Vec<(Code, Instant)>,
+    last: Option<String>,
+}
+
+impl Context {
+    pub(super) fn new(bootstrap: &str) -> Self {
+        Self {
+            bootstrap: bootstrap.to_owned(),
+            reports: Mutex::default(),
+            troubles: Mutex::default(),
+        }
+    }
+
+    /// The reports that came since the last call.
+    pub(super) fn reports(&self) -> Vec<Report> {
+        std::mem::take(&mut *self.reports.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The newest trouble, for sentences that say why nothing happens.
+    pub(super) fn trouble(&self) -> Option<String> {
+        self.troubles.lock().unwrap_or_else(PoisonError::into_inner).last.clone()
+    }
+}
+
+impl ClientContext for Context {
+    fn error(&self, error: KafkaError, reason: &str) {
+        let code = error.rdkafka_error_code().unwrap_or(Code::Fail);
+        if code == Code::Fatal {
+            return; // whoever calls next is told
+        }
+        let sentence = sentence(&self.bootstrap, code, reason);
+        let mut troubles = self.troubles.lock().unwrap_or_else(PoisonError::into_inner);
+        troubles.last = Some(sentence.clone());
+        let now = Instant::now();
+        match troubles.told.iter_mut().find(|(known, _)| *known == code) {
+            Some((_, at)) if now.duration_since(*at) < AGAIN_AFTER => return,
+            Some((_, at)) => *at = now,
+            None => troubles.told.push((code, now)),
+        }
+        drop(troubles);
+        Signal::BrokerTrouble { error: sentence }.emit();
+    }
+}
+
+impl ProducerContext for Context {
+    type DeliveryOpaque = Box<usize>;
+
+    fn delivery(&self, result: &DeliveryResult<'_>, place: Box<usize>) {
+        let error = match result {
+            Ok(message) => {
+                debug_assert!(message.partition() >= 0, "an acknowledged record has a partition");
+                None
+            }
+            Err((error, _)) => Some(error.rdkafka_error_code().unwrap_or(Code::Fail)),
+        };
+        self.reports.lock().unwrap_or_else(PoisonError::into_inner).push((*place, error));
+    }
+}
+
+fn sentence(bootstrap: &str, code: Code, why: &str) -> String {
+    match code {
+        Code::AllBrokersDown => format!(
+            "no broker of Kafka at {bootstrap} can be reached ({why}); the client goes on trying: \
+             check the address, the network, and whether the brokers want TLS"
+        ),
+        Code::Authentication | Code::SaslAuthenticationFailed => format!(
+            "Kafka at {bootstrap} refuses the credentials ({why}); check the SASL mechanism, user and \
+             password"
+        ),
+        Code::SSL => format!(
+            "TLS with Kafka at {bootstrap} failed ({why}); check the certificate authority and the \
+             name in the broker's certificate"
+        ),
+        Code::BrokerTransportFailure | Code::Resolve | Code::OperationTimedOut => format!(
+            "a connection to Kafka at {bootstrap} failed ({why}); the client goes on trying"
+        ),
+        _ => format!("Kafka at {bootstrap} reports trouble: {why}"),
+    }
+}

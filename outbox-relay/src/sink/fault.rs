@@ -1,0 +1,89 @@
+//! What errors of librdkafka mean for a batch.
+
+use rdkafka::{error::KafkaError, types::RDKafkaErrorCode as Code};
+
+/// The class of an error.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Fault {
+    /// This very record cannot be sent.
+    Record,
+    /// Some record that travelled with it cannot be sent.
+    Neighbour,
+    /// Nobody knows; it may pass.
+    Unknown,
+    /// Another producer has come.
+    Fenced,
+    /// A person has to act.
+    Fatal,
+}
+
+/// The class of a code.
+pub(super) fn classify(code: Code) -> Fault {
+    match code {
+        Code::UnknownTopic
+        | Code::UnknownTopicOrPartition
+        | Code::InvalidTopic
+        | Code::TopicAuthorizationFailed => Fault::Record,
+        // The broker refuses the whole set of records that one of them was in.
+        Code::MessageSizeTooLarge
+        | Code::InvalidMessage
+        | Code::InvalidMessageSize
+        | Code::InvalidRecord
+        | Code::InvalidTimestamp
+        | Code::PolicyViolation
+        | Code::UnsupportedForMessageFormat => Fault::Neighbour,
+        Code::Fenced | Code::ProducerFenced | Code::InvalidProducerEpoch => Fault::Fenced,
+        Code::TransactionalIdAuthorizationFailed | Code::ClusterAuthorizationFailed => Fault::Fatal,
+        _ => Fault::Unknown,
+    }
+}
+
+/// The code of an error, whatever it is about.
+pub(super) fn code(error: &KafkaError) -> Code {
+    match error {
+        KafkaError::Transaction(said) => said.code(),
+        other => other.rdkafka_error_code().unwrap_or(Code::Fail),
+    }
+}
+
+/// What is wrong with a row whose record cannot be sent, and what to do.
+pub(super) fn of_record(code: Code, topic: &str, bytes: usize) -> String {
+    match code {
+        Code::UnknownTopic | Code::UnknownTopicOrPartition => format!(
+            "the topic {topic} is not there; create it, or correct `kafka.topic` or the row's own topic, \
+             and retry the row"
+        ),
+        Code::TopicAuthorizationFailed => format!(
+            "the user may not write to the topic {topic}; grant it WRITE and DESCRIBE there, and retry \
+             the row"
+        ),
+        Code::MessageSizeTooLarge | Code::InvalidMessageSize => format!(
+            "the record of {bytes} bytes is larger than `kafka.message_bytes_max` or than the topic \
+             {topic} takes (`max.message.bytes`); raise both and retry the row, or discard it"
+        ),
+        Code::InvalidTopic => {
+            format!("{topic} is no name of a topic; correct it and retry the row")
+        }
+        other => format!(
+            "the topic {topic} does not take the record ({other}); look at the topic's settings and \
+             retry the row, or discard it"
+        ),
+    }
+}
+
+/// Why Kafka refuses for good.
+pub(super) fn of_fatal(code: Code, transactional_id: Option<&str>, why: &str) -> String {
+    match (code, transactional_id) {
+        (Code::TransactionalIdAuthorizationFailed, Some(id)) => format!(
+            "Kafka forbids the transactional id {id}; grant the user WRITE and DESCRIBE on it (a \
+             prefixed ACL on `kafka.transactional_id_prefix` serves), or set `kafka.fencing` to false \
+             and run one relay only"
+        ),
+        (Code::ClusterAuthorizationFailed, _) => {
+            "Kafka forbids idempotent writing; grant the user \
+             WRITE on the topics (before Kafka 2.8 IDEMPOTENT_WRITE on the cluster)"
+                .into()
+        }
+        _ => format!("the Kafka client has given up: {why}"),
+    }
+}

@@ -1,0 +1,110 @@
+//! Kafka, the only room that names librdkafka.
+//!
+//! A producer lives in a thread of its own, with one batch at a time. With fencing a batch is a
+//! transaction: who reads with `read_committed` sees all of it or nothing. After any batch that did not
+//! go through, the thread and its producer are given up: what was queued is purged, and the next producer
+//! has a new epoch, which fences whatever of the old one is still under way.
+
+mod batch;
+mod context;
+mod fault;
+mod looking;
+mod settings;
+mod thread;
+
+use outbox_core::Record;
+use tokio::sync::oneshot;
+
+use crate::deadline::Deadline;
+
+pub(crate) use looking::look;
+pub(crate) use settings::SinkSettings;
+
+/// One record to send.
+#[derive(Clone, Debug)]
+pub(crate) struct Parcel {
+    pub(crate) topic: String,
+    /// What order is kept for: `type/id`.
+    pub(crate) aggregate: String,
+    pub(crate) record: Record,
+}
+
+/// A record that cannot be sent, and why.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Refusal {
+    /// Its place in the batch.
+    pub(crate) place: usize,
+    pub(crate) error: String,
+}
+
+/// What became of a batch.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Shipment {
+    /// All but the refused and the left ones are acknowledged, and committed. `left` were not sent: they
+    /// follow a refused one of their aggregate.
+    Done { refused: Vec<Refusal>, left: Vec<usize> },
+    /// It did not go through. `refused` cannot be sent; with `mixed` some further record cannot, either,
+    /// and the broker does not say which. What became of the rest is not known, except that what was
+    /// `acknowledged` need not be sent again (nothing ever is with fencing).
+    Broken { refused: Vec<Refusal>, acknowledged: Vec<usize>, mixed: bool, why: String },
+    /// Another producer has come.
+    Fenced(String),
+    /// Kafka refuses for good: a person has to act.
+    Fatal(String),
+}
+
+/// Why no producer is ready.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum ConnectError {
+    /// It may pass by itself.
+    Outage(String),
+    /// A person has to act.
+    Fatal(String),
+}
+
+/// A batch on its way to the thread.
+pub(crate) struct Order {
+    parcels: Vec<Parcel>,
+    until: Deadline,
+    answer: oneshot::Sender<Shipment>,
+}
+
+/// A producer that is ready: with fencing its epoch is the newest.
+pub(crate) struct Sink {
+    orders: std::sync::mpsc::Sender<Order>,
+}
+
+impl Sink {
+    /// Makes a producer ready. With fencing this fences all earlier ones, and ends what they left open.
+    pub(crate) async fn connect(settings: SinkSettings) -> Result<Self, ConnectError> {
+        let (ready, answer) = oneshot::channel();
+        let (orders, taken) = std::sync::mpsc::channel();
+        let spawned = std::thread::Builder::new()
+            .name("outbox-sink".into())
+            .spawn(move || thread::run(&settings, ready, &taken));
+        if let Err(error) = spawned {
+            return Err(ConnectError::Outage(format!("the system starts no thread: {error}")));
+        }
+        match answer.await {
+            Ok(Ok(())) => Ok(Self { orders }),
+            Ok(Err(error)) => Err(error),
+            Err(_) => Err(ConnectError::Outage("the producer's thread has died".into())),
+        }
+    }
+
+    /// Sends a batch, in its order. It gives up when `until` has passed: the turn is over. After anything but
+    /// [`Shipment::Done`] the sink is dead: make another.
+    pub(crate) async fn ship(&self, parcels: Vec<Parcel>, until: Deadline) -> Shipment {
+        let (answer, shipment) = oneshot::channel();
+        let died = || Shipment::Broken {
+            refused: Vec::new(),
+            acknowledged: Vec::new(),
+            mixed: false,
+            why: "the producer's thread has died".into(),
+        };
+        if self.orders.send(Order { parcels, until, answer }).is_err() {
+            return died();
+        }
+        shipment.await.unwrap_or_else(|_| died())
+    }
+}

@@ -1,0 +1,158 @@
+//! The one enum of everything the relay tells, and its table.
+
+/// One row of the table of signals.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SignalEntry {
+    /// The field `signal` of the log event.
+    pub name: &'static str,
+    /// Its level, always the same.
+    pub level: &'static str,
+    /// Its further fields.
+    pub fields: &'static [&'static str],
+    /// What it means.
+    pub doc: &'static str,
+}
+
+macro_rules! signals {
+    ($( $level:ident $name:literal $message:literal
+        $(#[doc = $doc:literal])+
+        $variant:ident $({ $( $(#[$field_doc:meta])* $field:ident : $type:ty ),* $(,)? })?
+    )+) => {
+        /// Everything the relay tells. Each has one level and one set of fields.
+        #[derive(Clone, PartialEq, Eq, Debug)]
+        #[non_exhaustive]
+        pub enum Signal {
+            $( $(#[doc = $doc])+ $variant $({ $( $(#[$field_doc])* $field: $type ),* })?, )+
+        }
+
+        /// The table of all signals.
+        pub const SIGNALS: &[SignalEntry] = &[ $( SignalEntry {
+            name: $name,
+            level: stringify!($level),
+            fields: &[ $( $( stringify!($field) ),* )? ],
+            doc: concat!($( $doc ),+).trim_ascii(),
+        }, )+ ];
+
+        impl Signal {
+            /// Writes it to the log.
+            pub fn emit(&self) {
+                match self { $(
+                    Self::$variant $({ $( $field ),* })? => {
+                        tracing::$level!(
+                            target: "outbox_relay",
+                            { signal = $name $( $(, $field = tracing::field::display($field))* )? },
+                            $message
+                        );
+                    }
+                )+ }
+            }
+        }
+    };
+}
+
+signals! {
+    info "active" "this relay has the turn"
+    /// This relay has taken its turn at the outbox, and its predecessor is fenced at the broker unless that is switched off.
+    Active {
+        /// The number of the turn.
+        fence: i64,
+    }
+
+    warn "broker_trouble" "the Kafka client reports trouble and goes on trying"
+    /// The Kafka client reports something that it goes on trying to mend: brokers down, authentication.
+    BrokerTrouble {
+        /// What it said.
+        error: String,
+    }
+
+    warn "database_outage" "the database is out"
+    /// The database cannot be reached or refuses. Nothing is lost; the relay goes on trying.
+    DatabaseOutage {
+        /// What it said.
+        error: String,
+    }
+
+    warn "doubtful" "values of the configuration do not go well together"
+    /// Values of the configuration that do not go well together; `check` tells them, too.
+    Doubtful {
+        /// What, and what to change.
+        reason: String,
+    }
+
+    warn "fenced" "another producer with this transactional id has come"
+    /// The broker has fenced this relay: another one with the same transactional id has come. Whoever has the turn in the database goes on.
+    Fenced {
+        /// What the broker said.
+        error: String,
+    }
+
+    warn "kafka_outage" "Kafka is out"
+    /// No producer can be made ready. Nothing is lost; the relay goes on trying.
+    KafkaOutage {
+        /// What it said.
+        error: String,
+    }
+
+    warn "listening_broken" "the connection that listens for new rows is broken"
+    /// The connection that is told of new rows is broken; the poll finds them meanwhile.
+    ListeningBroken {
+        /// What it said.
+        error: String,
+    }
+
+    info "moving" "the relay ships again"
+    /// What stood still ships again.
+    Moving
+
+    debug "pruned" "old rows were removed"
+    /// Rows older than the retention were removed.
+    Pruned {
+        /// How many.
+        removed: u64,
+    }
+
+    warn "prune_failed" "old rows could not be removed"
+    /// Removing old rows failed; it is tried again at the next interval.
+    PruneFailed {
+        /// What it said.
+        error: String,
+    }
+
+    error "set_aside" "a row cannot be sent and was set aside"
+    /// A row cannot be sent. It was set aside, and later rows of its aggregate wait behind it until a person lets it go or gives it up: `outbox-relay failed`.
+    SetAside {
+        /// Its number.
+        seq: i64,
+        /// Its aggregate, and its id.
+        event: String,
+        /// Why.
+        error: String,
+    }
+
+    info "shutdown_begun" "the relay was asked to end"
+    /// The relay was asked to end.
+    ShutdownBegun
+
+    info "standby" "another relay has the turn"
+    /// Another relay has the turn; this one stands by.
+    Standby {
+        /// Who has it.
+        holder: String,
+    }
+
+    warn "turn_lost" "another relay has taken the turn"
+    /// This relay was silent for longer than its lease, and another has taken the turn, or nobody has yet.
+    TurnLost {
+        /// The number of the lost turn.
+        fence: i64,
+    }
+
+    warn "unknown" "what became of a batch is not known; it is read from the database again"
+    /// A delivery failed or ran into its time-out: what became of the batch is unknown. It is purged and aborted, and its rows are read from the database again, by a new producer.
+    Unknown {
+        /// Rows of the batch.
+        rows: usize,
+        /// What the client said.
+        error: String,
+    }
+}

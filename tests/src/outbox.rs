@@ -1,0 +1,150 @@
+//! An outbox for tests: a schema with its tables, a topic, and a configuration with short times.
+
+use std::{path::Path, process::Command, sync::Arc, time::Duration};
+
+use outbox_core::{Aggregate, OutboxEvent};
+use outbox_relay::{Ended, Relay, config::Config, telemetry::Counters};
+use tokio::{sync::oneshot, task::JoinHandle};
+
+use crate::{Arrival, SOON, Schema, Services, Topic, Worker, arrivals, eventually};
+
+/// Everything a relay needs, of its own.
+#[derive(Debug)]
+pub struct Outbox {
+    /// Where its events go.
+    pub topic: Topic,
+    /// The schema with the outbox tables.
+    pub schema: Schema,
+    /// A configuration with short times; change it before [`Outbox::start`].
+    pub config: Config,
+}
+
+impl Outbox {
+    /// A topic with so many partitions, and a migrated schema.
+    pub async fn set(stem: &str, partitions: i32) -> Self {
+        let services = Services::from_env();
+        Self::with(services.topic(stem, partitions).await, services.schema().await).await
+    }
+
+    /// The same around a topic and a schema that are there already.
+    pub async fn with(topic: Topic, schema: Schema) -> Self {
+        let mut config = Config::new(topic.bootstrap(), schema.url());
+        topic.name().clone_into(&mut config.kafka.topic);
+        config.relay.lease = Duration::from_secs(2);
+        config.limits.outage_delay_max = Duration::from_millis(500);
+        config.kafka.raw.set("reconnect.backoff.max.ms", "200");
+        outbox_relay::migrate(&config).await.expect("migrating the outbox");
+        Self { topic, schema, config }
+    }
+
+    /// Appends the events `from..=to` of an aggregate, each in a transaction of its own.
+    pub async fn append(&self, aggregate: &str, from: i64, to: i64) {
+        for n in from..=to {
+            let mut tx = self.schema.pool().begin().await.expect("a transaction");
+            outbox_core::append(&mut *tx, &counted(aggregate, n)).await.expect("an event");
+            tx.commit().await.expect("a commit");
+        }
+    }
+
+    /// Appends many at once.
+    pub async fn append_all(&self, events: &[OutboxEvent]) {
+        let mut tx = self.schema.pool().begin().await.expect("a transaction");
+        outbox_core::append_all(&mut *tx, events).await.expect("events");
+        tx.commit().await.expect("a commit");
+    }
+
+    /// Starts a relay in this process.
+    pub async fn start(&self) -> RunningRelay {
+        RunningRelay::start(self.config.clone()).await
+    }
+
+    /// Starts a relay as a process: the program is `relay` of this package.
+    pub fn spawn(&self, program: &Path) -> Worker {
+        Worker::spawn(self.command(program).arg("run"))
+    }
+
+    /// A command of the relay's program, configured as this outbox is.
+    pub fn command(&self, program: &Path) -> Command {
+        let Config { relay, kafka, wake, batch, limits, .. } = &self.config;
+        let millis = |time: Duration| format!("{}ms", time.as_millis());
+        let mut command = Command::new(program);
+        command
+            .env("OUTBOX_RELAY__LEASE", millis(relay.lease))
+            .env("OUTBOX_DATABASE__URL", self.config.database.url.expose())
+            .env("OUTBOX_KAFKA__BOOTSTRAP", &kafka.bootstrap)
+            .env("OUTBOX_KAFKA__TOPIC", &kafka.topic)
+            .env("OUTBOX_KAFKA__FENCING", kafka.fencing.to_string())
+            .env("OUTBOX_KAFKA__MESSAGE_BYTES_MAX", kafka.message_bytes_max.to_string())
+            .env("OUTBOX_KAFKA__RAW__RECONNECT_BACKOFF_MAX_MS", "200")
+            .env("OUTBOX_BATCH__EVENTS_MAX", batch.events_max.to_string())
+            .env("OUTBOX_WAKE__NOTIFY", wake.notify.to_string())
+            .env("OUTBOX_WAKE__POLL_INTERVAL", millis(wake.poll_interval))
+            .env("OUTBOX_LIMITS__OUTAGE_DELAY_MAX", millis(limits.outage_delay_max))
+            .current_dir(std::env::temp_dir());
+        command
+    }
+
+    /// Rows that wait to be sent.
+    pub async fn waiting(&self) -> i64 {
+        self.schema
+            .number(
+                "SELECT count(*) FROM outbox_events WHERE sent_at IS NULL AND failed_at IS NULL",
+            )
+            .await
+    }
+
+    /// Waits until no row waits.
+    pub async fn drained(&self, deadline: Duration) {
+        eventually(deadline, "the outbox is drained", async || self.waiting().await == 0).await;
+    }
+
+    /// Everything that is in the topic.
+    pub async fn arrivals(&self) -> Vec<Arrival> {
+        arrivals(self.topic.bootstrap(), self.topic.name(), self.topic.partitions()).await
+    }
+
+    /// Waits until so many records are in the topic.
+    pub async fn arrived(&self, count: usize) -> Vec<Arrival> {
+        crate::until_some(SOON, &format!("{count} records arrive"), async || {
+            Some(self.arrivals().await).filter(|found| found.len() >= count)
+        })
+        .await
+    }
+}
+
+/// Event number `n` of an aggregate.
+pub fn counted(aggregate: &str, n: i64) -> OutboxEvent {
+    let aggregate = Aggregate::new("Account", aggregate).expect("an aggregate");
+    OutboxEvent::new("Counted", &aggregate, &serde_json::json!({ "n": n })).expect("an event")
+}
+
+/// A relay that runs in a task of this process.
+#[derive(Debug)]
+pub struct RunningRelay {
+    /// What it has done so far.
+    pub counters: Arc<Counters>,
+    shutdown: oneshot::Sender<()>,
+    task: JoinHandle<Ended>,
+}
+
+impl RunningRelay {
+    /// Builds a relay and runs it.
+    pub async fn start(config: Config) -> Self {
+        let relay = Relay::builder(config).build().await.expect("a sound relay");
+        let (shutdown, asked) = oneshot::channel::<()>();
+        let counters = relay.counters();
+        let task = tokio::spawn(relay.run(async move { _ = asked.await }));
+        Self { counters, shutdown, task }
+    }
+
+    /// Asks it to end, and waits for that.
+    pub async fn stop(self) -> Ended {
+        let _ = self.shutdown.send(());
+        self.task.await.expect("the relay does not panic")
+    }
+
+    /// Waits until it ends by itself.
+    pub async fn ended(self) -> Ended {
+        self.task.await.expect("the relay does not panic")
+    }
+}

@@ -1,0 +1,238 @@
+//! The relay: rows that cannot be sent (F11), retention, SQLite, and the commands on real services.
+
+use std::{path::Path, time::Duration};
+
+use inbox_consumer::testing::broker::{Failure, MockBroker, Request};
+use outbox_core::{Aggregate, OutboxEvent};
+use outbox_relay::{BuildError, Ended, Relay, config::Config};
+use serde_json::Value;
+use sqlx::{ConnectOptions as _, Connection as _};
+use tests::{Outbox, RunningRelay, SOON, Services, arrivals, counted_event, eventually, firsts};
+
+use super::{commands::ran, relay_order::in_order};
+
+fn program() -> &'static Path {
+    Path::new(env!("CARGO_BIN_EXE_relay"))
+}
+
+/// Waits until so many rows are set aside.
+async fn set_aside(outbox: &Outbox, count: i64) {
+    let sql =
+        "SELECT count(*) FROM outbox_events WHERE failed_at IS NOT NULL AND discarded_at IS NULL";
+    eventually(SOON, "rows are set aside", async || outbox.schema.number(sql).await == count).await;
+}
+
+async fn error(outbox: &Outbox, aggregate: &str) -> String {
+    sqlx::query_scalar(
+        "SELECT error FROM outbox_events WHERE aggregate_id = $1 AND failed_at IS NOT NULL",
+    )
+    .bind(aggregate)
+    .fetch_one(outbox.schema.pool())
+    .await
+    .unwrap()
+}
+
+fn large(aggregate: &str, bytes: usize) -> OutboxEvent {
+    let aggregate = Aggregate::new("Account", aggregate).unwrap();
+    let payload = serde_json::json!({ "n": 1, "text": "x".repeat(bytes) });
+    OutboxEvent::new("Counted", &aggregate, &payload).unwrap()
+}
+
+/// F11: too large for the client, too large for the topic, a topic that is missing: set aside with a
+/// sentence; what follows in the aggregate waits, all others go on; a person lets them go or gives them up.
+#[tokio::test]
+async fn rows_that_cannot_be_sent_wait_for_a_person_and_hold_up_nobody() {
+    let services = Services::from_env();
+    let settings = [("max.message.bytes", "20000")];
+    let topic = tests::Topic::create(&services.kafka, "poison", 1, &settings).await;
+    let mut outbox = Outbox::with(topic, services.schema().await).await;
+    outbox.config.kafka.message_bytes_max = 50_000;
+    let missing = tests::unique("missing");
+    outbox.append("good", 1, 3).await;
+    outbox.append_all(&[large("client", 60_000), counted_event("client", 2)]).await;
+    outbox.append_all(&[large("broker", 30_000), counted_event("broker", 2)]).await;
+    let lost = counted_event("lost", 1).with_topic(missing.as_str()).unwrap();
+    outbox.append_all(&[lost, counted_event("lost", 2)]).await;
+    outbox.append("good", 4, 6).await;
+    let running = outbox.start().await;
+    set_aside(&outbox, 3).await;
+    eventually(SOON, "the others go on", async || {
+        firsts(&outbox.arrivals().await).get("good").is_some_and(|numbers| numbers.len() == 6)
+    })
+    .await;
+    in_order(&outbox.arrivals().await, &["good"], 6);
+    assert_eq!(outbox.waiting().await, 3, "what follows a failed row waits");
+    assert!(error(&outbox, "client").await.contains("`kafka.message_bytes_max`"));
+    assert!(error(&outbox, "broker").await.contains("`max.message.bytes`"));
+    let sentence = error(&outbox, "lost").await;
+    assert!(
+        sentence.contains(&missing) && sentence.contains("is not there; create it"),
+        "{sentence}"
+    );
+    assert_eq!(running.counters.read().failed, 3);
+
+    let (code, out, err) = ran(outbox.command(program()), "status --json").await;
+    assert_eq!(code, Some(0), "{err}");
+    let status: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!((status["failed"].as_i64(), status["held"].as_i64()), (Some(3), Some(3)), "{out}");
+    let (_, out, _) = ran(outbox.command(program()), "failed list").await;
+    assert!(out.contains("Account/lost") && out.contains("BEHIND IT"), "{out}");
+
+    // The topic comes; the row is retried, and what waited behind it goes.
+    let admin: rdkafka::admin::AdminClient<_> =
+        rdkafka::ClientConfig::new().set("bootstrap.servers", &services.kafka).create().unwrap();
+    let replication = rdkafka::admin::TopicReplication::Fixed(1);
+    let topic = rdkafka::admin::NewTopic::new(&missing, 1, replication);
+    admin.create_topics([&topic], &rdkafka::admin::AdminOptions::new()).await.unwrap();
+    let retry = "failed retry --aggregate Account/lost";
+    let (code, out, err) = ran(outbox.command(program()), retry).await;
+    assert_eq!((code, out.starts_with("1 rows")), (Some(0), true), "{out}{err}");
+    eventually(SOON, "it is sent", async || {
+        arrivals(&services.kafka, &missing, 1).await.len() == 1
+            && firsts(&outbox.arrivals().await).get("lost").is_some_and(|all| *all == [2])
+    })
+    .await;
+
+    let discard = "failed discard --error max.message.bytes --by ada";
+    let (code, out, err) = ran(outbox.command(program()), discard).await;
+    assert_eq!((code, out.starts_with("2 rows")), (Some(0), true), "{out}{err}");
+    outbox.drained(SOON).await;
+    let firsts = firsts(&outbox.arrivals().await);
+    assert_eq!((&firsts["client"], &firsts["broker"]), (&vec![2], &vec![2]));
+    let by = "SELECT count(*) FROM outbox_events WHERE discarded_by = 'ada'";
+    assert_eq!(outbox.schema.number(by).await, 2);
+    running.stop().await;
+}
+
+/// F11: a topic that may not be written to.
+#[tokio::test]
+async fn rows_for_a_forbidden_topic_are_set_aside() {
+    let mut outbox = Outbox::set("forbidden", 1).await;
+    let broker = MockBroker::start(&[("mocked", 1)]).unwrap();
+    outbox.config.kafka.bootstrap = broker.bootstrap();
+    outbox.config.kafka.topic = "mocked".into();
+    let running = outbox.start().await;
+    outbox.append("a", 1, 1).await;
+    outbox.drained(SOON).await;
+    broker.fail_next(Request::Produce, &[Failure::TopicForbidden]).unwrap();
+    outbox.append("a", 2, 2).await;
+    set_aside(&outbox, 1).await;
+    assert!(error(&outbox, "a").await.contains("grant it WRITE"));
+    outbox.append("b", 1, 1).await;
+    outbox.drained(SOON).await;
+    running.stop().await;
+}
+
+/// A row of foreign SQL that is no event, and one whose template gives no topic.
+#[tokio::test]
+async fn a_row_that_is_no_event_is_set_aside() {
+    let mut outbox = Outbox::set("strange", 1).await;
+    outbox.config.kafka.topic = "{aggregate_type}".into();
+    outbox
+        .schema
+        .run(
+            "INSERT INTO outbox_events (event_id, event_type, aggregate_type, aggregate_id, headers)
+             VALUES (gen_random_uuid(), 'A', 'x', 'one', 'no json'),
+                    (gen_random_uuid(), 'A', 'Purchase Order', 'two', '[]')",
+        )
+        .await;
+    let running = outbox.start().await;
+    set_aside(&outbox, 2).await;
+    assert!(error(&outbox, "one").await.starts_with("the row is no event"));
+    assert!(error(&outbox, "two").await.contains("no name of a topic"));
+    running.stop().await;
+}
+
+/// Sent rows go after their time, in chunks; what waits or failed stays.
+#[tokio::test]
+async fn sent_rows_are_removed_in_chunks_after_their_time() {
+    let mut outbox = Outbox::set("retention", 1).await;
+    outbox.config.retention.sent = Duration::from_millis(500);
+    outbox.config.retention.prune_interval = Duration::from_secs(1);
+    outbox.config.retention.chunk = 7;
+    let events: Vec<OutboxEvent> = (1..=40).map(|n| counted_event("a", n)).collect();
+    outbox.append_all(&events).await;
+    outbox.append_all(&[large("b", 10), counted_event("b", 2)]).await;
+    outbox
+        .schema
+        .run("UPDATE outbox_events SET failed_at = now(), error = 'x' WHERE seq = 41")
+        .await;
+    let running = outbox.start().await;
+    let left = "SELECT count(*) FROM outbox_events";
+    eventually(SOON, "sent rows go", async || outbox.schema.number(left).await == 2).await;
+    assert_eq!(running.counters.read().pruned, 40);
+    assert_eq!(outbox.waiting().await, 1);
+    running.stop().await;
+}
+
+/// The whole of it on SQLite.
+#[tokio::test]
+async fn an_outbox_in_sqlite_is_shipped() {
+    let services = Services::from_env();
+    let topic = services.topic("sqlite", 2).await;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("shop.db");
+    let mut config = Config::new(&services.kafka, format!("sqlite:{}", file.display()));
+    topic.name().clone_into(&mut config.kafka.topic);
+    config.wake.poll_interval = Duration::from_millis(50);
+    config.retention.sent = Duration::from_millis(100);
+    config.retention.prune_interval = Duration::from_secs(1);
+    assert!(matches!(Relay::builder(config.clone()).build().await, Err(BuildError::Schema(_))));
+    outbox_relay::migrate(&config).await.unwrap();
+    let options = sqlx::sqlite::SqliteConnectOptions::new().filename(&file);
+    let mut conn = options.connect().await.unwrap();
+    let running = RunningRelay::start(config.clone()).await;
+    for n in 1..=20 {
+        let mut tx = conn.begin_with("BEGIN IMMEDIATE").await.unwrap();
+        for aggregate in ["a", "b"] {
+            outbox_core::append(&mut *tx, &counted_event(aggregate, n)).await.unwrap();
+        }
+        tx.commit().await.unwrap();
+    }
+    let poison = counted_event("c", 1).with_topic(tests::unique("missing")).unwrap();
+    outbox_core::append(&mut conn, &poison).await.unwrap();
+    let left = "SELECT count(*) FROM outbox_events";
+    eventually(SOON, "all but the failed row is sent and removed", async || {
+        sqlx::query_scalar::<_, i64>(left).fetch_one(&mut conn).await.unwrap() == 1
+    })
+    .await;
+    let found = arrivals(&services.kafka, topic.name(), 2).await;
+    in_order(&found, &["a", "b"], 20);
+    assert_eq!(running.stop().await, Ended::Shutdown);
+}
+
+/// Bad input on real services: each ends with one sentence that says what to do.
+#[tokio::test]
+async fn a_relay_that_cannot_work_says_why() {
+    let services = Services::from_env();
+    let outbox = Outbox::set("bad", 1).await;
+    let fresh = services.schema().await;
+    let mut command = outbox.command(program());
+    command.env("OUTBOX_DATABASE__URL", fresh.url());
+    let (code, _, err) = ran(command, "run").await;
+    assert_eq!((code, err.lines().count()), (Some(3), 1), "{err}");
+    assert!(err.contains("has no outbox tables; run the `migrate` command"), "{err}");
+
+    let mut command = outbox.command(program());
+    command.env("OUTBOX_KAFKA__BOOTSTRAP", "127.0.0.1:1");
+    let (code, _, err) = ran(command, "check").await;
+    assert_eq!(code, Some(5), "{err}");
+    assert!(err.contains("error: Kafka at 127.0.0.1:1 does not answer"), "{err}");
+
+    let missing = tests::unique("missing");
+    let mut command = outbox.command(program());
+    command.env("OUTBOX_KAFKA__TOPIC", &missing);
+    let (code, _, err) = ran(command, "check").await;
+    assert_eq!(code, Some(0), "{err}");
+    assert!(err.contains(&format!("warning: the topic {missing} is not there")), "{err}");
+
+    let (code, out, err) = ran(outbox.command(program()), "check").await;
+    assert_eq!((code, out.trim()), (Some(0), "nothing is wrong"), "{err}");
+
+    let mut command = outbox.command(program());
+    let wrong = services.postgres.replace("postgres@", "nobody:c4n4ry@");
+    command.env("OUTBOX_DATABASE__URL", wrong);
+    let (code, _, err) = ran(command, "status").await;
+    assert_eq!(code, Some(3), "{err}");
+    assert!(err.contains("nobody") && !err.contains("c4n4ry"), "{err}");
+}

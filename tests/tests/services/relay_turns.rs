@@ -1,0 +1,174 @@
+//! The relay: crashes, freezes, hand-overs (F3, F4, F8, F10), and the chaos in small.
+
+use std::{path::Path, time::Duration};
+
+use outbox_relay::Ended;
+use sqlx::Connection as _;
+use tests::{
+    Outbox, OwnKafka, SOON, Services, Worker, copies, counted_event, eventually, relay_chaos::chaos,
+};
+
+use super::relay_order::in_order;
+
+fn program() -> &'static Path {
+    Path::new(env!("CARGO_BIN_EXE_relay"))
+}
+
+/// Waits until this process has the turn.
+async fn active(outbox: &Outbox, relay: &Worker) {
+    let end = format!("/{}", relay.pid());
+    eventually(SOON, "the relay has the turn", async || {
+        let holder: Option<String> = sqlx::query_scalar("SELECT owner FROM outbox_relays")
+            .fetch_optional(outbox.schema.pool())
+            .await
+            .unwrap()
+            .flatten();
+        holder.is_some_and(|holder| holder.ends_with(&end))
+    })
+    .await;
+}
+
+/// F8, F10: killed between the acknowledgement and the mark: the next relay sends the same events, under
+/// the same ids, and nothing else happens twice.
+#[tokio::test]
+async fn a_relay_killed_before_it_marks_sends_the_same_ids_again() {
+    let outbox = Outbox::set("unmarked", 2).await;
+    let mut relay = outbox.spawn(program());
+    active(&outbox, &relay).await;
+    // The mark waits for this lock; looking does not.
+    let mut other = sqlx::PgConnection::connect(&outbox.schema.url()).await.unwrap();
+    let mut lock = other.begin().await.unwrap();
+    sqlx::query("SELECT FROM outbox_relays FOR UPDATE").execute(&mut *lock).await.unwrap();
+    outbox.append_all(&(1..=10).map(|n| counted_event("a", n)).collect::<Vec<_>>()).await;
+    outbox.arrived(10).await;
+    relay.kill();
+    // The server would go on with a dead client's statement.
+    sqlx::query(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+         WHERE pg_backend_pid() = ANY (pg_blocking_pids(pid))",
+    )
+    .execute(&mut *lock)
+    .await
+    .unwrap();
+    lock.rollback().await.unwrap();
+    assert_eq!(outbox.waiting().await, 10, "nothing is marked");
+    let second = outbox.start().await;
+    outbox.drained(SOON).await;
+    second.stop().await;
+    let found = outbox.arrivals().await;
+    in_order(&found, &["a"], 10);
+    assert_eq!(copies(&found), 10, "what was not marked is there twice");
+    let ids: i64 = outbox.schema.number("SELECT count(DISTINCT event_id) FROM outbox_events").await;
+    let seen: std::collections::HashSet<_> = found.iter().map(|a| &a.event_id).collect();
+    assert_eq!(i64::try_from(seen.len()).unwrap(), ids, "no id was made for a second time");
+}
+
+/// F8: killed before the acknowledgement: nothing is lost.
+#[tokio::test]
+async fn a_relay_killed_before_the_acknowledgement_loses_nothing() {
+    let services = Services::from_env();
+    let kafka = OwnKafka::start().await;
+    let topic = kafka.topic("unacknowledged", 1).await;
+    let outbox = Outbox::with(topic, services.schema().await).await;
+    let mut relay = outbox.spawn(program());
+    active(&outbox, &relay).await;
+    outbox.append("a", 1, 3).await;
+    outbox.drained(SOON).await;
+    kafka.pause();
+    outbox.append("a", 4, 20).await;
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert_eq!(outbox.waiting().await, 17, "nothing is marked without an acknowledgement");
+    relay.kill();
+    kafka.resume();
+    let second = outbox.start().await;
+    outbox.drained(SOON).await;
+    second.stop().await;
+    in_order(&outbox.arrivals().await, &["a"], 20);
+}
+
+/// F3, F4: frozen past its lease with records in hand, a relay wakes into a world that has gone on: the
+/// broker refuses what it still has, and it stands by.
+#[tokio::test]
+async fn a_frozen_relay_is_fenced_and_stands_by() {
+    let services = Services::from_env();
+    let kafka = OwnKafka::start().await;
+    let topic = kafka.topic("frozen", 1).await;
+    let outbox = Outbox::with(topic, services.schema().await).await;
+    let first = outbox.spawn(program());
+    active(&outbox, &first).await;
+    outbox.append("a", 1, 3).await;
+    outbox.drained(SOON).await;
+    // The broker sleeps, so that the relay is frozen with a batch on its way.
+    kafka.pause();
+    outbox.append("a", 4, 9).await;
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    first.pause();
+    kafka.resume();
+    let second = outbox.spawn(program());
+    active(&outbox, &second).await;
+    outbox.append("a", 10, 20).await;
+    outbox.drained(SOON).await;
+    first.resume();
+    first.printed(SOON, "standby").await;
+    outbox.append("a", 21, 25).await;
+    outbox.drained(SOON).await;
+    active(&outbox, &second).await;
+    in_order(&outbox.arrivals().await, &["a"], 25);
+}
+
+/// A relay that is shut down hands over at once; one that is killed is missed for its lease.
+#[tokio::test]
+async fn a_shutdown_hands_the_turn_over_at_once() {
+    let mut outbox = Outbox::set("handover", 1).await;
+    outbox.config.relay.lease = Duration::from_secs(60);
+    let first = outbox.start().await;
+    outbox.append("a", 1, 2).await;
+    outbox.drained(SOON).await;
+    let second = outbox.start().await;
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert_eq!(second.counters.read().turns, 0, "one ships at a time");
+    assert_eq!(first.stop().await, Ended::Shutdown);
+    outbox.append("a", 3, 4).await;
+    outbox.drained(Duration::from_secs(10)).await;
+    assert_eq!(second.stop().await, Ended::Shutdown);
+    let found = outbox.arrivals().await;
+    in_order(&found, &["a"], 4);
+    assert_eq!(copies(&found), 0);
+}
+
+/// The database is away for a while: nothing is lost, and the relay goes on by itself.
+#[tokio::test]
+async fn a_database_that_is_away_stops_nothing_for_good() {
+    let services = Services::from_env();
+    let topic = services.topic("away", 1).await;
+    let proxy = tests::Proxy::start(&address(&services.postgres)).await;
+    let schema = services.schema().await;
+    let url = schema.url_at(&proxy.url(&services.postgres));
+    let mut outbox = Outbox::with(topic, schema).await;
+    outbox.config.database.url = url.into();
+    let running = outbox.start().await;
+    outbox.append("a", 1, 5).await;
+    outbox.drained(SOON).await;
+    proxy.cut();
+    outbox.append("a", 6, 10).await;
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    proxy.heal();
+    outbox.drained(SOON).await;
+    running.stop().await;
+    in_order(&outbox.arrivals().await, &["a"], 10);
+}
+
+/// `host:port` of a URL.
+fn address(url: &str) -> String {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let rest = rest.rsplit_once('@').map_or(rest, |(_, rest)| rest);
+    rest.split(['/', '?']).next().unwrap_or(rest).to_owned()
+}
+
+/// The chaos in small: `cargo xtask relay-chaos` is the whole of it.
+#[tokio::test]
+async fn killed_and_frozen_relays_lose_and_reorder_nothing() {
+    let report = chaos(program(), 5, 2, 7).await;
+    assert!(report.violations.is_empty(), "{report:#?}");
+    assert!(report.events > 500 && report.turns >= 7, "{report:#?}");
+}
