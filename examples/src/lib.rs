@@ -10,12 +10,14 @@
 //! | [`state`] | handlers with settings, clients and caches, and what must not be kept in a handler |
 //! | [`embedded`] | a consumer inside a web service, and one shutdown for both |
 //! | [`two_consumers`] | two consumers of one topic, each with its own inbox |
+//! | [`testing_a_handler`] | a handler under test, without Kafka |
 
 pub mod batch;
 pub mod embedded;
 pub mod order_service;
 pub mod retries;
 pub mod state;
+pub mod testing_a_handler;
 pub mod two_consumers;
 
 mod http;

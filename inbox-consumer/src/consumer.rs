@@ -1,6 +1,10 @@
 //! The consumer: built from a configuration and routes, run until it is told to end. The only place
 //! that names both Kafka and the database.
 
+mod ended;
+
+pub use ended::Ended;
+
 use std::{fmt, sync::Arc, time::Duration};
 
 use inbox_engine::Engine;
@@ -16,7 +20,7 @@ use crate::{
         driver::{self, Driver},
         intake::Intake,
         parking::ParkingRules,
-        port::{Address, Broker, Finding, OpenError, Owner, ParkedLoad, Store, TxLimits},
+        port::{Address, Broker, Finding, Fit, OpenError, Owner, ParkedLoad, Store, TxLimits},
         prune::{self, Retention},
         sessions::Sessions,
         transaction::Work,
@@ -64,31 +68,6 @@ pub enum BuildError {
     Unsafe(Vec<Finding>),
 }
 
-/// Why a consumer ended.
-#[derive(Clone, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub enum Ended {
-    /// As asked: open transactions finished, watermarks and offsets written, partitions let go.
-    Shutdown,
-    /// As asked, but the Kafka client did not close in time; nothing is lost by that.
-    ShutdownCutShort(String),
-    /// The Kafka client is dead (fenced instance id, refused by the broker): start the process anew.
-    KafkaFatal(String),
-    /// A part of the runtime panicked. Effects are safe; please report it.
-    Panicked(String),
-}
-
-impl fmt::Display for Ended {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Shutdown => f.write_str("the consumer has shut down"),
-            Self::ShutdownCutShort(why) => write!(f, "the consumer has shut down, but {why}"),
-            Self::KafkaFatal(why) => write!(f, "the Kafka client is dead: {why}"),
-            Self::Panicked(why) => write!(f, "the runtime panicked: {why}"),
-        }
-    }
-}
-
 fn sentences(problems: &[Problem]) -> String {
     problems.iter().map(|problem| problem.text.as_str()).collect::<Vec<_>>().join("\n")
 }
@@ -115,6 +94,15 @@ impl<DB: Store> ConsumerBuilder<DB> {
     /// # Errors
     /// See [`BuildError`].
     pub async fn build(self) -> Result<Consumer<DB>, BuildError> {
+        let settings = settings::<DB>(&self.config);
+        self.build_on(settings).await
+    }
+
+    /// The same on the database of these settings. They are looked at after the configuration.
+    pub(crate) async fn build_on(
+        self,
+        settings: Result<DB::Settings, OpenError>,
+    ) -> Result<Consumer<DB>, BuildError> {
         let fatal = |problem: &Problem| problem.fatal;
         let problems: Vec<Problem> = self.config.validate().into_iter().filter(fatal).collect();
         if !problems.is_empty() {
@@ -122,11 +110,12 @@ impl<DB: Store> ConsumerBuilder<DB> {
         }
         let routes = self.routes.declare(&self.config.handlers);
         let routes = routes.freeze().map_err(BuildError::Routes)?;
-        let settings = settings::<DB>(&self.config)?;
+        let settings = settings?;
         let mut conn = DB::open(&settings).await?;
         schema_is_current::<DB>(&mut conn).await?;
         let found = DB::findings(&mut conn).await.map_err(outage)?;
-        let fatal: Vec<Finding> = found.into_iter().filter(|finding| finding.fatal).collect();
+        let (fatal, doubts): (Vec<Finding>, Vec<Finding>) =
+            found.into_iter().partition(|finding| finding.fatal);
         if !fatal.is_empty() {
             return Err(BuildError::Unsafe(fatal));
         }
@@ -135,7 +124,7 @@ impl<DB: Store> ConsumerBuilder<DB> {
             return Err(BuildError::Declared(wrong));
         }
         let (settings, doubt) = routes.equip(&mut conn, settings).await;
-        if let Some(reason) = doubt {
+        for reason in doubts.into_iter().map(|doubt| doubt.text).chain(doubt) {
             Signal::Doubtful { reason }.emit();
         }
         DB::close_hard(conn).await;
@@ -164,26 +153,15 @@ pub(crate) fn settings<DB: Store>(config: &Config) -> Result<DB::Settings, OpenE
 pub(crate) async fn schema_is_current<DB: Store>(
     conn: &mut DB::Connection,
 ) -> Result<(), BuildError> {
-    current("inbox", DB::version(conn).await.map_err(outage)?, DB::newest())?;
-    current("outbox", DB::outbox_version(conn).await.map_err(outage)?, DB::outbox_newest())
+    fits("inbox", DB::version(conn).await.map_err(outage)?, DB::newest())?;
+    fits("outbox", DB::outbox_version(conn).await.map_err(outage)?, DB::outbox_newest())
 }
 
-/// Whether a set of tables has the version that this build works with.
-fn current(tables: &str, version: Option<i64>, newest: i64) -> Result<(), BuildError> {
-    match version {
-        Some(version) if version == newest => Ok(()),
-        None => Err(BuildError::Schema(format!(
-            "the database has no {tables} tables; run the `migrate` command (or `migrate --print` and \
-             your own tool) to bring it to version {newest}"
-        ))),
-        Some(version) if version < newest => Err(BuildError::Schema(format!(
-            "the {tables} tables have version {version}, this build needs {newest}; run the `migrate` \
-             command"
-        ))),
-        Some(version) => Err(BuildError::Schema(format!(
-            "the {tables} tables have version {version}, this build knows only {newest}; deploy the \
-             newer build that migrated them"
-        ))),
+/// Whether this build can work with the version of a set of tables.
+fn fits(tables: &str, version: Option<i64>, newest: i64) -> Result<(), BuildError> {
+    match Fit::of(tables, version, newest) {
+        Fit::Own | Fit::Newer(_) => Ok(()),
+        Fit::Unfit(text) => Err(BuildError::Schema(text)),
     }
 }
 
@@ -264,7 +242,11 @@ impl<DB: Store> Consumer<DB> {
     #[cfg(not(feature = "http"))]
     fn serve(&self, _: &mut JoinSet<()>) {}
 
-    fn driver(self, broker: Arc<dyn Broker>) -> (Driver<DB>, Arc<Work<DB>>, Arc<Control<DB>>) {
+    /// What a consumer is made of, around a Kafka that need not be one.
+    pub(crate) fn driver(
+        self,
+        broker: Arc<dyn Broker>,
+    ) -> (Driver<DB>, Arc<Work<DB>>, Arc<Control<DB>>) {
         let config = &self.config;
         let intake = Intake {
             reader: self.reader,
@@ -297,6 +279,8 @@ impl<DB: Store> Consumer<DB> {
                 },
             },
             meters: Arc::clone(&self.meters),
+            #[cfg(feature = "testing")]
+            crash: crate::pipeline::crash::Crash::default(),
         };
         let (work, control) = (Arc::new(work), Arc::new(control));
         let seed = uuid::Uuid::new_v4().as_u64_pair().0;
@@ -306,16 +290,19 @@ impl<DB: Store> Consumer<DB> {
     }
 }
 
-fn owner(config: &Config) -> Owner {
-    let incarnation = uuid::Uuid::new_v4();
-    let host = std::env::var("HOSTNAME")
+/// The name of this machine, for people.
+pub(crate) fn host() -> String {
+    std::env::var("HOSTNAME")
         .ok()
         .or_else(|| std::fs::read_to_string("/etc/hostname").ok())
-        .map_or_else(|| "unknown".to_owned(), |name| name.trim().to_owned());
+        .map_or_else(|| "unknown".to_owned(), |name| name.trim().to_owned())
+}
+
+fn owner(config: &Config) -> Owner {
     Owner {
-        name: format!("{host}/{}", std::process::id()),
+        name: format!("{}/{}", host(), std::process::id()),
         instance_id: config.consumer.instance_id.clone(),
-        incarnation,
+        incarnation: uuid::Uuid::new_v4(),
     }
 }
 
@@ -331,7 +318,7 @@ fn start(start: config::Start) -> inbox_engine::Start {
 const DUE_INTERVAL: u64 = 1_000;
 
 /// The most transactions that are open at once, each on a connection.
-fn connections<DB: Store>(config: &Config) -> usize {
+pub(crate) fn connections<DB: Store>(config: &Config) -> usize {
     usize::from(config.database.connections).min(DB::WRITERS_MAX)
 }
 

@@ -3,6 +3,21 @@
 //! [`Engine`] is told what happened and answers with [`Effect`]s; it reads no clock, has no source of
 //! chance and depends on nothing. Its `Cargo.toml` is the proof.
 //!
+//! Every method is one of four kinds: `handle_*` tells what happened, [`Engine::poll_effect`] says what to
+//! do next, [`Engine::next_timeout`] when to come back, and the others look.
+//!
+//! ```
+//! use inbox_engine::{Effect, Engine, Limits, PartitionId, Time};
+//!
+//! let mut engine = Engine::<&str>::new(Limits::default(), 7);
+//! engine.handle_assigned(&[PartitionId(0)], Time(0));
+//! let mut asked = std::iter::from_fn(|| engine.poll_effect());
+//! assert!(
+//!     asked.any(|effect| matches!(effect, Effect::TakeOver(PartitionId(0), _))),
+//!     "a partition is taken over in the database before anything of it is read"
+//! );
+//! ```
+//!
 //! Two kinds of transaction share the lanes of a partition, and a lane is in one of them at most:
 //!
 //! - A *live* one ([`Effect::Start`]) carries deliveries of one or more lanes, and moves those lanes.

@@ -123,6 +123,12 @@ pub enum Rule {
     ConsumerScope,
     /// A replica is refused.
     ReplicaRefused,
+    /// A partition that a person skips or retires has a new epoch.
+    CorrectionRaisesEpoch,
+    /// A skip raises lanes and lowers none.
+    SkipOnlyRaises,
+    /// A lane that a skip raised has no leader epoch: it knows nothing of the records below.
+    SkipForgetsLeaderEpoch,
     /// A release marks what it runs before any handler does, so that a handler's own COMMIT leaves no
     /// due event whose effect is there.
     ReleaseMarks,

@@ -27,6 +27,9 @@ pub enum Standstill {
     /// A record has a newer leader epoch than its lane at an offset that is settled: the log was
     /// truncated and written again.
     Rewritten(String),
+    /// The tables are of a version that this build cannot work with: somebody migrated them, or the
+    /// database went back in time.
+    Schema(String),
     /// The configuration says `start = "error"` and there is no history.
     StartUndecided(String),
     /// The epoch is being taken over.
@@ -48,6 +51,7 @@ impl Standstill {
             Self::ParkedLimit(_) => "parked_limit",
             Self::Reused(_) => "reused",
             Self::Rewritten(_) => "rewritten",
+            Self::Schema(_) => "schema",
             Self::StartUndecided(_) => "start_undecided",
             Self::TakingOver => "taking_over",
             Self::TopicRecreated(_) => "topic_recreated",
@@ -57,13 +61,33 @@ impl Standstill {
     /// Whether a person has to look: it does not pass by itself, or, at the limit on parked events, only
     /// as fast as those succeed.
     pub fn needs_a_person(&self) -> bool {
-        !self.may_pass() && !matches!(self, Self::Outage(_) | Self::TakingOver)
+        match self {
+            Self::ForeignOwner(_)
+            | Self::LogEndsBelow(_)
+            | Self::OffsetGone(_)
+            | Self::Outage(_)
+            | Self::Schema(_)
+            | Self::TakingOver => false,
+            Self::LaneRule(_)
+            | Self::LogStartsAbove(_)
+            | Self::ParkedLimit(_)
+            | Self::Reused(_)
+            | Self::Rewritten(_)
+            | Self::StartUndecided(_)
+            | Self::TopicRecreated(_) => true,
+        }
     }
 
-    /// Whether it may pass by itself, so that the take-over is tried again: another process that
-    /// crashed a moment ago, a leader that has not caught up.
+    /// Whether the take-over is tried again: it may pass by itself (another process that crashed a
+    /// moment ago, a leader that has not caught up, tables that are being migrated), or a command that
+    /// changes the database ends it (`skip`, `retire`), and nobody shall have to start the process again
+    /// for that.
     pub fn may_pass(&self) -> bool {
-        matches!(self, Self::ForeignOwner(_) | Self::LogEndsBelow(_) | Self::OffsetGone(_))
+        let by_itself = matches!(
+            self,
+            Self::ForeignOwner(_) | Self::LogEndsBelow(_) | Self::OffsetGone(_) | Self::Schema(_)
+        );
+        by_itself || matches!(self, Self::LogStartsAbove(_) | Self::TopicRecreated(_))
     }
 }
 
@@ -79,6 +103,7 @@ impl fmt::Display for Standstill {
             | Self::ParkedLimit(text)
             | Self::Reused(text)
             | Self::Rewritten(text)
+            | Self::Schema(text)
             | Self::StartUndecided(text)
             | Self::TopicRecreated(text) => write!(f, "{}: {text}", self.name()),
             Self::TakingOver => f.write_str(self.name()),

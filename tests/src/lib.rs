@@ -7,6 +7,7 @@
 
 mod arrivals;
 mod child;
+pub mod deploy;
 #[cfg(doctest)]
 mod documents;
 mod eventually;

@@ -7,8 +7,10 @@
 
 mod ablate;
 mod built;
+mod deploy;
 mod folders;
 mod package;
+mod program;
 mod quickstart;
 mod relay_chaos;
 mod services;
@@ -46,6 +48,8 @@ enum Verb {
     },
     /// Switches each rule of the protocol off: its tests must fail without it.
     Ablate(ablate::Choice),
+    /// A bad deploy that parks events up to the limit, and the release after it.
+    Deploy(deploy::Size),
     /// Packs every crate that is published, looks through the packages and builds them.
     Package,
     /// A long run with killed and frozen consumers, judged by an independent checker.
@@ -95,6 +99,7 @@ fn run(verb: Verb) -> Outcome<ExitCode> {
         Verb::Check => return test::without_services(),
         Verb::Quickstart { arguments } => return quickstart::run(&arguments),
         Verb::Ablate(choice) => return ablate::run(&choice),
+        Verb::Deploy(size) => return deploy::run(&size),
         Verb::RelayChaos(faults) => return relay_chaos::run(&faults),
         Verb::Soak(length) => return soak::run(&length),
         Verb::Package => package::run_all()?,

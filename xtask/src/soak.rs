@@ -1,14 +1,12 @@
 //! `cargo xtask soak`: the long run with killed and frozen consumers, judged by an independent checker.
 
 use std::path::PathBuf;
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 
 use clap::Args;
-use xtask::failure::{Explain, Failure, Outcome};
+use xtask::failure::Outcome;
 
-use crate::built::build;
-use crate::services::Services;
-use crate::toolchain;
+use crate::program;
 
 /// How long, and what to do with the figures.
 #[derive(Args, Debug)]
@@ -24,18 +22,8 @@ pub(crate) struct Length {
     json: Option<PathBuf>,
 }
 
-/// Builds with the features that the tests have, so that nothing is built twice, and runs the soak.
 pub(crate) fn run(length: &Length) -> Outcome<ExitCode> {
-    toolchain::ensure(toolchain::BUILD)?;
-    let programs = build(&["build", "--workspace", "--bins"])?;
-    let soak = programs.into_iter().find(|built| built.name == "soak");
-    let soak =
-        soak.ok_or_else(|| Failure("the package `tests` has no program `soak`".to_owned()))?;
-    let services = Services::find_or_start()??;
-    println!("services: {}", services.line());
-    let mut command = Command::new(soak.program);
-    command.args([length.events.to_string(), length.seed.to_string()]);
-    let status = command.args(&length.json).envs(services.environment()).status();
-    let status = status.explain(|| "cannot run the soak".to_owned())?;
-    Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    let mut arguments = vec![length.events.to_string().into(), length.seed.to_string().into()];
+    arguments.extend(length.json.iter().map(Into::into));
+    program::run("soak", arguments)
 }

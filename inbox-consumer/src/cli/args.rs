@@ -4,7 +4,7 @@ use std::{ffi::OsString, path::PathBuf};
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
-use super::Exit;
+use super::{Exit, parked::Parked, retire::Retire, skip::Skip};
 use crate::config::{Config, ConfigError, Overrides};
 
 const CONFIG_DEFAULT: &str = "consumer.toml";
@@ -24,12 +24,16 @@ pub(super) struct Args {
 }
 
 /// One thing to do.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Subcommand)]
+#[derive(Clone, PartialEq, Eq, Debug, Subcommand)]
 pub(super) enum Command {
     /// Consumes until SIGTERM or SIGINT
     Run,
     /// Looks at configuration, handlers, database and Kafka, and says what is wrong
-    Check,
+    Check {
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// Creates or updates the inbox tables
     Migrate {
         /// Writes the statements out instead, for a tool of your own; needs no configuration
@@ -44,6 +48,15 @@ pub(super) enum Command {
     },
     /// Removes inbox rows older than the retention now, instead of waiting for the runtime
     Prune,
+    /// Lists, shows, releases and discards parked events
+    Parked {
+        #[command(subcommand)]
+        command: Parked,
+    },
+    /// Raises a partition's watermark to an offset: what lies below it is given up
+    Skip(Skip),
+    /// Gives the rows of a topic up that was deleted, or deleted and created again
+    Retire(Retire),
 }
 
 impl Args {

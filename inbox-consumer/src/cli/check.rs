@@ -1,76 +1,112 @@
 //! `check`: what keeps a consumer from starting, and what is doubtful.
 
-use std::time::Duration;
+mod report;
+#[cfg(test)]
+mod tests;
+mod topics;
+
+use std::time::SystemTime;
+
+use outbox_core::Reader;
+use report::Report;
 
 use super::{Exit, Terminal};
 use crate::{
     Routes,
-    config::Config,
-    consumer::{kafka_settings, schema_is_current, settings},
-    kafka::{self, Retained},
-    pipeline::port::{Finding, Store},
-    router::RouteTable,
+    config::{Config, UnknownType},
+    consumer::{connections, kafka_settings, schema_is_current, settings},
+    kafka,
+    pipeline::{
+        control::CONTROL_SESSIONS,
+        intake::lane_rule,
+        port::{Finding, Needs, PartitionRow, Store},
+    },
+    router::{Looked, RouteTable},
 };
+
+/// Connections besides those of transactions and control: retention and the count of parked events.
+const ASIDE_SESSIONS: usize = 2;
 
 /// Looks at everything without changing anything and without joining the group.
 pub(super) async fn check<DB: Store>(
     config: &Config,
     routes: Routes<DB>,
+    json: bool,
     terminal: &mut Terminal<'_>,
 ) -> Exit {
-    let mut found: Vec<Finding> = config
-        .validate()
-        .into_iter()
-        .map(|problem| Finding { fatal: problem.fatal, text: problem.text })
-        .collect();
+    let mut report = Report::default();
+    let problems = config.validate().into_iter();
+    report.add(
+        "configuration",
+        problems.map(|problem| Finding { fatal: problem.fatal, text: problem.text }),
+    );
     let routes = match routes.declare(&config.handlers).freeze() {
         Ok(routes) => Some(routes),
         Err(text) => {
-            found.push(Finding { fatal: true, text });
+            report.add("handlers", [fatal(text)]);
             None
         }
     };
-    found.extend(database::<DB>(config, routes.as_ref()).await);
-    found.extend(brokers(config).await);
-    for finding in &found {
-        if finding.fatal {
-            terminal.complain(&finding.text);
-        } else {
-            terminal.warn(&finding.text);
-        }
+    let reader = config.reader().ok();
+    let Seen { database, handlers, rows } = database::<DB>(config, routes.as_ref()).await;
+    report.add("database", database);
+    report.add("handlers", handlers);
+    if let Some(reader) = &reader {
+        report.add("database", topics::lanes(&rows, config.lanes.count, &lane_rule(reader)));
     }
-    let fatal = found.iter().filter(|finding| finding.fatal).count();
-    if fatal > 0 {
-        return Exit::Findings;
-    }
-    terminal.say(match found.len() {
-        0 => "nothing is wrong".to_owned(),
-        doubts => format!("nothing keeps the consumer from starting; {doubts} to think about"),
-    });
-    Exit::Done
+    brokers(config, &rows, reader.as_ref().zip(routes.as_ref()), &mut report).await;
+    terminal.say(if json { report.json() } else { report.rendered() });
+    if report.startable() { Exit::Done } else { Exit::Findings }
 }
 
-async fn database<DB: Store>(config: &Config, routes: Option<&RouteTable<DB>>) -> Vec<Finding> {
-    let fatal = |text: String| vec![Finding { fatal: true, text }];
+fn fatal(text: impl Into<String>) -> Finding {
+    Finding { fatal: true, text: text.into() }
+}
+
+/// What the database says: of itself, of the statements of declared handlers; and the partitions it knows.
+#[derive(Default)]
+struct Seen {
+    database: Vec<Finding>,
+    handlers: Vec<Finding>,
+    rows: Vec<PartitionRow>,
+}
+
+async fn database<DB: Store>(config: &Config, routes: Option<&RouteTable<DB>>) -> Seen {
+    let none = |text: String| Seen { database: vec![fatal(text)], ..Seen::default() };
     let settings = match settings::<DB>(config) {
         Ok(settings) => settings,
-        Err(error) => return fatal(error.to_string()),
+        Err(error) => return none(error.to_string()),
     };
     let mut conn = match DB::open(&settings).await {
         Ok(conn) => conn,
-        Err(error) => return fatal(error.to_string()),
+        Err(error) => return none(error.to_string()),
     };
-    let mut found = match schema_is_current::<DB>(&mut conn).await {
-        Err(error) => fatal(error.to_string()),
-        Ok(()) => DB::findings(&mut conn)
-            .await
-            .unwrap_or_else(|error| fatal(format!("the database cannot be looked at: {error}"))),
-    };
-    if let Some(routes) = routes {
-        found.extend(statements(routes, &mut conn, settings).await);
+    let unseen = |error: sqlx::Error| fatal(format!("the database cannot be looked at: {error}"));
+    let (mut found, mut rows) = (Vec::new(), Vec::new());
+    match schema_is_current::<DB>(&mut conn).await {
+        Err(error) => found.push(fatal(error.to_string())),
+        Ok(()) => match DB::findings(&mut conn).await {
+            Ok(findings) => found.extend(findings),
+            Err(error) => found.push(unseen(error)),
+        },
     }
+    if found.is_empty() || found.iter().all(|finding| !finding.fatal) {
+        match DB::partitions(&mut conn, &config.consumer.name).await {
+            Ok(known) => rows = known,
+            Err(error) => found.push(unseen(error)),
+        }
+    }
+    match DB::advice(&mut conn, &needs::<DB>(config)).await {
+        Ok(advice) => found.extend(advice),
+        Err(error) => found.push(unseen(error)),
+    }
+    found.extend(pooler::<DB>(&mut conn, &settings, config).await);
+    let handlers = match routes {
+        Some(routes) => statements(routes, &mut conn, settings).await,
+        None => Vec::new(),
+    };
     DB::close_hard(conn).await;
-    found
+    Seen { database: found, handlers, rows }
 }
 
 /// What the database says to the statements of declared handlers.
@@ -87,32 +123,68 @@ async fn statements<DB: Store>(
         let (_, doubt) = routes.equip(conn, settings).await;
         return doubt.into_iter().map(|text| Finding { fatal: false, text }).collect();
     }
-    wrong.into_iter().map(|text| Finding { fatal: true, text }).collect()
+    wrong.into_iter().map(fatal).collect()
 }
 
-async fn brokers(config: &Config) -> Vec<Finding> {
-    if let Err(error) = kafka::inspect(kafka_settings(config)).await {
-        return vec![Finding { fatal: true, text: error.to_string() }];
+fn needs<DB: Store>(config: &Config) -> Needs {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let beside = CONTROL_SESSIONS + ASIDE_SESSIONS;
+    Needs {
+        connections: connections::<DB>(config) + beside,
+        connections_beside: beside,
+        attempt_deadline: config.retry.attempt_deadline,
+        now: now.as_secs_f64(),
     }
-    let retained = kafka::retained(kafka_settings(config)).await;
-    retained.iter().filter_map(|topic| retention(topic, config.retention.inbox)).collect()
 }
 
-/// A copy that a producer sends within the topic's retention should be recognised.
-pub(super) fn retention(topic: &Retained, inbox: Duration) -> Option<Finding> {
-    let text = match topic.time {
-        Some(time) if time <= inbox => return None,
-        Some(time) => format!("keeps records for {}", humantime::format_duration(time)),
-        None => "keeps records for ever".to_owned(),
-    };
-    Some(Finding {
-        fatal: false,
-        text: format!(
-            "topic {} {text}, `retention.inbox` is {}: a group that is reset to the beginning is \
-             still safe, but a copy that a producer sends later than that is taken for a new event; \
-             raise `retention.inbox` if producers send that late",
-            topic.topic,
-            humantime::format_duration(inbox)
-        ),
+/// Two sessions at once with one process of the server: a pooler hands it out by transactions.
+async fn pooler<DB: Store>(
+    conn: &mut DB::Connection,
+    settings: &DB::Settings,
+    config: &Config,
+) -> Option<Finding> {
+    let ours = DB::backend(conn).await.ok()??;
+    let mut second = DB::open(settings).await.ok()?;
+    let theirs = DB::backend(&mut second).await;
+    DB::close_hard(second).await;
+    pooled(ours, theirs.ok()??, config.database.statement_cache)
+}
+
+fn pooled(ours: i64, theirs: i64, statement_cache: u16) -> Option<Finding> {
+    (ours == theirs && statement_cache > 0).then(|| {
+        fatal(
+            "two sessions share one process of the server: a pooler in transaction mode (PgBouncer) is \
+             between, which breaks prepared statements and session settings; set \
+             `database.statement_cache` to 0 and give the role its settings by ALTER ROLE, or connect \
+             to the server itself",
+        )
     })
+}
+
+async fn brokers<DB: Store>(
+    config: &Config,
+    rows: &[PartitionRow],
+    handlers: Option<(&Reader, &RouteTable<DB>)>,
+    report: &mut Report,
+) {
+    let logs = match kafka::inspect(kafka_settings(config)).await {
+        Ok(logs) => logs,
+        Err(error) => return report.add("kafka", [fatal(error.to_string())]),
+    };
+    let facts = match kafka::topics(kafka_settings(config)).await {
+        Ok(facts) => facts,
+        Err(error) => return report.add("kafka", [fatal(error.to_string())]),
+    };
+    for topic in &facts {
+        report.add("kafka", topics::kept(topic, config));
+        report.add("kafka", topics::behind(topic, &logs, rows));
+        report.add("kafka", topics::added(topic, rows));
+    }
+    let Some((reader, routes)) = handlers else { return };
+    let known = |event_type: &str| routes.lookup(event_type) != Looked::Unknown;
+    let handled: Vec<&str> = routes.names().iter().map(|(event_type, _)| *event_type).collect();
+    let parks = config.events.unknown_type == UnknownType::Park;
+    let sampled = topics::types(&facts, reader, &known, &handled, parks);
+    report.add("handlers", sampled.doubts);
+    report.note("handlers", sampled.notes);
 }

@@ -18,6 +18,10 @@ pub enum Exit {
     Kafka,
     /// `check` found something that keeps a consumer from starting.
     Findings,
+    /// Nothing was changed: what was named is not there, or the command wants `--yes` or `--force`.
+    Refused,
+    /// What `--wait` waited for has not happened, or failed.
+    Unfinished,
 }
 
 impl Exit {
@@ -29,6 +33,8 @@ impl Exit {
         (Self::Database, "the database is out, refuses, or is not migrated"),
         (Self::Kafka, "Kafka is out or refuses"),
         (Self::Findings, "`check` found what keeps a consumer from starting"),
+        (Self::Refused, "nothing was changed: not there, or `--yes` or `--force` is wanted"),
+        (Self::Unfinished, "what `--wait` waited for has not happened, or failed"),
     ];
 
     /// The number.
@@ -40,6 +46,8 @@ impl Exit {
             Self::Database => 3,
             Self::Kafka => 4,
             Self::Findings => 5,
+            Self::Refused => 6,
+            Self::Unfinished => 7,
         }
     }
 }

@@ -1,4 +1,5 @@
-//! The commands of a consumer's binary: `run`, `check`, `migrate`, `status`, `prune`.
+//! The commands of a consumer's binary: `run`, `check`, `migrate`, `status`, `prune`, `parked`, `skip`,
+//! `retire`.
 //!
 //! ```no_run
 //! # #[cfg(feature = "postgres")] mod example {
@@ -29,13 +30,18 @@
 //! | 3 | the database is out, refuses, or is not migrated |
 //! | 4 | Kafka is out or refuses |
 //! | 5 | `check` found what keeps a consumer from starting |
+//! | 6 | nothing was changed: not there, or `--yes` or `--force` is wanted |
+//! | 7 | what `--wait` waited for has not happened, or failed |
 
 mod args;
 mod check;
 mod exit;
 mod migrate;
+mod parked;
 mod prune;
+mod retire;
 mod run;
+mod skip;
 mod status;
 mod stock;
 mod table;
@@ -96,33 +102,38 @@ where
     if args.command == (Command::Migrate { print: true }) {
         return migrate::print::<DB>(terminal);
     }
-    let config = match loaded(&args, env) {
+    let env: Vec<(String, String)> = env.into_iter().collect();
+    let config = match loaded(&args, &env) {
         Ok(config) => config,
         Err(text) => {
             terminal.complain(text);
             return Exit::Usage;
         }
     };
-    match args.command {
+    match &args.command {
         Command::Migrate { .. } => migrate::migrate::<DB>(&config, terminal).await,
-        Command::Status { json } => status::status::<DB>(&config, json, terminal).await,
+        Command::Status { json } => status::status::<DB>(&config, *json, terminal).await,
+        Command::Parked { command } => parked::parked::<DB>(&config, command, &env, terminal).await,
+        Command::Skip(skip) => skip::skip::<DB>(&config, skip, &env, terminal).await,
+        Command::Retire(retire) => retire::retire::<DB>(&config, retire, &env, terminal).await,
         Command::Prune => prune::prune::<DB>(&config, terminal).await,
-        Command::Run | Command::Check => match build(Routes::default()).await {
+        Command::Run | Command::Check { .. } => match build(Routes::default()).await {
             Err(error) => {
                 terminal.complain(format!("the set-up of the handlers failed: {error}"));
                 Exit::Runtime
             }
-            Ok(routes) if args.command == Command::Run => run::run(config, routes, terminal).await,
-            Ok(routes) => check::check(&config, routes, terminal).await,
+            Ok(routes) => match args.command {
+                Command::Check { json } => check::check(&config, routes, json, terminal).await,
+                _ => run::run(config, routes, terminal).await,
+            },
         },
     }
 }
 
 /// The configuration, with the log started as it says.
-fn loaded(args: &Args, env: impl IntoIterator<Item = (String, String)>) -> Result<Config, String> {
-    let env: Vec<(String, String)> = env.into_iter().collect();
+fn loaded(args: &Args, env: &[(String, String)]) -> Result<Config, String> {
     let rust_log = env.iter().find(|(name, _)| name == "RUST_LOG").map(|(_, value)| value.clone());
-    let config = args.load(env).map_err(|error| error.to_string())?;
+    let config = args.load(env.to_vec()).map_err(|error| error.to_string())?;
     inbox_settings::start_log(&config.log, rust_log.as_deref(), "inbox_consumer")?;
     Ok(config)
 }

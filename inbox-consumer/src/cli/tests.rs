@@ -5,12 +5,11 @@ use std::time::Duration;
 use inbox_engine::NextOffset;
 
 use super::{
-    check,
     status::{lines, rendered},
     *,
 };
 use crate::{
-    kafka::{LogFacts, Retained},
+    kafka::LogFacts,
     pipeline::port::{LogRange, PartitionRow, TopicPartition},
 };
 
@@ -119,6 +118,7 @@ fn row(partition: i32) -> PartitionRow {
         reached: 130,
         epoch: (3 << 20) + 7,
         lane_count: 16,
+        lane_rule: "xxh3-64/1:key".into(),
         owner: Some("host/1".into()),
         owner_seen_seconds: Some(0.5),
         parked_aggregates: 1,
@@ -168,19 +168,4 @@ fn status_without_kafka_shows_what_the_database_knows() {
     assert_eq!(json[0]["watermark"], 100);
     assert_eq!(json[0]["lag"], serde_json::Value::Null);
     assert_eq!(json[0]["parked_events"], 2);
-}
-
-#[test]
-fn a_topic_that_outlives_the_inbox_is_doubtful() {
-    let hours = Duration::from_hours;
-    let topic = |time| Retained { topic: "orders".into(), time };
-    assert_eq!(check::retention(&topic(Some(hours(24))), hours(24)), None);
-    let finding = check::retention(&topic(Some(hours(48))), hours(24)).unwrap();
-    assert!(
-        finding.text.starts_with("topic orders keeps records for 2days, `retention.inbox` is 1day"),
-        "{}",
-        finding.text
-    );
-    assert!(!finding.fatal);
-    assert!(check::retention(&topic(None), hours(24)).unwrap().text.contains("for ever"));
 }

@@ -17,7 +17,7 @@ use std::{
 
 use rdkafka::{
     TopicPartitionList, bindings as rd,
-    consumer::Consumer as _,
+    consumer::{BaseConsumer, Consumer as _, ConsumerContext},
     types::{RDKafkaErrorCode, RDKafkaRespErr},
 };
 
@@ -324,7 +324,11 @@ pub(super) enum NoId {
 }
 
 /// Asks the cluster for a topic's id. Blocks for `timeout` at most, and a little more.
-pub(super) fn topic_id(client: &Client, topic: &str, timeout: Duration) -> Result<[u8; 16], NoId> {
+pub(super) fn topic_id<C: ConsumerContext>(
+    client: &BaseConsumer<C>,
+    topic: &str,
+    timeout: Duration,
+) -> Result<[u8; 16], NoId> {
     let failed = |why: &str| NoId::Failed(why.to_owned());
     let topic = CString::new(topic).map_err(|_| failed("the name has a zero byte"))?;
     let native = client.client().native_ptr();

@@ -8,8 +8,6 @@ use std::{
 use inbox_engine::NextOffset;
 use rdkafka::{
     ClientContext, Offset, TopicPartitionList,
-    admin::{AdminClient, AdminOptions, ResourceSpecifier},
-    client::DefaultClientContext,
     config::RDKafkaLogLevel,
     consumer::{BaseConsumer, Consumer as _, ConsumerContext},
     error::KafkaError,
@@ -17,11 +15,14 @@ use rdkafka::{
     types::RDKafkaErrorCode,
 };
 
-use super::settings::{KafkaSettings, refusal};
+use super::{
+    ffi,
+    settings::{KafkaSettings, refusal},
+};
 use crate::pipeline::port::{BrokerError, LogRange, TopicPartition};
 
-const ANSWER_MAX: Duration = Duration::from_secs(10);
-const OFFSETS_MAX: Duration = Duration::from_secs(5);
+pub(super) const ANSWER_MAX: Duration = Duration::from_secs(10);
+pub(super) const OFFSETS_MAX: Duration = Duration::from_secs(5);
 
 /// What Kafka knows of a partition.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -34,18 +35,18 @@ pub(crate) struct LogFacts {
     pub committed: Option<NextOffset>,
 }
 
-/// How long a topic keeps its records.
+/// What Kafka knows of one topic.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Retained {
-    /// The topic.
-    pub topic: String,
-    /// `None`: for ever, or compacted.
-    pub time: Option<Duration>,
+pub(crate) struct TopicLogs {
+    /// Its id; all zero: the broker does not tell it.
+    pub id: [u8; 16],
+    /// What can be read of each partition.
+    pub logs: Vec<(i32, LogRange)>,
 }
 
 /// Keeps what the client says about its brokers, so that a time-out has a reason.
 #[derive(Default)]
-struct Reasons(Mutex<Option<String>>);
+pub(super) struct Reasons(Mutex<Option<String>>);
 
 impl Reasons {
     fn last(&self) -> Option<String> {
@@ -67,7 +68,8 @@ impl ClientContext for Reasons {
 
 impl ConsumerContext for Reasons {}
 
-type Client = BaseConsumer<Reasons>;
+/// A client that joins no group.
+pub(super) type Client = BaseConsumer<Reasons>;
 
 /// Every partition of the configured topics: where its log begins and ends, and where the group stands.
 ///
@@ -78,10 +80,14 @@ pub(crate) async fn inspect(settings: KafkaSettings) -> Result<Vec<LogFacts>, Br
     looked.unwrap_or_else(|error| Err(BrokerError(format!("looking at Kafka failed: {error}"))))
 }
 
-fn look(settings: &KafkaSettings) -> Result<Vec<LogFacts>, BrokerError> {
+/// A client for looking.
+pub(super) fn client(settings: &KafkaSettings) -> Result<Client, BrokerError> {
     let config = settings.client_config()?;
-    let client: Client =
-        config.create_with_context(Reasons::default()).map_err(|error| refusal(&error))?;
+    config.create_with_context(Reasons::default()).map_err(|error| refusal(&error))
+}
+
+fn look(settings: &KafkaSettings) -> Result<Vec<LogFacts>, BrokerError> {
+    let client = client(settings)?;
     let mut all = Vec::new();
     for topic in &settings.topics {
         for partition in partitions(&client, settings, topic)? {
@@ -90,6 +96,50 @@ fn look(settings: &KafkaSettings) -> Result<Vec<LogFacts>, BrokerError> {
     }
     committed(&client, settings, &mut all)?;
     Ok(all)
+}
+
+/// One topic, configured or not; `None` when it does not exist.
+///
+/// # Errors
+/// When no broker answers, or access to the topic is refused.
+pub(crate) async fn topic(
+    settings: KafkaSettings,
+    topic: String,
+) -> Result<Option<TopicLogs>, BrokerError> {
+    let looked = tokio::task::spawn_blocking(move || look_at(&settings, &topic)).await;
+    looked.unwrap_or_else(|error| Err(BrokerError(format!("looking at Kafka failed: {error}"))))
+}
+
+fn look_at(settings: &KafkaSettings, topic: &str) -> Result<Option<TopicLogs>, BrokerError> {
+    let config = settings.client_config()?;
+    let client: Client =
+        config.create_with_context(Reasons::default()).map_err(|error| refusal(&error))?;
+    if !exists(&client, settings, topic)? {
+        return Ok(None);
+    }
+    let logs = partitions(&client, settings, topic)?.into_iter().map(|partition| {
+        let number = partition.partition;
+        facts(&client, settings, partition).map(|facts| (number, facts.log))
+    });
+    let logs = logs.collect::<Result<Vec<_>, _>>()?;
+    let id = match ffi::topic_id(&client, topic, OFFSETS_MAX) {
+        Ok(id) => id,
+        Err(ffi::NoId::Unsupported) => [0; 16],
+        Err(ffi::NoId::Failed(why)) => {
+            return Err(BrokerError(format!("asking for the id of topic {topic} failed: {why}")));
+        }
+    };
+    Ok(Some(TopicLogs { id, logs }))
+}
+
+fn exists(client: &Client, settings: &KafkaSettings, topic: &str) -> Result<bool, BrokerError> {
+    let metadata = client
+        .fetch_metadata(Some(topic), ANSWER_MAX)
+        .map_err(|error| unanswered(client, settings, &error))?;
+    let found = metadata.topics().iter().find(|found| found.name() == topic);
+    let error = found.and_then(MetadataTopic::error).map(RDKafkaErrorCode::from);
+    let gone = [RDKafkaErrorCode::UnknownTopic, RDKafkaErrorCode::UnknownTopicOrPartition];
+    Ok(found.is_some() && !error.is_some_and(|error| gone.contains(&error)))
 }
 
 fn partitions(
@@ -152,7 +202,12 @@ fn committed(
     Ok(())
 }
 
-fn unanswered(client: &Client, settings: &KafkaSettings, error: &KafkaError) -> BrokerError {
+/// What it means that nobody answered.
+pub(super) fn unanswered(
+    client: &Client,
+    settings: &KafkaSettings,
+    error: &KafkaError,
+) -> BrokerError {
     // What the client has to say waits in its queue.
     drop(client.poll(Duration::from_millis(100)));
     let reason = client.context().last().unwrap_or_else(|| error.to_string());
@@ -161,30 +216,6 @@ fn unanswered(client: &Client, settings: &KafkaSettings, error: &KafkaError) -> 
          brokers are up, and `kafka.security_protocol`",
         settings.bootstrap
     ))
-}
-
-/// How long the configured topics keep their records. Empty when the user may not ask.
-pub(crate) async fn retained(settings: KafkaSettings) -> Vec<Retained> {
-    let Ok(config) = settings.client_config() else { return Vec::new() };
-    let Ok(admin) = config.create::<AdminClient<DefaultClientContext>>() else {
-        return Vec::new();
-    };
-    let topics: Vec<_> =
-        settings.topics.iter().map(|topic| ResourceSpecifier::Topic(topic)).collect();
-    let options = AdminOptions::new().request_timeout(Some(OFFSETS_MAX));
-    let Ok(answers) = admin.describe_configs(&topics, &options).await else { return Vec::new() };
-    let answers = settings.topics.iter().zip(answers);
-    answers
-        .filter_map(|(topic, answer)| {
-            let answer = answer.ok()?;
-            let value = |name| answer.get(name).and_then(|entry| entry.value.clone());
-            let compacted =
-                value("cleanup.policy").is_some_and(|policy| !policy.contains("delete"));
-            let millis = value("retention.ms").and_then(|millis| millis.parse().ok());
-            let time = millis.filter(|_| !compacted).map(Duration::from_millis);
-            Some(Retained { topic: topic.clone(), time })
-        })
-        .collect()
 }
 
 #[cfg(test)]

@@ -28,6 +28,7 @@ mod rebalance;
 mod seeking;
 mod settings;
 mod slot;
+mod topics;
 mod trouble;
 
 use std::{
@@ -57,8 +58,11 @@ use self::{
 };
 use crate::pipeline::port::{Broker, BrokerError, BrokerEvent, LogRange, TopicPartition, Vitals};
 
-pub(crate) use self::inspect::{LogFacts, Retained, inspect, retained};
+pub(crate) use self::inspect::{LogFacts, TopicLogs, inspect, topic};
 pub use self::settings::{KafkaSettings, Protocol};
+#[cfg(test)]
+pub(crate) use self::topics::Kept;
+pub(crate) use self::topics::{TopicFacts, topics};
 
 /// Joins the group in the background. `events` tells everything that happens; it ends when the
 /// client has closed.

@@ -2,13 +2,13 @@
 
 use std::{sync::Arc, time::Duration};
 
-use inbox_engine::{Due, Limits, Start, TakeOverFault, WatermarkWrite, Written};
+use inbox_engine::{Due, Limits, Standstill, Start, TakeOverFault, WatermarkWrite, Written};
 use tokio::sync::Semaphore;
 
 use super::{
     intake::Intake,
     port::{
-        Broker, BrokerError, OpenError, Owner, Scope, Store, TakeOver, TakeOverError, Taken,
+        Broker, BrokerError, Fit, OpenError, Owner, Scope, Store, TakeOver, TakeOverError, Taken,
         TopicPartition, WatermarkMove, release::DueQueue,
     },
     sessions::Sessions,
@@ -48,6 +48,13 @@ impl<DB: Store> Control<DB> {
         let mut conn = self.sessions.take().await.map_err(|error| match error {
             OpenError::Outage(text) | OpenError::Refused(text) => TakeOverFault::Again(text),
         })?;
+        if let Err(fault) = fits::<DB>(&mut conn).await {
+            match fault {
+                TakeOverFault::Again(_) => DB::close_hard(conn).await,
+                _ => self.sessions.give_back(conn).await,
+            }
+            return Err(fault);
+        }
         match DB::take_over(&mut conn, &request).await {
             Ok(taken) => {
                 self.sessions.give_back(conn).await;
@@ -161,6 +168,18 @@ impl<DB: Store> Control<DB> {
         match DB::disown(&mut conn, &scope).await {
             Ok(()) => self.sessions.give_back(conn).await,
             Err(_) => DB::close_hard(conn).await,
+        }
+    }
+}
+
+/// Whether the tables are still what this build works with: they may have been migrated, or brought
+/// back from an older copy, since the consumer was built.
+async fn fits<DB: Store>(conn: &mut DB::Connection) -> Result<(), TakeOverFault> {
+    match DB::version(conn).await.map(|version| Fit::of("inbox", version, DB::newest())) {
+        Ok(Fit::Own | Fit::Newer(_)) => Ok(()),
+        Ok(Fit::Unfit(text)) => Err(TakeOverFault::Wait(Standstill::Schema(text))),
+        Err(error) => {
+            Err(TakeOverFault::Again(format!("taking the partition over failed: {error}")))
         }
     }
 }

@@ -26,6 +26,11 @@ pub(crate) const IGNORED: Kind =
 /// The kind of events that are parked whatever happens.
 const PARKED: Kind = Kind { route: u32::MAX - 1, whole_run: false, one_per_aggregate: false };
 
+/// The lane rule of a reader.
+pub(crate) fn lane_rule(reader: &Reader) -> String {
+    format!("{LANE_HASH}:{}", reader.lane_rule())
+}
+
 /// Reads records of a consumer.
 #[derive(Debug)]
 pub(crate) struct Intake {
@@ -37,7 +42,7 @@ pub(crate) struct Intake {
 impl Intake {
     /// The lane rule: the hash, its version, and where the aggregate comes from.
     pub(crate) fn lane_rule(&self) -> String {
-        format!("{LANE_HASH}:{}", self.reader.lane_rule())
+        lane_rule(&self.reader)
     }
 
     /// Whether the order of the event is that of a key: neither alone nor one with its whole partition.

@@ -9,6 +9,8 @@ pub mod port;
 pub(crate) mod beat;
 mod claim;
 pub(crate) mod control;
+#[cfg(feature = "testing")]
+pub(crate) mod crash;
 mod delivery;
 pub(crate) mod driver;
 mod fault_point;

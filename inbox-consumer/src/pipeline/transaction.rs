@@ -32,6 +32,9 @@ pub(crate) struct Work<DB: Store> {
     /// What becomes of events that are parked.
     pub(crate) parking: ParkingRules,
     pub(crate) meters: Arc<Meters>,
+    /// The crash that a test asked for.
+    #[cfg(feature = "testing")]
+    pub(crate) crash: super::crash::Crash,
 }
 
 /// How a transaction ends early, and what becomes of its connection.
@@ -147,7 +150,11 @@ impl<DB: Store> Transaction<'_, DB> {
         self.park(&verdicts).await?;
         self.advance().await?;
         fault_point::pass("live.before_commit");
+        #[cfg(feature = "testing")]
+        self.crash(super::crash::Moment::BeforeCommit)?;
         self.commit().await?;
+        #[cfg(feature = "testing")]
+        self.crash(super::crash::Moment::AfterCommit)?;
         fault_point::pass("live.after_commit");
         self.tell_parked(&verdicts);
         Ok(verdicts.tally())

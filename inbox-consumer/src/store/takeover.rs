@@ -5,7 +5,7 @@ use inbox_engine::{
 };
 use uuid::Uuid;
 
-use crate::pipeline::port::{Scope, TakeOver, Taken};
+use crate::pipeline::port::{Corrected, Correction, Scope, TakeOver, Taken};
 
 /// A live owner writes its watermark (or the idle check) every few seconds: one that was seen within
 /// this time still runs.
@@ -32,6 +32,24 @@ pub(super) struct PartitionState {
     pub(super) owner_incarnation: Option<Uuid>,
     pub(super) owner_seen_seconds: Option<f64>,
     pub(super) retired: bool,
+}
+
+/// A row of `inbox_partitions`, locked for a correction.
+#[derive(Clone, Debug)]
+pub(super) struct Standing {
+    pub(super) epoch: i64,
+    pub(super) watermark: i64,
+    pub(super) lane_count: i32,
+    pub(super) owner: Option<String>,
+    pub(super) owner_seen_seconds: Option<f64>,
+    pub(super) retired: bool,
+}
+
+/// Refuses a correction under an owner that still runs, unless it is forced.
+pub(super) fn owned(standing: &Standing, correction: &Correction) -> Option<Corrected> {
+    let owner = standing.owner.clone()?;
+    let seen_seconds = standing.owner_seen_seconds.filter(|seen| *seen < OWNER_FRESH_SECONDS)?;
+    (!correction.force).then_some(Corrected::Owned { owner, seen_seconds })
 }
 
 /// The row that the take-over is about, of all that have its consumer, topic and partition.
@@ -115,7 +133,12 @@ pub(super) fn next_epoch(row: &PartitionState, request: &TakeOver) -> Epoch {
     if !Rule::ResyncRaisesEpoch.on() && row.owner_incarnation == Some(request.owner.incarnation) {
         return Epoch(row.epoch);
     }
-    let generation = (row.epoch >> EPOCH_RANDOM_BITS) + 1;
+    epoch_after(row.epoch)
+}
+
+/// One generation further, never issued twice.
+pub(super) fn epoch_after(epoch: i64) -> Epoch {
+    let generation = (epoch >> EPOCH_RANDOM_BITS) + 1;
     let random = if Rule::UniqueEpochs.on() { random_bits() } else { 0 };
     Epoch((generation << EPOCH_RANDOM_BITS) | random)
 }

@@ -132,8 +132,8 @@ signals! {
         error: String,
     }
 
-    warn "doubtful" "the configuration is doubtful"
-    /// Values of the configuration that do not go well together; `check` tells them, too.
+    warn "doubtful" "something about the configuration or the database is doubtful"
+    /// Values of the configuration that do not go well together, or a setting of the database that weakens the promise; `check` tells them, too.
     Doubtful {
         /// What, and what to change.
         reason: String,

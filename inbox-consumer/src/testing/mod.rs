@@ -1,4 +1,10 @@
-//! What tests need: a broker without a broker, and the conformance suite for stores.
+//! What tests need: [`HandlerTest`] for your handlers, a broker without a broker, and the conformance suite for
+//! stores.
 
 pub mod broker;
 pub mod conformance;
+mod handler;
+
+pub use handler::{
+    Aggregate, EventId, HandlerTest, Header, OutboxEvent, Outcome, Record, TestError,
+};

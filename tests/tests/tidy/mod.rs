@@ -6,6 +6,7 @@
 mod commands;
 mod documents;
 mod files;
+mod operations;
 mod rooms;
 mod source;
 mod stores;

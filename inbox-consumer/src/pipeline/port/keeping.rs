@@ -6,8 +6,8 @@ use inbox_engine::{LeaderEpoch, NextOffset, Offset, Ownership, Standstill};
 use sqlx::Database;
 
 use super::{
-    Claim, Declarations, LogRange, Parking, Savepoint, Scope, Sessions, TopicPartition,
-    release::Releases,
+    Claim, Corrections, Declarations, Intents, LogRange, ParkedEvents, Parking, Savepoint, Scope,
+    Sessions, TopicPartition, release::Releases,
 };
 
 /// What a take-over needs to know.
@@ -202,6 +202,8 @@ pub struct PartitionRow {
     pub epoch: i64,
     /// Lanes.
     pub lane_count: i32,
+    /// What assigns events to them.
+    pub lane_rule: String,
     /// The owner's name, if owned.
     pub owner: Option<String>,
     /// Seconds since the owner was last seen, by the database's clock.
@@ -233,6 +235,33 @@ pub trait Inspections: Database {
         scope: &Scope,
         reason: Option<&str>,
     ) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
+}
+
+/// What a consumer needs of its database, for `check`.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Needs {
+    /// The most connections that it opens.
+    pub connections: usize,
+    /// How many of them are not for transactions.
+    pub connections_beside: usize,
+    /// The longest attempt of a handler.
+    pub attempt_deadline: Duration,
+    /// This machine's clock, in seconds since 1970.
+    pub now: f64,
+}
+
+/// What `check` finds doubtful beyond [`Inspections::findings`], which a consumer itself looks at.
+pub trait Advices: Database {
+    /// Connections, defaults, clock.
+    fn advice(
+        conn: &mut Self::Connection,
+        needs: &Needs,
+    ) -> impl Future<Output = Result<Vec<Finding>, sqlx::Error>> + Send;
+    /// The number of the server's process behind a session, if there is one: two sessions with one process have
+    /// a pooler between.
+    fn backend(
+        conn: &mut Self::Connection,
+    ) -> impl Future<Output = Result<Option<i64>, sqlx::Error>> + Send;
 }
 
 /// A finding of `check`.
@@ -275,7 +304,11 @@ pub trait Store:
     + Releases
     + Retentions
     + Inspections
+    + Advices
     + Schemas
+    + ParkedEvents
+    + Intents
+    + Corrections
     + outbox_core::OutboxDatabase
 {
 }

@@ -2,19 +2,28 @@
 //! the pipeline never imports them.
 
 mod declared;
+mod fit;
 mod kafka;
 mod keeping;
+mod operating;
 pub mod release;
 mod transaction;
 
 pub use declared::{
     ColumnType, Declarations, DeclaredSql, LoopSql, Refused, Relation, Shape, Values,
 };
+pub(crate) use fit::Fit;
 pub use kafka::{Arrival, Broker, BrokerError, BrokerEvent, LogRange, TopicPartition, Vitals};
 pub use keeping::{
-    Finding, Inspections, Owner, Ownerships, ParkedLoad, Parkings, PartitionRow, PruneCursor,
-    PruneStep, Retentions, Schemas, Store, TakeOver, TakeOverError, Taken, WatermarkMove,
+    Advices, Finding, Inspections, Needs, Owner, Ownerships, ParkedLoad, Parkings, PartitionRow,
+    PruneCursor, PruneStep, Retentions, Schemas, Store, TakeOver, TakeOverError, Taken,
+    WatermarkMove,
 };
+pub use operating::{
+    AuditFilter, AuditRow, Corrected, Correction, Corrections, Held, Intended, Intents, Kept,
+    Order, Outcome, Page, ParkedCounts, ParkedEvents, ParkedFilter, ParkedRow, Weight, When,
+};
+pub use release::Intent;
 pub use transaction::{
     Address, Claim, ClaimRequest, Claimed, Known, OpenError, Parking, Recheck, Savepoint, Scope,
     Sessions, StoreFault, TxLimits,

@@ -42,6 +42,16 @@ pub enum Intent {
     Discard,
 }
 
+impl Intent {
+    /// The word in the tables.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Discard => "discard",
+            Self::Release => "release",
+        }
+    }
+}
+
 /// A parked event, as its release reads it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Queued {

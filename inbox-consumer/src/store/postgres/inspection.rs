@@ -9,7 +9,7 @@ use crate::{
 };
 
 const PARTITIONS: &str =
-    "SELECT p.topic, p.partition, p.watermark, p.epoch, p.lane_count, p.owner, p.standstill,
+    "SELECT p.topic, p.partition, p.watermark, p.epoch, p.lane_count, p.lane_rule, p.owner, p.standstill,
     greatest(p.watermark, (SELECT max(l.last_offset) + 1 FROM inbox_lanes l WHERE l.partition_ref = p.partition_ref)) AS reached,
     extract(epoch FROM now() - p.owner_seen)::double precision AS owner_seen_seconds,
     p.retired_at IS NOT NULL AS retired, q.aggregates, q.events
@@ -29,7 +29,7 @@ const SETTINGS: &str = "SELECT pg_is_in_recovery() AS replica,
     current_setting('default_transaction_read_only') AS read_only, current_user::text AS role";
 
 /// What the consumer does with its tables; one row for each privilege that is missing.
-const MISSING_PRIVILEGES: &str = "SELECT t || ': ' || p FROM (VALUES
+const MISSING_PRIVILEGES: &str = "SELECT t || ': ' || p || '; run as its owner: GRANT ' || p || ' ON ' || t || ' TO ' || quote_ident(current_user) FROM (VALUES
     ('inbox_schema_versions', 'SELECT'),
     ('inbox_consumers', 'SELECT'), ('inbox_consumers', 'INSERT'),
     ('inbox_partitions', 'SELECT'), ('inbox_partitions', 'INSERT'), ('inbox_partitions', 'UPDATE'),
@@ -40,7 +40,7 @@ const MISSING_PRIVILEGES: &str = "SELECT t || ': ' || p FROM (VALUES
 ) v(t, p) WHERE NOT has_table_privilege(t, p)";
 
 /// The same for the tables of the outbox.
-const MISSING_PRIVILEGES_OF_OUTBOX: &str = "SELECT t || ': ' || p FROM (VALUES
+const MISSING_PRIVILEGES_OF_OUTBOX: &str = "SELECT t || ': ' || p || '; run as its owner: GRANT ' || p || ' ON ' || t || ' TO ' || quote_ident(current_user) FROM (VALUES
     ('outbox_schema_versions', 'SELECT'), ('outbox_events', 'INSERT')
 ) v(t, p) WHERE NOT has_table_privilege(t, p)";
 
@@ -94,9 +94,7 @@ async fn missing_privileges(
 ) -> Result<Vec<Finding>, sqlx::Error> {
     let missing: Vec<String> = sqlx::query_scalar(query).fetch_all(conn).await?;
     let told = |what: &String| {
-        inspect::fatal(format!(
-            "the role lacks a privilege on a table of the {tables}, {what}; grant it"
-        ))
+        inspect::fatal(format!("the role lacks a privilege on a table of the {tables}, {what}"))
     };
     Ok(missing.iter().map(told).collect())
 }
@@ -109,6 +107,7 @@ fn partition(row: &PgRow) -> Result<PartitionRow, sqlx::Error> {
         reached: row.try_get("reached")?,
         epoch: row.try_get("epoch")?,
         lane_count: row.try_get("lane_count")?,
+        lane_rule: row.try_get("lane_rule")?,
         owner: row.try_get("owner")?,
         owner_seen_seconds: row.try_get("owner_seen_seconds")?,
         parked_aggregates: row.try_get("aggregates")?,

@@ -1,10 +1,14 @@
 //! PostgreSQL 13 and later.
 
+mod advice;
 mod claim;
+mod corrections;
 mod declared;
 mod fault;
 mod inspection;
+mod intents;
 mod ownership;
+mod parked;
 mod parking;
 #[cfg(feature = "testing")]
 mod probe;

@@ -27,9 +27,10 @@ const PARTITIONS: &str =
 FROM inbox_partitions WHERE consumer_ref = $1 AND topic = $2 AND partition = $3
 ORDER BY partition_ref FOR UPDATE";
 
-/// A consumer's first start takes minutes: a partition that turns up later was added later.
-const FIRST_START: &str = "SELECT NOT EXISTS (SELECT FROM inbox_partitions
-    WHERE consumer_ref = $1 AND topic = $2 AND created_at < now() - interval '10 minutes')";
+/// A consumer's first start takes minutes: a partition that turns up later was added later, and one of a
+/// topic after a retired one of its name was created later.
+const FIRST_START: &str = "SELECT NOT EXISTS (SELECT FROM inbox_partitions WHERE consumer_ref = $1
+    AND topic = $2 AND (created_at < now() - interval '10 minutes' OR retired_at IS NOT NULL))";
 
 /// $1 consumer, $2 topic, $3 id, $4 partition, $5 lanes, $6 lane rule, $7 watermark.
 const ADD_PARTITION: &str = "INSERT INTO inbox_partitions

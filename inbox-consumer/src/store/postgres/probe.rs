@@ -33,6 +33,12 @@ impl Probe for Postgres {
         sqlx::raw_sql(sql).execute(conn).await.map(|done| done.rows_affected())
     }
 
+    async fn text(conn: &mut PgConnection, sql: &str) -> Result<Option<String>, sqlx::Error> {
+        let sql = AssertSqlSafe(sql.to_owned());
+        let text: Option<Option<String>> = sqlx::query_scalar(sql).fetch_optional(conn).await?;
+        Ok(text.flatten())
+    }
+
     async fn number(conn: &mut PgConnection, sql: &str) -> Result<i64, sqlx::Error> {
         sqlx::query_scalar(AssertSqlSafe(sql.to_owned())).fetch_one(conn).await
     }

@@ -1,10 +1,14 @@
 //! SQLite: one writer at a time, no lock waits between lanes, no lane order needed.
 
+mod advice;
 mod claim;
+mod corrections;
 mod declared;
 mod fault;
 mod inspection;
+mod intents;
 mod ownership;
+mod parked;
 mod parking;
 #[cfg(feature = "testing")]
 mod probe;

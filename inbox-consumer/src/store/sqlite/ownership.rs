@@ -28,9 +28,10 @@ const PARTITIONS: &str = r#"SELECT partition_ref, topic_id, lane_count, lane_rul
 FROM inbox_partitions WHERE consumer_ref = ?1 AND topic = ?2 AND "partition" = ?3
 ORDER BY partition_ref"#;
 
-/// A consumer's first start takes minutes: a partition that turns up later was added later.
-const FIRST_START: &str = "SELECT NOT EXISTS (SELECT 1 FROM inbox_partitions
-    WHERE consumer_ref = ?1 AND topic = ?2 AND created_at < (unixepoch('subsec') - 600) * 1000)";
+/// A consumer's first start takes minutes: a partition that turns up later was added later, and one of a
+/// topic after a retired one of its name was created later.
+const FIRST_START: &str = "SELECT NOT EXISTS (SELECT 1 FROM inbox_partitions WHERE consumer_ref = ?1
+    AND topic = ?2 AND (created_at < (unixepoch('subsec') - 600) * 1000 OR retired_at IS NOT NULL))";
 
 /// ?1 consumer, ?2 topic, ?3 id, ?4 partition, ?5 lanes, ?6 lane rule, ?7 watermark.
 const ADD_PARTITION: &str = r#"INSERT INTO inbox_partitions

@@ -40,9 +40,21 @@ impl SqliteSettings {
             ));
         }
         let file = whole_path(options.get_filename())?;
-        Ok(Self {
+        Ok(Self::on(file.clone(), options.filename(&file)))
+    }
+
+    /// A database in memory, which lives as long as one of its sessions. For tests.
+    #[cfg(feature = "testing")]
+    pub(crate) fn in_memory() -> Result<Self, SettingsError> {
+        // Each time this is read it names another one, which all sessions of these options share.
+        let options = SqliteConnectOptions::from_str("sqlite::memory:");
+        let options = options.map_err(|error| SettingsError(error.to_string()))?;
+        Ok(Self::on(options.get_filename().to_owned(), options))
+    }
+
+    fn on(file: PathBuf, options: SqliteConnectOptions) -> Self {
+        Self {
             options: options
-                .filename(&file)
                 .create_if_missing(true)
                 .journal_mode(SqliteJournalMode::Wal)
                 .synchronous(SqliteSynchronous::Full)
@@ -51,7 +63,7 @@ impl SqliteSettings {
                 .disable_statement_logging(),
             turn: writer::turn(&file),
             file,
-        })
+        }
     }
 
     /// How long a transaction waits for the writer of another process.

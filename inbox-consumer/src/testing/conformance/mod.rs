@@ -6,7 +6,9 @@
 
 pub mod advance;
 pub mod claim;
+pub mod corrections;
 pub mod lanes;
+pub mod operators;
 pub mod ownership;
 pub mod parking;
 pub mod release;
@@ -109,6 +111,24 @@ macro_rules! conformance_scenarios {
             a_failed_event_gets_a_new_time
             a_release_of_an_older_epoch_is_fenced
             an_act_is_written_down
+        } }
+        $run! { operators {
+            parked_events_are_found
+            a_parked_event_is_told_whole
+            a_release_is_asked_for_at_the_head
+            a_discard_is_asked_for_anywhere
+            doubtful_events_need_force
+            intents_are_written_in_steps
+            an_outcome_tells_what_is_left
+            operators_see_their_consumer_only
+        } }
+        $run! { corrections {
+            a_skip_raises_lanes_and_watermark
+            a_correction_fences_the_owner
+            a_correction_spares_a_live_owner
+            a_skip_goes_forward_only
+            a_retired_topic_begins_anew
+            a_retirement_gives_up_parked_events_aloud
         } }
         $run! { retention {
             old_settled_events_are_pruned

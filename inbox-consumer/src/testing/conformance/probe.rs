@@ -33,6 +33,12 @@ pub trait Probe: Store {
         sql: &str,
     ) -> impl Future<Output = Result<u64, sqlx::Error>> + Send;
 
+    /// Reads one text; `None` when there is no row, or NULL in it.
+    fn text(
+        conn: &mut Self::Connection,
+        sql: &str,
+    ) -> impl Future<Output = Result<Option<String>, sqlx::Error>> + Send;
+
     /// Reads one number.
     fn number(
         conn: &mut Self::Connection,

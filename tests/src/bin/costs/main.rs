@@ -3,6 +3,7 @@
 
 mod by_hand;
 mod latency;
+mod outbox;
 mod tap;
 
 use std::time::{Duration, Instant};
@@ -56,6 +57,7 @@ async fn main() {
             cost.time.as_secs_f64()
         );
     }
+    outbox::measure(&services).await;
     latency::measure(&services).await;
 }
 
@@ -126,12 +128,12 @@ async fn once(candidate: &str, services: &Services, topic: &Topic, events: u64) 
     }
 }
 
-async fn wal(schema: &Schema) -> String {
+pub(crate) async fn wal(schema: &Schema) -> String {
     let query = sqlx::query_scalar("SELECT pg_current_wal_lsn()::text");
     query.fetch_one(schema.pool()).await.expect("a place in the WAL")
 }
 
-async fn wal_since(schema: &Schema, begin: &str) -> u64 {
+pub(crate) async fn wal_since(schema: &Schema, begin: &str) -> u64 {
     let query = "SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), $1::pg_lsn)::bigint";
     let bytes: i64 =
         sqlx::query_scalar(query).bind(begin).fetch_one(schema.pool()).await.expect("a distance");
@@ -139,14 +141,14 @@ async fn wal_since(schema: &Schema, begin: &str) -> u64 {
 }
 
 /// A table with its indexes, after what is dead in it has been cleared.
-async fn size(schema: &Schema, table: &str) -> u64 {
+pub(crate) async fn size(schema: &Schema, table: &str) -> u64 {
     schema.run(&format!("VACUUM {table}")).await;
     let bytes = schema.number(&format!("SELECT pg_total_relation_size('{table}')")).await;
     bytes.unsigned_abs()
 }
 
 #[expect(clippy::cast_precision_loss, reason = "figures for people")]
-fn per(total: u64, events: u64) -> f64 {
+pub(crate) fn per(total: u64, events: u64) -> f64 {
     total as f64 / events as f64
 }
 

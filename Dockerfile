@@ -1,0 +1,36 @@
+# The stock consumer and the relay, on a slim Debian, as a user without rights.
+#
+#   docker build --tag inbox .
+#
+# A consumer of your own: copy this file, and build your package instead of the two here (docs/deploying.md).
+
+FROM rust:1-slim-bookworm AS build
+RUN apt-get update \
+ && apt-get install --yes --no-install-recommends g++ libssl-dev make perl pkg-config \
+ && rm -rf /var/lib/apt/lists/*
+WORKDIR /src
+COPY Cargo.toml Cargo.lock ./
+COPY examples examples
+COPY inbox-consumer inbox-consumer
+COPY inbox-engine inbox-engine
+COPY migrations migrations
+COPY outbox-core outbox-core
+COPY outbox-relay outbox-relay
+COPY tests tests
+COPY xtask xtask
+COPY LICENSE-APACHE LICENSE-MIT ./
+RUN cargo build --release --locked --package inbox-consumer --features sqlite,tls --bin inbox-consumer \
+ && cargo build --release --locked --package inbox-outbox-relay --features tls --bin outbox-relay
+
+FROM debian:bookworm-slim
+RUN apt-get update \
+ && apt-get install --yes --no-install-recommends ca-certificates libssl3 \
+ && rm -rf /var/lib/apt/lists/*
+COPY --from=build /src/target/release/inbox-consumer /src/target/release/outbox-relay /usr/local/bin/
+# No name is needed, and nothing in the image belongs to it.
+USER 10001:10001
+WORKDIR /config
+# `docker stop` sends SIGTERM: open transactions finish, partitions are let go. Give it 30 seconds (--time 30).
+STOPSIGNAL SIGTERM
+ENTRYPOINT ["inbox-consumer"]
+CMD ["run"]

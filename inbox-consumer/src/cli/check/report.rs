@@ -1,0 +1,106 @@
+//! How `check` tells what it found: a table for people, JSON for scripts.
+
+use crate::{cli::table, pipeline::port::Finding};
+
+/// How bad a finding is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Level {
+    /// It keeps the consumer from starting, or from what it promises.
+    Error,
+    /// It is doubtful.
+    Warning,
+    /// It is worth a look.
+    Note,
+}
+
+/// One finding and what it is about.
+#[derive(Clone, PartialEq, Eq, Debug, serde::Serialize)]
+pub(crate) struct Line {
+    pub(crate) level: Level,
+    /// `configuration`, `handlers`, `database` or `kafka`.
+    pub(crate) about: &'static str,
+    pub(crate) finding: String,
+}
+
+/// What was found.
+#[derive(Debug, Default)]
+pub(crate) struct Report {
+    lines: Vec<Line>,
+}
+
+#[derive(serde::Serialize)]
+struct Document<'r> {
+    startable: bool,
+    findings: Vec<&'r Line>,
+}
+
+impl Report {
+    /// Adds findings about one thing.
+    pub(crate) fn add(&mut self, about: &'static str, findings: impl IntoIterator<Item = Finding>) {
+        self.lines.extend(findings.into_iter().map(|finding| {
+            let level = if finding.fatal { Level::Error } else { Level::Warning };
+            Line { level, about, finding: finding.text }
+        }));
+    }
+
+    /// Adds what is only worth a look.
+    pub(crate) fn note(&mut self, about: &'static str, texts: impl IntoIterator<Item = String>) {
+        let line = |finding| Line { level: Level::Note, about, finding };
+        self.lines.extend(texts.into_iter().map(line));
+    }
+
+    /// Whether nothing keeps the consumer from starting.
+    pub(crate) fn startable(&self) -> bool {
+        self.count(Level::Error) == 0
+    }
+
+    fn count(&self, level: Level) -> usize {
+        self.lines.iter().filter(|line| line.level == level).count()
+    }
+
+    /// The worst first; within a level in the order of looking.
+    fn sorted(&self) -> Vec<&Line> {
+        let mut lines: Vec<&Line> = self.lines.iter().collect();
+        lines.sort_by_key(|line| line.level);
+        lines
+    }
+
+    /// As JSON.
+    pub(crate) fn json(&self) -> String {
+        let document = Document { startable: self.startable(), findings: self.sorted() };
+        serde_json::to_string_pretty(&document).unwrap_or_default()
+    }
+
+    /// In one sentence.
+    pub(crate) fn summary(&self) -> String {
+        match (self.count(Level::Error), self.count(Level::Warning)) {
+            (0, 0) => "nothing is wrong".to_owned(),
+            (0, doubts) => {
+                format!("nothing keeps the consumer from starting; {doubts} to think about")
+            }
+            (1, _) => "one finding keeps the consumer from starting".to_owned(),
+            (errors, _) => format!("{errors} findings keep the consumer from starting"),
+        }
+    }
+
+    /// For people: the sentence, then a table.
+    pub(crate) fn rendered(&self) -> String {
+        if self.lines.is_empty() {
+            return self.summary();
+        }
+        let row = |line: &&Line| {
+            let level = match line.level {
+                Level::Error => "error",
+                Level::Warning => "warning",
+                Level::Note => "note",
+            };
+            // A table has lines: one finding may be several sentences, one below the other.
+            let finding = line.finding.lines().collect::<Vec<_>>().join(" ");
+            [level.to_owned(), line.about.to_owned(), finding]
+        };
+        let rows: Vec<_> = self.sorted().iter().map(row).collect();
+        let table = table::aligned(["LEVEL", "ABOUT", "FINDING AND WHAT TO CHANGE"], &rows);
+        format!("{}\n\n{table}", self.summary())
+    }
+}

@@ -1,0 +1,227 @@
+//! What `check` thinks of topics: how they are kept, where the consumer stands in them, what is in them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use humantime::format_duration as duration;
+use outbox_core::Reader;
+
+use crate::{
+    config::Config,
+    kafka::{LogFacts, TopicFacts},
+    pipeline::port::{Finding, PartitionRow},
+};
+
+fn doubt(text: String) -> Finding {
+    Finding { fatal: false, text }
+}
+
+/// How a topic is kept, and whether that is enough.
+pub(crate) fn kept(facts: &TopicFacts, config: &Config) -> Vec<Finding> {
+    let TopicFacts { topic, replicas_min, leaderless, .. } = facts;
+    let mut found = Vec::new();
+    if !leaderless.is_empty() {
+        found.push(doubt(format!(
+            "topic {topic} has partitions without a leader ({leaderless:?}): nothing is read from them \
+             until a broker that holds them is up"
+        )));
+    }
+    let Some(kept) = &facts.kept else {
+        found.push(doubt(format!(
+            "how topic {topic} keeps its records is not known: the user may not describe it; grant \
+             DESCRIBE_CONFIGS on the topic to have it compared with `retention.inbox`"
+        )));
+        return found;
+    };
+    found.extend(retention(facts, config));
+    if kept.compacted {
+        found.push(doubt(format!(
+            "topic {topic} is compacted (cleanup.policy): of the events with one key only the last is \
+             kept, so a consumer that is behind never sees the others; set cleanup.policy=delete for a \
+             topic of events"
+        )));
+    }
+    if kept.unclean_election {
+        found.push(doubt(format!(
+            "topic {topic} has unclean.leader.election.enable=true: acknowledged events can be lost, and \
+             their offsets be used again (the partition then stands still as `rewritten` or `reused`); \
+             set it to false"
+        )));
+    }
+    if *replicas_min == 1 {
+        found.push(doubt(format!(
+            "topic {topic} has one replica: a broker that dies takes its events along; have three in \
+             production"
+        )));
+    } else if kept.in_sync_min <= 1 {
+        found.push(doubt(format!(
+            "topic {topic} has min.insync.replicas=1: an event that a producer believes safe may be on one \
+             broker alone; set it to 2"
+        )));
+    }
+    if kept.in_sync_min > *replicas_min && *replicas_min > 0 {
+        found.push(doubt(format!(
+            "topic {topic} has min.insync.replicas={} and {replicas_min} replicas: producers with acks=all \
+             are refused; lower the first or raise the second",
+            kept.in_sync_min
+        )));
+    }
+    found
+}
+
+/// A copy that a producer sends within the topic's retention should be recognised.
+fn retention(facts: &TopicFacts, config: &Config) -> Vec<Finding> {
+    let Some(kept) = &facts.kept else { return Vec::new() };
+    let (topic, inbox) = (&facts.topic, config.retention.inbox);
+    let mut found = Vec::new();
+    let text = match kept.time {
+        Some(time) if time <= inbox => None,
+        Some(time) => Some(format!("keeps records for {}", duration(time))),
+        None => Some("keeps records for ever".to_owned()),
+    };
+    if let Some(text) = text {
+        found.push(doubt(format!(
+            "topic {topic} {text}, `retention.inbox` is {}: a group that is reset to the beginning is \
+             still safe, but a copy that a producer sends later than that is taken for a new event; \
+             raise `retention.inbox` if producers send that late",
+            duration(inbox)
+        )));
+    }
+    if let Some(bytes) = kept.bytes {
+        found.push(doubt(format!(
+            "topic {topic} keeps at most {bytes} bytes of a partition (retention.bytes): a burst can \
+             remove events before the consumer has read them, whatever retention.ms says; set it to -1"
+        )));
+    }
+    found
+}
+
+/// Partitions of which the next event to settle is near its end.
+pub(crate) fn behind(facts: &TopicFacts, logs: &[LogFacts], rows: &[PartitionRow]) -> Vec<Finding> {
+    let Some(time) = facts.kept.as_ref().and_then(|kept| kept.time) else { return Vec::new() };
+    let logs = logs.iter().filter(|log| *log.partition.topic == *facts.topic);
+    let late = logs.filter_map(|log| {
+        let number = log.partition.partition;
+        let row = rows.iter().find(|row| {
+            !row.retired && row.topic == facts.topic && row.partition == number
+        });
+        let settled = row.map(|row| row.watermark).or(log.committed.map(|next| next.0))?;
+        let half = facts.half_time.get(&number)?.0;
+        (settled < half && settled < log.log.end.0).then(|| {
+            doubt(format!(
+                "{}/{number} is behind: its next event, at offset {settled}, is older than {}, half of \
+                 what the topic keeps; start consumers, or raise retention.ms of the topic before events \
+                 are removed that nobody has handled",
+                facts.topic,
+                duration(time / 2)
+            ))
+        })
+    });
+    late.collect()
+}
+
+/// Partitions that the topic has and the consumer has never had, although it has had others.
+pub(crate) fn added(facts: &TopicFacts, rows: &[PartitionRow]) -> Option<Finding> {
+    let of_topic = rows.iter().filter(|row| !row.retired && row.topic == facts.topic);
+    let known: BTreeSet<i32> = of_topic.map(|row| row.partition).collect();
+    let all = i32::try_from(facts.partitions).unwrap_or(i32::MAX);
+    if known.is_empty() {
+        return None;
+    }
+    let fresh: Vec<i32> = (0..all).filter(|number| !known.contains(number)).collect();
+    let gone: Vec<i32> = known.iter().copied().filter(|number| *number >= all).collect();
+    if !gone.is_empty() && all > 0 {
+        return Some(doubt(format!(
+            "topic {} has {all} partitions, the database knows {gone:?} besides: the topic was created \
+             again with fewer; see that their events are settled, then retire them",
+            facts.topic
+        )));
+    }
+    (!fresh.is_empty()).then(|| {
+        doubt(format!(
+            "topic {} has partitions that this consumer has never had ({fresh:?}), though it has had \
+             others: if they were added under a running topic, producers send the events of one aggregate \
+             to two partitions, and nothing keeps their order; let the old ones be settled before \
+             producers go on, or see `inbox_aggregates_strayed_total`",
+            facts.topic
+        ))
+    })
+}
+
+/// Partitions that the next take-over would divide anew.
+pub(crate) fn lanes(rows: &[PartitionRow], count: u16, rule: &str) -> Vec<Finding> {
+    let mut by_setting: BTreeMap<(i32, &str), Vec<String>> = BTreeMap::new();
+    for row in rows.iter().filter(|row| !row.retired) {
+        let place = format!("{}/{}", row.topic, row.partition);
+        by_setting.entry((row.lane_count, row.lane_rule.as_str())).or_default().push(place);
+    }
+    by_setting.remove(&(i32::from(count), rule));
+    let told = by_setting.into_iter().map(|((had, had_rule), places)| {
+        let what = match (had == i32::from(count), had_rule == rule) {
+            (false, true) => format!("{had} lanes, `lanes.count` is {count}"),
+            (true, _) => format!("the lane rule {had_rule:?}, this build and configuration have {rule:?}"),
+            (false, false) => format!(
+                "{had} lanes by the rule {had_rule:?}, the configuration says {count} by {rule:?}"
+            ),
+        };
+        doubt(format!(
+            "the database has {} with {what}: the next take-over divides them anew, which is safe and \
+             costs a look into the inbox for what is in flight; while processes with different settings \
+             run, each take-over does it again, so give all of them the same",
+            places.join(", ")
+        ))
+    });
+    told.collect()
+}
+
+/// What the newest records say of the handlers.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Sampled {
+    pub(crate) doubts: Vec<Finding>,
+    pub(crate) notes: Vec<String>,
+}
+
+/// Types without a handler, handlers without a type, records that cannot be read; of all topics together.
+pub(crate) fn types(
+    topics: &[TopicFacts],
+    reader: &Reader,
+    known: &dyn Fn(&str) -> bool,
+    handled: &[&str],
+    parks_unknown: bool,
+) -> Sampled {
+    let (mut seen, mut unread, mut all) = (BTreeMap::<String, usize>::new(), Vec::new(), 0_usize);
+    for facts in topics {
+        for (partition, offset, record) in &facts.sample {
+            all += 1;
+            match reader.read(&facts.topic, *partition, *offset, record) {
+                Ok(event) => *seen.entry(event.event_type.to_string()).or_default() += 1,
+                Err(error) => {
+                    unread.push(format!("{}/{partition} at offset {offset}: {error}", facts.topic));
+                }
+            }
+        }
+    }
+    let mut sampled = Sampled::default();
+    if let Some(first) = unread.first() {
+        sampled.doubts.push(doubt(format!(
+            "{} of the {all} newest records cannot be read as events and would be parked as \
+             `undecodable`, such as {first}; correct the producer, or [events]",
+            unread.len()
+        )));
+    }
+    for (event_type, count) in seen.iter().filter(|(event_type, _)| !known(event_type)) {
+        let outcome =
+            if parks_unknown { "would be parked as `unknown_type`" } else { "are ignored" };
+        sampled.doubts.push(doubt(format!(
+            "{count} of the {all} newest records are events of type `{event_type}`, which has no handler: \
+             they {outcome}; register one, or name the type with `routes.ignore(..)`"
+        )));
+    }
+    let unseen = handled.iter().filter(|event_type| all > 0 && !seen.contains_key(**event_type));
+    sampled.notes.extend(unseen.map(|event_type| {
+        format!(
+            "none of the {all} newest records has the type `{event_type}` of a handler; look at the name if \
+             it is not a rare one"
+        )
+    }));
+    sampled
+}

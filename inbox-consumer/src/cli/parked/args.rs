@@ -1,0 +1,224 @@
+//! What the user typed behind `parked`.
+
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+
+use super::words::REASONS;
+use crate::pipeline::port::{ParkedFilter, When};
+
+/// One thing to do with parked events.
+#[derive(Clone, PartialEq, Eq, Debug, Subcommand)]
+pub(in crate::cli) enum Parked {
+    /// Lists parked events: the first of each aggregate, with how many follow it
+    List(List),
+    /// Shows one parked event: payload, headers, errors, origin, what to do
+    Show {
+        /// Its number, from `parked list`
+        #[arg(value_name = "SEQ")]
+        seq: i64,
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Asks the owner to run parked events again now, in order, with all that follows them
+    Release(Acting),
+    /// Asks the owner to remove parked events without running them; what follows them runs next
+    Discard(Acting),
+    /// Lists who released, discarded, skipped or retired what, and why
+    Audit(Audit),
+}
+
+/// What parked events are picked by.
+#[derive(Clone, Default, PartialEq, Eq, Debug, Args)]
+pub(in crate::cli) struct Picked {
+    /// Events of this topic
+    #[arg(long)]
+    topic: Option<String>,
+    /// Events of this partition
+    #[arg(long, value_name = "NUMBER")]
+    partition: Option<i32>,
+    /// Events of this type
+    #[arg(long = "type", value_name = "TYPE")]
+    event_type: Option<String>,
+    /// Events of this aggregate: TYPE/ID, or the id alone
+    #[arg(long)]
+    aggregate: Option<String>,
+    /// Events that are parked for this reason
+    #[arg(long, value_parser = reason)]
+    reason: Option<String>,
+    /// Events with this text in one of their errors
+    #[arg(long, value_name = "TEXT")]
+    error: Option<String>,
+}
+
+impl Picked {
+    /// The filter of the store.
+    pub(super) fn filter(&self) -> ParkedFilter {
+        let Self { topic, partition, event_type, aggregate, reason, error } = self.clone();
+        let some = ParkedFilter {
+            topic,
+            partition,
+            event_type,
+            aggregate,
+            reason,
+            error,
+            ..ParkedFilter::default()
+        };
+        ParkedFilter { followers: true, ..some }
+    }
+
+    fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+fn reason(text: &str) -> Result<String, String> {
+    let known = || REASONS.iter().map(|reason| reason.name);
+    if known().any(|name| name == text) {
+        return Ok(text.to_owned());
+    }
+    Err(format!("there is no such reason; they are {}", known().collect::<Vec<_>>().join(", ")))
+}
+
+/// A list of parked events.
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
+#[derive(Clone, PartialEq, Eq, Debug, Args)]
+pub(in crate::cli) struct List {
+    #[command(flatten)]
+    picked: Picked,
+    /// Only those whose turn it is now
+    #[arg(long, conflicts_with = "waiting")]
+    due: bool,
+    /// Only those that wait for a person
+    #[arg(long)]
+    waiting: bool,
+    /// Those that follow another event of their aggregate, too
+    #[arg(long)]
+    followers: bool,
+    /// The oldest first, which is the default
+    #[arg(long, conflicts_with = "newest")]
+    oldest: bool,
+    /// The youngest first
+    #[arg(long)]
+    pub(super) newest: bool,
+    /// At most so many
+    #[arg(long, default_value_t = 50, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(super) limit: u32,
+    /// As JSON
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+impl List {
+    /// The filter of the store.
+    pub(super) fn filter(&self) -> ParkedFilter {
+        let when = match (self.due, self.waiting) {
+            (true, _) => Some(When::Due),
+            (_, true) => Some(When::Waiting),
+            _ => None,
+        };
+        let followers = self.followers || self.picked.reason.as_deref() == Some("follower");
+        ParkedFilter { when, followers, ..self.picked.filter() }
+    }
+}
+
+/// A release or a discard.
+#[derive(Clone, PartialEq, Eq, Debug, Args)]
+pub(in crate::cli) struct Acting {
+    /// The event with this number, from `parked list`
+    #[arg(value_name = "SEQ")]
+    pub(super) seq: Option<i64>,
+    #[command(flatten)]
+    picked: Picked,
+    /// Everything that is parked
+    #[arg(long)]
+    all: bool,
+    /// Why: written into the audit; a discard needs it
+    #[arg(long, value_name = "TEXT")]
+    pub(super) why: Option<String>,
+    #[command(flatten)]
+    pub(super) hand: Hand,
+    /// Waits so long for it to happen, such as 30s, and says what came of it
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
+    pub(super) wait: Option<Duration>,
+}
+
+impl Acting {
+    /// What is to be acted on.
+    pub(super) fn filter(&self) -> Result<ParkedFilter, String> {
+        match (self.seq, self.all, self.picked.is_empty()) {
+            (Some(seq), false, true) => {
+                Ok(ParkedFilter { seq: Some(seq), followers: true, ..ParkedFilter::default() })
+            }
+            (None, false, false) => Ok(self.picked.filter()),
+            (None, true, true) => Ok(ParkedFilter { followers: true, ..ParkedFilter::default() }),
+            (None, false, true) => Err("say which events: a number from `parked list`, --type, \
+                 --aggregate, --reason, --error, --topic, --partition, or --all"
+                .into()),
+            _ => Err("a number, --all and the other ways to pick events do not go together: use \
+                 one of them"
+                .into()),
+        }
+    }
+}
+
+/// Whose hand it is, and how sure.
+#[derive(Clone, PartialEq, Eq, Debug, Args)]
+pub(in crate::cli) struct Hand {
+    /// Who you are, for the audit; USER@HOST by default
+    #[arg(long = "as", value_name = "NAME")]
+    pub(in crate::cli) name: Option<String>,
+    /// Yes, all of them
+    #[arg(long)]
+    pub(in crate::cli) yes: bool,
+    /// Also where the command warns
+    #[arg(long)]
+    pub(in crate::cli) force: bool,
+}
+
+impl Hand {
+    /// Who acts: as they say, else the user of this machine.
+    pub(in crate::cli) fn who(&self, env: &[(String, String)]) -> Result<String, String> {
+        let said = self.name.as_deref().map(str::trim);
+        if let Some(name) = said.filter(|name| !name.is_empty()) {
+            return Ok(name.to_owned());
+        }
+        let of = |name: &str| env.iter().find(|(key, value)| key == name && !value.is_empty());
+        match of("USER").or_else(|| of("LOGNAME")) {
+            Some((_, user)) if said.is_none() => Ok(format!("{user}@{}", crate::consumer::host())),
+            _ => Err("the audit needs to know who you are: give --as NAME".into()),
+        }
+    }
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    humantime::parse_duration(text)
+        .map_err(|_| "it is no duration: write it with its unit, such as 30s or 5m".into())
+}
+
+/// A list of acts.
+#[derive(Clone, PartialEq, Eq, Debug, Args)]
+pub(in crate::cli) struct Audit {
+    /// About this topic
+    #[arg(long)]
+    pub(super) topic: Option<String>,
+    /// About this partition
+    #[arg(long, value_name = "NUMBER")]
+    pub(super) partition: Option<i32>,
+    /// About this offset
+    #[arg(long, value_name = "NUMBER")]
+    pub(super) offset: Option<i64>,
+    /// By this person
+    #[arg(long = "by", value_name = "NAME")]
+    pub(super) who: Option<String>,
+    /// Of this kind
+    #[arg(long, value_parser = ["release", "discard", "released", "discarded", "release_failed", "skip", "retire"])]
+    pub(super) what: Option<String>,
+    /// At most so many, the youngest
+    #[arg(long, default_value_t = 50, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub(super) limit: u32,
+    /// As JSON
+    #[arg(long)]
+    pub(super) json: bool,
+}

@@ -1,0 +1,98 @@
+//! `parked list`.
+
+use super::{
+    super::{Exit, Terminal, table},
+    args::List,
+    words::{counted, plain, turn},
+};
+use crate::{
+    config::Config,
+    pipeline::port::{Page, ParkedCounts, ParkedRow, Store},
+};
+
+/// What `--json` writes.
+#[derive(serde::Serialize)]
+struct Document<'a> {
+    parked: &'a [ParkedRow],
+    counts: ParkedCounts,
+}
+
+pub(super) async fn list<DB: Store>(
+    conn: &mut DB::Connection,
+    config: &Config,
+    list: &List,
+    terminal: &mut Terminal<'_>,
+) -> Result<Exit, sqlx::Error> {
+    let (name, filter) = (&config.consumer.name, list.filter());
+    let page = Page { limit: list.limit, newest: list.newest };
+    let rows = DB::list(conn, name, &filter, page).await?;
+    let counts = DB::counts(conn, name, &filter).await?;
+    if list.json {
+        let document = Document { parked: &rows, counts };
+        terminal.say(serde_json::to_string_pretty(&document).unwrap_or_default());
+        return Ok(Exit::Done);
+    }
+    if !rows.is_empty() {
+        terminal.say(rendered(&rows));
+        terminal.say("");
+    }
+    terminal.say(summary(counts, rows.len(), filter.followers));
+    Ok(Exit::Done)
+}
+
+/// The rows for people.
+pub(super) fn rendered(rows: &[ParkedRow]) -> String {
+    let heads = [
+        "SEQ",
+        "FROM",
+        "AGGREGATE",
+        "TYPE",
+        "REASON",
+        "TURN",
+        "ATTEMPTS",
+        "RELEASES",
+        "BEHIND",
+        "LAST ERROR",
+    ];
+    let lines: Vec<_> = rows
+        .iter()
+        .map(|row| {
+            [
+                row.seq.to_string(),
+                format!("{}/{}@{}", row.topic, row.partition, row.offset),
+                named(&row.aggregate, 40),
+                named(&row.event_type, 40),
+                row.reason.clone(),
+                turn(row),
+                row.attempts.to_string(),
+                row.releases.to_string(),
+                row.followers.to_string(),
+                row.error.as_deref().map_or_else(String::new, |error| plain(error, 60)),
+            ]
+        })
+        .collect();
+    table::aligned(heads, &lines)
+}
+
+fn named(text: &str, longest: usize) -> String {
+    if text.is_empty() { "?".into() } else { plain(text, longest) }
+}
+
+/// How many there are.
+pub(super) fn summary(counts: ParkedCounts, shown: usize, followers: bool) -> String {
+    let ParkedCounts { events, aggregates, followers: following, due, scheduled, waiting } = counts;
+    if events == 0 {
+        return "nothing is parked that matches".into();
+    }
+    let whole = if followers { events } else { events - following };
+    let cut = usize::try_from(whole).is_ok_and(|whole| shown < whole);
+    let cut = if cut { format!("; {shown} shown, --limit shows more") } else { String::new() };
+    let hidden = following > 0 && !followers;
+    let more = if hidden { "; --followers lists those that follow, too" } else { "" };
+    format!(
+        "{} of {} parked: {due} due now, {scheduled} tried again later, {waiting} waiting for a person, \
+         {following} following another one{cut}{more}",
+        counted(events, "event"),
+        counted(aggregates, "aggregate"),
+    )
+}

@@ -1,0 +1,307 @@
+//! `skip`: what lies below an offset counts as settled from now on.
+
+use clap::Args;
+use inbox_engine::NextOffset;
+
+use super::{
+    Exit, Terminal,
+    parked::{Hand, again, counted, failed, opened},
+};
+use crate::{
+    config::Config,
+    consumer::kafka_settings,
+    kafka::{self, TopicLogs},
+    pipeline::port::{Corrected, Correction, Held, LogRange, Store},
+};
+
+/// What the user typed behind `skip`.
+#[derive(Clone, PartialEq, Eq, Debug, Args)]
+pub(super) struct Skip {
+    /// The topic
+    #[arg(long)]
+    topic: String,
+    /// The partition
+    #[arg(long, value_name = "NUMBER")]
+    partition: i32,
+    /// The first offset that is not given up; `start` and `end` are those of the log
+    #[arg(long, value_name = "OFFSET", value_parser = target)]
+    to: Target,
+    /// Why: written into the audit
+    #[arg(long, value_name = "TEXT")]
+    why: String,
+    #[command(flatten)]
+    hand: Hand,
+}
+
+/// Where to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Target {
+    Start,
+    End,
+    Offset(i64),
+}
+
+fn target(text: &str) -> Result<Target, String> {
+    match (text, text.parse()) {
+        ("start", _) => Ok(Target::Start),
+        ("end", _) => Ok(Target::End),
+        (_, Ok(offset)) if offset >= 0 => Ok(Target::Offset(offset)),
+        _ => Err("it is no offset: write a number, `start` or `end`".into()),
+    }
+}
+
+/// Raises a partition's watermark and lanes, by hand.
+pub(super) async fn skip<DB: Store>(
+    config: &Config,
+    skip: &Skip,
+    env: &[(String, String)],
+    terminal: &mut Terminal<'_>,
+) -> Exit {
+    let (who, why) = match signed(&skip.hand, &skip.why, env) {
+        Ok(signed) => signed,
+        Err(text) => {
+            terminal.complain(text);
+            return Exit::Usage;
+        }
+    };
+    let facts = match kafka::topic(kafka_settings(config), skip.topic.clone()).await {
+        Ok(facts) => facts,
+        Err(error) => {
+            terminal.complain(error.to_string());
+            return Exit::Kafka;
+        }
+    };
+    let mut conn = match opened::<DB>(config, terminal).await {
+        Ok(conn) => conn,
+        Err(exit) => return exit,
+    };
+    let done = decide::<DB>(&mut conn, config, (skip, facts, who, why), terminal).await;
+    DB::close_hard(conn).await;
+    done.unwrap_or_else(|error| failed(&error, terminal))
+}
+
+/// Who acts, and why; or what is missing.
+pub(super) fn signed(
+    hand: &Hand,
+    why: &str,
+    env: &[(String, String)],
+) -> Result<(String, String), String> {
+    let why = why.trim();
+    if why.is_empty() {
+        return Err("--why is empty: say why, the audit keeps it".into());
+    }
+    Ok((hand.who(env)?, why.to_owned()))
+}
+
+async fn decide<DB: Store>(
+    conn: &mut DB::Connection,
+    config: &Config,
+    (skip, facts, who, why): (&Skip, Option<TopicLogs>, String, String),
+    terminal: &mut Terminal<'_>,
+) -> Result<Exit, sqlx::Error> {
+    let rows = DB::rows(conn, &config.consumer.name, &skip.topic).await?;
+    let row = rows.into_iter().find(|row| row.partition == skip.partition && !row.retired);
+    let (row, to, log) = match sound(skip, facts, row, &config.consumer.name) {
+        Ok(sound) => sound,
+        Err(text) => {
+            terminal.complain(text);
+            return Ok(Exit::Refused);
+        }
+    };
+    if !skip.hand.yes {
+        let text = format!("{}; nothing was changed: add --yes to do it", meant(&row, to, log));
+        terminal.complain(text);
+        return Ok(Exit::Refused);
+    }
+    let correction =
+        Correction { partition_ref: row.partition_ref, who, why, force: skip.hand.force };
+    let mut tries = 0;
+    let done = loop {
+        match DB::skip(conn, &correction, to).await {
+            Err(error) if again::<DB>(&error, &mut tries).await => {}
+            done => break done?,
+        }
+    };
+    Ok(told(&done, skip, (&row, to), terminal))
+}
+
+/// Whether the skip makes sense: the row, the offset, and the log.
+fn sound(
+    skip: &Skip,
+    facts: Option<TopicLogs>,
+    row: Option<Held>,
+    consumer: &str,
+) -> Result<(Held, NextOffset, LogRange), String> {
+    let Skip { topic, partition, .. } = skip;
+    let Some(facts) = facts else {
+        return Err(format!(
+            "topic {topic} does not exist in Kafka: if it is gone for good, give its rows up with \
+             `retire`"
+        ));
+    };
+    let log = facts.logs.iter().find(|(number, _)| number == partition).map(|(_, log)| *log);
+    let log = log.ok_or_else(|| format!("topic {topic} has no partition {partition}"))?;
+    let row = row.ok_or_else(|| {
+        format!(
+            "consumer {consumer} has never had {topic}/{partition}: where it begins is decided by \
+             `kafka.start`"
+        )
+    })?;
+    if [facts.id, row.topic_id].iter().all(|id| *id != [0; 16]) && facts.id != row.topic_id {
+        return Err(format!(
+            "topic {topic} was deleted and created again: its offsets mean other records now; give the \
+             old rows up with `retire`"
+        ));
+    }
+    let to = match skip.to {
+        Target::Start => log.start,
+        Target::End => log.end,
+        Target::Offset(offset) => NextOffset(offset),
+    };
+    let place = format!("{topic}/{partition}");
+    if to.0 <= row.watermark {
+        return Err(format!(
+            "everything of {place} below {} is settled already, and a skip goes forward only: {} is not \
+             beyond it",
+            row.watermark, to.0
+        ));
+    }
+    if to > log.end {
+        return Err(format!(
+            "the log of {place} ends at {}: {} is beyond it, and records to come would be lost",
+            log.end.0, to.0
+        ));
+    }
+    if to < log.start {
+        return Err(format!(
+            "the log of {place} begins at {}: below it there is nothing to go on with; skip to {} or \
+             beyond",
+            log.start.0, log.start.0
+        ));
+    }
+    Ok((row, to, log))
+}
+
+/// What a skip gives up.
+fn meant(row: &Held, to: NextOffset, log: LogRange) -> String {
+    let (from, last) = (row.watermark, to.last().0);
+    let gone = (log.start.0.min(to.0) - from).max(0);
+    let there = to.0 - from - gone;
+    let ahead = if row.reached > from {
+        format!(" (some below {} are settled ahead of the watermark, and stay so)", row.reached)
+    } else {
+        String::new()
+    };
+    format!(
+        "this would give up offsets {from} to {last}: {} that the log has lost, and {} that it still \
+         has{ahead}",
+        counted(gone, "offset"),
+        counted(there, "offset")
+    )
+}
+
+fn told(
+    done: &Corrected,
+    skip: &Skip,
+    (row, to): (&Held, NextOffset),
+    terminal: &mut Terminal<'_>,
+) -> Exit {
+    let place = format!("{}/{}", skip.topic, skip.partition);
+    match done {
+        Corrected::Done => {
+            terminal.say(format!(
+                "{place} goes on at {}; what was not settled below is given up. A consumer that stands \
+                 still for `log_starts_above` takes it up within seconds; one that was stopped for \
+                 another reason has to be started again",
+                to.0
+            ));
+            Exit::Done
+        }
+        Corrected::Owned { owner, seen_seconds } => {
+            terminal.complain(owned(&place, owner, *seen_seconds));
+            Exit::Refused
+        }
+        Corrected::Changed | Corrected::Parked(_) => {
+            terminal.complain(format!(
+                "{place} is not at {} any more: somebody works on it; look with `status`, and run the \
+                 command again",
+                row.watermark
+            ));
+            Exit::Refused
+        }
+    }
+}
+
+/// Why a live owner stops a correction.
+pub(super) fn owned(place: &str, owner: &str, seen_seconds: f64) -> String {
+    format!(
+        "{owner} owns {place} and was seen {seen_seconds:.0} s ago: it still works on it, and nothing \
+         was changed; stop it first, or fence it out with --force: its open transactions roll back, \
+         and it takes the partition over again"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn typed(to: Target) -> Skip {
+        let hand = Hand { name: None, yes: false, force: false };
+        Skip { topic: "orders".into(), partition: 1, to, why: "x".into(), hand }
+    }
+
+    fn facts(start: i64, end: i64) -> TopicLogs {
+        let log = LogRange { start: NextOffset(start), end: NextOffset(end) };
+        TopicLogs { id: [7; 16], logs: vec![(1, log)] }
+    }
+
+    fn row(watermark: i64) -> Held {
+        Held {
+            partition_ref: 1,
+            topic_id: [7; 16],
+            partition: 1,
+            watermark,
+            reached: watermark,
+            owner: None,
+            owner_seen_seconds: None,
+            standstill: None,
+            parked: 0,
+            retired: false,
+        }
+    }
+
+    #[test]
+    fn a_skip_goes_forward_within_the_log_of_the_same_topic() {
+        let at = |to, facts: TopicLogs, row| sound(&typed(to), Some(facts), row, "billing");
+        let (_, to, log) = at(Target::Start, facts(15, 30), Some(row(10))).unwrap();
+        assert_eq!(to.0, 15);
+        assert_eq!(
+            meant(&row(10), to, log),
+            "this would give up offsets 10 to 14: 5 offsets that the log has lost, and 0 offsets that it \
+             still has"
+        );
+        assert_eq!(at(Target::End, facts(15, 30), Some(row(10))).unwrap().1.0, 30);
+        let says = |answer: Result<_, String>, part: &str| {
+            let text = answer.expect_err(part);
+            assert!(text.contains(part), "{text}");
+        };
+        says(sound(&typed(Target::Start), None, Some(row(10)), "billing"), "`retire`");
+        says(at(Target::Start, facts(15, 30), None), "never had orders/1");
+        says(at(Target::Offset(10), facts(0, 30), Some(row(10))), "goes forward only");
+        says(at(Target::Offset(31), facts(0, 30), Some(row(10))), "ends at 30");
+        says(at(Target::Offset(14), facts(15, 30), Some(row(10))), "begins at 15");
+        let other = Held { topic_id: [8; 16], ..row(10) };
+        says(at(Target::Start, facts(15, 30), Some(other)), "created again");
+        let unknown = Held { topic_id: [0; 16], ..row(10) };
+        at(Target::Start, facts(15, 30), Some(unknown)).unwrap();
+    }
+
+    #[test]
+    fn an_offset_is_a_number_or_an_end_of_the_log() {
+        assert_eq!(target("7"), Ok(Target::Offset(7)));
+        assert_eq!(target("end"), Ok(Target::End));
+        for wrong in ["-1", "", "beginning", "7.5"] {
+            assert!(target(wrong).is_err_and(|text| text.contains("`start`")), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! The log that a test delivers from: one partition in memory, in Kafka's place.
+
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use futures::{
+    FutureExt as _,
+    future::{BoxFuture, ready},
+};
+use inbox_engine::{Generation, LeaderEpoch, NextOffset, Offset};
+use outbox_core::Record;
+use tokio::sync::{Notify, mpsc};
+
+use crate::pipeline::port::{
+    Arrival, Broker, BrokerError, BrokerEvent, LogRange, TopicPartition, Vitals,
+};
+
+/// The topic that a test's events come from.
+pub(super) const TOPIC: &str = "events";
+
+/// One partition, and the consumer that reads it.
+pub(super) struct Log {
+    state: Mutex<State>,
+    events: mpsc::UnboundedSender<BrokerEvent>,
+    let_go: Notify,
+}
+
+struct State {
+    records: Vec<Record>,
+    /// The next record to hand out, once fetching goes on.
+    position: usize,
+    generation: Generation,
+    fetching: bool,
+    committed: Option<NextOffset>,
+}
+
+impl Log {
+    /// An empty log, and what its reader is told.
+    pub(super) fn new() -> (Arc<Self>, mpsc::UnboundedReceiver<BrokerEvent>) {
+        let (events, told) = mpsc::unbounded_channel();
+        let state = State {
+            records: Vec::new(),
+            position: 0,
+            generation: Generation(0),
+            fetching: false,
+            committed: None,
+        };
+        let log = Self { state: Mutex::new(state), events, let_go: Notify::new() };
+        (Arc::new(log), told)
+    }
+
+    pub(super) fn partition() -> TopicPartition {
+        TopicPartition { topic: TOPIC.into(), partition: 0 }
+    }
+
+    /// Gives the partition to the reader, which goes on at what its group committed.
+    pub(super) fn assign(&self) {
+        self.tell(BrokerEvent::Assigned(vec![Self::partition()]));
+    }
+
+    /// Takes the partition away in order: what runs is finished, the watermark is written.
+    pub(super) async fn revoke(&self) {
+        let let_go = self.let_go.notified();
+        self.tell(BrokerEvent::Revoked(vec![Self::partition()]));
+        let_go.await;
+    }
+
+    /// Moves the group's offset, as an operator's tool does.
+    pub(super) fn reset(&self, to: i64) {
+        self.lock().committed = Some(NextOffset(to));
+    }
+
+    /// Appends records, which arrive together; answers their offsets.
+    pub(super) fn append(&self, records: impl IntoIterator<Item = Record>) -> Vec<i64> {
+        let mut state = self.lock();
+        let first = state.records.len();
+        state.records.extend(records);
+        let offsets = (first..state.records.len()).map(offset).collect();
+        self.hand_out(&mut state);
+        offsets
+    }
+
+    /// The offset after the last record.
+    pub(super) fn end(&self) -> i64 {
+        offset(self.lock().records.len())
+    }
+
+    fn hand_out(&self, state: &mut State) {
+        if !state.fetching || state.position >= state.records.len() {
+            return;
+        }
+        let arrival = |(at, record): (usize, &Record)| Arrival {
+            offset: Offset(offset(at)),
+            leader_epoch: LeaderEpoch(0),
+            record: record.clone(),
+        };
+        let arrivals = state.records.iter().enumerate().skip(state.position).map(arrival).collect();
+        state.position = state.records.len();
+        let (partition, generation) = (Self::partition(), state.generation);
+        self.tell(BrokerEvent::Arrived { partition, generation, arrivals });
+    }
+
+    fn tell(&self, event: BrokerEvent) {
+        // A reader that has ended is noticed by whoever waits for it.
+        let _ = self.events.send(event);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn offset(at: usize) -> i64 {
+    i64::try_from(at).unwrap_or(i64::MAX)
+}
+
+impl Broker for Log {
+    fn committed(
+        &self,
+        _: &TopicPartition,
+    ) -> BoxFuture<'static, Result<Option<NextOffset>, BrokerError>> {
+        ready(Ok(self.lock().committed)).boxed()
+    }
+
+    fn log_range(&self, _: &TopicPartition) -> BoxFuture<'static, Result<LogRange, BrokerError>> {
+        ready(Ok(LogRange { start: NextOffset(0), end: NextOffset(self.end()) })).boxed()
+    }
+
+    fn topic_id(&self, _: &str) -> BoxFuture<'static, Result<[u8; 16], BrokerError>> {
+        ready(Ok([1; 16])).boxed()
+    }
+
+    fn seek(
+        &self,
+        _: &TopicPartition,
+        generation: Generation,
+        to: NextOffset,
+        _: LeaderEpoch,
+    ) -> BoxFuture<'static, Result<(), BrokerError>> {
+        let mut state = self.lock();
+        state.position = usize::try_from(to.0).unwrap_or(0);
+        state.generation = generation;
+        state.fetching = false;
+        ready(Ok(())).boxed()
+    }
+
+    /// Fetching goes on after each seek, when the reader is ready for what arrives.
+    fn pause(&self, _: &TopicPartition, paused: bool) {
+        let mut state = self.lock();
+        state.fetching = !paused;
+        self.hand_out(&mut state);
+    }
+
+    fn commit(
+        &self,
+        offsets: Vec<(TopicPartition, NextOffset, LeaderEpoch)>,
+    ) -> BoxFuture<'static, Result<(), BrokerError>> {
+        if let Some((_, next, _)) = offsets.last() {
+            self.lock().committed = Some(*next);
+        }
+        ready(Ok(())).boxed()
+    }
+
+    fn let_go(&self, _: Vec<TopicPartition>) {
+        self.lock().fetching = false;
+        self.let_go.notify_waiters();
+    }
+
+    fn confirm(&self, _: &TopicPartition) -> BoxFuture<'static, bool> {
+        ready(true).boxed()
+    }
+
+    fn vitals(&self) -> Vitals {
+        Vitals { joined: true, ..Vitals::default() }
+    }
+
+    fn close(&self, _: Duration) -> BoxFuture<'static, Result<(), BrokerError>> {
+        ready(Ok(())).boxed()
+    }
+}

@@ -1,0 +1,48 @@
+//! A database of the test's own: a schema of a PostgreSQL, or an SQLite in memory or in a file.
+
+use crate::{
+    config::Config,
+    pipeline::port::{Address, Sessions},
+    testing::conformance::Probe,
+};
+
+use super::TestError;
+
+/// What a test leaves behind when nobody cleans up.
+pub(super) struct Place<DB: Probe> {
+    pub(super) settings: DB::Settings,
+    /// Removes what the test made.
+    pub(super) remove: Option<String>,
+}
+
+impl<DB: Probe> Place<DB> {
+    /// The database that a configuration names, as it is.
+    pub(super) fn of(config: &Config) -> Result<Self, TestError> {
+        let address = Address {
+            url: config.database.url.expose(),
+            schema: config.database.schema.as_deref(),
+            application: "inbox-test",
+            statement_cache: usize::from(config.database.statement_cache),
+        };
+        let settings = <DB as Sessions>::settings(&address).map_err(TestError::new)?;
+        Ok(Self { settings, remove: None })
+    }
+
+    /// Removes what the test made; another runtime does it, since the test's own may be ending.
+    pub(super) fn removed(&mut self) -> Result<(), TestError> {
+        let Some(sql) = self.remove.take() else { return Ok(()) };
+        let settings = self.settings.clone();
+        let task = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            let runtime = runtime.map_err(TestError::new)?;
+            runtime.block_on(async {
+                let mut conn = DB::administer(&settings).await.map_err(TestError::new)?;
+                let done = DB::run(&mut conn, &sql).await;
+                DB::close_hard(conn).await;
+                done.map(drop).map_err(TestError::new)
+            })
+        });
+        let removed = task.join().map_err(|_| TestError::new("the thread that cleans up panicked"));
+        removed?.map_err(|error| TestError::of("the test's schema cannot be dropped", error))
+    }
+}

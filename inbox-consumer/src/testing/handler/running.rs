@@ -1,0 +1,244 @@
+//! The consumer under test: the real one, with a log in memory in Kafka's place.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use outbox_core::{Reader, Record};
+use tokio::{sync::oneshot, task::JoinHandle};
+
+use super::{
+    log::{Log, TOPIC},
+    outcome::{Outcome, TestError},
+};
+use crate::{
+    Consumer, Routes,
+    config::{Config, UnknownType},
+    pipeline::{
+        crash::Moment,
+        driver::End,
+        port::{PruneCursor, Sessions},
+        transaction::Work,
+    },
+    router::Looked,
+    testing::conformance::Probe,
+};
+
+/// How long an event may take until it is settled.
+const SETTLED_WITHIN: Duration = Duration::from_secs(30);
+/// How often is looked.
+const LOOK_EVERY: Duration = Duration::from_millis(1);
+/// What is older is pruned; rows are made that old.
+const RETENTION: Duration = Duration::from_hours(24);
+
+/// A consumer that runs in a task.
+pub(super) struct Running<DB: Probe> {
+    log: Arc<Log>,
+    work: Arc<Work<DB>>,
+    reader: Reader,
+    config: Config,
+    stop: oneshot::Sender<()>,
+    task: JoinHandle<End>,
+}
+
+impl<DB: Probe> Running<DB> {
+    pub(super) async fn start(
+        config: Config,
+        settings: DB::Settings,
+        routes: Routes<DB>,
+    ) -> Result<Self, TestError> {
+        let built = Consumer::builder(config.clone(), routes).build_on(Ok(settings)).await;
+        let consumer = built.map_err(TestError::new)?;
+        let reader = config.reader().map_err(TestError::new)?;
+        let (log, mut events) = Log::new();
+        let (mut driver, work, control) = consumer.driver(Arc::clone(&log) as _);
+        let (stop, asked) = oneshot::channel();
+        let sessions = Arc::clone(&work);
+        let task = tokio::spawn(async move {
+            let end = driver.run(&mut events, async { _ = asked.await }).await;
+            control.quiet().await;
+            sessions.sessions.close().await;
+            control.sessions.close().await;
+            end
+        });
+        log.assign();
+        Ok(Self { log, work, reader, config, stop, task })
+    }
+
+    /// Delivers records together and waits until they are settled.
+    pub(super) async fn deliver(
+        &mut self,
+        session: &mut DB::Connection,
+        records: Vec<Record>,
+    ) -> Result<Vec<Outcome>, TestError> {
+        let offsets = self.log.append(records.iter().cloned());
+        if let Some(last) = offsets.last() {
+            self.settled(session, *last).await?;
+        }
+        let mut outcomes = Vec::with_capacity(offsets.len());
+        for (record, offset) in records.iter().zip(offsets) {
+            let outcome = self.seen(session, offset).await?;
+            let ignored = outcome == Outcome::Duplicate && self.ignores(record, offset);
+            outcomes.push(if ignored { Outcome::Ignored } else { outcome });
+        }
+        Ok(outcomes)
+    }
+
+    /// Waits until the only lane has passed an offset.
+    async fn settled(
+        &mut self,
+        session: &mut DB::Connection,
+        offset: i64,
+    ) -> Result<(), TestError> {
+        let began = Instant::now();
+        loop {
+            let passed = "SELECT coalesce(max(last_offset), -1) FROM inbox_lanes";
+            let passed = DB::number(session, passed).await;
+            if passed.map_err(|error| TestError::of("looking at the lanes failed", error))?
+                >= offset
+            {
+                return Ok(());
+            }
+            if self.task.is_finished() {
+                return Err(self.ended().await);
+            }
+            if began.elapsed() > SETTLED_WITHIN {
+                return Err(self.stuck(session).await);
+            }
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    }
+
+    async fn ended(&mut self) -> TestError {
+        match (&mut self.task).await {
+            Ok(end) => TestError::new(format!("the consumer under test has ended: {end:?}")),
+            Err(error) => TestError::of("the consumer under test has ended", error),
+        }
+    }
+
+    async fn stuck(&self, session: &mut DB::Connection) -> TestError {
+        let why = DB::text(session, "SELECT max(standstill) FROM inbox_partitions").await;
+        let why = why.ok().flatten().unwrap_or_else(|| {
+            "it gives no reason; an outage of the database, or a conflict that comes again and again, is \
+             in the log"
+                .into()
+        });
+        TestError::new(format!("the event was not settled within {SETTLED_WITHIN:?}: {why}"))
+    }
+
+    /// What the database says of the delivery at an offset.
+    pub(super) async fn seen(
+        &self,
+        session: &mut DB::Connection,
+        offset: i64,
+    ) -> Result<Outcome, TestError> {
+        let looked = self.look(session, offset).await;
+        looked.map_err(|error| TestError::of("looking at the inbox failed", error))
+    }
+
+    async fn look(
+        &self,
+        session: &mut DB::Connection,
+        offset: i64,
+    ) -> Result<Outcome, sqlx::Error> {
+        let parked = |what: &str| {
+            format!(
+                "SELECT {what} FROM inbox_parked WHERE \"offset\" = {offset} ORDER BY parked_seq DESC LIMIT 1"
+            )
+        };
+        if let Some(reason) = DB::text(session, &parked("reason")).await? {
+            let record = DB::text(session, &parked("record")).await?.unwrap_or_default();
+            let attempts = DB::number(session, &parked("CAST(attempts AS bigint)")).await?;
+            return Ok(Outcome::Parked { reason, error: last_error(&record), attempts });
+        }
+        let claimed =
+            format!("SELECT count(*) FROM inbox_events WHERE \"offset\" = {offset} AND NOT parked");
+        Ok(match DB::number(session, &claimed).await? {
+            0 => Outcome::Duplicate,
+            _ => Outcome::Applied,
+        })
+    }
+
+    fn ignores(&self, record: &Record, offset: i64) -> bool {
+        let Ok(event) = self.reader.read(TOPIC, 0, offset, record) else { return false };
+        match self.work.routes.lookup(&event.event_type) {
+            Looked::Ignored => true,
+            Looked::Unknown => self.config.events.unknown_type == UnknownType::Ignore,
+            Looked::Route(_) => false,
+        }
+    }
+
+    pub(super) fn end(&self) -> i64 {
+        self.log.end()
+    }
+
+    pub(super) fn crash(&self, moment: Moment) {
+        self.work.crash.arm(moment);
+    }
+
+    /// Whether the crash has still to come; it comes no more.
+    pub(super) fn crash_is_missing(&self) -> bool {
+        self.work.crash.disarm()
+    }
+
+    /// Takes the partition away, in order.
+    pub(super) async fn revoke(&self) -> Result<(), TestError> {
+        tokio::time::timeout(SETTLED_WITHIN, self.log.revoke())
+            .await
+            .map_err(|_| TestError::new("the consumer under test did not let its partition go"))
+    }
+
+    /// Gives it back; `from` is where the group's offset is.
+    pub(super) fn assign(&self, from: Option<i64>) {
+        if let Some(from) = from {
+            self.log.reset(from);
+        }
+        self.log.assign();
+    }
+
+    /// Makes every settled row old, and removes it as the runtime does.
+    pub(super) async fn prune(
+        &self,
+        session: &mut DB::Connection,
+        settings: &DB::Settings,
+    ) -> Result<(), TestError> {
+        let older =
+            format!("UPDATE inbox_events SET processed_at = {} WHERE NOT parked", DB::LONG_AGO);
+        let failed = |error: sqlx::Error| TestError::of("the retention could not pass", error);
+        DB::run(session, &older).await.map_err(failed)?;
+        let mut conn = <DB as Sessions>::open(settings).await.map_err(TestError::new)?;
+        let mut cursor = PruneCursor::default();
+        let pruned = loop {
+            match DB::prune_step(&mut conn, &self.config.consumer.name, RETENTION, cursor).await {
+                Ok(step) => match step.next {
+                    Some(next) => cursor = next,
+                    None => break Ok(()),
+                },
+                Err(error) => break Err(failed(error)),
+            }
+        };
+        DB::close_hard(conn).await;
+        pruned
+    }
+
+    /// Ends the consumer in order.
+    pub(super) async fn stop(self) -> Result<(), TestError> {
+        let _ = self.stop.send(());
+        match self.task.await {
+            Ok(End::Shutdown) => Ok(()),
+            Ok(end) => Err(TestError::new(format!("the consumer under test ended badly: {end:?}"))),
+            Err(error) => Err(TestError::of("the consumer under test ended badly", error)),
+        }
+    }
+
+    pub(super) fn abort(self) {
+        self.task.abort();
+    }
+}
+
+/// The error that a parked record tells.
+fn last_error(record: &str) -> String {
+    let record: serde_json::Value = serde_json::from_str(record).unwrap_or_default();
+    record["error"].as_str().unwrap_or_default().to_owned()
+}

@@ -1,0 +1,180 @@
+//! Dockerfile, compose file and unit name only what exists, and give a consumer the time to stop.
+
+use std::time::Duration;
+
+use inbox_consumer::config::Config;
+
+use super::{Tree, none, shows};
+
+const DOCKERFILE: &str = "Dockerfile";
+const COMPOSE: &str = "compose.yaml";
+const UNIT: &str = "deploy/inbox-consumer@.service";
+const UNIT_OF_THE_RELAY: &str = "deploy/outbox-relay@.service";
+
+/// What stopping takes beside the two deadlines: watermarks, commits, the connection's end.
+const MARGIN: Duration = Duration::from_secs(10);
+
+/// Files that a COPY of the Dockerfile or a mount of the compose file takes from the project.
+fn files_that_are_not_there(tree: &Tree) -> Vec<String> {
+    let mut found = Vec::new();
+    let there = |place: &str| {
+        let below = format!("{place}/");
+        tree.files.iter().any(|(path, _)| path == place || path.starts_with(&below))
+    };
+    for line in tree.text(DOCKERFILE).unwrap_or_default().lines() {
+        let Some(places) = line.strip_prefix("COPY ").filter(|line| !line.starts_with("--")) else {
+            continue;
+        };
+        let places: Vec<&str> = places.split(' ').collect();
+        let taken = places.split_last().map_or(&[][..], |(_, taken)| taken);
+        let lost = taken.iter().filter(|place| !there(place));
+        found.extend(lost.map(|place| format!("{DOCKERFILE} copies {place}, which is not there")));
+    }
+    for line in tree.text(COMPOSE).unwrap_or_default().lines() {
+        let mount = line.trim().strip_prefix("- ./").and_then(|mount| mount.split(':').next());
+        if let Some(place) = mount.filter(|place| !there(place)) {
+            found.push(format!("{COMPOSE} mounts {place}, which is not there"));
+        }
+    }
+    found
+}
+
+/// Each member of the workspace is copied into the image, or cargo could not read the workspace.
+fn members_without_a_copy(tree: &Tree) -> Vec<String> {
+    let manifest = tree.text("Cargo.toml").unwrap_or_default();
+    let members = manifest.split_once("members = [").map_or("", |(_, rest)| rest);
+    let members = members.split(']').next().unwrap_or_default();
+    let names = members.split('"').skip(1).step_by(2);
+    let dockerfile = tree.text(DOCKERFILE).unwrap_or_default();
+    let lost = names.filter(|name| !dockerfile.contains(&format!("COPY {name} {name}\n")));
+    lost.map(|name| format!("{DOCKERFILE} does not copy the workspace's {name}")).collect()
+}
+
+/// Packages, features and programs that the Dockerfile builds.
+fn builds_that_cannot_be(tree: &Tree) -> Vec<String> {
+    let mut found = Vec::new();
+    let text = tree.text(DOCKERFILE).unwrap_or_default();
+    for command in text.split("cargo build").skip(1) {
+        let line = command.split(['\n', '&']).next().unwrap_or_default();
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let behind = |name: &str| {
+            let at = words.iter().position(|word| *word == name)?;
+            words.get(at + 1).copied()
+        };
+        let package = behind("--package").unwrap_or_default();
+        let own = format!("name = \"{package}\"");
+        let manifest = tree.files.iter().find(|(path, text)| {
+            path.strip_suffix("/Cargo.toml").is_some() && text.contains(&own)
+        });
+        let Some((path, manifest)) = manifest else {
+            found.push(format!("{DOCKERFILE} builds {package}, which is no package"));
+            continue;
+        };
+        for feature in behind("--features").unwrap_or_default().split(',') {
+            if !manifest.contains(&format!("\n{feature} = [")) {
+                found.push(format!("{path} has no feature {feature}, which {DOCKERFILE} builds"));
+            }
+        }
+        let program = behind("--bin").unwrap_or_default();
+        let folder = path.trim_end_matches("Cargo.toml");
+        let named = manifest.split("[[bin]]").skip(1);
+        let named = named.map(|bin| bin.contains(&format!("name = \"{program}\"")));
+        let file = format!("{folder}src/bin/{program}.rs");
+        if !named.into_iter().any(|is| is) && tree.text(&file).is_none() {
+            found.push(format!("{package} has no program {program}, which {DOCKERFILE} builds"));
+        }
+    }
+    found
+}
+
+/// Times to stop that are shorter than a drain may take by default.
+fn stops_that_are_too_short(tree: &Tree, needed: Duration) -> Vec<String> {
+    let mut found = Vec::new();
+    for (file, key) in [(UNIT, "TimeoutStopSec="), (UNIT_OF_THE_RELAY, "TimeoutStopSec="), (COMPOSE, "stop_grace_period: ")] {
+        let lines = tree.text(file).unwrap_or_default().lines().map(str::trim);
+        let times: Vec<&str> = lines.filter_map(|line| line.strip_prefix(key)).collect();
+        if times.is_empty() {
+            found.push(format!("{file} does not say {key}"));
+        }
+        for time in times {
+            let seconds = time.trim_end_matches('s').parse().map(Duration::from_secs);
+            if seconds.is_ok_and(|seconds| seconds < needed) {
+                found.push(format!("{file}: {key}{time} is less than {needed:?}"));
+            }
+        }
+    }
+    found
+}
+
+/// How long a consumer may take to stop with the defaults.
+fn stop_time() -> Duration {
+    let config = Config::new("c", "b", ["t"], "sqlite:x");
+    config.limits.drain_deadline + config.limits.close_deadline + MARGIN
+}
+
+/// What the units pass are keys that exist.
+fn variables_without_a_key(tree: &Tree) -> Vec<String> {
+    let mut found = Vec::new();
+    for (prefix, file) in [
+        ("INBOX_", "inbox-consumer/src/config/keys.rs"),
+        ("OUTBOX_", "outbox-relay/src/config/keys.rs"),
+    ] {
+        let keys = tree.text(file).unwrap_or_default();
+        for file in [UNIT, UNIT_OF_THE_RELAY, COMPOSE, "docs/deploying.md", "docs/tutorial.md"] {
+            for (section, key) in variables(tree.text(file).unwrap_or_default(), prefix) {
+                let key = key.strip_suffix("_file").unwrap_or(&key);
+                if !keys.contains(&format!("\"{section}.{key}\"")) {
+                    found.push(format!("{file} sets {prefix}{section}.{key}, which is no key"));
+                }
+            }
+        }
+    }
+    found
+}
+
+/// Section and key of every variable that begins with a prefix, and not with a longer word.
+fn variables(text: &str, prefix: &str) -> Vec<(String, String)> {
+    let part = |letter: char| letter.is_ascii_uppercase() || letter == '_';
+    let words = text.split(|letter| !part(letter));
+    let named = words.filter_map(|word| word.strip_prefix(prefix)?.split_once("__"));
+    named.map(|(section, key)| (section.to_lowercase(), key.to_lowercase())).collect()
+}
+
+#[test]
+fn what_the_image_is_made_of_exists() {
+    let tree = Tree::here();
+    none(&files_that_are_not_there(&tree));
+    none(&members_without_a_copy(&tree));
+    none(&builds_that_cannot_be(&tree));
+}
+
+#[test]
+fn a_deployed_consumer_has_the_time_to_stop() {
+    none(&stops_that_are_too_short(&Tree::here(), stop_time()));
+}
+
+#[test]
+fn deployments_set_keys_that_exist() {
+    none(&variables_without_a_key(&Tree::here()));
+}
+
+#[test]
+fn rules_about_deployment_see_what_breaks_them() {
+    let dockerfile = "COPY a a\nCOPY gone here/\nCOPY --from=build /x /y\n\
+        RUN cargo build --package a --features one,two --bin no \\\n && cargo build --package b\n";
+    let tree = Tree::of(&[
+        (DOCKERFILE, dockerfile),
+        ("Cargo.toml", "members = [\"a\", \"z\"]"),
+        ("a/Cargo.toml", "name = \"a\"\n[features]\none = []\n"),
+        (COMPOSE, "  - ./a/Cargo.toml:/x:ro\n  - ./lost.sql:/y\n  stop_grace_period: 10s\n"),
+        (UNIT, "TimeoutStopSec=30\nEnvironment=INBOX_DATABASE__URL_FILE=x INBOX_DATABASE__PORT=1\n"),
+        (UNIT_OF_THE_RELAY, "TimeoutStopSec=5\nEnvironment=OUTBOX_DATABASE__URL=x"),
+        ("outbox-relay/src/config/keys.rs", "\"database.url\""),
+        ("inbox-consumer/src/config/keys.rs", "key(\"database.url\")"),
+    ]);
+    shows(&files_that_are_not_there(&tree), &["copies gone", "mounts lost.sql"]);
+    shows(&members_without_a_copy(&tree), &["workspace's z"]);
+    shows(&builds_that_cannot_be(&tree), &["no feature two", "no program no", "builds b"]);
+    shows(&stops_that_are_too_short(&tree, Duration::from_secs(25)), &["compose.yaml", "relay"]);
+    shows(&variables_without_a_key(&tree), &["database.port"]);
+}
