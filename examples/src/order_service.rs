@@ -1,4 +1,4 @@
-//! Lesson: from a web request to an effect in another service, and its answer.
+//! A lesson on the way from a web request to an effect in another service, and its answer.
 //!
 //! ```text
 //! POST /orders ─▶ orders + outbox_events ─▶ relay ─▶ Kafka ─▶ consumer ─▶ accounts + outbox_events

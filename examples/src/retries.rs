@@ -1,4 +1,4 @@
-//! Lesson: what happens to an event that fails.
+//! A lesson on what happens to an event that fails.
 //!
 //! 1. It is tried again at once, a few times (`[retry]`), with short pauses. That is for what passes by itself
 //!    in a moment.
