@@ -6,7 +6,6 @@ use inbox_settings::duration;
 use serde::{Deserialize, Serialize};
 
 use crate::router::Schedule;
-use inbox_settings::duration;
 
 /// `[park]`: when an event is released by itself that was parked after its last quick attempt. A
 /// route may have its own: `Routes::schedule`.
