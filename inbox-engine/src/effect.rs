@@ -15,8 +15,8 @@ pub enum Effect<T> {
     /// [`crate::Engine::handle_confirmed`].
     Confirm(PartitionId, Generation),
     /// Ask the database which parked queues of the partition are due, [`crate::Limits::due_max`] of them
-    /// at most, those that are due for longest: [`crate::Engine::handle_due`]. One look at a time per partition, and none while
-    /// [`crate::Limits::due_interval`] is zero.
+    /// at most, those whose head was parked first: [`crate::Engine::handle_due`]. One look at a time per
+    /// partition, and none while [`crate::Limits::due_interval`] is zero.
     FindDue(PartitionId, Generation),
     /// Answer a revocation of exactly these partitions.
     LetGo(Vec<PartitionId>),

@@ -43,3 +43,4 @@ mod transaction_deadline;
 mod transaction_ended;
 mod transaction_outage;
 mod transaction_swallowed;
+mod upgrading;

@@ -72,10 +72,10 @@ async fn happen(stage: &Stage, shop: &mut Shop, ledger: &Ledger) -> Result<(Verd
     let killed = id(&first);
     first.kill().await?;
     tell_line(&bar, &format!("kill -9 {killed}: consumer 1 is dead in the middle of its work."));
-    let mut second = start(consumer::COMMAND, &stage.bootstrap, &stage.ledger)?;
+    let second = start(consumer::COMMAND, &stage.bootstrap, &stage.ledger)?;
     tell_line(&bar, &format!("Consumer 2 starts (process {}) and takes over.", id(&second)));
     reach(ledger, &bar, goal / 2).await?;
-    let mut third = start(consumer::COMMAND, &stage.bootstrap, &stage.ledger)?;
+    let third = start(consumer::COMMAND, &stage.bootstrap, &stage.ledger)?;
     tell_line(&bar, &format!("Consumer 3 joins (process {}): a rebalance.", id(&third)));
     reach(ledger, &bar, goal).await?;
     // Copies still in the log would show as doubled effects now.

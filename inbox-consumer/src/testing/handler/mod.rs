@@ -124,21 +124,14 @@ impl HandlerTest<sqlx::Sqlite> {
 
 impl<DB: Probe> HandlerTest<DB> {
     async fn at(config: Config, mut place: Place<DB>) -> Result<Self, TestError> {
-        let mut session = DB::open(&place.settings).await.map_err(TestError::new)?;
-        let migrated = match DB::migrate(&mut session).await {
-            Ok(_) => DB::migrate_outbox_beside(&mut session).await.map(drop),
-            Err(error) => Err(error),
-        };
-        DB::close_hard(session).await;
-        if let Err(error) = migrated {
-            let removed = place.removed();
-            return removed
-                .and(Err(TestError::of("the tables of inbox and outbox cannot be made", error)));
-        }
+        // First, since a database in memory ends with its last session.
         let session = DB::administer(&place.settings).await;
         let session =
-            session.map_err(|error| TestError::of("the database cannot be opened", error))?;
-        Ok(Self { config, place, session, running: None })
+            session.map_err(|error| TestError::of("the database cannot be reached", error))?;
+        match place.migrate().await {
+            Ok(()) => Ok(Self { config, place, session, running: None }),
+            Err(error) => place.removed().and(Err(error)),
+        }
     }
 
     /// Changes the configuration of the consumer under test: attempts, rules of events, declared handlers.

@@ -28,6 +28,17 @@ impl<DB: Probe> Place<DB> {
         Ok(Self { settings, remove: None })
     }
 
+    /// Makes the tables of inbox and outbox.
+    pub(super) async fn migrate(&self) -> Result<(), TestError> {
+        let mut session = DB::open(&self.settings).await.map_err(TestError::new)?;
+        let migrated = match DB::migrate(&mut session).await {
+            Ok(_) => DB::migrate_outbox_beside(&mut session).await.map(drop),
+            Err(error) => Err(error),
+        };
+        DB::close_hard(session).await;
+        migrated.map_err(|error| TestError::of("the inbox tables cannot be made", error))
+    }
+
     /// Removes what the test made; another runtime does it, since the test's own may be ending.
     pub(super) fn removed(&mut self) -> Result<(), TestError> {
         let Some(sql) = self.remove.take() else { return Ok(()) };
