@@ -13,6 +13,7 @@ COPY Cargo.toml Cargo.lock ./
 COPY examples examples
 COPY inbox-consumer inbox-consumer
 COPY inbox-engine inbox-engine
+COPY inbox-settings inbox-settings
 COPY migrations migrations
 COPY outbox-core outbox-core
 COPY outbox-relay outbox-relay

@@ -1,4 +1,4 @@
-//! Lesson: a handler for whole runs of events.
+//! A lesson on batches, handlers for whole runs of events.
 //!
 //! A [`Handler`](inbox_consumer::Handler) is called once for each event. That is simple, and the consumer still
 //! commits many events in one transaction; but each call costs at least one round trip to the database. A

@@ -1,4 +1,4 @@
-//! Lesson: a consumer inside a web service, and one shutdown for both.
+//! A lesson on a consumer inside a web service, and one shutdown for both.
 //!
 //! A consumer needs no process of its own. It is a value with a `run(shutdown)` that ends when `shutdown`
 //! resolves: it takes no more events, finishes what is open, writes down how far it has come, and leaves the

@@ -1,4 +1,4 @@
-//! Lesson: handlers with state.
+//! A lesson on handlers with state.
 //!
 //! One handler serves all events of its type, on many tasks at once, for as long as the process lives; and it
 //! may be called more than once for an event (after a failure, a deadlock, a crash). Only what goes through

@@ -1,4 +1,4 @@
-//! Lesson: two consumers of one topic.
+//! A lesson on two consumers of one topic.
 //!
 //! Dedup is scoped to the *name* of a consumer. Two consumers with different names each see every event of a
 //! topic and each handle it once: they have their own consumer group, their own inbox rows, their own parked

@@ -4,6 +4,7 @@
 //!
 //! The crates that use it have the table and the types; this one reads, checks and documents them. It is
 //! part of the two crates' machinery and follows their versions: users find what they need of it there.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 
 pub mod duration;

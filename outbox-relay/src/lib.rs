@@ -26,6 +26,7 @@
 //!    acknowledgement and the mark; it has the same id, key and partition, so that an inbox recognises it.
 //! 4. *One at a time.* Relays of one outbox take turns by a lease in the database. A relay that takes over
 //!    fences its predecessor at the broker, so that what a frozen one still has in hand is refused there.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 
 #[cfg(feature = "cli")]

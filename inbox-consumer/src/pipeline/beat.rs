@@ -32,6 +32,7 @@ impl<DB: Store> Driver<DB> {
         self.meters.publish(Live {
             partitions: partitions.collect(),
             at: Some(Instant::now()),
+            ending: self.ending,
             ended: false,
             joined: vitals.joined,
             silence: vitals.silence,

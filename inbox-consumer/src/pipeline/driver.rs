@@ -69,6 +69,8 @@ pub(crate) struct Driver<DB: Store> {
     pub(super) committed_at: Option<Instant>,
     /// Something has changed that metrics and health do not know yet.
     pub(super) untold: bool,
+    /// The shutdown was asked for.
+    pub(super) ending: bool,
     pub(super) ids: HashMap<TopicPartition, PartitionId>,
     pub(super) known: Vec<Known>,
     pub(super) done: mpsc::UnboundedSender<Done>,
@@ -96,6 +98,7 @@ impl<DB: Store> Driver<DB> {
             strays: Strays::new(),
             committed_at: None,
             untold: true,
+            ending: false,
             ids: HashMap::new(),
             known: Vec::new(),
             done,
@@ -112,7 +115,6 @@ impl<DB: Store> Driver<DB> {
         shutdown: impl Future<Output = ()>,
     ) -> End {
         let mut shutdown = std::pin::pin!(shutdown);
-        let mut asked = false;
         let mut beat = tokio::time::interval(BEAT);
         beat.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
         loop {
@@ -137,8 +139,8 @@ impl<DB: Store> Driver<DB> {
                     self.engine.handle_timeout(now);
                 }
                 _ = beat.tick() => self.untold = true,
-                () = &mut shutdown, if !asked => {
-                    asked = true;
+                () = &mut shutdown, if !self.ending => {
+                    (self.ending, self.untold) = (true, true);
                     Signal::ShutdownBegun.emit();
                     let now = self.now();
                     self.engine.handle_shutdown(now);

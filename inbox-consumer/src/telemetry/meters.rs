@@ -73,6 +73,8 @@ pub(crate) struct Parked {
 pub(crate) struct Live {
     /// When it told that; nothing before it ran and after it ended.
     pub(crate) at: Option<Instant>,
+    /// It was asked to end.
+    pub(crate) ending: bool,
     pub(crate) ended: bool,
     pub(crate) joined: bool,
     /// How long the Kafka client had not been polled then.

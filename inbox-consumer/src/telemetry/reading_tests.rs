@@ -173,6 +173,8 @@ fn a_consumer_is_ready_when_everything_that_it_was_given_moves() {
     ]));
     assert_eq!(reasons(), ["reused", "outage"]);
     assert!(readings.live(), "a standstill is no reason to start anew");
+    meters.publish(Live { ending: true, ..live(vec![]) });
+    assert_eq!(reasons(), ["ending"], "what is letting go takes no more work");
     meters.end();
     assert_eq!(reasons(), ["ended"]);
 }

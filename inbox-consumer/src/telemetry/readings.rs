@@ -94,7 +94,7 @@ pub struct Unready {
     /// The partition.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub partition: Option<i32>,
-    /// Name of the standstill, or `starting`, `joining`, `stuck`, `ended`.
+    /// Name of the standstill, or `starting`, `joining`, `stuck`, `ending`, `ended`.
     pub reason: &'static str,
     /// For people.
     pub sentence: String,
@@ -159,6 +159,11 @@ impl Readings {
             whole("ended", "the consumer has ended")
         } else if live.at.is_none() {
             whole("starting", "the consumer has not begun to run")
+        } else if live.ending {
+            whole(
+                "ending",
+                "the consumer is shutting down: what runs is finished, nothing new begins",
+            )
         } else if let Some(sentence) = stuck(live) {
             whole("stuck", &sentence)
         } else if !live.joined {

@@ -76,7 +76,8 @@ impl MockBroker {
         self.mock.round_trip(broker, time)
     }
 
-    /// Makes another broker the leader of a partition, or none.
+    /// Makes another broker the leader of a partition, or none. While there is none nobody may produce
+    /// to it: librdkafka's mock (2.12) would end the process.
     pub fn lead(
         &self,
         topic: &str,

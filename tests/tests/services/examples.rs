@@ -2,6 +2,16 @@
 
 use tests::Services;
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn order_service() {
+    let services = Services::from_env();
+    let topic = services.topic("lesson", 3).await;
+    let (orders, accounts) = (services.schema().await, services.schema().await);
+    examples::order_service::run(&services.kafka, topic.name(), &orders.url(), &accounts.url())
+        .await
+        .unwrap();
+}
+
 /// A lesson with one topic and one database.
 macro_rules! lessons {
     ($($name:ident)+) => { $(
@@ -15,4 +25,4 @@ macro_rules! lessons {
     )+ };
 }
 
-lessons! { batch embedded state two_consumers }
+lessons! { batch embedded retries state two_consumers }

@@ -43,4 +43,5 @@ mod transaction_deadline;
 mod transaction_ended;
 mod transaction_outage;
 mod transaction_swallowed;
+mod tutorial;
 mod upgrading;

@@ -103,3 +103,20 @@ async fn what_the_first_version_wrote_is_handled_after_the_migration() {
     assert_eq!(stage.parked("").await, 0);
     running.stop().await;
 }
+
+#[tokio::test]
+async fn a_relay_works_on_tables_that_a_newer_one_migrated() {
+    let services = tests::Services::from_env();
+    let schema = services.schema().await;
+    let mut config = outbox_relay::config::Config::new(&services.kafka, schema.url());
+    config.kafka.topic = "shop".into();
+    outbox_relay::migrate(&config).await.expect("the outbox tables");
+    let build = async || outbox_relay::Relay::builder(config.clone()).build().await;
+    let newer = "ALTER TABLE outbox_events ADD COLUMN later text;
+        INSERT INTO outbox_schema_versions (version) SELECT max(version) + 1 FROM outbox_schema_versions";
+    schema.run(newer).await;
+    assert!(build().await.is_ok());
+    schema.run(newer.split_once(';').expect("two statements").1).await;
+    let refused = build().await.err().map(|error| error.to_string()).unwrap_or_default();
+    assert!(refused.contains("deploy the newer build"), "{refused}");
+}

@@ -63,9 +63,10 @@ fn builds_that_cannot_be(tree: &Tree) -> Vec<String> {
         };
         let package = behind("--package").unwrap_or_default();
         let own = format!("name = \"{package}\"");
-        let manifest = tree.files.iter().find(|(path, text)| {
-            path.strip_suffix("/Cargo.toml").is_some() && text.contains(&own)
-        });
+        let manifest = tree
+            .files
+            .iter()
+            .find(|(path, text)| path.strip_suffix("/Cargo.toml").is_some() && text.contains(&own));
         let Some((path, manifest)) = manifest else {
             found.push(format!("{DOCKERFILE} builds {package}, which is no package"));
             continue;
@@ -90,7 +91,11 @@ fn builds_that_cannot_be(tree: &Tree) -> Vec<String> {
 /// Times to stop that are shorter than a drain may take by default.
 fn stops_that_are_too_short(tree: &Tree, needed: Duration) -> Vec<String> {
     let mut found = Vec::new();
-    for (file, key) in [(UNIT, "TimeoutStopSec="), (UNIT_OF_THE_RELAY, "TimeoutStopSec="), (COMPOSE, "stop_grace_period: ")] {
+    for (file, key) in [
+        (UNIT, "TimeoutStopSec="),
+        (UNIT_OF_THE_RELAY, "TimeoutStopSec="),
+        (COMPOSE, "stop_grace_period: "),
+    ] {
         let lines = tree.text(file).unwrap_or_default().lines().map(str::trim);
         let times: Vec<&str> = lines.filter_map(|line| line.strip_prefix(key)).collect();
         if times.is_empty() {
@@ -167,7 +172,10 @@ fn rules_about_deployment_see_what_breaks_them() {
         ("Cargo.toml", "members = [\"a\", \"z\"]"),
         ("a/Cargo.toml", "name = \"a\"\n[features]\none = []\n"),
         (COMPOSE, "  - ./a/Cargo.toml:/x:ro\n  - ./lost.sql:/y\n  stop_grace_period: 10s\n"),
-        (UNIT, "TimeoutStopSec=30\nEnvironment=INBOX_DATABASE__URL_FILE=x INBOX_DATABASE__PORT=1\n"),
+        (
+            UNIT,
+            "TimeoutStopSec=30\nEnvironment=INBOX_DATABASE__URL_FILE=x INBOX_DATABASE__PORT=1\n",
+        ),
         (UNIT_OF_THE_RELAY, "TimeoutStopSec=5\nEnvironment=OUTBOX_DATABASE__URL=x"),
         ("outbox-relay/src/config/keys.rs", "\"database.url\""),
         ("inbox-consumer/src/config/keys.rs", "key(\"database.url\")"),

@@ -4,6 +4,7 @@
 //! shown a tree that breaks it.
 
 mod commands;
+mod deployment;
 mod documents;
 mod files;
 mod operations;

@@ -2,7 +2,10 @@
 
 use std::{process::ExitCode, time::Duration};
 
-use inbox_consumer::{Consumer, Event, Handler, HandlerResult, Routes, Tx, config::Config};
+use inbox_consumer::{
+    Consumer, Event, Handler, HandlerResult, Routes, Tx,
+    config::{Config, Http},
+};
 use serde::{Deserialize, Serialize};
 use sqlx::Sqlite;
 
@@ -46,6 +49,8 @@ impl Handler<Sqlite> for Deposit {
 /// The consumer's configuration. A real one comes from a file, see docs/configuration.md.
 pub(crate) fn config(bootstrap: &str, database: &str) -> Config {
     let mut config = Config::new("ledger", bootstrap, ["deposits"], format!("sqlite:{database}"));
+    // Two consumers on one machine: each would want the port for metrics and health.
+    config.http = Http::off();
     config.batch.events_max = 50;
     // Short, so that the broker soon notices a killed consumer. Not for production.
     config.kafka.session_timeout = Duration::from_millis(1200);
