@@ -29,7 +29,7 @@ pub fn mendable() -> Routes<Postgres> {
     Routes::default().on("Counted", Mendable)
 }
 
-/// Every seventh event fails the first three times, after its effect.
+/// Every twentieth event fails the first three times, after its effect.
 pub struct Flaky;
 
 impl Handler<Postgres> for Flaky {
@@ -37,7 +37,7 @@ impl Handler<Postgres> for Flaky {
 
     async fn handle(&self, event: &Event<Count>, tx: &mut Tx<'_, Postgres>) -> HandlerResult {
         effect(event, tx).await?;
-        if event.payload.n % 7 == 0 && event.attempt() <= 3 {
+        if event.payload.n % 20 == 0 && event.attempt() <= 3 {
             return Err(HandlerError::retry("flaky"));
         }
         Ok(())
