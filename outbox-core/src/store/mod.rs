@@ -292,7 +292,7 @@ pub trait OutboxDatabase: Database {
     ) -> impl Future<Output = Result<Option<i64>, sqlx::Error>> + Send;
     /// See [`schema_newest`].
     fn outbox_newest() -> i64;
-    /// See [`print`].
+    /// See [`crate::print`].
     fn print_outbox() -> String;
 }
 

@@ -8,7 +8,7 @@ const TUTORIAL: &str = include_str!("../../../docs/tutorial.md");
 
 /// The reader's crate is built where these tests were, with their profile and their versions: only the
 /// reader's own build starts from nothing.
-fn shared_build(root: &Path) -> Vec<(&'static str, String)> {
+fn shared_build() -> Vec<(&'static str, String)> {
     let program = env::current_exe().expect("a test knows its own path");
     let target = program.ancestors().nth(3).expect("a test is in target/debug/deps");
     vec![
@@ -42,7 +42,7 @@ async fn the_tutorial_does_what_it_says() {
     std::os::unix::fs::symlink(root, empty.join("inbox")).expect("a link");
     let programs = env::var("INBOX_TEST_PG_BIN").unwrap_or_default();
     let path = format!("{}:{programs}", env::var("PATH").unwrap_or_default());
-    let mut variables = shared_build(root);
+    let mut variables = shared_build();
     variables.extend([
         ("INBOX_TEST_KAFKA", kafka.address()),
         ("INBOX_TEST_POSTGRES", postgres.url()),
