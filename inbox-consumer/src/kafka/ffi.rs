@@ -331,8 +331,7 @@ pub(super) fn topic_id<C: ConsumerContext>(
 ) -> Result<[u8; 16], NoId> {
     let failed = |why: &str| NoId::Failed(why.to_owned());
     let topic = CString::new(topic).map_err(|_| failed("the name has a zero byte"))?;
-    let native = client.client().native_ptr();
-    let mut names = [topic.as_ptr()];
+    let (native, mut names) = (client.client().native_ptr(), [topic.as_ptr()]);
     // SAFETY: the client lives longer than this call; queue, options and collection are ours, are
     // used by the request only until it returned (it copies them), and are freed once each, the queue
     // last. The answer is read before its event is freed.
@@ -347,8 +346,7 @@ pub(super) fn topic_id<C: ConsumerContext>(
         rd::rd_kafka_DescribeTopics(native, topics, options, queue);
         rd::rd_kafka_TopicCollection_destroy(topics);
         rd::rd_kafka_AdminOptions_destroy(options);
-        let grace = Duration::from_millis(200);
-        let event = rd::rd_kafka_queue_poll(queue, millis(timeout + grace));
+        let event = rd::rd_kafka_queue_poll(queue, millis(timeout + Duration::from_millis(200)));
         let answer = match NonNull::new(event) {
             None => Err(failed("no answer in time")),
             Some(event) => described_id(event.as_ptr()),

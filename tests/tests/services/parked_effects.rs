@@ -18,6 +18,7 @@ use super::parked_support::{parked, said, seq};
 #[tokio::test]
 async fn failed_attempts_leave_nothing_behind() {
     let mut stage = Stage::set("attempts", 2).await;
+    stage.config.park.releases_max = 20;
     stage.config.park.delay_min = Duration::from_millis(50);
     stage.config.park.delay_max = Duration::from_millis(200);
     let failures = 0..=7;
