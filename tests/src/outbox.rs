@@ -31,6 +31,7 @@ impl Outbox {
         let mut config = Config::new(topic.bootstrap(), schema.url());
         topic.name().clone_into(&mut config.kafka.topic);
         config.relay.lease = Duration::from_secs(2);
+        config.database.statement_timeout = Duration::from_secs(5);
         config.limits.outage_delay_max = Duration::from_millis(500);
         config.kafka.raw.set("reconnect.backoff.max.ms", "200");
         outbox_relay::migrate(&config).await.expect("migrating the outbox");
@@ -65,12 +66,13 @@ impl Outbox {
 
     /// A command of the relay's program, configured as this outbox is.
     pub fn command(&self, program: &Path) -> Command {
-        let Config { relay, kafka, wake, batch, limits, .. } = &self.config;
+        let Config { relay, database, kafka, wake, batch, limits, .. } = &self.config;
         let millis = |time: Duration| format!("{}ms", time.as_millis());
         let mut command = Command::new(program);
         command
             .env("OUTBOX_RELAY__LEASE", millis(relay.lease))
-            .env("OUTBOX_DATABASE__URL", self.config.database.url.expose())
+            .env("OUTBOX_DATABASE__URL", database.url.expose())
+            .env("OUTBOX_DATABASE__STATEMENT_TIMEOUT", millis(database.statement_timeout))
             .env("OUTBOX_KAFKA__BOOTSTRAP", &kafka.bootstrap)
             .env("OUTBOX_KAFKA__TOPIC", &kafka.topic)
             .env("OUTBOX_KAFKA__FENCING", kafka.fencing.to_string())

@@ -22,9 +22,11 @@ use super::{
 use crate::deadline::Deadline;
 
 /// How long the client's full queue is served before a record is offered again.
-const SERVE: Duration = Duration::from_millis(10);
+const SERVE: Duration = Duration::from_millis(1);
 /// How long one call may take.
 const CALL_MAX: Duration = Duration::from_secs(5);
+/// How long what was purged may take to be reported.
+const PURGED_WITHIN: Duration = Duration::from_secs(2);
 /// A topic that was not there is looked for again after this.
 const MISSING_AGAIN: Duration = Duration::from_secs(5);
 
@@ -42,6 +44,15 @@ struct Handed {
     refused: Vec<Refusal>,
     left: Vec<usize>,
     sent: Vec<usize>,
+    /// Why the client took no more.
+    stopped: Option<Code>,
+}
+
+/// What the client said to a record.
+enum Taken {
+    Sent,
+    Refused(Code),
+    Stopped(Code),
 }
 
 impl Line {
@@ -65,9 +76,9 @@ impl Line {
             Ok(handed) => handed,
             Err(shipment) => return shipment,
         };
-        let reports = self.await_reports(handed.sent.len(), until);
+        let reports = self.await_reports(handed.sent.len(), handed.stopped.is_some(), until);
         let failed = reports.iter().any(|(_, error)| error.is_some());
-        if failed || reports.len() < handed.sent.len() {
+        if failed || handed.stopped.is_some() || reports.len() < handed.sent.len() {
             return self.judge(parcels, handed, &reports);
         }
         if self.transactional()
@@ -88,6 +99,13 @@ impl Line {
     }
 
     fn hand_over(&mut self, parcels: &[Parcel], until: &Deadline) -> Result<Handed, Shipment> {
+        // Before anything is on its way: asking takes time, and what fails meanwhile would be misread.
+        let mut topics: HashMap<&str, Option<Code>> = HashMap::new();
+        for parcel in parcels {
+            if !topics.contains_key(parcel.topic.as_str()) {
+                topics.insert(&parcel.topic, self.topic(&parcel.topic)?);
+            }
+        }
         let mut handed = Handed::default();
         let mut held: HashSet<&str> = HashSet::new();
         for (place, parcel) in parcels.iter().enumerate() {
@@ -95,15 +113,19 @@ impl Line {
                 handed.left.push(place);
                 continue;
             }
-            let code = match self.topic(&parcel.topic)? {
-                Some(code) => Some(code),
-                None => self.enqueue(place, parcel, until)?,
+            let taken = match topics.get(parcel.topic.as_str()) {
+                Some(Some(code)) => Taken::Refused(*code),
+                _ => self.enqueue(place, parcel, until),
             };
-            match code {
-                None => handed.sent.push(place),
-                Some(code) => {
+            match taken {
+                Taken::Sent => handed.sent.push(place),
+                Taken::Refused(code) => {
                     held.insert(&parcel.aggregate);
                     handed.refused.push(refusal(place, parcel, code));
+                }
+                Taken::Stopped(code) => {
+                    handed.stopped = Some(code);
+                    break;
                 }
             }
         }
@@ -135,15 +157,10 @@ impl Line {
 
     /// Puts a record into the client's queue, behind those that are there. While that is full, this very
     /// record is offered again, and nothing else.
-    fn enqueue(
-        &self,
-        place: usize,
-        parcel: &Parcel,
-        until: &Deadline,
-    ) -> Result<Option<Code>, Shipment> {
+    fn enqueue(&self, place: usize, parcel: &Parcel, until: &Deadline) -> Taken {
         loop {
             let error = match self.producer.send(record(place, parcel)) {
-                Ok(()) => return Ok(None),
+                Ok(()) => return Taken::Sent,
                 Err((error, _)) => error,
             };
             let code = fault::code(&error);
@@ -152,20 +169,30 @@ impl Line {
                     self.producer.poll(SERVE);
                 }
                 // The client looked at this record alone.
-                Fault::Record | Fault::Neighbour => return Ok(Some(code)),
-                _ => return Err(self.broken(&error)),
+                Fault::Record | Fault::Neighbour => return Taken::Refused(code),
+                // Something that was sent before has failed, or the client is done for: reports tell.
+                _ => return Taken::Stopped(self.real(code)),
             }
         }
     }
 
-    /// Waits until each record has its report, or until the turn or the patience is over.
-    fn await_reports(&self, wanted: usize, until: &Deadline) -> Vec<Report> {
-        let mut reports = self.producer.context().reports();
-        let patience = Instant::now() + self.settings.delivery_timeout + CALL_MAX;
+    /// Waits until each record has its report, or until the turn or the patience is over. When one has
+    /// failed, the rest is purged: the batch is read again.
+    fn await_reports(&self, wanted: usize, stopped: bool, until: &Deadline) -> Vec<Report> {
+        let mut reports = Vec::new();
+        let (mut purged, mut first) = (false, true);
+        let mut patience = Instant::now() + self.settings.delivery_timeout + CALL_MAX;
         while reports.len() < wanted && !until.passed() && Instant::now() < patience {
             // Short, since a poll goes on for its whole time.
-            self.producer.poll(Duration::from_millis(1));
+            self.producer.poll(SERVE);
             reports.extend(self.producer.context().reports());
+            let failed = reports.iter().any(|(_, error): &Report| error.is_some());
+            if !purged && (failed || (stopped && !first)) {
+                self.producer.purge(PurgeConfig::default().queue().inflight());
+                patience = Instant::now() + PURGED_WITHIN;
+                purged = true;
+            }
+            first = false;
         }
         reports
     }
@@ -174,6 +201,11 @@ impl Line {
     fn judge(&mut self, parcels: &[Parcel], handed: Handed, reports: &[Report]) -> Shipment {
         let mut refused = handed.refused;
         let (mut neighbours, mut why) = (Vec::new(), None);
+        match handed.stopped.map(|code| (code, fault::classify(code))) {
+            Some((code, Fault::Fenced)) => return Shipment::Fenced(code.to_string()),
+            Some((code, Fault::Fatal)) => return self.fatal(code, &code.to_string()),
+            _ => {}
+        }
         for (place, code) in reports.iter().filter_map(|(place, code)| Some((*place, (*code)?))) {
             let code = self.real(code);
             match fault::classify(code) {
@@ -194,7 +226,7 @@ impl Line {
             refused.push(refusal(place, &parcels[place], code));
         }
         let acknowledged = self.acknowledged(reports);
-        let why = match why {
+        let why = match why.or(handed.stopped) {
             Some(code) => code.to_string(),
             None => format!(
                 "{} of {} records were not acknowledged in time",

@@ -6,8 +6,8 @@ use std::{
 };
 
 use rdkafka::{
-    ClientContext, Message, error::KafkaError, message::DeliveryResult, producer::ProducerContext,
-    types::RDKafkaErrorCode as Code,
+    ClientContext, Message, config::RDKafkaLogLevel, error::KafkaError, message::DeliveryResult,
+    producer::ProducerContext, types::RDKafkaErrorCode as Code,
 };
 
 use crate::telemetry::Signal;
@@ -52,6 +52,16 @@ impl Context {
 }
 
 impl ClientContext for Context {
+    fn log(&self, level: RDKafkaLogLevel, facility: &str, text: &str) {
+        // Warnings about settings that are ours, and failures that come as reports, too.
+        let ours = matches!(facility, "CONFWARN" | "TXNERR");
+        match level {
+            RDKafkaLogLevel::Debug => tracing::debug!(target: "outbox_relay", "{facility} {text}"),
+            _ if ours => tracing::debug!(target: "outbox_relay", "{facility} {text}"),
+            _ => tracing::warn!(target: "outbox_relay", "{facility} {text}"),
+        }
+    }
+
     fn error(&self, error: KafkaError, reason: &str) {
         let code = error.rdkafka_error_code().unwrap_or(Code::Fail);
         if code == Code::Fatal {
