@@ -4,7 +4,7 @@
 //!
 //! | lesson | shows |
 //! |---|---|
-//! | [`order_service`] | a web service that appends events in its own transaction, a relay, a consumer that answers with events of its own |
+//! | [`orders`] | a web service that appends events in its own transaction, a relay, a consumer that answers with events of its own |
 //! | [`batch`] | a handler for whole runs of events, for SQL that works on sets |
 //! | [`retries`] | what happens to an event that fails: quick attempts, parking, release by a schedule, and what waits behind it |
 //! | [`state`] | handlers with settings, clients and caches, and what must not be kept in a handler |
@@ -14,7 +14,7 @@
 
 pub mod batch;
 pub mod embedded;
-pub mod order_service;
+pub mod orders;
 pub mod retries;
 pub mod state;
 pub mod testing_a_handler;

@@ -136,3 +136,22 @@ fn an_event_that_cannot_be_read_keeps_its_place() {
         ",
     );
 }
+
+/// Partitions and lanes that have waited longest come first, releases or not.
+#[test]
+fn the_longest_waiting_lane_comes_first() {
+    check(
+        "
+        limits look=1000 transactions=1
+        own p0 lanes=3 w=0
+        own p1 lanes=3 w=0
+        deliver p0 0a => start p0[0]
+        due p1 b
+        deliver p0 1c
+        due p0 b
+        committed p0@0 => release p1 b:4
+        released p1 b => start p0[1]
+        committed p0@1 => release p0 b:4
+        ",
+    );
+}

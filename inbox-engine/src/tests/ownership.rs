@@ -302,3 +302,32 @@ fn a_reason_that_may_pass_is_told_and_tried_again() {
         ",
     );
 }
+
+/// A lost partition's releases are none of its business any more.
+#[test]
+fn a_release_of_a_lost_partition_changes_nothing() {
+    check(
+        "
+        limits look=1000 transactions=1
+        own p0 lanes=2 w=0
+        own p1 lanes=2 w=0
+        due p0 a => release p0 a:4
+        due p1 b
+        lost p0
+        released p0 a more => release p1 b:4
+        ",
+    );
+}
+
+/// A queue in a lane that does not exist cannot be released: the partition stops by name.
+#[test]
+fn a_queue_in_no_lane_stops_the_partition() {
+    check(
+        "
+        limits look=1000
+        own p0 lanes=2 w=0
+        due p0 a lane=2 => pause p0, p0 stands: lane_rule
+        wait 5000
+        ",
+    );
+}

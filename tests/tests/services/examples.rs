@@ -3,11 +3,11 @@
 use tests::Services;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn order_service() {
+async fn orders() {
     let services = Services::from_env();
     let topic = services.topic("lesson", 3).await;
     let (orders, accounts) = (services.schema().await, services.schema().await);
-    examples::order_service::run(&services.kafka, topic.name(), &orders.url(), &accounts.url())
+    examples::orders::run(&services.kafka, topic.name(), &orders.url(), &accounts.url())
         .await
         .unwrap();
 }

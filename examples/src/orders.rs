@@ -131,7 +131,7 @@ pub async fn run(kafka: &str, topic: &str, orders: &str, accounts: &str) -> Resu
     for n in 1..=30 {
         let order = serde_json::to_string(&Order { account: 1 + n % 3, amount: n })?;
         let (status, body) = request(address, "POST", "/orders", &order).await?;
-        assert_eq!((status, body), (201, n.to_string()));
+        assert!(status == 201 && body.parse::<i64>().is_ok(), "{status} {body}");
         if n % 10 == 0 {
             let refused = r#"{"account": 1, "amount": -5}"#;
             assert_eq!(request(address, "POST", "/orders", refused).await?.0, 422);
