@@ -1,7 +1,7 @@
 //! One batch: enqueued in order, waited for, committed.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{HashMap, HashSet, hash_map::Entry},
     time::{Duration, Instant},
 };
 
@@ -102,8 +102,8 @@ impl Line {
         // Before anything is on its way: asking takes time, and what fails meanwhile would be misread.
         let mut topics: HashMap<&str, Option<Code>> = HashMap::new();
         for parcel in parcels {
-            if !topics.contains_key(parcel.topic.as_str()) {
-                topics.insert(&parcel.topic, self.topic(&parcel.topic)?);
+            if let Entry::Vacant(unasked) = topics.entry(parcel.topic.as_str()) {
+                unasked.insert(self.topic(&parcel.topic)?);
             }
         }
         let mut handed = Handed::default();

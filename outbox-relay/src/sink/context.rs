@@ -55,10 +55,10 @@ impl ClientContext for Context {
     fn log(&self, level: RDKafkaLogLevel, facility: &str, text: &str) {
         // Warnings about settings that are ours, and failures that come as reports, too.
         let ours = matches!(facility, "CONFWARN" | "TXNERR");
-        match level {
-            RDKafkaLogLevel::Debug => tracing::debug!(target: "outbox_relay", "{facility} {text}"),
-            _ if ours => tracing::debug!(target: "outbox_relay", "{facility} {text}"),
-            _ => tracing::warn!(target: "outbox_relay", "{facility} {text}"),
+        if ours || matches!(level, RDKafkaLogLevel::Debug) {
+            tracing::debug!(target: "outbox_relay", "{facility} {text}");
+        } else {
+            tracing::warn!(target: "outbox_relay", "{facility} {text}");
         }
     }
 
