@@ -61,7 +61,8 @@ pub(crate) fn run(choice: &Choice) -> Outcome<ExitCode> {
         rows.entry(rule).or_default().push(row);
     }
     // The tests of this workspace are built with the feature `ablation` on.
-    let programs = build(&["test", "--workspace", "--no-run"])?;
+    let mut programs = build(&["test", "--workspace", "--no-run"])?;
+    programs.retain(|built| built.is_test);
     let services = Services::find_or_start()??;
     let bench = Bench { programs, services };
     let mut wrong = 0;
