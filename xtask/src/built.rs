@@ -17,6 +17,8 @@ pub(crate) struct Built {
     /// The target's name: `all`, `soak`.
     pub(crate) name: String,
     pub(crate) program: PathBuf,
+    /// Whether it runs the tests of its target; a build of tests makes the plain programs, too.
+    pub(crate) is_test: bool,
 }
 
 /// Builds with the given arguments of cargo, and returns the programs.
@@ -47,6 +49,7 @@ fn read(line: &str) -> Option<Built> {
         package: Path::new(text("/manifest_path")?).parent()?.to_path_buf(),
         name: text("/target/name")?.to_owned(),
         program: text("/executable")?.into(),
+        is_test: message.pointer("/profile/test").and_then(Value::as_bool).unwrap_or(false),
     })
 }
 
@@ -57,9 +60,10 @@ mod tests {
     #[test]
     fn a_message_of_cargo_names_the_program() {
         let line = r#"{"reason":"compiler-artifact","manifest_path":"/p/tests/Cargo.toml",
-            "target":{"name":"all"},"executable":"/p/target/debug/deps/all-1"}"#;
+            "target":{"name":"all"},"profile":{"test":true},"executable":"/p/target/debug/deps/all-1"}"#;
         let (package, name) = (PathBuf::from("/p/tests"), "all".to_owned());
-        let built = Built { package, name, program: "/p/target/debug/deps/all-1".into() };
+        let program = "/p/target/debug/deps/all-1".into();
+        let built = Built { package, name, program, is_test: true };
         assert_eq!(read(line), Some(built));
         assert_eq!(read(r#"{"reason":"build-finished","executable":null}"#), None);
     }

@@ -24,7 +24,7 @@ pub(crate) struct Keeper {
 
 impl Keeper {
     pub(crate) fn start() -> Outcome<Self> {
-        let program = env::current_exe().explain(|| "own path".to_owned())?;
+        let program = own_program()?;
         let folder = fresh_folder()?;
         let child = Command::new(program)
             .arg("keep")
@@ -63,4 +63,11 @@ pub(crate) fn keep(folder: &Path) {
     if said != RELEASE {
         Note::stop_all_and_remove(folder);
     }
+}
+
+/// This very program: its file may have been replaced by a build that it started itself, which the link
+/// of Linux outlives.
+fn own_program() -> Outcome<PathBuf> {
+    let link = PathBuf::from("/proc/self/exe");
+    if link.exists() { Ok(link) } else { env::current_exe().explain(|| "own path".to_owned()) }
 }
