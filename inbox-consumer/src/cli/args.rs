@@ -34,7 +34,7 @@ pub(super) enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Creates or updates the inbox tables
+    /// Creates or updates the tables of inbox and outbox
     Migrate {
         /// Writes the statements out instead, for a tool of your own; needs no configuration
         #[arg(long)]

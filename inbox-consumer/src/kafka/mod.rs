@@ -17,6 +17,7 @@ mod client;
 mod command;
 mod ffi;
 mod gather;
+#[cfg(feature = "cli")]
 mod inspect;
 #[cfg(feature = "testing")]
 pub(crate) mod mock;
@@ -28,6 +29,7 @@ mod rebalance;
 mod seeking;
 mod settings;
 mod slot;
+#[cfg(feature = "cli")]
 mod topics;
 mod trouble;
 
@@ -58,10 +60,12 @@ use self::{
 };
 use crate::pipeline::port::{Broker, BrokerError, BrokerEvent, LogRange, TopicPartition, Vitals};
 
+#[cfg(feature = "cli")]
 pub(crate) use self::inspect::{LogFacts, TopicLogs, inspect, topic};
 pub use self::settings::{KafkaSettings, Protocol};
-#[cfg(test)]
+#[cfg(all(test, feature = "cli"))]
 pub(crate) use self::topics::Kept;
+#[cfg(feature = "cli")]
 pub(crate) use self::topics::{TopicFacts, topics};
 
 /// Joins the group in the background. `events` tells everything that happens; it ends when the

@@ -147,6 +147,12 @@ pub(crate) fn up() -> Outcome {
 pub(crate) fn down() -> Outcome {
     match LeftUp::find()? {
         None => println!("nothing is up"),
+        // Somebody works on other servers in this shell: those left up may serve another one.
+        Some(found) if named(KAFKA).is_some_and(|kafka| kafka.address != found.kafka) => println!(
+            "{KAFKA} names another Kafka than the one left up ({}), which is left as it is; unset \
+             {KAFKA} to stop it",
+            found.kafka
+        ),
         Some(found) => {
             found.stop()?;
             println!("Kafka and PostgreSQL are stopped, their data is removed");
