@@ -52,8 +52,10 @@ pub(crate) fn config(bootstrap: &str, database: &str) -> Config {
     // Two consumers on one machine: each would want the port for metrics and health.
     config.http = Http::off();
     config.batch.events_max = 50;
-    // Short, so that the broker soon notices a killed consumer. Not for production.
-    config.kafka.session_timeout = Duration::from_millis(1200);
+    // Short, so that the broker soon notices a killed consumer. Not for production. Not shorter either: the
+    // mock gives the members of a group this time less one second to join again (Kafka: five minutes),
+    // and they learn of a rebalance with their next heartbeat only.
+    config.kafka.session_timeout = Duration::from_millis(2200);
     config.limits.drain_deadline = Duration::from_millis(300);
     config
 }

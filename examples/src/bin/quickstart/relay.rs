@@ -15,8 +15,6 @@ fn config(bootstrap: &str, database: &str) -> Config {
     config.kafka.topic = "deposits".into();
     config.batch.events_max = 100;
     config.wake.poll_interval = Duration::from_millis(20);
-    // The broker of the quick start is a mock, which does not keep transactions as Kafka does.
-    config.kafka.fencing = false;
     // Short, so that a killed relay is soon missed. Not for production.
     config.relay.lease = Duration::from_secs(1);
     config
