@@ -73,6 +73,15 @@
 //! instead); order between aggregates; recognising a producer's second copy that is older than
 //! `retention.inbox`.
 #![cfg_attr(docsrs, feature(doc_cfg))]
+#![cfg_attr(
+    not(all(feature = "cli", feature = "http", feature = "postgres")),
+    allow(
+        dead_code,
+        unused_imports,
+        clippy::unused_self,
+        reason = "some of it serves the commands, the port or one database alone"
+    )
+)]
 
 #[cfg(feature = "cli")]
 pub mod cli;

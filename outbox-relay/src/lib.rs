@@ -28,6 +28,10 @@
 //!    fences its predecessor at the broker, so that what a frozen one still has in hand is refused there.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
+#![cfg_attr(
+    not(feature = "cli"),
+    allow(dead_code, unused_imports, reason = "some of it serves the commands alone")
+)]
 
 #[cfg(feature = "cli")]
 pub mod cli;

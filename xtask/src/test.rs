@@ -196,6 +196,12 @@ impl Steps {
         self.step("lints", || {
             run(&mut cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))
         });
+        // What a service builds that needs the libraries alone, and SQLite alone.
+        self.step("lints, small", || {
+            let libraries = ["--package", "inbox-consumer", "--package", "inbox-outbox-relay"];
+            let mut clippy = cargo(&["clippy", "--no-default-features", "--features", "sqlite"]);
+            run(clippy.args(libraries).args(["--", "-D", "warnings"]))
+        });
     }
 
     fn documentation(&mut self) {
