@@ -8,6 +8,7 @@
 mod ablate;
 mod built;
 mod deploy;
+mod engine;
 mod folders;
 mod package;
 mod program;
@@ -50,6 +51,8 @@ enum Verb {
     Ablate(ablate::Choice),
     /// A bad deploy that parks events up to the limit, and the release after it.
     Deploy(deploy::Size),
+    /// What the engine alone costs: deliveries a second, and instructions per delivery.
+    Engine,
     /// Packs every crate that is published, looks through the packages and builds them.
     Package,
     /// A long run with killed and frozen consumers, judged by an independent checker.
@@ -102,6 +105,7 @@ fn run(verb: Verb) -> Outcome<ExitCode> {
         Verb::Deploy(size) => return deploy::run(&size),
         Verb::RelayChaos(faults) => return relay_chaos::run(&faults),
         Verb::Soak(length) => return soak::run(&length),
+        Verb::Engine => engine::measure()?,
         Verb::Package => package::run_all()?,
         Verb::Services { verb: ServicesVerb::Up } => services::up()?,
         Verb::Services { verb: ServicesVerb::Down } => services::down()?,

@@ -11,6 +11,7 @@ use clap::Args;
 use xtask::command::run;
 use xtask::failure::{Explain, Outcome, failure};
 
+use crate::engine;
 use crate::folders::{self, cargo, strict};
 use crate::package;
 use crate::services::Services;
@@ -53,6 +54,7 @@ pub(crate) fn everything(choice: &Choice) -> Outcome<ExitCode> {
         outcome
     });
     if choice.filter.is_none() {
+        steps.step("engine", engine::guard);
         steps.documentation();
         steps.step("packages", package::run_all);
     }
