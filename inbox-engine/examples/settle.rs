@@ -10,7 +10,7 @@ use inbox_engine::{
 };
 
 const PARTITIONS: u32 = 8;
-const LANES: u16 = 64;
+const LANES: u16 = 16;
 const AGGREGATES: u64 = 10_000;
 /// Deliveries of one partition in one message.
 const ARRIVALS: i64 = 500;
