@@ -2,7 +2,7 @@
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use inbox_engine::NextOffset;
@@ -23,6 +23,13 @@ use crate::pipeline::port::{BrokerError, LogRange, TopicPartition};
 
 pub(super) const ANSWER_MAX: Duration = Duration::from_secs(10);
 pub(super) const OFFSETS_MAX: Duration = Duration::from_secs(5);
+
+/// What a group's coordinator says while it moves or comes up.
+const PASSES: [RDKafkaErrorCode; 3] = [
+    RDKafkaErrorCode::CoordinatorLoadInProgress,
+    RDKafkaErrorCode::CoordinatorNotAvailable,
+    RDKafkaErrorCode::NotCoordinator,
+];
 
 /// What Kafka knows of a partition.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -189,9 +196,7 @@ fn committed(
     for fact in &*all {
         wanted.add_partition(&fact.partition.topic, fact.partition.partition);
     }
-    let found = client
-        .committed_offsets(wanted, ANSWER_MAX)
-        .map_err(|error| unanswered(client, settings, &error))?;
+    let found = answered(client, &wanted).map_err(|error| unanswered(client, settings, &error))?;
     for fact in all {
         let element = found.find_partition(&fact.partition.topic, fact.partition.partition);
         fact.committed = match element.map(|element| element.offset()) {
@@ -200,6 +205,24 @@ fn committed(
         };
     }
     Ok(())
+}
+
+/// Asks where the group stands. The first group of a cluster finds no coordinator for a moment: the
+/// brokers make the topic that groups are kept in when they are asked for one.
+fn answered(
+    client: &Client,
+    wanted: &TopicPartitionList,
+) -> Result<TopicPartitionList, KafkaError> {
+    let until = Instant::now() + ANSWER_MAX;
+    loop {
+        let asked = client.committed_offsets(wanted.clone(), ANSWER_MAX);
+        let passes =
+            matches!(&asked, Err(KafkaError::MetadataFetch(code)) if PASSES.contains(code));
+        if !passes || Instant::now() >= until {
+            return asked;
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
 }
 
 /// What it means that nobody answered.
@@ -224,6 +247,7 @@ mod tests {
         ClientConfig,
         mocking::MockCluster,
         producer::{FutureProducer, FutureRecord},
+        types::{RDKafkaApiKey, RDKafkaRespErr},
     };
 
     use super::{super::settings::Protocol, *};
@@ -267,6 +291,22 @@ mod tests {
             })
             .collect();
         assert_eq!(told, [(0, 0, 0, None), (1, 0, 3, Some(NextOffset(2)))]);
+    }
+
+    #[tokio::test]
+    async fn a_coordinator_that_is_not_ready_is_asked_again() {
+        let cluster = MockCluster::new(1).unwrap();
+        cluster.create_topic("orders", 1, 1).unwrap();
+        cluster.request_errors(
+            RDKafkaApiKey::OffsetFetch,
+            &[
+                RDKafkaRespErr::RD_KAFKA_RESP_ERR_NOT_COORDINATOR,
+                RDKafkaRespErr::RD_KAFKA_RESP_ERR_NOT_COORDINATOR,
+                RDKafkaRespErr::RD_KAFKA_RESP_ERR_COORDINATOR_LOAD_IN_PROGRESS,
+            ],
+        );
+        let facts = inspect(settings(cluster.bootstrap_servers(), "orders")).await.unwrap();
+        assert_eq!(facts[0].committed, None);
     }
 
     #[tokio::test]
