@@ -2,11 +2,14 @@
 //! default and bounds; a TOML file, the environment over it, flags over that; values that never show
 //! themselves.
 //!
-//! The crates that use it have the table and the types; this one reads, checks and documents them. It is
+//! The crates that use it have the table and the types; this one reads, checks and documents them. With the
+//! feature `cli` also what their commands have in common, from the command line to the exit code. It is
 //! part of the two crates' machinery and follows their versions: users find what they need of it there.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "cli")]
+pub mod cli;
 pub mod duration;
 pub mod size;
 
@@ -26,7 +29,7 @@ pub use key::{DAY, GIB, HOUR, KIB, Key, MIB, MINUTE, SECOND, bytes, key, millis,
 pub use kind::Kind;
 pub use layers::{Origin, insert};
 pub use load::Overrides;
-#[cfg(feature = "log")]
+#[cfg(feature = "cli")]
 pub use log::start as start_log;
 pub use log::{Log, LogFormat};
 pub use raw::Raw;
