@@ -13,6 +13,7 @@ pub mod cli;
 pub mod duration;
 pub mod size;
 
+mod database;
 mod error;
 mod key;
 mod kind;
@@ -24,6 +25,7 @@ mod secret;
 mod security;
 mod table;
 
+pub use database::{Build, DatabaseKind, scheme};
 pub use error::{ConfigError, Problem};
 pub use key::{DAY, GIB, HOUR, KIB, Key, MIB, MINUTE, SECOND, bytes, key, millis, number};
 pub use kind::Kind;
