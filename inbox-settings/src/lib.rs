@@ -3,7 +3,8 @@
 //! themselves.
 //!
 //! The crates that use it have the table and the types; this one reads, checks and documents them. With the
-//! feature `cli` also what their commands have in common, from the command line to the exit code. It is
+//! feature `cli` also what their commands have in common, from the command line to the exit code; and the
+//! tables of what they tell and count are made the same way, by [`signals!`] and [`counters!`]. It is
 //! part of the two crates' machinery and follows their versions: users find what they need of it there.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
@@ -12,6 +13,8 @@
 pub mod cli;
 pub mod duration;
 pub mod size;
+#[cfg(feature = "testing")]
+pub mod testing;
 
 mod database;
 mod error;
@@ -24,6 +27,7 @@ mod raw;
 mod secret;
 mod security;
 mod table;
+mod telemetry;
 
 pub use database::{Build, DatabaseKind, scheme};
 pub use error::{ConfigError, Problem};
@@ -38,3 +42,4 @@ pub use raw::Raw;
 pub use secret::Secret;
 pub use security::{Security, SecurityProtocol};
 pub use table::{KeyTable, is_described, is_identifier, is_name};
+pub use telemetry::{Counter, SignalEntry};
