@@ -35,6 +35,7 @@
 
 mod args;
 mod check;
+mod correcting;
 mod exit;
 mod migrate;
 mod parked;
