@@ -9,6 +9,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 
+pub mod brokers;
 #[cfg(feature = "cli")]
 pub mod cli;
 pub mod duration;
