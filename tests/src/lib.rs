@@ -38,7 +38,7 @@ pub use producer::{Ending, Producer, Record};
 pub use proxy::{Proxy, Trap};
 pub use schema::Schema;
 pub use services::{Services, skip, unique};
-pub use stage::{Count, Counter, Running, Stage, counted, effect};
+pub use stage::{Count, CountAll, Counter, Running, Stage, broken, counted, effect};
 pub use topic::Topic;
 
 /// Servers as the project's own commands start them.

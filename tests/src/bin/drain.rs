@@ -6,9 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use inbox_consumer::{
-    BatchHandler, Consumer, Event, HandlerResult, Routes, Tx, config::Config, migrate,
-};
+use inbox_consumer::{Consumer, Routes, config::Config, migrate};
 use rdkafka::{
     ClientConfig, Message, TopicPartitionList,
     consumer::{CommitMode, Consumer as _, StreamConsumer},
@@ -16,7 +14,7 @@ use rdkafka::{
 };
 use sqlx::{PgPool, Postgres};
 use tests::{
-    Count, Counter, Producer, Record, Running, Schema, Services, Topic,
+    Count, CountAll, Counter, Producer, Record, Running, Schema, Services, Topic,
     soak::{
         checker::{self, EFFECTS, Expected},
         plan::Plan,
@@ -195,27 +193,4 @@ async fn effect(
             .await?;
     }
     tx.commit().await
-}
-
-/// The same effects, a whole run in one statement.
-struct CountAll;
-
-impl BatchHandler<Postgres> for CountAll {
-    type Event = Count;
-
-    async fn handle(&self, events: &[Event<Count>], tx: &mut Tx<'_, Postgres>) -> HandlerResult {
-        let aggregates: Vec<&str> = events.iter().map(|e| e.aggregate().aggregate_id()).collect();
-        let steps: Vec<i64> = events.iter().map(|e| e.payload.n).collect();
-        let ids: Vec<String> = events.iter().map(|e| e.id().to_string()).collect();
-        sqlx::query(
-            "INSERT INTO effects (aggregate, n, event_id, pid) SELECT a, n, id, 0 FROM
-             unnest($1::text[], $2::bigint[], $3::text[]) WITH ORDINALITY AS e(a, n, id, ord) ORDER BY ord",
-        )
-        .bind(aggregates)
-        .bind(steps)
-        .bind(ids)
-        .execute(tx)
-        .await?;
-        Ok(())
-    }
 }
