@@ -66,3 +66,18 @@ impl BrokerTrouble {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn trouble_of_one_kind_is_told_again_only_after_a_while() {
+        let (mut told, began) = (Told::default(), Instant::now());
+        assert!(told.is_due("tls", began));
+        assert!(!told.is_due("tls", began + AGAIN_AFTER / 2), "a moment ago");
+        assert!(told.is_due("all down", began + AGAIN_AFTER / 2), "another kind");
+        assert!(told.is_due("tls", began + AGAIN_AFTER));
+        assert!(!told.is_due("tls", began + AGAIN_AFTER * 3 / 2), "counted from the last time");
+    }
+}

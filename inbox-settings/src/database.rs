@@ -4,6 +4,7 @@ use crate::{Problem, Secret, is_identifier};
 
 /// The databases a build can know.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
 pub enum DatabaseKind {
     /// `postgres://` and `postgresql://`.
     Postgres,

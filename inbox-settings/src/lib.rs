@@ -1,6 +1,6 @@
-//! What the configurations of the consumer and of the relay have in common: one table of keys with unit,
-//! default and bounds; a TOML file, the environment over it, flags over that; values that never show
-//! themselves.
+//! What the consumer and the relay have in common beside the envelope: above all their configurations, which
+//! are one table of keys with unit, default and bounds; a TOML file, the environment over it, flags over that;
+//! values that never show themselves.
 //!
 //! The crates that use it have the table and the types; this one reads, checks and documents them. With the
 //! feature `cli` also what their commands have in common, from the command line to the exit code; and the
