@@ -11,6 +11,7 @@ pub mod deploy;
 #[cfg(doctest)]
 mod documents;
 mod eventually;
+mod hand_made;
 mod lesson;
 mod markdown;
 mod outbox;
@@ -29,6 +30,7 @@ mod topic;
 pub use arrivals::{Arrival, arrivals, copies, firsts};
 pub use child::Worker;
 pub use eventually::{SOON, eventually, until_some};
+pub use hand_made::hand_made;
 pub use lesson::{Lesson, Took};
 pub use markdown::{Fence, Markdown};
 pub use outbox::{Outbox, RunningRelay, counted as counted_event};

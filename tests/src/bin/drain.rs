@@ -8,8 +8,8 @@ use std::{
 
 use inbox_consumer::{Consumer, Routes, config::Config, migrate};
 use rdkafka::{
-    ClientConfig, Message, TopicPartitionList,
-    consumer::{CommitMode, Consumer as _, StreamConsumer},
+    Message, TopicPartitionList,
+    consumer::{CommitMode, Consumer as _},
     message::Headers as _,
 };
 use sqlx::{PgPool, Postgres};
@@ -131,15 +131,7 @@ async fn by_hand(config: Config, url: String) {
         .connect(&url)
         .await
         .expect("the database");
-    let consumer: StreamConsumer = ClientConfig::new()
-        .set("bootstrap.servers", &config.kafka.bootstrap)
-        .set("group.id", config.group())
-        .set("auto.offset.reset", "earliest")
-        .set("enable.auto.commit", "false")
-        .create()
-        .expect("a consumer");
-    let topics: Vec<&str> = config.kafka.topics.iter().map(String::as_str).collect();
-    consumer.subscribe(&topics).expect("a subscription");
+    let consumer = tests::hand_made(&config);
     let mut lanes: HashMap<i32, mpsc::Sender<(String, String, i64)>> = HashMap::new();
     let (mut last, mut positions) = (Instant::now(), HashMap::new());
     loop {
