@@ -1,15 +1,23 @@
-//! What the configurations of the consumer and of the relay have in common: one table of keys with unit,
-//! default and bounds; a TOML file, the environment over it, flags over that; values that never show
-//! themselves.
+//! What the consumer and the relay have in common beside the envelope: above all their configurations, which
+//! are one table of keys with unit, default and bounds; a TOML file, the environment over it, flags over that;
+//! values that never show themselves.
 //!
-//! The crates that use it have the table and the types; this one reads, checks and documents them. It is
+//! The crates that use it have the table and the types; this one reads, checks and documents them. With the
+//! feature `cli` also what their commands have in common, from the command line to the exit code; and the
+//! tables of what they tell and count are made the same way, by [`signals!`] and [`counters!`]. It is
 //! part of the two crates' machinery and follows their versions: users find what they need of it there.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 
+pub mod brokers;
+#[cfg(feature = "cli")]
+pub mod cli;
 pub mod duration;
 pub mod size;
+#[cfg(feature = "testing")]
+pub mod testing;
 
+mod database;
 mod error;
 mod key;
 mod kind;
@@ -20,16 +28,19 @@ mod raw;
 mod secret;
 mod security;
 mod table;
+mod telemetry;
 
+pub use database::{Build, DatabaseKind, scheme};
 pub use error::{ConfigError, Problem};
 pub use key::{DAY, GIB, HOUR, KIB, Key, MIB, MINUTE, SECOND, bytes, key, millis, number};
 pub use kind::Kind;
 pub use layers::{Origin, insert};
 pub use load::Overrides;
-#[cfg(feature = "log")]
+#[cfg(feature = "cli")]
 pub use log::start as start_log;
 pub use log::{Log, LogFormat};
 pub use raw::Raw;
 pub use secret::Secret;
 pub use security::{Security, SecurityProtocol};
 pub use table::{KeyTable, is_described, is_identifier, is_name};
+pub use telemetry::{Counter, SignalEntry};

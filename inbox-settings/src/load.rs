@@ -2,9 +2,10 @@
 
 use std::path::Path;
 
+use serde::de::DeserializeOwned;
 use toml::Table;
 
-use crate::{ConfigError, KeyTable, layers::Layers};
+use crate::{ConfigError, KeyTable, Problem, layers::Layers};
 
 /// Values that go over file and environment: `section.key` and its value as text.
 #[derive(Clone, Default, PartialEq, Eq)]
@@ -62,6 +63,23 @@ impl KeyTable {
             layers.flag(key, value);
         }
         layers.finish()
+    }
+
+    /// Reads as [`KeyTable::read`] does, into a type, and refuses what does not go together.
+    ///
+    /// # Errors
+    /// As for [`KeyTable::read`], or every fatal one of the problems that `validate` finds.
+    pub fn load<C: DeserializeOwned>(
+        self,
+        path: Option<&Path>,
+        env: impl IntoIterator<Item = (String, String)>,
+        overrides: &Overrides,
+        validate: impl FnOnce(&C) -> Vec<Problem>,
+    ) -> Result<C, ConfigError> {
+        let config = C::deserialize(self.read(path, env, overrides)?)
+            .map_err(|error| ConfigError::Keys(vec![error.message().to_owned()]))?;
+        let fatal: Vec<_> = validate(&config).into_iter().filter(|one| one.fatal).collect();
+        if fatal.is_empty() { Ok(config) } else { Err(ConfigError::Unsafe(fatal)) }
     }
 
     fn text(self, path: &Path) -> Result<String, ConfigError> {

@@ -1,10 +1,10 @@
 //! `[log]`: lines for people on a terminal, JSON otherwise, on standard error.
 
-#[cfg(feature = "log")]
+#[cfg(feature = "cli")]
 use std::io::{self, IsTerminal};
 
 use serde::{Deserialize, Serialize};
-#[cfg(feature = "log")]
+#[cfg(feature = "cli")]
 use tracing_subscriber::{EnvFilter, filter::LevelFilter};
 
 /// `[log]`: what is logged, and how.
@@ -36,14 +36,15 @@ impl Default for Log {
     }
 }
 
-/// Starts logging for this process. `rust_log` (the environment variable `RUST_LOG`) goes before
+/// Starts logging for this process. The environment variable `RUST_LOG` of `env` goes before
 /// `log.level`; `target` is the name that the program's own lines have. When a subscriber is set
 /// already, that one stays.
 ///
 /// # Errors
 /// One sentence, when the level is none.
-#[cfg(feature = "log")]
-pub fn start(log: &Log, rust_log: Option<&str>, target: &str) -> Result<(), String> {
+#[cfg(feature = "cli")]
+pub fn start(log: &Log, env: &[(String, String)], target: &str) -> Result<(), String> {
+    let rust_log = env.iter().find(|(name, _)| name == "RUST_LOG").map(|(_, value)| value.as_str());
     let filter = filter(log, rust_log, target)?;
     let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
     let terminal = io::stderr().is_terminal();
@@ -58,7 +59,7 @@ pub fn start(log: &Log, rust_log: Option<&str>, target: &str) -> Result<(), Stri
     Ok(())
 }
 
-#[cfg(feature = "log")]
+#[cfg(feature = "cli")]
 fn wanted(format: LogFormat, terminal: bool) -> LogFormat {
     match format {
         LogFormat::Auto if terminal => LogFormat::Human,
@@ -69,7 +70,7 @@ fn wanted(format: LogFormat, terminal: bool) -> LogFormat {
 
 /// The filter that counts. A word that is no level would be taken for a module's name, and everything
 /// else would be silent: it is refused.
-#[cfg(feature = "log")]
+#[cfg(feature = "cli")]
 fn filter(log: &Log, rust_log: Option<&str>, target: &str) -> Result<EnvFilter, String> {
     let (text, source) = match rust_log.filter(|text| !text.trim().is_empty()) {
         Some(text) => (text, "RUST_LOG"),
@@ -91,7 +92,7 @@ fn filter(log: &Log, rust_log: Option<&str>, target: &str) -> Result<EnvFilter, 
     }
 }
 
-#[cfg(all(test, feature = "log"))]
+#[cfg(all(test, feature = "cli"))]
 mod tests {
     use super::*;
 

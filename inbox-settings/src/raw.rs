@@ -27,11 +27,27 @@ impl Raw {
         self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
+    /// Why a list of refused names has one, and what to do instead; `None` when it may be set.
+    pub fn refusal(refused: &[(&str, &'static str)], name: &str) -> Option<&'static str> {
+        refused.iter().find(|(refused, _)| *refused == name).map(|(_, why)| *why)
+    }
+
+    /// The part of the documentation about what is refused.
+    pub fn reference(refused: &[(&str, &str)]) -> String {
+        let rows = refused.iter().map(|(name, why)| format!("| `{name}` | {why} |\n"));
+        format!(
+            "\n## Refused in [kafka.raw]\n\n| setting | why, and what to do instead |\n|---|---|\n{}\
+             | `debug` with `all`, `security` or `protocol` | it would print credentials; name other \
+             contexts |\n",
+            rows.collect::<String>()
+        )
+    }
+
     /// What is refused: a list of names, each with why and what to do instead.
-    pub fn problems(&self, refused: &[(&str, &str)]) -> Vec<Problem> {
+    pub fn problems(&self, refused: &[(&str, &'static str)]) -> Vec<Problem> {
         let mut found = Vec::new();
         for (name, value) in self.iter() {
-            if let Some((_, why)) = refused.iter().find(|(refused, _)| *refused == name) {
+            if let Some(why) = Self::refusal(refused, name) {
                 let text = format!("`kafka.raw` may not hold `{name}`: {why}");
                 found.push(Problem::fatal(&["kafka.raw"], text));
             } else if name == "debug" && unsafe_debug(value) {

@@ -111,6 +111,7 @@
 #![forbid(unsafe_code)]
 
 pub mod header_names;
+pub mod time;
 
 mod cause;
 mod codec;

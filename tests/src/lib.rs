@@ -11,6 +11,7 @@ pub mod deploy;
 #[cfg(doctest)]
 mod documents;
 mod eventually;
+mod hand_made;
 mod lesson;
 mod markdown;
 mod outbox;
@@ -29,6 +30,7 @@ mod topic;
 pub use arrivals::{Arrival, arrivals, copies, firsts};
 pub use child::Worker;
 pub use eventually::{SOON, eventually, until_some};
+pub use hand_made::hand_made;
 pub use lesson::{Lesson, Took};
 pub use markdown::{Fence, Markdown};
 pub use outbox::{Outbox, RunningRelay, counted as counted_event};
@@ -38,7 +40,7 @@ pub use producer::{Ending, Producer, Record};
 pub use proxy::{Proxy, Trap};
 pub use schema::Schema;
 pub use services::{Services, skip, unique};
-pub use stage::{Count, Counter, Running, Stage, counted, effect};
+pub use stage::{Count, CountAll, Counter, Running, Stage, broken, counted, effect};
 pub use topic::Topic;
 
 /// Servers as the project's own commands start them.

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use inbox_consumer::{
-    Consumer, Ended, Event, Handler, HandlerResult, Routes, Tx,
+    BatchHandler, Consumer, Ended, Event, Handler, HandlerResult, Routes, Tx,
     config::{Config, Http},
     telemetry::{Counters, Readings},
 };
@@ -162,4 +162,44 @@ pub async fn effect(event: &Event<Count>, tx: &mut Tx<'_, Postgres>) -> HandlerR
         .execute(tx)
         .await?;
     Ok(())
+}
+
+/// The same effects as `Counter`'s, a whole run in one statement.
+#[derive(Debug)]
+pub struct CountAll;
+
+impl BatchHandler<Postgres> for CountAll {
+    type Event = Count;
+
+    async fn handle(&self, events: &[Event<Count>], tx: &mut Tx<'_, Postgres>) -> HandlerResult {
+        let aggregates: Vec<&str> = events.iter().map(|e| e.aggregate().aggregate_id()).collect();
+        let steps: Vec<i64> = events.iter().map(|e| e.payload.n).collect();
+        let ids: Vec<String> = events.iter().map(|e| e.id().to_string()).collect();
+        sqlx::query(
+            "INSERT INTO effects (aggregate, n, event_id, pid) SELECT a, n, id, 0 FROM
+             unnest($1::text[], $2::bigint[], $3::text[]) WITH ORDINALITY AS e(a, n, id, ord) ORDER BY ord",
+        )
+        .bind(aggregates)
+        .bind(steps)
+        .bind(ids)
+        .execute(tx)
+        .await?;
+        Ok(())
+    }
+}
+
+/// Whether the table `broken` has an event, or with no number its whole aggregate: a handler is to fail then.
+pub async fn broken(
+    aggregate: &str,
+    n: i64,
+    tx: &mut Tx<'_, Postgres>,
+) -> Result<bool, sqlx::Error> {
+    let broken: i64 = sqlx::query_scalar(
+        "SELECT count(*) FROM broken WHERE aggregate = $1 AND coalesce(n, $2) = $2",
+    )
+    .bind(aggregate)
+    .bind(n)
+    .fetch_one(tx)
+    .await?;
+    Ok(broken > 0)
 }

@@ -2,10 +2,10 @@
 
 use std::{ffi::OsString, path::PathBuf};
 
-use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{Parser, Subcommand};
 
-use super::{Exit, parked::Parked, retire::Retire, skip::Skip};
-use crate::config::{Config, ConfigError, Overrides};
+use super::{exit::EXITS, parked::Parked, retire::Retire, skip::Skip};
+use crate::config::{Config, ConfigError};
 
 const CONFIG_DEFAULT: &str = "consumer.toml";
 
@@ -64,11 +64,7 @@ impl Args {
     pub(super) fn read(
         args: impl IntoIterator<Item = impl Into<OsString> + Clone>,
     ) -> Result<Self, clap::Error> {
-        let codes = Exit::TABLE.iter().map(|(exit, means)| format!("  {}  {means}\n", exit.code()));
-        let help = format!("Exit codes:\n{}", codes.collect::<String>());
-        let mut command = Self::command().after_help(help);
-        let matches = command.try_get_matches_from_mut(args)?;
-        Self::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
+        inbox_settings::cli::read(args, EXITS)
     }
 
     /// Loads the configuration that the arguments name.
@@ -76,12 +72,8 @@ impl Args {
         &self,
         env: impl IntoIterator<Item = (String, String)>,
     ) -> Result<Config, ConfigError> {
-        let set = self.set.iter().try_fold(Overrides::new(), |all, one| all.assignment(one))?;
-        let default = PathBuf::from(CONFIG_DEFAULT);
-        let path = match &self.config {
-            Some(path) => Some(path),
-            None => Some(&default).filter(|path| path.exists()),
-        };
-        Config::load(path.map(PathBuf::as_path), env, &set)
+        let (path, set) =
+            inbox_settings::cli::source(self.config.as_deref(), CONFIG_DEFAULT, &self.set)?;
+        Config::load(path.as_deref(), env, &set)
     }
 }

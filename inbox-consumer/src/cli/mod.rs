@@ -35,6 +35,7 @@
 
 mod args;
 mod check;
+mod correcting;
 mod exit;
 mod migrate;
 mod parked;
@@ -45,15 +46,16 @@ mod skip;
 mod status;
 mod stock;
 mod table;
-mod terminal;
 
 #[cfg(test)]
 mod tests;
 
 use std::{fmt::Display, future, io, process::ExitCode};
 
-pub use exit::Exit;
+pub use exit::{EXITS, Exit};
 pub use stock::stock;
+
+use inbox_settings::cli::{Terminal, shown};
 
 use crate::{
     Routes,
@@ -61,7 +63,6 @@ use crate::{
     pipeline::port::{OpenError, Store},
 };
 use args::{Args, Command};
-use terminal::Terminal;
 
 /// The whole `main` of a consumer. `build` registers the handlers; the database is inferred from them.
 pub async fn main<DB: Store>(build: impl FnOnce(Routes<DB>) -> Routes<DB>) -> ExitCode {
@@ -132,21 +133,9 @@ where
 
 /// The configuration, with the log started as it says.
 fn loaded(args: &Args, env: &[(String, String)]) -> Result<Config, String> {
-    let rust_log = env.iter().find(|(name, _)| name == "RUST_LOG").map(|(_, value)| value.clone());
     let config = args.load(env.to_vec()).map_err(|error| error.to_string())?;
-    inbox_settings::start_log(&config.log, rust_log.as_deref(), "inbox_consumer")?;
+    inbox_settings::start_log(&config.log, env, "inbox_consumer")?;
     Ok(config)
-}
-
-/// Help goes to standard output and is no error; wrong usage is.
-fn shown(error: &clap::Error, terminal: &mut Terminal<'_>) -> Exit {
-    let text = error.render().to_string();
-    if error.use_stderr() {
-        terminal.complain(text.trim_start_matches("error: "));
-        return Exit::Usage;
-    }
-    terminal.say(text);
-    Exit::Done
 }
 
 /// A session for a command, or the exit after a complaint.

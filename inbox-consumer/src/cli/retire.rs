@@ -4,13 +4,12 @@ use clap::Args;
 
 use super::{
     Exit, Terminal,
-    parked::{Hand, again, counted, failed, opened},
-    skip::{owned, signed},
+    correcting::{Signed, begun, owned},
+    parked::{Hand, again, counted, failed},
 };
 use crate::{
     config::Config,
-    consumer::kafka_settings,
-    kafka::{self, TopicLogs},
+    kafka::TopicLogs,
     pipeline::port::{Corrected, Correction, Held, Store},
 };
 
@@ -43,22 +42,9 @@ pub(super) async fn retire<DB: Store>(
     env: &[(String, String)],
     terminal: &mut Terminal<'_>,
 ) -> Exit {
-    let signed = match signed(&retire.hand, &retire.why, env) {
-        Ok(signed) => signed,
-        Err(text) => {
-            terminal.complain(text);
-            return Exit::Usage;
-        }
-    };
-    let facts = match kafka::topic(kafka_settings(config), retire.topic.clone()).await {
-        Ok(facts) => facts,
-        Err(error) => {
-            terminal.complain(error.to_string());
-            return Exit::Kafka;
-        }
-    };
-    let mut conn = match opened::<DB>(config, terminal).await {
-        Ok(conn) => conn,
+    let typed = (retire.topic.as_str(), retire.why.as_str(), &retire.hand);
+    let (signed, facts, mut conn) = match begun::<DB>(config, typed, env, terminal).await {
+        Ok(begun) => begun,
         Err(exit) => return exit,
     };
     let done = decide::<DB>(&mut conn, config, (retire, facts, signed), terminal).await;
@@ -69,7 +55,7 @@ pub(super) async fn retire<DB: Store>(
 async fn decide<DB: Store>(
     conn: &mut DB::Connection,
     config: &Config,
-    (retire, facts, signed): (&Retire, Option<TopicLogs>, (String, String)),
+    (retire, facts, signed): (&Retire, Option<TopicLogs>, Signed),
     terminal: &mut Terminal<'_>,
 ) -> Result<Exit, sqlx::Error> {
     let rows = DB::rows(conn, &config.consumer.name, &retire.topic).await?;

@@ -1,6 +1,6 @@
 //! `run`: consumes until a signal.
 
-use tokio::signal::unix::{SignalKind, signal};
+use inbox_settings::cli::Signals;
 
 use super::{Exit, Terminal};
 use crate::{
@@ -21,12 +21,9 @@ pub(super) async fn run<DB: Store>(
     for doubt in config.validate() {
         Signal::Doubtful { reason: doubt.text }.emit();
     }
-    let (first, second) = match (Signals::new(), Signals::new()) {
-        (Ok(first), Ok(second)) => (first, second),
-        (Err(error), _) | (_, Err(error)) => {
-            terminal.complain(format!("signals cannot be caught: {error}"));
-            return Exit::Runtime;
-        }
+    let (first, second) = match Signals::both(terminal) {
+        Ok(both) => both,
+        Err(exit) => return exit,
     };
     let consumer = match Consumer::builder(config, routes).build().await {
         Ok(consumer) => consumer,
@@ -65,31 +62,6 @@ fn told(ended: &Ended, terminal: &mut Terminal<'_>) -> Exit {
         Ended::Panicked(_) => {
             terminal.complain(ended.to_string());
             Exit::Runtime
-        }
-    }
-}
-
-/// SIGTERM and SIGINT.
-struct Signals {
-    terminate: tokio::signal::unix::Signal,
-    interrupt: tokio::signal::unix::Signal,
-}
-
-impl Signals {
-    fn new() -> std::io::Result<Self> {
-        Ok(Self {
-            terminate: signal(SignalKind::terminate())?,
-            interrupt: signal(SignalKind::interrupt())?,
-        })
-    }
-
-    /// Resolves when `times` signals have come.
-    async fn received(mut self, times: usize) {
-        for _ in 0..times {
-            tokio::select! {
-                _ = self.terminate.recv() => {}
-                _ = self.interrupt.recv() => {}
-            }
         }
     }
 }

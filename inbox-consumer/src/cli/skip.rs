@@ -5,12 +5,12 @@ use inbox_engine::NextOffset;
 
 use super::{
     Exit, Terminal,
-    parked::{Hand, again, counted, failed, opened},
+    correcting::{Signed, begun, owned},
+    parked::{Hand, again, counted, failed},
 };
 use crate::{
     config::Config,
-    consumer::kafka_settings,
-    kafka::{self, TopicLogs},
+    kafka::TopicLogs,
     pipeline::port::{Corrected, Correction, Held, LogRange, Store},
 };
 
@@ -57,46 +57,20 @@ pub(super) async fn skip<DB: Store>(
     env: &[(String, String)],
     terminal: &mut Terminal<'_>,
 ) -> Exit {
-    let (who, why) = match signed(&skip.hand, &skip.why, env) {
-        Ok(signed) => signed,
-        Err(text) => {
-            terminal.complain(text);
-            return Exit::Usage;
-        }
-    };
-    let facts = match kafka::topic(kafka_settings(config), skip.topic.clone()).await {
-        Ok(facts) => facts,
-        Err(error) => {
-            terminal.complain(error.to_string());
-            return Exit::Kafka;
-        }
-    };
-    let mut conn = match opened::<DB>(config, terminal).await {
-        Ok(conn) => conn,
+    let typed = (skip.topic.as_str(), skip.why.as_str(), &skip.hand);
+    let (signed, facts, mut conn) = match begun::<DB>(config, typed, env, terminal).await {
+        Ok(begun) => begun,
         Err(exit) => return exit,
     };
-    let done = decide::<DB>(&mut conn, config, (skip, facts, who, why), terminal).await;
+    let done = decide::<DB>(&mut conn, config, (skip, facts, signed), terminal).await;
     DB::close_hard(conn).await;
     done.unwrap_or_else(|error| failed(&error, terminal))
-}
-
-/// Who acts, and why; or what is missing.
-pub(super) fn signed(
-    hand: &Hand,
-    why: &str,
-    env: &[(String, String)],
-) -> Result<(String, String), String> {
-    let why = why.trim();
-    if why.is_empty() {
-        return Err("--why is empty: say why, the audit keeps it".into());
-    }
-    Ok((hand.who(env)?, why.to_owned()))
 }
 
 async fn decide<DB: Store>(
     conn: &mut DB::Connection,
     config: &Config,
-    (skip, facts, who, why): (&Skip, Option<TopicLogs>, String, String),
+    (skip, facts, (who, why)): (&Skip, Option<TopicLogs>, Signed),
     terminal: &mut Terminal<'_>,
 ) -> Result<Exit, sqlx::Error> {
     let rows = DB::rows(conn, &config.consumer.name, &skip.topic).await?;
@@ -230,15 +204,6 @@ fn told(
             Exit::Refused
         }
     }
-}
-
-/// Why a live owner stops a correction.
-pub(super) fn owned(place: &str, owner: &str, seen_seconds: f64) -> String {
-    format!(
-        "{owner} owns {place} and was seen {seen_seconds:.0} s ago: it still works on it, and nothing \
-         was changed; stop it first, or fence it out with --force: its open transactions roll back, \
-         and it takes the partition over again"
-    )
 }
 
 #[cfg(test)]

@@ -34,7 +34,7 @@ pub(super) async fn dispatched(
         }
         // A URL of PostgreSQL is refused by the configuration then.
         #[cfg(not(feature = "postgres"))]
-        DatabaseKind::Postgres => {
+        _ => {
             let none = |routes: Routes<sqlx::Sqlite>| future::ready(Ok::<_, String>(routes));
             command(args, env, terminal, none).await
         }

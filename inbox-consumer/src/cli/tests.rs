@@ -29,7 +29,7 @@ async fn help_names_the_binary_and_the_exit_codes() {
     let (exit, out, err) = ran(&["--help"], &[]).await;
     assert_eq!((exit, err.as_str()), (Exit::Done, ""));
     assert!(out.contains("Usage: billing [OPTIONS] <COMMAND>"), "{out}");
-    for (exit, means) in Exit::TABLE {
+    for (exit, means) in EXITS {
         assert!(out.contains(&format!("  {}  {means}", exit.code())), "{out}");
     }
 }
@@ -100,12 +100,12 @@ async fn a_consumer_without_handlers_is_wrong_usage() {
 fn the_document_has_every_exit_code() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/commands.md");
     let page = std::fs::read_to_string(path).unwrap();
-    for (exit, means) in Exit::TABLE {
+    for (exit, means) in EXITS {
         assert!(page.contains(&format!("| {} | {means} |", exit.code())), "{means}");
     }
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/cli/mod.rs");
     let module = std::fs::read_to_string(path).unwrap();
-    for (exit, means) in Exit::TABLE {
+    for (exit, means) in EXITS {
         assert!(module.contains(&format!("//! | {} | {means} |", exit.code())), "{means}");
     }
 }

@@ -1,45 +1,26 @@
 //! Which database an address means.
 
+use inbox_settings::{Build, DatabaseKind, scheme};
+
 use super::{Database, Problem};
 
-/// The databases a build can know.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub enum DatabaseKind {
-    /// `postgres://` and `postgresql://`.
-    Postgres,
-    /// `sqlite:`.
-    Sqlite,
-}
-
-impl DatabaseKind {
-    /// Its name, as messages and features write it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Postgres => "postgres",
-            Self::Sqlite => "sqlite",
-        }
-    }
-}
+/// What this build can do.
+pub(super) const BUILD: Build = Build {
+    package: "inbox-consumer",
+    postgres: cfg!(feature = "postgres"),
+    sqlite: cfg!(feature = "sqlite"),
+};
 
 impl Database {
     /// Which database the address means. The sentence never holds the address.
     pub fn kind(&self) -> Result<DatabaseKind, Problem> {
-        let url = self.url.expose();
-        let scheme = url.split_once(':').map(|(scheme, _)| scheme.to_ascii_lowercase());
-        match scheme.as_deref() {
-            Some("postgres" | "postgresql") => Ok(DatabaseKind::Postgres),
-            Some("sqlite") => Ok(DatabaseKind::Sqlite),
+        match scheme(&self.url).as_deref() {
             Some("mysql" | "mariadb") => Err(Problem::fatal(
                 &["database.url"],
                 "`database.url` names MySQL or MariaDB, which comes in a later version: use \
                  postgres:// or sqlite: until then",
             )),
-            _ => Err(Problem::fatal(
-                &["database.url"],
-                "`database.url` does not say which database it is: begin it with postgres:// or \
-                 sqlite:",
-            )),
+            _ => DatabaseKind::of(&self.url),
         }
     }
 }

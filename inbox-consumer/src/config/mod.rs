@@ -26,12 +26,11 @@ mod validate;
 #[cfg(test)]
 mod tests;
 
-pub use database::DatabaseKind;
 pub use handlers::{Declared, DeclaredMode};
 pub use http::Http;
 pub use inbox_settings::{
-    ConfigError, Key, Kind, Log, LogFormat, Origin, Overrides, Problem, Raw, Secret, Security,
-    SecurityProtocol,
+    ConfigError, DatabaseKind, Key, Kind, Log, LogFormat, Origin, Overrides, Problem, Raw, Secret,
+    Security, SecurityProtocol,
 };
 pub use keys::KEYS;
 pub use outbox::{Outbox, Wake};

@@ -1,8 +1,6 @@
 //! `docs/configuration.md`, made from the table of keys.
 
-use std::fmt::Write;
-
-use super::{keys::TABLE, refused::REFUSED};
+use super::{Raw, keys::TABLE, refused::REFUSED};
 
 const HEAD: &str = "\
 # Configuration
@@ -32,14 +30,5 @@ Written `[[handlers]]`, once for each handler, in the file alone: neither the en
 
 /// `docs/configuration.md`, from [`super::KEYS`].
 pub fn reference() -> String {
-    let mut page = String::from(HEAD);
-    page.push_str(&TABLE.reference(REPEATED));
-    page.push_str(
-        "\n## Refused in [kafka.raw]\n\n| setting | why, and what to do instead |\n|---|---|\n",
-    );
-    for (name, why) in REFUSED {
-        let _ = writeln!(page, "| `{name}` | {why} |");
-    }
-    page.push_str("| `debug` with `all`, `security` or `protocol` | it would print credentials; name other contexts |\n");
-    page
+    [HEAD, &TABLE.reference(REPEATED), &Raw::reference(REFUSED)].concat()
 }

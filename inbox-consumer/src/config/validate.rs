@@ -1,8 +1,8 @@
 //! What is missing, out of bounds or unsafe together, each with what to change.
 
-use inbox_settings::{duration::text, is_identifier, is_name};
+use inbox_settings::{duration::text, is_name};
 
-use super::{Config, DatabaseKind, Format, Problem, keys::TABLE, refused::REFUSED};
+use super::{Config, Format, Problem, database::BUILD, keys::TABLE, refused::REFUSED};
 
 impl Config {
     /// Everything that is wrong or doubtful. Fatal problems keep a consumer from starting; `check`
@@ -80,22 +80,9 @@ impl Config {
         if self.database.url.is_empty() {
             return;
         }
-        let kind = match self.database.kind() {
-            Ok(kind) => kind,
-            Err(problem) => return found.push(problem),
-        };
-        let built_in = match kind {
-            DatabaseKind::Postgres => cfg!(feature = "postgres"),
-            DatabaseKind::Sqlite => cfg!(feature = "sqlite"),
-        };
-        if !built_in {
-            found.push(Problem::fatal(
-                &["database.url"],
-                format!("`database.url` names {0}, which this build leaves out; build inbox-consumer with the feature `{0}`", kind.name()),
-            ));
-        }
-        if let Some(schema) = &self.database.schema {
-            schema_problems(schema, kind, found);
+        match self.database.kind() {
+            Ok(kind) => found.extend(BUILD.problems(kind, self.database.schema.as_deref())),
+            Err(problem) => found.push(problem),
         }
     }
 
@@ -179,19 +166,5 @@ impl Config {
                 format!("one event of `events.event_bytes_max` ({}) alone pauses its partition: `limits.partition_bytes_max` is {partition}; lower the first or raise the second", self.events.event_bytes_max),
             ));
         }
-    }
-}
-
-fn schema_problems(schema: &str, kind: DatabaseKind, found: &mut Vec<Problem>) {
-    if kind != DatabaseKind::Postgres {
-        found.push(Problem::fatal(
-            &["database.schema"],
-            "`database.schema` is for PostgreSQL only; remove it",
-        ));
-    } else if !is_identifier(schema) {
-        found.push(Problem::fatal(
-            &["database.schema"],
-            format!("`database.schema` {schema:?} is no plain name; use lower-case letters, digits and `_`, not beginning with a digit, at most 63"),
-        ));
     }
 }

@@ -45,8 +45,27 @@ pub(super) struct Standing {
     pub(super) retired: bool,
 }
 
+/// The row that a skip may change, or why it may not.
+pub(super) fn skippable(
+    standing: Option<Standing>,
+    correction: &Correction,
+    to: NextOffset,
+) -> Result<Standing, Corrected> {
+    let ahead = |standing: &Standing| !standing.retired && standing.watermark < to.0;
+    correctable(standing.filter(ahead), correction)
+}
+
+/// The row that a correction may change, or why it may not.
+pub(super) fn correctable(
+    standing: Option<Standing>,
+    correction: &Correction,
+) -> Result<Standing, Corrected> {
+    let standing = standing.ok_or(Corrected::Changed)?;
+    owned(&standing, correction).map_or(Ok(standing), Err)
+}
+
 /// Refuses a correction under an owner that still runs, unless it is forced.
-pub(super) fn owned(standing: &Standing, correction: &Correction) -> Option<Corrected> {
+fn owned(standing: &Standing, correction: &Correction) -> Option<Corrected> {
     let owner = standing.owner.clone()?;
     let seen_seconds = standing.owner_seen_seconds.filter(|seen| *seen < OWNER_FRESH_SECONDS)?;
     (!correction.force).then_some(Corrected::Owned { owner, seen_seconds })

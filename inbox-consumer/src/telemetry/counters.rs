@@ -1,60 +1,13 @@
 //! What a consumer has done so far, in numbers.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-
 use inbox_engine::Outcome;
 
 use crate::pipeline::release::Report;
 
-/// A number that only grows. Written without a lock, read at any time.
-#[derive(Debug, Default)]
-pub(crate) struct Counter(AtomicU64);
+inbox_settings::counters! {
+    /// What a consumer has done so far. Written once per transaction, read at any time.
+    struct Counters;
 
-impl Counter {
-    /// Adds to it.
-    pub(crate) fn add(&self, n: u64) {
-        if n > 0 {
-            self.0.fetch_add(n, Relaxed);
-        }
-    }
-
-    /// What it has come to.
-    pub(crate) fn read(&self) -> u64 {
-        self.0.load(Relaxed)
-    }
-}
-
-macro_rules! counters {
-    ($( $(#[doc = $doc:literal])+ $name:ident, )+) => {
-        /// What a consumer has done so far. Written once per transaction, read at any time.
-        #[derive(Debug, Default)]
-        pub struct Counters {
-            $( pub(crate) $name: Counter, )+
-        }
-
-        /// The numbers of one moment.
-        #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize)]
-        #[non_exhaustive]
-        pub struct Counts {
-            $( $(#[doc = $doc])+ pub $name: u64, )+
-        }
-
-        impl Counts {
-            /// Name and meaning of each.
-            pub(super) const DOCS: &[(&str, &str)] =
-                &[ $( (stringify!($name), concat!($( $doc ),+).trim_ascii()), )+ ];
-        }
-
-        impl Counters {
-            /// The numbers as they are now. Each is exact; together they may be a moment apart.
-            pub fn read(&self) -> Counts {
-                Counts { $( $name: self.$name.read(), )+ }
-            }
-        }
-    };
-}
-
-counters! {
     /// Events whose handler ran and committed.
     applied,
     /// Deliveries that were settled already.

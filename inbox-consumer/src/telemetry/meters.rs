@@ -11,10 +11,10 @@ use std::{
 };
 
 use inbox_engine::{Outcome, ParkReason};
+use inbox_settings::Counter;
 
 use super::{
     Counters,
-    counters::Counter,
     histogram::{EVENTS, Histogram, LONG, SHORT, Scale},
     readings::PartitionReading,
 };

@@ -29,11 +29,12 @@ mod trace_tests;
 
 pub use counters::{Counters, Counts};
 pub use exposition::{CONTENT_TYPE, prometheus};
+pub use inbox_settings::SignalEntry;
 pub use metrics::{METRICS, Metric, MetricKind, metrics_reference};
 pub use readings::{PartitionReading, Readiness, Readings, Reason, Unready};
-pub use signal::{SIGNALS, Signal, SignalEntry};
+pub use signal::{SIGNALS, Signal};
 
-use std::fmt::Write;
+use inbox_settings::Counter;
 
 /// `docs/telemetry.md`, from the tables.
 pub fn reference() -> String {
@@ -43,20 +44,9 @@ pub fn reference() -> String {
          Metrics and health: [metrics.md](metrics.md).\n\n\
          ## Signals\n\n\
          Everything the runtime tells is a log event with the target `inbox_consumer` and the field \
-         `signal`. Payloads and secrets are in none.\n\n\
-         | signal | level | fields | means |\n|---|---|---|---|\n",
+         `signal`. Payloads and secrets are in none.\n\n",
     );
-    for SignalEntry { name, level, fields, doc } in SIGNALS {
-        let fields: Vec<String> = fields.iter().map(|field| format!("`{field}`")).collect();
-        let _ = writeln!(page, "| `{name}` | {level} | {} | {doc} |", fields.join(", "));
-    }
-    page.push_str(
-        "\n## Counters\n\n\
-         Read with `Consumer::counters`; they only grow while the process lives.\n\n\
-         | counter | counts |\n|---|---|\n",
-    );
-    for (name, doc) in Counts::DOCS {
-        let _ = writeln!(page, "| `{name}` | {doc} |");
-    }
+    page.push_str(&SignalEntry::reference(SIGNALS));
+    page.push_str(&Counter::reference(Counts::DOCS, "Consumer::counters"));
     page
 }

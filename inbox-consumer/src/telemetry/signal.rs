@@ -5,19 +5,6 @@ use tracing::{Value, field::display};
 
 use crate::pipeline::port::TopicPartition;
 
-/// One row of the table of signals.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct SignalEntry {
-    /// The field `signal` of the log event.
-    pub name: &'static str,
-    /// Its level, always the same.
-    pub level: &'static str,
-    /// Its further fields.
-    pub fields: &'static [&'static str],
-    /// What it means.
-    pub doc: &'static str,
-}
-
 /// How a field is written into a log event.
 trait Shown {
     fn shown(&self) -> impl Value;
@@ -51,44 +38,10 @@ impl Shown for Standstill {
     }
 }
 
-macro_rules! signals {
-    ($( $level:ident $name:literal $message:literal
-        $(#[doc = $doc:literal])+
-        $variant:ident $({ $( $(#[$field_doc:meta])* $field:ident : $type:ty ),* $(,)? })?
-    )+) => {
-        /// Everything the runtime tells. Each has one level and one set of fields.
-        #[derive(Clone, PartialEq, Eq, Debug)]
-        #[non_exhaustive]
-        pub enum Signal {
-            $( $(#[doc = $doc])+ $variant $({ $( $(#[$field_doc])* $field: $type ),* })?, )+
-        }
+inbox_settings::signals! {
+    /// Everything the runtime tells. Each has one level and one set of fields.
+    enum Signal: "inbox_consumer", Shown::shown;
 
-        /// The table of all signals.
-        pub const SIGNALS: &[SignalEntry] = &[ $( SignalEntry {
-            name: $name,
-            level: stringify!($level),
-            fields: &[ $( $( stringify!($field) ),* )? ],
-            doc: concat!($( $doc ),+).trim_ascii(),
-        }, )+ ];
-
-        impl Signal {
-            /// Writes it to the log.
-            pub fn emit(&self) {
-                match self { $(
-                    Self::$variant $({ $( $field ),* })? => {
-                        tracing::$level!(
-                            target: "inbox_consumer",
-                            { signal = $name $( $(, $field = Shown::shown($field))* )? },
-                            $message
-                        );
-                    }
-                )+ }
-            }
-        }
-    };
-}
-
-signals! {
     info "assigned" "partitions were assigned"
     /// Kafka gave partitions to this process.
     Assigned {

@@ -1,48 +1,10 @@
 //! Signals are what their table says; counters count.
 
-use std::sync::{Arc, Mutex};
-
 use inbox_engine::{Outcome, Standstill, Tally};
-use tracing::{
-    Event, Metadata, Subscriber,
-    field::{Field, Visit},
-    span,
-};
+use inbox_settings::testing::{document, told};
 
 use super::*;
 use crate::pipeline::{port::TopicPartition, release::Report};
-
-/// The events of a log: level, then name and value of each field.
-type Lines = Arc<Mutex<Vec<(String, Vec<(String, String)>)>>>;
-
-struct Capture(Lines);
-
-struct Fields(Vec<(String, String)>);
-
-impl Visit for Fields {
-    fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
-        self.0.push((field.name().to_owned(), format!("{value:?}").trim_matches('"').to_owned()));
-    }
-}
-
-impl Subscriber for Capture {
-    fn enabled(&self, _: &Metadata<'_>) -> bool {
-        true
-    }
-    fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
-        span::Id::from_u64(1)
-    }
-    fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
-    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
-    fn event(&self, event: &Event<'_>) {
-        let mut fields = Fields(Vec::new());
-        event.record(&mut fields);
-        let level = event.metadata().level().to_string().to_lowercase();
-        self.0.lock().unwrap().push((level, fields.0));
-    }
-    fn enter(&self, _: &span::Id) {}
-    fn exit(&self, _: &span::Id) {}
-}
 
 fn every() -> Vec<Signal> {
     let partition = TopicPartition { topic: "orders".into(), partition: 3 };
@@ -101,11 +63,7 @@ fn every() -> Vec<Signal> {
 
 #[test]
 fn every_signal_is_told_as_the_table_says() {
-    let lines = Lines::default();
-    tracing::subscriber::with_default(Capture(Arc::clone(&lines)), || {
-        every().iter().for_each(Signal::emit);
-    });
-    let lines = lines.lock().unwrap();
+    let lines = told(|| every().iter().for_each(Signal::emit));
     assert_eq!(lines.len(), SIGNALS.len());
     for ((level, fields), entry) in lines.iter().zip(SIGNALS) {
         assert_eq!(level, entry.level, "{}", entry.name);
@@ -129,10 +87,7 @@ fn signals_are_in_the_order_of_their_names() {
 fn the_document_is_what_the_tables_say() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/telemetry.md");
     let wanted = reference();
-    if std::env::var_os("UPDATE_DOCS").is_some() {
-        std::fs::write(path, &wanted).unwrap();
-    }
-    let there = std::fs::read_to_string(path).unwrap_or_default();
+    let there = document(path, &wanted);
     assert!(there == wanted, "docs/telemetry.md is old: run this test with UPDATE_DOCS=1");
 }
 
@@ -154,9 +109,6 @@ fn counters_count_what_a_transaction_did() {
 fn the_document_of_metrics_is_what_the_table_says() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/metrics.md");
     let wanted = metrics_reference();
-    if std::env::var_os("UPDATE_DOCS").is_some() {
-        std::fs::write(path, &wanted).unwrap();
-    }
-    let there = std::fs::read_to_string(path).unwrap_or_default();
+    let there = document(path, &wanted);
     assert!(there == wanted, "docs/metrics.md is old: run this test with UPDATE_DOCS=1");
 }

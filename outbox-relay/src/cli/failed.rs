@@ -1,6 +1,8 @@
 //! `failed`: rows that cannot be sent and were set aside.
 
-use super::{Exit, Terminal, args::Verb, failed_call, on, open, options, terminal::aligned};
+use inbox_settings::cli::columns;
+
+use super::{Exit, Terminal, args::Verb, failed_call, on, open, options};
 use crate::{
     config::Config,
     port::{Choice, FailedRow, Feed},
@@ -90,5 +92,6 @@ pub(super) fn listed(rows: &[FailedRow], json: bool) -> String {
         ]
     };
     let rows: Vec<[String; 7]> = rows.iter().map(cells).collect();
-    aligned(["SEQ", "AGGREGATE", "TYPE", "EVENT", "SECONDS AGO", "BEHIND IT", "WHY"], &rows)
+    let heads = ["SEQ", "AGGREGATE", "TYPE", "EVENT", "SECONDS AGO", "BEHIND IT", "WHY"];
+    columns(heads, &rows, [false; 7])
 }

@@ -20,14 +20,15 @@ mod failed;
 mod migrate;
 mod run;
 mod status;
-mod terminal;
 
 #[cfg(test)]
 mod tests;
 
 use std::{io, process::ExitCode};
 
-pub use exit::Exit;
+pub use exit::{EXITS, Exit};
+
+use inbox_settings::cli::{Terminal, shown};
 
 use crate::{
     BuildError, DatabaseOptions,
@@ -36,7 +37,6 @@ use crate::{
     relay::{on, options_of, schema_is_current},
 };
 use args::{Args, Command};
-use terminal::Terminal;
 
 /// The whole `main` of a relay.
 pub async fn main() -> ExitCode {
@@ -74,21 +74,9 @@ async fn command(
 /// The configuration, with the log started as it says.
 fn loaded(args: &Args, env: impl IntoIterator<Item = (String, String)>) -> Result<Config, String> {
     let env: Vec<(String, String)> = env.into_iter().collect();
-    let rust_log = env.iter().find(|(name, _)| name == "RUST_LOG").map(|(_, value)| value.clone());
-    let config = args.load(env).map_err(|error| error.to_string())?;
-    inbox_settings::start_log(&config.log, rust_log.as_deref(), "outbox_relay")?;
+    let config = args.load(env.clone()).map_err(|error| error.to_string())?;
+    inbox_settings::start_log(&config.log, &env, "outbox_relay")?;
     Ok(config)
-}
-
-/// Help goes to standard output and is no error; wrong usage is.
-fn shown(error: &clap::Error, terminal: &mut Terminal<'_>) -> Exit {
-    let text = error.render().to_string();
-    if error.use_stderr() {
-        terminal.complain(text.trim_start_matches("error: "));
-        return Exit::Usage;
-    }
-    terminal.say(text);
-    Exit::Done
 }
 
 /// The options of the database, or the exit after a complaint.

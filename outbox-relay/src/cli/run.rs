@@ -1,6 +1,6 @@
 //! `run`: ships until a signal.
 
-use tokio::signal::unix::{SignalKind, signal};
+use inbox_settings::cli::Signals;
 
 use super::{Exit, Terminal, refused};
 use crate::{Ended, Relay, config::Config, telemetry::Signal};
@@ -10,12 +10,9 @@ pub(super) async fn run(config: Config, terminal: &mut Terminal<'_>) -> Exit {
     for doubt in config.validate() {
         Signal::Doubtful { reason: doubt.text }.emit();
     }
-    let (first, second) = match (Signals::new(), Signals::new()) {
-        (Ok(first), Ok(second)) => (first, second),
-        (Err(error), _) | (_, Err(error)) => {
-            terminal.complain(format!("signals cannot be caught: {error}"));
-            return Exit::Runtime;
-        }
+    let (first, second) = match Signals::both(terminal) {
+        Ok(both) => both,
+        Err(exit) => return exit,
     };
     let relay = match Relay::builder(config).build().await {
         Ok(relay) => relay,
@@ -40,31 +37,6 @@ fn told(ended: &Ended, terminal: &mut Terminal<'_>) -> Exit {
         Ended::KafkaRefused(_) => {
             terminal.complain(ended.to_string());
             Exit::Kafka
-        }
-    }
-}
-
-/// SIGTERM and SIGINT.
-struct Signals {
-    terminate: tokio::signal::unix::Signal,
-    interrupt: tokio::signal::unix::Signal,
-}
-
-impl Signals {
-    fn new() -> std::io::Result<Self> {
-        Ok(Self {
-            terminate: signal(SignalKind::terminate())?,
-            interrupt: signal(SignalKind::interrupt())?,
-        })
-    }
-
-    /// Resolves when `times` signals have come.
-    async fn received(mut self, times: usize) {
-        for _ in 0..times {
-            tokio::select! {
-                _ = self.terminate.recv() => {}
-                _ = self.interrupt.recv() => {}
-            }
         }
     }
 }

@@ -23,7 +23,7 @@ const WHOLE: &[(&str, &str)] = &[
 async fn help_names_the_exit_codes() {
     let (exit, out, err) = ran(&["--help"], &[]).await;
     assert_eq!((exit, err.as_str()), (Exit::Done, ""));
-    for (exit, means) in Exit::TABLE {
+    for (exit, means) in EXITS {
         assert!(out.contains(&format!("  {}  {means}", exit.code())), "{out}");
     }
 }
@@ -180,7 +180,7 @@ fn the_document_has_every_exit_code() {
     let page = std::fs::read_to_string(path).unwrap();
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/cli/mod.rs");
     let module = std::fs::read_to_string(path).unwrap();
-    for (exit, means) in Exit::TABLE {
+    for (exit, means) in EXITS {
         assert!(page.contains(&format!("| {} | {means} |", exit.code())), "{means}");
         assert!(module.contains(&format!("//! | {} | {means} |", exit.code())), "{means}");
     }

@@ -21,11 +21,10 @@ mod validate;
 mod tests;
 
 pub use inbox_settings::{
-    ConfigError, Key, Kind, Log, LogFormat, Origin, Overrides, Problem, Raw, Secret, Security,
-    SecurityProtocol,
+    ConfigError, DatabaseKind, Key, Kind, Log, LogFormat, Origin, Overrides, Problem, Raw, Secret,
+    Security, SecurityProtocol,
 };
 pub use keys::KEYS;
 pub use reference::{HEAD as REFERENCE_HEAD, reference};
 pub use refused::refused;
 pub use sections::{Batch, Config, Database, Kafka, Limits, Relaying, Retention, Wake};
-pub use validate::DatabaseKind;

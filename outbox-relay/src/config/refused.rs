@@ -1,5 +1,7 @@
 //! What `[kafka.raw]` may not hold.
 
+use super::Raw;
+
 const SECRET: &str = "it would be kept with the plain settings; use the key of the same name in \
     [kafka], dots written as underscores";
 const ORDER: &str =
@@ -44,5 +46,5 @@ pub(super) const REFUSED: &[(&str, &str)] = &[
 
 /// Why `[kafka.raw]` refuses a setting, and what to do instead; `None` when it may be set.
 pub fn refused(name: &str) -> Option<&'static str> {
-    REFUSED.iter().find(|(refused, _)| *refused == name).map(|(_, why)| *why)
+    Raw::refusal(REFUSED, name)
 }

@@ -149,10 +149,7 @@ impl Config {
         env: impl IntoIterator<Item = (String, String)>,
         overrides: &Overrides,
     ) -> Result<Self, ConfigError> {
-        let config = Self::deserialize(TABLE.read(path, env, overrides)?)
-            .map_err(|error| ConfigError::Keys(vec![error.message().to_owned()]))?;
-        let fatal: Vec<_> = config.validate().into_iter().filter(|one| one.fatal).collect();
-        if fatal.is_empty() { Ok(config) } else { Err(ConfigError::Unsafe(fatal)) }
+        TABLE.load(path, env, overrides, Self::validate)
     }
 }
 

@@ -2,7 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use inbox_settings::{insert, is_described};
+use inbox_settings::{
+    insert,
+    testing::{self, document},
+};
 use serde::Deserialize;
 
 use super::{keys::TABLE, *};
@@ -39,11 +42,8 @@ fn every_key_of_the_types_is_in_the_table_and_none_else() {
 #[test]
 fn defaults_of_the_table_are_the_defaults_of_the_types() {
     let defaults = toml::Table::try_from(Config::default()).unwrap();
-    for key in KEYS.iter().filter(|key| !key.default.is_empty() && !is_described(key.default)) {
-        // Where the client library has the default, the types hold none.
-        let Some(value) = defaults[key.section()].get(key.name()) else { continue };
-        let table = key.kind.read(&key.default.into(), true).unwrap();
-        assert_eq!(value, &table, "{}", key.path);
+    for (key, value, table) in testing::defaults(TABLE, &defaults) {
+        assert_eq!(value, &table.unwrap(), "{key}");
     }
 }
 
@@ -78,8 +78,6 @@ fn the_document_is_what_the_tables_say() {
     let written = there.split(REFERENCE_HEAD).next().unwrap_or_default().trim_end();
     let wanted =
         format!("{written}\n\n{REFERENCE_HEAD}\n{}{}", reference(), telemetry::reference());
-    if std::env::var_os("UPDATE_DOCS").is_some() {
-        std::fs::write(path, &wanted).unwrap();
-    }
+    let there = document(path, &wanted);
     assert!(there == wanted, "docs/relay.md is old: run this test with UPDATE_DOCS=1");
 }

@@ -1,29 +1,16 @@
 //! What is missing, out of bounds or unsafe together, each with what to change.
 
-use inbox_settings::{duration::text, is_identifier, is_name};
+use inbox_settings::{Build, DatabaseKind, duration::text, is_name};
 
 use super::{Config, Problem, keys::TABLE, refused::REFUSED};
 use crate::topic::Template;
 
-/// The databases a build can know.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub enum DatabaseKind {
-    /// `postgres://` and `postgresql://`.
-    Postgres,
-    /// `sqlite:`.
-    Sqlite,
-}
-
-impl DatabaseKind {
-    /// Its name, as messages and features write it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Postgres => "postgres",
-            Self::Sqlite => "sqlite",
-        }
-    }
-}
+/// What this build can do.
+const BUILD: Build = Build {
+    package: "inbox-outbox-relay",
+    postgres: cfg!(feature = "postgres"),
+    sqlite: cfg!(feature = "sqlite"),
+};
 
 impl Config {
     /// Everything that is wrong or doubtful. Fatal problems keep a relay from starting; `check` shows the
@@ -47,48 +34,16 @@ impl Config {
 
     /// Which database the address means. The sentence never holds the address.
     pub fn database_kind(&self) -> Result<DatabaseKind, Problem> {
-        let url = self.database.url.expose();
-        let scheme = url.split_once(':').map(|(scheme, _)| scheme.to_ascii_lowercase());
-        match scheme.as_deref() {
-            Some("postgres" | "postgresql") => Ok(DatabaseKind::Postgres),
-            Some("sqlite") => Ok(DatabaseKind::Sqlite),
-            _ => Err(Problem::fatal(
-                &["database.url"],
-                "`database.url` does not say which database it is: begin it with postgres:// or \
-                 sqlite:",
-            )),
-        }
+        DatabaseKind::of(&self.database.url)
     }
 
     fn database_address(&self, found: &mut Vec<Problem>) {
         if self.database.url.is_empty() {
             return;
         }
-        let kind = match self.database_kind() {
-            Ok(kind) => kind,
-            Err(problem) => return found.push(problem),
-        };
-        let built_in = match kind {
-            DatabaseKind::Postgres => cfg!(feature = "postgres"),
-            DatabaseKind::Sqlite => cfg!(feature = "sqlite"),
-        };
-        if !built_in {
-            found.push(Problem::fatal(
-                &["database.url"],
-                format!("`database.url` names {0}, which this build leaves out; build inbox-outbox-relay with the feature `{0}`", kind.name()),
-            ));
-        }
-        let Some(schema) = &self.database.schema else { return };
-        if kind != DatabaseKind::Postgres {
-            found.push(Problem::fatal(
-                &["database.schema"],
-                "`database.schema` is for PostgreSQL only; remove it",
-            ));
-        } else if !is_identifier(schema) {
-            found.push(Problem::fatal(
-                &["database.schema"],
-                format!("`database.schema` {schema:?} is no plain name; use lower-case letters, digits and `_`, not beginning with a digit, at most 63"),
-            ));
+        match self.database_kind() {
+            Ok(kind) => found.extend(BUILD.problems(kind, self.database.schema.as_deref())),
+            Err(problem) => found.push(problem),
         }
     }
 

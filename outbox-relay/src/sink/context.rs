@@ -2,18 +2,16 @@
 
 use std::{
     sync::{Mutex, PoisonError},
-    time::{Duration, Instant},
+    time::Instant,
 };
 
+use inbox_settings::brokers::{BrokerTrouble, Told};
 use rdkafka::{
     ClientContext, Message, config::RDKafkaLogLevel, error::KafkaError, message::DeliveryResult,
     producer::ProducerContext, types::RDKafkaErrorCode as Code,
 };
 
 use crate::telemetry::Signal;
-
-/// The same kind of trouble is told again after this long.
-const AGAIN_AFTER: Duration = Duration::from_secs(30);
 
 /// One record's end: its place in the batch, and the error if it was not acknowledged.
 pub(super) type Report = (usize, Option<Code>);
@@ -27,7 +25,7 @@ pub(super) struct Context {
 
 #[derive(Default)]
 struct Troubles {
-    told: Vec<(Code, Instant)>,
+    told: Told<Code>,
     last: Option<String>,
 }
 
@@ -70,14 +68,11 @@ impl ClientContext for Context {
         let sentence = sentence(&self.bootstrap, code, reason);
         let mut troubles = self.troubles.lock().unwrap_or_else(PoisonError::into_inner);
         troubles.last = Some(sentence.clone());
-        let now = Instant::now();
-        match troubles.told.iter_mut().find(|(known, _)| *known == code) {
-            Some((_, at)) if now.duration_since(*at) < AGAIN_AFTER => return,
-            Some((_, at)) => *at = now,
-            None => troubles.told.push((code, now)),
-        }
+        let due = troubles.told.is_due(code, Instant::now());
         drop(troubles);
-        Signal::BrokerTrouble { error: sentence }.emit();
+        if due {
+            Signal::BrokerTrouble { error: sentence }.emit();
+        }
     }
 }
 
@@ -97,22 +92,14 @@ impl ProducerContext for Context {
 }
 
 fn sentence(bootstrap: &str, code: Code, why: &str) -> String {
-    match code {
-        Code::AllBrokersDown => format!(
-            "no broker of Kafka at {bootstrap} can be reached ({why}); the client goes on trying: \
-             check the address, the network, and whether the brokers want TLS"
-        ),
-        Code::Authentication | Code::SaslAuthenticationFailed => format!(
-            "Kafka at {bootstrap} refuses the credentials ({why}); check the SASL mechanism, user and \
-             password"
-        ),
-        Code::SSL => format!(
-            "TLS with Kafka at {bootstrap} failed ({why}); check the certificate authority and the \
-             name in the broker's certificate"
-        ),
-        Code::BrokerTransportFailure | Code::Resolve | Code::OperationTimedOut => format!(
-            "a connection to Kafka at {bootstrap} failed ({why}); the client goes on trying"
-        ),
-        _ => format!("Kafka at {bootstrap} reports trouble: {why}"),
-    }
+    let trouble = match code {
+        Code::AllBrokersDown => BrokerTrouble::AllDown,
+        Code::Authentication | Code::SaslAuthenticationFailed => BrokerTrouble::Credentials,
+        Code::SSL => BrokerTrouble::Tls,
+        Code::BrokerTransportFailure | Code::Resolve | Code::OperationTimedOut => {
+            BrokerTrouble::Connection
+        }
+        _ => BrokerTrouble::Other,
+    };
+    trouble.sentence(bootstrap, why)
 }

@@ -1,56 +1,9 @@
 //! The one enum of everything the relay tells, and its table.
 
-/// One row of the table of signals.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct SignalEntry {
-    /// The field `signal` of the log event.
-    pub name: &'static str,
-    /// Its level, always the same.
-    pub level: &'static str,
-    /// Its further fields.
-    pub fields: &'static [&'static str],
-    /// What it means.
-    pub doc: &'static str,
-}
+inbox_settings::signals! {
+    /// Everything the relay tells. Each has one level and one set of fields.
+    enum Signal: "outbox_relay", tracing::field::display;
 
-macro_rules! signals {
-    ($( $level:ident $name:literal $message:literal
-        $(#[doc = $doc:literal])+
-        $variant:ident $({ $( $(#[$field_doc:meta])* $field:ident : $type:ty ),* $(,)? })?
-    )+) => {
-        /// Everything the relay tells. Each has one level and one set of fields.
-        #[derive(Clone, PartialEq, Eq, Debug)]
-        #[non_exhaustive]
-        pub enum Signal {
-            $( $(#[doc = $doc])+ $variant $({ $( $(#[$field_doc])* $field: $type ),* })?, )+
-        }
-
-        /// The table of all signals.
-        pub const SIGNALS: &[SignalEntry] = &[ $( SignalEntry {
-            name: $name,
-            level: stringify!($level),
-            fields: &[ $( $( stringify!($field) ),* )? ],
-            doc: concat!($( $doc ),+).trim_ascii(),
-        }, )+ ];
-
-        impl Signal {
-            /// Writes it to the log.
-            pub fn emit(&self) {
-                match self { $(
-                    Self::$variant $({ $( $field ),* })? => {
-                        tracing::$level!(
-                            target: "outbox_relay",
-                            { signal = $name $( $(, $field = tracing::field::display($field))* )? },
-                            $message
-                        );
-                    }
-                )+ }
-            }
-        }
-    };
-}
-
-signals! {
     info "active" "this relay has the turn"
     /// This relay has taken its turn at the outbox, and its predecessor is fenced at the broker unless that is switched off.
     Active {

@@ -6,17 +6,15 @@ use std::{
     time::{Duration, Instant},
 };
 
-use inbox_consumer::{
-    BatchHandler, Consumer, Event, HandlerResult, Routes, Tx, config::Config, migrate,
-};
+use inbox_consumer::{Consumer, Routes, config::Config, migrate};
 use rdkafka::{
-    ClientConfig, Message, TopicPartitionList,
-    consumer::{CommitMode, Consumer as _, StreamConsumer},
+    Message, TopicPartitionList,
+    consumer::{CommitMode, Consumer as _},
     message::Headers as _,
 };
 use sqlx::{PgPool, Postgres};
 use tests::{
-    Count, Counter, Producer, Record, Running, Schema, Services, Topic,
+    Count, CountAll, Counter, Producer, Record, Running, Schema, Services, Topic,
     soak::{
         checker::{self, EFFECTS, Expected},
         plan::Plan,
@@ -133,15 +131,7 @@ async fn by_hand(config: Config, url: String) {
         .connect(&url)
         .await
         .expect("the database");
-    let consumer: StreamConsumer = ClientConfig::new()
-        .set("bootstrap.servers", &config.kafka.bootstrap)
-        .set("group.id", config.group())
-        .set("auto.offset.reset", "earliest")
-        .set("enable.auto.commit", "false")
-        .create()
-        .expect("a consumer");
-    let topics: Vec<&str> = config.kafka.topics.iter().map(String::as_str).collect();
-    consumer.subscribe(&topics).expect("a subscription");
+    let consumer = tests::hand_made(&config);
     let mut lanes: HashMap<i32, mpsc::Sender<(String, String, i64)>> = HashMap::new();
     let (mut last, mut positions) = (Instant::now(), HashMap::new());
     loop {
@@ -195,27 +185,4 @@ async fn effect(
             .await?;
     }
     tx.commit().await
-}
-
-/// The same effects, a whole run in one statement.
-struct CountAll;
-
-impl BatchHandler<Postgres> for CountAll {
-    type Event = Count;
-
-    async fn handle(&self, events: &[Event<Count>], tx: &mut Tx<'_, Postgres>) -> HandlerResult {
-        let aggregates: Vec<&str> = events.iter().map(|e| e.aggregate().aggregate_id()).collect();
-        let steps: Vec<i64> = events.iter().map(|e| e.payload.n).collect();
-        let ids: Vec<String> = events.iter().map(|e| e.id().to_string()).collect();
-        sqlx::query(
-            "INSERT INTO effects (aggregate, n, event_id, pid) SELECT a, n, id, 0 FROM
-             unnest($1::text[], $2::bigint[], $3::text[]) WITH ORDINALITY AS e(a, n, id, ord) ORDER BY ord",
-        )
-        .bind(aggregates)
-        .bind(steps)
-        .bind(ids)
-        .execute(tx)
-        .await?;
-        Ok(())
-    }
 }

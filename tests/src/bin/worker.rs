@@ -49,14 +49,8 @@ impl Handler<Postgres> for Count {
 
 /// Fails while the table `broken` has the event, or with no number its whole aggregate.
 async fn mendable(event: &Event<Step>, tx: &mut Tx<'_, Postgres>) -> HandlerResult {
-    let broken: i64 = sqlx::query_scalar(
-        "SELECT count(*) FROM broken WHERE aggregate = $1 AND coalesce(n, $2) = $2",
-    )
-    .bind(event.aggregate().aggregate_id())
-    .bind(event.payload.n)
-    .fetch_one(&mut *tx)
-    .await?;
-    if broken > 0 { Err(HandlerError::retry("broken")) } else { Ok(()) }
+    let broken = tests::broken(event.aggregate().aggregate_id(), event.payload.n, tx).await?;
+    if broken { Err(HandlerError::retry("broken")) } else { Ok(()) }
 }
 
 async fn act(act: Option<Act>) -> HandlerResult {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use inbox_consumer::{Event, Handler, HandlerError, HandlerResult, Routes, Tx, config::Park};
 use sqlx::{AssertSqlSafe, Postgres};
-use tests::{Count, Record, SOON, Stage, effect, eventually};
+use tests::{Count, Record, SOON, Stage, broken, effect, eventually};
 
 /// Fails while the table `broken` has the event, or with no number its whole aggregate.
 pub struct Mendable;
@@ -14,14 +14,8 @@ impl Handler<Postgres> for Mendable {
 
     async fn handle(&self, event: &Event<Count>, tx: &mut Tx<'_, Postgres>) -> HandlerResult {
         effect(event, &mut *tx).await?;
-        let broken: i64 = sqlx::query_scalar(
-            "SELECT count(*) FROM broken WHERE aggregate = $1 AND coalesce(n, $2) = $2",
-        )
-        .bind(event.aggregate().aggregate_id())
-        .bind(event.payload.n)
-        .fetch_one(&mut *tx)
-        .await?;
-        if broken > 0 { Err(HandlerError::retry("broken")) } else { Ok(()) }
+        let broken = broken(event.aggregate().aggregate_id(), event.payload.n, tx).await?;
+        if broken { Err(HandlerError::retry("broken")) } else { Ok(()) }
     }
 }
 

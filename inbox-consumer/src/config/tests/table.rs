@@ -4,7 +4,10 @@ use std::collections::BTreeSet;
 
 use serde::Deserialize;
 
-use inbox_settings::{insert, is_described};
+use inbox_settings::{
+    insert,
+    testing::{self, document},
+};
 
 use super::super::{keys::TABLE, *};
 
@@ -58,11 +61,8 @@ fn the_types_refuse_keys_that_are_not_in_the_table() {
 #[test]
 fn defaults_of_the_table_are_the_defaults_of_the_types() {
     let defaults = toml::Table::try_from(Config::default()).unwrap();
-    for key in KEYS.iter().filter(|key| !key.default.is_empty() && !is_described(key.default)) {
-        // Where the client library has the default, the types hold none.
-        let Some(value) = defaults[key.section()].get(key.name()) else { continue };
-        let table = key.kind.read(&key.default.into(), true).unwrap();
-        assert_eq!(value, &table, "{}", key.path);
+    for (key, value, table) in testing::defaults(TABLE, &defaults) {
+        assert_eq!(value, &table.unwrap(), "{key}");
     }
 }
 
@@ -70,9 +70,6 @@ fn defaults_of_the_table_are_the_defaults_of_the_types() {
 fn the_document_is_what_the_table_says() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/configuration.md");
     let wanted = reference();
-    if std::env::var_os("UPDATE_DOCS").is_some() {
-        std::fs::write(path, &wanted).unwrap();
-    }
-    let there = std::fs::read_to_string(path).unwrap_or_default();
+    let there = document(path, &wanted);
     assert!(there == wanted, "docs/configuration.md is old: run this test with UPDATE_DOCS=1");
 }

@@ -1,83 +1,13 @@
 //! Times and days as texts, to what databases count in.
 
+pub(super) use outbox_core::time::{days, micros};
+
 /// The years 0000 to 9999, in milliseconds since 1970: what RFC 3339 can write.
 const MILLIS: std::ops::RangeInclusive<i64> = -62_167_219_200_000..=253_402_300_799_999;
-
-/// Microseconds since 1970 from an RFC 3339 time such as `2026-01-31T09:30:00.250+01:00`. Digits below
-/// a microsecond are cut off.
-pub(super) fn micros(text: &str) -> Option<i64> {
-    let text = text.as_bytes();
-    let (date, rest) = text.split_at_checked(10)?;
-    let (clock, rest) = rest.split_at_checked(9)?;
-    if !matches!(clock[0], b'T' | b't' | b' ') || clock[3] != b':' || clock[6] != b':' {
-        return None;
-    }
-    let (hour, minute) = (below(&clock[1..3], 24)?, below(&clock[4..6], 60)?);
-    // 60 is a leap second: it counts as the first of the next minute.
-    let second = below(&clock[7..], 61)?;
-    let (fraction, zone) = fraction(rest)?;
-    let minutes = (i64::from(days_of(date)?) * 24 + hour) * 60 + minute - offset(zone)?;
-    Some((minutes * 60 + second) * 1_000_000 + fraction)
-}
 
 /// Microseconds since 1970 from milliseconds, within the years 0000 to 9999.
 pub(super) fn micros_of_millis(millis: i64) -> Option<i64> {
     MILLIS.contains(&millis).then(|| millis * 1_000)
-}
-
-/// Days since 1970 from `2026-01-31`.
-pub(super) fn days(text: &str) -> Option<i32> {
-    days_of(text.as_bytes())
-}
-
-fn number(digits: &[u8]) -> Option<i64> {
-    digits.iter().try_fold(0, |n, d| d.is_ascii_digit().then(|| n * 10 + i64::from(d - b'0')))
-}
-
-fn below(digits: &[u8], bound: i64) -> Option<i64> {
-    number(digits).filter(|n| *n < bound)
-}
-
-/// Microseconds of `.123456`, and what follows them.
-fn fraction(text: &[u8]) -> Option<(i64, &[u8])> {
-    let Some(digits) = text.strip_prefix(b".") else { return Some((0, text)) };
-    let count = digits.iter().take_while(|d| d.is_ascii_digit()).count();
-    let (digits, zone) = digits.split_at(count);
-    let micros = digits.iter().chain(b"00000").take(6);
-    let micros = micros.fold(0, |n, d| n * 10 + i64::from(d - b'0'));
-    (count > 0).then_some((micros, zone))
-}
-
-/// Minutes east of Greenwich.
-fn offset(zone: &[u8]) -> Option<i64> {
-    match zone {
-        b"Z" | b"z" => Some(0),
-        [sign @ (b'+' | b'-'), h1, h2, b':', m1, m2] => {
-            let minutes = below(&[*h1, *h2], 24)? * 60 + below(&[*m1, *m2], 60)?;
-            Some(if *sign == b'-' { -minutes } else { minutes })
-        }
-        _ => None,
-    }
-}
-
-const DAYS_FROM_YEAR_0_TO_1970: i64 = 719_528;
-
-/// In the proleptic Gregorian calendar; `None` for a day that no month has.
-fn days_of(date: &[u8]) -> Option<i32> {
-    const BEFORE: [i64; 13] = [0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334, 365];
-    let [y1, y2, y3, y4, b'-', m1, m2, b'-', d1, d2] = *date else { return None };
-    let (year, month, day) = (number(&[y1, y2, y3, y4])?, number(&[m1, m2])?, number(&[d1, d2])?);
-    let at = usize::try_from(month).ok().filter(|m| (1..=12).contains(m))?;
-    let leap = i64::from(year % 4 == 0 && (year % 100 != 0 || year % 400 == 0));
-    let length = BEFORE[at] - BEFORE[at - 1] + if month == 2 { leap } else { 0 };
-    if !(1..=length).contains(&day) {
-        return None;
-    }
-    // Leap days in the years before this one, from the year 0, which had one.
-    let past = year - 1;
-    let leaps = past.div_euclid(4) - past.div_euclid(100) + past.div_euclid(400) + 1;
-    let in_year = BEFORE[at - 1] + if month > 2 { leap } else { 0 } + day - 1;
-    i32::try_from(year * 365 + leaps + in_year - DAYS_FROM_YEAR_0_TO_1970).ok()
 }
 
 #[cfg(test)]

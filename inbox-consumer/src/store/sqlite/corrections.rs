@@ -141,13 +141,11 @@ async fn skip(
     correction: &Correction,
     to: NextOffset,
 ) -> Result<Corrected, sqlx::Error> {
-    let Some(standing) = standing(conn, correction).await? else { return Ok(Corrected::Changed) };
-    if standing.retired || standing.watermark >= to.0 {
-        return Ok(Corrected::Changed);
-    }
-    if let Some(owned) = takeover::owned(&standing, correction) {
-        return Ok(owned);
-    }
+    let found = standing(conn, correction).await?;
+    let standing = match takeover::skippable(found, correction, to) {
+        Ok(standing) => standing,
+        Err(refused) => return Ok(refused),
+    };
     let epoch = takeover::epoch_after(standing.epoch);
     raise(conn, correction, &standing, (epoch, to)).await?;
     let partition = correction.partition_ref;
@@ -163,10 +161,11 @@ async fn retire(
     correction: &Correction,
     discard_parked: bool,
 ) -> Result<Corrected, sqlx::Error> {
-    let Some(standing) = standing(conn, correction).await? else { return Ok(Corrected::Changed) };
-    if let Some(owned) = takeover::owned(&standing, correction) {
-        return Ok(owned);
-    }
+    let found = standing(conn, correction).await?;
+    let standing = match takeover::correctable(found, correction) {
+        Ok(standing) => standing,
+        Err(refused) => return Ok(refused),
+    };
     let before = parked(conn, correction).await?;
     if before > 0 && !discard_parked {
         return Ok(Corrected::Parked(before));

@@ -8,12 +8,10 @@ mod tap;
 
 use std::time::{Duration, Instant};
 
-use inbox_consumer::{
-    BatchHandler, Consumer, Event, HandlerResult, Routes, Tx, config::Config, migrate,
-};
+use inbox_consumer::{Consumer, Routes, config::Config, migrate};
 use sqlx::Postgres;
 use tests::{
-    Count, Counter, Producer, Record, Running, Schema, Services, Topic,
+    CountAll, Counter, Producer, Record, Running, Schema, Services, Topic,
     soak::checker::{self, EFFECTS, Expected},
     unique,
 };
@@ -156,28 +154,5 @@ async fn reach(schema: &Schema, events: u64) {
     let goal = i64::try_from(events).expect("a small number");
     while schema.number("SELECT count(*) FROM effects").await < goal {
         tokio::time::sleep(Duration::from_millis(100)).await;
-    }
-}
-
-/// The same effects as `Counter`'s, a whole run in one statement.
-struct CountAll;
-
-impl BatchHandler<Postgres> for CountAll {
-    type Event = Count;
-
-    async fn handle(&self, events: &[Event<Count>], tx: &mut Tx<'_, Postgres>) -> HandlerResult {
-        let aggregates: Vec<&str> = events.iter().map(|e| e.aggregate().aggregate_id()).collect();
-        let steps: Vec<i64> = events.iter().map(|e| e.payload.n).collect();
-        let ids: Vec<String> = events.iter().map(|e| e.id().to_string()).collect();
-        sqlx::query(
-            "INSERT INTO effects (aggregate, n, event_id, pid) SELECT a, n, id, 0 FROM
-             unnest($1::text[], $2::bigint[], $3::text[]) WITH ORDINALITY AS e(a, n, id, ord) ORDER BY ord",
-        )
-        .bind(aggregates)
-        .bind(steps)
-        .bind(ids)
-        .execute(tx)
-        .await?;
-        Ok(())
     }
 }

@@ -1,28 +1,39 @@
 //! Where commands write: results to standard output, complaints to standard error; text in columns.
 
-use std::io::{self, Write};
+use std::{
+    fmt,
+    io::{self, Write},
+};
 
 /// The two streams of a command; tests read them.
-pub(super) struct Terminal<'t> {
-    pub(super) out: &'t mut (dyn Write + Send),
-    pub(super) err: &'t mut (dyn Write + Send),
+pub struct Terminal<'t> {
+    /// For results.
+    pub out: &'t mut (dyn Write + Send),
+    /// For complaints.
+    pub err: &'t mut (dyn Write + Send),
+}
+
+impl fmt::Debug for Terminal<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Terminal").finish_non_exhaustive()
+    }
 }
 
 impl Terminal<'_> {
     /// Writes a result. A reader that has gone (`status | head`) is no failure.
-    pub(super) fn say(&mut self, text: impl AsRef<str>) {
+    pub fn say(&mut self, text: impl AsRef<str>) {
         let _ = line(self.out, text.as_ref());
     }
 
     /// Writes what went wrong, each line of it marked.
-    pub(super) fn complain(&mut self, text: impl AsRef<str>) {
+    pub fn complain(&mut self, text: impl AsRef<str>) {
         for one in text.as_ref().lines() {
             let _ = line(self.err, &format!("error: {one}"));
         }
     }
 
     /// Writes what is doubtful.
-    pub(super) fn warn(&mut self, text: impl AsRef<str>) {
+    pub fn warn(&mut self, text: impl AsRef<str>) {
         for one in text.as_ref().lines() {
             let _ = line(self.err, &format!("warning: {one}"));
         }
@@ -35,8 +46,8 @@ fn line(stream: &mut dyn Write, text: &str) -> io::Result<()> {
     stream.flush()
 }
 
-/// Rows under their heads, each column as wide as its widest cell.
-pub(super) fn aligned<const N: usize>(heads: [&str; N], rows: &[[String; N]]) -> String {
+/// Rows under their heads, each column as wide as its widest cell; those that `right` names to the right.
+pub fn columns<const N: usize>(heads: [&str; N], rows: &[[String; N]], right: [bool; N]) -> String {
     let width = |column: usize| {
         let cells = rows.iter().map(|row| row[column].chars().count());
         cells.chain([heads[column].len()]).max().unwrap_or(0)
@@ -44,8 +55,8 @@ pub(super) fn aligned<const N: usize>(heads: [&str; N], rows: &[[String; N]]) ->
     let widths: [usize; N] = std::array::from_fn(width);
     let line = |cells: [&str; N]| {
         let columns = (0..N).map(|column| {
-            let width = widths[column];
-            format!("{:<width$}", cells[column])
+            let (cell, width) = (cells[column], widths[column]);
+            if right[column] { format!("{cell:>width$}") } else { format!("{cell:<width$}") }
         });
         columns.collect::<Vec<_>>().join("  ").trim_end().to_owned()
     };

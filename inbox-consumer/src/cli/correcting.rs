@@ -1,0 +1,52 @@
+//! What `skip` and `retire` have in common: a person changes a partition's rows.
+
+use super::{
+    Exit, Terminal,
+    parked::{Hand, opened},
+};
+use crate::{
+    config::Config,
+    consumer::kafka_settings,
+    kafka::{self, TopicLogs},
+    pipeline::port::Store,
+};
+
+/// Who acts, and why.
+pub(super) type Signed = (String, String);
+
+/// What a correction begins with: who acts and why, the topic as Kafka has it, and a session; or the exit
+/// after a complaint.
+pub(super) async fn begun<DB: Store>(
+    config: &Config,
+    (topic, why, hand): (&str, &str, &Hand),
+    env: &[(String, String)],
+    terminal: &mut Terminal<'_>,
+) -> Result<(Signed, Option<TopicLogs>, DB::Connection), Exit> {
+    let signed = signed(hand, why, env).map_err(|text| {
+        terminal.complain(text);
+        Exit::Usage
+    })?;
+    let facts = kafka::topic(kafka_settings(config), topic.to_owned()).await.map_err(|error| {
+        terminal.complain(error.to_string());
+        Exit::Kafka
+    })?;
+    Ok((signed, facts, opened::<DB>(config, terminal).await?))
+}
+
+/// Who acts, and why; or what is missing.
+fn signed(hand: &Hand, why: &str, env: &[(String, String)]) -> Result<Signed, String> {
+    let why = why.trim();
+    if why.is_empty() {
+        return Err("--why is empty: say why, the audit keeps it".into());
+    }
+    Ok((hand.who(env)?, why.to_owned()))
+}
+
+/// Why a live owner stops a correction.
+pub(super) fn owned(place: &str, owner: &str, seen_seconds: f64) -> String {
+    format!(
+        "{owner} owns {place} and was seen {seen_seconds:.0} s ago: it still works on it, and nothing \
+         was changed; stop it first, or fence it out with --force: its open transactions roll back, \
+         and it takes the partition over again"
+    )
+}

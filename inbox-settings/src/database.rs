@@ -1,0 +1,96 @@
+//! Which database an address means, and what is wrong with it.
+
+use crate::{Problem, Secret, is_identifier};
+
+/// The databases a build can know.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum DatabaseKind {
+    /// `postgres://` and `postgresql://`.
+    Postgres,
+    /// `sqlite:`.
+    Sqlite,
+}
+
+impl DatabaseKind {
+    /// Its name, as messages and features write it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Postgres => "postgres",
+            Self::Sqlite => "sqlite",
+        }
+    }
+
+    /// Which database an address means.
+    ///
+    /// # Errors
+    /// One sentence, which never holds the address.
+    pub fn of(url: &Secret) -> Result<Self, Problem> {
+        match scheme(url).as_deref() {
+            Some("postgres" | "postgresql") => Ok(Self::Postgres),
+            Some("sqlite") => Ok(Self::Sqlite),
+            _ => Err(Problem::fatal(
+                &["database.url"],
+                "`database.url` does not say which database it is: begin it with postgres:// or \
+                 sqlite:",
+            )),
+        }
+    }
+}
+
+/// What an address begins with, in small letters.
+pub fn scheme(url: &Secret) -> Option<String> {
+    url.expose().split_once(':').map(|(scheme, _)| scheme.to_ascii_lowercase())
+}
+
+/// A build: the package, and which databases it was built with.
+#[derive(Clone, Copy, Debug)]
+pub struct Build {
+    /// The name of the package.
+    pub package: &'static str,
+    /// Whether it has the feature `postgres`.
+    pub postgres: bool,
+    /// Whether it has the feature `sqlite`.
+    pub sqlite: bool,
+}
+
+impl Build {
+    /// What is wrong with `database.url`, of which the kind is known, and with `database.schema`.
+    pub fn problems(self, kind: DatabaseKind, schema: Option<&str>) -> Vec<Problem> {
+        let mut found = Vec::new();
+        let built_in = match kind {
+            DatabaseKind::Postgres => self.postgres,
+            DatabaseKind::Sqlite => self.sqlite,
+        };
+        if !built_in {
+            found.push(Problem::fatal(
+                &["database.url"],
+                format!(
+                    "`database.url` names {0}, which this build leaves out; build {1} with the \
+                     feature `{0}`",
+                    kind.name(),
+                    self.package
+                ),
+            ));
+        }
+        found.extend(schema.and_then(|schema| unfit(schema, kind)));
+        found
+    }
+}
+
+/// What is wrong with a schema.
+fn unfit(schema: &str, kind: DatabaseKind) -> Option<Problem> {
+    if kind != DatabaseKind::Postgres {
+        let text = "`database.schema` is for PostgreSQL only; remove it";
+        return Some(Problem::fatal(&["database.schema"], text));
+    }
+    (!is_identifier(schema)).then(|| {
+        Problem::fatal(
+            &["database.schema"],
+            format!(
+                "`database.schema` {schema:?} is no plain name; use lower-case letters, digits and \
+                 `_`, not beginning with a digit, at most 63"
+            ),
+        )
+    })
+}

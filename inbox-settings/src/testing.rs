@@ -1,0 +1,76 @@
+//! What tests of tables and of their documents need.
+
+use std::{
+    fmt, fs,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use toml::{Table, Value};
+use tracing::{
+    Event, Metadata, Subscriber,
+    field::{Field, Visit},
+    span,
+};
+
+use crate::{KeyTable, is_described};
+
+/// One event of a log: its level, then name and value of each field.
+pub type Line = (String, Vec<(String, String)>);
+
+/// The events that are logged while `act` runs, on this thread.
+pub fn told(act: impl FnOnce()) -> Vec<Line> {
+    let lines = Arc::<Mutex<Vec<Line>>>::default();
+    tracing::subscriber::with_default(Capture(Arc::clone(&lines)), act);
+    std::mem::take(&mut *lines.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+struct Capture(Arc<Mutex<Vec<Line>>>);
+
+struct Fields(Vec<(String, String)>);
+
+impl Visit for Fields {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        self.0.push((field.name().to_owned(), format!("{value:?}").trim_matches('"').to_owned()));
+    }
+}
+
+impl Subscriber for Capture {
+    fn enabled(&self, _: &Metadata<'_>) -> bool {
+        true
+    }
+    fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
+        span::Id::from_u64(1)
+    }
+    fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
+    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
+    fn event(&self, event: &Event<'_>) {
+        let mut fields = Fields(Vec::new());
+        event.record(&mut fields);
+        let level = event.metadata().level().to_string().to_lowercase();
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push((level, fields.0));
+    }
+    fn enter(&self, _: &span::Id) {}
+    fn exit(&self, _: &span::Id) {}
+}
+
+/// The document at a path. With the environment variable `UPDATE_DOCS` it is written first; a document
+/// that cannot be written or read is an empty one, or an old one.
+pub fn document(path: &str, wanted: &str) -> String {
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        let _ = fs::write(path, wanted);
+    }
+    fs::read_to_string(path).unwrap_or_default()
+}
+
+/// The defaults that the types of a configuration have and those of its table, by key. Where the client
+/// library has the default, the types hold none.
+pub fn defaults(
+    table: KeyTable,
+    types: &Table,
+) -> impl Iterator<Item = (&'static str, &Value, Result<Value, String>)> {
+    let told = |default: &str| !default.is_empty() && !is_described(default);
+    table.keys.iter().filter(move |key| told(key.default)).filter_map(|key| {
+        let value = types.get(key.section())?.get(key.name())?;
+        Some((key.path, value, key.kind.read(&key.default.into(), true)))
+    })
+}
