@@ -151,11 +151,11 @@ impl Handler<Postgres> for Script {
                 "n" => tx.queue(statement("INSERT INTO nowhere VALUES ($1)").bind(n))?,
                 "r" => tx.queue(statement(RETURNING).bind(n))?,
                 "l" => tx.queue(statement(OF_ARRAYS).bind(vec![n, n]))?,
-                "c" => drop(tx.queue(statement("COMMIT"))),
+                "c" => assert!(tx.queue(statement("COMMIT")).is_err()),
                 "?" => assert_eq!(count(tx).await?, n, "what is read"),
                 "f" => return Err(HandlerError::retry("the handler fails")),
                 "s" => savepoints(n, tx).await?,
-                "u" => drop(sqlx::query("SELECT 1").execute(tx.unguarded().await?).await?),
+                "u" => _ = sqlx::query("SELECT 1").execute(tx.unguarded().await?).await?,
                 "x" => (0..n).try_for_each(|n| tx.queue(statement(B).bind(n + 100)))?,
                 word => panic!("{word}"),
             }

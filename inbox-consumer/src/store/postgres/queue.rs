@@ -263,7 +263,7 @@ async fn looped(
         columns[place].values.extend_from_slice(value);
     }
     let query = sqlx::query(CALLS[usize::from(names)].clone()).bind(which);
-    let query = columns.into_iter().fold(query, |query, column| query.bind(column));
+    let query = columns.into_iter().fold(query, sqlx::query::Query::bind);
     query.execute(conn).await.map(drop)
 }
 
