@@ -20,7 +20,9 @@ use crate::{
         driver::{self, Driver},
         intake::Intake,
         parking::ParkingRules,
-        port::{Address, Broker, Finding, Fit, OpenError, Owner, ParkedLoad, Store, TxLimits},
+        port::{
+            Address, Book, Broker, Finding, Fit, OpenError, Owner, ParkedLoad, Store, TxLimits,
+        },
         prune::{self, Retention},
         sessions::Sessions,
         transaction::Work,
@@ -262,6 +264,7 @@ impl<DB: Store> Consumer<DB> {
         let control = Control::new(self.settings.clone(), Arc::clone(&broker), identity);
         let work = Work {
             routes: self.routes,
+            book: Arc::new(Book::new(DB::prepares(&self.settings))),
             sessions: Sessions::counted(self.settings, Arc::clone(&self.meters)),
             limits: TxLimits {
                 statement_timeout: config.database.statement_timeout,

@@ -104,4 +104,4 @@ compile_error!("no database is on: enable the feature `postgres` or `sqlite` of 
 pub use consumer::{BuildError, Consumer, ConsumerBuilder, Ended, migrate};
 pub use handler::{BatchHandler, Event, Fault, Handler, HandlerError, HandlerResult};
 pub use router::{Routes, Schedule};
-pub use tx::{SavepointTx, Tx};
+pub use tx::{SavepointTx, Statement, Tx, statement};

@@ -81,6 +81,14 @@ pub enum Rule {
     ReadOnlySession,
     /// A transaction in which a statement failed or was dropped half-way is rolled back.
     FailedStatementPoisons,
+    /// What handlers queue is sent before anything that is awaited on the transaction.
+    QueueSentBeforeAwait,
+    /// What handlers queue is sent before their events are settled.
+    QueueSentBeforeAdvance,
+    /// Queued statements are run in the order in which they were queued.
+    QueueKeepsOrder,
+    /// A queued statement that fails is the failure of the event that queued it.
+    QueueBlamesItsEvent,
     /// A handler may not run transaction verbs.
     VerbsRefused,
     /// Skipping by the lanes compares leader epochs.

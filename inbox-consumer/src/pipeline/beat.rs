@@ -92,7 +92,7 @@ async fn count_parked<DB: Store>(
 ) -> Option<HashMap<TopicPartition, Parked>> {
     let mut conn = sessions.take().await.ok()?;
     let Ok(rows) = DB::partitions(&mut conn, consumer).await else {
-        DB::close_hard(conn).await;
+        conn.close_hard().await;
         return None;
     };
     sessions.give_back(conn).await;

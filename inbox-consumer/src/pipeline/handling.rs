@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use inbox_engine::{Doom, Failure, HandlerFault, Outcome, ParkReason, Run};
+use inbox_engine::{Doom, Failure, HandlerFault, Mode, Outcome, ParkReason, Run};
 
 use super::{
     port::{Store, StoreFault},
@@ -162,11 +162,14 @@ impl<DB: Store> Transaction<'_, DB> {
             attempt: items[index].attempts + 1,
         };
         let events: Vec<RunEvent<'_>> = indices.iter().map(event).collect();
+        // The careful run sends one by one: what it finds is the statement's own fault.
+        let edition = self.conn.edition.clone().filter(|_| self.batch.mode == Mode::Together);
         let tx = Tx::<DB>::new(self.conn, self.savepoints_taken);
-        let mut tx = tx.with_outbox(self.work.outbox);
+        let tx = tx.with_outbox(self.work.outbox);
+        let mut tx = tx.with_book(&self.work.book, edition.as_ref(), self.named);
         let begun = Instant::now();
-        let handler = self.work.routes.route(route);
-        let end = handler.run(&events, &mut tx, self.work.attempt_deadline).await;
+        let deadline = self.work.attempt_deadline;
+        let end = self.work.routes.run(route, &events, &mut tx, deadline).await;
         let (handled, failed) = match &end {
             RunEnd::Done => (events.len(), false),
             RunEnd::Undecodable { ran, .. } => (*ran, false),
@@ -174,6 +177,7 @@ impl<DB: Store> Transaction<'_, DB> {
         };
         self.work.meters.run(route, begun.elapsed(), handled, failed);
         self.savepoints_taken = tx.savepoints_taken();
+        self.named = tx.named();
         self.unguarded_used |= tx.unguarded_used();
         end
     }

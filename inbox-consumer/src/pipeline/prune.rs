@@ -61,7 +61,7 @@ pub(crate) async fn sweep<DB: Store>(
                 cursor = next;
             }
             Err(error) => {
-                DB::close_hard(conn).await;
+                conn.close_hard().await;
                 return Err(error.to_string());
             }
         }

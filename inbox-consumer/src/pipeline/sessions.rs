@@ -3,16 +3,65 @@
 //! The runtime is not given a pool that others use too: it sets session defaults, and a connection
 //! whose transaction ended badly must never reach anybody else (A5, A6).
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::{
+    ops::{Deref, DerefMut},
+    sync::{Arc, Mutex, PoisonError},
+};
 
-use super::port::{OpenError, Store};
-use crate::telemetry::meters::Meters;
+use super::port::{Book, Edition, OpenError, Store, StoreFault};
+use crate::telemetry::{Signal, meters::Meters};
+
+/// A connection, and what it is prepared for.
+pub(crate) struct Session<DB: Store> {
+    conn: DB::Connection,
+    /// The texts of queued statements that it knows.
+    pub(super) edition: Option<Arc<Edition>>,
+}
+
+impl<DB: Store> Deref for Session<DB> {
+    type Target = DB::Connection;
+
+    fn deref(&self) -> &DB::Connection {
+        &self.conn
+    }
+}
+
+impl<DB: Store> DerefMut for Session<DB> {
+    fn deref_mut(&mut self) -> &mut DB::Connection {
+        &mut self.conn
+    }
+}
+
+impl<DB: Store> Session<DB> {
+    /// Prepares it for the newest texts of `book`. Outside any transaction, so that no handler's
+    /// rollback takes it back. A database that does not allow it is not asked again.
+    pub(super) async fn learn(&mut self, book: &Book) -> Result<(), sqlx::Error> {
+        let Some(edition) = book.newer(self.edition.as_ref()) else { return Ok(()) };
+        match DB::learn(&mut self.conn, &edition).await {
+            Ok(()) => {
+                self.edition = Some(edition);
+                Ok(())
+            }
+            Err(error) if DB::fault(&error) == StoreFault::Outage => Err(error),
+            Err(error) => {
+                book.shut();
+                Signal::QueueUnprepared { error: error.to_string() }.emit();
+                Ok(())
+            }
+        }
+    }
+
+    /// Closes the socket without a word.
+    pub(super) async fn close_hard(self) {
+        DB::close_hard(self.conn).await;
+    }
+}
 
 /// Idle connections and how to open more. The number in use is bounded by the callers: by
 /// `Limits::transactions_max` for transactions, by a semaphore for everything else.
 pub(crate) struct Sessions<DB: Store> {
     settings: DB::Settings,
-    idle: Mutex<Vec<DB::Connection>>,
+    idle: Mutex<Vec<Session<DB>>>,
     meters: Option<Arc<Meters>>,
 }
 
@@ -38,21 +87,21 @@ impl<DB: Store> Sessions<DB> {
     }
 
     /// An idle connection if there is one. It may be dead: its first statement tells.
-    pub(crate) fn idle(&self) -> Option<DB::Connection> {
+    pub(crate) fn idle(&self) -> Option<Session<DB>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop()
     }
 
     /// A new connection.
-    pub(crate) async fn open(&self) -> Result<DB::Connection, OpenError> {
+    pub(crate) async fn open(&self) -> Result<Session<DB>, OpenError> {
         let opened = DB::open(&self.settings).await;
         if let (Ok(_), Some(meters)) = (&opened, &self.meters) {
             meters.connections_opened.add(1);
         }
-        opened
+        opened.map(|conn| Session { conn, edition: None })
     }
 
     /// An idle connection, or a new one.
-    pub(crate) async fn take(&self) -> Result<DB::Connection, OpenError> {
+    pub(crate) async fn take(&self) -> Result<Session<DB>, OpenError> {
         match self.idle() {
             Some(conn) => Ok(conn),
             None => self.open().await,
@@ -60,9 +109,9 @@ impl<DB: Store> Sessions<DB> {
     }
 
     /// Takes a connection back that is outside any transaction; one that is not is closed hard.
-    pub(crate) async fn give_back(&self, conn: DB::Connection) {
+    pub(crate) async fn give_back(&self, conn: Session<DB>) {
         if DB::in_transaction(&conn) {
-            return DB::close_hard(conn).await;
+            return conn.close_hard().await;
         }
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(conn);
     }
@@ -70,7 +119,7 @@ impl<DB: Store> Sessions<DB> {
     /// Closes every idle connection.
     pub(crate) async fn close(&self) {
         while let Some(conn) = self.idle() {
-            DB::close_hard(conn).await;
+            conn.close_hard().await;
         }
     }
 }

@@ -8,8 +8,8 @@ use super::{
     Delivery, fault_point,
     intake::Intake,
     parking::ParkingRules,
-    port::{OpenError, Scope, Store, StoreFault, TxLimits},
-    sessions::Sessions,
+    port::{Book, OpenError, Scope, Store, StoreFault, TxLimits},
+    sessions::{Session, Sessions},
     verdict::Verdicts,
 };
 use crate::{
@@ -22,6 +22,8 @@ use crate::{
 pub(crate) struct Work<DB: Store> {
     pub(crate) routes: RouteTable<DB>,
     pub(crate) sessions: Sessions<DB>,
+    /// What sessions are prepared for.
+    pub(crate) book: Arc<Book>,
     pub(crate) limits: TxLimits,
     /// How handlers append events.
     pub(crate) outbox: outbox_core::Outbox,
@@ -51,11 +53,13 @@ pub(super) struct Transaction<'a, DB: Store> {
     pub(super) work: &'a Work<DB>,
     pub(super) scope: Scope,
     pub(super) batch: &'a Batch<Arc<Delivery>>,
-    pub(super) conn: &'a mut DB::Connection,
+    pub(super) conn: &'a mut Session<DB>,
     /// The transaction's identity, as the claim returned it.
     pub(super) tx: String,
     /// Savepoints that handlers have taken in it and not rolled back.
     pub(super) savepoints_taken: u32,
+    /// Round trips with queued statements that could have named the one that fails.
+    pub(super) named: u32,
     /// A handler has worked past the guard.
     pub(super) unguarded_used: bool,
     /// A handler has ended it.
@@ -76,6 +80,7 @@ impl<DB: Store> Work<DB> {
             conn: &mut conn,
             tx: String::new(),
             savepoints_taken: 0,
+            named: 0,
             unguarded_used: false,
             torn: false,
         };
@@ -86,7 +91,7 @@ impl<DB: Store> Work<DB> {
     /// Sees to the connection of a transaction that has ended.
     pub(super) async fn end<T>(
         &self,
-        mut conn: DB::Connection,
+        mut conn: Session<DB>,
         ran: Result<T, End>,
     ) -> Result<T, Outcome> {
         match ran {
@@ -95,42 +100,48 @@ impl<DB: Store> Work<DB> {
                 Ok(done)
             }
             Err(End::Closed(outcome)) => {
-                DB::close_hard(conn).await;
+                conn.close_hard().await;
                 Err(outcome)
             }
             // A nested `begin()` that a handler dropped half-way: the driver has a ROLLBACK in its queue
             // and believes the transaction over, and nobody has sent it (A6).
             Err(End::RolledBack(outcome)) if !DB::in_transaction(&conn) => {
-                DB::close_hard(conn).await;
+                conn.close_hard().await;
                 Err(outcome)
             }
             Err(End::RolledBack(outcome)) => {
                 match DB::rollback(&mut conn).await {
                     Ok(()) => self.sessions.give_back(conn).await,
-                    Err(_) => DB::close_hard(conn).await,
+                    Err(_) => conn.close_hard().await,
                 }
                 Err(outcome)
             }
         }
     }
 
+    /// BEGIN, and before it what the session does not know yet.
+    async fn begin_on(&self, conn: &mut Session<DB>) -> Result<(), sqlx::Error> {
+        conn.learn(&self.book).await?;
+        DB::begin(conn, &self.limits).await
+    }
+
     /// A connection inside a transaction. An idle one may have died in the meantime: then a new one
     /// is opened at once, so that a restarted database costs no round of outages.
-    pub(super) async fn begin(&self) -> Result<DB::Connection, Outcome> {
+    pub(super) async fn begin(&self) -> Result<Session<DB>, Outcome> {
         if let Some(mut conn) = self.sessions.idle() {
-            match DB::begin(&mut conn, &self.limits).await {
+            match self.begin_on(&mut conn).await {
                 Ok(()) => return Ok(conn),
                 // A failed BEGIN leaves the session in a state nobody knows (finding 20).
-                Err(_) => DB::close_hard(conn).await,
+                Err(_) => conn.close_hard().await,
             }
         }
         let mut conn = self.sessions.open().await.map_err(|error| match error {
             OpenError::Outage(text) | OpenError::Refused(text) => Outcome::Outage(text),
         })?;
-        match DB::begin(&mut conn, &self.limits).await {
+        match self.begin_on(&mut conn).await {
             Ok(()) => Ok(conn),
             Err(error) => {
-                DB::close_hard(conn).await;
+                conn.close_hard().await;
                 Err(Outcome::Outage(format!("BEGIN failed: {error}")))
             }
         }

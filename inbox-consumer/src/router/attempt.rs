@@ -9,7 +9,7 @@ use futures::FutureExt;
 use inbox_engine::Rule;
 use outbox_core::{CodecError, Decode};
 
-use super::RunEvent;
+use super::{RunEnd, RunEvent};
 use crate::{
     Event, Fault, HandlerError, HandlerResult, Tx,
     handler::{limited, panic_text},
@@ -123,6 +123,31 @@ fn swallowed(seen: Seen) -> Blame {
     );
     let fault = outranked(Fault::Retry, seen.fault);
     Blame { at: None, fault, error: limited(error), hung: false }
+}
+
+/// What queued statements failed with, whoever awaited something while they were sent: it is the failure
+/// of the event that queued. `None` when none has failed.
+pub(super) fn not_sent<DB: Sessions>(tx: &Tx<'_, DB>) -> Option<RunEnd> {
+    let (whose, seen) = (tx.not_sent()?, tx.seen()?);
+    let error = limited(format!("a queued statement failed: {}", seen.error));
+    let fault = outranked(Fault::Retry, seen.fault);
+    Some(RunEnd::Failed { at: whose.at, fault, error, hung: tx.running() })
+}
+
+/// Sends what is queued; answers how the run ended if that failed.
+pub(super) async fn flushed<DB: Sessions>(tx: &mut Tx<'_, DB>) -> Option<RunEnd> {
+    match tx.flush().await {
+        Ok(()) => None,
+        Err(_) => not_sent(tx),
+    }
+}
+
+/// Nothing that was handled is settled before what its handler queued is sent.
+pub(super) async fn sent<DB: Sessions>(end: RunEnd, tx: &mut Tx<'_, DB>) -> RunEnd {
+    if matches!(end, RunEnd::Failed { .. }) || !Rule::QueueSentBeforeAdvance.on() {
+        return end;
+    }
+    flushed(tx).await.unwrap_or(end)
 }
 
 fn late(deadline: Duration) -> String {

@@ -27,7 +27,7 @@ where
 
     async fn run(&self, run: &[RunEvent<'_>], tx: &mut Tx<'_, DB>, deadline: Duration) -> RunEnd {
         for (at, event) in run.iter().enumerate() {
-            tx.handles(event.delivery);
+            tx.handles(at, event.delivery);
             let span = trace::call(event);
             // Right before its turn: nothing of a later event is looked at when an earlier one fails.
             let event = match attempt::decode(&self.codec, event) {
@@ -37,9 +37,18 @@ where
             // Called inside the future, so that a panic before the first await is caught, too.
             let call = async { self.handler.handle(&event, &mut *tx).await };
             let answer = attempt::call(call.instrument(span), deadline).await;
-            if let Some(blame) = attempt::judge(answer, tx, deadline) {
+            let judged = attempt::judge(answer, tx, deadline);
+            if let Some(failed) = attempt::not_sent(tx) {
+                return failed;
+            }
+            if let Some(blame) = judged {
                 let attempt::Blame { at: _, fault, error, hung } = blame;
                 return RunEnd::Failed { at: Some(at), fault, error, hung };
+            }
+            if tx.much_queued()
+                && let Some(failed) = attempt::flushed(tx).await
+            {
+                return failed;
             }
         }
         RunEnd::Done

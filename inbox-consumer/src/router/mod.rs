@@ -7,6 +7,8 @@ mod schedule;
 mod table;
 mod whole;
 
+#[cfg(all(test, feature = "postgres"))]
+mod queue_services;
 #[cfg(all(test, feature = "sqlite"))]
 mod run_tests;
 #[cfg(all(test, feature = "postgres"))]

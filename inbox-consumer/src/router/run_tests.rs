@@ -20,6 +20,7 @@ use super::{RouteTable, Routes, RunEnd, RunEvent};
 use crate::{
     BatchHandler, Event, Fault, Handler, HandlerError, HandlerResult, Tx,
     pipeline::{Delivery, port::TopicPartition},
+    statement,
 };
 
 const DEADLINE: Duration = Duration::from_secs(5);
@@ -63,7 +64,7 @@ async fn run_on(table: &RouteTable<Sqlite>, payloads: &[&str], savepoints_taken:
         payloads.iter().zip(0..).map(|(payload, at)| delivery(Some(payload), at)).collect();
     let run: Vec<_> = deliveries.iter().map(|delivery| RunEvent { delivery, attempt: 2 }).collect();
     let mut tx = Tx::new(&mut conn, savepoints_taken);
-    let end = table.route(0).run(&run, &mut tx, DEADLINE).await;
+    let end = table.run(0, &run, &mut tx, DEADLINE).await;
     let rows = "SELECT n FROM effects ORDER BY n";
     let rows = sqlx::query_scalar(rows).fetch_all(&mut conn).await.unwrap();
     Ran { end, rows }
@@ -104,7 +105,8 @@ impl Handler<Sqlite> for Inserts {
             104 => tokio::time::sleep(Duration::from_secs(2)).await,
             105 => drop(tx.savepoint().await),
             106 => {
-                let failed = sqlx::query("SELECT * FROM nowhere").execute(tx.unguarded()).await;
+                let failed =
+                    sqlx::query("SELECT * FROM nowhere").execute(tx.unguarded().await?).await;
                 failed?;
             }
             107 => {
@@ -190,7 +192,7 @@ async fn a_missed_deadline_is_a_retry_on_a_session_that_is_given_up() {
     let stuck = delivery(Some("104"), 0);
     let run = [RunEvent { delivery: &stuck, attempt: 1 }];
     let mut tx = Tx::new(&mut conn, 0);
-    let end = table.route(0).run(&run, &mut tx, Duration::from_millis(10)).await;
+    let end = table.run(0, &run, &mut tx, Duration::from_millis(10)).await;
     let (at, fault, error, hung) = failed(end);
     assert_eq!((at, fault, hung), (Some(0), Fault::Retry, true));
     assert!(error.starts_with("the handler did not answer within 10ms"), "{error}");
@@ -301,6 +303,55 @@ async fn an_event_tells_where_it_came_from_and_may_be_a_tombstone() {
     let table = Routes::default().on("type", Looks).freeze().unwrap();
     let tombstone = delivery(None, 7);
     let run = [RunEvent { delivery: &tombstone, attempt: 9 }];
-    let end = table.route(0).run(&run, &mut Tx::new(&mut conn, 0), DEADLINE).await;
+    let end = table.run(0, &run, &mut Tx::new(&mut conn, 0), DEADLINE).await;
     assert_eq!(end, RunEnd::Done);
+}
+
+/// Queues its payload and another row, and reads from 50 on.
+struct Queues;
+
+impl Handler<Sqlite> for Queues {
+    type Event = i64;
+
+    async fn handle(&self, event: &Event<i64>, tx: &mut Tx<'_, Sqlite>) -> HandlerResult {
+        let n = event.payload;
+        if n == 99 {
+            tx.queue(statement("PRAGMA synchronous = 0"))?;
+        }
+        for n in [n, n + 1000] {
+            tx.queue(statement("INSERT INTO effects VALUES (?)").bind(n))?;
+        }
+        if n >= 50 {
+            let rows = sqlx::query_scalar("SELECT count(*) FROM effects");
+            let rows: i64 = rows.fetch_one(&mut *tx).await?;
+            assert_eq!(2 * (n - 49), rows, "what was queued is seen");
+        }
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn what_is_queued_is_there_when_the_run_has_ended() {
+    let ran = run_each(Queues, &["1", "2"]).await;
+    assert_eq!((ran.end, ran.rows), (RunEnd::Done, vec![1, 2, 1001, 1002]));
+    let ran = run_each(Queues, &["50", "51", "1"]).await;
+    assert_eq!((ran.end, ran.rows.len()), (RunEnd::Done, 6));
+}
+
+#[tokio::test]
+async fn a_queued_statement_names_its_event_whoever_waited_for_it() {
+    let cases: [&[&str]; 2] = [&["1", "2", "2", "3"], &["1", "2", "2", "50"]];
+    for payloads in cases {
+        let (at, fault, error, _) = failed(run_each(Queues, payloads).await.end);
+        assert_eq!((at, fault), (Some(2), Fault::Retry));
+        assert!(error.contains("UNIQUE") && error.ends_with("(code 2067)"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_verb_cannot_be_queued() {
+    let ran = run_each(Queues, &["1", "99"]).await;
+    let (at, _, error, _) = failed(ran.end);
+    assert_eq!((at, ran.rows.len()), (Some(1), 0));
+    assert!(error.contains("a handler may not run PRAGMA"), "{error}");
 }

@@ -113,7 +113,7 @@ async fn call<H: Handler<Postgres>>(
     let delivery = delivery(sql);
     let run = [RunEvent { delivery: &delivery, attempt: 1 }];
     let mut tx = Tx::new(conn, 0);
-    match table.route(0).run(&run, &mut tx, Duration::from_secs(20)).await {
+    match table.run(0, &run, &mut tx, Duration::from_secs(20)).await {
         RunEnd::Failed { at: Some(0), fault, error, hung: false } => (fault, error),
         end => panic!("{sql}: {end:?}"),
     }
@@ -227,7 +227,7 @@ impl Handler<Postgres> for Commits {
     type Event = String;
 
     async fn handle(&self, event: &Event<String>, tx: &mut Tx<'_, Postgres>) -> HandlerResult {
-        run(tx.unguarded(), "COMMIT").await?;
+        run(tx.unguarded().await?, "COMMIT").await?;
         run_on(tx, &event.payload).await?;
         Ok(())
     }

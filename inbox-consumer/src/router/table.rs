@@ -1,11 +1,12 @@
 //! The routes as the pipeline asks for them: by type once per delivery, by number once per run.
 
-use std::{collections::HashMap, fmt, sync::Arc};
+use std::{collections::HashMap, fmt, sync::Arc, time::Duration};
 
 use inbox_engine::Kind;
 use sqlx::Database;
 
-use super::{DeclaredRoute, Entry, Registered, Route, Schedule};
+use super::{DeclaredRoute, Entry, Registered, Route, RunEnd, RunEvent, Schedule, attempt};
+use crate::{Tx, pipeline::port::Sessions};
 
 /// What is known of an event type.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -64,6 +65,22 @@ impl<DB: Database> RouteTable<DB> {
     pub(crate) fn route(&self, number: u32) -> &dyn Route<DB> {
         let index = usize::try_from(number).unwrap_or(usize::MAX);
         &*self.routes[index]
+    }
+
+    /// Runs the handler of a number on `run`, and sends what it queued. `deadline` is for each call of
+    /// the handler.
+    pub(crate) async fn run(
+        &self,
+        number: u32,
+        run: &[RunEvent<'_>],
+        tx: &mut Tx<'_, DB>,
+        deadline: Duration,
+    ) -> RunEnd
+    where
+        DB: Sessions,
+    {
+        let end = self.route(number).run(run, tx, deadline).await;
+        attempt::sent(end, tx).await
     }
 
     /// The schedule of its own that an event type has.

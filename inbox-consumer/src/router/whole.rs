@@ -37,6 +37,9 @@ where
         let call = async { self.handler.handle(&events, &mut *tx).await };
         let answer = attempt::call(call.instrument(trace::run(run)), deadline).await;
         let Some(blame) = attempt::judge(answer, tx, deadline) else { return RunEnd::Done };
+        if let Some(failed) = attempt::not_sent(tx) {
+            return failed;
+        }
         let attempt::Blame { at, fault, error, hung } = blame;
         RunEnd::Failed { at: at.filter(|&at| at < run.len()), fault, error, hung }
     }

@@ -13,6 +13,8 @@ mod declared;
 mod end;
 mod inspect;
 mod migration;
+#[cfg(feature = "postgres")]
+mod queued;
 mod statement;
 mod takeover;
 

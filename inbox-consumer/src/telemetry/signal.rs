@@ -194,6 +194,13 @@ inbox_settings::signals! {
         removed: u64,
     }
 
+    warn "queue_unprepared" "queued statements take a round trip each"
+    /// Sessions could not be prepared for statements that handlers queue. They are sent one by one until the consumer is started anew: let the role make temporary functions (TEMPORARY).
+    QueueUnprepared {
+        /// What the database says.
+        error: String,
+    }
+
     warn "release_failed" "a parked event failed again"
     /// A parked event was released, and failed again; it stays parked.
     ReleaseFailed {

@@ -38,6 +38,7 @@ fn every() -> Vec<Signal> {
         },
         Signal::PruneFailed { error: error.clone() },
         Signal::Pruned { removed: 9 },
+        Signal::QueueUnprepared { error: error.clone() },
         Signal::ReleaseFailed {
             partition: partition.clone(),
             offset: 7,

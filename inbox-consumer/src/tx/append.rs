@@ -79,6 +79,7 @@ impl<DB: Sessions + OutboxDatabase> Tx<'_, DB> {
         if events.is_empty() {
             return Ok(());
         }
+        self.send_queued_first().await.map_err(AppendError::Database)?;
         let appended = DB::append_rows(self.connection, &self.outbox, &events);
         Ok(noted::<DB, _>(&mut self.guard, appended).await?)
     }

@@ -60,12 +60,15 @@ fn handled(headers: &[(&'static str, &'static str)]) -> Arc<Delivery> {
 async fn an_appended_event_keeps_its_id_and_says_what_it_follows_from() {
     let mut conn = opened().await;
     let mut tx = Tx::<Sqlite>::new(&mut conn, 0);
-    tx.handles(&handled(&[
-        (header_names::CORRELATION_ID, "checkout-7"),
-        (header_names::TRACEPARENT, TRACEPARENT),
-        (header_names::TRACESTATE, "a=1"),
-        ("tenant", "secret"),
-    ]));
+    tx.handles(
+        0,
+        &handled(&[
+            (header_names::CORRELATION_ID, "checkout-7"),
+            (header_names::TRACEPARENT, TRACEPARENT),
+            (header_names::TRACESTATE, "a=1"),
+            ("tenant", "secret"),
+        ]),
+    );
     let (one, two) = (event("a"), event("b").with_correlation("own").unwrap());
     tx.append_all(&[one.clone(), two.clone()]).await.unwrap();
     assert_eq!(tx.seen(), None);

@@ -7,13 +7,13 @@ use std::{
 };
 
 use futures::{
-    Stream,
+    Stream, TryStreamExt as _,
     future::BoxFuture,
     stream::{self, BoxStream},
 };
 use sqlx::{Database, Describe, Either, Error, Execute, Executor, SqlStr, error::BoxDynError};
 
-use super::{Tx, guard::Guard, lexer::Dialect};
+use super::{Tx, guard::Guard};
 use crate::pipeline::port::Sessions;
 
 /// A query taken apart, since looking at its text consumes it.
@@ -47,7 +47,7 @@ where
 }
 
 /// Takes the query apart and admits it, or remembers why not.
-fn admit<'q, DB, E>(guard: &mut Guard, mut query: E, dialect: Dialect) -> Result<Looked<DB>, Error>
+fn admit<'q, DB, E>(guard: &mut Guard, mut query: E) -> Result<Looked<DB>, Error>
 where
     DB: Sessions,
     DB::Statement: Clone,
@@ -58,7 +58,7 @@ where
     let statement = query.statement().cloned();
     let persistent = query.persistent();
     let sql = query.sql();
-    guard.admit::<DB>(sql.as_str(), dialect)?;
+    guard.admit::<DB>(sql.as_str())?;
     Ok(Looked { sql, statement, arguments, persistent })
 }
 
@@ -106,27 +106,44 @@ pub(super) async fn noted<DB: Sessions, T>(
 /// What one step of a statement yields on a database.
 type Step<DB> = Either<<DB as Database>::QueryResult, <DB as Database>::Row>;
 
+/// A stream of a database's steps.
+type Steps<'e, DB> = BoxStream<'e, Result<Step<DB>, Error>>;
+
 // Generic over the database this needs a bound that rustc cannot normalise; per database it is plain.
 macro_rules! executor {
-    ($db:ty, $dialect:expr) => {
+    ($db:ty) => {
         impl<'c> Executor<'c> for &'c mut Tx<'_, $db> {
             type Database = $db;
 
-            fn fetch_many<'e, 'q: 'e, E>(self, query: E) -> BoxStream<'e, Result<Step<$db>, Error>>
+            fn fetch_many<'e, 'q: 'e, E>(self, query: E) -> Steps<'e, $db>
             where
                 'c: 'e,
                 E: 'q + Execute<'q, $db>,
             {
-                let Tx { connection, guard, .. } = self;
-                match admit::<$db, E>(guard, query, $dialect) {
-                    Ok(query) => Box::pin(Rows::<$db, _> {
-                        steps: (&mut **connection).fetch_many(query),
-                        guard,
-                        over: false,
-                        database: std::marker::PhantomData,
-                    }),
-                    Err(error) => Box::pin(stream::iter([Err(error)])),
+                /// With nothing queued before it.
+                fn at_once<'e, 'q: 'e, E: 'q + Execute<'q, $db>>(
+                    tx: &'e mut Tx<'_, $db>,
+                    query: E,
+                ) -> Steps<'e, $db> {
+                    let Tx { connection, guard, .. } = tx;
+                    match admit::<$db, E>(guard, query) {
+                        Ok(query) => Box::pin(Rows::<$db, _> {
+                            steps: (&mut **connection).fetch_many(query),
+                            guard,
+                            over: false,
+                            database: std::marker::PhantomData,
+                        }),
+                        Err(error) => Box::pin(stream::iter([Err(error)])),
+                    }
                 }
+                if self.queue.is_empty() {
+                    return at_once(self, query);
+                }
+                let flushed = async move {
+                    self.send_queued_first().await?;
+                    Ok::<_, Error>(at_once(self, query))
+                };
+                Box::pin(stream::once(flushed).try_flatten())
             }
 
             fn fetch_optional<'e, 'q: 'e, E>(
@@ -137,9 +154,10 @@ macro_rules! executor {
                 'c: 'e,
                 E: 'q + Execute<'q, $db>,
             {
-                let Tx { connection, guard, .. } = self;
                 Box::pin(async move {
-                    let query = admit::<$db, E>(guard, query, $dialect)?;
+                    self.send_queued_first().await?;
+                    let Tx { connection, guard, .. } = self;
+                    let query = admit::<$db, E>(guard, query)?;
                     noted::<$db, _>(guard, (&mut **connection).fetch_optional(query)).await
                 })
             }
@@ -152,9 +170,10 @@ macro_rules! executor {
             where
                 'c: 'e,
             {
-                let Tx { connection, guard, .. } = self;
                 Box::pin(async move {
-                    guard.admit::<$db>(sql.as_str(), $dialect)?;
+                    self.send_queued_first().await?;
+                    let Tx { connection, guard, .. } = self;
+                    guard.admit::<$db>(sql.as_str())?;
                     let prepared = (&mut **connection).prepare_with(sql, parameters);
                     noted::<$db, _>(guard, prepared).await
                 })
@@ -164,9 +183,10 @@ macro_rules! executor {
             where
                 'c: 'e,
             {
-                let Tx { connection, guard, .. } = self;
                 Box::pin(async move {
-                    guard.admit::<$db>(sql.as_str(), $dialect)?;
+                    self.send_queued_first().await?;
+                    let Tx { connection, guard, .. } = self;
+                    guard.admit::<$db>(sql.as_str())?;
                     noted::<$db, _>(guard, (&mut **connection).describe(sql)).await
                 })
             }
@@ -175,6 +195,6 @@ macro_rules! executor {
 }
 
 #[cfg(feature = "postgres")]
-executor!(sqlx::Postgres, Dialect::Postgres);
+executor!(sqlx::Postgres);
 #[cfg(feature = "sqlite")]
-executor!(sqlx::Sqlite, Dialect::Sqlite);
+executor!(sqlx::Sqlite);

@@ -5,7 +5,6 @@ use std::fmt::Write;
 use inbox_engine::Rule;
 use sqlx::{Error, error::DatabaseError};
 
-use super::{lexer::Dialect, verbs};
 use crate::pipeline::port::{Sessions, StoreFault};
 
 /// The first thing that went wrong in a transaction: it can only be rolled back.
@@ -49,12 +48,12 @@ impl Guard {
     }
 
     /// Looks at a statement before it is sent.
-    pub(super) fn admit<DB: Sessions>(&mut self, sql: &str, dialect: Dialect) -> Result<(), Error> {
+    pub(super) fn admit<DB: Sessions>(&mut self, sql: &str) -> Result<(), Error> {
         self.usable()?;
         if !Rule::VerbsRefused.on() {
             return Ok(());
         }
-        let Some(words) = verbs::refused(sql, dialect, DB::refuses) else { return Ok(()) };
+        let Some(words) = DB::refused_words(sql) else { return Ok(()) };
         Err(self.refuse(
             StoreFault::Statement,
             format!(

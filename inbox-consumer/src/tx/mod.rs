@@ -4,8 +4,10 @@ mod append;
 mod executor;
 mod guard;
 pub(crate) mod lexer;
+mod queue;
 mod savepoint;
-mod verbs;
+mod statement;
+pub(crate) mod verbs;
 
 #[cfg(all(test, feature = "sqlite"))]
 mod append_tests;
@@ -21,9 +23,14 @@ use sqlx::Database;
 
 use guard::Guard;
 pub(crate) use guard::Seen;
+use queue::Queue;
 pub use savepoint::SavepointTx;
+pub use statement::{Statement, statement};
 
-use crate::pipeline::Delivery;
+use crate::pipeline::{
+    Delivery,
+    port::{Book, Edition},
+};
 
 /// The transaction that a handler writes its effects through. The consumer began it, claimed the
 /// event in it, and commits it when the handler has answered `Ok`.
@@ -44,6 +51,11 @@ use crate::pipeline::Delivery;
 ///   consumer's own last statement runs in the same transaction; qualify names instead. What is
 ///   hidden in a `DO` block or in a procedure is found at the end of the transaction, which is then
 ///   rolled back.
+///
+/// # One round trip for many statements
+///
+/// Each statement that is awaited costs a round trip. What a handler does not need the answer of it
+/// can [`queue`](Self::queue): queued statements of a run travel together.
 ///
 /// Errors of the database that no handler can help (the connection is lost, a deadlock, a
 /// serialization failure) are remembered as such and outrank what the handler answers: they spend
@@ -75,6 +87,7 @@ pub struct Tx<'t, DB: Database> {
     outbox: Outbox,
     /// What appended events follow from.
     handled: Option<Arc<Delivery>>,
+    queue: Queue<DB>,
 }
 
 impl<DB: Database> fmt::Debug for Tx<'_, DB> {
@@ -88,7 +101,8 @@ impl<'t, DB: Database> Tx<'t, DB> {
     /// `savepoints_taken`.
     pub(crate) fn new(connection: &'t mut DB::Connection, savepoints_taken: u32) -> Self {
         let guard = Guard::new(savepoints_taken);
-        Self { connection, guard, outbox: Outbox::default(), handled: None }
+        let queue = Queue::default();
+        Self { connection, guard, outbox: Outbox::default(), handled: None, queue }
     }
 
     /// How events are appended.
@@ -97,24 +111,32 @@ impl<'t, DB: Database> Tx<'t, DB> {
         self
     }
 
-    /// The event whose handler runs next.
-    pub(crate) fn handles(&mut self, delivery: &Arc<Delivery>) {
+    /// What is known of texts that are queued, the session's own part of it, and how many round trips of
+    /// the transaction could have named a statement.
+    pub(crate) fn with_book(
+        mut self,
+        book: &Arc<Book>,
+        edition: Option<&Arc<Edition>>,
+        named: u32,
+    ) -> Self {
+        self.queue.knows(book, edition, named);
+        self
+    }
+
+    /// How many round trips of the transaction could have named a statement by now.
+    pub(crate) fn named(&self) -> u32 {
+        self.queue.named()
+    }
+
+    /// The event whose handler runs next, and its place in the run.
+    pub(crate) fn handles(&mut self, at: usize, delivery: &Arc<Delivery>) {
         self.handled = Some(Arc::clone(delivery));
+        self.queue.at = Some(at);
     }
 
     /// How many savepoints handlers have taken and not rolled back.
     pub(crate) fn savepoints_taken(&self) -> u32 {
         self.guard.taken
-    }
-
-    /// Lends the connection itself, for libraries that insist on one (`COPY`, query builders).
-    ///
-    /// The guard does not see what happens on it: an error that is swallowed there and a
-    /// transaction that is ended there are found only at the end of the transaction, and cost its
-    /// other events a repetition. On SQLite a swallowed error there is not found at all.
-    pub fn unguarded(&mut self) -> &mut DB::Connection {
-        self.guard.unguarded_used = true;
-        self.connection
     }
 
     /// The first thing that went wrong; a statement that was dropped half-way counts.

@@ -47,6 +47,7 @@ impl<'t, DB: Database> Tx<'t, DB> {
         DB: Sessions + Savepoint,
     {
         self.guard.usable()?;
+        self.send_queued_first().await?;
         if self.guard.taken >= Self::SAVEPOINTS_MAX {
             return Err(self.guard.refuse(StoreFault::Conflict, too_many::<DB>()));
         }
@@ -97,6 +98,7 @@ impl<DB: Sessions + Savepoint> SavepointTx<'_, '_, DB> {
     /// be rolled back.
     pub async fn release(mut self) -> Result<(), Error> {
         self.tx.guard.usable()?;
+        self.tx.send_queued_first().await?;
         self.tx.guard.begun();
         let released = DB::release(self.tx.connection, self.depth).await;
         note::<DB>(&mut self.tx.guard, &released);
@@ -105,7 +107,7 @@ impl<DB: Sessions + Savepoint> SavepointTx<'_, '_, DB> {
         Ok(())
     }
 
-    /// Undoes everything since the savepoint, failures included.
+    /// Undoes everything since the savepoint, failures included. What was queued since is not sent.
     ///
     /// # Errors
     ///
@@ -120,6 +122,7 @@ impl<DB: Sessions + Savepoint> SavepointTx<'_, '_, DB> {
         note::<DB>(&mut self.tx.guard, &undone);
         undone?;
         self.tx.guard.forgive();
+        self.tx.queue.forget();
         self.tx.guard.taken = self.taken_before;
         self.decide();
         Ok(())

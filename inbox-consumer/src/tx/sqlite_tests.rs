@@ -233,7 +233,7 @@ async fn an_undone_savepoint_does_not_count() {
 async fn the_lent_connection_is_noted_but_not_watched() {
     let mut conn = opened().await;
     let mut tx = Tx::<Sqlite>::new(&mut conn, 0);
-    let _ = sqlx::query("SELECT * FROM nowhere").execute(tx.unguarded()).await;
+    let _ = sqlx::query("SELECT * FROM nowhere").execute(tx.unguarded().await.unwrap()).await;
     assert!(tx.unguarded_used());
     assert_eq!(tx.seen(), None);
 }

@@ -31,7 +31,7 @@ const VERBS: [&str; 8] =
 
 /// The words of the first statement in `sql` that a handler may not run, for the error's sentence.
 /// `refuses` names further first words.
-pub(super) fn refused(sql: &str, dialect: Dialect, refuses: fn(&str) -> bool) -> Option<String> {
+pub(crate) fn refused(sql: &str, dialect: Dialect, refuses: fn(&str) -> bool) -> Option<String> {
     // The usual semicolon at the end begins no further statement.
     let mut lexer = Lexer::new(sql.trim_end_matches([';', ' ', '\n', '\r', '\t']), dialect);
     let mut statement = Statement::default();

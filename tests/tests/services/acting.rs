@@ -94,7 +94,7 @@ impl Handler<Postgres> for Acting {
         if step.times.is_none_or(|times| call <= times) {
             let done = run(step, tx).await;
             if step.again {
-                let _ = effect(event, &mut *tx.unguarded()).await;
+                let _ = effect(event, &mut *tx.unguarded().await?).await;
             }
             done.or_else(|error| if step.swallow { Ok(()) } else { Err(error) })?;
         }
@@ -113,7 +113,7 @@ async fn run(step: &Step, tx: &mut Tx<'_, Postgres>) -> HandlerResult {
             let after = std::time::Duration::from_millis(after);
             tokio::time::timeout(after, query.execute(&mut *tx)).await??;
         } else if step.unguarded {
-            query.execute(&mut *tx.unguarded()).await?;
+            query.execute(&mut *tx.unguarded().await?).await?;
         } else {
             query.execute(&mut *tx).await?;
         }

@@ -170,7 +170,7 @@ impl Handler<Postgres> for Leaks {
 
     async fn handle(&self, event: &Event<Count>, tx: &mut Tx<'_, Postgres>) -> HandlerResult {
         if self.0.swap(false, Ordering::SeqCst) {
-            let nested = tx.unguarded().begin().await?;
+            let nested = tx.unguarded().await?.begin().await?;
             std::mem::forget(nested);
         }
         effect(event, tx).await

@@ -26,7 +26,7 @@ impl Handler<Postgres> for Ending {
             (1, 1) => Err(HandlerError::retry("once")),
             (2, 1) => {
                 let sql = AssertSqlSafe(self.0.to_owned());
-                sqlx::raw_sql(sql).execute(&mut *tx.unguarded()).await?;
+                sqlx::raw_sql(sql).execute(&mut *tx.unguarded().await?).await?;
                 Ok(())
             }
             _ => Ok(()),

@@ -113,7 +113,7 @@ impl Handler<Postgres> for Careless {
         Count.handle(event, tx).await?;
         let sql = AssertSqlSafe(self.0);
         let _ = match self.0.starts_with(' ') {
-            true => sqlx::raw_sql(sql).execute(tx.unguarded()).await,
+            true => sqlx::raw_sql(sql).execute(tx.unguarded().await?).await,
             false => sqlx::raw_sql(sql).execute(&mut *tx).await,
         };
         Ok(())

@@ -184,7 +184,7 @@ impl Handler<Postgres> for LeavesOpen {
         effect(event, &mut *tx).await?;
         if self.0.fetch_add(1, Ordering::SeqCst) == 0 {
             #[expect(clippy::mem_forget, reason = "what a handler must not do")]
-            std::mem::forget(tx.unguarded().begin().await?);
+            std::mem::forget(tx.unguarded().await?.begin().await?);
         }
         Ok(())
     }

@@ -146,7 +146,7 @@ impl Handler<Postgres> for DropsBegin {
         let call = self.0.fetch_add(1, Ordering::SeqCst);
         if event.payload.n == 1 {
             let after = Duration::from_millis(u64::from(call % 25) * 3);
-            drop(tokio::time::timeout(after, tx.unguarded().begin()).await);
+            drop(tokio::time::timeout(after, tx.unguarded().await?.begin()).await);
         }
         Ok(())
     }
@@ -192,7 +192,7 @@ impl Handler<Postgres> for DropsBeginAndFails {
         if self.0.fetch_add(1, Ordering::SeqCst) > 0 {
             return Ok(());
         }
-        drop(tokio::time::timeout(Duration::from_millis(5), tx.unguarded().begin()).await);
+        drop(tokio::time::timeout(Duration::from_millis(5), tx.unguarded().await?.begin()).await);
         Err(HandlerError::retry("told to fail"))
     }
 }

@@ -6,6 +6,7 @@ mod fit;
 mod kafka;
 mod keeping;
 mod operating;
+mod queue;
 pub mod release;
 mod transaction;
 
@@ -22,6 +23,9 @@ pub use keeping::{
 pub use operating::{
     AuditFilter, AuditRow, Corrected, Correction, Corrections, Held, Intended, Intents, Kept,
     Order, Outcome, Page, ParkedCounts, ParkedEvents, ParkedFilter, ParkedRow, Weight, When,
+};
+pub use queue::{
+    Apart, Book, Edition, Means, NotSent, Queues, Text, Values as QueuedValues, Waiting,
 };
 pub use release::Intent;
 pub use transaction::{

@@ -178,7 +178,7 @@ pub trait Savepoint: Database {
 }
 
 /// Connections and what their errors mean.
-pub trait Sessions: Database {
+pub trait Sessions: super::Queues {
     /// What a connection needs: made once from the configuration, cheap to clone.
     type Settings: Clone + Send + Sync + std::fmt::Debug + 'static;
     /// At most this many transactions may be open at once, whatever the configuration says.
@@ -195,6 +195,10 @@ pub trait Sessions: Database {
     fn in_transaction(conn: &Self::Connection) -> bool;
     /// What an error means.
     fn fault(error: &sqlx::Error) -> StoreFault;
+    /// Whether sessions can be prepared for texts that are queued ([`Queues::learn`]).
+    ///
+    /// [`Queues::learn`]: super::Queues::learn
+    fn prepares(settings: &Self::Settings) -> bool;
     /// A verb that handlers may not run on this database beyond the common ones (DDL on MySQL).
     fn refuses(verb: &str) -> bool;
 }

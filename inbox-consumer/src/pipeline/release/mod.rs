@@ -22,6 +22,7 @@ use self::plan::Plan;
 use super::{
     Delivery, fault_point,
     port::{ClaimRequest, Claimed, Delivered, Scope, Store, TopicPartition, release::Queued},
+    sessions::Session,
     transaction::{End, Transaction, Work},
 };
 
@@ -75,7 +76,7 @@ impl<DB: Store> Work<DB> {
     async fn read(
         &self,
         errand: Errand<'_>,
-    ) -> Result<(DB::Connection, String, Vec<Queued>), Released> {
+    ) -> Result<(Session<DB>, String, Vec<Queued>), Released> {
         let mut conn = self.begin().await.map_err(not_settled)?;
         fault_point::pass("release.after_begin");
         let batch = errand.batch(Vec::new());
@@ -97,7 +98,7 @@ impl<DB: Store> Work<DB> {
         &'a self,
         scope: Scope,
         batch: &'a Batch<Arc<Delivery>>,
-        conn: &'a mut DB::Connection,
+        conn: &'a mut Session<DB>,
     ) -> Transaction<'a, DB> {
         Transaction {
             work: self,
@@ -106,6 +107,7 @@ impl<DB: Store> Work<DB> {
             conn,
             tx: String::new(),
             savepoints_taken: 0,
+            named: 0,
             unguarded_used: false,
             torn: false,
         }

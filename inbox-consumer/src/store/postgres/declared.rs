@@ -166,7 +166,7 @@ fn looped(shape: &Shape<'_>, read: &Read<'_>) -> LoopSql {
 }
 
 /// A dollar quote that the text does not have.
-fn quote(text: &str) -> String {
+pub(super) fn quote(text: &str) -> String {
     let mut quote = String::from("$inbox$");
     while text.contains(&quote) {
         quote.insert(1, '_');

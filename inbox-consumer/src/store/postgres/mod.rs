@@ -12,6 +12,7 @@ mod parked;
 mod parking;
 #[cfg(feature = "testing")]
 mod probe;
+mod queue;
 mod release;
 mod retention;
 mod savepoint;
@@ -19,6 +20,8 @@ mod schema;
 mod session;
 mod settings;
 
+#[cfg(test)]
+pub(crate) use queue::functions as functions_of_queued;
 pub use settings::PgSettings;
 
 use inbox_engine::LaneMove;

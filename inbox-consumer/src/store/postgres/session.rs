@@ -60,6 +60,10 @@ impl Sessions for Postgres {
         super::fault::classify(error)
     }
 
+    fn prepares(settings: &PgSettings) -> bool {
+        !settings.pooler
+    }
+
     fn refuses(_verb: &str) -> bool {
         false
     }

@@ -12,6 +12,7 @@ mod parked;
 mod parking;
 #[cfg(feature = "testing")]
 mod probe;
+mod queue;
 mod release;
 mod retention;
 mod savepoint;

@@ -48,6 +48,10 @@ impl Sessions for Sqlite {
         super::fault::classify(error)
     }
 
+    fn prepares(_settings: &SqliteSettings) -> bool {
+        false
+    }
+
     fn refuses(verb: &str) -> bool {
         REFUSED.iter().any(|refused| refused.eq_ignore_ascii_case(verb))
     }

@@ -50,6 +50,8 @@
 mod log;
 mod outcome;
 mod place;
+#[cfg(all(test, feature = "postgres"))]
+mod queue_services;
 mod running;
 
 use std::{fmt, time::Duration};
