@@ -1,0 +1,192 @@
+//! What the topic holds: the same records for everybody, made from their numbers.
+
+use std::collections::VecDeque;
+
+use outbox_core::header_names;
+use uuid::{Builder, Uuid};
+
+/// Partitions of every topic.
+pub(crate) const PARTITIONS: i32 = 8;
+/// Accounts that money is paid to, each an aggregate.
+pub(crate) const ACCOUNTS: usize = 10_000;
+/// The type of every event.
+pub(crate) const EVENT_TYPE: &str = "Deposited";
+/// One record in so many is a second copy.
+const COPY_EVERY: u64 = 20;
+/// A second copy comes so many records after its original.
+const COPY_BEHIND: u64 = 500;
+/// 2026-01-01, the time of the first event; fifty happen in each millisecond.
+const FIRST_MS: u64 = 1_767_225_600_000;
+const EVENTS_PER_MS: u64 = 50;
+/// Bytes that bring a payload to about 300.
+const FILLER: usize = 210;
+
+/// The records of a topic.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Plan {
+    /// How many, second copies included.
+    pub(crate) records: u64,
+}
+
+/// A deposit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Deposit {
+    pub(crate) id: Uuid,
+    pub(crate) account: usize,
+    /// Its number among the deposits of its account, from 1.
+    pub(crate) sequence: i64,
+    pub(crate) amount: i64,
+}
+
+/// What the database must hold when every event had its effect once.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Expected {
+    /// Events with ids of their own.
+    pub(crate) distinct: i64,
+    /// Sum and number of deposits of each account.
+    pub(crate) accounts: Vec<(i64, i64)>,
+}
+
+impl Plan {
+    /// The records in the order they are sent.
+    pub(crate) fn deposits(self) -> Deposits {
+        Deposits {
+            left: self.records,
+            record: 0,
+            event: 0,
+            sequences: vec![0; ACCOUNTS],
+            copies: VecDeque::new(),
+        }
+    }
+
+    /// What they come to.
+    pub(crate) fn expected(self) -> Expected {
+        let mut expected = Expected { distinct: 0, accounts: vec![(0, 0); ACCOUNTS] };
+        for deposit in self.deposits() {
+            let (sum, number) = &mut expected.accounts[deposit.account];
+            if deposit.sequence == *number + 1 {
+                (*sum, *number) = (*sum + deposit.amount, deposit.sequence);
+                expected.distinct += 1;
+            }
+        }
+        expected
+    }
+}
+
+/// The records of a [`Plan`], one after the other.
+#[derive(Debug)]
+pub(crate) struct Deposits {
+    left: u64,
+    record: u64,
+    event: u64,
+    sequences: Vec<i64>,
+    /// Second copies, and the record that each takes the place of.
+    copies: VecDeque<(u64, Deposit)>,
+}
+
+impl Deposits {
+    fn next_event(&mut self) -> Deposit {
+        let noise = mixed(self.event);
+        let account = usize::try_from(noise % ACCOUNTS as u64).unwrap_or_default();
+        self.sequences[account] += 1;
+        let deposit = Deposit {
+            id: id(self.event),
+            account,
+            sequence: self.sequences[account],
+            amount: i64::try_from(noise >> 32).unwrap_or_default() % 1_000 + 1,
+        };
+        if self.event.is_multiple_of(COPY_EVERY) {
+            self.copies.push_back((self.record + COPY_BEHIND, deposit));
+        }
+        self.event += 1;
+        deposit
+    }
+}
+
+impl Iterator for Deposits {
+    type Item = Deposit;
+
+    fn next(&mut self) -> Option<Deposit> {
+        self.left = self.left.checked_sub(1)?;
+        let due = self.copies.front().is_some_and(|(record, _)| *record <= self.record);
+        let copy = if due { self.copies.pop_front() } else { None };
+        let deposit = copy.map_or_else(|| self.next_event(), |(_, deposit)| deposit);
+        self.record += 1;
+        Some(deposit)
+    }
+}
+
+impl Deposit {
+    /// The record key: the aggregate's id.
+    pub(crate) fn key(&self) -> String {
+        self.account.to_string()
+    }
+
+    /// About 300 bytes of JSON.
+    pub(crate) fn payload(&self) -> String {
+        format!(
+            "{{\"account\":{},\"amount\":{},\"sequence\":{},\"currency\":\"EUR\",\"note\":\"{}\"}}",
+            self.account,
+            self.amount,
+            self.sequence,
+            "n".repeat(FILLER),
+        )
+    }
+
+    /// The headers that an outbox writes.
+    pub(crate) fn headers(&self) -> [(&'static str, String); 4] {
+        let (seconds, nanos) = self.id.get_timestamp().map_or((0, 0), |time| time.to_unix());
+        [
+            (header_names::EVENT_ID, self.id.to_string()),
+            (header_names::EVENT_TYPE, EVENT_TYPE.to_owned()),
+            (header_names::AGGREGATE_TYPE, "Account".to_owned()),
+            (
+                header_names::OCCURRED_AT,
+                (seconds * 1_000 + u64::from(nanos) / 1_000_000).to_string(),
+            ),
+        ]
+    }
+}
+
+/// The id of an event: a UUID of version 7 with the time it happened, the rest as random as any.
+fn id(event: u64) -> Uuid {
+    let mut random = [0; 10];
+    random[..8].copy_from_slice(&mixed(event ^ 0x5eed).to_be_bytes());
+    random[8..].copy_from_slice(&mixed(!event).to_be_bytes()[..2]);
+    Builder::from_unix_timestamp_millis(FIRST_MS + event / EVENTS_PER_MS, &random).into_uuid()
+}
+
+/// A number that looks random (splitmix64).
+fn mixed(number: u64) -> u64 {
+    let mut mixed = number.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(0x1234_5678_9abc_def1);
+    mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn one_record_in_twenty_is_a_second_copy_behind_its_original() {
+        let plan = Plan { records: 100_000 };
+        let all: Vec<Deposit> = plan.deposits().collect();
+        let ids: HashSet<Uuid> = all.iter().map(|deposit| deposit.id).collect();
+        let expected = plan.expected();
+        assert_eq!(all.len(), 100_000);
+        assert_eq!(ids.len(), usize::try_from(expected.distinct).unwrap());
+        assert!((4_500..5_000).contains(&(all.len() - ids.len())), "{}", all.len() - ids.len());
+        let sum: i64 = expected.accounts.iter().map(|(_, number)| number).sum();
+        assert_eq!(sum, expected.distinct);
+    }
+
+    #[test]
+    fn a_payload_has_about_300_bytes_and_an_id_is_of_version_7() {
+        let deposit = Plan { records: 1 }.deposits().next().unwrap();
+        assert!((280..=310).contains(&deposit.payload().len()), "{}", deposit.payload().len());
+        assert_eq!(deposit.id.get_version_num(), 7);
+        assert_eq!(deposit.headers()[3].1, FIRST_MS.to_string());
+    }
+}
