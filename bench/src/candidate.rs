@@ -1,6 +1,7 @@
 //! The candidates by name.
 
 use clap::ValueEnum;
+use xtask::failure::{Outcome, failure};
 
 /// Who is measured.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -38,6 +39,17 @@ pub(crate) enum Inbox {
     Plain,
     /// Ours.
     Ours,
+}
+
+impl Inbox {
+    /// Its table.
+    pub(crate) fn table(self) -> Outcome<&'static str> {
+        match self {
+            Self::Plain => Ok("inbox"),
+            Self::Ours => Ok("inbox_events"),
+            Self::None => failure("this candidate writes nothing to the database"),
+        }
+    }
 }
 
 impl Candidate {

@@ -6,8 +6,8 @@ use crate::report::Line;
 
 const ROW: f64 = 26.0;
 const TOP: f64 = 34.0;
-const LEFT: f64 = 140.0;
-const WIDTH: f64 = 760.0;
+const LEFT: f64 = 220.0;
+const WIDTH: f64 = 860.0;
 /// Room behind the longest bar for its figure.
 const RIGHT: f64 = 90.0;
 
@@ -21,11 +21,11 @@ pub(crate) fn drawn(lines: &[Line]) -> String {
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" font-family=\"sans-serif\" \
          font-size=\"13\">\n<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n"
     );
-    let (scenario, rounds) = lines.first().map_or(("", 0), |line| (line.scenario, line.rounds));
+    let rounds = lines.first().map_or(0, |line| line.rounds);
     add(
         &mut svg,
         &format!(
-            "<text x=\"10\" y=\"20\" fill=\"#222222\">{scenario}: events/s, median of {rounds} rounds, the line from the \
+            "<text x=\"10\" y=\"20\" fill=\"#222222\">events/s, median of {rounds} rounds, the line from the \
              slowest to the fastest</text>"
         ),
     );
@@ -47,13 +47,21 @@ fn bar(line: &Line, scale: f64, y: f64) -> String {
          <path d=\"M{:.1} {middle}H{:.1}\" stroke=\"#222222\"/>\n\
          <text x=\"{:.1}\" y=\"{text}\" fill=\"#222222\">{:.0}</text>",
         LEFT - 8.0,
-        line.candidate,
+        named(line),
         colour(line.candidate),
         LEFT + min,
         LEFT + max,
         LEFT + max + 6.0,
         rate.median,
     )
+}
+
+/// Candidate and scenario; the plain one goes without saying.
+fn named(line: &Line) -> String {
+    if line.scenario == "drain" {
+        return line.candidate.to_owned();
+    }
+    format!("{} {}", line.scenario, line.candidate)
 }
 
 /// Loops, limits, ours.

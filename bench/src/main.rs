@@ -8,13 +8,18 @@
 
 mod candidate;
 mod chart;
+mod child;
+mod grown;
 mod judge;
+mod latency;
 mod measure;
 mod options;
 mod plan;
 mod process;
+mod proxy;
 mod report;
 mod rounds;
+mod scenario;
 mod server;
 mod topic;
 mod work;

@@ -2,10 +2,11 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand};
 use xtask::failure::{Outcome, failure};
 
 use crate::candidate::Candidate;
+use crate::scenario::Scenario;
 
 /// Measures candidates on the services that the environment names.
 #[derive(Parser, Debug)]
@@ -51,22 +52,18 @@ pub(crate) struct Options {
     /// Most events of a transaction of the limits.
     #[arg(long, default_value_t = 500, hide_short_help = true)]
     pub(crate) batch: usize,
-}
-
-/// What candidates go through.
-#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Scenario {
-    /// A backlog is handled as fast as it goes.
-    Drain,
-}
-
-impl Scenario {
-    /// Its name on the command line and in files.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Drain => "drain",
-        }
-    }
+    /// Events of a second in the scenario `latency`.
+    #[arg(long, default_value_t = 200)]
+    pub(crate) rate: u64,
+    /// Seconds of the scenario `latency`.
+    #[arg(long, default_value_t = 20)]
+    pub(crate) seconds: u64,
+    /// The round trip to the database in the scenario `delay`, in microseconds.
+    #[arg(long, default_value_t = 1_000)]
+    pub(crate) delay_us: u64,
+    /// Rows that the inbox has already in the scenario `grown`.
+    #[arg(long, default_value_t = 5_000_000)]
+    pub(crate) grown: u64,
 }
 
 /// The events of the short form.
@@ -79,7 +76,10 @@ impl Options {
             (self.events, self.rounds) = (SMOKE_EVENTS, 1);
         }
         if self.candidates.is_empty() {
-            self.candidates = Candidate::value_variants().to_vec();
+            self.candidates = self.scenario.candidates();
+        }
+        if self.rate == 0 || self.seconds < 2 {
+            return failure("--rate begins at 1, --seconds at 2");
         }
         if self.rounds == 0 || self.events < 1_000 || self.batch == 0 {
             return failure("--rounds and --batch begin at 1, --events at 1000");
@@ -100,10 +100,11 @@ pub(crate) struct Order {
     /// The topic, filled.
     #[arg(long)]
     pub(crate) topic: String,
-    /// How many records the topic has: the process ends when all are settled.
+    /// How many records the topic has: the process ends when all are settled. 0: others settle some,
+    /// too, so it ends when its standard input does.
     #[arg(long)]
     pub(crate) records: u64,
-    /// A group that nobody had before.
+    /// The consumer group: nobody had it before.
     #[arg(long)]
     pub(crate) group: String,
     /// A fresh database with the table of the effects.

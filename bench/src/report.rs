@@ -1,12 +1,12 @@
 //! What the rounds came to: a table for people, lines for files.
 
-use std::fmt::Write as _;
+use std::collections::BTreeMap;
 
 use serde::Serialize;
 
 use crate::candidate::Candidate;
 use crate::measure::{Run, number_of};
-use crate::options::Options;
+use crate::scenario::Case;
 
 /// What a candidate came to in a scenario. Times, memory and transactions are medians of a run.
 #[derive(Clone, Debug, Serialize)]
@@ -24,6 +24,9 @@ pub(crate) struct Line {
     /// Largest resident memory of the candidate's process.
     pub(crate) rss_mb: f64,
     pub(crate) transactions: f64,
+    /// What only this scenario asks for.
+    #[serde(flatten)]
+    pub(crate) more: BTreeMap<&'static str, f64>,
     #[serde(skip)]
     who: Candidate,
 }
@@ -54,18 +57,24 @@ impl Spread {
 
 impl Line {
     /// The rounds of a candidate.
-    pub(crate) fn of(options: &Options, candidate: Candidate, runs: &[Run]) -> Self {
+    pub(crate) fn of(case: &Case, candidate: Candidate, runs: &[Run]) -> Self {
         let of = |figure: fn(&Run) -> f64| Spread::of(runs.iter().map(figure).collect());
+        let names = runs.iter().flat_map(|run| run.more.keys().copied());
+        let more = names.map(|name| {
+            let figures = runs.iter().filter_map(|run| run.more.get(name).copied()).collect();
+            (name, Spread::of(figures).median)
+        });
         Self {
-            scenario: options.scenario.name(),
+            scenario: case.name,
             candidate: candidate.name(),
-            events: options.events,
+            events: case.plan.records,
             rounds: runs.len(),
             events_per_s: of(|run| run.events_per_s),
             cpu_s: of(|run| run.cpu_s).median,
             server_cpu_s: of(|run| run.server_cpu_s).median,
             rss_mb: of(|run| run.rss_mb).median,
             transactions: of(|run| run.transactions).median,
+            more: more.collect(),
             who: candidate,
         }
     }
@@ -76,40 +85,47 @@ impl Line {
     }
 }
 
-/// The lines as a table of Markdown. Ratios are those of medians.
+/// The lines as a table of Markdown. Ratios are those of medians of one scenario.
 pub(crate) fn table(lines: &[Line]) -> String {
-    let median = |who: Candidate| {
-        lines.iter().find(|line| line.who == who).map(|line| line.events_per_s.median)
-    };
-    let ratio = |line: &Line, other: Option<f64>| {
-        other.map_or_else(String::new, |other| format!("{:.2}", line.events_per_s.median / other))
-    };
     let mut text = String::from(
-        "| candidate | events/s | min to max | against loop-partitions | against its limit \
-         | CPU s per 100k, consumer + PostgreSQL | peak MB | transactions per 100k |\n\
-         |---|---|---|---|---|---|---|---|\n",
+        "| scenario | candidate | events/s | min to max | against loop-partitions | against its limit \
+         | CPU s per 100k, consumer + PostgreSQL | peak MB | transactions per 100k | more |\n\
+         |---|---|---|---|---|---|---|---|---|---|\n",
     );
     for line in lines {
-        let limit = line.who.limit();
-        let against = ratio(line, limit.and_then(median));
-        let limit = limit.filter(|_| !against.is_empty()).map_or("", Candidate::name);
-        // A text takes whatever is written to it.
-        _ = writeln!(
-            text,
-            "| {} | {:.0} | {:.0} to {:.0} | {} | {} | {:.2} + {:.2} | {:.0} | {:.0} |",
-            line.candidate,
-            line.events_per_s.median,
-            line.events_per_s.min,
-            line.events_per_s.max,
-            ratio(line, median(Candidate::LoopPartitions)),
-            [against.as_str(), limit].join(" ").trim(),
-            line.per(line.cpu_s),
-            line.per(line.server_cpu_s),
-            line.rss_mb,
-            line.per(line.transactions),
-        );
+        text.push_str(&row(line, lines));
     }
     text
+}
+
+fn row(line: &Line, lines: &[Line]) -> String {
+    let median = |who: Candidate| {
+        let found = lines.iter().find(|own| own.who == who && own.scenario == line.scenario);
+        found.map(|own| own.events_per_s.median)
+    };
+    let against = |who: Candidate| median(who).map(|other| line.events_per_s.median / other);
+    let ratio = |ratio: Option<f64>| ratio.map_or_else(String::new, |ratio| format!("{ratio:.2}"));
+    let limit = line.who.limit().and_then(|limit| Some((against(limit)?, limit.name())));
+    let limit = limit.map_or_else(String::new, |(ratio, name)| format!("{ratio:.2} {name}"));
+    let Spread { min, median, max } = line.events_per_s;
+    format!(
+        "| {} | {} | {median:.0} | {min:.0} to {max:.0} | {} | {limit} | {:.2} + {:.2} | {:.0} | {:.0} | {} |\n",
+        line.scenario,
+        line.candidate,
+        ratio(against(Candidate::LoopPartitions)),
+        line.per(line.cpu_s),
+        line.per(line.server_cpu_s),
+        line.rss_mb,
+        line.per(line.transactions),
+        figures(&line.more),
+    )
+}
+
+/// Further figures on one line.
+pub(crate) fn figures(more: &BTreeMap<&'static str, f64>) -> String {
+    let each: Vec<String> =
+        more.iter().map(|(name, figure)| format!("{name} {figure:.2}")).collect();
+    each.join(", ")
 }
 
 #[cfg(test)]

@@ -1,66 +1,76 @@
-//! Candidates take turns, round after round: what disturbs the machine disturbs them all.
+//! Cases and candidates take turns, round after round: what disturbs the machine disturbs them all.
 
 use std::fs;
 
 use xtask::failure::{Explain as _, Failure, Outcome, failure};
 
 use crate::candidate::Candidate;
-use crate::measure::{Run, Stage};
+use crate::measure::{Prepared, Run, Stage};
 use crate::options::Options;
-use crate::plan::Plan;
-use crate::report::{Line, table};
+use crate::report::{Line, figures, table};
+use crate::scenario::Case;
 use crate::server::{Server, variable};
 use crate::{chart, process, topic};
 
+/// A case, a candidate, and its runs so far.
+type Series = (usize, Candidate, Vec<Run>);
+
 /// Measures, prints, writes.
 pub(crate) async fn run(options: Options) -> Outcome {
-    let stage = stage(&options).await?;
-    let mut runs: Vec<(Candidate, Vec<Run>)> =
-        options.candidates.iter().map(|candidate| (*candidate, Vec::new())).collect();
+    let kafka = variable("INBOX_TEST_KAFKA")?;
+    let mut cases = Vec::new();
+    for case in options.scenario.cases(&options) {
+        cases.push(prepared(&kafka, case).await?);
+    }
+    let stage = Stage { server: Server::start().await?, kafka, batch: options.batch };
+    let all = (0..cases.len()).flat_map(|case| {
+        options.candidates.iter().map(move |candidate| (case, *candidate, Vec::new()))
+    });
+    let mut all: Vec<Series> = all.collect();
     let mut wrong = Vec::new();
-    let mut number = 0;
     for round in 1..=options.rounds {
         println!("round {round} of {}, load {}", options.rounds, process::load());
-        for (candidate, runs) in &mut runs {
-            number += 1;
-            match stage.once(*candidate, number).await {
-                Ok(run) => {
-                    println!("  {:<16} {:>10.0} events/s", candidate.name(), run.events_per_s);
-                    runs.push(run);
-                }
-                Err(Failure(why)) => {
-                    println!("  {:<16} {why}", candidate.name());
-                    wrong.push(format!("{}: {why}", candidate.name()));
-                }
-            }
-        }
+        turn(&stage, &cases, &mut all, &mut wrong).await;
     }
-    write(&options, &runs)?;
+    write(&options, &cases, &all)?;
     if wrong.is_empty() { Ok(()) } else { failure(wrong.join("\n")) }
 }
 
-async fn stage(options: &Options) -> Outcome<Stage> {
-    let kafka = variable("INBOX_TEST_KAFKA")?;
-    let plan = Plan { records: options.events };
-    let topic = format!("bench-{}-{}", options.scenario.name(), plan.records);
-    let (address, name) = (kafka.clone(), topic.clone());
-    let filling = tokio::task::spawn_blocking(move || topic::filled(&address, &name, plan));
-    filling.await.explain(|| "the topic was not filled".to_owned())??;
-    Ok(Stage {
-        server: Server::start().await?,
-        kafka,
-        topic,
-        records: plan.records,
-        batch: options.batch,
-        expected: plan.expected(),
-    })
+/// One round.
+async fn turn(stage: &Stage, cases: &[Prepared], all: &mut [Series], wrong: &mut Vec<String>) {
+    for (case, candidate, runs) in all {
+        let (prepared, number) = (&cases[*case], stage.server.next_run());
+        let name = format!("{} {}", prepared.case.name, candidate.name());
+        match stage.once(prepared, *candidate, number).await {
+            Ok(run) => {
+                let more = figures(&run.more);
+                println!("  {name:<24} {:>10.0} events/s  {more}", run.events_per_s);
+                runs.push(run);
+            }
+            Err(Failure(why)) => {
+                println!("  {name:<24} {why}");
+                wrong.push(format!("{name}: {why}"));
+            }
+        }
+    }
 }
 
-fn write(options: &Options, runs: &[(Candidate, Vec<Run>)]) -> Outcome {
-    let lines: Vec<Line> = runs
+/// Fills the topic of a case, unless its events are sent while candidates run.
+async fn prepared(kafka: &str, case: Case) -> Outcome<Prepared> {
+    let address = kafka.to_owned();
+    let filling = tokio::task::spawn_blocking(move || match case.pace {
+        Some(_) => Ok(()),
+        None => topic::filled(&address, &case.plan.topic(), case.plan),
+    });
+    filling.await.explain(|| "the topic was not filled".to_owned())??;
+    Ok(Prepared { case, expected: case.plan.expected() })
+}
+
+fn write(options: &Options, cases: &[Prepared], all: &[Series]) -> Outcome {
+    let lines: Vec<Line> = all
         .iter()
-        .filter(|(_, runs)| !runs.is_empty())
-        .map(|(candidate, runs)| Line::of(options, *candidate, runs))
+        .filter(|(_, _, runs)| !runs.is_empty())
+        .map(|(case, candidate, runs)| Line::of(&cases[*case].case, *candidate, runs))
         .collect();
     println!("\n{}", table(&lines));
     if let Some(file) = &options.json {

@@ -52,7 +52,8 @@ fn records(kafka: &str, name: &str) -> Outcome<Option<u64>> {
     Ok(Some(count))
 }
 
-fn create(kafka: &str, name: &str) -> Outcome {
+/// A new topic.
+pub(crate) fn create(kafka: &str, name: &str) -> Outcome {
     let doing = || format!("cannot create topic {name}");
     let admin: AdminClient<DefaultClientContext> = settings(kafka).create().explain(doing)?;
     let topic = NewTopic::new(name, PARTITIONS, TopicReplication::Fixed(1))
@@ -70,20 +71,47 @@ fn create(kafka: &str, name: &str) -> Outcome {
 
 fn fill(kafka: &str, name: &str, plan: Plan) -> Outcome {
     let doing = || format!("cannot fill topic {name}");
-    let mut settings = settings(kafka);
-    settings.set("enable.idempotence", "true").set("partitioner", "murmur2_random");
-    settings.set("linger.ms", "20").set("queue.buffering.max.messages", "200000");
-    let producer: BaseProducer = settings.create().explain(doing)?;
+    let producer = producer(kafka, "20")?;
     for deposit in plan.deposits() {
         send(&producer, name, &deposit).explain(doing)?;
     }
-    producer.flush(FLUSH_MAX).explain(doing)
+    flush(&producer, name)
+}
+
+/// Waits until everything is acknowledged.
+pub(crate) fn flush(producer: &BaseProducer, name: &str) -> Outcome {
+    producer.flush(FLUSH_MAX).explain(|| format!("topic {name} does not take all records"))
+}
+
+/// A producer that waits so many milliseconds for more records of a batch.
+pub(crate) fn producer(kafka: &str, linger_ms: &str) -> Outcome<BaseProducer> {
+    let mut settings = settings(kafka);
+    settings.set("enable.idempotence", "true").set("linger.ms", linger_ms);
+    settings.set("queue.buffering.max.messages", "200000").set("message.max.bytes", "2000000");
+    settings.create().explain(|| "cannot make a producer".to_owned())
+}
+
+/// Deletes a topic.
+pub(crate) fn delete(kafka: &str, name: &str) -> Outcome {
+    let doing = || format!("cannot delete topic {name}");
+    let admin: AdminClient<DefaultClientContext> = settings(kafka).create().explain(doing)?;
+    let options = AdminOptions::new().operation_timeout(Some(CALL_MAX));
+    let deleted = futures::executor::block_on(admin.delete_topics(&[name], &options));
+    deleted.explain(doing).map(drop)
 }
 
 /// Puts a record into the producer's queue, waiting while that is full.
-fn send(producer: &BaseProducer, name: &str, deposit: &Deposit) -> Result<(), KafkaError> {
+pub(crate) fn send(
+    producer: &BaseProducer,
+    name: &str,
+    deposit: &Deposit,
+) -> Result<(), KafkaError> {
     let (key, payload, headers) = (deposit.key(), deposit.payload(), owned(deposit));
-    let mut next = BaseRecord::to(name).key(&key).payload(&payload).headers(headers);
+    let mut next = BaseRecord::to(name)
+        .partition(deposit.partition())
+        .key(&key)
+        .payload(&payload)
+        .headers(headers);
     loop {
         match producer.send(next) {
             Ok(()) => return Ok(()),

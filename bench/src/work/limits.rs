@@ -14,6 +14,7 @@ use tokio::task::JoinSet;
 use xtask::failure::{Explain as _, Failure, Outcome};
 
 use super::Times;
+use super::ending::Ending;
 use super::kafka::subscribed;
 use super::record::Event;
 use super::settle::Lane;
@@ -53,9 +54,9 @@ pub(super) async fn run(order: Order) -> Outcome<Times> {
         queues.push(queue);
     }
     let began = SystemTime::now();
-    let (records, polled) = (order.records, Arc::clone(&shared));
+    let (ending, polled) = (Ending::of(&order), Arc::clone(&shared));
     let polling = tokio::task::spawn_blocking(move || poll(&order, &queues, &polled));
-    while shared.settled.load(Relaxed) < records {
+    while !ending.reached(shared.settled.load(Relaxed)) {
         if let Some(ended) = tasks.try_join_next() {
             ended.explain(|| "a partition's task".to_owned())??;
         }

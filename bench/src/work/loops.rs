@@ -13,6 +13,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use xtask::failure::{Explain as _, Failure, Outcome};
 
+use super::ending::Ending;
 use super::record::Event;
 use super::{Times, UPSERT};
 use crate::candidate::Candidate;
@@ -46,24 +47,27 @@ pub(super) async fn run(order: Order) -> Outcome<Times> {
     consumer.subscribe(&[&order.topic]).explain(doing)?;
     let pool = PgPool::connect(&order.database).await.explain(|| "PostgreSQL".to_owned())?;
     let shared = Arc::new(Shared { consumer, pool, settled: AtomicU64::new(0) });
-    let began = SystemTime::now();
+    let (began, ending) = (SystemTime::now(), Ending::of(&order));
     if order.candidate == Candidate::Loop {
-        one_by_one(&shared, order.records).await?;
+        one_by_one(&shared, &ending).await?;
     } else {
-        by_partition(&shared, order.records).await?;
+        by_partition(&shared, &ending).await?;
     }
     Ok(Times { began, ended: SystemTime::now() })
 }
 
-async fn one_by_one(shared: &Shared, records: u64) -> Outcome {
-    while shared.settled.load(Relaxed) < records {
-        let message = shared.consumer.recv().await.explain(|| "Kafka".to_owned())?;
-        shared.settle(&message.detach()).await?;
+async fn one_by_one(shared: &Shared, ending: &Ending) -> Outcome {
+    while !ending.reached(shared.settled.load(Relaxed)) {
+        let received = tokio::select! {
+            received = shared.consumer.recv() => received,
+            () = tokio::time::sleep(LOOK) => continue,
+        };
+        shared.settle(&received.explain(|| "Kafka".to_owned())?.detach()).await?;
     }
     Ok(())
 }
 
-async fn by_partition(shared: &Arc<Shared>, records: u64) -> Outcome {
+async fn by_partition(shared: &Arc<Shared>, ending: &Ending) -> Outcome {
     let mut tasks = JoinSet::new();
     let mut queues: HashMap<i32, mpsc::Sender<OwnedMessage>> = HashMap::new();
     loop {
@@ -73,7 +77,7 @@ async fn by_partition(shared: &Arc<Shared>, records: u64) -> Outcome {
                 return ended.explain(|| "a partition's task".to_owned())?;
             }
             () = tokio::time::sleep(LOOK) => {
-                if shared.settled.load(Relaxed) >= records {
+                if ending.reached(shared.settled.load(Relaxed)) {
                     return Ok(());
                 }
                 continue;

@@ -1,5 +1,6 @@
 //! The process of one candidate: handles every record of the topic, says what it took, ends.
 
+mod ending;
 mod kafka;
 mod limits;
 mod loops;
@@ -13,7 +14,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use xtask::failure::{Explain as _, Outcome};
 
 use crate::candidate::Candidate;
-use crate::measure::Worked;
+use crate::child::Worked;
 use crate::options::Order;
 use crate::process;
 

@@ -9,12 +9,13 @@ use sqlx::Postgres;
 use tokio::sync::oneshot;
 use xtask::failure::{Explain as _, Outcome, failure};
 
+use super::ending::Ending;
 use super::record::Deposited;
 use super::sums::Sums;
 use super::{Times, UPSERT, UPSERT_SUMS};
 use crate::candidate::Candidate;
 use crate::options::Order;
-use crate::plan::EVENT_TYPE;
+use crate::plan::{CONSUMER, EVENT_TYPE};
 
 /// How often the end is looked for.
 const LOOK: Duration = Duration::from_millis(2);
@@ -43,8 +44,8 @@ const DECLARED_RUN: &str =
             + (excluded.last_sequence - excluded.events <> a.last_sequence)::int";
 
 pub(super) async fn run(order: Order) -> Outcome<Times> {
-    let mut config =
-        Config::new(&order.group, &order.kafka, [&order.topic], order.database.as_str());
+    let mut config = Config::new(CONSUMER, &order.kafka, [&order.topic], order.database.as_str());
+    config.kafka.group = Some(order.group.clone());
     config.http = Http::off();
     let mut routes = Routes::<Postgres>::default();
     match order.candidate {
@@ -58,11 +59,11 @@ pub(super) async fn run(order: Order) -> Outcome<Times> {
     let consumer = built.explain(|| "cannot build the consumer".to_owned())?;
     let counters = consumer.counters();
     let (shutdown, asked) = oneshot::channel::<()>();
-    let began = SystemTime::now();
+    let (began, ending) = (SystemTime::now(), Ending::of(&order));
     let running = tokio::spawn(consumer.run(async move { drop(asked.await) }));
     loop {
         let counts = counters.read();
-        if counts.applied + counts.duplicates + counts.parked >= order.records {
+        if ending.reached(counts.applied + counts.duplicates + counts.parked) {
             break;
         }
         if running.is_finished() {
