@@ -10,6 +10,7 @@ RUN apt-get update \
  && rm -rf /var/lib/apt/lists/*
 WORKDIR /src
 COPY Cargo.toml Cargo.lock ./
+COPY bench bench
 COPY examples examples
 COPY inbox-consumer inbox-consumer
 COPY inbox-engine inbox-engine

@@ -6,6 +6,7 @@
 )]
 
 mod ablate;
+mod bench;
 mod built;
 mod deploy;
 mod engine;
@@ -49,6 +50,13 @@ enum Verb {
     },
     /// Switches each rule of the protocol off: its tests must fail without it.
     Ablate(ablate::Choice),
+    /// How fast events are handled, beside loops and limits written by hand; `--help` tells the options.
+    #[command(disable_help_flag = true)]
+    Bench {
+        /// Passed on to the program.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
     /// A bad deploy that parks events up to the limit, and the release after it.
     Deploy(deploy::Size),
     /// What the engine alone costs: deliveries a second, and instructions per delivery.
@@ -101,6 +109,7 @@ fn run(verb: Verb) -> Outcome<ExitCode> {
         Verb::Test(choice) => return test::everything(&choice),
         Verb::Check => return test::without_services(),
         Verb::Quickstart { arguments } => return quickstart::run(&arguments),
+        Verb::Bench { arguments } => return bench::run(&arguments),
         Verb::Ablate(choice) => return ablate::run(&choice),
         Verb::Deploy(size) => return deploy::run(&size),
         Verb::RelayChaos(faults) => return relay_chaos::run(&faults),

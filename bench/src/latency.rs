@@ -1,0 +1,123 @@
+//! How long it takes from sending an event to the commit of its effect, while events come at a pace.
+
+use std::collections::{BTreeMap, HashSet};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use uuid::Uuid;
+use xtask::failure::{Explain as _, Outcome, failure};
+
+use crate::candidate::Inbox;
+use crate::child::{Child, Worked};
+use crate::options::Order;
+use crate::plan::{Deposit, Plan};
+use crate::server::Database;
+use crate::topic;
+
+/// Sent first and waited for: the group has formed, connections are made, statements prepared.
+const WARMING: usize = 80;
+/// How long that may take, in looks.
+const LOOK: Duration = Duration::from_millis(50);
+const LOOKS_MAX: u32 = 1_200;
+/// Of the paced events the first second's do not count.
+const SETTLING: Duration = Duration::from_secs(1);
+
+/// An event, and when it was sent, in seconds since 1970.
+pub(crate) type Sent = (Uuid, f64);
+
+/// Runs a candidate on a topic of its own while events are sent; returns when each was.
+pub(crate) async fn paced(
+    plan: Plan,
+    pace: u64,
+    order: Order,
+    database: &Database,
+    inbox: Inbox,
+) -> Outcome<(Worked, Vec<Sent>)> {
+    let order = Order { topic: format!("{}-topic", order.group), ..order };
+    let (kafka, name) = (order.kafka.clone(), order.topic.clone());
+    blocking(move || topic::create(&kafka, &name)).await?;
+    let mut child = Child::start(&order)?;
+    let (warming, rest): (Vec<Deposit>, Vec<Deposit>) = {
+        let mut all: Vec<Deposit> = plan.deposits().collect();
+        let rest = all.split_off(WARMING.min(all.len()));
+        (all, rest)
+    };
+    send(&order, warming, u64::MAX).await?;
+    warm(&mut child, database, inbox).await?;
+    let sent = send(&order, rest, pace).await?;
+    let worked = child.said().await?;
+    let (kafka, name) = (order.kafka, order.topic);
+    blocking(move || topic::delete(&kafka, &name)).await?;
+    let first = sent.first().map_or(0.0, |(_, at)| *at) + SETTLING.as_secs_f64();
+    // A second copy has no effect of its own; the original was sent before it.
+    let mut seen = HashSet::new();
+    let counted = sent.into_iter().filter(|(id, at)| seen.insert(*id) && *at >= first);
+    Ok((worked, counted.collect()))
+}
+
+/// Waits until the first events have had their effects.
+async fn warm(child: &mut Child, database: &Database, inbox: Inbox) -> Outcome {
+    if inbox == Inbox::None {
+        return failure("without a database there is no commit to wait for");
+    }
+    for _ in 0..LOOKS_MAX {
+        // The table of the accounts is there from the beginning; one's own inbox is not.
+        let row = database.row("SELECT coalesce(sum(events), 0)::bigint FROM accounts").await?;
+        if usize::try_from(row.get::<_, i64>(0)).is_ok_and(|events| events >= WARMING) {
+            return Ok(());
+        }
+        if let Some(status) = child.ended()? {
+            return failure(format!("its process ended with {status}"));
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+    failure("the first events had no effect")
+}
+
+async fn send(order: &Order, deposits: Vec<Deposit>, pace: u64) -> Outcome<Vec<Sent>> {
+    let (kafka, name) = (order.kafka.clone(), order.topic.clone());
+    blocking(move || {
+        let doing = || format!("cannot send to topic {name}");
+        let producer = topic::producer(&kafka, "0")?;
+        let (start, mut sent) = (Instant::now(), Vec::with_capacity(deposits.len()));
+        for (number, deposit) in (0_u64..).zip(&deposits) {
+            let due = start + Duration::from_nanos(number.saturating_mul(1_000_000_000 / pace));
+            thread::sleep(due.saturating_duration_since(Instant::now()));
+            let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+            topic::send(&producer, &name, deposit).explain(doing)?;
+            sent.push((deposit.id, now.as_secs_f64()));
+        }
+        topic::flush(&producer, &name)?;
+        Ok(sent)
+    })
+    .await
+}
+
+/// Median, 99th percentile and largest, in milliseconds; nothing if nothing was sent.
+pub(crate) async fn figures(
+    database: &Database,
+    inbox: Inbox,
+    sent: &[Sent],
+) -> Outcome<BTreeMap<&'static str, f64>> {
+    if sent.is_empty() {
+        return Ok(BTreeMap::new());
+    }
+    let committed = database.commits(inbox).await?;
+    let mut took = Vec::with_capacity(sent.len());
+    for (id, at) in sent {
+        match committed.get(id) {
+            Some(committed) => took.push((committed - at) * 1_000.0),
+            None => return failure(format!("event {id} had no effect")),
+        }
+    }
+    took.sort_by(f64::total_cmp);
+    let at = |part: usize| took.get(took.len() * part / 1_000).copied().unwrap_or(f64::NAN);
+    let last = took.last().copied().unwrap_or(f64::NAN);
+    Ok(BTreeMap::from([("p50 ms", at(500)), ("p99 ms", at(990)), ("largest ms", last)]))
+}
+
+async fn blocking<T: Send + 'static>(
+    call: impl FnOnce() -> Outcome<T> + Send + 'static,
+) -> Outcome<T> {
+    tokio::task::spawn_blocking(call).await.explain(|| "a call of Kafka".to_owned())?
+}

@@ -1,0 +1,50 @@
+//! How many exactly-once effects per second: ours beside loops written by hand and beside the limits of the
+//! database, on a real Kafka and a real PostgreSQL. `cargo xtask bench` builds it and says where they are.
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "a command line program talks to its terminal"
+)]
+
+mod candidate;
+mod chart;
+mod child;
+mod grown;
+mod judge;
+mod latency;
+mod measure;
+mod options;
+mod plan;
+mod process;
+mod proxy;
+mod report;
+mod rounds;
+mod scenario;
+mod server;
+mod topic;
+mod work;
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+use xtask::failure::Outcome;
+
+use options::{Arguments, Verb};
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    match run(Arguments::parse()).await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("error: {failure}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn run(arguments: Arguments) -> Outcome {
+    match arguments.verb {
+        Some(Verb::Work(order)) => work::run(order).await,
+        None => rounds::run(arguments.options.checked()?).await,
+    }
+}

@@ -1,0 +1,152 @@
+//! One run of one candidate, in processes of its own, measured and judged.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use xtask::failure::{Outcome, failure};
+
+use crate::candidate::{Candidate, Inbox};
+use crate::child::{Child, Worked};
+use crate::judge::judge;
+use crate::options::Order;
+use crate::plan::Expected;
+use crate::scenario::Case;
+use crate::server::{Database, Server, Span};
+use crate::{latency, proxy};
+
+/// How often the database is asked whether several processes are done, and how often at most.
+const LOOK: Duration = Duration::from_millis(50);
+const LOOKS_MAX: u32 = 12_000;
+
+/// What one run came to.
+#[derive(Clone, Debug)]
+pub(crate) struct Run {
+    pub(crate) events_per_s: f64,
+    /// Processor time of the candidate's process, in seconds.
+    pub(crate) cpu_s: f64,
+    /// Processor time of PostgreSQL, in seconds.
+    pub(crate) server_cpu_s: f64,
+    /// Largest resident memory of the candidate's process, in MB.
+    pub(crate) rss_mb: f64,
+    /// Transactions that the database committed.
+    pub(crate) transactions: f64,
+    /// What only this scenario asks for.
+    pub(crate) more: BTreeMap<&'static str, f64>,
+}
+
+/// Everything that runs have in common.
+#[derive(Debug)]
+pub(crate) struct Stage {
+    pub(crate) server: Server,
+    pub(crate) kafka: String,
+    pub(crate) batch: usize,
+}
+
+/// A case whose topic is filled.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    pub(crate) case: Case,
+    pub(crate) expected: Expected,
+}
+
+impl Stage {
+    /// Runs a candidate on a database and a group of its own; `number` is a number that no other run has.
+    pub(crate) async fn once(
+        &self,
+        prepared: &Prepared,
+        candidate: Candidate,
+        number: u32,
+    ) -> Outcome<Run> {
+        let (case, inbox) = (&prepared.case, candidate.inbox());
+        let name = format!("run_{number}");
+        let database = self.server.database(&name, inbox, case).await?;
+        let order = self.order(case, candidate, &database)?;
+        let (cpu, transactions) = (self.server.cpu()?, self.server.transactions(&database).await?);
+        let (worked, sent) = match case.pace {
+            Some(pace) => latency::paced(case.plan, pace, order, &database, inbox).await?,
+            None if case.processes > 1 => {
+                (several(case, order, &database, &prepared.expected).await?, Vec::new())
+            }
+            None => (Child::start(&order)?.said().await?, Vec::new()),
+        };
+        let transactions = self.server.transactions(&database).await? - transactions;
+        let server_cpu = self.server.cpu()?.saturating_sub(cpu);
+        judge(&database, inbox, case.grown, &prepared.expected).await?;
+        let span = match inbox {
+            Inbox::None => Span { began: worked.began, ended: worked.ended },
+            Inbox::Plain | Inbox::Ours => database.span(inbox).await?,
+        };
+        let mut more = latency::figures(&database, inbox, &sent).await?;
+        if case.plan.skewed && inbox != Inbox::None {
+            let took = database.last_effect_elsewhere().await? - span.began;
+            more.insert("elsewhere/s", number_of(prepared.expected.elsewhere) / took.max(1e-6));
+        }
+        self.server.remove(database).await?;
+        Ok(Run {
+            events_per_s: number_of(case.plan.records) / (span.ended - span.began).max(1e-6),
+            cpu_s: worked.cpu_s,
+            server_cpu_s: server_cpu.as_secs_f64(),
+            rss_mb: number_of(worked.memory) / 1e6,
+            transactions: number_of(u64::try_from(transactions).unwrap_or_default()),
+            more,
+        })
+    }
+
+    fn order(&self, case: &Case, candidate: Candidate, database: &Database) -> Outcome<Order> {
+        let mut url = database.url.clone();
+        if !case.delay.is_zero() {
+            let port = self.server.port();
+            let further = proxy::start(format!("127.0.0.1:{port}"), case.delay)?;
+            url = url.replacen(&format!(":{port}/"), &format!(":{further}/"), 1);
+        }
+        Ok(Order {
+            candidate,
+            kafka: self.kafka.clone(),
+            topic: case.plan.topic(),
+            records: case.plan.records,
+            group: format!("bench-{}-{}", std::process::id(), database.name),
+            database: url,
+            batch: self.batch,
+        })
+    }
+}
+
+/// Several processes of one group; they end when the database has everything.
+async fn several(
+    case: &Case,
+    order: Order,
+    database: &Database,
+    expected: &Expected,
+) -> Outcome<Worked> {
+    let order = Order { records: 0, ..order };
+    let mut children = Vec::new();
+    for _ in 0..case.processes {
+        children.push(Child::start(&order)?);
+    }
+    for look in 0.. {
+        let row = database.row("SELECT coalesce(sum(events), 0)::bigint FROM accounts").await?;
+        if row.get::<_, i64>(0) >= expected.distinct {
+            break;
+        }
+        if look == LOOKS_MAX {
+            return failure("several processes together do not come to an end");
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+    let mut all = Worked::default();
+    for child in &mut children {
+        child.end();
+    }
+    for child in children {
+        let one = child.said().await?;
+        all.cpu_s += one.cpu_s;
+        all.memory = all.memory.max(one.memory);
+    }
+    Ok(all)
+}
+
+/// A count as a number to calculate with.
+#[expect(clippy::cast_precision_loss, reason = "figures for people")]
+pub(crate) fn number_of(count: u64) -> f64 {
+    count as f64
+}

@@ -1,0 +1,133 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+use xtask::failure::{Outcome, failure};
+
+use crate::candidate::Candidate;
+use crate::scenario::Scenario;
+
+/// Measures candidates on the services that the environment names.
+#[derive(Parser, Debug)]
+#[command(name = "cargo xtask bench", bin_name = "cargo xtask bench")]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) verb: Option<Verb>,
+    #[command(flatten)]
+    pub(crate) options: Options,
+}
+
+#[derive(Subcommand, Debug)]
+pub(crate) enum Verb {
+    /// One candidate at work, in a process of its own; the bench starts it.
+    #[command(hide = true)]
+    Work(Order),
+}
+
+/// What is measured, how often, and where it is written.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Options {
+    /// What the candidates go through.
+    #[arg(long, value_enum, default_value_t = Scenario::Drain)]
+    pub(crate) scenario: Scenario,
+    /// Which of them, separated by commas; without it all that the scenario knows.
+    #[arg(long, value_enum, value_delimiter = ',')]
+    pub(crate) candidates: Vec<Candidate>,
+    /// Records of the topic, second copies (one in twenty) included.
+    #[arg(long, default_value_t = 200_000)]
+    pub(crate) events: u64,
+    /// How often each candidate runs; they take turns.
+    #[arg(long, default_value_t = 5)]
+    pub(crate) rounds: u32,
+    /// Writes the results into a file.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+    /// Draws the results into a file.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) svg: Option<PathBuf>,
+    /// The short form: every candidate once on a few thousand events. It proves results, not speed.
+    #[arg(long)]
+    pub(crate) smoke: bool,
+    /// Most events of a transaction of the limits.
+    #[arg(long, default_value_t = 500, hide_short_help = true)]
+    pub(crate) batch: usize,
+    /// Events of a second in the scenario `latency`.
+    #[arg(long, default_value_t = 200)]
+    pub(crate) rate: u64,
+    /// Seconds of the scenario `latency`.
+    #[arg(long, default_value_t = 20)]
+    pub(crate) seconds: u64,
+    /// The round trip to the database in the scenario `delay`, in microseconds.
+    #[arg(long, default_value_t = 1_000)]
+    pub(crate) delay_us: u64,
+    /// Rows that the inbox has already in the scenario `grown`.
+    #[arg(long, default_value_t = 5_000_000)]
+    pub(crate) grown: u64,
+}
+
+/// The events of the short form.
+const SMOKE_EVENTS: u64 = 4_000;
+
+impl Options {
+    /// The same with what the short form sets, and with candidates.
+    pub(crate) fn checked(mut self) -> Outcome<Self> {
+        if self.smoke {
+            (self.events, self.rounds) = (SMOKE_EVENTS, 1);
+        }
+        if self.candidates.is_empty() {
+            self.candidates = self.scenario.candidates();
+        }
+        if self.rate == 0 || self.seconds < 2 {
+            return failure("--rate begins at 1, --seconds at 2");
+        }
+        if self.rounds == 0 || self.events < 1_000 || self.batch == 0 {
+            return failure("--rounds and --batch begin at 1, --events at 1000");
+        }
+        Ok(self)
+    }
+}
+
+/// What a process of a candidate is told.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Order {
+    /// Who works.
+    #[arg(long, value_enum)]
+    pub(crate) candidate: Candidate,
+    /// Kafka's bootstrap list.
+    #[arg(long)]
+    pub(crate) kafka: String,
+    /// The topic, filled.
+    #[arg(long)]
+    pub(crate) topic: String,
+    /// How many records the topic has: the process ends when all are settled. 0: others settle some,
+    /// too, so it ends when its standard input does.
+    #[arg(long)]
+    pub(crate) records: u64,
+    /// The consumer group: nobody had it before.
+    #[arg(long)]
+    pub(crate) group: String,
+    /// A fresh database with the table of the effects.
+    #[arg(long)]
+    pub(crate) database: String,
+    /// Most events of a transaction of the limits.
+    #[arg(long)]
+    pub(crate) batch: usize,
+}
+
+impl Order {
+    /// The command line that says this.
+    pub(crate) fn arguments(&self) -> Vec<String> {
+        let pairs = [
+            ("--candidate", self.candidate.name().to_owned()),
+            ("--kafka", self.kafka.clone()),
+            ("--topic", self.topic.clone()),
+            ("--records", self.records.to_string()),
+            ("--group", self.group.clone()),
+            ("--database", self.database.clone()),
+            ("--batch", self.batch.to_string()),
+        ];
+        let words = pairs.into_iter().flat_map(|(name, value)| [name.to_owned(), value]);
+        std::iter::once("work".to_owned()).chain(words).collect()
+    }
+}

@@ -1,0 +1,141 @@
+//! What the rounds came to: a table for people, lines for files.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::candidate::Candidate;
+use crate::measure::{Run, number_of};
+use crate::scenario::Case;
+
+/// What a candidate came to in a scenario. Times, memory and transactions are medians of a run.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Line {
+    pub(crate) scenario: &'static str,
+    pub(crate) candidate: &'static str,
+    /// Records of a run, second copies included.
+    pub(crate) events: u64,
+    pub(crate) rounds: usize,
+    pub(crate) events_per_s: Spread,
+    /// Processor time of the candidate's process.
+    pub(crate) cpu_s: f64,
+    /// Processor time of PostgreSQL.
+    pub(crate) server_cpu_s: f64,
+    /// Largest resident memory of the candidate's process.
+    pub(crate) rss_mb: f64,
+    pub(crate) transactions: f64,
+    /// What only this scenario asks for.
+    #[serde(flatten)]
+    pub(crate) more: BTreeMap<&'static str, f64>,
+    #[serde(skip)]
+    who: Candidate,
+}
+
+/// What rounds were between, and the one in the middle.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub(crate) struct Spread {
+    pub(crate) min: f64,
+    pub(crate) median: f64,
+    pub(crate) max: f64,
+}
+
+impl Spread {
+    /// Of at least one number.
+    fn of(mut numbers: Vec<f64>) -> Self {
+        numbers.sort_by(f64::total_cmp);
+        let at = |place: usize| numbers.get(place).copied().unwrap_or(f64::NAN);
+        let (half, last) = (numbers.len() / 2, numbers.len().saturating_sub(1));
+        // Of an even number of rounds: between the two in the middle.
+        let median = if numbers.len().is_multiple_of(2) {
+            f64::midpoint(at(half.saturating_sub(1)), at(half))
+        } else {
+            at(half)
+        };
+        Self { min: at(0), median, max: at(last) }
+    }
+}
+
+impl Line {
+    /// The rounds of a candidate.
+    pub(crate) fn of(case: &Case, candidate: Candidate, runs: &[Run]) -> Self {
+        let of = |figure: fn(&Run) -> f64| Spread::of(runs.iter().map(figure).collect());
+        let names = runs.iter().flat_map(|run| run.more.keys().copied());
+        let more = names.map(|name| {
+            let figures = runs.iter().filter_map(|run| run.more.get(name).copied()).collect();
+            (name, Spread::of(figures).median)
+        });
+        Self {
+            scenario: case.name,
+            candidate: candidate.name(),
+            events: case.plan.records,
+            rounds: runs.len(),
+            events_per_s: of(|run| run.events_per_s),
+            cpu_s: of(|run| run.cpu_s).median,
+            server_cpu_s: of(|run| run.server_cpu_s).median,
+            rss_mb: of(|run| run.rss_mb).median,
+            transactions: of(|run| run.transactions).median,
+            more: more.collect(),
+            who: candidate,
+        }
+    }
+
+    /// Per 100,000 events.
+    fn per(&self, figure: f64) -> f64 {
+        figure * 100_000.0 / number_of(self.events)
+    }
+}
+
+/// The lines as a table of Markdown. Ratios are those of medians of one scenario.
+pub(crate) fn table(lines: &[Line]) -> String {
+    let mut text = String::from(
+        "| scenario | candidate | events/s | min to max | against loop-partitions | against its limit \
+         | CPU s per 100k, consumer + PostgreSQL | peak MB | transactions per 100k | more |\n\
+         |---|---|---|---|---|---|---|---|---|---|\n",
+    );
+    for line in lines {
+        text.push_str(&row(line, lines));
+    }
+    text
+}
+
+fn row(line: &Line, lines: &[Line]) -> String {
+    let median = |who: Candidate| {
+        let found = lines.iter().find(|own| own.who == who && own.scenario == line.scenario);
+        found.map(|own| own.events_per_s.median)
+    };
+    let against = |who: Candidate| median(who).map(|other| line.events_per_s.median / other);
+    let ratio = |ratio: Option<f64>| ratio.map_or_else(String::new, |ratio| format!("{ratio:.2}"));
+    let limit = line.who.limit().and_then(|limit| Some((against(limit)?, limit.name())));
+    let limit = limit.map_or_else(String::new, |(ratio, name)| format!("{ratio:.2} {name}"));
+    let Spread { min, median, max } = line.events_per_s;
+    format!(
+        "| {} | {} | {median:.0} | {min:.0} to {max:.0} | {} | {limit} | {:.2} + {:.2} | {:.0} | {:.0} | {} |\n",
+        line.scenario,
+        line.candidate,
+        ratio(against(Candidate::LoopPartitions)),
+        line.per(line.cpu_s),
+        line.per(line.server_cpu_s),
+        line.rss_mb,
+        line.per(line.transactions),
+        figures(&line.more),
+    )
+}
+
+/// Further figures on one line.
+pub(crate) fn figures(more: &BTreeMap<&'static str, f64>) -> String {
+    let each: Vec<String> =
+        more.iter().map(|(name, figure)| format!("{name} {figure:.2}")).collect();
+    each.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_is_in_the_middle() {
+        let spread = Spread::of(vec![3.0, 1.0, 10.0]);
+        assert_eq!((spread.min, spread.median, spread.max), (1.0, 3.0, 10.0));
+        assert!((Spread::of(vec![1.0, 2.0]).median - 1.5).abs() < 1e-9);
+    }
+}

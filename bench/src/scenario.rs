@@ -1,0 +1,120 @@
+//! The scenarios: each is a few cases, and a case is what one run goes through.
+
+use std::time::Duration;
+
+use clap::ValueEnum;
+
+use crate::candidate::Candidate;
+use crate::options::Options;
+use crate::plan::{Ids, Plan};
+
+/// What candidates go through.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Scenario {
+    /// A backlog is handled as fast as it goes.
+    Drain,
+    /// Events come at a pace; how long from sending one to the commit of its effect.
+    Latency,
+    /// Half of all events are on one account, beside the same backlog without that.
+    Skew,
+    /// A backlog of few aggregates, one with as many aggregates as events, one of large events.
+    Memory,
+    /// The database is some time away.
+    Delay,
+    /// The inbox holds many rows already, beside an empty one.
+    Grown,
+    /// A commit's flush takes a millisecond, beside a cheap one.
+    Flush,
+    /// One, two and three processes of a group.
+    Scale,
+}
+
+/// What one run goes through.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct Case {
+    /// Its name in tables and files.
+    pub(crate) name: &'static str,
+    pub(crate) plan: Plan,
+    /// The round trip that is added on the way to the database.
+    pub(crate) delay: Duration,
+    /// Whether a commit's flush takes a millisecond.
+    pub(crate) slow_flush: bool,
+    /// Rows that the inbox has already, with ids like the plan's.
+    pub(crate) grown: u64,
+    /// Processes of a candidate.
+    pub(crate) processes: u32,
+    /// Events of a second, where they are sent while the candidate runs.
+    pub(crate) pace: Option<u64>,
+}
+
+impl Scenario {
+    /// The candidates that it is about, when nobody names others.
+    pub(crate) fn candidates(self) -> Vec<Candidate> {
+        use Candidate::{Batch, Handler, LimitAwaited, LimitSet, LoopPartitions, SqlEach, SqlRun};
+        match self {
+            Self::Drain => Candidate::value_variants().to_vec(),
+            Self::Latency => vec![LoopPartitions, LimitSet, Handler, Batch],
+            Self::Skew | Self::Flush | Self::Delay => {
+                vec![LoopPartitions, LimitAwaited, LimitSet, Handler, Batch, SqlEach, SqlRun]
+            }
+            Self::Memory | Self::Grown => vec![LimitSet, Handler, Batch],
+            Self::Scale => vec![Handler, Batch],
+        }
+    }
+
+    /// Its cases, in the order they take turns.
+    pub(crate) fn cases(self, options: &Options) -> Vec<Case> {
+        let plan = Plan::of(options.events);
+        let drain = Case::of("drain", plan);
+        let random = Plan { ids: Ids::Random, ..plan };
+        match self {
+            Self::Drain => vec![drain],
+            Self::Latency => {
+                let records = options.rate * options.seconds;
+                let pace = Some(options.rate);
+                vec![Case { pace, ..Case::of("latency", Plan::of(records.max(1))) }]
+            }
+            Self::Skew => vec![drain, Case::of("skew", Plan { skewed: true, ..plan })],
+            Self::Memory => {
+                let accounts = usize::try_from(plan.records).unwrap_or(usize::MAX);
+                let large = Plan { payload: LARGE, ..Plan::of(LARGE_EVENTS.min(plan.records)) };
+                vec![
+                    Case::of("memory", plan),
+                    Case::of("memory-many-aggregates", Plan { accounts, ..plan }),
+                    Case::of("memory-large-events", large),
+                ]
+            }
+            Self::Delay => {
+                vec![Case {
+                    delay: Duration::from_micros(options.delay_us),
+                    ..Case::of("delay", plan)
+                }]
+            }
+            Self::Grown => vec![
+                drain,
+                Case { grown: options.grown, ..Case::of("grown-timed", plan) },
+                Case::of("drain-random", random),
+                Case { grown: options.grown, ..Case::of("grown-random", random) },
+            ],
+            Self::Flush => vec![drain, Case { slow_flush: true, ..Case::of("flush", plan) }],
+            Self::Scale => vec![
+                Case::of("scale-1", plan),
+                Case { processes: 2, ..Case::of("scale-2", plan) },
+                Case { processes: 3, ..Case::of("scale-3", plan) },
+            ],
+        }
+    }
+}
+
+/// Bytes of a large payload: with its headers just below what brokers take by default.
+const LARGE: usize = 1_000_000;
+/// A gigabyte and a half of them.
+const LARGE_EVENTS: u64 = 1_500;
+
+impl Case {
+    /// A backlog on an empty database that is near, for one process.
+    fn of(name: &'static str, plan: Plan) -> Self {
+        let near = Duration::ZERO;
+        Self { name, plan, delay: near, slow_flush: false, grown: 0, processes: 1, pace: None }
+    }
+}

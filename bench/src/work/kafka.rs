@@ -1,0 +1,43 @@
+//! Kafka alone: how fast records come at all.
+
+use std::time::{Duration, SystemTime};
+
+use rdkafka::consumer::{BaseConsumer, Consumer as _};
+use xtask::failure::{Explain as _, Outcome};
+
+use super::Times;
+use crate::options::Order;
+use crate::topic::settings;
+
+pub(super) async fn run(order: Order) -> Outcome<Times> {
+    let counting = tokio::task::spawn_blocking(move || count(&order));
+    counting.await.explain(|| "the thread that polls".to_owned())?
+}
+
+fn count(order: &Order) -> Outcome<Times> {
+    let doing = || format!("cannot consume {}", order.topic);
+    let consumer = subscribed(order)?;
+    let mut began = None;
+    let mut count = 0;
+    while count < order.records {
+        let Some(message) = consumer.poll(Duration::from_millis(100)) else { continue };
+        message.explain(doing)?;
+        began.get_or_insert_with(SystemTime::now);
+        count += 1;
+    }
+    let ended = SystemTime::now();
+    Ok(Times { began: began.unwrap_or(ended), ended })
+}
+
+/// A consumer of the topic from its beginning; it commits offsets when it is told to.
+pub(super) fn subscribed(order: &Order) -> Outcome<BaseConsumer> {
+    let doing = || format!("cannot consume {}", order.topic);
+    let consumer: BaseConsumer = settings(&order.kafka)
+        .set("group.id", &order.group)
+        .set("auto.offset.reset", "earliest")
+        .set("enable.auto.commit", "false")
+        .create()
+        .explain(doing)?;
+    consumer.subscribe(&[&order.topic]).explain(doing)?;
+    Ok(consumer)
+}

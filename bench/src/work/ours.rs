@@ -1,0 +1,134 @@
+//! Ours, as a user would write it: default limits, tables by `migrate`, nothing but the public interface.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, SystemTime};
+
+use inbox_consumer::config::{Config, Declared, DeclaredMode, Http};
+use inbox_consumer::{BatchHandler, Consumer, Event, Handler, HandlerResult, Routes, Tx, migrate};
+use sqlx::Postgres;
+use tokio::sync::oneshot;
+use xtask::failure::{Explain as _, Outcome, failure};
+
+use super::ending::Ending;
+use super::record::Deposited;
+use super::sums::Sums;
+use super::{Times, UPSERT, UPSERT_SUMS};
+use crate::candidate::Candidate;
+use crate::options::Order;
+use crate::plan::{CONSUMER, EVENT_TYPE};
+
+/// How often the end is looked for.
+const LOOK: Duration = Duration::from_millis(2);
+
+/// [`UPSERT`] as a declared handler has it.
+const DECLARED_EACH: &str =
+    "INSERT INTO accounts AS a (account, balance, events, last_sequence, disorder)
+    SELECT account, amount, 1, sequence, 0 FROM events
+    ON CONFLICT (account) DO UPDATE SET
+        balance = a.balance + excluded.balance,
+        events = a.events + 1,
+        last_sequence = excluded.last_sequence,
+        disorder = a.disorder + (excluded.last_sequence <> a.last_sequence + 1)::int";
+
+/// [`UPSERT_SUMS`] as a declared handler has it, summed up by the database.
+const DECLARED_RUN: &str =
+    "INSERT INTO accounts AS a (account, balance, events, last_sequence, disorder)
+    SELECT account, sum(amount), count(*), max(sequence),
+        (max(sequence) - min(sequence) + 1 <> count(*))::int
+    FROM events GROUP BY account
+    ON CONFLICT (account) DO UPDATE SET
+        balance = a.balance + excluded.balance,
+        events = a.events + excluded.events,
+        last_sequence = excluded.last_sequence,
+        disorder = a.disorder + excluded.disorder
+            + (excluded.last_sequence - excluded.events <> a.last_sequence)::int";
+
+pub(super) async fn run(order: Order) -> Outcome<Times> {
+    let mut config = Config::new(CONSUMER, &order.kafka, [&order.topic], order.database.as_str());
+    config.kafka.group = Some(order.group.clone());
+    config.http = Http::off();
+    let mut routes = Routes::<Postgres>::default();
+    match order.candidate {
+        Candidate::Handler => routes = routes.on(EVENT_TYPE, Deposit),
+        Candidate::Batch => routes = routes.on_batch(EVENT_TYPE, Deposits),
+        Candidate::SqlEach => config.handlers.push(declared(DeclaredMode::Each, DECLARED_EACH)),
+        _ => config.handlers.push(declared(DeclaredMode::Run, DECLARED_RUN)),
+    }
+    migrate::<Postgres>(&config).await.explain(|| "cannot make the tables".to_owned())?;
+    let built = Consumer::builder(config, routes).build().await;
+    let consumer = built.explain(|| "cannot build the consumer".to_owned())?;
+    let counters = consumer.counters();
+    let (shutdown, asked) = oneshot::channel::<()>();
+    let (began, ending) = (SystemTime::now(), Ending::of(&order));
+    let running = tokio::spawn(consumer.run(async move { drop(asked.await) }));
+    loop {
+        let counts = counters.read();
+        if ending.reached(counts.applied + counts.duplicates + counts.parked) {
+            break;
+        }
+        if running.is_finished() {
+            return failure(match running.await {
+                Ok(ended) => format!("the consumer ended: {ended}"),
+                Err(error) => format!("the consumer ended: {error}"),
+            });
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+    let ended = SystemTime::now();
+    drop(shutdown);
+    running.await.explain(|| "the consumer's task".to_owned())?;
+    Ok(Times { began, ended })
+}
+
+fn declared(mode: DeclaredMode, sql: &str) -> Declared {
+    let columns =
+        ["account", "amount", "sequence"].map(|name| (name.to_owned(), "int8".to_owned()));
+    Declared {
+        event_type: EVENT_TYPE.to_owned(),
+        mode,
+        columns: BTreeMap::from(columns),
+        sql: sql.to_owned(),
+        ..Declared::default()
+    }
+}
+
+/// One awaited statement per event.
+struct Deposit;
+
+impl Handler<Postgres> for Deposit {
+    type Event = Deposited;
+
+    async fn handle(&self, event: &Event<Deposited>, tx: &mut Tx<'_, Postgres>) -> HandlerResult {
+        sqlx::query(UPSERT)
+            .bind(event.payload.account)
+            .bind(event.payload.amount)
+            .bind(event.payload.sequence)
+            .execute(tx)
+            .await?;
+        Ok(())
+    }
+}
+
+/// One statement per run. An account may occur several times in a run, so it is summed up first.
+struct Deposits;
+
+impl BatchHandler<Postgres> for Deposits {
+    type Event = Deposited;
+
+    async fn handle(
+        &self,
+        events: &[Event<Deposited>],
+        tx: &mut Tx<'_, Postgres>,
+    ) -> HandlerResult {
+        let sums = Sums::of(events.iter().map(|event| &event.payload));
+        sqlx::query(UPSERT_SUMS)
+            .bind(sums.accounts)
+            .bind(sums.balances)
+            .bind(sums.events)
+            .bind(sums.last_sequences)
+            .bind(sums.disorder)
+            .execute(tx)
+            .await?;
+        Ok(())
+    }
+}

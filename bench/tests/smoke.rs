@@ -1,0 +1,15 @@
+//! The bench's short form. It proves that every candidate still does its work; no time is looked at.
+
+/// `cargo xtask check`, which has no services, leaves out what is in a module of this name.
+mod services {
+    use std::process::Command;
+
+    #[test]
+    fn every_candidate_of_the_bench_has_each_effect_once_and_in_order() {
+        // It compares the database with what must be in it after each candidate.
+        let done = Command::new(env!("CARGO_BIN_EXE_bench")).arg("--smoke").output().unwrap();
+        let [out, err] = [done.stdout, done.stderr].map(|text| String::from_utf8(text).unwrap());
+        assert!(done.status.success(), "{out}\n{err}");
+        assert!(out.contains("| sql-run |"), "no table: {out}");
+    }
+}
