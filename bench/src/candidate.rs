@@ -22,6 +22,8 @@ pub(crate) enum Candidate {
     LimitSet,
     /// Ours: `Handler`, one awaited statement per event.
     Handler,
+    /// Ours: `Handler`, one queued statement per event.
+    Queued,
     /// Ours: `BatchHandler`, one statement per run.
     Batch,
     /// Ours: declared SQL, event by event.
@@ -64,6 +66,7 @@ impl Candidate {
             Self::LimitPipelined => "limit-pipelined",
             Self::LimitSet => "limit-set",
             Self::Handler => "handler",
+            Self::Queued => "queued",
             Self::Batch => "batch",
             Self::SqlEach => "sql-each",
             Self::SqlRun => "sql-run",
@@ -75,7 +78,7 @@ impl Candidate {
         match self {
             Self::Loop | Self::LoopPartitions => Some(Self::LimitTx),
             Self::Handler => Some(Self::LimitAwaited),
-            Self::SqlEach => Some(Self::LimitPipelined),
+            Self::Queued | Self::SqlEach => Some(Self::LimitPipelined),
             Self::Batch | Self::SqlRun => Some(Self::LimitSet),
             Self::Kafka
             | Self::LimitTx
@@ -89,7 +92,9 @@ impl Candidate {
     pub(crate) fn inbox(self) -> Inbox {
         match self {
             Self::Kafka => Inbox::None,
-            Self::Handler | Self::Batch | Self::SqlEach | Self::SqlRun => Inbox::Ours,
+            Self::Handler | Self::Queued | Self::Batch | Self::SqlEach | Self::SqlRun => {
+                Inbox::Ours
+            }
             Self::Loop
             | Self::LoopPartitions
             | Self::LimitTx

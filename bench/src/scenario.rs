@@ -50,12 +50,23 @@ pub(crate) struct Case {
 impl Scenario {
     /// The candidates that it is about, when nobody names others.
     pub(crate) fn candidates(self) -> Vec<Candidate> {
-        use Candidate::{Batch, Handler, LimitAwaited, LimitSet, LoopPartitions, SqlEach, SqlRun};
+        use Candidate::{
+            Batch, Handler, LimitAwaited, LimitSet, LoopPartitions, Queued, SqlEach, SqlRun,
+        };
         match self {
             Self::Drain => Candidate::value_variants().to_vec(),
             Self::Latency => vec![LoopPartitions, LimitSet, Handler, Batch],
             Self::Skew | Self::Flush | Self::Delay => {
-                vec![LoopPartitions, LimitAwaited, LimitSet, Handler, Batch, SqlEach, SqlRun]
+                vec![
+                    LoopPartitions,
+                    LimitAwaited,
+                    LimitSet,
+                    Handler,
+                    Queued,
+                    Batch,
+                    SqlEach,
+                    SqlRun,
+                ]
             }
             Self::Memory | Self::Grown => vec![LimitSet, Handler, Batch],
             Self::Scale => vec![Handler, Batch],

@@ -56,9 +56,11 @@ pub(crate) async fn run(order: Order) -> Outcome {
         | Candidate::LimitAwaited
         | Candidate::LimitPipelined
         | Candidate::LimitSet => limits::run(order).await?,
-        Candidate::Handler | Candidate::Batch | Candidate::SqlEach | Candidate::SqlRun => {
-            ours::run(order).await?
-        }
+        Candidate::Handler
+        | Candidate::Queued
+        | Candidate::Batch
+        | Candidate::SqlEach
+        | Candidate::SqlRun => ours::run(order).await?,
     };
     let worked = Worked {
         began: seconds(times.began),

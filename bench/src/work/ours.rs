@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
 use inbox_consumer::config::{Config, Declared, DeclaredMode, Http};
-use inbox_consumer::{BatchHandler, Consumer, Event, Handler, HandlerResult, Routes, Tx, migrate};
+use inbox_consumer::{
+    BatchHandler, Consumer, Event, Handler, HandlerResult, Routes, Tx, migrate, statement,
+};
 use sqlx::Postgres;
 use tokio::sync::oneshot;
 use xtask::failure::{Explain as _, Outcome, failure};
@@ -47,9 +49,11 @@ pub(super) async fn run(order: Order) -> Outcome<Times> {
     let mut config = Config::new(CONSUMER, &order.kafka, [&order.topic], order.database.as_str());
     config.kafka.group = Some(order.group.clone());
     config.http = Http::off();
+    if let Ok(text) = std::env::var("X_RAW") { for pair in text.split(',') { if let Some((a, b)) = pair.split_once('=') { if a == "pb" { config.limits.partition_bytes_max = b.parse().unwrap_or(0); } else if a == "ev" { config.batch.events_max = b.parse().unwrap_or(0); } else { config.kafka.raw.set(a, b); } } } }
     let mut routes = Routes::<Postgres>::default();
     match order.candidate {
         Candidate::Handler => routes = routes.on(EVENT_TYPE, Deposit),
+        Candidate::Queued => routes = routes.on(EVENT_TYPE, Queue),
         Candidate::Batch => routes = routes.on_batch(EVENT_TYPE, Deposits),
         Candidate::SqlEach => config.handlers.push(declared(DeclaredMode::Each, DECLARED_EACH)),
         _ => config.handlers.push(declared(DeclaredMode::Run, DECLARED_RUN)),
@@ -105,6 +109,19 @@ impl Handler<Postgres> for Deposit {
             .bind(event.payload.sequence)
             .execute(tx)
             .await?;
+        Ok(())
+    }
+}
+
+/// One queued statement per event.
+struct Queue;
+
+impl Handler<Postgres> for Queue {
+    type Event = Deposited;
+
+    async fn handle(&self, event: &Event<Deposited>, tx: &mut Tx<'_, Postgres>) -> HandlerResult {
+        let Deposited { account, amount, sequence } = event.payload;
+        tx.queue(statement(UPSERT).bind(account).bind(amount).bind(sequence))?;
         Ok(())
     }
 }
