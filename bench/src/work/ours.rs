@@ -49,7 +49,19 @@ pub(super) async fn run(order: Order) -> Outcome<Times> {
     let mut config = Config::new(CONSUMER, &order.kafka, [&order.topic], order.database.as_str());
     config.kafka.group = Some(order.group.clone());
     config.http = Http::off();
-    if let Ok(text) = std::env::var("X_RAW") { for pair in text.split(',') { if let Some((a, b)) = pair.split_once('=') { if a == "pb" { config.limits.partition_bytes_max = b.parse().unwrap_or(0); } else if a == "ev" { config.batch.events_max = b.parse().unwrap_or(0); } else { config.kafka.raw.set(a, b); } } } }
+    if let Ok(text) = std::env::var("X_RAW") {
+        for pair in text.split(',') {
+            if let Some((a, b)) = pair.split_once('=') {
+                if a == "pb" {
+                    config.limits.partition_bytes_max = b.parse().unwrap_or(0);
+                } else if a == "ev" {
+                    config.batch.events_max = b.parse().unwrap_or(0);
+                } else {
+                    config.kafka.raw.set(a, b);
+                }
+            }
+        }
+    }
     let mut routes = Routes::<Postgres>::default();
     match order.candidate {
         Candidate::Handler => routes = routes.on(EVENT_TYPE, Deposit),

@@ -1,9 +1,9 @@
 //! Calls of librdkafka that wait for a broker, on side threads.
 //!
 //! The thread that owns the consumer must answer the group every few milliseconds, so it never makes
-//! a call that waits for the network. Two side threads do, each with its own list of questions: one
-//! for seeks, which take microseconds, and one for questions to the brokers, which may take until
-//! their time-out when a broker is gone. Neither polls; librdkafka allows such calls from any thread.
+//! a call that waits for the network. Three side threads do, each with its own list of questions: one
+//! for seeks, which take microseconds, one for questions to the brokers, which may take until their
+//! time-out when a broker is gone, and one that wakes the client's own threads. None polls; librdkafka allows such calls from any thread.
 //! Committing does not need one: its answer arrives as an event.
 
 use std::{
@@ -34,6 +34,8 @@ use crate::pipeline::port::{BrokerError, LogRange, TopicPartition};
 const ASK_TIMEOUT: Duration = Duration::from_secs(5);
 /// Ids are asked for once per take-over, and a broker that does not know the question may be silent.
 const TOPIC_ID_TIMEOUT: Duration = Duration::from_secs(1);
+/// How long a broker may take to answer what is asked only to wake a thread.
+const WAKE_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long one try of a seek may wait for librdkafka's own main thread.
 const SEEK_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -83,6 +85,7 @@ impl Asker {
 fn answer(client: &Client, question: Question, mailbox: &Mailbox, no_ids: &mut bool) {
     // An answer that nobody waits for any more is dropped.
     match question {
+        Question::Wake(place) => wake(client, &place),
         Question::Committed(place, reply) => drop(reply.send(committed(client, &place))),
         Question::LogRange(place, reply) => drop(reply.send(log_range(client, &place))),
         Question::TopicId(topic, reply) => drop(reply.send(topic_id(client, &topic, no_ids))),
@@ -91,6 +94,13 @@ fn answer(client: &Client, question: Question, mailbox: &Mailbox, no_ids: &mut b
             mailbox.send(Command::Sought(place, ticket, sought));
         }
     }
+}
+
+/// Going on with a paused partition does not wake the client's thread of its broker: while nothing else is
+/// fetched there, that thread looks once a second (librdkafka 2.12). A question to the broker passes
+/// through it, and so does the answer. Whether it is answered does not matter.
+fn wake(client: &Client, place: &TopicPartition) {
+    drop(client.fetch_watermarks(&place.topic, place.partition, WAKE_TIMEOUT));
 }
 
 fn committed(client: &Client, place: &TopicPartition) -> Result<Option<NextOffset>, BrokerError> {

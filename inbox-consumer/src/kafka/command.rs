@@ -48,6 +48,8 @@ pub(super) enum Sought {
 #[derive(Debug)]
 pub(super) enum Question {
     Committed(TopicPartition, Reply<Option<NextOffset>>),
+    /// Nothing is wanted but that its leader is asked something.
+    Wake(TopicPartition),
     LogRange(TopicPartition, Reply<LogRange>),
     Seek(TopicPartition, u64, NextOffset, LeaderEpoch),
     TopicId(String, Reply<[u8; 16]>),

@@ -97,7 +97,7 @@ pub fn connect(
         Asker::start(name, Arc::clone(&client), Arc::clone(&closing), Arc::clone(&mailbox))
             .map_err(|error| no_thread(&error))
     };
-    let (seeker, asker) = (start("inbox-seek")?, start("inbox-ask")?);
+    let (seeker, asker, waker) = (start("inbox-seek")?, start("inbox-ask")?, start("inbox-wake")?);
     let pulse = Arc::new(Pulse::new());
     let parts = Parts {
         client,
@@ -105,6 +105,7 @@ pub fn connect(
         troubles: Troubles::new(settings.bootstrap.clone()),
         seeker,
         asker,
+        waker,
         mailbox: Arc::clone(&mailbox),
         commands,
         events,

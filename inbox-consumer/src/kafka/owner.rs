@@ -51,6 +51,7 @@ pub(super) struct Owner {
     pub(super) ends_due: Instant,
     seeker: Asker,
     asker: Asker,
+    waker: Asker,
     queue: Arc<Queue>,
     mailbox: Arc<Mailbox>,
     commands: mpsc::Receiver<Command>,
@@ -73,6 +74,7 @@ pub(super) struct Parts {
     pub(super) troubles: Troubles,
     pub(super) seeker: Asker,
     pub(super) asker: Asker,
+    pub(super) waker: Asker,
     pub(super) mailbox: Arc<Mailbox>,
     pub(super) commands: mpsc::Receiver<Command>,
     pub(super) events: UnboundedSender<BrokerEvent>,
@@ -88,6 +90,7 @@ impl Owner {
             troubles,
             seeker,
             asker,
+            waker,
             mailbox,
             commands,
             events,
@@ -106,6 +109,7 @@ impl Owner {
             ends_due: Instant::now(),
             seeker,
             asker,
+            waker,
             mailbox,
             commands,
             events,
@@ -143,6 +147,10 @@ impl Owner {
             self.fatal = true;
             self.tell(BrokerEvent::Fatal(sentence));
         }
+    }
+
+    pub(super) fn ask_waker(&self, question: Question) {
+        self.waker.ask(question);
     }
 
     pub(super) fn ask_seeker(&self, question: Question) {
@@ -373,6 +381,7 @@ impl Owner {
         self.confirms.clear();
         self.seeker.end();
         self.asker.end();
+        self.waker.end();
         self.mailbox.silence();
         drop(self.queue);
         match Arc::into_inner(self.client) {

@@ -229,7 +229,10 @@ impl Owner {
             })
         });
         match resumed {
-            Ok(()) => self.slots.get_mut(number).paused = false,
+            Ok(()) => {
+                self.slots.get_mut(number).paused = false;
+                self.ask_waker(Question::Wake(place));
+            }
             Err(error) => self.tell(BrokerEvent::Trouble(error.0)),
         }
     }

@@ -86,6 +86,9 @@ const DEFAULTS: &[(&str, &str)] = &[
     // Both bound the memory of what was fetched and not yet handed out.
     ("queued.min.messages", "1000"),
     ("queued.max.messages.kbytes", "16384"),
+    // 500 ms by default. While a broker waits for the next record of idle partitions, nothing else is
+    // fetched from it: not what was just resumed either.
+    ("fetch.wait.max.ms", "100"),
     // 1000 ms by default: a pause after every full queue.
     ("fetch.queue.backoff.ms", "20"),
     // 10 s by default: too long a silence after a broker's restart.
