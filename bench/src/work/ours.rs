@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
 use inbox_consumer::config::{Config, Declared, DeclaredMode, Http};
+use inbox_consumer::pipeline::port::Store;
 use inbox_consumer::{BatchHandler, Consumer, Event, Handler, HandlerResult, Routes, Tx, migrate};
 use sqlx::Postgres;
 use tokio::sync::oneshot;
@@ -12,7 +13,7 @@ use xtask::failure::{Explain as _, Outcome, failure};
 use super::ending::Ending;
 use super::record::Deposited;
 use super::sums::Sums;
-use super::{Times, UPSERT, UPSERT_SUMS};
+use super::{Times, UPSERT, UPSERT_SUMS, ours_sqlite};
 use crate::candidate::Candidate;
 use crate::options::Order;
 use crate::plan::{CONSUMER, EVENT_TYPE};
@@ -47,6 +48,9 @@ pub(super) async fn run(order: Order) -> Outcome<Times> {
     let mut config = Config::new(CONSUMER, &order.kafka, [&order.topic], order.database.as_str());
     config.kafka.group = Some(order.group.clone());
     config.http = Http::off();
+    if order.database.starts_with("sqlite:") {
+        return Box::pin(consume(config, ours_sqlite::routes(order.candidate), &order)).await;
+    }
     let mut routes = Routes::<Postgres>::default();
     match order.candidate {
         Candidate::Handler => routes = routes.on(EVENT_TYPE, Deposit),
@@ -54,12 +58,16 @@ pub(super) async fn run(order: Order) -> Outcome<Times> {
         Candidate::SqlEach => config.handlers.push(declared(DeclaredMode::Each, DECLARED_EACH)),
         _ => config.handlers.push(declared(DeclaredMode::Run, DECLARED_RUN)),
     }
-    migrate::<Postgres>(&config).await.explain(|| "cannot make the tables".to_owned())?;
+    Box::pin(consume(config, routes, &order)).await
+}
+
+async fn consume<DB: Store>(config: Config, routes: Routes<DB>, order: &Order) -> Outcome<Times> {
+    migrate::<DB>(&config).await.explain(|| "cannot make the tables".to_owned())?;
     let built = Consumer::builder(config, routes).build().await;
     let consumer = built.explain(|| "cannot build the consumer".to_owned())?;
     let counters = consumer.counters();
     let (shutdown, asked) = oneshot::channel::<()>();
-    let (began, ending) = (SystemTime::now(), Ending::of(&order));
+    let (began, ending) = (SystemTime::now(), Ending::of(order));
     let running = tokio::spawn(consumer.run(async move { drop(asked.await) }));
     loop {
         let counts = counters.read();
