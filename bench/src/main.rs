@@ -21,6 +21,7 @@ mod report;
 mod rounds;
 mod scenario;
 mod server;
+mod sqlite;
 mod topic;
 mod work;
 

@@ -12,7 +12,7 @@ use crate::options::Order;
 use crate::plan::Expected;
 use crate::scenario::Case;
 use crate::server::{Database, Server, Span};
-use crate::{latency, proxy};
+use crate::{latency, proxy, sqlite};
 
 /// How often the database is asked whether several processes are done, and how often at most.
 const LOOK: Duration = Duration::from_millis(50);
@@ -58,6 +58,9 @@ impl Stage {
         number: u32,
     ) -> Outcome<Run> {
         let (case, inbox) = (&prepared.case, candidate.inbox());
+        if case.sqlite {
+            return sqlite::once(self, prepared, candidate, number).await;
+        }
         let name = format!("run_{number}");
         let database = self.server.database(&name, inbox, case).await?;
         let order = self.order(case, candidate, &database)?;

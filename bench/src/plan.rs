@@ -19,7 +19,7 @@ const COPY_BEHIND: u64 = 500;
 const FIRST_MS: u64 = 1_767_225_600_000;
 const EVENTS_PER_MS: u64 = 50;
 /// Bytes of a payload beside the note.
-const AROUND_THE_NOTE: usize = 90;
+const AROUND_THE_NOTE: usize = 70;
 
 /// The records of a topic.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -27,6 +27,8 @@ pub(crate) enum Scenario {
     Flush,
     /// One, two and three processes of a group.
     Scale,
+    /// A backlog on a file of SQLite.
+    Sqlite,
 }
 
 /// What one run goes through.
@@ -45,6 +47,8 @@ pub(crate) struct Case {
     pub(crate) processes: u32,
     /// Events of a second, where they are sent while the candidate runs.
     pub(crate) pace: Option<u64>,
+    /// Whether the database is a file of SQLite.
+    pub(crate) sqlite: bool,
 }
 
 impl Scenario {
@@ -70,6 +74,7 @@ impl Scenario {
             }
             Self::Memory | Self::Grown => vec![LimitSet, Handler, Batch],
             Self::Scale => vec![Handler, Batch],
+            Self::Sqlite => vec![LimitAwaited, LimitSet, Handler, Batch],
         }
     }
 
@@ -108,6 +113,7 @@ impl Scenario {
                 Case { grown: options.grown, ..Case::of("grown-random", random) },
             ],
             Self::Flush => vec![drain, Case { slow_flush: true, ..Case::of("flush", plan) }],
+            Self::Sqlite => vec![Case { sqlite: true, ..Case::of("sqlite", plan) }],
             Self::Scale => vec![
                 Case::of("scale-1", plan),
                 Case { processes: 2, ..Case::of("scale-2", plan) },
@@ -126,6 +132,15 @@ impl Case {
     /// A backlog on an empty database that is near, for one process.
     fn of(name: &'static str, plan: Plan) -> Self {
         let near = Duration::ZERO;
-        Self { name, plan, delay: near, slow_flush: false, grown: 0, processes: 1, pace: None }
+        Self {
+            name,
+            plan,
+            delay: near,
+            slow_flush: false,
+            grown: 0,
+            processes: 1,
+            pace: None,
+            sqlite: false,
+        }
     }
 }

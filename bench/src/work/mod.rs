@@ -5,8 +5,10 @@ mod kafka;
 mod limits;
 mod loops;
 mod ours;
+mod ours_sqlite;
 mod record;
 mod settle;
+mod sqlite;
 mod sums;
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -52,6 +54,14 @@ pub(crate) async fn run(order: Order) -> Outcome {
     let times = match order.candidate {
         Candidate::Kafka => kafka::run(order).await?,
         Candidate::Loop | Candidate::LoopPartitions => loops::run(order).await?,
+        Candidate::LimitTx
+        | Candidate::LimitAwaited
+        | Candidate::LimitPipelined
+        | Candidate::LimitSet
+            if order.database.starts_with("sqlite:") =>
+        {
+            sqlite::run(order).await?
+        }
         Candidate::LimitTx
         | Candidate::LimitAwaited
         | Candidate::LimitPipelined

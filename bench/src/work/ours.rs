@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
 use inbox_consumer::config::{Config, Declared, DeclaredMode, Http};
+use inbox_consumer::pipeline::port::Store;
 use inbox_consumer::{
     BatchHandler, Consumer, Event, Handler, HandlerResult, Routes, Tx, migrate, statement,
 };
@@ -14,7 +15,7 @@ use xtask::failure::{Explain as _, Outcome, failure};
 use super::ending::Ending;
 use super::record::Deposited;
 use super::sums::Sums;
-use super::{Times, UPSERT, UPSERT_SUMS};
+use super::{Times, UPSERT, UPSERT_SUMS, ours_sqlite};
 use crate::candidate::Candidate;
 use crate::options::Order;
 use crate::plan::{CONSUMER, EVENT_TYPE};
@@ -49,18 +50,8 @@ pub(super) async fn run(order: Order) -> Outcome<Times> {
     let mut config = Config::new(CONSUMER, &order.kafka, [&order.topic], order.database.as_str());
     config.kafka.group = Some(order.group.clone());
     config.http = Http::off();
-    if let Ok(text) = std::env::var("X_RAW") {
-        for pair in text.split(',') {
-            if let Some((a, b)) = pair.split_once('=') {
-                if a == "pb" {
-                    config.limits.partition_bytes_max = b.parse().unwrap_or(0);
-                } else if a == "ev" {
-                    config.batch.events_max = b.parse().unwrap_or(0);
-                } else {
-                    config.kafka.raw.set(a, b);
-                }
-            }
-        }
+    if order.database.starts_with("sqlite:") {
+        return Box::pin(consume(config, ours_sqlite::routes(order.candidate), &order)).await;
     }
     let mut routes = Routes::<Postgres>::default();
     match order.candidate {
@@ -70,12 +61,16 @@ pub(super) async fn run(order: Order) -> Outcome<Times> {
         Candidate::SqlEach => config.handlers.push(declared(DeclaredMode::Each, DECLARED_EACH)),
         _ => config.handlers.push(declared(DeclaredMode::Run, DECLARED_RUN)),
     }
-    migrate::<Postgres>(&config).await.explain(|| "cannot make the tables".to_owned())?;
+    Box::pin(consume(config, routes, &order)).await
+}
+
+async fn consume<DB: Store>(config: Config, routes: Routes<DB>, order: &Order) -> Outcome<Times> {
+    migrate::<DB>(&config).await.explain(|| "cannot make the tables".to_owned())?;
     let built = Consumer::builder(config, routes).build().await;
     let consumer = built.explain(|| "cannot build the consumer".to_owned())?;
     let counters = consumer.counters();
     let (shutdown, asked) = oneshot::channel::<()>();
-    let (began, ending) = (SystemTime::now(), Ending::of(&order));
+    let (began, ending) = (SystemTime::now(), Ending::of(order));
     let running = tokio::spawn(consumer.run(async move { drop(asked.await) }));
     loop {
         let counts = counters.read();

@@ -26,6 +26,14 @@ impl Sums {
         sums
     }
 
+    /// Row by row: account, balance, events, last sequence, disorder.
+    pub(super) fn rows(&self) -> Vec<[i64; 5]> {
+        let Self { accounts, balances, events, last_sequences, disorder } = self;
+        let row =
+            |at: usize| [accounts[at], balances[at], events[at], last_sequences[at], disorder[at]];
+        (0..accounts.len()).map(row).collect()
+    }
+
     /// A new row, as if the deposit before this one had been the last.
     fn row(&mut self, deposited: &Deposited) -> usize {
         self.accounts.push(deposited.account);

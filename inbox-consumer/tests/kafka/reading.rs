@@ -1,6 +1,6 @@
 //! Seeks, pauses, and what arrives.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use inbox_consumer::{
     kafka::Protocol,
@@ -88,6 +88,35 @@ async fn pauses_leave_no_gap_and_repeat_nothing() {
                 member.broker.pause(&place, false);
             }
         }
+        member.close().await;
+    }
+}
+
+/// What goes on after a pause is read at once. While nothing else is fetched, the client's thread of the broker
+/// would look for it once a second only: a consumer with a backlog read 45,000 events a second for that.
+#[tokio::test]
+async fn what_goes_on_is_read_at_once() {
+    const CYCLES: u32 = 6;
+    for world in World::all() {
+        let topic = world.topic(1).await;
+        let place = place(&topic, 0);
+        world.write(&topic, 0, 0..60_000).await;
+        let mut member = Member::join(world.settings(&[&topic]));
+        member.assigned(1).await;
+        let generation = member.read_from(&place, 0).await;
+        let mut waited = Duration::ZERO;
+        for _ in 0..CYCLES {
+            member.arrivals(&place, generation, 1).await;
+            member.broker.pause(&place, true);
+            // What is under way arrives, and the client has nothing more to do.
+            while member.within(Duration::from_millis(300)).await.is_some() {}
+            member.broker.pause(&place, false);
+            let began = Instant::now();
+            member.arrivals(&place, generation, 1).await;
+            waited += began.elapsed();
+        }
+        // Half a second each without it, on the average; thousandths with it.
+        assert!(waited < CYCLES * Duration::from_millis(250), "{waited:?}, {}", world.told());
         member.close().await;
     }
 }
