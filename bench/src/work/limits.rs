@@ -15,7 +15,7 @@ use xtask::failure::{Explain as _, Failure, Outcome};
 
 use super::Times;
 use super::ending::Ending;
-use super::kafka::subscribed;
+use super::kafka::{passing, subscribed};
 use super::record::Event;
 use super::settle::Lane;
 use crate::options::Order;
@@ -81,7 +81,10 @@ fn poll(order: &Order, queues: &[mpsc::Sender<Event>], shared: &Shared) -> Outco
             committed = Instant::now();
         }
         let Some(message) = consumer.poll(Duration::from_millis(5)) else { continue };
-        let message = message.explain(doing)?;
+        let message = match message {
+            Err(error) if passing(&error) => continue,
+            message => message.explain(doing)?,
+        };
         let queue = usize::try_from(message.partition()).ok().and_then(|at| queues.get(at));
         let queue = queue.ok_or_else(|| Failure("a partition too many".to_owned()))?;
         queue.blocking_send(Event::read(&message)?).explain(doing)?;

@@ -14,6 +14,7 @@ use tokio::task::JoinSet;
 use xtask::failure::{Explain as _, Failure, Outcome};
 
 use super::ending::Ending;
+use super::kafka::passing;
 use super::record::Event;
 use super::{Times, UPSERT};
 use crate::candidate::Candidate;
@@ -62,7 +63,13 @@ async fn one_by_one(shared: &Shared, ending: &Ending) -> Outcome {
             received = shared.consumer.recv() => received,
             () = tokio::time::sleep(LOOK) => continue,
         };
-        shared.settle(&received.explain(|| "Kafka".to_owned())?.detach()).await?;
+        match received {
+            Err(error) if passing(&error) => {}
+            received => {
+                let message = received.explain(|| "Kafka".to_owned())?.detach();
+                shared.settle(&message).await?;
+            }
+        }
     }
     Ok(())
 }
@@ -83,7 +90,10 @@ async fn by_partition(shared: &Arc<Shared>, ending: &Ending) -> Outcome {
                 continue;
             }
         };
-        let message = received.explain(|| "Kafka".to_owned())?.detach();
+        let message = match received {
+            Err(error) if passing(&error) => continue,
+            received => received.explain(|| "Kafka".to_owned())?.detach(),
+        };
         let queue = queues.entry(message.partition()).or_insert_with(|| {
             let (queue, waiting) = mpsc::channel(QUEUE);
             tasks.spawn(partition(Arc::clone(shared), waiting));

@@ -9,7 +9,7 @@ use xtask::failure::{Explain as _, Outcome};
 
 use super::Times;
 use super::ending::Ending;
-use super::kafka::subscribed;
+use super::kafka::{passing, subscribed};
 use super::record::{Deposited, Event};
 use super::sums::Sums;
 use crate::candidate::Candidate;
@@ -76,7 +76,10 @@ fn gather(consumer: &BaseConsumer, order: &Order, events: &mut Vec<Event>) -> Ou
     let mut patience = Duration::from_millis(10);
     while events.len() < order.batch {
         let Some(message) = consumer.poll(patience) else { break };
-        let message = message.explain(|| format!("cannot consume {}", order.topic))?;
+        let message = match message {
+            Err(error) if passing(&error) => break,
+            message => message.explain(|| format!("cannot consume {}", order.topic))?,
+        };
         events.push(Event::read(&message)?);
         patience = Duration::ZERO;
     }
