@@ -11,7 +11,6 @@ pub mod deploy;
 #[cfg(doctest)]
 mod documents;
 mod eventually;
-mod hand_made;
 mod lesson;
 mod markdown;
 mod outbox;
@@ -30,7 +29,6 @@ mod topic;
 pub use arrivals::{Arrival, arrivals, copies, firsts};
 pub use child::Worker;
 pub use eventually::{SOON, eventually, until_some};
-pub use hand_made::hand_made;
 pub use lesson::{Lesson, Took};
 pub use markdown::{Fence, Markdown};
 pub use outbox::{Outbox, RunningRelay, counted as counted_event};

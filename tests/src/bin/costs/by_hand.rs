@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use inbox_consumer::config::Config;
 use rdkafka::{
-    Message, Offset, TopicPartitionList,
-    consumer::{CommitMode, Consumer as _},
+    ClientConfig, Message, Offset, TopicPartitionList,
+    consumer::{CommitMode, Consumer as _, StreamConsumer},
     message::Headers as _,
 };
 use sqlx::PgPool;
@@ -18,7 +18,7 @@ pub(crate) const INBOX: &str =
 /// Consumes until it is dropped.
 pub(crate) async fn run(config: Config, url: String) {
     let pool = PgPool::connect(&url).await.expect("the database");
-    let consumer = tests::hand_made(&config);
+    let consumer = hand_made(&config);
     let mut committed = Instant::now();
     loop {
         let record = consumer.recv().await.expect("a record");
@@ -60,4 +60,18 @@ async fn effect(
             .await?;
     }
     tx.commit().await
+}
+
+/// Subscribed to the topics from their beginning; it commits nothing by itself.
+fn hand_made(config: &Config) -> StreamConsumer {
+    let consumer: StreamConsumer = ClientConfig::new()
+        .set("bootstrap.servers", &config.kafka.bootstrap)
+        .set("group.id", config.group())
+        .set("auto.offset.reset", "earliest")
+        .set("enable.auto.commit", "false")
+        .create()
+        .expect("a consumer");
+    let topics: Vec<&str> = config.kafka.topics.iter().map(String::as_str).collect();
+    consumer.subscribe(&topics).expect("a subscription");
+    consumer
 }
