@@ -6,7 +6,7 @@ use sqlx::{Database, Encode, SqlSafeStr, SqlStr, Type, error::BoxDynError};
 
 use crate::pipeline::port::{QueuedValues, Queues};
 
-/// A statement for [`Tx::queue`](crate::Tx::queue), as [`sqlx::query`] is one for `execute`.
+/// A statement for [`Tx::queue`](crate::Tx::queue), as [`sqlx::query()`] is one for `execute`.
 ///
 /// ```
 /// # #[cfg(feature = "postgres")] mod example {

@@ -155,13 +155,8 @@ pub(crate) async fn follow(
             }
             BrokerEvent::Revoked(places) => {
                 tokio::time::sleep(drain).await;
-                let mine: Vec<_> = places
-                    .iter()
-                    .filter_map(|place| next.remove(place).map(|(n, e)| (place.clone(), n, e)))
-                    .collect();
-                if !mine.is_empty() {
-                    failed += usize::from(member.broker.commit(mine).await.is_err());
-                }
+                let mine = places.iter().filter_map(|place| next.remove_entry(place)).collect();
+                failed += commit(&member, mine).await;
                 member.broker.let_go(places);
             }
             BrokerEvent::Lost(places) => panic!("{who} lost {places:?}"),
@@ -170,6 +165,20 @@ pub(crate) async fn follow(
             BrokerEvent::Position { .. } | BrokerEvent::Trouble(_) => {}
         }
     }
+    // What it leaves uncommitted the next owner reads again, and soon enough to be seen here.
+    failed += commit(&member, next.into_iter().collect()).await;
     member.close().await;
     failed
+}
+
+/// 1 when it failed.
+async fn commit(
+    member: &Member,
+    positions: Vec<(TopicPartition, (NextOffset, LeaderEpoch))>,
+) -> usize {
+    let positions: Vec<_> = positions.into_iter().map(|(place, (n, e))| (place, n, e)).collect();
+    if positions.is_empty() {
+        return 0;
+    }
+    usize::from(member.broker.commit(positions).await.is_err())
 }
