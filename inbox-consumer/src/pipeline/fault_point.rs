@@ -41,7 +41,11 @@ mod armed {
             LazyLock,
             atomic::{AtomicU64, Ordering},
         },
+        time::Duration,
     };
+
+    /// Long enough for a signal to arrive.
+    const STOPPED_WITHIN: Duration = Duration::from_secs(1);
 
     #[derive(Debug, PartialEq, Eq)]
     struct Fault {
@@ -75,9 +79,11 @@ mod armed {
         if !fault.stop {
             std::process::abort();
         }
-        // The signal reaches every thread of this process before `kill` has been waited for.
         let pid = std::process::id().to_string();
         let _ = Command::new("kill").args(["-STOP", &pid]).status();
+        // On a busy machine the signal may reach this thread after `kill` has been waited for: the point
+        // is not passed meanwhile. The clock runs on while the process is stopped.
+        std::thread::sleep(STOPPED_WITHIN);
     }
 
     #[cfg(test)]
