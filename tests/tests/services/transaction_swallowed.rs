@@ -94,7 +94,7 @@ async fn an_error_that_the_last_handler_swallows_past_the_guard_is_seen_by_the_a
     send(&stage, &FAILURES[..8], true, Some(2)).await;
     let running = stage.start(acting()).await;
     all_there(&stage, &FAILURES[..8]).await;
-    assert_eq!(running.counters.read().applied, 40);
+    eventually(SOON, "all counted", async || running.counters.read().applied == 40).await;
     assert_eq!(running.stop().await, Ended::Shutdown);
 }
 
