@@ -26,6 +26,8 @@ pub(crate) enum Candidate {
     Queued,
     /// Ours: `BatchHandler`, one statement per run.
     Batch,
+    /// Ours: `BatchHandler` that fails for every run of more than one event: the careful run has them all.
+    Careful,
     /// Ours: declared SQL, event by event.
     SqlEach,
     /// Ours: declared SQL, run by run.
@@ -68,6 +70,7 @@ impl Candidate {
             Self::Handler => "handler",
             Self::Queued => "queued",
             Self::Batch => "batch",
+            Self::Careful => "careful",
             Self::SqlEach => "sql-each",
             Self::SqlRun => "sql-run",
         }
@@ -76,7 +79,7 @@ impl Candidate {
     /// The limit that it is held against.
     pub(crate) fn limit(self) -> Option<Self> {
         match self {
-            Self::Loop | Self::LoopPartitions => Some(Self::LimitTx),
+            Self::Loop | Self::LoopPartitions | Self::Careful => Some(Self::LimitTx),
             Self::Handler => Some(Self::LimitAwaited),
             Self::Queued | Self::SqlEach => Some(Self::LimitPipelined),
             Self::Batch | Self::SqlRun => Some(Self::LimitSet),
@@ -92,9 +95,12 @@ impl Candidate {
     pub(crate) fn inbox(self) -> Inbox {
         match self {
             Self::Kafka => Inbox::None,
-            Self::Handler | Self::Queued | Self::Batch | Self::SqlEach | Self::SqlRun => {
-                Inbox::Ours
-            }
+            Self::Handler
+            | Self::Queued
+            | Self::Batch
+            | Self::Careful
+            | Self::SqlEach
+            | Self::SqlRun => Inbox::Ours,
             Self::Loop
             | Self::LoopPartitions
             | Self::LimitTx

@@ -50,6 +50,11 @@ impl Child {
         self.0.try_wait().explain(|| "cannot look at a process".to_owned())
     }
 
+    /// Ends it as a crash would.
+    pub(crate) async fn kill(mut self) -> Outcome {
+        self.0.kill().await.explain(|| "cannot kill a process".to_owned())
+    }
+
     /// Waits until it has ended.
     pub(crate) async fn said(mut self) -> Outcome<Worked> {
         // Waiting would close it, and that means something.

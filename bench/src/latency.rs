@@ -15,7 +15,7 @@ use crate::server::Database;
 use crate::topic;
 
 /// Sent first and waited for: the group has formed, connections are made, statements prepared.
-const WARMING: usize = 80;
+pub(crate) const WARMING: usize = 80;
 /// How long that may take, in looks.
 const LOOK: Duration = Duration::from_millis(50);
 const LOOKS_MAX: u32 = 1_200;
@@ -43,7 +43,7 @@ pub(crate) async fn paced(
         (all, rest)
     };
     send(&order, warming, u64::MAX).await?;
-    warm(&mut child, database, inbox).await?;
+    wait_for(&mut child, database, inbox, WARMING).await?;
     let sent = send(&order, rest, pace).await?;
     let worked = child.said().await?;
     let (kafka, name) = (order.kafka, order.topic);
@@ -55,15 +55,20 @@ pub(crate) async fn paced(
     Ok((worked, counted.collect()))
 }
 
-/// Waits until the first events have had their effects.
-async fn warm(child: &mut Child, database: &Database, inbox: Inbox) -> Outcome {
+/// Waits until so many events have had their effects.
+pub(crate) async fn wait_for(
+    child: &mut Child,
+    database: &Database,
+    inbox: Inbox,
+    wanted: usize,
+) -> Outcome {
     if inbox == Inbox::None {
         return failure("without a database there is no commit to wait for");
     }
     for _ in 0..LOOKS_MAX {
         // The table of the accounts is there from the beginning; one's own inbox is not.
         let row = database.row("SELECT coalesce(sum(events), 0)::bigint FROM accounts").await?;
-        if usize::try_from(row.get::<_, i64>(0)).is_ok_and(|events| events >= WARMING) {
+        if usize::try_from(row.get::<_, i64>(0)).is_ok_and(|events| events >= wanted) {
             return Ok(());
         }
         if let Some(status) = child.ended()? {
@@ -71,10 +76,10 @@ async fn warm(child: &mut Child, database: &Database, inbox: Inbox) -> Outcome {
         }
         tokio::time::sleep(LOOK).await;
     }
-    failure("the first events had no effect")
+    failure(format!("{wanted} events did not have their effects"))
 }
 
-async fn send(order: &Order, deposits: Vec<Deposit>, pace: u64) -> Outcome<Vec<Sent>> {
+pub(crate) async fn send(order: &Order, deposits: Vec<Deposit>, pace: u64) -> Outcome<Vec<Sent>> {
     let (kafka, name) = (order.kafka.clone(), order.topic.clone());
     blocking(move || {
         let doing = || format!("cannot send to topic {name}");
@@ -116,7 +121,8 @@ pub(crate) async fn figures(
     Ok(BTreeMap::from([("p50 ms", at(500)), ("p99 ms", at(990)), ("largest ms", last)]))
 }
 
-async fn blocking<T: Send + 'static>(
+/// A call that waits, on a thread of its own.
+pub(crate) async fn blocking<T: Send + 'static>(
     call: impl FnOnce() -> Outcome<T> + Send + 'static,
 ) -> Outcome<T> {
     tokio::task::spawn_blocking(call).await.explain(|| "a call of Kafka".to_owned())?

@@ -9,6 +9,7 @@
 mod candidate;
 mod chart;
 mod child;
+mod group;
 mod grown;
 mod judge;
 mod latency;
@@ -22,6 +23,7 @@ mod rounds;
 mod scenario;
 mod server;
 mod sqlite;
+mod steady;
 mod topic;
 mod work;
 

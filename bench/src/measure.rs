@@ -10,9 +10,9 @@ use crate::child::{Child, Worked};
 use crate::judge::judge;
 use crate::options::Order;
 use crate::plan::Expected;
-use crate::scenario::Case;
+use crate::scenario::{Case, Traffic};
 use crate::server::{Database, Server, Span};
-use crate::{latency, proxy, sqlite};
+use crate::{group, latency, proxy, sqlite, steady};
 
 /// How often the database is asked whether several processes are done, and how often at most.
 const LOOK: Duration = Duration::from_millis(50);
@@ -65,21 +65,40 @@ impl Stage {
         let database = self.server.database(&name, inbox, case).await?;
         let order = self.order(case, candidate, &database)?;
         let (cpu, transactions) = (self.server.cpu()?, self.server.transactions(&database).await?);
-        let (worked, sent) = match case.pace {
-            Some(pace) => latency::paced(case.plan, pace, order, &database, inbox).await?,
-            None if case.processes > 1 => {
+        let mut more = BTreeMap::new();
+        let (worked, sent) = match case.traffic {
+            Traffic::Members(pace) => {
+                let (worked, figures) =
+                    group::run(case.plan, pace, order, &database, inbox).await?;
+                more = figures;
+                (worked, Vec::new())
+            }
+            Traffic::Steady(pace) => {
+                let expected = &prepared.expected;
+                let (worked, figures) =
+                    steady::run(case.plan, pace, order, &database, expected).await?;
+                more = figures;
+                (worked, Vec::new())
+            }
+            Traffic::Paced(pace) => {
+                latency::paced(case.plan, pace, order, &database, inbox).await?
+            }
+            Traffic::Backlog if case.processes > 1 => {
                 (several(case, order, &database, &prepared.expected).await?, Vec::new())
             }
-            None => (Child::start(&order)?.said().await?, Vec::new()),
+            Traffic::Backlog => (Child::start(&order)?.said().await?, Vec::new()),
         };
         let transactions = self.server.transactions(&database).await? - transactions;
         let server_cpu = self.server.cpu()?.saturating_sub(cpu);
-        judge(&database, inbox, case.grown, &prepared.expected).await?;
+        judge(&database, inbox, case, &prepared.expected).await?;
         let span = match inbox {
+            _ if matches!(case.traffic, Traffic::Steady(_)) => {
+                Span { began: worked.began, ended: worked.ended }
+            }
             Inbox::None => Span { began: worked.began, ended: worked.ended },
             Inbox::Plain | Inbox::Ours => database.span(inbox).await?,
         };
-        let mut more = latency::figures(&database, inbox, &sent).await?;
+        more.extend(latency::figures(&database, inbox, &sent).await?);
         if case.plan.skewed && inbox != Inbox::None {
             let took = database.last_effect_elsewhere().await? - span.began;
             more.insert("elsewhere/s", number_of(prepared.expected.elsewhere) / took.max(1e-6));
@@ -110,6 +129,10 @@ impl Stage {
             group: format!("bench-{}-{}", std::process::id(), database.name),
             database: url,
             batch: self.batch,
+            connections: case.connections,
+            slow: case.slow,
+            instance: None,
+            retention: None,
         })
     }
 }

@@ -113,6 +113,18 @@ pub(crate) struct Order {
     /// Most events of a transaction of the limits.
     #[arg(long)]
     pub(crate) batch: usize,
+    /// Connections of ours.
+    #[arg(long)]
+    pub(crate) connections: Option<u32>,
+    /// Whether one event in a hundred takes its handler 50 ms.
+    #[arg(long)]
+    pub(crate) slow: bool,
+    /// The instance id of ours in the group.
+    #[arg(long)]
+    pub(crate) instance: Option<String>,
+    /// How long ours keeps its inbox rows.
+    #[arg(long)]
+    pub(crate) retention: Option<String>,
 }
 
 impl Order {
@@ -127,7 +139,12 @@ impl Order {
             ("--database", self.database.clone()),
             ("--batch", self.batch.to_string()),
         ];
-        let words = pairs.into_iter().flat_map(|(name, value)| [name.to_owned(), value]);
-        std::iter::once("work".to_owned()).chain(words).collect()
+        let connections = self.connections.map(|number| ("--connections", number.to_string()));
+        let instance = self.instance.clone().map(|id| ("--instance", id));
+        let retention = self.retention.clone().map(|time| ("--retention", time));
+        let words = pairs.into_iter().chain(connections).chain(instance).chain(retention);
+        let words = words.flat_map(|(name, value)| [name.to_owned(), value]);
+        let slow = self.slow.then(|| "--slow".to_owned());
+        std::iter::once("work".to_owned()).chain(words).chain(slow).collect()
     }
 }

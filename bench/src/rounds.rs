@@ -8,7 +8,7 @@ use crate::candidate::Candidate;
 use crate::measure::{Prepared, Run, Stage};
 use crate::options::Options;
 use crate::report::{Line, figures, table};
-use crate::scenario::Case;
+use crate::scenario::{Case, Traffic};
 use crate::server::{Server, variable};
 use crate::{chart, process, topic};
 
@@ -58,9 +58,9 @@ async fn turn(stage: &Stage, cases: &[Prepared], all: &mut [Series], wrong: &mut
 /// Fills the topic of a case, unless its events are sent while candidates run.
 async fn prepared(kafka: &str, case: Case) -> Outcome<Prepared> {
     let address = kafka.to_owned();
-    let filling = tokio::task::spawn_blocking(move || match case.pace {
-        Some(_) => Ok(()),
-        None => topic::filled(&address, &case.plan.topic(), case.plan),
+    let filling = tokio::task::spawn_blocking(move || match case.traffic {
+        Traffic::Paced(_) | Traffic::Members(_) | Traffic::Steady(_) => Ok(()),
+        Traffic::Backlog => topic::filled(&address, &case.plan.topic(), case.plan),
     });
     filling.await.explain(|| "the topic was not filled".to_owned())??;
     Ok(Prepared { case, expected: case.plan.expected() })

@@ -5,6 +5,7 @@ use std::time::Duration;
 use clap::ValueEnum;
 
 use crate::candidate::Candidate;
+use crate::group;
 use crate::options::Options;
 use crate::plan::{Ids, Plan};
 
@@ -25,10 +26,29 @@ pub(crate) enum Scenario {
     Grown,
     /// A commit's flush takes a millisecond, beside a cheap one.
     Flush,
+    /// One event in a hundred takes its handler 50 ms, with 8, 32 and 64 connections.
+    Slow,
     /// One, two and three processes of a group.
     Scale,
+    /// A second member joins, leaves, is killed and comes back, is killed, while events come at a pace.
+    Group,
+    /// Events come at a pace for a long time, and ours keeps inbox rows for a minute.
+    Steady,
     /// A backlog on a file of SQLite.
     Sqlite,
+}
+
+/// How the events come; paces are events of a second.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Traffic {
+    /// They are there before the candidate is.
+    Backlog,
+    /// At a pace, while it runs.
+    Paced(u64),
+    /// The same, while a second member comes and goes.
+    Members(u64),
+    /// The same, for a long time, and inbox rows are pruned meanwhile.
+    Steady(u64),
 }
 
 /// What one run goes through.
@@ -45,8 +65,11 @@ pub(crate) struct Case {
     pub(crate) grown: u64,
     /// Processes of a candidate.
     pub(crate) processes: u32,
-    /// Events of a second, where they are sent while the candidate runs.
-    pub(crate) pace: Option<u64>,
+    /// Connections of ours; their default without.
+    pub(crate) connections: Option<u32>,
+    /// Whether one event in a hundred takes its handler 50 ms.
+    pub(crate) slow: bool,
+    pub(crate) traffic: Traffic,
     /// Whether the database is a file of SQLite.
     pub(crate) sqlite: bool,
 }
@@ -74,6 +97,7 @@ impl Scenario {
             }
             Self::Memory | Self::Grown => vec![LimitSet, Handler, Batch],
             Self::Scale => vec![Handler, Batch],
+            Self::Slow | Self::Group | Self::Steady => vec![Handler],
             Self::Sqlite => vec![LimitAwaited, LimitSet, Handler, Batch],
         }
     }
@@ -87,8 +111,16 @@ impl Scenario {
             Self::Drain => vec![drain],
             Self::Latency => {
                 let records = options.rate * options.seconds;
-                let pace = Some(options.rate);
-                vec![Case { pace, ..Case::of("latency", Plan::of(records.max(1))) }]
+                let traffic = Traffic::Paced(options.rate);
+                vec![Case { traffic, ..Case::of("latency", Plan::of(records.max(1))) }]
+            }
+            Self::Steady => {
+                let plan = Plan::of((options.rate * options.seconds).max(1));
+                vec![Case { traffic: Traffic::Steady(options.rate), ..Case::of("steady", plan) }]
+            }
+            Self::Group => {
+                let plan = Plan::of(group::records(options.rate));
+                vec![Case { traffic: Traffic::Members(options.rate), ..Case::of("group", plan) }]
             }
             Self::Skew => vec![drain, Case::of("skew", Plan { skewed: true, ..plan })],
             Self::Memory => {
@@ -113,6 +145,16 @@ impl Scenario {
                 Case { grown: options.grown, ..Case::of("grown-random", random) },
             ],
             Self::Flush => vec![drain, Case { slow_flush: true, ..Case::of("flush", plan) }],
+            Self::Slow => {
+                [(8, "clean-8", "slow-8"), (32, "clean-32", "slow-32"), (64, "clean-64", "slow-64")]
+                    .into_iter()
+                    .flat_map(|(connections, clean, slow)| {
+                        let clean =
+                            Case { connections: Some(connections), ..Case::of(clean, plan) };
+                        [clean, Case { name: slow, slow: true, ..clean }]
+                    })
+                    .collect()
+            }
             Self::Sqlite => vec![Case { sqlite: true, ..Case::of("sqlite", plan) }],
             Self::Scale => vec![
                 Case::of("scale-1", plan),
@@ -139,7 +181,9 @@ impl Case {
             slow_flush: false,
             grown: 0,
             processes: 1,
-            pace: None,
+            connections: None,
+            slow: false,
+            traffic: Traffic::Backlog,
             sqlite: false,
         }
     }

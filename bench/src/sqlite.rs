@@ -48,6 +48,10 @@ pub(crate) async fn once(
         group: format!("bench-{}-sqlite-{number}", std::process::id()),
         database: format!("sqlite:{}", file.0.display()),
         batch: stage.batch,
+        connections: None,
+        slow: false,
+        instance: None,
+        retention: None,
     };
     let worked = Child::start(&order)?.said().await?;
     let (found, began) = file.found(inbox)?;

@@ -69,6 +69,7 @@ pub(crate) async fn run(order: Order) -> Outcome {
         Candidate::Handler
         | Candidate::Queued
         | Candidate::Batch
+        | Candidate::Careful
         | Candidate::SqlEach
         | Candidate::SqlRun => ours::run(order).await?,
     };

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
-use inbox_consumer::config::{Config, Declared, DeclaredMode, Http};
+use inbox_consumer::config::{Config, Declared, DeclaredMode, Overrides};
 use inbox_consumer::pipeline::port::Store;
 use inbox_consumer::{
-    BatchHandler, Consumer, Event, Handler, HandlerResult, Routes, Tx, migrate, statement,
+    BatchHandler, Consumer, Event, Handler, HandlerError, HandlerResult, Routes, Tx, migrate,
+    statement,
 };
 use sqlx::Postgres;
 use tokio::sync::oneshot;
@@ -47,21 +48,43 @@ const DECLARED_RUN: &str =
             + (excluded.last_sequence - excluded.events <> a.last_sequence)::int";
 
 pub(super) async fn run(order: Order) -> Outcome<Times> {
-    let mut config = Config::new(CONSUMER, &order.kafka, [&order.topic], order.database.as_str());
-    config.kafka.group = Some(order.group.clone());
-    config.http = Http::off();
+    let mut config = configured(&order)?;
     if order.database.starts_with("sqlite:") {
         return Box::pin(consume(config, ours_sqlite::routes(order.candidate), &order)).await;
     }
     let mut routes = Routes::<Postgres>::default();
     match order.candidate {
-        Candidate::Handler => routes = routes.on(EVENT_TYPE, Deposit),
+        Candidate::Handler => routes = routes.on(EVENT_TYPE, Deposit { slow: order.slow }),
         Candidate::Queued => routes = routes.on(EVENT_TYPE, Queue),
-        Candidate::Batch => routes = routes.on_batch(EVENT_TYPE, Deposits),
+        Candidate::Batch => routes = routes.on_batch(EVENT_TYPE, Deposits { alone: false }),
+        Candidate::Careful => routes = routes.on_batch(EVENT_TYPE, Deposits { alone: true }),
         Candidate::SqlEach => config.handlers.push(declared(DeclaredMode::Each, DECLARED_EACH)),
         _ => config.handlers.push(declared(DeclaredMode::Run, DECLARED_RUN)),
     }
     Box::pin(consume(config, routes, &order)).await
+}
+
+/// The default settings, unless the environment has others (`INBOX_<SECTION>__<KEY>`): so a setting can be
+/// tried.
+fn configured(order: &Order) -> Outcome<Config> {
+    let ours = [
+        ("INBOX_CONSUMER__NAME", CONSUMER),
+        ("INBOX_KAFKA__BOOTSTRAP", &order.kafka),
+        ("INBOX_KAFKA__TOPICS", &order.topic),
+        ("INBOX_KAFKA__GROUP", &order.group),
+        ("INBOX_DATABASE__URL", &order.database),
+        ("INBOX_HTTP__LISTEN", "off"),
+    ];
+    let connections = order.connections.map(|number| number.to_string());
+    let connections = connections.as_deref().map(|number| ("INBOX_DATABASE__CONNECTIONS", number));
+    let instance = order.instance.as_deref().map(|id| ("INBOX_KAFKA__INSTANCE_ID", id));
+    let retention = order.retention.as_deref().map(|time| ("INBOX_RETENTION__INBOX", time));
+    let ours = ours.into_iter().chain(connections).chain(instance).chain(retention);
+    let ours: Vec<_> = ours.collect();
+    let tried = std::env::vars().filter(|(name, _)| !ours.iter().any(|(own, _)| own == name));
+    let own = ours.iter().map(|&(name, value)| (name.to_owned(), value.to_owned()));
+    let all: Vec<_> = tried.chain(own).collect();
+    Config::load(None, all, &Overrides::default()).explain(|| "cannot configure ours".to_owned())
 }
 
 async fn consume<DB: Store>(config: Config, routes: Routes<DB>, order: &Order) -> Outcome<Times> {
@@ -103,8 +126,14 @@ fn declared(mode: DeclaredMode, sql: &str) -> Declared {
     }
 }
 
+/// One event in so many is slow, in the scenario that has slow ones, and takes so long.
+const SLOW_EVERY: i64 = 100;
+const SLOW: Duration = Duration::from_millis(50);
+
 /// One awaited statement per event.
-struct Deposit;
+struct Deposit {
+    slow: bool,
+}
 
 impl Handler<Postgres> for Deposit {
     type Event = Deposited;
@@ -116,6 +145,9 @@ impl Handler<Postgres> for Deposit {
             .bind(event.payload.sequence)
             .execute(tx)
             .await?;
+        if self.slow && event.payload.amount % SLOW_EVERY == 0 {
+            tokio::time::sleep(SLOW).await;
+        }
         Ok(())
     }
 }
@@ -134,7 +166,10 @@ impl Handler<Postgres> for Queue {
 }
 
 /// One statement per run. An account may occur several times in a run, so it is summed up first.
-struct Deposits;
+struct Deposits {
+    /// Fails for every run of more than one event.
+    alone: bool,
+}
 
 impl BatchHandler<Postgres> for Deposits {
     type Event = Deposited;
@@ -144,6 +179,9 @@ impl BatchHandler<Postgres> for Deposits {
         events: &[Event<Deposited>],
         tx: &mut Tx<'_, Postgres>,
     ) -> HandlerResult {
+        if self.alone && events.len() > 1 {
+            return Err(HandlerError::retry("told to fail"));
+        }
         let sums = Sums::of(events.iter().map(|event| &event.payload));
         sqlx::query(UPSERT_SUMS)
             .bind(sums.accounts)
