@@ -18,17 +18,17 @@ impl<T> Engine<T> {
     fn start_transactions(&mut self, now: Time) {
         while self.open < self.limits.transactions_max {
             match self.longest_waiting(now) {
-                Some((id, lane, Turn::Live)) => self.start_live(id, lane),
+                Some((id, lane, Turn::Live)) => self.start_live(id, lane, now),
                 Some((id, lane, Turn::Release)) => self.release(id, lane),
                 None => return,
             }
         }
     }
 
-    fn start_live(&mut self, id: PartitionId, lane: Lane) {
+    fn start_live(&mut self, id: PartitionId, lane: Lane, now: Time) {
         let limits = self.limits;
         let Some(partition) = self.partitions.get_mut(&id) else { return };
-        let batch = partition.cut(lane, &limits);
+        let batch = partition.cut(lane, &limits, now);
         partition.open += 1;
         self.open += 1;
         self.effects.push_back(Effect::Start(batch));
@@ -89,7 +89,7 @@ impl<T> Partition<T> {
     }
 
     /// Cuts a live transaction, beginning with a lane; those before it in the row are to release.
-    fn cut(&mut self, first: Lane, limits: &Limits) -> Batch<T> {
+    fn cut(&mut self, first: Lane, limits: &Limits, now: Time) -> Batch<T> {
         let mode = self.mode(first);
         let mut reach = Reach::new(mode, limits);
         let mut taken: Vec<(LaneMove, Vec<Item<T>>)> = Vec::new();
@@ -99,6 +99,7 @@ impl<T> Partition<T> {
             let queue = &self.lanes[usize::from(lane.0)];
             let live = queue.turn(false, limits.releases_per_live) == Some(Turn::Live);
             if live && self.mode(lane) == mode && reach.admits(queue) {
+                self.lane(lane).began = now;
                 taken.push(self.take_lane(lane, &mut reach));
             } else {
                 later.push_back((sequence, lane));

@@ -11,6 +11,9 @@ pub struct Limits {
     pub batch_bytes_max: u64,
     /// Events of one transaction.
     pub batch_events_max: usize,
+    /// A lane whose transaction took longer goes on with half the events, down to a few dozen: so long
+    /// are locks held, and so long may a revocation wait. A lane begins with some hundreds.
+    pub batch_time_max: u64,
     /// Longest wait before a conflict is tried again; the shortest is 1 ms.
     pub conflict_delay_max: u64,
     /// How long a revoked partition may finish its open transactions.
@@ -53,7 +56,8 @@ impl Default for Limits {
             alone_max: 5,
             attempts_max: 4,
             batch_bytes_max: 4 << 20,
-            batch_events_max: 500,
+            batch_events_max: 1_000,
+            batch_time_max: 1_000,
             conflict_delay_max: 250,
             drain_deadline: 5_000,
             due_interval: 0,

@@ -3,7 +3,7 @@
 use crate::{
     Batch, Doom, Engine, Failure, HandlerFault, Item, Lane, Mode, Offset, Outcome, ParkReason,
     PartitionId, Rule, Standstill, Time,
-    partition::{LaneQueue, Partition, Phase},
+    partition::{CAP_MIN, LaneQueue, Partition, Phase},
 };
 
 impl<T> Engine<T> {
@@ -49,9 +49,9 @@ impl<T> Engine<T> {
     fn committed(&mut self, batch: Batch<T>, now: Time) {
         self.commits += 1;
         self.lanes_have_room(&batch);
-        let id = batch.partition;
+        let (id, time_max) = (batch.partition, self.limits.batch_time_max);
         let Some(partition) = self.partitions.get_mut(&id) else { return };
-        partition.settle(batch);
+        partition.settle(batch, now, time_max);
         self.reached(id, now);
     }
 
@@ -256,13 +256,21 @@ impl<T> Partition<T> {
     }
 
     /// Moves the lanes of a committed batch.
-    fn settle(&mut self, batch: Batch<T>) {
+    fn settle(&mut self, batch: Batch<T>, now: Time, time_max: u64) {
+        let events = batch.items.len();
         for step in &batch.lanes {
             let queue = self.lane(step.lane);
             assert_eq!(queue.state.last, step.prev, "nobody else moves a lane of this generation");
             queue.busy = false;
             (queue.alone, queue.conflicts) = (0, 0);
-            queue.cap = queue.cap.saturating_mul(2);
+            let took = now.0.saturating_sub(queue.began.0);
+            queue.cap = if took > time_max {
+                (events / 2).max(queue.cap.min(CAP_MIN))
+            } else if took > time_max / 2 {
+                queue.cap
+            } else {
+                queue.cap.saturating_mul(2)
+            };
         }
         for item in &batch.items {
             self.undone -= 1;

@@ -46,6 +46,11 @@ pub(crate) enum Turn {
     Release,
 }
 
+/// What a lane's first transaction may have: nobody knows yet how long its handlers take.
+pub(crate) const CAP_AT_FIRST: usize = 500;
+/// A transaction that takes long is not made smaller than this: then it is not the events.
+pub(crate) const CAP_MIN: usize = 64;
+
 /// One lane: where it stands, and what waits in it.
 #[derive(Debug)]
 pub(crate) struct LaneQueue<T> {
@@ -62,9 +67,12 @@ pub(crate) struct LaneQueue<T> {
     pub(crate) waits: Vec<(Offset, Time)>,
     /// Nothing of the lane is to be run before this time: it met a conflict.
     pub(crate) rest: Option<Time>,
-    /// Events of a transaction with this lane: halved by faults, doubled by commits. Each lane has
-    /// its own, so that one that always meets a fault ends up alone while the others go on.
+    /// Events of a transaction with this lane: halved by faults, doubled by commits that did not take
+    /// long. Each lane has its own, so that one that always meets a fault ends up alone while the others
+    /// go on.
     pub(crate) cap: usize,
+    /// When its last live transaction began.
+    pub(crate) began: Time,
     /// Conflicts in a row.
     pub(crate) conflicts: u32,
     /// Faults in a row that the head met alone, each after a commit of others since the one before;
@@ -91,7 +99,8 @@ impl<T> LaneQueue<T> {
             careful: None,
             waits: Vec::new(),
             rest: None,
-            cap: usize::MAX,
+            cap: CAP_AT_FIRST,
+            began: Time(0),
             conflicts: 0,
             alone: 0,
             alone_since: 0,

@@ -244,7 +244,12 @@ pub const KEYS: &[Key] = &[
         "16",
         "Ordered queues of a partition; what one partition can do at once. The database keeps what a partition was first read with.",
     ),
-    key("batch.events_max", number(1, 10_000), "500", "Events of one transaction."),
+    key(
+        "batch.events_max",
+        number(1, 10_000),
+        "1000",
+        "Events of one transaction. Fewer while those of a lane take longer than a second.",
+    ),
     key(
         "batch.bytes_max",
         bytes(KIB, 64 * MIB),

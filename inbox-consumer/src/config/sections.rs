@@ -329,7 +329,7 @@ impl Default for Lanes {
 
 impl Default for Batch {
     fn default() -> Self {
-        Self { events_max: 500, bytes_max: 4 * MIB }
+        Self { events_max: 1_000, bytes_max: 4 * MIB }
     }
 }
 

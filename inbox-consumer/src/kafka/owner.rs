@@ -5,7 +5,7 @@ use std::{
     collections::HashMap,
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
         mpsc,
     },
     time::{Duration, Instant},
@@ -27,7 +27,7 @@ use super::{
     slot::{Phase, Slots, Verdict},
     trouble::Troubles,
 };
-use crate::pipeline::port::{BrokerError, BrokerEvent, TopicPartition};
+use crate::pipeline::port::{Arrival, BrokerError, BrokerEvent, Load, TopicPartition};
 
 /// How long a poll waits when nothing arrives. A command ends the wait.
 const POLL_WAIT: Duration = Duration::from_millis(50);
@@ -35,6 +35,13 @@ const POLL_WAIT: Duration = Duration::from_millis(50);
 const ROUND_MAX: usize = 1000;
 /// Bytes of one round, for the same reason.
 const ROUND_BYTES_MAX: usize = 4 << 20;
+/// Bytes that the pipeline has not taken yet, beyond which nothing more is polled. It takes them within
+/// milliseconds, whatever its lanes do; this thread is faster, and what waits between them is in no limit.
+const AHEAD_MAX: usize = 2 << 20;
+/// How long it is given to take some.
+const AHEAD_WAIT: Duration = Duration::from_micros(500);
+/// What structures a record takes besides its bytes.
+const RECORD_OVERHEAD: usize = 512;
 
 /// Everything the thread owns.
 pub(super) struct Owner {
@@ -57,8 +64,11 @@ pub(super) struct Owner {
     commands: mpsc::Receiver<Command>,
     /// Unbounded, so that the poll loop never waits for a lane: while it waited, every other
     /// partition would starve and the group would lose its heartbeat. It is bounded in effect: the
-    /// pipeline counts bytes and pauses the partition, and a paused partition sends nothing.
+    /// pipeline counts bytes and pauses the partition, and a paused partition sends nothing; and
+    /// nothing is polled while much is ahead of the pipeline.
     events: UnboundedSender<BrokerEvent>,
+    /// Bytes of it that the pipeline has not taken yet.
+    ahead: Arc<AtomicUsize>,
     closing: Arc<AtomicBool>,
     gather: Gather,
     commits: HashMap<usize, Reply<()>>,
@@ -113,6 +123,7 @@ impl Owner {
             mailbox,
             commands,
             events,
+            ahead: Arc::default(),
             closing,
             gather: Gather::default(),
             commits: HashMap::new(),
@@ -158,6 +169,9 @@ impl Owner {
     }
 
     fn round(&mut self, queue: &Queue) {
+        if self.ahead.load(Ordering::Relaxed) > AHEAD_MAX && Rule::IntakePauses.on() {
+            return std::thread::sleep(AHEAD_WAIT);
+        }
         let mut wait = POLL_WAIT;
         for _ in 0..ROUND_MAX {
             let Some(event) = queue.poll(wait) else { break };
@@ -223,7 +237,9 @@ impl Owner {
             let slot = self.slots.get(number);
             let Some(generation) = slot.accepting() else { continue };
             let partition = slot.place.clone();
-            let event = BrokerEvent::Arrived { partition, generation, arrivals };
+            let size = |arrival: &Arrival| arrival.record.size() + RECORD_OVERHEAD;
+            let load = Load::of(arrivals.iter().map(size).sum(), &self.ahead);
+            let event = BrokerEvent::Arrived { partition, generation, arrivals, load };
             let _ = self.events.send(event);
         }
     }

@@ -89,8 +89,11 @@ const DEFAULTS: &[(&str, &str)] = &[
     // 500 ms by default. While a broker waits for the next record of idle partitions, nothing else is
     // fetched from it: not what was just resumed either.
     ("fetch.wait.max.ms", "100"),
-    // 1000 ms by default: a pause after every full queue.
-    ("fetch.queue.backoff.ms", "20"),
+    // 1 MiB by default. Going on after a pause throws away what was fetched and not yet polled, up to
+    // this much of a partition.
+    ("fetch.message.max.bytes", "524288"),
+    // 1000 ms by default: a pause after every full queue, and one fetch of small records fills it.
+    ("fetch.queue.backoff.ms", "2"),
     // 10 s by default: too long a silence after a broker's restart.
     ("reconnect.backoff.max.ms", "2000"),
     ("socket.keepalive.enable", "true"),

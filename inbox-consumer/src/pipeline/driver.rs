@@ -164,8 +164,9 @@ impl<DB: Store> Driver<DB> {
     fn handle_event(&mut self, event: BrokerEvent) {
         let now = self.now();
         match event {
-            BrokerEvent::Arrived { partition, generation, arrivals } => {
+            BrokerEvent::Arrived { partition, generation, arrivals, load } => {
                 self.arrived(&partition, generation, arrivals, now);
+                drop(load);
             }
             BrokerEvent::Assigned(places) => {
                 let ids = self.fresh_ids(&places);

@@ -91,7 +91,7 @@ impl Member {
     ) -> Vec<Arrival> {
         let mut all = Vec::new();
         self.until(&format!("{count} arrivals"), |event| {
-            if let BrokerEvent::Arrived { partition, generation, arrivals } = event
+            if let BrokerEvent::Arrived { partition, generation, arrivals, .. } = event
                 && partition == *place
                 && generation == wanted
             {
@@ -110,7 +110,7 @@ impl Member {
 
 fn brief(event: &BrokerEvent) -> String {
     match event {
-        BrokerEvent::Arrived { partition, generation, arrivals } => {
+        BrokerEvent::Arrived { partition, generation, arrivals, .. } => {
             let (first, last) = (arrivals.first(), arrivals.last());
             let offsets = (first.map(|a| a.offset.0), last.map(|a| a.offset.0));
             format!("Arrived {} {generation:?} {offsets:?}", partition.partition)

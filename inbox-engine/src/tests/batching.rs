@@ -88,6 +88,41 @@ fn a_batch_has_at_most_its_limit_of_events() {
     );
 }
 
+/// `batch_time_max`: after a transaction that took long a lane goes on with half the events, though not
+/// with fewer than some dozens; after a quick one with twice as many.
+#[test]
+fn a_batch_that_takes_long_is_followed_by_a_smaller_one() {
+    let several = |from: u32, to: u32, end: &str| {
+        (from..=to).map(|offset| format!("{offset}{end}")).collect::<Vec<_>>().join(" ")
+    };
+    let (all, start) = (several(1, 900, "a"), |from, to| several(from, to, ""));
+    check(&format!(
+        "
+        limits transactions=1 batch=256 watermark=1000000 idle=1000000
+        own p0 lanes=1 w=0
+        deliver p0 0a => start p0[0]
+        deliver p0 {all}
+        committed p0@0 => start p0[{}]
+        wait 1500
+        committed p0@1 => start p0[{}]
+        wait 600
+        committed p0@257 => start p0[{}]
+        wait 5000
+        committed p0@385 => start p0[{}]
+        wait 5000
+        committed p0@513 => start p0[{}]
+        wait 400
+        committed p0@577 => start p0[{}]
+        ",
+        start(1, 256),
+        start(257, 384),
+        start(385, 512),
+        start(513, 576),
+        start(577, 640),
+        start(641, 768),
+    ));
+}
+
 /// `batch_bytes_max` counts over all lanes; an event larger than the limit goes alone.
 #[test]
 fn a_batch_has_at_most_its_limit_of_bytes() {

@@ -1,6 +1,13 @@
 //! What is asked of Kafka.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+    time::Duration,
+};
 
 use futures::future::BoxFuture;
 use inbox_engine::{Generation, LeaderEpoch, NextOffset, Offset};
@@ -26,6 +33,27 @@ pub struct Arrival {
     pub record: Record,
 }
 
+/// What was sent to the pipeline and has not been taken out of its queue yet: who sends counts it, and
+/// waits while it is much. The pipeline's own limits begin behind the queue.
+#[derive(Debug, Default)]
+pub struct Load(Option<(Arc<AtomicUsize>, usize)>);
+
+impl Load {
+    /// Counts so many bytes until it is dropped.
+    pub(crate) fn of(bytes: usize, all: &Arc<AtomicUsize>) -> Self {
+        all.fetch_add(bytes, Relaxed);
+        Self(Some((Arc::clone(all), bytes)))
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        if let Some((all, bytes)) = &self.0 {
+            all.fetch_sub(*bytes, Relaxed);
+        }
+    }
+}
+
 /// What the thread that owns the consumer tells. One message per poll round, never per record.
 #[derive(Debug)]
 pub enum BrokerEvent {
@@ -44,6 +72,8 @@ pub enum BrokerEvent {
         generation: Generation,
         /// The records.
         arrivals: Vec<Arrival>,
+        /// What they weigh until they are taken out of here.
+        load: Load,
     },
     /// The partition was read to its end: nothing below `position` is still to come, be it that
     /// offsets are missing (compaction, transaction markers).

@@ -14,7 +14,9 @@ pub use declared::{
     ColumnType, Declarations, DeclaredSql, LoopSql, Refused, Relation, Shape, Values,
 };
 pub(crate) use fit::Fit;
-pub use kafka::{Arrival, Broker, BrokerError, BrokerEvent, LogRange, TopicPartition, Vitals};
+pub use kafka::{
+    Arrival, Broker, BrokerError, BrokerEvent, Load, LogRange, TopicPartition, Vitals,
+};
 pub use keeping::{
     Advices, Finding, Inspections, Needs, Owner, Ownerships, ParkedLoad, Parkings, PartitionRow,
     PruneCursor, PruneStep, Retentions, Schemas, Store, TakeOver, TakeOverError, Taken,

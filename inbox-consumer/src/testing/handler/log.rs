@@ -14,7 +14,7 @@ use outbox_core::Record;
 use tokio::sync::{Notify, mpsc};
 
 use crate::pipeline::port::{
-    Arrival, Broker, BrokerError, BrokerEvent, LogRange, TopicPartition, Vitals,
+    Arrival, Broker, BrokerError, BrokerEvent, Load, LogRange, TopicPartition, Vitals,
 };
 
 /// The topic that a test's events come from.
@@ -99,7 +99,7 @@ impl Log {
         let arrivals = state.records.iter().enumerate().skip(state.position).map(arrival).collect();
         state.position = state.records.len();
         let (partition, generation) = (Self::partition(), state.generation);
-        self.tell(BrokerEvent::Arrived { partition, generation, arrivals });
+        self.tell(BrokerEvent::Arrived { partition, generation, arrivals, load: Load::default() });
     }
 
     fn tell(&self, event: BrokerEvent) {
