@@ -2,7 +2,7 @@
 
 use bytes::{Bytes, BytesMut};
 use inbox_engine::{LeaderEpoch, Offset};
-use outbox_core::{Header, Record, Text};
+use outbox_core::{Header, Record, Text, header_names};
 
 use super::ffi::RecordView;
 use crate::pipeline::port::Arrival;
@@ -10,6 +10,21 @@ use crate::pipeline::port::Arrival;
 /// Small pieces share an allocation of this many bytes; larger ones have their own. A record that
 /// waits in a held lane keeps its neighbours' bytes alive, so it must not be much.
 const CHUNK: usize = 2048;
+
+/// Names that most records have: not copied each time.
+const NAMES: [&str; 11] = [
+    header_names::EVENT_ID,
+    header_names::EVENT_TYPE,
+    header_names::AGGREGATE_TYPE,
+    header_names::OCCURRED_AT,
+    header_names::AGGREGATE_ID,
+    header_names::AGGREGATE_VERSION,
+    header_names::SCHEMA_VERSION,
+    header_names::CORRELATION_ID,
+    header_names::CAUSATION_ID,
+    header_names::TRACEPARENT,
+    header_names::TRACESTATE,
+];
 
 /// What has arrived in this round and was not sent yet.
 #[derive(Debug, Default)]
@@ -21,7 +36,7 @@ pub(super) struct Gather {
 }
 
 impl Gather {
-    /// Bytes gathered since the last [`Gather::drain`].
+    /// Bytes gathered since the last [`Gather::take`].
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -36,9 +51,9 @@ impl Gather {
     }
 
     /// Everything gathered, by partition.
-    pub(super) fn drain(&mut self) -> impl Iterator<Item = (usize, Vec<Arrival>)> {
+    pub(super) fn take(&mut self) -> Vec<(usize, Vec<Arrival>)> {
         (self.last, self.bytes) = (0, 0);
-        self.open.drain(..)
+        std::mem::take(&mut self.open)
     }
 
     fn arrivals(&mut self, number: usize) -> &mut Vec<Arrival> {
@@ -66,6 +81,9 @@ impl Gather {
 
     /// Kafka says that names are UTF-8; what is not is made so, visibly.
     fn text_of(&mut self, name: &[u8]) -> Text {
+        if let Some(known) = NAMES.iter().find(|known| known.as_bytes() == name) {
+            return Text::from_static(known);
+        }
         let copied = self.bytes_of(name);
         Text::try_from(copied).unwrap_or_else(|_| String::from_utf8_lossy(name).into_owned().into())
     }

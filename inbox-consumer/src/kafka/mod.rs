@@ -12,6 +12,7 @@
 //! - What the group gives is answered at once; what it takes, when the pipeline has let go
 //!   (`rebalance`). What arrives goes to the pipeline only after a confirmed seek (`seeking`).
 
+mod ahead;
 mod ask;
 mod client;
 mod command;

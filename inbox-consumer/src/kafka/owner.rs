@@ -5,7 +5,7 @@ use std::{
     collections::HashMap,
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        atomic::{AtomicBool, Ordering},
         mpsc,
     },
     time::{Duration, Instant},
@@ -16,6 +16,7 @@ use rdkafka::types::RDKafkaErrorCode;
 use tokio::sync::{mpsc::UnboundedSender, oneshot};
 
 use super::{
+    ahead::{self, Ahead},
     ask::Asker,
     client::{self, Client, list_at, named},
     command::{Command, Mailbox, Question, Reply},
@@ -27,7 +28,7 @@ use super::{
     slot::{Phase, Slots, Verdict},
     trouble::Troubles,
 };
-use crate::pipeline::port::{Arrival, BrokerError, BrokerEvent, Load, TopicPartition};
+use crate::pipeline::port::{BrokerError, BrokerEvent, TopicPartition};
 
 /// How long a poll waits when nothing arrives. A command ends the wait.
 const POLL_WAIT: Duration = Duration::from_millis(50);
@@ -35,13 +36,6 @@ const POLL_WAIT: Duration = Duration::from_millis(50);
 const ROUND_MAX: usize = 1000;
 /// Bytes of one round, for the same reason.
 const ROUND_BYTES_MAX: usize = 4 << 20;
-/// Bytes that the pipeline has not taken yet, beyond which nothing more is polled. It takes them within
-/// milliseconds, whatever its lanes do; this thread is faster, and what waits between them is in no limit.
-const AHEAD_MAX: usize = 2 << 20;
-/// How long it is given to take some.
-const AHEAD_WAIT: Duration = Duration::from_micros(500);
-/// What structures a record takes besides its bytes.
-const RECORD_OVERHEAD: usize = 512;
 
 /// Everything the thread owns.
 pub(super) struct Owner {
@@ -63,12 +57,9 @@ pub(super) struct Owner {
     mailbox: Arc<Mailbox>,
     commands: mpsc::Receiver<Command>,
     /// Unbounded, so that the poll loop never waits for a lane: while it waited, every other
-    /// partition would starve and the group would lose its heartbeat. It is bounded in effect: the
-    /// pipeline counts bytes and pauses the partition, and a paused partition sends nothing; and
-    /// nothing is polled while much is ahead of the pipeline.
+    /// partition would starve. It is bounded in effect: the pipeline counts bytes and pauses.
     events: UnboundedSender<BrokerEvent>,
-    /// Bytes of it that the pipeline has not taken yet.
-    ahead: Arc<AtomicUsize>,
+    ahead: Ahead,
     closing: Arc<AtomicBool>,
     gather: Gather,
     commits: HashMap<usize, Reply<()>>,
@@ -123,7 +114,7 @@ impl Owner {
             mailbox,
             commands,
             events,
-            ahead: Arc::default(),
+            ahead: Ahead::default(),
             closing,
             gather: Gather::default(),
             commits: HashMap::new(),
@@ -169,8 +160,8 @@ impl Owner {
     }
 
     fn round(&mut self, queue: &Queue) {
-        if self.ahead.load(Ordering::Relaxed) > AHEAD_MAX && Rule::IntakePauses.on() {
-            return std::thread::sleep(AHEAD_WAIT);
+        if self.ahead.full() && Rule::IntakePauses.on() {
+            return std::thread::sleep(ahead::WAIT);
         }
         let mut wait = POLL_WAIT;
         for _ in 0..ROUND_MAX {
@@ -187,9 +178,8 @@ impl Owner {
     fn handle_event(&mut self, event: &Event<'_>) {
         match event.kind() {
             Kind::Record => {
-                if let Some(record) = event.record() {
-                    self.handle_record(&record);
-                }
+                let record = event.record();
+                record.iter().for_each(|record| self.handle_record(record));
             }
             Kind::Error => {
                 // What came before it goes out before it.
@@ -233,14 +223,12 @@ impl Owner {
 
     /// Sends what was gathered: one message per partition.
     fn flush(&mut self) {
-        for (number, arrivals) in self.gather.drain() {
+        for (number, arrivals) in self.gather.take() {
             let slot = self.slots.get(number);
             let Some(generation) = slot.accepting() else { continue };
             let partition = slot.place.clone();
-            let size = |arrival: &Arrival| arrival.record.size() + RECORD_OVERHEAD;
-            let load = Load::of(arrivals.iter().map(size).sum(), &self.ahead);
-            let event = BrokerEvent::Arrived { partition, generation, arrivals, load };
-            let _ = self.events.send(event);
+            let load = self.ahead.load(&arrivals);
+            self.tell(BrokerEvent::Arrived { partition, generation, arrivals, load });
         }
     }
 

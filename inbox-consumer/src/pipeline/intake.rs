@@ -17,7 +17,7 @@ use crate::router::{Looked, RouteTable};
 pub(crate) const LANE_HASH: &str = "xxh3-64/1";
 
 /// What structures an item takes besides its bytes; counted against the byte limits.
-const ITEM_OVERHEAD: usize = 512;
+const ITEM_OVERHEAD: usize = 768;
 
 /// The kind of events that nobody handles and the configuration ignores.
 pub(crate) const IGNORED: Kind =

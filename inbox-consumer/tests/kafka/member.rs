@@ -82,6 +82,11 @@ impl Member {
         generation
     }
 
+    /// Messages that wait to be taken.
+    pub(crate) fn waiting(&self) -> usize {
+        self.events.len()
+    }
+
     /// Arrivals of one partition and generation until there are `count`.
     pub(crate) async fn arrivals(
         &mut self,

@@ -7,6 +7,7 @@ use inbox_consumer::{
     pipeline::port::{Broker as _, BrokerEvent},
 };
 use inbox_engine::{Generation, LeaderEpoch, NextOffset, Offset};
+use outbox_core::Record;
 
 use crate::{
     member::Member,
@@ -59,6 +60,33 @@ async fn null_empty_and_large_records_arrive_as_they_are() {
         let arrivals = member.arrivals(&place, generation, 4).await;
         let arrived: Vec<_> = arrivals.into_iter().map(|arrival| arrival.record).collect();
         assert_eq!(arrived, records, "{}", world.told());
+        member.close().await;
+    }
+}
+
+/// A pipeline that does not take what arrives, and so cannot pause either, is not flooded; what it then
+/// takes is whole (C14).
+#[tokio::test]
+async fn what_nobody_takes_is_not_fetched_without_end() {
+    const RECORDS: u32 = 60;
+    const BYTES: usize = 500_000;
+    // The mock keeps a few MB of a log only.
+    for world in World::all().into_iter().filter(|world| world.mock.is_none()) {
+        let topic = world.topic(1).await;
+        let place = place(&topic, 0);
+        for number in 0..RECORDS {
+            let record = Record { payload: Some(vec![7; BYTES].into()), ..numbered(number) };
+            world.producer.send_to(&topic, 0, &record).await.unwrap();
+        }
+        let mut member = Member::join(world.settings(&[&topic]));
+        member.assigned(1).await;
+        let generation = member.read_from(&place, 0).await;
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        let ahead = member.waiting();
+        assert!((1..=20).contains(&ahead), "{ahead} of {RECORDS} messages wait: {}", world.told());
+        let arrivals = member.arrivals(&place, generation, RECORDS as usize).await;
+        let offsets: Vec<i64> = arrivals.iter().map(|arrival| arrival.offset.0).collect();
+        assert_eq!(offsets, (0..i64::from(RECORDS)).collect::<Vec<_>>(), "{}", world.told());
         member.close().await;
     }
 }
