@@ -16,6 +16,7 @@ mod ahead;
 mod ask;
 mod client;
 mod command;
+mod committing;
 mod ffi;
 mod gather;
 #[cfg(feature = "cli")]

@@ -18,7 +18,7 @@ use tokio::sync::{mpsc::UnboundedSender, oneshot};
 use super::{
     ahead::{self, Ahead},
     ask::Asker,
-    client::{self, Client, list_at, named},
+    client::{self, Client},
     command::{Command, Mailbox, Question, Reply},
     ffi::{Event, Kind, Place, Queue, RecordView},
     gather::Gather,
@@ -28,7 +28,7 @@ use super::{
     slot::{Phase, Slots, Verdict},
     trouble::Troubles,
 };
-use crate::pipeline::port::{BrokerError, BrokerEvent, TopicPartition};
+use crate::pipeline::port::{BrokerEvent, TopicPartition};
 
 /// How long a poll waits when nothing arrives. A command ends the wait.
 const POLL_WAIT: Duration = Duration::from_millis(50);
@@ -53,7 +53,7 @@ pub(super) struct Owner {
     seeker: Asker,
     asker: Asker,
     waker: Asker,
-    queue: Arc<Queue>,
+    pub(super) queue: Arc<Queue>,
     mailbox: Arc<Mailbox>,
     commands: mpsc::Receiver<Command>,
     /// Unbounded, so that the poll loop never waits for a lane: while it waited, every other
@@ -62,7 +62,7 @@ pub(super) struct Owner {
     ahead: Ahead,
     closing: Arc<AtomicBool>,
     gather: Gather,
-    commits: HashMap<usize, Reply<()>>,
+    pub(super) commits: HashMap<usize, Reply<()>>,
     confirms: Vec<(TopicPartition, oneshot::Sender<bool>)>,
     closed: Option<oneshot::Sender<()>>,
     fatal: bool,
@@ -178,8 +178,9 @@ impl Owner {
     fn handle_event(&mut self, event: &Event<'_>) {
         match event.kind() {
             Kind::Record => {
-                let record = event.record();
-                record.iter().for_each(|record| self.handle_record(record));
+                if let Some(record) = event.record() {
+                    self.handle_record(&record);
+                }
             }
             Kind::Error => {
                 // What came before it goes out before it.
@@ -278,21 +279,6 @@ impl Owner {
         }
     }
 
-    fn handle_committed(&mut self, event: &Event<'_>) {
-        let Some(reply) = self.commits.remove(&event.ticket()) else { return };
-        let whole = Some(event.code()).filter(|code| *code != RDKafkaErrorCode::NoError);
-        let part = || {
-            let places = event.places();
-            places.into_iter().map(|p| p.error).find(|code| *code != RDKafkaErrorCode::NoError)
-        };
-        let answer = match whole.or_else(part) {
-            None => Ok(()),
-            Some(code) => Err(BrokerError(format!("committing offsets to Kafka failed: {code}"))),
-        };
-        // The pipeline may have ended meanwhile.
-        let _ = reply.send(answer);
-    }
-
     /// False when the thread is to close.
     fn serve_commands(&mut self) -> bool {
         loop {
@@ -323,39 +309,6 @@ impl Owner {
             #[cfg(feature = "testing")]
             Command::Stall(time) => std::thread::sleep(time),
         }
-    }
-
-    /// The broker would take offsets of partitions that are not ours, so they are refused here.
-    fn commit(&mut self, offsets: &[(TopicPartition, NextOffset, LeaderEpoch)], reply: Reply<()>) {
-        let foreign = offsets.iter().find(|(place, ..)| {
-            let ours = self.slots.of(place).is_some_and(|(_, slot)| slot.ours());
-            !ours && Rule::LostCommitsNothing.on()
-        });
-        let submitted = match foreign {
-            Some((place, ..)) => Err(BrokerError(format!(
-                "offsets were not committed: {} is not assigned to this member any more",
-                named(place)
-            ))),
-            None => self.submit(offsets),
-        };
-        match submitted {
-            Ok(ticket) => drop(self.commits.insert(ticket, reply)),
-            // The pipeline may have ended meanwhile.
-            Err(error) => drop(reply.send(Err(error))),
-        }
-    }
-
-    fn submit(
-        &mut self,
-        offsets: &[(TopicPartition, NextOffset, LeaderEpoch)],
-    ) -> Result<usize, BrokerError> {
-        let list = list_at(offsets.iter().map(|(place, next, epoch)| (place, *next, *epoch)))?;
-        self.tickets += 1;
-        let ticket = usize::try_from(self.tickets).unwrap_or(usize::MAX);
-        self.queue
-            .commit(&list, ticket)
-            .map_err(|code| BrokerError(format!("offsets cannot be committed to Kafka: {code}")))?;
-        Ok(ticket)
     }
 
     /// After a poll the client knows what the group last said.
