@@ -50,7 +50,7 @@ pub(crate) struct Options {
     #[arg(long)]
     pub(crate) smoke: bool,
     /// Most events of a transaction of the limits.
-    #[arg(long, default_value_t = 500, hide_short_help = true)]
+    #[arg(long, default_value_t = 1_000, hide_short_help = true)]
     pub(crate) batch: usize,
     /// Events of a second in the scenario `latency`.
     #[arg(long, default_value_t = 200)]

@@ -77,7 +77,7 @@ fn configured(order: &Order) -> Outcome<Config> {
     ];
     let connections = order.connections.map(|number| number.to_string());
     let connections = connections.as_deref().map(|number| ("INBOX_DATABASE__CONNECTIONS", number));
-    let instance = order.instance.as_deref().map(|id| ("INBOX_KAFKA__INSTANCE_ID", id));
+    let instance = order.instance.as_deref().map(|id| ("INBOX_CONSUMER__INSTANCE_ID", id));
     let retention = order.retention.as_deref().map(|time| ("INBOX_RETENTION__INBOX", time));
     let ours = ours.into_iter().chain(connections).chain(instance).chain(retention);
     let ours: Vec<_> = ours.collect();
