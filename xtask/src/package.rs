@@ -4,6 +4,8 @@
 //! through, and it is built from the package alone.
 
 use std::collections::BTreeSet;
+use std::env;
+use std::fs::{self, DirEntry};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -42,13 +44,57 @@ pub(crate) fn run_all() -> Outcome {
     for package in &crates {
         command.args(["--package", &package.name]);
     }
+    let target = target(&metadata)?;
+    forget(&crates, &target)?;
     run(&mut command)?;
-    let folder = target(&metadata)?.join("package");
+    let folder = target.join("package");
     for package in &crates {
         let file = folder.join(format!("{}-{}.crate", package.name, package.version));
         look_through(package, &file)?;
     }
     Ok(())
+}
+
+/// Removes what cargo keeps of earlier packages of the same version. `cargo package` gives the
+/// crates to each other through a registry in the build folder, whose packages it takes for
+/// immutable as any registry's: what it unpacked and built of them once, it uses again.
+fn forget(crates: &[Published], target: &Path) -> Outcome {
+    let home = env::var_os("CARGO_HOME").map(PathBuf::from);
+    let home = home.or_else(|| env::home_dir().map(|user| user.join(".cargo")));
+    // A registry that is a folder has no host, which is what the others' folders begin with.
+    let unpacked = home.map(|home| entries(&home.join("registry/src"))).unwrap_or_default();
+    let unpacked: Vec<DirEntry> =
+        unpacked.into_iter().filter(|entry| name(entry).starts_with('-')).collect();
+    let built = target.join("debug/.fingerprint");
+    for package in crates {
+        for registry in &unpacked {
+            remove(&registry.path().join(format!("{}-{}", package.name, package.version)))?;
+        }
+        // A fingerprint's folder is the crate's name and a hash of hexadecimal digits.
+        let start = format!("{}-", package.name);
+        for entry in entries(&built) {
+            let hash = name(&entry).strip_prefix(&start).map(str::to_owned);
+            if hash.is_some_and(|hash| hash.bytes().all(|byte| byte.is_ascii_hexdigit())) {
+                remove(&entry.path())?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn entries(folder: &Path) -> Vec<DirEntry> {
+    fs::read_dir(folder).into_iter().flatten().flatten().collect()
+}
+
+fn name(entry: &DirEntry) -> String {
+    entry.file_name().to_string_lossy().into_owned()
+}
+
+fn remove(folder: &Path) -> Outcome {
+    if !folder.exists() {
+        return Ok(());
+    }
+    fs::remove_dir_all(folder).explain(|| format!("cannot remove {}", folder.display()))
 }
 
 fn metadata() -> Outcome<Value> {
@@ -104,7 +150,7 @@ fn migrations(package: &Published) -> Vec<String> {
     let mut found = Vec::new();
     let mut folders = vec![package.folder.join("migrations")];
     while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(&folder).into_iter().flatten().flatten() {
+        for entry in entries(&folder) {
             let path = entry.path();
             if path.is_dir() {
                 folders.push(path);
