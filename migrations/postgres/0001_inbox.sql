@@ -53,7 +53,8 @@ CREATE TABLE inbox_events (
     event_id      uuid NOT NULL,
     parked        boolean NOT NULL DEFAULT false,
     fingerprint   bytea NOT NULL,
-    PRIMARY KEY (consumer_ref, event_id)
+    -- The id first: comparing two keys of the index ends at the first column.
+    PRIMARY KEY (event_id, consumer_ref)
 );
 
 -- `due_at`: NULL follows an earlier event of its aggregate, 'infinity' waits for a person.

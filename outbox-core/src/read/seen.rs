@@ -1,6 +1,6 @@
 //! One record under the reader's eyes: the parts it has, where the rules say they are.
 
-use std::cell::OnceCell;
+use std::{cell::OnceCell, ops::Deref};
 
 use bytes::Bytes;
 
@@ -30,7 +30,33 @@ pub(super) struct Seen<'a> {
 /// What a place had: never empty.
 struct Found<'a> {
     at: &'a Source,
-    bytes: Bytes,
+    bytes: Piece<'a>,
+}
+
+/// Bytes of the record, which only what is kept of them counts as an owner of, or bytes made of it.
+enum Piece<'a> {
+    Here(&'a Bytes),
+    Made(Bytes),
+}
+
+impl Piece<'_> {
+    fn kept(self) -> Bytes {
+        match self {
+            Self::Here(bytes) => bytes.clone(),
+            Self::Made(bytes) => bytes,
+        }
+    }
+}
+
+impl Deref for Piece<'_> {
+    type Target = Bytes;
+
+    fn deref(&self) -> &Bytes {
+        match self {
+            Self::Here(bytes) => bytes,
+            Self::Made(bytes) => bytes,
+        }
+    }
 }
 
 impl<'a> Seen<'a> {
@@ -69,11 +95,11 @@ impl<'a> Seen<'a> {
             let id = EventId::at(&source, self.partition, self.offset);
             return Ok((id.map_err(ReadError::InvalidId)?, None));
         };
-        if let Some(own) = EventId::from_uuid_text(&found.bytes) {
+        if let Some(own) = EventId::from_uuid_text(&**found.bytes) {
             return Ok((own, None));
         }
         let source = self.text(Part::IdSource, &rules.id_source)?;
-        match EventId::foreign(&source, &found.bytes) {
+        match EventId::foreign(&source, &**found.bytes) {
             Ok(id) => Ok((id, Some(shown(&found.bytes)))),
             Err(IdError::TooLong { bytes, max }) => {
                 Err(invalid(Part::Id, found.at, Problem::TooLong { bytes, max }))
@@ -104,7 +130,7 @@ impl<'a> Seen<'a> {
     fn checked(part: Part, found: Found<'_>) -> Result<Text, ReadError> {
         check_text(&found.bytes, bytes_max(part))
             .map(drop)
-            .and_then(|()| Text::try_from(found.bytes).map_err(|_| Problem::NotUtf8))
+            .and_then(|()| Text::try_from(found.bytes.kept()).map_err(|_| Problem::NotUtf8))
             .map_err(|problem| invalid(part, found.at, problem))
     }
 
@@ -133,14 +159,14 @@ impl<'a> Seen<'a> {
         Ok(None)
     }
 
-    fn look(&self, part: Part, at: &Source) -> Result<Option<Bytes>, ReadError> {
+    fn look(&self, part: Part, at: &Source) -> Result<Option<Piece<'a>>, ReadError> {
         Ok(match at {
-            Source::Header(name) => self.record.header_bytes(name.as_bytes()).cloned(),
-            Source::Key => self.record.key.clone(),
-            Source::KeyHex => self.record.key.as_ref().map(|key| hex(key)),
-            Source::Pointer(_) => return self.point(part, at),
-            Source::Constant(value) => Some(value.clone().into()),
-            Source::Topic => Some(self.reader.topic(self.topic).into()),
+            Source::Header(name) => self.record.header_bytes(name.as_bytes()).map(Piece::Here),
+            Source::Key => self.record.key.as_ref().map(Piece::Here),
+            Source::KeyHex => self.record.key.as_ref().map(|key| Piece::Made(hex(key))),
+            Source::Pointer(_) => return Ok(self.point(part, at)?.map(Piece::Made)),
+            Source::Constant(value) => Some(Piece::Made(value.clone().into())),
+            Source::Topic => Some(Piece::Made(self.reader.topic(self.topic).into())),
             Source::Position => None,
         })
     }

@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// $1 consumer, $2 partition, $3 ids, $4 fingerprints, $5 offsets, $6 aggregates, $7 lanes, $8 prevs,
-/// $9 epoch.
+/// $9 epoch. Whether the partition has parked events at all is asked once, not for each aggregate.
 pub(super) static CLAIM: Statement = Statement::new(
     r#"WITH ins AS (
     INSERT INTO inbox_events (consumer_ref, event_id, fingerprint, partition_ref, "offset")
@@ -22,7 +22,8 @@ pub(super) static CLAIM: Statement = Statement::new(
     ON CONFLICT DO NOTHING RETURNING event_id)
 SELECT pg_current_xact_id()::text AS tx,
     ARRAY(SELECT event_id FROM ins) AS fresh,
-    ARRAY(SELECT k FROM unnest($6::bytea[]) k WHERE EXISTS
+    ARRAY(SELECT k FROM unnest($6::bytea[]) k WHERE
+        EXISTS (SELECT FROM inbox_parked q WHERE q.partition_ref = $2) AND EXISTS
         (SELECT FROM inbox_parked q WHERE q.partition_ref = $2 AND q.aggregate_key = k)) AS held,
     (SELECT count(*) FROM inbox_lanes l JOIN unnest($7::integer[], $8::bigint[]) v(lane, prev) USING (lane)
         WHERE l.partition_ref = $2 AND l.epoch = $9 AND l.last_offset = v.prev) AS lanes_mine"#,
