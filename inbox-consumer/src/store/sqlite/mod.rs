@@ -61,3 +61,41 @@ fn places(count: usize) -> String {
 fn joined<'a>(values: impl IntoIterator<Item = &'a [u8; 16]>) -> Vec<u8> {
     values.into_iter().flatten().copied().collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use sqlx::{AssertSqlSafe, Sqlite};
+
+    use super::{SqliteSettings, claim, parking, release};
+    use crate::pipeline::port::{Schemas, Sessions};
+
+    /// SQLite's planner takes an array for the longer side of a join: it went through all inbox rows of
+    /// a consumer for each duplicate.
+    #[tokio::test]
+    async fn what_is_named_is_found_by_its_key() {
+        let folder = tempfile::tempdir().unwrap();
+        let url = format!("sqlite://{}/inbox.db", folder.path().display());
+        let mut conn = Sqlite::open(&SqliteSettings::new(&url).unwrap()).await.unwrap();
+        Sqlite::migrate(&mut conn).await.unwrap();
+        for text in [
+            claim::LOOK.text(),
+            claim::CLAIM.text(),
+            claim::RECHECK.text(),
+            claim::ADVANCE.text(),
+            parking::MARK,
+            parking::PARKED_AT,
+            release::MARK,
+            release::UNMARK,
+            release::REMOVE,
+            release::SETTLE,
+        ] {
+            let explain = AssertSqlSafe(format!("EXPLAIN QUERY PLAN {text}"));
+            let plan: Vec<(i64, i64, i64, String)> =
+                sqlx::query_as(explain).fetch_all(&mut conn).await.unwrap();
+            for (.., step) in plan {
+                let all = step.ends_with("(partition_ref=?)") || step.ends_with("(consumer_ref=?)");
+                assert!(!all || step.contains("EXISTS"), "{step}: {text}");
+            }
+        }
+    }
+}

@@ -22,11 +22,12 @@ const PARKED_SAME: &str = r#"SELECT count(*) FROM inbox_parked WHERE partition_r
 AND leader_epoch = ?3 AND event_id = ?4 AND fingerprint = ?5"#;
 
 /// ?1 consumer, ?2 ids, ?3 their places.
-const MARK: &str = "UPDATE inbox_events SET parked = 1 WHERE consumer_ref = ?1 AND event_id IN
+pub(super) const MARK: &str =
+    "UPDATE inbox_events SET parked = 1 WHERE consumer_ref = ?1 AND event_id IN
 (SELECT substr(?2, value * 16 + 1, 16) FROM json_each(?3))";
 
 /// ?1 partition, ?2 `[[offset,leader_epoch],…]`.
-const PARKED_AT: &str = r#"SELECT q."offset" FROM json_each(?2) d JOIN inbox_parked q ON q.partition_ref = ?1
+pub(super) const PARKED_AT: &str = r#"SELECT q."offset" FROM json_each(?2) d CROSS JOIN inbox_parked q ON q.partition_ref = ?1
 AND q."offset" = d.value ->> 0 AND q.leader_epoch = d.value ->> 1"#;
 
 /// ?1 partition, ?2 and ?3 the limits. Aggregates are counted by one probe of the index for each.

@@ -49,18 +49,19 @@ ORDER BY q.parked_seq"#,
     )],
 );
 
-/// ?1 partition, ?2 places.
-const MARK: &str = "UPDATE inbox_parked SET due_at = 9223372036854775807, reason = 'releasing'
-WHERE partition_ref = ?1 AND parked_seq IN (SELECT value FROM json_each(?2))";
+/// ?1 partition, ?2 places. The sign keeps SQLite from going through all rows of the partition.
+pub(super) const MARK: &str =
+    "UPDATE inbox_parked SET due_at = 9223372036854775807, reason = 'releasing'
+WHERE +partition_ref = ?1 AND parked_seq IN (SELECT value FROM json_each(?2))";
 
-const UNMARK: &str = "UPDATE inbox_parked SET due_at = NULL, reason = 'follower'
-WHERE partition_ref = ?1 AND parked_seq IN (SELECT value FROM json_each(?2))";
+pub(super) const UNMARK: &str = "UPDATE inbox_parked SET due_at = NULL, reason = 'follower'
+WHERE +partition_ref = ?1 AND parked_seq IN (SELECT value FROM json_each(?2))";
 
-const REMOVE: &str = "DELETE FROM inbox_parked WHERE partition_ref = ?1 AND parked_seq IN (SELECT value FROM json_each(?2))";
+pub(super) const REMOVE: &str = "DELETE FROM inbox_parked WHERE +partition_ref = ?1 AND parked_seq IN (SELECT value FROM json_each(?2))";
 
 /// An id that is parked once more (a mismatch shares it) stays spared by the pruner.
 /// ?1 consumer, ?2 ids, ?3 their places.
-const SETTLE: &str =
+pub(super) const SETTLE: &str =
     "UPDATE inbox_events AS e SET parked = 0, processed_at = CAST(unixepoch('subsec') * 1000 AS INTEGER)
 WHERE e.consumer_ref = ?1 AND e.event_id IN (SELECT substr(?2, value * 16 + 1, 16) FROM json_each(?3))
 AND NOT EXISTS (SELECT 1 FROM inbox_parked q WHERE q.consumer_ref = ?1 AND q.event_id = e.event_id)";

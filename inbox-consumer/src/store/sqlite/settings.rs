@@ -59,6 +59,9 @@ impl SqliteSettings {
                 .journal_mode(SqliteJournalMode::Wal)
                 .synchronous(SqliteSynchronous::Full)
                 .foreign_keys(true)
+                // The savepoint of each transaction keeps a copy of every page that changes. In a file,
+                // which is the default, that took a quarter of the writer's time.
+                .pragma("temp_store", "MEMORY")
                 .busy_timeout(Duration::from_secs(5))
                 .disable_statement_logging(),
             turn: writer::turn(&file),
