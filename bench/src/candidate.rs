@@ -20,6 +20,8 @@ pub(crate) enum Candidate {
     LimitPipelined,
     /// The limit of set-based effects: one claim and one statement per batch.
     LimitSet,
+    /// The limit of handlers on SQLite when they go through sqlx, whose sessions are threads.
+    LimitSqlx,
     /// Ours: `Handler`, one awaited statement per event.
     Handler,
     /// Ours: `Handler`, one queued statement per event.
@@ -67,6 +69,7 @@ impl Candidate {
             Self::LimitAwaited => "limit-awaited",
             Self::LimitPipelined => "limit-pipelined",
             Self::LimitSet => "limit-set",
+            Self::LimitSqlx => "limit-sqlx",
             Self::Handler => "handler",
             Self::Queued => "queued",
             Self::Batch => "batch",
@@ -77,8 +80,9 @@ impl Candidate {
     }
 
     /// The limit that it is held against.
-    pub(crate) fn limit(self) -> Option<Self> {
+    pub(crate) fn limit(self, sqlite: bool) -> Option<Self> {
         match self {
+            Self::Handler if sqlite => Some(Self::LimitSqlx),
             Self::Loop | Self::LoopPartitions | Self::Careful => Some(Self::LimitTx),
             Self::Handler => Some(Self::LimitAwaited),
             Self::Queued | Self::SqlEach => Some(Self::LimitPipelined),
@@ -87,7 +91,8 @@ impl Candidate {
             | Self::LimitTx
             | Self::LimitAwaited
             | Self::LimitPipelined
-            | Self::LimitSet => None,
+            | Self::LimitSet
+            | Self::LimitSqlx => None,
         }
     }
 
@@ -106,7 +111,8 @@ impl Candidate {
             | Self::LimitTx
             | Self::LimitAwaited
             | Self::LimitPipelined
-            | Self::LimitSet => Inbox::Plain,
+            | Self::LimitSet
+            | Self::LimitSqlx => Inbox::Plain,
         }
     }
 }

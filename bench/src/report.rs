@@ -105,7 +105,10 @@ fn row(line: &Line, lines: &[Line]) -> String {
     };
     let against = |who: Candidate| median(who).map(|other| line.events_per_s.median / other);
     let ratio = |ratio: Option<f64>| ratio.map_or_else(String::new, |ratio| format!("{ratio:.2}"));
-    let limit = line.who.limit().and_then(|limit| Some((against(limit)?, limit.name())));
+    let limit = line
+        .who
+        .limit(line.scenario == "sqlite")
+        .and_then(|limit| Some((against(limit)?, limit.name())));
     let limit = limit.map_or_else(String::new, |(ratio, name)| format!("{ratio:.2} {name}"));
     let Spread { min, median, max } = line.events_per_s;
     format!(

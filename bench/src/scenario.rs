@@ -78,10 +78,14 @@ impl Scenario {
     /// The candidates that it is about, when nobody names others.
     pub(crate) fn candidates(self) -> Vec<Candidate> {
         use Candidate::{
-            Batch, Handler, LimitAwaited, LimitSet, LoopPartitions, Queued, SqlEach, SqlRun,
+            Batch, Handler, LimitAwaited, LimitSet, LimitSqlx, LoopPartitions, Queued, SqlEach,
+            SqlRun,
         };
         match self {
-            Self::Drain => Candidate::value_variants().to_vec(),
+            Self::Drain => {
+                let all = Candidate::value_variants().iter().copied();
+                all.filter(|candidate| *candidate != LimitSqlx).collect()
+            }
             Self::Latency => vec![LoopPartitions, LimitSet, Handler, Batch],
             Self::Skew | Self::Flush | Self::Delay => {
                 vec![
@@ -98,7 +102,7 @@ impl Scenario {
             Self::Memory | Self::Grown => vec![LimitSet, Handler, Batch],
             Self::Scale => vec![Handler, Batch],
             Self::Slow | Self::Group | Self::Steady => vec![Handler],
-            Self::Sqlite => vec![LimitAwaited, LimitSet, Handler, Batch],
+            Self::Sqlite => vec![LimitAwaited, LimitSet, LimitSqlx, Handler, Batch],
         }
     }
 
