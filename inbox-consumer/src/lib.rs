@@ -83,6 +83,8 @@
     )
 )]
 
+#[cfg(feature = "jemalloc")]
+mod allocator;
 #[cfg(feature = "cli")]
 pub mod cli;
 pub mod config;

@@ -48,6 +48,8 @@ pub(super) fn subscribed(order: &Order) -> Outcome<BaseConsumer> {
         .set("group.id", &order.group)
         .set("auto.offset.reset", "earliest")
         .set("enable.auto.commit", "false")
+        // Without it a partition whose queue was full is not read for a second.
+        .set("fetch.queue.backoff.ms", "2")
         .create()
         .explain(doing)?;
     consumer.subscribe(&[&order.topic]).explain(doing)?;
