@@ -34,7 +34,7 @@ const INSTANCE: &str = "bench-second";
 /// How often the offsets are looked at.
 const SAMPLE: Duration = Duration::from_millis(50);
 /// How long a rebalance may have to do with what is seen.
-const REBALANCING: f64 = 5.0;
+const REBALANCING: f64 = 7.0;
 /// Half of the partitions are the second member's.
 const MOVED: usize = 4;
 

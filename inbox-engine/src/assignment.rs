@@ -37,6 +37,11 @@ impl<T> Engine<T> {
             Ok(ownership) => self.own(id, &ownership),
             Err(TakeOverFault::Stop(reason)) => self.stop(id, reason),
             Err(TakeOverFault::Wait(reason)) => {
+                // The past of a process that came back under its own id is over in a moment.
+                let soon = matches!(reason, Standstill::ForeignOwner(_));
+                if let Some(partition) = self.partitions.get_mut(&id).filter(|_| soon) {
+                    partition.resyncs = partition.resyncs.min(1);
+                }
                 self.report(id, Some(reason));
                 self.wait_and_retake(id, now);
             }

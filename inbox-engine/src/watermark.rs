@@ -156,7 +156,9 @@ impl<T> Engine<T> {
         }
     }
 
-    /// A Kafka commit ended. A failed one is a hint that came late: the next one carries more.
+    /// A Kafka commit ended. What was written while it was in flight follows at once: partitions write
+    /// at their own times, and one of them would make all others wait for their next write. A failed
+    /// one is a hint that came late: the next one carries more.
     pub fn handle_committed(&mut self, commits: &[Commit], ok: bool) {
         self.committing = false;
         for commit in commits {
@@ -171,7 +173,7 @@ impl<T> Engine<T> {
             }
         }
         let drains = |p: &Partition<T>| matches!(p.drain, Drain::Committing { .. });
-        if self.partitions.values().any(drains) {
+        if ok || self.partitions.values().any(drains) {
             self.commit_offsets();
         }
         self.let_go();

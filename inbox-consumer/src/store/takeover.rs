@@ -11,6 +11,11 @@ use crate::pipeline::port::{Corrected, Correction, Scope, TakeOver, Taken};
 /// this time still runs.
 const OWNER_FRESH_SECONDS: f64 = 10.0;
 
+/// A twin, another live process with the same static instance id, writes once a second while it has
+/// events. Kafka shuts the older one of two out, so this only names what would be a race; a process that
+/// comes back after a crash does not wait longer for its own past than it has to.
+const TWIN_FRESH_SECONDS: f64 = 2.0;
+
 /// An all-zero topic id: the broker did not tell it.
 const UNKNOWN_TOPIC: [u8; 16] = [0; 16];
 
@@ -110,11 +115,11 @@ pub(super) fn check_owner(row: &PartitionState, request: &TakeOver) -> Result<()
         return Ok(());
     };
     let other_process = row.owner_incarnation.is_some_and(|id| id != request.owner.incarnation);
-    let fresh = row.owner_seen_seconds.is_some_and(|seconds| seconds < OWNER_FRESH_SECONDS);
+    let fresh = row.owner_seen_seconds.is_some_and(|seconds| seconds < TWIN_FRESH_SECONDS);
     if theirs == ours && other_process && fresh {
         return Err(Standstill::ForeignOwner(format!(
             "another live process uses the instance id {ours:?} too and owned {}/{} less than \
-             {OWNER_FRESH_SECONDS} s ago; give each process its own `instance_id`",
+             {TWIN_FRESH_SECONDS} s ago; give each process its own `instance_id`",
             request.partition.topic, request.partition.partition
         )));
     }

@@ -129,6 +129,29 @@ fn a_take_over_is_tried_again() {
     );
 }
 
+/// D13: who comes back under its instance id waits for its own past to be over, and that takes two
+/// seconds: the waits do not grow.
+#[test]
+fn a_twin_that_may_be_gone_is_looked_for_again_soon() {
+    check(
+        "
+        assign p0 => p0 stands: taking_over, take p0
+        taken p0 twin => p0 stands: foreign_owner, confirm p0
+        confirmed p0 yes => take p0
+        taken p0 twin
+        wait 200 => confirm p0
+        confirmed p0 yes => take p0
+        taken p0 twin
+        wait 200 => confirm p0
+        confirmed p0 yes => take p0
+        taken p0 twin
+        wait 200 => confirm p0
+        confirmed p0 yes => take p0
+        taken p0 lanes=2 w=5 => seek p0@5
+        ",
+    );
+}
+
 /// D3, C19: a take-over that only a person can help stands still, by name.
 #[test]
 fn a_take_over_that_needs_a_person_stands_still() {

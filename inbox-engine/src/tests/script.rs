@@ -259,6 +259,7 @@ impl Script {
         let taken = match words {
             ["again", ..] => Err(TakeOverFault::Again("refused".into())),
             ["wait", ..] => Err(TakeOverFault::Wait(Standstill::LogEndsBelow("short".into()))),
+            ["twin"] => Err(TakeOverFault::Wait(Standstill::ForeignOwner("twin".into()))),
             ["stop", ..] => Err(TakeOverFault::Stop(Standstill::LaneRule("64 lanes".into()))),
             _ => Ok(ownership),
         };

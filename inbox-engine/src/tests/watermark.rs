@@ -197,7 +197,8 @@ fn kafka_follows_the_watermark() {
     );
 }
 
-/// `OneCommitInFlight` (D14): one Kafka commit at a time, over all partitions.
+/// `OneCommitInFlight` (D14): one Kafka commit at a time, over all partitions. What was written
+/// meanwhile follows at once: it would be a second late.
 #[test]
 fn one_kafka_commit_is_in_flight() {
     check(
@@ -213,8 +214,8 @@ fn one_kafka_commit_is_in_flight() {
         wait 1000 => write p0 5>6
         written p0
         wait 5000
+        acked => commit p0@6
         acked
-        wait 1000 => commit p0@6
         ",
     );
 }
