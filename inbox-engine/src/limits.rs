@@ -57,7 +57,7 @@ impl Default for Limits {
             attempts_max: 4,
             batch_bytes_max: 4 << 20,
             batch_events_max: 1_000,
-            batch_time_max: 1_000,
+            batch_time_max: 200,
             conflict_delay_max: 250,
             drain_deadline: 5_000,
             due_interval: 0,

@@ -103,15 +103,15 @@ fn a_batch_that_takes_long_is_followed_by_a_smaller_one() {
         deliver p0 0a => start p0[0]
         deliver p0 {all}
         committed p0@0 => start p0[{}]
-        wait 1500
+        wait 300
         committed p0@1 => start p0[{}]
-        wait 600
+        wait 120
         committed p0@257 => start p0[{}]
         wait 5000
         committed p0@385 => start p0[{}]
         wait 5000
         committed p0@513 => start p0[{}]
-        wait 400
+        wait 80
         committed p0@577 => start p0[{}]
         ",
         start(1, 256),

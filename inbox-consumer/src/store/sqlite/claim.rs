@@ -20,14 +20,14 @@ use crate::{
 /// CROSS JOIN keeps the array outside: SQLite's planner would go through all rows of the consumer, and
 /// through the array for each of them.
 pub(super) static LOOK: Statement = Statement::new(
-    r#"SELECT
+    "SELECT
 (SELECT json_group_array(value) FROM json_each(?4) WHERE EXISTS (SELECT 1 FROM inbox_events e
     WHERE e.consumer_ref = ?1 AND e.event_id = substr(?3, value * 16 + 1, 16))) AS known,
 (SELECT json_group_array(value) FROM json_each(?6) WHERE
     EXISTS (SELECT 1 FROM inbox_parked q WHERE q.partition_ref = ?2) AND EXISTS
     (SELECT 1 FROM inbox_parked q WHERE q.partition_ref = ?2 AND q.aggregate_key = substr(?5, value * 16 + 1, 16))) AS held,
 (SELECT count(*) FROM json_each(?7) v CROSS JOIN inbox_lanes l ON l.partition_ref = ?2 AND l.lane = v.value ->> 0
-    WHERE l.epoch = ?8 AND l.last_offset = v.value ->> 1) AS lanes_mine"#,
+    WHERE l.epoch = ?8 AND l.last_offset = v.value ->> 1) AS lanes_mine",
     &[
         Cut::new(
             Rule::Inbox,
