@@ -21,7 +21,7 @@ COPY outbox-relay outbox-relay
 COPY tests tests
 COPY xtask xtask
 COPY LICENSE-APACHE LICENSE-MIT ./
-RUN cargo build --release --locked --package inbox-consumer --features sqlite,tls --bin inbox-consumer \
+RUN cargo build --release --locked --package inbox-consumer --features sqlite,tls,jemalloc --bin inbox-consumer \
  && cargo build --release --locked --package inbox-outbox-relay --features tls --bin outbox-relay
 
 FROM debian:bookworm-slim
