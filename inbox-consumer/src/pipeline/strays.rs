@@ -12,8 +12,8 @@ use super::port::{Delivered, TopicPartition};
 
 /// One aggregate in so many is watched, the same ones on every partition.
 const ONE_IN: u8 = 16;
-/// Aggregates that are remembered.
-const REMEMBERED_MAX: u64 = 65_536;
+/// Aggregates that are remembered, at some 350 bytes each.
+const REMEMBERED_MAX: u64 = 8_192;
 /// The alarm is given once in this time.
 const TOLD_EVERY: Duration = Duration::from_mins(1);
 
