@@ -78,6 +78,9 @@ impl Options {
         if self.candidates.is_empty() {
             self.candidates = self.scenario.candidates();
         }
+        if self.candidates.contains(&Candidate::LimitSqlx) && self.scenario != Scenario::Sqlite {
+            return failure("`limit-sqlx` is a candidate of `--scenario sqlite` alone");
+        }
         if self.rate == 0 || self.seconds < 2 {
             return failure("--rate begins at 1, --seconds at 2");
         }

@@ -29,6 +29,9 @@ pub(crate) struct Line {
     pub(crate) more: BTreeMap<&'static str, f64>,
     #[serde(skip)]
     who: Candidate,
+    /// What it is held against.
+    #[serde(skip)]
+    limit: Option<Candidate>,
 }
 
 /// What rounds were between, and the one in the middle.
@@ -76,6 +79,7 @@ impl Line {
             transactions: of(|run| run.transactions).median,
             more: more.collect(),
             who: candidate,
+            limit: candidate.limit(case.sqlite),
         }
     }
 
@@ -105,10 +109,7 @@ fn row(line: &Line, lines: &[Line]) -> String {
     };
     let against = |who: Candidate| median(who).map(|other| line.events_per_s.median / other);
     let ratio = |ratio: Option<f64>| ratio.map_or_else(String::new, |ratio| format!("{ratio:.2}"));
-    let limit = line
-        .who
-        .limit(line.scenario == "sqlite")
-        .and_then(|limit| Some((against(limit)?, limit.name())));
+    let limit = line.limit.and_then(|limit| Some((against(limit)?, limit.name())));
     let limit = limit.map_or_else(String::new, |(ratio, name)| format!("{ratio:.2} {name}"));
     let Spread { min, median, max } = line.events_per_s;
     format!(

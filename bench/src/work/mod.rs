@@ -58,7 +58,6 @@ pub(crate) async fn run(order: Order) -> Outcome {
         | Candidate::LimitAwaited
         | Candidate::LimitPipelined
         | Candidate::LimitSet
-        | Candidate::LimitSqlx
             if order.database.starts_with("sqlite:") =>
         {
             sqlite::run(order).await?
@@ -66,8 +65,8 @@ pub(crate) async fn run(order: Order) -> Outcome {
         Candidate::LimitTx
         | Candidate::LimitAwaited
         | Candidate::LimitPipelined
-        | Candidate::LimitSet
-        | Candidate::LimitSqlx => limits::run(order).await?,
+        | Candidate::LimitSet => limits::run(order).await?,
+        Candidate::LimitSqlx => sqlite::run(order).await?,
         Candidate::Handler
         | Candidate::Queued
         | Candidate::Batch

@@ -248,7 +248,7 @@ pub const KEYS: &[Key] = &[
         "batch.events_max",
         number(1, 10_000),
         "1000",
-        "Events of one transaction. Fewer while those of a lane take longer than a second.",
+        "Events of one transaction. Fewer while those of a lane take longer than 200 ms.",
     ),
     key(
         "batch.bytes_max",

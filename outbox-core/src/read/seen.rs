@@ -1,6 +1,6 @@
 //! One record under the reader's eyes: the parts it has, where the rules say they are.
 
-use std::{cell::OnceCell, ops::Deref};
+use std::{borrow::Cow, cell::OnceCell};
 
 use bytes::Bytes;
 
@@ -30,33 +30,8 @@ pub(super) struct Seen<'a> {
 /// What a place had: never empty.
 struct Found<'a> {
     at: &'a Source,
-    bytes: Piece<'a>,
-}
-
-/// Bytes of the record, which only what is kept of them counts as an owner of, or bytes made of it.
-enum Piece<'a> {
-    Here(&'a Bytes),
-    Made(Bytes),
-}
-
-impl Piece<'_> {
-    fn kept(self) -> Bytes {
-        match self {
-            Self::Here(bytes) => bytes.clone(),
-            Self::Made(bytes) => bytes,
-        }
-    }
-}
-
-impl Deref for Piece<'_> {
-    type Target = Bytes;
-
-    fn deref(&self) -> &Bytes {
-        match self {
-            Self::Here(bytes) => bytes,
-            Self::Made(bytes) => bytes,
-        }
-    }
+    /// Borrowed of the record: only what is kept counts as an owner.
+    bytes: Cow<'a, Bytes>,
 }
 
 impl<'a> Seen<'a> {
@@ -130,7 +105,7 @@ impl<'a> Seen<'a> {
     fn checked(part: Part, found: Found<'_>) -> Result<Text, ReadError> {
         check_text(&found.bytes, bytes_max(part))
             .map(drop)
-            .and_then(|()| Text::try_from(found.bytes.kept()).map_err(|_| Problem::NotUtf8))
+            .and_then(|()| Text::try_from(found.bytes.into_owned()).map_err(|_| Problem::NotUtf8))
             .map_err(|problem| invalid(part, found.at, problem))
     }
 
@@ -159,14 +134,14 @@ impl<'a> Seen<'a> {
         Ok(None)
     }
 
-    fn look(&self, part: Part, at: &Source) -> Result<Option<Piece<'a>>, ReadError> {
+    fn look(&self, part: Part, at: &Source) -> Result<Option<Cow<'a, Bytes>>, ReadError> {
         Ok(match at {
-            Source::Header(name) => self.record.header_bytes(name.as_bytes()).map(Piece::Here),
-            Source::Key => self.record.key.as_ref().map(Piece::Here),
-            Source::KeyHex => self.record.key.as_ref().map(|key| Piece::Made(hex(key))),
-            Source::Pointer(_) => return Ok(self.point(part, at)?.map(Piece::Made)),
-            Source::Constant(value) => Some(Piece::Made(value.clone().into())),
-            Source::Topic => Some(Piece::Made(self.reader.topic(self.topic).into())),
+            Source::Header(name) => self.record.header_bytes(name.as_bytes()).map(Cow::Borrowed),
+            Source::Key => self.record.key.as_ref().map(Cow::Borrowed),
+            Source::KeyHex => self.record.key.as_ref().map(|key| Cow::Owned(hex(key))),
+            Source::Pointer(_) => return Ok(self.point(part, at)?.map(Cow::Owned)),
+            Source::Constant(value) => Some(Cow::Owned(value.clone().into())),
+            Source::Topic => Some(Cow::Owned(self.reader.topic(self.topic).into())),
             Source::Position => None,
         })
     }

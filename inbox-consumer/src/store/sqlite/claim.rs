@@ -93,10 +93,11 @@ impl Claim for Sqlite {
         request: &ClaimRequest,
     ) -> Result<Claimed, sqlx::Error> {
         let tx = writer::session(conn).await?.tx();
+        let ids = joined(&request.ids);
         let row = sqlx::query(LOOK.text())
             .bind(scope.consumer_ref)
             .bind(scope.partition_ref)
-            .bind(joined(&request.ids))
+            .bind(ids.as_slice())
             .bind(places(request.ids.len()))
             .bind(joined(&request.aggregates))
             .bind(places(request.aggregates.len()))
@@ -109,14 +110,13 @@ impl Claim for Sqlite {
         let inserted = sqlx::query(CLAIM.text())
             .bind(scope.consumer_ref)
             .bind(scope.partition_ref)
-            .bind(joined(&request.ids))
+            .bind(ids.as_slice())
             .bind(joined(&request.fingerprints))
             .bind(numbers(request.offsets.iter().copied()))
             .execute(&mut *conn)
             .await?;
         let mut fresh = request.ids.clone();
         fresh.retain(|id| known.binary_search(id).is_err());
-        fresh.sort_unstable();
         fresh.dedup();
         if inserted.rows_affected() != fresh.len() as u64 && Rule::Inbox.on() {
             return Err(unexpected("a claim inserted other ids than it found missing"));
