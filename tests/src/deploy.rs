@@ -112,9 +112,7 @@ pub async fn bad_deploy(worker: &Path, size: Size) -> Report {
     })
     .await;
     let seconds_to_standstill = began.elapsed().as_secs_f64();
-    // It stands: a moment later nothing more is parked.
-    let parked = stage.parked("").await;
-    tokio::time::sleep(Duration::from_secs(1)).await;
+    let parked = at_rest(&stage, patience).await;
     let (parked_in_a_partition, aggregates_in_a_partition) = most(&stage).await;
     bad.stop().await;
     assert!(stage.effects().await == 0, "the bad deploy let an event overtake a parked one");
@@ -141,6 +139,21 @@ pub async fn bad_deploy(worker: &Path, size: Size) -> Report {
         seconds_to_recovery,
         violations: wrong.iter().map(|v| format!("{:?}: {}", v.anomaly, v.text)).collect(),
     }
+}
+
+/// Events parked once nothing more is parked. A partition says that it stands when the first
+/// transaction does not fit; smaller ones, a few waits later, still fill the rest of the room.
+async fn at_rest(stage: &Stage, patience: Duration) -> i64 {
+    let (mut parked, mut since) = (0, Instant::now());
+    eventually(patience, "parked events, and no more of them for four seconds", async || {
+        let now = stage.parked("").await;
+        if now != parked {
+            (parked, since) = (now, Instant::now());
+        }
+        parked > 0 && since.elapsed() > Duration::from_secs(4)
+    })
+    .await;
+    parked
 }
 
 async fn fill(stage: &Stage, size: Size) {
