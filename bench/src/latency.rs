@@ -22,6 +22,11 @@ const LOOKS_MAX: u32 = 1_200;
 /// Of the paced events the first second's do not count.
 const SETTLING: Duration = Duration::from_secs(1);
 
+/// Above so many events a second the sender does as senders do: it lets librdkafka gather records for its
+/// default of 5 ms, and sleeps by the millisecond. Below, each record goes out alone, at its time.
+const ALONE_MAX: u64 = 1_000;
+const GRAIN: Duration = Duration::from_millis(1);
+
 /// An event, and when it was sent, in seconds since 1970.
 pub(crate) type Sent = (Uuid, f64);
 
@@ -83,11 +88,18 @@ pub(crate) async fn send(order: &Order, deposits: Vec<Deposit>, pace: u64) -> Ou
     let (kafka, name) = (order.kafka.clone(), order.topic.clone());
     blocking(move || {
         let doing = || format!("cannot send to topic {name}");
-        let producer = topic::producer(&kafka, "0")?;
+        let (linger, grain) = match pace {
+            0..=ALONE_MAX => ("0", Duration::ZERO),
+            _ => ("5", GRAIN),
+        };
+        let producer = topic::producer(&kafka, linger)?;
         let (start, mut sent) = (Instant::now(), Vec::with_capacity(deposits.len()));
         for (number, deposit) in (0_u64..).zip(&deposits) {
             let due = start + Duration::from_nanos(number.saturating_mul(1_000_000_000 / pace));
-            thread::sleep(due.saturating_duration_since(Instant::now()));
+            let early = due.saturating_duration_since(Instant::now());
+            if early > grain {
+                thread::sleep(early);
+            }
             let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
             topic::send(&producer, &name, deposit).explain(doing)?;
             sent.push((deposit.id, now.as_secs_f64()));

@@ -83,12 +83,13 @@ const FIXED: &[(&str, &str)] = &[
 
 /// What users may change.
 const DEFAULTS: &[(&str, &str)] = &[
-    // Both bound the memory of what was fetched and not yet handed out.
-    ("queued.min.messages", "1000"),
+    // Both bound the memory of what was fetched and not yet handed out. librdkafka counts the records of
+    // all partitions here: with a thousand, nobody else was fetched while one partition's chunk waited.
+    ("queued.min.messages", "5000"),
     ("queued.max.messages.kbytes", "16384"),
     // 500 ms by default. While a broker waits for the next record of idle partitions, nothing else is
     // fetched from it: not what was just resumed either.
-    ("fetch.wait.max.ms", "100"),
+    ("fetch.wait.max.ms", "50"),
     // 1 MiB by default. Going on after a pause throws away what was fetched and not yet polled, up to
     // this much of a partition.
     ("fetch.message.max.bytes", "524288"),

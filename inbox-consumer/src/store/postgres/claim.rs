@@ -15,17 +15,20 @@ use crate::{
 
 /// $1 consumer, $2 partition, $3 ids, $4 fingerprints, $5 offsets, $6 aggregates, $7 lanes, $8 prevs,
 /// $9 epoch. Whether the partition has parked events at all is asked once, not for each aggregate.
+/// Fingerprints come as one value, 16 bytes after 16 bytes: PostgreSQL takes an array in one by one.
 pub(super) static CLAIM: Statement = Statement::new(
     r#"WITH ins AS (
     INSERT INTO inbox_events (consumer_ref, event_id, fingerprint, partition_ref, "offset")
-    SELECT $1, e.id, e.fp, $2, e.off FROM unnest($3::uuid[], $4::bytea[], $5::bigint[]) e(id, fp, off)
+    SELECT $1, e.id, substring($4::bytea FROM (e.nth::integer - 1) * 16 + 1 FOR 16), $2, e.off
+    FROM unnest($3::uuid[], $5::bigint[]) WITH ORDINALITY e(id, off, nth)
     ON CONFLICT DO NOTHING RETURNING event_id)
 SELECT pg_current_xact_id()::text AS tx,
     ARRAY(SELECT event_id FROM ins) AS fresh,
     ARRAY(SELECT k FROM unnest($6::bytea[]) k WHERE
         EXISTS (SELECT FROM inbox_parked q WHERE q.partition_ref = $2) AND EXISTS
         (SELECT FROM inbox_parked q WHERE q.partition_ref = $2 AND q.aggregate_key = k)) AS held,
-    (SELECT count(*) FROM inbox_lanes l JOIN unnest($7::integer[], $8::bigint[]) v(lane, prev) USING (lane)
+    (SELECT count(*) FROM inbox_lanes l
+        JOIN unnest($7::integer[], $8::bigint[]) v(lane, prev) USING (lane)
         WHERE l.partition_ref = $2 AND l.epoch = $9 AND l.last_offset = v.prev) AS lanes_mine"#,
     &[
         Cut::new(Rule::Inbox, "ARRAY(SELECT event_id FROM ins)", "$3"),
@@ -103,7 +106,7 @@ impl Claim for Postgres {
             .bind(scope.consumer_ref)
             .bind(scope.partition_ref)
             .bind(uuids(&request.ids))
-            .bind(&request.fingerprints)
+            .bind(request.fingerprints.as_flattened())
             .bind(&request.offsets)
             .bind(&request.aggregates)
             .bind(lanes(&request.lanes))
