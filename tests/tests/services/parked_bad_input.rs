@@ -117,7 +117,7 @@ async fn a_bulk_act_asks_first() {
     let (code, out, err) = typed(&stage, &["parked", "release", "--reason", "follower"]).await;
     assert_eq!(code, Some(0), "{err}");
     assert!(
-        out.contains("2 events that match follow other events") && out.contains("nothing else"),
+        out.contains("2 events chosen behind earlier ones") && out.contains("nothing else"),
         "{out}"
     );
     let untouched = "SELECT count(*) FROM inbox_parked WHERE intent IS NULL";

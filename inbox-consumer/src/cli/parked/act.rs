@@ -206,7 +206,7 @@ fn left_alone(order: &Order, sum: &Weight, terminal: &mut Terminal<'_>) {
     }
     if sum.following > 0 {
         terminal.say(format!(
-            "{} that match follow other events of their aggregates, and run when those are gone",
+            "{} chosen behind earlier ones of the same aggregate: run when those are gone",
             counted(sum.following, "event")
         ));
     }
