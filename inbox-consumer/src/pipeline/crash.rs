@@ -1,12 +1,12 @@
 //! A crash on purpose, for tests of handlers. A transaction's connection is cut at a moment, and the runtime
 //! never hears how the transaction ended.
 
-use std::sync::atomic::{AtomicU8, Ordering::SeqCst};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use inbox_engine::Outcome;
+use inbox_engine::{Offset, Outcome};
 
 use super::{
-    port::Store,
+    port::{Delivered, Store},
     transaction::{End, Transaction},
 };
 
@@ -19,33 +19,35 @@ pub(crate) enum Moment {
     AfterCommit,
 }
 
-impl Moment {
-    fn number(self) -> u8 {
-        match self {
-            Self::BeforeCommit => 1,
-            Self::AfterCommit => 2,
-        }
-    }
-}
-
-/// The moment of the next crash, if there is to be one.
+/// The next crash, if there is to be one: its moment, and the event whose transaction it ends.
 #[derive(Debug, Default)]
-pub(crate) struct Crash(AtomicU8);
+pub(crate) struct Crash(Mutex<Option<(Moment, Offset)>>);
 
 impl Crash {
-    /// The next transaction that passes the moment crashes there.
-    pub(crate) fn arm(&self, moment: Moment) {
-        self.0.store(moment.number(), SeqCst);
+    /// The transaction with the event at this offset crashes at the moment.
+    pub(crate) fn arm(&self, moment: Moment, offset: Offset) {
+        *self.next() = Some((moment, offset));
     }
 
     /// Whether to crash here; once.
-    fn here(&self, moment: Moment) -> bool {
-        self.0.compare_exchange(moment.number(), 0, SeqCst, SeqCst).is_ok()
+    fn here(&self, moment: Moment, items: &[Delivered]) -> bool {
+        let mut next = self.next();
+        let is_it = |(at, offset)| at == moment && items.iter().any(|item| item.offset == offset);
+        next.take_if(|next| is_it(*next)).is_some()
+    }
+
+    /// Whether the crash has still to come.
+    pub(crate) fn armed(&self) -> bool {
+        self.next().is_some()
     }
 
     /// Whether the crash has still to come; it comes no more.
     pub(crate) fn disarm(&self) -> bool {
-        self.0.swap(0, SeqCst) != 0
+        self.next().take().is_some()
+    }
+
+    fn next(&self) -> MutexGuard<'_, Option<(Moment, Offset)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -53,7 +55,7 @@ impl<DB: Store> Transaction<'_, DB> {
     /// Ends the transaction as a crash does, if it is to end here: the connection is closed, and what
     /// became of it is not known.
     pub(super) fn crash(&self, moment: Moment) -> Result<(), End> {
-        if self.work.crash.here(moment) {
+        if self.work.crash.here(moment, &self.batch.items) {
             return Err(End::Closed(Outcome::Unknown("a test cut the connection".into())));
         }
         Ok(())

@@ -247,7 +247,7 @@ impl<DB: Probe> HandlerTest<DB> {
     async fn crashed(&mut self, event: &OutboxEvent, moment: Moment) -> Result<Outcome, TestError> {
         self.running()?.crash(moment);
         let outcome = self.deliver(event).await?;
-        if self.running()?.crash_is_missing() {
+        if self.running()?.crash_is_missing().await {
             return Err(TestError::new(format!(
                 "no transaction came to the moment of the crash: the event was {outcome:?} without a COMMIT"
             )));

@@ -5,6 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use inbox_engine::Offset;
 use outbox_core::{Reader, Record};
 use tokio::{sync::oneshot, task::JoinHandle};
 
@@ -29,6 +30,8 @@ use crate::{
 const SETTLED_WITHIN: Duration = Duration::from_secs(30);
 /// How often is looked.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
+/// How long after its event a crash may come.
+const CRASH_WITHIN: Duration = Duration::from_secs(2);
 /// What is older is pruned; rows are made that old.
 const RETENTION: Duration = Duration::from_hours(24);
 
@@ -173,12 +176,21 @@ impl<DB: Probe> Running<DB> {
         self.log.end()
     }
 
+    /// The transaction of the next event crashes.
     pub(super) fn crash(&self, moment: Moment) {
-        self.work.crash.arm(moment);
+        self.work.crash.arm(moment, Offset(self.end()));
     }
 
-    /// Whether the crash has still to come; it comes no more.
-    pub(super) fn crash_is_missing(&self) -> bool {
+    /// Whether the crash has still to come; it comes no more. The database shows a COMMIT before the
+    /// transaction passes the moment behind it: it is given its time.
+    pub(super) async fn crash_is_missing(&self) -> bool {
+        let came = async {
+            while self.work.crash.armed() {
+                tokio::time::sleep(LOOK_EVERY).await;
+            }
+        };
+        // Whether it came in time is what is asked next.
+        let _ = tokio::time::timeout(CRASH_WITHIN, came).await;
         self.work.crash.disarm()
     }
 
