@@ -31,9 +31,8 @@ impl Crash {
 
     /// Whether to crash here; once.
     fn here(&self, moment: Moment, items: &[Delivered]) -> bool {
-        let mut next = self.next();
-        let is_it = |(at, offset)| at == moment && items.iter().any(|item| item.offset == offset);
-        next.take_if(|next| is_it(*next)).is_some()
+        let is_in = |offset| items.iter().any(|item| item.offset == offset);
+        self.next().take_if(|(at, offset)| *at == moment && is_in(*offset)).is_some()
     }
 
     /// Whether the crash has still to come.

@@ -10,6 +10,7 @@ use crate::{
     store::{
         count, end, sixteen,
         statement::{Cut, Statement},
+        unexpected,
     },
 };
 
@@ -102,6 +103,10 @@ impl Claim for Postgres {
         scope: &Scope,
         request: &ClaimRequest,
     ) -> Result<Claimed, sqlx::Error> {
+        // Of one value PostgreSQL would take what is missing for empty.
+        if request.fingerprints.len() != request.ids.len() {
+            return Err(unexpected("a claim has another number of fingerprints than of ids"));
+        }
         let row = sqlx::query(CLAIM.text())
             .bind(scope.consumer_ref)
             .bind(scope.partition_ref)
