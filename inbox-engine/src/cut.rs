@@ -5,6 +5,9 @@ use crate::{
     partition::{LaneQueue, Partition, Turn},
 };
 
+/// Items that an empty queue keeps room for.
+const ROOM_MIN: usize = 32;
+
 impl<T> Engine<T> {
     /// Starts transactions while a connection is free and a lane can start, live or release, and asks
     /// for due queues when it is time to.
@@ -159,11 +162,20 @@ impl<T> Partition<T> {
             items.extend(queue.queue.pop_front());
         }
         reach.events += items.len();
+        queue.give_room_back();
         (queue.step(lane, &items), items)
     }
 }
 
 impl<T> LaneQueue<T> {
+    /// A queue keeps the room of its longest hour, and a consumer has hundreds of them.
+    fn give_room_back(&mut self) {
+        let room = (self.queue.len() * 2).max(ROOM_MIN);
+        if self.queue.capacity() > room * 2 {
+            self.queue.shrink_to(room);
+        }
+    }
+
     fn careful_at(&self, offset: Offset) -> bool {
         self.careful.is_some_and(|(from, to)| (from..=to).contains(&offset))
     }

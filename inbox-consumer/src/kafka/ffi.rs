@@ -21,7 +21,10 @@ use rdkafka::{
     types::{RDKafkaErrorCode, RDKafkaRespErr},
 };
 
-use super::client::Client;
+use super::{
+    client::Client,
+    event::{Kind, Place},
+};
 
 /// The queue on which everything of a consumer arrives. Keeps its client alive.
 pub(super) struct Queue {
@@ -30,7 +33,7 @@ pub(super) struct Queue {
 }
 
 // SAFETY: librdkafka's queues are guarded by their own lock; every function used on them here
-// (poll, yield, destroy, commit) is documented as thread-safe.
+// (poll, yield, forward, destroy, commit) is documented as thread-safe.
 unsafe impl Send for Queue {}
 // SAFETY: as above.
 unsafe impl Sync for Queue {}
@@ -47,6 +50,24 @@ impl Queue {
         // SAFETY: the client is alive; the function hands out a reference of its own.
         let queue = unsafe { rd::rd_kafka_queue_get_consumer(client.client().native_ptr()) };
         Some(Self { queue: NonNull::new(queue)?, client: Arc::clone(client) })
+    }
+
+    /// Leads what is fetched of a partition into this queue, behind what waits in its own; or lets it wait
+    /// there from now on. False when librdkafka has no such partition.
+    pub(super) fn lead(&self, topic: &str, partition: i32, flows: bool) -> bool {
+        let Ok(topic) = CString::new(topic) else { return false };
+        let (native, name) = (self.client.client().native_ptr(), topic.as_ptr());
+        let into = if flows { self.queue.as_ptr() } else { ptr::null_mut() };
+        // SAFETY: the client, the name and this queue are alive; the partition's queue is a reference of
+        // our own, given back once. Where it flows to keeps a reference inside librdkafka.
+        unsafe {
+            let own = NonNull::new(rd::rd_kafka_queue_get_partition(native, name, partition));
+            own.is_some_and(|own| {
+                rd::rd_kafka_queue_forward(own.as_ptr(), into);
+                rd::rd_kafka_queue_destroy(own.as_ptr());
+                true
+            })
+        }
     }
 
     /// Makes a poll that waits return at once, or else the next one that would wait.
@@ -90,31 +111,10 @@ impl Drop for Queue {
     }
 }
 
-/// What an event is about.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Kind {
-    Committed,
-    Error,
-    Log,
-    Other,
-    Rebalance,
-    Record,
-}
-
 /// One event of a queue; freed when dropped.
 pub(super) struct Event<'q> {
     event: NonNull<rd::rd_kafka_event_t>,
     queue: PhantomData<&'q Queue>,
-}
-
-/// A partition as an event names it.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Place {
-    pub(super) topic: String,
-    pub(super) partition: i32,
-    /// Of an error: the offset it is about.
-    pub(super) offset: i64,
-    pub(super) error: RDKafkaErrorCode,
 }
 
 impl Event<'_> {

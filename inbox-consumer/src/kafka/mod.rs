@@ -17,6 +17,8 @@ mod ask;
 mod client;
 mod command;
 mod committing;
+mod dam;
+mod event;
 mod ffi;
 mod gather;
 #[cfg(feature = "cli")]

@@ -20,7 +20,9 @@ use super::{
     ask::Asker,
     client::{self, Client},
     command::{Command, Mailbox, Question, Reply},
-    ffi::{Event, Kind, Place, Queue, RecordView},
+    dam::Dams,
+    event::{Kind, Place},
+    ffi::{Event, Queue, RecordView},
     gather::Gather,
     pulse::Pulse,
     rebalance::Revocation,
@@ -47,6 +49,8 @@ pub(super) struct Owner {
     /// Seeks to be tried again.
     pub(super) due: Vec<Due>,
     pub(super) tickets: u64,
+    /// What is held back and not paused.
+    pub(super) dams: Dams,
     pub(super) pulse: Arc<Pulse>,
     /// When the ends of the logs are noted next.
     pub(super) ends_due: Instant,
@@ -106,6 +110,7 @@ impl Owner {
             revocation: None,
             due: Vec::new(),
             tickets: 0,
+            dams: Dams::default(),
             pulse,
             ends_due: Instant::now(),
             seeker,
@@ -129,7 +134,9 @@ impl Owner {
         let queue = Arc::clone(&self.queue);
         while self.serve_commands() {
             self.beat();
-            self.seek_due(Instant::now());
+            let now = Instant::now();
+            self.seek_due(now);
+            self.pause_dammed(now);
             self.notice_loss();
             self.round(&queue);
             self.answer_confirms();
@@ -334,6 +341,7 @@ impl Owner {
         if let Some(revocation) = self.revocation.take() {
             self.unassign(&revocation.places);
         }
+        self.undam_all();
         self.commits.clear();
         self.confirms.clear();
         self.seeker.end();

@@ -12,7 +12,7 @@ use rdkafka::{Offset, consumer::Consumer as _, types::RDKafkaErrorCode};
 
 use super::{
     client::{list, named},
-    ffi::Place,
+    event::Place,
     owner::Owner,
     slot::Phase,
 };
@@ -148,8 +148,9 @@ impl Owner {
     /// Gives partitions back. A refusal leaves the group waiting for ever, so it is the end.
     pub(super) fn unassign(&mut self, places: &[TopicPartition]) {
         for place in places {
-            if let Some((_, slot)) = self.slots.of(place) {
+            if let Some((number, slot)) = self.slots.of(place) {
                 slot.phase = Phase::Away;
+                self.undam(number);
             }
         }
         let answered = list(places, Offset::Invalid).and_then(|list| {

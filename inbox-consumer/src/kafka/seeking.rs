@@ -154,6 +154,7 @@ impl Owner {
             return;
         };
         slot.phase = Phase::Reading(seeking.seek.generation);
+        self.lead_again(number);
         if let Some(reply) = seeking.reply {
             // The pipeline may have ended meanwhile.
             let _ = reply.send(Ok(()));
@@ -199,14 +200,19 @@ impl Owner {
     pub(super) fn hold(&mut self, place: &TopicPartition, hold: bool) {
         let Some((number, slot)) = self.slots.of(place) else { return };
         slot.hold = hold;
-        if hold {
-            self.pause_slot(number);
-        } else {
-            self.resume_slot(number);
+        let reads = matches!(slot.phase, Phase::Reading(_)) && !slot.paused;
+        match hold {
+            true if reads && self.dam(number) => {}
+            true => self.pause_slot(number),
+            false => {
+                self.undam(number);
+                self.resume_slot(number);
+            }
         }
     }
 
-    fn pause_slot(&mut self, number: usize) {
+    /// What was dammed flows behind the pause, so librdkafka throws it away.
+    pub(super) fn pause_slot(&mut self, number: usize) {
         let slot = self.slots.get(number);
         if slot.ours() && !slot.paused {
             let places = [slot.place.clone()];
@@ -214,6 +220,7 @@ impl Owner {
                 self.tell(BrokerEvent::Trouble(error.0));
             }
         }
+        self.undam(number);
     }
 
     /// Goes on only with what reads, what is paused, and what nobody holds.

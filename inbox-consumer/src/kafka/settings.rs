@@ -83,10 +83,10 @@ const FIXED: &[(&str, &str)] = &[
 
 /// What users may change.
 const DEFAULTS: &[(&str, &str)] = &[
-    // Both bound the memory of what was fetched and not yet handed out. librdkafka counts the records of
-    // all partitions here: with a thousand, nobody else was fetched while one partition's chunk waited.
-    ("queued.min.messages", "5000"),
-    ("queued.max.messages.kbytes", "16384"),
+    // Both bound the memory of what was fetched and not yet handed out: of a partition that is held back
+    // by itself, of all others together. A fetch comes on top.
+    ("queued.min.messages", "1000"),
+    ("queued.max.messages.kbytes", "2048"),
     // 500 ms by default. While a broker waits for the next record of idle partitions, nothing else is
     // fetched from it: not what was just resumed either.
     ("fetch.wait.max.ms", "50"),

@@ -38,6 +38,17 @@ pub(super) struct Seeking {
     pub(super) restarts: u8,
 }
 
+/// Where what is fetched of a partition goes (see `dam`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Flow {
+    /// librdkafka leads it into the consumer's queue.
+    ByItself,
+    /// It does not do so any more, so it is done here.
+    ByHand,
+    /// It waits in the partition's own queue.
+    Dammed,
+}
+
 #[derive(Debug)]
 pub(super) struct Slot {
     pub(super) place: TopicPartition,
@@ -45,6 +56,8 @@ pub(super) struct Slot {
     /// What librdkafka was told last. It keeps a pause through revocation and assignment, and going
     /// on with what is not paused makes it read older offsets again, so this is the only truth.
     pub(super) paused: bool,
+    /// Where what is fetched goes.
+    pub(super) flow: Flow,
     /// What the pipeline wants.
     pub(super) hold: bool,
     /// librdkafka has given up on it (the log did not have the offset) and refuses to seek.
@@ -117,6 +130,7 @@ impl Slots {
             place: TopicPartition { topic, partition },
             phase: Phase::Away,
             paused: false,
+            flow: Flow::ByItself,
             hold: true,
             stopped: false,
             validating: None,

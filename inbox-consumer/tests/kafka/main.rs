@@ -7,6 +7,7 @@
 mod commits;
 mod endings;
 mod groups;
+mod holding;
 mod member;
 mod reading;
 mod real;

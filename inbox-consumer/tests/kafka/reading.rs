@@ -1,6 +1,6 @@
-//! Seeks, pauses, and what arrives.
+//! Seeks, and what arrives.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use inbox_consumer::{
     kafka::Protocol,
@@ -87,92 +87,6 @@ async fn what_nobody_takes_is_not_fetched_without_end() {
         let arrivals = member.arrivals(&place, generation, RECORDS as usize).await;
         let offsets: Vec<i64> = arrivals.iter().map(|arrival| arrival.offset.0).collect();
         assert_eq!(offsets, (0..i64::from(RECORDS)).collect::<Vec<_>>(), "{}", world.told());
-        member.close().await;
-    }
-}
-
-/// Pausing throws away what was fetched; nothing is left out or given twice (C14).
-#[tokio::test]
-async fn pauses_leave_no_gap_and_repeat_nothing() {
-    for world in World::all() {
-        let topic = world.topic(1).await;
-        let place = place(&topic, 0);
-        world.write(&topic, 0, 0..20_000).await;
-        let mut member = Member::join(world.settings(&[&topic]));
-        member.assigned(1).await;
-        let generation = member.read_from(&place, 0).await;
-        let mut next = 0;
-        let mut rounds = 0;
-        while next < 20_000 {
-            for arrival in member.arrivals(&place, generation, 1).await {
-                assert_eq!(arrival.offset.0, next, "{}", world.told());
-                next += 1;
-            }
-            rounds += 1;
-            if rounds % 3 == 0 {
-                member.broker.pause(&place, true);
-                // Going on twice, or while it goes on, changes nothing.
-                member.broker.pause(&place, false);
-                member.broker.pause(&place, false);
-            }
-        }
-        member.close().await;
-    }
-}
-
-/// What goes on after a pause is read at once. While nothing else is fetched, the client's thread of the broker
-/// would look for it once a second only: a consumer with a backlog read 45,000 events a second for that.
-#[tokio::test]
-async fn what_goes_on_is_read_at_once() {
-    const CYCLES: u32 = 6;
-    for world in World::all() {
-        let topic = world.topic(1).await;
-        let place = place(&topic, 0);
-        world.write(&topic, 0, 0..60_000).await;
-        let mut member = Member::join(world.settings(&[&topic]));
-        member.assigned(1).await;
-        let generation = member.read_from(&place, 0).await;
-        let mut waited = Duration::ZERO;
-        for _ in 0..CYCLES {
-            member.arrivals(&place, generation, 1).await;
-            member.broker.pause(&place, true);
-            // What is under way arrives, and the client has nothing more to do.
-            while member.within(Duration::from_millis(300)).await.is_some() {}
-            member.broker.pause(&place, false);
-            let began = Instant::now();
-            member.arrivals(&place, generation, 1).await;
-            waited += began.elapsed();
-        }
-        // Half a second each without it, on the average; thousandths with it.
-        assert!(waited < CYCLES * Duration::from_millis(250), "{waited:?}, {}", world.told());
-        member.close().await;
-    }
-}
-
-/// Nothing arrives while a partition is paused, but for what was under way.
-#[tokio::test]
-async fn a_paused_partition_is_silent_and_the_others_are_not() {
-    for world in World::all() {
-        let topic = world.topic(2).await;
-        let (held, other) = (place(&topic, 0), place(&topic, 1));
-        let mut member = Member::join(world.settings(&[&topic]));
-        member.assigned(2).await;
-        member.read_from(&held, 0).await;
-        let generation = member.read_from(&other, 0).await;
-        member.broker.pause(&held, true);
-        assert!(member.broker.confirm(&held).await);
-        world.write(&topic, 0, 0..100).await;
-        world.write(&topic, 1, 0..100).await;
-        let arrivals = member.until("the other's records", |event| match event {
-            BrokerEvent::Arrived { partition, .. } if partition == held => {
-                panic!("the paused partition is not silent")
-            }
-            BrokerEvent::Arrived { generation: of, arrivals, .. } if of == generation => {
-                Some(arrivals)
-            }
-            _ => None,
-        });
-        assert_eq!(arrivals.await[0].offset, Offset(0));
         member.close().await;
     }
 }
