@@ -230,6 +230,44 @@ mod postgres {
         assert_eq!(Postgres::number(&mut session, anew).await.unwrap(), 0);
     }
 
+    /// C9: an advance that waited for a take-over sees its epoch, of one lane and of several (rule
+    /// `EpochAtAdvance`).
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn an_advance_that_waited_sees_the_newer_epoch() {
+        let Some(settings) = settings("waited").await else { return };
+        let mut admin = Postgres::administer(&settings).await.unwrap();
+        Postgres::migrate(&mut admin).await.unwrap();
+        for lanes in [1, 2] {
+            let partition_ref = i64::from(lanes);
+            let scope = Scope { consumer_ref: 1, partition_ref, epoch: Epoch(1) };
+            let steps = (0..lanes).map(|lane| LaneMove {
+                lane: Lane(lane),
+                prev: Offset(-1),
+                new: Offset(0),
+                leader_epoch: LeaderEpoch(0),
+            });
+            let steps: Vec<LaneMove> = steps.collect();
+            let rows = format!(
+                "INSERT INTO inbox_lanes SELECT {lanes}, lane, 1, -1, 0 FROM generate_series(0, 3) lane"
+            );
+            Postgres::run(&mut admin, &rows).await.unwrap();
+            Postgres::run(&mut admin, "BEGIN").await.unwrap();
+            let newer = format!("UPDATE inbox_lanes SET epoch = 2 WHERE partition_ref = {lanes}");
+            Postgres::run(&mut admin, &newer).await.unwrap();
+            let mut session = Postgres::open(&settings).await.unwrap();
+            let waiting = tokio::spawn(async move {
+                Postgres::begin(&mut session, &LIMITS).await.unwrap();
+                let tx = "SELECT pg_current_xact_id()::text::bigint";
+                let tx = Postgres::number(&mut session, tx).await.unwrap().to_string();
+                Postgres::advance(&mut session, &scope, &tx, &steps).await.unwrap()
+            });
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            assert!(!waiting.is_finished(), "the advance does not wait for the lanes it moves");
+            Postgres::run(&mut admin, "COMMIT").await.unwrap();
+            assert_eq!(waiting.await.unwrap(), 0, "{lanes} lanes");
+        }
+    }
+
     /// Finding 21: settling and taking over make no `MultiXact`.
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn lanes_that_cross_make_no_multixact() {

@@ -2,7 +2,7 @@
 
 use std::mem::ManuallyDrop;
 
-use inbox_engine::Epoch;
+use inbox_engine::{Epoch, LaneMove};
 use sqlx::Connection;
 
 use super::{
@@ -10,6 +10,9 @@ use super::{
     scene::{Scene, claim_of, moved, step},
 };
 use crate::pipeline::port::{Scope, StoreFault};
+
+/// One lane, and several: a store may have a statement for each.
+const FORMS: [&[LaneMove]; 2] = [&[step(0, -1, 4)], &[step(0, -1, 4), step(1, -1, 7)]];
 
 /// Each lane moves, and is counted, once.
 pub async fn an_advance_moves_each_lane_once<DB: Probe>(settings: DB::Settings) {
@@ -32,14 +35,12 @@ pub async fn an_older_epoch_moves_nothing<DB: Probe>(settings: DB::Settings) {
     let mut scene = Scene::<DB>::new(settings, "advance-epoch").await;
     let old = scene.take_over().await.scope;
     scene.take_over().await;
-    let lanes = [step(0, -1, 4)];
-    let claimed = scene.claim(&old, &claim_of(&[(1, 4)], &lanes)).await;
-    assert_eq!(moved(DB::advance(&mut scene.session, &old, &claimed.tx, &lanes).await), 0);
-    scene.rollback().await;
     let made_up = Scope { epoch: Epoch(old.epoch.0 + (9 << 20)), ..old };
-    let claimed = scene.claim(&made_up, &claim_of(&[(1, 4)], &lanes)).await;
-    assert_eq!(moved(DB::advance(&mut scene.session, &made_up, &claimed.tx, &lanes).await), 0);
-    scene.rollback().await;
+    for (scope, lanes) in [old, made_up].into_iter().flat_map(|scope| FORMS.map(|f| (scope, f))) {
+        let claimed = scene.claim(&scope, &claim_of(&[(1, 4)], lanes)).await;
+        assert_eq!(moved(DB::advance(&mut scene.session, &scope, &claimed.tx, lanes).await), 0);
+        scene.rollback().await;
+    }
 }
 
 /// B1, B2: a database that went back in time is noticed (rule `PrevAtAdvance`).
@@ -48,10 +49,11 @@ pub async fn another_previous_offset_moves_nothing<DB: Probe>(settings: DB::Sett
     let scope = scene.take_over().await.scope;
     scene.settle(&scope, &claim_of(&[(1, 4)], &[step(0, -1, 4)])).await;
     for prev in [-1, 3, 5] {
-        let lanes = [step(0, prev, 9)];
-        let claimed = scene.claim(&scope, &claim_of(&[(2, 9)], &lanes)).await;
-        assert_eq!(moved(DB::advance(&mut scene.session, &scope, &claimed.tx, &lanes).await), 0);
-        scene.rollback().await;
+        for lanes in [&[step(0, prev, 9)][..], &[step(0, prev, 9), step(1, prev + 9, 19)]] {
+            let claimed = scene.claim(&scope, &claim_of(&[(2, 9)], lanes)).await;
+            assert_eq!(moved(DB::advance(&mut scene.session, &scope, &claimed.tx, lanes).await), 0);
+            scene.rollback().await;
+        }
     }
     assert_eq!(scene.last(&scope, 0).await, 4);
 }
@@ -72,15 +74,16 @@ pub async fn one_strange_lane_is_missing_from_the_count<DB: Probe>(settings: DB:
 pub async fn another_transaction_moves_nothing<DB: Probe>(settings: DB::Settings) {
     let mut scene = Scene::<DB>::new(settings, "advance-tx").await;
     let scope = scene.take_over().await.scope;
-    let lanes = [step(0, -1, 4)];
-    let first = scene.claim(&scope, &claim_of(&[], &lanes)).await;
-    assert!(same::<DB>(&mut scene, &first.tx).await);
-    scene.rollback().await;
-    let second = scene.claim(&scope, &claim_of(&[], &lanes)).await;
-    assert_ne!(first.tx, second.tx);
-    assert!(!same::<DB>(&mut scene, &first.tx).await);
-    assert_eq!(moved(DB::advance(&mut scene.session, &scope, &first.tx, &lanes).await), 0);
-    scene.rollback().await;
+    for lanes in FORMS {
+        let first = scene.claim(&scope, &claim_of(&[(1, 4)], lanes)).await;
+        assert!(same::<DB>(&mut scene, &first.tx).await);
+        scene.rollback().await;
+        let second = scene.claim(&scope, &claim_of(&[(1, 4)], lanes)).await;
+        assert_ne!(first.tx, second.tx);
+        assert!(!same::<DB>(&mut scene, &first.tx).await);
+        assert_eq!(moved(DB::advance(&mut scene.session, &scope, &first.tx, lanes).await), 0);
+        scene.rollback().await;
+    }
 }
 
 async fn same<DB: Probe>(scene: &mut Scene<DB>, tx: &str) -> bool {

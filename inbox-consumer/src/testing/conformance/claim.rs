@@ -79,6 +79,37 @@ pub async fn a_held_aggregate_is_told<DB: Probe>(settings: DB::Settings) {
     scene.rollback().await;
 }
 
+/// An event is answered alone as it is among others: a store may have a statement for each (rules `Inbox`,
+/// `LanesAtClaim`, `HeldReadInClaim`).
+pub async fn an_event_alone_is_answered_as_among_others<DB: Probe>(settings: DB::Settings) {
+    let mut scene = Scene::<DB>::new(settings, "claim-alone").await;
+    let scope = scene.take_over().await.scope;
+    let claim = claim_of(&[(1, 0), (2, 1)], &[step(0, -1, 1)]);
+    scene.park(&scope, &claim, &[parking(1, 0, ParkReason::Exhausted)]).await;
+    let older = Scope { epoch: Epoch(scope.epoch.0 - 1), ..scope };
+    for scope in [scope, older] {
+        for (number, prev) in [(1, 1), (2, 1), (3, 1), (3, 0)] {
+            let lane = step(0, prev, 2);
+            let alone = scene.claim(&scope, &claim_of(&[(number, 2)], &[lane])).await;
+            scene.rollback().await;
+            let both = claim_of(&[(number, 2), (7, 3)], &[lane, step(3, -1, 3)]);
+            let among = scene.claim(&scope, &both).await;
+            scene.rollback().await;
+            let said = (number, prev, scope.epoch);
+            assert_eq!(alone.fresh.contains(&id(number)), number == 3, "{said:?}");
+            assert_eq!(among.fresh.contains(&id(number)), number == 3, "{said:?}");
+            assert_eq!(
+                (alone.held.len(), among.held.len()),
+                if number == 1 { (1, 1) } else { (0, 0) }
+            );
+            assert_eq!(alone.held, among.held, "{said:?}");
+            let mine = u64::from(prev == 1 && scope.epoch != older.epoch);
+            let other = u64::from(scope.epoch != older.epoch);
+            assert_eq!((alone.lanes_mine, among.lanes_mine), (mine, mine + other), "{said:?}");
+        }
+    }
+}
+
 /// Two consumers of one database claim the same id each (rule `ConsumerScope`).
 pub async fn ids_belong_to_their_consumer<DB: Probe>(settings: DB::Settings) {
     let mut one = Scene::<DB>::new(settings.clone(), "claim-scope-1").await;

@@ -37,6 +37,7 @@ macro_rules! conformance_scenarios {
             another_content_under_a_known_id_is_seen
             a_claim_counts_the_lanes_that_are_mine
             a_held_aggregate_is_told
+            an_event_alone_is_answered_as_among_others
             ids_belong_to_their_consumer
             the_same_id_twice_in_a_claim_is_fresh_once
             a_claim_that_waited_sees_the_other_ones_outcome

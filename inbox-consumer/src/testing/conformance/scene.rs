@@ -177,7 +177,7 @@ pub(super) fn aggregate(number: u8) -> [u8; 16] {
 }
 
 /// Lane `lane` from `prev` to `new`.
-pub(super) fn step(lane: u16, prev: i64, new: i64) -> LaneMove {
+pub(super) const fn step(lane: u16, prev: i64, new: i64) -> LaneMove {
     LaneMove {
         lane: Lane(lane),
         prev: Offset(prev),
