@@ -77,7 +77,8 @@ fn send(kafka: &str, name: &str, plan: Plan, pace: u64) -> Outcome {
     topic::flush(&producer, name)
 }
 
-/// Looks at the database until everything is sent.
+/// Looks at the database until everything is sent. A look after that would count time in which nothing was
+/// sent: with 5 s of it the last minute seemed 8 % slower than the first.
 async fn watch(
     database: &Database,
     sender: &tokio::task::JoinHandle<Outcome>,
@@ -85,6 +86,9 @@ async fn watch(
     let (start, mut looks, mut next) = (Instant::now(), Vec::new(), interval(LOOK));
     while !sender.is_finished() {
         next.tick().await;
+        if sender.is_finished() {
+            break;
+        }
         let row = database.row(LOOK_AT).await?;
         let effects = u64::try_from(row.get::<_, i64>(0)).unwrap_or_default();
         let at = start.elapsed().as_secs_f64();
