@@ -84,17 +84,16 @@ async fn watch(
     sender: &tokio::task::JoinHandle<Outcome>,
 ) -> Outcome<Vec<Look>> {
     let (start, mut looks, mut next) = (Instant::now(), Vec::new(), interval(LOOK));
-    while !sender.is_finished() {
+    loop {
         next.tick().await;
         if sender.is_finished() {
-            break;
+            return Ok(looks);
         }
         let row = database.row(LOOK_AT).await?;
         let effects = u64::try_from(row.get::<_, i64>(0)).unwrap_or_default();
         let at = start.elapsed().as_secs_f64();
         looks.push(Look { at, effects, table_mb: row.get(1), index_mb: row.get(2) });
     }
-    Ok(looks)
 }
 
 /// The table of the inbox comes with the candidate.

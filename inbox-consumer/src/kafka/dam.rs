@@ -1,7 +1,7 @@
 //! Holding a partition for a moment without losing what was fetched of it.
 //!
 //! A pause throws away what was fetched and not yet polled, and going on asks the broker for it again:
-//! 15 to 19 ms to the first record on an idle machine, 100 ms at worst. Most holds last as long as a
+//! 15 to 19 ms to the first record while a backlog is drained, 100 ms at worst. Most holds last as long as a
 //! transaction. So a partition that reads is dammed first: its own queue no longer flows into the
 //! consumer's, and fills up to what `queued.min.messages` and `queued.max.messages.kbytes` let it. A
 //! hold that lasts becomes a pause, which costs no memory and no looking whether there is room.

@@ -24,10 +24,7 @@ async fn a_short_hold_keeps_what_was_fetched() {
     for protocol in [Protocol::Classic, Protocol::Consumer] {
         let world = World::mock(protocol);
         let mock = world.mock.as_ref().unwrap();
-        let topic = world.topic(1).await;
-        let place = place(&topic, 0);
-        let mut member = Member::join(world.settings(&[&topic]));
-        member.assigned(1).await;
+        let (mut member, place) = Member::of_one_partition(&world, 0).await;
         let mut kept = false;
         for number in 0..TRIES {
             let from = number * 100;
@@ -40,7 +37,7 @@ async fn a_short_hold_keeps_what_was_fetched() {
                 })
                 .await;
             hold(&member, &place).await;
-            world.write(&topic, 0, from..from + 100).await;
+            world.write(&place.topic, 0, from..from + 100).await;
             tokio::time::sleep(Duration::from_millis(300)).await;
             mock.down(1).unwrap();
             member.broker.pause(&place, false);
@@ -117,11 +114,7 @@ async fn a_held_partition_that_was_given_away_is_read_again() {
 #[tokio::test]
 async fn a_seek_in_a_held_partition_begins_exactly_there() {
     for world in World::all() {
-        let topic = world.topic(1).await;
-        let place = place(&topic, 0);
-        world.write(&topic, 0, 0..20_000).await;
-        let mut member = Member::join(world.settings(&[&topic]));
-        member.assigned(1).await;
+        let (mut member, place) = Member::of_one_partition(&world, 20_000).await;
         let generation = member.read_from(&place, 0).await;
         member.arrivals(&place, generation, 1).await;
         for from in [0, 7_000, 3, 15_000, 1] {
@@ -178,21 +171,11 @@ async fn many_held_partitions_go_on_without_a_gap() {
     member.close().await;
 }
 
-/// Held when this returns.
-async fn hold(member: &Member, place: &TopicPartition) {
-    member.broker.pause(place, true);
-    assert!(member.broker.confirm(place).await);
-}
-
 /// Whether what was fetched is kept or thrown away: nothing is left out or given twice (C14).
 #[tokio::test]
 async fn pauses_leave_no_gap_and_repeat_nothing() {
     for world in World::all() {
-        let topic = world.topic(1).await;
-        let place = place(&topic, 0);
-        world.write(&topic, 0, 0..20_000).await;
-        let mut member = Member::join(world.settings(&[&topic]));
-        member.assigned(1).await;
+        let (mut member, place) = Member::of_one_partition(&world, 20_000).await;
         let generation = member.read_from(&place, 0).await;
         let mut next = 0;
         let mut rounds = 0;
@@ -219,11 +202,7 @@ async fn pauses_leave_no_gap_and_repeat_nothing() {
 async fn what_goes_on_is_read_at_once() {
     const CYCLES: u32 = 3;
     for world in World::all() {
-        let topic = world.topic(1).await;
-        let place = place(&topic, 0);
-        world.write(&topic, 0, 0..60_000).await;
-        let mut member = Member::join(world.settings(&[&topic]));
-        member.assigned(1).await;
+        let (mut member, place) = Member::of_one_partition(&world, 60_000).await;
         let generation = member.read_from(&place, 0).await;
         let mut waited = Duration::ZERO;
         for _ in 0..CYCLES {
@@ -252,8 +231,7 @@ async fn a_paused_partition_is_silent_and_the_others_are_not() {
         member.assigned(2).await;
         member.read_from(&held, 0).await;
         let generation = member.read_from(&other, 0).await;
-        member.broker.pause(&held, true);
-        assert!(member.broker.confirm(&held).await);
+        hold(&member, &held).await;
         world.write(&topic, 0, 0..100).await;
         world.write(&topic, 1, 0..100).await;
         let arrivals = member.until("the other's records", |event| match event {
@@ -268,4 +246,10 @@ async fn a_paused_partition_is_silent_and_the_others_are_not() {
         assert_eq!(arrivals.await[0].offset, Offset(0));
         member.close().await;
     }
+}
+
+/// Held when this returns.
+async fn hold(member: &Member, place: &TopicPartition) {
+    member.broker.pause(place, true);
+    assert!(member.broker.confirm(place).await);
 }

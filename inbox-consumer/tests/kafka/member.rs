@@ -16,6 +16,8 @@ use tokio::{
     time::{Instant, timeout},
 };
 
+use crate::world::{World, place};
+
 /// Longest wait for anything that has to happen.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -30,6 +32,15 @@ impl Member {
         let (sender, events) = unbounded_channel();
         let broker = Arc::new(kafka::connect(settings, sender).unwrap());
         Self { broker, events, generations: 0 }
+    }
+
+    /// One that was assigned the only partition of a new topic, which has so many records.
+    pub(crate) async fn of_one_partition(world: &World, records: u32) -> (Self, TopicPartition) {
+        let topic = world.topic(1).await;
+        world.write(&topic, 0, 0..records).await;
+        let mut member = Self::join(world.settings(&[&topic]));
+        member.assigned(1).await;
+        (member, place(&topic, 0))
     }
 
     /// The next event, or `None` after `wait`.

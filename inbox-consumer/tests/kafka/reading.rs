@@ -96,11 +96,7 @@ async fn what_nobody_takes_is_not_fetched_without_end() {
 #[tokio::test]
 async fn a_seek_while_records_flow_begins_exactly_there() {
     for world in World::all() {
-        let topic = world.topic(1).await;
-        let place = place(&topic, 0);
-        world.write(&topic, 0, 0..20_000).await;
-        let mut member = Member::join(world.settings(&[&topic]));
-        member.assigned(1).await;
+        let (mut member, place) = Member::of_one_partition(&world, 20_000).await;
         let generation = member.read_from(&place, 0).await;
         member.arrivals(&place, generation, 1).await;
         for from in [0, 7_000, 3, 15_000, 1] {
@@ -116,11 +112,7 @@ async fn a_seek_while_records_flow_begins_exactly_there() {
 #[tokio::test]
 async fn an_offset_beyond_the_log_is_gone_and_a_later_seek_reads_again() {
     for world in World::all() {
-        let topic = world.topic(1).await;
-        let place = place(&topic, 0);
-        world.write(&topic, 0, 0..10).await;
-        let mut member = Member::join(world.settings(&[&topic]));
-        member.assigned(1).await;
+        let (mut member, place) = Member::of_one_partition(&world, 10).await;
         for _ in 0..2 {
             member.read_from(&place, 5_000).await;
             member
