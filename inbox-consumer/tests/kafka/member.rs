@@ -20,6 +20,8 @@ use crate::world::{World, place};
 
 /// Longest wait for anything that has to happen.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+/// How often a follower asks for a commit before it counts as failed.
+const COMMITS: usize = 5;
 
 pub(crate) struct Member {
     pub(crate) broker: Arc<KafkaBroker>,
@@ -139,16 +141,16 @@ fn brief(event: &BrokerEvent) -> String {
 pub(crate) type Deliveries = Arc<Mutex<Vec<(&'static str, TopicPartition, i64)>>>;
 
 /// Reads everything it is assigned from the committed offset on, as the pipeline does, and lets go
-/// after `drain`, until told to stop. Answers how many commits failed: the mock refuses some in the
-/// middle of a rebalance that a broker takes.
+/// after `drain`, until told to stop. Answers why commits failed: the mock refuses some for as long as
+/// a rebalance lasts, which a broker takes.
 pub(crate) async fn follow(
     who: &'static str,
     mut member: Member,
     deliveries: Deliveries,
     drain: Duration,
     mut stop: tokio::sync::oneshot::Receiver<()>,
-) -> usize {
-    let mut failed = 0;
+) -> Vec<String> {
+    let mut failed = Vec::new();
     let mut next: HashMap<TopicPartition, (NextOffset, LeaderEpoch)> = HashMap::new();
     loop {
         let event = tokio::select! {
@@ -172,7 +174,7 @@ pub(crate) async fn follow(
             BrokerEvent::Revoked(places) => {
                 tokio::time::sleep(drain).await;
                 let mine = places.iter().filter_map(|place| next.remove_entry(place)).collect();
-                failed += commit(&member, mine).await;
+                failed.extend(commit(&member, mine).await);
                 member.broker.let_go(places);
             }
             BrokerEvent::Lost(places) => panic!("{who} lost {places:?}"),
@@ -182,19 +184,28 @@ pub(crate) async fn follow(
         }
     }
     // What it leaves uncommitted the next owner reads again, and soon enough to be seen here.
-    failed += commit(&member, next.into_iter().collect()).await;
+    failed.extend(commit(&member, next.into_iter().collect()).await);
     member.close().await;
     failed
 }
 
-/// 1 when it failed.
+/// Why it failed, if it did. It asks again: while the group agrees on who reads what, a coordinator
+/// refuses commits for a moment.
 async fn commit(
     member: &Member,
     positions: Vec<(TopicPartition, (NextOffset, LeaderEpoch))>,
-) -> usize {
+) -> Option<String> {
     let positions: Vec<_> = positions.into_iter().map(|(place, (n, e))| (place, n, e)).collect();
     if positions.is_empty() {
-        return 0;
+        return None;
     }
-    usize::from(member.broker.commit(positions).await.is_err())
+    let mut refused = Vec::new();
+    while refused.len() < COMMITS {
+        match member.broker.commit(positions.clone()).await {
+            Ok(()) => return None,
+            Err(error) => refused.push(error.to_string()),
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    Some(refused.join("; "))
 }
