@@ -20,6 +20,7 @@ mod process;
 mod proxy;
 mod report;
 mod rounds;
+mod scale;
 mod scenario;
 mod server;
 mod sqlite;

@@ -1,22 +1,17 @@
 //! One run of one candidate, in processes of its own, measured and judged.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
-use xtask::failure::{Outcome, failure};
+use xtask::failure::Outcome;
 
 use crate::candidate::{Candidate, Inbox};
-use crate::child::{Child, Worked};
+use crate::child::Child;
 use crate::judge::judge;
 use crate::options::Order;
 use crate::plan::Expected;
 use crate::scenario::{Case, Traffic};
 use crate::server::{Database, Server, Span};
-use crate::{group, latency, proxy, sqlite, steady};
-
-/// How often the database is asked whether several processes are done, and how often at most.
-const LOOK: Duration = Duration::from_millis(50);
-const LOOKS_MAX: u32 = 12_000;
+use crate::{group, latency, proxy, scale, sqlite, steady};
 
 /// What one run came to.
 #[derive(Clone, Debug)]
@@ -83,8 +78,8 @@ impl Stage {
             Traffic::Paced(pace) => {
                 latency::paced(case.plan, pace, order, &database, inbox).await?
             }
-            Traffic::Backlog if case.processes > 1 => {
-                (several(case, order, &database, &prepared.expected).await?, Vec::new())
+            Traffic::Met => {
+                (scale::run(case, order, &database, &prepared.expected).await?, Vec::new())
             }
             Traffic::Backlog => (Child::start(&order)?.said().await?, Vec::new()),
         };
@@ -135,40 +130,6 @@ impl Stage {
             retention: None,
         })
     }
-}
-
-/// Several processes of one group; they end when the database has everything.
-async fn several(
-    case: &Case,
-    order: Order,
-    database: &Database,
-    expected: &Expected,
-) -> Outcome<Worked> {
-    let order = Order { records: 0, ..order };
-    let mut children = Vec::new();
-    for _ in 0..case.processes {
-        children.push(Child::start(&order)?);
-    }
-    for look in 0.. {
-        let row = database.row("SELECT coalesce(sum(events), 0)::bigint FROM accounts").await?;
-        if row.get::<_, i64>(0) >= expected.distinct {
-            break;
-        }
-        if look == LOOKS_MAX {
-            return failure("several processes together do not come to an end");
-        }
-        tokio::time::sleep(LOOK).await;
-    }
-    let mut all = Worked::default();
-    for child in &mut children {
-        child.end();
-    }
-    for child in children {
-        let one = child.said().await?;
-        all.cpu_s += one.cpu_s;
-        all.memory = all.memory.max(one.memory);
-    }
-    Ok(all)
 }
 
 /// A count as a number to calculate with.

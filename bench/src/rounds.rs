@@ -59,7 +59,7 @@ async fn turn(stage: &Stage, cases: &[Prepared], all: &mut [Series], wrong: &mut
 async fn prepared(kafka: &str, case: Case) -> Outcome<Prepared> {
     let address = kafka.to_owned();
     let filling = tokio::task::spawn_blocking(move || match case.traffic {
-        Traffic::Paced(_) | Traffic::Members(_) | Traffic::Steady(_) => Ok(()),
+        Traffic::Met | Traffic::Paced(_) | Traffic::Members(_) | Traffic::Steady(_) => Ok(()),
         Traffic::Backlog => topic::filled(&address, &case.plan.topic(), case.plan),
     });
     filling.await.explain(|| "the topic was not filled".to_owned())??;

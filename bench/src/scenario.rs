@@ -43,6 +43,8 @@ pub(crate) enum Scenario {
 pub(crate) enum Traffic {
     /// They are there before the candidate is.
     Backlog,
+    /// All at once, when the candidate's processes have shared the partitions.
+    Met,
     /// At a pace, while it runs.
     Paced(u64),
     /// The same, while a second member comes and goes.
@@ -160,11 +162,14 @@ impl Scenario {
                     .collect()
             }
             Self::Sqlite => vec![Case { sqlite: true, ..Case::of("sqlite", plan) }],
-            Self::Scale => vec![
-                Case::of("scale-1", plan),
-                Case { processes: 2, ..Case::of("scale-2", plan) },
-                Case { processes: 3, ..Case::of("scale-3", plan) },
-            ],
+            Self::Scale => {
+                let one = Case { traffic: Traffic::Met, ..Case::of("scale-1", plan) };
+                vec![
+                    one,
+                    Case { name: "scale-2", processes: 2, ..one },
+                    Case { name: "scale-3", processes: 3, ..one },
+                ]
+            }
         }
     }
 }

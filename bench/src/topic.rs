@@ -69,7 +69,8 @@ pub(crate) fn create(kafka: &str, name: &str) -> Outcome {
     Ok(())
 }
 
-fn fill(kafka: &str, name: &str, plan: Plan) -> Outcome {
+/// Sends all records of a plan.
+pub(crate) fn fill(kafka: &str, name: &str, plan: Plan) -> Outcome {
     let doing = || format!("cannot fill topic {name}");
     let producer = producer(kafka, "20")?;
     for deposit in plan.deposits() {

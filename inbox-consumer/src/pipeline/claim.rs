@@ -10,7 +10,7 @@ use super::{
 };
 
 impl<'a, DB: Store> Transaction<'a, DB> {
-    /// One statement for all ids, before any handler; a second one only when some are not fresh.
+    /// One statement for all ids, before any handler; a second one when it tells too little of some.
     pub(super) async fn claim(&mut self) -> Result<Verdicts<'a>, End> {
         let batch: &'a _ = self.batch;
         let items = &batch.items;
@@ -21,7 +21,7 @@ impl<'a, DB: Store> Transaction<'a, DB> {
         self.mine(claimed.lanes_mine)?;
         self.tx = std::mem::take(&mut claimed.tx);
         claimed.fresh.sort_unstable();
-        let known = self.recheck(&request, &claimed).await?;
+        let known = self.recheck(&request, &mut claimed).await?;
         let before = self.parked_before().await?;
 
         let mut verdicts = Verdicts::new(items, claimed.held);
@@ -76,21 +76,27 @@ impl<'a, DB: Store> Transaction<'a, DB> {
     pub(super) async fn recheck(
         &mut self,
         request: &ClaimRequest,
-        claimed: &Claimed,
+        claimed: &mut Claimed,
     ) -> Result<Vec<Known>, End> {
-        if claimed.fresh.len() == request.ids.len() {
-            return Ok(Vec::new());
+        let mut known = std::mem::take(&mut claimed.known);
+        known.sort_unstable_by_key(|known| known.id);
+        if claimed.fresh.len() + known.len() == request.ids.len() {
+            return Ok(known);
         }
-        let fresh = |id: &&[u8; 16]| claimed.fresh.binary_search(id).is_err();
-        let ids: Vec<[u8; 16]> = request.ids.iter().filter(fresh).copied().collect();
+        let untold = |id: &&[u8; 16]| {
+            claimed.fresh.binary_search(id).is_err()
+                && known.binary_search_by_key(*id, |known| known.id).is_err()
+        };
+        let ids: Vec<[u8; 16]> = request.ids.iter().filter(untold).copied().collect();
         let found = DB::recheck(self.conn, &self.scope, &ids, &self.batch.lanes).await;
-        let mut found = found.map_err(|error| self.failed("the look-up of duplicates", &error))?;
+        let found = found.map_err(|error| self.failed("the look-up of duplicates", &error))?;
         // The claim may have waited for another's ids: its view of the lanes is then old.
         if Rule::DuplicatesRereadLanes.on() {
             self.mine(found.lanes_mine)?;
         }
-        found.known.sort_unstable_by_key(|known| known.id);
-        Ok(found.known)
+        known.extend(found.known);
+        known.sort_unstable_by_key(|known| known.id);
+        Ok(known)
     }
 
     /// Deliveries below a remap whose record is parked already, whatever id they decode to today.

@@ -16,7 +16,13 @@ pub(crate) struct Session<DB: Store> {
     conn: DB::Connection,
     /// The texts of queued statements that it knows.
     pub(super) edition: Option<Arc<Edition>>,
+    /// Events that it has settled since its statements were planned.
+    pub(super) settled: usize,
 }
+
+/// After so many events a session's statements are planned anew. The database does that by itself once it
+/// has counted a table's rows, which a backlog does not wait for; it costs a millisecond or two.
+const PLANNED_FOR: usize = 10_000;
 
 impl<DB: Store> Deref for Session<DB> {
     type Target = DB::Connection;
@@ -49,6 +55,15 @@ impl<DB: Store> Session<DB> {
                 Ok(())
             }
         }
+    }
+
+    /// Has its statements planned anew when the tables may have grown out of their plans.
+    pub(super) async fn replan(&mut self) -> Result<(), sqlx::Error> {
+        if self.settled < PLANNED_FOR {
+            return Ok(());
+        }
+        self.settled = 0;
+        DB::replan(&mut self.conn).await
     }
 
     /// Closes the socket without a word.
@@ -97,7 +112,7 @@ impl<DB: Store> Sessions<DB> {
         if let (Ok(_), Some(meters)) = (&opened, &self.meters) {
             meters.connections_opened.add(1);
         }
-        opened.map(|conn| Session { conn, edition: None })
+        opened.map(|conn| Session { conn, edition: None, settled: 0 })
     }
 
     /// An idle connection, or a new one.

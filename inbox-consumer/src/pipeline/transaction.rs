@@ -85,6 +85,7 @@ impl<DB: Store> Work<DB> {
             torn: false,
         };
         let ran = transaction.run().await;
+        conn.settled += batch.items.len();
         self.end(conn, ran).await.map_or_else(|outcome| outcome, Outcome::Committed)
     }
 
@@ -122,6 +123,7 @@ impl<DB: Store> Work<DB> {
     /// BEGIN, and before it what the session does not know yet.
     async fn begin_on(&self, conn: &mut Session<DB>) -> Result<(), sqlx::Error> {
         conn.learn(&self.book).await?;
+        conn.replan().await?;
         DB::begin(conn, &self.limits).await
     }
 

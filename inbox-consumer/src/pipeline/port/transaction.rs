@@ -38,6 +38,9 @@ pub struct Claimed {
     pub held: Vec<[u8; 16]>,
     /// How many of the request's lanes are at (epoch, prev).
     pub lanes_mine: u64,
+    /// Rows of ids that are not fresh, of the same view as the lanes: those that [`Claim::recheck`] need not
+    /// look for. Any number of them, in any order.
+    pub known: Vec<Known>,
 }
 
 /// One claim: all distinct ids of a transaction, sorted by bytes.
@@ -125,7 +128,7 @@ pub trait Claim: Database {
         scope: &Scope,
         request: &ClaimRequest,
     ) -> impl Future<Output = Result<Claimed, sqlx::Error>> + Send;
-    /// The second look: only when some ids were not fresh.
+    /// The second look: only when some ids were neither fresh nor known.
     fn recheck(
         conn: &mut Self::Connection,
         scope: &Scope,
@@ -191,6 +194,9 @@ pub trait Sessions: super::Queues {
     ) -> impl Future<Output = Result<Self::Connection, OpenError>> + Send;
     /// Closes the socket without a word, so that no queued ROLLBACK is waited for.
     fn close_hard(conn: Self::Connection) -> impl Future<Output = ()> + Send;
+    /// Has the session's statements planned anew, where a plan is kept that was made for a table's size
+    /// of then: one that reads all of a few rows does so however many there are now.
+    fn replan(conn: &mut Self::Connection) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
     /// Whether the session is inside a transaction, as the driver knows it (no round trip).
     fn in_transaction(conn: &Self::Connection) -> bool;
     /// What an error means.

@@ -216,7 +216,7 @@ impl<DB: Store> Transaction<'_, DB> {
         let mut claimed = claimed.map_err(|error| self.failed("the claim", &error))?;
         self.mine(claimed.lanes_mine)?;
         claimed.fresh.sort_unstable();
-        let known = self.recheck(&request, &claimed).await?;
+        let known = self.recheck(&request, &mut claimed).await?;
         for at in distinct.claimed {
             let item = &items[at];
             let own = known.iter().any(|known| {

@@ -1,7 +1,7 @@
 //! The live transaction: begin, claim, the second look, advance, end.
 
 use inbox_engine::{LaneMove, Offset, Rule};
-use sqlx::{PgConnection, Postgres, Row};
+use sqlx::{PgConnection, Postgres, Row, postgres::PgRow};
 use uuid::Uuid;
 
 use super::{Moves, session};
@@ -16,7 +16,9 @@ use crate::{
 
 /// $1 consumer, $2 partition, $3 ids, $4 fingerprints, $5 offsets, $6 aggregates, $7 lanes, $8 prevs,
 /// $9 epoch. Whether the partition has parked events at all is asked once, not for each aggregate.
-/// Fingerprints come as one value, 16 bytes after 16 bytes: PostgreSQL takes an array in one by one.
+/// Fingerprints come as one value, 16 bytes after 16 bytes: PostgreSQL takes an array in one by one. Rows
+/// of ids that are not fresh come along if they were there before: nobody was waited for then, and rows and
+/// lanes are of one view.
 pub(super) static CLAIM: Statement = Statement::new(
     r#"WITH ins AS (
     INSERT INTO inbox_events (consumer_ref, event_id, fingerprint, partition_ref, "offset")
@@ -30,10 +32,16 @@ SELECT pg_current_xact_id()::text AS tx,
         (SELECT FROM inbox_parked q WHERE q.partition_ref = $2 AND q.aggregate_key = k)) AS held,
     (SELECT count(*) FROM inbox_lanes l
         JOIN unnest($7::integer[], $8::bigint[]) v(lane, prev) USING (lane)
-        WHERE l.partition_ref = $2 AND l.epoch = $9 AND l.last_offset = v.prev) AS lanes_mine"#,
+        WHERE l.partition_ref = $2 AND l.epoch = $9 AND l.last_offset = v.prev) AS lanes_mine, k.*
+FROM (SELECT array_agg(e.event_id) AS ids, array_agg(e.fingerprint) AS fingerprints,
+        array_agg(e.partition_ref) AS partitions, array_agg(e."offset") AS offsets,
+        array_agg(e.parked) AS parked
+    FROM inbox_events e WHERE e.consumer_ref = $1 AND e.event_id = ANY(ARRAY(
+        SELECT id FROM unnest($3::uuid[]) id WHERE id NOT IN (SELECT event_id FROM ins)))) k"#,
     &[
         Cut::new(Rule::Inbox, "ARRAY(SELECT event_id FROM ins)", "$3"),
         Cut::new(Rule::ConsumerScope, "SELECT $1,", "SELECT $1 * 0,"),
+        Cut::new(Rule::ConsumerScope, "e.consumer_ref = $1 ", "e.consumer_ref = $1 * 0 "),
         Cut::new(
             Rule::HeldReadInClaim,
             "(SELECT FROM inbox_parked q WHERE q.partition_ref = $2 AND q.aggregate_key = k)",
@@ -161,11 +169,16 @@ impl Claim for Postgres {
             .await?;
         let fresh: Vec<Uuid> = row.try_get("fresh")?;
         let held: Vec<Vec<u8>> = row.try_get("held")?;
+        let known = match row.try_get::<Option<Vec<Uuid>>, _>("ids")? {
+            Some(ids) => known(&row, &ids)?,
+            None => Vec::new(),
+        };
         Ok(Claimed {
             tx: row.try_get("tx")?,
             fresh: fresh.into_iter().map(Uuid::into_bytes).collect(),
             held: held.iter().map(|key| sixteen(key)).collect::<Result<_, _>>()?,
             lanes_mine: count(row.try_get("lanes_mine")?),
+            known,
         })
     }
 
@@ -259,7 +272,22 @@ async fn claim_one(
         fresh: fresh.then_some(id).into_iter().collect(),
         held: held.then_some(key).into_iter().collect(),
         lanes_mine: u64::from(row.try_get::<bool, _>("mine")?),
+        known: Vec::new(),
     })
+}
+
+/// The rows of ids that were there before, of one array for each column.
+fn known(row: &PgRow, ids: &[Uuid]) -> Result<Vec<Known>, sqlx::Error> {
+    let fingerprints: Vec<Vec<u8>> = row.try_get("fingerprints")?;
+    let partitions: Vec<i64> = row.try_get("partitions")?;
+    let offsets: Vec<i64> = row.try_get("offsets")?;
+    let parked: Vec<bool> = row.try_get("parked")?;
+    let rows = ids.iter().zip(fingerprints).zip(partitions).zip(offsets).zip(parked);
+    rows.map(|((((id, fingerprint), partition_ref), offset), parked)| {
+        let (id, fingerprint) = (id.into_bytes(), sixteen(&fingerprint)?);
+        Ok(Known { id, fingerprint, partition_ref, offset: Offset(offset), parked })
+    })
+    .collect()
 }
 
 async fn advance_one(

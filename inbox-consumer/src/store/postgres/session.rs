@@ -14,6 +14,7 @@ use crate::{
 const IN_RECOVERY: &str = "SELECT pg_is_in_recovery()";
 const SEARCH_PATH: &str = "SHOW search_path";
 const ROLLBACK: &str = "ROLLBACK";
+const REPLAN: &str = "DISCARD PLANS";
 /// PostgreSQL 14 and later, and only where the system can tell: an error is no loss.
 const CHECK_CLIENT: &str = "SELECT set_config('client_connection_check_interval', '2s', false)";
 const CHECK_CLIENT_SINCE: u32 = 140_000;
@@ -50,6 +51,10 @@ impl Sessions for Postgres {
     async fn close_hard(conn: PgConnection) {
         // The session is given up: what the socket says to that changes nothing.
         let _ = conn.close_hard().await;
+    }
+
+    async fn replan(conn: &mut PgConnection) -> Result<(), sqlx::Error> {
+        sqlx::raw_sql(REPLAN).execute(conn).await.map(drop)
     }
 
     fn in_transaction(conn: &PgConnection) -> bool {

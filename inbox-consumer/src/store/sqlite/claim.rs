@@ -126,6 +126,7 @@ impl Claim for Sqlite {
             fresh,
             held: named(&request.aggregates, row.try_get("held")?)?,
             lanes_mine: count(row.try_get("lanes_mine")?),
+            known: Vec::new(),
         })
     }
 

@@ -40,6 +40,11 @@ impl Sessions for Sqlite {
         let _ = conn.close_hard().await;
     }
 
+    /// Plans do not depend on sizes here: nobody runs ANALYZE.
+    async fn replan(_conn: &mut SqliteConnection) -> Result<(), sqlx::Error> {
+        Ok(())
+    }
+
     fn in_transaction(conn: &SqliteConnection) -> bool {
         conn.is_in_transaction()
     }
