@@ -19,8 +19,10 @@ pub(crate) const WARMING: usize = 80;
 /// How long that may take, in looks.
 const LOOK: Duration = Duration::from_millis(50);
 const LOOKS_MAX: u32 = 1_200;
-/// Of the paced events the first second's do not count.
+/// Of the paced events the first second's do not count, and of many the first five seconds': a broker, a
+/// server and a consumer that have just stood still make a backlog of the first of them.
 const SETTLING: Duration = Duration::from_secs(1);
+const SETTLING_MANY: Duration = Duration::from_secs(5);
 
 /// Above so many events a second the sender does as senders do: it lets librdkafka gather records for its
 /// default of 5 ms, and sleeps by the millisecond. Below, each record goes out alone, at its time.
@@ -53,7 +55,8 @@ pub(crate) async fn paced(
     let worked = child.said().await?;
     let (kafka, name) = (order.kafka, order.topic);
     blocking(move || topic::delete(&kafka, &name)).await?;
-    let first = sent.first().map_or(0.0, |(_, at)| *at) + SETTLING.as_secs_f64();
+    let settling = if pace > ALONE_MAX { SETTLING_MANY } else { SETTLING };
+    let first = sent.first().map_or(0.0, |(_, at)| *at) + settling.as_secs_f64();
     // A second copy has no effect of its own; the original was sent before it.
     let mut seen = HashSet::new();
     let counted = sent.into_iter().filter(|(id, at)| seen.insert(*id) && *at >= first);
