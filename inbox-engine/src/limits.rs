@@ -14,6 +14,9 @@ pub struct Limits {
     /// A lane whose transaction took longer goes on with half the events, down to a few dozen: so long
     /// are locks held, and so long may a revocation wait. A lane begins with some hundreds.
     pub batch_time_max: u64,
+    /// The same while less than a quarter of `partition_bytes_max` is left undone: then what counts is how
+    /// long events wait behind a transaction, not how many are settled a second.
+    pub batch_time_calm_max: u64,
     /// Longest wait before a conflict is tried again; the shortest is 1 ms.
     pub conflict_delay_max: u64,
     /// How long a revoked partition may finish its open transactions.
@@ -58,6 +61,7 @@ impl Default for Limits {
             batch_bytes_max: 4 << 20,
             batch_events_max: 1_000,
             batch_time_max: 200,
+            batch_time_calm_max: 50,
             conflict_delay_max: 250,
             drain_deadline: 5_000,
             due_interval: 0,

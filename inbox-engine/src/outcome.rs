@@ -1,8 +1,8 @@
 //! A transaction came back: settle, retry, park, back off, or take the partition over again.
 
 use crate::{
-    Batch, Doom, Engine, Failure, HandlerFault, Item, Lane, Mode, Offset, Outcome, ParkReason,
-    PartitionId, Rule, Standstill, Time,
+    Batch, Doom, Engine, Failure, HandlerFault, Item, Lane, Limits, Mode, Offset, Outcome,
+    ParkReason, PartitionId, Rule, Standstill, Time,
     partition::{CAP_MIN, LaneQueue, Partition, Phase},
 };
 
@@ -49,9 +49,9 @@ impl<T> Engine<T> {
     fn committed(&mut self, batch: Batch<T>, now: Time) {
         self.commits += 1;
         self.lanes_have_room(&batch);
-        let (id, time_max) = (batch.partition, self.limits.batch_time_max);
+        let id = batch.partition;
         let Some(partition) = self.partitions.get_mut(&id) else { return };
-        partition.settle(batch, now, time_max);
+        partition.settle(batch, now, &self.limits);
         self.reached(id, now);
     }
 
@@ -256,21 +256,12 @@ impl<T> Partition<T> {
     }
 
     /// Moves the lanes of a committed batch.
-    fn settle(&mut self, batch: Batch<T>, now: Time, time_max: u64) {
-        let events = batch.items.len();
+    fn settle(&mut self, batch: Batch<T>, now: Time, limits: &Limits) {
         for step in &batch.lanes {
             let queue = self.lane(step.lane);
             assert_eq!(queue.state.last, step.prev, "nobody else moves a lane of this generation");
             queue.busy = false;
             (queue.alone, queue.conflicts) = (0, 0);
-            let took = now.0.saturating_sub(queue.began.0);
-            queue.cap = if took > time_max {
-                (events / 2).max(queue.cap.min(CAP_MIN))
-            } else if took > time_max / 2 {
-                queue.cap
-            } else {
-                queue.cap.saturating_mul(2)
-            };
         }
         for item in &batch.items {
             self.undone -= 1;
@@ -281,6 +272,19 @@ impl<T> Partition<T> {
         let whole =
             |step: &crate::LaneMove| self.lanes[usize::from(step.lane.0)].state.last == step.new;
         assert!(batch.lanes.iter().all(whole), "a commit moves each lane to where its batch said");
+        let calm = self.bytes < limits.partition_bytes_max / 4;
+        let time_max = if calm { limits.batch_time_calm_max } else { limits.batch_time_max };
+        for step in &batch.lanes {
+            let queue = self.lane(step.lane);
+            let took = now.0.saturating_sub(queue.began.0);
+            queue.cap = if took > time_max {
+                (batch.items.len() / 2).max(queue.cap.min(CAP_MIN))
+            } else if took > time_max / 2 {
+                queue.cap
+            } else {
+                queue.cap.saturating_mul(2)
+            };
+        }
     }
 }
 

@@ -248,7 +248,7 @@ pub const KEYS: &[Key] = &[
         "batch.events_max",
         number(1, 10_000),
         "1000",
-        "Events of one transaction. Fewer while those of a lane take longer than 200 ms.",
+        "Events of one transaction. Fewer while those of a lane take longer than 200 ms, or 50 ms where little waits.",
     ),
     key(
         "batch.bytes_max",

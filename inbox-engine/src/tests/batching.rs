@@ -98,7 +98,7 @@ fn a_batch_that_takes_long_is_followed_by_a_smaller_one() {
     let (all, start) = (several(1, 900, "a"), |from, to| several(from, to, ""));
     check(&format!(
         "
-        limits transactions=1 batch=256 watermark=1000000 idle=1000000
+        limits transactions=1 batch=256 bytes=1000 watermark=1000000 idle=1000000
         own p0 lanes=1 w=0
         deliver p0 0a => start p0[0]
         deliver p0 {all}
@@ -120,6 +120,34 @@ fn a_batch_that_takes_long_is_followed_by_a_smaller_one() {
         start(513, 576),
         start(577, 640),
         start(641, 768),
+    ));
+}
+
+/// `batch_time_calm_max`: while little waits, transactions are shorter.
+#[test]
+fn while_little_waits_a_batch_takes_less_time() {
+    let several = |from: u32, to: u32, end: &str| {
+        (from..=to).map(|offset| format!("{offset}{end}")).collect::<Vec<_>>().join(" ")
+    };
+    let (all, start) = (several(1, 900, "a"), |from, to| several(from, to, ""));
+    check(&format!(
+        "
+        limits transactions=1 batch=256 watermark=1000000 idle=1000000
+        own p0 lanes=1 w=0
+        deliver p0 0a => start p0[0]
+        deliver p0 {all}
+        committed p0@0 => start p0[{}]
+        wait 60
+        committed p0@1 => start p0[{}]
+        wait 40
+        committed p0@257 => start p0[{}]
+        wait 20
+        committed p0@385 => start p0[{}]
+        ",
+        start(1, 256),
+        start(257, 384),
+        start(385, 512),
+        start(513, 768),
     ));
 }
 
