@@ -6,6 +6,7 @@
 use std::{
     ops::{Deref, DerefMut},
     sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
 };
 
 use super::port::{Book, Edition, OpenError, Store, StoreFault};
@@ -16,13 +17,16 @@ pub(crate) struct Session<DB: Store> {
     conn: DB::Connection,
     /// The texts of queued statements that it knows.
     pub(super) edition: Option<Arc<Edition>>,
-    /// Events that it has settled since its statements were planned.
+    /// Events that it has settled since its statements were planned anew, and when that was.
     pub(super) settled: usize,
+    planned: Option<Instant>,
 }
 
-/// After so many events a session's statements are planned anew. The database does that by itself once it
-/// has counted a table's rows, which a backlog does not wait for; it costs a millisecond or two.
+/// After so many events, and not more often than that, a session's statements are planned anew. The
+/// database does so by itself once it has counted a table's rows, which a backlog does not wait for; it
+/// costs a millisecond or two.
 const PLANNED_FOR: usize = 10_000;
+const PLANNED_FOR_TIME: Duration = Duration::from_secs(5);
 
 impl<DB: Store> Deref for Session<DB> {
     type Target = DB::Connection;
@@ -59,10 +63,11 @@ impl<DB: Store> Session<DB> {
 
     /// Has its statements planned anew when the tables may have grown out of their plans.
     pub(super) async fn replan(&mut self) -> Result<(), sqlx::Error> {
-        if self.settled < PLANNED_FOR {
+        let lately = self.planned.is_some_and(|at| at.elapsed() < PLANNED_FOR_TIME);
+        if self.settled < PLANNED_FOR || lately {
             return Ok(());
         }
-        self.settled = 0;
+        (self.settled, self.planned) = (0, Some(Instant::now()));
         DB::replan(&mut self.conn).await
     }
 
@@ -112,7 +117,7 @@ impl<DB: Store> Sessions<DB> {
         if let (Ok(_), Some(meters)) = (&opened, &self.meters) {
             meters.connections_opened.add(1);
         }
-        opened.map(|conn| Session { conn, edition: None, settled: 0 })
+        opened.map(|conn| Session { conn, edition: None, settled: 0, planned: None })
     }
 
     /// An idle connection, or a new one.
