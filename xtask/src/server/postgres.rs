@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use crate::command::{capture, find, root, run, user_id};
-use crate::failure::{Explain, Outcome, failure};
+use crate::failure::{Explain, Failure, Outcome, failure};
 
 use super::note::Note;
 use super::ports;
@@ -32,6 +32,12 @@ fn newest_of_debian() -> Option<PathBuf> {
     let newest = versions.map(|entry| entry.path()).max_by_key(major)?;
     Some(newest.join("bin"))
 }
+
+/// How often a promotion is asked for. One whose receiver was killed may just be starting over, and a
+/// server that starts forgets that it was asked.
+const PROMOTIONS_MAX: u32 = 3;
+/// What is said of one that came after all.
+const NO_STANDBY: &str = "not in standby mode";
 
 /// How a server is stopped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -115,7 +121,19 @@ impl Postgres {
 
     /// Makes a replica the primary of its own line of history; returns when it takes writes.
     pub fn promote(&self) -> Outcome {
-        capture(self.control("promote").args(["-w", "-t", "60"])).map(drop)
+        let mut promoted = self.try_promoting();
+        for _ in 1..PROMOTIONS_MAX {
+            match promoted {
+                Err(Failure(said)) if said.contains(NO_STANDBY) => return Ok(()),
+                Err(_) => promoted = self.try_promoting(),
+                Ok(()) => break,
+            }
+        }
+        promoted
+    }
+
+    fn try_promoting(&self) -> Outcome {
+        capture(self.control("promote").args(["-w", "-t", "20"])).map(drop)
     }
 
     /// A superuser's URL.
