@@ -17,8 +17,8 @@ pub(crate) struct Session<DB: Store> {
     conn: DB::Connection,
     /// The texts of queued statements that it knows.
     pub(super) edition: Option<Arc<Edition>>,
-    /// Events that it has settled since its statements were planned anew, and when that was.
-    pub(super) settled: usize,
+    /// Events of its transactions since its statements were planned anew, and when that was.
+    pub(super) events: usize,
     planned: Option<Instant>,
 }
 
@@ -64,10 +64,10 @@ impl<DB: Store> Session<DB> {
     /// Has its statements planned anew when the tables may have grown out of their plans.
     pub(super) async fn replan(&mut self) -> Result<(), sqlx::Error> {
         let lately = self.planned.is_some_and(|at| at.elapsed() < PLANNED_FOR_TIME);
-        if self.settled < PLANNED_FOR || lately {
+        if self.events < PLANNED_FOR || lately {
             return Ok(());
         }
-        (self.settled, self.planned) = (0, Some(Instant::now()));
+        (self.events, self.planned) = (0, Some(Instant::now()));
         DB::replan(&mut self.conn).await
     }
 
@@ -117,7 +117,7 @@ impl<DB: Store> Sessions<DB> {
         if let (Ok(_), Some(meters)) = (&opened, &self.meters) {
             meters.connections_opened.add(1);
         }
-        opened.map(|conn| Session { conn, edition: None, settled: 0, planned: None })
+        opened.map(|conn| Session { conn, edition: None, events: 0, planned: None })
     }
 
     /// An idle connection, or a new one.

@@ -85,7 +85,7 @@ impl<DB: Store> Work<DB> {
             torn: false,
         };
         let ran = transaction.run().await;
-        conn.settled += batch.items.len();
+        conn.events += batch.items.len();
         self.end(conn, ran).await.map_or_else(|outcome| outcome, Outcome::Committed)
     }
 

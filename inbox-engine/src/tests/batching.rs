@@ -88,13 +88,15 @@ fn a_batch_has_at_most_its_limit_of_events() {
     );
 }
 
+/// These offsets, each with what stands behind it.
+fn several(from: u32, to: u32, end: &str) -> String {
+    (from..=to).map(|offset| format!("{offset}{end}")).collect::<Vec<_>>().join(" ")
+}
+
 /// `batch_time_max`: after a transaction that took long a lane goes on with half the events, though not
 /// with fewer than some dozens; after a quick one with twice as many.
 #[test]
 fn a_batch_that_takes_long_is_followed_by_a_smaller_one() {
-    let several = |from: u32, to: u32, end: &str| {
-        (from..=to).map(|offset| format!("{offset}{end}")).collect::<Vec<_>>().join(" ")
-    };
     let (all, start) = (several(1, 900, "a"), |from, to| several(from, to, ""));
     check(&format!(
         "
@@ -126,9 +128,6 @@ fn a_batch_that_takes_long_is_followed_by_a_smaller_one() {
 /// `batch_time_calm_max`: while little waits, transactions are shorter.
 #[test]
 fn while_little_waits_a_batch_takes_less_time() {
-    let several = |from: u32, to: u32, end: &str| {
-        (from..=to).map(|offset| format!("{offset}{end}")).collect::<Vec<_>>().join(" ")
-    };
     let (all, start) = (several(1, 900, "a"), |from, to| several(from, to, ""));
     check(&format!(
         "

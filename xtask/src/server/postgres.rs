@@ -36,7 +36,8 @@ fn newest_of_debian() -> Option<PathBuf> {
 /// How often a promotion is asked for. One whose receiver was killed may just be starting over, and a
 /// server that starts forgets that it was asked.
 const PROMOTIONS_MAX: u32 = 3;
-/// What is said of one that came after all.
+/// What is said of one that did not come, and, the next time, of one that came after all.
+const NOT_IN_TIME: &str = "did not promote in time";
 const NO_STANDBY: &str = "not in standby mode";
 
 /// How a server is stopped.
@@ -121,13 +122,17 @@ impl Postgres {
 
     /// Makes a replica the primary of its own line of history; returns when it takes writes.
     pub fn promote(&self) -> Outcome {
+        let late =
+            |tried: &Outcome| matches!(tried, Err(Failure(said)) if said.contains(NOT_IN_TIME));
         let mut promoted = self.try_promoting();
         for _ in 1..PROMOTIONS_MAX {
-            match promoted {
-                Err(Failure(said)) if said.contains(NO_STANDBY) => return Ok(()),
-                Err(_) => promoted = self.try_promoting(),
-                Ok(()) => break,
+            if !late(&promoted) {
+                break;
             }
+            promoted = match self.try_promoting() {
+                Err(Failure(said)) if said.contains(NO_STANDBY) => Ok(()),
+                tried => tried,
+            };
         }
         promoted
     }
