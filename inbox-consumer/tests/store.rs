@@ -264,7 +264,7 @@ mod postgres {
 
     /// Whether the plan that is kept for the claim goes through all rows of the inbox.
     async fn reads_all(session: &mut PgConnection) -> bool {
-        let find = "SELECT name FROM pg_prepared_statements WHERE statement LIKE 'WITH ins AS%'";
+        let find = "SELECT name FROM pg_prepared_statements WHERE statement LIKE 'WITH known AS%'";
         let name: String = sqlx::query_scalar(find).fetch_one(&mut *session).await.unwrap();
         let plan =
             format!("EXPLAIN EXECUTE {name} (1, 1, '{{}}', '', '{{}}', '{{}}', '{{}}', '{{}}', 1)");

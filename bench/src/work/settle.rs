@@ -1,5 +1,7 @@
 //! How the limits settle what waits, on one connection, statements prepared once.
 
+use std::collections::HashSet;
+
 use futures::future::{try_join, try_join_all};
 use tokio_postgres::{Client, Error, Statement};
 use uuid::Uuid;
@@ -23,9 +25,12 @@ const ALL_IN_ONE: &str = "WITH claimed AS (
         last_sequence = excluded.last_sequence,
         disorder = a.disorder + (excluded.last_sequence <> a.last_sequence + 1)::int";
 
-/// The claim of a batch: the ids that nobody had claimed, in their order.
-const CLAIM: &str = "INSERT INTO inbox (event_id) SELECT * FROM unnest($1::uuid[])
-    ON CONFLICT DO NOTHING RETURNING event_id";
+/// The claim of a batch: the ids that nobody had claimed, in their order. Looking for all of them at once
+/// is quicker than `ON CONFLICT`, which looks for each by itself; as in ours, the selection around $1 keeps
+/// the planner from reading the whole table, and an id that somebody else claims in between is an error.
+const CLAIM: &str = "INSERT INTO inbox (event_id) SELECT id FROM unnest($1::uuid[]) id
+    WHERE id NOT IN (SELECT event_id FROM inbox WHERE event_id = ANY((SELECT $1)::uuid[]))
+    RETURNING event_id";
 
 /// The connection of a partition.
 pub(super) struct Lane {
@@ -87,7 +92,9 @@ impl Lane {
 
     /// Begins a transaction and claims, in one round trip; returns what is to be done.
     async fn claim(&self, events: &[Event]) -> Result<Vec<Deposited>, Error> {
-        let ids: Vec<Uuid> = events.iter().map(|event| event.id).collect();
+        let mut met = HashSet::with_capacity(events.len());
+        let ids = events.iter().map(|event| event.id).filter(|id| met.insert(*id));
+        let ids: Vec<Uuid> = ids.collect();
         let begin = self.client.batch_execute("BEGIN");
         let ((), rows) = try_join(begin, self.client.query(&self.claim, &[&ids])).await?;
         let mut claimed = rows.iter().map(|row| row.get::<_, Uuid>(0)).peekable();

@@ -75,7 +75,7 @@ inbox_settings::signals! {
     }
 
     debug "conflict" "a transaction met another; it runs again with fewer events"
-    /// A deadlock, a serialization failure or a lock time-out. It spends no attempt.
+    /// A deadlock, a serialization failure, a lock time-out, or an event that another transaction claimed at the same time. It spends no attempt.
     Conflict {
         /// Where.
         partition: TopicPartition,

@@ -152,7 +152,8 @@ async fn an_id_twice_in_a_batch_has_one_effect() {
     let running = stage.start(Routes::default().on("Counted", Counter)).await;
     eventually(SOON, "all settled", async || watermark(&stage).await == 80).await;
     assert_eq!((stage.effects().await, stage.parked("mismatch").await), (40, 20));
-    assert_eq!((stage.parked("").await, running.counters.read().duplicates), (20, 20));
+    let counts = running.counters.read();
+    assert_eq!((stage.parked("").await, counts.duplicates, counts.conflicts), (20, 20, 0));
     let copies = "SELECT count(*) FROM effects WHERE aggregate LIKE 'copy-%'";
     assert_eq!(stage.schema.number(copies).await, 0);
     assert_eq!(running.stop().await, Ended::Shutdown);

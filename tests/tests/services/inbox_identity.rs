@@ -18,6 +18,8 @@ async fn a_second_copy_of_an_event_has_no_second_effect() {
     eventually(SOON, "the third", async || stage.of("a").await.contains(&3)).await;
     eventually(SOON, "all seen", async || running.counters.read().duplicates == 4).await;
     assert_eq!(stage.of("a").await, [1, 2, 3]);
+    // Nor does a batch get in its own way.
+    assert_eq!(running.counters.read().conflicts, 0);
     assert_eq!(running.stop().await, Ended::Shutdown);
 }
 
@@ -195,6 +197,12 @@ async fn an_id_that_is_given_up_while_the_claim_waits_is_fresh() {
     assert_eq!(running.stop().await, Ended::Shutdown);
 }
 
+/// Deadlocks that the server has ended. No other test makes any.
+async fn deadlocks(conn: &mut sqlx::PgConnection) -> i64 {
+    let count = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()";
+    sqlx::query_scalar(count).fetch_one(conn).await.unwrap()
+}
+
 /// B14: two partitions claim the same ids in crossing order, at the same time: both wait for an id in
 /// the middle that a third transaction holds. Sorted, one waits for the other; nothing deadlocks.
 #[tokio::test]
@@ -203,6 +211,7 @@ async fn crossing_claims_wait_for_each_other_and_do_not_deadlock() {
     stage.config.database.lock_timeout = std::time::Duration::from_secs(15);
     register(&stage).await;
     let mut other = take(&stage, &id(2)).await;
+    let before = deadlocks(&mut other).await;
     let copy = |n: u8, p: i32| told_as(&id(n), "a", n.into(), json!({})).partition(p);
     stage.send(&[copy(1, 0), copy(2, 0), copy(3, 0)]).await;
     stage.send(&[copy(3, 1), copy(2, 1), copy(1, 1)]).await;
@@ -215,7 +224,11 @@ async fn crossing_claims_wait_for_each_other_and_do_not_deadlock() {
     })
     .await;
     let counts = running.counters.read();
-    assert_eq!((counts.applied, counts.duplicates, counts.conflicts), (3, 3, 0), "{counts:?}");
+    // The one that waited met what the other had committed, and came again.
+    assert_eq!((counts.applied, counts.duplicates, counts.conflicts), (3, 3, 1), "{counts:?}");
     assert_eq!(stage.effects().await, 3);
     assert_eq!(running.stop().await, Ended::Shutdown);
+    // A session tells its numbers when it ends.
+    tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+    assert_eq!(deadlocks(&mut other).await, before);
 }

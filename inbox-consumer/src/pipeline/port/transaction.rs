@@ -122,7 +122,9 @@ pub trait Claim: Database {
         conn: &mut Self::Connection,
         limits: &TxLimits,
     ) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
-    /// Claims the ids and looks at held aggregates and lanes, in one statement.
+    /// Claims the ids and looks at held aggregates and lanes, in one statement. An id that another
+    /// transaction has claimed is waited for; once that one has committed, the id is not fresh, or the claim
+    /// fails with a fault of [`StoreFault::Conflict`] and the next one will know it.
     fn claim(
         conn: &mut Self::Connection,
         scope: &Scope,

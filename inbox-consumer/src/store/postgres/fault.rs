@@ -2,10 +2,15 @@
 
 use crate::pipeline::port::StoreFault::{self, Conflict, Outage, Statement, TransactionEnded};
 
+/// The key of the inbox's rows. Only the claim writes them.
+const INBOX_KEY: &str = "inbox_events_pkey";
+
 /// The class of an error. The primary was proved when the session was opened, so 25006 can only come
 /// from work outside the runtime's own transaction.
 pub(super) fn classify(error: &sqlx::Error) -> StoreFault {
     match error {
+        // Another transaction claimed one of the ids, and committed while this claim waited for it.
+        sqlx::Error::Database(said) if said.constraint() == Some(INBOX_KEY) => Conflict,
         sqlx::Error::Database(said) => {
             by_code(said.code().as_deref().unwrap_or_default(), said.message())
         }

@@ -123,12 +123,16 @@ pub async fn ids_belong_to_their_consumer<DB: Probe>(settings: DB::Settings) {
     two.rollback().await;
 }
 
-/// Finding 8: an id that comes twice in one statement is fresh once; the engine makes them distinct.
-pub async fn the_same_id_twice_in_a_claim_is_fresh_once<DB: Probe>(settings: DB::Settings) {
+/// Finding 8: an id that comes twice in one statement is never fresh twice; the engine makes them distinct.
+pub async fn the_same_id_twice_in_a_claim_is_not_fresh_twice<DB: Probe>(settings: DB::Settings) {
     let mut scene = Scene::<DB>::new(settings, "claim-twice").await;
     let scope = scene.take_over().await.scope;
     let twice = claim_of(&[(1, 0), (1, 1)], &[step(0, -1, 1)]);
-    assert_eq!(scene.claim(&scope, &twice).await.fresh, [id(1)]);
+    DB::begin(&mut scene.session, &super::scene::LIMITS).await.expect("BEGIN failed");
+    match DB::claim(&mut scene.session, &scope, &twice).await {
+        Ok(claimed) => assert_eq!(claimed.fresh, [id(1)]),
+        Err(error) => assert_eq!(DB::fault(&error), StoreFault::Conflict, "{error}"),
+    }
     scene.rollback().await;
 }
 
@@ -157,6 +161,37 @@ pub async fn a_claim_that_waited_sees_the_other_ones_outcome<DB: Probe>(settings
     assert_eq!(look.known.len(), 1, "the second look has to know the other's row");
     assert_eq!(look.known[0].fingerprint, fingerprint(1));
     assert_eq!(look.lanes_mine, 0, "the lane has moved while the claim waited");
+}
+
+/// The same among others: the claim says that it met another one, and the next one knows its row; or it
+/// knows at once (rule `Inbox`, B14).
+pub async fn a_claim_of_several_that_waited_tells_nothing_as_fresh<DB: Probe>(
+    settings: DB::Settings,
+) {
+    let mut scene = Scene::<DB>::new(settings, "claim-several-waited").await;
+    let scope = scene.take_over().await.scope;
+    let claim = claim_of(&[(1, 0), (2, 1)], &[step(0, -1, 1)]);
+    let first = scene.claim(&scope, &claim).await;
+
+    let mut other = scene.session().await;
+    let same = claim.clone();
+    let waiting = tokio::spawn(async move {
+        DB::begin(&mut other, &super::scene::LIMITS).await.expect("BEGIN failed");
+        let claimed = DB::claim(&mut other, &scope, &same).await;
+        DB::rollback(&mut other).await.expect("rollback");
+        claimed
+    });
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    DB::advance(&mut scene.session, &scope, &first.tx, &claim.lanes).await.expect("advance");
+    DB::commit(&mut scene.session).await.expect("commit");
+
+    match waiting.await.expect("the waiting claim panicked") {
+        Ok(claimed) => assert!(claimed.fresh.is_empty(), "another transaction committed both"),
+        Err(error) => assert_eq!(DB::fault(&error), StoreFault::Conflict, "{error}"),
+    }
+    let again = scene.claim(&scope, &claim_of(&[(1, 0), (2, 1)], &[step(0, 1, 1)])).await;
+    assert!(again.fresh.is_empty(), "the next claim has to know both");
+    scene.rollback().await;
 }
 
 /// A rollback takes the claim back.

@@ -39,8 +39,9 @@ macro_rules! conformance_scenarios {
             a_held_aggregate_is_told
             an_event_alone_is_answered_as_among_others
             ids_belong_to_their_consumer
-            the_same_id_twice_in_a_claim_is_fresh_once
+            the_same_id_twice_in_a_claim_is_not_fresh_twice
             a_claim_that_waited_sees_the_other_ones_outcome
+            a_claim_of_several_that_waited_tells_nothing_as_fresh
             a_claim_that_was_rolled_back_leaves_nothing
             sorted_claims_of_the_same_ids_never_deadlock
         } }
