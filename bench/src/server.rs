@@ -18,7 +18,7 @@ use crate::{grown, process};
 /// As a careful operator would set a server for such work. Everything about durability is as it comes. The
 /// times of commits are how a run is measured; they cost the same for everybody.
 const SETTINGS: &str = "
-shared_buffers = 512MB
+shared_buffers = 2GB
 max_wal_size = 8GB
 wal_level = replica
 track_commit_timestamp = on
@@ -111,6 +111,7 @@ impl Server {
         // The files are copied, not written once more through the log.
         let from = format!("TEMPLATE {template} STRATEGY FILE_COPY");
         let database = self.create(name, &from).await?;
+        grown::warm(&database, inbox).await?;
         self.readied(database, case).await
     }
 
