@@ -6,7 +6,7 @@ use inbox_engine::{Epoch, Offset, ParkReason};
 
 use super::{
     Probe,
-    scene::{Scene, aggregate, claim_of, claim_on, fingerprint, id, parking, step},
+    scene::{Scene, aggregate, claim_of, claim_on, fingerprint, id, parking, step, try_claim_on},
 };
 use crate::pipeline::port::{Known, Scope, StoreFault};
 
@@ -128,8 +128,7 @@ pub async fn the_same_id_twice_in_a_claim_is_not_fresh_twice<DB: Probe>(settings
     let mut scene = Scene::<DB>::new(settings, "claim-twice").await;
     let scope = scene.take_over().await.scope;
     let twice = claim_of(&[(1, 0), (1, 1)], &[step(0, -1, 1)]);
-    DB::begin(&mut scene.session, &super::scene::LIMITS).await.expect("BEGIN failed");
-    match DB::claim(&mut scene.session, &scope, &twice).await {
+    match try_claim_on::<DB>(&mut scene.session, &scope, &twice).await {
         Ok(claimed) => assert_eq!(claimed.fresh, [id(1)]),
         Err(error) => assert_eq!(DB::fault(&error), StoreFault::Conflict, "{error}"),
     }
@@ -176,8 +175,7 @@ pub async fn a_claim_of_several_that_waited_tells_nothing_as_fresh<DB: Probe>(
     let mut other = scene.session().await;
     let same = claim.clone();
     let waiting = tokio::spawn(async move {
-        DB::begin(&mut other, &super::scene::LIMITS).await.expect("BEGIN failed");
-        let claimed = DB::claim(&mut other, &scope, &same).await;
+        let claimed = try_claim_on::<DB>(&mut other, &scope, &same).await;
         DB::rollback(&mut other).await.expect("rollback");
         claimed
     });
@@ -219,8 +217,7 @@ pub async fn sorted_claims_of_the_same_ids_never_deadlock<DB: Probe>(settings: D
             for round in 0..20_u8 {
                 let events: Vec<_> =
                     (0..20).map(|n| (n + (worker + round) % 5, i64::from(n))).collect();
-                DB::begin(&mut conn, &super::scene::LIMITS).await.expect("BEGIN");
-                let claimed = DB::claim(&mut conn, &scope, &claim_of(&events, &[])).await;
+                let claimed = try_claim_on::<DB>(&mut conn, &scope, &claim_of(&events, &[])).await;
                 let fault = claimed.err().map(|error| (DB::fault(&error), error.to_string()));
                 assert!(fault.is_none(), "{fault:?} in place of {:?}", StoreFault::Conflict);
                 DB::rollback(&mut conn).await.expect("rollback");

@@ -135,8 +135,17 @@ pub(super) async fn claim_on<DB: Probe>(
     scope: &Scope,
     claim: &ClaimRequest,
 ) -> Claimed {
+    try_claim_on::<DB>(conn, scope, claim).await.expect("the claim failed")
+}
+
+/// Begins and claims; the claim may be refused.
+pub(super) async fn try_claim_on<DB: Probe>(
+    conn: &mut DB::Connection,
+    scope: &Scope,
+    claim: &ClaimRequest,
+) -> Result<Claimed, sqlx::Error> {
     DB::begin(conn, &LIMITS).await.expect("BEGIN failed");
-    DB::claim(conn, scope, claim).await.expect("the claim failed")
+    DB::claim(conn, scope, claim).await
 }
 
 /// What a process asks for that starts at the beginning of a log of 1,000 records.
