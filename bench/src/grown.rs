@@ -35,6 +35,7 @@ pub(crate) async fn template(server: &Server, inbox: Inbox, case: &Case) -> Outc
         first = next;
     }
     database.run(&format!("VACUUM (FREEZE, ANALYZE) {table}")).await?;
+    database.run("CREATE EXTENSION pg_prewarm").await?;
     server.rename(database, &name).await?;
     Ok(name)
 }
@@ -43,7 +44,7 @@ pub(crate) async fn template(server: &Server, inbox: Inbox, case: &Case) -> Outc
 /// begins with none of it.
 pub(crate) async fn warm(database: &Database, inbox: Inbox) -> Outcome {
     let table = inbox.table()?;
-    database.run(&format!("CREATE EXTENSION pg_prewarm; SELECT pg_prewarm('{table}_pkey')")).await
+    database.run(&format!("SELECT pg_prewarm('{table}_pkey')")).await
 }
 
 /// What `migrate` makes, and the row of our consumer.

@@ -33,7 +33,7 @@ pub(crate) async fn run(options: Options) -> Outcome {
         turn(&stage, &cases, &mut all, &mut wrong).await;
     }
     write(&options, &cases, &all)?;
-    if wrong.is_empty() { Ok(()) } else { failure(wrong.join("\n")) }
+    if wrong.is_empty() { stage.server.end() } else { failure(wrong.join("\n")) }
 }
 
 /// One round.

@@ -1,15 +1,25 @@
 //! Retention: sweeps the inbox by age, in bounded steps, for as long as the consumer runs.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Weak},
+    time::Duration,
+};
+
+use tokio::time::Instant;
 
 use super::{
-    port::{PruneCursor, Store},
+    port::{PruneCursor, PruneStep, Store},
     sessions::Sessions,
 };
 use crate::telemetry::{Signal, meters::Meters};
 
 /// Between two steps of a sweep, so that pruning never takes a server for itself.
 const STEP_PAUSE: Duration = Duration::from_millis(20);
+/// A step that found nothing to remove is followed by so many times its time: in a large inbox with a long
+/// retention that is nearly every one, and each reads its pages.
+const IDLE_PAUSE: u32 = 20;
+/// A sweep does not rest beyond this part of the retention: else a table could grow faster than it is swept.
+const SWEEP_PART: u32 = 10;
 
 /// What is kept, and how often it is looked at.
 #[derive(Clone, Debug)]
@@ -26,10 +36,12 @@ pub(crate) async fn prune_for_ever<DB: Store>(
     retention: Retention,
     meters: Arc<Meters>,
 ) {
+    let running = Arc::new(());
     loop {
-        // In a task of its own: a sweep that is under way when the consumer ends is never cut in two.
+        // In a task of its own: a step that is under way when the consumer ends is never cut in two.
         let (sessions, of) = (Arc::clone(&sessions), retention.clone());
-        match tokio::spawn(async move { sweep(&sessions, &of).await }).await {
+        let alive = Arc::downgrade(&running);
+        match tokio::spawn(async move { sweep(&sessions, &of, &alive).await }).await {
             Ok(Ok(removed)) => {
                 meters.counters.sweeps.add(1);
                 meters.counters.pruned.add(removed);
@@ -45,28 +57,74 @@ pub(crate) async fn prune_for_ever<DB: Store>(
     }
 }
 
-/// One sweep over the table; answers how many rows it removed.
-pub(crate) async fn sweep<DB: Store>(
+/// One sweep over the table, for as long as somebody waits for it; answers how many rows it removed.
+async fn sweep<DB: Store>(
     sessions: &Sessions<DB>,
     retention: &Retention,
+    waiting: &Weak<()>,
 ) -> Result<u64, String> {
     let mut conn = sessions.take().await.map_err(|error| error.to_string())?;
+    let rests_until = Instant::now() + retention.age / SWEEP_PART;
     let mut cursor = PruneCursor::default();
     let mut removed = 0;
-    loop {
+    while waiting.strong_count() > 0 {
+        let began = Instant::now();
         match DB::prune_step(&mut conn, &retention.consumer, retention.age, cursor).await {
             Ok(step) => {
                 removed += step.removed;
                 let Some(next) = step.next else { break };
                 cursor = next;
+                let now = Instant::now();
+                tokio::time::sleep(pause(&step, now - began, rests_until - now)).await;
             }
             Err(error) => {
                 conn.close_hard().await;
                 return Err(error.to_string());
             }
         }
-        tokio::time::sleep(STEP_PAUSE).await;
     }
     sessions.give_back(conn).await;
     Ok(removed)
+}
+
+/// How long to rest after a step, with so much time for the sweep.
+fn pause(step: &PruneStep, took: Duration, time_left: Duration) -> Duration {
+    if step.removed > 0 {
+        return STEP_PAUSE;
+    }
+    let share = time_left / step.steps_left.max(1);
+    (took * IDLE_PAUSE).min(share).max(STEP_PAUSE)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::{PruneCursor, PruneStep, STEP_PAUSE, pause};
+
+    const HOUR: Duration = Duration::from_hours(1);
+    const TOOK: Duration = Duration::from_millis(3);
+
+    fn step(removed: u64, steps_left: u32) -> PruneStep {
+        PruneStep { removed, next: Some(PruneCursor(64)), steps_left, busy: false }
+    }
+
+    #[test]
+    fn a_step_that_finds_nothing_is_a_twentieth_of_the_time() {
+        assert_eq!(pause(&step(0, 4_000), TOOK, HOUR), Duration::from_millis(60));
+        assert_eq!(pause(&step(0, 4_000), Duration::from_micros(10), HOUR), STEP_PAUSE);
+    }
+
+    /// The removing keeps up with the inserting, however busy the server is.
+    #[test]
+    fn a_step_that_removes_is_followed_by_the_next_one_soon() {
+        assert_eq!(pause(&step(1, 4_000), Duration::from_secs(1), HOUR), STEP_PAUSE);
+    }
+
+    #[test]
+    fn a_sweep_rests_no_longer_than_it_has_time() {
+        assert_eq!(pause(&step(0, 100_000), TOOK, HOUR), Duration::from_millis(36));
+        assert_eq!(pause(&step(0, 4_000), TOOK, Duration::ZERO), STEP_PAUSE);
+        assert_eq!(pause(&step(0, 0), TOOK, HOUR), Duration::from_millis(60));
+    }
 }

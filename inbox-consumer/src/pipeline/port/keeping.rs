@@ -182,6 +182,8 @@ pub struct PruneStep {
     pub removed: u64,
     /// Where to go on; `None` when the sweep is complete or another process prunes.
     pub next: Option<PruneCursor>,
+    /// How many steps are left, as far as the store knows; 1 where it does not.
+    pub steps_left: u32,
     /// Another process holds the pruner's lock.
     pub busy: bool,
 }

@@ -67,7 +67,7 @@ async fn step(
 ) -> Result<PruneStep, sqlx::Error> {
     let alone: bool = sqlx::query_scalar(LOCK).fetch_one(&mut *conn).await?;
     if !alone && Rule::PruneAlone.on() {
-        return Ok(PruneStep { removed: 0, next: None, busy: true });
+        return Ok(PruneStep { removed: 0, next: None, steps_left: 0, busy: true });
     }
     let pages: i64 = sqlx::query_scalar(PAGES).fetch_one(&mut *conn).await?;
     let from = cursor.0.max(0);
@@ -81,7 +81,9 @@ async fn step(
         .await?
         .rows_affected();
     let next = (to < pages).then_some(PruneCursor(to));
-    Ok(PruneStep { removed, next, busy: false })
+    let left = pages.saturating_sub(to).max(0).saturating_add(PAGES_PER_STEP - 1) / PAGES_PER_STEP;
+    let steps_left = u32::try_from(left).unwrap_or(u32::MAX);
+    Ok(PruneStep { removed, next, steps_left, busy: false })
 }
 
 /// The first place of a page.

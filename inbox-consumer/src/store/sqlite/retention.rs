@@ -83,7 +83,7 @@ async fn step(
         .fetch_one(&mut *conn)
         .await?;
     let Some(up_to) = up_to else {
-        return Ok(PruneStep { removed: 0, next: None, busy: false });
+        return Ok(PruneStep { removed: 0, next: None, steps_left: 0, busy: false });
     };
     let removed = sqlx::query(PRUNE.text())
         .bind(consumer)
@@ -92,7 +92,8 @@ async fn step(
         .execute(conn)
         .await?
         .rows_affected();
-    Ok(PruneStep { removed, next: Some(PruneCursor(up_to.saturating_add(1))), busy: false })
+    let next = Some(PruneCursor(up_to.saturating_add(1)));
+    Ok(PruneStep { removed, next, steps_left: 1, busy: false })
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ async fn prune<DB: Probe>(scene: &mut Scene<DB>) -> (u64, u32) {
     let (mut removed, mut steps, mut cursor) = (0, 0, PruneCursor::default());
     loop {
         let step = DB::prune_step(&mut scene.session, &consumer, DAY, cursor).await;
-        let PruneStep { removed: some, next, busy } = step.expect("a prune step failed");
+        let PruneStep { removed: some, next, busy, .. } = step.expect("a prune step failed");
         assert!(!busy, "nobody else prunes");
         removed += some;
         steps += 1;
@@ -151,7 +151,7 @@ pub async fn one_pruner_at_a_time<DB: Probe>(settings: DB::Settings) {
     scene.run(DB::HOLD_PRUNER).await;
     let consumer = scene.request.consumer.clone();
     let step = DB::prune_step(&mut scene.session, &consumer, DAY, PruneCursor::default()).await;
-    let expected = PruneStep { removed: 0, next: None, busy: true };
+    let expected = PruneStep { removed: 0, next: None, steps_left: 0, busy: true };
     assert_eq!(step.expect("a prune step failed"), expected);
     scene.run("ROLLBACK").await;
     assert_eq!(prune(&mut scene).await.0, 5);
