@@ -19,6 +19,7 @@ use crate::{
         control::{Control, Identity},
         driver::{self, Driver},
         intake::Intake,
+        pace::Pace,
         parking::ParkingRules,
         port::{
             Address, Book, Broker, Finding, Fit, OpenError, Owner, ParkedLoad, Store, TxLimits,
@@ -282,6 +283,7 @@ impl<DB: Store> Consumer<DB> {
                 },
             },
             meters: Arc::clone(&self.meters),
+            pace: Pace::default(),
             #[cfg(feature = "testing")]
             crash: crate::pipeline::crash::Crash::default(),
         };

@@ -19,7 +19,7 @@ impl<T> Engine<T> {
     /// While a transaction runs, events gather in their lanes, so an idle consumer runs transactions
     /// of one event and a loaded one commits in groups; there is no timer.
     fn start_transactions(&mut self, now: Time) {
-        while self.open < self.limits.transactions_max {
+        while self.open < self.room() {
             match self.longest_waiting(now) {
                 Some((id, lane, Turn::Live)) => self.start_live(id, lane, now),
                 Some((id, lane, Turn::Release)) => self.release(id, lane),

@@ -28,6 +28,8 @@ pub struct Engine<T> {
     pub(crate) sequence: u64,
     /// Transactions open, of whatever generation: each holds a connection.
     pub(crate) open: usize,
+    /// Transactions that may be open, as the caller sees it.
+    pub(crate) room: usize,
     /// Transactions of this process that committed, watermark writes included: a sign of life of the
     /// database.
     pub(crate) commits: u64,
@@ -82,6 +84,7 @@ impl<T> Engine<T> {
             generation: Generation(0),
             sequence: 0,
             open: 0,
+            room: usize::MAX,
             commits: 0,
             committing: false,
             revocations: Vec::new(),
@@ -127,6 +130,18 @@ impl<T> Engine<T> {
     /// Transactions open now, releases included.
     pub fn open(&self) -> usize {
         self.open
+    }
+
+    /// Transactions that may be open now: one for each partition at least, and never more than
+    /// [`Limits::transactions_max`].
+    pub fn room(&self) -> usize {
+        self.room.max(self.partitions.len()).min(self.limits.transactions_max)
+    }
+
+    /// So many transactions may be open from now on; see [`Engine::room`]. Those that are open stay so.
+    pub fn handle_room(&mut self, room: usize, now: Time) {
+        self.room = room;
+        self.start(now);
     }
 
     /// Whether the engine has ended after [`Engine::handle_shutdown`].

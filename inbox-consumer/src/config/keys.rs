@@ -151,7 +151,7 @@ pub const KEYS: &[Key] = &[
         "database.connections",
         number(1, 64),
         "8",
-        "Transactions open at once, each on its own connection. SQLite uses one, whatever is set.",
+        "Transactions open at once at most, each on its own connection. SQLite uses one, whatever is set.",
     ),
     key(
         "database.statement_timeout",

@@ -138,7 +138,11 @@ impl<DB: Store> Driver<DB> {
                     let now = self.now();
                     self.engine.handle_timeout(now);
                 }
-                _ = beat.tick() => self.untold = true,
+                _ = beat.tick() => {
+                    self.untold = true;
+                    let (room, now) = (self.work.pace.beat(self.engine.room()), self.now());
+                    self.engine.handle_room(room, now);
+                }
                 () = &mut shutdown, if !self.ending => {
                     (self.ending, self.untold) = (true, true);
                     Signal::ShutdownBegun.emit();
@@ -238,10 +242,12 @@ impl<DB: Store> Driver<DB> {
             Done::Released(release, released, report) => {
                 self.tell_released(&release, &released, report);
                 self.engine.handle_released(&release, released, now);
+                self.make_room(now);
             }
             Done::Outcome(batch, outcome) => {
                 self.tell(&batch, &outcome);
                 self.engine.handle_outcome(batch, outcome, now);
+                self.make_room(now);
             }
             Done::Panicked(error) => self.end = Some(End::Panicked(error)),
             Done::Sought(id, generation, result) => {
@@ -254,6 +260,13 @@ impl<DB: Store> Driver<DB> {
                 }
                 self.engine.handle_watermark(&write, written, now);
             }
+        }
+    }
+
+    /// Fewer transactions side by side, or more, as those that have begun lately tell.
+    fn make_room(&mut self, now: Time) {
+        if let Some(room) = self.work.pace.judged(self.engine.room()) {
+            self.engine.handle_room(room, now);
         }
     }
 

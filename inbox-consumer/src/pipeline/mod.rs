@@ -17,6 +17,7 @@ mod fault_point;
 mod handling;
 pub(crate) mod intake;
 mod obey;
+pub(crate) mod pace;
 mod parked;
 pub(crate) mod parking;
 pub(crate) mod prune;

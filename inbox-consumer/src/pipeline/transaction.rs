@@ -1,12 +1,17 @@
 //! The transaction: begin, claim, handle, park, advance, commit. The one trip to the database.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use inbox_engine::{Batch, Doom, Failure, HandlerFault, Mode, Outcome, ParkReason, Rule, Tally};
 
 use super::{
     Delivery, fault_point,
     intake::Intake,
+    pace::Pace,
     parking::ParkingRules,
     port::{Book, OpenError, Scope, Store, StoreFault, TxLimits},
     sessions::{Session, Sessions},
@@ -34,6 +39,8 @@ pub(crate) struct Work<DB: Store> {
     /// What becomes of events that are parked.
     pub(crate) parking: ParkingRules,
     pub(crate) meters: Arc<Meters>,
+    /// How long BEGIN takes, and what follows from that.
+    pub(crate) pace: Pace,
     /// The crash that a test asked for.
     #[cfg(feature = "testing")]
     pub(crate) crash: super::crash::Crash,
@@ -124,7 +131,10 @@ impl<DB: Store> Work<DB> {
     async fn begin_on(&self, conn: &mut Session<DB>) -> Result<(), sqlx::Error> {
         conn.learn(&self.book).await?;
         conn.replan().await?;
-        DB::begin(conn, &self.limits).await
+        let asked = Instant::now();
+        DB::begin(conn, &self.limits).await?;
+        self.pace.began(asked.elapsed());
+        Ok(())
     }
 
     /// A connection inside a transaction. An idle one may have died in the meantime: then a new one

@@ -185,6 +185,30 @@ fn no_more_transactions_are_open_than_connections() {
     );
 }
 
+/// A busy database gets fewer transactions, but each partition may have one, and more come back at once when
+/// there is room again.
+#[test]
+fn no_more_transactions_are_open_than_there_is_room_for() {
+    check(
+        "
+        limits transactions=3
+        own p0 lanes=4 w=0
+        own p1 lanes=2 w=0
+        room 1
+        deliver p0 0a => start p0[0]
+        deliver p0 1b => start p0[1]
+        deliver p0 2c
+        deliver p1 0a
+        committed p0@0 => start p0[2]
+        room 8 => start p1[0]
+        deliver p0 3a
+        room 0
+        committed p0@1
+        committed p0@2 => start p0[3]
+        ",
+    );
+}
+
 /// An event that cannot be read takes its place in the order: it comes back doomed, in its lane (I1).
 #[test]
 fn an_event_that_cannot_be_read_keeps_its_place() {

@@ -102,6 +102,7 @@ impl Script {
             "assign" => self.engine.handle_assigned(&ids(&rest), self.now),
             "revoke" => self.engine.handle_revoked(&ids(&rest), self.now),
             "lost" => self.engine.handle_lost(&ids(&rest), self.now),
+            "room" => self.engine.handle_room(rest[0].parse().unwrap(), self.now),
             "shutdown" => self.engine.handle_shutdown(self.now),
             "wait" => self.wait(rest[0].parse().unwrap()),
             "acked" => self.acked(rest.is_empty()),
