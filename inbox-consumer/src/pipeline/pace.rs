@@ -132,7 +132,7 @@ mod tests {
         let pace = Pace::default();
         begun(&pace, 3, 0);
         assert_eq!((pace.beat(8), pace.beat(16)), (9, 18));
-        begun(&pace, JUDGED, 0);
+        begun(&pace, JUDGED - 1, 1);
         assert_eq!(pace.judged(8), Some(7));
         assert_eq!(pace.beat(7), 7, "enough to be judged");
     }
