@@ -12,14 +12,16 @@ use super::{
 use crate::pipeline::port::{BrokerError, TopicPartition};
 
 impl Owner {
-    /// The broker would take offsets of partitions that are not ours, so they are refused here.
+    /// The broker would take offsets of partitions that are not ours, or that were lost and came back
+    /// meanwhile, so they are refused here.
     pub(super) fn commit(
         &mut self,
         offsets: &[(TopicPartition, NextOffset, LeaderEpoch)],
         reply: Reply<()>,
     ) {
         let foreign = offsets.iter().find(|(place, ..)| {
-            let ours = self.slots.of(place).is_some_and(|(_, slot)| slot.ours());
+            let slot = self.slots.of(place).map(|(_, slot)| slot);
+            let ours = slot.is_some_and(|slot| slot.ours() && slot.begun.is_some());
             !ours && Rule::LostCommitsNothing.on()
         });
         let submitted = match foreign {

@@ -44,7 +44,8 @@ impl Owner {
         let assigned = self.assign(&places);
         for number in numbers {
             let slot = self.slots.get_mut(*number);
-            (slot.phase, slot.hold, slot.stopped) = (Phase::Idle, true, false);
+            (slot.phase, slot.begun) = (Phase::Idle, None);
+            (slot.hold, slot.stopped) = (true, false);
         }
         if let Err(error) = assigned {
             return self.tell_fatal(error.0);

@@ -90,7 +90,7 @@ impl Owner {
         let slot = self.slots.get_mut(number);
         let seeking = Seeking { ticket, seek, reply, since: at, gone: None, restarts: 0 };
         // An earlier seek is answered by its dropped reply.
-        slot.phase = Phase::Seeking(seeking);
+        (slot.phase, slot.begun) = (Phase::Seeking(seeking), Some(seek.generation));
         (slot.next, slot.leader_epoch) = (seek.to, seek.leader_epoch);
         self.due.push(Due { at, number, ticket });
         self.seek_due(Instant::now());

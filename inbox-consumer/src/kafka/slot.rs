@@ -53,6 +53,9 @@ pub(super) enum Flow {
 pub(super) struct Slot {
     pub(super) place: TopicPartition,
     pub(super) phase: Phase,
+    /// The generation of the pipeline's last seek since the group gave it. Before the first one nothing of
+    /// it can have been settled: what is committed then is of an assignment that was lost.
+    pub(super) begun: Option<Generation>,
     /// What librdkafka was told last. It keeps a pause through revocation and assignment, and going
     /// on with what is not paused makes it read older offsets again, so this is the only truth.
     pub(super) paused: bool,
@@ -129,6 +132,7 @@ impl Slots {
         self.all.push(Slot {
             place: TopicPartition { topic, partition },
             phase: Phase::Away,
+            begun: None,
             paused: false,
             flow: Flow::ByItself,
             hold: true,

@@ -23,6 +23,8 @@ async fn a_committed_offset_is_read_back_as_it_was() {
         world.write(&topic, 0, 0..20).await;
         let mut member = Member::join(world.settings(&[&topic]));
         member.assigned(2).await;
+        member.read_from(&one, 0).await;
+        member.read_from(&two, 0).await;
         let broker = &member.broker;
         assert_eq!(broker.committed(&one).await.unwrap(), None, "{}", world.told());
         for next in [0, 1, 13, 20] {
@@ -49,6 +51,7 @@ async fn a_failed_commit_is_told_and_harms_nothing() {
     let place = place(&topic, 0);
     let mut member = Member::join(world.settings(&[&topic]));
     member.assigned(1).await;
+    member.read_from(&place, 0).await;
     let commit =
         |next| member.broker.commit(vec![(place.clone(), NextOffset(next), LeaderEpoch::UNKNOWN)]);
     let mock = world.mock.as_ref().unwrap();
@@ -71,6 +74,7 @@ async fn an_illegal_generation_is_a_loss_that_heals() {
     let place = place(&topic, 0);
     let mut member = Member::join(world.settings(&[&topic]));
     member.assigned(1).await;
+    member.read_from(&place, 0).await;
     let mock = world.mock.as_ref().unwrap();
     mock.fail_next(Request::OffsetCommit, &[Failure::IllegalGeneration]).unwrap();
     let offsets = vec![(place.clone(), NextOffset(1), LeaderEpoch::UNKNOWN)];
@@ -97,9 +101,11 @@ async fn a_fenced_member_is_dead_and_says_why() {
     settings.instance_id = Some("one".into());
     let mut member = Member::join(settings);
     member.assigned(1).await;
+    let place = place(&topic, 0);
+    member.read_from(&place, 0).await;
     let mock = world.mock.as_ref().unwrap();
     mock.fail_next(Request::OffsetCommit, &[Failure::FencedInstance]).unwrap();
-    let offsets = vec![(place(&topic, 0), NextOffset(1), LeaderEpoch::UNKNOWN)];
+    let offsets = vec![(place, NextOffset(1), LeaderEpoch::UNKNOWN)];
     assert!(member.broker.commit(offsets).await.is_err());
     let why = member
         .until("the end", |event| match event {
