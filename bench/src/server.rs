@@ -53,7 +53,6 @@ const SESSIONS_LOOKS: u32 = 250;
 pub(crate) struct Server {
     postgres: Postgres,
     admin: Client,
-    files: PathBuf,
     runs: AtomicU32,
 }
 
@@ -78,19 +77,18 @@ impl Server {
         let binaries = PathBuf::from(variable("INBOX_TEST_PG_BIN")?);
         let folder = PathBuf::from(variable("INBOX_TEST_FOLDER")?);
         let name = format!("bench-{}", std::process::id());
-        let files = folder.join(&name);
         let started = tokio::task::spawn_blocking(move || {
             let postgres = Postgres::create(&folder, &name, &binaries, SETTINGS)?;
             postgres.start().map(|()| postgres)
         });
         let postgres = started.await.explain(|| "PostgreSQL was not started".to_owned())??;
         let admin = connected(&postgres.url()).await?;
-        Ok(Self { postgres, admin, files, runs: AtomicU32::new(0) })
+        Ok(Self { postgres, admin, runs: AtomicU32::new(0) })
     }
 
     /// Ends it and removes its files. After a run that went wrong they stay, with the server's log.
     pub(crate) fn end(self) -> Outcome {
-        let files = self.files.clone();
+        let files = self.postgres.cluster();
         drop(self);
         fs::remove_dir_all(&files).explain(|| format!("cannot remove {}", files.display()))
     }

@@ -5,7 +5,7 @@
 //! slower. BEGIN tells which it is: it costs the same whatever follows it, so one that takes long has waited.
 
 use std::{
-    sync::{Mutex, PoisonError},
+    sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -47,7 +47,7 @@ impl Default for Pace {
 impl Pace {
     /// A BEGIN on an open connection took so long.
     pub(super) fn began(&self, took: Duration) {
-        let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = self.seen();
         seen.quickest[0] = seen.quickest[0].min(took);
         let quickest = seen.quickest[0].min(seen.quickest[1]);
         (seen.all, seen.begun) = (seen.all + 1, seen.begun.saturating_add(1));
@@ -57,7 +57,7 @@ impl Pace {
     /// How many transactions shall be open instead of so many, once enough have begun to tell: fewer if more
     /// than a quarter of them waited, more if not.
     pub(super) fn judged(&self, room: usize) -> Option<usize> {
-        let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = self.seen();
         if seen.all < JUDGED {
             return None;
         }
@@ -69,7 +69,7 @@ impl Pace {
     /// A second has passed. While hardly any begin, because handlers take long or nothing comes, nothing says
     /// that there are too many.
     pub(super) fn beat(&self, room: usize) -> usize {
-        let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = self.seen();
         seen.beats += 1;
         if seen.beats == QUICKEST_KEPT {
             seen.beats = 0;
@@ -77,6 +77,10 @@ impl Pace {
         }
         let few = std::mem::take(&mut seen.begun) < JUDGED;
         if few { room + step(room) } else { room }
+    }
+
+    fn seen(&self) -> MutexGuard<'_, Seen> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

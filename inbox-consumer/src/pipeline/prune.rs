@@ -100,7 +100,11 @@ fn pause(step: &PruneStep, took: Duration, time_left: Duration) -> Duration {
 mod tests {
     use std::time::Duration;
 
+    #[cfg(feature = "sqlite")]
+    use super::{Arc, Retention, Sessions, sweep};
     use super::{PruneCursor, PruneStep, STEP_PAUSE, pause};
+    #[cfg(feature = "sqlite")]
+    use crate::pipeline::port::{self, Address};
 
     const HOUR: Duration = Duration::from_hours(1);
     const TOOK: Duration = Duration::from_millis(3);
@@ -126,5 +130,24 @@ mod tests {
         assert_eq!(pause(&step(0, 100_000), TOOK, HOUR), Duration::from_millis(36));
         assert_eq!(pause(&step(0, 4_000), TOOK, Duration::ZERO), STEP_PAUSE);
         assert_eq!(pause(&step(0, 0), TOOK, HOUR), Duration::from_millis(60));
+    }
+
+    /// Where the tables are missing, a step is an error.
+    #[cfg(feature = "sqlite")]
+    #[tokio::test]
+    async fn a_sweep_that_nobody_waits_for_does_no_further_step() {
+        let folder = tempfile::tempdir().unwrap();
+        let url = format!("sqlite://{}", folder.path().join("empty.db").display());
+        let address =
+            Address { url: &url, schema: None, application: "inbox", statement_cache: 10 };
+        let settings = <sqlx::Sqlite as port::Sessions>::settings(&address).unwrap();
+        let sessions = Sessions::<sqlx::Sqlite>::new(settings);
+        let retention = Retention { consumer: "one".into(), age: HOUR, interval: HOUR };
+        let running = Arc::new(());
+        let alive = Arc::downgrade(&running);
+        let error = sweep(&sessions, &retention, &alive).await.unwrap_err();
+        assert!(error.contains("no such table"), "{error}");
+        drop(running);
+        assert_eq!(sweep(&sessions, &retention, &alive).await, Ok(0));
     }
 }

@@ -47,21 +47,15 @@ async fn a_relay_killed_before_it_marks_sends_the_same_ids_again() {
     // What is killed on its way to the server would arrive there after all.
     let own: i32 =
         sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(&mut *lock).await.unwrap();
-    let waiting =
-        format!("SELECT count(*) FROM pg_stat_activity WHERE {own} = ANY (pg_blocking_pids(pid))");
+    let blocked = format!("FROM pg_stat_activity WHERE {own} = ANY (pg_blocking_pids(pid))");
+    let waiting = format!("SELECT count(*) {blocked}");
     eventually(SOON, "the mark waits for the lock", async || {
         outbox.schema.number(&waiting).await > 0
     })
     .await;
     relay.kill();
     // The server would go on with a dead client's statement; ended by a signal alone, it might do so first.
-    sqlx::query(
-        "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity
-         WHERE pg_backend_pid() = ANY (pg_blocking_pids(pid))",
-    )
-    .execute(&mut *lock)
-    .await
-    .unwrap();
+    outbox.schema.run(&format!("SELECT pg_terminate_backend(pid, 10000) {blocked}")).await;
     lock.rollback().await.unwrap();
     assert_eq!(outbox.waiting().await, 10, "nothing is marked");
     let second = outbox.start().await;

@@ -157,7 +157,8 @@ impl Postgres {
         Process::of(text.lines().next()?.trim().parse().ok()?)
     }
 
-    fn cluster(&self) -> PathBuf {
+    /// The folder of its files.
+    pub fn cluster(&self) -> PathBuf {
         self.folder.join(&self.name)
     }
 
