@@ -16,10 +16,12 @@ use crate::scenario::Case;
 use crate::server::Database;
 use crate::topic;
 
-/// How often Kafka is asked for the group, and the database whether all is done.
+/// How often Kafka is asked for the group.
 const LOOK: Duration = Duration::from_millis(50);
-/// How long the backlog may take, in looks.
-const LOOKS_MAX: u32 = 12_000;
+/// How often the database is asked whether all is done: it reads all accounts, beside the processes.
+const DONE_LOOK: Duration = Duration::from_millis(250);
+/// How long the backlog may take, in those.
+const DONE_LOOKS_MAX: u32 = 2_400;
 /// How long the processes may take to share the partitions.
 const MEETING_MAX: Duration = Duration::from_mins(1);
 /// How long nothing moves before they have met; a member hears of a rebalance within three seconds.
@@ -49,10 +51,10 @@ pub(crate) async fn run(
         if row.get::<_, i64>(0) >= expected.distinct {
             break;
         }
-        if look == LOOKS_MAX {
+        if look == DONE_LOOKS_MAX {
             return failure("the processes together do not come to an end");
         }
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(DONE_LOOK).await;
     }
     let mut all = Worked::default();
     for child in &mut children {

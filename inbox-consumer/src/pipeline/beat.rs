@@ -39,6 +39,7 @@ impl<DB: Store> Driver<DB> {
             committed_at: self.committed_at,
             connections_busy: self.engine.open() as u64,
             connections_idle: self.work.sessions.idle_count() as u64,
+            transactions_limit: self.engine.room() as u64,
         });
     }
 }

@@ -82,6 +82,8 @@ pub(crate) struct Live {
     pub(crate) committed_at: Option<Instant>,
     pub(crate) connections_busy: u64,
     pub(crate) connections_idle: u64,
+    /// How many transactions may be open side by side.
+    pub(crate) transactions_limit: u64,
     pub(crate) partitions: Arc<[PartitionReading]>,
 }
 

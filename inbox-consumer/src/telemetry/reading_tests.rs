@@ -39,6 +39,7 @@ fn live(partitions: Vec<PartitionReading>) -> Live {
         committed_at: Some(Instant::now()),
         connections_busy: 1,
         connections_idle: 2,
+        transactions_limit: 7,
         partitions: partitions.into(),
         ..Live::default()
     }

@@ -126,6 +126,8 @@ async fn a_scrape_tells_what_the_consumer_has_done() {
             (&of("inbox_waiting_bytes"), 0.0),
             (&of("inbox_transactions_open"), 0.0),
             (&of("inbox_fetching_paused"), 0.0),
+            // Hardly anything begins, so it has come back to what the configuration allows.
+            ("inbox_transactions_limit", 8.0),
         ],
     )
     .await;
