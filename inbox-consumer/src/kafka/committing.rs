@@ -20,9 +20,8 @@ impl Owner {
         reply: Reply<()>,
     ) {
         let foreign = offsets.iter().find(|(place, ..)| {
-            let slot = self.slots.of(place).map(|(_, slot)| slot);
-            let ours = slot.is_some_and(|slot| slot.ours() && slot.begun.is_some());
-            !ours && Rule::LostCommitsNothing.on()
+            let settles = self.slots.of(place).is_some_and(|(_, slot)| slot.settles());
+            !settles && Rule::LostCommitsNothing.on()
         });
         let submitted = match foreign {
             Some((place, ..)) => Err(BrokerError(format!(

@@ -96,6 +96,11 @@ impl Slot {
         !matches!(self.phase, Phase::Away | Phase::Lost)
     }
 
+    /// Whether what the pipeline has settled can be of this assignment.
+    pub(super) fn settles(&self) -> bool {
+        self.ours() && self.begun.is_some()
+    }
+
     /// Notes a record that arrived. Offsets only grow within a generation.
     pub(super) fn advance(&mut self, offset: Offset, leader_epoch: LeaderEpoch) -> Verdict {
         self.validating = None;

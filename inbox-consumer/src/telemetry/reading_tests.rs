@@ -102,6 +102,7 @@ fn everything_that_is_measured_is_shown_with_its_labels() {
         1.0,
     );
     shows(r#"inbox_connections{consumer="billing",state="idle"}"#, 2.0);
+    shows(r#"inbox_transactions_limit{consumer="billing"}"#, 7.0);
     shows(r#"inbox_ready{consumer="billing"}"#, 0.0);
     let still = all.keys().filter(|name| name.starts_with("inbox_standstill"));
     assert_eq!(still.count(), 1, "a partition that moves has no reason: {text}");
