@@ -334,6 +334,7 @@ fn limits<DB: Store>(config: &Config) -> inbox_engine::Limits {
         batch_events_max: config.batch.events_max,
         drain_deadline: millis(config.limits.drain_deadline),
         due_interval: DUE_INTERVAL,
+        oldest_first: DB::WRITERS_MAX == 1,
         outage_delay_max: millis(config.limits.outage_delay_max),
         partition_bytes_max: config.limits.partition_bytes_max as u64,
         retry_delay_max: millis(config.retry.delay_max),

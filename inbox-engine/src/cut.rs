@@ -59,6 +59,8 @@ struct Reach {
     events: usize,
     /// Bytes left.
     bytes: u64,
+    /// Events from this offset on are for later transactions.
+    end: Offset,
 }
 
 impl Reach {
@@ -68,13 +70,23 @@ impl Reach {
             Mode::Careful => Mode::CAREFUL_MAX.min(limits.batch_events_max),
         };
         let (draining, bytes) = (limits.release_events_max, limits.batch_bytes_max);
-        Self { mode, draining, cap, events: 0, bytes }
+        Self { mode, draining, cap, events: 0, bytes, end: Offset(i64::MAX) }
+    }
+
+    /// Lets nothing join that arrived later than a full transaction after the head of its first lane. What
+    /// is older joins whole, so that a lane that was held back catches up at once.
+    fn oldest_first<T>(mut self, first: &LaneQueue<T>) -> Self {
+        let full = i64::try_from(self.cap.min(first.cap)).unwrap_or(i64::MAX);
+        let end = |head: &Item<T>| Offset(head.offset.0.saturating_add(full));
+        self.end = first.queue.front().map_or(self.end, end);
+        self
     }
 
     /// Whether a lane can join. The first one always can: an event larger than the limit goes alone.
     fn admits<T>(&self, queue: &LaneQueue<T>) -> bool {
-        let bytes = queue.queue.front().map_or(0, |head| u64::from(head.bytes));
-        self.events == 0 || (self.events < self.cap.min(queue.cap) && bytes <= self.bytes)
+        let fits = |head: &Item<T>| u64::from(head.bytes) <= self.bytes && head.offset < self.end;
+        let room = self.events < self.cap.min(queue.cap);
+        self.events == 0 || (room && queue.queue.front().is_none_or(fits))
     }
 }
 
@@ -95,6 +107,9 @@ impl<T> Partition<T> {
     fn cut(&mut self, first: Lane, limits: &Limits, now: Time) -> Batch<T> {
         let mode = self.mode(first);
         let mut reach = Reach::new(mode, limits);
+        if limits.oldest_first {
+            reach = reach.oldest_first(self.lane(first));
+        }
         let mut taken: Vec<(LaneMove, Vec<Item<T>>)> = Vec::new();
         let mut waiting = std::mem::take(&mut self.ready);
         let mut later = std::collections::VecDeque::new();
@@ -152,7 +167,8 @@ impl<T> Partition<T> {
         queue.released = 0;
         let mut items = Vec::with_capacity(room.min(queue.queue.len()));
         while let Some(head) = queue.queue.front() {
-            let fits = items.len() < room && u64::from(head.bytes) <= reach.bytes;
+            let small = u64::from(head.bytes) <= reach.bytes;
+            let fits = items.len() < room && small && head.offset < reach.end;
             let inside = queue.careful_at(head.offset) == (reach.mode == Mode::Careful);
             let belongs = (inside || head.doomed.is_some()) && !queue.waits(head.offset);
             if !(items.is_empty() || (fits && belongs)) {

@@ -28,6 +28,10 @@ pub struct Limits {
     pub due_max: usize,
     /// How often the lanes of an idle partition are validated.
     pub idle_check_interval: u64,
+    /// A transaction takes the oldest events of its partition, over all lanes that are ready, instead of
+    /// all that the lanes which have waited longest hold. For a store with one writer: nothing could run
+    /// beside it anyway, and events that arrived together are neighbours in the inbox.
+    pub oldest_first: bool,
     /// Longest wait before an outage is probed again.
     pub outage_delay_max: u64,
     /// First wait after an outage; doubles.
@@ -67,6 +71,7 @@ impl Default for Limits {
             due_interval: 0,
             due_max: 128,
             idle_check_interval: 5_000,
+            oldest_first: false,
             outage_delay_max: 10_000,
             outage_delay_min: 200,
             partition_bytes_max: 4 << 20,

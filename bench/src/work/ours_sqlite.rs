@@ -1,7 +1,7 @@
 //! Our handlers on SQLite.
 
-use inbox_consumer::{BatchHandler, Event, Handler, HandlerError, HandlerResult, Routes, Tx};
-use sqlx::Sqlite;
+use inbox_consumer::{BatchHandler, Event, Handler, HandlerResult, Routes, Tx};
+use sqlx::{AssertSqlSafe, SqlSafeStr as _, SqlStr, Sqlite};
 
 use super::record::Deposited;
 use super::sqlite::UPSERT;
@@ -9,17 +9,26 @@ use super::sums::Sums;
 use crate::candidate::Candidate;
 use crate::plan::EVENT_TYPE;
 
-/// Sums of many accounts, as JSON: an array per account.
-const UPSERT_SUMS: &str =
+/// Sums of many accounts, a row of parameters for each: SQLite takes three times as long to read them from
+/// a JSON text. Rows beyond the last account are NULL, so that few statements have to be prepared.
+const UPSERT_SUMS: [&str; 2] = [
     "INSERT INTO accounts AS a (account, balance, events, last_sequence, disorder)
-    SELECT value ->> 0, value ->> 1, value ->> 2, value ->> 3, value ->> 4 FROM json_each(?1)
-    WHERE true
+    SELECT * FROM (VALUES ",
+    ") WHERE column1 IS NOT NULL
     ON CONFLICT (account) DO UPDATE SET
         balance = a.balance + excluded.balance,
         events = a.events + excluded.events,
         last_sequence = excluded.last_sequence,
         disorder = a.disorder + excluded.disorder
-            + (excluded.last_sequence - excluded.events <> a.last_sequence)";
+            + (excluded.last_sequence - excluded.events <> a.last_sequence)",
+];
+
+/// The statement for so many rows.
+fn upsert(rows: usize) -> SqlStr {
+    let [before, after] = UPSERT_SUMS;
+    let values = vec!["(?, ?, ?, ?, ?)"; rows].join(", ");
+    AssertSqlSafe(format!("{before}{values}{after}")).into_sql_str()
+}
 
 /// The route of a candidate.
 pub(super) fn routes(candidate: Candidate) -> Routes<Sqlite> {
@@ -55,8 +64,16 @@ impl BatchHandler<Sqlite> for Deposits {
 
     async fn handle(&self, events: &[Event<Deposited>], tx: &mut Tx<'_, Sqlite>) -> HandlerResult {
         let sums = Sums::of(events.iter().map(|event| &event.payload));
-        let json = serde_json::to_string(&sums.rows()).map_err(HandlerError::from)?;
-        sqlx::query(UPSERT_SUMS).bind(json).execute(tx).await?;
+        let accounts = sums.rows();
+        let rows = accounts.len().next_power_of_two();
+        let mut query = sqlx::query(upsert(rows));
+        for number in accounts.iter().flatten() {
+            query = query.bind(*number);
+        }
+        for _ in accounts.len() * 5..rows * 5 {
+            query = query.bind(None::<i64>);
+        }
+        query.execute(tx).await?;
         Ok(())
     }
 }

@@ -64,6 +64,7 @@ fn work(order: &Order) -> Outcome<Times> {
     }
     let connection = Connection::open(file).explain(doing)?;
     connection.pragma_update(None, "synchronous", "FULL").explain(doing)?;
+    connection.pragma_update(None, "wal_autocheckpoint", 4_000).explain(doing)?; // as ours
     let consumer = subscribed(order)?;
     let (began, ending) = (SystemTime::now(), Ending::of(order));
     let (mut settled, mut events) = (0, Vec::with_capacity(order.batch));

@@ -88,6 +88,48 @@ fn a_batch_has_at_most_its_limit_of_events() {
     );
 }
 
+/// `oldest_first`: a transaction goes as far in all lanes as it would in one; without it the lanes that
+/// waited longest bring all they have.
+#[test]
+fn a_store_with_one_writer_is_given_what_arrived_together() {
+    let deliver = "
+        own p0 lanes=3 w=0
+        deliver p0 0a => start p0[0]
+        deliver p0 1a 2b 3c 4a 5b 6c 7a 8b 9c";
+    check(&format!(
+        "
+        limits transactions=1 batch=4 oldest-first=1
+        {deliver}
+        committed p0@0 => start p0[1 | 2 5 | 3]
+        committed p0@1 => start p0[4 7 | 6]
+        committed p0@4 => start p0[8 | 9]
+        "
+    ));
+    check(&format!(
+        "
+        limits transactions=1 batch=4
+        {deliver}
+        committed p0@0 => start p0[2 5 8 | 3]
+        "
+    ));
+}
+
+/// `oldest_first`: a lane that was held back catches up whole.
+#[test]
+fn a_lane_far_behind_catches_up_at_once() {
+    check(
+        "
+        limits transactions=1 batch=3 oldest-first=1
+        own p0 lanes=2 w=0
+        deliver p0 0a => start p0[0]
+        deliver p0 1b 5b 9b 20a 30a 31a
+        committed p0@0 => start p0[1]
+        committed p0@1 => start p0[20 | 5 9]
+        committed p0@20 => start p0[30 31]
+        ",
+    );
+}
+
 /// These offsets, each with what stands behind it.
 fn several(from: u32, to: u32, end: &str) -> String {
     (from..=to).map(|offset| format!("{offset}{end}")).collect::<Vec<_>>().join(" ")

@@ -209,6 +209,7 @@ impl Script {
             "due" => limits.due_max = count,
             "idle" => limits.idle_check_interval = value,
             "look" => limits.due_interval = value,
+            "oldest-first" => limits.oldest_first = value == 1,
             "release" => limits.release_events_max = count,
             "transactions" => limits.transactions_max = count,
             "watermark" => limits.watermark_interval = value,

@@ -305,6 +305,7 @@ fn limits(seed: u64) -> Limits {
         drain_deadline: 3_000,
         due_interval: 400,
         due_max: 1 + usize::try_from(seed % 3).unwrap(),
+        oldest_first: seed % 2 == 1,
         partition_bytes_max: 120,
         partition_events_max: 40,
         release_events_max: 1 + usize::try_from(seed % 5).unwrap(),
