@@ -2,14 +2,18 @@
 //! that names both Kafka and the database.
 
 mod ended;
+mod limits;
 
 pub use ended::Ended;
+pub(crate) use limits::connections;
 
 use std::{fmt, sync::Arc, time::Duration};
 
 use inbox_engine::Engine;
 use outbox_core::Reader;
 use tokio::{sync::mpsc, task::JoinSet};
+
+use limits::limits;
 
 use crate::{
     config::{self, Config, Problem},
@@ -317,35 +321,6 @@ fn start(start: config::Start) -> inbox_engine::Start {
         config::Start::Latest => inbox_engine::Start::Latest,
         config::Start::Error => inbox_engine::Start::Error,
     }
-}
-
-/// How often each partition's parked queues are looked at, in milliseconds.
-const DUE_INTERVAL: u64 = 1_000;
-
-/// The most transactions that are open at once, each on a connection.
-pub(crate) fn connections<DB: Store>(config: &Config) -> usize {
-    usize::from(config.database.connections).min(DB::WRITERS_MAX)
-}
-
-fn limits<DB: Store>(config: &Config) -> inbox_engine::Limits {
-    inbox_engine::Limits {
-        attempts_max: config.retry.attempts_max,
-        batch_bytes_max: config.batch.bytes_max as u64,
-        batch_events_max: config.batch.events_max,
-        drain_deadline: millis(config.limits.drain_deadline),
-        due_interval: DUE_INTERVAL,
-        oldest_first: DB::WRITERS_MAX == 1,
-        outage_delay_max: millis(config.limits.outage_delay_max),
-        partition_bytes_max: config.limits.partition_bytes_max as u64,
-        retry_delay_max: millis(config.retry.delay_max),
-        retry_delay_min: millis(config.retry.delay_min),
-        transactions_max: connections::<DB>(config),
-        ..inbox_engine::Limits::default()
-    }
-}
-
-fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// What the Kafka room needs of the configuration.
