@@ -2,6 +2,7 @@
 //! partitions stand, and how far the offsets in Kafka are behind.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::slice::from_mut;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
@@ -14,7 +15,7 @@ use xtask::failure::{Explain as _, Outcome, failure};
 
 use crate::candidate::Inbox;
 use crate::child::{Child, Worked};
-use crate::latency::{Sent, WARMING, blocking, send, wait_for};
+use crate::latency::{SOON, Sent, WARMING, blocking, send, wait_for};
 use crate::options::Order;
 use crate::plan::{Deposit, PARTITIONS, Plan};
 use crate::server::Database;
@@ -78,7 +79,7 @@ pub(crate) async fn run(
     let rest = all.split_off(WARMING.min(all.len()));
     let mut first = Child::start(&order)?;
     let mut sent = send(&order, all, u64::MAX).await?;
-    wait_for(&mut first, database, inbox, sent.len()).await?;
+    wait_for(from_mut(&mut first), database, inbox, sent.len(), SOON).await?;
 
     let stop = Arc::new(AtomicBool::new(false));
     let (looking, stopped) = (order.clone(), Arc::clone(&stop));
@@ -90,7 +91,7 @@ pub(crate) async fn run(
     stop.store(true, Relaxed);
     let samples = looks.await.explain(|| "the looks at the offsets".to_owned())??;
     let distinct = usize::try_from(plan.expected().distinct).unwrap_or(usize::MAX);
-    wait_for(&mut first, database, inbox, distinct).await?;
+    wait_for(from_mut(&mut first), database, inbox, distinct, SOON).await?;
     first.end();
     let worked = first.said().await?;
     let (kafka, name) = (order.kafka, order.topic);

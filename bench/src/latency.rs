@@ -1,6 +1,7 @@
 //! How long it takes from sending an event to the commit of its effect, while events come at a pace.
 
 use std::collections::{BTreeMap, HashSet};
+use std::slice::from_mut;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -16,9 +17,9 @@ use crate::topic;
 
 /// Sent first and waited for: the group has formed, connections are made, statements prepared.
 pub(crate) const WARMING: usize = 80;
-/// How long that may take, in looks.
-const LOOK: Duration = Duration::from_millis(50);
-const LOOKS_MAX: u32 = 1_200;
+/// For that, and for what is left of paced events once all are sent.
+pub(crate) const SOON: Patience =
+    Patience { look: Duration::from_millis(50), longest: Duration::from_mins(1) };
 /// Of the paced events the first second's do not count, and of many the first five seconds': a broker, a
 /// server and a consumer that have just stood still make a backlog of the first of them.
 const SETTLING: Duration = Duration::from_secs(1);
@@ -31,6 +32,13 @@ const GRAIN: Duration = Duration::from_millis(1);
 
 /// An event, and when it was sent, in seconds since 1970.
 pub(crate) type Sent = (Uuid, f64);
+
+/// How often the database is asked whether events have had their effects, and for how long.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Patience {
+    pub(crate) look: Duration,
+    pub(crate) longest: Duration,
+}
 
 /// Runs a candidate on a topic of its own while events are sent; returns when each was.
 pub(crate) async fn paced(
@@ -50,7 +58,7 @@ pub(crate) async fn paced(
         (all, rest)
     };
     send(&order, warming, u64::MAX).await?;
-    wait_for(&mut child, database, inbox, WARMING).await?;
+    wait_for(from_mut(&mut child), database, inbox, WARMING, SOON).await?;
     let sent = send(&order, rest, pace).await?;
     let worked = child.said().await?;
     let (kafka, name) = (order.kafka, order.topic);
@@ -63,28 +71,33 @@ pub(crate) async fn paced(
     Ok((worked, counted.collect()))
 }
 
-/// Waits until so many events have had their effects.
+/// Waits until so many events have had their effects; a process that ends before is a failure.
 pub(crate) async fn wait_for(
-    child: &mut Child,
+    children: &mut [Child],
     database: &Database,
     inbox: Inbox,
     wanted: usize,
+    patience: Patience,
 ) -> Outcome {
     if inbox == Inbox::None {
         return failure("without a database there is no commit to wait for");
     }
-    for _ in 0..LOOKS_MAX {
+    let began = Instant::now();
+    while began.elapsed() < patience.longest {
         // The table of the accounts is there from the beginning; one's own inbox is not.
         let row = database.row("SELECT coalesce(sum(events), 0)::bigint FROM accounts").await?;
         if usize::try_from(row.get::<_, i64>(0)).is_ok_and(|events| events >= wanted) {
             return Ok(());
         }
-        if let Some(status) = child.ended()? {
-            return failure(format!("its process ended with {status}"));
+        for child in &mut *children {
+            if let Some(status) = child.ended()? {
+                return failure(format!("a process ended with {status}"));
+            }
         }
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(patience.look).await;
     }
-    failure(format!("{wanted} events did not have their effects"))
+    let longest = patience.longest.as_secs();
+    failure(format!("after {longest} s not all of {wanted} events have had their effects"))
 }
 
 pub(crate) async fn send(order: &Order, deposits: Vec<Deposit>, pace: u64) -> Outcome<Vec<Sent>> {

@@ -9,7 +9,7 @@ use rdkafka::groups::{GroupInfo, GroupList};
 use xtask::failure::{Explain as _, Outcome, failure};
 
 use crate::child::{Child, Worked};
-use crate::latency::blocking;
+use crate::latency::{Patience, blocking, wait_for};
 use crate::options::Order;
 use crate::plan::Expected;
 use crate::scenario::Case;
@@ -18,10 +18,9 @@ use crate::topic;
 
 /// How often Kafka is asked for the group.
 const LOOK: Duration = Duration::from_millis(50);
-/// How often the database is asked whether all is done: it reads all accounts, beside the processes.
-const DONE_LOOK: Duration = Duration::from_millis(250);
-/// How long the backlog may take, in those.
-const DONE_LOOKS_MAX: u32 = 2_400;
+/// The database reads all accounts for each look, beside the processes.
+const BACKLOG: Patience =
+    Patience { look: Duration::from_millis(250), longest: Duration::from_mins(10) };
 /// How long the processes may take to share the partitions.
 const MEETING_MAX: Duration = Duration::from_mins(1);
 /// How long nothing moves before they have met; a member hears of a rebalance within three seconds.
@@ -46,16 +45,8 @@ pub(crate) async fn run(
     blocking(move || meet(&asked, processes)).await?;
     let (kafka, name, plan) = (order.kafka.clone(), order.topic.clone(), case.plan);
     blocking(move || topic::fill(&kafka, &name, plan)).await?;
-    for look in 0.. {
-        let row = database.row("SELECT coalesce(sum(events), 0)::bigint FROM accounts").await?;
-        if row.get::<_, i64>(0) >= expected.distinct {
-            break;
-        }
-        if look == DONE_LOOKS_MAX {
-            return failure("the processes together do not come to an end");
-        }
-        tokio::time::sleep(DONE_LOOK).await;
-    }
+    let wanted = usize::try_from(expected.distinct).unwrap_or(usize::MAX);
+    wait_for(&mut children, database, order.candidate.inbox(), wanted, BACKLOG).await?;
     let mut all = Worked::default();
     for child in &mut children {
         child.end();

@@ -1,6 +1,7 @@
 //! Events at a pace for a long time, with a short retention: whether the end is like the beginning.
 
 use std::collections::BTreeMap;
+use std::slice::from_mut;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -9,7 +10,7 @@ use xtask::failure::{Explain as _, Outcome};
 
 use crate::candidate::Inbox;
 use crate::child::{Child, Worked};
-use crate::latency::{blocking, wait_for};
+use crate::latency::{SOON, blocking, wait_for};
 use crate::measure::number_of;
 use crate::options::Order;
 use crate::plan::{Expected, Plan};
@@ -53,7 +54,7 @@ pub(crate) async fn run(
     let looks = watch(database, &sender).await?;
     sender.await.explain(|| "the sender".to_owned())??;
     let wanted = usize::try_from(expected.distinct).unwrap_or(usize::MAX);
-    wait_for(&mut child, database, Inbox::Ours, wanted).await?;
+    wait_for(from_mut(&mut child), database, Inbox::Ours, wanted, SOON).await?;
     child.end();
     let worked = child.said().await?;
     let (kafka, name) = (order.kafka, order.topic);

@@ -25,7 +25,7 @@ impl Owner {
         });
         let submitted = match foreign {
             Some((place, ..)) => Err(BrokerError(format!(
-                "offsets were not committed: {} is not assigned to this member any more",
+                "offsets were not committed: the assignment of {} that they are of has ended",
                 named(place)
             ))),
             None => self.submit(offsets),
