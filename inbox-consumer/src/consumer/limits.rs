@@ -33,11 +33,10 @@ fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-#[cfg(test)]
+#[cfg(all(test, any(feature = "sqlite", feature = "postgres")))]
 mod tests {
     use super::*;
 
-    #[cfg(any(feature = "sqlite", feature = "postgres"))]
     fn of<DB: Store>() -> inbox_engine::Limits {
         limits::<DB>(&Config::new("billing", "localhost:9092", ["orders"], "sqlite:billing.db"))
     }

@@ -130,6 +130,28 @@ fn a_lane_far_behind_catches_up_at_once() {
     );
 }
 
+/// `oldest_first`: a lane that may have fewer events than a transaction does not fill it alone.
+#[test]
+fn a_small_lane_leaves_room_for_what_came_with_it() {
+    let both = (1..=1_200).map(|at| format!("{at}{}", if at % 2 == 1 { 'b' } else { 'a' }));
+    let every_other = |from: u32| {
+        let offsets = (from..=500).step_by(2).map(|offset| offset.to_string());
+        offsets.collect::<Vec<_>>().join(" ")
+    };
+    check(&format!(
+        "
+        limits transactions=1 oldest-first=1
+        own p0 lanes=2 w=0
+        deliver p0 0a => start p0[0]
+        deliver p0 {}
+        committed p0@0 => start p0[{} | {}]
+        ",
+        both.collect::<Vec<_>>().join(" "),
+        every_other(2),
+        every_other(1),
+    ));
+}
+
 /// These offsets, each with what stands behind it.
 fn several(from: u32, to: u32, end: &str) -> String {
     (from..=to).map(|offset| format!("{offset}{end}")).collect::<Vec<_>>().join(" ")
