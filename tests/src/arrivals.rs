@@ -16,6 +16,9 @@ use serde::Deserialize;
 use crate::topic::client_settings;
 
 const QUIET_MAX: Duration = Duration::from_secs(20);
+/// How long a Kafka transaction that is still open may hold up a look at its topic.
+const OPEN_MAX: Duration = Duration::from_secs(3);
+const CALL_MAX: Duration = Duration::from_secs(5);
 
 /// One record.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -39,7 +42,8 @@ struct Counted {
     n: i64,
 }
 
-/// Reads a topic with `read_committed`, all of it, partition by partition in their order.
+/// Reads a topic with `read_committed`, all of it, partition by partition in their order. What is in a
+/// Kafka transaction that has just been ended is part of it; what is in one that stays open is not.
 pub async fn arrivals(bootstrap: &str, topic: &str, partitions: i32) -> Vec<Arrival> {
     let (bootstrap, topic) = (bootstrap.to_owned(), topic.to_owned());
     let read = tokio::task::spawn_blocking(move || read(&bootstrap, &topic, partitions));
@@ -47,12 +51,8 @@ pub async fn arrivals(bootstrap: &str, topic: &str, partitions: i32) -> Vec<Arri
 }
 
 fn read(bootstrap: &str, topic: &str, partitions: i32) -> Vec<Arrival> {
-    let mut settings = client_settings(bootstrap);
-    settings.set("group.id", "tests-without-group");
-    settings.set("enable.auto.commit", "false");
-    settings.set("isolation.level", "read_committed");
-    settings.set("enable.partition.eof", "true");
-    let consumer: BaseConsumer = settings.create().expect("a consumer");
+    let consumer = reader(bootstrap, "read_committed");
+    decided(&consumer, &reader(bootstrap, "read_uncommitted"), topic, partitions);
     let mut list = TopicPartitionList::new();
     for partition in 0..partitions {
         list.add_partition_offset(topic, partition, Offset::Beginning).expect("an offset");
@@ -70,6 +70,29 @@ fn read(bootstrap: &str, topic: &str, partitions: i32) -> Vec<Arrival> {
     }
     found.sort_by_key(|arrival| (arrival.partition, arrival.offset));
     found
+}
+
+fn reader(bootstrap: &str, isolation: &str) -> BaseConsumer {
+    let mut settings = client_settings(bootstrap);
+    settings.set("group.id", "tests-without-group");
+    settings.set("enable.auto.commit", "false");
+    settings.set("isolation.level", isolation);
+    settings.set("enable.partition.eof", "true");
+    settings.create().expect("a consumer")
+}
+
+/// Waits until both see the same end: a broker answers the end of a Kafka transaction before it has
+/// written it into every partition.
+fn decided(committed: &BaseConsumer, all: &BaseConsumer, topic: &str, partitions: i32) {
+    let end = |reader: &BaseConsumer, partition| {
+        reader.fetch_watermarks(topic, partition, CALL_MAX).map(|(_, end)| end).ok()
+    };
+    let began = Instant::now();
+    while (0..partitions).any(|partition| end(committed, partition) != end(all, partition))
+        && began.elapsed() < OPEN_MAX
+    {
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }
 
 fn arrival(message: &rdkafka::message::BorrowedMessage<'_>) -> Arrival {

@@ -3,10 +3,12 @@
 use std::process::Command;
 use std::time::Duration;
 
+use rdkafka::ClientConfig;
+use rdkafka::producer::{BaseProducer, BaseRecord, Producer as _};
 use sqlx::{Connection as _, PgConnection};
 use tests::{
     Ending, OwnKafka, OwnPostgres, Producer, Proxy, Record, SOON, Schema, Services, StopMode,
-    Worker, eventually,
+    Worker, arrivals, eventually, unique,
 };
 
 #[tokio::test]
@@ -31,6 +33,30 @@ async fn an_aborted_transaction_leaves_offsets_behind() {
     }
     // Two records and two markers.
     assert_eq!(topic.offsets(0).await, (0, 4));
+}
+
+#[tokio::test]
+async fn a_look_at_a_topic_waits_for_a_transaction_that_is_ending() {
+    let services = Services::from_env();
+    let topic = services.topic("harness", 1).await;
+    let (bootstrap, name) = (services.kafka.clone(), topic.name().to_owned());
+    let open = tokio::task::spawn_blocking(move || {
+        let mut settings = ClientConfig::new();
+        settings.set("bootstrap.servers", bootstrap).set("transactional.id", unique("harness"));
+        let producer: BaseProducer = settings.create().unwrap();
+        producer.init_transactions(SOON).unwrap();
+        producer.begin_transaction().unwrap();
+        producer.send(BaseRecord::<str, str>::to(&name).payload("x")).unwrap();
+        producer.flush(SOON).unwrap();
+        producer
+    });
+    let producer = open.await.unwrap();
+    let ending = tokio::task::spawn_blocking(move || {
+        std::thread::sleep(Duration::from_secs(2));
+        producer.commit_transaction(SOON)
+    });
+    assert_eq!(arrivals(topic.bootstrap(), topic.name(), 1).await.len(), 1);
+    ending.await.unwrap().unwrap();
 }
 
 #[tokio::test]
