@@ -90,8 +90,7 @@ pub(crate) async fn run(
     sent.extend(sender.await.explain(|| "the sender".to_owned())??);
     stop.store(true, Relaxed);
     let samples = looks.await.explain(|| "the looks at the offsets".to_owned())??;
-    let distinct = usize::try_from(plan.expected().distinct).unwrap_or(usize::MAX);
-    wait_for(from_mut(&mut first), database, inbox, distinct, SOON).await?;
+    wait_for(from_mut(&mut first), database, inbox, plan.expected().events(), SOON).await?;
     first.end();
     let worked = first.said().await?;
     let (kafka, name) = (order.kafka, order.topic);

@@ -67,6 +67,13 @@ pub(crate) struct Expected {
     pub(crate) elsewhere: u64,
 }
 
+impl Expected {
+    /// How many events have an effect.
+    pub(crate) fn events(&self) -> usize {
+        usize::try_from(self.distinct).unwrap_or(usize::MAX)
+    }
+}
+
 impl Plan {
     /// So many records as most scenarios have them.
     pub(crate) fn of(records: u64) -> Self {

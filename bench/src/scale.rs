@@ -45,8 +45,8 @@ pub(crate) async fn run(
     blocking(move || meet(&asked, processes)).await?;
     let (kafka, name, plan) = (order.kafka.clone(), order.topic.clone(), case.plan);
     blocking(move || topic::fill(&kafka, &name, plan)).await?;
-    let wanted = usize::try_from(expected.distinct).unwrap_or(usize::MAX);
-    wait_for(&mut children, database, order.candidate.inbox(), wanted, BACKLOG).await?;
+    let inbox = order.candidate.inbox();
+    wait_for(&mut children, database, inbox, expected.events(), BACKLOG).await?;
     let mut all = Worked::default();
     for child in &mut children {
         child.end();

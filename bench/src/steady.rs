@@ -53,8 +53,7 @@ pub(crate) async fn run(
     let sender = tokio::spawn(blocking(move || send(&kafka, &name, plan, pace)));
     let looks = watch(database, &sender).await?;
     sender.await.explain(|| "the sender".to_owned())??;
-    let wanted = usize::try_from(expected.distinct).unwrap_or(usize::MAX);
-    wait_for(from_mut(&mut child), database, Inbox::Ours, wanted, SOON).await?;
+    wait_for(from_mut(&mut child), database, Inbox::Ours, expected.events(), SOON).await?;
     child.end();
     let worked = child.said().await?;
     let (kafka, name) = (order.kafka, order.topic);

@@ -84,9 +84,13 @@ impl Reach {
 
     /// Whether a lane can join. The first one always can: an event larger than the limit goes alone.
     fn admits<T>(&self, queue: &LaneQueue<T>) -> bool {
-        let fits = |head: &Item<T>| u64::from(head.bytes) <= self.bytes && head.offset < self.end;
         let room = self.events < self.cap.min(queue.cap);
-        self.events == 0 || (room && queue.queue.front().is_none_or(fits))
+        self.events == 0 || (room && queue.queue.front().is_none_or(|head| self.holds(head)))
+    }
+
+    /// Whether an event is within the bytes that are left, and not for later.
+    fn holds<T>(&self, item: &Item<T>) -> bool {
+        u64::from(item.bytes) <= self.bytes && item.offset < self.end
     }
 }
 
@@ -167,8 +171,7 @@ impl<T> Partition<T> {
         queue.released = 0;
         let mut items = Vec::with_capacity(room.min(queue.queue.len()));
         while let Some(head) = queue.queue.front() {
-            let small = u64::from(head.bytes) <= reach.bytes;
-            let fits = items.len() < room && small && head.offset < reach.end;
+            let fits = items.len() < room && reach.holds(head);
             let inside = queue.careful_at(head.offset) == (reach.mode == Mode::Careful);
             let belongs = (inside || head.doomed.is_some()) && !queue.waits(head.offset);
             if !(items.is_empty() || (fits && belongs)) {
