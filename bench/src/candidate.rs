@@ -22,6 +22,8 @@ pub(crate) enum Candidate {
     LimitSet,
     /// The limit of handlers on SQLite when they go through sqlx, whose sessions are threads.
     LimitSqlx,
+    /// The limit of set-based effects on SQLite, through sqlx as well.
+    LimitSqlxSet,
     /// Ours: `Handler`, one awaited statement per event.
     Handler,
     /// Ours: `Handler`, one queued statement per event.
@@ -70,6 +72,7 @@ impl Candidate {
             Self::LimitPipelined => "limit-pipelined",
             Self::LimitSet => "limit-set",
             Self::LimitSqlx => "limit-sqlx",
+            Self::LimitSqlxSet => "limit-sqlx-set",
             Self::Handler => "handler",
             Self::Queued => "queued",
             Self::Batch => "batch",
@@ -83,6 +86,7 @@ impl Candidate {
     pub(crate) fn limit(self, sqlite: bool) -> Option<Self> {
         match self {
             Self::Handler if sqlite => Some(Self::LimitSqlx),
+            Self::Batch if sqlite => Some(Self::LimitSqlxSet),
             Self::Loop | Self::LoopPartitions | Self::Careful => Some(Self::LimitTx),
             Self::Handler => Some(Self::LimitAwaited),
             Self::Queued | Self::SqlEach => Some(Self::LimitPipelined),
@@ -92,8 +96,14 @@ impl Candidate {
             | Self::LimitAwaited
             | Self::LimitPipelined
             | Self::LimitSet
-            | Self::LimitSqlx => None,
+            | Self::LimitSqlx
+            | Self::LimitSqlxSet => None,
         }
+    }
+
+    /// Whether it is a loop on SQLite that goes through sqlx.
+    pub(crate) fn through_sqlx(self) -> bool {
+        matches!(self, Self::LimitSqlx | Self::LimitSqlxSet)
     }
 
     /// What is found in the database after it.
@@ -112,7 +122,8 @@ impl Candidate {
             | Self::LimitAwaited
             | Self::LimitPipelined
             | Self::LimitSet
-            | Self::LimitSqlx => Inbox::Plain,
+            | Self::LimitSqlx
+            | Self::LimitSqlxSet => Inbox::Plain,
         }
     }
 }

@@ -78,8 +78,10 @@ impl Options {
         if self.candidates.is_empty() {
             self.candidates = self.scenario.candidates();
         }
-        if self.candidates.contains(&Candidate::LimitSqlx) && self.scenario != Scenario::Sqlite {
-            return failure("`limit-sqlx` is a candidate of `--scenario sqlite` alone");
+        let sqlx = self.candidates.iter().find(|candidate| candidate.through_sqlx());
+        if let (Some(candidate), true) = (sqlx, self.scenario != Scenario::Sqlite) {
+            let name = candidate.name();
+            return failure(format!("`{name}` is a candidate of `--scenario sqlite` alone"));
         }
         if self.rate == 0 || self.seconds < 2 {
             return failure("--rate begins at 1, --seconds at 2");

@@ -80,13 +80,13 @@ impl Scenario {
     /// The candidates that it is about, when nobody names others.
     pub(crate) fn candidates(self) -> Vec<Candidate> {
         use Candidate::{
-            Batch, Handler, LimitAwaited, LimitSet, LimitSqlx, LoopPartitions, Queued, SqlEach,
-            SqlRun,
+            Batch, Handler, LimitAwaited, LimitSet, LimitSqlx, LimitSqlxSet, LoopPartitions,
+            Queued, SqlEach, SqlRun,
         };
         match self {
             Self::Drain => {
                 let all = Candidate::value_variants().iter().copied();
-                all.filter(|candidate| *candidate != LimitSqlx).collect()
+                all.filter(|candidate| !candidate.through_sqlx()).collect()
             }
             Self::Latency => vec![LoopPartitions, LimitSet, Handler, Batch],
             Self::Skew | Self::Flush | Self::Delay => {
@@ -104,7 +104,9 @@ impl Scenario {
             Self::Memory | Self::Grown => vec![LimitSet, Handler, Batch],
             Self::Scale => vec![Handler, Batch],
             Self::Slow | Self::Group | Self::Steady => vec![Handler],
-            Self::Sqlite => vec![LimitAwaited, LimitSet, LimitSqlx, Handler, Batch],
+            Self::Sqlite => {
+                vec![LimitAwaited, LimitSet, LimitSqlx, LimitSqlxSet, Handler, Batch]
+            }
         }
     }
 

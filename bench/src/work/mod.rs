@@ -9,6 +9,7 @@ mod ours_sqlite;
 mod record;
 mod settle;
 mod sqlite;
+mod sqlite_sqlx;
 mod sums;
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -66,7 +67,7 @@ pub(crate) async fn run(order: Order) -> Outcome {
         | Candidate::LimitAwaited
         | Candidate::LimitPipelined
         | Candidate::LimitSet => limits::run(order).await?,
-        Candidate::LimitSqlx => sqlite::run(order).await?,
+        Candidate::LimitSqlx | Candidate::LimitSqlxSet => sqlite_sqlx::run(order).await?,
         Candidate::Handler
         | Candidate::Queued
         | Candidate::Batch

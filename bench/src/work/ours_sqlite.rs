@@ -1,7 +1,8 @@
 //! Our handlers on SQLite.
 
 use inbox_consumer::{BatchHandler, Event, Handler, HandlerResult, Routes, Tx};
-use sqlx::{AssertSqlSafe, SqlSafeStr as _, SqlStr, Sqlite};
+use sqlx::sqlite::SqliteQueryResult;
+use sqlx::{AssertSqlSafe, SqlSafeStr as _, SqlStr, Sqlite, SqliteExecutor};
 
 use super::record::Deposited;
 use super::sqlite::UPSERT;
@@ -28,6 +29,23 @@ fn upsert(rows: usize) -> SqlStr {
     let [before, after] = UPSERT_SUMS;
     let values = vec!["(?, ?, ?, ?, ?)"; rows].join(", ");
     AssertSqlSafe(format!("{before}{values}{after}")).into_sql_str()
+}
+
+/// Writes the sums in one statement.
+pub(super) async fn write_sums(
+    sums: &Sums,
+    to: impl SqliteExecutor<'_>,
+) -> sqlx::Result<SqliteQueryResult> {
+    let accounts = sums.rows();
+    let rows = accounts.len().next_power_of_two();
+    let mut query = sqlx::query(upsert(rows));
+    for number in accounts.iter().flatten() {
+        query = query.bind(*number);
+    }
+    for _ in accounts.len() * 5..rows * 5 {
+        query = query.bind(None::<i64>);
+    }
+    query.execute(to).await
 }
 
 /// The route of a candidate.
@@ -64,16 +82,7 @@ impl BatchHandler<Sqlite> for Deposits {
 
     async fn handle(&self, events: &[Event<Deposited>], tx: &mut Tx<'_, Sqlite>) -> HandlerResult {
         let sums = Sums::of(events.iter().map(|event| &event.payload));
-        let accounts = sums.rows();
-        let rows = accounts.len().next_power_of_two();
-        let mut query = sqlx::query(upsert(rows));
-        for number in accounts.iter().flatten() {
-            query = query.bind(*number);
-        }
-        for _ in accounts.len() * 5..rows * 5 {
-            query = query.bind(None::<i64>);
-        }
-        query.execute(tx).await?;
+        write_sums(&sums, tx).await?;
         Ok(())
     }
 }

@@ -1,14 +1,10 @@
 //! The limits on SQLite: one thread that polls and writes, what happens to be there as one transaction. There
-//! is no way to the database, so statements are awaited or not: prepared ones are as fast as it goes. One of
-//! them does the same with sqlx, as handlers do: there each statement goes to a thread and back.
+//! is no way to the database, so statements are awaited or not: prepared ones are as fast as it goes.
 
-use std::collections::HashSet;
 use std::time::{Duration, SystemTime};
 
 use rdkafka::consumer::{BaseConsumer, CommitMode, Consumer as _};
 use rusqlite::{CachedStatement, Connection};
-use sqlx::{Connection as _, SqliteConnection};
-use tokio::runtime::Handle;
 use xtask::failure::{Explain as _, Outcome};
 
 use super::Times;
@@ -20,12 +16,6 @@ use crate::candidate::Candidate;
 use crate::options::Order;
 
 const CLAIM: &str = "INSERT INTO inbox (event_id) VALUES (?1) ON CONFLICT DO NOTHING";
-
-/// The places of ids that are claimed already; ids are one blob.
-const KNOWN: &str = "SELECT json_group_array(value) FROM json_each(?2) WHERE EXISTS
-    (SELECT 1 FROM inbox WHERE event_id = substr(?1, value * 16 + 1, 16))";
-const CLAIM_ALL: &str = "INSERT INTO inbox (event_id)
-    SELECT substr(?1, value * 16 + 1, 16) FROM json_each(?2) WHERE true ON CONFLICT DO NOTHING";
 
 /// [`super::UPSERT`] in SQLite's words.
 pub(super) const UPSERT: &str =
@@ -59,9 +49,6 @@ pub(super) async fn run(order: Order) -> Outcome<Times> {
 fn work(order: &Order) -> Outcome<Times> {
     let doing = || "SQLite".to_owned();
     let file = order.database.strip_prefix("sqlite:").unwrap_or(&order.database);
-    if order.candidate == Candidate::LimitSqlx {
-        return work_with_sqlx(order);
-    }
     let connection = Connection::open(file).explain(doing)?;
     connection.pragma_update(None, "synchronous", "FULL").explain(doing)?;
     connection.pragma_update(None, "wal_autocheckpoint", 4_000).explain(doing)?; // as ours
@@ -84,53 +71,8 @@ fn work(order: &Order) -> Outcome<Times> {
     Ok(Times { began, ended: SystemTime::now() })
 }
 
-fn work_with_sqlx(order: &Order) -> Outcome<Times> {
-    let doing = || "SQLite through sqlx".to_owned();
-    let runtime = Handle::current();
-    let connecting = SqliteConnection::connect(&order.database);
-    let mut connection = runtime.block_on(connecting).explain(doing)?;
-    runtime
-        .block_on(sqlx::query("PRAGMA synchronous = FULL").execute(&mut connection))
-        .explain(doing)?;
-    let consumer = subscribed(order)?;
-    let (began, ending) = (SystemTime::now(), Ending::of(order));
-    let (mut settled, mut events) = (0, Vec::with_capacity(order.batch));
-    while !ending.reached(settled) {
-        gather(&consumer, order, &mut events)?;
-        runtime.block_on(settle_with_sqlx(&mut connection, &events)).explain(doing)?;
-        settled += events.len() as u64;
-    }
-    Ok(Times { began, ended: SystemTime::now() })
-}
-
-/// One claim for all, then one awaited statement per event.
-async fn settle_with_sqlx(connection: &mut SqliteConnection, events: &[Event]) -> sqlx::Result<()> {
-    if events.is_empty() {
-        return Ok(());
-    }
-    let mut tx = connection.begin_with("BEGIN IMMEDIATE").await?;
-    let ids: Vec<u8> = events.iter().flat_map(|event| *event.id.as_bytes()).collect();
-    let places: Vec<usize> = (0..events.len()).collect();
-    let places = serde_json::to_string(&places).unwrap_or_default();
-    // In one row, since each row is a way from sqlx's thread to this one.
-    let known: String =
-        sqlx::query_scalar(KNOWN).bind(&ids).bind(&places).fetch_one(&mut *tx).await?;
-    let mut known: Vec<usize> = serde_json::from_str(&known).unwrap_or_default();
-    known.sort_unstable();
-    sqlx::query(CLAIM_ALL).bind(&ids).bind(&places).execute(&mut *tx).await?;
-    let mut seen = HashSet::new();
-    for (place, event) in events.iter().enumerate() {
-        if known.binary_search(&place).is_err() && seen.insert(event.id) {
-            let Deposited { account, amount, sequence } = event.deposited;
-            let upsert = sqlx::query(UPSERT).bind(account).bind(amount).bind(sequence);
-            upsert.execute(&mut *tx).await?;
-        }
-    }
-    tx.commit().await
-}
-
 /// What is there; the first record is waited for.
-fn gather(consumer: &BaseConsumer, order: &Order, events: &mut Vec<Event>) -> Outcome {
+pub(super) fn gather(consumer: &BaseConsumer, order: &Order, events: &mut Vec<Event>) -> Outcome {
     events.clear();
     let mut patience = Duration::from_millis(10);
     while events.len() < order.batch {
