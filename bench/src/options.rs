@@ -78,8 +78,9 @@ impl Options {
         if self.candidates.is_empty() {
             self.candidates = self.scenario.candidates();
         }
-        let sqlx = self.candidates.iter().find(|candidate| candidate.through_sqlx());
-        if let (Some(candidate), true) = (sqlx, self.scenario != Scenario::Sqlite) {
+        if self.scenario != Scenario::Sqlite
+            && let Some(candidate) = self.candidates.iter().find(|one| one.through_sqlx())
+        {
             let name = candidate.name();
             return failure(format!("`{name}` is a candidate of `--scenario sqlite` alone"));
         }

@@ -67,7 +67,7 @@ pub(crate) async fn run(order: Order) -> Outcome {
         | Candidate::LimitAwaited
         | Candidate::LimitPipelined
         | Candidate::LimitSet => limits::run(order).await?,
-        Candidate::LimitSqlx | Candidate::LimitSqlxSet => sqlite_sqlx::run(order).await?,
+        Candidate::LimitSqlx | Candidate::LimitSqlxSet => sqlite::run(order).await?,
         Candidate::Handler
         | Candidate::Queued
         | Candidate::Batch

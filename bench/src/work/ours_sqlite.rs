@@ -1,7 +1,6 @@
 //! Our handlers on SQLite.
 
 use inbox_consumer::{BatchHandler, Event, Handler, HandlerResult, Routes, Tx};
-use sqlx::sqlite::SqliteQueryResult;
 use sqlx::{AssertSqlSafe, SqlSafeStr as _, SqlStr, Sqlite, SqliteExecutor};
 
 use super::record::Deposited;
@@ -32,10 +31,7 @@ fn upsert(rows: usize) -> SqlStr {
 }
 
 /// Writes the sums in one statement.
-pub(super) async fn write_sums(
-    sums: &Sums,
-    to: impl SqliteExecutor<'_>,
-) -> sqlx::Result<SqliteQueryResult> {
+pub(super) async fn write_sums(sums: &Sums, to: impl SqliteExecutor<'_>) -> sqlx::Result<()> {
     let accounts = sums.rows();
     let rows = accounts.len().next_power_of_two();
     let mut query = sqlx::query(upsert(rows));
@@ -45,7 +41,7 @@ pub(super) async fn write_sums(
     for _ in accounts.len() * 5..rows * 5 {
         query = query.bind(None::<i64>);
     }
-    query.execute(to).await
+    query.execute(to).await.map(drop)
 }
 
 /// The route of a candidate.

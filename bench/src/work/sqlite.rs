@@ -11,6 +11,7 @@ use super::Times;
 use super::ending::Ending;
 use super::kafka::{passing, subscribed};
 use super::record::{Deposited, Event};
+use super::sqlite_sqlx;
 use super::sums::Sums;
 use crate::candidate::Candidate;
 use crate::options::Order;
@@ -41,7 +42,11 @@ const UPSERT_SUM: &str =
 /// Offsets are committed to Kafka once in so many batches.
 const COMMIT_EVERY: u32 = 200;
 
+/// As ours.
+pub(super) const SETTINGS: &str = "PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 4000";
+
 pub(super) async fn run(order: Order) -> Outcome<Times> {
+    let work = if order.candidate.through_sqlx() { sqlite_sqlx::work } else { work };
     let working = tokio::task::spawn_blocking(move || work(&order));
     working.await.explain(|| "the thread that works".to_owned())?
 }
@@ -50,8 +55,7 @@ fn work(order: &Order) -> Outcome<Times> {
     let doing = || "SQLite".to_owned();
     let file = order.database.strip_prefix("sqlite:").unwrap_or(&order.database);
     let connection = Connection::open(file).explain(doing)?;
-    connection.pragma_update(None, "synchronous", "FULL").explain(doing)?;
-    connection.pragma_update(None, "wal_autocheckpoint", 4_000).explain(doing)?; // as ours
+    connection.execute_batch(SETTINGS).explain(doing)?;
     let consumer = subscribed(order)?;
     let (began, ending) = (SystemTime::now(), Ending::of(order));
     let (mut settled, mut events) = (0, Vec::with_capacity(order.batch));

@@ -13,7 +13,7 @@ use super::ending::Ending;
 use super::kafka::subscribed;
 use super::ours_sqlite::write_sums;
 use super::record::{Deposited, Event};
-use super::sqlite::{UPSERT, gather};
+use super::sqlite::{SETTINGS, UPSERT, gather};
 use super::sums::Sums;
 use crate::candidate::Candidate;
 use crate::options::Order;
@@ -24,15 +24,7 @@ const KNOWN: &str = "SELECT json_group_array(value) FROM json_each(?2) WHERE EXI
 const CLAIM_ALL: &str = "INSERT INTO inbox (event_id)
     SELECT substr(?1, value * 16 + 1, 16) FROM json_each(?2) WHERE true ON CONFLICT DO NOTHING";
 
-/// As ours.
-const SETTINGS: &str = "PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 4000";
-
-pub(super) async fn run(order: Order) -> Outcome<Times> {
-    let working = tokio::task::spawn_blocking(move || work(&order));
-    working.await.explain(|| "the thread that works".to_owned())?
-}
-
-fn work(order: &Order) -> Outcome<Times> {
+pub(super) fn work(order: &Order) -> Outcome<Times> {
     let doing = || "SQLite through sqlx".to_owned();
     let runtime = Handle::current();
     let connecting = SqliteConnection::connect(&order.database);
