@@ -5,13 +5,13 @@ use std::time::Instant;
 use inbox_engine::{Doom, Failure, HandlerFault, Mode, Outcome, ParkReason, Run};
 
 use super::{
-    port::{Store, StoreFault},
+    port::{Delivered, Store, StoreFault},
     transaction::{End, Transaction},
     verdict::{Verdict, Verdicts},
 };
 use crate::{
     handler::Fault,
-    router::{RunEnd, RunEvent},
+    router::{Ahead, AheadOfRun, RunEnd, RunEvent},
     tx::Tx,
 };
 
@@ -24,25 +24,35 @@ pub(super) enum Single {
 
 impl<DB: Store> Transaction<'_, DB> {
     /// Everything or nothing: the first failure ends the transaction.
-    pub(super) async fn handle_together(&mut self, verdicts: &mut Verdicts<'_>) -> Result<(), End> {
+    pub(super) async fn handle_together(
+        &mut self,
+        verdicts: &mut Verdicts<'_>,
+        ahead: &mut Ahead,
+    ) -> Result<(), End> {
         if verdicts.vanished() {
             let text = "an id was taken and is free again; the batch is tried once more";
             return Err(End::RolledBack(Outcome::Conflict(text.into())));
         }
         for run in verdicts.runs() {
-            self.handle_run(run, verdicts).await?;
+            self.handle_run(run, verdicts, ahead).await?;
         }
         Ok(())
     }
 
-    async fn handle_run(&mut self, run: Run, verdicts: &mut Verdicts<'_>) -> Result<(), End> {
+    async fn handle_run(
+        &mut self,
+        run: Run,
+        verdicts: &mut Verdicts<'_>,
+        ahead: &mut Ahead,
+    ) -> Result<(), End> {
         let mut rest = run.items;
         loop {
             rest.retain(|&index| !verdicts.follow(index));
             if rest.is_empty() {
                 return Ok(());
             }
-            let (done, next) = match self.call(run.kind.route, &rest).await {
+            let of_run = ahead.of_run(run.kind.route, &rest);
+            let (done, next) = match self.call(run.kind.route, &rest, of_run).await {
                 RunEnd::Done => (rest.len(), rest.len()),
                 RunEnd::Undecodable { at, ran, error } => {
                     verdicts.park(rest[at], undecodable(error));
@@ -68,7 +78,7 @@ impl<DB: Store> Transaction<'_, DB> {
         verdicts: &mut Verdicts<'_>,
     ) -> Result<(), End> {
         if verdicts.vanished() {
-            return self.handle_together(verdicts).await;
+            return self.handle_together(verdicts, &mut Ahead::default()).await;
         }
         let indices: Vec<usize> = verdicts.to_run().collect();
         let mut failures: Vec<Failure> = Vec::new();
@@ -97,7 +107,7 @@ impl<DB: Store> Transaction<'_, DB> {
         let opened = DB::savepoint(self.conn, 0).await;
         opened.map_err(|error| self.failed("SAVEPOINT", &error))?;
         let route = self.batch.items[index].kind.route;
-        match self.call(route, &[index]).await {
+        match self.call(route, &[index], AheadOfRun::none()).await {
             RunEnd::Done => self.release_single(index).await,
             RunEnd::Undecodable { error, .. } => {
                 self.undo_single().await?;
@@ -155,13 +165,10 @@ impl<DB: Store> Transaction<'_, DB> {
         Err(End::Closed(self.ended(index)))
     }
 
-    async fn call(&mut self, route: u32, indices: &[usize]) -> RunEnd {
+    async fn call(&mut self, route: u32, indices: &[usize], ahead: AheadOfRun<'_>) -> RunEnd {
         let items = &self.batch.items;
-        let event = |&index: &usize| RunEvent {
-            delivery: &items[index].event,
-            attempt: items[index].attempts + 1,
-        };
-        let events: Vec<RunEvent<'_>> = indices.iter().map(event).collect();
+        let events: Vec<RunEvent<'_>> =
+            indices.iter().map(|&index| run_event(&items[index])).collect();
         // The careful run sends one by one: what it finds is the statement's own fault.
         let edition = self.conn.edition.clone().filter(|_| self.batch.mode == Mode::Together);
         let tx = Tx::<DB>::new(self.conn, self.savepoints_taken);
@@ -169,7 +176,7 @@ impl<DB: Store> Transaction<'_, DB> {
         let mut tx = tx.with_book(&self.work.book, edition.as_ref(), self.named);
         let begun = Instant::now();
         let deadline = self.work.attempt_deadline;
-        let end = self.work.routes.run(route, &events, &mut tx, deadline).await;
+        let end = self.work.routes.run(route, &events, ahead, &mut tx, deadline).await;
         let (handled, failed) = match &end {
             RunEnd::Done => (events.len(), false),
             RunEnd::Undecodable { ran, .. } => (*ran, false),
@@ -198,6 +205,10 @@ impl<DB: Store> Transaction<'_, DB> {
         // What was dropped half-way still runs on the server: nobody waits for it.
         if hung { End::Closed(outcome) } else { End::RolledBack(outcome) }
     }
+}
+
+pub(super) fn run_event(item: &Delivered) -> RunEvent<'_> {
+    RunEvent { delivery: &item.event, attempt: item.attempts + 1 }
 }
 
 fn undecodable(error: String) -> Doom {

@@ -2,15 +2,19 @@
 
 use std::{
     collections::BTreeMap,
+    future::poll_fn,
+    pin::{Pin, pin},
     sync::Arc,
     time::{Duration, Instant},
 };
 
+use futures::future::{MaybeDone, maybe_done};
 use inbox_engine::{Batch, Doom, Failure, HandlerFault, Mode, Outcome, ParkReason, Rule, Tally};
 
 use super::{
     Delivery, fault_point,
-    intake::Intake,
+    handling::run_event,
+    intake::{IGNORED, Intake},
     pace::Pace,
     parking::ParkingRules,
     port::{Book, OpenError, Scope, Store, StoreFault, TxLimits},
@@ -18,7 +22,7 @@ use super::{
     verdict::Verdicts,
 };
 use crate::{
-    router::RouteTable,
+    router::{Ahead, RouteTable},
     telemetry::{Signal, meters::Meters},
 };
 
@@ -76,7 +80,8 @@ pub(super) struct Transaction<'a, DB: Store> {
 impl<DB: Store> Work<DB> {
     /// Runs a batch to its end. Never cancelled: the caller spawns it and lets it finish.
     pub(crate) async fn transact(&self, scope: Scope, batch: &Batch<Arc<Delivery>>) -> Outcome {
-        let mut conn = match self.begin().await {
+        let mut ahead = pin!(maybe_done(self.decode_ahead(batch)));
+        let mut conn = match beside(ahead.as_mut(), self.begin()).await {
             Ok(conn) => conn,
             Err(outcome) => return outcome,
         };
@@ -91,9 +96,20 @@ impl<DB: Store> Work<DB> {
             unguarded_used: false,
             torn: false,
         };
-        let ran = transaction.run().await;
+        let ran = transaction.run(ahead).await;
         conn.events += batch.items.len();
         self.end(conn, ran).await.map_or_else(|outcome| outcome, Outcome::Committed)
+    }
+
+    /// Decodes what runs will take, while BEGIN and the claim are waited for. A careful run decodes each
+    /// event in its turn.
+    async fn decode_ahead(&self, batch: &Batch<Arc<Delivery>>) -> Ahead {
+        let items = batch.items.iter().enumerate();
+        let items = items.filter(|(_, item)| {
+            batch.mode == Mode::Together && item.doomed.is_none() && item.kind.route != IGNORED.route
+        });
+        let events = items.map(|(place, item)| (place, item.kind.route, run_event(item)));
+        Ahead::of(&self.routes, events).await
     }
 
     /// Sees to the connection of a transaction that has ended.
@@ -161,12 +177,19 @@ impl<DB: Store> Work<DB> {
 }
 
 impl<DB: Store> Transaction<'_, DB> {
-    async fn run(&mut self) -> Result<Tally, End> {
+    async fn run(
+        &mut self,
+        mut ahead: Pin<&mut MaybeDone<impl Future<Output = Ahead>>>,
+    ) -> Result<Tally, End> {
         fault_point::pass("live.after_begin");
-        let mut verdicts = self.claim().await?;
+        let mut verdicts = beside(ahead.as_mut(), self.claim()).await?;
         fault_point::pass("live.after_claim");
         match self.batch.mode {
-            Mode::Together => self.handle_together(&mut verdicts).await?,
+            Mode::Together => {
+                ahead.as_mut().await;
+                let mut decoded = ahead.take_output().unwrap_or_default();
+                self.handle_together(&mut verdicts, &mut decoded).await?;
+            }
             Mode::Careful => self.handle_carefully(&mut verdicts).await?,
         }
         fault_point::pass("live.after_handler");
@@ -298,4 +321,20 @@ impl<DB: Store> Transaction<'_, DB> {
         let index = index.or((self.batch.items.len() == 1).then_some(0));
         Outcome::Failed(vec![Failure { index, fault, error }])
     }
+}
+
+/// Waits for `first`, and while it waits, does what can be done of `other`.
+async fn beside<T>(
+    mut other: Pin<&mut MaybeDone<impl Future>>,
+    first: impl Future<Output = T>,
+) -> T {
+    let mut first = pin!(first);
+    poll_fn(|cx| {
+        let answer = first.as_mut().poll(cx);
+        if answer.is_pending() {
+            let _ = other.as_mut().poll(cx);
+        }
+        answer
+    })
+    .await
 }

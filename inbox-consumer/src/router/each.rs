@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use outbox_core::Decode;
 use tracing::Instrument as _;
 
-use super::{Route, RunEnd, RunEvent, attempt};
+use super::{AheadOfRun, Route, RunEnd, RunEvent, attempt};
 use crate::{Handler, Tx, pipeline::port::Sessions, telemetry::trace};
 
 pub(super) struct Each<H, C> {
@@ -25,7 +25,13 @@ where
         type_name::<H>()
     }
 
-    async fn run(&self, run: &[RunEvent<'_>], tx: &mut Tx<'_, DB>, deadline: Duration) -> RunEnd {
+    async fn run(
+        &self,
+        run: &[RunEvent<'_>],
+        _ahead: AheadOfRun<'_>,
+        tx: &mut Tx<'_, DB>,
+        deadline: Duration,
+    ) -> RunEnd {
         for (at, event) in run.iter().enumerate() {
             tx.handles(at, event.delivery);
             let span = trace::call(event);

@@ -1,5 +1,6 @@
 //! Which handler takes which type of event.
 
+mod ahead;
 mod attempt;
 mod declared;
 mod each;
@@ -16,13 +17,14 @@ mod services;
 #[cfg(all(test, feature = "sqlite"))]
 mod tests;
 
-use std::{collections::HashMap, fmt, sync::Arc, time::Duration};
+use std::{any::Any, collections::HashMap, fmt, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use outbox_core::{Decode, Json};
 use sqlx::Database;
 
 pub use schedule::Schedule;
+pub(crate) use ahead::{Ahead, AheadOfRun};
 pub(crate) use table::{Looked, RouteTable};
 
 use crate::{
@@ -75,8 +77,22 @@ pub(crate) trait Route<DB: Database>: Send + Sync {
     /// The handler's type, for people.
     fn name(&self) -> &'static str;
 
+    /// A place for what it decodes before its turn; `None`: it decodes nothing before.
+    fn ahead(&self) -> Option<Box<dyn Any + Send>> {
+        None
+    }
+
+    /// Decodes the event at this place of a batch into what [`ahead`](Self::ahead) has made.
+    fn decode(&self, _place: usize, _event: RunEvent<'_>, _into: &mut (dyn Any + Send)) {}
+
     /// Runs the handler on `run`, which is not empty. `deadline` is for each call of the handler.
-    async fn run(&self, run: &[RunEvent<'_>], tx: &mut Tx<'_, DB>, deadline: Duration) -> RunEnd;
+    async fn run(
+        &self,
+        run: &[RunEvent<'_>],
+        ahead: AheadOfRun<'_>,
+        tx: &mut Tx<'_, DB>,
+        deadline: Duration,
+    ) -> RunEnd;
 }
 
 enum Entry<DB: Database> {

@@ -70,7 +70,7 @@ impl Bench {
             deliveries.iter().map(|delivery| RunEvent { delivery, attempt: 1 }).collect();
         let tx = Tx::new(&mut self.conn, 0);
         let mut tx = tx.with_book(&self.book, self.edition.as_ref(), 0);
-        self.table.run(0, &run, &mut tx, Duration::from_secs(20)).await
+        self.table.run(0, &run, AheadOfRun::none(), &mut tx, Duration::from_secs(20)).await
     }
 
     /// The texts that were sent by themselves are known from now on.
@@ -242,7 +242,7 @@ async fn an_undecodable_event_loses_nothing_of_those_before() {
     let deliveries = [delivery("b1"), delivery("a2"), delivered(Bytes::from_static(b"{"))];
     let run = deliveries.each_ref().map(|delivery| RunEvent { delivery, attempt: 1 });
     let mut tx = Tx::new(&mut bench.conn, 0);
-    let end = bench.table.run(0, &run, &mut tx, Duration::from_secs(20)).await;
+    let end = bench.table.run(0, &run, AheadOfRun::none(), &mut tx, Duration::from_secs(20)).await;
     assert!(matches!(end, RunEnd::Undecodable { at: 2, ran: 2, .. }), "{end:?}");
     assert_eq!(bench.effects().await, "b1 a2");
 }

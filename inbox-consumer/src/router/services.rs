@@ -113,7 +113,7 @@ async fn call<H: Handler<Postgres>>(
     let delivery = delivery(sql);
     let run = [RunEvent { delivery: &delivery, attempt: 1 }];
     let mut tx = Tx::new(conn, 0);
-    match table.run(0, &run, &mut tx, Duration::from_secs(20)).await {
+    match table.run(0, &run, AheadOfRun::none(), &mut tx, Duration::from_secs(20)).await {
         RunEnd::Failed { at: Some(0), fault, error, hung: false } => (fault, error),
         end => panic!("{sql}: {end:?}"),
     }

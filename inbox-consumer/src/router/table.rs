@@ -5,7 +5,7 @@ use std::{collections::HashMap, fmt, sync::Arc, time::Duration};
 use inbox_engine::Kind;
 use sqlx::Database;
 
-use super::{DeclaredRoute, Entry, Registered, Route, RunEnd, RunEvent, Schedule, attempt};
+use super::{AheadOfRun, DeclaredRoute, Entry, Registered, Route, RunEnd, RunEvent, Schedule, attempt};
 use crate::{Tx, pipeline::port::Sessions};
 
 /// What is known of an event type.
@@ -73,13 +73,14 @@ impl<DB: Database> RouteTable<DB> {
         &self,
         number: u32,
         run: &[RunEvent<'_>],
+        ahead: AheadOfRun<'_>,
         tx: &mut Tx<'_, DB>,
         deadline: Duration,
     ) -> RunEnd
     where
         DB: Sessions,
     {
-        let end = self.route(number).run(run, tx, deadline).await;
+        let end = self.route(number).run(run, ahead, tx, deadline).await;
         attempt::sent(end, tx).await
     }
 

@@ -1,12 +1,15 @@
 //! A route to a handler that takes a whole run in one call.
 
-use std::{any::type_name, time::Duration};
+use std::{
+    any::{Any, type_name},
+    time::Duration,
+};
 
 use async_trait::async_trait;
 use outbox_core::Decode;
 use tracing::Instrument as _;
 
-use super::{Route, RunEnd, RunEvent, attempt};
+use super::{AheadOfRun, Route, RunEnd, RunEvent, ahead::Decoded, attempt};
 use crate::{BatchHandler, Tx, pipeline::port::Sessions, telemetry::trace};
 
 pub(super) struct Whole<H, C> {
@@ -25,10 +28,27 @@ where
         type_name::<H>()
     }
 
-    async fn run(&self, run: &[RunEvent<'_>], tx: &mut Tx<'_, DB>, deadline: Duration) -> RunEnd {
+    fn ahead(&self) -> Option<Box<dyn Any + Send>> {
+        Some(Box::new(Decoded::<H::Event>::new()))
+    }
+
+    fn decode(&self, place: usize, event: RunEvent<'_>, into: &mut (dyn Any + Send)) {
+        let Some(decoded) = into.downcast_mut::<Decoded<H::Event>>() else { return };
+        decoded.resize_with(decoded.len().max(place + 1), || None);
+        decoded[place] = Some(attempt::decode(&self.codec, &event));
+    }
+
+    async fn run(
+        &self,
+        run: &[RunEvent<'_>],
+        mut ahead: AheadOfRun<'_>,
+        tx: &mut Tx<'_, DB>,
+        deadline: Duration,
+    ) -> RunEnd {
         let mut events = Vec::with_capacity(run.len());
         for (at, event) in run.iter().enumerate() {
-            match attempt::decode(&self.codec, event) {
+            let decoded = ahead.take(at);
+            match decoded.unwrap_or_else(|| attempt::decode(&self.codec, event)) {
                 Ok(event) => events.push(event),
                 Err(error) => return RunEnd::Undecodable { at, ran: 0, error },
             }

@@ -63,5 +63,5 @@ pub(super) async fn run<DB: Store>(
 ) -> RunEnd {
     let deliveries: Vec<_> = payloads.iter().map(|text| delivery("a", Some(text))).collect();
     let run: Vec<_> = deliveries.iter().map(|delivery| RunEvent { delivery, attempt: 1 }).collect();
-    table.run(0, &run, &mut Tx::new(conn, 0), Duration::from_secs(20)).await
+    table.run(0, &run, AheadOfRun::none(), &mut Tx::new(conn, 0), Duration::from_secs(20)).await
 }

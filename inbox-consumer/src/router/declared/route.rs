@@ -11,7 +11,7 @@ use sqlx::SqlStr;
 use tracing::{Instrument as _, Span};
 
 use super::{
-    super::{Route, RunEnd, RunEvent, attempt},
+    super::{AheadOfRun, Route, RunEnd, RunEvent, attempt},
     relation::Columns,
 };
 use crate::{
@@ -41,7 +41,13 @@ impl<DB: Store> Route<DB> for DeclaredRoute<DB> {
         "[[handlers]] of the configuration"
     }
 
-    async fn run(&self, run: &[RunEvent<'_>], tx: &mut Tx<'_, DB>, deadline: Duration) -> RunEnd {
+    async fn run(
+        &self,
+        run: &[RunEvent<'_>],
+        _ahead: AheadOfRun<'_>,
+        tx: &mut Tx<'_, DB>,
+        deadline: Duration,
+    ) -> RunEnd {
         match self.mode {
             DeclaredMode::Run => self.at_once(run, tx, deadline).await,
             DeclaredMode::Each => self.one_by_one(run, tx, deadline).await,

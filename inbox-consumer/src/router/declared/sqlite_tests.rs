@@ -128,7 +128,7 @@ async fn a_tombstone_has_no_values() {
     let tombstone = delivery("a", None);
     let event = [super::super::RunEvent { delivery: &tombstone, attempt: 1 }];
     let deadline = std::time::Duration::from_secs(5);
-    let end = table.run(0, &event, &mut Tx::new(&mut conn, 0), deadline).await;
+    let end = table.run(0, &event, AheadOfRun::none(), &mut Tx::new(&mut conn, 0), deadline).await;
     let RunEnd::Undecodable { error, .. } = end else { panic!("{end:?}") };
     assert!(
         error.contains("column `account`") && error.contains("found nothing or null"),

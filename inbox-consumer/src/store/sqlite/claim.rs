@@ -1,8 +1,9 @@
 //! The live transaction: begin, claim, the second look, advance, end.
 
+use futures::TryStreamExt as _;
 use inbox_engine::{LaneMove, Offset, Rule};
 use serde::de::DeserializeOwned;
-use sqlx::{AssertSqlSafe, Row, Sqlite, SqliteConnection};
+use sqlx::{AssertSqlSafe, Either, Executor as _, Row, Sqlite, SqliteConnection};
 
 use super::{joined, moves, numbers, places, session, writer};
 use crate::{
@@ -15,26 +16,31 @@ use crate::{
 };
 
 /// ?1 consumer, ?2 partition, ?3 ids, ?4 their places, ?5 aggregates, ?6 their places, ?7 moves,
-/// ?8 epoch. What the claim needs to know, in one row: each row is a way from sqlx's thread to ours,
-/// and costs more than an event's insertion. Nobody else writes between this and the insertion.
+/// ?8 epoch, ?9 fingerprints, ?10 offsets. What the claim needs to know, in one row, then the insertion:
+/// each statement, and each row, is a way from sqlx's thread to ours. Nobody else writes between the two.
 /// CROSS JOIN keeps the array outside: SQLite's planner would go through all rows of the consumer, and
 /// through the array for each of them.
-pub(super) static LOOK: Statement = Statement::new(
-    "SELECT
-(SELECT json_group_array(value) FROM json_each(?4) WHERE EXISTS (SELECT 1 FROM inbox_events e
-    WHERE e.consumer_ref = ?1 AND e.event_id = substr(?3, value * 16 + 1, 16))) AS known,
+pub(super) static CLAIM: Statement = Statement::new(
+    r#"SELECT
+(SELECT json_group_array(json_array(v.value, hex(e.fingerprint), e.partition_ref, e."offset", e.parked))
+    FROM json_each(?4) v
+    CROSS JOIN inbox_events e ON e.consumer_ref = ?1 AND e.event_id = substr(?3, v.value * 16 + 1, 16)) AS known,
 (SELECT json_group_array(value) FROM json_each(?6) WHERE
     EXISTS (SELECT 1 FROM inbox_parked q WHERE q.partition_ref = ?2) AND EXISTS
     (SELECT 1 FROM inbox_parked q WHERE q.partition_ref = ?2 AND q.aggregate_key = substr(?5, value * 16 + 1, 16))) AS held,
 (SELECT count(*) FROM json_each(?7) v CROSS JOIN inbox_lanes l ON l.partition_ref = ?2 AND l.lane = v.value ->> 0
-    WHERE l.epoch = ?8 AND l.last_offset = v.value ->> 1) AS lanes_mine",
+    WHERE l.epoch = ?8 AND l.last_offset = v.value ->> 1) AS lanes_mine;
+INSERT INTO inbox_events (consumer_ref, event_id, fingerprint, partition_ref, "offset")
+SELECT ?1, substr(?3, key * 16 + 1, 16), substr(?9, key * 16 + 1, 16), ?2, value FROM json_each(?10)
+WHERE true ON CONFLICT DO NOTHING"#,
     &[
         Cut::new(
             Rule::Inbox,
-            "EXISTS (SELECT 1 FROM inbox_events e",
-            "0 AND EXISTS (SELECT 1 FROM inbox_events e",
+            "CROSS JOIN inbox_events e ON e.consumer_ref",
+            "CROSS JOIN inbox_events e ON 0 AND e.consumer_ref",
         ),
         Cut::new(Rule::ConsumerScope, "e.consumer_ref = ?1 ", "e.consumer_ref = ?1 * 0 "),
+        Cut::new(Rule::ConsumerScope, "SELECT ?1,", "SELECT ?1 * 0,"),
         Cut::new(
             Rule::HeldReadInClaim,
             "(SELECT 1 FROM inbox_parked q WHERE q.partition_ref = ?2 AND q.aggregate_key = substr(?5, value * 16 + 1, 16))",
@@ -44,15 +50,7 @@ pub(super) static LOOK: Statement = Statement::new(
     ],
 );
 
-/// ?1 consumer, ?2 partition, ?3 ids, ?4 fingerprints, ?5 offsets.
-pub(super) static CLAIM: Statement = Statement::new(
-    r#"INSERT INTO inbox_events (consumer_ref, event_id, fingerprint, partition_ref, "offset")
-SELECT ?1, substr(?3, key * 16 + 1, 16), substr(?4, key * 16 + 1, 16), ?2, value FROM json_each(?5)
-WHERE true ON CONFLICT DO NOTHING"#,
-    &[Cut::new(Rule::ConsumerScope, "SELECT ?1,", "SELECT ?1 * 0,")],
-);
-
-/// ?1 consumer, ?2 partition, ?3 ids, ?4 their places, ?5 moves, ?6 epoch. One row, as [`LOOK`].
+/// ?1 consumer, ?2 partition, ?3 ids, ?4 their places, ?5 moves, ?6 epoch. One row, as in [`CLAIM`].
 pub(super) static RECHECK: Statement = Statement::new(
     r#"SELECT
 (SELECT json_group_array(json_array(v.value, hex(e.fingerprint), e.partition_ref, e."offset", e.parked))
@@ -94,31 +92,33 @@ impl Claim for Sqlite {
     ) -> Result<Claimed, sqlx::Error> {
         let tx = writer::session(conn).await?.tx();
         let ids = joined(&request.ids);
-        let row = sqlx::query(LOOK.text())
+        let query = sqlx::query(CLAIM.text())
             .bind(scope.consumer_ref)
             .bind(scope.partition_ref)
-            .bind(ids.as_slice())
+            .bind(ids)
             .bind(places(request.ids.len()))
             .bind(joined(&request.aggregates))
             .bind(places(request.aggregates.len()))
             .bind(moves(&request.lanes))
             .bind(scope.epoch.0)
-            .fetch_one(&mut *conn)
-            .await?;
-        let mut known = named(&request.ids, row.try_get("known")?)?;
-        known.sort_unstable();
-        let inserted = sqlx::query(CLAIM.text())
-            .bind(scope.consumer_ref)
-            .bind(scope.partition_ref)
-            .bind(ids.as_slice())
             .bind(joined(&request.fingerprints))
-            .bind(numbers(request.offsets.iter().copied()))
-            .execute(&mut *conn)
-            .await?;
+            .bind(numbers(request.offsets.iter().copied()));
+        let (mut row, mut inserted) = (None, 0);
+        let mut answers = conn.fetch_many(query);
+        while let Some(answer) = answers.try_next().await? {
+            match answer {
+                Either::Left(done) => inserted = done.rows_affected(),
+                Either::Right(found) => row = Some(found),
+            }
+        }
+        drop(answers);
+        let row = row.ok_or_else(|| unexpected(NO_ARRAY))?;
+        let mut known = known(&request.ids, row.try_get("known")?)?;
+        known.sort_unstable_by_key(|known| known.id);
         let mut fresh = request.ids.clone();
-        fresh.retain(|id| known.binary_search(id).is_err());
+        fresh.retain(|id| known.binary_search_by_key(id, |known| known.id).is_err());
         fresh.dedup();
-        if inserted.rows_affected() != fresh.len() as u64 && Rule::Inbox.on() {
+        if inserted != fresh.len() as u64 && Rule::Inbox.on() {
             return Err(unexpected("a claim inserted other ids than it found missing"));
         }
         Ok(Claimed {
@@ -126,7 +126,7 @@ impl Claim for Sqlite {
             fresh,
             held: named(&request.aggregates, row.try_get("held")?)?,
             lanes_mine: count(row.try_get("lanes_mine")?),
-            known: Vec::new(),
+            known,
         })
     }
 
@@ -145,21 +145,8 @@ impl Claim for Sqlite {
             .bind(scope.epoch.0)
             .fetch_one(&mut *conn)
             .await?;
-        let known: Vec<(usize, String, i64, i64, i64)> = read(row.try_get("known")?)?;
-        let known = known.into_iter().map(|(place, fingerprint, partition_ref, offset, parked)| {
-            let fingerprint = u128::from_str_radix(&fingerprint, 16).ok();
-            let both = ids.get(place).copied().zip(fingerprint);
-            let (id, fingerprint) = both.ok_or_else(|| unexpected(NO_ARRAY))?;
-            Ok::<_, sqlx::Error>(Known {
-                id,
-                fingerprint: fingerprint.to_be_bytes(),
-                partition_ref,
-                offset: Offset(offset),
-                parked: parked != 0,
-            })
-        });
         Ok(Recheck {
-            known: known.collect::<Result<_, _>>()?,
+            known: known(ids, row.try_get("known")?)?,
             lanes_mine: count(row.try_get("lanes_mine")?),
         })
     }
@@ -203,6 +190,19 @@ fn read<T: DeserializeOwned>(array: &str) -> Result<T, sqlx::Error> {
     serde_json::from_str(array).map_err(|_| unexpected(NO_ARRAY))
 }
 
+/// The rows of ids at the places of an array.
+fn known(ids: &[[u8; 16]], array: &str) -> Result<Vec<Known>, sqlx::Error> {
+    let rows: Vec<(usize, String, i64, i64, i64)> = read(array)?;
+    let rows = rows.into_iter().map(|(place, fingerprint, partition_ref, offset, parked)| {
+        let fingerprint = u128::from_str_radix(&fingerprint, 16).ok();
+        let both = ids.get(place).copied().zip(fingerprint);
+        let (id, fingerprint) = both.ok_or_else(|| unexpected(NO_ARRAY))?;
+        let fingerprint = fingerprint.to_be_bytes();
+        Ok(Known { id, fingerprint, partition_ref, offset: Offset(offset), parked: parked != 0 })
+    });
+    rows.collect()
+}
+
 /// The values at the places of an array.
 fn named(values: &[[u8; 16]], array: &str) -> Result<Vec<[u8; 16]>, sqlx::Error> {
     let places: Vec<usize> = read(array)?;
@@ -214,7 +214,6 @@ fn named(values: &[[u8; 16]], array: &str) -> Result<Vec<[u8; 16]>, sqlx::Error>
 mod tests {
     #[test]
     fn each_rule_is_in_its_statement() {
-        super::LOOK.check();
         super::CLAIM.check();
         super::RECHECK.check();
         super::ADVANCE.check();

@@ -78,7 +78,6 @@ mod tests {
         let mut conn = Sqlite::open(&SqliteSettings::new(&url).unwrap()).await.unwrap();
         Sqlite::migrate(&mut conn).await.unwrap();
         for text in [
-            claim::LOOK.text(),
             claim::CLAIM.text(),
             claim::RECHECK.text(),
             claim::ADVANCE.text(),
