@@ -66,7 +66,7 @@ fn joined<'a>(values: impl IntoIterator<Item = &'a [u8; 16]>) -> Vec<u8> {
 mod tests {
     use sqlx::{AssertSqlSafe, Sqlite};
 
-    use super::{SqliteSettings, claim, parking, release};
+    use super::{SqliteSettings, claim, parking, release, retention};
     use crate::pipeline::port::{Schemas, Sessions};
 
     /// SQLite's planner takes an array for the longer side of a join: it went through all inbox rows of
@@ -81,6 +81,7 @@ mod tests {
             claim::CLAIM.text(),
             claim::RECHECK.text(),
             claim::ADVANCE.text(),
+            retention::PRUNE.text(),
             parking::MARK,
             parking::PARKED_AT,
             release::MARK,
