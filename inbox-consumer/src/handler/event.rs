@@ -23,6 +23,11 @@ impl<T> Event<T> {
         Self { payload, delivery: Arc::clone(delivery), attempt }
     }
 
+    /// Whether it was made of this delivery.
+    pub(crate) fn is_of(&self, delivery: &Arc<Delivery>) -> bool {
+        Arc::ptr_eq(&self.delivery, delivery)
+    }
+
     fn envelope(&self) -> &Envelope {
         match &self.delivery.event {
             Ok(envelope) => envelope,

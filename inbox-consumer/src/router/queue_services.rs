@@ -10,7 +10,7 @@ use inbox_engine::Offset;
 use outbox_core::{Aggregate, Envelope, EventId, Record};
 use sqlx::{AssertSqlSafe, PgConnection, Postgres, SqlSafeStr as _};
 
-use super::{RouteTable, Routes, RunEnd, RunEvent};
+use super::{AheadOfRun, RouteTable, Routes, RunEnd, RunEvent};
 use crate::{
     Event, Fault, Handler, HandlerError, HandlerResult, Tx,
     pipeline::{

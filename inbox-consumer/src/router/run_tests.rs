@@ -16,7 +16,7 @@ use outbox_core::{Aggregate, Envelope, EventId, Header, Record};
 use serde::Deserialize;
 use sqlx::{Connection, Sqlite, SqliteConnection};
 
-use super::{RouteTable, Routes, RunEnd, RunEvent};
+use super::{AheadOfRun, RouteTable, Routes, RunEnd, RunEvent};
 use crate::{
     BatchHandler, Event, Fault, Handler, HandlerError, HandlerResult, Tx,
     pipeline::{Delivery, port::TopicPartition},
@@ -25,7 +25,7 @@ use crate::{
 
 const DEADLINE: Duration = Duration::from_secs(5);
 
-fn delivery(payload: Option<&str>, offset: i64) -> Arc<Delivery> {
+pub(super) fn delivery(payload: Option<&str>, offset: i64) -> Arc<Delivery> {
     let payload = payload.map(|text| Bytes::copy_from_slice(text.as_bytes()));
     let header = |name: &str, value: &'static str| Header {
         name: name.into(),

@@ -9,7 +9,7 @@ use inbox_engine::Offset;
 use outbox_core::{Aggregate, Envelope, EventId, Record};
 use sqlx::{AssertSqlSafe, Connection, PgConnection, Postgres};
 
-use super::{Routes, RunEnd, RunEvent};
+use super::{AheadOfRun, Routes, RunEnd, RunEvent};
 use crate::{
     Event, Fault, Handler, HandlerResult, Tx,
     pipeline::{Delivery, port::TopicPartition},

@@ -49,7 +49,10 @@ where
         for (at, event) in run.iter().enumerate() {
             let decoded = ahead.take(at);
             match decoded.unwrap_or_else(|| attempt::decode(&self.codec, event)) {
-                Ok(event) => events.push(event),
+                Ok(decoded) => {
+                    assert!(decoded.is_of(event.delivery), "each event has its own payload");
+                    events.push(decoded);
+                }
                 Err(error) => return RunEnd::Undecodable { at, ran: 0, error },
             }
         }

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use inbox_engine::Offset;
 use outbox_core::{Aggregate, Envelope, EventId, Header, Record};
 
-use super::super::{RouteTable, Routes, RunEnd, RunEvent};
+use super::super::{AheadOfRun, RouteTable, Routes, RunEnd, RunEvent};
 use crate::{
     Tx,
     config::{Declared, DeclaredMode},

@@ -5,7 +5,7 @@
 use sqlx::{Connection, Sqlite, SqliteConnection};
 
 use super::{
-    super::{RouteTable, Routes, RunEnd},
+    super::{AheadOfRun, RouteTable, Routes, RunEnd},
     deliveries::{declared, delivery, run, table},
 };
 use crate::{

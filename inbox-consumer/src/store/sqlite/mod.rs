@@ -77,7 +77,7 @@ mod tests {
         let url = format!("sqlite://{}/inbox.db", folder.path().display());
         let mut conn = Sqlite::open(&SqliteSettings::new(&url).unwrap()).await.unwrap();
         Sqlite::migrate(&mut conn).await.unwrap();
-        for text in [
+        let texts = [
             claim::CLAIM.text(),
             claim::RECHECK.text(),
             claim::ADVANCE.text(),
@@ -88,7 +88,8 @@ mod tests {
             release::UNMARK,
             release::REMOVE,
             release::SETTLE,
-        ] {
+        ];
+        for text in texts.into_iter().flat_map(|text| text.split(';')) {
             let explain = AssertSqlSafe(format!("EXPLAIN QUERY PLAN {text}"));
             let plan: Vec<(i64, i64, i64, String)> =
                 sqlx::query_as(explain).fetch_all(&mut conn).await.unwrap();

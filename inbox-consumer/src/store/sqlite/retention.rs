@@ -24,11 +24,12 @@ FROM (SELECT seq, processed_at FROM inbox_events WHERE seq > ?1 ORDER BY seq LIM
     &[Cut::new(Rule::PruneByDatabaseClock, "- ?3", "- ?3 + 3155760000000")],
 );
 
-/// ?1 consumer, ?2 after this one, ?3 up to and including, ?4 age in milliseconds.
+/// ?1 consumer, ?2 after this one, ?3 up to and including, ?4 age in milliseconds. The plus sign keeps the
+/// planner from the key, by which it would go through all rows of the consumer.
 pub(super) static PRUNE: Statement = Statement::new(
     r#"DELETE FROM inbox_events AS i
 WHERE i.seq > ?2 AND i.seq <= ?3
-AND i.consumer_ref = (SELECT consumer_ref FROM inbox_consumers WHERE consumer = ?1)
+AND +i.consumer_ref = (SELECT consumer_ref FROM inbox_consumers WHERE consumer = ?1)
 AND i.processed_at < CAST(unixepoch('subsec') * 1000 AS INTEGER) - ?4
 AND NOT i.parked
 AND EXISTS (SELECT 1 FROM inbox_partitions w WHERE w.partition_ref = i.partition_ref
@@ -36,7 +37,7 @@ AND EXISTS (SELECT 1 FROM inbox_partitions w WHERE w.partition_ref = i.partition
     &[
         Cut::new(
             Rule::ConsumerScope,
-            "i.consumer_ref = (SELECT consumer_ref FROM inbox_consumers WHERE consumer = ?1)",
+            "+i.consumer_ref = (SELECT consumer_ref FROM inbox_consumers WHERE consumer = ?1)",
             "true",
         ),
         Cut::new(Rule::PruneSparesParked, "AND NOT i.parked", ""),
