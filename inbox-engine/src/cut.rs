@@ -39,11 +39,14 @@ impl<T> Engine<T> {
 
     fn longest_waiting(&self, now: Time) -> Option<(PartitionId, Lane, Turn)> {
         let releases = self.limits.releases_per_live;
+        // Beside one of its partition it would get what that one has left: little.
+        let alone = self.limits.oldest_first;
+        let may = |partition: &&Partition<T>| partition.open == 0 || !alone;
         let next = |partition: &Partition<T>| {
             let (sequence, lane, turn) = partition.next_turn(now, releases)?;
             Some((sequence, (partition.id, lane, turn)))
         };
-        let first = self.partitions.values().filter_map(next).min_by_key(|(sequence, _)| *sequence);
+        let first = self.partitions.values().filter(may).filter_map(next).min_by_key(|(sequence, _)| *sequence);
         first.map(|(_, turn)| turn)
     }
 }

@@ -29,8 +29,9 @@ pub struct Limits {
     /// How often the lanes of an idle partition are validated.
     pub idle_check_interval: u64,
     /// A transaction takes the oldest events of its partition, over all lanes that are ready, instead of
-    /// all that the lanes which have waited longest hold. For a store with one writer: nothing could run
-    /// beside it anyway, and events that arrived together are neighbours in the inbox.
+    /// all that the lanes which have waited longest hold, and is the only one of its partition. For a store
+    /// with one writer: nothing could write beside it anyway, and events that arrived together are neighbours
+    /// in the inbox.
     pub oldest_first: bool,
     /// Longest wait before an outage is probed again.
     pub outage_delay_max: u64,

@@ -13,18 +13,20 @@ pub(crate) fn connections<DB: Store>(config: &Config) -> usize {
 }
 
 pub(super) fn limits<DB: Store>(config: &Config) -> inbox_engine::Limits {
+    let one_writer = DB::WRITERS_MAX == 1;
     inbox_engine::Limits {
         attempts_max: config.retry.attempts_max,
         batch_bytes_max: config.batch.bytes_max as u64,
         batch_events_max: config.batch.events_max,
         drain_deadline: millis(config.limits.drain_deadline),
         due_interval: DUE_INTERVAL,
-        oldest_first: DB::WRITERS_MAX == 1,
+        oldest_first: one_writer,
         outage_delay_max: millis(config.limits.outage_delay_max),
         partition_bytes_max: config.limits.partition_bytes_max as u64,
         retry_delay_max: millis(config.retry.delay_max),
         retry_delay_min: millis(config.retry.delay_min),
-        transactions_max: connections::<DB>(config),
+        // While one writes, the next is made ready: cut, and its payloads decoded.
+        transactions_max: connections::<DB>(config) + usize::from(one_writer),
         ..inbox_engine::Limits::default()
     }
 }
@@ -46,7 +48,7 @@ mod tests {
     #[test]
     fn sqlite_has_one_writer_that_takes_the_oldest_events() {
         let limits = of::<sqlx::Sqlite>();
-        assert_eq!((limits.transactions_max, limits.oldest_first), (1, true));
+        assert_eq!((limits.transactions_max, limits.oldest_first), (2, true));
     }
 
     #[cfg(feature = "postgres")]

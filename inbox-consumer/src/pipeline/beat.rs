@@ -37,9 +37,9 @@ impl<DB: Store> Driver<DB> {
             joined: vitals.joined,
             silence: vitals.silence,
             committed_at: self.committed_at,
-            connections_busy: self.engine.open() as u64,
+            connections_busy: self.engine.open().min(DB::WRITERS_MAX) as u64,
             connections_idle: self.work.sessions.idle_count() as u64,
-            transactions_limit: self.engine.room() as u64,
+            transactions_limit: self.engine.room().min(DB::WRITERS_MAX) as u64,
         });
     }
 }

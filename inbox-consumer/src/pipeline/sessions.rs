@@ -9,6 +9,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
 use super::port::{Book, Edition, OpenError, Store, StoreFault};
 use crate::telemetry::{Signal, meters::Meters};
 
@@ -20,7 +22,12 @@ pub(crate) struct Session<DB: Store> {
     /// Events of its transactions since its statements were planned anew, and when that was.
     pub(super) events: usize,
     planned: Option<Instant>,
+    /// Of its transaction, until the session is back.
+    pub(super) turn: Option<Turn>,
 }
+
+/// The right to one of the transactions that a store can write side by side.
+pub(super) type Turn = OwnedSemaphorePermit;
 
 /// After so many events, and not more often than that, a session's statements are planned anew. The
 /// database does so by itself once it has counted a table's rows, which a backlog does not wait for; it
@@ -82,6 +89,7 @@ impl<DB: Store> Session<DB> {
 pub(crate) struct Sessions<DB: Store> {
     settings: DB::Settings,
     idle: Mutex<Vec<Session<DB>>>,
+    turns: Arc<Semaphore>,
     meters: Option<Arc<Meters>>,
 }
 
@@ -93,7 +101,8 @@ impl<DB: Store> std::fmt::Debug for Sessions<DB> {
 
 impl<DB: Store> Sessions<DB> {
     pub(crate) fn new(settings: DB::Settings) -> Self {
-        Self { settings, idle: Mutex::new(Vec::new()), meters: None }
+        let turns = Arc::new(Semaphore::new(DB::WRITERS_MAX));
+        Self { settings, idle: Mutex::new(Vec::new()), turns, meters: None }
     }
 
     /// The same, with the connections that are opened counted.
@@ -104,6 +113,12 @@ impl<DB: Store> Sessions<DB> {
     /// How many connections wait for work.
     pub(crate) fn idle_count(&self) -> usize {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
+    /// Waits until a transaction can begin: with one writer, until the session of the one before is back,
+    /// whose pages are in memory. In their order.
+    pub(super) async fn turn(&self) -> Option<Turn> {
+        Arc::clone(&self.turns).acquire_owned().await.ok() // it is never closed
     }
 
     /// An idle connection if there is one. It may be dead: its first statement tells.
@@ -117,7 +132,7 @@ impl<DB: Store> Sessions<DB> {
         if let (Ok(_), Some(meters)) = (&opened, &self.meters) {
             meters.connections_opened.add(1);
         }
-        opened.map(|conn| Session { conn, edition: None, events: 0, planned: None })
+        opened.map(|conn| Session { conn, edition: None, events: 0, planned: None, turn: None })
     }
 
     /// An idle connection, or a new one.
@@ -129,10 +144,11 @@ impl<DB: Store> Sessions<DB> {
     }
 
     /// Takes a connection back that is outside any transaction; one that is not is closed hard.
-    pub(crate) async fn give_back(&self, conn: Session<DB>) {
+    pub(crate) async fn give_back(&self, mut conn: Session<DB>) {
         if DB::in_transaction(&conn) {
             return conn.close_hard().await;
         }
+        let _ends_when_it_is_back = conn.turn.take();
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(conn);
     }
 
@@ -141,5 +157,40 @@ impl<DB: Store> Sessions<DB> {
         while let Some(conn) = self.idle() {
             conn.close_hard().await;
         }
+    }
+}
+
+#[cfg(all(test, feature = "sqlite"))]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "what cannot fail here ends the test")]
+
+    use std::pin::pin;
+
+    use sqlx::Sqlite;
+
+    use super::Sessions;
+    use crate::pipeline::port::{Address, Sessions as _};
+
+    /// With one writer: else each transaction would have a session of its own, and read again what the other
+    /// had in memory.
+    #[tokio::test]
+    async fn the_next_transaction_waits_for_the_session_of_the_one_before() {
+        let folder = tempfile::tempdir().unwrap();
+        let url = format!("sqlite://{}/inbox.db", folder.path().display());
+        let address = Address { url: &url, schema: None, application: "", statement_cache: 1 };
+        let sessions = Sessions::<Sqlite>::new(Sqlite::settings(&address).unwrap());
+        let turn = sessions.turn().await;
+        let mut conn = sessions.take().await.unwrap();
+        conn.turn = turn;
+        let mut next = pin!(sessions.turn());
+        assert!(futures::poll!(next.as_mut()).is_pending());
+        sessions.give_back(conn).await;
+        assert!(next.await.is_some());
+        assert_eq!(sessions.idle_count(), 1);
+        // One that is closed leaves its turn to the next one, too.
+        let mut conn = sessions.take().await.unwrap();
+        conn.turn = sessions.turn().await;
+        conn.close_hard().await;
+        assert!(futures::poll!(pin!(sessions.turn())).is_ready());
     }
 }

@@ -156,6 +156,13 @@ impl<DB: Store> Work<DB> {
     /// A connection inside a transaction. An idle one may have died in the meantime: then a new one
     /// is opened at once, so that a restarted database costs no round of outages.
     pub(super) async fn begin(&self) -> Result<Session<DB>, Outcome> {
+        let turn = self.sessions.turn().await;
+        let mut conn = self.begun().await?;
+        conn.turn = turn;
+        Ok(conn)
+    }
+
+    async fn begun(&self) -> Result<Session<DB>, Outcome> {
         if let Some(mut conn) = self.sessions.idle() {
             match self.begin_on(&mut conn).await {
                 Ok(()) => return Ok(conn),

@@ -114,6 +114,30 @@ fn a_store_with_one_writer_is_given_what_arrived_together() {
     ));
 }
 
+/// `oldest_first`: beside a transaction goes one of another partition, not what this one has left behind.
+#[test]
+fn the_next_transaction_is_of_another_partition() {
+    let deliver = "
+        own p0 lanes=2 w=0
+        own p1 lanes=1 w=0
+        deliver p0 0a => start p0[0]
+        deliver p0 1a 2b";
+    check(&format!(
+        "
+        limits transactions=2 batch=2 oldest-first=1
+        {deliver}
+        deliver p1 0a => start p1[0]
+        committed p0@0 => start p0[1 | 2]
+        "
+    ));
+    check(&format!(
+        "
+        limits transactions=2 batch=2
+        {deliver} => start p0[2]
+        "
+    ));
+}
+
 /// `oldest_first`: a lane that was held back catches up whole.
 #[test]
 fn a_lane_far_behind_catches_up_at_once() {

@@ -269,6 +269,7 @@ impl Worker {
             let turn = |lane: Lane| partition.lanes[usize::from(lane.0)].turn(waits, 2).is_some();
             let idle = !partition.ready.iter().any(|(_, lane)| turn(*lane));
             let idle = idle || partition.outage_until.is_some();
+            let free = free && !(engine.limits.oldest_first && partition.open > 0);
             assert!(!live || !free || idle, "STANDS STILL: {partition:?}");
             let due: usize = partition.lanes.iter().map(|lane| lane.due.len()).sum();
             assert_eq!(due, partition.due, "{partition:?}");
