@@ -46,7 +46,12 @@ impl<T> Engine<T> {
             let (sequence, lane, turn) = partition.next_turn(now, releases)?;
             Some((sequence, (partition.id, lane, turn)))
         };
-        let first = self.partitions.values().filter(may).filter_map(next).min_by_key(|(sequence, _)| *sequence);
+        let first = self
+            .partitions
+            .values()
+            .filter(may)
+            .filter_map(next)
+            .min_by_key(|(sequence, _)| *sequence);
         first.map(|(_, turn)| turn)
     }
 }

@@ -162,8 +162,6 @@ impl<DB: Store> Sessions<DB> {
 
 #[cfg(all(test, feature = "sqlite"))]
 mod tests {
-    #![expect(clippy::unwrap_used, reason = "what cannot fail here ends the test")]
-
     use std::pin::pin;
 
     use sqlx::Sqlite;

@@ -106,7 +106,9 @@ impl<DB: Store> Work<DB> {
     async fn decode_ahead(&self, batch: &Batch<Arc<Delivery>>) -> Ahead {
         let items = batch.items.iter().enumerate();
         let items = items.filter(|(_, item)| {
-            batch.mode == Mode::Together && item.doomed.is_none() && item.kind.route != IGNORED.route
+            batch.mode == Mode::Together
+                && item.doomed.is_none()
+                && item.kind.route != IGNORED.route
         });
         let events = items.map(|(place, item)| (place, item.kind.route, run_event(item)));
         Ahead::of(&self.routes, events).await

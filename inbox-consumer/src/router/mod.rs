@@ -23,8 +23,8 @@ use async_trait::async_trait;
 use outbox_core::{Decode, Json};
 use sqlx::Database;
 
-pub use schedule::Schedule;
 pub(crate) use ahead::{Ahead, AheadOfRun};
+pub use schedule::Schedule;
 pub(crate) use table::{Looked, RouteTable};
 
 use crate::{

@@ -5,7 +5,9 @@ use std::{collections::HashMap, fmt, sync::Arc, time::Duration};
 use inbox_engine::Kind;
 use sqlx::Database;
 
-use super::{AheadOfRun, DeclaredRoute, Entry, Registered, Route, RunEnd, RunEvent, Schedule, attempt};
+use super::{
+    AheadOfRun, DeclaredRoute, Entry, Registered, Route, RunEnd, RunEvent, Schedule, attempt,
+};
 use crate::{Tx, pipeline::port::Sessions};
 
 /// What is known of an event type.
