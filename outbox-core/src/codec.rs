@@ -5,7 +5,8 @@ use serde::{Serialize, de::DeserializeOwned};
 
 /// Turns payloads into values of type `T`. One per route; [`Json`] is the default.
 ///
-/// A codec must be pure: the same bytes give the same value at every attempt.
+/// A codec must be pure: the same bytes give the same value at every attempt. It may be asked for a
+/// payload whose event turns out to have been handled.
 pub trait Decode<T>: Send + Sync + 'static {
     /// Decodes a payload.
     ///
