@@ -29,10 +29,6 @@ impl<DB: Store> Transaction<'_, DB> {
         verdicts: &mut Verdicts<'_>,
         ahead: &mut Ahead,
     ) -> Result<(), End> {
-        if verdicts.vanished() {
-            let text = "an id was taken and is free again; the batch is tried once more";
-            return Err(End::RolledBack(Outcome::Conflict(text.into())));
-        }
         for run in verdicts.runs() {
             self.handle_run(run, verdicts, ahead).await?;
         }
@@ -77,9 +73,6 @@ impl<DB: Store> Transaction<'_, DB> {
         &mut self,
         verdicts: &mut Verdicts<'_>,
     ) -> Result<(), End> {
-        if verdicts.vanished() {
-            return self.handle_together(verdicts, &mut Ahead::default()).await;
-        }
         let indices: Vec<usize> = verdicts.to_run().collect();
         let mut failures: Vec<Failure> = Vec::new();
         let batch = self.batch;

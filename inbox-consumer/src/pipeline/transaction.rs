@@ -193,6 +193,10 @@ impl<DB: Store> Transaction<'_, DB> {
         fault_point::pass("live.after_begin");
         let mut verdicts = beside(ahead.as_mut(), self.claim()).await?;
         fault_point::pass("live.after_claim");
+        if verdicts.vanished() {
+            let text = "an id was taken and is free again; the batch is tried once more";
+            return Err(End::RolledBack(Outcome::Conflict(text.into())));
+        }
         match self.batch.mode {
             Mode::Together => {
                 ahead.as_mut().await;
