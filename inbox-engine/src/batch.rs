@@ -129,6 +129,8 @@ pub struct Batch<T> {
     pub remapped_below: NextOffset,
     /// How to run it.
     pub mode: Mode,
+    /// It takes all that waits for a transaction in its partition: there is no backlog.
+    pub whole: bool,
     /// Its lanes in ascending order, each once.
     pub lanes: Vec<LaneMove>,
     /// Its deliveries by (lane, offset).

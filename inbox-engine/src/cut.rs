@@ -135,12 +135,14 @@ impl<T> Partition<T> {
                 later.push_back((sequence, lane));
             }
         }
+        let emptied = |(step, _): &(LaneMove, _)| self.lanes[usize::from(step.lane.0)].queue.is_empty();
+        let whole = later.is_empty() && taken.iter().all(emptied);
         self.ready = later;
         taken.sort_by_key(|(step, _)| step.lane);
-        self.batch(mode, taken)
+        self.batch(mode, whole, taken)
     }
 
-    fn batch(&self, mode: Mode, taken: Vec<(LaneMove, Vec<Item<T>>)>) -> Batch<T> {
+    fn batch(&self, mode: Mode, whole: bool, taken: Vec<(LaneMove, Vec<Item<T>>)>) -> Batch<T> {
         let lanes: Vec<LaneMove> = taken.iter().map(|(step, _)| *step).collect();
         let items: Vec<Item<T>> = taken.into_iter().flat_map(|(_, items)| items).collect();
         assert!(!items.is_empty(), "a lane that is ready has an event");
@@ -152,6 +154,7 @@ impl<T> Partition<T> {
             watermark: self.watermark,
             remapped_below: self.remapped_below,
             mode,
+            whole,
             lanes,
             items,
         }

@@ -132,10 +132,15 @@ impl<T> Engine<T> {
         self.open
     }
 
-    /// Transactions that may be open now: one for each partition at least, and never more than
+    /// Transactions that may be open now: one at least, and never more than
     /// [`Limits::transactions_max`].
     pub fn room(&self) -> usize {
-        self.room.max(self.partitions.len()).min(self.limits.transactions_max)
+        self.room.clamp(1, self.limits.transactions_max)
+    }
+
+    /// How many partitions this process has.
+    pub fn partitions(&self) -> usize {
+        self.partitions.len()
     }
 
     /// So many transactions may be open from now on; see [`Engine::room`]. Those that are open stay so.

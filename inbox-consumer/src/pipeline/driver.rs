@@ -140,7 +140,8 @@ impl<DB: Store> Driver<DB> {
                 }
                 _ = beat.tick() => {
                     self.untold = true;
-                    let (room, now) = (self.work.pace.beat(self.engine.room()), self.now());
+                    let room = self.work.pace.beat(self.engine.room(), self.engine.partitions());
+                    let now = self.now();
                     self.engine.handle_room(room, now);
                 }
                 () = &mut shutdown, if !self.ending => {
@@ -265,7 +266,7 @@ impl<DB: Store> Driver<DB> {
 
     /// Fewer transactions side by side, or more, as those that have begun lately tell.
     fn make_room(&mut self, now: Time) {
-        if let Some(room) = self.work.pace.judged(self.engine.room()) {
+        if let Some(room) = self.work.pace.judged(self.engine.room(), self.engine.partitions()) {
             self.engine.handle_room(room, now);
         }
     }

@@ -80,6 +80,7 @@ pub(super) struct Transaction<'a, DB: Store> {
 impl<DB: Store> Work<DB> {
     /// Runs a batch to its end. Never cancelled: the caller spawns it and lets it finish.
     pub(crate) async fn transact(&self, scope: Scope, batch: &Batch<Arc<Delivery>>) -> Outcome {
+        self.pace.cut(batch.whole);
         let mut ahead = pin!(maybe_done(self.decode_ahead(batch)));
         let mut conn = match beside(ahead.as_mut(), self.begin()).await {
             Ok(conn) => conn,

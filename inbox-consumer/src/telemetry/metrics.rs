@@ -190,7 +190,7 @@ metrics! {
     };
     /// The most connections for transactions: `database.connections`.
     Gauge "inbox_connections_limit" "connections" [] |m, s| s.add(&[], m.connections_max);
-    /// The most transactions side by side at present: `inbox_connections_limit`, or fewer while more would only make each other slower (BEGIN takes long); one per partition at least.
+    /// The most transactions side by side at present: `inbox_connections_limit`, or fewer while more would only make each other slower (BEGIN takes long); one per partition at least while there is a backlog, and else four, or as many as there are partitions.
     Gauge "inbox_transactions_limit" "transactions" [] |m, s| s.add(&[], m.live.transactions_limit);
     /// Connections for transactions that were opened; one that grows all the time is a database that breaks them.
     Counter "inbox_connections_opened_total" "connections" [] |m, s| s.add(&[], m.connections_opened.read());

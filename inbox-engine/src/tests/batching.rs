@@ -273,8 +273,8 @@ fn no_more_transactions_are_open_than_connections() {
     );
 }
 
-/// A busy database gets fewer transactions, but each partition may have one, and more come back at once when
-/// there is room again.
+/// A busy database gets fewer transactions, but always one, and more come back at once when there is room
+/// again.
 #[test]
 fn no_more_transactions_are_open_than_there_is_room_for() {
     check(
@@ -282,7 +282,7 @@ fn no_more_transactions_are_open_than_there_is_room_for() {
         limits transactions=3
         own p0 lanes=4 w=0
         own p1 lanes=2 w=0
-        room 1
+        room 2
         deliver p0 0a => start p0[0]
         deliver p0 1b => start p0[1]
         deliver p0 2c
@@ -292,7 +292,32 @@ fn no_more_transactions_are_open_than_there_is_room_for() {
         deliver p0 3a
         room 0
         committed p0@1
-        committed p0@2 => start p0[3]
+        committed p0@2
+        committed p1@0 => start p0[3]
+        ",
+    );
+}
+
+/// Who decides how many go on side by side has to know whether there is a backlog.
+#[test]
+fn a_transaction_tells_whether_it_leaves_events_behind() {
+    check(
+        "
+        limits transactions=2 batch=3
+        own p0 lanes=5 w=0
+        deliver p0 0a 1a 2b => start p0[0 1 | 2]
+        whole => 0:true
+        # Of one lane.
+        deliver p0 3c 4c 5c 6c => start p0[3 4 5]
+        whole => 0:true, 3:false
+        deliver p0 7a 8b 9d
+        committed p0@0 => start p0[7 | 8 | 9]
+        committed p0@3 => start p0[6]
+        whole => 7:true, 6:true
+        # A whole lane.
+        deliver p0 10a 11b 12d 13e
+        committed p0@7 => start p0[10 | 11 | 13]
+        whole => 6:true, 10:false
         ",
     );
 }

@@ -107,6 +107,7 @@ impl Script {
             "wait" => self.wait(rest[0].parse().unwrap()),
             "acked" => self.acked(rest.is_empty()),
             "see" => self.see(id(rest[0])),
+            "whole" => self.whole(),
             "own" => self.own(&rest),
             _ => self.tell_of(verb, &rest),
         }
@@ -323,6 +324,12 @@ impl Script {
             assert!(next.is_none_or(|next| next > self.now), "a busy loop at {next:?}");
         }
         self.now = end;
+    }
+
+    /// Whether each open transaction has all that waited in its partition, by its first offset.
+    fn whole(&mut self) {
+        let open = self.batches.iter().map(|batch| (batch.items[0].offset.0, batch.whole));
+        self.seen.extend(open.map(|(first, whole)| format!("{first}:{whole}")));
     }
 
     fn see(&mut self, id: PartitionId) {

@@ -130,6 +130,7 @@ impl Errand<'_> {
             watermark: NextOffset(0),
             remapped_below: NextOffset(0),
             mode: Mode::Careful,
+            whole: true,
             lanes: vec![self.lane()],
             items,
         }
