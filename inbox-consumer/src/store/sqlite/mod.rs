@@ -81,6 +81,7 @@ mod tests {
             claim::CLAIM.text(),
             claim::RECHECK.text(),
             claim::ADVANCE.text(),
+            retention::LOOK.text(),
             retention::PRUNE.text(),
             parking::MARK,
             parking::PARKED_AT,
@@ -96,6 +97,9 @@ mod tests {
             for (.., step) in plan {
                 let all = step.ends_with("(partition_ref=?)") || step.ends_with("(consumer_ref=?)");
                 assert!(!all || step.contains("EXISTS"), "{step}: {text}");
+                let words: Vec<&str> = step.split(' ').take(2).collect();
+                let scanned = matches!(*words, ["SCAN", "inbox_events" | "e" | "i"]);
+                assert!(!scanned && !step.contains("TEMP B-TREE"), "{step}: {text}");
             }
         }
     }

@@ -17,7 +17,7 @@ const ROWS_PER_STEP: i64 = 2_000;
 
 /// Where the step ends, whether anything in it is old, and where the table ends. ?1 after this one,
 /// ?2 rows, ?3 age in milliseconds.
-static LOOK: Statement = Statement::new(
+pub(super) static LOOK: Statement = Statement::new(
     "SELECT max(seq),
 coalesce(min(processed_at) < CAST(unixepoch('subsec') * 1000 AS INTEGER) - ?3, false),
 (SELECT max(seq) FROM inbox_events)
