@@ -135,7 +135,8 @@ impl<T> Partition<T> {
                 later.push_back((sequence, lane));
             }
         }
-        let emptied = |(step, _): &(LaneMove, _)| self.lanes[usize::from(step.lane.0)].queue.is_empty();
+        let emptied =
+            |(step, _): &(LaneMove, _)| self.lanes[usize::from(step.lane.0)].queue.is_empty();
         let whole = later.is_empty() && taken.iter().all(emptied);
         self.ready = later;
         taken.sort_by_key(|(step, _)| step.lane);

@@ -83,9 +83,10 @@ impl Pace {
         }
         let Judged { all, waited, waited_calm, partly } = std::mem::take(&mut seen.judged);
         let many = |some: u32| some * PART > all;
-        let (waited, least) = match many(partly) {
-            true => (waited, partitions),
-            false => (waited_calm, CALM_MIN.min(partitions)),
+        let (waited, least) = if many(partly) {
+            (waited, partitions)
+        } else {
+            (waited_calm, CALM_MIN.min(partitions))
         };
         let room = if many(waited) { room.saturating_sub(step(room)) } else { room + step(room) };
         Some(room.max(least).max(1))
