@@ -18,7 +18,10 @@ const LATER: &str = "BEGIN;
     COMMIT";
 
 /// The way back to the first version, newest first.
-const DOWN: &[&str] = &[include_str!("../../../migrations/postgres/0002_release.down.sql")];
+const DOWN: &[&str] = &[
+    include_str!("../../../migrations/postgres/0003_history.down.sql"),
+    include_str!("../../../migrations/postgres/0002_release.down.sql"),
+];
 
 fn routes() -> Routes<Postgres> {
     Routes::default().on("Counted", Counter)

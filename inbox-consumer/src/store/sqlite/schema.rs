@@ -11,6 +11,7 @@ use crate::{
 const MIGRATIONS: &[Migration] = &[
     Migration { version: 1, text: include_str!("../../../migrations/sqlite/0001_inbox.sql") },
     Migration { version: 2, text: include_str!("../../../migrations/sqlite/0002_release.sql") },
+    Migration { version: 3, text: include_str!("../../../migrations/sqlite/0003_history.sql") },
 ];
 
 const TABLE_EXISTS: &str = "SELECT EXISTS (SELECT 1 FROM sqlite_schema \

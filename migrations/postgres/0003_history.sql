@@ -1,0 +1,26 @@
+-- What a take-over needs to see that the log, the database or the configuration is not what it was.
+-- The statements lock the tables in the order of a transaction, so that old processes may run beside them.
+
+-- As in `inbox_parked`; rows that are there already are not looked at.
+ALTER TABLE inbox_events
+    ADD CONSTRAINT inbox_events_fingerprint_check CHECK (octet_length(fingerprint) = 16) NOT VALID;
+
+-- The order of a queue is that of its offsets: a logical copy of a database carries rows, not sequences.
+CREATE INDEX inbox_parked_order ON inbox_parked (partition_ref, aggregate_key, "offset", leader_epoch);
+
+-- `record_next`, `record_leader_epoch`: the offset after the last record below the watermark, and the leader epoch of
+-- that record; -1: not known. The watermark's own leader epoch is unknown behind a transaction marker.
+-- `log_end_seen`: the lowest end of the log that was seen below the watermark; NULL: none.
+-- `key_rule`: how the keys of parked rows were made; empty: by a build before this column.
+-- `next_lane_count`, `next_lane_rule`: the lanes that the configuration wants, until the partition is drained.
+ALTER TABLE inbox_partitions
+    ADD COLUMN record_next         bigint NOT NULL DEFAULT -1,
+    ADD COLUMN record_leader_epoch integer NOT NULL DEFAULT -1,
+    ADD COLUMN log_end_seen        bigint,
+    ADD COLUMN key_rule            text NOT NULL DEFAULT '',
+    ADD COLUMN next_lane_count     integer,
+    ADD COLUMN next_lane_rule      text;
+
+-- `inbox_id` names this inbox in the metadata of Kafka commits: a group's offset with this mark is ours, and a
+-- partition without a row is then a database that has lost history, not a first start.
+ALTER TABLE inbox_consumers ADD COLUMN inbox_id uuid NOT NULL DEFAULT gen_random_uuid();

@@ -1,0 +1,21 @@
+-- What a take-over needs to see that the log, the database or the configuration is not what it was.
+
+-- `inbox_id` names this inbox in the metadata of Kafka commits: a group's offset with this mark is ours, and a
+-- partition without a row is then a database that has lost history, not a first start. The runtime fills it.
+ALTER TABLE inbox_consumers ADD COLUMN inbox_id BLOB CHECK (length(inbox_id) = 16);
+UPDATE inbox_consumers SET inbox_id = randomblob(16);
+
+-- `record_next`, `record_leader_epoch`: the offset after the last record below the watermark, and the leader epoch of
+-- that record; -1: not known. The watermark's own leader epoch is unknown behind a transaction marker.
+-- `log_end_seen`: the lowest end of the log that was seen below the watermark; NULL: none.
+-- `key_rule`: how the keys of parked rows were made; empty: by a build before this column.
+-- `next_lane_count`, `next_lane_rule`: the lanes that the configuration wants, until the partition is drained.
+ALTER TABLE inbox_partitions ADD COLUMN record_next INTEGER NOT NULL DEFAULT -1;
+ALTER TABLE inbox_partitions ADD COLUMN record_leader_epoch INTEGER NOT NULL DEFAULT -1;
+ALTER TABLE inbox_partitions ADD COLUMN log_end_seen INTEGER;
+ALTER TABLE inbox_partitions ADD COLUMN key_rule TEXT NOT NULL DEFAULT '';
+ALTER TABLE inbox_partitions ADD COLUMN next_lane_count INTEGER;
+ALTER TABLE inbox_partitions ADD COLUMN next_lane_rule TEXT;
+
+-- The order of a queue is that of its offsets: a copy of a database may carry rows and not their numbers.
+CREATE INDEX inbox_parked_order ON inbox_parked (partition_ref, aggregate_key, "offset", leader_epoch);
