@@ -48,7 +48,7 @@ fn bar(line: &Line, scale: f64, y: f64) -> String {
          <text x=\"{:.1}\" y=\"{text}\" fill=\"#222222\">{:.0}</text>",
         LEFT - 8.0,
         named(line),
-        colour(line.candidate),
+        colour(&line.candidate),
         LEFT + min,
         LEFT + max,
         LEFT + max + 6.0,
@@ -59,7 +59,7 @@ fn bar(line: &Line, scale: f64, y: f64) -> String {
 /// Candidate and scenario; the plain one goes without saying.
 fn named(line: &Line) -> String {
     if line.scenario == "drain" {
-        return line.candidate.to_owned();
+        return line.candidate.clone();
     }
     format!("{} {}", line.scenario, line.candidate)
 }

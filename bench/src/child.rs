@@ -33,7 +33,10 @@ impl Child {
     /// Starts it.
     pub(crate) fn start(order: &Order) -> Outcome<Self> {
         let doing = || format!("cannot run `{}`", order.candidate.name());
-        let program = std::env::current_exe().explain(doing)?;
+        let program = match &order.program {
+            Some(program) => program.clone(),
+            None => std::env::current_exe().explain(doing)?,
+        };
         let mut command = Command::new(program);
         command.args(order.arguments()).kill_on_drop(true);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());

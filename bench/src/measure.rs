@@ -1,6 +1,7 @@
 //! One run of one candidate, in processes of its own, measured and judged.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use xtask::failure::Outcome;
 
@@ -37,6 +38,21 @@ pub(crate) struct Stage {
     pub(crate) batch: usize,
 }
 
+/// Who runs, and in which program: this one, or another build of it.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    pub(crate) candidate: Candidate,
+    pub(crate) program: Option<PathBuf>,
+}
+
+impl Entry {
+    /// The candidate's name, and a mark if it runs in the other program.
+    pub(crate) fn name(&self) -> String {
+        let mark = if self.program.is_some() { " beside" } else { "" };
+        format!("{}{mark}", self.candidate.name())
+    }
+}
+
 /// A case whose topic is filled.
 #[derive(Debug)]
 pub(crate) struct Prepared {
@@ -49,16 +65,16 @@ impl Stage {
     pub(crate) async fn once(
         &self,
         prepared: &Prepared,
-        candidate: Candidate,
+        Entry { candidate, program }: Entry,
         number: u32,
     ) -> Outcome<Run> {
         let (case, inbox) = (&prepared.case, candidate.inbox());
         if case.sqlite {
-            return sqlite::once(self, prepared, candidate, number).await;
+            return sqlite::once(self, prepared, Entry { candidate, program }, number).await;
         }
         let name = format!("run_{number}");
         let database = self.server.database(&name, inbox, case).await?;
-        let order = self.order(case, candidate, &database)?;
+        let order = Order { program, ..self.order(case, candidate, &database)? };
         let (cpu, transactions) = (self.server.cpu()?, self.server.transactions(&database).await?);
         let mut more = BTreeMap::new();
         let (worked, sent) = match case.traffic {
@@ -117,6 +133,7 @@ impl Stage {
             url = url.replacen(&format!(":{port}/"), &format!(":{further}/"), 1);
         }
         Ok(Order {
+            program: None,
             candidate,
             kafka: self.kafka.clone(),
             topic: case.plan.topic(),

@@ -40,6 +40,9 @@ pub(crate) struct Options {
     /// How often each candidate runs; they take turns.
     #[arg(long, default_value_t = 5)]
     pub(crate) rounds: u32,
+    /// Another build of this program: each candidate of ours also runs in it, by turns.
+    #[arg(long, value_name = "PROGRAM")]
+    pub(crate) beside: Option<PathBuf>,
     /// Writes the results into a file.
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
@@ -97,6 +100,9 @@ impl Options {
 /// What a process of a candidate is told.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Order {
+    /// The program that works; without it the one that asks.
+    #[arg(skip)]
+    pub(crate) program: Option<PathBuf>,
     /// Who works.
     #[arg(long, value_enum)]
     pub(crate) candidate: Candidate,

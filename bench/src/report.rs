@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::candidate::Candidate;
-use crate::measure::{Run, number_of};
+use crate::measure::{Entry, Run, number_of};
 use crate::scenario::Case;
 
 /// What a candidate came to in a scenario. Times, memory and transactions are medians of a run.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Line {
     pub(crate) scenario: &'static str,
-    pub(crate) candidate: &'static str,
+    pub(crate) candidate: String,
     /// Records of a run, second copies included.
     pub(crate) events: u64,
     pub(crate) rounds: usize,
@@ -29,6 +29,11 @@ pub(crate) struct Line {
     pub(crate) more: BTreeMap<&'static str, f64>,
     #[serde(skip)]
     who: Candidate,
+    #[serde(skip)]
+    is_beside: bool,
+    /// Round by round: a rate, and a median latency where there is one; nothing where the run failed.
+    #[serde(skip)]
+    by_round: Vec<Option<(f64, Option<f64>)>>,
     /// What it is held against.
     #[serde(skip)]
     limit: Option<Candidate>,
@@ -60,8 +65,11 @@ impl Spread {
 
 impl Line {
     /// The rounds of a candidate.
-    pub(crate) fn of(case: &Case, candidate: Candidate, runs: &[Run]) -> Self {
-        let of = |figure: fn(&Run) -> f64| Spread::of(runs.iter().map(figure).collect());
+    pub(crate) fn of(case: &Case, entry: &Entry, rounds: &[Option<Run>]) -> Self {
+        let candidate = entry.candidate;
+        let runs: Vec<&Run> = rounds.iter().flatten().collect();
+        let of = |figure: fn(&Run) -> f64| Spread::of(runs.iter().map(|run| figure(run)).collect());
+        let figures_of = |run: &Run| (run.events_per_s, run.more.get("p50 ms").copied());
         let names = runs.iter().flat_map(|run| run.more.keys().copied());
         let more = names.map(|name| {
             let figures = runs.iter().filter_map(|run| run.more.get(name).copied()).collect();
@@ -69,7 +77,7 @@ impl Line {
         });
         Self {
             scenario: case.name,
-            candidate: candidate.name(),
+            candidate: entry.name(),
             events: case.plan.records,
             rounds: runs.len(),
             events_per_s: of(|run| run.events_per_s),
@@ -79,6 +87,8 @@ impl Line {
             transactions: of(|run| run.transactions).median,
             more: more.collect(),
             who: candidate,
+            is_beside: entry.program.is_some(),
+            by_round: rounds.iter().map(|run| run.as_ref().map(figures_of)).collect(),
             limit: candidate.limit(case.sqlite),
         }
     }
@@ -104,7 +114,9 @@ pub(crate) fn table(lines: &[Line]) -> String {
 
 fn row(line: &Line, lines: &[Line]) -> String {
     let median = |who: Candidate| {
-        let found = lines.iter().find(|own| own.who == who && own.scenario == line.scenario);
+        let found = lines
+            .iter()
+            .find(|own| own.who == who && !own.is_beside && own.scenario == line.scenario);
         found.map(|own| own.events_per_s.median)
     };
     let against = |who: Candidate| median(who).map(|other| line.events_per_s.median / other);
@@ -123,6 +135,32 @@ fn row(line: &Line, lines: &[Line]) -> String {
         line.per(line.transactions),
         figures(&line.more),
     )
+}
+
+/// This program against the other one, pair by pair of rounds; nothing without another one.
+pub(crate) fn pairs(lines: &[Line]) -> String {
+    let mut text = String::new();
+    for other in lines.iter().filter(|line| line.is_beside) {
+        let is_pair = |line: &&Line| {
+            !line.is_beside && line.who == other.who && line.scenario == other.scenario
+        };
+        let Some(own) = lines.iter().find(is_pair) else { continue };
+        let rounds = || own.by_round.iter().zip(&other.by_round);
+        let both = || rounds().filter_map(|(own, other)| Some((own.as_ref()?, other.as_ref()?)));
+        let name = format!("{} {}", own.scenario, own.who.name());
+        let rates = both().map(|((own, _), (other, _))| own / other).collect();
+        text.push_str(&pair(&name, "events/s", Spread::of(rates)));
+        let waits: Vec<f64> =
+            both().filter_map(|((_, own), (_, other))| Some((*own)? / (*other)?)).collect();
+        if !waits.is_empty() {
+            text.push_str(&pair(&name, "p50", Spread::of(waits)));
+        }
+    }
+    text
+}
+
+fn pair(name: &str, figure: &str, Spread { min, median, max }: Spread) -> String {
+    format!("{name}: {figure} {median:.3} of the other program's ({min:.3} to {max:.3})\n")
 }
 
 /// Further figures on one line.

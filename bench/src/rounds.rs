@@ -4,16 +4,16 @@ use std::fs;
 
 use xtask::failure::{Explain as _, Failure, Outcome, failure};
 
-use crate::candidate::Candidate;
-use crate::measure::{Prepared, Run, Stage};
+use crate::candidate::{Candidate, Inbox};
+use crate::measure::{Entry, Prepared, Run, Stage};
 use crate::options::Options;
-use crate::report::{Line, figures, table};
+use crate::report::{Line, figures, pairs, table};
 use crate::scenario::{Case, Traffic};
 use crate::server::{Server, variable};
 use crate::{chart, process, topic};
 
-/// A case, a candidate, and its runs so far.
-type Series = (usize, Candidate, Vec<Run>);
+/// A case, who runs, and the runs so far: none where one failed.
+type Series = (usize, Entry, Vec<Option<Run>>);
 
 /// Measures, prints, writes.
 pub(crate) async fn run(options: Options) -> Outcome {
@@ -24,31 +24,45 @@ pub(crate) async fn run(options: Options) -> Outcome {
     }
     let stage = Stage { server: Server::start().await?, kafka, batch: options.batch };
     let all = (0..cases.len()).flat_map(|case| {
-        options.candidates.iter().map(move |candidate| (case, *candidate, Vec::new()))
+        let entries = options.candidates.iter().flat_map(|one| entries(*one, &options));
+        entries.map(move |entry| (case, entry, Vec::new()))
     });
     let mut all: Vec<Series> = all.collect();
     let mut wrong = Vec::new();
     for round in 1..=options.rounds {
         println!("round {round} of {}, load {}", options.rounds, process::load());
         turn(&stage, &cases, &mut all, &mut wrong).await;
+        // Who comes first in one round comes last in the next.
+        all.reverse();
+    }
+    if options.rounds % 2 == 1 {
+        all.reverse();
     }
     write(&options, &cases, &all)?;
     if wrong.is_empty() { stage.server.end() } else { failure(wrong.join("\n")) }
 }
 
+/// A candidate in this program, and one of ours in the other one, too.
+fn entries(candidate: Candidate, options: &Options) -> Vec<Entry> {
+    let beside = options.beside.clone().filter(|_| candidate.inbox() == Inbox::Ours);
+    let programs = std::iter::once(None).chain(beside.map(Some));
+    programs.map(|program| Entry { candidate, program }).collect()
+}
+
 /// One round.
 async fn turn(stage: &Stage, cases: &[Prepared], all: &mut [Series], wrong: &mut Vec<String>) {
-    for (case, candidate, runs) in all {
+    for (case, entry, runs) in all {
         let (prepared, number) = (&cases[*case], stage.server.next_run());
-        let name = format!("{} {}", prepared.case.name, candidate.name());
-        match stage.once(prepared, *candidate, number).await {
+        let name = format!("{} {}", prepared.case.name, entry.name());
+        match stage.once(prepared, entry.clone(), number).await {
             Ok(run) => {
                 let more = figures(&run.more);
                 println!("  {name:<24} {:>10.0} events/s  {more}", run.events_per_s);
-                runs.push(run);
+                runs.push(Some(run));
             }
             Err(Failure(why)) => {
                 println!("  {name:<24} {why}");
+                runs.push(None);
                 wrong.push(format!("{name}: {why}"));
             }
         }
@@ -69,10 +83,10 @@ async fn prepared(kafka: &str, case: Case) -> Outcome<Prepared> {
 fn write(options: &Options, cases: &[Prepared], all: &[Series]) -> Outcome {
     let lines: Vec<Line> = all
         .iter()
-        .filter(|(_, _, runs)| !runs.is_empty())
-        .map(|(case, candidate, runs)| Line::of(&cases[*case].case, *candidate, runs))
+        .filter(|(_, _, runs)| runs.iter().any(Option::is_some))
+        .map(|(case, entry, runs)| Line::of(&cases[*case].case, entry, runs))
         .collect();
-    println!("\n{}", table(&lines));
+    println!("\n{}{}", table(&lines), pairs(&lines));
     if let Some(file) = &options.json {
         let text = serde_json::to_string_pretty(&lines).explain(|| "the results".to_owned())?;
         fs::write(file, text + "\n").explain(|| format!("cannot write {}", file.display()))?;

@@ -6,10 +6,10 @@ use std::path::PathBuf;
 use rusqlite::Connection;
 use xtask::failure::{Explain as _, Outcome};
 
-use crate::candidate::{Candidate, Inbox};
+use crate::candidate::Inbox;
 use crate::child::Child;
 use crate::judge::{Found, verdict};
-use crate::measure::{Prepared, Run, Stage, number_of};
+use crate::measure::{Entry, Prepared, Run, Stage, number_of};
 use crate::options::Order;
 use crate::server::variable;
 
@@ -34,13 +34,14 @@ struct File(PathBuf);
 pub(crate) async fn once(
     stage: &Stage,
     prepared: &Prepared,
-    candidate: Candidate,
+    Entry { candidate, program }: Entry,
     number: u32,
 ) -> Outcome<Run> {
     let inbox = candidate.inbox();
     let file = File::create(number, inbox)?;
     let case = &prepared.case;
     let order = Order {
+        program,
         candidate,
         kafka: stage.kafka.clone(),
         topic: case.plan.topic(),
