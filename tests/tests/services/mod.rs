@@ -9,6 +9,7 @@ mod examples;
 mod findings;
 mod findings_owners;
 mod first;
+mod group_brokers;
 mod group_faults;
 mod group_members;
 mod harness;
