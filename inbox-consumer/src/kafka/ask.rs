@@ -103,7 +103,10 @@ fn committed(client: &Client, asked: Vec<(TopicPartition, Reply<Option<NextOffse
     });
     for (place, reply) in asked {
         let failed = |why: String| {
-            BrokerError(format!("asking for the committed offset of {} failed: {why}", named(&place)))
+            BrokerError(format!(
+                "asking for the committed offset of {} failed: {why}",
+                named(&place)
+            ))
         };
         let one = match &answer {
             Ok(list) => one_of(list, &place).map_err(|error| failed(error.to_string())),

@@ -78,7 +78,8 @@ impl Owner {
         let places = [place.clone()];
         let first = self.next_ticket();
         self.asked.ranges.insert(first, Range { place, start: None, end: None, reply });
-        let edges = [(Edge::Start, Offset::Beginning, first), (Edge::End, Offset::End, self.next_ticket())];
+        let edges =
+            [(Edge::Start, Offset::Beginning, first), (Edge::End, Offset::End, self.next_ticket())];
         for (edge, offset, ticket) in edges {
             let about = About::Edge(first, edge);
             if let Err(error) =
@@ -95,14 +96,28 @@ impl Owner {
     pub(super) fn wake(&mut self, place: TopicPartition) {
         let ticket = self.next_ticket();
         // Without it the thread looks a second later.
-        let _ = self.ask_offsets(&[place], Offset::End, Isolation::Committed, ticket, About::Wake, WAKE_TIMEOUT);
+        let _ = self.ask_offsets(
+            &[place],
+            Offset::End,
+            Isolation::Committed,
+            ticket,
+            About::Wake,
+            WAKE_TIMEOUT,
+        );
     }
 
     /// Where the logs end, for readers with this isolation, for those who look at the thread.
     pub(super) fn ask_ends(&mut self, places: &[TopicPartition], isolation: Isolation) {
         let ticket = self.next_ticket();
         // It is asked again soon.
-        let _ = self.ask_offsets(places, Offset::End, isolation, ticket, About::Ends(isolation), ASK_TIMEOUT);
+        let _ = self.ask_offsets(
+            places,
+            Offset::End,
+            isolation,
+            ticket,
+            About::Ends(isolation),
+            ASK_TIMEOUT,
+        );
     }
 
     fn ask_offsets(
@@ -152,7 +167,9 @@ impl Owner {
             Some(About::Edge(range, edge)) => {
                 let answer = offsets(event).map(|places| places.into_iter().next());
                 match answer {
-                    Ok(Some(place)) if known(&place) => self.take_in_edge(range, edge, place.offset),
+                    Ok(Some(place)) if known(&place) => {
+                        self.take_in_edge(range, edge, place.offset)
+                    }
                     Ok(Some(place)) if place.error != RDKafkaErrorCode::NoError => {
                         self.fail_range(range, &place.error.to_string());
                     }
@@ -188,7 +205,10 @@ impl Owner {
 
     fn fail_range(&mut self, ticket: usize, why: &str) {
         let Some(range) = self.asked.ranges.remove(&ticket) else { return };
-        let error = format!("asking where the log of {} begins and ends failed: {why}", named(&range.place));
+        let error = format!(
+            "asking where the log of {} begins and ends failed: {why}",
+            named(&range.place)
+        );
         // Whoever asked may have ended meanwhile.
         let _ = range.reply.send(Err(BrokerError(error)));
     }

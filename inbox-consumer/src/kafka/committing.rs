@@ -63,12 +63,15 @@ impl Owner {
 
     /// What the broker refuses of single partitions it says of these.
     pub(super) fn handle_committed(&mut self, event: &Event<'_>) {
-        let Some(Committing { foreign, reply }) = self.commits.remove(&event.ticket()) else { return };
+        let Some(Committing { foreign, reply }) = self.commits.remove(&event.ticket()) else {
+            return;
+        };
         let places = event.places();
         let refused = places.iter().filter(|place| place.error != RDKafkaErrorCode::NoError);
         let first = refused.clone().next().map(|place| place.error);
         let refused: Vec<TopicPartition> = refused.map(Place::partition).chain(foreign).collect();
-        let all = first.filter(|_| places.iter().all(|place| place.error != RDKafkaErrorCode::NoError));
+        let all =
+            first.filter(|_| places.iter().all(|place| place.error != RDKafkaErrorCode::NoError));
         // librdkafka says the first partition's error of the whole, too, when others were taken.
         let whole = match event.code() {
             RDKafkaErrorCode::NoError => all,

@@ -93,7 +93,9 @@ impl Queue {
         ticket: usize,
     ) {
         let level = match isolation {
-            Isolation::Committed => rd::rd_kafka_IsolationLevel_t::RD_KAFKA_ISOLATION_LEVEL_READ_COMMITTED,
+            Isolation::Committed => {
+                rd::rd_kafka_IsolationLevel_t::RD_KAFKA_ISOLATION_LEVEL_READ_COMMITTED
+            }
             Isolation::Uncommitted => {
                 rd::rd_kafka_IsolationLevel_t::RD_KAFKA_ISOLATION_LEVEL_READ_UNCOMMITTED
             }
@@ -116,7 +118,9 @@ impl Queue {
     pub(super) fn ask_topic_id(&self, topic: &str, timeout: Duration, ticket: usize) -> bool {
         let Ok(topic) = CString::new(topic) else { return false };
         // SAFETY: client, name and queue are alive.
-        unsafe { ask_id(self.client.client().native_ptr(), &topic, timeout, ticket, self.queue.as_ptr()) }
+        unsafe {
+            ask_id(self.client.client().native_ptr(), &topic, timeout, ticket, self.queue.as_ptr())
+        }
         true
     }
 
@@ -163,7 +167,9 @@ impl Event<'_> {
             rd::RD_KAFKA_EVENT_REBALANCE => Kind::Rebalance,
             rd::RD_KAFKA_EVENT_OFFSET_COMMIT => Kind::Committed,
             rd::RD_KAFKA_EVENT_LOG => Kind::Log,
-            rd::RD_KAFKA_EVENT_LISTOFFSETS_RESULT | rd::RD_KAFKA_EVENT_DESCRIBETOPICS_RESULT => Kind::Answer,
+            rd::RD_KAFKA_EVENT_LISTOFFSETS_RESULT | rd::RD_KAFKA_EVENT_DESCRIBETOPICS_RESULT => {
+                Kind::Answer
+            }
             _ => Kind::Other,
         }
     }
@@ -226,7 +232,8 @@ impl Event<'_> {
                 return Vec::new();
             }
             let infos = slice::from_raw_parts(infos, count).iter();
-            let places = infos.map(|info| rd::rd_kafka_ListOffsetsResultInfo_topic_partition(*info));
+            let places =
+                infos.map(|info| rd::rd_kafka_ListOffsetsResultInfo_topic_partition(*info));
             places.filter_map(|place| place.as_ref()).map(|place| copied(place)).collect()
         }
     }

@@ -274,7 +274,10 @@ impl Owner {
         let list = list(places, Offset::Invalid)?;
         let refused = |error| {
             let places: Vec<String> = places.iter().map(named).collect();
-            BrokerError(format!("{} cannot be paused: {error}; it is tried again", places.join(", ")))
+            BrokerError(format!(
+                "{} cannot be paused: {error}; it is tried again",
+                places.join(", ")
+            ))
         };
         #[cfg(feature = "testing")]
         if let Some(left) = self.refused_pauses.checked_sub(1) {

@@ -12,7 +12,9 @@ use inbox_consumer::{
     testing::broker::{Failure, MockBroker, Request},
 };
 use sqlx::Postgres;
-use tests::{Counter, OwnKafka, Running, SOON, Services, eventually, soak::checker::EFFECTS, unique};
+use tests::{
+    Counter, OwnKafka, Running, SOON, Services, eventually, soak::checker::EFFECTS, unique,
+};
 use tokio::{sync::mpsc, time::timeout};
 
 fn routes() -> Routes<Postgres> {
@@ -61,7 +63,8 @@ async fn a_failed_question_for_a_topic_s_id_is_asked_again() {
 
     topic.delete().await;
     topic.create_again().await;
-    let other = async || id_of(&broker, topic.name()).await.is_ok_and(|new| new != id && new != [0; 16]);
+    let other =
+        async || id_of(&broker, topic.name()).await.is_ok_and(|new| new != id && new != [0; 16]);
     eventually(SOON, "the id of the topic that was created again", other).await;
     broker.close(Duration::from_secs(10)).await.unwrap();
 }
@@ -97,7 +100,8 @@ async fn a_silent_broker_delays_no_partition_of_the_others() {
     };
     eventually(SOON, "the assignment", async || running.readings.partitions().len() == 64).await;
     eventually(BOUND, "all partitions of the broker that answers", async || moving() == 32).await;
-    let taken = "SELECT count(*) FROM inbox_partitions WHERE owner IS NOT NULL AND partition % 2 = 0";
+    let taken =
+        "SELECT count(*) FROM inbox_partitions WHERE owner IS NOT NULL AND partition % 2 = 0";
     assert_eq!(schema.number(taken).await, 32);
 
     broker.round_trip(2, Duration::ZERO).unwrap();
