@@ -3,6 +3,8 @@
 
 mod ended;
 mod limits;
+#[cfg(all(test, feature = "sqlite"))]
+mod panic_tests;
 
 pub use ended::Ended;
 pub(crate) use limits::connections;

@@ -12,6 +12,8 @@ mod first;
 mod group_brokers;
 mod group_faults;
 mod group_members;
+mod group_scale;
+mod group_watch;
 mod harness;
 mod inbox_identity;
 mod inbox_retention;

@@ -4,7 +4,10 @@ use inbox_engine::{Epoch, LaneState, LeaderEpoch, NextOffset, Offset, Rule, Stan
 use sqlx::{PgConnection, Postgres, Row, postgres::PgRow};
 use uuid::Uuid;
 
-use super::session::{begin_own, end_own};
+use super::{
+    session::{begin_own, end_own},
+    watermarks,
+};
 use crate::{
     pipeline::port::{Ownerships, Scope, TakeOver, TakeOverError, Taken, WatermarkMove},
     store::{
@@ -91,38 +94,6 @@ AND NOT EXISTS (SELECT FROM unnest($6::bigint[]) WITH ORDINALITY x(off, i)
     ],
 );
 
-/// One array a column: $1 partition, $2 epoch, $3 old, $4 new, $5 leader epoch, $6 and $7 the first and the
-/// last of its numbers in $8, expected. What somebody has locked is left out.
-static WATERMARKS: Statement = Statement::new(
-    "WITH x AS MATERIALIZED (SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[],
-    $5::integer[], $6::integer[], $7::integer[]) x(ref, epoch, old, new, leader_epoch, first, last)),
-k AS MATERIALIZED (SELECT w.partition_ref FROM inbox_partitions w JOIN x ON w.partition_ref = x.ref
-    WHERE w.epoch = x.epoch AND w.watermark = x.old AND w.watermark <= x.new
-    ORDER BY w.partition_ref FOR NO KEY UPDATE OF w SKIP LOCKED)
-UPDATE inbox_partitions w SET watermark = x.new, watermark_leader_epoch = x.leader_epoch, owner_seen = now()
-FROM x JOIN k ON k.partition_ref = x.ref
-WHERE w.partition_ref = x.ref
-AND NOT EXISTS (SELECT FROM unnest(($8::bigint[])[x.first:x.last]) WITH ORDINALITY e(off, i)
-    LEFT JOIN inbox_lanes l ON l.partition_ref = x.ref AND l.lane = e.i - 1
-    WHERE l.epoch IS DISTINCT FROM x.epoch OR l.last_offset < e.off)
-RETURNING w.partition_ref",
-    &[
-        Cut::new(
-            Rule::WatermarkCas,
-            "WHERE w.epoch = x.epoch AND w.watermark = x.old AND w.watermark <= x.new
-    ",
-            "",
-        ),
-        Cut::new(
-            Rule::WatermarkChecksLanes,
-            "AND NOT EXISTS (SELECT FROM unnest(($8::bigint[])[x.first:x.last]) WITH ORDINALITY e(off, i)
-    LEFT JOIN inbox_lanes l ON l.partition_ref = x.ref AND l.lane = e.i - 1
-    WHERE l.epoch IS DISTINCT FROM x.epoch OR l.last_offset < e.off)",
-            "",
-        ),
-    ],
-);
-
 /// $1 partitions, $2 their epochs. Locked in order, as by everybody who waits for several of them.
 const DISOWN: &str = "WITH k AS MATERIALIZED (SELECT p.partition_ref FROM inbox_partitions p
     JOIN unnest($1::bigint[], $2::bigint[]) x(ref, epoch) ON p.partition_ref = x.ref AND p.epoch = x.epoch
@@ -162,27 +133,9 @@ impl Ownerships for Postgres {
         conn: &mut PgConnection,
         changes: &[(Scope, WatermarkMove)],
     ) -> Result<Vec<bool>, sqlx::Error> {
-        let of = |value: fn(&(Scope, WatermarkMove)) -> i64| -> Vec<i64> {
-            changes.iter().map(value).collect()
-        };
-        let epochs: Vec<i32> = changes.iter().map(|(_, change)| change.leader_epoch.0).collect();
-        let (firsts, lasts): (Vec<i32>, Vec<i32>) = ranges(changes).unzip();
-        let expected: Vec<i64> =
-            changes.iter().flat_map(|(_, change)| &change.expected).copied().collect();
         begin_own(conn).await?;
-        let moved = sqlx::query_scalar(WATERMARKS.text())
-            .bind(of(|(scope, _)| scope.partition_ref))
-            .bind(of(|(scope, _)| scope.epoch.0))
-            .bind(of(|(_, change)| change.old.0))
-            .bind(of(|(_, change)| change.new.0))
-            .bind(epochs)
-            .bind(firsts)
-            .bind(lasts)
-            .bind(expected)
-            .fetch_all(&mut *conn)
-            .await;
-        let moved: Vec<i64> = end_own(conn, moved).await?;
-        Ok(changes.iter().map(|(scope, _)| moved.contains(&scope.partition_ref)).collect())
+        let written = watermarks::write(conn, changes).await;
+        end_own(conn, written).await
     }
 
     async fn disown(conn: &mut PgConnection, scopes: &[Scope]) -> Result<(), sqlx::Error> {
@@ -192,15 +145,6 @@ impl Ownerships for Postgres {
         let done = sqlx::query(DISOWN).bind(partitions).bind(epochs).execute(&mut *conn).await;
         end_own(conn, done).await.map(drop)
     }
-}
-
-/// Where the lanes of each partition are in the array of all: the first and the last, from 1.
-fn ranges(changes: &[(Scope, WatermarkMove)]) -> impl Iterator<Item = (i32, i32)> {
-    changes.iter().scan(0, |end, (_, change)| {
-        let first = *end + 1;
-        *end += i32::try_from(change.expected.len()).unwrap_or(i32::MAX);
-        Some((first, *end))
-    })
 }
 
 /// A standstill commits what it wrote for people, and nothing else.
@@ -415,6 +359,5 @@ mod tests {
         super::LOCK_LANES.check();
         super::RAISE_LANES.check();
         super::WATERMARK.check();
-        super::WATERMARKS.check();
     }
 }

@@ -6,6 +6,7 @@ use sqlx::{Row, Sqlite, SqliteConnection, sqlite::SqliteRow};
 use super::{
     numbers,
     session::{begin_own, end_own},
+    watermarks,
 };
 use crate::{
     pipeline::port::{Ownerships, Scope, TakeOver, TakeOverError, Taken, WatermarkMove},
@@ -116,7 +117,7 @@ impl Ownerships for Sqlite {
         changes: &[(Scope, WatermarkMove)],
     ) -> Result<Vec<bool>, sqlx::Error> {
         begin_own(conn).await?;
-        let written = watermarks(conn, changes).await;
+        let written = watermarks::write(conn, changes).await;
         end_own(conn, written).await
     }
 
@@ -127,19 +128,7 @@ impl Ownerships for Sqlite {
     }
 }
 
-/// The writer is alone: what it cannot write is fenced.
-async fn watermarks(
-    conn: &mut SqliteConnection,
-    changes: &[(Scope, WatermarkMove)],
-) -> Result<Vec<bool>, sqlx::Error> {
-    let mut written = Vec::with_capacity(changes.len());
-    for (scope, change) in changes {
-        written.push(watermark(conn, scope, change).await?);
-    }
-    Ok(written)
-}
-
-async fn watermark(
+pub(super) async fn watermark(
     conn: &mut SqliteConnection,
     scope: &Scope,
     change: &WatermarkMove,
