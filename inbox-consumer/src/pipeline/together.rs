@@ -10,8 +10,9 @@ use super::{
     port::{Scope, Store, Taken, TopicPartition},
 };
 
-/// Partitions of one transaction: all of them wait for its end, and a lost answer is about all of them.
-pub(super) const TOGETHER_MAX: usize = 128;
+/// Partitions of one transaction: all of them wait for its end, and a lost answer is about all of them. With
+/// 128 lanes each, PostgreSQL thinks twice as many worth compiling.
+pub(super) const TOGETHER_MAX: usize = 64;
 
 /// What has gathered in a round.
 #[derive(Debug, Default)]

@@ -116,7 +116,7 @@ async fn an_expelled_member_is_not_ready() {
     let (broker, config, _schema) = two_brokers(1).await;
     let running = Running::of(Consumer::builder(config, routes()).build().await.unwrap());
     eventually(SOON, "ready", async || running.readings.readiness().ready).await;
-    broker.fail_next(Request::JoinGroup, &[Failure::CoordinatorLoading; 100]).unwrap();
+    broker.fail_next(Request::JoinGroup, &[Failure::CoordinatorLoading; 20]).unwrap();
     broker.fail_next(Request::Heartbeat, &[Failure::UnknownMember]).unwrap();
     eventually(SOON, "no partition", async || running.readings.partitions().is_empty()).await;
     let ready = running.readings.readiness();

@@ -101,9 +101,10 @@ async fn records_that_are_not_read_are_seen() {
     let mut config = Config::new(unique("c"), broker.bootstrap(), ["events"], schema.url());
     config.http = Http::off();
     config.kafka.session_timeout = Duration::from_secs(3);
-    config.retry.attempt_deadline = Duration::from_secs(1);
-    config.retry.delay_max = Duration::from_secs(1);
+    config.limits.drain_deadline = Duration::from_secs(1);
+    config.retry.attempt_deadline = Duration::from_secs(2);
     config.database.statement_timeout = Duration::from_secs(1);
+    config.database.lock_timeout = Duration::from_millis(500);
     migrate::<Postgres>(&config).await.unwrap();
     schema.run(EFFECTS).await;
     let running = Running::of(Consumer::builder(config, routes()).build().await.unwrap());

@@ -9,19 +9,19 @@ use crate::{
 };
 
 /// One array a column: $1 partition, $2 epoch, $3 old, $4 new, $5 leader epoch, $6 and $7 the first and the
-/// last of its numbers in $8, expected. What somebody has locked is left out.
+/// last of its numbers in $8, expected. What somebody has locked is left out. The lanes are looked at once for
+/// each partition: a condition inside a join may be asked for each pair.
 static WATERMARKS: Statement = Statement::new(
     "WITH x AS MATERIALIZED (SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[],
     $5::integer[], $6::integer[], $7::integer[]) x(ref, epoch, old, new, leader_epoch, first, last)),
-k AS MATERIALIZED (SELECT w.partition_ref FROM inbox_partitions w JOIN x ON w.partition_ref = x.ref
+fit AS MATERIALIZED (SELECT * FROM x WHERE (SELECT count(*) FROM inbox_lanes l
+    WHERE l.partition_ref = x.ref AND l.lane <= x.last - x.first AND l.epoch = x.epoch
+    AND l.last_offset >= ($8::bigint[])[x.first + l.lane]) = x.last - x.first + 1),
+k AS MATERIALIZED (SELECT w.partition_ref FROM inbox_partitions w JOIN fit x ON w.partition_ref = x.ref
     WHERE w.epoch = x.epoch AND w.watermark = x.old AND w.watermark <= x.new
     ORDER BY w.partition_ref FOR NO KEY UPDATE OF w SKIP LOCKED)
 UPDATE inbox_partitions w SET watermark = x.new, watermark_leader_epoch = x.leader_epoch, owner_seen = now()
-FROM x JOIN k ON k.partition_ref = x.ref
-WHERE w.partition_ref = x.ref
-AND NOT EXISTS (SELECT FROM unnest(($8::bigint[])[x.first:x.last]) WITH ORDINALITY e(off, i)
-    LEFT JOIN inbox_lanes l ON l.partition_ref = x.ref AND l.lane = e.i - 1
-    WHERE l.epoch IS DISTINCT FROM x.epoch OR l.last_offset < e.off)
+FROM fit x JOIN k ON k.partition_ref = x.ref WHERE w.partition_ref = x.ref
 RETURNING w.partition_ref",
     &[
         Cut::new(
@@ -32,9 +32,9 @@ RETURNING w.partition_ref",
         ),
         Cut::new(
             Rule::WatermarkChecksLanes,
-            "AND NOT EXISTS (SELECT FROM unnest(($8::bigint[])[x.first:x.last]) WITH ORDINALITY e(off, i)
-    LEFT JOIN inbox_lanes l ON l.partition_ref = x.ref AND l.lane = e.i - 1
-    WHERE l.epoch IS DISTINCT FROM x.epoch OR l.last_offset < e.off)",
+            " WHERE (SELECT count(*) FROM inbox_lanes l
+    WHERE l.partition_ref = x.ref AND l.lane <= x.last - x.first AND l.epoch = x.epoch
+    AND l.last_offset >= ($8::bigint[])[x.first + l.lane]) = x.last - x.first + 1",
             "",
         ),
     ],
