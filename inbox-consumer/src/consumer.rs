@@ -3,12 +3,15 @@
 
 mod ended;
 mod limits;
+#[cfg(all(test, feature = "sqlite"))]
+mod panic_tests;
 
 pub use ended::Ended;
 pub(crate) use limits::connections;
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{fmt, panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
+use futures::FutureExt as _;
 use inbox_engine::Engine;
 use outbox_core::Reader;
 use tokio::{sync::mpsc, task::JoinSet};
@@ -17,6 +20,7 @@ use limits::limits;
 
 use crate::{
     config::{self, Config, Problem},
+    handler::panic_text,
     kafka::{self, KafkaSettings},
     pipeline::{
         beat,
@@ -26,11 +30,13 @@ use crate::{
         pace::Pace,
         parking::ParkingRules,
         port::{
-            Address, Book, Broker, Finding, Fit, OpenError, Owner, ParkedLoad, Store, TxLimits,
+            Address, Book, Broker, BrokerEvent, Finding, Fit, OpenError, Owner, ParkedLoad, Store,
+            TxLimits,
         },
         prune::{self, Retention},
         sessions::Sessions,
         transaction::Work,
+        watch::Attempts,
     },
     router::{RouteTable, Routes},
     telemetry::{Counters, Readings, Signal, meters::Meters},
@@ -204,14 +210,24 @@ impl<DB: Store> Consumer<DB> {
         // Dropped with this future: nobody reads off a consumer that has ended.
         let mut aside = JoinSet::new();
         self.serve(&mut aside);
-        let (sender, mut events) = mpsc::unbounded_channel();
-        let broker = match kafka::connect(kafka_settings(&self.config), sender) {
-            Ok(broker) => Arc::new(broker) as Arc<dyn Broker>,
+        let (sender, events) = mpsc::unbounded_channel();
+        match kafka::connect(kafka_settings(&self.config), sender) {
+            Ok(broker) => self.run_on(Arc::new(broker), events, shutdown, aside).await,
             Err(error) => {
                 self.meters.end();
-                return Ended::KafkaFatal(error.0);
+                Ended::KafkaFatal(error.0)
             }
-        };
+        }
+    }
+
+    /// The same on a Kafka that is connected.
+    async fn run_on(
+        self,
+        broker: Arc<dyn Broker>,
+        mut events: mpsc::UnboundedReceiver<BrokerEvent>,
+        shutdown: impl Future<Output = ()> + Send,
+        mut aside: JoinSet<()>,
+    ) -> Ended {
         let retention = Retention {
             consumer: self.config.consumer.name.clone(),
             age: self.config.retention.inbox,
@@ -224,7 +240,9 @@ impl<DB: Store> Consumer<DB> {
         aside.spawn(prune::prune_for_ever(sessions, retention, Arc::clone(&meters)));
         let close_deadline = self.config.limits.close_deadline;
         let (mut driver, work, control) = self.driver(Arc::clone(&broker));
-        let end = driver.run(&mut events, shutdown).await;
+        // A fault of the runtime itself: what is open is closed, the group hears of it, and the caller is told.
+        let end = AssertUnwindSafe(driver.run(&mut events, shutdown)).catch_unwind().await;
+        let end = end.unwrap_or_else(|panic| driver::End::Panicked(panic_text(&*panic)));
         let closed = broker.close(close_deadline).await;
         meters.end();
         control.quiet().await;
@@ -288,6 +306,7 @@ impl<DB: Store> Consumer<DB> {
             },
             meters: Arc::clone(&self.meters),
             pace: Pace::default(),
+            attempts: Attempts::default(),
             #[cfg(feature = "testing")]
             crash: crate::pipeline::crash::Crash::default(),
         };

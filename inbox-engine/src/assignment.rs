@@ -104,8 +104,17 @@ impl<T> Engine<T> {
     /// The client says that the log does not have the offset it was to read. Whether that is so is
     /// decided by the next take-over, which asks where the log begins: a passing answer must not
     /// stop a partition for good. When that changes nothing, the client's words are the reason.
-    pub fn handle_offset_gone(&mut self, id: PartitionId, error: &str, now: Time) {
-        let again = self.partitions.get(&id).is_some_and(|partition| partition.resyncs > 0);
+    ///
+    /// Words about an earlier generation are about another seek.
+    pub fn handle_offset_gone(
+        &mut self,
+        id: PartitionId,
+        generation: Generation,
+        error: &str,
+        now: Time,
+    ) {
+        let Some(partition) = self.current(id, generation) else { return };
+        let again = partition.resyncs > 0;
         self.resync(id, now);
         let stopped = |p: &Partition<T>| p.phase == Phase::Stopped;
         if again && !self.partitions.get(&id).is_some_and(stopped) {

@@ -10,8 +10,14 @@ impl<T> Engine<T> {
     /// Asks for parked queues where it is time to.
     pub(crate) fn look(&mut self, now: Time) {
         let limits = self.limits;
+        let due = |p: &Partition<T>, by: Time| p.look_due(&limits).is_some_and(|due| due <= by);
+        if !self.partitions.values().any(|partition| due(partition, now)) {
+            return;
+        }
+        // Those that would look soon look with it: the caller asks for all in one query.
+        let soon = now.after(limits.due_interval / 4);
         for partition in self.partitions.values_mut() {
-            if partition.look_due(&limits).is_some_and(|due| due <= now) {
+            if due(partition, soon) && !partition.out(now) {
                 partition.looking = true;
                 (partition.more_due, partition.removed) = (false, false);
                 partition.look_at = now.after(limits.due_interval);

@@ -183,6 +183,28 @@ impl<T> Engine<T> {
         }
     }
 
+    /// Clocks and offsets show that a partition stands still, or that it moves (`None`), whatever the engine
+    /// believes. A reason that it knows itself says more, and stays.
+    pub fn handle_seen(&mut self, id: PartitionId, seen: Option<Standstill>) {
+        let Some(partition) = self.partitions.get(&id) else { return };
+        let seen = seen.filter(|_| crate::Rule::StandstillSeenFromOutside.on());
+        let stands = partition.standstill.as_ref();
+        let name = |reason: &Standstill| reason.name();
+        let own = stands.is_some_and(|reason| !reason.seen_from_outside());
+        if own || stands.map(name) == seen.as_ref().map(name) {
+            return;
+        }
+        match seen {
+            Some(_) => self.report(id, seen),
+            None => self.report_parked_limit(id),
+        }
+    }
+
+    /// Whether it still has the partition.
+    pub fn has(&self, id: PartitionId) -> bool {
+        self.partitions.contains_key(&id)
+    }
+
     /// Stops a partition until a person acts. The first reason stays.
     pub(crate) fn stop(&mut self, id: PartitionId, reason: Standstill) {
         let Some(partition) = self.partitions.get_mut(&id) else { return };

@@ -34,7 +34,8 @@ impl<T> Engine<T> {
             partition.full = Some(Full { error, until: Some(until), tries: tries + 1 });
         }
         let stood = self.partitions.get(&id).and_then(|partition| partition.standstill.as_ref());
-        if matches!(stood, None | Some(Standstill::ParkedLimit(_))) {
+        let known = stood.filter(|reason| !reason.seen_from_outside());
+        if matches!(known, None | Some(Standstill::ParkedLimit(_))) {
             self.report_parked_limit(id);
         }
     }

@@ -156,6 +156,10 @@ pub enum Rule {
     ParkedLimitCounted,
     /// Transactions that park in one partition count one after the other.
     ParkedLimitLocked,
+    /// A question for a topic's id that failed says nothing of the topic: it is asked again.
+    TopicIdAskedAgain,
+    /// A partition that clocks and offsets show to stand still stands still by name.
+    StandstillSeenFromOutside,
 }
 
 impl Rule {

@@ -14,6 +14,8 @@ pub enum Standstill {
     LogEndsBelow(String),
     /// The log begins above the watermark: records that were never handled are gone.
     LogStartsAbove(String),
+    /// There are records to be read, or events to be settled, and neither happens, for no reason that is known.
+    NoProgress(String),
     /// The client says, again and again, that the log does not have the offset to read, although the
     /// broker says that it does: the log was truncated and written again.
     OffsetGone(String),
@@ -36,6 +38,10 @@ pub enum Standstill {
     TakingOver,
     /// The topic was deleted and created again: its offsets mean other records now.
     TopicRecreated(String),
+    /// The database has not confirmed the watermark for long, nor refused it.
+    Unconfirmed(String),
+    /// A transaction of a producer is open: nothing behind its first record can be read.
+    UpstreamTransaction(String),
 }
 
 impl Standstill {
@@ -46,6 +52,7 @@ impl Standstill {
             Self::LaneRule(_) => "lane_rule",
             Self::LogEndsBelow(_) => "log_ends_below",
             Self::LogStartsAbove(_) => "log_starts_above",
+            Self::NoProgress(_) => "no_progress",
             Self::OffsetGone(_) => "offset_gone",
             Self::Outage(_) => "outage",
             Self::ParkedLimit(_) => "parked_limit",
@@ -55,6 +62,8 @@ impl Standstill {
             Self::StartUndecided(_) => "start_undecided",
             Self::TakingOver => "taking_over",
             Self::TopicRecreated(_) => "topic_recreated",
+            Self::Unconfirmed(_) => "unconfirmed",
+            Self::UpstreamTransaction(_) => "upstream_transaction",
         }
     }
 
@@ -67,15 +76,24 @@ impl Standstill {
             | Self::OffsetGone(_)
             | Self::Outage(_)
             | Self::Schema(_)
-            | Self::TakingOver => false,
+            | Self::TakingOver
+            | Self::Unconfirmed(_)
+            | Self::UpstreamTransaction(_) => false,
             Self::LaneRule(_)
             | Self::LogStartsAbove(_)
+            | Self::NoProgress(_)
             | Self::ParkedLimit(_)
             | Self::Reused(_)
             | Self::Rewritten(_)
             | Self::StartUndecided(_)
             | Self::TopicRecreated(_) => true,
         }
+    }
+
+    /// Whether it was seen from outside, by clocks and offsets, while the engine knows of no reason: nothing is
+    /// stopped for it, and it ends when they show another picture.
+    pub fn seen_from_outside(&self) -> bool {
+        matches!(self, Self::NoProgress(_) | Self::Unconfirmed(_) | Self::UpstreamTransaction(_))
     }
 
     /// Whether the take-over is tried again: it may pass by itself (another process that crashed a
@@ -98,6 +116,7 @@ impl fmt::Display for Standstill {
             | Self::LaneRule(text)
             | Self::LogEndsBelow(text)
             | Self::LogStartsAbove(text)
+            | Self::NoProgress(text)
             | Self::OffsetGone(text)
             | Self::Outage(text)
             | Self::ParkedLimit(text)
@@ -105,7 +124,9 @@ impl fmt::Display for Standstill {
             | Self::Rewritten(text)
             | Self::Schema(text)
             | Self::StartUndecided(text)
-            | Self::TopicRecreated(text) => write!(f, "{}: {text}", self.name()),
+            | Self::TopicRecreated(text)
+            | Self::Unconfirmed(text)
+            | Self::UpstreamTransaction(text) => write!(f, "{}: {text}", self.name()),
             Self::TakingOver => f.write_str(self.name()),
         }
     }

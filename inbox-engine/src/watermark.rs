@@ -73,19 +73,26 @@ impl<T> Partition<T> {
 impl<T> Engine<T> {
     /// Emits the watermark writes that are due at `now`: changed ones by the short interval, idle
     /// checks by the long one.
+    ///
+    /// When one is due, those that would be soon go with it, and so they stay: the caller writes what comes
+    /// together in one transaction.
     pub(crate) fn write_watermarks(&mut self, now: Time) {
         let limits = self.limits;
+        let may = |p: &Partition<T>| {
+            p.phase == Phase::Live && !p.writing && p.drain == Drain::No && !p.out(now)
+        };
+        if !self.partitions.values().any(|p| may(p) && p.watermark_due <= now) {
+            return;
+        }
+        let soon = now.after(limits.watermark_interval / 2);
         for partition in self.partitions.values_mut() {
-            if partition.phase != Phase::Live || partition.writing || partition.drain != Drain::No {
-                continue;
-            }
-            if partition.watermark_due > now || partition.out(now) {
+            if !may(partition) || partition.watermark_due > soon {
                 continue;
             }
             partition.watermark_due = now.after(limits.watermark_interval);
             let write = partition.watermark_write();
             let idle = write.old == write.new;
-            if idle && (!Rule::IdleCheck.on() || partition.check_due > now) {
+            if idle && (!Rule::IdleCheck.on() || partition.check_due > soon) {
                 continue;
             }
             partition.check_due = now.after(limits.idle_check_interval);
@@ -156,14 +163,16 @@ impl<T> Engine<T> {
         }
     }
 
-    /// A Kafka commit ended. What was written while it was in flight follows at once: partitions write
+    /// A Kafka commit ended; `refused` are those of its partitions that were not taken. What was written while it was in flight follows at once: partitions write
     /// at their own times, and one of them would make all others wait for their next write. A failed
     /// one is a hint that came late: the next one carries more.
-    pub fn handle_committed(&mut self, commits: &[Commit], ok: bool) {
+    pub fn handle_committed(&mut self, commits: &[Commit], refused: &[PartitionId]) {
         self.committing = false;
+        let mut ok = false;
         for commit in commits {
             let Some(partition) = self.partitions.get_mut(&commit.partition) else { continue };
-            if ok {
+            if !refused.contains(&commit.partition) {
+                ok = true;
                 partition.kafka = partition.kafka.max(commit.next);
             }
             let draining = matches!(partition.drain, Drain::Committing { .. });

@@ -1,10 +1,11 @@
 //! Calls of librdkafka that wait for a broker, on side threads.
 //!
 //! The thread that owns the consumer must answer the group every few milliseconds, so it never makes
-//! a call that waits for the network. Three side threads do, each with its own list of questions: one
-//! for seeks, which take microseconds, one for questions to the brokers, which may take until their
-//! time-out when a broker is gone, and one that wakes the client's own threads. None polls; librdkafka allows such calls from any thread.
-//! Committing does not need one: its answer arrives as an event.
+//! a call that waits for the network. Two side threads do, each with its own list of questions: one
+//! for seeks, which take microseconds, and one for the group's offsets, which may take until their time-out
+//! when the coordinator is gone; whoever asks meanwhile is answered by the next call, all together. Neither
+//! polls; librdkafka allows such calls from any thread. Committing, and what else is asked of brokers, needs
+//! none: the answer arrives as an event (`asking`).
 
 use std::{
     sync::{
@@ -24,18 +25,12 @@ use rdkafka::{
 };
 
 use super::{
+    asking::ASK_TIMEOUT,
     client::{Client, list, list_at, named},
-    command::{Command, Mailbox, Question, Sought},
-    ffi,
+    command::{Command, Mailbox, Question, Reply, Sought},
 };
-use crate::pipeline::port::{BrokerError, LogRange, TopicPartition};
+use crate::pipeline::port::{BrokerError, TopicPartition};
 
-/// How long a question to the brokers may take; the pipeline asks again.
-const ASK_TIMEOUT: Duration = Duration::from_secs(5);
-/// Ids are asked for once per take-over, and a broker that does not know the question may be silent.
-const TOPIC_ID_TIMEOUT: Duration = Duration::from_secs(1);
-/// How long a broker may take to answer what is asked only to wake a thread.
-const WAKE_TIMEOUT: Duration = Duration::from_secs(1);
 /// How long one try of a seek may wait for librdkafka's own main thread.
 const SEEK_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -56,12 +51,13 @@ impl Asker {
         // Unbounded, yet bounded in effect: a few questions per partition.
         let (questions, receiver) = mpsc::channel();
         let thread = thread::Builder::new().name(name.to_owned()).spawn(move || {
-            let mut no_ids = false;
-            for question in receiver {
+            while let Ok(question) = receiver.recv() {
                 if closing.load(Ordering::SeqCst) {
                     break;
                 }
-                answer(&client, question, &mailbox, &mut no_ids);
+                // What has been asked meanwhile.
+                let all = std::iter::once(question).chain(receiver.try_iter());
+                answer(&client, all, &mailbox);
             }
         })?;
         Ok(Self { questions: Some(questions), thread: Some(thread) })
@@ -82,65 +78,55 @@ impl Asker {
     }
 }
 
-fn answer(client: &Client, question: Question, mailbox: &Mailbox, no_ids: &mut bool) {
-    // An answer that nobody waits for any more is dropped.
-    match question {
-        Question::Wake(place) => wake(client, &place),
-        Question::Committed(place, reply) => drop(reply.send(committed(client, &place))),
-        Question::LogRange(place, reply) => drop(reply.send(log_range(client, &place))),
-        Question::TopicId(topic, reply) => drop(reply.send(topic_id(client, &topic, no_ids))),
-        Question::Seek(place, ticket, to, leader_epoch) => {
-            let sought = seek(client, &place, to, leader_epoch);
-            mailbox.send(Command::Sought(place, ticket, sought));
+fn answer(client: &Client, questions: impl Iterator<Item = Question>, mailbox: &Mailbox) {
+    let mut asked = Vec::new();
+    for question in questions {
+        match question {
+            // An answer that nobody waits for any more is not asked for.
+            Question::Committed(place, reply) if !reply.is_closed() => asked.push((place, reply)),
+            Question::Committed(..) => {}
+            Question::Seek(place, ticket, to, leader_epoch) => {
+                let sought = seek(client, &place, to, leader_epoch);
+                mailbox.send(Command::Sought(place, ticket, sought));
+            }
         }
     }
-}
-
-/// Going on with a paused partition does not wake the client's thread of its broker: while nothing else is
-/// fetched there, that thread looks once a second (librdkafka 2.12). A question to the broker passes
-/// through it, and so does the answer. Whether it is answered does not matter.
-fn wake(client: &Client, place: &TopicPartition) {
-    drop(client.fetch_watermarks(&place.topic, place.partition, WAKE_TIMEOUT));
-}
-
-fn committed(client: &Client, place: &TopicPartition) -> Result<Option<NextOffset>, BrokerError> {
-    let asked = list([place], Offset::Invalid)?;
-    let failed = |why: String| {
-        BrokerError(format!("asking for the committed offset of {} failed: {why}", named(place)))
-    };
-    let answer =
-        client.committed_offsets(asked, ASK_TIMEOUT).map_err(|error| failed(error.to_string()))?;
-    match only(&answer).map_err(|error| failed(error.to_string()))? {
-        Offset::Offset(next) => Ok(Some(NextOffset(next))),
-        _ => Ok(None),
+    if !asked.is_empty() {
+        committed(client, asked);
     }
 }
 
-fn log_range(client: &Client, place: &TopicPartition) -> Result<LogRange, BrokerError> {
-    let (start, end) =
-        client.fetch_watermarks(&place.topic, place.partition, ASK_TIMEOUT).map_err(|error| {
-            BrokerError(format!("asking where the log of {} begins failed: {error}", named(place)))
-        })?;
-    Ok(LogRange { start: NextOffset(start), end: NextOffset(end) })
+/// Asks for the committed offsets of all these partitions in one call.
+fn committed(client: &Client, asked: Vec<(TopicPartition, Reply<Option<NextOffset>>)>) {
+    let answer = list(asked.iter().map(|(place, _)| place), Offset::Invalid).and_then(|list| {
+        client.committed_offsets(list, ASK_TIMEOUT).map_err(|error| BrokerError(error.to_string()))
+    });
+    for (place, reply) in asked {
+        let failed = |why: String| {
+            BrokerError(format!(
+                "asking for the committed offset of {} failed: {why}",
+                named(&place)
+            ))
+        };
+        let one = match &answer {
+            Ok(list) => one_of(list, &place).map_err(|error| failed(error.to_string())),
+            Err(error) => Err(failed(error.0.clone())),
+        };
+        let next = one.map(|offset| match offset {
+            Offset::Offset(next) => Some(NextOffset(next)),
+            _ => None,
+        });
+        // Whoever asked may have ended meanwhile.
+        let _ = reply.send(next);
+    }
 }
 
-/// All zero when the broker does not know the question. A cluster without a controller (the mock)
-/// never answers it: that is waited for once, not for each partition.
-fn topic_id(client: &Client, topic: &str, no_ids: &mut bool) -> Result<[u8; 16], BrokerError> {
-    if *no_ids {
-        return Ok([0; 16]);
-    }
-    match ffi::topic_id(client, topic, TOPIC_ID_TIMEOUT) {
-        Ok(id) => Ok(id),
-        Err(ffi::NoId::Unsupported) => Ok([0; 16]),
-        Err(ffi::NoId::Failed(why)) if why.contains("waiting for controller") => {
-            *no_ids = true;
-            Ok([0; 16])
-        }
-        Err(ffi::NoId::Failed(why)) => {
-            Err(BrokerError(format!("asking for the id of topic {topic} failed: {why}")))
-        }
-    }
+/// The offset of one partition in an answer.
+fn one_of(list: &TopicPartitionList, place: &TopicPartition) -> Result<Offset, KafkaError> {
+    let found = list.find_partition(&place.topic, place.partition);
+    let element = found.ok_or(KafkaError::NoMessageReceived)?;
+    element.error()?;
+    Ok(element.offset())
 }
 
 /// One try. Confirmed means: librdkafka has thrown away what it had fetched, and fetches from `to`,

@@ -16,15 +16,19 @@ pub(super) type Reply<T> = oneshot::Sender<Result<T, BrokerError>>;
 pub(super) enum Command {
     Ask(Question),
     Close(oneshot::Sender<()>),
-    Commit(Vec<(TopicPartition, NextOffset, LeaderEpoch)>, Reply<()>),
+    Commit(Vec<(TopicPartition, NextOffset, LeaderEpoch)>, Reply<Vec<TopicPartition>>),
     Confirm(TopicPartition, oneshot::Sender<bool>),
     LetGo(Vec<TopicPartition>),
+    LogRange(TopicPartition, Reply<LogRange>),
     Pause(TopicPartition, bool),
     Seek(TopicPartition, Seek, Reply<()>),
     /// A side thread's answer to the seek of that ticket.
     Sought(TopicPartition, u64, Sought),
     #[cfg(feature = "testing")]
+    RefusePauses(u32),
+    #[cfg(feature = "testing")]
     Stall(std::time::Duration),
+    TopicId(String, Reply<[u8; 16]>),
 }
 
 /// Where to read on.
@@ -44,15 +48,11 @@ pub(super) enum Sought {
     Refused(String),
 }
 
-/// What may block, and so is asked on a side thread.
+/// What blocks, and so is asked on a side thread.
 #[derive(Debug)]
 pub(super) enum Question {
     Committed(TopicPartition, Reply<Option<NextOffset>>),
-    /// Nothing is wanted but that its leader is asked something.
-    Wake(TopicPartition),
-    LogRange(TopicPartition, Reply<LogRange>),
     Seek(TopicPartition, u64, NextOffset, LeaderEpoch),
-    TopicId(String, Reply<[u8; 16]>),
 }
 
 /// Sends commands and wakes the thread out of its poll.

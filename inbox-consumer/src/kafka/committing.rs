@@ -6,32 +6,44 @@ use rdkafka::types::RDKafkaErrorCode;
 use super::{
     client::{list_at, named},
     command::Reply,
+    event::Place,
     ffi::Event,
     owner::Owner,
 };
 use crate::pipeline::port::{BrokerError, TopicPartition};
 
+/// A commit that was asked for.
+#[derive(Debug)]
+pub(super) struct Committing {
+    /// Partitions that were not ours: nothing of them was sent.
+    foreign: Vec<TopicPartition>,
+    reply: Reply<Vec<TopicPartition>>,
+}
+
 impl Owner {
     /// The broker would take offsets of partitions that are not ours, or that were lost and came back
-    /// meanwhile, so they are refused here.
+    /// meanwhile, so they are refused here. The others are committed.
     pub(super) fn commit(
         &mut self,
-        offsets: &[(TopicPartition, NextOffset, LeaderEpoch)],
-        reply: Reply<()>,
+        offsets: Vec<(TopicPartition, NextOffset, LeaderEpoch)>,
+        reply: Reply<Vec<TopicPartition>>,
     ) {
-        let foreign = offsets.iter().find(|(place, ..)| {
+        let (own, foreign): (Vec<_>, Vec<_>) = offsets.into_iter().partition(|(place, ..)| {
             let settles = self.slots.of(place).is_some_and(|(_, slot)| slot.settles());
-            !settles && Rule::LostCommitsNothing.on()
+            settles || !Rule::LostCommitsNothing.on()
         });
-        let submitted = match foreign {
-            Some((place, ..)) => Err(BrokerError(format!(
+        let foreign: Vec<TopicPartition> = foreign.into_iter().map(|(place, ..)| place).collect();
+        let submitted = if own.is_empty() {
+            let names: Vec<String> = foreign.iter().map(named).collect();
+            Err(BrokerError(format!(
                 "offsets were not committed: the assignment of {} that they are of has ended",
-                named(place)
-            ))),
-            None => self.submit(offsets),
+                names.join(", ")
+            )))
+        } else {
+            self.submit(&own)
         };
         match submitted {
-            Ok(ticket) => drop(self.commits.insert(ticket, reply)),
+            Ok(ticket) => drop(self.commits.insert(ticket, Committing { foreign, reply })),
             // The pipeline may have ended meanwhile.
             Err(error) => drop(reply.send(Err(error))),
         }
@@ -42,23 +54,31 @@ impl Owner {
         offsets: &[(TopicPartition, NextOffset, LeaderEpoch)],
     ) -> Result<usize, BrokerError> {
         let list = list_at(offsets.iter().map(|(place, next, epoch)| (place, *next, *epoch)))?;
-        self.tickets += 1;
-        let ticket = usize::try_from(self.tickets).unwrap_or(usize::MAX);
+        let ticket = self.next_ticket();
         self.queue
             .commit(&list, ticket)
             .map_err(|code| BrokerError(format!("offsets cannot be committed to Kafka: {code}")))?;
         Ok(ticket)
     }
 
+    /// What the broker refuses of single partitions it says of these.
     pub(super) fn handle_committed(&mut self, event: &Event<'_>) {
-        let Some(reply) = self.commits.remove(&event.ticket()) else { return };
-        let whole = Some(event.code()).filter(|code| *code != RDKafkaErrorCode::NoError);
-        let part = || {
-            let places = event.places();
-            places.into_iter().map(|p| p.error).find(|code| *code != RDKafkaErrorCode::NoError)
+        let Some(Committing { foreign, reply }) = self.commits.remove(&event.ticket()) else {
+            return;
         };
-        let answer = match whole.or_else(part) {
-            None => Ok(()),
+        let places = event.places();
+        let refused = places.iter().filter(|place| place.error != RDKafkaErrorCode::NoError);
+        let first = refused.clone().next().map(|place| place.error);
+        let refused: Vec<TopicPartition> = refused.map(Place::partition).chain(foreign).collect();
+        let all =
+            first.filter(|_| places.iter().all(|place| place.error != RDKafkaErrorCode::NoError));
+        // librdkafka says the first partition's error of the whole, too, when others were taken.
+        let whole = match event.code() {
+            RDKafkaErrorCode::NoError => all,
+            code => Some(code).filter(|_| first.is_none() || all.is_some()),
+        };
+        let answer = match whole {
+            None => Ok(refused),
             Some(code) => Err(BrokerError(format!("committing offsets to Kafka failed: {code}"))),
         };
         // The pipeline may have ended meanwhile.

@@ -2,9 +2,13 @@
 
 use rdkafka::types::RDKafkaErrorCode;
 
+use crate::pipeline::port::TopicPartition;
+
 /// What an event is about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
+    /// To a question about offsets or a topic's id.
+    Answer,
     Committed,
     Error,
     Log,
@@ -21,4 +25,10 @@ pub(super) struct Place {
     /// Of an error: the offset it is about.
     pub(super) offset: i64,
     pub(super) error: RDKafkaErrorCode,
+}
+
+impl Place {
+    pub(super) fn partition(&self) -> TopicPartition {
+        TopicPartition { topic: self.topic.as_str().into(), partition: self.partition }
+    }
 }

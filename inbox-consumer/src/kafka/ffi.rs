@@ -83,6 +83,47 @@ impl Queue {
         Some(Event { event: NonNull::new(event)?, queue: PhantomData })
     }
 
+    /// Asks where logs begin or end, as the list's offsets say; the answer arrives as an event that carries
+    /// the ticket.
+    pub(super) fn ask_offsets(
+        &self,
+        list: &TopicPartitionList,
+        isolation: Isolation,
+        timeout: Duration,
+        ticket: usize,
+    ) {
+        let level = match isolation {
+            Isolation::Committed => {
+                rd::rd_kafka_IsolationLevel_t::RD_KAFKA_ISOLATION_LEVEL_READ_COMMITTED
+            }
+            Isolation::Uncommitted => {
+                rd::rd_kafka_IsolationLevel_t::RD_KAFKA_ISOLATION_LEVEL_READ_UNCOMMITTED
+            }
+        };
+        let native = self.client.client().native_ptr();
+        // SAFETY: client, list and queue are alive; the request copies list and options. A refusal of the level
+        // is null or ours to free.
+        unsafe {
+            let kind = rd::rd_kafka_admin_op_t::RD_KAFKA_ADMIN_OP_LISTOFFSETS;
+            let options = options(native, kind, timeout, ticket);
+            let refused = rd::rd_kafka_AdminOptions_set_isolation_level(options, level);
+            rd::rd_kafka_error_destroy(refused);
+            rd::rd_kafka_ListOffsets(native, list.ptr(), options, self.queue.as_ptr());
+            rd::rd_kafka_AdminOptions_destroy(options);
+        }
+    }
+
+    /// Asks for a topic's id; the answer arrives as an event that carries the ticket. False when there can be no
+    /// topic of that name.
+    pub(super) fn ask_topic_id(&self, topic: &str, timeout: Duration, ticket: usize) -> bool {
+        let Ok(topic) = CString::new(topic) else { return false };
+        // SAFETY: client, name and queue are alive.
+        unsafe {
+            ask_id(self.client.client().native_ptr(), &topic, timeout, ticket, self.queue.as_ptr())
+        }
+        true
+    }
+
     /// Commits a list; the answer arrives as an event that carries the ticket.
     pub(super) fn commit(
         &self,
@@ -126,6 +167,9 @@ impl Event<'_> {
             rd::RD_KAFKA_EVENT_REBALANCE => Kind::Rebalance,
             rd::RD_KAFKA_EVENT_OFFSET_COMMIT => Kind::Committed,
             rd::RD_KAFKA_EVENT_LOG => Kind::Log,
+            rd::RD_KAFKA_EVENT_LISTOFFSETS_RESULT | rd::RD_KAFKA_EVENT_DESCRIBETOPICS_RESULT => {
+                Kind::Answer
+            }
             _ => Kind::Other,
         }
     }
@@ -174,7 +218,33 @@ impl Event<'_> {
         }
     }
 
-    /// The ticket of a commit.
+    /// Where logs begin or end, as [`Queue::ask_offsets`] asked.
+    pub(super) fn offsets(&self) -> Vec<Place> {
+        let mut count = 0;
+        // SAFETY: a live event, which owns result and elements; they are copied while it lives.
+        unsafe {
+            let result = rd::rd_kafka_event_ListOffsets_result(self.event.as_ptr());
+            if result.is_null() {
+                return Vec::new();
+            }
+            let infos = rd::rd_kafka_ListOffsets_result_infos(result, &raw mut count);
+            if infos.is_null() || count == 0 {
+                return Vec::new();
+            }
+            let infos = slice::from_raw_parts(infos, count).iter();
+            let places =
+                infos.map(|info| rd::rd_kafka_ListOffsetsResultInfo_topic_partition(*info));
+            places.filter_map(|place| place.as_ref()).map(|place| copied(place)).collect()
+        }
+    }
+
+    /// The id that [`Queue::ask_topic_id`] asked for.
+    pub(super) fn topic_id(&self) -> Result<[u8; 16], NoId> {
+        // SAFETY: a live event.
+        unsafe { described_id(self.event.as_ptr()) }
+    }
+
+    /// The ticket of a commit or of a question.
     pub(super) fn ticket(&self) -> usize {
         // SAFETY: a live event; the pointer is only looked at as a number.
         unsafe { rd::rd_kafka_event_opaque(self.event.as_ptr()) }.addr()
@@ -315,6 +385,15 @@ pub(super) fn quicken_mock(native: NonNull<rd::rd_kafka_t>, session: Duration) {
     }
 }
 
+/// Which records a question about the end of a log counts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Isolation {
+    /// Up to the first transaction that is open.
+    Committed,
+    /// All of them.
+    Uncommitted,
+}
+
 /// Why a topic's id is not known.
 #[derive(Debug)]
 pub(super) enum NoId {
@@ -331,21 +410,12 @@ pub(super) fn topic_id<C: ConsumerContext>(
 ) -> Result<[u8; 16], NoId> {
     let failed = |why: &str| NoId::Failed(why.to_owned());
     let topic = CString::new(topic).map_err(|_| failed("the name has a zero byte"))?;
-    let (native, mut names) = (client.client().native_ptr(), [topic.as_ptr()]);
-    // SAFETY: the client lives longer than this call; queue, options and collection are ours, are
-    // used by the request only until it returned (it copies them), and are freed once each, the queue
-    // last. The answer is read before its event is freed.
+    let native = client.client().native_ptr();
+    // SAFETY: the client lives longer than this call; the queue is ours and is freed once, last. The answer
+    // is read before its event is freed.
     unsafe {
         let queue = rd::rd_kafka_queue_new(native);
-        let options = rd::rd_kafka_AdminOptions_new(
-            native,
-            rd::rd_kafka_admin_op_t::RD_KAFKA_ADMIN_OP_DESCRIBETOPICS,
-        );
-        rd::rd_kafka_AdminOptions_set_request_timeout(options, millis(timeout), ptr::null_mut(), 0);
-        let topics = rd::rd_kafka_TopicCollection_of_topic_names(names.as_mut_ptr(), names.len());
-        rd::rd_kafka_DescribeTopics(native, topics, options, queue);
-        rd::rd_kafka_TopicCollection_destroy(topics);
-        rd::rd_kafka_AdminOptions_destroy(options);
+        ask_id(native, &topic, timeout, 0, queue);
         let event = rd::rd_kafka_queue_poll(queue, millis(timeout + Duration::from_millis(200)));
         let answer = match NonNull::new(event) {
             None => Err(failed("no answer in time")),
@@ -356,6 +426,61 @@ pub(super) fn topic_id<C: ConsumerContext>(
         }
         rd::rd_kafka_queue_destroy(queue);
         answer
+    }
+}
+
+/// Options of a question that is answered with a ticket.
+///
+/// # Safety
+/// The client is alive. The options are the caller's to free.
+unsafe fn options(
+    native: *mut rd::rd_kafka_t,
+    kind: rd::rd_kafka_admin_op_t,
+    timeout: Duration,
+    ticket: usize,
+) -> *mut rd::rd_kafka_AdminOptions_t {
+    // SAFETY: by contract; the ticket is carried as an opaque pointer that nobody follows.
+    unsafe {
+        let options = rd::rd_kafka_AdminOptions_new(native, kind);
+        rd::rd_kafka_AdminOptions_set_request_timeout(options, millis(timeout), ptr::null_mut(), 0);
+        rd::rd_kafka_AdminOptions_set_opaque(options, ptr::without_provenance_mut(ticket));
+        options
+    }
+}
+
+/// # Safety
+/// Client and queue are alive.
+unsafe fn ask_id(
+    native: *mut rd::rd_kafka_t,
+    topic: &CStr,
+    timeout: Duration,
+    ticket: usize,
+    queue: *mut rd::rd_kafka_queue_t,
+) {
+    let mut names = [topic.as_ptr()];
+    // SAFETY: by contract; options and collection are ours, are used by the request only until it returned
+    // (it copies them), and are freed once each.
+    unsafe {
+        let kind = rd::rd_kafka_admin_op_t::RD_KAFKA_ADMIN_OP_DESCRIBETOPICS;
+        let options = options(native, kind, timeout, ticket);
+        let topics = rd::rd_kafka_TopicCollection_of_topic_names(names.as_mut_ptr(), names.len());
+        rd::rd_kafka_DescribeTopics(native, topics, options, queue);
+        rd::rd_kafka_TopicCollection_destroy(topics);
+        rd::rd_kafka_AdminOptions_destroy(options);
+    }
+}
+
+/// Whether the cluster is librdkafka's mock, by the id that it gives itself; false before the first metadata.
+pub(super) fn is_mock(client: &Client) -> bool {
+    let native = client.client().native_ptr();
+    // SAFETY: the client is alive; the text is ours, is copied and freed once. Nothing is waited for.
+    unsafe {
+        let id = rd::rd_kafka_clusterid(native, 0);
+        let mock = text(id).starts_with("mockCluster");
+        if !id.is_null() {
+            rd::rd_kafka_mem_free(native, id.cast());
+        }
+        mock
     }
 }
 

@@ -5,7 +5,7 @@ use std::{ptr::NonNull, time::Duration};
 use rdkafka::{
     ClientConfig,
     error::KafkaError,
-    mocking::MockCluster,
+    mocking::{MockCluster, MockCoordinator},
     producer::{DefaultProducerContext, Producer as _, ThreadedProducer},
     types::{RDKafkaApiKey, RDKafkaRespErr},
 };
@@ -112,6 +112,11 @@ impl Mock {
     pub(crate) fn round_trip(&self, broker: u16, time: Duration) -> Result<(), BrokerError> {
         let cluster = self.cluster()?;
         cluster.broker_round_trip_time(i32::from(broker), time).map_err(|error| failed(&error))
+    }
+
+    pub(crate) fn coordinate(&self, group: &str, broker: u16) -> Result<(), BrokerError> {
+        let group = MockCoordinator::Group(group.to_owned());
+        self.cluster()?.coordinator(group, i32::from(broker)).map_err(|error| failed(&error))
     }
 
     pub(crate) fn lead(

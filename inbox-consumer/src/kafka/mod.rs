@@ -1,12 +1,13 @@
 //! Kafka: the only room that names rdkafka.
 //!
 //! ```text
-//! KafkaBroker --commands--> owner ----questions---> two side threads (calls that wait for a broker)
-//!   (pipeline)  <--events--   | polls, answers the group, pauses, commits
+//! KafkaBroker --commands--> owner ----questions---> two side threads (calls that wait)
+//!   (pipeline)  <--events--   | polls, answers the group, pauses, commits, asks brokers
 //! ```
 //!
 //! - One thread owns the consumer (`owner`), in rounds: obey commands, poll, send what arrived. A
-//!   command wakes it out of its poll. It makes no call that waits for the network (`ask` does).
+//!   command wakes it out of its poll. It makes no call that waits for the network: answers arrive as
+//!   events (`asking`), or a side thread waits (`ask`).
 //! - It polls events itself instead of through the wrapper, which drops the topic of errors and of
 //!   ends of partitions.
 //! - What the group gives is answered at once; what it takes, when the pipeline has let go
@@ -14,6 +15,7 @@
 
 mod ahead;
 mod ask;
+mod asking;
 mod client;
 mod command;
 mod committing;
@@ -101,7 +103,7 @@ pub fn connect(
         Asker::start(name, Arc::clone(&client), Arc::clone(&closing), Arc::clone(&mailbox))
             .map_err(|error| no_thread(&error))
     };
-    let (seeker, asker, waker) = (start("inbox-seek")?, start("inbox-ask")?, start("inbox-wake")?);
+    let (seeker, asker) = (start("inbox-seek")?, start("inbox-ask")?);
     let pulse = Arc::new(Pulse::new());
     let parts = Parts {
         client,
@@ -109,7 +111,6 @@ pub fn connect(
         troubles: Troubles::new(settings.bootstrap.clone()),
         seeker,
         asker,
-        waker,
         mailbox: Arc::clone(&mailbox),
         commands,
         events,
@@ -138,13 +139,6 @@ pub struct KafkaBroker {
 }
 
 impl KafkaBroker {
-    fn ask<T: Send + 'static>(
-        &self,
-        question: impl FnOnce(Reply<T>) -> Question,
-    ) -> BoxFuture<'static, Result<T, BrokerError>> {
-        self.command(|reply| Command::Ask(question(reply)))
-    }
-
     fn command<T: Send + 'static>(
         &self,
         command: impl FnOnce(Reply<T>) -> Command,
@@ -152,6 +146,12 @@ impl KafkaBroker {
         let (reply, answer) = oneshot::channel();
         self.mailbox.send(command(reply));
         heard(answer)
+    }
+
+    /// Makes the next pauses fail, as librdkafka does when it does not know a partition.
+    #[cfg(feature = "testing")]
+    pub fn refuse_pauses(&self, times: u32) {
+        self.mailbox.send(Command::RefusePauses(times));
     }
 
     /// Keeps the thread from polling, as a debugger or a starved machine would.
@@ -174,18 +174,18 @@ impl Broker for KafkaBroker {
         &self,
         partition: &TopicPartition,
     ) -> BoxFuture<'static, Result<Option<NextOffset>, BrokerError>> {
-        self.ask(|reply| Question::Committed(partition.clone(), reply))
+        self.command(|reply| Command::Ask(Question::Committed(partition.clone(), reply)))
     }
 
     fn log_range(
         &self,
         partition: &TopicPartition,
     ) -> BoxFuture<'static, Result<LogRange, BrokerError>> {
-        self.ask(|reply| Question::LogRange(partition.clone(), reply))
+        self.command(|reply| Command::LogRange(partition.clone(), reply))
     }
 
     fn topic_id(&self, topic: &str) -> BoxFuture<'static, Result<[u8; 16], BrokerError>> {
-        self.ask(|reply| Question::TopicId(topic.to_owned(), reply))
+        self.command(|reply| Command::TopicId(topic.to_owned(), reply))
     }
 
     fn seek(
@@ -206,7 +206,7 @@ impl Broker for KafkaBroker {
     fn commit(
         &self,
         offsets: Vec<(TopicPartition, NextOffset, LeaderEpoch)>,
-    ) -> BoxFuture<'static, Result<(), BrokerError>> {
+    ) -> BoxFuture<'static, Result<Vec<TopicPartition>, BrokerError>> {
         self.command(|reply| Command::Commit(offsets, reply))
     }
 

@@ -18,8 +18,10 @@ use tokio::sync::{mpsc::UnboundedSender, oneshot};
 use super::{
     ahead::{self, Ahead},
     ask::Asker,
+    asking::Asked,
     client::{self, Client},
-    command::{Command, Mailbox, Question, Reply},
+    command::{Command, Mailbox, Question},
+    committing::Committing,
     dam::Dams,
     event::{Kind, Place},
     ffi::{Event, Queue, RecordView},
@@ -51,12 +53,19 @@ pub(super) struct Owner {
     pub(super) tickets: u64,
     /// What is held back and not paused.
     pub(super) dams: Dams,
+    /// What is to be paused and could not be.
+    pub(super) unpaused: Vec<usize>,
+    #[cfg(feature = "testing")]
+    pub(super) refused_pauses: u32,
     pub(super) pulse: Arc<Pulse>,
     /// When the ends of the logs are noted next.
     pub(super) ends_due: Instant,
+    /// When brokers are asked for them next.
+    pub(super) asked_due: Instant,
     seeker: Asker,
     asker: Asker,
-    waker: Asker,
+    /// Questions to brokers that are open.
+    pub(super) asked: Asked,
     pub(super) queue: Arc<Queue>,
     mailbox: Arc<Mailbox>,
     commands: mpsc::Receiver<Command>,
@@ -66,7 +75,7 @@ pub(super) struct Owner {
     ahead: Ahead,
     closing: Arc<AtomicBool>,
     gather: Gather,
-    pub(super) commits: HashMap<usize, Reply<()>>,
+    pub(super) commits: HashMap<usize, Committing>,
     confirms: Vec<(TopicPartition, oneshot::Sender<bool>)>,
     closed: Option<oneshot::Sender<()>>,
     fatal: bool,
@@ -79,7 +88,6 @@ pub(super) struct Parts {
     pub(super) troubles: Troubles,
     pub(super) seeker: Asker,
     pub(super) asker: Asker,
-    pub(super) waker: Asker,
     pub(super) mailbox: Arc<Mailbox>,
     pub(super) commands: mpsc::Receiver<Command>,
     pub(super) events: UnboundedSender<BrokerEvent>,
@@ -95,7 +103,6 @@ impl Owner {
             troubles,
             seeker,
             asker,
-            waker,
             mailbox,
             commands,
             events,
@@ -111,11 +118,15 @@ impl Owner {
             due: Vec::new(),
             tickets: 0,
             dams: Dams::default(),
+            unpaused: Vec::new(),
+            #[cfg(feature = "testing")]
+            refused_pauses: 0,
             pulse,
             ends_due: Instant::now(),
+            asked_due: Instant::now(),
             seeker,
             asker,
-            waker,
+            asked: Asked::default(),
             mailbox,
             commands,
             events,
@@ -137,6 +148,7 @@ impl Owner {
             let now = Instant::now();
             self.seek_due(now);
             self.pause_dammed(now);
+            self.pause_refused();
             self.notice_loss();
             self.round(&queue);
             self.answer_confirms();
@@ -156,10 +168,6 @@ impl Owner {
             self.fatal = true;
             self.tell(BrokerEvent::Fatal(sentence));
         }
-    }
-
-    pub(super) fn ask_waker(&self, question: Question) {
-        self.waker.ask(question);
     }
 
     pub(super) fn ask_seeker(&self, question: Question) {
@@ -199,6 +207,7 @@ impl Owner {
                 self.handle_rebalance(event.code(), &event.places());
             }
             Kind::Committed => self.handle_committed(event),
+            Kind::Answer => self.handle_answer(event),
             Kind::Log => {
                 if let Some((level, facility, line)) = event.log() {
                     client::log(level, &facility, &line);
@@ -307,14 +316,18 @@ impl Owner {
             // Taken out by `serve_commands`.
             Command::Close(closed) => self.closed = Some(closed),
             Command::Ask(question) => self.asker.ask(question),
-            Command::Commit(offsets, reply) => self.commit(&offsets, reply),
+            Command::Commit(offsets, reply) => self.commit(offsets, reply),
             Command::Confirm(place, reply) => self.confirms.push((place, reply)),
             Command::LetGo(places) => self.let_go(&places),
+            Command::LogRange(place, reply) => self.ask_range(place, reply),
             Command::Pause(place, paused) => self.hold(&place, paused),
             Command::Seek(place, seek, reply) => self.seek(&place, seek, reply),
             Command::Sought(place, ticket, sought) => self.handle_sought(&place, ticket, sought),
             #[cfg(feature = "testing")]
+            Command::RefusePauses(times) => self.refused_pauses = times,
+            #[cfg(feature = "testing")]
             Command::Stall(time) => std::thread::sleep(time),
+            Command::TopicId(topic, reply) => self.ask_topic_id(topic, reply),
         }
     }
 
@@ -343,10 +356,10 @@ impl Owner {
         }
         self.undam_all();
         self.commits.clear();
+        self.asked.clear();
         self.confirms.clear();
         self.seeker.end();
         self.asker.end();
-        self.waker.end();
         self.mailbox.silence();
         drop(self.queue);
         match Arc::into_inner(self.client) {

@@ -1,7 +1,7 @@
 //! What the thread that owns the consumer lets others see of itself without asking it.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     sync::{
         Mutex, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
@@ -11,11 +11,18 @@ use std::{
 
 use inbox_engine::NextOffset;
 
-use super::{ffi, owner::Owner};
-use crate::pipeline::port::{TopicPartition, Vitals};
+use super::{
+    ffi::{self, Isolation},
+    owner::Owner,
+};
+use crate::pipeline::port::{LogEnds, TopicPartition, Vitals};
 
 /// How often the ends of the logs are noted.
 const NOTED_EVERY: Duration = Duration::from_secs(1);
+/// How often the brokers are asked where the logs end: what fetches said is of no use when they have ceased.
+const ASKED_EVERY: Duration = Duration::from_secs(5);
+/// Partitions of one such question: librdkafka compares each with each.
+const ASKED_MAX: usize = 128;
 
 /// Written by the thread, read by anyone.
 #[derive(Debug)]
@@ -25,6 +32,7 @@ pub(super) struct Pulse {
     round: AtomicU64,
     joined: AtomicBool,
     ends: Mutex<HashMap<TopicPartition, NextOffset>>,
+    asked: Mutex<HashMap<TopicPartition, LogEnds>>,
 }
 
 impl Pulse {
@@ -34,6 +42,7 @@ impl Pulse {
             round: AtomicU64::new(0),
             joined: AtomicBool::new(false),
             ends: Mutex::default(),
+            asked: Mutex::default(),
         }
     }
 
@@ -52,6 +61,23 @@ impl Pulse {
             joined: self.joined.load(Relaxed),
             silence: Duration::from_millis(self.now().saturating_sub(self.round.load(Relaxed))),
             ends,
+            asked: self.asked.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+        }
+    }
+
+    /// What brokers have answered; `None` where one has not, of which nothing is known then.
+    pub(super) fn note_ends(
+        &self,
+        isolation: Isolation,
+        ends: impl Iterator<Item = (TopicPartition, Option<NextOffset>)>,
+    ) {
+        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        for (place, end) in ends {
+            let known = asked.entry(place).or_default();
+            match isolation {
+                Isolation::Committed => known.stable = end,
+                Isolation::Uncommitted => known.high = end,
+            }
         }
     }
 }
@@ -74,5 +100,24 @@ impl Owner {
             }
         }
         *self.pulse.ends.lock().unwrap_or_else(PoisonError::into_inner) = ends;
+        self.ask_all_ends(now);
+    }
+
+    fn ask_all_ends(&mut self, now: Instant) {
+        if self.asked_due > now || self.asked.looks_at_ends() {
+            return;
+        }
+        self.asked_due = now + ASKED_EVERY;
+        let places = self.slots.places(&self.slots.ours());
+        let ours: HashSet<&TopicPartition> = places.iter().collect();
+        {
+            let mut asked = self.pulse.asked.lock().unwrap_or_else(PoisonError::into_inner);
+            asked.retain(|place, _| ours.contains(place));
+        }
+        for some in places.chunks(ASKED_MAX) {
+            // Later than the end that can be read: then what lies between the two was there.
+            self.ask_ends(some, Isolation::Committed);
+            self.ask_ends(some, Isolation::Uncommitted);
+        }
     }
 }

@@ -62,6 +62,10 @@ impl Owner {
         // call that revocation a loss.
         let told = |number: &usize| matches!(self.slots.get(*number).phase, Phase::Lost);
         let lost = self.client_lost() || numbers.iter().any(told);
+        if lost {
+            // Whoever is out has nothing, and is not ready with that.
+            self.pulse.joined(false);
+        }
         if numbers.is_empty() || (lost && Rule::LostCommitsNothing.on()) {
             let fresh: Vec<usize> = numbers.iter().copied().filter(|n| !told(n)).collect();
             self.unassign(&places);
@@ -99,6 +103,7 @@ impl Owner {
             .iter()
             .filter_map(|place| self.slots.of(place).map(|(number, _)| number))
             .collect();
+        self.pulse.joined(false);
         self.unassign(&revocation.places);
         self.lose(&numbers);
     }

@@ -71,10 +71,10 @@ impl Owner {
         let slot = self.slots.get_mut(number);
         slot.stopped = true;
         match &mut slot.phase {
-            Phase::Reading(_) => {
+            Phase::Reading(generation) => {
+                let (generation, partition) = (*generation, slot.place.clone());
                 slot.phase = Phase::Idle;
-                let partition = slot.place.clone();
-                self.tell(BrokerEvent::OffsetGone { partition, error: why });
+                self.tell(BrokerEvent::OffsetGone { partition, generation, error: why });
             }
             Phase::Seeking(seeking) => seeking.gone = Some(why),
             Phase::Away | Phase::Idle | Phase::Lost | Phase::Revoked => {}
@@ -120,6 +120,15 @@ impl Owner {
         if let Some(free) = slot.validating.map(|since| since + VALIDATION).filter(|at| *at > now) {
             return self.due.push(Due { at: free, number, ticket });
         }
+        // While it is read, a record could arrive between the confirmation and this thread's hearing of it.
+        if Rule::SeekConfirmed.on() && !slot.paused && !slot.stopped {
+            self.pause_slot(number);
+            if !self.slots.get(number).paused {
+                return self.try_later(number, "it cannot be paused".to_owned());
+            }
+        }
+        let slot = self.slots.get_mut(number);
+        let Phase::Seeking(seeking) = &mut slot.phase else { return };
         slot.validating = epoch.known().then_some(now);
         if slot.stopped {
             seeking.gone = None;
@@ -190,8 +199,8 @@ impl Owner {
             // The pipeline may have ended meanwhile.
             Some(reply) => drop(reply.send(Err(BrokerError(sentence)))),
             None => {
-                let partition = slot.place.clone();
-                self.tell(BrokerEvent::OffsetGone { partition, error: sentence });
+                let (partition, generation) = (slot.place.clone(), seeking.seek.generation);
+                self.tell(BrokerEvent::OffsetGone { partition, generation, error: sentence });
             }
         }
     }
@@ -217,10 +226,23 @@ impl Owner {
         if slot.ours() && !slot.paused {
             let places = [slot.place.clone()];
             if let Err(error) = self.pause(&places) {
-                self.tell(BrokerEvent::Trouble(error.0));
+                // The pipeline believes that nothing arrives: it is tried again in each round.
+                self.tell_trouble(RDKafkaErrorCode::State, &error.0);
+                if !self.unpaused.contains(&number) {
+                    self.unpaused.push(number);
+                }
             }
         }
         self.undam(number);
+    }
+
+    /// Pauses what could not be paused before and is still to be.
+    pub(super) fn pause_refused(&mut self) {
+        for number in std::mem::take(&mut self.unpaused) {
+            if self.slots.get(number).hold {
+                self.pause_slot(number);
+            }
+        }
     }
 
     /// Goes on only with what reads, what is paused, and what nobody holds.
@@ -238,7 +260,7 @@ impl Owner {
         match resumed {
             Ok(()) => {
                 self.slots.get_mut(number).paused = false;
-                self.ask_waker(Question::Wake(place));
+                self.wake(place);
             }
             Err(error) => self.tell(BrokerEvent::Trouble(error.0)),
         }
@@ -250,7 +272,19 @@ impl Owner {
             return Ok(());
         }
         let list = list(places, Offset::Invalid)?;
-        let refused = |error| BrokerError(format!("partitions cannot be paused: {error}"));
+        let refused = |error| {
+            let places: Vec<String> = places.iter().map(named).collect();
+            BrokerError(format!(
+                "{} cannot be paused: {error}; it is tried again",
+                places.join(", ")
+            ))
+        };
+        #[cfg(feature = "testing")]
+        if let Some(left) = self.refused_pauses.checked_sub(1) {
+            self.refused_pauses = left;
+            let unknown = RDKafkaErrorCode::UnknownPartition;
+            return Err(refused(rdkafka::error::KafkaError::PauseResume(unknown.to_string())));
+        }
         self.client.pause(&list).map_err(refused)?;
         list.elements()
             .iter()

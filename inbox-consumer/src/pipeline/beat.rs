@@ -5,7 +5,7 @@ use std::{collections::HashMap, time::Duration, time::Instant};
 use inbox_engine::{Snapshot, Standstill};
 
 use super::{
-    driver::{Driver, Known, index},
+    driver::{Driver, Known},
     port::{Store, TopicPartition, Vitals},
     sessions::Sessions,
 };
@@ -23,11 +23,12 @@ impl<DB: Store> Driver<DB> {
     /// Tells how things are.
     pub(super) fn publish(&mut self) {
         self.untold = false;
+        self.forget_gone();
         let vitals = self.broker.vitals();
         let snapshots = self.engine.snapshots();
-        let partitions = snapshots.into_iter().map(|snapshot| {
-            let known = &self.known[index(snapshot.partition)];
-            reading(known, snapshot, &vitals)
+        let partitions = snapshots.into_iter().filter_map(|snapshot| {
+            let known = self.known.get(&snapshot.partition)?;
+            Some(reading(known, snapshot, &vitals))
         });
         self.meters.publish(Live {
             partitions: partitions.collect(),

@@ -1,8 +1,14 @@
 //! What is asked of the database besides transactions of events: take-over, watermark, standstill.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+    time::Duration,
+};
 
-use inbox_engine::{Due, Limits, Standstill, Start, TakeOverFault, WatermarkWrite, Written};
+use inbox_engine::{Due, NextOffset, Standstill, Start, TakeOverFault, WatermarkWrite, Written};
 use tokio::sync::Semaphore;
 
 use super::{
@@ -12,7 +18,13 @@ use super::{
         TopicPartition, WatermarkMove, release::DueQueue,
     },
     sessions::Sessions,
+    telling::Words,
+    together::{Look, TOGETHER_MAX},
 };
+
+/// How long Kafka may take to say where the group and the log stand, all of it: then the take-over is tried
+/// again, with whatever has answered by then.
+const ASK_MAX: Duration = Duration::from_secs(6);
 
 /// Connections for control statements, beside those for transactions.
 pub(crate) const CONTROL_SESSIONS: usize = 2;
@@ -20,7 +32,11 @@ pub(crate) const CONTROL_SESSIONS: usize = 2;
 /// Take-over, watermark and standstill of a consumer's partitions.
 pub(crate) struct Control<DB: Store> {
     pub(crate) sessions: Sessions<DB>,
-    permits: Semaphore,
+    pub(super) permits: Semaphore,
+    /// What is to be written down for people.
+    pub(super) words: Words,
+    /// Watermarks that are written in one transaction.
+    together: AtomicUsize,
     broker: Arc<dyn Broker>,
     identity: Identity,
 }
@@ -38,7 +54,14 @@ pub(crate) struct Identity {
 impl<DB: Store> Control<DB> {
     pub(crate) fn new(settings: DB::Settings, broker: Arc<dyn Broker>, identity: Identity) -> Self {
         let permits = Semaphore::new(CONTROL_SESSIONS);
-        Self { sessions: Sessions::new(settings), permits, broker, identity }
+        Self {
+            sessions: Sessions::new(settings),
+            permits,
+            words: Words::default(),
+            together: AtomicUsize::new(TOGETHER_MAX),
+            broker,
+            identity,
+        }
     }
 
     /// Asks Kafka where the group and the log stand, then takes the partition over in the database.
@@ -76,11 +99,21 @@ impl<DB: Store> Control<DB> {
     }
 
     async fn request(&self, partition: TopicPartition) -> Result<TakeOver, BrokerError> {
-        let (committed, log, topic_id) = futures::try_join!(
-            self.broker.committed(&partition),
-            self.broker.log_range(&partition),
-            self.broker.topic_id(&partition.topic),
-        )?;
+        let asked = async {
+            futures::try_join!(
+                self.broker.committed(&partition),
+                self.broker.log_range(&partition),
+                self.broker.topic_id(&partition.topic),
+            )
+        };
+        let late = |_| {
+            let TopicPartition { topic, partition } = &partition;
+            BrokerError(format!(
+                "Kafka did not say within {ASK_MAX:?} where the group and the log of {topic}/{partition} stand"
+            ))
+        };
+        let (committed, log, topic_id) =
+            tokio::time::timeout(ASK_MAX, asked).await.map_err(late)??;
         let Identity { consumer, owner, lane_count, lane_rule, start } = self.identity.clone();
         Ok(TakeOver {
             consumer,
@@ -96,12 +129,7 @@ impl<DB: Store> Control<DB> {
     }
 
     pub(super) async fn write_watermark(&self, scope: Scope, write: &WatermarkWrite) -> Written {
-        let change = WatermarkMove {
-            old: write.old,
-            new: write.new,
-            leader_epoch: write.leader_epoch,
-            expected: write.expected.iter().map(|offset| offset.0).collect(),
-        };
+        let change = change(write);
         let _permit = self.permits.acquire().await;
         let mut conn = match self.sessions.take().await {
             Ok(conn) => conn,
@@ -119,23 +147,59 @@ impl<DB: Store> Control<DB> {
         }
     }
 
-    /// The parked queues that have something to do, each in the lane that its aggregate has today.
-    pub(super) async fn find_due(
+    /// How many watermarks are written in one transaction: fewer after a failure, in case it was too much.
+    pub(super) fn together(&self) -> usize {
+        self.together.load(Relaxed)
+    }
+
+    /// Writes those watermarks that nothing keeps from being written; the others have to be written by
+    /// themselves, which says why.
+    pub(super) async fn write_watermarks(
         &self,
-        taken: &Taken,
-        place: &TopicPartition,
-        intake: &Intake,
-    ) -> Result<Vec<Due>, String> {
-        let below = taken.ownership.remapped_below;
-        let max = Limits::default().due_max;
+        writes: &[(Scope, WatermarkWrite)],
+    ) -> Result<Vec<bool>, String> {
+        let changes = writes.iter().map(|(scope, write)| (*scope, change(write)));
+        let changes: Vec<_> = changes.collect();
         let _permit = self.permits.acquire().await;
         let mut conn = self.sessions.take().await.map_err(|error| error.to_string())?;
-        match DB::find_due(&mut conn, &taken.scope, below, max).await {
+        match DB::write_watermarks(&mut conn, &changes).await {
+            Ok(moved) => {
+                self.sessions.give_back(conn).await;
+                self.together.store((self.together() * 2).min(TOGETHER_MAX), Relaxed);
+                Ok(moved)
+            }
+            Err(error) => {
+                conn.close_hard().await;
+                self.together.store((self.together() / 2).max(1), Relaxed);
+                Err(format!("writing {} watermarks failed: {error}", writes.len()))
+            }
+        }
+    }
+
+    /// The parked queues that have something to do, of each partition, at most `max` of each; each queue in the
+    /// lane that its aggregate has today.
+    pub(super) async fn find_due(
+        &self,
+        looks: &[Look],
+        intake: &Intake,
+        max: usize,
+    ) -> Result<Vec<Vec<Due>>, String> {
+        let asked =
+            looks.iter().map(|look| (look.taken.scope, look.taken.ownership.remapped_below));
+        let asked: Vec<(Scope, NextOffset)> = asked.collect();
+        let _permit = self.permits.acquire().await;
+        let mut conn = self.sessions.take().await.map_err(|error| error.to_string())?;
+        match DB::find_due(&mut conn, &asked, max).await {
             Ok(found) => {
                 self.sessions.give_back(conn).await;
-                let lane = |queue: &DueQueue| intake.lane_today(place, queue, taken.lane_count);
-                let due = |queue| Due { lane: lane(&queue), aggregate: queue.aggregate };
-                Ok(found.into_iter().map(due).collect())
+                let of_one = |(look, found): (&Look, Vec<DueQueue>)| {
+                    let lanes = look.taken.lane_count;
+                    let lane = |queue: &DueQueue| intake.lane_today(&look.place, queue, lanes);
+                    let due =
+                        |queue: DueQueue| Due { lane: lane(&queue), aggregate: queue.aggregate };
+                    found.into_iter().map(due).collect()
+                };
+                Ok(looks.iter().zip(found).map(of_one).collect())
             }
             Err(error) => {
                 conn.close_hard().await;
@@ -144,31 +208,37 @@ impl<DB: Store> Control<DB> {
         }
     }
 
-    /// For people only: a failure changes nothing.
-    pub(super) async fn tell_standstill(&self, scope: Scope, reason: Option<String>) {
-        let _permit = self.permits.acquire().await;
-        let Ok(mut conn) = self.sessions.take().await else { return };
-        match DB::write_standstill(&mut conn, &scope, reason.as_deref()).await {
-            Ok(()) => self.sessions.give_back(conn).await,
-            Err(_) => conn.close_hard().await,
-        }
-    }
-
     /// Waits, for a moment at most, until what was asked last has been said.
     pub(crate) async fn quiet(&self) {
         let all = u32::try_from(CONTROL_SESSIONS).unwrap_or(1);
-        let _ = tokio::time::timeout(Duration::from_secs(1), self.permits.acquire_many(all)).await;
+        let quiet = async {
+            drop(self.permits.acquire_many(all).await);
+            while !self.words.is_silent() {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        let _ = tokio::time::timeout(Duration::from_secs(1), quiet).await;
     }
 
-    /// Says that this process does not own the partition any more; for people and for the check of
+    /// Says that this process does not own the partitions any more; for people and for the check of
     /// two live processes with one instance id.
-    pub(super) async fn disown(&self, scope: Scope) {
+    pub(super) async fn disown(&self, scopes: &[Scope]) {
         let _permit = self.permits.acquire().await;
         let Ok(mut conn) = self.sessions.take().await else { return };
-        match DB::disown(&mut conn, &scope).await {
+        match DB::disown(&mut conn, scopes).await {
             Ok(()) => self.sessions.give_back(conn).await,
             Err(_) => conn.close_hard().await,
         }
+    }
+}
+
+/// A write as the store takes it.
+fn change(write: &WatermarkWrite) -> WatermarkMove {
+    WatermarkMove {
+        old: write.old,
+        new: write.new,
+        leader_epoch: write.leader_epoch,
+        expected: write.expected.iter().map(|offset| offset.0).collect(),
     }
 }
 

@@ -20,21 +20,24 @@ use super::{
     port::{Arrival, Broker, BrokerEvent, Delivered, Store, Taken, TopicPartition},
     release::Report,
     strays::Strays,
+    together::Together,
     transaction::Work,
+    watch::Watch,
 };
 use crate::telemetry::{Signal, meters::Meters};
 
 /// What a spawned task reports.
 pub(super) enum Done {
-    Committed(Vec<Commit>, Result<(), String>),
+    Committed(Vec<Commit>, Result<Vec<TopicPartition>, String>),
     Confirmed(PartitionId, Generation, bool),
-    Due(PartitionId, Generation, Result<Vec<Due>, String>),
-    Outcome(Batch<Arc<Delivery>>, Outcome),
+    Due(Vec<(PartitionId, Generation, Result<Vec<Due>, String>)>),
+    Outcome(TopicPartition, Batch<Arc<Delivery>>, Outcome),
     Panicked(String),
-    Released(Release, Released, Report),
+    Released(TopicPartition, Release, Released, Report),
     Sought(PartitionId, Generation, Result<(), String>),
     Taken(PartitionId, Generation, Box<Result<Taken, TakeOverFault>>),
-    Watermark(WatermarkWrite, Written),
+    /// What was written together, and what has to be asked for by itself.
+    Watermarks(Vec<(WatermarkWrite, Written)>, Vec<WatermarkWrite>),
 }
 
 /// Why the loop ended.
@@ -55,6 +58,7 @@ pub(super) struct Known {
     pub(super) taken: Option<(Generation, Taken)>,
     /// When the database last confirmed the watermark.
     pub(super) confirmed_at: Option<Instant>,
+    pub(super) watch: Watch,
 }
 
 /// The engine, and what obeys it.
@@ -72,7 +76,11 @@ pub(crate) struct Driver<DB: Store> {
     /// The shutdown was asked for.
     pub(super) ending: bool,
     pub(super) ids: HashMap<TopicPartition, PartitionId>,
-    pub(super) known: Vec<Known>,
+    /// What the engine has; what it has let go of is forgotten.
+    pub(super) known: HashMap<PartitionId, Known>,
+    next_id: u32,
+    /// What this round asks of the database for many partitions at once.
+    pub(super) together: Together,
     pub(super) done: mpsc::UnboundedSender<Done>,
     reports: mpsc::UnboundedReceiver<Done>,
     origin: Instant,
@@ -100,7 +108,9 @@ impl<DB: Store> Driver<DB> {
             untold: true,
             ending: false,
             ids: HashMap::new(),
-            known: Vec::new(),
+            known: HashMap::new(),
+            next_id: 0,
+            together: Together::default(),
             done,
             reports,
             origin: Instant::now(),
@@ -121,6 +131,7 @@ impl<DB: Store> Driver<DB> {
             while let Some(effect) = self.engine.poll_effect() {
                 self.obey(effect);
             }
+            self.send_together();
             if let Some(end) = self.end.take() {
                 return end;
             }
@@ -140,6 +151,7 @@ impl<DB: Store> Driver<DB> {
                 }
                 _ = beat.tick() => {
                     self.untold = true;
+                    self.watch();
                     let room = self.work.pace.beat(self.engine.room(), self.engine.partitions());
                     let now = self.now();
                     self.engine.handle_room(room, now);
@@ -187,9 +199,9 @@ impl<DB: Store> Driver<DB> {
                 Signal::Lost { partitions: places.len() }.emit();
                 self.engine.handle_lost(&ids, now);
             }
-            BrokerEvent::OffsetGone { partition, error } => {
+            BrokerEvent::OffsetGone { partition, generation, error } => {
                 if let Some(id) = self.ids.get(&partition) {
-                    self.engine.handle_offset_gone(*id, &error, now);
+                    self.engine.handle_offset_gone(*id, generation, &error, now);
                 }
                 Signal::BrokerTrouble { error }.emit();
             }
@@ -216,7 +228,9 @@ impl<DB: Store> Driver<DB> {
         now: Time,
     ) {
         let Some(&id) = self.ids.get(place) else { return };
-        let Some((_, taken)) = &self.known[index(id)].taken else { return };
+        let Some((_, taken)) = self.known.get(&id).and_then(|known| known.taken.as_ref()) else {
+            return;
+        };
         let (lanes, work) = (taken.lane_count, &*self.work);
         let (strays, meters) = (&mut self.strays, &self.meters);
         let items = arrivals.into_iter().map(|arrival| {
@@ -234,19 +248,31 @@ impl<DB: Store> Driver<DB> {
         match done {
             Done::Committed(commits, result) => {
                 self.count_commit(&result);
-                self.engine.handle_committed(&commits, result.is_ok());
+                let refused = |commit: &Commit| match &result {
+                    Ok(refused) => {
+                        self.place(commit.partition).is_none_or(|it| refused.contains(&it))
+                    }
+                    Err(_) => true,
+                };
+                let refused = commits.iter().filter(|commit| refused(commit));
+                let refused: Vec<PartitionId> = refused.map(|commit| commit.partition).collect();
+                self.engine.handle_committed(&commits, &refused);
             }
             Done::Confirmed(id, generation, ours) => {
                 self.engine.handle_confirmed(id, generation, ours, now);
             }
-            Done::Due(id, generation, due) => self.engine.handle_due(id, generation, due, now),
-            Done::Released(release, released, report) => {
-                self.tell_released(&release, &released, report);
+            Done::Due(all) => {
+                for (id, generation, due) in all {
+                    self.engine.handle_due(id, generation, due, now);
+                }
+            }
+            Done::Released(place, release, released, report) => {
+                self.tell_released(place, &released, report);
                 self.engine.handle_released(&release, released, now);
                 self.make_room(now);
             }
-            Done::Outcome(batch, outcome) => {
-                self.tell(&batch, &outcome);
+            Done::Outcome(place, batch, outcome) => {
+                self.tell(place, &batch, &outcome);
                 self.engine.handle_outcome(batch, outcome, now);
                 self.make_room(now);
             }
@@ -255,11 +281,11 @@ impl<DB: Store> Driver<DB> {
                 self.engine.handle_sought(id, generation, result, now);
             }
             Done::Taken(id, generation, taken) => self.handle_taken(id, generation, *taken, now),
-            Done::Watermark(write, written) => {
-                if written == Written::Yes {
-                    self.known[index(write.partition)].confirmed_at = Some(Instant::now());
+            Done::Watermarks(written, rest) => {
+                for (write, written) in written {
+                    self.written(&write, written, now);
                 }
-                self.engine.handle_watermark(&write, written, now);
+                rest.into_iter().for_each(|write| self.write_watermark(write));
             }
         }
     }
@@ -271,11 +297,29 @@ impl<DB: Store> Driver<DB> {
         }
     }
 
-    fn count_commit(&mut self, result: &Result<(), String>) {
+    fn written(&mut self, write: &WatermarkWrite, written: Written, now: Time) {
+        if written == Written::Yes
+            && let Some(known) = self.known.get_mut(&write.partition)
+        {
+            known.confirmed_at = Some(Instant::now());
+        }
+        self.engine.handle_watermark(write, written, now);
+    }
+
+    fn count_commit(&mut self, result: &Result<Vec<TopicPartition>, String>) {
         match result {
-            Ok(()) => {
+            Ok(refused) => {
                 self.committed_at = Some(Instant::now());
                 self.meters.counters.commits.add(1);
+                if let Some(TopicPartition { topic, partition }) = refused.first() {
+                    self.meters.counters.commits_refused.add(1);
+                    let error = format!(
+                        "offsets of {} partitions were refused, {topic}/{partition} among them; the others \
+                         were committed",
+                        refused.len()
+                    );
+                    Signal::CommitFailed { error }.emit();
+                }
             }
             Err(error) => {
                 self.meters.counters.commits_refused.add(1);
@@ -291,15 +335,18 @@ impl<DB: Store> Driver<DB> {
         taken: Result<Taken, TakeOverFault>,
         now: Time,
     ) {
+        // It may have been let go of meanwhile.
+        let Some(known) = self.known.get_mut(&id) else { return };
         let taken = taken.map(|taken| {
             let ownership = taken.ownership.clone();
             Signal::TakenOver {
-                partition: self.place(id),
+                partition: known.place.clone(),
                 epoch: ownership.epoch.0,
                 watermark: ownership.watermark.0,
             }
             .emit();
-            self.known[index(id)].taken = Some((generation, taken));
+            known.taken = Some((generation, taken));
+            known.confirmed_at = Some(Instant::now());
             ownership
         });
         self.engine.handle_taken(id, generation, taken, now);
@@ -308,8 +355,11 @@ impl<DB: Store> Driver<DB> {
     /// Every assignment gets a number of its own, so that nothing of an earlier one fits it.
     fn fresh_ids(&mut self, places: &[TopicPartition]) -> Vec<PartitionId> {
         let fresh = |place: &TopicPartition| {
-            let id = PartitionId(u32::try_from(self.known.len()).unwrap_or(u32::MAX));
-            self.known.push(Known { place: place.clone(), taken: None, confirmed_at: None });
+            let id = PartitionId(self.next_id);
+            self.next_id = self.next_id.wrapping_add(1);
+            let watch = Watch::new(Instant::now());
+            let known = Known { place: place.clone(), taken: None, confirmed_at: None, watch };
+            self.known.insert(id, known);
             self.ids.insert(place.clone(), id);
             id
         };
@@ -320,8 +370,15 @@ impl<DB: Store> Driver<DB> {
         places.iter().filter_map(|place| self.ids.get(place).copied()).collect()
     }
 
-    pub(super) fn place(&self, id: PartitionId) -> TopicPartition {
-        self.known[index(id)].place.clone()
+    pub(super) fn place(&self, id: PartitionId) -> Option<TopicPartition> {
+        self.known.get(&id).map(|known| known.place.clone())
+    }
+
+    /// Forgets what the engine has let go of: each assignment brings new numbers.
+    pub(super) fn forget_gone(&mut self) {
+        let engine = &self.engine;
+        self.known.retain(|id, _| engine.has(*id));
+        self.ids.retain(|_, id| engine.has(*id));
     }
 }
 
@@ -333,8 +390,4 @@ fn watched(strays: &mut Strays, meters: &Meters, place: &TopicPartition, item: &
         let (partition, offset) = (place.clone(), item.offset.0);
         Signal::Strayed { partition, offset, before: i64::from(stray.before) }.emit();
     }
-}
-
-pub(super) fn index(id: PartitionId) -> usize {
-    usize::try_from(id.0).unwrap_or(usize::MAX)
 }

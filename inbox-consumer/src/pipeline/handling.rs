@@ -175,6 +175,7 @@ impl<DB: Store> Transaction<'_, DB> {
             RunEnd::Undecodable { ran, .. } => (*ran, false),
             RunEnd::Failed { fault, .. } => (0, matches!(fault, Fault::Retry | Fault::Reject)),
         };
+        self.work.attempts.note(self.scope.partition_ref);
         self.work.meters.run(route, begun.elapsed(), handled, failed);
         self.savepoints_taken = tx.savepoints_taken();
         self.named = tx.named();

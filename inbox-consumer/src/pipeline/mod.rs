@@ -24,7 +24,10 @@ pub(crate) mod prune;
 pub(crate) mod release;
 pub(crate) mod sessions;
 mod strays;
+mod telling;
+mod together;
 pub(crate) mod transaction;
 mod verdict;
+pub(crate) mod watch;
 
 pub use delivery::Delivery;

@@ -10,7 +10,7 @@ use inbox_engine::{
 
 use super::{
     Delivery,
-    driver::{Done, Driver, End, index},
+    driver::{Done, Driver, End},
     port::{Scope, Store, TopicPartition},
     release::Report,
 };
@@ -22,25 +22,26 @@ impl<DB: Store> Driver<DB> {
             Effect::Close => self.end = Some(End::Shutdown),
             Effect::Commit(commits) => self.commit(commits),
             Effect::Confirm(id, generation) => {
-                let answer = self.broker.confirm(&self.place(id));
+                let Some(place) = self.place(id) else { return };
+                let answer = self.broker.confirm(&place);
                 self.spawn(async move { Done::Confirmed(id, generation, answer.await) });
             }
-            Effect::FindDue(id, generation) => self.find_due(id, generation),
+            Effect::FindDue(id, generation) => self.together.looks.push((id, generation)),
             Effect::LetGo(ids) => self.let_go(&ids),
-            Effect::Pause(id) => self.broker.pause(&self.place(id), true),
+            Effect::Pause(id) => self.pause(id, true),
             Effect::Release(release) => self.release(release),
             Effect::Report(id, standstill) => self.report(id, standstill),
-            Effect::Resume(id) => self.broker.pause(&self.place(id), false),
+            Effect::Resume(id) => self.pause(id, false),
             Effect::Seek(seek) => self.seek(seek),
             Effect::Start(batch) => self.start(batch),
             Effect::TakeOver(id, generation) => self.take_over(id, generation),
-            Effect::WriteWatermark(write) => self.write_watermark(write),
+            Effect::WriteWatermark(write) => self.together.writes.push(write),
         }
     }
 
     /// Runs a task to its end; whatever happens, the engine hears of it. A panic here is a fault of the
     /// runtime itself (handlers' panics are caught inside) and ends the consumer.
-    fn spawn(&self, task: impl Future<Output = Done> + Send + 'static) {
+    pub(super) fn spawn(&self, task: impl Future<Output = Done> + Send + 'static) {
         let done = self.done.clone();
         tokio::spawn(async move {
             let report = AssertUnwindSafe(task)
@@ -53,7 +54,8 @@ impl<DB: Store> Driver<DB> {
     }
 
     fn start(&mut self, batch: Batch<Arc<Delivery>>) {
-        let Some(scope) = self.scope(batch.partition) else { return };
+        let id = batch.partition;
+        let (Some(scope), Some(place)) = (self.scope(id), self.place(id)) else { return };
         let scope = Scope { epoch: batch.epoch, ..scope };
         let work = Arc::clone(&self.work);
         self.spawn(async move {
@@ -61,31 +63,30 @@ impl<DB: Store> Driver<DB> {
             let outcome = work.transact(scope, &batch).await;
             let times = batch.items.iter().filter_map(|item| item.event.record.timestamp_ms);
             work.meters.transaction(&outcome, batch.items.len(), times.min(), begun.elapsed());
-            Done::Outcome(batch, outcome)
+            Done::Outcome(place, batch, outcome)
         });
     }
 
-    fn find_due(&mut self, id: PartitionId, generation: Generation) {
-        let Some((_, taken)) = &self.known[index(id)].taken else { return };
-        let (taken, place) = (taken.clone(), self.place(id));
-        let (control, work) = (Arc::clone(&self.control), Arc::clone(&self.work));
-        self.spawn(async move {
-            Done::Due(id, generation, control.find_due(&taken, &place, &work.intake).await)
-        });
+    fn pause(&self, id: PartitionId, paused: bool) {
+        if let Some(place) = self.place(id) {
+            self.broker.pause(&place, paused);
+        }
     }
 
     fn release(&mut self, release: Release) {
-        let Some(scope) = self.scope(release.partition) else { return };
+        let id = release.partition;
+        let (Some(scope), Some(place)) = (self.scope(id), self.place(id)) else { return };
         let scope = Scope { epoch: release.epoch, ..scope };
-        let (work, place) = (Arc::clone(&self.work), self.place(release.partition));
+        let work = Arc::clone(&self.work);
         self.spawn(async move {
             let (released, report) = work.release(scope, &place, &release).await;
-            Done::Released(release, released, report)
+            Done::Released(place, release, released, report)
         });
     }
 
     fn take_over(&mut self, id: PartitionId, generation: Generation) {
-        let (control, place) = (Arc::clone(&self.control), self.place(id));
+        let Some(place) = self.place(id) else { return };
+        let control = Arc::clone(&self.control);
         self.spawn(
             async move { Done::Taken(id, generation, Box::new(control.take_over(place).await)) },
         );
@@ -93,13 +94,14 @@ impl<DB: Store> Driver<DB> {
 
     fn seek(&mut self, seek: Seek) {
         let Seek { partition, generation, to, leader_epoch } = seek;
-        let sought = self.broker.seek(&self.place(partition), generation, to, leader_epoch);
+        let Some(place) = self.place(partition) else { return };
+        let sought = self.broker.seek(&place, generation, to, leader_epoch);
         self.spawn(async move {
             Done::Sought(partition, generation, sought.await.map_err(|error| error.0))
         });
     }
 
-    fn write_watermark(&mut self, write: WatermarkWrite) {
+    pub(super) fn write_watermark(&mut self, write: WatermarkWrite) {
         let Some(scope) = self.scope(write.partition) else { return };
         let scope = Scope { epoch: write.epoch, ..scope };
         let control = Arc::clone(&self.control);
@@ -108,13 +110,13 @@ impl<DB: Store> Driver<DB> {
             if written == Written::Fenced {
                 Signal::WatermarkFenced { partition_ref: scope.partition_ref }.emit();
             }
-            Done::Watermark(write, written)
+            Done::Watermarks(vec![(write, written)], Vec::new())
         });
     }
 
     fn commit(&mut self, commits: Vec<Commit>) {
-        let offset = |c: &Commit| (self.place(c.partition), c.next, c.leader_epoch);
-        let answer = self.broker.commit(commits.iter().map(offset).collect());
+        let offset = |c: &Commit| Some((self.place(c.partition)?, c.next, c.leader_epoch));
+        let answer = self.broker.commit(commits.iter().filter_map(offset).collect());
         self.spawn(async move {
             let result = answer.await.map_err(|error| error.0);
             Done::Committed(commits, result)
@@ -122,13 +124,12 @@ impl<DB: Store> Driver<DB> {
     }
 
     fn let_go(&mut self, ids: &[PartitionId]) {
-        let places: Vec<_> = ids.iter().map(|id| self.place(*id)).collect();
+        let places: Vec<_> = ids.iter().filter_map(|id| self.place(*id)).collect();
         Signal::LetGo { partitions: places.len() }.emit();
-        for id in ids {
-            if let Some(scope) = self.scope(*id) {
-                let control = Arc::clone(&self.control);
-                tokio::spawn(async move { control.disown(scope).await });
-            }
+        let scopes: Vec<Scope> = ids.iter().filter_map(|id| self.scope(*id)).collect();
+        if !scopes.is_empty() {
+            let control = Arc::clone(&self.control);
+            tokio::spawn(async move { control.disown(&scopes).await });
         }
         self.untold = true;
         self.broker.let_go(places);
@@ -136,7 +137,8 @@ impl<DB: Store> Driver<DB> {
 
     fn report(&mut self, id: PartitionId, standstill: Option<Standstill>) {
         self.untold = true;
-        let partition = self.place(id);
+        let Some(partition) = self.place(id) else { return };
+        let seen = standstill.as_ref().is_some_and(Standstill::seen_from_outside);
         let person = standstill.as_ref().is_some_and(Standstill::needs_a_person);
         let text = standstill.as_ref().map(ToString::to_string);
         match standstill {
@@ -145,19 +147,22 @@ impl<DB: Store> Driver<DB> {
             Some(reason) => Signal::Waiting { partition, reason }.emit(),
         }
         // An outage cannot be written down; a take-over is over before anybody reads of it.
-        if let Some(scope) = self.scope(id).filter(|_| person || text.is_none()) {
-            let control = Arc::clone(&self.control);
-            tokio::spawn(async move { control.tell_standstill(scope, text).await });
+        if let Some(scope) = self.scope(id).filter(|_| person || seen || text.is_none()) {
+            self.control.tell_standstill(scope, text);
         }
     }
 
-    fn scope(&self, id: PartitionId) -> Option<Scope> {
-        self.known[index(id)].taken.as_ref().map(|(_, taken)| taken.scope)
+    pub(super) fn scope(&self, id: PartitionId) -> Option<Scope> {
+        self.known.get(&id)?.taken.as_ref().map(|(_, taken)| taken.scope)
     }
 
     /// Tells what a transaction did.
-    pub(super) fn tell(&self, batch: &Batch<Arc<Delivery>>, outcome: &Outcome) {
-        let partition = self.place(batch.partition);
+    pub(super) fn tell(
+        &self,
+        partition: TopicPartition,
+        batch: &Batch<Arc<Delivery>>,
+        outcome: &Outcome,
+    ) {
         let events = batch.items.len();
         match outcome {
             Outcome::Failed(failures) => {
@@ -177,8 +182,12 @@ impl<DB: Store> Driver<DB> {
     }
 
     /// Counts and tells what a release did.
-    pub(super) fn tell_released(&self, release: &Release, released: &Released, report: Report) {
-        let partition = self.place(release.partition);
+    pub(super) fn tell_released(
+        &self,
+        partition: TopicPartition,
+        released: &Released,
+        report: Report,
+    ) {
         let (events, outcome) = match released {
             Released::Done { .. } => return report.tell(&partition, &self.meters.counters),
             Released::Conflict(error) => (1, Outcome::Conflict(error.clone())),

@@ -305,7 +305,7 @@ const HEALTH: &str = "
 Both answer with JSON. That of `/health/ready` has `ready`, the number of `partitions`, and `reasons`: for each what keeps the
 consumer from being ready, `reason` by name, `sentence` for people, and topic and partition when it is about one. The names are
 those of `inbox_standstill` (the operations page has a section for each), and `starting` (not begun), `joining` (no assignment from the
-group yet), `stuck` (as `/health/live`), `ending` (shutting down), `ended`. A partition that is being taken over (`taking_over`) is not ready for that moment, and
+group yet, or expelled from it), `stuck` (as `/health/live`), `ending` (shutting down), `ended`. A partition that is being taken over (`taking_over`) is not ready for that moment, and
 nor is one whose database is out (`outage`).
 
 The port is read-only and has no authentication. It listens on this machine only unless `http.listen` says otherwise. An address

@@ -167,7 +167,10 @@ impl Readings {
         } else if let Some(sentence) = stuck(live) {
             whole("stuck", &sentence)
         } else if !live.joined {
-            whole("joining", "the consumer has not joined its group yet; is Kafka reachable?")
+            whole(
+                "joining",
+                "the consumer has not joined its group yet, or was expelled from it; is Kafka reachable?",
+            )
         } else {
             live.partitions.iter().filter_map(unready).collect()
         };

@@ -76,6 +76,11 @@ impl MockBroker {
         self.mock.round_trip(broker, time)
     }
 
+    /// Makes a broker the coordinator of a group.
+    pub fn coordinate(&self, group: &str, broker: u16) -> Result<(), BrokerError> {
+        self.mock.coordinate(group, broker)
+    }
+
     /// Makes another broker the leader of a partition, or none. While there is none nobody may produce
     /// to it: librdkafka's mock (2.12) would end the process.
     pub fn lead(

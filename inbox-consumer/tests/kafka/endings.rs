@@ -81,10 +81,12 @@ async fn a_member_closes_though_the_brokers_are_gone() {
             .await;
         assert!(trouble.contains(&world.bootstrap), "{trouble}");
         let committed = member.broker.committed(&place);
+        let range = member.broker.log_range(&place);
         let began = Instant::now();
         member.broker.close(Duration::from_secs(10)).await.unwrap();
         assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
         assert!(committed.await.is_err());
+        assert!(range.await.is_err());
         assert!(member.broker.log_range(&place).await.is_err());
         let seek = member.broker.seek(&place, Generation(9), NextOffset(0), LeaderEpoch::UNKNOWN);
         assert!(seek.await.is_err());

@@ -253,3 +253,33 @@ async fn hold(member: &Member, place: &TopicPartition) {
     member.broker.pause(place, true);
     assert!(member.broker.confirm(place).await);
 }
+
+/// A pause that the client refuses is tried again: the pipeline believes that nothing arrives any more.
+#[tokio::test]
+async fn a_refused_pause_is_tried_again() {
+    for world in World::all() {
+        let (mut member, place) = Member::of_one_partition(&world, 10).await;
+        let generation = member.read_from(&place, 0).await;
+        member.arrivals(&place, generation, 10).await;
+        hold(&member, &place).await;
+        // The hold becomes a pause, which is refused at first.
+        member.broker.refuse_pauses(3);
+        tokio::time::sleep(HOLD_MAX + Duration::from_millis(500)).await;
+        world.write(&place.topic, 0, 10..20).await;
+        let mut arrived = 0;
+        while let Some(event) = member.within(Duration::from_secs(2)).await {
+            if let BrokerEvent::Arrived { arrivals, .. } = event {
+                arrived += arrivals.len();
+            }
+        }
+        assert_eq!(arrived, 0, "{}: it was to be held", world.told());
+        member.broker.pause(&place, false);
+        member.arrivals(&place, generation, 10).await;
+        // A seek waits for its pause: what arrived before its confirmation was heard would be lost.
+        member.broker.refuse_pauses(3);
+        let generation = member.read_from(&place, 0).await;
+        let all = member.arrivals(&place, generation, 20).await;
+        assert_eq!(all[0].offset, Offset(0), "{}", world.told());
+        member.close().await;
+    }
+}

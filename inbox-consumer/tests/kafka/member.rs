@@ -202,7 +202,7 @@ async fn commit(
     let mut refused = Vec::new();
     while refused.len() < COMMITS {
         match member.broker.commit(positions.clone()).await {
-            Ok(()) => return None,
+            Ok(_) => return None,
             Err(error) => refused.push(error.to_string()),
         }
         tokio::time::sleep(Duration::from_millis(100)).await;

@@ -175,3 +175,23 @@ async fn a_foreign_partition_is_refused() {
     assert!(broker.confirm(&place(&topic, 0)).await);
     member.close().await;
 }
+
+/// One partition that is not ours any more keeps no other from being committed.
+#[tokio::test]
+async fn a_foreign_partition_keeps_no_other_from_being_committed() {
+    for world in World::all() {
+        let topic = world.topic(1).await;
+        let (own, foreign) = (place(&topic, 0), place("elsewhere", 0));
+        let mut member = Member::join(world.settings(&[&topic]));
+        member.assigned(1).await;
+        member.read_from(&own, 0).await;
+        let offsets = vec![
+            (foreign.clone(), NextOffset(3), LeaderEpoch::UNKNOWN),
+            (own.clone(), NextOffset(7), LeaderEpoch::UNKNOWN),
+        ];
+        let _ = member.broker.commit(offsets).await;
+        let committed = member.broker.committed(&own).await.unwrap();
+        assert_eq!(committed, Some(NextOffset(7)), "{}", world.told());
+        member.close().await;
+    }
+}

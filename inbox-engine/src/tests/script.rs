@@ -153,10 +153,20 @@ impl Script {
                 let position = NextOffset(offset.parse().unwrap());
                 self.engine.handle_position(id, self.generations[&id], position);
             }
+            "refused" => self.refused(id),
             "gone" => self.engine.stop(id, Standstill::LogStartsAbove("out of range".into())),
             "due" => self.due(id, &rest[1..]),
             "released" => self.released(id, &rest[1..]),
-            "unreadable" => self.engine.handle_offset_gone(id, "out of range", self.now),
+            "unreadable" => {
+                let generation = self.generations[&id];
+                let before = Generation(generation.0 - 1);
+                let of = if rest.get(1) == Some(&"old") { before } else { generation };
+                self.engine.handle_offset_gone(id, of, "out of range", now);
+            }
+            "seen" => {
+                let reason = rest.get(1).map(|why| Standstill::NoProgress((*why).to_owned()));
+                self.engine.handle_seen(id, reason);
+            }
             _ => self.outcome(verb, id, offset, rest),
         }
     }
@@ -310,7 +320,14 @@ impl Script {
 
     fn acked(&mut self, ok: bool) {
         let commits = self.commits.remove(0);
-        self.engine.handle_committed(&commits, ok);
+        let all: Vec<PartitionId> = commits.iter().map(|commit| commit.partition).collect();
+        self.engine.handle_committed(&commits, if ok { &[] } else { &all });
+    }
+
+    /// Kafka has refused the commit of one partition, and taken the others.
+    fn refused(&mut self, id: PartitionId) {
+        let commits = self.commits.remove(0);
+        self.engine.handle_committed(&commits, &[id]);
     }
 
     /// Moves the clock, from wake-up to wake-up. A wake-up that is not over then is a busy loop.

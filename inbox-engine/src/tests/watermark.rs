@@ -279,3 +279,75 @@ fn a_failed_kafka_commit_is_followed_by_the_next() {
         ",
     );
 }
+
+/// Partitions that were taken over at different times write together after a while: one transaction of the
+/// caller's, instead of one for each.
+#[test]
+fn partitions_write_their_watermarks_together() {
+    check(
+        "
+        limits watermark=1000 idle=1000
+        own p0 lanes=1 w=0
+        wait 300
+        own p1 lanes=1 w=0
+        wait 400
+        own p2 lanes=1 w=0
+        wait 300 => check p0 0, check p1 0
+        written p0
+        written p1
+        wait 700 => check p0 0, check p1 0, check p2 0
+        written p0
+        written p1
+        written p2
+        wait 1000 => check p0 0, check p1 0, check p2 0
+        ",
+    );
+}
+
+/// One partition that Kafka refuses a commit of keeps no other back, and is tried again with its next write.
+#[test]
+fn a_refused_partition_keeps_no_other_back() {
+    check(
+        "
+        limits watermark=1000
+        own p0 lanes=1 w=0
+        own p1 lanes=1 w=0
+        deliver p0 0a => start p0[0]
+        deliver p1 0a => start p1[0]
+        committed p0@0
+        committed p1@0
+        wait 1000 => write p0 0>1, write p1 0>1
+        written p0 => commit p0@1
+        deliver p0 1a => start p0[1]
+        committed p0@1
+        written p1
+        wait 1000 => write p0 1>2
+        written p0
+        acked => commit p0@2 p1@1
+        refused p0 => commit p0@2
+        acked refused
+        see p0 => w=2 kafka=1 position=2 waiting=0 open=0 bytes=0
+        see p1 => w=1 kafka=1 position=1 waiting=0 open=0 bytes=0
+        ",
+    );
+}
+
+/// `StandstillSeenFromOutside`: a reason that clocks and offsets show is told, ends with them, and gives way to
+/// what the engine knows itself.
+#[test]
+fn a_standstill_seen_from_outside_is_told() {
+    check(
+        "
+        limits watermark=1000
+        own p0 lanes=1 w=0
+        seen p0 slow => p0 stands: no_progress
+        seen p0 slower
+        seen p0 => p0 moves
+        seen p0 slow => p0 stands: no_progress
+        deliver p0 0a => start p0[0]
+        outage p0@0 => p0 stands: outage
+        seen p0 slow
+        seen p0
+        ",
+    );
+}

@@ -89,6 +89,8 @@ pub enum BrokerEvent {
     OffsetGone {
         /// Which partition.
         partition: TopicPartition,
+        /// The generation that [`Broker::seek`] was given.
+        generation: Generation,
         /// What the client said.
         error: String,
     },
@@ -121,6 +123,17 @@ pub struct Vitals {
     pub silence: Duration,
     /// Where the logs of the assigned partitions end, as the last fetches said.
     pub ends: HashMap<TopicPartition, NextOffset>,
+    /// The same as brokers answered when they were asked last, a few seconds ago.
+    pub asked: HashMap<TopicPartition, LogEnds>,
+}
+
+/// Where a log ends, as its broker says; `None` when it did not answer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct LogEnds {
+    /// Behind the last record that can be read: before the first transaction of a producer that is open.
+    pub stable: Option<NextOffset>,
+    /// Behind the last record.
+    pub high: Option<NextOffset>,
 }
 
 /// The thread that owns the consumer, seen from the pipeline. Every call is sent to that thread;
@@ -149,11 +162,12 @@ pub trait Broker: Send + Sync + 'static {
     ) -> BoxFuture<'static, Result<(), BrokerError>>;
     /// Stops (`true`) or goes on (`false`) fetching.
     fn pause(&self, partition: &TopicPartition, paused: bool);
-    /// Commits next offsets; resolves with the broker's answer. One at a time is the caller's duty.
+    /// Commits next offsets; resolves with the partitions of them that were refused, or why all were. One at a
+    /// time is the caller's duty.
     fn commit(
         &self,
         offsets: Vec<(TopicPartition, NextOffset, LeaderEpoch)>,
-    ) -> BoxFuture<'static, Result<(), BrokerError>>;
+    ) -> BoxFuture<'static, Result<Vec<TopicPartition>, BrokerError>>;
     /// Answers a revocation.
     fn let_go(&self, partitions: Vec<TopicPartition>);
     /// Answers whether the partition is still assigned, after one more poll of the group.

@@ -94,10 +94,17 @@ pub trait Ownerships: Database {
         scope: &Scope,
         change: &WatermarkMove,
     ) -> impl Future<Output = Result<bool, sqlx::Error>> + Send;
-    /// Removes this process as the owner on a clean let-go (epoch and lanes stay).
+    /// Writes those of several watermarks that nothing keeps from being written, in one transaction; whether
+    /// each was. One that another transaction has locked is not waited for; why one was not written
+    /// [`Ownerships::write_watermark`] says.
+    fn write_watermarks(
+        conn: &mut Self::Connection,
+        changes: &[(Scope, WatermarkMove)],
+    ) -> impl Future<Output = Result<Vec<bool>, sqlx::Error>> + Send;
+    /// Removes this process as the owner of partitions on a clean let-go (epoch and lanes stay).
     fn disown(
         conn: &mut Self::Connection,
-        scope: &Scope,
+        scopes: &[Scope],
     ) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
 }
 
@@ -231,11 +238,10 @@ pub trait Inspections: Database {
     fn findings(
         conn: &mut Self::Connection,
     ) -> impl Future<Output = Result<Vec<Finding>, sqlx::Error>> + Send;
-    /// Writes why a partition stands still (`None`: it moves), for `status`.
-    fn write_standstill(
+    /// Writes why partitions stand still (`None`: it moves), for `status`.
+    fn write_standstills(
         conn: &mut Self::Connection,
-        scope: &Scope,
-        reason: Option<&str>,
+        words: &[(Scope, Option<String>)],
     ) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
 }
 

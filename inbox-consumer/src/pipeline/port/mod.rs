@@ -15,7 +15,7 @@ pub use declared::{
 };
 pub(crate) use fit::Fit;
 pub use kafka::{
-    Arrival, Broker, BrokerError, BrokerEvent, Load, LogRange, TopicPartition, Vitals,
+    Arrival, Broker, BrokerError, BrokerEvent, Load, LogEnds, LogRange, TopicPartition, Vitals,
 };
 pub use keeping::{
     Advices, Finding, Inspections, Needs, Owner, Ownerships, ParkedLoad, Parkings, PartitionRow,

@@ -108,14 +108,13 @@ pub struct Requeued {
 
 /// Releases of parked events: the lane owner's own work, with the lane reserved.
 pub trait Releases: Database {
-    /// The queues of the partition with something to do, the oldest first, at most `max`. The records of
-    /// events below `remapped_below` come with them.
+    /// Of each partition the queues with something to do, the oldest first, at most `max`. The records of
+    /// events below its offset (`remapped_below`) come with them.
     fn find_due(
         conn: &mut Self::Connection,
-        scope: &Scope,
-        remapped_below: NextOffset,
+        looks: &[(Scope, NextOffset)],
         max: usize,
-    ) -> impl Future<Output = Result<Vec<DueQueue>, sqlx::Error>> + Send;
+    ) -> impl Future<Output = Result<Vec<Vec<DueQueue>>, sqlx::Error>> + Send;
     /// Locks and reads the first `max` events of a queue, and more that are to be discarded, in order.
     fn queue(
         conn: &mut Self::Connection,

@@ -19,8 +19,13 @@ CROSS JOIN LATERAL (SELECT count(DISTINCT aggregate_key) AS aggregates, count(*)
 WHERE c.consumer = $1 ORDER BY p.topic, p.partition, p.partition_ref";
 
 /// $1 partition, $2 epoch, $3 reason.
-const WRITE_STANDSTILL: &str =
-    "UPDATE inbox_partitions SET standstill = $3 WHERE partition_ref = $1 AND epoch = $2";
+/// $1 partitions, $2 their epochs, $3 reasons. Locked in order, as by everybody who waits for several of them.
+const WRITE_STANDSTILLS: &str =
+    "WITH k AS MATERIALIZED (SELECT p.partition_ref, x.reason FROM inbox_partitions p
+    JOIN unnest($1::bigint[], $2::bigint[], $3::text[]) x(ref, epoch, reason)
+        ON p.partition_ref = x.ref AND p.epoch = x.epoch
+    ORDER BY p.partition_ref FOR NO KEY UPDATE OF p)
+UPDATE inbox_partitions w SET standstill = k.reason FROM k WHERE w.partition_ref = k.partition_ref";
 
 const SETTINGS: &str = "SELECT pg_is_in_recovery() AS replica,
     current_setting('server_version_num')::integer AS version,
@@ -71,16 +76,19 @@ impl Inspections for Postgres {
         Ok(findings)
     }
 
-    async fn write_standstill(
+    async fn write_standstills(
         conn: &mut PgConnection,
-        scope: &Scope,
-        reason: Option<&str>,
+        words: &[(Scope, Option<String>)],
     ) -> Result<(), sqlx::Error> {
+        let (partitions, epochs): (Vec<i64>, Vec<i64>) =
+            words.iter().map(|(scope, _)| (scope.partition_ref, scope.epoch.0)).unzip();
+        let reasons: Vec<Option<&str>> =
+            words.iter().map(|(_, reason)| reason.as_deref()).collect();
         begin_own(conn).await?;
-        let done = sqlx::query(WRITE_STANDSTILL)
-            .bind(scope.partition_ref)
-            .bind(scope.epoch.0)
-            .bind(reason)
+        let done = sqlx::query(WRITE_STANDSTILLS)
+            .bind(partitions)
+            .bind(epochs)
+            .bind(reasons)
             .execute(&mut *conn)
             .await;
         end_own(conn, done).await.map(drop)

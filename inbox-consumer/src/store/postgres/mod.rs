@@ -19,6 +19,7 @@ mod savepoint;
 mod schema;
 mod session;
 mod settings;
+mod watermarks;
 
 #[cfg(test)]
 pub(crate) use queue::functions as functions_of_queued;

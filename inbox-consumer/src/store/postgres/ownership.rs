@@ -4,7 +4,10 @@ use inbox_engine::{Epoch, LaneState, LeaderEpoch, NextOffset, Offset, Rule, Stan
 use sqlx::{PgConnection, Postgres, Row, postgres::PgRow};
 use uuid::Uuid;
 
-use super::session::{begin_own, end_own};
+use super::{
+    session::{begin_own, end_own},
+    watermarks,
+};
 use crate::{
     pipeline::port::{Ownerships, Scope, TakeOver, TakeOverError, Taken, WatermarkMove},
     store::{
@@ -91,8 +94,12 @@ AND NOT EXISTS (SELECT FROM unnest($6::bigint[]) WITH ORDINALITY x(off, i)
     ],
 );
 
-const DISOWN: &str = "UPDATE inbox_partitions SET owner = NULL, owner_instance = NULL,
-    owner_incarnation = NULL, owner_seen = NULL WHERE partition_ref = $1 AND epoch = $2";
+/// $1 partitions, $2 their epochs. Locked in order, as by everybody who waits for several of them.
+const DISOWN: &str = "WITH k AS MATERIALIZED (SELECT p.partition_ref FROM inbox_partitions p
+    JOIN unnest($1::bigint[], $2::bigint[]) x(ref, epoch) ON p.partition_ref = x.ref AND p.epoch = x.epoch
+    ORDER BY p.partition_ref FOR NO KEY UPDATE OF p)
+UPDATE inbox_partitions w SET owner = NULL, owner_instance = NULL,
+    owner_incarnation = NULL, owner_seen = NULL FROM k WHERE w.partition_ref = k.partition_ref";
 
 impl Ownerships for Postgres {
     async fn take_over(
@@ -122,13 +129,20 @@ impl Ownerships for Postgres {
         Ok(end_own(conn, written).await?.rows_affected() == 1)
     }
 
-    async fn disown(conn: &mut PgConnection, scope: &Scope) -> Result<(), sqlx::Error> {
+    async fn write_watermarks(
+        conn: &mut PgConnection,
+        changes: &[(Scope, WatermarkMove)],
+    ) -> Result<Vec<bool>, sqlx::Error> {
         begin_own(conn).await?;
-        let done = sqlx::query(DISOWN)
-            .bind(scope.partition_ref)
-            .bind(scope.epoch.0)
-            .execute(&mut *conn)
-            .await;
+        let written = watermarks::write(conn, changes).await;
+        end_own(conn, written).await
+    }
+
+    async fn disown(conn: &mut PgConnection, scopes: &[Scope]) -> Result<(), sqlx::Error> {
+        let (partitions, epochs): (Vec<i64>, Vec<i64>) =
+            scopes.iter().map(|scope| (scope.partition_ref, scope.epoch.0)).unzip();
+        begin_own(conn).await?;
+        let done = sqlx::query(DISOWN).bind(partitions).bind(epochs).execute(&mut *conn).await;
         end_own(conn, done).await.map(drop)
     }
 }

@@ -16,19 +16,20 @@ use crate::{
     },
 };
 
-/// $1 partition, $2 remapped below, $3 limit. Two index scans: what is due, and what somebody asked
+/// $1 partitions, $2 their `remapped_below`, $3 limit of each. Two index scans a partition: what is due, and what somebody asked
 /// for. Only the head of a queue can be released; a discard is carried out wherever it is.
-const FIND_DUE: &str = r#"SELECT q.lane, q.aggregate_key, q."offset", CASE WHEN q."offset" < $2 THEN q.record END AS record
-FROM (SELECT min(c.parked_seq) AS head FROM (
+const FIND_DUE: &str = r#"SELECT x.place, q.lane, q.aggregate_key, q."offset",
+    CASE WHEN q."offset" < x.below THEN q.record END AS record
+FROM unnest($1::bigint[], $2::bigint[]) WITH ORDINALITY x(ref, below, place), LATERAL (SELECT min(c.parked_seq) AS head FROM (
         SELECT parked_seq, aggregate_key, false AS anywhere FROM inbox_parked
-        WHERE partition_ref = $1 AND due_at <= now()
+        WHERE partition_ref = x.ref AND due_at <= now()
         UNION ALL
         SELECT parked_seq, aggregate_key, intent = 'discard' FROM inbox_parked
-        WHERE partition_ref = $1 AND intent IS NOT NULL) c
+        WHERE partition_ref = x.ref AND intent IS NOT NULL) c
     WHERE c.anywhere OR NOT EXISTS (SELECT FROM inbox_parked e
-        WHERE e.partition_ref = $1 AND e.aggregate_key = c.aggregate_key AND e.parked_seq < c.parked_seq)
+        WHERE e.partition_ref = x.ref AND e.aggregate_key = c.aggregate_key AND e.parked_seq < c.parked_seq)
     GROUP BY c.aggregate_key ORDER BY head LIMIT $3) d
-JOIN inbox_parked q ON q.parked_seq = d.head ORDER BY d.head"#;
+JOIN inbox_parked q ON q.parked_seq = d.head ORDER BY x.place, d.head"#;
 
 /// $1 partition, $2 aggregate, $3 events, $4 discards beyond them.
 static QUEUE: Statement = Statement::new(
@@ -90,18 +91,25 @@ LEFT JOIN inbox_partitions p ON p.partition_ref = $2 ORDER BY a.ord"#;
 impl Releases for Postgres {
     async fn find_due(
         conn: &mut PgConnection,
-        scope: &Scope,
-        remapped_below: NextOffset,
+        looks: &[(Scope, NextOffset)],
         max: usize,
-    ) -> Result<Vec<DueQueue>, sqlx::Error> {
+    ) -> Result<Vec<Vec<DueQueue>>, sqlx::Error> {
+        let (partitions, below): (Vec<i64>, Vec<i64>) =
+            looks.iter().map(|(scope, below)| (scope.partition_ref, below.0)).unzip();
         begin_own(conn).await?;
         let found = sqlx::query(FIND_DUE)
-            .bind(scope.partition_ref)
-            .bind(remapped_below.0)
+            .bind(partitions)
+            .bind(below)
             .bind(limit(max))
             .fetch_all(&mut *conn)
             .await;
-        end_own(conn, found).await?.iter().map(due).collect()
+        let mut queues = vec![Vec::new(); looks.len()];
+        for row in &end_own(conn, found).await? {
+            let place: i64 = row.try_get("place")?;
+            let of_one = usize::try_from(place - 1).ok().and_then(|at| queues.get_mut(at));
+            of_one.into_iter().try_for_each(|queues| due(row).map(|queue| queues.push(queue)))?;
+        }
+        Ok(queues)
     }
 
     async fn queue(

@@ -18,6 +18,7 @@ FROM inbox_partitions p JOIN inbox_consumers c USING (consumer_ref)
 WHERE c.consumer = ?1 ORDER BY p.topic, p."partition", p.partition_ref"#;
 
 /// ?1 partition, ?2 epoch, ?3 reason.
+/// ?1 partition, ?2 epoch, ?3 reason.
 const WRITE_STANDSTILL: &str =
     "UPDATE inbox_partitions SET standstill = ?3 WHERE partition_ref = ?1 AND epoch = ?2";
 
@@ -41,20 +42,29 @@ impl Inspections for Sqlite {
         Ok(findings)
     }
 
-    async fn write_standstill(
+    async fn write_standstills(
         conn: &mut SqliteConnection,
-        scope: &Scope,
-        reason: Option<&str>,
+        words: &[(Scope, Option<String>)],
     ) -> Result<(), sqlx::Error> {
         begin_own(conn).await?;
-        let done = sqlx::query(WRITE_STANDSTILL)
+        let done = write_standstills(conn, words).await;
+        end_own(conn, done).await
+    }
+}
+
+async fn write_standstills(
+    conn: &mut SqliteConnection,
+    words: &[(Scope, Option<String>)],
+) -> Result<(), sqlx::Error> {
+    for (scope, reason) in words {
+        sqlx::query(WRITE_STANDSTILL)
             .bind(scope.partition_ref)
             .bind(scope.epoch.0)
-            .bind(reason)
+            .bind(reason.as_deref())
             .execute(&mut *conn)
-            .await;
-        end_own(conn, done).await.map(drop)
+            .await?;
     }
+    Ok(())
 }
 
 fn partition(row: &SqliteRow) -> Result<PartitionRow, sqlx::Error> {

@@ -19,6 +19,7 @@ mod savepoint;
 mod schema;
 mod session;
 mod settings;
+mod watermarks;
 mod writer;
 
 pub use settings::SqliteSettings;

@@ -6,6 +6,7 @@ use sqlx::{Row, Sqlite, SqliteConnection, sqlite::SqliteRow};
 use super::{
     numbers,
     session::{begin_own, end_own},
+    watermarks,
 };
 use crate::{
     pipeline::port::{Ownerships, Scope, TakeOver, TakeOverError, Taken, WatermarkMove},
@@ -107,27 +108,52 @@ impl Ownerships for Sqlite {
         change: &WatermarkMove,
     ) -> Result<bool, sqlx::Error> {
         begin_own(conn).await?;
-        let written = sqlx::query(WATERMARK.text())
-            .bind(scope.partition_ref)
-            .bind(scope.epoch.0)
-            .bind(change.old.0)
-            .bind(change.new.0)
-            .bind(change.leader_epoch.0)
-            .bind(numbers(change.expected.iter().copied()))
-            .execute(&mut *conn)
-            .await;
-        Ok(end_own(conn, written).await?.rows_affected() == 1)
+        let written = watermark(conn, scope, change).await;
+        end_own(conn, written).await
     }
 
-    async fn disown(conn: &mut SqliteConnection, scope: &Scope) -> Result<(), sqlx::Error> {
+    async fn write_watermarks(
+        conn: &mut SqliteConnection,
+        changes: &[(Scope, WatermarkMove)],
+    ) -> Result<Vec<bool>, sqlx::Error> {
         begin_own(conn).await?;
-        let done = sqlx::query(DISOWN)
+        let written = watermarks::write(conn, changes).await;
+        end_own(conn, written).await
+    }
+
+    async fn disown(conn: &mut SqliteConnection, scopes: &[Scope]) -> Result<(), sqlx::Error> {
+        begin_own(conn).await?;
+        let done = disown(conn, scopes).await;
+        end_own(conn, done).await
+    }
+}
+
+pub(super) async fn watermark(
+    conn: &mut SqliteConnection,
+    scope: &Scope,
+    change: &WatermarkMove,
+) -> Result<bool, sqlx::Error> {
+    let written = sqlx::query(WATERMARK.text())
+        .bind(scope.partition_ref)
+        .bind(scope.epoch.0)
+        .bind(change.old.0)
+        .bind(change.new.0)
+        .bind(change.leader_epoch.0)
+        .bind(numbers(change.expected.iter().copied()))
+        .execute(conn)
+        .await?;
+    Ok(written.rows_affected() == 1)
+}
+
+async fn disown(conn: &mut SqliteConnection, scopes: &[Scope]) -> Result<(), sqlx::Error> {
+    for scope in scopes {
+        sqlx::query(DISOWN)
             .bind(scope.partition_ref)
             .bind(scope.epoch.0)
             .execute(&mut *conn)
-            .await;
-        end_own(conn, done).await.map(drop)
+            .await?;
     }
+    Ok(())
 }
 
 /// A standstill commits what it wrote for people, and nothing else.

@@ -88,18 +88,21 @@ FROM (SELECT 1) LEFT JOIN inbox_partitions p ON p.partition_ref = ?2"#;
 impl Releases for Sqlite {
     async fn find_due(
         conn: &mut SqliteConnection,
-        scope: &Scope,
-        remapped_below: NextOffset,
+        looks: &[(Scope, NextOffset)],
         max: usize,
-    ) -> Result<Vec<DueQueue>, sqlx::Error> {
-        // A read needs no turn to write.
-        let found = sqlx::query(FIND_DUE)
-            .bind(scope.partition_ref)
-            .bind(remapped_below.0)
-            .bind(limit(max))
-            .fetch_all(conn)
-            .await?;
-        found.iter().map(due).collect()
+    ) -> Result<Vec<Vec<DueQueue>>, sqlx::Error> {
+        let mut queues = Vec::with_capacity(looks.len());
+        for (scope, below) in looks {
+            // A read needs no turn to write.
+            let found = sqlx::query(FIND_DUE)
+                .bind(scope.partition_ref)
+                .bind(below.0)
+                .bind(limit(max))
+                .fetch_all(&mut *conn)
+                .await?;
+            queues.push(found.iter().map(due).collect::<Result<_, _>>()?);
+        }
+        Ok(queues)
     }
 
     async fn queue(

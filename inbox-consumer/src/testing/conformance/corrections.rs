@@ -29,7 +29,7 @@ impl<DB: Probe> Scene<DB> {
     }
 
     async fn disown(&mut self, scope: &Scope) {
-        DB::disown(&mut self.session, scope).await.expect("disown");
+        DB::disown(&mut self.session, &[*scope]).await.expect("disown");
     }
 
     async fn held(&mut self) -> Vec<Held> {

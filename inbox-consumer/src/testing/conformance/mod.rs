@@ -90,6 +90,7 @@ macro_rules! conformance_scenarios {
             a_lane_that_went_back_stops_the_watermark
             an_untouched_lane_does_not_stop_the_watermark
             an_idle_check_notices_another_owner
+            several_watermarks_are_written_each_by_its_own_right
         } }
         $run! { parking {
             parked_events_keep_their_order

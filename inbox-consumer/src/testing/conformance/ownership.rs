@@ -146,7 +146,9 @@ pub async fn a_log_that_begins_above_the_watermark_stands_still<DB: Probe>(setti
     let scope = scene.take_over().await.scope;
     let rows = DB::partitions(&mut scene.session, "log-above").await.expect("partitions");
     assert_eq!(rows[0].standstill, None, "it moves again");
-    DB::write_standstill(&mut scene.session, &scope, Some("rewritten: x")).await.expect("write");
+    DB::write_standstills(&mut scene.session, &[(scope, Some("rewritten: x".into()))])
+        .await
+        .expect("write");
     let rows = DB::partitions(&mut scene.session, "log-above").await.expect("partitions");
     assert_eq!(rows[0].standstill.as_deref(), Some("rewritten: x"));
 }
@@ -282,11 +284,11 @@ pub async fn an_owner_lets_go<DB: Probe>(settings: DB::Settings) {
     let mut scene = Scene::<DB>::new(settings, "let-go").await;
     let older = scene.take_over().await.scope;
     let scope = scene.take_over().await.scope;
-    DB::disown(&mut scene.session, &older).await.expect("disown");
+    DB::disown(&mut scene.session, &[older]).await.expect("disown");
     let rows = DB::partitions(&mut scene.session, "let-go").await.expect("partitions");
     assert_eq!(rows[0].owner.as_deref(), Some(&*request("x").owner.name));
     assert!(rows[0].owner_seen_seconds.is_some_and(|seconds| seconds < 60.0));
-    DB::disown(&mut scene.session, &scope).await.expect("disown");
+    DB::disown(&mut scene.session, &[scope]).await.expect("disown");
     let rows = DB::partitions(&mut scene.session, "let-go").await.expect("partitions");
     assert_eq!((rows[0].owner.as_deref(), rows[0].epoch), (None, scope.epoch.0));
     assert_eq!(rows[0].owner_seen_seconds, None);

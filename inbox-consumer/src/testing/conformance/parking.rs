@@ -104,8 +104,8 @@ pub async fn a_schedule_counts_by_the_databases_clock<DB: Probe>(settings: DB::S
     let (now, later) = (Some(Duration::ZERO), Some(Duration::from_hours(1)));
     let rows = [after(1, 0, now), after(2, 1, later), after(3, 2, None)];
     scene.park(&scope, &claim_of(&THREE, &[step(0, -1, 2)]), &rows).await;
-    let found = DB::find_due(&mut scene.session, &scope, NextOffset(0), 10).await;
-    let found: Vec<_> = found.expect("find_due").iter().map(|queue| queue.aggregate).collect();
+    let found = DB::find_due(&mut scene.session, &[(scope, NextOffset(0))], 10).await;
+    let found: Vec<_> = found.expect("find_due")[0].iter().map(|queue| queue.aggregate).collect();
     assert_eq!(found, [aggregate(1)]);
 }
 

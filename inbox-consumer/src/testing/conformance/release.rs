@@ -44,9 +44,9 @@ async fn set<DB: Probe>(scene: &mut Scene<DB>, scope: &Scope, offset: i64, colum
 }
 
 async fn due<DB: Probe>(scene: &mut Scene<DB>, scope: &Scope, max: usize) -> Vec<u8> {
-    let found = DB::find_due(&mut scene.session, scope, NextOffset(0), max).await;
+    let found = DB::find_due(&mut scene.session, &[(*scope, NextOffset(0))], max).await;
     assert!(!DB::in_transaction(&scene.session), "a look left its transaction open");
-    found.expect("find_due failed").iter().map(|queue| queue.aggregate[0]).collect()
+    found.expect("find_due failed")[0].iter().map(|queue| queue.aggregate[0]).collect()
 }
 
 async fn begin<DB: Probe>(scene: &mut Scene<DB>, scope: &Scope) -> String {
@@ -95,8 +95,8 @@ pub async fn a_record_from_before_a_remap_comes_along<DB: Probe>(settings: DB::S
     for offset in [0, 3] {
         set(&mut scene, &scope, offset, &format!("due_at = {}", DB::LONG_AGO)).await;
     }
-    let found = DB::find_due(&mut scene.session, &scope, NextOffset(3), ALL).await;
-    let found: Vec<DueQueue> = found.expect("find_due failed");
+    let found = DB::find_due(&mut scene.session, &[(scope, NextOffset(3))], ALL).await;
+    let found: Vec<DueQueue> = found.expect("find_due failed").remove(0);
     let told: Vec<_> = found.iter().map(|q| (q.offset, q.record.as_deref())).collect();
     assert_eq!(told, [(Offset(0), Some("{}")), (Offset(3), None)]);
 }

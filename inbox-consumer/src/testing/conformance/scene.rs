@@ -92,10 +92,20 @@ impl<DB: Probe> Scene<DB> {
         DB::close_hard(std::mem::replace(&mut self.session, fresh)).await;
     }
 
+    /// Written together with others, and alone: both answer the same.
     pub(super) async fn watermark(&mut self, scope: &Scope, change: &WatermarkMove) -> bool {
-        DB::write_watermark(&mut self.session, scope, change)
-            .await
-            .expect("the watermark statement failed")
+        let together = self.watermarks(&[(*scope, change.clone())]).await[0];
+        let old = if together { change.new } else { change.old };
+        let again = WatermarkMove { old, ..change.clone() };
+        let alone = DB::write_watermark(&mut self.session, scope, &again).await;
+        assert_eq!(alone.expect("the watermark statement failed"), together, "alone, as together");
+        together
+    }
+
+    pub(super) async fn watermarks(&mut self, changes: &[(Scope, WatermarkMove)]) -> Vec<bool> {
+        let written = DB::write_watermarks(&mut self.session, changes).await;
+        assert!(!DB::in_transaction(&self.session), "watermarks left their transaction open");
+        written.expect("the statement of several watermarks failed")
     }
 
     pub(super) async fn run(&mut self, sql: &str) -> u64 {

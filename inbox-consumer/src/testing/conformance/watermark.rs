@@ -62,3 +62,41 @@ pub async fn an_idle_check_notices_another_owner<DB: Probe>(settings: DB::Settin
     assert!(!scene.watermark(&mine, &idle).await);
     assert!(scene.watermark(&theirs, &idle).await);
 }
+
+/// Several in one transaction: one that is fenced keeps no other back, and each is checked against its own
+/// lanes.
+pub async fn several_watermarks_are_written_each_by_its_own_right<DB: Probe>(
+    settings: DB::Settings,
+) {
+    let mut scene = Scene::<DB>::new(settings, "watermark-several").await;
+    let mut scopes = Vec::new();
+    for partition in 0..4 {
+        scene.request.partition.partition = partition;
+        scopes.push(scene.take_over().await.scope);
+    }
+    let settled = |partition: u8| claim_of(&[(partition, 4)], &[step(0, -1, 4)]);
+    for (partition, scope) in (1..).zip(&scopes) {
+        scene.settle(scope, &settled(partition)).await;
+    }
+    let lanes = [4, -1, -1, -1];
+    let older = Scope { epoch: Epoch(scopes[1].epoch.0 - 1), ..scopes[1] };
+    let changes = [
+        (scopes[3], watermark(0, 5, &lanes)),
+        (older, watermark(0, 5, &lanes)),
+        (scopes[2], watermark(0, 5, &[4, 7, -1, -1])),
+        (scopes[0], watermark(0, 5, &lanes)),
+    ];
+    assert_eq!(scene.watermarks(&changes).await, [true, false, false, true]);
+    let changes = [
+        (scopes[0], watermark(5, 5, &lanes)),
+        (scopes[1], watermark(0, 5, &lanes)),
+        (scopes[2], watermark(0, 5, &lanes)),
+        (scopes[3], watermark(0, 6, &lanes)),
+    ];
+    assert_eq!(scene.watermarks(&changes).await, [true, true, true, false]);
+    let watermarks =
+        "SELECT count(*) FROM inbox_partitions WHERE watermark = 5 AND watermark_leader_epoch = 3";
+    let all =
+        scopes.iter().map(|scope| scope.partition_ref.to_string()).collect::<Vec<_>>().join(", ");
+    assert_eq!(scene.number(&format!("{watermarks} AND partition_ref IN ({all})")).await, 4);
+}

@@ -156,11 +156,11 @@ impl Broker for Log {
     fn commit(
         &self,
         offsets: Vec<(TopicPartition, NextOffset, LeaderEpoch)>,
-    ) -> BoxFuture<'static, Result<(), BrokerError>> {
+    ) -> BoxFuture<'static, Result<Vec<TopicPartition>, BrokerError>> {
         if let Some((_, next, _)) = offsets.last() {
             self.lock().committed = Some(*next);
         }
-        ready(Ok(())).boxed()
+        ready(Ok(Vec::new())).boxed()
     }
 
     fn let_go(&self, _: Vec<TopicPartition>) {

@@ -62,7 +62,9 @@ impl World {
             }
         }
         self.see(if there || back { "failed Kafka commit" } else { "Kafka commit" });
-        self.workers[w].engine.handle_committed(commits, !there && !back);
+        let all: Vec<_> = commits.iter().map(|commit| commit.partition).collect();
+        let refused: &[_] = if there || back { &all } else { &[] };
+        self.workers[w].engine.handle_committed(commits, refused);
     }
 
     pub(super) fn seek(&mut self, w: usize, seek: Seek) {

@@ -1,0 +1,278 @@
+//! A look from outside at partitions that say of themselves that they move: clocks, and offsets that the
+//! brokers and the database confirm. It trusts nobody, and stops nothing: it gives what it sees a name, so that
+//! readiness and alerts show it.
+
+use std::{
+    collections::HashMap,
+    sync::{Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use inbox_engine::{NextOffset, Snapshot, Standstill};
+
+use super::{
+    driver::Driver,
+    port::{LogEnds, Store},
+};
+
+/// The watermark is written, or checked, every few seconds.
+const UNCONFIRMED_MAX: Duration = Duration::from_secs(30);
+/// A producer's transaction is ended by its coordinator after a minute, unless somebody allows it more.
+const UPSTREAM_MAX: Duration = Duration::from_secs(30);
+/// Beyond what one event may take by the limits: its handler, its statements, its wait for another attempt.
+const STILL_MAX: Duration = Duration::from_secs(60);
+
+/// Handlers' attempts that have ended, by `partition_ref`: a transaction of slow handlers is at work though
+/// no offset moves.
+#[derive(Debug, Default)]
+pub(crate) struct Attempts(Mutex<HashMap<i64, u64>>);
+
+impl Attempts {
+    pub(super) fn note(&self, partition_ref: i64) {
+        let mut ended = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *ended.entry(partition_ref).or_default() += 1;
+    }
+
+    fn of(&self, partition_ref: i64) -> u64 {
+        let ended = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        ended.get(&partition_ref).copied().unwrap_or_default()
+    }
+}
+
+/// What was seen of a partition.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Watch {
+    /// Watermark, position, attempts.
+    signs: (NextOffset, NextOffset, u64),
+    moved_at: Instant,
+    /// Where the end that can be read stands below the end of the log, and since when.
+    held: Option<(NextOffset, Instant)>,
+    /// Since when it says that it moves.
+    moves_since: Instant,
+}
+
+/// What is to be seen of a partition now.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sight<'s> {
+    pub(super) snapshot: &'s Snapshot,
+    /// When the database last confirmed the watermark.
+    pub(super) confirmed_at: Option<Instant>,
+    pub(super) attempts: u64,
+    pub(super) ends: LogEnds,
+    /// How long nothing may move while one event takes all that the limits allow.
+    pub(super) event_max: Duration,
+}
+
+impl Watch {
+    pub(super) fn new(now: Instant) -> Self {
+        let signs = (NextOffset(i64::MIN), NextOffset(i64::MIN), 0);
+        Self { signs, moved_at: now, held: None, moves_since: now }
+    }
+
+    /// Why it stands still, as far as that can be seen.
+    pub(super) fn look(&mut self, sight: Sight<'_>, now: Instant) -> Option<Standstill> {
+        let Sight { snapshot, confirmed_at, attempts, ends, event_max } = sight;
+        if snapshot.standstill.as_ref().is_some_and(|reason| !reason.seen_from_outside()) {
+            // It says so itself. When it moves again, the clocks begin anew.
+            *self = Self::new(now);
+            return None;
+        }
+        let since = |at: Instant| now.saturating_duration_since(at.max(self.moves_since));
+        let signs = (snapshot.watermark, snapshot.position, attempts);
+        if signs != self.signs {
+            (self.signs, self.moved_at) = (signs, now);
+        }
+        self.held = self.hold(snapshot.position, ends, now);
+        if since(confirmed_at.unwrap_or(self.moves_since)) > UNCONFIRMED_MAX {
+            return Some(unconfirmed());
+        }
+        if let Some((stable, at)) = self.held
+            && since(at) > UPSTREAM_MAX
+        {
+            return Some(upstream(stable));
+        }
+        let unread = ends.stable.is_some_and(|stable| snapshot.watermark < stable);
+        let still = since(self.moved_at) > STILL_MAX + event_max;
+        (still && (unread || snapshot.waiting > 0)).then(|| no_progress(snapshot, ends))
+    }
+
+    /// Everything that can be read was read, and the log goes on.
+    fn hold(
+        &self,
+        position: NextOffset,
+        ends: LogEnds,
+        now: Instant,
+    ) -> Option<(NextOffset, Instant)> {
+        let (stable, high) = (ends.stable?, ends.high?);
+        if high <= stable || position < stable {
+            return None;
+        }
+        let same = self.held.filter(|(held, _)| *held == stable);
+        Some(same.unwrap_or((stable, now)))
+    }
+}
+
+fn unconfirmed() -> Standstill {
+    Standstill::Unconfirmed(format!(
+        "the database has neither confirmed nor refused the watermark for more than {} s: its connection may \
+         have fallen silent, or the database is overloaded",
+        UNCONFIRMED_MAX.as_secs()
+    ))
+}
+
+fn upstream(stable: NextOffset) -> Standstill {
+    Standstill::UpstreamTransaction(format!(
+        "everything below offset {0} was read, and Kafka holds back what follows: a producer's transaction that \
+         began at {0} has been neither committed nor aborted for more than {1} s; it passes when that \
+         transaction ends",
+        stable.0,
+        UPSTREAM_MAX.as_secs()
+    ))
+}
+
+fn no_progress(snapshot: &Snapshot, ends: LogEnds) -> Standstill {
+    let end = ends.stable.map_or_else(|| "unknown".to_owned(), |end| end.0.to_string());
+    Standstill::NoProgress(format!(
+        "nothing was read or settled for more than {} s, and no reason is known: the watermark is {}, the next \
+         record to arrive {}, the end of the log {end}; {} events wait, {} transactions are open",
+        STILL_MAX.as_secs(),
+        snapshot.watermark.0,
+        snapshot.position.0,
+        snapshot.waiting,
+        snapshot.open
+    ))
+}
+
+impl<DB: Store> Driver<DB> {
+    /// Looks at every partition, unless the consumer is about to end.
+    pub(super) fn watch(&mut self) {
+        if self.ending {
+            return;
+        }
+        let (vitals, now) = (self.broker.vitals(), Instant::now());
+        let statement = self.work.limits.statement_timeout;
+        let retry = Duration::from_millis(self.engine.limits().retry_delay_max);
+        let event_max = self.work.attempt_deadline.max(statement) + retry;
+        for snapshot in self.engine.snapshots() {
+            let Some(known) = self.known.get_mut(&snapshot.partition) else { continue };
+            let Some((_, taken)) = &known.taken else { continue };
+            let sight = Sight {
+                snapshot: &snapshot,
+                confirmed_at: known.confirmed_at,
+                attempts: self.work.attempts.of(taken.scope.partition_ref),
+                ends: vitals.asked.get(&known.place).copied().unwrap_or_default(),
+                event_max,
+            };
+            let seen = known.watch.look(sight, now);
+            self.engine.handle_seen(snapshot.partition, seen);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use inbox_engine::PartitionId;
+
+    use super::*;
+
+    struct Scene {
+        watch: Watch,
+        snapshot: Snapshot,
+        ends: LogEnds,
+        attempts: u64,
+        confirmed: bool,
+        begun: Instant,
+    }
+
+    impl Scene {
+        /// Everything below 5 is read and settled.
+        fn new() -> Self {
+            let (begun, five) = (Instant::now(), NextOffset(5));
+            let snapshot = Snapshot {
+                partition: PartitionId(0),
+                watermark: five,
+                committed: None,
+                position: five,
+                waiting: 0,
+                open: 0,
+                due: 0,
+                bytes: 0,
+                paused: false,
+                standstill: None,
+            };
+            let ends = LogEnds { stable: Some(five), high: Some(five) };
+            let watch = Watch::new(begun);
+            Self { watch, snapshot, ends, attempts: 0, confirmed: true, begun }
+        }
+
+        /// What is seen after so many seconds, looking once a second from `from` on.
+        fn seen(&mut self, from: u64, to: u64) -> Option<&'static str> {
+            let mut seen = None;
+            for second in from..=to {
+                let now = self.begun + Duration::from_secs(second);
+                let sight = Sight {
+                    snapshot: &self.snapshot,
+                    confirmed_at: self.confirmed.then_some(now),
+                    attempts: self.attempts,
+                    ends: self.ends,
+                    event_max: Duration::from_secs(10),
+                };
+                seen = self.watch.look(sight, now).map(|reason| reason.name());
+            }
+            seen
+        }
+    }
+
+    #[test]
+    fn what_is_read_to_its_end_moves() {
+        assert_eq!(Scene::new().seen(0, 1_000), None);
+    }
+
+    #[test]
+    fn a_watermark_that_is_not_confirmed_is_seen() {
+        let mut scene = Scene::new();
+        scene.confirmed = false;
+        assert_eq!(scene.seen(0, 30), None);
+        assert_eq!(scene.seen(31, 31), Some("unconfirmed"));
+        // What the engine knows itself is told by it, and the clocks begin anew when that is over.
+        scene.snapshot.standstill = Some(Standstill::Outage("gone".into()));
+        assert_eq!(scene.seen(32, 100), None);
+        scene.snapshot.standstill = None;
+        assert_eq!(scene.seen(101, 130), None);
+        assert_eq!(scene.seen(131, 131), Some("unconfirmed"));
+    }
+
+    #[test]
+    fn an_open_transaction_of_a_producer_is_seen_and_ends() {
+        let mut scene = Scene::new();
+        scene.ends.high = Some(NextOffset(9));
+        assert_eq!(scene.seen(0, 30), None);
+        assert_eq!(scene.seen(31, 200), Some("upstream_transaction"));
+        // Another one begins at once, further on.
+        let ten = NextOffset(10);
+        scene.ends = LogEnds { stable: Some(ten), high: Some(NextOffset(12)) };
+        (scene.snapshot.watermark, scene.snapshot.position) = (ten, ten);
+        assert_eq!(scene.seen(201, 231), None);
+        // A broker that does not answer proves nothing.
+        scene.ends = LogEnds::default();
+        assert_eq!(scene.seen(232, 1_000), None);
+    }
+
+    #[test]
+    fn lag_that_does_not_move_is_seen() {
+        let mut scene = Scene::new();
+        scene.ends = LogEnds { stable: Some(NextOffset(9)), high: Some(NextOffset(9)) };
+        assert_eq!(scene.seen(0, 70), None, "one event may take ten seconds");
+        assert_eq!(scene.seen(71, 71), Some("no_progress"));
+        scene.snapshot.position = NextOffset(9);
+        scene.snapshot.waiting = 4;
+        assert_eq!(scene.seen(72, 142), None);
+        assert_eq!(scene.seen(143, 143), Some("no_progress"));
+        // A handler ends an attempt now and then.
+        for second in 144..400 {
+            scene.attempts += u64::from(second % 60 == 0);
+            let stands = (second < 180).then_some("no_progress");
+            assert_eq!(scene.seen(second, second), stands, "after {second} s");
+        }
+    }
+}
