@@ -14,6 +14,7 @@ mod group_members;
 mod harness;
 mod inbox_identity;
 mod inbox_retention;
+mod log_cut;
 mod log_records;
 mod log_start;
 mod observed;
