@@ -28,7 +28,7 @@ use super::{
     command::{Command, Mailbox, Question, Sought},
     ffi,
 };
-use crate::pipeline::port::{BrokerError, LogRange, TopicPartition};
+use crate::pipeline::port::{BrokerError, Committed, LogRange, Mark, TopicPartition};
 
 /// How long a question to the brokers may take; the pipeline asks again.
 const ASK_TIMEOUT: Duration = Duration::from_secs(5);
@@ -103,7 +103,7 @@ fn wake(client: &Client, place: &TopicPartition) {
     drop(client.fetch_watermarks(&place.topic, place.partition, WAKE_TIMEOUT));
 }
 
-fn committed(client: &Client, place: &TopicPartition) -> Result<Option<NextOffset>, BrokerError> {
+fn committed(client: &Client, place: &TopicPartition) -> Result<Option<Committed>, BrokerError> {
     let asked = list([place], Offset::Invalid)?;
     let failed = |why: String| {
         BrokerError(format!("asking for the committed offset of {} failed: {why}", named(place)))
@@ -111,7 +111,10 @@ fn committed(client: &Client, place: &TopicPartition) -> Result<Option<NextOffse
     let answer =
         client.committed_offsets(asked, ASK_TIMEOUT).map_err(|error| failed(error.to_string()))?;
     match only(&answer).map_err(|error| failed(error.to_string()))? {
-        Offset::Offset(next) => Ok(Some(NextOffset(next))),
+        Offset::Offset(next) => {
+            let mark = Mark::read(&ffi::metadata(&answer));
+            Ok(Some(Committed { next: NextOffset(next), mark }))
+        }
         _ => Ok(None),
     }
 }

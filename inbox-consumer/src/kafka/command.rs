@@ -6,7 +6,7 @@ use inbox_engine::{Generation, LeaderEpoch, NextOffset};
 use tokio::sync::oneshot;
 
 use super::ffi::Queue;
-use crate::pipeline::port::{BrokerError, LogRange, TopicPartition};
+use crate::pipeline::port::{BrokerError, Committed, LogRange, TopicPartition};
 
 /// Where an answer goes. Dropped unanswered when the thread ends.
 pub(super) type Reply<T> = oneshot::Sender<Result<T, BrokerError>>;
@@ -19,6 +19,8 @@ pub(super) enum Command {
     Commit(Vec<(TopicPartition, NextOffset, LeaderEpoch)>, Reply<()>),
     Confirm(TopicPartition, oneshot::Sender<bool>),
     LetGo(Vec<TopicPartition>),
+    /// What commits carry from now on.
+    Mark(String),
     Pause(TopicPartition, bool),
     Seek(TopicPartition, Seek, Reply<()>),
     /// A side thread's answer to the seek of that ticket.
@@ -47,7 +49,7 @@ pub(super) enum Sought {
 /// What may block, and so is asked on a side thread.
 #[derive(Debug)]
 pub(super) enum Question {
-    Committed(TopicPartition, Reply<Option<NextOffset>>),
+    Committed(TopicPartition, Reply<Option<Committed>>),
     /// Nothing is wanted but that its leader is asked something.
     Wake(TopicPartition),
     LogRange(TopicPartition, Reply<LogRange>),

@@ -6,7 +6,7 @@ use rdkafka::types::RDKafkaErrorCode;
 use super::{
     client::{list_at, named},
     command::Reply,
-    ffi::Event,
+    ffi::{self, Event},
     owner::Owner,
 };
 use crate::pipeline::port::{BrokerError, TopicPartition};
@@ -41,7 +41,8 @@ impl Owner {
         &mut self,
         offsets: &[(TopicPartition, NextOffset, LeaderEpoch)],
     ) -> Result<usize, BrokerError> {
-        let list = list_at(offsets.iter().map(|(place, next, epoch)| (place, *next, *epoch)))?;
+        let mut list = list_at(offsets.iter().map(|(place, next, epoch)| (place, *next, *epoch)))?;
+        ffi::set_metadata(&mut list, &self.mark);
         self.tickets += 1;
         let ticket = usize::try_from(self.tickets).unwrap_or(usize::MAX);
         self.queue

@@ -290,6 +290,26 @@ pub(super) fn set_leader_epochs(list: &mut TopicPartitionList, epochs: &[i32]) {
     }
 }
 
+/// Writes metadata into every element of a list.
+pub(super) fn set_metadata(list: &mut TopicPartitionList, metadata: &str) {
+    if metadata.is_empty() {
+        return;
+    }
+    for mut element in list.elements() {
+        element.set_metadata(metadata);
+    }
+}
+
+/// The metadata of the first element of a list. Anybody may have written it, so it may be no text.
+pub(super) fn metadata(list: &TopicPartitionList) -> String {
+    // SAFETY: the list is alive and borrowed; librdkafka's own pair of pointer and length, copied here.
+    unsafe {
+        let first = elements(list.ptr()).first();
+        let found = first.and_then(|it| bytes(it.metadata.cast::<u8>(), it.metadata_size));
+        String::from_utf8_lossy(found.unwrap_or_default()).into_owned()
+    }
+}
+
 /// Where a log ends, as the last fetch said; nothing is asked. `None` before the first.
 pub(super) fn log_end(client: &Client, topic: &str, partition: i32) -> Option<i64> {
     let (topic, mut low, mut high) = (CString::new(topic).ok()?, -1, -1);

@@ -175,3 +175,52 @@ async fn a_log_that_ended_below_the_watermark_and_grew_is_noticed() {
     stop(running).await;
     nothing_is_passed_over(&stage).await;
 }
+
+/// Finding 23: with no last record known (a row of a build before the columns), a log that was seen to end
+/// below the watermark stays suspect when it has grown.
+#[tokio::test]
+async fn a_log_that_ended_below_an_older_builds_watermark_waits_for_a_person() {
+    let (mut kafka, stage) = stage().await;
+    assert_eq!(settled(&stage, Writes::InTransactions).await, 12);
+    stage.schema.run("UPDATE inbox_partitions SET record_next = -1, record_leader_epoch = -1").await;
+    cut(&mut kafka, &stage, 6).await;
+    let running = stage.start(routes()).await;
+    eventually(SOON, "the end is told", async || standstill(&running) == Some("log_ends_below")).await;
+    // It is remembered by the database, not by the process.
+    stop(running).await;
+    send(&stage, Writes::InTransactions, "new", (1, 15)).await;
+    let running = stage.start(routes()).await;
+    let ended = async || standstill(&running) == Some("log_ended_below");
+    eventually(SOON, "a person is wanted", ended).await;
+    stands_in_the_database(&stage, "log_ended_below").await;
+    assert_eq!(stage.of("new").await, [] as [i64; 0]);
+    let out = skip(&stage, "12").await;
+    assert!(out.contains("goes on at 12"), "{out}");
+    let rest: Vec<i64> = (6..=15).collect();
+    eventually(SOON, "what lies from there on", async || stage.of("new").await == rest).await;
+    stop(running).await;
+}
+
+/// A broker that comes back with all that it had is no cut, whatever its leader epoch: behind transactions, with the
+/// group's offset below the watermark, and when retention has taken everything.
+#[tokio::test]
+async fn a_log_that_is_whole_goes_on() {
+    for (writes, end) in [(Writes::InTransactions, 12), (Writes::Plainly, 10)] {
+        for (group, delete_before) in [(end, 0), (3, 0), (end, end), (3, 5), (end, end - 1)] {
+            let (mut kafka, stage) = stage().await;
+            assert_eq!(settled(&stage, writes).await, end);
+            stage.topic.commit(stage.config.group(), 0, group).await;
+            if delete_before > 0 {
+                stage.topic.delete_before(0, delete_before).await;
+            }
+            kafka.kill();
+            kafka.start_again().await;
+            let running = stage.start(routes()).await;
+            send(&stage, writes, "new", (1, 15)).await;
+            let all = async || stage.of("new").await == up_to(15);
+            eventually(SOON, &format!("{writes:?} {group} {delete_before}"), all).await;
+            stop(running).await;
+            assert_eq!(stage.of("old").await, up_to(10));
+        }
+    }
+}

@@ -12,6 +12,7 @@ mod first;
 mod group_faults;
 mod group_members;
 mod harness;
+mod history_lost;
 mod inbox_identity;
 mod inbox_retention;
 mod log_cut;
