@@ -51,12 +51,9 @@ fn decision<'a>(stage: &'a Stage, to: &'a str) -> [&'a str; 9] {
 /// then what that person said.
 #[tokio::test]
 async fn a_database_without_rows_does_not_begin_at_its_own_offset() {
-    for (to, expected) in [
-        ("start", 1..=21),
-        ("committed", 21..=21),
-        ("end", 22..=22),
-        ("7", 8..=21),
-    ] {
+    for (to, expected) in
+        [("start", 1..=21), ("committed", 21..=21), ("end", 22..=22), ("7", 8..=21)]
+    {
         let stage = Stage::set("before", 1).await;
         handled(&stage, 20).await;
         stage.count("a", 21, 21).await;

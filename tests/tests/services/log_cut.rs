@@ -25,9 +25,7 @@ enum Writes {
 async fn stage() -> (OwnKafka, Stage) {
     let kafka = OwnKafka::start().await;
     let topic = kafka.topic("cut", 1).await;
-    let mut stage = Stage::with(topic, Services::from_env().schema().await).await;
-    stage.config.kafka.session_timeout = std::time::Duration::from_secs(2);
-    (kafka, stage)
+    (kafka, Stage::with(topic, Services::from_env().schema().await).await)
 }
 
 /// Sends events `from..=to` of the aggregate, a batch for each event or a transaction for every five.
@@ -182,10 +180,14 @@ async fn a_log_that_ended_below_the_watermark_and_grew_is_noticed() {
 async fn a_log_that_ended_below_an_older_builds_watermark_waits_for_a_person() {
     let (mut kafka, stage) = stage().await;
     assert_eq!(settled(&stage, Writes::InTransactions).await, 12);
-    stage.schema.run("UPDATE inbox_partitions SET record_next = -1, record_leader_epoch = -1").await;
+    stage
+        .schema
+        .run("UPDATE inbox_partitions SET record_next = -1, record_leader_epoch = -1")
+        .await;
     cut(&mut kafka, &stage, 6).await;
     let running = stage.start(routes()).await;
-    eventually(SOON, "the end is told", async || standstill(&running) == Some("log_ends_below")).await;
+    eventually(SOON, "the end is told", async || standstill(&running) == Some("log_ends_below"))
+        .await;
     // It is remembered by the database, not by the process.
     stop(running).await;
     send(&stage, Writes::InTransactions, "new", (1, 15)).await;
