@@ -4,9 +4,9 @@ use inbox_engine::{LeaderEpoch, NextOffset, Rule};
 use rdkafka::types::RDKafkaErrorCode;
 
 use super::{
-    client::{list_at, named},
+    client::{list_marked, named},
     command::Reply,
-    ffi::{self, Event},
+    ffi::Event,
     owner::Owner,
 };
 use crate::pipeline::port::{BrokerError, TopicPartition};
@@ -41,8 +41,8 @@ impl Owner {
         &mut self,
         offsets: &[(TopicPartition, NextOffset, LeaderEpoch)],
     ) -> Result<usize, BrokerError> {
-        let mut list = list_at(offsets.iter().map(|(place, next, epoch)| (place, *next, *epoch)))?;
-        ffi::set_metadata(&mut list, &self.mark);
+        let offsets = offsets.iter().map(|(place, next, epoch)| (place, *next, *epoch));
+        let list = list_marked(offsets, &self.mark)?;
         self.tickets += 1;
         let ticket = usize::try_from(self.tickets).unwrap_or(usize::MAX);
         self.queue

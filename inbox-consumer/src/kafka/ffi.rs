@@ -290,16 +290,6 @@ pub(super) fn set_leader_epochs(list: &mut TopicPartitionList, epochs: &[i32]) {
     }
 }
 
-/// Writes metadata into every element of a list.
-pub(super) fn set_metadata(list: &mut TopicPartitionList, metadata: &str) {
-    if metadata.is_empty() {
-        return;
-    }
-    for mut element in list.elements() {
-        element.set_metadata(metadata);
-    }
-}
-
 /// The metadata of the first element of a list. Anybody may have written it, so it may be no text.
 pub(super) fn metadata(list: &TopicPartitionList) -> String {
     // SAFETY: the list is alive and borrowed; librdkafka's own pair of pointer and length, copied here.

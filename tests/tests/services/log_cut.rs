@@ -24,8 +24,12 @@ enum Writes {
 /// A broker of the test's own, and a stage on it.
 async fn stage() -> (OwnKafka, Stage) {
     let kafka = OwnKafka::start().await;
-    let topic = kafka.topic("cut", 1).await;
-    (kafka, Stage::with(topic, Services::from_env().schema().await).await)
+    let stage = on(&kafka).await;
+    (kafka, stage)
+}
+
+async fn on(kafka: &OwnKafka) -> Stage {
+    Stage::with(kafka.topic("cut", 1).await, Services::from_env().schema().await).await
 }
 
 /// Sends events `from..=to` of the aggregate, a batch for each event or a transaction for every five.
@@ -203,26 +207,30 @@ async fn a_log_that_ended_below_an_older_builds_watermark_waits_for_a_person() {
     stop(running).await;
 }
 
-/// A broker that comes back with all that it had is no cut, whatever its leader epoch: behind transactions, with the
-/// group's offset below the watermark, and when retention has taken everything.
+/// A broker that comes back with all that it had is no cut, whatever its leader epoch: behind transactions,
+/// with the group's offset below the watermark, and when retention has taken everything.
 #[tokio::test]
 async fn a_log_that_is_whole_goes_on() {
+    let mut kafka = OwnKafka::start().await;
+    let mut stages = Vec::new();
     for (writes, end) in [(Writes::InTransactions, 12), (Writes::Plainly, 10)] {
         for (group, delete_before) in [(end, 0), (3, 0), (end, end), (3, 5), (end, end - 1)] {
-            let (mut kafka, stage) = stage().await;
+            let stage = on(&kafka).await;
             assert_eq!(settled(&stage, writes).await, end);
             stage.topic.commit(stage.config.group(), 0, group).await;
             if delete_before > 0 {
                 stage.topic.delete_before(0, delete_before).await;
             }
-            kafka.kill();
-            kafka.start_again().await;
-            let running = stage.start(routes()).await;
-            send(&stage, writes, "new", (1, 15)).await;
-            let all = async || stage.of("new").await == up_to(15);
-            eventually(SOON, &format!("{writes:?} {group} {delete_before}"), all).await;
-            stop(running).await;
-            assert_eq!(stage.of("old").await, up_to(10));
+            stages.push((stage, format!("{writes:?} {group} {delete_before}")));
         }
+    }
+    kafka.kill();
+    kafka.start_again().await;
+    for (stage, case) in stages {
+        let running = stage.start(routes()).await;
+        send(&stage, Writes::InTransactions, "new", (1, 15)).await;
+        eventually(SOON, &case, async || stage.of("new").await == up_to(15)).await;
+        stop(running).await;
+        assert_eq!(stage.of("old").await, up_to(10), "{case}");
     }
 }
