@@ -6,7 +6,7 @@ use std::{collections::VecDeque, process::ExitCode, time::Instant};
 
 use inbox_engine::{
     Batch, Effect, Engine, Epoch, Generation, Item, Kind, Lane, LaneState, LeaderEpoch, Limits,
-    NextOffset, Offset, Outcome, Ownership, PartitionId, Tally, Time, Written,
+    LogPoint, NextOffset, Offset, Outcome, Ownership, PartitionId, Tally, Time, Written,
 };
 
 const PARTITIONS: u32 = 8;
@@ -128,6 +128,7 @@ fn ownership() -> Ownership {
         watermark: NextOffset(0),
         watermark_leader_epoch: LeaderEpoch(0),
         lanes: vec![lane; usize::from(LANES)],
+        record: LogPoint::UNKNOWN,
         remapped_below: NextOffset(0),
         resume: NextOffset(0),
         resume_leader_epoch: LeaderEpoch(0),

@@ -62,6 +62,7 @@ impl<T> Engine<T> {
         partition.watermark_leader_epoch = ownership.watermark_leader_epoch;
         partition.settled = ownership.watermark;
         partition.settled_leader_epoch = ownership.watermark_leader_epoch;
+        partition.record = ownership.record;
         partition.remapped_below = ownership.remapped_below;
         partition.position = ownership.resume;
         let seek = Seek {
@@ -94,16 +95,29 @@ impl<T> Engine<T> {
         partition.phase = Phase::Live;
         partition.watermark_due = now.after(interval);
         partition.check_due = now.after(interval);
+        let doubted = partition.doubted;
         if partition.paused {
             partition.paused = false;
             self.effects.push_back(Effect::Resume(id));
         }
-        self.report(id, None);
+        // The client's validation of the log may still be under way.
+        if !doubted {
+            self.report(id, None);
+        }
+    }
+
+    /// Something was read: the log has what the client has said that it does not have.
+    pub(crate) fn believe(&mut self, id: PartitionId) {
+        let Some(partition) = self.partitions.get_mut(&id) else { return };
+        if std::mem::take(&mut partition.doubted) && partition.phase == Phase::Live {
+            self.report(id, None);
+        }
     }
 
     /// The client says that the log does not have the offset it was to read. Whether that is so is
     /// decided by the next take-over, which asks where the log begins: a passing answer must not
-    /// stop a partition for good. When that changes nothing, the client's words are the reason.
+    /// stop a partition for good. When that changes nothing, the client's words are the reason, until
+    /// something is read: the log was cut, and is not the one that the watermark is of.
     ///
     /// Words about an earlier generation are about another seek.
     pub fn handle_offset_gone(
@@ -113,11 +127,15 @@ impl<T> Engine<T> {
         error: &str,
         now: Time,
     ) {
-        let Some(partition) = self.current(id, generation) else { return };
-        let again = partition.resyncs > 0;
+        if self.current(id, generation).is_none() {
+            return;
+        }
         self.resync(id, now);
-        let stopped = |p: &Partition<T>| p.phase == Phase::Stopped;
-        if again && !self.partitions.get(&id).is_some_and(stopped) {
+        let Some(partition) = self.partitions.get_mut(&id) else { return };
+        partition.doubted |= partition.resyncs > 1;
+        if partition.doubted && partition.phase != Phase::Stopped {
+            // The take-over between has taken it back in the database.
+            partition.standstill = None;
             self.report(id, Some(Standstill::OffsetGone(error.to_owned())));
         }
     }
@@ -131,11 +149,14 @@ impl<T> Engine<T> {
             return;
         }
         partition.forget(generation);
+        let doubted = partition.doubted;
         if !partition.paused {
             partition.paused = true;
             self.effects.push_back(Effect::Pause(id));
         }
-        self.report(id, Some(Standstill::TakingOver));
+        if !doubted {
+            self.report(id, Some(Standstill::TakingOver));
+        }
         self.wait_and_retake(id, now);
     }
 

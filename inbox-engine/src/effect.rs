@@ -1,7 +1,8 @@
 //! Everything the engine can ask for. A short loop obeys.
 
 use crate::{
-    Batch, Epoch, Generation, LeaderEpoch, NextOffset, Offset, PartitionId, Release, Standstill,
+    Batch, Epoch, Generation, LeaderEpoch, LogPoint, NextOffset, Offset, PartitionId, Release,
+    Standstill,
 };
 
 /// One thing to do. The answer, where there is one, comes back through the `handle_*` named here.
@@ -66,6 +67,8 @@ pub struct WatermarkWrite {
     pub new: NextOffset,
     /// The leader epoch of the record before `new`.
     pub leader_epoch: LeaderEpoch,
+    /// Behind the last record below `new`.
+    pub record: LogPoint,
     /// Per lane, ascending: the offset that memory relies on.
     pub expected: Vec<Offset>,
 }

@@ -1,8 +1,8 @@
 //! Deliveries come in: settled already, or into their lane. Intake never waits.
 
 use crate::{
-    Effect, Engine, Generation, Item, Lane, LeaderEpoch, NextOffset, PartitionId, Rule, Standstill,
-    Time,
+    Effect, Engine, Generation, Item, Lane, LeaderEpoch, LogPoint, NextOffset, PartitionId, Rule,
+    Standstill, Time,
     partition::{Arrived, Drain, Partition, Phase},
 };
 
@@ -41,7 +41,10 @@ impl<T> Engine<T> {
         self.sequence = sequence;
         match rewritten {
             Some(reason) => self.stop(id, reason),
-            None => self.bound(id),
+            None => {
+                self.believe(id);
+                self.bound(id);
+            }
         }
         self.start(now);
     }
@@ -57,6 +60,7 @@ impl<T> Engine<T> {
             && partition.phase == Phase::Live
         {
             partition.position = partition.position.max(position);
+            self.believe(id);
         }
     }
 
@@ -123,6 +127,9 @@ impl<T> Partition<T> {
         if !Rule::SkipComparesLeaderEpoch.on() {
             return Known::Settled;
         }
+        if self.overwrites(item) {
+            return Known::Rewritten;
+        }
         match (item.leader_epoch.known(), lane.leader_epoch.known()) {
             (true, true) if item.leader_epoch <= lane.leader_epoch => Known::Settled,
             (true, true) => Known::Rewritten,
@@ -132,9 +139,18 @@ impl<T> Partition<T> {
         }
     }
 
+    /// Leader epochs grow with offsets, so nothing below the last record has a newer one than that,
+    /// whatever its lane knows.
+    fn overwrites(&self, item: &Item<T>) -> bool {
+        let LogPoint { next, leader_epoch } = self.record;
+        let below = item.offset.0 < next.0 && leader_epoch.known();
+        below && item.leader_epoch > leader_epoch && Rule::RecordValidated.on()
+    }
+
     fn rewritten(&self, item: &Item<T>) -> Standstill {
         let Lane(lane) = item.lane;
-        let LeaderEpoch(stored) = self.lanes[usize::from(lane)].state.leader_epoch;
+        let known = self.lanes[usize::from(lane)].state.leader_epoch;
+        let LeaderEpoch(stored) = known.max(self.record.leader_epoch);
         Standstill::Rewritten(format!(
             "the record at offset {} has leader epoch {}, but lane {lane} settled that offset under \
              epoch {stored}: the log was truncated and written again; compare the topic with the \

@@ -63,11 +63,11 @@ pub use effect::{Commit, Effect, Seek, TakeOverFault, WatermarkWrite, Written};
 pub use engine::{Engine, Snapshot};
 pub use limits::Limits;
 pub use offset::{
-    Epoch, Generation, Lane, LaneState, LeaderEpoch, NextOffset, Offset, Ownership, PartitionId,
-    Time,
+    Epoch, Generation, Lane, LaneState, LeaderEpoch, LogPoint, NextOffset, Offset, Ownership,
+    PartitionId, Time,
 };
 pub use release::{Due, Release, Released};
-pub use resume::{Start, first_watermark, resume};
+pub use resume::{Settled, Start, first_watermark, resume};
 pub use rule::Rule;
 pub use runs::{Run, RunEntry, runs};
 pub use standstill::Standstill;

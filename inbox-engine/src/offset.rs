@@ -66,6 +66,25 @@ impl Time {
     }
 }
 
+/// A place in a log that the broker can validate: an offset, and the leader epoch of the last record before it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LogPoint {
+    /// The offset.
+    pub next: NextOffset,
+    /// The leader epoch of the last record before it.
+    pub leader_epoch: LeaderEpoch,
+}
+
+impl LogPoint {
+    /// Not known.
+    pub const UNKNOWN: Self = Self { next: NextOffset(-1), leader_epoch: LeaderEpoch::UNKNOWN };
+
+    /// Whether the broker can validate it.
+    pub fn known(self) -> bool {
+        self.next.0 >= 0 && self.leader_epoch.known()
+    }
+}
+
 /// Where a lane stands in the database.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LaneState {
@@ -86,6 +105,8 @@ pub struct Ownership {
     pub watermark: NextOffset,
     /// The leader epoch of the record before the watermark.
     pub watermark_leader_epoch: LeaderEpoch,
+    /// Behind the last record that is settled below the watermark.
+    pub record: LogPoint,
     /// Below this offset a row at its own offset does not prove a torn transaction (rule of remaps).
     pub remapped_below: NextOffset,
     /// Where to read from: see [`crate::resume`].

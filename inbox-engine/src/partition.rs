@@ -3,8 +3,8 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use crate::{
-    Epoch, Generation, Item, Lane, LaneState, LeaderEpoch, NextOffset, Offset, PartitionId, Rule,
-    Standstill, Time, full::Full, release::DueQueue,
+    Epoch, Generation, Item, Lane, LaneState, LeaderEpoch, LogPoint, NextOffset, Offset,
+    PartitionId, Rule, Standstill, Time, full::Full, release::DueQueue,
 };
 
 /// Where a partition is between assignment and let-go.
@@ -195,6 +195,8 @@ pub(crate) struct Partition<T> {
     /// Everything below is settled, and the leader epoch of the record before.
     pub(crate) settled: NextOffset,
     pub(crate) settled_leader_epoch: LeaderEpoch,
+    /// Behind the last record below `settled`.
+    pub(crate) record: LogPoint,
     pub(crate) watermark_due: Time,
     pub(crate) check_due: Time,
     pub(crate) writing: bool,
@@ -226,6 +228,9 @@ pub(crate) struct Partition<T> {
     pub(crate) wake: Option<Time>,
     /// Take-overs in a row without a watermark write that held.
     pub(crate) resyncs: u32,
+    /// The client has said again and again that the log does not have the offset to read, and nothing has
+    /// arrived since.
+    pub(crate) doubted: bool,
     pub(crate) standstill: Option<Standstill>,
 }
 
@@ -246,6 +251,7 @@ impl<T> Partition<T> {
             watermark_leader_epoch: LeaderEpoch::UNKNOWN,
             settled: NextOffset(0),
             settled_leader_epoch: LeaderEpoch::UNKNOWN,
+            record: LogPoint::UNKNOWN,
             watermark_due: Time(0),
             check_due: Time(0),
             writing: false,
@@ -267,6 +273,7 @@ impl<T> Partition<T> {
             removed: false,
             wake: None,
             resyncs: 0,
+            doubted: false,
             standstill: None,
         }
     }
@@ -277,6 +284,7 @@ impl<T> Partition<T> {
         *self = Self {
             paused: self.paused,
             resyncs: self.resyncs,
+            doubted: self.doubted,
             drain: self.drain,
             kafka: self.kafka,
             sent: self.sent,

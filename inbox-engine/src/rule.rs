@@ -53,6 +53,13 @@ pub enum Rule {
     IdleCheck,
     /// Resume at the smaller of Kafka's committed offset and the watermark.
     ResumeAtMinimum,
+    /// The leader epoch of the last settled record is validated at each take-over, and compared with what is
+    /// read below it.
+    RecordValidated,
+    /// A log that was seen to end below the watermark is not taken for the same one because it has grown.
+    LogEndRemembered,
+    /// An offset that this consumer has committed is no start: the database has lost its history.
+    OwnOffsetIsNoStart,
     /// Kafka's offset follows the watermark that the database holds.
     KafkaFollowsWatermark,
     /// Whether an aggregate is held is read in the claim.

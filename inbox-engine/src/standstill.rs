@@ -8,8 +8,13 @@ use std::fmt;
 pub enum Standstill {
     /// Another live process uses the same static instance id.
     ForeignOwner(String),
+    /// The database has no row for the partition, and the group's offset was committed by this very
+    /// consumer: the database has lost its history, or is another one.
+    HistoryLost(String),
     /// The topology of lanes that the configuration wants differs from the one in the database.
     LaneRule(String),
+    /// The log was seen to end below the watermark, has grown since, and nothing shows that it is the same.
+    LogEndedBelow(String),
     /// The log ends below the watermark: records that were handled are gone from it.
     LogEndsBelow(String),
     /// The log begins above the watermark: records that were never handled are gone.
@@ -49,7 +54,9 @@ impl Standstill {
     pub fn name(&self) -> &'static str {
         match self {
             Self::ForeignOwner(_) => "foreign_owner",
+            Self::HistoryLost(_) => "history_lost",
             Self::LaneRule(_) => "lane_rule",
+            Self::LogEndedBelow(_) => "log_ended_below",
             Self::LogEndsBelow(_) => "log_ends_below",
             Self::LogStartsAbove(_) => "log_starts_above",
             Self::NoProgress(_) => "no_progress",
@@ -73,15 +80,17 @@ impl Standstill {
         match self {
             Self::ForeignOwner(_)
             | Self::LogEndsBelow(_)
-            | Self::OffsetGone(_)
             | Self::Outage(_)
             | Self::Schema(_)
             | Self::TakingOver
             | Self::Unconfirmed(_)
             | Self::UpstreamTransaction(_) => false,
-            Self::LaneRule(_)
+            Self::HistoryLost(_)
+            | Self::LaneRule(_)
+            | Self::LogEndedBelow(_)
             | Self::LogStartsAbove(_)
             | Self::NoProgress(_)
+            | Self::OffsetGone(_)
             | Self::ParkedLimit(_)
             | Self::Reused(_)
             | Self::Rewritten(_)
@@ -105,7 +114,14 @@ impl Standstill {
             self,
             Self::ForeignOwner(_) | Self::LogEndsBelow(_) | Self::OffsetGone(_) | Self::Schema(_)
         );
-        by_itself || matches!(self, Self::LogStartsAbove(_) | Self::TopicRecreated(_))
+        let by_command = matches!(
+            self,
+            Self::HistoryLost(_)
+                | Self::LogEndedBelow(_)
+                | Self::LogStartsAbove(_)
+                | Self::TopicRecreated(_)
+        );
+        by_itself || by_command
     }
 }
 
@@ -113,7 +129,9 @@ impl fmt::Display for Standstill {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::ForeignOwner(text)
+            | Self::HistoryLost(text)
             | Self::LaneRule(text)
+            | Self::LogEndedBelow(text)
             | Self::LogEndsBelow(text)
             | Self::LogStartsAbove(text)
             | Self::NoProgress(text)

@@ -1,7 +1,7 @@
 //! The end of the settled prefix of what arrived, and when it is written.
 
 use crate::{
-    Commit, Effect, Engine, LeaderEpoch, NextOffset, PartitionId, Rule, Standstill, Time,
+    Commit, Effect, Engine, LeaderEpoch, LogPoint, NextOffset, PartitionId, Rule, Standstill, Time,
     WatermarkWrite, Written,
     partition::{Drain, Partition, Phase},
 };
@@ -13,7 +13,7 @@ impl<T> Partition<T> {
     /// one of deliveries, not of integers (E1). Before an unsettled delivery it ends behind the last
     /// settled one, whose leader epoch is known; only when everything has arrived does it move to the
     /// position, and the leader epoch there is not known. A guess would be taken for a truncated log
-    /// by the client's validation.
+    /// by the client's validation. So the last record is kept beside it: that one can be validated.
     pub(crate) fn settle_prefix(&mut self) {
         let gaps = Rule::WatermarkPassesGaps.on();
         while let Some(first) = self.arrived.front().copied() {
@@ -24,6 +24,10 @@ impl<T> Partition<T> {
                 break;
             }
             self.move_settled(first.offset.next(), first.leader_epoch);
+            if first.offset.next() > self.record.next {
+                let (next, leader_epoch) = (first.offset.next(), first.leader_epoch);
+                self.record = LogPoint { next, leader_epoch };
+            }
             self.arrived.pop_front();
         }
         if gaps && self.arrived.is_empty() {
@@ -65,6 +69,7 @@ impl<T> Partition<T> {
             old: self.watermark,
             new: self.settled,
             leader_epoch: self.settled_leader_epoch,
+            record: self.record,
             expected: self.lanes.iter().map(|lane| lane.state.last).collect(),
         }
     }

@@ -1,5 +1,6 @@
 //! A Kafka broker for a test that hurts it.
 
+use std::fs::{self, OpenOptions};
 use std::path::PathBuf;
 
 use xtask::server::{Kafka, KafkaSettings, Process};
@@ -70,6 +71,28 @@ impl OwnKafka {
         }
     }
 
+    /// Cuts the log of a partition at `offset`, while the broker is dead: the records from there on were
+    /// acknowledged and are gone, as after an unclean leader election. The next start has another leader
+    /// epoch.
+    pub fn cut(&self, topic: &Topic, partition: i32, offset: i64) {
+        let storage = self.kafka().storage();
+        for name in ["recovery-point-offset-checkpoint", "replication-offset-checkpoint"] {
+            fs::remove_file(storage.join(name)).expect("the broker has run");
+        }
+        let folder = storage.join(format!("{}-{partition}", topic.name()));
+        for entry in fs::read_dir(&folder).expect("the partition's folder") {
+            let path = entry.expect("an entry of the folder").path();
+            let end = path.extension().and_then(|end| end.to_str()).unwrap_or_default();
+            if ["index", "timeindex", "txnindex", "snapshot"].contains(&end) {
+                fs::remove_file(path).expect("the broker makes it anew");
+            }
+        }
+        let path = folder.join("00000000000000000000.log");
+        let log = fs::read(&path).expect("the first segment");
+        let file = OpenOptions::new().write(true).open(&path).expect("the first segment");
+        file.set_len(batches_end(&log, offset)).expect("the segment is cut");
+    }
+
     /// Freezes the broker: it holds its connections and answers nothing.
     pub fn pause(&self) {
         self.process().signal("STOP");
@@ -94,4 +117,20 @@ impl Drop for OwnKafka {
         self.kill();
         remove(&self.name);
     }
+}
+
+/// Where the batches below `offset` end in a segment. A batch begins with its first offset (eight bytes) and
+/// the length of what follows (four).
+fn batches_end(log: &[u8], offset: i64) -> u64 {
+    let mut at = 0;
+    while let Some(head) = log.get(at..at + 12) {
+        let first = i64::from_be_bytes(head[..8].try_into().expect("eight bytes"));
+        if first >= offset {
+            assert_eq!(first, offset, "the cut goes through a batch");
+            break;
+        }
+        let rest = u32::from_be_bytes(head[8..].try_into().expect("four bytes"));
+        at += 12 + usize::try_from(rest).expect("a length");
+    }
+    u64::try_from(at).expect("a position")
 }

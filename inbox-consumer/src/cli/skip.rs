@@ -10,8 +10,14 @@ use super::{
 };
 use crate::{
     config::Config,
-    kafka::TopicLogs,
-    pipeline::port::{Corrected, Correction, Held, LogRange, Store},
+    consumer::kafka_settings,
+    kafka::{self, TopicLogs},
+    pipeline::{
+        intake::lane_rule,
+        port::{
+            Beginning, BrokerError, Corrected, Correction, Held, LogRange, Store, TopicPartition,
+        },
+    },
 };
 
 /// What the user typed behind `skip`.
@@ -23,7 +29,8 @@ pub(super) struct Skip {
     /// The partition
     #[arg(long, value_name = "NUMBER")]
     partition: i32,
-    /// The first offset that is not given up; `start` and `end` are those of the log
+    /// The first offset that is not given up; `start` and `end` are those of the log, `committed` is the
+    /// group's
     #[arg(long, value_name = "OFFSET", value_parser = target)]
     to: Target,
     /// Why: written into the audit
@@ -36,6 +43,7 @@ pub(super) struct Skip {
 /// Where to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Target {
+    Committed,
     Start,
     End,
     Offset(i64),
@@ -43,14 +51,19 @@ enum Target {
 
 fn target(text: &str) -> Result<Target, String> {
     match (text, text.parse()) {
+        ("committed", _) => Ok(Target::Committed),
         ("start", _) => Ok(Target::Start),
         ("end", _) => Ok(Target::End),
         (_, Ok(offset)) if offset >= 0 => Ok(Target::Offset(offset)),
-        _ => Err("it is no offset: write a number, `start` or `end`".into()),
+        _ => Err("it is no offset: write a number, `start`, `end` or `committed`".into()),
     }
 }
 
-/// Raises a partition's watermark and lanes, by hand.
+/// What Kafka knows: the topic, and where the group stands, if that is asked for.
+type Facts = (Option<TopicLogs>, Option<NextOffset>);
+
+/// Raises a partition's watermark and lanes, by hand; or says where one begins that the database does not
+/// know.
 pub(super) async fn skip<DB: Store>(
     config: &Config,
     skip: &Skip,
@@ -62,20 +75,40 @@ pub(super) async fn skip<DB: Store>(
         Ok(begun) => begun,
         Err(exit) => return exit,
     };
-    let done = decide::<DB>(&mut conn, config, (skip, facts, signed), terminal).await;
+    let committed = match committed(config, skip).await {
+        Ok(committed) => committed,
+        Err(error) => {
+            DB::close_hard(conn).await;
+            terminal.complain(error.to_string());
+            return Exit::Kafka;
+        }
+    };
+    let typed = (skip, (facts, committed), signed);
+    let done = decide::<DB>(&mut conn, config, typed, terminal).await;
     DB::close_hard(conn).await;
     done.unwrap_or_else(|error| failed(&error, terminal))
+}
+
+async fn committed(config: &Config, skip: &Skip) -> Result<Option<NextOffset>, BrokerError> {
+    if skip.to != Target::Committed {
+        return Ok(None);
+    }
+    let (topic, partition) = (skip.topic.as_str().into(), skip.partition);
+    kafka::committed_of(kafka_settings(config), TopicPartition { topic, partition }).await
 }
 
 async fn decide<DB: Store>(
     conn: &mut DB::Connection,
     config: &Config,
-    (skip, facts, (who, why)): (&Skip, Option<TopicLogs>, Signed),
+    (skip, facts, (who, why)): (&Skip, Facts, Signed),
     terminal: &mut Terminal<'_>,
 ) -> Result<Exit, sqlx::Error> {
     let rows = DB::rows(conn, &config.consumer.name, &skip.topic).await?;
     let row = rows.into_iter().find(|row| row.partition == skip.partition && !row.retired);
-    let (row, to, log) = match sound(skip, facts, row, &config.consumer.name) {
+    let Some(row) = row else {
+        return begin::<DB>(conn, config, (skip, facts, (who, why)), terminal).await;
+    };
+    let (to, log) = match sound(skip, facts, &row) {
         Ok(sound) => sound,
         Err(text) => {
             terminal.complain(text);
@@ -99,13 +132,67 @@ async fn decide<DB: Store>(
     Ok(told(&done, skip, (&row, to), terminal))
 }
 
-/// Whether the skip makes sense: the row, the offset, and the log.
-fn sound(
-    skip: &Skip,
-    facts: Option<TopicLogs>,
-    row: Option<Held>,
-    consumer: &str,
-) -> Result<(Held, NextOffset, LogRange), String> {
+/// Writes down where a partition begins that the database does not know.
+async fn begin<DB: Store>(
+    conn: &mut DB::Connection,
+    config: &Config,
+    (skip, facts, (who, why)): (&Skip, Facts, Signed),
+    terminal: &mut Terminal<'_>,
+) -> Result<Exit, sqlx::Error> {
+    let place = format!("{}/{}", skip.topic, skip.partition);
+    let aimed = aim(skip, facts).and_then(|aimed| {
+        let reader = config.reader().map_err(|error| error.to_string())?;
+        Ok((aimed, lane_rule(&reader)))
+    });
+    let ((topic_id, to, log), lane_rule) = match aimed {
+        Ok(aimed) => aimed,
+        Err(text) => {
+            terminal.complain(text);
+            return Ok(Exit::Refused);
+        }
+    };
+    if !skip.hand.yes {
+        terminal.complain(format!(
+            "consumer {} has no row for {place}: it would begin at {}, and {} that the log still has below \
+             would count as handled; nothing was changed: add --yes to do it",
+            config.consumer.name,
+            to.0,
+            counted((to.0 - log.start.0).max(0), "offset")
+        ));
+        return Ok(Exit::Refused);
+    }
+    let beginning = Beginning {
+        consumer: config.consumer.name.clone(),
+        partition: TopicPartition { topic: skip.topic.as_str().into(), partition: skip.partition },
+        topic_id,
+        lane_count: config.lanes.count,
+        lane_rule,
+        at: to,
+        who,
+        why,
+    };
+    let mut tries = 0;
+    let done = loop {
+        match DB::begin_partition(conn, &beginning).await {
+            Err(error) if again::<DB>(&error, &mut tries).await => {}
+            done => break done?,
+        }
+    };
+    if done == Corrected::Done {
+        terminal.say(format!(
+            "{place} begins at {}; a consumer that stands still for `history_lost` takes it up within seconds",
+            to.0
+        ));
+        return Ok(Exit::Done);
+    }
+    terminal.complain(format!(
+        "{place} has a row by now: somebody works on it; look with `status`, and run the command again"
+    ));
+    Ok(Exit::Refused)
+}
+
+/// The offset within the log that is meant, and the topic's id.
+fn aim(skip: &Skip, (facts, committed): Facts) -> Result<([u8; 16], NextOffset, LogRange), String> {
     let Skip { topic, partition, .. } = skip;
     let Some(facts) = facts else {
         return Err(format!(
@@ -115,31 +202,15 @@ fn sound(
     };
     let log = facts.logs.iter().find(|(number, _)| number == partition).map(|(_, log)| *log);
     let log = log.ok_or_else(|| format!("topic {topic} has no partition {partition}"))?;
-    let row = row.ok_or_else(|| {
-        format!(
-            "consumer {consumer} has never had {topic}/{partition}: where it begins is decided by \
-             `kafka.start`"
-        )
-    })?;
-    if [facts.id, row.topic_id].iter().all(|id| *id != [0; 16]) && facts.id != row.topic_id {
-        return Err(format!(
-            "topic {topic} was deleted and created again: its offsets mean other records now; give the \
-             old rows up with `retire`"
-        ));
-    }
+    let place = format!("{topic}/{partition}");
     let to = match skip.to {
+        Target::Committed => committed.ok_or_else(|| {
+            format!("the group has committed no offset for {place}: say which one is meant")
+        })?,
         Target::Start => log.start,
         Target::End => log.end,
         Target::Offset(offset) => NextOffset(offset),
     };
-    let place = format!("{topic}/{partition}");
-    if to.0 <= row.watermark {
-        return Err(format!(
-            "everything of {place} below {} is settled already, and a skip goes forward only: {} is not \
-             beyond it",
-            row.watermark, to.0
-        ));
-    }
     if to > log.end {
         return Err(format!(
             "the log of {place} ends at {}: {} is beyond it, and records to come would be lost",
@@ -153,7 +224,29 @@ fn sound(
             log.start.0, log.start.0
         ));
     }
-    Ok((row, to, log))
+    Ok((facts.id, to, log))
+}
+
+/// Whether the skip makes sense: the row, the offset, and the log. To where the partition stands goes only
+/// what stands still: it says that the log is looked at and right.
+fn sound(skip: &Skip, facts: Facts, row: &Held) -> Result<(NextOffset, LogRange), String> {
+    let (topic, place) = (&skip.topic, format!("{}/{}", skip.topic, skip.partition));
+    let (id, to, log) = aim(skip, facts)?;
+    if [id, row.topic_id].iter().all(|id| *id != [0; 16]) && id != row.topic_id {
+        return Err(format!(
+            "topic {topic} was deleted and created again: its offsets mean other records now; give the \
+             old rows up with `retire`"
+        ));
+    }
+    let forward = to.0 > row.watermark;
+    if !forward && (to.0 < row.watermark || row.standstill.is_none()) {
+        return Err(format!(
+            "everything of {place} below {} is settled already, and a skip goes forward only: {} is not \
+             beyond it",
+            row.watermark, to.0
+        ));
+    }
+    Ok((to, log))
 }
 
 /// What a skip gives up.
@@ -185,8 +278,8 @@ fn told(
         Corrected::Done => {
             terminal.say(format!(
                 "{place} goes on at {}; what was not settled below is given up. A consumer that stands \
-                 still for `log_starts_above` takes it up within seconds; one that was stopped for \
-                 another reason has to be started again",
+                 still for `log_starts_above`, `log_ended_below` or `offset_gone` takes it up within seconds; \
+                 one that was stopped for another reason has to be started again",
                 to.0
             ));
             Exit::Done
@@ -237,28 +330,44 @@ mod tests {
 
     #[test]
     fn a_skip_goes_forward_within_the_log_of_the_same_topic() {
-        let at = |to, facts: TopicLogs, row| sound(&typed(to), Some(facts), row, "billing");
-        let (_, to, log) = at(Target::Start, facts(15, 30), Some(row(10))).unwrap();
+        let at = |to, facts: TopicLogs, row: Held| sound(&typed(to), (Some(facts), None), &row);
+        let (to, log) = at(Target::Start, facts(15, 30), row(10)).unwrap();
         assert_eq!(to.0, 15);
         assert_eq!(
             meant(&row(10), to, log),
             "this would give up offsets 10 to 14: 5 offsets that the log has lost, and 0 offsets that it \
              still has"
         );
-        assert_eq!(at(Target::End, facts(15, 30), Some(row(10))).unwrap().1.0, 30);
+        assert_eq!(at(Target::End, facts(15, 30), row(10)).unwrap().0.0, 30);
         let says = |answer: Result<_, String>, part: &str| {
             let text = answer.expect_err(part);
             assert!(text.contains(part), "{text}");
         };
-        says(sound(&typed(Target::Start), None, Some(row(10)), "billing"), "`retire`");
-        says(at(Target::Start, facts(15, 30), None), "never had orders/1");
-        says(at(Target::Offset(10), facts(0, 30), Some(row(10))), "goes forward only");
-        says(at(Target::Offset(31), facts(0, 30), Some(row(10))), "ends at 30");
-        says(at(Target::Offset(14), facts(15, 30), Some(row(10))), "begins at 15");
+        says(sound(&typed(Target::Start), (None, None), &row(10)), "`retire`");
+        says(at(Target::Offset(10), facts(0, 30), row(10)), "goes forward only");
+        says(at(Target::Offset(31), facts(0, 30), row(10)), "ends at 30");
+        says(at(Target::Offset(14), facts(15, 30), row(10)), "begins at 15");
         let other = Held { topic_id: [8; 16], ..row(10) };
-        says(at(Target::Start, facts(15, 30), Some(other)), "created again");
+        says(at(Target::Start, facts(15, 30), other), "created again");
         let unknown = Held { topic_id: [0; 16], ..row(10) };
-        at(Target::Start, facts(15, 30), Some(unknown)).unwrap();
+        at(Target::Start, facts(15, 30), unknown).unwrap();
+        let still = Held { standstill: Some("log_ended_below: x".into()), ..row(10) };
+        assert_eq!(at(Target::Offset(10), facts(0, 30), still.clone()).unwrap().0.0, 10);
+        says(at(Target::Offset(9), facts(0, 30), still), "goes forward only");
+    }
+
+    #[test]
+    fn a_beginning_is_in_the_log() {
+        let at = |to, committed: Option<i64>| {
+            aim(&typed(to), (Some(facts(15, 30)), committed.map(NextOffset)))
+        };
+        let offset = |to, committed| at(to, committed).unwrap().1.0;
+        assert_eq!(offset(Target::Committed, Some(20)), 20);
+        assert_eq!(offset(Target::Start, Some(20)), 15);
+        assert_eq!(offset(Target::End, None), 30);
+        assert_eq!(offset(Target::Offset(17), None), 17);
+        assert!(at(Target::Committed, None).is_err_and(|text| text.contains("no offset")));
+        assert!(at(Target::Committed, Some(9)).is_err_and(|text| text.contains("begins at 15")));
     }
 
     #[test]

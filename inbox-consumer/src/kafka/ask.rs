@@ -28,8 +28,9 @@ use super::{
     asking::ASK_TIMEOUT,
     client::{Client, list, list_at, named},
     command::{Command, Mailbox, Question, Reply, Sought},
+    ffi,
 };
-use crate::pipeline::port::{BrokerError, TopicPartition};
+use crate::pipeline::port::{BrokerError, Committed, Mark, TopicPartition};
 
 /// How long one try of a seek may wait for librdkafka's own main thread.
 const SEEK_TIMEOUT: Duration = Duration::from_secs(2);
@@ -97,7 +98,7 @@ fn answer(client: &Client, questions: impl Iterator<Item = Question>, mailbox: &
 }
 
 /// Asks for the committed offsets of all these partitions in one call.
-fn committed(client: &Client, asked: Vec<(TopicPartition, Reply<Option<NextOffset>>)>) {
+fn committed(client: &Client, asked: Vec<(TopicPartition, Reply<Option<Committed>>)>) {
     let answer = list(asked.iter().map(|(place, _)| place), Offset::Invalid).and_then(|list| {
         client.committed_offsets(list, ASK_TIMEOUT).map_err(|error| BrokerError(error.to_string()))
     });
@@ -112,21 +113,26 @@ fn committed(client: &Client, asked: Vec<(TopicPartition, Reply<Option<NextOffse
             Ok(list) => one_of(list, &place).map_err(|error| failed(error.to_string())),
             Err(error) => Err(failed(error.0.clone())),
         };
-        let next = one.map(|offset| match offset {
-            Offset::Offset(next) => Some(NextOffset(next)),
-            _ => None,
-        });
         // Whoever asked may have ended meanwhile.
-        let _ = reply.send(next);
+        let _ = reply.send(one);
     }
 }
 
-/// The offset of one partition in an answer.
-fn one_of(list: &TopicPartitionList, place: &TopicPartition) -> Result<Offset, KafkaError> {
+/// What the group has committed of one partition, in an answer.
+fn one_of(
+    list: &TopicPartitionList,
+    place: &TopicPartition,
+) -> Result<Option<Committed>, KafkaError> {
     let found = list.find_partition(&place.topic, place.partition);
     let element = found.ok_or(KafkaError::NoMessageReceived)?;
     element.error()?;
-    Ok(element.offset())
+    Ok(match element.offset() {
+        Offset::Offset(next) => {
+            let mark = Mark::read(&ffi::metadata(list, &place.topic, place.partition));
+            Some(Committed { next: NextOffset(next), mark })
+        }
+        _ => None,
+    })
 }
 
 /// One try. Confirmed means: librdkafka has thrown away what it had fetched, and fetches from `to`,

@@ -94,6 +94,18 @@ pub(super) fn list_at<'p>(
     Ok(list)
 }
 
+/// The same with metadata, for a commit.
+pub(super) fn list_marked<'p>(
+    offsets: impl IntoIterator<Item = (&'p TopicPartition, NextOffset, LeaderEpoch)>,
+    metadata: &str,
+) -> Result<TopicPartitionList, BrokerError> {
+    let list = list_at(offsets)?;
+    if !metadata.is_empty() {
+        list.elements().iter_mut().for_each(|element| element.set_metadata(metadata));
+    }
+    Ok(list)
+}
+
 fn add(
     list: &mut TopicPartitionList,
     place: &TopicPartition,

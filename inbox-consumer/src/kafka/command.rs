@@ -6,7 +6,7 @@ use inbox_engine::{Generation, LeaderEpoch, NextOffset};
 use tokio::sync::oneshot;
 
 use super::ffi::Queue;
-use crate::pipeline::port::{BrokerError, LogRange, TopicPartition};
+use crate::pipeline::port::{BrokerError, Committed, LogRange, TopicPartition};
 
 /// Where an answer goes. Dropped unanswered when the thread ends.
 pub(super) type Reply<T> = oneshot::Sender<Result<T, BrokerError>>;
@@ -20,6 +20,8 @@ pub(super) enum Command {
     Confirm(TopicPartition, oneshot::Sender<bool>),
     LetGo(Vec<TopicPartition>),
     LogRange(TopicPartition, Reply<LogRange>),
+    /// What commits carry from now on.
+    Mark(String),
     Pause(TopicPartition, bool),
     Seek(TopicPartition, Seek, Reply<()>),
     /// A side thread's answer to the seek of that ticket.
@@ -51,7 +53,7 @@ pub(super) enum Sought {
 /// What blocks, and so is asked on a side thread.
 #[derive(Debug)]
 pub(super) enum Question {
-    Committed(TopicPartition, Reply<Option<NextOffset>>),
+    Committed(TopicPartition, Reply<Option<Committed>>),
     Seek(TopicPartition, u64, NextOffset, LeaderEpoch),
 }
 

@@ -4,7 +4,7 @@ use inbox_engine::{LeaderEpoch, NextOffset, Rule};
 use rdkafka::types::RDKafkaErrorCode;
 
 use super::{
-    client::{list_at, named},
+    client::{list_marked, named},
     command::Reply,
     event::Place,
     ffi::Event,
@@ -53,7 +53,8 @@ impl Owner {
         &mut self,
         offsets: &[(TopicPartition, NextOffset, LeaderEpoch)],
     ) -> Result<usize, BrokerError> {
-        let list = list_at(offsets.iter().map(|(place, next, epoch)| (place, *next, *epoch)))?;
+        let offsets = offsets.iter().map(|(place, next, epoch)| (place, *next, *epoch));
+        let list = list_marked(offsets, &self.mark)?;
         let ticket = self.next_ticket();
         self.queue
             .commit(&list, ticket)

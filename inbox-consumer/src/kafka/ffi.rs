@@ -360,6 +360,20 @@ pub(super) fn set_leader_epochs(list: &mut TopicPartitionList, epochs: &[i32]) {
     }
 }
 
+/// The metadata of a partition in a list. Anybody may have written it, so it may be no text.
+pub(super) fn metadata(list: &TopicPartitionList, topic: &str, partition: i32) -> String {
+    // SAFETY: the list is alive and borrowed, its names end with NUL; librdkafka's own pairs of pointer and
+    // length, copied here.
+    unsafe {
+        let of_it = |it: &&rd::rd_kafka_topic_partition_t| {
+            it.partition == partition && CStr::from_ptr(it.topic).to_bytes() == topic.as_bytes()
+        };
+        let one = elements(list.ptr()).iter().find(of_it);
+        let found = one.and_then(|it| bytes(it.metadata.cast::<u8>(), it.metadata_size));
+        String::from_utf8_lossy(found.unwrap_or_default()).into_owned()
+    }
+}
+
 /// Where a log ends, as the last fetch said; nothing is asked. `None` before the first.
 pub(super) fn log_end(client: &Client, topic: &str, partition: i32) -> Option<i64> {
     let (topic, mut low, mut high) = (CString::new(topic).ok()?, -1, -1);

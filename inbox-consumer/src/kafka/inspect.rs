@@ -117,6 +117,25 @@ pub(crate) async fn topic(
     looked.unwrap_or_else(|error| Err(BrokerError(format!("looking at Kafka failed: {error}"))))
 }
 
+/// Where the group stands in one partition.
+///
+/// # Errors
+/// When no broker answers.
+pub(crate) async fn committed_of(
+    settings: KafkaSettings,
+    partition: TopicPartition,
+) -> Result<Option<NextOffset>, BrokerError> {
+    let looked = tokio::task::spawn_blocking(move || {
+        let client = client(&settings)?;
+        let mut facts = [facts(&client, &settings, partition)?];
+        committed(&client, &settings, &mut facts)?;
+        Ok(facts[0].committed)
+    });
+    looked
+        .await
+        .unwrap_or_else(|error| Err(BrokerError(format!("looking at Kafka failed: {error}"))))
+}
+
 fn look_at(settings: &KafkaSettings, topic: &str) -> Result<Option<TopicLogs>, BrokerError> {
     let config = settings.client_config()?;
     let client: Client =

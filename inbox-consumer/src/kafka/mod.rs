@@ -64,10 +64,12 @@ use self::{
     settings::refusal,
     trouble::Troubles,
 };
-use crate::pipeline::port::{Broker, BrokerError, BrokerEvent, LogRange, TopicPartition, Vitals};
+use crate::pipeline::port::{
+    Broker, BrokerError, BrokerEvent, Committed, LogRange, Mark, TopicPartition, Vitals,
+};
 
 #[cfg(feature = "cli")]
-pub(crate) use self::inspect::{LogFacts, TopicLogs, inspect, topic};
+pub(crate) use self::inspect::{LogFacts, TopicLogs, committed_of, inspect, topic};
 pub use self::settings::{KafkaSettings, Protocol};
 #[cfg(all(test, feature = "cli"))]
 pub(crate) use self::topics::Kept;
@@ -173,8 +175,12 @@ impl Broker for KafkaBroker {
     fn committed(
         &self,
         partition: &TopicPartition,
-    ) -> BoxFuture<'static, Result<Option<NextOffset>, BrokerError>> {
+    ) -> BoxFuture<'static, Result<Option<Committed>, BrokerError>> {
         self.command(|reply| Command::Ask(Question::Committed(partition.clone(), reply)))
+    }
+
+    fn mark(&self, mark: &Mark) {
+        self.mailbox.send(Command::Mark(mark.to_string()));
     }
 
     fn log_range(

@@ -14,8 +14,8 @@ use tokio::sync::Semaphore;
 use super::{
     intake::Intake,
     port::{
-        Broker, BrokerError, Fit, OpenError, Owner, Scope, Store, TakeOver, TakeOverError, Taken,
-        TopicPartition, WatermarkMove, release::DueQueue,
+        Broker, BrokerError, Committed, Fit, Mark, OpenError, Owner, Scope, Store, TakeOver,
+        TakeOverError, Taken, TopicPartition, WatermarkMove, release::DueQueue,
     },
     sessions::Sessions,
     telling::Words,
@@ -81,6 +81,8 @@ impl<DB: Store> Control<DB> {
         match DB::take_over(&mut conn, &request).await {
             Ok(taken) => {
                 self.sessions.give_back(conn).await;
+                let consumer = self.identity.consumer.clone();
+                self.broker.mark(&Mark { inbox_id: taken.inbox_id, consumer });
                 Ok(taken)
             }
             Err(TakeOverError::Standstill(reason)) => {
@@ -114,6 +116,10 @@ impl<DB: Store> Control<DB> {
         };
         let (committed, log, topic_id) =
             tokio::time::timeout(ASK_MAX, asked).await.map_err(late)??;
+        let (committed, mark) = match committed {
+            Some(Committed { next, mark }) => (Some(next), mark),
+            None => (None, None),
+        };
         let Identity { consumer, owner, lane_count, lane_rule, start } = self.identity.clone();
         Ok(TakeOver {
             consumer,
@@ -123,6 +129,7 @@ impl<DB: Store> Control<DB> {
             lane_count,
             lane_rule,
             committed,
+            mark,
             log,
             start,
         })
@@ -238,6 +245,7 @@ fn change(write: &WatermarkWrite) -> WatermarkMove {
         old: write.old,
         new: write.new,
         leader_epoch: write.leader_epoch,
+        record: write.record,
         expected: write.expected.iter().map(|offset| offset.0).collect(),
     }
 }

@@ -1,11 +1,12 @@
 //! What a take-over decides, whatever the database: pure, so that both decide the same.
 
 use inbox_engine::{
-    Epoch, LaneState, LeaderEpoch, NextOffset, Ownership, Rule, Standstill, first_watermark, resume,
+    Epoch, LaneState, LeaderEpoch, LogPoint, NextOffset, Ownership, Rule, Settled, Standstill,
+    first_watermark, resume,
 };
 use uuid::Uuid;
 
-use crate::pipeline::port::{Corrected, Correction, Scope, TakeOver, Taken};
+use crate::pipeline::port::{Corrected, Correction, Mark, Scope, TakeOver, Taken};
 
 /// A live owner writes its watermark (or the idle check) every few seconds: one that was seen within
 /// this time still runs.
@@ -33,6 +34,9 @@ pub(super) struct PartitionState {
     pub(super) epoch: i64,
     pub(super) watermark: i64,
     pub(super) watermark_leader_epoch: i32,
+    pub(super) record_next: i64,
+    pub(super) record_leader_epoch: i32,
+    pub(super) log_end_seen: Option<i64>,
     pub(super) owner_instance: Option<String>,
     pub(super) owner_incarnation: Option<Uuid>,
     pub(super) owner_seen_seconds: Option<f64>,
@@ -56,7 +60,7 @@ pub(super) fn skippable(
     correction: &Correction,
     to: NextOffset,
 ) -> Result<Standing, Corrected> {
-    let ahead = |standing: &Standing| !standing.retired && standing.watermark < to.0;
+    let ahead = |standing: &Standing| !standing.retired && standing.watermark <= to.0;
     correctable(standing.filter(ahead), correction)
 }
 
@@ -146,10 +150,30 @@ pub(super) fn remapped(
     row
 }
 
-/// The first watermark of a partition that has no row yet.
-pub(super) fn start(request: &TakeOver, first_start: bool) -> Result<NextOffset, Standstill> {
+/// The first watermark of a partition that has no row yet. The offset that a retired row's topic had is
+/// nobody's loss: a person has given it up.
+pub(super) fn start(
+    request: &TakeOver,
+    first_start: bool,
+    inbox_id: Uuid,
+    retired: bool,
+) -> Result<NextOffset, Standstill> {
+    let own = |mark: &&Mark| mark.consumer == request.consumer && !retired;
+    let whose = request.mark.as_ref().filter(own).map(|mark| {
+        if mark.inbox_id == inbox_id {
+            "its rows are lost, since the database was restored from before the topic was added, or a \
+             replica was promoted that did not have them"
+                .to_owned()
+        } else {
+            format!(
+                "it did so with the inbox {}, and this one is {inbox_id}: the database was restored from \
+                 before the consumer's first start, or it is another one",
+                mark.inbox_id
+            )
+        }
+    });
     let log = (request.log.start, request.log.end);
-    first_watermark(request.start, first_start, request.committed, log)
+    first_watermark(request.start, first_start, request.committed, whose.as_deref(), log)
 }
 
 /// The epoch after `row`'s.
@@ -175,20 +199,42 @@ fn random_bits() -> i64 {
 }
 
 /// Where the process reads on, before anything is committed.
-pub(super) fn resume_at(
-    row: &PartitionState,
-    request: &TakeOver,
-) -> Result<NextOffset, Standstill> {
-    resume(NextOffset(row.watermark), request.committed, (request.log.start, request.log.end))
+pub(super) fn resume_at(row: &PartitionState, request: &TakeOver) -> Result<LogPoint, Standstill> {
+    let settled = Settled {
+        watermark: NextOffset(row.watermark),
+        record: last_record(row),
+        log_end_seen: row.log_end_seen.map(NextOffset),
+    };
+    resume(settled, request.committed, (request.log.start, request.log.end))
+}
+
+/// A watermark with a leader epoch stands right behind a record. Builds before the columns of the last
+/// record write only that, so it is the newer one of the two wherever it is known.
+fn last_record(row: &PartitionState) -> LogPoint {
+    let point = |next, leader_epoch| LogPoint {
+        next: NextOffset(next),
+        leader_epoch: LeaderEpoch(leader_epoch),
+    };
+    let at_watermark = point(row.watermark, row.watermark_leader_epoch);
+    if at_watermark.known() {
+        at_watermark
+    } else {
+        point(row.record_next, row.record_leader_epoch)
+    }
+}
+
+/// The end of the log that is to be remembered with a standstill.
+pub(super) fn log_end_seen(reason: &Standstill, request: &TakeOver) -> Option<i64> {
+    matches!(reason, Standstill::LogEndsBelow(_)).then_some(request.log.end.0)
 }
 
 /// What the caller works with from now on.
 pub(super) fn taken(
     row: &PartitionState,
-    consumer_ref: i64,
+    (consumer_ref, inbox_id): (i64, Uuid),
     epoch: Epoch,
     lanes: Vec<LaneState>,
-    resume: NextOffset,
+    resume: LogPoint,
 ) -> Result<Taken, sqlx::Error> {
     let lane_count = u16::try_from(row.lane_count)
         .ok()
@@ -202,23 +248,19 @@ pub(super) fn taken(
                 row.lane_count
             ))
         })?;
-    let watermark = NextOffset(row.watermark);
-    let leader_epoch = LeaderEpoch(row.watermark_leader_epoch);
     Ok(Taken {
         scope: Scope { consumer_ref, partition_ref: row.partition_ref, epoch },
         ownership: Ownership {
             epoch,
             lanes,
-            watermark,
-            watermark_leader_epoch: leader_epoch,
+            watermark: NextOffset(row.watermark),
+            watermark_leader_epoch: LeaderEpoch(row.watermark_leader_epoch),
+            record: last_record(row),
             remapped_below: NextOffset(row.remapped_below),
-            resume,
-            resume_leader_epoch: if resume == watermark {
-                leader_epoch
-            } else {
-                LeaderEpoch::UNKNOWN
-            },
+            resume: resume.next,
+            resume_leader_epoch: resume.leader_epoch,
         },
         lane_count,
+        inbox_id,
     })
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use inbox_consumer::{
     kafka::Protocol,
-    pipeline::port::{Broker as _, BrokerEvent, LogRange},
+    pipeline::port::{Broker as _, BrokerEvent, Committed, LogRange, Mark},
     testing::broker::{Failure, Request},
 };
 use inbox_engine::{LeaderEpoch, NextOffset};
@@ -26,19 +26,41 @@ async fn a_committed_offset_is_read_back_as_it_was() {
         member.read_from(&one, 0).await;
         member.read_from(&two, 0).await;
         let broker = &member.broker;
-        assert_eq!(broker.committed(&one).await.unwrap(), None, "{}", world.told());
+        assert_eq!(member.committed(&one).await, None, "{}", world.told());
         for next in [0, 1, 13, 20] {
             let offsets = vec![
                 (one.clone(), NextOffset(next), LeaderEpoch(0)),
                 (two.clone(), NextOffset(0), LeaderEpoch::UNKNOWN),
             ];
             broker.commit(offsets).await.unwrap();
-            let committed = broker.committed(&one).await.unwrap();
+            let committed = member.committed(&one).await;
             assert_eq!(committed, Some(NextOffset(next)), "{}", world.told());
         }
-        assert_eq!(broker.committed(&two).await.unwrap(), Some(NextOffset(0)));
+        assert_eq!(member.committed(&two).await, Some(NextOffset(0)));
         let range = broker.log_range(&one).await.unwrap();
         assert_eq!(range, LogRange { start: NextOffset(0), end: NextOffset(20) });
+        member.close().await;
+    }
+}
+
+/// Finding 26: every commit says whose it is, and the mark comes back with the offset; what somebody else has
+/// committed has none.
+#[tokio::test]
+async fn a_commit_says_whose_it_is() {
+    for world in World::all() {
+        let (mut member, place) = Member::of_one_partition(&world, 3).await;
+        member.read_from(&place, 0).await;
+        let mark = Mark { inbox_id: uuid::Uuid::from_bytes([7; 16]), consumer: "a name".into() };
+        for (next, wanted) in [(1, None), (2, Some(mark.clone()))] {
+            if wanted.is_some() {
+                member.broker.mark(&mark);
+            }
+            let commit = vec![(place.clone(), NextOffset(next), LeaderEpoch::UNKNOWN)];
+            member.broker.commit(commit).await.unwrap();
+            let committed = member.broker.committed(&place).await.unwrap();
+            let wanted = Committed { next: NextOffset(next), mark: wanted };
+            assert_eq!(committed, Some(wanted), "{}", world.told());
+        }
         member.close().await;
     }
 }
@@ -62,7 +84,7 @@ async fn a_failed_commit_is_told_and_harms_nothing() {
         mock.fail_next(Request::OffsetCommit, &[passing]).unwrap();
         commit(2).await.unwrap();
     }
-    assert_eq!(member.broker.committed(&place).await.unwrap(), Some(NextOffset(2)));
+    assert_eq!(member.committed(&place).await, Some(NextOffset(2)));
     member.close().await;
 }
 

@@ -45,6 +45,11 @@ impl Member {
         (member, place(&topic, 0))
     }
 
+    /// Where the group stands.
+    pub(crate) async fn committed(&self, place: &TopicPartition) -> Option<NextOffset> {
+        self.broker.committed(place).await.unwrap().map(|committed| committed.next)
+    }
+
     /// The next event, or `None` after `wait`.
     pub(crate) async fn within(&mut self, wait: Duration) -> Option<BrokerEvent> {
         timeout(wait, self.events.recv()).await.ok().flatten()
@@ -160,7 +165,7 @@ pub(crate) async fn follow(
         match event {
             BrokerEvent::Assigned(places) => {
                 for place in places {
-                    let from = member.broker.committed(&place).await.unwrap();
+                    let from = member.committed(&place).await;
                     member.read_from(&place, from.map_or(0, |next| next.0)).await;
                 }
             }

@@ -7,7 +7,8 @@ use proptest::{collection::vec, prelude::*};
 
 use crate::{
     Batch, Due, Effect, Engine, Epoch, Generation, Item, Kind, Lane, LaneState, LeaderEpoch,
-    Limits, NextOffset, Offset, Outcome, Ownership, PartitionId, Release, Released, Tally, Time,
+    Limits, LogPoint, NextOffset, Offset, Outcome, Ownership, PartitionId, Release, Released,
+    Tally, Time,
 };
 
 const P: PartitionId = PartitionId(0);
@@ -52,6 +53,7 @@ impl Load {
             lanes: vec![state; usize::from(lanes)],
             watermark: NextOffset(0),
             watermark_leader_epoch: LeaderEpoch(0),
+            record: LogPoint::UNKNOWN,
             remapped_below: NextOffset(0),
             resume: NextOffset(0),
             resume_leader_epoch: LeaderEpoch(0),

@@ -312,6 +312,27 @@ fn an_offset_that_is_not_found_again_is_told() {
     );
 }
 
+/// Finding 23: a seek that ended well says nothing yet, for the client's validation of the log may be under
+/// way: the reason stays until something is read.
+#[test]
+fn a_cut_log_stands_still_until_something_is_read() {
+    check(
+        "
+        own p0 lanes=1 w=0
+        unreadable p0 => pause p0, p0 stands: taking_over, confirm p0
+        confirmed p0 yes => take p0
+        taken p0 lanes=1 w=0 => seek p0@0
+        sought p0 => resume p0, p0 moves
+        unreadable p0 => pause p0, p0 stands: taking_over, p0 stands: offset_gone
+        wait 10000 => confirm p0
+        confirmed p0 yes => take p0
+        taken p0 lanes=1 w=0 => seek p0@0
+        sought p0 => resume p0
+        deliver p0 0a => p0 moves, start p0[0]
+        ",
+    );
+}
+
 /// E4: a log that ends below the watermark is a reason by name, and the take-over is tried again.
 #[test]
 fn a_reason_that_may_pass_is_told_and_tried_again() {

@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use proptest::{collection::vec, prelude::*};
 
 use crate::{
-    Batch, Effect, Engine, Epoch, Item, Kind, Lane, LaneState, LeaderEpoch, Limits, NextOffset,
-    Offset, Outcome, Ownership, PartitionId, RunEntry, Start, Tally, Time, distinct,
-    first_watermark, resume, runs,
+    Batch, Effect, Engine, Epoch, Item, Kind, Lane, LaneState, LeaderEpoch, Limits, LogPoint,
+    NextOffset, Offset, Outcome, Ownership, PartitionId, RunEntry, Settled, Standstill, Start,
+    Tally, Time, distinct, first_watermark, resume, runs,
 };
 
 fn item(offset: i64, lane: u16, id: u8) -> Item<()> {
@@ -120,23 +120,35 @@ proptest! {
         prop_assert!(found.claimed.is_sorted_by_key(|index| items[*index].id));
     }
 
-    /// B1, D15, E4: never above the watermark, never where the log has nothing any more, and below the
-    /// watermark only because the group says so.
+    /// B1, D15, E4: never above the watermark, never where the log has nothing any more, never above the last
+    /// record while the log has what follows it, and lower only because the group says so.
     #[test]
     fn processing_never_resumes_above_the_watermark(
         watermark in 0..20_i64,
+        record in proptest::option::of(0..20_i64),
         committed in proptest::option::of(0..20_i64),
         log_start in 0..20_i64,
         records in 0..20_i64,
+        seen: bool,
     ) {
         let log_end = log_start + records;
         let log = (NextOffset(log_start), NextOffset(log_end));
-        let next = resume(NextOffset(watermark), committed.map(NextOffset), log);
-        match next {
-            Ok(next) => {
+        let point = |next: i64| LogPoint { next: NextOffset(next), leader_epoch: LeaderEpoch(3) };
+        let record = record.filter(|next| *next <= watermark);
+        let settled = Settled {
+            watermark: NextOffset(watermark),
+            record: record.map_or(LogPoint::UNKNOWN, point),
+            log_end_seen: seen.then_some(NextOffset(0)),
+        };
+        match resume(settled, committed.map(NextOffset), log) {
+            Ok(LogPoint { next, leader_epoch }) => {
                 prop_assert!(next.0 <= watermark && next.0 >= log_start);
-                prop_assert!(next.0 == watermark || Some(next.0) == committed);
+                prop_assert!(next.0 <= record.unwrap_or(watermark).max(log_start));
+                let unmoved = next.0 == record.unwrap_or(watermark).max(log_start);
+                prop_assert!(unmoved || Some(next.0) == committed);
+                prop_assert_eq!(leader_epoch.known(), record.is_some());
             }
+            Err(Standstill::LogEndedBelow(_)) => prop_assert!(seen && record.is_none()),
             Err(_) => prop_assert!(log_start > watermark || log_end < watermark),
         }
     }
@@ -151,7 +163,7 @@ proptest! {
     ) {
         let log = (NextOffset(log_start), NextOffset(log_start + records));
         let committed = committed.map(|it| NextOffset(it.min(log.1.0)));
-        match first_watermark(start, first_start, committed, log) {
+        match first_watermark(start, first_start, committed, None, log) {
             Ok(next) => prop_assert!(next >= log.0 && next <= log.1),
             Err(_) => prop_assert!(start == Start::Error && first_start && committed.is_none()),
         }
@@ -204,6 +216,7 @@ impl Track {
             lanes: vec![state; lanes],
             watermark: NextOffset(0),
             watermark_leader_epoch: LeaderEpoch::UNKNOWN,
+            record: LogPoint::UNKNOWN,
             remapped_below: NextOffset(0),
             resume: NextOffset(0),
             resume_leader_epoch: LeaderEpoch::UNKNOWN,

@@ -30,6 +30,19 @@ fn a_rewritten_record_stops_the_partition() {
     );
 }
 
+/// `RecordValidated` (finding 23): a lane that knows no leader epoch (a remap, a skip) settles what lies
+/// below the watermark, but nothing that is newer than the last record below it.
+#[test]
+fn a_record_newer_than_the_last_one_is_not_settled_below_it() {
+    check(
+        "
+        limits watermark=1000
+        own p0 last=6,8 le=-1 w=7 record=7 re=3 resume=4
+        deliver p0 4a~3 5a~4 6b~4 => pause p0, p0 stands: rewritten
+        ",
+    );
+}
+
 /// `ClaimWhenEpochUnknown` (finding 2b): with an unknown leader epoch, at or above the watermark, the
 /// database is asked: the delivery is claimed again, and moves its lane nowhere.
 #[test]

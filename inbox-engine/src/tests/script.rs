@@ -15,9 +15,9 @@ use std::{collections::BTreeMap, fmt::Write as _};
 
 use crate::{
     Batch, Commit, Doom, Due, Effect, Engine, Epoch, Failure, Generation, HandlerFault, Item, Kind,
-    Lane, LaneState, LeaderEpoch, Limits, Mode, NextOffset, Offset, Outcome, Ownership, ParkReason,
-    PartitionId, Release, Released, Seek, Standstill, TakeOverFault, Tally, Time, WatermarkWrite,
-    Written,
+    Lane, LaneState, LeaderEpoch, Limits, LogPoint, Mode, NextOffset, Offset, Outcome, Ownership,
+    ParkReason, PartitionId, Release, Released, Seek, Standstill, TakeOverFault, Tally, Time,
+    WatermarkWrite, Written,
 };
 
 /// Runs a script and compares what the engine asked for; on a difference the observed script is
@@ -247,7 +247,7 @@ impl Script {
         self.seen.clear();
     }
 
-    /// `lanes=2 w=5 last=9,4 le=0 wle=0 resume=3 remapped=7`, or `again`, or `stop`; `old`: of an earlier wish.
+    /// `lanes=2 w=5 last=9,4 le=0 wle=0 record=4 re=0 resume=3 remapped=7`, or `again`, or `stop`; `old`: of an earlier wish.
     fn taken(&mut self, id: PartitionId, words: &[&str]) {
         let (_, generation) = take(&mut self.taking, |(it, _)| *it == id);
         let word = |name: &str| words.iter().find_map(|word| word.strip_prefix(name));
@@ -256,6 +256,11 @@ impl Script {
         let leader_epoch = LeaderEpoch(i32::try_from(number("le=", 0)).unwrap());
         let known = i64::from(leader_epoch.0);
         let watermark_leader_epoch = LeaderEpoch(i32::try_from(number("wle=", known)).unwrap());
+        let epoch = LeaderEpoch(i32::try_from(number("re=", 0)).unwrap());
+        let record = word("record=").map_or(LogPoint::UNKNOWN, |next| LogPoint {
+            next: NextOffset(next.parse().unwrap()),
+            leader_epoch: epoch,
+        });
         let lane = |last: i64| LaneState { last: Offset(last), leader_epoch };
         let even = || vec![lane(watermark - 1); usize::try_from(number("lanes=", 2)).unwrap()];
         let listed = |list: &str| list.split(',').map(|last| lane(last.parse().unwrap())).collect();
@@ -265,6 +270,7 @@ impl Script {
             lanes,
             watermark: NextOffset(watermark),
             watermark_leader_epoch,
+            record,
             remapped_below: NextOffset(number("remapped=", 0)),
             resume: NextOffset(number("resume=", watermark)),
             resume_leader_epoch: watermark_leader_epoch,
@@ -472,7 +478,14 @@ fn text(effect: &Effect<()>) -> String {
         }
         Effect::WriteWatermark(write) => {
             let (old, new) = (write.old.0, write.new.0);
-            format!("write p{} {old}>{new}{}", write.partition.0, le(write.leader_epoch))
+            let (LogPoint { next, leader_epoch }, p) = (write.record, write.partition.0);
+            let same = next.0 == new && leader_epoch == write.leader_epoch;
+            let record = if same || next.0 < 0 {
+                String::new()
+            } else {
+                format!(" record {}{}", next.0, le(leader_epoch))
+            };
+            format!("write p{p} {old}>{new}{}{record}", le(write.leader_epoch))
         }
     }
 }

@@ -64,7 +64,7 @@ fn the_watermark_moves_to_the_position() {
         wait 1000 => check p0 0
         written p0
         committed p0@0
-        wait 1000 => write p0 0>3~-1
+        wait 1000 => write p0 0>3~-1 record 1
         written p0 => commit p0@3~-1
         ",
     );

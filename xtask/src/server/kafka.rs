@@ -97,6 +97,11 @@ impl Kafka {
         }
     }
 
+    /// Where the broker keeps its logs.
+    pub fn storage(&self) -> PathBuf {
+        self.folder.join(&self.name)
+    }
+
     /// What the broker has logged since its last start.
     pub fn log(&self) -> String {
         fs::read_to_string(self.file("log")).unwrap_or_default()
@@ -136,7 +141,7 @@ impl Kafka {
     }
 
     fn properties(&self, controller: u16, further: &str) -> String {
-        let Self { folder, name, port, advertised_port, .. } = self;
+        let Self { port, advertised_port, .. } = self;
         format!(
             "\
 process.roles=broker,controller
@@ -150,7 +155,7 @@ inter.broker.listener.name=PLAINTEXT
 log.dirs={}
 {SMALL_AND_IMPATIENT}{further}
 ",
-            folder.join(name).display()
+            self.storage().display()
         )
     }
 }

@@ -2,12 +2,13 @@
 
 use std::{future::Future, time::Duration};
 
-use inbox_engine::{LeaderEpoch, NextOffset, Offset, Ownership, Standstill};
+use inbox_engine::{LeaderEpoch, LogPoint, NextOffset, Offset, Ownership, Standstill};
 use sqlx::Database;
+use uuid::Uuid;
 
 use super::{
-    Claim, Corrections, Declarations, Intents, LogRange, ParkedEvents, Parking, Savepoint, Scope,
-    Sessions, TopicPartition, release::Releases,
+    Claim, Corrections, Declarations, Intents, LogRange, Mark, ParkedEvents, Parking, Savepoint,
+    Scope, Sessions, TopicPartition, release::Releases,
 };
 
 /// What a take-over needs to know.
@@ -27,6 +28,8 @@ pub struct TakeOver {
     pub lane_rule: String,
     /// Where Kafka's group stands.
     pub committed: Option<NextOffset>,
+    /// Whose that offset is.
+    pub mark: Option<Mark>,
     /// What the log holds.
     pub log: LogRange,
     /// Where a consumer without history starts.
@@ -41,7 +44,7 @@ pub struct Owner {
     /// The configured static instance id, if any.
     pub instance_id: Option<String>,
     /// Random per process.
-    pub incarnation: uuid::Uuid,
+    pub incarnation: Uuid,
 }
 
 /// A partition taken over.
@@ -53,6 +56,8 @@ pub struct Taken {
     pub ownership: Ownership,
     /// The lane count that counts: the database's.
     pub lane_count: u16,
+    /// The identity of the consumer's inbox in this database.
+    pub inbox_id: Uuid,
 }
 
 /// Why a take-over did not succeed.
@@ -76,6 +81,8 @@ pub struct WatermarkMove {
     pub new: NextOffset,
     /// The leader epoch of the record before `new`.
     pub leader_epoch: LeaderEpoch,
+    /// Behind the last record before `new`.
+    pub record: LogPoint,
     /// Per lane, ascending: the offset that memory relies on.
     pub expected: Vec<i64>,
 }

@@ -15,7 +15,8 @@ pub use declared::{
 };
 pub(crate) use fit::Fit;
 pub use kafka::{
-    Arrival, Broker, BrokerError, BrokerEvent, Load, LogEnds, LogRange, TopicPartition, Vitals,
+    Arrival, Broker, BrokerError, BrokerEvent, Committed, Load, LogEnds, LogRange, Mark,
+    TopicPartition, Vitals,
 };
 pub use keeping::{
     Advices, Finding, Inspections, Needs, Owner, Ownerships, ParkedLoad, Parkings, PartitionRow,
@@ -23,8 +24,8 @@ pub use keeping::{
     WatermarkMove,
 };
 pub use operating::{
-    AuditFilter, AuditRow, Corrected, Correction, Corrections, Held, Intended, Intents, Kept,
-    Order, Outcome, Page, ParkedCounts, ParkedEvents, ParkedFilter, ParkedRow, Weight, When,
+    AuditFilter, AuditRow, Beginning, Corrected, Correction, Corrections, Held, Intended, Intents,
+    Kept, Order, Outcome, Page, ParkedCounts, ParkedEvents, ParkedFilter, ParkedRow, Weight, When,
 };
 pub use queue::{
     Apart, Book, Edition, Means, NotSent, Queues, Text, Values as QueuedValues, Waiting,

@@ -5,7 +5,7 @@ use std::future::Future;
 
 use sqlx::Database;
 
-use super::release::Intent;
+use super::{TopicPartition, release::Intent};
 
 /// Which parked events. What is `None` does not matter.
 #[derive(Clone, Default, PartialEq, Eq, Debug)]
@@ -348,6 +348,27 @@ pub struct Correction {
     pub force: bool,
 }
 
+/// Where a partition begins that the database does not know, as a person has decided.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Beginning {
+    /// The consumer's name.
+    pub consumer: String,
+    /// Which partition.
+    pub partition: TopicPartition,
+    /// The topic's id; all zero: not known.
+    pub topic_id: [u8; 16],
+    /// What the configuration wants.
+    pub lane_count: u16,
+    /// What the configuration wants.
+    pub lane_rule: String,
+    /// Everything below counts as settled.
+    pub at: inbox_engine::NextOffset,
+    /// Who.
+    pub who: String,
+    /// Why.
+    pub why: String,
+}
+
 /// How a correction ended.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Corrected {
@@ -380,6 +401,12 @@ pub trait Corrections: Database {
         conn: &mut Self::Connection,
         correction: &Correction,
         to: inbox_engine::NextOffset,
+    ) -> impl Future<Output = Result<Corrected, sqlx::Error>> + Send;
+    /// Adds the row of a partition that the database does not know; [`Corrected::Changed`] when it is there by
+    /// now.
+    fn begin_partition(
+        conn: &mut Self::Connection,
+        beginning: &Beginning,
     ) -> impl Future<Output = Result<Corrected, sqlx::Error>> + Send;
     /// Gives the rows of a topic that is gone up to retention: nobody takes them over again.
     fn retire(

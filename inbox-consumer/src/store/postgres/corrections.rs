@@ -5,9 +5,12 @@ use inbox_engine::{Epoch, NextOffset, Rule};
 use sqlx::{PgConnection, Postgres, Row, postgres::PgRow};
 use uuid::Uuid;
 
-use super::session::{begin_own, end_own};
+use super::{
+    ownership,
+    session::{begin_own, end_own},
+};
 use crate::{
-    pipeline::port::{Corrected, Correction, Corrections, Held},
+    pipeline::port::{Beginning, Corrected, Correction, Corrections, Held},
     store::{
         statement::{Cut, Statement},
         takeover::{self, Standing},
@@ -55,7 +58,8 @@ FROM k WHERE l.partition_ref = $1 AND l.lane = k.lane",
 
 /// $1 partition, $2 epoch, $3 watermark.
 static SKIP: Statement = Statement::new(
-    "UPDATE inbox_partitions SET epoch = $2, watermark = $3, watermark_leader_epoch = -1, standstill = NULL,
+    "UPDATE inbox_partitions SET epoch = $2, watermark = $3, watermark_leader_epoch = -1,
+    record_next = -1, record_leader_epoch = -1, log_end_seen = NULL, standstill = NULL,
     owner = NULL, owner_instance = NULL, owner_incarnation = NULL, owner_seen = NULL WHERE partition_ref = $1",
     &[Cut::new(Rule::CorrectionRaisesEpoch, "epoch = $2", "epoch = epoch + 0 * $2")],
 );
@@ -103,6 +107,15 @@ impl Corrections for Postgres {
         end_own(conn, done).await
     }
 
+    async fn begin_partition(
+        conn: &mut PgConnection,
+        beginning: &Beginning,
+    ) -> Result<Corrected, sqlx::Error> {
+        begin_own(conn).await?;
+        let done = begin_partition(conn, beginning).await;
+        end_own(conn, done).await
+    }
+
     async fn retire(
         conn: &mut PgConnection,
         correction: &Correction,
@@ -141,6 +154,22 @@ async fn skip(
     skip.execute(&mut *conn).await?;
     let why = format!("from {} to {}: {}", standing.watermark, to.0, correction.why);
     write(conn, correction, ("skip", &why), Some(to.0)).await?;
+    Ok(Corrected::Done)
+}
+
+async fn begin_partition(
+    conn: &mut PgConnection,
+    beginning: &Beginning,
+) -> Result<Corrected, sqlx::Error> {
+    let Beginning { consumer, partition, topic_id, lane_count, lane_rule, at, who, why } =
+        beginning;
+    let (consumer_ref, _) = ownership::consumer(conn, consumer).await?;
+    let (place, lanes) = ((partition, *topic_id), (*lane_count, lane_rule.as_str()));
+    let added = ownership::insert(conn, consumer_ref, place, lanes, *at).await?;
+    let Some(partition_ref) = added else { return Ok(Corrected::Changed) };
+    let (who, why) = (who.clone(), format!("begins at {}: {why}", at.0));
+    let written = Correction { partition_ref, who, why, force: false };
+    write(conn, &written, ("skip", &written.why), Some(at.0)).await?;
     Ok(Corrected::Done)
 }
 

@@ -2,6 +2,7 @@
 
 use inbox_engine::{Epoch, LaneState, LeaderEpoch, NextOffset, Offset, Rule, Standstill};
 use sqlx::{Row, Sqlite, SqliteConnection, sqlite::SqliteRow};
+use uuid::Uuid;
 
 use super::{
     numbers,
@@ -9,7 +10,9 @@ use super::{
     watermarks,
 };
 use crate::{
-    pipeline::port::{Ownerships, Scope, TakeOver, TakeOverError, Taken, WatermarkMove},
+    pipeline::port::{
+        Ownerships, Scope, TakeOver, TakeOverError, Taken, TopicPartition, WatermarkMove,
+    },
     store::{
         lane, sixteen,
         statement::{Cut, Statement},
@@ -18,13 +21,16 @@ use crate::{
     },
 };
 
-const CONSUMER: &str = "SELECT consumer_ref FROM inbox_consumers WHERE consumer = ?1";
-const ADD_CONSUMER: &str =
-    "INSERT INTO inbox_consumers (consumer) VALUES (?1) ON CONFLICT DO NOTHING";
+const CONSUMER: &str = "SELECT consumer_ref, inbox_id FROM inbox_consumers WHERE consumer = ?1";
+const ADD_CONSUMER: &str = "INSERT INTO inbox_consumers (consumer, inbox_id) VALUES (?1, randomblob(16)) ON CONFLICT DO NOTHING";
+/// A build before the column has added the consumer.
+const NAME_INBOX: &str =
+    "UPDATE inbox_consumers SET inbox_id = randomblob(16) WHERE consumer = ?1 AND inbox_id IS NULL";
 
 /// ?1 consumer, ?2 topic, ?3 partition.
 const PARTITIONS: &str = r#"SELECT partition_ref, topic_id, lane_count, lane_rule, remapped_below, epoch, watermark,
-    watermark_leader_epoch, owner_instance, owner_incarnation, retired_at IS NOT NULL AS retired,
+    watermark_leader_epoch, record_next, record_leader_epoch, log_end_seen,
+    owner_instance, owner_incarnation, retired_at IS NOT NULL AS retired,
     unixepoch('subsec') - owner_seen / 1000.0 AS owner_seen_seconds
 FROM inbox_partitions WHERE consumer_ref = ?1 AND topic = ?2 AND "partition" = ?3
 ORDER BY partition_ref"#;
@@ -37,7 +43,7 @@ const FIRST_START: &str = "SELECT NOT EXISTS (SELECT 1 FROM inbox_partitions WHE
 /// ?1 consumer, ?2 topic, ?3 id, ?4 partition, ?5 lanes, ?6 lane rule, ?7 watermark.
 const ADD_PARTITION: &str = r#"INSERT INTO inbox_partitions
     (consumer_ref, topic, topic_id, "partition", lane_count, lane_rule, watermark)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT DO NOTHING"#;
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT DO NOTHING RETURNING partition_ref"#;
 
 /// Only while [`Rule::StartIsWritten`] is off: a start that nothing was settled after is forgotten.
 const FORGET_START: &str =
@@ -63,11 +69,16 @@ const OWN: &str = "UPDATE inbox_partitions SET epoch = ?2, owner = ?3, owner_ins
     lane_count = ?7, lane_rule = ?8, remapped_below = ?9, retired_at = NULL, standstill = NULL
 WHERE partition_ref = ?1";
 
-const STAND_STILL: &str = "UPDATE inbox_partitions SET standstill = ?2 WHERE partition_ref = ?1";
+/// ?1 partition, ?2 reason, ?3 the end of the log, if it is to be remembered.
+const STAND_STILL: &str = "UPDATE inbox_partitions SET standstill = ?2,
+    log_end_seen = coalesce(min(log_end_seen, ?3), log_end_seen, ?3) WHERE partition_ref = ?1";
 
-/// ?1 partition, ?2 epoch, ?3 old, ?4 new, ?5 leader epoch, ?6 expected.
+/// ?1 partition, ?2 epoch, ?3 old, ?4 new, ?5 leader epoch, ?6 expected, ?7 behind the last record,
+/// ?8 its leader epoch.
 static WATERMARK: Statement = Statement::new(
     "UPDATE inbox_partitions AS w SET watermark = ?4, watermark_leader_epoch = ?5,
+    record_next = ?7, record_leader_epoch = ?8,
+    log_end_seen = CASE WHEN ?4 > ?3 THEN NULL ELSE log_end_seen END,
     owner_seen = CAST(unixepoch('subsec') * 1000 AS INTEGER)
 WHERE w.partition_ref = ?1 AND w.epoch = ?2 AND w.watermark = ?3 AND w.watermark <= ?4
 AND NOT EXISTS (SELECT 1 FROM json_each(?6) x
@@ -140,6 +151,8 @@ pub(super) async fn watermark(
         .bind(change.new.0)
         .bind(change.leader_epoch.0)
         .bind(numbers(change.expected.iter().copied()))
+        .bind(change.record.next.0)
+        .bind(change.record.leader_epoch.0)
         .execute(conn)
         .await?;
     Ok(written.rows_affected() == 1)
@@ -163,45 +176,57 @@ async fn take_over(
     conn: &mut SqliteConnection,
     request: &TakeOver,
 ) -> Result<Answer, TakeOverError> {
-    let consumer_ref = consumer(conn, &request.consumer).await?;
+    let (consumer_ref, inbox_id) = consumer(conn, &request.consumer).await?;
     let mut found = find(conn, consumer_ref, request).await?;
     if !Rule::StartIsWritten.on() {
         found = forget_start(conn, found).await?;
     }
     let row = match found {
         Found::Row(row) => row,
-        Found::StandsStill(row, reason) => return stand_still(conn, &row, reason).await,
-        Found::Nothing => match add(conn, consumer_ref, request).await? {
-            Ok(row) => row,
-            Err(reason) => return Ok(Err(reason)),
-        },
+        Found::StandsStill(row, reason) => return stand_still(conn, &row, request, reason).await,
+        Found::Nothing(retired) => {
+            match add(conn, (consumer_ref, inbox_id), request, retired).await? {
+                Ok(row) => row,
+                Err(reason) => return Ok(Err(reason)),
+            }
+        }
     };
     if let Err(reason) = takeover::check_owner(&row, request) {
         return Ok(Err(reason));
     }
     let resume = match takeover::resume_at(&row, request) {
         Ok(resume) => resume,
-        Err(reason) => return stand_still(conn, &row, reason).await,
+        Err(reason) => return stand_still(conn, &row, request, reason).await,
     };
     let epoch = takeover::next_epoch(&row, request);
     let row = lanes_for(conn, row, request).await?;
     let lanes = raise(conn, &row, epoch).await?;
     own(conn, &row, epoch, request).await?;
-    Ok(Ok(takeover::taken(&row, consumer_ref, epoch, lanes, resume)?))
+    Ok(Ok(takeover::taken(&row, (consumer_ref, inbox_id), epoch, lanes, resume)?))
 }
 
-async fn consumer(conn: &mut SqliteConnection, name: &str) -> Result<i64, sqlx::Error> {
-    if let Some(known) = sqlx::query_scalar(CONSUMER).bind(name).fetch_optional(&mut *conn).await? {
-        return Ok(known);
+/// The consumer, which is added if need be, and the identity of its inbox.
+pub(super) async fn consumer(
+    conn: &mut SqliteConnection,
+    name: &str,
+) -> Result<(i64, Uuid), sqlx::Error> {
+    let known: Option<(i64, Option<Vec<u8>>)> =
+        sqlx::query_as(CONSUMER).bind(name).fetch_optional(&mut *conn).await?;
+    if let Some((consumer_ref, Some(inbox_id))) = known {
+        return Ok((consumer_ref, Uuid::from_bytes(sixteen(&inbox_id)?)));
     }
     sqlx::query(ADD_CONSUMER).bind(name).execute(&mut *conn).await?;
-    sqlx::query_scalar(CONSUMER).bind(name).fetch_one(conn).await
+    sqlx::query(NAME_INBOX).bind(name).execute(&mut *conn).await?;
+    let (consumer_ref, inbox_id): (i64, Vec<u8>) =
+        sqlx::query_as(CONSUMER).bind(name).fetch_one(conn).await?;
+    Ok((consumer_ref, Uuid::from_bytes(sixteen(&inbox_id)?)))
 }
 
 enum Found {
     Row(PartitionState),
     StandsStill(PartitionState, Standstill),
-    Nothing,
+    /// Nothing, or only (true) what a person has retired.
+    Nothing(bool),
 }
 
 /// The partition's row; the transaction is the lock.
@@ -217,9 +242,10 @@ async fn find(
         .fetch_all(conn)
         .await?;
     let rows = rows.iter().map(state).collect::<Result<Vec<_>, _>>()?;
+    let retired = !rows.is_empty();
     Ok(match takeover::choose(rows, request) {
         Ok(Some(row)) => Found::Row(row),
-        Ok(None) => Found::Nothing,
+        Ok(None) => Found::Nothing(retired),
         Err(recreated) => Found::StandsStill(recreated.0, recreated.1),
     })
 }
@@ -228,7 +254,7 @@ async fn find(
 async fn forget_start(conn: &mut SqliteConnection, found: Found) -> Result<Found, sqlx::Error> {
     let Found::Row(row) = found else { return Ok(found) };
     let forgotten = sqlx::query(FORGET_START).bind(row.partition_ref).execute(conn).await?;
-    Ok(if forgotten.rows_affected() == 1 { Found::Nothing } else { Found::Row(row) })
+    Ok(if forgotten.rows_affected() == 1 { Found::Nothing(false) } else { Found::Row(row) })
 }
 
 fn state(row: &SqliteRow) -> Result<PartitionState, sqlx::Error> {
@@ -241,6 +267,9 @@ fn state(row: &SqliteRow) -> Result<PartitionState, sqlx::Error> {
         epoch: row.try_get("epoch")?,
         watermark: row.try_get("watermark")?,
         watermark_leader_epoch: row.try_get("watermark_leader_epoch")?,
+        record_next: row.try_get("record_next")?,
+        record_leader_epoch: row.try_get("record_leader_epoch")?,
+        log_end_seen: row.try_get("log_end_seen")?,
         owner_instance: row.try_get("owner_instance")?,
         owner_incarnation: row.try_get("owner_incarnation")?,
         owner_seen_seconds: row.try_get("owner_seen_seconds")?,
@@ -251,8 +280,9 @@ fn state(row: &SqliteRow) -> Result<PartitionState, sqlx::Error> {
 /// The row of a partition that the database does not know, with its first watermark.
 async fn add(
     conn: &mut SqliteConnection,
-    consumer_ref: i64,
+    (consumer_ref, inbox_id): (i64, Uuid),
     request: &TakeOver,
+    retired: bool,
 ) -> Result<Result<PartitionState, Standstill>, sqlx::Error> {
     let topic = &*request.partition.topic;
     let first_start: bool = sqlx::query_scalar(FIRST_START)
@@ -260,38 +290,56 @@ async fn add(
         .bind(topic)
         .fetch_one(&mut *conn)
         .await?;
-    let watermark = match takeover::start(request, first_start) {
+    let watermark = match takeover::start(request, first_start, inbox_id, retired) {
         Ok(watermark) => watermark,
         Err(reason) => return Ok(Err(reason)),
     };
-    sqlx::query(ADD_PARTITION)
-        .bind(consumer_ref)
-        .bind(topic)
-        .bind(&request.topic_id[..])
-        .bind(request.partition.partition)
-        .bind(i32::from(request.lane_count))
-        .bind(&request.lane_rule)
-        .bind(watermark.0)
-        .execute(&mut *conn)
-        .await?;
+    let lanes = (request.lane_count, request.lane_rule.as_str());
+    insert(conn, consumer_ref, (&request.partition, request.topic_id), lanes, watermark).await?;
     // Another process may have been faster: what counts is what is there now.
     match find(conn, consumer_ref, request).await? {
         Found::Row(row) => Ok(Ok(row)),
         Found::StandsStill(_, reason) => Ok(Err(reason)),
-        Found::Nothing => Err(unexpected(format!(
+        Found::Nothing(_) => Err(unexpected(format!(
             "the row of {topic}/{} in inbox_partitions was removed while it was taken over",
             request.partition.partition
         ))),
     }
 }
 
+/// Adds a partition's row; nothing when there is one.
+pub(super) async fn insert(
+    conn: &mut SqliteConnection,
+    consumer_ref: i64,
+    (partition, topic_id): (&TopicPartition, [u8; 16]),
+    (lane_count, lane_rule): (u16, &str),
+    watermark: NextOffset,
+) -> Result<Option<i64>, sqlx::Error> {
+    sqlx::query_scalar(ADD_PARTITION)
+        .bind(consumer_ref)
+        .bind(&*partition.topic)
+        .bind(&topic_id[..])
+        .bind(partition.partition)
+        .bind(i32::from(lane_count))
+        .bind(lane_rule)
+        .bind(watermark.0)
+        .fetch_optional(conn)
+        .await
+}
+
 /// Writes why, for `status`; the epoch stays.
 async fn stand_still(
     conn: &mut SqliteConnection,
     row: &PartitionState,
+    request: &TakeOver,
     reason: Standstill,
 ) -> Result<Answer, TakeOverError> {
-    sqlx::query(STAND_STILL).bind(row.partition_ref).bind(reason.to_string()).execute(conn).await?;
+    sqlx::query(STAND_STILL)
+        .bind(row.partition_ref)
+        .bind(reason.to_string())
+        .bind(takeover::log_end_seen(&reason, request))
+        .execute(conn)
+        .await?;
     Ok(Err(reason))
 }
 

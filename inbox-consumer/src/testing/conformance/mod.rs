@@ -71,6 +71,9 @@ macro_rules! conformance_scenarios {
             a_partition_added_later_begins_at_its_beginning
             a_start_is_written_before_the_first_delivery
             reading_goes_on_at_the_smaller_offset
+            the_last_record_is_kept_beside_the_watermark
+            a_log_that_ended_below_the_watermark_is_remembered
+            an_own_offset_without_a_row_stands_still
             a_log_that_begins_above_the_watermark_stands_still
             a_log_that_ends_below_the_watermark_stands_still
             a_recreated_topic_stands_still
@@ -130,6 +133,7 @@ macro_rules! conformance_scenarios {
             a_correction_fences_the_owner
             a_correction_spares_a_live_owner
             a_skip_goes_forward_only
+            a_beginning_is_decided_once
             a_retired_topic_begins_anew
             a_retirement_gives_up_parked_events_aloud
         } }

@@ -2,14 +2,14 @@
 
 use std::{collections::HashSet, time::Duration};
 
-use inbox_engine::{NextOffset, Standstill, Start};
+use inbox_engine::{LeaderEpoch, LogPoint, NextOffset, Standstill, Start};
 use uuid::Uuid;
 
 use super::{
     Probe,
     scene::{Scene, claim_of, claim_on, moved, request, step, watermark},
 };
-use crate::pipeline::port::{LogRange, StoreFault, TakeOverError};
+use crate::pipeline::port::{Corrected, Correction, LogRange, Mark, StoreFault, TakeOverError};
 
 /// The new epoch stands in every lane and in the partition; its generation is one more.
 pub async fn a_take_over_raises_every_epoch<DB: Probe>(settings: DB::Settings) {
@@ -116,19 +116,114 @@ pub async fn a_start_is_written_before_the_first_delivery<DB: Probe>(settings: D
     assert_eq!(scene.take_over().await.ownership.resume.0, 1_000);
 }
 
-/// Resume at the smaller of Kafka's offset and the watermark; the leader epoch goes with the latter.
+/// Resume at the smaller of Kafka's offset and the watermark, with the last record's leader epoch.
 pub async fn reading_goes_on_at_the_smaller_offset<DB: Probe>(settings: DB::Settings) {
     let mut scene = Scene::<DB>::new(settings, "resume").await;
     let scope = scene.take_over().await.scope;
     scene.settle(&scope, &claim_of(&[(1, 41)], &[step(0, -1, 41)])).await;
     assert!(scene.watermark(&scope, &watermark(0, 42, &[41, -1, -1, -1])).await);
-    for (committed, resume, leader_epoch) in [(None, 42, 3), (Some(90), 42, 3), (Some(20), 20, -1)]
-    {
+    for (committed, resume, leader_epoch) in [(None, 42, 3), (Some(90), 42, 3), (Some(20), 20, 3)] {
         scene.request.committed = committed.map(NextOffset);
         let ownership = scene.take_over().await.ownership;
         assert_eq!(ownership.watermark.0, 42);
         assert_eq!(ownership.resume.0, resume, "{committed:?}");
         assert_eq!(ownership.resume_leader_epoch.0, leader_epoch, "{committed:?}");
+    }
+}
+
+/// Finding 23: behind a transaction marker the watermark has no leader epoch; the last record below it has
+/// one, and both are given back. A skip forgets it. A build before the columns writes only the watermark's.
+pub async fn the_last_record_is_kept_beside_the_watermark<DB: Probe>(settings: DB::Settings) {
+    let mut scene = Scene::<DB>::new(settings, "last-record").await;
+    let taken = scene.take_over().await;
+    assert_eq!(taken.ownership.record, LogPoint::UNKNOWN);
+    let scope = taken.scope;
+    scene.settle(&scope, &claim_of(&[(1, 41)], &[step(0, -1, 41)])).await;
+    let mut change = watermark(0, 50, &[41, -1, -1, -1]);
+    let record = LogPoint { next: NextOffset(42), leader_epoch: LeaderEpoch(3) };
+    (change.leader_epoch, change.record) = (LeaderEpoch::UNKNOWN, record);
+    assert!(scene.watermark(&scope, &change).await);
+    let taken = scene.take_over().await.ownership;
+    assert_eq!((taken.watermark.0, taken.record), (50, record));
+    assert_eq!((taken.resume.0, taken.resume_leader_epoch.0), (42, 3));
+    let partition = scope.partition_ref;
+    let older = format!(
+        "UPDATE inbox_partitions SET watermark = 60, watermark_leader_epoch = 4 WHERE partition_ref = {partition}"
+    );
+    scene.run(&older).await;
+    let taken = scene.take_over().await;
+    assert_eq!((taken.ownership.resume.0, taken.ownership.resume_leader_epoch.0), (60, 4));
+    let (who, why) = ("anna".to_owned(), "gone".to_owned());
+    let skip = Correction { partition_ref: partition, who, why, force: true };
+    let done = DB::skip(&mut scene.session, &skip, NextOffset(70)).await;
+    assert_eq!(done.expect("the skip failed"), Corrected::Done);
+    let taken = scene.take_over().await.ownership;
+    assert_eq!((taken.resume.0, taken.record), (70, LogPoint::UNKNOWN));
+}
+
+/// Finding 23: a log that was seen to end below the watermark, and of which no record is known, stays
+/// suspect however far it grows; a skip to where it stands ends that. Where a record is known, the client
+/// validates it, and the next step of the watermark says that it did.
+pub async fn a_log_that_ended_below_the_watermark_is_remembered<DB: Probe>(settings: DB::Settings) {
+    let mut scene = Scene::<DB>::new(settings, "log-ended").await;
+    let scope = scene.take_over().await.scope;
+    scene.settle(&scope, &claim_of(&[(1, 41)], &[step(0, -1, 41)])).await;
+    let mut change = watermark(0, 42, &[41, -1, -1, -1]);
+    assert!(scene.watermark(&scope, &change).await);
+    let partition = scope.partition_ref;
+    let seen = format!(
+        "SELECT coalesce(log_end_seen, -1) FROM inbox_partitions WHERE partition_ref = {partition}"
+    );
+    for (end, lowest) in [(30, 30), (20, 20), (25, 20)] {
+        scene.request.log.end = NextOffset(end);
+        assert!(matches!(scene.stand_still().await, Standstill::LogEndsBelow(_)));
+        assert_eq!(scene.number(&seen).await, lowest);
+    }
+    scene.request.log.end = NextOffset(90);
+    let scope = scene.take_over().await.scope;
+    change.old = NextOffset(42);
+    assert!(scene.watermark(&scope, &change).await, "the idle check");
+    assert_eq!(scene.number(&seen).await, 20, "nothing was read yet");
+    let forget = "SET watermark_leader_epoch = -1, record_next = -1, record_leader_epoch = -1";
+    scene.run(&format!("UPDATE inbox_partitions {forget} WHERE partition_ref = {partition}")).await;
+    assert!(matches!(scene.stand_still().await, Standstill::LogEndedBelow(_)));
+    let (who, why) = ("anna".to_owned(), "looked".to_owned());
+    let skip = Correction { partition_ref: partition, who, why, force: true };
+    let done = DB::skip(&mut scene.session, &skip, NextOffset(42)).await;
+    assert_eq!(done.expect("the skip failed"), Corrected::Done);
+    assert_eq!(scene.number(&seen).await, -1);
+    let scope = scene.take_over().await.scope;
+    scene
+        .run(&format!(
+            "UPDATE inbox_partitions SET log_end_seen = 7 WHERE partition_ref = {partition}"
+        ))
+        .await;
+    change.new = NextOffset(43);
+    assert!(scene.watermark(&scope, &change).await);
+    assert_eq!(scene.number(&seen).await, -1, "what was read behind it was validated");
+}
+
+/// Finding 26: an offset that this consumer itself has committed, and no row: the database has lost its
+/// history. Somebody else's offset is where it begins.
+pub async fn an_own_offset_without_a_row_stands_still<DB: Probe>(settings: DB::Settings) {
+    let mut scene = Scene::<DB>::new(settings, "own-offset").await;
+    let inbox_id = scene.take_over().await.inbox_id;
+    scene.request.committed = Some(NextOffset(40));
+    for (number, inbox_id, part) in
+        [(1, inbox_id, "its rows are lost"), (2, Uuid::from_bytes([9; 16]), "another one")]
+    {
+        scene.request.partition.partition = number;
+        scene.request.mark = Some(Mark { inbox_id, consumer: "own-offset".into() });
+        let text = match scene.stand_still().await {
+            Standstill::HistoryLost(text) => text,
+            other => panic!("{other}"),
+        };
+        assert!(text.contains(part), "{text}");
+    }
+    assert_eq!(scene.take_over_of(0).await.inbox_id, inbox_id, "a row that is there counts");
+    for (number, mark) in [(3, None), (4, Some(Mark { inbox_id, consumer: "other".into() }))] {
+        scene.request.mark = mark;
+        assert_eq!(scene.take_over_of(number).await.ownership.watermark.0, 40, "{number}");
     }
 }
 

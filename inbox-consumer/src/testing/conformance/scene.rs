@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use inbox_engine::{
-    Lane, LaneMove, LeaderEpoch, NextOffset, Offset, ParkReason, Standstill, Start,
+    Lane, LaneMove, LeaderEpoch, LogPoint, NextOffset, Offset, ParkReason, Standstill, Start,
 };
 use uuid::Uuid;
 
@@ -48,6 +48,12 @@ impl<DB: Probe> Scene<DB> {
         let taken = DB::take_over(&mut self.session, &self.request).await;
         assert!(!DB::in_transaction(&self.session), "a take-over left its transaction open");
         taken.expect("the take-over failed")
+    }
+
+    /// Takes another partition of the topic over.
+    pub(super) async fn take_over_of(&mut self, partition: i32) -> Taken {
+        self.request.partition.partition = partition;
+        self.take_over().await
     }
 
     /// Takes the partition over and expects that it stands still.
@@ -168,6 +174,7 @@ pub(super) fn request(consumer: &str) -> TakeOver {
         lane_count: LANES,
         lane_rule: "xxh3-64/1 key".into(),
         committed: None,
+        mark: None,
         log: LogRange { start: NextOffset(0), end: NextOffset(1_000) },
         start: Start::Earliest,
     }
@@ -248,6 +255,7 @@ pub(super) fn watermark(old: i64, new: i64, expected: &[i64]) -> WatermarkMove {
         old: NextOffset(old),
         new: NextOffset(new),
         leader_epoch: LeaderEpoch(3),
+        record: LogPoint { next: NextOffset(new), leader_epoch: LeaderEpoch(3) },
         expected: expected.to_vec(),
     }
 }

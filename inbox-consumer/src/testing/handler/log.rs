@@ -14,7 +14,8 @@ use outbox_core::Record;
 use tokio::sync::{Notify, mpsc};
 
 use crate::pipeline::port::{
-    Arrival, Broker, BrokerError, BrokerEvent, Load, LogRange, TopicPartition, Vitals,
+    Arrival, Broker, BrokerError, BrokerEvent, Committed, Load, LogRange, Mark, TopicPartition,
+    Vitals,
 };
 
 /// The topic that a test's events come from.
@@ -120,9 +121,12 @@ impl Broker for Log {
     fn committed(
         &self,
         _: &TopicPartition,
-    ) -> BoxFuture<'static, Result<Option<NextOffset>, BrokerError>> {
-        ready(Ok(self.lock().committed)).boxed()
+    ) -> BoxFuture<'static, Result<Option<Committed>, BrokerError>> {
+        let committed = self.lock().committed.map(|next| Committed { next, mark: None });
+        ready(Ok(committed)).boxed()
     }
+
+    fn mark(&self, _: &Mark) {}
 
     fn log_range(&self, _: &TopicPartition) -> BoxFuture<'static, Result<LogRange, BrokerError>> {
         ready(Ok(LogRange { start: NextOffset(0), end: NextOffset(self.end()) })).boxed()

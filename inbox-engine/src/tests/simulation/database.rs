@@ -7,8 +7,8 @@ use super::{
     parked::Parked,
 };
 use crate::{
-    Batch, Epoch, Item, LaneState, LeaderEpoch, NextOffset, Offset, Outcome, Ownership, Rule,
-    Tally, WatermarkWrite, distinct, resume,
+    Batch, Epoch, Item, LaneState, LeaderEpoch, LogPoint, NextOffset, Offset, Outcome, Ownership,
+    Rule, Settled, Tally, WatermarkWrite, distinct, resume,
 };
 
 /// What becomes of one event of a transaction.
@@ -56,6 +56,7 @@ pub(super) struct PartitionRow {
     epoch: i64,
     watermark: i64,
     watermark_leader_epoch: LeaderEpoch,
+    record: LogPoint,
     pub(super) lanes: Vec<LaneRow>,
     pub(super) aggregates: Vec<Aggregate>,
 }
@@ -69,7 +70,7 @@ pub(super) enum Undo {
     Epochs(usize, i64, Vec<i64>),
     Lane(usize, usize, LaneState),
     Row(u32, Option<Row>),
-    Watermark(usize, i64, LeaderEpoch),
+    Watermark(usize, i64, (LeaderEpoch, LogPoint)),
 }
 
 #[derive(Debug)]
@@ -102,6 +103,7 @@ impl Database {
             epoch: 0,
             watermark: 0,
             watermark_leader_epoch: LeaderEpoch::UNKNOWN,
+            record: LogPoint::UNKNOWN,
             lanes: vec![LaneRow { epoch: 0, state }; usize::from(lanes)],
             aggregates: vec![Aggregate::default(); usize::from(aggregates)],
         };
@@ -141,23 +143,20 @@ impl Database {
             lane.epoch = row.epoch;
         }
         let watermark = NextOffset(row.watermark);
-        let next =
-            resume(watermark, committed.map(NextOffset), (NextOffset(0), NextOffset(i64::MAX)))
-                .unwrap();
+        let settled = Settled { watermark, record: row.record, log_end_seen: None };
+        let log_range = (NextOffset(0), NextOffset(i64::MAX));
+        let resumed = resume(settled, committed.map(NextOffset), log_range).unwrap();
         let ownership = Ownership {
             epoch: Epoch(row.epoch),
             lanes: row.lanes.iter().map(|lane| lane.state).collect(),
             watermark,
             watermark_leader_epoch: row.watermark_leader_epoch,
             remapped_below: NextOffset(0),
-            resume: next,
-            resume_leader_epoch: if next == watermark {
-                row.watermark_leader_epoch
-            } else {
-                LeaderEpoch::UNKNOWN
-            },
+            record: row.record,
+            resume: resumed.next,
+            resume_leader_epoch: resumed.leader_epoch,
         };
-        self.check_settled_below(p, next.0, log);
+        self.check_settled_below(p, resumed.next.0, log);
         self.committed();
         ownership
     }
@@ -313,9 +312,11 @@ impl Database {
         if Rule::WatermarkCas.on() && !(cas && epoch) || Rule::WatermarkChecksLanes.on() && !held {
             return false;
         }
-        self.commit.push(Undo::Watermark(p, row.watermark, row.watermark_leader_epoch));
+        let old = (row.watermark_leader_epoch, row.record);
+        self.commit.push(Undo::Watermark(p, row.watermark, old));
         row.watermark = write.new.0;
         row.watermark_leader_epoch = write.leader_epoch;
+        row.record = write.record;
         self.check_settled_below(p, write.new.0, log);
         self.committed();
         true
@@ -362,9 +363,10 @@ impl Database {
             Undo::Lane(p, lane, old) => self.partitions[p].lanes[lane].state = old,
             Undo::Row(number, Some(old)) => _ = self.inbox.insert(number, old),
             Undo::Row(number, None) => _ = self.inbox.remove(&number),
-            Undo::Watermark(p, old, leader_epoch) => {
+            Undo::Watermark(p, old, (leader_epoch, record)) => {
                 self.partitions[p].watermark = old;
                 self.partitions[p].watermark_leader_epoch = leader_epoch;
+                self.partitions[p].record = record;
             }
         }
     }
