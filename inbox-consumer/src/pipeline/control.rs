@@ -50,7 +50,7 @@ impl<DB: Store> Control<DB> {
         })?;
         if let Err(fault) = fits::<DB>(&mut conn).await {
             match fault {
-                TakeOverFault::Again(_) => conn.close_hard().await,
+                TakeOverFault::Again(_) => self.sessions.give_up(conn).await,
                 _ => self.sessions.give_back(conn).await,
             }
             return Err(fault);
@@ -69,7 +69,7 @@ impl<DB: Store> Control<DB> {
                 })
             }
             Err(TakeOverError::Database(error)) => {
-                conn.close_hard().await;
+                self.sessions.give_up(conn).await;
                 Err(TakeOverFault::Again(format!("taking the partition over failed: {error}")))
             }
         }
@@ -113,7 +113,7 @@ impl<DB: Store> Control<DB> {
                 if written { Written::Yes } else { Written::Fenced }
             }
             Err(error) => {
-                conn.close_hard().await;
+                self.sessions.give_up(conn).await;
                 Written::Outage(format!("writing the watermark failed: {error}"))
             }
         }
@@ -138,7 +138,7 @@ impl<DB: Store> Control<DB> {
                 Ok(found.into_iter().map(due).collect())
             }
             Err(error) => {
-                conn.close_hard().await;
+                self.sessions.give_up(conn).await;
                 Err(format!("looking for parked events that are due failed: {error}"))
             }
         }
@@ -150,7 +150,7 @@ impl<DB: Store> Control<DB> {
         let Ok(mut conn) = self.sessions.take().await else { return };
         match DB::write_standstill(&mut conn, &scope, reason.as_deref()).await {
             Ok(()) => self.sessions.give_back(conn).await,
-            Err(_) => conn.close_hard().await,
+            Err(_) => self.sessions.give_up(conn).await,
         }
     }
 
@@ -167,7 +167,7 @@ impl<DB: Store> Control<DB> {
         let Ok(mut conn) = self.sessions.take().await else { return };
         match DB::disown(&mut conn, &scope).await {
             Ok(()) => self.sessions.give_back(conn).await,
-            Err(_) => conn.close_hard().await,
+            Err(_) => self.sessions.give_up(conn).await,
         }
     }
 }

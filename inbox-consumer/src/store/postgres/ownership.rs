@@ -4,7 +4,10 @@ use inbox_engine::{Epoch, LaneState, LeaderEpoch, NextOffset, Offset, Rule, Stan
 use sqlx::{PgConnection, Postgres, Row, postgres::PgRow};
 use uuid::Uuid;
 
-use super::session::{begin_own, end_own};
+use super::{
+    sent::on,
+    session::{begin_own, end_own},
+};
 use crate::{
     pipeline::port::{Ownerships, Scope, TakeOver, TakeOverError, Taken, WatermarkMove},
     store::{
@@ -117,7 +120,7 @@ impl Ownerships for Postgres {
             .bind(change.new.0)
             .bind(change.leader_epoch.0)
             .bind(&change.expected)
-            .execute(&mut *conn)
+            .execute(on(conn))
             .await;
         Ok(end_own(conn, written).await?.rows_affected() == 1)
     }
@@ -127,7 +130,7 @@ impl Ownerships for Postgres {
         let done = sqlx::query(DISOWN)
             .bind(scope.partition_ref)
             .bind(scope.epoch.0)
-            .execute(&mut *conn)
+            .execute(on(conn))
             .await;
         end_own(conn, done).await.map(drop)
     }
@@ -165,11 +168,11 @@ async fn take_over(conn: &mut PgConnection, request: &TakeOver) -> Result<Answer
 }
 
 async fn consumer(conn: &mut PgConnection, name: &str) -> Result<i64, sqlx::Error> {
-    if let Some(known) = sqlx::query_scalar(CONSUMER).bind(name).fetch_optional(&mut *conn).await? {
+    if let Some(known) = sqlx::query_scalar(CONSUMER).bind(name).fetch_optional(on(conn)).await? {
         return Ok(known);
     }
-    sqlx::query(ADD_CONSUMER).bind(name).execute(&mut *conn).await?;
-    sqlx::query_scalar(CONSUMER).bind(name).fetch_one(conn).await
+    sqlx::query(ADD_CONSUMER).bind(name).execute(on(conn)).await?;
+    sqlx::query_scalar(CONSUMER).bind(name).fetch_one(on(conn)).await
 }
 
 enum Found {
@@ -188,7 +191,7 @@ async fn find(
         .bind(consumer_ref)
         .bind(&*request.partition.topic)
         .bind(request.partition.partition)
-        .fetch_all(conn)
+        .fetch_all(on(conn))
         .await?;
     let rows = rows.iter().map(state).collect::<Result<Vec<_>, _>>()?;
     Ok(match takeover::choose(rows, request) {
@@ -201,7 +204,7 @@ async fn find(
 /// As if the start had not been written: [`Rule::StartIsWritten`] is off.
 async fn forget_start(conn: &mut PgConnection, found: Found) -> Result<Found, sqlx::Error> {
     let Found::Row(row) = found else { return Ok(found) };
-    let forgotten = sqlx::query(FORGET_START).bind(row.partition_ref).execute(conn).await?;
+    let forgotten = sqlx::query(FORGET_START).bind(row.partition_ref).execute(on(conn)).await?;
     Ok(if forgotten.rows_affected() == 1 { Found::Nothing } else { Found::Row(row) })
 }
 
@@ -229,11 +232,8 @@ async fn add(
     request: &TakeOver,
 ) -> Result<Result<PartitionState, Standstill>, sqlx::Error> {
     let topic = &*request.partition.topic;
-    let first_start: bool = sqlx::query_scalar(FIRST_START)
-        .bind(consumer_ref)
-        .bind(topic)
-        .fetch_one(&mut *conn)
-        .await?;
+    let first_start: bool =
+        sqlx::query_scalar(FIRST_START).bind(consumer_ref).bind(topic).fetch_one(on(conn)).await?;
     let watermark = match takeover::start(request, first_start) {
         Ok(watermark) => watermark,
         Err(reason) => return Ok(Err(reason)),
@@ -246,7 +246,7 @@ async fn add(
         .bind(i32::from(request.lane_count))
         .bind(&request.lane_rule)
         .bind(watermark.0)
-        .execute(&mut *conn)
+        .execute(on(conn))
         .await?;
     // Another process may have been faster: what counts is what is there now.
     match find(conn, consumer_ref, request).await? {
@@ -265,7 +265,11 @@ async fn stand_still(
     row: &PartitionState,
     reason: Standstill,
 ) -> Result<Answer, TakeOverError> {
-    sqlx::query(STAND_STILL).bind(row.partition_ref).bind(reason.to_string()).execute(conn).await?;
+    sqlx::query(STAND_STILL)
+        .bind(row.partition_ref)
+        .bind(reason.to_string())
+        .execute(on(conn))
+        .await?;
     Ok(Err(reason))
 }
 
@@ -278,16 +282,16 @@ async fn lanes_for(
     if takeover::is_remap(&row, request) {
         let old: Vec<i64> = sqlx::query_scalar(LOCK_LANES.text())
             .bind(row.partition_ref)
-            .fetch_all(&mut *conn)
+            .fetch_all(on(conn))
             .await?;
-        sqlx::query(REMOVE_LANES).bind(row.partition_ref).execute(&mut *conn).await?;
+        sqlx::query(REMOVE_LANES).bind(row.partition_ref).execute(on(conn)).await?;
         row = takeover::remapped(row, &old, request);
     }
     sqlx::query(ADD_LANES)
         .bind(row.partition_ref)
         .bind(row.lane_count)
         .bind(NextOffset(row.watermark).last().0)
-        .execute(conn)
+        .execute(on(conn))
         .await?;
     Ok(row)
 }
@@ -301,7 +305,7 @@ async fn raise(
     let rows = sqlx::query(RAISE_LANES.text())
         .bind(row.partition_ref)
         .bind(epoch.0)
-        .fetch_all(conn)
+        .fetch_all(on(conn))
         .await?;
     let mut lanes = rows
         .iter()
@@ -333,7 +337,7 @@ async fn own(
         .bind(row.lane_count)
         .bind(&row.lane_rule)
         .bind(row.remapped_below)
-        .execute(conn)
+        .execute(on(conn))
         .await
         .map(drop)
 }
