@@ -193,12 +193,7 @@ async fn accept(listener: TcpListener, rules: watch::Receiver<Rules>, count: Arc
     }
 }
 
-async fn connect(
-    client: TcpStream,
-    upstream: String,
-    rules: watch::Receiver<Rules>,
-    number: u64,
-) {
+async fn connect(client: TcpStream, upstream: String, rules: watch::Receiver<Rules>, number: u64) {
     let Ok(server) = TcpStream::connect(upstream).await else { return };
     drop((client.set_nodelay(true), server.set_nodelay(true)));
     let (from_client, towards_client) = client.into_split();

@@ -28,6 +28,7 @@ mod parked_corrections;
 mod parked_deploy;
 mod parked_effects;
 mod parked_support;
+mod pooler;
 mod relay_failed;
 mod relay_order;
 mod relay_silence;

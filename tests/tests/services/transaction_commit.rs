@@ -222,7 +222,7 @@ async fn a_commit_that_one_event_breaks_again_and_again_is_counted_in_the_end() 
 async fn a_full_notification_queue_is_an_outage_and_no_events_fault() {
     let mut stage = Stage::set("notify", 2).await;
     stage.config.retry.attempts_max = 1;
-    stage.config.limits.outage_delay_max = Duration::from_millis(50);
+    stage.config.limits.outage_delay_max = Duration::from_millis(100);
     stage.schema.run("CREATE TABLE full_queue (yes boolean)").await;
     stage.schema.run("INSERT INTO full_queue VALUES (true)").await;
     let full = "NEW.aggregate = 'appends' AND EXISTS (SELECT FROM full_queue)";
@@ -236,7 +236,7 @@ async fn a_full_notification_queue_is_an_outage_and_no_events_fault() {
         for aggregate in ["x", "y", "z"] {
             stage.count(aggregate, good, good).await;
         }
-        running.counters.read().outages > 30
+        running.counters.read().outages > 20
     })
     .await;
     assert_eq!((stage.of("appends").await.len(), stage.parked("").await), (0, 0));
