@@ -149,6 +149,9 @@ pub enum Outcome {
     Conflict(String),
     /// Rolled back: the database is not there.
     Outage(String),
+    /// Rolled back before any handler had run: the database is not there, or refuses the runtime's own
+    /// work; or it takes such work from nobody at the moment. No event is at fault.
+    Unreached(String),
     /// Rolled back: it would have parked more than may be parked. The text says which limit.
     Full(String),
     /// Whether it committed is not known.

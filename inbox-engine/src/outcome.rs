@@ -30,6 +30,7 @@ impl<T> Engine<T> {
             Outcome::Failed(failures) => self.failed(batch, &failures, now),
             Outcome::Conflict(error) => self.conflict(batch, error, now),
             Outcome::Outage(error) => self.cut_off(batch, error, now),
+            Outcome::Unreached(error) => self.wait_for_database(batch, error, now),
             Outcome::Full(error) => self.full(batch, error, now),
             Outcome::Unknown(error) if !Rule::UnknownCommitResyncs.on() => {
                 self.failed(batch, &[Failure::retry(0, error)], now);
@@ -145,6 +146,10 @@ impl<T> Engine<T> {
         if !Rule::OutageUncounted.on() {
             return self.failed(batch, &[Failure::retry(0, error)], now);
         }
+        self.wait_for_database(batch, error, now);
+    }
+
+    fn wait_for_database(&mut self, batch: Batch<T>, error: String, now: Time) {
         let id = batch.partition;
         let Some(partition) = self.partitions.get_mut(&id) else { return };
         partition.halve(&batch);

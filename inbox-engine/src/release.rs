@@ -62,6 +62,8 @@ pub enum Released {
     Conflict(String),
     /// Rolled back: the database is not there.
     Outage(String),
+    /// As [`crate::Outcome::Unreached`].
+    Unreached(String),
     /// Whether it committed is not known.
     Unknown(String),
     /// Rolled back: the lane is not where this process left it.
@@ -161,6 +163,7 @@ impl<T> Engine<T> {
             }
             Released::Conflict(error) => self.release_again(release, queue, &error, now),
             Released::Outage(error) => self.release_cut_off(release, queue, error, now),
+            Released::Unreached(error) => self.release_waits(release, queue, error, now),
             Released::Unknown(error) if !Rule::UnknownCommitResyncs.on() => {
                 self.release_again(release, queue, &error, now);
             }
@@ -196,12 +199,18 @@ impl<T> Engine<T> {
         error: String,
         now: Time,
     ) {
-        let at_fault = self.blame_head(release, &mut queue, &error);
+        if self.blame_head(release, &mut queue, &error) {
+            queue.cap = (release.events_max / 2).max(1);
+            return self.remember(release, queue);
+        }
+        self.release_waits(release, queue, error, now);
+    }
+
+    /// The partition waits, and the queue with it.
+    fn release_waits(&mut self, release: &Release, mut queue: DueQueue, error: String, now: Time) {
         queue.cap = (release.events_max / 2).max(1);
         self.remember(release, queue);
-        if !at_fault {
-            self.outage(release.partition, error, now);
-        }
+        self.outage(release.partition, error, now);
     }
 
     /// A fault that the head of a queue meets alone, again and again, while other transactions commit,

@@ -120,6 +120,15 @@ pub enum Rule {
     ConflictUncounted,
     /// A fault that one event alone meets again and again while others commit counts.
     RepeatedAloneCounts,
+    /// A COMMIT that the server refused is rolled back for certain, whatever the error: it is no unknown
+    /// outcome, and counts where one event alone meets it again and again.
+    RefusedCommitCounts,
+    /// What is asked of a server has a deadline by the client's clock, too.
+    ClientDeadline,
+    /// A session whose prepared statements do not fit the tables any more is closed.
+    StaleSessionClosed,
+    /// A session that keeps no statements, as behind a pooler, is sent none with a name.
+    UnnamedBehindPooler,
     /// The careful run makes deferred constraints immediate before it releases a savepoint.
     ConstraintsImmediate,
     /// Each attempt of a handler has a deadline.

@@ -141,6 +141,9 @@ pub use read::{
     Part, Pointer, ReadError, ReadRules, Reader, RulesError, Source, SourceError, Sources,
 };
 pub use record::{Header, Record};
+#[cfg(feature = "postgres")]
+#[doc(hidden)]
+pub use store::keeps_statements;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 pub use store::{
     AppendError, NOTIFY_CHANNEL, Outbox, OutboxConnection, OutboxDatabase, append, append_all,

@@ -1,7 +1,7 @@
 //! What the loop asks of the outbox's database. One small trait for each file of a feed's folder; both
 //! databases keep them with the same files and functions.
 //!
-//! Every call is one statement in a transaction of its own: nothing is open while the broker is waited for,
+//! Every call is a statement or two, each in a transaction of its own: nothing is open while the broker is waited for,
 //! and a call that is given up half-way costs its connection and nothing else.
 
 use std::{fmt, future::Future, sync::Arc, time::Duration};
@@ -179,6 +179,13 @@ pub(crate) trait Sessions: Sized + Send + Sync + 'static {
     fn open(
         settings: &Self::Settings,
     ) -> impl Future<Output = Result<Self::Session, OpenError>> + Send;
+    /// The longest that one call may take: a little longer than the database lets it.
+    fn call_max(settings: &Self::Settings) -> Duration;
+    /// Opens a transaction for a call, where one statement may not stand alone: behind a pooler that hands
+    /// out connections by transactions.
+    fn begin(session: &mut Self::Session) -> impl Future<Output = Result<(), FeedError>> + Send;
+    /// Commits what [`Sessions::begin`] has opened.
+    fn commit(session: &mut Self::Session) -> impl Future<Output = Result<(), FeedError>> + Send;
     /// Closes it without waiting for what runs on it.
     fn close_hard(session: Self::Session) -> impl Future<Output = ()> + Send;
 }
@@ -286,6 +293,17 @@ pub(crate) trait Wakes: Sessions {
         bells: Bells,
         trouble: impl Fn(String) + Send + Sync + 'static,
     ) -> impl Future<Output = ()> + Send;
+}
+
+/// One call, in a transaction where it needs one. After an error the session is to be closed.
+pub(crate) async fn whole<F: Sessions, T>(
+    session: &mut F::Session,
+    call: impl AsyncFnOnce(&mut F::Session) -> Result<T, FeedError>,
+) -> Result<T, FeedError> {
+    F::begin(session).await?;
+    let answer = call(session).await?;
+    F::commit(session).await?;
+    Ok(answer)
 }
 
 /// A database that can hold an outbox.

@@ -11,7 +11,7 @@ use crate::feed::{PgConnectOptions, Postgres};
 use crate::feed::{Sqlite, SqliteConnectOptions};
 use crate::{
     config::{Config, DatabaseKind, Problem},
-    port::{Address, Bells, Feed, Finding, OpenError, Sessions},
+    port::{Address, Bells, Feed, Finding, OpenError, Sessions, whole},
     pump::{End, Plan, Pump},
     sink::SinkSettings,
     telemetry::{Counters, Signal},
@@ -220,7 +220,9 @@ impl RelayBuilder {
 async fn ready<F: Feed>(settings: F::Settings) -> Result<(), BuildError> {
     let mut session = F::open(&settings).await?;
     let found = match schema_is_current::<F>(&mut session).await {
-        Ok(()) => F::findings(&mut session).await.map_err(|error| outage(&error)),
+        Ok(()) => whole::<F, _>(&mut session, async |s| F::findings(s).await)
+            .await
+            .map_err(|error| outage(&error)),
         Err(error) => Err(error),
     };
     F::close_hard(session).await;
@@ -230,7 +232,8 @@ async fn ready<F: Feed>(settings: F::Settings) -> Result<(), BuildError> {
 
 pub(crate) async fn schema_is_current<F: Feed>(session: &mut F::Session) -> Result<(), BuildError> {
     let newest = F::newest();
-    match F::version(session).await.map_err(|error| outage(&error))? {
+    let version = whole::<F, _>(session, async |s| F::version(s).await).await;
+    match version.map_err(|error| outage(&error))? {
         // One version newer is right while a new version is deployed: a migration never breaks the build
         // before it.
         Some(version) if version == newest || version == newest + 1 => Ok(()),

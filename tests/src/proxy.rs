@@ -3,7 +3,7 @@
 use std::future::pending;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -17,6 +17,8 @@ use tokio::task::JoinHandle;
 pub struct Proxy {
     address: SocketAddr,
     rules: watch::Sender<Rules>,
+    /// How many there have been.
+    connections: Arc<AtomicU64>,
     task: JoinHandle<()>,
 }
 
@@ -28,6 +30,8 @@ struct Rules {
     cut: bool,
     to_client_lost: bool,
     to_server_lost: bool,
+    /// Connections with a smaller number are silent for good.
+    silent_below: u64,
     trap: Option<Arc<Trap>>,
 }
 
@@ -35,13 +39,24 @@ struct Rules {
 #[derive(Debug)]
 pub struct Trap {
     pattern: Vec<u8>,
-    answer_lost: bool,
+    spring: Spring,
     left: AtomicU32,
     hits: AtomicU32,
 }
 
+/// What a trap does to its connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Spring {
+    /// The server gets the bytes; its answer is lost and the connection closed.
+    LoseAnswer,
+    /// The connection is closed before the server gets them.
+    LoseRequest,
+    /// From these bytes on everything is lost, and nothing is closed.
+    Silence,
+}
+
 impl Trap {
-    /// How often the bytes were seen and the connection closed.
+    /// How often the bytes were seen and the connection spoilt.
     pub fn hits(&self) -> u32 {
         self.hits.load(Ordering::SeqCst)
     }
@@ -63,8 +78,9 @@ impl Proxy {
         let address = listener.local_addr().expect("a listener has an address");
         let rules = Rules { upstream: upstream.to_owned(), ..Rules::default() };
         let (rules, seen) = watch::channel(rules);
-        let task = tokio::spawn(accept(listener, seen));
-        Self { address, rules, task }
+        let connections = Arc::new(AtomicU64::new(0));
+        let task = tokio::spawn(accept(listener, seen, Arc::clone(&connections)));
+        Self { address, rules, connections, task }
     }
 
     /// Where clients connect to, `host:port`.
@@ -114,21 +130,33 @@ impl Proxy {
         });
     }
 
+    /// Every connection of now falls silent for good: what either side sends is lost, and nothing is
+    /// closed. New connections work.
+    pub fn silence(&self) {
+        let below = self.connections.load(Ordering::SeqCst);
+        self.rules.send_modify(|rules| rules.silent_below = below);
+    }
+
+    /// The next `times` that a client sends these bytes, its connection falls silent for good with them.
+    pub fn silence_at(&self, pattern: &[u8], times: u32) -> Arc<Trap> {
+        self.set(pattern, times, Spring::Silence)
+    }
+
     /// The next `times` that a client sends these bytes: the server gets them, but its answer is lost
     /// and the connection closed.
     pub fn lose_answer_to(&self, pattern: &[u8], times: u32) -> Arc<Trap> {
-        self.set(pattern, times, true)
+        self.set(pattern, times, Spring::LoseAnswer)
     }
 
     /// The next `times` that a client sends these bytes: the connection is closed before the server
     /// gets them.
     pub fn lose_request(&self, pattern: &[u8], times: u32) -> Arc<Trap> {
-        self.set(pattern, times, false)
+        self.set(pattern, times, Spring::LoseRequest)
     }
 
-    fn set(&self, pattern: &[u8], times: u32, answer_lost: bool) -> Arc<Trap> {
+    fn set(&self, pattern: &[u8], times: u32, spring: Spring) -> Arc<Trap> {
         let (left, hits) = (AtomicU32::new(times), AtomicU32::new(0));
-        let trap = Arc::new(Trap { pattern: pattern.to_vec(), answer_lost, left, hits });
+        let trap = Arc::new(Trap { pattern: pattern.to_vec(), spring, left, hits });
         self.rules.send_modify(|rules| rules.trap = Some(Arc::clone(&trap)));
         trap
     }
@@ -136,7 +164,11 @@ impl Proxy {
     /// Forwards as at the beginning. Connections from which bytes were lost are of no use any more.
     pub fn heal(&self) {
         self.rules.send_modify(|rules| {
-            *rules = Rules { upstream: rules.upstream.clone(), ..Rules::default() };
+            *rules = Rules {
+                upstream: rules.upstream.clone(),
+                silent_below: rules.silent_below,
+                ..Rules::default()
+            };
         });
     }
 }
@@ -148,34 +180,46 @@ impl Drop for Proxy {
 }
 
 /// Connections end with the sender of the rules: the proxy.
-async fn accept(listener: TcpListener, rules: watch::Receiver<Rules>) {
+async fn accept(listener: TcpListener, rules: watch::Receiver<Rules>, count: Arc<AtomicU64>) {
     while let Ok((client, _)) = listener.accept().await {
+        let number = count.fetch_add(1, Ordering::SeqCst);
         let (upstream, cut) = {
             let rules = rules.borrow();
             (rules.upstream.clone(), rules.cut)
         };
         if !cut {
-            tokio::spawn(connect(client, upstream, rules.clone()));
+            tokio::spawn(connect(client, upstream, rules.clone(), number));
         }
     }
 }
 
-async fn connect(client: TcpStream, upstream: String, rules: watch::Receiver<Rules>) {
+async fn connect(client: TcpStream, upstream: String, rules: watch::Receiver<Rules>, number: u64) {
     let Ok(server) = TcpStream::connect(upstream).await else { return };
     drop((client.set_nodelay(true), server.set_nodelay(true)));
     let (from_client, towards_client) = client.into_split();
     let (from_server, towards_server) = server.into_split();
-    let answer_lost = Arc::new(AtomicBool::new(false));
-    let up = Pump { from: from_client, to: towards_server, rules: rules.clone(), seen: Vec::new() };
-    let down =
-        Pump { from: from_server, to: towards_client, rules: rules.clone(), seen: Vec::new() };
+    let state = Arc::new(Line { number, ..Line::default() });
+    let pump = |from, to| {
+        let (rules, line) = (rules.clone(), Arc::clone(&state));
+        Pump { from, to, rules, line, seen: Vec::new() }
+    };
+    let up = pump(from_client, towards_server);
+    let down = pump(from_server, towards_client);
     let mut rules = rules;
     // Whichever ends first closes both connections.
     tokio::select! {
-        () = up.towards_server(&answer_lost) => {}
-        () = down.towards_client(&answer_lost) => {}
+        () = up.towards_server() => {}
+        () = down.towards_client() => {}
         _ = rules.wait_for(|rules| rules.cut) => {}
     }
+}
+
+/// What both directions of a connection know.
+#[derive(Debug, Default)]
+struct Line {
+    number: u64,
+    answer_lost: AtomicBool,
+    silent: AtomicBool,
 }
 
 /// One direction of a connection.
@@ -183,43 +227,46 @@ struct Pump {
     from: OwnedReadHalf,
     to: OwnedWriteHalf,
     rules: watch::Receiver<Rules>,
+    line: Arc<Line>,
     /// The end of what has passed, for patterns that arrive in two pieces.
     seen: Vec<u8>,
 }
 
 impl Pump {
-    async fn towards_server(mut self, answer_lost: &AtomicBool) {
+    async fn towards_server(mut self) {
         let mut buffer = vec![0; 64 * 1024];
         loop {
-            let rules = |rules: &Rules| (rules.delay, rules.to_server_lost, rules.trap.clone());
             let Some(piece) = self.read(&mut buffer, |rules| rules.to_server_lost).await else {
                 return;
             };
-            let (delay, lost, trap) = rules(&self.rules.borrow());
+            let (delay, trap) = {
+                let rules = self.rules.borrow();
+                (rules.delay, rules.trap.clone())
+            };
             tokio::time::sleep(delay).await;
             let trapped = trap.filter(|trap| self.shows(piece, &trap.pattern) && trap.springs());
-            match trapped {
-                Some(trap) if trap.answer_lost => answer_lost.store(true, Ordering::SeqCst),
-                Some(_) => return,
+            match trapped.map(|trap| trap.spring) {
+                Some(Spring::LoseAnswer) => self.line.answer_lost.store(true, Ordering::SeqCst),
+                Some(Spring::LoseRequest) => return,
+                Some(Spring::Silence) => self.line.silent.store(true, Ordering::SeqCst),
                 None => {}
             }
+            let lost = self.lost(|rules| rules.to_server_lost);
             if !lost && self.to.write_all(piece).await.is_err() {
                 return;
             }
         }
     }
 
-    async fn towards_client(mut self, answer_lost: &AtomicBool) {
+    async fn towards_client(mut self) {
         let mut buffer = vec![0; 64 * 1024];
         loop {
             let Some(piece) = self.read(&mut buffer, |rules| rules.to_client_lost).await else {
                 return;
             };
-            let (delay, lost) = {
-                let rules = self.rules.borrow();
-                (rules.delay, rules.to_client_lost)
-            };
-            if answer_lost.load(Ordering::SeqCst) {
+            let delay = self.rules.borrow().delay;
+            let lost = self.lost(|rules| rules.to_client_lost);
+            if self.line.answer_lost.load(Ordering::SeqCst) {
                 return;
             }
             tokio::time::sleep(delay).await;
@@ -238,12 +285,18 @@ impl Pump {
         match self.from.read(buffer).await {
             Ok(count) if count > 0 => Some(&buffer[..count]),
             _ => {
-                if lost(&self.rules.borrow()) {
+                if self.lost(lost) {
                     pending::<()>().await;
                 }
                 None
             }
         }
+    }
+
+    fn lost(&self, lost: fn(&Rules) -> bool) -> bool {
+        let rules = self.rules.borrow();
+        let silent = self.line.silent.load(Ordering::SeqCst);
+        lost(&rules) || silent || self.line.number < rules.silent_below
     }
 
     fn shows(&mut self, piece: &[u8], pattern: &[u8]) -> bool {

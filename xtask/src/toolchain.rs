@@ -7,7 +7,7 @@ use std::process::Command;
 
 use xtask::command::{capture, find, root, run};
 use xtask::failure::{Failure, Outcome};
-use xtask::server::postgres_binaries;
+use xtask::server::{pgbouncer_program, postgres_binaries};
 
 use crate::folders::strict;
 
@@ -19,6 +19,7 @@ pub(crate) enum Need {
     Perl,
     Java,
     Maven,
+    PgBouncer,
     Postgres,
 }
 
@@ -26,7 +27,7 @@ pub(crate) enum Need {
 pub(crate) const BUILD: &[Need] = &[Need::CompilerCpp, Need::Make, Need::Perl];
 
 /// What running the real services needs, besides.
-pub(crate) const SERVICES: &[Need] = &[Need::Java, Need::Maven, Need::Postgres];
+pub(crate) const SERVICES: &[Need] = &[Need::Java, Need::Maven, Need::PgBouncer, Need::Postgres];
 
 impl fmt::Display for Need {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -36,6 +37,7 @@ impl fmt::Display for Need {
             Self::Perl => "perl",
             Self::Java => "Java 17 or newer",
             Self::Maven => "Maven",
+            Self::PgBouncer => "PgBouncer",
             Self::Postgres => "the PostgreSQL server",
         })
     }
@@ -49,6 +51,7 @@ impl Need {
             Self::Perl => any(&["perl"]),
             Self::Java => java_major().is_some_and(|major| major >= 17),
             Self::Maven => any(&["mvn"]),
+            Self::PgBouncer => pgbouncer_program().is_some(),
             Self::Postgres => postgres_binaries().is_some(),
         }
     }
@@ -61,6 +64,7 @@ impl Need {
             Self::Perl => "perl",
             Self::Java => "default-jre-headless",
             Self::Maven => "maven",
+            Self::PgBouncer => "pgbouncer",
             Self::Postgres => "postgresql",
         }
     }

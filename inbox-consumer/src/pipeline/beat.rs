@@ -94,7 +94,7 @@ async fn count_parked<DB: Store>(
 ) -> Option<HashMap<TopicPartition, Parked>> {
     let mut conn = sessions.take().await.ok()?;
     let Ok(rows) = DB::partitions(&mut conn, consumer).await else {
-        conn.close_hard().await;
+        sessions.give_up(conn).await;
         return None;
     };
     sessions.give_back(conn).await;

@@ -73,7 +73,7 @@ impl<DB: Store> Control<DB> {
         })?;
         if let Err(fault) = fits::<DB>(&mut conn).await {
             match fault {
-                TakeOverFault::Again(_) => conn.close_hard().await,
+                TakeOverFault::Again(_) => self.sessions.give_up(conn).await,
                 _ => self.sessions.give_back(conn).await,
             }
             return Err(fault);
@@ -94,7 +94,7 @@ impl<DB: Store> Control<DB> {
                 })
             }
             Err(TakeOverError::Database(error)) => {
-                conn.close_hard().await;
+                self.sessions.give_up(conn).await;
                 Err(TakeOverFault::Again(format!("taking the partition over failed: {error}")))
             }
         }
@@ -148,7 +148,7 @@ impl<DB: Store> Control<DB> {
                 if written { Written::Yes } else { Written::Fenced }
             }
             Err(error) => {
-                conn.close_hard().await;
+                self.sessions.give_up(conn).await;
                 Written::Outage(format!("writing the watermark failed: {error}"))
             }
         }
@@ -209,7 +209,7 @@ impl<DB: Store> Control<DB> {
                 Ok(looks.iter().zip(found).map(of_one).collect())
             }
             Err(error) => {
-                conn.close_hard().await;
+                self.sessions.give_up(conn).await;
                 Err(format!("looking for parked events that are due failed: {error}"))
             }
         }
@@ -234,7 +234,7 @@ impl<DB: Store> Control<DB> {
         let Ok(mut conn) = self.sessions.take().await else { return };
         match DB::disown(&mut conn, scopes).await {
             Ok(()) => self.sessions.give_back(conn).await,
-            Err(_) => conn.close_hard().await,
+            Err(_) => self.sessions.give_up(conn).await,
         }
     }
 }

@@ -139,7 +139,10 @@ impl<DB: Store> Transaction<'_, DB> {
                 Ok(Single::Failed(HandlerFault::Retry, error.to_string()))
             }
             StoreFault::TransactionEnded => Err(End::Closed(self.ended(Some(index)))),
-            StoreFault::Outage | StoreFault::Conflict => Err(self.failed("RELEASE", &error)),
+            StoreFault::Outage
+            | StoreFault::Conflict
+            | StoreFault::Stale
+            | StoreFault::Saturated => Err(self.failed("RELEASE", &error)),
         }
     }
 

@@ -11,7 +11,7 @@ use inbox_engine::{
 use super::{
     Delivery,
     driver::{Done, Driver, End},
-    port::{Scope, Store, TopicPartition},
+    port::{Scope, Store, TopicPartition, deadline},
     release::Report,
 };
 use crate::telemetry::Signal;
@@ -60,7 +60,7 @@ impl<DB: Store> Driver<DB> {
         let work = Arc::clone(&self.work);
         self.spawn(async move {
             let begun = Instant::now();
-            let outcome = work.transact(scope, &batch).await;
+            let outcome = deadline::with(&work.limits, work.transact(scope, &batch)).await;
             let times = batch.items.iter().filter_map(|item| item.event.record.timestamp_ms);
             work.meters.transaction(&outcome, batch.items.len(), times.min(), begun.elapsed());
             Done::Outcome(place, batch, outcome)
@@ -79,7 +79,8 @@ impl<DB: Store> Driver<DB> {
         let scope = Scope { epoch: release.epoch, ..scope };
         let work = Arc::clone(&self.work);
         self.spawn(async move {
-            let (released, report) = work.release(scope, &place, &release).await;
+            let released = work.release(scope, &place, &release);
+            let (released, report) = deadline::with(&work.limits, released).await;
             Done::Released(place, release, released, report)
         });
     }
@@ -192,6 +193,7 @@ impl<DB: Store> Driver<DB> {
             Released::Done { .. } => return report.tell(&partition, &self.meters.counters),
             Released::Conflict(error) => (1, Outcome::Conflict(error.clone())),
             Released::Outage(error) => (1, Outcome::Outage(error.clone())),
+            Released::Unreached(error) => (1, Outcome::Unreached(error.clone())),
             Released::Unknown(error) => (1, Outcome::Unknown(error.clone())),
             Released::Fenced => (0, Outcome::Fenced),
         };
@@ -206,7 +208,7 @@ fn tell_fault(partition: TopicPartition, events: usize, outcome: &Outcome) {
         Outcome::Conflict(error) => {
             Signal::Conflict { partition, events, error: error.clone() }.emit();
         }
-        Outcome::Outage(error) => {
+        Outcome::Outage(error) | Outcome::Unreached(error) => {
             Signal::Outage { partition, events, error: error.clone() }.emit();
         }
         Outcome::Unknown(error) => {

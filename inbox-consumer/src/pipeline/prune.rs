@@ -78,7 +78,7 @@ async fn sweep<DB: Store>(
                 tokio::time::sleep(pause(&step, now - began, rests_until - now)).await;
             }
             Err(error) => {
-                conn.close_hard().await;
+                sessions.give_up(conn).await;
                 return Err(error.to_string());
             }
         }

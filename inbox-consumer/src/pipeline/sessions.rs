@@ -152,6 +152,13 @@ impl<DB: Store> Sessions<DB> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(conn);
     }
 
+    /// Closes a connection that failed, and those that wait for work: they may be as dead, and each would
+    /// cost a failure of its own to find that out.
+    pub(crate) async fn give_up(&self, conn: Session<DB>) {
+        conn.close_hard().await;
+        self.close().await;
+    }
+
     /// Closes every idle connection.
     pub(crate) async fn close(&self) {
         while let Some(conn) = self.idle() {

@@ -130,7 +130,12 @@ impl<DB: Store> Work<DB> {
                 Ok(done)
             }
             Err(End::Closed(outcome)) => {
-                conn.close_hard().await;
+                // A handler that hangs says nothing of other sessions; else those that wait for work have
+                // prepared the same, or go the same way to the server.
+                match outcome {
+                    Outcome::Failed(_) => conn.close_hard().await,
+                    _ => self.sessions.give_up(conn).await,
+                }
                 Err(outcome)
             }
             // A nested `begin()` that a handler dropped half-way: the driver has a ROLLBACK in its queue
@@ -173,7 +178,7 @@ impl<DB: Store> Work<DB> {
             match self.begin_on(&mut conn).await {
                 Ok(()) => return Ok(conn),
                 // A failed BEGIN leaves the session in a state nobody knows (finding 20).
-                Err(_) => conn.close_hard().await,
+                Err(_) => self.sessions.give_up(conn).await,
             }
         }
         let mut conn = self.sessions.open().await.map_err(|error| match error {
@@ -289,10 +294,19 @@ impl<DB: Store> Transaction<'_, DB> {
     pub(super) async fn commit(&mut self) -> Result<(), End> {
         if let Err(error) = DB::commit(self.conn).await {
             return Err(match DB::fault(&error) {
-                StoreFault::Conflict => End::Closed(Outcome::Conflict(error.to_string())),
+                StoreFault::Conflict | StoreFault::Stale => {
+                    End::Closed(Outcome::Conflict(error.to_string()))
+                }
+                StoreFault::Saturated => End::RolledBack(Outcome::Unreached(error.to_string())),
                 // A deferred constraint: the server said so, nothing was committed.
                 StoreFault::Statement => {
                     End::Closed(self.handler_failed(None, HandlerFault::Retry, error.to_string()))
+                }
+                // Rolled back for certain: met again and again by one event alone, it counts as the event's.
+                StoreFault::Outage | StoreFault::TransactionEnded
+                    if DB::refused(&error) && Rule::RefusedCommitCounts.on() =>
+                {
+                    End::Closed(Outcome::Outage(format!("COMMIT failed: {error}")))
                 }
                 StoreFault::Outage | StoreFault::TransactionEnded => {
                     End::Closed(Outcome::Unknown(error.to_string()))
@@ -312,6 +326,8 @@ impl<DB: Store> Transaction<'_, DB> {
         match DB::fault(error) {
             StoreFault::Outage => End::Closed(Outcome::Outage(text)),
             StoreFault::Conflict => End::RolledBack(Outcome::Conflict(text)),
+            StoreFault::Stale => End::Closed(Outcome::Conflict(text)),
+            StoreFault::Saturated => End::RolledBack(Outcome::Unreached(text)),
             // 25P02 and its like: a handler swallowed an error that the guard could not see.
             StoreFault::Statement => {
                 End::RolledBack(self.handler_failed(None, HandlerFault::Retry, text))

@@ -76,6 +76,7 @@ pub(super) struct Blame {
     pub(super) at: Option<usize>,
     pub(super) fault: Fault,
     pub(super) error: String,
+    /// The session is of no use any more.
     pub(super) hung: bool,
 }
 
@@ -105,13 +106,18 @@ pub(super) fn judge<DB: Sessions>(
 /// What the handler said, unless the transaction saw something that is not the handler's to judge.
 fn ranked(fault: Fault, at: Option<usize>, error: String, seen: Option<Seen>) -> Blame {
     let Some(seen) = seen else { return Blame { at, fault, error, hung: false } };
-    let fault = outranked(fault, seen.fault);
+    let (fault, hung) = (outranked(fault, seen.fault), spoilt(&seen));
     let error = if seen.error.starts_with(&error) {
         seen.error
     } else {
         format!("{error}; the transaction first saw: {}", seen.error)
     };
-    Blame { at, fault, error: limited(error), hung: false }
+    Blame { at, fault, error: limited(error), hung }
+}
+
+/// The session would do the same to others.
+fn spoilt(seen: &Seen) -> bool {
+    seen.fault == StoreFault::Stale
 }
 
 /// The handler answered `Ok` on a transaction that can only be rolled back.
@@ -121,8 +127,8 @@ fn swallowed(seen: Seen) -> Blame {
          tx.savepoint()",
         seen.error
     );
-    let fault = outranked(Fault::Retry, seen.fault);
-    Blame { at: None, fault, error: limited(error), hung: false }
+    let (fault, hung) = (outranked(Fault::Retry, seen.fault), spoilt(&seen));
+    Blame { at: None, fault, error: limited(error), hung }
 }
 
 /// What queued statements failed with, whoever awaited something while they were sent: it is the failure
@@ -131,7 +137,8 @@ pub(super) fn not_sent<DB: Sessions>(tx: &Tx<'_, DB>) -> Option<RunEnd> {
     let (whose, seen) = (tx.not_sent()?, tx.seen()?);
     let error = limited(format!("a queued statement failed: {}", seen.error));
     let fault = outranked(Fault::Retry, seen.fault);
-    Some(RunEnd::Failed { at: whose.at, fault, error, hung: tx.running() })
+    let hung = tx.running() || spoilt(&seen);
+    Some(RunEnd::Failed { at: whose.at, fault, error, hung })
 }
 
 /// Sends what is queued; answers how the run ended if that failed.
@@ -159,8 +166,8 @@ fn late(deadline: Duration) -> String {
 
 fn outranked(said: Fault, seen: StoreFault) -> Fault {
     match seen {
-        StoreFault::Outage => Fault::Outage,
-        StoreFault::Conflict => Fault::Conflict,
+        StoreFault::Outage | StoreFault::Saturated => Fault::Outage,
+        StoreFault::Conflict | StoreFault::Stale => Fault::Conflict,
         StoreFault::TransactionEnded => Fault::Reject,
         StoreFault::Statement => said,
     }

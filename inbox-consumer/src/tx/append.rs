@@ -80,7 +80,8 @@ impl<DB: Sessions + OutboxDatabase> Tx<'_, DB> {
             return Ok(());
         }
         self.send_queued_first().await.map_err(AppendError::Database)?;
-        let appended = DB::append_rows(self.connection, &self.outbox, &events);
+        let outbox = self.outbox.prepared(DB::names_statements(self.connection));
+        let appended = DB::append_rows(self.connection, &outbox, &events);
         Ok(noted::<DB, _>(&mut self.guard, appended).await?)
     }
 

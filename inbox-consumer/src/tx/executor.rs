@@ -14,17 +14,31 @@ use futures::{
 use sqlx::{Database, Describe, Either, Error, Execute, Executor, SqlStr, error::BoxDynError};
 
 use super::{Tx, guard::Guard};
-use crate::pipeline::port::Sessions;
+use crate::pipeline::port::{Sessions, StoreFault};
 
 /// A query taken apart, since looking at its text consumes it.
-struct Looked<DB: Database> {
-    sql: SqlStr,
-    statement: Option<DB::Statement>,
-    arguments: Option<DB::Arguments>,
-    persistent: bool,
+pub(crate) struct Parts<DB: Database> {
+    pub(crate) sql: SqlStr,
+    pub(crate) statement: Option<DB::Statement>,
+    /// None: a simple query, one exchange with the server.
+    pub(crate) arguments: Option<DB::Arguments>,
+    /// Whether the driver gives the statement a name.
+    pub(crate) persistent: bool,
 }
 
-impl<DB: Database> Execute<'_, DB> for Looked<DB>
+impl<DB: Database> Parts<DB>
+where
+    DB::Statement: Clone,
+{
+    pub(crate) fn of<'q>(mut query: impl Execute<'q, DB>) -> Result<Self, Error> {
+        let arguments = query.take_arguments().map_err(Error::Encode)?;
+        let statement = query.statement().cloned();
+        let persistent = query.persistent();
+        Ok(Self { sql: query.sql(), statement, arguments, persistent })
+    }
+}
+
+impl<DB: Database> Execute<'_, DB> for Parts<DB>
 where
     DB::Statement: Send,
     DB::Arguments: Send,
@@ -47,19 +61,31 @@ where
 }
 
 /// Takes the query apart and admits it, or remembers why not.
-fn admit<'q, DB, E>(guard: &mut Guard, mut query: E) -> Result<Looked<DB>, Error>
+fn admit<'q, DB, E>(guard: &mut Guard, query: E, conn: &DB::Connection) -> Result<Parts<DB>, Error>
 where
     DB: Sessions,
     DB::Statement: Clone,
     E: Execute<'q, DB>,
 {
-    let arguments = query.take_arguments().map_err(Error::Encode);
-    let arguments = arguments.inspect_err(|error| guard.failed::<DB>(error))?;
-    let statement = query.statement().cloned();
-    let persistent = query.persistent();
-    let sql = query.sql();
-    guard.admit::<DB>(sql.as_str())?;
-    Ok(Looked { sql, statement, arguments, persistent })
+    let mut query = Parts::of(query).inspect_err(|error| guard.failed::<DB>(error))?;
+    guard.admit::<DB>(query.sql.as_str())?;
+    query.persistent &= DB::names_statements(conn);
+    Ok(query)
+}
+
+/// The driver gives what is prepared by itself a name, which behind a pooler stays in the way of others.
+fn admit_named<DB: Sessions>(
+    guard: &mut Guard,
+    sql: &str,
+    conn: &DB::Connection,
+) -> Result<(), Error> {
+    guard.admit::<DB>(sql)?;
+    if DB::names_statements(conn) {
+        return Ok(());
+    }
+    let text = "behind a pooler (`database.statement_cache = 0`) a handler may not prepare statements by \
+                itself: they would have names; run them as queries";
+    Err(guard.refuse(StoreFault::Statement, text.to_owned()))
 }
 
 /// Rows of one statement. Dropped between its first and its last poll it leaves the guard running.
@@ -126,7 +152,7 @@ macro_rules! executor {
                     query: E,
                 ) -> Steps<'e, $db> {
                     let Tx { connection, guard, .. } = tx;
-                    match admit::<$db, E>(guard, query) {
+                    match admit::<$db, E>(guard, query, connection) {
                         Ok(query) => Box::pin(Rows::<$db, _> {
                             steps: (&mut **connection).fetch_many(query),
                             guard,
@@ -157,7 +183,7 @@ macro_rules! executor {
                 Box::pin(async move {
                     self.send_queued_first().await?;
                     let Tx { connection, guard, .. } = self;
-                    let query = admit::<$db, E>(guard, query)?;
+                    let query = admit::<$db, E>(guard, query, connection)?;
                     noted::<$db, _>(guard, (&mut **connection).fetch_optional(query)).await
                 })
             }
@@ -173,7 +199,7 @@ macro_rules! executor {
                 Box::pin(async move {
                     self.send_queued_first().await?;
                     let Tx { connection, guard, .. } = self;
-                    guard.admit::<$db>(sql.as_str())?;
+                    admit_named::<$db>(guard, sql.as_str(), connection)?;
                     let prepared = (&mut **connection).prepare_with(sql, parameters);
                     noted::<$db, _>(guard, prepared).await
                 })
@@ -186,7 +212,7 @@ macro_rules! executor {
                 Box::pin(async move {
                     self.send_queued_first().await?;
                     let Tx { connection, guard, .. } = self;
-                    guard.admit::<$db>(sql.as_str())?;
+                    admit_named::<$db>(guard, sql.as_str(), connection)?;
                     noted::<$db, _>(guard, (&mut **connection).describe(sql)).await
                 })
             }

@@ -1,11 +1,11 @@
 //! What a transaction remembers of the statements that ran on it.
 
-use std::fmt::Write;
+use std::{fmt::Write, time::Instant};
 
 use inbox_engine::Rule;
 use sqlx::{Error, error::DatabaseError};
 
-use crate::pipeline::port::{Sessions, StoreFault};
+use crate::pipeline::port::{Sessions, StoreFault, deadline};
 
 /// The first thing that went wrong in a transaction: it can only be rolled back.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -22,8 +22,8 @@ pub(super) struct Guard {
     first: Option<Seen>,
     /// Rolling back to a savepoint taken before it mends the first failure.
     mends: bool,
-    /// A statement was begun and its end has not been seen.
-    running: bool,
+    /// When a statement was begun whose end has not been seen.
+    running: Option<Instant>,
     pub(super) unguarded_used: bool,
     /// Savepoints open now: the depth of the next one, less one.
     pub(super) open: u32,
@@ -37,12 +37,15 @@ impl Guard {
     }
 
     pub(super) fn running(&self) -> bool {
-        self.running
+        self.running.is_some()
     }
 
     pub(super) fn seen(&self) -> Option<Seen> {
-        if self.first.is_none() && self.running && Rule::FailedStatementPoisons.on() {
-            return Some(half_dropped());
+        if self.first.is_none()
+            && let Some(since) = self.running
+            && Rule::FailedStatementPoisons.on()
+        {
+            return Some(half_dropped(since));
         }
         self.first.clone()
     }
@@ -65,8 +68,8 @@ impl Guard {
 
     /// Refuses to go on in a transaction that can only be rolled back, as PostgreSQL itself does.
     pub(super) fn usable(&mut self) -> Result<(), Error> {
-        if self.running {
-            self.remember(half_dropped(), false);
+        if let Some(since) = self.running {
+            self.remember(half_dropped(since), false);
         }
         self.first.as_ref().map_or(Ok(()), |seen| {
             Err(Error::InvalidArgument(format!(
@@ -77,16 +80,16 @@ impl Guard {
     }
 
     pub(super) fn begun(&mut self) {
-        self.running = true;
+        self.running.get_or_insert_with(Instant::now);
     }
 
     pub(super) fn ended(&mut self) {
-        self.running = false;
+        self.running = None;
     }
 
     /// A statement failed.
     pub(super) fn failed<DB: Sessions>(&mut self, error: &Error) {
-        self.running = false;
+        self.running = None;
         let fault = DB::fault(error);
         let mends = fault == StoreFault::Statement || waited_too_long(error);
         self.remember(Seen { fault, error: told(error) }, mends);
@@ -100,7 +103,7 @@ impl Guard {
 
     /// Whether rolling back to a savepoint that was taken before the first failure mends it.
     pub(super) fn mends(&self) -> bool {
-        !self.running && (self.first.is_none() || self.mends)
+        self.running.is_none() && (self.first.is_none() || self.mends)
     }
 
     /// The failure and everything it did was rolled back.
@@ -115,7 +118,12 @@ impl Guard {
     }
 }
 
-fn half_dropped() -> Seen {
+/// The statement that was begun then is not waited for any more.
+fn half_dropped(since: Instant) -> Seen {
+    if deadline::passed(since.elapsed()) {
+        // Whatever the handler did with it: the server would have ended it long ago.
+        return Seen { fault: StoreFault::Outage, error: deadline::silent().to_string() };
+    }
     Seen {
         fault: StoreFault::Statement,
         error: "a statement was dropped before its end (by a time-out, a select, or a stream that \

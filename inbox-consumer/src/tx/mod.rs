@@ -21,6 +21,7 @@ use std::{fmt, sync::Arc};
 use outbox_core::Outbox;
 use sqlx::Database;
 
+pub(crate) use executor::Parts;
 use guard::Guard;
 pub(crate) use guard::Seen;
 use queue::Queue;

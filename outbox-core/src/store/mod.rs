@@ -37,6 +37,10 @@ mod sqlite;
 
 mod migration;
 
+#[cfg(feature = "postgres")]
+#[doc(hidden)]
+pub use postgres::keeps_statements;
+
 use std::{future::Future, slice};
 
 use sqlx::{Connection, Database};
@@ -95,12 +99,13 @@ pub async fn append_all<C: OutboxConnection>(
 pub struct Outbox {
     bytes_max: usize,
     notify: bool,
+    prepared: bool,
 }
 
 impl Default for Outbox {
-    /// [`EVENT_BYTES_MAX`], and relays are woken.
+    /// [`EVENT_BYTES_MAX`], relays are woken, and the statement is prepared.
     fn default() -> Self {
-        Self { bytes_max: EVENT_BYTES_MAX, notify: true }
+        Self { bytes_max: EVENT_BYTES_MAX, notify: true, prepared: true }
     }
 }
 
@@ -121,6 +126,14 @@ impl Outbox {
     #[must_use]
     pub fn notify(mut self, notify: bool) -> Self {
         self.notify = notify;
+        self
+    }
+
+    /// Whether the session keeps the statement under a name (PostgreSQL). Switch it off behind a pooler
+    /// that hands out connections by transactions (PgBouncer): names of many clients meet there.
+    #[must_use]
+    pub fn prepared(mut self, prepared: bool) -> Self {
+        self.prepared = prepared;
         self
     }
 

@@ -3,7 +3,7 @@
 use super::{Exit, Terminal, on, options_of};
 use crate::{
     config::Config,
-    port::{Feed, Finding},
+    port::{Feed, Finding, whole},
     relay::{address, schema_is_current, sink_settings},
     sink,
 };
@@ -56,8 +56,9 @@ async fn database<F: Feed>(settings: F::Settings) -> Vec<Finding> {
 
 async fn looked_at<F: Feed>(session: &mut F::Session) -> Vec<Finding> {
     let failed = |error| vec![fatal(format!("the database cannot be looked at: {error}"))];
-    let mut found = F::findings(session).await.unwrap_or_else(failed);
-    match F::overview(session).await {
+    let mut found =
+        whole::<F, _>(session, async |s| F::findings(s).await).await.unwrap_or_else(failed);
+    match whole::<F, _>(session, async |s| F::overview(s).await).await {
         Ok(overview) if overview.failed > 0 => found.push(Finding {
             fatal: false,
             text: format!(

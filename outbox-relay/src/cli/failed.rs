@@ -5,7 +5,7 @@ use inbox_settings::cli::columns;
 use super::{Exit, Terminal, args::Verb, failed_call, on, open, options};
 use crate::{
     config::Config,
-    port::{Choice, FailedRow, Feed},
+    port::{Choice, FailedRow, Feed, whole},
     relay::address,
 };
 
@@ -51,17 +51,16 @@ async fn done<F: Feed>(
         Ok(session) => session,
         Err(exit) => return exit,
     };
-    let said = match deed {
-        Deed::List { json, max } => {
-            F::failed(&mut session, choice, max).await.map(|rows| listed(&rows, json))
-        }
-        Deed::Retry => F::retry(&mut session, choice).await.map(|rows| {
+    let said = whole::<F, _>(&mut session, async |s| match deed {
+        Deed::List { json, max } => F::failed(s, choice, max).await.map(|rows| listed(&rows, json)),
+        Deed::Retry => F::retry(s, choice).await.map(|rows| {
             format!("{rows} rows will be sent once more, in the order of their aggregates")
         }),
-        Deed::Discard { by } => F::discard(&mut session, choice, &by)
+        Deed::Discard { by } => F::discard(s, choice, &by)
             .await
             .map(|rows| format!("{rows} rows are given up; what waited behind them goes")),
-    };
+    });
+    let said = said.await;
     F::close_hard(session).await;
     match said {
         Ok(text) => {

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::{Exit, Terminal, failed_call, on, open, options};
 use crate::{
     config::Config,
-    port::{Feed, Overview},
+    port::{Feed, Overview, whole},
     relay::address,
 };
 
@@ -23,7 +23,7 @@ async fn shown<F: Feed>(settings: F::Settings, json: bool, terminal: &mut Termin
         Ok(session) => session,
         Err(exit) => return exit,
     };
-    let overview = F::overview(&mut session).await;
+    let overview = whole::<F, _>(&mut session, async |s| F::overview(s).await).await;
     F::close_hard(session).await;
     match overview {
         Ok(overview) if json => {

@@ -1,11 +1,6 @@
 //! A session that is opened when it is needed and given up when a call on it fails.
 
-use std::time::Duration;
-
-use crate::port::{FeedError, Sessions};
-
-/// No call takes longer: behind a dead network the driver would wait for ever.
-const CALL_MAX: Duration = Duration::from_secs(30);
+use crate::port::{FeedError, Sessions, whole};
 
 /// A session, or the means to open one.
 pub(super) struct Held<F: Sessions> {
@@ -27,7 +22,9 @@ impl<F: Sessions> Held<F> {
             Some(session) => session,
             None => F::open(&self.settings).await.map_err(|error| error.to_string())?,
         };
-        match tokio::time::timeout(CALL_MAX, call(&mut session)).await {
+        // Behind a dead network the driver would wait for ever.
+        let longest = F::call_max(&self.settings);
+        match tokio::time::timeout(longest, whole::<F, T>(&mut session, call)).await {
             Ok(Ok(answer)) => {
                 self.session = Some(session);
                 Ok(answer)
@@ -38,7 +35,7 @@ impl<F: Sessions> Held<F> {
             }
             Err(_) => {
                 F::close_hard(session).await;
-                Err(format!("the database did not answer within {CALL_MAX:?}"))
+                Err(format!("the database did not answer within {longest:?}"))
             }
         }
     }

@@ -173,6 +173,81 @@ async fn a_conflict_at_commit_is_tried_again_and_not_counted() {
     assert_eq!(running.stop().await, Ended::Shutdown);
 }
 
+/// COMMIT of `bad` alone fails with this code, each time: what a broken trigger, or a function in C, may do.
+fn deferred(condition: &str, code: &str, message: &str) -> String {
+    format!(
+        "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN \
+         IF {condition} THEN RAISE EXCEPTION '{message}' USING ERRCODE = '{code}'; END IF; \
+         RETURN NULL; END $$; \
+         CREATE CONSTRAINT TRIGGER refuse AFTER INSERT ON effects DEFERRABLE INITIALLY DEFERRED \
+         FOR EACH ROW EXECUTE FUNCTION refuse()"
+    )
+}
+
+/// A COMMIT that the server refuses again and again by one event's own fault ends in its parking, whatever
+/// the code says; everybody else goes on.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_commit_that_one_event_breaks_again_and_again_is_counted_in_the_end() {
+    let tests = ["53400", "57000", "58000", "XX000", "08000"].map(async |code| {
+        let mut stage = Stage::set("broken", 1).await;
+        stage.config.retry.attempts_max = 2;
+        stage.config.limits.outage_delay_max = Duration::from_millis(100);
+        let refuse = deferred("NEW.aggregate = 'bad' AND NEW.n = 2", code, "told to break");
+        stage.schema.run(&refuse).await;
+        stage.count("bad", 1, 3).await;
+        let running = stage.start(Routes::default().on("Counted", Counter)).await;
+        let mut good = 0;
+        // Others commit all the time, else nobody could tell it from an outage.
+        eventually(SOON, &format!("{code}: it is parked"), async || {
+            good += 1;
+            stage.count("good", good, good).await;
+            stage.parked("exhausted").await == 1
+        })
+        .await;
+        eventually(SOON, &format!("{code}: the others"), async || {
+            stage.effects().await == good + 1
+        })
+        .await;
+        assert_eq!(stage.of("bad").await, [1], "{code}");
+        assert_eq!(stage.of("good").await, (1..=good).collect::<Vec<_>>(), "{code}");
+        assert_eq!((stage.parked("").await, stage.parked("follower").await), (2, 1), "{code}");
+        assert_eq!(running.stop().await, Ended::Shutdown);
+    });
+    futures::future::join_all(tests).await;
+}
+
+/// `NOTIFY`'s queue is full: whoever appends to the outbox waits, whoever does not goes on. It may take long,
+/// and is nobody's fault. (The queue takes 8 GiB, so the trigger says what the server would.)
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_notification_queue_is_an_outage_and_no_events_fault() {
+    let mut stage = Stage::set("notify", 2).await;
+    stage.config.retry.attempts_max = 1;
+    stage.config.limits.outage_delay_max = Duration::from_millis(100);
+    stage.schema.run("CREATE TABLE full_queue (yes boolean)").await;
+    stage.schema.run("INSERT INTO full_queue VALUES (true)").await;
+    let full = "NEW.aggregate = 'appends' AND EXISTS (SELECT FROM full_queue)";
+    let message = "too many notifications in the NOTIFY queue";
+    stage.schema.run(&deferred(full, "54000", message)).await;
+    stage.count("appends", 1, 2).await;
+    let running = stage.start(Routes::default().on("Counted", Counter)).await;
+    let mut good = 0;
+    eventually(SOON, "it was met many times", async || {
+        good += 1;
+        for aggregate in ["x", "y", "z"] {
+            stage.count(aggregate, good, good).await;
+        }
+        running.counters.read().outages > 20
+    })
+    .await;
+    assert_eq!((stage.of("appends").await.len(), stage.parked("").await), (0, 0));
+    stage.schema.run("DELETE FROM full_queue").await;
+    eventually(SOON, "all events", async || stage.effects().await == good * 3 + 2).await;
+    let counts = running.counters.read();
+    assert_eq!((counts.failures, stage.parked("").await), (0, 0), "{counts:?}");
+    assert_eq!(stage.of("appends").await, [1, 2]);
+    assert_eq!(running.stop().await, Ended::Shutdown);
+}
+
 /// Leaves a nested transaction of the driver open, once: COMMIT then only releases a savepoint.
 #[derive(Default)]
 struct LeavesOpen(AtomicU32);

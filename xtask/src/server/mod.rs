@@ -2,12 +2,14 @@
 
 mod kafka;
 mod note;
+mod pgbouncer;
 mod ports;
 mod postgres;
 mod process;
 
 pub use kafka::{Kafka, KafkaSettings};
 pub use note::Note;
+pub use pgbouncer::{PgBouncer, program as pgbouncer_program};
 pub use ports::free as free_ports;
 pub use postgres::{Postgres, StopMode, binaries as postgres_binaries};
 pub use process::Process;

@@ -1,6 +1,7 @@
 //! What the pipeline asks of Kafka and of the database. The rooms `kafka` and `store` implement it;
 //! the pipeline never imports them.
 
+pub(crate) mod deadline;
 mod declared;
 mod fit;
 mod kafka;

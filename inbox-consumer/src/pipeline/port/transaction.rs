@@ -201,8 +201,13 @@ pub trait Sessions: super::Queues {
     fn replan(conn: &mut Self::Connection) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
     /// Whether the session is inside a transaction, as the driver knows it (no round trip).
     fn in_transaction(conn: &Self::Connection) -> bool;
+    /// Whether the server itself says by this error that a COMMIT has not taken place, on a session that
+    /// goes on: then the outcome is known, whatever kind of error it is.
+    fn refused(error: &sqlx::Error) -> bool;
     /// What an error means.
     fn fault(error: &sqlx::Error) -> StoreFault;
+    /// Whether statements on this session may have names, which it keeps: not behind a pooler.
+    fn names_statements(conn: &Self::Connection) -> bool;
     /// Whether sessions can be prepared for texts that are queued ([`Queues::learn`]).
     ///
     /// [`Queues::learn`]: super::Queues::learn
@@ -249,6 +254,12 @@ pub enum StoreFault {
     Outage,
     /// Deadlock, serialization failure, lock or statement time-out: again at once, smaller.
     Conflict,
+    /// The session has prepared a statement for a table that has other columns by now: again at once, on
+    /// another session.
+    Stale,
+    /// The database takes this from nobody at the moment (PostgreSQL: `NOTIFY`'s queue is full): pause, and
+    /// count it for no event.
+    Saturated,
     /// The statement itself is at fault: the handler's failure.
     Statement,
     /// The handler's doing: it ended the transaction (25006 on a database that is not in recovery,

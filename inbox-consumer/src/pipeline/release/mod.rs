@@ -160,6 +160,7 @@ fn not_settled(outcome: Outcome) -> Released {
     match outcome {
         Outcome::Conflict(text) => Released::Conflict(text),
         Outcome::Outage(text) => Released::Outage(text),
+        Outcome::Unreached(text) => Released::Unreached(text),
         Outcome::Unknown(text) => Released::Unknown(text),
         Outcome::Failed(failures) => {
             let text = failures.into_iter().map(|failure| failure.error).next();

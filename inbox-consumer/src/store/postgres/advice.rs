@@ -2,6 +2,7 @@
 
 use sqlx::{PgConnection, Postgres, Row, postgres::PgRow};
 
+use super::sent::on;
 use crate::{
     pipeline::port::{Advices, Finding, Needs},
     store::inspect,
@@ -38,7 +39,7 @@ struct Server {
 
 impl Advices for Postgres {
     async fn advice(conn: &mut PgConnection, needs: &Needs) -> Result<Vec<Finding>, sqlx::Error> {
-        let server = server(&sqlx::query(SETTINGS).fetch_one(conn).await?)?;
+        let server = server(&sqlx::query(SETTINGS).fetch_one(on(conn)).await?)?;
         let mut found = connections(&server, needs);
         found.extend(transactions(&server, needs));
         found.extend(inspect::clock(server.now, needs.now));
@@ -46,7 +47,7 @@ impl Advices for Postgres {
     }
 
     async fn backend(conn: &mut PgConnection) -> Result<Option<i64>, sqlx::Error> {
-        let pid: i32 = sqlx::query_scalar(BACKEND).fetch_one(conn).await?;
+        let pid: i32 = sqlx::query_scalar(BACKEND).fetch_one(on(conn)).await?;
         Ok(Some(pid.into()))
     }
 }

@@ -4,9 +4,9 @@ use inbox_engine::{LaneMove, Offset, Rule};
 use sqlx::{PgConnection, Postgres, Row, postgres::PgRow};
 use uuid::Uuid;
 
-use super::{Moves, session};
+use super::{Moves, sent::on, session};
 use crate::{
-    pipeline::port::{Claim, ClaimRequest, Claimed, Known, Recheck, Scope, TxLimits},
+    pipeline::port::{Claim, ClaimRequest, Claimed, Known, Recheck, Scope, TxLimits, deadline},
     store::{
         count, end, sixteen,
         statement::{Cut, Statement},
@@ -170,7 +170,7 @@ impl Claim for Postgres {
             .bind(lanes(&request.lanes))
             .bind(prevs(&request.lanes))
             .bind(scope.epoch.0)
-            .fetch_one(conn)
+            .fetch_one(on(conn))
             .await?;
         let fresh: Vec<Uuid> = row.try_get("fresh")?;
         let held: Vec<Vec<u8>> = row.try_get("held")?;
@@ -200,7 +200,7 @@ impl Claim for Postgres {
             .bind(lanes(moves))
             .bind(prevs(moves))
             .bind(scope.epoch.0)
-            .fetch_all(conn)
+            .fetch_all(on(conn))
             .await?;
         let mut recheck = Recheck::default();
         for row in rows {
@@ -235,21 +235,21 @@ impl Claim for Postgres {
             .bind(prevs)
             .bind(news)
             .bind(leader_epochs)
-            .execute(conn)
+            .execute(on(conn))
             .await?;
         Ok(done.rows_affected())
     }
 
     async fn same_transaction(conn: &mut PgConnection, tx: &str) -> Result<bool, sqlx::Error> {
-        sqlx::query_scalar(SAME_TRANSACTION).bind(tx).fetch_one(conn).await
+        sqlx::query_scalar(SAME_TRANSACTION).bind(tx).fetch_one(on(conn)).await
     }
 
     async fn commit(conn: &mut PgConnection) -> Result<(), sqlx::Error> {
-        end::commit::<Self>(conn).await
+        deadline::within(end::commit::<Self>(conn)).await
     }
 
     async fn rollback(conn: &mut PgConnection) -> Result<(), sqlx::Error> {
-        end::rollback::<Self>(conn).await
+        deadline::within(end::rollback::<Self>(conn)).await
     }
 }
 
@@ -269,7 +269,7 @@ async fn claim_one(
         .bind(i32::from(step.lane.0))
         .bind(step.prev.0)
         .bind(scope.epoch.0)
-        .fetch_one(conn)
+        .fetch_one(on(conn))
         .await?;
     let (fresh, held): (bool, bool) = (row.try_get("fresh")?, row.try_get("held")?);
     Ok(Claimed {
@@ -309,7 +309,7 @@ async fn advance_one(
         .bind(step.prev.0)
         .bind(step.new.0)
         .bind(step.leader_epoch.0)
-        .execute(conn)
+        .execute(on(conn))
         .await?;
     Ok(done.rows_affected())
 }

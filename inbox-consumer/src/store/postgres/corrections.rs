@@ -7,6 +7,7 @@ use uuid::Uuid;
 
 use super::{
     ownership,
+    sent::on,
     session::{begin_own, end_own},
 };
 use crate::{
@@ -93,7 +94,7 @@ impl Corrections for Postgres {
         consumer: &str,
         topic: &str,
     ) -> Result<Vec<Held>, sqlx::Error> {
-        let rows = sqlx::query(ROWS).bind(consumer).bind(topic).fetch_all(conn).await?;
+        let rows = sqlx::query(ROWS).bind(consumer).bind(topic).fetch_all(on(conn)).await?;
         rows.iter().map(held).collect()
     }
 
@@ -151,7 +152,7 @@ async fn skip(
     raise(conn, correction, &standing, (epoch, to)).await?;
     let partition = correction.partition_ref;
     let skip = sqlx::query(SKIP.text()).bind(partition).bind(epoch.0).bind(to.0);
-    skip.execute(&mut *conn).await?;
+    skip.execute(on(conn)).await?;
     let why = format!("from {} to {}: {}", standing.watermark, to.0, correction.why);
     write(conn, correction, ("skip", &why), Some(to.0)).await?;
     Ok(Corrected::Done)
@@ -195,7 +196,7 @@ async fn retire(
         return Err(unexpected("events were parked there at this very moment; try again"));
     }
     let retire = sqlx::query(RETIRE.text()).bind(correction.partition_ref).bind(epoch.0);
-    retire.execute(&mut *conn).await?;
+    retire.execute(on(conn)).await?;
     write(conn, correction, ("retire", &correction.why), None).await?;
     Ok(Corrected::Done)
 }
@@ -214,7 +215,7 @@ async fn discard(
         .bind(&correction.who)
         .bind(&correction.why)
         .bind(i64::from(max))
-        .execute(conn)
+        .execute(on(conn))
         .await?;
     Ok(done.rows_affected())
 }
@@ -224,7 +225,7 @@ async fn standing(
     conn: &mut PgConnection,
     correction: &Correction,
 ) -> Result<Option<Standing>, sqlx::Error> {
-    let row = sqlx::query(STANDING).bind(correction.partition_ref).fetch_optional(conn).await?;
+    let row = sqlx::query(STANDING).bind(correction.partition_ref).fetch_optional(on(conn)).await?;
     row.map(|row| {
         Ok(Standing {
             epoch: row.try_get("epoch")?,
@@ -239,7 +240,7 @@ async fn standing(
 }
 
 async fn parked(conn: &mut PgConnection, correction: &Correction) -> Result<i64, sqlx::Error> {
-    sqlx::query_scalar(PARKED).bind(correction.partition_ref).fetch_one(conn).await
+    sqlx::query_scalar(PARKED).bind(correction.partition_ref).fetch_one(on(conn)).await
 }
 
 /// Raises the lanes, in their order: this waits for the transactions of an owner.
@@ -251,9 +252,9 @@ async fn raise(
 ) -> Result<(), sqlx::Error> {
     let (partition, last) = (correction.partition_ref, to.last().0);
     let add = sqlx::query(ADD_LANES).bind(partition).bind(standing.lane_count).bind(last);
-    add.execute(&mut *conn).await?;
+    add.execute(on(conn)).await?;
     let raise = sqlx::query(RAISE_LANES.text()).bind(partition).bind(epoch.0).bind(last);
-    raise.execute(conn).await.map(drop)
+    raise.execute(on(conn)).await.map(drop)
 }
 
 async fn write(
@@ -263,7 +264,7 @@ async fn write(
     offset: Option<i64>,
 ) -> Result<(), sqlx::Error> {
     let query = sqlx::query(WRITE).bind(correction.partition_ref).bind(&correction.who);
-    query.bind(what).bind(why).bind(offset).execute(conn).await.map(drop)
+    query.bind(what).bind(why).bind(offset).execute(on(conn)).await.map(drop)
 }
 
 fn held(row: &PgRow) -> Result<Held, sqlx::Error> {

@@ -9,7 +9,7 @@ use sqlx::{
 };
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::{PgSettings, fault, session::begin_own, session::end_own};
+use super::{PgSettings, fault, sent::on, session::begin_own, session::end_own};
 use crate::{
     Tx,
     pipeline::port::{
@@ -74,7 +74,7 @@ impl Declarations for Postgres {
 /// Makes the functions of a session, in a transaction that may write.
 pub(super) async fn make_functions(conn: &mut PgConnection, text: &str) -> Result<(), sqlx::Error> {
     begin_own(conn).await?;
-    let made = sqlx::raw_sql(AssertSqlSafe(text.to_owned())).execute(&mut *conn).await;
+    let made = sqlx::raw_sql(AssertSqlSafe(text.to_owned())).execute(on(conn)).await;
     end_own(conn, made).await.map(drop)
 }
 

@@ -1,6 +1,11 @@
 //! What errors mean, by SQLSTATE.
 
-use crate::pipeline::port::StoreFault::{self, Conflict, Outage, Statement, TransactionEnded};
+use inbox_engine::Rule;
+use sqlx::postgres::{PgDatabaseError, PgSeverity};
+
+use crate::pipeline::port::StoreFault::{
+    self, Conflict, Outage, Saturated, Stale, Statement, TransactionEnded,
+};
 
 /// The key of the inbox's rows. Only the claim writes them.
 const INBOX_KEY: &str = "inbox_events_pkey";
@@ -12,7 +17,14 @@ pub(super) fn classify(error: &sqlx::Error) -> StoreFault {
         // Another transaction claimed one of the ids, and committed while this claim waited for it.
         sqlx::Error::Database(said) if said.constraint() == Some(INBOX_KEY) => Conflict,
         sqlx::Error::Database(said) => {
-            by_code(said.code().as_deref().unwrap_or_default(), said.message())
+            let routine =
+                said.try_downcast_ref::<PgDatabaseError>().and_then(PgDatabaseError::routine);
+            let code = said.code();
+            by_code(
+                code.as_deref().unwrap_or_default(),
+                said.message(),
+                routine.unwrap_or_default(),
+            )
         }
         sqlx::Error::RowNotFound
         | sqlx::Error::TypeNotFound { .. }
@@ -27,10 +39,29 @@ pub(super) fn classify(error: &sqlx::Error) -> StoreFault {
     }
 }
 
-fn by_code(code: &str, message: &str) -> StoreFault {
+/// Whether the server refused a COMMIT for certain: it said so, and its session goes on. After FATAL and PANIC
+/// nobody knows, and two codes say that nobody does.
+pub(super) fn refused(error: &sqlx::Error) -> bool {
+    let said = error.as_database_error().and_then(|said| said.try_downcast_ref());
+    let said: Option<&PgDatabaseError> = said;
+    said.is_some_and(|said| {
+        matches!(said.severity(), PgSeverity::Error) && !matches!(said.code(), "08007" | "40003")
+    })
+}
+
+/// What a server says in its own language (`lc_messages`) is known by the function that says it.
+fn by_code(code: &str, message: &str, routine: &str) -> StoreFault {
     match code {
-        // The statement was good, its plan is not any more: the next session plans anew.
-        "0A000" if message.contains("cached plan") => Conflict,
+        // The statement was good, its plan is not any more, and its session would keep it.
+        "0A000" if routine == "RevalidateCachedQuery" || message.contains("cached plan") => {
+            if Rule::StaleSessionClosed.on() {
+                Stale
+            } else {
+                Conflict
+            }
+        }
+        // At COMMIT, of whoever notifies: another session has not read for long.
+        "54000" if routine == "PreCommit_Notify" || message.contains("NOTIFY queue") => Saturated,
         "25006" | "25P01" | "3B001" => TransactionEnded,
         // A time-out ended the session; it is not known whether the statement was done; prepared
         // statements of other clients, behind a pooler.
@@ -81,6 +112,7 @@ mod tests {
             ("53100", Outage),
             ("53200", Outage),
             ("53300", Outage),
+            ("54000", Statement),
             ("54001", Statement),
             ("55P03", Conflict),
             ("57014", Conflict),
@@ -93,9 +125,14 @@ mod tests {
             ("", Statement),
         ];
         for (code, class) in table {
-            assert_eq!(by_code(code, "said"), class, "{code}");
+            assert_eq!(by_code(code, "said", "there"), class, "{code}");
         }
-        assert_eq!(by_code("0A000", "cached plan must not change result type"), Conflict);
+        let plan = "cached plan must not change result type";
+        assert_eq!(by_code("0A000", plan, "elsewhere"), Stale);
+        assert_eq!(by_code("0A000", "zwischengespeicherter Plan", "RevalidateCachedQuery"), Stale);
+        let full = "too many notifications in the NOTIFY queue";
+        assert_eq!(by_code("54000", full, "exec_stmt_raise"), Saturated);
+        assert_eq!(by_code("54000", "zu viele Benachrichtigungen", "PreCommit_Notify"), Saturated);
     }
 
     /// A10: what the driver says itself.

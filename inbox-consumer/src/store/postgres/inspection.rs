@@ -2,7 +2,10 @@
 
 use sqlx::{PgConnection, Postgres, Row, postgres::PgRow};
 
-use super::session::{begin_own, end_own};
+use super::{
+    sent::on,
+    session::{begin_own, end_own},
+};
 use crate::{
     pipeline::port::{Finding, Inspections, PartitionRow, Schemas, Scope},
     store::inspect,
@@ -57,7 +60,7 @@ impl Inspections for Postgres {
         conn: &mut PgConnection,
         consumer: &str,
     ) -> Result<Vec<PartitionRow>, sqlx::Error> {
-        let rows = sqlx::query(PARTITIONS).bind(consumer).fetch_all(conn).await?;
+        let rows = sqlx::query(PARTITIONS).bind(consumer).fetch_all(on(conn)).await?;
         rows.iter().map(partition).collect()
     }
 
@@ -89,7 +92,7 @@ impl Inspections for Postgres {
             .bind(partitions)
             .bind(epochs)
             .bind(reasons)
-            .execute(&mut *conn)
+            .execute(on(conn))
             .await;
         end_own(conn, done).await.map(drop)
     }
@@ -100,7 +103,7 @@ async fn missing_privileges(
     query: &'static str,
     tables: &str,
 ) -> Result<Vec<Finding>, sqlx::Error> {
-    let missing: Vec<String> = sqlx::query_scalar(query).fetch_all(conn).await?;
+    let missing: Vec<String> = sqlx::query_scalar(query).fetch_all(on(conn)).await?;
     let told = |what: &String| {
         inspect::fatal(format!("the role lacks a privilege on a table of the {tables}, {what}"))
     };
@@ -127,7 +130,7 @@ fn partition(row: &PgRow) -> Result<PartitionRow, sqlx::Error> {
 
 /// What the server's settings mean for the promise.
 async fn settings(conn: &mut PgConnection) -> Result<Vec<Finding>, sqlx::Error> {
-    let row = sqlx::query(SETTINGS).fetch_one(conn).await?;
+    let row = sqlx::query(SETTINGS).fetch_one(on(conn)).await?;
     let on = |name| row.try_get::<String, _>(name).map(|value| value != "off");
     let mut findings = Vec::new();
     if row.try_get("replica")? {

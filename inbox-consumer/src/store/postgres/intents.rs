@@ -4,6 +4,7 @@ use sqlx::{PgConnection, Postgres, Row, postgres::PgRow};
 
 use super::{
     parked::{behind, bind, head, matching},
+    sent::on,
     session::{begin_own, end_own},
 };
 use crate::{
@@ -72,7 +73,7 @@ impl Intents for Postgres {
         order: &Order,
     ) -> Result<Vec<Weight>, sqlx::Error> {
         let query = bind!(sqlx::query(WEIGH), consumer, filter);
-        let rows = query.bind(order.intent.as_str()).bind(order.force).fetch_all(conn).await?;
+        let rows = query.bind(order.intent.as_str()).bind(order.force).fetch_all(on(conn)).await?;
         rows.iter().map(weight).collect()
     }
 
@@ -92,7 +93,7 @@ impl Intents for Postgres {
             .bind(i64::from(max))
             .bind(&order.who)
             .bind(&order.why)
-            .fetch_all(&mut *conn)
+            .fetch_all(on(conn))
             .await;
         let rows = end_own(conn, rows).await?;
         rows.iter().map(intended).collect()
@@ -109,7 +110,7 @@ impl Intents for Postgres {
             .bind(column(intended, |i| i.last))
             .bind(column(intended, |i| i.partition_ref))
             .bind(column(intended, |i| i.aggregate))
-            .fetch_all(conn)
+            .fetch_all(on(conn))
             .await?;
         rows.iter().map(outcome).collect()
     }

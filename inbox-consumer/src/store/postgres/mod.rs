@@ -17,6 +17,7 @@ mod release;
 mod retention;
 mod savepoint;
 mod schema;
+mod sent;
 mod session;
 mod settings;
 mod watermarks;

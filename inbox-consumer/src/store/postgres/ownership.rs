@@ -5,6 +5,7 @@ use sqlx::{PgConnection, Postgres, Row, postgres::PgRow};
 use uuid::Uuid;
 
 use super::{
+    sent::on,
     session::{begin_own, end_own},
     watermarks,
 };
@@ -134,7 +135,7 @@ impl Ownerships for Postgres {
             .bind(&change.expected)
             .bind(change.record.next.0)
             .bind(change.record.leader_epoch.0)
-            .execute(&mut *conn)
+            .execute(on(conn))
             .await;
         Ok(end_own(conn, written).await?.rows_affected() == 1)
     }
@@ -152,7 +153,7 @@ impl Ownerships for Postgres {
         let (partitions, epochs): (Vec<i64>, Vec<i64>) =
             scopes.iter().map(|scope| (scope.partition_ref, scope.epoch.0)).unzip();
         begin_own(conn).await?;
-        let done = sqlx::query(DISOWN).bind(partitions).bind(epochs).execute(&mut *conn).await;
+        let done = sqlx::query(DISOWN).bind(partitions).bind(epochs).execute(on(conn)).await;
         end_own(conn, done).await.map(drop)
     }
 }
@@ -195,11 +196,11 @@ pub(super) async fn consumer(
     conn: &mut PgConnection,
     name: &str,
 ) -> Result<(i64, Uuid), sqlx::Error> {
-    if let Some(known) = sqlx::query_as(CONSUMER).bind(name).fetch_optional(&mut *conn).await? {
+    if let Some(known) = sqlx::query_as(CONSUMER).bind(name).fetch_optional(on(conn)).await? {
         return Ok(known);
     }
-    sqlx::query(ADD_CONSUMER).bind(name).execute(&mut *conn).await?;
-    sqlx::query_as(CONSUMER).bind(name).fetch_one(conn).await
+    sqlx::query(ADD_CONSUMER).bind(name).execute(on(conn)).await?;
+    sqlx::query_as(CONSUMER).bind(name).fetch_one(on(conn)).await
 }
 
 enum Found {
@@ -219,7 +220,7 @@ async fn find(
         .bind(consumer_ref)
         .bind(&*request.partition.topic)
         .bind(request.partition.partition)
-        .fetch_all(conn)
+        .fetch_all(on(conn))
         .await?;
     let rows = rows.iter().map(state).collect::<Result<Vec<_>, _>>()?;
     let retired = !rows.is_empty();
@@ -233,7 +234,7 @@ async fn find(
 /// As if the start had not been written: [`Rule::StartIsWritten`] is off.
 async fn forget_start(conn: &mut PgConnection, found: Found) -> Result<Found, sqlx::Error> {
     let Found::Row(row) = found else { return Ok(found) };
-    let forgotten = sqlx::query(FORGET_START).bind(row.partition_ref).execute(conn).await?;
+    let forgotten = sqlx::query(FORGET_START).bind(row.partition_ref).execute(on(conn)).await?;
     Ok(if forgotten.rows_affected() == 1 { Found::Nothing(false) } else { Found::Row(row) })
 }
 
@@ -268,7 +269,7 @@ async fn add(
     let first_start: bool = sqlx::query_scalar(FIRST_START)
         .bind(consumer_ref)
         .bind(topic)
-        .fetch_one(&mut *conn)
+        .fetch_one(on(conn))
         .await?;
     let watermark = match takeover::start(request, first_start, inbox_id, retired) {
         Ok(watermark) => watermark,
@@ -303,7 +304,7 @@ pub(super) async fn insert(
         .bind(i32::from(lane_count))
         .bind(lane_rule)
         .bind(watermark.0)
-        .fetch_optional(conn)
+        .fetch_optional(on(conn))
         .await
 }
 
@@ -318,7 +319,7 @@ async fn stand_still(
         .bind(row.partition_ref)
         .bind(reason.to_string())
         .bind(takeover::log_end_seen(&reason, request))
-        .execute(conn)
+        .execute(on(conn))
         .await?;
     Ok(Err(reason))
 }
@@ -332,16 +333,16 @@ async fn lanes_for(
     if takeover::is_remap(&row, request) {
         let old: Vec<i64> = sqlx::query_scalar(LOCK_LANES.text())
             .bind(row.partition_ref)
-            .fetch_all(&mut *conn)
+            .fetch_all(on(conn))
             .await?;
-        sqlx::query(REMOVE_LANES).bind(row.partition_ref).execute(&mut *conn).await?;
+        sqlx::query(REMOVE_LANES).bind(row.partition_ref).execute(on(conn)).await?;
         row = takeover::remapped(row, &old, request);
     }
     sqlx::query(ADD_LANES)
         .bind(row.partition_ref)
         .bind(row.lane_count)
         .bind(NextOffset(row.watermark).last().0)
-        .execute(conn)
+        .execute(on(conn))
         .await?;
     Ok(row)
 }
@@ -355,7 +356,7 @@ async fn raise(
     let rows = sqlx::query(RAISE_LANES.text())
         .bind(row.partition_ref)
         .bind(epoch.0)
-        .fetch_all(conn)
+        .fetch_all(on(conn))
         .await?;
     let mut lanes = rows
         .iter()
@@ -387,7 +388,7 @@ async fn own(
         .bind(row.lane_count)
         .bind(&row.lane_rule)
         .bind(row.remapped_below)
-        .execute(conn)
+        .execute(on(conn))
         .await
         .map(drop)
 }

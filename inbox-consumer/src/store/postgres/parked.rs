@@ -3,6 +3,7 @@
 use sqlx::{PgConnection, Postgres, Row, postgres::PgRow};
 use uuid::Uuid;
 
+use super::sent::on;
 use crate::{
     pipeline::port::{
         AuditFilter, AuditRow, Kept, Page, ParkedCounts, ParkedEvents, ParkedFilter, ParkedRow,
@@ -135,7 +136,7 @@ impl ParkedEvents for Postgres {
         let rows = bind!(query, consumer, filter)
             .bind(filter.followers)
             .bind(i64::from(page.limit))
-            .fetch_all(conn)
+            .fetch_all(on(conn))
             .await?;
         rows.iter().map(row).collect()
     }
@@ -145,7 +146,7 @@ impl ParkedEvents for Postgres {
         consumer: &str,
         filter: &ParkedFilter,
     ) -> Result<ParkedCounts, sqlx::Error> {
-        let row = bind!(sqlx::query(COUNTS), consumer, filter).fetch_one(conn).await?;
+        let row = bind!(sqlx::query(COUNTS), consumer, filter).fetch_one(on(conn)).await?;
         Ok(ParkedCounts {
             events: row.try_get("events")?,
             aggregates: row.try_get("aggregates")?,
@@ -161,7 +162,7 @@ impl ParkedEvents for Postgres {
         consumer: &str,
         seq: i64,
     ) -> Result<Option<Kept>, sqlx::Error> {
-        let row = sqlx::query(KEPT).bind(consumer).bind(seq).fetch_optional(conn).await?;
+        let row = sqlx::query(KEPT).bind(consumer).bind(seq).fetch_optional(on(conn)).await?;
         row.map(|row| {
             Ok(Kept {
                 record: row.try_get("record")?,
@@ -186,7 +187,7 @@ impl ParkedEvents for Postgres {
             .bind(&filter.who)
             .bind(&filter.what)
             .bind(i64::from(limit))
-            .fetch_all(conn)
+            .fetch_all(on(conn))
             .await?;
         rows.iter().map(act).collect()
     }

@@ -4,6 +4,7 @@ use inbox_engine::{LeaderEpoch, Offset, Rule};
 use sqlx::{PgConnection, Postgres, Row};
 use uuid::Uuid;
 
+use super::sent::on;
 use crate::{
     pipeline::port::{ParkedLoad, Parking, Parkings, Scope},
     store::{
@@ -67,11 +68,11 @@ impl Parkings for Postgres {
         if insert(conn, scope, rows, &ids).await? < rows.len() {
             check_same(conn, scope, rows, &ids).await?;
         }
-        sqlx::query(MARK).bind(scope.consumer_ref).bind(ids).execute(conn).await.map(drop)
+        sqlx::query(MARK).bind(scope.consumer_ref).bind(ids).execute(on(conn)).await.map(drop)
     }
 
     async fn park_alone(conn: &mut PgConnection, scope: &Scope) -> Result<(), sqlx::Error> {
-        sqlx::query(PARK_ALONE.text()).bind(scope.partition_ref).execute(conn).await.map(drop)
+        sqlx::query(PARK_ALONE.text()).bind(scope.partition_ref).execute(on(conn)).await.map(drop)
     }
 
     async fn parked_load(
@@ -84,7 +85,7 @@ impl Parkings for Postgres {
             .bind(scope.partition_ref)
             .bind(bound(limit.aggregates))
             .bind(bound(limit.events))
-            .fetch_one(conn)
+            .fetch_one(on(conn))
             .await?;
         Ok(ParkedLoad {
             aggregates: count(row.try_get("aggregates")?),
@@ -103,7 +104,7 @@ impl Parkings for Postgres {
             .bind(scope.partition_ref)
             .bind(offsets)
             .bind(leader_epochs)
-            .fetch_all(conn)
+            .fetch_all(on(conn))
             .await?;
         Ok(parked.into_iter().map(Offset).collect())
     }
@@ -132,7 +133,7 @@ async fn insert(
         .bind(rows.iter().map(|r| r.aggregate_text.as_str()).collect::<Vec<_>>())
         .bind(rows.iter().map(|r| r.errors.as_str()).collect::<Vec<_>>())
         .bind(rows.iter().map(|r| r.record.as_str()).collect::<Vec<_>>())
-        .execute(conn)
+        .execute(on(conn))
         .await?;
     Ok(usize::try_from(done.rows_affected()).unwrap_or(usize::MAX))
 }
@@ -150,7 +151,7 @@ async fn check_same(
         .bind(column(rows, |r| r.fingerprint))
         .bind(column(rows, |r| r.offset.0))
         .bind(column(rows, |r| r.leader_epoch.0))
-        .fetch_one(conn)
+        .fetch_one(on(conn))
         .await?;
     if usize::try_from(same).is_ok_and(|same| same == rows.len()) {
         return Ok(());

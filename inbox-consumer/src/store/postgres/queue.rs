@@ -11,7 +11,10 @@ use sqlx::{
 };
 use std::sync::LazyLock;
 
-use super::declared::{make_functions, quote};
+use super::{
+    declared::{make_functions, quote},
+    sent::on,
+};
 use crate::{
     pipeline::port::{
         Apart, Book, Edition, Means, NotSent, QueuedValues, Queues, Sessions, Text, Waiting,
@@ -264,7 +267,7 @@ async fn looped(
     }
     let query = sqlx::query(CALLS[usize::from(names)].clone()).bind(which);
     let query = columns.into_iter().fold(query, sqlx::query::Query::bind);
-    query.execute(conn).await.map(drop)
+    query.execute(on(conn)).await.map(drop)
 }
 
 async fn alone(
@@ -275,7 +278,7 @@ async fn alone(
         QueuedValues::Apart(apart) => arguments(apart).map_err(sqlx::Error::Encode)?,
         QueuedValues::Bound(arguments) => std::mem::take(arguments),
     };
-    sqlx::query_with(statement.sql.clone(), arguments).execute(conn).await.map(drop)
+    sqlx::query_with(statement.sql.clone(), arguments).execute(on(conn)).await.map(drop)
 }
 
 /// Which statement a loop that began at `from` failed at. What only the function may have been wrong

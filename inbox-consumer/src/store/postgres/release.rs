@@ -4,7 +4,10 @@ use inbox_engine::{LeaderEpoch, NextOffset, Offset, Rule};
 use sqlx::{PgConnection, Postgres, Row, postgres::PgRow};
 use uuid::Uuid;
 
-use super::session::{begin_own, end_own};
+use super::{
+    sent::on,
+    session::{begin_own, end_own},
+};
 use crate::{
     pipeline::port::{
         Scope,
@@ -101,7 +104,7 @@ impl Releases for Postgres {
             .bind(partitions)
             .bind(below)
             .bind(limit(max))
-            .fetch_all(&mut *conn)
+            .fetch_all(on(conn))
             .await;
         let mut queues = vec![Vec::new(); looks.len()];
         for row in &end_own(conn, found).await? {
@@ -123,7 +126,7 @@ impl Releases for Postgres {
             .bind(&aggregate[..])
             .bind(limit(max))
             .bind(limit(DISCARDS_MAX))
-            .fetch_all(conn)
+            .fetch_all(on(conn))
             .await?;
         rows.iter().map(queued).collect()
     }
@@ -133,7 +136,7 @@ impl Releases for Postgres {
         scope: &Scope,
         seqs: &[i64],
     ) -> Result<u64, sqlx::Error> {
-        let done = sqlx::query(MARK).bind(scope.partition_ref).bind(seqs).execute(conn).await?;
+        let done = sqlx::query(MARK).bind(scope.partition_ref).bind(seqs).execute(on(conn)).await?;
         Ok(done.rows_affected())
     }
 
@@ -142,7 +145,7 @@ impl Releases for Postgres {
         scope: &Scope,
         seqs: &[i64],
     ) -> Result<(), sqlx::Error> {
-        sqlx::query(UNMARK).bind(scope.partition_ref).bind(seqs).execute(conn).await.map(drop)
+        sqlx::query(UNMARK).bind(scope.partition_ref).bind(seqs).execute(on(conn)).await.map(drop)
     }
 
     async fn remove(
@@ -153,8 +156,8 @@ impl Releases for Postgres {
         let seqs: Vec<i64> = events.iter().map(|(seq, _)| *seq).collect();
         let ids: Vec<Uuid> = events.iter().map(|(_, id)| Uuid::from_bytes(*id)).collect();
         let removed =
-            sqlx::query(REMOVE).bind(scope.partition_ref).bind(seqs).execute(&mut *conn).await?;
-        sqlx::query(SETTLE).bind(scope.consumer_ref).bind(ids).execute(conn).await?;
+            sqlx::query(REMOVE).bind(scope.partition_ref).bind(seqs).execute(on(conn)).await?;
+        sqlx::query(SETTLE).bind(scope.consumer_ref).bind(ids).execute(on(conn)).await?;
         Ok(removed.rows_affected())
     }
 
@@ -166,7 +169,7 @@ impl Releases for Postgres {
         sqlx::query(PROMOTE.text())
             .bind(scope.partition_ref)
             .bind(&aggregate[..])
-            .execute(conn)
+            .execute(on(conn))
             .await
             .map(drop)
     }
@@ -185,7 +188,7 @@ impl Releases for Postgres {
             .bind(events.iter().map(|e| number(e.releases)).collect::<Vec<_>>())
             .bind(events.iter().map(|e| e.delay.map(millis)).collect::<Vec<_>>())
             .bind(events.iter().map(|e| e.errors.as_str()).collect::<Vec<_>>())
-            .execute(conn)
+            .execute(on(conn))
             .await
             .map(drop)
     }
@@ -205,7 +208,7 @@ impl Releases for Postgres {
             .bind(acts.iter().map(|a| Uuid::from_bytes(a.id)).collect::<Vec<_>>())
             .bind(acts.iter().map(|a| a.aggregate.as_str()).collect::<Vec<_>>())
             .bind(acts.iter().map(|a| a.event_type.as_str()).collect::<Vec<_>>())
-            .execute(conn)
+            .execute(on(conn))
             .await
             .map(drop)
     }

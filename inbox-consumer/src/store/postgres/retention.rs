@@ -5,7 +5,10 @@ use std::time::Duration;
 use inbox_engine::Rule;
 use sqlx::{PgConnection, Postgres};
 
-use super::session::{begin_own, end_own};
+use super::{
+    sent::on,
+    session::{begin_own, end_own},
+};
 use crate::{
     pipeline::port::{PruneCursor, PruneStep, Retentions},
     store::statement::{Cut, Statement},
@@ -65,11 +68,11 @@ async fn step(
     age: Duration,
     cursor: PruneCursor,
 ) -> Result<PruneStep, sqlx::Error> {
-    let alone: bool = sqlx::query_scalar(LOCK).fetch_one(&mut *conn).await?;
+    let alone: bool = sqlx::query_scalar(LOCK).fetch_one(on(conn)).await?;
     if !alone && Rule::PruneAlone.on() {
         return Ok(PruneStep { removed: 0, next: None, steps_left: 0, busy: true });
     }
-    let pages: i64 = sqlx::query_scalar(PAGES).fetch_one(&mut *conn).await?;
+    let pages: i64 = sqlx::query_scalar(PAGES).fetch_one(on(conn)).await?;
     let from = cursor.0.max(0);
     let to = if Rule::PruneAlone.on() { from.saturating_add(PAGES_PER_STEP) } else { pages };
     let removed = sqlx::query(PRUNE.text())
@@ -77,7 +80,7 @@ async fn step(
         .bind(tid(from))
         .bind(tid(to))
         .bind(age.as_secs_f64())
-        .execute(conn)
+        .execute(on(conn))
         .await?
         .rows_affected();
     let next = (to < pages).then_some(PruneCursor(to));

@@ -3,6 +3,7 @@
 use inbox_engine::Rule;
 use sqlx::{AssertSqlSafe, PgConnection, Postgres};
 
+use super::sent::on;
 use crate::pipeline::port::Savepoint;
 
 /// The check runs in a savepoint of its own and is rolled back: the next event of the transaction
@@ -19,7 +20,7 @@ impl Savepoint for Postgres {
         if !Rule::ConstraintsImmediate.on() {
             return Ok(());
         }
-        sqlx::raw_sql(CONSTRAINTS_IMMEDIATE).execute(conn).await.map(drop)
+        sqlx::raw_sql(CONSTRAINTS_IMMEDIATE).execute(on(conn)).await.map(drop)
     }
 
     async fn release(conn: &mut PgConnection, depth: u32) -> Result<(), sqlx::Error> {
@@ -34,5 +35,5 @@ impl Savepoint for Postgres {
 
 /// As a simple query: one exchange, nothing to prepare.
 async fn run(conn: &mut PgConnection, text: String) -> Result<(), sqlx::Error> {
-    sqlx::raw_sql(AssertSqlSafe(text)).execute(conn).await.map(drop)
+    sqlx::raw_sql(AssertSqlSafe(text)).execute(on(conn)).await.map(drop)
 }

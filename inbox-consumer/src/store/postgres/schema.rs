@@ -3,6 +3,7 @@
 use sqlx::{AssertSqlSafe, PgConnection, Postgres};
 
 use super::{
+    sent::on,
     session::{begin_own, end_own},
     settings::is_plain_name,
 };
@@ -45,12 +46,11 @@ impl Schemas for Postgres {
 
     async fn version(conn: &mut PgConnection) -> Result<Option<i64>, sqlx::Error> {
         let schema = schema(conn).await?;
-        let there: bool =
-            sqlx::query_scalar(TABLE_EXISTS).bind(schema).fetch_one(&mut *conn).await?;
+        let there: bool = sqlx::query_scalar(TABLE_EXISTS).bind(schema).fetch_one(on(conn)).await?;
         if !there {
             return Ok(None);
         }
-        let version: Option<i64> = sqlx::query_scalar(VERSION).fetch_one(conn).await?;
+        let version: Option<i64> = sqlx::query_scalar(VERSION).fetch_one(on(conn)).await?;
         Ok(Some(version.unwrap_or_default()))
     }
 
@@ -64,14 +64,14 @@ impl Schemas for Postgres {
 }
 
 async fn migrate(conn: &mut PgConnection) -> Result<Vec<i64>, sqlx::Error> {
-    sqlx::raw_sql(PATIENCE).execute(&mut *conn).await?;
-    sqlx::query(LOCK).execute(&mut *conn).await?;
+    sqlx::raw_sql(PATIENCE).execute(on(conn)).await?;
+    sqlx::query(LOCK).execute(on(conn)).await?;
     make_schema(conn).await?;
     let version = Postgres::version(conn).await?.unwrap_or_default();
     let mut applied = Vec::new();
     for migration in MIGRATIONS.iter().filter(|m| m.version > version) {
-        sqlx::raw_sql(migration.text).execute(&mut *conn).await?;
-        sqlx::query(APPLIED).bind(migration.version).execute(&mut *conn).await?;
+        sqlx::raw_sql(migration.text).execute(on(conn)).await?;
+        sqlx::query(APPLIED).bind(migration.version).execute(on(conn)).await?;
         applied.push(migration.version);
     }
     Ok(applied)
@@ -79,29 +79,29 @@ async fn migrate(conn: &mut PgConnection) -> Result<Vec<i64>, sqlx::Error> {
 
 /// In the inbox's schema, which is there.
 async fn migrate_outbox(conn: &mut PgConnection) -> Result<Vec<i64>, sqlx::Error> {
-    sqlx::raw_sql(PATIENCE).execute(&mut *conn).await?;
+    sqlx::raw_sql(PATIENCE).execute(on(conn)).await?;
     outbox_core::migrate(conn).await
 }
 
 /// The schema that comes first in the search path, whether or not it exists. Not
 /// `current_schema()`: that one passes over a missing schema and finds another inbox in `public`.
 async fn schema(conn: &mut PgConnection) -> Result<String, sqlx::Error> {
-    let path: String = sqlx::query_scalar(SEARCH_PATH).fetch_one(&mut *conn).await?;
+    let path: String = sqlx::query_scalar(SEARCH_PATH).fetch_one(on(conn)).await?;
     let first = path.split(',').next().unwrap_or_default().trim().trim_matches('"');
     if is_plain_name(first) {
         return Ok(first.to_owned());
     }
-    let current: Option<String> = sqlx::query_scalar(CURRENT_SCHEMA).fetch_one(conn).await?;
+    let current: Option<String> = sqlx::query_scalar(CURRENT_SCHEMA).fetch_one(on(conn)).await?;
     Ok(current.unwrap_or_else(|| "public".into()))
 }
 
 /// Makes the schema when it is missing; one that is there needs no privilege to be made.
 async fn make_schema(conn: &mut PgConnection) -> Result<(), sqlx::Error> {
     let schema = schema(conn).await?;
-    let there: bool = sqlx::query_scalar(SCHEMA_EXISTS).bind(&schema).fetch_one(&mut *conn).await?;
+    let there: bool = sqlx::query_scalar(SCHEMA_EXISTS).bind(&schema).fetch_one(on(conn)).await?;
     if !there {
         let text = format!("CREATE SCHEMA \"{schema}\"");
-        sqlx::raw_sql(AssertSqlSafe(text)).execute(conn).await?;
+        sqlx::raw_sql(AssertSqlSafe(text)).execute(on(conn)).await?;
     }
     Ok(())
 }

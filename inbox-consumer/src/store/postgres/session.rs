@@ -3,16 +3,20 @@
 use std::time::Duration;
 
 use inbox_engine::Rule;
-use sqlx::{AssertSqlSafe, ConnectOptions, Connection, PgConnection, Postgres, SqlSafeStr, SqlStr};
+use sqlx::{
+    AssertSqlSafe, ConnectOptions, Connection, PgConnection, Postgres, Row as _, SqlSafeStr, SqlStr,
+};
 
-use super::PgSettings;
+use super::{PgSettings, sent, sent::on};
 use crate::{
-    pipeline::port::{Address, OpenError, Sessions, StoreFault, TxLimits},
+    pipeline::port::{Address, OpenError, Sessions, StoreFault, TxLimits, deadline},
     store::{OWN_LIMITS, end},
 };
 
 const IN_RECOVERY: &str = "SELECT pg_is_in_recovery()";
 const SEARCH_PATH: &str = "SHOW search_path";
+/// The longest that closing a session may take.
+const CLOSE_MAX: Duration = Duration::from_secs(1);
 const ROLLBACK: &str = "ROLLBACK";
 const REPLAN: &str = "DISCARD PLANS";
 /// PostgreSQL 14 and later, and only where the system can tell: an error is no loss.
@@ -49,20 +53,29 @@ impl Sessions for Postgres {
     }
 
     async fn close_hard(conn: PgConnection) {
-        // The session is given up: what the socket says to that changes nothing.
-        let _ = conn.close_hard().await;
+        // The session is given up: what the socket says to that changes nothing. TLS has a last word, and
+        // a socket that is full would keep it for ever.
+        let _ = tokio::time::timeout(CLOSE_MAX, conn.close_hard()).await;
     }
 
     async fn replan(conn: &mut PgConnection) -> Result<(), sqlx::Error> {
-        sqlx::raw_sql(REPLAN).execute(conn).await.map(drop)
+        sqlx::raw_sql(REPLAN).execute(on(conn)).await.map(drop)
     }
 
     fn in_transaction(conn: &PgConnection) -> bool {
         conn.is_in_transaction()
     }
 
+    fn refused(error: &sqlx::Error) -> bool {
+        super::fault::refused(error)
+    }
+
     fn fault(error: &sqlx::Error) -> StoreFault {
         super::fault::classify(error)
+    }
+
+    fn names_statements(conn: &PgConnection) -> bool {
+        sent::named(outbox_core::keeps_statements(conn))
     }
 
     fn prepares(settings: &PgSettings) -> bool {
@@ -77,8 +90,7 @@ impl Sessions for Postgres {
 async fn open(settings: &PgSettings) -> Result<PgConnection, OpenError> {
     let explain = |error| explain(settings, &error);
     let mut conn = settings.session_options().connect().await.map_err(explain)?;
-    let replica: bool =
-        sqlx::query_scalar(IN_RECOVERY).fetch_one(&mut conn).await.map_err(explain)?;
+    let replica = in_recovery(&mut conn, settings).await.map_err(explain)?;
     if replica && Rule::ReplicaRefused.on() {
         return Err(OpenError::Refused(format!(
             "{} is a replica (it is in recovery); let the URL name the primary",
@@ -99,6 +111,15 @@ async fn open(settings: &PgSettings) -> Result<PgConnection, OpenError> {
     Ok(conn)
 }
 
+/// Asks by a statement that is kept, where statements are: from then on the session is known as one that
+/// keeps them (see `sent.rs`).
+async fn in_recovery(conn: &mut PgConnection, settings: &PgSettings) -> Result<bool, sqlx::Error> {
+    if settings.pooler {
+        return sqlx::raw_sql(IN_RECOVERY).fetch_one(conn).await?.try_get(0);
+    }
+    sqlx::query_scalar(IN_RECOVERY).fetch_one(conn).await
+}
+
 /// Behind a pooler the role has to bring the search path along: nothing of the session may be set.
 async fn check_search_path(
     conn: &mut PgConnection,
@@ -106,7 +127,7 @@ async fn check_search_path(
 ) -> Result<(), OpenError> {
     let Some(schema) = &settings.schema else { return Ok(()) };
     let path: String = sqlx::query_scalar(SEARCH_PATH)
-        .fetch_one(conn)
+        .fetch_one(on(conn))
         .await
         .map_err(|error| explain(settings, &error))?;
     let first = path.split(',').next().unwrap_or_default().trim().trim_matches('"');
@@ -171,7 +192,7 @@ fn milliseconds(limit: Duration) -> i32 {
 
 /// BEGIN. On an error the server may be inside a failed transaction that the driver does not know of.
 pub(super) async fn begin(conn: &mut PgConnection, limits: &TxLimits) -> Result<(), sqlx::Error> {
-    end::begin::<Postgres>(conn, begin_text(limits)).await
+    deadline::soon(end::begin::<Postgres>(conn, begin_text(limits))).await
 }
 
 /// BEGIN of a call's own transaction.
@@ -179,7 +200,7 @@ pub(super) async fn begin_own(conn: &mut PgConnection) -> Result<(), sqlx::Error
     let begun = begin(conn, &OWN_LIMITS).await;
     if begun.is_err() && !conn.is_in_transaction() {
         // A SET may have failed after BEGIN: unknown to the driver, so it is said aloud.
-        let _ = sqlx::raw_sql(ROLLBACK).execute(conn).await;
+        let _ = deadline::soon(sqlx::raw_sql(ROLLBACK).execute(conn)).await;
     }
     begun
 }
@@ -191,16 +212,20 @@ pub(super) async fn end_own<T, E: From<sqlx::Error>>(
 ) -> Result<T, E> {
     match work {
         Ok(done) => {
-            if let Err(error) = end::commit::<Postgres>(conn).await {
-                let _ = end::rollback::<Postgres>(conn).await; // the driver still counts it as open
+            if let Err(error) = deadline::within(end::commit::<Postgres>(conn)).await {
+                let _ = undo(conn).await; // the driver still counts it as open
                 return Err(error.into());
             }
             Ok(done)
         }
         Err(error) => {
             // A connection that cannot roll back is still in its transaction: the caller sees it there.
-            let _ = end::rollback::<Postgres>(conn).await;
+            let _ = undo(conn).await;
             Err(error)
         }
     }
+}
+
+async fn undo(conn: &mut PgConnection) -> Result<(), sqlx::Error> {
+    deadline::soon(end::rollback::<Postgres>(conn)).await
 }

@@ -99,6 +99,8 @@ impl PgSettings {
     #[must_use]
     pub fn through_pooler(mut self) -> Self {
         self.pooler = true;
+        // The driver's one start-up parameter that a pooler does not know; values travel in binary form.
+        self.options = self.options.extra_float_digits(None);
         self.statement_cache(0)
     }
 

@@ -3,6 +3,7 @@
 use inbox_engine::{LeaderEpoch, Rule};
 use sqlx::PgConnection;
 
+use super::sent::on;
 use crate::{
     pipeline::port::{Scope, WatermarkMove},
     store::statement::{Cut, Statement},
@@ -68,7 +69,7 @@ pub(super) async fn write(
         .bind(expected)
         .bind(of(|(_, change)| change.record.next.0))
         .bind(epochs(|change| change.record.leader_epoch))
-        .fetch_all(conn)
+        .fetch_all(on(conn))
         .await?;
     Ok(changes.iter().map(|(scope, _)| moved.contains(&scope.partition_ref)).collect())
 }

@@ -49,8 +49,16 @@ impl Sessions for Sqlite {
         conn.is_in_transaction()
     }
 
+    fn refused(_error: &sqlx::Error) -> bool {
+        false // what the file says of a COMMIT that failed is not taken for certain
+    }
+
     fn fault(error: &sqlx::Error) -> StoreFault {
         super::fault::classify(error)
+    }
+
+    fn names_statements(_conn: &SqliteConnection) -> bool {
+        true
     }
 
     fn prepares(_settings: &SqliteSettings) -> bool {

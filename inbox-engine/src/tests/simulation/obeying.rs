@@ -151,7 +151,7 @@ impl World {
             Outcome::Failed(failures) if failures[0].index.is_none() => "unnamed failure",
             Outcome::Failed(_) => "named failure",
             Outcome::Conflict(_) => "conflict",
-            Outcome::Outage(_) => "outage",
+            Outcome::Outage(_) | Outcome::Unreached(_) => "outage",
             Outcome::Unknown(_) => "unknown commit",
             Outcome::Fenced => "fenced transaction",
             Outcome::Full(_) => "full",
@@ -245,7 +245,7 @@ impl World {
             Released::Done { removed: 1, .. } => "release of one",
             Released::Done { .. } => "release of several",
             Released::Conflict(_) => "conflict of a release",
-            Released::Outage(_) => "outage of a release",
+            Released::Outage(_) | Released::Unreached(_) => "outage of a release",
             Released::Unknown(_) => "unknown release",
             Released::Fenced => "fenced release",
         });

@@ -28,6 +28,7 @@ pub(super) async fn rows(
 ) -> Result<(), sqlx::Error> {
     let columns = Columns::new(events);
     let (written, _): (i64, Option<String>) = sqlx::query_as(APPEND)
+        .persistent(outbox.prepared)
         .bind(outbox.bytes_max_column())
         .bind(outbox.notify)
         .bind(columns.ids)

@@ -2,7 +2,10 @@
 
 use sqlx::{Connection, PgConnection};
 
-use super::super::migration::{self, Migration};
+use super::{
+    super::migration::{self, Migration},
+    keeps_statements,
+};
 
 const MIGRATIONS: &[Migration] = &[Migration {
     version: 1,
@@ -23,12 +26,16 @@ const APPLIED: &str = "INSERT INTO outbox_schema_versions (version) VALUES ($1)"
 pub(super) async fn migrate(conn: &mut PgConnection) -> Result<Vec<i64>, sqlx::Error> {
     let mut tx =
         if conn.is_in_transaction() { conn.begin().await? } else { conn.begin_with(BEGIN).await? };
-    sqlx::query(LOCK).execute(&mut *tx).await?;
+    sqlx::query(LOCK).persistent(keeps_statements(&tx)).execute(&mut *tx).await?;
     let version = version(&mut tx).await?.unwrap_or_default();
     let mut applied = Vec::new();
     for migration in MIGRATIONS.iter().filter(|m| m.version > version) {
         sqlx::raw_sql(migration.text).execute(&mut *tx).await?;
-        sqlx::query(APPLIED).bind(migration.version).execute(&mut *tx).await?;
+        sqlx::query(APPLIED)
+            .persistent(keeps_statements(&tx))
+            .bind(migration.version)
+            .execute(&mut *tx)
+            .await?;
         applied.push(migration.version);
     }
     tx.commit().await?;
@@ -37,11 +44,15 @@ pub(super) async fn migrate(conn: &mut PgConnection) -> Result<Vec<i64>, sqlx::E
 
 /// The version in the database.
 pub(super) async fn version(conn: &mut PgConnection) -> Result<Option<i64>, sqlx::Error> {
-    let there: bool = sqlx::query_scalar(TABLE_EXISTS).fetch_one(&mut *conn).await?;
+    let there: bool = sqlx::query_scalar(TABLE_EXISTS)
+        .persistent(keeps_statements(conn))
+        .fetch_one(&mut *conn)
+        .await?;
     if !there {
         return Ok(None);
     }
-    let version: Option<i64> = sqlx::query_scalar(VERSION).fetch_one(conn).await?;
+    let version: Option<i64> =
+        sqlx::query_scalar(VERSION).persistent(keeps_statements(conn)).fetch_one(conn).await?;
     Ok(Some(version.unwrap_or_default()))
 }
 

@@ -1,5 +1,6 @@
 //! Looking, for `status`, `check` and `failed`; and what a person decides about failed rows.
 
+use outbox_core::keeps_statements;
 use sqlx::{PgConnection, Postgres, Row as _, postgres::PgRow};
 
 use crate::{
@@ -61,17 +62,22 @@ SELECT count(*), (SELECT pg_notify('outbox_events', 'outbox_events'::regclass::o
 
 impl Inspection for Postgres {
     async fn overview(session: &mut PgConnection) -> Result<Overview, FeedError> {
-        let row = sqlx::query(OVERVIEW).fetch_one(session).await?;
+        let row =
+            sqlx::query(OVERVIEW).persistent(keeps_statements(session)).fetch_one(session).await?;
         Ok(overview(&row)?)
     }
 
     async fn findings(session: &mut PgConnection) -> Result<Vec<Finding>, FeedError> {
-        let missing: Vec<(String, String)> =
-            sqlx::query_as(PRIVILEGES).fetch_all(&mut *session).await?;
+        let missing: Vec<(String, String)> = sqlx::query_as(PRIVILEGES)
+            .persistent(keeps_statements(session))
+            .fetch_all(&mut *session)
+            .await?;
         let mut found: Vec<Finding> =
             missing.iter().map(|(table, privilege)| lacks(table, privilege)).collect();
-        let (fsync, commit): (String, String) =
-            sqlx::query_as(DURABILITY).fetch_one(session).await?;
+        let (fsync, commit): (String, String) = sqlx::query_as(DURABILITY)
+            .persistent(keeps_statements(session))
+            .fetch_one(session)
+            .await?;
         if fsync == "off" {
             found.push(Finding {
                 fatal: false,
@@ -100,6 +106,7 @@ impl Inspection for Postgres {
     ) -> Result<Vec<FailedRow>, FeedError> {
         let (kind, id) = halves(choice);
         let found = sqlx::query(FAILED)
+            .persistent(keeps_statements(session))
             .bind(choice.seq)
             .bind(kind)
             .bind(id)
@@ -113,6 +120,7 @@ impl Inspection for Postgres {
     async fn retry(session: &mut PgConnection, choice: &Choice) -> Result<u64, FeedError> {
         let (kind, id) = halves(choice);
         let (done, _): (i64, Option<String>) = sqlx::query_as(RETRY)
+            .persistent(keeps_statements(session))
             .bind(choice.seq)
             .bind(kind)
             .bind(id)
@@ -129,6 +137,7 @@ impl Inspection for Postgres {
     ) -> Result<u64, FeedError> {
         let (kind, id) = halves(choice);
         let (done, _): (i64, Option<String>) = sqlx::query_as(DISCARD)
+            .persistent(keeps_statements(session))
             .bind(choice.seq)
             .bind(kind)
             .bind(id)

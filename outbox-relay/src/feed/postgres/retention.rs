@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use outbox_core::keeps_statements;
 use sqlx::{PgConnection, Postgres};
 
 use crate::{
@@ -22,8 +23,12 @@ impl Retention for Postgres {
         age: Duration,
         chunk: u32,
     ) -> Result<u64, FeedError> {
-        let removed =
-            sqlx::query(PRUNE).bind(millis(age)).bind(i64::from(chunk)).execute(session).await?;
+        let removed = sqlx::query(PRUNE)
+            .persistent(keeps_statements(session))
+            .bind(millis(age))
+            .bind(i64::from(chunk))
+            .execute(session)
+            .await?;
         Ok(removed.rows_affected())
     }
 }

@@ -1,5 +1,6 @@
 //! The rows that wait.
 
+use outbox_core::keeps_statements;
 use sqlx::{PgConnection, Postgres, Row as _, postgres::PgRow};
 
 use crate::{
@@ -37,6 +38,7 @@ impl Rows for Postgres {
         bytes_max: usize,
     ) -> Result<Vec<Row>, FeedError> {
         let found = sqlx::query(UNSENT)
+            .persistent(keeps_statements(session))
             .bind(rows(events_max))
             .bind(rows(bytes_max))
             .fetch_all(session)
@@ -53,6 +55,7 @@ impl Rows for Postgres {
         let (seqs, errors): (Vec<i64>, Vec<&str>) =
             failed.iter().map(|failure| (failure.seq, failure.error.as_str())).unzip();
         let mine = sqlx::query_scalar(MARK)
+            .persistent(keeps_statements(session))
             .bind(fence)
             .bind(sent)
             .bind(seqs)

@@ -2,13 +2,24 @@
 
 use std::{fmt, str::FromStr, time::Duration};
 
-use sqlx::{ConnectOptions, Connection, PgConnection, Postgres, postgres::PgConnectOptions};
+use outbox_core::keeps_statements;
+use sqlx::{
+    ConnectOptions, Connection, PgConnection, Postgres, Row as _, postgres::PgConnectOptions,
+};
 
-use crate::port::{Address, OpenError, Sessions};
+use crate::port::{Address, FeedError, OpenError, Sessions};
 
 const IN_RECOVERY: &str = "SELECT pg_is_in_recovery()";
+/// Of a session that keeps no statements, and so is one behind a pooler. Said aloud, since a role's default may
+/// be another.
+const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE";
+const COMMIT: &str = "COMMIT";
 /// The longest that opening a session may take.
-const OPEN_MAX: Duration = Duration::from_secs(10);
+pub(super) const OPEN_MAX: Duration = Duration::from_secs(10);
+/// The longest that closing one may take.
+const CLOSE_MAX: Duration = Duration::from_secs(1);
+/// By the client's clock a call may take a little longer than by the server's, whose answer says more.
+const MARGIN: Duration = Duration::from_secs(3);
 
 /// What a session needs. `Debug` shows no password.
 #[derive(Clone)]
@@ -16,6 +27,7 @@ pub(crate) struct PgSettings {
     pub(super) options: PgConnectOptions,
     /// Behind a pooler in transaction mode nothing of the session may be set.
     pooler: bool,
+    statement_timeout: Duration,
 }
 
 impl fmt::Debug for PgSettings {
@@ -60,7 +72,10 @@ impl Sessions for Postgres {
             .application_name(address.application)
             .statement_cache_capacity(address.statement_cache)
             .disable_statement_logging();
-        if !pooler {
+        if pooler {
+            // The driver's one start-up parameter that a pooler does not know; values travel in binary form.
+            options = options.extra_float_digits(None);
+        } else {
             let timeout = address.statement_timeout.as_millis().to_string();
             options = options.options([
                 ("statement_timeout", timeout.as_str()),
@@ -75,7 +90,7 @@ impl Sessions for Postgres {
                 None => options,
             };
         }
-        PgSettings { options, pooler }
+        PgSettings { options, pooler, statement_timeout: address.statement_timeout }
     }
 
     async fn open(settings: &PgSettings) -> Result<PgConnection, OpenError> {
@@ -88,17 +103,36 @@ impl Sessions for Postgres {
         }
     }
 
+    fn call_max(settings: &PgSettings) -> Duration {
+        settings.statement_timeout + MARGIN
+    }
+
+    async fn begin(session: &mut PgConnection) -> Result<(), FeedError> {
+        if keeps_statements(session) {
+            return Ok(());
+        }
+        sqlx::raw_sql(BEGIN).execute(session).await?;
+        Ok(())
+    }
+
+    async fn commit(session: &mut PgConnection) -> Result<(), FeedError> {
+        if keeps_statements(session) {
+            return Ok(());
+        }
+        sqlx::raw_sql(COMMIT).execute(session).await?;
+        Ok(())
+    }
+
     async fn close_hard(session: PgConnection) {
         // The session is given up: what the socket says to that changes nothing.
-        let _ = session.close_hard().await;
+        let _ = tokio::time::timeout(CLOSE_MAX, session.close_hard()).await;
     }
 }
 
 async fn open(settings: &PgSettings) -> Result<PgConnection, OpenError> {
     let explain = |error| explain(settings, &error);
     let mut session = settings.options.connect().await.map_err(explain)?;
-    let replica: bool =
-        sqlx::query_scalar(IN_RECOVERY).fetch_one(&mut session).await.map_err(explain)?;
+    let replica = in_recovery(&mut session, settings).await.map_err(explain)?;
     if replica {
         return Err(OpenError::Refused(format!(
             "{} is a replica (it is in recovery); let the URL name the primary",
@@ -106,6 +140,18 @@ async fn open(settings: &PgSettings) -> Result<PgConnection, OpenError> {
         )));
     }
     Ok(session)
+}
+
+/// Asks by a statement that is kept, where statements are: from then on the session is known as one that
+/// keeps them.
+async fn in_recovery(
+    session: &mut PgConnection,
+    settings: &PgSettings,
+) -> Result<bool, sqlx::Error> {
+    if settings.pooler {
+        return sqlx::raw_sql(IN_RECOVERY).fetch_one(session).await?.try_get(0);
+    }
+    sqlx::query_scalar(IN_RECOVERY).fetch_one(session).await
 }
 
 /// An error of opening as a sentence, and whether a person has to act.

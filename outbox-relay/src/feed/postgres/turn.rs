@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use outbox_core::keeps_statements;
 use sqlx::{PgConnection, Postgres};
 use uuid::Uuid;
 
@@ -34,6 +35,7 @@ impl Turns for Postgres {
         lease: Duration,
     ) -> Result<TurnAnswer, FeedError> {
         let taken: Option<(i64, Uuid)> = sqlx::query_as(TAKE)
+            .persistent(keeps_statements(session))
             .bind(holder)
             .bind(millis(lease))
             .fetch_optional(&mut *session)
@@ -42,7 +44,7 @@ impl Turns for Postgres {
             return Ok(TurnAnswer::Taken(Turn { fence, outbox_id }));
         }
         let (holder, rest): (String, Option<i64>) =
-            sqlx::query_as(HOLDER).fetch_one(session).await?;
+            sqlx::query_as(HOLDER).persistent(keeps_statements(session)).fetch_one(session).await?;
         Ok(TurnAnswer::Held { holder, left: left(rest) })
     }
 
@@ -53,6 +55,7 @@ impl Turns for Postgres {
         standstill: Option<&str>,
     ) -> Result<bool, FeedError> {
         let kept = sqlx::query(KEEP)
+            .persistent(keeps_statements(session))
             .bind(fence)
             .bind(millis(lease))
             .bind(standstill)
@@ -62,7 +65,11 @@ impl Turns for Postgres {
     }
 
     async fn give_turn_up(session: &mut PgConnection, fence: i64) -> Result<(), FeedError> {
-        sqlx::query(GIVE_UP).bind(fence).execute(session).await?;
+        sqlx::query(GIVE_UP)
+            .persistent(keeps_statements(session))
+            .bind(fence)
+            .execute(session)
+            .await?;
         Ok(())
     }
 }

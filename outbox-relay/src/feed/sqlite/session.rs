@@ -7,7 +7,7 @@ use sqlx::{
     sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous},
 };
 
-use crate::port::{Address, OpenError, Sessions};
+use crate::port::{Address, FeedError, OpenError, Sessions};
 
 /// How long a statement waits for the writer of another process.
 const BUSY_MAX: Duration = Duration::from_secs(5);
@@ -63,6 +63,18 @@ impl Sessions for Sqlite {
                  or the file"
             ))
         })
+    }
+
+    fn call_max(_: &SqliteSettings) -> Duration {
+        BUSY_MAX * 6
+    }
+
+    async fn begin(_: &mut SqliteConnection) -> Result<(), FeedError> {
+        Ok(())
+    }
+
+    async fn commit(_: &mut SqliteConnection) -> Result<(), FeedError> {
+        Ok(())
     }
 
     async fn close_hard(session: SqliteConnection) {
