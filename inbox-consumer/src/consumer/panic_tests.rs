@@ -85,7 +85,7 @@ impl Handler<Sqlite> for Nothing {
 async fn a_panic_of_the_loop_closes_what_is_open_and_is_told() {
     let folder = tempfile::tempdir().unwrap();
     let url = format!("sqlite://{}/inbox.db", folder.path().display());
-    let config = Config::new("panicking", "localhost:9092", ["orders"], &url);
+    let config = Config::new("panicking", "localhost:9092", ["orders"], url);
     migrate::<Sqlite>(&config).await.unwrap();
     let routes = Routes::default().on("Placed", Nothing);
     let consumer = Consumer::builder(config, routes).build().await.unwrap();

@@ -296,6 +296,19 @@ fn an_offset_that_is_not_found_is_looked_at_again() {
     );
 }
 
+/// Words about a seek of an earlier generation are not about this one (`GenerationChecked`).
+#[test]
+fn an_offset_that_an_earlier_generation_did_not_find_changes_nothing() {
+    check(
+        "
+        own p0 lanes=1 w=0
+        deliver p0 0a => start p0[0]
+        unreadable p0 old
+        committed p0@0
+        ",
+    );
+}
+
 /// D3: when the take-over changes nothing, because the broker says that the log has the offset, the
 /// client's words are the reason that people see, and it is tried on.
 #[test]
