@@ -137,7 +137,8 @@ impl Topic {
         client_settings(&self.bootstrap).create().expect("an admin client")
     }
 
-    async fn await_leaders(&self, count: i32) {
+    /// Waits until so many partitions have a leader.
+    pub async fn await_leaders(&self, count: i32) {
         let what = format!("{} has {count} partitions with leaders", self.name);
         until_some(SOON, &what, async || {
             (self.leaders().await == usize::try_from(count).ok()).then_some(())

@@ -176,7 +176,7 @@ impl<DB: Store> Control<DB> {
                 Ok(moved)
             }
             Err(error) => {
-                conn.close_hard().await;
+                self.sessions.give_up(conn).await;
                 self.together.store((self.together() / 2).max(1), Relaxed);
                 Err(format!("writing {} watermarks failed: {error}", writes.len()))
             }

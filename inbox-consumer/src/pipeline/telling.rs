@@ -90,7 +90,7 @@ impl<DB: Store> Control<DB> {
                 Some(())
             }
             Err(_) => {
-                conn.close_hard().await;
+                self.sessions.give_up(conn).await;
                 None
             }
         }

@@ -83,7 +83,7 @@ async fn a_database_without_rows_does_not_begin_at_its_own_offset() {
 
 /// A replica that did not have the rows yet is promoted: the twenty effects are gone, and no event behind
 /// them is handled as if they were there.
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_replica_promoted_without_rows_stands_still() {
     let primary = OwnPostgres::start().await;
     let topic = Services::from_env().topic("promoted", 1).await;

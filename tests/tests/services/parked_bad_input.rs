@@ -158,10 +158,13 @@ async fn a_correction_that_makes_no_sense_is_refused() {
     refused(&stage, &cases).await;
     assert_eq!(stage.schema.number(watermark).await, 5);
     assert_eq!(stage.schema.number("SELECT count(*) FROM inbox_audit").await, 0);
-    // A partition that this consumer has never had.
+    // A partition that this consumer has never had: it would begin there, on demand.
     stage.topic.grow(2).await;
-    let never: [Case<'_>; 1] = [(&own("1", "end"), 6, &["has never had", "`kafka.start`"])];
+    let never: [Case<'_>; 1] =
+        [(&own("1", "end")[..9], 6, &["has no row for", "would begin at 0", "add --yes"])];
     refused(&stage, &never).await;
+    let rows = "SELECT count(*) FROM inbox_partitions";
+    assert_eq!(stage.schema.number(rows).await, 1);
 }
 
 /// A wrong password, a dead database, tables that are not there, a dead broker: with their codes, and

@@ -1,6 +1,7 @@
 //! What the pipeline asks of Kafka and of the database. The rooms `kafka` and `store` implement it;
 //! the pipeline never imports them.
 
+mod correcting;
 pub(crate) mod deadline;
 mod declared;
 mod fit;
@@ -11,6 +12,7 @@ mod queue;
 pub mod release;
 mod transaction;
 
+pub use correcting::{Beginning, Corrected, Correction, Corrections, Held};
 pub use declared::{
     ColumnType, Declarations, DeclaredSql, LoopSql, Refused, Relation, Shape, Values,
 };
@@ -25,8 +27,8 @@ pub use keeping::{
     WatermarkMove,
 };
 pub use operating::{
-    AuditFilter, AuditRow, Beginning, Corrected, Correction, Corrections, Held, Intended, Intents,
-    Kept, Order, Outcome, Page, ParkedCounts, ParkedEvents, ParkedFilter, ParkedRow, Weight, When,
+    AuditFilter, AuditRow, Intended, Intents, Kept, Order, Outcome, Page, ParkedCounts,
+    ParkedEvents, ParkedFilter, ParkedRow, Weight, When,
 };
 pub use queue::{
     Apart, Book, Edition, Means, NotSent, Queues, Text, Values as QueuedValues, Waiting,
