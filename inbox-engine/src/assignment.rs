@@ -34,7 +34,10 @@ impl<T> Engine<T> {
             return;
         }
         match taken {
-            Ok(ownership) => self.own(id, &ownership),
+            Ok(ownership) => {
+                self.abort_earlier(id);
+                self.own(id, &ownership);
+            }
             Err(TakeOverFault::Stop(reason)) => self.stop(id, reason),
             Err(TakeOverFault::Wait(reason)) => {
                 // The past of a process that came back under its own id is over in a moment.
@@ -121,6 +124,8 @@ impl<T> Engine<T> {
         if partition.phase == Phase::Stopped {
             return;
         }
+        self.leave_behind(id, now.after(self.limits.drain_deadline));
+        let Some(partition) = self.partitions.get_mut(&id) else { return };
         partition.forget(generation);
         if !partition.paused {
             partition.paused = true;
@@ -186,6 +191,7 @@ impl<T> Engine<T> {
             return;
         }
         for id in ids {
+            self.leave_behind(*id, now.after(self.limits.drain_deadline));
             self.partitions.remove(id);
         }
         self.unlist(ids);

@@ -7,6 +7,10 @@ use crate::{
 /// One thing to do. The answer, where there is one, comes back through the `handle_*` named here.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Effect<T> {
+    /// End what is still open of the partition under this generation, transactions and releases, by
+    /// closing the connections hard. It can commit no more, or is not waited for; it holds ids and rows that
+    /// whoever has the partition next waits for. What comes back of it changes nothing.
+    Abort(PartitionId, Generation),
     /// The engine has let everything go and was told to end.
     Close,
     /// Commit next offsets to Kafka: [`crate::Engine::handle_committed`]. One is in flight at a time.

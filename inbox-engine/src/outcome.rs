@@ -12,6 +12,7 @@ impl<T> Engine<T> {
         assert!(self.open > 0, "an outcome without a transaction");
         self.open -= 1;
         let id = batch.partition;
+        self.left_behind_ended(id, batch.generation);
         if let Some(partition) = self.current(id, batch.generation) {
             partition.open = partition.open.saturating_sub(1);
             self.obey(batch, outcome, now);
@@ -28,8 +29,15 @@ impl<T> Engine<T> {
         match outcome {
             Outcome::Committed(_) => self.committed(batch, now),
             Outcome::Failed(failures) => self.failed(batch, &failures, now),
-            Outcome::Conflict(error) => self.conflict(batch, error, now),
-            Outcome::Outage(error) => self.cut_off(batch, error, now),
+            Outcome::Blocked(_) if Rule::FaultsBeforeHandlersUncounted.on() => {
+                self.shrink(&batch, now);
+                self.give_back(batch);
+            }
+            Outcome::Unreached(error) if Rule::FaultsBeforeHandlersUncounted.on() => {
+                self.wait_for_database(batch, error, now);
+            }
+            Outcome::Conflict(error) | Outcome::Blocked(error) => self.conflict(batch, error, now),
+            Outcome::Outage(error) | Outcome::Unreached(error) => self.cut_off(batch, error, now),
             Outcome::Full(error) => self.full(batch, error, now),
             Outcome::Unknown(error) if !Rule::UnknownCommitResyncs.on() => {
                 self.failed(batch, &[Failure::retry(0, error)], now);
@@ -145,6 +153,10 @@ impl<T> Engine<T> {
         if !Rule::OutageUncounted.on() {
             return self.failed(batch, &[Failure::retry(0, error)], now);
         }
+        self.wait_for_database(batch, error, now);
+    }
+
+    fn wait_for_database(&mut self, batch: Batch<T>, error: String, now: Time) {
         let id = batch.partition;
         let Some(partition) = self.partitions.get_mut(&id) else { return };
         partition.halve(&batch);
@@ -277,7 +289,10 @@ impl<T> Partition<T> {
         for step in &batch.lanes {
             let queue = self.lane(step.lane);
             let took = now.0.saturating_sub(queue.began.0);
-            queue.cap = if took > time_max {
+            queue.cap = if took > limits.drain_deadline / 2 {
+                // The next one shall be done before a revocation gives it up, however slow its handlers are.
+                (batch.items.len() / 2).max(1)
+            } else if took > time_max {
                 (batch.items.len() / 2).max(queue.cap.min(CAP_MIN))
             } else if took > time_max / 2 {
                 queue.cap

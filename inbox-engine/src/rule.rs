@@ -115,6 +115,10 @@ pub enum Rule {
     RepeatedAloneCounts,
     /// The careful run makes deferred constraints immediate before it releases a savepoint.
     ConstraintsImmediate,
+    /// A fault before the first handler of a transaction counts against none of its events.
+    FaultsBeforeHandlersUncounted,
+    /// Transactions that are given up are ended: they hold ids that the partition's next owner waits for.
+    GivenUpAborted,
     /// Each attempt of a handler has a deadline.
     AttemptDeadline,
     /// A handler that panics has failed.

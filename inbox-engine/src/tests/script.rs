@@ -182,8 +182,10 @@ impl Script {
                 };
                 Outcome::Failed(named.map(|name| failure(verb, at(name))).collect())
             }
+            "blocked" => Outcome::Blocked("lock time-out".into()),
             "conflict" => Outcome::Conflict("deadlock".into()),
             "outage" => Outcome::Outage("no route".into()),
+            "unreached" => Outcome::Unreached("no session".into()),
             "unknown" => Outcome::Unknown("no answer".into()),
             "fenced" => Outcome::Fenced,
             "full" => Outcome::Full("1000 parked aggregates".into()),
@@ -299,8 +301,10 @@ impl Script {
             None | Some(&"old") => Released::Done { more: false, removed: 1 },
             Some(&"nothing") => Released::Done { more: false, removed: 0 },
             Some(&"more") => Released::Done { more: true, removed: 1 },
+            Some(&"blocked") => Released::Blocked("lock time-out".into()),
             Some(&"conflict") => Released::Conflict("deadlock".into()),
             Some(&"outage") => Released::Outage("no route".into()),
+            Some(&"unreached") => Released::Unreached("no session".into()),
             Some(&"unknown") => Released::Unknown("no answer".into()),
             Some(&"fenced") => Released::Fenced,
             Some(other) => panic!("{other} is no end of a release"),
@@ -429,6 +433,7 @@ fn aggregate(word: &str) -> [u8; 16] {
 
 fn text(effect: &Effect<()>) -> String {
     match effect {
+        Effect::Abort(id, _) => format!("abort p{}", id.0),
         Effect::Close => "close".into(),
         Effect::Commit(commits) => {
             let one = |c: &Commit| format!("p{}@{}{}", c.partition.0, c.next.0, le(c.leader_epoch));
