@@ -2,14 +2,15 @@
 //! back as a message.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, HashMap},
     sync::Arc,
     time::{Duration, Instant},
 };
 
+use futures::future::AbortHandle;
 use inbox_engine::{
-    Batch, Commit, Due, Engine, Generation, Outcome, PartitionId, Release, Released, TakeOverFault,
-    Time, WatermarkWrite, Written,
+    Batch, Commit, Due, Engine, Generation, Lane, Outcome, PartitionId, Release, Released,
+    TakeOverFault, Time, WatermarkWrite, Written,
 };
 use tokio::sync::mpsc;
 
@@ -73,6 +74,8 @@ pub(crate) struct Driver<DB: Store> {
     pub(super) ending: bool,
     pub(super) ids: HashMap<TopicPartition, PartitionId>,
     pub(super) known: Vec<Known>,
+    /// What ends open transactions and releases from outside, each by its first lane.
+    pub(super) open: BTreeMap<(PartitionId, Generation, Lane), AbortHandle>,
     pub(super) done: mpsc::UnboundedSender<Done>,
     reports: mpsc::UnboundedReceiver<Done>,
     origin: Instant,
@@ -101,6 +104,7 @@ impl<DB: Store> Driver<DB> {
             ending: false,
             ids: HashMap::new(),
             known: Vec::new(),
+            open: BTreeMap::new(),
             done,
             reports,
             origin: Instant::now(),
@@ -241,11 +245,13 @@ impl<DB: Store> Driver<DB> {
             }
             Done::Due(id, generation, due) => self.engine.handle_due(id, generation, due, now),
             Done::Released(release, released, report) => {
+                self.open.remove(&(release.partition, release.generation, release.lane));
                 self.tell_released(&release, &released, report);
                 self.engine.handle_released(&release, released, now);
                 self.make_room(now);
             }
             Done::Outcome(batch, outcome) => {
+                self.open.remove(&(batch.partition, batch.generation, batch.lanes[0].lane));
                 self.tell(&batch, &outcome);
                 self.engine.handle_outcome(batch, outcome, now);
                 self.make_room(now);

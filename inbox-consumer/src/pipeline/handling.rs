@@ -167,6 +167,7 @@ impl<DB: Store> Transaction<'_, DB> {
         let tx = Tx::<DB>::new(self.conn, self.savepoints_taken);
         let tx = tx.with_outbox(self.work.outbox);
         let mut tx = tx.with_book(&self.work.book, edition.as_ref(), self.named);
+        self.handled = true;
         let begun = Instant::now();
         let deadline = self.work.attempt_deadline;
         let end = self.work.routes.run(route, &events, ahead, &mut tx, deadline).await;

@@ -11,6 +11,7 @@ mod findings_owners;
 mod first;
 mod group_faults;
 mod group_members;
+mod group_slow;
 mod harness;
 mod inbox_identity;
 mod inbox_retention;
