@@ -81,6 +81,8 @@ pub enum Rule {
     ReadOnlySession,
     /// A transaction in which a statement failed or was dropped half-way is rolled back.
     FailedStatementPoisons,
+    /// The ids of events that a handler appends follow from the event that it handles.
+    AppendedIdsDerived,
     /// What handlers queue is sent before anything that is awaited on the transaction.
     QueueSentBeforeAwait,
     /// What handlers queue is sent before their events are settled.
