@@ -1,8 +1,8 @@
 //! Assignment, take-over, resync, revocation, loss: whose partition it is.
 
 use crate::{
-    Effect, Engine, Generation, Ownership, PartitionId, Rule, Seek, Standstill, TakeOverFault,
-    Time,
+    Effect, Engine, Generation, Held, Ownership, PartitionId, Rule, Seek, Standstill,
+    TakeOverFault, Time,
     partition::{Drain, LaneQueue, Partition, Phase},
 };
 
@@ -17,7 +17,7 @@ impl<T> Engine<T> {
             let generation = self.next_generation();
             self.partitions.insert(id, Partition::new(id, generation));
             self.report(id, Some(Standstill::TakingOver));
-            self.effects.push_back(Effect::TakeOver(id, generation));
+            self.effects.push_back(Effect::TakeOver(id, generation, None));
         }
     }
 
@@ -59,6 +59,8 @@ impl<T> Engine<T> {
         let Some(partition) = self.partitions.get_mut(&id) else { return };
         assert!(!ownership.lanes.is_empty(), "a partition has at least one lane");
         partition.phase = Phase::Seeking;
+        partition.held = None;
+        partition.asked = ownership.watermark;
         partition.epoch = ownership.epoch;
         partition.lanes = ownership.lanes.iter().map(|state| LaneQueue::new(*state)).collect();
         partition.watermark = ownership.watermark;
@@ -135,6 +137,19 @@ impl<T> Engine<T> {
         self.wait_and_retake(id, now);
     }
 
+    /// The log is not what it was, and a take-over would not see it again: the record may lie below the watermark
+    /// by then. So the partition is forgotten, and waits until a person has moved its watermark (`skip`).
+    pub(crate) fn hold(&mut self, id: PartitionId, reason: Standstill, now: Time) {
+        let Some(partition) = self.partitions.get_mut(&id) else { return };
+        if partition.phase == Phase::Stopped {
+            return;
+        }
+        let watermark = partition.asked.max(partition.watermark);
+        partition.held = Some(Box::new(Held { reason: reason.clone(), watermark }));
+        self.report(id, Some(reason));
+        self.resync(id, now);
+    }
+
     /// Waits, longer each time in a row, then asks the group, then takes over: two owners that both
     /// believe would otherwise fence each other without end.
     pub(crate) fn wait_and_retake(&mut self, id: PartitionId, now: Time) {
@@ -178,7 +193,8 @@ impl<T> Engine<T> {
         }
         if ours {
             partition.phase = Phase::Taking;
-            self.effects.push_back(Effect::TakeOver(id, generation));
+            let held = partition.held.clone();
+            self.effects.push_back(Effect::TakeOver(id, generation, held));
         } else {
             self.wait_and_retake(id, now);
         }

@@ -96,7 +96,7 @@ impl<T> Engine<T> {
     pub(crate) fn left_behind_ended(&mut self, id: PartitionId, generation: Generation) {
         for left in &mut self.left_behind {
             if left.partition == id && left.generation == generation {
-                left.open -= 1;
+                left.open = left.open.saturating_sub(1);
             }
         }
         self.left_behind.retain(|left| left.open > 0);

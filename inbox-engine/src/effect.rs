@@ -1,7 +1,8 @@
 //! Everything the engine can ask for. A short loop obeys.
 
 use crate::{
-    Batch, Epoch, Generation, LeaderEpoch, NextOffset, Offset, PartitionId, Release, Standstill,
+    Batch, Epoch, Generation, Held, LeaderEpoch, NextOffset, Offset, PartitionId, Release,
+    Standstill,
 };
 
 /// One thing to do. The answer, where there is one, comes back through the `handle_*` named here.
@@ -36,8 +37,9 @@ pub enum Effect<T> {
     Seek(Seek),
     /// Run a transaction: [`crate::Engine::handle_outcome`].
     Start(Batch<T>),
-    /// Take the partition over in the database: [`crate::Engine::handle_taken`].
-    TakeOver(PartitionId, Generation),
+    /// Take the partition over in the database: [`crate::Engine::handle_taken`]. What is held is left alone
+    /// until its watermark has been moved: the answer is its reason, to be waited for.
+    TakeOver(PartitionId, Generation, Option<Box<Held>>),
     /// Write the watermark, or check it (`old == new`): [`crate::Engine::handle_watermark`].
     WriteWatermark(WatermarkWrite),
 }

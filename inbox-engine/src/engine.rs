@@ -184,6 +184,12 @@ impl<T> Engine<T> {
     /// Changes why a partition stands still, and reports it once.
     pub(crate) fn report(&mut self, id: PartitionId, standstill: Option<Standstill>) {
         let Some(partition) = self.partitions.get_mut(&id) else { return };
+        // Whatever else a partition meets that waits for a person, that is what it waits for.
+        let passing = matches!(standstill, Some(Standstill::Outage(_) | Standstill::TakingOver));
+        let standstill = match &partition.held {
+            Some(held) if passing => Some(held.reason.clone()),
+            _ => standstill,
+        };
         if partition.standstill != standstill {
             partition.standstill.clone_from(&standstill);
             self.effects.push_back(Effect::Report(id, standstill));

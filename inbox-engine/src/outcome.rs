@@ -45,11 +45,11 @@ impl<T> Engine<T> {
             Outcome::Unknown(_) | Outcome::Fenced => self.resync(id, now),
             Outcome::Reused(index) => {
                 let offset = batch.items[index].offset.0;
-                self.stop(id, Standstill::Reused(format!(
+                self.hold(id, Standstill::Reused(format!(
                     "the record at offset {offset} has an id that was never seen, although its lane \
                      has passed that offset: the log holds other records than it did; compare the \
                      topic with the database before you go on"
-                )));
+                )), now);
             }
         }
     }

@@ -3,8 +3,8 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use crate::{
-    Epoch, Generation, Item, Lane, LaneState, LeaderEpoch, NextOffset, Offset, PartitionId, Rule,
-    Standstill, Time, full::Full, release::DueQueue,
+    Epoch, Generation, Held, Item, Lane, LaneState, LeaderEpoch, NextOffset, Offset, PartitionId,
+    Rule, Standstill, Time, full::Full, release::DueQueue,
 };
 
 /// Where a partition is between assignment and let-go.
@@ -227,6 +227,10 @@ pub(crate) struct Partition<T> {
     /// Take-overs in a row without a watermark write that held.
     pub(crate) resyncs: u32,
     pub(crate) standstill: Option<Standstill>,
+    /// The highest watermark that was asked for: a write whose answer was not awaited may have arrived.
+    pub(crate) asked: NextOffset,
+    /// It waits for a person.
+    pub(crate) held: Option<Box<Held>>,
 }
 
 impl<T> Partition<T> {
@@ -268,12 +272,14 @@ impl<T> Partition<T> {
             wake: None,
             resyncs: 0,
             standstill: None,
+            asked: NextOffset(0),
+            held: None,
         }
     }
 
     /// Forgets everything of the generation that ends; what Kafka acknowledged stays known.
     pub(crate) fn forget(&mut self, generation: Generation) {
-        let standstill = self.standstill.take();
+        let (standstill, held) = (self.standstill.take(), self.held.take());
         *self = Self {
             paused: self.paused,
             resyncs: self.resyncs,
@@ -281,6 +287,7 @@ impl<T> Partition<T> {
             kafka: self.kafka,
             sent: self.sent,
             standstill,
+            held,
             ..Self::new(self.id, generation)
         };
     }

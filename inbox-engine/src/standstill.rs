@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::NextOffset;
+
 /// Why a partition does not move.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
@@ -36,6 +38,16 @@ pub enum Standstill {
     TakingOver,
     /// The topic was deleted and created again: its offsets mean other records now.
     TopicRecreated(String),
+}
+
+/// Why a partition waits for a person although a take-over would see nothing of it, and what shows that one
+/// has acted.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Held {
+    /// Why.
+    pub reason: Standstill,
+    /// No take-over succeeds before the database's watermark is beyond this one: only a `skip` moves it.
+    pub watermark: NextOffset,
 }
 
 impl Standstill {
@@ -87,7 +99,14 @@ impl Standstill {
             self,
             Self::ForeignOwner(_) | Self::LogEndsBelow(_) | Self::OffsetGone(_) | Self::Schema(_)
         );
-        by_itself || matches!(self, Self::LogStartsAbove(_) | Self::TopicRecreated(_))
+        let by_command = matches!(
+            self,
+            Self::LogStartsAbove(_)
+                | Self::Reused(_)
+                | Self::Rewritten(_)
+                | Self::TopicRecreated(_)
+        );
+        by_itself || by_command
     }
 }
 

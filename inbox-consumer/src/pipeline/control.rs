@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use inbox_engine::{Due, Limits, Standstill, Start, TakeOverFault, WatermarkWrite, Written};
+use inbox_engine::{Due, Held, Standstill, Start, TakeOverFault, WatermarkWrite, Written};
 use tokio::sync::Semaphore;
 
 use super::{
@@ -42,8 +42,12 @@ impl<DB: Store> Control<DB> {
     }
 
     /// Asks Kafka where the group and the log stand, then takes the partition over in the database.
-    pub(super) async fn take_over(&self, place: TopicPartition) -> Result<Taken, TakeOverFault> {
-        let request = self.request(place).await.map_err(|e| TakeOverFault::Again(e.0))?;
+    pub(super) async fn take_over(
+        &self,
+        place: TopicPartition,
+        held: Option<Box<Held>>,
+    ) -> Result<Taken, TakeOverFault> {
+        let request = self.request(place, held).await.map_err(|e| TakeOverFault::Again(e.0))?;
         let _permit = self.permits.acquire().await;
         let mut conn = self.sessions.take().await.map_err(|error| match error {
             OpenError::Outage(text) | OpenError::Refused(text) => TakeOverFault::Again(text),
@@ -75,7 +79,11 @@ impl<DB: Store> Control<DB> {
         }
     }
 
-    async fn request(&self, partition: TopicPartition) -> Result<TakeOver, BrokerError> {
+    async fn request(
+        &self,
+        partition: TopicPartition,
+        held: Option<Box<Held>>,
+    ) -> Result<TakeOver, BrokerError> {
         let (committed, log, topic_id) = futures::try_join!(
             self.broker.committed(&partition),
             self.broker.log_range(&partition),
@@ -92,6 +100,7 @@ impl<DB: Store> Control<DB> {
             committed,
             log,
             start,
+            held,
         })
     }
 
@@ -125,9 +134,9 @@ impl<DB: Store> Control<DB> {
         taken: &Taken,
         place: &TopicPartition,
         intake: &Intake,
+        max: usize,
     ) -> Result<Vec<Due>, String> {
         let below = taken.ownership.remapped_below;
-        let max = Limits::default().due_max;
         let _permit = self.permits.acquire().await;
         let mut conn = self.sessions.take().await.map_err(|error| error.to_string())?;
         match DB::find_due(&mut conn, &taken.scope, below, max).await {

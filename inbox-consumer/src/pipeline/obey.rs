@@ -7,7 +7,7 @@ use futures::{
     future::{AbortHandle, AbortRegistration, Abortable},
 };
 use inbox_engine::{
-    Batch, Commit, Effect, Generation, Lane, Outcome, PartitionId, Release, Released, Seek,
+    Batch, Commit, Effect, Generation, Held, Lane, Outcome, PartitionId, Release, Released, Seek,
     Standstill, WatermarkWrite, Written,
 };
 
@@ -41,7 +41,7 @@ impl<DB: Store> Driver<DB> {
             Effect::Resume(id) => self.broker.pause(&self.place(id), false),
             Effect::Seek(seek) => self.seek(seek),
             Effect::Start(batch) => self.start(batch),
-            Effect::TakeOver(id, generation) => self.take_over(id, generation),
+            Effect::TakeOver(id, generation, held) => self.take_over(id, generation, held),
             Effect::WriteWatermark(write) => self.write_watermark(write),
         }
     }
@@ -96,8 +96,10 @@ impl<DB: Store> Driver<DB> {
         let Some((_, taken)) = &self.known[index(id)].taken else { return };
         let (taken, place) = (taken.clone(), self.place(id));
         let (control, work) = (Arc::clone(&self.control), Arc::clone(&self.work));
+        let max = self.engine.limits().due_max;
         self.spawn(async move {
-            Done::Due(id, generation, control.find_due(&taken, &place, &work.intake).await)
+            let found = control.find_due(&taken, &place, &work.intake, max).await;
+            Done::Due(id, generation, found)
         });
     }
 
@@ -114,11 +116,12 @@ impl<DB: Store> Driver<DB> {
         });
     }
 
-    fn take_over(&mut self, id: PartitionId, generation: Generation) {
+    fn take_over(&mut self, id: PartitionId, generation: Generation, held: Option<Box<Held>>) {
         let (control, place) = (Arc::clone(&self.control), self.place(id));
-        self.spawn(
-            async move { Done::Taken(id, generation, Box::new(control.take_over(place).await)) },
-        );
+        self.spawn(async move {
+            let taken = control.take_over(place, held).await;
+            Done::Taken(id, generation, Box::new(taken))
+        });
     }
 
     fn seek(&mut self, seek: Seek) {

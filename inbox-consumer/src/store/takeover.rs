@@ -167,9 +167,10 @@ pub(super) fn epoch_after(epoch: i64) -> Epoch {
     Epoch((generation << EPOCH_RANDOM_BITS) | random)
 }
 
-/// Random bits of a version 7 UUID: its last bytes are not part of the time.
+/// Random numbers of the operating system: the last bytes of a version 4 UUID are nothing else, with no time
+/// and no counter among them.
 fn random_bits() -> i64 {
-    let bytes = Uuid::now_v7().into_bytes();
+    let bytes = Uuid::new_v4().into_bytes();
     let low = i64::from(u32::from_be_bytes([bytes[12], bytes[13], bytes[14], bytes[15]]));
     low & ((1 << EPOCH_RANDOM_BITS) - 1)
 }
@@ -179,6 +180,9 @@ pub(super) fn resume_at(
     row: &PartitionState,
     request: &TakeOver,
 ) -> Result<NextOffset, Standstill> {
+    if let Some(held) = request.held.as_ref().filter(|held| row.watermark <= held.watermark.0) {
+        return Err(held.reason.clone());
+    }
     resume(NextOffset(row.watermark), request.committed, (request.log.start, request.log.end))
 }
 

@@ -263,6 +263,7 @@ impl Script {
         };
         let taken = match words {
             ["again", ..] => Err(TakeOverFault::Again("refused".into())),
+            ["held"] => Err(TakeOverFault::Wait(Standstill::Reused("held".into()))),
             ["wait", ..] => Err(TakeOverFault::Wait(Standstill::LogEndsBelow("short".into()))),
             ["twin"] => Err(TakeOverFault::Wait(Standstill::ForeignOwner("twin".into()))),
             ["stop", ..] => Err(TakeOverFault::Stop(Standstill::LaneRule("64 lanes".into()))),
@@ -356,7 +357,7 @@ impl Script {
         while let Some(effect) = self.engine.poll_effect() {
             self.seen.push(text(&effect));
             match effect {
-                Effect::TakeOver(id, generation) => self.taking.push((id, generation)),
+                Effect::TakeOver(id, generation, _) => self.taking.push((id, generation)),
                 Effect::Seek(seek) => {
                     self.generations.insert(seek.partition, seek.generation);
                     self.seeking.push(seek);
@@ -454,7 +455,10 @@ fn text(effect: &Effect<()>) -> String {
             format!("seek p{}@{}{}", seek.partition.0, seek.to.0, le(seek.leader_epoch))
         }
         Effect::Start(batch) => start(batch),
-        Effect::TakeOver(id, _) => format!("take p{}", id.0),
+        Effect::TakeOver(id, _, None) => format!("take p{}", id.0),
+        Effect::TakeOver(id, _, Some(held)) => {
+            format!("take p{} above {}", id.0, held.watermark.0)
+        }
         Effect::WriteWatermark(write) if write.old == write.new => {
             format!("check p{} {}", write.partition.0, write.new.0)
         }

@@ -159,6 +159,7 @@ pub(super) fn request(consumer: &str) -> TakeOver {
         lane_rule: "xxh3-64/1 key".into(),
         committed: None,
         log: LogRange { start: NextOffset(0), end: NextOffset(1_000) },
+        held: None,
         start: Start::Earliest,
     }
 }

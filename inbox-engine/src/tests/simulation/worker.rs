@@ -176,7 +176,7 @@ impl Worker {
                     let open = Open { batch, claimed: None, dead: false };
                     self.pending.push(Pending::Transaction(open));
                 }
-                Effect::TakeOver(id, generation) => {
+                Effect::TakeOver(id, generation, _) => {
                     self.pending.push(Pending::TakeOver(id, generation));
                 }
                 Effect::WriteWatermark(write) => self.pending.push(Pending::Watermark(write)),
