@@ -62,7 +62,7 @@ pub async fn rolling(worker: &Path, size: Size) -> Report {
     let mut restarts = 0;
     for _ in 0..size.rounds {
         for place in 0..size.processes {
-            let owners = size.processes as i64;
+            let owners = i64::try_from(size.processes).expect("few processes");
             let all = async || owners_now(&stage).await == owners;
             eventually(SOON, "every process has partitions", all).await;
             // Long enough that transactions are open that take longer than a drain.
