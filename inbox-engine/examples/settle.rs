@@ -100,7 +100,7 @@ impl World {
                 Effect::Start(batch) => self.open.push_back(batch),
                 Effect::Pause(id) => self.source(id).paused = true,
                 Effect::Resume(id) => self.source(id).paused = false,
-                Effect::TakeOver(id, generation) => {
+                Effect::TakeOver(id, generation, _) => {
                     self.engine.handle_taken(id, generation, Ok(ownership()), now);
                 }
                 Effect::Seek(seek) => {

@@ -1,8 +1,8 @@
 //! Assignment, take-over, resync, revocation, loss: whose partition it is.
 
 use crate::{
-    Effect, Engine, Generation, Ownership, PartitionId, Rule, Seek, Standstill, TakeOverFault,
-    Time,
+    Effect, Engine, Generation, Held, Ownership, PartitionId, Rule, Seek, Standstill,
+    TakeOverFault, Time,
     partition::{Drain, LaneQueue, Partition, Phase},
 };
 
@@ -17,7 +17,7 @@ impl<T> Engine<T> {
             let generation = self.next_generation();
             self.partitions.insert(id, Partition::new(id, generation));
             self.report(id, Some(Standstill::TakingOver));
-            self.effects.push_back(Effect::TakeOver(id, generation));
+            self.effects.push_back(Effect::TakeOver(id, generation, None));
         }
     }
 
@@ -34,7 +34,10 @@ impl<T> Engine<T> {
             return;
         }
         match taken {
-            Ok(ownership) => self.own(id, &ownership),
+            Ok(ownership) => {
+                self.abort_earlier(id);
+                self.own(id, &ownership);
+            }
             Err(TakeOverFault::Stop(reason)) => self.stop(id, reason),
             Err(TakeOverFault::Wait(reason)) => {
                 // The past of a process that came back under its own id is over in a moment.
@@ -56,6 +59,8 @@ impl<T> Engine<T> {
         let Some(partition) = self.partitions.get_mut(&id) else { return };
         assert!(!ownership.lanes.is_empty(), "a partition has at least one lane");
         partition.phase = Phase::Seeking;
+        partition.held = None;
+        partition.asked = ownership.watermark;
         partition.epoch = ownership.epoch;
         partition.lanes = ownership.lanes.iter().map(|state| LaneQueue::new(*state)).collect();
         partition.watermark = ownership.watermark;
@@ -148,6 +153,8 @@ impl<T> Engine<T> {
         if partition.phase == Phase::Stopped {
             return;
         }
+        self.leave_behind(id, now.after(self.limits.drain_deadline));
+        let Some(partition) = self.partitions.get_mut(&id) else { return };
         partition.forget(generation);
         let doubted = partition.doubted;
         if !partition.paused {
@@ -158,6 +165,19 @@ impl<T> Engine<T> {
             self.report(id, Some(Standstill::TakingOver));
         }
         self.wait_and_retake(id, now);
+    }
+
+    /// The log is not what it was, and a take-over would not see it again: the record may lie below the watermark
+    /// by then. So the partition is forgotten, and waits until a person has moved its watermark (`skip`).
+    pub(crate) fn hold(&mut self, id: PartitionId, reason: Standstill, now: Time) {
+        let Some(partition) = self.partitions.get_mut(&id) else { return };
+        if partition.phase == Phase::Stopped {
+            return;
+        }
+        let watermark = partition.asked.max(partition.watermark);
+        partition.held = Some(Box::new(Held { reason: reason.clone(), watermark }));
+        self.report(id, Some(reason));
+        self.resync(id, now);
     }
 
     /// Waits, longer each time in a row, then asks the group, then takes over: two owners that both
@@ -203,7 +223,8 @@ impl<T> Engine<T> {
         }
         if ours {
             partition.phase = Phase::Taking;
-            self.effects.push_back(Effect::TakeOver(id, generation));
+            let held = partition.held.clone();
+            self.effects.push_back(Effect::TakeOver(id, generation, held));
         } else {
             self.wait_and_retake(id, now);
         }
@@ -216,6 +237,7 @@ impl<T> Engine<T> {
             return;
         }
         for id in ids {
+            self.leave_behind(*id, now.after(self.limits.drain_deadline));
             self.partitions.remove(id);
         }
         self.unlist(ids);

@@ -149,6 +149,9 @@ pub enum Outcome {
     Conflict(String),
     /// Rolled back: the database is not there.
     Outage(String),
+    /// Rolled back by a conflict before any handler had run: another transaction holds what it needs, and
+    /// no event is at fault.
+    Blocked(String),
     /// Rolled back before any handler had run: the database is not there, or refuses the runtime's own
     /// work; or it takes such work from nobody at the moment. No event is at fault.
     Unreached(String),
@@ -160,6 +163,22 @@ pub enum Outcome {
     Fenced,
     /// Rolled back: the record at `items[index]` has an offset that an earlier record had.
     Reused(usize),
+}
+
+impl Outcome {
+    /// What it means when no handler had run: a fault that is no event's.
+    #[must_use]
+    pub fn before_handlers(self) -> Self {
+        match self {
+            Self::Conflict(error) => Self::Blocked(error),
+            Self::Outage(error) => Self::Unreached(error),
+            Self::Failed(failures) => {
+                let error = failures.into_iter().next().map(|failure| failure.error);
+                Self::Unreached(error.unwrap_or_default())
+            }
+            other => other,
+        }
+    }
 }
 
 /// A handler's failure on one event of a batch.

@@ -1,13 +1,17 @@
 //! Everything the engine can ask for. A short loop obeys.
 
 use crate::{
-    Batch, Epoch, Generation, LeaderEpoch, LogPoint, NextOffset, Offset, PartitionId, Release,
+    Batch, Epoch, Generation, Held, LeaderEpoch, LogPoint, NextOffset, Offset, PartitionId, Release,
     Standstill,
 };
 
 /// One thing to do. The answer, where there is one, comes back through the `handle_*` named here.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Effect<T> {
+    /// End what is still open of the partition under this generation, transactions and releases, by
+    /// closing the connections hard. It can commit no more, or is not waited for; it holds ids and rows that
+    /// whoever has the partition next waits for. What comes back of it changes nothing.
+    Abort(PartitionId, Generation),
     /// The engine has let everything go and was told to end.
     Close,
     /// Commit next offsets to Kafka: [`crate::Engine::handle_committed`]. One is in flight at a time.
@@ -33,8 +37,9 @@ pub enum Effect<T> {
     Seek(Seek),
     /// Run a transaction: [`crate::Engine::handle_outcome`].
     Start(Batch<T>),
-    /// Take the partition over in the database: [`crate::Engine::handle_taken`].
-    TakeOver(PartitionId, Generation),
+    /// Take the partition over in the database: [`crate::Engine::handle_taken`]. What is held is left alone
+    /// until its watermark has been moved: the answer is its reason, to be waited for.
+    TakeOver(PartitionId, Generation, Option<Box<Held>>),
     /// Write the watermark, or check it (`old == new`): [`crate::Engine::handle_watermark`].
     WriteWatermark(WatermarkWrite),
 }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use crate::{
     Effect, Generation, Limits, NextOffset, PartitionId, Standstill, Time,
     backoff::Jitter,
+    drain::LeftBehind,
     partition::{Drain, Partition, Phase},
 };
 
@@ -38,6 +39,8 @@ pub struct Engine<T> {
     /// Revocations not yet answered, the shutdown's own included; each is answered as a whole. A
     /// partition is in one of them at most.
     pub(crate) revocations: Vec<Vec<PartitionId>>,
+    /// Open transactions that nobody will hear of.
+    pub(crate) left_behind: Vec<LeftBehind>,
     pub(crate) closing: bool,
     pub(crate) closed: bool,
 }
@@ -88,6 +91,7 @@ impl<T> Engine<T> {
             commits: 0,
             committing: false,
             revocations: Vec::new(),
+            left_behind: Vec::new(),
             closing: false,
             closed: false,
         }
@@ -100,7 +104,9 @@ impl<T> Engine<T> {
 
     /// When [`Engine::handle_timeout`] is wanted next.
     pub fn next_timeout(&self) -> Option<Time> {
-        self.partitions.values().filter_map(|it| it.next_timeout(&self.limits)).min()
+        let left_behind = self.left_behind.iter().map(|left| left.until);
+        let partitions = self.partitions.values().filter_map(|it| it.next_timeout(&self.limits));
+        partitions.chain(left_behind).min()
     }
 
     /// Time has passed.
@@ -111,6 +117,7 @@ impl<T> Engine<T> {
             self.waits_due(id, now);
             self.drain_on(id, now);
         }
+        self.abort_left_behind(now);
         self.write_watermarks(now);
         self.commit_offsets();
         self.let_go();
@@ -177,6 +184,12 @@ impl<T> Engine<T> {
     /// Changes why a partition stands still, and reports it once.
     pub(crate) fn report(&mut self, id: PartitionId, standstill: Option<Standstill>) {
         let Some(partition) = self.partitions.get_mut(&id) else { return };
+        // Whatever else a partition meets that waits for a person, that is what it waits for.
+        let passing = matches!(standstill, Some(Standstill::Outage(_) | Standstill::TakingOver));
+        let standstill = match &partition.held {
+            Some(held) if passing => Some(held.reason.clone()),
+            _ => standstill,
+        };
         if partition.standstill != standstill {
             partition.standstill.clone_from(&standstill);
             self.effects.push_back(Effect::Report(id, standstill));

@@ -40,7 +40,7 @@ impl<T> Engine<T> {
         }
         self.sequence = sequence;
         match rewritten {
-            Some(reason) => self.stop(id, reason),
+            Some(reason) => self.hold(id, reason, now),
             None => {
                 self.believe(id);
                 self.bound(id);

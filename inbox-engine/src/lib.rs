@@ -70,4 +70,4 @@ pub use release::{Due, Release, Released};
 pub use resume::{Settled, Start, first_watermark, resume};
 pub use rule::Rule;
 pub use runs::{Run, RunEntry, runs};
-pub use standstill::Standstill;
+pub use standstill::{Held, Standstill};

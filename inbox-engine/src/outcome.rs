@@ -12,6 +12,7 @@ impl<T> Engine<T> {
         assert!(self.open > 0, "an outcome without a transaction");
         self.open -= 1;
         let id = batch.partition;
+        self.left_behind_ended(id, batch.generation);
         if let Some(partition) = self.current(id, batch.generation) {
             partition.open = partition.open.saturating_sub(1);
             self.obey(batch, outcome, now);
@@ -28,9 +29,15 @@ impl<T> Engine<T> {
         match outcome {
             Outcome::Committed(_) => self.committed(batch, now),
             Outcome::Failed(failures) => self.failed(batch, &failures, now),
-            Outcome::Conflict(error) => self.conflict(batch, error, now),
-            Outcome::Outage(error) => self.cut_off(batch, error, now),
-            Outcome::Unreached(error) => self.wait_for_database(batch, error, now),
+            Outcome::Blocked(_) if Rule::FaultsBeforeHandlersUncounted.on() => {
+                self.shrink(&batch, now);
+                self.give_back(batch);
+            }
+            Outcome::Unreached(error) if Rule::FaultsBeforeHandlersUncounted.on() => {
+                self.wait_for_database(batch, error, now);
+            }
+            Outcome::Conflict(error) | Outcome::Blocked(error) => self.conflict(batch, error, now),
+            Outcome::Outage(error) | Outcome::Unreached(error) => self.cut_off(batch, error, now),
             Outcome::Full(error) => self.full(batch, error, now),
             Outcome::Unknown(error) if !Rule::UnknownCommitResyncs.on() => {
                 self.failed(batch, &[Failure::retry(0, error)], now);
@@ -38,11 +45,11 @@ impl<T> Engine<T> {
             Outcome::Unknown(_) | Outcome::Fenced => self.resync(id, now),
             Outcome::Reused(index) => {
                 let offset = batch.items[index].offset.0;
-                self.stop(id, Standstill::Reused(format!(
+                self.hold(id, Standstill::Reused(format!(
                     "the record at offset {offset} has an id that was never seen, although its lane \
                      has passed that offset: the log holds other records than it did; compare the \
                      topic with the database before you go on"
-                )));
+                )), now);
             }
         }
     }
@@ -282,7 +289,10 @@ impl<T> Partition<T> {
         for step in &batch.lanes {
             let queue = self.lane(step.lane);
             let took = now.0.saturating_sub(queue.began.0);
-            queue.cap = if took > time_max {
+            queue.cap = if took > limits.drain_deadline / 2 {
+                // The next one shall be done before a revocation gives it up, however slow its handlers are.
+                (batch.items.len() / 2).max(1)
+            } else if took > time_max {
                 (batch.items.len() / 2).max(queue.cap.min(CAP_MIN))
             } else if took > time_max / 2 {
                 queue.cap

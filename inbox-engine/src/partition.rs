@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use crate::{
-    Epoch, Generation, Item, Lane, LaneState, LeaderEpoch, LogPoint, NextOffset, Offset,
+    Epoch, Generation, Held, Item, Lane, LaneState, LeaderEpoch, LogPoint, NextOffset, Offset,
     PartitionId, Rule, Standstill, Time, full::Full, release::DueQueue,
 };
 
@@ -232,6 +232,10 @@ pub(crate) struct Partition<T> {
     /// arrived since.
     pub(crate) doubted: bool,
     pub(crate) standstill: Option<Standstill>,
+    /// The highest watermark that was asked for: a write whose answer was not awaited may have arrived.
+    pub(crate) asked: NextOffset,
+    /// It waits for a person.
+    pub(crate) held: Option<Box<Held>>,
 }
 
 impl<T> Partition<T> {
@@ -275,12 +279,14 @@ impl<T> Partition<T> {
             resyncs: 0,
             doubted: false,
             standstill: None,
+            asked: NextOffset(0),
+            held: None,
         }
     }
 
     /// Forgets everything of the generation that ends; what Kafka acknowledged stays known.
     pub(crate) fn forget(&mut self, generation: Generation) {
-        let standstill = self.standstill.take();
+        let (standstill, held) = (self.standstill.take(), self.held.take());
         *self = Self {
             paused: self.paused,
             resyncs: self.resyncs,
@@ -289,6 +295,7 @@ impl<T> Partition<T> {
             kafka: self.kafka,
             sent: self.sent,
             standstill,
+            held,
             ..Self::new(self.id, generation)
         };
     }

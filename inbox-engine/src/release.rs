@@ -62,6 +62,8 @@ pub enum Released {
     Conflict(String),
     /// Rolled back: the database is not there.
     Outage(String),
+    /// As [`crate::Outcome::Blocked`].
+    Blocked(String),
     /// As [`crate::Outcome::Unreached`].
     Unreached(String),
     /// Whether it committed is not known.
@@ -137,6 +139,7 @@ impl<T> Engine<T> {
         assert!(self.open > 0, "an answer without a release");
         self.open -= 1;
         let id = release.partition;
+        self.left_behind_ended(id, release.generation);
         if let Some(partition) = self.current(id, release.generation) {
             partition.open = partition.open.saturating_sub(1);
             let queue = partition.end_release(release);
@@ -148,7 +151,7 @@ impl<T> Engine<T> {
         self.start(now);
     }
 
-    fn obey_released(&mut self, release: &Release, queue: DueQueue, end: Released, now: Time) {
+    fn obey_released(&mut self, release: &Release, mut queue: DueQueue, end: Released, now: Time) {
         let id = release.partition;
         match end {
             Released::Done { more, removed } => {
@@ -161,11 +164,26 @@ impl<T> Engine<T> {
                 }
                 self.reached(id, now);
             }
-            Released::Conflict(error) => self.release_again(release, queue, &error, now),
-            Released::Outage(error) => self.release_cut_off(release, queue, error, now),
-            Released::Unreached(error) => self.release_waits(release, queue, error, now),
+            Released::Blocked(_) if Rule::FaultsBeforeHandlersUncounted.on() => {
+                self.release_again(release, queue, now);
+            }
+            Released::Unreached(error) if Rule::FaultsBeforeHandlersUncounted.on() => {
+                self.release_cut_off(release, queue, error, now);
+            }
+            Released::Conflict(error) | Released::Blocked(error) => {
+                self.blame_head(release, &mut queue, &error);
+                self.release_again(release, queue, now);
+            }
+            Released::Outage(error) | Released::Unreached(error) => {
+                if self.blame_head(release, &mut queue, &error) {
+                    queue.cap = (release.events_max / 2).max(1);
+                    return self.remember(release, queue);
+                }
+                self.release_cut_off(release, queue, error, now);
+            }
             Released::Unknown(error) if !Rule::UnknownCommitResyncs.on() => {
-                self.release_again(release, queue, &error, now);
+                self.blame_head(release, &mut queue, &error);
+                self.release_again(release, queue, now);
             }
             Released::Unknown(_) | Released::Fenced => self.resync(id, now),
         }
@@ -179,8 +197,7 @@ impl<T> Engine<T> {
     }
 
     /// A deadlock or its like: again after a moment, with half the events, and no attempt is spent.
-    fn release_again(&mut self, release: &Release, mut queue: DueQueue, error: &str, now: Time) {
-        self.blame_head(release, &mut queue, error);
+    fn release_again(&mut self, release: &Release, mut queue: DueQueue, now: Time) {
         let wait = self.jitter.grown(1, self.limits.conflict_delay_max, queue.conflicts);
         queue.conflicts += 1;
         queue.cap = (release.events_max / 2).max(1);
@@ -199,15 +216,6 @@ impl<T> Engine<T> {
         error: String,
         now: Time,
     ) {
-        if self.blame_head(release, &mut queue, &error) {
-            queue.cap = (release.events_max / 2).max(1);
-            return self.remember(release, queue);
-        }
-        self.release_waits(release, queue, error, now);
-    }
-
-    /// The partition waits, and the queue with it.
-    fn release_waits(&mut self, release: &Release, mut queue: DueQueue, error: String, now: Time) {
         queue.cap = (release.events_max / 2).max(1);
         self.remember(release, queue);
         self.outage(release.partition, error, now);

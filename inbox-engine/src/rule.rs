@@ -88,6 +88,8 @@ pub enum Rule {
     ReadOnlySession,
     /// A transaction in which a statement failed or was dropped half-way is rolled back.
     FailedStatementPoisons,
+    /// The ids of events that a handler appends follow from the event that it handles.
+    AppendedIdsDerived,
     /// What handlers queue is sent before anything that is awaited on the transaction.
     QueueSentBeforeAwait,
     /// What handlers queue is sent before their events are settled.
@@ -131,6 +133,10 @@ pub enum Rule {
     UnnamedBehindPooler,
     /// The careful run makes deferred constraints immediate before it releases a savepoint.
     ConstraintsImmediate,
+    /// A fault before the first handler of a transaction counts against none of its events.
+    FaultsBeforeHandlersUncounted,
+    /// Transactions that are given up are ended: they hold ids that the partition's next owner waits for.
+    GivenUpAborted,
     /// Each attempt of a handler has a deadline.
     AttemptDeadline,
     /// A handler that panics has failed.

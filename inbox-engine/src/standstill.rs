@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::NextOffset;
+
 /// Why a partition does not move.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
@@ -47,6 +49,16 @@ pub enum Standstill {
     Unconfirmed(String),
     /// A transaction of a producer is open: nothing behind its first record can be read.
     UpstreamTransaction(String),
+}
+
+/// Why a partition waits for a person although a take-over would see nothing of it, and what shows that one
+/// has acted.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Held {
+    /// Why.
+    pub reason: Standstill,
+    /// No take-over succeeds before the database's watermark is beyond this one: only a `skip` moves it.
+    pub watermark: NextOffset,
 }
 
 impl Standstill {
@@ -119,6 +131,8 @@ impl Standstill {
             Self::HistoryLost(_)
                 | Self::LogEndedBelow(_)
                 | Self::LogStartsAbove(_)
+                | Self::Reused(_)
+                | Self::Rewritten(_)
                 | Self::TopicRecreated(_)
         );
         by_itself || by_command

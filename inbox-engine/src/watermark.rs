@@ -62,6 +62,7 @@ impl<T> Partition<T> {
             self.settled >= self.watermark,
             "the watermark never goes back within a generation"
         );
+        self.asked = self.settled;
         WatermarkWrite {
             partition: self.id,
             generation: self.generation,

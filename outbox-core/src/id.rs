@@ -7,6 +7,11 @@ use uuid::Uuid;
 
 use crate::problem::ID_BYTES_MAX;
 
+/// What fits into 48 bits.
+const TIME_MS_MAX: i64 = (1 << 48) - 1;
+/// 2015 to 2065.
+const DERIVED_BETWEEN_MS: std::ops::Range<i64> = 1_420_070_400_000..2_997_993_600_000;
+
 /// The id of an event: 16 bytes, shown as a UUID.
 ///
 /// | the producer sends | the id is |
@@ -15,8 +20,10 @@ use crate::problem::ID_BYTES_MAX;
 /// | any other text or bytes | a `UUIDv8` of `SHA-256(source ‖ 0x00 ‖ id)`: [`EventId::foreign`] |
 /// | nothing | a `UUIDv8` of `SHA-256(0x00 ‖ source ‖ 0x00 ‖ partition-offset)`: [`EventId::at`] |
 ///
-/// The three cannot meet by accident: a source is never empty and has no NUL, so the first NUL of
-/// the hashed text tells where the source ends and which of the two rules was used.
+/// An event that a handler appends has an id that follows from the event it handles: [`EventId::derived`].
+///
+/// The rules cannot meet by accident: a source is never empty and has no NUL, so the first NUL of
+/// the hashed text tells where the source ends and which of the rules was used.
 #[derive(
     Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
 )]
@@ -76,6 +83,40 @@ impl EventId {
         Ok(Self::digest(&[b"\0", source.as_bytes(), b"\0", position.as_bytes()]))
     }
 
+    /// The id of the event that `consumer` appends as its number `ordinal`, from 0, while it handles the event
+    /// `handled`: a `UUIDv8` of 48 bits of time and of `SHA-256(0x00 ‖ 0x00 ‖ consumer ‖ 0x00 ‖ handled ‖
+    /// ordinal)`, the id as its 16 bytes and the ordinal as four, the highest first.
+    ///
+    /// A handler that runs again, because its database went back in time, appends the same events under the
+    /// same ids, so that whoever reads them recognises the copies. `time_ms` is the time of the handled event
+    /// and not of the call, for the same reason; it stands in front, as in a `UUIDv7`, so that new ids are
+    /// neighbours in the indexes of inboxes. It is taken from the handled id itself where that tells one:
+    /// [`EventId::time_ms`].
+    pub fn derived(consumer: &str, handled: Self, ordinal: u32, time_ms: i64) -> Self {
+        let parts =
+            [b"\0\0", consumer.as_bytes(), b"\0", handled.as_bytes(), &ordinal.to_be_bytes()];
+        let mut bytes = [0; 16];
+        let time = time_ms.clamp(0, TIME_MS_MAX).to_be_bytes();
+        bytes[..6].copy_from_slice(&time[2..]);
+        bytes[6..].copy_from_slice(&Self::hash(&parts)[..10]);
+        Self(uuid::Builder::from_custom_bytes(bytes).into_uuid())
+    }
+
+    /// The time in front of the id, in milliseconds since 1970, if there is one: in a `UUIDv7`, and in a
+    /// `UUIDv8` whose first 48 bits are a time of this half of the century, as those of a
+    /// [derived](EventId::derived) id are. One of two hundred ids that are hashes looks as if it had one; that
+    /// does no harm where a time only has to be the same whenever it is asked for.
+    pub fn time_ms(&self) -> Option<i64> {
+        let mut time = [0; 8];
+        time[2..].copy_from_slice(&self.as_bytes()[..6]);
+        let time = i64::from_be_bytes(time);
+        match self.0.get_version_num() {
+            7 => Some(time),
+            8 => Some(time).filter(|time| DERIVED_BETWEEN_MS.contains(time)),
+            _ => None,
+        }
+    }
+
     /// The id that a text spells as a UUID (hyphenated, simple, braced or urn, in either case), or
     /// `None` if it is no UUID.
     pub fn from_uuid_text(text: impl AsRef<[u8]>) -> Option<Self> {
@@ -94,20 +135,20 @@ impl EventId {
 
     /// When the id was made, in milliseconds since 1970, if it says so (`UUIDv7`).
     pub fn made_at_ms(self) -> Option<i64> {
-        if self.0.get_version_num() != 7 {
-            return None;
-        }
-        let first: [u8; 8] = self.as_bytes()[..8].try_into().ok()?;
-        i64::try_from(u64::from_be_bytes(first) >> 16).ok()
+        self.time_ms().filter(|_| self.0.get_version_num() == 7)
     }
 
-    fn digest(parts: &[&[u8]]) -> Self {
+    fn hash(parts: &[&[u8]]) -> [u8; 32] {
         let mut hash = Sha256::new();
         for part in parts {
             hash.update(part);
         }
+        hash.finalize().into()
+    }
+
+    fn digest(parts: &[&[u8]]) -> Self {
         let mut bytes = [0; 16];
-        bytes.copy_from_slice(&hash.finalize()[..16]);
+        bytes.copy_from_slice(&Self::hash(parts)[..16]);
         Self(uuid::Builder::from_custom_bytes(bytes).into_uuid())
     }
 }

@@ -23,12 +23,24 @@ const HEADER_OVERHEAD: usize = 10;
 /// An event about to be written, with an id of its own. See the [crate](crate) for an example.
 ///
 /// Cloning it keeps the id: a clone is the same event.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, Debug)]
 pub struct OutboxEvent {
     envelope: Envelope,
     topic: Option<Text>,
     headers: Vec<Header>,
+    /// Nobody has said which id it has.
+    id_is_made: bool,
 }
+
+/// Where its id comes from is no part of an event.
+impl PartialEq for OutboxEvent {
+    fn eq(&self, other: &Self) -> bool {
+        let Self { envelope, topic, headers, id_is_made: _ } = self;
+        (envelope, topic, headers) == (&other.envelope, &other.topic, &other.headers)
+    }
+}
+
+impl Eq for OutboxEvent {}
 
 impl OutboxEvent {
     /// A new event with a payload in JSON. It occurred when its id was made: now.
@@ -101,7 +113,7 @@ impl OutboxEvent {
             schema_version: None,
             payload,
         };
-        Ok(Self { envelope, topic: None, headers: Vec::new() })
+        Ok(Self { envelope, topic: None, headers: Vec::new(), id_is_made: true })
     }
 
     /// The event that was written into an outbox table, for whoever ships it. Its
@@ -119,13 +131,23 @@ impl OutboxEvent {
             .map_err(OutboxEventError::Type)?;
         headers.iter().try_for_each(|header| check_header_name(&header.name))?;
         topic.as_ref().map_or(Ok(()), check_topic)?;
-        Ok(Self { envelope, topic, headers })
+        Ok(Self { envelope, topic, headers, id_is_made: false })
     }
 
-    /// Gives it another id, for example one that follows from what caused it.
+    /// Gives it another id. It keeps that one, whoever appends it.
     #[must_use]
     pub fn with_id(mut self, id: EventId) -> Self {
         self.envelope.event_id = id;
+        self.id_is_made = false;
+        self
+    }
+
+    /// Gives it this id unless [`with_id`](Self::with_id) has said one.
+    #[must_use]
+    pub fn or_id(mut self, id: EventId) -> Self {
+        if self.id_is_made {
+            self.envelope.event_id = id;
+        }
         self
     }
 
@@ -203,6 +225,24 @@ impl OutboxEvent {
             }
         }
         self
+    }
+
+    /// The id of what it follows from: its header `causation_id`.
+    pub fn cause(&self) -> Option<EventId> {
+        let named = |header: &&Header| header.name == header_names::CAUSATION_ID;
+        EventId::from_uuid_text(self.headers.iter().find(named)?.value.as_ref()?)
+    }
+
+    /// Follows from an event that has got another id: corrects the headers `causation_id` and
+    /// `correlation_id`.
+    pub fn rename_cause(&mut self, old: EventId, new: EventId) {
+        let names = [header_names::CAUSATION_ID, header_names::CORRELATION_ID];
+        for Header { name, value } in &mut self.headers {
+            let id = value.as_ref().and_then(EventId::from_uuid_text);
+            if names.contains(&name.as_str()) && id == Some(old) {
+                *value = Some(Bytes::from(new.to_string()));
+            }
+        }
     }
 
     /// Says which span it is sent in: the headers `traceparent` and, unless it is empty, `tracestate` of

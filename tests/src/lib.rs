@@ -20,6 +20,7 @@ mod own_postgres;
 mod producer;
 mod proxy;
 pub mod relay_chaos;
+pub mod rolling;
 mod run_folder;
 mod schema;
 mod services;

@@ -120,6 +120,8 @@ fn declared(mode: DeclaredMode, sql: &str) -> Declared {
     Declared {
         event_type: EVENT_TYPE.to_owned(),
         mode,
+        // It sums up.
+        one_per_aggregate: (mode == DeclaredMode::Run).then_some(false),
         columns: BTreeMap::from(columns),
         sql: sql.to_owned(),
         ..Declared::default()

@@ -278,8 +278,8 @@ fn told(
         Corrected::Done => {
             terminal.say(format!(
                 "{place} goes on at {}; what was not settled below is given up. A consumer that stands \
-                 still for `log_starts_above`, `log_ended_below` or `offset_gone` takes it up within seconds; \
-                 one that was stopped for another reason has to be started again",
+                 still there takes it up within seconds; one that stands still for `lane_rule` or \
+                 `start_undecided` has to be started again",
                 to.0
             ));
             Exit::Done

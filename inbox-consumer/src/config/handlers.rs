@@ -14,14 +14,21 @@ pub struct Declared {
     /// Whether the statement sees one event or a run.
     #[serde(default)]
     pub mode: DeclaredMode,
-    /// Whether each aggregate may occur only once in a run.
+    /// Whether each aggregate may occur only once in a run; so it is in the mode `run` unless it says false.
     #[serde(default)]
-    pub one_per_aggregate: bool,
+    pub one_per_aggregate: Option<bool>,
     /// The typed columns of the relation: `TYPE`, or `TYPE from SOURCE`.
     #[serde(default)]
     pub columns: BTreeMap<String, String>,
     /// The statement.
     pub sql: String,
+}
+
+impl Declared {
+    /// Whether each aggregate occurs once in a run.
+    pub(crate) fn aggregates_once(&self) -> bool {
+        self.one_per_aggregate.unwrap_or(self.mode == DeclaredMode::Run)
+    }
 }
 
 /// How many events a declared statement sees.

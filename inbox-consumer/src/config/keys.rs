@@ -376,8 +376,8 @@ pub const KEYS: &[Key] = &[
     key(
         "handlers.one_per_aggregate",
         Kind::Flag,
-        "false",
-        "With mode `run`: each aggregate occurs once in a run. `ON CONFLICT DO UPDATE` and `UPDATE … FROM` cannot touch a row twice.",
+        "",
+        "With mode `run`: each aggregate occurs once in a run, since `UPDATE … FROM` and `ON CONFLICT DO UPDATE` cannot touch a row twice. `true` unless it says `false`, which makes runs longer, for statements that sum up or that only insert.",
     ),
     key(
         "handlers.columns",

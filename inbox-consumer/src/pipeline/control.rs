@@ -8,7 +8,9 @@ use std::{
     time::Duration,
 };
 
-use inbox_engine::{Due, NextOffset, Standstill, Start, TakeOverFault, WatermarkWrite, Written};
+use inbox_engine::{
+    Due, Held, NextOffset, Standstill, Start, TakeOverFault, WatermarkWrite, Written,
+};
 use tokio::sync::Semaphore;
 
 use super::{
@@ -65,8 +67,12 @@ impl<DB: Store> Control<DB> {
     }
 
     /// Asks Kafka where the group and the log stand, then takes the partition over in the database.
-    pub(super) async fn take_over(&self, place: TopicPartition) -> Result<Taken, TakeOverFault> {
-        let request = self.request(place).await.map_err(|e| TakeOverFault::Again(e.0))?;
+    pub(super) async fn take_over(
+        &self,
+        place: TopicPartition,
+        held: Option<Box<Held>>,
+    ) -> Result<Taken, TakeOverFault> {
+        let request = self.request(place, held).await.map_err(|e| TakeOverFault::Again(e.0))?;
         let _permit = self.permits.acquire().await;
         let mut conn = self.sessions.take().await.map_err(|error| match error {
             OpenError::Outage(text) | OpenError::Refused(text) => TakeOverFault::Again(text),
@@ -100,7 +106,11 @@ impl<DB: Store> Control<DB> {
         }
     }
 
-    async fn request(&self, partition: TopicPartition) -> Result<TakeOver, BrokerError> {
+    async fn request(
+        &self,
+        partition: TopicPartition,
+        held: Option<Box<Held>>,
+    ) -> Result<TakeOver, BrokerError> {
         let asked = async {
             futures::try_join!(
                 self.broker.committed(&partition),
@@ -132,6 +142,7 @@ impl<DB: Store> Control<DB> {
             mark,
             log,
             start,
+            held,
         })
     }
 

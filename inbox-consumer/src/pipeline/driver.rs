@@ -2,14 +2,15 @@
 //! back as a message.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, HashMap},
     sync::Arc,
     time::{Duration, Instant},
 };
 
+use futures::future::AbortHandle;
 use inbox_engine::{
-    Batch, Commit, Due, Engine, Generation, Outcome, PartitionId, Release, Released, TakeOverFault,
-    Time, WatermarkWrite, Written,
+    Batch, Commit, Due, Engine, Generation, Lane, Outcome, PartitionId, Release, Released,
+    TakeOverFault, Time, WatermarkWrite, Written,
 };
 use tokio::sync::mpsc;
 
@@ -81,6 +82,8 @@ pub(crate) struct Driver<DB: Store> {
     next_id: u32,
     /// What this round asks of the database for many partitions at once.
     pub(super) together: Together,
+    /// What ends open transactions and releases from outside, each by its first lane.
+    pub(super) open: BTreeMap<(PartitionId, Generation, Lane), AbortHandle>,
     pub(super) done: mpsc::UnboundedSender<Done>,
     reports: mpsc::UnboundedReceiver<Done>,
     origin: Instant,
@@ -111,6 +114,7 @@ impl<DB: Store> Driver<DB> {
             known: HashMap::new(),
             next_id: 0,
             together: Together::default(),
+            open: BTreeMap::new(),
             done,
             reports,
             origin: Instant::now(),
@@ -267,11 +271,13 @@ impl<DB: Store> Driver<DB> {
                 }
             }
             Done::Released(place, release, released, report) => {
+                self.open.remove(&(release.partition, release.generation, release.lane));
                 self.tell_released(place, &released, report);
                 self.engine.handle_released(&release, released, now);
                 self.make_room(now);
             }
             Done::Outcome(place, batch, outcome) => {
+                self.open.remove(&(batch.partition, batch.generation, batch.lanes[0].lane));
                 self.tell(place, &batch, &outcome);
                 self.engine.handle_outcome(batch, outcome, now);
                 self.make_room(now);

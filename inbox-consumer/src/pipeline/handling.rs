@@ -168,8 +168,9 @@ impl<DB: Store> Transaction<'_, DB> {
         // The careful run sends one by one: what it finds is the statement's own fault.
         let edition = self.conn.edition.clone().filter(|_| self.batch.mode == Mode::Together);
         let tx = Tx::<DB>::new(self.conn, self.savepoints_taken);
-        let tx = tx.with_outbox(self.work.outbox);
+        let tx = tx.with_outbox(self.work.outbox).with_origin(&self.work.meters.consumer, &events);
         let mut tx = tx.with_book(&self.work.book, edition.as_ref(), self.named);
+        self.handled = true;
         let begun = Instant::now();
         let deadline = self.work.attempt_deadline;
         let end = self.work.routes.run(route, &events, ahead, &mut tx, deadline).await;

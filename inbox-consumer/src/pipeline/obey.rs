@@ -2,10 +2,13 @@
 
 use std::{panic::AssertUnwindSafe, sync::Arc, time::Instant};
 
-use futures::FutureExt as _;
+use futures::{
+    FutureExt as _,
+    future::{AbortHandle, AbortRegistration, Abortable},
+};
 use inbox_engine::{
-    Batch, Commit, Effect, Generation, Outcome, PartitionId, Release, Released, Seek, Standstill,
-    WatermarkWrite, Written,
+    Batch, Commit, Effect, Generation, Held, Lane, Outcome, PartitionId, Release, Released, Seek,
+    Standstill, WatermarkWrite, Written,
 };
 
 use super::{
@@ -16,9 +19,14 @@ use super::{
 };
 use crate::telemetry::Signal;
 
+/// What is known of a transaction that was dropped.
+const GIVEN_UP: &str =
+    "it was given up: its partition went to another process, or was taken over anew";
+
 impl<DB: Store> Driver<DB> {
     pub(super) fn obey(&mut self, effect: Effect<Arc<Delivery>>) {
         match effect {
+            Effect::Abort(id, generation) => self.abort(id, generation),
             Effect::Close => self.end = Some(End::Shutdown),
             Effect::Commit(commits) => self.commit(commits),
             Effect::Confirm(id, generation) => {
@@ -34,7 +42,7 @@ impl<DB: Store> Driver<DB> {
             Effect::Resume(id) => self.pause(id, false),
             Effect::Seek(seek) => self.seek(seek),
             Effect::Start(batch) => self.start(batch),
-            Effect::TakeOver(id, generation) => self.take_over(id, generation),
+            Effect::TakeOver(id, generation, held) => self.take_over(id, generation, held),
             Effect::WriteWatermark(write) => self.together.writes.push(write),
         }
     }
@@ -58,13 +66,34 @@ impl<DB: Store> Driver<DB> {
         let (Some(scope), Some(place)) = (self.scope(id), self.place(id)) else { return };
         let scope = Scope { epoch: batch.epoch, ..scope };
         let work = Arc::clone(&self.work);
+        let given_up = self.open(batch.partition, batch.generation, batch.lanes[0].lane);
         self.spawn(async move {
             let begun = Instant::now();
-            let outcome = deadline::with(&work.limits, work.transact(scope, &batch)).await;
+            let transaction = deadline::with(&work.limits, work.transact(scope, &batch));
+            let outcome = Abortable::new(transaction, given_up).await;
+            let outcome = outcome.unwrap_or_else(|_| Outcome::Unknown(GIVEN_UP.into()));
             let times = batch.items.iter().filter_map(|item| item.event.record.timestamp_ms);
             work.meters.transaction(&outcome, batch.items.len(), times.min(), begun.elapsed());
             Done::Outcome(place, batch, outcome)
         });
+    }
+
+    /// Keeps what ends a transaction from outside. A lane is in one of them at most.
+    fn open(&mut self, id: PartitionId, generation: Generation, lane: Lane) -> AbortRegistration {
+        let (handle, registration) = AbortHandle::new_pair();
+        self.open.insert((id, generation, lane), handle);
+        registration
+    }
+
+    /// Drops what is still open of a generation, handlers and connections with it: the server rolls back
+    /// what has lost its client. A handler that blocks its thread is beyond reach.
+    fn abort(&mut self, id: PartitionId, generation: Generation) {
+        let of_it = (id, generation, Lane(0))..=(id, generation, Lane(u16::MAX));
+        let open: Vec<&AbortHandle> = self.open.range(of_it).map(|(_, handle)| handle).collect();
+        if let Some(partition) = self.place(id) {
+            Signal::GivenUp { partition, transactions: open.len() }.emit();
+        }
+        open.into_iter().for_each(AbortHandle::abort);
     }
 
     fn pause(&self, id: PartitionId, paused: bool) {
@@ -78,19 +107,23 @@ impl<DB: Store> Driver<DB> {
         let (Some(scope), Some(place)) = (self.scope(id), self.place(id)) else { return };
         let scope = Scope { epoch: release.epoch, ..scope };
         let work = Arc::clone(&self.work);
+        let registration = self.open(release.partition, release.generation, release.lane);
         self.spawn(async move {
-            let released = work.release(scope, &place, &release);
-            let (released, report) = deadline::with(&work.limits, released).await;
+            let released = deadline::with(&work.limits, work.release(scope, &place, &release));
+            let given_up = |_| (Released::Unknown(GIVEN_UP.into()), Report::default());
+            let ended = Abortable::new(released, registration).await;
+            let (released, report) = ended.unwrap_or_else(given_up);
             Done::Released(place, release, released, report)
         });
     }
 
-    fn take_over(&mut self, id: PartitionId, generation: Generation) {
+    fn take_over(&mut self, id: PartitionId, generation: Generation, held: Option<Box<Held>>) {
         let Some(place) = self.place(id) else { return };
         let control = Arc::clone(&self.control);
-        self.spawn(
-            async move { Done::Taken(id, generation, Box::new(control.take_over(place).await)) },
-        );
+        self.spawn(async move {
+            let taken = control.take_over(place, held).await;
+            Done::Taken(id, generation, Box::new(taken))
+        });
     }
 
     fn seek(&mut self, seek: Seek) {
@@ -191,9 +224,12 @@ impl<DB: Store> Driver<DB> {
     ) {
         let (events, outcome) = match released {
             Released::Done { .. } => return report.tell(&partition, &self.meters.counters),
-            Released::Conflict(error) => (1, Outcome::Conflict(error.clone())),
-            Released::Outage(error) => (1, Outcome::Outage(error.clone())),
-            Released::Unreached(error) => (1, Outcome::Unreached(error.clone())),
+            Released::Blocked(error) | Released::Conflict(error) => {
+                (1, Outcome::Conflict(error.clone()))
+            }
+            Released::Outage(error) | Released::Unreached(error) => {
+                (1, Outcome::Outage(error.clone()))
+            }
             Released::Unknown(error) => (1, Outcome::Unknown(error.clone())),
             Released::Fenced => (0, Outcome::Fenced),
         };
@@ -205,7 +241,7 @@ impl<DB: Store> Driver<DB> {
 /// Tells what kept a transaction from being committed, when no handler is answerable.
 fn tell_fault(partition: TopicPartition, events: usize, outcome: &Outcome) {
     match outcome {
-        Outcome::Conflict(error) => {
+        Outcome::Blocked(error) | Outcome::Conflict(error) => {
             Signal::Conflict { partition, events, error: error.clone() }.emit();
         }
         Outcome::Outage(error) | Outcome::Unreached(error) => {

@@ -78,16 +78,19 @@ pub(super) struct Transaction<'a, DB: Store> {
     pub(super) unguarded_used: bool,
     /// A handler has ended it.
     pub(super) torn: bool,
+    /// A handler has been called in it: before, no event is at fault.
+    pub(super) handled: bool,
 }
 
 impl<DB: Store> Work<DB> {
-    /// Runs a batch to its end. Never cancelled: the caller spawns it and lets it finish.
+    /// Runs a batch to its end. The caller spawns it and lets it finish, or drops it, and with it its
+    /// connection, once what it does does not count any more.
     pub(crate) async fn transact(&self, scope: Scope, batch: &Batch<Arc<Delivery>>) -> Outcome {
         self.pace.cut(batch.whole);
         let mut ahead = pin!(maybe_done(self.decode_ahead(batch)));
         let mut conn = match beside(ahead.as_mut(), self.begin()).await {
             Ok(conn) => conn,
-            Err(outcome) => return outcome,
+            Err(outcome) => return outcome.before_handlers(),
         };
         let mut transaction = Transaction {
             work: self,
@@ -99,10 +102,16 @@ impl<DB: Store> Work<DB> {
             named: 0,
             unguarded_used: false,
             torn: false,
+            handled: false,
         };
         let ran = transaction.run(ahead).await;
+        let handled = transaction.handled;
         conn.events += batch.items.len();
-        self.end(conn, ran).await.map_or_else(|outcome| outcome, Outcome::Committed)
+        match self.end(conn, ran).await {
+            Ok(tally) => Outcome::Committed(tally),
+            Err(outcome) if handled => outcome,
+            Err(outcome) => outcome.before_handlers(),
+        }
     }
 
     /// Decodes what runs will take, while BEGIN and the claim are waited for. A careful run decodes each

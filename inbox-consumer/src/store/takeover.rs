@@ -191,15 +191,19 @@ pub(super) fn epoch_after(epoch: i64) -> Epoch {
     Epoch((generation << EPOCH_RANDOM_BITS) | random)
 }
 
-/// Random bits of a version 7 UUID: its last bytes are not part of the time.
+/// Random numbers of the operating system: the last bytes of a version 4 UUID are nothing else, with no time
+/// and no counter among them.
 fn random_bits() -> i64 {
-    let bytes = Uuid::now_v7().into_bytes();
+    let bytes = Uuid::new_v4().into_bytes();
     let low = i64::from(u32::from_be_bytes([bytes[12], bytes[13], bytes[14], bytes[15]]));
     low & ((1 << EPOCH_RANDOM_BITS) - 1)
 }
 
 /// Where the process reads on, before anything is committed.
 pub(super) fn resume_at(row: &PartitionState, request: &TakeOver) -> Result<LogPoint, Standstill> {
+    if let Some(held) = request.held.as_ref().filter(|held| row.watermark <= held.watermark.0) {
+        return Err(held.reason.clone());
+    }
     let settled = Settled {
         watermark: NextOffset(row.watermark),
         record: last_record(row),

@@ -99,6 +99,15 @@ inbox_settings::signals! {
         partition: TopicPartition,
     }
 
+    warn "given_up" "open transactions are given up with their partition"
+    /// Handlers did not end within `limits.drain_deadline` after their partition was taken away or lost, or it was taken over anew meanwhile. Their connections are closed, so that the partition's next owner need not wait; their events are handled there.
+    GivenUp {
+        /// Which partition.
+        partition: TopicPartition,
+        /// How many transactions.
+        transactions: usize,
+    }
+
     warn "handler_failed" "a handler failed"
     /// A handler failed, ran into its deadline or panicked. After the last attempt the event is parked.
     HandlerFailed {

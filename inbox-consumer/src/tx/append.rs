@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, slice};
 
-use outbox_core::{AppendError, Cause, OutboxDatabase, OutboxEvent};
+use outbox_core::{AppendError, Cause, EventId, OutboxDatabase, OutboxEvent};
 
 use super::{Tx, executor::noted};
 use crate::pipeline::port::{Sessions, StoreFault};
@@ -16,8 +16,19 @@ impl<DB: Sessions + OutboxDatabase> Tx<'_, DB> {
     /// and `tracestate` are that event's. A [`BatchHandler`](crate::BatchHandler) handles several events,
     /// and says by [`OutboxEvent::caused_by`] which one it is.
     ///
-    /// The event's id is made with the event. A handler that is run again makes a new one; only what
-    /// commits is shipped.
+    /// The event's id follows from the consumer, the event that is handled, and how many the handler has
+    /// appended for it before, so that a handler that runs again after the database went back in time (a
+    /// failover, a backup) appends the same events under the same ids: [`EventId::derived`]. It is the answer,
+    /// and not the id that the event was made with. An event that was given an id
+    /// ([`OutboxEvent::with_id`]) keeps it. A [`BatchHandler`](crate::BatchHandler)'s event follows from the
+    /// event of the run that it names by [`OutboxEvent::caused_by`], however the runs are cut; one that names
+    /// none keeps the random id that it was made with.
+    ///
+    /// So append the same events in the same order whenever the same event is handled, and make their
+    /// payloads of it and of the database, not of clocks or chance: a copy with another payload is taken for
+    /// another event with the same id. A change of the code that appends in another order, or one more in the
+    /// middle, gives ids to other events than before, which matters for events that are handled again across
+    /// that deploy.
     ///
     /// ```
     /// # #[cfg(feature = "postgres")] mod example {
@@ -58,17 +69,28 @@ impl<DB: Sessions + OutboxDatabase> Tx<'_, DB> {
     ///
     /// See [`AppendError`]. As with every statement, an error that is swallowed makes the transaction
     /// roll back.
-    pub async fn append(&mut self, event: &OutboxEvent) -> Result<(), AppendError> {
-        self.append_all(slice::from_ref(event)).await
+    pub async fn append(&mut self, event: &OutboxEvent) -> Result<EventId, AppendError> {
+        let appended = self.append_each(slice::from_ref(event)).await?;
+        Ok(appended.first().unwrap_or(event).id())
     }
 
-    /// Appends events in their order, in one statement, however many they are. Otherwise as
-    /// [`append`](Self::append).
+    /// Appends events in their order, in one statement, however many they are, and answers their ids.
+    /// Otherwise as [`append`](Self::append).
     ///
     /// # Errors
     ///
     /// See [`AppendError`]: then none of them is appended.
-    pub async fn append_all(&mut self, events: &[OutboxEvent]) -> Result<(), AppendError> {
+    pub async fn append_all(
+        &mut self,
+        events: &[OutboxEvent],
+    ) -> Result<Vec<EventId>, AppendError> {
+        Ok(self.append_each(events).await?.iter().map(OutboxEvent::id).collect())
+    }
+
+    async fn append_each<'e>(
+        &mut self,
+        events: &'e [OutboxEvent],
+    ) -> Result<Cow<'e, [OutboxEvent]>, AppendError> {
         self.guard.usable().map_err(AppendError::Database)?;
         let events = self.explained(events);
         if let Err(error) = self.outbox.check(&events) {
@@ -77,20 +99,36 @@ impl<DB: Sessions + OutboxDatabase> Tx<'_, DB> {
             return Err(error);
         }
         if events.is_empty() {
-            return Ok(());
+            return Ok(events);
         }
         self.send_queued_first().await.map_err(AppendError::Database)?;
         let outbox = self.outbox.prepared(DB::names_statements(self.connection));
         let appended = DB::append_rows(self.connection, &outbox, &events);
-        Ok(noted::<DB, _>(&mut self.guard, appended).await?)
+        noted::<DB, _>(&mut self.guard, appended).await?;
+        Ok(events)
     }
 
-    /// The events with what they follow from.
-    fn explained<'e>(&self, events: &'e [OutboxEvent]) -> Cow<'e, [OutboxEvent]> {
+    /// The events with what they follow from, under the ids that follow from it.
+    fn explained<'e>(&mut self, events: &'e [OutboxEvent]) -> Cow<'e, [OutboxEvent]> {
         let handled = self.handled.as_ref();
         let read = handled.and_then(|delivery| Some((delivery, delivery.event.as_ref().ok()?)));
-        let Some((delivery, envelope)) = read else { return Cow::Borrowed(events) };
-        let cause = Cause::new(envelope.event_id, &delivery.record.headers);
-        events.iter().map(|event| event.clone().caused_by(cause.clone())).collect()
+        let cause = read.map(|(delivery, envelope)| {
+            (envelope.event_id, Cause::new(envelope.event_id, &delivery.record.headers))
+        });
+        let named = self.ids.known();
+        if cause.is_none() && !(named && events.iter().any(|event| event.cause().is_some())) {
+            return Cow::Borrowed(events);
+        }
+        let explain = |event: &OutboxEvent| {
+            let mut event = event.clone();
+            if named {
+                event = self.ids.name(event, cause.as_ref().map(|(handled, _)| *handled));
+            }
+            match &cause {
+                Some((_, cause)) => event.caused_by(cause.clone()),
+                None => event,
+            }
+        };
+        events.iter().map(explain).collect()
     }
 }

@@ -11,7 +11,10 @@ use outbox_core::{
 use sqlx::{Connection, Sqlite, SqliteConnection};
 
 use super::Tx;
-use crate::pipeline::{Delivery, port::TopicPartition};
+use crate::{
+    pipeline::{Delivery, port::TopicPartition},
+    router::RunEvent,
+};
 
 const TRACEPARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
@@ -140,4 +143,31 @@ async fn an_append_in_a_part_that_is_undone_is_undone() {
     let rows = rows(&mut conn).await;
     assert_eq!(rows.len(), 1);
     assert_eq!(rows[0].0, kept.id().as_bytes());
+}
+
+/// Finding 28: the same call gives the same ids, whatever the events were made with; one that was given stays.
+#[tokio::test]
+async fn appended_events_have_ids_that_follow_from_the_handled_one() {
+    let delivery = handled(&[]);
+    let run = [RunEvent { delivery: &delivery, attempt: 1 }];
+    let given = EventId::from([9; 16]);
+    let mut seen = Vec::new();
+    for _ in 0..2 {
+        let mut conn = opened().await;
+        let mut tx = Tx::<Sqlite>::new(&mut conn, 0).with_origin("billing", &run);
+        tx.handles(0, &delivery);
+        let first = event("a");
+        let second = event("b").caused_by(&first);
+        let ids = tx.append_all(&[first.clone(), event("c").with_id(given)]).await.unwrap();
+        let last = tx.append(&second).await.unwrap();
+        assert_ne!(ids[0], first.id());
+        assert_eq!(ids[1], given);
+        let rows = rows(&mut conn).await;
+        assert!(rows[2].1.contains(&format!(r#"["causation_id","{}"]"#, ids[0])), "{}", rows[2].1);
+        let bytes = |id: EventId| id.as_bytes().to_vec();
+        let stored: Vec<Vec<u8>> = rows.into_iter().map(|(id, _)| id).collect();
+        assert_eq!(stored, [bytes(ids[0]), bytes(given), bytes(last)]);
+        seen.push(stored);
+    }
+    assert_eq!(seen[0], seen[1]);
 }

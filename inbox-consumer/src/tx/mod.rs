@@ -3,6 +3,7 @@
 mod append;
 mod executor;
 mod guard;
+mod ids;
 pub(crate) mod lexer;
 mod queue;
 mod savepoint;
@@ -24,13 +25,17 @@ use sqlx::Database;
 pub(crate) use executor::Parts;
 use guard::Guard;
 pub(crate) use guard::Seen;
+use ids::Ids;
 use queue::Queue;
 pub use savepoint::SavepointTx;
 pub use statement::{Statement, statement};
 
-use crate::pipeline::{
-    Delivery,
-    port::{Book, Edition},
+use crate::{
+    pipeline::{
+        Delivery,
+        port::{Book, Edition},
+    },
+    router::RunEvent,
 };
 
 /// The transaction that a handler writes its effects through. The consumer began it, claimed the
@@ -88,6 +93,7 @@ pub struct Tx<'t, DB: Database> {
     outbox: Outbox,
     /// What appended events follow from.
     handled: Option<Arc<Delivery>>,
+    ids: Ids<'t>,
     queue: Queue<DB>,
 }
 
@@ -103,12 +109,19 @@ impl<'t, DB: Database> Tx<'t, DB> {
     pub(crate) fn new(connection: &'t mut DB::Connection, savepoints_taken: u32) -> Self {
         let guard = Guard::new(savepoints_taken);
         let queue = Queue::default();
-        Self { connection, guard, outbox: Outbox::default(), handled: None, queue }
+        let (outbox, ids) = (Outbox::default(), Ids::default());
+        Self { connection, guard, outbox, handled: None, ids, queue }
     }
 
     /// How events are appended.
     pub(crate) fn with_outbox(mut self, outbox: Outbox) -> Self {
         self.outbox = outbox;
+        self
+    }
+
+    /// What the ids of appended events follow from: the consumer, and the run that it handles.
+    pub(crate) fn with_origin(mut self, consumer: &'t str, run: &'t [RunEvent<'t>]) -> Self {
+        self.ids = Ids::new(consumer, run);
         self
     }
 
@@ -132,6 +145,7 @@ impl<'t, DB: Database> Tx<'t, DB> {
     /// The event whose handler runs next, and its place in the run.
     pub(crate) fn handles(&mut self, at: usize, delivery: &Arc<Delivery>) {
         self.handled = Some(Arc::clone(delivery));
+        self.ids.begin(at);
         self.queue.at = Some(at);
     }
 

@@ -197,9 +197,9 @@ fn a_batch_that_takes_long_is_followed_by_a_smaller_one() {
         committed p0@1 => start p0[{}]
         wait 120
         committed p0@257 => start p0[{}]
-        wait 5000
+        wait 2000
         committed p0@385 => start p0[{}]
-        wait 5000
+        wait 2000
         committed p0@513 => start p0[{}]
         wait 80
         committed p0@577 => start p0[{}]

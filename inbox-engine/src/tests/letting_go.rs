@@ -30,9 +30,96 @@ fn a_drain_ends_at_its_deadline() {
         deliver p0 0a => start p0[0]
         revoke p0 => pause p0
         wait 4999
-        wait 1 => let go p0
+        wait 1 => abort p0, let go p0
         committed p0@0
         see p0 => nothing
+        ",
+    );
+}
+
+/// `GivenUpAborted` (finding 30): a lost partition's open transactions may still end well until the drain
+/// deadline; then they are given up, as they hold ids that the next owner waits for.
+#[test]
+fn what_a_lost_partition_leaves_is_given_up() {
+    check(
+        "
+        limits drain=5000
+        own p0 lanes=2 w=0
+        deliver p0 0a => start p0[0]
+        deliver p0 1b => start p0[1]
+        lost p0
+        wait 4000
+        committed p0@0
+        wait 999
+        wait 1 => abort p0
+        outage p0@1
+        wait 10000
+        ",
+    );
+}
+
+/// `GivenUpAborted`: nothing is given up that has ended by itself.
+#[test]
+fn what_has_ended_is_not_given_up() {
+    check(
+        "
+        limits drain=5000
+        own p0 lanes=2 w=0
+        deliver p0 0a => start p0[0]
+        lost p0
+        committed p0@0
+        wait 10000
+        ",
+    );
+}
+
+/// `GivenUpAborted` (finding 30): once the partition is taken over anew, what was open before can commit
+/// no more, and its own successors would wait for its ids.
+#[test]
+fn a_resync_gives_up_what_was_open_before() {
+    check(
+        "
+        limits drain=5000
+        own p0 lanes=2 w=0
+        deliver p0 0a => start p0[0]
+        deliver p0 1b => start p0[1]
+        fenced p0@0 => pause p0, p0 stands: taking_over, confirm p0
+        confirmed p0 yes => take p0
+        taken p0 lanes=2 w=0 => abort p0, seek p0@0
+        outage p0@1
+        sought p0 => resume p0, p0 moves
+        ",
+    );
+}
+
+/// `GivenUpAborted`: another process has the partition, so it is not taken over anew; what is open ends all
+/// the same.
+#[test]
+fn a_fenced_partition_gives_up_what_is_open_at_the_deadline() {
+    check(
+        "
+        limits drain=500
+        own p0 lanes=2 w=0
+        deliver p0 0a => start p0[0]
+        deliver p0 1b => start p0[1]
+        fenced p0@0 => pause p0, p0 stands: taking_over, confirm p0
+        wait 499
+        wait 1 => abort p0
+        ",
+    );
+}
+
+/// `GivenUpAborted`: a release is given up as a live transaction is.
+#[test]
+fn a_release_is_given_up_at_the_deadline() {
+    check(
+        "
+        limits drain=500 look=1000
+        own p0 lanes=2 w=0
+        due p0 a => release p0 a:4
+        revoke p0 => pause p0
+        wait 500 => abort p0, let go p0
+        released p0 a outage
         ",
     );
 }
@@ -104,7 +191,7 @@ fn a_draining_partition_is_not_read() {
         sought p1
         taken p2 lanes=1 w=0
         deliver p1 0a
-        wait 5000 => let go p0 p1 p2
+        wait 5000 => abort p0, let go p0 p1 p2
         ",
     );
 }
@@ -305,7 +392,7 @@ fn an_assignment_during_a_shutdown_is_left_alone() {
         deliver p0 0a => start p0[0]
         shutdown => pause p0
         assign p1
-        lost p0 => close
+        lost p0 => abort p0, close
         revoke p1 => let go p1
         ",
     );
@@ -320,7 +407,7 @@ fn a_shutdown_ends_at_its_deadline() {
         own p0 lanes=1 w=0
         deliver p0 0a => start p0[0]
         shutdown => pause p0
-        wait 5000 => let go p0, close
+        wait 5000 => abort p0, let go p0, close
         ",
     );
 }

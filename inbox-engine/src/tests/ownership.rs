@@ -193,7 +193,7 @@ fn an_outcome_of_an_earlier_generation_changes_nothing() {
         deliver p0 1b => start p0[1]
         fenced p0@0 => pause p0, p0 stands: taking_over, confirm p0
         confirmed p0 yes => take p0
-        taken p0 lanes=2 w=0 => seek p0@0
+        taken p0 lanes=2 w=0 => abort p0, seek p0@0
         sought p0 => resume p0, p0 moves
         deliver p0 0a 1b => start p0[0 | 1]
         failed p0@1 p0@1 old
@@ -229,7 +229,7 @@ fn work_of_an_earlier_assignment_changes_nothing() {
         own p0 lanes=1 w=0
         deliver p0 0a => start p0[0]
         revoke p0 => pause p0
-        wait 100 => let go p0
+        wait 100 => abort p0, let go p0
         own p0 lanes=1 w=0
         deliver p0 0a => start p0[0]
         committed p0@0 old

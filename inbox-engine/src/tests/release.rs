@@ -330,6 +330,30 @@ fn a_head_that_meets_faults_alone_is_blamed() {
     );
 }
 
+/// `FaultsBeforeHandlersUncounted` (finding 30): rows that another transaction holds are not the head's fault.
+#[test]
+fn a_head_that_another_transaction_blocks_is_not_blamed() {
+    check(
+        "
+        limits look=1000 transactions=1 release=1
+        own p0 lanes=2 w=0
+        due p0 a => release p0 a:1
+        released p0 a blocked
+        deliver p0 0b => start p0[0]
+        committed p0@0
+        wait 10 => release p0 a:1
+        released p0 a blocked
+        deliver p0 1b => start p0[1]
+        committed p0@1
+        wait 10 => release p0 a:1
+        deliver p0 2b
+        released p0 a blocked => start p0[2]
+        committed p0@2
+        wait 10 => release p0 a:1
+        ",
+    );
+}
+
 /// `ConflictUncounted`: while nothing else commits, a head is blamed for nothing.
 #[test]
 fn a_head_that_meets_faults_while_nothing_commits_is_not_blamed() {
@@ -537,7 +561,7 @@ fn a_resync_forgets_what_is_due() {
         wait 1000 => look p0
         released p0 a fenced => pause p0, p0 stands: taking_over, confirm p0
         confirmed p0 yes => take p0
-        taken p0 lanes=2 w=0 => seek p0@0
+        taken p0 lanes=2 w=0 => abort p0, seek p0@0
         sought p0 => resume p0, p0 moves
         wait 0 => look p0
         due p0 late b2

@@ -22,8 +22,9 @@ fn a_rewritten_record_stops_the_partition() {
         "
         limits watermark=1000
         own p0 last=6,8 le=3 w=5
-        deliver p0 5a~3 6a~4 7b~4 => pause p0, p0 stands: rewritten
+        deliver p0 5a~3 6a~4 7b~4 => p0 stands: rewritten, pause p0, confirm p0
         deliver p0 7b~4
+        confirmed p0 yes => take p0 above 5
         wait 10000
         revoke p0 => let go p0
         ",
@@ -38,7 +39,35 @@ fn a_record_newer_than_the_last_one_is_not_settled_below_it() {
         "
         limits watermark=1000
         own p0 last=6,8 le=-1 w=7 record=7 re=3 resume=4
-        deliver p0 4a~3 5a~4 6b~4 => pause p0, p0 stands: rewritten
+        deliver p0 4a~3 5a~4 6b~4 => p0 stands: rewritten, pause p0, confirm p0
+        ",
+    );
+}
+
+/// A partition that waits for a person is asked about again, with growing waits, under the same name whatever
+/// else it meets, and is taken over only once its watermark was moved: the record may lie below the one that
+/// it had, and would not be seen again.
+#[test]
+fn a_rewritten_partition_goes_on_when_its_watermark_was_moved() {
+    check(
+        "
+        limits watermark=1000
+        own p0 last=6,8 le=3 w=5
+        deliver p0 5a~3
+        wait 1000 => write p0 5>6~3
+        deliver p0 6a~4 => p0 stands: rewritten, pause p0, confirm p0
+        written p0
+        confirmed p0 yes => take p0 above 6
+        taken p0 held => p0 stands: reused
+        wait 100 => confirm p0
+        confirmed p0 yes => take p0 above 6
+        taken p0 again => p0 stands: rewritten
+        wait 200 => confirm p0
+        confirmed p0 no
+        wait 400 => confirm p0
+        confirmed p0 yes => take p0 above 6
+        taken p0 last=8,8 le=-1 w=9 => seek p0@9~-1
+        sought p0 => resume p0, p0 moves
         ",
     );
 }
@@ -90,8 +119,10 @@ fn a_reused_offset_stops_the_partition() {
         "
         own p0 last=6,8 le=-1 w=5
         deliver p0 5a 7b => start p0[5 | 7]
-        reused p0@5 => pause p0, p0 stands: reused
+        reused p0@5 => p0 stands: reused, pause p0, confirm p0
+        confirmed p0 yes => take p0 above 5
         wait 100000
+        taken p0 again
         ",
     );
 }

@@ -192,8 +192,10 @@ impl Script {
                 };
                 Outcome::Failed(named.map(|name| failure(verb, at(name))).collect())
             }
+            "blocked" => Outcome::Blocked("lock time-out".into()),
             "conflict" => Outcome::Conflict("deadlock".into()),
             "outage" => Outcome::Outage("no route".into()),
+            "unreached" => Outcome::Unreached("no session".into()),
             "unknown" => Outcome::Unknown("no answer".into()),
             "fenced" => Outcome::Fenced,
             "full" => Outcome::Full("1000 parked aggregates".into()),
@@ -277,6 +279,7 @@ impl Script {
         };
         let taken = match words {
             ["again", ..] => Err(TakeOverFault::Again("refused".into())),
+            ["held"] => Err(TakeOverFault::Wait(Standstill::Reused("held".into()))),
             ["wait", ..] => Err(TakeOverFault::Wait(Standstill::LogEndsBelow("short".into()))),
             ["twin"] => Err(TakeOverFault::Wait(Standstill::ForeignOwner("twin".into()))),
             ["stop", ..] => Err(TakeOverFault::Stop(Standstill::LaneRule("64 lanes".into()))),
@@ -315,8 +318,10 @@ impl Script {
             None | Some(&"old") => Released::Done { more: false, removed: 1 },
             Some(&"nothing") => Released::Done { more: false, removed: 0 },
             Some(&"more") => Released::Done { more: true, removed: 1 },
+            Some(&"blocked") => Released::Blocked("lock time-out".into()),
             Some(&"conflict") => Released::Conflict("deadlock".into()),
             Some(&"outage") => Released::Outage("no route".into()),
+            Some(&"unreached") => Released::Unreached("no session".into()),
             Some(&"unknown") => Released::Unknown("no answer".into()),
             Some(&"fenced") => Released::Fenced,
             Some(other) => panic!("{other} is no end of a release"),
@@ -375,7 +380,7 @@ impl Script {
         while let Some(effect) = self.engine.poll_effect() {
             self.seen.push(text(&effect));
             match effect {
-                Effect::TakeOver(id, generation) => self.taking.push((id, generation)),
+                Effect::TakeOver(id, generation, _) => self.taking.push((id, generation)),
                 Effect::Seek(seek) => {
                     self.generations.insert(seek.partition, seek.generation);
                     self.seeking.push(seek);
@@ -452,6 +457,7 @@ fn aggregate(word: &str) -> [u8; 16] {
 
 fn text(effect: &Effect<()>) -> String {
     match effect {
+        Effect::Abort(id, _) => format!("abort p{}", id.0),
         Effect::Close => "close".into(),
         Effect::Commit(commits) => {
             let one = |c: &Commit| format!("p{}@{}{}", c.partition.0, c.next.0, le(c.leader_epoch));
@@ -472,7 +478,10 @@ fn text(effect: &Effect<()>) -> String {
             format!("seek p{}@{}{}", seek.partition.0, seek.to.0, le(seek.leader_epoch))
         }
         Effect::Start(batch) => start(batch),
-        Effect::TakeOver(id, _) => format!("take p{}", id.0),
+        Effect::TakeOver(id, _, None) => format!("take p{}", id.0),
+        Effect::TakeOver(id, _, Some(held)) => {
+            format!("take p{} above {}", id.0, held.watermark.0)
+        }
         Effect::WriteWatermark(write) if write.old == write.new => {
             format!("check p{} {}", write.partition.0, write.new.0)
         }

@@ -36,9 +36,9 @@ fn history(seed: u64, epochs_known: bool, trace: bool) -> (u64, Seen) {
     (world.steps, world.seen)
 }
 
-/// Runs histories until they have a million steps together, or as many as `INBOX_STEPS` says.
+/// Runs histories until they have a million and a half steps together, or as many as `INBOX_STEPS` says.
 fn histories(first: u64, epochs_known: bool) {
-    let steps_min = number("INBOX_STEPS").unwrap_or(1_000_000);
+    let steps_min = number("INBOX_STEPS").unwrap_or(1_500_000);
     let (mut steps, mut seeds) = (0, first..);
     let mut seen = Seen::new();
     while steps < steps_min {
@@ -55,7 +55,7 @@ fn histories(first: u64, epochs_known: bool) {
 }
 
 /// What has to happen in them, or they prove little.
-const EVERYTHING: [&str; 46] = [
+const EVERYTHING: [&str; 47] = [
     "Kafka commit",
     "blamed head",
     "careful commit",
@@ -63,6 +63,7 @@ const EVERYTHING: [&str; 46] = [
     "commit of one lane",
     "commit of several lanes",
     "confirmed",
+    "claim that another transaction blocks",
     "conflict",
     "conflict of a release",
     "crash",

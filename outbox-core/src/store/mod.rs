@@ -225,10 +225,13 @@ pub enum AppendError {
 
 impl From<sqlx::Error> for AppendError {
     fn from(error: sqlx::Error) -> Self {
+        // PostgreSQL has a code for it, whatever language its messages are in, and SQLite a text alone.
         let missing = |said: &dyn sqlx::error::DatabaseError| {
-            let text = said.message();
-            text.contains("outbox_events")
-                && (text.contains("no such table") || text.contains("does not exist"))
+            let missing = match said.code().as_deref() {
+                Some("42P01") => true,
+                _ => said.message().contains("no such table"),
+            };
+            missing && said.message().contains("outbox_events")
         };
         match error.as_database_error() {
             Some(said) if missing(said) => Self::NoTable(error),

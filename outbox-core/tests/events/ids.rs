@@ -80,3 +80,99 @@ fn an_id_is_a_uuid_text_in_json() {
     assert_eq!(serde_json::from_str::<EventId>(&json).unwrap(), id);
     assert_eq!(format!("{id:?}"), "EventId(07070707-0707-0707-0707-070707070707)");
 }
+
+/// Finding 28: whatever is appended while an event is handled again has the ids that it had, in every version.
+#[test]
+fn derived_ids_have_golden_values() {
+    for (consumer, handled, ordinal, time_ms, expected) in [
+        (
+            "billing",
+            "0190a5c8-7c2e-7d64-9b6e-0c9f5d9b2a11",
+            0,
+            1720768298030,
+            "0190a5c8-7c2e-8fe3-8c15-2b55be751588",
+        ),
+        (
+            "billing",
+            "0190a5c8-7c2e-7d64-9b6e-0c9f5d9b2a11",
+            1,
+            1720768298030,
+            "0190a5c8-7c2e-8e24-9e32-467015ca6ce4",
+        ),
+        (
+            "shipping",
+            "0190a5c8-7c2e-7d64-9b6e-0c9f5d9b2a11",
+            0,
+            1720768298030,
+            "0190a5c8-7c2e-82f6-a7f8-f61df08debfd",
+        ),
+        (
+            "billing",
+            "9c85d133-4e23-80c8-b93b-5798cde3d5ff",
+            0,
+            1769848200250,
+            "019c132c-5c3a-831e-b42c-f94f0484c5ff",
+        ),
+        (
+            "billing",
+            "0190a5c8-7c2e-7d64-9b6e-0c9f5d9b2a11",
+            4294967295,
+            -5,
+            "00000000-0000-821d-b5a9-3a92c20feee4",
+        ),
+        (
+            "b",
+            "0190a5c8-7c2e-7d64-9b6e-0c9f5d9b2a11",
+            0,
+            1152921504606846976,
+            "ffffffff-ffff-80f2-bba2-5fb87e68dc1d",
+        ),
+    ] {
+        let handled = EventId::from_uuid_text(handled).unwrap();
+        let derived = EventId::derived(consumer, handled, ordinal, time_ms);
+        assert_eq!(derived.to_string(), expected);
+        assert_eq!(derived.uuid().get_version_num(), 8);
+    }
+}
+
+/// Finding 28: time stands in front, so that inboxes downstream stay flat, over any number of steps.
+#[test]
+fn derived_ids_keep_the_order_of_time() {
+    let new = EventId::new();
+    let made = new.made_at_ms().unwrap();
+    assert_eq!(new.time_ms(), Some(made));
+    let first = EventId::derived("a", new, 0, made);
+    assert_eq!((first.time_ms(), first.made_at_ms()), (Some(made), None));
+    let second = EventId::derived("b", first, 0, first.time_ms().unwrap());
+    assert_eq!(second.time_ms(), Some(made));
+    let later = EventId::derived("a", new, 0, made + 1);
+    assert!(first < later && second < later && EventId::derived("a", new, 9, made) < later);
+    assert_eq!(EventId::from([5; 16]).time_ms(), None);
+    // A hash has no time, but for one in two hundred.
+    let hashes = (0..10_000).map(|n| EventId::at("orders", 0, n).unwrap());
+    let seeming = hashes.filter(|id| id.time_ms().is_some()).count();
+    assert!(seeming < 120, "{seeming}");
+}
+
+proptest::proptest! {
+    /// Finding 28: another consumer, another event or another place is another id.
+    #[test]
+    fn derived_ids_differ_in_each_part(
+        handled: [u8; 16],
+        other: [u8; 16],
+        ordinal: u32,
+        time_ms: i64,
+        consumer in "[a-z]{1,8}",
+    ) {
+        let id = |consumer: &str, handled: [u8; 16], ordinal| {
+            EventId::derived(consumer, handled.into(), ordinal, time_ms)
+        };
+        let one = id(&consumer, handled, ordinal);
+        proptest::prop_assert_eq!(one, id(&consumer, handled, ordinal));
+        proptest::prop_assert_ne!(one, id(&format!("{consumer}x"), handled, ordinal));
+        proptest::prop_assert_ne!(one, id(&consumer, handled, ordinal.wrapping_add(1)));
+        if handled != other {
+            proptest::prop_assert_ne!(one, id(&consumer, other, ordinal));
+        }
+    }
+}

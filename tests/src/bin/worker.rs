@@ -13,6 +13,9 @@ struct Step {
     n: i64,
     #[serde(default)]
     act: Option<Act>,
+    /// How long it takes after its effect.
+    #[serde(default)]
+    sleep_ms: u64,
 }
 
 #[derive(Deserialize, Clone, Copy)]
@@ -40,6 +43,7 @@ impl Handler<Postgres> for Count {
             .bind(i64::from(std::process::id()))
             .execute(&mut *tx)
             .await?;
+        tokio::time::sleep(Duration::from_millis(event.payload.sleep_ms)).await;
         if matches!(event.payload.act, Some(Act::Mendable)) {
             return mendable(event, tx).await;
         }

@@ -340,3 +340,27 @@ async fn declared_handlers_stand_beside_those_in_rust() {
         "{err}"
     );
 }
+
+/// `UPDATE … FROM events` applies one of two rows for a target, silently; so a run has each aggregate once unless
+/// the configuration says otherwise.
+#[tokio::test]
+async fn an_update_from_a_run_applies_both_events_of_an_aggregate() {
+    let stock = Stock::set(
+        "[[handlers]]\nevent_type = \"Paid\"\nmode = \"run\"\ncolumns = { amount = \"int8\" }\n\
+         sql = \"UPDATE effects SET n = n + e.amount FROM events e WHERE aggregate = e.aggregate_id\"\n",
+    )
+    .await;
+    let row = "INSERT INTO effects (aggregate, n, event_id, pid) VALUES ('a', 0, '', 0)";
+    stock.stage.schema.run(row).await;
+    let paid = |n: i64| event(&format!("a-{n}"), "Paid", "a", &format!("{{\"amount\": {n}}}"));
+    stock.stage.send(&(1..=20).map(paid).collect::<Vec<_>>()).await;
+    let mut running = Worker::spawn(stock.command().arg("run"));
+    eventually(SOON, "all are settled", async || {
+        stock.stage.schema.number("SELECT coalesce(max(watermark), 0) FROM inbox_partitions").await
+            == 20
+    })
+    .await;
+    running.terminate();
+    running.ended(SOON).await;
+    assert_eq!(stock.stage.of("a").await, [210]);
+}

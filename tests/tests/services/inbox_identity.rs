@@ -232,3 +232,14 @@ async fn crossing_claims_wait_for_each_other_and_do_not_deadlock() {
     tokio::time::sleep(std::time::Duration::from_secs(1)).await;
     assert_eq!(deadlocks(&mut other).await, before);
 }
+
+/// A fingerprint has 16 bytes, and the database says so, as it does on SQLite.
+#[tokio::test]
+async fn the_table_refuses_a_fingerprint_of_another_length() {
+    let stage = Stage::set("fingerprint", 1).await;
+    let row = "INSERT INTO inbox_events (consumer_ref, partition_ref, \"offset\", event_id, fingerprint) \
+               VALUES (1, 1, 1, gen_random_uuid(), '\\x00')";
+    let error = sqlx::raw_sql(row).execute(stage.schema.pool()).await.unwrap_err();
+    let said = error.as_database_error().expect("the database refuses it");
+    assert_eq!(said.constraint(), Some("inbox_events_fingerprint_check"), "{said}");
+}

@@ -13,6 +13,7 @@ mod group_brokers;
 mod group_faults;
 mod group_members;
 mod group_scale;
+mod group_slow;
 mod group_watch;
 mod harness;
 mod history_lost;

@@ -176,3 +176,128 @@ async fn check_names_the_privilege_that_appending_lacks() {
     let told = "a table of the outbox, outbox_events: INSERT; run as its owner: GRANT INSERT";
     assert!(out.contains(told), "{out}");
 }
+
+/// Every table of a consumer that appends: a failover takes them all back at once.
+const TABLES: [&str; 6] =
+    ["inbox_partitions", "inbox_lanes", "inbox_events", "inbox_parked", "effects", "outbox_events"];
+
+async fn saved(stage: &Stage) {
+    for table in TABLES {
+        stage.schema.run(&format!("CREATE TABLE saved_{table} AS TABLE {table}")).await;
+    }
+}
+
+async fn restored(stage: &Stage) {
+    for table in TABLES {
+        let back = format!(
+            "DELETE FROM {table}; INSERT INTO {table} OVERRIDING SYSTEM VALUE SELECT * FROM saved_{table}"
+        );
+        stage.schema.run(&back).await;
+    }
+}
+
+async fn appended(stage: &Stage) -> Vec<(String, String)> {
+    sqlx::query_as(
+        "SELECT convert_from(payload, 'UTF8'), event_id::text FROM outbox_events ORDER BY 1",
+    )
+    .fetch_all(stage.schema.pool())
+    .await
+    .unwrap()
+}
+
+/// `AppendedIdsDerived` (finding 28): the database goes back to before an event was handled, as after a failover
+/// that lost its commit; the handler runs again, and what it appends has the ids that it had. A consumer
+/// downstream that has the first copies recognises the second ones.
+#[tokio::test]
+async fn what_is_appended_again_after_a_failover_has_the_same_ids() {
+    let stage = Stage::set("outbox", 1).await;
+    stage.count("a", 1, 1).await;
+    let routes = || Routes::default().on("Counted", Answers(Arc::new(AtomicU32::new(1))));
+    let running = stage.start(routes()).await;
+    eventually(SOON, "one effect", async || stage.effects().await == 1).await;
+    running.stop().await;
+    saved(&stage).await;
+    stage.count("a", 2, 5).await;
+    let running = stage.start(routes()).await;
+    eventually(SOON, "five effects", async || stage.effects().await == 5).await;
+    running.stop().await;
+    let before = appended(&stage).await;
+    restored(&stage).await;
+    assert_eq!(appended(&stage).await.len(), 1, "the database is back");
+    let running = stage.start(routes()).await;
+    eventually(SOON, "five effects again", async || stage.effects().await == 5).await;
+    running.stop().await;
+    assert_eq!(appended(&stage).await, before);
+
+    let below = Stage::set("below", 1).await;
+    for _ in 0..2 {
+        let answer = |(n, id): &(String, String)| {
+            tests::Record::event(id, "Counted", "a", &format!("{{\"n\":{n}}}"))
+        };
+        below.send(&before.iter().map(answer).collect::<Vec<_>>()).await;
+    }
+    let running = below.start(Routes::default().on("Counted", tests::Counter)).await;
+    eventually(SOON, "the copies are seen", async || running.counters.read().duplicates == 5).await;
+    running.stop().await;
+    assert_eq!((below.effects().await, below.parked("").await), (5, 0));
+}
+
+/// Answers each event of its run twice, the second answer caused by the first; and says once what the run was.
+struct Echoes;
+
+impl BatchHandler<Postgres> for Echoes {
+    type Event = Count;
+
+    async fn handle(&self, events: &[Event<Count>], tx: &mut Tx<'_, Postgres>) -> HandlerResult {
+        for event in events {
+            let first = OutboxEvent::new("First", event.aggregate(), &event.payload.n)?;
+            let second = OutboxEvent::new("Second", event.aggregate(), &-event.payload.n)?;
+            let third = OutboxEvent::new("Third", event.aggregate(), "third")?.caused_by(&first);
+            tx.append_all(&[first.caused_by(event), second.caused_by(event), third]).await?;
+            effect(event, tx).await?;
+        }
+        let all = OutboxEvent::new("Run", events[0].aggregate(), &events.len())?;
+        tx.append(&all).await?;
+        Ok(())
+    }
+}
+
+/// `AppendedIdsDerived`: in a batch an id follows from the event that it names as its cause, in whatever batch
+/// that comes; what names none has an id of its own, and a cause within the handler is the one that was
+/// appended.
+#[tokio::test]
+async fn in_a_batch_ids_follow_from_the_named_cause_however_it_is_cut() {
+    let mut stage = Stage::set("outbox", 1).await;
+    stage.config.batch.events_max = 7;
+    saved(&stage).await;
+    let routes = || Routes::default().on_batch("Counted", Echoes);
+    stage.count("a", 1, 20).await;
+    let ids = async |stage: &Stage, what: &str| -> Vec<String> {
+        let all = format!(
+            "SELECT event_type || convert_from(payload, 'UTF8') || ' ' || event_id FROM outbox_events \
+             WHERE event_type {what} ORDER BY 1"
+        );
+        sqlx::query_scalar(sqlx::AssertSqlSafe(all)).fetch_all(stage.schema.pool()).await.unwrap()
+    };
+    let running = stage.start(routes()).await;
+    eventually(SOON, "all effects", async || stage.effects().await == 20).await;
+    running.stop().await;
+    let (before, runs) =
+        (ids(&stage, "IN ('First', 'Second')").await, ids(&stage, "= 'Run'").await);
+    assert_eq!((before.len(), runs.len() >= 3), (40, true));
+    let dangling = "SELECT count(*) FROM outbox_events t WHERE event_type = 'Third' AND NOT EXISTS \
+         (SELECT FROM outbox_events f WHERE f.event_type = 'First' AND t.headers LIKE '%\"causation_id\",\"' || f.event_id || '\"%')";
+    assert_eq!(stage.schema.number(dangling).await, 0, "a cause that was never appended");
+    let saved_row = "SELECT count(*) FROM saved_inbox_partitions";
+    assert_eq!(stage.schema.number(saved_row).await, 0, "from before the first start");
+    restored(&stage).await;
+    stage.schema.run("DELETE FROM inbox_consumers").await;
+    stage.config.kafka.group = Some(tests::unique("again"));
+    stage.config.batch.events_max = 3;
+    let running = stage.start(routes()).await;
+    eventually(SOON, "all effects again", async || stage.effects().await == 20).await;
+    running.stop().await;
+    assert_eq!(ids(&stage, "IN ('First', 'Second')").await, before);
+    let again = ids(&stage, "= 'Run'").await;
+    assert!(again.iter().all(|id| !runs.contains(id)), "{again:?}");
+}

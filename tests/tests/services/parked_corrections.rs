@@ -139,3 +139,38 @@ async fn a_forced_skip_fences_a_live_owner_out() {
     );
     assert!(watermark(&stage, 0).await >= 7);
 }
+
+/// A record at an offset that was settled, with an id that was never seen: the partition stands still by name. It
+/// does not pass by itself, however often it is asked about, and a `skip` ends it without a restart.
+#[tokio::test]
+async fn a_reused_offset_is_skipped_without_a_restart() {
+    let stage = Stage::set("reused", 1).await;
+    stage.count("a", 1, 10).await;
+    let running = stage.start(routes()).await;
+    eventually(SOON, "ten", async || stage.effects().await == 10).await;
+    eventually(SOON, "the watermark", async || watermark(&stage, 0).await == 10).await;
+    assert_eq!(running.stop().await, Ended::Shutdown);
+    // As if other records had been settled there: their leader epoch is not known, their ids are not these.
+    stage
+        .schema
+        .run("UPDATE inbox_partitions SET watermark = 5, watermark_leader_epoch = -1")
+        .await;
+    stage.schema.run("UPDATE inbox_lanes SET last_leader_epoch = -1").await;
+    stage.schema.run("DELETE FROM inbox_events WHERE \"offset\" >= 5").await;
+    let running = stage.start(routes()).await;
+    stands_still(&stage, "reused").await;
+    stage.count("a", 11, 12).await;
+    let skip = ["skip", "--topic", stage.topic.name(), "--partition", "0", "--to", "10"];
+    let skip = [&skip[..], &["--why", "cut", "--yes"]].concat();
+    // The owner has to be silent for a while, or the command asks for --force.
+    eventually(SOON, "the skip is taken", async || typed(&stage, &skip).await.0 == Some(0)).await;
+    eventually(SOON, "the next ones", async || stage.of("a").await == up_to(12)).await;
+    assert_eq!(running.stop().await, Ended::Shutdown);
+    assert_eq!(
+        stage
+            .schema
+            .number("SELECT count(*) FROM inbox_partitions WHERE standstill IS NOT NULL")
+            .await,
+        0
+    );
+}

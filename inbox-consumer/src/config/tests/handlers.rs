@@ -15,9 +15,9 @@ fn a_configuration_declares_handlers() {
     let config = load(&format!("{MINIMAL}{HANDLER}{more}"), &[], &[]).unwrap();
     let [first, second] = &config.handlers[..] else { panic!("{:?}", config.handlers) };
     assert_eq!(first.event_type, "OrderPaid");
-    assert_eq!((first.mode, first.one_per_aggregate), (DeclaredMode::Each, false));
+    assert_eq!((first.mode, first.one_per_aggregate), (DeclaredMode::Each, None));
     assert_eq!(first.columns["amount"], "int8 from /amount");
-    assert_eq!((second.mode, second.one_per_aggregate), (DeclaredMode::Run, true));
+    assert_eq!((second.mode, second.one_per_aggregate), (DeclaredMode::Run, Some(true)));
     assert_eq!(second.columns["id"], "int8");
     assert!(load(MINIMAL, &[], &[]).unwrap().handlers.is_empty());
 }

@@ -34,6 +34,8 @@ pub struct TakeOver {
     pub log: LogRange,
     /// Where a consumer without history starts.
     pub start: inbox_engine::Start,
+    /// What the partition waits for a person for, if it does.
+    pub held: Option<Box<inbox_engine::Held>>,
 }
 
 /// Who owns a partition.

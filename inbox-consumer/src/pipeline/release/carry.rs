@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use inbox_engine::{Failure, HandlerFault, Outcome, ParkReason, Released, Rule, distinct};
 
 use super::{
-    Errand, not_settled,
+    Errand, not_begun, not_settled,
     plan::{Plan, plan},
     report::{Failed, Report},
 };
@@ -68,12 +68,13 @@ impl<DB: Store> Work<DB> {
         let mut transaction = self.within(errand.scope, &batch, &mut conn);
         transaction.tx = tx;
         let ran = transaction.carry(&plan, errand).await;
-        let torn = transaction.torn;
+        let (torn, handled) = (transaction.torn, transaction.handled);
         match self.end(conn, ran).await {
             Ok(report) => {
                 let more = plan.more && report.failed.is_empty();
                 Carried::Done { more, removed: report.released + report.discarded, report }
             }
+            Err(outcome) if !handled => Carried::Not(not_begun(outcome)),
             Err(Outcome::Failed(failures)) => blamed(plan.run, torn, failures),
             Err(outcome) => Carried::Not(not_settled(outcome)),
         }
@@ -101,10 +102,6 @@ impl<DB: Store> Work<DB> {
 fn blamed(run: Vec<Queued>, torn: bool, failures: Vec<Failure>) -> Carried {
     let Some(failure) = failures.into_iter().next() else { return Carried::Unnamed };
     let Failure { index: at, fault, error } = failure;
-    if run.is_empty() {
-        // Nobody's handler was called: a statement of the release itself failed.
-        return Carried::Not(Released::Outage(error));
-    }
     if at.is_none() && !torn {
         return Carried::Unnamed;
     }

@@ -37,7 +37,7 @@ pub(super) struct Errand<'a> {
 }
 
 impl<DB: Store> Work<DB> {
-    /// Runs a release to its end. Never cancelled: the caller spawns it and lets it finish.
+    /// Runs a release to its end; see [`Work::transact`].
     pub(crate) async fn release(
         &self,
         scope: Scope,
@@ -77,7 +77,7 @@ impl<DB: Store> Work<DB> {
         &self,
         errand: Errand<'_>,
     ) -> Result<(Session<DB>, String, Vec<Queued>), Released> {
-        let mut conn = self.begin().await.map_err(not_settled)?;
+        let mut conn = self.begin().await.map_err(not_begun)?;
         fault_point::pass("release.after_begin");
         let batch = errand.batch(Vec::new());
         let mut transaction = self.within(errand.scope, &batch, &mut conn);
@@ -89,7 +89,7 @@ impl<DB: Store> Work<DB> {
             }
             Err(end) => {
                 let ended: Result<(), _> = self.end(conn, Err(end)).await;
-                Err(ended.err().map_or(Released::Fenced, not_settled))
+                Err(ended.err().map_or(Released::Fenced, not_begun))
             }
         }
     }
@@ -110,6 +110,7 @@ impl<DB: Store> Work<DB> {
             named: 0,
             unguarded_used: false,
             torn: false,
+            handled: false,
         }
     }
 }
@@ -155,11 +156,17 @@ impl<DB: Store> Transaction<'_, DB> {
     }
 }
 
+/// What an outcome without a commit means for a release none of whose handlers had run.
+fn not_begun(outcome: Outcome) -> Released {
+    not_settled(outcome.before_handlers())
+}
+
 /// What an outcome without a commit means for a release.
 fn not_settled(outcome: Outcome) -> Released {
     match outcome {
         Outcome::Conflict(text) => Released::Conflict(text),
         Outcome::Outage(text) => Released::Outage(text),
+        Outcome::Blocked(text) => Released::Blocked(text),
         Outcome::Unreached(text) => Released::Unreached(text),
         Outcome::Unknown(text) => Released::Unknown(text),
         Outcome::Failed(failures) => {

@@ -22,7 +22,7 @@ pub(super) fn declared(mode: DeclaredMode, columns: &[(&str, &str)], sql: &str) 
     Declared {
         event_type: "t".into(),
         mode,
-        one_per_aggregate: false,
+        one_per_aggregate: None,
         columns: columns.iter().map(owned).collect(),
         sql: sql.into(),
     }

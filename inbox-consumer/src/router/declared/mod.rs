@@ -49,7 +49,7 @@ impl<DB: Store> Routes<DB> {
         let route = Arc::new(route);
         self.declared.push(Arc::clone(&route));
         let whole_run = handler.mode == DeclaredMode::Run;
-        let one_per_aggregate = handler.one_per_aggregate;
+        let one_per_aggregate = handler.aggregates_once();
         self.add(
             &handler.event_type,
             Entry::Handled(Registered { route, whole_run, one_per_aggregate }),
@@ -62,7 +62,7 @@ impl<DB: Store> DeclaredRoute<DB> {
     fn read(handler: &Declared) -> Result<Self, Vec<String>> {
         let whose = format!("the declared handler for `{}`", handler.event_type);
         let mut wrong = Vec::new();
-        if handler.one_per_aggregate && handler.mode == DeclaredMode::Each {
+        if handler.one_per_aggregate == Some(true) && handler.mode == DeclaredMode::Each {
             wrong.push(format!(
                 "{whose} has `one_per_aggregate`, which is for runs, and the mode each: a statement for each \
                  event sees one anyway; remove it, or set mode = \"run\""

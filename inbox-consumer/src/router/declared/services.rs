@@ -350,14 +350,14 @@ async fn where_no_function_can_be_made_each_event_takes_a_round_trip() {
     place.gone().await;
 }
 
-/// `ON CONFLICT DO UPDATE` cannot touch a row twice: what `one_per_aggregate` is for.
+/// `ON CONFLICT DO UPDATE` cannot touch a row twice: what `one_per_aggregate` is for, which is on unless it is
+/// switched off.
 #[tokio::test]
 async fn a_run_that_touches_a_row_twice_fails_without_one_per_aggregate() {
     let place = Place::new().await;
     let sql = "INSERT INTO accounts SELECT account, amount FROM events
         ON CONFLICT (id) DO UPDATE SET balance = accounts.balance + excluded.balance";
-    let handler = Declared { one_per_aggregate: true, ..declared(Run, COLUMNS, sql) };
-    let table = table::<Postgres>(handler);
+    let table = table::<Postgres>(declared(Run, COLUMNS, sql));
     let mut conn = place.begin_plain().await;
     let (first, second) = (paid("x", 1), paid("x", 2));
     let end = run(&table, &mut conn, &[&first, &second]).await;

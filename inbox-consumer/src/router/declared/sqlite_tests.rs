@@ -174,7 +174,7 @@ fn wrong_handlers_are_refused_in_sentences() {
         ),
         (each(&[], "COMMIT"), "the declared handler for `t`: its statement begins with COMMIT"),
         (
-            Declared { one_per_aggregate: true, ..each(&[], "DELETE FROM t") },
+            Declared { one_per_aggregate: Some(true), ..each(&[], "DELETE FROM t") },
             "the declared handler for `t` has `one_per_aggregate`, which is for runs, and the mode each",
         ),
         (
@@ -210,11 +210,13 @@ fn two_routes_for_a_type_are_refused_wherever_they_come_from() {
 }
 
 #[test]
-fn a_run_may_have_each_aggregate_once() {
-    let handler = Declared { one_per_aggregate: true, ..declared(Run, &[], "DELETE FROM t") };
-    let table = table::<Sqlite>(handler);
-    let super::super::Looked::Route(kind) = table.lookup("t") else { panic!("{table:?}") };
-    assert!(kind.whole_run && kind.one_per_aggregate);
+fn a_run_has_each_aggregate_once_unless_it_says_otherwise() {
+    for (said, expected) in [(None, true), (Some(true), true), (Some(false), false)] {
+        let run = declared(Run, &[], "DELETE FROM t");
+        let table = table::<Sqlite>(Declared { one_per_aggregate: said, ..run });
+        let super::super::Looked::Route(kind) = table.lookup("t") else { panic!("{table:?}") };
+        assert_eq!((kind.whole_run, kind.one_per_aggregate), (true, expected), "{said:?}");
+    }
 }
 
 #[tokio::test]

@@ -176,6 +176,7 @@ pub(super) fn request(consumer: &str) -> TakeOver {
         committed: None,
         mark: None,
         log: LogRange { start: NextOffset(0), end: NextOffset(1_000) },
+        held: None,
         start: Start::Earliest,
     }
 }

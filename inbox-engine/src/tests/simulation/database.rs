@@ -168,7 +168,7 @@ impl Database {
         }
         let ids = distinct(&batch.items, |_| true);
         if ids.claimed.iter().any(|&i| self.locked.contains_key(&batch.items[i].event.number)) {
-            return Err(Outcome::Conflict("another transaction has claimed an id".into()));
+            return Err(Outcome::Blocked("another transaction has claimed an id".into()));
         }
         let mut verdicts = vec![Verdict::Duplicate; batch.items.len()];
         for &index in &ids.claimed {

