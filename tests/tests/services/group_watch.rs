@@ -20,7 +20,7 @@ use tests::{
 };
 
 /// Longer than a limit of the watch and what comes on top.
-const LONG: Duration = Duration::from_secs(120);
+const LONG: Duration = Duration::from_secs(100);
 
 fn routes() -> Routes<Postgres> {
     Routes::default().on("Counted", Counter)
