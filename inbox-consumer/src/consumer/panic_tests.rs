@@ -18,7 +18,7 @@ use super::{Consumer, Ended, migrate};
 use crate::{
     Event, Handler, HandlerResult, Routes, Tx,
     config::Config,
-    pipeline::port::{Broker, BrokerError, LogRange, TopicPartition, Vitals},
+    pipeline::port::{Broker, BrokerError, Committed, LogRange, Mark, TopicPartition, Vitals},
 };
 
 type Answer<T> = BoxFuture<'static, Result<T, BrokerError>>;
@@ -30,9 +30,11 @@ struct Broken {
 }
 
 impl Broker for Broken {
-    fn committed(&self, _: &TopicPartition) -> Answer<Option<NextOffset>> {
+    fn committed(&self, _: &TopicPartition) -> Answer<Option<Committed>> {
         pending().boxed()
     }
+
+    fn mark(&self, _: &Mark) {}
 
     fn log_range(&self, _: &TopicPartition) -> Answer<LogRange> {
         pending().boxed()

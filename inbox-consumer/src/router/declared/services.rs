@@ -9,10 +9,7 @@ use super::{
     deliveries::{declared, run, table},
 };
 use crate::{
-    config::{
-        Declared,
-        DeclaredMode::{self, Each, Run},
-    },
+    config::DeclaredMode::{self, Each, Run},
     handler::Fault,
     pipeline::port::{Address, Sessions},
     store::PgSettings,
