@@ -1,8 +1,8 @@
 //! Everything the engine can ask for. A short loop obeys.
 
 use crate::{
-    Batch, Epoch, Generation, Held, LeaderEpoch, LogPoint, NextOffset, Offset, PartitionId, Release,
-    Standstill,
+    Batch, Epoch, Generation, Held, LeaderEpoch, LogPoint, NextOffset, Offset, PartitionId,
+    Release, Standstill,
 };
 
 /// One thing to do. The answer, where there is one, comes back through the `handle_*` named here.

@@ -169,9 +169,10 @@ impl<T> Engine<T> {
         }
     }
 
-    /// A Kafka commit ended; `refused` are those of its partitions that were not taken. What was written while it was in flight follows at once: partitions write
-    /// at their own times, and one of them would make all others wait for their next write. A failed
-    /// one is a hint that came late: the next one carries more.
+    /// A Kafka commit ended; `refused` are those of its partitions that were not taken. What was written
+    /// while it was in flight follows at once: partitions write at their own times, and one of them would
+    /// make all others wait for their next write. A failed one is a hint that came late: the next one
+    /// carries more.
     pub fn handle_committed(&mut self, commits: &[Commit], refused: &[PartitionId]) {
         self.committing = false;
         let mut ok = false;

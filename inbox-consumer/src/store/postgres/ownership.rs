@@ -266,11 +266,8 @@ async fn add(
     retired: bool,
 ) -> Result<Result<PartitionState, Standstill>, sqlx::Error> {
     let topic = &*request.partition.topic;
-    let first_start: bool = sqlx::query_scalar(FIRST_START)
-        .bind(consumer_ref)
-        .bind(topic)
-        .fetch_one(on(conn))
-        .await?;
+    let first_start: bool =
+        sqlx::query_scalar(FIRST_START).bind(consumer_ref).bind(topic).fetch_one(on(conn)).await?;
     let watermark = match takeover::start(request, first_start, inbox_id, retired) {
         Ok(watermark) => watermark,
         Err(reason) => return Ok(Err(reason)),
