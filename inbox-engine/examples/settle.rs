@@ -129,6 +129,7 @@ fn ownership() -> Ownership {
         watermark_leader_epoch: LeaderEpoch(0),
         lanes: vec![lane; usize::from(LANES)],
         remapped_below: NextOffset(0),
+        remap_waits: false,
         resume: NextOffset(0),
         resume_leader_epoch: LeaderEpoch(0),
     }

@@ -8,7 +8,7 @@ use std::fmt;
 pub enum Standstill {
     /// Another live process uses the same static instance id.
     ForeignOwner(String),
-    /// The topology of lanes that the configuration wants differs from the one in the database.
+    /// What is settled or parked is in lanes or queues that this build and configuration cannot follow.
     LaneRule(String),
     /// The log ends below the watermark: records that were handled are gone from it.
     LogEndsBelow(String),
@@ -87,7 +87,8 @@ impl Standstill {
             self,
             Self::ForeignOwner(_) | Self::LogEndsBelow(_) | Self::OffsetGone(_) | Self::Schema(_)
         );
-        by_itself || matches!(self, Self::LogStartsAbove(_) | Self::TopicRecreated(_))
+        by_itself
+            || matches!(self, Self::LaneRule(_) | Self::LogStartsAbove(_) | Self::TopicRecreated(_))
     }
 }
 

@@ -53,6 +53,7 @@ impl Load {
             watermark: NextOffset(0),
             watermark_leader_epoch: LeaderEpoch(0),
             remapped_below: NextOffset(0),
+            remap_waits: false,
             resume: NextOffset(0),
             resume_leader_epoch: LeaderEpoch(0),
         };

@@ -205,6 +205,7 @@ impl Track {
             watermark: NextOffset(0),
             watermark_leader_epoch: LeaderEpoch::UNKNOWN,
             remapped_below: NextOffset(0),
+            remap_waits: false,
             resume: NextOffset(0),
             resume_leader_epoch: LeaderEpoch::UNKNOWN,
         };

@@ -55,7 +55,7 @@ fn histories(first: u64, epochs_known: bool) {
 }
 
 /// What has to happen in them, or they prove little.
-const EVERYTHING: [&str; 46] = [
+const EVERYTHING: [&str; 48] = [
     "Kafka commit",
     "blamed head",
     "careful commit",
@@ -94,6 +94,8 @@ const EVERYTHING: [&str; 46] = [
     "release of nothing",
     "release of one",
     "release of several",
+    "remap",
+    "remap that waits",
     "stray commit",
     "stray release",
     "take-over",
