@@ -6,10 +6,9 @@ use inbox_engine::{Due, Limits, Standstill, Start, TakeOverFault, WatermarkWrite
 use tokio::sync::Semaphore;
 
 use super::{
-    intake::Intake,
     port::{
-        Broker, BrokerError, Fit, OpenError, Owner, Scope, Store, TakeOver, TakeOverError, Taken,
-        TopicPartition, WatermarkMove, release::DueQueue,
+        Broker, BrokerError, Fit, Lanes, OpenError, Owner, Scope, Store, TakeOver, TakeOverError,
+        Taken, TopicPartition, WatermarkMove, release::DueQueue,
     },
     sessions::Sessions,
 };
@@ -30,8 +29,7 @@ pub(crate) struct Control<DB: Store> {
 pub(crate) struct Identity {
     pub(crate) consumer: String,
     pub(crate) owner: Owner,
-    pub(crate) lane_count: u16,
-    pub(crate) lane_rule: String,
+    pub(crate) lanes: Lanes,
     pub(crate) start: Start,
 }
 
@@ -70,6 +68,7 @@ impl<DB: Store> Control<DB> {
             }
             Err(TakeOverError::Database(error)) => {
                 conn.close_hard().await;
+                let error = DB::explain(&error);
                 Err(TakeOverFault::Again(format!("taking the partition over failed: {error}")))
             }
         }
@@ -81,18 +80,8 @@ impl<DB: Store> Control<DB> {
             self.broker.log_range(&partition),
             self.broker.topic_id(&partition.topic),
         )?;
-        let Identity { consumer, owner, lane_count, lane_rule, start } = self.identity.clone();
-        Ok(TakeOver {
-            consumer,
-            partition,
-            topic_id,
-            owner,
-            lane_count,
-            lane_rule,
-            committed,
-            log,
-            start,
-        })
+        let Identity { consumer, owner, lanes, start } = self.identity.clone();
+        Ok(TakeOver { consumer, partition, topic_id, owner, lanes, committed, log, start })
     }
 
     pub(super) async fn write_watermark(&self, scope: Scope, write: &WatermarkWrite) -> Written {
@@ -124,7 +113,6 @@ impl<DB: Store> Control<DB> {
         &self,
         taken: &Taken,
         place: &TopicPartition,
-        intake: &Intake,
     ) -> Result<Vec<Due>, String> {
         let below = taken.ownership.remapped_below;
         let max = Limits::default().due_max;
@@ -133,7 +121,7 @@ impl<DB: Store> Control<DB> {
         match DB::find_due(&mut conn, &taken.scope, below, max).await {
             Ok(found) => {
                 self.sessions.give_back(conn).await;
-                let lane = |queue: &DueQueue| intake.lane_today(place, queue, taken.lane_count);
+                let lane = |queue: &DueQueue| taken.lanes.of_queue(place, queue);
                 let due = |queue| Due { lane: lane(&queue), aggregate: queue.aggregate };
                 Ok(found.into_iter().map(due).collect())
             }

@@ -68,10 +68,10 @@ impl<DB: Store> Driver<DB> {
     fn find_due(&mut self, id: PartitionId, generation: Generation) {
         let Some((_, taken)) = &self.known[index(id)].taken else { return };
         let (taken, place) = (taken.clone(), self.place(id));
-        let (control, work) = (Arc::clone(&self.control), Arc::clone(&self.work));
-        self.spawn(async move {
-            Done::Due(id, generation, control.find_due(&taken, &place, &work.intake).await)
-        });
+        let control = Arc::clone(&self.control);
+        self.spawn(
+            async move { Done::Due(id, generation, control.find_due(&taken, &place).await) },
+        );
     }
 
     fn release(&mut self, release: Release) {

@@ -6,6 +6,7 @@ mod fit;
 mod kafka;
 mod keeping;
 mod operating;
+mod placement;
 mod queue;
 pub mod release;
 mod transaction;
@@ -18,14 +19,15 @@ pub use kafka::{
     Arrival, Broker, BrokerError, BrokerEvent, Load, LogRange, TopicPartition, Vitals,
 };
 pub use keeping::{
-    Advices, Finding, Inspections, Needs, Owner, Ownerships, ParkedLoad, Parkings, PartitionRow,
-    PruneCursor, PruneStep, Retentions, Schemas, Store, TakeOver, TakeOverError, Taken,
-    WatermarkMove,
+    Advices, Finding, Inspections, Lanes, Needs, Owner, Ownerships, ParkedLoad, Parkings,
+    PartitionRow, PruneCursor, PruneStep, Retentions, Schemas, Store, TakeOver, TakeOverError,
+    Taken, WatermarkMove,
 };
 pub use operating::{
     AuditFilter, AuditRow, Corrected, Correction, Corrections, Held, Intended, Intents, Kept,
     Order, Outcome, Page, ParkedCounts, ParkedEvents, ParkedFilter, ParkedRow, Weight, When,
 };
+pub use placement::Placement;
 pub use queue::{
     Apart, Book, Edition, Means, NotSent, Queues, Text, Values as QueuedValues, Waiting,
 };

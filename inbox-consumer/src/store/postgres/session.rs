@@ -61,6 +61,10 @@ impl Sessions for Postgres {
         conn.is_in_transaction()
     }
 
+    fn explain(error: &sqlx::Error) -> String {
+        super::fault::explain(error)
+    }
+
     fn fault(error: &sqlx::Error) -> StoreFault {
         super::fault::classify(error)
     }
