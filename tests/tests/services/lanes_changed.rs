@@ -65,6 +65,7 @@ async fn a_copy_is_not_handled_again_though_the_lanes_are_to_change() {
     let running = stage.start(gate.routes()).await;
     eventually(SOON, "the originals", async || watermark(&stage, 0).await == 6).await;
     stage.count("slow", 1, 1).await;
+    gate.reached(1).await;
     stage.send(&each(2)).await;
     let past = "SELECT count(*) FROM effects WHERE n = 2";
     eventually(SOON, "some go past", async || stage.schema.number(past).await >= 3).await;
@@ -96,9 +97,9 @@ async fn lanes_change_under_load() {
     stage.config.lanes.count = 16;
     let gate = Gate::closed();
     stage.count("slow", 1, 1).await;
-    stage.send(&each(1)).await;
     let running = stage.start(gate.routes()).await;
     gate.reached(1).await;
+    stage.send(&each(1)).await;
     eventually(SOON, "others go past", async || stage.effects().await >= 3).await;
     assert_eq!(running.stop().await, Ended::Shutdown);
     assert!(furthest(&stage).await > watermark(&stage, 0).await, "nothing is ahead");

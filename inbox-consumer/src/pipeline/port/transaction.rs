@@ -204,9 +204,7 @@ pub trait Sessions: super::Queues {
     /// What an error means.
     fn fault(error: &sqlx::Error) -> StoreFault;
     /// An error for people, with what to do where it has a cause that is known.
-    fn explain(error: &sqlx::Error) -> String {
-        error.to_string()
-    }
+    fn explain(error: &sqlx::Error) -> String;
     /// Whether sessions can be prepared for texts that are queued ([`Queues::learn`]).
     ///
     /// [`Queues::learn`]: super::Queues::learn

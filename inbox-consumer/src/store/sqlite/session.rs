@@ -49,6 +49,11 @@ impl Sessions for Sqlite {
         conn.is_in_transaction()
     }
 
+    /// A new row's number is above all that are there.
+    fn explain(error: &sqlx::Error) -> String {
+        error.to_string()
+    }
+
     fn fault(error: &sqlx::Error) -> StoreFault {
         super::fault::classify(error)
     }
