@@ -30,8 +30,8 @@ use crate::{
         pace::Pace,
         parking::ParkingRules,
         port::{
-            Address, Book, Broker, BrokerEvent, Finding, Fit, OpenError, Owner, ParkedLoad, Store,
-            TxLimits,
+            Address, Book, Broker, BrokerEvent, Finding, Fit, Lanes, OpenError, Owner, ParkedLoad,
+            Placement, Store, TxLimits,
         },
         prune::{self, Retention},
         sessions::Sessions,
@@ -273,6 +273,10 @@ impl<DB: Store> Consumer<DB> {
         broker: Arc<dyn Broker>,
     ) -> (Driver<DB>, Arc<Work<DB>>, Arc<Control<DB>>) {
         let config = &self.config;
+        let lanes = Lanes {
+            count: config.lanes.count,
+            placement: Arc::new(Placement::of(self.reader.rules())),
+        };
         let intake = Intake {
             reader: self.reader,
             ignore_unknown: config.events.unknown_type == config::UnknownType::Ignore,
@@ -280,8 +284,7 @@ impl<DB: Store> Consumer<DB> {
         let identity = Identity {
             consumer: config.consumer.name.clone(),
             owner: owner(config),
-            lane_count: config.lanes.count,
-            lane_rule: intake.lane_rule(),
+            lanes,
             start: start(config.kafka.start),
         };
         let control = Control::new(self.settings.clone(), Arc::clone(&broker), identity);

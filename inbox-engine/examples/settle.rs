@@ -130,6 +130,7 @@ fn ownership() -> Ownership {
         lanes: vec![lane; usize::from(LANES)],
         record: LogPoint::UNKNOWN,
         remapped_below: NextOffset(0),
+        remap_waits: false,
         resume: NextOffset(0),
         resume_leader_epoch: LeaderEpoch(0),
     }

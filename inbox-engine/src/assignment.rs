@@ -4,6 +4,7 @@ use crate::{
     Effect, Engine, Generation, Held, Ownership, PartitionId, Rule, Seek, Standstill,
     TakeOverFault, Time,
     partition::{Drain, LaneQueue, Partition, Phase},
+    remap::Barrier,
 };
 
 impl<T> Engine<T> {
@@ -69,6 +70,8 @@ impl<T> Engine<T> {
         partition.settled_leader_epoch = ownership.watermark_leader_epoch;
         partition.record = ownership.record;
         partition.remapped_below = ownership.remapped_below;
+        let waits = ownership.remap_waits && Rule::RemapUnderLoad.on();
+        partition.barrier = waits.then(|| Barrier::above(&ownership.lanes));
         partition.position = ownership.resume;
         let seek = Seek {
             partition: id,

@@ -59,7 +59,8 @@ impl<T> Engine<T> {
         if let Some(partition) = self.current(id, generation)
             && partition.phase == Phase::Live
         {
-            partition.position = partition.position.max(position);
+            partition.position = partition.readable(position);
+            partition.hasten_remap();
             self.believe(id);
         }
     }
@@ -70,9 +71,11 @@ impl<T> Engine<T> {
         let Some(partition) = self.partitions.get_mut(&id) else { return };
         let open = partition.phase == Phase::Live && partition.drain == Drain::No;
         partition.settle_prefix();
+        partition.hasten_remap();
         let arrived = partition.arrived.len();
-        let above = partition.bytes > bytes || arrived > events;
-        let below = partition.bytes <= bytes / 2 && arrived <= events / 2;
+        let at_barrier = partition.at_barrier();
+        let above = partition.bytes > bytes || arrived > events || at_barrier;
+        let below = partition.bytes <= bytes / 2 && arrived <= events / 2 && !at_barrier;
         if !partition.paused && above && Rule::IntakePauses.on() {
             partition.paused = true;
             self.effects.push_back(Effect::Pause(id));
@@ -88,6 +91,9 @@ impl<T> Partition<T> {
         let lane = item.lane;
         if item.offset.0 < self.position.0 {
             // Read twice by the client (a pause and a refetch): the first copy is on its way.
+            return None;
+        }
+        if self.leaves_out(item.offset) {
             return None;
         }
         self.position = item.offset.next();

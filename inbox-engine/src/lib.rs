@@ -46,6 +46,7 @@ mod offset;
 mod outcome;
 mod partition;
 mod release;
+mod remap;
 mod resume;
 mod rule;
 mod runs;

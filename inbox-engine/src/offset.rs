@@ -107,8 +107,11 @@ pub struct Ownership {
     pub watermark_leader_epoch: LeaderEpoch,
     /// Behind the last record that is settled below the watermark.
     pub record: LogPoint,
-    /// Below this offset a row at its own offset does not prove a torn transaction (rule of remaps).
+    /// Below this offset a row at its own offset does not prove a torn transaction, where an older build
+    /// has changed the lanes ahead of the watermark.
     pub remapped_below: NextOffset,
+    /// The lanes are to change, and do so in the first take-over at which none is ahead of the watermark.
+    pub remap_waits: bool,
     /// Where to read from: see [`crate::resume`].
     pub resume: NextOffset,
     /// The leader epoch to give with it, so that the client validates the log.

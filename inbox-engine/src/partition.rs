@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 use crate::{
     Epoch, Generation, Held, Item, Lane, LaneState, LeaderEpoch, LogPoint, NextOffset, Offset,
-    PartitionId, Rule, Standstill, Time, full::Full, release::DueQueue,
+    PartitionId, Rule, Standstill, Time, full::Full, release::DueQueue, remap::Barrier,
 };
 
 /// Where a partition is between assignment and let-go.
@@ -201,6 +201,8 @@ pub(crate) struct Partition<T> {
     pub(crate) check_due: Time,
     pub(crate) writing: bool,
     pub(crate) remapped_below: NextOffset,
+    /// A change of the lanes waits for what is before it.
+    pub(crate) barrier: Option<Barrier>,
     /// What Kafka acknowledged.
     pub(crate) kafka: NextOffset,
     /// The most that was ever sent to Kafka: a commit whose answer was lost may have arrived.
@@ -260,6 +262,7 @@ impl<T> Partition<T> {
             check_due: Time(0),
             writing: false,
             remapped_below: NextOffset(0),
+            barrier: None,
             kafka: NextOffset(i64::MIN),
             sent: NextOffset(i64::MIN),
             undone: 0,

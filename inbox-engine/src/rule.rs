@@ -108,6 +108,14 @@ pub enum Rule {
     SkipBelowWatermark,
     /// Lane count and lane rule are the database's; a change is a remap.
     LaneRuleStored,
+    /// Lanes change only where none is ahead of the watermark.
+    RemapOnlyDrained,
+    /// A change of the lanes that waits is brought about by the partition's owner, under load too.
+    RemapUnderLoad,
+    /// The keys of parked events are made anew when the rule changes that they were made by.
+    ParkedKeysFollowRule,
+    /// An aggregate is type and id, where the type is known without decoding the payload.
+    AggregateHasType,
     /// Queued items carry a local generation; work of an older one changes nothing.
     GenerationChecked,
     /// After a seek, deliveries are accepted only once it is confirmed.
@@ -164,8 +172,10 @@ pub enum Rule {
     ReleaseMarks,
     /// A release is closed by the advance of its lane, which moves nothing and checks the epoch.
     ReleaseFenced,
-    /// A queue is run in the order it was parked in.
+    /// A queue is run in its order.
     ReleaseInOrder,
+    /// The order of a queue is that of its offsets, whatever numbers its rows have.
+    QueueByOffset,
     /// What follows a released event becomes due with its removal.
     ReleasePromotes,
     /// Events leave their queue in the transaction that ran them, exactly those.
@@ -174,6 +184,8 @@ pub enum Rule {
     ReleaseStopsAtFailure,
     /// An event whose id is another one than it was parked with is claimed before it is run.
     ReleaseClaimsNewIds,
+    /// Copies of one event whose id is another's have one effect when they are released.
+    ReleaseSettlesCopies,
     /// A transaction that would park more than a partition may hold is rolled back.
     ParkedLimitCounted,
     /// Transactions that park in one partition count one after the other.

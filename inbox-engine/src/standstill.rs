@@ -13,7 +13,7 @@ pub enum Standstill {
     /// The database has no row for the partition, and the group's offset was committed by this very
     /// consumer: the database has lost its history, or is another one.
     HistoryLost(String),
-    /// The topology of lanes that the configuration wants differs from the one in the database.
+    /// What is settled or parked is in lanes or queues that this build and configuration cannot follow.
     LaneRule(String),
     /// The log was seen to end below the watermark, has grown since, and nothing shows that it is the same.
     LogEndedBelow(String),
@@ -129,6 +129,7 @@ impl Standstill {
         let by_command = matches!(
             self,
             Self::HistoryLost(_)
+                | Self::LaneRule(_)
                 | Self::LogEndedBelow(_)
                 | Self::LogStartsAbove(_)
                 | Self::Reused(_)

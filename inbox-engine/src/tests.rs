@@ -12,6 +12,7 @@ mod parked_limit;
 mod properties;
 mod pure;
 mod release;
+mod remap;
 mod reuse;
 mod script;
 mod simulation;

@@ -137,6 +137,7 @@ impl<T> Engine<T> {
         partition.watermark_leader_epoch = write.leader_epoch;
         partition.resyncs = 0;
         self.reached(write.partition, now);
+        self.remap(write.partition, now);
     }
 
     /// The database answered well: an outage that is not waited out any more is over.

@@ -11,13 +11,16 @@ CREATE INDEX inbox_parked_order ON inbox_parked (partition_ref, aggregate_key, "
 -- `record_next`, `record_leader_epoch`: the offset after the last record below the watermark, and the leader epoch of
 -- that record; -1: not known. The watermark's own leader epoch is unknown behind a transaction marker.
 -- `log_end_seen`: the lowest end of the log that was seen below the watermark; NULL: none.
--- `key_rule`: how the keys of parked rows were made; empty: by a build before this column.
+-- `key_rule`: how the keys of parked rows were made, while `key_epoch` is set. A build before this one does not set
+-- it with the epoch, so it does not take a partition over while rows are parked under keys that it would not find.
 -- `next_lane_count`, `next_lane_rule`: the lanes that the configuration wants, until the partition is drained.
 ALTER TABLE inbox_partitions
     ADD COLUMN record_next         bigint NOT NULL DEFAULT -1,
     ADD COLUMN record_leader_epoch integer NOT NULL DEFAULT -1,
     ADD COLUMN log_end_seen        bigint,
     ADD COLUMN key_rule            text NOT NULL DEFAULT '',
+    ADD COLUMN key_epoch           bigint
+        CONSTRAINT inbox_parked_keys_need_a_newer_build CHECK (key_epoch = epoch),
     ADD COLUMN next_lane_count     integer,
     ADD COLUMN next_lane_rule      text;
 

@@ -3,6 +3,7 @@ ALTER TABLE inbox_partitions DROP COLUMN record_next;
 ALTER TABLE inbox_partitions DROP COLUMN record_leader_epoch;
 ALTER TABLE inbox_partitions DROP COLUMN log_end_seen;
 ALTER TABLE inbox_partitions DROP COLUMN key_rule;
+ALTER TABLE inbox_partitions DROP COLUMN key_epoch;
 ALTER TABLE inbox_partitions DROP COLUMN next_lane_count;
 ALTER TABLE inbox_partitions DROP COLUMN next_lane_rule;
 ALTER TABLE inbox_consumers DROP COLUMN inbox_id;

@@ -18,8 +18,7 @@ use crate::{
     kafka,
     pipeline::{
         control::CONTROL_SESSIONS,
-        intake::lane_rule,
-        port::{Finding, Needs, PartitionRow, Store},
+        port::{Finding, Needs, PartitionRow, Placement, Store},
     },
     router::{Looked, RouteTable},
 };
@@ -52,7 +51,8 @@ pub(super) async fn check<DB: Store>(
     report.add("database", database);
     report.add("handlers", handlers);
     if let Some(reader) = &reader {
-        report.add("database", topics::lanes(&rows, config.lanes.count, &lane_rule(reader)));
+        let placement = Placement::of(reader.rules());
+        report.add("database", topics::lanes(&rows, config.lanes.count, placement.lane_rule()));
     }
     brokers(config, &rows, reader.as_ref().zip(routes.as_ref()), &mut report).await;
     terminal.say(if json { report.json() } else { report.rendered() });

@@ -32,6 +32,8 @@ pub(super) struct Line {
     parked_aggregates: i64,
     /// Why it stands still.
     standstill: Option<String>,
+    /// The change of its lanes that waits.
+    remap: Option<String>,
 }
 
 /// What the database and Kafka know, put together.
@@ -76,6 +78,13 @@ fn stored(row: PartitionRow, silence_max: Duration) -> Line {
         parked_events: row.parked_events,
         parked_aggregates: row.parked_aggregates,
         standstill,
+        remap: row.next_lanes.map(|(count, rule)| {
+            let by = if rule == row.lane_rule { String::new() } else { format!(" by {rule}") };
+            format!(
+                "its {} lanes become {count}{by} once nothing is settled ahead of the watermark",
+                row.lane_count
+            )
+        }),
     }
 }
 
@@ -95,6 +104,7 @@ fn unknown((topic, partition): (String, i32)) -> Line {
         parked_events: 0,
         parked_aggregates: 0,
         standstill: Some("not_owned: no consumer of this name has ever had it".into()),
+        remap: None,
     }
 }
 
@@ -129,7 +139,7 @@ pub(super) fn rendered(lines: &[Line]) -> String {
                 number(line.in_flight),
                 line.parked_events.to_string(),
                 line.owner.clone().unwrap_or_else(|| "-".into()),
-                line.standstill.clone().unwrap_or_default(),
+                line.standstill.clone().or_else(|| line.remap.clone()).unwrap_or_default(),
             ]
         })
         .collect();

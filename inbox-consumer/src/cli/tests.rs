@@ -119,6 +119,7 @@ fn row(partition: i32) -> PartitionRow {
         epoch: (3 << 20) + 7,
         lane_count: 16,
         lane_rule: "xxh3-64/1:key".into(),
+        next_lanes: None,
         owner: Some("host/1".into()),
         owner_seen_seconds: Some(0.5),
         parked_aggregates: 1,

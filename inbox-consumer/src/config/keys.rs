@@ -205,9 +205,14 @@ pub const KEYS: &[Key] = &[
         "events.rules.aggregate_id",
         Kind::Place,
         "`key`",
-        "What order is kept for. With a pointer into the payload the whole partition is one sequence. A change of it changes the lanes.",
+        "What order is kept for. With a pointer into the payload the whole partition is one sequence. A change of it changes the lanes, once nothing is settled ahead of the watermark, and the queues of parked events.",
     ),
-    key("events.rules.aggregate_type", Kind::Place, "`topic`", "The aggregate's type."),
+    key(
+        "events.rules.aggregate_type",
+        Kind::Place,
+        "`topic`",
+        "The aggregate's type. In a header it is part of what order is kept for: type and id.",
+    ),
     key(
         "events.rules.aggregate_version",
         Kind::Place,

@@ -156,7 +156,7 @@ fn mismatch(found: &Known) -> Doom {
 }
 
 /// A second delivery of one id in a batch settles with the first, if it is the same event.
-fn copy_of(copy: &Delivered, first: &Delivered) -> Verdict {
+pub(super) fn copy_of(copy: &Delivered, first: &Delivered) -> Verdict {
     if copy.fingerprint == first.fingerprint || !Rule::MismatchParks.on() {
         return Verdict::Duplicate;
     }

@@ -14,9 +14,8 @@ use inbox_engine::{
 use tokio::sync::Semaphore;
 
 use super::{
-    intake::Intake,
     port::{
-        Broker, BrokerError, Committed, Fit, Mark, OpenError, Owner, Scope, Store, TakeOver,
+        Broker, BrokerError, Committed, Fit, Lanes, Mark, OpenError, Owner, Scope, Store, TakeOver,
         TakeOverError, Taken, TopicPartition, WatermarkMove, release::DueQueue,
     },
     sessions::Sessions,
@@ -48,8 +47,7 @@ pub(crate) struct Control<DB: Store> {
 pub(crate) struct Identity {
     pub(crate) consumer: String,
     pub(crate) owner: Owner,
-    pub(crate) lane_count: u16,
-    pub(crate) lane_rule: String,
+    pub(crate) lanes: Lanes,
     pub(crate) start: Start,
 }
 
@@ -101,6 +99,7 @@ impl<DB: Store> Control<DB> {
             }
             Err(TakeOverError::Database(error)) => {
                 self.sessions.give_up(conn).await;
+                let error = DB::explain(&error);
                 Err(TakeOverFault::Again(format!("taking the partition over failed: {error}")))
             }
         }
@@ -130,14 +129,13 @@ impl<DB: Store> Control<DB> {
             Some(Committed { next, mark }) => (Some(next), mark),
             None => (None, None),
         };
-        let Identity { consumer, owner, lane_count, lane_rule, start } = self.identity.clone();
+        let Identity { consumer, owner, lanes, start } = self.identity.clone();
         Ok(TakeOver {
             consumer,
             partition,
             topic_id,
             owner,
-            lane_count,
-            lane_rule,
+            lanes,
             committed,
             mark,
             log,

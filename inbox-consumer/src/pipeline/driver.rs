@@ -232,14 +232,17 @@ impl<DB: Store> Driver<DB> {
         now: Time,
     ) {
         let Some(&id) = self.ids.get(place) else { return };
-        let Some((_, taken)) = self.known.get(&id).and_then(|known| known.taken.as_ref()) else {
-            return;
-        };
-        let (lanes, work) = (taken.lane_count, &*self.work);
+        // What was read before another take-over was placed in lanes that may be others now.
+        let taken = self.known.get(&id).and_then(|known| known.taken.as_ref());
+        let taken = taken.filter(|(of, _)| *of == generation);
+        let Some((_, Taken { lanes, .. })) = taken else { return };
+        let work = &*self.work;
         let (strays, meters) = (&mut self.strays, &self.meters);
         let items = arrivals.into_iter().map(|arrival| {
-            let item = work.intake.item(place, arrival, lanes, &work.routes);
-            if Strays::watches(&item) && work.intake.has_key(place, &item) {
+            let at = lanes.place(place, &arrival);
+            let item = work.intake.item(place, arrival, at, &work.routes);
+            let record = &item.event.record;
+            if Strays::watches(&item) && lanes.placement.has_key(&place.topic, record) {
                 watched(strays, meters, place, &item);
             }
             item
@@ -351,8 +354,11 @@ impl<DB: Store> Driver<DB> {
                 watermark: ownership.watermark.0,
             }
             .emit();
-            known.taken = Some((generation, taken));
-            known.confirmed_at = Some(Instant::now());
+            // An answer that was overtaken by that of a later take-over says nothing any more.
+            if known.taken.as_ref().is_none_or(|(latest, _)| *latest <= generation) {
+                known.taken = Some((generation, taken));
+                known.confirmed_at = Some(Instant::now());
+            }
             ownership
         });
         self.engine.handle_taken(id, generation, taken, now);

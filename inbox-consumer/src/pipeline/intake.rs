@@ -4,17 +4,13 @@ use std::sync::Arc;
 
 use inbox_engine::{Doom, Item, Kind, Lane, ParkReason};
 use outbox_core::{Envelope, EventId, ReadError, Reader, Record};
-use xxhash_rust::xxh3::{Xxh3, xxh3_64, xxh3_128};
+use xxhash_rust::xxh3::Xxh3;
 
 use super::{
     Delivery, parked,
-    port::{Arrival, Delivered, TopicPartition, release::DueQueue},
+    port::{Arrival, Delivered, Lanes, TopicPartition, release::DueQueue},
 };
 use crate::router::{Looked, RouteTable};
-
-/// The version of the lane hash. It is part of the lane rule that the database keeps: another hash
-/// would change which lane an aggregate has, and so what `last_offset` means (finding 3).
-pub(crate) const LANE_HASH: &str = "xxh3-64/1";
 
 /// What an item takes besides its bytes, counted against the byte limits: resident memory grew by 2.2 KB
 /// for each further event of 450 bytes.
@@ -27,11 +23,6 @@ pub(crate) const IGNORED: Kind =
 /// The kind of events that are parked whatever happens.
 const PARKED: Kind = Kind { route: u32::MAX - 1, whole_run: false, one_per_aggregate: false };
 
-/// The lane rule of a reader.
-pub(crate) fn lane_rule(reader: &Reader) -> String {
-    format!("{LANE_HASH}:{}", reader.lane_rule())
-}
-
 /// Reads records of a consumer.
 #[derive(Debug)]
 pub(crate) struct Intake {
@@ -41,28 +32,16 @@ pub(crate) struct Intake {
 }
 
 impl Intake {
-    /// The lane rule: the hash, its version, and where the aggregate comes from.
-    pub(crate) fn lane_rule(&self) -> String {
-        lane_rule(&self.reader)
-    }
-
-    /// Whether the order of the event is that of a key: neither alone nor one with its whole partition.
-    pub(crate) fn has_key(&self, partition: &TopicPartition, item: &Delivered) -> bool {
-        let record = &item.event.record;
-        self.reader.order_key(&partition.topic, record).is_some_and(|key| !key.is_empty())
-    }
-
     /// Makes an item of an arrival.
     pub(crate) fn item<DB: sqlx::Database>(
         &self,
         partition: &TopicPartition,
         arrival: Arrival,
-        lane_count: u16,
+        (lane, aggregate): (Lane, [u8; 16]),
         routes: &RouteTable<DB>,
     ) -> Delivered {
         let Arrival { offset, leader_epoch, record } = arrival;
         let topic = &*partition.topic;
-        let (lane, aggregate) = self.place(topic, offset.0, &record, lane_count);
         let event = self.reader.read(topic, partition.partition, offset.0, &record);
         let (kind, doomed) = self.kind(&event, routes);
         let (id, fingerprint) = match &event {
@@ -84,40 +63,6 @@ impl Intake {
             doomed,
             event: Arc::new(delivery),
         }
-    }
-
-    /// The lane of a parked queue. A remap may have given its aggregate another one than was written with
-    /// it; then its record is there to find it.
-    pub(super) fn lane_today(
-        &self,
-        partition: &TopicPartition,
-        queue: &DueQueue,
-        lane_count: u16,
-    ) -> Lane {
-        let record = queue.record.as_deref().and_then(parked::record);
-        record.map_or(queue.lane, |record| {
-            self.place(&partition.topic, queue.offset.0, &record, lane_count).0
-        })
-    }
-
-    /// The lane and the key of the aggregate. Both come from what needs no decoding, so an unreadable
-    /// record has its place, too, and what follows it is held.
-    /// A record without a key asks for no order: it is an aggregate of its own, named by its offset.
-    fn place(
-        &self,
-        topic: &str,
-        offset: i64,
-        record: &Record,
-        lane_count: u16,
-    ) -> (Lane, [u8; 16]) {
-        let key = self.reader.order_key(topic, record);
-        let alone = offset.to_be_bytes();
-        let key = match key {
-            Some([]) if record.key.is_none() => &alone,
-            key => key.unwrap_or_default(),
-        };
-        let lane = xxh3_64(key) % u64::from(lane_count.max(1));
-        (Lane(u16::try_from(lane).unwrap_or_default()), xxh3_128(key).to_be_bytes())
     }
 
     fn kind<DB: sqlx::Database>(
@@ -142,6 +87,29 @@ impl Intake {
                 (PARKED, Some(doom(ParkReason::UnknownType, error)))
             }
         }
+    }
+}
+
+impl Lanes {
+    /// The lane and the key of the aggregate of an arrival.
+    pub(super) fn place(&self, partition: &TopicPartition, arrival: &Arrival) -> (Lane, [u8; 16]) {
+        let Arrival { offset, record, .. } = arrival;
+        self.placement.place(&partition.topic, offset.0, record, self.count)
+    }
+
+    /// The key of a parked row's aggregate; `None` when the row holds no record.
+    pub(crate) fn parked_key(&self, topic: &str, offset: i64, record: &str) -> Option<[u8; 16]> {
+        let record = parked::record(record)?;
+        Some(self.placement.place(topic, offset, &record, self.count).1)
+    }
+
+    /// The lane of a parked queue. A remap may have given its aggregate another one than was written with
+    /// it; then its record is there to find it.
+    pub(super) fn of_queue(&self, partition: &TopicPartition, queue: &DueQueue) -> Lane {
+        let record = queue.record.as_deref().and_then(parked::record);
+        record.map_or(queue.lane, |record| {
+            self.placement.place(&partition.topic, queue.offset.0, &record, self.count).0
+        })
     }
 }
 

@@ -331,7 +331,7 @@ impl<DB: Store> Transaction<'_, DB> {
 
     /// What an error of one of the runtime's own statements means.
     pub(super) fn failed(&mut self, what: &str, error: &sqlx::Error) -> End {
-        let text = format!("{what} failed: {error}");
+        let text = format!("{what} failed: {}", DB::explain(error));
         match DB::fault(error) {
             StoreFault::Outage => End::Closed(Outcome::Outage(text)),
             StoreFault::Conflict => End::RolledBack(Outcome::Conflict(text)),

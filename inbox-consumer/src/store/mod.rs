@@ -60,6 +60,9 @@ fn lane(number: i32) -> Result<inbox_engine::Lane, sqlx::Error> {
 /// Discards that one release carries out beyond the events that it runs.
 const DISCARDS_MAX: usize = 500;
 
+/// Parked rows whose keys are looked at in one statement: each comes with its record.
+const KEYS_MAX: i64 = 500;
+
 /// What an operator asked for, and who. The columns hold one of two words, or nothing.
 fn intent(
     word: Option<&str>,

@@ -1,12 +1,14 @@
 //! What a take-over decides, whatever the database: pure, so that both decide the same.
 
+use std::sync::Arc;
+
 use inbox_engine::{
     Epoch, LaneState, LeaderEpoch, LogPoint, NextOffset, Ownership, Rule, Settled, Standstill,
     first_watermark, resume,
 };
 use uuid::Uuid;
 
-use crate::pipeline::port::{Corrected, Correction, Mark, Scope, TakeOver, Taken};
+use crate::pipeline::port::{Corrected, Correction, Lanes, Mark, Scope, TakeOver, Taken};
 
 /// A live owner writes its watermark (or the idle check) every few seconds: one that was seen within
 /// this time still runs.
@@ -31,6 +33,10 @@ pub(super) struct PartitionState {
     pub(super) lane_count: i32,
     pub(super) lane_rule: String,
     pub(super) remapped_below: i64,
+    /// The rule of the parked rows' keys, if rows are parked and this build or a later one parked them.
+    pub(super) key_rule: Option<String>,
+    /// The lanes that are wanted and wait: how many, and their rule.
+    pub(super) next_lanes: Option<(i32, String)>,
     pub(super) epoch: i64,
     pub(super) watermark: i64,
     pub(super) watermark_leader_epoch: i32,
@@ -130,24 +136,96 @@ pub(super) fn check_owner(row: &PartitionState, request: &TakeOver) -> Result<()
     Ok(())
 }
 
-/// Whether lanes mean something else now, so that the lane rows have to be made anew.
-pub(super) fn is_remap(row: &PartitionState, request: &TakeOver) -> bool {
-    Rule::LaneRuleStored.on()
-        && (row.lane_count != i32::from(request.lane_count) || row.lane_rule != request.lane_rule)
+/// Whether the configuration wants other lanes than there are.
+pub(super) fn wants_others(row: &PartitionState, request: &TakeOver) -> bool {
+    let Lanes { count, placement } = &request.lanes;
+    let others = row.lane_count != i32::from(*count) || row.lane_rule != placement.lane_rule();
+    others && Rule::LaneRuleStored.on()
 }
 
-/// The row after a remap. Everything settled at or above the watermark still has its inbox row, so
-/// new lanes begin there and claims decide.
-pub(super) fn remapped(
+/// The row with the lanes that hold from now on, given how far those that it has are.
+///
+/// Lanes change only where none is ahead of the watermark: of what was settled ahead, only its lane knows
+/// in all cases. A copy, an ignored or a mismatching event has no inbox row of its own, and a row does not
+/// tell a torn transaction from a whole one without its lane (finding 24).
+pub(super) fn with_lanes(
     mut row: PartitionState,
-    old_last: &[i64],
+    last: &[i64],
     request: &TakeOver,
 ) -> PartitionState {
-    let settled_below = old_last.iter().max().map_or(0, |last| last + 1);
-    row.remapped_below = row.remapped_below.max(settled_below);
-    row.lane_count = i32::from(request.lane_count);
-    row.lane_rule.clone_from(&request.lane_rule);
+    let Lanes { count, placement } = &request.lanes;
+    let settled_below = last.iter().max().map_or(0, |last| last + 1);
+    if settled_below > row.watermark && Rule::RemapOnlyDrained.on() {
+        row.next_lanes = Some((i32::from(*count), placement.lane_rule().to_owned()));
+        return row;
+    }
+    // Below it the lanes that parked rows name are others, and a build that changed lanes ahead of the
+    // watermark has left rows that do not tell what tore.
+    row.remapped_below = row.remapped_below.max(settled_below).max(row.watermark);
+    row.lane_count = i32::from(*count);
+    placement.lane_rule().clone_into(&mut row.lane_rule);
+    row.next_lanes = None;
     row
+}
+
+/// The lanes of a row, as the runtime has to follow them.
+pub(super) fn lanes(row: &PartitionState, request: &TakeOver) -> Result<Lanes, Standstill> {
+    let count = u16::try_from(row.lane_count).unwrap_or(u16::MAX);
+    let wanted = &request.lanes.placement;
+    if row.lane_rule == wanted.lane_rule() || !Rule::LaneRuleStored.on() {
+        return Ok(Lanes { count, placement: Arc::clone(wanted) });
+    }
+    let stored = wanted.with_lane_rule(&row.lane_rule).ok_or_else(|| {
+        Standstill::LaneRule(format!(
+            "events above the watermark {} are settled in lanes by the rule {:?}, which this build does \
+             not know, and the rule {:?} can hold only from where everything before is settled; run the \
+             build and configuration that wrote it until the lag is zero, then this one",
+            row.watermark,
+            row.lane_rule,
+            wanted.lane_rule()
+        ))
+    })?;
+    Ok(Lanes { count, placement: Arc::new(stored) })
+}
+
+/// A parked row, with the key that its queue is found by.
+pub(super) struct ParkedRecord {
+    pub(super) seq: i64,
+    pub(super) offset: i64,
+    pub(super) leader_epoch: i32,
+    pub(super) key: [u8; 16],
+    pub(super) record: String,
+}
+
+/// Whether parked rows may have other keys than live events of their aggregates.
+pub(super) fn has_other_keys(row: &PartitionState, lanes: &Lanes) -> bool {
+    let same = row.key_rule.as_deref() == Some(lanes.placement.key_rule());
+    !same && Rule::ParkedKeysFollowRule.on()
+}
+
+/// The rows that need another key, and which; or why nobody can say.
+pub(super) type OtherKeys = Result<Vec<(i64, [u8; 16])>, Standstill>;
+
+/// The rows that need another key, and which.
+pub(super) fn other_keys(rows: &[ParkedRecord], request: &TakeOver, lanes: &Lanes) -> OtherKeys {
+    let mut changed = Vec::new();
+    for row in rows {
+        let topic = &request.partition.topic;
+        let key = lanes.parked_key(topic, row.offset, &row.record).ok_or_else(|| {
+            Standstill::LaneRule(format!(
+                "aggregates are found by the rule {:?} now, and the event parked at offset {} \
+                 (parked_seq {}) holds no record to find its aggregate by: the column `record` was changed \
+                 by hand; put it right, or delete the row",
+                lanes.placement.key_rule(),
+                row.offset,
+                row.seq
+            ))
+        })?;
+        if key != row.key {
+            changed.push((row.seq, key));
+        }
+    }
+    Ok(changed)
 }
 
 /// The first watermark of a partition that has no row yet. The offset that a retired row's topic had is
@@ -237,21 +315,18 @@ pub(super) fn taken(
     row: &PartitionState,
     (consumer_ref, inbox_id): (i64, Uuid),
     epoch: Epoch,
-    lanes: Vec<LaneState>,
+    (held, lanes): (Lanes, Vec<LaneState>),
     resume: LogPoint,
 ) -> Result<Taken, sqlx::Error> {
-    let lane_count = u16::try_from(row.lane_count)
-        .ok()
-        .filter(|count| usize::from(*count) == lanes.len())
-        .ok_or_else(|| {
-            super::unexpected(format!(
-                "partition_ref {} has {} rows in inbox_lanes, its lane_count is {}: somebody changed \
-                 them by hand; restore them",
-                row.partition_ref,
-                lanes.len(),
-                row.lane_count
-            ))
-        })?;
+    if usize::from(held.count) != lanes.len() {
+        return Err(super::unexpected(format!(
+            "partition_ref {} has {} rows in inbox_lanes, its lane_count is {}: somebody changed them by \
+             hand; restore them",
+            row.partition_ref,
+            lanes.len(),
+            row.lane_count
+        )));
+    }
     Ok(Taken {
         scope: Scope { consumer_ref, partition_ref: row.partition_ref, epoch },
         ownership: Ownership {
@@ -261,10 +336,11 @@ pub(super) fn taken(
             watermark_leader_epoch: LeaderEpoch(row.watermark_leader_epoch),
             record: last_record(row),
             remapped_below: NextOffset(row.remapped_below),
+            remap_waits: row.next_lanes.is_some(),
             resume: resume.next,
             resume_leader_epoch: resume.leader_epoch,
         },
-        lane_count,
+        lanes: held,
         inbox_id,
     })
 }

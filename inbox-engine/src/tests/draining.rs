@@ -55,6 +55,7 @@ impl Load {
             watermark_leader_epoch: LeaderEpoch(0),
             record: LogPoint::UNKNOWN,
             remapped_below: NextOffset(0),
+            remap_waits: false,
             resume: NextOffset(0),
             resume_leader_epoch: LeaderEpoch(0),
         };

@@ -218,6 +218,7 @@ impl Track {
             watermark_leader_epoch: LeaderEpoch::UNKNOWN,
             record: LogPoint::UNKNOWN,
             remapped_below: NextOffset(0),
+            remap_waits: false,
             resume: NextOffset(0),
             resume_leader_epoch: LeaderEpoch::UNKNOWN,
         };

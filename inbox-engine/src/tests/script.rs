@@ -249,7 +249,8 @@ impl Script {
         self.seen.clear();
     }
 
-    /// `lanes=2 w=5 last=9,4 le=0 wle=0 record=4 re=0 resume=3 remapped=7`, or `again`, or `stop`; `old`: of an earlier wish.
+    /// `lanes=2 w=5 last=9,4 le=0 wle=0 record=4 re=0 resume=3 remapped=7 remap`, or `again`, or `stop`; `old`: of an
+    /// earlier wish.
     fn taken(&mut self, id: PartitionId, words: &[&str]) {
         let (_, generation) = take(&mut self.taking, |(it, _)| *it == id);
         let word = |name: &str| words.iter().find_map(|word| word.strip_prefix(name));
@@ -274,6 +275,7 @@ impl Script {
             watermark_leader_epoch,
             record,
             remapped_below: NextOffset(number("remapped=", 0)),
+            remap_waits: words.contains(&"remap"),
             resume: NextOffset(number("resume=", watermark)),
             resume_leader_epoch: watermark_leader_epoch,
         };

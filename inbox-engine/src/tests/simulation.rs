@@ -55,7 +55,7 @@ fn histories(first: u64, epochs_known: bool) {
 }
 
 /// What has to happen in them, or they prove little.
-const EVERYTHING: [&str; 47] = [
+const EVERYTHING: [&str; 49] = [
     "Kafka commit",
     "blamed head",
     "careful commit",
@@ -95,6 +95,8 @@ const EVERYTHING: [&str; 47] = [
     "release of nothing",
     "release of one",
     "release of several",
+    "remap",
+    "remap that waits",
     "stray commit",
     "stray release",
     "take-over",

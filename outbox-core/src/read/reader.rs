@@ -2,7 +2,7 @@
 
 use std::cell::OnceCell;
 
-use super::{Pointer, ReadError, ReadRules, RulesError, Source, seen::Seen};
+use super::{Pointer, ReadError, ReadRules, RulesError, seen::Seen};
 use crate::{Envelope, Record, Text};
 
 /// Reads records as events, by rules that were checked when it was built. Shared by reference; it
@@ -84,12 +84,12 @@ impl Reader {
     /// either its key is null, and it asks for no order, or it cannot be read as an event. `None`:
     /// the aggregate is inside the payload, and the whole partition is one sequence.
     pub fn order_key<'a>(&'a self, topic: &'a str, record: &'a Record) -> Option<&'a [u8]> {
-        let mut places = self.rules.aggregate_id.as_slice().iter();
-        if self.rules.aggregate_id.pointers().next().is_some() {
-            return None;
-        }
-        let key = places.find_map(|at| order(at, topic, record).filter(|key| !key.is_empty()));
-        Some(key.unwrap_or_default())
+        self.rules.aggregate_id.outside_payload(topic, record)
+    }
+
+    /// The rules that it reads by.
+    pub fn rules(&self) -> &ReadRules {
+        &self.rules
     }
 
     /// Where the aggregate comes from, as the database keeps it: the places joined by `|`. Another
@@ -107,16 +107,5 @@ impl Reader {
     /// The topic's name, shared if it was told.
     pub(super) fn topic(&self, topic: &str) -> Text {
         self.topics.iter().find(|known| **known == *topic).cloned().unwrap_or_else(|| topic.into())
-    }
-}
-
-/// The same bytes that the aggregate id is made of, as far as they are outside of the payload.
-fn order<'a>(at: &'a Source, topic: &'a str, record: &'a Record) -> Option<&'a [u8]> {
-    match at {
-        Source::Header(name) => record.header_bytes(name.as_bytes()).map(|value| &value[..]),
-        Source::Key | Source::KeyHex => record.key.as_deref(),
-        Source::Constant(text) => Some(text.as_bytes()),
-        Source::Topic => Some(topic.as_bytes()),
-        Source::Pointer(_) | Source::Position => None,
     }
 }

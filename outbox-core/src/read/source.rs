@@ -5,7 +5,7 @@ use std::{fmt, str::FromStr};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de, ser::SerializeSeq};
 
 use super::Pointer;
-use crate::Text;
+use crate::{Record, Text};
 
 /// A place where a part of an event is found, and how a configuration writes it.
 ///
@@ -52,6 +52,17 @@ impl Source {
 }
 
 impl Source {
+    /// The same bytes that a part is made of, as far as they are outside of the payload.
+    fn bytes<'a>(&'a self, topic: &'a str, record: &'a Record) -> Option<&'a [u8]> {
+        match self {
+            Self::Header(name) => record.header_bytes(name.as_bytes()).map(|value| &value[..]),
+            Self::Key | Self::KeyHex => record.key.as_deref(),
+            Self::Constant(text) => Some(text.as_bytes()),
+            Self::Topic => Some(topic.as_bytes()),
+            Self::Pointer(_) | Self::Position => None,
+        }
+    }
+
     pub(super) fn is_pointer(&self, other: &Pointer) -> bool {
         matches!(self, Self::Pointer(pointer) if pointer == other)
     }
@@ -122,6 +133,17 @@ impl Sources {
         Ok(Self(sources))
     }
 
+    /// The bytes of the first place that has any, known without looking at the payload: a slice of the
+    /// record, empty when no place has any. `None`: a place is inside the payload.
+    pub fn outside_payload<'a>(&'a self, topic: &'a str, record: &'a Record) -> Option<&'a [u8]> {
+        if self.pointers().next().is_some() {
+            return None;
+        }
+        let mut places = self.0.iter();
+        let found = places.find_map(|at| at.bytes(topic, record).filter(|bytes| !bytes.is_empty()));
+        Some(found.unwrap_or_default())
+    }
+
     pub(crate) fn then(mut self, source: Source) -> Self {
         self.0.push(source);
         self
@@ -140,7 +162,14 @@ impl Sources {
         self.has(&Source::Key) || self.has(&Source::KeyHex)
     }
 
-    pub(crate) fn pointers(&self) -> impl Iterator<Item = &Pointer> {
+    /// Whether records of one topic may differ in what is found: not so where a constant or the topic's
+    /// name comes first.
+    pub fn varies(&self) -> bool {
+        !matches!(self.0.first(), Some(Source::Constant(_) | Source::Topic))
+    }
+
+    /// The places that are inside of a JSON payload.
+    pub fn pointers(&self) -> impl Iterator<Item = &Pointer> {
         self.0.iter().filter_map(|source| match source {
             Source::Pointer(pointer) => Some(pointer),
             _ => None,
@@ -166,6 +195,24 @@ impl fmt::Display for Sources {
             write!(f, "{}{source}", if i == 0 { "" } else { "|" })?;
         }
         Ok(())
+    }
+}
+
+/// What [`Display`](fmt::Display) has written. A constant that may hold a `|` of its own is not guessed at.
+impl FromStr for Sources {
+    type Err = SourceError;
+
+    fn from_str(text: &str) -> Result<Self, SourceError> {
+        if text.starts_with("pointer:") {
+            return text.parse().map(|only: Source| only.into());
+        }
+        let places: Vec<&str> = text.split('|').collect();
+        if places.len() > 1 && places.iter().any(|place| place.starts_with("value:")) {
+            return Err(SourceError::Unknown(text.to_owned()));
+        }
+        let places: Vec<Source> =
+            places.into_iter().map(str::parse).collect::<Result<_, SourceError>>()?;
+        Self::new(places)
     }
 }
 

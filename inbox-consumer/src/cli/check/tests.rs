@@ -103,6 +103,7 @@ fn row(partition: i32, watermark: i64) -> PartitionRow {
         epoch: 1,
         lane_count: 16,
         lane_rule: "xxh3-64/1:key".into(),
+        next_lanes: None,
         owner: None,
         owner_seen_seconds: None,
         parked_aggregates: 0,

@@ -147,7 +147,7 @@ pub(crate) fn added(facts: &TopicFacts, rows: &[PartitionRow]) -> Option<Finding
     })
 }
 
-/// Partitions that the next take-over would divide anew.
+/// Partitions that would be divided anew.
 pub(crate) fn lanes(rows: &[PartitionRow], count: u16, rule: &str) -> Vec<Finding> {
     let mut by_setting: BTreeMap<(i32, &str), Vec<String>> = BTreeMap::new();
     for row in rows.iter().filter(|row| !row.retired) {
@@ -164,9 +164,9 @@ pub(crate) fn lanes(rows: &[PartitionRow], count: u16, rule: &str) -> Vec<Findin
             ),
         };
         doubt(format!(
-            "the database has {} with {what}: the next take-over divides them anew, which is safe and \
-             costs a look into the inbox for what is in flight; while processes with different settings \
-             run, each take-over does it again, so give all of them the same",
+            "the database has {} with {what}: each owner changes its partitions once nothing in them is settled \
+             ahead of the watermark, and `status` says which wait; while processes with different settings run, \
+             each does so again, so give all of them the same",
             places.join(", ")
         ))
     });

@@ -213,7 +213,7 @@ pub(in crate::cli) struct Audit {
     #[arg(long = "by", value_name = "NAME")]
     pub(super) who: Option<String>,
     /// Of this kind
-    #[arg(long, value_parser = ["release", "discard", "released", "discarded", "release_failed", "skip", "retire"])]
+    #[arg(long, value_parser = ["release", "discard", "released", "discarded", "copy", "release_failed", "skip", "retire"])]
     pub(super) what: Option<String>,
     /// At most so many, the youngest
     #[arg(long, default_value_t = 50, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=100_000))]

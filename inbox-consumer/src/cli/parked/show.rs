@@ -70,7 +70,8 @@ async fn look<DB: Store>(
     let queue = ParkedFilter { queue_of: Some(seq), followers: true, ..ParkedFilter::default() };
     // The queue from its head on: what is before the event is not behind it.
     let queue = DB::list(conn, name, &queue, page(QUEUE_MAX)).await?;
-    let behind = queue.into_iter().filter(|other| other.seq > seq);
+    let place = |row: &ParkedRow| (row.offset, row.leader_epoch);
+    let behind = queue.into_iter().filter(|other| place(other) > place(&row));
     let followers = behind.take(FOLLOWERS_MAX).collect();
     let place = AuditFilter {
         topic: Some(row.topic.clone()),

@@ -1,14 +1,14 @@
 //! What is asked of the database beside transactions: take-over, watermark, retention, inspection, schema.
 
-use std::{future::Future, time::Duration};
+use std::{future::Future, sync::Arc, time::Duration};
 
 use inbox_engine::{LeaderEpoch, LogPoint, NextOffset, Offset, Ownership, Standstill};
 use sqlx::Database;
 use uuid::Uuid;
 
 use super::{
-    Claim, Corrections, Declarations, Intents, LogRange, Mark, ParkedEvents, Parking, Savepoint,
-    Scope, Sessions, TopicPartition, release::Releases,
+    Claim, Corrections, Declarations, Intents, LogRange, Mark, ParkedEvents, Parking, Placement,
+    Savepoint, Scope, Sessions, TopicPartition, release::Releases,
 };
 
 /// What a take-over needs to know.
@@ -22,10 +22,8 @@ pub struct TakeOver {
     pub topic_id: [u8; 16],
     /// This process, for people and for the check of two live processes with one instance id.
     pub owner: Owner,
-    /// What the configuration wants; the database wins when a row exists (then it is a remap).
-    pub lane_count: u16,
-    /// Hash name and version, and the source of the aggregate.
-    pub lane_rule: String,
+    /// What the configuration wants. Where the database has others, those hold until they are drained.
+    pub lanes: Lanes,
     /// Where Kafka's group stands.
     pub committed: Option<NextOffset>,
     /// Whose that offset is.
@@ -36,6 +34,15 @@ pub struct TakeOver {
     pub start: inbox_engine::Start,
     /// What the partition waits for a person for, if it does.
     pub held: Option<Box<inbox_engine::Held>>,
+}
+
+/// The lanes of a partition: how many they are, and what is in which.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Lanes {
+    /// How many.
+    pub count: u16,
+    /// By which rules.
+    pub placement: Arc<Placement>,
 }
 
 /// Who owns a partition.
@@ -56,8 +63,8 @@ pub struct Taken {
     pub scope: Scope,
     /// What the engine is told.
     pub ownership: Ownership,
-    /// The lane count that counts: the database's.
-    pub lane_count: u16,
+    /// The lanes that count: the database's.
+    pub lanes: Lanes,
     /// The identity of the consumer's inbox in this database.
     pub inbox_id: Uuid,
 }
@@ -126,7 +133,8 @@ pub trait Parkings: Database {
         rows: &[Parking],
     ) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
     /// Makes every other transaction that parks in this partition wait for the end of this one, so that
-    /// what is counted after it stays true until COMMIT. Taken before the lanes, as in a take-over.
+    /// what is counted after it stays true until COMMIT. Taken before the lanes, as in a take-over. Says, too,
+    /// that the keys of what is parked are by the rule that the take-over wrote.
     fn park_alone(
         conn: &mut Self::Connection,
         scope: &Scope,
@@ -222,6 +230,8 @@ pub struct PartitionRow {
     pub lane_count: i32,
     /// What assigns events to them.
     pub lane_rule: String,
+    /// The lanes that are wanted instead, and by which rule, while the change waits.
+    pub next_lanes: Option<(i32, String)>,
     /// The owner's name, if owned.
     pub owner: Option<String>,
     /// Seconds since the owner was last seen, by the database's clock.

@@ -8,6 +8,7 @@ mod fit;
 mod kafka;
 mod keeping;
 mod operating;
+mod placement;
 mod queue;
 pub mod release;
 mod transaction;
@@ -22,14 +23,15 @@ pub use kafka::{
     TopicPartition, Vitals,
 };
 pub use keeping::{
-    Advices, Finding, Inspections, Needs, Owner, Ownerships, ParkedLoad, Parkings, PartitionRow,
-    PruneCursor, PruneStep, Retentions, Schemas, Store, TakeOver, TakeOverError, Taken,
-    WatermarkMove,
+    Advices, Finding, Inspections, Lanes, Needs, Owner, Ownerships, ParkedLoad, Parkings,
+    PartitionRow, PruneCursor, PruneStep, Retentions, Schemas, Store, TakeOver, TakeOverError,
+    Taken, WatermarkMove,
 };
 pub use operating::{
     AuditFilter, AuditRow, Intended, Intents, Kept, Order, Outcome, Page, ParkedCounts,
     ParkedEvents, ParkedFilter, ParkedRow, Weight, When,
 };
+pub use placement::Placement;
 pub use queue::{
     Apart, Book, Edition, Means, NotSent, Queues, Text, Values as QueuedValues, Waiting,
 };

@@ -259,7 +259,9 @@ pub struct Weight {
 pub struct Intended {
     /// Its number.
     pub seq: i64,
-    /// The last event that its queue had then.
+    /// Its offset.
+    pub offset: i64,
+    /// The offset of the last event that its queue had then.
     pub last: i64,
     /// Its partition's row.
     pub partition_ref: i64,

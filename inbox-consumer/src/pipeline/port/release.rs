@@ -55,7 +55,7 @@ impl Intent {
 /// A parked event, as its release reads it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Queued {
-    /// Its place in the queue.
+    /// Its number. The order of a queue is that of offsets.
     pub seq: i64,
     /// The id it was claimed with.
     pub id: [u8; 16],
@@ -109,7 +109,7 @@ pub struct Requeued {
 /// Releases of parked events: the lane owner's own work, with the lane reserved.
 pub trait Releases: Database {
     /// Of each partition the queues with something to do, the oldest first, at most `max`. The records of
-    /// events below its offset (`remapped_below`) come with them.
+    /// events below its offset (`remapped_below`) come with them. Under an older epoch there are none.
     fn find_due(
         conn: &mut Self::Connection,
         looks: &[(Scope, NextOffset)],
@@ -135,6 +135,14 @@ pub trait Releases: Database {
         scope: &Scope,
         seqs: &[i64],
     ) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
+    /// Locks and reads the other copies of an event in its queue whose id is another event's: equal id, equal
+    /// content.
+    fn copies(
+        conn: &mut Self::Connection,
+        scope: &Scope,
+        aggregate: &[u8; 16],
+        row: &Queued,
+    ) -> impl Future<Output = Result<Vec<Queued>, sqlx::Error>> + Send;
     /// Removes events from their queue; answers how many. Their inbox rows count from now as settled.
     fn remove(
         conn: &mut Self::Connection,
@@ -166,9 +174,9 @@ pub trait Releases: Database {
 pub struct Act {
     /// Who.
     pub who: String,
-    /// `released`, `discarded` or `release_failed`.
+    /// `released`, `discarded`, `copy` or `release_failed`.
     pub what: &'static str,
-    /// The error of a release that failed.
+    /// The error of a release that failed; of what an event is a copy.
     pub why: String,
     /// The event's offset.
     pub offset: Offset,

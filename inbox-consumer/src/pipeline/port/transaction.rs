@@ -208,6 +208,8 @@ pub trait Sessions: super::Queues {
     fn fault(error: &sqlx::Error) -> StoreFault;
     /// Whether statements on this session may have names, which it keeps: not behind a pooler.
     fn names_statements(conn: &Self::Connection) -> bool;
+    /// An error for people, with what to do where it has a cause that is known.
+    fn explain(error: &sqlx::Error) -> String;
     /// Whether sessions can be prepared for texts that are queued ([`Queues::learn`]).
     ///
     /// [`Queues::learn`]: super::Queues::learn

@@ -10,6 +10,7 @@ use super::{
     report::{Failed, Report},
 };
 use crate::pipeline::{
+    claim::copy_of,
     fault_point,
     handling::Single,
     intake::IGNORED,
@@ -117,7 +118,7 @@ impl<DB: Store> Transaction<'_, DB> {
             Some(error) => (Vec::new(), blame_head(plan, error)),
             None => self.run_in_order(plan).await?,
         };
-        self.remove(plan, &done).await?;
+        self.remove(plan, &done, &errand.release.aggregate).await?;
         fault_point::pass("release.after_remove");
         let failed = self.put_back(plan, &done, faults).await?;
         let promoted = DB::promote(self.conn, &self.scope, &errand.release.aggregate).await;
@@ -198,8 +199,13 @@ impl<DB: Store> Transaction<'_, DB> {
         let batch = self.batch;
         let (items, old) = (&batch.items, |at: usize| plan.run[at].id);
         let mut verdicts = HashMap::new();
+        // A person who releases it although its id is another event's wants it run.
+        let decided = |at: usize| plan.run[at].reason == ParkReason::Mismatch.as_str();
         let fresh = items.iter().enumerate().filter(|(at, item)| {
-            item.id != old(*at) && item.doomed.is_none() && item.kind.route != IGNORED.route
+            item.id != old(*at)
+                && !decided(*at)
+                && item.doomed.is_none()
+                && item.kind.route != IGNORED.route
         });
         let places: Vec<usize> = fresh.map(|(at, _)| at).collect();
         if places.is_empty() || !Rule::ReleaseClaimsNewIds.on() {
@@ -226,17 +232,42 @@ impl<DB: Store> Transaction<'_, DB> {
             verdicts.insert(at, if runs { Verdict::Run } else { self.known(item, &known) });
         }
         let copies = distinct.copies.into_iter();
-        verdicts.extend(copies.map(|(copy, _)| (copy, Verdict::Duplicate)));
+        verdicts.extend(copies.map(|(copy, first)| (copy, copy_of(&items[copy], &items[first]))));
         Ok(verdicts)
     }
 
-    async fn remove(&mut self, plan: &Plan, done: &[usize]) -> Result<(), End> {
+    async fn remove(
+        &mut self,
+        plan: &Plan,
+        done: &[usize],
+        aggregate: &[u8; 16],
+    ) -> Result<(), End> {
         if done.is_empty() || !Rule::ReleaseRemoves.on() {
             return Ok(());
         }
         self.take_out(done.iter().map(|&at| &plan.run[at])).await?;
+        for &at in done {
+            self.settle_copies(&plan.run[at], aggregate).await?;
+        }
         let asked = done.iter().map(|&at| &plan.run[at]).filter(|row| row.intent.is_some());
         self.audit(asked.map(|row| (row, "released", ""))).await
+    }
+
+    /// What has the id of another event has no inbox row of its own, so nothing else would know its copies.
+    async fn settle_copies(&mut self, row: &Queued, aggregate: &[u8; 16]) -> Result<(), End> {
+        if row.reason != ParkReason::Mismatch.as_str() || !Rule::ReleaseSettlesCopies.on() {
+            return Ok(());
+        }
+        let copies = DB::copies(self.conn, &self.scope, aggregate, row).await;
+        let copies = copies.map_err(|error| self.failed("the look-up of copies", &error))?;
+        if copies.is_empty() {
+            return Ok(());
+        }
+        self.take_out(copies.iter()).await?;
+        let why = format!("of the event at offset {}, which was released", row.offset.0);
+        let by = |copy: Queued| Queued { intent: row.intent.clone(), ..copy };
+        let copies: Vec<Queued> = copies.into_iter().map(by).collect();
+        self.audit(copies.iter().map(|copy| (copy, "copy", &*why))).await
     }
 
     async fn take_out(&mut self, rows: impl Iterator<Item = &Queued>) -> Result<(), End> {

@@ -22,9 +22,8 @@ pub(super) fn item<DB: Store>(
         leader_epoch: row.leader_epoch,
         record: record.unwrap_or_default(),
     };
-    let mut item = work.intake.item(place, arrival, 1, &work.routes);
-    item.lane = release.lane;
-    item.aggregate = release.aggregate;
+    let at = (release.lane, release.aggregate);
+    let mut item = work.intake.item(place, arrival, at, &work.routes);
     item.attempts = row.attempts;
     if !readable {
         let error = "its parked row holds no record that can be read: the column `record` was \

@@ -21,6 +21,52 @@ const SETTINGS: &str = "SELECT current_user::text AS role, current_database()::t
     extract(epoch FROM clock_timestamp())::double precision AS now";
 const BACKEND: &str = "SELECT pg_backend_pid()";
 
+/// A table whose numbers come from a sequence: whether both may be read, and how far they are.
+struct Numbered {
+    table: &'static str,
+    column: &'static str,
+    readable: &'static str,
+    compare: &'static str,
+}
+
+macro_rules! numbered {
+    ($table:literal, $column:literal) => {
+        Numbered {
+            table: $table,
+            column: $column,
+            readable: concat!(
+                "SELECT coalesce(has_table_privilege(to_regclass('",
+                $table,
+                "'), 'SELECT')
+                AND has_sequence_privilege(to_regclass('",
+                $table,
+                "_",
+                $column,
+                "_seq'), 'SELECT'), false)"
+            ),
+            compare: concat!(
+                "SELECT s.last_value + s.is_called::integer AS next, (SELECT max(t.",
+                $column,
+                ") FROM ",
+                $table,
+                " t) AS most
+                FROM ",
+                $table,
+                "_",
+                $column,
+                "_seq s"
+            ),
+        }
+    };
+}
+
+const NUMBERED: [Numbered; 4] = [
+    numbered!("inbox_audit", "audit_seq"),
+    numbered!("inbox_consumers", "consumer_ref"),
+    numbered!("inbox_parked", "parked_seq"),
+    numbered!("inbox_partitions", "partition_ref"),
+];
+
 /// What the server says of itself.
 #[derive(Clone, PartialEq, Debug)]
 struct Server {
@@ -43,6 +89,9 @@ impl Advices for Postgres {
         let mut found = connections(&server, needs);
         found.extend(transactions(&server, needs));
         found.extend(inspect::clock(server.now, needs.now));
+        for numbered in &NUMBERED {
+            found.extend(behind(conn, numbered).await?);
+        }
         Ok(found)
     }
 
@@ -50,6 +99,28 @@ impl Advices for Postgres {
         let pid: i32 = sqlx::query_scalar(BACKEND).fetch_one(on(conn)).await?;
         Ok(Some(pid.into()))
     }
+}
+
+/// A sequence behind its table: each new row gets a number that is taken.
+async fn behind(
+    conn: &mut PgConnection,
+    numbered: &Numbered,
+) -> Result<Option<Finding>, sqlx::Error> {
+    let Numbered { table, column, .. } = *numbered;
+    let readable: bool = sqlx::query_scalar(numbered.readable).fetch_one(on(conn)).await?;
+    if !readable {
+        return Ok(None);
+    }
+    let row = sqlx::query(numbered.compare).fetch_one(on(conn)).await?;
+    let (next, most): (i64, Option<i64>) = (row.try_get("next")?, row.try_get("most")?);
+    let most = most.filter(|most| *most >= next);
+    Ok(most.map(|most| {
+        inspect::fatal(format!(
+            "the sequence of {table}.{column} is behind its table ({next} comes next, {most} is taken), as \
+             after a logical copy of the database, which carries no sequences: run, as the tables' owner, \
+             SELECT setval('{table}_{column}_seq', {most})"
+        ))
+    }))
 }
 
 fn server(row: &PgRow) -> Result<Server, sqlx::Error> {

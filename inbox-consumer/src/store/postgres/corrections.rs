@@ -59,17 +59,25 @@ FROM k WHERE l.partition_ref = $1 AND l.lane = k.lane",
 
 /// $1 partition, $2 epoch, $3 watermark.
 static SKIP: Statement = Statement::new(
-    "UPDATE inbox_partitions SET epoch = $2, watermark = $3, watermark_leader_epoch = -1,
-    record_next = -1, record_leader_epoch = -1, log_end_seen = NULL, standstill = NULL,
+    "UPDATE inbox_partitions SET epoch = $2, key_epoch = key_epoch - epoch + $2, watermark = $3,
+    watermark_leader_epoch = -1, record_next = -1, record_leader_epoch = -1, log_end_seen = NULL, standstill = NULL,
     owner = NULL, owner_instance = NULL, owner_incarnation = NULL, owner_seen = NULL WHERE partition_ref = $1",
-    &[Cut::new(Rule::CorrectionRaisesEpoch, "epoch = $2", "epoch = epoch + 0 * $2")],
+    &[Cut::new(
+        Rule::CorrectionRaisesEpoch,
+        "epoch = $2, key_epoch = key_epoch - epoch + $2",
+        "epoch = epoch + 0 * $2",
+    )],
 );
 
 /// $1 partition, $2 epoch.
 static RETIRE: Statement = Statement::new(
-    "UPDATE inbox_partitions SET epoch = $2, retired_at = coalesce(retired_at, now()), standstill = NULL,
+    "UPDATE inbox_partitions SET epoch = $2, key_epoch = key_epoch - epoch + $2, retired_at = coalesce(retired_at, now()), standstill = NULL,
     owner = NULL, owner_instance = NULL, owner_incarnation = NULL, owner_seen = NULL WHERE partition_ref = $1",
-    &[Cut::new(Rule::CorrectionRaisesEpoch, "epoch = $2", "epoch = epoch + 0 * $2")],
+    &[Cut::new(
+        Rule::CorrectionRaisesEpoch,
+        "epoch = $2, key_epoch = key_epoch - epoch + $2",
+        "epoch = epoch + 0 * $2",
+    )],
 );
 
 /// $1 partition, $2 who, $3 what, $4 why, $5 offset.
@@ -78,7 +86,7 @@ SELECT $2, $3, $4, consumer_ref, topic, partition, $5 FROM inbox_partitions WHER
 
 /// $1 partition, $2 who, $3 why, $4 at most. An id that is parked elsewhere, too, stays spared by retention.
 const DISCARD: &str = r#"WITH gone AS (DELETE FROM inbox_parked WHERE parked_seq IN
-    (SELECT q.parked_seq FROM inbox_parked q WHERE q.partition_ref = $1 ORDER BY q.parked_seq LIMIT $4)
+    (SELECT q.parked_seq FROM inbox_parked q WHERE q.partition_ref = $1 ORDER BY q."offset", q.leader_epoch LIMIT $4)
     RETURNING parked_seq, consumer_ref, partition_ref, "offset", event_id, aggregate, event_type),
 freed AS (UPDATE inbox_events e SET parked = false, processed_at = now() FROM gone g
     WHERE e.consumer_ref = g.consumer_ref AND e.event_id = g.event_id
@@ -86,7 +94,7 @@ freed AS (UPDATE inbox_events e SET parked = false, processed_at = now() FROM go
         AND x.event_id = g.event_id AND x.parked_seq NOT IN (SELECT parked_seq FROM gone)))
 INSERT INTO inbox_audit (who, what, why, consumer_ref, topic, partition, "offset", event_id, aggregate, event_type)
 SELECT $2, 'discard', $3, g.consumer_ref, p.topic, p.partition, g."offset", g.event_id, g.aggregate, g.event_type
-FROM gone g JOIN inbox_partitions p USING (partition_ref) ORDER BY g.parked_seq"#;
+FROM gone g JOIN inbox_partitions p USING (partition_ref) ORDER BY g."offset""#;
 
 impl Corrections for Postgres {
     async fn rows(

@@ -10,12 +10,39 @@ use crate::pipeline::port::StoreFault::{
 /// The key of the inbox's rows. Only the claim writes them.
 const INBOX_KEY: &str = "inbox_events_pkey";
 
+/// Keys whose numbers come from a sequence.
+const NUMBERED: [(&str, &str, &str); 4] = [
+    ("inbox_audit_pkey", "inbox_audit", "audit_seq"),
+    ("inbox_consumers_pkey", "inbox_consumers", "consumer_ref"),
+    ("inbox_parked_pkey", "inbox_parked", "parked_seq"),
+    ("inbox_partitions_pkey", "inbox_partitions", "partition_ref"),
+];
+
+/// The table and column whose sequence gives out numbers that are taken.
+fn behind(error: &sqlx::Error) -> Option<(&'static str, &'static str)> {
+    let constraint = error.as_database_error()?.constraint()?;
+    let of = NUMBERED.iter().find(|(key, ..)| *key == constraint)?;
+    Some((of.1, of.2))
+}
+
+/// An error for people.
+pub(super) fn explain(error: &sqlx::Error) -> String {
+    let Some((table, column)) = behind(error) else { return error.to_string() };
+    format!(
+        "{error}: the sequence of {table}.{column} is behind its table, as after a logical copy of the \
+         database, which carries no sequences; `check` says which are, and what mends this one is SELECT \
+         setval('{table}_{column}_seq', (SELECT max({column}) FROM {table}))"
+    )
+}
+
 /// The class of an error. The primary was proved when the session was opened, so 25006 can only come
 /// from work outside the runtime's own transaction.
 pub(super) fn classify(error: &sqlx::Error) -> StoreFault {
     match error {
         // Another transaction claimed one of the ids, and committed while this claim waited for it.
         sqlx::Error::Database(said) if said.constraint() == Some(INBOX_KEY) => Conflict,
+        // Nobody's fault but that of who copied the database.
+        sqlx::Error::Database(_) if behind(error).is_some() => Outage,
         sqlx::Error::Database(said) => {
             let routine =
                 said.try_downcast_ref::<PgDatabaseError>().and_then(PgDatabaseError::routine);

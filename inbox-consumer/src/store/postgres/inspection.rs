@@ -3,6 +3,7 @@
 use sqlx::{PgConnection, Postgres, Row, postgres::PgRow};
 
 use super::{
+    ownership::next_lanes,
     sent::on,
     session::{begin_own, end_own},
 };
@@ -12,7 +13,7 @@ use crate::{
 };
 
 const PARTITIONS: &str =
-    "SELECT p.topic, p.partition, p.watermark, p.epoch, p.lane_count, p.lane_rule, p.owner, p.standstill,
+    "SELECT p.topic, p.partition, p.watermark, p.epoch, p.lane_count, p.lane_rule, p.next_lane_count, p.next_lane_rule, p.owner, p.standstill,
     greatest(p.watermark, (SELECT max(l.last_offset) + 1 FROM inbox_lanes l WHERE l.partition_ref = p.partition_ref)) AS reached,
     extract(epoch FROM now() - p.owner_seen)::double precision AS owner_seen_seconds,
     p.retired_at IS NOT NULL AS retired, q.aggregates, q.events
@@ -119,6 +120,7 @@ fn partition(row: &PgRow) -> Result<PartitionRow, sqlx::Error> {
         epoch: row.try_get("epoch")?,
         lane_count: row.try_get("lane_count")?,
         lane_rule: row.try_get("lane_rule")?,
+        next_lanes: next_lanes(row)?,
         owner: row.try_get("owner")?,
         owner_seen_seconds: row.try_get("owner_seen_seconds")?,
         parked_aggregates: row.try_get("aggregates")?,

@@ -49,21 +49,21 @@ marked AS (UPDATE inbox_parked q SET intent = $11, intent_by = $15, intent_at = 
 written AS (INSERT INTO inbox_audit
     (who, what, why, consumer_ref, topic, partition, "offset", event_id, aggregate, event_type)
     SELECT $15, $11, $16, m.consumer_ref, p.topic, p.partition, m."offset", m.event_id, m.aggregate, m.event_type
-    FROM marked m JOIN inbox_partitions p USING (partition_ref) ORDER BY m.parked_seq)
-SELECT m.parked_seq, m.partition_ref, m.aggregate_key, CASE $11 WHEN 'discard' THEN m.parked_seq ELSE
-    (SELECT max(l.parked_seq) FROM inbox_parked l
+    FROM marked m JOIN inbox_partitions p USING (partition_ref) ORDER BY m.partition_ref, m."offset", m.leader_epoch)
+SELECT m.parked_seq, m."offset", m.partition_ref, m.aggregate_key, CASE $11 WHEN 'discard' THEN m."offset" ELSE
+    (SELECT max(l."offset") FROM inbox_parked l
     WHERE l.partition_ref = m.partition_ref AND l.aggregate_key = m.aggregate_key) END AS last
 FROM marked m ORDER BY m.parked_seq"#
 );
 
 /// $1 what, then one array a column. A release is done when its whole queue of then is gone.
-const OUTCOMES: &str = "SELECT v.seq, q.parked_seq AS rest, q.reason, q.errors::jsonb -> -1 ->> 'error' AS error,
+const OUTCOMES: &str = r#"SELECT v.seq, q.parked_seq AS rest, q.reason, q.errors::jsonb -> -1 ->> 'error' AS error,
     CASE $1 WHEN 'discard' THEN coalesce(q.intent = 'discard', false)
     ELSE q.intent IS NOT NULL OR q.due_at IS NULL OR q.due_at <= now() END AS pending
-FROM unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::bytea[]) v(seq, last, partition_ref, aggregate_key)
-JOIN inbox_parked q ON q.parked_seq = (SELECT min(m.parked_seq) FROM inbox_parked m
+FROM unnest($2::bigint[], $3::bigint[], $4::bigint[], $5::bytea[], $6::bigint[]) v(seq, last, partition_ref, aggregate_key, off)
+JOIN inbox_parked q ON q.parked_seq = (SELECT m.parked_seq FROM inbox_parked m
     WHERE m.partition_ref = v.partition_ref AND m.aggregate_key = v.aggregate_key
-    AND m.parked_seq BETWEEN v.seq AND v.last)";
+    AND m."offset" BETWEEN v.off AND v.last ORDER BY m."offset", m.leader_epoch LIMIT 1)"#;
 
 impl Intents for Postgres {
     async fn weigh(
@@ -110,6 +110,7 @@ impl Intents for Postgres {
             .bind(column(intended, |i| i.last))
             .bind(column(intended, |i| i.partition_ref))
             .bind(column(intended, |i| i.aggregate))
+            .bind(column(intended, |i| i.offset))
             .fetch_all(on(conn))
             .await?;
         rows.iter().map(outcome).collect()
@@ -141,6 +142,7 @@ fn weight(row: &PgRow) -> Result<Weight, sqlx::Error> {
 fn intended(row: &PgRow) -> Result<Intended, sqlx::Error> {
     Ok(Intended {
         seq: row.try_get("parked_seq")?,
+        offset: row.try_get("offset")?,
         last: row.try_get("last")?,
         partition_ref: row.try_get("partition_ref")?,
         aggregate: sixteen(row.try_get("aggregate_key")?)?,

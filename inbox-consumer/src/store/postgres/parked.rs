@@ -35,8 +35,9 @@ pub(super) use matching;
 /// The first event of the queue that `q` is in.
 macro_rules! head {
     () => {
-        "(SELECT min(h.parked_seq) FROM inbox_parked h
-    WHERE h.partition_ref = q.partition_ref AND h.aggregate_key = q.aggregate_key)"
+        r#"(SELECT h.parked_seq FROM inbox_parked h
+    WHERE h.partition_ref = q.partition_ref AND h.aggregate_key = q.aggregate_key
+    ORDER BY h."offset", h.leader_epoch LIMIT 1)"#
     };
 }
 pub(super) use head;
@@ -44,8 +45,8 @@ pub(super) use head;
 /// How many events are behind `q` in its queue.
 macro_rules! behind {
     () => {
-        "(SELECT count(*) FROM inbox_parked f WHERE f.partition_ref = q.partition_ref
-    AND f.aggregate_key = q.aggregate_key AND f.parked_seq > q.parked_seq)"
+        r#"(SELECT count(*) FROM inbox_parked f WHERE f.partition_ref = q.partition_ref
+    AND f.aggregate_key = q.aggregate_key AND (f."offset", f.leader_epoch) > (q."offset", q.leader_epoch))"#
     };
 }
 pub(super) use behind;
@@ -74,7 +75,13 @@ macro_rules! list {
             behind!(),
             " AS followers, p.retired_at IS NOT NULL AS retired ",
             matching!(),
-            " AND ($11 OR q.due_at IS NOT NULL) ORDER BY q.parked_seq ",
+            " AND ($11 OR q.due_at IS NOT NULL) ORDER BY q.parked_at ",
+            $order,
+            ", q.partition_ref ",
+            $order,
+            r#", q."offset" "#,
+            $order,
+            ", q.leader_epoch ",
             $order,
             " LIMIT $12"
         )
@@ -104,7 +111,7 @@ const ACTS: &str = concat!(
 FROM inbox_audit a JOIN inbox_consumers c USING (consumer_ref) WHERE c.consumer = $1
 AND ($2::text IS NULL OR a.topic = $2) AND ($3::integer IS NULL OR a.partition = $3)
 AND ($4::bigint IS NULL OR a."offset" = $4) AND ($5::text IS NULL OR a.who = $5)
-AND ($6::text IS NULL OR a.what = $6) ORDER BY a.audit_seq DESC LIMIT $7"#
+AND ($6::text IS NULL OR a.what = $6) ORDER BY a.at DESC, a.audit_seq DESC LIMIT $7"#
 );
 
 /// Binds the parameters of [`matching!`]: 1 the consumer, 2 to 10 the filter.

@@ -49,9 +49,14 @@ const LOAD: &str = "WITH RECURSIVE k AS (
 SELECT (SELECT count(aggregate_key) FROM k) AS aggregates,
     (SELECT count(*) FROM (SELECT 1 FROM inbox_parked WHERE partition_ref = $1 LIMIT $3::bigint + 1) e) AS events";
 
+/// The keys of what is parked are by this build's rule: one that does not know that it has to make them anew
+/// may not take the partition over while they are there (the constraint on `key_epoch`).
+const KEYS_ARE_OURS: &str =
+    "UPDATE inbox_partitions SET key_epoch = epoch WHERE partition_ref = $1";
+
 /// The partition's row is locked before any lane, as in a take-over.
 static PARK_ALONE: Statement = Statement::new(
-    "SELECT partition_ref FROM inbox_partitions WHERE partition_ref = $1 FOR NO KEY UPDATE",
+    "SELECT key_epoch IS NULL FROM inbox_partitions WHERE partition_ref = $1 FOR NO KEY UPDATE",
     &[Cut::new(Rule::ParkedLimitLocked, " FOR NO KEY UPDATE", "")],
 );
 
@@ -72,7 +77,14 @@ impl Parkings for Postgres {
     }
 
     async fn park_alone(conn: &mut PgConnection, scope: &Scope) -> Result<(), sqlx::Error> {
-        sqlx::query(PARK_ALONE.text()).bind(scope.partition_ref).execute(on(conn)).await.map(drop)
+        let first: Option<bool> = sqlx::query_scalar(PARK_ALONE.text())
+            .bind(scope.partition_ref)
+            .fetch_optional(on(conn))
+            .await?;
+        if first == Some(true) {
+            sqlx::query(KEYS_ARE_OURS).bind(scope.partition_ref).execute(on(conn)).await?;
+        }
+        Ok(())
     }
 
     async fn parked_load(

@@ -19,20 +19,25 @@ use crate::{
     },
 };
 
-/// $1 partitions, $2 their `remapped_below`, $3 limit of each. Two index scans a partition: what is due, and what somebody asked
-/// for. Only the head of a queue can be released; a discard is carried out wherever it is.
+/// $1 partitions, $2 their `remapped_below`, $3 limit of each, $4 their epochs: under a newer one the lanes may be
+/// others than this process knows. Two index scans a partition: what is due, and what somebody asked for. Only the
+/// head of a queue can be released; a discard is carried out wherever it is.
 const FIND_DUE: &str = r#"SELECT x.place, q.lane, q.aggregate_key, q."offset",
     CASE WHEN q."offset" < x.below THEN q.record END AS record
-FROM unnest($1::bigint[], $2::bigint[]) WITH ORDINALITY x(ref, below, place), LATERAL (SELECT min(c.parked_seq) AS head FROM (
-        SELECT parked_seq, aggregate_key, false AS anywhere FROM inbox_parked
+FROM unnest($1::bigint[], $2::bigint[], $4::bigint[]) WITH ORDINALITY x(ref, below, epoch, place)
+JOIN inbox_partitions w ON w.partition_ref = x.ref AND w.epoch = x.epoch,
+LATERAL (SELECT f.parked_seq FROM (SELECT c.parked_seq, c."offset", c.leader_epoch,
+        row_number() OVER (PARTITION BY c.aggregate_key ORDER BY c."offset", c.leader_epoch) AS nth FROM (
+        SELECT parked_seq, aggregate_key, "offset", leader_epoch, false AS anywhere FROM inbox_parked
         WHERE partition_ref = x.ref AND due_at <= now()
         UNION ALL
-        SELECT parked_seq, aggregate_key, intent = 'discard' FROM inbox_parked
+        SELECT parked_seq, aggregate_key, "offset", leader_epoch, intent = 'discard' FROM inbox_parked
         WHERE partition_ref = x.ref AND intent IS NOT NULL) c
     WHERE c.anywhere OR NOT EXISTS (SELECT FROM inbox_parked e
-        WHERE e.partition_ref = x.ref AND e.aggregate_key = c.aggregate_key AND e.parked_seq < c.parked_seq)
-    GROUP BY c.aggregate_key ORDER BY head LIMIT $3) d
-JOIN inbox_parked q ON q.parked_seq = d.head ORDER BY x.place, d.head"#;
+        WHERE e.partition_ref = x.ref AND e.aggregate_key = c.aggregate_key
+        AND (e."offset", e.leader_epoch) < (c."offset", c.leader_epoch))) f
+    WHERE f.nth = 1 ORDER BY f."offset", f.leader_epoch LIMIT $3) d
+JOIN inbox_parked q ON q.parked_seq = d.parked_seq ORDER BY x.place, q."offset", q.leader_epoch"#;
 
 /// $1 partition, $2 aggregate, $3 events, $4 discards beyond them.
 static QUEUE: Statement = Statement::new(
@@ -43,15 +48,22 @@ static QUEUE: Statement = Statement::new(
 FROM inbox_parked q
 WHERE q.parked_seq = ANY(
     ARRAY(SELECT f.parked_seq FROM inbox_parked f
-        WHERE f.partition_ref = $1 AND f.aggregate_key = $2 ORDER BY f.parked_seq LIMIT $3)
+        WHERE f.partition_ref = $1 AND f.aggregate_key = $2 ORDER BY f."offset", f.leader_epoch LIMIT $3)
     || ARRAY(SELECT d.parked_seq FROM inbox_parked d
-        WHERE d.partition_ref = $1 AND d.aggregate_key = $2 AND d.intent = 'discard' ORDER BY d.parked_seq LIMIT $4))
-ORDER BY q.parked_seq FOR UPDATE OF q"#,
-    &[Cut::new(
-        Rule::ReleaseInOrder,
-        "ORDER BY q.parked_seq FOR UPDATE",
-        "ORDER BY q.parked_seq DESC FOR UPDATE",
-    )],
+        WHERE d.partition_ref = $1 AND d.aggregate_key = $2 AND d.intent = 'discard' ORDER BY d."offset", d.leader_epoch LIMIT $4))
+ORDER BY q."offset", q.leader_epoch FOR UPDATE OF q"#,
+    &[
+        Cut::new(
+            Rule::ReleaseInOrder,
+            r#"ORDER BY q."offset", q.leader_epoch FOR UPDATE"#,
+            r#"ORDER BY q."offset" DESC FOR UPDATE"#,
+        ),
+        Cut::new(
+            Rule::QueueByOffset,
+            r#"ORDER BY q."offset", q.leader_epoch FOR UPDATE"#,
+            "ORDER BY q.parked_seq FOR UPDATE",
+        ),
+    ],
 );
 
 /// $1 partition, $2 places.
@@ -63,6 +75,12 @@ WHERE partition_ref = $1 AND parked_seq = ANY($2)";
 
 const REMOVE: &str = "DELETE FROM inbox_parked WHERE partition_ref = $1 AND parked_seq = ANY($2)";
 
+/// $1 partition, $2 aggregate, $3 id, $4 fingerprint.
+const COPIES: &str = r#"SELECT q.parked_seq, q.event_id, q.fingerprint, q."offset", q.leader_epoch, q.reason, q.attempts, q.releases,
+    2 AS turn, q.intent, q.intent_by, q.event_type, q.aggregate, q.errors, '' AS record
+FROM inbox_parked q WHERE q.partition_ref = $1 AND q.aggregate_key = $2 AND q.event_id = $3 AND q.fingerprint = $4
+AND q.reason = 'mismatch' ORDER BY q."offset", q.leader_epoch FOR UPDATE OF q"#;
+
 /// An id that is parked once more (a mismatch shares it) stays spared by the pruner.
 const SETTLE: &str =
     "UPDATE inbox_events e SET parked = false, processed_at = now() WHERE e.consumer_ref = $1 AND e.event_id = ANY($2)
@@ -70,8 +88,9 @@ AND NOT EXISTS (SELECT FROM inbox_parked q WHERE q.consumer_ref = $1 AND q.event
 
 /// $1 partition, $2 aggregate.
 static PROMOTE: Statement = Statement::new(
-    "UPDATE inbox_parked SET due_at = now() WHERE due_at IS NULL AND parked_seq =
-    (SELECT parked_seq FROM inbox_parked WHERE partition_ref = $1 AND aggregate_key = $2 ORDER BY parked_seq LIMIT 1)",
+    r#"UPDATE inbox_parked SET due_at = now() WHERE due_at IS NULL AND parked_seq =
+    (SELECT parked_seq FROM inbox_parked WHERE partition_ref = $1 AND aggregate_key = $2
+    ORDER BY "offset", leader_epoch LIMIT 1)"#,
     &[Cut::new(Rule::ReleasePromotes, "due_at IS NULL AND", "false AND")],
 );
 
@@ -104,6 +123,7 @@ impl Releases for Postgres {
             .bind(partitions)
             .bind(below)
             .bind(limit(max))
+            .bind(looks.iter().map(|(scope, _)| scope.epoch.0).collect::<Vec<_>>())
             .fetch_all(on(conn))
             .await;
         let mut queues = vec![Vec::new(); looks.len()];
@@ -146,6 +166,22 @@ impl Releases for Postgres {
         seqs: &[i64],
     ) -> Result<(), sqlx::Error> {
         sqlx::query(UNMARK).bind(scope.partition_ref).bind(seqs).execute(on(conn)).await.map(drop)
+    }
+
+    async fn copies(
+        conn: &mut PgConnection,
+        scope: &Scope,
+        aggregate: &[u8; 16],
+        row: &Queued,
+    ) -> Result<Vec<Queued>, sqlx::Error> {
+        let rows = sqlx::query(COPIES)
+            .bind(scope.partition_ref)
+            .bind(&aggregate[..])
+            .bind(Uuid::from_bytes(row.id))
+            .bind(&row.fingerprint[..])
+            .fetch_all(on(conn))
+            .await?;
+        rows.iter().map(queued).collect()
     }
 
     async fn remove(

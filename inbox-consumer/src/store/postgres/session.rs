@@ -70,6 +70,10 @@ impl Sessions for Postgres {
         super::fault::refused(error)
     }
 
+    fn explain(error: &sqlx::Error) -> String {
+        super::fault::explain(error)
+    }
+
     fn fault(error: &sqlx::Error) -> StoreFault {
         super::fault::classify(error)
     }

@@ -57,33 +57,40 @@ WHERE partition_ref = ?1",
 
 /// ?1 partition, ?2 epoch, ?3 watermark.
 static SKIP: Statement = Statement::new(
-    "UPDATE inbox_partitions SET epoch = ?2, watermark = ?3, watermark_leader_epoch = -1,
-    record_next = -1, record_leader_epoch = -1, log_end_seen = NULL, standstill = NULL,
+    "UPDATE inbox_partitions SET epoch = ?2, key_epoch = key_epoch - epoch + ?2, watermark = ?3,
+    watermark_leader_epoch = -1, record_next = -1, record_leader_epoch = -1, log_end_seen = NULL, standstill = NULL,
     owner = NULL, owner_instance = NULL, owner_incarnation = NULL, owner_seen = NULL WHERE partition_ref = ?1",
-    &[Cut::new(Rule::CorrectionRaisesEpoch, "epoch = ?2", "epoch = epoch + 0 * ?2")],
+    &[Cut::new(
+        Rule::CorrectionRaisesEpoch,
+        "epoch = ?2, key_epoch = key_epoch - epoch + ?2",
+        "epoch = epoch + 0 * ?2",
+    )],
 );
 
 /// ?1 partition, ?2 epoch.
 static RETIRE: Statement = Statement::new(
-    "UPDATE inbox_partitions SET epoch = ?2,
+    "UPDATE inbox_partitions SET epoch = ?2, key_epoch = key_epoch - epoch + ?2,
     retired_at = coalesce(retired_at, CAST(unixepoch('subsec') * 1000 AS INTEGER)), standstill = NULL,
     owner = NULL, owner_instance = NULL, owner_incarnation = NULL, owner_seen = NULL WHERE partition_ref = ?1",
-    &[Cut::new(Rule::CorrectionRaisesEpoch, "epoch = ?2", "epoch = epoch + 0 * ?2")],
+    &[Cut::new(
+        Rule::CorrectionRaisesEpoch,
+        "epoch = ?2, key_epoch = key_epoch - epoch + ?2",
+        "epoch = epoch + 0 * ?2",
+    )],
 );
 
 /// ?1 partition, ?2 who, ?3 what, ?4 why, ?5 offset.
 const WRITE: &str = r#"INSERT INTO inbox_audit (who, what, why, consumer_ref, topic, "partition", "offset")
 SELECT ?2, ?3, ?4, consumer_ref, topic, "partition", ?5 FROM inbox_partitions WHERE partition_ref = ?1"#;
 
-const PICK: &str =
-    "SELECT parked_seq FROM inbox_parked WHERE partition_ref = ?1 ORDER BY parked_seq LIMIT ?2";
+const PICK: &str = r#"SELECT parked_seq FROM inbox_parked WHERE partition_ref = ?1 ORDER BY "offset", leader_epoch LIMIT ?2"#;
 
 /// ?1 numbers, ?2 who, ?3 why.
 const WRITE_DISCARDED: &str = r#"INSERT INTO inbox_audit
     (who, what, why, consumer_ref, topic, "partition", "offset", event_id, aggregate, event_type)
 SELECT ?2, 'discard', ?3, q.consumer_ref, p.topic, p."partition", q."offset", q.event_id, q.aggregate, q.event_type
 FROM inbox_parked q JOIN inbox_partitions p USING (partition_ref)
-WHERE q.parked_seq IN (SELECT value FROM json_each(?1)) ORDER BY q.parked_seq"#;
+WHERE q.parked_seq IN (SELECT value FROM json_each(?1)) ORDER BY q."offset""#;
 
 /// An id that is parked elsewhere, too, stays spared by retention.
 const FREE: &str = "UPDATE inbox_events AS e SET parked = 0,

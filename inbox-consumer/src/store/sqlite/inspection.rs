@@ -2,13 +2,16 @@
 
 use sqlx::{Row, Sqlite, SqliteConnection, sqlite::SqliteRow};
 
-use super::session::{begin_own, end_own};
+use super::{
+    ownership::next_lanes,
+    session::{begin_own, end_own},
+};
 use crate::{
     pipeline::port::{Finding, Inspections, PartitionRow, Schemas, Scope},
     store::inspect,
 };
 
-const PARTITIONS: &str = r#"SELECT p.topic, p."partition", p.watermark, p.epoch, p.lane_count, p.lane_rule, p.owner, p.standstill,
+const PARTITIONS: &str = r#"SELECT p.topic, p."partition", p.watermark, p.epoch, p.lane_count, p.lane_rule, p.next_lane_count, p.next_lane_rule, p.owner, p.standstill,
     max(p.watermark, coalesce((SELECT max(l.last_offset) + 1 FROM inbox_lanes l WHERE l.partition_ref = p.partition_ref), 0)) AS reached,
     unixepoch('subsec') - p.owner_seen / 1000.0 AS owner_seen_seconds,
     p.retired_at IS NOT NULL AS retired,
@@ -76,6 +79,7 @@ fn partition(row: &SqliteRow) -> Result<PartitionRow, sqlx::Error> {
         epoch: row.try_get("epoch")?,
         lane_count: row.try_get("lane_count")?,
         lane_rule: row.try_get("lane_rule")?,
+        next_lanes: next_lanes(row)?,
         owner: row.try_get("owner")?,
         owner_seen_seconds: row.try_get("owner_seen_seconds")?,
         parked_aggregates: row.try_get("aggregates")?,

@@ -37,9 +37,9 @@ FROM (SELECT w.*, CASE WHEN NOT first THEN 'following' WHEN intent = ?11 THEN 's
 /// Behind the filter's parameters: ?11 what, ?12 force, ?13 after, ?14 at most. The transaction is the
 /// lock.
 const PICK: &str = concat!(
-    "SELECT q.parked_seq, q.partition_ref, q.aggregate_key, CASE ?11 WHEN 'discard' THEN q.parked_seq ELSE
-    (SELECT max(l.parked_seq) FROM inbox_parked l
-    WHERE l.partition_ref = q.partition_ref AND l.aggregate_key = q.aggregate_key) END AS last ",
+    r#"SELECT q.parked_seq, q."offset", q.partition_ref, q.aggregate_key, CASE ?11 WHEN 'discard' THEN q."offset" ELSE
+    (SELECT max(l."offset") FROM inbox_parked l
+    WHERE l.partition_ref = q.partition_ref AND l.aggregate_key = q.aggregate_key) END AS last "#,
     matching!(),
     " AND q.parked_seq > ?13 AND (?11 = 'discard' OR q.parked_seq = ",
     head!(),
@@ -57,16 +57,16 @@ const WRITE: &str = r#"INSERT INTO inbox_audit
     (who, what, why, consumer_ref, topic, "partition", "offset", event_id, aggregate, event_type)
 SELECT ?2, ?1, ?4, q.consumer_ref, p.topic, p."partition", q."offset", q.event_id, q.aggregate, q.event_type
 FROM inbox_parked q JOIN inbox_partitions p USING (partition_ref)
-WHERE q.parked_seq IN (SELECT value FROM json_each(?3)) ORDER BY q.parked_seq"#;
+WHERE q.parked_seq IN (SELECT value FROM json_each(?3)) ORDER BY q.partition_ref, q."offset", q.leader_epoch"#;
 
-/// ?1 what, ?2 the keys in one blob, ?3 `[[seq,last,partition_ref],…]`. A release is done when its whole
+/// ?1 what, ?2 the keys in one blob, ?3 `[[seq,last,partition_ref,offset],…]`. A release is done when its whole
 /// queue of then is gone.
-const OUTCOMES: &str = "SELECT v.value ->> 0 AS seq, q.parked_seq AS rest, q.reason,
+const OUTCOMES: &str = r#"SELECT v.value ->> 0 AS seq, q.parked_seq AS rest, q.reason,
     q.errors ->> '$[#-1].error' AS error, CASE ?1 WHEN 'discard' THEN coalesce(q.intent = 'discard', 0)
     ELSE q.intent IS NOT NULL OR q.due_at IS NULL OR q.due_at <= unixepoch('subsec') * 1000 END AS pending
-FROM json_each(?3) v JOIN inbox_parked q ON q.parked_seq = (SELECT min(m.parked_seq) FROM inbox_parked m
+FROM json_each(?3) v JOIN inbox_parked q ON q.parked_seq = (SELECT m.parked_seq FROM inbox_parked m
     WHERE m.partition_ref = v.value ->> 2 AND m.aggregate_key = substr(?2, v.key * 16 + 1, 16)
-    AND m.parked_seq BETWEEN v.value ->> 0 AND v.value ->> 1)";
+    AND m."offset" BETWEEN v.value ->> 3 AND v.value ->> 1 ORDER BY m."offset", m.leader_epoch LIMIT 1)"#;
 
 impl Intents for Sqlite {
     async fn weigh(
@@ -98,7 +98,8 @@ impl Intents for Sqlite {
         order: &Order,
         intended: &[Intended],
     ) -> Result<Vec<Outcome>, sqlx::Error> {
-        let place = |i: &Intended| format!("[{},{},{}]", i.seq, i.last, i.partition_ref);
+        let place =
+            |i: &Intended| format!("[{},{},{},{}]", i.seq, i.last, i.partition_ref, i.offset);
         let places: Vec<String> = intended.iter().map(place).collect();
         let rows = sqlx::query(OUTCOMES)
             .bind(order.intent.as_str())
@@ -154,6 +155,7 @@ fn weight(row: &SqliteRow) -> Result<Weight, sqlx::Error> {
 fn intended(row: &SqliteRow) -> Result<Intended, sqlx::Error> {
     Ok(Intended {
         seq: row.try_get("parked_seq")?,
+        offset: row.try_get("offset")?,
         last: row.try_get("last")?,
         partition_ref: row.try_get("partition_ref")?,
         aggregate: sixteen(row.try_get("aggregate_key")?)?,

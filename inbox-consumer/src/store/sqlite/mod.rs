@@ -7,6 +7,7 @@ mod declared;
 mod fault;
 mod inspection;
 mod intents;
+mod keys;
 mod ownership;
 mod parked;
 mod parking;

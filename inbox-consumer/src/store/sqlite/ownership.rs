@@ -5,13 +5,13 @@ use sqlx::{Row, Sqlite, SqliteConnection, sqlite::SqliteRow};
 use uuid::Uuid;
 
 use super::{
-    numbers,
+    keys, numbers,
     session::{begin_own, end_own},
     watermarks,
 };
 use crate::{
     pipeline::port::{
-        Ownerships, Scope, TakeOver, TakeOverError, Taken, TopicPartition, WatermarkMove,
+        Lanes, Ownerships, Scope, TakeOver, TakeOverError, Taken, TopicPartition, WatermarkMove,
     },
     store::{
         lane, sixteen,
@@ -22,13 +22,15 @@ use crate::{
 };
 
 const CONSUMER: &str = "SELECT consumer_ref, inbox_id FROM inbox_consumers WHERE consumer = ?1";
-const ADD_CONSUMER: &str = "INSERT INTO inbox_consumers (consumer, inbox_id) VALUES (?1, randomblob(16)) ON CONFLICT DO NOTHING";
+const ADD_CONSUMER: &str = "INSERT INTO inbox_consumers (consumer, inbox_id) VALUES (?1, randomblob(16))
+    ON CONFLICT (consumer) DO NOTHING";
 /// A build before the column has added the consumer.
 const NAME_INBOX: &str =
     "UPDATE inbox_consumers SET inbox_id = randomblob(16) WHERE consumer = ?1 AND inbox_id IS NULL";
 
 /// ?1 consumer, ?2 topic, ?3 partition.
-const PARTITIONS: &str = r#"SELECT partition_ref, topic_id, lane_count, lane_rule, remapped_below, epoch, watermark,
+const PARTITIONS: &str = r#"SELECT partition_ref, topic_id, lane_count, lane_rule, remapped_below, key_rule, key_epoch,
+    next_lane_count, next_lane_rule, epoch, watermark,
     watermark_leader_epoch, record_next, record_leader_epoch, log_end_seen,
     owner_instance, owner_incarnation, retired_at IS NOT NULL AS retired,
     unixepoch('subsec') - owner_seen / 1000.0 AS owner_seen_seconds
@@ -43,7 +45,8 @@ const FIRST_START: &str = "SELECT NOT EXISTS (SELECT 1 FROM inbox_partitions WHE
 /// ?1 consumer, ?2 topic, ?3 id, ?4 partition, ?5 lanes, ?6 lane rule, ?7 watermark.
 const ADD_PARTITION: &str = r#"INSERT INTO inbox_partitions
     (consumer_ref, topic, topic_id, "partition", lane_count, lane_rule, watermark)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT DO NOTHING RETURNING partition_ref"#;
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT (consumer_ref, topic, topic_id, "partition") DO NOTHING
+RETURNING partition_ref"#;
 
 /// Only while [`Rule::StartIsWritten`] is off: a start that nothing was settled after is forgotten.
 const FORGET_START: &str =
@@ -63,10 +66,11 @@ const RAISE_LANES: &str = "UPDATE inbox_lanes SET epoch = ?2 WHERE partition_ref
 RETURNING lane, last_offset, last_leader_epoch";
 
 /// ?1 partition, ?2 epoch, ?3 name, ?4 instance, ?5 incarnation, ?6 topic id, ?7 lanes, ?8 lane rule,
-/// ?9 remapped below.
+/// ?9 remapped below, ?10 key rule, ?11 whether rows are parked, ?12 and ?13 the lanes that wait.
 const OWN: &str = "UPDATE inbox_partitions SET epoch = ?2, owner = ?3, owner_instance = ?4,
     owner_incarnation = ?5, owner_seen = CAST(unixepoch('subsec') * 1000 AS INTEGER), topic_id = ?6,
-    lane_count = ?7, lane_rule = ?8, remapped_below = ?9, retired_at = NULL, standstill = NULL
+    lane_count = ?7, lane_rule = ?8, remapped_below = ?9, key_rule = ?10,
+    key_epoch = CASE WHEN ?11 THEN ?2 END, next_lane_count = ?12, next_lane_rule = ?13, retired_at = NULL, standstill = NULL
 WHERE partition_ref = ?1";
 
 /// ?1 partition, ?2 reason, ?3 the end of the log, if it is to be remembered.
@@ -199,10 +203,22 @@ async fn take_over(
         Err(reason) => return stand_still(conn, &row, request, reason).await,
     };
     let epoch = takeover::next_epoch(&row, request);
+    let had = (row.lane_count, row.lane_rule.clone());
     let row = lanes_for(conn, row, request).await?;
+    let held = match takeover::lanes(&row, request) {
+        Ok(held) => held,
+        Err(reason) => return stand_still(conn, &row, request, reason).await,
+    };
+    // Nothing is written before everything is known that a standstill may follow from.
+    let keys = match keys::other_keys(conn, &row, request, &held).await? {
+        Ok(keys) => keys,
+        Err(reason) => return stand_still(conn, &row, request, reason).await,
+    };
+    make_lanes(conn, &row, had != (row.lane_count, row.lane_rule.clone())).await?;
+    keys::set(conn, row.partition_ref, &keys).await?;
     let lanes = raise(conn, &row, epoch).await?;
-    own(conn, &row, epoch, request).await?;
-    Ok(Ok(takeover::taken(&row, (consumer_ref, inbox_id), epoch, lanes, resume)?))
+    own(conn, &row, epoch, request, &held).await?;
+    Ok(Ok(takeover::taken(&row, (consumer_ref, inbox_id), epoch, (held, lanes), resume)?))
 }
 
 /// The consumer, which is added if need be, and the identity of its inbox.
@@ -258,12 +274,15 @@ async fn forget_start(conn: &mut SqliteConnection, found: Found) -> Result<Found
 }
 
 fn state(row: &SqliteRow) -> Result<PartitionState, sqlx::Error> {
+    let parked: Option<i64> = row.try_get("key_epoch")?;
     Ok(PartitionState {
         partition_ref: row.try_get("partition_ref")?,
         topic_id: sixteen(row.try_get("topic_id")?)?,
         lane_count: row.try_get("lane_count")?,
         lane_rule: row.try_get("lane_rule")?,
         remapped_below: row.try_get("remapped_below")?,
+        key_rule: parked.is_some().then(|| row.try_get("key_rule")).transpose()?,
+        next_lanes: next_lanes(row)?,
         epoch: row.try_get("epoch")?,
         watermark: row.try_get("watermark")?,
         watermark_leader_epoch: row.try_get("watermark_leader_epoch")?,
@@ -275,6 +294,13 @@ fn state(row: &SqliteRow) -> Result<PartitionState, sqlx::Error> {
         owner_seen_seconds: row.try_get("owner_seen_seconds")?,
         retired: row.try_get("retired")?,
     })
+}
+
+/// The lanes that wait, if there are any.
+pub(super) fn next_lanes(row: &SqliteRow) -> Result<Option<(i32, String)>, sqlx::Error> {
+    let count: Option<i32> = row.try_get("next_lane_count")?;
+    let rule: Option<String> = row.try_get("next_lane_rule")?;
+    Ok(count.zip(rule))
 }
 
 /// The row of a partition that the database does not know, with its first watermark.
@@ -294,7 +320,7 @@ async fn add(
         Ok(watermark) => watermark,
         Err(reason) => return Ok(Err(reason)),
     };
-    let lanes = (request.lane_count, request.lane_rule.as_str());
+    let lanes = (request.lanes.count, request.lanes.placement.lane_rule());
     insert(conn, consumer_ref, (&request.partition, request.topic_id), lanes, watermark).await?;
     // Another process may have been faster: what counts is what is there now.
     match find(conn, consumer_ref, request).await? {
@@ -343,25 +369,36 @@ async fn stand_still(
     Ok(Err(reason))
 }
 
-/// Sees to the lane rows: a remap makes them anew, else only missing ones are added.
+/// The row with the lanes that hold from now on: other ones only if those that it has are drained.
 async fn lanes_for(
     conn: &mut SqliteConnection,
     mut row: PartitionState,
     request: &TakeOver,
 ) -> Result<PartitionState, sqlx::Error> {
-    if takeover::is_remap(&row, request) {
-        let old: Vec<i64> =
-            sqlx::query_scalar(LANES).bind(row.partition_ref).fetch_all(&mut *conn).await?;
+    if !takeover::wants_others(&row, request) {
+        row.next_lanes = None;
+        return Ok(row);
+    }
+    let last: Vec<i64> = sqlx::query_scalar(LANES).bind(row.partition_ref).fetch_all(conn).await?;
+    Ok(takeover::with_lanes(row, &last, request))
+}
+
+/// Sees to the lane rows: a remap makes them anew, else only missing ones are added.
+async fn make_lanes(
+    conn: &mut SqliteConnection,
+    row: &PartitionState,
+    remap: bool,
+) -> Result<(), sqlx::Error> {
+    if remap {
         sqlx::query(REMOVE_LANES).bind(row.partition_ref).execute(&mut *conn).await?;
-        row = takeover::remapped(row, &old, request);
     }
     sqlx::query(ADD_LANES)
         .bind(row.partition_ref)
         .bind(row.lane_count)
         .bind(NextOffset(row.watermark).last().0)
         .execute(conn)
-        .await?;
-    Ok(row)
+        .await
+        .map(drop)
 }
 
 /// Raises the epoch of the lanes and reads them.
@@ -391,7 +428,9 @@ async fn own(
     row: &PartitionState,
     epoch: Epoch,
     request: &TakeOver,
+    held: &Lanes,
 ) -> Result<(), sqlx::Error> {
+    let parked = keys::are_there(conn, row.partition_ref).await?;
     sqlx::query(OWN)
         .bind(row.partition_ref)
         .bind(epoch.0)
@@ -402,6 +441,10 @@ async fn own(
         .bind(row.lane_count)
         .bind(&row.lane_rule)
         .bind(row.remapped_below)
+        .bind(held.placement.key_rule())
+        .bind(parked)
+        .bind(row.next_lanes.as_ref().map(|(count, _)| *count))
+        .bind(row.next_lanes.as_ref().map(|(_, rule)| rule))
         .execute(conn)
         .await
         .map(drop)

@@ -39,6 +39,11 @@ const LOAD: &str = "WITH RECURSIVE k AS (
 SELECT (SELECT count(aggregate_key) FROM k) AS aggregates,
     (SELECT count(*) FROM (SELECT 1 FROM inbox_parked WHERE partition_ref = ?1 LIMIT ?3 + 1) e) AS events";
 
+/// The keys of what is parked are by this build's rule: one that does not know that it has to make them anew
+/// may not take the partition over while they are there (the constraint on `key_epoch`).
+const KEYS_ARE_OURS: &str =
+    "UPDATE inbox_partitions SET key_epoch = epoch WHERE partition_ref = ?1 AND key_epoch IS NULL";
+
 impl Parkings for Sqlite {
     async fn park(
         conn: &mut SqliteConnection,
@@ -63,8 +68,8 @@ impl Parkings for Sqlite {
     }
 
     /// The writer is alone already.
-    async fn park_alone(_conn: &mut SqliteConnection, _scope: &Scope) -> Result<(), sqlx::Error> {
-        Ok(())
+    async fn park_alone(conn: &mut SqliteConnection, scope: &Scope) -> Result<(), sqlx::Error> {
+        sqlx::query(KEYS_ARE_OURS).bind(scope.partition_ref).execute(conn).await.map(drop)
     }
 
     async fn parked_load(

@@ -15,19 +15,22 @@ use crate::{
     },
 };
 
-/// ?1 partition, ?2 remapped below, ?3 limit. Two index scans: what is due, and what somebody asked
-/// for. Only the head of a queue can be released; a discard is carried out wherever it is.
+/// ?1 partition, ?2 remapped below, ?3 limit, ?4 epoch: under a newer one the lanes may be others than
+/// this process knows. Two index scans: what is due, and what somebody asked for. Only the head of a queue can be released; a discard is carried out wherever it is.
 const FIND_DUE: &str = r#"SELECT q.lane, q.aggregate_key, q."offset", CASE WHEN q."offset" < ?2 THEN q.record END AS record
-FROM (SELECT min(c.parked_seq) AS head FROM (
-        SELECT parked_seq, aggregate_key, 0 AS anywhere FROM inbox_parked
+FROM (SELECT c.parked_seq,
+        row_number() OVER (PARTITION BY c.aggregate_key ORDER BY c."offset", c.leader_epoch) AS place FROM (
+        SELECT parked_seq, aggregate_key, "offset", leader_epoch, 0 AS anywhere FROM inbox_parked
         WHERE partition_ref = ?1 AND due_at <= CAST(unixepoch('subsec') * 1000 AS INTEGER)
         UNION ALL
-        SELECT parked_seq, aggregate_key, intent = 'discard' FROM inbox_parked
+        SELECT parked_seq, aggregate_key, "offset", leader_epoch, intent = 'discard' FROM inbox_parked
         WHERE partition_ref = ?1 AND intent IS NOT NULL) c
     WHERE c.anywhere OR NOT EXISTS (SELECT 1 FROM inbox_parked e
-        WHERE e.partition_ref = ?1 AND e.aggregate_key = c.aggregate_key AND e.parked_seq < c.parked_seq)
-    GROUP BY c.aggregate_key ORDER BY head LIMIT ?3) d
-JOIN inbox_parked q ON q.parked_seq = d.head ORDER BY d.head"#;
+        WHERE e.partition_ref = ?1 AND e.aggregate_key = c.aggregate_key
+        AND (e."offset", e.leader_epoch) < (c."offset", c.leader_epoch))) d
+JOIN inbox_parked q ON q.parked_seq = d.parked_seq
+WHERE d.place = 1 AND EXISTS (SELECT 1 FROM inbox_partitions w WHERE w.partition_ref = ?1 AND w.epoch = ?4)
+ORDER BY q."offset", q.leader_epoch LIMIT ?3"#;
 
 /// ?1 partition, ?2 aggregate, ?3 events, ?4 discards beyond them. The writer is alone: nothing to lock.
 static QUEUE: Statement = Statement::new(
@@ -38,15 +41,22 @@ static QUEUE: Statement = Statement::new(
 FROM inbox_parked q
 WHERE q.parked_seq IN (
     SELECT parked_seq FROM (SELECT f.parked_seq FROM inbox_parked f
-        WHERE f.partition_ref = ?1 AND f.aggregate_key = ?2 ORDER BY f.parked_seq LIMIT ?3)
+        WHERE f.partition_ref = ?1 AND f.aggregate_key = ?2 ORDER BY f."offset", f.leader_epoch LIMIT ?3)
     UNION SELECT parked_seq FROM (SELECT d.parked_seq FROM inbox_parked d
-        WHERE d.partition_ref = ?1 AND d.aggregate_key = ?2 AND d.intent = 'discard' ORDER BY d.parked_seq LIMIT ?4))
-ORDER BY q.parked_seq"#,
-    &[Cut::new(
-        Rule::ReleaseInOrder,
-        "))\nORDER BY q.parked_seq",
-        "))\nORDER BY q.parked_seq DESC",
-    )],
+        WHERE d.partition_ref = ?1 AND d.aggregate_key = ?2 AND d.intent = 'discard' ORDER BY d."offset", d.leader_epoch LIMIT ?4))
+ORDER BY q."offset", q.leader_epoch"#,
+    &[
+        Cut::new(
+            Rule::ReleaseInOrder,
+            "))\nORDER BY q.\"offset\", q.leader_epoch",
+            "))\nORDER BY q.\"offset\" DESC",
+        ),
+        Cut::new(
+            Rule::QueueByOffset,
+            "))\nORDER BY q.\"offset\", q.leader_epoch",
+            "))\nORDER BY q.parked_seq",
+        ),
+    ],
 );
 
 /// ?1 partition, ?2 places. The sign keeps SQLite from going through all rows of the partition.
@@ -59,6 +69,12 @@ WHERE +partition_ref = ?1 AND parked_seq IN (SELECT value FROM json_each(?2))";
 
 pub(super) const REMOVE: &str = "DELETE FROM inbox_parked WHERE +partition_ref = ?1 AND parked_seq IN (SELECT value FROM json_each(?2))";
 
+/// ?1 partition, ?2 aggregate, ?3 id, ?4 fingerprint.
+const COPIES: &str = r#"SELECT q.parked_seq, q.event_id, q.fingerprint, q."offset", q.leader_epoch, q.reason, q.attempts, q.releases,
+    2 AS turn, q.intent, q.intent_by, q.event_type, q.aggregate, q.errors, '' AS record
+FROM inbox_parked q WHERE q.partition_ref = ?1 AND q.aggregate_key = ?2 AND q.event_id = ?3 AND q.fingerprint = ?4
+AND q.reason = 'mismatch' ORDER BY q."offset", q.leader_epoch"#;
+
 /// An id that is parked once more (a mismatch shares it) stays spared by the pruner.
 /// ?1 consumer, ?2 ids, ?3 their places.
 pub(super) const SETTLE: &str =
@@ -68,8 +84,9 @@ AND NOT EXISTS (SELECT 1 FROM inbox_parked q WHERE q.consumer_ref = ?1 AND q.eve
 
 /// ?1 partition, ?2 aggregate.
 static PROMOTE: Statement = Statement::new(
-    "UPDATE inbox_parked SET due_at = CAST(unixepoch('subsec') * 1000 AS INTEGER) WHERE due_at IS NULL AND parked_seq =
-    (SELECT parked_seq FROM inbox_parked WHERE partition_ref = ?1 AND aggregate_key = ?2 ORDER BY parked_seq LIMIT 1)",
+    r#"UPDATE inbox_parked SET due_at = CAST(unixepoch('subsec') * 1000 AS INTEGER) WHERE due_at IS NULL AND parked_seq =
+    (SELECT parked_seq FROM inbox_parked WHERE partition_ref = ?1 AND aggregate_key = ?2
+    ORDER BY "offset", leader_epoch LIMIT 1)"#,
     &[Cut::new(Rule::ReleasePromotes, "due_at IS NULL AND", "false AND")],
 );
 
@@ -98,6 +115,7 @@ impl Releases for Sqlite {
                 .bind(scope.partition_ref)
                 .bind(below.0)
                 .bind(limit(max))
+                .bind(scope.epoch.0)
                 .fetch_all(&mut *conn)
                 .await?;
             queues.push(found.iter().map(due).collect::<Result<_, _>>()?);
@@ -138,6 +156,22 @@ impl Releases for Sqlite {
     ) -> Result<(), sqlx::Error> {
         let seqs = numbers(seqs.iter().copied());
         sqlx::query(UNMARK).bind(scope.partition_ref).bind(seqs).execute(conn).await.map(drop)
+    }
+
+    async fn copies(
+        conn: &mut SqliteConnection,
+        scope: &Scope,
+        aggregate: &[u8; 16],
+        row: &Queued,
+    ) -> Result<Vec<Queued>, sqlx::Error> {
+        let rows = sqlx::query(COPIES)
+            .bind(scope.partition_ref)
+            .bind(&aggregate[..])
+            .bind(&row.id[..])
+            .bind(&row.fingerprint[..])
+            .fetch_all(conn)
+            .await?;
+        rows.iter().map(queued).collect()
     }
 
     async fn remove(

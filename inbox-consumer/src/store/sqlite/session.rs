@@ -53,6 +53,11 @@ impl Sessions for Sqlite {
         false // what the file says of a COMMIT that failed is not taken for certain
     }
 
+    /// A new row's number is above all that are there.
+    fn explain(error: &sqlx::Error) -> String {
+        error.to_string()
+    }
+
     fn fault(error: &sqlx::Error) -> StoreFault {
         super::fault::classify(error)
     }

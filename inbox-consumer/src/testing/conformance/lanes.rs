@@ -24,7 +24,7 @@ const RUNS_FOR: Duration = Duration::from_secs(2);
 /// victim (rule `LanesLockedInOrder`).
 pub async fn crossing_lanes_never_deadlock<DB: Probe>(settings: DB::Settings) {
     let mut scene = Scene::<DB>::new(settings, "lanes-crossing").await;
-    scene.request.lane_count = LANES;
+    scene.request.lanes.count = LANES;
     let scope = scene.take_over().await.scope;
     let epoch = Arc::new(AtomicI64::new(scope.epoch.0));
     let until = Instant::now() + RUNS_FOR;

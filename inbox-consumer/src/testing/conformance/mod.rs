@@ -84,9 +84,11 @@ macro_rules! conformance_scenarios {
             an_owner_lets_go
         } }
         $run! { remap {
-            another_lane_count_begins_at_the_watermark
+            another_lane_count_waits_for_the_watermark
+            a_change_of_lanes_may_be_taken_back
             another_lane_rule_is_a_remap
-            a_remap_never_lowers_its_mark
+            parked_events_keep_their_place
+            an_older_build_waits_for_parked_events
         } }
         $run! { watermark {
             the_watermark_moves_from_where_it_stood
@@ -110,6 +112,7 @@ macro_rules! conformance_scenarios {
             only_a_head_is_released_but_anything_is_discarded
             a_record_from_before_a_remap_comes_along
             a_queue_is_read_in_its_order
+            a_queue_is_in_the_order_of_its_offsets
             a_marked_event_is_not_due
             a_removed_event_counts_as_settled_from_now
             an_id_that_is_parked_twice_stays_marked

@@ -15,8 +15,8 @@ use crate::pipeline::port::{Corrected, Correction, LogRange, Mark, StoreFault, T
 pub async fn a_take_over_raises_every_epoch<DB: Probe>(settings: DB::Settings) {
     let mut scene = Scene::<DB>::new(settings, "take-over").await;
     let first = scene.take_over().await;
-    assert_eq!(first.lane_count, super::scene::LANES);
-    assert_eq!(first.ownership.lanes.len(), usize::from(first.lane_count));
+    assert_eq!(first.lanes.count, super::scene::LANES);
+    assert_eq!(first.ownership.lanes.len(), usize::from(first.lanes.count));
     scene.request.owner.incarnation = Uuid::now_v7();
     let second = scene.take_over().await;
     assert_eq!(second.scope.partition_ref, first.scope.partition_ref);
@@ -26,7 +26,7 @@ pub async fn a_take_over_raises_every_epoch<DB: Probe>(settings: DB::Settings) {
         "SELECT (SELECT count(*) FROM inbox_lanes WHERE partition_ref = {partition} AND epoch = {epoch}) \
          + (SELECT count(*) FROM inbox_partitions WHERE partition_ref = {partition} AND epoch = {epoch})"
     );
-    assert_eq!(scene.number(&sql).await, i64::from(second.lane_count) + 1);
+    assert_eq!(scene.number(&sql).await, i64::from(second.lanes.count) + 1);
 }
 
 /// Finding 16: a resync is a take-over of one's own partition (rule `ResyncRaisesEpoch`).

@@ -140,6 +140,10 @@ pub async fn transactions_that_park_count_one_after_the_other<DB: Probe>(setting
     let mut scene = Scene::<DB>::new(settings, "parking-turns").await;
     let scope = scene.take_over().await.scope;
     let mut session = scene.session().await;
+    // The first one to park in a partition writes that down: a lock of its own.
+    scene.claim(&scope, &claim_of(&[], &[])).await;
+    DB::park_alone(&mut scene.session, &scope).await.expect("the lock");
+    DB::commit(&mut scene.session).await.expect("the commit failed");
     let first = claim_of(&[(1, 0)], &[step(0, -1, 0)]);
     let claimed = scene.claim(&scope, &first).await;
     DB::park_alone(&mut scene.session, &scope).await.expect("the lock");

@@ -6,7 +6,7 @@ use inbox_engine::{NextOffset, Offset, ParkReason};
 
 use super::{
     Probe,
-    scene::{Scene, aggregate, claim_of, id, literal, moved, parking, step},
+    scene::{RECORD, Scene, aggregate, claim_of, id, literal, moved, parking, step},
 };
 use crate::pipeline::port::{
     Parking, Scope,
@@ -98,7 +98,7 @@ pub async fn a_record_from_before_a_remap_comes_along<DB: Probe>(settings: DB::S
     let found = DB::find_due(&mut scene.session, &[(scope, NextOffset(3))], ALL).await;
     let found: Vec<DueQueue> = found.expect("find_due failed").remove(0);
     let told: Vec<_> = found.iter().map(|q| (q.offset, q.record.as_deref())).collect();
-    assert_eq!(told, [(Offset(0), Some("{}")), (Offset(3), None)]);
+    assert_eq!(told, [(Offset(0), Some(RECORD)), (Offset(3), None)]);
 }
 
 /// The order of the queue is the order of parking (rule `ReleaseInOrder`).
@@ -115,6 +115,24 @@ pub async fn a_queue_is_read_in_its_order<DB: Probe>(settings: DB::Settings) {
     let first: Vec<_> = read(&mut scene, &scope, 1).await.iter().map(|row| row.offset.0).collect();
     assert_eq!(first, [0, 2], "what is given up comes along from wherever it is");
     scene.rollback().await;
+}
+
+/// A copy of the database without its sequences gives later events smaller numbers (rule `QueueByOffset`):
+/// reading, promoting and looking go by offsets.
+pub async fn a_queue_is_in_the_order_of_its_offsets<DB: Probe>(settings: DB::Settings) {
+    let (mut scene, scope) = queues::<DB>(settings, "release-offsets").await;
+    // The first event of the queue gets the largest offset.
+    set(&mut scene, &scope, 0, "\"offset\" = 9").await;
+    begin(&mut scene, &scope).await;
+    let rows = read(&mut scene, &scope, ALL).await;
+    assert_eq!(rows.iter().map(|row| row.offset.0).collect::<Vec<_>>(), [1, 2, 9]);
+    let first: Vec<_> = read(&mut scene, &scope, 1).await.iter().map(|row| row.offset.0).collect();
+    assert_eq!(first, [1]);
+    scene.rollback().await;
+    set(&mut scene, &scope, 9, "intent = 'release', intent_by = 'anna'").await;
+    assert!(due(&mut scene, &scope, ALL).await.is_empty(), "it is not the head");
+    set(&mut scene, &scope, 1, "intent = 'release', intent_by = 'anna'").await;
+    assert_eq!(due(&mut scene, &scope, ALL).await, [1]);
 }
 
 /// Whoever ends the transaction: what was marked is not due (rule `ReleaseMarks`).

@@ -1,16 +1,17 @@
 //! The stage of a scenario: a consumer, its partition, a session and an administrator.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use inbox_engine::{
     Lane, LaneMove, LeaderEpoch, LogPoint, NextOffset, Offset, ParkReason, Standstill, Start,
 };
+use outbox_core::{ReadRules, Source};
 use uuid::Uuid;
 
 use super::Probe;
 use crate::pipeline::port::{
-    ClaimRequest, Claimed, LogRange, OpenError, Owner, Parking, Scope, TakeOver, TakeOverError,
-    Taken, TopicPartition, TxLimits, WatermarkMove,
+    ClaimRequest, Claimed, Lanes, LogRange, OpenError, Owner, Parking, Placement, Scope, TakeOver,
+    TakeOverError, Taken, TopicPartition, TxLimits, WatermarkMove,
 };
 
 /// What live transactions of the suite may take.
@@ -19,6 +20,10 @@ pub(super) const LIMITS: TxLimits = TxLimits {
     lock_timeout: Duration::from_secs(10),
     idle_timeout: Duration::from_secs(20),
 };
+
+/// A record with the key `k` and the tenant `t`.
+pub(super) const RECORD: &str = r#"{"timestamp_ms":null,"key":{"text":"k"},"payload":{"text":"{}"},
+    "headers":[["tenant",{"text":"t"}]]}"#;
 
 /// Lanes of a scene's partition.
 pub(super) const LANES: u16 = 4;
@@ -81,6 +86,7 @@ impl<DB: Probe> Scene<DB> {
 
     pub(super) async fn park(&mut self, scope: &Scope, claim: &ClaimRequest, rows: &[Parking]) {
         let claimed = self.claim(scope, claim).await;
+        DB::park_alone(&mut self.session, scope).await.expect("the lock");
         DB::park(&mut self.session, scope, rows).await.expect("parking failed");
         let moved = DB::advance(&mut self.session, scope, &claimed.tx, &claim.lanes).await;
         assert_eq!(moved.expect("the advance failed"), claim.lanes.len() as u64);
@@ -164,6 +170,14 @@ pub(super) async fn try_claim_on<DB: Probe>(
     DB::claim(conn, scope, claim).await
 }
 
+/// So many lanes, by the order key at this place.
+pub(super) fn lanes(count: u16, order: &str) -> Lanes {
+    let place = |place: &str| place.parse::<Source>().expect("a place in a record");
+    let mut rules = ReadRules::new(place("header:id"), place("header:type"));
+    rules.aggregate_id = place(order).into();
+    Lanes { count, placement: Arc::new(Placement::of(&rules)) }
+}
+
 /// What a process asks for that starts at the beginning of a log of 1,000 records.
 pub(super) fn request(consumer: &str) -> TakeOver {
     TakeOver {
@@ -171,8 +185,7 @@ pub(super) fn request(consumer: &str) -> TakeOver {
         partition: TopicPartition { topic: consumer.into(), partition: 0 },
         topic_id: [7; 16],
         owner: Owner { name: "host/1/main".into(), instance_id: None, incarnation: Uuid::now_v7() },
-        lane_count: LANES,
-        lane_rule: "xxh3-64/1 key".into(),
+        lanes: lanes(LANES, "key"),
         committed: None,
         mark: None,
         log: LogRange { start: NextOffset(0), end: NextOffset(1_000) },
@@ -241,7 +254,7 @@ pub(super) fn parking(number: u8, offset: i64, reason: ParkReason) -> Parking {
         event_type: "Counted".into(),
         aggregate_text: format!("counter/{number}"),
         errors: "[]".into(),
-        record: "{}".into(),
+        record: RECORD.into(),
     }
 }
 

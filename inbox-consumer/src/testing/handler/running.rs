@@ -147,7 +147,7 @@ impl<DB: Probe> Running<DB> {
     ) -> Result<Outcome, sqlx::Error> {
         let parked = |what: &str| {
             format!(
-                "SELECT {what} FROM inbox_parked WHERE \"offset\" = {offset} ORDER BY parked_seq DESC LIMIT 1"
+                "SELECT {what} FROM inbox_parked WHERE \"offset\" = {offset} ORDER BY leader_epoch DESC LIMIT 1"
             )
         };
         if let Some(reason) = DB::text(session, &parked("reason")).await? {

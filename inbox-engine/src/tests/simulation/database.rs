@@ -53,11 +53,13 @@ pub(super) struct Aggregate {
 
 #[derive(Clone, Debug)]
 pub(super) struct PartitionRow {
-    epoch: i64,
+    pub(super) epoch: i64,
     watermark: i64,
     watermark_leader_epoch: LeaderEpoch,
     record: LogPoint,
     pub(super) lanes: Vec<LaneRow>,
+    /// Somebody wants other lanes, and they are not drained.
+    pub(super) remap_waits: bool,
     pub(super) aggregates: Vec<Aggregate>,
 }
 
@@ -69,6 +71,7 @@ pub(super) enum Undo {
     Effect(u32),
     Epochs(usize, i64, Vec<i64>),
     Lane(usize, usize, LaneState),
+    Lanes(usize, Vec<LaneRow>),
     Row(u32, Option<Row>),
     Watermark(usize, i64, (LeaderEpoch, LogPoint)),
 }
@@ -105,6 +108,7 @@ impl Database {
             watermark_leader_epoch: LeaderEpoch::UNKNOWN,
             record: LogPoint::UNKNOWN,
             lanes: vec![LaneRow { epoch: 0, state }; usize::from(lanes)],
+            remap_waits: false,
             aggregates: vec![Aggregate::default(); usize::from(aggregates)],
         };
         Self {
@@ -128,10 +132,12 @@ impl Database {
         &mut self,
         p: usize,
         again: bool,
+        wanted: u16,
         committed: Option<i64>,
         log: &Log,
     ) -> Ownership {
         self.epochs += 1;
+        self.remap(p, usize::from(wanted));
         let row = &mut self.partitions[p];
         let old = row.lanes.iter().map(|lane| lane.epoch).collect();
         self.commit.push(Undo::Epochs(p, row.epoch, old));
@@ -153,12 +159,27 @@ impl Database {
             watermark_leader_epoch: row.watermark_leader_epoch,
             remapped_below: NextOffset(0),
             record: row.record,
+            remap_waits: row.remap_waits,
             resume: resumed.next,
             resume_leader_epoch: resumed.leader_epoch,
         };
         self.check_settled_below(p, resumed.next.0, log);
         self.committed();
         ownership
+    }
+
+    /// Other lanes, if none is ahead of the watermark.
+    fn remap(&mut self, p: usize, wanted: usize) {
+        let row = &mut self.partitions[p];
+        let ahead = row.lanes.iter().any(|lane| lane.state.last.0 >= row.watermark);
+        row.remap_waits = row.lanes.len() != wanted && ahead && Rule::RemapOnlyDrained.on();
+        if row.lanes.len() == wanted || row.remap_waits {
+            return;
+        }
+        let last = NextOffset(row.watermark).last();
+        let state = LaneState { last, leader_epoch: LeaderEpoch::UNKNOWN };
+        let fresh = vec![LaneRow { epoch: 0, state }; wanted];
+        self.commit.push(Undo::Lanes(p, std::mem::replace(&mut row.lanes, fresh)));
     }
 
     /// CLAIM: ids, held aggregates and lanes in one look, before any handler runs.
@@ -212,7 +233,8 @@ impl Database {
 
     fn lanes_mine(&self, p: usize, batch: &Batch<Event>) -> bool {
         batch.lanes.iter().all(|step| {
-            let lane = &self.partitions[p].lanes[usize::from(step.lane.0)];
+            let lane = self.partitions[p].lanes.get(usize::from(step.lane.0));
+            let Some(lane) = lane else { return false };
             (lane.epoch == batch.epoch.0 || !Rule::EpochAtAdvance.on())
                 && (lane.state.last == step.prev || !Rule::PrevAtAdvance.on())
         })
@@ -360,6 +382,7 @@ impl Database {
                     lane.epoch = epoch;
                 }
             }
+            Undo::Lanes(p, old) => self.partitions[p].lanes = old,
             Undo::Lane(p, lane, old) => self.partitions[p].lanes[lane].state = old,
             Undo::Row(number, Some(old)) => _ = self.inbox.insert(number, old),
             Undo::Row(number, None) => _ = self.inbox.remove(&number),

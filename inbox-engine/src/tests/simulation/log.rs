@@ -138,7 +138,7 @@ impl Log {
         self.epochs.get(next).copied().unwrap_or(i64::MAX)
     }
 
-    pub(super) fn item(&self, record: &Record) -> Item<Event> {
+    pub(super) fn item(&self, record: &Record, lanes: u16) -> Item<Event> {
         let event = record.event;
         let known = self.shape.epochs_known;
         let unreadable =
@@ -150,7 +150,7 @@ impl Log {
             } else {
                 LeaderEpoch::UNKNOWN
             },
-            lane: Lane(u16::from(event.aggregate) % self.shape.lanes),
+            lane: Lane(u16::from(event.aggregate) % lanes),
             id: id(event.number),
             fingerprint: [0; 16],
             aggregate: [event.aggregate; 16],

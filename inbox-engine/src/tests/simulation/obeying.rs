@@ -8,8 +8,8 @@ use super::{
     world::{Stray, World},
 };
 use crate::{
-    Batch, Commit, Generation, LaneMove, Mode, NextOffset, Outcome, PartitionId, Release, Released,
-    Seek, TakeOverFault, WatermarkWrite, Written,
+    Batch, Commit, Epoch, Generation, LaneMove, Mode, NextOffset, Outcome, PartitionId, Release,
+    Released, Seek, TakeOverFault, WatermarkWrite, Written,
 };
 
 impl World {
@@ -77,7 +77,10 @@ impl World {
                 assert!(end >= seek.to.0, "FALSE STOP: the client takes {seek:?} for a cut log");
             }
             let NextOffset(from) = seek.to;
-            let fetch = Fetch { generation: seek.generation, from, position: from };
+            let partition = self.workers[w].engine.partitions.get(&seek.partition);
+            let lanes = partition.map_or(1, |it| it.lanes.len().max(1));
+            let lanes = u16::try_from(lanes).unwrap();
+            let fetch = Fetch { generation: seek.generation, from, position: from, lanes };
             self.workers[w].fetches[p] = Some(fetch);
             Ok(())
         } else {
@@ -97,7 +100,14 @@ impl World {
             Err(TakeOverFault::Again("no route".to_owned()))
         } else {
             let log = &self.logs[p];
-            let ownership = self.database.take_over(p, again, self.committed[p], log);
+            let wanted = self.workers[w].lanes_wanted;
+            let before = self.database.partitions[p].lanes.len();
+            let ownership = self.database.take_over(p, again, wanted, self.committed[p], log);
+            if ownership.remap_waits {
+                *self.seen.entry("remap that waits").or_default() += 1;
+            } else if ownership.lanes.len() != before {
+                *self.seen.entry("remap").or_default() += 1;
+            }
             if back { Err(TakeOverFault::Again("no answer".to_owned())) } else { Ok(ownership) }
         };
         self.see(if taken.is_ok() { "take-over" } else { "failed take-over" });
@@ -212,7 +222,9 @@ impl World {
         let due = if there || back {
             Err("no route".to_owned())
         } else {
-            Ok(self.database.find_due(p, self.now.0, due_max))
+            let partition = self.workers[w].engine.partitions.get(&id);
+            let epoch = partition.map_or(Epoch(0), |partition| partition.epoch);
+            Ok(self.database.find_due(p, epoch, self.now.0, due_max))
         };
         self.note(|| format!("w{w} finds {due:?}"));
         self.see(match &due {

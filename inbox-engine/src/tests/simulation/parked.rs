@@ -4,7 +4,7 @@ use super::{
     database::{Aggregate, Database, Row, Undo},
     log::{Event, Log},
 };
-use crate::{Due, HandlerFault, Lane, ParkReason, Release, Released, Rule};
+use crate::{Due, Epoch, HandlerFault, Lane, ParkReason, Release, Released, Rule};
 
 /// What a person wants done with a parked event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -90,8 +90,12 @@ impl Aggregate {
 }
 
 impl Database {
-    /// FIND: due, or something is wanted; what waits longest first.
-    pub(super) fn find_due(&self, p: usize, now: u64, max: usize) -> Vec<Due> {
+    /// FIND: due, or something is wanted; what waits longest first. An older owner finds nothing: the lanes
+    /// may be others than its own.
+    pub(super) fn find_due(&self, p: usize, epoch: Epoch, now: u64, max: usize) -> Vec<Due> {
+        if self.partitions[p].epoch != epoch.0 {
+            return Vec::new();
+        }
         let aggregates = self.partitions[p].aggregates.iter().enumerate();
         let discards = |row: &Parked| row.intent == Some(Intent::Discard);
         let wanted = aggregates.filter(|(_, it)| {
@@ -159,7 +163,9 @@ impl Database {
         log: &Log,
     ) -> Released {
         self.roll_back_release(begun);
-        let lane = &self.partitions[p].lanes[usize::from(release.lane.0)];
+        let Some(lane) = self.partitions[p].lanes.get(usize::from(release.lane.0)) else {
+            return Released::Fenced;
+        };
         let epoch = lane.epoch == release.epoch.0 || !Rule::EpochAtAdvance.on();
         let prev = lane.state.last == release.last || !Rule::PrevAtAdvance.on();
         if Rule::ReleaseFenced.on() && !(epoch && prev) {

@@ -60,7 +60,9 @@ impl World {
         self.see("crash");
         self.note(|| format!("w{w} crashes"));
         let seed = self.chance.next();
-        let old = std::mem::replace(&mut self.workers[w], Worker::new(PARTITIONS, seed));
+        let lanes = 1 + u16::try_from(self.chance.below(4)).unwrap();
+        let fresh = Worker::new(PARTITIONS, seed, lanes);
+        let old = std::mem::replace(&mut self.workers[w], fresh);
         for pending in old.pending {
             let (id, stray) = match pending {
                 Pending::Transaction(open) => (open.batch.partition, Stray::Live(open)),

@@ -77,11 +77,15 @@ pub(super) struct Fetch {
     pub(super) generation: Generation,
     pub(super) from: i64,
     pub(super) position: i64,
+    /// How many lanes the partition has.
+    pub(super) lanes: u16,
 }
 
 #[derive(Debug)]
 pub(super) struct Worker {
     pub(super) engine: Engine<Event>,
+    /// As its configuration says.
+    pub(super) lanes_wanted: u16,
     pub(super) pending: Vec<Pending>,
     pub(super) news: VecDeque<News>,
     /// Per number of an assignment: which partition.
@@ -100,9 +104,10 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    pub(super) fn new(partitions: usize, seed: u64) -> Self {
+    pub(super) fn new(partitions: usize, seed: u64, lanes_wanted: u16) -> Self {
         Self {
             engine: Engine::new(limits(seed), seed),
+            lanes_wanted,
             pending: Vec::new(),
             news: VecDeque::new(),
             places: Vec::new(),
@@ -243,7 +248,7 @@ impl Worker {
         let found = &log.records[next..log.records.len().min(next + records)];
         if let Some(last) = found.last() {
             fetch.position = last.offset + 1;
-            let items = found.iter().map(|record| log.item(record)).collect();
+            let items = found.iter().map(|record| log.item(record, fetch.lanes)).collect();
             return Some(News::Arrived(id, fetch.generation, items));
         }
         if fetch.position == log.end {

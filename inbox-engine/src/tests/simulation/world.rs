@@ -68,7 +68,8 @@ impl World {
         };
         let mut database = Database::new(PARTITIONS, shape.lanes, shape.aggregates);
         database.parked_max = [usize::MAX, usize::MAX, 4, 12][chance.index(4)];
-        let workers = (0..WORKERS).map(|_| Worker::new(PARTITIONS, chance.next())).collect();
+        let workers = (0..WORKERS).map(|_| Worker::new(PARTITIONS, chance.next(), shape.lanes));
+        let workers = workers.collect();
         Self {
             now: Time(1),
             database,
@@ -207,7 +208,10 @@ impl World {
     fn finished(&self) -> bool {
         let settled = |p: usize| {
             let log = &self.logs[p];
-            self.database.finished(p, log) && self.committed[p].is_some_and(|it| it >= log.end)
+            let waits = self.database.partitions[p].remap_waits;
+            !waits
+                && self.database.finished(p, log)
+                && self.committed[p].is_some_and(|it| it >= log.end)
         };
         let quiet = |worker: &Worker| {
             worker.pending.is_empty()
