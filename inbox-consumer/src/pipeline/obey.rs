@@ -58,7 +58,7 @@ impl<DB: Store> Driver<DB> {
         let work = Arc::clone(&self.work);
         self.spawn(async move {
             let begun = Instant::now();
-            let outcome = deadline::with(&work.limits, work.transact(scope, &batch)).await;
+            let outcome = deadline::with::<DB, _>(&work.limits, work.transact(scope, &batch)).await;
             let times = batch.items.iter().filter_map(|item| item.event.record.timestamp_ms);
             work.meters.transaction(&outcome, batch.items.len(), times.min(), begun.elapsed());
             Done::Outcome(batch, outcome)
@@ -80,7 +80,7 @@ impl<DB: Store> Driver<DB> {
         let (work, place) = (Arc::clone(&self.work), self.place(release.partition));
         self.spawn(async move {
             let released = work.release(scope, &place, &release);
-            let (released, report) = deadline::with(&work.limits, released).await;
+            let (released, report) = deadline::with::<DB, _>(&work.limits, released).await;
             Done::Released(release, released, report)
         });
     }

@@ -1,5 +1,6 @@
-//! How the runtime's own statements are sent: within a deadline; with a name where the session keeps
-//! statements, else without one and in a transaction.
+//! How the runtime's own statements are sent.
+//!
+//! Within a deadline. With a name where the session keeps statements, else without one and in a transaction.
 //!
 //! The driver names each statement that is "persistent" and closes it only when it falls out of its cache.
 //! Without a cache it stays: as waste in a session of one's own, behind a pooler in the way of others (42P05,
