@@ -115,7 +115,7 @@ struct Limited<'e> {
     late: Option<Pin<Box<Sleep>>>,
 }
 
-fn limited<'e>(steps: BoxStream<'e, Result<Step, Error>>) -> BoxStream<'e, Result<Step, Error>> {
+fn limited(steps: BoxStream<'_, Result<Step, Error>>) -> BoxStream<'_, Result<Step, Error>> {
     let late = deadline::limit().map(|limit| Box::pin(tokio::time::sleep(limit)));
     Box::pin(Limited { steps, late })
 }
