@@ -1,4 +1,4 @@
-//! A `PgBouncer` of a test's own, in front of the shared PostgreSQL, and a role for it.
+//! A `PgBouncer` for a test, in front of the shared PostgreSQL, and a role for it.
 
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
 use xtask::server::PgBouncer;

@@ -60,7 +60,7 @@ use inbox_settings::cli::{Terminal, shown};
 use crate::{
     Routes,
     config::Config,
-    pipeline::port::{OpenError, Store},
+    pipeline::port::{OpenError, Store, deadline},
 };
 use args::{Args, Command};
 
@@ -113,11 +113,19 @@ where
     };
     match &args.command {
         Command::Migrate { .. } => migrate::migrate::<DB>(&config, terminal).await,
-        Command::Status { json } => status::status::<DB>(&config, *json, terminal).await,
-        Command::Parked { command } => parked::parked::<DB>(&config, command, &env, terminal).await,
-        Command::Skip(skip) => skip::skip::<DB>(&config, skip, &env, terminal).await,
-        Command::Retire(retire) => retire::retire::<DB>(&config, retire, &env, terminal).await,
-        Command::Prune => prune::prune::<DB>(&config, terminal).await,
+        Command::Status { json } => {
+            deadline::patiently(status::status::<DB>(&config, *json, terminal)).await
+        }
+        Command::Parked { command } => {
+            deadline::patiently(parked::parked::<DB>(&config, command, &env, terminal)).await
+        }
+        Command::Skip(skip) => {
+            deadline::patiently(skip::skip::<DB>(&config, skip, &env, terminal)).await
+        }
+        Command::Retire(retire) => {
+            deadline::patiently(retire::retire::<DB>(&config, retire, &env, terminal)).await
+        }
+        Command::Prune => deadline::patiently(prune::prune::<DB>(&config, terminal)).await,
         Command::Run | Command::Check { .. } => match build(Routes::default()).await {
             Err(error) => {
                 terminal.complain(format!("the set-up of the handlers failed: {error}"));

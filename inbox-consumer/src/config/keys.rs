@@ -175,7 +175,7 @@ pub const KEYS: &[Key] = &[
         "database.statement_cache",
         number(0, 10_000),
         "100",
-        "Prepared statements kept per connection. 0 keeps none, as PgBouncer in transaction mode needs it.",
+        "Prepared statements kept per connection. 0 keeps none and gives none a name, as PgBouncer in transaction mode needs it.",
     ),
     key(
         "events.format",

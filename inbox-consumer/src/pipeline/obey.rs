@@ -69,7 +69,7 @@ impl<DB: Store> Driver<DB> {
         let given_up = self.open(batch.partition, batch.generation, batch.lanes[0].lane);
         self.spawn(async move {
             let begun = Instant::now();
-            let transaction = deadline::with(&work.limits, work.transact(scope, &batch));
+            let transaction = deadline::with::<DB, _>(&work.limits, work.transact(scope, &batch));
             let outcome = Abortable::new(transaction, given_up).await;
             let outcome = outcome.unwrap_or_else(|_| Outcome::Unknown(GIVEN_UP.into()));
             let times = batch.items.iter().filter_map(|item| item.event.record.timestamp_ms);
@@ -109,7 +109,7 @@ impl<DB: Store> Driver<DB> {
         let work = Arc::clone(&self.work);
         let registration = self.open(release.partition, release.generation, release.lane);
         self.spawn(async move {
-            let released = deadline::with(&work.limits, work.release(scope, &place, &release));
+            let released = deadline::with::<DB, _>(&work.limits, work.release(scope, &place, &release));
             let given_up = |_| (Released::Unknown(GIVEN_UP.into()), Report::default());
             let ended = Abortable::new(released, registration).await;
             let (released, report) = ended.unwrap_or_else(given_up);

@@ -224,7 +224,8 @@ impl<DB: Database> Tx<'_, DB> {
     ///
     /// The guard does not see what happens on it: an error that is swallowed there and a
     /// transaction that is ended there are found only at the end of the transaction, and cost its
-    /// other events a repetition. On SQLite a swallowed error there is not found at all.
+    /// other events a repetition. On SQLite a swallowed error there is not found at all. Behind a pooler
+    /// (`statement_cache = 0`) give each query `.persistent(false)`, or its name stays there.
     ///
     /// # Errors
     ///

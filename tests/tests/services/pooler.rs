@@ -157,7 +157,7 @@ async fn events_are_parked_and_released_by_commands_behind_a_pooler() {
         }
     }
     stage.schema.run("INSERT INTO mended VALUES (true)").await;
-    let release = "parked release --all --yes --wait 20s";
+    let release = "parked release --all --yes --as anna --wait 20s";
     let (code, out, err) = ran(pooled_worker(&stage, &pooler), release).await;
     assert_eq!(code, Some(0), "{out}{err}");
     eventually(SOON, "a", async || stage.of("a").await == [1, 2]).await;
@@ -172,7 +172,7 @@ async fn declared_handlers_behind_a_pooler_apply_each_event_once() {
     let folder = tempfile::tempdir().unwrap();
     let declared = |event_type: &str, mode: &str| {
         format!(
-            "[[handlers]]\nevent_type = \"{event_type}\"\nmode = \"{mode}\"\ncolumns = {{ n = \"bigint\" }}\n\
+            "[[handlers]]\nevent_type = \"{event_type}\"\nmode = \"{mode}\"\ncolumns = {{ n = \"int8\" }}\n\
              sql = \"INSERT INTO effects (aggregate, n, event_id, pid) \
              SELECT aggregate_id, n, event_id::text, 0 FROM events ORDER BY ord\"\n"
         )
@@ -185,13 +185,24 @@ async fn declared_handlers_behind_a_pooler_apply_each_event_once() {
         Record::event(&format!("{a}-{n}"), kind, &a, &format!("{{\"n\":{n}}}"))
     });
     stage.send(&all.collect::<Vec<Record>>()).await;
-    let mut command = pooled_worker(&stage, &pooler);
-    command.env("STOCK", "1").current_dir(folder.path());
-    let mut running = Worker::spawn(command.arg("run"));
+    let command = || {
+        let mut command = pooled_worker(&stage, &pooler);
+        command.env("STOCK", "1").current_dir(folder.path());
+        command
+    };
+    let (code, out, err) = ran(command(), "check").await;
+    assert_eq!(code, Some(0), "{out}{err}");
+    let mut running = Worker::spawn(command().arg("run"));
     is_right(&stage, 20, 20).await;
     running.terminate();
     assert_eq!(running.ended(SOON).await.code(), Some(0), "{}", running.log());
     assert!(!running.log().contains("\"signal\":\"outage\""), "{}", running.log());
+    // What is wrong with a statement is said with its place, and nothing is left behind.
+    let wrong = declared("Counted", "run").replace("event_id::text", "event_di::text");
+    std::fs::write(folder.path().join("consumer.toml"), wrong).unwrap();
+    let (code, out, err) = ran(command(), "check").await;
+    assert_eq!(code, Some(5), "{out}{err}");
+    assert!(out.contains("line 1, column 75") && out.contains("event_di"), "{out}");
 }
 
 /// The relay and its commands. LISTEN does not work there: it polls.

@@ -11,7 +11,54 @@ const STORES: [&str; 3] =
 const ALONE: &[(&str, &str)] = &[
     // SQLite has one writer at a time, and its turns are taken in this process.
     ("sqlite", "writer.rs"),
+    // Files do not fall silent, and have no pooler in front of them.
+    ("postgres", "sent.rs"),
 ];
+
+/// Where PostgreSQL's statements are, with what each needs to say how it is sent: a name only where the
+/// session keeps it.
+const SENT: [(&str, &[&str]); 3] = [
+    // Or on a handler's transaction, which sees to it itself.
+    ("inbox-consumer/src/store/postgres/", &["on(conn)", "(&mut *tx)"]),
+    ("outbox-core/src/store/postgres/", &[".persistent("]),
+    ("outbox-relay/src/feed/postgres/", &[".persistent("]),
+];
+
+/// Files that decide it themselves, before anybody knows whether the session keeps statements; and the tests'.
+const DECIDE: [&str; 3] = ["/sent.rs", "/session.rs", "/probe.rs"];
+
+fn statements_sent_otherwise(tree: &Tree) -> Vec<String> {
+    let mut found = Vec::new();
+    for (path, text) in &tree.files {
+        let Some((_, ways)) = SENT.iter().find(|(room, _)| path.starts_with(room)) else {
+            continue;
+        };
+        if DECIDE.iter().any(|file| path.ends_with(file)) {
+            continue;
+        }
+        // A call goes on over several lines, up to where it is sent.
+        for part in text.replace("sqlx::query::", "").split("sqlx::query").skip(1) {
+            let end = part.find(".execute(").or_else(|| part.find(".fetch_"));
+            let sent = end.and_then(|end| part[end..].find(".await").map(|at| &part[..end + at]));
+            if !sent.is_some_and(|sent| ways.iter().any(|way| sent.contains(way))) {
+                let line = part.lines().next().unwrap_or_default();
+                found.push(format!("{path}: sqlx::query{line} is not sent by {}", ways[0]));
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn statements_have_names_only_where_they_are_kept() {
+    none(&statements_sent_otherwise(&Tree::here()));
+    let tree = Tree::of(&[
+        ("inbox-consumer/src/store/postgres/a.rs", "sqlx::query(A).bind(1)\n.execute(conn).await"),
+        ("inbox-consumer/src/store/postgres/b.rs", "sqlx::query(B).fetch_one(on(conn)).await"),
+        ("outbox-relay/src/feed/postgres/c.rs", "sqlx::query_as(C).fetch_all(session).await"),
+    ]);
+    shows(&statements_sent_otherwise(&tree), &["a.rs: sqlx::query(A)", "c.rs: sqlx::query_as(C)"]);
+}
 
 fn stores_that_differ(tree: &Tree) -> Vec<String> {
     STORES.iter().flat_map(|room| stores_of_a_room_that_differ(tree, room)).collect()

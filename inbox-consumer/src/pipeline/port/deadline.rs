@@ -1,38 +1,53 @@
-//! Deadlines by the client's clock around what is asked of a server: a connection can fall silent without an
-//! error, and the server's own limits are then heard of by nobody.
+//! Deadlines by the client's clock around what is asked of a server.
+//!
+//! A connection can fall silent without an error; nobody hears of the server's own limits then.
 
 use std::{io, time::Duration};
 
 use inbox_engine::Rule;
 
-use super::TxLimits;
+use super::{Sessions, TxLimits};
 
 /// A little after the server's own limit, whose answer says more.
 const MARGIN: Duration = Duration::from_secs(3);
 /// For what is asked outside of a transaction with limits of its own: twice what the server gives to the
 /// runtime's own transactions.
+#[cfg(feature = "postgres")]
 const ASKED_MAX: Duration = Duration::from_secs(20);
+
+/// For what may rightly take long: changing tables, looking through large ones.
+#[cfg(any(feature = "postgres", feature = "cli"))]
+const PATIENCE: Duration = Duration::from_mins(10);
 
 tokio::task_local! {
     static LIMIT: Duration;
 }
 
 /// The longest that one answer of the server may take; `None`: it is not limited.
+#[cfg(feature = "postgres")]
 pub(crate) fn limit() -> Option<Duration> {
     Rule::ClientDeadline.on().then(|| LIMIT.try_with(|limit| *limit).unwrap_or(ASKED_MAX))
 }
 
-/// Whether a statement that has run for so long is not the server's doing any more.
+/// Whether a statement that has run for so long in [`with`] is not the server's doing any more.
 pub(crate) fn passed(ran: Duration) -> bool {
-    limit().is_some_and(|limit| ran > limit)
+    Rule::ClientDeadline.on() && LIMIT.try_with(|limit| ran > *limit).unwrap_or(false)
 }
 
-/// Does work whose statements have these limits at the server.
-pub(crate) async fn with<T>(limits: &TxLimits, work: impl Future<Output = T>) -> T {
-    LIMIT.scope(limits.statement_timeout + MARGIN, work).await
+/// Does work whose statements have these limits at the server. What is no server does not fall silent.
+pub(crate) async fn with<DB: Sessions, T>(limits: &TxLimits, work: impl Future<Output = T>) -> T {
+    let limit = if DB::SERVER { limits.statement_timeout + MARGIN } else { Duration::MAX };
+    LIMIT.scope(limit, work).await
+}
+
+/// Does work that a person waits for, and may break off.
+#[cfg(any(feature = "postgres", feature = "cli"))]
+pub(crate) async fn patiently<T>(work: impl Future<Output = T>) -> T {
+    LIMIT.scope(PATIENCE, work).await
 }
 
 /// One exchange with the server, or the error of a connection that fell silent. It has to be closed then.
+#[cfg(feature = "postgres")]
 pub(crate) async fn within<T>(
     exchange: impl Future<Output = Result<T, sqlx::Error>>,
 ) -> Result<T, sqlx::Error> {
@@ -43,6 +58,7 @@ pub(crate) async fn within<T>(
 }
 
 /// The same for an exchange that the server answers at once.
+#[cfg(feature = "postgres")]
 pub(crate) async fn soon<T>(
     exchange: impl Future<Output = Result<T, sqlx::Error>>,
 ) -> Result<T, sqlx::Error> {
@@ -52,6 +68,7 @@ pub(crate) async fn soon<T>(
     }
 }
 
+#[cfg(feature = "postgres")]
 async fn until<T>(
     limit: Duration,
     exchange: impl Future<Output = Result<T, sqlx::Error>>,
@@ -66,7 +83,7 @@ pub(crate) fn silent() -> sqlx::Error {
     sqlx::Error::Io(io::Error::new(io::ErrorKind::TimedOut, text))
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "postgres"))]
 mod tests {
     use std::future::pending;
 
@@ -82,8 +99,12 @@ mod tests {
             idle_timeout: seconds(60),
         };
         assert_eq!(limit(), Some(ASKED_MAX));
-        assert_eq!(with(&limits, async { limit() }).await, Some(seconds(33)));
-        assert!(!passed(ASKED_MAX) && passed(ASKED_MAX + Duration::from_millis(1)));
+        assert!(!passed(Duration::MAX), "nothing is known of the server's limit");
+        with::<sqlx::Postgres, _>(&limits, async {
+            assert_eq!(limit(), Some(seconds(33)));
+            assert!(!passed(seconds(33)) && passed(seconds(34)));
+        })
+        .await;
     }
 
     #[tokio::test]

@@ -188,6 +188,8 @@ pub trait Sessions: super::Queues {
     type Settings: Clone + Send + Sync + std::fmt::Debug + 'static;
     /// At most this many transactions may be open at once, whatever the configuration says.
     const WRITERS_MAX: usize;
+    /// Whether it is a server, which ends statements at their limits itself and can be out of reach.
+    const SERVER: bool;
     /// Reads an address.
     fn settings(address: &Address<'_>) -> Result<Self::Settings, OpenError>;
     /// Opens a session: read-only by default, `application_name` set, refused on a replica.

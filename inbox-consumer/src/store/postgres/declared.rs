@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use outbox_core::keeps_statements;
 use sqlx::{
     AssertSqlSafe, Executor as _, PgConnection, Postgres, SqlSafeStr, SqlStr,
     postgres::{PgArguments, PgDatabaseError, PgErrorPosition},
@@ -27,6 +28,10 @@ const OWN: [(&str, ColumnType); 3] = [
     ("occurred_at", ColumnType::Timestamptz),
 ];
 
+/// Looks at a statement without running it.
+const PREPARE: &str = "PREPARE inbox_look AS ";
+const DEALLOCATE: &str = "; DEALLOCATE inbox_look";
+
 impl Declarations for Postgres {
     fn declare(shape: &Shape<'_>) -> Result<DeclaredSql, String> {
         let read = declared::read(shape.sql, Dialect::Postgres)?;
@@ -40,10 +45,14 @@ impl Declarations for Postgres {
     }
 
     async fn look_at(conn: &mut PgConnection, sql: &DeclaredSql) -> Result<(), Refused> {
-        match conn.prepare(sql.whole.clone()).await {
-            Ok(_) => Ok(()),
-            Err(error) => Err(refused(error)),
+        if keeps_statements(conn) {
+            let prepared = conn.prepare(sql.whole.clone()).await;
+            return prepared.map(drop).map_err(|error| refused(error, 0));
         }
+        // In one message, so that the name is gone before a pooler gives the connection to anybody else.
+        let text = format!("{PREPARE}{}{DEALLOCATE}", sql.whole.as_str());
+        let prepared = sqlx::raw_sql(AssertSqlSafe(text)).execute(on(conn)).await;
+        prepared.map(drop).map_err(|error| refused(error, PREPARE.len()))
     }
 
     async fn equip(
@@ -192,7 +201,8 @@ fn bound<'q>(query: Bound<'q>, relation: &Relation<'_>) -> Bound<'q> {
     })
 }
 
-fn refused(error: sqlx::Error) -> Refused {
+/// Places in the text are counted from behind what was put `before` it.
+fn refused(error: sqlx::Error, before: usize) -> Refused {
     if fault::classify(&error) != StoreFault::Statement {
         return Refused::Outage(error);
     }
@@ -202,7 +212,7 @@ fn refused(error: sqlx::Error) -> Refused {
         return Refused::Statement { error: error.to_string(), position: None };
     };
     let position = match said.position() {
-        Some(PgErrorPosition::Original(at)) => Some(at),
+        Some(PgErrorPosition::Original(at)) => Some(at.saturating_sub(before)),
         _ => None,
     };
     let hint = said.hint().map_or(String::new(), |hint| format!(" ({hint})"));

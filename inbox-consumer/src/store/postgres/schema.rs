@@ -8,7 +8,7 @@ use super::{
     settings::is_plain_name,
 };
 use crate::{
-    pipeline::port::Schemas,
+    pipeline::port::{Schemas, deadline},
     store::migration::{self, Migration},
 };
 
@@ -34,13 +34,13 @@ const APPLIED: &str = "INSERT INTO inbox_schema_versions (version) VALUES ($1)";
 impl Schemas for Postgres {
     async fn migrate(conn: &mut PgConnection) -> Result<Vec<i64>, sqlx::Error> {
         begin_own(conn).await?;
-        let applied = migrate(conn).await;
+        let applied = deadline::patiently(migrate(conn)).await;
         end_own(conn, applied).await
     }
 
     async fn migrate_outbox_beside(conn: &mut PgConnection) -> Result<Vec<i64>, sqlx::Error> {
         begin_own(conn).await?;
-        let applied = migrate_outbox(conn).await;
+        let applied = deadline::patiently(migrate_outbox(conn)).await;
         end_own(conn, applied).await
     }
 

@@ -1,5 +1,6 @@
-//! How the runtime's own statements are sent: within a deadline; with a name where the session keeps
-//! statements, else without one and in a transaction.
+//! How the runtime's own statements are sent.
+//!
+//! Within a deadline. With a name where the session keeps statements, else without one and in a transaction.
 //!
 //! The driver names each statement that is "persistent" and closes it only when it falls out of its cache.
 //! Without a cache it stays: as waste in a session of one's own, behind a pooler in the way of others (42P05,
@@ -114,7 +115,7 @@ struct Limited<'e> {
     late: Option<Pin<Box<Sleep>>>,
 }
 
-fn limited<'e>(steps: BoxStream<'e, Result<Step, Error>>) -> BoxStream<'e, Result<Step, Error>> {
+fn limited(steps: BoxStream<'_, Result<Step, Error>>) -> BoxStream<'_, Result<Step, Error>> {
     let late = deadline::limit().map(|limit| Box::pin(tokio::time::sleep(limit)));
     Box::pin(Limited { steps, late })
 }

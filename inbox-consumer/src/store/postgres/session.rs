@@ -26,6 +26,7 @@ const CHECK_CLIENT_SINCE: u32 = 140_000;
 impl Sessions for Postgres {
     type Settings = PgSettings;
     const WRITERS_MAX: usize = 64;
+    const SERVER: bool = true;
 
     fn settings(address: &Address<'_>) -> Result<PgSettings, OpenError> {
         let refused = |error: crate::store::SettingsError| OpenError::Refused(error.0);

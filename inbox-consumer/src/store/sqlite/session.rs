@@ -16,6 +16,7 @@ const REFUSED: [&str; 4] = ["ATTACH", "DETACH", "PRAGMA", "VACUUM"];
 impl Sessions for Sqlite {
     type Settings = SqliteSettings;
     const WRITERS_MAX: usize = 1;
+    const SERVER: bool = false;
 
     fn settings(address: &Address<'_>) -> Result<SqliteSettings, OpenError> {
         let settings = SqliteSettings::new(address.url);
