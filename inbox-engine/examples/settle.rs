@@ -110,7 +110,7 @@ impl World {
                 Effect::WriteWatermark(write) => {
                     self.engine.handle_watermark(&write, Written::Yes, now);
                 }
-                Effect::Commit(commits) => self.engine.handle_committed(&commits, true),
+                Effect::Commit(commits) => self.engine.handle_committed(&commits, &[]),
                 _ => {}
             }
         }

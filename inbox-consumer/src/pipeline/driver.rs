@@ -272,7 +272,7 @@ impl<DB: Store> Driver<DB> {
                 self.make_room(now);
             }
             Done::Outcome(place, batch, outcome) => {
-                self.tell(place, &batch, &outcome);
+                Self::tell(place, &batch, &outcome);
                 self.engine.handle_outcome(batch, outcome, now);
                 self.make_room(now);
             }
@@ -285,7 +285,9 @@ impl<DB: Store> Driver<DB> {
                 for (write, written) in written {
                     self.written(&write, written, now);
                 }
-                rest.into_iter().for_each(|write| self.write_watermark(write));
+                for write in rest {
+                    self.write_watermark(write);
+                }
             }
         }
     }
