@@ -168,7 +168,7 @@ impl Owner {
                 let answer = offsets(event).map(|places| places.into_iter().next());
                 match answer {
                     Ok(Some(place)) if known(&place) => {
-                        self.take_in_edge(range, edge, place.offset)
+                        self.take_in_edge(range, edge, place.offset);
                     }
                     Ok(Some(place)) if place.error != RDKafkaErrorCode::NoError => {
                         self.fail_range(range, &place.error.to_string());

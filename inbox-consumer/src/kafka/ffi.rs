@@ -119,7 +119,7 @@ impl Queue {
         let Ok(topic) = CString::new(topic) else { return false };
         // SAFETY: client, name and queue are alive.
         unsafe {
-            ask_id(self.client.client().native_ptr(), &topic, timeout, ticket, self.queue.as_ptr())
+            ask_id(self.client.client().native_ptr(), &topic, timeout, ticket, self.queue.as_ptr());
         }
         true
     }

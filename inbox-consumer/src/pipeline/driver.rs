@@ -281,7 +281,7 @@ impl<DB: Store> Driver<DB> {
             }
             Done::Outcome(place, batch, outcome) => {
                 self.open.remove(&(batch.partition, batch.generation, batch.lanes[0].lane));
-                self.tell(place, &batch, &outcome);
+                Self::tell(place, &batch, &outcome);
                 self.engine.handle_outcome(batch, outcome, now);
                 self.make_room(now);
             }
@@ -294,7 +294,9 @@ impl<DB: Store> Driver<DB> {
                 for (write, written) in written {
                     self.written(&write, written, now);
                 }
-                rest.into_iter().for_each(|write| self.write_watermark(write));
+                for write in rest {
+                    self.write_watermark(write);
+                }
             }
         }
     }

@@ -191,12 +191,7 @@ impl<DB: Store> Driver<DB> {
     }
 
     /// Tells what a transaction did.
-    pub(super) fn tell(
-        &self,
-        partition: TopicPartition,
-        batch: &Batch<Arc<Delivery>>,
-        outcome: &Outcome,
-    ) {
+    pub(super) fn tell(partition: TopicPartition, batch: &Batch<Arc<Delivery>>, outcome: &Outcome) {
         let events = batch.items.len();
         match outcome {
             Outcome::Failed(failures) => {

@@ -20,7 +20,7 @@ const UNCONFIRMED_MAX: Duration = Duration::from_secs(30);
 /// A producer's transaction is ended by its coordinator after a minute, unless somebody allows it more.
 const UPSTREAM_MAX: Duration = Duration::from_secs(30);
 /// Beyond what one event may take by the limits: its handler, its statements, its wait for another attempt.
-const STILL_MAX: Duration = Duration::from_secs(60);
+const STILL_MAX: Duration = Duration::from_mins(1);
 
 /// Handlers' attempts that have ended, by `partition_ref`: a transaction of slow handlers is at work though
 /// no offset moves.

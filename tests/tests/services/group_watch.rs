@@ -110,7 +110,7 @@ async fn records_that_are_not_read_are_seen() {
     let running = Running::of(Consumer::builder(config, routes()).build().await.unwrap());
     eventually(SOON, "ready", async || running.readings.readiness().ready).await;
     // The client asks again, each time after half a second.
-    broker.fail_next(Request::Fetch, &[Failure::NotLeader; 100_000]).unwrap();
+    broker.fail_next(Request::Fetch, &vec![Failure::NotLeader; 100_000]).unwrap();
     let record = outbox_core::Record {
         key: Some("a".into()),
         headers: Vec::new(),
