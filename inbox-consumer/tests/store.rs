@@ -246,7 +246,7 @@ mod postgres {
         let insert = |rows| {
             format!(
                 "INSERT INTO inbox_events (consumer_ref, partition_ref, \"offset\", event_id, fingerprint)
-                 SELECT 1, 1, 0, gen_random_uuid(), '' FROM generate_series(1, {rows})"
+                 SELECT 1, 1, 0, gen_random_uuid(), decode(repeat('00', 16), 'hex') FROM generate_series(1, {rows})"
             )
         };
         let alone = "ALTER TABLE inbox_events SET (autovacuum_enabled = off)";

@@ -160,8 +160,9 @@ async fn a_correction_that_makes_no_sense_is_refused() {
     assert_eq!(stage.schema.number("SELECT count(*) FROM inbox_audit").await, 0);
     // A partition that this consumer has never had: it would begin there, on demand.
     stage.topic.grow(2).await;
-    let never: [Case<'_>; 1] =
-        [(&own("1", "end")[..9], 6, &["has no row for", "would begin at 0", "add --yes"])];
+    let unsure = own("1", "end");
+    let told = ["has no row for", "would begin at 0", "add --yes"];
+    let never: [Case<'_>; 1] = [(&unsure[..9], 6, &told)];
     refused(&stage, &never).await;
     let rows = "SELECT count(*) FROM inbox_partitions";
     assert_eq!(stage.schema.number(rows).await, 1);

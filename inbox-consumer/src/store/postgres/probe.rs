@@ -17,6 +17,7 @@ impl Probe for Postgres {
     );
     const LONG_AGO: &'static str = "now() - interval '30 days'";
     const UUID_HEX: (&'static str, &'static str) = ("'", "'");
+    const BYTES_HEX: (&'static str, &'static str) = (r"'\x", "'");
     const HOLD_PRUNER: &'static str = "BEGIN; SELECT pg_advisory_xact_lock(hashtextextended('inbox prune ' || current_schema(), 0))";
 
     fn older(time: &str, milliseconds: u32) -> String {

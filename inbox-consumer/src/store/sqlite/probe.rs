@@ -15,6 +15,7 @@ impl Probe for Sqlite {
     );
     const LONG_AGO: &'static str = "CAST((unixepoch('subsec') - 2592000) * 1000 AS INTEGER)";
     const UUID_HEX: (&'static str, &'static str) = ("x'", "'");
+    const BYTES_HEX: (&'static str, &'static str) = ("x'", "'");
     const HOLD_PRUNER: &'static str = "";
 
     fn older(time: &str, milliseconds: u32) -> String {

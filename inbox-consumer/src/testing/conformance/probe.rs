@@ -16,6 +16,8 @@ pub trait Probe: Store {
     const LONG_AGO: &'static str;
     /// What stands before and after the 32 hex digits of an id.
     const UUID_HEX: (&'static str, &'static str);
+    /// What stands before and after the hex digits of bytes.
+    const BYTES_HEX: (&'static str, &'static str);
     /// What holds the pruner's lock until the session is closed; empty when there is none.
     const HOLD_PRUNER: &'static str;
 

@@ -6,7 +6,7 @@ use inbox_engine::ParkReason;
 
 use super::{
     Probe,
-    scene::{Scene, claim_of, id, literal, parking, step, watermark},
+    scene::{Scene, claim_of, literal, parking, step, watermark},
 };
 use crate::pipeline::port::{PruneCursor, PruneStep, Scope};
 
@@ -120,7 +120,8 @@ pub async fn a_step_is_bounded<DB: Probe>(settings: DB::Settings) {
 /// Rows below the watermark, each a little older than the one before.
 async fn fill<DB: Probe>(scene: &mut Scene<DB>, scope: &Scope, rows: u32) {
     let Scope { consumer_ref, partition_ref, .. } = scope;
-    let (long_ago, fingerprint) = (DB::LONG_AGO, literal::<DB>(id(1)));
+    let (long_ago, (before, after)) = (DB::LONG_AGO, DB::BYTES_HEX);
+    let fingerprint = format!("{before}{:032}{after}", 1);
     scene.run("BEGIN").await;
     for chunk in 0..rows / 500 {
         let values: Vec<_> = (0..500)
