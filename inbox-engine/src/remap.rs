@@ -5,7 +5,10 @@
 //! from the barrier on are left out, the others are settled, the watermark is written, and the partition
 //! is taken over once more; that take-over changes the lanes, and reads on at the watermark.
 
-use crate::{Engine, LaneState, NextOffset, Offset, PartitionId, Time, partition::Partition};
+use crate::{
+    Engine, LaneState, NextOffset, Offset, PartitionId, Time,
+    partition::{Drain, Partition},
+};
 
 /// Where deliveries end until the lanes have changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
