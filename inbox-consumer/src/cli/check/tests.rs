@@ -160,7 +160,7 @@ fn lane_settings_that_differ_from_the_database_s_are_told() {
     let start = "the database has orders/0, orders/1 with 16 lanes, `lanes.count` is 32";
     one(texts(32, rule), start, "give all of them the same");
     let start = "the database has orders/0, orders/1 with the lane rule \"xxh3-64/1:key\"";
-    one(texts(16, "xxh3-64/1:header:x"), start, "divides them anew");
+    one(texts(16, "xxh3-64/1:header:x"), start, "ahead of the watermark");
 }
 
 fn record(event_type: &str) -> Record {

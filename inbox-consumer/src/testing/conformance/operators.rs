@@ -4,7 +4,7 @@ use inbox_engine::ParkReason;
 
 use super::{
     Probe,
-    scene::{Scene, aggregate, claim_of, parking, step},
+    scene::{RECORD, Scene, aggregate, claim_of, parking, step},
 };
 use crate::pipeline::port::{
     AuditFilter, Intended, Intent, Order, Page, ParkedFilter, Parking, Scope, Weight, When,
@@ -134,7 +134,7 @@ pub async fn a_parked_event_is_told_whole<DB: Probe>(settings: DB::Settings) {
     assert!(first.parked_at.starts_with("20") && first.parked_at.ends_with('Z'), "{first:?}");
     assert_eq!(first.parked_at.len(), "2026-01-01T00:00:00.000Z".len(), "{first:?}");
     let kept = DB::kept(&mut scene.session, "told", head).await.expect("kept").expect("a row");
-    assert!(kept.errors.contains("No such Account") && kept.record == "{}", "{kept:?}");
+    assert!(kept.errors.contains("No such Account") && kept.record == RECORD, "{kept:?}");
     assert_eq!(DB::kept(&mut scene.session, "nobody", head).await.expect("kept"), None);
     let counts = DB::counts(&mut scene.session, "told", &ParkedFilter::default()).await;
     let counts = counts.expect("the counts");
