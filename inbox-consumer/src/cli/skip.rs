@@ -12,11 +12,9 @@ use crate::{
     config::Config,
     consumer::kafka_settings,
     kafka::{self, TopicLogs},
-    pipeline::{
-        intake::lane_rule,
-        port::{
-            Beginning, BrokerError, Corrected, Correction, Held, LogRange, Store, TopicPartition,
-        },
+    pipeline::port::{
+        Beginning, BrokerError, Corrected, Correction, Held, LogRange, Placement, Store,
+        TopicPartition,
     },
 };
 
@@ -142,7 +140,7 @@ async fn begin<DB: Store>(
     let place = format!("{}/{}", skip.topic, skip.partition);
     let aimed = aim(skip, facts).and_then(|aimed| {
         let reader = config.reader().map_err(|error| error.to_string())?;
-        Ok((aimed, lane_rule(&reader)))
+        Ok((aimed, Placement::of(reader.rules()).lane_rule().to_owned()))
     });
     let ((topic_id, to, log), lane_rule) = match aimed {
         Ok(aimed) => aimed,

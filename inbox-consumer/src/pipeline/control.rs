@@ -197,7 +197,6 @@ impl<DB: Store> Control<DB> {
     pub(super) async fn find_due(
         &self,
         looks: &[Look],
-        intake: &Intake,
         max: usize,
     ) -> Result<Vec<Vec<Due>>, String> {
         let asked =
@@ -209,8 +208,7 @@ impl<DB: Store> Control<DB> {
             Ok(found) => {
                 self.sessions.give_back(conn).await;
                 let of_one = |(look, found): (&Look, Vec<DueQueue>)| {
-                    let lanes = look.taken.lane_count;
-                    let lane = |queue: &DueQueue| intake.lane_today(&look.place, queue, lanes);
+                    let lane = |queue: &DueQueue| look.taken.lanes.of_queue(&look.place, queue);
                     let due =
                         |queue: DueQueue| Due { lane: lane(&queue), aggregate: queue.aggregate };
                     found.into_iter().map(due).collect()

@@ -76,10 +76,10 @@ impl<DB: Store> Driver<DB> {
             Some(Look { id: *id, generation: *generation, place, taken })
         });
         let looks: Vec<Look> = looks.collect();
-        let (control, work) = (Arc::clone(&self.control), Arc::clone(&self.work));
+        let control = Arc::clone(&self.control);
         let max = self.engine.limits().due_max;
         self.spawn(async move {
-            let found = control.find_due(&looks, &work.intake, max).await;
+            let found = control.find_due(&looks, max).await;
             let answer = |index: usize| match &found {
                 Ok(found) => Ok(found[index].clone()),
                 Err(error) => Err(error.clone()),

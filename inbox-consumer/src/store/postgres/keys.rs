@@ -2,6 +2,7 @@
 
 use sqlx::{PgConnection, Row, postgres::PgRow};
 
+use super::sent::on;
 use crate::{
     pipeline::port::{Lanes, TakeOver},
     store::{

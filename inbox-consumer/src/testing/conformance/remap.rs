@@ -128,9 +128,9 @@ pub async fn parked_events_keep_their_place<DB: Probe>(settings: DB::Settings) {
     let taken = scene.take_over().await;
     assert_eq!(scene.number(&queues).await, 2);
     assert_eq!(scene.number(&due).await, 2, "the queue of the second tenant has a head");
-    let due = DB::find_due(&mut scene.session, &taken.scope, taken.ownership.remapped_below, 9);
-    let due = due.await.expect("find_due failed");
-    assert_eq!(due.iter().map(|queue| queue.offset.0).collect::<Vec<_>>(), [1]);
+    let looks = [(taken.scope, taken.ownership.remapped_below)];
+    let due = DB::find_due(&mut scene.session, &looks, 9).await.expect("find_due failed");
+    assert_eq!(due[0].iter().map(|queue| queue.offset.0).collect::<Vec<_>>(), [1]);
 
     scene.run("UPDATE inbox_parked SET record = '{}' WHERE \"offset\" = 2 AND consumer_ref = (SELECT consumer_ref FROM inbox_consumers WHERE consumer = 'remap-parked')").await;
     scene.request.lanes = lanes(LANES, "key");
