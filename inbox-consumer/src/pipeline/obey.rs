@@ -109,7 +109,8 @@ impl<DB: Store> Driver<DB> {
         let work = Arc::clone(&self.work);
         let registration = self.open(release.partition, release.generation, release.lane);
         self.spawn(async move {
-            let released = deadline::with::<DB, _>(&work.limits, work.release(scope, &place, &release));
+            let released =
+                deadline::with::<DB, _>(&work.limits, work.release(scope, &place, &release));
             let given_up = |_| (Released::Unknown(GIVEN_UP.into()), Report::default());
             let ended = Abortable::new(released, registration).await;
             let (released, report) = ended.unwrap_or_else(given_up);

@@ -22,7 +22,8 @@ use crate::{
 };
 
 const CONSUMER: &str = "SELECT consumer_ref, inbox_id FROM inbox_consumers WHERE consumer = ?1";
-const ADD_CONSUMER: &str = "INSERT INTO inbox_consumers (consumer, inbox_id) VALUES (?1, randomblob(16))
+const ADD_CONSUMER: &str =
+    "INSERT INTO inbox_consumers (consumer, inbox_id) VALUES (?1, randomblob(16))
     ON CONFLICT (consumer) DO NOTHING";
 /// A build before the column has added the consumer.
 const NAME_INBOX: &str =
