@@ -32,7 +32,7 @@ fn a_change_of_lanes_comes_about_at_the_end_of_the_log() {
         deliver p0 5a => start p0[5]
         committed p0@5
         position p0@12
-        wait 1 => write p0 5>12~-1
+        wait 1 => write p0 5>12~-1 record 6
         written p0 => pause p0, p0 stands: taking_over, confirm p0
         ",
     );
