@@ -38,7 +38,7 @@ fn history(seed: u64, epochs_known: bool, trace: bool) -> (u64, Seen) {
 
 /// Runs histories until they have a million and a half steps together, or as many as `INBOX_STEPS` says.
 fn histories(first: u64, epochs_known: bool) {
-    let steps_min = number("INBOX_STEPS").unwrap_or(2_000_000);
+    let steps_min = number("INBOX_STEPS").unwrap_or(3_000_000);
     let (mut steps, mut seeds) = (0, first..);
     let mut seen = Seen::new();
     while steps < steps_min {
