@@ -13,7 +13,7 @@
 //! engine.handle_assigned(&[PartitionId(0)], Time(0));
 //! let mut asked = std::iter::from_fn(|| engine.poll_effect());
 //! assert!(
-//!     asked.any(|effect| matches!(effect, Effect::TakeOver(PartitionId(0), _))),
+//!     asked.any(|effect| matches!(effect, Effect::TakeOver(PartitionId(0), ..))),
 //!     "a partition is taken over in the database before anything of it is read"
 //! );
 //! ```

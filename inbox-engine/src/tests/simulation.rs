@@ -36,7 +36,7 @@ fn history(seed: u64, epochs_known: bool, trace: bool) -> (u64, Seen) {
     (world.steps, world.seen)
 }
 
-/// Runs histories until they have a million and a half steps together, or as many as `INBOX_STEPS` says.
+/// Runs histories until they have three million steps together, or as many as `INBOX_STEPS` says.
 fn histories(first: u64, epochs_known: bool) {
     let steps_min = number("INBOX_STEPS").unwrap_or(3_000_000);
     let (mut steps, mut seeds) = (0, first..);

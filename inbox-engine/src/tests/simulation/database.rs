@@ -69,7 +69,7 @@ pub(super) enum Undo {
     Aggregate(usize, usize, Aggregate),
     Discarded(u32),
     Effect(u32),
-    Epochs(usize, i64, Vec<i64>),
+    Epochs(usize, i64, Vec<i64>, bool),
     Lane(usize, usize, LaneState),
     Lanes(usize, Vec<LaneRow>),
     Row(u32, Option<Row>),
@@ -137,10 +137,11 @@ impl Database {
         log: &Log,
     ) -> Ownership {
         self.epochs += 1;
+        let waited = self.partitions[p].remap_waits;
         self.remap(p, usize::from(wanted));
         let row = &mut self.partitions[p];
         let old = row.lanes.iter().map(|lane| lane.epoch).collect();
-        self.commit.push(Undo::Epochs(p, row.epoch, old));
+        self.commit.push(Undo::Epochs(p, row.epoch, old, waited));
         if !again || Rule::ResyncRaisesEpoch.on() {
             let chance = if Rule::UniqueEpochs.on() { self.epochs } else { 0 };
             row.epoch = ((row.epoch >> 20) + 1) << 20 | chance;
@@ -376,8 +377,9 @@ impl Database {
             Undo::Aggregate(p, number, old) => self.partitions[p].aggregates[number] = old,
             Undo::Discarded(number) => _ = self.discarded.remove(&number),
             Undo::Effect(number) => _ = self.effects.remove(&number),
-            Undo::Epochs(p, epoch, lanes) => {
+            Undo::Epochs(p, epoch, lanes, waited) => {
                 self.partitions[p].epoch = epoch;
+                self.partitions[p].remap_waits = waited;
                 for (lane, epoch) in self.partitions[p].lanes.iter_mut().zip(lanes) {
                     lane.epoch = epoch;
                 }

@@ -309,8 +309,8 @@ impl World {
         let snapshots: Vec<_> = self.workers.iter().map(|it| it.engine.snapshots()).collect();
         format!(
             "{:?} owners {:?} watermarks {watermarks:?} ends {ends:?} committed {:?} \
-             {snapshots:?}",
-            self.shape, self.owners, self.committed,
+             {snapshots:?} {:?}",
+            self.shape, self.owners, self.committed, self.database.partitions,
         )
     }
 }
