@@ -211,6 +211,28 @@ impl<DB: Store> Driver<DB> {
         }
     }
 
+    pub(super) fn count_commit(&mut self, result: &Result<Vec<TopicPartition>, String>) {
+        match result {
+            Ok(refused) => {
+                self.committed_at = Some(Instant::now());
+                self.meters.counters.commits.add(1);
+                if let Some(TopicPartition { topic, partition }) = refused.first() {
+                    self.meters.counters.commits_refused.add(1);
+                    let error = format!(
+                        "offsets of {} partitions were refused, {topic}/{partition} among them; the others \
+                         were committed",
+                        refused.len()
+                    );
+                    Signal::CommitFailed { error }.emit();
+                }
+            }
+            Err(error) => {
+                self.meters.counters.commits_refused.add(1);
+                Signal::CommitFailed { error: error.clone() }.emit();
+            }
+        }
+    }
+
     /// Counts and tells what a release did.
     pub(super) fn tell_released(
         &self,

@@ -1,14 +1,16 @@
 //! What becomes of events that are parked: how many there may be, and when they are released.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
+use inbox_engine::{Doom, ParkReason};
 use uuid::Uuid;
 
 use super::{
     port::{Delivered, ParkedLoad, Store},
-    transaction::Work,
+    transaction::{Transaction, Work},
+    verdict::Verdicts,
 };
-use crate::router::Schedule;
+use crate::{router::Schedule, telemetry::Signal};
 
 /// As the configuration says.
 #[derive(Clone, Copy, Debug)]
@@ -31,5 +33,31 @@ impl<DB: Store> Work<DB> {
         let schedule = self.routes.schedule(event_type).unwrap_or(self.parking.schedule);
         // The lower half of a random UUID: all chance but for two bits at its top.
         schedule.delay(releases, Uuid::new_v4().as_u64_pair().1)
+    }
+}
+
+impl<DB: Store> Transaction<'_, DB> {
+    /// Counts what is parked now, by why; what a person has to look into is told one by one.
+    pub(super) fn tell_parked(&self, verdicts: &Verdicts<'_>) {
+        let mut reasons: BTreeMap<&str, u64> = BTreeMap::new();
+        for (item, reason, doom) in verdicts.parkings() {
+            self.work.meters.parked(reason);
+            *reasons.entry(reason.as_str()).or_default() += 1;
+            let (partition, offset) = (item.event.partition.clone(), item.offset.0);
+            match doom {
+                Some(Doom { reason: ParkReason::Mismatch, error }) => {
+                    Signal::Mismatch { partition, offset, error: error.clone() }.emit();
+                }
+                Some(Doom { reason: ParkReason::Torn, error }) => {
+                    Signal::Torn { partition, offset, error: error.clone() }.emit();
+                }
+                _ => {}
+            }
+        }
+        let Some(item) = self.batch.items.first().filter(|_| !reasons.is_empty()) else { return };
+        let (partition, events) = (item.event.partition.clone(), reasons.values().sum());
+        let reasons = reasons.iter().map(|(reason, events)| format!("{reason} {events}"));
+        let reasons = reasons.collect::<Vec<_>>().join(", ");
+        Signal::Parked { partition, events, reasons }.emit();
     }
 }

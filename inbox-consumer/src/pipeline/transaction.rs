@@ -1,7 +1,6 @@
 //! The transaction: begin, claim, handle, park, advance, commit. The one trip to the database.
 
 use std::{
-    collections::BTreeMap,
     future::poll_fn,
     pin::{Pin, pin},
     sync::Arc,
@@ -9,7 +8,7 @@ use std::{
 };
 
 use futures::future::{MaybeDone, maybe_done};
-use inbox_engine::{Batch, Doom, Failure, HandlerFault, Mode, Outcome, ParkReason, Rule, Tally};
+use inbox_engine::{Batch, Failure, HandlerFault, Mode, Outcome, Rule, Tally};
 
 use super::{
     Delivery, fault_point,
@@ -24,7 +23,7 @@ use super::{
 };
 use crate::{
     router::{Ahead, RouteTable},
-    telemetry::{Signal, meters::Meters},
+    telemetry::meters::Meters,
 };
 
 /// What every transaction of a consumer shares.
@@ -235,30 +234,6 @@ impl<DB: Store> Transaction<'_, DB> {
         fault_point::pass("live.after_commit");
         self.tell_parked(&verdicts);
         Ok(verdicts.tally())
-    }
-
-    /// Counts what is parked now, by why; what a person has to look into is told one by one.
-    fn tell_parked(&self, verdicts: &Verdicts<'_>) {
-        let mut reasons: BTreeMap<&str, u64> = BTreeMap::new();
-        for (item, reason, doom) in verdicts.parkings() {
-            self.work.meters.parked(reason);
-            *reasons.entry(reason.as_str()).or_default() += 1;
-            let (partition, offset) = (item.event.partition.clone(), item.offset.0);
-            match doom {
-                Some(Doom { reason: ParkReason::Mismatch, error }) => {
-                    Signal::Mismatch { partition, offset, error: error.clone() }.emit();
-                }
-                Some(Doom { reason: ParkReason::Torn, error }) => {
-                    Signal::Torn { partition, offset, error: error.clone() }.emit();
-                }
-                _ => {}
-            }
-        }
-        let Some(item) = self.batch.items.first().filter(|_| !reasons.is_empty()) else { return };
-        let (partition, events) = (item.event.partition.clone(), reasons.values().sum());
-        let reasons = reasons.iter().map(|(reason, events)| format!("{reason} {events}"));
-        let reasons = reasons.collect::<Vec<_>>().join(", ");
-        Signal::Parked { partition, events, reasons }.emit();
     }
 
     async fn park(&mut self, verdicts: &Verdicts<'_>) -> Result<(), End> {

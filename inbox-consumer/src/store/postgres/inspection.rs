@@ -3,7 +3,7 @@
 use sqlx::{PgConnection, Postgres, Row, postgres::PgRow};
 
 use super::{
-    ownership::next_lanes,
+    lanes,
     sent::on,
     session::{begin_own, end_own},
 };
@@ -120,7 +120,7 @@ fn partition(row: &PgRow) -> Result<PartitionRow, sqlx::Error> {
         epoch: row.try_get("epoch")?,
         lane_count: row.try_get("lane_count")?,
         lane_rule: row.try_get("lane_rule")?,
-        next_lanes: next_lanes(row)?,
+        next_lanes: lanes::waiting(row)?,
         owner: row.try_get("owner")?,
         owner_seen_seconds: row.try_get("owner_seen_seconds")?,
         parked_aggregates: row.try_get("aggregates")?,

@@ -1,11 +1,11 @@
 //! Take-over, watermark, letting go.
 
-use inbox_engine::{Epoch, LaneState, LeaderEpoch, NextOffset, Offset, Rule, Standstill};
+use inbox_engine::{Epoch, NextOffset, Rule, Standstill};
 use sqlx::{PgConnection, Postgres, Row, postgres::PgRow};
 use uuid::Uuid;
 
 use super::{
-    keys,
+    keys, lanes,
     sent::on,
     session::{begin_own, end_own},
     watermarks,
@@ -15,7 +15,6 @@ use crate::{
         Lanes, Ownerships, Scope, TakeOver, TakeOverError, Taken, TopicPartition, WatermarkMove,
     },
     store::{
-        lane,
         statement::{Cut, Statement},
         takeover::{self, PartitionState},
         unexpected,
@@ -50,25 +49,6 @@ RETURNING partition_ref";
 /// Only while [`Rule::StartIsWritten`] is off: a start that nothing was settled after is forgotten.
 const FORGET_START: &str = "DELETE FROM inbox_partitions p WHERE partition_ref = $1 AND NOT EXISTS
     (SELECT FROM inbox_lanes l WHERE l.partition_ref = $1 AND l.last_offset >= p.watermark)";
-
-/// Locked in order before anything is read of them: this waits for the transactions of the old owner.
-static LOCK_LANES: Statement = Statement::new(
-    "SELECT last_offset FROM inbox_lanes WHERE partition_ref = $1 ORDER BY lane FOR UPDATE",
-    &[Cut::new(Rule::LanesLockedInOrder, "ORDER BY lane FOR UPDATE", "FOR UPDATE")],
-);
-const REMOVE_LANES: &str = "DELETE FROM inbox_lanes WHERE partition_ref = $1";
-/// $1 partition, $2 lanes, $3 last offset.
-const ADD_LANES: &str =
-    "INSERT INTO inbox_lanes (partition_ref, lane, epoch, last_offset, last_leader_epoch)
-SELECT $1, l, 0, $3, -1 FROM generate_series(0, $2 - 1) l ON CONFLICT DO NOTHING";
-
-/// $1 partition, $2 epoch.
-static RAISE_LANES: Statement = Statement::new(
-    "WITH k AS MATERIALIZED (SELECT lane FROM inbox_lanes WHERE partition_ref = $1 ORDER BY lane FOR UPDATE)
-UPDATE inbox_lanes l SET epoch = $2 FROM k WHERE l.partition_ref = $1 AND l.lane = k.lane
-RETURNING l.lane, l.last_offset, l.last_leader_epoch",
-    &[Cut::new(Rule::LanesLockedInOrder, "ORDER BY lane FOR UPDATE", "")],
-);
 
 /// $1 partition, $2 epoch, $3 name, $4 instance, $5 incarnation, $6 topic id, $7 lanes, $8 lane rule,
 /// $9 remapped below, $10 key rule, $11 whether rows are parked, $12 and $13 the lanes that wait.
@@ -190,7 +170,7 @@ async fn take_over(conn: &mut PgConnection, request: &TakeOver) -> Result<Answer
     };
     let epoch = takeover::next_epoch(&row, request);
     let had = (row.lane_count, row.lane_rule.clone());
-    let row = lanes_for(conn, row, request).await?;
+    let row = lanes::choose(conn, row, request).await?;
     let held = match takeover::lanes(&row, request) {
         Ok(held) => held,
         Err(reason) => return stand_still(conn, &row, request, reason).await,
@@ -200,9 +180,9 @@ async fn take_over(conn: &mut PgConnection, request: &TakeOver) -> Result<Answer
         Ok(keys) => keys,
         Err(reason) => return stand_still(conn, &row, request, reason).await,
     };
-    make_lanes(conn, &row, had != (row.lane_count, row.lane_rule.clone())).await?;
+    lanes::make(conn, &row, had != (row.lane_count, row.lane_rule.clone())).await?;
     keys::set(conn, row.partition_ref, &keys).await?;
-    let lanes = raise(conn, &row, epoch).await?;
+    let lanes = lanes::raise(conn, &row, epoch).await?;
     own(conn, &row, epoch, request, &held).await?;
     Ok(Ok(takeover::taken(&row, (consumer_ref, inbox_id), epoch, (held, lanes), resume)?))
 }
@@ -263,7 +243,7 @@ fn state(row: &PgRow) -> Result<PartitionState, sqlx::Error> {
         lane_rule: row.try_get("lane_rule")?,
         remapped_below: row.try_get("remapped_below")?,
         key_rule: parked.is_some().then(|| row.try_get("key_rule")).transpose()?,
-        next_lanes: next_lanes(row)?,
+        next_lanes: lanes::waiting(row)?,
         epoch: row.try_get("epoch")?,
         watermark: row.try_get("watermark")?,
         watermark_leader_epoch: row.try_get("watermark_leader_epoch")?,
@@ -275,13 +255,6 @@ fn state(row: &PgRow) -> Result<PartitionState, sqlx::Error> {
         owner_seen_seconds: row.try_get("owner_seen_seconds")?,
         retired: row.try_get("retired")?,
     })
-}
-
-/// The lanes that wait, if there are any.
-pub(super) fn next_lanes(row: &PgRow) -> Result<Option<(i32, String)>, sqlx::Error> {
-    let count: Option<i32> = row.try_get("next_lane_count")?;
-    let rule: Option<String> = row.try_get("next_lane_rule")?;
-    Ok(count.zip(rule))
 }
 
 /// The row of a partition that the database does not know, with its first watermark.
@@ -347,64 +320,6 @@ async fn stand_still(
     Ok(Err(reason))
 }
 
-/// The row with the lanes that hold from now on: other ones only if those that it has are drained.
-async fn lanes_for(
-    conn: &mut PgConnection,
-    mut row: PartitionState,
-    request: &TakeOver,
-) -> Result<PartitionState, sqlx::Error> {
-    if !takeover::wants_others(&row, request) {
-        row.next_lanes = None;
-        return Ok(row);
-    }
-    let last: Vec<i64> =
-        sqlx::query_scalar(LOCK_LANES.text()).bind(row.partition_ref).fetch_all(on(conn)).await?;
-    Ok(takeover::with_lanes(row, &last, request))
-}
-
-/// Sees to the lane rows: a remap makes them anew, else only missing ones are added.
-async fn make_lanes(
-    conn: &mut PgConnection,
-    row: &PartitionState,
-    remap: bool,
-) -> Result<(), sqlx::Error> {
-    if remap {
-        sqlx::query(REMOVE_LANES).bind(row.partition_ref).execute(on(conn)).await?;
-    }
-    sqlx::query(ADD_LANES)
-        .bind(row.partition_ref)
-        .bind(row.lane_count)
-        .bind(NextOffset(row.watermark).last().0)
-        .execute(on(conn))
-        .await
-        .map(drop)
-}
-
-/// Raises the epoch of the lanes, in their order, and reads them.
-async fn raise(
-    conn: &mut PgConnection,
-    row: &PartitionState,
-    epoch: Epoch,
-) -> Result<Vec<LaneState>, sqlx::Error> {
-    let rows = sqlx::query(RAISE_LANES.text())
-        .bind(row.partition_ref)
-        .bind(epoch.0)
-        .fetch_all(on(conn))
-        .await?;
-    let mut lanes = rows
-        .iter()
-        .map(|row| {
-            let state = LaneState {
-                last: Offset(row.try_get("last_offset")?),
-                leader_epoch: LeaderEpoch(row.try_get("last_leader_epoch")?),
-            };
-            Ok((lane(row.try_get("lane")?)?, state))
-        })
-        .collect::<Result<Vec<_>, sqlx::Error>>()?;
-    lanes.sort_unstable_by_key(|(lane, _)| *lane);
-    Ok(lanes.into_iter().map(|(_, state)| state).collect())
-}
-
 async fn own(
     conn: &mut PgConnection,
     row: &PartitionState,
@@ -436,8 +351,6 @@ async fn own(
 mod tests {
     #[test]
     fn each_rule_is_in_its_statement() {
-        super::LOCK_LANES.check();
-        super::RAISE_LANES.check();
         super::WATERMARK.check();
     }
 }

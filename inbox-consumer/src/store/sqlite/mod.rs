@@ -8,6 +8,7 @@ mod fault;
 mod inspection;
 mod intents;
 mod keys;
+mod lanes;
 mod ownership;
 mod parked;
 mod parking;

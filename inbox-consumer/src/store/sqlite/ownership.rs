@@ -1,11 +1,11 @@
 //! Take-over, watermark, letting go.
 
-use inbox_engine::{Epoch, LaneState, LeaderEpoch, NextOffset, Offset, Rule, Standstill};
+use inbox_engine::{Epoch, NextOffset, Rule, Standstill};
 use sqlx::{Row, Sqlite, SqliteConnection, sqlite::SqliteRow};
 use uuid::Uuid;
 
 use super::{
-    keys, numbers,
+    keys, lanes, numbers,
     session::{begin_own, end_own},
     watermarks,
 };
@@ -14,7 +14,7 @@ use crate::{
         Lanes, Ownerships, Scope, TakeOver, TakeOverError, Taken, TopicPartition, WatermarkMove,
     },
     store::{
-        lane, sixteen,
+        sixteen,
         statement::{Cut, Statement},
         takeover::{self, PartitionState},
         unexpected,
@@ -53,18 +53,6 @@ RETURNING partition_ref"#;
 const FORGET_START: &str =
     "DELETE FROM inbox_partitions AS p WHERE partition_ref = ?1 AND NOT EXISTS
     (SELECT 1 FROM inbox_lanes l WHERE l.partition_ref = ?1 AND l.last_offset >= p.watermark)";
-
-const LANES: &str = "SELECT last_offset FROM inbox_lanes WHERE partition_ref = ?1";
-const REMOVE_LANES: &str = "DELETE FROM inbox_lanes WHERE partition_ref = ?1";
-/// ?1 partition, ?2 lanes, ?3 last offset.
-const ADD_LANES: &str = "WITH RECURSIVE lanes(lane) AS
-    (SELECT 0 UNION ALL SELECT lane + 1 FROM lanes WHERE lane + 1 < ?2)
-INSERT INTO inbox_lanes (partition_ref, lane, epoch, last_offset, last_leader_epoch)
-SELECT ?1, lane, 0, ?3, -1 FROM lanes WHERE true ON CONFLICT DO NOTHING";
-
-/// ?1 partition, ?2 epoch.
-const RAISE_LANES: &str = "UPDATE inbox_lanes SET epoch = ?2 WHERE partition_ref = ?1
-RETURNING lane, last_offset, last_leader_epoch";
 
 /// ?1 partition, ?2 epoch, ?3 name, ?4 instance, ?5 incarnation, ?6 topic id, ?7 lanes, ?8 lane rule,
 /// ?9 remapped below, ?10 key rule, ?11 whether rows are parked, ?12 and ?13 the lanes that wait.
@@ -205,7 +193,7 @@ async fn take_over(
     };
     let epoch = takeover::next_epoch(&row, request);
     let had = (row.lane_count, row.lane_rule.clone());
-    let row = lanes_for(conn, row, request).await?;
+    let row = lanes::choose(conn, row, request).await?;
     let held = match takeover::lanes(&row, request) {
         Ok(held) => held,
         Err(reason) => return stand_still(conn, &row, request, reason).await,
@@ -215,9 +203,9 @@ async fn take_over(
         Ok(keys) => keys,
         Err(reason) => return stand_still(conn, &row, request, reason).await,
     };
-    make_lanes(conn, &row, had != (row.lane_count, row.lane_rule.clone())).await?;
+    lanes::make(conn, &row, had != (row.lane_count, row.lane_rule.clone())).await?;
     keys::set(conn, row.partition_ref, &keys).await?;
-    let lanes = raise(conn, &row, epoch).await?;
+    let lanes = lanes::raise(conn, &row, epoch).await?;
     own(conn, &row, epoch, request, &held).await?;
     Ok(Ok(takeover::taken(&row, (consumer_ref, inbox_id), epoch, (held, lanes), resume)?))
 }
@@ -283,7 +271,7 @@ fn state(row: &SqliteRow) -> Result<PartitionState, sqlx::Error> {
         lane_rule: row.try_get("lane_rule")?,
         remapped_below: row.try_get("remapped_below")?,
         key_rule: parked.is_some().then(|| row.try_get("key_rule")).transpose()?,
-        next_lanes: next_lanes(row)?,
+        next_lanes: lanes::waiting(row)?,
         epoch: row.try_get("epoch")?,
         watermark: row.try_get("watermark")?,
         watermark_leader_epoch: row.try_get("watermark_leader_epoch")?,
@@ -295,13 +283,6 @@ fn state(row: &SqliteRow) -> Result<PartitionState, sqlx::Error> {
         owner_seen_seconds: row.try_get("owner_seen_seconds")?,
         retired: row.try_get("retired")?,
     })
-}
-
-/// The lanes that wait, if there are any.
-pub(super) fn next_lanes(row: &SqliteRow) -> Result<Option<(i32, String)>, sqlx::Error> {
-    let count: Option<i32> = row.try_get("next_lane_count")?;
-    let rule: Option<String> = row.try_get("next_lane_rule")?;
-    Ok(count.zip(rule))
 }
 
 /// The row of a partition that the database does not know, with its first watermark.
@@ -368,60 +349,6 @@ async fn stand_still(
         .execute(conn)
         .await?;
     Ok(Err(reason))
-}
-
-/// The row with the lanes that hold from now on: other ones only if those that it has are drained.
-async fn lanes_for(
-    conn: &mut SqliteConnection,
-    mut row: PartitionState,
-    request: &TakeOver,
-) -> Result<PartitionState, sqlx::Error> {
-    if !takeover::wants_others(&row, request) {
-        row.next_lanes = None;
-        return Ok(row);
-    }
-    let last: Vec<i64> = sqlx::query_scalar(LANES).bind(row.partition_ref).fetch_all(conn).await?;
-    Ok(takeover::with_lanes(row, &last, request))
-}
-
-/// Sees to the lane rows: a remap makes them anew, else only missing ones are added.
-async fn make_lanes(
-    conn: &mut SqliteConnection,
-    row: &PartitionState,
-    remap: bool,
-) -> Result<(), sqlx::Error> {
-    if remap {
-        sqlx::query(REMOVE_LANES).bind(row.partition_ref).execute(&mut *conn).await?;
-    }
-    sqlx::query(ADD_LANES)
-        .bind(row.partition_ref)
-        .bind(row.lane_count)
-        .bind(NextOffset(row.watermark).last().0)
-        .execute(conn)
-        .await
-        .map(drop)
-}
-
-/// Raises the epoch of the lanes and reads them.
-async fn raise(
-    conn: &mut SqliteConnection,
-    row: &PartitionState,
-    epoch: Epoch,
-) -> Result<Vec<LaneState>, sqlx::Error> {
-    let rows =
-        sqlx::query(RAISE_LANES).bind(row.partition_ref).bind(epoch.0).fetch_all(conn).await?;
-    let mut lanes = rows
-        .iter()
-        .map(|row| {
-            let state = LaneState {
-                last: Offset(row.try_get("last_offset")?),
-                leader_epoch: LeaderEpoch(row.try_get("last_leader_epoch")?),
-            };
-            Ok((lane(row.try_get("lane")?)?, state))
-        })
-        .collect::<Result<Vec<_>, sqlx::Error>>()?;
-    lanes.sort_unstable_by_key(|(lane, _)| *lane);
-    Ok(lanes.into_iter().map(|(_, state)| state).collect())
 }
 
 async fn own(
