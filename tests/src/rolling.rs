@@ -61,7 +61,7 @@ pub async fn rolling(worker: &Path, size: Size) -> Report {
     let mut due = Instant::now();
     let mut restarts = 0;
     for _ in 0..size.rounds {
-        for place in 0..size.processes {
+        for member in &mut members {
             let owners = i64::try_from(size.processes).expect("few processes");
             let all = async || owners_now(&stage).await == owners;
             eventually(SOON, "every process has partitions", all).await;
@@ -75,7 +75,7 @@ pub async fn rolling(worker: &Path, size: Size) -> Report {
                 }
                 tokio::time::sleep(Duration::from_millis(100)).await;
             }
-            let mut old = std::mem::replace(&mut members[place], start(worker, &stage));
+            let mut old = std::mem::replace(member, start(worker, &stage));
             old.terminate();
             assert!(old.ended(SOON).await.success(), "a process ends well when it is asked to");
             ended.push_str(&old.log());

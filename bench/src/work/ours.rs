@@ -124,7 +124,6 @@ fn declared(mode: DeclaredMode, sql: &str) -> Declared {
         one_per_aggregate: (mode == DeclaredMode::Run).then_some(false),
         columns: BTreeMap::from(columns),
         sql: sql.to_owned(),
-        ..Declared::default()
     }
 }
 
