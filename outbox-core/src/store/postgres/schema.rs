@@ -1,6 +1,6 @@
 //! The outbox tables: migrations under a lock, in one transaction.
 
-use sqlx::{Connection, PgConnection};
+use sqlx::{Connection, PgConnection, Row};
 
 use super::{
     super::migration::{self, Migration},
@@ -26,7 +26,7 @@ const APPLIED: &str = "INSERT INTO outbox_schema_versions (version) VALUES ($1)"
 pub(super) async fn migrate(conn: &mut PgConnection) -> Result<Vec<i64>, sqlx::Error> {
     let mut tx =
         if conn.is_in_transaction() { conn.begin().await? } else { conn.begin_with(BEGIN).await? };
-    sqlx::query(LOCK).persistent(keeps_statements(&tx)).execute(&mut *tx).await?;
+    sqlx::raw_sql(LOCK).execute(&mut *tx).await?;
     let version = version(&mut tx).await?.unwrap_or_default();
     let mut applied = Vec::new();
     for migration in MIGRATIONS.iter().filter(|m| m.version > version) {
@@ -42,17 +42,14 @@ pub(super) async fn migrate(conn: &mut PgConnection) -> Result<Vec<i64>, sqlx::E
     Ok(applied)
 }
 
-/// The version in the database.
+/// The version in the database. Texts without arguments, each in one exchange: they need neither a name nor a
+/// transaction behind a pooler.
 pub(super) async fn version(conn: &mut PgConnection) -> Result<Option<i64>, sqlx::Error> {
-    let there: bool = sqlx::query_scalar(TABLE_EXISTS)
-        .persistent(keeps_statements(conn))
-        .fetch_one(&mut *conn)
-        .await?;
+    let there: bool = sqlx::raw_sql(TABLE_EXISTS).fetch_one(&mut *conn).await?.try_get(0)?;
     if !there {
         return Ok(None);
     }
-    let version: Option<i64> =
-        sqlx::query_scalar(VERSION).persistent(keeps_statements(conn)).fetch_one(conn).await?;
+    let version: Option<i64> = sqlx::raw_sql(VERSION).fetch_one(conn).await?.try_get(0)?;
     Ok(Some(version.unwrap_or_default()))
 }
 
