@@ -243,6 +243,8 @@ mod postgres {
         let Some(settings) = settings("replanned").await else { return };
         let mut session = Postgres::administer(&settings).await.unwrap();
         Postgres::migrate(&mut session).await.unwrap();
+        // As the consumer opens it: this one keeps its statements.
+        let mut session = Postgres::open(&settings).await.unwrap();
         let insert = |rows| {
             format!(
                 "INSERT INTO inbox_events (consumer_ref, partition_ref, \"offset\", event_id, fingerprint)

@@ -3,7 +3,7 @@
 
 use inbox_consumer::{Ended, config::Format};
 use outbox_core::{ReadRules, Source};
-use tests::{Producer, Record, Running, SOON, Stage, counted, eventually};
+use tests::{Producer, Record, Running, SOON, Stage, counted, eventually, unique};
 
 use super::{
     commands::{ran, worker},
@@ -121,27 +121,27 @@ async fn a_sequence_behind_its_table_is_told_with_what_mends_it() {
 /// A partition that needs a new row while the sequence is behind is told as that.
 #[tokio::test]
 async fn a_new_partition_that_collides_is_named() {
-    let stage = Stage::set("collides", 2).await;
+    let mut stage = Stage::set("collides", 2).await;
     stage.send(&[counted("a", 1).partition(0)]).await;
     let running = stage.start(mendable_without_table()).await;
     let two = "SELECT count(*) FROM inbox_partitions";
     eventually(SOON, "both", async || stage.schema.number(two).await == 2).await;
     assert_eq!(running.stop().await, Ended::Shutdown);
-    stage.schema.run("DELETE FROM inbox_partitions WHERE partition = 1").await;
-    stage.schema.run("DELETE FROM inbox_lanes WHERE partition_ref NOT IN (SELECT partition_ref FROM inbox_partitions)").await;
-    let taken = stage.schema.number("SELECT partition_ref FROM inbox_partitions").await;
+    let taken = stage.schema.number("SELECT max(partition_ref) FROM inbox_partitions").await;
     let rows = format!(
         "INSERT INTO inbox_partitions (partition_ref, consumer_ref, topic, topic_id, partition, lane_count, lane_rule, watermark)
         OVERRIDING SYSTEM VALUE SELECT {taken} + s, -1, 'other', gen_random_uuid(), s, 1, '', 0 FROM generate_series(1, 5000) s"
     );
     stage.schema.run(&rows).await;
     restart(&stage, "inbox_partitions", "partition_ref", taken).await;
+    // Another consumer of the same tables: its partitions have no rows yet.
+    stage.config.consumer.name = unique("c");
     let running = stage.start(mendable_without_table()).await;
     eventually(SOON, "it is named", async || stands(&running).contains("setval")).await;
     let most = taken + 5_000;
     stage.schema.run(&format!("SELECT setval('inbox_partitions_partition_ref_seq', {most})")).await;
     let mine = "SELECT count(*) FROM inbox_partitions WHERE consumer_ref > 0";
-    eventually(SOON, "both again", async || stage.schema.number(mine).await == 2).await;
+    eventually(SOON, "both of each", async || stage.schema.number(mine).await == 4).await;
     assert_eq!(running.stop().await, Ended::Shutdown);
 }
 
