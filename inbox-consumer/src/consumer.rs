@@ -36,10 +36,9 @@ use crate::{
         prune::{self, Retention},
         sessions::Sessions,
         transaction::Work,
-        watch::Attempts,
     },
     router::{RouteTable, Routes},
-    telemetry::{Counters, Readings, Signal, meters::Meters},
+    telemetry::{Counters, Readings, Signal, meters::Meters, watchdog},
 };
 
 /// A consumer that is ready to run: configuration checked, database reachable and migrated.
@@ -240,6 +239,7 @@ impl<DB: Store> Consumer<DB> {
         aside.spawn(prune::prune_for_ever(sessions, retention, Arc::clone(&meters)));
         let close_deadline = self.config.limits.close_deadline;
         let (mut driver, work, control) = self.driver(Arc::clone(&broker));
+        let _watchdog = watchdog::watch(Arc::clone(&meters));
         // A fault of the runtime itself: what is open is closed, the group hears of it, and the caller is told.
         let end = AssertUnwindSafe(driver.run(&mut events, shutdown)).catch_unwind().await;
         let end = end.unwrap_or_else(|panic| driver::End::Panicked(panic_text(&*panic)));
@@ -309,7 +309,6 @@ impl<DB: Store> Consumer<DB> {
             },
             meters: Arc::clone(&self.meters),
             pace: Pace::default(),
-            attempts: Attempts::default(),
             #[cfg(feature = "testing")]
             crash: crate::pipeline::crash::Crash::default(),
         };

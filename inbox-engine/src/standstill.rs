@@ -10,6 +10,8 @@ use crate::NextOffset;
 pub enum Standstill {
     /// Another live process uses the same static instance id.
     ForeignOwner(String),
+    /// A handler blocks its thread: it has not come back though its time is over.
+    HandlerBlocks(String),
     /// The database has no row for the partition, and the group's offset was committed by this very
     /// consumer: the database has lost its history, or is another one.
     HistoryLost(String),
@@ -66,6 +68,7 @@ impl Standstill {
     pub fn name(&self) -> &'static str {
         match self {
             Self::ForeignOwner(_) => "foreign_owner",
+            Self::HandlerBlocks(_) => "handler_blocks",
             Self::HistoryLost(_) => "history_lost",
             Self::LaneRule(_) => "lane_rule",
             Self::LogEndedBelow(_) => "log_ended_below",
@@ -97,7 +100,8 @@ impl Standstill {
             | Self::TakingOver
             | Self::Unconfirmed(_)
             | Self::UpstreamTransaction(_) => false,
-            Self::HistoryLost(_)
+            Self::HandlerBlocks(_)
+            | Self::HistoryLost(_)
             | Self::LaneRule(_)
             | Self::LogEndedBelow(_)
             | Self::LogStartsAbove(_)
@@ -114,7 +118,13 @@ impl Standstill {
     /// Whether it was seen from outside, by clocks and offsets, while the engine knows of no reason: nothing is
     /// stopped for it, and it ends when they show another picture.
     pub fn seen_from_outside(&self) -> bool {
-        matches!(self, Self::NoProgress(_) | Self::Unconfirmed(_) | Self::UpstreamTransaction(_))
+        matches!(
+            self,
+            Self::HandlerBlocks(_)
+                | Self::NoProgress(_)
+                | Self::Unconfirmed(_)
+                | Self::UpstreamTransaction(_)
+        )
     }
 
     /// Whether the take-over is tried again: it may pass by itself (another process that crashed a
@@ -144,6 +154,7 @@ impl fmt::Display for Standstill {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::ForeignOwner(text)
+            | Self::HandlerBlocks(text)
             | Self::HistoryLost(text)
             | Self::LaneRule(text)
             | Self::LogEndedBelow(text)

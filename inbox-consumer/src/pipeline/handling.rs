@@ -167,19 +167,19 @@ impl<DB: Store> Transaction<'_, DB> {
             indices.iter().map(|&index| run_event(&items[index])).collect();
         // The careful run sends one by one: what it finds is the statement's own fault.
         let edition = self.conn.edition.clone().filter(|_| self.batch.mode == Mode::Together);
-        let tx = Tx::<DB>::new(self.conn, self.savepoints_taken);
+        let deadline = self.work.attempt_deadline;
+        let open = self.work.meters.calls.begin(self.scope.partition_ref, deadline);
+        let tx = Tx::<DB>::new(self.conn, self.savepoints_taken).with_run(&open);
         let tx = tx.with_outbox(self.work.outbox).with_origin(&self.work.meters.consumer, &events);
         let mut tx = tx.with_book(&self.work.book, edition.as_ref(), self.named);
         self.handled = true;
         let begun = Instant::now();
-        let deadline = self.work.attempt_deadline;
         let end = self.work.routes.run(route, &events, ahead, &mut tx, deadline).await;
         let (handled, failed) = match &end {
             RunEnd::Done => (events.len(), false),
             RunEnd::Undecodable { ran, .. } => (*ran, false),
             RunEnd::Failed { fault, .. } => (0, matches!(fault, Fault::Retry | Fault::Reject)),
         };
-        self.work.attempts.note(self.scope.partition_ref);
         self.work.meters.run(route, begun.elapsed(), handled, failed);
         self.savepoints_taken = tx.savepoints_taken();
         self.named = tx.named();

@@ -19,7 +19,6 @@ use super::{
     port::{Book, OpenError, Scope, Store, StoreFault, TxLimits},
     sessions::{Session, Sessions},
     verdict::Verdicts,
-    watch::Attempts,
 };
 use crate::{
     router::{Ahead, RouteTable},
@@ -43,8 +42,6 @@ pub(crate) struct Work<DB: Store> {
     /// What becomes of events that are parked.
     pub(crate) parking: ParkingRules,
     pub(crate) meters: Arc<Meters>,
-    /// What handlers have done lately, for those who watch.
-    pub(crate) attempts: Attempts,
     /// How long BEGIN takes, and what follows from that.
     pub(crate) pace: Pace,
     /// The crash that a test asked for.

@@ -2,11 +2,7 @@
 //! brokers and the database confirm. It trusts nobody, and stops nothing: it gives what it sees a name, so that
 //! readiness and alerts show it.
 
-use std::{
-    collections::HashMap,
-    sync::{Mutex, PoisonError},
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use inbox_engine::{NextOffset, Snapshot, Standstill};
 
@@ -22,27 +18,10 @@ const UPSTREAM_MAX: Duration = Duration::from_secs(30);
 /// Beyond what one event may take by the limits: its handler, its statements, its wait for another attempt.
 const STILL_MAX: Duration = Duration::from_mins(1);
 
-/// Handlers' attempts that have ended, by `partition_ref`: a transaction of slow handlers is at work though
-/// no offset moves.
-#[derive(Debug, Default)]
-pub(crate) struct Attempts(Mutex<HashMap<i64, u64>>);
-
-impl Attempts {
-    pub(super) fn note(&self, partition_ref: i64) {
-        let mut ended = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        *ended.entry(partition_ref).or_default() += 1;
-    }
-
-    fn of(&self, partition_ref: i64) -> u64 {
-        let ended = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        ended.get(&partition_ref).copied().unwrap_or_default()
-    }
-}
-
 /// What was seen of a partition.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Watch {
-    /// Watermark, position, attempts.
+    /// Watermark, position, runs of handlers.
     signs: (NextOffset, NextOffset, u64),
     moved_at: Instant,
     /// Where the end that can be read stands below the end of the log, and since when.
@@ -52,12 +31,14 @@ pub(super) struct Watch {
 }
 
 /// What is to be seen of a partition now.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Sight<'s> {
     pub(super) snapshot: &'s Snapshot,
     /// When the database last confirmed the watermark.
     pub(super) confirmed_at: Option<Instant>,
-    pub(super) attempts: u64,
+    /// Runs of handlers that have ended, and what is to be said of a call that does not come back.
+    pub(super) calls: u64,
+    pub(super) overdue: Option<String>,
     pub(super) ends: LogEnds,
     /// How long nothing may move while one event takes all that the limits allow.
     pub(super) event_max: Duration,
@@ -71,20 +52,23 @@ impl Watch {
 
     /// Why it stands still, as far as that can be seen.
     pub(super) fn look(&mut self, sight: Sight<'_>, now: Instant) -> Option<Standstill> {
-        let Sight { snapshot, confirmed_at, attempts, ends, event_max } = sight;
+        let Sight { snapshot, confirmed_at, calls, overdue, ends, event_max } = sight;
         if snapshot.standstill.as_ref().is_some_and(|reason| !reason.seen_from_outside()) {
             // It says so itself. When it moves again, the clocks begin anew.
             *self = Self::new(now);
             return None;
         }
         let since = |at: Instant| now.saturating_duration_since(at.max(self.moves_since));
-        let signs = (snapshot.watermark, snapshot.position, attempts);
+        let signs = (snapshot.watermark, snapshot.position, calls);
         if signs != self.signs {
             (self.signs, self.moved_at) = (signs, now);
         }
         self.held = self.hold(snapshot.position, ends, now);
         if since(confirmed_at.unwrap_or(self.moves_since)) > UNCONFIRMED_MAX {
             return Some(unconfirmed());
+        }
+        if let Some(sentence) = overdue {
+            return Some(Standstill::HandlerBlocks(sentence));
         }
         if let Some((stable, at)) = self.held
             && since(at) > UPSTREAM_MAX
@@ -159,7 +143,8 @@ impl<DB: Store> Driver<DB> {
             let sight = Sight {
                 snapshot: &snapshot,
                 confirmed_at: known.confirmed_at,
-                attempts: self.work.attempts.of(taken.scope.partition_ref),
+                calls: self.meters.calls.ended(taken.scope.partition_ref),
+                overdue: self.meters.calls.overdue(Some(taken.scope.partition_ref), now),
                 ends: vitals.asked.get(&known.place).copied().unwrap_or_default(),
                 event_max,
             };
@@ -179,7 +164,8 @@ mod tests {
         watch: Watch,
         snapshot: Snapshot,
         ends: LogEnds,
-        attempts: u64,
+        calls: u64,
+        overdue: Option<String>,
         confirmed: bool,
         begun: Instant,
     }
@@ -202,7 +188,7 @@ mod tests {
             };
             let ends = LogEnds { stable: Some(five), high: Some(five) };
             let watch = Watch::new(begun);
-            Self { watch, snapshot, ends, attempts: 0, confirmed: true, begun }
+            Self { watch, snapshot, ends, calls: 0, overdue: None, confirmed: true, begun }
         }
 
         /// What is seen after so many seconds, looking once a second from `from` on.
@@ -213,7 +199,8 @@ mod tests {
                 let sight = Sight {
                     snapshot: &self.snapshot,
                     confirmed_at: self.confirmed.then_some(now),
-                    attempts: self.attempts,
+                    calls: self.calls,
+                    overdue: self.overdue.clone(),
                     ends: self.ends,
                     event_max: Duration::from_secs(10),
                 };
@@ -259,6 +246,15 @@ mod tests {
     }
 
     #[test]
+    fn a_handler_that_does_not_come_back_is_seen() {
+        let mut scene = Scene::new();
+        scene.overdue = Some("it blocks its thread".to_owned());
+        assert_eq!(scene.seen(0, 0), Some("handler_blocks"));
+        scene.overdue = None;
+        assert_eq!(scene.seen(1, 60), None);
+    }
+
+    #[test]
     fn lag_that_does_not_move_is_seen() {
         let mut scene = Scene::new();
         scene.ends = LogEnds { stable: Some(NextOffset(9)), high: Some(NextOffset(9)) };
@@ -268,9 +264,9 @@ mod tests {
         scene.snapshot.waiting = 4;
         assert_eq!(scene.seen(72, 142), None);
         assert_eq!(scene.seen(143, 143), Some("no_progress"));
-        // A handler ends an attempt now and then.
+        // A handler comes back now and then.
         for second in 144..400 {
-            scene.attempts += u64::from(second % 60 == 0);
+            scene.calls += u64::from(second % 60 == 0);
             let stands = (second < 180).then_some("no_progress");
             assert_eq!(scene.seen(second, second), stands, "after {second} s");
         }

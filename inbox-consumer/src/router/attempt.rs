@@ -86,6 +86,7 @@ pub(super) fn judge<DB: Sessions>(
     tx: &Tx<'_, DB>,
     deadline: Duration,
 ) -> Option<Blame> {
+    tx.handled();
     let seen = tx.seen();
     let blame = match answer {
         Answer::TimedOut => {

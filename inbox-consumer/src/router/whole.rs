@@ -56,6 +56,9 @@ where
                 Err(error) => return RunEnd::Undecodable { at, ran: 0, error },
             }
         }
+        if let Some(first) = run.first() {
+            tx.handles_run(first.delivery);
+        }
         // Called inside the future, so that a panic before the first await is caught, too.
         let call = async { self.handler.handle(&events, &mut *tx).await };
         let answer = attempt::call(call.instrument(trace::run(run)), deadline).await;

@@ -15,6 +15,7 @@ use inbox_settings::Counter;
 
 use super::{
     Counters,
+    calls::Calls,
     histogram::{EVENTS, Histogram, LONG, SHORT, Scale},
     readings::PartitionReading,
 };
@@ -48,6 +49,8 @@ pub(crate) struct Meters {
     pub(crate) begun: SystemTime,
     /// Where the HTTP port listens.
     pub(crate) http: OnceLock<SocketAddr>,
+    /// Calls of handlers.
+    pub(crate) calls: Calls,
     live: Mutex<Live>,
     parked_now: Mutex<HashMap<TopicPartition, Parked>>,
 }
@@ -112,6 +115,7 @@ impl Meters {
             connections_opened: Counter::default(),
             begun: SystemTime::now(),
             http: OnceLock::new(),
+            calls: Calls::default(),
             live: Mutex::default(),
             parked_now: Mutex::default(),
         })
@@ -185,6 +189,6 @@ fn since(millis: i64) -> Option<Duration> {
     SystemTime::now().duration_since(then).ok()
 }
 
-fn guard<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn guard<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

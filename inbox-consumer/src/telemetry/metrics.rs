@@ -232,7 +232,7 @@ fn rebalances_total(scrape: &Scrape<'_>, samples: &mut Samples<'_>) {
 }
 
 fn ready(scrape: &Scrape<'_>, samples: &mut Samples<'_>) {
-    samples.add(&[], u8::from(Readings::readiness_of(&scrape.live).ready));
+    samples.add(&[], u8::from(Readings::readiness_of(scrape.meters, &scrape.live).ready));
 }
 
 fn watermark_age(scrape: &Scrape<'_>, samples: &mut Samples<'_>) {

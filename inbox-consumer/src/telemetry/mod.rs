@@ -6,6 +6,7 @@
 //! runtime --writes--> meters --read by--> readings --> metrics + exposition --> http
 //! ```
 
+pub(crate) mod calls;
 mod counters;
 mod exposition;
 mod histogram;
@@ -16,6 +17,7 @@ mod metrics;
 mod readings;
 mod signal;
 pub(crate) mod trace;
+pub(crate) mod watchdog;
 
 #[cfg(feature = "http")]
 #[cfg(test)]

@@ -142,16 +142,16 @@ impl Readings {
     /// Whether the consumer's loop does its rounds; false only when starting the process anew is
     /// right. Before it runs and after it ended there is nothing to restart.
     pub fn live(&self) -> bool {
-        stuck(&self.0.live()).is_none()
+        stuck(&self.0, &self.0.live()).is_none()
     }
 
     /// Whether it is ready: it has joined the group, and every partition that it was given moves. A
     /// member without any partition is ready.
     pub fn readiness(&self) -> Readiness {
-        Self::readiness_of(&self.0.live())
+        Self::readiness_of(&self.0, &self.0.live())
     }
 
-    pub(super) fn readiness_of(live: &Live) -> Readiness {
+    pub(super) fn readiness_of(meters: &Meters, live: &Live) -> Readiness {
         let whole = |reason, sentence: &str| {
             vec![Unready { topic: None, partition: None, reason, sentence: sentence.to_owned() }]
         };
@@ -164,7 +164,7 @@ impl Readings {
                 "ending",
                 "the consumer is shutting down: what runs is finished, nothing new begins",
             )
-        } else if let Some(sentence) = stuck(live) {
+        } else if let Some(sentence) = stuck(meters, live) {
             whole("stuck", &sentence)
         } else if !live.joined {
             whole(
@@ -179,13 +179,13 @@ impl Readings {
 }
 
 /// Why the process is of no use any more.
-fn stuck(live: &Live) -> Option<String> {
+pub(super) fn stuck(meters: &Meters, live: &Live) -> Option<String> {
     let silence = live.at?.elapsed();
     if silence > SILENCE_MAX {
-        return Some(format!(
-            "the consumer's loop has not come round for {silence:.0?}: a handler blocks its thread, or \
-             the machine is starved"
-        ));
+        let overdue = meters.calls.overdue(None, Instant::now());
+        let why = overdue
+            .unwrap_or_else(|| "the machine is starved, or a handler blocks its thread".to_owned());
+        return Some(format!("the consumer's loop has not come round for {silence:.0?}: {why}"));
     }
     (live.silence > SILENCE_MAX).then(|| {
         format!("the Kafka client has not been polled for {:.0?}: its thread hangs", live.silence)

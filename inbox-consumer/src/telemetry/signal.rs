@@ -269,6 +269,13 @@ inbox_settings::signals! {
         before: i64,
     }
 
+    error "stuck" "the consumer does not move"
+    /// The consumer's loop has not come round, or its Kafka client was not polled, for 30 s; told by a thread of its own. A handler that blocks its thread is named.
+    Stuck {
+        /// Why, as far as it is known.
+        error: String,
+    }
+
     info "taken_over" "the partition was taken over"
     /// The database knows this process as the partition's owner, and where it reads on.
     TakenOver {

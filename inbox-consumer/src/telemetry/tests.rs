@@ -18,6 +18,7 @@ fn every() -> Vec<Signal> {
         Signal::Conflict { partition: partition.clone(), events, error: error.clone() },
         Signal::Doubtful { reason: "`a` is longer than `b`".into() },
         Signal::Fenced { partition: partition.clone() },
+        Signal::GivenUp { partition: partition.clone(), transactions: 2 },
         Signal::HandlerFailed {
             partition: partition.clone(),
             offset: Some(7),
@@ -55,6 +56,7 @@ fn every() -> Vec<Signal> {
             reason: Standstill::Reused("orders/3@7".into()),
         },
         Signal::Strayed { partition: partition.clone(), offset: 7, before: 1 },
+        Signal::Stuck { error: error.clone() },
         Signal::TakenOver { partition: partition.clone(), epoch: 1, watermark: 2 },
         Signal::Torn { partition: partition.clone(), offset: 7, error },
         Signal::Waiting { partition, reason: Standstill::TakingOver },

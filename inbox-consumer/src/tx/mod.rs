@@ -36,6 +36,7 @@ use crate::{
         port::{Book, Edition},
     },
     router::RunEvent,
+    telemetry::calls::OpenRun,
 };
 
 /// The transaction that a handler writes its effects through. The consumer began it, claimed the
@@ -94,6 +95,7 @@ pub struct Tx<'t, DB: Database> {
     /// What appended events follow from.
     handled: Option<Arc<Delivery>>,
     ids: Ids<'t>,
+    run: Option<&'t OpenRun<'t>>,
     queue: Queue<DB>,
 }
 
@@ -110,7 +112,7 @@ impl<'t, DB: Database> Tx<'t, DB> {
         let guard = Guard::new(savepoints_taken);
         let queue = Queue::default();
         let (outbox, ids) = (Outbox::default(), Ids::default());
-        Self { connection, guard, outbox, handled: None, ids, queue }
+        Self { connection, guard, outbox, handled: None, ids, run: None, queue }
     }
 
     /// How events are appended.
@@ -122,6 +124,12 @@ impl<'t, DB: Database> Tx<'t, DB> {
     /// What the ids of appended events follow from: the consumer, and the run that it handles.
     pub(crate) fn with_origin(mut self, consumer: &'t str, run: &'t [RunEvent<'t>]) -> Self {
         self.ids = Ids::new(consumer, run);
+        self
+    }
+
+    /// What tells those who watch which call is under way.
+    pub(crate) fn with_run(mut self, run: &'t OpenRun<'t>) -> Self {
+        self.run = Some(run);
         self
     }
 
@@ -142,8 +150,23 @@ impl<'t, DB: Database> Tx<'t, DB> {
         self.queue.named()
     }
 
+    /// The handler is called for a run, which begins with this event.
+    pub(crate) fn handles_run(&self, first: &Arc<Delivery>) {
+        if let Some(run) = self.run {
+            run.call(first);
+        }
+    }
+
+    /// The handler has come back, or was dropped.
+    pub(crate) fn handled(&self) {
+        if let Some(run) = self.run {
+            run.come_back();
+        }
+    }
+
     /// The event whose handler runs next, and its place in the run.
     pub(crate) fn handles(&mut self, at: usize, delivery: &Arc<Delivery>) {
+        self.handles_run(delivery);
         self.handled = Some(Arc::clone(delivery));
         self.ids.begin(at);
         self.queue.at = Some(at);

@@ -50,6 +50,7 @@ mod runtime_order;
 mod runtime_support;
 mod test_kit;
 mod transaction_altered;
+mod transaction_blocked;
 mod transaction_commit;
 mod transaction_deadline;
 mod transaction_ended;
