@@ -241,8 +241,8 @@ mod postgres {
     #[tokio::test]
     async fn a_claim_planned_anew_does_not_read_the_whole_inbox() {
         let Some(settings) = settings("replanned").await else { return };
-        let mut session = Postgres::administer(&settings).await.unwrap();
-        Postgres::migrate(&mut session).await.unwrap();
+        let mut admin = Postgres::administer(&settings).await.unwrap();
+        Postgres::migrate(&mut admin).await.unwrap();
         // As the consumer opens it: this one keeps its statements.
         let mut session = Postgres::open(&settings).await.unwrap();
         let insert = |rows| {
@@ -252,13 +252,13 @@ mod postgres {
             )
         };
         let alone = "ALTER TABLE inbox_events SET (autovacuum_enabled = off)";
-        Postgres::run(&mut session, alone).await.unwrap();
-        Postgres::run(&mut session, &insert(50)).await.unwrap();
-        Postgres::run(&mut session, "VACUUM ANALYZE inbox_events").await.unwrap();
+        Postgres::run(&mut admin, alone).await.unwrap();
+        Postgres::run(&mut admin, &insert(50)).await.unwrap();
+        Postgres::run(&mut admin, "VACUUM ANALYZE inbox_events").await.unwrap();
         for _ in 0..10 {
             claim(&mut session, [1, 2]).await;
         }
-        Postgres::run(&mut session, &insert(20_000)).await.unwrap();
+        Postgres::run(&mut admin, &insert(20_000)).await.unwrap();
         Postgres::replan(&mut session).await.unwrap();
         claim(&mut session, [1, 2]).await;
         assert!(!reads_all(&mut session).await);
