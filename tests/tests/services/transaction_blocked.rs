@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use inbox_consumer::telemetry::Unready;
 use inbox_consumer::{Consumer, Ended, Event, Handler, HandlerResult, Routes, Tx};
@@ -23,7 +23,9 @@ impl Handler<Postgres> for Blocks {
 
     async fn handle(&self, event: &Event<Count>, tx: &mut Tx<'_, Postgres>) -> HandlerResult {
         effect(event, &mut *tx).await?;
-        while self.0.load(Ordering::SeqCst) {
+        // Not for ever: a test that has failed ends, too.
+        let begun = Instant::now();
+        while self.0.load(Ordering::SeqCst) && begun.elapsed() < LONG * 2 {
             thread::sleep(Duration::from_millis(20));
         }
         Ok(())
