@@ -16,6 +16,18 @@ const SECONDS: u32 = 20;
 /// How far a watermark may be behind the events that were acknowledged.
 const BEHIND_MAX: Duration = Duration::from_secs(2);
 
+/// So many transactions a second are those of the process, not of each partition.
+const IDLE_MAX: i64 = 100;
+
+/// What the database commits or rolls back, over a time; sessions tell it about once a second.
+async fn transactions_per_second(stage: &Stage) -> i64 {
+    const WINDOW: Duration = Duration::from_secs(20);
+    let all = "SELECT sum(xact_commit + xact_rollback)::bigint FROM pg_stat_database";
+    let before = stage.schema.number(all).await;
+    tokio::time::sleep(WINDOW).await;
+    (stage.schema.number(all).await - before) / i64::try_from(WINDOW.as_secs()).unwrap()
+}
+
 async fn watermarks(stage: &Stage) -> Vec<(i32, i64)> {
     let all = "SELECT partition, watermark FROM inbox_partitions";
     sqlx::query_as::<Postgres, (i32, i64)>(all).fetch_all(stage.schema.pool()).await.unwrap()
@@ -68,6 +80,9 @@ async fn a_thousand_partitions_are_one_process_s_work() {
     }
     println!("the watermark furthest behind was {worst:?} behind");
     assert!(worst < BEHIND_MAX, "a watermark was {worst:?} behind");
+    let idle = transactions_per_second(&stage).await;
+    println!("{idle} transactions a second while nothing happens");
+    assert!(idle < IDLE_MAX, "{idle} transactions a second: each partition has its own");
     let stopped = Instant::now();
     assert_eq!(running.stop().await, Ended::Shutdown);
     println!("it ended within {:?}", stopped.elapsed());
