@@ -21,7 +21,7 @@ const STILL_MAX: Duration = Duration::from_mins(1);
 /// What was seen of a partition.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Watch {
-    /// Watermark, position, runs of handlers.
+    /// Watermark, position, calls of handlers.
     signs: (NextOffset, NextOffset, u64),
     moved_at: Instant,
     /// Where the end that can be read stands below the end of the log, and since when.
@@ -36,7 +36,7 @@ pub(super) struct Sight<'s> {
     pub(super) snapshot: &'s Snapshot,
     /// When the database last confirmed the watermark.
     pub(super) confirmed_at: Option<Instant>,
-    /// Runs of handlers that have ended, and what is to be said of a call that does not come back.
+    /// Calls of handlers that have come back, and what is to be said of one that does not.
     pub(super) calls: u64,
     pub(super) overdue: Option<String>,
     pub(super) ends: LogEnds,
