@@ -22,16 +22,16 @@ impl<T> Engine<T> {
         while self.open < self.room() {
             match self.longest_waiting(now) {
                 Some((id, lane, Turn::Live)) => self.start_live(id, lane, now),
-                Some((id, lane, Turn::Release)) => self.release(id, lane),
+                Some((id, lane, Turn::Release)) => self.release(id, lane, now),
                 None => return,
             }
         }
     }
 
     fn start_live(&mut self, id: PartitionId, lane: Lane, now: Time) {
-        let limits = self.limits;
+        let (limits, first) = (self.limits, self.first_cap());
         let Some(partition) = self.partitions.get_mut(&id) else { return };
-        let batch = partition.cut(lane, &limits, now);
+        let batch = partition.cut(lane, &limits, first, now);
         partition.open += 1;
         self.open += 1;
         self.effects.push_back(Effect::Start(batch));
@@ -63,6 +63,8 @@ struct Reach {
     draining: usize,
     /// Events it may have: the smallest cap of its lanes.
     cap: usize,
+    /// The cap of a lane that has none yet.
+    first_cap: usize,
     /// Events it has.
     events: usize,
     /// Bytes left.
@@ -72,19 +74,19 @@ struct Reach {
 }
 
 impl Reach {
-    fn new(mode: Mode, limits: &Limits) -> Self {
+    fn new(mode: Mode, limits: &Limits, first_cap: usize) -> Self {
         let cap = match mode {
             Mode::Together => limits.batch_events_max,
             Mode::Careful => Mode::CAREFUL_MAX.min(limits.batch_events_max),
         };
         let (draining, bytes) = (limits.release_events_max, limits.batch_bytes_max);
-        Self { mode, draining, cap, events: 0, bytes, end: Offset(i64::MAX) }
+        Self { mode, draining, cap, first_cap, events: 0, bytes, end: Offset(i64::MAX) }
     }
 
     /// Lets nothing join that arrived later than a full transaction after the head of its first lane. What
     /// is older joins whole, so that a lane that was held back catches up at once.
     fn oldest_first<T>(mut self, first: &LaneQueue<T>) -> Self {
-        let full = i64::try_from(self.cap.min(first.cap)).unwrap_or(i64::MAX);
+        let full = i64::try_from(self.cap_with(first)).unwrap_or(i64::MAX);
         let end = |head: &Item<T>| Offset(head.offset.0.saturating_add(full));
         self.end = first.queue.front().map_or(self.end, end);
         self
@@ -92,8 +94,13 @@ impl Reach {
 
     /// Whether a lane can join. The first one always can: an event larger than the limit goes alone.
     fn admits<T>(&self, queue: &LaneQueue<T>) -> bool {
-        let room = self.events < self.cap.min(queue.cap);
+        let room = self.events < self.cap_with(queue);
         self.events == 0 || (room && queue.queue.front().is_none_or(|head| self.holds(head)))
+    }
+
+    /// Events it may have with this lane in it.
+    fn cap_with<T>(&self, queue: &LaneQueue<T>) -> usize {
+        self.cap.min(queue.cap.unwrap_or(self.first_cap)).max(1)
     }
 
     /// Whether an event is within the bytes that are left, and not for later.
@@ -116,9 +123,9 @@ impl<T> Partition<T> {
     }
 
     /// Cuts a live transaction, beginning with a lane; those before it in the row are to release.
-    fn cut(&mut self, first: Lane, limits: &Limits, now: Time) -> Batch<T> {
+    fn cut(&mut self, first: Lane, limits: &Limits, first_cap: usize, now: Time) -> Batch<T> {
         let mode = self.mode(first);
-        let mut reach = Reach::new(mode, limits);
+        let mut reach = Reach::new(mode, limits, first_cap);
         if limits.oldest_first {
             reach = reach.oldest_first(self.lane(first));
         }
@@ -176,7 +183,7 @@ impl<T> Partition<T> {
         assert!(!queue.busy || !Rule::LaneOrder.on(), "a lane is in at most one open transaction");
         queue.ready = false;
         queue.busy = Rule::LaneOrder.on();
-        reach.cap = reach.cap.min(queue.cap).max(1);
+        reach.cap = reach.cap_with(queue);
         let draining = !queue.due.is_empty() && Rule::ReleaseDrains.on();
         let lane_max = if draining { reach.draining } else { usize::MAX };
         let room = reach.cap.saturating_sub(reach.events).min(lane_max);

@@ -34,6 +34,8 @@ pub struct Engine<T> {
     /// Transactions of this process that committed, watermark writes included: a sign of life of the
     /// database.
     pub(crate) commits: u64,
+    /// Milliseconds that an event takes, the slowest of late; none before the first commit.
+    pub(crate) event_time: Option<u64>,
     /// A Kafka commit is in flight.
     pub(crate) committing: bool,
     /// Revocations not yet answered, the shutdown's own included; each is answered as a whole. A
@@ -76,6 +78,7 @@ impl<T> Engine<T> {
         assert!(
             limits.transactions_max > 0 && limits.batch_events_max > 0 && limits.attempts_max > 0
         );
+        assert!(limits.events_at_first > 0);
         assert!(
             limits.due_max > 0 && limits.release_events_max > 0 && limits.releases_per_live > 0
         );
@@ -89,6 +92,7 @@ impl<T> Engine<T> {
             open: 0,
             room: usize::MAX,
             commits: 0,
+            event_time: None,
             committing: false,
             revocations: Vec::new(),
             left_behind: Vec::new(),

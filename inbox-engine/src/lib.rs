@@ -50,6 +50,7 @@ mod remap;
 mod resume;
 mod rule;
 mod runs;
+mod size;
 mod standstill;
 mod watermark;
 

@@ -12,7 +12,7 @@ pub struct Limits {
     /// Events of one transaction.
     pub batch_events_max: usize,
     /// A lane whose transaction took longer goes on with half the events, down to a few dozen: so long
-    /// are locks held, and so long may a revocation wait. A lane begins with some hundreds.
+    /// are locks held.
     pub batch_time_max: u64,
     /// The same while less than a quarter of `partition_bytes_max` is left undone: then what counts is how
     /// long events wait behind a transaction, not how many are settled a second.
@@ -26,6 +26,9 @@ pub struct Limits {
     /// Parked queues that one such look brings, and that are remembered per partition. Not fewer than a
     /// partition has lanes, so that each lane's can be among them.
     pub due_max: usize,
+    /// Events of a transaction while this process has committed none: nobody knows how long its handlers
+    /// take. Afterwards a transaction has no more than half of `drain_deadline` is enough for.
+    pub events_at_first: usize,
     /// How often the lanes of an idle partition are validated.
     pub idle_check_interval: u64,
     /// A transaction takes the oldest events of its partition, over all lanes that are ready, instead of
@@ -71,6 +74,7 @@ impl Default for Limits {
             drain_deadline: 5_000,
             due_interval: 0,
             due_max: 128,
+            events_at_first: 1,
             idle_check_interval: 5_000,
             oldest_first: false,
             outage_delay_max: 10_000,

@@ -3,7 +3,8 @@
 use crate::{
     Batch, Doom, Engine, Failure, HandlerFault, Item, Lane, Limits, Mode, Offset, Outcome,
     ParkReason, PartitionId, Rule, Standstill, Time,
-    partition::{CAP_MIN, LaneQueue, Partition, Phase},
+    partition::{LaneQueue, Partition, Phase},
+    size::Ran,
 };
 
 impl<T> Engine<T> {
@@ -27,7 +28,7 @@ impl<T> Engine<T> {
     fn obey(&mut self, batch: Batch<T>, outcome: Outcome, now: Time) {
         let id = batch.partition;
         match outcome {
-            Outcome::Committed(_) => self.committed(batch, now),
+            Outcome::Committed(tally) => self.committed(batch, tally.applied, now),
             Outcome::Failed(failures) => self.failed(batch, &failures, now),
             Outcome::Blocked(_) if Rule::FaultsBeforeHandlersUncounted.on() => {
                 self.shrink(&batch, now);
@@ -54,12 +55,13 @@ impl<T> Engine<T> {
         }
     }
 
-    fn committed(&mut self, batch: Batch<T>, now: Time) {
+    fn committed(&mut self, batch: Batch<T>, applied: u64, now: Time) {
         self.commits += 1;
         self.lanes_have_room(&batch);
         let id = batch.partition;
         let Some(partition) = self.partitions.get_mut(&id) else { return };
-        partition.settle(batch, now, &self.limits);
+        let took = partition.settle(batch, applied, now, &self.limits);
+        self.learn(applied, took);
         self.reached(id, now);
     }
 
@@ -263,12 +265,12 @@ impl<T> Partition<T> {
     /// The lanes of a batch go on with half its events.
     pub(crate) fn halve(&mut self, batch: &Batch<T>) {
         for step in &batch.lanes {
-            self.lane(step.lane).cap = (batch.items.len() / 2).max(1);
+            self.lane(step.lane).cap = Some((batch.items.len() / 2).max(1));
         }
     }
 
-    /// Moves the lanes of a committed batch.
-    fn settle(&mut self, batch: Batch<T>, now: Time, limits: &Limits) {
+    /// Moves the lanes of a committed batch, and says how long it took.
+    fn settle(&mut self, batch: Batch<T>, applied: u64, now: Time, limits: &Limits) -> u64 {
         for step in &batch.lanes {
             let queue = self.lane(step.lane);
             assert_eq!(queue.state.last, step.prev, "nobody else moves a lane of this generation");
@@ -285,21 +287,15 @@ impl<T> Partition<T> {
             |step: &crate::LaneMove| self.lanes[usize::from(step.lane.0)].state.last == step.new;
         assert!(batch.lanes.iter().all(whole), "a commit moves each lane to where its batch said");
         let calm = self.bytes < limits.partition_bytes_max / 4;
-        let time_max = if calm { limits.batch_time_calm_max } else { limits.batch_time_max };
+        let mut longest = 0;
         for step in &batch.lanes {
             let queue = self.lane(step.lane);
             let took = now.0.saturating_sub(queue.began.0);
-            queue.cap = if took > limits.drain_deadline / 2 {
-                // The next one shall be done before a revocation gives it up, however slow its handlers are.
-                (batch.items.len() / 2).max(1)
-            } else if took > time_max {
-                (batch.items.len() / 2).max(queue.cap.min(CAP_MIN))
-            } else if took > time_max / 2 {
-                queue.cap
-            } else {
-                queue.cap.saturating_mul(2)
-            };
+            let ran = Ran { items: batch.items.len(), applied, took };
+            queue.cap = Some(limits.next_cap(queue.cap, ran, calm));
+            longest = longest.max(took);
         }
+        longest
     }
 }
 

@@ -46,11 +46,6 @@ pub(crate) enum Turn {
     Release,
 }
 
-/// What a lane's first transaction may have: nobody knows yet how long its handlers take.
-pub(crate) const CAP_AT_FIRST: usize = 500;
-/// A transaction that takes long is not made smaller than this: then it is not the events.
-pub(crate) const CAP_MIN: usize = 64;
-
 /// One lane: where it stands, and what waits in it.
 #[derive(Debug)]
 pub(crate) struct LaneQueue<T> {
@@ -68,10 +63,10 @@ pub(crate) struct LaneQueue<T> {
     /// Nothing of the lane is to be run before this time: it met a conflict.
     pub(crate) rest: Option<Time>,
     /// Events of a transaction with this lane: halved by faults, doubled by commits that did not take
-    /// long. Each lane has its own, so that one that always meets a fault ends up alone while the others
-    /// go on.
-    pub(crate) cap: usize,
-    /// When its last live transaction began.
+    /// long; none before the first of either. Each lane has its own, so that one that always meets a fault
+    /// ends up alone while the others go on.
+    pub(crate) cap: Option<usize>,
+    /// When its last transaction began.
     pub(crate) began: Time,
     /// Conflicts in a row.
     pub(crate) conflicts: u32,
@@ -99,7 +94,7 @@ impl<T> LaneQueue<T> {
             careful: None,
             waits: Vec::new(),
             rest: None,
-            cap: CAP_AT_FIRST,
+            cap: None,
             began: Time(0),
             conflicts: 0,
             alone: 0,

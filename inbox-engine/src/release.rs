@@ -78,8 +78,8 @@ pub(crate) struct DueQueue {
     pub(crate) aggregate: [u8; 16],
     /// Not to be released before this time: it met a conflict.
     pub(crate) rest: Option<Time>,
-    /// Events of its next release: halved by faults, doubled by commits.
-    cap: usize,
+    /// Events of its next release: halved by faults, doubled by commits; none before the first of either.
+    cap: Option<usize>,
     /// Conflicts in a row.
     conflicts: u32,
     /// Faults in a row that its head met alone, each after a commit of others since the one before;
@@ -95,7 +95,7 @@ impl DueQueue {
         Self {
             aggregate,
             rest: None,
-            cap: usize::MAX,
+            cap: None,
             conflicts: 0,
             alone: 0,
             alone_since: 0,
@@ -103,9 +103,10 @@ impl DueQueue {
         }
     }
 
-    /// After a commit: faults are forgotten.
-    fn well(self) -> Self {
-        Self { cap: self.cap.saturating_mul(2), ..Self::new(self.aggregate) }
+    /// After a commit: faults are forgotten. `fit`: events that a drain has time for.
+    fn well(self, fit: usize) -> Self {
+        let cap = self.cap.map_or(usize::MAX, |cap| cap.saturating_mul(2)).min(fit);
+        Self { cap: Some(cap), ..Self::new(self.aggregate) }
     }
 
     /// Whether its head is at fault itself: see [`Engine`] on live events that meet a fault alone.
@@ -123,11 +124,11 @@ impl DueQueue {
 
 impl<T> Engine<T> {
     /// Starts the release of the parked queue that is next in a lane.
-    pub(crate) fn release(&mut self, id: PartitionId, lane: Lane) {
+    pub(crate) fn release(&mut self, id: PartitionId, lane: Lane, now: Time) {
         let sequence = self.next_sequence();
-        let events_max = self.limits.release_events_max;
+        let (events_max, first) = (self.limits.release_events_max, self.first_cap());
         let Some(partition) = self.partitions.get_mut(&id) else { return };
-        let release = partition.release(lane, events_max);
+        let release = partition.release(lane, events_max, first, now);
         partition.open += 1;
         partition.queue_lane(lane, sequence);
         self.open += 1;
@@ -156,8 +157,10 @@ impl<T> Engine<T> {
         match end {
             Released::Done { more, removed } => {
                 self.commits += 1;
+                let took = self.took(release, now);
+                self.learn(removed, took);
                 if more && !self.gives_way(release) {
-                    self.remember(release, queue.well());
+                    self.remember(release, queue.well(self.limits.fit(removed, took)));
                 }
                 if removed > 0 {
                     self.removed(id, now);
@@ -176,7 +179,7 @@ impl<T> Engine<T> {
             }
             Released::Outage(error) | Released::Unreached(error) => {
                 if self.blame_head(release, &mut queue, &error) {
-                    queue.cap = (release.events_max / 2).max(1);
+                    queue.cap = Some((release.events_max / 2).max(1));
                     return self.remember(release, queue);
                 }
                 self.release_cut_off(release, queue, error, now);
@@ -187,6 +190,12 @@ impl<T> Engine<T> {
             }
             Released::Unknown(_) | Released::Fenced => self.resync(id, now),
         }
+    }
+
+    fn took(&self, release: &Release, now: Time) -> u64 {
+        let partition = self.partitions.get(&release.partition);
+        let began = partition.map(|it| it.lanes[usize::from(release.lane.0)].began);
+        began.map_or(0, |began| now.0.saturating_sub(began.0))
     }
 
     fn removed(&mut self, id: PartitionId, now: Time) {
@@ -200,7 +209,7 @@ impl<T> Engine<T> {
     fn release_again(&mut self, release: &Release, mut queue: DueQueue, now: Time) {
         let wait = self.jitter.grown(1, self.limits.conflict_delay_max, queue.conflicts);
         queue.conflicts += 1;
-        queue.cap = (release.events_max / 2).max(1);
+        queue.cap = Some((release.events_max / 2).max(1));
         queue.rest = Some(now.after(wait));
         if let Some(partition) = self.partitions.get_mut(&release.partition) {
             partition.wake_at(now.after(wait));
@@ -216,7 +225,7 @@ impl<T> Engine<T> {
         error: String,
         now: Time,
     ) {
-        queue.cap = (release.events_max / 2).max(1);
+        queue.cap = Some((release.events_max / 2).max(1));
         self.remember(release, queue);
         self.outage(release.partition, error, now);
     }
@@ -253,14 +262,14 @@ impl<T> Engine<T> {
 
 impl<T> Partition<T> {
     /// Reserves a lane for the parked queue that is next in it.
-    fn release(&mut self, lane: Lane, events_max: usize) -> Release {
+    fn release(&mut self, lane: Lane, events_max: usize, first_cap: usize, now: Time) -> Release {
         self.ready.retain(|(_, ready)| *ready != lane);
         let (partition, generation, epoch) = (self.id, self.generation, self.epoch);
         let of_lane = self.lane(lane);
         let place = of_lane.due.iter().position(|queue| queue.rest.is_none());
         let queue = place.and_then(|place| of_lane.due.remove(place));
         let queue = queue.expect("a lane that is to release has a queue that is due");
-        of_lane.ready = false;
+        (of_lane.ready, of_lane.began) = (false, now);
         of_lane.busy = Rule::ReleaseReservesLane.on();
         of_lane.released = of_lane.released.saturating_add(1);
         let release = Release {
@@ -271,7 +280,7 @@ impl<T> Partition<T> {
             last: of_lane.state.last,
             leader_epoch: of_lane.state.leader_epoch,
             aggregate: queue.aggregate,
-            events_max: queue.cap.min(events_max),
+            events_max: queue.cap.unwrap_or(first_cap).min(events_max),
             blamed: queue.blamed.clone(),
         };
         of_lane.releasing = Some(queue);

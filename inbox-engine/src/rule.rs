@@ -124,6 +124,9 @@ pub enum Rule {
     LostCommitsNothing,
     /// A drain ends at its deadline.
     DrainDeadline,
+    /// A transaction has no more events than a drain has time for, as far as this process has seen; the
+    /// first one has a single event.
+    TransactionFitsDrain,
     /// Outages spend no attempt.
     OutageUncounted,
     /// Conflicts spend no attempt and retry with half the events.

@@ -16,4 +16,5 @@ mod remap;
 mod reuse;
 mod script;
 mod simulation;
+mod size;
 mod watermark;

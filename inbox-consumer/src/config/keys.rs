@@ -321,7 +321,7 @@ pub const KEYS: &[Key] = &[
         "limits.drain_deadline",
         millis(0, 10 * MINUTE),
         "5s",
-        "How long a partition that is taken away may finish what runs.",
+        "How long a partition that is taken away may finish what runs. Transactions are made no larger than half of it is enough for.",
     ),
     key(
         "limits.close_deadline",

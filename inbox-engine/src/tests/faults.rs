@@ -432,21 +432,3 @@ fn a_fault_before_the_first_handler_never_counts() {
         ",
     );
 }
-
-/// Finding 30: a lane whose handlers take longer than half a drain goes on with half as many events, down to
-/// one, so that a revocation can wait for them.
-#[test]
-fn slow_handlers_have_small_transactions() {
-    check(
-        "
-        limits transactions=1 drain=1000
-        own p0 lanes=1 w=0
-        deliver p0 0a 1a 2a 3a 4a 5a 6a 7a => start p0[0 1 2 3 4 5 6 7]
-        deliver p0 8a 9a 10a 11a 12a
-        wait 8000
-        committed p0@0 => start p0[8 9 10 11]
-        wait 4000
-        committed p0@8 => start p0[12]
-        ",
-    );
-}

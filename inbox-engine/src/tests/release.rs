@@ -161,7 +161,7 @@ fn releases_count_as_transactions() {
 fn a_queue_is_remembered_once() {
     check(
         "
-        limits look=1000 transactions=1
+        limits look=1000 transactions=1 drain=100000
         own p0 lanes=2 w=0
         due p0 b a a => release p0 b:4
         wait 1000 => look p0
@@ -218,7 +218,7 @@ fn the_same_answer_again_is_not_asked_for_at_once() {
 fn remembered_queues_are_bounded() {
     check(
         "
-        limits look=1000 due=2 transactions=1
+        limits look=1000 due=2 transactions=1 drain=100000
         own p0 lanes=4 w=0
         deliver p0 0d => start p0[0]
         due p0 a b c

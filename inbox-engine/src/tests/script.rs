@@ -67,6 +67,7 @@ impl Script {
             alone_max: 3,
             attempts_max: 3,
             conflict_delay_max: 10,
+            events_at_first: 500,
             idle_check_interval: 1_000_000,
             outage_delay_max: 1_000,
             outage_delay_min: 100,
@@ -180,7 +181,10 @@ impl Script {
         let place = if rest.contains(&"old") { found.position(has) } else { found.rposition(has) };
         let batch = self.batches.remove(place.expect("a transaction with this offset is open"));
         let outcome = match verb {
-            "committed" => Outcome::Committed(Tally::default()),
+            "committed" => {
+                let applied = batch.items.len() as u64;
+                Outcome::Committed(Tally { applied, ..Tally::default() })
+            }
             "failed" | "rejected" if rest.contains(&"unnamed") => {
                 Outcome::Failed(vec![Failure { index: None, ..failure(verb, 0) }])
             }
@@ -192,6 +196,7 @@ impl Script {
                 };
                 Outcome::Failed(named.map(|name| failure(verb, at(name))).collect())
             }
+            "ignored" => Outcome::Committed(Tally::default()),
             "blocked" => Outcome::Blocked("lock time-out".into()),
             "conflict" => Outcome::Conflict("deadlock".into()),
             "outage" => Outcome::Outage("no route".into()),
@@ -218,6 +223,7 @@ impl Script {
             "batch-bytes" => limits.batch_bytes_max = value,
             "bytes" => limits.partition_bytes_max = value,
             "events" => limits.partition_events_max = count,
+            "first" => limits.events_at_first = count,
             "drain" => limits.drain_deadline = value,
             "due" => limits.due_max = count,
             "idle" => limits.idle_check_interval = value,

@@ -140,7 +140,15 @@ async fn what_follows_an_unreadable_record_in_its_batch_waits_behind_it() {
 /// later one is parked, never handled and never dropped.
 #[tokio::test]
 async fn an_id_twice_in_a_batch_has_one_effect() {
-    let stage = Stage::set("twice", 1).await;
+    let mut stage = Stage::set("twice", 1).await;
+    // One transaction after the other, and a drain that has time for all of it in one.
+    stage.config.database.connections = 1;
+    stage.config.kafka.session_timeout = Duration::from_secs(45);
+    stage.config.limits.drain_deadline = Duration::from_secs(15);
+    let running = stage.start(Routes::default().on("Counted", Counter)).await;
+    stage.count("first", 1, 3).await;
+    eventually(SOON, "how long a handler takes is known", async || watermark(&stage).await == 3)
+        .await;
     let mut records = Vec::new();
     for at in 0..20 {
         let event =
@@ -150,9 +158,8 @@ async fn an_id_twice_in_a_batch_has_one_effect() {
         records.extend([event(&other, &other), event(&format!("copy-{at}"), &other)]);
     }
     stage.send(&records).await;
-    let running = stage.start(Routes::default().on("Counted", Counter)).await;
-    eventually(SOON, "all settled", async || watermark(&stage).await == 80).await;
-    assert_eq!((stage.effects().await, stage.parked("mismatch").await), (40, 20));
+    eventually(SOON, "all settled", async || watermark(&stage).await == 83).await;
+    assert_eq!((stage.effects().await, stage.parked("mismatch").await), (43, 20));
     let counts = running.counters.read();
     assert_eq!((stage.parked("").await, counts.duplicates, counts.conflicts), (20, 20, 0));
     let copies = "SELECT count(*) FROM effects WHERE aggregate LIKE 'copy-%'";

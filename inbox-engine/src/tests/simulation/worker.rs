@@ -334,6 +334,7 @@ fn limits(seed: u64) -> Limits {
         batch_events_max: 3 + usize::try_from(seed % 9).unwrap(),
         drain_deadline: 3_000,
         due_interval: 400,
+        events_at_first: 1 + usize::try_from(seed % 7).unwrap(),
         due_max: 1 + usize::try_from(seed % 3).unwrap(),
         oldest_first: seed % 2 == 1,
         partition_bytes_max: 120,
