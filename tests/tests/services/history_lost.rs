@@ -2,7 +2,7 @@
 
 use inbox_consumer::{Ended, Routes};
 use sqlx::Postgres;
-use tests::{Counter, OwnPostgres, Running, SOON, Schema, Services, Stage, eventually};
+use tests::{Counter, OwnPostgres, Running, SOON, Schema, Services, Stage, StopMode, eventually};
 
 use super::parked_support::{acts, said, typed};
 use super::runtime_support::{on, up_to, watermark};
@@ -92,6 +92,8 @@ async fn a_replica_promoted_without_rows_stands_still() {
     replica.catch_up_with(&primary).await;
     replica.freeze().await;
     handled(&stage, 20).await;
+    // Else the replica might come to fetch the rows after all while it is promoted.
+    primary.stop(StopMode::Immediate);
     replica.promote().await;
     let mut config = stage.config.clone();
     config.database.url = stage.schema.url_at(&replica.url()).into();
