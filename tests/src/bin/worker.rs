@@ -43,7 +43,10 @@ impl Handler<Postgres> for Count {
             .bind(i64::from(std::process::id()))
             .execute(&mut *tx)
             .await?;
-        tokio::time::sleep(Duration::from_millis(event.payload.sleep_ms)).await;
+        // A sleep of no time would take a millisecond.
+        if event.payload.sleep_ms > 0 {
+            tokio::time::sleep(Duration::from_millis(event.payload.sleep_ms)).await;
+        }
         if matches!(event.payload.act, Some(Act::Mendable)) {
             return mendable(event, tx).await;
         }
