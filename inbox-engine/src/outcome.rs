@@ -4,7 +4,7 @@ use crate::{
     Batch, Doom, Engine, Failure, HandlerFault, Item, Lane, Limits, Mode, Offset, Outcome,
     ParkReason, PartitionId, Rule, Standstill, Time,
     partition::{LaneQueue, Partition, Phase},
-    size::Ran,
+    size::Measurement,
 };
 
 impl<T> Engine<T> {
@@ -60,8 +60,11 @@ impl<T> Engine<T> {
         self.lanes_have_room(&batch);
         let id = batch.partition;
         let Some(partition) = self.partitions.get_mut(&id) else { return };
-        let took = partition.settle(batch, applied, now, &self.limits);
-        self.learn(applied, took);
+        // Its lanes began together.
+        let took = batch.lanes.first().map_or(0, |step| partition.took(step.lane, now));
+        let measured = Measurement { items: batch.items.len(), applied, took };
+        partition.settle(batch, measured, &self.limits);
+        self.learn_event_time(applied, took);
         self.reached(id, now);
     }
 
@@ -269,8 +272,8 @@ impl<T> Partition<T> {
         }
     }
 
-    /// Moves the lanes of a committed batch, and says how long it took.
-    fn settle(&mut self, batch: Batch<T>, applied: u64, now: Time, limits: &Limits) -> u64 {
+    /// Moves the lanes of a committed batch.
+    fn settle(&mut self, batch: Batch<T>, measured: Measurement, limits: &Limits) {
         for step in &batch.lanes {
             let queue = self.lane(step.lane);
             assert_eq!(queue.state.last, step.prev, "nobody else moves a lane of this generation");
@@ -287,15 +290,10 @@ impl<T> Partition<T> {
             |step: &crate::LaneMove| self.lanes[usize::from(step.lane.0)].state.last == step.new;
         assert!(batch.lanes.iter().all(whole), "a commit moves each lane to where its batch said");
         let calm = self.bytes < limits.partition_bytes_max / 4;
-        let mut longest = 0;
         for step in &batch.lanes {
             let queue = self.lane(step.lane);
-            let took = now.0.saturating_sub(queue.began.0);
-            let ran = Ran { items: batch.items.len(), applied, took };
-            queue.cap = Some(limits.next_cap(queue.cap, ran, calm));
-            longest = longest.max(took);
+            queue.cap = Some(limits.next_cap(queue.cap, measured, calm));
         }
-        longest
     }
 }
 

@@ -157,10 +157,11 @@ impl<T> Engine<T> {
         match end {
             Released::Done { more, removed } => {
                 self.commits += 1;
-                let took = self.took(release, now);
-                self.learn(removed, took);
+                let partition = self.partitions.get(&id);
+                let took = partition.map_or(0, |it| it.took(release.lane, now));
+                self.learn_event_time(removed, took);
                 if more && !self.gives_way(release) {
-                    self.remember(release, queue.well(self.limits.fit(removed, took)));
+                    self.remember(release, queue.well(self.limits.drain_cap(removed, took)));
                 }
                 if removed > 0 {
                     self.removed(id, now);
@@ -190,12 +191,6 @@ impl<T> Engine<T> {
             }
             Released::Unknown(_) | Released::Fenced => self.resync(id, now),
         }
-    }
-
-    fn took(&self, release: &Release, now: Time) -> u64 {
-        let partition = self.partitions.get(&release.partition);
-        let began = partition.map(|it| it.lanes[usize::from(release.lane.0)].began);
-        began.map_or(0, |began| now.0.saturating_sub(began.0))
     }
 
     fn removed(&mut self, id: PartitionId, now: Time) {

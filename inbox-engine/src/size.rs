@@ -1,6 +1,6 @@
 //! How many events a transaction may have: what a drain has time for, by what earlier ones took.
 
-use crate::{Engine, Limits, Rule};
+use crate::{Engine, Lane, Limits, Rule, Time, partition::Partition};
 
 /// What a lane may have while handlers are quick and it has not committed yet.
 const CAP_AT_FIRST: usize = 500;
@@ -9,7 +9,7 @@ const CAP_MIN: usize = 64;
 
 impl<T> Engine<T> {
     /// Remembers how long events take: the slowest of late, since what comes next may be like those.
-    pub(crate) fn learn(&mut self, events: u64, took: u64) {
+    pub(crate) fn learn_event_time(&mut self, events: u64, took: u64) {
         if events > 0 {
             let before = self.event_time.unwrap_or(0);
             let faded = before - before.div_ceil(8);
@@ -23,7 +23,7 @@ impl<T> Engine<T> {
     pub(crate) fn first_cap(&self) -> usize {
         match self.event_time {
             _ if !Rule::TransactionFitsDrain.on() => CAP_AT_FIRST,
-            Some(time) => self.limits.fit(1, time).min(CAP_AT_FIRST),
+            Some(time) => self.limits.drain_cap(1, time).min(CAP_AT_FIRST),
             None => self.limits.events_at_first,
         }
     }
@@ -31,7 +31,7 @@ impl<T> Engine<T> {
 
 impl Limits {
     /// Events that half a drain has time for, when `events` of them took so long.
-    pub(crate) fn fit(&self, events: u64, took: u64) -> usize {
+    pub(crate) fn drain_cap(&self, events: u64, took: u64) -> usize {
         if events == 0 || !Rule::TransactionFitsDrain.on() {
             return usize::MAX;
         }
@@ -41,25 +41,31 @@ impl Limits {
         usize::try_from(fit).unwrap_or(usize::MAX).max(1)
     }
 
-    /// What a lane may have after a transaction of `items`, `applied` of them by handlers. `calm`: little
-    /// is left undone.
-    pub(crate) fn next_cap(&self, cap: Option<usize>, ran: Ran, calm: bool) -> usize {
+    /// What a lane may have after a transaction. `calm`: little is left undone.
+    pub(crate) fn next_cap(&self, cap: Option<usize>, last: Measurement, calm: bool) -> usize {
         let time_max = if calm { self.batch_time_calm_max } else { self.batch_time_max };
         let cap = cap.unwrap_or(CAP_AT_FIRST);
-        let next = if ran.took > time_max {
-            (ran.items / 2).max(cap.min(CAP_MIN))
-        } else if ran.took > time_max / 2 {
+        let next = if last.took > time_max {
+            (last.items / 2).max(cap.min(CAP_MIN))
+        } else if last.took > time_max / 2 {
             cap
         } else {
             cap.saturating_mul(2)
         };
-        next.min(self.fit(ran.applied, ran.took))
+        next.min(self.drain_cap(last.applied, last.took))
     }
 }
 
-/// A transaction that has committed.
+impl<T> Partition<T> {
+    /// Milliseconds since the transaction that has this lane began.
+    pub(crate) fn took(&self, lane: Lane, now: Time) -> u64 {
+        now.0.saturating_sub(self.lanes[usize::from(lane.0)].began.0)
+    }
+}
+
+/// What a transaction that committed shows.
 #[derive(Clone, Copy)]
-pub(crate) struct Ran {
+pub(crate) struct Measurement {
     /// Events that it had.
     pub(crate) items: usize,
     /// Those of them that a handler ran for.
