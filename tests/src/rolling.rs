@@ -86,8 +86,7 @@ pub async fn rolling(worker: &Path, size: Size) -> Report {
     let events = size.aggregates * sent;
     let all = i64::try_from(events).expect("few events");
     // What is parked has no effect: then there is nothing to wait for.
-    // One transaction may have all that has gathered behind its lane: a hundred calls, of five seconds each.
-    let patience = Duration::from_mins(10);
+    let patience = Duration::from_mins(4);
     eventually(patience, "every event has its effect, or is parked", async || {
         stage.effects().await + stage.parked("").await >= all
     })

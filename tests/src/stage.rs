@@ -62,6 +62,12 @@ impl Stage {
         self.send(&(from..=to).map(record).collect::<Vec<_>>()).await;
     }
 
+    /// Gives a drain time for many events, and so one transaction, once a commit has told how long one takes.
+    pub fn lengthen_drain(&mut self) {
+        self.config.kafka.session_timeout = Duration::from_secs(45);
+        self.config.limits.drain_deadline = Duration::from_secs(15);
+    }
+
     /// Starts a consumer in this process.
     pub async fn start(&self, routes: Routes<Postgres>) -> Running {
         let built = Consumer::builder(self.config.clone(), routes).build().await;

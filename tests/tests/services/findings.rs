@@ -143,8 +143,7 @@ async fn an_id_twice_in_a_batch_has_one_effect() {
     let mut stage = Stage::set("twice", 1).await;
     // One transaction after the other, and a drain that has time for all of it in one.
     stage.config.database.connections = 1;
-    stage.config.kafka.session_timeout = Duration::from_secs(45);
-    stage.config.limits.drain_deadline = Duration::from_secs(15);
+    stage.lengthen_drain();
     let running = stage.start(Routes::default().on("Counted", Counter)).await;
     stage.count("first", 1, 3).await;
     eventually(SOON, "how long a handler takes is known", async || watermark(&stage).await == 3)

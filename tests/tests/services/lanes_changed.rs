@@ -31,6 +31,7 @@ async fn furthest(stage: &Stage) -> i64 {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_torn_transaction_is_seen_though_the_lanes_are_to_change() {
     let mut stage = Stage::set("torn-remap", 1).await;
+    stage.config.limits.drain_deadline = Duration::from_secs(2);
     stage.config.lanes.count = 16;
     let how = |n| match n {
         5 => json!({"sql": "COMMIT; SELECT pg_sleep(20)", "unguarded": true, "times": 1}),

@@ -37,8 +37,7 @@ impl Handler<Postgres> for Ending {
 async fn ended_by(verb: &'static str) -> (Stage, tests::Running) {
     let mut stage = set("torn", 1, never()).await;
     // Time for all three in one release, once a commit has told how long a handler takes.
-    stage.config.kafka.session_timeout = Duration::from_secs(45);
-    stage.config.limits.drain_deadline = Duration::from_secs(15);
+    stage.lengthen_drain();
     let running = stage.start(Routes::default().on("Counted", Ending(verb))).await;
     stage.send(&[counted("quick", 3)]).await;
     eventually(SOON, "a commit", async || stage.of("quick").await == [3]).await;

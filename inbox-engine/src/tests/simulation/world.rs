@@ -16,7 +16,7 @@ pub(super) const PARTITIONS: usize = 3;
 pub(super) const WORKERS: usize = 3;
 /// Steps with faults; then so many, and so much time, at most until everything is settled.
 const FAULTY_STEPS: u64 = 2_000;
-const CALM_STEPS: u64 = 40_000;
+const CALM_STEPS: u64 = 20_000;
 const CALM_MILLIS: u64 = 600_000;
 
 /// How often each thing happened: histories without faults show nothing.
