@@ -61,7 +61,9 @@ impl MockBroker {
         self.mock.fail_next(request, failures)
     }
 
-    /// Breaks all connections of a broker and refuses new ones.
+    /// Breaks all connections of a broker and refuses new ones. Not for a test whose process starts others
+    /// meanwhile: a child holds the broker's port until it is executed, and librdkafka's mock (2.12) ends
+    /// the process when it cannot take that port again. [`MockBroker::round_trip`] has no such bound.
     pub fn down(&self, broker: u16) -> Result<(), BrokerError> {
         self.mock.down(broker)
     }
