@@ -52,6 +52,7 @@ mod rule;
 mod runs;
 mod size;
 mod standstill;
+mod statement;
 mod watermark;
 
 #[cfg(test)]
@@ -73,3 +74,4 @@ pub use resume::{Settled, Start, first_watermark, resume};
 pub use rule::Rule;
 pub use runs::{Run, RunEntry, runs};
 pub use standstill::{Held, Standstill};
+pub use statement::{Cut, Statement};

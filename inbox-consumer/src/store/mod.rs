@@ -15,7 +15,6 @@ mod inspect;
 mod migration;
 #[cfg(feature = "postgres")]
 mod queued;
-mod statement;
 mod takeover;
 
 #[cfg(feature = "postgres")]

@@ -1,17 +1,13 @@
 //! The live transaction: begin, claim, the second look, advance, end.
 
-use inbox_engine::{LaneMove, Offset, Rule};
+use inbox_engine::{Cut, LaneMove, Offset, Rule, Statement};
 use sqlx::{PgConnection, Postgres, Row, postgres::PgRow};
 use uuid::Uuid;
 
 use super::{Moves, sent::on, session};
 use crate::{
     pipeline::port::{Claim, ClaimRequest, Claimed, Known, Recheck, Scope, TxLimits, deadline},
-    store::{
-        count, end, sixteen,
-        statement::{Cut, Statement},
-        unexpected,
-    },
+    store::{count, end, sixteen, unexpected},
 };
 
 /// $1 consumer, $2 partition, $3 ids, $4 fingerprints, $5 offsets, $6 aggregates, $7 lanes, $8 prevs,

@@ -1,7 +1,7 @@
 //! A partition's rows changed by a person: skipped, or retired. The epoch is taken over as a take-over
 //! does it, so that nothing under way can commit beside the change.
 
-use inbox_engine::{Epoch, NextOffset, Rule};
+use inbox_engine::{Cut, Epoch, NextOffset, Rule, Statement};
 use sqlx::{PgConnection, Postgres, Row, postgres::PgRow};
 use uuid::Uuid;
 
@@ -13,7 +13,6 @@ use super::{
 use crate::{
     pipeline::port::{Beginning, Corrected, Correction, Corrections, Held},
     store::{
-        statement::{Cut, Statement},
         takeover::{self, Standing},
         unexpected,
     },

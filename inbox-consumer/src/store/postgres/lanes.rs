@@ -1,6 +1,6 @@
 //! The lanes of a partition, as a take-over finds, makes and raises them.
 
-use inbox_engine::{Epoch, LaneState, LeaderEpoch, NextOffset, Offset, Rule};
+use inbox_engine::{Cut, Epoch, LaneState, LeaderEpoch, NextOffset, Offset, Rule, Statement};
 use sqlx::{PgConnection, Row, postgres::PgRow};
 
 use super::sent::on;
@@ -8,7 +8,6 @@ use crate::{
     pipeline::port::TakeOver,
     store::{
         lane,
-        statement::{Cut, Statement},
         takeover::{self, PartitionState},
     },
 };

@@ -1,6 +1,6 @@
 //! Take-over, watermark, letting go.
 
-use inbox_engine::{Epoch, NextOffset, Rule, Standstill};
+use inbox_engine::{Cut, Epoch, NextOffset, Rule, Standstill, Statement};
 use sqlx::{PgConnection, Postgres, Row, postgres::PgRow};
 use uuid::Uuid;
 
@@ -15,7 +15,6 @@ use crate::{
         Lanes, Ownerships, Scope, TakeOver, TakeOverError, Taken, TopicPartition, WatermarkMove,
     },
     store::{
-        statement::{Cut, Statement},
         takeover::{self, PartitionState},
         unexpected,
     },

@@ -1,17 +1,13 @@
 //! Parked events, written in the transaction of their batch.
 
-use inbox_engine::{LeaderEpoch, Offset, Rule};
+use inbox_engine::{Cut, LeaderEpoch, Offset, Rule, Statement};
 use sqlx::{PgConnection, Postgres, Row};
 use uuid::Uuid;
 
 use super::sent::on;
 use crate::{
     pipeline::port::{ParkedLoad, Parking, Parkings, Scope},
-    store::{
-        count, millis,
-        statement::{Cut, Statement},
-        unexpected,
-    },
+    store::{count, millis, unexpected},
 };
 
 /// $1 consumer, $2 partition, then one array a column; the order of the arrays is the order of the

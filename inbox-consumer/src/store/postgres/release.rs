@@ -1,6 +1,6 @@
 //! Parked events released: found, locked, marked, removed, promoted, or given a new time.
 
-use inbox_engine::{LeaderEpoch, NextOffset, Offset, Rule};
+use inbox_engine::{Cut, LeaderEpoch, NextOffset, Offset, Rule, Statement};
 use sqlx::{PgConnection, Postgres, Row, postgres::PgRow};
 use uuid::Uuid;
 
@@ -13,10 +13,7 @@ use crate::{
         Scope,
         release::{Act, DueQueue, Queued, Releases, Requeued, Turn},
     },
-    store::{
-        DISCARDS_MAX, intent, lane, millis, sixteen,
-        statement::{Cut, Statement},
-    },
+    store::{DISCARDS_MAX, intent, lane, millis, sixteen},
 };
 
 /// $1 partitions, $2 their `remapped_below`, $3 limit of each, $4 their epochs: under a newer one the lanes may be

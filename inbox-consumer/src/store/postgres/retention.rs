@@ -2,17 +2,14 @@
 
 use std::time::Duration;
 
-use inbox_engine::Rule;
+use inbox_engine::{Cut, Rule, Statement};
 use sqlx::{PgConnection, Postgres};
 
 use super::{
     sent::on,
     session::{begin_own, end_own},
 };
-use crate::{
-    pipeline::port::{PruneCursor, PruneStep, Retentions},
-    store::statement::{Cut, Statement},
-};
+use crate::pipeline::port::{PruneCursor, PruneStep, Retentions};
 
 /// Pages of 8 KiB a step: about 6,000 rows.
 const PAGES_PER_STEP: i64 = 64;

@@ -1,13 +1,10 @@
 //! The watermarks of many partitions in one statement.
 
-use inbox_engine::{LeaderEpoch, Rule};
+use inbox_engine::{Cut, LeaderEpoch, Rule, Statement};
 use sqlx::PgConnection;
 
 use super::sent::on;
-use crate::{
-    pipeline::port::{Scope, WatermarkMove},
-    store::statement::{Cut, Statement},
-};
+use crate::pipeline::port::{Scope, WatermarkMove};
 
 /// One array a column: $1 partition, $2 epoch, $3 old, $4 new, $5 leader epoch, $6 and $7 the first and the
 /// last of its numbers in $8, expected; $9 behind the last record, $10 its leader epoch. What somebody has locked is left out. The lanes are looked at once for

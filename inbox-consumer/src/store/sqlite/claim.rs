@@ -1,18 +1,14 @@
 //! The live transaction: begin, claim, the second look, advance, end.
 
 use futures::TryStreamExt as _;
-use inbox_engine::{LaneMove, Offset, Rule};
+use inbox_engine::{Cut, LaneMove, Offset, Rule, Statement};
 use serde::de::DeserializeOwned;
 use sqlx::{AssertSqlSafe, Either, Executor as _, Row, Sqlite, SqliteConnection};
 
 use super::{joined, moves, numbers, places, session, writer};
 use crate::{
     pipeline::port::{Claim, ClaimRequest, Claimed, Known, Recheck, Scope, TxLimits},
-    store::{
-        count,
-        statement::{Cut, Statement},
-        unexpected,
-    },
+    store::{count, unexpected},
 };
 
 /// ?1 consumer, ?2 partition, ?3 ids, ?4 their places, ?5 aggregates, ?6 their places, ?7 moves,

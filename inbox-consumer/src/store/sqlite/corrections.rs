@@ -1,7 +1,7 @@
 //! A partition's rows changed by a person: skipped, or retired. The epoch is taken over as a take-over
 //! does it, so that nothing under way can commit beside the change.
 
-use inbox_engine::{Epoch, NextOffset, Rule};
+use inbox_engine::{Cut, Epoch, NextOffset, Rule, Statement};
 use sqlx::{Row, Sqlite, SqliteConnection, sqlite::SqliteRow};
 
 use super::{
@@ -12,7 +12,6 @@ use crate::{
     pipeline::port::{Beginning, Corrected, Correction, Corrections, Held},
     store::{
         sixteen,
-        statement::{Cut, Statement},
         takeover::{self, Standing},
     },
 };

@@ -1,6 +1,6 @@
 //! Take-over, watermark, letting go.
 
-use inbox_engine::{Epoch, NextOffset, Rule, Standstill};
+use inbox_engine::{Cut, Epoch, NextOffset, Rule, Standstill, Statement};
 use sqlx::{Row, Sqlite, SqliteConnection, sqlite::SqliteRow};
 use uuid::Uuid;
 
@@ -15,7 +15,6 @@ use crate::{
     },
     store::{
         sixteen,
-        statement::{Cut, Statement},
         takeover::{self, PartitionState},
         unexpected,
     },

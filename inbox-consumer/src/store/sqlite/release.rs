@@ -1,6 +1,6 @@
 //! Parked events released: found, locked, marked, removed, promoted, or given a new time.
 
-use inbox_engine::{LeaderEpoch, NextOffset, Offset, Rule};
+use inbox_engine::{Cut, LeaderEpoch, NextOffset, Offset, Rule, Statement};
 use sqlx::{Row, Sqlite, SqliteConnection, sqlite::SqliteRow};
 
 use super::{joined, numbers, places};
@@ -9,10 +9,7 @@ use crate::{
         Scope,
         release::{Act, DueQueue, Queued, Releases, Requeued, Turn},
     },
-    store::{
-        DISCARDS_MAX, intent, lane, millis, sixteen,
-        statement::{Cut, Statement},
-    },
+    store::{DISCARDS_MAX, intent, lane, millis, sixteen},
 };
 
 /// ?1 partition, ?2 remapped below, ?3 limit, ?4 epoch: under a newer one the lanes may be others than

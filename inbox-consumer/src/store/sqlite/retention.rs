@@ -2,14 +2,11 @@
 
 use std::time::Duration;
 
-use inbox_engine::Rule;
+use inbox_engine::{Cut, Rule, Statement};
 use sqlx::{Sqlite, SqliteConnection};
 
 use super::session::{begin_own, end_own};
-use crate::{
-    pipeline::port::{PruneCursor, PruneStep, Retentions},
-    store::statement::{Cut, Statement},
-};
+use crate::pipeline::port::{PruneCursor, PruneStep, Retentions};
 
 /// Rows a step looks at. When all of them go, the writer has 2 ms of work with ids of ascending times, and some
 /// 25 ms with random ones, each on a page of its own.
