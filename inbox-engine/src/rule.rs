@@ -197,6 +197,24 @@ pub enum Rule {
     TopicIdAskedAgain,
     /// A partition that clocks and offsets show to stand still stands still by name.
     StandstillSeenFromOutside,
+    /// A row of the outbox is marked by its number and its event's id: a number is given twice where the
+    /// database goes back.
+    MarkNamesEvent,
+    /// A turn of a relay has a token beside its number.
+    TurnHasToken,
+    /// A relay that finds rows gone that it has sent gives its turn up, and takes another.
+    MissingRowsEndTurn,
+    /// A lease without a sign of life is over when it has lasted as long as it can, whatever the database's
+    /// clock says.
+    SilentLeaseIsOver,
+    /// Each column of a row of the outbox is read by itself: one that cannot be read spoils no other row.
+    ColumnsReadAlone,
+    /// What is written on a row that is set aside is made of characters that every database takes.
+    ErrorIsWritable,
+    /// The outbox that a relay finds is the one of the schema that is meant.
+    OutboxOfItsSchema,
+    /// A relay that cannot look at its rows stands still by name.
+    FailedLookIsTold,
 }
 
 impl Rule {

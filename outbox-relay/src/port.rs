@@ -44,6 +44,8 @@ pub(crate) struct FeedError(pub String);
 pub(crate) struct Turn {
     /// Its number: what was begun under an older one changes nothing.
     pub fence: i64,
+    /// Made by chance: after a failover, a restore or in a clone a number is given twice.
+    pub token: uuid::Uuid,
     /// The outbox's own id, made with its tables.
     pub outbox_id: uuid::Uuid,
 }
@@ -53,31 +55,93 @@ pub(crate) struct Turn {
 pub(crate) enum TurnAnswer {
     /// It is ours.
     Taken(Turn),
-    /// Another has it, for so long at least.
-    Held {
-        /// Who.
-        holder: String,
-        /// What is left of its lease.
-        left: Duration,
-    },
+    /// Another has it.
+    Held(HeldTurn),
+}
+
+/// A turn that another has.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct HeldTurn {
+    /// Who.
+    pub holder: String,
+    /// What is left of its lease, by the database's clock.
+    pub left: Duration,
+    /// How long it was taken or prolonged for, if whoever did knows to say.
+    pub lease: Option<Duration>,
+    /// Which lease it is: another one after each sign of life.
+    pub mark: LeaseMark,
+}
+
+/// A lease as it stood.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct LeaseMark {
+    /// The number of the turn.
+    pub fence: i64,
+    /// When it ends, in the database's words.
+    pub until: String,
+}
+
+/// Asking for the turn.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TurnRequest<'a> {
+    /// Who asks.
+    pub holder: &'a str,
+    /// For how long.
+    pub lease: Duration,
+    /// What the turn is known by.
+    pub token: uuid::Uuid,
+    /// A lease that was without a sign of life for longer than it can last, whatever the database's clock
+    /// says.
+    pub silent: Option<&'a LeaseMark>,
+}
+
+/// Which row, for certain: after a failover or a restore a number is given twice.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct RowId {
+    /// Its number.
+    pub seq: i64,
+    /// Its event's id.
+    pub event: uuid::Uuid,
+}
+
+/// What came of marking rows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Marked {
+    /// All of them are marked.
+    All,
+    /// So many of them are not there any more: the database has gone back to an older state. The others are
+    /// marked.
+    Missing(u64),
+    /// Another has the turn, and nothing was changed.
+    NotOurs,
 }
 
 /// A row that waits, whole or not.
 #[derive(Clone, Debug)]
 pub(crate) struct Row {
-    /// Its number.
-    pub seq: i64,
+    /// Which it is.
+    pub id: RowId,
     /// Its aggregate, `type/id`, as the row has it.
     pub aggregate: String,
     /// The event, or why the row is none.
     pub event: Result<OutboxEvent, String>,
 }
 
+impl Marked {
+    /// So many rows are not there.
+    pub(crate) fn of(missing: i64) -> Self {
+        match missing.unsigned_abs() {
+            0 => Self::All,
+            missing => Self::Missing(missing),
+        }
+    }
+}
+
 /// A row to set aside, and why.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Failure {
-    /// Its number.
-    pub seq: i64,
+    /// Which row.
+    pub id: RowId,
     /// Its aggregate and the event's id, for the log.
     pub event: String,
     /// One sentence.
@@ -179,11 +243,22 @@ pub(crate) trait Sessions: Sized + Send + Sync + 'static {
     fn open(
         settings: &Self::Settings,
     ) -> impl Future<Output = Result<Self::Session, OpenError>> + Send;
+    /// Whether the schema that is meant is there, and open to the user.
+    ///
+    /// # Errors
+    /// When it is not.
+    fn schema_is_there(
+        settings: &Self::Settings,
+        session: &mut Self::Session,
+    ) -> impl Future<Output = Result<(), OpenError>> + Send;
     /// The longest that one call may take: a little longer than the database lets it.
     fn call_max(settings: &Self::Settings) -> Duration;
     /// Opens a transaction for a call, where one statement may not stand alone: behind a pooler that hands
-    /// out connections by transactions.
-    fn begin(session: &mut Self::Session) -> impl Future<Output = Result<(), FeedError>> + Send;
+    /// out connections by transactions. What a session has by itself elsewhere, it has for this transaction.
+    fn begin(
+        settings: &Self::Settings,
+        session: &mut Self::Session,
+    ) -> impl Future<Output = Result<(), FeedError>> + Send;
     /// Commits what [`Sessions::begin`] has opened.
     fn commit(session: &mut Self::Session) -> impl Future<Output = Result<(), FeedError>> + Send;
     /// Closes it without waiting for what runs on it.
@@ -195,20 +270,19 @@ pub(crate) trait Turns: Sessions {
     /// Takes it if nobody has it.
     fn take_turn(
         session: &mut Self::Session,
-        holder: &str,
-        lease: Duration,
+        request: TurnRequest<'_>,
     ) -> impl Future<Output = Result<TurnAnswer, FeedError>> + Send;
     /// Prolongs it; `false`: another has it.
     fn keep_turn(
         session: &mut Self::Session,
-        fence: i64,
+        turn: Turn,
         lease: Duration,
         standstill: Option<&str>,
     ) -> impl Future<Output = Result<bool, FeedError>> + Send;
     /// Gives it up, and rings for whoever stands by.
     fn give_turn_up(
         session: &mut Self::Session,
-        fence: i64,
+        turn: Turn,
     ) -> impl Future<Output = Result<(), FeedError>> + Send;
 }
 
@@ -220,14 +294,13 @@ pub(crate) trait Rows: Sessions {
         events_max: usize,
         bytes_max: usize,
     ) -> impl Future<Output = Result<Vec<Row>, FeedError>> + Send;
-    /// Marks what was acknowledged and sets aside what failed; `false`: another has the turn, and nothing
-    /// was changed. Marking twice is marking once.
+    /// Marks what was acknowledged and sets aside what failed. Marking twice is marking once.
     fn mark(
         session: &mut Self::Session,
-        fence: i64,
-        sent: &[i64],
+        turn: Turn,
+        sent: &[RowId],
         failed: &[Failure],
-    ) -> impl Future<Output = Result<bool, FeedError>> + Send;
+    ) -> impl Future<Output = Result<Marked, FeedError>> + Send;
 }
 
 /// Removing rows.
@@ -297,10 +370,11 @@ pub(crate) trait Wakes: Sessions {
 
 /// One call, in a transaction where it needs one. After an error the session is to be closed.
 pub(crate) async fn whole<F: Sessions, T>(
+    settings: &F::Settings,
     session: &mut F::Session,
     call: impl AsyncFnOnce(&mut F::Session) -> Result<T, FeedError>,
 ) -> Result<T, FeedError> {
-    F::begin(session).await?;
+    F::begin(settings, session).await?;
     let answer = call(session).await?;
     F::commit(session).await?;
     Ok(answer)

@@ -219,8 +219,8 @@ impl RelayBuilder {
 /// Whether the database is reachable, migrated, and lets a relay do its work.
 async fn ready<F: Feed>(settings: F::Settings) -> Result<(), BuildError> {
     let mut session = F::open(&settings).await?;
-    let found = match schema_is_current::<F>(&mut session).await {
-        Ok(()) => whole::<F, _>(&mut session, async |s| F::findings(s).await)
+    let found = match schema_is_current::<F>(&settings, &mut session).await {
+        Ok(()) => whole::<F, _>(&settings, &mut session, async |s| F::findings(s).await)
             .await
             .map_err(|error| outage(&error)),
         Err(error) => Err(error),
@@ -230,9 +230,13 @@ async fn ready<F: Feed>(settings: F::Settings) -> Result<(), BuildError> {
     if fatal.is_empty() { Ok(()) } else { Err(BuildError::Unsafe(fatal)) }
 }
 
-pub(crate) async fn schema_is_current<F: Feed>(session: &mut F::Session) -> Result<(), BuildError> {
+pub(crate) async fn schema_is_current<F: Feed>(
+    settings: &F::Settings,
+    session: &mut F::Session,
+) -> Result<(), BuildError> {
+    F::schema_is_there(settings, session).await?;
     let newest = F::newest();
-    let version = whole::<F, _>(session, async |s| F::version(s).await).await;
+    let version = whole::<F, _>(settings, session, async |s| F::version(s).await).await;
     match version.map_err(|error| outage(&error))? {
         // One version newer is right while a new version is deployed: a migration never breaks the build
         // before it.
@@ -330,7 +334,11 @@ pub async fn migrate(config: &Config) -> Result<Vec<i64>, BuildError> {
 
 async fn migrated<F: Feed>(settings: F::Settings) -> Result<Vec<i64>, BuildError> {
     let mut session = F::open(&settings).await?;
-    let applied = F::migrate(&mut session).await;
+    if let Err(error) = F::schema_is_there(&settings, &mut session).await {
+        F::close_hard(session).await;
+        return Err(error.into());
+    }
+    let applied = whole::<F, _>(&settings, &mut session, async |s| F::migrate(s).await).await;
     F::close_hard(session).await;
     applied.map_err(|error| {
         BuildError::Schema(format!(

@@ -46,19 +46,20 @@ async fn database<F: Feed>(settings: F::Settings) -> Vec<Finding> {
         Ok(session) => session,
         Err(error) => return vec![fatal(error.to_string())],
     };
-    let found = match schema_is_current::<F>(&mut session).await {
+    let found = match schema_is_current::<F>(&settings, &mut session).await {
         Err(error) => vec![fatal(error.to_string())],
-        Ok(()) => looked_at::<F>(&mut session).await,
+        Ok(()) => looked_at::<F>(&settings, &mut session).await,
     };
     F::close_hard(session).await;
     found
 }
 
-async fn looked_at<F: Feed>(session: &mut F::Session) -> Vec<Finding> {
+async fn looked_at<F: Feed>(settings: &F::Settings, session: &mut F::Session) -> Vec<Finding> {
     let failed = |error| vec![fatal(format!("the database cannot be looked at: {error}"))];
-    let mut found =
-        whole::<F, _>(session, async |s| F::findings(s).await).await.unwrap_or_else(failed);
-    match whole::<F, _>(session, async |s| F::overview(s).await).await {
+    let mut found = whole::<F, _>(settings, session, async |s| F::findings(s).await)
+        .await
+        .unwrap_or_else(failed);
+    match whole::<F, _>(settings, session, async |s| F::overview(s).await).await {
         Ok(overview) if overview.failed > 0 => found.push(Finding {
             fatal: false,
             text: format!(

@@ -51,7 +51,7 @@ async fn done<F: Feed>(
         Ok(session) => session,
         Err(exit) => return exit,
     };
-    let said = whole::<F, _>(&mut session, async |s| match deed {
+    let said = whole::<F, _>(&settings, &mut session, async |s| match deed {
         Deed::List { json, max } => F::failed(s, choice, max).await.map(|rows| listed(&rows, json)),
         Deed::Retry => F::retry(s, choice).await.map(|rows| {
             format!("{rows} rows will be sent once more, in the order of their aggregates")

@@ -96,7 +96,7 @@ async fn open<F: Feed>(
     terminal: &mut Terminal<'_>,
 ) -> Result<F::Session, Exit> {
     let mut session = F::open(settings).await.map_err(|error| refused(&error.into(), terminal))?;
-    match schema_is_current::<F>(&mut session).await {
+    match schema_is_current::<F>(settings, &mut session).await {
         Ok(()) => Ok(session),
         Err(error) => {
             F::close_hard(session).await;

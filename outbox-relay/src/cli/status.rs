@@ -23,7 +23,7 @@ async fn shown<F: Feed>(settings: F::Settings, json: bool, terminal: &mut Termin
         Ok(session) => session,
         Err(exit) => return exit,
     };
-    let overview = whole::<F, _>(&mut session, async |s| F::overview(s).await).await;
+    let overview = whole::<F, _>(&settings, &mut session, async |s| F::overview(s).await).await;
     F::close_hard(session).await;
     match overview {
         Ok(overview) if json => {

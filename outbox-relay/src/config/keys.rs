@@ -30,7 +30,7 @@ pub const KEYS: &[Key] = &[
         "database.schema",
         Kind::Text,
         "",
-        "The schema of the outbox tables (PostgreSQL); it goes first in the search path.",
+        "The schema of the outbox tables (PostgreSQL); the search path of its sessions is this schema alone.",
     ),
     key("database.statement_timeout", millis(100, 10 * MINUTE), "20s", "Longest statement."),
     key(

@@ -40,11 +40,28 @@ fn rows(count: usize) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 
-/// What is left of a lease, as the database computed it.
-fn left(millis: Option<i64>) -> std::time::Duration {
-    let millis = millis.and_then(|millis| u64::try_from(millis).ok()).unwrap_or(0);
-    std::time::Duration::from_millis(millis)
+/// Milliseconds, as the database computed them; none below zero.
+fn duration(millis: i64) -> std::time::Duration {
+    std::time::Duration::from_millis(u64::try_from(millis).unwrap_or(0))
 }
+
+/// Who has the turn, out of a row of either database.
+macro_rules! held {
+    ($row:expr) => {{
+        let (rest, lease): (Option<i64>, Option<i64>) =
+            ($row.try_get("rest")?, $row.try_get("lease")?);
+        $crate::port::HeldTurn {
+            holder: $row.try_get("holder")?,
+            left: $crate::feed::duration(rest.unwrap_or(0)),
+            lease: lease.map($crate::feed::duration),
+            mark: $crate::port::LeaseMark {
+                fence: $row.try_get("fence")?,
+                until: $row.try_get("until")?,
+            },
+        }
+    }};
+}
+use held;
 
 /// A finding for each privilege that is missing.
 fn lacks(table: &str, privilege: &str) -> crate::port::Finding {

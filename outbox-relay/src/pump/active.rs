@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use inbox_engine::Rule;
 
 use super::{
     End, Held, Pump,
@@ -10,10 +11,25 @@ use super::{
     parcels::{Sorted, sort},
 };
 use crate::{
-    port::{Failure, Feed, Turn},
+    port::{Failure, Feed, Marked, RowId, Turn},
     sink::{ConnectError, Parcel, Refusal, Shipment, Sink, SinkSettings},
     telemetry::Signal,
 };
+
+/// Batches in a row that the broker may fence while the turn is ours: one sleeper does it once.
+const FENCED_MAX: u32 = 3;
+/// The longest error that is written on a row.
+const ERROR_CHARS: usize = 2_000;
+
+/// How a turn ended.
+enum Over {
+    /// The relay ends.
+    Ended(End),
+    /// Another has the turn, or nobody.
+    Lost,
+    /// The database went back to an older state: what it says of this turn may be older, too.
+    WentBack,
+}
 
 /// What a round came to.
 enum Round {
@@ -25,8 +41,12 @@ enum Round {
     NewProducer(bool),
     /// The database is out.
     DatabaseOut(String),
+    /// Another producer has the outbox's id, though the turn is ours.
+    Fenced,
     /// Another relay has the turn.
     TurnLost,
+    /// The database went back to an older state.
+    WentBack,
     /// Kafka refuses for good.
     Fatal(String),
 }
@@ -43,36 +63,40 @@ impl<F: Feed> Pump<F> {
             self.asked_to_end().await;
             tokio::time::sleep(self.plan.shutdown_deadline).await;
         };
-        let end = tokio::select! {
-            end = self.work(turn, lease, session) => end,
-            () = self.keep(lease) => None,
-            () = self.prune_for_ever() => None,
-            () = too_late => Some(End::CutShort),
+        let over = tokio::select! {
+            over = self.work(turn, lease, session) => over,
+            () = self.keep(lease) => Over::Lost,
+            () = self.prune_for_ever() => Over::Lost,
+            () = too_late => Over::Ended(End::CutShort),
         };
-        if end.is_none() {
-            // What is still on its way is given up; at the broker it is fenced in any case.
-            lease.until.end();
-            Signal::TurnLost { fence: lease.fence }.emit();
-        } else {
-            let give_up = session.call(async |s| F::give_turn_up(s, lease.fence).await);
-            // Whoever stands by waits for the lease to end when this comes to nothing.
-            let _ = tokio::time::timeout(Duration::from_secs(2), give_up).await;
+        // What is still on its way is given up; at the broker it is fenced in any case.
+        lease.until.end();
+        if matches!(over, Over::Lost) {
+            Signal::TurnLost { fence: turn.fence }.emit();
+            return None;
         }
-        end
+        let give_up = session.call(async |s| F::give_turn_up(s, turn).await);
+        // Whoever stands by waits for the lease to end when this comes to nothing.
+        let _ = tokio::time::timeout(Duration::from_secs(2), give_up).await;
+        match over {
+            Over::Ended(end) => Some(end),
+            Over::Lost | Over::WentBack => None,
+        }
     }
 
     /// A producer after the other, until something ends it.
-    async fn work(&self, turn: Turn, lease: &Lease, session: &mut Held<F>) -> Option<End> {
+    async fn work(&self, turn: Turn, lease: &Lease, session: &mut Held<F>) -> Over {
         let mut backoff = self.backoff();
         let mut limit = self.plan.events_max;
+        let mut fenced = 0;
         while !self.ending() {
             let sink = tokio::select! {
                 sink = Sink::connect(self.sink_settings(turn)) => sink,
-                () = self.asked_to_end() => return Some(End::Shutdown),
+                () = self.asked_to_end() => return Over::Ended(End::Shutdown),
             };
             let sink = match sink {
                 Ok(sink) => sink,
-                Err(ConnectError::Fatal(why)) => return Some(End::KafkaFatal(why)),
+                Err(ConnectError::Fatal(why)) => return Over::Ended(End::KafkaFatal(why)),
                 Err(ConnectError::Outage(why)) => {
                     self.kafka_out(lease, why);
                     self.pause(backoff.next()).await;
@@ -84,7 +108,7 @@ impl<F: Feed> Pump<F> {
             // way round, and must stop.
             match self.renew(session, lease).await {
                 Ok(true) => {}
-                Ok(false) => return None,
+                Ok(false) => return Over::Lost,
                 Err(error) => {
                     self.database_out(error);
                     self.pause(backoff.next()).await;
@@ -95,6 +119,7 @@ impl<F: Feed> Pump<F> {
                 match self.round(&sink, lease, session, &mut limit).await {
                     Round::Shipped(more) => {
                         backoff.reset();
+                        fenced = 0;
                         moving(lease);
                         if !more {
                             self.rest().await;
@@ -110,19 +135,31 @@ impl<F: Feed> Pump<F> {
                         }
                         break;
                     }
+                    Round::Fenced => {
+                        fenced += 1;
+                        if fenced >= FENCED_MAX {
+                            self.id_shared(turn, lease);
+                        }
+                        self.pause(backoff.next()).await;
+                        break;
+                    }
                     Round::DatabaseOut(error) => {
+                        if Rule::FailedLookIsTold.on() {
+                            lease.stands_still(Some(error.clone()));
+                        }
                         self.database_out(error);
                         self.pause(backoff.next()).await;
                     }
-                    Round::TurnLost => return None,
-                    Round::Fatal(why) => return Some(End::KafkaFatal(why)),
+                    Round::TurnLost => return Over::Lost,
+                    Round::WentBack => return Over::WentBack,
+                    Round::Fatal(why) => return Over::Ended(End::KafkaFatal(why)),
                 }
                 if self.ending() {
                     break;
                 }
             }
         }
-        Some(End::Shutdown)
+        Over::Ended(End::Shutdown)
     }
 
     /// One batch: read, sent, waited for, marked.
@@ -175,7 +212,8 @@ impl<F: Feed> Pump<F> {
                     lease.stands_still(Some(format!("Kafka: {why}")));
                     Signal::Unknown { rows: count, error: why }.emit();
                 }
-                let sent: Vec<i64> = acknowledged.iter().map(|place| sorted.seqs[*place]).collect();
+                let sent: Vec<RowId> =
+                    acknowledged.iter().map(|place| sorted.ids[*place]).collect();
                 let next = Round::NewProducer(unclear);
                 self.conclude(session, lease, &sent, sorted, refused, next).await
             }
@@ -183,7 +221,7 @@ impl<F: Feed> Pump<F> {
                 Signal::Fenced { error }.emit();
                 // If the turn is ours in the database, a sleeper has fenced us by mistake: once more.
                 match self.renew(session, lease).await {
-                    Ok(true) => Round::NewProducer(true),
+                    Ok(true) => Round::Fenced,
                     Ok(false) => Round::TurnLost,
                     Err(error) => {
                         self.database_out(error);
@@ -201,14 +239,14 @@ impl<F: Feed> Pump<F> {
         &self,
         session: &mut Held<F>,
         lease: &Lease,
-        sent: &[i64],
+        sent: &[RowId],
         sorted: Sorted,
         refused: Vec<Refusal>,
         next: Round,
     ) -> Round {
-        let Sorted { seqs, labels, mut failed, .. } = sorted;
+        let Sorted { ids, labels, mut failed, .. } = sorted;
         failed.extend(refused.into_iter().map(|Refusal { place, error }| Failure {
-            seq: seqs[place],
+            id: ids[place],
             event: labels[place].clone(),
             error,
         }));
@@ -216,24 +254,50 @@ impl<F: Feed> Pump<F> {
             return next;
         }
         let mut backoff = self.backoff();
-        loop {
-            match session.call(async |s| F::mark(s, lease.fence, sent, &failed).await).await {
-                Ok(true) => break,
-                Ok(false) => return Round::TurnLost,
+        for failure in &mut failed {
+            failure.error = writable(&failure.error, |c| !c.is_control());
+        }
+        let missing = loop {
+            match session.call(async |s| F::mark(s, lease.turn, sent, &failed).await).await {
+                Ok(Marked::All) => break 0,
+                Ok(Marked::Missing(rows)) => break rows,
+                Ok(Marked::NotOurs) => return Round::TurnLost,
                 Err(error) => {
+                    // Not every database has every character.
+                    for failure in &mut failed {
+                        failure.error =
+                            writable(&failure.error, |c| c.is_ascii_graphic() || c == ' ');
+                    }
                     lease.stands_still(Some(error.clone()));
                     self.database_out(error);
                     tokio::time::sleep(backoff.next()).await;
                 }
             }
-        }
+        };
         self.counters.sent.add(sent.len() as u64);
         self.counters.batches.add(u64::from(!sent.is_empty()));
         self.counters.failed.add(failed.len() as u64);
-        for Failure { seq, event, error } in failed {
-            Signal::SetAside { seq, event, error }.emit();
+        for Failure { id, event, error } in failed {
+            Signal::SetAside { seq: id.seq, event, error }.emit();
+        }
+        if missing > 0 && Rule::MissingRowsEndTurn.on() {
+            Signal::WentBack { rows: missing }.emit();
+            return Round::WentBack;
         }
         next
+    }
+
+    /// Another producer comes again and again, under the same id, though the turn is ours.
+    fn id_shared(&self, turn: Turn, lease: &Lease) {
+        let id = turn.outbox_id;
+        let why = format!(
+            "another relay uses this outbox's id {id} at the broker: one of a copy of this database, or one \
+             that still works on the database before a failover; end it, or give the copy an id of its own \
+             (UPDATE outbox_relays SET outbox_id = another UUID)"
+        );
+        if lease.stands_still(Some(why.clone())).as_ref() != Some(&why) {
+            Signal::IdShared { reason: why }.emit();
+        }
     }
 
     /// Waits until there may be something to do.
@@ -277,10 +341,22 @@ fn payloads(sorted: &Sorted) -> usize {
 }
 
 /// The rows of a batch without those that were refused or left.
-fn all_but(sorted: &Sorted, refused: &[Refusal], left: &[usize]) -> Vec<i64> {
-    let mut sent: Vec<Option<i64>> = sorted.seqs.iter().copied().map(Some).collect();
+fn all_but(sorted: &Sorted, refused: &[Refusal], left: &[usize]) -> Vec<RowId> {
+    let mut sent: Vec<Option<RowId>> = sorted.ids.iter().copied().map(Some).collect();
     for place in refused.iter().map(|refusal| refusal.place).chain(left.iter().copied()) {
         sent[place] = None;
     }
     sent.into_iter().flatten().collect()
+}
+
+/// A text that the database can store: what it may not take is escaped, and it has an end.
+fn writable(text: &str, plain: impl Fn(char) -> bool) -> String {
+    if !Rule::ErrorIsWritable.on() {
+        return text.to_owned();
+    }
+    let mut written = String::new();
+    for c in text.chars().take(ERROR_CHARS) {
+        if plain(c) { written.push(c) } else { written.extend(c.escape_unicode()) }
+    }
+    written
 }

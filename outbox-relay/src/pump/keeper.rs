@@ -7,12 +7,15 @@ use std::{
 };
 
 use super::{Held, Pump};
-use crate::{deadline::Deadline, port::Feed};
+use crate::{
+    deadline::Deadline,
+    port::{Feed, Turn},
+};
 
 /// What the keeper and the shipping task tell each other.
 #[derive(Debug)]
 pub(super) struct Lease {
-    pub(super) fence: i64,
+    pub(super) turn: Turn,
     /// Until when the turn is ours for certain, by this process's clock, which goes on while it is frozen.
     pub(super) until: Deadline,
     /// Why nothing is shipped, for `status`.
@@ -21,8 +24,8 @@ pub(super) struct Lease {
 
 impl Lease {
     /// A turn that was asked for at `asked` and given for `lease`.
-    pub(super) fn new(fence: i64, asked: Instant, lease: Duration) -> Self {
-        Self { fence, until: Deadline::new(asked + lease), standstill: Mutex::default() }
+    pub(super) fn new(turn: Turn, asked: Instant, lease: Duration) -> Self {
+        Self { turn, until: Deadline::new(asked + lease), standstill: Mutex::default() }
     }
 
     /// Says why nothing is shipped, or that something is; answers what was said before.
@@ -58,9 +61,8 @@ impl<F: Feed> Pump<F> {
     pub(super) async fn renew(&self, session: &mut Held<F>, lease: &Lease) -> Result<bool, String> {
         let asked = Instant::now();
         let (time, why) = (self.plan.lease, lease.standstill());
-        let kept = session
-            .call(async |s| F::keep_turn(s, lease.fence, time, why.as_deref()).await)
-            .await?;
+        let kept =
+            session.call(async |s| F::keep_turn(s, lease.turn, time, why.as_deref()).await).await?;
         if kept {
             lease.until.put_off(asked + time);
         } else {

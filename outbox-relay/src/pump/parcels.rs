@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use outbox_core::OutboxEvent;
 
 use crate::{
-    port::{Failure, Row},
+    port::{Failure, Row, RowId},
     sink::Parcel,
     topic::Template,
 };
@@ -14,7 +14,7 @@ use crate::{
 #[derive(Debug, Default)]
 pub(super) struct Sorted {
     /// The rows to send, in order, and what to send for each.
-    pub(super) seqs: Vec<i64>,
+    pub(super) ids: Vec<RowId>,
     pub(super) parcels: Vec<Parcel>,
     /// What the log calls each.
     pub(super) labels: Vec<String>,
@@ -26,7 +26,7 @@ pub(super) struct Sorted {
 pub(super) fn sort(rows: Vec<Row>, template: &Template) -> Sorted {
     let mut sorted = Sorted::default();
     let mut held = HashSet::new();
-    for Row { seq, aggregate, event } in rows {
+    for Row { id, aggregate, event } in rows {
         if held.contains(&aggregate) {
             continue;
         }
@@ -36,13 +36,13 @@ pub(super) fn sort(rows: Vec<Row>, template: &Template) -> Sorted {
         };
         match event.and_then(|event| parcel(&event, &aggregate, template)) {
             Ok(parcel) => {
-                sorted.seqs.push(seq);
+                sorted.ids.push(id);
                 sorted.labels.push(label);
                 sorted.parcels.push(parcel);
             }
             Err(error) => {
                 held.insert(aggregate);
-                sorted.failed.push(Failure { seq, event: label, error });
+                sorted.failed.push(Failure { id, event: label, error });
             }
         }
     }
@@ -62,10 +62,14 @@ mod tests {
 
     use super::*;
 
+    fn numbered(seq: i64) -> RowId {
+        RowId { seq, event: uuid::Uuid::nil() }
+    }
+
     fn row(seq: i64, kind: &str, id: &str) -> Row {
         let aggregate = Aggregate::new(kind, id).unwrap();
         let event = OutboxEvent::new("Paid", &aggregate, &1).unwrap();
-        Row { seq, aggregate: aggregate.to_string(), event: Ok(event) }
+        Row { id: numbered(seq), aggregate: aggregate.to_string(), event: Ok(event) }
     }
 
     #[test]
@@ -74,13 +78,17 @@ mod tests {
             row(1, "Order", "a"),
             row(2, "Purchase Order", "b"),
             row(3, "Purchase Order", "b"),
-            Row { seq: 4, aggregate: "Order/c".into(), event: Err("the row is no event".into()) },
+            Row {
+                id: numbered(4),
+                aggregate: "Order/c".into(),
+                event: Err("the row is no event".into()),
+            },
             row(5, "Order", "a"),
             row(6, "Order", "c"),
         ];
         let sorted = sort(rows, &Template::read("{aggregate_type}").unwrap());
-        assert_eq!(sorted.seqs, [1, 5]);
-        let failed: Vec<i64> = sorted.failed.iter().map(|failure| failure.seq).collect();
+        assert_eq!(sorted.ids, [numbered(1), numbered(5)]);
+        let failed: Vec<i64> = sorted.failed.iter().map(|failure| failure.id.seq).collect();
         assert_eq!(failed, [2, 4], "the second rows of b and c wait behind the first");
         assert_eq!(sorted.parcels[0].record.key.as_deref(), Some(&b"a"[..]));
     }

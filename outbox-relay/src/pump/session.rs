@@ -18,13 +18,18 @@ impl<F: Sessions> Held<F> {
         &mut self,
         call: impl AsyncFnOnce(&mut F::Session) -> Result<T, FeedError>,
     ) -> Result<T, String> {
-        let mut session = match self.session.take() {
-            Some(session) => session,
-            None => F::open(&self.settings).await.map_err(|error| error.to_string())?,
-        };
         // Behind a dead network the driver would wait for ever.
         let longest = F::call_max(&self.settings);
-        match tokio::time::timeout(longest, whole::<F, T>(&mut session, call)).await {
+        let silent = || format!("the database did not answer within {longest:?}");
+        let mut session = match self.session.take() {
+            Some(session) => session,
+            None => tokio::time::timeout(longest, F::open(&self.settings))
+                .await
+                .map_err(|_| silent())?
+                .map_err(|error| error.to_string())?,
+        };
+        match tokio::time::timeout(longest, whole::<F, T>(&self.settings, &mut session, call)).await
+        {
             Ok(Ok(answer)) => {
                 self.session = Some(session);
                 Ok(answer)
@@ -35,7 +40,7 @@ impl<F: Sessions> Held<F> {
             }
             Err(_) => {
                 F::close_hard(session).await;
-                Err(format!("the database did not answer within {longest:?}"))
+                Err(silent())
             }
         }
     }

@@ -2,37 +2,63 @@
 
 use std::time::{Duration, Instant};
 
+use inbox_engine::Rule;
+use uuid::Uuid;
+
 use super::{Held, Pump, keeper::Lease};
 use crate::{
-    port::{Feed, Turn, TurnAnswer},
+    port::{Feed, HeldTurn, LeaseMark, Turn, TurnAnswer, TurnRequest},
     telemetry::Signal,
 };
 
 /// Between two looks at a turn that another has.
 const LOOK_MIN: Duration = Duration::from_millis(50);
+/// The longest lease that a configuration can ask for.
+const LEASE_MAX: Duration = Duration::from_mins(10);
+
+/// The lease of another, and since when it has stood so.
+struct Watched {
+    mark: LeaseMark,
+    since: Instant,
+    /// How long it can last.
+    lease: Duration,
+    /// Told that it ends later than it can.
+    told: bool,
+}
 
 impl<F: Feed> Pump<F> {
     /// Waits for the turn; `None` when the relay is asked to end.
     pub(super) async fn stand_by(&self, session: &mut Held<F>) -> Option<(Turn, Lease)> {
         let mut backoff = self.backoff();
         let mut told = String::new();
+        let mut watched: Option<Watched> = None;
         loop {
             if self.ending() {
                 return None;
             }
-            let (holder, lease) = (self.plan.holder.as_str(), self.plan.lease);
             let asked = Instant::now();
-            let taken = session.call(async |s| F::take_turn(s, holder, lease).await).await;
+            let silent = watched.as_ref().filter(|it| {
+                it.since.elapsed() > it.lease + LOOK_MIN && Rule::SilentLeaseIsOver.on()
+            });
+            let request = TurnRequest {
+                holder: self.plan.holder.as_str(),
+                lease: self.plan.lease,
+                token: Uuid::new_v4(),
+                silent: silent.map(|it| &it.mark),
+            };
+            let taken = session.call(async |s| F::take_turn(s, request).await).await;
             let wait = match taken {
                 Ok(TurnAnswer::Taken(turn)) => {
-                    return Some((turn, Lease::new(turn.fence, asked, lease)));
+                    return Some((turn, Lease::new(turn, asked, self.plan.lease)));
                 }
-                Ok(TurnAnswer::Held { holder, left }) => {
+                Ok(TurnAnswer::Held(held)) => {
                     backoff.reset();
-                    if told != holder {
-                        Signal::Standby { holder: holder.clone() }.emit();
-                        told = holder;
+                    let left = held.left;
+                    if told != held.holder {
+                        Signal::Standby { holder: held.holder.clone() }.emit();
+                        told.clone_from(&held.holder);
                     }
+                    watch(&mut watched, held, asked);
                     // A little later than it ends, and often enough to hear of its end without a bell.
                     (left + LOOK_MIN).min(self.plan.lease / 3).max(LOOK_MIN)
                 }
@@ -47,5 +73,22 @@ impl<F: Feed> Pump<F> {
                 () = self.asked_to_end() => {}
             }
         }
+    }
+}
+
+/// Remembers since when a lease has stood as it does, by this process's clock. Whoever has the turn prolongs
+/// it three times within; so one that stays as it is for longer than it can last is over, and if the database
+/// says otherwise, its clock was set back.
+fn watch(watched: &mut Option<Watched>, held: HeldTurn, now: Instant) {
+    let lease = held.lease.unwrap_or(LEASE_MAX);
+    let same = |it: &&mut Watched| it.mark == held.mark;
+    let it = match watched.as_mut().filter(same) {
+        Some(it) => it,
+        None => watched.insert(Watched { mark: held.mark, since: now, lease, told: false }),
+    };
+    if held.left > lease && !it.told {
+        it.told = true;
+        let (holder, seconds) = (held.holder, held.left.as_secs());
+        Signal::LeaseImpossible { holder, seconds, wait: lease.as_secs() }.emit();
     }
 }

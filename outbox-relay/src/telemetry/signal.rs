@@ -39,11 +39,29 @@ inbox_settings::signals! {
         error: String,
     }
 
+    error "id_shared" "another relay uses this outbox's id at the broker"
+    /// The broker fences this relay again and again though it has the turn: a relay of a copy of the database has the same id, or one that still works on the database before a failover.
+    IdShared {
+        /// What, and what to do.
+        reason: String,
+    }
+
     warn "kafka_outage" "Kafka is out"
     /// No producer can be made ready. Nothing is lost; the relay goes on trying.
     KafkaOutage {
         /// What it said.
         error: String,
+    }
+
+    warn "lease_impossible" "the lease of the active relay ends later than any lease could"
+    /// The lease of the relay that has the turn ends later than it can: the database's clock was set back, or is behind that of the database before a failover. Without a sign of life it is taken after `wait` seconds.
+    LeaseImpossible {
+        /// Who has it.
+        holder: String,
+        /// What is left of it, in seconds, by the database's clock.
+        seconds: u64,
+        /// How long it can last.
+        wait: u64,
     }
 
     warn "listening_broken" "the connection that listens for new rows is broken"
@@ -107,5 +125,12 @@ inbox_settings::signals! {
         rows: usize,
         /// What the client said.
         error: String,
+    }
+
+    error "went_back" "the database went back to an older state"
+    /// Rows that were sent are not in the outbox any more: the database went back to an older state, by a failover or a restore. What it has is read and sent again; what it has lost was sent nevertheless.
+    WentBack {
+        /// Rows that are not there.
+        rows: u64,
     }
 }

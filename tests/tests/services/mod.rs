@@ -39,6 +39,7 @@ mod parked_order;
 mod parked_support;
 mod pooler;
 mod relay_failed;
+mod relay_failover;
 mod relay_order;
 mod relay_silence;
 mod relay_turns;

@@ -32,6 +32,26 @@ async fn error(outbox: &Outbox, aggregate: &str) -> String {
     .unwrap()
 }
 
+/// A sentence that no text of the database may hold: the row is set aside nevertheless, and nothing is sent twice
+/// for it.
+#[tokio::test]
+async fn an_error_that_cannot_be_written_is_escaped() {
+    let outbox = Outbox::set("nul", 1).await;
+    outbox.append("good", 1, 1).await;
+    let bad = r#"INSERT INTO outbox_events (event_id, event_type, aggregate_type, aggregate_id, headers)
+        VALUES (gen_random_uuid(), 'Counted', 'Account', 'bad', '[["a\u0000b",{"base64":"!"}]]')"#;
+    outbox.schema.run(bad).await;
+    outbox.append("good", 2, 3).await;
+    let running = outbox.start().await;
+    set_aside(&outbox, 1).await;
+    outbox.drained(SOON).await;
+    assert_eq!(running.stop().await, Ended::Shutdown);
+    let error = error(&outbox, "bad").await;
+    assert!(error.contains(r"`a\u{0}b` is not base64"), "{error}");
+    let found = outbox.arrivals().await;
+    assert_eq!((firsts(&found)["good"].as_slice(), found.len()), (&[1, 2, 3][..], 3));
+}
+
 fn large(aggregate: &str, bytes: usize) -> OutboxEvent {
     let aggregate = Aggregate::new("Account", aggregate).unwrap();
     let payload = serde_json::json!({ "n": 1, "text": "x".repeat(bytes) });

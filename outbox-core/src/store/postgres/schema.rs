@@ -7,10 +7,16 @@ use super::{
     keeps_statements,
 };
 
-const MIGRATIONS: &[Migration] = &[Migration {
-    version: 1,
-    text: include_str!("../../../migrations/postgres/outbox/0001_outbox.sql"),
-}];
+const MIGRATIONS: &[Migration] = &[
+    Migration {
+        version: 1,
+        text: include_str!("../../../migrations/postgres/outbox/0001_outbox.sql"),
+    },
+    Migration {
+        version: 2,
+        text: include_str!("../../../migrations/postgres/outbox/0002_turn.sql"),
+    },
+];
 
 /// One process migrates at a time.
 const LOCK: &str = "SELECT pg_advisory_xact_lock(hashtextextended('outbox migrate', 0))";

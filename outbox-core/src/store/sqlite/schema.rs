@@ -4,10 +4,13 @@ use sqlx::{Connection, SqliteConnection};
 
 use super::super::migration::{self, Migration};
 
-const MIGRATIONS: &[Migration] = &[Migration {
-    version: 1,
-    text: include_str!("../../../migrations/sqlite/outbox/0001_outbox.sql"),
-}];
+const MIGRATIONS: &[Migration] = &[
+    Migration {
+        version: 1,
+        text: include_str!("../../../migrations/sqlite/outbox/0001_outbox.sql"),
+    },
+    Migration { version: 2, text: include_str!("../../../migrations/sqlite/outbox/0002_turn.sql") },
+];
 
 /// A deferred transaction that reads first cannot become a writer behind another's back.
 const BEGIN: &str = "BEGIN IMMEDIATE";

@@ -1,11 +1,13 @@
 //! The rows that wait.
 
+use inbox_engine::{Cut, Rule, Statement};
 use outbox_core::keeps_statements;
 use sqlx::{PgConnection, Postgres, Row as _, postgres::PgRow};
+use uuid::Uuid;
 
 use crate::{
-    feed::{rows, stored::Columns},
-    port::{Failure, FeedError, Row, Rows},
+    feed::{rows, stored::decoded},
+    port::{Failure, FeedError, Marked, Row, RowId, Rows, Turn},
 };
 
 /// $1 rows, $2 bytes. The first row goes whatever its size; what a row adds is known without reading its
@@ -20,16 +22,28 @@ FROM (SELECT e.*, sum(octet_length(e.headers)::bigint + coalesce(octet_length(e.
         ORDER BY o.seq LIMIT $1) e) e
 WHERE before IS NULL OR before < $2 ORDER BY seq";
 
-/// $1 fence, $2 sent, $3 failed, $4 errors. The lock holds whoever wants the turn until this is
-/// committed.
-const MARK: &str = "WITH mine AS MATERIALIZED (
-    SELECT 1 FROM outbox_relays WHERE epoch = $1 FOR NO KEY UPDATE),
-sent AS (UPDATE outbox_events SET sent_at = now()
-    WHERE seq = ANY($2) AND sent_at IS NULL AND EXISTS (SELECT FROM mine)),
+/// $1 fence, $2 token, $3 and $4 sent, $5 and $6 failed, $7 errors: rows by number and id. The lock holds whoever
+/// wants the turn until this is committed.
+static MARK: Statement = Statement::new(
+    "WITH mine AS MATERIALIZED (
+    SELECT 1 FROM outbox_relays WHERE epoch = $1 AND token = $2 FOR NO KEY UPDATE),
+sent AS (UPDATE outbox_events o SET sent_at = now()
+    FROM unnest($3::bigint[], $4::uuid[]) s(seq, event_id)
+    WHERE o.seq = s.seq AND o.event_id = s.event_id AND o.sent_at IS NULL AND EXISTS (SELECT FROM mine) RETURNING 1),
 failed AS (UPDATE outbox_events o SET failed_at = now(), error = f.error
-    FROM unnest($3::bigint[], $4::text[]) f(seq, error)
-    WHERE o.seq = f.seq AND o.sent_at IS NULL AND o.failed_at IS NULL AND EXISTS (SELECT FROM mine))
-SELECT EXISTS (SELECT FROM mine)";
+    FROM unnest($5::bigint[], $6::uuid[], $7::text[]) f(seq, event_id, error)
+    WHERE o.seq = f.seq AND o.event_id = f.event_id AND o.sent_at IS NULL AND o.failed_at IS NULL
+    AND EXISTS (SELECT FROM mine) RETURNING 1)
+SELECT EXISTS (SELECT FROM mine), (SELECT count(*) FROM sent) + (SELECT count(*) FROM failed)",
+    &[
+        Cut::new(Rule::MarkNamesEvent, " AND o.event_id = s.event_id", ""),
+        Cut::new(Rule::MarkNamesEvent, " AND o.event_id = f.event_id", ""),
+        Cut::new(Rule::TurnHasToken, "token = $2", "$2::uuid IS NOT NULL"),
+    ],
+);
+/// $1 and $2: rows by number and id. How many of them are not there.
+const MISSING: &str = "SELECT count(*) FROM unnest($1::bigint[], $2::uuid[]) n(seq, event_id)
+WHERE NOT EXISTS (SELECT FROM outbox_events o WHERE o.seq = n.seq AND o.event_id = n.event_id)";
 
 impl Rows for Postgres {
     async fn unsent(
@@ -48,37 +62,51 @@ impl Rows for Postgres {
 
     async fn mark(
         session: &mut PgConnection,
-        fence: i64,
-        sent: &[i64],
+        turn: Turn,
+        sent: &[RowId],
         failed: &[Failure],
-    ) -> Result<bool, FeedError> {
-        let (seqs, errors): (Vec<i64>, Vec<&str>) =
-            failed.iter().map(|failure| (failure.seq, failure.error.as_str())).unzip();
-        let mine = sqlx::query_scalar(MARK)
+    ) -> Result<Marked, FeedError> {
+        let (mut seqs, mut ids) = halves(sent.iter().copied());
+        let (failed_seqs, failed_ids) = halves(failed.iter().map(|failure| failure.id));
+        let errors: Vec<&str> = failed.iter().map(|failure| failure.error.as_str()).collect();
+        let (mine, changed): (bool, i64) = sqlx::query_as(MARK.text())
             .persistent(keeps_statements(session))
-            .bind(fence)
-            .bind(sent)
-            .bind(seqs)
+            .bind(turn.fence)
+            .bind(turn.token)
+            .bind(&seqs)
+            .bind(&ids)
+            .bind(&failed_seqs)
+            .bind(&failed_ids)
             .bind(errors)
+            .fetch_one(&mut *session)
+            .await?;
+        if !mine {
+            return Ok(Marked::NotOurs);
+        }
+        if changed == rows(sent.len() + failed.len()) {
+            return Ok(Marked::All);
+        }
+        // Marked before, in a call whose answer was lost; or not there.
+        seqs.extend(failed_seqs);
+        ids.extend(failed_ids);
+        let missing: i64 = sqlx::query_scalar(MISSING)
+            .persistent(keeps_statements(session))
+            .bind(seqs)
+            .bind(ids)
             .fetch_one(session)
             .await?;
-        Ok(mine)
+        Ok(Marked::of(missing))
     }
 }
 
+fn halves(rows: impl Iterator<Item = RowId>) -> (Vec<i64>, Vec<Uuid>) {
+    rows.map(|row| (row.seq, row.event)).unzip()
+}
+
 fn columns(row: &PgRow) -> Result<Row, sqlx::Error> {
-    let columns = Columns {
-        seq: row.try_get("seq")?,
-        event_id: row.try_get("event_id")?,
-        event_type: row.try_get("event_type")?,
-        aggregate_type: row.try_get("aggregate_type")?,
-        aggregate_id: row.try_get("aggregate_id")?,
-        aggregate_version: row.try_get("aggregate_version")?,
-        occurred_at_ms: row.try_get("occurred_at_ms")?,
-        schema_version: row.try_get("schema_version")?,
-        topic: row.try_get("topic")?,
-        headers: row.try_get("headers")?,
-        payload: row.try_get("payload")?,
-    };
+    let columns = decoded!(row);
+    if !Rule::ColumnsReadAlone.on() {
+        columns.whole()?;
+    }
     Ok(columns.row())
 }

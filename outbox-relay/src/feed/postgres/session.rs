@@ -2,9 +2,11 @@
 
 use std::{fmt, str::FromStr, time::Duration};
 
+use inbox_engine::Rule;
 use outbox_core::keeps_statements;
 use sqlx::{
-    ConnectOptions, Connection, PgConnection, Postgres, Row as _, postgres::PgConnectOptions,
+    AssertSqlSafe, ConnectOptions, Connection, PgConnection, Postgres, Row as _,
+    postgres::PgConnectOptions,
 };
 
 use crate::port::{Address, FeedError, OpenError, Sessions};
@@ -13,6 +15,8 @@ const IN_RECOVERY: &str = "SELECT pg_is_in_recovery()";
 /// Of a session that keeps no statements, and so is one behind a pooler. Said aloud, since a role's default may
 /// be another.
 const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE";
+/// The first schema of the search path that is there.
+const SCHEMA: &str = "SELECT current_schema()::text";
 const COMMIT: &str = "COMMIT";
 /// The longest that opening a session may take.
 pub(super) const OPEN_MAX: Duration = Duration::from_secs(10);
@@ -27,6 +31,8 @@ pub(crate) struct PgSettings {
     pub(super) options: PgConnectOptions,
     /// Behind a pooler in transaction mode nothing of the session may be set.
     pooler: bool,
+    /// The schema that is meant, if the configuration names one.
+    schema: Option<String>,
     statement_timeout: Duration,
 }
 
@@ -47,6 +53,19 @@ impl PgSettings {
             Some(path) => format!("{}/{database}", path.display()),
             None => format!("{}:{}/{database}", self.options.get_host(), self.options.get_port()),
         }
+    }
+}
+
+impl PgSettings {
+    /// BEGIN behind a pooler, with what a session has by itself elsewhere.
+    fn begin_text(&self) -> String {
+        let millis = self.statement_timeout.as_millis();
+        let path = self.schema.as_deref().map_or_else(String::new, |schema| {
+            format!("; SET LOCAL search_path TO {}", search_path(schema))
+        });
+        format!(
+            "{BEGIN}; SET LOCAL statement_timeout = {millis}; SET LOCAL lock_timeout = {millis}{path}"
+        )
     }
 }
 
@@ -84,13 +103,12 @@ impl Sessions for Postgres {
                 ("tcp_keepalives_interval", "10"),
                 ("tcp_keepalives_count", "2"),
             ]);
-            options = match address.schema {
-                Some("public") => options.options([("search_path", "public")]),
-                Some(schema) => options.options([("search_path", format!("{schema},public"))]),
-                None => options,
-            };
+            if let Some(schema) = address.schema {
+                options = options.options([("search_path", search_path(schema))]);
+            }
         }
-        PgSettings { options, pooler, statement_timeout: address.statement_timeout }
+        let schema = address.schema.map(str::to_owned);
+        PgSettings { options, pooler, schema, statement_timeout: address.statement_timeout }
     }
 
     async fn open(settings: &PgSettings) -> Result<PgConnection, OpenError> {
@@ -103,15 +121,31 @@ impl Sessions for Postgres {
         }
     }
 
+    async fn schema_is_there(
+        settings: &PgSettings,
+        session: &mut PgConnection,
+    ) -> Result<(), OpenError> {
+        let Some(meant) = &settings.schema else { return Ok(()) };
+        let found = schema(settings, session).await.map_err(|error| explain(settings, &error))?;
+        if found.as_ref() == Some(meant) {
+            return Ok(());
+        }
+        Err(OpenError::Refused(format!(
+            "`database.schema` is {meant}, and there is no such schema that the database's user may use; \
+             correct the name, or run: CREATE SCHEMA {meant}; GRANT USAGE ON SCHEMA {meant} TO it"
+        )))
+    }
+
     fn call_max(settings: &PgSettings) -> Duration {
         settings.statement_timeout + MARGIN
     }
 
-    async fn begin(session: &mut PgConnection) -> Result<(), FeedError> {
+    async fn begin(settings: &PgSettings, session: &mut PgConnection) -> Result<(), FeedError> {
         if keeps_statements(session) {
             return Ok(());
         }
-        sqlx::raw_sql(BEGIN).execute(session).await?;
+        // One exchange. The texts are made of numbers and of a name that is quoted.
+        sqlx::raw_sql(AssertSqlSafe(settings.begin_text())).execute(session).await?;
         Ok(())
     }
 
@@ -140,6 +174,27 @@ async fn open(settings: &PgSettings) -> Result<PgConnection, OpenError> {
         )));
     }
     Ok(session)
+}
+
+/// The schema that names without one mean. One exchange, behind a pooler, too.
+async fn schema(
+    settings: &PgSettings,
+    session: &mut PgConnection,
+) -> Result<Option<String>, sqlx::Error> {
+    let row = if settings.pooler {
+        let text = format!("{}; {SCHEMA}; {COMMIT}", settings.begin_text());
+        sqlx::raw_sql(AssertSqlSafe(text)).fetch_one(session).await?
+    } else {
+        sqlx::raw_sql(SCHEMA).fetch_one(session).await?
+    };
+    row.try_get(0)
+}
+
+/// The schema alone, quoted. With another behind it, that one's outbox would be found, and shipped, as soon as
+/// this one's tables are not there.
+fn search_path(schema: &str) -> String {
+    let behind = if Rule::OutboxOfItsSchema.on() { "" } else { ",public" };
+    format!("\"{}\"{behind}", schema.replace('"', "\"\""))
 }
 
 /// Asks by a statement that is kept, where statements are: from then on the session is known as one that

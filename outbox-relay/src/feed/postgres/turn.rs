@@ -2,61 +2,74 @@
 
 use std::time::Duration;
 
+use inbox_engine::{Cut, Rule, Statement};
 use outbox_core::keeps_statements;
-use sqlx::{PgConnection, Postgres};
+use sqlx::{PgConnection, Postgres, Row as _};
 use uuid::Uuid;
 
 use crate::{
-    feed::{left, millis},
-    port::{FeedError, Turn, TurnAnswer, Turns},
+    feed::{held, millis},
+    port::{FeedError, Turn, TurnAnswer, TurnRequest, Turns},
 };
 
-/// $1 holder, $2 lease in milliseconds.
-const TAKE: &str = "UPDATE outbox_relays SET epoch = epoch + 1, owner = $1, taken_at = now(),
-    lease_until = now() + $2 * interval '1 millisecond', standstill = NULL
-WHERE lease_until IS NULL OR lease_until <= now() RETURNING epoch, outbox_id";
+/// $1 holder, $2 lease in milliseconds, $3 token, $4 and $5 a lease that is silent for longer than it lasts.
+const TAKE: &str = "UPDATE outbox_relays SET epoch = epoch + 1, token = $3, token_epoch = epoch + 1, lease_ms = $2,
+    owner = $1, taken_at = now(), lease_until = now() + $2 * interval '1 millisecond', standstill = NULL
+WHERE lease_until IS NULL OR lease_until <= now() OR (epoch = $4 AND lease_until::text = $5) RETURNING epoch, outbox_id";
 
-const HOLDER: &str = "SELECT coalesce(owner, ''),
-    (extract(epoch FROM lease_until - now()) * 1000)::bigint FROM outbox_relays";
+const HOLDER: &str =
+    "SELECT coalesce(owner, '') AS holder, coalesce(lease_until::text, '') AS until,
+    (extract(epoch FROM lease_until - now()) * 1000)::bigint AS rest, epoch AS fence,
+    CASE WHEN token_epoch = epoch THEN lease_ms END AS lease FROM outbox_relays";
 
-/// $1 fence, $2 lease in milliseconds, $3 why it ships nothing.
-const KEEP: &str = "UPDATE outbox_relays SET lease_until = now() + $2 * interval '1 millisecond',
-    standstill = $3 WHERE epoch = $1";
+/// $1 fence, $2 token, $3 lease in milliseconds, $4 why it ships nothing.
+static KEEP: Statement = Statement::new(
+    "UPDATE outbox_relays SET lease_until = now() + $3 * interval '1 millisecond',
+    standstill = $4 WHERE epoch = $1 AND token = $2",
+    &[Cut::new(Rule::TurnHasToken, "token = $2", "$2::uuid IS NOT NULL")],
+);
 
-/// $1 fence.
-const GIVE_UP: &str = "WITH mine AS (UPDATE outbox_relays SET owner = NULL, lease_until = NULL,
-    standstill = NULL WHERE epoch = $1 RETURNING 1)
-SELECT pg_notify('outbox_relays', 'outbox_events'::regclass::oid::text)::text FROM mine";
+/// $1 fence, $2 token.
+static GIVE_UP: Statement = Statement::new(
+    "WITH mine AS (UPDATE outbox_relays SET owner = NULL, lease_until = NULL,
+    standstill = NULL WHERE epoch = $1 AND token = $2 RETURNING 1)
+SELECT pg_notify('outbox_relays', 'outbox_events'::regclass::oid::text)::text FROM mine",
+    &[Cut::new(Rule::TurnHasToken, "token = $2", "$2::uuid IS NOT NULL")],
+);
 
 impl Turns for Postgres {
     async fn take_turn(
         session: &mut PgConnection,
-        holder: &str,
-        lease: Duration,
+        request: TurnRequest<'_>,
     ) -> Result<TurnAnswer, FeedError> {
+        let TurnRequest { holder, lease, token, silent } = request;
         let taken: Option<(i64, Uuid)> = sqlx::query_as(TAKE)
             .persistent(keeps_statements(session))
             .bind(holder)
             .bind(millis(lease))
+            .bind(token)
+            .bind(silent.map(|mark| mark.fence))
+            .bind(silent.map(|mark| mark.until.as_str()))
             .fetch_optional(&mut *session)
             .await?;
         if let Some((fence, outbox_id)) = taken {
-            return Ok(TurnAnswer::Taken(Turn { fence, outbox_id }));
+            return Ok(TurnAnswer::Taken(Turn { fence, token, outbox_id }));
         }
-        let (holder, rest): (String, Option<i64>) =
-            sqlx::query_as(HOLDER).persistent(keeps_statements(session)).fetch_one(session).await?;
-        Ok(TurnAnswer::Held { holder, left: left(rest) })
+        let row =
+            sqlx::query(HOLDER).persistent(keeps_statements(session)).fetch_one(session).await?;
+        Ok(TurnAnswer::Held(held!(row)))
     }
 
     async fn keep_turn(
         session: &mut PgConnection,
-        fence: i64,
+        turn: Turn,
         lease: Duration,
         standstill: Option<&str>,
     ) -> Result<bool, FeedError> {
-        let kept = sqlx::query(KEEP)
+        let kept = sqlx::query(KEEP.text())
             .persistent(keeps_statements(session))
-            .bind(fence)
+            .bind(turn.fence)
+            .bind(turn.token)
             .bind(millis(lease))
             .bind(standstill)
             .execute(session)
@@ -64,10 +77,11 @@ impl Turns for Postgres {
         Ok(kept.rows_affected() == 1)
     }
 
-    async fn give_turn_up(session: &mut PgConnection, fence: i64) -> Result<(), FeedError> {
-        sqlx::query(GIVE_UP)
+    async fn give_turn_up(session: &mut PgConnection, turn: Turn) -> Result<(), FeedError> {
+        sqlx::query(GIVE_UP.text())
             .persistent(keeps_statements(session))
-            .bind(fence)
+            .bind(turn.fence)
+            .bind(turn.token)
             .execute(session)
             .await?;
         Ok(())

@@ -131,13 +131,19 @@ fn overview(row: &SqliteRow) -> Result<Overview, sqlx::Error> {
     })
 }
 
+/// A text that may be none: what cannot be read of it is shown as such.
+fn text(row: &SqliteRow, column: &str) -> Result<Option<String>, sqlx::Error> {
+    let bytes: Option<Vec<u8>> = row.try_get_unchecked(column)?;
+    Ok(bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
+}
+
 fn failed(row: &SqliteRow) -> Result<FailedRow, sqlx::Error> {
     Ok(FailedRow {
         seq: row.try_get("seq")?,
         event_id: row.try_get::<uuid::Uuid, _>("event_id")?.to_string(),
-        event_type: row.try_get("event_type")?,
-        aggregate: row.try_get("aggregate")?,
-        topic: row.try_get("topic")?,
+        event_type: text(row, "event_type")?.unwrap_or_default(),
+        aggregate: text(row, "aggregate")?.unwrap_or_default(),
+        topic: text(row, "topic")?,
         failed_seconds: row.try_get("failed")?,
         error: row.try_get("error")?,
         behind: row.try_get("behind")?,

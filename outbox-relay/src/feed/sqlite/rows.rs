@@ -1,10 +1,11 @@
 //! The rows that wait.
 
+use inbox_engine::{Cut, Rule, Statement};
 use sqlx::{Connection, Row as _, Sqlite, SqliteConnection, sqlite::SqliteRow};
 
 use crate::{
-    feed::{rows, stored::Columns},
-    port::{Failure, FeedError, Row, Rows},
+    feed::{rows, stored::decoded},
+    port::{Failure, FeedError, Marked, Row, RowId, Rows, Turn},
 };
 
 /// ?1 rows, ?2 bytes. The first row goes whatever its size. Rows behind a failed one of their aggregate
@@ -19,15 +20,28 @@ FROM (SELECT e.*, sum(length(e.headers) + coalesce(length(e.payload), 0))
         ORDER BY o.seq LIMIT ?1) e) e
 WHERE before_bytes IS NULL OR before_bytes < ?2 ORDER BY seq";
 
-/// ?1 fence.
-const MINE: &str = "SELECT 1 FROM outbox_relays WHERE epoch = ?1";
-/// ?1 numbers as JSON.
-const SENT: &str = "UPDATE outbox_events SET sent_at = CAST(unixepoch('subsec') * 1000 AS INTEGER)
-WHERE seq IN (SELECT value FROM json_each(?1)) AND sent_at IS NULL";
-/// ?1 number, ?2 error.
-const FAILED: &str =
-    "UPDATE outbox_events SET failed_at = CAST(unixepoch('subsec') * 1000 AS INTEGER), error = ?2
-WHERE seq = ?1 AND sent_at IS NULL AND failed_at IS NULL";
+/// ?1 fence, ?2 token.
+static MINE: Statement = Statement::new(
+    "SELECT 1 FROM outbox_relays WHERE epoch = ?1 AND token = ?2",
+    &[Cut::new(Rule::TurnHasToken, "token = ?2", "?2 IS NOT NULL")],
+);
+/// ?1 numbers as JSON, ?2 ids, one behind the other.
+static SENT: Statement = Statement::new(
+    "UPDATE outbox_events SET sent_at = CAST(unixepoch('subsec') * 1000 AS INTEGER)
+FROM (SELECT value AS seq, substr(?2, key * 16 + 1, 16) AS event_id FROM json_each(?1)) s
+WHERE outbox_events.seq = s.seq AND outbox_events.event_id = s.event_id AND sent_at IS NULL",
+    &[Cut::new(Rule::MarkNamesEvent, " AND outbox_events.event_id = s.event_id", "")],
+);
+/// ?1 number, ?2 id, ?3 error.
+static FAILED: Statement = Statement::new(
+    "UPDATE outbox_events SET failed_at = CAST(unixepoch('subsec') * 1000 AS INTEGER), error = ?3
+WHERE seq = ?1 AND event_id = ?2 AND sent_at IS NULL AND failed_at IS NULL",
+    &[Cut::new(Rule::MarkNamesEvent, "event_id = ?2", "?2 IS NOT NULL")],
+);
+/// ?1 numbers as JSON, ?2 ids, one behind the other. How many of them are not there.
+const MISSING: &str =
+    "SELECT count(*) FROM (SELECT value AS seq, substr(?2, key * 16 + 1, 16) AS event_id FROM json_each(?1)) n
+WHERE NOT EXISTS (SELECT 1 FROM outbox_events o WHERE o.seq = n.seq AND o.event_id = n.event_id)";
 
 impl Rows for Sqlite {
     async fn unsent(
@@ -45,40 +59,165 @@ impl Rows for Sqlite {
 
     async fn mark(
         session: &mut SqliteConnection,
-        fence: i64,
-        sent: &[i64],
+        turn: Turn,
+        sent: &[RowId],
         failed: &[Failure],
-    ) -> Result<bool, FeedError> {
+    ) -> Result<Marked, FeedError> {
         let mut tx = session.begin_with("BEGIN IMMEDIATE").await?;
-        let mine: Option<i64> =
-            sqlx::query_scalar(MINE).bind(fence).fetch_optional(&mut *tx).await?;
+        let mine: Option<i64> = sqlx::query_scalar(MINE.text())
+            .bind(turn.fence)
+            .bind(turn.token)
+            .fetch_optional(&mut *tx)
+            .await?;
         if mine.is_none() {
             tx.rollback().await?;
-            return Ok(false);
+            return Ok(Marked::NotOurs);
         }
-        let numbers = serde_json::to_string(sent).unwrap_or_default();
-        sqlx::query(SENT).bind(numbers).execute(&mut *tx).await?;
-        for Failure { seq, error, .. } in failed {
-            sqlx::query(FAILED).bind(seq).bind(error).execute(&mut *tx).await?;
+        let (seqs, ids) = halves(sent.iter().copied());
+        sqlx::query(SENT.text()).bind(seqs).bind(ids).execute(&mut *tx).await?;
+        for Failure { id, error, .. } in failed {
+            let row = sqlx::query(FAILED.text()).bind(id.seq).bind(id.event);
+            row.bind(error).execute(&mut *tx).await?;
         }
+        let (seqs, ids) = halves(sent.iter().copied().chain(failed.iter().map(|it| it.id)));
+        let missing = sqlx::query_scalar(MISSING).bind(seqs).bind(ids).fetch_one(&mut *tx).await?;
         tx.commit().await?;
-        Ok(true)
+        Ok(Marked::of(missing))
     }
 }
 
+/// Numbers as JSON, and ids, one behind the other.
+fn halves(rows: impl Iterator<Item = RowId>) -> (String, Vec<u8>) {
+    let (seqs, ids): (Vec<i64>, Vec<[u8; 16]>) =
+        rows.map(|row| (row.seq, *row.event.as_bytes())).unzip();
+    (serde_json::to_string(&seqs).unwrap_or_default(), ids.concat())
+}
+
 fn columns(row: &SqliteRow) -> Result<Row, sqlx::Error> {
-    let columns = Columns {
-        seq: row.try_get("seq")?,
-        event_id: row.try_get("event_id")?,
-        event_type: row.try_get("event_type")?,
-        aggregate_type: row.try_get("aggregate_type")?,
-        aggregate_id: row.try_get("aggregate_id")?,
-        aggregate_version: row.try_get("aggregate_version")?,
-        occurred_at_ms: row.try_get("occurred_at_ms")?,
-        schema_version: row.try_get("schema_version")?,
-        topic: row.try_get("topic")?,
-        headers: row.try_get("headers")?,
-        payload: row.try_get("payload")?,
-    };
+    let columns = decoded!(row);
+    if !Rule::ColumnsReadAlone.on() {
+        columns.whole()?;
+    }
     Ok(columns.row())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use proptest::{collection::vec, option, prelude::*};
+    use sqlx::SqliteConnection;
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::port::{Schema as _, TurnAnswer, TurnRequest, Turns as _};
+
+    /// What the columns of a row hold: whatever they admit.
+    #[derive(Clone, Debug)]
+    struct Stored {
+        event_type: Vec<u8>,
+        aggregate: (Vec<u8>, Vec<u8>),
+        numbers: [Option<i64>; 3],
+        topic: Option<Vec<u8>>,
+        headers: Vec<u8>,
+        payload: Option<Vec<u8>>,
+    }
+
+    fn stored() -> impl Strategy<Value = Stored> {
+        let text = || prop_oneof![vec(any::<u8>(), 1..4), vec(b'a'..=b'c', 1..2)];
+        let headers = prop_oneof![
+            Just(b"[]".to_vec()),
+            Just(br#"[["a\u0000b",{"base64":"!"}]]"#.to_vec()),
+            vec(any::<u8>(), 0..9),
+        ];
+        let numbers =
+            [option::of(any::<i64>()), option::of(any::<i64>()), option::of(any::<i64>())];
+        let payload = option::of(vec(any::<u8>(), 0..9));
+        (text(), (text(), text()), numbers, option::of(text()), headers, payload).prop_map(
+            |(event_type, aggregate, numbers, topic, headers, payload)| Stored {
+                event_type,
+                aggregate,
+                numbers,
+                topic,
+                headers,
+                payload,
+            },
+        )
+    }
+
+    async fn insert(session: &mut SqliteConnection, row: &Stored) {
+        let sql = "INSERT INTO outbox_events (event_id, event_type, aggregate_type, aggregate_id, aggregate_version,
+            occurred_at_ms, schema_version, topic, headers, payload)
+            VALUES (?1, CAST(?2 AS TEXT), CAST(?3 AS TEXT), CAST(?4 AS TEXT), ?5, ?6, ?7, CAST(?8 AS TEXT),
+            CAST(?9 AS TEXT), ?10)";
+        sqlx::query(sql)
+            .bind(Uuid::new_v4())
+            .bind(&row.event_type)
+            .bind(&row.aggregate.0)
+            .bind(&row.aggregate.1)
+            .bind(row.numbers[0])
+            .bind(row.numbers[1])
+            .bind(row.numbers[2])
+            .bind(&row.topic)
+            .bind(&row.headers)
+            .bind(&row.payload)
+            .execute(session)
+            .await
+            .unwrap();
+    }
+
+    /// Ships all rows there are, without a broker: events are sent, what is none is set aside.
+    async fn ship(stored: &[Stored]) -> i64 {
+        let mut session = SqliteConnection::connect("sqlite::memory:").await.unwrap();
+        Sqlite::migrate(&mut session).await.unwrap();
+        for row in stored {
+            insert(&mut session, row).await;
+        }
+        let lease = Duration::from_mins(1);
+        let request = TurnRequest { holder: "me", lease, token: Uuid::new_v4(), silent: None };
+        let TurnAnswer::Taken(turn) = Sqlite::take_turn(&mut session, request).await.unwrap()
+        else {
+            panic!("nobody else is there");
+        };
+        loop {
+            let rows = Sqlite::unsent(&mut session, 3, 1 << 20).await.unwrap();
+            if rows.is_empty() {
+                break;
+            }
+            let (sent, failed): (Vec<Row>, Vec<Row>) =
+                rows.into_iter().partition(|row| row.event.is_ok());
+            let sent: Vec<RowId> = sent.iter().map(|row| row.id).collect();
+            let failure = |row: Row| Failure {
+                id: row.id,
+                event: String::new(),
+                error: row.event.unwrap_err(),
+            };
+            let failed: Vec<Failure> = failed.into_iter().map(failure).collect();
+            let marked = Sqlite::mark(&mut session, turn, &sent, &failed).await.unwrap();
+            assert_eq!(marked, Marked::All);
+        }
+        // What is neither waits behind one that was set aside.
+        let left = "SELECT count(*) FROM outbox_events o WHERE sent_at IS NULL AND failed_at IS NULL
+            AND NOT EXISTS (SELECT 1 FROM outbox_events f WHERE f.failed_at IS NOT NULL AND f.seq < o.seq
+            AND f.aggregate_type = o.aggregate_type AND f.aggregate_id = o.aggregate_id)";
+        let left = sqlx::query_scalar(left).fetch_one(&mut session).await.unwrap();
+        let choice = crate::port::Choice::default();
+        let listed = <Sqlite as crate::port::Inspection>::failed(&mut session, &choice, 100).await;
+        let named =
+            "SELECT count(*) FROM outbox_events WHERE failed_at IS NOT NULL AND error <> ''";
+        let named: i64 = sqlx::query_scalar(named).fetch_one(&mut session).await.unwrap();
+        assert_eq!(listed.unwrap().len(), usize::try_from(named).unwrap());
+        left
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
+
+        /// Whatever a row holds, it is sent or set aside, and no other row waits for it.
+        #[test]
+        fn every_row_is_sent_or_set_aside(stored in vec(stored(), 1..12)) {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            prop_assert_eq!(runtime.block_on(ship(&stored)), 0);
+        }
+    }
 }

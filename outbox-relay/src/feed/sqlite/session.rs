@@ -65,11 +65,18 @@ impl Sessions for Sqlite {
         })
     }
 
+    async fn schema_is_there(
+        _: &SqliteSettings,
+        _: &mut SqliteConnection,
+    ) -> Result<(), OpenError> {
+        Ok(())
+    }
+
     fn call_max(_: &SqliteSettings) -> Duration {
         BUSY_MAX * 6
     }
 
-    async fn begin(_: &mut SqliteConnection) -> Result<(), FeedError> {
+    async fn begin(_: &SqliteSettings, _: &mut SqliteConnection) -> Result<(), FeedError> {
         Ok(())
     }
 
