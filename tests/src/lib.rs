@@ -11,6 +11,7 @@ pub mod deploy;
 #[cfg(doctest)]
 mod documents;
 mod eventually;
+mod failover;
 mod lesson;
 mod markdown;
 mod outbox;
@@ -31,6 +32,7 @@ mod topic;
 pub use arrivals::{Arrival, arrivals, copies, firsts};
 pub use child::Worker;
 pub use eventually::{SOON, eventually, until_some};
+pub use failover::{Failover, in_rounds};
 pub use lesson::{Lesson, Took};
 pub use markdown::{Fence, Markdown};
 pub use outbox::{Outbox, RunningRelay, counted as counted_event};

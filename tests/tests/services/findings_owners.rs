@@ -4,10 +4,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use inbox_consumer::{Consumer, Ended, Event, Handler, HandlerError, HandlerResult, Routes, Tx};
-use sqlx::{Connection as _, PgConnection, Postgres};
+use sqlx::{Connection as _, Postgres};
 use tests::{
-    Count, Counter, OwnPostgres, Proxy, Record, Running, SOON, Services, Stage, StopMode, counted,
-    effect, eventually, unique,
+    Count, Counter, Failover, Record, Running, SOON, Services, Stage, counted, effect, eventually,
+    in_rounds, unique,
 };
 
 fn routes() -> Routes<Postgres> {
@@ -18,29 +18,26 @@ fn routes() -> Routes<Postgres> {
 /// would notice: the idle check does, and they are applied again.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_idle_partition_notices_what_a_failover_has_lost() {
-    let services = Services::from_env();
-    let primary = OwnPostgres::start().await;
-    let proxy = Proxy::start(&primary.address()).await;
-    let topic = services.topic("failover", 1).await;
-    let mut stage = Stage::with(topic, primary.schema().await).await;
-    stage.config.database.url = stage.schema.url_at(&proxy.url(&primary.url())).into();
+    in_rounds(effects_lost_by_a_failover).await;
+}
+
+async fn effects_lost_by_a_failover() {
+    let mut failover = Failover::start().await;
+    let topic = Services::from_env().topic("failover", 1).await;
+    let mut stage = Stage::with(topic, failover.schema().await).await;
+    stage.config.database.url = failover.url(&stage.schema).into();
     let group = stage.config.group().to_owned();
     stage.count("a", 1, 10).await;
     let running = stage.start(routes()).await;
     eventually(SOON, "the first ten", async || stage.effects().await == 10).await;
-    let replica = primary.replica().await;
-    replica.catch_up_with(&primary).await;
-    replica.freeze().await;
+    failover.lag().await;
     stage.count("a", 11, 20).await;
     eventually(SOON, "all twenty", async || stage.effects().await == 20).await;
     let committed = async || stage.topic.committed(&group).await == [Some(20)];
     eventually(SOON, "Kafka knows all", committed).await;
 
-    primary.stop(StopMode::Immediate);
-    replica.promote().await;
-    proxy.lead_to(&replica.address());
-    let url = stage.schema.url_at(&replica.url());
-    let mut connection = PgConnection::connect(&url).await.unwrap();
+    let mut connection = failover.promote(&stage.schema).await;
+    failover.lead_over();
     let mut applied = async || -> Vec<i64> {
         let sql = "SELECT n FROM effects ORDER BY effect";
         sqlx::query_scalar(sql).fetch_all(&mut connection).await.unwrap()

@@ -6,8 +6,8 @@ use outbox_core::OutboxEvent;
 use outbox_relay::{Ended, Relay, config::Config};
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection, SqliteConnection};
 use tests::{
-    Outbox, OwnPostgres, Proxy, RunningRelay, SOON, Services, StopMode, arrivals, counted_event,
-    eventually, firsts,
+    Failover, Outbox, OwnPostgres, RunningRelay, SOON, Services, arrivals, counted_event,
+    eventually, firsts, in_rounds,
 };
 
 fn events(aggregate: &str, from: i64, to: i64) -> Vec<OutboxEvent> {
@@ -22,20 +22,20 @@ fn numbers(from: i64, to: i64) -> Vec<i64> {
 /// they are other rows, and are sent.
 #[tokio::test(flavor = "multi_thread")]
 async fn new_rows_under_the_numbers_of_lost_ones_are_sent() {
-    let services = Services::from_env();
-    let primary = OwnPostgres::start().await;
-    let proxy = Proxy::start(&primary.address()).await;
-    let topic = services.topic("relay-failover", 1).await;
-    let mut outbox = Outbox::with(topic, primary.schema().await).await;
-    outbox.config.database.url = outbox.schema.url_at(&proxy.url(&primary.url())).into();
+    in_rounds(new_rows_after_a_failover).await;
+}
+
+async fn new_rows_after_a_failover() {
+    let mut failover = Failover::start().await;
+    let topic = Services::from_env().topic("relay-failover", 1).await;
+    let mut outbox = Outbox::with(topic, failover.schema().await).await;
+    outbox.config.database.url = failover.url(&outbox.schema).into();
     // The turn stays the same one over the failover.
     outbox.config.relay.lease = Duration::from_mins(1);
     let relay = outbox.start().await;
     outbox.append("warm", 1, 1).await;
     outbox.drained(SOON).await;
-    let replica = primary.replica().await;
-    replica.catch_up_with(&primary).await;
-    replica.freeze().await;
+    failover.lag().await;
 
     // The mark waits for this lock; looking does not.
     let mut other = PgConnection::connect(&outbox.schema.url()).await.unwrap();
@@ -43,11 +43,9 @@ async fn new_rows_under_the_numbers_of_lost_ones_are_sent() {
     sqlx::query("SELECT FROM outbox_relays FOR UPDATE").execute(&mut *lock).await.unwrap();
     outbox.append_all(&events("lost", 1, 60)).await;
     outbox.arrived(61).await;
-    primary.stop(StopMode::Immediate);
-    replica.promote().await;
-    let mut new = PgConnection::connect(&outbox.schema.url_at(&replica.url())).await.unwrap();
+    let mut new = failover.promote(&outbox.schema).await;
     outbox_core::append_all(&mut new, &events("new", 1, 60)).await.unwrap();
-    proxy.lead_to(&replica.address());
+    failover.lead_over();
 
     let sent = "SELECT count(*) FROM outbox_events WHERE sent_at IS NOT NULL";
     eventually(SOON * 2, "all rows are marked", async || {
@@ -63,6 +61,10 @@ async fn new_rows_under_the_numbers_of_lost_ones_are_sent() {
 /// The same in SQLite, by a restore between the acknowledgement and the mark.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_restored_file_loses_no_new_row() {
+    in_rounds(new_rows_after_a_restore).await;
+}
+
+async fn new_rows_after_a_restore() {
     let services = Services::from_env();
     let topic = services.topic("relay-restore", 1).await;
     let folder = tempfile::tempdir().unwrap();
