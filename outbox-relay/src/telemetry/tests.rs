@@ -12,7 +12,9 @@ fn every() -> Vec<Signal> {
         Signal::DatabaseOutage { error: error.clone() },
         Signal::Doubtful { reason: "`a` is longer than `b`".into() },
         Signal::Fenced { error: error.clone() },
+        Signal::IdShared { reason: "another relay uses it".into() },
         Signal::KafkaOutage { error: error.clone() },
+        Signal::LeaseImpossible { holder: "host/1".into(), seconds: 3_600, wait: 15 },
         Signal::ListeningBroken { error: error.clone() },
         Signal::Moving,
         Signal::PruneFailed { error: error.clone() },
@@ -22,6 +24,7 @@ fn every() -> Vec<Signal> {
         Signal::Standby { holder: "host/1".into() },
         Signal::TurnLost { fence: 3 },
         Signal::Unknown { rows: 5, error },
+        Signal::WentBack { rows: 5 },
     ]
 }
 
