@@ -215,6 +215,8 @@ pub enum Rule {
     OutboxOfItsSchema,
     /// A relay that cannot look at its rows stands still by name.
     FailedLookIsTold,
+    /// A relay sends nothing while the next row of the outbox gets a number that is not above all others.
+    SequenceIsAhead,
 }
 
 impl Rule {

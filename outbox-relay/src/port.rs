@@ -4,10 +4,14 @@
 //! Every call is a statement or two, each in a transaction of its own: nothing is open while the broker is waited for,
 //! and a call that is given up half-way costs its connection and nothing else.
 
+mod numbers;
+
 use std::{fmt, future::Future, sync::Arc, time::Duration};
 
 use outbox_core::OutboxEvent;
 use tokio::sync::Notify;
+
+pub(crate) use numbers::Numbers;
 
 /// As whom to come, and how.
 #[derive(Clone, Copy, Debug)]
@@ -382,6 +386,6 @@ pub(crate) async fn whole<F: Sessions, T>(
 
 /// A database that can hold an outbox.
 pub(crate) trait Feed:
-    Sessions + Turns + Rows + Retention + Inspection + Schema + Wakes
+    Sessions + Turns + Numbers + Rows + Retention + Inspection + Schema + Wakes
 {
 }

@@ -56,10 +56,14 @@ pub(super) fn table(overview: &Overview) -> String {
     text.lines().map(str::trim_end).collect::<Vec<_>>().join("\n")
 }
 
+/// What a person has to mend though no row waits at the moment.
+const WITHOUT_ROWS: [&str; 1] = ["sequence_behind: "];
+
 /// Why nothing is shipped, as far as the database knows.
 fn why(overview: &Overview) -> Option<String> {
     if overview.waiting == 0 {
-        return None;
+        let told = |why: &String| WITHOUT_ROWS.iter().any(|name| why.starts_with(name));
+        return overview.standstill.clone().filter(told);
     }
     match (&overview.holder, overview.lease_left_seconds) {
         (Some(_), Some(1..)) => overview.standstill.clone(),

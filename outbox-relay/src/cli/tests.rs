@@ -151,6 +151,8 @@ fn status_says_why_nothing_moves() {
     assert!(table(&overview).contains("stands still    Kafka: all brokers are down"));
     overview.waiting = 0;
     assert!(table(&overview).ends_with("stands still"), "{}", table(&overview));
+    overview.standstill = Some("sequence_behind: 4 comes next".into());
+    assert!(table(&overview).ends_with("sequence_behind: 4 comes next"), "{}", table(&overview));
 }
 
 #[test]

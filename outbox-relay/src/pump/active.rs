@@ -88,7 +88,7 @@ impl<F: Feed> Pump<F> {
     async fn work(&self, turn: Turn, lease: &Lease, session: &mut Held<F>) -> Over {
         let mut backoff = self.backoff();
         let mut limit = self.plan.events_max;
-        let mut fenced = 0;
+        let (mut fenced, mut asked) = (0, None);
         while !self.ending() {
             let sink = tokio::select! {
                 sink = Sink::connect(self.sink_settings(turn)) => sink,
@@ -115,7 +115,7 @@ impl<F: Feed> Pump<F> {
                     continue;
                 }
             }
-            loop {
+            while self.may_read(lease, session, &mut asked).await {
                 match self.round(&sink, lease, session, &mut limit).await {
                     Round::Shipped(more) => {
                         backoff.reset();
@@ -153,9 +153,6 @@ impl<F: Feed> Pump<F> {
                     Round::TurnLost => return Over::Lost,
                     Round::WentBack => return Over::WentBack,
                     Round::Fatal(why) => return Over::Ended(End::KafkaFatal(why)),
-                }
-                if self.ending() {
-                    break;
                 }
             }
         }

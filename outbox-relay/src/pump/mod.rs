@@ -7,6 +7,7 @@
 mod active;
 mod backoff;
 mod keeper;
+mod numbering;
 mod parcels;
 mod session;
 mod standby;

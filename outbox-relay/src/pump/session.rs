@@ -6,11 +6,18 @@ use crate::port::{FeedError, Sessions, whole};
 pub(super) struct Held<F: Sessions> {
     settings: F::Settings,
     session: Option<F::Session>,
+    /// How many were opened so far.
+    opened: u64,
 }
 
 impl<F: Sessions> Held<F> {
     pub(super) fn new(settings: F::Settings) -> Self {
-        Self { settings, session: None }
+        Self { settings, session: None, opened: 0 }
+    }
+
+    /// Which session the next call is made on, if it is open already.
+    pub(super) fn which(&self) -> Option<u64> {
+        self.session.as_ref().map(|_| self.opened)
     }
 
     /// Makes one call. A call that fails, or that is given up half-way, costs the session.
@@ -23,10 +30,13 @@ impl<F: Sessions> Held<F> {
         let silent = || format!("the database did not answer within {longest:?}");
         let mut session = match self.session.take() {
             Some(session) => session,
-            None => tokio::time::timeout(longest, F::open(&self.settings))
-                .await
-                .map_err(|_| silent())?
-                .map_err(|error| error.to_string())?,
+            None => {
+                self.opened += 1;
+                tokio::time::timeout(longest, F::open(&self.settings))
+                    .await
+                    .map_err(|_| silent())?
+                    .map_err(|error| error.to_string())?
+            }
         };
         match tokio::time::timeout(longest, whole::<F, T>(&self.settings, &mut session, call)).await
         {

@@ -89,6 +89,13 @@ inbox_settings::signals! {
         error: String,
     }
 
+    error "sequence_behind" "new rows get numbers below those of older ones"
+    /// The sequence of `outbox_events.seq` is behind its table, as after a logical copy of the database: new rows would be sent before older ones. Nothing is sent until it is mended.
+    SequenceBehind {
+        /// The numbers, and what to do.
+        reason: String,
+    }
+
     error "set_aside" "a row cannot be sent and was set aside"
     /// A row cannot be sent. It was set aside, and later rows of its aggregate wait behind it until a person lets it go or gives it up: `outbox-relay failed`.
     SetAside {

@@ -19,6 +19,7 @@ fn every() -> Vec<Signal> {
         Signal::Moving,
         Signal::PruneFailed { error: error.clone() },
         Signal::Pruned { removed: 9 },
+        Signal::SequenceBehind { reason: "4 comes next".into() },
         Signal::SetAside { seq: 7, event: "Order/1 e-1".into(), error: error.clone() },
         Signal::ShutdownBegun,
         Signal::Standby { holder: "host/1".into() },

@@ -41,6 +41,7 @@ mod pooler;
 mod relay_failed;
 mod relay_failover;
 mod relay_order;
+mod relay_sequence;
 mod relay_silence;
 mod relay_turns;
 mod release;

@@ -61,3 +61,22 @@ async fn a_session_of_a_relay_that_falls_silent_is_given_up() {
     });
     futures::future::join_all(tests).await;
 }
+
+/// A new session asks for the next number before it reads. No answer is an outage: it is asked again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_question_for_the_next_number_that_stays_unanswered_is_asked_again() {
+    let (mut outbox, proxy) = behind_a_proxy("unnumbered").await;
+    outbox.config.database.statement_timeout = Duration::from_secs(2);
+    outbox.config.wake.poll_interval = Duration::from_secs(1);
+    let relay = outbox.start().await;
+    outbox.append("a", 1, 3).await;
+    shipped(&outbox, 3).await;
+    let trap = proxy.silence_at(b"SELECT last_value, is_called", 1);
+    proxy.silence();
+    outbox.append("a", 4, 10).await;
+    shipped(&outbox, 10).await;
+    assert_eq!(trap.hits(), 1);
+    let read = relay.counters.read();
+    assert!(read.outages >= 2 && read.turns == 1, "{read:?}");
+    assert_eq!(relay.stop().await, Ended::Shutdown);
+}

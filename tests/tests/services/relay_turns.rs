@@ -11,7 +11,7 @@ use tests::{
 
 use super::relay_order::in_order;
 
-fn program() -> &'static Path {
+pub(super) fn program() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_relay"))
 }
 

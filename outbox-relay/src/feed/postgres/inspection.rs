@@ -5,7 +5,7 @@ use sqlx::{PgConnection, Postgres, Row as _, postgres::PgRow};
 
 use crate::{
     feed::lacks,
-    port::{Choice, FailedRow, FeedError, Finding, Inspection, Overview},
+    port::{Choice, FailedRow, FeedError, Finding, Inspection, Numbers as _, Overview},
 };
 
 const OVERVIEW: &str = "SELECT
@@ -76,7 +76,7 @@ impl Inspection for Postgres {
             missing.iter().map(|(table, privilege)| lacks(table, privilege)).collect();
         let (fsync, commit): (String, String) = sqlx::query_as(DURABILITY)
             .persistent(keeps_statements(session))
-            .fetch_one(session)
+            .fetch_one(&mut *session)
             .await?;
         if fsync == "off" {
             found.push(Finding {
@@ -96,6 +96,7 @@ impl Inspection for Postgres {
                         .into(),
             });
         }
+        found.extend(Self::numbering(session).await?);
         Ok(found)
     }
 

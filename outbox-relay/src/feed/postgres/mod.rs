@@ -4,6 +4,7 @@ mod inspection;
 mod retention;
 mod rows;
 mod schema;
+mod sequence;
 mod session;
 mod turn;
 mod wake;

@@ -1,0 +1,44 @@
+//! Before rows are read: whether new ones get numbers above those of all others.
+
+use super::{Held, Pump, keeper::Lease};
+use crate::{
+    port::{Feed, Finding},
+    telemetry::Signal,
+};
+
+impl<F: Feed> Pump<F> {
+    /// Stands still until they do; `false` when the relay is asked to end. The database is asked once in a turn,
+    /// and on each new session: behind it may be another server, with a turn that was copied.
+    pub(super) async fn may_read(
+        &self,
+        lease: &Lease,
+        session: &mut Held<F>,
+        asked: &mut Option<u64>,
+    ) -> bool {
+        if asked.is_some() && *asked == session.which() {
+            return !self.ending();
+        }
+        let (mut backoff, mut told) = (self.backoff(), false);
+        while !self.ending() {
+            match session.call(async |s| F::numbering(s).await).await {
+                Ok(Some(Finding { fatal: true, text })) => {
+                    lease.stands_still(Some(text.clone()));
+                    if !told {
+                        Signal::SequenceBehind { reason: text }.emit();
+                    }
+                    told = true;
+                }
+                Ok(_) => {
+                    *asked = session.which();
+                    return true;
+                }
+                Err(error) => {
+                    lease.stands_still(Some(error.clone()));
+                    self.database_out(error);
+                }
+            }
+            self.pause(backoff.next()).await;
+        }
+        false
+    }
+}
