@@ -217,6 +217,8 @@ pub enum Rule {
     FailedLookIsTold,
     /// A relay sends nothing while the next row of the outbox gets a number that is not above all others.
     SequenceIsAhead,
+    /// A relay that is fenced again and again while it has the turn says so.
+    SharedIdIsTold,
 }
 
 impl Rule {

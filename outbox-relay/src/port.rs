@@ -276,13 +276,13 @@ pub(crate) trait Turns: Sessions {
         session: &mut Self::Session,
         request: TurnRequest<'_>,
     ) -> impl Future<Output = Result<TurnAnswer, FeedError>> + Send;
-    /// Prolongs it; `false`: another has it.
+    /// Prolongs it; answers the outbox's id, or `None` when another has the turn.
     fn keep_turn(
         session: &mut Self::Session,
         turn: Turn,
         lease: Duration,
         standstill: Option<&str>,
-    ) -> impl Future<Output = Result<bool, FeedError>> + Send;
+    ) -> impl Future<Output = Result<Option<uuid::Uuid>, FeedError>> + Send;
     /// Gives it up, and rings for whoever stands by.
     fn give_turn_up(
         session: &mut Self::Session,

@@ -57,7 +57,7 @@ pub(super) fn table(overview: &Overview) -> String {
 }
 
 /// What a person has to mend though no row waits at the moment.
-const WITHOUT_ROWS: [&str; 1] = ["sequence_behind: "];
+const WITHOUT_ROWS: [&str; 2] = ["sequence_behind: ", "id_shared: "];
 
 /// Why nothing is shipped, as far as the database knows.
 fn why(overview: &Overview) -> Option<String> {

@@ -1,12 +1,13 @@
 //! Having the turn: read, send, wait, mark, and again.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use inbox_engine::Rule;
 
 use super::{
     End, Held, Pump,
+    fencings::Fencings,
     keeper::Lease,
     parcels::{Sorted, sort},
 };
@@ -16,8 +17,6 @@ use crate::{
     telemetry::Signal,
 };
 
-/// Batches in a row that the broker may fence while the turn is ours: one sleeper does it once.
-const FENCED_MAX: u32 = 3;
 /// The longest error that is written on a row.
 const ERROR_CHARS: usize = 2_000;
 
@@ -88,7 +87,7 @@ impl<F: Feed> Pump<F> {
     async fn work(&self, turn: Turn, lease: &Lease, session: &mut Held<F>) -> Over {
         let mut backoff = self.backoff();
         let mut limit = self.plan.events_max;
-        let (mut fenced, mut asked) = (0, None);
+        let (mut fencings, mut asked) = (Fencings::default(), None);
         while !self.ending() {
             let sink = tokio::select! {
                 sink = Sink::connect(self.sink_settings(turn)) => sink,
@@ -119,14 +118,13 @@ impl<F: Feed> Pump<F> {
                 match self.round(&sink, lease, session, &mut limit).await {
                     Round::Shipped(more) => {
                         backoff.reset();
-                        fenced = 0;
-                        moving(lease);
+                        went(&fencings, turn, lease);
                         if !more {
                             self.rest().await;
                         }
                     }
                     Round::Idle => {
-                        moving(lease);
+                        went(&fencings, turn, lease);
                         self.rest().await;
                     }
                     Round::NewProducer(pause) => {
@@ -136,9 +134,9 @@ impl<F: Feed> Pump<F> {
                         break;
                     }
                     Round::Fenced => {
-                        fenced += 1;
-                        if fenced >= FENCED_MAX {
-                            self.id_shared(turn, lease);
+                        fencings.add(Instant::now());
+                        if fencings.go_on(Instant::now()) {
+                            id_shared(turn, lease);
                         }
                         self.pause(backoff.next()).await;
                         break;
@@ -284,19 +282,6 @@ impl<F: Feed> Pump<F> {
         next
     }
 
-    /// Another producer comes again and again, under the same id, though the turn is ours.
-    fn id_shared(&self, turn: Turn, lease: &Lease) {
-        let id = turn.outbox_id;
-        let why = format!(
-            "another relay uses this outbox's id {id} at the broker: one of a copy of this database, or one \
-             that still works on the database before a failover; end it, or give the copy an id of its own \
-             (UPDATE outbox_relays SET outbox_id = another UUID)"
-        );
-        if lease.stands_still(Some(why.clone())).as_ref() != Some(&why) {
-            Signal::IdShared { reason: why }.emit();
-        }
-    }
-
     /// Waits until there may be something to do.
     async fn rest(&self) {
         let poll = async {
@@ -323,6 +308,29 @@ impl<F: Feed> Pump<F> {
         let id = |prefix: &String| format!("{prefix}-{}", turn.outbox_id.simple());
         settings.transactional_id = self.plan.fencing.as_ref().map(id);
         settings
+    }
+}
+
+/// A round went well.
+fn went(fencings: &Fencings, turn: Turn, lease: &Lease) {
+    if fencings.go_on(Instant::now()) {
+        id_shared(turn, lease);
+    } else {
+        moving(lease);
+    }
+}
+
+/// Another producer comes again and again, under the same id, though the turn is ours.
+fn id_shared(turn: Turn, lease: &Lease) {
+    let id = turn.outbox_id;
+    let why = format!(
+        "id_shared: another relay uses this outbox's id {id} at the broker, and each breaks the other's \
+         batches off: one of a copy of this database, or one that still works on the database before a \
+         failover. End it, or give the copy an id of its own: UPDATE outbox_relays SET outbox_id = \
+         gen_random_uuid() (SQLite: lower(hex(randomblob(16))))"
+    );
+    if lease.stands_still(Some(why.clone())).as_ref() != Some(&why) {
+        Signal::IdShared { reason: why }.emit();
     }
 }
 

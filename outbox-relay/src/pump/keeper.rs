@@ -57,17 +57,22 @@ impl<F: Feed> Pump<F> {
         }
     }
 
-    /// Renews the lease once; `false`: another has the turn.
+    /// Renews the lease once; `false`: another has the turn, or the outbox another id.
     pub(super) async fn renew(&self, session: &mut Held<F>, lease: &Lease) -> Result<bool, String> {
         let asked = Instant::now();
         let (time, why) = (self.plan.lease, lease.standstill());
         let kept =
             session.call(async |s| F::keep_turn(s, lease.turn, time, why.as_deref()).await).await?;
-        if kept {
+        let ours = kept == Some(lease.turn.outbox_id);
+        if ours {
             lease.until.put_off(asked + time);
         } else {
             lease.until.end();
         }
-        Ok(kept)
+        if kept.is_some() && !ours {
+            // A person gave the outbox another id: the next turn begins under it, and need not wait.
+            session.call(async |s| F::give_turn_up(s, lease.turn).await).await?;
+        }
+        Ok(ours)
     }
 }

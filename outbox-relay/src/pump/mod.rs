@@ -6,6 +6,7 @@
 
 mod active;
 mod backoff;
+mod fencings;
 mod keeper;
 mod numbering;
 mod parcels;

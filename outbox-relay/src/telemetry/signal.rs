@@ -119,7 +119,7 @@ inbox_settings::signals! {
     }
 
     warn "turn_lost" "another relay has taken the turn"
-    /// This relay was silent for longer than its lease, and another has taken the turn, or nobody has yet.
+    /// This relay was silent for longer than its lease, and another has taken the turn, or nobody has yet; or the outbox was given another id, under which the next turn begins.
     TurnLost {
         /// The number of the lost turn.
         fence: i64,

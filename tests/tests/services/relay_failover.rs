@@ -105,10 +105,18 @@ async fn new_rows_after_a_restore() {
     assert_eq!(relay.stop().await, Ended::Shutdown);
 }
 
-/// A turn's number is given twice where the database went back: what makes it one's own is its token.
+/// A turn's number is given twice where the database went back: what makes it one's own is its token, with
+/// fencing and without.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_turn_of_the_same_number_is_another_turn() {
-    let outbox = Outbox::set("same-number", 1).await;
+    for fencing in [true, false] {
+        another_turn_of_the_same_number(fencing).await;
+    }
+}
+
+async fn another_turn_of_the_same_number(fencing: bool) {
+    let mut outbox = Outbox::set("same-number", 1).await;
+    outbox.config.kafka.fencing = fencing;
     let relay = outbox.start().await;
     outbox.append("a", 1, 3).await;
     outbox.drained(SOON).await;

@@ -9,7 +9,7 @@ use tests::{
     relay_chaos::chaos,
 };
 
-use super::relay_order::in_order;
+use super::{commands::ran, relay_order::in_order};
 
 pub(super) fn program() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_relay"))
@@ -169,6 +169,57 @@ fn address(url: &str) -> String {
     let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
     let rest = rest.rsplit_once('@').map_or(rest, |(_, rest)| rest);
     rest.split(['/', '?']).next().unwrap_or(rest).to_owned()
+}
+
+/// A database and its clone have one id, and a relay each: they fence each other by turns, with batches that go
+/// through in between. Both say so, until one has an id of its own.
+#[tokio::test]
+async fn relays_of_a_clone_name_the_id_that_they_share() {
+    let (shop, clone) = (Outbox::set("shop", 1).await, Outbox::set("clone", 1).await);
+    let id: String = sqlx::query_scalar("SELECT outbox_id::text FROM outbox_relays")
+        .fetch_one(shop.schema.pool())
+        .await
+        .unwrap();
+    clone.schema.run(&format!("UPDATE outbox_relays SET outbox_id = '{id}'")).await;
+    let relays = [shop.start().await, clone.start().await];
+    let named =
+        format!("SELECT count(*) FROM outbox_relays WHERE standstill LIKE 'id_shared: %{id}%'");
+    let mut last = 0;
+    eventually(SOON, "both name it", async || {
+        last += 1;
+        for outbox in [&shop, &clone] {
+            outbox.append("a", last, last).await;
+            outbox.drained(SOON).await;
+        }
+        shop.schema.number(&named).await + clone.schema.number(&named).await == 2
+    })
+    .await;
+    let (code, out, _) = ran(shop.command(program()), "status").await;
+    let step = "UPDATE outbox_relays SET outbox_id = gen_random_uuid()";
+    assert_eq!((code, out.contains("id_shared: ") && out.contains(step)), (Some(0), true), "{out}");
+
+    clone.schema.run(step).await;
+    eventually(SOON, "the clone has a turn under its own id", async || {
+        relays[1].counters.read().turns == 2
+    })
+    .await;
+    let over = "SELECT count(*) FROM outbox_relays WHERE standstill IS NULL";
+    eventually(SOON * 2, "both are over it, while they ship", async || {
+        last += 1;
+        for outbox in [&shop, &clone] {
+            outbox.append("a", last, last).await;
+            outbox.drained(SOON).await;
+        }
+        shop.schema.number(over).await + clone.schema.number(over).await == 2
+    })
+    .await;
+    assert_eq!(relays[0].counters.read().turns, 1);
+    for relay in relays {
+        assert_eq!(relay.stop().await, Ended::Shutdown);
+    }
+    for outbox in [&shop, &clone] {
+        in_order(&outbox.arrivals().await, &["a"], last);
+    }
 }
 
 /// The chaos in small: `cargo xtask relay-chaos` is the whole of it.

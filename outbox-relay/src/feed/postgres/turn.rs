@@ -25,7 +25,7 @@ const HOLDER: &str =
 /// $1 fence, $2 token, $3 lease in milliseconds, $4 why it ships nothing.
 static KEEP: Statement = Statement::new(
     "UPDATE outbox_relays SET lease_until = now() + $3 * interval '1 millisecond',
-    standstill = $4 WHERE epoch = $1 AND token = $2",
+    standstill = $4 WHERE epoch = $1 AND token = $2 RETURNING outbox_id",
     &[Cut::new(Rule::TurnHasToken, "token = $2", "$2::uuid IS NOT NULL")],
 );
 
@@ -65,16 +65,16 @@ impl Turns for Postgres {
         turn: Turn,
         lease: Duration,
         standstill: Option<&str>,
-    ) -> Result<bool, FeedError> {
-        let kept = sqlx::query(KEEP.text())
+    ) -> Result<Option<Uuid>, FeedError> {
+        let kept: Option<Uuid> = sqlx::query_scalar(KEEP.text())
             .persistent(keeps_statements(session))
             .bind(turn.fence)
             .bind(turn.token)
             .bind(millis(lease))
             .bind(standstill)
-            .execute(session)
+            .fetch_optional(session)
             .await?;
-        Ok(kept.rows_affected() == 1)
+        Ok(kept)
     }
 
     async fn give_turn_up(session: &mut PgConnection, turn: Turn) -> Result<(), FeedError> {

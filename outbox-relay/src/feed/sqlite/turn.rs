@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use inbox_engine::{Cut, Rule, Statement};
 use sqlx::{Row as _, Sqlite, SqliteConnection};
-use uuid::fmt::Simple;
+use uuid::{Uuid, fmt::Simple};
 
 use crate::{
     feed::{held, millis},
@@ -27,7 +27,8 @@ const HOLDER: &str =
 /// ?1 fence, ?2 token, ?3 lease in milliseconds, ?4 why it ships nothing.
 static KEEP: Statement = Statement::new(
     "UPDATE outbox_relays SET
-    lease_until = CAST(unixepoch('subsec') * 1000 AS INTEGER) + ?3, standstill = ?4 WHERE epoch = ?1 AND token = ?2",
+    lease_until = CAST(unixepoch('subsec') * 1000 AS INTEGER) + ?3, standstill = ?4 WHERE epoch = ?1 AND token = ?2
+    RETURNING outbox_id",
     &[Cut::new(Rule::TurnHasToken, "token = ?2", "?2 IS NOT NULL")],
 );
 
@@ -64,15 +65,15 @@ impl Turns for Sqlite {
         turn: Turn,
         lease: Duration,
         standstill: Option<&str>,
-    ) -> Result<bool, FeedError> {
-        let kept = sqlx::query(KEEP.text())
+    ) -> Result<Option<Uuid>, FeedError> {
+        let kept: Option<Simple> = sqlx::query_scalar(KEEP.text())
             .bind(turn.fence)
             .bind(turn.token)
             .bind(millis(lease))
             .bind(standstill)
-            .execute(session)
+            .fetch_optional(session)
             .await?;
-        Ok(kept.rows_affected() == 1)
+        Ok(kept.map(Simple::into_uuid))
     }
 
     async fn give_turn_up(session: &mut SqliteConnection, turn: Turn) -> Result<(), FeedError> {
