@@ -1,6 +1,6 @@
 //! A PostgreSQL server for a test that hurts it, and its replica.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use sqlx::{Connection as _, PgConnection};
 use xtask::server::{Postgres, Process, StopMode};
@@ -59,6 +59,18 @@ impl OwnPostgres {
         self.postgres.start().unwrap_or_else(|failure| panic!("{failure}"));
     }
 
+    /// Copies the cluster while the server is stopped, for [`OwnPostgres::put_back`].
+    pub fn back_up(&self) -> PathBuf {
+        let made = self.postgres.back_up(&unique_name("backup"));
+        made.unwrap_or_else(|failure| panic!("{failure}"))
+    }
+
+    /// Puts a copy in the cluster's place while the server is stopped: it goes back to an older state, under
+    /// the same address.
+    pub fn put_back(&self, copy: &Path) {
+        self.postgres.put_back(copy).unwrap_or_else(|failure| panic!("{failure}"));
+    }
+
     /// A streaming replica of this server, started. It follows asynchronously.
     pub async fn replica(&self) -> Self {
         let name = unique_name("replica");
@@ -95,7 +107,9 @@ impl OwnPostgres {
         if let Some(receiver) = self.receiver().await {
             receiver.signal("KILL");
         }
-        self.postgres.promote().unwrap_or_else(|failure| panic!("{failure}"));
+        // As for the copy: the server is another process.
+        let promoted = tokio::task::block_in_place(|| self.postgres.promote());
+        promoted.unwrap_or_else(|failure| panic!("{failure}"));
     }
 
     async fn receiver(&self) -> Option<Process> {

@@ -31,11 +31,21 @@ impl Topic {
         partitions: i32,
         settings: &[(&str, &str)],
     ) -> Self {
-        let settings = settings.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
-        let (bootstrap, name) = (bootstrap.to_owned(), unique(stem));
-        let topic = Self { bootstrap, name, partitions, settings };
+        let topic = Self::planned(bootstrap, stem, partitions, settings);
         topic.create_again().await;
         topic
+    }
+
+    /// The same without creating it: [`Topic::create_again`] does, later.
+    pub fn planned(
+        bootstrap: &str,
+        stem: &str,
+        partitions: i32,
+        settings: &[(&str, &str)],
+    ) -> Self {
+        let settings = settings.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+        let (bootstrap, name) = (bootstrap.to_owned(), unique(stem));
+        Self { bootstrap, name, partitions, settings }
     }
 
     /// The topic's name.
@@ -63,7 +73,8 @@ impl Topic {
         .await;
     }
 
-    /// Creates the topic under its name, once more after [`Topic::delete`]: offsets begin at zero.
+    /// Creates the topic under its name: one that was only planned, or once more after [`Topic::delete`];
+    /// offsets begin at zero.
     pub async fn create_again(&self) {
         let admin = self.admin();
         let mut topic = NewTopic::new(&self.name, self.partitions, TopicReplication::Fixed(1));

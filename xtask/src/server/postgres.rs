@@ -141,6 +141,22 @@ impl Postgres {
         capture(self.control("promote").args(["-w", "-t", "20"])).map(drop)
     }
 
+    /// Copies the cluster while the server is stopped, into `folder/name`.
+    pub fn back_up(&self, name: &str) -> Outcome<PathBuf> {
+        let copy = self.folder.join(name);
+        // Owners and rights go along: the server refuses a cluster of another's.
+        capture(Command::new("cp").arg("-a").args([&self.cluster(), &copy]))?;
+        Ok(copy)
+    }
+
+    /// Puts a copy in the place of the cluster while the server is stopped. The copy is used up.
+    pub fn put_back(&self, copy: &Path) -> Outcome {
+        let cluster = self.cluster();
+        let doing = || format!("cannot put {} in its place", copy.display());
+        fs::remove_dir_all(&cluster).explain(doing)?;
+        fs::rename(copy, &cluster).explain(doing)
+    }
+
     /// A superuser's URL.
     pub fn url(&self) -> String {
         format!("postgres://postgres@127.0.0.1:{}/postgres", self.port)
