@@ -65,7 +65,8 @@ enum Verb {
     Package,
     /// A long run with killed and frozen consumers, judged by an independent checker.
     Soak(soak::Length),
-    /// Relays that are killed and frozen while producers commit out of order, judged by a checker.
+    /// Relays that are killed and frozen, and databases that go back, while producers commit out of order, judged
+    /// by a checker.
     RelayChaos(relay_chaos::Faults),
     /// Kafka and PostgreSQL on this machine, left running for work.
     Services {

@@ -1,4 +1,5 @@
-//! `cargo xtask relay-chaos`: relays that are killed and frozen while producers commit out of order.
+//! `cargo xtask relay-chaos`: relays that are killed and frozen, and databases that go back, while producers
+//! commit out of order.
 
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
@@ -19,6 +20,18 @@ pub(crate) struct Faults {
     /// Freezes of the active relay past its lease.
     #[arg(long, default_value_t = 20)]
     freezes: u32,
+    /// Deaths of the primary database, with a replica that lags promoted.
+    #[arg(long, default_value_t = 3)]
+    failovers: u32,
+    /// Databases put back to an older copy.
+    #[arg(long, default_value_t = 2)]
+    restores: u32,
+    /// Clocks of the database that jump, by minutes or hours, either way.
+    #[arg(long, default_value_t = 5)]
+    clock_steps: u32,
+    /// Rounds of rows whose topics are created some seconds later.
+    #[arg(long, default_value_t = 5)]
+    missing_topics: u32,
     /// Makes the moments and the producers' choices.
     #[arg(long, default_value_t = 1)]
     seed: u32,
@@ -37,8 +50,11 @@ pub(crate) fn run(faults: &Faults) -> Outcome<ExitCode> {
     let services = Services::find_or_start()??;
     println!("services: {}", services.line());
     let mut command = Command::new(chaos.program);
-    command.args([faults.kills, faults.freezes, faults.seed].map(|number| number.to_string()));
-    let status = command.args(&faults.json).envs(services.environment()).status();
+    let Faults { kills, freezes, failovers, restores, clock_steps, missing_topics, seed, json } =
+        faults;
+    let numbers = [kills, freezes, failovers, restores, clock_steps, missing_topics, seed];
+    command.args(numbers.map(ToString::to_string));
+    let status = command.args(json).envs(services.environment()).status();
     let status = status.explain(|| "cannot run the chaos".to_owned())?;
     Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -1,9 +1,6 @@
 //! Three relays of one outbox: the active one is killed or frozen.
 
-use std::{
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::path::{Path, PathBuf};
 
 use crate::{Outbox, SOON, Worker, until_some};
 
@@ -13,51 +10,62 @@ const RELAYS: usize = 3;
 pub(super) struct Fleet {
     program: PathBuf,
     relays: Vec<Worker>,
+    started_again: u32,
 }
 
 impl Fleet {
     pub(super) fn start(outbox: &Outbox, program: &Path) -> Self {
         let relays = (0..RELAYS).map(|_| outbox.spawn(program)).collect();
-        Self { program: program.to_owned(), relays }
+        Self { program: program.to_owned(), relays, started_again: 0 }
     }
 
-    /// `kill -9` for the active one, and a new one in its place; answers how many rows were sent then.
-    pub(super) async fn kill_active(&mut self, outbox: &Outbox) -> i64 {
-        let active = self.active(outbox).await;
-        self.relays[active].kill();
-        let sent = sent(outbox).await;
-        self.relays[active] = outbox.spawn(&self.program);
-        sent
+    /// `kill -9`; [`Fleet::start_another`] puts a new one in its place.
+    pub(super) fn kill(&mut self, relay: usize) {
+        self.relays[relay].kill();
     }
 
-    /// Freezes the active one until its lease is over and another has shipped; then wakes it.
-    pub(super) async fn freeze_active(&mut self, outbox: &Outbox, lease: Duration) -> i64 {
-        let active = self.active(outbox).await;
-        self.relays[active].pause();
-        let before = sent(outbox).await;
-        tokio::time::sleep(lease + Duration::from_millis(500)).await;
-        super::moved(outbox, before).await;
-        self.relays[active].resume();
-        sent(outbox).await
+    pub(super) fn start_another(&mut self, relay: usize, outbox: &Outbox) {
+        self.relays[relay] = outbox.spawn(&self.program);
+    }
+
+    pub(super) fn pause(&self, relay: usize) {
+        self.relays[relay].pause();
+    }
+
+    pub(super) fn resume(&self, relay: usize) {
+        self.relays[relay].resume();
+    }
+
+    /// Starts relays again that have ended by themselves: one that starts without a database gives up, and
+    /// whatever manages services starts it again.
+    pub(super) fn revive(&mut self, outbox: &Outbox) {
+        for relay in &mut self.relays {
+            if !relay.running() {
+                self.started_again += 1;
+                let log = relay.log();
+                println!("a relay ended by itself: {}", log.lines().last().unwrap_or_default());
+                *relay = outbox.spawn(&self.program);
+            }
+        }
+    }
+
+    pub(super) fn started_again(&self) -> u32 {
+        self.started_again
     }
 
     /// Which one has the turn.
-    async fn active(&self, outbox: &Outbox) -> usize {
+    pub(super) async fn active(&mut self, outbox: &Outbox) -> usize {
         until_some(SOON, "a relay has the turn", async || {
+            self.revive(outbox);
             let holder: Option<String> =
                 sqlx::query_scalar("SELECT owner FROM outbox_relays WHERE lease_until > now()")
                     .fetch_optional(outbox.schema.pool())
                     .await
-                    .expect("reading the turn")
+                    .ok()?
                     .flatten();
             let pid: u32 = holder?.rsplit_once('/')?.1.parse().ok()?;
             self.relays.iter().position(|relay| relay.pid() == pid)
         })
         .await
     }
-}
-
-/// Rows that are marked as sent.
-pub(super) async fn sent(outbox: &Outbox) -> i64 {
-    outbox.schema.number("SELECT count(*) FROM outbox_events WHERE sent_at IS NOT NULL").await
 }

@@ -1,126 +1,194 @@
 //! Relays that are killed and frozen while producers commit out of order, and a checker that reads the
-//! topic and the business table alone.
+//! topic and the business table alone. The database fails over, is restored and has its clock set, and rows
+//! name topics that are created later.
 
 mod check;
+mod database;
+mod fault;
 mod fleet;
+mod missing;
 mod producers;
+mod report;
 
 use std::{
+    collections::BTreeMap,
     path::Path,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-use serde::Serialize;
-
-use crate::{Outbox, Services, Topic, copies};
+use crate::{Outbox, Services, Topic, arrivals, copies};
+use check::{Evidence, Seen};
+use database::Database;
+pub(crate) use fault::FaultTime;
+pub use fault::Kind;
 use fleet::Fleet;
 use producers::Producers;
+pub use report::{Plan, Report};
 
 const PARTITIONS: i32 = 6;
 const AGGREGATES: i64 = 40;
 const LEASE: Duration = Duration::from_secs(2);
-/// Nothing sent for so long after a fault means standing still.
+/// Nothing sent for so long after a fault means standing still, and ends the run.
 const STILL_MAX: Duration = Duration::from_secs(60);
+/// What a fault may cost besides the lease, on a machine that does other things, too.
+const MARGIN: Duration = Duration::from_secs(10);
+/// The broker's time of each record is compared with that of the faults.
+const BY_THE_BROKER: [(&str, &str); 1] = [("message.timestamp.type", "LogAppendTime")];
 
-/// What the run measured.
-#[derive(Debug, Serialize)]
-pub struct Report {
-    /// Events that were committed.
-    pub events: usize,
-    /// Transactions of producers that were rolled back.
-    pub rolled_back: u64,
-    /// Transactions that stayed open for a second or longer.
-    pub long_transactions: u64,
-    /// `kill -9`s of the active relay.
-    pub kills: u32,
-    /// Freezes of the active relay past its lease.
-    pub freezes: u32,
-    /// Faults after which some events were in the topic twice.
-    pub faults_with_copies: usize,
-    /// Records in the topic that are copies of earlier ones.
-    pub copies: usize,
-    /// Turns that relays took.
-    pub turns: i64,
-    /// The longest time from a fault until the outbox moved again, in seconds.
-    pub longest_pause_seconds: f64,
-    /// All of it, in seconds.
-    pub seconds: f64,
-    /// What is wrong.
-    pub violations: Vec<String>,
-}
-
-/// One fault, and when it was, in milliseconds since 1970.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct FaultTime {
-    /// Just before.
-    pub(crate) began_ms: i64,
-    /// When the outbox moved again.
-    pub(crate) moved_ms: i64,
+/// A run, as far as it has come.
+struct Run {
+    outbox: Outbox,
+    database: Database,
+    fleet: Fleet,
+    dice: Dice,
+    /// What is still to come, in no order.
+    left: Vec<Kind>,
+    /// What was, in its order.
+    faults: Vec<FaultTime>,
+    /// The longest pause after each kind of fault.
+    longest: BTreeMap<Kind, Duration>,
+    /// The longest time without a database.
+    away: Duration,
+    /// The topics that were missing for a while, and how that went.
+    missing: missing::Tally,
+    violations: Vec<String>,
 }
 
 /// Runs it: `relay` is the program, faults come in a random order.
-pub async fn chaos(relay: &Path, kills: u32, freezes: u32, seed: u64) -> Report {
+pub async fn chaos(relay: &Path, plan: Plan, seed: u64) -> Report {
     let began = Instant::now();
     let services = Services::from_env();
-    let settings = [("message.timestamp.type", "LogAppendTime")];
-    let topic = Topic::create(&services.kafka, "chaos", PARTITIONS, &settings).await;
-    let mut outbox = Outbox::with(topic, services.schema().await).await;
+    let topic = Topic::create(&services.kafka, "chaos", PARTITIONS, &BY_THE_BROKER).await;
+    let database = Database::start().await;
+    let mut outbox = Outbox::with(topic, database.schema().await).await;
     outbox.config.relay.lease = LEASE;
     outbox.config.batch.events_max = 100;
+    database::prepare(&outbox).await;
     let producers = Producers::start(&outbox, AGGREGATES, seed).await;
-    let mut fleet = Fleet::start(&outbox, relay);
-    let mut dice = Dice(seed | 1);
-    let (mut left_kills, mut left_freezes) = (kills, freezes);
-    let mut faults = Vec::new();
-    let mut longest = Duration::ZERO;
-    moved(&outbox, 0).await;
-    while left_kills + left_freezes > 0 {
+    let fleet = Fleet::start(&outbox, relay);
+    let mut run = Run {
+        outbox,
+        database,
+        fleet,
+        dice: Dice(seed | 1),
+        left: plan.kinds(),
+        faults: Vec::new(),
+        longest: BTreeMap::new(),
+        away: Duration::ZERO,
+        missing: missing::Tally::default(),
+        violations: Vec::new(),
+    };
+    let all = run.left.len();
+    run.moved(0).await;
+    while !run.left.is_empty() {
         // Some moment of its work.
-        tokio::time::sleep(Duration::from_millis(50 + dice.below(400))).await;
-        let kill = dice.below(u64::from(left_kills + left_freezes)) < u64::from(left_kills);
-        let (began_ms, since) = (now_ms(), Instant::now());
-        let before = if kill {
-            left_kills -= 1;
-            fleet.kill_active(&outbox).await
-        } else {
-            left_freezes -= 1;
-            fleet.freeze_active(&outbox, LEASE).await
-        };
-        moved(&outbox, before).await;
-        longest = longest.max(since.elapsed());
-        faults.push(FaultTime { began_ms, moved_ms: now_ms() });
-        let done = kills + freezes - left_kills - left_freezes;
-        if done.is_multiple_of(10) {
-            println!("{done} of {} faults, {before} events sent", kills + freezes);
+        tokio::time::sleep(Duration::from_millis(50 + run.dice.below(400))).await;
+        let before = run.left.len();
+        run.next_fault().await;
+        if (all - before) / 10 != (all - run.left.len()) / 10 {
+            println!("{} of {all} faults, {:.0?}", all - run.left.len(), began.elapsed());
         }
     }
-    let tally = producers.stop().await;
-    outbox.drained(STILL_MAX).await;
+    let written = producers.stop().await;
+    run.drain().await;
     // A frozen relay that woke may still try.
     tokio::time::sleep(Duration::from_secs(1)).await;
-    let arrivals = outbox.arrivals().await;
-    let verdict = check::check(&outbox, &arrivals, &faults).await;
-    Report {
-        events: verdict.events,
-        rolled_back: tally.rolled_back,
-        long_transactions: tally.long,
-        kills,
-        freezes,
+    let seen = run.seen().await;
+    let Run { outbox, database, fleet, faults, longest, away, missing, mut violations, .. } = run;
+    let kept = check::kept(&outbox).await;
+    let evidence = Evidence {
+        main: outbox.topic.name(),
+        seen: &seen,
+        faults: &faults,
+        never_committed: &written.never_committed,
+    };
+    let verdict = check::check(&kept, &evidence);
+    violations.extend(verdict.violations);
+    let report = Report {
+        events: kept.rows.len(),
+        rolled_back: written.rolled_back,
+        broken_transactions: written.broken,
+        long_transactions: written.long,
+        kills: plan.kills,
+        freezes: plan.freezes,
+        failovers: plan.failovers,
+        restores: plan.restores,
+        clock_steps: plan.clock_steps,
+        missing_topics: plan.missing_topics,
+        committed_then_lost: kept.lacks(&written.committed),
+        sent_then_lost: verdict.sent_then_lost,
+        numbers_sent_twice: verdict.numbers_sent_twice,
         faults_with_copies: verdict.faults_with_copies,
-        copies: copies(&arrivals),
-        turns: outbox.schema.number("SELECT epoch FROM outbox_relays").await,
-        longest_pause_seconds: longest.as_secs_f64(),
+        copies: seen.iter().map(|seen| copies(&seen.arrivals)).sum(),
+        turns: database::number(&outbox, "SELECT epoch FROM outbox_relays").await,
+        relays_started_again: fleet.started_again(),
+        topics_created_late: missing.topics.len(),
+        rows_of_missing_topics: missing.rows,
+        longest_pause_of_others_seconds: missing.others.as_secs_f64(),
+        longest_wait_for_created_topic_seconds: missing.created.as_secs_f64(),
+        longest_pause_seconds: longest.values().max().map_or(0.0, Duration::as_secs_f64),
+        longest_pause_by_fault: longest.iter().map(|(k, time)| (*k, time.as_secs_f64())).collect(),
+        longest_time_without_database_seconds: away.as_secs_f64(),
         seconds: began.elapsed().as_secs_f64(),
-        violations: verdict.violations,
-    }
+        violations,
+    };
+    // The relays first, the database last: the schema goes with its server.
+    drop((fleet, database));
+    report
 }
 
-/// Waits until more rows are sent than before.
-async fn moved(outbox: &Outbox, before: i64) {
-    crate::eventually(STILL_MAX, "the outbox moves again", async || {
-        fleet::sent(outbox).await > before
-    })
-    .await;
+impl Run {
+    /// Takes one of what is left.
+    async fn next_fault(&mut self) {
+        let at = self.dice.below(self.left.len() as u64);
+        let kind = self.left.swap_remove(usize::try_from(at).unwrap_or(0));
+        match kind {
+            Kind::Kill => self.kill().await,
+            Kind::Freeze => self.freeze().await,
+            Kind::Failover => self.fail_over().await,
+            Kind::Restore => self.restore().await,
+            Kind::ClockStep => self.step_clock().await,
+            Kind::MissingTopics => self.miss_topics().await,
+        }
+    }
+
+    /// Waits until a row is marked as sent later than `before`.
+    async fn moved(&mut self, before: i64) {
+        let since = Instant::now();
+        while database::last_sent(&self.outbox).await <= before {
+            assert!(
+                since.elapsed() < STILL_MAX,
+                "the outbox stands still: {:?}",
+                self.faults.last()
+            );
+            self.fleet.revive(&self.outbox);
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// Waits until no row waits; what waits for ever is for the checker to tell.
+    async fn drain(&mut self) {
+        let since = Instant::now();
+        while database::number(&self.outbox, database::UNSENT).await > 0 {
+            self.fleet.revive(&self.outbox);
+            if since.elapsed() > STILL_MAX {
+                self.violations.push("the outbox is not drained in the end".to_owned());
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+
+    /// Everything that is in the topics.
+    async fn seen(&self) -> Vec<Seen> {
+        let kafka = self.outbox.topic.bootstrap();
+        let mut all = Vec::new();
+        for topic in std::iter::once(&self.outbox.topic).chain(&self.missing.topics) {
+            let arrivals = arrivals(kafka, topic.name(), topic.partitions()).await;
+            all.push(Seen { topic: topic.name().to_owned(), arrivals });
+        }
+        all
+    }
 }
 
 fn now_ms() -> i64 {
@@ -139,5 +207,10 @@ impl Dice {
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
         self.0 % end.max(1)
+    }
+
+    /// A time between two.
+    fn time(&mut self, from_ms: u64, to_ms: u64) -> Duration {
+        Duration::from_millis(from_ms + self.below(to_ms - from_ms))
     }
 }
