@@ -12,7 +12,7 @@ async fn the_tables_are_made_once_and_printed_as_they_are_made() {
     let (schema, printed) = (services.schema().await, services.schema().await);
     let mut conn = PgConnection::connect(&schema.url()).await.unwrap();
     assert_eq!(schema_version(&mut conn).await.unwrap(), None);
-    assert_eq!(migrate(&mut conn).await.unwrap(), [1]);
+    assert_eq!(migrate(&mut conn).await.unwrap(), [1, 2]);
     assert_eq!(migrate(&mut conn).await.unwrap(), [0; 0]);
     assert_eq!(schema_version(&mut conn).await.unwrap(), Some(schema_newest::<Postgres>()));
     let mut conn = PgConnection::connect(&printed.url()).await.unwrap();
@@ -21,7 +21,7 @@ async fn the_tables_are_made_once_and_printed_as_they_are_made() {
 
     let mut conn = SqliteConnection::connect("sqlite::memory:").await.unwrap();
     assert_eq!(schema_version(&mut conn).await.unwrap(), None);
-    assert_eq!(migrate(&mut conn).await.unwrap(), [1]);
+    assert_eq!(migrate(&mut conn).await.unwrap(), [1, 2]);
     assert_eq!(migrate(&mut conn).await.unwrap(), [0; 0]);
     assert_eq!(schema_version(&mut conn).await.unwrap(), Some(schema_newest::<Sqlite>()));
     let mut conn = SqliteConnection::connect("sqlite::memory:").await.unwrap();
@@ -41,7 +41,7 @@ async fn processes_that_migrate_at_the_same_time_make_the_tables_once() {
     for task in all {
         applied += task.await.unwrap();
     }
-    assert_eq!(applied, 1);
+    assert_eq!(applied, 2);
 }
 
 #[tokio::test]
@@ -49,15 +49,15 @@ async fn a_migration_in_an_open_transaction_goes_with_it_and_on_a_read_only_sess
     let schema = Services::from_env().schema().await;
     let mut conn = PgConnection::connect(&schema.url()).await.unwrap();
     let mut tx = conn.begin().await.unwrap();
-    assert_eq!(migrate(&mut *tx).await.unwrap(), [1]);
+    assert_eq!(migrate(&mut *tx).await.unwrap(), [1, 2]);
     tx.rollback().await.unwrap();
     assert_eq!(schema_version(&mut conn).await.unwrap(), None);
     sqlx::raw_sql("SET default_transaction_read_only = on").execute(&mut conn).await.unwrap();
-    assert_eq!(migrate(&mut conn).await.unwrap(), [1]);
+    assert_eq!(migrate(&mut conn).await.unwrap(), [1, 2]);
 
     let mut conn = SqliteConnection::connect("sqlite::memory:").await.unwrap();
     let mut tx = conn.begin().await.unwrap();
-    assert_eq!(migrate(&mut *tx).await.unwrap(), [1]);
+    assert_eq!(migrate(&mut *tx).await.unwrap(), [1, 2]);
     tx.rollback().await.unwrap();
     assert_eq!(schema_version(&mut conn).await.unwrap(), None);
 }
@@ -71,7 +71,7 @@ async fn the_outbox_of_another_schema_is_not_ours() {
     let path = format!("SET search_path = {}, {}", ours.name(), theirs.name());
     sqlx::raw_sql(AssertSqlSafe(path)).execute(&mut conn).await.unwrap();
     assert_eq!(schema_version(&mut conn).await.unwrap(), None);
-    assert_eq!(migrate(&mut conn).await.unwrap(), [1]);
+    assert_eq!(migrate(&mut conn).await.unwrap(), [1, 2]);
 }
 
 #[tokio::test]
@@ -79,19 +79,27 @@ async fn the_way_back_leaves_nothing() {
     let schema = Services::from_env().schema().await;
     let mut conn = PgConnection::connect(&schema.url()).await.unwrap();
     migrate(&mut conn).await.unwrap();
+    schema.run(include_str!("../../../migrations/postgres/outbox/0002_turn.down.sql")).await;
+    assert_eq!(schema_version(&mut conn).await.unwrap(), Some(1));
+    assert_eq!(migrate(&mut conn).await.unwrap(), [2]);
+    schema.run(include_str!("../../../migrations/postgres/outbox/0002_turn.down.sql")).await;
     schema.run(include_str!("../../../migrations/postgres/outbox/0001_outbox.down.sql")).await;
     let left = format!(
         "SELECT count(*) FROM pg_class WHERE relnamespace = '{}'::regnamespace",
         schema.name()
     );
     assert_eq!(schema.number(&left).await, 0);
-    assert_eq!(migrate(&mut conn).await.unwrap(), [1]);
+    assert_eq!(migrate(&mut conn).await.unwrap(), [1, 2]);
 
     let mut conn = SqliteConnection::connect("sqlite::memory:").await.unwrap();
     migrate(&mut conn).await.unwrap();
+    let down = include_str!("../../../migrations/sqlite/outbox/0002_turn.down.sql");
+    sqlx::raw_sql(down).execute(&mut conn).await.unwrap();
+    assert_eq!(migrate(&mut conn).await.unwrap(), [2]);
+    sqlx::raw_sql(down).execute(&mut conn).await.unwrap();
     let down = include_str!("../../../migrations/sqlite/outbox/0001_outbox.down.sql");
     sqlx::raw_sql(down).execute(&mut conn).await.unwrap();
-    assert_eq!(migrate(&mut conn).await.unwrap(), [1]);
+    assert_eq!(migrate(&mut conn).await.unwrap(), [1, 2]);
 }
 
 /// What a relay asks for again and again costs what waits, not what has been sent.
