@@ -13,8 +13,9 @@ const PARTITIONS: i32 = 1_000;
 /// Each second one partition in so many gets an event.
 const TURNS: i32 = 5;
 const SECONDS: u32 = 20;
-/// How far a watermark may be behind the events that were acknowledged.
-const BEHIND_MAX: Duration = Duration::from_secs(2);
+/// How far a watermark may be behind the events that were acknowledged, on a machine that has much else to do: what
+/// it is on a quiet one is printed.
+const BEHIND_MAX: Duration = Duration::from_secs(20);
 
 /// So many transactions a second are those of the process, not of each partition.
 const IDLE_MAX: i64 = 100;
