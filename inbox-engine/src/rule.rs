@@ -215,6 +215,14 @@ pub enum Rule {
     OutboxOfItsSchema,
     /// A relay that cannot look at its rows stands still by name.
     FailedLookIsTold,
+    /// What waits behind a row that was set aside is marked as held, so that no later look reads it.
+    HeldIsMarked,
+    /// Looks begin higher only after everybody has ended who may still append rows below.
+    FloorWaitsForAppenders,
+    /// Rows whose topic is missing go by themselves when it is there.
+    RowsAwaitTopic,
+    /// Without transactions an aggregate has records of one topic only on their way.
+    TopicsInTurn,
     /// A relay sends nothing while the next row of the outbox gets a number that is not above all others.
     SequenceIsAhead,
     /// A relay that is fenced again and again while it has the turn says so.

@@ -4,14 +4,17 @@
 //! Every call is a statement or two, each in a transaction of its own: nothing is open while the broker is waited for,
 //! and a call that is given up half-way costs its connection and nothing else.
 
+mod holding;
 mod numbers;
+mod rows;
 
 use std::{fmt, future::Future, sync::Arc, time::Duration};
 
-use outbox_core::OutboxEvent;
 use tokio::sync::Notify;
 
+pub(crate) use holding::{Appenders, Holding, Released};
 pub(crate) use numbers::Numbers;
+pub(crate) use rows::{Failure, Look, Marked, Pruned, Retention, Row, RowId, Rows};
 
 /// As whom to come, and how.
 #[derive(Clone, Copy, Debug)]
@@ -99,59 +102,6 @@ pub(crate) struct TurnRequest<'a> {
     pub silent: Option<&'a LeaseMark>,
 }
 
-/// Which row, for certain: after a failover or a restore a number is given twice.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct RowId {
-    /// Its number.
-    pub seq: i64,
-    /// Its event's id.
-    pub event: uuid::Uuid,
-}
-
-/// What came of marking rows.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Marked {
-    /// All of them are marked.
-    All,
-    /// So many of them are not there any more: the database has gone back to an older state. The others are
-    /// marked.
-    Missing(u64),
-    /// Another has the turn, and nothing was changed.
-    NotOurs,
-}
-
-/// A row that waits, whole or not.
-#[derive(Clone, Debug)]
-pub(crate) struct Row {
-    /// Which it is.
-    pub id: RowId,
-    /// Its aggregate, `type/id`, as the row has it.
-    pub aggregate: String,
-    /// The event, or why the row is none.
-    pub event: Result<OutboxEvent, String>,
-}
-
-impl Marked {
-    /// So many rows are not there.
-    pub(crate) fn of(missing: i64) -> Self {
-        match missing.unsigned_abs() {
-            0 => Self::All,
-            missing => Self::Missing(missing),
-        }
-    }
-}
-
-/// A row to set aside, and why.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Failure {
-    /// Which row.
-    pub id: RowId,
-    /// Its aggregate and the event's id, for the log.
-    pub event: String,
-    /// One sentence.
-    pub error: String,
-}
-
 /// How the outbox stands.
 #[derive(Clone, PartialEq, Debug, Default, serde::Serialize)]
 pub struct Overview {
@@ -159,10 +109,14 @@ pub struct Overview {
     pub waiting: i64,
     /// Of those, the ones that wait behind a failed row of their aggregate.
     pub held: i64,
-    /// How long the oldest has waited.
+    /// How long the oldest that is not held back has waited.
     pub oldest_seconds: Option<i64>,
-    /// Rows that were set aside.
+    /// Rows that were set aside until a person decides.
     pub failed: i64,
+    /// Rows that go by themselves when their topic is there.
+    pub waiting_for_topic: i64,
+    /// The topics that are missing, the first ten.
+    pub missing_topics: Vec<String>,
     /// Rows that are sent or discarded and not yet removed.
     pub sent: i64,
     /// Who has the turn.
@@ -194,7 +148,7 @@ pub struct FailedRow {
     pub failed_seconds: i64,
     /// Why.
     pub error: String,
-    /// Rows that wait behind it.
+    /// Rows that are held behind it, counted up to 10,001.
     pub behind: i64,
 }
 
@@ -207,6 +161,15 @@ pub struct Choice {
     pub aggregate: Option<(String, String)>,
     /// By a part of the error.
     pub error: Option<String>,
+}
+
+/// A step of what a person decides.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Step {
+    /// Rows that were changed.
+    pub rows: u64,
+    /// The last of them; `None` when there are no more.
+    pub last: Option<i64>,
 }
 
 /// Something that `check` found.
@@ -290,33 +253,6 @@ pub(crate) trait Turns: Sessions {
     ) -> impl Future<Output = Result<(), FeedError>> + Send;
 }
 
-/// The rows that wait.
-pub(crate) trait Rows: Sessions {
-    /// The first of them in the order of their numbers, without those that wait behind a failed one.
-    fn unsent(
-        session: &mut Self::Session,
-        events_max: usize,
-        bytes_max: usize,
-    ) -> impl Future<Output = Result<Vec<Row>, FeedError>> + Send;
-    /// Marks what was acknowledged and sets aside what failed. Marking twice is marking once.
-    fn mark(
-        session: &mut Self::Session,
-        turn: Turn,
-        sent: &[RowId],
-        failed: &[Failure],
-    ) -> impl Future<Output = Result<Marked, FeedError>> + Send;
-}
-
-/// Removing rows.
-pub(crate) trait Retention: Sessions {
-    /// Removes at most `chunk` rows that were sent or discarded that long ago; answers how many.
-    fn prune(
-        session: &mut Self::Session,
-        age: Duration,
-        chunk: u32,
-    ) -> impl Future<Output = Result<u64, FeedError>> + Send;
-}
-
 /// For people.
 pub(crate) trait Inspection: Sessions {
     /// How the outbox stands.
@@ -333,17 +269,20 @@ pub(crate) trait Inspection: Sessions {
         choice: &Choice,
         rows_max: u32,
     ) -> impl Future<Output = Result<Vec<FailedRow>, FeedError>> + Send;
-    /// Lets failed rows be sent once more; answers how many.
+    /// Lets failed rows be sent once more, at most a thousand, the first behind the number `after`.
     fn retry(
         session: &mut Self::Session,
         choice: &Choice,
-    ) -> impl Future<Output = Result<u64, FeedError>> + Send;
-    /// Gives failed rows up for good, which lets what waits behind them go; answers how many.
+        after: i64,
+    ) -> impl Future<Output = Result<Step, FeedError>> + Send;
+    /// Gives failed rows up for good, which lets what waits behind them go; at most a thousand, the first behind the
+    /// number `after`.
     fn discard(
         session: &mut Self::Session,
         choice: &Choice,
+        after: i64,
         who: &str,
-    ) -> impl Future<Output = Result<u64, FeedError>> + Send;
+    ) -> impl Future<Output = Result<Step, FeedError>> + Send;
 }
 
 /// The outbox's tables.
@@ -386,6 +325,6 @@ pub(crate) async fn whole<F: Sessions, T>(
 
 /// A database that can hold an outbox.
 pub(crate) trait Feed:
-    Sessions + Turns + Numbers + Rows + Retention + Inspection + Schema + Wakes
+    Sessions + Turns + Numbers + Rows + Holding + Retention + Inspection + Schema + Wakes
 {
 }

@@ -86,11 +86,12 @@ impl Outbox {
         command
     }
 
-    /// Rows that wait to be sent.
+    /// Rows that wait to be sent, for their topic, or behind a row that was set aside.
     pub async fn waiting(&self) -> i64 {
         self.schema
             .number(
-                "SELECT count(*) FROM outbox_events WHERE sent_at IS NULL AND failed_at IS NULL",
+                "SELECT count(*) FROM outbox_events WHERE sent_at IS NULL AND discarded_at IS NULL
+                 AND (failed_at IS NULL OR held OR waits_for IS NOT NULL)",
             )
             .await
     }

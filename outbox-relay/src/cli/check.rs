@@ -68,6 +68,14 @@ async fn looked_at<F: Feed>(settings: &F::Settings, session: &mut F::Session) ->
                 overview.failed, overview.held
             ),
         }),
+        Ok(overview) if overview.waiting_for_topic > 0 => found.push(Finding {
+            fatal: false,
+            text: format!(
+                "{} rows wait for topics that are missing ({}); create them, and the rows go",
+                overview.waiting_for_topic,
+                overview.missing_topics.join(", ")
+            ),
+        }),
         Ok(_) => {}
         Err(error) => found.extend(failed(error)),
     }

@@ -5,7 +5,7 @@ use inbox_settings::cli::columns;
 use super::{Exit, Terminal, args::Verb, failed_call, on, open, options};
 use crate::{
     config::Config,
-    port::{Choice, FailedRow, Feed, whole},
+    port::{Choice, FailedRow, Feed, FeedError, Step, whole},
     relay::address,
 };
 
@@ -51,16 +51,25 @@ async fn done<F: Feed>(
         Ok(session) => session,
         Err(exit) => return exit,
     };
-    let said = whole::<F, _>(&settings, &mut session, async |s| match deed {
-        Deed::List { json, max } => F::failed(s, choice, max).await.map(|rows| listed(&rows, json)),
-        Deed::Retry => F::retry(s, choice).await.map(|rows| {
-            format!("{rows} rows will be sent once more, in the order of their aggregates")
-        }),
-        Deed::Discard { by } => F::discard(s, choice, &by)
-            .await
-            .map(|rows| format!("{rows} rows are given up; what waited behind them goes")),
-    });
-    let said = said.await;
+    let said = match deed {
+        Deed::List { json, max } => {
+            whole::<F, _>(&settings, &mut session, async |s| F::failed(s, choice, max).await)
+                .await
+                .map(|rows| listed(&rows, json))
+        }
+        Deed::Retry => {
+            steps::<F>(&settings, &mut session, async |s, after| F::retry(s, choice, after).await)
+                .await
+                .map(|rows| {
+                    format!("{rows} rows will be sent once more, in the order of their aggregates")
+                })
+        }
+        Deed::Discard { by } => steps::<F>(&settings, &mut session, async |s, after| {
+            F::discard(s, choice, after, &by).await
+        })
+        .await
+        .map(|rows| format!("{rows} rows are given up; what waited behind them goes")),
+    };
     F::close_hard(session).await;
     match said {
         Ok(text) => {
@@ -68,6 +77,21 @@ async fn done<F: Feed>(
             Exit::Done
         }
         Err(error) => failed_call(&error, terminal),
+    }
+}
+
+/// Goes through all rows that are meant, in short transactions: those that fail again meanwhile are behind.
+async fn steps<F: Feed>(
+    settings: &F::Settings,
+    session: &mut F::Session,
+    step: impl AsyncFn(&mut F::Session, i64) -> Result<Step, FeedError>,
+) -> Result<u64, FeedError> {
+    let (mut rows, mut after) = (0, 0);
+    loop {
+        let done = whole::<F, _>(settings, session, async |s| step(s, after).await).await?;
+        rows += done.rows;
+        let Some(last) = done.last else { return Ok(rows) };
+        after = last;
     }
 }
 

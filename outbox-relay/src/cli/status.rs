@@ -47,6 +47,7 @@ pub(super) fn table(overview: &Overview) -> String {
     row("  held back", overview.held.to_string());
     row("  oldest", seconds(overview.oldest_seconds));
     row("set aside", overview.failed.to_string());
+    row("no topic", missing(overview));
     row("sent, kept", overview.sent.to_string());
     row("active relay", overview.holder.clone().unwrap_or_else(|| "-".into()));
     row("  since", seconds(overview.taken_seconds));
@@ -58,6 +59,14 @@ pub(super) fn table(overview: &Overview) -> String {
 
 /// What a person has to mend though no row waits at the moment.
 const WITHOUT_ROWS: [&str; 2] = ["sequence_behind: ", "id_shared: "];
+
+/// Rows whose topic is missing, and which topics these are.
+fn missing(overview: &Overview) -> String {
+    match &overview.missing_topics[..] {
+        [] => overview.waiting_for_topic.to_string(),
+        topics => format!("{} ({})", overview.waiting_for_topic, topics.join(", ")),
+    }
+}
 
 /// Why nothing is shipped, as far as the database knows.
 fn why(overview: &Overview) -> Option<String> {

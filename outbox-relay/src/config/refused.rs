@@ -26,6 +26,10 @@ pub(super) const REFUSED: &[(&str, &str)] = &[
         "it is made from the outbox's own id, so that two outboxes cannot share one; set \
          `kafka.transactional_id_prefix`, or `kafka.fencing` to false",
     ),
+    (
+        "delivery.report.only.error",
+        "the relay marks a row when its acknowledgement is reported; remove it",
+    ),
     ("transaction.timeout.ms", "it follows from `kafka.delivery_timeout`; set that"),
     ("message.timeout.ms", "it is `kafka.delivery_timeout`; set that"),
     ("delivery.timeout.ms", "it is `kafka.delivery_timeout`; set that"),

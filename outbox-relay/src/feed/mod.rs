@@ -35,6 +35,11 @@ fn millis(duration: std::time::Duration) -> i64 {
     i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }
 
+/// So many failed rows are retried or discarded by one statement: a short transaction, however many there are.
+const STEP: i64 = 1_000;
+/// So many missing topics are named in an overview.
+const TOPICS_SHOWN: usize = 10;
+
 /// A count of rows, as statements take it.
 fn rows(count: usize) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)

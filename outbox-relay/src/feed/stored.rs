@@ -53,13 +53,13 @@ impl Columns {
     }
 
     /// The row. One that was written by other means than `append` may be no event.
-    pub(super) fn row(self) -> Row {
+    pub(super) fn row(self, blocked: bool) -> Row {
         let aggregate = match (&self.aggregate_type, &self.aggregate_id) {
             (Ok(kind), Ok(id)) => format!("{kind}/{id}"),
             // No row of it is ever sent, so that none has to wait for another.
             _ => format!("row {}", self.id.seq),
         };
-        Row { id: self.id, aggregate, event: self.event() }
+        Row { id: self.id, aggregate, blocked, event: self.event() }
     }
 
     fn event(self) -> Result<OutboxEvent, String> {

@@ -2,23 +2,14 @@
 
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use inbox_engine::Rule;
 
-use super::{
-    End, Held, Pump,
-    fencings::Fencings,
-    keeper::Lease,
-    parcels::{Sorted, sort},
-};
+use super::{End, Held, Pump, fencings::Fencings, keeper::Lease, progress::Progress, round::Round};
 use crate::{
-    port::{Failure, Feed, Marked, RowId, Turn},
-    sink::{ConnectError, Parcel, Refusal, Shipment, Sink, SinkSettings},
+    port::{Feed, Turn},
+    sink::{ConnectError, Sink, SinkSettings},
     telemetry::Signal,
 };
-
-/// The longest error that is written on a row.
-const ERROR_CHARS: usize = 2_000;
 
 /// How a turn ended.
 enum Over {
@@ -28,26 +19,6 @@ enum Over {
     Lost,
     /// The database went back to an older state: what it says of this turn may be older, too.
     WentBack,
-}
-
-/// What a round came to.
-enum Round {
-    /// Rows went; with `true` there may be more.
-    Shipped(bool),
-    /// There was nothing to do.
-    Idle,
-    /// The producer is done for; with `true` it may help to wait.
-    NewProducer(bool),
-    /// The database is out.
-    DatabaseOut(String),
-    /// Another producer has the outbox's id, though the turn is ours.
-    Fenced,
-    /// Another relay has the turn.
-    TurnLost,
-    /// The database went back to an older state.
-    WentBack,
-    /// Kafka refuses for good.
-    Fatal(String),
 }
 
 impl<F: Feed> Pump<F> {
@@ -86,7 +57,7 @@ impl<F: Feed> Pump<F> {
     /// A producer after the other, until something ends it.
     async fn work(&self, turn: Turn, lease: &Lease, session: &mut Held<F>) -> Over {
         let mut backoff = self.backoff();
-        let mut limit = self.plan.events_max;
+        let mut progress = Progress::new(self.plan.events_max, Instant::now());
         let (mut fencings, mut asked) = (Fencings::default(), None);
         while !self.ending() {
             let sink = tokio::select! {
@@ -115,17 +86,17 @@ impl<F: Feed> Pump<F> {
                 }
             }
             while self.may_read(lease, session, &mut asked).await {
-                match self.round(&sink, lease, session, &mut limit).await {
+                match self.round(&sink, lease, session, &mut progress).await {
                     Round::Shipped(more) => {
                         backoff.reset();
                         went(&fencings, turn, lease);
                         if !more {
-                            self.rest().await;
+                            self.rest(&mut progress).await;
                         }
                     }
                     Round::Idle => {
                         went(&fencings, turn, lease);
-                        self.rest().await;
+                        self.rest(&mut progress).await;
                     }
                     Round::NewProducer(pause) => {
                         if pause {
@@ -155,146 +126,6 @@ impl<F: Feed> Pump<F> {
             }
         }
         Over::Ended(End::Shutdown)
-    }
-
-    /// One batch: read, sent, waited for, marked.
-    async fn round(
-        &self,
-        sink: &Sink,
-        lease: &Lease,
-        session: &mut Held<F>,
-        limit: &mut usize,
-    ) -> Round {
-        let (events_max, bytes_max) = (*limit, self.plan.bytes_max);
-        let rows = match session.call(async |s| F::unsent(s, events_max, bytes_max).await).await {
-            Ok(rows) => rows,
-            Err(error) => return Round::DatabaseOut(error),
-        };
-        self.counters.looks.add(1);
-        if rows.is_empty() {
-            return Round::Idle;
-        }
-        if lease.until.passed() {
-            match self.renew(session, lease).await {
-                Ok(true) => {}
-                Ok(false) => return Round::TurnLost,
-                Err(error) => return Round::DatabaseOut(error),
-            }
-        }
-        let read = rows.len();
-        let mut sorted = sort(rows, &self.plan.template);
-        let count = sorted.parcels.len();
-        // What the batch had no room for is there at once.
-        let more = read >= *limit || payloads(&sorted) * 2 >= bytes_max || count < read;
-        let shipment = if count == 0 {
-            Shipment::Done { refused: Vec::new(), left: Vec::new() }
-        } else {
-            sink.ship(std::mem::take(&mut sorted.parcels), lease.until.clone()).await
-        };
-        match shipment {
-            Shipment::Done { refused, left } => {
-                *limit = (*limit * 2).min(self.plan.events_max);
-                let sent = all_but(&sorted, &refused, &left);
-                self.conclude(session, lease, &sent, sorted, refused, Round::Shipped(more)).await
-            }
-            Shipment::Broken { refused, acknowledged, mixed, why } => {
-                self.counters.unknown.add(1);
-                if mixed {
-                    *limit = (count / 2).max(1);
-                }
-                let unclear = refused.is_empty() && !mixed;
-                if unclear {
-                    lease.stands_still(Some(format!("Kafka: {why}")));
-                    Signal::Unknown { rows: count, error: why }.emit();
-                }
-                let sent: Vec<RowId> =
-                    acknowledged.iter().map(|place| sorted.ids[*place]).collect();
-                let next = Round::NewProducer(unclear);
-                self.conclude(session, lease, &sent, sorted, refused, next).await
-            }
-            Shipment::Fenced(error) => {
-                Signal::Fenced { error }.emit();
-                // If the turn is ours in the database, a sleeper has fenced us by mistake: once more.
-                match self.renew(session, lease).await {
-                    Ok(true) => Round::Fenced,
-                    Ok(false) => Round::TurnLost,
-                    Err(error) => {
-                        self.database_out(error);
-                        Round::NewProducer(true)
-                    }
-                }
-            }
-            Shipment::Fatal(why) => Round::Fatal(why),
-        }
-    }
-
-    /// Marks what was sent and sets aside what cannot be; until the database has taken it, nothing else
-    /// goes on.
-    async fn conclude(
-        &self,
-        session: &mut Held<F>,
-        lease: &Lease,
-        sent: &[RowId],
-        sorted: Sorted,
-        refused: Vec<Refusal>,
-        next: Round,
-    ) -> Round {
-        let Sorted { ids, labels, mut failed, .. } = sorted;
-        failed.extend(refused.into_iter().map(|Refusal { place, error }| Failure {
-            id: ids[place],
-            event: labels[place].clone(),
-            error,
-        }));
-        if sent.is_empty() && failed.is_empty() {
-            return next;
-        }
-        let mut backoff = self.backoff();
-        for failure in &mut failed {
-            failure.error = writable(&failure.error, |c| !c.is_control());
-        }
-        let missing = loop {
-            match session.call(async |s| F::mark(s, lease.turn, sent, &failed).await).await {
-                Ok(Marked::All) => break 0,
-                Ok(Marked::Missing(rows)) => break rows,
-                Ok(Marked::NotOurs) => return Round::TurnLost,
-                Err(error) => {
-                    // Not every database has every character.
-                    for failure in &mut failed {
-                        failure.error =
-                            writable(&failure.error, |c| c.is_ascii_graphic() || c == ' ');
-                    }
-                    lease.stands_still(Some(error.clone()));
-                    self.database_out(error);
-                    tokio::time::sleep(backoff.next()).await;
-                }
-            }
-        };
-        self.counters.sent.add(sent.len() as u64);
-        self.counters.batches.add(u64::from(!sent.is_empty()));
-        self.counters.failed.add(failed.len() as u64);
-        for Failure { id, event, error } in failed {
-            Signal::SetAside { seq: id.seq, event, error }.emit();
-        }
-        if missing > 0 && Rule::MissingRowsEndTurn.on() {
-            Signal::WentBack { rows: missing }.emit();
-            return Round::WentBack;
-        }
-        next
-    }
-
-    /// Waits until there may be something to do.
-    async fn rest(&self) {
-        let poll = async {
-            if self.plan.poll_interval.is_zero() {
-                std::future::pending::<()>().await;
-            }
-            tokio::time::sleep(self.plan.poll_interval).await;
-        };
-        tokio::select! {
-            () = self.bells.rows.notified() => {}
-            () = poll => {}
-            () = self.asked_to_end() => {}
-        }
     }
 
     fn kafka_out(&self, lease: &Lease, why: String) {
@@ -338,30 +169,4 @@ fn moving(lease: &Lease) {
     if lease.stands_still(None).is_some() {
         Signal::Moving.emit();
     }
-}
-
-fn payloads(sorted: &Sorted) -> usize {
-    let payload = |parcel: &Parcel| parcel.record.payload.as_ref().map_or(0, Bytes::len);
-    sorted.parcels.iter().map(payload).sum()
-}
-
-/// The rows of a batch without those that were refused or left.
-fn all_but(sorted: &Sorted, refused: &[Refusal], left: &[usize]) -> Vec<RowId> {
-    let mut sent: Vec<Option<RowId>> = sorted.ids.iter().copied().map(Some).collect();
-    for place in refused.iter().map(|refusal| refusal.place).chain(left.iter().copied()) {
-        sent[place] = None;
-    }
-    sent.into_iter().flatten().collect()
-}
-
-/// A text that the database can store: what it may not take is escaped, and it has an end.
-fn writable(text: &str, plain: impl Fn(char) -> bool) -> String {
-    if !Rule::ErrorIsWritable.on() {
-        return text.to_owned();
-    }
-    let mut written = String::new();
-    for c in text.chars().take(ERROR_CHARS) {
-        if plain(c) { written.push(c) } else { written.extend(c.escape_unicode()) }
-    }
-    written
 }

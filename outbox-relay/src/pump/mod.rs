@@ -4,12 +4,17 @@
 //! the keeper of the lease, the listener, and the pruner. Nothing is open in the database while the broker
 //! is waited for.
 
+mod absent;
 mod active;
 mod backoff;
 mod fencings;
+mod floor;
 mod keeper;
 mod numbering;
 mod parcels;
+mod progress;
+mod pruner;
+mod round;
 mod session;
 mod standby;
 
@@ -111,31 +116,5 @@ impl<F: Feed> Pump<F> {
     fn database_out(&self, error: String) {
         self.counters.outages.add(1);
         Signal::DatabaseOutage { error }.emit();
-    }
-
-    /// Removes old rows, a chunk at a time, as long as this relay has the turn.
-    async fn prune_for_ever(&self) {
-        let mut session = Held::<F>::new(self.settings.clone());
-        loop {
-            tokio::time::sleep(self.plan.prune_interval).await;
-            loop {
-                let (age, chunk) = (self.plan.retention, self.plan.prune_chunk);
-                let pruned =
-                    session.call(async |session| F::prune(session, age, chunk).await).await;
-                match pruned {
-                    Ok(0) => break,
-                    Ok(removed) => {
-                        self.counters.pruned.add(removed);
-                        Signal::Pruned { removed }.emit();
-                    }
-                    Err(error) => {
-                        Signal::PruneFailed { error }.emit();
-                        break;
-                    }
-                }
-                // The table belongs to those who append, first of all.
-                tokio::time::sleep(Duration::from_millis(20)).await;
-            }
-        }
     }
 }

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use outbox_core::OutboxEvent;
 
+use super::absent::Absent;
 use crate::{
     port::{Failure, Row, RowId},
     sink::Parcel,
@@ -20,13 +21,19 @@ pub(super) struct Sorted {
     pub(super) labels: Vec<String>,
     /// The rows to set aside.
     pub(super) failed: Vec<Failure>,
+    /// The rows to hold.
+    pub(super) blocked: Vec<RowId>,
 }
 
 /// Sorts rows out. Rows behind a failed one of their aggregate are in neither list: they wait.
-pub(super) fn sort(rows: Vec<Row>, template: &Template) -> Sorted {
+pub(super) fn sort(rows: Vec<Row>, template: &Template, absent: &Absent) -> Sorted {
     let mut sorted = Sorted::default();
     let mut held = HashSet::new();
-    for Row { id, aggregate, event } in rows {
+    for Row { id, aggregate, blocked, event } in rows {
+        if blocked {
+            sorted.blocked.push(id);
+            continue;
+        }
         if held.contains(&aggregate) {
             continue;
         }
@@ -35,6 +42,10 @@ pub(super) fn sort(rows: Vec<Row>, template: &Template) -> Sorted {
             Err(_) => aggregate.clone(),
         };
         match event.and_then(|event| parcel(&event, &aggregate, template)) {
+            Ok(parcel) if absent.contains(&parcel.topic) => {
+                held.insert(aggregate);
+                sorted.failed.push(waits(id, label, parcel.topic));
+            }
             Ok(parcel) => {
                 sorted.ids.push(id);
                 sorted.labels.push(label);
@@ -42,11 +53,20 @@ pub(super) fn sort(rows: Vec<Row>, template: &Template) -> Sorted {
             }
             Err(error) => {
                 held.insert(aggregate);
-                sorted.failed.push(Failure { id, event: label, error });
+                sorted.failed.push(Failure { id, event: label, error, waits_for: None });
             }
         }
     }
     sorted
+}
+
+/// A row whose topic is missing.
+pub(super) fn waits(id: RowId, event: String, topic: String) -> Failure {
+    let error = format!(
+        "the topic {topic} is not there; create it, and the row goes by itself, or correct `kafka.topic` or the \
+         row's own topic"
+    );
+    Failure { id, event, error, waits_for: Some(topic) }
 }
 
 fn parcel(event: &OutboxEvent, aggregate: &str, template: &Template) -> Result<Parcel, String> {
@@ -69,7 +89,12 @@ mod tests {
     fn row(seq: i64, kind: &str, id: &str) -> Row {
         let aggregate = Aggregate::new(kind, id).unwrap();
         let event = OutboxEvent::new("Paid", &aggregate, &1).unwrap();
-        Row { id: numbered(seq), aggregate: aggregate.to_string(), event: Ok(event) }
+        Row {
+            id: numbered(seq),
+            aggregate: aggregate.to_string(),
+            blocked: false,
+            event: Ok(event),
+        }
     }
 
     #[test]
@@ -81,12 +106,13 @@ mod tests {
             Row {
                 id: numbered(4),
                 aggregate: "Order/c".into(),
+                blocked: false,
                 event: Err("the row is no event".into()),
             },
             row(5, "Order", "a"),
             row(6, "Order", "c"),
         ];
-        let sorted = sort(rows, &Template::read("{aggregate_type}").unwrap());
+        let sorted = sort(rows, &Template::read("{aggregate_type}").unwrap(), &Absent::default());
         assert_eq!(sorted.ids, [numbered(1), numbered(5)]);
         let failed: Vec<i64> = sorted.failed.iter().map(|failure| failure.id.seq).collect();
         assert_eq!(failed, [2, 4], "the second rows of b and c wait behind the first");

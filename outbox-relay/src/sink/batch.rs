@@ -1,10 +1,11 @@
 //! One batch: enqueued in order, waited for, committed.
 
 use std::{
-    collections::{HashMap, HashSet, hash_map::Entry},
+    collections::{HashMap, HashSet},
     time::{Duration, Instant},
 };
 
+use inbox_engine::Rule;
 use outbox_core::Record;
 use rdkafka::{
     error::KafkaError,
@@ -17,7 +18,7 @@ use super::{
     Parcel, Refusal, Shipment, SinkSettings,
     context::{Context, Report},
     fault::{self, Fault},
-    looking::{Topic, topic},
+    looking::{Topic, topics},
 };
 use crate::deadline::Deadline;
 
@@ -27,15 +28,12 @@ const SERVE: Duration = Duration::from_millis(1);
 const CALL_MAX: Duration = Duration::from_secs(5);
 /// How long what was purged may take to be reported.
 const PURGED_WITHIN: Duration = Duration::from_secs(2);
-/// A topic that was not there is looked for again after this.
-const MISSING_AGAIN: Duration = Duration::from_secs(5);
 
 /// A producer, and what is known of the topics.
 pub(super) struct Line {
     pub(super) producer: BaseProducer<Context>,
     settings: SinkSettings,
     there: HashSet<String>,
-    missing: HashMap<String, (Code, Instant)>,
 }
 
 /// What was handed to the client.
@@ -58,7 +56,7 @@ enum Taken {
 impl Line {
     pub(super) fn new(producer: BaseProducer<Context>, settings: &SinkSettings) -> Self {
         let settings = settings.clone();
-        Self { producer, settings, there: HashSet::new(), missing: HashMap::new() }
+        Self { producer, settings, there: HashSet::new() }
     }
 
     pub(super) fn transactional(&self) -> bool {
@@ -100,12 +98,8 @@ impl Line {
 
     fn hand_over(&mut self, parcels: &[Parcel], until: &Deadline) -> Result<Handed, Shipment> {
         // Before anything is on its way: asking takes time, and what fails meanwhile would be misread.
-        let mut topics: HashMap<&str, Option<Code>> = HashMap::new();
-        for parcel in parcels {
-            if let Entry::Vacant(unasked) = topics.entry(parcel.topic.as_str()) {
-                unasked.insert(self.topic(&parcel.topic)?);
-            }
-        }
+        let refused = self.ask(parcels)?;
+        let mut ways: HashMap<&str, &str> = HashMap::new();
         let mut handed = Handed::default();
         let mut held: HashSet<&str> = HashSet::new();
         for (place, parcel) in parcels.iter().enumerate() {
@@ -113,9 +107,16 @@ impl Line {
                 handed.left.push(place);
                 continue;
             }
-            let taken = match topics.get(parcel.topic.as_str()) {
-                Some(Some(code)) => Taken::Refused(*code),
-                _ => self.enqueue(place, parcel, until),
+            // Without a transaction one of them could be acknowledged and the one before it not.
+            let way = *ways.entry(&parcel.aggregate).or_insert(&parcel.topic);
+            if way != parcel.topic && !self.transactional() && Rule::TopicsInTurn.on() {
+                held.insert(&parcel.aggregate);
+                handed.left.push(place);
+                continue;
+            }
+            let taken = match refused.get(parcel.topic.as_str()) {
+                Some(code) => Taken::Refused(*code),
+                None => self.enqueue(place, parcel, until),
             };
             match taken {
                 Taken::Sent => handed.sent.push(place),
@@ -132,27 +133,32 @@ impl Line {
         Ok(handed)
     }
 
-    /// Whether a topic is there; otherwise why not. A topic that is missing is looked for again and again
-    /// before that counts: brokers forget topics for moments.
-    fn topic(&mut self, name: &str) -> Result<Option<Code>, Shipment> {
-        if self.there.contains(name) {
-            return Ok(None);
-        }
-        match self.missing.get(name) {
-            Some((code, at)) if at.elapsed() < MISSING_AGAIN => return Ok(Some(*code)),
-            _ => {}
-        }
-        match topic(&self.producer, name) {
-            Topic::There => {
-                self.there.insert(name.to_owned());
-                Ok(None)
+    /// The topics of a batch that do not take records, and why; those that are not known to be there are asked for,
+    /// all at once.
+    fn ask(&mut self, parcels: &[Parcel]) -> Result<HashMap<String, Code>, Shipment> {
+        let new: HashSet<&String> = parcels
+            .iter()
+            .map(|parcel| &parcel.topic)
+            .filter(|topic| !self.there.contains(*topic))
+            .collect();
+        let mut refused = HashMap::new();
+        for (name, topic) in self.look(new.into_iter().cloned().collect()) {
+            match topic {
+                Topic::There => {}
+                Topic::Missing => _ = refused.insert(name, Code::UnknownTopicOrPartition),
+                Topic::Refused(code) => _ = refused.insert(name, code),
+                Topic::Unknown(why) => return Err(unknown(Vec::new(), why)),
             }
-            Topic::Refused(code) => {
-                self.missing.insert(name.to_owned(), (code, Instant::now()));
-                Ok(Some(code))
-            }
-            Topic::Unknown(why) => Err(unknown(Vec::new(), why)),
         }
+        Ok(refused)
+    }
+
+    /// Asks for topics, and remembers those that are there.
+    pub(super) fn look(&mut self, names: Vec<String>) -> Vec<(String, Topic)> {
+        let found = topics(&self.producer, names);
+        let there = found.iter().filter(|(_, topic)| matches!(topic, Topic::There));
+        self.there.extend(there.map(|(name, _)| name.clone()));
+        found
     }
 
     /// Puts a record into the client's queue, behind those that are there. While that is full, this very
@@ -259,7 +265,8 @@ impl Line {
             return true;
         }
         self.there.remove(name);
-        matches!(self.topic(name), Ok(Some(_)))
+        let found = self.look(vec![name.to_owned()]);
+        matches!(found[..], [(_, Topic::Missing | Topic::Refused(_))])
     }
 
     fn commit(&self, until: &Deadline) -> Result<(), Shipment> {
@@ -300,7 +307,9 @@ fn unknown(acknowledged: Vec<usize>, why: String) -> Shipment {
 }
 
 fn refusal(place: usize, parcel: &Parcel, code: Code) -> Refusal {
-    Refusal { place, error: fault::of_record(code, &parcel.topic, parcel.record.size()) }
+    let missing = matches!(code, Code::UnknownTopic | Code::UnknownTopicOrPartition);
+    let error = fault::of_record(code, &parcel.topic, parcel.record.size());
+    Refusal { place, error, missing: missing.then(|| parcel.topic.clone()) }
 }
 
 fn record(place: usize, parcel: &Parcel) -> BaseRecord<'_, [u8], [u8], Box<usize>> {

@@ -20,20 +20,45 @@ const ASK_MAX: Duration = Duration::from_secs(5);
 const LOOKS: u32 = 3;
 const LOOK_AGAIN: Duration = Duration::from_millis(400);
 
+/// So many topics are asked for at the same time.
+const ASK_AT_ONCE: usize = 16;
+
 /// How a topic stands.
-pub(super) enum Topic {
+pub(crate) enum Topic {
     There,
+    Missing,
     Refused(Code),
     Unknown(String),
 }
 
-/// Asks for a topic, several times before it counts as missing.
-pub(super) fn topic<C>(producer: &BaseProducer<C>, name: &str) -> Topic
+/// Asks for topics side by side, once each.
+pub(super) fn topics<C>(producer: &BaseProducer<C>, names: Vec<String>) -> Vec<(String, Topic)>
 where
     C: ProducerContext + ClientContext,
 {
-    let mut refused = Code::UnknownTopic;
-    for look in 0..LOOKS {
+    let mut found = Vec::with_capacity(names.len());
+    for names in names.chunks(ASK_AT_ONCE) {
+        let ask = |name: &String| (name.clone(), topic(producer, name, 1));
+        if let [name] = names {
+            found.push(ask(name));
+            continue;
+        }
+        std::thread::scope(|scope| {
+            let asked: Vec<_> = names.iter().map(|name| scope.spawn(move || ask(name))).collect();
+            // A thread that panicked has told of it; its topic is asked for again.
+            found.extend(asked.into_iter().filter_map(|asked| asked.join().ok()));
+        });
+    }
+    found
+}
+
+/// Asks for a topic, so many times before it counts as missing: brokers forget topics for moments.
+fn topic<C>(producer: &BaseProducer<C>, name: &str, looks: u32) -> Topic
+where
+    C: ProducerContext + ClientContext,
+{
+    let mut found = Topic::Missing;
+    for look in 0..looks {
         if look > 0 {
             std::thread::sleep(LOOK_AGAIN);
         }
@@ -41,20 +66,21 @@ where
             Ok(metadata) => metadata,
             Err(error) => return Topic::Unknown(format!("asking for the topic {name}: {error}")),
         };
-        let found = metadata.topics().iter().find(|topic| topic.name() == name);
-        match found.and_then(rdkafka::metadata::MetadataTopic::error).map(Code::from) {
-            None if found.is_some_and(|topic| !topic.partitions().is_empty()) => {
+        let told = metadata.topics().iter().find(|topic| topic.name() == name);
+        match told.and_then(rdkafka::metadata::MetadataTopic::error).map(Code::from) {
+            None if told.is_some_and(|topic| !topic.partitions().is_empty()) => {
                 return Topic::There;
             }
             Some(Code::TopicAuthorizationFailed) => {
                 return Topic::Refused(Code::TopicAuthorizationFailed);
             }
-            Some(code) if fault::classify(code) == Fault::Record => refused = code,
+            Some(Code::UnknownTopic | Code::UnknownTopicOrPartition) => found = Topic::Missing,
+            Some(code) if fault::classify(code) == Fault::Record => found = Topic::Refused(code),
             Some(Code::LeaderNotAvailable) => return Topic::There,
             None | Some(_) => {}
         }
     }
-    Topic::Refused(refused)
+    found
 }
 
 /// Asks Kafka whether it is there, and after a topic. It fences nobody. Blocks: for a thread that may wait.
@@ -71,7 +97,8 @@ pub(crate) fn look(settings: &SinkSettings, name: Option<&str>) -> Result<Option
             settings.bootstrap
         )
     })?;
-    Ok(match name.map(|name| (name, topic(&client, name))) {
+    Ok(match name.map(|name| (name, topic(&client, name, LOOKS))) {
+        Some((name, Topic::Missing)) => Some(fault::of_record(Code::UnknownTopic, name, 0)),
         Some((name, Topic::Refused(code))) => Some(fault::of_record(code, name, 0)),
         Some((_, Topic::Unknown(why))) => Some(why),
         Some((_, Topic::There)) | None => None,

@@ -17,7 +17,7 @@ use tokio::sync::oneshot;
 
 use crate::deadline::Deadline;
 
-pub(crate) use looking::look;
+pub(crate) use looking::{Topic, look};
 pub(crate) use settings::SinkSettings;
 
 /// One record to send.
@@ -35,6 +35,8 @@ pub(crate) struct Refusal {
     /// Its place in the batch.
     pub(crate) place: usize,
     pub(crate) error: String,
+    /// The topic, if it is missing and that is all.
+    pub(crate) missing: Option<String>,
 }
 
 /// What became of a batch.
@@ -62,8 +64,16 @@ pub(crate) enum ConnectError {
     Fatal(String),
 }
 
+/// What the thread is to do.
+pub(crate) enum Order {
+    /// Send a batch.
+    Ship(Batch),
+    /// Ask for topics.
+    Look(Vec<String>, oneshot::Sender<Vec<(String, Topic)>>),
+}
+
 /// A batch on its way to the thread.
-pub(crate) struct Order {
+pub(crate) struct Batch {
     parcels: Vec<Parcel>,
     until: Deadline,
     answer: oneshot::Sender<Shipment>,
@@ -102,9 +112,18 @@ impl Sink {
             mixed: false,
             why: "the producer's thread has died".into(),
         };
-        if self.orders.send(Order { parcels, until, answer }).is_err() {
+        if self.orders.send(Order::Ship(Batch { parcels, until, answer })).is_err() {
             return died();
         }
         shipment.await.unwrap_or_else(|_| died())
+    }
+
+    /// Asks for topics, all at once.
+    pub(crate) async fn look(&self, topics: Vec<String>) -> Vec<(String, Topic)> {
+        let (answer, found) = oneshot::channel();
+        if self.orders.send(Order::Look(topics, answer)).is_err() {
+            return Vec::new(); // the next batch finds out, too
+        }
+        found.await.unwrap_or_default()
     }
 }

@@ -10,7 +10,7 @@ use rdkafka::producer::Producer as _;
 use tokio::sync::oneshot;
 
 use super::{
-    ConnectError, Order, Shipment, SinkSettings,
+    Batch, ConnectError, Order, Shipment, SinkSettings,
     batch::Line,
     context::Context,
     fault::{self, Fault},
@@ -39,10 +39,11 @@ pub(super) fn run(
     }
     loop {
         match orders.recv_timeout(IDLE) {
-            Ok(order) => {
-                let shipment = line.ship(&order.parcels, &order.until);
+            Ok(Order::Look(topics, answer)) => drop(answer.send(line.look(topics))),
+            Ok(Order::Ship(Batch { parcels, until, answer })) => {
+                let shipment = line.ship(&parcels, &until);
                 let over = !matches!(shipment, Shipment::Done { .. });
-                let _ = order.answer.send(shipment);
+                let _ = answer.send(shipment);
                 if over {
                     return line.abandon();
                 }

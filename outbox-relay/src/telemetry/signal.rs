@@ -118,6 +118,20 @@ inbox_settings::signals! {
         holder: String,
     }
 
+    info "topic_found" "a topic that was missing is there"
+    /// A topic that was missing is there: the rows that wait for it go.
+    TopicFound {
+        /// Its name.
+        topic: String,
+    }
+
+    warn "topic_missing" "rows wait for a topic that is missing"
+    /// A topic is not there. Its rows wait, and so do later ones of their aggregates; they go by themselves when it is there.
+    TopicMissing {
+        /// Its name.
+        topic: String,
+    }
+
     warn "turn_lost" "another relay has taken the turn"
     /// This relay was silent for longer than its lease, and another has taken the turn, or nobody has yet; or the outbox was given another id, under which the next turn begins.
     TurnLost {

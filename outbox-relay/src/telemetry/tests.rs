@@ -23,6 +23,8 @@ fn every() -> Vec<Signal> {
         Signal::SetAside { seq: 7, event: "Order/1 e-1".into(), error: error.clone() },
         Signal::ShutdownBegun,
         Signal::Standby { holder: "host/1".into() },
+        Signal::TopicFound { topic: "shop.Order".into() },
+        Signal::TopicMissing { topic: "shop.Order".into() },
         Signal::TurnLost { fence: 3 },
         Signal::Unknown { rows: 5, error },
         Signal::WentBack { rows: 5 },

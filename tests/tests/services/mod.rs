@@ -40,6 +40,7 @@ mod parked_support;
 mod pooler;
 mod relay_failed;
 mod relay_failover;
+mod relay_held;
 mod relay_order;
 mod relay_sequence;
 mod relay_silence;

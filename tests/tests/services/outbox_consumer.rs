@@ -137,7 +137,10 @@ async fn an_append_that_failed_and_was_swallowed_fails_its_event() {
 #[tokio::test]
 async fn a_consumer_without_outbox_tables_does_not_start_and_migrate_and_check_know_them() {
     let stage = Stage::set("outbox", 1).await;
-    stage.schema.run("DROP TABLE outbox_events, outbox_relays, outbox_schema_versions").await;
+    stage
+        .schema
+        .run("DROP TABLE outbox_events, outbox_relays, outbox_releases, outbox_schema_versions")
+        .await;
     let routes = Routes::default().on("Counted", Answers(Arc::default()));
     let built = Consumer::builder(stage.config.clone(), routes).build().await;
     let error = built.map(drop).unwrap_err();

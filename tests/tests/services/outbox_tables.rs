@@ -79,10 +79,10 @@ async fn the_way_back_leaves_nothing() {
     let schema = Services::from_env().schema().await;
     let mut conn = PgConnection::connect(&schema.url()).await.unwrap();
     migrate(&mut conn).await.unwrap();
-    schema.run(include_str!("../../../migrations/postgres/outbox/0002_turn.down.sql")).await;
+    schema.run(include_str!("../../../migrations/postgres/outbox/0002_relay.down.sql")).await;
     assert_eq!(schema_version(&mut conn).await.unwrap(), Some(1));
     assert_eq!(migrate(&mut conn).await.unwrap(), [2]);
-    schema.run(include_str!("../../../migrations/postgres/outbox/0002_turn.down.sql")).await;
+    schema.run(include_str!("../../../migrations/postgres/outbox/0002_relay.down.sql")).await;
     schema.run(include_str!("../../../migrations/postgres/outbox/0001_outbox.down.sql")).await;
     let left = format!(
         "SELECT count(*) FROM pg_class WHERE relnamespace = '{}'::regnamespace",
@@ -93,7 +93,7 @@ async fn the_way_back_leaves_nothing() {
 
     let mut conn = SqliteConnection::connect("sqlite::memory:").await.unwrap();
     migrate(&mut conn).await.unwrap();
-    let down = include_str!("../../../migrations/sqlite/outbox/0002_turn.down.sql");
+    let down = include_str!("../../../migrations/sqlite/outbox/0002_relay.down.sql");
     sqlx::raw_sql(down).execute(&mut conn).await.unwrap();
     assert_eq!(migrate(&mut conn).await.unwrap(), [2]);
     sqlx::raw_sql(down).execute(&mut conn).await.unwrap();

@@ -14,7 +14,7 @@ const MIGRATIONS: &[Migration] = &[
     },
     Migration {
         version: 2,
-        text: include_str!("../../../migrations/postgres/outbox/0002_turn.sql"),
+        text: include_str!("../../../migrations/postgres/outbox/0002_relay.sql"),
     },
 ];
 

@@ -9,7 +9,10 @@ const MIGRATIONS: &[Migration] = &[
         version: 1,
         text: include_str!("../../../migrations/sqlite/outbox/0001_outbox.sql"),
     },
-    Migration { version: 2, text: include_str!("../../../migrations/sqlite/outbox/0002_turn.sql") },
+    Migration {
+        version: 2,
+        text: include_str!("../../../migrations/sqlite/outbox/0002_relay.sql"),
+    },
 ];
 
 /// A deferred transaction that reads first cannot become a writer behind another's back.

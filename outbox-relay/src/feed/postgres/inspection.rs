@@ -4,38 +4,45 @@ use outbox_core::keeps_statements;
 use sqlx::{PgConnection, Postgres, Row as _, postgres::PgRow};
 
 use crate::{
-    feed::lacks,
-    port::{Choice, FailedRow, FeedError, Finding, Inspection, Numbers as _, Overview},
+    feed::{STEP, TOPICS_SHOWN, lacks},
+    port::{
+        Choice, FailedRow, FeedError, Finding, Holding as _, Inspection, Numbers as _, Overview,
+        Step,
+    },
 };
 
-const OVERVIEW: &str = "SELECT
-    (SELECT count(*) FROM outbox_events WHERE sent_at IS NULL AND failed_at IS NULL) AS waiting,
-    (SELECT count(*) FROM outbox_events o WHERE sent_at IS NULL AND failed_at IS NULL AND EXISTS (
-        SELECT FROM outbox_events f WHERE f.failed_at IS NOT NULL AND f.discarded_at IS NULL
-        AND f.aggregate_type = o.aggregate_type AND f.aggregate_id = o.aggregate_id AND f.seq < o.seq)) AS held,
-    (SELECT extract(epoch FROM now() - min(created_at))::bigint FROM outbox_events
-        WHERE sent_at IS NULL AND failed_at IS NULL) AS oldest,
-    (SELECT count(*) FROM outbox_events WHERE failed_at IS NOT NULL AND discarded_at IS NULL) AS failed,
+/// What is held is counted in the index of all that is set aside: it may be much.
+const OVERVIEW: &str = "SELECT w.unsent + h.held AS waiting, h.held,
+    (SELECT extract(epoch FROM now() - created_at)::bigint FROM outbox_events
+        WHERE sent_at IS NULL AND failed_at IS NULL ORDER BY seq LIMIT 1) AS oldest,
+    h.heads - t.rows AS failed, t.rows AS waiting_for_topic,
     (SELECT count(*) FROM outbox_events WHERE sent_at IS NOT NULL OR discarded_at IS NOT NULL) AS sent,
     r.owner, extract(epoch FROM now() - r.taken_at)::bigint AS taken,
     greatest(0, extract(epoch FROM r.lease_until - now())::bigint) AS lease_left,
     coalesce(r.epoch, 0) AS fence, r.standstill
-FROM (SELECT 1) one LEFT JOIN outbox_relays r ON true";
+FROM (SELECT count(*) AS unsent FROM outbox_events WHERE sent_at IS NULL AND failed_at IS NULL) w
+CROSS JOIN (SELECT count(*) AS rows FROM outbox_events WHERE waits_for IS NOT NULL) t
+CROSS JOIN (SELECT n.heads, a.together - n.heads AS held FROM
+    (SELECT count(*) AS together FROM outbox_events WHERE failed_at IS NOT NULL AND discarded_at IS NULL) a,
+    (SELECT count(*) AS heads FROM outbox_events WHERE failed_at IS NOT NULL AND discarded_at IS NULL AND NOT held) n) h
+LEFT JOIN outbox_relays r ON true";
 
 const PRIVILEGES: &str =
     "SELECT t, p FROM (VALUES ('outbox_events', 'SELECT'), ('outbox_events', 'UPDATE'),
-    ('outbox_events', 'DELETE'), ('outbox_relays', 'SELECT'), ('outbox_relays', 'UPDATE')) x(t, p) WHERE NOT has_table_privilege(current_user, t, p)";
+    ('outbox_events', 'DELETE'), ('outbox_releases', 'SELECT'), ('outbox_releases', 'INSERT'),
+    ('outbox_releases', 'UPDATE'), ('outbox_releases', 'DELETE'), ('outbox_relays', 'SELECT'), ('outbox_relays', 'UPDATE')) x(t, p) WHERE NOT has_table_privilege(current_user, t, p)";
 const DURABILITY: &str = "SELECT current_setting('fsync'), current_setting('synchronous_commit')";
 
-/// What a choice means: $1 number, $2 aggregate type, $3 aggregate id, $4 part of the error; each NULL for any.
+/// What a choice means: $1 number, $2 aggregate type, $3 aggregate id, $4 part of the error, each NULL for any; $5
+/// behind which number, $6 how many.
 macro_rules! chosen {
-    ($before:literal, $after:literal) => {
+    ($before:literal, $($after:tt)*) => {
         concat!(
             $before,
-            " o.failed_at IS NOT NULL AND o.discarded_at IS NULL AND o.sent_at IS NULL
+            " FROM outbox_events o WHERE o.failed_at IS NOT NULL AND o.discarded_at IS NULL AND NOT o.held
 AND ($1::bigint IS NULL OR o.seq = $1) AND ($2::text IS NULL OR (o.aggregate_type = $2 AND o.aggregate_id = $3))
-AND ($4::text IS NULL OR strpos(o.error, $4) > 0)",
-            $after
+AND ($4::text IS NULL OR strpos(o.error, $4) > 0) AND o.seq > $5 ORDER BY o.seq LIMIT $6",
+            $($after)*
         )
     };
 }
@@ -43,28 +50,39 @@ AND ($4::text IS NULL OR strpos(o.error, $4) > 0)",
 const FAILED: &str = chosen!(
     "SELECT o.seq, o.event_id::text, o.event_type, o.aggregate_type || '/' || o.aggregate_id AS aggregate, o.topic,
     extract(epoch FROM now() - o.failed_at)::bigint AS failed, coalesce(o.error, '') AS error,
-    (SELECT count(*) FROM outbox_events b WHERE b.sent_at IS NULL AND b.failed_at IS NULL AND b.seq > o.seq
-        AND b.aggregate_type = o.aggregate_type AND b.aggregate_id = o.aggregate_id) AS behind
-FROM outbox_events o WHERE",
-    " ORDER BY o.seq LIMIT $5"
+    (SELECT count(*) FROM (SELECT FROM outbox_events b WHERE b.failed_at IS NOT NULL AND b.discarded_at IS NULL
+        AND b.seq > o.seq AND b.held
+        AND b.aggregate_type = o.aggregate_type AND b.aggregate_id = o.aggregate_id LIMIT 10001) b) AS behind",
 );
-const RETRY: &str = chosen!(
-    "WITH done AS (UPDATE outbox_events o SET failed_at = NULL, error = NULL WHERE",
-    " RETURNING 1)
-SELECT count(*), (SELECT pg_notify('outbox_events', 'outbox_events'::regclass::oid::text)::text) FROM done"
-);
-/// $5 who.
-const DISCARD: &str = chosen!(
-    "WITH done AS (UPDATE outbox_events o SET discarded_at = now(), discarded_by = $5 WHERE",
-    " RETURNING 1)
-SELECT count(*), (SELECT pg_notify('outbox_events', 'outbox_events'::regclass::oid::text)::text) FROM done"
-);
+/// What lets rows go asks for what is held behind them, too.
+macro_rules! step {
+    ($change:literal) => {
+        chosen!(
+            "WITH due AS MATERIALIZED (SELECT o.seq, o.aggregate_type, o.aggregate_id",
+            "),
+asked AS (INSERT INTO outbox_releases AS r (aggregate_type, aggregate_id)
+    SELECT DISTINCT aggregate_type, aggregate_id FROM due
+    ON CONFLICT (aggregate_type, aggregate_id) DO UPDATE SET asked = r.asked + 1),
+done AS (UPDATE outbox_events o SET ",
+            $change,
+            " FROM due d
+    WHERE o.seq = d.seq AND o.failed_at IS NOT NULL AND o.discarded_at IS NULL RETURNING 1)
+SELECT (SELECT count(*) FROM done), max(seq),
+    (SELECT pg_notify('outbox_events', 'outbox_events'::regclass::oid::text)::text) FROM due"
+        )
+    };
+}
+const RETRY: &str = step!("failed_at = NULL, error = NULL, waits_for = NULL");
+/// $7 who.
+const DISCARD: &str = step!("discarded_at = now(), discarded_by = $7, waits_for = NULL");
 
 impl Inspection for Postgres {
     async fn overview(session: &mut PgConnection) -> Result<Overview, FeedError> {
-        let row =
-            sqlx::query(OVERVIEW).persistent(keeps_statements(session)).fetch_one(session).await?;
-        Ok(overview(&row)?)
+        let asked = sqlx::query(OVERVIEW).persistent(keeps_statements(session));
+        let mut found = overview(&asked.fetch_one(&mut *session).await?)?;
+        found.missing_topics = Postgres::topics(session).await?;
+        found.missing_topics.truncate(TOPICS_SHOWN);
+        Ok(found)
     }
 
     async fn findings(session: &mut PgConnection) -> Result<Vec<Finding>, FeedError> {
@@ -112,41 +130,51 @@ impl Inspection for Postgres {
             .bind(kind)
             .bind(id)
             .bind(choice.error.as_deref())
+            .bind(0_i64)
             .bind(i64::from(rows_max))
             .fetch_all(session)
             .await?;
         Ok(found.iter().map(failed).collect::<Result<Vec<_>, _>>()?)
     }
 
-    async fn retry(session: &mut PgConnection, choice: &Choice) -> Result<u64, FeedError> {
+    async fn retry(
+        session: &mut PgConnection,
+        choice: &Choice,
+        after: i64,
+    ) -> Result<Step, FeedError> {
         let (kind, id) = halves(choice);
-        let (done, _): (i64, Option<String>) = sqlx::query_as(RETRY)
+        let (done, last, _): (i64, Option<i64>, Option<String>) = sqlx::query_as(RETRY)
             .persistent(keeps_statements(session))
             .bind(choice.seq)
             .bind(kind)
             .bind(id)
             .bind(choice.error.as_deref())
+            .bind(after)
+            .bind(STEP)
             .fetch_one(session)
             .await?;
-        Ok(done.unsigned_abs())
+        Ok(Step { rows: done.unsigned_abs(), last })
     }
 
     async fn discard(
         session: &mut PgConnection,
         choice: &Choice,
+        after: i64,
         who: &str,
-    ) -> Result<u64, FeedError> {
+    ) -> Result<Step, FeedError> {
         let (kind, id) = halves(choice);
-        let (done, _): (i64, Option<String>) = sqlx::query_as(DISCARD)
+        let (done, last, _): (i64, Option<i64>, Option<String>) = sqlx::query_as(DISCARD)
             .persistent(keeps_statements(session))
             .bind(choice.seq)
             .bind(kind)
             .bind(id)
             .bind(choice.error.as_deref())
+            .bind(after)
+            .bind(STEP)
             .bind(who)
             .fetch_one(session)
             .await?;
-        Ok(done.unsigned_abs())
+        Ok(Step { rows: done.unsigned_abs(), last })
     }
 }
 
@@ -160,6 +188,8 @@ fn overview(row: &PgRow) -> Result<Overview, sqlx::Error> {
         held: row.try_get("held")?,
         oldest_seconds: row.try_get("oldest")?,
         failed: row.try_get("failed")?,
+        waiting_for_topic: row.try_get("waiting_for_topic")?,
+        missing_topics: Vec::new(),
         sent: row.try_get("sent")?,
         holder: row.try_get("owner")?,
         taken_seconds: row.try_get("taken")?,

@@ -1,5 +1,6 @@
 //! PostgreSQL 13 and later.
 
+mod holding;
 mod inspection;
 mod retention;
 mod rows;

@@ -7,31 +7,35 @@ use uuid::Uuid;
 
 use crate::{
     feed::{rows, stored::decoded},
-    port::{Failure, FeedError, Marked, Row, RowId, Rows, Turn},
+    port::{Failure, FeedError, Look, Marked, Row, RowId, Rows, Turn},
 };
 
-/// $1 rows, $2 bytes. The first row goes whatever its size; what a row adds is known without reading its
-/// payload. Rows behind a failed one of their aggregate wait.
+/// $1 rows to look at, $2 bytes, $3 events, $4 a number below which there is none. The first event goes whatever its
+/// size; what a row adds is known without reading its payload. Rows behind one of their aggregate that was set aside
+/// are told as such: to leave them out would make a look as long as what is held back.
 const UNSENT: &str = "SELECT seq, event_id, event_type, aggregate_type, aggregate_id, aggregate_version,
-    occurred_at_ms, schema_version, topic, headers, payload
-FROM (SELECT e.*, sum(octet_length(e.headers)::bigint + coalesce(octet_length(e.payload), 0))
-        OVER (ORDER BY e.seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before
-    FROM (SELECT * FROM outbox_events o WHERE o.sent_at IS NULL AND o.failed_at IS NULL
-        AND NOT EXISTS (SELECT FROM outbox_events f WHERE f.failed_at IS NOT NULL AND f.discarded_at IS NULL
-            AND f.aggregate_type = o.aggregate_type AND f.aggregate_id = o.aggregate_id AND f.seq < o.seq)
-        ORDER BY o.seq LIMIT $1) e) e
-WHERE before IS NULL OR before < $2 ORDER BY seq";
+    occurred_at_ms, schema_version, topic, headers, CASE WHEN blocked THEN NULL ELSE payload END AS payload, blocked
+FROM (SELECT e.*, count(*) FILTER (WHERE NOT blocked) OVER w AS events,
+        sum(CASE WHEN blocked THEN 0 ELSE octet_length(e.headers)::bigint + coalesce(octet_length(e.payload), 0) END)
+            OVER w AS bytes
+    FROM (SELECT o.*, EXISTS (SELECT FROM outbox_events f WHERE f.failed_at IS NOT NULL AND f.discarded_at IS NULL
+            AND f.aggregate_type = o.aggregate_type AND f.aggregate_id = o.aggregate_id AND f.seq < o.seq) AS blocked
+        FROM (SELECT * FROM outbox_events WHERE sent_at IS NULL AND failed_at IS NULL
+            AND seq > CASE WHEN EXISTS (SELECT FROM outbox_releases) THEN 0 ELSE $4 END
+            ORDER BY seq LIMIT $1) o OFFSET 0) e
+    WINDOW w AS (ORDER BY e.seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)) e
+WHERE coalesce(events, 0) < $3 AND coalesce(bytes, 0) < $2 ORDER BY seq";
 
-/// $1 fence, $2 token, $3 and $4 sent, $5 and $6 failed, $7 errors: rows by number and id. The lock holds whoever
-/// wants the turn until this is committed.
+/// $1 fence, $2 token, $3 and $4 sent, $5 and $6 failed, $7 errors, $8 the topics that they wait for: rows by number
+/// and id. The lock holds whoever wants the turn until this is committed.
 static MARK: Statement = Statement::new(
     "WITH mine AS MATERIALIZED (
     SELECT 1 FROM outbox_relays WHERE epoch = $1 AND token = $2 FOR NO KEY UPDATE),
 sent AS (UPDATE outbox_events o SET sent_at = now()
     FROM unnest($3::bigint[], $4::uuid[]) s(seq, event_id)
     WHERE o.seq = s.seq AND o.event_id = s.event_id AND o.sent_at IS NULL AND EXISTS (SELECT FROM mine) RETURNING 1),
-failed AS (UPDATE outbox_events o SET failed_at = now(), error = f.error
-    FROM unnest($5::bigint[], $6::uuid[], $7::text[]) f(seq, event_id, error)
+failed AS (UPDATE outbox_events o SET failed_at = now(), error = f.error, waits_for = f.topic
+    FROM unnest($5::bigint[], $6::uuid[], $7::text[], $8::text[]) f(seq, event_id, error, topic)
     WHERE o.seq = f.seq AND o.event_id = f.event_id AND o.sent_at IS NULL AND o.failed_at IS NULL
     AND EXISTS (SELECT FROM mine) RETURNING 1)
 SELECT EXISTS (SELECT FROM mine), (SELECT count(*) FROM sent) + (SELECT count(*) FROM failed)",
@@ -46,15 +50,13 @@ const MISSING: &str = "SELECT count(*) FROM unnest($1::bigint[], $2::uuid[]) n(s
 WHERE NOT EXISTS (SELECT FROM outbox_events o WHERE o.seq = n.seq AND o.event_id = n.event_id)";
 
 impl Rows for Postgres {
-    async fn unsent(
-        session: &mut PgConnection,
-        events_max: usize,
-        bytes_max: usize,
-    ) -> Result<Vec<Row>, FeedError> {
+    async fn unsent(session: &mut PgConnection, look: Look) -> Result<Vec<Row>, FeedError> {
         let found = sqlx::query(UNSENT)
             .persistent(keeps_statements(session))
-            .bind(rows(events_max))
-            .bind(rows(bytes_max))
+            .bind(rows(look.window))
+            .bind(rows(look.bytes_max))
+            .bind(rows(look.events_max))
+            .bind(look.above)
             .fetch_all(session)
             .await?;
         Ok(found.iter().map(columns).collect::<Result<Vec<_>, _>>()?)
@@ -69,6 +71,8 @@ impl Rows for Postgres {
         let (mut seqs, mut ids) = halves(sent.iter().copied());
         let (failed_seqs, failed_ids) = halves(failed.iter().map(|failure| failure.id));
         let errors: Vec<&str> = failed.iter().map(|failure| failure.error.as_str()).collect();
+        let topics: Vec<Option<&str>> =
+            failed.iter().map(|failure| failure.waits_for.as_deref()).collect();
         let (mine, changed): (bool, i64) = sqlx::query_as(MARK.text())
             .persistent(keeps_statements(session))
             .bind(turn.fence)
@@ -78,6 +82,7 @@ impl Rows for Postgres {
             .bind(&failed_seqs)
             .bind(&failed_ids)
             .bind(errors)
+            .bind(topics)
             .fetch_one(&mut *session)
             .await?;
         if !mine {
@@ -99,7 +104,7 @@ impl Rows for Postgres {
     }
 }
 
-fn halves(rows: impl Iterator<Item = RowId>) -> (Vec<i64>, Vec<Uuid>) {
+pub(super) fn halves(rows: impl Iterator<Item = RowId>) -> (Vec<i64>, Vec<Uuid>) {
     rows.map(|row| (row.seq, row.event)).unzip()
 }
 
@@ -108,5 +113,5 @@ fn columns(row: &PgRow) -> Result<Row, sqlx::Error> {
     if !Rule::ColumnsReadAlone.on() {
         columns.whole()?;
     }
-    Ok(columns.row())
+    Ok(columns.row(row.try_get("blocked")?))
 }

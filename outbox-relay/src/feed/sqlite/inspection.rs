@@ -1,17 +1,20 @@
 //! Looking, for `status`, `check` and `failed`; and what a person decides about failed rows.
 
-use sqlx::{Row as _, Sqlite, SqliteConnection, sqlite::SqliteRow};
+use sqlx::{Connection as _, Row as _, Sqlite, SqliteConnection, sqlite::SqliteRow};
 
-use crate::port::{Choice, FailedRow, FeedError, Finding, Inspection, Overview};
+use crate::{
+    feed::{STEP, TOPICS_SHOWN},
+    port::{Choice, FailedRow, FeedError, Finding, Holding as _, Inspection, Overview, Step},
+};
 
 const OVERVIEW: &str = "SELECT
-    (SELECT count(*) FROM outbox_events WHERE sent_at IS NULL AND failed_at IS NULL) AS waiting,
-    (SELECT count(*) FROM outbox_events o WHERE sent_at IS NULL AND failed_at IS NULL AND EXISTS (
-        SELECT 1 FROM outbox_events f WHERE f.failed_at IS NOT NULL AND f.discarded_at IS NULL
-        AND f.aggregate_type = o.aggregate_type AND f.aggregate_id = o.aggregate_id AND f.seq < o.seq)) AS held,
-    (SELECT unixepoch() - min(created_at) / 1000 FROM outbox_events
-        WHERE sent_at IS NULL AND failed_at IS NULL) AS oldest,
-    (SELECT count(*) FROM outbox_events WHERE failed_at IS NOT NULL AND discarded_at IS NULL) AS failed,
+    (SELECT count(*) FROM outbox_events WHERE sent_at IS NULL AND (failed_at IS NULL OR held = 1)) AS waiting,
+    (SELECT count(*) FROM outbox_events WHERE failed_at IS NOT NULL AND discarded_at IS NULL AND held = 1) AS held,
+    (SELECT unixepoch() - created_at / 1000 FROM outbox_events
+        WHERE sent_at IS NULL AND failed_at IS NULL ORDER BY seq LIMIT 1) AS oldest,
+    (SELECT count(*) FROM outbox_events WHERE failed_at IS NOT NULL AND discarded_at IS NULL AND held = 0
+        AND waits_for IS NULL) AS failed,
+    (SELECT count(*) FROM outbox_events WHERE waits_for IS NOT NULL) AS waiting_for_topic,
     (SELECT count(*) FROM outbox_events WHERE sent_at IS NOT NULL OR discarded_at IS NOT NULL) AS sent,
     r.owner, unixepoch() - r.taken_at / 1000 AS taken,
     max(0, r.lease_until / 1000 - unixepoch()) AS lease_left,
@@ -20,15 +23,15 @@ FROM (SELECT 1) one LEFT JOIN outbox_relays r";
 
 const DURABLE: &str = "PRAGMA synchronous";
 
-/// What a choice means: ?1 number, ?2 aggregate type, ?3 aggregate id, ?4 part of the error; each NULL for any.
+/// What a choice means: ?1 number, ?2 aggregate type, ?3 aggregate id, ?4 part of the error, each NULL for any; ?5
+/// behind which number, ?6 how many.
 macro_rules! chosen {
-    ($before:literal, $after:literal) => {
+    ($before:literal) => {
         concat!(
             $before,
-            " o.failed_at IS NOT NULL AND o.discarded_at IS NULL AND o.sent_at IS NULL
+            " FROM outbox_events o WHERE o.failed_at IS NOT NULL AND o.discarded_at IS NULL AND o.held = 0
 AND (?1 IS NULL OR o.seq = ?1) AND (?2 IS NULL OR (o.aggregate_type = ?2 AND o.aggregate_id = ?3))
-AND (?4 IS NULL OR instr(o.error, ?4) > 0)",
-            $after
+AND (?4 IS NULL OR instr(o.error, ?4) > 0) AND o.seq > ?5 ORDER BY o.seq LIMIT ?6"
         )
     };
 }
@@ -36,24 +39,29 @@ AND (?4 IS NULL OR instr(o.error, ?4) > 0)",
 const FAILED: &str = chosen!(
     "SELECT o.seq, o.event_id, o.event_type, o.aggregate_type || '/' || o.aggregate_id AS aggregate, o.topic,
     unixepoch() - o.failed_at / 1000 AS failed, coalesce(o.error, '') AS error,
-    (SELECT count(*) FROM outbox_events b WHERE b.sent_at IS NULL AND b.failed_at IS NULL AND b.seq > o.seq
-        AND b.aggregate_type = o.aggregate_type AND b.aggregate_id = o.aggregate_id) AS behind
-FROM outbox_events o WHERE",
-    " ORDER BY o.seq LIMIT ?5"
+    (SELECT count(*) FROM (SELECT 1 FROM outbox_events b WHERE b.failed_at IS NOT NULL AND b.discarded_at IS NULL
+        AND b.seq > o.seq AND b.held = 1
+        AND b.aggregate_type = o.aggregate_type AND b.aggregate_id = o.aggregate_id LIMIT 10001)) AS behind"
 );
-const RETRY: &str =
-    chosen!("UPDATE outbox_events AS o SET failed_at = NULL, error = NULL WHERE", "");
-/// ?5 who.
-const DISCARD: &str = chosen!(
-    "UPDATE outbox_events AS o SET discarded_at = CAST(unixepoch('subsec') * 1000 AS INTEGER), discarded_by = ?5
-WHERE",
-    ""
-);
+const CHOSEN: &str = chosen!("SELECT o.seq");
+/// ?1 numbers as JSON. What lets rows go asks for what is held behind them, too.
+const ASK: &str = "INSERT INTO outbox_releases (aggregate_type, aggregate_id)
+SELECT DISTINCT aggregate_type, aggregate_id FROM outbox_events WHERE seq IN (SELECT value FROM json_each(?1))
+ON CONFLICT (aggregate_type, aggregate_id) DO UPDATE SET asked = asked + 1";
+/// ?1 numbers as JSON.
+const RETRY: &str = "UPDATE outbox_events SET failed_at = NULL, error = NULL, waits_for = NULL
+WHERE seq IN (SELECT value FROM json_each(?1))";
+/// ?1 numbers as JSON, ?2 who.
+const DISCARD: &str =
+    "UPDATE outbox_events SET discarded_at = CAST(unixepoch('subsec') * 1000 AS INTEGER),
+    discarded_by = ?2, waits_for = NULL WHERE seq IN (SELECT value FROM json_each(?1))";
 
 impl Inspection for Sqlite {
     async fn overview(session: &mut SqliteConnection) -> Result<Overview, FeedError> {
-        let row = sqlx::query(OVERVIEW).fetch_one(session).await?;
-        Ok(overview(&row)?)
+        let mut found = overview(&sqlx::query(OVERVIEW).fetch_one(&mut *session).await?)?;
+        found.missing_topics = Sqlite::topics(session).await?;
+        found.missing_topics.truncate(TOPICS_SHOWN);
+        Ok(found)
     }
 
     async fn findings(session: &mut SqliteConnection) -> Result<Vec<Finding>, FeedError> {
@@ -76,40 +84,58 @@ impl Inspection for Sqlite {
             .bind(kind)
             .bind(id)
             .bind(choice.error.as_deref())
+            .bind(0_i64)
             .bind(i64::from(rows_max))
             .fetch_all(session)
             .await?;
         Ok(found.iter().map(failed).collect::<Result<Vec<_>, _>>()?)
     }
 
-    async fn retry(session: &mut SqliteConnection, choice: &Choice) -> Result<u64, FeedError> {
-        let (kind, id) = halves(choice);
-        let done = sqlx::query(RETRY)
-            .bind(choice.seq)
-            .bind(kind)
-            .bind(id)
-            .bind(choice.error.as_deref())
-            .execute(session)
-            .await?;
-        Ok(done.rows_affected())
+    async fn retry(
+        session: &mut SqliteConnection,
+        choice: &Choice,
+        after: i64,
+    ) -> Result<Step, FeedError> {
+        step(session, choice, after, None).await
     }
 
     async fn discard(
         session: &mut SqliteConnection,
         choice: &Choice,
+        after: i64,
         who: &str,
-    ) -> Result<u64, FeedError> {
-        let (kind, id) = halves(choice);
-        let done = sqlx::query(DISCARD)
-            .bind(choice.seq)
-            .bind(kind)
-            .bind(id)
-            .bind(choice.error.as_deref())
-            .bind(who)
-            .execute(session)
-            .await?;
-        Ok(done.rows_affected())
+    ) -> Result<Step, FeedError> {
+        step(session, choice, after, Some(who)).await
     }
+}
+
+/// Retries a thousand rows, or lets somebody discard them.
+async fn step(
+    session: &mut SqliteConnection,
+    choice: &Choice,
+    after: i64,
+    who: Option<&str>,
+) -> Result<Step, FeedError> {
+    let (kind, id) = halves(choice);
+    let mut tx = session.begin_with("BEGIN IMMEDIATE").await?;
+    let seqs: Vec<i64> = sqlx::query_scalar(CHOSEN)
+        .bind(choice.seq)
+        .bind(kind)
+        .bind(id)
+        .bind(choice.error.as_deref())
+        .bind(after)
+        .bind(STEP)
+        .fetch_all(&mut *tx)
+        .await?;
+    let chosen = serde_json::to_string(&seqs).unwrap_or_default();
+    sqlx::query(ASK).bind(&chosen).execute(&mut *tx).await?;
+    let change = match who {
+        None => sqlx::query(RETRY).bind(&chosen),
+        Some(who) => sqlx::query(DISCARD).bind(&chosen).bind(who),
+    };
+    let rows = change.execute(&mut *tx).await?.rows_affected();
+    tx.commit().await?;
+    Ok(Step { rows, last: seqs.last().copied() })
 }
 
 fn halves(choice: &Choice) -> (Option<&str>, Option<&str>) {
@@ -122,6 +148,8 @@ fn overview(row: &SqliteRow) -> Result<Overview, sqlx::Error> {
         held: row.try_get("held")?,
         oldest_seconds: row.try_get("oldest")?,
         failed: row.try_get("failed")?,
+        waiting_for_topic: row.try_get("waiting_for_topic")?,
+        missing_topics: Vec::new(),
         sent: row.try_get("sent")?,
         holder: row.try_get("owner")?,
         taken_seconds: row.try_get("taken")?,

@@ -1,5 +1,6 @@
 //! SQLite: one writer at a time, nobody to be told by; times are milliseconds since 1970.
 
+mod holding;
 mod inspection;
 mod retention;
 mod rows;

@@ -6,24 +6,35 @@ use sqlx::{Sqlite, SqliteConnection};
 
 use crate::{
     feed::millis,
-    port::{FeedError, Retention},
+    port::{FeedError, Pruned, Retention},
 };
 
-/// ?1 age in milliseconds, ?2 chunk. It looks at the first rows only: what was written first was sent
-/// first, or nearly, so that a chunk without an old row has none behind it, either.
-const PRUNE: &str = "DELETE FROM outbox_events WHERE seq IN (
-    SELECT seq FROM (SELECT seq, coalesce(sent_at, discarded_at) AS done FROM outbox_events
-        WHERE sent_at IS NOT NULL OR discarded_at IS NOT NULL ORDER BY seq LIMIT ?2)
-    WHERE done <= CAST(unixepoch('subsec') * 1000 AS INTEGER) - ?1)";
+/// ?1 age in milliseconds, ?2 chunk, ?3 behind which number. What was written first was sent first, or nearly, so that
+/// behind a row that was sent lately, or is not sent yet, nothing is old enough. What is set aside says nothing.
+const PAGE: &str = "SELECT max(seq), coalesce(min(failed AND done IS NULL), 1),
+    coalesce(max(coalesce(done > CAST(unixepoch('subsec') * 1000 AS INTEGER) - ?1, NOT failed)), 1)
+FROM (SELECT seq, coalesce(sent_at, discarded_at) AS done, failed_at IS NOT NULL AS failed
+    FROM outbox_events WHERE seq > ?3 ORDER BY seq LIMIT ?2)";
+/// ?1 age in milliseconds, ?2 and ?3 between which numbers.
+const PRUNE: &str = "DELETE FROM outbox_events WHERE seq > ?2 AND seq <= ?3
+    AND coalesce(sent_at, discarded_at) <= CAST(unixepoch('subsec') * 1000 AS INTEGER) - ?1";
 
 impl Retention for Sqlite {
     async fn prune(
         session: &mut SqliteConnection,
         age: Duration,
         chunk: u32,
-    ) -> Result<u64, FeedError> {
-        let removed =
-            sqlx::query(PRUNE).bind(millis(age)).bind(i64::from(chunk)).execute(session).await?;
-        Ok(removed.rows_affected())
+        after: i64,
+    ) -> Result<Pruned, FeedError> {
+        let page = sqlx::query_as(PAGE).bind(millis(age)).bind(i64::from(chunk)).bind(after);
+        let (last, idle, end): (Option<i64>, bool, bool) = page.fetch_one(&mut *session).await?;
+        let removed = match last {
+            Some(last) if !idle => {
+                let gone = sqlx::query(PRUNE).bind(millis(age)).bind(after).bind(last);
+                gone.execute(session).await?.rows_affected()
+            }
+            _ => 0,
+        };
+        Ok(Pruned { removed, last, idle, end })
     }
 }

@@ -5,20 +5,20 @@ use sqlx::{Connection, Row as _, Sqlite, SqliteConnection, sqlite::SqliteRow};
 
 use crate::{
     feed::{rows, stored::decoded},
-    port::{Failure, FeedError, Marked, Row, RowId, Rows, Turn},
+    port::{Failure, FeedError, Look, Marked, Row, RowId, Rows, Turn},
 };
 
-/// ?1 rows, ?2 bytes. The first row goes whatever its size. Rows behind a failed one of their aggregate
-/// wait.
+/// ?1 rows to look at, ?2 bytes, ?3 events. The first event goes whatever its size. Rows behind one of their
+/// aggregate that was set aside are told as such.
 const UNSENT: &str = "SELECT seq, event_id, event_type, aggregate_type, aggregate_id, aggregate_version,
-    occurred_at_ms, schema_version, topic, headers, payload
-FROM (SELECT e.*, sum(length(e.headers) + coalesce(length(e.payload), 0))
-        OVER (ORDER BY e.seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before_bytes
-    FROM (SELECT * FROM outbox_events o WHERE o.sent_at IS NULL AND o.failed_at IS NULL
-        AND NOT EXISTS (SELECT 1 FROM outbox_events f WHERE f.failed_at IS NOT NULL AND f.discarded_at IS NULL
-            AND f.aggregate_type = o.aggregate_type AND f.aggregate_id = o.aggregate_id AND f.seq < o.seq)
-        ORDER BY o.seq LIMIT ?1) e) e
-WHERE before_bytes IS NULL OR before_bytes < ?2 ORDER BY seq";
+    occurred_at_ms, schema_version, topic, headers, CASE WHEN blocked THEN NULL ELSE payload END AS payload, blocked
+FROM (SELECT e.*, count(*) FILTER (WHERE NOT blocked) OVER w AS events,
+        sum(CASE WHEN blocked THEN 0 ELSE length(e.headers) + coalesce(length(e.payload), 0) END) OVER w AS bytes
+    FROM (SELECT o.*, EXISTS (SELECT 1 FROM outbox_events f WHERE f.failed_at IS NOT NULL AND f.discarded_at IS NULL
+            AND f.aggregate_type = o.aggregate_type AND f.aggregate_id = o.aggregate_id AND f.seq < o.seq) AS blocked
+        FROM (SELECT * FROM outbox_events WHERE sent_at IS NULL AND failed_at IS NULL ORDER BY seq LIMIT ?1) o) e
+    WINDOW w AS (ORDER BY e.seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)) e
+WHERE coalesce(events, 0) < ?3 AND coalesce(bytes, 0) < ?2 ORDER BY seq";
 
 /// ?1 fence, ?2 token.
 static MINE: Statement = Statement::new(
@@ -32,9 +32,10 @@ FROM (SELECT value AS seq, substr(?2, key * 16 + 1, 16) AS event_id FROM json_ea
 WHERE outbox_events.seq = s.seq AND outbox_events.event_id = s.event_id AND sent_at IS NULL",
     &[Cut::new(Rule::MarkNamesEvent, " AND outbox_events.event_id = s.event_id", "")],
 );
-/// ?1 number, ?2 id, ?3 error.
+/// ?1 number, ?2 id, ?3 error, ?4 the topic that it waits for.
 static FAILED: Statement = Statement::new(
-    "UPDATE outbox_events SET failed_at = CAST(unixepoch('subsec') * 1000 AS INTEGER), error = ?3
+    "UPDATE outbox_events SET failed_at = CAST(unixepoch('subsec') * 1000 AS INTEGER), error = ?3,
+    waits_for = ?4
 WHERE seq = ?1 AND event_id = ?2 AND sent_at IS NULL AND failed_at IS NULL",
     &[Cut::new(Rule::MarkNamesEvent, "event_id = ?2", "?2 IS NOT NULL")],
 );
@@ -44,14 +45,11 @@ const MISSING: &str =
 WHERE NOT EXISTS (SELECT 1 FROM outbox_events o WHERE o.seq = n.seq AND o.event_id = n.event_id)";
 
 impl Rows for Sqlite {
-    async fn unsent(
-        session: &mut SqliteConnection,
-        events_max: usize,
-        bytes_max: usize,
-    ) -> Result<Vec<Row>, FeedError> {
+    async fn unsent(session: &mut SqliteConnection, look: Look) -> Result<Vec<Row>, FeedError> {
         let found = sqlx::query(UNSENT)
-            .bind(rows(events_max))
-            .bind(rows(bytes_max))
+            .bind(rows(look.window))
+            .bind(rows(look.bytes_max))
+            .bind(rows(look.events_max))
             .fetch_all(session)
             .await?;
         Ok(found.iter().map(columns).collect::<Result<Vec<_>, _>>()?)
@@ -64,20 +62,15 @@ impl Rows for Sqlite {
         failed: &[Failure],
     ) -> Result<Marked, FeedError> {
         let mut tx = session.begin_with("BEGIN IMMEDIATE").await?;
-        let mine: Option<i64> = sqlx::query_scalar(MINE.text())
-            .bind(turn.fence)
-            .bind(turn.token)
-            .fetch_optional(&mut *tx)
-            .await?;
-        if mine.is_none() {
+        if !mine(&mut tx, turn).await? {
             tx.rollback().await?;
             return Ok(Marked::NotOurs);
         }
         let (seqs, ids) = halves(sent.iter().copied());
         sqlx::query(SENT.text()).bind(seqs).bind(ids).execute(&mut *tx).await?;
-        for Failure { id, error, .. } in failed {
+        for Failure { id, error, waits_for, .. } in failed {
             let row = sqlx::query(FAILED.text()).bind(id.seq).bind(id.event);
-            row.bind(error).execute(&mut *tx).await?;
+            row.bind(error).bind(waits_for).execute(&mut *tx).await?;
         }
         let (seqs, ids) = halves(sent.iter().copied().chain(failed.iter().map(|it| it.id)));
         let missing = sqlx::query_scalar(MISSING).bind(seqs).bind(ids).fetch_one(&mut *tx).await?;
@@ -86,8 +79,14 @@ impl Rows for Sqlite {
     }
 }
 
+/// Whether the turn is ours; in a transaction that writes, it stays so until its end.
+pub(super) async fn mine(tx: &mut SqliteConnection, turn: Turn) -> Result<bool, sqlx::Error> {
+    let mine = sqlx::query(MINE.text()).bind(turn.fence).bind(turn.token);
+    Ok(mine.fetch_optional(tx).await?.is_some())
+}
+
 /// Numbers as JSON, and ids, one behind the other.
-fn halves(rows: impl Iterator<Item = RowId>) -> (String, Vec<u8>) {
+pub(super) fn halves(rows: impl Iterator<Item = RowId>) -> (String, Vec<u8>) {
     let (seqs, ids): (Vec<i64>, Vec<[u8; 16]>) =
         rows.map(|row| (row.seq, *row.event.as_bytes())).unzip();
     (serde_json::to_string(&seqs).unwrap_or_default(), ids.concat())
@@ -98,7 +97,7 @@ fn columns(row: &SqliteRow) -> Result<Row, sqlx::Error> {
     if !Rule::ColumnsReadAlone.on() {
         columns.whole()?;
     }
-    Ok(columns.row())
+    Ok(columns.row(row.try_get("blocked")?))
 }
 
 #[cfg(test)]
@@ -110,7 +109,7 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
-    use crate::port::{Schema as _, TurnAnswer, TurnRequest, Turns as _};
+    use crate::port::{Holding as _, Schema as _, TurnAnswer, TurnRequest, Turns as _};
 
     /// What the columns of a row hold: whatever they admit.
     #[derive(Clone, Debug)]
@@ -180,10 +179,15 @@ mod tests {
             panic!("nobody else is there");
         };
         loop {
-            let rows = Sqlite::unsent(&mut session, 3, 1 << 20).await.unwrap();
+            let look = Look { window: 3, events_max: 3, bytes_max: 1 << 20, above: 0 };
+            let rows = Sqlite::unsent(&mut session, look).await.unwrap();
             if rows.is_empty() {
                 break;
             }
+            let (blocked, rows): (Vec<Row>, Vec<Row>) =
+                rows.into_iter().partition(|row| row.blocked);
+            let blocked: Vec<RowId> = blocked.iter().map(|row| row.id).collect();
+            assert!(Sqlite::hold(&mut session, turn, &blocked).await.unwrap());
             let (sent, failed): (Vec<Row>, Vec<Row>) =
                 rows.into_iter().partition(|row| row.event.is_ok());
             let sent: Vec<RowId> = sent.iter().map(|row| row.id).collect();
@@ -191,14 +195,15 @@ mod tests {
                 id: row.id,
                 event: String::new(),
                 error: row.event.unwrap_err(),
+                waits_for: None,
             };
             let failed: Vec<Failure> = failed.into_iter().map(failure).collect();
             let marked = Sqlite::mark(&mut session, turn, &sent, &failed).await.unwrap();
             assert_eq!(marked, Marked::All);
         }
         // What is neither waits behind one that was set aside.
-        let left = "SELECT count(*) FROM outbox_events o WHERE sent_at IS NULL AND failed_at IS NULL
-            AND NOT EXISTS (SELECT 1 FROM outbox_events f WHERE f.failed_at IS NOT NULL AND f.seq < o.seq
+        let left = "SELECT count(*) FROM outbox_events o WHERE sent_at IS NULL AND (failed_at IS NULL OR held = 1)
+            AND NOT EXISTS (SELECT 1 FROM outbox_events f WHERE f.failed_at IS NOT NULL AND f.held = 0 AND f.seq < o.seq
             AND f.aggregate_type = o.aggregate_type AND f.aggregate_id = o.aggregate_id)";
         let left = sqlx::query_scalar(left).fetch_one(&mut session).await.unwrap();
         let choice = crate::port::Choice::default();

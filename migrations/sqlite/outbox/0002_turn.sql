@@ -1,6 +1,0 @@
--- Who a turn was given to, beside its number: after a restore or in a copy of the file a number is given twice.
--- `lease_ms`: how long the lease was taken for, so that one that ends later than it can is known for what it is.
--- `token_epoch`: the turn that both belong to; a build without them leaves them as they are.
-ALTER TABLE outbox_relays ADD COLUMN token BLOB CHECK (length(token) = 16);
-ALTER TABLE outbox_relays ADD COLUMN token_epoch INTEGER;
-ALTER TABLE outbox_relays ADD COLUMN lease_ms INTEGER;

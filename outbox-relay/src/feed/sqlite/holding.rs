@@ -1,0 +1,106 @@
+//! Rows that wait behind one that was set aside, or for a topic.
+
+use sqlx::{Connection, Sqlite, SqliteConnection};
+
+use super::rows::{halves, mine};
+use crate::{
+    feed::rows,
+    port::{Appenders, FeedError, Holding, Released, RowId, Turn},
+};
+
+/// ?1 numbers as JSON, ?2 ids, one behind the other.
+const HOLD: &str = "UPDATE outbox_events SET failed_at = CAST(unixepoch('subsec') * 1000 AS INTEGER), held = 1
+FROM (SELECT value AS seq, substr(?2, key * 16 + 1, 16) AS event_id FROM json_each(?1)) h
+WHERE outbox_events.seq = h.seq AND outbox_events.event_id = h.event_id AND sent_at IS NULL AND failed_at IS NULL";
+
+/// ?1 place, ?2 rows: the first of the aggregate that was asked for there, up to the next that is set aside.
+const RELEASE: &str = "UPDATE outbox_events SET failed_at = NULL, held = 0 WHERE seq IN (
+    SELECT seq FROM (SELECT seq, min(held) OVER (ORDER BY seq) AS free FROM (
+        SELECT o.seq, o.held FROM outbox_releases r JOIN outbox_events o ON o.failed_at IS NOT NULL
+            AND o.discarded_at IS NULL AND o.aggregate_type = r.aggregate_type AND o.aggregate_id = r.aggregate_id
+        WHERE r.release_ref = ?1 ORDER BY o.seq LIMIT ?2)) WHERE free = 1)";
+/// ?1 behind which place.
+const ASKED: &str =
+    "SELECT release_ref FROM outbox_releases WHERE release_ref > ?1 ORDER BY release_ref LIMIT 100";
+const DONE: &str = "DELETE FROM outbox_releases WHERE release_ref = ?1";
+
+const TOPICS: &str =
+    "SELECT DISTINCT waits_for FROM outbox_events WHERE waits_for IS NOT NULL LIMIT 1000";
+
+/// ?1 topic, ?2 rows: of which aggregates they are, and what becomes of them.
+const THERE_ASK: &str = "INSERT INTO outbox_releases (aggregate_type, aggregate_id)
+SELECT DISTINCT aggregate_type, aggregate_id FROM (
+    SELECT * FROM outbox_events WHERE waits_for = ?1 ORDER BY seq LIMIT ?2) WHERE true
+ON CONFLICT (aggregate_type, aggregate_id) DO UPDATE SET asked = asked + 1";
+const THERE: &str = "UPDATE outbox_events SET failed_at = NULL, error = NULL, waits_for = NULL
+WHERE seq IN (SELECT seq FROM outbox_events WHERE waits_for = ?1 ORDER BY seq LIMIT ?2)";
+
+impl Holding for Sqlite {
+    async fn hold(
+        session: &mut SqliteConnection,
+        turn: Turn,
+        rows: &[RowId],
+    ) -> Result<bool, FeedError> {
+        let mut tx = session.begin_with("BEGIN IMMEDIATE").await?;
+        if !mine(&mut tx, turn).await? {
+            tx.rollback().await?;
+            return Ok(false);
+        }
+        let (seqs, ids) = halves(rows.iter().copied());
+        sqlx::query(HOLD).bind(seqs).bind(ids).execute(&mut *tx).await?;
+        tx.commit().await?;
+        Ok(true)
+    }
+
+    async fn release(
+        session: &mut SqliteConnection,
+        turn: Turn,
+        after: i64,
+        most: usize,
+    ) -> Result<Released, FeedError> {
+        let asked: Vec<i64> =
+            sqlx::query_scalar(ASKED).bind(after).fetch_all(&mut *session).await?;
+        let Some(last) = asked.last().copied() else { return Ok(Released::Nothing) };
+        let mut tx = session.begin_with("BEGIN IMMEDIATE").await?;
+        if !mine(&mut tx, turn).await? {
+            tx.rollback().await?;
+            return Ok(Released::NotOurs);
+        }
+        let each = (most / asked.len()).max(10);
+        for place in asked {
+            let done = sqlx::query(RELEASE).bind(place).bind(rows(each));
+            if done.execute(&mut *tx).await?.rows_affected() < each as u64 {
+                sqlx::query(DONE).bind(place).execute(&mut *tx).await?;
+            }
+        }
+        tx.commit().await?;
+        Ok(Released::UpTo(last))
+    }
+
+    async fn topics(session: &mut SqliteConnection) -> Result<Vec<String>, FeedError> {
+        Ok(sqlx::query_scalar(TOPICS).fetch_all(session).await?)
+    }
+
+    async fn topic_is_there(
+        session: &mut SqliteConnection,
+        turn: Turn,
+        topic: &str,
+        most: usize,
+    ) -> Result<Option<u64>, FeedError> {
+        let mut tx = session.begin_with("BEGIN IMMEDIATE").await?;
+        if !mine(&mut tx, turn).await? {
+            tx.rollback().await?;
+            return Ok(None);
+        }
+        sqlx::query(THERE_ASK).bind(topic).bind(rows(most)).execute(&mut *tx).await?;
+        let gone = sqlx::query(THERE).bind(topic).bind(rows(most)).execute(&mut *tx).await?;
+        tx.commit().await?;
+        Ok(Some(gone.rows_affected()))
+    }
+
+    /// There is one writer at a time: nobody has a number that cannot be seen. And a row that was sent leaves nothing
+    /// behind in the index.
+    async fn appenders(_: &mut SqliteConnection) -> Result<Option<Appenders>, FeedError> {
+        Ok(None)
+    }
+}

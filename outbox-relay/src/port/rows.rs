@@ -1,0 +1,117 @@
+//! The rows that wait, and removing those that do not.
+
+use std::time::Duration;
+
+use outbox_core::OutboxEvent;
+
+use super::{FeedError, Sessions, Turn};
+
+/// Which row, for certain: after a failover or a restore a number is given twice.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct RowId {
+    /// Its number.
+    pub seq: i64,
+    /// Its event's id.
+    pub event: uuid::Uuid,
+}
+
+/// What came of marking rows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Marked {
+    /// All of them are marked.
+    All,
+    /// So many of them are not there any more: the database has gone back to an older state. The others are
+    /// marked.
+    Missing(u64),
+    /// Another has the turn, and nothing was changed.
+    NotOurs,
+}
+
+/// A row that waits, whole or not.
+#[derive(Clone, Debug)]
+pub(crate) struct Row {
+    /// Which it is.
+    pub id: RowId,
+    /// Its aggregate, `type/id`, as the row has it.
+    pub aggregate: String,
+    /// It waits behind one of its aggregate that was set aside.
+    pub blocked: bool,
+    /// The event, or why the row is none.
+    pub event: Result<OutboxEvent, String>,
+}
+
+/// How far to look.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Look {
+    /// So many rows, blocked or not.
+    pub window: usize,
+    /// Events at most.
+    pub events_max: usize,
+    /// Their bytes together; the first may have more.
+    pub bytes_max: usize,
+    /// Up to this number there is no row that waits.
+    pub above: i64,
+}
+
+/// What came of removing rows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Pruned {
+    /// Rows that were removed.
+    pub removed: u64,
+    /// The last row that was looked at; `None` behind all of them.
+    pub last: Option<i64>,
+    /// All that was looked at is set aside or held: it stays for longer.
+    pub idle: bool,
+    /// Rows were found that have to stay for now, and so have those behind them.
+    pub end: bool,
+}
+
+impl Marked {
+    /// So many rows are not there.
+    pub(crate) fn of(missing: i64) -> Self {
+        match missing.unsigned_abs() {
+            0 => Self::All,
+            missing => Self::Missing(missing),
+        }
+    }
+}
+
+/// A row to set aside, and why.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Failure {
+    /// Which row.
+    pub id: RowId,
+    /// Its aggregate and the event's id, for the log.
+    pub event: String,
+    /// One sentence.
+    pub error: String,
+    /// The topic that it waits for, if nothing else is wrong with it.
+    pub waits_for: Option<String>,
+}
+
+/// The rows that wait.
+pub(crate) trait Rows: Sessions {
+    /// The first of them in the order of their numbers.
+    fn unsent(
+        session: &mut Self::Session,
+        look: Look,
+    ) -> impl Future<Output = Result<Vec<Row>, FeedError>> + Send;
+    /// Marks what was acknowledged and sets aside what failed. Marking twice is marking once.
+    fn mark(
+        session: &mut Self::Session,
+        turn: Turn,
+        sent: &[RowId],
+        failed: &[Failure],
+    ) -> impl Future<Output = Result<Marked, FeedError>> + Send;
+}
+
+/// Removing rows.
+pub(crate) trait Retention: Sessions {
+    /// Removes rows that were sent or discarded that long ago, out of the first `chunk` behind a number.
+    fn prune(
+        session: &mut Self::Session,
+        age: Duration,
+        chunk: u32,
+        after: i64,
+    ) -> impl Future<Output = Result<Pruned, FeedError>> + Send;
+}

@@ -1,0 +1,116 @@
+//! Where looks begin. What was sent stays in the index of what waits as long as any old transaction of the
+//! database is open, and each look would read all of it.
+
+use std::time::{Duration, Instant};
+
+use inbox_engine::Rule;
+
+use crate::port::Appenders;
+
+/// A look that takes longer reads what nobody needs.
+const SLOW: Duration = Duration::from_millis(20);
+/// Between two attempts to begin higher.
+const EVERY: Duration = Duration::from_millis(500);
+/// Rows with old numbers that were written by hand are found after this, too.
+const FROM_THE_START: Duration = Duration::from_mins(1);
+
+/// Up to which number no row waits, nor can come to wait unseen.
+#[derive(Debug)]
+pub(super) struct Floor {
+    above: i64,
+    /// When looks last began at the start.
+    since: Instant,
+    tried: Option<Instant>,
+    pending: Option<Pending>,
+}
+
+/// Who has to end before looks may begin higher.
+#[derive(Debug)]
+struct Pending {
+    appenders: Appenders,
+    /// They have: the next look sees all that they have left.
+    ended: bool,
+}
+
+impl Floor {
+    pub(super) fn new(now: Instant) -> Self {
+        Self { above: 0, since: now, tried: None, pending: None }
+    }
+
+    /// Looks begin above this number.
+    pub(super) fn above(&self) -> i64 {
+        self.above
+    }
+
+    /// Rows with any number may wait again.
+    pub(super) fn reset(&mut self, now: Instant) {
+        *self = Self { tried: self.tried, ..Self::new(now) };
+    }
+
+    /// A look has been, which took so long and found this as its first row. `true`: ask who may still append.
+    pub(super) fn looked(&mut self, first: Option<i64>, took: Duration, now: Instant) -> bool {
+        if let Some(Pending { appenders, .. }) = self.pending.take_if(|pending| pending.ended) {
+            self.above = first.map_or(appenders.most, |first| appenders.most.min(first - 1));
+            debug_assert!(first.is_none_or(|first| first > self.above), "what waits is above");
+        }
+        if self.above > 0 && now.duration_since(self.since) > FROM_THE_START {
+            self.reset(now);
+        }
+        if self.pending.is_some() {
+            return true;
+        }
+        let often = self.tried.is_some_and(|tried| now.duration_since(tried) < EVERY);
+        if took < SLOW || often {
+            return false;
+        }
+        self.tried = Some(now);
+        true
+    }
+
+    /// The answer: who may still append rows with small numbers. `None`: nobody can tell.
+    pub(super) fn answered(&mut self, now_open: Option<Appenders>) {
+        let Some(appenders) = now_open else { return };
+        match &mut self.pending {
+            Some(pending) => {
+                let open = |it: &String| appenders.open.contains(it);
+                pending.ended = !pending.appenders.open.iter().any(open);
+            }
+            None => {
+                let ended = appenders.open.is_empty() || !Rule::FloorWaitsForAppenders.on();
+                self.pending = Some(Pending { appenders, ended });
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn appenders(most: i64, open: &[&str]) -> Option<Appenders> {
+        Some(Appenders { most, open: open.iter().map(|it| (*it).to_owned()).collect() })
+    }
+
+    #[test]
+    fn looks_begin_higher_when_whoever_may_append_below_has_ended() {
+        let now = Instant::now();
+        let mut floor = Floor::new(now);
+        assert!(!floor.looked(Some(900), Duration::from_millis(5), now), "a quick look");
+        assert!(floor.looked(Some(900), Duration::from_millis(90), now));
+        floor.answered(appenders(950, &["3/7", "4/9"]));
+        assert!(floor.looked(Some(910), Duration::from_millis(90), now));
+        floor.answered(appenders(990, &["4/9", "5/1"]));
+        assert_eq!(floor.above(), 0, "one of them is open");
+        assert!(floor.looked(Some(915), Duration::from_millis(90), now));
+        floor.answered(appenders(999, &["5/1"]));
+        assert_eq!(floor.above(), 0, "the look after their end counts");
+        assert!(!floor.looked(Some(920), Duration::from_millis(5), now));
+        assert_eq!(floor.above(), 919);
+        assert!(floor.looked(None, Duration::from_millis(90), now + EVERY));
+        floor.answered(appenders(1_000, &[]));
+        floor.looked(None, Duration::ZERO, now + EVERY);
+        assert_eq!(floor.above(), 1_000, "nothing waits");
+        floor.looked(None, Duration::ZERO, now + FROM_THE_START + EVERY);
+        assert_eq!(floor.above(), 0, "from time to time looks begin at the start");
+    }
+}

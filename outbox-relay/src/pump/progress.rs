@@ -1,0 +1,183 @@
+//! What a turn knows of its rows, beside the rows: how many to read, where to begin, what is missing, and what is
+//! let go.
+
+use std::time::{Duration, Instant};
+
+use super::{Held, Pump, absent::Absent, floor::Floor, keeper::Lease, round::Round};
+use crate::{
+    port::{Feed, Look, Released, Row},
+    sink::{Sink, Topic},
+    telemetry::Signal,
+};
+
+/// While there is something to send, what may be let go is looked for so often.
+const EVERY: Duration = Duration::from_secs(1);
+/// The most rows that a look reads while it finds little else than what is to be held.
+const WINDOW_MAX: usize = 10_000;
+
+/// What a turn knows of its rows.
+pub(super) struct Progress {
+    /// Events of a batch.
+    pub(super) limit: usize,
+    /// Rows that a look reads.
+    window: usize,
+    floor: Floor,
+    pub(super) absent: Absent,
+    /// Topics that rows wait for no longer, until all of these are let go.
+    there: Vec<String>,
+    /// The topics that rows waited for when the turn began are known.
+    topics_read: bool,
+    /// Up to which place held rows were let go, in this pass.
+    place: i64,
+    releases: bool,
+    /// When to look for what may be let go.
+    pub(super) due: Instant,
+}
+
+impl Progress {
+    pub(super) fn new(events_max: usize, now: Instant) -> Self {
+        Self {
+            limit: events_max,
+            window: events_max,
+            floor: Floor::new(now),
+            absent: Absent::default(),
+            there: Vec::new(),
+            topics_read: false,
+            place: 0,
+            releases: false,
+            due: now,
+        }
+    }
+
+    /// How far the next look goes.
+    pub(super) fn look(&self, bytes_max: usize) -> Look {
+        let window = self.window.max(self.limit);
+        Look { window, events_max: self.limit, bytes_max, above: self.floor.above() }
+    }
+
+    /// So many rows of a look were to be held. Where these are most of them, looks become larger: to mark a row is
+    /// cheap.
+    pub(super) fn widen(&mut self, blocked: usize, events_max: usize) {
+        let most = blocked * 2 > self.window;
+        self.window =
+            if most { (self.window * 4).min(WINDOW_MAX.max(events_max)) } else { events_max };
+    }
+}
+
+impl<F: Feed> Pump<F> {
+    /// Lets go what waits for nothing any more: rows whose topic is there, and what is held behind a row that goes
+    /// or never will. `true`: there may be more.
+    pub(super) async fn let_go(
+        &self,
+        sink: &Sink,
+        lease: &Lease,
+        session: &mut Held<F>,
+        progress: &mut Progress,
+    ) -> Result<bool, Round> {
+        let now = Instant::now();
+        if !progress.topics_read {
+            let topics = session.call(F::topics).await.map_err(Round::DatabaseOut)?;
+            for topic in topics {
+                progress.absent.add(&topic, now);
+            }
+            progress.absent.ask_now(now);
+            progress.topics_read = true;
+        }
+        self.ask_for_topics(sink, progress).await;
+        if let Some(topic) = progress.there.last() {
+            let most = self.plan.events_max;
+            let gone = session
+                .call(async |s| F::topic_is_there(s, lease.turn, topic, most).await)
+                .await
+                .map_err(Round::DatabaseOut)?
+                .ok_or(Round::TurnLost)?;
+            if gone < most as u64 {
+                progress.there.pop();
+            }
+            progress.floor.reset(now);
+            progress.releases = true;
+        }
+        if !progress.releases && now < progress.due {
+            return Ok(false);
+        }
+        progress.due = now + EVERY;
+        let (after, most) = (progress.place, self.plan.events_max);
+        let released = session
+            .call(async |s| F::release(s, lease.turn, after, most).await)
+            .await
+            .map_err(Round::DatabaseOut)?;
+        match released {
+            Released::NotOurs => return Err(Round::TurnLost),
+            Released::UpTo(place) => {
+                progress.place = place;
+                progress.releases = true;
+                progress.floor.reset(now);
+            }
+            // Once more from the start, unless this was it.
+            Released::Nothing => {
+                progress.releases = progress.place > 0 || !progress.there.is_empty();
+                progress.place = 0;
+            }
+        }
+        Ok(progress.releases)
+    }
+
+    /// Asks for the topics that are due, all at once.
+    async fn ask_for_topics(&self, sink: &Sink, progress: &mut Progress) {
+        let due = progress.absent.due(Instant::now());
+        if due.is_empty() {
+            return;
+        }
+        for (name, topic) in sink.look(due).await {
+            match topic {
+                Topic::Missing | Topic::Unknown(_) => {}
+                // A topic that is forbidden is told of by the row that meets it.
+                Topic::There | Topic::Refused(_) => {
+                    progress.absent.remove(&name);
+                    Signal::TopicFound { topic: name.clone() }.emit();
+                    progress.there.push(name);
+                }
+            }
+        }
+    }
+
+    /// After a look: whether the next may begin higher.
+    pub(super) async fn looked(
+        &self,
+        session: &mut Held<F>,
+        progress: &mut Progress,
+        rows: &[Row],
+        took: Duration,
+    ) -> Result<(), String> {
+        let first = rows.first().map(|row| row.id.seq);
+        if progress.floor.looked(first, took, Instant::now()) {
+            let open = session.call(F::appenders).await?;
+            progress.floor.answered(open);
+        }
+        Ok(())
+    }
+
+    /// Waits until there may be something to do.
+    pub(super) async fn rest(&self, progress: &mut Progress) {
+        let poll = async {
+            if self.plan.poll_interval.is_zero() {
+                std::future::pending::<()>().await;
+            }
+            tokio::time::sleep(self.plan.poll_interval).await;
+        };
+        // Topics that are missing are asked for by a schedule.
+        let topic = async {
+            match progress.absent.next() {
+                Some(at) => tokio::time::sleep_until(at.into()).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            () = topic => {}
+            () = self.bells.rows.notified() => {}
+            () = poll => {}
+            () = self.asked_to_end() => {}
+        }
+        progress.due = Instant::now();
+    }
+}

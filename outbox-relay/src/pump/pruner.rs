@@ -1,0 +1,55 @@
+//! Removing rows that were sent long ago.
+
+use std::time::Duration;
+
+use super::{Held, Pump};
+use crate::{
+    port::{Feed, Pruned},
+    telemetry::Signal,
+};
+
+/// The table belongs to those who append, first of all.
+const PAUSE: Duration = Duration::from_millis(20);
+/// After so many passes one begins at the start again: what was set aside may have been sent since.
+const PASSES: u32 = 60;
+
+impl<F: Feed> Pump<F> {
+    /// Removes old rows, a chunk at a time, as long as this relay has the turn. What is set aside or held stays, and
+    /// may be much: a pass begins behind it.
+    pub(super) async fn prune_for_ever(&self) {
+        let mut session = Held::<F>::new(self.settings.clone());
+        let mut begin = 0;
+        for pass in 0_u32.. {
+            if pass.is_multiple_of(PASSES) {
+                begin = 0;
+            }
+            tokio::time::sleep(self.plan.prune_interval).await;
+            let mut after = begin;
+            loop {
+                let Pruned { removed, last, idle, end } =
+                    match self.prune(&mut session, after).await {
+                        Ok(pruned) => pruned,
+                        Err(error) => {
+                            Signal::PruneFailed { error }.emit();
+                            break;
+                        }
+                    };
+                if removed > 0 {
+                    self.counters.pruned.add(removed);
+                    Signal::Pruned { removed }.emit();
+                }
+                let Some(last) = last.filter(|_| !end) else { break };
+                if idle && begin == after {
+                    begin = last;
+                }
+                after = last;
+                tokio::time::sleep(PAUSE).await;
+            }
+        }
+    }
+
+    async fn prune(&self, session: &mut Held<F>, after: i64) -> Result<Pruned, String> {
+        let (age, chunk) = (self.plan.retention, self.plan.prune_chunk);
+        session.call(async |s| F::prune(s, age, chunk, after).await).await
+    }
+}

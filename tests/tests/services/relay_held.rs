@@ -1,0 +1,154 @@
+//! The relay: what is held behind a row that was set aside, what waits for a topic, and where looks begin.
+
+use std::{path::Path, time::Duration};
+
+use outbox_core::{Aggregate, OutboxEvent};
+use rdkafka::{
+    ClientConfig,
+    admin::{AdminClient, AdminOptions, NewTopic, TopicReplication},
+};
+use sqlx::{Connection as _, PgConnection};
+use tests::{Outbox, SOON, Services, arrivals, counted_event, eventually, firsts};
+
+use super::{commands::ran, relay_order::in_order};
+
+const HELD: &str = "SELECT count(*) FROM outbox_events WHERE held";
+/// What a look reads.
+const LOOKED_AT: &str =
+    "SELECT count(*) FROM outbox_events WHERE sent_at IS NULL AND failed_at IS NULL";
+
+fn program() -> &'static Path {
+    Path::new(env!("CARGO_BIN_EXE_relay"))
+}
+
+async fn is(outbox: &Outbox, what: &str, sql: &str, wanted: i64) {
+    eventually(SOON, what, async || outbox.schema.number(sql).await == wanted).await;
+}
+
+/// What waits behind a row that was set aside is held, out of the way of every look; when the row goes, it follows
+/// in its order, in steps, up to the next one that is set aside; when that is given up, the rest.
+#[tokio::test]
+async fn what_is_held_is_out_of_the_way_and_follows_in_its_order() {
+    let mut outbox = Outbox::set("held", 2).await;
+    outbox.config.batch.events_max = 10;
+    outbox.append("a", 1, 1).await;
+    outbox.schema.run("UPDATE outbox_events SET headers = 'no json'").await;
+    outbox.append("a", 2, 60).await;
+    outbox.schema.run("UPDATE outbox_events SET headers = 'no json' WHERE seq = 31").await;
+    outbox.append("b", 1, 20).await;
+    let running = outbox.start().await;
+    is(&outbox, "all behind the first is held", HELD, 59).await;
+    is(&outbox, "no look reads it", LOOKED_AT, 0).await;
+    outbox.append("a", 61, 62).await;
+    is(&outbox, "what comes later is held, too", HELD, 61).await;
+    in_order(&outbox.arrived(20).await, &["b"], 20);
+
+    outbox.schema.run("UPDATE outbox_events SET headers = '[]' WHERE seq = 1").await;
+    let (code, out, err) = ran(outbox.command(program()), "failed retry --seq 1").await;
+    assert_eq!((code, out.starts_with("1 rows")), (Some(0), true), "{out}{err}");
+    is(&outbox, "what stands behind the second is held", HELD, 31).await;
+    let wanted: Vec<i64> = (1..=30).collect();
+    assert_eq!(firsts(&outbox.arrived(50).await)["a"], wanted);
+
+    let (code, out, err) = ran(outbox.command(program()), "failed discard --all").await;
+    assert_eq!((code, out.starts_with("1 rows")), (Some(0), true), "{out}{err}");
+    outbox.drained(SOON).await;
+    running.stop().await;
+    let found = firsts(&outbox.arrivals().await);
+    let wanted: Vec<i64> = (1..=30).chain(32..=62).collect();
+    assert_eq!(found["a"], wanted);
+    assert_eq!(outbox.schema.number("SELECT count(*) FROM outbox_releases").await, 0);
+}
+
+async fn create(kafka: &str, topics: &[String]) {
+    let admin: AdminClient<_> =
+        ClientConfig::new().set("bootstrap.servers", kafka).create().unwrap();
+    let new: Vec<NewTopic<'_>> =
+        topics.iter().map(|name| NewTopic::new(name, 1, TopicReplication::Fixed(1))).collect();
+    admin.create_topics(&new, &AdminOptions::new()).await.unwrap();
+}
+
+/// Rows of topics that are missing hold nobody up, and go by themselves when the topics are there.
+#[tokio::test]
+async fn rows_of_a_missing_topic_go_when_it_is_there() {
+    let services = Services::from_env();
+    let outbox = Outbox::set("awaited", 1).await;
+    let topics: Vec<String> = (0..10).map(|_| tests::unique("awaited")).collect();
+    for topic in &topics {
+        let events: Vec<OutboxEvent> =
+            (1..=3).map(|n| counted_event(topic, n).with_topic(topic.as_str()).unwrap()).collect();
+        outbox.append_all(&events).await;
+    }
+    let running = outbox.start().await;
+    outbox.append("good", 1, 20).await;
+    outbox.arrived(20).await;
+    let waits = "SELECT count(DISTINCT waits_for) FROM outbox_events";
+    is(&outbox, "all of them wait", waits, 10).await;
+    let (_, out, err) = ran(outbox.command(program()), "status").await;
+    assert!(out.contains("no topic        10 (awaited"), "{out}{err}");
+    create(&services.kafka, &topics).await;
+    outbox.drained(SOON).await;
+    running.stop().await;
+    for topic in &topics {
+        in_order(&arrivals(&services.kafka, topic, 1).await, &[topic.as_str()], 3);
+    }
+    in_order(&outbox.arrivals().await, &["good"], 20);
+}
+
+/// Rows that were sent stay in the index while any old transaction is open. Looks begin behind them then, but not
+/// before everybody has ended who may still append rows with smaller numbers.
+#[tokio::test]
+async fn looks_that_begin_higher_pass_no_open_transaction_over() {
+    let outbox = Outbox::set("floor", 1).await;
+    let mut elsewhere = PgConnection::connect(&outbox.schema.url()).await.unwrap();
+    let mut old = elsewhere.begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ").await.unwrap();
+    sqlx::query("SELECT 1").execute(&mut *old).await.unwrap();
+    let fill = "INSERT INTO outbox_events (event_id, event_type, aggregate_type, aggregate_id)
+        SELECT gen_random_uuid(), 'T', 'A', n::text FROM generate_series(1, 300000) n;
+        UPDATE outbox_events SET sent_at = now()";
+    outbox.schema.run(fill).await;
+    let mut slow = PgConnection::connect(&outbox.schema.url()).await.unwrap();
+    let mut open = slow.begin().await.unwrap();
+    outbox_core::append(&mut *open, &counted_event("slow", 1)).await.unwrap();
+    let running = outbox.start().await;
+    for n in 1..=20 {
+        outbox.append("fast", n, n).await;
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    outbox.drained(SOON).await;
+    open.commit().await.unwrap();
+    outbox.append("slow", 2, 2).await;
+    outbox.append("fast", 21, 30).await;
+    let found = outbox.arrived(32).await;
+    assert_eq!(firsts(&found)["slow"], [1, 2]);
+    let wanted: Vec<i64> = (1..=30).collect();
+    assert_eq!(firsts(&found)["fast"], wanted);
+    old.rollback().await.unwrap();
+    running.stop().await;
+}
+
+/// Without transactions a row of another topic is not sent while one before it of its aggregate is on its way: it
+/// would be marked, and the first one set aside.
+#[tokio::test]
+async fn without_fencing_an_aggregate_goes_to_one_topic_at_a_time() {
+    let services = Services::from_env();
+    let mut outbox = Outbox::set("turns", 1).await;
+    outbox.config.kafka.fencing = false;
+    let small = [("max.message.bytes", "20000")];
+    let small = tests::Topic::create(&services.kafka, "small", 1, &small).await;
+    let account = Aggregate::new("Account", "a").unwrap();
+    let payload = serde_json::json!({ "n": 1, "text": "x".repeat(30_000) });
+    let large = OutboxEvent::new("Counted", &account, &payload).unwrap();
+    let large = large.with_topic(small.name()).unwrap();
+    outbox.append_all(&[large, counted_event("a", 2), counted_event("b", 1)]).await;
+    let running = outbox.start().await;
+    is(&outbox, "the second is held behind the first", HELD, 1).await;
+    let sent =
+        "SELECT count(*) FROM outbox_events WHERE aggregate_id = 'a' AND sent_at IS NOT NULL";
+    assert_eq!(outbox.schema.number(sent).await, 0);
+    let (_, _, err) = ran(outbox.command(program()), "failed discard --all --by ada").await;
+    outbox.drained(SOON).await;
+    running.stop().await;
+    let found = firsts(&outbox.arrivals().await);
+    assert_eq!((&found["a"], &found["b"]), (&vec![2], &vec![1]), "{err}");
+}
