@@ -29,8 +29,8 @@ pub(crate) struct Faults {
     /// Clocks of the database that jump, by minutes or hours, either way.
     #[arg(long, default_value_t = 5)]
     clock_steps: u32,
-    /// Rounds of rows whose topics are created some seconds later. Today such rows wait for a person.
-    #[arg(long, default_value_t = 0)]
+    /// Rounds of rows whose topics are created some seconds later.
+    #[arg(long, default_value_t = 5)]
     missing_topics: u32,
     /// Makes the moments and the producers' choices.
     #[arg(long, default_value_t = 1)]

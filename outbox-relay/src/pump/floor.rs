@@ -87,8 +87,8 @@ impl Floor {
 mod tests {
     use super::*;
 
-    fn appenders(most: i64, open: &[&str]) -> Option<Appenders> {
-        Some(Appenders { most, open: open.iter().map(|it| (*it).to_owned()).collect() })
+    fn appenders(most: i64, open: &[&str]) -> Appenders {
+        Appenders { most, open: open.iter().map(|it| (*it).to_owned()).collect() }
     }
 
     #[test]
@@ -97,17 +97,17 @@ mod tests {
         let mut floor = Floor::new(now);
         assert!(!floor.looked(Some(900), Duration::from_millis(5), now), "a quick look");
         assert!(floor.looked(Some(900), Duration::from_millis(90), now));
-        floor.answered(appenders(950, &["3/7", "4/9"]));
+        floor.answered(Some(appenders(950, &["3/7", "4/9"])));
         assert!(floor.looked(Some(910), Duration::from_millis(90), now));
-        floor.answered(appenders(990, &["4/9", "5/1"]));
+        floor.answered(Some(appenders(990, &["4/9", "5/1"])));
         assert_eq!(floor.above(), 0, "one of them is open");
         assert!(floor.looked(Some(915), Duration::from_millis(90), now));
-        floor.answered(appenders(999, &["5/1"]));
+        floor.answered(Some(appenders(999, &["5/1"])));
         assert_eq!(floor.above(), 0, "the look after their end counts");
         assert!(!floor.looked(Some(920), Duration::from_millis(5), now));
         assert_eq!(floor.above(), 919);
         assert!(floor.looked(None, Duration::from_millis(90), now + EVERY));
-        floor.answered(appenders(1_000, &[]));
+        floor.answered(Some(appenders(1_000, &[])));
         floor.looked(None, Duration::ZERO, now + EVERY);
         assert_eq!(floor.above(), 1_000, "nothing waits");
         floor.looked(None, Duration::ZERO, now + FROM_THE_START + EVERY);

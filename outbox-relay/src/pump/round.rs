@@ -40,6 +40,13 @@ pub(super) enum Round {
     Fatal(String),
 }
 
+/// What a round is to send.
+struct Load {
+    sorted: Sorted,
+    /// There may be more.
+    more: bool,
+}
+
 impl<F: Feed> Pump<F> {
     /// One batch: read, sent, waited for, marked.
     pub(super) async fn round(
@@ -49,48 +56,12 @@ impl<F: Feed> Pump<F> {
         session: &mut Held<F>,
         progress: &mut Progress,
     ) -> Round {
-        let releases = match self.let_go(sink, lease, session, progress).await {
-            Ok(releases) => releases,
+        let Load { mut sorted, mut more } = match self.load(sink, lease, session, progress).await {
+            Ok(Some(load)) => load,
+            Ok(None) => return Round::Idle,
             Err(round) => return round,
         };
-        let look = progress.look(self.plan.bytes_max);
-        let began = Instant::now();
-        let rows = match session.call(async |s| F::unsent(s, look).await).await {
-            Ok(rows) => rows,
-            Err(error) => return Round::DatabaseOut(error),
-        };
-        self.counters.looks.add(1);
-        if let Err(error) = self.looked(session, progress, &rows, began.elapsed()).await {
-            return Round::DatabaseOut(error);
-        }
-        if rows.is_empty() {
-            return if releases { Round::Shipped(true) } else { Round::Idle };
-        }
-        if lease.until.passed() {
-            match self.renew(session, lease).await {
-                Ok(true) => {}
-                Ok(false) => return Round::TurnLost,
-                Err(error) => return Round::DatabaseOut(error),
-            }
-        }
-        let read = rows.len();
-        let mut sorted = sort(rows, &self.plan.template, &progress.absent);
-        let blocked = sorted.blocked.len();
-        if blocked > 0 && Rule::HeldIsMarked.on() {
-            match session.call(async |s| F::hold(s, lease.turn, &sorted.blocked).await).await {
-                Ok(true) => {}
-                Ok(false) => return Round::TurnLost,
-                Err(error) => return Round::DatabaseOut(error),
-            }
-        }
-        progress.widen(blocked, self.plan.events_max);
         let count = sorted.parcels.len();
-        // What the batch had no room for is there at once.
-        let mut more = read >= look.window
-            || count >= look.events_max
-            || payloads(&sorted) * 2 >= look.bytes_max
-            || count < read
-            || releases;
         let shipment = if count == 0 {
             Shipment::Done { refused: Vec::new(), left: Vec::new() }
         } else {
@@ -133,6 +104,52 @@ impl<F: Feed> Pump<F> {
             }
             Shipment::Fatal(why) => Round::Fatal(why),
         }
+    }
+
+    /// Reads rows and sorts them out; `None` when there is nothing to do. What waits behind a row that was set
+    /// aside is marked as held.
+    async fn load(
+        &self,
+        sink: &Sink,
+        lease: &Lease,
+        session: &mut Held<F>,
+        progress: &mut Progress,
+    ) -> Result<Option<Load>, Round> {
+        let releases = self.let_go(sink, lease, session, progress).await?;
+        let look = progress.look(self.plan.bytes_max);
+        let began = Instant::now();
+        let rows = session.call(async |s| F::unsent(s, look).await).await;
+        let rows = rows.map_err(Round::DatabaseOut)?;
+        self.counters.looks.add(1);
+        let looked = self.looked(session, progress, &rows, began.elapsed()).await;
+        looked.map_err(Round::DatabaseOut)?;
+        if rows.is_empty() && !releases {
+            return Ok(None);
+        }
+        if lease.until.passed() {
+            let kept = self.renew(session, lease).await.map_err(Round::DatabaseOut)?;
+            if !kept {
+                return Err(Round::TurnLost);
+            }
+        }
+        let read = rows.len();
+        let sorted = sort(rows, &self.plan.template, &progress.absent);
+        let blocked = sorted.blocked.len();
+        if blocked > 0 && Rule::HeldIsMarked.on() {
+            let held = session.call(async |s| F::hold(s, lease.turn, &sorted.blocked).await).await;
+            if !held.map_err(Round::DatabaseOut)? {
+                return Err(Round::TurnLost);
+            }
+        }
+        progress.widen(blocked, self.plan.events_max);
+        let count = sorted.parcels.len();
+        // What the batch had no room for is there at once.
+        let more = read >= look.window
+            || count >= look.events_max
+            || payloads(&sorted) * 2 >= look.bytes_max
+            || count < read
+            || releases;
+        Ok(Some(Load { sorted, more }))
     }
 
     /// Marks what was sent and sets aside what cannot be; until the database has taken it, nothing else

@@ -80,7 +80,7 @@ impl Inspection for Postgres {
     async fn overview(session: &mut PgConnection) -> Result<Overview, FeedError> {
         let asked = sqlx::query(OVERVIEW).persistent(keeps_statements(session));
         let mut found = overview(&asked.fetch_one(&mut *session).await?)?;
-        found.missing_topics = Postgres::topics(session).await?;
+        found.missing_topics = Self::topics(session).await?;
         found.missing_topics.truncate(TOPICS_SHOWN);
         Ok(found)
     }

@@ -59,7 +59,7 @@ const DISCARD: &str =
 impl Inspection for Sqlite {
     async fn overview(session: &mut SqliteConnection) -> Result<Overview, FeedError> {
         let mut found = overview(&sqlx::query(OVERVIEW).fetch_one(&mut *session).await?)?;
-        found.missing_topics = Sqlite::topics(session).await?;
+        found.missing_topics = Self::topics(session).await?;
         found.missing_topics.truncate(TOPICS_SHOWN);
         Ok(found)
     }
