@@ -15,6 +15,7 @@ mod package;
 mod program;
 mod quickstart;
 mod relay_chaos;
+mod relay_speed;
 mod services;
 mod soak;
 mod tally;
@@ -68,6 +69,8 @@ enum Verb {
     /// Relays that are killed and frozen, and databases that go back, while producers commit out of order, judged
     /// by a checker.
     RelayChaos(relay_chaos::Faults),
+    /// How many rows a second a relay ships, whatever else is in the outbox.
+    RelaySpeed(relay_speed::Course),
     /// Kafka and PostgreSQL on this machine, left running for work.
     Services {
         #[command(subcommand)]
@@ -114,6 +117,7 @@ fn run(verb: Verb) -> Outcome<ExitCode> {
         Verb::Ablate(choice) => return ablate::run(&choice),
         Verb::Deploy(size) => return deploy::run(&size),
         Verb::RelayChaos(faults) => return relay_chaos::run(&faults),
+        Verb::RelaySpeed(course) => return relay_speed::run(&course),
         Verb::Soak(length) => return soak::run(&length),
         Verb::Engine => engine::measure()?,
         Verb::Package => package::run_all()?,
