@@ -217,6 +217,8 @@ pub enum Rule {
     FailedLookIsTold,
     /// What waits behind a row that was set aside is marked as held, so that no later look reads it.
     HeldIsMarked,
+    /// What is held though nothing before it is set aside any more goes.
+    OrphansGo,
     /// Looks begin higher only after everybody has ended who may still append rows below.
     FloorWaitsForAppenders,
     /// Rows whose topic is missing go by themselves when it is there.

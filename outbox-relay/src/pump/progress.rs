@@ -3,15 +3,19 @@
 
 use std::time::{Duration, Instant};
 
+use inbox_engine::Rule;
+
 use super::{Held, Pump, absent::Absent, floor::Floor, keeper::Lease, round::Round};
 use crate::{
-    port::{Feed, Look, Released, Row},
+    port::{Feed, Look, Orphans, Released, Row},
     sink::{Sink, Topic},
     telemetry::Signal,
 };
 
 /// While there is something to send, what may be let go is looked for so often.
 const EVERY: Duration = Duration::from_secs(1);
+/// What is held for nothing is looked for so often.
+const ORPHANS_EVERY: Duration = Duration::from_mins(1);
 /// The most rows that a look reads while it finds little else than what is to be held.
 const WINDOW_MAX: usize = 10_000;
 
@@ -27,6 +31,8 @@ pub(super) struct Progress {
     there: Vec<String>,
     /// The topics that rows waited for when the turn began are known.
     topics_read: bool,
+    /// From when on, and behind which aggregate, to look for what is held for nothing.
+    orphans: (Instant, (String, String)),
     /// Up to which place held rows were let go, in this pass.
     place: i64,
     releases: bool,
@@ -43,6 +49,7 @@ impl Progress {
             absent: Absent::default(),
             there: Vec::new(),
             topics_read: false,
+            orphans: (now, Default::default()),
             place: 0,
             releases: false,
             due: now,
@@ -101,6 +108,7 @@ impl<F: Feed> Pump<F> {
             return Ok(false);
         }
         progress.due = now + EVERY;
+        self.look_for_orphans(lease, session, progress).await?;
         let (after, most) = (progress.place, self.plan.events_max);
         let released = session
             .call(async |s| F::release(s, lease.turn, after, most).await)
@@ -120,6 +128,29 @@ impl<F: Feed> Pump<F> {
             }
         }
         Ok(progress.releases)
+    }
+
+    /// Has rows let go that are held though none before them is set aside any more. Somebody has changed rows by
+    /// hand, or with the commands of an older build.
+    async fn look_for_orphans(
+        &self,
+        lease: &Lease,
+        session: &mut Held<F>,
+        progress: &mut Progress,
+    ) -> Result<(), Round> {
+        let (at, after) = &progress.orphans;
+        let now = Instant::now();
+        if now < *at || !Rule::OrphansGo.on() {
+            return Ok(());
+        }
+        let after = (after.0.as_str(), after.1.as_str());
+        let found = session.call(async |s| F::release_orphans(s, lease.turn, after).await).await;
+        progress.orphans = match found.map_err(Round::DatabaseOut)? {
+            Orphans::NotOurs => return Err(Round::TurnLost),
+            Orphans::End => (now + ORPHANS_EVERY, Default::default()),
+            Orphans::UpTo(kind, id) => (now, (kind, id)),
+        };
+        Ok(())
     }
 
     /// Asks for the topics that are due, all at once.

@@ -48,7 +48,12 @@ async fn main() -> ExitCode {
         }
         println!("round {}: {:.0?} beside {:.0?}", round + 1, ours.last(), theirs.last());
     }
-    println!("rows a second: {:.0} (lowest {:.0}, highest {:.0})", median(&mut ours), ours[0], ours[ours.len() - 1]);
+    println!(
+        "rows a second: {:.0} (lowest {:.0}, highest {:.0})",
+        median(&mut ours),
+        ours[0],
+        ours[ours.len() - 1]
+    );
     if !theirs.is_empty() {
         let of = median(&mut ours) / median(&mut theirs);
         println!("beside: {:.0}; {of:.3} of it", median(&mut theirs));

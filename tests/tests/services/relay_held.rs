@@ -60,6 +60,25 @@ async fn what_is_held_is_out_of_the_way_and_follows_in_its_order() {
     assert_eq!(outbox.schema.number("SELECT count(*) FROM outbox_releases").await, 0);
 }
 
+/// Whoever changes a row by hand need not know of what is held behind it: at the latest the next turn lets it go.
+#[tokio::test]
+async fn what_is_held_behind_a_row_that_was_changed_by_hand_goes() {
+    let outbox = Outbox::set("orphans", 1).await;
+    outbox.append("a", 1, 1).await;
+    outbox.schema.run("UPDATE outbox_events SET headers = 'no json'").await;
+    outbox.append("a", 2, 9).await;
+    let running = outbox.start().await;
+    is(&outbox, "all behind the first is held", HELD, 8).await;
+    running.stop().await;
+    let mend =
+        "UPDATE outbox_events SET headers = '[]', failed_at = NULL, error = NULL WHERE seq = 1";
+    outbox.schema.run(mend).await;
+    let running = outbox.start().await;
+    outbox.drained(SOON).await;
+    running.stop().await;
+    in_order(&outbox.arrivals().await, &["a"], 9);
+}
+
 async fn create(kafka: &str, topics: &[String]) {
     let admin: AdminClient<_> =
         ClientConfig::new().set("bootstrap.servers", kafka).create().unwrap();

@@ -6,7 +6,7 @@ use sqlx::{PgConnection, Postgres};
 use super::rows::halves;
 use crate::{
     feed::rows,
-    port::{Appenders, FeedError, Holding, Released, RowId, Turn},
+    port::{Appenders, FeedError, Holding, Orphans, Released, RowId, Turn},
 };
 
 /// $1 fence, $2 token, $3 and $4 rows by number and id.
@@ -33,6 +33,23 @@ released AS (UPDATE outbox_events o SET failed_at = NULL, held = false FROM firs
 done AS (DELETE FROM outbox_releases r USING asked a WHERE r.release_ref = a.release_ref AND r.asked = a.asked
     AND (SELECT count(*) FROM first f WHERE f.release_ref = a.release_ref) < a.most)
 SELECT EXISTS (SELECT FROM mine), (SELECT max(release_ref) FROM asked)";
+
+/// $1 fence, $2 token, $3 and $4 behind which aggregate. One probe of the index for each.
+const ORPHANS: &str = "WITH RECURSIVE a AS (
+    (SELECT 1 AS n, o.aggregate_type, o.aggregate_id, o.held FROM outbox_events o
+        WHERE o.failed_at IS NOT NULL AND o.discarded_at IS NULL AND (o.aggregate_type, o.aggregate_id) > ($3, $4)
+        ORDER BY o.aggregate_type, o.aggregate_id, o.seq LIMIT 1)
+    UNION ALL
+    SELECT a.n + 1, f.* FROM a CROSS JOIN LATERAL (SELECT o.aggregate_type, o.aggregate_id, o.held FROM outbox_events o
+        WHERE o.failed_at IS NOT NULL AND o.discarded_at IS NULL
+        AND (o.aggregate_type, o.aggregate_id) > (a.aggregate_type, a.aggregate_id)
+        ORDER BY o.aggregate_type, o.aggregate_id, o.seq LIMIT 1) f WHERE a.n < 1000),
+mine AS MATERIALIZED (SELECT 1 FROM outbox_relays WHERE epoch = $1 AND token = $2 FOR NO KEY UPDATE),
+asked AS (INSERT INTO outbox_releases (aggregate_type, aggregate_id)
+    SELECT aggregate_type, aggregate_id FROM a WHERE held AND EXISTS (SELECT FROM mine)
+    ON CONFLICT (aggregate_type, aggregate_id) DO NOTHING)
+SELECT EXISTS (SELECT FROM mine), l.aggregate_type, l.aggregate_id
+FROM (SELECT 1) one LEFT JOIN (SELECT * FROM a WHERE n = 1000) l ON true";
 
 const TOPICS: &str = "WITH RECURSIVE t AS (
     (SELECT waits_for AS topic FROM outbox_events WHERE waits_for IS NOT NULL ORDER BY waits_for LIMIT 1)
@@ -98,6 +115,26 @@ impl Holding for Postgres {
             (false, _) => Released::NotOurs,
             (true, None) => Released::Nothing,
             (true, Some(last)) => Released::UpTo(last),
+        })
+    }
+
+    async fn release_orphans(
+        session: &mut PgConnection,
+        turn: Turn,
+        after: (&str, &str),
+    ) -> Result<Orphans, FeedError> {
+        let (mine, kind, id): (bool, Option<String>, Option<String>) = sqlx::query_as(ORPHANS)
+            .persistent(keeps_statements(session))
+            .bind(turn.fence)
+            .bind(turn.token)
+            .bind(after.0)
+            .bind(after.1)
+            .fetch_one(session)
+            .await?;
+        Ok(match (mine, kind.zip(id)) {
+            (false, _) => Orphans::NotOurs,
+            (true, None) => Orphans::End,
+            (true, Some((kind, id))) => Orphans::UpTo(kind, id),
         })
     }
 

@@ -5,7 +5,7 @@ use sqlx::{Connection, Sqlite, SqliteConnection};
 use super::rows::{halves, mine};
 use crate::{
     feed::rows,
-    port::{Appenders, FeedError, Holding, Released, RowId, Turn},
+    port::{Appenders, FeedError, Holding, Orphans, Released, RowId, Turn},
 };
 
 /// ?1 numbers as JSON, ?2 ids, one behind the other.
@@ -23,6 +23,13 @@ const RELEASE: &str = "UPDATE outbox_events SET failed_at = NULL, held = 0 WHERE
 const ASKED: &str =
     "SELECT release_ref FROM outbox_releases WHERE release_ref > ?1 ORDER BY release_ref LIMIT 100";
 const DONE: &str = "DELETE FROM outbox_releases WHERE release_ref = ?1";
+
+const ORPHANS: &str = "INSERT INTO outbox_releases (aggregate_type, aggregate_id)
+SELECT DISTINCT o.aggregate_type, o.aggregate_id FROM outbox_events o
+WHERE o.failed_at IS NOT NULL AND o.discarded_at IS NULL AND o.held = 1 AND NOT EXISTS (
+    SELECT 1 FROM outbox_events f WHERE f.failed_at IS NOT NULL AND f.discarded_at IS NULL AND f.seq < o.seq
+    AND f.aggregate_type = o.aggregate_type AND f.aggregate_id = o.aggregate_id)
+ON CONFLICT (aggregate_type, aggregate_id) DO NOTHING";
 
 const TOPICS: &str =
     "SELECT DISTINCT waits_for FROM outbox_events WHERE waits_for IS NOT NULL LIMIT 1000";
@@ -75,6 +82,22 @@ impl Holding for Sqlite {
         }
         tx.commit().await?;
         Ok(Released::UpTo(last))
+    }
+
+    /// Of all aggregates at once: a file holds no millions of them.
+    async fn release_orphans(
+        session: &mut SqliteConnection,
+        turn: Turn,
+        _: (&str, &str),
+    ) -> Result<Orphans, FeedError> {
+        let mut tx = session.begin_with("BEGIN IMMEDIATE").await?;
+        if !mine(&mut tx, turn).await? {
+            tx.rollback().await?;
+            return Ok(Orphans::NotOurs);
+        }
+        sqlx::query(ORPHANS).execute(&mut *tx).await?;
+        tx.commit().await?;
+        Ok(Orphans::End)
     }
 
     async fn topics(session: &mut SqliteConnection) -> Result<Vec<String>, FeedError> {
