@@ -12,7 +12,7 @@ use std::{fmt, future::Future, sync::Arc, time::Duration};
 
 use tokio::sync::Notify;
 
-pub(crate) use holding::{Appenders, Holding, Orphans, Released};
+pub(crate) use holding::{Appenders, Holding, Released};
 pub(crate) use numbers::Numbers;
 pub(crate) use rows::{Failure, Look, Marked, Pruned, Retention, Row, RowId, Rows};
 

@@ -22,17 +22,6 @@ pub(crate) struct Appenders {
     pub open: Vec<String>,
 }
 
-/// What came of looking for rows that are held for nothing.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Orphans {
-    /// Another has the turn, and nothing was changed.
-    NotOurs,
-    /// All aggregates were looked at.
-    End,
-    /// All up to this one, by type and id.
-    UpTo(String, String),
-}
-
 /// Rows that wait behind one that was set aside, or for a topic.
 pub(crate) trait Holding: Sessions {
     /// Marks rows as held: they are out of the way of later looks. `false`: another has the turn.
@@ -50,12 +39,11 @@ pub(crate) trait Holding: Sessions {
         rows: usize,
     ) -> impl Future<Output = Result<Released, FeedError>> + Send;
     /// Asks to let go what is held though no row before it is set aside any more, as after a change by hand: of the
-    /// first thousand aggregates behind the one that is named.
+    /// first thousand aggregates behind the one that is named. Answers the last of them, `None` if there are no more.
     fn release_orphans(
         session: &mut Self::Session,
-        turn: Turn,
         after: (&str, &str),
-    ) -> impl Future<Output = Result<Orphans, FeedError>> + Send;
+    ) -> impl Future<Output = Result<Option<(String, String)>, FeedError>> + Send;
     /// The topics that rows wait for, at most a thousand.
     fn topics(
         session: &mut Self::Session,

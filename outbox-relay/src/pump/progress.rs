@@ -7,7 +7,7 @@ use inbox_engine::Rule;
 
 use super::{Held, Pump, absent::Absent, floor::Floor, keeper::Lease, round::Round};
 use crate::{
-    port::{Feed, Look, Orphans, Released, Row},
+    port::{Feed, Look, Released, Row},
     sink::{Sink, Topic},
     telemetry::Signal,
 };
@@ -108,7 +108,7 @@ impl<F: Feed> Pump<F> {
             return Ok(false);
         }
         progress.due = now + EVERY;
-        self.look_for_orphans(lease, session, progress).await?;
+        self.look_for_orphans(session, progress).await?;
         let (after, most) = (progress.place, self.plan.events_max);
         let released = session
             .call(async |s| F::release(s, lease.turn, after, most).await)
@@ -134,7 +134,6 @@ impl<F: Feed> Pump<F> {
     /// hand, or with the commands of an older build.
     async fn look_for_orphans(
         &self,
-        lease: &Lease,
         session: &mut Held<F>,
         progress: &mut Progress,
     ) -> Result<(), Round> {
@@ -144,11 +143,10 @@ impl<F: Feed> Pump<F> {
             return Ok(());
         }
         let after = (after.0.as_str(), after.1.as_str());
-        let found = session.call(async |s| F::release_orphans(s, lease.turn, after).await).await;
+        let found = session.call(async |s| F::release_orphans(s, after).await).await;
         progress.orphans = match found.map_err(Round::DatabaseOut)? {
-            Orphans::NotOurs => return Err(Round::TurnLost),
-            Orphans::End => (now + ORPHANS_EVERY, Default::default()),
-            Orphans::UpTo(kind, id) => (now, (kind, id)),
+            None => (now + ORPHANS_EVERY, Default::default()),
+            Some(last) => (now, last),
         };
         Ok(())
     }

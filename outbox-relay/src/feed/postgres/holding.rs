@@ -6,7 +6,7 @@ use sqlx::{PgConnection, Postgres};
 use super::rows::halves;
 use crate::{
     feed::rows,
-    port::{Appenders, FeedError, Holding, Orphans, Released, RowId, Turn},
+    port::{Appenders, FeedError, Holding, Released, RowId, Turn},
 };
 
 /// $1 fence, $2 token, $3 and $4 rows by number and id.
@@ -17,6 +17,9 @@ held AS (UPDATE outbox_events o SET failed_at = now(), held = true
     WHERE o.seq = h.seq AND o.event_id = h.event_id AND o.sent_at IS NULL AND o.failed_at IS NULL
     AND EXISTS (SELECT FROM mine))
 SELECT EXISTS (SELECT FROM mine)";
+
+/// $1 behind which place.
+const ANY: &str = "SELECT EXISTS (SELECT FROM outbox_releases WHERE release_ref > $1)";
 
 /// $1 fence, $2 token, $3 behind which place, $4 about how many rows. What is asked for while this runs counts
 /// `asked` up, so that it is not forgotten.
@@ -34,22 +37,21 @@ done AS (DELETE FROM outbox_releases r USING asked a WHERE r.release_ref = a.rel
     AND (SELECT count(*) FROM first f WHERE f.release_ref = a.release_ref) < a.most)
 SELECT EXISTS (SELECT FROM mine), (SELECT max(release_ref) FROM asked)";
 
-/// $1 fence, $2 token, $3 and $4 behind which aggregate. One probe of the index for each.
+/// $1 and $2 behind which aggregate. One probe of the index for each. It only asks, so that it does not matter whose
+/// turn it is.
 const ORPHANS: &str = "WITH RECURSIVE a AS (
     (SELECT 1 AS n, o.aggregate_type, o.aggregate_id, o.held FROM outbox_events o
-        WHERE o.failed_at IS NOT NULL AND o.discarded_at IS NULL AND (o.aggregate_type, o.aggregate_id) > ($3, $4)
+        WHERE o.failed_at IS NOT NULL AND o.discarded_at IS NULL AND (o.aggregate_type, o.aggregate_id) > ($1, $2)
         ORDER BY o.aggregate_type, o.aggregate_id, o.seq LIMIT 1)
     UNION ALL
     SELECT a.n + 1, f.* FROM a CROSS JOIN LATERAL (SELECT o.aggregate_type, o.aggregate_id, o.held FROM outbox_events o
         WHERE o.failed_at IS NOT NULL AND o.discarded_at IS NULL
         AND (o.aggregate_type, o.aggregate_id) > (a.aggregate_type, a.aggregate_id)
         ORDER BY o.aggregate_type, o.aggregate_id, o.seq LIMIT 1) f WHERE a.n < 1000),
-mine AS MATERIALIZED (SELECT 1 FROM outbox_relays WHERE epoch = $1 AND token = $2 FOR NO KEY UPDATE),
 asked AS (INSERT INTO outbox_releases (aggregate_type, aggregate_id)
-    SELECT aggregate_type, aggregate_id FROM a WHERE held AND EXISTS (SELECT FROM mine)
+    SELECT aggregate_type, aggregate_id FROM a WHERE held
     ON CONFLICT (aggregate_type, aggregate_id) DO NOTHING)
-SELECT EXISTS (SELECT FROM mine), l.aggregate_type, l.aggregate_id
-FROM (SELECT 1) one LEFT JOIN (SELECT * FROM a WHERE n = 1000) l ON true";
+SELECT aggregate_type, aggregate_id FROM a WHERE n = 1000";
 
 const TOPICS: &str = "WITH RECURSIVE t AS (
     (SELECT waits_for AS topic FROM outbox_events WHERE waits_for IS NOT NULL ORDER BY waits_for LIMIT 1)
@@ -103,6 +105,15 @@ impl Holding for Postgres {
         after: i64,
         most: usize,
     ) -> Result<Released, FeedError> {
+        // Mostly there is none, and no lock is taken then.
+        let any: bool = sqlx::query_scalar(ANY)
+            .persistent(keeps_statements(session))
+            .bind(after)
+            .fetch_one(&mut *session)
+            .await?;
+        if !any {
+            return Ok(Released::Nothing);
+        }
         let (mine, last): (bool, Option<i64>) = sqlx::query_as(RELEASE)
             .persistent(keeps_statements(session))
             .bind(turn.fence)
@@ -120,22 +131,10 @@ impl Holding for Postgres {
 
     async fn release_orphans(
         session: &mut PgConnection,
-        turn: Turn,
         after: (&str, &str),
-    ) -> Result<Orphans, FeedError> {
-        let (mine, kind, id): (bool, Option<String>, Option<String>) = sqlx::query_as(ORPHANS)
-            .persistent(keeps_statements(session))
-            .bind(turn.fence)
-            .bind(turn.token)
-            .bind(after.0)
-            .bind(after.1)
-            .fetch_one(session)
-            .await?;
-        Ok(match (mine, kind.zip(id)) {
-            (false, _) => Orphans::NotOurs,
-            (true, None) => Orphans::End,
-            (true, Some((kind, id))) => Orphans::UpTo(kind, id),
-        })
+    ) -> Result<Option<(String, String)>, FeedError> {
+        let asked = sqlx::query_as(ORPHANS).persistent(keeps_statements(session));
+        Ok(asked.bind(after.0).bind(after.1).fetch_optional(session).await?)
     }
 
     async fn topics(session: &mut PgConnection) -> Result<Vec<String>, FeedError> {
