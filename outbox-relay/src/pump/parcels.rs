@@ -17,8 +17,6 @@ pub(super) struct Sorted {
     /// The rows to send, in order, and what to send for each.
     pub(super) ids: Vec<RowId>,
     pub(super) parcels: Vec<Parcel>,
-    /// What the log calls each.
-    pub(super) labels: Vec<String>,
     /// The rows to set aside.
     pub(super) failed: Vec<Failure>,
     /// The rows to hold.
@@ -37,27 +35,29 @@ pub(super) fn sort(rows: Vec<Row>, template: &Template, absent: &Absent) -> Sort
         if held.contains(&aggregate) {
             continue;
         }
-        let label = match &event {
-            Ok(event) => format!("{aggregate} {}", event.id()),
-            Err(_) => aggregate.clone(),
-        };
+        let readable = event.is_ok();
         match event.and_then(|event| parcel(&event, &aggregate, template)) {
             Ok(parcel) if absent.contains(&parcel.topic) => {
                 held.insert(aggregate);
-                sorted.failed.push(waits(id, label, parcel.topic));
+                sorted.failed.push(waits(id, label(&parcel.aggregate, id), parcel.topic));
             }
             Ok(parcel) => {
                 sorted.ids.push(id);
-                sorted.labels.push(label);
                 sorted.parcels.push(parcel);
             }
             Err(error) => {
+                let event = if readable { label(&aggregate, id) } else { aggregate.clone() };
                 held.insert(aggregate);
-                sorted.failed.push(Failure { id, event: label, error, waits_for: None });
+                sorted.failed.push(Failure { id, event, error, waits_for: None });
             }
         }
     }
     sorted
+}
+
+/// What the log calls an event.
+pub(super) fn label(aggregate: &str, id: RowId) -> String {
+    format!("{aggregate} {}", id.event)
 }
 
 /// A row whose topic is missing.

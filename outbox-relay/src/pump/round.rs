@@ -8,7 +8,7 @@ use inbox_engine::Rule;
 use super::{
     Held, Pump,
     keeper::Lease,
-    parcels::{Sorted, sort, waits},
+    parcels::{Sorted, label, sort, waits},
     progress::Progress,
 };
 use crate::{
@@ -163,9 +163,9 @@ impl<F: Feed> Pump<F> {
         progress: &mut Progress,
         next: Round,
     ) -> Round {
-        let Sorted { ids, labels, mut failed, .. } = sorted;
-        failed.extend(refused.into_iter().map(|Refusal { place, error, missing }| {
-            let (id, event) = (ids[place], labels[place].clone());
+        let Sorted { ids, mut failed, .. } = sorted;
+        failed.extend(refused.into_iter().map(|Refusal { place, aggregate, error, missing }| {
+            let (id, event) = (ids[place], label(&aggregate, ids[place]));
             match missing {
                 Some(topic) if Rule::RowsAwaitTopic.on() => waits(id, event, topic),
                 _ => Failure { id, event, error, waits_for: None },

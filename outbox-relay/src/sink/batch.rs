@@ -99,6 +99,8 @@ impl Line {
     fn hand_over(&mut self, parcels: &[Parcel], until: &Deadline) -> Result<Handed, Shipment> {
         // Before anything is on its way: asking takes time, and what fails meanwhile would be misread.
         let refused = self.ask(parcels)?;
+        let several = parcels.windows(2).any(|pair| pair[0].topic != pair[1].topic);
+        let in_turn = several && !self.transactional() && Rule::TopicsInTurn.on();
         let mut ways: HashMap<&str, &str> = HashMap::new();
         let mut handed = Handed::default();
         let mut held: HashSet<&str> = HashSet::new();
@@ -108,8 +110,7 @@ impl Line {
                 continue;
             }
             // Without a transaction one of them could be acknowledged and the one before it not.
-            let way = *ways.entry(&parcel.aggregate).or_insert(&parcel.topic);
-            if way != parcel.topic && !self.transactional() && Rule::TopicsInTurn.on() {
+            if in_turn && *ways.entry(&parcel.aggregate).or_insert(&parcel.topic) != parcel.topic {
                 held.insert(&parcel.aggregate);
                 handed.left.push(place);
                 continue;
@@ -309,7 +310,8 @@ fn unknown(acknowledged: Vec<usize>, why: String) -> Shipment {
 fn refusal(place: usize, parcel: &Parcel, code: Code) -> Refusal {
     let missing = matches!(code, Code::UnknownTopic | Code::UnknownTopicOrPartition);
     let error = fault::of_record(code, &parcel.topic, parcel.record.size());
-    Refusal { place, error, missing: missing.then(|| parcel.topic.clone()) }
+    let aggregate = parcel.aggregate.clone();
+    Refusal { place, aggregate, error, missing: missing.then(|| parcel.topic.clone()) }
 }
 
 fn record(place: usize, parcel: &Parcel) -> BaseRecord<'_, [u8], [u8], Box<usize>> {

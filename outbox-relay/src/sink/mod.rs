@@ -34,6 +34,7 @@ pub(crate) struct Parcel {
 pub(crate) struct Refusal {
     /// Its place in the batch.
     pub(crate) place: usize,
+    pub(crate) aggregate: String,
     pub(crate) error: String,
     /// The topic, if it is missing and that is all.
     pub(crate) missing: Option<String>,
