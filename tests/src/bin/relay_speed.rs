@@ -7,7 +7,7 @@
 use std::{
     path::{Path, PathBuf},
     process::ExitCode,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use sqlx::{Connection as _, PgConnection};
@@ -16,6 +16,9 @@ use tests::{Outbox, eventually};
 const AGGREGATES: u32 = 1_000;
 /// Rows that go before the clock starts.
 const WARM: i64 = 2_000;
+
+/// How long what was held is watched.
+const FOLLOWS: Duration = Duration::from_secs(10);
 
 struct Course {
     events: i64,
@@ -48,15 +51,15 @@ async fn main() -> ExitCode {
         }
         println!("round {}: {:.0?} beside {:.0?}", round + 1, ours.last(), theirs.last());
     }
+    let of = ratio(&ours, &theirs);
     println!(
         "rows a second: {:.0} (lowest {:.0}, highest {:.0})",
         median(&mut ours),
         ours[0],
         ours[ours.len() - 1]
     );
-    if !theirs.is_empty() {
-        let of = median(&mut ours) / median(&mut theirs);
-        println!("beside: {:.0}; {of:.3} of it", median(&mut theirs));
+    if let Some((mean, error)) = of {
+        println!("beside: {:.0}; pair by pair {mean:.3} of it, ± {error:.3}", median(&mut theirs));
     }
     ExitCode::SUCCESS
 }
@@ -65,6 +68,45 @@ async fn main() -> ExitCode {
 fn median(rates: &mut [f64]) -> f64 {
     rates.sort_unstable_by(f64::total_cmp);
     rates[rates.len() / 2]
+}
+
+/// How long commands take beside what is held, and how fast that follows its head.
+async fn commands(outbox: &Outbox, program: &Path) {
+    let head = outbox.schema.number("SELECT seq FROM outbox_events WHERE error = 'x'").await;
+    let head = head.to_string();
+    let commands: [&[&str]; 3] =
+        [&["status"], &["failed", "list"], &["failed", "retry", "--seq", &head]];
+    for command in commands {
+        let began = Instant::now();
+        let output = outbox.command(program).args(command).output().expect("the program starts");
+        println!("  `{}`: {:.0?}", command.join(" "), began.elapsed());
+        assert!(output.status.success() || command == ["status"], "{output:?}");
+    }
+    let first = "SELECT coalesce((SELECT seq FROM outbox_events WHERE failed_at IS NOT NULL
+        AND discarded_at IS NULL AND aggregate_type = 'Account' AND aggregate_id = 'held' ORDER BY seq LIMIT 1), 0)";
+    tokio::time::sleep(FOLLOWS / 2).await;
+    let (from, began) = (outbox.schema.number(first).await, Instant::now());
+    tokio::time::sleep(FOLLOWS).await;
+    let to = outbox.schema.number(first).await;
+    #[expect(clippy::cast_precision_loss, reason = "a rate")]
+    let rate = (to - from) as f64 / began.elapsed().as_secs_f64();
+    if to > 0 {
+        println!("  what was held goes: {rate:.0} rows a second");
+    }
+}
+
+/// The geometric mean of the pairs, and its standard error.
+#[expect(clippy::cast_precision_loss, reason = "a mean of few")]
+fn ratio(ours: &[f64], theirs: &[f64]) -> Option<(f64, f64)> {
+    let logs: Vec<f64> =
+        ours.iter().zip(theirs).map(|(ours, theirs)| (ours / theirs).ln()).collect();
+    if logs.is_empty() {
+        return None;
+    }
+    let count = logs.len() as f64;
+    let mean = logs.iter().sum::<f64>() / count;
+    let spread = logs.iter().map(|log| (log - mean).powi(2)).sum::<f64>() / (count - 1.0).max(1.0);
+    Some((mean.exp(), mean.exp() * (spread / count).sqrt()))
 }
 
 /// Ships all of it once; answers rows a second, by the database's clock.
@@ -118,6 +160,9 @@ async fn ship(program: &Path, course: &Course) -> f64 {
             - (SELECT sent_at FROM outbox_events WHERE seq = {first})) * 1000)::bigint"
     );
     let millis = outbox.schema.number(&millis).await;
+    if around == "held" {
+        commands(&outbox, program).await;
+    }
     relay.kill();
     old.rollback().await.expect("the end of a transaction");
     #[expect(clippy::cast_precision_loss, reason = "a rate")]
