@@ -51,6 +51,17 @@ pub(crate) struct Look {
     pub bytes_max: usize,
     /// Up to this number there is no row that waits.
     pub above: i64,
+    /// Something was set aside when it was last looked at; without, a look that finds nothing is one for nothing.
+    pub aside: bool,
+}
+
+/// What a look found.
+#[derive(Debug)]
+pub(crate) struct Seen {
+    /// The rows, in the order of their numbers.
+    pub rows: Vec<Row>,
+    /// Something is set aside, whatever its aggregate.
+    pub aside: bool,
 }
 
 /// What came of removing rows.
@@ -95,7 +106,7 @@ pub(crate) trait Rows: Sessions {
     fn unsent(
         session: &mut Self::Session,
         look: Look,
-    ) -> impl Future<Output = Result<Vec<Row>, FeedError>> + Send;
+    ) -> impl Future<Output = Result<Seen, FeedError>> + Send;
     /// Marks what was acknowledged and sets aside what failed. Marking twice is marking once.
     fn mark(
         session: &mut Self::Session,

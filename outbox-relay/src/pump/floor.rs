@@ -7,10 +7,14 @@ use inbox_engine::Rule;
 
 use crate::port::Appenders;
 
-/// A look that takes longer reads what nobody needs.
-const SLOW: Duration = Duration::from_millis(20);
-/// Between two attempts to begin higher.
-const EVERY: Duration = Duration::from_millis(500);
+/// Looks that take longer, one with another, read what nobody needs; or the database is far, and it costs little to
+/// have asked.
+const SLOW: Duration = Duration::from_millis(5);
+/// How much the last look counts.
+const LAST: u32 = 4;
+/// Between two attempts to begin higher, and so many times as long as a look takes.
+const EVERY: Duration = Duration::from_millis(100);
+const EVERY_LOOKS: u32 = 20;
 /// Rows with old numbers that were written by hand are found after this, too.
 const FROM_THE_START: Duration = Duration::from_mins(1);
 
@@ -20,6 +24,8 @@ pub(super) struct Floor {
     above: i64,
     /// When looks last began at the start.
     since: Instant,
+    /// How long looks take.
+    took: Duration,
     tried: Option<Instant>,
     pending: Option<Pending>,
 }
@@ -34,7 +40,7 @@ struct Pending {
 
 impl Floor {
     pub(super) fn new(now: Instant) -> Self {
-        Self { above: 0, since: now, tried: None, pending: None }
+        Self { above: 0, since: now, took: Duration::ZERO, tried: None, pending: None }
     }
 
     /// Looks begin above this number.
@@ -56,11 +62,14 @@ impl Floor {
         if self.above > 0 && now.duration_since(self.since) > FROM_THE_START {
             self.reset(now);
         }
+        self.took = (self.took * (LAST - 1) + took) / LAST;
         if self.pending.is_some() {
             return true;
         }
-        let often = self.tried.is_some_and(|tried| now.duration_since(tried) < EVERY);
-        if took < SLOW || often {
+        let often = self
+            .tried
+            .is_some_and(|tried| now.duration_since(tried) < EVERY.max(self.took * EVERY_LOOKS));
+        if self.took < SLOW || often {
             return false;
         }
         self.tried = Some(now);
@@ -95,7 +104,10 @@ mod tests {
     fn looks_begin_higher_when_whoever_may_append_below_has_ended() {
         let now = Instant::now();
         let mut floor = Floor::new(now);
-        assert!(!floor.looked(Some(900), Duration::from_millis(5), now), "a quick look");
+        assert!(
+            !floor.looked(Some(900), Duration::from_millis(10), now),
+            "one of them may be slow"
+        );
         assert!(floor.looked(Some(900), Duration::from_millis(90), now));
         floor.answered(Some(appenders(950, &["3/7", "4/9"])));
         assert!(floor.looked(Some(910), Duration::from_millis(90), now));
@@ -104,11 +116,11 @@ mod tests {
         assert!(floor.looked(Some(915), Duration::from_millis(90), now));
         floor.answered(Some(appenders(999, &["5/1"])));
         assert_eq!(floor.above(), 0, "the look after their end counts");
-        assert!(!floor.looked(Some(920), Duration::from_millis(5), now));
+        assert!(!floor.looked(Some(920), Duration::from_millis(2), now));
         assert_eq!(floor.above(), 919);
-        assert!(floor.looked(None, Duration::from_millis(90), now + EVERY));
+        assert!(floor.looked(None, Duration::from_millis(90), now + Duration::from_secs(2)));
         floor.answered(Some(appenders(1_000, &[])));
-        floor.looked(None, Duration::ZERO, now + EVERY);
+        floor.looked(None, Duration::ZERO, now + Duration::from_secs(2));
         assert_eq!(floor.above(), 1_000, "nothing waits");
         floor.looked(None, Duration::ZERO, now + FROM_THE_START + EVERY);
         assert_eq!(floor.above(), 0, "from time to time looks begin at the start");

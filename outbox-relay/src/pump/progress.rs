@@ -25,6 +25,8 @@ pub(super) struct Progress {
     pub(super) limit: usize,
     /// Rows that a look reads.
     window: usize,
+    /// Something is set aside.
+    pub(super) aside: bool,
     floor: Floor,
     pub(super) absent: Absent,
     /// Topics that rows wait for no longer, until all of these are let go.
@@ -45,6 +47,7 @@ impl Progress {
         Self {
             limit: events_max,
             window: events_max,
+            aside: true,
             floor: Floor::new(now),
             absent: Absent::default(),
             there: Vec::new(),
@@ -59,7 +62,13 @@ impl Progress {
     /// How far the next look goes.
     pub(super) fn look(&self, bytes_max: usize) -> Look {
         let window = self.window.max(self.limit);
-        Look { window, events_max: self.limit, bytes_max, above: self.floor.above() }
+        Look {
+            window,
+            events_max: self.limit,
+            bytes_max,
+            above: self.floor.above(),
+            aside: self.aside,
+        }
     }
 
     /// So many rows of a look were to be held. Where these are most of them, looks become larger: to mark a row is

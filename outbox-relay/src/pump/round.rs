@@ -12,7 +12,7 @@ use super::{
     progress::Progress,
 };
 use crate::{
-    port::{Failure, Feed, Marked, RowId},
+    port::{Failure, Feed, Marked, RowId, Seen},
     sink::{Parcel, Refusal, Shipment, Sink},
     telemetry::Signal,
 };
@@ -118,8 +118,9 @@ impl<F: Feed> Pump<F> {
         let releases = self.let_go(sink, lease, session, progress).await?;
         let look = progress.look(self.plan.bytes_max);
         let began = Instant::now();
-        let rows = session.call(async |s| F::unsent(s, look).await).await;
-        let rows = rows.map_err(Round::DatabaseOut)?;
+        let seen = session.call(async |s| F::unsent(s, look).await).await;
+        let Seen { rows, aside } = seen.map_err(Round::DatabaseOut)?;
+        progress.aside = aside;
         self.counters.looks.add(1);
         let looked = self.looked(session, progress, &rows, began.elapsed()).await;
         looked.map_err(Round::DatabaseOut)?;

@@ -7,40 +7,102 @@ use uuid::Uuid;
 
 use crate::{
     feed::{rows, stored::decoded},
-    port::{Failure, FeedError, Look, Marked, Row, RowId, Rows, Turn},
+    port::{Failure, FeedError, Look, Marked, Row, RowId, Rows, Seen, Turn},
 };
 
-/// $1 rows to look at, $2 bytes, $3 events. The first event goes whatever its size; what a row adds is known
-/// without reading its payload. Rows behind one of their aggregate that was set aside are told as such: to leave them
-/// out would make a look as long as what is held back. Three things that PostgreSQL would do 500 times for nothing: to
-/// ask for what is set aside though nothing is, to sum `numeric`, to sort what is sorted.
+/// The first rows that wait: $1 so many. PostgreSQL may take the primary key for a bound, and read what was sent:
+/// looks from the start have none.
+macro_rules! window {
+    ($columns:literal, $above:literal) => {
+        concat!(
+            "SELECT ",
+            $columns,
+            " FROM outbox_events WHERE sent_at IS NULL AND failed_at IS NULL",
+            $above,
+            " ORDER BY seq LIMIT $1"
+        )
+    };
+}
+/// Whether anything is set aside.
+macro_rules! aside {
+    () => {
+        "EXISTS (SELECT FROM outbox_events WHERE failed_at IS NOT NULL AND discarded_at IS NULL)"
+    };
+}
+/// What each look reads of a row, and how its bytes are known without reading the payload.
+macro_rules! columns {
+    ($payload:literal) => {
+        concat!(
+            "SELECT seq, event_id, event_type, aggregate_type, aggregate_id, aggregate_version,
+    occurred_at_ms, schema_version, topic, headers, ",
+            $payload
+        )
+    };
+}
+macro_rules! bytes {
+    () => {
+        "least(octet_length(e.headers)::bigint + coalesce(octet_length(e.payload), 0), 2147483647)::integer"
+    };
+}
+/// $2 bytes; the first event goes whatever its size. None if anything is set aside.
 macro_rules! unsent {
     ($above:literal) => {
         concat!(
-            "SELECT seq, event_id, event_type, aggregate_type, aggregate_id, aggregate_version,
-    occurred_at_ms, schema_version, topic, headers, CASE WHEN blocked THEN NULL ELSE payload END AS payload, blocked
+            columns!("payload, false AS blocked, false AS aside"),
+            "
+FROM (SELECT e.*, sum(",
+            bytes!(),
+            ") OVER (ORDER BY e.seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS bytes
+    FROM (SELECT * FROM (",
+            window!("*", $above),
+            ") o WHERE NOT ",
+            aside!(),
+            " ORDER BY seq) e) e
+WHERE coalesce(bytes, 0) < $2 ORDER BY seq"
+        )
+    };
+}
+/// $2 bytes, $3 events. Rows behind one of their aggregate that was set aside are told as such: to leave them out would
+/// make a look as long as what is held back. What is set aside is asked for once for each aggregate: what was let go
+/// stays in the index for a while, and each row would read all of that.
+macro_rules! unsent_beside {
+    ($above:literal) => {
+        concat!(
+            "WITH aside AS MATERIALIZED (SELECT a.aggregate_type, a.aggregate_id, f.seq
+    FROM (SELECT DISTINCT aggregate_type, aggregate_id FROM (",
+            window!("aggregate_type, aggregate_id", $above),
+            ") o WHERE ",
+            aside!(),
+            ") a CROSS JOIN LATERAL (SELECT f.seq FROM outbox_events f
+        WHERE f.failed_at IS NOT NULL AND f.discarded_at IS NULL
+        AND f.aggregate_type = a.aggregate_type AND f.aggregate_id = a.aggregate_id ORDER BY f.seq LIMIT 1) f)
+",
+            columns!("CASE WHEN blocked THEN NULL ELSE payload END AS payload, blocked, "),
+            aside!(),
+            " AS aside
 FROM (SELECT e.*, count(*) FILTER (WHERE NOT blocked) OVER w AS events,
-        sum(CASE WHEN blocked THEN 0 ELSE least(
-            octet_length(e.headers)::bigint + coalesce(octet_length(e.payload), 0), 2147483647)::integer END)
-            OVER w AS bytes
-    FROM (SELECT o.*, EXISTS (SELECT FROM outbox_events WHERE failed_at IS NOT NULL AND discarded_at IS NULL)
-            AND EXISTS (SELECT FROM outbox_events f WHERE f.failed_at IS NOT NULL AND f.discarded_at IS NULL
-                AND f.aggregate_type = o.aggregate_type AND f.aggregate_id = o.aggregate_id AND f.seq < o.seq)
-            AS blocked
-        FROM (SELECT * FROM outbox_events WHERE sent_at IS NULL AND failed_at IS NULL",
-            $above,
-            " ORDER BY seq LIMIT $1) o ORDER BY seq OFFSET 0) e
+        sum(CASE WHEN blocked THEN 0 ELSE ",
+            bytes!(),
+            " END) OVER w AS bytes
+    FROM (SELECT o.*, EXISTS (SELECT FROM aside f WHERE f.aggregate_type = o.aggregate_type
+            AND f.aggregate_id = o.aggregate_id AND f.seq < o.seq) AS blocked
+        FROM (",
+            window!("*", $above),
+            ") o ORDER BY seq OFFSET 0) e
     WINDOW w AS (ORDER BY e.seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)) e
 WHERE coalesce(events, 0) < $3 AND coalesce(bytes, 0) < $2 ORDER BY seq"
         )
     };
 }
-/// From the start. Without a bound no index but the one of what waits is the cheapest; with one PostgreSQL may read
-/// what was sent, by the primary key.
-const UNSENT: &str = unsent!("");
-/// $4 a number below which no row waits, unless rows are let go.
-const UNSENT_ABOVE: &str =
-    unsent!(" AND seq > CASE WHEN EXISTS (SELECT FROM outbox_releases) THEN 0 ELSE $4 END");
+/// A number below which no row waits, unless rows are let go.
+const UNSENT: [&str; 2] = [
+    unsent!(""),
+    unsent!(" AND seq > CASE WHEN EXISTS (SELECT FROM outbox_releases) THEN 0 ELSE $3 END"),
+];
+const UNSENT_BESIDE: [&str; 2] = [
+    unsent_beside!(""),
+    unsent_beside!(" AND seq > CASE WHEN EXISTS (SELECT FROM outbox_releases) THEN 0 ELSE $4 END"),
+];
 
 /// $1 fence, $2 token, $3 and $4 sent, $5 and $6 failed, $7 errors, $8 the topics that they wait for: rows by number
 /// and id. The lock holds whoever wants the turn until this is committed.
@@ -66,21 +128,36 @@ const MISSING: &str = "SELECT count(*) FROM unnest($1::bigint[], $2::uuid[]) n(s
 WHERE NOT EXISTS (SELECT FROM outbox_events o WHERE o.seq = n.seq AND o.event_id = n.event_id)";
 
 impl Rows for Postgres {
-    async fn unsent(session: &mut PgConnection, look: Look) -> Result<Vec<Row>, FeedError> {
-        let (text, above) = match look.above {
-            0 => (UNSENT, None),
-            above => (UNSENT_ABOVE, Some(above)),
+    async fn unsent(session: &mut PgConnection, look: Look) -> Result<Seen, FeedError> {
+        let persistent = keeps_statements(session);
+        let bound = usize::from(look.above > 0);
+        let found = if look.aside {
+            Vec::new()
+        } else {
+            let query = sqlx::query(UNSENT[bound])
+                .persistent(persistent)
+                .bind(rows(look.window.min(look.events_max)))
+                .bind(rows(look.bytes_max));
+            let query = if bound == 0 { query } else { query.bind(look.above) };
+            query.fetch_all(&mut *session).await?
         };
-        let mut query = sqlx::query(text)
-            .persistent(keeps_statements(session))
-            .bind(rows(look.window))
-            .bind(rows(look.bytes_max))
-            .bind(rows(look.events_max));
-        if let Some(above) = above {
-            query = query.bind(above);
-        }
-        let found = query.fetch_all(session).await?;
-        Ok(found.iter().map(columns).collect::<Result<Vec<_>, _>>()?)
+        let found = if found.is_empty() {
+            let query = sqlx::query(UNSENT_BESIDE[bound])
+                .persistent(persistent)
+                .bind(rows(look.window))
+                .bind(rows(look.bytes_max))
+                .bind(rows(look.events_max));
+            let query = if bound == 0 { query } else { query.bind(look.above) };
+            query.fetch_all(session).await?
+        } else {
+            found
+        };
+        let aside = match found.first() {
+            Some(row) => row.try_get("aside")?,
+            None => look.aside,
+        };
+        let rows = found.iter().map(columns).collect::<Result<Vec<_>, _>>()?;
+        Ok(Seen { rows, aside })
     }
 
     async fn mark(

@@ -5,7 +5,7 @@ use sqlx::{Connection, Row as _, Sqlite, SqliteConnection, sqlite::SqliteRow};
 
 use crate::{
     feed::{rows, stored::decoded},
-    port::{Failure, FeedError, Look, Marked, Row, RowId, Rows, Turn},
+    port::{Failure, FeedError, Look, Marked, Row, RowId, Rows, Seen, Turn},
 };
 
 /// ?1 rows to look at, ?2 bytes, ?3 events. The first event goes whatever its size. Rows behind one of their
@@ -45,14 +45,15 @@ const MISSING: &str =
 WHERE NOT EXISTS (SELECT 1 FROM outbox_events o WHERE o.seq = n.seq AND o.event_id = n.event_id)";
 
 impl Rows for Sqlite {
-    async fn unsent(session: &mut SqliteConnection, look: Look) -> Result<Vec<Row>, FeedError> {
+    async fn unsent(session: &mut SqliteConnection, look: Look) -> Result<Seen, FeedError> {
         let found = sqlx::query(UNSENT)
             .bind(rows(look.window))
             .bind(rows(look.bytes_max))
             .bind(rows(look.events_max))
             .fetch_all(session)
             .await?;
-        Ok(found.iter().map(columns).collect::<Result<Vec<_>, _>>()?)
+        let rows = found.iter().map(columns).collect::<Result<Vec<_>, _>>()?;
+        Ok(Seen { rows, aside: look.aside })
     }
 
     async fn mark(
@@ -179,8 +180,8 @@ mod tests {
             panic!("nobody else is there");
         };
         loop {
-            let look = Look { window: 3, events_max: 3, bytes_max: 1 << 20, above: 0 };
-            let rows = Sqlite::unsent(&mut session, look).await.unwrap();
+            let look = Look { window: 3, events_max: 3, bytes_max: 1 << 20, above: 0, aside: true };
+            let rows = Sqlite::unsent(&mut session, look).await.unwrap().rows;
             if rows.is_empty() {
                 break;
             }
