@@ -22,16 +22,17 @@ SELECT EXISTS (SELECT FROM mine)";
 const ANY: &str = "SELECT EXISTS (SELECT FROM outbox_releases WHERE release_ref > $1)";
 
 /// $1 fence, $2 token, $3 behind which place, $4 about how many rows. What is asked for while this runs counts
-/// `asked` up, so that it is not forgotten.
+/// `asked` up, so that it is not forgotten. No more than 1,000 rows can come of it; PostgreSQL has to be told, or it
+/// expects a tenth of each aggregate and reads the whole table.
 const RELEASE: &str = "WITH mine AS MATERIALIZED (
     SELECT 1 FROM outbox_relays WHERE epoch = $1 AND token = $2 FOR NO KEY UPDATE),
-asked AS MATERIALIZED (SELECT *, greatest(10, $4 / count(*) OVER ()) AS most FROM (
+asked AS MATERIALIZED (SELECT *, greatest(10, least($4, 1000) / count(*) OVER ()) AS most FROM (
     SELECT * FROM outbox_releases WHERE release_ref > $3 AND EXISTS (SELECT FROM mine) ORDER BY release_ref LIMIT 100) r),
 first AS MATERIALIZED (SELECT a.release_ref, f.seq FROM asked a CROSS JOIN LATERAL (
     SELECT seq, bool_and(held) OVER (ORDER BY seq) AS free FROM (
         SELECT o.seq, o.held FROM outbox_events o WHERE o.failed_at IS NOT NULL AND o.discarded_at IS NULL
         AND o.aggregate_type = a.aggregate_type AND o.aggregate_id = a.aggregate_id ORDER BY o.seq LIMIT a.most) o) f
-    WHERE f.free),
+    WHERE f.free LIMIT 1000),
 released AS (UPDATE outbox_events o SET failed_at = NULL, held = false FROM first f WHERE o.seq = f.seq AND o.held),
 done AS (DELETE FROM outbox_releases r USING asked a WHERE r.release_ref = a.release_ref AND r.asked = a.asked
     AND (SELECT count(*) FROM first f WHERE f.release_ref = a.release_ref) < a.most)
