@@ -148,6 +148,8 @@ async fn ship(program: &Path, course: &Course) -> f64 {
         outbox.schema.run(&fill("(n % 1000)::text", *rows, "", "")).await;
     }
     outbox.schema.run("ANALYZE outbox_events").await;
+    // Otherwise the disk is still busy with what was just written.
+    outbox.schema.run("CHECKPOINT").await;
     let mut relay = outbox.spawn(program);
     let sent = format!("SELECT count(sent_at) FROM outbox_events WHERE seq = {last}");
     eventually(Duration::from_mins(10), "all is sent", async || {
