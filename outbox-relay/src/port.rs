@@ -14,7 +14,7 @@ use tokio::sync::Notify;
 
 pub(crate) use holding::{Appenders, Holding, Released};
 pub(crate) use numbers::Numbers;
-pub(crate) use rows::{Failure, Look, Marked, Pruned, Retention, Row, RowId, Rows, Seen};
+pub(crate) use rows::{Failure, Look, Marked, Pruned, Retention, Row, RowId, Rows, View};
 
 /// As whom to come, and how.
 #[derive(Clone, Copy, Debug)]

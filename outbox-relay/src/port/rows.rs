@@ -57,7 +57,7 @@ pub(crate) struct Look {
 
 /// What a look found.
 #[derive(Debug)]
-pub(crate) struct Seen {
+pub(crate) struct View {
     /// The rows, in the order of their numbers.
     pub rows: Vec<Row>,
     /// Something is set aside, whatever its aggregate.
@@ -106,7 +106,7 @@ pub(crate) trait Rows: Sessions {
     fn unsent(
         session: &mut Self::Session,
         look: Look,
-    ) -> impl Future<Output = Result<Seen, FeedError>> + Send;
+    ) -> impl Future<Output = Result<View, FeedError>> + Send;
     /// Marks what was acknowledged and sets aside what failed. Marking twice is marking once.
     fn mark(
         session: &mut Self::Session,

@@ -12,7 +12,7 @@ use super::{
     progress::Progress,
 };
 use crate::{
-    port::{Failure, Feed, Marked, RowId, Seen},
+    port::{Failure, Feed, Marked, RowId, View},
     sink::{Parcel, Refusal, Shipment, Sink},
     telemetry::Signal,
 };
@@ -119,7 +119,7 @@ impl<F: Feed> Pump<F> {
         let look = progress.look(self.plan.bytes_max);
         let began = Instant::now();
         let seen = session.call(async |s| F::unsent(s, look).await).await;
-        let Seen { rows, aside } = seen.map_err(Round::DatabaseOut)?;
+        let View { rows, aside } = seen.map_err(Round::DatabaseOut)?;
         progress.aside = aside;
         self.counters.looks.add(1);
         let looked = self.looked(session, progress, &rows, began.elapsed()).await;

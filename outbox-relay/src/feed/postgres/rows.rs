@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use crate::{
     feed::{rows, stored::decoded},
-    port::{Failure, FeedError, Look, Marked, Row, RowId, Rows, Seen, Turn},
+    port::{Failure, FeedError, Look, Marked, Row, RowId, Rows, Turn, View},
 };
 
 /// The first rows that wait: $1 so many. PostgreSQL may take the primary key for a bound, and read what was sent:
@@ -128,7 +128,7 @@ const MISSING: &str = "SELECT count(*) FROM unnest($1::bigint[], $2::uuid[]) n(s
 WHERE NOT EXISTS (SELECT FROM outbox_events o WHERE o.seq = n.seq AND o.event_id = n.event_id)";
 
 impl Rows for Postgres {
-    async fn unsent(session: &mut PgConnection, look: Look) -> Result<Seen, FeedError> {
+    async fn unsent(session: &mut PgConnection, look: Look) -> Result<View, FeedError> {
         let persistent = keeps_statements(session);
         let bound = usize::from(look.above > 0);
         let found = if look.aside {
@@ -157,7 +157,7 @@ impl Rows for Postgres {
             None => look.aside,
         };
         let rows = found.iter().map(columns).collect::<Result<Vec<_>, _>>()?;
-        Ok(Seen { rows, aside })
+        Ok(View { rows, aside })
     }
 
     async fn mark(

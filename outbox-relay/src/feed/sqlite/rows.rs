@@ -5,7 +5,7 @@ use sqlx::{Connection, Row as _, Sqlite, SqliteConnection, sqlite::SqliteRow};
 
 use crate::{
     feed::{rows, stored::decoded},
-    port::{Failure, FeedError, Look, Marked, Row, RowId, Rows, Seen, Turn},
+    port::{Failure, FeedError, Look, Marked, Row, RowId, Rows, Turn, View},
 };
 
 /// ?1 rows to look at, ?2 bytes, ?3 events. The first event goes whatever its size. Rows behind one of their
@@ -45,7 +45,7 @@ const MISSING: &str =
 WHERE NOT EXISTS (SELECT 1 FROM outbox_events o WHERE o.seq = n.seq AND o.event_id = n.event_id)";
 
 impl Rows for Sqlite {
-    async fn unsent(session: &mut SqliteConnection, look: Look) -> Result<Seen, FeedError> {
+    async fn unsent(session: &mut SqliteConnection, look: Look) -> Result<View, FeedError> {
         let found = sqlx::query(UNSENT)
             .bind(rows(look.window))
             .bind(rows(look.bytes_max))
@@ -53,7 +53,7 @@ impl Rows for Sqlite {
             .fetch_all(session)
             .await?;
         let rows = found.iter().map(columns).collect::<Result<Vec<_>, _>>()?;
-        Ok(Seen { rows, aside: look.aside })
+        Ok(View { rows, aside: look.aside })
     }
 
     async fn mark(
