@@ -23,14 +23,14 @@ macro_rules! window {
         )
     };
 }
-/// Whether anything is set aside.
+/// Whether anything is set aside: one probe of an index.
 macro_rules! aside {
     () => {
         "EXISTS (SELECT FROM outbox_events WHERE failed_at IS NOT NULL AND discarded_at IS NULL)"
     };
 }
 /// What each look reads of a row, and how its bytes are known without reading the payload.
-macro_rules! columns {
+macro_rules! select {
     ($payload:literal) => {
         concat!(
             "SELECT seq, event_id, event_type, aggregate_type, aggregate_id, aggregate_version,
@@ -44,20 +44,19 @@ macro_rules! bytes {
         "least(octet_length(e.headers)::bigint + coalesce(octet_length(e.payload), 0), 2147483647)::integer"
     };
 }
-/// $2 bytes; the first event goes whatever its size. None if anything is set aside.
+/// $2 bytes; the first event goes whatever its size. Of use as long as nothing is set aside.
 macro_rules! unsent {
     ($above:literal) => {
         concat!(
-            columns!("payload, false AS blocked, false AS aside"),
-            "
+            select!("payload, false AS blocked, "),
+            aside!(),
+            " AS aside
 FROM (SELECT e.*, sum(",
             bytes!(),
             ") OVER (ORDER BY e.seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS bytes
-    FROM (SELECT * FROM (",
+    FROM (",
             window!("*", $above),
-            ") o WHERE NOT ",
-            aside!(),
-            " ORDER BY seq) e) e
+            ") e) e
 WHERE coalesce(bytes, 0) < $2 ORDER BY seq"
         )
     };
@@ -77,7 +76,7 @@ macro_rules! unsent_beside {
         WHERE f.failed_at IS NOT NULL AND f.discarded_at IS NULL
         AND f.aggregate_type = a.aggregate_type AND f.aggregate_id = a.aggregate_id ORDER BY f.seq LIMIT 1) f)
 ",
-            columns!("CASE WHEN blocked THEN NULL ELSE payload END AS payload, blocked, "),
+            select!("CASE WHEN blocked THEN NULL ELSE payload END AS payload, blocked, "),
             aside!(),
             " AS aside
 FROM (SELECT e.*, count(*) FILTER (WHERE NOT blocked) OVER w AS events,
@@ -131,33 +130,24 @@ impl Rows for Postgres {
     async fn unsent(session: &mut PgConnection, look: Look) -> Result<View, FeedError> {
         let persistent = keeps_statements(session);
         let bound = usize::from(look.above > 0);
-        let found = if look.aside {
-            Vec::new()
-        } else {
+        if !look.aside {
             let query = sqlx::query(UNSENT[bound])
                 .persistent(persistent)
                 .bind(rows(look.window.min(look.events_max)))
                 .bind(rows(look.bytes_max));
             let query = if bound == 0 { query } else { query.bind(look.above) };
-            query.fetch_all(&mut *session).await?
-        };
-        let found = if found.is_empty() {
-            let query = sqlx::query(UNSENT_BESIDE[bound])
-                .persistent(persistent)
-                .bind(rows(look.window))
-                .bind(rows(look.bytes_max))
-                .bind(rows(look.events_max));
-            let query = if bound == 0 { query } else { query.bind(look.above) };
-            query.fetch_all(session).await?
-        } else {
-            found
-        };
-        let aside = match found.first() {
-            Some(row) => row.try_get("aside")?,
-            None => look.aside,
-        };
-        let rows = found.iter().map(columns).collect::<Result<Vec<_>, _>>()?;
-        Ok(View { rows, aside })
+            let view = view(&query.fetch_all(&mut *session).await?, look)?;
+            if !view.aside {
+                return Ok(view);
+            }
+        }
+        let query = sqlx::query(UNSENT_BESIDE[bound])
+            .persistent(persistent)
+            .bind(rows(look.window))
+            .bind(rows(look.bytes_max))
+            .bind(rows(look.events_max));
+        let query = if bound == 0 { query } else { query.bind(look.above) };
+        Ok(view(&query.fetch_all(session).await?, look)?)
     }
 
     async fn mark(
@@ -204,6 +194,14 @@ impl Rows for Postgres {
 
 pub(super) fn halves(rows: impl Iterator<Item = RowId>) -> (Vec<i64>, Vec<Uuid>) {
     rows.map(|row| (row.seq, row.event)).unzip()
+}
+
+fn view(found: &[PgRow], look: Look) -> Result<View, sqlx::Error> {
+    let aside = match found.first() {
+        Some(row) => row.try_get("aside")?,
+        None => look.aside,
+    };
+    Ok(View { rows: found.iter().map(columns).collect::<Result<_, _>>()?, aside })
 }
 
 fn columns(row: &PgRow) -> Result<Row, sqlx::Error> {
