@@ -103,24 +103,41 @@ const UNSENT_BESIDE: [&str; 2] = [
     unsent_beside!(" AND seq > CASE WHEN EXISTS (SELECT FROM outbox_releases) THEN 0 ELSE $4 END"),
 ];
 
-/// $1 fence, $2 token, $3 and $4 sent, $5 and $6 failed, $7 errors, $8 the topics that they wait for: rows by number
-/// and id. The lock holds whoever wants the turn until this is committed.
-static MARK: Statement = Statement::new(
-    "WITH mine AS MATERIALIZED (
-    SELECT 1 FROM outbox_relays WHERE epoch = $1 AND token = $2 FOR NO KEY UPDATE),
-sent AS (UPDATE outbox_events o SET sent_at = now()
+/// $1 fence, $2 token: the turn, if it is ours. The lock holds whoever wants it until this is committed.
+macro_rules! mine {
+    () => {
+        "WITH mine AS MATERIALIZED (
+    SELECT 1 FROM outbox_relays WHERE epoch = $1 AND token = $2 FOR NO KEY UPDATE)"
+    };
+}
+/// $3 and $4: rows by number and id.
+macro_rules! sent {
+    () => {
+        "UPDATE outbox_events o SET sent_at = now()
     FROM unnest($3::bigint[], $4::uuid[]) s(seq, event_id)
-    WHERE o.seq = s.seq AND o.event_id = s.event_id AND o.sent_at IS NULL AND EXISTS (SELECT FROM mine) RETURNING 1),
+    WHERE o.seq = s.seq AND o.event_id = s.event_id AND o.sent_at IS NULL AND EXISTS (SELECT FROM mine)"
+    };
+}
+const TOKEN_CUT: Cut = Cut::new(Rule::TurnHasToken, "token = $2", "$2::uuid IS NOT NULL");
+const SENT_CUT: Cut = Cut::new(Rule::MarkNamesEvent, " AND o.event_id = s.event_id", "");
+/// For a batch without failures. To count within the statement takes 4 % longer.
+static MARK_SENT: Statement =
+    Statement::new(concat!(mine!(), "\n", sent!()), &[TOKEN_CUT, SENT_CUT]);
+/// $5 and $6 failed, $7 errors, $8 the topics that they wait for.
+static MARK: Statement = Statement::new(
+    concat!(
+        mine!(),
+        ",
+sent AS (",
+        sent!(),
+        " RETURNING 1),
 failed AS (UPDATE outbox_events o SET failed_at = now(), error = f.error, waits_for = f.topic
     FROM unnest($5::bigint[], $6::uuid[], $7::text[], $8::text[]) f(seq, event_id, error, topic)
     WHERE o.seq = f.seq AND o.event_id = f.event_id AND o.sent_at IS NULL AND o.failed_at IS NULL
     AND EXISTS (SELECT FROM mine) RETURNING 1)
-SELECT EXISTS (SELECT FROM mine), (SELECT count(*) FROM sent) + (SELECT count(*) FROM failed)",
-    &[
-        Cut::new(Rule::MarkNamesEvent, " AND o.event_id = s.event_id", ""),
-        Cut::new(Rule::MarkNamesEvent, " AND o.event_id = f.event_id", ""),
-        Cut::new(Rule::TurnHasToken, "token = $2", "$2::uuid IS NOT NULL"),
-    ],
+SELECT EXISTS (SELECT FROM mine), (SELECT count(*) FROM sent) + (SELECT count(*) FROM failed)"
+    ),
+    &[TOKEN_CUT, SENT_CUT, Cut::new(Rule::MarkNamesEvent, " AND o.event_id = f.event_id", "")],
 );
 /// $1 and $2: rows by number and id. How many of them are not there.
 const MISSING: &str = "SELECT count(*) FROM unnest($1::bigint[], $2::uuid[]) n(seq, event_id)
@@ -156,13 +173,28 @@ impl Rows for Postgres {
         sent: &[RowId],
         failed: &[Failure],
     ) -> Result<Marked, FeedError> {
+        let persistent = keeps_statements(session);
         let (mut seqs, mut ids) = halves(sent.iter().copied());
+        if failed.is_empty() {
+            let changed = sqlx::query(MARK_SENT.text())
+                .persistent(persistent)
+                .bind(turn.fence)
+                .bind(turn.token)
+                .bind(&seqs)
+                .bind(&ids)
+                .execute(&mut *session)
+                .await?
+                .rows_affected();
+            if changed == sent.len() as u64 {
+                return Ok(Marked::All);
+            }
+        }
         let (failed_seqs, failed_ids) = halves(failed.iter().map(|failure| failure.id));
         let errors: Vec<&str> = failed.iter().map(|failure| failure.error.as_str()).collect();
         let topics: Vec<Option<&str>> =
             failed.iter().map(|failure| failure.waits_for.as_deref()).collect();
         let (mine, changed): (bool, i64) = sqlx::query_as(MARK.text())
-            .persistent(keeps_statements(session))
+            .persistent(persistent)
             .bind(turn.fence)
             .bind(turn.token)
             .bind(&seqs)
@@ -183,7 +215,7 @@ impl Rows for Postgres {
         seqs.extend(failed_seqs);
         ids.extend(failed_ids);
         let missing: i64 = sqlx::query_scalar(MISSING)
-            .persistent(keeps_statements(session))
+            .persistent(persistent)
             .bind(seqs)
             .bind(ids)
             .fetch_one(session)
