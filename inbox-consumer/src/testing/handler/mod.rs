@@ -97,7 +97,7 @@ impl HandlerTest<sqlx::Postgres> {
         config.database.schema = Some(schema.clone());
         let mut place = Place::of(&config)?;
         place.remove =
-            Some(format!("SET lock_timeout = '2s'; DROP SCHEMA IF EXISTS {schema} CASCADE"));
+            Some(format!("SET lock_timeout = '15s'; DROP SCHEMA IF EXISTS {schema} CASCADE"));
         Self::at(config, place).await
     }
 }
