@@ -63,20 +63,27 @@ impl Counter {
 }
 
 /// The enum `Signal` of everything that a program tells, and `SIGNALS`, its table, from a list of level,
-/// name, message, meaning, variant and fields. The head names the target of the log events, and the
-/// function by which a field is written into one.
+/// name, message, meaning, variant and fields. What stands behind a semicolon is a sentence: the message
+/// says it (`{error}`), and no field repeats it. The head names the target of the log events, and the function
+/// by which a field is written into one.
 #[macro_export]
 macro_rules! signals {
     ($(#[$about:meta])+ enum Signal: $target:literal, $shown:path;
     $( $level:ident $name:literal $message:literal
         $(#[doc = $doc:literal])+
-        $variant:ident $({ $( $(#[$field_doc:meta])* $field:ident : $type:ty ),* $(,)? })?
+        $variant:ident $({
+            $( $(#[$field_doc:meta])* $field:ident : $type:ty ),* $(,)?
+            $(; $(#[$said_doc:meta])* $said:ident : $said_type:ty $(,)? )?
+        })?
     )+) => {
         $(#[$about])+
         #[derive(Clone, PartialEq, Eq, Debug)]
         #[non_exhaustive]
         pub enum Signal {
-            $( $(#[doc = $doc])+ $variant $({ $( $(#[$field_doc])* $field: $type ),* })?, )+
+            $( $(#[doc = $doc])+ $variant $({
+                $( $(#[$field_doc])* $field: $type, )*
+                $( $(#[$said_doc])* $said: $said_type, )?
+            })?, )+
         }
 
         /// The table of all signals.
@@ -91,7 +98,7 @@ macro_rules! signals {
             /// Writes it to the log.
             pub fn emit(&self) {
                 match self { $(
-                    Self::$variant $({ $( $field ),* })? => {
+                    Self::$variant $({ $( $field, )* $( $said, )? })? => {
                         tracing::$level!(
                             target: $target,
                             { signal = $name $( $(, $field = $shown($field))* )? },

@@ -14,6 +14,7 @@ CREATE INDEX inbox_parked_order ON inbox_parked (partition_ref, aggregate_key, "
 -- `key_rule`: how the keys of parked rows were made, while `key_epoch` is set. A build before this one does not set
 -- it with the epoch, so it does not take a partition over while rows are parked under keys that it would not find.
 -- `next_lane_count`, `next_lane_rule`: the lanes that the configuration wants, until the partition is drained.
+-- `held_lanes`: JSON for `status`, the lanes whose first event has been that for some seconds, and why.
 ALTER TABLE inbox_partitions
     ADD COLUMN record_next         bigint NOT NULL DEFAULT -1,
     ADD COLUMN record_leader_epoch integer NOT NULL DEFAULT -1,
@@ -22,7 +23,19 @@ ALTER TABLE inbox_partitions
     ADD COLUMN key_epoch           bigint
         CONSTRAINT inbox_parked_keys_need_a_newer_build CHECK (key_epoch = epoch),
     ADD COLUMN next_lane_count     integer,
-    ADD COLUMN next_lane_rule      text;
+    ADD COLUMN next_lane_rule      text,
+    ADD COLUMN held_lanes          text;
+
+-- Events that are run with care: while they run after an owner that ended without a word (`incarnation` is the process
+-- that runs them), when processes have ended meanwhile (`deaths`), and when a person wants them parked (`doom`).
+CREATE TABLE inbox_suspects (
+    partition_ref bigint NOT NULL,
+    "offset"      bigint NOT NULL,
+    incarnation   uuid,
+    deaths        integer NOT NULL DEFAULT 0,
+    doom          text,
+    PRIMARY KEY (partition_ref, "offset")
+);
 
 -- `inbox_id` names this inbox in the metadata of Kafka commits: a group's offset with this mark is ours, and a
 -- partition without a row is then a database that has lost history, not a first start.

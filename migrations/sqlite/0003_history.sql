@@ -11,6 +11,7 @@ UPDATE inbox_consumers SET inbox_id = randomblob(16);
 -- `key_rule`: how the keys of parked rows were made, while `key_epoch` is set. A build before this one does not set
 -- it with the epoch, so it does not take a partition over while rows are parked under keys that it would not find.
 -- `next_lane_count`, `next_lane_rule`: the lanes that the configuration wants, until the partition is drained.
+-- `held_lanes`: JSON for `status`, the lanes whose first event has been that for some seconds, and why.
 ALTER TABLE inbox_partitions ADD COLUMN record_next INTEGER NOT NULL DEFAULT -1;
 ALTER TABLE inbox_partitions ADD COLUMN record_leader_epoch INTEGER NOT NULL DEFAULT -1;
 ALTER TABLE inbox_partitions ADD COLUMN log_end_seen INTEGER;
@@ -19,6 +20,18 @@ ALTER TABLE inbox_partitions ADD COLUMN key_epoch INTEGER
     CONSTRAINT inbox_parked_keys_need_a_newer_build CHECK (key_epoch = epoch);
 ALTER TABLE inbox_partitions ADD COLUMN next_lane_count INTEGER;
 ALTER TABLE inbox_partitions ADD COLUMN next_lane_rule TEXT;
+ALTER TABLE inbox_partitions ADD COLUMN held_lanes TEXT;
+
+-- Events that are run with care: while they run after an owner that ended without a word (`incarnation` is the process
+-- that runs them), when processes have ended meanwhile (`deaths`), and when a person wants them parked (`doom`).
+CREATE TABLE inbox_suspects (
+    partition_ref INTEGER NOT NULL,
+    "offset"      INTEGER NOT NULL,
+    incarnation   BLOB CHECK (length(incarnation) = 16),
+    deaths        INTEGER NOT NULL DEFAULT 0,
+    doom          TEXT,
+    PRIMARY KEY (partition_ref, "offset")
+) WITHOUT ROWID;
 
 -- The order of a queue is that of its offsets: a copy of a database may carry rows and not their numbers.
 CREATE INDEX inbox_parked_order ON inbox_parked (partition_ref, aggregate_key, "offset", leader_epoch);

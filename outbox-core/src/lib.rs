@@ -149,4 +149,7 @@ pub use store::{
     AppendError, NOTIFY_CHANNEL, Outbox, OutboxConnection, OutboxDatabase, append, append_all,
     migrate, print, schema_newest, schema_version,
 };
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+#[doc(hidden)]
+pub use store::{for_role, said};
 pub use text::Text;

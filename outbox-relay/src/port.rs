@@ -46,6 +46,18 @@ pub enum OpenError {
 #[error("{0}")]
 pub(crate) struct FeedError(pub String);
 
+/// What a role of the database is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
+pub(crate) enum RoleKind {
+    /// Ships the outbox
+    Relay,
+    /// Appends events, and nothing else
+    Appender,
+    /// Looks, and changes nothing
+    Reader,
+}
+
 /// A turn at the outbox: who has it may ship.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Turn {
@@ -263,6 +275,12 @@ pub(crate) trait Inspection: Sessions {
     fn findings(
         session: &mut Self::Session,
     ) -> impl Future<Output = Result<Vec<Finding>, FeedError>> + Send;
+    /// What the session's role may not do, all of it, with the statements that give it.
+    fn rights(
+        session: &mut Self::Session,
+    ) -> impl Future<Output = Result<Option<Finding>, FeedError>> + Send;
+    /// The statements that give a role what it needs; `None` where there are no roles.
+    fn grants(schema: Option<&str>, role: &str, kind: RoleKind) -> Option<String>;
     /// The failed rows, the oldest first.
     fn failed(
         session: &mut Self::Session,

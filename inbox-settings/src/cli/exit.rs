@@ -23,6 +23,8 @@ pub enum Exit {
     Refused,
     /// What `--wait` waited for has not happened, or failed.
     Unfinished,
+    /// A handler blocked its thread for good.
+    Blocked,
 }
 
 impl Exit {
@@ -37,6 +39,7 @@ impl Exit {
             Self::Findings => 5,
             Self::Refused => 6,
             Self::Unfinished => 7,
+            Self::Blocked => 8,
         }
     }
 }

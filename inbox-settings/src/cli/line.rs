@@ -29,7 +29,7 @@ pub fn read<A: Parser>(
 pub fn shown(error: &clap::Error, terminal: &mut Terminal<'_>) -> Exit {
     let text = error.render().to_string();
     if error.use_stderr() {
-        terminal.complain(text.trim_start_matches("error: "));
+        terminal.refuse(&text);
         return Exit::Usage;
     }
     terminal.say(text);

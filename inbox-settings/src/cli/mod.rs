@@ -5,8 +5,10 @@ mod exit;
 mod line;
 mod signals;
 mod terminal;
+mod who;
 
 pub use exit::Exit;
 pub use line::{read, shown, source};
-pub use signals::Signals;
+pub use signals::{Signals, end_now};
 pub use terminal::{Terminal, columns};
+pub use who::who;

@@ -32,6 +32,11 @@ impl Terminal<'_> {
         }
     }
 
+    /// Writes a refusal that says itself what it is, with what follows it.
+    pub fn refuse(&mut self, text: &str) {
+        let _ = line(self.err, text);
+    }
+
     /// Writes what is doubtful.
     pub fn warn(&mut self, text: impl AsRef<str>) {
         for one in text.as_ref().lines() {

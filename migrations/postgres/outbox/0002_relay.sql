@@ -12,6 +12,19 @@ CREATE INDEX outbox_events_heads ON outbox_events (seq)
     WHERE failed_at IS NOT NULL AND discarded_at IS NULL AND NOT held;
 CREATE INDEX outbox_events_waits ON outbox_events (waits_for, seq) WHERE waits_for IS NOT NULL;
 
+-- `headers` in the form that relays read, or nobody could send the row. What only a relay can tell (base64) is left to
+-- it. Rows of before are as they are, and a relay has to mark them, which would check them: `headers_checked` is false
+-- on them alone. Neither a row without headers nor the mark of a sent one costs anything; NOT VALID, so that the table
+-- is not read under its lock.
+ALTER TABLE outbox_events ADD COLUMN headers_checked boolean NOT NULL DEFAULT false;
+ALTER TABLE outbox_events ALTER COLUMN headers_checked SET DEFAULT true;
+ALTER TABLE outbox_events ADD CONSTRAINT outbox_events_headers CHECK (
+    headers = '[]' OR sent_at IS NOT NULL OR NOT headers_checked OR (
+        headers ~ '^\s*\[\s*(?:,?\s*\[\s*"(?:[^"\\]|\\.)+"\s*,\s*(?:"(?:[^"\\]|\\.)*"|null|\{\s*"base64"\s*:\s*"[A-Za-z0-9+/=\\]*"\s*\})\s*\]\s*)*\]\s*$'
+        AND headers::json IS NOT NULL
+        AND headers NOT LIKE ALL (ARRAY['%["event\_id"%', '%["event\_type"%', '%["aggregate\_type"%', '%["aggregate\_id"%',
+            '%["aggregate\_version"%', '%["occurred\_at"%', '%["schema\_version"%']))) NOT VALID;
+
 -- Aggregates of which a row goes again, or never will: the relay lets what is held behind it go, in steps.
 -- `asked` counts how often that was asked for: what is asked for meanwhile is not forgotten.
 CREATE TABLE outbox_releases (

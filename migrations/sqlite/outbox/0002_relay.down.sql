@@ -3,6 +3,7 @@ UPDATE outbox_events SET failed_at = NULL, held = 0 WHERE held = 1 AND discarded
 DROP TABLE outbox_releases;
 DROP INDEX outbox_events_waits;
 DROP INDEX outbox_events_heads;
+DROP TRIGGER outbox_events_headers;
 ALTER TABLE outbox_events DROP COLUMN waits_for;
 ALTER TABLE outbox_events DROP COLUMN held;
 ALTER TABLE outbox_relays DROP COLUMN lease_ms;

@@ -14,6 +14,24 @@ CREATE INDEX outbox_events_heads ON outbox_events (seq)
     WHERE failed_at IS NOT NULL AND discarded_at IS NULL AND held = 0;
 CREATE INDEX outbox_events_waits ON outbox_events (waits_for, seq) WHERE waits_for IS NOT NULL;
 
+-- `headers` in the form that relays read, or nobody could send the row. What only a relay can tell (base64) is left to
+-- it. A trigger, since a CHECK of SQLite takes no subquery, and for new rows only: those of before are as they are, and
+-- a relay has to mark them.
+CREATE TRIGGER outbox_events_headers BEFORE INSERT ON outbox_events WHEN NEW.headers <> '[]' BEGIN
+    SELECT RAISE(ABORT, 'CHECK constraint failed: outbox_events_headers') WHERE CASE
+        WHEN NOT json_valid(NEW.headers) THEN true
+        WHEN json_type(NEW.headers) <> 'array' THEN true
+        ELSE EXISTS (SELECT 1 FROM json_each(NEW.headers) h WHERE CASE
+            WHEN h.type <> 'array' THEN true
+            WHEN json_array_length(h.value) <> 2 OR json_type(h.value, '$[0]') <> 'text' THEN true
+            WHEN h.value ->> 0 IN ('', 'event_id', 'event_type', 'aggregate_type', 'aggregate_id', 'aggregate_version',
+                'occurred_at', 'schema_version') THEN true
+            WHEN json_type(h.value, '$[1]') = 'object'
+                THEN (SELECT count(*) <> 1 OR min(v.key = 'base64' AND v.type = 'text') = 0 FROM json_each(h.value, '$[1]') v)
+            ELSE json_type(h.value, '$[1]') NOT IN ('text', 'null') END)
+        END;
+END;
+
 -- Aggregates of which a row goes again, or never will: the relay lets what is held behind it go, in steps.
 -- `asked` counts how often that was asked for: what is asked for meanwhile is not forgotten.
 CREATE TABLE outbox_releases (

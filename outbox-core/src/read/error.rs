@@ -76,7 +76,7 @@ pub enum ReadError {
     /// There is no event id.
     #[error(
         "the record has no event id: {} is missing or empty; let its producer send one for each \
-         event, or set `id` to where it is",
+         event, or set `events.rules.id` to where it is, with `events.format` custom",
         wanted.described()
     )]
     MissingId {
@@ -86,7 +86,7 @@ pub enum ReadError {
     /// There is no event type.
     #[error(
         "the record has no event type: {} is missing or empty; let its producer send one, or set \
-         `type` to where it is",
+         `events.rules.type` to where it is, with `events.format` custom",
         wanted.described()
     )]
     MissingType {
@@ -96,7 +96,7 @@ pub enum ReadError {
     /// There is no aggregate id.
     #[error(
         "the record names no aggregate: {} is missing or empty; let its producer send one, or set \
-         `aggregate_id` to where it is",
+         `events.rules.aggregate_id` to where it is, with `events.format` custom",
         wanted.described()
     )]
     MissingAggregate {
@@ -105,7 +105,7 @@ pub enum ReadError {
     },
     /// Another part that has to be there is not.
     #[error(
-        "the record has no {part}: {} is missing or empty; set `{}` to where it is",
+        "the record has no {part}: {} is missing or empty; set `events.rules.{}` to where it is",
         wanted.described(),
         part.key()
     )]
@@ -118,7 +118,7 @@ pub enum ReadError {
     /// A part was to come from the payload, and there is none.
     #[error(
         "the record is a tombstone (it has no payload), so there is no {part} in the payload at \
-         `{pointer}`; set `{}` to a header or the key as well",
+         `{pointer}`; set `events.rules.{}` to a header or the key as well",
         part.key()
     )]
     Tombstone {
@@ -156,7 +156,7 @@ pub enum ReadError {
         problem: Problem,
     },
     /// The topic's name or a constant does not do.
-    #[error("the {part} {problem}; set `{}` to another place", part.key())]
+    #[error("the {part} {problem}; set `events.rules.{}` to another place", part.key())]
     InvalidPart {
         /// What it was to give.
         part: Part,

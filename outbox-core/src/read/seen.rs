@@ -73,6 +73,10 @@ impl<'a> Seen<'a> {
         if let Some(own) = EventId::from_uuid_text(&**found.bytes) {
             return Ok((own, None));
         }
+        // What is no text is no id that two systems would write alike.
+        if std::str::from_utf8(&found.bytes).is_err() {
+            return Err(invalid(Part::Id, found.at, Problem::NotUtf8));
+        }
         let source = self.text(Part::IdSource, &rules.id_source)?;
         match EventId::foreign(&source, &**found.bytes) {
             Ok(id) => Ok((id, Some(shown(&found.bytes)))),

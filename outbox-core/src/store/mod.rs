@@ -36,10 +36,16 @@ mod postgres;
 mod sqlite;
 
 mod migration;
+#[doc(hidden)]
+pub mod rights;
+mod said;
 
 #[cfg(feature = "postgres")]
 #[doc(hidden)]
 pub use postgres::keeps_statements;
+
+#[doc(hidden)]
+pub use said::{for_role, said};
 
 use std::{future::Future, slice};
 
@@ -219,7 +225,7 @@ pub enum AppendError {
     )]
     NoTable(#[source] sqlx::Error),
     /// The database says no.
-    #[error("the outbox did not take the events: {0}")]
+    #[error("the outbox did not take the events: {}", said(.0))]
     Database(#[source] sqlx::Error),
 }
 

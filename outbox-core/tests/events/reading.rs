@@ -81,7 +81,7 @@ fn what_is_missing_is_named() {
         (
             "missing_id",
             "the record has no event id: the header `event_id` is missing or empty; let its \
-             producer send one for each event, or set `id` to where it is"
+             producer send one for each event, or set `events.rules.id` to where it is, with `events.format` custom"
                 .to_owned()
         )
     );
@@ -106,11 +106,10 @@ fn duplicate_and_null_headers_have_one_meaning() {
 
 /// B10.
 #[test]
-fn ids_of_any_bytes_are_read_and_shown_as_text() {
+fn ids_of_any_text_are_read_and_shown() {
     for (id, shown) in [
         (&b"order-1"[..], "order-1".to_owned()),
         (b"a\0b", "a\u{fffd}b".to_owned()),
-        (b"\xffz", "\u{fffd}z".to_owned()),
         ("é".repeat(200).as_bytes(), "é".repeat(SOURCE_ID_BYTES_MAX / 2)),
     ] {
         let mut sent = record("k", &[("event_type", "T")], "");
@@ -119,6 +118,15 @@ fn ids_of_any_bytes_are_read_and_shown_as_text() {
         assert_eq!(event.event_id, EventId::foreign("orders", id).unwrap());
         assert_eq!(event.source_id.unwrap(), *shown);
     }
+    let mut sent = record("k", &[("event_type", "T")], "");
+    sent.headers.push(Header { name: "event_id".into(), value: Some(b"\xffz".to_vec().into()) });
+    assert_eq!(
+        said(&own(), &sent),
+        (
+            "invalid_header",
+            "the header `event_id`, read as the event id, is not UTF-8 text".to_owned()
+        )
+    );
     let long = "x".repeat(1025);
     let sent = record("k", &[("event_id", &long), ("event_type", "T")], "");
     assert_eq!(
@@ -235,12 +243,12 @@ fn a_payload_that_does_not_have_it_is_told_by_its_pointer() {
         (
             r#"{"id": null}"#,
             "missing_id",
-            "the record has no event id: the payload at `/id` is missing or empty; let its producer send one for each event, or set `id` to where it is",
+            "the record has no event id: the payload at `/id` is missing or empty; let its producer send one for each event, or set `events.rules.id` to where it is, with `events.format` custom",
         ),
         (
             r#"["secret"]"#,
             "missing_id",
-            "the record has no event id: the payload at `/id` is missing or empty; let its producer send one for each event, or set `id` to where it is",
+            "the record has no event id: the payload at `/id` is missing or empty; let its producer send one for each event, or set `events.rules.id` to where it is, with `events.format` custom",
         ),
     ] {
         assert_eq!(said(&reader, &record("k", &[], payload)), (reason, expected.to_owned()));
@@ -264,7 +272,7 @@ fn a_tombstone_is_an_event_unless_its_parts_are_in_the_payload() {
         (
             "tombstone",
             "the record is a tombstone (it has no payload), so there is no event id in the payload \
-             at `/id`; set `id` to a header or the key as well"
+             at `/id`; set `events.rules.id` to a header or the key as well"
                 .to_owned()
         )
     );

@@ -7,7 +7,7 @@ use clap::{Parser, Subcommand};
 use super::exit::EXITS;
 use crate::{
     config::{Config, ConfigError},
-    port::Choice,
+    port::{Choice, RoleKind},
 };
 
 const CONFIG_DEFAULT: &str = "relay.toml";
@@ -38,6 +38,17 @@ pub(super) enum Command {
         /// Writes the statements out instead, for a tool of your own
         #[arg(long)]
         print: bool,
+        /// Writes out instead the statements that give a role what it needs, for the tables' owner to run
+        #[arg(long, value_name = "ROLE", conflicts_with = "print")]
+        print_grants: Option<String>,
+        /// What the role is for
+        #[arg(
+            long = "for",
+            value_name = "KIND",
+            default_value = "relay",
+            requires = "print_grants"
+        )]
+        kind: RoleKind,
     },
     /// Shows how the outbox stands
     Status {

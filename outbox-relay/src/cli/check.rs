@@ -46,7 +46,11 @@ async fn database<F: Feed>(settings: F::Settings) -> Vec<Finding> {
         Ok(session) => session,
         Err(error) => return vec![fatal(error.to_string())],
     };
+    // Without these nothing else can be looked at, and each look would name one of them.
+    let rights = whole::<F, _>(&settings, &mut session, async |s| F::rights(s).await).await;
+    let rights = rights.ok().flatten();
     let found = match schema_is_current::<F>(&settings, &mut session).await {
+        _ if rights.is_some() => Vec::from_iter(rights),
         Err(error) => vec![fatal(error.to_string())],
         Ok(()) => looked_at::<F>(&settings, &mut session).await,
     };

@@ -6,7 +6,7 @@ use super::{Exit, Terminal, args::Verb, failed_call, on, open, options};
 use crate::{
     config::Config,
     port::{Choice, FailedRow, Feed, FeedError, Step, whole},
-    relay::address,
+    relay::{address, host},
 };
 
 /// What is done, once it is clear to which rows.
@@ -38,7 +38,8 @@ pub(super) async fn failed(config: &Config, verb: &Verb, terminal: &mut Terminal
 }
 
 fn who(by: Option<String>) -> String {
-    by.or_else(|| std::env::var("USER").ok()).unwrap_or_else(|| "unknown".into())
+    let env: Vec<(String, String)> = std::env::vars().collect();
+    by.unwrap_or_else(|| inbox_settings::cli::who(&env, &host()))
 }
 
 async fn done<F: Feed>(

@@ -1,7 +1,11 @@
 //! `migrate`: the outbox tables.
 
 use super::{Exit, Terminal, on, options, refused};
-use crate::{config::Config, port::Feed, relay::address};
+use crate::{
+    config::Config,
+    port::{Feed, RoleKind},
+    relay::address,
+};
 
 /// Brings the tables up to date, or writes the statements out.
 pub(super) async fn migrate(config: &Config, print: bool, terminal: &mut Terminal<'_>) -> Exit {
@@ -23,6 +27,40 @@ pub(super) async fn migrate(config: &Config, print: bool, terminal: &mut Termina
             Exit::Done
         }
         Err(error) => refused(&error, terminal),
+    }
+}
+
+/// Writes out what gives a role the rights that it needs.
+pub(super) async fn print_grants(
+    config: &Config,
+    whose: (&str, RoleKind),
+    terminal: &mut Terminal<'_>,
+) -> Exit {
+    let options = match options(config, terminal) {
+        Ok(options) => options,
+        Err(exit) => return exit,
+    };
+    let schema = config.database.schema.as_deref();
+    on!(&options, granted(_settings, schema, whose, terminal), &address(config))
+}
+
+async fn granted<F: Feed>(
+    _: F::Settings,
+    schema: Option<&str>,
+    (role, kind): (&str, RoleKind),
+    terminal: &mut Terminal<'_>,
+) -> Exit {
+    match F::grants(schema, role, kind) {
+        Some(statements) => {
+            terminal.say(statements);
+            Exit::Done
+        }
+        None => {
+            terminal.complain(
+                "SQLite has no roles: who may write to the file and its folder may do all",
+            );
+            Exit::Usage
+        }
     }
 }
 

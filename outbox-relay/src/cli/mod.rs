@@ -65,7 +65,10 @@ async fn command(
     match args.command {
         Command::Run => run::run(config, terminal).await,
         Command::Check => check::check(&config, terminal).await,
-        Command::Migrate { print } => migrate::migrate(&config, print, terminal).await,
+        Command::Migrate { print_grants: Some(role), kind, .. } => {
+            migrate::print_grants(&config, (&role, kind), terminal).await
+        }
+        Command::Migrate { print, .. } => migrate::migrate(&config, print, terminal).await,
         Command::Status { json } => status::status(&config, json, terminal).await,
         Command::Failed { verb } => failed::failed(&config, &verb, terminal).await,
     }

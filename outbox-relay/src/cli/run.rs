@@ -10,8 +10,8 @@ pub(super) async fn run(config: Config, terminal: &mut Terminal<'_>) -> Exit {
     for doubt in config.validate() {
         Signal::Doubtful { reason: doubt.text }.emit();
     }
-    let (first, second) = match Signals::both(terminal) {
-        Ok(both) => both,
+    let signals = match Signals::catch(None, terminal) {
+        Ok(signals) => signals,
         Err(exit) => return exit,
     };
     let relay = match Relay::builder(config).build().await {
@@ -19,8 +19,8 @@ pub(super) async fn run(config: Config, terminal: &mut Terminal<'_>) -> Exit {
         Err(error) => return refused(&error, terminal),
     };
     tokio::select! {
-        ended = relay.run(first.received(1)) => told(&ended, terminal),
-        () = second.received(2) => {
+        ended = relay.run(signals.clone().received(1)) => told(&ended, terminal),
+        () = signals.clone().received(2) => {
             terminal.complain("a second signal ended the relay before its last batch was marked; nothing is lost");
             Exit::Runtime
         }

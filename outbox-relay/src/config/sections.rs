@@ -149,7 +149,7 @@ impl Config {
         env: impl IntoIterator<Item = (String, String)>,
         overrides: &Overrides,
     ) -> Result<Self, ConfigError> {
-        TABLE.load(path, env, overrides, Self::validate)
+        TABLE.load(path, env, overrides, |_, _| {}, Self::validate)
     }
 }
 

@@ -20,13 +20,7 @@ use crate::port::FeedError;
 
 impl From<sqlx::Error> for FeedError {
     fn from(error: sqlx::Error) -> Self {
-        Self(match &error {
-            sqlx::Error::Database(said) => match said.code() {
-                Some(code) => format!("{} ({code})", said.message()),
-                None => said.message().to_owned(),
-            },
-            other => other.to_string(),
-        })
+        Self(outbox_core::said(&error))
     }
 }
 
@@ -67,13 +61,3 @@ macro_rules! held {
     }};
 }
 use held;
-
-/// A finding for each privilege that is missing.
-fn lacks(table: &str, privilege: &str) -> crate::port::Finding {
-    crate::port::Finding {
-        fatal: true,
-        text: format!(
-            "the database's user lacks {privilege} on {table}; run: GRANT {privilege} ON {table} TO it"
-        ),
-    }
-}

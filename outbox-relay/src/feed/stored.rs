@@ -64,22 +64,34 @@ impl Columns {
 
     fn event(self) -> Result<OutboxEvent, String> {
         let not = |error: &dyn std::fmt::Display| format!("the row is no event: {error}");
-        let unread = |error: sqlx::Error| not(&error);
-        let kind = self.aggregate_type.map_err(unread)?;
-        let aggregate = Aggregate::new(kind, self.aggregate_id.map_err(unread)?);
-        let headers = headers_from_json(&self.headers.map_err(unread)?);
+        let kind = self.aggregate_type.map_err(unread("aggregate_type"))?;
+        let aggregate = Aggregate::new(kind, self.aggregate_id.map_err(unread("aggregate_id"))?);
+        let headers = headers_from_json(&self.headers.map_err(unread("headers"))?);
         let envelope = Envelope {
             event_id: EventId::from(self.id.event),
             source_id: None,
-            event_type: self.event_type.map_err(unread)?.into(),
+            event_type: self.event_type.map_err(unread("event_type"))?.into(),
             aggregate: aggregate.map_err(|error| not(&error))?,
-            aggregate_version: self.aggregate_version.map_err(unread)?,
-            occurred_at_ms: self.occurred_at_ms.map_err(unread)?,
-            schema_version: self.schema_version.map_err(unread)?,
-            payload: self.payload.map_err(unread)?.map(Bytes::from),
+            aggregate_version: self.aggregate_version.map_err(unread("aggregate_version"))?,
+            occurred_at_ms: self.occurred_at_ms.map_err(unread("occurred_at_ms"))?,
+            schema_version: self.schema_version.map_err(unread("schema_version"))?,
+            payload: self.payload.map_err(unread("payload"))?.map(Bytes::from),
         };
-        let topic = self.topic.map_err(unread)?.map(Text::from);
-        let headers = headers.map_err(|error| not(&error))?;
+        let topic = self.topic.map_err(unread("topic"))?.map(Text::from);
+        let headers = headers.map_err(|error| not(&format!("the column headers: {error}")))?;
         OutboxEvent::restored(envelope, topic, headers).map_err(|error| not(&error))
+    }
+}
+
+/// A column that cannot be read, in words of SQL: the driver's own tell of types of this program.
+fn unread(column: &str) -> impl Fn(sqlx::Error) -> String {
+    move |error| {
+        let null = format!("{error:?}").contains("UnexpectedNull");
+        let what =
+            if null { "is NULL" } else { "has a value or a type that the tables do not allow" };
+        format!(
+            "the row is no event: the column {column} {what}; compare the table with `migrate --print`, \
+             correct the row by UPDATE outbox_events, then retry it"
+        )
     }
 }

@@ -11,44 +11,50 @@ inbox_settings::signals! {
         fence: i64,
     }
 
-    warn "broker_trouble" "the Kafka client reports trouble and goes on trying"
+    warn "broker_trouble" "the Kafka client goes on trying: {error}"
     /// The Kafka client reports something that it goes on trying to mend: brokers down, authentication.
     BrokerTrouble {
+        ;
         /// What it said.
         error: String,
     }
 
-    warn "database_outage" "the database is out"
+    warn "database_outage" "the database is out, the relay goes on trying: {error}"
     /// The database cannot be reached or refuses. Nothing is lost; the relay goes on trying.
     DatabaseOutage {
+        ;
         /// What it said.
         error: String,
     }
 
-    warn "doubtful" "values of the configuration do not go well together"
+    warn "doubtful" "{reason}"
     /// Values of the configuration that do not go well together; `check` tells them, too.
     Doubtful {
+        ;
         /// What, and what to change.
         reason: String,
     }
 
-    warn "fenced" "another producer with this transactional id has come"
+    warn "fenced" "another producer with this transactional id has come: {error}"
     /// The broker has fenced this relay: another one with the same transactional id has come. Whoever has the turn in the database goes on.
     Fenced {
+        ;
         /// What the broker said.
         error: String,
     }
 
-    error "id_shared" "another relay uses this outbox's id at the broker"
+    error "id_shared" "{reason}"
     /// The broker fences this relay again and again though it has the turn: a relay of a copy of the database has the same id, or one that still works on the database before a failover.
     IdShared {
+        ;
         /// What, and what to do.
         reason: String,
     }
 
-    warn "kafka_outage" "Kafka is out"
+    warn "kafka_outage" "Kafka is out, the relay goes on trying: {error}"
     /// No producer can be made ready. Nothing is lost; the relay goes on trying.
     KafkaOutage {
+        ;
         /// What it said.
         error: String,
     }
@@ -64,9 +70,10 @@ inbox_settings::signals! {
         wait: u64,
     }
 
-    warn "listening_broken" "the connection that listens for new rows is broken"
+    warn "listening_broken" "the connection that listens for new rows is broken, they are looked for meanwhile: {error}"
     /// The connection that is told of new rows is broken; the poll finds them meanwhile.
     ListeningBroken {
+        ;
         /// What it said.
         error: String,
     }
@@ -82,27 +89,30 @@ inbox_settings::signals! {
         removed: u64,
     }
 
-    warn "prune_failed" "old rows could not be removed"
+    warn "prune_failed" "old rows could not be removed, it is tried again later: {error}"
     /// Removing old rows failed; it is tried again at the next interval.
     PruneFailed {
+        ;
         /// What it said.
         error: String,
     }
 
-    error "sequence_behind" "new rows get numbers below those of older ones"
+    error "sequence_behind" "{reason}"
     /// The sequence of `outbox_events.seq` is behind its table, as after a logical copy of the database: new rows would be sent before older ones. Nothing is sent until it is mended.
     SequenceBehind {
+        ;
         /// The numbers, and what to do.
         reason: String,
     }
 
-    error "set_aside" "a row cannot be sent and was set aside"
+    error "set_aside" "a row cannot be sent and was set aside: {error}"
     /// A row cannot be sent. It was set aside, and later rows of its aggregate wait behind it until a person lets it go or gives it up: `outbox-relay failed`.
     SetAside {
         /// Its number.
         seq: i64,
         /// Its aggregate, and its id.
         event: String,
+        ;
         /// Why.
         error: String,
     }
@@ -139,11 +149,12 @@ inbox_settings::signals! {
         fence: i64,
     }
 
-    warn "unknown" "what became of a batch is not known; it is read from the database again"
+    warn "unknown" "what became of a batch is not known, its rows are read again: {error}"
     /// A delivery failed or ran into its time-out: what became of the batch is unknown. It is purged and aborted, and its rows are read from the database again, by a new producer.
     Unknown {
         /// Rows of the batch.
         rows: usize,
+        ;
         /// What the client said.
         error: String,
     }

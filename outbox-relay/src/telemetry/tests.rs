@@ -47,3 +47,12 @@ fn every_signal_is_told_as_the_table_says() {
         assert_eq!(names, wanted, "{}", entry.name);
     }
 }
+
+#[test]
+fn a_sentence_is_the_message_of_its_line_and_in_no_field() {
+    let lines = told(|| Signal::Doubtful { reason: "`a` is longer than `b`".into() }.emit());
+    let (_, fields) = &lines[0];
+    assert_eq!(fields.len(), 2, "{fields:?}");
+    assert!(fields.contains(&("message".into(), "`a` is longer than `b`".into())), "{fields:?}");
+    assert!(SIGNALS.iter().all(|entry| !entry.fields.contains(&"error")));
+}

@@ -131,3 +131,31 @@ async fn the_scan_for_what_waits_uses_its_own_index() {
             .unwrap();
     assert!(plan.iter().any(|row| row.3.contains("outbox_events_unsent")), "{plan:?}");
 }
+
+/// A row of before that nobody can send keeps no migration up, and a relay can mark it in every way.
+#[tokio::test]
+async fn headers_of_before_are_left_as_they_are() {
+    const ROW: &str =
+        "INSERT INTO outbox_events (event_id, event_type, aggregate_type, aggregate_id, headers)
+        VALUES ('\\x00112233445566778899aabbccddeeff', 'T', 'A', '1', 'no json')";
+    const MARKS: &str = "UPDATE outbox_events SET failed_at = 1, held = 1; UPDATE outbox_events SET failed_at = NULL, held = 0;
+        UPDATE outbox_events SET sent_at = 1";
+    let schema = Services::from_env().schema().await;
+    schema.run(include_str!("../../../migrations/postgres/outbox/0001_outbox.sql")).await;
+    schema.run(&ROW.replace("\\x", "")).await;
+    schema.run("INSERT INTO outbox_schema_versions (version) VALUES (1)").await;
+    let mut conn = PgConnection::connect(&schema.url()).await.unwrap();
+    assert_eq!(migrate(&mut conn).await.unwrap(), [2]);
+    let marks = MARKS.replace("_at = 1", "_at = now()").replace("= 1", "= true");
+    schema.run(&marks.replace("= 0", "= false")).await;
+
+    let mut conn = SqliteConnection::connect("sqlite::memory:").await.unwrap();
+    let first = include_str!("../../../migrations/sqlite/outbox/0001_outbox.sql");
+    sqlx::raw_sql(first).execute(&mut conn).await.unwrap();
+    let row = ROW.replace("'\\x", "x'");
+    sqlx::raw_sql(AssertSqlSafe(row)).execute(&mut conn).await.unwrap();
+    let version = "INSERT INTO outbox_schema_versions (version) VALUES (1)";
+    sqlx::raw_sql(version).execute(&mut conn).await.unwrap();
+    assert_eq!(migrate(&mut conn).await.unwrap(), [2]);
+    sqlx::raw_sql(MARKS).execute(&mut conn).await.unwrap();
+}

@@ -38,8 +38,8 @@ async fn error(outbox: &Outbox, aggregate: &str) -> String {
 async fn an_error_that_cannot_be_written_is_escaped() {
     let outbox = Outbox::set("nul", 1).await;
     outbox.append("good", 1, 1).await;
-    let bad = r#"INSERT INTO outbox_events (event_id, event_type, aggregate_type, aggregate_id, headers)
-        VALUES (gen_random_uuid(), 'Counted', 'Account', 'bad', '[["a\u0000b",{"base64":"!"}]]')"#;
+    let bad = r#"INSERT INTO outbox_events (event_id, event_type, aggregate_type, aggregate_id, headers_checked, headers)
+        VALUES (gen_random_uuid(), 'Counted', 'Account', 'bad', false, '[["a\u0000b",{"base64":"!"}]]')"#;
     outbox.schema.run(bad).await;
     outbox.append("good", 2, 3).await;
     let running = outbox.start().await;
@@ -143,7 +143,7 @@ async fn rows_for_a_forbidden_topic_are_set_aside() {
     running.stop().await;
 }
 
-/// A row of foreign SQL that is no event, and one whose template gives no topic.
+/// A row of foreign SQL that is no event, from before the table refused it, and one whose template gives no topic.
 #[tokio::test]
 async fn a_row_that_is_no_event_is_set_aside() {
     let mut outbox = Outbox::set("strange", 1).await;
@@ -151,9 +151,9 @@ async fn a_row_that_is_no_event_is_set_aside() {
     outbox
         .schema
         .run(
-            "INSERT INTO outbox_events (event_id, event_type, aggregate_type, aggregate_id, headers)
-             VALUES (gen_random_uuid(), 'A', 'x', 'one', 'no json'),
-                    (gen_random_uuid(), 'A', 'Purchase Order', 'two', '[]')",
+            "INSERT INTO outbox_events (event_id, event_type, aggregate_type, aggregate_id, headers_checked, headers)
+             VALUES (gen_random_uuid(), 'A', 'x', 'one', false, 'no json'),
+                    (gen_random_uuid(), 'A', 'Purchase Order', 'two', true, '[]')",
         )
         .await;
     let running = outbox.start().await;

@@ -177,7 +177,7 @@ async fn keys_land_on_the_partitions_of_java() {
 }
 
 /// Java's `Utils.murmur2`, from its definition.
-fn murmur2(data: &[u8]) -> i32 {
+pub(super) fn murmur2(data: &[u8]) -> i32 {
     const M: u32 = 0x5bd1_e995;
     let mut h = 0x9747_b28c_u32 ^ u32::try_from(data.len()).unwrap();
     let mut chunks = data.chunks_exact(4);

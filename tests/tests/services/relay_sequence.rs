@@ -189,6 +189,9 @@ async fn check_names_the_privilege_that_comparing_lacks() {
     let (later, said, _) = ran(outbox.command(program()), "check").await;
     outbox.schema.run(&format!("DROP OWNED BY {role}; DROP ROLE {role}")).await;
     assert_eq!(code, Some(0), "{out}{err}");
-    assert!(err.contains(&format!("{grant} it")) && out.contains("1 to think about"), "{out}{err}");
+    assert!(
+        err.contains(&format!("{grant} {role}")) && out.contains("1 to think about"),
+        "{out}{err}"
+    );
     assert_eq!((later, said.trim()), (Some(0), "nothing is wrong"), "{said}");
 }

@@ -1,13 +1,13 @@
 //! Looking, for `status`, `check` and `failed`; and what a person decides about failed rows.
 
-use outbox_core::keeps_statements;
+use outbox_core::{keeps_statements, store::rights};
 use sqlx::{PgConnection, Postgres, Row as _, postgres::PgRow};
 
 use crate::{
-    feed::{STEP, TOPICS_SHOWN, lacks},
+    feed::{STEP, TOPICS_SHOWN},
     port::{
         Choice, FailedRow, FeedError, Finding, Holding as _, Inspection, Numbers as _, Overview,
-        Step,
+        RoleKind, Step,
     },
 };
 
@@ -27,10 +27,6 @@ CROSS JOIN (SELECT n.heads, a.together - n.heads AS held FROM
     (SELECT count(*) AS heads FROM outbox_events WHERE failed_at IS NOT NULL AND discarded_at IS NULL AND NOT held) n) h
 LEFT JOIN outbox_relays r ON true";
 
-const PRIVILEGES: &str =
-    "SELECT t, p FROM (VALUES ('outbox_events', 'SELECT'), ('outbox_events', 'UPDATE'),
-    ('outbox_events', 'DELETE'), ('outbox_releases', 'SELECT'), ('outbox_releases', 'INSERT'),
-    ('outbox_releases', 'UPDATE'), ('outbox_releases', 'DELETE'), ('outbox_relays', 'SELECT'), ('outbox_relays', 'UPDATE')) x(t, p) WHERE NOT has_table_privilege(current_user, t, p)";
 const DURABILITY: &str = "SELECT current_setting('fsync'), current_setting('synchronous_commit')";
 
 /// What a choice means: $1 number, $2 aggregate type, $3 aggregate id, $4 part of the error, each NULL for any; $5
@@ -86,12 +82,7 @@ impl Inspection for Postgres {
     }
 
     async fn findings(session: &mut PgConnection) -> Result<Vec<Finding>, FeedError> {
-        let missing: Vec<(String, String)> = sqlx::query_as(PRIVILEGES)
-            .persistent(keeps_statements(session))
-            .fetch_all(&mut *session)
-            .await?;
-        let mut found: Vec<Finding> =
-            missing.iter().map(|(table, privilege)| lacks(table, privilege)).collect();
+        let mut found = Vec::from_iter(Self::rights(session).await?);
         let (fsync, commit): (String, String) = sqlx::query_as(DURABILITY)
             .persistent(keeps_statements(session))
             .fetch_one(&mut *session)
@@ -116,6 +107,27 @@ impl Inspection for Postgres {
         }
         found.extend(Self::numbering(session).await?);
         Ok(found)
+    }
+
+    async fn rights(session: &mut PgConnection) -> Result<Option<Finding>, FeedError> {
+        if rights::missing(session, &[rights::RELAY]).await?.is_none() {
+            return Ok(None);
+        }
+        let all = rights::missing(session, &[rights::RELAY, rights::NUMBERS]).await?;
+        let text = format!(
+            "the relay's role lacks rights; run as the owner of the tables: {};",
+            all.unwrap_or_default()
+        );
+        Ok(Some(Finding { fatal: true, text }))
+    }
+
+    fn grants(schema: Option<&str>, role: &str, kind: RoleKind) -> Option<String> {
+        let rights: &[&[rights::Right]] = match kind {
+            RoleKind::Relay => &[rights::RELAY, rights::NUMBERS],
+            RoleKind::Appender => &[rights::APPENDER],
+            RoleKind::Reader => &[rights::READER],
+        };
+        Some(rights::grants(schema, role, rights))
     }
 
     async fn failed(

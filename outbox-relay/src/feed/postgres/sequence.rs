@@ -7,7 +7,8 @@ use sqlx::{AssertSqlSafe, PgConnection, Postgres};
 use crate::port::{FeedError, Finding, Numbers};
 
 /// Its name, quoted where it has to be, and whether it may be read. No row where the table has none.
-const SEQUENCE: &str = "SELECT name, has_sequence_privilege(name, 'SELECT')
+const SEQUENCE: &str =
+    "SELECT name, has_sequence_privilege(name, 'SELECT'), quote_ident(current_user)
 FROM pg_get_serial_sequence('outbox_events', 'seq') s(name) WHERE name IS NOT NULL";
 
 /// What it gave last, if anything, and the largest number of a row. A row that can be seen has got its number
@@ -21,13 +22,13 @@ impl Numbers for Postgres {
         if !Rule::SequenceIsAhead.on() {
             return Ok(None);
         }
-        let sequence: Option<(String, bool)> = sqlx::query_as(SEQUENCE)
+        let sequence: Option<(String, bool, String)> = sqlx::query_as(SEQUENCE)
             .persistent(keeps_statements(session))
             .fetch_optional(&mut *session)
             .await?;
-        let Some((name, readable)) = sequence else { return Ok(None) };
+        let Some((name, readable, role)) = sequence else { return Ok(None) };
         if !readable {
-            return Ok(Some(unseen(&name)));
+            return Ok(Some(unseen(&name, &role)));
         }
         // The name is the database's own, as it is written in a statement.
         let (last, given, most): (i64, bool, Option<i64>) =
@@ -55,13 +56,13 @@ fn behind(next: i64, most: i64) -> Finding {
     }
 }
 
-fn unseen(name: &str) -> Finding {
+fn unseen(name: &str, role: &str) -> Finding {
     Finding {
         fatal: false,
         text: format!(
             "the database's user may not read the sequence {name}: after a logical copy of the database \
              nobody would notice that new rows have numbers below older ones; run, as its owner: GRANT \
-             SELECT ON SEQUENCE {name} TO it"
+             SELECT ON SEQUENCE {name} TO {role}"
         ),
     }
 }

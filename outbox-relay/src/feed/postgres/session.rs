@@ -134,8 +134,9 @@ impl Sessions for Postgres {
             return Ok(());
         }
         Err(OpenError::Refused(format!(
-            "`database.schema` is {meant}, and there is no such schema that the database's user may use; \
-             correct the name, or run: CREATE SCHEMA {meant}; GRANT USAGE ON SCHEMA {meant} TO it"
+            "`database.schema` is {meant}, and there is no such schema that the role {role} may use; correct \
+             the name, or run: CREATE SCHEMA {meant}; GRANT USAGE ON SCHEMA {meant} TO {role};",
+            role = settings.options.get_username()
         )))
     }
 

@@ -4,7 +4,9 @@ use sqlx::{Connection as _, Row as _, Sqlite, SqliteConnection, sqlite::SqliteRo
 
 use crate::{
     feed::{STEP, TOPICS_SHOWN},
-    port::{Choice, FailedRow, FeedError, Finding, Holding as _, Inspection, Overview, Step},
+    port::{
+        Choice, FailedRow, FeedError, Finding, Holding as _, Inspection, Overview, RoleKind, Step,
+    },
 };
 
 const OVERVIEW: &str = "SELECT
@@ -62,6 +64,15 @@ impl Inspection for Sqlite {
         found.missing_topics = Self::topics(session).await?;
         found.missing_topics.truncate(TOPICS_SHOWN);
         Ok(found)
+    }
+
+    /// A file knows no roles.
+    async fn rights(_session: &mut SqliteConnection) -> Result<Option<Finding>, FeedError> {
+        Ok(None)
+    }
+
+    fn grants(_schema: Option<&str>, _role: &str, _kind: RoleKind) -> Option<String> {
+        None
     }
 
     async fn findings(session: &mut SqliteConnection) -> Result<Vec<Finding>, FeedError> {

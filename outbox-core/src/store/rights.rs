@@ -1,0 +1,112 @@
+//! What each kind of role needs of the outbox tables, and what a role lacks. PostgreSQL alone has roles.
+
+use super::said::quoted;
+
+/// Privileges on one table or sequence.
+#[derive(Clone, Copy, Debug)]
+pub struct Right {
+    /// Its name, without a schema.
+    pub on: &'static str,
+    /// SELECT and so on.
+    pub privileges: &'static [&'static str],
+}
+
+/// Privileges on a table or a sequence.
+pub const fn right(on: &'static str, privileges: &'static [&'static str]) -> Right {
+    Right { on, privileges }
+}
+
+/// Who appends events, a consumer's handlers among them.
+pub const APPENDER: &[Right] = &[right("outbox_events", &["INSERT"])];
+/// A relay.
+pub const RELAY: &[Right] = &[
+    right("outbox_schema_versions", &["SELECT"]),
+    right("outbox_events", &["SELECT", "UPDATE", "DELETE"]),
+    right("outbox_releases", &["SELECT", "INSERT", "UPDATE", "DELETE"]),
+    right("outbox_relays", &["SELECT", "UPDATE"]),
+];
+/// What a relay compares the rows with; it works without.
+pub const NUMBERS: &[Right] = &[right("outbox_events_seq_seq", &["SELECT"])];
+/// Who only looks.
+pub const READER: &[Right] = &[
+    right("outbox_schema_versions", &["SELECT"]),
+    right("outbox_events", &["SELECT"]),
+    right("outbox_releases", &["SELECT"]),
+    right("outbox_relays", &["SELECT"]),
+    right("outbox_events_seq_seq", &["SELECT"]),
+];
+
+/// The statements that give a role these rights on tables of a schema, or of the search path.
+pub fn grants(schema: Option<&str>, role: &str, rights: &[&[Right]]) -> String {
+    let role = quoted(role);
+    let (usage, before) = match schema.map(quoted) {
+        Some(schema) => {
+            (format!("GRANT USAGE ON SCHEMA {schema} TO {role};\n"), format!("{schema}."))
+        }
+        None => (String::new(), String::new()),
+    };
+    let grant = |right: &Right| {
+        let sequence = if right.on.ends_with("_seq") { "SEQUENCE " } else { "" };
+        let privileges = right.privileges.join(", ");
+        format!("GRANT {privileges} ON {sequence}{before}{} TO {role};\n", right.on)
+    };
+    usage + &rights.iter().copied().flatten().map(grant).collect::<String>()
+}
+
+/// Found in the catalog, so that nothing but a session is needed to see all of them at once. Tables that are not
+/// there are nobody's.
+#[cfg(feature = "postgres")]
+const MISSING: &str = "WITH path AS (SELECT n.oid, n.nspname, x.ord
+    FROM unnest(string_to_array(current_setting('search_path'), ',')) WITH ORDINALITY x(name, ord)
+    JOIN pg_namespace n ON n.nspname =
+        CASE btrim(x.name, ' \"') WHEN '$user' THEN current_user::text ELSE btrim(x.name, ' \"') END),
+wanted AS (SELECT DISTINCT ON (w.ord) w.ord, w.privilege, c.oid, c.relname, c.relkind, p.oid AS namespace, p.nspname
+    FROM unnest($1::text[], $2::text[]) WITH ORDINALITY w(name, privilege, ord)
+    JOIN pg_class c ON c.relname = w.name JOIN path p ON p.oid = c.relnamespace ORDER BY w.ord, p.ord)
+SELECT format('GRANT USAGE ON SCHEMA %I TO %I', nspname, current_user) FROM
+    (SELECT DISTINCT nspname, namespace FROM wanted) s WHERE NOT has_schema_privilege(namespace, 'USAGE')
+UNION ALL SELECT statement FROM (SELECT min(ord) AS first,
+    format('GRANT %s ON %s%I.%I TO %I', string_agg(privilege, ', ' ORDER BY ord),
+        CASE min(relkind::text) WHEN 'S' THEN 'SEQUENCE ' ELSE '' END, nspname, relname, current_user) AS statement
+    FROM wanted WHERE NOT CASE relkind WHEN 'S' THEN has_sequence_privilege(oid, privilege)
+        ELSE has_table_privilege(oid, privilege) END
+    GROUP BY nspname, relname ORDER BY 1) g";
+
+/// The statements that give the session's role what it lacks of these rights, to run as the tables' owner;
+/// `None` when it lacks nothing.
+///
+/// # Errors
+///
+/// The database's.
+#[cfg(feature = "postgres")]
+pub async fn missing(
+    conn: &mut sqlx::PgConnection,
+    rights: &[&[Right]],
+) -> Result<Option<String>, sqlx::Error> {
+    let each = rights.iter().copied().flatten();
+    let each = each.flat_map(|right| right.privileges.iter().map(|one| (right.on, *one)));
+    let (names, privileges): (Vec<&str>, Vec<&str>) = each.unzip();
+    let statements: Vec<String> = sqlx::query_scalar(MISSING)
+        .bind(names)
+        .bind(privileges)
+        .persistent(super::keeps_statements(conn))
+        .fetch_all(conn)
+        .await?;
+    Ok(Some(statements).filter(|all| !all.is_empty()).map(|all| all.join("; ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{APPENDER, NUMBERS, grants};
+
+    #[test]
+    fn grants_are_statements_to_copy() {
+        assert_eq!(
+            grants(Some("shop"), "Web-1", &[APPENDER, NUMBERS]),
+            "GRANT USAGE ON SCHEMA shop TO \"Web-1\";\n\
+             GRANT INSERT ON shop.outbox_events TO \"Web-1\";\n\
+             GRANT SELECT ON SEQUENCE shop.outbox_events_seq_seq TO \"Web-1\";\n"
+        );
+        assert_eq!(grants(None, "web", &[APPENDER]), "GRANT INSERT ON outbox_events TO web;\n");
+    }
+}

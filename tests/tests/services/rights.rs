@@ -1,0 +1,134 @@
+//! Roles with exactly the rights that `migrate --print-grants` prints.
+//!
+//! They are at work on a real server; an error says what gives a right that is missing.
+
+use std::process::Command;
+
+use outbox_core::{Aggregate, OutboxEvent};
+use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
+use tests::{Outbox, SOON, Schema, Services, Stage, Worker, eventually};
+
+use super::commands::{ran, worker};
+
+/// A role that may log in and do nothing, and the URL that comes as it.
+async fn role(schema: &Schema) -> (String, String) {
+    let role = tests::unique("role").replace('-', "_");
+    schema.run(&format!("CREATE ROLE {role} LOGIN")).await;
+    let server = Services::from_env().postgres;
+    let address = server.split_once('@').unwrap().1;
+    let url = schema.url_at(&format!("postgres://{role}@{address}"));
+    (role, url)
+}
+
+async fn dropped(schema: &Schema, role: &str) {
+    schema.run(&format!("DROP OWNED BY {role}; DROP ROLE {role}")).await;
+}
+
+/// Gives a role what a binary says that it needs.
+async fn granted(schema: &Schema, mut command: Command, variable: &str, role: &str, kind: &str) {
+    command.env(variable, schema.name());
+    let (code, out, err) =
+        ran(command, &format!("migrate --print-grants {role} --for {kind}")).await;
+    assert_eq!((code, err.as_str()), (Some(0), ""));
+    schema.run(&out).await;
+}
+
+fn consumer(stage: &Stage, url: &str) -> Command {
+    let mut command = worker(stage);
+    command.env("INBOX_DATABASE__URL", url);
+    command
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_consumer_works_with_exactly_the_rights_that_are_printed() {
+    let stage = Stage::set("rights", 1).await;
+    let (role, url) = role(&stage.schema).await;
+    let schema = stage.schema.name();
+
+    // Without any: all of them at once, as a block that is the cure.
+    let (code, out, err) = ran(consumer(&stage, &url), "check").await;
+    assert_eq!(code, Some(5), "{err}");
+    let block =
+        out.split("run as the owner of the tables: ").nth(1).unwrap().lines().next().unwrap();
+    assert!(
+        block.starts_with(&format!("GRANT USAGE ON SCHEMA {schema} TO {role}; GRANT ")),
+        "{out}"
+    );
+    assert_eq!(out.matches("error ").count(), 1, "{out}");
+    stage.schema.run(block).await;
+    let (code, out, _) = ran(consumer(&stage, &url), "check").await;
+    assert_eq!(code, Some(0), "{out}");
+    stage.schema.run(&format!("DROP OWNED BY {role}")).await;
+
+    granted(&stage.schema, worker(&stage), "INBOX_DATABASE__SCHEMA", &role, "consumer").await;
+    // The handler's own table is not the runtime's business: its error says what is missing.
+    stage.count("a", 1, 1).await;
+    let running = Worker::spawn(consumer(&stage, &url).arg("run"));
+    eventually(SOON, "it is parked", async || stage.parked("exhausted").await == 1).await;
+    let why = format!(
+        "SELECT count(*) FROM inbox_parked WHERE errors::text LIKE '%permission denied for table effects \
+         (code 42501); run as its owner: GRANT SELECT, INSERT, UPDATE, DELETE ON effects TO {role}%'"
+    );
+    assert_eq!(stage.schema.number(&why).await, 1);
+    stage.schema.run(&format!("GRANT ALL ON effects TO {role}")).await;
+    for command in ["parked release --all --yes --why x --wait 30s", "status", "parked audit"] {
+        let (code, out, err) = ran(consumer(&stage, &url), command).await;
+        assert_eq!(code, Some(0), "{command}: {out}{err}");
+    }
+    stage.count("a", 2, 9).await;
+    eventually(SOON, "all are applied", async || stage.effects().await == 9).await;
+    drop(running);
+
+    // Who only looks, looks.
+    stage.schema.run(&format!("DROP OWNED BY {role}")).await;
+    granted(&stage.schema, worker(&stage), "INBOX_DATABASE__SCHEMA", &role, "reader").await;
+    for command in ["status", "parked list", "parked audit"] {
+        let (code, out, err) = ran(consumer(&stage, &url), command).await;
+        assert_eq!(code, Some(0), "{command}: {out}{err}");
+    }
+    let (code, _, err) = ran(consumer(&stage, &url), "prune").await;
+    assert_eq!(code, Some(3), "{err}");
+    assert!(err.contains("GRANT SELECT, INSERT, UPDATE, DELETE ON inbox_"), "{err}");
+    dropped(&stage.schema, &role).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_relay_and_who_appends_work_with_exactly_the_rights_that_are_printed() {
+    let mut outbox = Outbox::set("rights", 1).await;
+    let program = std::path::Path::new(env!("CARGO_BIN_EXE_relay"));
+    let (appender, url) = role(&outbox.schema).await;
+    let command = outbox.command(program);
+    granted(&outbox.schema, command, "OUTBOX_DATABASE__SCHEMA", &appender, "appender").await;
+    let mut conn = PgConnection::connect(&url).await.unwrap();
+    for n in 1..=3 {
+        let event = OutboxEvent::new("Paid", &Aggregate::new("Order", "a").unwrap(), &n).unwrap();
+        outbox_core::append(&mut conn, &event).await.unwrap();
+    }
+    let looked = sqlx::query(AssertSqlSafe("SELECT FROM outbox_events")).execute(&mut conn).await;
+    assert!(looked.is_err(), "who appends does not read");
+
+    let (relay, url) = role(&outbox.schema).await;
+    outbox.config.database.url = url.into();
+    let (code, _, err) = ran(outbox.command(program), "check").await;
+    assert_eq!(code, Some(5), "{err}");
+    assert_eq!(err.matches("error: ").count(), 1, "{err}");
+    let block =
+        err.split("run as the owner of the tables: ").nth(1).unwrap().lines().next().unwrap();
+    outbox.schema.run(block).await;
+    let (code, _, err) = ran(outbox.command(program), "check").await;
+    assert_eq!(code, Some(0), "{err}");
+    outbox.schema.run(&format!("DROP OWNED BY {relay}")).await;
+    let command = outbox.command(program);
+    granted(&outbox.schema, command, "OUTBOX_DATABASE__SCHEMA", &relay, "relay").await;
+    let running = outbox.spawn(program);
+    outbox.drained(SOON).await;
+    drop(running);
+
+    outbox.schema.run(&format!("DROP OWNED BY {relay}")).await;
+    let command = outbox.command(program);
+    granted(&outbox.schema, command, "OUTBOX_DATABASE__SCHEMA", &relay, "reader").await;
+    let (code, out, err) = ran(outbox.command(program), "status").await;
+    assert_eq!(code, Some(0), "{out}{err}");
+    dropped(&outbox.schema, &appender).await;
+    dropped(&outbox.schema, &relay).await;
+}
