@@ -131,6 +131,7 @@ fn ownership() -> Ownership {
         record: LogPoint::UNKNOWN,
         remapped_below: NextOffset(0),
         remap_waits: false,
+        unclean: false,
         resume: NextOffset(0),
         resume_leader_epoch: LeaderEpoch(0),
     }
@@ -152,6 +153,7 @@ fn item(offset: i64) -> Item<u64> {
         bytes: 850,
         attempts: 0,
         doomed: None,
+        suspect: false,
         event,
     }
 }

@@ -57,13 +57,19 @@ impl<T> Engine<T> {
     }
 
     fn own(&mut self, id: PartitionId, ownership: &Ownership) {
+        let unproven = if ownership.unclean && Rule::UncleanEndIsMarked.on() {
+            self.limits.batch_events_max
+        } else {
+            0
+        };
         let Some(partition) = self.partitions.get_mut(&id) else { return };
         assert!(!ownership.lanes.is_empty(), "a partition has at least one lane");
         partition.phase = Phase::Seeking;
         partition.held = None;
         partition.asked = ownership.watermark;
         partition.epoch = ownership.epoch;
-        partition.lanes = ownership.lanes.iter().map(|state| LaneQueue::new(*state)).collect();
+        partition.lanes =
+            ownership.lanes.iter().map(|state| LaneQueue::new(*state, unproven)).collect();
         partition.watermark = ownership.watermark;
         partition.watermark_leader_epoch = ownership.watermark_leader_epoch;
         partition.settled = ownership.watermark;

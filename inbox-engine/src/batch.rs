@@ -25,8 +25,17 @@ pub struct Item<T> {
     pub attempts: u32,
     /// Set when it will be parked instead of run.
     pub doomed: Option<Doom>,
+    /// A process has ended while it ran this, so that it goes in a transaction of its own.
+    pub suspect: bool,
     /// The event.
     pub event: T,
+}
+
+impl<T> Item<T> {
+    /// Whether it is to be run, and a process has ended while it ran.
+    pub fn is_suspect(&self) -> bool {
+        self.suspect && self.doomed.is_none()
+    }
 }
 
 /// A number for an event type and how its handler wants its runs.
@@ -53,6 +62,10 @@ pub struct Doom {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
 pub enum ParkReason {
+    /// A person has said so.
+    ByHand,
+    /// The process ends when it is run.
+    Crashed,
     /// Its handler failed as often as it may.
     Exhausted,
     /// An earlier event of its aggregate is parked.
@@ -73,6 +86,8 @@ impl ParkReason {
     /// The word in the database, in logs and in metrics.
     pub fn as_str(self) -> &'static str {
         match self {
+            Self::ByHand => "by_hand",
+            Self::Crashed => "crashed",
             Self::Exhausted => "exhausted",
             Self::Follower => "follower",
             Self::Mismatch => "mismatch",
@@ -131,6 +146,8 @@ pub struct Batch<T> {
     pub mode: Mode,
     /// It takes all that waits for a transaction in its partition: there is no backlog.
     pub whole: bool,
+    /// The process before may have ended because of one of its events: they are written down before they run.
+    pub marked: bool,
     /// Its lanes in ascending order, each once.
     pub lanes: Vec<LaneMove>,
     /// Its deliveries by (lane, offset).
@@ -147,6 +164,8 @@ pub enum Outcome {
     Failed(Vec<Failure>),
     /// Rolled back: a deadlock, a serialization failure, a lock time-out.
     Conflict(String),
+    /// Rolled back: the session broke under a handler, and a new one worked right then, up to its commit.
+    Broken(String),
     /// Rolled back: the database is not there.
     Outage(String),
     /// Rolled back by a conflict before any handler had run: another transaction holds what it needs, and
@@ -171,7 +190,7 @@ impl Outcome {
     pub fn before_handlers(self) -> Self {
         match self {
             Self::Conflict(error) => Self::Blocked(error),
-            Self::Outage(error) => Self::Unreached(error),
+            Self::Outage(error) | Self::Broken(error) => Self::Unreached(error),
             Self::Failed(failures) => {
                 let error = failures.into_iter().next().map(|failure| failure.error);
                 Self::Unreached(error.unwrap_or_default())
@@ -199,6 +218,8 @@ pub enum HandlerFault {
     Retry,
     /// Park.
     Reject,
+    /// Park: the process ends when it is run.
+    Crash,
 }
 
 /// What a committed transaction did.

@@ -94,7 +94,8 @@ impl Reach {
 
     /// Whether a lane can join. The first one always can: an event larger than the limit goes alone.
     fn admits<T>(&self, queue: &LaneQueue<T>) -> bool {
-        let room = self.events < self.cap_with(queue);
+        let suspect = queue.queue.front().is_some_and(Item::is_suspect);
+        let room = self.events < self.cap_with(queue) && !suspect;
         self.events == 0 || (room && queue.queue.front().is_none_or(|head| self.holds(head)))
     }
 
@@ -145,12 +146,16 @@ impl<T> Partition<T> {
         let emptied =
             |(step, _): &(LaneMove, _)| self.lanes[usize::from(step.lane.0)].queue.is_empty();
         let whole = later.is_empty() && taken.iter().all(emptied);
+        let unproven =
+            |(step, _): &(LaneMove, _)| self.lanes[usize::from(step.lane.0)].unproven > 0;
+        let suspect = |(_, items): &(_, Vec<Item<T>>)| items.iter().any(Item::is_suspect);
+        let marked = taken.iter().any(unproven) || taken.iter().any(suspect);
         self.ready = later;
         taken.sort_by_key(|(step, _)| step.lane);
-        self.batch(mode, whole, taken)
+        Batch { whole, marked, ..self.batch(mode, taken) }
     }
 
-    fn batch(&self, mode: Mode, whole: bool, taken: Vec<(LaneMove, Vec<Item<T>>)>) -> Batch<T> {
+    fn batch(&self, mode: Mode, taken: Vec<(LaneMove, Vec<Item<T>>)>) -> Batch<T> {
         let lanes: Vec<LaneMove> = taken.iter().map(|(step, _)| *step).collect();
         let items: Vec<Item<T>> = taken.into_iter().flat_map(|(_, items)| items).collect();
         assert!(!items.is_empty(), "a lane that is ready has an event");
@@ -162,7 +167,8 @@ impl<T> Partition<T> {
             watermark: self.watermark,
             remapped_below: self.remapped_below,
             mode,
-            whole,
+            whole: false,
+            marked: false,
             lanes,
             items,
         }
@@ -193,11 +199,17 @@ impl<T> Partition<T> {
             let fits = items.len() < room && reach.holds(head);
             let inside = queue.careful_at(head.offset) == (reach.mode == Mode::Careful);
             let belongs = (inside || head.doomed.is_some()) && !queue.waits(head.offset);
-            if !(items.is_empty() || (fits && belongs)) {
+            if !(items.is_empty() || (fits && belongs && !head.is_suspect())) {
                 break;
             }
             reach.bytes = reach.bytes.saturating_sub(u64::from(head.bytes));
+            let alone = head.is_suspect();
             items.extend(queue.queue.pop_front());
+            if alone {
+                // Nothing else joins.
+                reach.cap = 0;
+                break;
+            }
         }
         reach.events += items.len();
         queue.give_room_back();

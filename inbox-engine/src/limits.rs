@@ -61,6 +61,18 @@ pub struct Limits {
     pub watermark_interval: u64,
 }
 
+impl Limits {
+    /// First and longest wait for a database that is away.
+    pub(crate) fn outage_delay(&self) -> (u64, u64) {
+        (self.outage_delay_min, self.outage_delay_max)
+    }
+
+    /// First and longest wait after a conflict.
+    pub(crate) fn conflict_delay(&self) -> (u64, u64) {
+        (1, self.conflict_delay_max)
+    }
+}
+
 impl Default for Limits {
     fn default() -> Self {
         Self {

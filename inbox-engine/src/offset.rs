@@ -112,6 +112,8 @@ pub struct Ownership {
     pub remapped_below: NextOffset,
     /// The lanes are to change, and do so in the first take-over at which none is ahead of the watermark.
     pub remap_waits: bool,
+    /// The owner before, another process, has not let go of it: it may have died of one of the next events.
+    pub unclean: bool,
     /// Where to read from: see [`crate::resume`].
     pub resume: NextOffset,
     /// The leader epoch to give with it, so that the client validates the log.

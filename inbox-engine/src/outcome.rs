@@ -38,6 +38,7 @@ impl<T> Engine<T> {
                 self.wait_for_database(batch, error, now);
             }
             Outcome::Conflict(error) | Outcome::Blocked(error) => self.conflict(batch, error, now),
+            Outcome::Broken(error) => self.broken(batch, error, now),
             Outcome::Outage(error) | Outcome::Unreached(error) => self.cut_off(batch, error, now),
             Outcome::Full(error) => self.full(batch, error, now),
             Outcome::Unknown(error) if !Rule::UnknownCommitResyncs.on() => {
@@ -138,11 +139,25 @@ impl<T> Engine<T> {
         self.give_back(batch);
     }
 
+    /// Its session broke while another one worked: only its lanes wait, but as long as for a database that is
+    /// away, so that nothing is blamed within moments.
+    fn broken(&mut self, batch: Batch<T>, error: String, now: Time) {
+        // What the other session committed is a commit of others.
+        self.commits += 1;
+        let Some(batch) = self.alone_too_often(batch, &error, now) else { return };
+        self.rest(&batch, self.limits.outage_delay(), now);
+        self.give_back(batch);
+    }
+
     /// The lanes of a batch go on after a moment, with half its events.
     fn shrink(&mut self, batch: &Batch<T>, now: Time) {
+        self.rest(batch, self.limits.conflict_delay(), now);
+    }
+
+    fn rest(&mut self, batch: &Batch<T>, (min, max): (u64, u64), now: Time) {
         let Some(partition) = self.partitions.get_mut(&batch.partition) else { return };
         let tries = batch.lanes.iter().map(|step| partition.lane(step.lane).conflicts).max();
-        let wait = self.jitter.grown(1, self.limits.conflict_delay_max, tries.unwrap_or(0));
+        let wait = self.jitter.grown(min, max, tries.unwrap_or(0));
         for step in &batch.lanes {
             let queue = partition.lane(step.lane);
             queue.conflicts += 1;
@@ -178,7 +193,7 @@ impl<T> Engine<T> {
     /// Pauses a partition with growing waits. When one is over the lanes are checked at once: on an
     /// idle partition nothing else would notice that the database is back.
     pub(crate) fn outage(&mut self, id: PartitionId, error: String, now: Time) {
-        let (min, max) = (self.limits.outage_delay_min, self.limits.outage_delay_max);
+        let (min, max) = self.limits.outage_delay();
         let Some(partition) = self.partitions.get_mut(&id) else { return };
         if partition.out(now) || partition.phase == Phase::Stopped {
             return;
@@ -204,7 +219,8 @@ impl<T> Engine<T> {
         if queue.alone < max || !Rule::RepeatedAloneCounts.on() {
             return Some(batch);
         }
-        queue.alone = 0;
+        // Once more, and it counts again.
+        queue.alone = max - 1;
         let text = format!("met {max} times alone while others committed: {error}");
         self.failed(batch, &[Failure::retry(0, text)], now);
         None
@@ -281,6 +297,8 @@ impl<T> Partition<T> {
             (queue.alone, queue.conflicts) = (0, 0);
         }
         for item in &batch.items {
+            let queue = self.lane(item.lane);
+            queue.unproven = queue.unproven.saturating_sub(1);
             self.undone -= 1;
             self.bytes = self.bytes.saturating_sub(u64::from(item.bytes));
             self.reclaims.remove(&item.offset);
@@ -320,6 +338,7 @@ impl Failure {
     fn parks(&self, attempts: u32, attempts_max: u32) -> Option<ParkReason> {
         match self.fault {
             HandlerFault::Reject => Some(ParkReason::Rejected),
+            HandlerFault::Crash => Some(ParkReason::Crashed),
             HandlerFault::Retry if attempts >= attempts_max => Some(ParkReason::Exhausted),
             HandlerFault::Retry => None,
         }

@@ -82,10 +82,12 @@ pub(crate) struct LaneQueue<T> {
     pub(crate) released: u32,
     /// Its last live transaction met the limit on parked events.
     pub(crate) full: bool,
+    /// So many of its next events may have been in a transaction when the owner before ended without a word.
+    pub(crate) unproven: usize,
 }
 
 impl<T> LaneQueue<T> {
-    pub(crate) fn new(state: LaneState) -> Self {
+    pub(crate) fn new(state: LaneState, unproven: usize) -> Self {
         Self {
             state,
             queue: VecDeque::new(),
@@ -103,6 +105,7 @@ impl<T> LaneQueue<T> {
             releasing: None,
             released: 0,
             full: false,
+            unproven,
         }
     }
 

@@ -60,6 +60,8 @@ pub enum Released {
     },
     /// Rolled back: a deadlock, a serialization failure, a lock time-out.
     Conflict(String),
+    /// As [`crate::Outcome::Broken`].
+    Broken(String),
     /// Rolled back: the database is not there.
     Outage(String),
     /// As [`crate::Outcome::Blocked`].
@@ -178,6 +180,11 @@ impl<T> Engine<T> {
                 self.blame_head(release, &mut queue, &error);
                 self.release_again(release, queue, now);
             }
+            Released::Broken(error) => {
+                self.commits += 1;
+                self.blame_head(release, &mut queue, &error);
+                self.release_after(release, queue, self.limits.outage_delay(), now);
+            }
             Released::Outage(error) | Released::Unreached(error) => {
                 if self.blame_head(release, &mut queue, &error) {
                     queue.cap = Some((release.events_max / 2).max(1));
@@ -201,8 +208,18 @@ impl<T> Engine<T> {
     }
 
     /// A deadlock or its like: again after a moment, with half the events, and no attempt is spent.
-    fn release_again(&mut self, release: &Release, mut queue: DueQueue, now: Time) {
-        let wait = self.jitter.grown(1, self.limits.conflict_delay_max, queue.conflicts);
+    fn release_again(&mut self, release: &Release, queue: DueQueue, now: Time) {
+        self.release_after(release, queue, self.limits.conflict_delay(), now);
+    }
+
+    fn release_after(
+        &mut self,
+        release: &Release,
+        mut queue: DueQueue,
+        (min, max): (u64, u64),
+        now: Time,
+    ) {
+        let wait = self.jitter.grown(min, max, queue.conflicts);
         queue.conflicts += 1;
         queue.cap = Some((release.events_max / 2).max(1));
         queue.rest = Some(now.after(wait));

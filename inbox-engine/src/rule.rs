@@ -100,6 +100,14 @@ pub enum Rule {
     QueueBlamesItsEvent,
     /// A handler may not run transaction verbs.
     VerbsRefused,
+    /// A handler may not run what stays on its session when the transaction is over.
+    SessionVerbsRefused,
+    /// What a handler may have left on its session all the same is taken back before anybody else has it.
+    SessionReset,
+    /// A handler may not run what changes the inbox's own tables.
+    InboxTablesRefused,
+    /// Between the claim and the advance nobody else has changed rows of `inbox_events` in the transaction.
+    InboxRowsCounted,
     /// Skipping by the lanes compares leader epochs.
     SkipComparesLeaderEpoch,
     /// With unknown leader epochs at or above the watermark: claim; fresh at a passed offset is reuse.
@@ -133,9 +141,15 @@ pub enum Rule {
     ConflictUncounted,
     /// A fault that one event alone meets again and again while others commit counts.
     RepeatedAloneCounts,
+    /// A statement of a handler that runs into the runtime's own limit is the handler's failure.
+    StatementTimeoutCounts,
     /// A COMMIT that the server refused is rolled back for certain, whatever the error: it is no unknown
     /// outcome, and counts where one event alone meets it again and again.
     RefusedCommitCounts,
+    /// A session that breaks under a handler is no outage while another one works.
+    BrokenSessionProbed,
+    /// An outage that a function raised in its own words is no outage.
+    RaisedIsNoOutage,
     /// What is asked of a server has a deadline by the client's clock, too.
     ClientDeadline,
     /// A session whose prepared statements do not fit the tables any more is closed.
@@ -197,6 +211,14 @@ pub enum Rule {
     TopicIdAskedAgain,
     /// A partition that clocks and offsets show to stand still stands still by name.
     StandstillSeenFromOutside,
+    /// After an owner that ended without a word the first events of each lane are written down before they run.
+    UncleanEndIsMarked,
+    /// An event that a process ended with is run in a process of its own before it is run again.
+    SuspectIsTried,
+    /// Nothing else of the process runs beside an event that a process ended with.
+    SuspectRunsAlone,
+    /// A partition whose topic is another one than it was taken over with is taken over anew.
+    TopicIdWatched,
     /// A row of the outbox is marked by its number and its event's id: a number is given twice where the
     /// database goes back.
     MarkNamesEvent,

@@ -17,4 +17,5 @@ mod reuse;
 mod script;
 mod simulation;
 mod size;
+mod unclean;
 mod watermark;

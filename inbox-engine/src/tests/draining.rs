@@ -56,6 +56,7 @@ impl Load {
             record: LogPoint::UNKNOWN,
             remapped_below: NextOffset(0),
             remap_waits: false,
+            unclean: false,
             resume: NextOffset(0),
             resume_leader_epoch: LeaderEpoch(0),
         };
@@ -114,6 +115,7 @@ impl Load {
             bytes: 1,
             attempts: 0,
             doomed: None,
+            suspect: false,
             event: (),
         }
     }

@@ -285,7 +285,8 @@ fn a_commit_under_way_does_not_end_the_report() {
 }
 
 /// `RepeatedAloneCounts` (finding 13b): an event that alone meets a fault again and again while others
-/// commit is at fault itself: an attempt is spent, and in the end it is parked.
+/// commit is at fault itself: an attempt is spent, and in the end it is parked. From then on each further one
+/// counts, so that it is known how long the event can hold its lane.
 #[test]
 fn a_fault_met_alone_while_others_commit_counts() {
     check(
@@ -308,6 +309,32 @@ fn a_fault_met_alone_while_others_commit_counts() {
         conflict p0@0 => start p0[3]
         committed p0@3
         wait 10 => careful p0[0]
+        conflict p0@0
+        wait 10
+        wait 190 => careful p0[0]
+        ",
+    );
+}
+
+/// A session that breaks under one event, while another one works: its lane alone waits, as long as for an outage,
+/// and the event is blamed though nobody else commits.
+#[test]
+fn a_session_that_breaks_under_one_event_holds_up_no_other() {
+    check(
+        "
+        limits transactions=1
+        own p0 lanes=2 w=0
+        deliver p0 0a => start p0[0]
+        broken p0@0
+        deliver p0 1b => start p0[1]
+        committed p0@1
+        wait 49
+        wait 51 => start p0[0]
+        broken p0@0
+        wait 99
+        wait 101 => start p0[0]
+        broken p0@0
+        wait 100 => careful p0[0]
         ",
     );
 }

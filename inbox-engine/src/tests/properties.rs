@@ -22,6 +22,7 @@ fn item(offset: i64, lane: u16, id: u8) -> Item<()> {
         bytes: 1,
         attempts: 0,
         doomed: None,
+        suspect: false,
         event: (),
     }
 }
@@ -219,6 +220,7 @@ impl Track {
             record: LogPoint::UNKNOWN,
             remapped_below: NextOffset(0),
             remap_waits: false,
+            unclean: false,
             resume: NextOffset(0),
             resume_leader_epoch: LeaderEpoch::UNKNOWN,
         };

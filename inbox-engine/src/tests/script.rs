@@ -188,7 +188,7 @@ impl Script {
             "failed" | "rejected" if rest.contains(&"unnamed") => {
                 Outcome::Failed(vec![Failure { index: None, ..failure(verb, 0) }])
             }
-            "failed" | "rejected" => {
+            "failed" | "rejected" | "crashed" => {
                 let named = rest[1..].iter().filter_map(|word| word.split_once('@'));
                 let at = |(_, at): (&str, &str)| {
                     let offset = Offset(at.parse().unwrap());
@@ -199,6 +199,7 @@ impl Script {
             "ignored" => Outcome::Committed(Tally::default()),
             "blocked" => Outcome::Blocked("lock time-out".into()),
             "conflict" => Outcome::Conflict("deadlock".into()),
+            "broken" => Outcome::Broken("terminating connection".into()),
             "outage" => Outcome::Outage("no route".into()),
             "unreached" => Outcome::Unreached("no session".into()),
             "unknown" => Outcome::Unknown("no answer".into()),
@@ -282,6 +283,7 @@ impl Script {
             record,
             remapped_below: NextOffset(number("remapped=", 0)),
             remap_waits: words.contains(&"remap"),
+            unclean: words.contains(&"unclean"),
             resume: NextOffset(number("resume=", watermark)),
             resume_leader_epoch: watermark_leader_epoch,
         };
@@ -328,6 +330,7 @@ impl Script {
             Some(&"more") => Released::Done { more: true, removed: 1 },
             Some(&"blocked") => Released::Blocked("lock time-out".into()),
             Some(&"conflict") => Released::Conflict("deadlock".into()),
+            Some(&"broken") => Released::Broken("terminating connection".into()),
             Some(&"outage") => Released::Outage("no route".into()),
             Some(&"unreached") => Released::Unreached("no session".into()),
             Some(&"unknown") => Released::Unknown("no answer".into()),
@@ -416,7 +419,11 @@ fn take<E>(list: &mut Vec<E>, fits: impl FnMut(&E) -> bool) -> E {
 }
 
 fn failure(verb: &str, index: usize) -> Failure {
-    let fault = if verb == "failed" { HandlerFault::Retry } else { HandlerFault::Reject };
+    let fault = match verb {
+        "failed" => HandlerFault::Retry,
+        "crashed" => HandlerFault::Crash,
+        _ => HandlerFault::Reject,
+    };
     Failure { index: Some(index), fault, error: "no such account".into() }
 }
 
@@ -429,6 +436,7 @@ fn ids(words: &[&str]) -> Vec<PartitionId> {
 }
 
 fn delivery(word: &str) -> Item<()> {
+    let (word, suspect) = (word.trim_end_matches('?'), word.ends_with('?'));
     let (word, doomed) = (word.trim_end_matches('!'), word.ends_with('!'));
     let (word, bytes) = word.split_once(':').unwrap_or((word, "1"));
     let (word, leader_epoch) = word.split_once('~').unwrap_or((word, "0"));
@@ -447,6 +455,7 @@ fn delivery(word: &str) -> Item<()> {
         attempts: 0,
         doomed: doomed
             .then(|| Doom { reason: ParkReason::Undecodable, error: "not an event".into() }),
+        suspect,
         event: (),
     }
 }
@@ -537,7 +546,8 @@ fn start(batch: &Batch<()>) -> String {
     let lane = |items: &[Item<()>]| items.iter().map(item).collect::<Vec<_>>().join(" ");
     let lanes: Vec<String> = batch.items.chunk_by(|a, b| a.lane == b.lane).map(lane).collect();
     let word = if batch.mode == Mode::Careful { "careful" } else { "start" };
-    let text = format!("{word} p{}[{}]", batch.partition.0, lanes.join(" | "));
+    let marked = if batch.marked { "marked " } else { "" };
+    let text = format!("{marked}{word} p{}[{}]", batch.partition.0, lanes.join(" | "));
     match batch.remapped_below.0 {
         0 => text,
         below => format!("{text} remapped below {below}"),

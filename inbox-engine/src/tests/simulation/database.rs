@@ -161,6 +161,7 @@ impl Database {
             remapped_below: NextOffset(0),
             record: row.record,
             remap_waits: row.remap_waits,
+            unclean: false,
             resume: resumed.next,
             resume_leader_epoch: resumed.leader_epoch,
         };
