@@ -2,26 +2,33 @@
 //! that names both Kafka and the database.
 
 mod ended;
+mod identity;
 mod limits;
 #[cfg(all(test, feature = "sqlite"))]
 mod panic_tests;
 
 pub use ended::Ended;
+pub(crate) use identity::{host, kafka_settings};
 pub(crate) use limits::connections;
 
-use std::{fmt, panic::AssertUnwindSafe, sync::Arc, time::Duration};
+use std::{fmt, panic::AssertUnwindSafe, sync::Arc};
 
 use futures::FutureExt as _;
 use inbox_engine::Engine;
 use outbox_core::Reader;
-use tokio::{sync::mpsc, task::JoinSet};
+use tokio::{
+    sync::{RwLock, mpsc},
+    task::JoinSet,
+};
+use uuid::Uuid;
 
+use identity::{owner, start};
 use limits::limits;
 
 use crate::{
     config::{self, Config, Problem},
     handler::panic_text,
-    kafka::{self, KafkaSettings},
+    kafka,
     pipeline::{
         beat,
         control::{Control, Identity},
@@ -30,12 +37,13 @@ use crate::{
         pace::Pace,
         parking::ParkingRules,
         port::{
-            Address, Book, Broker, BrokerEvent, Finding, Fit, Lanes, OpenError, Owner, ParkedLoad,
+            Address, Book, Broker, BrokerEvent, Finding, Fit, Lanes, OpenError, ParkedLoad,
             Placement, Store, TxLimits,
         },
         prune::{self, Retention},
         sessions::Sessions,
         transaction::Work,
+        trial::Trials,
     },
     router::{RouteTable, Routes},
     telemetry::{Counters, Readings, Signal, meters::Meters, watchdog},
@@ -48,6 +56,7 @@ pub struct Consumer<DB: Store> {
     routes: RouteTable<DB>,
     reader: Reader,
     meters: Arc<Meters>,
+    trials: Trials,
 }
 
 /// Builds a [`Consumer`].
@@ -145,7 +154,8 @@ impl<DB: Store> ConsumerBuilder<DB> {
         let types = types.iter().map(|(event_type, _)| *event_type);
         let meters =
             Meters::new(&self.config.consumer.name, types, connections::<DB>(&self.config));
-        Ok(Consumer { config: self.config, settings, routes, reader, meters })
+        let trials = Trials::default();
+        Ok(Consumer { config: self.config, settings, routes, reader, meters, trials })
     }
 }
 
@@ -184,6 +194,7 @@ fn unreadable(error: &outbox_core::RulesError) -> BuildError {
 }
 
 fn outage(error: sqlx::Error) -> BuildError {
+    let error = outbox_core::said(&error);
     BuildError::Database(OpenError::Outage(format!("the database failed a first look: {error}")))
 }
 
@@ -202,6 +213,14 @@ impl<DB: Store> Consumer<DB> {
     /// as text. The HTTP port (`http.listen`) serves the same.
     pub fn readings(&self) -> Readings {
         Readings(Arc::clone(&self.meters))
+    }
+
+    /// Ends the process, with the exit code 8, when a handler has blocked its thread for 30 s longer than its time:
+    /// nobody else can end it, and other processes take the partitions. The commands do this; a consumer inside of
+    /// another service is only told as not ready.
+    #[cfg(feature = "cli")]
+    pub(crate) fn exit_when_blocked(&self) {
+        self.meters.exits_when_blocked.store(true, std::sync::atomic::Ordering::Relaxed);
     }
 
     /// Runs until `shutdown` resolves and everything is let go, or until it cannot go on.
@@ -277,18 +296,29 @@ impl<DB: Store> Consumer<DB> {
             count: config.lanes.count,
             placement: Arc::new(Placement::of(self.reader.rules())),
         };
-        let intake = Intake {
-            reader: self.reader,
-            ignore_unknown: config.events.unknown_type == config::UnknownType::Ignore,
-        };
         let identity = Identity {
             consumer: config.consumer.name.clone(),
             owner: owner(config),
             lanes,
             start: start(config.kafka.start),
         };
+        let engine = Engine::new(limits::<DB>(config), Uuid::new_v4().as_u64_pair().0);
+        let (meters, incarnation) = (Arc::clone(&self.meters), identity.owner.incarnation);
         let control = Control::new(self.settings.clone(), Arc::clone(&broker), identity);
-        let work = Work {
+        let (work, control) = (Arc::new(self.work(incarnation)), Arc::new(control));
+        let (shared, asked) = (Arc::clone(&work), Arc::clone(&control));
+        (Driver::new(engine, broker, shared, asked, meters), work, control)
+    }
+
+    /// What its transactions share.
+    fn work(self, incarnation: Uuid) -> Work<DB> {
+        let config = self.config;
+        let intake = Intake {
+            reader: self.reader,
+            ignore_unknown: config.events.unknown_type == config::UnknownType::Ignore,
+            content: config.events.content,
+        };
+        Work {
             routes: self.routes,
             book: Arc::new(Book::new(DB::prepares(&self.settings))),
             sessions: Sessions::counted(self.settings, Arc::clone(&self.meters)),
@@ -307,60 +337,27 @@ impl<DB: Store> Consumer<DB> {
                     events: config.limits.parked_events_max.into(),
                 },
             },
-            meters: Arc::clone(&self.meters),
+            meters: self.meters,
             pace: Pace::default(),
+            incarnation,
+            aside: RwLock::default(),
+            trials: self.trials,
             #[cfg(feature = "testing")]
             crash: crate::pipeline::crash::Crash::default(),
-        };
-        let (work, control) = (Arc::new(work), Arc::new(control));
-        let seed = uuid::Uuid::new_v4().as_u64_pair().0;
-        let engine = Engine::new(limits::<DB>(config), seed);
-        let (shared, asked) = (Arc::clone(&work), Arc::clone(&control));
-        (Driver::new(engine, broker, shared, asked, self.meters), work, control)
+        }
     }
-}
 
-/// The name of this machine, for people.
-pub(crate) fn host() -> String {
-    std::env::var("HOSTNAME")
-        .ok()
-        .or_else(|| std::fs::read_to_string("/etc/hostname").ok())
-        .map_or_else(|| "unknown".to_owned(), |name| name.trim().to_owned())
-}
-
-fn owner(config: &Config) -> Owner {
-    Owner {
-        name: format!("{}/{}", host(), std::process::id()),
-        instance_id: config.consumer.instance_id.clone(),
-        incarnation: uuid::Uuid::new_v4(),
+    /// This program runs trials (see [`Self::try_events`]) when it is given these arguments.
+    #[cfg(feature = "cli")]
+    pub(crate) fn enable_trials(&self, arguments: Vec<std::ffi::OsString>) {
+        self.trials.enable(arguments);
     }
-}
 
-fn start(start: config::Start) -> inbox_engine::Start {
-    match start {
-        config::Start::Earliest => inbox_engine::Start::Earliest,
-        config::Start::Latest => inbox_engine::Start::Latest,
-        config::Start::Error => inbox_engine::Start::Error,
-    }
-}
-
-/// What the Kafka room needs of the configuration.
-pub(crate) fn kafka_settings(config: &Config) -> KafkaSettings {
-    let mut properties = config.kafka.security.client_settings();
-    let raw = config.kafka.raw.iter();
-    properties.extend(raw.map(|(key, value)| (key.to_owned(), value.to_owned())));
-    KafkaSettings {
-        bootstrap: config.kafka.bootstrap.clone(),
-        group: config.group().to_owned(),
-        topics: config.kafka.topics.clone(),
-        instance_id: config.consumer.instance_id.clone(),
-        protocol: match config.kafka.protocol {
-            config::Protocol::Classic => kafka::Protocol::Classic,
-            config::Protocol::Consumer => kafka::Protocol::Consumer,
-        },
-        session_timeout: config.kafka.session_timeout,
-        max_poll_interval: Duration::from_mins(5),
-        properties,
+    /// Runs the events that the process before this one names, and takes back what they did: see
+    /// [`crate::pipeline::trial`].
+    #[cfg(feature = "cli")]
+    pub(crate) async fn try_events(self) -> std::io::Result<()> {
+        self.work(Uuid::new_v4()).try_events().await
     }
 }
 
@@ -378,6 +375,7 @@ pub async fn migrate<DB: Store>(config: &Config) -> Result<Vec<i64>, BuildError>
     };
     DB::close_hard(conn).await;
     let failed = |tables: &str, error: sqlx::Error| {
+        let error = outbox_core::said(&error);
         BuildError::Schema(format!("the {tables} tables could not be brought up to date: {error}"))
     };
     let applied = applied.map_err(|error| failed("inbox", error))?;

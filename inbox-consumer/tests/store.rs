@@ -181,8 +181,9 @@ mod postgres {
         let Some(settings) = settings("raised").await else { return };
         let mut admin = Postgres::administer(&settings).await.unwrap();
         let table = [
-            ("53100", StoreFault::Outage),
-            ("57P01", StoreFault::Outage),
+            // In a function's words an outage is none: the session has met nothing of it.
+            ("53100", StoreFault::Conflict),
+            ("57P01", StoreFault::Conflict),
             ("40001", StoreFault::Conflict),
             ("40P01", StoreFault::Conflict),
             ("55P03", StoreFault::Conflict),
@@ -231,7 +232,7 @@ mod postgres {
         };
         Postgres::begin(session, &LIMITS).await.unwrap();
         let claimed = Postgres::claim(session, &scope, &claim).await.unwrap();
-        Postgres::advance(session, &scope, &claimed.tx, &claim.lanes).await.unwrap();
+        Postgres::advance(session, &scope, &claimed.tx, &claim.lanes, None).await.unwrap();
         Postgres::rollback(session).await.unwrap();
     }
 
@@ -304,7 +305,7 @@ mod postgres {
                 Postgres::begin(&mut session, &LIMITS).await.unwrap();
                 let tx = "SELECT pg_current_xact_id()::text::bigint";
                 let tx = Postgres::number(&mut session, tx).await.unwrap().to_string();
-                Postgres::advance(&mut session, &scope, &tx, &steps).await.unwrap()
+                Postgres::advance(&mut session, &scope, &tx, &steps, None).await.unwrap()
             });
             tokio::time::sleep(Duration::from_millis(300)).await;
             assert!(!waiting.is_finished(), "the advance does not wait for the lanes it moves");

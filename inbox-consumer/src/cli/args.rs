@@ -4,8 +4,11 @@ use std::{ffi::OsString, path::PathBuf};
 
 use clap::{Parser, Subcommand};
 
-use super::{exit::EXITS, parked::Parked, retire::Retire, skip::Skip};
-use crate::config::{Config, ConfigError};
+use super::{exit::EXITS, park::Park, parked::Parked, retire::Retire, skip::Skip};
+use crate::{
+    config::{Config, ConfigError},
+    pipeline::port::RoleKind,
+};
 
 const CONFIG_DEFAULT: &str = "consumer.toml";
 
@@ -27,7 +30,11 @@ pub(super) struct Args {
 #[derive(Clone, PartialEq, Eq, Debug, Subcommand)]
 pub(super) enum Command {
     /// Consumes until SIGTERM or SIGINT
-    Run,
+    Run {
+        /// Only runs events that another process of this program names, and takes back what they did
+        #[arg(long, hide = true)]
+        trial: bool,
+    },
     /// Looks at configuration, handlers, database and Kafka, and says what is wrong
     Check {
         /// As JSON
@@ -39,12 +46,29 @@ pub(super) enum Command {
         /// Writes the statements out instead, for a tool of your own; needs no configuration
         #[arg(long)]
         print: bool,
+        /// Writes out instead the statements that give a role what it needs, for the tables' owner to run
+        #[arg(long, value_name = "ROLE", conflicts_with = "print")]
+        print_grants: Option<String>,
+        /// What the role is for
+        #[arg(
+            long = "for",
+            value_name = "KIND",
+            default_value = "consumer",
+            requires = "print_grants"
+        )]
+        kind: RoleKind,
     },
     /// Shows where each partition stands
     Status {
         /// As JSON
         #[arg(long)]
         json: bool,
+        /// What holds lanes: the event, its attempt, since when, and its last error
+        #[arg(long, conflicts_with = "json")]
+        lanes: bool,
+        /// Also topics that are in the database and not in the configuration any more
+        #[arg(long)]
+        all: bool,
     },
     /// Removes inbox rows older than the retention now, instead of waiting for the runtime
     Prune,
@@ -53,6 +77,8 @@ pub(super) enum Command {
         #[command(subcommand)]
         command: Parked,
     },
+    /// Parks one event that is not settled yet instead of running it
+    Park(Park),
     /// Raises a partition's watermark to an offset: what lies below it is given up
     Skip(Skip),
     /// Gives the rows of a topic up that was deleted, or deleted and created again

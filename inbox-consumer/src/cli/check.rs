@@ -10,7 +10,7 @@ use std::time::SystemTime;
 use outbox_core::Reader;
 use report::Report;
 
-use super::{Exit, Terminal};
+use super::{Exit, Terminal, told};
 use crate::{
     Routes,
     config::{Config, UnknownType},
@@ -81,9 +81,15 @@ async fn database<DB: Store>(config: &Config, routes: Option<&RouteTable<DB>>) -
         Ok(conn) => conn,
         Err(error) => return none(error.to_string()),
     };
-    let unseen = |error: sqlx::Error| fatal(format!("the database cannot be looked at: {error}"));
+    let unseen = |error: sqlx::Error| {
+        let error = told::<DB>(config, &error);
+        fatal(format!("the database cannot be looked at: {error}"))
+    };
     let (mut found, mut rows) = (Vec::new(), Vec::new());
+    // Without these nothing else can be looked at, and each look would name one of them.
+    let rights = DB::rights(&mut conn).await.ok().flatten().filter(|finding| finding.fatal);
     match schema_is_current::<DB>(&mut conn).await {
+        _ if rights.is_some() => found.extend(rights),
         Err(error) => found.push(fatal(error.to_string())),
         Ok(()) => match DB::findings(&mut conn).await {
             Ok(findings) => found.extend(findings),
@@ -117,7 +123,10 @@ async fn statements<DB: Store>(
 ) -> Vec<Finding> {
     let wrong = match routes.refused_statements(conn).await {
         Ok(wrong) => wrong,
-        Err(error) => vec![format!("the database cannot look at the declared handlers: {error}")],
+        Err(error) => vec![format!(
+            "the database cannot look at the declared handlers: {}",
+            DB::explain(&error)
+        )],
     };
     if wrong.is_empty() {
         let (_, doubt) = routes.equip(conn, settings).await;

@@ -2,7 +2,7 @@
 
 use super::{
     Exit, Terminal,
-    parked::{Hand, opened},
+    parked::{Hand, opened, who},
 };
 use crate::{
     config::Config,
@@ -22,7 +22,7 @@ pub(super) async fn begun<DB: Store>(
     env: &[(String, String)],
     terminal: &mut Terminal<'_>,
 ) -> Result<(Signed, Option<TopicLogs>, DB::Connection), Exit> {
-    let signed = signed(hand, why, env).map_err(|text| {
+    let signed = signed(hand.name.as_deref(), why, env).map_err(|text| {
         terminal.complain(text);
         Exit::Usage
     })?;
@@ -34,12 +34,16 @@ pub(super) async fn begun<DB: Store>(
 }
 
 /// Who acts, and why; or what is missing.
-fn signed(hand: &Hand, why: &str, env: &[(String, String)]) -> Result<Signed, String> {
+pub(super) fn signed(
+    name: Option<&str>,
+    why: &str,
+    env: &[(String, String)],
+) -> Result<Signed, String> {
     let why = why.trim();
     if why.is_empty() {
         return Err("--why is empty: say why, the audit keeps it".into());
     }
-    Ok((hand.who(env)?, why.to_owned()))
+    Ok((who(name, env)?, why.to_owned()))
 }
 
 /// Why a live owner stops a correction.

@@ -12,4 +12,8 @@ pub const EXITS: &[(Exit, &str)] = &[
     (Exit::Findings, "`check` found what keeps a consumer from starting"),
     (Exit::Refused, "nothing was changed: not there, or `--yes` or `--force` is wanted"),
     (Exit::Unfinished, "what `--wait` waited for has not happened, or failed"),
+    (
+        Exit::Blocked,
+        "a handler blocked its thread for good; others take the partitions, starting again is right",
+    ),
 ];

@@ -1,12 +1,35 @@
 //! `migrate`: the tables of inbox and outbox.
 
 use super::{Exit, Terminal, open};
-use crate::{config::Config, pipeline::port::Store};
+use crate::{
+    config::Config,
+    pipeline::port::{RoleKind, Store},
+};
 
 /// Writes the statements out.
 pub(super) fn print<DB: Store>(terminal: &mut Terminal<'_>) -> Exit {
     terminal.say(format!("{}\n{}", DB::print(), DB::print_outbox()));
     Exit::Done
+}
+
+/// Writes out what gives a role the rights that it needs.
+pub(super) fn print_grants<DB: Store>(
+    config: &Config,
+    (role, kind): (&str, RoleKind),
+    terminal: &mut Terminal<'_>,
+) -> Exit {
+    match DB::grants(config.database.schema.as_deref(), role, kind) {
+        Some(statements) => {
+            terminal.say(statements);
+            Exit::Done
+        }
+        None => {
+            terminal.complain(
+                "SQLite has no roles: who may write to the file and its folder may do all",
+            );
+            Exit::Usage
+        }
+    }
 }
 
 /// Brings the tables up to date.
@@ -44,9 +67,10 @@ fn told(
         }
         Err(error) => {
             terminal.complain(format!(
-                "the migration of the {tables} failed and nothing of it is left: {error}; it needs a \
+                "the migration of the {tables} failed and nothing of it is left: {}; it needs a \
                  role that may create tables, or run the output of `migrate --print` with a tool of \
-                 your own"
+                 your own",
+                outbox_core::said(&error)
             ));
             Exit::Database
         }

@@ -1,5 +1,5 @@
-//! The commands of a consumer's binary: `run`, `check`, `migrate`, `status`, `prune`, `parked`, `skip`,
-//! `retire`.
+//! The commands of a consumer's binary: `run`, `check`, `migrate`, `status`, `prune`, `parked`, `park`,
+//! `skip`, `retire`.
 //!
 //! ```no_run
 //! # #[cfg(feature = "postgres")] mod example {
@@ -32,12 +32,14 @@
 //! | 5 | `check` found what keeps a consumer from starting |
 //! | 6 | nothing was changed: not there, or `--yes` or `--force` is wanted |
 //! | 7 | what `--wait` waited for has not happened, or failed |
+//! | 8 | a handler blocked its thread for good; others take the partitions, starting again is right |
 
 mod args;
 mod check;
 mod correcting;
 mod exit;
 mod migrate;
+mod park;
 mod parked;
 mod prune;
 mod retire;
@@ -100,7 +102,7 @@ where
         Ok(args) => args,
         Err(error) => return shown(&error, terminal),
     };
-    if args.command == (Command::Migrate { print: true }) {
+    if matches!(args.command, Command::Migrate { print: true, .. }) {
         return migrate::print::<DB>(terminal);
     }
     let env: Vec<(String, String)> = env.into_iter().collect();
@@ -112,12 +114,19 @@ where
         }
     };
     match &args.command {
+        Command::Migrate { print_grants: Some(role), kind, .. } => {
+            migrate::print_grants::<DB>(&config, (role, *kind), terminal)
+        }
         Command::Migrate { .. } => migrate::migrate::<DB>(&config, terminal).await,
-        Command::Status { json } => {
-            deadline::patiently(status::status::<DB>(&config, *json, terminal)).await
+        Command::Status { json, lanes, all } => {
+            let (config, show) = (&config, status::Show { json: *json, lanes: *lanes, all: *all });
+            deadline::patiently(status::status::<DB>(config, show, terminal)).await
         }
         Command::Parked { command } => {
             deadline::patiently(parked::parked::<DB>(&config, command, &env, terminal)).await
+        }
+        Command::Park(park) => {
+            deadline::patiently(park::park::<DB>(&config, park, &env, terminal)).await
         }
         Command::Skip(skip) => {
             deadline::patiently(skip::skip::<DB>(&config, skip, &env, terminal)).await
@@ -126,13 +135,14 @@ where
             deadline::patiently(retire::retire::<DB>(&config, retire, &env, terminal)).await
         }
         Command::Prune => deadline::patiently(prune::prune::<DB>(&config, terminal)).await,
-        Command::Run | Command::Check { .. } => match build(Routes::default()).await {
+        Command::Run { .. } | Command::Check { .. } => match build(Routes::default()).await {
             Err(error) => {
                 terminal.complain(format!("the set-up of the handlers failed: {error}"));
                 Exit::Runtime
             }
             Ok(routes) => match args.command {
                 Command::Check { json } => check::check(&config, routes, json, terminal).await,
+                Command::Run { trial: true } => run::trial(config, routes, terminal).await,
                 _ => run::run(config, routes, terminal).await,
             },
         },
@@ -144,6 +154,12 @@ fn loaded(args: &Args, env: &[(String, String)]) -> Result<Config, String> {
     let config = args.load(env.to_vec()).map_err(|error| error.to_string())?;
     inbox_settings::start_log(&config.log, env, "inbox_consumer")?;
     Ok(config)
+}
+
+/// An error of the database for people, with the role where advice needs it.
+fn told<DB: Store>(config: &Config, error: &sqlx::Error) -> String {
+    let settings = crate::consumer::settings::<DB>(config).ok();
+    outbox_core::for_role(&DB::explain(error), settings.as_ref().and_then(DB::role))
 }
 
 /// A session for a command, or the exit after a complaint.

@@ -1,6 +1,6 @@
 //! `prune`: removes old inbox rows now.
 
-use super::{Exit, Terminal, open};
+use super::{Exit, Terminal, open, told};
 use crate::{
     config::Config,
     pipeline::port::{PruneCursor, PruneStep, Store},
@@ -24,7 +24,7 @@ pub(super) async fn prune<DB: Store>(config: &Config, terminal: &mut Terminal<'_
             Exit::Done
         }
         Err(error) => {
-            terminal.complain(format!("pruning failed: {error}"));
+            terminal.complain(format!("pruning failed: {}", told::<DB>(config, &error)));
             Exit::Database
         }
     }

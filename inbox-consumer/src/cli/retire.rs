@@ -49,7 +49,7 @@ pub(super) async fn retire<DB: Store>(
     };
     let done = decide::<DB>(&mut conn, config, (retire, facts, signed), terminal).await;
     DB::close_hard(conn).await;
-    done.unwrap_or_else(|error| failed(&error, terminal))
+    done.unwrap_or_else(|error| failed::<DB>(config, &error, terminal))
 }
 
 async fn decide<DB: Store>(

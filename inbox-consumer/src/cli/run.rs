@@ -1,5 +1,7 @@
 //! `run`: consumes until a signal.
 
+use std::time::Duration;
+
 use inbox_settings::cli::Signals;
 
 use super::{Exit, Terminal};
@@ -11,6 +13,9 @@ use crate::{
     telemetry::Signal,
 };
 
+/// Beyond the deadlines of the drain and of Kafka's client, for sessions to be closed.
+const END_MARGIN: Duration = Duration::from_secs(5);
+
 /// Consumes until SIGTERM or SIGINT; a second one ends without waiting for the drain, which loses
 /// nothing.
 pub(super) async fn run<DB: Store>(
@@ -21,8 +26,9 @@ pub(super) async fn run<DB: Store>(
     for doubt in config.validate() {
         Signal::Doubtful { reason: doubt.text }.emit();
     }
-    let (first, second) = match Signals::both(terminal) {
-        Ok(both) => both,
+    let longest = config.limits.drain_deadline + config.limits.close_deadline + END_MARGIN;
+    let signals = match Signals::catch(Some(longest), terminal) {
+        Ok(signals) => signals,
         Err(exit) => return exit,
     };
     let consumer = match Consumer::builder(config, routes).build().await {
@@ -32,12 +38,33 @@ pub(super) async fn run<DB: Store>(
             return refused(&error);
         }
     };
+    consumer.exit_when_blocked();
+    consumer.enable_trials(std::env::args_os().skip(1).chain(["--trial".into()]).collect());
     tokio::select! {
-        ended = consumer.run(first.received(1)) => told(&ended, terminal),
-        () = second.received(2) => {
+        ended = Box::pin(consumer.run(signals.clone().received(1))) => told(&ended, terminal),
+        () = signals.clone().received(2) => {
             terminal.complain("a second signal ended the consumer before it had let go; nothing is lost");
             Exit::Runtime
         }
+    }
+}
+
+/// Runs the events that its parent names; see [`crate::pipeline::trial`].
+pub(super) async fn trial<DB: Store>(
+    config: Config,
+    routes: Routes<DB>,
+    terminal: &mut Terminal<'_>,
+) -> Exit {
+    let consumer = match Consumer::builder(config, routes).build().await {
+        Ok(consumer) => consumer,
+        Err(error) => {
+            terminal.complain(error.to_string());
+            return refused(&error);
+        }
+    };
+    match consumer.try_events().await {
+        Ok(()) => Exit::Done,
+        Err(_) => Exit::Runtime,
     }
 }
 

@@ -84,7 +84,7 @@ pub(super) async fn skip<DB: Store>(
     let typed = (skip, (facts, committed), signed);
     let done = decide::<DB>(&mut conn, config, typed, terminal).await;
     DB::close_hard(conn).await;
-    done.unwrap_or_else(|error| failed(&error, terminal))
+    done.unwrap_or_else(|error| failed::<DB>(config, &error, terminal))
 }
 
 async fn committed(config: &Config, skip: &Skip) -> Result<Option<NextOffset>, BrokerError> {

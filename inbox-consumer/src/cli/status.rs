@@ -2,13 +2,24 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use super::{Exit, Terminal, open, table};
+use super::{Exit, Terminal, open, parked::counted, table, told};
 use crate::{
     config::Config,
     consumer::kafka_settings,
     kafka::{self, LogFacts},
     pipeline::port::{PartitionRow, Store},
+    telemetry::HeldLane,
 };
+
+/// What is to be shown.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Show {
+    pub(super) json: bool,
+    /// What holds lanes instead of partitions.
+    pub(super) lanes: bool,
+    /// Topics that are not configured, too.
+    pub(super) all: bool,
+}
 
 /// A partition as `status` shows it. What is not known is `None`.
 #[derive(Clone, PartialEq, Debug, serde::Serialize)]
@@ -32,6 +43,8 @@ pub(super) struct Line {
     parked_aggregates: i64,
     /// Why it stands still.
     standstill: Option<String>,
+    /// Lanes that are held by their first event.
+    held: Vec<HeldLane>,
     /// The change of its lanes that waits.
     remap: Option<String>,
 }
@@ -64,6 +77,7 @@ fn stored(row: PartitionRow, silence_max: Duration) -> Line {
         (Some(_), Some(seconds)) => Some(format!("owner_silent: for {seconds:.0} s")),
         (Some(_), None) => None,
     });
+    let held = row.owner.is_some().then_some(row.held_lanes).flatten();
     Line {
         topic: row.topic,
         partition: row.partition,
@@ -78,6 +92,7 @@ fn stored(row: PartitionRow, silence_max: Duration) -> Line {
         parked_events: row.parked_events,
         parked_aggregates: row.parked_aggregates,
         standstill,
+        held: held.map(|text| HeldLane::read(&text)).unwrap_or_default(),
         remap: row.next_lanes.map(|(count, rule)| {
             let by = if rule == row.lane_rule { String::new() } else { format!(" by {rule}") };
             format!(
@@ -104,8 +119,36 @@ fn unknown((topic, partition): (String, i32)) -> Line {
         parked_events: 0,
         parked_aggregates: 0,
         standstill: Some("not_owned: no consumer of this name has ever had it".into()),
+        held: Vec::new(),
         remap: None,
     }
+}
+
+impl Line {
+    /// What holds a lane, if the partition moves otherwise.
+    fn held(&self) -> Option<String> {
+        let [first, rest @ ..] = &*self.held else { return None };
+        let more =
+            if rest.is_empty() { String::new() } else { format!(" (and {} more)", rest.len()) };
+        Some(format!("lane_held: {}{more}", first.sentence()))
+    }
+}
+
+/// What holds lanes, one line for each.
+pub(super) fn held(lines: &[Line]) -> String {
+    let of = |line: &Line, lane: &HeldLane| {
+        format!("{}/{}: {}", line.topic, line.partition, lane.sentence())
+    };
+    let all: Vec<String> =
+        lines.iter().flat_map(|line| line.held.iter().map(|lane| of(line, lane))).collect();
+    if all.is_empty() { "no lane is held".to_owned() } else { all.join("\n") }
+}
+
+/// Leaves out topics that are not configured any more; answers how many partitions these were.
+pub(super) fn hide(lines: &mut Vec<Line>, topics: &[String]) -> i64 {
+    let before = lines.len();
+    lines.retain(|line| topics.contains(&line.topic));
+    i64::try_from(before - lines.len()).unwrap_or(i64::MAX)
 }
 
 /// The lines for people.
@@ -139,7 +182,11 @@ pub(super) fn rendered(lines: &[Line]) -> String {
                 number(line.in_flight),
                 line.parked_events.to_string(),
                 line.owner.clone().unwrap_or_else(|| "-".into()),
-                line.standstill.clone().or_else(|| line.remap.clone()).unwrap_or_default(),
+                line.standstill
+                    .clone()
+                    .or_else(|| line.held())
+                    .or_else(|| line.remap.clone())
+                    .unwrap_or_default(),
             ]
         })
         .collect();
@@ -149,7 +196,7 @@ pub(super) fn rendered(lines: &[Line]) -> String {
 /// Shows every partition of the consumer. Without Kafka it shows what the database knows.
 pub(super) async fn status<DB: Store>(
     config: &Config,
-    json: bool,
+    show: Show,
     terminal: &mut Terminal<'_>,
 ) -> Exit {
     let mut conn = match open::<DB>(config, terminal).await {
@@ -162,7 +209,8 @@ pub(super) async fn status<DB: Store>(
         Ok(rows) => rows,
         Err(error) => {
             terminal.complain(format!(
-                "the inbox tables cannot be read: {error}; has `migrate` been run?"
+                "the inbox tables cannot be read: {}; has `migrate` been run?",
+                told::<DB>(config, &error)
             ));
             return Exit::Database;
         }
@@ -174,11 +222,18 @@ pub(super) async fn status<DB: Store>(
             (Vec::new(), Exit::Kafka)
         }
     };
-    let lines = lines(rows, facts, config.kafka.session_timeout);
-    terminal.say(if json {
-        serde_json::to_string_pretty(&lines).unwrap_or_default()
-    } else {
-        rendered(&lines)
-    });
+    let mut lines = lines(rows, facts, config.kafka.session_timeout);
+    let hidden = if show.all { 0 } else { hide(&mut lines, &config.kafka.topics) };
+    if show.json {
+        terminal.say(serde_json::to_string_pretty(&lines).unwrap_or_default());
+        return exit;
+    }
+    terminal.say(if show.lanes { held(&lines) } else { rendered(&lines) });
+    if hidden > 0 {
+        terminal.say(format!(
+            "\n{} of topics that are not configured; --all shows them",
+            counted(hidden, "partition")
+        ));
+    }
     exit
 }

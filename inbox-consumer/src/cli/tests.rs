@@ -5,7 +5,7 @@ use std::time::Duration;
 use inbox_engine::NextOffset;
 
 use super::{
-    status::{lines, rendered},
+    status::{hide, lines, rendered},
     *,
 };
 use crate::{
@@ -40,6 +40,9 @@ async fn a_command_that_does_not_exist_is_wrong_usage() {
     assert_eq!((exit, out.as_str()), (Exit::Usage, ""));
     assert!(err.starts_with("error: unrecognized subcommand 'statsu'"), "{err}");
     assert!(err.contains("'status'"), "{err}");
+    // What follows says how it is used, and is no error of its own.
+    assert!(err.contains("\nUsage: "), "{err}");
+    assert_eq!(err.matches("error:").count(), 1, "{err}");
 }
 
 #[tokio::test]
@@ -125,6 +128,7 @@ fn row(partition: i32) -> PartitionRow {
         parked_aggregates: 1,
         parked_events: 2,
         standstill: None,
+        held_lanes: None,
         retired: false,
     }
 }
@@ -160,6 +164,15 @@ orders          2         90        100      150   50      3         30       2 
 orders          3         90        100      150   50      3         30       2  host/1  reused: offset 7
 orders          4          -          -      150  140      -          -       0  -       not_owned: no consumer of this name has ever had it";
     assert_eq!(rendered(&lines), expected);
+}
+
+#[test]
+fn status_leaves_out_topics_that_are_not_configured() {
+    let old = PartitionRow { topic: "old".into(), ..row(0) };
+    let mut lines = lines(vec![old, row(0), row(1)], vec![], Duration::from_secs(45));
+    assert_eq!(hide(&mut lines, &["orders".into()]), 1);
+    assert_eq!(lines.len(), 2);
+    assert!(!rendered(&lines).contains("old"));
 }
 
 #[test]

@@ -1,24 +1,7 @@
 //! The one table of all keys.
 
 use inbox_settings::{
-    DAY, GIB, HOUR, KIB, Key, KeyTable, Kind, MIB, MINUTE, SECOND, bytes, key, millis, number,
-};
-
-/// The table as reading, checking and documenting it need it.
-pub(super) const TABLE: KeyTable = KeyTable {
-    keys: KEYS,
-    required: &[
-        "consumer.name",
-        "kafka.bootstrap",
-        "kafka.topics",
-        "database.url",
-        "handlers.event_type",
-        "handlers.sql",
-    ],
-    repeated: &["handlers"],
-    whole: &[("events.rules", &["events.rules.id", "events.rules.type"])],
-    env: "INBOX_",
-    page: "docs/configuration.md",
+    DAY, GIB, HOUR, KIB, Key, Kind, MIB, MINUTE, SECOND, bytes, key, millis, number,
 };
 
 /// Every key, in the order of the documentation.
@@ -64,7 +47,7 @@ pub const KEYS: &[Key] = &[
         "kafka.session_timeout",
         millis(SECOND, 5 * MINUTE),
         "45s",
-        "A process that is silent for so long loses its partitions. With protocol `consumer` the broker sets it, and this value serves only to check the limits below against it.",
+        "A process that is silent for so long loses its partitions. With protocol `consumer` the broker sets it, and this value serves only to check the limits below against it. `limits.drain_deadline` is at most a third of it; `database.idle_timeout` and `database.statement_timeout` should not be longer.",
     ),
     key(
         "kafka.security_protocol",
@@ -156,20 +139,20 @@ pub const KEYS: &[Key] = &[
     key(
         "database.statement_timeout",
         millis(100, HOUR),
-        "20s",
-        "The longest statement; the database ends it.",
+        "`retry.attempt_deadline` / 1.5, at most 20s",
+        "The longest statement; the database ends it. Longer than `database.lock_timeout`, shorter than `retry.attempt_deadline`.",
     ),
     key(
         "database.lock_timeout",
         millis(10, 10 * MINUTE),
-        "2s",
-        "The longest wait for a lock; then the transaction is tried again with fewer events.",
+        "`database.statement_timeout` / 2, at most 2s",
+        "The longest wait for a lock, shorter than `database.statement_timeout`; then the transaction is tried again with fewer events.",
     ),
     key(
         "database.idle_timeout",
         millis(SECOND, HOUR),
-        "40s",
-        "The longest silence of this process within a transaction; then the database ends it. It frees what a frozen process has locked.",
+        "`retry.attempt_deadline` × 4/3, at least 40s",
+        "The longest silence of this process within a transaction; then the database ends it. It frees what a frozen process has locked. Longer than `retry.attempt_deadline`; should be at most `kafka.session_timeout`.",
     ),
     key(
         "database.statement_cache",
@@ -238,6 +221,12 @@ pub const KEYS: &[Key] = &[
         "What happens to an event that no route takes: parked as any failure, or settled and counted.",
     ),
     key(
+        "events.content",
+        Kind::Choice(&["bytes", "json"]),
+        "bytes",
+        "What a second event with a known id must have in common with the first, besides type and aggregate, to be its copy and no mismatch: the payload's bytes, or (`json`) the payload as JSON, whatever the order of its keys and its white space.",
+    ),
+    key(
         "events.event_bytes_max",
         bytes(KIB, 64 * MIB),
         "1MiB",
@@ -278,7 +267,7 @@ pub const KEYS: &[Key] = &[
         "retry.attempt_deadline",
         millis(100, HOUR),
         "30s",
-        "The longest attempt of a handler; then its connection is closed and the attempt has failed.",
+        "The longest attempt of a handler; then its connection is closed and the attempt has failed. Longer than `database.statement_timeout`, shorter than `database.idle_timeout`.",
     ),
     key(
         "park.delay_min",
@@ -320,14 +309,14 @@ pub const KEYS: &[Key] = &[
     key(
         "limits.drain_deadline",
         millis(0, 10 * MINUTE),
-        "5s",
-        "How long a partition that is taken away may finish what runs. Transactions are made no larger than half of it is enough for.",
+        "`kafka.session_timeout` / 3, at most 5s",
+        "How long a partition that is taken away may finish what runs: at most a third of `kafka.session_timeout`. Transactions are made no larger than half of it is enough for.",
     ),
     key(
         "limits.close_deadline",
         millis(100, 10 * MINUTE),
-        "10s",
-        "How long leaving the group may take at the end.",
+        "`limits.drain_deadline`, at least 10s",
+        "How long leaving the group may take at the end: `limits.drain_deadline` or longer.",
     ),
     key(
         "retention.inbox",

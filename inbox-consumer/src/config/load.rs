@@ -2,7 +2,26 @@
 
 use std::path::Path;
 
-use super::{Config, ConfigError, Overrides, keys::TABLE};
+use inbox_settings::KeyTable;
+
+use super::{Config, ConfigError, KEYS, Overrides};
+
+/// The table as reading, checking and documenting it need it.
+pub(super) const TABLE: KeyTable = KeyTable {
+    keys: KEYS,
+    required: &[
+        "consumer.name",
+        "kafka.bootstrap",
+        "kafka.topics",
+        "database.url",
+        "handlers.event_type",
+        "handlers.sql",
+    ],
+    repeated: &["handlers"],
+    whole: &[("events.rules", &["events.rules.id", "events.rules.type"])],
+    env: "INBOX_",
+    page: "docs/configuration.md",
+};
 
 impl Config {
     /// Reads `path` (nothing, if `None`), lays `env` over it (names `INBOX_<SECTION>__<KEY>`; pass
@@ -16,6 +35,27 @@ impl Config {
         env: impl IntoIterator<Item = (String, String)>,
         overrides: &Overrides,
     ) -> Result<Self, ConfigError> {
-        TABLE.load(path, env, overrides, Self::validate)
+        TABLE.load(path, env, overrides, Self::follow, Self::validate)
+    }
+
+    /// Limits that nobody has set follow those that bound them, so that each of these can be changed alone.
+    fn follow(&mut self, is_set: &dyn Fn(&str) -> bool) {
+        let (db, attempt) = (&mut self.database, self.retry.attempt_deadline);
+        if !is_set("database.statement_timeout") {
+            db.statement_timeout = db.statement_timeout.min(attempt * 2 / 3);
+        }
+        if !is_set("database.lock_timeout") {
+            db.lock_timeout = db.lock_timeout.min(db.statement_timeout / 2);
+        }
+        if !is_set("database.idle_timeout") {
+            db.idle_timeout = db.idle_timeout.max(attempt * 4 / 3);
+        }
+        let (limits, session) = (&mut self.limits, self.kafka.session_timeout);
+        if !is_set("limits.drain_deadline") {
+            limits.drain_deadline = limits.drain_deadline.min(session / 3);
+        }
+        if !is_set("limits.close_deadline") {
+            limits.close_deadline = limits.close_deadline.max(limits.drain_deadline);
+        }
     }
 }

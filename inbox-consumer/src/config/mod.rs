@@ -38,6 +38,6 @@ pub use park::Park;
 pub use reference::reference;
 pub use refused::refused;
 pub use sections::{
-    Batch, Config, Database, Events, Format, Identity, Kafka, Lanes, Limits, Protocol, Retention,
-    Retry, Start, UnknownType,
+    Batch, Config, Content, Database, Events, Format, Identity, Kafka, Lanes, Limits, Protocol,
+    Retention, Retry, Start, UnknownType,
 };

@@ -1,6 +1,6 @@
 //! `docs/configuration.md`, made from the table of keys.
 
-use super::{Raw, keys::TABLE, refused::REFUSED};
+use super::{Raw, load::TABLE, refused::REFUSED};
 
 const HEAD: &str = "\
 # Configuration

@@ -113,6 +113,8 @@ pub struct Events {
     pub rules: Option<ReadRules>,
     /// What happens to an event that no route takes.
     pub unknown_type: UnknownType,
+    /// What two events with one id must have in common.
+    pub content: Content,
     /// A larger record is parked without being decoded.
     #[serde(deserialize_with = "size::deserialize")]
     pub event_bytes_max: usize,
@@ -223,6 +225,17 @@ pub enum UnknownType {
     Ignore,
 }
 
+/// How payloads of events with one id are compared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Content {
+    /// Byte by byte.
+    #[default]
+    Bytes,
+    /// As JSON: the order of keys and white space do not count.
+    Json,
+}
+
 /// Which rules records are read by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -316,6 +329,7 @@ impl Default for Events {
             format: Format::default(),
             rules: None,
             unknown_type: UnknownType::default(),
+            content: Content::default(),
             event_bytes_max: MIB,
         }
     }

@@ -2,7 +2,7 @@
 
 use inbox_settings::{duration::text, is_name};
 
-use super::{Config, Format, Problem, database::BUILD, keys::TABLE, refused::REFUSED};
+use super::{Config, Format, Problem, database::BUILD, load::TABLE, refused::REFUSED};
 
 impl Config {
     /// Everything that is wrong or doubtful. Fatal problems keep a consumer from starting; `check`

@@ -22,7 +22,8 @@ pub enum Fault {
 /// Why a handler did not handle its event.
 ///
 /// `?` turns any error into one that is tried again ([`Fault::Retry`]). That is why this type is
-/// itself no [`std::error::Error`]. Errors of the database that are not the handler's fault (lost
+/// itself no [`std::error::Error`], and why a text does not become one by `into()`: it is given to
+/// [`retry`](Self::retry) or [`reject`](Self::reject), which says what it means. Errors of the database that are not the handler's fault (lost
 /// connection, deadlock) are recognised by the transaction and need no care here.
 ///
 /// ```
@@ -33,10 +34,14 @@ pub enum Fault {
 ///     if amount < 0 {
 ///         return Err(HandlerError::reject("an amount is never negative"));
 ///     }
+///     if amount == 0 {
+///         return Err(HandlerError::retry(format!("the amount {amount} is not settled yet")));
+///     }
 ///     Ok(())
 /// }
 ///
 /// assert!(parse("12").is_ok());
+/// assert_eq!(parse("0").unwrap_err().to_string(), "the amount 0 is not settled yet");
 /// assert_eq!(parse("x").unwrap_err().to_string(), "invalid digit found in string");
 /// ```
 #[derive(Debug)]
@@ -106,15 +111,18 @@ impl<E: StdError + Send + Sync + 'static> From<E> for HandlerError {
 /// The error and its causes. A cause that the text before it tells already is left out.
 impl fmt::Display for HandlerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut text = self.source.to_string();
-        let mut cause = self.source.source();
+        let mut text = String::new();
+        let mut cause: Option<&(dyn StdError + 'static)> = Some(&*self.source);
         while let Some(error) = cause {
-            let more = error.to_string();
+            let database = error.downcast_ref();
+            let more = database.map_or_else(|| error.to_string(), outbox_core::said);
             if !text.contains(&more) {
-                text.push_str(": ");
+                let colon = if text.is_empty() { "" } else { ": " };
+                text.push_str(colon);
                 text.push_str(&more);
             }
-            cause = error.source();
+            // The driver's own text says less.
+            cause = error.source().filter(|_| database.is_none());
         }
         f.write_str(&text)
     }

@@ -10,6 +10,7 @@ use std::{
 };
 
 use inbox_engine::NextOffset;
+use rdkafka::consumer::Consumer as _;
 
 use super::{
     ffi::{self, Isolation},
@@ -31,6 +32,8 @@ pub(super) struct Pulse {
     /// The last round, in milliseconds since `origin`.
     round: AtomicU64,
     joined: AtomicBool,
+    /// When brokers were first asked for what they have not answered, in milliseconds since `origin`; 0: never.
+    unanswered: AtomicU64,
     ends: Mutex<HashMap<TopicPartition, NextOffset>>,
     asked: Mutex<HashMap<TopicPartition, LogEnds>>,
 }
@@ -41,6 +44,7 @@ impl Pulse {
             origin: Instant::now(),
             round: AtomicU64::new(0),
             joined: AtomicBool::new(false),
+            unanswered: AtomicU64::new(0),
             ends: Mutex::default(),
             asked: Mutex::default(),
         }
@@ -57,12 +61,22 @@ impl Pulse {
 
     pub(super) fn read(&self) -> Vitals {
         let ends = self.ends.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let unanswered = self.unanswered.load(Relaxed);
+        let brokers_silence =
+            if unanswered == 0 { 0 } else { self.now().saturating_sub(unanswered) };
         Vitals {
+            brokers_silence: Duration::from_millis(brokers_silence),
             joined: self.joined.load(Relaxed),
             silence: Duration::from_millis(self.now().saturating_sub(self.round.load(Relaxed))),
             ends,
             asked: self.asked.lock().unwrap_or_else(PoisonError::into_inner).clone(),
         }
+    }
+
+    /// Brokers are asked something that each can answer at once.
+    fn ask(&self) {
+        let now = self.now().max(1);
+        let _ = self.unanswered.compare_exchange(0, now, Relaxed, Relaxed); // the first counts
     }
 
     /// What brokers have answered; `None` where one has not, of which nothing is known then.
@@ -73,6 +87,9 @@ impl Pulse {
     ) {
         let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
         for (place, end) in ends {
+            if end.is_some() {
+                self.unanswered.store(0, Relaxed);
+            }
             let known = asked.entry(place).or_default();
             match isolation {
                 Isolation::Committed => known.stable = end,
@@ -103,16 +120,29 @@ impl Owner {
         self.ask_all_ends(now);
     }
 
+    fn any_place(&self) -> Option<TopicPartition> {
+        let topics = self.client.subscription().ok()?;
+        let topic = topics.elements().first()?.topic().into();
+        Some(TopicPartition { topic, partition: 0 })
+    }
+
     fn ask_all_ends(&mut self, now: Instant) {
         if self.asked_due > now || self.asked.looks_at_ends() {
             return;
         }
         self.asked_due = now + ASKED_EVERY;
-        let places = self.slots.places(&self.slots.ours());
+        let mut places = self.slots.places(&self.slots.ours());
         let ours: HashSet<&TopicPartition> = places.iter().collect();
         {
             let mut asked = self.pulse.asked.lock().unwrap_or_else(PoisonError::into_inner);
             asked.retain(|place, _| ours.contains(place));
+        }
+        if places.is_empty() {
+            // Nothing is assigned: only whether a broker is there.
+            places.extend(self.any_place());
+        }
+        if !places.is_empty() {
+            self.pulse.ask();
         }
         for some in places.chunks(ASKED_MAX) {
             // Later than the end that can be read: then what lies between the two was there.

@@ -1,16 +1,19 @@
 //! Once a second, and whenever a partition stops or moves: how things are, for metrics and health.
 
-use std::{collections::HashMap, time::Duration, time::Instant};
+use std::{
+    collections::HashMap,
+    time::{Duration, Instant, SystemTime},
+};
 
 use inbox_engine::{Snapshot, Standstill};
 
 use super::{
     driver::{Driver, Known},
-    port::{Store, TopicPartition, Vitals},
+    port::{Note, Store, TopicPartition, Vitals},
     sessions::Sessions,
 };
 use crate::telemetry::{
-    PartitionReading, Reason,
+    HeldLane, PartitionReading, Reason,
     meters::{Live, Meters, Parked},
 };
 
@@ -26,16 +29,28 @@ impl<DB: Store> Driver<DB> {
         self.forget_gone();
         let vitals = self.broker.vitals();
         let snapshots = self.engine.snapshots();
-        let partitions = snapshots.into_iter().filter_map(|snapshot| {
-            let known = self.known.get(&snapshot.partition)?;
-            Some(reading(known, snapshot, &vitals))
-        });
+        let now = SystemTime::now();
+        let mut partitions = Vec::with_capacity(snapshots.len());
+        for snapshot in snapshots {
+            let Some(known) = self.known.get_mut(&snapshot.partition) else { continue };
+            let (oldest, held) = self.heads.of(snapshot.partition, &known.place, now);
+            if held != known.held {
+                known.held.clone_from(&held);
+                if let Some((_, taken)) = &known.taken {
+                    let text = (!held.is_empty()).then(|| HeldLane::text(&held));
+                    self.control.tell(Note::HeldLanes, taken.scope, text);
+                }
+            }
+            let reading = reading(known, snapshot, &vitals);
+            partitions.push(PartitionReading { oldest, held, ..reading });
+        }
         self.meters.publish(Live {
-            partitions: partitions.collect(),
+            partitions: partitions.into(),
             at: Some(Instant::now()),
             ending: self.ending,
             ended: false,
             joined: vitals.joined,
+            brokers_silence: vitals.brokers_silence,
             silence: vitals.silence,
             committed_at: self.committed_at,
             connections_busy: self.engine.open().min(DB::WRITERS_MAX) as u64,
@@ -63,6 +78,8 @@ fn reading(known: &Known, snapshot: Snapshot, vitals: &Vitals) -> PartitionReadi
         paused: snapshot.paused,
         confirmed_at: known.confirmed_at,
         standstill: snapshot.standstill.as_ref().map(reason),
+        oldest: Duration::ZERO,
+        held: Vec::new(),
     }
 }
 

@@ -1,6 +1,6 @@
 //! The claim: which events of a batch are fresh, and what becomes of the others.
 
-use inbox_engine::{Doom, Offset, Outcome, ParkReason, Rule, distinct};
+use inbox_engine::{Doom, HandlerFault, Offset, Outcome, ParkReason, Rule, distinct};
 
 use super::{
     intake::IGNORED,
@@ -19,7 +19,7 @@ impl<'a, DB: Store> Transaction<'a, DB> {
         let claimed = DB::claim(self.conn, &self.scope, &request).await;
         let mut claimed = claimed.map_err(|error| self.failed("the claim", &error))?;
         self.mine(claimed.lanes_mine)?;
-        self.tx = std::mem::take(&mut claimed.tx);
+        (self.tx, self.changed) = (std::mem::take(&mut claimed.tx), claimed.changed);
         claimed.fresh.sort_unstable();
         let known = self.recheck(&request, &mut claimed).await?;
         let before = self.parked_before().await?;
@@ -32,7 +32,7 @@ impl<'a, DB: Store> Transaction<'a, DB> {
             } else if claimed.fresh.binary_search(&item.id).is_ok() {
                 self.fresh(index, item)?
             } else {
-                self.known(item, &known)
+                self.known(item, &known).await?
             };
             verdicts.set(index, verdict);
         }
@@ -40,7 +40,7 @@ impl<'a, DB: Store> Transaction<'a, DB> {
             // What the row says outranks the copy before: that one may be the impostor.
             let taken = known.binary_search_by_key(&items[copy].id, |known| known.id).is_ok();
             let verdict = if taken {
-                self.known(&items[copy], &known)
+                self.known(&items[copy], &known).await?
             } else {
                 copy_of(&items[copy], &items[first])
             };
@@ -71,6 +71,19 @@ impl<'a, DB: Store> Transaction<'a, DB> {
             return Ok(());
         }
         Err(End::RolledBack(Outcome::Fenced))
+    }
+
+    /// Not all lanes moved, in the transaction of the claim: somebody else is the owner, or a handler has changed the
+    /// rows that were claimed.
+    pub(super) async fn fenced_or_changed(&mut self, changed: Option<i64>) -> End {
+        let now = DB::changed(self.conn).await.ok().flatten();
+        if now.zip(changed).is_none_or(|(now, changed)| now == changed) {
+            return End::RolledBack(Outcome::Fenced);
+        }
+        let text = "a handler, or a function or a trigger that it brought about, has changed rows of inbox_events: \
+                    they are why each effect happens once, and the runtime's; keep what is yours in tables of your \
+                    own";
+        End::RolledBack(self.handler_failed(None, HandlerFault::Reject, text.into()))
     }
 
     pub(super) async fn recheck(
@@ -124,15 +137,21 @@ impl<'a, DB: Store> Transaction<'a, DB> {
         })
     }
 
-    pub(super) fn known(&self, item: &Delivered, known: &[Known]) -> Verdict {
+    pub(super) async fn known(
+        &mut self,
+        item: &Delivered,
+        known: &[Known],
+    ) -> Result<Verdict, End> {
         let Ok(found) = known.binary_search_by_key(&item.id, |known| known.id) else {
             // Claimed by another transaction that then rolled back, or pruned in between: no row now,
             // though the insert met one. Only a conflict explains it; the batch will be tried again.
-            return Verdict::Vanished;
+            return Ok(Verdict::Vanished);
         };
         let found = &known[found];
-        if found.fingerprint != item.fingerprint && Rule::MismatchParks.on() {
-            return Verdict::Park(mismatch(found));
+        let same =
+            found.fingerprint == item.fingerprint || self.work.intake.was(found.fingerprint, item);
+        if !same && Rule::MismatchParks.on() {
+            return Ok(Verdict::Park(self.mismatch(found).await?));
         }
         let own = found.partition_ref == self.scope.partition_ref && found.offset == item.offset;
         let passed = self.batch.lanes.iter().any(|l| l.lane == item.lane && item.offset <= l.prev);
@@ -140,19 +159,22 @@ impl<'a, DB: Store> Transaction<'a, DB> {
         if own && !passed && !remapped && Rule::TornCheck.on() {
             let error = "its inbox row is there, but its lane was never moved: a handler ended the \
                          transaction; check by hand whether the effect is there";
-            return Verdict::Park(Doom { reason: ParkReason::Torn, error: error.into() });
+            return Ok(Verdict::Park(Doom { reason: ParkReason::Torn, error: error.into() }));
         }
-        Verdict::Duplicate
+        Ok(Verdict::Duplicate)
     }
-}
 
-fn mismatch(found: &Known) -> Doom {
-    let error = format!(
-        "another event with this id, of other type, aggregate or payload, was accepted at offset {} \
-         (partition_ref {}): the producer reuses ids",
-        found.offset.0, found.partition_ref
-    );
-    Doom { reason: ParkReason::Mismatch, error }
+    async fn mismatch(&mut self, found: &Known) -> Result<Doom, End> {
+        let place = DB::place_of(self.conn, found.partition_ref).await;
+        let place = place.map_err(|error| self.failed("the look-up of a partition", &error))?;
+        let place = place.unwrap_or_else(|| "a partition that is not known any more".into());
+        let error = format!(
+            "another event with this id, of other type, aggregate or payload, was accepted at offset {} of \
+             {place}: the producer reuses ids",
+            found.offset.0
+        );
+        Ok(Doom { reason: ParkReason::Mismatch, error })
+    }
 }
 
 /// A second delivery of one id in a batch settles with the first, if it is the same event.

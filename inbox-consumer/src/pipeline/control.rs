@@ -35,7 +35,8 @@ pub(crate) struct Control<DB: Store> {
     pub(crate) sessions: Sessions<DB>,
     pub(super) permits: Semaphore,
     /// What is to be written down for people.
-    pub(super) words: Words,
+    pub(super) standstills: Words,
+    pub(super) held_lanes: Words,
     /// Watermarks that are written in one transaction.
     together: AtomicUsize,
     broker: Arc<dyn Broker>,
@@ -57,7 +58,8 @@ impl<DB: Store> Control<DB> {
         Self {
             sessions: Sessions::new(settings),
             permits,
-            words: Words::default(),
+            standstills: Words::default(),
+            held_lanes: Words::default(),
             together: AtomicUsize::new(TOGETHER_MAX),
             broker,
             identity,
@@ -99,7 +101,7 @@ impl<DB: Store> Control<DB> {
             }
             Err(TakeOverError::Database(error)) => {
                 self.sessions.give_up(conn).await;
-                let error = DB::explain(&error);
+                let error = self.sessions.said(&error);
                 Err(TakeOverFault::Again(format!("taking the partition over failed: {error}")))
             }
         }
@@ -158,6 +160,7 @@ impl<DB: Store> Control<DB> {
             }
             Err(error) => {
                 self.sessions.give_up(conn).await;
+                let error = self.sessions.said(&error);
                 Written::Outage(format!("writing the watermark failed: {error}"))
             }
         }
@@ -187,6 +190,7 @@ impl<DB: Store> Control<DB> {
             Err(error) => {
                 self.sessions.give_up(conn).await;
                 self.together.store((self.together() / 2).max(1), Relaxed);
+                let error = self.sessions.said(&error);
                 Err(format!("writing {} watermarks failed: {error}", writes.len()))
             }
         }
@@ -217,6 +221,7 @@ impl<DB: Store> Control<DB> {
             }
             Err(error) => {
                 self.sessions.give_up(conn).await;
+                let error = self.sessions.said(&error);
                 Err(format!("looking for parked events that are due failed: {error}"))
             }
         }
@@ -227,7 +232,7 @@ impl<DB: Store> Control<DB> {
         let all = u32::try_from(CONTROL_SESSIONS).unwrap_or(1);
         let quiet = async {
             drop(self.permits.acquire_many(all).await);
-            while !self.words.is_silent() {
+            while !(self.standstills.is_silent() && self.held_lanes.is_silent()) {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
         };
@@ -264,6 +269,7 @@ async fn fits<DB: Store>(conn: &mut DB::Connection) -> Result<(), TakeOverFault>
         Ok(Fit::Own | Fit::Newer(_)) => Ok(()),
         Ok(Fit::Unfit(text)) => Err(TakeOverFault::Wait(Standstill::Schema(text))),
         Err(error) => {
+            let error = DB::explain(&error);
             Err(TakeOverFault::Again(format!("taking the partition over failed: {error}")))
         }
     }

@@ -16,3 +16,11 @@ pub struct Delivery {
     /// The event, or why the record is not one.
     pub event: Result<Envelope, ReadError>,
 }
+
+impl Delivery {
+    /// The event's id as its producer wrote it; `?` where the record could not be read.
+    pub(crate) fn id(&self) -> String {
+        let Ok(event) = &self.event else { return "?".into() };
+        event.source_id.as_ref().map_or_else(|| event.event_id.to_string(), ToString::to_string)
+    }
+}

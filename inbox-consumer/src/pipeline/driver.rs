@@ -18,14 +18,16 @@ use super::{
     Delivery,
     beat::BEAT,
     control::Control,
+    heads::Heads,
     port::{Arrival, Broker, BrokerEvent, Delivered, Store, Taken, TopicPartition},
     release::Report,
     strays::Strays,
+    suspects,
     together::Together,
     transaction::Work,
     watch::Watch,
 };
-use crate::telemetry::{Signal, meters::Meters};
+use crate::telemetry::{HeldLane, Signal, meters::Meters};
 
 /// What a spawned task reports.
 pub(super) enum Done {
@@ -60,6 +62,8 @@ pub(super) struct Known {
     /// When the database last confirmed the watermark.
     pub(super) confirmed_at: Option<Instant>,
     pub(super) watch: Watch,
+    /// The lanes that are held, as they were last written down.
+    pub(super) held: Vec<HeldLane>,
 }
 
 /// The engine, and what obeys it.
@@ -70,6 +74,7 @@ pub(crate) struct Driver<DB: Store> {
     pub(super) control: Arc<Control<DB>>,
     pub(super) meters: Arc<Meters>,
     strays: Strays,
+    pub(super) heads: Heads,
     /// When Kafka last acknowledged a commit.
     pub(super) committed_at: Option<Instant>,
     /// Something has changed that metrics and health do not know yet.
@@ -107,6 +112,7 @@ impl<DB: Store> Driver<DB> {
             control,
             meters,
             strays: Strays::new(),
+            heads: Heads::default(),
             committed_at: None,
             untold: true,
             ending: false,
@@ -235,12 +241,13 @@ impl<DB: Store> Driver<DB> {
         // What was read before another take-over was placed in lanes that may be others now.
         let taken = self.known.get(&id).and_then(|known| known.taken.as_ref());
         let taken = taken.filter(|(of, _)| *of == generation);
-        let Some((_, Taken { lanes, .. })) = taken else { return };
+        let Some((_, Taken { lanes, suspects: known, .. })) = taken else { return };
         let work = &*self.work;
         let (strays, meters) = (&mut self.strays, &self.meters);
         let items = arrivals.into_iter().map(|arrival| {
             let at = lanes.place(place, &arrival);
-            let item = work.intake.item(place, arrival, at, &work.routes);
+            let mut item = work.intake.item(place, arrival, at, &work.routes);
+            suspects::judge(&mut item, known);
             let record = &item.event.record;
             if Strays::watches(&item) && lanes.placement.has_key(&place.topic, record) {
                 watched(strays, meters, place, &item);
@@ -281,6 +288,7 @@ impl<DB: Store> Driver<DB> {
             }
             Done::Outcome(place, batch, outcome) => {
                 self.open.remove(&(batch.partition, batch.generation, batch.lanes[0].lane));
+                self.heads.ended(&place, &batch, &outcome);
                 Self::tell(place, &batch, &outcome);
                 self.engine.handle_outcome(batch, outcome, now);
                 self.make_room(now);
@@ -350,7 +358,13 @@ impl<DB: Store> Driver<DB> {
             let id = PartitionId(self.next_id);
             self.next_id = self.next_id.wrapping_add(1);
             let watch = Watch::new(Instant::now());
-            let known = Known { place: place.clone(), taken: None, confirmed_at: None, watch };
+            let known = Known {
+                place: place.clone(),
+                taken: None,
+                confirmed_at: None,
+                watch,
+                held: Vec::new(),
+            };
             self.known.insert(id, known);
             self.ids.insert(place.clone(), id);
             id
@@ -371,6 +385,7 @@ impl<DB: Store> Driver<DB> {
         let engine = &self.engine;
         self.known.retain(|id, _| engine.has(*id));
         self.ids.retain(|_, id| engine.has(*id));
+        self.heads.retain(|id| engine.has(id));
     }
 }
 

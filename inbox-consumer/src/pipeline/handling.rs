@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use inbox_engine::{Doom, Failure, HandlerFault, Mode, Outcome, ParkReason, Run};
+use inbox_engine::{Doom, Failure, HandlerFault, Mode, Outcome, ParkReason, Rule, Run};
 
 use super::{
     port::{Delivered, Store, StoreFault},
@@ -136,10 +136,11 @@ impl<DB: Store> Transaction<'_, DB> {
         match DB::fault(&error) {
             StoreFault::Statement => {
                 self.undo_single().await?;
-                Ok(Single::Failed(HandlerFault::Retry, error.to_string()))
+                Ok(Single::Failed(HandlerFault::Retry, self.work.sessions.said(&error)))
             }
             StoreFault::TransactionEnded => Err(End::Closed(self.ended(Some(index)))),
-            StoreFault::Outage
+            StoreFault::Broken
+            | StoreFault::Outage
             | StoreFault::Conflict
             | StoreFault::Stale
             | StoreFault::Saturated => Err(self.failed("RELEASE", &error)),
@@ -184,6 +185,8 @@ impl<DB: Store> Transaction<'_, DB> {
         self.savepoints_taken = tx.savepoints_taken();
         self.named = tx.named();
         self.unguarded_used |= tx.unguarded_used();
+        let stays = tx.stays() && Rule::SessionReset.on();
+        self.conn.stays |= stays;
         end
     }
 
@@ -195,6 +198,7 @@ impl<DB: Store> Transaction<'_, DB> {
         hung: bool,
     ) -> End {
         let outcome = match fault {
+            Fault::Outage if hung => return End::Closed(Outcome::Broken(error)),
             Fault::Outage => return End::Closed(Outcome::Outage(error)),
             Fault::Conflict => Outcome::Conflict(error),
             Fault::Retry => self.handler_failed(index, HandlerFault::Retry, error),

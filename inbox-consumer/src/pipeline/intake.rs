@@ -7,10 +7,15 @@ use outbox_core::{Envelope, EventId, ReadError, Reader, Record};
 use xxhash_rust::xxh3::Xxh3;
 
 use super::{
-    Delivery, parked,
+    Delivery,
+    content::{self, fingerprint},
+    parked,
     port::{Arrival, Delivered, Lanes, TopicPartition, release::DueQueue},
 };
-use crate::router::{Looked, RouteTable};
+use crate::{
+    config::Content,
+    router::{Looked, RouteTable},
+};
 
 /// What an item takes besides its bytes, counted against the byte limits: resident memory grew by 2.2 KB
 /// for each further event of 450 bytes.
@@ -29,6 +34,8 @@ pub(crate) struct Intake {
     pub(crate) reader: Reader,
     /// Unknown types are settled and counted instead of parked.
     pub(crate) ignore_unknown: bool,
+    /// What two events with one id must have in common.
+    pub(crate) content: Content,
 }
 
 impl Intake {
@@ -45,7 +52,7 @@ impl Intake {
         let event = self.reader.read(topic, partition.partition, offset.0, &record);
         let (kind, doomed) = self.kind(&event, routes);
         let (id, fingerprint) = match &event {
-            Ok(envelope) => (*envelope.event_id.as_bytes(), fingerprint(envelope)),
+            Ok(envelope) => (*envelope.event_id.as_bytes(), fingerprint(envelope, self.content)),
             Err(_) => unread(topic, partition.partition, offset.0, &record),
         };
         let bytes = u32::try_from(record.size() + ITEM_OVERHEAD).unwrap_or(u32::MAX);
@@ -61,8 +68,21 @@ impl Intake {
             bytes,
             attempts: 0,
             doomed,
+            suspect: false,
             event: Arc::new(delivery),
         }
+    }
+
+    /// Whether a stored fingerprint is that of an item, by the other setting: it may have been another one then.
+    pub(super) fn was(&self, fingerprint: [u8; 16], item: &Delivered) -> bool {
+        let other = match self.content {
+            Content::Bytes => Content::Json,
+            Content::Json => Content::Bytes,
+        };
+        item.event
+            .event
+            .as_ref()
+            .is_ok_and(|event| content::fingerprint(event, other) == fingerprint)
     }
 
     fn kind<DB: sqlx::Database>(
@@ -115,21 +135,6 @@ impl Lanes {
 
 fn doom(reason: ParkReason, error: String) -> Doom {
     Doom { reason, error }
-}
-
-/// Covers type, aggregate and payload, not headers or timestamps (finding 9).
-fn fingerprint(envelope: &Envelope) -> [u8; 16] {
-    let mut hash = Xxh3::new();
-    for part in [
-        envelope.event_type.as_bytes(),
-        envelope.aggregate.aggregate_type().as_bytes(),
-        envelope.aggregate.aggregate_id().as_bytes(),
-        envelope.payload.as_deref().unwrap_or_default(),
-    ] {
-        hash.update(&part.len().to_be_bytes());
-        hash.update(part);
-    }
-    hash.digest128().to_be_bytes()
 }
 
 /// The id of an unreadable record is its place in the log: nothing in it can be trusted.

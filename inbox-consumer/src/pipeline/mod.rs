@@ -7,7 +7,9 @@
 pub mod port;
 
 pub(crate) mod beat;
+mod begin;
 mod claim;
+mod content;
 pub(crate) mod control;
 #[cfg(feature = "testing")]
 pub(crate) mod crash;
@@ -15,6 +17,7 @@ mod delivery;
 pub(crate) mod driver;
 mod fault_point;
 mod handling;
+mod heads;
 pub(crate) mod intake;
 mod obey;
 pub(crate) mod pace;
@@ -24,9 +27,11 @@ pub(crate) mod prune;
 pub(crate) mod release;
 pub(crate) mod sessions;
 mod strays;
+mod suspects;
 mod telling;
 mod together;
 pub(crate) mod transaction;
+pub(crate) mod trial;
 mod verdict;
 pub(crate) mod watch;
 

@@ -1,6 +1,10 @@
 //! What the loop does for each effect.
 
-use std::{panic::AssertUnwindSafe, sync::Arc, time::Instant};
+use std::{
+    panic::AssertUnwindSafe,
+    sync::Arc,
+    time::{Instant, SystemTime},
+};
 
 use futures::{
     FutureExt as _,
@@ -14,7 +18,8 @@ use inbox_engine::{
 use super::{
     Delivery,
     driver::{Done, Driver, End},
-    port::{Scope, Store, TopicPartition, deadline},
+    parked::named,
+    port::{Note, Scope, Store, TopicPartition, deadline},
     release::Report,
 };
 use crate::telemetry::Signal;
@@ -65,6 +70,7 @@ impl<DB: Store> Driver<DB> {
         let id = batch.partition;
         let (Some(scope), Some(place)) = (self.scope(id), self.place(id)) else { return };
         let scope = Scope { epoch: batch.epoch, ..scope };
+        self.heads.started(&batch, SystemTime::now());
         let work = Arc::clone(&self.work);
         let given_up = self.open(batch.partition, batch.generation, batch.lanes[0].lane);
         self.spawn(async move {
@@ -72,6 +78,7 @@ impl<DB: Store> Driver<DB> {
             let transaction = deadline::with::<DB, _>(&work.limits, work.transact(scope, &batch));
             let outcome = Abortable::new(transaction, given_up).await;
             let outcome = outcome.unwrap_or_else(|_| Outcome::Unknown(GIVEN_UP.into()));
+            work.unmark(scope, &batch).await;
             let times = batch.items.iter().filter_map(|item| item.event.record.timestamp_ms);
             work.meters.transaction(&outcome, batch.items.len(), times.min(), begun.elapsed());
             Done::Outcome(place, batch, outcome)
@@ -120,6 +127,7 @@ impl<DB: Store> Driver<DB> {
 
     fn take_over(&mut self, id: PartitionId, generation: Generation, held: Option<Box<Held>>) {
         let Some(place) = self.place(id) else { return };
+        self.heads.forget(id);
         let control = Arc::clone(&self.control);
         self.spawn(async move {
             let taken = control.take_over(place, held).await;
@@ -137,13 +145,14 @@ impl<DB: Store> Driver<DB> {
     }
 
     pub(super) fn write_watermark(&mut self, write: WatermarkWrite) {
-        let Some(scope) = self.scope(write.partition) else { return };
+        let id = write.partition;
+        let (Some(scope), Some(partition)) = (self.scope(id), self.place(id)) else { return };
         let scope = Scope { epoch: write.epoch, ..scope };
         let control = Arc::clone(&self.control);
         self.spawn(async move {
             let written = control.write_watermark(scope, &write).await;
             if written == Written::Fenced {
-                Signal::WatermarkFenced { partition_ref: scope.partition_ref }.emit();
+                Signal::WatermarkFenced { partition }.emit();
             }
             Done::Watermarks(vec![(write, written)], Vec::new())
         });
@@ -178,12 +187,18 @@ impl<DB: Store> Driver<DB> {
         let text = standstill.as_ref().map(ToString::to_string);
         match standstill {
             None => Signal::Moving { partition }.emit(),
-            Some(reason) if person => Signal::Standstill { partition, reason }.emit(),
-            Some(reason) => Signal::Waiting { partition, reason }.emit(),
+            Some(why) => {
+                let (reason, sentence) = (why.name(), why.to_string());
+                if person {
+                    Signal::Standstill { partition, reason, sentence }.emit();
+                } else {
+                    Signal::Waiting { partition, reason, sentence }.emit();
+                }
+            }
         }
         // An outage cannot be written down; a take-over is over before anybody reads of it.
         if let Some(scope) = self.scope(id).filter(|_| person || seen || text.is_none()) {
-            self.control.tell_standstill(scope, text);
+            self.control.tell(Note::Standstill, scope, text);
         }
     }
 
@@ -198,10 +213,14 @@ impl<DB: Store> Driver<DB> {
             Outcome::Failed(failures) => {
                 for failure in failures {
                     let item = failure.index.and_then(|at| batch.items.get(at));
+                    let [event_type, event_id, aggregate] = item.map(named).unwrap_or_default();
                     Signal::HandlerFailed {
                         partition: partition.clone(),
                         offset: item.map(|item| item.offset.0),
                         attempt: item.map(|item| item.attempts + 1),
+                        event_type,
+                        event_id,
+                        aggregate,
                         error: failure.error.clone(),
                     }
                     .emit();
@@ -245,6 +264,7 @@ impl<DB: Store> Driver<DB> {
             Released::Blocked(error) | Released::Conflict(error) => {
                 (1, Outcome::Conflict(error.clone()))
             }
+            Released::Broken(error) => (1, Outcome::Broken(error.clone())),
             Released::Outage(error) | Released::Unreached(error) => {
                 (1, Outcome::Outage(error.clone()))
             }
@@ -259,7 +279,7 @@ impl<DB: Store> Driver<DB> {
 /// Tells what kept a transaction from being committed, when no handler is answerable.
 fn tell_fault(partition: TopicPartition, events: usize, outcome: &Outcome) {
     match outcome {
-        Outcome::Blocked(error) | Outcome::Conflict(error) => {
+        Outcome::Blocked(error) | Outcome::Broken(error) | Outcome::Conflict(error) => {
             Signal::Conflict { partition, events, error: error.clone() }.emit();
         }
         Outcome::Outage(error) | Outcome::Unreached(error) => {

@@ -4,10 +4,14 @@ use std::time::{Duration, SystemTime};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
+#[cfg(feature = "cli")]
+use inbox_engine::Offset;
 use inbox_engine::{Doom, ParkReason};
 use outbox_core::{Header, Record};
 use serde_json::{Map, Value, json};
 
+#[cfg(feature = "cli")]
+use super::port::TopicPartition;
 use super::port::{Delivered, Parking};
 
 /// The latest errors of an event that are kept.
@@ -62,6 +66,13 @@ fn aggregate(item: &Delivered) -> String {
     }
 }
 
+/// Which event a line of the log is about: its type, its id, its aggregate, as far as the record says.
+pub(super) fn named(item: &Delivered) -> [Option<String>; 3] {
+    let id = item.event.event.as_ref().ok().map(|event| event.event_id.to_string());
+    let told = |text: String| Some(text).filter(|text| !text.is_empty());
+    [told(event_type(item)), id, told(aggregate(item))]
+}
+
 /// No database takes a NUL in text (B10).
 fn plain(text: &str) -> String {
     text.replace('\0', "\u{fffd}")
@@ -79,7 +90,7 @@ pub(crate) fn with_error(errors: &str, attempt: u32, error: &str) -> String {
     Value::from(all).to_string()
 }
 
-fn document(item: &Delivered, error: &str) -> String {
+pub(super) fn document(item: &Delivered, error: &str) -> String {
     let delivery = &*item.event;
     let mut document = json!({
         "topic": &*delivery.partition.topic,
@@ -131,6 +142,15 @@ pub(crate) fn record(document: &str) -> Option<Record> {
         payload: read_bytes(document.get("payload")?).ok()?,
         timestamp_ms: document.get("timestamp_ms")?.as_i64(),
     })
+}
+
+/// Where the event of such a text was.
+#[cfg(feature = "cli")]
+pub(super) fn place(document: &str) -> Option<(TopicPartition, Offset)> {
+    let document: Value = serde_json::from_str(document).ok()?;
+    let topic = document.get("topic")?.as_str()?.into();
+    let partition = document.get("partition")?.as_i64()?.try_into().ok()?;
+    Some((TopicPartition { topic, partition }, Offset(document.get("offset")?.as_i64()?)))
 }
 
 /// What [`bytes`] has written; an error for everything else.

@@ -6,6 +6,7 @@ use inbox_engine::{Doom, ParkReason};
 use uuid::Uuid;
 
 use super::{
+    parked::named,
     port::{Delivered, ParkedLoad, Store},
     transaction::{Transaction, Work},
     verdict::Verdicts,
@@ -54,10 +55,23 @@ impl<DB: Store> Transaction<'_, DB> {
                 _ => {}
             }
         }
-        let Some(item) = self.batch.items.first().filter(|_| !reasons.is_empty()) else { return };
-        let (partition, events) = (item.event.partition.clone(), reasons.values().sum());
-        let reasons = reasons.iter().map(|(reason, events)| format!("{reason} {events}"));
-        let reasons = reasons.collect::<Vec<_>>().join(", ");
-        Signal::Parked { partition, events, reasons }.emit();
+        let with_error = verdicts.parkings().find(|(_, _, doom)| doom.is_some());
+        let Some((item, _, doom)) = with_error.or_else(|| verdicts.parkings().next()) else {
+            return;
+        };
+        let [event_type, event_id, aggregate] = named(item);
+        let counted = reasons.iter().map(|(reason, events)| format!("{reason} {events}"));
+        let follows = "an earlier event of their aggregate is parked";
+        Signal::Parked {
+            partition: item.event.partition.clone(),
+            events: reasons.values().sum(),
+            reasons: counted.collect::<Vec<_>>().join(", "),
+            offset: item.offset.0,
+            event_type,
+            event_id,
+            aggregate,
+            error: doom.map_or(follows, |doom| &doom.error).to_owned(),
+        }
+        .emit();
     }
 }

@@ -79,7 +79,7 @@ async fn sweep<DB: Store>(
             }
             Err(error) => {
                 sessions.give_up(conn).await;
-                return Err(error.to_string());
+                return Err(sessions.said(&error));
             }
         }
     }

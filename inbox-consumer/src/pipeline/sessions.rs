@@ -11,7 +11,7 @@ use std::{
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::port::{Book, Edition, OpenError, Store, StoreFault};
+use super::port::{Book, Edition, OpenError, Store, StoreFault, TxLimits};
 use crate::telemetry::{Signal, meters::Meters};
 
 /// A connection, and what it is prepared for.
@@ -22,6 +22,8 @@ pub(crate) struct Session<DB: Store> {
     /// Events of its transactions since its statements were planned anew, and when that was.
     pub(super) events: usize,
     planned: Option<Instant>,
+    /// A handler may have left something on it.
+    pub(super) stays: bool,
     /// Of its transaction, until the session is back.
     pub(super) turn: Option<Turn>,
 }
@@ -34,6 +36,9 @@ pub(super) type Turn = OwnedSemaphorePermit;
 /// costs a millisecond or two.
 const PLANNED_FOR: usize = 10_000;
 const PLANNED_FOR_TIME: Duration = Duration::from_secs(5);
+
+/// A database that takes longer to show that it works does not.
+const WORK_MAX: Duration = Duration::from_secs(2);
 
 impl<DB: Store> Deref for Session<DB> {
     type Target = DB::Connection;
@@ -59,10 +64,12 @@ impl<DB: Store> Session<DB> {
                 self.edition = Some(edition);
                 Ok(())
             }
-            Err(error) if DB::fault(&error) == StoreFault::Outage => Err(error),
+            Err(error) if matches!(DB::fault(&error), StoreFault::Outage | StoreFault::Broken) => {
+                Err(error)
+            }
             Err(error) => {
                 book.shut();
-                Signal::QueueUnprepared { error: error.to_string() }.emit();
+                Signal::QueueUnprepared { error: DB::explain(&error) }.emit();
                 Ok(())
             }
         }
@@ -76,6 +83,30 @@ impl<DB: Store> Session<DB> {
         }
         (self.events, self.planned) = (0, Some(Instant::now()));
         DB::replan(&mut self.conn).await
+    }
+
+    /// Takes back what a handler may have left on it; false when it has to be closed instead.
+    async fn clean(&mut self, settings: &DB::Settings) -> bool {
+        let clean = !self.stays || matches!(DB::reset(self, settings, false).await, Ok(true));
+        self.stays = !clean;
+        clean
+    }
+
+    /// The same at the end of its transaction, where it goes on to other clients with COMMIT: behind a pooler.
+    pub(super) async fn clean_inside(
+        &mut self,
+        settings: &DB::Settings,
+    ) -> Result<(), sqlx::Error> {
+        if self.stays && self.is_shared() {
+            DB::reset(self, settings, true).await?;
+            self.stays = false;
+        }
+        Ok(())
+    }
+
+    /// Whether other clients have it between its transactions.
+    pub(super) fn is_shared(&self) -> bool {
+        DB::SERVER && !DB::names_statements(self)
     }
 
     /// Closes the socket without a word.
@@ -100,6 +131,16 @@ impl<DB: Store> std::fmt::Debug for Sessions<DB> {
 }
 
 impl<DB: Store> Sessions<DB> {
+    /// An error of a session for people, with the role where advice needs it.
+    pub(super) fn said(&self, error: &sqlx::Error) -> String {
+        self.advised(&DB::explain(error))
+    }
+
+    /// A text that may hold advice, with the role.
+    pub(super) fn advised(&self, text: &str) -> String {
+        outbox_core::for_role(text, DB::role(&self.settings))
+    }
+
     pub(crate) fn new(settings: DB::Settings) -> Self {
         let turns = Arc::new(Semaphore::new(DB::WRITERS_MAX));
         Self { settings, idle: Mutex::new(Vec::new()), turns, meters: None }
@@ -132,7 +173,14 @@ impl<DB: Store> Sessions<DB> {
         if let (Ok(_), Some(meters)) = (&opened, &self.meters) {
             meters.connections_opened.add(1);
         }
-        opened.map(|conn| Session { conn, edition: None, events: 0, planned: None, turn: None })
+        opened.map(|conn| Session {
+            conn,
+            edition: None,
+            events: 0,
+            planned: None,
+            stays: false,
+            turn: None,
+        })
     }
 
     /// An idle connection, or a new one.
@@ -143,13 +191,32 @@ impl<DB: Store> Sessions<DB> {
         }
     }
 
-    /// Takes a connection back that is outside any transaction; one that is not is closed hard.
+    /// Takes a connection back that is outside any transaction; one that is not is closed hard, as is one on which
+    /// something may be left that cannot be taken back.
     pub(crate) async fn give_back(&self, mut conn: Session<DB>) {
-        if DB::in_transaction(&conn) {
+        if DB::in_transaction(&conn) || !conn.clean(&self.settings).await {
             return conn.close_hard().await;
         }
         let _ends_when_it_is_back = conn.turn.take();
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(conn);
+    }
+
+    /// Whether the database works right now, shown on a new connection up to the end of a transaction.
+    pub(super) async fn work(&self, limits: &TxLimits) -> bool {
+        let shown = async {
+            let mut conn = self.open().await.ok()?;
+            match DB::work(&mut conn, limits).await {
+                Ok(()) => self.give_back(conn).await,
+                Err(_) => return None,
+            }
+            Some(())
+        };
+        matches!(tokio::time::timeout(WORK_MAX, shown).await, Ok(Some(())))
+    }
+
+    /// The settings of its connections.
+    pub(super) fn settings(&self) -> &DB::Settings {
+        &self.settings
     }
 
     /// Closes a connection that failed, and those that wait for work: they may be as dead, and each would

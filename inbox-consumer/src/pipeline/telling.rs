@@ -1,4 +1,5 @@
-//! Why partitions stand still, written down for `status`: the last word of each counts, and it is said.
+//! Why partitions stand still and what holds their lanes, written down for `status`: the last word about each
+//! counts, and it is said.
 
 use std::{
     collections::HashMap,
@@ -8,14 +9,14 @@ use std::{
 
 use super::{
     control::Control,
-    port::{Scope, Store},
+    port::{Note, Scope, Store},
     together::TOGETHER_MAX,
 };
 
 /// After a failure what was to be said is said again.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
 
-/// A word about a partition: why it stands still, or (`None`) that it moves.
+/// A word about a partition, or (`None`) that there is nothing to say.
 type Word = (Scope, Option<String>);
 
 /// What is still to be said. One task at a time says it, so that no word overtakes a later one.
@@ -60,31 +61,40 @@ impl Words {
 }
 
 impl<DB: Store> Control<DB> {
-    /// Writes down why a partition stands still, or that it moves. For people only: nothing waits for it.
-    pub(super) fn tell_standstill(self: &Arc<Self>, scope: Scope, reason: Option<String>) {
-        if self.words.add((scope, reason)) {
+    /// Writes down how a partition is, or (`None`) that there is nothing to say. For people only: nothing waits
+    /// for it.
+    pub(super) fn tell(self: &Arc<Self>, note: Note, scope: Scope, text: Option<String>) {
+        if self.words(note).add((scope, text)) {
             let control = Arc::clone(self);
-            tokio::spawn(async move { control.say().await });
+            tokio::spawn(async move { control.say(note).await });
         }
     }
 
-    async fn say(&self) {
+    fn words(&self, note: Note) -> &Words {
+        match note {
+            Note::Standstill => &self.standstills,
+            Note::HeldLanes => &self.held_lanes,
+        }
+    }
+
+    async fn say(&self, note: Note) {
+        let all = self.words(note);
         loop {
-            let words = self.words.take();
+            let words = all.take();
             if words.is_empty() {
                 return;
             }
-            if self.write_standstills(&words).await.is_none() {
-                self.words.put_back(words);
+            if self.write_words(note, &words).await.is_none() {
+                all.put_back(words);
                 tokio::time::sleep(AGAIN_AFTER).await;
             }
         }
     }
 
-    async fn write_standstills(&self, words: &[Word]) -> Option<()> {
+    async fn write_words(&self, note: Note, words: &[Word]) -> Option<()> {
         let _permit = self.permits.acquire().await;
         let mut conn = self.sessions.take().await.ok()?;
-        match DB::write_standstills(&mut conn, words).await {
+        match DB::write_words(&mut conn, note, words).await {
             Ok(()) => {
                 self.sessions.give_back(conn).await;
                 Some(())

@@ -4,11 +4,13 @@ use std::{
     future::poll_fn,
     pin::{Pin, pin},
     sync::Arc,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use futures::future::{MaybeDone, maybe_done};
 use inbox_engine::{Batch, Failure, HandlerFault, Mode, Outcome, Rule, Tally};
+use tokio::sync::RwLock;
+use uuid::Uuid;
 
 use super::{
     Delivery, fault_point,
@@ -16,8 +18,9 @@ use super::{
     intake::{IGNORED, Intake},
     pace::Pace,
     parking::ParkingRules,
-    port::{Book, OpenError, Scope, Store, StoreFault, TxLimits},
+    port::{Book, Scope, Store, StoreFault, TxLimits},
     sessions::{Session, Sessions},
+    trial::Trials,
     verdict::Verdicts,
 };
 use crate::{
@@ -44,6 +47,11 @@ pub(crate) struct Work<DB: Store> {
     pub(crate) meters: Arc<Meters>,
     /// How long BEGIN takes, and what follows from that.
     pub(crate) pace: Pace,
+    /// Random per process.
+    pub(crate) incarnation: Uuid,
+    /// Held by each transaction, and by itself by one of an event that a process has ended with.
+    pub(crate) aside: RwLock<()>,
+    pub(crate) trials: Trials,
     /// The crash that a test asked for.
     #[cfg(feature = "testing")]
     pub(crate) crash: super::crash::Crash,
@@ -66,6 +74,8 @@ pub(super) struct Transaction<'a, DB: Store> {
     pub(super) conn: &'a mut Session<DB>,
     /// The transaction's identity, as the claim returned it.
     pub(super) tx: String,
+    /// What the session has to say at the advance of the rows of the inbox that it has changed.
+    pub(super) changed: Option<i64>,
     /// Savepoints that handlers have taken in it and not rolled back.
     pub(super) savepoints_taken: u32,
     /// Round trips with queued statements that could have named the one that fails.
@@ -79,27 +89,15 @@ pub(super) struct Transaction<'a, DB: Store> {
 }
 
 impl<DB: Store> Work<DB> {
-    /// Runs a batch to its end. The caller spawns it and lets it finish, or drops it, and with it its
-    /// connection, once what it does does not count any more.
-    pub(crate) async fn transact(&self, scope: Scope, batch: &Batch<Arc<Delivery>>) -> Outcome {
+    /// Runs a batch to its end.
+    pub(super) async fn run(&self, scope: Scope, batch: &Batch<Arc<Delivery>>) -> Outcome {
         self.pace.cut(batch.whole);
         let mut ahead = pin!(maybe_done(self.decode_ahead(batch)));
         let mut conn = match beside(ahead.as_mut(), self.begin()).await {
             Ok(conn) => conn,
             Err(outcome) => return outcome.before_handlers(),
         };
-        let mut transaction = Transaction {
-            work: self,
-            scope,
-            batch,
-            conn: &mut conn,
-            tx: String::new(),
-            savepoints_taken: 0,
-            named: 0,
-            unguarded_used: false,
-            torn: false,
-            handled: false,
-        };
+        let mut transaction = Transaction::new(self, scope, batch, &mut conn);
         let ran = transaction.run(ahead).await;
         let handled = transaction.handled;
         conn.events += batch.items.len();
@@ -134,6 +132,15 @@ impl<DB: Store> Work<DB> {
                 self.sessions.give_back(conn).await;
                 Ok(done)
             }
+            Err(End::Closed(Outcome::Broken(error))) => {
+                conn.close_hard().await;
+                // The others may be as well as ever, or the database is away: another session tells.
+                if Rule::BrokenSessionProbed.on() && self.sessions.work(&self.limits).await {
+                    return Err(Outcome::Broken(error));
+                }
+                self.sessions.close().await;
+                Err(Outcome::Outage(error))
+            }
             Err(End::Closed(outcome)) => {
                 // A handler that hangs says nothing of other sessions; else those that wait for work have
                 // prepared the same, or go the same way to the server.
@@ -145,7 +152,10 @@ impl<DB: Store> Work<DB> {
             }
             // A nested `begin()` that a handler dropped half-way: the driver has a ROLLBACK in its queue
             // and believes the transaction over, and nobody has sent it (A6).
-            Err(End::RolledBack(outcome)) if !DB::in_transaction(&conn) => {
+            // What outlasts a rollback would go on to other clients of a pooler, who closes what is cut off.
+            Err(End::RolledBack(outcome))
+                if !DB::in_transaction(&conn) || (conn.stays && conn.is_shared()) =>
+            {
                 conn.close_hard().await;
                 Err(outcome)
             }
@@ -158,48 +168,30 @@ impl<DB: Store> Work<DB> {
             }
         }
     }
-
-    /// BEGIN, and before it what the session does not know yet.
-    async fn begin_on(&self, conn: &mut Session<DB>) -> Result<(), sqlx::Error> {
-        conn.learn(&self.book).await?;
-        conn.replan().await?;
-        let asked = Instant::now();
-        DB::begin(conn, &self.limits).await?;
-        self.pace.began(asked.elapsed());
-        Ok(())
-    }
-
-    /// A connection inside a transaction. An idle one may have died in the meantime: then a new one
-    /// is opened at once, so that a restarted database costs no round of outages.
-    pub(super) async fn begin(&self) -> Result<Session<DB>, Outcome> {
-        let turn = self.sessions.turn().await;
-        let mut conn = self.begun().await?;
-        conn.turn = turn;
-        Ok(conn)
-    }
-
-    async fn begun(&self) -> Result<Session<DB>, Outcome> {
-        if let Some(mut conn) = self.sessions.idle() {
-            match self.begin_on(&mut conn).await {
-                Ok(()) => return Ok(conn),
-                // A failed BEGIN leaves the session in a state nobody knows (finding 20).
-                Err(_) => self.sessions.give_up(conn).await,
-            }
-        }
-        let mut conn = self.sessions.open().await.map_err(|error| match error {
-            OpenError::Outage(text) | OpenError::Refused(text) => Outcome::Outage(text),
-        })?;
-        match self.begin_on(&mut conn).await {
-            Ok(()) => Ok(conn),
-            Err(error) => {
-                conn.close_hard().await;
-                Err(Outcome::Outage(format!("BEGIN failed: {error}")))
-            }
-        }
-    }
 }
 
-impl<DB: Store> Transaction<'_, DB> {
+impl<'a, DB: Store> Transaction<'a, DB> {
+    pub(super) fn new(
+        work: &'a Work<DB>,
+        scope: Scope,
+        batch: &'a Batch<Arc<Delivery>>,
+        conn: &'a mut Session<DB>,
+    ) -> Self {
+        Self {
+            work,
+            scope,
+            batch,
+            conn,
+            tx: String::new(),
+            changed: None,
+            savepoints_taken: 0,
+            named: 0,
+            unguarded_used: false,
+            torn: false,
+            handled: false,
+        }
+    }
+
     async fn run(
         &mut self,
         mut ahead: Pin<&mut MaybeDone<impl Future<Output = Ahead>>>,
@@ -241,7 +233,8 @@ impl<DB: Store> Transaction<'_, DB> {
         let alone = DB::park_alone(self.conn, &self.scope).await;
         alone.map_err(|error| self.failed("the lock for parking", &error))?;
         let parked = DB::park(self.conn, &self.scope, &rows).await;
-        parked.map_err(|error| self.failed("parking", &error))?;
+        let marked = parked.map_err(|error| self.failed("parking", &error))?;
+        self.changed = self.changed.map(|changed| changed.saturating_add_unsigned(marked));
         fault_point::pass("live.after_park");
         self.fits().await
     }
@@ -258,39 +251,42 @@ impl<DB: Store> Transaction<'_, DB> {
     }
 
     /// The heart: it fails after a swallowed error, after a handler's own COMMIT or ROLLBACK, when a
-    /// newer owner has raised the epoch, and when the database has gone back in time.
+    /// newer owner has raised the epoch, when the database has gone back in time, and when somebody else has changed
+    /// rows of the inbox in the transaction.
     pub(super) async fn advance(&mut self) -> Result<(), End> {
         let lanes = &self.batch.lanes;
-        let moved = DB::advance(self.conn, &self.scope, &self.tx, lanes).await;
+        let changed = self.changed.filter(|_| Rule::InboxRowsCounted.on());
+        let moved = DB::advance(self.conn, &self.scope, &self.tx, lanes, changed).await;
         let moved = moved.map_err(|error| self.failed("the advance", &error))?;
         if moved == lanes.len() as u64 || !Rule::AdvanceCountsRows.on() {
             return Ok(());
         }
         match DB::same_transaction(self.conn, &self.tx).await {
-            Ok(true) => Err(End::RolledBack(Outcome::Fenced)),
+            Ok(true) => Err(self.fenced_or_changed(changed).await),
             _ => Err(End::Closed(self.ended(None))),
         }
     }
 
     pub(super) async fn commit(&mut self) -> Result<(), End> {
+        let clean = self.conn.clean_inside(self.work.sessions.settings()).await;
+        clean.map_err(|error| self.failed("taking back what was left on the session", &error))?;
         if let Err(error) = DB::commit(self.conn).await {
+            let said = self.work.sessions.said(&error);
             return Err(match DB::fault(&error) {
-                StoreFault::Conflict | StoreFault::Stale => {
-                    End::Closed(Outcome::Conflict(error.to_string()))
-                }
-                StoreFault::Saturated => End::RolledBack(Outcome::Unreached(error.to_string())),
+                StoreFault::Conflict | StoreFault::Stale => End::Closed(Outcome::Conflict(said)),
+                StoreFault::Saturated => End::RolledBack(Outcome::Unreached(said)),
                 // A deferred constraint: the server said so, nothing was committed.
                 StoreFault::Statement => {
-                    End::Closed(self.handler_failed(None, HandlerFault::Retry, error.to_string()))
+                    End::Closed(self.handler_failed(None, HandlerFault::Retry, said))
                 }
                 // Rolled back for certain: met again and again by one event alone, it counts as the event's.
-                StoreFault::Outage | StoreFault::TransactionEnded
+                StoreFault::Broken | StoreFault::Outage | StoreFault::TransactionEnded
                     if DB::refused(&error) && Rule::RefusedCommitCounts.on() =>
                 {
-                    End::Closed(Outcome::Outage(format!("COMMIT failed: {error}")))
+                    End::Closed(Outcome::Outage(format!("COMMIT failed: {said}")))
                 }
-                StoreFault::Outage | StoreFault::TransactionEnded => {
-                    End::Closed(Outcome::Unknown(error.to_string()))
+                StoreFault::Broken | StoreFault::Outage | StoreFault::TransactionEnded => {
+                    End::Closed(Outcome::Unknown(said))
                 }
             });
         }
@@ -303,8 +299,9 @@ impl<DB: Store> Transaction<'_, DB> {
 
     /// What an error of one of the runtime's own statements means.
     pub(super) fn failed(&mut self, what: &str, error: &sqlx::Error) -> End {
-        let text = format!("{what} failed: {}", DB::explain(error));
+        let text = format!("{what} failed: {}", self.work.sessions.said(error));
         match DB::fault(error) {
+            StoreFault::Broken => End::Closed(Outcome::Broken(text)),
             StoreFault::Outage => End::Closed(Outcome::Outage(text)),
             StoreFault::Conflict => End::RolledBack(Outcome::Conflict(text)),
             StoreFault::Stale => End::Closed(Outcome::Conflict(text)),
@@ -333,6 +330,7 @@ impl<DB: Store> Transaction<'_, DB> {
         error: String,
     ) -> Outcome {
         let index = index.or((self.batch.items.len() == 1).then_some(0));
+        let error = self.work.sessions.advised(&error);
         Outcome::Failed(vec![Failure { index, fault, error }])
     }
 }

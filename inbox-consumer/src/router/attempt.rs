@@ -118,7 +118,7 @@ fn ranked(fault: Fault, at: Option<usize>, error: String, seen: Option<Seen>) ->
 
 /// The session would do the same to others.
 fn spoilt(seen: &Seen) -> bool {
-    seen.fault == StoreFault::Stale
+    matches!(seen.fault, StoreFault::Stale | StoreFault::Broken)
 }
 
 /// The handler answered `Ok` on a transaction that can only be rolled back.
@@ -167,7 +167,7 @@ fn late(deadline: Duration) -> String {
 
 fn outranked(said: Fault, seen: StoreFault) -> Fault {
     match seen {
-        StoreFault::Outage | StoreFault::Saturated => Fault::Outage,
+        StoreFault::Broken | StoreFault::Outage | StoreFault::Saturated => Fault::Outage,
         StoreFault::Conflict | StoreFault::Stale => Fault::Conflict,
         StoreFault::TransactionEnded => Fault::Reject,
         StoreFault::Statement => said,

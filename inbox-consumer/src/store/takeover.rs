@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use inbox_engine::{
-    Epoch, LaneState, LeaderEpoch, LogPoint, NextOffset, Ownership, Rule, Settled, Standstill,
-    first_watermark, resume,
+    Epoch, LaneState, LeaderEpoch, LogPoint, NextOffset, Offset, Ownership, Rule, Settled,
+    Standstill, first_watermark, resume,
 };
 use uuid::Uuid;
 
-use crate::pipeline::port::{Corrected, Correction, Lanes, Mark, Scope, TakeOver, Taken};
+use crate::pipeline::port::{Corrected, Correction, Lanes, Mark, Scope, Suspect, TakeOver, Taken};
 
 /// A live owner writes its watermark (or the idle check) every few seconds: one that was seen within
 /// this time still runs.
@@ -305,6 +305,22 @@ fn last_record(row: &PartitionState) -> LogPoint {
     }
 }
 
+/// Offset, deaths, the process that runs it as the database keeps it, who has it parked and why.
+pub(super) type SuspectRow<P> = (i64, i32, Option<P>, Option<String>);
+
+/// What a row of `inbox_suspects` says: offset, deaths, the process that wrote it, and what a person has said.
+/// One of this process says that it runs, or that nobody could be told of its end: nothing.
+pub(super) fn suspect(
+    (offset, deaths, process, doom): SuspectRow<Uuid>,
+    watermark: i64,
+    incarnation: Uuid,
+) -> Option<Suspect> {
+    let another = process.is_some_and(|id| id != incarnation);
+    let deaths = deaths.unsigned_abs() + u32::from(another);
+    let told = offset >= watermark && (deaths > 0 || doom.is_some());
+    told.then_some(Suspect { offset: Offset(offset), deaths, doom })
+}
+
 /// The end of the log that is to be remembered with a standstill.
 pub(super) fn log_end_seen(reason: &Standstill, request: &TakeOver) -> Option<i64> {
     matches!(reason, Standstill::LogEndsBelow(_)).then_some(request.log.end.0)
@@ -312,7 +328,7 @@ pub(super) fn log_end_seen(reason: &Standstill, request: &TakeOver) -> Option<i6
 
 /// What the caller works with from now on.
 pub(super) fn taken(
-    row: &PartitionState,
+    (request, row): (&TakeOver, &PartitionState),
     (consumer_ref, inbox_id): (i64, Uuid),
     epoch: Epoch,
     (held, lanes): (Lanes, Vec<LaneState>),
@@ -320,9 +336,10 @@ pub(super) fn taken(
 ) -> Result<Taken, sqlx::Error> {
     if usize::from(held.count) != lanes.len() {
         return Err(super::unexpected(format!(
-            "partition_ref {} has {} rows in inbox_lanes, its lane_count is {}: somebody changed them by \
-             hand; restore them",
-            row.partition_ref,
+            "{}/{} has {} rows in inbox_lanes, its lane_count is {}: somebody changed them by hand; restore \
+             them",
+            request.partition.topic,
+            request.partition.partition,
             lanes.len(),
             row.lane_count
         )));
@@ -337,10 +354,13 @@ pub(super) fn taken(
             record: last_record(row),
             remapped_below: NextOffset(row.remapped_below),
             remap_waits: row.next_lanes.is_some(),
+            unclean: row.owner_incarnation.is_some_and(|id| id != request.owner.incarnation),
             resume: resume.next,
             resume_leader_epoch: resume.leader_epoch,
         },
         lanes: held,
         inbox_id,
+        topic_id: topic_id(row, request),
+        suspects: Vec::new(),
     })
 }

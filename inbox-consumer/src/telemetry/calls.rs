@@ -80,6 +80,19 @@ impl Calls {
     }
 }
 
+impl Calls {
+    /// What is to be said of the call that has gone on longest, if it is longer than a moment.
+    pub(crate) fn longest(&self, now: Instant) -> Option<String> {
+        let state = guard(&self.0);
+        let open = state.open.values().filter_map(|run| {
+            let (delivery, begun) = guard(&run.current).call.clone()?;
+            Some((now.saturating_duration_since(begun), delivery, run.deadline))
+        });
+        let (ran, delivery, deadline) = open.max_by_key(|(ran, ..)| *ran)?;
+        (ran > MARGIN).then(|| sentence(&delivery, deadline))
+    }
+}
+
 impl Run {
     fn overdue(&self, now: Instant) -> Option<String> {
         let current = guard(&self.current);
@@ -93,10 +106,11 @@ impl Run {
 fn sentence(delivery: &Delivery, deadline: Duration) -> String {
     let TopicPartition { topic, partition } = &delivery.partition;
     let event_type = delivery.event.as_ref().map_or("?", |event| &event.event_type);
+    let event_id = delivery.id();
     format!(
-        "the handler of `{event_type}` was called for {topic}/{partition}@{} and has not come back though its \
-         time (`retry.attempt_deadline`, {deadline:?}) is over: it blocks its thread, and nobody can end it; \
-         move what blocks into `tokio::task::spawn_blocking`, and start the process anew if it never comes back",
+        "the handler of `{event_type}` was called for {topic}/{partition}@{} (event {event_id}) and does not come back \
+         within its time (`retry.attempt_deadline`, {deadline:?}): it blocks its thread, and nobody can end it but \
+         with the process; move what blocks into `tokio::task::spawn_blocking`",
         delivery.offset.0
     )
 }

@@ -77,7 +77,9 @@ impl Counters {
                 self.rollbacks.add(1);
                 self.failures.add(failures.len() as u64);
             }
-            Outcome::Blocked(_) | Outcome::Conflict(_) => self.conflicts.add(1),
+            Outcome::Blocked(_) | Outcome::Broken(_) | Outcome::Conflict(_) => {
+                self.conflicts.add(1);
+            }
             Outcome::Outage(_) | Outcome::Unreached(_) => self.outages.add(1),
             Outcome::Unknown(_) | Outcome::Fenced => self.resyncs.add(1),
             // The partition stands still for it: the signal tells.

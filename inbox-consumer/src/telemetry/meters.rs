@@ -6,7 +6,7 @@
 use std::{
     collections::HashMap,
     net::SocketAddr,
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, atomic::AtomicBool},
     time::{Duration, Instant, SystemTime},
 };
 
@@ -22,7 +22,9 @@ use super::{
 use crate::pipeline::port::TopicPartition;
 
 /// Why events are parked, in the order of [`Meters::parked`].
-pub(crate) const REASONS: [ParkReason; 7] = [
+pub(crate) const REASONS: [ParkReason; 9] = [
+    ParkReason::ByHand,
+    ParkReason::Crashed,
     ParkReason::Exhausted,
     ParkReason::Follower,
     ParkReason::Mismatch,
@@ -49,6 +51,8 @@ pub(crate) struct Meters {
     pub(crate) begun: SystemTime,
     /// Where the HTTP port listens.
     pub(crate) http: OnceLock<SocketAddr>,
+    /// The process ends when a handler blocks its thread for good.
+    pub(crate) exits_when_blocked: AtomicBool,
     /// Calls of handlers.
     pub(crate) calls: Calls,
     live: Mutex<Live>,
@@ -80,6 +84,8 @@ pub(crate) struct Live {
     pub(crate) ending: bool,
     pub(crate) ended: bool,
     pub(crate) joined: bool,
+    /// For how long no broker had answered then.
+    pub(crate) brokers_silence: Duration,
     /// How long the Kafka client had not been polled then.
     pub(crate) silence: Duration,
     pub(crate) committed_at: Option<Instant>,
@@ -115,6 +121,7 @@ impl Meters {
             connections_opened: Counter::default(),
             begun: SystemTime::now(),
             http: OnceLock::new(),
+            exits_when_blocked: AtomicBool::new(false),
             calls: Calls::default(),
             live: Mutex::default(),
             parked_now: Mutex::default(),

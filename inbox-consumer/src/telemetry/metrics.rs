@@ -10,7 +10,7 @@ use std::{
 use super::{
     exposition::Samples,
     meters::{Live, Meters, REASONS},
-    readings::{PartitionReading, Readings},
+    readings::{PartitionReading, Readings, no_broker},
 };
 
 /// What a metric's numbers are.
@@ -149,8 +149,8 @@ metrics! {
             s.seconds(&[], m.live.silence + at.elapsed());
         }
     };
-    /// 1 when the consumer is a member of its group.
-    Gauge "inbox_group_joined" "boolean" [] |m, s| s.add(&[], u8::from(m.live.joined));
+    /// 1 when the consumer is a member of its group, as far as it knows: 0 before the first assignment, after it was expelled, and while no broker answers.
+    Gauge "inbox_group_joined" "boolean" [] |m, s| s.add(&[], u8::from(m.live.joined && !no_broker(&m.live)));
     /// 1 when `/health/ready` answers 200.
     Gauge "inbox_ready" "boolean" [] ready;
     /// Partitions that this process has.
@@ -175,6 +175,10 @@ metrics! {
     Gauge "inbox_transactions_open" "transactions" [topic partition] |m, s| of(m, s, |p| Some(p.open));
     /// 1 while the partition is paused in Kafka.
     Gauge "inbox_fetching_paused" "boolean" [topic partition] |m, s| of(m, s, |p| Some(u8::from(p.paused)));
+    /// For how long the event that is at work longest has been the first of its lane, its attempts and the waits between them included: some seconds, or what comes behind it waits.
+    Gauge "inbox_oldest_unsettled_seconds" "seconds" [topic partition] |m, s| of(m, s, |p| Some(p.oldest.as_secs_f64()));
+    /// Lanes whose first event has been that for more than 5 s; `/health/ready`, `status --lanes` and the log (`lane_held`) name it.
+    Gauge "inbox_lanes_held" "lanes" [topic partition] |m, s| of(m, s, |p| Some(p.held.len()));
     /// 1 while the partition does not move, with the reason's name; absent while it moves.
     Gauge "inbox_standstill" "boolean" [topic partition reason] standstill;
     /// Events parked in the database, as of the last look (every 15 s).
@@ -299,13 +303,14 @@ const HEALTH: &str = "
 
 | path | answers |
 |---|---|
-| `/health/live` | 200 while the consumer's loop does its rounds and its Kafka client is polled; 503 when one of them has been silent for 30 s: starting the process anew is right. A database or a Kafka that is out does not change it |
+| `/health/live` | 200 while the consumer's loop does its rounds and its Kafka client is polled; 503 when one of them has been silent for 20 s: starting the process anew is right. A database or a Kafka that is out does not change it |
 | `/health/ready` | 200 when the consumer has joined its group and every partition that it was given moves; 503 otherwise. A member that has no partition, because there are more members than partitions, is ready |
 
 Both answer with JSON. That of `/health/ready` has `ready`, the number of `partitions`, and `reasons`: for each what keeps the
-consumer from being ready, `reason` by name, `sentence` for people, and topic and partition when it is about one. The names are
+consumer from being ready, `reason` by name, `sentence` for people, and topic and partition when it is about one. `held` names
+the lanes whose first event has been that for more than 5 s, with its type, id, aggregate, offset, attempt and last error: what comes behind it waits, the other lanes go on, and the consumer is ready. The names of reasons are
 those of `inbox_standstill` (the operations page has a section for each), and `starting` (not begun), `joining` (no assignment from the
-group yet, or expelled from it), `stuck` (as `/health/live`), `ending` (shutting down), `ended`. A partition that is being taken over (`taking_over`) is not ready for that moment, and
+group yet, or expelled from it), `no_broker` (no broker has answered for 10 s), `stuck` (as `/health/live`), `ending` (shutting down), `ended`. A partition that is being taken over (`taking_over`) is not ready for that moment, and
 nor is one whose database is out (`outage`).
 
 The port is read-only and has no authentication. It listens on this machine only unless `http.listen` says otherwise. An address

@@ -15,6 +15,7 @@ pub(crate) mod http;
 pub(crate) mod meters;
 mod metrics;
 mod readings;
+mod shown;
 mod signal;
 pub(crate) mod trace;
 pub(crate) mod watchdog;
@@ -27,13 +28,13 @@ mod reading_tests;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
-mod trace_tests;
+pub(crate) mod trace_tests;
 
 pub use counters::{Counters, Counts};
 pub use exposition::{CONTENT_TYPE, prometheus};
 pub use inbox_settings::SignalEntry;
 pub use metrics::{METRICS, Metric, MetricKind, metrics_reference};
-pub use readings::{PartitionReading, Readiness, Readings, Reason, Unready};
+pub use readings::{Held, HeldLane, PartitionReading, Readiness, Readings, Reason, Unready};
 pub use signal::{SIGNALS, Signal};
 
 use inbox_settings::Counter;
@@ -46,7 +47,7 @@ pub fn reference() -> String {
          Metrics and health: [metrics.md](metrics.md).\n\n\
          ## Signals\n\n\
          Everything the runtime tells is a log event with the target `inbox_consumer` and the field \
-         `signal`. Payloads and secrets are in none.\n\n",
+         `signal`. Its message is the sentence itself, with the error; payloads and secrets are in none.\n\n",
     );
     page.push_str(&SignalEntry::reference(SIGNALS));
     page.push_str(&Counter::reference(Counts::DOCS, "Consumer::counters"));

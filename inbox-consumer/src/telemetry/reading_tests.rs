@@ -29,6 +29,8 @@ fn partition(number: i32, standstill: Option<(&'static str, &str)>) -> Partition
         confirmed_at: Some(Instant::now()),
         standstill: standstill
             .map(|(name, sentence)| Reason { name, sentence: sentence.to_owned() }),
+        oldest: Duration::from_secs(1),
+        held: Vec::new(),
     }
 }
 

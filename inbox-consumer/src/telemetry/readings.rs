@@ -3,10 +3,10 @@
 use std::{
     net::SocketAddr,
     sync::Arc,
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime},
 };
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{
     Counts, exposition,
@@ -15,7 +15,10 @@ use super::{
 use crate::pipeline::port::TopicPartition;
 
 /// The loop tells how things are once a second: after so long without a word it is stuck.
-const SILENCE_MAX: Duration = Duration::from_secs(30);
+const SILENCE_MAX: Duration = Duration::from_secs(20);
+
+/// Brokers are asked every 5 s, and answer at once.
+const BROKERS_SILENCE_MAX: Duration = Duration::from_secs(10);
 
 /// Everything that can be read off a consumer while it runs. Cheap to clone; reading takes no lock that
 /// the consumer's work waits for, and asks neither the database nor Kafka.
@@ -60,6 +63,32 @@ pub struct PartitionReading {
     pub confirmed_at: Option<Instant>,
     /// Why it stands still, if it does.
     pub standstill: Option<Reason>,
+    /// For how long the event that is at work longest has been the first of its lane.
+    pub oldest: Duration,
+    /// The lanes whose first event has been that for some seconds.
+    pub held: Vec<HeldLane>,
+}
+
+/// A lane whose first event has been that for some seconds: what comes behind it waits.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct HeldLane {
+    /// The lane's number in its partition.
+    pub lane: u16,
+    /// The event's offset.
+    pub offset: i64,
+    /// Its type; `?` if the record could not be read.
+    pub event_type: String,
+    /// Its id; `?` if the record could not be read.
+    pub event_id: String,
+    /// Its aggregate, type and id; `?` if the record could not be read.
+    pub aggregate: String,
+    /// The attempt that is under way, or waits for its time; from 1.
+    pub attempt: u32,
+    /// Since when, in milliseconds since 1970.
+    pub since_ms: i64,
+    /// What the last attempt ended with, if there was one.
+    pub error: Option<String>,
 }
 
 /// Why something does not move.
@@ -82,6 +111,23 @@ pub struct Readiness {
     pub partitions: usize,
     /// What keeps it from being ready.
     pub reasons: Vec<Unready>,
+    /// Lanes whose first event has been that for some seconds. The others go on, so that the consumer is ready.
+    pub held: Vec<Held>,
+}
+
+/// A lane that is held, and where.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[non_exhaustive]
+pub struct Held {
+    /// The topic.
+    pub topic: Arc<str>,
+    /// The partition.
+    pub partition: i32,
+    /// The lane, and its first event.
+    #[serde(flatten)]
+    pub lane: HeldLane,
+    /// For people.
+    pub sentence: String,
 }
 
 /// One thing that keeps a consumer from being ready.
@@ -94,7 +140,7 @@ pub struct Unready {
     /// The partition.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub partition: Option<i32>,
-    /// Name of the standstill, or `starting`, `joining`, `stuck`, `ending`, `ended`.
+    /// Name of the standstill, or `starting`, `joining`, `no_broker`, `stuck`, `ending`, `ended`.
     pub reason: &'static str,
     /// For people.
     pub sentence: String,
@@ -110,6 +156,44 @@ impl PartitionReading {
         let lag = self.log_end?.saturating_sub(self.watermark?);
         Some(u64::try_from(lag).unwrap_or(0))
     }
+}
+
+impl HeldLane {
+    /// As the database keeps them for `status`.
+    pub(crate) fn text(lanes: &[Self]) -> String {
+        serde_json::to_string(lanes).unwrap_or_default()
+    }
+
+    /// What the database kept; nothing when another build wrote it.
+    #[cfg(feature = "cli")]
+    pub(crate) fn read(text: &str) -> Vec<Self> {
+        serde_json::from_str(text).unwrap_or_default()
+    }
+
+    /// What holds the lane, for people.
+    pub(crate) fn sentence(&self) -> String {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let now = i64::try_from(now.as_millis()).unwrap_or(i64::MAX);
+        let Self { lane, offset, event_type, event_id, aggregate, attempt, since_ms, error } = self;
+        let seconds = now.saturating_sub(*since_ms).max(0) / 1_000;
+        let why = match error {
+            Some(error) => format!("the last one ended with: {error}"),
+            None => "it has not ended yet".to_owned(),
+        };
+        format!(
+            "lane {lane} is held by `{event_type}` {event_id} of {aggregate} at offset {offset} for {seconds} s, \
+             attempt {attempt}; {why}"
+        )
+    }
+}
+
+fn held(partition: &PartitionReading) -> impl Iterator<Item = Held> {
+    partition.held.iter().map(|lane| Held {
+        topic: Arc::clone(&partition.topic),
+        partition: partition.partition,
+        lane: lane.clone(),
+        sentence: lane.sentence(),
+    })
 }
 
 impl Readings {
@@ -171,10 +255,20 @@ impl Readings {
                 "joining",
                 "the consumer has not joined its group yet, or was expelled from it; is Kafka reachable?",
             )
+        } else if no_broker(live) {
+            whole(
+                "no_broker",
+                &format!(
+                    "no broker has answered for {:.0?}: what was fetched is finished, and nothing else arrives; is Kafka \
+                     reachable?",
+                    live.brokers_silence
+                ),
+            )
         } else {
             live.partitions.iter().filter_map(unready).collect()
         };
-        Readiness { ready: reasons.is_empty(), partitions: live.partitions.len(), reasons }
+        let held = live.partitions.iter().flat_map(held).collect();
+        Readiness { ready: reasons.is_empty(), partitions: live.partitions.len(), reasons, held }
     }
 }
 
@@ -182,14 +276,19 @@ impl Readings {
 pub(super) fn stuck(meters: &Meters, live: &Live) -> Option<String> {
     let silence = live.at?.elapsed();
     if silence > SILENCE_MAX {
-        let overdue = meters.calls.overdue(None, Instant::now());
-        let why = overdue
+        let longest = meters.calls.longest(Instant::now());
+        let why = longest
             .unwrap_or_else(|| "the machine is starved, or a handler blocks its thread".to_owned());
         return Some(format!("the consumer's loop has not come round for {silence:.0?}: {why}"));
     }
     (live.silence > SILENCE_MAX).then(|| {
         format!("the Kafka client has not been polled for {:.0?}: its thread hangs", live.silence)
     })
+}
+
+/// Whether Kafka is not there.
+pub(super) fn no_broker(live: &Live) -> bool {
+    live.brokers_silence > BROKERS_SILENCE_MAX
 }
 
 fn unready(partition: &PartitionReading) -> Option<Unready> {

@@ -1,42 +1,7 @@
 //! The one enum of everything the runtime tells, and its table.
 
-use inbox_engine::Standstill;
-use tracing::{Value, field::display};
-
+use super::shown::Shown;
 use crate::pipeline::port::TopicPartition;
-
-/// How a field is written into a log event.
-trait Shown {
-    fn shown(&self) -> impl Value;
-}
-
-macro_rules! shown_as_they_are {
-    ($($type:ty),+) => { $( impl Shown for $type {
-        fn shown(&self) -> impl Value {
-            *self
-        }
-    } )+ };
-}
-
-shown_as_they_are!(usize, u64, i64, Option<i64>, Option<u32>);
-
-impl Shown for String {
-    fn shown(&self) -> impl Value {
-        self.as_str()
-    }
-}
-
-impl Shown for TopicPartition {
-    fn shown(&self) -> impl Value {
-        display(format_args!("{}/{}", self.topic, self.partition).to_string())
-    }
-}
-
-impl Shown for Standstill {
-    fn shown(&self) -> impl Value {
-        display(self)
-    }
-}
 
 inbox_settings::signals! {
     /// Everything the runtime tells. Each has one level and one set of fields.
@@ -49,45 +14,78 @@ inbox_settings::signals! {
         partitions: usize,
     }
 
-    warn "broker_trouble" "the Kafka client reports trouble and goes on trying"
+    error "blocked" "the process ends, and others take its partitions: {error}"
+    /// A handler has blocked its thread for 30 s longer than its time. Nobody can end it but with the process, which ends with the exit code 8.
+    Blocked {
+        ;
+        /// Which handler, and for which record.
+        error: String,
+    }
+
+    warn "broker_trouble" "the Kafka client goes on trying: {error}"
     /// The Kafka client reports something that it goes on trying to mend: brokers down, authentication.
     BrokerTrouble {
+        ;
         /// What it said.
         error: String,
     }
 
-    warn "commit_failed" "Kafka refused a commit; the database knows what is settled"
+    warn "commit_failed" "Kafka refused a commit, the database knows what is settled: {error}"
     /// Kafka refused an offset commit. Nothing is lost: the database knows what is settled.
     CommitFailed {
+        ;
         /// What it said.
         error: String,
     }
 
-    warn "commit_unknown" "whether a transaction committed is not known; the partition is read again"
+    warn "commit_unknown" "whether a transaction committed is not known, the partition is read again: {error}"
     /// The connection broke during COMMIT. The partition is taken over anew, which finds out.
     CommitUnknown {
         /// Where.
         partition: TopicPartition,
         /// Events of the transaction.
         events: usize,
+        ;
         /// What the database said.
         error: String,
     }
 
-    debug "conflict" "a transaction met another; it runs again with fewer events"
-    /// A deadlock, a serialization failure, a lock time-out, or an event that another transaction claimed at the same time. It spends no attempt.
+    debug "conflict" "a transaction met another, it runs again with fewer events: {error}"
+    /// A deadlock, a serialization failure, a lock time-out, an event that another transaction claimed at the same time, or a connection that broke under a handler while others worked. It spends no attempt.
     Conflict {
         /// Where.
         partition: TopicPartition,
         /// Events of the transaction.
         events: usize,
+        ;
         /// What the database said.
         error: String,
     }
 
-    warn "doubtful" "something about the configuration or the database is doubtful"
+    warn "conflict_again" "an event met a conflict alone, not for the first time: {error}"
+    /// One event alone has met a deadlock, a lock time-out or their like again. Something else holds what it needs; where others commit meanwhile, such conflicts count as failed attempts after a while.
+    ConflictAgain {
+        /// Where.
+        partition: TopicPartition,
+        /// The event's offset.
+        offset: i64,
+        /// Its type.
+        event_type: String,
+        /// Its id.
+        event_id: String,
+        /// Its aggregate.
+        aggregate: String,
+        /// How often in a row.
+        times: u64,
+        ;
+        /// What the database said.
+        error: String,
+    }
+
+    warn "doubtful" "{reason}"
     /// Values of the configuration that do not go well together, or a setting of the database that weakens the promise; `check` tells them, too.
     Doubtful {
+        ;
         /// What, and what to change.
         reason: String,
     }
@@ -108,7 +106,7 @@ inbox_settings::signals! {
         transactions: usize,
     }
 
-    warn "handler_failed" "a handler failed"
+    warn "handler_failed" "a handler failed: {error}"
     /// A handler failed, ran into its deadline or panicked. After the last attempt the event is parked.
     HandlerFailed {
         /// Where.
@@ -117,13 +115,21 @@ inbox_settings::signals! {
         offset: Option<i64>,
         /// Which attempt it was, from 1.
         attempt: Option<u32>,
+        /// The event's type.
+        event_type: Option<String>,
+        /// Its id.
+        event_id: Option<String>,
+        /// Its aggregate, `type/id`.
+        aggregate: Option<String>,
+        ;
         /// The handler's error.
         error: String,
     }
 
-    error "http_failed" "the HTTP port cannot be had"
+    error "http_failed" "{error}"
     /// The HTTP port cannot be had. The consumer works on without metrics and health, and tries again.
     HttpFailed {
+        ;
         /// Why, and what to do.
         error: String,
     }
@@ -133,6 +139,30 @@ inbox_settings::signals! {
     HttpListening {
         /// Where.
         address: String,
+    }
+
+    warn "lane_held" "an event has been the first of its lane for long, and what comes behind it waits: {error}"
+    /// An event has been the first of its lane for 10 s, attempts and the waits between them included; told again after a minute. `/health/ready` and `status --lanes` name it, too.
+    LaneHeld {
+        /// Where.
+        partition: TopicPartition,
+        /// The lane.
+        lane: u64,
+        /// The event's offset.
+        offset: i64,
+        /// Its type.
+        event_type: String,
+        /// Its id.
+        event_id: String,
+        /// Its aggregate.
+        aggregate: String,
+        /// The attempt that is under way, or waits for its time; from 1.
+        attempt: Option<u32>,
+        /// For how long, in seconds.
+        seconds: u64,
+        ;
+        /// What the last attempt ended with.
+        error: String,
     }
 
     info "let_go" "partitions were let go"
@@ -149,13 +179,14 @@ inbox_settings::signals! {
         partitions: usize,
     }
 
-    error "mismatch" "an event has the id of another one; it was parked"
+    error "mismatch" "an event has the id of another one, it was parked: {error}"
     /// An event has an id that was accepted with other content: its producer reuses ids. It was parked.
     Mismatch {
         /// Where.
         partition: TopicPartition,
         /// Its offset.
         offset: i64,
+        ;
         /// What is known of the other one.
         error: String,
     }
@@ -167,18 +198,19 @@ inbox_settings::signals! {
         partition: TopicPartition,
     }
 
-    warn "outage" "the database is not there; the partition pauses"
+    warn "outage" "the database is not there, the partition pauses: {error}"
     /// The database cannot be reached or refuses work. The partition pauses; no attempt is spent.
     Outage {
         /// Where.
         partition: TopicPartition,
         /// Events of the transaction.
         events: usize,
+        ;
         /// What the database said.
         error: String,
     }
 
-    warn "parked" "events were parked"
+    warn "parked" "events were parked: {error}"
     /// Events were set aside in the database, to be released later, by a person, or behind one of them.
     Parked {
         /// Where.
@@ -187,11 +219,23 @@ inbox_settings::signals! {
         events: u64,
         /// How many for each reason: `exhausted 1, follower 3`.
         reasons: String,
+        /// The offset of the first of them.
+        offset: i64,
+        /// Its type.
+        event_type: Option<String>,
+        /// Its id.
+        event_id: Option<String>,
+        /// Its aggregate, `type/id`.
+        aggregate: Option<String>,
+        ;
+        /// The first error, or what they follow.
+        error: String,
     }
 
-    warn "prune_failed" "a sweep of the inbox failed; it is tried again later"
+    warn "prune_failed" "a sweep of the inbox failed, it is tried again later: {error}"
     /// Pruning failed; it is tried again at the next interval.
     PruneFailed {
+        ;
         /// What the database said.
         error: String,
     }
@@ -203,14 +247,15 @@ inbox_settings::signals! {
         removed: u64,
     }
 
-    warn "queue_unprepared" "queued statements take a round trip each"
+    warn "queue_unprepared" "queued statements take a round trip each: {error}"
     /// Sessions could not be prepared for statements that handlers queue. They are sent one by one until the consumer is started anew: let the role make temporary functions (TEMPORARY).
     QueueUnprepared {
+        ;
         /// What the database says.
         error: String,
     }
 
-    warn "release_failed" "a parked event failed again"
+    warn "release_failed" "a parked event failed again: {error}"
     /// A parked event was released, and failed again; it stays parked.
     ReleaseFailed {
         /// Where.
@@ -223,6 +268,7 @@ inbox_settings::signals! {
         reason: String,
         /// When it is released again; without it the event waits for a person.
         again_seconds: Option<i64>,
+        ;
         /// The handler's error.
         error: String,
     }
@@ -249,13 +295,16 @@ inbox_settings::signals! {
     /// The process was asked to end.
     ShutdownBegun
 
-    error "standstill" "the partition stands still until a person acts"
+    error "standstill" "the partition stands still until a person acts: {sentence}"
     /// A partition does not move until a person acts; the operations page has a section for each reason.
     Standstill {
         /// Which.
         partition: TopicPartition,
         /// Why, by name.
-        reason: Standstill,
+        reason: &'static str,
+        ;
+        /// Why, and what to do.
+        sentence: String,
     }
 
     warn "strayed" "an aggregate was seen on two partitions: order is not kept across them"
@@ -269,9 +318,10 @@ inbox_settings::signals! {
         before: i64,
     }
 
-    error "stuck" "the consumer does not move"
-    /// The consumer's loop has not come round, or its Kafka client was not polled, for 30 s; told by a thread of its own. A handler that blocks its thread is named.
+    error "stuck" "the consumer does not move: {error}"
+    /// The consumer's loop has not come round, or its Kafka client was not polled, for 20 s; told by a thread of its own. A handler that blocks its thread is named.
     Stuck {
+        ;
         /// Why, as far as it is known.
         error: String,
     }
@@ -287,30 +337,34 @@ inbox_settings::signals! {
         watermark: i64,
     }
 
-    error "torn" "a handler ended the transaction of an event; it was parked"
+    error "torn" "a handler ended the transaction of an event, it was parked: {error}"
     /// A handler committed or rolled back the runtime's transaction. Whether the effect is there is for a person to find out, who then releases or discards the event.
     Torn {
         /// Where.
         partition: TopicPartition,
         /// Its offset.
         offset: i64,
+        ;
         /// What is known.
         error: String,
     }
 
-    info "waiting" "the partition waits; it goes on by itself"
+    info "waiting" "the partition waits and goes on by itself: {sentence}"
     /// A partition does not move, but will by itself: the database is out, or a take-over is under way.
     Waiting {
         /// Which.
         partition: TopicPartition,
         /// Why, by name.
-        reason: Standstill,
+        reason: &'static str,
+        ;
+        /// Why, and what to do.
+        sentence: String,
     }
 
     warn "watermark_fenced" "a watermark was refused; the partition is taken over anew"
     /// Writing a watermark found another owner or other lanes.
     WatermarkFenced {
-        /// The partition's number in the database.
-        partition_ref: i64,
+        /// Which.
+        partition: TopicPartition,
     }
 }

@@ -1,10 +1,48 @@
 //! Signals are what their table says; counters count.
 
-use inbox_engine::{Outcome, Standstill, Tally};
+use inbox_engine::{Outcome, Tally};
 use inbox_settings::testing::{document, told};
 
 use super::*;
 use crate::pipeline::{port::TopicPartition, release::Report};
+
+fn conflict_again() -> Signal {
+    Signal::ConflictAgain {
+        partition: TopicPartition { topic: "orders".into(), partition: 3 },
+        offset: 7,
+        event_type: "OrderPaid".into(),
+        event_id: "17".into(),
+        aggregate: "Order/7".into(),
+        times: 2,
+        error: "deadlock detected".into(),
+    }
+}
+
+fn handler_failed() -> Signal {
+    Signal::HandlerFailed {
+        partition: TopicPartition { topic: "orders".into(), partition: 3 },
+        offset: Some(7),
+        attempt: Some(1),
+        event_type: Some("OrderPaid".into()),
+        event_id: Some("e-1".into()),
+        aggregate: Some("Order/7".into()),
+        error: "refused".into(),
+    }
+}
+
+fn lane_held() -> Signal {
+    Signal::LaneHeld {
+        partition: TopicPartition { topic: "orders".into(), partition: 3 },
+        lane: 3,
+        offset: 7,
+        event_type: "OrderPaid".into(),
+        event_id: "17".into(),
+        aggregate: "Order/7".into(),
+        attempt: Some(2),
+        seconds: 10,
+        error: "no such account".into(),
+    }
+}
 
 fn every() -> Vec<Signal> {
     let partition = TopicPartition { topic: "orders".into(), partition: 3 };
@@ -12,21 +50,19 @@ fn every() -> Vec<Signal> {
     let events = 5;
     vec![
         Signal::Assigned { partitions: 2 },
+        Signal::Blocked { error: error.clone() },
         Signal::BrokerTrouble { error: error.clone() },
         Signal::CommitFailed { error: error.clone() },
         Signal::CommitUnknown { partition: partition.clone(), events, error: error.clone() },
         Signal::Conflict { partition: partition.clone(), events, error: error.clone() },
+        conflict_again(),
         Signal::Doubtful { reason: "`a` is longer than `b`".into() },
         Signal::Fenced { partition: partition.clone() },
         Signal::GivenUp { partition: partition.clone(), transactions: 2 },
-        Signal::HandlerFailed {
-            partition: partition.clone(),
-            offset: Some(7),
-            attempt: Some(1),
-            error: error.clone(),
-        },
+        handler_failed(),
         Signal::HttpFailed { error: error.clone() },
         Signal::HttpListening { address: "127.0.0.1:9464".into() },
+        lane_held(),
         Signal::LetGo { partitions: 2 },
         Signal::Lost { partitions: 2 },
         Signal::Mismatch { partition: partition.clone(), offset: 7, error: error.clone() },
@@ -36,6 +72,11 @@ fn every() -> Vec<Signal> {
             partition: partition.clone(),
             events: 5,
             reasons: "exhausted 2, follower 3".into(),
+            offset: 7,
+            event_type: Some("OrderPaid".into()),
+            event_id: Some("e-1".into()),
+            aggregate: Some("Order/7".into()),
+            error: error.clone(),
         },
         Signal::PruneFailed { error: error.clone() },
         Signal::Pruned { removed: 9 },
@@ -53,14 +94,19 @@ fn every() -> Vec<Signal> {
         Signal::ShutdownBegun,
         Signal::Standstill {
             partition: partition.clone(),
-            reason: Standstill::Reused("orders/3@7".into()),
+            reason: "reused",
+            sentence: "reused: orders/3@7".into(),
         },
         Signal::Strayed { partition: partition.clone(), offset: 7, before: 1 },
         Signal::Stuck { error: error.clone() },
         Signal::TakenOver { partition: partition.clone(), epoch: 1, watermark: 2 },
         Signal::Torn { partition: partition.clone(), offset: 7, error },
-        Signal::Waiting { partition, reason: Standstill::TakingOver },
-        Signal::WatermarkFenced { partition_ref: 4 },
+        Signal::Waiting {
+            partition: partition.clone(),
+            reason: "taking_over",
+            sentence: "taking_over".into(),
+        },
+        Signal::WatermarkFenced { partition },
     ]
 }
 
@@ -79,6 +125,33 @@ fn every_signal_is_told_as_the_table_says() {
         assert_eq!(sorted(told), sorted(wanted), "{}", entry.name);
         assert!(fields.contains(&("signal".into(), entry.name.into())), "{fields:?}");
     }
+}
+
+#[test]
+fn a_sentence_is_the_message_of_its_line_and_in_no_field() {
+    let reason = "`a` is longer than `b`; lower the first";
+    let lines = told(|| {
+        Signal::Doubtful { reason: reason.into() }.emit();
+        Signal::HttpFailed { error: reason.into() }.emit();
+        every().iter().for_each(Signal::emit);
+    });
+    for (_, fields) in &lines[..2] {
+        assert_eq!(fields.len(), 2, "{fields:?}");
+        assert!(fields.contains(&("message".into(), reason.into())), "{fields:?}");
+    }
+    let named = |(_, fields): &&(String, Vec<(String, String)>)| {
+        let value = |name: &str| fields.iter().find(|(key, _)| key == name).map(|(_, v)| v.clone());
+        value("event_type").is_some_and(|told| told == "OrderPaid")
+            && value("aggregate").is_some_and(|told| told == "Order/7")
+            && value("event_id").is_some()
+            && value("message").is_some_and(|told| told.ends_with(": refused"))
+    };
+    assert_eq!(
+        lines.iter().filter(named).count(),
+        2,
+        "a failure and what is parked name the event"
+    );
+    assert!(SIGNALS.iter().all(|entry| !entry.fields.contains(&"error")));
 }
 
 #[test]

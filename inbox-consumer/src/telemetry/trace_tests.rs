@@ -23,7 +23,7 @@ const PARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 const OTHER: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 const ID: &str = "0190b5a0-5d6e-7cc3-9d1b-2f1e3a4b5c6d";
 
-pub(super) fn delivery(offset: i64, parent: Option<&str>) -> Arc<Delivery> {
+pub(crate) fn delivery(offset: i64, parent: Option<&str>) -> Arc<Delivery> {
     let header = |name: &str, value: &str| Header {
         name: name.to_owned().into(),
         value: Some(value.to_owned().into()),

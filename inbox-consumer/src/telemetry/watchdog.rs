@@ -1,17 +1,21 @@
-//! A thread that tells when the consumer's loop does not come round.
+//! A thread that tells when the consumer's loop does not come round, and ends a process that a handler blocks.
 //!
 //! Handlers that block every thread of the runtime would keep the loop from telling that itself.
 
 use std::{
-    sync::{Arc, Weak},
+    sync::{Arc, Weak, atomic::Ordering::Relaxed},
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use super::{Signal, meters::Meters, readings};
 
 /// How often it looks.
 const EVERY: Duration = Duration::from_secs(1);
+
+/// A call that was overdue at so many looks in a row never comes back. They are counted, not timed: a process that
+/// was stopped and goes on sees each once.
+const LOOKS_MAX: u32 = 25;
 
 /// It looks for as long as this is there.
 #[derive(Debug)]
@@ -29,12 +33,27 @@ pub(crate) fn watch(meters: Arc<Meters>) -> Watchdog {
 }
 
 fn look(watched: &Weak<()>, meters: &Meters) {
-    let mut told = false;
+    let (mut told, mut looks) = (false, 0);
     while watched.strong_count() > 0 {
         told = tell(meters, told);
+        looks = if meters.calls.overdue(None, Instant::now()).is_some() { looks + 1 } else { 0 };
+        if looks >= LOOKS_MAX && meters.exits_when_blocked.load(Relaxed) {
+            end(meters);
+        }
         thread::sleep(EVERY);
     }
 }
+
+/// Ends the process, for others to take its partitions.
+#[cfg(feature = "cli")]
+fn end(meters: &Meters) {
+    let error = meters.calls.overdue(None, Instant::now()).unwrap_or_default();
+    Signal::Blocked { error: error.clone() }.emit();
+    inbox_settings::cli::end_now(inbox_settings::cli::Exit::Blocked, &error)
+}
+
+#[cfg(not(feature = "cli"))]
+fn end(_: &Meters) {}
 
 /// Tells it once; whether there was something to tell.
 fn tell(meters: &Meters, told: bool) -> bool {
@@ -47,8 +66,6 @@ fn tell(meters: &Meters, told: bool) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Instant;
-
     use super::*;
     use crate::telemetry::meters::Live;
 

@@ -1,11 +1,12 @@
 //! What a transaction remembers of the statements that ran on it.
 
-use std::{fmt::Write, time::Instant};
+use std::{borrow::Cow, time::Instant};
 
 use inbox_engine::Rule;
+use outbox_core::said;
 use sqlx::{Error, error::DatabaseError};
 
-use crate::pipeline::port::{Sessions, StoreFault, deadline};
+use crate::pipeline::port::{RefusedText, Sessions, StoreFault, deadline};
 
 /// The first thing that went wrong in a transaction: it can only be rolled back.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -25,6 +26,8 @@ pub(super) struct Guard {
     /// When a statement was begun whose end has not been seen.
     running: Option<Instant>,
     pub(super) unguarded_used: bool,
+    /// A statement's text says that it may leave something on the session.
+    pub(super) stays: bool,
     /// Savepoints open now: the depth of the next one, less one.
     pub(super) open: u32,
     /// Savepoints taken and not rolled back: what the server has to remember.
@@ -53,17 +56,14 @@ impl Guard {
     /// Looks at a statement before it is sent.
     pub(super) fn admit<DB: Sessions>(&mut self, sql: &str) -> Result<(), Error> {
         self.usable()?;
-        if !Rule::VerbsRefused.on() {
+        let look = DB::look(sql);
+        self.stays |= look.stays;
+        let Some(RefusedText { words, why, .. }) = look.refused.filter(|refused| refused.rule.on())
+        else {
             return Ok(());
-        }
-        let Some(words) = DB::refused_words(sql) else { return Ok(()) };
-        Err(self.refuse(
-            StoreFault::Statement,
-            format!(
-                "a handler may not run {words}: the consumer owns its transaction; use \
-                 tx.savepoint() for a part that may fail, and leave its settings alone"
-            ),
-        ))
+        };
+        let text = format!("a handler may not run {words}: {why}");
+        Err(self.refuse(StoreFault::Statement, text))
     }
 
     /// Refuses to go on in a transaction that can only be rolled back, as PostgreSQL itself does.
@@ -89,10 +89,18 @@ impl Guard {
 
     /// A statement failed.
     pub(super) fn failed<DB: Sessions>(&mut self, error: &Error) {
-        self.running = None;
-        let fault = DB::fault(error);
+        let ran = self.running.take().map(|since| since.elapsed());
+        let (mut fault, mut text) = (DB::fault(error), said(error));
+        let limit = ran.filter(|_| code(error) == CANCELED).and_then(deadline::server_limit_met);
+        if let Some(limit) = limit {
+            fault = StoreFault::Statement;
+            text = format!(
+                "a statement of the handler took longer than `database.statement_timeout` ({limit:?}) allows: make \
+                 it faster, or raise the limit; {text}"
+            );
+        }
         let mends = fault == StoreFault::Statement || waited_too_long(error);
-        self.remember(Seen { fault, error: told(error) }, mends);
+        self.remember(Seen { fault, error: text }, mends);
     }
 
     /// Something was refused that the handler asked for.
@@ -136,15 +144,13 @@ fn half_dropped(since: Instant) -> Seen {
 /// PostgreSQL's lock and statement time-outs end the statement only. Any other conflict may have
 /// ended the transaction.
 fn waited_too_long(error: &Error) -> bool {
-    let code = error.as_database_error().and_then(DatabaseError::code);
-    matches!(code.as_deref(), Some("55P03" | "57014"))
+    matches!(&*code(error), LOCK_NOT_HAD | CANCELED)
 }
 
-/// The error with the database's code.
-fn told(error: &Error) -> String {
-    let mut text = error.to_string();
-    if let Some(code) = error.as_database_error().and_then(DatabaseError::code) {
-        let _ = write!(text, " (code {code})");
-    }
-    text
+/// What PostgreSQL says when somebody wanted a statement to end: a person, or its own limit.
+const CANCELED: &str = "57014";
+const LOCK_NOT_HAD: &str = "55P03";
+
+fn code(error: &Error) -> Cow<'_, str> {
+    error.as_database_error().and_then(DatabaseError::code).unwrap_or_default()
 }

@@ -210,6 +210,6 @@ fn is_space(byte: u8) -> bool {
 }
 
 /// Bytes of a word after its first; anything beyond ASCII is a letter to both databases.
-fn is_word(byte: u8) -> bool {
+pub(super) fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'$' || byte >= 0x80
 }

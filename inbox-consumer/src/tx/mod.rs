@@ -4,6 +4,7 @@ mod append;
 mod executor;
 mod guard;
 mod ids;
+mod left;
 pub(crate) mod lexer;
 mod queue;
 mod savepoint;
@@ -58,6 +59,11 @@ use crate::{
 ///   consumer's own last statement runs in the same transaction; qualify names instead. What is
 ///   hidden in a `DO` block or in a procedure is found at the end of the transaction, which is then
 ///   rolled back.
+/// - Statements whose work stays on the connection (`SET` without `LOCAL`, `LISTEN`, `PREPARE`, a cursor
+///   `WITH HOLD` and the like) are refused, as later events have it, too. What stays all the same
+///   (`set_config(…, false)`, `pg_advisory_lock`, a temporary table, anything through
+///   [`unguarded`](Self::unguarded)) is taken back when the transaction is over.
+/// - Statements that change the tables of the inbox are refused; what does so out of sight fails the event.
 ///
 /// # One round trip for many statements
 ///
@@ -190,5 +196,10 @@ impl<'t, DB: Database> Tx<'t, DB> {
 
     pub(crate) fn unguarded_used(&self) -> bool {
         self.guard.unguarded_used
+    }
+
+    /// Something may stay on the session when the transaction is over.
+    pub(crate) fn stays(&self) -> bool {
+        self.guard.stays || self.guard.unguarded_used
     }
 }

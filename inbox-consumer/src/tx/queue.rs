@@ -224,7 +224,9 @@ impl<DB: Database> Tx<'_, DB> {
     ///
     /// The guard does not see what happens on it: an error that is swallowed there and a
     /// transaction that is ended there are found only at the end of the transaction, and cost its
-    /// other events a repetition. On SQLite a swallowed error there is not found at all. Behind a pooler
+    /// other events a repetition. On SQLite a swallowed error there is not found at all. What may be left on
+    /// the session is taken back when the transaction is over: one exchange more (on SQLite a new session).
+    /// Behind a pooler
     /// (`statement_cache = 0`) give each query `.persistent(false)`, or its name stays there.
     ///
     /// # Errors

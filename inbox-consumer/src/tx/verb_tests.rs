@@ -1,12 +1,18 @@
 //! What the verb scanner refuses, and what it lets through (A3).
 
 use super::{
+    left,
     lexer::{Dialect, Dialect::Postgres, Dialect::Sqlite, Lexer},
-    verbs::refused,
+    verbs,
 };
 
 fn words(sql: &str, dialect: Dialect) -> Option<String> {
-    refused(sql, dialect, |verb| verb.eq_ignore_ascii_case("truncate"))
+    let look = verbs::look(sql, dialect, |verb| verb.eq_ignore_ascii_case("truncate"));
+    look.refused.map(|refused| refused.words)
+}
+
+fn stays(sql: &str, dialect: Dialect) -> bool {
+    verbs::look(sql, dialect, |_| false).stays
 }
 
 #[track_caller]
@@ -109,12 +115,12 @@ fn verbs_are_found_in_texts_of_several_statements() {
         &[
             ("select 1; commit", "COMMIT"),
             ("select 1;select 2 ; -- x\n ROLLBACK ; select 3;", "ROLLBACK"),
-            ("set x; commit", "COMMIT"),
+            ("set local x = 1; commit", "COMMIT"),
             ("create table t; commit", "COMMIT"),
             ("insert into t values ('a;b'); end", "END"),
             ("insert into t values ('it''s'); commit", "COMMIT"),
             ("select \"a;\"\"b\"; commit", "COMMIT"),
-            ("set x = 1; set local synchronous_commit = off", "SET LOCAL SYNCHRONOUS_COMMIT"),
+            ("set local x = 1; set local synchronous_commit = off", "SET LOCAL SYNCHRONOUS_COMMIT"),
         ],
     );
     refuses(
@@ -156,9 +162,7 @@ fn what_only_looks_like_a_verb_is_admitted() {
             "update t set begin = 1;",
             "commit_log",
             "\"commit\"",
-            "PREPARE plan AS SELECT 1",
             "SET LOCAL statement_timeout = 5; SET CONSTRAINTS ALL DEFERRED",
-            "RESET my.search_path",
             "PRAGMA table_info(t)",
             "with x as (select 1) select * from x;",
             "savepoints",
@@ -175,6 +179,115 @@ fn what_only_looks_like_a_verb_is_admitted() {
             "select a[1]",
         ],
     );
+}
+
+#[test]
+fn what_stays_on_the_session_is_refused() {
+    refuses(
+        &[Postgres],
+        &[
+            ("SET timezone = 'UTC'", "SET TIMEZONE"),
+            ("set time zone 'UTC'", "SET TIME"),
+            ("select 1; SET my.tenant = '7'", "SET MY"),
+            ("SET LOCAL session_replication_role = replica", "SET LOCAL SESSION_REPLICATION_ROLE"),
+            ("RESET my.search_path", "RESET MY"),
+            ("LISTEN news", "LISTEN"),
+            ("UNLISTEN *", "UNLISTEN"),
+            ("PREPARE plan AS SELECT 1", "PREPARE"),
+            ("DEALLOCATE ALL", "DEALLOCATE"),
+            ("DISCARD TEMP", "DISCARD"),
+            ("LOAD 'auto_explain'", "LOAD"),
+            ("DECLARE c SCROLL CURSOR WITH HOLD FOR SELECT 1", "DECLARE … WITH HOLD"),
+            ("COPY t (a, b) FROM STDIN WITH (FORMAT csv)", "COPY FROM STDIN"),
+            ("COPY (SELECT 1) TO STDOUT", "COPY TO STDOUT"),
+        ],
+    );
+    admits(
+        &[Postgres],
+        &[
+            "SET LOCAL timezone = 'UTC'",
+            "SET CONSTRAINTS ALL IMMEDIATE",
+            "DECLARE c CURSOR FOR SELECT 1",
+            "DECLARE c CURSOR WITHOUT HOLD FOR SELECT 1",
+            "COPY t FROM '/tmp/rows'",
+            "SELECT 'with hold', 'from stdin'",
+        ],
+    );
+}
+
+#[test]
+fn what_may_stay_on_the_session_is_noticed() {
+    for sql in [
+        "SELECT set_config('a.b', 'c', false)",
+        "select pg_catalog.SET_CONFIG ('a.b', $1, $2)",
+        "SELECT set_config('a', 'b', true), set_config('a', 'b', 1 > 2)",
+        "SELECT f('set_config(''a'', ''b'', true)')",
+        "SELECT pg_advisory_lock(1)",
+        "SELECT pg_try_advisory_lock_shared($1, $2)",
+        "DO $$ BEGIN END $$",
+        "SELECT 1; CREATE TEMP TABLE t (n int)",
+        "CREATE OR REPLACE TEMPORARY VIEW v AS SELECT 1",
+        "CREATE TABLE pg_temp.t (n int)",
+    ] {
+        assert!(stays(sql, Postgres), "{sql}");
+    }
+    for sql in [
+        "SELECT set_config('a.b', coalesce($1, ''), true)",
+        "SELECT pg_advisory_xact_lock(1), reset_configuration(1), advisory FROM t_lock",
+        "CREATE TEMP TABLE t ON COMMIT DROP AS SELECT 1",
+        "INSERT INTO temp VALUES (1)",
+    ] {
+        assert!(!stays(sql, Postgres), "{sql}");
+    }
+    assert!(stays("CREATE TEMP TABLE t (n)", Sqlite) && !stays("SELECT set_config(1)", Sqlite));
+}
+
+#[test]
+fn changes_of_the_inbox_s_tables_are_refused() {
+    let of = |table: &str| format!("a statement that changes {table}");
+    for (sql, table) in [
+        ("DELETE FROM inbox_events", "inbox_events"),
+        ("delete from only public.Inbox_Events e using t", "inbox_events"),
+        ("WITH d AS (DELETE FROM \"inbox_parked\" RETURNING 1) SELECT 1", "inbox_parked"),
+        ("UPDATE inbox_lanes SET epoch = 1", "inbox_lanes"),
+        ("INSERT INTO inbox_audit SELECT 1", "inbox_audit"),
+        ("DROP TABLE IF EXISTS a, b.inbox_consumers", "inbox_consumers"),
+        ("ALTER TABLE inbox_partitions ADD x int", "inbox_partitions"),
+    ] {
+        assert_eq!(words(sql, Postgres), Some(of(table)), "{sql}");
+        assert_eq!(words(sql, Sqlite), Some(of(table)), "{sql}");
+    }
+    refuses(&[Sqlite], &[("UPDATE OR IGNORE inbox_events SET parked = 1", &of("inbox_events"))]);
+    admits(
+        &BOTH,
+        &[
+            "SELECT * FROM inbox_events JOIN inbox_lanes USING (partition_ref) FOR UPDATE",
+            "INSERT INTO inbox_notes SELECT 1 FROM inbox_events",
+            "DELETE FROM my_inbox_events",
+            "DELETE FROM notes USING inbox_events WHERE true",
+            "UPDATE notes SET inbox_events = 1",
+            "INSERT INTO notes (a, inbox_parked) VALUES ('DELETE FROM inbox_events', 1)",
+        ],
+    );
+}
+
+/// A table that a migration makes is the inbox's.
+#[test]
+fn the_tables_are_those_of_the_migrations() {
+    let made = [
+        include_str!("../../migrations/postgres/0001_inbox.sql"),
+        include_str!("../../migrations/postgres/0002_release.sql"),
+        include_str!("../../migrations/postgres/0003_history.sql"),
+        include_str!("../../migrations/sqlite/0001_inbox.sql"),
+        include_str!("../../migrations/sqlite/0002_release.sql"),
+        include_str!("../../migrations/sqlite/0003_history.sql"),
+    ]
+    .concat();
+    let made = made.split("CREATE TABLE ").skip(1);
+    let mut made: Vec<&str> = made.filter_map(|text| text.split(' ').next()).collect();
+    made.sort_unstable();
+    made.dedup();
+    assert_eq!(made, left::TABLES);
 }
 
 #[test]

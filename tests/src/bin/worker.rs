@@ -22,6 +22,7 @@ struct Step {
 #[serde(rename_all = "snake_case")]
 enum Act {
     Abort,
+    Block,
     Fail,
     Mendable,
     Panic,
@@ -64,6 +65,9 @@ async fn act(act: Option<Act>) -> HandlerResult {
     match act {
         None | Some(Act::Mendable) => Ok(()),
         Some(Act::Abort) => std::process::abort(),
+        Some(Act::Block) => loop {
+            std::thread::sleep(Duration::from_secs(1));
+        },
         Some(Act::Fail) => Err(HandlerError::retry("told to fail")),
         Some(Act::Panic) => panic!("told to panic"),
         Some(Act::Reject) => Err(HandlerError::reject("told to reject")),

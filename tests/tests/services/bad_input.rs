@@ -49,7 +49,9 @@ async fn a_bad_record_is_parked_with_a_sentence_and_its_place() {
     let no_type = Record::default().key("f").payload("{\"n\":1}").header("event_id", "f-1");
     let tombstone =
         Record::default().key("g").header("event_id", "g-1").header("event_type", "Counted");
-    let bad: [(Record, &str, &[&str]); 6] = [
+    let no_text = Record::default().key("i").payload("{\"n\":1}").header("event_type", "Counted");
+    let no_text = no_text.header("event_id", b"\xff\xfe".to_vec());
+    let bad: [(Record, &str, &[&str]); 7] = [
         (
             Record::event("a-1", "Counted", "a", "{not json"),
             "undecodable",
@@ -63,6 +65,7 @@ async fn a_bad_record_is_parked_with_a_sentence_and_its_place() {
         (no_id, "undecodable", &["no event id", "`event_id`", "let its producer send one"]),
         (no_type, "undecodable", &["no event type", "`event_type`", "let its producer send one"]),
         (tombstone, "undecodable", &["tombstone", "take Option<…>"]),
+        (no_text, "undecodable", &["`event_id`", "is not UTF-8 text"]),
         (
             Record::event("h-1", "Strange", "h", "{}"),
             "unknown_type",
@@ -74,7 +77,7 @@ async fn a_bad_record_is_parked_with_a_sentence_and_its_place() {
     stage.send(&records).await;
     let running = stage.start(routes()).await;
     eventually(SOON, "all accounted for", async || {
-        (stage.effects().await, stage.parked("").await) == (1, 6)
+        (stage.effects().await, stage.parked("").await) == (1, 7)
     })
     .await;
     for (offset, (_, why, parts)) in (0_i64..).zip(&bad) {

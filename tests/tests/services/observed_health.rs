@@ -1,11 +1,17 @@
 //! What a probe is told: ready while everything moves, and why not.
 
-use inbox_consumer::{Routes, config::Start, telemetry::Readings};
-use serde_json::Value;
-use sqlx::Postgres;
-use tests::{Counter, OwnPostgres, SOON, Services, Stage, StopMode, eventually};
+use std::time::Duration;
 
-use super::observed::{get, shows, stage};
+use inbox_consumer::{Routes, config::Start, telemetry::Readings};
+use serde_json::{Value, json};
+use sqlx::Postgres;
+use tests::{Counter, OwnKafka, OwnPostgres, SOON, Services, Stage, StopMode, eventually};
+
+use super::{
+    acting::{TOLD, acting, told},
+    commands::{ran, worker},
+    observed::{get, scraped, shows, stage},
+};
 
 fn routes() -> Routes<Postgres> {
     Routes::default().on("Counted", Counter)
@@ -122,5 +128,62 @@ async fn tables_that_a_build_does_not_know_stop_it_at_the_next_take_over() {
     ready(&running.readings, 1).await;
     eventually(SOON, "the effects", async || stage.effects().await == 6).await;
     assert_eq!(stage.of("a").await, [1, 2, 3, 4, 5, 6]);
+    running.stop().await;
+}
+
+/// An event holds its lane: ready, metrics and `status` name it, and what keeps it, while other lanes go on.
+#[tokio::test]
+async fn an_event_that_holds_its_lane_is_named_everywhere() {
+    let mut stage = Stage::set("held", 1).await;
+    stage.config.http.listen = "127.0.0.1:0".into();
+    stage.config.retry.attempts_max = 100;
+    stage.config.retry.delay_max = Duration::from_secs(2);
+    stage
+        .send(&[told("bad", 1, json!({"sql": "SELECT nothing"})), told("bad", 2, json!({}))])
+        .await;
+    let running = stage.start(acting()).await;
+    let sql = "SELECT count(*) FROM inbox_partitions WHERE held_lanes LIKE '%\"offset\":0%'";
+    eventually(SOON, "written down", async || stage.schema.number(sql).await == 1).await;
+    let readiness = running.readings.readiness();
+    assert!(readiness.ready, "the other lanes go on: {readiness:?}");
+    let held = &readiness.held[0];
+    assert_eq!((held.lane.offset, &*held.lane.event_type), (0, TOLD));
+    assert!(held.lane.aggregate.ends_with("bad") && held.lane.attempt > 1, "{held:?}");
+    assert!(held.sentence.contains("\"nothing\" does not exist"), "{held:?}");
+    let place = format!("{{topic=\"{}\",partition=\"0\"}}", stage.topic.name());
+    let samples = scraped(&running).await;
+    assert_eq!(samples[&format!("inbox_lanes_held{place}")], 1.0);
+    assert!(samples[&format!("inbox_oldest_unsettled_seconds{place}")] >= 5.0);
+    for command in ["status", "status --lanes", "status --json"] {
+        let (code, out, err) = ran(worker(&stage), command).await;
+        assert_eq!(code, Some(0), "{err}");
+        for word in [TOLD, "attempt", "\\\"nothing\\\" does not exist"] {
+            let word =
+                if command.ends_with("json") { word.to_owned() } else { word.replace('\\', "") };
+            assert!(out.contains(&word), "{command} does not say {word}: {out}");
+        }
+    }
+    stage.send(&[told("good", 1, json!({}))]).await;
+    eventually(SOON, "another lane", async || stage.of("good").await == [1]).await;
+    running.stop().await;
+}
+
+/// A Kafka that does not answer any more: not ready, by name, and no member of the group any more.
+#[tokio::test(flavor = "multi_thread")]
+async fn readiness_goes_with_kafka_and_comes_back_with_it() {
+    let kafka = OwnKafka::start().await;
+    let topic = kafka.topic("silent", 2).await;
+    let mut stage = Stage::with(topic, Services::from_env().schema().await).await;
+    stage.config.http.listen = "127.0.0.1:0".into();
+    stage.config.kafka.session_timeout = Duration::from_mins(2);
+    let running = stage.start(routes()).await;
+    ready(&running.readings, 2).await;
+    kafka.pause();
+    let sentence = unready(&running.readings, "no_broker").await;
+    assert!(sentence.contains("no broker has answered"), "{sentence}");
+    shows(&running, &[("inbox_ready", 0.0), ("inbox_group_joined", 0.0)]).await;
+    kafka.resume();
+    ready(&running.readings, 2).await;
+    shows(&running, &[("inbox_ready", 1.0), ("inbox_group_joined", 1.0)]).await;
     running.stop().await;
 }

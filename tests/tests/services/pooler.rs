@@ -117,6 +117,37 @@ async fn handlers_behind_a_pooler_may_do_what_they_may() {
     assert_eq!(running.stop().await, Ended::Shutdown);
 }
 
+/// What a handler leaves on the server's connection goes to no other client, after a rollback neither; and the
+/// client's own settings stay.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_handler_leaves_behind_a_pooler_is_taken_back() {
+    let (mut stage, _pooler) = pooled("pooled", 1).await;
+    stage.config.lanes.count = 1;
+    stage.schema.run("CREATE TABLE seen (what text)").await;
+    let look = "INSERT INTO seen SELECT concat_ws(' ', current_setting('TimeZone'), \
+        current_setting('DateStyle'), current_setting('client_encoding'), current_setting('application_name'), \
+        (SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND objid = 771177))";
+    let past = |sql, times| json!({"sql": sql, "unguarded": true, "times": times});
+    let lock = "SELECT pg_advisory_lock(771177)";
+    let steps = [
+        json!({"sql": look}),
+        past("SET timezone = 'Asia/Tokyo'; SET DateStyle = 'German'", 1),
+        past(lock, 1),
+        past("SELECT pg_advisory_lock(771177); SELECT 1 / 0", 1),
+        json!({"sql": look}),
+    ];
+    for (n, step) in (1..).zip(steps) {
+        stage.send(&[told("a", n, step)]).await;
+    }
+    let running = stage.start(acting()).await;
+    eventually(SOON, "all", async || stage.of("a").await == [1, 2, 3, 4, 5]).await;
+    assert_eq!(stage.schema.number("SELECT count(DISTINCT what) FROM seen").await, 1);
+    let kept = "SELECT count(*) FROM seen WHERE what LIKE 'UTC ISO, MDY UTF8 _% 0'";
+    assert_eq!(stage.schema.number(kept).await, 2);
+    assert_eq!((running.counters.read().outages, stage.parked("").await), (0, 0));
+    assert_eq!(running.stop().await, Ended::Shutdown);
+}
+
 /// Two members share the partitions, one leaves, one is killed.
 #[tokio::test(flavor = "multi_thread")]
 async fn take_overs_and_a_kill_behind_a_pooler_lose_and_double_nothing() {

@@ -7,9 +7,12 @@ use std::time::{Duration, Instant};
 
 use inbox_consumer::telemetry::Unready;
 use inbox_consumer::{Consumer, Ended, Event, Handler, HandlerResult, Routes, Tx};
+use serde_json::json;
 use sqlx::Postgres;
-use tests::{Count, SOON, Stage, effect, eventually};
+use tests::{Count, Record, SOON, Stage, Worker, effect, eventually};
 use tokio::sync::oneshot;
+
+use super::commands::worker;
 
 /// Longer than the consumer's loop may be silent.
 const LONG: Duration = Duration::from_mins(1);
@@ -91,4 +94,64 @@ async fn a_handler_that_blocks_the_whole_runtime_is_named() {
     shutdown.send(()).unwrap();
     let ended = tokio::task::spawn_blocking(move || thread.join().unwrap()).await.unwrap();
     assert_eq!(ended, Ended::Shutdown);
+}
+
+/// A worker that is given an event whose handler never comes back, and has one thread to do so.
+async fn blocked_worker(stage: &Stage, threads: &str) -> Worker {
+    let blocks =
+        Record::event("block-1", "Counted", "a", &json!({"n": 1, "act": "block"}).to_string());
+    stage.send(&[blocks]).await;
+    let mut command = worker(stage);
+    command
+        .env("TOKIO_WORKER_THREADS", threads)
+        .env("INBOX_DATABASE__LOCK_TIMEOUT", "300ms")
+        .env("INBOX_DATABASE__STATEMENT_TIMEOUT", "500ms")
+        .env("INBOX_RETRY__ATTEMPT_DEADLINE", "1s");
+    let running = Worker::spawn(command.arg("run"));
+    let busy = format!(
+        "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'inbox/{}' \
+         AND state = 'idle in transaction' AND query LIKE 'INSERT INTO effects%'",
+        stage.config.consumer.name
+    );
+    eventually(SOON, "the handler is called", async || stage.schema.number(&busy).await == 1).await;
+    running
+}
+
+/// A handler that never comes back ends its process, with a code and a sentence of its own.
+#[tokio::test]
+async fn a_handler_that_blocks_for_good_ends_the_process() {
+    let stage = Stage::set("blocks", 1).await;
+    let mut running = blocked_worker(&stage, "2").await;
+    assert_eq!(running.ended(LONG).await.code(), Some(8), "{}", running.log());
+    let place = format!("{}/0@0 (event block-1)", stage.topic.name());
+    assert!(running.log().contains("\"signal\":\"blocked\""), "{}", running.log());
+    assert!(running.log().contains(&place), "{}", running.log());
+    assert_eq!(stage.effects().await, 0);
+}
+
+/// A process whose only thread is blocked ends after a signal all the same: within its deadlines after the first, and
+/// at once after the second.
+#[tokio::test]
+async fn a_signal_ends_a_process_whose_threads_are_blocked() {
+    let stage = Stage::set("blocks", 1).await;
+    for signals in [1, 2] {
+        let mut running = blocked_worker(&stage, "1").await;
+        let begun = Instant::now();
+        for _ in 0..signals {
+            running.terminate();
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+        assert_eq!(running.ended(SOON).await.code(), Some(1), "{}", running.log());
+        assert!(running.log().contains("something blocks its threads"), "{}", running.log());
+        // The handler's own end would come much later.
+        assert!(begun.elapsed() < LONG / 2);
+        eventually(SOON, "its session is gone", async || sessions(&stage).await == 0).await;
+    }
+}
+
+async fn sessions(stage: &Stage) -> i64 {
+    let name = &stage.config.consumer.name;
+    let sql =
+        format!("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'inbox/{name}'");
+    stage.schema.number(&sql).await
 }

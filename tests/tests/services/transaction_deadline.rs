@@ -84,6 +84,39 @@ async fn a_deadline_in_the_middle_of_a_statement_leaves_no_transaction_behind() 
     assert_eq!((stage.effects().await, stage.parked("").await), (1, 1));
 }
 
+/// A statement that the consumer's own limit ends counts against its event, and is told as what it is.
+#[tokio::test]
+async fn a_statement_that_meets_its_limit_counts_against_its_event() {
+    let mut stage = Stage::set("limit", 1).await;
+    hurry(&mut stage);
+    stage.send(&[told("bad", 1, json!({"sql": "SELECT pg_sleep(30)"}))]).await;
+    let running = stage.start(acting()).await;
+    eventually(SOON, "parked", async || stage.parked("exhausted").await == 1).await;
+    assert_eq!(running.counters.read().failures, 2);
+    let named = "SELECT count(*) FROM inbox_parked WHERE errors LIKE '%database.statement_timeout% (500ms)%'";
+    assert_eq!(stage.schema.number(named).await, 1);
+    assert_eq!(running.stop().await, Ended::Shutdown);
+}
+
+/// A statement that somebody else cancels is no failure of its event.
+#[tokio::test]
+async fn a_statement_that_a_person_cancels_is_run_again() {
+    let mut stage = Stage::set("cancel", 1).await;
+    stage.config.retry.attempts_max = 1;
+    let slow = json!({"sql": "SELECT pg_sleep(15)", "times": 1});
+    stage.send(&[told("a", 1, slow)]).await;
+    let running = stage.start(acting()).await;
+    let cancel = format!(
+        "SELECT count(pg_cancel_backend(pid)) FROM pg_stat_activity WHERE application_name = '{}' \
+         AND query LIKE '%pg_sleep%' AND state = 'active'",
+        application(&stage)
+    );
+    eventually(SOON, "it runs", async || stage.schema.number(&cancel).await == 1).await;
+    eventually(SOON, "handled", async || stage.of("a").await == [1]).await;
+    assert_eq!((stage.parked("").await, running.counters.read().failures), (0, 0));
+    assert_eq!(running.stop().await, Ended::Shutdown);
+}
+
 /// A6: a shutdown does not wait for a slow handler for ever, nothing of it stays open, and the event is
 /// handled by the next process.
 #[tokio::test]

@@ -67,3 +67,35 @@ async fn conflicts_again_and_again_park_nothing() {
         assert_eq!(running.stop().await, Ended::Shutdown);
     }
 }
+
+/// A10: somebody ends sessions in the middle of their transactions, again and again, while new ones work. One
+/// attempt is all that an event has, and none is spent.
+#[tokio::test(flavor = "multi_thread")]
+async fn sessions_that_are_ended_again_and_again_park_nothing() {
+    let mut stage = Stage::set("ended", 1).await;
+    stage.config.retry.attempts_max = 1;
+    let aggregates = ["a", "b", "c", "d"];
+    for aggregate in aggregates {
+        stage.count(aggregate, 1, 500).await;
+    }
+    let running = stage.start(Routes::default().on("Counted", Counter)).await;
+    let end = "SELECT count(pg_terminate_backend(pid)) FROM (SELECT DISTINCT pid FROM pg_locks \
+               WHERE relation = 'effects'::regclass AND pid <> pg_backend_pid()) s";
+    let (mut ended, mut more) = (0, 500);
+    eventually(SOON, "all effects", async || {
+        ended += stage.schema.number(end).await;
+        if ended <= 3 && stage.effects().await >= 4 * more {
+            for aggregate in aggregates {
+                stage.count(aggregate, more + 1, more + 100).await;
+            }
+            more += 100;
+        }
+        ended > 3 && stage.effects().await >= 4 * more
+    })
+    .await;
+    for aggregate in aggregates {
+        assert_eq!(stage.of(aggregate).await, (1..=more).collect::<Vec<_>>());
+    }
+    assert_eq!((stage.parked("").await, running.counters.read().failures), (0, 0));
+    assert_eq!(running.stop().await, Ended::Shutdown);
+}

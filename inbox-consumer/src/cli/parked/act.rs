@@ -44,7 +44,8 @@ pub(super) fn plan(command: &Parked, env: &[(String, String)]) -> Result<Option<
             "a discard needs --why TEXT: the events are given up, and the audit says why".into()
         );
     }
-    let order = Order { intent, who: hand.who(env)?, why, force: hand.force };
+    let order =
+        Order { intent, who: super::who(hand.name.as_deref(), env)?, why, force: hand.force };
     Ok(Some(Plan { order, filter, yes: hand.yes, wait: *wait }))
 }
 

@@ -166,7 +166,7 @@ impl Acting {
 /// Whose hand it is, and how sure.
 #[derive(Clone, PartialEq, Eq, Debug, Args)]
 pub(in crate::cli) struct Hand {
-    /// Who you are, for the audit; USER@HOST by default
+    /// Who you are, for the audit; USER@HOST by default, HOST where no user has a name
     #[arg(long = "as", value_name = "NAME")]
     pub(in crate::cli) name: Option<String>,
     /// Yes, all of them
@@ -177,18 +177,15 @@ pub(in crate::cli) struct Hand {
     pub(in crate::cli) force: bool,
 }
 
-impl Hand {
-    /// Who acts: as they say, else the user of this machine.
-    pub(in crate::cli) fn who(&self, env: &[(String, String)]) -> Result<String, String> {
-        let said = self.name.as_deref().map(str::trim);
-        if let Some(name) = said.filter(|name| !name.is_empty()) {
-            return Ok(name.to_owned());
-        }
-        let of = |name: &str| env.iter().find(|(key, value)| key == name && !value.is_empty());
-        match of("USER").or_else(|| of("LOGNAME")) {
-            Some((_, user)) if said.is_none() => Ok(format!("{user}@{}", crate::consumer::host())),
-            _ => Err("the audit needs to know who you are: give --as NAME".into()),
-        }
+/// Who acts: as they say, else the user of this machine, else the machine.
+pub(in crate::cli) fn who(name: Option<&str>, env: &[(String, String)]) -> Result<String, String> {
+    let said = name.map(str::trim);
+    if let Some(name) = said.filter(|name| !name.is_empty()) {
+        return Ok(name.to_owned());
+    }
+    match said {
+        Some(_) => Err("--as is empty: the audit needs to know who you are".into()),
+        None => Ok(inbox_settings::cli::who(env, &crate::consumer::host())),
     }
 }
 

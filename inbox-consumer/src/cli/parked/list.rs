@@ -1,5 +1,7 @@
 //! `parked list`.
 
+use std::io::{self, IsTerminal as _};
+
 use super::{
     super::{Exit, Terminal, table},
     args::List,
@@ -33,15 +35,16 @@ pub(super) async fn list<DB: Store>(
         return Ok(Exit::Done);
     }
     if !rows.is_empty() {
-        terminal.say(rendered(&rows));
+        terminal.say(rendered(&rows, io::stdout().is_terminal()));
         terminal.say("");
     }
     terminal.say(summary(counts, rows.len(), filter.followers));
     Ok(Exit::Done)
 }
 
-/// The rows for people.
-pub(super) fn rendered(rows: &[ParkedRow]) -> String {
+/// The rows for people. On a terminal long texts are cut; what goes into a file or another program is whole.
+pub(super) fn rendered(rows: &[ParkedRow], cut: bool) -> String {
+    let at_most = |longest: usize| if cut { longest } else { usize::MAX };
     let heads = [
         "SEQ",
         "FROM",
@@ -60,14 +63,14 @@ pub(super) fn rendered(rows: &[ParkedRow]) -> String {
             [
                 row.seq.to_string(),
                 format!("{}/{}@{}", row.topic, row.partition, row.offset),
-                named(&row.aggregate, 40),
-                named(&row.event_type, 40),
+                named(&row.aggregate, at_most(40)),
+                named(&row.event_type, at_most(40)),
                 row.reason.clone(),
                 turn(row),
                 row.attempts.to_string(),
                 row.releases.to_string(),
                 row.followers.to_string(),
-                row.error.as_deref().map_or_else(String::new, |error| plain(error, 60)),
+                row.error.as_deref().map_or_else(String::new, |error| plain(error, at_most(60))),
             ]
         })
         .collect();

@@ -14,14 +14,14 @@ mod words;
 
 use std::time::Duration;
 
-use super::{Exit, Terminal, open};
+use super::{Exit, Terminal, open, told};
 use crate::{
     config::Config,
     consumer::schema_is_current,
     pipeline::port::{Intent, Store, StoreFault},
 };
 
-pub(super) use args::{Hand, Parked};
+pub(super) use args::{Hand, Parked, who};
 pub(super) use words::counted;
 
 /// Tries against a transaction that holds what a command changes.
@@ -57,7 +57,7 @@ pub(super) async fn parked<DB: Store>(
         (Parked::Release(_) | Parked::Discard(_), None) => Ok(Exit::Usage),
     };
     DB::close_hard(conn).await;
-    done.unwrap_or_else(|error| failed(&error, terminal))
+    done.unwrap_or_else(|error| failed::<DB>(config, &error, terminal))
 }
 
 /// A session on tables of this build's version.
@@ -75,7 +75,12 @@ pub(super) async fn opened<DB: Store>(
 }
 
 /// The database failed in the middle.
-pub(super) fn failed(error: &sqlx::Error, terminal: &mut Terminal<'_>) -> Exit {
+pub(super) fn failed<DB: Store>(
+    config: &Config,
+    error: &sqlx::Error,
+    terminal: &mut Terminal<'_>,
+) -> Exit {
+    let error = told::<DB>(config, error);
     terminal.complain(format!(
         "the database failed: {error}; what was said above is done, nothing else is: run the command \
          again"

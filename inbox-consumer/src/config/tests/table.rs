@@ -9,7 +9,7 @@ use inbox_settings::{
     testing::{self, document},
 };
 
-use super::super::{keys::TABLE, *};
+use super::super::{load::TABLE, *};
 
 /// A value for each key of the table, so that every field of the types is written out.
 fn everything() -> toml::Table {

@@ -48,13 +48,12 @@ fn an_address_that_is_none_is_refused() {
 
 #[test]
 fn deadlines_that_contradict_each_other_are_refused() {
-    let secs = Duration::from_secs;
     one(
-        fatal(|c| c.limits.drain_deadline = secs(16)),
+        fatal(|c| c.limits.drain_deadline = Duration::from_secs(16)),
         "`limits.drain_deadline` (16s) must be at most a third of `kafka.session_timeout` (45s)",
     );
     one(
-        fatal(|c| c.kafka.session_timeout = secs(400)),
+        fatal(|c| c.kafka.session_timeout = Duration::from_secs(400)),
         "`kafka.session_timeout`: expected a duration from 1s to 5m, found \"6m 40s\"",
     );
     one(
@@ -62,23 +61,23 @@ fn deadlines_that_contradict_each_other_are_refused() {
         "`kafka.raw` may not hold `max.poll.interval.ms`: the runtime polls without",
     );
     one(
-        fatal(|c| c.database.lock_timeout = secs(20)),
+        fatal(|c| c.database.lock_timeout = Duration::from_secs(20)),
         "`database.lock_timeout` (20s) must be shorter than `database.statement_timeout` (20s)",
     );
     one(
-        fatal(|c| c.retry.attempt_deadline = secs(20)),
+        fatal(|c| c.retry.attempt_deadline = Duration::from_secs(20)),
         "`database.statement_timeout` (20s) must be shorter than `retry.attempt_deadline` (20s)",
     );
     one(
-        fatal(|c| c.retry.attempt_deadline = secs(40)),
+        fatal(|c| c.retry.attempt_deadline = Duration::from_secs(40)),
         "`database.idle_timeout` (40s) must be longer than `retry.attempt_deadline` (40s)",
     );
     one(
-        fatal(|c| c.park.delay_min = secs(7200)),
+        fatal(|c| c.park.delay_min = Duration::from_hours(2)),
         "`park.delay_min` (2h) is longer than `park.delay_max` (1h)",
     );
     one(
-        fatal(|c| c.retry.delay_min = secs(3)),
+        fatal(|c| c.retry.delay_min = Duration::from_secs(3)),
         "`retry.delay_min` (3s) is longer than `retry.delay_max` (2s)",
     );
 }
@@ -168,12 +167,37 @@ fn protection_that_is_configured_but_not_used_is_refused() {
 
 #[test]
 fn doubtful_combinations_do_not_keep_a_consumer_from_starting() {
-    let secs = Duration::from_secs;
     one(
-        doubts(|c| c.database.idle_timeout = secs(50)),
+        doubts(|c| c.database.idle_timeout = Duration::from_secs(50)),
         "what a frozen process has locked stays locked",
     );
-    one(doubts(|c| c.limits.close_deadline = secs(4)), "`limits.close_deadline` (4s) is shorter");
+    one(
+        doubts(|c| c.limits.close_deadline = Duration::from_secs(4)),
+        "`limits.close_deadline` (4s) is shorter",
+    );
     one(doubts(|c| c.kafka.bootstrap = "kafka.example:9092".into()), "events travel unencrypted");
     one(doubts(|c| c.batch.bytes_max = 5 << 20), "`batch.bytes_max` (5242880) is never reached");
+}
+
+/// Each bound can be changed alone: what nobody has set follows it.
+#[test]
+fn limits_that_are_not_set_follow_those_that_bound_them() {
+    let with = |key: &str, value: &str| super::load(MINIMAL, &[], &[(key, value)]).unwrap();
+    let fast = with("kafka.session_timeout", "6s");
+    assert_eq!(fast.limits.drain_deadline, Duration::from_secs(2));
+    assert_eq!(with("kafka.session_timeout", "60s").limits.drain_deadline, Duration::from_secs(5));
+    let short = with("retry.attempt_deadline", "3s").database;
+    assert_eq!(
+        (short.statement_timeout, short.lock_timeout),
+        (Duration::from_secs(2), Duration::from_secs(1))
+    );
+    assert_eq!(
+        with("retry.attempt_deadline", "60s").database.idle_timeout,
+        Duration::from_secs(80)
+    );
+    assert_eq!(with("limits.drain_deadline", "12s").limits.close_deadline, Duration::from_secs(12));
+    // What is set is not touched.
+    let flags = [("kafka.session_timeout", "6s"), ("limits.drain_deadline", "5s")];
+    let refused = refusal(MINIMAL, &[], &flags);
+    assert!(refused.contains("a third of `kafka.session_timeout` (6s)"), "{refused}");
 }

@@ -2,7 +2,7 @@
 
 use std::future::Future;
 
-use inbox_engine::NextOffset;
+use inbox_engine::{NextOffset, Offset};
 use sqlx::Database;
 
 use super::TopicPartition;
@@ -98,6 +98,13 @@ pub trait Corrections: Database {
         conn: &mut Self::Connection,
         correction: &Correction,
         to: NextOffset,
+    ) -> impl Future<Output = Result<Corrected, sqlx::Error>> + Send;
+    /// Has an event that is not settled parked instead of run: the owner takes the partition over once more, and
+    /// goes on. [`Corrected::Changed`] when the offset is settled.
+    fn doom(
+        conn: &mut Self::Connection,
+        correction: &Correction,
+        offset: Offset,
     ) -> impl Future<Output = Result<Corrected, sqlx::Error>> + Send;
     /// Adds the row of a partition that the database does not know; [`Corrected::Changed`] when it is there by
     /// now.

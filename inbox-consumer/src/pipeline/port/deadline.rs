@@ -34,6 +34,12 @@ pub(crate) fn passed(ran: Duration) -> bool {
     Rule::ClientDeadline.on() && LIMIT.try_with(|limit| ran > *limit).unwrap_or(false)
 }
 
+/// Whether a statement that has run for so long in [`with`] has met the server's own limit, and which that is.
+pub(crate) fn server_limit_met(ran: Duration) -> Option<Duration> {
+    let limit = LIMIT.try_with(|limit| limit.saturating_sub(MARGIN)).ok()?;
+    (Rule::StatementTimeoutCounts.on() && ran >= limit).then_some(limit)
+}
+
 /// Does work whose statements have these limits at the server. What is no server does not fall silent.
 pub(crate) async fn with<DB: Sessions, T>(limits: &TxLimits, work: impl Future<Output = T>) -> T {
     let limit = if DB::SERVER { limits.statement_timeout + MARGIN } else { Duration::MAX };
@@ -103,6 +109,8 @@ mod tests {
         with::<sqlx::Postgres, _>(&limits, async {
             assert_eq!(limit(), Some(seconds(33)));
             assert!(!passed(seconds(33)) && passed(seconds(34)));
+            assert_eq!(server_limit_met(seconds(29)), None);
+            assert_eq!(server_limit_met(seconds(30)), Some(seconds(30)));
         })
         .await;
     }

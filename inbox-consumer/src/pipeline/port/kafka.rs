@@ -156,6 +156,8 @@ pub struct LogRange {
 pub struct Vitals {
     /// The group has assigned something to this member, be it nothing.
     pub joined: bool,
+    /// For how long no broker has answered what it is asked every few seconds; zero while one does.
+    pub brokers_silence: Duration,
     /// Since the thread's last round.
     pub silence: Duration,
     /// Where the logs of the assigned partitions end, as the last fetches said.

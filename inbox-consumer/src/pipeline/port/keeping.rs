@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::{
     Claim, Corrections, Declarations, Intents, LogRange, Mark, ParkedEvents, Parking, Placement,
-    Savepoint, Scope, Sessions, TopicPartition, release::Releases,
+    Savepoint, Scope, Sessions, Suspect, Suspects, TopicPartition, release::Releases,
 };
 
 /// What a take-over needs to know.
@@ -67,6 +67,10 @@ pub struct Taken {
     pub lanes: Lanes,
     /// The identity of the consumer's inbox in this database.
     pub inbox_id: Uuid,
+    /// The topic's id, all zero when unknown.
+    pub topic_id: [u8; 16],
+    /// Events that processes have ended with, or that a person wants parked.
+    pub suspects: Vec<Suspect>,
 }
 
 /// Why a take-over did not succeed.
@@ -126,12 +130,13 @@ pub trait Ownerships: Database {
 
 /// Parked events.
 pub trait Parkings: Database {
-    /// Inserts the rows in the order given and marks their ids in the inbox, in the open transaction.
+    /// Inserts the rows in the order given and marks their ids in the inbox, in the open transaction; answers how
+    /// many ids were marked.
     fn park(
         conn: &mut Self::Connection,
         scope: &Scope,
         rows: &[Parking],
-    ) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
+    ) -> impl Future<Output = Result<u64, sqlx::Error>> + Send;
     /// Makes every other transaction that parks in this partition wait for the end of this one, so that
     /// what is counted after it stays true until COMMIT. Taken before the lanes, as in a take-over. Says, too,
     /// that the keys of what is parked are by the rule that the take-over wrote.
@@ -212,6 +217,15 @@ pub struct PruneStep {
     pub busy: bool,
 }
 
+/// What is written down for people.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Note {
+    /// Why the partition stands still.
+    Standstill,
+    /// Which of its lanes are held, as [`HeldLane`](crate::telemetry::HeldLane) reads and writes them.
+    HeldLanes,
+}
+
 /// One row of `status`, as the database knows it.
 #[derive(Clone, Debug, serde::Serialize)]
 pub struct PartitionRow {
@@ -242,8 +256,24 @@ pub struct PartitionRow {
     pub parked_events: i64,
     /// Why the partition stands still, as its owner last said.
     pub standstill: Option<String>,
+    /// Which of its lanes are held, as its owner last said.
+    pub held_lanes: Option<String>,
     /// Whether the partition was retired.
     pub retired: bool,
+}
+
+/// What a role of the database is for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
+pub enum RoleKind {
+    /// Runs a consumer and its commands
+    Consumer,
+    /// Ships the outbox
+    Relay,
+    /// Appends events, and nothing else
+    Appender,
+    /// Looks, and changes nothing
+    Reader,
 }
 
 /// Looking, for `status` and `check`.
@@ -257,9 +287,17 @@ pub trait Inspections: Database {
     fn findings(
         conn: &mut Self::Connection,
     ) -> impl Future<Output = Result<Vec<Finding>, sqlx::Error>> + Send;
-    /// Writes why partitions stand still (`None`: it moves), for `status`.
-    fn write_standstills(
+    /// What the session's role may not do, all of it, with the statements that give it; tables that are not
+    /// there count for nothing.
+    fn rights(
         conn: &mut Self::Connection,
+    ) -> impl Future<Output = Result<Option<Finding>, sqlx::Error>> + Send;
+    /// The statements that give a role what it needs; `None` where there are no roles.
+    fn grants(schema: Option<&str>, role: &str, kind: RoleKind) -> Option<String>;
+    /// Writes how partitions are, for `status`; `None`: there is nothing to say.
+    fn write_words(
+        conn: &mut Self::Connection,
+        note: Note,
         words: &[(Scope, Option<String>)],
     ) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
 }
@@ -335,6 +373,7 @@ pub trait Store:
     + Schemas
     + ParkedEvents
     + Intents
+    + Suspects
     + Corrections
     + outbox_core::OutboxDatabase
 {

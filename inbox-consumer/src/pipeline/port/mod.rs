@@ -11,6 +11,7 @@ mod operating;
 mod placement;
 mod queue;
 pub mod release;
+mod suspects;
 mod transaction;
 
 pub use correcting::{Beginning, Corrected, Correction, Corrections, Held};
@@ -23,9 +24,9 @@ pub use kafka::{
     TopicPartition, Vitals,
 };
 pub use keeping::{
-    Advices, Finding, Inspections, Lanes, Needs, Owner, Ownerships, ParkedLoad, Parkings,
-    PartitionRow, PruneCursor, PruneStep, Retentions, Schemas, Store, TakeOver, TakeOverError,
-    Taken, WatermarkMove,
+    Advices, Finding, Inspections, Lanes, Needs, Note, Owner, Ownerships, ParkedLoad, Parkings,
+    PartitionRow, PruneCursor, PruneStep, Retentions, RoleKind, Schemas, Store, TakeOver,
+    TakeOverError, Taken, WatermarkMove,
 };
 pub use operating::{
     AuditFilter, AuditRow, Intended, Intents, Kept, Order, Outcome, Page, ParkedCounts,
@@ -33,9 +34,11 @@ pub use operating::{
 };
 pub use placement::Placement;
 pub use queue::{
-    Apart, Book, Edition, Means, NotSent, Queues, Text, Values as QueuedValues, Waiting,
+    Apart, Book, Edition, Look, Means, NotSent, Queues, RefusedText, Text, Values as QueuedValues,
+    Waiting,
 };
 pub use release::Intent;
+pub use suspects::{Suspect, Suspects};
 pub use transaction::{
     Address, Claim, ClaimRequest, Claimed, Known, OpenError, Parking, Recheck, Savepoint, Scope,
     Sessions, StoreFault, TxLimits,

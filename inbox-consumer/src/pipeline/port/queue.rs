@@ -217,8 +217,8 @@ pub trait Queues: Database {
         value: T,
     ) -> Result<usize, BoxDynError>;
 
-    /// The words of a text that a handler may not run.
-    fn refused_words(sql: &str) -> Option<String>;
+    /// Looks at a text before a handler runs it.
+    fn look(sql: &str) -> Look;
 
     /// Prepares a session for the texts of an edition, outside any transaction.
     fn learn(
@@ -301,4 +301,24 @@ mod tests {
         book.shut();
         assert!(book.newer(None).is_none() && !book.takes());
     }
+}
+
+/// What a look at a text found.
+#[derive(Debug, Default)]
+pub struct Look {
+    /// A handler may not run it.
+    pub refused: Option<RefusedText>,
+    /// It may leave something on the session when the transaction is over.
+    pub stays: bool,
+}
+
+/// What a handler may not run, and why.
+#[derive(Debug)]
+pub struct RefusedText {
+    /// Its words.
+    pub words: String,
+    /// What it would do, and what to do instead.
+    pub why: &'static str,
+    /// The rule that says so.
+    pub rule: inbox_engine::Rule,
 }

@@ -41,6 +41,9 @@ pub struct Claimed {
     /// Rows of ids that are not fresh, of the same view as the lanes: those that [`Claim::recheck`] need not
     /// look for. Any number of them, in any order.
     pub known: Vec<Known>,
+    /// How many rows of `inbox_events` the session has changed by then, where it counts them: by the advance it
+    /// has changed no others but those that were parked.
+    pub changed: Option<i64>,
 }
 
 /// One claim: all distinct ids of a transaction, sorted by bytes.
@@ -137,19 +140,30 @@ pub trait Claim: Database {
         ids: &[[u8; 16]],
         lanes: &[LaneMove],
     ) -> impl Future<Output = Result<Recheck, sqlx::Error>> + Send;
-    /// Moves the lanes; answers how many rows changed. Anything but one per lane: roll back.
+    /// Moves the lanes, if no more rows of `inbox_events` than `changed` were changed by now; answers how many
+    /// lanes moved. Anything but one row per lane: roll back.
     fn advance(
         conn: &mut Self::Connection,
         scope: &Scope,
         tx: &str,
         lanes: &[LaneMove],
+        changed: Option<i64>,
     ) -> impl Future<Output = Result<u64, sqlx::Error>> + Send;
+    /// What [`Claimed::changed`] is now. For telling a fence from a handler that changed the inbox.
+    fn changed(
+        conn: &mut Self::Connection,
+    ) -> impl Future<Output = Result<Option<i64>, sqlx::Error>> + Send;
     /// Whether `conn` is in a transaction, and it is the one that `tx` names. For telling a fence
     /// from a handler that ended the transaction.
     fn same_transaction(
         conn: &mut Self::Connection,
         tx: &str,
     ) -> impl Future<Output = Result<bool, sqlx::Error>> + Send;
+    /// A partition by its name, `topic/number`, for people.
+    fn place_of(
+        conn: &mut Self::Connection,
+        partition_ref: i64,
+    ) -> impl Future<Output = Result<Option<String>, sqlx::Error>> + Send;
     /// COMMIT. An error of the server's own (deferred constraint, serialization) is certain;
     /// everything else is an unknown outcome: see [`Sessions::fault`].
     fn commit(conn: &mut Self::Connection) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
@@ -196,6 +210,18 @@ pub trait Sessions: super::Queues {
     fn open(
         settings: &Self::Settings,
     ) -> impl Future<Output = Result<Self::Connection, OpenError>> + Send;
+    /// Takes back what a handler may have left on the session: within the transaction at its end, or outside of
+    /// any. False, or an error: the session has to be closed instead.
+    fn reset(
+        conn: &mut Self::Connection,
+        settings: &Self::Settings,
+        inside: bool,
+    ) -> impl Future<Output = Result<bool, sqlx::Error>> + Send;
+    /// Shows that the database works: begins a transaction that writes, and commits it.
+    fn work(
+        conn: &mut Self::Connection,
+        limits: &TxLimits,
+    ) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
     /// Closes the socket without a word, so that no queued ROLLBACK is waited for.
     fn close_hard(conn: Self::Connection) -> impl Future<Output = ()> + Send;
     /// Has the session's statements planned anew, where a plan is kept that was made for a table's size
@@ -212,6 +238,8 @@ pub trait Sessions: super::Queues {
     fn names_statements(conn: &Self::Connection) -> bool;
     /// An error for people, with what to do where it has a cause that is known.
     fn explain(error: &sqlx::Error) -> String;
+    /// Whom the database knows its sessions as.
+    fn role(settings: &Self::Settings) -> Option<&str>;
     /// Whether sessions can be prepared for texts that are queued ([`Queues::learn`]).
     ///
     /// [`Queues::learn`]: super::Queues::learn
@@ -254,7 +282,9 @@ pub enum OpenError {
 /// What an error of the database means.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum StoreFault {
-    /// Connection lost, server shutting down, disk full, read-only server: pause and try again.
+    /// The session broke, or is not understood any more: an outage, unless another session works.
+    Broken,
+    /// Server not there, disk full, read-only server: pause and try again.
     Outage,
     /// Deadlock, serialization failure, lock or statement time-out: again at once, smaller.
     Conflict,

@@ -31,6 +31,8 @@ pub(super) enum Carried {
     Apart(Blame),
     /// Not committed, and nobody knows which event is to blame.
     Unnamed,
+    /// Nothing was begun: a process has ended with the head, which this text holds, and it has to be tried first.
+    Suspect(String),
     /// Not committed.
     Not(Released),
 }
@@ -63,8 +65,20 @@ impl<DB: Store> Work<DB> {
             Err(answer) => return Carried::Not(answer),
         };
         // Of a queue whose head is to blame already, nothing else is touched.
-        let max = if errand.release.blamed.is_some() { 1 } else { errand.max };
-        let plan = plan(rows, max);
+        let crashed = |row: &Queued| row.reason == ParkReason::Crashed.as_str();
+        let max = match rows.iter().position(crashed) {
+            _ if errand.release.blamed.is_some() => 1,
+            Some(0) if !errand.tried => {
+                let document = rows[0].record.clone();
+                let ended: Result<(), _> = self.end(conn, Err(nothing_done())).await;
+                drop(ended); // nothing was done
+                return Carried::Suspect(document);
+            }
+            // A process ends with it: what is before it goes first.
+            Some(place) => place.max(1),
+            None => errand.max,
+        };
+        let plan = plan(rows, max.min(errand.max));
         let batch = errand.batch(plan.items(self, errand));
         let mut transaction = self.within(errand.scope, &batch, &mut conn);
         transaction.tx = tx;
@@ -97,6 +111,10 @@ impl<DB: Store> Work<DB> {
         let requeued = Requeued { seq: row.seq, reason, attempts, releases, delay, errors };
         (requeued, Failed { offset: row.offset, attempt: attempts, reason, error, delay })
     }
+}
+
+fn nothing_done() -> End {
+    End::RolledBack(Outcome::Conflict(String::new()))
 }
 
 /// Who is to blame for a transaction that failed.
@@ -229,7 +247,7 @@ impl<DB: Store> Transaction<'_, DB> {
             });
             // Its own row is there when an earlier release of it was torn: a person has looked at it.
             let runs = own || claimed.fresh.binary_search(&item.id).is_ok();
-            verdicts.insert(at, if runs { Verdict::Run } else { self.known(item, &known) });
+            verdicts.insert(at, if runs { Verdict::Run } else { self.known(item, &known).await? });
         }
         let copies = distinct.copies.into_iter();
         verdicts.extend(copies.map(|(copy, first)| (copy, copy_of(&items[copy], &items[first]))));
@@ -339,9 +357,13 @@ fn act(row: &Queued, what: &'static str, why: &str) -> Act {
 
 /// The head is not run again: it was, alone, and met the same fault each time.
 fn blame_head(plan: &Plan, error: &str) -> Vec<Fault> {
-    let fault =
-        || Fault { at: 0, reason: ParkReason::Exhausted, error: error.to_owned(), attempted: true };
-    plan.run.first().map(|_| fault()).into_iter().collect()
+    let fault = |head: &Queued| {
+        // By a schedule it would be tried again and again.
+        let crashed = head.reason == ParkReason::Crashed.as_str();
+        let reason = if crashed { ParkReason::Crashed } else { ParkReason::Exhausted };
+        Fault { at: 0, reason, error: error.to_owned(), attempted: true }
+    };
+    plan.run.first().map(fault).into_iter().collect()
 }
 
 /// Rows are locked, so anything else says that this is not the transaction it began as.
@@ -353,5 +375,6 @@ pub(super) fn reason(fault: HandlerFault) -> ParkReason {
     match fault {
         HandlerFault::Retry => ParkReason::Exhausted,
         HandlerFault::Reject => ParkReason::Rejected,
+        HandlerFault::Crash => ParkReason::Crashed,
     }
 }

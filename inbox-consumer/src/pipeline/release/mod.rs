@@ -34,6 +34,8 @@ pub(super) struct Errand<'a> {
     pub(super) release: &'a Release,
     /// The most events to run.
     pub(super) max: usize,
+    /// A process has run the head that was parked since one had ended with it, and lives.
+    pub(super) tried: bool,
 }
 
 impl<DB: Store> Work<DB> {
@@ -45,8 +47,15 @@ impl<DB: Store> Work<DB> {
         release: &Release,
     ) -> (Released, Report) {
         let max = release.events_max.clamp(1, Mode::CAREFUL_MAX);
-        let errand = Errand { scope, place, release, max };
+        let errand = Errand { scope, place, release, max, tried: false };
         match self.carry_out(errand).await {
+            carry::Carried::Suspect(document) => match self.dies_of(&document).await {
+                Some(error) => {
+                    let blamed = Release { blamed: Some(error), ..release.clone() };
+                    self.answer(Errand { release: &blamed, ..errand }).await
+                }
+                None => self.answer(Errand { tried: true, ..errand }).await,
+            },
             // Nobody knows which event it was: the head alone will tell.
             carry::Carried::Unnamed if max > 1 => self.answer(Errand { max: 1, ..errand }).await,
             carried => self.conclude(errand, carried).await,
@@ -64,7 +73,7 @@ impl<DB: Store> Work<DB> {
                 (Released::Done { more, removed }, report)
             }
             carry::Carried::Apart(blame) => self.apart(errand, blame).await,
-            carry::Carried::Unnamed => {
+            carry::Carried::Suspect(_) | carry::Carried::Unnamed => {
                 let text = "a failure of the transaction names no event; it is tried again";
                 (Released::Conflict(text.into()), Report::default())
             }
@@ -100,18 +109,7 @@ impl<DB: Store> Work<DB> {
         batch: &'a Batch<Arc<Delivery>>,
         conn: &'a mut Session<DB>,
     ) -> Transaction<'a, DB> {
-        Transaction {
-            work: self,
-            scope,
-            batch,
-            conn,
-            tx: String::new(),
-            savepoints_taken: 0,
-            named: 0,
-            unguarded_used: false,
-            torn: false,
-            handled: false,
-        }
+        Transaction::new(self, scope, batch, conn)
     }
 }
 
@@ -132,6 +130,7 @@ impl Errand<'_> {
             remapped_below: NextOffset(0),
             mode: Mode::Careful,
             whole: true,
+            marked: false,
             lanes: vec![self.lane()],
             items,
         }
@@ -165,6 +164,7 @@ fn not_begun(outcome: Outcome) -> Released {
 fn not_settled(outcome: Outcome) -> Released {
     match outcome {
         Outcome::Conflict(text) => Released::Conflict(text),
+        Outcome::Broken(text) => Released::Broken(text),
         Outcome::Outage(text) => Released::Outage(text),
         Outcome::Blocked(text) => Released::Blocked(text),
         Outcome::Unreached(text) => Released::Unreached(text),

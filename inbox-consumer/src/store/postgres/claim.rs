@@ -10,6 +10,18 @@ use crate::{
     store::{count, end, sixteen, unexpected},
 };
 
+/// Rows of `inbox_events` that the session has changed: it counts them for its statistics, so that asking costs
+/// nothing. Those of transactions before that it has not reported yet are among them. Without `track_counts` nobody
+/// counts.
+macro_rules! changed {
+    () => {
+        "CASE WHEN current_setting('track_counts')::boolean THEN
+        pg_stat_get_xact_tuples_inserted('inbox_events'::regclass)
+        + pg_stat_get_xact_tuples_updated('inbox_events'::regclass)
+        + pg_stat_get_xact_tuples_deleted('inbox_events'::regclass) END"
+    };
+}
+
 /// $1 consumer, $2 partition, $3 ids, $4 fingerprints, $5 offsets, $6 aggregates, $7 lanes, $8 prevs,
 /// $9 epoch. Whether the partition has parked events at all is asked once, not for each aggregate.
 /// Fingerprints come as one value, 16 bytes after 16 bytes: PostgreSQL takes an array in one by one. Rows
@@ -20,7 +32,8 @@ use crate::{
 /// between breaks the claim (23505 on the inbox): a conflict, and the next claim knows it. The selection
 /// around $3 hides how many ids there are from the planner, which would read the whole table for many.
 pub(super) static CLAIM: Statement = Statement::new(
-    r#"WITH known AS MATERIALIZED (
+    concat!(
+        r#"WITH known AS MATERIALIZED (
     SELECT e.event_id, e.fingerprint, e.partition_ref, e."offset", e.parked FROM inbox_events e
     WHERE e.consumer_ref = $1 AND e.event_id = ANY((SELECT $3::uuid[])::uuid[])),
 ins AS (
@@ -35,10 +48,14 @@ SELECT pg_current_xact_id()::text AS tx,
         (SELECT FROM inbox_parked q WHERE q.partition_ref = $2 AND q.aggregate_key = k)) AS held,
     (SELECT count(*) FROM inbox_lanes l
         JOIN unnest($7::integer[], $8::bigint[]) v(lane, prev) USING (lane)
-        WHERE l.partition_ref = $2 AND l.epoch = $9 AND l.last_offset = v.prev) AS lanes_mine, k.*
+        WHERE l.partition_ref = $2 AND l.epoch = $9 AND l.last_offset = v.prev) AS lanes_mine,
+    "#,
+        changed!(),
+        r#" AS changed, k.*
 FROM (SELECT array_agg(event_id) AS ids, array_agg(fingerprint) AS fingerprints,
         array_agg(partition_ref) AS partitions, array_agg("offset") AS offsets,
-        array_agg(parked) AS parked FROM known) k"#,
+        array_agg(parked) AS parked FROM known) k"#
+    ),
     &[
         Cut::new(Rule::Inbox, "ARRAY(SELECT event_id FROM ins)", "$3"),
         Cut::new(Rule::ConsumerScope, "SELECT $1,", "SELECT $1 * 0,"),
@@ -60,7 +77,8 @@ FROM (SELECT array_agg(event_id) AS ids, array_agg(fingerprint) AS fingerprints,
 /// The claim of one event: the same, without arrays. A quiet consumer has no other transactions, and waits
 /// for its statements one by one: this one takes 0.09 ms instead of 0.14.
 pub(super) static CLAIM_ONE: Statement = Statement::new(
-    r#"WITH ins AS (
+    concat!(
+        r#"WITH ins AS (
     INSERT INTO inbox_events (consumer_ref, event_id, fingerprint, partition_ref, "offset")
     VALUES ($1, $3, $4, $2, $5)
     ON CONFLICT DO NOTHING RETURNING event_id)
@@ -68,7 +86,11 @@ SELECT pg_current_xact_id()::text AS tx,
     EXISTS (SELECT FROM ins) AS fresh,
     EXISTS (SELECT FROM inbox_parked q WHERE q.partition_ref = $2 AND q.aggregate_key = $6) AS held,
     EXISTS (SELECT FROM inbox_lanes l
-        WHERE l.partition_ref = $2 AND l.lane = $7 AND l.epoch = $9 AND l.last_offset = $8) AS mine"#,
+        WHERE l.partition_ref = $2 AND l.lane = $7 AND l.epoch = $9 AND l.last_offset = $8) AS mine,
+    "#,
+        changed!(),
+        " AS changed"
+    ),
     &[
         Cut::new(Rule::Inbox, "EXISTS (SELECT FROM ins)", "true"),
         Cut::new(Rule::ConsumerScope, "VALUES ($1,", "VALUES ($1 * 0,"),
@@ -100,16 +122,22 @@ LEFT JOIN inbox_events e ON e.consumer_ref = $1 AND e.event_id = ANY($3)"#,
     ],
 );
 
-/// $1 partition, $2 epoch, $3 transaction, $4 lanes, $5 prevs, $6 news, $7 leader epochs.
+/// $1 partition, $2 epoch, $3 transaction, $4 lanes, $5 prevs, $6 news, $7 leader epochs, $8 the rows of
+/// `inbox_events` that the session may have changed.
 pub(super) static ADVANCE: Statement = Statement::new(
-    "WITH k AS MATERIALIZED (
+    concat!(
+        "WITH k AS MATERIALIZED (
     SELECT l.lane, v.prev, v.new, v.le FROM inbox_lanes l
     JOIN unnest($4::integer[], $5::bigint[], $6::bigint[], $7::integer[]) v(lane, prev, new, le) USING (lane)
     WHERE l.partition_ref = $1 AND l.epoch = $2 AND l.last_offset = v.prev
     AND pg_current_xact_id()::text = $3
+    AND ($8::bigint IS NULL OR coalesce(",
+        changed!(),
+        " = $8, true))
     ORDER BY l.lane FOR UPDATE OF l)
 UPDATE inbox_lanes l SET last_offset = k.new, last_leader_epoch = k.le FROM k
-WHERE l.partition_ref = $1 AND l.lane = k.lane AND l.epoch = $2 AND l.last_offset = k.prev",
+WHERE l.partition_ref = $1 AND l.lane = k.lane AND l.epoch = $2 AND l.last_offset = k.prev"
+    ),
     &[
         Cut::new(Rule::EpochAtAdvance, " AND l.epoch = $2", ""),
         Cut::new(Rule::PrevAtAdvance, " AND l.last_offset = v.prev", ""),
@@ -126,9 +154,14 @@ WHERE l.partition_ref = $1 AND l.lane = k.lane AND l.epoch = $2 AND l.last_offse
 /// The advance of one lane: 0.07 ms instead of 0.10. A row that somebody else holds is looked at again once
 /// it is free, so a newer epoch is seen.
 pub(super) static ADVANCE_ONE: Statement = Statement::new(
-    "UPDATE inbox_lanes l SET last_offset = $6, last_leader_epoch = $7
+    concat!(
+        "UPDATE inbox_lanes l SET last_offset = $6, last_leader_epoch = $7
 WHERE l.partition_ref = $1 AND l.lane = $4 AND l.epoch = $2 AND l.last_offset = $5
-    AND pg_current_xact_id()::text = $3",
+    AND pg_current_xact_id()::text = $3
+    AND ($8::bigint IS NULL OR coalesce(",
+        changed!(),
+        " = $8, true))"
+    ),
     &[
         Cut::new(Rule::EpochAtAdvance, " AND l.epoch = $2", ""),
         Cut::new(Rule::PrevAtAdvance, " AND l.last_offset = $5", ""),
@@ -136,8 +169,13 @@ WHERE l.partition_ref = $1 AND l.lane = $4 AND l.epoch = $2 AND l.last_offset = 
     ],
 );
 
+const CHANGED: &str = concat!("SELECT ", changed!());
+
 const SAME_TRANSACTION: &str =
     "SELECT coalesce(pg_current_xact_id_if_assigned()::text = $1, false)";
+
+const PLACE_OF: &str =
+    "SELECT topic || '/' || partition FROM inbox_partitions WHERE partition_ref = $1";
 
 impl Claim for Postgres {
     async fn begin(conn: &mut PgConnection, limits: &TxLimits) -> Result<(), sqlx::Error> {
@@ -180,6 +218,7 @@ impl Claim for Postgres {
             held: held.iter().map(|key| sixteen(key)).collect::<Result<_, _>>()?,
             lanes_mine: count(row.try_get("lanes_mine")?),
             known,
+            changed: row.try_get("changed")?,
         })
     }
 
@@ -218,9 +257,10 @@ impl Claim for Postgres {
         scope: &Scope,
         tx: &str,
         moves: &[LaneMove],
+        changed: Option<i64>,
     ) -> Result<u64, sqlx::Error> {
         if let [step] = moves {
-            return advance_one(conn, scope, tx, step).await;
+            return advance_one(conn, scope, tx, step, changed).await;
         }
         let Moves { lanes, prevs, news, leader_epochs } = Moves::new(moves);
         let done = sqlx::query(ADVANCE.text())
@@ -231,13 +271,25 @@ impl Claim for Postgres {
             .bind(prevs)
             .bind(news)
             .bind(leader_epochs)
+            .bind(changed)
             .execute(on(conn))
             .await?;
         Ok(done.rows_affected())
     }
 
+    async fn changed(conn: &mut PgConnection) -> Result<Option<i64>, sqlx::Error> {
+        sqlx::query_scalar(CHANGED).fetch_one(on(conn)).await
+    }
+
     async fn same_transaction(conn: &mut PgConnection, tx: &str) -> Result<bool, sqlx::Error> {
         sqlx::query_scalar(SAME_TRANSACTION).bind(tx).fetch_one(on(conn)).await
+    }
+
+    async fn place_of(
+        conn: &mut PgConnection,
+        partition_ref: i64,
+    ) -> Result<Option<String>, sqlx::Error> {
+        sqlx::query_scalar(PLACE_OF).bind(partition_ref).fetch_optional(on(conn)).await
     }
 
     async fn commit(conn: &mut PgConnection) -> Result<(), sqlx::Error> {
@@ -274,6 +326,7 @@ async fn claim_one(
         held: held.then_some(key).into_iter().collect(),
         lanes_mine: u64::from(row.try_get::<bool, _>("mine")?),
         known: Vec::new(),
+        changed: row.try_get("changed")?,
     })
 }
 
@@ -296,6 +349,7 @@ async fn advance_one(
     scope: &Scope,
     tx: &str,
     step: &LaneMove,
+    changed: Option<i64>,
 ) -> Result<u64, sqlx::Error> {
     let done = sqlx::query(ADVANCE_ONE.text())
         .bind(scope.partition_ref)
@@ -305,6 +359,7 @@ async fn advance_one(
         .bind(step.prev.0)
         .bind(step.new.0)
         .bind(step.leader_epoch.0)
+        .bind(changed)
         .execute(on(conn))
         .await?;
     Ok(done.rows_affected())

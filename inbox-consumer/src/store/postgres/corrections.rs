@@ -1,7 +1,7 @@
 //! A partition's rows changed by a person: skipped, or retired. The epoch is taken over as a take-over
 //! does it, so that nothing under way can commit beside the change.
 
-use inbox_engine::{Cut, Epoch, NextOffset, Rule, Statement};
+use inbox_engine::{Cut, Epoch, NextOffset, Offset, Rule, Statement};
 use sqlx::{PgConnection, Postgres, Row, postgres::PgRow};
 use uuid::Uuid;
 
@@ -9,6 +9,7 @@ use super::{
     ownership,
     sent::on,
     session::{begin_own, end_own},
+    suspects,
 };
 use crate::{
     pipeline::port::{Beginning, Corrected, Correction, Corrections, Held},
@@ -68,6 +69,9 @@ static SKIP: Statement = Statement::new(
     )],
 );
 
+/// $1 partition, $2 epoch. The owner stays.
+const REFENCE: &str = "UPDATE inbox_partitions SET epoch = $2, key_epoch = key_epoch - epoch + $2 WHERE partition_ref = $1";
+
 /// $1 partition, $2 epoch.
 static RETIRE: Statement = Statement::new(
     "UPDATE inbox_partitions SET epoch = $2, key_epoch = key_epoch - epoch + $2, retired_at = coalesce(retired_at, now()), standstill = NULL,
@@ -112,6 +116,16 @@ impl Corrections for Postgres {
     ) -> Result<Corrected, sqlx::Error> {
         begin_own(conn).await?;
         let done = skip(conn, correction, to).await;
+        end_own(conn, done).await
+    }
+
+    async fn doom(
+        conn: &mut PgConnection,
+        correction: &Correction,
+        offset: Offset,
+    ) -> Result<Corrected, sqlx::Error> {
+        begin_own(conn).await?;
+        let done = doom(conn, correction, offset).await;
         end_own(conn, done).await
     }
 
@@ -162,6 +176,26 @@ async fn skip(
     skip.execute(on(conn)).await?;
     let why = format!("from {} to {}: {}", standing.watermark, to.0, correction.why);
     write(conn, correction, ("skip", &why), Some(to.0)).await?;
+    Ok(Corrected::Done)
+}
+
+async fn doom(
+    conn: &mut PgConnection,
+    correction: &Correction,
+    offset: Offset,
+) -> Result<Corrected, sqlx::Error> {
+    let found = standing(conn, correction).await?;
+    let Some(standing) = found.filter(|it| !it.retired && it.watermark <= offset.0) else {
+        return Ok(Corrected::Changed);
+    };
+    let epoch = takeover::epoch_after(standing.epoch);
+    // Nothing is settled by it: the owner is fenced, and finds the event when it takes over once more.
+    raise(conn, correction, &standing, (epoch, NextOffset(standing.watermark))).await?;
+    let partition = correction.partition_ref;
+    sqlx::query(REFENCE).bind(partition).bind(epoch.0).execute(on(conn)).await?;
+    let doom = format!("{}: {}", correction.who, correction.why);
+    suspects::doom(conn, partition, offset, &doom).await?;
+    write(conn, correction, ("park", &correction.why), Some(offset.0)).await?;
     Ok(Corrected::Done)
 }
 

@@ -4,11 +4,14 @@ use inbox_engine::Rule;
 use sqlx::postgres::{PgDatabaseError, PgSeverity};
 
 use crate::pipeline::port::StoreFault::{
-    self, Conflict, Outage, Saturated, Stale, Statement, TransactionEnded,
+    self, Broken, Conflict, Outage, Saturated, Stale, Statement, TransactionEnded,
 };
 
 /// The key of the inbox's rows. Only the claim writes them.
 const INBOX_KEY: &str = "inbox_events_pkey";
+
+/// What raises an error that PL/pgSQL was told to raise.
+const RAISED: &str = "exec_stmt_raise";
 
 /// Keys whose numbers come from a sequence.
 const NUMBERED: [(&str, &str, &str); 4] = [
@@ -27,9 +30,10 @@ fn behind(error: &sqlx::Error) -> Option<(&'static str, &'static str)> {
 
 /// An error for people.
 pub(super) fn explain(error: &sqlx::Error) -> String {
-    let Some((table, column)) = behind(error) else { return error.to_string() };
+    let said = outbox_core::said(error);
+    let Some((table, column)) = behind(error) else { return said };
     format!(
-        "{error}: the sequence of {table}.{column} is behind its table, as after a logical copy of the \
+        "{said}: the sequence of {table}.{column} is behind its table, as after a logical copy of the \
          database, which carries no sequences; `check` says which are, and what mends this one is SELECT \
          setval('{table}_{column}_seq', (SELECT max({column}) FROM {table}))"
     )
@@ -46,13 +50,13 @@ pub(super) fn classify(error: &sqlx::Error) -> StoreFault {
         sqlx::Error::Database(said) => {
             let routine =
                 said.try_downcast_ref::<PgDatabaseError>().and_then(PgDatabaseError::routine);
-            let code = said.code();
-            by_code(
-                code.as_deref().unwrap_or_default(),
-                said.message(),
-                routine.unwrap_or_default(),
-            )
+            let (code, routine) = (said.code(), routine.unwrap_or_default());
+            let fault = by_code(code.as_deref().unwrap_or_default(), said.message(), routine);
+            // In a function's own words: perhaps about an outage, but the session has met none.
+            let raised = routine == RAISED && Rule::RaisedIsNoOutage.on();
+            if raised && matches!(fault, Outage | Broken) { Conflict } else { fault }
         }
+        sqlx::Error::Io(_) | sqlx::Error::Protocol(_) => Broken,
         sqlx::Error::RowNotFound
         | sqlx::Error::TypeNotFound { .. }
         | sqlx::Error::ColumnIndexOutOfBounds { .. }
@@ -64,6 +68,11 @@ pub(super) fn classify(error: &sqlx::Error) -> StoreFault {
         | sqlx::Error::InvalidSavePointStatement => Statement,
         _ => Outage,
     }
+}
+
+/// Whether the database was not there.
+pub(super) fn away(error: &sqlx::Error) -> bool {
+    matches!(classify(error), Outage | Broken)
 }
 
 /// Whether the server refused a COMMIT for certain: it said so, and its session goes on. After FATAL and PANIC
@@ -90,13 +99,16 @@ fn by_code(code: &str, message: &str, routine: &str) -> StoreFault {
         // At COMMIT, of whoever notifies: another session has not read for long.
         "54000" if routine == "PreCommit_Notify" || message.contains("NOTIFY queue") => Saturated,
         "25006" | "25P01" | "3B001" => TransactionEnded,
+        // Somebody ended the session, or took from it what the driver had prepared.
+        "26000" | "57P01" => Broken,
         // A time-out ended the session; it is not known whether the statement was done; prepared
         // statements of other clients, behind a pooler.
-        "25P03" | "25P04" | "40003" | "26000" | "42P05" => Outage,
+        "25P03" | "25P04" | "40003" | "42P05" => Outage,
         "40002" => Statement,
         "55P03" | "57014" | "72000" => Conflict,
         _ => match code.get(..2).unwrap_or_default() {
-            "08" | "28" | "3D" | "53" | "57" | "58" | "F0" | "XX" => Outage,
+            "08" => Broken,
+            "28" | "3D" | "53" | "57" | "58" | "F0" | "XX" => Outage,
             "40" => Conflict,
             _ => Statement,
         },
@@ -111,8 +123,8 @@ mod tests {
     #[test]
     fn each_sqlstate_has_its_class() {
         let table = [
-            ("08000", Outage),
-            ("08006", Outage),
+            ("08000", Broken),
+            ("08006", Broken),
             ("0A000", Statement),
             ("22003", Statement),
             ("22P02", Statement),
@@ -124,7 +136,7 @@ mod tests {
             ("25P01", TransactionEnded),
             ("25P02", Statement),
             ("25P03", Outage),
-            ("26000", Outage),
+            ("26000", Broken),
             ("28P01", Outage),
             ("3B001", TransactionEnded),
             ("3D000", Outage),
@@ -143,7 +155,7 @@ mod tests {
             ("54001", Statement),
             ("55P03", Conflict),
             ("57014", Conflict),
-            ("57P01", Outage),
+            ("57P01", Broken),
             ("57P02", Outage),
             ("57P03", Outage),
             ("58030", Outage),
@@ -164,12 +176,12 @@ mod tests {
 
     /// A10: what the driver says itself.
     #[test]
-    fn a_lost_connection_is_an_outage() {
+    fn a_lost_connection_is_an_outage_or_a_broken_session() {
         let lost = std::io::Error::from(std::io::ErrorKind::ConnectionReset);
-        assert_eq!(classify(&sqlx::Error::Io(lost)), Outage);
+        assert_eq!(classify(&sqlx::Error::Io(lost)), Broken);
         assert_eq!(classify(&sqlx::Error::PoolTimedOut), Outage);
         assert_eq!(classify(&sqlx::Error::Tls("x".into())), Outage);
-        assert_eq!(classify(&sqlx::Error::Protocol("x".into())), Outage);
+        assert_eq!(classify(&sqlx::Error::Protocol("x".into())), Broken);
         assert_eq!(classify(&sqlx::Error::RowNotFound), Statement);
     }
 }

@@ -1,5 +1,6 @@
 //! Looking, for `status` and `check`.
 
+use outbox_core::store::rights::{self, Right, right};
 use sqlx::{PgConnection, Postgres, Row, postgres::PgRow};
 
 use super::{
@@ -8,12 +9,12 @@ use super::{
     session::{begin_own, end_own},
 };
 use crate::{
-    pipeline::port::{Finding, Inspections, PartitionRow, Schemas, Scope},
+    pipeline::port::{Finding, Inspections, Note, PartitionRow, RoleKind, Schemas, Scope},
     store::inspect,
 };
 
 const PARTITIONS: &str =
-    "SELECT p.topic, p.partition, p.watermark, p.epoch, p.lane_count, p.lane_rule, p.next_lane_count, p.next_lane_rule, p.owner, p.standstill,
+    "SELECT p.topic, p.partition, p.watermark, p.epoch, p.lane_count, p.lane_rule, p.next_lane_count, p.next_lane_rule, p.owner, p.standstill, p.held_lanes,
     greatest(p.watermark, (SELECT max(l.last_offset) + 1 FROM inbox_lanes l WHERE l.partition_ref = p.partition_ref)) AS reached,
     extract(epoch FROM now() - p.owner_seen)::double precision AS owner_seen_seconds,
     p.retired_at IS NOT NULL AS retired, q.aggregates, q.events
@@ -22,14 +23,22 @@ CROSS JOIN LATERAL (SELECT count(DISTINCT aggregate_key) AS aggregates, count(*)
     FROM inbox_parked WHERE partition_ref = p.partition_ref) q
 WHERE c.consumer = $1 ORDER BY p.topic, p.partition, p.partition_ref";
 
-/// $1 partition, $2 epoch, $3 reason.
-/// $1 partitions, $2 their epochs, $3 reasons. Locked in order, as by everybody who waits for several of them.
-const WRITE_STANDSTILLS: &str =
-    "WITH k AS MATERIALIZED (SELECT p.partition_ref, x.reason FROM inbox_partitions p
-    JOIN unnest($1::bigint[], $2::bigint[], $3::text[]) x(ref, epoch, reason)
+/// $1 partitions, $2 their epochs, $3 texts. Locked in order, as by everybody who waits for several of them.
+macro_rules! write_words {
+    ($column:literal) => {
+        concat!(
+            "WITH k AS MATERIALIZED (SELECT p.partition_ref, x.said FROM inbox_partitions p
+    JOIN unnest($1::bigint[], $2::bigint[], $3::text[]) x(ref, epoch, said)
         ON p.partition_ref = x.ref AND p.epoch = x.epoch
     ORDER BY p.partition_ref FOR NO KEY UPDATE OF p)
-UPDATE inbox_partitions w SET standstill = k.reason FROM k WHERE w.partition_ref = k.partition_ref";
+UPDATE inbox_partitions w SET ",
+            $column,
+            " = k.said FROM k WHERE w.partition_ref = k.partition_ref"
+        )
+    };
+}
+const WRITE_STANDSTILLS: &str = write_words!("standstill");
+const WRITE_HELD_LANES: &str = write_words!("held_lanes");
 
 const SETTINGS: &str = "SELECT pg_is_in_recovery() AS replica,
     current_setting('server_version_num')::integer AS version,
@@ -37,21 +46,37 @@ const SETTINGS: &str = "SELECT pg_is_in_recovery() AS replica,
     current_setting('synchronous_commit') AS synchronous_commit,
     current_setting('default_transaction_read_only') AS read_only, current_user::text AS role";
 
-/// What the consumer does with its tables; one row for each privilege that is missing.
-const MISSING_PRIVILEGES: &str = "SELECT t || ': ' || p || '; run as its owner: GRANT ' || p || ' ON ' || t || ' TO ' || quote_ident(current_user) FROM (VALUES
-    ('inbox_schema_versions', 'SELECT'),
-    ('inbox_consumers', 'SELECT'), ('inbox_consumers', 'INSERT'),
-    ('inbox_partitions', 'SELECT'), ('inbox_partitions', 'INSERT'), ('inbox_partitions', 'UPDATE'),
-    ('inbox_lanes', 'SELECT'), ('inbox_lanes', 'INSERT'), ('inbox_lanes', 'UPDATE'), ('inbox_lanes', 'DELETE'),
-    ('inbox_events', 'SELECT'), ('inbox_events', 'INSERT'), ('inbox_events', 'UPDATE'), ('inbox_events', 'DELETE'),
-    ('inbox_parked', 'SELECT'), ('inbox_parked', 'INSERT'), ('inbox_parked', 'UPDATE'), ('inbox_parked', 'DELETE'),
-    ('inbox_audit', 'INSERT')
-) v(t, p) WHERE NOT has_table_privilege(t, p)";
+/// What the consumer does with its tables.
+const CONSUMER: &[Right] = &[
+    right("inbox_schema_versions", &["SELECT"]),
+    right("inbox_consumers", &["SELECT", "INSERT"]),
+    right("inbox_partitions", &["SELECT", "INSERT", "UPDATE", "DELETE"]),
+    right("inbox_lanes", &["SELECT", "INSERT", "UPDATE", "DELETE"]),
+    right("inbox_events", &["SELECT", "INSERT", "UPDATE", "DELETE"]),
+    right("inbox_parked", &["SELECT", "INSERT", "UPDATE", "DELETE"]),
+    right("inbox_suspects", &["SELECT", "INSERT", "UPDATE", "DELETE"]),
+    right("inbox_audit", &["INSERT"]),
+    right("outbox_schema_versions", &["SELECT"]),
+    right("outbox_events", &["INSERT"]),
+];
 
-/// The same for the tables of the outbox.
-const MISSING_PRIVILEGES_OF_OUTBOX: &str = "SELECT t || ': ' || p || '; run as its owner: GRANT ' || p || ' ON ' || t || ' TO ' || quote_ident(current_user) FROM (VALUES
-    ('outbox_schema_versions', 'SELECT'), ('outbox_events', 'INSERT')
-) v(t, p) WHERE NOT has_table_privilege(t, p)";
+/// What `parked show` and `parked audit` read, and what `check` compares the tables with.
+const OPERATOR: &[Right] = &[
+    right("inbox_audit", &["SELECT"]),
+    right("inbox_audit_audit_seq_seq", &["SELECT"]),
+    right("inbox_consumers_consumer_ref_seq", &["SELECT"]),
+    right("inbox_parked_parked_seq_seq", &["SELECT"]),
+    right("inbox_partitions_partition_ref_seq", &["SELECT"]),
+];
+
+const READER: &[Right] = &[
+    right("inbox_schema_versions", &["SELECT"]),
+    right("inbox_consumers", &["SELECT"]),
+    right("inbox_partitions", &["SELECT"]),
+    right("inbox_lanes", &["SELECT"]),
+    right("inbox_events", &["SELECT"]),
+    right("inbox_parked", &["SELECT"]),
+];
 
 /// `pg_current_xact_id` is there since this version.
 const VERSION_MIN: i32 = 130_000;
@@ -69,46 +94,50 @@ impl Inspections for Postgres {
         let mut findings = settings(conn).await?;
         let version = Self::version(conn).await?;
         findings.extend(inspect::schema(version, Self::newest()));
-        // An older schema lacks tables; that is the finding then.
-        if version >= Some(Self::newest()) {
-            findings.extend(missing_privileges(conn, MISSING_PRIVILEGES, "inbox").await?);
-        }
-        if outbox_core::schema_version(conn).await?.is_some() {
-            findings
-                .extend(missing_privileges(conn, MISSING_PRIVILEGES_OF_OUTBOX, "outbox").await?);
-        }
+        findings.extend(Self::rights(conn).await?);
         Ok(findings)
     }
 
-    async fn write_standstills(
+    async fn rights(conn: &mut PgConnection) -> Result<Option<Finding>, sqlx::Error> {
+        let Some(all) = rights::missing(conn, &[CONSUMER, OPERATOR]).await? else {
+            return Ok(None);
+        };
+        let fatal = rights::missing(conn, &[CONSUMER]).await?.is_some();
+        let text = format!("the role lacks rights; run as the owner of the tables: {all};");
+        Ok(Some(Finding { fatal, text }))
+    }
+
+    fn grants(schema: Option<&str>, role: &str, kind: RoleKind) -> Option<String> {
+        let rights: &[&[Right]] = match kind {
+            RoleKind::Consumer => &[CONSUMER, OPERATOR],
+            RoleKind::Relay => &[rights::RELAY, rights::NUMBERS],
+            RoleKind::Appender => &[rights::APPENDER],
+            RoleKind::Reader => &[READER, OPERATOR, rights::READER],
+        };
+        Some(rights::grants(schema, role, rights))
+    }
+
+    async fn write_words(
         conn: &mut PgConnection,
+        note: Note,
         words: &[(Scope, Option<String>)],
     ) -> Result<(), sqlx::Error> {
         let (partitions, epochs): (Vec<i64>, Vec<i64>) =
             words.iter().map(|(scope, _)| (scope.partition_ref, scope.epoch.0)).unzip();
-        let reasons: Vec<Option<&str>> =
-            words.iter().map(|(_, reason)| reason.as_deref()).collect();
+        let texts: Vec<Option<&str>> = words.iter().map(|(_, text)| text.as_deref()).collect();
+        let statement = match note {
+            Note::Standstill => WRITE_STANDSTILLS,
+            Note::HeldLanes => WRITE_HELD_LANES,
+        };
         begin_own(conn).await?;
-        let done = sqlx::query(WRITE_STANDSTILLS)
+        let done = sqlx::query(statement)
             .bind(partitions)
             .bind(epochs)
-            .bind(reasons)
+            .bind(texts)
             .execute(on(conn))
             .await;
         end_own(conn, done).await.map(drop)
     }
-}
-
-async fn missing_privileges(
-    conn: &mut PgConnection,
-    query: &'static str,
-    tables: &str,
-) -> Result<Vec<Finding>, sqlx::Error> {
-    let missing: Vec<String> = sqlx::query_scalar(query).fetch_all(on(conn)).await?;
-    let told = |what: &String| {
-        inspect::fatal(format!("the role lacks a privilege on a table of the {tables}, {what}"))
-    };
-    Ok(missing.iter().map(told).collect())
 }
 
 fn partition(row: &PgRow) -> Result<PartitionRow, sqlx::Error> {
@@ -126,6 +155,7 @@ fn partition(row: &PgRow) -> Result<PartitionRow, sqlx::Error> {
         parked_aggregates: row.try_get("aggregates")?,
         parked_events: row.try_get("events")?,
         standstill: row.try_get("standstill")?,
+        held_lanes: row.try_get("held_lanes")?,
         retired: row.try_get("retired")?,
     })
 }

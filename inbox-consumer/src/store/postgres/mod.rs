@@ -22,6 +22,7 @@ mod schema;
 mod sent;
 mod session;
 mod settings;
+mod suspects;
 mod watermarks;
 
 #[cfg(test)]

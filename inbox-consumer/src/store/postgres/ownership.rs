@@ -8,7 +8,7 @@ use super::{
     keys, lanes,
     sent::on,
     session::{begin_own, end_own},
-    watermarks,
+    suspects, watermarks,
 };
 use crate::{
     pipeline::port::{
@@ -54,7 +54,7 @@ const FORGET_START: &str = "DELETE FROM inbox_partitions p WHERE partition_ref =
 const OWN: &str = "UPDATE inbox_partitions SET epoch = $2, owner = $3, owner_instance = $4,
     owner_incarnation = $5, owner_seen = now(), topic_id = $6, lane_count = $7, lane_rule = $8,
     remapped_below = $9, key_rule = $10, key_epoch = CASE WHEN $11 THEN $2::bigint END,
-    next_lane_count = $12, next_lane_rule = $13, retired_at = NULL, standstill = NULL WHERE partition_ref = $1";
+    next_lane_count = $12, next_lane_rule = $13, retired_at = NULL, standstill = NULL, held_lanes = NULL WHERE partition_ref = $1";
 
 /// $1 partition, $2 reason, $3 the end of the log, if it is to be remembered.
 const STAND_STILL: &str = "UPDATE inbox_partitions SET standstill = $2,
@@ -182,8 +182,12 @@ async fn take_over(conn: &mut PgConnection, request: &TakeOver) -> Result<Answer
     lanes::make(conn, &row, had != (row.lane_count, row.lane_rule.clone())).await?;
     keys::set(conn, row.partition_ref, &keys).await?;
     let lanes = lanes::raise(conn, &row, epoch).await?;
+    let incarnation = request.owner.incarnation;
+    let suspects = suspects::left(conn, row.partition_ref, row.watermark, incarnation).await?;
     own(conn, &row, epoch, request, &held).await?;
-    Ok(Ok(takeover::taken(&row, (consumer_ref, inbox_id), epoch, (held, lanes), resume)?))
+    let taken =
+        takeover::taken((request, &row), (consumer_ref, inbox_id), epoch, (held, lanes), resume)?;
+    Ok(Ok(Taken { suspects, ..taken }))
 }
 
 /// The consumer, which is added if need be, and the identity of its inbox.

@@ -61,15 +61,16 @@ impl Parkings for Postgres {
         conn: &mut PgConnection,
         scope: &Scope,
         rows: &[Parking],
-    ) -> Result<(), sqlx::Error> {
+    ) -> Result<u64, sqlx::Error> {
         if rows.is_empty() {
-            return Ok(());
+            return Ok(0);
         }
         let ids: Vec<Uuid> = rows.iter().map(|r| Uuid::from_bytes(r.id)).collect();
         if insert(conn, scope, rows, &ids).await? < rows.len() {
             check_same(conn, scope, rows, &ids).await?;
         }
-        sqlx::query(MARK).bind(scope.consumer_ref).bind(ids).execute(on(conn)).await.map(drop)
+        let marked = sqlx::query(MARK).bind(scope.consumer_ref).bind(ids).execute(on(conn)).await;
+        marked.map(|done| done.rows_affected())
     }
 
     async fn park_alone(conn: &mut PgConnection, scope: &Scope) -> Result<(), sqlx::Error> {
@@ -165,9 +166,9 @@ async fn check_same(
         return Ok(());
     }
     Err(unexpected(format!(
-        "partition_ref {} has a parked row of another record at the offset of one that is to be parked: \
-         the log was written again; release or discard the older row first",
-        scope.partition_ref
+        "the partition has a parked row of another record at an offset from {} on that is to be parked now: \
+         the log was written again; release or discard the older row first (`parked list` shows it)",
+        rows.iter().map(|row| row.offset.0).min().unwrap_or_default()
     )))
 }
 

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     pipeline::port::{
-        Apart, Book, Edition, Means, NotSent, QueuedValues, Queues, Sessions, Text, Waiting,
+        Apart, Book, Edition, Look, Means, NotSent, QueuedValues, Queues, Sessions, Text, Waiting,
     },
     store::queued::{self, FAILED_AT, KINDS},
     tx::{lexer::Dialect, verbs},
@@ -63,8 +63,8 @@ impl Queues for Postgres {
         }
     }
 
-    fn refused_words(sql: &str) -> Option<String> {
-        verbs::refused(sql, Dialect::Postgres, Self::refuses)
+    fn look(sql: &str) -> Look {
+        verbs::look(sql, Dialect::Postgres, Self::refuses)
     }
 
     async fn learn(conn: &mut PgConnection, edition: &Edition) -> Result<(), sqlx::Error> {

@@ -19,6 +19,31 @@ const SEARCH_PATH: &str = "SHOW search_path";
 const CLOSE_MAX: Duration = Duration::from_secs(1);
 const ROLLBACK: &str = "ROLLBACK";
 const REPLAN: &str = "DISCARD PLANS";
+/// Takes back what is left on a session: as DISCARD ALL does, but what the driver and the runtime have prepared
+/// stays, and their functions. RESET ROLE brings back what the role's own settings say.
+const RESET: &str = "CLOSE ALL; SET SESSION AUTHORIZATION DEFAULT; RESET ROLE; RESET ALL; UNLISTEN *; \
+    SELECT pg_advisory_unlock_all(); DISCARD SEQUENCES; DO $reset$ DECLARE text text; BEGIN \
+    FOR text IN SELECT format('DEALLOCATE %I', name) FROM pg_prepared_statements WHERE from_sql LOOP \
+        EXECUTE text; \
+    END LOOP; \
+    IF pg_my_temp_schema() <> 0 THEN \
+        FOR text IN SELECT format('DROP %s IF EXISTS pg_temp.%I CASCADE', CASE relkind WHEN 'v' THEN 'VIEW' \
+            WHEN 'S' THEN 'SEQUENCE' WHEN 'f' THEN 'FOREIGN TABLE' ELSE 'TABLE' END, relname) FROM pg_class \
+            WHERE relnamespace = pg_my_temp_schema() AND relkind IN ('r', 'p', 'v', 'f', 'S') \
+            ORDER BY relkind = 'S' LOOP \
+            EXECUTE text; \
+        END LOOP; \
+    END IF; END $reset$";
+/// What the start of the session set beside its settings; a system that refuses it is no failure.
+const RESTORE_CHECK: &str = "DO $check$ BEGIN \
+    PERFORM set_config('client_connection_check_interval', '2s', false); \
+    EXCEPTION WHEN OTHERS THEN NULL; END $check$";
+/// Behind a pooler RESET ALL brings back what the server's connection began with, and the pooler tells that to its
+/// client: what the driver says at its start is said again.
+const RESTORE_START: &str = "SET client_encoding = 'UTF8'; SET DateStyle = 'ISO, MDY'; SET TimeZone = 'UTC'; \
+     SET LOCAL synchronous_commit = on";
+/// A transaction that writes something: its number.
+const WRITE: &str = "SELECT pg_current_xact_id()";
 /// PostgreSQL 14 and later, and only where the system can tell: an error is no loss.
 const CHECK_CLIENT: &str = "SELECT set_config('client_connection_check_interval', '2s', false)";
 const CHECK_CLIENT_SINCE: u32 = 140_000;
@@ -53,6 +78,34 @@ impl Sessions for Postgres {
         }
     }
 
+    async fn reset(
+        conn: &mut PgConnection,
+        settings: &PgSettings,
+        inside: bool,
+    ) -> Result<bool, sqlx::Error> {
+        let text = if inside {
+            let name = settings.options.get_application_name().unwrap_or_default();
+            let name = name.replace('\'', "''");
+            format!("{RESET}; {RESTORE_START}; SET application_name = '{name}'")
+        } else {
+            // What the driver believes prepared may have gone with DEALLOCATE ALL.
+            let kept = conn.cached_statements_size();
+            let kept = format!(
+                "DO $kept$ BEGIN ASSERT (SELECT count(*) FROM pg_prepared_statements WHERE NOT from_sql) \
+                 >= {kept}; END $kept$"
+            );
+            format!("BEGIN READ WRITE; {RESET}; {kept}; {RESTORE_CHECK}; COMMIT")
+        };
+        let reset = sqlx::raw_sql(AssertSqlSafe(text)).execute(on(conn));
+        deadline::within(reset).await.map(|_| true)
+    }
+
+    async fn work(conn: &mut PgConnection, limits: &TxLimits) -> Result<(), sqlx::Error> {
+        begin(conn, limits).await?;
+        sqlx::raw_sql(WRITE).execute(on(conn)).await?;
+        deadline::within(end::commit::<Self>(conn)).await
+    }
+
     async fn close_hard(conn: PgConnection) {
         // The session is given up: what the socket says to that changes nothing. TLS has a last word, and
         // a socket that is full would keep it for ever.
@@ -73,6 +126,10 @@ impl Sessions for Postgres {
 
     fn explain(error: &sqlx::Error) -> String {
         super::fault::explain(error)
+    }
+
+    fn role(settings: &PgSettings) -> Option<&str> {
+        Some(settings.options.get_username())
     }
 
     fn fault(error: &sqlx::Error) -> StoreFault {
@@ -165,7 +222,7 @@ fn explain(settings: &PgSettings, error: &sqlx::Error) -> OpenError {
             "the database {address} does not exist; correct the URL or create it ({})",
             said.message()
         )),
-        _ if super::fault::classify(error) == StoreFault::Outage => OpenError::Outage(format!(
+        _ if super::fault::away(error) => OpenError::Outage(format!(
             "the database {address} takes no session now: {}",
             said.message()
         )),

@@ -76,6 +76,9 @@ WHERE l.partition_ref = ?1 AND l.lane = v.lane AND l.epoch = ?3 AND l.last_offse
     ],
 );
 
+const PLACE_OF: &str =
+    r#"SELECT topic || '/' || "partition" FROM inbox_partitions WHERE partition_ref = ?1"#;
+
 impl Claim for Sqlite {
     async fn begin(conn: &mut SqliteConnection, limits: &TxLimits) -> Result<(), sqlx::Error> {
         session::begin(conn, limits).await
@@ -123,6 +126,7 @@ impl Claim for Sqlite {
             held: named(&request.aggregates, row.try_get("held")?)?,
             lanes_mine: count(row.try_get("lanes_mine")?),
             known,
+            changed: None,
         })
     }
 
@@ -152,6 +156,7 @@ impl Claim for Sqlite {
         scope: &Scope,
         tx: &str,
         lanes: &[LaneMove],
+        _changed: Option<i64>,
     ) -> Result<u64, sqlx::Error> {
         // The savepoint is there exactly as long as the transaction that set it.
         if Rule::SameTransactionAtAdvance.on() {
@@ -167,8 +172,20 @@ impl Claim for Sqlite {
         Ok(done.rows_affected())
     }
 
+    /// Nobody counts by table.
+    async fn changed(_conn: &mut SqliteConnection) -> Result<Option<i64>, sqlx::Error> {
+        Ok(None)
+    }
+
     async fn same_transaction(conn: &mut SqliteConnection, tx: &str) -> Result<bool, sqlx::Error> {
         Ok(writer::session(conn).await?.tx().as_deref() == Some(tx))
+    }
+
+    async fn place_of(
+        conn: &mut SqliteConnection,
+        partition_ref: i64,
+    ) -> Result<Option<String>, sqlx::Error> {
+        sqlx::query_scalar(PLACE_OF).bind(partition_ref).fetch_optional(conn).await
     }
 
     async fn commit(conn: &mut SqliteConnection) -> Result<(), sqlx::Error> {

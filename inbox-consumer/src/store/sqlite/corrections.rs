@@ -1,12 +1,13 @@
 //! A partition's rows changed by a person: skipped, or retired. The epoch is taken over as a take-over
 //! does it, so that nothing under way can commit beside the change.
 
-use inbox_engine::{Cut, Epoch, NextOffset, Rule, Statement};
+use inbox_engine::{Cut, Epoch, NextOffset, Offset, Rule, Statement};
 use sqlx::{Row, Sqlite, SqliteConnection, sqlite::SqliteRow};
 
 use super::{
     numbers, ownership,
     session::{begin_own, end_own},
+    suspects,
 };
 use crate::{
     pipeline::port::{Beginning, Corrected, Correction, Corrections, Held},
@@ -66,6 +67,9 @@ static SKIP: Statement = Statement::new(
     )],
 );
 
+/// ?1 partition, ?2 epoch. The owner stays.
+const REFENCE: &str = "UPDATE inbox_partitions SET epoch = ?2, key_epoch = key_epoch - epoch + ?2 WHERE partition_ref = ?1";
+
 /// ?1 partition, ?2 epoch.
 static RETIRE: Statement = Statement::new(
     "UPDATE inbox_partitions SET epoch = ?2, key_epoch = key_epoch - epoch + ?2,
@@ -122,6 +126,16 @@ impl Corrections for Sqlite {
         end_own(conn, done).await
     }
 
+    async fn doom(
+        conn: &mut SqliteConnection,
+        correction: &Correction,
+        offset: Offset,
+    ) -> Result<Corrected, sqlx::Error> {
+        begin_own(conn).await?;
+        let done = doom(conn, correction, offset).await;
+        end_own(conn, done).await
+    }
+
     async fn begin_partition(
         conn: &mut SqliteConnection,
         beginning: &Beginning,
@@ -169,6 +183,26 @@ async fn skip(
     skip.execute(&mut *conn).await?;
     let why = format!("from {} to {}: {}", standing.watermark, to.0, correction.why);
     write(conn, correction, ("skip", &why), Some(to.0)).await?;
+    Ok(Corrected::Done)
+}
+
+async fn doom(
+    conn: &mut SqliteConnection,
+    correction: &Correction,
+    offset: Offset,
+) -> Result<Corrected, sqlx::Error> {
+    let found = standing(conn, correction).await?;
+    let Some(standing) = found.filter(|it| !it.retired && it.watermark <= offset.0) else {
+        return Ok(Corrected::Changed);
+    };
+    let epoch = takeover::epoch_after(standing.epoch);
+    // Nothing is settled by it: the owner is fenced, and finds the event when it takes over once more.
+    raise(conn, correction, &standing, (epoch, NextOffset(standing.watermark))).await?;
+    let partition = correction.partition_ref;
+    sqlx::query(REFENCE).bind(partition).bind(epoch.0).execute(&mut *conn).await?;
+    let doom = format!("{}: {}", correction.who, correction.why);
+    suspects::doom(conn, partition, offset, &doom).await?;
+    write(conn, correction, ("park", &correction.why), Some(offset.0)).await?;
     Ok(Corrected::Done)
 }
 

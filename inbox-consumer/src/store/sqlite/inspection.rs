@@ -7,11 +7,11 @@ use super::{
     session::{begin_own, end_own},
 };
 use crate::{
-    pipeline::port::{Finding, Inspections, PartitionRow, Schemas, Scope},
+    pipeline::port::{Finding, Inspections, Note, PartitionRow, RoleKind, Schemas, Scope},
     store::inspect,
 };
 
-const PARTITIONS: &str = r#"SELECT p.topic, p."partition", p.watermark, p.epoch, p.lane_count, p.lane_rule, p.next_lane_count, p.next_lane_rule, p.owner, p.standstill,
+const PARTITIONS: &str = r#"SELECT p.topic, p."partition", p.watermark, p.epoch, p.lane_count, p.lane_rule, p.next_lane_count, p.next_lane_rule, p.owner, p.standstill, p.held_lanes,
     max(p.watermark, coalesce((SELECT max(l.last_offset) + 1 FROM inbox_lanes l WHERE l.partition_ref = p.partition_ref), 0)) AS reached,
     unixepoch('subsec') - p.owner_seen / 1000.0 AS owner_seen_seconds,
     p.retired_at IS NOT NULL AS retired,
@@ -20,10 +20,11 @@ const PARTITIONS: &str = r#"SELECT p.topic, p."partition", p.watermark, p.epoch,
 FROM inbox_partitions p JOIN inbox_consumers c USING (consumer_ref)
 WHERE c.consumer = ?1 ORDER BY p.topic, p."partition", p.partition_ref"#;
 
-/// ?1 partition, ?2 epoch, ?3 reason.
-/// ?1 partition, ?2 epoch, ?3 reason.
+/// ?1 partition, ?2 epoch, ?3 text.
 const WRITE_STANDSTILL: &str =
     "UPDATE inbox_partitions SET standstill = ?3 WHERE partition_ref = ?1 AND epoch = ?2";
+const WRITE_HELD_LANES: &str =
+    "UPDATE inbox_partitions SET held_lanes = ?3 WHERE partition_ref = ?1 AND epoch = ?2";
 
 const JOURNAL_MODE: &str = "PRAGMA journal_mode";
 const SYNCHRONOUS: &str = "PRAGMA synchronous";
@@ -45,25 +46,40 @@ impl Inspections for Sqlite {
         Ok(findings)
     }
 
-    async fn write_standstills(
+    /// A file knows no roles.
+    async fn rights(_conn: &mut SqliteConnection) -> Result<Option<Finding>, sqlx::Error> {
+        Ok(None)
+    }
+
+    fn grants(_schema: Option<&str>, _role: &str, _kind: RoleKind) -> Option<String> {
+        None
+    }
+
+    async fn write_words(
         conn: &mut SqliteConnection,
+        note: Note,
         words: &[(Scope, Option<String>)],
     ) -> Result<(), sqlx::Error> {
+        let statement = match note {
+            Note::Standstill => WRITE_STANDSTILL,
+            Note::HeldLanes => WRITE_HELD_LANES,
+        };
         begin_own(conn).await?;
-        let done = write_standstills(conn, words).await;
+        let done = write_words(conn, statement, words).await;
         end_own(conn, done).await
     }
 }
 
-async fn write_standstills(
+async fn write_words(
     conn: &mut SqliteConnection,
+    statement: &'static str,
     words: &[(Scope, Option<String>)],
 ) -> Result<(), sqlx::Error> {
-    for (scope, reason) in words {
-        sqlx::query(WRITE_STANDSTILL)
+    for (scope, text) in words {
+        sqlx::query(statement)
             .bind(scope.partition_ref)
             .bind(scope.epoch.0)
-            .bind(reason.as_deref())
+            .bind(text.as_deref())
             .execute(&mut *conn)
             .await?;
     }
@@ -85,6 +101,7 @@ fn partition(row: &SqliteRow) -> Result<PartitionRow, sqlx::Error> {
         parked_aggregates: row.try_get("aggregates")?,
         parked_events: row.try_get("events")?,
         standstill: row.try_get("standstill")?,
+        held_lanes: row.try_get("held_lanes")?,
         retired: row.try_get("retired")?,
     })
 }

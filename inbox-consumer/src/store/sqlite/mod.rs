@@ -21,6 +21,7 @@ mod savepoint;
 mod schema;
 mod session;
 mod settings;
+mod suspects;
 mod watermarks;
 mod writer;
 

@@ -49,9 +49,9 @@ impl Parkings for Sqlite {
         conn: &mut SqliteConnection,
         scope: &Scope,
         rows: &[Parking],
-    ) -> Result<(), sqlx::Error> {
+    ) -> Result<u64, sqlx::Error> {
         if rows.is_empty() {
-            return Ok(());
+            return Ok(0);
         }
         for row in rows {
             if !insert(conn, scope, row).await? {
@@ -64,7 +64,7 @@ impl Parkings for Sqlite {
             .bind(places(rows.len()))
             .execute(conn)
             .await
-            .map(drop)
+            .map(|done| done.rows_affected())
     }
 
     /// The writer is alone already.
@@ -153,8 +153,8 @@ async fn check_same(
         return Ok(());
     }
     Err(unexpected(format!(
-        "partition_ref {} has a parked row of another record at the offset {}: the log was written \
-         again; release or discard the older row first",
-        scope.partition_ref, row.offset.0
+        "the partition has a parked row of another record at the offset {}: the log was written again; \
+         release or discard the older row first (`parked list` shows it)",
+        row.offset.0
     )))
 }

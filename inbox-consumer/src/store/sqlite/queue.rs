@@ -3,7 +3,7 @@
 use sqlx::{Arguments as _, Encode, Sqlite, SqliteConnection, Type, error::BoxDynError};
 
 use crate::{
-    pipeline::port::{Edition, Means, NotSent, QueuedValues, Queues, Sessions, Waiting},
+    pipeline::port::{Edition, Look, Means, NotSent, QueuedValues, Queues, Sessions, Waiting},
     tx::{lexer::Dialect, verbs},
 };
 
@@ -23,8 +23,8 @@ impl Queues for Sqlite {
         Ok(bytes)
     }
 
-    fn refused_words(sql: &str) -> Option<String> {
-        verbs::refused(sql, Dialect::Sqlite, Self::refuses)
+    fn look(sql: &str) -> Look {
+        verbs::look(sql, Dialect::Sqlite, Self::refuses)
     }
 
     async fn learn(_conn: &mut SqliteConnection, _edition: &Edition) -> Result<(), sqlx::Error> {

@@ -36,6 +36,20 @@ impl Sessions for Sqlite {
         Ok(conn)
     }
 
+    /// A new session costs less here than to find out what to take back.
+    async fn reset(
+        _conn: &mut SqliteConnection,
+        _settings: &SqliteSettings,
+        _inside: bool,
+    ) -> Result<bool, sqlx::Error> {
+        Ok(false)
+    }
+
+    async fn work(conn: &mut SqliteConnection, limits: &TxLimits) -> Result<(), sqlx::Error> {
+        begin(conn, limits).await?;
+        commit(conn).await
+    }
+
     async fn close_hard(conn: SqliteConnection) {
         // The session is given up: what its thread says to that changes nothing.
         let _ = conn.close_hard().await;
@@ -56,7 +70,12 @@ impl Sessions for Sqlite {
 
     /// A new row's number is above all that are there.
     fn explain(error: &sqlx::Error) -> String {
-        error.to_string()
+        outbox_core::said(error)
+    }
+
+    /// A file knows no roles.
+    fn role(_settings: &SqliteSettings) -> Option<&str> {
+        None
     }
 
     fn fault(error: &sqlx::Error) -> StoreFault {

@@ -20,7 +20,7 @@ pub async fn an_advance_moves_each_lane_once<DB: Probe>(settings: DB::Settings) 
     let scope = scene.take_over().await.scope;
     let lanes = [step(0, -1, 4), step(3, -1, 7)];
     let claimed = scene.claim(&scope, &claim_of(&[], &lanes)).await;
-    let answer = DB::advance(&mut scene.session, &scope, &claimed.tx, &lanes).await;
+    let answer = DB::advance(&mut scene.session, &scope, &claimed.tx, &lanes, None).await;
     assert_eq!(answer.expect("advance"), 2);
     DB::commit(&mut scene.session).await.expect("commit");
     assert!(!DB::in_transaction(&scene.session));
@@ -38,7 +38,10 @@ pub async fn an_older_epoch_moves_nothing<DB: Probe>(settings: DB::Settings) {
     let made_up = Scope { epoch: Epoch(old.epoch.0 + (9 << 20)), ..old };
     for (scope, lanes) in [old, made_up].into_iter().flat_map(|scope| FORMS.map(|f| (scope, f))) {
         let claimed = scene.claim(&scope, &claim_of(&[(1, 4)], lanes)).await;
-        assert_eq!(moved(DB::advance(&mut scene.session, &scope, &claimed.tx, lanes).await), 0);
+        assert_eq!(
+            moved(DB::advance(&mut scene.session, &scope, &claimed.tx, lanes, None).await),
+            0
+        );
         scene.rollback().await;
     }
 }
@@ -51,7 +54,10 @@ pub async fn another_previous_offset_moves_nothing<DB: Probe>(settings: DB::Sett
     for prev in [-1, 3, 5] {
         for lanes in [&[step(0, prev, 9)][..], &[step(0, prev, 9), step(1, prev + 9, 19)]] {
             let claimed = scene.claim(&scope, &claim_of(&[(2, 9)], lanes)).await;
-            assert_eq!(moved(DB::advance(&mut scene.session, &scope, &claimed.tx, lanes).await), 0);
+            assert_eq!(
+                moved(DB::advance(&mut scene.session, &scope, &claimed.tx, lanes, None).await),
+                0
+            );
             scene.rollback().await;
         }
     }
@@ -64,7 +70,7 @@ pub async fn one_strange_lane_is_missing_from_the_count<DB: Probe>(settings: DB:
     let scope = scene.take_over().await.scope;
     let lanes = [step(0, -1, 4), step(1, 2, 7)];
     let claimed = scene.claim(&scope, &claim_of(&[], &lanes)).await;
-    assert_eq!(moved(DB::advance(&mut scene.session, &scope, &claimed.tx, &lanes).await), 1);
+    assert_eq!(moved(DB::advance(&mut scene.session, &scope, &claimed.tx, &lanes, None).await), 1);
     scene.rollback().await;
     assert_eq!(scene.last(&scope, 0).await, -1);
 }
@@ -81,7 +87,7 @@ pub async fn another_transaction_moves_nothing<DB: Probe>(settings: DB::Settings
         let second = scene.claim(&scope, &claim_of(&[(1, 4)], lanes)).await;
         assert_ne!(first.tx, second.tx);
         assert!(!same::<DB>(&mut scene, &first.tx).await);
-        assert_eq!(moved(DB::advance(&mut scene.session, &scope, &first.tx, lanes).await), 0);
+        assert_eq!(moved(DB::advance(&mut scene.session, &scope, &first.tx, lanes, None).await), 0);
         scene.rollback().await;
     }
 }
@@ -124,7 +130,7 @@ async fn ended_by<DB: Probe>(settings: DB::Settings, name: &str, verbs: &[&str])
         matches!(fault, None | Some(StoreFault::TransactionEnded)),
         "a write after the end is not the handler's fault: {fault:?}"
     );
-    assert_eq!(moved(DB::advance(&mut scene.session, &scope, &claimed.tx, &lanes).await), 0);
+    assert_eq!(moved(DB::advance(&mut scene.session, &scope, &claimed.tx, &lanes, None).await), 0);
     scene.reopen().await;
     assert_eq!(scene.last(&scope, 0).await, -1, "a lane moved in a torn transaction");
     assert_eq!(
@@ -144,7 +150,7 @@ pub async fn a_swallowed_error_is_seen<DB: Probe>(settings: DB::Settings) {
     let error =
         DB::run(&mut scene.session, "SELECT * FROM no_such_table").await.expect_err("no table");
     assert_eq!(DB::fault(&error), StoreFault::Statement);
-    let answer = DB::advance(&mut scene.session, &scope, &claimed.tx, &lanes).await;
+    let answer = DB::advance(&mut scene.session, &scope, &claimed.tx, &lanes, None).await;
     if DB::POISONS {
         assert_eq!(DB::fault(&answer.expect_err("a poisoned advance")), StoreFault::Statement);
     } else {
@@ -161,7 +167,7 @@ pub async fn a_nested_transaction_left_open_is_seen<DB: Probe>(settings: DB::Set
     let lanes = [step(0, -1, 4)];
     let claimed = scene.claim(&scope, &claim_of(&[], &lanes)).await;
     let _ = ManuallyDrop::new(scene.session.begin().await.expect("a nested begin"));
-    let answer = DB::advance(&mut scene.session, &scope, &claimed.tx, &lanes).await;
+    let answer = DB::advance(&mut scene.session, &scope, &claimed.tx, &lanes, None).await;
     let committed = DB::commit(&mut scene.session).await;
     assert!(
         answer.is_err() || committed.is_err() || DB::in_transaction(&scene.session),

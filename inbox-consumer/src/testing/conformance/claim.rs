@@ -20,7 +20,7 @@ pub async fn a_fresh_id_is_claimed_once<DB: Probe>(settings: DB::Settings) {
     fresh.sort_unstable();
     assert_eq!(fresh, [id(1), id(2)]);
     assert_eq!(first.lanes_mine, 1);
-    DB::advance(&mut scene.session, &scope, &first.tx, &claim.lanes).await.expect("advance");
+    DB::advance(&mut scene.session, &scope, &first.tx, &claim.lanes, None).await.expect("advance");
     DB::commit(&mut scene.session).await.expect("commit");
 
     let again = claim_of(&[(1, 0), (2, 1), (3, 2)], &[step(0, 1, 2)]);
@@ -152,7 +152,7 @@ pub async fn a_claim_that_waited_sees_the_other_ones_outcome<DB: Probe>(settings
         (claimed, look.expect("recheck"))
     });
     tokio::time::sleep(Duration::from_millis(300)).await;
-    DB::advance(&mut scene.session, &scope, &first.tx, &claim.lanes).await.expect("advance");
+    DB::advance(&mut scene.session, &scope, &first.tx, &claim.lanes, None).await.expect("advance");
     DB::commit(&mut scene.session).await.expect("commit");
 
     let (claimed, look) = waiting.await.expect("the waiting claim panicked");
@@ -180,7 +180,7 @@ pub async fn a_claim_of_several_that_waited_tells_nothing_as_fresh<DB: Probe>(
         claimed
     });
     tokio::time::sleep(Duration::from_millis(300)).await;
-    DB::advance(&mut scene.session, &scope, &first.tx, &claim.lanes).await.expect("advance");
+    DB::advance(&mut scene.session, &scope, &first.tx, &claim.lanes, None).await.expect("advance");
     DB::commit(&mut scene.session).await.expect("commit");
 
     match waiting.await.expect("the waiting claim panicked") {

@@ -83,7 +83,7 @@ pub async fn a_correction_fences_the_owner<DB: Probe>(settings: DB::Settings) {
         let lane = [step(3, scene.last(&scope, 3).await, 50)];
         assert!(last <= lane[0].prev.0);
         let claimed = scene.claim(&scope, &claim_of(&[], &lane)).await;
-        let moved = moved(DB::advance(&mut scene.session, &scope, &claimed.tx, &lane).await);
+        let moved = moved(DB::advance(&mut scene.session, &scope, &claimed.tx, &lane, None).await);
         assert_eq!(moved, 0, "an owner committed beside a correction");
         scene.rollback().await;
         let w = scene.held().await[0].watermark;

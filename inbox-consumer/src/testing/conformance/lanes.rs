@@ -75,7 +75,7 @@ async fn advance<DB: Probe>(
 ) -> Result<u64, sqlx::Error> {
     DB::begin(conn, &LIMITS).await?;
     let claimed = DB::claim(conn, scope, &claim_of(&[], lanes)).await?;
-    let moved = DB::advance(conn, scope, &claimed.tx, lanes).await?;
+    let moved = DB::advance(conn, scope, &claimed.tx, lanes, None).await?;
     DB::commit(conn).await?;
     Ok(moved)
 }

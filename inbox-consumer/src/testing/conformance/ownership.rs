@@ -9,7 +9,9 @@ use super::{
     Probe,
     scene::{Scene, claim_of, claim_on, moved, request, step, watermark},
 };
-use crate::pipeline::port::{Corrected, Correction, LogRange, Mark, StoreFault, TakeOverError};
+use crate::pipeline::port::{
+    Corrected, Correction, LogRange, Mark, Note, StoreFault, TakeOverError,
+};
 
 /// The new epoch stands in every lane and in the partition; its generation is one more.
 pub async fn a_take_over_raises_every_epoch<DB: Probe>(settings: DB::Settings) {
@@ -37,7 +39,7 @@ pub async fn a_resync_raises_the_epoch_too<DB: Probe>(settings: DB::Settings) {
     assert!(after.epoch > before.epoch);
     let lanes = [step(0, -1, 4)];
     let claimed = scene.claim(&before, &claim_of(&[(1, 4)], &lanes)).await;
-    assert_eq!(moved(DB::advance(&mut scene.session, &before, &claimed.tx, &lanes).await), 0);
+    assert_eq!(moved(DB::advance(&mut scene.session, &before, &claimed.tx, &lanes, None).await), 0);
     scene.rollback().await;
 }
 
@@ -241,7 +243,7 @@ pub async fn a_log_that_begins_above_the_watermark_stands_still<DB: Probe>(setti
     let scope = scene.take_over().await.scope;
     let rows = DB::partitions(&mut scene.session, "log-above").await.expect("partitions");
     assert_eq!(rows[0].standstill, None, "it moves again");
-    DB::write_standstills(&mut scene.session, &[(scope, Some("rewritten: x".into()))])
+    DB::write_words(&mut scene.session, Note::Standstill, &[(scope, Some("rewritten: x".into()))])
         .await
         .expect("write");
     let rows = DB::partitions(&mut scene.session, "log-above").await.expect("partitions");
@@ -335,12 +337,14 @@ pub async fn a_paused_owner_cannot_commit<DB: Probe>(settings: DB::Settings) {
         let claimed = claim_on::<DB>(&mut zombie, &old, &claim_of(&[], &lanes)).await;
         let mut moved_by_zombie = 0;
         if advanced_before {
-            moved_by_zombie = moved(DB::advance(&mut zombie, &old, &claimed.tx, &lanes).await);
+            moved_by_zombie =
+                moved(DB::advance(&mut zombie, &old, &claimed.tx, &lanes, None).await);
         }
         let zombie = tokio::spawn(async move {
             tokio::time::sleep(Duration::from_millis(300)).await;
             if !advanced_before {
-                moved_by_zombie = moved(DB::advance(&mut zombie, &old, &claimed.tx, &lanes).await);
+                moved_by_zombie =
+                    moved(DB::advance(&mut zombie, &old, &claimed.tx, &lanes, None).await);
             }
             if moved_by_zombie == 2 {
                 DB::commit(&mut zombie).await.expect("commit");

@@ -161,7 +161,7 @@ pub async fn transactions_that_park_count_one_after_the_other<DB: Probe>(setting
     let mut second = std::pin::pin!(second);
     let waits = tokio::time::timeout(Duration::from_millis(300), &mut second).await;
     assert!(waits.is_err(), "two transactions parked at once");
-    let moved = DB::advance(&mut scene.session, &scope, &claimed.tx, &first.lanes).await;
+    let moved = DB::advance(&mut scene.session, &scope, &claimed.tx, &first.lanes, None).await;
     assert_eq!(moved.expect("the advance failed"), 1);
     DB::commit(&mut scene.session).await.expect("the commit failed");
     assert_eq!(second.await, 1, "what the first one parked was not seen");

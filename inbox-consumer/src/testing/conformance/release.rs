@@ -63,7 +63,7 @@ async fn read<DB: Probe>(scene: &mut Scene<DB>, scope: &Scope, max: usize) -> Ve
 /// The fence at the end, and COMMIT.
 async fn close<DB: Probe>(scene: &mut Scene<DB>, scope: &Scope, tx: &str) {
     let lanes = [step(0, 3, 3)];
-    let moved = DB::advance(&mut scene.session, scope, tx, &lanes).await;
+    let moved = DB::advance(&mut scene.session, scope, tx, &lanes, None).await;
     assert_eq!(moved.expect("the advance failed"), 1);
     DB::commit(&mut scene.session).await.expect("the commit failed");
 }
@@ -255,7 +255,7 @@ pub async fn a_release_of_an_older_epoch_is_fenced<DB: Probe>(settings: DB::Sett
     let new = scene.take_over().await.scope;
     let claimed = scene.claim(&old, &claim_of(&[], &lanes)).await;
     assert_eq!(claimed.lanes_mine, 0);
-    let advanced = DB::advance(&mut scene.session, &old, &claimed.tx, &lanes).await;
+    let advanced = DB::advance(&mut scene.session, &old, &claimed.tx, &lanes, None).await;
     assert_eq!(moved(advanced), 0);
     scene.rollback().await;
     let tx = begin(&mut scene, &new).await;

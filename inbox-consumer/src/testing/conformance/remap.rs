@@ -53,7 +53,10 @@ pub async fn another_lane_count_waits_for_the_watermark<DB: Probe>(settings: DB:
     scene.rollback().await;
     let lanes = [step(0, 9, 12)];
     let claimed = scene.claim(&old.scope, &claim_of(&[], &lanes)).await;
-    assert_eq!(moved(DB::advance(&mut scene.session, &old.scope, &claimed.tx, &lanes).await), 0);
+    assert_eq!(
+        moved(DB::advance(&mut scene.session, &old.scope, &claimed.tx, &lanes, None).await),
+        0
+    );
     scene.rollback().await;
 }
 

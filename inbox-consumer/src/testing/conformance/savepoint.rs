@@ -25,7 +25,7 @@ pub async fn a_failed_event_leaves_no_trace<DB: Probe>(settings: DB::Settings) {
         DB::constraints_immediate(&mut scene.session).await.expect("SET CONSTRAINTS");
         DB::release(&mut scene.session, 0).await.expect("RELEASE");
     }
-    let answer = DB::advance(&mut scene.session, &scope, &claimed.tx, &lanes).await;
+    let answer = DB::advance(&mut scene.session, &scope, &claimed.tx, &lanes, None).await;
     assert_eq!(answer.expect("advance"), 1);
     DB::commit(&mut scene.session).await.expect("commit");
     assert_eq!(scene.number("SELECT sum(n) FROM careful").await, 4);
@@ -84,7 +84,7 @@ pub async fn a_deferred_violation_names_its_event<DB: Probe>(settings: DB::Setti
             DB::rollback_to(&mut scene.session, 0).await.expect("ROLLBACK TO");
         }
     }
-    let answer = DB::advance(&mut scene.session, &scope, &claimed.tx, &lanes).await;
+    let answer = DB::advance(&mut scene.session, &scope, &claimed.tx, &lanes, None).await;
     assert_eq!(answer.expect("advance"), 1);
     DB::commit(&mut scene.session).await.expect("commit");
     assert_eq!(scene.number("SELECT count(*) FROM child").await, 2);

@@ -79,7 +79,7 @@ impl<DB: Probe> Scene<DB> {
     /// A whole transaction: claims the ids and moves the lanes.
     pub(super) async fn settle(&mut self, scope: &Scope, claim: &ClaimRequest) {
         let claimed = self.claim(scope, claim).await;
-        let moved = DB::advance(&mut self.session, scope, &claimed.tx, &claim.lanes).await;
+        let moved = DB::advance(&mut self.session, scope, &claimed.tx, &claim.lanes, None).await;
         assert_eq!(moved.expect("the advance failed"), claim.lanes.len() as u64);
         DB::commit(&mut self.session).await.expect("the commit failed");
     }
@@ -88,7 +88,7 @@ impl<DB: Probe> Scene<DB> {
         let claimed = self.claim(scope, claim).await;
         DB::park_alone(&mut self.session, scope).await.expect("the lock");
         DB::park(&mut self.session, scope, rows).await.expect("parking failed");
-        let moved = DB::advance(&mut self.session, scope, &claimed.tx, &claim.lanes).await;
+        let moved = DB::advance(&mut self.session, scope, &claimed.tx, &claim.lanes, None).await;
         assert_eq!(moved.expect("the advance failed"), claim.lanes.len() as u64);
         DB::commit(&mut self.session).await.expect("the commit failed");
     }

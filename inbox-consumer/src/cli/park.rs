@@ -1,0 +1,101 @@
+//! `park`: one event that is not settled yet is parked instead of run.
+
+use clap::Args;
+use inbox_engine::Offset;
+
+use super::{
+    Exit, Terminal,
+    correcting::signed,
+    parked::{again, failed, opened},
+};
+use crate::{
+    config::Config,
+    pipeline::port::{Corrected, Correction, Store},
+};
+
+/// What the user typed behind `park`.
+#[derive(Clone, PartialEq, Eq, Debug, Args)]
+pub(super) struct Park {
+    /// The topic
+    #[arg(long)]
+    topic: String,
+    /// The partition
+    #[arg(long, value_name = "NUMBER")]
+    partition: i32,
+    /// The event's offset
+    #[arg(long, value_name = "OFFSET", value_parser = clap::value_parser!(i64).range(0..))]
+    offset: i64,
+    /// Why: written into the audit
+    #[arg(long, value_name = "TEXT")]
+    why: String,
+    /// Who you are, for the audit; USER@HOST by default, HOST where no user has a name
+    #[arg(long = "as", value_name = "NAME")]
+    name: Option<String>,
+}
+
+/// Has an event parked when it is its turn; it can be released afterwards.
+pub(super) async fn park<DB: Store>(
+    config: &Config,
+    park: &Park,
+    env: &[(String, String)],
+    terminal: &mut Terminal<'_>,
+) -> Exit {
+    let signed = match signed(park.name.as_deref(), &park.why, env) {
+        Ok(signed) => signed,
+        Err(text) => {
+            terminal.complain(text);
+            return Exit::Usage;
+        }
+    };
+    let mut conn = match opened::<DB>(config, terminal).await {
+        Ok(conn) => conn,
+        Err(exit) => return exit,
+    };
+    let done = decide::<DB>(&mut conn, config, park, signed).await;
+    DB::close_hard(conn).await;
+    match done {
+        Ok(Ok(text)) => {
+            terminal.say(text);
+            Exit::Done
+        }
+        Ok(Err(text)) => {
+            terminal.complain(text);
+            Exit::Refused
+        }
+        Err(error) => failed::<DB>(config, &error, terminal),
+    }
+}
+
+async fn decide<DB: Store>(
+    conn: &mut DB::Connection,
+    config: &Config,
+    park: &Park,
+    (who, why): (String, String),
+) -> Result<Result<String, String>, sqlx::Error> {
+    let Park { topic, partition, offset, .. } = park;
+    let (consumer, place) = (&config.consumer.name, format!("{topic}/{partition}"));
+    let rows = DB::rows(conn, consumer, topic).await?;
+    let Some(row) = rows.into_iter().find(|row| row.partition == *partition && !row.retired) else {
+        return Ok(Err(format!(
+            "the consumer {consumer:?} has no partition {place}: nothing was changed; `status` shows what it has"
+        )));
+    };
+    let correction = Correction { partition_ref: row.partition_ref, who, why, force: true };
+    let mut tries = 0;
+    let done = loop {
+        match DB::doom(conn, &correction, Offset(*offset)).await {
+            Err(error) if again::<DB>(&error, &mut tries).await => {}
+            done => break done?,
+        }
+    };
+    Ok(match done {
+        Corrected::Done => Ok(format!(
+            "the event at offset {offset} of {place} is parked instead of run when it is its turn, unless it is \
+             settled already; its owner takes the partition over once more for it; `parked list` shows it then"
+        )),
+        _ => Err(format!(
+            "the event at offset {offset} of {place} is settled: everything below {} is; nothing was changed",
+            row.watermark
+        )),
+    })
+}

@@ -1,0 +1,55 @@
+//! Who a consumer is, and where it starts.
+
+use std::time::Duration;
+
+use uuid::Uuid;
+
+use crate::{
+    config::{self, Config},
+    kafka::{self, KafkaSettings},
+    pipeline::port::Owner,
+};
+
+/// The name of this machine, for people.
+pub(crate) fn host() -> String {
+    std::env::var("HOSTNAME")
+        .ok()
+        .or_else(|| std::fs::read_to_string("/etc/hostname").ok())
+        .map_or_else(|| "unknown".to_owned(), |name| name.trim().to_owned())
+}
+
+pub(super) fn owner(config: &Config) -> Owner {
+    Owner {
+        name: format!("{}/{}", host(), std::process::id()),
+        instance_id: config.consumer.instance_id.clone(),
+        incarnation: Uuid::new_v4(),
+    }
+}
+
+pub(super) fn start(start: config::Start) -> inbox_engine::Start {
+    match start {
+        config::Start::Earliest => inbox_engine::Start::Earliest,
+        config::Start::Latest => inbox_engine::Start::Latest,
+        config::Start::Error => inbox_engine::Start::Error,
+    }
+}
+
+/// What the Kafka room needs of the configuration.
+pub(crate) fn kafka_settings(config: &Config) -> KafkaSettings {
+    let mut properties = config.kafka.security.client_settings();
+    let raw = config.kafka.raw.iter();
+    properties.extend(raw.map(|(key, value)| (key.to_owned(), value.to_owned())));
+    KafkaSettings {
+        bootstrap: config.kafka.bootstrap.clone(),
+        group: config.group().to_owned(),
+        topics: config.kafka.topics.clone(),
+        instance_id: config.consumer.instance_id.clone(),
+        protocol: match config.kafka.protocol {
+            config::Protocol::Classic => kafka::Protocol::Classic,
+            config::Protocol::Consumer => kafka::Protocol::Consumer,
+        },
+        session_timeout: config.kafka.session_timeout,
+        max_poll_interval: Duration::from_mins(5),
+        properties,
+    }
+}

@@ -1,0 +1,94 @@
+//! Events that a process may have ended with: written down before they run, tried apart, run alone, parked.
+
+use std::sync::Arc;
+
+use inbox_engine::{Batch, Doom, Item, Offset, Outcome, ParkReason, Rule};
+
+use super::{
+    Delivery,
+    port::{Delivered, Scope, Store, Suspect},
+    transaction::Work,
+};
+
+/// So many processes do not end with one event by chance: from the second on it was the only one that ran.
+const DEATHS_MAX: u32 = 3;
+
+/// What is known of an event before it is run: a person wants it parked, or processes have ended with it.
+pub(super) fn judge(item: &mut Delivered, suspects: &[Suspect]) {
+    let Some(suspect) = suspects.iter().find(|it| it.offset == item.offset) else { return };
+    item.suspect = true;
+    if item.doomed.is_some() {
+        return;
+    }
+    if let Some(error) = suspect.doom.clone() {
+        item.doomed = Some(Doom { reason: ParkReason::ByHand, error });
+    } else if suspect.deaths >= DEATHS_MAX {
+        let deaths = suspect.deaths;
+        let error = format!(
+            "{deaths} processes have ended while they ran it, the last ones with nothing else beside it: the \
+             handler ends the process for this event; correct it, then release the event"
+        );
+        item.doomed = Some(Doom { reason: ParkReason::Crashed, error });
+    }
+}
+
+impl<DB: Store> Work<DB> {
+    /// Runs a batch to its end. The caller spawns it and lets it finish, or drops it, and with it its
+    /// connection, once what it does does not count any more.
+    pub(crate) async fn transact(&self, scope: Scope, batch: &Batch<Arc<Delivery>>) -> Outcome {
+        if !batch.marked {
+            let _beside_others = self.aside.read().await;
+            return self.run(scope, batch).await;
+        }
+        if batch.items.iter().any(Item::is_suspect) && Rule::SuspectRunsAlone.on() {
+            let _alone = self.aside.write().await;
+            if let Some(outcome) = self.accused(batch).await {
+                return outcome;
+            }
+            return self.run_marked(scope, batch).await;
+        }
+        let _beside_others = self.aside.read().await;
+        self.run_marked(scope, batch).await
+    }
+
+    /// The same, written down before: whoever comes after this process knows what it ran.
+    async fn run_marked(&self, scope: Scope, batch: &Batch<Arc<Delivery>>) -> Outcome {
+        match self.mark(scope, batch, true).await {
+            Ok(()) => self.run(scope, batch).await,
+            Err(error) => Outcome::Unreached(error),
+        }
+    }
+
+    /// What was written down is forgotten, however it ended. A failure to do so costs a trial, no more.
+    pub(super) async fn unmark(&self, scope: Scope, batch: &Batch<Arc<Delivery>>) {
+        if batch.marked {
+            drop(self.mark(scope, batch, false).await);
+        }
+    }
+
+    async fn mark(
+        &self,
+        scope: Scope,
+        batch: &Batch<Arc<Delivery>>,
+        runs: bool,
+    ) -> Result<(), String> {
+        let run = batch.items.iter().filter(|item| item.doomed.is_none());
+        let offsets: Vec<Offset> = run.map(|item| item.offset).collect();
+        let mut conn = self.sessions.take().await.map_err(|error| error.to_string())?;
+        let marked = if runs {
+            DB::suspect(&mut conn, &scope, self.incarnation, &offsets).await
+        } else {
+            DB::acquit(&mut conn, &scope, self.incarnation, &offsets).await
+        };
+        match marked {
+            Ok(()) => {
+                self.sessions.give_back(conn).await;
+                Ok(())
+            }
+            Err(error) => {
+                conn.close_hard().await;
+                Err(format!("writing down what runs failed: {}", self.sessions.said(&error)))
+            }
+        }
+    }
+}

@@ -1,0 +1,38 @@
+//! How the fields of signals are written into the log.
+
+use tracing::{Value, field::display};
+
+use crate::pipeline::port::TopicPartition;
+
+/// How a field is written into a log event.
+pub(super) trait Shown {
+    fn shown(&self) -> impl Value;
+}
+
+macro_rules! shown_as_they_are {
+    ($($type:ty),+) => { $( impl Shown for $type {
+        fn shown(&self) -> impl Value {
+            *self
+        }
+    } )+ };
+}
+
+shown_as_they_are!(usize, u64, i64, &'static str, Option<i64>, Option<u32>);
+
+impl Shown for String {
+    fn shown(&self) -> impl Value {
+        self.as_str()
+    }
+}
+
+impl Shown for TopicPartition {
+    fn shown(&self) -> impl Value {
+        display(format_args!("{}/{}", self.topic, self.partition).to_string())
+    }
+}
+
+impl Shown for Option<String> {
+    fn shown(&self) -> impl Value {
+        self.as_deref()
+    }
+}
