@@ -18,7 +18,7 @@ use crate::{
     kafka,
     pipeline::{
         control::CONTROL_SESSIONS,
-        port::{Finding, Needs, PartitionRow, Placement, Store},
+        port::{Finding, Needs, PartitionRow, Placement, Store, missing},
     },
     router::{Looked, RouteTable},
 };
@@ -86,15 +86,16 @@ async fn database<DB: Store>(config: &Config, routes: Option<&RouteTable<DB>>) -
         fatal(format!("the database cannot be looked at: {error}"))
     };
     let (mut found, mut rows) = (Vec::new(), Vec::new());
-    // Without these nothing else can be looked at, and each look would name one of them.
+    // Each look that lacks some would name one of them.
     let rights = DB::rights(&mut conn).await.ok().flatten().filter(|finding| finding.fatal);
-    match schema_is_current::<DB>(&mut conn).await {
-        _ if rights.is_some() => found.extend(rights),
-        Err(error) => found.push(fatal(error.to_string())),
-        Ok(()) => match DB::findings(&mut conn).await {
-            Ok(findings) => found.extend(findings),
-            Err(error) => found.push(unseen(error)),
-        },
+    let looked = match schema_is_current::<DB>(&mut conn).await {
+        Err(error) => Err(fatal(error.to_string())),
+        Ok(()) => DB::findings(&mut conn).await.map_err(unseen),
+    };
+    match looked {
+        Ok(findings) => found.extend(findings),
+        Err(_) if rights.is_some() => found.extend(rights),
+        Err(finding) => found.push(finding),
     }
     if found.is_empty() || found.iter().all(|finding| !finding.fatal) {
         match DB::partitions(&mut conn, &config.consumer.name).await {
@@ -180,13 +181,18 @@ async fn brokers<DB: Store>(
         Ok(logs) => logs,
         Err(error) => return report.add("kafka", [fatal(error.to_string())]),
     };
+    let gone: Vec<&String> =
+        config.kafka.topics.iter().filter(|topic| logs.topics.get(*topic) == Some(&None)).collect();
+    if !gone.is_empty() {
+        return report.add("kafka", gone.into_iter().map(|topic| fatal(missing(topic))));
+    }
     let facts = match kafka::topics(kafka_settings(config)).await {
         Ok(facts) => facts,
         Err(error) => return report.add("kafka", [fatal(error.to_string())]),
     };
     for topic in &facts {
         report.add("kafka", topics::kept(topic, config));
-        report.add("kafka", topics::behind(topic, &logs, rows));
+        report.add("kafka", topics::behind(topic, &logs.facts, rows));
         report.add("kafka", topics::added(topic, rows));
     }
     let Some((reader, routes)) = handlers else { return };

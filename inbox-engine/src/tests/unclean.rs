@@ -52,7 +52,7 @@ fn a_crash_is_parked_at_once() {
         own p0 lanes=1 w=0
         deliver p0 0a? 1a => marked start p0[0]
         crashed p0@0 p0@0 => start p0[0:crashed 1]
-        committed p0@0 => start p0[1]
+        committed p0@0
         ",
     );
 }

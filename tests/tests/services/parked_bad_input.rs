@@ -51,7 +51,7 @@ async fn arguments_that_say_nothing_or_too_much_are_refused() {
         (&["parked", "release", "1", "--type", "X"], 2, &["do not go together"]),
         (&["parked", "release", "--all", "--type", "X"], 2, &["do not go together"]),
         (&["parked", "release", "1", "--wait", "5"], 2, &["no duration", "30s"]),
-        (&["parked", "release", "1", "--as", " "], 2, &["who you are", "--as NAME"]),
+        (&["parked", "release", "1", "--as", " "], 2, &["--as is empty", "who you are"]),
         (&["parked", "discard", "1"], 2, &["a discard needs --why TEXT"]),
         (&["parked", "discard", "1", "--why", "  "], 2, &["a discard needs --why TEXT"]),
         (&["skip", "--topic", "t", "--partition", "0", "--to", "-1", "--why", "x"], 2, &["--to"]),
