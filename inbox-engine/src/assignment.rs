@@ -154,6 +154,15 @@ impl<T> Engine<T> {
         }
     }
 
+    /// The topic has another id than at the take-over: its offsets mean other records. The next take-over says
+    /// so by name. Words about an earlier generation are about another topic.
+    pub fn handle_topic_changed(&mut self, id: PartitionId, generation: Generation, now: Time) {
+        let live = |partition: &mut Partition<T>| partition.phase == Phase::Live;
+        if self.current(id, generation).is_some_and(live) && Rule::TopicIdWatched.on() {
+            self.resync(id, now);
+        }
+    }
+
     /// What memory says of the lanes is not true any more: forget it, and take the partition over
     /// again, if the group still says that it is ours. One that waits for a person goes on waiting.
     pub(crate) fn resync(&mut self, id: PartitionId, now: Time) {

@@ -207,7 +207,9 @@ impl<T> Engine<T> {
         let seen = seen.filter(|_| crate::Rule::StandstillSeenFromOutside.on());
         let stands = partition.standstill.as_ref();
         let name = |reason: &Standstill| reason.name();
-        let own = stands.is_some_and(|reason| !reason.seen_from_outside());
+        // What a take-over has found goes on until the next one.
+        let own = stands
+            .is_some_and(|reason| partition.phase != Phase::Live || !reason.seen_from_outside());
         if own || stands.map(name) == seen.as_ref().map(name) {
             return;
         }

@@ -45,6 +45,8 @@ pub enum Standstill {
     StartUndecided(String),
     /// The epoch is being taken over.
     TakingOver,
+    /// The topic is not there, or has fewer partitions than this one's number.
+    TopicMissing(String),
     /// The topic was deleted and created again: its offsets mean other records now.
     TopicRecreated(String),
     /// The database has not confirmed the watermark for long, nor refused it.
@@ -83,6 +85,7 @@ impl Standstill {
             Self::Schema(_) => "schema",
             Self::StartUndecided(_) => "start_undecided",
             Self::TakingOver => "taking_over",
+            Self::TopicMissing(_) => "topic_missing",
             Self::TopicRecreated(_) => "topic_recreated",
             Self::Unconfirmed(_) => "unconfirmed",
             Self::UpstreamTransaction(_) => "upstream_transaction",
@@ -111,6 +114,7 @@ impl Standstill {
             | Self::Reused(_)
             | Self::Rewritten(_)
             | Self::StartUndecided(_)
+            | Self::TopicMissing(_)
             | Self::TopicRecreated(_) => true,
         }
     }
@@ -122,6 +126,7 @@ impl Standstill {
             self,
             Self::HandlerBlocks(_)
                 | Self::NoProgress(_)
+                | Self::TopicMissing(_)
                 | Self::Unconfirmed(_)
                 | Self::UpstreamTransaction(_)
         )
@@ -134,7 +139,11 @@ impl Standstill {
     pub fn may_pass(&self) -> bool {
         let by_itself = matches!(
             self,
-            Self::ForeignOwner(_) | Self::LogEndsBelow(_) | Self::OffsetGone(_) | Self::Schema(_)
+            Self::ForeignOwner(_)
+                | Self::LogEndsBelow(_)
+                | Self::OffsetGone(_)
+                | Self::Schema(_)
+                | Self::TopicMissing(_)
         );
         let by_command = matches!(
             self,
@@ -168,6 +177,7 @@ impl fmt::Display for Standstill {
             | Self::Rewritten(text)
             | Self::Schema(text)
             | Self::StartUndecided(text)
+            | Self::TopicMissing(text)
             | Self::TopicRecreated(text)
             | Self::Unconfirmed(text)
             | Self::UpstreamTransaction(text) => write!(f, "{}: {text}", self.name()),

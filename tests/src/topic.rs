@@ -76,14 +76,19 @@ impl Topic {
     /// Creates the topic under its name: one that was only planned, or once more after [`Topic::delete`];
     /// offsets begin at zero.
     pub async fn create_again(&self) {
+        self.create_again_with(self.partitions).await;
+    }
+
+    /// The same with another number of partitions.
+    pub async fn create_again_with(&self, partitions: i32) {
         let admin = self.admin();
-        let mut topic = NewTopic::new(&self.name, self.partitions, TopicReplication::Fixed(1));
+        let mut topic = NewTopic::new(&self.name, partitions, TopicReplication::Fixed(1));
         for (key, value) in &self.settings {
             topic = topic.set(key, value);
         }
         let done = admin.create_topics([&topic], &options()).await.expect("the broker answers");
         accept(&self.name, done);
-        self.await_leaders(self.partitions).await;
+        self.await_leaders(partitions).await;
     }
 
     /// Adds partitions until there are `count`.

@@ -1,13 +1,16 @@
 //! `status`: where each partition stands, from the database and from Kafka.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, HashMap},
+    time::Duration,
+};
 
 use super::{Exit, Terminal, open, parked::counted, table, told};
 use crate::{
     config::Config,
     consumer::kafka_settings,
-    kafka::{self, LogFacts},
-    pipeline::port::{PartitionRow, Store},
+    kafka::{self, LogFacts, Logs},
+    pipeline::port::{PartitionRow, Store, TopicPartition, TopicState, missing},
     telemetry::HeldLane,
 };
 
@@ -50,29 +53,65 @@ pub(super) struct Line {
 }
 
 /// What the database and Kafka know, put together.
-pub(super) fn lines(
-    rows: Vec<PartitionRow>,
-    facts: Vec<LogFacts>,
-    silence_max: Duration,
-) -> Vec<Line> {
+pub(super) fn lines(rows: Vec<PartitionRow>, logs: Logs, silence_max: Duration) -> Vec<Line> {
+    let mut facts: BTreeMap<_, LogFacts> = BTreeMap::new();
+    for fact in logs.facts {
+        facts.insert((fact.partition.topic.to_string(), fact.partition.partition), fact);
+    }
     let mut all = BTreeMap::new();
     for row in rows.into_iter().filter(|row| !row.retired) {
-        all.insert((row.topic.clone(), row.partition), stored(row, silence_max));
+        let place = (row.topic.clone(), row.partition);
+        let strange = strange(&row, &logs.topics, facts.get(&place));
+        let fact = facts.remove(&place).filter(|_| strange.is_none());
+        let line = stored(row, strange, silence_max);
+        all.insert(place, if let Some(fact) = fact { with(line, &fact) } else { line });
     }
-    for fact in facts {
-        let place = (fact.partition.topic.to_string(), fact.partition.partition);
-        let line = all.entry(place.clone()).or_insert_with(|| unknown(place));
-        line.committed = fact.committed.map(|next| next.0);
-        line.log_end = Some(fact.log.end.0);
-        let settled = line.watermark.or(line.committed).unwrap_or(fact.log.start.0);
-        line.lag = Some((fact.log.end.0 - settled).max(0));
+    for (place, fact) in facts {
+        all.entry(place.clone()).or_insert_with(|| with(unknown(place), &fact));
     }
     all.into_values().collect()
 }
 
-fn stored(row: PartitionRow, silence_max: Duration) -> Line {
+fn with(line: Line, fact: &LogFacts) -> Line {
+    let committed = fact.committed.map(|next| next.0);
+    let settled = line.watermark.or(committed).unwrap_or(fact.log.start.0);
+    Line {
+        committed,
+        log_end: Some(fact.log.end.0),
+        lag: Some((fact.log.end.0 - settled).max(0)),
+        ..line
+    }
+}
+
+/// Why the log that Kafka has is not the one that the database knows: then its offsets say nothing here.
+fn strange(
+    row: &PartitionRow,
+    topics: &HashMap<String, Option<TopicState>>,
+    fact: Option<&LogFacts>,
+) -> Option<String> {
+    let (topic, partition) = (&row.topic, row.partition);
+    let Some(state) = topics.get(topic)? else {
+        return Some(format!("topic_missing: {}", missing(topic)));
+    };
+    if state.is_other(row.topic_id) {
+        return Some(format!(
+            "topic_recreated: the topic {topic} was deleted and created again, and the database knows the old one; \
+             see `retire`"
+        ));
+    }
+    let place = TopicPartition { topic: topic.as_str().into(), partition };
+    if let Some(text) = state.lacks(&place) {
+        return Some(format!("topic_missing: {text}"));
+    }
+    let end = fact?.log.end.0;
+    (end < row.watermark).then(|| {
+        format!("log_ends_below: the log ends at {end}, below the watermark {}", row.watermark)
+    })
+}
+
+fn stored(row: PartitionRow, strange: Option<String>, silence_max: Duration) -> Line {
     let silent = row.owner_seen_seconds.filter(|seconds| *seconds > silence_max.as_secs_f64());
-    let standstill = row.standstill.or_else(|| match (&row.owner, silent) {
+    let standstill = row.standstill.or(strange).or_else(|| match (&row.owner, silent) {
         (None, _) => Some("not_owned: no running consumer has it".into()),
         (Some(_), Some(seconds)) => Some(format!("owner_silent: for {seconds:.0} s")),
         (Some(_), None) => None,
@@ -215,14 +254,14 @@ pub(super) async fn status<DB: Store>(
             return Exit::Database;
         }
     };
-    let (facts, exit) = match kafka::inspect(kafka_settings(config)).await {
-        Ok(facts) => (facts, Exit::Done),
+    let (logs, exit) = match kafka::inspect(kafka_settings(config)).await {
+        Ok(logs) => (logs, Exit::Done),
         Err(error) => {
             terminal.complain(error.to_string());
-            (Vec::new(), Exit::Kafka)
+            (Logs::default(), Exit::Kafka)
         }
     };
-    let mut lines = lines(rows, facts, config.kafka.session_timeout);
+    let mut lines = lines(rows, logs, config.kafka.session_timeout);
     let hidden = if show.all { 0 } else { hide(&mut lines, &config.kafka.topics) };
     if show.json {
         terminal.say(serde_json::to_string_pretty(&lines).unwrap_or_default());

@@ -9,8 +9,8 @@ use super::{
     *,
 };
 use crate::{
-    kafka::LogFacts,
-    pipeline::port::{LogRange, PartitionRow, TopicPartition},
+    kafka::{LogFacts, Logs},
+    pipeline::port::{LogRange, PartitionRow, TopicPartition, TopicState},
 };
 
 /// Exit, standard output and standard error of a command line.
@@ -116,6 +116,7 @@ fn the_document_has_every_exit_code() {
 fn row(partition: i32) -> PartitionRow {
     PartitionRow {
         topic: "orders".into(),
+        topic_id: [7; 16],
         partition,
         watermark: 100,
         reached: 130,
@@ -155,7 +156,7 @@ fn status_puts_database_and_kafka_together() {
         facts(3, 150, Some(90)),
         facts(4, 150, None),
     ];
-    let lines = lines(rows, facts, Duration::from_secs(45));
+    let lines = lines(rows, logs(facts), Duration::from_secs(45));
     let expected = "\
 TOPIC   PARTITION  COMMITTED  WATERMARK  LOG END  LAG  EPOCH  IN FLIGHT  PARKED  OWNER   STANDS STILL
 orders          0         90        100      150   50      3         30       2  host/1
@@ -166,10 +167,37 @@ orders          4          -          -      150  140      -          -       0 
     assert_eq!(rendered(&lines), expected);
 }
 
+fn logs(facts: Vec<LogFacts>) -> Logs {
+    let state = TopicState { id: [7; 16], partitions: Some(5) };
+    Logs { facts, topics: [("orders".to_owned(), Some(state))].into() }
+}
+
+/// A log that is not the one that the database knows has no lag, and a name.
+#[test]
+fn status_names_a_log_that_is_another_one() {
+    let stands = |row: PartitionRow, logs: Logs| {
+        let lines = lines(vec![row], logs, Duration::from_secs(45));
+        let line = serde_json::to_value(&lines[0]).unwrap();
+        assert_eq!(line["lag"], serde_json::Value::Null, "{line}");
+        line["standstill"].as_str().unwrap_or_default().to_owned()
+    };
+    let log = || logs(vec![facts(0, 150, Some(90))]);
+    let other = PartitionRow { topic_id: [8; 16], ..row(0) };
+    assert!(stands(other, log()).starts_with("topic_recreated: "));
+    let short = stands(row(0), logs(vec![facts(0, 64, Some(90))]));
+    assert_eq!(short, "log_ends_below: the log ends at 64, below the watermark 100");
+    assert!(stands(row(5), log()).starts_with("topic_missing: the topic orders has 5 partitions"));
+    let none = Logs { topics: [("orders".to_owned(), None)].into(), ..Logs::default() };
+    assert!(stands(row(0), none).starts_with("topic_missing: the topic orders is not there"));
+    // What its owner says has more words.
+    let told = PartitionRow { standstill: Some("reused: offset 7".into()), ..row(5) };
+    assert_eq!(stands(told, log()), "reused: offset 7");
+}
+
 #[test]
 fn status_leaves_out_topics_that_are_not_configured() {
     let old = PartitionRow { topic: "old".into(), ..row(0) };
-    let mut lines = lines(vec![old, row(0), row(1)], vec![], Duration::from_secs(45));
+    let mut lines = lines(vec![old, row(0), row(1)], Logs::default(), Duration::from_secs(45));
     assert_eq!(hide(&mut lines, &["orders".into()]), 1);
     assert_eq!(lines.len(), 2);
     assert!(!rendered(&lines).contains("old"));
@@ -177,7 +205,7 @@ fn status_leaves_out_topics_that_are_not_configured() {
 
 #[test]
 fn status_without_kafka_shows_what_the_database_knows() {
-    let lines = lines(vec![row(0)], vec![], Duration::from_secs(45));
+    let lines = lines(vec![row(0)], Logs::default(), Duration::from_secs(45));
     let json = serde_json::to_value(&lines).unwrap();
     assert_eq!(json[0]["watermark"], 100);
     assert_eq!(json[0]["lag"], serde_json::Value::Null);

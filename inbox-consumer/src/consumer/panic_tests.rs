@@ -18,7 +18,9 @@ use super::{Consumer, Ended, migrate};
 use crate::{
     Event, Handler, HandlerResult, Routes, Tx,
     config::Config,
-    pipeline::port::{Broker, BrokerError, Committed, LogRange, Mark, TopicPartition, Vitals},
+    pipeline::port::{
+        Broker, BrokerError, Committed, LogRange, Mark, TopicPartition, TopicState, Vitals,
+    },
 };
 
 type Answer<T> = BoxFuture<'static, Result<T, BrokerError>>;
@@ -40,7 +42,7 @@ impl Broker for Broken {
         pending().boxed()
     }
 
-    fn topic_id(&self, _: &str) -> Answer<[u8; 16]> {
+    fn topic(&self, _: &str) -> Answer<Option<TopicState>> {
         pending().boxed()
     }
 

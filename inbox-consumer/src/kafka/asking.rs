@@ -12,11 +12,11 @@ use rdkafka::{Offset, types::RDKafkaErrorCode};
 use super::{
     client::{list, named},
     command::Reply,
-    event::Place,
-    ffi::{self, Event, Isolation, NoId},
+    event::{Described, NoFacts, Place},
+    ffi::{self, Event, Isolation},
     owner::Owner,
 };
-use crate::pipeline::port::{BrokerError, LogRange, TopicPartition};
+use crate::pipeline::port::{BrokerError, LogRange, TopicPartition, TopicState};
 
 /// How long a question to the brokers may take; the pipeline asks again.
 pub(super) const ASK_TIMEOUT: Duration = Duration::from_secs(5);
@@ -31,7 +31,7 @@ pub(super) struct Asked {
     /// By the ticket of its first request.
     ranges: HashMap<usize, Range>,
     /// By topic: one request serves all who ask while it is open.
-    ids: HashMap<String, Vec<Reply<[u8; 16]>>>,
+    topics: HashMap<String, Vec<Reply<Option<TopicState>>>>,
 }
 
 /// What a request is about.
@@ -41,7 +41,10 @@ enum About {
     Edge(usize, Edge),
     /// Where logs end for readers with this isolation, for those who look at the thread.
     Ends(Isolation),
-    TopicId(String),
+    /// What is known of a topic, for those who asked.
+    Topic(String),
+    /// What is known of all topics, for those who look at the thread.
+    Topics,
     /// Nothing is wanted but that a thread of the client wakes.
     Wake,
 }
@@ -69,6 +72,11 @@ impl Asked {
     /// Whether the ends of logs are still being asked for.
     pub(super) fn looks_at_ends(&self) -> bool {
         self.open.values().any(|about| matches!(about, About::Ends(_)))
+    }
+
+    /// The same of topics.
+    pub(super) fn looks_at_topics(&self) -> bool {
+        self.open.values().any(|about| matches!(about, About::Topics))
     }
 }
 
@@ -135,23 +143,37 @@ impl Owner {
         Ok(())
     }
 
-    /// All zero when the broker does not know the question, or the cluster is librdkafka's mock, which has no
-    /// controller to answer it. That it was not answered says nothing of the topic: it is asked again.
-    pub(super) fn ask_topic_id(&mut self, topic: String, reply: Reply<[u8; 16]>) {
+    /// Nothing is known when the broker does not know the question, or the cluster is librdkafka's mock, which has
+    /// no controller to answer it. That it was not answered says nothing of the topic: it is asked again.
+    pub(super) fn ask_topic(&mut self, topic: String, reply: Reply<Option<TopicState>>) {
         if ffi::is_mock(&self.client) {
             // Whoever asked may have ended meanwhile.
-            return drop(reply.send(Ok([0; 16])));
+            return drop(reply.send(Ok(Some(TopicState::UNKNOWN))));
         }
-        let waiting = self.asked.ids.entry(topic.clone()).or_default();
+        let waiting = self.asked.topics.entry(topic.clone()).or_default();
         waiting.push(reply);
         if waiting.len() > 1 {
             return;
         }
         let ticket = self.next_ticket();
-        if self.queue.ask_topic_id(&topic, ASK_TIMEOUT, ticket) {
-            self.asked.open.insert(ticket, About::TopicId(topic));
+        if self.queue.ask_topics(&[&topic], ASK_TIMEOUT, ticket) {
+            self.asked.open.insert(ticket, About::Topic(topic));
         } else {
-            self.answer_id(&topic, &Err(NoId::Failed("its name has a zero byte".to_owned())));
+            let no_name = NoFacts::Failed("its name has a zero byte".to_owned());
+            self.answer_topic(&topic, &Err(no_name));
+        }
+    }
+
+    /// What is known of all topics, for those who look at the thread.
+    pub(super) fn ask_all_topics(&mut self) {
+        if ffi::is_mock(&self.client) || self.asked.looks_at_topics() {
+            return;
+        }
+        let topics = self.pulse.topics();
+        let names: Vec<&str> = topics.iter().map(|topic| &**topic).collect();
+        let ticket = self.next_ticket();
+        if self.queue.ask_topics(&names, ASK_TIMEOUT, ticket) {
+            self.asked.open.insert(ticket, About::Topics);
         }
     }
 
@@ -185,7 +207,17 @@ impl Owner {
                 });
                 self.pulse.note_ends(isolation, ends);
             }
-            Some(About::TopicId(topic)) => self.answer_id(&topic, &event.topic_id()),
+            Some(About::Topic(topic)) => {
+                let no_answer = || Err(NoFacts::Failed("the answer is about no topic".to_owned()));
+                let one = |mut all: Vec<Described>| all.pop().map_or_else(no_answer, |(_, it)| it);
+                self.answer_topic(&topic, &event.topics().and_then(one));
+            }
+            Some(About::Topics) => {
+                // Without an answer what was known stays: it is asked again soon.
+                for (topic, facts) in event.topics().unwrap_or_default() {
+                    self.pulse.note_topic(&topic, &facts);
+                }
+            }
         }
     }
 
@@ -213,16 +245,19 @@ impl Owner {
         let _ = range.reply.send(Err(BrokerError(error)));
     }
 
-    fn answer_id(&mut self, topic: &str, answer: &Result<[u8; 16], NoId>) {
+    fn answer_topic(&mut self, topic: &str, answer: &Result<TopicState, NoFacts>) {
         let answer = match answer {
-            Ok(id) => Ok(*id),
-            Err(NoId::Unsupported) => Ok([0; 16]),
-            Err(NoId::Failed(_)) if !Rule::TopicIdAskedAgain.on() => Ok([0; 16]),
-            Err(NoId::Failed(why)) => {
-                Err(BrokerError(format!("asking for the id of topic {topic} failed: {why}")))
+            Ok(facts) => Ok(Some(*facts)),
+            Err(NoFacts::Missing) => Ok(None),
+            Err(NoFacts::Unsupported) => Ok(Some(TopicState::UNKNOWN)),
+            Err(NoFacts::Failed(_)) if !Rule::TopicIdAskedAgain.on() => {
+                Ok(Some(TopicState::UNKNOWN))
+            }
+            Err(NoFacts::Failed(why)) => {
+                Err(BrokerError(format!("asking about the topic {topic} failed: {why}")))
             }
         };
-        for reply in self.asked.ids.remove(topic).unwrap_or_default() {
+        for reply in self.asked.topics.remove(topic).unwrap_or_default() {
             // Whoever asked may have ended meanwhile.
             let _ = reply.send(answer.clone());
         }

@@ -62,7 +62,7 @@ pub(super) fn log(level: i32, facility: &str, line: &str) {
     match level {
         ..=3 => tracing::error!(target: "librdkafka", facility, "{line}"),
         4 => tracing::warn!(target: "librdkafka", facility, "{line}"),
-        5..=6 => tracing::info!(target: "librdkafka", facility, "{line}"),
+        5 => tracing::info!(target: "librdkafka", facility, "{line}"),
         _ => tracing::debug!(target: "librdkafka", facility, "{line}"),
     }
 }

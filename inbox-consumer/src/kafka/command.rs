@@ -6,7 +6,7 @@ use inbox_engine::{Generation, LeaderEpoch, NextOffset};
 use tokio::sync::oneshot;
 
 use super::ffi::Queue;
-use crate::pipeline::port::{BrokerError, Committed, LogRange, TopicPartition};
+use crate::pipeline::port::{BrokerError, Committed, LogRange, TopicPartition, TopicState};
 
 /// Where an answer goes. Dropped unanswered when the thread ends.
 pub(super) type Reply<T> = oneshot::Sender<Result<T, BrokerError>>;
@@ -30,7 +30,7 @@ pub(super) enum Command {
     RefusePauses(u32),
     #[cfg(feature = "testing")]
     Stall(std::time::Duration),
-    TopicId(String, Reply<[u8; 16]>),
+    Topic(String, Reply<Option<TopicState>>),
 }
 
 /// Where to read on.

@@ -2,7 +2,7 @@
 
 use rdkafka::types::RDKafkaErrorCode;
 
-use crate::pipeline::port::TopicPartition;
+use crate::pipeline::port::{TopicPartition, TopicState};
 
 /// What an event is about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -32,3 +32,16 @@ impl Place {
         TopicPartition { topic: self.topic.as_str().into(), partition: self.partition }
     }
 }
+
+/// Why nothing is known of a topic.
+#[derive(Clone, Debug)]
+pub(super) enum NoFacts {
+    Failed(String),
+    /// There is no such topic.
+    Missing,
+    /// The broker does not know the question.
+    Unsupported,
+}
+
+/// A topic, and what is known of it.
+pub(super) type Described = (String, Result<TopicState, NoFacts>);

@@ -21,10 +21,13 @@ use rdkafka::{
     types::{RDKafkaErrorCode, RDKafkaRespErr},
 };
 
+use uuid::Uuid;
+
 use super::{
     client::Client,
-    event::{Kind, Place},
+    event::{Described, Kind, NoFacts, Place},
 };
+use crate::pipeline::port::TopicState;
 
 /// The queue on which everything of a consumer arrives. Keeps its client alive.
 pub(super) struct Queue {
@@ -113,14 +116,14 @@ impl Queue {
         }
     }
 
-    /// Asks for a topic's id; the answer arrives as an event that carries the ticket. False when there can be no
-    /// topic of that name.
-    pub(super) fn ask_topic_id(&self, topic: &str, timeout: Duration, ticket: usize) -> bool {
-        let Ok(topic) = CString::new(topic) else { return false };
-        // SAFETY: client, name and queue are alive.
-        unsafe {
-            ask_id(self.client.client().native_ptr(), &topic, timeout, ticket, self.queue.as_ptr());
-        }
+    /// Asks what is known of topics; the answer arrives as an event that carries the ticket. False when there can
+    /// be no topic of such a name.
+    pub(super) fn ask_topics(&self, topics: &[&str], timeout: Duration, ticket: usize) -> bool {
+        let names: Result<Vec<_>, _> = topics.iter().map(|topic| CString::new(*topic)).collect();
+        let Ok(names) = names else { return false };
+        let native = self.client.client().native_ptr();
+        // SAFETY: client and queue are alive.
+        unsafe { describe(native, &names, timeout, ticket, self.queue.as_ptr()) };
         true
     }
 
@@ -238,10 +241,10 @@ impl Event<'_> {
         }
     }
 
-    /// The id that [`Queue::ask_topic_id`] asked for.
-    pub(super) fn topic_id(&self) -> Result<[u8; 16], NoId> {
+    /// What [`Queue::ask_topics`] asked for, topic by topic.
+    pub(super) fn topics(&self) -> Result<Vec<Described>, NoFacts> {
         // SAFETY: a live event.
-        unsafe { described_id(self.event.as_ptr()) }
+        unsafe { described(self.event.as_ptr()) }
     }
 
     /// The ticket of a commit or of a question.
@@ -408,38 +411,28 @@ pub(super) enum Isolation {
     Uncommitted,
 }
 
-/// Why a topic's id is not known.
-#[derive(Debug)]
-pub(super) enum NoId {
-    Failed(String),
-    /// The broker does not know the question.
-    Unsupported,
-}
-
-/// Asks the cluster for a topic's id. Blocks for `timeout` at most, and a little more.
-pub(super) fn topic_id<C: ConsumerContext>(
+/// Asks the cluster what it knows of a topic. Blocks for `timeout` at most, and a little more.
+pub(super) fn topic<C: ConsumerContext>(
     client: &BaseConsumer<C>,
     topic: &str,
     timeout: Duration,
-) -> Result<[u8; 16], NoId> {
-    let failed = |why: &str| NoId::Failed(why.to_owned());
-    let topic = CString::new(topic).map_err(|_| failed("the name has a zero byte"))?;
+) -> Result<TopicState, NoFacts> {
+    let failed = |why: &str| NoFacts::Failed(why.to_owned());
+    let name = CString::new(topic).map_err(|_| failed("the name has a zero byte"))?;
     let native = client.client().native_ptr();
     // SAFETY: the client lives longer than this call; the queue is ours and is freed once, last. The answer
     // is read before its event is freed.
     unsafe {
         let queue = rd::rd_kafka_queue_new(native);
-        ask_id(native, &topic, timeout, 0, queue);
+        describe(native, &[name], timeout, 0, queue);
         let event = rd::rd_kafka_queue_poll(queue, millis(timeout + Duration::from_millis(200)));
-        let answer = match NonNull::new(event) {
-            None => Err(failed("no answer in time")),
-            Some(event) => described_id(event.as_ptr()),
-        };
+        let answer = NonNull::new(event).map(|event| described(event.as_ptr()));
         if !event.is_null() {
             rd::rd_kafka_event_destroy(event);
         }
         rd::rd_kafka_queue_destroy(queue);
-        answer
+        let mut topics = answer.unwrap_or_else(|| Err(failed("no answer in time")))?;
+        topics.pop().map_or_else(|| Err(failed("the answer is about no topic")), |(_, it)| it)
     }
 }
 
@@ -464,14 +457,14 @@ unsafe fn options(
 
 /// # Safety
 /// Client and queue are alive.
-unsafe fn ask_id(
+unsafe fn describe(
     native: *mut rd::rd_kafka_t,
-    topic: &CStr,
+    topics: &[CString],
     timeout: Duration,
     ticket: usize,
     queue: *mut rd::rd_kafka_queue_t,
 ) {
-    let mut names = [topic.as_ptr()];
+    let mut names: Vec<_> = topics.iter().map(|topic| topic.as_ptr()).collect();
     // SAFETY: by contract; options and collection are ours, are used by the request only until it returned
     // (it copies them), and are freed once each.
     unsafe {
@@ -484,8 +477,8 @@ unsafe fn ask_id(
     }
 }
 
-/// Whether the cluster is librdkafka's mock, by the id that it gives itself; false before the first metadata.
-pub(super) fn is_mock(client: &Client) -> bool {
+/// Whether it is librdkafka's mock, by the id that it gives itself; false before the first metadata.
+pub(super) fn is_mock<C: ConsumerContext>(client: &BaseConsumer<C>) -> bool {
     let native = client.client().native_ptr();
     // SAFETY: the client is alive; the text is ours, is copied and freed once. Nothing is waited for.
     unsafe {
@@ -500,38 +493,51 @@ pub(super) fn is_mock(client: &Client) -> bool {
 
 /// # Safety
 /// `event` is a live event.
-unsafe fn described_id(event: *mut rd::rd_kafka_event_t) -> Result<[u8; 16], NoId> {
+unsafe fn described(event: *mut rd::rd_kafka_event_t) -> Result<Vec<Described>, NoFacts> {
     // SAFETY: by contract; what the result points to lives as long as the event.
     unsafe {
-        refused_id(rd::rd_kafka_event_error(event), rd::rd_kafka_event_error_string(event))?;
+        refused(rd::rd_kafka_event_error(event), rd::rd_kafka_event_error_string(event))?;
         let result = rd::rd_kafka_event_DescribeTopics_result(event);
         let mut count = 0;
         let topics = rd::rd_kafka_DescribeTopics_result_topics(result, &raw mut count);
-        if count != 1 {
-            return Err(NoId::Failed("the answer is not about one topic".to_owned()));
-        }
-        let error = rd::rd_kafka_TopicDescription_error(*topics);
-        refused_id(rd::rd_kafka_error_code(error), rd::rd_kafka_error_string(error))?;
-        let id = rd::rd_kafka_TopicDescription_topic_id(*topics);
-        let high = rd::rd_kafka_Uuid_most_significant_bits(id).to_be_bytes();
-        let low = rd::rd_kafka_Uuid_least_significant_bits(id).to_be_bytes();
-        let mut all = [0; 16];
-        all[..8].copy_from_slice(&high);
-        all[8..].copy_from_slice(&low);
-        Ok(all)
+        let all = (0..count).map(|at| {
+            let topic = *topics.add(at);
+            (text(rd::rd_kafka_TopicDescription_name(topic)), facts(topic))
+        });
+        Ok(all.collect())
+    }
+}
+
+/// # Safety
+/// `topic` is a description of a live event.
+unsafe fn facts(topic: *const rd::rd_kafka_TopicDescription_t) -> Result<TopicState, NoFacts> {
+    // SAFETY: by contract.
+    unsafe {
+        let error = rd::rd_kafka_TopicDescription_error(topic);
+        refused(rd::rd_kafka_error_code(error), rd::rd_kafka_error_string(error))?;
+        let id = rd::rd_kafka_TopicDescription_topic_id(topic);
+        let high = rd::rd_kafka_Uuid_most_significant_bits(id).cast_unsigned();
+        let low = rd::rd_kafka_Uuid_least_significant_bits(id).cast_unsigned();
+        let mut count = 0;
+        rd::rd_kafka_TopicDescription_partitions(topic, &raw mut count);
+        let id = Uuid::from_u64_pair(high, low).into_bytes();
+        Ok(TopicState { id, partitions: Some(count) })
     }
 }
 
 /// # Safety
 /// `why` is null or a text that ends in a zero byte.
-unsafe fn refused_id(code: RDKafkaRespErr, why: *const std::ffi::c_char) -> Result<(), NoId> {
+unsafe fn refused(code: RDKafkaRespErr, why: *const std::ffi::c_char) -> Result<(), NoFacts> {
     match good(code) {
         Ok(()) => Ok(()),
         Err(RDKafkaErrorCode::UnsupportedFeature | RDKafkaErrorCode::UnsupportedVersion) => {
-            Err(NoId::Unsupported)
+            Err(NoFacts::Unsupported)
+        }
+        Err(RDKafkaErrorCode::UnknownTopicOrPartition | RDKafkaErrorCode::UnknownTopic) => {
+            Err(NoFacts::Missing)
         }
         // SAFETY: by contract.
-        Err(_) => Err(NoId::Failed(unsafe { text(why) })),
+        Err(_) => Err(NoFacts::Failed(unsafe { text(why) })),
     }
 }
 

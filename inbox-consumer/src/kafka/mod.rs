@@ -32,6 +32,7 @@ mod owner;
 pub(crate) mod producer;
 mod pulse;
 mod rebalance;
+mod recreated;
 mod seeking;
 mod settings;
 mod slot;
@@ -50,7 +51,7 @@ use std::{
 
 use futures::{FutureExt as _, future::BoxFuture};
 use inbox_engine::{Generation, LeaderEpoch, NextOffset};
-use rdkafka::config::FromClientConfigAndContext as _;
+use rdkafka::config::{FromClientConfigAndContext as _, RDKafkaLogLevel};
 use rdkafka::consumer::{BaseConsumer, Consumer as _};
 use tokio::sync::{mpsc::UnboundedSender, oneshot};
 
@@ -65,11 +66,11 @@ use self::{
     trouble::Troubles,
 };
 use crate::pipeline::port::{
-    Broker, BrokerError, BrokerEvent, Committed, LogRange, Mark, TopicPartition, Vitals,
+    Broker, BrokerError, BrokerEvent, Committed, LogRange, Mark, TopicPartition, TopicState, Vitals,
 };
 
 #[cfg(feature = "cli")]
-pub(crate) use self::inspect::{LogFacts, TopicLogs, committed_of, inspect, topic};
+pub(crate) use self::inspect::{LogFacts, Logs, TopicLogs, committed_of, inspect, topic};
 pub use self::settings::{KafkaSettings, Protocol};
 #[cfg(all(test, feature = "cli"))]
 pub(crate) use self::topics::Kept;
@@ -85,7 +86,8 @@ pub fn connect(
     settings: KafkaSettings,
     events: UnboundedSender<BrokerEvent>,
 ) -> Result<KafkaBroker, BrokerError> {
-    let config = settings.client_config()?;
+    let mut config = settings.client_config()?;
+    config.set("debug", settings.debug()).set_log_level(RDKafkaLogLevel::Debug);
     let callbacks = Callbacks::default();
     let closing = Arc::clone(&callbacks.closing);
     let client = BaseConsumer::from_config_and_context(&config, callbacks)
@@ -106,7 +108,7 @@ pub fn connect(
             .map_err(|error| no_thread(&error))
     };
     let (seeker, asker) = (start("inbox-seek")?, start("inbox-ask")?);
-    let pulse = Arc::new(Pulse::new());
+    let pulse = Arc::new(Pulse::new(settings.topics.iter().map(|topic| topic.as_str().into())));
     let parts = Parts {
         client,
         queue,
@@ -190,8 +192,8 @@ impl Broker for KafkaBroker {
         self.command(|reply| Command::LogRange(partition.clone(), reply))
     }
 
-    fn topic_id(&self, topic: &str) -> BoxFuture<'static, Result<[u8; 16], BrokerError>> {
-        self.command(|reply| Command::TopicId(topic.to_owned(), reply))
+    fn topic(&self, topic: &str) -> BoxFuture<'static, Result<Option<TopicState>, BrokerError>> {
+        self.command(|reply| Command::Topic(topic.to_owned(), reply))
     }
 
     fn seek(

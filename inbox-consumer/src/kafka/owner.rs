@@ -60,6 +60,8 @@ pub(super) struct Owner {
     pub(super) pulse: Arc<Pulse>,
     /// When the ends of the logs are noted next.
     pub(super) ends_due: Instant,
+    /// Since when the group gives partitions that their topics do not have.
+    pub(super) gone_since: Option<Instant>,
     /// When brokers are asked for them next.
     pub(super) asked_due: Instant,
     seeker: Asker,
@@ -125,6 +127,7 @@ impl Owner {
             refused_pauses: 0,
             pulse,
             ends_due: Instant::now(),
+            gone_since: None,
             asked_due: Instant::now(),
             seeker,
             asker,
@@ -213,6 +216,7 @@ impl Owner {
             Kind::Answer => self.handle_answer(event),
             Kind::Log => {
                 if let Some((level, facility, line)) = event.log() {
+                    self.notice_topic(&line);
                     client::log(level, &facility, &line);
                 }
             }
@@ -242,7 +246,7 @@ impl Owner {
     }
 
     /// Sends what was gathered: one message per partition.
-    fn flush(&mut self) {
+    pub(super) fn flush(&mut self) {
         for (number, arrivals) in self.gather.take() {
             let slot = self.slots.get(number);
             let Some(generation) = slot.accepting() else { continue };
@@ -331,7 +335,7 @@ impl Owner {
             Command::RefusePauses(times) => self.refused_pauses = times,
             #[cfg(feature = "testing")]
             Command::Stall(time) => std::thread::sleep(time),
-            Command::TopicId(topic, reply) => self.ask_topic_id(topic, reply),
+            Command::Topic(topic, reply) => self.ask_topic(topic, reply),
         }
     }
 

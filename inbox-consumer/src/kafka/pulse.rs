@@ -3,20 +3,20 @@
 use std::{
     collections::{HashMap, HashSet},
     sync::{
-        Mutex, PoisonError,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     },
     time::{Duration, Instant},
 };
 
 use inbox_engine::NextOffset;
-use rdkafka::consumer::Consumer as _;
 
 use super::{
+    event::NoFacts,
     ffi::{self, Isolation},
     owner::Owner,
 };
-use crate::pipeline::port::{LogEnds, TopicPartition, Vitals};
+use crate::pipeline::port::{LogEnds, TopicPartition, TopicSight, TopicState, Vitals};
 
 /// How often the ends of the logs are noted.
 const NOTED_EVERY: Duration = Duration::from_secs(1);
@@ -36,10 +36,13 @@ pub(super) struct Pulse {
     unanswered: AtomicU64,
     ends: Mutex<HashMap<TopicPartition, NextOffset>>,
     asked: Mutex<HashMap<TopicPartition, LogEnds>>,
+    /// The topics that are consumed.
+    names: Vec<Arc<str>>,
+    topics: Mutex<HashMap<Arc<str>, TopicSight>>,
 }
 
 impl Pulse {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(topics: impl IntoIterator<Item = Arc<str>>) -> Self {
         Self {
             origin: Instant::now(),
             round: AtomicU64::new(0),
@@ -47,7 +50,13 @@ impl Pulse {
             unanswered: AtomicU64::new(0),
             ends: Mutex::default(),
             asked: Mutex::default(),
+            names: topics.into_iter().collect(),
+            topics: Mutex::default(),
         }
+    }
+
+    pub(super) fn topics(&self) -> Vec<Arc<str>> {
+        self.names.clone()
     }
 
     fn now(&self) -> u64 {
@@ -70,6 +79,7 @@ impl Pulse {
             silence: Duration::from_millis(self.now().saturating_sub(self.round.load(Relaxed))),
             ends,
             asked: self.asked.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+            topics: self.topics.lock().unwrap_or_else(PoisonError::into_inner).clone(),
         }
     }
 
@@ -77,6 +87,30 @@ impl Pulse {
     fn ask(&self) {
         let now = self.now().max(1);
         let _ = self.unanswered.compare_exchange(0, now, Relaxed, Relaxed); // the first counts
+    }
+
+    /// Whether a topic is there and does not have this partition.
+    pub(super) fn lacks(&self, place: &TopicPartition) -> bool {
+        let topics = self.topics.lock().unwrap_or_else(PoisonError::into_inner);
+        match topics.get(&place.topic) {
+            Some(TopicSight::There(state)) => state.lacks(place).is_some(),
+            Some(TopicSight::Missing(_)) | None => false,
+        }
+    }
+
+    /// What the brokers know of a topic. A question that failed says nothing of it.
+    pub(super) fn note_topic(&self, topic: &str, facts: &Result<TopicState, NoFacts>) {
+        let Some(name) = self.names.iter().find(|name| &***name == topic) else { return };
+        let mut topics = self.topics.lock().unwrap_or_else(PoisonError::into_inner);
+        let sight = match (facts, topics.get(name)) {
+            (Ok(facts), _) => TopicSight::There(*facts),
+            (Err(NoFacts::Missing), Some(TopicSight::Missing(since))) => {
+                TopicSight::Missing(*since)
+            }
+            (Err(NoFacts::Missing), _) => TopicSight::Missing(Instant::now()),
+            (Err(NoFacts::Failed(_) | NoFacts::Unsupported), _) => return,
+        };
+        topics.insert(Arc::clone(name), sight);
     }
 
     /// What brokers have answered; `None` where one has not, of which nothing is known then.
@@ -118,11 +152,11 @@ impl Owner {
         }
         *self.pulse.ends.lock().unwrap_or_else(PoisonError::into_inner) = ends;
         self.ask_all_ends(now);
+        self.rejoin_without_gone(now);
     }
 
     fn any_place(&self) -> Option<TopicPartition> {
-        let topics = self.client.subscription().ok()?;
-        let topic = topics.elements().first()?.topic().into();
+        let topic = Arc::clone(self.pulse.names.first()?);
         Some(TopicPartition { topic, partition: 0 })
     }
 
@@ -144,6 +178,7 @@ impl Owner {
         if !places.is_empty() {
             self.pulse.ask();
         }
+        self.ask_all_topics();
         for some in places.chunks(ASKED_MAX) {
             // Later than the end that can be read: then what lies between the two was there.
             self.ask_ends(some, Isolation::Committed);

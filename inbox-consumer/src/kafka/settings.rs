@@ -4,6 +4,7 @@ use std::{fmt, time::Duration};
 
 use rdkafka::{ClientConfig, config::RDKafkaLogLevel, error::KafkaError};
 
+use super::recreated;
 use crate::pipeline::port::BrokerError;
 
 /// How members of the group share partitions.
@@ -95,6 +96,8 @@ const DEFAULTS: &[(&str, &str)] = &[
     ("fetch.message.max.bytes", "524288"),
     // 1000 ms by default: a pause after every full queue, and one fetch of small records fills it.
     ("fetch.queue.backoff.ms", "2"),
+    // 5 min by default: until then nobody notices that partitions were added, or are gone.
+    ("topic.metadata.refresh.interval.ms", "15000"),
     // 10 s by default: too long a silence after a broker's restart.
     ("reconnect.backoff.max.ms", "2000"),
     ("socket.keepalive.enable", "true"),
@@ -132,6 +135,13 @@ impl KafkaSettings {
             config.set(name, value);
         }
         Ok(config)
+    }
+
+    /// What the thread that owns the consumer needs to hear beside what is asked for.
+    pub(super) fn debug(&self) -> String {
+        let asked = self.properties.iter().find(|(name, _)| name == "debug");
+        let asked = asked.map(|(_, value)| format!("{value},")).unwrap_or_default();
+        format!("{asked}{}", recreated::DEBUG)
     }
 
     fn own(&self) -> Vec<(&'static str, String)> {

@@ -50,6 +50,7 @@ impl<DB: Store> Driver<DB> {
             ending: self.ending,
             ended: false,
             joined: vitals.joined,
+            topics_missing: vitals.topics_missing(Instant::now()).into(),
             brokers_silence: vitals.brokers_silence,
             silence: vitals.silence,
             committed_at: self.committed_at,

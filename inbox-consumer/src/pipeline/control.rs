@@ -16,7 +16,8 @@ use tokio::sync::Semaphore;
 use super::{
     port::{
         Broker, BrokerError, Committed, Fit, Lanes, Mark, OpenError, Owner, Scope, Store, TakeOver,
-        TakeOverError, Taken, TopicPartition, WatermarkMove, release::DueQueue,
+        TakeOverError, Taken, TopicPartition, TopicState, WatermarkMove, missing,
+        release::DueQueue,
     },
     sessions::Sessions,
     telling::Words,
@@ -72,7 +73,7 @@ impl<DB: Store> Control<DB> {
         place: TopicPartition,
         held: Option<Box<Held>>,
     ) -> Result<Taken, TakeOverFault> {
-        let request = self.request(place, held).await.map_err(|e| TakeOverFault::Again(e.0))?;
+        let request = self.request(place, held).await?;
         let _permit = self.permits.acquire().await;
         let mut conn = self.sessions.take().await.map_err(|error| match error {
             OpenError::Outage(text) | OpenError::Refused(text) => TakeOverFault::Again(text),
@@ -111,22 +112,25 @@ impl<DB: Store> Control<DB> {
         &self,
         partition: TopicPartition,
         held: Option<Box<Held>>,
-    ) -> Result<TakeOver, BrokerError> {
+    ) -> Result<TakeOver, TakeOverFault> {
         let asked = async {
-            futures::try_join!(
+            futures::join!(
+                self.broker.topic(&partition.topic),
                 self.broker.committed(&partition),
                 self.broker.log_range(&partition),
-                self.broker.topic_id(&partition.topic),
             )
         };
         let late = |_| {
             let TopicPartition { topic, partition } = &partition;
-            BrokerError(format!(
+            TakeOverFault::Again(format!(
                 "Kafka did not say within {ASK_MAX:?} where the group and the log of {topic}/{partition} stand"
             ))
         };
-        let (committed, log, topic_id) =
-            tokio::time::timeout(ASK_MAX, asked).await.map_err(late)??;
+        let (topic, committed, log) = tokio::time::timeout(ASK_MAX, asked).await.map_err(late)?;
+        let again = |error: BrokerError| TakeOverFault::Again(error.0);
+        // Without the topic the others have no answer, or one that says less.
+        let topic_id = there(&partition, topic.map_err(again)?)?;
+        let (committed, log) = (committed.map_err(again)?, log.map_err(again)?);
         let (committed, mark) = match committed {
             Some(Committed { next, mark }) => (Some(next), mark),
             None => (None, None),
@@ -248,6 +252,18 @@ impl<DB: Store> Control<DB> {
             Ok(()) => self.sessions.give_back(conn).await,
             Err(_) => self.sessions.give_up(conn).await,
         }
+    }
+}
+
+/// The id of a partition's topic, if both are there.
+fn there(place: &TopicPartition, topic: Option<TopicState>) -> Result<[u8; 16], TakeOverFault> {
+    let lacks = match topic {
+        Some(state) => state.lacks(place),
+        None => Some(missing(&place.topic)),
+    };
+    match (lacks, topic) {
+        (None, Some(state)) => Ok(state.id),
+        (text, _) => Err(TakeOverFault::Wait(Standstill::TopicMissing(text.unwrap_or_default()))),
     }
 }
 

@@ -2,19 +2,25 @@
 //! brokers and the database confirm. It trusts nobody, and stops nothing: it gives what it sees a name, so that
 //! readiness and alerts show it.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use inbox_engine::{NextOffset, Snapshot, Standstill};
 
 use super::{
     driver::Driver,
-    port::{LogEnds, Store},
+    port::{LogEnds, Store, TopicPartition, TopicSight, Vitals, missing},
 };
 
 /// The watermark is written, or checked, every few seconds.
 const UNCONFIRMED_MAX: Duration = Duration::from_secs(30);
 /// A producer's transaction is ended by its coordinator after a minute, unless somebody allows it more.
 const UPSTREAM_MAX: Duration = Duration::from_secs(30);
+/// Brokers are asked every few seconds, and one that has just learned of a topic may be behind the others: so
+/// long a topic has to be missing.
+pub(super) const MISSING_MIN: Duration = Duration::from_secs(4);
 /// Beyond what one event may take by the limits: its handler, its statements, its wait for another attempt.
 const STILL_MAX: Duration = Duration::from_mins(1);
 
@@ -40,6 +46,8 @@ pub(super) struct Sight<'s> {
     pub(super) calls: u64,
     pub(super) overdue: Option<String>,
     pub(super) ends: LogEnds,
+    /// What is to be said of a topic that is not there, or too small.
+    pub(super) missing: Option<String>,
     /// How long nothing may move while one event takes all that the limits allow.
     pub(super) event_max: Duration,
 }
@@ -52,7 +60,7 @@ impl Watch {
 
     /// Why it stands still, as far as that can be seen.
     pub(super) fn look(&mut self, sight: Sight<'_>, now: Instant) -> Option<Standstill> {
-        let Sight { snapshot, confirmed_at, calls, overdue, ends, event_max } = sight;
+        let Sight { snapshot, confirmed_at, calls, overdue, ends, missing, event_max } = sight;
         if snapshot.standstill.as_ref().is_some_and(|reason| !reason.seen_from_outside()) {
             // It says so itself. When it moves again, the clocks begin anew.
             *self = Self::new(now);
@@ -64,6 +72,9 @@ impl Watch {
             (self.signs, self.moved_at) = (signs, now);
         }
         self.held = self.hold(snapshot.position, ends, now);
+        if let Some(sentence) = missing {
+            return Some(Standstill::TopicMissing(sentence));
+        }
         if since(confirmed_at.unwrap_or(self.moves_since)) > UNCONFIRMED_MAX {
             return Some(unconfirmed());
         }
@@ -137,20 +148,61 @@ impl<DB: Store> Driver<DB> {
         let statement = self.work.limits.statement_timeout;
         let retry = Duration::from_millis(self.engine.limits().retry_delay_max);
         let event_max = self.work.attempt_deadline.max(statement) + retry;
+        let mut changed = Vec::new();
         for snapshot in self.engine.snapshots() {
             let Some(known) = self.known.get_mut(&snapshot.partition) else { continue };
-            let Some((_, taken)) = &known.taken else { continue };
+            let Some((generation, taken)) = &known.taken else { continue };
             let sight = Sight {
                 snapshot: &snapshot,
                 confirmed_at: known.confirmed_at,
                 calls: self.meters.calls.ended(taken.scope.partition_ref),
                 overdue: self.meters.calls.overdue(Some(taken.scope.partition_ref), now),
                 ends: vitals.asked.get(&known.place).copied().unwrap_or_default(),
+                missing: vitals.missing(&known.place, now),
                 event_max,
             };
             let seen = known.watch.look(sight, now);
             self.engine.handle_seen(snapshot.partition, seen);
+            if vitals.is_other_topic(&known.place.topic, taken.topic_id) {
+                changed.push((snapshot.partition, *generation));
+            }
         }
+        for (id, generation) in changed {
+            let now = self.now();
+            self.engine.handle_topic_changed(id, generation, now);
+        }
+    }
+}
+
+impl Vitals {
+    /// What is to be said of a partition whose topic is not there, or has fewer.
+    fn missing(&self, place: &TopicPartition, now: Instant) -> Option<String> {
+        match self.topics.get(&place.topic)? {
+            TopicSight::There(state) => state.lacks(place),
+            TopicSight::Missing(since) => {
+                let long = now.saturating_duration_since(*since) >= MISSING_MIN;
+                long.then(|| missing(&place.topic))
+            }
+        }
+    }
+
+    /// Whether a topic has another id than this.
+    fn is_other_topic(&self, topic: &str, id: [u8; 16]) -> bool {
+        matches!(self.topics.get(topic), Some(TopicSight::There(state)) if state.is_other(id))
+    }
+
+    /// Topics that are consumed and are not there.
+    pub(super) fn topics_missing(&self, now: Instant) -> Vec<Arc<str>> {
+        let missing = self.topics.iter().filter_map(|(topic, sight)| match sight {
+            TopicSight::Missing(since) => {
+                let long = now.saturating_duration_since(*since) >= MISSING_MIN;
+                long.then(|| Arc::clone(topic))
+            }
+            TopicSight::There(_) => None,
+        });
+        let mut missing: Vec<_> = missing.collect();
+        missing.sort();
+        missing
     }
 }
 
@@ -159,11 +211,13 @@ mod tests {
     use inbox_engine::PartitionId;
 
     use super::*;
+    use crate::pipeline::port::TopicState;
 
     struct Scene {
         watch: Watch,
         snapshot: Snapshot,
         ends: LogEnds,
+        missing: Option<String>,
         calls: u64,
         overdue: Option<String>,
         confirmed: bool,
@@ -188,7 +242,16 @@ mod tests {
             };
             let ends = LogEnds { stable: Some(five), high: Some(five) };
             let watch = Watch::new(begun);
-            Self { watch, snapshot, ends, calls: 0, overdue: None, confirmed: true, begun }
+            Self {
+                watch,
+                snapshot,
+                ends,
+                missing: None,
+                calls: 0,
+                overdue: None,
+                confirmed: true,
+                begun,
+            }
         }
 
         /// What is seen after so many seconds, looking once a second from `from` on.
@@ -202,6 +265,7 @@ mod tests {
                     calls: self.calls,
                     overdue: self.overdue.clone(),
                     ends: self.ends,
+                    missing: self.missing.clone(),
                     event_max: Duration::from_secs(10),
                 };
                 seen = self.watch.look(sight, now).map(|reason| reason.name());
@@ -227,6 +291,38 @@ mod tests {
         scene.snapshot.standstill = None;
         assert_eq!(scene.seen(101, 130), None);
         assert_eq!(scene.seen(131, 131), Some("unconfirmed"));
+    }
+
+    #[test]
+    fn a_topic_that_is_not_there_is_seen_until_it_is() {
+        let mut scene = Scene::new();
+        scene.missing = Some("it is not there".to_owned());
+        assert_eq!(scene.seen(0, 0), Some("topic_missing"));
+        scene.missing = None;
+        assert_eq!(scene.seen(1, 60), None);
+    }
+
+    /// A broker that lags behind the others for a moment proves nothing.
+    #[test]
+    fn a_topic_is_missing_after_some_seconds_and_a_partition_at_once() {
+        let (topic, begun): (Arc<str>, _) = ("orders".into(), Instant::now());
+        let place = |partition| TopicPartition { topic: Arc::clone(&topic), partition };
+        let with =
+            |sight| Vitals { topics: [(Arc::clone(&topic), sight)].into(), ..Vitals::default() };
+        let gone = with(TopicSight::Missing(begun));
+        assert_eq!(gone.missing(&place(0), begun), None);
+        assert!(gone.topics_missing(begun).is_empty());
+        assert!(gone.missing(&place(0), begun + MISSING_MIN).is_some());
+        assert_eq!(gone.topics_missing(begun + MISSING_MIN), [Arc::clone(&topic)]);
+        let two = TopicState { id: [2; 16], partitions: Some(2) };
+        let smaller = with(TopicSight::There(two));
+        assert_eq!(smaller.missing(&place(1), begun), None);
+        let text = smaller.missing(&place(2), begun).unwrap();
+        assert!(text.contains("has 2 partitions, and 2 is none of them"), "{text}");
+        assert!(smaller.is_other_topic("orders", [1; 16]));
+        assert!(!smaller.is_other_topic("orders", [2; 16]));
+        assert!(!smaller.is_other_topic("orders", TopicState::UNKNOWN.id));
+        assert!(!smaller.is_other_topic("bills", [1; 16]));
     }
 
     #[test]

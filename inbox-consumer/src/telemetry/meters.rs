@@ -84,6 +84,8 @@ pub(crate) struct Live {
     pub(crate) ending: bool,
     pub(crate) ended: bool,
     pub(crate) joined: bool,
+    /// Topics that are consumed and are not there.
+    pub(crate) topics_missing: Arc<[Arc<str>]>,
     /// For how long no broker had answered then.
     pub(crate) brokers_silence: Duration,
     /// How long the Kafka client had not been polled then.

@@ -153,6 +153,12 @@ metrics! {
     Gauge "inbox_group_joined" "boolean" [] |m, s| s.add(&[], u8::from(m.live.joined && !no_broker(&m.live)));
     /// 1 when `/health/ready` answers 200.
     Gauge "inbox_ready" "boolean" [] ready;
+    /// 1 for each configured topic that is not there; absent for those that are.
+    Gauge "inbox_topic_missing" "boolean" [topic] |m, s| {
+        for topic in &*m.live.topics_missing {
+            s.add(&[topic], 1);
+        }
+    };
     /// Partitions that this process has.
     Gauge "inbox_partitions" "partitions" [] |m, s| s.add(&[], m.live.partitions.len());
     /// Everything below this offset is settled, as the database holds it.

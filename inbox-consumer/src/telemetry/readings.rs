@@ -12,7 +12,7 @@ use super::{
     Counts, exposition,
     meters::{Live, Meters},
 };
-use crate::pipeline::port::TopicPartition;
+use crate::pipeline::port::{self, TopicPartition};
 
 /// The loop tells how things are once a second: after so long without a word it is stuck.
 const SILENCE_MAX: Duration = Duration::from_secs(20);
@@ -134,13 +134,13 @@ pub struct Held {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Unready {
-    /// The topic, when it is about a partition.
+    /// The topic, when it is about one, or about a partition.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub topic: Option<Arc<str>>,
     /// The partition.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub partition: Option<i32>,
-    /// Name of the standstill, or `starting`, `joining`, `no_broker`, `stuck`, `ending`, `ended`.
+    /// Name of the standstill (of a topic: `topic_missing`), or `starting`, `joining`, `no_broker`, `stuck`, `ending`, `ended`.
     pub reason: &'static str,
     /// For people.
     pub sentence: String,
@@ -250,6 +250,9 @@ impl Readings {
             )
         } else if let Some(sentence) = stuck(meters, live) {
             whole("stuck", &sentence)
+        } else if !live.joined && !live.topics_missing.is_empty() {
+            // A group whose topics are not there gives nothing.
+            missing_topics(live).collect()
         } else if !live.joined {
             whole(
                 "joining",
@@ -265,7 +268,7 @@ impl Readings {
                 ),
             )
         } else {
-            live.partitions.iter().filter_map(unready).collect()
+            live.partitions.iter().filter_map(unready).chain(missing_topics(live)).collect()
         };
         let held = live.partitions.iter().flat_map(held).collect();
         Readiness { ready: reasons.is_empty(), partitions: live.partitions.len(), reasons, held }
@@ -289,6 +292,17 @@ pub(super) fn stuck(meters: &Meters, live: &Live) -> Option<String> {
 /// Whether Kafka is not there.
 pub(super) fn no_broker(live: &Live) -> bool {
     live.brokers_silence > BROKERS_SILENCE_MAX
+}
+
+/// Topics that are not there and of which this process has no partition that says so.
+fn missing_topics(live: &Live) -> impl Iterator<Item = Unready> {
+    let told = |topic: &Arc<str>| live.partitions.iter().any(|partition| partition.topic == *topic);
+    live.topics_missing.iter().filter(move |topic| !told(topic)).map(|topic| Unready {
+        topic: Some(Arc::clone(topic)),
+        partition: None,
+        reason: "topic_missing",
+        sentence: port::missing(topic),
+    })
 }
 
 fn unready(partition: &PartitionReading) -> Option<Unready> {

@@ -36,8 +36,8 @@ fn settings(bootstrap: &str, topics: &[&str]) -> KafkaSettings {
 
 /// The id, or why it is not known. The room asks once.
 async fn id_of(broker: &KafkaBroker, topic: &str) -> Result<[u8; 16], String> {
-    let asked = timeout(SOON, broker.topic_id(topic)).await;
-    asked.expect("a question ends").map_err(|error| error.0)
+    let asked = timeout(SOON, broker.topic(topic)).await.expect("a question ends");
+    asked.map(|state| state.map_or([0; 16], |state| state.id)).map_err(|error| error.0)
 }
 
 /// A question that came while the broker was gone is asked again: a topic that is deleted and created anew is

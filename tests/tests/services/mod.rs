@@ -56,6 +56,7 @@ mod rights;
 mod runtime_order;
 mod runtime_support;
 mod test_kit;
+mod topic_gone;
 mod transaction_altered;
 mod transaction_blocked;
 mod transaction_commit;

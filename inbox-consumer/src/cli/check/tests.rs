@@ -97,6 +97,7 @@ fn a_topic_whose_settings_may_not_be_seen_says_so() {
 fn row(partition: i32, watermark: i64) -> PartitionRow {
     PartitionRow {
         topic: "orders".into(),
+        topic_id: [7; 16],
         partition,
         watermark,
         reached: watermark,

@@ -7,7 +7,7 @@ use std::{
         Arc,
         atomic::{AtomicUsize, Ordering::Relaxed},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use futures::future::BoxFuture;
@@ -151,6 +151,55 @@ pub struct LogRange {
     pub end: NextOffset,
 }
 
+/// What the brokers know of a topic.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TopicState {
+    /// Its id; all zero: the brokers do not tell it.
+    pub id: [u8; 16],
+    /// How many partitions it has, if the brokers tell.
+    pub partitions: Option<usize>,
+}
+
+impl TopicState {
+    /// The brokers tell nothing.
+    pub const UNKNOWN: Self = Self { id: [0; 16], partitions: None };
+
+    /// Whether it is another topic than one of this id. What is not known proves nothing.
+    pub fn is_other(&self, id: [u8; 16]) -> bool {
+        id != self.id && [id, self.id].iter().all(|known| *known != Self::UNKNOWN.id)
+    }
+
+    /// What is to be said of a partition that it does not have.
+    pub fn lacks(&self, place: &TopicPartition) -> Option<String> {
+        let count = self.partitions?;
+        let there = usize::try_from(place.partition).is_ok_and(|number| number < count);
+        (!there).then(|| {
+            let TopicPartition { topic, partition } = place;
+            format!(
+                "the topic {topic} has {count} partitions, and {partition} is none of them: it was deleted and \
+                 created again with fewer; create it with as many as before, or wait for the group to take the \
+                 partition away"
+            )
+        })
+    }
+}
+
+/// Whether a topic is there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TopicSight {
+    /// It is.
+    There(TopicState),
+    /// It is not, and was not since then.
+    Missing(Instant),
+}
+
+/// What is to be said of a topic that is not there.
+pub fn missing(topic: &str) -> String {
+    format!(
+        "the topic {topic} is not there: it was deleted, or never created; create it, or correct `kafka.topics`"
+    )
+}
+
 /// What the thread that owns the consumer lets others see of itself.
 #[derive(Clone, Debug, Default)]
 pub struct Vitals {
@@ -164,6 +213,8 @@ pub struct Vitals {
     pub ends: HashMap<TopicPartition, NextOffset>,
     /// The same as brokers answered when they were asked last, a few seconds ago.
     pub asked: HashMap<TopicPartition, LogEnds>,
+    /// The topics that are consumed, as far as brokers have answered.
+    pub topics: HashMap<Arc<str>, TopicSight>,
 }
 
 /// Where a log ends, as its broker says; `None` when it did not answer.
@@ -190,8 +241,8 @@ pub trait Broker: Send + Sync + 'static {
         &self,
         partition: &TopicPartition,
     ) -> BoxFuture<'static, Result<LogRange, BrokerError>>;
-    /// The topic's id (16 bytes), all zero when the broker does not tell it.
-    fn topic_id(&self, topic: &str) -> BoxFuture<'static, Result<[u8; 16], BrokerError>>;
+    /// What the brokers know of a topic; `None` when it is not there.
+    fn topic(&self, topic: &str) -> BoxFuture<'static, Result<Option<TopicState>, BrokerError>>;
     /// Reads on from `to`. Resolves only when the client has confirmed it; from then on arrivals
     /// carry `generation`. An error leaves the partition without deliveries.
     fn seek(

@@ -231,6 +231,8 @@ pub enum Note {
 pub struct PartitionRow {
     /// Topic.
     pub topic: String,
+    /// Its id; all zero when Kafka did not tell it.
+    pub topic_id: [u8; 16],
     /// Partition.
     pub partition: i32,
     /// Next offset to settle.

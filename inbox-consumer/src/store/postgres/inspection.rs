@@ -2,6 +2,7 @@
 
 use outbox_core::store::rights::{self, Right, right};
 use sqlx::{PgConnection, Postgres, Row, postgres::PgRow};
+use uuid::Uuid;
 
 use super::{
     lanes,
@@ -14,7 +15,7 @@ use crate::{
 };
 
 const PARTITIONS: &str =
-    "SELECT p.topic, p.partition, p.watermark, p.epoch, p.lane_count, p.lane_rule, p.next_lane_count, p.next_lane_rule, p.owner, p.standstill, p.held_lanes,
+    "SELECT p.topic, p.topic_id, p.partition, p.watermark, p.epoch, p.lane_count, p.lane_rule, p.next_lane_count, p.next_lane_rule, p.owner, p.standstill, p.held_lanes,
     greatest(p.watermark, (SELECT max(l.last_offset) + 1 FROM inbox_lanes l WHERE l.partition_ref = p.partition_ref)) AS reached,
     extract(epoch FROM now() - p.owner_seen)::double precision AS owner_seen_seconds,
     p.retired_at IS NOT NULL AS retired, q.aggregates, q.events
@@ -143,6 +144,7 @@ impl Inspections for Postgres {
 fn partition(row: &PgRow) -> Result<PartitionRow, sqlx::Error> {
     Ok(PartitionRow {
         topic: row.try_get("topic")?,
+        topic_id: row.try_get::<Uuid, _>("topic_id")?.into_bytes(),
         partition: row.try_get("partition")?,
         watermark: row.try_get("watermark")?,
         reached: row.try_get("reached")?,

@@ -8,10 +8,10 @@ use super::{
 };
 use crate::{
     pipeline::port::{Finding, Inspections, Note, PartitionRow, RoleKind, Schemas, Scope},
-    store::inspect,
+    store::{inspect, sixteen},
 };
 
-const PARTITIONS: &str = r#"SELECT p.topic, p."partition", p.watermark, p.epoch, p.lane_count, p.lane_rule, p.next_lane_count, p.next_lane_rule, p.owner, p.standstill, p.held_lanes,
+const PARTITIONS: &str = r#"SELECT p.topic, p.topic_id, p."partition", p.watermark, p.epoch, p.lane_count, p.lane_rule, p.next_lane_count, p.next_lane_rule, p.owner, p.standstill, p.held_lanes,
     max(p.watermark, coalesce((SELECT max(l.last_offset) + 1 FROM inbox_lanes l WHERE l.partition_ref = p.partition_ref), 0)) AS reached,
     unixepoch('subsec') - p.owner_seen / 1000.0 AS owner_seen_seconds,
     p.retired_at IS NOT NULL AS retired,
@@ -89,6 +89,7 @@ async fn write_words(
 fn partition(row: &SqliteRow) -> Result<PartitionRow, sqlx::Error> {
     Ok(PartitionRow {
         topic: row.try_get("topic")?,
+        topic_id: sixteen(row.try_get("topic_id")?)?,
         partition: row.try_get("partition")?,
         watermark: row.try_get("watermark")?,
         reached: row.try_get("reached")?,

@@ -15,7 +15,7 @@ use tokio::sync::{Notify, mpsc};
 
 use crate::pipeline::port::{
     Arrival, Broker, BrokerError, BrokerEvent, Committed, Load, LogRange, Mark, TopicPartition,
-    Vitals,
+    TopicState, Vitals,
 };
 
 /// The topic that a test's events come from.
@@ -132,8 +132,8 @@ impl Broker for Log {
         ready(Ok(LogRange { start: NextOffset(0), end: NextOffset(self.end()) })).boxed()
     }
 
-    fn topic_id(&self, _: &str) -> BoxFuture<'static, Result<[u8; 16], BrokerError>> {
-        ready(Ok([1; 16])).boxed()
+    fn topic(&self, _: &str) -> BoxFuture<'static, Result<Option<TopicState>, BrokerError>> {
+        ready(Ok(Some(TopicState { id: [1; 16], partitions: None }))).boxed()
     }
 
     fn seek(
