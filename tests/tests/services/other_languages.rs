@@ -55,9 +55,9 @@ const GO: Language = Language {
     )],
 };
 
-const JAVASCRIPT: Language = Language {
-    heading: "JavaScript and TypeScript",
-    test: "what_javascript_sends_and_appends_is_handled_once",
+const TYPESCRIPT: Language = Language {
+    heading: "TypeScript",
+    test: "what_typescript_sends_and_appends_is_handled_once",
     toolchain: &[
         (&["node", "--version"], "Node.js: install Debian's package nodejs"),
         (&["npm", "--version"], "npm: install Debian's package npm"),
@@ -287,8 +287,8 @@ async fn what_go_sends_and_appends_is_handled_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_javascript_sends_and_appends_is_handled_once() {
-    sends_and_appends(&JAVASCRIPT).await;
+async fn what_typescript_sends_and_appends_is_handled_once() {
+    sends_and_appends(&TYPESCRIPT).await;
 }
 
 /// The grants of the document are enough to append, and not enough to write what is the relay's.
