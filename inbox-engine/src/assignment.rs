@@ -1,7 +1,7 @@
 //! Assignment, take-over, resync, revocation, loss: whose partition it is.
 
 use crate::{
-    Effect, Engine, Generation, Held, Ownership, PartitionId, Rule, Seek, Standstill,
+    Effect, Engine, Generation, Held, Mode, Ownership, PartitionId, Rule, Seek, Standstill,
     TakeOverFault, Time,
     partition::{Drain, LaneQueue, Partition, Phase},
     remap::Barrier,
@@ -58,9 +58,10 @@ impl<T> Engine<T> {
 
     fn own(&mut self, id: PartitionId, ownership: &Ownership) {
         let unproven = if ownership.unclean && Rule::UncleanEndIsMarked.on() {
-            self.limits.batch_events_max
+            // As many as one transaction of each kind may have.
+            (self.limits.batch_events_max, self.limits.release_events_max.min(Mode::CAREFUL_MAX))
         } else {
-            0
+            (0, 0)
         };
         let Some(partition) = self.partitions.get_mut(&id) else { return };
         assert!(!ownership.lanes.is_empty(), "a partition has at least one lane");

@@ -84,10 +84,12 @@ pub(crate) struct LaneQueue<T> {
     pub(crate) full: bool,
     /// So many of its next events may have been in a transaction when the owner before ended without a word.
     pub(crate) unproven: usize,
+    /// The same of its next releases.
+    pub(crate) releases_unproven: usize,
 }
 
 impl<T> LaneQueue<T> {
-    pub(crate) fn new(state: LaneState, unproven: usize) -> Self {
+    pub(crate) fn new(state: LaneState, (unproven, releases_unproven): (usize, usize)) -> Self {
         Self {
             state,
             queue: VecDeque::new(),
@@ -106,6 +108,7 @@ impl<T> LaneQueue<T> {
             released: 0,
             full: false,
             unproven,
+            releases_unproven,
         }
     }
 

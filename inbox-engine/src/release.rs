@@ -43,6 +43,8 @@ pub struct Release {
     pub aggregate: [u8; 16],
     /// The most events to run.
     pub events_max: usize,
+    /// The owner before may have ended with the head: it ended without a word.
+    pub unproven: bool,
     /// Set when the head is not to be run: the fault that it met alone, again and again, while others
     /// committed. It counts as the handler's failure: the head gets an attempt more and a new time.
     pub blamed: Option<String>,
@@ -282,6 +284,10 @@ impl<T> Partition<T> {
         let queue = place.and_then(|place| of_lane.due.remove(place));
         let queue = queue.expect("a lane that is to release has a queue that is due");
         (of_lane.ready, of_lane.began) = (false, now);
+        let unproven = of_lane.releases_unproven > 0;
+        of_lane.releases_unproven = of_lane.releases_unproven.saturating_sub(1);
+        // One by one: so it is known which.
+        let events_max = if unproven { 1 } else { events_max };
         of_lane.busy = Rule::ReleaseReservesLane.on();
         of_lane.released = of_lane.released.saturating_add(1);
         let release = Release {
@@ -293,6 +299,7 @@ impl<T> Partition<T> {
             leader_epoch: of_lane.state.leader_epoch,
             aggregate: queue.aggregate,
             events_max: queue.cap.unwrap_or(first_cap).min(events_max),
+            unproven,
             blamed: queue.blamed.clone(),
         };
         of_lane.releasing = Some(queue);

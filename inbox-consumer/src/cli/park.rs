@@ -10,6 +10,8 @@ use super::{
 };
 use crate::{
     config::Config,
+    consumer::kafka_settings,
+    kafka::{self, TopicLogs},
     pipeline::port::{Corrected, Correction, Store},
 };
 
@@ -47,11 +49,18 @@ pub(super) async fn park<DB: Store>(
             return Exit::Usage;
         }
     };
+    let logs = match kafka::topic(kafka_settings(config), park.topic.clone()).await {
+        Ok(logs) => logs,
+        Err(error) => {
+            terminal.complain(error.to_string());
+            return Exit::Kafka;
+        }
+    };
     let mut conn = match opened::<DB>(config, terminal).await {
         Ok(conn) => conn,
         Err(exit) => return exit,
     };
-    let done = decide::<DB>(&mut conn, config, park, signed).await;
+    let done = decide::<DB>(&mut conn, config, (park, logs), signed).await;
     DB::close_hard(conn).await;
     match done {
         Ok(Ok(text)) => {
@@ -69,7 +78,7 @@ pub(super) async fn park<DB: Store>(
 async fn decide<DB: Store>(
     conn: &mut DB::Connection,
     config: &Config,
-    park: &Park,
+    (park, logs): (&Park, Option<TopicLogs>),
     (who, why): (String, String),
 ) -> Result<Result<String, String>, sqlx::Error> {
     let Park { topic, partition, offset, .. } = park;
@@ -80,6 +89,15 @@ async fn decide<DB: Store>(
             "the consumer {consumer:?} has no partition {place}: nothing was changed; `status` shows what it has"
         )));
     };
+    // A slip of the finger is not to wait for whatever is written there one day.
+    let logs = logs.map(|topic| topic.logs).unwrap_or_default();
+    let log = logs.into_iter().find(|(number, _)| number == partition);
+    if let Some((_, log)) = log.filter(|(_, log)| log.end.0 <= *offset) {
+        return Ok(Err(format!(
+            "the log of {place} ends at {}: there is no event at offset {offset} yet; nothing was changed",
+            log.end.0
+        )));
+    }
     let correction = Correction { partition_ref: row.partition_ref, who, why, force: true };
     let mut tries = 0;
     let done = loop {

@@ -18,7 +18,11 @@ use tokio::{
     sync::Mutex,
 };
 
-use super::{Delivery, parked, port::Store, transaction::Work};
+use super::{
+    Delivery, parked,
+    port::{Scope, Store},
+    transaction::Work,
+};
 
 /// It is there, and waits for events.
 const READY: &str = "inbox-trial: ready";
@@ -67,25 +71,13 @@ impl Trials {
         drop(self.arguments.set(arguments));
     }
 
-    async fn run(&self, line: &str, deadline: Duration) -> Verdict {
-        let Some(arguments) = self.arguments.get() else { return Verdict::Unknown };
-        let mut process = self.process.lock().await;
-        // One that waited too long for an event has ended, which says nothing.
-        for _ in 0..2 {
-            if process.is_none() {
-                *process = Process::start(arguments).await;
-            }
-            let Some(running) = process.as_mut() else { return Verdict::Unknown };
-            match running.run(line, deadline + MARGIN).await {
-                Verdict::Unknown => *process = None,
-                Verdict::Lives => return Verdict::Lives,
-                Verdict::Dies(how) => {
-                    *process = None;
-                    return Verdict::Dies(how);
-                }
-            }
+    /// Takes the process of the last trial, or another one that is ready, out of where it is kept: a trial that is given
+    /// up ends its process, whose answer must not be taken for that to something else.
+    async fn ready(&self, kept: &mut Option<Process>) -> Option<Process> {
+        match kept.take() {
+            None => Process::start(self.arguments.get()?).await,
+            process => process,
         }
-        Verdict::Unknown
     }
 }
 
@@ -136,26 +128,56 @@ impl Process {
 }
 
 impl<DB: Store> Work<DB> {
-    /// What a trial of the one event of a batch has shown against it.
-    pub(super) async fn accused(&self, batch: &Batch<Arc<Delivery>>) -> Option<Outcome> {
+    /// What a trial of the one event of a batch has shown against it. It is written down before: where memory is
+    /// short, the system may end both processes.
+    pub(super) async fn accused(
+        &self,
+        scope: Scope,
+        batch: &Batch<Arc<Delivery>>,
+    ) -> Option<Outcome> {
         let item = batch.items.first().filter(|item| item.is_suspect())?;
-        let error = self.dies_of(&parked::document(item, "")).await?;
-        let failure = Failure { index: Some(0), fault: HandlerFault::Crash, error };
-        Some(Outcome::Failed(vec![failure]))
+        match self.dies_of(&parked::document(item, ""), Some((scope, batch))).await {
+            Ok(error) => {
+                let failure = Failure { index: Some(0), fault: HandlerFault::Crash, error: error? };
+                Some(Outcome::Failed(vec![failure]))
+            }
+            Err(error) => Some(Outcome::Unreached(error)),
+        }
     }
 
-    /// How the process of a trial ended with an event, if it did.
-    pub(super) async fn dies_of(&self, document: &str) -> Option<String> {
+    /// How the process of a trial ended with an event, if it did; an error when what is to be written down before
+    /// cannot be.
+    pub(super) async fn dies_of(
+        &self,
+        document: &str,
+        written: Option<(Scope, &Batch<Arc<Delivery>>)>,
+    ) -> Result<Option<String>, String> {
         if !Rule::SuspectIsTried.on() {
-            return None;
+            return Ok(None);
         }
-        match self.trials.run(document, self.attempt_deadline).await {
-            Verdict::Dies(how) => Some(format!(
-                "a process that ran nothing else ended with it ({how}), as one did before: the handler ends the \
-                 process for this event; correct it, then release the event"
-            )),
-            Verdict::Lives | Verdict::Unknown => None,
+        let mut kept = self.trials.process.lock().await;
+        // One that waited too long for an event has ended, which says nothing.
+        for _ in 0..2 {
+            let Some(mut process) = self.trials.ready(&mut kept).await else { return Ok(None) };
+            // Only now: how long a process takes to start is not the event's fault.
+            if let Some((scope, batch)) = written {
+                self.mark(scope, batch, true).await?;
+            }
+            match process.run(document, self.attempt_deadline + MARGIN).await {
+                Verdict::Unknown => {}
+                Verdict::Lives => {
+                    *kept = Some(process);
+                    return Ok(None);
+                }
+                Verdict::Dies(how) => {
+                    return Ok(Some(format!(
+                        "a process that ran nothing else ended with it ({how}), as one did before: the handler ends \
+                         the process for this event; correct it, then release the event"
+                    )));
+                }
+            }
         }
+        Ok(None)
     }
 }
 

@@ -526,6 +526,7 @@ fn release(release: &Release) -> String {
     let queue = format!("p{} {letter}{number}", release.partition.0);
     match &release.blamed {
         Some(_) => format!("blame {queue}"),
+        None if release.unproven => format!("unproven release {queue}:{}", release.events_max),
         None => format!("release {queue}:{}", release.events_max),
     }
 }

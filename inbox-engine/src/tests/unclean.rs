@@ -45,6 +45,20 @@ fn a_suspect_has_a_transaction_of_its_own() {
     );
 }
 
+/// A release may end a process, too: the first ones of each lane are tried, one event at a time.
+#[test]
+fn the_first_releases_of_each_lane_are_unproven() {
+    check(
+        "
+        limits release=2
+        own p0 lanes=1 w=0 unclean
+        due p0 a => unproven release p0 a:1
+        released p0 a more => unproven release p0 a:1
+        released p0 a more => release p0 a:2
+        ",
+    );
+}
+
 #[test]
 fn a_crash_is_parked_at_once() {
     check(

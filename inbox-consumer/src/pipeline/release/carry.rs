@@ -64,21 +64,25 @@ impl<DB: Store> Work<DB> {
             Ok(read) => read,
             Err(answer) => return Carried::Not(answer),
         };
-        // Of a queue whose head is to blame already, nothing else is touched.
+        let plan = plan(rows, errand.max);
         let crashed = |row: &Queued| row.reason == ParkReason::Crashed.as_str();
-        let max = match rows.iter().position(crashed) {
-            _ if errand.release.blamed.is_some() => 1,
-            Some(0) if !errand.tried => {
-                let document = rows[0].record.clone();
+        let suspect = match plan.run.iter().position(crashed) {
+            None if errand.release.unproven => Some(0),
+            place => place,
+        };
+        let plan = match (suspect, plan.run.first()) {
+            // Of a queue whose head is to blame already, nothing else is touched.
+            _ if errand.release.blamed.is_some() => plan.cut(1),
+            (Some(0), Some(head)) if !errand.tried => {
+                let document = head.record.clone();
                 let ended: Result<(), _> = self.end(conn, Err(nothing_done())).await;
                 drop(ended); // nothing was done
                 return Carried::Suspect(document);
             }
             // A process ends with it: what is before it goes first.
-            Some(place) => place.max(1),
-            None => errand.max,
+            (Some(place), _) => plan.cut(place.max(1)),
+            (None, _) => plan,
         };
-        let plan = plan(rows, max.min(errand.max));
         let batch = errand.batch(plan.items(self, errand));
         let mut transaction = self.within(errand.scope, &batch, &mut conn);
         transaction.tx = tx;
@@ -133,7 +137,7 @@ impl<DB: Store> Transaction<'_, DB> {
         self.mark(&plan.run).await?;
         fault_point::pass("release.after_mark");
         let (done, faults) = match &errand.release.blamed {
-            Some(error) => (Vec::new(), blame_head(plan, error)),
+            Some(error) => (Vec::new(), blame_head(plan, error, errand.crashed)),
             None => self.run_in_order(plan).await?,
         };
         self.remove(plan, &done, &errand.release.aggregate).await?;
@@ -356,10 +360,10 @@ fn act(row: &Queued, what: &'static str, why: &str) -> Act {
 }
 
 /// The head is not run again: it was, alone, and met the same fault each time.
-fn blame_head(plan: &Plan, error: &str) -> Vec<Fault> {
+fn blame_head(plan: &Plan, error: &str, crashed: bool) -> Vec<Fault> {
     let fault = |head: &Queued| {
         // By a schedule it would be tried again and again.
-        let crashed = head.reason == ParkReason::Crashed.as_str();
+        let crashed = crashed || head.reason == ParkReason::Crashed.as_str();
         let reason = if crashed { ParkReason::Crashed } else { ParkReason::Exhausted };
         Fault { at: 0, reason, error: error.to_owned(), attempted: true }
     };

@@ -34,8 +34,10 @@ pub(super) struct Errand<'a> {
     pub(super) release: &'a Release,
     /// The most events to run.
     pub(super) max: usize,
-    /// A process has run the head that was parked since one had ended with it, and lives.
+    /// A process has run the head that one may have ended with, and lives.
     pub(super) tried: bool,
+    /// A process has run the head, and ended.
+    pub(super) crashed: bool,
 }
 
 impl<DB: Store> Work<DB> {
@@ -47,14 +49,16 @@ impl<DB: Store> Work<DB> {
         release: &Release,
     ) -> (Released, Report) {
         let max = release.events_max.clamp(1, Mode::CAREFUL_MAX);
-        let errand = Errand { scope, place, release, max, tried: false };
+        let errand = Errand { scope, place, release, max, tried: false, crashed: false };
+        // Nothing runs beside an event that a process ended with, and a release may end one as well.
+        let _beside_others = self.aside.read().await;
         match self.carry_out(errand).await {
-            carry::Carried::Suspect(document) => match self.dies_of(&document).await {
-                Some(error) => {
+            carry::Carried::Suspect(document) => match self.dies_of(&document, None).await {
+                Ok(Some(error)) => {
                     let blamed = Release { blamed: Some(error), ..release.clone() };
-                    self.answer(Errand { release: &blamed, ..errand }).await
+                    self.answer(Errand { release: &blamed, crashed: true, ..errand }).await
                 }
-                None => self.answer(Errand { tried: true, ..errand }).await,
+                _ => self.answer(Errand { tried: true, ..errand }).await,
             },
             // Nobody knows which event it was: the head alone will tell.
             carry::Carried::Unnamed if max > 1 => self.answer(Errand { max: 1, ..errand }).await,

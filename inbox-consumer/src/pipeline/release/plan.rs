@@ -25,6 +25,16 @@ impl Queued {
     }
 }
 
+impl Plan {
+    /// No more than so many are run.
+    pub(super) fn cut(mut self, max: usize) -> Self {
+        // What would have been run behind them follows, and so is due.
+        self.more |= self.run.len() > max;
+        self.run.truncate(max);
+        self
+    }
+}
+
 /// The head is run when it is due, and with it what merely follows it. What has a time of its own, or
 /// waits for a person, ends the run: it is the next head.
 pub(super) fn plan(rows: Vec<Queued>, max: usize) -> Plan {
