@@ -1,7 +1,7 @@
 //! A child process that a test may kill, freeze and wake.
 
-use std::fs::{self, File};
-use std::path::PathBuf;
+use std::fs::{self, File, OpenOptions};
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
@@ -25,6 +25,17 @@ impl Worker {
         let name = unique_name("worker");
         let log = run_folder().join(format!("{name}.log"));
         let output = File::create(&log).expect("the run's folder takes files");
+        Self::with_output(command, name, log, output)
+    }
+
+    /// The same, with what it prints at the end of a file that others have begun.
+    pub fn spawn_onto(command: &mut Command, log: &Path) -> Self {
+        let output = OpenOptions::new().create(true).append(true).open(log);
+        let output = output.expect("the log takes more");
+        Self::with_output(command, unique_name("worker"), log.to_path_buf(), output)
+    }
+
+    fn with_output(command: &mut Command, name: String, log: PathBuf, output: File) -> Self {
         let errors = output.try_clone().expect("a file has two owners");
         let child = command.stdin(Stdio::null()).stdout(output).stderr(errors).spawn();
         let child = child.unwrap_or_else(|error| panic!("cannot start {command:?}: {error}"));

@@ -14,6 +14,7 @@ mod eventually;
 mod failover;
 mod lesson;
 mod markdown;
+pub mod named;
 mod outbox;
 mod own_kafka;
 mod own_pgbouncer;
@@ -27,6 +28,7 @@ mod schema;
 mod services;
 pub mod soak;
 mod stage;
+mod supervised;
 mod topic;
 
 pub use arrivals::{Arrival, arrivals, copies, firsts};
@@ -44,6 +46,7 @@ pub use proxy::{Proxy, Trap};
 pub use schema::Schema;
 pub use services::{Services, skip, unique};
 pub use stage::{Count, CountAll, Counter, Running, Stage, broken, counted, effect};
+pub use supervised::Supervised;
 pub use topic::Topic;
 
 /// Servers as the project's own commands start them.

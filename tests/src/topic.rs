@@ -65,12 +65,17 @@ impl Topic {
 
     /// Deletes the topic; returns when no broker knows it.
     pub async fn delete(&self) {
-        let done = self.admin().delete_topics(&[&self.name], &options()).await;
-        accept(&self.name, done.expect("the broker answers"));
+        self.delete_at_once().await;
         until_some(SOON, "the topic is gone", async || {
             self.leaders().await.is_none_or(|count| count == 0).then_some(())
         })
         .await;
+    }
+
+    /// Deletes the topic, and does not wait until that is known everywhere.
+    pub async fn delete_at_once(&self) {
+        let done = self.admin().delete_topics(&[&self.name], &options()).await;
+        accept(&self.name, done.expect("the broker answers"));
     }
 
     /// Creates the topic under its name: one that was only planned, or once more after [`Topic::delete`];

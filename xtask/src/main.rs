@@ -11,6 +11,7 @@ mod built;
 mod deploy;
 mod engine;
 mod folders;
+mod named;
 mod package;
 mod program;
 mod quickstart;
@@ -62,6 +63,8 @@ enum Verb {
     Deploy(deploy::Size),
     /// What the engine alone costs: deliveries a second, and instructions per delivery.
     Engine,
+    /// Faults against a consumer with its default configuration: how long until each has a name, seen from outside.
+    Named(named::Cases),
     /// Packs every crate that is published, looks through the packages and builds them.
     Package,
     /// A long run with killed and frozen consumers, judged by an independent checker.
@@ -115,6 +118,7 @@ fn run(verb: Verb) -> Outcome<ExitCode> {
         Verb::Quickstart { arguments } => return quickstart::run(&arguments),
         Verb::Bench { arguments } => return bench::run(&arguments),
         Verb::Ablate(choice) => return ablate::run(&choice),
+        Verb::Named(cases) => return named::run(&cases),
         Verb::Deploy(size) => return deploy::run(&size),
         Verb::RelayChaos(faults) => return relay_chaos::run(&faults),
         Verb::RelaySpeed(course) => return relay_speed::run(&course),

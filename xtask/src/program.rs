@@ -11,8 +11,13 @@ use crate::toolchain;
 
 /// Builds with the features that the tests have, so that nothing is built twice, and runs a program.
 pub(crate) fn run(name: &str, arguments: Vec<OsString>) -> Outcome<ExitCode> {
+    run_as("dev", name, arguments)
+}
+
+/// The same, built with another profile.
+pub(crate) fn run_as(profile: &str, name: &str, arguments: Vec<OsString>) -> Outcome<ExitCode> {
     toolchain::ensure(toolchain::BUILD)?;
-    let programs = build(&["build", "--workspace", "--bins"])?;
+    let programs = build(&["build", "--workspace", "--bins", "--profile", profile])?;
     let found = programs.into_iter().find(|built| built.name == name);
     let found =
         found.ok_or_else(|| Failure(format!("the package `tests` has no program `{name}`")))?;

@@ -1,11 +1,14 @@
 //! The consumer that tests and the soak start as a process: the commands of a real one, with handlers
 //! that do what an event's payload tells them.
 
-use std::{process::ExitCode, time::Duration};
+use std::{hint::black_box, process::ExitCode, time::Duration};
 
 use inbox_consumer::{BatchHandler, Event, Handler, HandlerError, HandlerResult, Tx, cli};
 use serde::Deserialize;
-use sqlx::Postgres;
+use sqlx::{Postgres, Sqlite};
+
+/// What a handler that takes all memory takes at most: a process without a limit is to survive it.
+const MEMORY_MAX: usize = 64 << 30;
 
 /// `n` is the event's place in its aggregate; `act` what the handler does besides its effect.
 #[derive(Deserialize)]
@@ -22,12 +25,20 @@ struct Step {
 #[serde(rename_all = "snake_case")]
 enum Act {
     Abort,
+    /// Fails while the table `broken` has it, and then ends the process.
+    AbortMended,
     Block,
     Fail,
     Mendable,
+    /// Takes memory until there is none.
+    Oom,
+    /// Calls itself until its stack is full.
+    Overflow,
     Panic,
     Reject,
     Sleep,
+    /// A statement that never ends.
+    Statement,
 }
 
 /// Writes the effect of one event: a row without any unique key, and the account's running state.
@@ -48,9 +59,34 @@ impl Handler<Postgres> for Count {
         if event.payload.sleep_ms > 0 {
             tokio::time::sleep(Duration::from_millis(event.payload.sleep_ms)).await;
         }
-        if matches!(event.payload.act, Some(Act::Mendable)) {
-            return mendable(event, tx).await;
+        match event.payload.act {
+            Some(Act::Mendable) => mendable(event, tx).await,
+            Some(Act::AbortMended) => {
+                mendable(event, tx).await?;
+                std::process::abort()
+            }
+            Some(Act::Statement) => {
+                sqlx::query("SELECT pg_sleep(86400)").execute(&mut *tx).await?;
+                Ok(())
+            }
+            other => act(other).await,
         }
+    }
+}
+
+/// The same on SQLite, for what has nothing to do with the database.
+impl Handler<Sqlite> for Count {
+    type Event = Step;
+
+    async fn handle(&self, event: &Event<Step>, tx: &mut Tx<'_, Sqlite>) -> HandlerResult {
+        sqlx::query("INSERT INTO effects (aggregate, n, event_id, pid) VALUES (?1, ?2, ?3, ?4)")
+            .bind(event.aggregate().aggregate_id())
+            .bind(event.payload.n)
+            .bind(event.id().to_string())
+            .bind(i64::from(std::process::id()))
+            .execute(&mut *tx)
+            .await?;
+        tokio::time::sleep(Duration::from_millis(event.payload.sleep_ms)).await;
         act(event.payload.act).await
     }
 }
@@ -63,12 +99,15 @@ async fn mendable(event: &Event<Step>, tx: &mut Tx<'_, Postgres>) -> HandlerResu
 
 async fn act(act: Option<Act>) -> HandlerResult {
     match act {
-        None | Some(Act::Mendable) => Ok(()),
+        // These are done where they have the transaction.
+        None | Some(Act::AbortMended | Act::Mendable | Act::Statement) => Ok(()),
         Some(Act::Abort) => std::process::abort(),
         Some(Act::Block) => loop {
             std::thread::sleep(Duration::from_secs(1));
         },
         Some(Act::Fail) => Err(HandlerError::retry("told to fail")),
+        Some(Act::Oom) => Err(HandlerError::retry(format!("{} were not too much", devour()))),
+        Some(Act::Overflow) => Err(HandlerError::retry(overflow(0).to_string())),
         Some(Act::Panic) => panic!("told to panic"),
         Some(Act::Reject) => Err(HandlerError::reject("told to reject")),
         Some(Act::Sleep) => {
@@ -76,6 +115,21 @@ async fn act(act: Option<Act>) -> HandlerResult {
             Ok(())
         }
     }
+}
+
+/// Takes addresses, not pages: the limit of a process is on the first, and the machine is not to suffer.
+fn devour() -> usize {
+    let mut taken: Vec<Vec<u8>> = Vec::new();
+    while taken.iter().map(Vec::capacity).sum::<usize>() < MEMORY_MAX {
+        taken.push(black_box(Vec::with_capacity(64 << 20)));
+    }
+    taken.len()
+}
+
+/// Never comes back: no stack has so many frames.
+fn overflow(depth: u64) -> u64 {
+    let frame = black_box([depth; 64]);
+    if frame[0] == u64::MAX { 0 } else { overflow(frame[0] + 1) + frame[1] }
 }
 
 /// The same as a whole run in one statement.
@@ -109,5 +163,9 @@ async fn main() -> ExitCode {
     if std::env::var_os("STOCK").is_some() {
         return cli::stock().await;
     }
-    cli::main(|routes| routes.on("Counted", Count).on_batch("CountedAll", CountAll)).await
+    if std::env::var_os("SQLITE").is_some() {
+        return cli::main::<Sqlite>(|routes| routes.on("Counted", Count)).await;
+    }
+    cli::main::<Postgres>(|routes| routes.on("Counted", Count).on_batch("CountedAll", CountAll))
+        .await
 }

@@ -4,6 +4,7 @@ mod acting;
 mod bad_input;
 mod checker;
 mod commands;
+mod crashed;
 mod declared;
 mod errors;
 mod examples;

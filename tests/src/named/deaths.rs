@@ -1,0 +1,106 @@
+//! Events that end the process, under a supervisor that starts it again at once; and kills that no event is to blame
+//! for.
+
+use std::{
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use super::{
+    looks,
+    program::Program,
+    report::Row,
+    topics::once,
+    watch::{Mark, logged, watch},
+};
+use crate::{Record, SOON, Stage, eventually};
+
+/// Aggregates, each with so many events.
+const AGGREGATES: i64 = 20;
+const EACH: i64 = 10;
+const PATIENCE: Duration = Duration::from_mins(4);
+/// Addresses of a process that is to run out of memory: far more than one needs that is well.
+const MEMORY_KIB: u64 = 4 << 20;
+/// The most deaths until an event is parked.
+const DEATHS_MAX: usize = 2;
+
+/// One event ends whatever process runs it.
+pub(super) async fn poisoned(worker: &Path, case: &str, act: &str) -> Row {
+    let stage = Stage::set("named", 4).await;
+    let program = Program::of(worker, &stage);
+    let program = if act == "oom" { program.with_memory(MEMORY_KIB) } else { program };
+    let done = format!(
+        "a handler ends the process ({act}), a supervisor starts it again at once; from the event on"
+    );
+    let mut row = Row::new(case, &done);
+    let supervised = program.supervised();
+    events(&stage, 1, EACH / 2).await;
+    let half = AGGREGATES * EACH / 2;
+    eventually(SOON, "the effects before", async || stage.effects().await == half).await;
+
+    let (began, mark) = (Instant::now(), Mark::now(&program));
+    let payload = format!("{{\"n\":1,\"act\":\"{act}\"}}");
+    stage.send(&[Record::event("poison", "Counted", "poison", &payload)]).await;
+    events(&stage, EACH / 2 + 1, EACH).await;
+    row.named = watch(&program, &looks::crashed(), (began, &mark), PATIENCE).await;
+    let deaths = supervised.ends();
+    row.figures.insert("deaths", figure(deaths.len()));
+    let last = deaths.last().map_or(0.0, |at| at.duration_since(began).as_secs_f64());
+    row.figures.insert("seconds from the event to the last death", last);
+    if deaths.len() > DEATHS_MAX {
+        row.wrong.push(format!("{} processes ended", deaths.len()));
+    }
+    settled(&stage, supervised.end().await, ("crashed", 1), &mut row).await;
+    row
+}
+
+/// `kill -9`s at random moments while events arrive: none is to blame.
+pub(super) async fn killed(worker: &Path, kills: u32) -> Row {
+    let stage = Stage::set("named", 4).await;
+    let program = Program::of(worker, &stage);
+    let what = format!("{kills} times `kill -9` at random moments, started again at once");
+    let mut row = Row { asked: false, ..Row::new("kills", &what) };
+    let (began, mut seed, mut sent) = (Instant::now(), 0x5EED_u64, 0);
+    let (mut mark, owned) = (Mark::now(&program), looks::signals(&["taken_over"]));
+    let supervised = program.supervised();
+    for _ in 0..kills {
+        sent += 1;
+        events(&stage, sent, sent).await;
+        // One that has no partition yet runs nothing.
+        if !logged(&program, &owned, &mark, PATIENCE).await {
+            row.wrong.push(format!("no partition is taken over within {PATIENCE:?} of a kill"));
+        }
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        tokio::time::sleep(Duration::from_millis((seed >> 33) % 500)).await;
+        supervised.kill();
+        mark = Mark::now(&program);
+    }
+    row.figures.insert("seconds", began.elapsed().as_secs_f64());
+    let all = AGGREGATES * sent;
+    eventually(PATIENCE, "every effect", async || stage.effects().await >= all).await;
+    row.wrong.extend(once(&stage, all).await);
+    settled(&stage, supervised.end().await, ("crashed", 0), &mut row).await;
+    row
+}
+
+async fn events(stage: &Stage, from: i64, to: i64) {
+    let records =
+        (from..=to).flat_map(|n| (0..AGGREGATES).map(move |of| crate::counted(&of.to_string(), n)));
+    stage.send(&records.collect::<Vec<_>>()).await;
+}
+
+/// So many are parked for this reason, nothing else is, and every other event has its effect once.
+async fn settled(stage: &Stage, well: bool, (reason, parked): (&str, i64), row: &mut Row) {
+    let (of_it, all) = (stage.parked(reason).await, stage.parked("").await);
+    if (of_it, all) != (parked, parked) {
+        row.wrong
+            .push(format!("{of_it} events are parked as {reason}, {all} in all, not {parked}"));
+    }
+    if !well {
+        row.wrong.push("the last process did not end well after SIGTERM".to_owned());
+    }
+}
+
+fn figure(count: usize) -> f64 {
+    f64::from(u32::try_from(count).unwrap_or(u32::MAX))
+}
