@@ -106,7 +106,8 @@ pub enum Rule {
     SessionReset,
     /// A handler may not run what changes the inbox's own tables.
     InboxTablesRefused,
-    /// Between the claim and the advance nobody else has changed rows of `inbox_events` in the transaction.
+    /// Between the claim and the advance nobody else has changed rows of `inbox_events` or `inbox_lanes` in the
+    /// transaction.
     InboxRowsCounted,
     /// Skipping by the lanes compares leader epochs.
     SkipComparesLeaderEpoch,

@@ -74,15 +74,17 @@ impl<'a, DB: Store> Transaction<'a, DB> {
     }
 
     /// Not all lanes moved, in the transaction of the claim: somebody else is the owner, or a handler has changed the
-    /// rows that were claimed.
+    /// rows that were claimed, or the lanes themselves. Where one writes at a time, nobody else can have been it since
+    /// the claim.
     pub(super) async fn fenced_or_changed(&mut self, changed: Option<i64>) -> End {
         let now = DB::changed(self.conn).await.ok().flatten();
-        if now.zip(changed).is_none_or(|(now, changed)| now == changed) {
+        let same = now.zip(changed).is_none_or(|(now, changed)| now == changed);
+        if same && (DB::WRITERS_MAX > 1 || !Rule::InboxRowsCounted.on()) {
             return End::RolledBack(Outcome::Fenced);
         }
-        let text = "a handler, or a function or a trigger that it brought about, has changed rows of inbox_events: \
-                    they are why each effect happens once, and the runtime's; keep what is yours in tables of your \
-                    own";
+        let text = "a handler, or a function or a trigger that it brought about, has changed rows of inbox_events or \
+                    inbox_lanes: they are why each effect happens once, and the runtime's; keep what is yours in \
+                    tables of your own";
         End::RolledBack(self.handler_failed(None, HandlerFault::Reject, text.into()))
     }
 

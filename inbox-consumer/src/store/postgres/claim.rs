@@ -10,7 +10,7 @@ use crate::{
     store::{count, end, sixteen, unexpected},
 };
 
-/// Rows of `inbox_events` that the session has changed: it counts them for its statistics, so that asking costs
+/// Rows of `inbox_events` and `inbox_lanes` that the session has changed: it counts them for its statistics, so that asking costs
 /// nothing. Those of transactions before that it has not reported yet are among them. Without `track_counts` nobody
 /// counts.
 macro_rules! changed {
@@ -18,7 +18,10 @@ macro_rules! changed {
         "CASE WHEN current_setting('track_counts')::boolean THEN
         pg_stat_get_xact_tuples_inserted('inbox_events'::regclass)
         + pg_stat_get_xact_tuples_updated('inbox_events'::regclass)
-        + pg_stat_get_xact_tuples_deleted('inbox_events'::regclass) END"
+        + pg_stat_get_xact_tuples_deleted('inbox_events'::regclass)
+        + pg_stat_get_xact_tuples_inserted('inbox_lanes'::regclass)
+        + pg_stat_get_xact_tuples_updated('inbox_lanes'::regclass)
+        + pg_stat_get_xact_tuples_deleted('inbox_lanes'::regclass) END"
     };
 }
 
@@ -123,7 +126,7 @@ LEFT JOIN inbox_events e ON e.consumer_ref = $1 AND e.event_id = ANY($3)"#,
 );
 
 /// $1 partition, $2 epoch, $3 transaction, $4 lanes, $5 prevs, $6 news, $7 leader epochs, $8 the rows of
-/// `inbox_events` that the session may have changed.
+/// `inbox_events` and `inbox_lanes` that the session may have changed.
 pub(super) static ADVANCE: Statement = Statement::new(
     concat!(
         "WITH k AS MATERIALIZED (
