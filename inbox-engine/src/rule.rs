@@ -167,7 +167,7 @@ pub enum Rule {
     AttemptDeadline,
     /// A handler that panics has failed.
     PanicIsFailure,
-    /// After a COMMIT the connection is out of any transaction, else the outcome is unknown.
+    /// After a COMMIT the connection is out of any transaction, else a handler has failed.
     CommitLeavesTransaction,
     /// One Kafka commit is in flight at a time, and none goes backwards.
     OneCommitInFlight,

@@ -279,6 +279,10 @@ impl<'a, DB: Store> Transaction<'a, DB> {
                 StoreFault::Statement => {
                     End::Closed(self.handler_failed(None, HandlerFault::Retry, said))
                 }
+                // The driver's savepoint went with one of the runtime's.
+                StoreFault::TransactionEnded if DB::refused(&error) => {
+                    End::Closed(self.left_open(&said))
+                }
                 // Rolled back for certain: met again and again by one event alone, it counts as the event's.
                 StoreFault::Broken | StoreFault::Outage | StoreFault::TransactionEnded
                     if DB::refused(&error) && Rule::RefusedCommitCounts.on() =>
@@ -291,8 +295,9 @@ impl<'a, DB: Store> Transaction<'a, DB> {
             });
         }
         if DB::in_transaction(self.conn) && Rule::CommitLeavesTransaction.on() {
-            let text = "the session is still in a transaction after COMMIT";
-            return Err(End::Closed(Outcome::Unknown(text.into())));
+            // It ended a savepoint of the driver: for certain nothing was committed.
+            let said = "the session is still in its transaction";
+            return Err(End::Closed(self.left_open(said)));
         }
         Ok(())
     }
@@ -320,6 +325,15 @@ impl<'a, DB: Store> Transaction<'a, DB> {
         let text = "a handler ended the transaction (COMMIT, ROLLBACK or the like): the runtime owns \
                     it; use tx.savepoint() to undo a part";
         self.handler_failed(index, HandlerFault::Reject, text.into())
+    }
+
+    /// COMMIT was for something that a handler began through the driver, and nothing is committed.
+    fn left_open(&self, said: &str) -> Outcome {
+        let text = format!(
+            "a handler left a nested begin() of the driver open, so that COMMIT was for that one: use \
+             tx.savepoint(), and end what was begun ({said})"
+        );
+        self.handler_failed(None, HandlerFault::Retry, text)
     }
 
     /// A failure; alone in its batch, the culprit is known.

@@ -282,7 +282,7 @@ async fn a_commit_that_leaves_the_session_in_its_transaction_is_no_commit() {
     eventually(SOON, "all events", async || stage.effects().await == 3).await;
     eventually(SOON, "all counted", async || running.counters.read().applied == 3).await;
     let counts = running.counters.read();
-    assert_eq!((counts.applied, counts.resyncs), (3, 1), "{counts:?}");
+    assert_eq!((counts.applied, counts.failures, counts.resyncs), (3, 1, 0), "{counts:?}");
     assert_eq!(stage.of("a").await, [1, 2, 3]);
     assert_eq!(running.stop().await, Ended::Shutdown);
 }
