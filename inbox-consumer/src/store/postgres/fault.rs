@@ -99,11 +99,12 @@ fn by_code(code: &str, message: &str, routine: &str) -> StoreFault {
         // At COMMIT, of whoever notifies: another session has not read for long.
         "54000" if routine == "PreCommit_Notify" || message.contains("NOTIFY queue") => Saturated,
         "25006" | "25P01" | "3B001" => TransactionEnded,
-        // Somebody ended the session, or took from it what the driver had prepared.
-        "26000" | "57P01" => Broken,
-        // A time-out ended the session; it is not known whether the statement was done; prepared
-        // statements of other clients, behind a pooler.
-        "25P03" | "25P04" | "40003" | "42P05" => Outage,
+        // Somebody ended the session, or a time-out that may be the handler's own; or took from it what the
+        // driver had prepared.
+        "25P03" | "25P04" | "26000" | "57P01" => Broken,
+        // It is not known whether the statement was done; prepared statements of other clients, behind a
+        // pooler.
+        "40003" | "42P05" => Outage,
         "40002" => Statement,
         "55P03" | "57014" | "72000" => Conflict,
         _ => match code.get(..2).unwrap_or_default() {
@@ -135,7 +136,7 @@ mod tests {
             ("25006", TransactionEnded),
             ("25P01", TransactionEnded),
             ("25P02", Statement),
-            ("25P03", Outage),
+            ("25P03", Broken),
             ("26000", Broken),
             ("28P01", Outage),
             ("3B001", TransactionEnded),
