@@ -20,6 +20,7 @@ pub struct Record {
     payload: Option<Vec<u8>>,
     headers: Vec<(String, Option<Vec<u8>>)>,
     partition: Option<i32>,
+    timestamp: Option<i64>,
 }
 
 impl Record {
@@ -67,6 +68,28 @@ impl Record {
         self
     }
 
+    /// The time that the producer claims, in milliseconds since 1970; otherwise that of sending.
+    #[must_use]
+    pub fn timestamp(mut self, millis: i64) -> Self {
+        self.timestamp = Some(millis);
+        self
+    }
+
+    /// The same as a reader gets it, for a consumer without Kafka.
+    #[must_use]
+    pub fn as_read(&self) -> outbox_core::Record {
+        let header = |(name, value): &(String, Option<Vec<u8>>)| outbox_core::Header {
+            name: name.as_str().into(),
+            value: value.clone().map(Into::into),
+        };
+        outbox_core::Record {
+            key: self.key.clone().map(Into::into),
+            headers: self.headers.iter().map(header).collect(),
+            payload: self.payload.clone().map(Into::into),
+            timestamp_ms: self.timestamp,
+        }
+    }
+
     fn owned_headers(&self) -> OwnedHeaders {
         let none = OwnedHeaders::new_with_capacity(self.headers.len());
         self.headers.iter().fold(none, |headers, (key, value)| {
@@ -99,6 +122,11 @@ impl Producer {
         Self(settings(bootstrap).create().expect("a producer"))
     }
 
+    /// The same with a setting of the client, such as `("compression.type", "lz4")`.
+    pub fn with(bootstrap: &str, key: &str, value: &str) -> Self {
+        Self(settings(bootstrap).set(key, value).create().expect("a producer"))
+    }
+
     /// Sends records in their order; returns partition and offset of each when all are acknowledged.
     pub async fn send(&self, topic: &str, records: &[Record]) -> Vec<(i32, i64)> {
         let mut acknowledgements = Vec::with_capacity(records.len());
@@ -121,6 +149,7 @@ impl Producer {
             next.key = record.key.as_deref();
             next.payload = record.payload.as_deref();
             next.partition = record.partition;
+            next.timestamp = record.timestamp;
             match self.0.send_result(next) {
                 Ok(acknowledgement) => return acknowledgement,
                 Err((KafkaError::MessageProduction(RDKafkaErrorCode::QueueFull), _)) => {

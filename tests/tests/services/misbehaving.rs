@@ -11,7 +11,7 @@ use super::acting::{acting, told};
 
 /// What becomes of the event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Fate {
+pub enum Fate {
     /// Its effect is there.
     Done,
     /// It is parked for this reason, and its error has these words.
@@ -36,7 +36,7 @@ const fn past(sql: &'static str, fate: Fate, later: (&'static str, &'static str)
     Case { sql, unguarded: true, fate, later }
 }
 
-const fn refused(words: &'static str) -> Fate {
+pub const fn refused(words: &'static str) -> Fate {
     Parked("exhausted", words)
 }
 
@@ -81,7 +81,7 @@ const TABLES: &str = "CREATE TABLE seen (at bigint, what text, pid integer DEFAU
         'BEGIN DELETE FROM inbox_events; RETURN NULL; END'; \
     CREATE TRIGGER undo AFTER INSERT ON watched FOR EACH ROW EXECUTE FUNCTION undo()";
 
-async fn parked_as(stage: &Stage, aggregate: &str) -> Option<(String, String)> {
+pub async fn parked_as(stage: &Stage, aggregate: &str) -> Option<(String, String)> {
     sqlx::query_as(
         "SELECT reason, record::jsonb ->> 'error' FROM inbox_parked WHERE aggregate LIKE '%' || $1",
     )
