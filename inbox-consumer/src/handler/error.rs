@@ -44,6 +44,13 @@ pub enum Fault {
 /// assert_eq!(parse("0").unwrap_err().to_string(), "the amount 0 is not settled yet");
 /// assert_eq!(parse("x").unwrap_err().to_string(), "invalid digit found in string");
 /// ```
+///
+/// ```compile_fail,E0277
+/// # use inbox_consumer::HandlerResult;
+/// fn handle() -> HandlerResult {
+///     Err("whether to try again is not said".into())
+/// }
+/// ```
 #[derive(Debug)]
 pub struct HandlerError {
     fault: Fault,

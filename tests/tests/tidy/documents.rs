@@ -101,6 +101,36 @@ fn lacks(tree: &Tree, path: &str, anchor: &str) -> bool {
     anchors.is_some_and(|anchors| !anchors.iter().any(|own| own == anchor))
 }
 
+/// Tests that documents name, as `file::what_it_proves`, are there.
+fn lost_tests(tree: &Tree) -> Vec<String> {
+    let mut found = Vec::new();
+    let sources = tree.sources();
+    for (path, text) in tree.files.iter().filter(|(path, _)| path.strip_suffix(".md").is_some()) {
+        let quoted = text.lines().flat_map(|line| line.split('`').skip(1).step_by(2));
+        for (file, test) in quoted.filter_map(named_test) {
+            let (own, inside) = (format!("/{file}.rs"), format!("/{file}/"));
+            let mut there = sources
+                .iter()
+                .filter(|source| source.path.ends_with(&own) || source.path.contains(&inside));
+            let begins = [format!("fn {test}("), format!("fn {test}<")];
+            if !there.any(|source| begins.iter().any(|begin| source.text.contains(begin))) {
+                found.push(format!("{path} names the test {file}::{test}, which is not there"));
+            }
+        }
+    }
+    found
+}
+
+/// File and function of a test, whose name is a sentence.
+fn named_test(quoted: &str) -> Option<(&str, &str)> {
+    let (file, test) = quoted.rsplit_once("::")?;
+    let file = file.rsplit("::").next()?;
+    let word = |text: &str| {
+        text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
+    };
+    (word(file) && word(test) && test.matches('_').count() > 2).then_some((file, test))
+}
+
 fn normal(folder: &str, target: &str) -> String {
     let mut parts: Vec<&str> = folder.split('/').filter(|part| !part.is_empty()).collect();
     for part in target.split('/') {
@@ -129,12 +159,17 @@ fn no_link_between_documents_is_dead() {
 }
 
 #[test]
+fn every_test_that_a_document_names_is_there() {
+    none(&lost_tests(&Tree::here()));
+}
+
+#[test]
 fn rules_about_documents_see_what_breaks_them() {
-    let map = "| path | what |\n|---|---|\n| `inbox-engine/src/` | a |\n| `inbox-engine/src/{b,gone}.rs` | b |\n[x](docs/x.md) [a](inbox-engine) [o](#one) [d](docs/configuration.md#c) [e](docs/configuration.md#d)";
+    let map = "| path | what |\n|---|---|\n| `inbox-engine/src/` | a |\n| `inbox-engine/src/{b,gone}.rs` | b |\n[x](docs/x.md) [a](inbox-engine) [o](#one) [d](docs/configuration.md#c) [e](docs/configuration.md#d) `b::it_is_all_there` `b::it_is_not_there` `b::one`";
     let tree = Tree::of(&[
         (MAP, map),
         ("inbox-engine/src/mod.rs", "//! A."),
-        ("inbox-engine/src/b.rs", "//! B."),
+        ("inbox-engine/src/b.rs", "//! B.\nfn it_is_all_there() {}"),
         ("inbox-engine/src/c.rs", "//! What c is."),
         (
             "inbox-consumer/src/config/keys.rs",
@@ -150,4 +185,5 @@ fn rules_about_documents_see_what_breaks_them() {
     shows(&map_and_modules(&tree), &wrong);
     shows(&keys_without_a_row(&tree), &["`one.b`", "`two.a`"]);
     shows(&dead_links(&tree), &["docs/x.md", "#one", "configuration.md#d"]);
+    shows(&lost_tests(&tree), &["b::it_is_not_there, which"]);
 }
