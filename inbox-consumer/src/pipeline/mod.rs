@@ -19,6 +19,7 @@ mod fault_point;
 mod handling;
 mod heads;
 pub(crate) mod intake;
+pub(crate) mod nudge;
 mod obey;
 pub(crate) mod pace;
 mod parked;
