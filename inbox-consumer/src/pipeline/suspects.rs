@@ -43,8 +43,13 @@ impl<DB: Store> Work<DB> {
             let _beside_others = self.aside.read().await;
             return self.run(scope, batch).await;
         }
-        if batch.items.iter().any(Item::is_suspect) && Rule::SuspectRunsAlone.on() {
-            let _alone = self.aside.write().await;
+        if batch.items.iter().any(Item::is_suspect) {
+            let (_alone, _beside_others);
+            if Rule::SuspectRunsAlone.on() {
+                _alone = self.aside.write().await;
+            } else {
+                _beside_others = self.aside.read().await;
+            }
             if let Some(outcome) = self.accused(scope, batch).await {
                 return outcome;
             }

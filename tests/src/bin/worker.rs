@@ -25,6 +25,8 @@ struct Step {
 #[serde(rename_all = "snake_case")]
 enum Act {
     Abort,
+    /// Ends the process after a while, but not that of a trial.
+    AbortForGood,
     /// Fails while the table `broken` has it, and then ends the process.
     AbortMended,
     Block,
@@ -102,6 +104,13 @@ async fn act(act: Option<Act>) -> HandlerResult {
         // These are done where they have the transaction.
         None | Some(Act::AbortMended | Act::Mendable | Act::Statement) => Ok(()),
         Some(Act::Abort) => std::process::abort(),
+        Some(Act::AbortForGood) => {
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            if std::env::args().any(|argument| argument == "--trial") {
+                return Ok(());
+            }
+            std::process::abort()
+        }
         Some(Act::Block) => loop {
             std::thread::sleep(Duration::from_secs(1));
         },

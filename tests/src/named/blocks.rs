@@ -12,7 +12,7 @@ use super::{
     program::Program,
     report::Row,
     topics::{ended, once},
-    watch::{Mark, Wanted, watch},
+    watch::{Mark, Sighting, Wanted, watch},
 };
 use crate::{Record, SOON, Stage, Worker, eventually};
 
@@ -24,7 +24,7 @@ const ATTEMPT: Duration = Duration::from_secs(30);
 /// From the call to the end of the process: attempt, and 30 s in which it is overdue; and some.
 const END_MAX: Duration = Duration::from_secs(90);
 /// `limits.drain_deadline`, `limits.close_deadline` and 5 s, when nothing sets them, and some.
-const SIGNAL_MAX: f64 = 20.0;
+const SIGNAL_MAX: f64 = 22.0;
 
 struct Scene {
     stage: Stage,
@@ -37,7 +37,7 @@ struct Scene {
 /// A consumer at work, and the events that misbehave sent; those after them are well.
 async fn set(worker: &Path, act: &str, events: usize) -> Scene {
     let stage = Stage::set("named", 4).await;
-    let program = Program::of(worker, &stage);
+    let program = Program::of(worker, &stage, None);
     let process = program.start();
     others(&stage, "before").await;
     eventually(SOON, "the effects before", async || stage.effects().await == OTHERS).await;
@@ -56,22 +56,17 @@ async fn others(stage: &Stage, stem: &str) {
 }
 
 impl Scene {
-    async fn watch(
-        &self,
-        wanted: &Wanted,
-        began: Instant,
-    ) -> BTreeMap<&'static str, super::watch::Sighting> {
-        watch(&self.program, wanted, (began, &self.mark), PATIENCE).await
+    async fn watch(&self, wanted: &Wanted) -> BTreeMap<&'static str, Sighting> {
+        watch(&self.program, wanted, (self.called, &self.mark), PATIENCE).await
     }
+}
 
-    /// It ends by itself, with its own exit code.
-    async fn ends(&mut self, row: &mut Row) {
-        let status = self.process.ended(END_MAX).await;
-        row.figures.insert("seconds from the call to its end", self.called.elapsed().as_secs_f64());
-        if status.code() != Some(8) {
-            row.wrong.push(format!("it ended with {status}, not with the exit code 8"));
-        }
-        row.wrong.extend(once(&self.stage, OTHERS).await);
+/// It ends by itself, with its own exit code.
+async fn ends(process: &mut Worker, called: Instant, row: &mut Row) {
+    let status = process.ended(END_MAX).await;
+    row.figures.insert("seconds from the call to its end", called.elapsed().as_secs_f64());
+    if status.code() != Some(8) {
+        row.wrong.push(format!("it ended with {status}, not with the exit code 8"));
     }
 }
 
@@ -80,7 +75,7 @@ pub(super) async fn held(worker: &Path) -> Row {
     let mut scene = set(worker, "statement", 1).await;
     let mut row =
         Row::new("lane-held", "a handler whose statement always meets the time-out; from the call");
-    row.named = scene.watch(&looks::held("bad-0"), scene.called).await;
+    row.named = scene.watch(&looks::held("bad-0")).await;
     others(&scene.stage, "after").await;
     let all = async || scene.stage.effects().await == OTHERS * 2;
     eventually(SOON, "the other lanes go on", all).await;
@@ -95,14 +90,22 @@ pub(super) async fn one(worker: &Path) -> Vec<Row> {
     let mut held = Row::new("blocks-one, the lane", "a handler blocks its thread; from the call");
     let mut own =
         Row::new("blocks-one, the handler", "the same, by its own name; from the end of its time");
+    let mut end = Row::default();
     let (by_lane, by_name) = (looks::held("bad-0"), looks::reasons(NAMES));
-    let over = scene.called + ATTEMPT;
+    let Scene { stage, program, process, called, mark } = &mut scene;
+    let since = (*called, &*mark);
     let blocked = async {
         tokio::time::sleep(ATTEMPT).await;
-        scene.watch(&by_name, over).await
+        watch(program, &by_name, (*called + ATTEMPT, mark), PATIENCE).await
     };
-    (held.named, own.named) = tokio::join!(scene.watch(&by_lane, scene.called), blocked);
-    scene.ends(&mut own).await;
+    (held.named, own.named, ()) = tokio::join!(
+        watch(program, &by_lane, since, PATIENCE),
+        blocked,
+        ends(process, *called, &mut end)
+    );
+    own.figures.append(&mut end.figures);
+    own.wrong.append(&mut end.wrong);
+    own.wrong.extend(once(stage, OTHERS).await);
     vec![held, own]
 }
 
@@ -115,8 +118,16 @@ pub(super) async fn all(worker: &Path) -> Vec<Row> {
     let mut row =
         Row::new("blocks-all", "handlers block every thread of the runtime; from the calls");
     row.figures.insert("threads", f64::from(u32::try_from(threads).unwrap_or(u32::MAX)));
-    row.named = scene.watch(&looks::reasons(NAMES), scene.called).await;
-    scene.ends(&mut row).await;
+    let mut end = Row::default();
+    let by_name = looks::reasons(NAMES);
+    let Scene { stage, program, process, called, mark } = &mut scene;
+    (row.named, ()) = tokio::join!(
+        watch(program, &by_name, (*called, &*mark), PATIENCE),
+        ends(process, *called, &mut end)
+    );
+    row.figures.append(&mut end.figures);
+    row.wrong.append(&mut end.wrong);
+    row.wrong.extend(once(stage, OTHERS).await);
     vec![row]
 }
 

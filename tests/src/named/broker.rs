@@ -41,7 +41,7 @@ async fn played(
     let mut kafka = OwnKafka::start().await;
     let topic = kafka.topic("named", 2).await;
     let stage = Stage::with(topic, Services::from_env().schema().await).await;
-    let program = Program::of(worker, &stage);
+    let program = Program::of(worker, &stage, None);
     let mut process = program.start();
     stage.count("a", 1, EVENTS).await;
     eventually(SOON, "the effects before", async || stage.effects().await == EVENTS).await;

@@ -24,15 +24,35 @@ const MEMORY_KIB: u64 = 4 << 20;
 /// The most deaths until an event is parked.
 const DEATHS_MAX: usize = 2;
 
-/// One event ends whatever process runs it.
-pub(super) async fn poisoned(worker: &Path, case: &str, act: &str) -> Row {
-    let stage = Stage::set("named", 4).await;
-    let program = Program::of(worker, &stage);
-    let program = if act == "oom" { program.with_memory(MEMORY_KIB) } else { program };
-    let done = format!(
-        "a handler ends the process ({act}), a supervisor starts it again at once; from the event on"
+/// One event ends whatever process runs it: with the defaults, where the group waits for the session of each process
+/// that has ended, and with a name of its own for the process, where it does not.
+pub(super) async fn poisoned(worker: &Path, case: &str, act: &str) -> Vec<Row> {
+    let mut waits = Row::new(
+        &format!("{case}, the process"),
+        &format!(
+            "a handler ends the process ({act}), a supervisor starts it again at once; from the event on"
+        ),
     );
-    let mut row = Row::new(case, &done);
+    let mut found = Row::new(
+        &format!("{case}, the event"),
+        "the same, until the event is parked; the group waits for the session of each process that has ended",
+    );
+    found.asked = false;
+    let mut owned = Row::new(
+        &format!("{case}, instance_id"),
+        "the same with `consumer.instance_id`, which gives the next process the partitions at once",
+    );
+    play(worker, act, false, (&mut waits, &mut found)).await;
+    play(worker, act, true, (&mut Row::default(), &mut owned)).await;
+    vec![waits, found, owned]
+}
+
+async fn play(worker: &Path, act: &str, named: bool, (waits, found): (&mut Row, &mut Row)) {
+    let stage = Stage::set("named", 4).await;
+    let mut program = Program::of(worker, &stage, named.then_some("one"));
+    if act == "oom" {
+        program = program.with_memory(MEMORY_KIB);
+    }
     let supervised = program.supervised();
     events(&stage, 1, EACH / 2).await;
     let half = AGGREGATES * EACH / 2;
@@ -42,23 +62,29 @@ pub(super) async fn poisoned(worker: &Path, case: &str, act: &str) -> Row {
     let payload = format!("{{\"n\":1,\"act\":\"{act}\"}}");
     stage.send(&[Record::event("poison", "Counted", "poison", &payload)]).await;
     events(&stage, EACH / 2 + 1, EACH).await;
-    row.named = watch(&program, &looks::crashed(), (began, &mark), PATIENCE).await;
+    let (down, crashed) = (looks::joining(), looks::crashed());
+    (waits.named, found.named) = tokio::join!(
+        watch(&program, &down, (began, &mark), SOON),
+        watch(&program, &crashed, (began, &mark), PATIENCE),
+    );
     let deaths = supervised.ends();
-    row.figures.insert("deaths", figure(deaths.len()));
+    found.figures.insert("deaths", figure(deaths.len()));
     let last = deaths.last().map_or(0.0, |at| at.duration_since(began).as_secs_f64());
-    row.figures.insert("seconds from the event to the last death", last);
+    found.figures.insert("seconds from the event to the last death", last);
     if deaths.len() > DEATHS_MAX {
-        row.wrong.push(format!("{} processes ended", deaths.len()));
+        found.wrong.push(format!("{} processes ended", deaths.len()));
     }
-    settled(&stage, supervised.end().await, ("crashed", 1), &mut row).await;
-    row
+    settled(&stage, supervised.end().await, (AGGREGATES * EACH, 1), found).await;
 }
 
 /// `kill -9`s at random moments while events arrive: none is to blame.
 pub(super) async fn killed(worker: &Path, kills: u32) -> Row {
     let stage = Stage::set("named", 4).await;
-    let program = Program::of(worker, &stage);
-    let what = format!("{kills} times `kill -9` at random moments, started again at once");
+    // Else the group would wait for the session of each, and most kills would meet a process without a partition.
+    let program = Program::of(worker, &stage, Some("one"));
+    let what = format!(
+        "{kills} times `kill -9` at random moments, started again at once with `consumer.instance_id`"
+    );
     let mut row = Row { asked: false, ..Row::new("kills", &what) };
     let (began, mut seed, mut sent) = (Instant::now(), 0x5EED_u64, 0);
     let (mut mark, owned) = (Mark::now(&program), looks::signals(&["taken_over"]));
@@ -78,8 +104,7 @@ pub(super) async fn killed(worker: &Path, kills: u32) -> Row {
     row.figures.insert("seconds", began.elapsed().as_secs_f64());
     let all = AGGREGATES * sent;
     eventually(PATIENCE, "every effect", async || stage.effects().await >= all).await;
-    row.wrong.extend(once(&stage, all).await);
-    settled(&stage, supervised.end().await, ("crashed", 0), &mut row).await;
+    settled(&stage, supervised.end().await, (all, 0), &mut row).await;
     row
 }
 
@@ -89,12 +114,12 @@ async fn events(stage: &Stage, from: i64, to: i64) {
     stage.send(&records.collect::<Vec<_>>()).await;
 }
 
-/// So many are parked for this reason, nothing else is, and every other event has its effect once.
-async fn settled(stage: &Stage, well: bool, (reason, parked): (&str, i64), row: &mut Row) {
-    let (of_it, all) = (stage.parked(reason).await, stage.parked("").await);
+/// So many events have their effect, once each, and so many are parked, all of them as crashed.
+async fn settled(stage: &Stage, well: bool, (effects, parked): (i64, i64), row: &mut Row) {
+    row.wrong.extend(once(stage, effects).await);
+    let (of_it, all) = (stage.parked("crashed").await, stage.parked("").await);
     if (of_it, all) != (parked, parked) {
-        row.wrong
-            .push(format!("{of_it} events are parked as {reason}, {all} in all, not {parked}"));
+        row.wrong.push(format!("{of_it} events are parked as crashed, {all} in all, not {parked}"));
     }
     if !well {
         row.wrong.push("the last process did not end well after SIGTERM".to_owned());

@@ -43,6 +43,20 @@ pub(super) fn no_broker() -> Wanted {
     }
 }
 
+/// The process that was started again waits for its partitions.
+pub(super) fn joining() -> Wanted {
+    Wanted {
+        ready: Box::new(|seen| ready(seen, &["joining"])),
+        metrics: Box::new(|seen| {
+            let left = |line: &str| line.starts_with("inbox_group_joined{") && line.ends_with(" 0");
+            seen.text.lines().any(left).then(|| "inbox_group_joined 0".to_owned())
+        }),
+        status: Box::new(|seen| status(seen, &["owner_silent", "not_owned"])),
+        // A process that is told to join says nothing of it.
+        log: Box::new(|_| None),
+    }
+}
+
 /// A lane is held by an event.
 pub(super) fn held(event_id: &str) -> Wanted {
     let of = |id: &str, path: &'static str| -> Look {

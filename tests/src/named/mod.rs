@@ -56,9 +56,9 @@ pub async fn named(worker: &Path, plan: &Plan) -> Report {
             "blocks-one" => blocks::one(worker).await,
             "blocks-all" => blocks::all(worker).await,
             "blocks-signal" => vec![blocks::signal(worker).await],
-            "dies-abort" => vec![deaths::poisoned(worker, case, "abort").await],
-            "dies-overflow" => vec![deaths::poisoned(worker, case, "overflow").await],
-            "dies-memory" => vec![deaths::poisoned(worker, case, "oom").await],
+            "dies-abort" => deaths::poisoned(worker, case, "abort").await,
+            "dies-overflow" => deaths::poisoned(worker, case, "overflow").await,
+            "dies-memory" => deaths::poisoned(worker, case, "oom").await,
             "kills" => vec![deaths::killed(worker, plan.kills).await],
             topic => vec![topics::played(worker, topic).await],
         };

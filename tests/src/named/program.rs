@@ -24,12 +24,15 @@ pub(super) struct Program {
 
 impl Program {
     /// For a stage's topic and schema; everything else is left to the defaults.
-    pub(super) fn of(worker: &Path, stage: &Stage) -> Self {
+    ///
+    /// `instance` is the one key that has a default, and that whoever wants restarts without a wait sets.
+    pub(super) fn of(worker: &Path, stage: &Stage, instance: Option<&str>) -> Self {
         let free = TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr());
         let port = free.expect("the machine has a free port").port();
         let folder = TempDir::new().expect("a folder for the configuration");
+        let instance = instance.map(|it| format!("instance_id = {it:?}\n")).unwrap_or_default();
         let text = format!(
-            "[consumer]\nname = {:?}\n[kafka]\nbootstrap = {:?}\ntopics = [{:?}]\n[database]\nurl = {:?}\n\
+            "[consumer]\nname = {:?}\n{instance}[kafka]\nbootstrap = {:?}\ntopics = [{:?}]\n[database]\nurl = {:?}\n\
              [http]\nlisten = \"127.0.0.1:{port}\"\n",
             stage.config.consumer.name,
             stage.topic.bootstrap(),

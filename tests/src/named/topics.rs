@@ -11,7 +11,7 @@ use super::{
     report::Row,
     watch::{Mark, watch},
 };
-use crate::{OwnKafka, SOON, Services, Stage, Worker, eventually};
+use crate::{OwnKafka, Producer, Record, SOON, Services, Stage, Worker, eventually};
 
 /// Before, and after.
 const PARTITIONS: (i32, i32) = (4, 2);
@@ -26,9 +26,9 @@ pub(super) async fn played(worker: &Path, case: &str) -> Row {
     let mut kafka = OwnKafka::start().await;
     let topic = kafka.topic("named", PARTITIONS.0).await;
     let stage = Stage::with(topic, Services::from_env().schema().await).await;
-    let program = Program::of(worker, &stage);
+    let program = Program::of(worker, &stage, None);
     let mut process = program.start();
-    send(&stage, "before").await;
+    stage.send(&records("before")).await;
     eventually(SOON, "the effects before", async || stage.effects().await == EVENTS).await;
 
     let (began, mark) = (Instant::now(), Mark::now(&program));
@@ -67,12 +67,13 @@ pub(super) async fn played(worker: &Path, case: &str) -> Row {
 
 async fn anew(stage: &Stage) {
     stage.topic.create_again_with(PARTITIONS.1).await;
-    send(stage, "anew").await;
+    // One that has never known the partitions which are not there any more.
+    let producer = Producer::new(stage.topic.bootstrap());
+    producer.send(stage.topic.name(), &records("anew")).await;
 }
 
-async fn send(stage: &Stage, stem: &str) {
-    let record = |n| crate::counted(&format!("{stem}-{n}"), 1);
-    stage.send(&(0..EVENTS).map(record).collect::<Vec<_>>()).await;
+fn records(stem: &str) -> Vec<Record> {
+    (0..EVENTS).map(|n| crate::counted(&format!("{stem}-{n}"), 1)).collect()
 }
 
 /// SIGTERM ends it well.
