@@ -76,8 +76,9 @@ impl<'a, DB: Store> Transaction<'a, DB> {
     /// Not all lanes moved, in the transaction of the claim: somebody else is the owner, or a handler has changed the
     /// rows that were claimed, or the lanes themselves. Where one writes at a time, nobody else can have been it since
     /// the claim.
-    pub(super) async fn fenced_or_changed(&mut self, changed: Option<i64>) -> End {
+    pub(super) async fn fenced_or_changed(&mut self, changed: Option<i64>, moved: u64) -> End {
         let now = DB::changed(self.conn).await.ok().flatten();
+        let now = now.map(|now| now.saturating_sub_unsigned(moved));
         let same = now.zip(changed).is_none_or(|(now, changed)| now == changed);
         if same && (DB::WRITERS_MAX > 1 || !Rule::InboxRowsCounted.on()) {
             return End::RolledBack(Outcome::Fenced);

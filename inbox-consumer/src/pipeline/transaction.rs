@@ -262,7 +262,7 @@ impl<'a, DB: Store> Transaction<'a, DB> {
             return Ok(());
         }
         match DB::same_transaction(self.conn, &self.tx).await {
-            Ok(true) => Err(self.fenced_or_changed(changed).await),
+            Ok(true) => Err(self.fenced_or_changed(changed, moved).await),
             _ => Err(End::Closed(self.ended(None))),
         }
     }

@@ -126,7 +126,8 @@ LEFT JOIN inbox_events e ON e.consumer_ref = $1 AND e.event_id = ANY($3)"#,
 );
 
 /// $1 partition, $2 epoch, $3 transaction, $4 lanes, $5 prevs, $6 news, $7 leader epochs, $8 the rows of
-/// `inbox_events` and `inbox_lanes` that the session may have changed.
+/// `inbox_events` and `inbox_lanes` that the session may have changed. The selection around these asks once, before
+/// the statement changes lanes itself.
 pub(super) static ADVANCE: Statement = Statement::new(
     concat!(
         "WITH k AS MATERIALIZED (
@@ -134,9 +135,9 @@ pub(super) static ADVANCE: Statement = Statement::new(
     JOIN unnest($4::integer[], $5::bigint[], $6::bigint[], $7::integer[]) v(lane, prev, new, le) USING (lane)
     WHERE l.partition_ref = $1 AND l.epoch = $2 AND l.last_offset = v.prev
     AND pg_current_xact_id()::text = $3
-    AND ($8::bigint IS NULL OR coalesce(",
+    AND ($8::bigint IS NULL OR coalesce((SELECT ",
         changed!(),
-        " = $8, true))
+        ") = $8, true))
     ORDER BY l.lane FOR UPDATE OF l)
 UPDATE inbox_lanes l SET last_offset = k.new, last_leader_epoch = k.le FROM k
 WHERE l.partition_ref = $1 AND l.lane = k.lane AND l.epoch = $2 AND l.last_offset = k.prev"
