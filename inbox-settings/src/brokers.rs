@@ -1,32 +1,4 @@
-//! What is wrong between a client and the brokers of Kafka, in sentences, and not more often than people
-//! can read.
-
-use std::time::{Duration, Instant};
-
-/// The same kind of trouble is told again after this long.
-const AGAIN_AFTER: Duration = Duration::from_secs(30);
-
-/// Which kinds of trouble were told, and when.
-#[derive(Debug)]
-pub struct Told<K>(Vec<(K, Instant)>);
-
-impl<K> Default for Told<K> {
-    fn default() -> Self {
-        Self(Vec::new())
-    }
-}
-
-impl<K: PartialEq> Told<K> {
-    /// Whether a kind is to be told now, and not only was told a moment ago; it counts as told then.
-    pub fn is_due(&mut self, kind: K, now: Instant) -> bool {
-        match self.0.iter_mut().find(|(known, _)| *known == kind) {
-            Some((_, at)) if now.duration_since(*at) < AGAIN_AFTER => return false,
-            Some((_, at)) => *at = now,
-            None => self.0.push((kind, now)),
-        }
-        true
-    }
-}
+//! What is wrong between a client and the brokers of Kafka, in sentences.
 
 /// Trouble that any client can have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -64,20 +36,5 @@ impl BrokerTrouble {
             ),
             Self::Other => format!("Kafka at {bootstrap} reports trouble: {why}"),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn trouble_of_one_kind_is_told_again_only_after_a_while() {
-        let (mut told, began) = (Told::default(), Instant::now());
-        assert!(told.is_due("tls", began));
-        assert!(!told.is_due("tls", began + AGAIN_AFTER / 2), "a moment ago");
-        assert!(told.is_due("all down", began + AGAIN_AFTER / 2), "another kind");
-        assert!(told.is_due("tls", began + AGAIN_AFTER));
-        assert!(!told.is_due("tls", began + AGAIN_AFTER * 3 / 2), "counted from the last time");
     }
 }

@@ -16,6 +16,7 @@ pub mod duration;
 pub mod size;
 #[cfg(feature = "testing")]
 pub mod testing;
+pub mod told;
 
 mod database;
 mod error;

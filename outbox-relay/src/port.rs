@@ -321,11 +321,12 @@ pub(crate) trait Schema: Sessions {
 
 /// Being told.
 pub(crate) trait Wakes: Sessions {
-    /// Rings the bells until it is dropped. It mends its own connection, and rings after each repair.
+    /// Rings the bells until it is dropped. It mends its own connection, rings after each repair, and tells
+    /// whether it listens.
     fn listen(
         settings: Self::Settings,
         bells: Bells,
-        trouble: impl Fn(String) + Send + Sync + 'static,
+        told: impl Fn(Result<(), String>) + Send + Sync + 'static,
     ) -> impl Future<Output = ()> + Send;
 }
 

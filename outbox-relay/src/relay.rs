@@ -165,8 +165,9 @@ async fn run<F: Feed>(
     };
     let listening = async {
         if config.wake.notify {
-            let trouble = |error| Signal::ListeningBroken { error }.emit();
-            F::listen(settings, pump.bells.clone(), trouble).await;
+            let troubles = Arc::clone(&pump.plan.sink.troubles);
+            let told = move |listens| troubles.listening(listens);
+            F::listen(settings, pump.bells.clone(), told).await;
         }
         std::future::pending::<()>().await;
     };
@@ -293,6 +294,7 @@ pub(crate) fn sink_settings(config: &Config) -> SinkSettings {
         delivery_timeout: config.kafka.delivery_timeout,
         message_bytes_max: config.kafka.message_bytes_max,
         properties: config.kafka.client_settings(),
+        troubles: Arc::default(),
     }
 }
 

@@ -16,7 +16,7 @@ use super::{
     ffi::{self, Event, Isolation},
     owner::Owner,
 };
-use crate::pipeline::port::{BrokerError, LogRange, TopicPartition, TopicState};
+use crate::pipeline::port::{BrokerError, BrokerEvent, LogRange, TopicPartition, TopicState};
 
 /// How long a question to the brokers may take; the pipeline asks again.
 pub(super) const ASK_TIMEOUT: Duration = Duration::from_secs(5);
@@ -206,6 +206,9 @@ impl Owner {
                     (place.partition(), known(place).then_some(NextOffset(place.offset)))
                 });
                 self.pulse.note_ends(isolation, ends);
+                if answered.iter().any(known) {
+                    self.tell(BrokerEvent::Answered);
+                }
             }
             Some(About::Topic(topic)) => {
                 let no_answer = || Err(NoFacts::Failed("the answer is about no topic".to_owned()));

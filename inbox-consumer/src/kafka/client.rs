@@ -6,6 +6,7 @@ use std::sync::{
 };
 
 use inbox_engine::{LeaderEpoch, NextOffset};
+use inbox_settings::told::Met;
 use rdkafka::{
     ClientContext, Offset, TopicPartitionList,
     config::RDKafkaLogLevel,
@@ -14,7 +15,7 @@ use rdkafka::{
     types::RDKafkaRespErr,
 };
 
-use super::ffi;
+use super::{ffi, trouble::ONCE};
 use crate::pipeline::port::{BrokerError, TopicPartition};
 
 /// The consumer of librdkafka with our callbacks.
@@ -31,7 +32,8 @@ pub(super) struct Callbacks {
 impl ClientContext for Callbacks {
     fn log(&self, level: RDKafkaLogLevel, facility: &str, line: &str) {
         // The variants are numbered as syslog does.
-        log(i32::try_from(level as u32).unwrap_or(i32::MAX), facility, line);
+        let level = i32::try_from(level as u32).unwrap_or(i32::MAX);
+        log(level, facility, line, ONCE);
     }
 
     fn error(&self, error: KafkaError, reason: &str) {
@@ -57,12 +59,13 @@ impl ConsumerContext for Callbacks {
     }
 }
 
-/// Passes a line of librdkafka's on; `level` counts as syslog does.
-pub(super) fn log(level: i32, facility: &str, line: &str) {
+/// Passes a line of librdkafka's on, that has come so often and for so long; `level` counts as syslog does.
+pub(super) fn log(level: i32, facility: &str, line: &str, met: Met) {
+    let Met { times, seconds } = met;
     match level {
-        ..=3 => tracing::error!(target: "librdkafka", facility, "{line}"),
-        4 => tracing::warn!(target: "librdkafka", facility, "{line}"),
-        5 => tracing::info!(target: "librdkafka", facility, "{line}"),
+        ..=3 => tracing::error!(target: "librdkafka", facility, times, seconds, "{line}"),
+        4 => tracing::warn!(target: "librdkafka", facility, times, seconds, "{line}"),
+        5 => tracing::info!(target: "librdkafka", facility, times, seconds, "{line}"),
         _ => tracing::debug!(target: "librdkafka", facility, "{line}"),
     }
 }

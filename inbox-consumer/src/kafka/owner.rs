@@ -19,7 +19,7 @@ use super::{
     ahead::{self, Ahead},
     ask::Asker,
     asking::Asked,
-    client::{self, Client},
+    client::Client,
     command::{Command, Mailbox, Question},
     committing::Committing,
     dam::Dams,
@@ -217,7 +217,7 @@ impl Owner {
             Kind::Log => {
                 if let Some((level, facility, line)) = event.log() {
                     self.notice_topic(&line);
-                    client::log(level, &facility, &line);
+                    self.troubles.line(level, &facility, &line, Instant::now());
                 }
             }
             Kind::Other => {}
@@ -296,10 +296,8 @@ impl Owner {
         self.tell(BrokerEvent::Position { partition, generation, position });
     }
 
-    pub(super) fn tell_trouble(&mut self, code: RDKafkaErrorCode, why: &str) {
-        if let Some(sentence) = self.troubles.tell(code, why, Instant::now()) {
-            self.tell(BrokerEvent::Trouble(sentence));
-        }
+    pub(super) fn tell_trouble(&self, code: RDKafkaErrorCode, why: &str) {
+        self.tell(BrokerEvent::Trouble(self.troubles.trouble(code, why)));
     }
 
     /// False when the thread is to close.

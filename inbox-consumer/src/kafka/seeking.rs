@@ -15,7 +15,7 @@ use super::{
     owner::Owner,
     slot::{Phase, Seeking},
 };
-use crate::pipeline::port::{BrokerError, BrokerEvent, TopicPartition};
+use crate::pipeline::port::{BrokerError, BrokerEvent, TopicPartition, Trouble};
 
 /// A seek that cannot succeed yet is tried again after this long: fetching begins in milliseconds.
 const AGAIN_AFTER: Duration = Duration::from_millis(20);
@@ -262,7 +262,9 @@ impl Owner {
                 self.slots.get_mut(number).paused = false;
                 self.wake(place);
             }
-            Err(error) => self.tell(BrokerEvent::Trouble(error.0)),
+            Err(error) => {
+                self.tell(BrokerEvent::Trouble(Trouble { error: error.0, passing: false }))
+            }
         }
     }
 

@@ -1,25 +1,48 @@
-//! What is wrong with Kafka, in sentences, and not more often than people can read.
+//! What is wrong with Kafka, in sentences, and librdkafka's own lines, not more often than people can read.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use inbox_settings::brokers::{BrokerTrouble, Told};
+use inbox_settings::{
+    brokers::BrokerTrouble,
+    told::{Cause, Met, Told},
+};
 use rdkafka::types::RDKafkaErrorCode as Code;
 
-/// Which kinds of trouble were told, and when.
+use super::client;
+use crate::pipeline::port::Trouble;
+
+/// The level of syslog that lines for developers have.
+const DEBUG: i32 = 7;
+/// What is told each time.
+pub(super) const ONCE: Met = Met { times: 1, seconds: 0 };
+
+/// What the client says of itself.
 #[derive(Debug)]
 pub(super) struct Troubles {
     bootstrap: String,
-    told: Told<Code>,
+    /// Nobody says when what a line is about is over.
+    lines: Told,
 }
 
 impl Troubles {
     pub(super) fn new(bootstrap: String) -> Self {
-        Self { bootstrap, told: Told::default() }
+        Self { bootstrap, lines: Told::new(Duration::ZERO) }
     }
 
-    /// The sentence to tell; `None` when that kind was told a moment ago.
-    pub(super) fn tell(&mut self, code: Code, why: &str, now: Instant) -> Option<String> {
-        self.told.is_due(code, now).then(|| sentence(&self.bootstrap, code, why))
+    /// What an error of the client means.
+    pub(super) fn trouble(&self, code: Code, why: &str) -> Trouble {
+        let (error, passing) = sentence(&self.bootstrap, code, why);
+        Trouble { error, passing }
+    }
+
+    /// Passes a line of librdkafka's on, unless its like was a moment ago; `level` counts as syslog does.
+    pub(super) fn line(&mut self, level: i32, facility: &str, line: &str, now: Instant) {
+        // Whoever wants these wants all of them.
+        let told =
+            if level < DEBUG { self.lines.met(Cause::of(facility, line), now) } else { Some(ONCE) };
+        if let Some(met) = told {
+            client::log(level, facility, line, met);
+        }
     }
 
     /// Why the client cannot go on.
@@ -34,19 +57,22 @@ impl Troubles {
     }
 }
 
-fn sentence(bootstrap: &str, code: Code, why: &str) -> String {
+/// What is wrong, and whether it is over when a broker answers.
+fn sentence(bootstrap: &str, code: Code, why: &str) -> (String, bool) {
     let trouble = match code {
         Code::UnknownTopicOrPartition | Code::UnknownTopic => {
-            return format!(
+            let text = format!(
                 "a topic to be read is not there ({why}); the client goes on looking: create it, or \
                  correct its name"
             );
+            return (text, false);
         }
         Code::TopicAuthorizationFailed | Code::GroupAuthorizationFailed => {
-            return format!(
+            let text = format!(
                 "Kafka at {bootstrap} forbids it ({why}); the user needs READ on the topics and on the \
                  group"
             );
+            return (text, false);
         }
         Code::AllBrokersDown => BrokerTrouble::AllDown,
         Code::Authentication | Code::SaslAuthenticationFailed => BrokerTrouble::Credentials,
@@ -56,5 +82,5 @@ fn sentence(bootstrap: &str, code: Code, why: &str) -> String {
         }
         _ => BrokerTrouble::Other,
     };
-    trouble.sentence(bootstrap, why)
+    (trouble.sentence(bootstrap, why), trouble != BrokerTrouble::Other)
 }

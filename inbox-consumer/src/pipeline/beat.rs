@@ -29,11 +29,14 @@ impl<DB: Store> Driver<DB> {
         self.forget_gone();
         let vitals = self.broker.vitals();
         let snapshots = self.engine.snapshots();
+        self.outages.look(&snapshots, Instant::now());
         let now = SystemTime::now();
         let mut partitions = Vec::with_capacity(snapshots.len());
         for snapshot in snapshots {
             let Some(known) = self.known.get_mut(&snapshot.partition) else { continue };
-            let (oldest, held) = self.heads.of(snapshot.partition, &known.place, now);
+            // Why it is held is told for all of them.
+            let told = self.outages.has(snapshot.partition);
+            let (oldest, held) = self.heads.of(snapshot.partition, &known.place, now, told);
             if held != known.held {
                 known.held.clone_from(&held);
                 if let Some((_, taken)) = &known.taken {

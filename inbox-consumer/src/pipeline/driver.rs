@@ -19,7 +19,8 @@ use super::{
     beat::BEAT,
     control::Control,
     heads::Heads,
-    port::{Arrival, Broker, BrokerEvent, Delivered, Store, Taken, TopicPartition},
+    outages::Outages,
+    port::{Arrival, Broker, BrokerEvent, Store, Taken, TopicPartition, Trouble},
     release::Report,
     strays::Strays,
     suspects,
@@ -75,6 +76,7 @@ pub(crate) struct Driver<DB: Store> {
     pub(super) meters: Arc<Meters>,
     strays: Strays,
     pub(super) heads: Heads,
+    pub(super) outages: Outages,
     /// When Kafka last acknowledged a commit.
     pub(super) committed_at: Option<Instant>,
     /// Something has changed that metrics and health do not know yet.
@@ -113,6 +115,7 @@ impl<DB: Store> Driver<DB> {
             meters,
             strays: Strays::new(),
             heads: Heads::default(),
+            outages: Outages::new(),
             committed_at: None,
             untold: true,
             ending: false,
@@ -191,6 +194,7 @@ impl<DB: Store> Driver<DB> {
     fn handle_event(&mut self, event: BrokerEvent) {
         let now = self.now();
         match event {
+            BrokerEvent::Answered => self.outages.answered(Instant::now()),
             BrokerEvent::Arrived { partition, generation, arrivals, load } => {
                 self.arrived(&partition, generation, arrivals, now);
                 drop(load);
@@ -213,7 +217,7 @@ impl<DB: Store> Driver<DB> {
                 if let Some(id) = self.ids.get(&partition) {
                     self.engine.handle_offset_gone(*id, generation, &error, now);
                 }
-                Signal::BrokerTrouble { error }.emit();
+                self.outages.trouble(Trouble { error, passing: false }, Instant::now());
             }
             BrokerEvent::Position { partition, generation, position } => {
                 if let Some(id) = self.ids.get(&partition) {
@@ -226,7 +230,7 @@ impl<DB: Store> Driver<DB> {
                 Signal::Revoked { partitions: places.len() }.emit();
                 self.engine.handle_revoked(&ids, now);
             }
-            BrokerEvent::Trouble(error) => Signal::BrokerTrouble { error }.emit(),
+            BrokerEvent::Trouble(trouble) => self.outages.trouble(trouble, Instant::now()),
         }
     }
 
@@ -250,7 +254,7 @@ impl<DB: Store> Driver<DB> {
             suspects::judge(&mut item, known);
             let record = &item.event.record;
             if Strays::watches(&item) && lanes.placement.has_key(&place.topic, record) {
-                watched(strays, meters, place, &item);
+                strays.watch(place, &item, &meters.counters);
             }
             item
         });
@@ -282,14 +286,14 @@ impl<DB: Store> Driver<DB> {
             }
             Done::Released(place, release, released, report) => {
                 self.open.remove(&(release.partition, release.generation, release.lane));
-                self.tell_released(place, &released, report);
+                self.tell_released(release.partition, place, &released, report);
                 self.engine.handle_released(&release, released, now);
                 self.make_room(now);
             }
             Done::Outcome(place, batch, outcome) => {
                 self.open.remove(&(batch.partition, batch.generation, batch.lanes[0].lane));
                 self.heads.ended(&place, &batch, &outcome);
-                Self::tell(place, &batch, &outcome);
+                self.tell(place, &batch, &outcome);
                 self.engine.handle_outcome(batch, outcome, now);
                 self.make_room(now);
             }
@@ -386,15 +390,5 @@ impl<DB: Store> Driver<DB> {
         self.known.retain(|id, _| engine.has(*id));
         self.ids.retain(|_, id| engine.has(*id));
         self.heads.retain(|id| engine.has(id));
-    }
-}
-
-/// Counts an aggregate that was seen on another partition before, and tells of it now and then.
-fn watched(strays: &mut Strays, meters: &Meters, place: &TopicPartition, item: &Delivered) {
-    let Some(stray) = strays.note(place, item) else { return };
-    meters.counters.strays.add(1);
-    if stray.tell {
-        let (partition, offset) = (place.clone(), item.offset.0);
-        Signal::Strayed { partition, offset, before: i64::from(stray.before) }.emit();
     }
 }

@@ -117,19 +117,22 @@ impl Heads {
     }
 
     /// What has been the first of its lane longest, and the lanes that are held; the log is told of these now and
-    /// then.
+    /// then, unless it is `told` already why.
     pub(super) fn of(
         &mut self,
         id: PartitionId,
         place: &TopicPartition,
         now: SystemTime,
+        told: bool,
     ) -> (Duration, Vec<HeldLane>) {
         let (mut oldest, mut held) = (Duration::ZERO, Vec::new());
         for ((_, lane), head) in self.0.iter_mut().filter(|((of, _), _)| *of == id) {
             let age = since(head.since, now);
             oldest = oldest.max(age);
             if age >= HOLDS_AFTER {
-                head.tell(place, *lane, age, now);
+                if !told {
+                    head.tell(place, *lane, age, now);
+                }
                 held.push(head.reading(*lane));
             }
         }
@@ -248,20 +251,32 @@ mod tests {
         let id = PartitionId(1);
         let lines = inbox_settings::testing::told(|| {
             heads.started(&batch(4, 17, 0), begun);
-            assert_eq!(heads.of(id, &place, at(4)), (Duration::from_secs(4), vec![]));
+            assert_eq!(heads.of(id, &place, at(4), false), (Duration::from_secs(4), vec![]));
             let failed = Outcome::Failed(vec![Failure::retry(0, "no such account".into())]);
             heads.ended(&place, &batch(4, 17, 0), &failed);
             heads.started(&batch(4, 17, 1), at(5));
-            let (oldest, held) = heads.of(id, &place, at(9));
+            let (oldest, held) = heads.of(id, &place, at(9), false);
             assert_eq!(oldest, Duration::from_secs(9));
             assert_eq!((held[0].lane, held[0].offset, held[0].attempt), (4, 17, 2));
             assert_eq!(held[0].error.as_deref(), Some("no such account"));
-            heads.of(id, &place, at(10));
-            heads.of(id, &place, at(69));
+            heads.of(id, &place, at(10), false);
+            heads.of(id, &place, at(69), false);
         });
         assert_eq!(lines.len(), 1, "once, and again after a minute: {lines:?}");
         heads.ended(&place, &batch(4, 17, 1), &Outcome::Committed(Tally::default()));
-        assert_eq!(heads.of(id, &place, at(80)), (Duration::ZERO, vec![]));
+        assert_eq!(heads.of(id, &place, at(80), false), (Duration::ZERO, vec![]));
+    }
+
+    #[test]
+    fn what_an_outage_holds_is_known_and_not_told_for_each_lane() {
+        let place = TopicPartition { topic: "orders".into(), partition: 3 };
+        let (mut heads, begun) = (Heads::default(), SystemTime::now());
+        let at = |seconds| begun + Duration::from_secs(seconds);
+        let lines = inbox_settings::testing::told(|| {
+            heads.started(&batch(4, 17, 0), begun);
+            assert_eq!(heads.of(PartitionId(1), &place, at(20), true).1.len(), 1);
+        });
+        assert_eq!(lines, []);
     }
 
     #[test]

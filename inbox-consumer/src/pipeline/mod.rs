@@ -21,6 +21,7 @@ mod heads;
 pub(crate) mod intake;
 pub(crate) mod nudge;
 mod obey;
+mod outages;
 pub(crate) mod pace;
 mod parked;
 pub(crate) mod parking;

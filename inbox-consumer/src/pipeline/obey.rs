@@ -185,7 +185,9 @@ impl<DB: Store> Driver<DB> {
         let seen = standstill.as_ref().is_some_and(Standstill::seen_from_outside);
         let person = standstill.as_ref().is_some_and(Standstill::needs_a_person);
         let text = standstill.as_ref().map(ToString::to_string);
+        let told = self.outages.reported(id, &partition, standstill.as_ref(), Instant::now());
         match standstill {
+            _ if told => {}
             None => Signal::Moving { partition }.emit(),
             Some(why) => {
                 let (reason, sentence) = (why.name(), why.to_string());
@@ -207,7 +209,12 @@ impl<DB: Store> Driver<DB> {
     }
 
     /// Tells what a transaction did.
-    pub(super) fn tell(partition: TopicPartition, batch: &Batch<Arc<Delivery>>, outcome: &Outcome) {
+    pub(super) fn tell(
+        &mut self,
+        partition: TopicPartition,
+        batch: &Batch<Arc<Delivery>>,
+        outcome: &Outcome,
+    ) {
         let events = batch.items.len();
         match outcome {
             Outcome::Failed(failures) => {
@@ -226,7 +233,7 @@ impl<DB: Store> Driver<DB> {
                     .emit();
                 }
             }
-            outcome => tell_fault(partition, events, outcome),
+            outcome => self.tell_fault(batch.partition, partition, events, outcome),
         }
     }
 
@@ -234,6 +241,7 @@ impl<DB: Store> Driver<DB> {
         match result {
             Ok(refused) => {
                 self.committed_at = Some(Instant::now());
+                self.outages.answered(Instant::now());
                 self.meters.counters.commits.add(1);
                 if let Some(TopicPartition { topic, partition }) = refused.first() {
                     self.meters.counters.commits_refused.add(1);
@@ -242,19 +250,20 @@ impl<DB: Store> Driver<DB> {
                          were committed",
                         refused.len()
                     );
-                    Signal::CommitFailed { error }.emit();
+                    self.outages.commit_failed(error, Instant::now());
                 }
             }
             Err(error) => {
                 self.meters.counters.commits_refused.add(1);
-                Signal::CommitFailed { error: error.clone() }.emit();
+                self.outages.commit_failed(error.clone(), Instant::now());
             }
         }
     }
 
     /// Counts and tells what a release did.
     pub(super) fn tell_released(
-        &self,
+        &mut self,
+        id: PartitionId,
         partition: TopicPartition,
         released: &Released,
         report: Report,
@@ -272,24 +281,30 @@ impl<DB: Store> Driver<DB> {
             Released::Fenced => (0, Outcome::Fenced),
         };
         self.meters.counters.count(&outcome);
-        tell_fault(partition, events, &outcome);
+        self.tell_fault(id, partition, events, &outcome);
     }
-}
 
-/// Tells what kept a transaction from being committed, when no handler is answerable.
-fn tell_fault(partition: TopicPartition, events: usize, outcome: &Outcome) {
-    match outcome {
-        Outcome::Blocked(error) | Outcome::Broken(error) | Outcome::Conflict(error) => {
-            Signal::Conflict { partition, events, error: error.clone() }.emit();
+    /// Tells what kept a transaction from being committed, when no handler is answerable.
+    fn tell_fault(
+        &mut self,
+        id: PartitionId,
+        partition: TopicPartition,
+        events: usize,
+        outcome: &Outcome,
+    ) {
+        match outcome {
+            Outcome::Blocked(error) | Outcome::Broken(error) | Outcome::Conflict(error) => {
+                Signal::Conflict { partition, events, error: error.clone() }.emit();
+            }
+            Outcome::Outage(error) | Outcome::Unreached(error) => {
+                self.outages.met(id, partition, error, Instant::now());
+            }
+            Outcome::Unknown(error) => {
+                self.outages.commit_unknown(partition, events, error, Instant::now());
+            }
+            Outcome::Fenced => Signal::Fenced { partition }.emit(),
+            // What was parked is told by the transaction itself, the others as a standstill.
+            Outcome::Committed(_) | Outcome::Failed(_) | Outcome::Full(_) | Outcome::Reused(_) => {}
         }
-        Outcome::Outage(error) | Outcome::Unreached(error) => {
-            Signal::Outage { partition, events, error: error.clone() }.emit();
-        }
-        Outcome::Unknown(error) => {
-            Signal::CommitUnknown { partition, events, error: error.clone() }.emit();
-        }
-        Outcome::Fenced => Signal::Fenced { partition }.emit(),
-        // What was parked is told by the transaction itself, the others as a standstill.
-        Outcome::Committed(_) | Outcome::Failed(_) | Outcome::Full(_) | Outcome::Reused(_) => {}
     }
 }

@@ -5,6 +5,7 @@ use std::{
     time::Duration,
 };
 
+use inbox_settings::told::{Cause, Met, Told};
 use tokio::time::Instant;
 
 use super::{
@@ -37,6 +38,7 @@ pub(crate) async fn prune_for_ever<DB: Store>(
     meters: Arc<Meters>,
 ) {
     let running = Arc::new(());
+    let mut told = Told::new(Duration::ZERO);
     loop {
         // In a task of its own: a step that is under way when the consumer ends is never cut in two.
         let (sessions, of) = (Arc::clone(&sessions), retention.clone());
@@ -46,10 +48,17 @@ pub(crate) async fn prune_for_ever<DB: Store>(
                 meters.counters.sweeps.add(1);
                 meters.counters.pruned.add(removed);
                 Signal::Pruned { removed }.emit();
+                if let Some(Met { times, seconds }) = told.over(Instant::now().into()) {
+                    Signal::OutageOver { of: "prune_failed", partitions: None, times, seconds }
+                        .emit();
+                }
             }
             Ok(Err(error)) => {
                 meters.counters.sweeps_failed.add(1);
-                Signal::PruneFailed { error }.emit();
+                let cause = Cause::of("prune_failed", &error);
+                if let Some(Met { times, seconds }) = told.met(cause, Instant::now().into()) {
+                    Signal::PruneFailed { times, seconds, error }.emit();
+                }
             }
             Err(_) => return,
         }

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use moka::sync::Cache;
 
 use super::port::{Delivered, TopicPartition};
+use crate::telemetry::{Counters, Signal};
 
 /// One aggregate in so many is watched, the same ones on every partition.
 const ONE_IN: u8 = 16;
@@ -40,6 +41,16 @@ impl Strays {
     /// Whether the event's aggregate is one of the sample. No lock, no look-up.
     pub(super) fn watches(item: &Delivered) -> bool {
         item.aggregate[15].is_multiple_of(ONE_IN)
+    }
+
+    /// Counts an aggregate that was seen on another partition before, and tells of it now and then.
+    pub(super) fn watch(&mut self, place: &TopicPartition, item: &Delivered, counters: &Counters) {
+        let Some(stray) = self.note(place, item) else { return };
+        counters.strays.add(1);
+        if stray.tell {
+            let (partition, offset) = (place.clone(), item.offset.0);
+            Signal::Strayed { partition, offset, before: i64::from(stray.before) }.emit();
+        }
     }
 
     /// Notes where an aggregate of the sample was seen. The key is within its topic.

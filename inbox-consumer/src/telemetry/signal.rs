@@ -23,28 +23,36 @@ inbox_settings::signals! {
     }
 
     warn "broker_trouble" "the Kafka client goes on trying: {error}"
-    /// The Kafka client reports something that it goes on trying to mend: brokers down, authentication.
+    /// The Kafka client reports something that it goes on trying to mend: brokers down, authentication. Each cause is told at once, then every 30 s.
     BrokerTrouble {
+        /// How often it was met.
+        times: u64,
+        /// For how long, in seconds.
+        seconds: u64,
         ;
         /// What it said.
         error: String,
     }
 
     warn "commit_failed" "Kafka refused a commit, the database knows what is settled: {error}"
-    /// Kafka refused an offset commit. Nothing is lost: the database knows what is settled.
+    /// Kafka refused an offset commit. Nothing is lost: the database knows what is settled. Each cause is told at once, then every 30 s.
     CommitFailed {
+        /// How often it was met.
+        times: u64,
         ;
         /// What it said.
         error: String,
     }
 
     warn "commit_unknown" "whether a transaction committed is not known, the partition is read again: {error}"
-    /// The connection broke during COMMIT. The partition is taken over anew, which finds out.
+    /// The connection broke during COMMIT. The partition is taken over anew, which finds out. Each cause is told at once, then every 30 s.
     CommitUnknown {
         /// Where.
         partition: TopicPartition,
         /// Events of the transaction.
         events: usize,
+        /// How often it was met.
+        times: u64,
         ;
         /// What the database said.
         error: String,
@@ -192,22 +200,39 @@ inbox_settings::signals! {
     }
 
     info "moving" "the partition moves again"
-    /// A partition that stood still moves again.
+    /// A partition that stood still moves again; after an outage `outage_over` says it for all.
     Moving {
         /// Which.
         partition: TopicPartition,
     }
 
-    warn "outage" "the database is not there, the partition pauses: {error}"
-    /// The database cannot be reached or refuses work. The partition pauses; no attempt is spent.
+    warn "outage" "the database or Kafka does not answer, partitions pause and go on by themselves: {error}"
+    /// The database cannot be reached or refuses work. What meets it pauses; no attempt is spent. Each cause is told at once, then every 30 s for all partitions together; metrics and `/health/ready` have each by itself.
     Outage {
-        /// Where.
+        /// Which met it last.
         partition: TopicPartition,
-        /// Events of the transaction.
-        events: usize,
+        /// How many pause for it by now.
+        partitions: usize,
+        /// How often it was met.
+        times: u64,
+        /// For how long, in seconds.
+        seconds: u64,
         ;
         /// What the database said.
         error: String,
+    }
+
+    info "outage_over" "an outage is over"
+    /// What was told as `outage`, `broker_trouble` or `prune_failed` is over: the last partition that paused for the database moves again, brokers answer, a sweep has come to its end. What comes back within 30 s is told as over only when it has not come for 30 s.
+    OutageOver {
+        /// The signal that told it.
+        of: &'static str,
+        /// How many paused for it at once.
+        partitions: Option<u32>,
+        /// How often it was met.
+        times: u64,
+        /// For how long, in seconds.
+        seconds: u64,
     }
 
     warn "parked" "events were parked: {error}"
@@ -233,8 +258,12 @@ inbox_settings::signals! {
     }
 
     warn "prune_failed" "a sweep of the inbox failed, it is tried again later: {error}"
-    /// Pruning failed; it is tried again at the next interval.
+    /// Pruning failed; it is tried again at the next interval. Each cause is told at once, then every 30 s at most.
     PruneFailed {
+        /// How often it was met.
+        times: u64,
+        /// For how long, in seconds.
+        seconds: u64,
         ;
         /// What the database said.
         error: String,
@@ -350,7 +379,7 @@ inbox_settings::signals! {
     }
 
     info "waiting" "the partition waits and goes on by itself: {sentence}"
-    /// A partition does not move, but will by itself: the database is out, or a take-over is under way.
+    /// A partition does not move, but will by itself: a take-over is under way, or another process still has it. What waits for the database is told as `outage`.
     Waiting {
         /// Which.
         partition: TopicPartition,

@@ -51,9 +51,14 @@ fn every() -> Vec<Signal> {
     vec![
         Signal::Assigned { partitions: 2 },
         Signal::Blocked { error: error.clone() },
-        Signal::BrokerTrouble { error: error.clone() },
-        Signal::CommitFailed { error: error.clone() },
-        Signal::CommitUnknown { partition: partition.clone(), events, error: error.clone() },
+        Signal::BrokerTrouble { times: 3, seconds: 30, error: error.clone() },
+        Signal::CommitFailed { times: 3, error: error.clone() },
+        Signal::CommitUnknown {
+            partition: partition.clone(),
+            events,
+            times: 3,
+            error: error.clone(),
+        },
         Signal::Conflict { partition: partition.clone(), events, error: error.clone() },
         conflict_again(),
         Signal::Doubtful { reason: "`a` is longer than `b`".into() },
@@ -67,7 +72,14 @@ fn every() -> Vec<Signal> {
         Signal::Lost { partitions: 2 },
         Signal::Mismatch { partition: partition.clone(), offset: 7, error: error.clone() },
         Signal::Moving { partition: partition.clone() },
-        Signal::Outage { partition: partition.clone(), events, error: error.clone() },
+        Signal::Outage {
+            partition: partition.clone(),
+            partitions: 4,
+            times: 3,
+            seconds: 30,
+            error: error.clone(),
+        },
+        Signal::OutageOver { of: "outage", partitions: Some(4), times: 90, seconds: 31 },
         Signal::Parked {
             partition: partition.clone(),
             events: 5,
@@ -78,7 +90,7 @@ fn every() -> Vec<Signal> {
             aggregate: Some("Order/7".into()),
             error: error.clone(),
         },
-        Signal::PruneFailed { error: error.clone() },
+        Signal::PruneFailed { times: 3, seconds: 30, error: error.clone() },
         Signal::Pruned { removed: 9 },
         Signal::QueueUnprepared { error: error.clone() },
         Signal::ReleaseFailed {

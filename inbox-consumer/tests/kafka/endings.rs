@@ -75,7 +75,7 @@ async fn a_member_closes_though_the_brokers_are_gone() {
         world.mock.as_ref().unwrap().down(1).unwrap();
         let trouble = member
             .until("the trouble", |event| match event {
-                BrokerEvent::Trouble(sentence) => Some(sentence),
+                BrokerEvent::Trouble(trouble) => Some(trouble.error),
                 _ => None,
             })
             .await;
@@ -127,7 +127,7 @@ async fn a_missing_topic_is_told_and_waited_for() {
         let mut member = Member::join(settings);
         let trouble = member
             .until("the trouble", |event| match event {
-                BrokerEvent::Trouble(sentence) => Some(sentence),
+                BrokerEvent::Trouble(trouble) => Some(trouble.error),
                 _ => None,
             })
             .await;

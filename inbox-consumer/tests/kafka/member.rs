@@ -185,7 +185,7 @@ pub(crate) async fn follow(
             BrokerEvent::Lost(places) => panic!("{who} lost {places:?}"),
             BrokerEvent::Fatal(why) => panic!("{who} died: {why}"),
             BrokerEvent::OffsetGone { error, .. } => panic!("{who} found no offset: {error}"),
-            BrokerEvent::Position { .. } | BrokerEvent::Trouble(_) => {}
+            BrokerEvent::Answered | BrokerEvent::Position { .. } | BrokerEvent::Trouble(_) => {}
         }
     }
     // What it leaves uncommitted the next owner reads again, and soon enough to be seen here.

@@ -89,12 +89,14 @@ impl<F: Feed> Pump<F> {
                 match self.round(&sink, lease, session, &mut progress).await {
                     Round::Shipped(more) => {
                         backoff.reset();
+                        self.troubles().database_works();
                         went(&fencings, turn, lease);
                         if !more {
                             self.rest(&mut progress).await;
                         }
                     }
                     Round::Idle => {
+                        self.troubles().database_works();
                         went(&fencings, turn, lease);
                         self.rest(&mut progress).await;
                     }
@@ -114,7 +116,7 @@ impl<F: Feed> Pump<F> {
                     }
                     Round::DatabaseOut(error) => {
                         if Rule::FailedLookIsTold.on() {
-                            lease.stands_still(Some(error.clone()));
+                            lease.is_out(error.clone());
                         }
                         self.database_out(error);
                         self.pause(backoff.next()).await;
@@ -130,8 +132,8 @@ impl<F: Feed> Pump<F> {
 
     fn kafka_out(&self, lease: &Lease, why: String) {
         self.counters.outages.add(1);
-        lease.stands_still(Some(why.clone()));
-        Signal::KafkaOutage { error: why }.emit();
+        lease.is_out(why.clone());
+        self.troubles().kafka_out(why);
     }
 
     fn sink_settings(&self, turn: Turn) -> SinkSettings {
@@ -146,8 +148,8 @@ impl<F: Feed> Pump<F> {
 fn went(fencings: &Fencings, turn: Turn, lease: &Lease) {
     if fencings.go_on(Instant::now()) {
         id_shared(turn, lease);
-    } else {
-        moving(lease);
+    } else if lease.moves() {
+        Signal::Moving.emit();
     }
 }
 
@@ -160,13 +162,7 @@ fn id_shared(turn: Turn, lease: &Lease) {
          failover. End it, or give the copy an id of its own: UPDATE outbox_relays SET outbox_id = \
          gen_random_uuid() (SQLite: lower(hex(randomblob(16))))"
     );
-    if lease.stands_still(Some(why.clone())).as_ref() != Some(&why) {
+    if lease.stands_still(&why) {
         Signal::IdShared { reason: why }.emit();
-    }
-}
-
-fn moving(lease: &Lease) {
-    if lease.stands_still(None).is_some() {
-        Signal::Moving.emit();
     }
 }

@@ -19,7 +19,15 @@ pub(super) struct Lease {
     /// Until when the turn is ours for certain, by this process's clock, which goes on while it is frozen.
     pub(super) until: Deadline,
     /// Why nothing is shipped, for `status`.
-    standstill: Mutex<Option<String>>,
+    standstill: Mutex<Option<Standstill>>,
+}
+
+/// Why nothing is shipped.
+#[derive(Debug)]
+struct Standstill {
+    why: String,
+    /// Whether it was told as an outage, and its end likewise.
+    outage: bool,
 }
 
 impl Lease {
@@ -28,14 +36,31 @@ impl Lease {
         Self { turn, until: Deadline::new(asked + lease), standstill: Mutex::default() }
     }
 
-    /// Says why nothing is shipped, or that something is; answers what was said before.
-    pub(super) fn stands_still(&self, why: Option<String>) -> Option<String> {
+    /// Says why nothing is shipped until a person acts; `false` when that was said before.
+    pub(super) fn stands_still(&self, why: &str) -> bool {
+        self.say(Some(Standstill { why: why.to_owned(), outage: false }))
+            .is_none_or(|said| said.why != why)
+    }
+
+    /// Says that nothing is shipped while something is out.
+    pub(super) fn is_out(&self, why: String) {
+        self.say(Some(Standstill { why, outage: true }));
+    }
+
+    /// Says that something is shipped; `true` when a person was needed for that.
+    pub(super) fn moves(&self) -> bool {
+        self.say(None).is_some_and(|said| !said.outage)
+    }
+
+    /// Answers what was said before.
+    fn say(&self, standstill: Option<Standstill>) -> Option<Standstill> {
         let mut own = self.standstill.lock().unwrap_or_else(PoisonError::into_inner);
-        std::mem::replace(&mut *own, why)
+        std::mem::replace(&mut *own, standstill)
     }
 
     fn standstill(&self) -> Option<String> {
-        self.standstill.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        let own = self.standstill.lock().unwrap_or_else(PoisonError::into_inner);
+        own.as_ref().map(|standstill| standstill.why.clone())
     }
 }
 
@@ -63,6 +88,7 @@ impl<F: Feed> Pump<F> {
         let (time, why) = (self.plan.lease, lease.standstill());
         let kept =
             session.call(async |s| F::keep_turn(s, lease.turn, time, why.as_deref()).await).await?;
+        self.troubles().database_works();
         let ours = kept == Some(lease.turn.outbox_id);
         if ours {
             lease.until.put_off(asked + time);

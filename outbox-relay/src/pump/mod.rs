@@ -25,7 +25,7 @@ use tokio::sync::watch;
 use crate::{
     port::{Bells, Feed},
     sink::SinkSettings,
-    telemetry::{Counters, Signal},
+    telemetry::{Counters, Signal, Troubles},
     topic::Template,
 };
 use backoff::Backoff;
@@ -112,9 +112,14 @@ impl<F: Feed> Pump<F> {
         Backoff::new(self.plan.outage_delay_max)
     }
 
+    /// Where what goes wrong is told.
+    fn troubles(&self) -> &Troubles {
+        &self.plan.sink.troubles
+    }
+
     /// Tells that the database is out.
     fn database_out(&self, error: String) {
         self.counters.outages.add(1);
-        Signal::DatabaseOutage { error }.emit();
+        self.troubles().database_out(error);
     }
 }

@@ -22,7 +22,7 @@ impl<F: Feed> Pump<F> {
         while !self.ending() {
             match session.call(async |s| F::numbering(s).await).await {
                 Ok(Some(Finding { fatal: true, text })) => {
-                    lease.stands_still(Some(text.clone()));
+                    lease.stands_still(&text);
                     if !told {
                         Signal::SequenceBehind { reason: text }.emit();
                     }
@@ -33,7 +33,7 @@ impl<F: Feed> Pump<F> {
                     return true;
                 }
                 Err(error) => {
-                    lease.stands_still(Some(error.clone()));
+                    lease.is_out(error.clone());
                     self.database_out(error);
                 }
             }

@@ -30,10 +30,11 @@ impl<F: Feed> Pump<F> {
                     match self.prune(&mut session, after).await {
                         Ok(pruned) => pruned,
                         Err(error) => {
-                            Signal::PruneFailed { error }.emit();
+                            self.troubles().prunes(Err(error));
                             break;
                         }
                     };
+                self.troubles().prunes(Ok(()));
                 if removed > 0 {
                     self.counters.pruned.add(removed);
                     Signal::Pruned { removed }.emit();

@@ -69,6 +69,9 @@ impl<F: Feed> Pump<F> {
         };
         match shipment {
             Shipment::Done { refused, left } => {
+                if count > 0 {
+                    self.troubles().kafka_works();
+                }
                 more |= !left.is_empty();
                 progress.limit = (progress.limit * 2).min(self.plan.events_max);
                 let sent = all_but(&sorted, &refused, &left);
@@ -82,8 +85,8 @@ impl<F: Feed> Pump<F> {
                 }
                 let unclear = refused.is_empty() && !mixed;
                 if unclear {
-                    lease.stands_still(Some(format!("Kafka: {why}")));
-                    Signal::Unknown { rows: count, error: why }.emit();
+                    lease.is_out(format!("Kafka: {why}"));
+                    self.troubles().unknown(count, why);
                 }
                 let sent: Vec<RowId> =
                     acknowledged.iter().map(|place| sorted.ids[*place]).collect();
@@ -190,7 +193,7 @@ impl<F: Feed> Pump<F> {
                         failure.error =
                             writable(&failure.error, |c| c.is_ascii_graphic() || c == ' ');
                     }
-                    lease.stands_still(Some(error.clone()));
+                    lease.is_out(error.clone());
                     self.database_out(error);
                     tokio::time::sleep(backoff.next()).await;
                 }

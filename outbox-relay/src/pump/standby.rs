@@ -47,6 +47,9 @@ impl<F: Feed> Pump<F> {
                 silent: silent.map(|it| &it.mark),
             };
             let taken = session.call(async |s| F::take_turn(s, request).await).await;
+            if taken.is_ok() {
+                self.troubles().database_works();
+            }
             let wait = match taken {
                 Ok(TurnAnswer::Taken(turn)) => {
                     return Some((turn, Lease::new(turn, asked, self.plan.lease)));

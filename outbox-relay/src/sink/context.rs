@@ -1,17 +1,14 @@
 //! What librdkafka tells: what became of each record, and what is wrong with the brokers.
 
-use std::{
-    sync::{Mutex, PoisonError},
-    time::Instant,
-};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use inbox_settings::brokers::{BrokerTrouble, Told};
+use inbox_settings::brokers::BrokerTrouble;
 use rdkafka::{
     ClientContext, Message, config::RDKafkaLogLevel, error::KafkaError, message::DeliveryResult,
     producer::ProducerContext, types::RDKafkaErrorCode as Code,
 };
 
-use crate::telemetry::Signal;
+use crate::telemetry::Troubles;
 
 /// One record's end: its place in the batch, and the error if it was not acknowledged.
 pub(super) type Report = (usize, Option<Code>);
@@ -20,21 +17,18 @@ pub(super) type Report = (usize, Option<Code>);
 pub(super) struct Context {
     bootstrap: String,
     reports: Mutex<Vec<Report>>,
-    troubles: Mutex<Troubles>,
-}
-
-#[derive(Default)]
-struct Troubles {
-    told: Told<Code>,
-    last: Option<String>,
+    last: Mutex<Option<String>>,
+    /// Those of all producers of the relay, one after the other.
+    troubles: Arc<Troubles>,
 }
 
 impl Context {
-    pub(super) fn new(bootstrap: &str) -> Self {
+    pub(super) fn new(bootstrap: &str, troubles: Arc<Troubles>) -> Self {
         Self {
             bootstrap: bootstrap.to_owned(),
             reports: Mutex::default(),
-            troubles: Mutex::default(),
+            last: Mutex::default(),
+            troubles,
         }
     }
 
@@ -45,7 +39,7 @@ impl Context {
 
     /// The newest trouble, for sentences that say why nothing happens.
     pub(super) fn trouble(&self) -> Option<String> {
-        self.troubles.lock().unwrap_or_else(PoisonError::into_inner).last.clone()
+        self.last.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
@@ -56,7 +50,7 @@ impl ClientContext for Context {
         if ours || matches!(level, RDKafkaLogLevel::Debug) {
             tracing::debug!(target: "outbox_relay", "{facility} {text}");
         } else {
-            tracing::warn!(target: "outbox_relay", "{facility} {text}");
+            self.troubles.line(facility, text);
         }
     }
 
@@ -66,13 +60,8 @@ impl ClientContext for Context {
             return; // whoever calls next is told
         }
         let sentence = sentence(&self.bootstrap, code, reason);
-        let mut troubles = self.troubles.lock().unwrap_or_else(PoisonError::into_inner);
-        troubles.last = Some(sentence.clone());
-        let due = troubles.told.is_due(code, Instant::now());
-        drop(troubles);
-        if due {
-            Signal::BrokerTrouble { error: sentence }.emit();
-        }
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(sentence.clone());
+        self.troubles.brokers(sentence);
     }
 }
 

@@ -1,8 +1,10 @@
 //! What the client is told: settings that the promise rests on, defaults, and the users' own.
 
-use std::{fmt, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 use rdkafka::{ClientConfig, config::RDKafkaLogLevel, error::KafkaError};
+
+use crate::telemetry::Troubles;
 
 /// Where Kafka is, and how to write.
 #[derive(Clone)]
@@ -14,6 +16,8 @@ pub(crate) struct SinkSettings {
     pub(crate) message_bytes_max: usize,
     /// TLS, SASL and further settings of librdkafka, by its names. Secrets in clear.
     pub(crate) properties: Vec<(String, String)>,
+    /// Where what goes wrong is told.
+    pub(crate) troubles: Arc<Troubles>,
 }
 
 impl fmt::Debug for SinkSettings {

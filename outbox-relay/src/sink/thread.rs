@@ -2,7 +2,10 @@
 //! did not go through.
 
 use std::{
-    sync::mpsc::{Receiver, RecvTimeoutError},
+    sync::{
+        Arc,
+        mpsc::{Receiver, RecvTimeoutError},
+    },
     time::{Duration, Instant},
 };
 
@@ -55,11 +58,12 @@ pub(super) fn run(
 }
 
 fn open(settings: &SinkSettings) -> Result<Line, ConnectError> {
-    let context = Context::new(&settings.bootstrap);
+    let context = Context::new(&settings.bootstrap, Arc::clone(&settings.troubles));
     let created = settings.client_config().create_with_context(context);
     let line = Line::new(created.map_err(|error| ConnectError::Fatal(refusal(&error)))?, settings);
     if line.transactional() {
         fence(&line, settings)?;
+        settings.troubles.kafka_works();
     }
     Ok(line)
 }

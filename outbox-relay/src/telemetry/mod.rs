@@ -3,6 +3,7 @@
 
 mod counters;
 mod signal;
+mod troubles;
 
 #[cfg(test)]
 mod tests;
@@ -10,6 +11,7 @@ mod tests;
 pub use counters::{Counters, Counts};
 pub use inbox_settings::SignalEntry;
 pub use signal::{SIGNALS, Signal};
+pub(crate) use troubles::Troubles;
 
 use inbox_settings::Counter;
 

@@ -12,16 +12,24 @@ inbox_settings::signals! {
     }
 
     warn "broker_trouble" "the Kafka client goes on trying: {error}"
-    /// The Kafka client reports something that it goes on trying to mend: brokers down, authentication.
+    /// The Kafka client reports something that it goes on trying to mend: brokers down, authentication. Each cause is told at once, then every 30 s.
     BrokerTrouble {
+        /// How often it was met.
+        times: u64,
+        /// For how long, in seconds.
+        seconds: u64,
         ;
         /// What it said.
         error: String,
     }
 
     warn "database_outage" "the database is out, the relay goes on trying: {error}"
-    /// The database cannot be reached or refuses. Nothing is lost; the relay goes on trying.
+    /// The database cannot be reached or refuses. Nothing is lost; the relay goes on trying. Each cause is told at once, then every 30 s.
     DatabaseOutage {
+        /// How often it was met.
+        times: u64,
+        /// For how long, in seconds.
+        seconds: u64,
         ;
         /// What it said.
         error: String,
@@ -52,8 +60,12 @@ inbox_settings::signals! {
     }
 
     warn "kafka_outage" "Kafka is out, the relay goes on trying: {error}"
-    /// No producer can be made ready. Nothing is lost; the relay goes on trying.
+    /// No producer can be made ready. Nothing is lost; the relay goes on trying. Each cause is told at once, then every 30 s.
     KafkaOutage {
+        /// How often it was met.
+        times: u64,
+        /// For how long, in seconds.
+        seconds: u64,
         ;
         /// What it said.
         error: String,
@@ -71,16 +83,31 @@ inbox_settings::signals! {
     }
 
     warn "listening_broken" "the connection that listens for new rows is broken, they are looked for meanwhile: {error}"
-    /// The connection that is told of new rows is broken; the poll finds them meanwhile.
+    /// The connection that is told of new rows is broken; the poll finds them meanwhile. Each cause is told at once, then every 30 s.
     ListeningBroken {
+        /// How often it was met.
+        times: u64,
+        /// For how long, in seconds.
+        seconds: u64,
         ;
         /// What it said.
         error: String,
     }
 
     info "moving" "the relay ships again"
-    /// What stood still ships again.
+    /// What stood still until a person acted ships again.
     Moving
+
+    info "outage_over" "an outage is over"
+    /// What was told of the database, of Kafka (`broker_trouble`, `kafka_outage`, `unknown`), of listening or of removing old rows is over: the database answers, brokers have taken a batch or a producer. What comes back within 30 s is told as over only when it has not come for 30 s.
+    OutageOver {
+        /// The signal that told it; `kafka_outage` for all three of Kafka.
+        of: &'static str,
+        /// How often it was met.
+        times: u64,
+        /// For how long, in seconds.
+        seconds: u64,
+    }
 
     debug "pruned" "old rows were removed"
     /// Rows older than the retention were removed.
@@ -90,8 +117,12 @@ inbox_settings::signals! {
     }
 
     warn "prune_failed" "old rows could not be removed, it is tried again later: {error}"
-    /// Removing old rows failed; it is tried again at the next interval.
+    /// Removing old rows failed; it is tried again at the next interval. Each cause is told at once, then every 30 s.
     PruneFailed {
+        /// How often it was met.
+        times: u64,
+        /// For how long, in seconds.
+        seconds: u64,
         ;
         /// What it said.
         error: String,
@@ -150,10 +181,14 @@ inbox_settings::signals! {
     }
 
     warn "unknown" "what became of a batch is not known, its rows are read again: {error}"
-    /// A delivery failed or ran into its time-out: what became of the batch is unknown. It is purged and aborted, and its rows are read from the database again, by a new producer.
+    /// A delivery failed or ran into its time-out: what became of the batch is unknown. It is purged and aborted, and its rows are read from the database again, by a new producer. Each cause is told at once, then every 30 s.
     Unknown {
         /// Rows of the batch.
         rows: usize,
+        /// How often it was met.
+        times: u64,
+        /// For how long, in seconds.
+        seconds: u64,
         ;
         /// What the client said.
         error: String,

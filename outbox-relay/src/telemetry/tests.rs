@@ -8,16 +8,17 @@ fn every() -> Vec<Signal> {
     let error = String::from("refused");
     vec![
         Signal::Active { fence: 3 },
-        Signal::BrokerTrouble { error: error.clone() },
-        Signal::DatabaseOutage { error: error.clone() },
+        Signal::BrokerTrouble { times: 3, seconds: 30, error: error.clone() },
+        Signal::DatabaseOutage { times: 3, seconds: 30, error: error.clone() },
         Signal::Doubtful { reason: "`a` is longer than `b`".into() },
         Signal::Fenced { error: error.clone() },
         Signal::IdShared { reason: "another relay uses it".into() },
-        Signal::KafkaOutage { error: error.clone() },
+        Signal::KafkaOutage { times: 3, seconds: 30, error: error.clone() },
         Signal::LeaseImpossible { holder: "host/1".into(), seconds: 3_600, wait: 15 },
-        Signal::ListeningBroken { error: error.clone() },
+        Signal::ListeningBroken { times: 3, seconds: 30, error: error.clone() },
         Signal::Moving,
-        Signal::PruneFailed { error: error.clone() },
+        Signal::OutageOver { of: "kafka_outage", times: 40, seconds: 31 },
+        Signal::PruneFailed { times: 3, seconds: 30, error: error.clone() },
         Signal::Pruned { removed: 9 },
         Signal::SequenceBehind { reason: "4 comes next".into() },
         Signal::SetAside { seq: 7, event: "Order/1 e-1".into(), error: error.clone() },
@@ -26,7 +27,7 @@ fn every() -> Vec<Signal> {
         Signal::TopicFound { topic: "shop.Order".into() },
         Signal::TopicMissing { topic: "shop.Order".into() },
         Signal::TurnLost { fence: 3 },
-        Signal::Unknown { rows: 5, error },
+        Signal::Unknown { rows: 5, times: 3, seconds: 30, error },
         Signal::WentBack { rows: 5 },
     ]
 }

@@ -60,6 +60,7 @@ mod rights;
 mod runtime_order;
 mod runtime_support;
 mod test_kit;
+mod told_once;
 mod topic_gone;
 mod transaction_altered;
 mod transaction_blocked;

@@ -97,9 +97,20 @@ pub enum BrokerEvent {
         error: String,
     },
     /// Something is wrong that the client goes on trying to mend (brokers down, authentication).
-    Trouble(String),
+    Trouble(Trouble),
+    /// A broker has answered.
+    Answered,
     /// The client is dead and has to be built anew (fenced instance id, fatal error).
     Fatal(String),
+}
+
+/// What the client goes on trying to mend.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Trouble {
+    /// What, in a sentence.
+    pub error: String,
+    /// Whether it is over when a broker answers.
+    pub passing: bool,
 }
 
 /// An error of the broker port: a sentence for people.

@@ -26,14 +26,14 @@ impl Wakes for Postgres {
     async fn listen(
         settings: PgSettings,
         bells: Bells,
-        trouble: impl Fn(String) + Send + Sync + 'static,
+        told: impl Fn(Result<(), String>) + Send + Sync + 'static,
     ) {
         loop {
-            if let Err(error) = listen(&settings, &bells).await {
-                trouble(format!(
+            if let Err(error) = listen(&settings, &bells, &told).await {
+                told(Err(format!(
                     "the connection that listens for new rows is broken ({error}); it is opened anew, \
                      and until then the poll finds them"
-                ));
+                )));
             }
             tokio::time::sleep(AGAIN_AFTER).await;
         }
@@ -41,8 +41,13 @@ impl Wakes for Postgres {
 }
 
 /// Listens until the connection breaks, or falls silent.
-async fn listen(settings: &PgSettings, bells: &Bells) -> Result<(), sqlx::Error> {
+async fn listen(
+    settings: &PgSettings,
+    bells: &Bells,
+    told: &impl Fn(Result<(), String>),
+) -> Result<(), sqlx::Error> {
     let (mut listener, table) = within(OPEN_MAX, listener(settings)).await?;
+    told(Ok(()));
     // What was told before, nobody heard.
     bells.rows.notify_one();
     loop {

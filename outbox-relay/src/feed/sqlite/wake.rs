@@ -9,7 +9,7 @@ impl Wakes for Sqlite {
     async fn listen(
         _settings: SqliteSettings,
         _bells: Bells,
-        _trouble: impl Fn(String) + Send + Sync + 'static,
+        _told: impl Fn(Result<(), String>) + Send + Sync + 'static,
     ) {
         std::future::pending::<()>().await;
     }

@@ -1,0 +1,286 @@
+//! What keeps partitions from their database or the client from Kafka: told once for each cause, and once when it
+//! is over.
+
+use std::{
+    collections::HashSet,
+    time::{Duration, Instant},
+};
+
+use inbox_engine::{PartitionId, Snapshot, Standstill};
+use inbox_settings::told::{Cause, Met, Told};
+
+use super::port::{TopicPartition, Trouble};
+use crate::telemetry::Signal;
+
+/// One answer of a broker does not prove that all of them are back: it is over when nothing was met for as long
+/// as two attempts to connect can be apart, and more.
+const KAFKA_CALM: Duration = Duration::from_secs(5);
+
+/// Outages that are under way. Where there is none, nothing is done here.
+#[derive(Debug)]
+pub(super) struct Outages {
+    database: Told,
+    kafka: Told,
+    /// What nobody says the end of.
+    others: Told,
+    /// What stands still for the database.
+    out: HashSet<PartitionId>,
+    /// How many did at once.
+    most: usize,
+    /// The last that met it, and how.
+    last: Option<(TopicPartition, String)>,
+    /// What the client said last.
+    said: String,
+}
+
+impl Outages {
+    pub(super) fn new() -> Self {
+        Self {
+            database: Told::new(Duration::ZERO),
+            kafka: Told::new(KAFKA_CALM),
+            others: Told::new(Duration::ZERO),
+            out: HashSet::new(),
+            most: 0,
+            last: None,
+            said: String::new(),
+        }
+    }
+
+    /// Whether a partition stands still for the database.
+    pub(super) fn has(&self, id: PartitionId) -> bool {
+        self.out.contains(&id)
+    }
+
+    /// A partition has met an outage of the database.
+    pub(super) fn met(
+        &mut self,
+        id: PartitionId,
+        place: TopicPartition,
+        error: &str,
+        now: Instant,
+    ) {
+        self.out.insert(id);
+        self.most = self.most.max(self.out.len());
+        let met = self.database.met(Cause::of("outage", error), now);
+        self.last = Some((place, error.to_owned()));
+        self.tell(met);
+    }
+
+    fn tell(&self, met: Option<Met>) {
+        if let (Some(Met { times, seconds }), Some((partition, error))) = (met, &self.last) {
+            let (partition, error) = (partition.clone(), error.clone());
+            let partitions = self.out.len().max(1);
+            Signal::Outage { partition, partitions, times, seconds, error }.emit();
+        }
+    }
+
+    /// Whether what a partition stands still for, or that it moves, is told as an outage.
+    pub(super) fn reported(
+        &mut self,
+        id: PartitionId,
+        place: &TopicPartition,
+        standstill: Option<&Standstill>,
+        now: Instant,
+    ) -> bool {
+        match standstill {
+            Some(Standstill::Outage(error)) => {
+                if !self.has(id) {
+                    self.met(id, place.clone(), error, now);
+                }
+                true
+            }
+            // On its way out of it, or back into it.
+            Some(Standstill::TakingOver) => self.has(id),
+            Some(_) => {
+                self.out.remove(&id);
+                false
+            }
+            None => self.out.remove(&id),
+        }
+    }
+
+    /// How the partitions are now: the last that moves again ends the outage.
+    pub(super) fn look(&mut self, snapshots: &[Snapshot], now: Instant) {
+        if self.database.is_open() {
+            let waits = |snapshot: &&Snapshot| match &snapshot.standstill {
+                Some(Standstill::Outage(_)) => true,
+                Some(Standstill::TakingOver) => self.out.contains(&snapshot.partition),
+                _ => false,
+            };
+            self.out = snapshots.iter().filter(waits).map(|snapshot| snapshot.partition).collect();
+            self.most = self.most.max(self.out.len());
+            let goes_on = self.database.goes_on(now);
+            self.tell(goes_on);
+            if self.out.is_empty()
+                && let Some(Met { times, seconds }) = self.database.over(now)
+            {
+                let partitions = u32::try_from(std::mem::take(&mut self.most)).ok();
+                Signal::OutageOver { of: "outage", partitions, times, seconds }.emit();
+            }
+        }
+        if let Some(Met { times, seconds }) = self.kafka.goes_on(now) {
+            Signal::BrokerTrouble { times, seconds, error: self.said.clone() }.emit();
+        }
+    }
+
+    /// The client has trouble.
+    pub(super) fn trouble(&mut self, trouble: Trouble, now: Instant) {
+        let Trouble { error, passing } = trouble;
+        let told = if passing { &mut self.kafka } else { &mut self.others };
+        let met = told.met(Cause::of("broker_trouble", &error), now);
+        if passing {
+            self.said.clone_from(&error);
+        }
+        if let Some(Met { times, seconds }) = met {
+            Signal::BrokerTrouble { times, seconds, error }.emit();
+        }
+    }
+
+    /// A broker has answered.
+    pub(super) fn answered(&mut self, now: Instant) {
+        if let Some(Met { times, seconds }) = self.kafka.over(now) {
+            Signal::OutageOver { of: "broker_trouble", partitions: None, times, seconds }.emit();
+        }
+    }
+
+    pub(super) fn commit_failed(&mut self, error: String, now: Instant) {
+        let met = self.others.met(Cause::of("commit_failed", &error), now);
+        if let Some(Met { times, .. }) = met {
+            Signal::CommitFailed { times, error }.emit();
+        }
+    }
+
+    pub(super) fn commit_unknown(
+        &mut self,
+        partition: TopicPartition,
+        events: usize,
+        error: &str,
+        now: Instant,
+    ) {
+        let met = self.others.met(Cause::of("commit_unknown", error), now);
+        if let Some(Met { times, .. }) = met {
+            let error = error.to_owned();
+            Signal::CommitUnknown { partition, events, times, error }.emit();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use inbox_engine::NextOffset;
+    use inbox_settings::testing::told;
+
+    use super::*;
+
+    fn place(partition: i32) -> TopicPartition {
+        TopicPartition { topic: "orders".into(), partition }
+    }
+
+    fn out() -> Option<Standstill> {
+        Some(Standstill::Outage("connection refused".into()))
+    }
+
+    /// Partitions that stand still for these reasons.
+    fn stand(standstills: &[Option<Standstill>]) -> Vec<Snapshot> {
+        let snapshot = |(id, standstill): (u32, &Option<Standstill>)| Snapshot {
+            partition: PartitionId(id),
+            watermark: NextOffset(0),
+            committed: None,
+            position: NextOffset(0),
+            waiting: 0,
+            open: 0,
+            due: 0,
+            bytes: 0,
+            paused: false,
+            standstill: standstill.clone(),
+        };
+        (0..).zip(standstills).map(snapshot).collect()
+    }
+
+    /// Of each line what is told: its signal, and some of its fields.
+    fn lines(act: impl FnOnce()) -> Vec<String> {
+        let shown = |fields: &[(String, String)]| {
+            let value =
+                |name: &str| fields.iter().find(|(key, _)| key == name).map(|(_, v)| v.as_str());
+            let names = ["signal", "of", "partitions", "times", "seconds"];
+            names.iter().filter_map(|name| value(name)).collect::<Vec<_>>().join(" ")
+        };
+        told(act).iter().map(|(_, fields)| shown(fields)).collect()
+    }
+
+    #[test]
+    fn four_partitions_without_their_database_are_one_line_and_one_when_the_last_moves() {
+        let (mut outages, began) = (Outages::new(), Instant::now());
+        let at = |seconds| began + Duration::from_secs(seconds);
+        let told = lines(|| {
+            outages.look(&stand(&[None, None, None, None]), began);
+            for second in 0..32 {
+                for partition in 0..4 {
+                    let (id, place) = (PartitionId(partition), place(0));
+                    outages.met(id, place.clone(), "connection refused", at(second));
+                    assert!(outages.reported(id, &place, out().as_ref(), at(second)));
+                }
+                outages.look(&stand(&[out(), out(), out(), out()]), at(second));
+            }
+            for partition in 0..4 {
+                let (id, place) = (PartitionId(partition), place(0));
+                let taking_over = Standstill::TakingOver;
+                assert!(outages.reported(id, &place, Some(&taking_over), at(32)), "on its way");
+                assert!(outages.has(id));
+                let mut now = [out(), out(), out(), out()];
+                now[..=partition as usize].fill(None);
+                assert!(outages.reported(id, &place, None, at(33)), "told for all");
+                outages.look(&stand(&now), at(33));
+            }
+            outages.look(&stand(&[None, None, None, None]), at(34));
+            assert!(
+                !outages.reported(PartitionId(0), &place(0), None, at(35)),
+                "for another reason"
+            );
+        });
+        assert_eq!(told, ["outage 1 1 0", "outage 4 121 30", "outage_over outage 4 128 33"]);
+    }
+
+    #[test]
+    fn an_outage_that_nothing_meets_is_told_again_all_the_same() {
+        let (mut outages, began) = (Outages::new(), Instant::now());
+        let told = lines(|| {
+            outages.reported(PartitionId(0), &place(0), out().as_ref(), began);
+            outages.look(&stand(&[out()]), began + Duration::from_secs(31));
+            // Its partition has gone to another process.
+            outages.look(&stand(&[]), began + Duration::from_secs(40));
+        });
+        assert_eq!(told, ["outage 1 1 0", "outage 1 1 31", "outage_over outage 1 1 40"]);
+    }
+
+    #[test]
+    fn what_waits_for_a_person_is_no_outage_any_more() {
+        let (mut outages, began) = (Outages::new(), Instant::now());
+        outages.reported(PartitionId(0), &place(0), out().as_ref(), began);
+        let reused = Standstill::Reused("another log".into());
+        assert!(!outages.reported(PartitionId(0), &place(0), Some(&reused), began));
+        assert!(!outages.reported(PartitionId(0), &place(0), None, began), "it moves is told");
+    }
+
+    #[test]
+    fn trouble_with_brokers_is_over_when_one_answers_and_none_was_met_for_a_while() {
+        let (mut outages, began) = (Outages::new(), Instant::now());
+        let at = |seconds| began + Duration::from_secs(seconds);
+        let trouble = |n: u64| Trouble { error: format!("broker {n}: refused"), passing: true };
+        let told = lines(|| {
+            for second in 0..20 {
+                outages.trouble(trouble(second), at(second));
+            }
+            outages.answered(at(21));
+            outages.answered(at(26));
+            outages.answered(at(31));
+            let missing = Trouble { error: "no such topic".into(), passing: false };
+            outages.trouble(missing, at(40));
+            outages.answered(at(60));
+        });
+        assert_eq!(
+            told,
+            ["broker_trouble 1 0", "outage_over broker_trouble 20 26", "broker_trouble 1 0"]
+        );
+    }
+}

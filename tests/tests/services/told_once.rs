@@ -1,0 +1,137 @@
+//! An outage is told once per cause, now and then while it lasts, and once when it is over: the logs of
+//! processes whose database or whose Kafka is away for a while.
+
+use std::{path::Path, time::Duration};
+
+use serde_json::Value;
+use tests::{
+    Outbox, OwnKafka, OwnPostgres, Record, SOON, Services, Stage, StopMode, Worker, counted,
+    eventually, unique,
+};
+
+use super::runtime_support::worker;
+
+/// How long something is away.
+const AWAY: Duration = Duration::from_secs(22);
+/// Lines of the level `WARN` and above that an outage may have: its causes, each once.
+const LINES_MAX: usize = 6;
+
+/// The lines of a log so far.
+fn lines(worker: &Worker) -> Vec<Value> {
+    let log = worker.log();
+    log.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+}
+
+fn loud(lines: &[Value]) -> Vec<&Value> {
+    let loud = |line: &&Value| ["WARN", "ERROR"].iter().any(|level| line["level"] == *level);
+    lines.iter().filter(loud).collect()
+}
+
+fn signals<'l>(lines: &'l [Value], name: &str) -> Vec<&'l Value> {
+    lines.iter().filter(|line| line["signal"] == name).collect()
+}
+
+fn shown(lines: &[&Value]) -> String {
+    let text = |line: &&Value| format!("{} {} {}", line["signal"], line["target"], line["message"]);
+    lines.iter().map(text).collect::<Vec<_>>().join("\n")
+}
+
+/// An outage was told by few lines, and by one that it is over.
+fn told_once(lines: &[Value], of: &str) {
+    let loud = loud(lines);
+    println!("{} loud lines of {}\n{}", loud.len(), lines.len(), shown(&loud));
+    assert!((1..=LINES_MAX).contains(&loud.len()), "{} lines", loud.len());
+    let over = signals(lines, "outage_over");
+    let over: Vec<&&Value> = over.iter().filter(|line| line["of"] == of).collect();
+    assert_eq!(over.len(), 1, "{over:?}");
+    let seconds = over[0]["seconds"].as_u64().unwrap_or_default();
+    assert!((AWAY.as_secs() - 4..AWAY.as_secs() + 30).contains(&seconds), "{}", over[0]);
+    assert!(over[0]["times"].as_u64().is_some_and(|times| times > 0), "{}", over[0]);
+}
+
+/// Events `from..=to` of four aggregates, one on each of four partitions.
+fn batch(from: i64, to: i64) -> Vec<Record> {
+    let of = |n: i64| (0..4).map(move |p| counted(&format!("a{p}"), n).partition(p));
+    (from..=to).flat_map(of).collect()
+}
+
+const JSON: (&str, &str) = ("INBOX_LOG__FORMAT", "json");
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_consumer_tells_an_outage_of_its_database_once() {
+    let postgres = OwnPostgres::start().await;
+    let topic = Services::from_env().topic("told", 4).await;
+    let stage = Stage::with(topic, postgres.schema().await).await;
+    stage.send(&batch(1, 500)).await;
+    let running = worker(&stage, &unique("told"), &[JSON]);
+    eventually(SOON, "it has begun", async || stage.effects().await >= 40).await;
+    let before = lines(&running).len();
+    tokio::task::block_in_place(|| postgres.stop(StopMode::Fast));
+    stage.send(&batch(501, 1_000)).await;
+    tokio::time::sleep(AWAY).await;
+    tokio::task::block_in_place(|| postgres.start_again());
+    eventually(SOON, "all effects", async || stage.effects().await == 4_000).await;
+    running.printed(SOON, "outage_over").await;
+    let lines = lines(&running).split_off(before);
+    told_once(&lines, "outage");
+    assert_eq!(signals(&lines, "outage_over")[0]["partitions"], 4);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_consumer_tells_an_outage_of_kafka_once() {
+    let services = Services::from_env();
+    let mut kafka = OwnKafka::start().await;
+    let stage = Stage::with(kafka.topic("told", 4).await, services.schema().await).await;
+    stage.send(&batch(1, 50)).await;
+    let running = worker(&stage, &unique("told"), &[JSON]);
+    eventually(SOON, "all effects", async || stage.effects().await == 200).await;
+    let before = lines(&running).len();
+    kafka.kill();
+    tokio::time::sleep(AWAY).await;
+    kafka.start_again().await;
+    stage.send(&batch(51, 100)).await;
+    eventually(SOON, "all effects", async || stage.effects().await == 400).await;
+    running.printed(SOON, "outage_over").await;
+    told_once(&lines(&running).split_off(before), "broker_trouble");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_relay_tells_an_outage_of_its_database_once() {
+    let postgres = OwnPostgres::start().await;
+    let topic = Services::from_env().topic("told", 1).await;
+    let outbox = Outbox::with(topic, postgres.schema().await).await;
+    let running = outbox.spawn(Path::new(env!("CARGO_BIN_EXE_relay")));
+    outbox.append("a", 1, 20).await;
+    outbox.drained(SOON).await;
+    let before = lines(&running).len();
+    tokio::task::block_in_place(|| postgres.stop(StopMode::Fast));
+    tokio::time::sleep(AWAY).await;
+    tokio::task::block_in_place(|| postgres.start_again());
+    eventually(SOON, "the database is back", async || {
+        sqlx::query("SELECT 1").execute(outbox.schema.pool()).await.is_ok()
+    })
+    .await;
+    outbox.append("a", 21, 40).await;
+    outbox.drained(SOON).await;
+    running.printed(SOON, "outage_over").await;
+    told_once(&lines(&running).split_off(before), "database_outage");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_relay_tells_an_outage_of_kafka_once() {
+    let services = Services::from_env();
+    let mut kafka = OwnKafka::start().await;
+    let mut outbox = Outbox::with(kafka.topic("told", 1).await, services.schema().await).await;
+    outbox.config.limits.outage_delay_max = Duration::from_secs(1);
+    let running = outbox.spawn(Path::new(env!("CARGO_BIN_EXE_relay")));
+    outbox.append("a", 1, 20).await;
+    outbox.drained(SOON).await;
+    let before = lines(&running).len();
+    kafka.kill();
+    outbox.append("a", 21, 40).await;
+    tokio::time::sleep(AWAY).await;
+    kafka.start_again().await;
+    outbox.drained(Duration::from_mins(2)).await;
+    running.printed(SOON, "outage_over").await;
+    told_once(&lines(&running).split_off(before), "kafka_outage");
+}
