@@ -18,19 +18,28 @@ const CAUSES_MAX: usize = 16;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Cause(u64);
 
+/// What librdkafka adds when it has kept silent about the same.
+const REPEATED: [&str; 3] = ["identical", "error(s", "suppressed"];
+
 impl Cause {
-    /// The cause of an error of a kind. Of its text the words count that have no digit in them.
+    /// The cause of an error of a kind. Of its text the words count that have no digit in them, and the code that
+    /// a database gave it; which connection of librdkafka's met it does not.
     pub fn of(kind: &str, text: &str) -> Self {
         let mut hasher = DefaultHasher::new();
         kind.hash(&mut hasher);
-        // What librdkafka adds when it has kept silent about the same.
-        let text = text.split_once(" identical error(s)").map_or(text, |(before, _)| before);
-        let said =
-            text.split_whitespace().map(|word| word.trim_matches(|c: char| !c.is_alphanumeric()));
-        for word in
-            said.filter(|word| !word.is_empty() && !word.contains(|c: char| c.is_ascii_digit()))
-        {
-            word.hash(&mut hasher);
+        let words = text.split_whitespace();
+        let words = words.map(|word| word.trim_matches(|c: char| !c.is_alphanumeric()));
+        let mut before = "";
+        for word in words.filter(|word| !word.is_empty()) {
+            let code = before == "code";
+            before = word;
+            let passing = word.contains(|c: char| c.is_ascii_digit())
+                || word.contains("Coordinator")
+                || word.starts_with("thrd:")
+                || REPEATED.contains(&word);
+            if code || !passing {
+                word.hash(&mut hasher);
+            }
         }
         Self(hasher.finish())
     }
@@ -57,18 +66,11 @@ struct Known {
     told: Option<Instant>,
 }
 
-impl Known {
-    fn tell(&mut self, now: Instant) -> Met {
-        self.told = Some(now);
-        Met { times: self.times, seconds: now.duration_since(self.began).as_secs() }
-    }
-}
-
 /// What goes wrong in one place, which of it was told, and when.
 #[derive(Debug)]
 pub struct Told {
-    /// So long nothing may have been met before it is over.
-    calm: Duration,
+    /// So long nothing may have been met before it is over; `None`: nobody says that it is.
+    calm: Option<Duration>,
     causes: Vec<Known>,
     open: bool,
     began: Option<Instant>,
@@ -80,8 +82,18 @@ pub struct Told {
 }
 
 impl Told {
-    /// Nothing was met so far. What is met is over when somebody says so and nothing was met for this long.
-    pub const fn new(calm: Duration) -> Self {
+    /// An outage with all its causes, which is over when somebody says so and nothing was met for so long. While
+    /// it goes on one of them is told for all.
+    pub const fn outage(calm: Duration) -> Self {
+        Self::new(Some(calm))
+    }
+
+    /// Things that have nothing to do with each other, and of which nobody says that they are over.
+    pub const fn apart() -> Self {
+        Self::new(None)
+    }
+
+    const fn new(calm: Option<Duration>) -> Self {
         Self {
             calm,
             causes: Vec::new(),
@@ -112,13 +124,19 @@ impl Told {
             }
         }
         self.last = Some(now);
+        let (together, told) = (self.calm.is_some(), self.told);
         let known = self.known(cause, now);
         known.last = now;
         known.times += 1;
-        let due = known.told.is_none_or(|told| now.duration_since(told) >= AGAIN_AFTER);
-        let met = due.then(|| known.tell(now));
-        self.told = met.map(|_| now).or(self.told);
-        met
+        let new = known.told.is_none();
+        let told = if together { told } else { known.told };
+        if !new && told.is_some_and(|told| now.duration_since(told) < AGAIN_AFTER) {
+            return None;
+        }
+        known.told = Some(now);
+        let met = Met { times: known.times, seconds: now.duration_since(known.began).as_secs() };
+        self.told = Some(now);
+        Some(if together && !new { self.all(now) } else { met })
     }
 
     /// Something is not over, and nothing was told of it for a while: what is to be told of all of it.
@@ -128,17 +146,14 @@ impl Told {
             return None;
         }
         self.told = Some(now);
-        if let Some(known) = self.causes.iter_mut().max_by_key(|known| known.last) {
-            known.told = Some(now);
-        }
         Some(self.all(now))
     }
 
     /// It works again: what is to be told of it, once. What has come back soon is over only when nothing was met
     /// for a while.
     pub fn over(&mut self, now: Instant) -> Option<Met> {
-        let last = self.last.filter(|_| self.open)?;
-        let calm = if self.wavers { self.calm.max(AGAIN_AFTER) } else { self.calm };
+        let (last, calm) = (self.last.filter(|_| self.open)?, self.calm?);
+        let calm = if self.wavers { calm.max(AGAIN_AFTER) } else { calm };
         if now.duration_since(last) < calm {
             return None;
         }
@@ -194,7 +209,7 @@ mod tests {
 
     #[test]
     fn a_cause_is_told_at_once_then_every_30_s_with_a_count_and_once_when_it_is_over() {
-        let (mut told, began) = (Told::new(Duration::ZERO), Instant::now());
+        let (mut told, began) = (Told::outage(Duration::ZERO), Instant::now());
         let refused = Cause::of("outage", REFUSED);
         let mut lines = Vec::new();
         for half in 0..140 {
@@ -212,12 +227,18 @@ mod tests {
 
     #[test]
     fn each_cause_is_told_when_it_comes_first() {
-        let (mut told, began) = (Told::new(Duration::ZERO), Instant::now());
+        let (mut told, began) = (Told::outage(Duration::ZERO), Instant::now());
         assert_eq!(told.met(Cause::of("outage", REFUSED), began), met(1, 0));
         assert_eq!(told.met(Cause::of("outage", "No space left on device"), began), met(1, 0));
         assert_eq!(told.met(Cause::of("commit", REFUSED), began), met(1, 0), "another kind");
         assert_eq!(told.met(Cause::of("outage", REFUSED), began + seconds(1)), None);
-        assert_eq!(told.over(began + seconds(9)), met(4, 9), "all of it");
+        assert_eq!(
+            told.met(Cause::of("commit", REFUSED), began + seconds(30)),
+            met(5, 30),
+            "for all"
+        );
+        assert_eq!(told.met(Cause::of("outage", REFUSED), began + seconds(31)), None);
+        assert_eq!(told.over(began + seconds(39)), met(6, 39), "all of it");
     }
 
     #[test]
@@ -229,6 +250,10 @@ mod tests {
             "127.0.0.1:40/12: Connect to ipv4#127.0.0.1:40 failed: Connection refused (after 17ms in \
              state CONNECT, 30 identical error(s) suppressed)",
         ));
+        assert!(same(
+            "FAIL [thrd:TxnCoordinator]: TxnCoordinator: b:1: Connection refused (after 0ms)",
+            "FAIL [thrd:b:1/bootstrap]: b:1/bootstrap: Connection refused (after 2ms)",
+        ));
         assert!(same("orders/3: no answer within 5s", "orders/11: no answer within 12.5s"));
         assert!(same("timed out (3 in-flight)", "timed out (12 in-flight)"));
         assert!(!same(
@@ -239,7 +264,7 @@ mod tests {
 
     #[test]
     fn what_goes_on_unmet_is_told_every_30_s_too() {
-        let (mut told, began) = (Told::new(Duration::ZERO), Instant::now());
+        let (mut told, began) = (Told::outage(Duration::ZERO), Instant::now());
         let refused = Cause::of("outage", REFUSED);
         assert_eq!(told.goes_on(began), None, "nothing goes on");
         told.met(refused, began);
@@ -252,10 +277,22 @@ mod tests {
         assert_eq!(told.goes_on(began + seconds(90)), None, "over");
     }
 
+    #[test]
+    fn what_has_nothing_to_do_with_each_other_is_counted_apart() {
+        let (mut told, began) = (Told::apart(), Instant::now());
+        for second in 0..30 {
+            told.met(Cause::of("line", "one"), began + seconds(second));
+            told.met(Cause::of("line", "other"), began + seconds(second));
+        }
+        assert_eq!(told.met(Cause::of("line", "one"), began + seconds(30)), met(31, 30));
+        assert_eq!(told.met(Cause::of("line", "other"), began + seconds(30)), met(31, 30));
+        assert_eq!(told.over(began + seconds(31)), None, "nobody knows");
+    }
+
     /// A server that takes some connections and refuses others.
     #[test]
     fn what_comes_and_goes_is_over_when_it_has_not_come_for_30_s() {
-        let (mut told, began) = (Told::new(Duration::ZERO), Instant::now());
+        let (mut told, began) = (Told::outage(Duration::ZERO), Instant::now());
         let full = Cause::of("outage", "too many clients");
         assert_eq!(told.met(full, began), met(1, 0));
         assert_eq!(told.over(began + seconds(1)), met(1, 1));
@@ -272,7 +309,7 @@ mod tests {
 
     #[test]
     fn where_one_answer_proves_little_it_is_over_after_a_while_without_trouble() {
-        let (mut told, began) = (Told::new(seconds(5)), Instant::now());
+        let (mut told, began) = (Told::outage(seconds(5)), Instant::now());
         told.met(Cause::of("trouble", REFUSED), began);
         assert_eq!(told.over(began + seconds(4)), None);
         assert_eq!(told.over(began + seconds(6)), met(1, 6));
@@ -280,7 +317,7 @@ mod tests {
 
     #[test]
     fn what_nobody_says_is_over_is_new_after_a_while() {
-        let (mut told, began) = (Told::new(Duration::ZERO), Instant::now());
+        let (mut told, began) = (Told::apart(), Instant::now());
         let missing = Cause::of("trouble", "unknown topic");
         told.met(missing, began);
         assert_eq!(told.met(missing, began + seconds(40)), met(2, 40));
@@ -289,7 +326,7 @@ mod tests {
 
     #[test]
     fn causes_beyond_the_first_ones_are_told_as_one() {
-        let (mut told, began) = (Told::new(Duration::ZERO), Instant::now());
+        let (mut told, began) = (Told::apart(), Instant::now());
         let texts: Vec<String> = ('a'..='z').chain('A'..='Z').map(String::from).collect();
         let mut lines = 0;
         for second in 0..10 {

@@ -1,6 +1,6 @@
 //! What is wrong with Kafka, in sentences, and librdkafka's own lines, not more often than people can read.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use inbox_settings::{
     brokers::BrokerTrouble,
@@ -11,7 +11,8 @@ use rdkafka::types::RDKafkaErrorCode as Code;
 use super::client;
 use crate::pipeline::port::Trouble;
 
-/// The level of syslog that lines for developers have.
+/// Levels of syslog.
+const ERROR: i32 = 3;
 const DEBUG: i32 = 7;
 /// What is told each time.
 pub(super) const ONCE: Met = Met { times: 1, seconds: 0 };
@@ -26,7 +27,7 @@ pub(super) struct Troubles {
 
 impl Troubles {
     pub(super) fn new(bootstrap: String) -> Self {
-        Self { bootstrap, lines: Told::new(Duration::ZERO) }
+        Self { bootstrap, lines: Told::apart() }
     }
 
     /// What an error of the client means.
@@ -37,10 +38,12 @@ impl Troubles {
 
     /// Passes a line of librdkafka's on, unless its like was a moment ago; `level` counts as syslog does.
     pub(super) fn line(&mut self, level: i32, facility: &str, line: &str, now: Instant) {
-        // Whoever wants these wants all of them.
-        let told =
+        // Each comes as an error, too.
+        let level = if level <= ERROR && facility == "FAIL" { DEBUG } else { level };
+        // Whoever wants lines for developers wants all of them.
+        let met =
             if level < DEBUG { self.lines.met(Cause::of(facility, line), now) } else { Some(ONCE) };
-        if let Some(met) = told {
+        if let Some(met) = met {
             client::log(level, facility, line, met);
         }
     }

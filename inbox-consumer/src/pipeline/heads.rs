@@ -130,7 +130,10 @@ impl Heads {
             let age = since(head.since, now);
             oldest = oldest.max(age);
             if age >= HOLDS_AFTER {
-                if !told {
+                if told {
+                    // Nor when it is over: what was held goes on then.
+                    head.told = Some(now);
+                } else {
                     head.tell(place, *lane, age, now);
                 }
                 held.push(head.reading(*lane));
@@ -275,6 +278,7 @@ mod tests {
         let lines = inbox_settings::testing::told(|| {
             heads.started(&batch(4, 17, 0), begun);
             assert_eq!(heads.of(PartitionId(1), &place, at(20), true).1.len(), 1);
+            heads.of(PartitionId(1), &place, at(21), false);
         });
         assert_eq!(lines, []);
     }

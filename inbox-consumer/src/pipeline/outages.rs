@@ -36,9 +36,9 @@ pub(super) struct Outages {
 impl Outages {
     pub(super) fn new() -> Self {
         Self {
-            database: Told::new(Duration::ZERO),
-            kafka: Told::new(KAFKA_CALM),
-            others: Told::new(Duration::ZERO),
+            database: Told::outage(Duration::ZERO),
+            kafka: Told::outage(KAFKA_CALM),
+            others: Told::apart(),
             out: HashSet::new(),
             most: 0,
             last: None,

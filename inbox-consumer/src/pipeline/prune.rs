@@ -38,7 +38,7 @@ pub(crate) async fn prune_for_ever<DB: Store>(
     meters: Arc<Meters>,
 ) {
     let running = Arc::new(());
-    let mut told = Told::new(Duration::ZERO);
+    let mut told = Told::outage(Duration::ZERO);
     loop {
         // In a task of its own: a step that is under way when the consumer ends is never cut in two.
         let (sessions, of) = (Arc::clone(&sessions), retention.clone());

@@ -45,8 +45,8 @@ impl Context {
 
 impl ClientContext for Context {
     fn log(&self, level: RDKafkaLogLevel, facility: &str, text: &str) {
-        // Warnings about settings that are ours, and failures that come as reports, too.
-        let ours = matches!(facility, "CONFWARN" | "TXNERR");
+        // Warnings about settings that are ours, and failures that come as reports or errors, too.
+        let ours = matches!(facility, "CONFWARN" | "FAIL" | "TXNERR");
         if ours || matches!(level, RDKafkaLogLevel::Debug) {
             tracing::debug!(target: "outbox_relay", "{facility} {text}");
         } else {

@@ -20,8 +20,8 @@ struct Place {
 }
 
 impl Place {
-    fn new() -> Self {
-        Self { told: Mutex::new(Told::new(Duration::ZERO)), open: AtomicBool::new(false) }
+    fn new(told: Told) -> Self {
+        Self { told: Mutex::new(told), open: AtomicBool::new(false) }
     }
 
     fn met(&self, kind: &str, error: &str) -> Option<Met> {
@@ -57,8 +57,14 @@ pub(crate) struct Troubles {
 
 impl Default for Troubles {
     fn default() -> Self {
-        let [database, kafka, listening, prune, lines] = std::array::from_fn(|_| Place::new());
-        Self { database, kafka, listening, prune, lines }
+        let outage = || Place::new(Told::outage(Duration::ZERO));
+        Self {
+            database: outage(),
+            kafka: outage(),
+            listening: outage(),
+            prune: outage(),
+            lines: Place::new(Told::apart()),
+        }
     }
 }
 
