@@ -75,7 +75,7 @@ fn reading(known: &Known, snapshot: Snapshot, vitals: &Vitals) -> PartitionReadi
         watermark,
         committed: snapshot.committed.map(|next| next.0),
         position,
-        log_end: vitals.ends.get(&known.place).map(|end| end.0),
+        log_end: log_end(known, vitals),
         waiting: snapshot.waiting as u64,
         bytes: snapshot.bytes,
         open: snapshot.open as u64,
@@ -85,6 +85,13 @@ fn reading(known: &Known, snapshot: Snapshot, vitals: &Vitals) -> PartitionReadi
         oldest: Duration::ZERO,
         held: Vec::new(),
     }
+}
+
+/// Where the log ends, as far as it was seen: fetches say nothing of a partition that is paused.
+fn log_end(known: &Known, vitals: &Vitals) -> Option<i64> {
+    let fetched = vitals.ends.get(&known.place).copied();
+    let asked = vitals.asked.get(&known.place).and_then(|ends| ends.stable);
+    fetched.max(asked).map(|end| end.0)
 }
 
 fn reason(standstill: &Standstill) -> Reason {

@@ -169,7 +169,7 @@ metrics! {
     Gauge "inbox_kafka_committed_offset" "offset" [topic partition] |m, s| of(m, s, |p| p.committed);
     /// The next offset to arrive from Kafka.
     Gauge "inbox_position_offset" "offset" [topic partition] |m, s| of(m, s, |p| p.position);
-    /// The offset behind the last record, as of the client's last fetch: it grows old while fetching is paused.
+    /// The offset behind the last record, as of the client's last fetch, or as brokers last answered (every 5 s).
     Gauge "inbox_log_end_offset" "offset" [topic partition] |m, s| of(m, s, |p| p.log_end);
     /// Log end less watermark. Offsets, not events: compacted logs and transaction markers have gaps.
     Gauge "inbox_lag_offsets" "offsets" [topic partition] |m, s| of(m, s, PartitionReading::lag);
