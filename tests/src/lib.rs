@@ -5,6 +5,7 @@
 //! [`Services::from_env`]; everything here panics with a sentence when it cannot do what it says,
 //! which is how a test fails.
 
+mod alerts;
 mod arrivals;
 mod child;
 pub mod deploy;
@@ -31,6 +32,7 @@ mod stage;
 mod supervised;
 mod topic;
 
+pub use alerts::{Alert, RULES, Scrapes};
 pub use arrivals::{Arrival, arrivals, copies, firsts};
 pub use child::Worker;
 pub use eventually::{SOON, eventually, until_some};

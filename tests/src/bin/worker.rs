@@ -30,6 +30,7 @@ enum Act {
     /// Fails while the table `broken` has it, and then ends the process.
     AbortMended,
     Block,
+    Commit,
     Fail,
     Mendable,
     /// Takes memory until there is none.
@@ -67,6 +68,11 @@ impl Handler<Postgres> for Count {
                 mendable(event, tx).await?;
                 std::process::abort()
             }
+            Some(Act::Commit) => {
+                // Not its own to end.
+                sqlx::raw_sql("COMMIT").execute(&mut *tx.unguarded().await?).await?;
+                Ok(())
+            }
             Some(Act::Statement) => {
                 sqlx::query("SELECT pg_sleep(86400)").execute(&mut *tx).await?;
                 Ok(())
@@ -102,7 +108,7 @@ async fn mendable(event: &Event<Step>, tx: &mut Tx<'_, Postgres>) -> HandlerResu
 async fn act(act: Option<Act>) -> HandlerResult {
     match act {
         // These are done where they have the transaction.
-        None | Some(Act::AbortMended | Act::Mendable | Act::Statement) => Ok(()),
+        None | Some(Act::AbortMended | Act::Commit | Act::Mendable | Act::Statement) => Ok(()),
         Some(Act::Abort) => std::process::abort(),
         Some(Act::AbortForGood) => {
             tokio::time::sleep(Duration::from_millis(300)).await;

@@ -1,6 +1,7 @@
 //! Tests on real services. `cargo xtask check` leaves out everything below `services::`.
 
 mod acting;
+mod alerts;
 mod bad_input;
 mod checker;
 mod commands;

@@ -1,6 +1,8 @@
 //! The operations page has a section for every reason that a person may meet, and warnings that must not
 //! get lost are where people read.
 
+use tests::{Alert, RULES};
+
 use super::{Tree, none, shows};
 
 const PAGE: &str = "docs/operations.md";
@@ -78,6 +80,21 @@ fn warnings_are_where_people_read() {
     none(&missing_warnings(&Tree::here()));
 }
 
+/// What the page says of a rule for alerts that is not as the file says it.
+fn alerts_without_a_row(tree: &Tree) -> Vec<String> {
+    let page = tree.text(PAGE).unwrap_or_default();
+    let rows = Alert::all(tree.text(RULES).unwrap_or_default());
+    let lost = rows.iter().map(Alert::row).filter(|row| !page.lines().any(|line| line == row));
+    lost.map(|row| format!("{PAGE} lacks the row: {row}")).collect()
+}
+
+#[test]
+fn the_page_has_the_alerts_of_the_rule_file() {
+    let tree = Tree::here();
+    assert!(Alert::all(tree.text(RULES).unwrap_or_default()).len() >= 9);
+    none(&alerts_without_a_row(&tree));
+}
+
 #[test]
 fn rules_about_operations_see_what_breaks_them() {
     let engine = "pub fn name(&self) -> &str {\n Self::A(_) => \"a_reason\",\n Self::B => \"b_reason\",\n    }\n";
@@ -87,4 +104,7 @@ fn rules_about_operations_see_what_breaks_them() {
     let tree = Tree::of(&[(NAMES[0].0, engine), (PAGE, &page)]);
     shows(&missing_sections(&tree), &["a_reason lacks **You see.**", "no section ### `b_reason`"]);
     assert_eq!(missing_warnings(&tree).len(), WARNINGS.len());
+    let rules = "- alert: InboxX\n  expr: a{b=\"c|d\"} > 1\n  for: 1m\n  annotations:\n    summary: because\n";
+    let tree = Tree::of(&[(RULES, rules), (PAGE, "")]);
+    shows(&alerts_without_a_row(&tree), &["| `InboxX` | `a{b=\"c\\|d\"} > 1` for 1m | because |"]);
 }
