@@ -75,7 +75,7 @@ pub struct Told {
     open: bool,
     began: Option<Instant>,
     last: Option<Instant>,
-    told: Option<Instant>,
+    said: Option<Instant>,
     over: Option<Instant>,
     /// It was said to be over, and came back soon.
     wavers: bool,
@@ -100,7 +100,7 @@ impl Told {
             open: false,
             began: None,
             last: None,
-            told: None,
+            said: None,
             over: None,
             wavers: false,
         }
@@ -124,7 +124,7 @@ impl Told {
             }
         }
         self.last = Some(now);
-        let (together, told) = (self.calm.is_some(), self.told);
+        let (together, told) = (self.calm.is_some(), self.said);
         let known = self.known(cause, now);
         known.last = now;
         known.times += 1;
@@ -135,17 +135,17 @@ impl Told {
         }
         known.told = Some(now);
         let met = Met { times: known.times, seconds: now.duration_since(known.began).as_secs() };
-        self.told = Some(now);
+        self.said = Some(now);
         Some(if together && !new { self.all(now) } else { met })
     }
 
     /// Something is not over, and nothing was told of it for a while: what is to be told of all of it.
     pub fn goes_on(&mut self, now: Instant) -> Option<Met> {
-        let told = self.told.filter(|_| self.open)?;
+        let told = self.said.filter(|_| self.open)?;
         if now.duration_since(told) < AGAIN_AFTER {
             return None;
         }
-        self.told = Some(now);
+        self.said = Some(now);
         Some(self.all(now))
     }
 
@@ -203,6 +203,7 @@ mod tests {
         Duration::from_secs(seconds)
     }
 
+    #[expect(clippy::unnecessary_wraps, reason = "as the answers are")]
     fn met(times: u64, seconds: u64) -> Option<Met> {
         Some(Met { times, seconds })
     }
