@@ -64,7 +64,7 @@ enum Verb {
     /// What the engine alone costs: deliveries a second, and instructions per delivery.
     Engine,
     /// Faults against a consumer with its default configuration: how long until each has a name, seen from outside.
-    Named(named::Cases),
+    Named(named::Choice),
     /// Packs every crate that is published, looks through the packages and builds them.
     Package,
     /// A long run with killed and frozen consumers, judged by an independent checker.
@@ -118,7 +118,7 @@ fn run(verb: Verb) -> Outcome<ExitCode> {
         Verb::Quickstart { arguments } => return quickstart::run(&arguments),
         Verb::Bench { arguments } => return bench::run(&arguments),
         Verb::Ablate(choice) => return ablate::run(&choice),
-        Verb::Named(cases) => return named::run(&cases),
+        Verb::Named(choice) => return named::run(&choice),
         Verb::Deploy(size) => return deploy::run(&size),
         Verb::RelayChaos(faults) => return relay_chaos::run(&faults),
         Verb::RelaySpeed(course) => return relay_speed::run(&course),

@@ -11,7 +11,7 @@ use crate::program;
 
 /// What to play, and what to do with the figures.
 #[derive(Args, Debug)]
-pub(crate) struct Cases {
+pub(crate) struct Choice {
     /// `kill -9`s at random moments that no event is to blame for, in the case `kills`.
     #[arg(long, default_value_t = 20)]
     kills: u32,
@@ -26,8 +26,8 @@ pub(crate) struct Cases {
     cases: Vec<String>,
 }
 
-pub(crate) fn run(cases: &Cases) -> Outcome<ExitCode> {
-    let Cases { kills, json, profile, cases } = cases;
+pub(crate) fn run(choice: &Choice) -> Outcome<ExitCode> {
+    let Choice { kills, json, profile, cases } = choice;
     let cases = if cases.is_empty() { "all".to_owned() } else { cases.join(",") };
     let mut arguments = vec![kills.to_string().into(), cases.into()];
     arguments.extend(json.iter().map(Into::into));

@@ -7,7 +7,7 @@ use super::watch::{Look, Seen, Wanted};
 /// A standstill, or a reason for which the process is not ready, with one of these names.
 pub(super) fn reasons(names: &'static [&'static str]) -> Wanted {
     Wanted {
-        ready: Box::new(move |seen| ready(seen, names)),
+        ready: Some(Box::new(move |seen| ready(seen, names))),
         metrics: Box::new(move |seen| {
             let told = |line: &str, name: &str| {
                 line.starts_with("inbox_standstill{")
@@ -17,7 +17,7 @@ pub(super) fn reasons(names: &'static [&'static str]) -> Wanted {
             names.iter().find(found).map(|name| (*name).to_owned())
         }),
         status: Box::new(move |seen| status(seen, names)),
-        log: signals(names),
+        log: Some(signals(names)),
     }
 }
 
@@ -33,27 +33,27 @@ pub(super) fn signals(names: &'static [&'static str]) -> Look {
 /// The broker is gone.
 pub(super) fn no_broker() -> Wanted {
     Wanted {
-        ready: Box::new(|seen| ready(seen, &["no_broker", "joining"])),
+        ready: Some(Box::new(|seen| ready(seen, &["no_broker", "joining"]))),
         metrics: Box::new(|seen| {
             let left = |line: &str| line.starts_with("inbox_group_joined{") && line.ends_with(" 0");
             seen.text.lines().any(left).then(|| "inbox_group_joined 0".to_owned())
         }),
         status: Box::new(|seen| seen.text.contains("no broker").then(|| "no broker".to_owned())),
-        log: signals(&["no_broker", "joining", "broker_trouble"]),
+        log: Some(signals(&["no_broker", "joining", "broker_trouble"])),
     }
 }
 
 /// The process that was started again waits for its partitions.
 pub(super) fn joining() -> Wanted {
     Wanted {
-        ready: Box::new(|seen| ready(seen, &["joining"])),
+        ready: Some(Box::new(|seen| ready(seen, &["joining"]))),
         metrics: Box::new(|seen| {
             let left = |line: &str| line.starts_with("inbox_group_joined{") && line.ends_with(" 0");
             seen.text.lines().any(left).then(|| "inbox_group_joined 0".to_owned())
         }),
         status: Box::new(|seen| status(seen, &["owner_silent", "not_owned"])),
         // A process that is told to join says nothing of it.
-        log: Box::new(|_| None),
+        log: None,
     }
 }
 
@@ -73,17 +73,17 @@ pub(super) fn held(event_id: &str) -> Wanted {
     };
     let id = event_id.to_owned();
     Wanted {
-        ready: of(event_id, ""),
+        ready: Some(of(event_id, "")),
         metrics: Box::new(|seen| {
             let held = |line: &str| line.starts_with("inbox_lanes_held{") && !line.ends_with("} 0");
             seen.text.lines().any(held).then(|| "inbox_lanes_held".to_owned())
         }),
         status: of(event_id, "held"),
-        log: Box::new(move |seen| {
+        log: Some(Box::new(move |seen| {
             let name = seen.json["signal"].as_str()?;
             let ours = seen.json["event_id"] == id.as_str();
             (ours && ["lane_held", "handler_failed"].contains(&name)).then(|| name.to_owned())
-        }),
+        })),
     }
 }
 
@@ -91,7 +91,7 @@ pub(super) fn held(event_id: &str) -> Wanted {
 pub(super) fn crashed() -> Wanted {
     Wanted {
         // A process that has parked an event goes on, and is ready.
-        ready: Box::new(|_| None),
+        ready: None,
         metrics: Box::new(|seen| {
             let parked = |line: &str| {
                 line.starts_with("inbox_events_parked_total{")
@@ -104,11 +104,11 @@ pub(super) fn crashed() -> Wanted {
             let parked = partitions(seen).any(|it| it["parked_events"].as_i64() > Some(0));
             parked.then(|| "parked_events".to_owned())
         }),
-        log: Box::new(|seen| {
+        log: Some(Box::new(|seen| {
             let reasons = seen.json["reasons"].as_str()?;
             (seen.json["signal"] == "parked" && reasons.contains("crashed"))
                 .then(|| "crashed".to_owned())
-        }),
+        })),
     }
 }
 

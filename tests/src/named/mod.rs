@@ -17,7 +17,7 @@ pub use report::{Report, Row};
 /// The longest that a fault may be without a name.
 pub const NAMED_WITHIN: f64 = 30.0;
 
-/// A case: its name, and whether a broker of its own is started for it.
+/// What can be played, by name.
 pub const CASES: [&str; 14] = [
     "topic-recreated",
     "topic-recreated-at-once",

@@ -40,11 +40,12 @@ pub(super) type Look = Box<dyn Fn(&Seen) -> Option<String> + Send + Sync>;
 
 /// What to look for on each channel.
 pub(super) struct Wanted {
-    pub(super) ready: Look,
+    /// Nothing where readiness has nothing to say of it.
+    pub(super) ready: Option<Look>,
     pub(super) metrics: Look,
     pub(super) status: Look,
-    /// Given one line after the other.
-    pub(super) log: Look,
+    /// Given one line after the other; nothing where the log says nothing.
+    pub(super) log: Option<Look>,
 }
 
 /// A name, and when a channel said it first.
@@ -75,10 +76,10 @@ pub(super) async fn watch(
 ) -> BTreeMap<&'static str, Sighting> {
     let until = began + patience;
     let (ready, metrics, status, log) = tokio::join!(
-        sighted(began, until, &wanted.ready, async || http(program, "/health/ready").await),
-        sighted(began, until, &wanted.metrics, async || http(program, "/metrics").await),
-        sighted(began, until, &wanted.status, async || status(program).await),
-        in_log(program, mark, began, until, &wanted.log),
+        sighted(began, until, wanted.ready.as_ref(), async || http(program, "/health/ready").await),
+        sighted(began, until, Some(&wanted.metrics), async || http(program, "/metrics").await),
+        sighted(began, until, Some(&wanted.status), async || status(program).await),
+        in_log(program, mark, began, until, wanted.log.as_ref()),
     );
     let all = [("ready", ready), ("metrics", metrics), ("status", status), ("log", log)];
     all.into_iter().filter_map(|(channel, seen)| seen.map(|it| (channel, it))).collect()
@@ -87,9 +88,10 @@ pub(super) async fn watch(
 async fn sighted(
     began: Instant,
     until: Instant,
-    look: &Look,
+    look: Option<&Look>,
     mut see: impl AsyncFnMut() -> Seen,
 ) -> Option<Sighting> {
+    let look = look?;
     while Instant::now() < until {
         // What takes too long is dropped, and its process with it.
         let seen = timeout(until.saturating_duration_since(Instant::now()), see()).await;
@@ -109,7 +111,7 @@ pub(super) async fn logged(
     patience: Duration,
 ) -> bool {
     let now = Instant::now();
-    in_log(program, mark, now, now + patience, look).await.is_some()
+    in_log(program, mark, now, now + patience, Some(look)).await.is_some()
 }
 
 async fn in_log(
@@ -117,9 +119,9 @@ async fn in_log(
     mark: &Mark,
     began: Instant,
     until: Instant,
-    look: &Look,
+    look: Option<&Look>,
 ) -> Option<Sighting> {
-    let path = program.log();
+    let (path, look) = (program.log(), look?);
     while Instant::now() < until {
         for line in lines(path.clone(), mark.0) {
             let json = serde_json::from_str(&line).unwrap_or_default();
