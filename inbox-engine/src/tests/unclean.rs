@@ -50,7 +50,7 @@ fn a_suspect_has_a_transaction_of_its_own() {
 fn the_first_releases_of_each_lane_are_unproven() {
     check(
         "
-        limits release=2
+        limits look=1000 release=2
         own p0 lanes=1 w=0 unclean
         due p0 a => unproven release p0 a:1
         released p0 a more => unproven release p0 a:1
