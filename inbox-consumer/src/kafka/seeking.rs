@@ -263,7 +263,7 @@ impl Owner {
                 self.wake(place);
             }
             Err(error) => {
-                self.tell(BrokerEvent::Trouble(Trouble { error: error.0, passing: false }))
+                self.tell(BrokerEvent::Trouble(Trouble { error: error.0, passing: false }));
             }
         }
     }

@@ -176,6 +176,7 @@ mod tests {
         TopicPartition { topic: "orders".into(), partition }
     }
 
+    #[expect(clippy::unnecessary_wraps, reason = "as snapshots have it")]
     fn out() -> Option<Standstill> {
         Some(Standstill::Outage("connection refused".into()))
     }

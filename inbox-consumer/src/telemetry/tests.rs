@@ -44,6 +44,7 @@ fn lane_held() -> Signal {
     }
 }
 
+#[expect(clippy::too_many_lines, reason = "one of each")]
 fn every() -> Vec<Signal> {
     let partition = TopicPartition { topic: "orders".into(), partition: 3 };
     let error = String::from("refused");

@@ -89,15 +89,13 @@ impl<F: Feed> Pump<F> {
                 match self.round(&sink, lease, session, &mut progress).await {
                     Round::Shipped(more) => {
                         backoff.reset();
-                        self.troubles().database_works();
-                        went(&fencings, turn, lease);
+                        self.went(&fencings, turn, lease);
                         if !more {
                             self.rest(&mut progress).await;
                         }
                     }
                     Round::Idle => {
-                        self.troubles().database_works();
-                        went(&fencings, turn, lease);
+                        self.went(&fencings, turn, lease);
                         self.rest(&mut progress).await;
                     }
                     Round::NewProducer(pause) => {
@@ -130,6 +128,16 @@ impl<F: Feed> Pump<F> {
         Over::Ended(End::Shutdown)
     }
 
+    /// A round went well.
+    fn went(&self, fencings: &Fencings, turn: Turn, lease: &Lease) {
+        self.troubles().database_works();
+        if fencings.go_on(Instant::now()) {
+            id_shared(turn, lease);
+        } else if lease.moves() {
+            Signal::Moving.emit();
+        }
+    }
+
     fn kafka_out(&self, lease: &Lease, why: String) {
         self.counters.outages.add(1);
         lease.is_out(why.clone());
@@ -141,15 +149,6 @@ impl<F: Feed> Pump<F> {
         let id = |prefix: &String| format!("{prefix}-{}", turn.outbox_id.simple());
         settings.transactional_id = self.plan.fencing.as_ref().map(id);
         settings
-    }
-}
-
-/// A round went well.
-fn went(fencings: &Fencings, turn: Turn, lease: &Lease) {
-    if fencings.go_on(Instant::now()) {
-        id_shared(turn, lease);
-    } else if lease.moves() {
-        Signal::Moving.emit();
     }
 }
 

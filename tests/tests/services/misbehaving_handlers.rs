@@ -253,7 +253,9 @@ impl Misbehaves {
 async fn asks(act: Act, tx: &mut Tx<'_, Postgres>) -> HandlerResult {
     let broken = "INSERT INTO counters VALUES (1, 0)";
     match act {
-        Look => drop(sqlx::query(SESSION).execute(&mut *tx).await?),
+        Look => {
+            sqlx::query(SESSION).execute(&mut *tx).await?;
+        }
         CopiesIn | CopiesInHalfWay => {
             let mut copy = tx.unguarded().await?.copy_in_raw("COPY copied FROM STDIN").await?;
             copy.send(&b"1\n2\n"[..]).await?;
