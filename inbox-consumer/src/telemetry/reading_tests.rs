@@ -62,7 +62,9 @@ fn measured(consumer: &str) -> Readings {
     meters.run(9, Duration::from_millis(3), 0, true);
     meters.parked(ParkReason::Torn);
     let stands = Some(("outage", "the database is out"));
-    meters.publish(live(vec![partition(0, None), partition(1, stands)]));
+    let gone = Arc::from(["bills".into()]);
+    let partitions = vec![partition(0, None), partition(1, stands)];
+    meters.publish(Live { topics_missing: gone, ..live(partitions) });
     let place = TopicPartition { topic: "orders".into(), partition: 0 };
     meters.publish_parked(HashMap::from([(place, Parked { events: 12, aggregates: 3 })]));
     Readings(meters)
@@ -103,6 +105,7 @@ fn everything_that_is_measured_is_shown_with_its_labels() {
         r#"inbox_standstill{consumer="billing",topic="orders",partition="1",reason="outage"}"#,
         1.0,
     );
+    shows(r#"inbox_topic_missing{consumer="billing",topic="bills"}"#, 1.0);
     shows(r#"inbox_connections{consumer="billing",state="idle"}"#, 2.0);
     shows(r#"inbox_transactions_limit{consumer="billing"}"#, 7.0);
     shows(r#"inbox_ready{consumer="billing"}"#, 0.0);

@@ -296,6 +296,20 @@ fn an_offset_that_is_not_found_is_looked_at_again() {
     );
 }
 
+/// E3: under a topic of another id nothing goes on; the take-over says so by name. One that does not work has its own
+/// reason.
+#[test]
+fn a_topic_that_was_replaced_is_taken_over_again() {
+    check(
+        "
+        own p0 lanes=1 w=0
+        deliver p0 0a => start p0[0]
+        replaced p0 => pause p0, p0 stands: taking_over, confirm p0
+        replaced p0
+        ",
+    );
+}
+
 /// Words about a seek of an earlier generation are not about this one (`GenerationChecked`).
 #[test]
 fn an_offset_that_an_earlier_generation_did_not_find_changes_nothing() {

@@ -164,6 +164,9 @@ impl Script {
                 let of = if rest.get(1) == Some(&"old") { before } else { generation };
                 self.engine.handle_offset_gone(id, of, "out of range", now);
             }
+            "replaced" => {
+                self.engine.handle_topic_changed(id, self.generations[&id], now);
+            }
             "seen" => {
                 let reason = rest.get(1).map(|why| Standstill::NoProgress((*why).to_owned()));
                 self.engine.handle_seen(id, reason);

@@ -18,6 +18,17 @@ pub(super) struct Reason {
 /// Every reason. The operations page has a section for each.
 pub(super) const REASONS: &[Reason] = &[
     Reason {
+        name: "by_hand",
+        means: "a person had it parked before it was settled",
+        advice: "do what it was parked for, then release it; or discard it",
+    },
+    Reason {
+        name: "crashed",
+        means: "processes have ended while they ran it",
+        advice: "correct the handler, which ends the process for this event, and release it; or discard \
+                 it",
+    },
+    Reason {
         name: "exhausted",
         means: "its handler failed as often as it may",
         advice: "it is tried again by itself, later each time; mend what the error names, then release \
