@@ -52,7 +52,16 @@ impl Member {
 
     /// The next event, or `None` after `wait`.
     pub(crate) async fn within(&mut self, wait: Duration) -> Option<BrokerEvent> {
-        timeout(wait, self.events.recv()).await.ok().flatten()
+        // That a broker has answered comes at its own pace, whatever else there is.
+        let next = async {
+            loop {
+                match self.events.recv().await {
+                    Some(BrokerEvent::Answered) => {}
+                    event => return event,
+                }
+            }
+        };
+        timeout(wait, next).await.ok().flatten()
     }
 
     /// The first answer that `look` finds in the events to come.
