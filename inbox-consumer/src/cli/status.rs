@@ -255,7 +255,12 @@ pub(super) async fn status<DB: Store>(
         }
     };
     let (logs, exit) = match kafka::inspect(kafka_settings(config)).await {
-        Ok(logs) => (logs, Exit::Done),
+        Ok(logs) => {
+            let gone = config.kafka.topics.iter();
+            let gone: Vec<_> = gone.filter(|it| logs.topics.get(*it) == Some(&None)).collect();
+            gone.iter().for_each(|topic| terminal.complain(missing(topic)));
+            (logs, if gone.is_empty() { Exit::Done } else { Exit::Kafka })
+        }
         Err(error) => {
             terminal.complain(error.to_string());
             (Logs::default(), Exit::Kafka)

@@ -93,7 +93,7 @@ impl Pulse {
     pub(super) fn lacks(&self, place: &TopicPartition) -> bool {
         let topics = self.topics.lock().unwrap_or_else(PoisonError::into_inner);
         match topics.get(&place.topic) {
-            Some(TopicSight::There(state)) => state.lacks(place).is_some(),
+            Some(TopicSight::There(state, _)) => state.lacks(place).is_some(),
             Some(TopicSight::Missing(_)) | None => false,
         }
     }
@@ -103,7 +103,7 @@ impl Pulse {
         let Some(name) = self.names.iter().find(|name| &***name == topic) else { return };
         let mut topics = self.topics.lock().unwrap_or_else(PoisonError::into_inner);
         let sight = match (facts, topics.get(name)) {
-            (Ok(facts), _) => TopicSight::There(*facts),
+            (Ok(facts), _) => TopicSight::There(*facts, Instant::now()),
             (Err(NoFacts::Missing), Some(TopicSight::Missing(since))) => {
                 TopicSight::Missing(*since)
             }

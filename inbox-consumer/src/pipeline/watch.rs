@@ -158,7 +158,7 @@ impl<DB: Store> Driver<DB> {
                 calls: self.meters.calls.ended(taken.scope.partition_ref),
                 overdue: self.meters.calls.overdue(Some(taken.scope.partition_ref), now),
                 ends: vitals.asked.get(&known.place).copied().unwrap_or_default(),
-                missing: vitals.missing(&known.place, now),
+                missing: vitals.missing(&known.place, known.watch.moves_since, now),
                 event_max,
             };
             let seen = known.watch.look(sight, now);
@@ -175,10 +175,11 @@ impl<DB: Store> Driver<DB> {
 }
 
 impl Vitals {
-    /// What is to be said of a partition whose topic is not there, or has fewer.
-    fn missing(&self, place: &TopicPartition, now: Instant) -> Option<String> {
+    /// What is to be said of a partition whose topic is not there, or has fewer. One that was added may have been
+    /// assigned since brokers were asked.
+    fn missing(&self, place: &TopicPartition, begun: Instant, now: Instant) -> Option<String> {
         match self.topics.get(&place.topic)? {
-            TopicSight::There(state) => state.lacks(place),
+            TopicSight::There(state, at) => state.lacks(place).filter(|_| *at > begun),
             TopicSight::Missing(since) => {
                 let long = now.saturating_duration_since(*since) >= MISSING_MIN;
                 long.then(|| missing(&place.topic))
@@ -188,7 +189,7 @@ impl Vitals {
 
     /// Whether a topic has another id than this.
     fn is_other_topic(&self, topic: &str, id: [u8; 16]) -> bool {
-        matches!(self.topics.get(topic), Some(TopicSight::There(state)) if state.is_other(id))
+        matches!(self.topics.get(topic), Some(TopicSight::There(state, _)) if state.is_other(id))
     }
 
     /// Topics that are consumed and are not there.
@@ -198,7 +199,7 @@ impl Vitals {
                 let long = now.saturating_duration_since(*since) >= MISSING_MIN;
                 long.then(|| Arc::clone(topic))
             }
-            TopicSight::There(_) => None,
+            TopicSight::There(..) => None,
         });
         let mut missing: Vec<_> = missing.collect();
         missing.sort();
@@ -310,14 +311,16 @@ mod tests {
         let with =
             |sight| Vitals { topics: [(Arc::clone(&topic), sight)].into(), ..Vitals::default() };
         let gone = with(TopicSight::Missing(begun));
-        assert_eq!(gone.missing(&place(0), begun), None);
+        assert_eq!(gone.missing(&place(0), begun, begun), None);
         assert!(gone.topics_missing(begun).is_empty());
-        assert!(gone.missing(&place(0), begun + MISSING_MIN).is_some());
+        assert!(gone.missing(&place(0), begun, begun + MISSING_MIN).is_some());
         assert_eq!(gone.topics_missing(begun + MISSING_MIN), [Arc::clone(&topic)]);
         let two = TopicState { id: [2; 16], partitions: Some(2) };
-        let smaller = with(TopicSight::There(two));
-        assert_eq!(smaller.missing(&place(1), begun), None);
-        let text = smaller.missing(&place(2), begun).unwrap();
+        let asked = begun + Duration::from_secs(1);
+        let smaller = with(TopicSight::There(two, asked));
+        assert_eq!(smaller.missing(&place(1), begun, asked), None);
+        assert_eq!(smaller.missing(&place(2), asked, asked), None, "it may have been added");
+        let text = smaller.missing(&place(2), begun, asked).unwrap();
         assert!(text.contains("has 2 partitions, and 2 is none of them"), "{text}");
         assert!(smaller.is_other_topic("orders", [1; 16]));
         assert!(!smaller.is_other_topic("orders", [2; 16]));

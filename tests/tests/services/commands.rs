@@ -145,7 +145,7 @@ async fn what_is_out_or_refused_is_told_in_one_sentence_with_its_code() {
 
     let (code, _, err) = with("INBOX_KAFKA__TOPICS", "nowhere", "status").await;
     assert_eq!(code, Some(4), "{err}");
-    assert!(err.starts_with("error: topic nowhere "), "{err}");
+    assert!(err.starts_with("error: the topic nowhere is not there"), "{err}");
 
     let (code, out, err) = with("INBOX_KAFKA__BOOTSTRAP", "127.0.0.1:1", "check").await;
     assert_eq!(code, Some(5), "{err}");

@@ -198,8 +198,8 @@ impl TopicState {
 /// Whether a topic is there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TopicSight {
-    /// It is.
-    There(TopicState),
+    /// It is, as brokers answered then.
+    There(TopicState, Instant),
     /// It is not, and was not since then.
     Missing(Instant),
 }
