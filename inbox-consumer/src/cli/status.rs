@@ -258,7 +258,9 @@ pub(super) async fn status<DB: Store>(
         Ok(logs) => {
             let gone = config.kafka.topics.iter();
             let gone: Vec<_> = gone.filter(|it| logs.topics.get(*it) == Some(&None)).collect();
-            gone.iter().for_each(|topic| terminal.complain(missing(topic)));
+            for topic in &gone {
+                terminal.complain(missing(topic));
+            }
             (logs, if gone.is_empty() { Exit::Done } else { Exit::Kafka })
         }
         Err(error) => {
