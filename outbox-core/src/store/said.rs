@@ -1,5 +1,6 @@
 //! What a database says of an error, for people.
 
+#[cfg(feature = "postgres")]
 use std::fmt::Write as _;
 
 use sqlx::Error;
