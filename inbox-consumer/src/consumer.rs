@@ -34,7 +34,6 @@ use crate::{
         control::{Control, Identity},
         driver::{self, Driver},
         intake::Intake,
-        nudge::nudge,
         pace::Pace,
         parking::ParkingRules,
         port::{
@@ -260,7 +259,6 @@ impl<DB: Store> Consumer<DB> {
         let close_deadline = self.config.limits.close_deadline;
         let (mut driver, work, control) = self.driver(Arc::clone(&broker));
         let _watchdog = watchdog::watch(Arc::clone(&meters));
-        let _nudge = nudge();
         // A fault of the runtime itself: what is open is closed, the group hears of it, and the caller is told.
         let end = AssertUnwindSafe(driver.run(&mut events, shutdown)).catch_unwind().await;
         let end = end.unwrap_or_else(|panic| driver::End::Panicked(panic_text(&*panic)));

@@ -19,7 +19,6 @@ mod fault_point;
 mod handling;
 mod heads;
 pub(crate) mod intake;
-pub(crate) mod nudge;
 mod obey;
 mod outages;
 pub(crate) mod pace;
