@@ -8,7 +8,7 @@ mod limits;
 mod panic_tests;
 
 pub use ended::Ended;
-pub(crate) use identity::{host, kafka_settings};
+pub(crate) use identity::kafka_settings;
 pub(crate) use limits::connections;
 
 use std::{fmt, panic::AssertUnwindSafe, sync::Arc};

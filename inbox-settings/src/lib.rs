@@ -20,6 +20,7 @@ pub mod told;
 
 mod database;
 mod error;
+mod host;
 mod key;
 mod kind;
 mod layers;
@@ -33,6 +34,7 @@ mod telemetry;
 
 pub use database::{Build, DatabaseKind, scheme};
 pub use error::{ConfigError, Problem};
+pub use host::host;
 pub use key::{DAY, GIB, HOUR, KIB, Key, MIB, MINUTE, SECOND, bytes, key, millis, number};
 pub use kind::Kind;
 pub use layers::{Origin, insert};

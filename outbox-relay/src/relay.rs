@@ -318,15 +318,7 @@ fn plan(config: &Config) -> Result<Plan, String> {
 
 /// Who this process is, for people.
 fn holder() -> String {
-    format!("{}/{}", host(), std::process::id())
-}
-
-/// The name of this machine, for people.
-pub(crate) fn host() -> String {
-    std::env::var("HOSTNAME")
-        .ok()
-        .or_else(|| std::fs::read_to_string("/etc/hostname").ok())
-        .map_or_else(|| "unknown".to_owned(), |name| name.trim().to_owned())
+    format!("{}/{}", inbox_settings::host(), std::process::id())
 }
 
 /// Brings the outbox tables up to date; answers the versions applied. What the `migrate` command does.

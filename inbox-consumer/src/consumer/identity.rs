@@ -10,17 +10,9 @@ use crate::{
     pipeline::port::Owner,
 };
 
-/// The name of this machine, for people.
-pub(crate) fn host() -> String {
-    std::env::var("HOSTNAME")
-        .ok()
-        .or_else(|| std::fs::read_to_string("/etc/hostname").ok())
-        .map_or_else(|| "unknown".to_owned(), |name| name.trim().to_owned())
-}
-
 pub(super) fn owner(config: &Config) -> Owner {
     Owner {
-        name: format!("{}/{}", host(), std::process::id()),
+        name: format!("{}/{}", inbox_settings::host(), std::process::id()),
         instance_id: config.consumer.instance_id.clone(),
         incarnation: Uuid::new_v4(),
     }

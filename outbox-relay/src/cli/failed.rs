@@ -6,7 +6,7 @@ use super::{Exit, Terminal, args::Verb, failed_call, on, open, options};
 use crate::{
     config::Config,
     port::{Choice, FailedRow, Feed, FeedError, Step, whole},
-    relay::{address, host},
+    relay::address,
 };
 
 /// What is done, once it is clear to which rows.
@@ -39,7 +39,7 @@ pub(super) async fn failed(config: &Config, verb: &Verb, terminal: &mut Terminal
 
 fn who(by: Option<String>) -> String {
     let env: Vec<(String, String)> = std::env::vars().collect();
-    by.unwrap_or_else(|| inbox_settings::cli::who(&env, &host()))
+    by.unwrap_or_else(|| inbox_settings::cli::who(&env, &inbox_settings::host()))
 }
 
 async fn done<F: Feed>(

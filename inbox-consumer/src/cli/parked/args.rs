@@ -185,7 +185,7 @@ pub(in crate::cli) fn who(name: Option<&str>, env: &[(String, String)]) -> Resul
     }
     match said {
         Some(_) => Err("--as is empty: the audit needs to know who you are".into()),
-        None => Ok(inbox_settings::cli::who(env, &crate::consumer::host())),
+        None => Ok(inbox_settings::cli::who(env, &inbox_settings::host())),
     }
 }
 
