@@ -181,8 +181,7 @@ async fn brokers<DB: Store>(
         Ok(logs) => logs,
         Err(error) => return report.add("kafka", [fatal(error.to_string())]),
     };
-    let gone: Vec<&String> =
-        config.kafka.topics.iter().filter(|topic| logs.topics.get(*topic) == Some(&None)).collect();
+    let gone = logs.missing(&config.kafka.topics);
     if !gone.is_empty() {
         return report.add("kafka", gone.into_iter().map(|topic| fatal(missing(topic))));
     }

@@ -67,7 +67,7 @@ pub(super) fn lines(rows: Vec<PartitionRow>, logs: Logs, silence_max: Duration) 
         all.insert(place, if let Some(fact) = fact { with(line, &fact) } else { line });
     }
     for (place, fact) in facts {
-        all.entry(place.clone()).or_insert_with(|| with(unknown(place), &fact));
+        all.insert(place.clone(), with(unknown(place), &fact));
     }
     all.into_values().collect()
 }
@@ -256,8 +256,7 @@ pub(super) async fn status<DB: Store>(
     };
     let (logs, exit) = match kafka::inspect(kafka_settings(config)).await {
         Ok(logs) => {
-            let gone = config.kafka.topics.iter();
-            let gone: Vec<_> = gone.filter(|it| logs.topics.get(*it) == Some(&None)).collect();
+            let gone = logs.missing(&config.kafka.topics);
             for topic in &gone {
                 terminal.complain(missing(topic));
             }

@@ -12,7 +12,7 @@ use rdkafka::{Offset, types::RDKafkaErrorCode};
 use super::{
     client::{list, named},
     command::Reply,
-    event::{Described, NoFacts, Place},
+    event::{Described, NoFacts, Place, topic_state},
     ffi::{self, Event, Isolation},
     owner::Owner,
 };
@@ -160,7 +160,7 @@ impl Owner {
             self.asked.open.insert(ticket, About::Topic(topic));
         } else {
             let no_name = NoFacts::Failed("its name has a zero byte".to_owned());
-            self.answer_topic(&topic, &Err(no_name));
+            self.answer_topic(&topic, Err(no_name));
         }
     }
 
@@ -213,7 +213,7 @@ impl Owner {
             Some(About::Topic(topic)) => {
                 let no_answer = || Err(NoFacts::Failed("the answer is about no topic".to_owned()));
                 let one = |mut all: Vec<Described>| all.pop().map_or_else(no_answer, |(_, it)| it);
-                self.answer_topic(&topic, &event.topics().and_then(one));
+                self.answer_topic(&topic, event.topics().and_then(one));
             }
             Some(About::Topics) => {
                 // Without an answer what was known stays: it is asked again soon.
@@ -248,17 +248,12 @@ impl Owner {
         let _ = range.reply.send(Err(BrokerError(error)));
     }
 
-    fn answer_topic(&mut self, topic: &str, answer: &Result<TopicState, NoFacts>) {
+    fn answer_topic(&mut self, topic: &str, answer: Result<TopicState, NoFacts>) {
         let answer = match answer {
-            Ok(facts) => Ok(Some(*facts)),
-            Err(NoFacts::Missing) => Ok(None),
-            Err(NoFacts::Unsupported) => Ok(Some(TopicState::UNKNOWN)),
             Err(NoFacts::Failed(_)) if !Rule::TopicIdAskedAgain.on() => {
                 Ok(Some(TopicState::UNKNOWN))
             }
-            Err(NoFacts::Failed(why)) => {
-                Err(BrokerError(format!("asking about the topic {topic} failed: {why}")))
-            }
+            answer => topic_state(topic, answer),
         };
         for reply in self.asked.topics.remove(topic).unwrap_or_default() {
             // Whoever asked may have ended meanwhile.

@@ -2,7 +2,7 @@
 
 use rdkafka::types::RDKafkaErrorCode;
 
-use crate::pipeline::port::{TopicPartition, TopicState};
+use crate::pipeline::port::{BrokerError, TopicPartition, TopicState};
 
 /// What an event is about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -41,6 +41,21 @@ pub(super) enum NoFacts {
     Missing,
     /// The broker does not know the question.
     Unsupported,
+}
+
+/// What an answer says of a topic; `None` when it is not there.
+pub(super) fn topic_state(
+    topic: &str,
+    answer: Result<TopicState, NoFacts>,
+) -> Result<Option<TopicState>, BrokerError> {
+    match answer {
+        Ok(state) => Ok(Some(state)),
+        Err(NoFacts::Missing) => Ok(None),
+        Err(NoFacts::Unsupported) => Ok(Some(TopicState::UNKNOWN)),
+        Err(NoFacts::Failed(why)) => {
+            Err(BrokerError(format!("asking about the topic {topic} failed: {why}")))
+        }
+    }
 }
 
 /// A topic, and what is known of it.

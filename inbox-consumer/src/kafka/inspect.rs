@@ -17,7 +17,7 @@ use rdkafka::{
 };
 
 use super::{
-    event::NoFacts,
+    event::topic_state,
     ffi,
     settings::{KafkaSettings, refusal},
 };
@@ -51,6 +51,13 @@ pub(crate) struct Logs {
     pub facts: Vec<LogFacts>,
     /// Each topic; `None` when it is not there.
     pub topics: HashMap<String, Option<TopicState>>,
+}
+
+impl Logs {
+    /// Those of the topics that were looked for and are not there.
+    pub(crate) fn missing<'t>(&self, topics: &'t [String]) -> Vec<&'t String> {
+        topics.iter().filter(|topic| self.topics.get(*topic) == Some(&None)).collect()
+    }
 }
 
 /// What Kafka knows of one topic.
@@ -174,14 +181,7 @@ fn described(client: &Client, topic: &str) -> Result<Option<TopicState>, BrokerE
     if ffi::is_mock(client) {
         return Ok(Some(TopicState::UNKNOWN));
     }
-    match ffi::topic(client, topic, OFFSETS_MAX) {
-        Ok(facts) => Ok(Some(facts)),
-        Err(NoFacts::Missing) => Ok(None),
-        Err(NoFacts::Unsupported) => Ok(Some(TopicState::UNKNOWN)),
-        Err(NoFacts::Failed(why)) => {
-            Err(BrokerError(format!("asking about the topic {topic} failed: {why}")))
-        }
-    }
+    topic_state(topic, ffi::topic(client, topic, OFFSETS_MAX))
 }
 
 fn exists(client: &Client, settings: &KafkaSettings, topic: &str) -> Result<bool, BrokerError> {

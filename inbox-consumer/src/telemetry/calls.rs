@@ -78,9 +78,7 @@ impl Calls {
         let wanted = |run: &&Run| partition_ref.is_none_or(|wanted| wanted == run.partition_ref);
         state.open.values().filter(wanted).find_map(|run| run.overdue(now))
     }
-}
 
-impl Calls {
     /// What is to be said of the call that has gone on longest, if it is longer than a moment.
     pub(crate) fn longest(&self, now: Instant) -> Option<String> {
         let state = guard(&self.0);

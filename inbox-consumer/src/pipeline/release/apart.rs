@@ -37,7 +37,7 @@ impl<DB: Store> Work<DB> {
         let head_is_due = blame.at.is_some_and(|at| at > 0);
         let note = self.note(blame, &rows);
         let batch = errand.batch(Vec::new());
-        let mut transaction = self.within(errand.scope, &batch, &mut conn);
+        let mut transaction = Transaction::new(self, errand.scope, &batch, &mut conn);
         transaction.tx = tx;
         let written = transaction.write_down(&note).await;
         match self.end(conn, written).await {

@@ -84,7 +84,7 @@ impl<DB: Store> Work<DB> {
             (None, _) => plan,
         };
         let batch = errand.batch(plan.items(self, errand));
-        let mut transaction = self.within(errand.scope, &batch, &mut conn);
+        let mut transaction = Transaction::new(self, errand.scope, &batch, &mut conn);
         transaction.tx = tx;
         let ran = transaction.carry(&plan, errand).await;
         let (torn, handled) = (transaction.torn, transaction.handled);

@@ -93,7 +93,7 @@ impl<DB: Store> Work<DB> {
         let mut conn = self.begin().await.map_err(not_begun)?;
         fault_point::pass("release.after_begin");
         let batch = errand.batch(Vec::new());
-        let mut transaction = self.within(errand.scope, &batch, &mut conn);
+        let mut transaction = Transaction::new(self, errand.scope, &batch, &mut conn);
         let read = transaction.fence_and_read(errand).await;
         match read {
             Ok((tx, rows)) => {
@@ -105,15 +105,6 @@ impl<DB: Store> Work<DB> {
                 Err(ended.err().map_or(Released::Fenced, not_begun))
             }
         }
-    }
-
-    fn within<'a>(
-        &'a self,
-        scope: Scope,
-        batch: &'a Batch<Arc<Delivery>>,
-        conn: &'a mut Session<DB>,
-    ) -> Transaction<'a, DB> {
-        Transaction::new(self, scope, batch, conn)
     }
 }
 
