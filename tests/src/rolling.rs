@@ -141,6 +141,8 @@ fn start(worker: &Path, stage: &Stage) -> Worker {
         .env("INBOX_KAFKA__TOPICS", stage.topic.name())
         .env("INBOX_DATABASE__URL", stage.schema.url())
         .env("INBOX_HTTP__LISTEN", "off")
+        // As long as the longest handler takes; the session with the group follows.
+        .env("INBOX_LIMITS__DRAIN_DEADLINE", "5s")
         .env("INBOX_LOG__FORMAT", "human")
         // Parked events stay parked, so that they are seen.
         .env("INBOX_PARK__RELEASES_MAX", "0");

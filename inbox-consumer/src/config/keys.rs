@@ -46,8 +46,8 @@ pub const KEYS: &[Key] = &[
     key(
         "kafka.session_timeout",
         millis(SECOND, 5 * MINUTE),
-        "45s",
-        "A process that is silent for so long loses its partitions. With protocol `consumer` the broker sets it, and this value serves only to check the limits below against it. `limits.drain_deadline` is at most a third of it; `database.idle_timeout` and `database.statement_timeout` should not be longer.",
+        "`limits.drain_deadline` × 3, at least 10s",
+        "A process that is silent for so long loses its partitions: this is how long they stand still after a crash, unless `consumer.instance_id` is set. With protocol `consumer` the broker sets it (45s), and this value serves only to check the limits below against it. `limits.drain_deadline` is at most a third of it.",
     ),
     key(
         "kafka.security_protocol",
@@ -152,7 +152,7 @@ pub const KEYS: &[Key] = &[
         "database.idle_timeout",
         millis(SECOND, HOUR),
         "`retry.attempt_deadline` × 4/3, at least 40s",
-        "The longest silence of this process within a transaction; then the database ends it. It frees what a frozen process has locked. Longer than `retry.attempt_deadline`; should be at most `kafka.session_timeout`.",
+        "The longest silence of this process within a transaction; then the database ends it. It frees what a frozen process has locked. Longer than `retry.attempt_deadline`; should be at most 1m, or `kafka.session_timeout` if that is longer.",
     ),
     key(
         "database.statement_cache",
@@ -309,7 +309,7 @@ pub const KEYS: &[Key] = &[
     key(
         "limits.drain_deadline",
         millis(0, 10 * MINUTE),
-        "`kafka.session_timeout` / 3, at most 5s",
+        "`kafka.session_timeout` / 3, at most 3s",
         "How long a partition that is taken away may finish what runs: at most a third of `kafka.session_timeout`. Transactions are made no larger than half of it is enough for.",
     ),
     key(

@@ -50,9 +50,12 @@ impl Config {
         if !is_set("database.idle_timeout") {
             db.idle_timeout = db.idle_timeout.max(attempt * 4 / 3);
         }
-        let (limits, session) = (&mut self.limits, self.kafka.session_timeout);
+        let (limits, session) = (&mut self.limits, &mut self.kafka.session_timeout);
+        if !is_set("kafka.session_timeout") {
+            *session = (*session).max(limits.drain_deadline * 3);
+        }
         if !is_set("limits.drain_deadline") {
-            limits.drain_deadline = limits.drain_deadline.min(session / 3);
+            limits.drain_deadline = limits.drain_deadline.min(*session / 3);
         }
         if !is_set("limits.close_deadline") {
             limits.close_deadline = limits.close_deadline.max(limits.drain_deadline);

@@ -302,7 +302,7 @@ impl Default for Kafka {
             group: None,
             start: Start::default(),
             protocol: Protocol::default(),
-            session_timeout: Duration::from_secs(45),
+            session_timeout: Duration::from_secs(10),
             security: Security::default(),
             raw: Raw::default(),
         }
@@ -365,7 +365,7 @@ impl Default for Limits {
             parked_aggregates_max: 1_000,
             parked_events_max: 100_000,
             outage_delay_max: Duration::from_secs(10),
-            drain_deadline: Duration::from_secs(5),
+            drain_deadline: Duration::from_secs(3),
             close_deadline: Duration::from_secs(10),
         }
     }

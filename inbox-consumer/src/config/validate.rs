@@ -1,8 +1,13 @@
 //! What is missing, out of bounds or unsafe together, each with what to change.
 
+use std::time::Duration;
+
 use inbox_settings::{duration::text, is_name};
 
 use super::{Config, Format, Problem, database::BUILD, load::TABLE, refused::REFUSED};
+
+/// What a frozen process has locked should not be waited for longer, however short its session with the group is.
+const LOCKS_HELD_MAX: Duration = Duration::from_mins(1);
 
 impl Config {
     /// Everything that is wrong or doubtful. Fatal problems keep a consumer from starting; `check`
@@ -138,10 +143,11 @@ impl Config {
                 format!("`limits.drain_deadline` ({}) must be at most a third of `kafka.session_timeout` ({}), or the group gives partitions away while they drain; lower the first or raise the second", text(drain), text(session)),
             ));
         }
-        if self.database.idle_timeout > session || self.database.statement_timeout > session {
+        let held = session.max(LOCKS_HELD_MAX);
+        if self.database.idle_timeout > held || self.database.statement_timeout > held {
             found.push(Problem::doubt(
                 &["database.idle_timeout", "database.statement_timeout", "kafka.session_timeout"],
-                format!("what a frozen process has locked stays locked after its partitions went to another: `database.idle_timeout` ({}) and `database.statement_timeout` ({}) should be at most `kafka.session_timeout` ({}); lower them or raise it", text(self.database.idle_timeout), text(self.database.statement_timeout), text(session)),
+                format!("what a frozen process has locked stays locked after its partitions went to another: `database.idle_timeout` ({}) and `database.statement_timeout` ({}) should be at most {}; lower them", text(self.database.idle_timeout), text(self.database.statement_timeout), text(held)),
             ));
         }
         if self.limits.close_deadline < drain {

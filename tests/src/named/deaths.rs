@@ -37,7 +37,6 @@ pub(super) async fn poisoned(worker: &Path, case: &str, act: &str) -> Vec<Row> {
         &format!("{case}, the event"),
         "the same, until the event is parked; the group waits for the session of each process that has ended",
     );
-    found.asked = false;
     let mut owned = Row::new(
         &format!("{case}, instance_id"),
         "the same with `consumer.instance_id`, which gives the next process the partitions at once",
