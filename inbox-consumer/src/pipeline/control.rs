@@ -258,13 +258,10 @@ impl<DB: Store> Control<DB> {
 /// The id of a partition's topic, if both are there.
 fn there(place: &TopicPartition, topic: Option<TopicState>) -> Result<[u8; 16], TakeOverFault> {
     let lacks = match topic {
-        Some(state) => state.lacks(place),
-        None => Some(missing(&place.topic)),
+        Some(state) => state.lacks(place).map_or(Ok(state.id), Err),
+        None => Err(missing(&place.topic)),
     };
-    match (lacks, topic) {
-        (None, Some(state)) => Ok(state.id),
-        (text, _) => Err(TakeOverFault::Wait(Standstill::TopicMissing(text.unwrap_or_default()))),
-    }
+    lacks.map_err(|text| TakeOverFault::Wait(Standstill::TopicMissing(text)))
 }
 
 /// A write as the store takes it.

@@ -1,7 +1,7 @@
 //! The first event of each lane that is at work: since when it is the first, and what keeps it.
 
 use std::{
-    collections::HashMap,
+    collections::BTreeMap,
     sync::Arc,
     time::{Duration, SystemTime},
 };
@@ -19,7 +19,7 @@ const TOLD_EVERY: Duration = Duration::from_mins(1);
 
 /// The first events of lanes, by partition and lane. Written once for each lane of a transaction.
 #[derive(Debug, Default)]
-pub(super) struct Heads(HashMap<(PartitionId, Lane), Head>);
+pub(super) struct Heads(BTreeMap<(PartitionId, Lane), Head>);
 
 #[derive(Debug)]
 struct Head {
@@ -126,7 +126,7 @@ impl Heads {
         told: bool,
     ) -> (Duration, Vec<HeldLane>) {
         let (mut oldest, mut held) = (Duration::ZERO, Vec::new());
-        for ((_, lane), head) in self.0.iter_mut().filter(|((of, _), _)| *of == id) {
+        for ((_, lane), head) in self.0.range_mut((id, Lane(0))..=(id, Lane(u16::MAX))) {
             let age = since(head.since, now);
             oldest = oldest.max(age);
             if age >= HOLDS_AFTER {
@@ -139,7 +139,6 @@ impl Heads {
                 held.push(head.reading(*lane));
             }
         }
-        held.sort_unstable_by_key(|lane| lane.lane);
         (oldest, held)
     }
 }

@@ -66,11 +66,11 @@ fn aggregate(item: &Delivered) -> String {
     }
 }
 
-/// Which event a line of the log is about: its type, its id, its aggregate, as far as the record says.
+/// Which event a line of the log is about: its type, its producer's id, its aggregate, as far as the record says.
 pub(super) fn named(item: &Delivered) -> [Option<String>; 3] {
-    let id = item.event.event.as_ref().ok().map(|event| event.event_id.to_string());
-    let told = |text: String| Some(text).filter(|text| !text.is_empty());
-    [told(event_type(item)), id, told(aggregate(item))]
+    let id = item.event.event.is_ok().then(|| item.event.id());
+    let present = |text: String| Some(text).filter(|text| !text.is_empty());
+    [present(event_type(item)), id, present(aggregate(item))]
 }
 
 /// No database takes a NUL in text (B10).

@@ -16,9 +16,11 @@ use super::{
 /// easily: it is the first thing that each process runs.
 const DEATHS_MAX: u32 = 5;
 
-/// What is known of an event before it is run: a person wants it parked, or processes have ended with it.
+/// What is known of an event before it is run: a person wants it parked, or processes have ended with it. Suspects are
+/// in the order of offsets.
 pub(super) fn judge(item: &mut Delivered, suspects: &[Suspect]) {
-    let Some(suspect) = suspects.iter().find(|it| it.offset == item.offset) else { return };
+    let found = suspects.binary_search_by_key(&item.offset, |it| it.offset);
+    let Some(suspect) = found.ok().and_then(|at| suspects.get(at)) else { return };
     item.suspect = true;
     if item.doomed.is_some() {
         return;

@@ -174,16 +174,20 @@ impl<DB: Store> Driver<DB> {
     }
 }
 
+impl TopicSight {
+    /// Whether brokers have said so for long enough to be believed.
+    fn is_missing(&self, now: Instant) -> bool {
+        matches!(self, Self::Missing(since) if now.saturating_duration_since(*since) >= MISSING_MIN)
+    }
+}
+
 impl Vitals {
     /// What is to be said of a partition whose topic is not there, or has fewer. One that was added may have been
     /// assigned since brokers were asked.
     fn missing(&self, place: &TopicPartition, begun: Instant, now: Instant) -> Option<String> {
         match self.topics.get(&place.topic)? {
             TopicSight::There(state, at) => state.lacks(place).filter(|_| *at > begun),
-            TopicSight::Missing(since) => {
-                let long = now.saturating_duration_since(*since) >= MISSING_MIN;
-                long.then(|| missing(&place.topic))
-            }
+            sight @ TopicSight::Missing(_) => sight.is_missing(now).then(|| missing(&place.topic)),
         }
     }
 
@@ -194,14 +198,8 @@ impl Vitals {
 
     /// Topics that are consumed and are not there.
     pub(super) fn topics_missing(&self, now: Instant) -> Vec<Arc<str>> {
-        let missing = self.topics.iter().filter_map(|(topic, sight)| match sight {
-            TopicSight::Missing(since) => {
-                let long = now.saturating_duration_since(*since) >= MISSING_MIN;
-                long.then(|| Arc::clone(topic))
-            }
-            TopicSight::There(..) => None,
-        });
-        let mut missing: Vec<_> = missing.collect();
+        let missing = self.topics.iter().filter(|(_, sight)| sight.is_missing(now));
+        let mut missing: Vec<_> = missing.map(|(topic, _)| Arc::clone(topic)).collect();
         missing.sort();
         missing
     }

@@ -141,13 +141,10 @@ async fn what_follows_an_unreadable_record_in_its_batch_waits_behind_it() {
 #[tokio::test]
 async fn an_id_twice_in_a_batch_has_one_effect() {
     let mut stage = Stage::set("twice", 1).await;
-    // One transaction after the other, and a drain that has time for all of it in one.
+    // One transaction after the other, and a drain that has time for all of it in one, however slow the machine is.
     stage.config.database.connections = 1;
-    stage.lengthen_drain();
-    let running = stage.start(Routes::default().on("Counted", Counter)).await;
-    stage.count("first", 1, 3).await;
-    eventually(SOON, "how long a handler takes is known", async || watermark(&stage).await == 3)
-        .await;
+    stage.config.kafka.session_timeout = Duration::from_mins(5);
+    stage.config.limits.drain_deadline = Duration::from_secs(100);
     let mut records = Vec::new();
     for at in 0..20 {
         let event =
@@ -156,13 +153,18 @@ async fn an_id_twice_in_a_batch_has_one_effect() {
         records.extend([event(&same, &same), event(&same, &same)]);
         records.extend([event(&other, &other), event(&format!("copy-{at}"), &other)]);
     }
+    let running = stage.start(Routes::default().on("Counted", Counter)).await;
+    stage.count("first", 1, 1).await;
+    let known = async || watermark(&stage).await == 1;
+    eventually(SOON, "how long a handler takes is known", known).await;
     stage.send(&records).await;
-    eventually(SOON, "all settled", async || watermark(&stage).await == 83).await;
-    assert_eq!((stage.effects().await, stage.parked("mismatch").await), (43, 20));
+    eventually(SOON, "all settled", async || watermark(&stage).await == 81).await;
+    assert_eq!((stage.effects().await, stage.parked("mismatch").await), (41, 20));
     let counts = running.counters.read();
     assert_eq!((stage.parked("").await, counts.duplicates, counts.conflicts), (20, 20, 0));
-    let copies = "SELECT count(*) FROM effects WHERE aggregate LIKE 'copy-%'";
-    assert_eq!(stage.schema.number(copies).await, 0);
+    // A slow machine cuts what was sent in two: whichever is committed first is the event then.
+    let ids = "SELECT count(DISTINCT event_id) FROM effects";
+    assert_eq!(stage.schema.number(ids).await, 41);
     assert_eq!(running.stop().await, Ended::Shutdown);
 }
 

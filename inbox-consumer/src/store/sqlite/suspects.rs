@@ -26,8 +26,8 @@ AND "offset" IN (SELECT value FROM json_each(?3))"#;
 const FORGET: &str = r#"DELETE FROM inbox_suspects WHERE partition_ref = ?1 AND "offset" < ?2"#;
 
 /// ?1 partition.
-const ALL: &str =
-    r#"SELECT "offset", deaths, incarnation, doom FROM inbox_suspects WHERE partition_ref = ?1"#;
+const ALL: &str = r#"SELECT "offset", deaths, incarnation, doom FROM inbox_suspects WHERE partition_ref = ?1
+ORDER BY "offset""#;
 
 /// ?1 partition, ?2 offset, ?3 who and why.
 const DOOM: &str = r#"INSERT INTO inbox_suspects (partition_ref, "offset", doom) VALUES (?1, ?2, ?3)
