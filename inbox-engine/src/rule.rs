@@ -72,6 +72,8 @@ pub enum Rule {
     DistinctIds,
     /// A second event with the same id and other content is parked, not dropped.
     MismatchParks,
+    /// Fingerprints are of a hash that nobody finds two contents for.
+    StrongFingerprint,
     /// Prune spares parked ids.
     PruneSparesParked,
     /// Prune stays below the watermark.

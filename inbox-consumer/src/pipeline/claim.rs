@@ -151,9 +151,7 @@ impl<'a, DB: Store> Transaction<'a, DB> {
             return Ok(Verdict::Vanished);
         };
         let found = &known[found];
-        let same =
-            found.fingerprint == item.fingerprint || self.work.intake.was(found.fingerprint, item);
-        if !same && Rule::MismatchParks.on() {
+        if !self.work.intake.same(found, item) && Rule::MismatchParks.on() {
             return Ok(Verdict::Park(self.mismatch(found).await?));
         }
         let own = found.partition_ref == self.scope.partition_ref && found.offset == item.offset;

@@ -4,13 +4,12 @@ use std::sync::Arc;
 
 use inbox_engine::{Doom, Item, Kind, Lane, ParkReason};
 use outbox_core::{Envelope, EventId, ReadError, Reader, Record};
-use xxhash_rust::xxh3::Xxh3;
 
 use super::{
     Delivery,
-    content::{self, fingerprint},
+    content::{self, Hash},
     parked,
-    port::{Arrival, Delivered, Lanes, TopicPartition, release::DueQueue},
+    port::{Arrival, Delivered, Known, Lanes, TopicPartition, release::DueQueue},
 };
 use crate::{
     config::Content,
@@ -51,12 +50,13 @@ impl Intake {
         let topic = &*partition.topic;
         let event = self.reader.read(topic, partition.partition, offset.0, &record);
         let (kind, doomed) = self.kind(&event, routes);
-        let (id, fingerprint) = match &event {
-            Ok(envelope) => (*envelope.event_id.as_bytes(), fingerprint(envelope, self.content)),
-            Err(_) => unread(topic, partition.partition, offset.0, &record),
+        let id = match &event {
+            Ok(envelope) => *envelope.event_id.as_bytes(),
+            Err(_) => unread(topic, partition.partition, offset.0),
         };
         let bytes = u32::try_from(record.size() + ITEM_OVERHEAD).unwrap_or(u32::MAX);
         let delivery = Delivery { partition: partition.clone(), offset, record, event };
+        let fingerprint = fingerprint(&delivery, self.content, Hash::now());
         Item {
             offset,
             leader_epoch,
@@ -73,16 +73,20 @@ impl Intake {
         }
     }
 
-    /// Whether a stored fingerprint is that of an item, by the other setting: it may have been another one then.
-    pub(super) fn was(&self, fingerprint: [u8; 16], item: &Delivered) -> bool {
-        let other = match self.content {
-            Content::Bytes => Content::Json,
-            Content::Json => Content::Bytes,
-        };
-        item.event
-            .event
-            .as_ref()
-            .is_ok_and(|event| content::fingerprint(event, other) == fingerprint)
+    /// Whether a row is of the content of an item. It may be by the other setting, or by another hash: of those
+    /// then, and by no hash but the row's own.
+    pub(super) fn same(&self, row: &Known, item: &Delivered) -> bool {
+        if row.fingerprint == item.fingerprint && row.sha256 {
+            return true;
+        }
+        let hash = Hash::of_row(row.sha256);
+        let is = |content| fingerprint(&item.event, content, hash) == row.fingerprint;
+        is(Content::Bytes) || is(Content::Json)
+    }
+
+    /// The fingerprint of an item as a row of the other hash would have it.
+    pub(super) fn other_fingerprint(&self, item: &Delivered, sha256: bool) -> [u8; 16] {
+        fingerprint(&item.event, self.content, Hash::of_row(!sha256))
     }
 
     fn kind<DB: sqlx::Database>(
@@ -138,11 +142,16 @@ fn doom(reason: ParkReason, error: String) -> Doom {
 }
 
 /// The id of an unreadable record is its place in the log: nothing in it can be trusted.
-fn unread(topic: &str, partition: i32, offset: i64, record: &Record) -> ([u8; 16], [u8; 16]) {
-    let mut hash = Xxh3::new();
-    hash.update(record.key.as_deref().unwrap_or_default());
-    hash.update(record.payload.as_deref().unwrap_or_default());
+fn unread(topic: &str, partition: i32, offset: i64) -> [u8; 16] {
     // A topic's name is never empty, so there is always an id.
-    let id = EventId::at(topic, partition, offset).map_or([0; 16], |id| *id.as_bytes());
-    (id, hash.digest128().to_be_bytes())
+    EventId::at(topic, partition, offset).map_or([0; 16], |id| *id.as_bytes())
+}
+
+/// The fingerprint of an event, or of the record that is none.
+fn fingerprint(delivery: &Delivery, content: Content, hash: Hash) -> [u8; 16] {
+    let Record { key, payload, .. } = &delivery.record;
+    match &delivery.event {
+        Ok(envelope) => content::fingerprint(envelope, content, hash),
+        Err(_) => hash.of([key, payload].map(|part| part.as_deref().unwrap_or_default())),
+    }
 }

@@ -5,7 +5,9 @@ use outbox_core::{ReadRules, Record, Sources};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_128, xxh3_128_with_seed};
 
 /// The version of the lane hash. It is part of the lane rule that the database keeps: another hash
-/// would change which lane an aggregate has, and so what `last_offset` means (finding 3).
+/// would change which lane an aggregate has, and so what `last_offset` means (finding 3). Anybody finds keys that
+/// share a lane or a queue under it, and gains no more than by one key: a hot lane, and followers of what is parked
+/// in their own topic.
 const LANE_HASH: &str = "xxh3-64/1";
 
 /// The same of aggregate keys: the order key alone, or behind the aggregate's type. Parked rows hold them.

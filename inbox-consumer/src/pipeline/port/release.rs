@@ -61,6 +61,8 @@ pub struct Queued {
     pub id: [u8; 16],
     /// Its fingerprint then.
     pub fingerprint: [u8; 16],
+    /// Whether that is of SHA-256, as all are that are parked now.
+    pub sha256: bool,
     /// Its offset.
     pub offset: Offset,
     /// Its leader epoch.
@@ -136,12 +138,13 @@ pub trait Releases: Database {
         seqs: &[i64],
     ) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
     /// Locks and reads the other copies of an event in its queue whose id is another event's: equal id, equal
-    /// content.
+    /// content. `other` is its fingerprint in rows of the other hash than its own.
     fn copies(
         conn: &mut Self::Connection,
         scope: &Scope,
         aggregate: &[u8; 16],
         row: &Queued,
+        other: &[u8; 16],
     ) -> impl Future<Output = Result<Vec<Queued>, sqlx::Error>> + Send;
     /// Removes events from their queue; answers how many. Their inbox rows count from now as settled.
     fn remove(

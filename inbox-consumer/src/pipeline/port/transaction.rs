@@ -68,6 +68,8 @@ pub struct Known {
     pub id: [u8; 16],
     /// The fingerprint it was claimed with.
     pub fingerprint: [u8; 16],
+    /// Whether that is of SHA-256, as all are that a claim writes; those of older builds are of XXH3.
+    pub sha256: bool,
     /// The partition it was claimed in.
     pub partition_ref: i64,
     /// The offset it was claimed at.

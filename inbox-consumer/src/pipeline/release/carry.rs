@@ -269,18 +269,24 @@ impl<DB: Store> Transaction<'_, DB> {
         }
         self.take_out(done.iter().map(|&at| &plan.run[at])).await?;
         for &at in done {
-            self.settle_copies(&plan.run[at], aggregate).await?;
+            self.settle_copies(&plan.run[at], at, aggregate).await?;
         }
         let asked = done.iter().map(|&at| &plan.run[at]).filter(|row| row.intent.is_some());
         self.audit(asked.map(|row| (row, "released", ""))).await
     }
 
     /// What has the id of another event has no inbox row of its own, so nothing else would know its copies.
-    async fn settle_copies(&mut self, row: &Queued, aggregate: &[u8; 16]) -> Result<(), End> {
+    async fn settle_copies(
+        &mut self,
+        row: &Queued,
+        at: usize,
+        aggregate: &[u8; 16],
+    ) -> Result<(), End> {
         if row.reason != ParkReason::Mismatch.as_str() || !Rule::ReleaseSettlesCopies.on() {
             return Ok(());
         }
-        let copies = DB::copies(self.conn, &self.scope, aggregate, row).await;
+        let other = self.work.intake.other_fingerprint(&self.batch.items[at], row.sha256);
+        let copies = DB::copies(self.conn, &self.scope, aggregate, row, &other).await;
         let copies = copies.map_err(|error| self.failed("the look-up of copies", &error))?;
         if copies.is_empty() {
             return Ok(());

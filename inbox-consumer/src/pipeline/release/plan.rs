@@ -64,6 +64,7 @@ mod tests {
             seq,
             id: [0; 16],
             fingerprint: [0; 16],
+            sha256: true,
             offset: Offset(seq),
             leader_epoch: LeaderEpoch(0),
             reason: "exhausted".into(),

@@ -37,11 +37,11 @@ macro_rules! changed {
 pub(super) static CLAIM: Statement = Statement::new(
     concat!(
         r#"WITH known AS MATERIALIZED (
-    SELECT e.event_id, e.fingerprint, e.partition_ref, e."offset", e.parked FROM inbox_events e
+    SELECT e.event_id, e.fingerprint, e.sha256, e.partition_ref, e."offset", e.parked FROM inbox_events e
     WHERE e.consumer_ref = $1 AND e.event_id = ANY((SELECT $3::uuid[])::uuid[])),
 ins AS (
-    INSERT INTO inbox_events (consumer_ref, event_id, fingerprint, partition_ref, "offset")
-    SELECT $1, e.id, substring($4::bytea FROM (e.nth::integer - 1) * 16 + 1 FOR 16), $2, e.off
+    INSERT INTO inbox_events (consumer_ref, event_id, fingerprint, partition_ref, "offset", sha256)
+    SELECT $1, e.id, substring($4::bytea FROM (e.nth::integer - 1) * 16 + 1 FOR 16), $2, e.off, true
     FROM unnest($3, $5::bigint[]) WITH ORDINALITY e(id, off, nth)
     WHERE e.id NOT IN (SELECT event_id FROM known) RETURNING event_id)
 SELECT pg_current_xact_id()::text AS tx,
@@ -56,6 +56,7 @@ SELECT pg_current_xact_id()::text AS tx,
         changed!(),
         r#" AS changed, k.*
 FROM (SELECT array_agg(event_id) AS ids, array_agg(fingerprint) AS fingerprints,
+        array_agg(sha256) AS sha256,
         array_agg(partition_ref) AS partitions, array_agg("offset") AS offsets,
         array_agg(parked) AS parked FROM known) k"#
     ),
@@ -82,8 +83,8 @@ FROM (SELECT array_agg(event_id) AS ids, array_agg(fingerprint) AS fingerprints,
 pub(super) static CLAIM_ONE: Statement = Statement::new(
     concat!(
         r#"WITH ins AS (
-    INSERT INTO inbox_events (consumer_ref, event_id, fingerprint, partition_ref, "offset")
-    VALUES ($1, $3, $4, $2, $5)
+    INSERT INTO inbox_events (consumer_ref, event_id, fingerprint, partition_ref, "offset", sha256)
+    VALUES ($1, $3, $4, $2, $5, true)
     ON CONFLICT DO NOTHING RETURNING event_id)
 SELECT pg_current_xact_id()::text AS tx,
     EXISTS (SELECT FROM ins) AS fresh,
@@ -109,7 +110,7 @@ SELECT pg_current_xact_id()::text AS tx,
 /// $1 consumer, $2 partition, $3 ids, $4 lanes, $5 prevs, $6 epoch. The count stands in a row of its
 /// own, so that it is there when no id is.
 pub(super) static RECHECK: Statement = Statement::new(
-    r#"SELECT e.event_id, e.fingerprint, e.partition_ref, e."offset", e.parked, m.lanes_mine
+    r#"SELECT e.event_id, e.fingerprint, e.sha256, e.partition_ref, e."offset", e.parked, m.lanes_mine
 FROM (SELECT count(*) AS lanes_mine
         FROM inbox_lanes l JOIN unnest($4::integer[], $5::bigint[]) v(lane, prev) USING (lane)
         WHERE l.partition_ref = $2 AND l.epoch = $6 AND l.last_offset = v.prev) m
@@ -248,6 +249,7 @@ impl Claim for Postgres {
             recheck.known.push(Known {
                 id: id.into_bytes(),
                 fingerprint: sixteen(row.try_get("fingerprint")?)?,
+                sha256: row.try_get("sha256")?,
                 partition_ref: row.try_get("partition_ref")?,
                 offset: Offset(row.try_get("offset")?),
                 parked: row.try_get("parked")?,
@@ -337,13 +339,14 @@ async fn claim_one(
 /// The rows of ids that were there before, of one array for each column.
 fn known(row: &PgRow, ids: &[Uuid]) -> Result<Vec<Known>, sqlx::Error> {
     let fingerprints: Vec<Vec<u8>> = row.try_get("fingerprints")?;
+    let hashes: Vec<bool> = row.try_get("sha256")?;
     let partitions: Vec<i64> = row.try_get("partitions")?;
     let offsets: Vec<i64> = row.try_get("offsets")?;
     let parked: Vec<bool> = row.try_get("parked")?;
-    let rows = ids.iter().zip(fingerprints).zip(partitions).zip(offsets).zip(parked);
-    rows.map(|((((id, fingerprint), partition_ref), offset), parked)| {
+    let rows = ids.iter().zip(fingerprints).zip(hashes).zip(partitions).zip(offsets).zip(parked);
+    rows.map(|(((((id, fingerprint), sha256), partition_ref), offset), parked)| {
         let (id, fingerprint) = (id.into_bytes(), sixteen(&fingerprint)?);
-        Ok(Known { id, fingerprint, partition_ref, offset: Offset(offset), parked })
+        Ok(Known { id, fingerprint, sha256, partition_ref, offset: Offset(offset), parked })
     })
     .collect()
 }

@@ -38,7 +38,7 @@ JOIN inbox_parked q ON q.parked_seq = d.parked_seq ORDER BY x.place, q."offset",
 
 /// $1 partition, $2 aggregate, $3 events, $4 discards beyond them.
 static QUEUE: Statement = Statement::new(
-    r#"SELECT q.parked_seq, q.event_id, q.fingerprint, q."offset", q.leader_epoch, q.reason, q.attempts, q.releases,
+    r#"SELECT q.parked_seq, q.event_id, q.fingerprint, q.sha256, q."offset", q.leader_epoch, q.reason, q.attempts, q.releases,
     CASE WHEN q.due_at IS NULL THEN 0 WHEN q.due_at <= now() THEN 1 ELSE 2 END AS turn,
     q.intent, q.intent_by, q.event_type, q.aggregate, q.errors,
     CASE WHEN q.intent = 'discard' THEN '' ELSE q.record END AS record
@@ -72,10 +72,11 @@ WHERE partition_ref = $1 AND parked_seq = ANY($2)";
 
 const REMOVE: &str = "DELETE FROM inbox_parked WHERE partition_ref = $1 AND parked_seq = ANY($2)";
 
-/// $1 partition, $2 aggregate, $3 id, $4 fingerprint.
-const COPIES: &str = r#"SELECT q.parked_seq, q.event_id, q.fingerprint, q."offset", q.leader_epoch, q.reason, q.attempts, q.releases,
+/// $1 partition, $2 aggregate, $3 id, $4 fingerprint, $5 whether that is of SHA-256, $6 the one of the other hash.
+const COPIES: &str = r#"SELECT q.parked_seq, q.event_id, q.fingerprint, q.sha256, q."offset", q.leader_epoch, q.reason, q.attempts, q.releases,
     2 AS turn, q.intent, q.intent_by, q.event_type, q.aggregate, q.errors, '' AS record
-FROM inbox_parked q WHERE q.partition_ref = $1 AND q.aggregate_key = $2 AND q.event_id = $3 AND q.fingerprint = $4
+FROM inbox_parked q WHERE q.partition_ref = $1 AND q.aggregate_key = $2 AND q.event_id = $3
+AND q.fingerprint = CASE WHEN q.sha256 = $5 THEN $4 ELSE $6 END
 AND q.reason = 'mismatch' ORDER BY q."offset", q.leader_epoch FOR UPDATE OF q"#;
 
 /// An id that is parked once more (a mismatch shares it) stays spared by the pruner.
@@ -170,12 +171,15 @@ impl Releases for Postgres {
         scope: &Scope,
         aggregate: &[u8; 16],
         row: &Queued,
+        other: &[u8; 16],
     ) -> Result<Vec<Queued>, sqlx::Error> {
         let rows = sqlx::query(COPIES)
             .bind(scope.partition_ref)
             .bind(&aggregate[..])
             .bind(Uuid::from_bytes(row.id))
             .bind(&row.fingerprint[..])
+            .bind(row.sha256)
+            .bind(&other[..])
             .fetch_all(on(conn))
             .await?;
         rows.iter().map(queued).collect()
@@ -266,6 +270,7 @@ fn queued(row: &PgRow) -> Result<Queued, sqlx::Error> {
         seq: row.try_get("parked_seq")?,
         id: row.try_get::<Uuid, _>("event_id")?.into_bytes(),
         fingerprint: sixteen(row.try_get("fingerprint")?)?,
+        sha256: row.try_get("sha256")?,
         offset: Offset(row.try_get("offset")?),
         leader_epoch: LeaderEpoch(row.try_get("leader_epoch")?),
         reason: row.try_get("reason")?,

@@ -18,7 +18,7 @@ use crate::{
 /// through the array for each of them.
 pub(super) static CLAIM: Statement = Statement::new(
     r#"SELECT
-(SELECT json_group_array(json_array(v.value, hex(e.fingerprint), e.partition_ref, e."offset", e.parked))
+(SELECT json_group_array(json_array(v.value, hex(e.fingerprint), e.sha256, e.partition_ref, e."offset", e.parked))
     FROM json_each(?4) v
     CROSS JOIN inbox_events e ON e.consumer_ref = ?1 AND e.event_id = substr(?3, v.value * 16 + 1, 16)) AS known,
 (SELECT json_group_array(value) FROM json_each(?6) WHERE
@@ -26,8 +26,8 @@ pub(super) static CLAIM: Statement = Statement::new(
     (SELECT 1 FROM inbox_parked q WHERE q.partition_ref = ?2 AND q.aggregate_key = substr(?5, value * 16 + 1, 16))) AS held,
 (SELECT count(*) FROM json_each(?7) v CROSS JOIN inbox_lanes l ON l.partition_ref = ?2 AND l.lane = v.value ->> 0
     WHERE l.epoch = ?8 AND l.last_offset = v.value ->> 1) AS lanes_mine;
-INSERT INTO inbox_events (consumer_ref, event_id, fingerprint, partition_ref, "offset")
-SELECT ?1, substr(?3, key * 16 + 1, 16), substr(?9, key * 16 + 1, 16), ?2, value FROM json_each(?10)
+INSERT INTO inbox_events (consumer_ref, event_id, fingerprint, partition_ref, "offset", sha256)
+SELECT ?1, substr(?3, key * 16 + 1, 16), substr(?9, key * 16 + 1, 16), ?2, value, 1 FROM json_each(?10)
 WHERE true ON CONFLICT DO NOTHING"#,
     &[
         Cut::new(
@@ -49,7 +49,7 @@ WHERE true ON CONFLICT DO NOTHING"#,
 /// ?1 consumer, ?2 partition, ?3 ids, ?4 their places, ?5 moves, ?6 epoch. One row, as in [`CLAIM`].
 pub(super) static RECHECK: Statement = Statement::new(
     r#"SELECT
-(SELECT json_group_array(json_array(v.value, hex(e.fingerprint), e.partition_ref, e."offset", e.parked))
+(SELECT json_group_array(json_array(v.value, hex(e.fingerprint), e.sha256, e.partition_ref, e."offset", e.parked))
     FROM json_each(?4) v
     CROSS JOIN inbox_events e ON e.consumer_ref = ?1 AND e.event_id = substr(?3, v.value * 16 + 1, 16)) AS known,
 (SELECT count(*) FROM json_each(?5) v CROSS JOIN inbox_lanes l ON l.partition_ref = ?2 AND l.lane = v.value ->> 0
@@ -205,14 +205,16 @@ fn read<T: DeserializeOwned>(array: &str) -> Result<T, sqlx::Error> {
 
 /// The rows of ids at the places of an array.
 fn known(ids: &[[u8; 16]], array: &str) -> Result<Vec<Known>, sqlx::Error> {
-    let rows: Vec<(usize, String, i64, i64, i64)> = read(array)?;
-    let rows = rows.into_iter().map(|(place, fingerprint, partition_ref, offset, parked)| {
-        let fingerprint = u128::from_str_radix(&fingerprint, 16).ok();
-        let both = ids.get(place).copied().zip(fingerprint);
-        let (id, fingerprint) = both.ok_or_else(|| unexpected(NO_ARRAY))?;
-        let fingerprint = fingerprint.to_be_bytes();
-        Ok(Known { id, fingerprint, partition_ref, offset: Offset(offset), parked: parked != 0 })
-    });
+    let rows: Vec<(usize, String, i64, i64, i64, i64)> = read(array)?;
+    let rows =
+        rows.into_iter().map(|(place, fingerprint, sha256, partition_ref, offset, parked)| {
+            let fingerprint = u128::from_str_radix(&fingerprint, 16).ok();
+            let both = ids.get(place).copied().zip(fingerprint);
+            let (id, fingerprint) = both.ok_or_else(|| unexpected(NO_ARRAY))?;
+            let fingerprint = fingerprint.to_be_bytes();
+            let (sha256, parked, offset) = (sha256 != 0, parked != 0, Offset(offset));
+            Ok(Known { id, fingerprint, sha256, partition_ref, offset, parked })
+        });
     rows.collect()
 }
 

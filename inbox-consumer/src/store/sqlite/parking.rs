@@ -11,15 +11,16 @@ use crate::{
 
 /// A delivery that has its parked row already (a redelivery) changes nothing.
 const PARK: &str = r#"INSERT INTO inbox_parked (partition_ref, lane, aggregate_key, consumer_ref, event_id, fingerprint,
-    "offset", leader_epoch, reason, attempts, due_at, event_type, aggregate, errors, record)
+    "offset", leader_epoch, reason, attempts, due_at, event_type, aggregate, errors, record, sha256)
 VALUES (?2, ?3, ?4, ?1, ?5, ?6, ?7, ?8, ?9, ?10,
     CASE WHEN ?9 <> 'follower' THEN coalesce(CAST(unixepoch('subsec') * 1000 AS INTEGER) + ?11, 9223372036854775807) END,
-    ?12, ?13, ?14, ?15)
+    ?12, ?13, ?14, ?15, 1)
 ON CONFLICT (partition_ref, "offset", leader_epoch) DO NOTHING"#;
 
-/// Whether the delivery is parked with this very id and content.
+/// Whether the delivery is parked with this very id and content. Of a row of an older build (XXH3) place and id
+/// tell: its fingerprint is no proof of anything.
 const PARKED_SAME: &str = r#"SELECT count(*) FROM inbox_parked WHERE partition_ref = ?1 AND "offset" = ?2
-AND leader_epoch = ?3 AND event_id = ?4 AND fingerprint = ?5"#;
+AND leader_epoch = ?3 AND event_id = ?4 AND (fingerprint = ?5 OR NOT sha256)"#;
 
 /// ?1 consumer, ?2 ids, ?3 their places.
 pub(super) const MARK: &str =

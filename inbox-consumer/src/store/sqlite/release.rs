@@ -31,7 +31,7 @@ ORDER BY q."offset", q.leader_epoch LIMIT ?3"#;
 
 /// ?1 partition, ?2 aggregate, ?3 events, ?4 discards beyond them. The writer is alone: nothing to lock.
 static QUEUE: Statement = Statement::new(
-    r#"SELECT q.parked_seq, q.event_id, q.fingerprint, q."offset", q.leader_epoch, q.reason, q.attempts, q.releases,
+    r#"SELECT q.parked_seq, q.event_id, q.fingerprint, q.sha256, q."offset", q.leader_epoch, q.reason, q.attempts, q.releases,
     CASE WHEN q.due_at IS NULL THEN 0 WHEN q.due_at <= CAST(unixepoch('subsec') * 1000 AS INTEGER) THEN 1 ELSE 2 END AS turn,
     q.intent, q.intent_by, q.event_type, q.aggregate, q.errors,
     CASE WHEN q.intent = 'discard' THEN '' ELSE q.record END AS record
@@ -66,10 +66,11 @@ WHERE +partition_ref = ?1 AND parked_seq IN (SELECT value FROM json_each(?2))";
 
 pub(super) const REMOVE: &str = "DELETE FROM inbox_parked WHERE +partition_ref = ?1 AND parked_seq IN (SELECT value FROM json_each(?2))";
 
-/// ?1 partition, ?2 aggregate, ?3 id, ?4 fingerprint.
-const COPIES: &str = r#"SELECT q.parked_seq, q.event_id, q.fingerprint, q."offset", q.leader_epoch, q.reason, q.attempts, q.releases,
+/// ?1 partition, ?2 aggregate, ?3 id, ?4 fingerprint, ?5 whether that is of SHA-256, ?6 the one of the other hash.
+const COPIES: &str = r#"SELECT q.parked_seq, q.event_id, q.fingerprint, q.sha256, q."offset", q.leader_epoch, q.reason, q.attempts, q.releases,
     2 AS turn, q.intent, q.intent_by, q.event_type, q.aggregate, q.errors, '' AS record
-FROM inbox_parked q WHERE q.partition_ref = ?1 AND q.aggregate_key = ?2 AND q.event_id = ?3 AND q.fingerprint = ?4
+FROM inbox_parked q WHERE q.partition_ref = ?1 AND q.aggregate_key = ?2 AND q.event_id = ?3
+AND q.fingerprint = CASE WHEN q.sha256 = ?5 THEN ?4 ELSE ?6 END
 AND q.reason = 'mismatch' ORDER BY q."offset", q.leader_epoch"#;
 
 /// An id that is parked once more (a mismatch shares it) stays spared by the pruner.
@@ -160,12 +161,15 @@ impl Releases for Sqlite {
         scope: &Scope,
         aggregate: &[u8; 16],
         row: &Queued,
+        other: &[u8; 16],
     ) -> Result<Vec<Queued>, sqlx::Error> {
         let rows = sqlx::query(COPIES)
             .bind(scope.partition_ref)
             .bind(&aggregate[..])
             .bind(&row.id[..])
             .bind(&row.fingerprint[..])
+            .bind(row.sha256)
+            .bind(&other[..])
             .fetch_all(conn)
             .await?;
         rows.iter().map(queued).collect()
@@ -263,6 +267,7 @@ fn queued(row: &SqliteRow) -> Result<Queued, sqlx::Error> {
         seq: row.try_get("parked_seq")?,
         id: sixteen(row.try_get("event_id")?)?,
         fingerprint: sixteen(row.try_get("fingerprint")?)?,
+        sha256: row.try_get("sha256")?,
         offset: Offset(row.try_get("offset")?),
         leader_epoch: LeaderEpoch(row.try_get("leader_epoch")?),
         reason: row.try_get("reason")?,

@@ -32,6 +32,7 @@ pub async fn a_fresh_id_is_claimed_once<DB: Probe>(settings: DB::Settings) {
     let known = |number, offset| Known {
         id: id(number),
         fingerprint: fingerprint(number),
+        sha256: true,
         partition_ref: scope.partition_ref,
         offset: Offset(offset),
         parked: false,
@@ -43,7 +44,7 @@ pub async fn a_fresh_id_is_claimed_once<DB: Probe>(settings: DB::Settings) {
     scene.rollback().await;
 }
 
-/// A known id with other content is told by its fingerprint.
+/// A known id with other content is told by its fingerprint, and that by its hash.
 pub async fn another_content_under_a_known_id_is_seen<DB: Probe>(settings: DB::Settings) {
     let mut scene = Scene::<DB>::new(settings, "claim-content").await;
     let scope = scene.take_over().await.scope;
@@ -52,8 +53,21 @@ pub async fn another_content_under_a_known_id_is_seen<DB: Probe>(settings: DB::S
     other.fingerprints = vec![fingerprint(9)];
     assert!(scene.claim(&scope, &other).await.fresh.is_empty());
     let look = DB::recheck(&mut scene.session, &scope, &[id(1)], &other.lanes).await;
-    assert_eq!(look.expect("recheck").known[0].fingerprint, fingerprint(1));
+    let known = look.expect("recheck").known[0];
+    assert_eq!((known.fingerprint, known.sha256), (fingerprint(1), true));
     scene.rollback().await;
+
+    // As a build writes it that does not know the column.
+    let older = "UPDATE inbox_events SET sha256 = false WHERE consumer_ref = ";
+    assert_eq!(scene.run(&format!("{older}{}", scope.consumer_ref)).await, 1);
+    let two = claim_of(&[(1, 1), (2, 2)], &[step(0, 0, 1)]);
+    for claim in [&other, &two] {
+        let told = scene.claim(&scope, claim).await.known;
+        let look = DB::recheck(&mut scene.session, &scope, &[id(1)], &claim.lanes).await;
+        let all = [told, look.expect("recheck").known].concat();
+        assert!(all.iter().all(|known| !known.sha256), "{all:?}");
+        scene.rollback().await;
+    }
 }
 
 /// C9: before any handler runs, the claim tells whether the lanes are where memory has them (rule

@@ -116,6 +116,7 @@ macro_rules! conformance_scenarios {
             a_marked_event_is_not_due
             a_removed_event_counts_as_settled_from_now
             an_id_that_is_parked_twice_stays_marked
+            copies_are_found_under_either_hash
             the_next_event_is_promoted
             a_failed_event_gets_a_new_time
             a_release_of_an_older_epoch_is_fenced

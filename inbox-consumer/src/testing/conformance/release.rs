@@ -6,7 +6,7 @@ use inbox_engine::{NextOffset, Offset, ParkReason};
 
 use super::{
     Probe,
-    scene::{RECORD, Scene, aggregate, claim_of, id, literal, moved, parking, step},
+    scene::{RECORD, Scene, aggregate, claim_of, fingerprint, id, literal, moved, parking, step},
 };
 use crate::pipeline::port::{
     Parking, Scope,
@@ -197,6 +197,29 @@ pub async fn an_id_that_is_parked_twice_stays_marked<DB: Probe>(settings: DB::Se
         close(&mut scene, &scope, &tx).await;
         assert_eq!(scene.number(&count).await, expected);
     }
+}
+
+/// Copies of an event under another one's id, whichever build has parked them.
+pub async fn copies_are_found_under_either_hash<DB: Probe>(settings: DB::Settings) {
+    let (mut scene, scope) = queues::<DB>(settings, "release-copies").await;
+    let of_one = format!("reason = 'mismatch', event_id = {}", literal::<DB>(id(1)));
+    let (before, after) = DB::BYTES_HEX;
+    let bytes = |print: [u8; 16]| format!("{before}{:032x}{after}", u128::from_be_bytes(print));
+    let print = |number| bytes(fingerprint(number));
+    let older = format!("{of_one}, sha256 = false, fingerprint = {}", print(9));
+    set::<DB>(&mut scene, &scope, 1, &older).await;
+    let newer = format!("{of_one}, fingerprint = {}", print(1));
+    set::<DB>(&mut scene, &scope, 2, &newer).await;
+    begin(&mut scene, &scope).await;
+    let head = read(&mut scene, &scope, 1).await.remove(0);
+    assert!(head.sha256);
+    for (other, found) in [(9, &[1, 2][..]), (1, &[2]), (8, &[2])] {
+        let other = fingerprint(other);
+        let copies = DB::copies(&mut scene.session, &scope, &aggregate(1), &head, &other).await;
+        let copies = copies.expect("looking for copies failed");
+        assert_eq!(copies.iter().map(|copy| copy.offset.0).collect::<Vec<_>>(), found);
+    }
+    scene.rollback().await;
 }
 
 /// A queue always has a head with a turn of its own (rule `ReleasePromotes`).
