@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use inbox_settings::{duration::text, is_name};
+use inbox_settings::{duration::text, is_name, properties::Program};
 
-use super::{Config, Format, Problem, database::BUILD, load::TABLE, refused::REFUSED};
+use super::{Config, Format, Problem, database::BUILD, load::TABLE};
 
 /// What a frozen process has locked should not be waited for longer, however short its session with the group is.
 const LOCKS_HELD_MAX: Duration = Duration::from_mins(1);
@@ -21,7 +21,7 @@ impl Config {
         self.time_limits(&mut found);
         self.group_limits(&mut found);
         self.sizes(&mut found);
-        found.extend(self.kafka.raw.problems(REFUSED));
+        found.extend(self.kafka.raw.problems(Program::Consumer));
         let tls = cfg!(any(feature = "tls", feature = "tls-vendored"));
         let security = &self.kafka.security;
         found.extend(security.problems(&self.kafka.bootstrap, "inbox-consumer", tls));

@@ -72,5 +72,6 @@ mod transaction_outage;
 mod transaction_silence;
 mod transaction_swallowed;
 mod tutorial;
+mod unreadable;
 mod unwanted;
 mod upgrading;
