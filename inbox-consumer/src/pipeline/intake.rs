@@ -68,6 +68,7 @@ impl Intake {
             bytes,
             attempts: 0,
             doomed,
+            bare: false,
             suspect: false,
             event: Arc::new(delivery),
         }
