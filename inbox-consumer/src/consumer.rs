@@ -335,6 +335,7 @@ impl<DB: Store> Consumer<DB> {
                 limit: ParkedLoad {
                     aggregates: config.limits.parked_aggregates_max.into(),
                     events: config.limits.parked_events_max.into(),
+                    bytes: config.limits.parked_bytes_max as u64,
                 },
             },
             meters: self.meters,
