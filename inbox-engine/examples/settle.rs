@@ -153,6 +153,7 @@ fn item(offset: i64) -> Item<u64> {
         bytes: 850,
         attempts: 0,
         doomed: None,
+        bare: false,
         suspect: false,
         event,
     }

@@ -25,6 +25,8 @@ pub struct Item<T> {
     pub attempts: u32,
     /// Set when it will be parked instead of run.
     pub doomed: Option<Doom>,
+    /// What was to be kept of it when it is parked was refused again and again: now it is where it is, and little more.
+    pub bare: bool,
     /// A process has ended while it ran this, so that it goes in a transaction of its own.
     pub suspect: bool,
     /// The event.

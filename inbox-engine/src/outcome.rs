@@ -77,9 +77,9 @@ impl<T> Engine<T> {
         if let Some(failure) = failures.iter().find(|f| batch.parks(index(f))) {
             // Parking itself failed, and no handler is answerable for that: it is tried again, with a
             // reason that people see.
-            let (id, error) = (batch.partition, failure.error.clone());
-            self.give_back(batch);
-            return self.outage(id, error, now);
+            let error = failure.error.clone();
+            let Some(batch) = self.alone_too_often(batch, &error, now) else { return };
+            return self.wait_for_database(batch, error, now);
         }
         let at: Vec<At> = failures.iter().map(|failure| batch.at(index(failure))).collect();
         if at.contains(&None) {
@@ -210,7 +210,13 @@ impl<T> Engine<T> {
     /// before are counted, so that no outage ever is. Gives the batch back when it is not so.
     fn alone_too_often(&mut self, batch: Batch<T>, error: &str, now: Time) -> Option<Batch<T>> {
         let (commits, max) = (self.commits, self.limits.alone_max);
-        let [Item { doomed: None, lane, .. }] = *batch.items.as_slice() else { return Some(batch) };
+        let [Item { ref doomed, bare, lane, .. }] = *batch.items.as_slice() else {
+            return Some(batch);
+        };
+        let parks = doomed.is_some();
+        if parks && (bare || !Rule::RefusedIsParkedBare.on()) {
+            return Some(batch);
+        }
         let queue = self.partitions.get_mut(&batch.partition)?.lane(lane);
         if queue.alone == 0 || queue.alone_since < commits {
             queue.alone += 1;
@@ -219,11 +225,22 @@ impl<T> Engine<T> {
         if queue.alone < max || !Rule::RepeatedAloneCounts.on() {
             return Some(batch);
         }
+        if parks {
+            self.park_bare(batch, now);
+            return None;
+        }
         // Once more, and it counts again.
         queue.alone = max - 1;
         let text = format!("met {max} times alone while others committed: {error}");
         self.failed(batch, &[Failure::retry(0, text)], now);
         None
+    }
+
+    /// The one event of a batch is parked with less of it: nothing else of it can be at fault.
+    fn park_bare(&mut self, mut batch: Batch<T>, now: Time) {
+        batch.items.iter_mut().for_each(|item| item.bare = true);
+        self.shrink(&batch, now);
+        self.give_back(batch);
     }
 
     /// Lanes whose wait is over can start again.

@@ -144,6 +144,8 @@ pub enum Rule {
     ConflictUncounted,
     /// A fault that one event alone meets again and again while others commit counts.
     RepeatedAloneCounts,
+    /// An event that cannot be parked as it is, again and again while others commit, is parked bare.
+    RefusedIsParkedBare,
     /// A statement of a handler that runs into the runtime's own limit is the handler's failure.
     StatementTimeoutCounts,
     /// A COMMIT that the server refused is rolled back for certain, whatever the error: it is no unknown

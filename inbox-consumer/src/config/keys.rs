@@ -314,6 +314,12 @@ pub const KEYS: &[Key] = &[
         "Parked events of one partition, those that follow others included; beyond it as above.",
     ),
     key(
+        "limits.parked_bytes_max",
+        bytes(64 * KIB, 1024 * GIB),
+        "1GiB",
+        "Bytes that a partition's parked events take in the database, about as many as their records have; beyond it as above. At least three times `events.event_bytes_max`.",
+    ),
+    key(
         "limits.outage_delay_max",
         millis(100, 10 * MINUTE),
         "10s",

@@ -167,6 +167,9 @@ pub struct Limits {
     pub parked_aggregates_max: u32,
     /// Parked events of a partition.
     pub parked_events_max: u32,
+    /// Bytes of the parked events of a partition.
+    #[serde(deserialize_with = "size::deserialize")]
+    pub parked_bytes_max: usize,
     /// Longest delay between attempts to reach a database that is out.
     #[serde(with = "duration")]
     pub outage_delay_max: Duration,
@@ -364,6 +367,7 @@ impl Default for Limits {
             partition_bytes_max: 4 * MIB,
             parked_aggregates_max: 1_000,
             parked_events_max: 100_000,
+            parked_bytes_max: 1024 * MIB,
             outage_delay_max: Duration::from_secs(10),
             drain_deadline: Duration::from_secs(3),
             close_deadline: Duration::from_secs(10),

@@ -172,5 +172,12 @@ impl Config {
                 format!("one event of `events.event_bytes_max` ({}) alone pauses its partition: `limits.partition_bytes_max` is {partition}; lower the first or raise the second", self.events.event_bytes_max),
             ));
         }
+        let parked = self.limits.parked_bytes_max;
+        if self.events.event_bytes_max.saturating_mul(3) > parked {
+            found.push(Problem::fatal(
+                &["events.event_bytes_max", "limits.parked_bytes_max"],
+                format!("one event of `events.event_bytes_max` ({}) may stop its partition when it is parked, where its text can be twice as long: `limits.parked_bytes_max` is {parked}; raise it to three times the first, or lower that", self.events.event_bytes_max),
+            ));
+        }
     }
 }

@@ -12,8 +12,8 @@ use std::{
 use inbox_engine::NextOffset;
 
 use super::{
-    event::NoFacts,
-    ffi::{self, Isolation},
+    event::{Isolation, NoFacts},
+    ffi,
     owner::Owner,
 };
 use crate::pipeline::port::{LogEnds, TopicPartition, TopicSight, TopicState, Unread, Vitals};

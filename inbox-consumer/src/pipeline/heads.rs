@@ -222,6 +222,7 @@ mod tests {
             bytes: 1,
             attempts,
             doomed: None,
+            bare: false,
             suspect: false,
             event: delivery(offset, None),
         };

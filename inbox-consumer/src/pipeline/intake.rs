@@ -8,8 +8,8 @@ use outbox_core::{Envelope, EventId, ReadError, Reader, Record};
 use super::{
     Delivery,
     content::{self, Hash},
-    parked,
-    port::{Arrival, Delivered, Known, Lanes, TopicPartition, release::DueQueue},
+    document,
+    port::{Arrival, Delivered, Excerpts, Flaw, Known, Lanes, TopicPartition, release::DueQueue},
 };
 use crate::{
     config::Content,
@@ -30,6 +30,8 @@ const PARKED: Kind = Kind { route: u32::MAX - 1, whole_run: false, one_per_aggre
 /// Reads records of a consumer.
 #[derive(Debug)]
 pub(crate) struct Intake {
+    /// Which records are kept in part.
+    pub(crate) excerpts: Excerpts,
     pub(crate) reader: Reader,
     /// Unknown types are settled and counted instead of parked.
     pub(crate) ignore_unknown: bool,
@@ -46,16 +48,24 @@ impl Intake {
         (lane, aggregate): (Lane, [u8; 16]),
         routes: &RouteTable<DB>,
     ) -> Delivered {
-        let Arrival { offset, leader_epoch, record } = arrival;
+        let arrival = self.cut(arrival);
+        let bytes = u32::try_from(arrival.weight() + ITEM_OVERHEAD).unwrap_or(u32::MAX);
+        let Arrival { offset, leader_epoch, record, flaw } = arrival;
         let topic = &*partition.topic;
-        let event = self.reader.read(topic, partition.partition, offset.0, &record);
+        let event = match &flaw {
+            None => self.reader.read(topic, partition.partition, offset.0, &record),
+            Some(flaw) => Err(flaw.error(self.excerpts.bytes_max())),
+        };
+        let excerpt = flaw.and_then(|flaw| match *flaw {
+            Flaw::TooLarge(excerpt) => Some(excerpt),
+            Flaw::Headers(_) => None,
+        });
         let (kind, doomed) = self.kind(&event, routes);
         let id = match &event {
             Ok(envelope) => *envelope.event_id.as_bytes(),
             Err(_) => unread(topic, partition.partition, offset.0),
         };
-        let bytes = u32::try_from(record.size() + ITEM_OVERHEAD).unwrap_or(u32::MAX);
-        let delivery = Delivery { partition: partition.clone(), offset, record, event };
+        let delivery = Delivery { partition: partition.clone(), offset, record, excerpt, event };
         let fingerprint = fingerprint(&delivery, self.content, Hash::now());
         Item {
             offset,
@@ -68,6 +78,7 @@ impl Intake {
             bytes,
             attempts: 0,
             doomed,
+            bare: false,
             suspect: false,
             event: Arc::new(delivery),
         }
@@ -87,6 +98,16 @@ impl Intake {
     /// The fingerprint of an item as a row of the other hash would have it.
     pub(super) fn other_fingerprint(&self, item: &Delivered, sha256: bool) -> [u8; 16] {
         fingerprint(&item.event, self.content, Hash::of_row(!sha256))
+    }
+
+    /// Kafka's thread has done it; a log in memory has not.
+    fn cut(&self, arrival: Arrival) -> Arrival {
+        match self.excerpts.of_whole(&arrival.record) {
+            Some((record, excerpt)) => {
+                Arrival { record, flaw: Some(Box::new(Flaw::TooLarge(excerpt))), ..arrival }
+            }
+            None => arrival,
+        }
     }
 
     fn kind<DB: sqlx::Database>(
@@ -123,14 +144,14 @@ impl Lanes {
 
     /// The key of a parked row's aggregate; `None` when the row holds no record.
     pub(crate) fn parked_key(&self, topic: &str, offset: i64, record: &str) -> Option<[u8; 16]> {
-        let record = parked::record(record)?;
+        let record = document::record(record)?;
         Some(self.placement.place(topic, offset, &record, self.count).1)
     }
 
     /// The lane of a parked queue. A remap may have given its aggregate another one than was written with
     /// it; then its record is there to find it.
     pub(super) fn of_queue(&self, partition: &TopicPartition, queue: &DueQueue) -> Lane {
-        let record = queue.record.as_deref().and_then(parked::record);
+        let record = queue.record.as_deref().and_then(document::record);
         record.map_or(queue.lane, |record| {
             self.placement.place(&partition.topic, queue.offset.0, &record, self.count).0
         })
@@ -152,6 +173,11 @@ fn fingerprint(delivery: &Delivery, content: Content, hash: Hash) -> [u8; 16] {
     let Record { key, payload, .. } = &delivery.record;
     match &delivery.event {
         Ok(envelope) => content::fingerprint(envelope, content, hash),
-        Err(_) => hash.of([key, payload].map(|part| part.as_deref().unwrap_or_default())),
+        Err(_) => {
+            // Of one that is kept in part, the whole payload's hash stands for what is missing.
+            let whole = delivery.excerpt.as_ref().and_then(|it| it.payload_sha256.as_deref());
+            let parts = [key, payload].map(|part| part.as_deref().unwrap_or_default());
+            hash.of(parts.into_iter().chain([whole.unwrap_or_default().as_bytes()]))
+        }
     }
 }

@@ -115,6 +115,7 @@ impl Load {
             bytes: 1,
             attempts: 0,
             doomed: None,
+            bare: false,
             suspect: false,
             event: (),
         }

@@ -432,6 +432,50 @@ fn parking_that_fails_is_tried_again() {
     );
 }
 
+/// `RefusedIsParkedBare`: what is refused again and again while others commit is at fault itself, be it that the
+/// session breaks under it or that the database says no: it is parked with less of it.
+#[test]
+fn what_cannot_be_parked_alone_again_and_again_is_parked_bare() {
+    check(
+        "
+        limits transactions=1
+        own p0 lanes=2 w=0
+        deliver p0 0a! => start p0[0:undecodable]
+        broken p0@0
+        wait 100 => start p0[0:undecodable]
+        broken p0@0
+        deliver p0 1b => start p0[1]
+        committed p0@1
+        wait 200 => start p0[0:undecodable]
+        failed p0@0 p0@0
+        wait 10 => start p0[0:undecodable:bare]
+        outage p0@0 => p0 stands: outage
+        wait 100 => check p0 0, start p0[0:undecodable:bare]
+        committed p0@0 => p0 moves
+        ",
+    );
+}
+
+/// `RefusedIsParkedBare`: while nobody commits it is an outage, however often.
+#[test]
+fn what_cannot_be_parked_in_an_outage_stays_as_it_is() {
+    check(
+        "
+        limits transactions=1
+        own p0 lanes=1 w=0
+        deliver p0 0a! => start p0[0:undecodable]
+        outage p0@0 => p0 stands: outage
+        wait 100 => check p0 0, start p0[0:undecodable]
+        outage p0@0
+        wait 200 => start p0[0:undecodable]
+        outage p0@0
+        wait 400 => start p0[0:undecodable]
+        outage p0@0
+        wait 800 => start p0[0:undecodable]
+        ",
+    );
+}
+
 /// `FaultsBeforeHandlersUncounted` (finding 30): an id that another transaction holds, a database that refuses
 /// the claim: nobody's fault, however often, alone, and beside commits of others.
 #[test]

@@ -22,6 +22,7 @@ fn item(offset: i64, lane: u16, id: u8) -> Item<()> {
         bytes: 1,
         attempts: 0,
         doomed: None,
+        bare: false,
         suspect: false,
         event: (),
     }

@@ -462,6 +462,7 @@ fn delivery(word: &str) -> Item<()> {
         attempts: 0,
         doomed: doomed
             .then(|| Doom { reason: ParkReason::Undecodable, error: "not an event".into() }),
+        bare: false,
         suspect,
         event: (),
     }
@@ -549,7 +550,10 @@ fn le(leader_epoch: LeaderEpoch) -> String {
 fn start(batch: &Batch<()>) -> String {
     let item = |item: &Item<()>| match &item.doomed {
         None => item.offset.0.to_string(),
-        Some(doom) => format!("{}:{}", item.offset.0, doom.reason.as_str()),
+        Some(doom) => {
+            let bare = if item.bare { ":bare" } else { "" };
+            format!("{}:{}{bare}", item.offset.0, doom.reason.as_str())
+        }
     };
     let lane = |items: &[Item<()>]| items.iter().map(item).collect::<Vec<_>>().join(" ");
     let lanes: Vec<String> = batch.items.chunk_by(|a, b| a.lane == b.lane).map(lane).collect();

@@ -216,6 +216,16 @@ fn protection_that_is_configured_but_not_used_is_refused() {
     one(found, "`kafka.sasl_mechanism` is missing");
 }
 
+/// Parked, one event may take three times as much.
+#[test]
+fn one_event_fits_what_may_be_parked() {
+    one(
+        fatal(|c| c.limits.parked_bytes_max = 2 << 20),
+        "one event of `events.event_bytes_max` (1048576) may stop its partition",
+    );
+    assert!(fatal(|c| c.limits.parked_bytes_max = 3 << 20).is_empty());
+}
+
 #[test]
 fn doubtful_combinations_do_not_keep_a_consumer_from_starting() {
     one(

@@ -166,20 +166,26 @@ pub struct ParkedLoad {
     pub aggregates: u64,
     /// Events.
     pub events: u64,
+    /// Bytes of what is kept of them.
+    pub bytes: u64,
 }
 
 impl ParkedLoad {
     /// Whether it is at most what may be parked.
     pub(crate) fn within(self, limit: Self) -> bool {
-        self.aggregates <= limit.aggregates && self.events <= limit.events
+        self.aggregates <= limit.aggregates
+            && self.events <= limit.events
+            && self.bytes <= limit.bytes
     }
 
     /// What is said when it is not.
     pub(crate) fn beyond(self, limit: Self) -> String {
         let (what, key, most) = if self.aggregates > limit.aggregates {
             ("aggregates with parked events", "limits.parked_aggregates_max", limit.aggregates)
-        } else {
+        } else if self.events > limit.events {
             ("parked events", "limits.parked_events_max", limit.events)
+        } else {
+            ("bytes of parked events", "limits.parked_bytes_max", limit.bytes)
         };
         format!(
             "the partition would have more than {most} {what}, the most that `{key}` allows; mend what \

@@ -31,14 +31,16 @@ pub(super) const MARK: &str =
 pub(super) const PARKED_AT: &str = r#"SELECT q."offset" FROM json_each(?2) d CROSS JOIN inbox_parked q ON q.partition_ref = ?1
 AND q."offset" = d.value ->> 0 AND q.leader_epoch = d.value ->> 1"#;
 
-/// ?1 partition, ?2 and ?3 the limits. Aggregates are counted by one probe of the index for each.
+/// ?1 partition, ?2 and ?3 the limits. Aggregates are counted by one probe of the index for each. A
+/// length is known without what is long.
 const LOAD: &str = "WITH RECURSIVE k AS (
     SELECT (SELECT aggregate_key FROM inbox_parked WHERE partition_ref = ?1 ORDER BY aggregate_key LIMIT 1) AS aggregate_key, 1 AS n
     UNION ALL
     SELECT (SELECT q.aggregate_key FROM inbox_parked q WHERE q.partition_ref = ?1 AND q.aggregate_key > k.aggregate_key
         ORDER BY q.aggregate_key LIMIT 1), k.n + 1 FROM k WHERE k.aggregate_key IS NOT NULL AND k.n <= ?2)
-SELECT (SELECT count(aggregate_key) FROM k) AS aggregates,
-    (SELECT count(*) FROM (SELECT 1 FROM inbox_parked WHERE partition_ref = ?1 LIMIT ?3 + 1) e) AS events";
+SELECT (SELECT count(aggregate_key) FROM k) AS aggregates, e.events, e.bytes
+FROM (SELECT count(*) AS events, coalesce(sum(r.bytes), 0) AS bytes FROM
+    (SELECT octet_length(record) AS bytes FROM inbox_parked WHERE partition_ref = ?1 LIMIT ?3 + 1) r) e";
 
 /// The keys of what is parked are by this build's rule: one that does not know that it has to make them anew
 /// may not take the partition over while they are there (the constraint on `key_epoch`).
@@ -88,6 +90,7 @@ impl Parkings for Sqlite {
         Ok(ParkedLoad {
             aggregates: count(row.try_get("aggregates")?),
             events: count(row.try_get("events")?),
+            bytes: count(row.try_get("bytes")?),
         })
     }
 

@@ -115,7 +115,8 @@ pub async fn the_load_is_counted_up_to_its_limit<DB: Probe>(settings: DB::Settin
     let claim = claim_of(&[(4, 3), (5, 4)], &[step(0, 2, 4)]);
     let rows = [parking(4, 3, ParkReason::Rejected), parking(5, 4, ParkReason::Rejected)];
     scene.park(&scope, &claim, &rows).await;
-    let load = |aggregates, events| ParkedLoad { aggregates, events };
+    let each = parking(4, 3, ParkReason::Rejected).record.len() as u64;
+    let load = |aggregates, events| ParkedLoad { aggregates, events, bytes: events * each };
     for (limit, counted) in [
         (load(100, 100), load(3, 5)),
         (load(3, 5), load(3, 5)),
@@ -149,7 +150,7 @@ pub async fn transactions_that_park_count_one_after_the_other<DB: Probe>(setting
     DB::park_alone(&mut scene.session, &scope).await.expect("the lock");
     let rows = [parking(1, 0, ParkReason::Rejected)];
     DB::park(&mut scene.session, &scope, &rows).await.expect("parking failed");
-    let limit = ParkedLoad { aggregates: 9, events: 9 };
+    let limit = ParkedLoad { aggregates: 9, events: 9, bytes: 9_000 };
     let second = async {
         let second = claim_of(&[(2, 1)], &[step(1, -1, 1)]);
         claim_on::<DB>(&mut session, &scope, &second).await;

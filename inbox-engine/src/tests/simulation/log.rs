@@ -162,6 +162,7 @@ impl Log {
             bytes: 1 + event.number % 7,
             attempts: 0,
             doomed: (event.nature == Nature::Undecodable).then(unreadable),
+            bare: false,
             suspect: false,
             event,
         }
