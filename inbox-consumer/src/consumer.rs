@@ -129,6 +129,9 @@ impl<DB: Store> ConsumerBuilder<DB> {
         if !problems.is_empty() {
             return Err(BuildError::Config(problems));
         }
+        if self.config.log.database_text {
+            outbox_core::show_values();
+        }
         let routes = self.routes.declare(&self.config.handlers);
         let routes = routes.freeze().map_err(BuildError::Routes)?;
         let settings = settings?;

@@ -185,4 +185,10 @@ pub const KEYS: &[Key] = &[
         "info",
         "`error`, `warn`, `info`, `debug`, `trace`, or a filter such as `info,outbox_relay=debug`. The environment variable RUST_LOG goes before it.",
     ),
+    key(
+        "log.database_text",
+        Kind::Flag,
+        "false",
+        "Whether what the database says of an error is shown as it is, with values of events and rows in it. Without it the log and the errors of parked events (of the relay: of rows that were set aside) have the code, the names of constraint, table and column, the hint and the place in a function, and `…` for values. For the time that a fault is looked for; it holds for the whole process.",
+    ),
 ];
