@@ -169,6 +169,7 @@ impl<DB: Store> ConsumerBuilder<DB> {
 pub(crate) fn settings<DB: Store>(config: &Config) -> Result<DB::Settings, OpenError> {
     DB::settings(&Address {
         url: config.database.url.expose(),
+        tls: config.database.tls,
         schema: config.database.schema.as_deref(),
         application: &format!("inbox/{}", config.consumer.name),
         statement_cache: usize::from(config.database.statement_cache),

@@ -1,14 +1,14 @@
 //! What is missing, out of bounds or unsafe together, each with what to change.
 
-use inbox_settings::{duration::text, is_name};
+use inbox_settings::{DatabaseAddress, duration::text, is_name};
 
-use super::{Config, Format, Problem, database::BUILD, load::TABLE, refused::REFUSED};
+use super::{Config, Database, Format, Problem, database::BUILD, load::TABLE, refused::REFUSED};
 
 impl Config {
     /// Everything that is wrong or doubtful. Fatal problems keep a consumer from starting; `check`
     /// shows the others.
     pub fn validate(&self) -> Vec<Problem> {
-        let mut found = Vec::new();
+        let mut found = self.noticed.clone();
         self.bounds(&mut found);
         self.names(&mut found);
         self.database_address(&mut found);
@@ -81,7 +81,11 @@ impl Config {
             return;
         }
         match self.database.kind() {
-            Ok(kind) => found.extend(BUILD.problems(kind, self.database.schema.as_deref())),
+            Ok(kind) => {
+                let Database { url, schema, tls, .. } = &self.database;
+                let address = DatabaseAddress { url, schema: schema.as_deref(), tls: *tls };
+                found.extend(BUILD.problems(kind, address));
+            }
             Err(problem) => found.push(problem),
         }
     }

@@ -7,6 +7,9 @@ const SECRET: &str = "it would be kept with the plain settings; use the key of t
 const ORDER: &str =
     "order per aggregate and the promise that nothing is lost rest on it; remove it";
 
+const NO_TOKENS: &str = "no build has a source of bearer tokens; use SCRAM-SHA-512, or a client's \
+    certificate, and remove it";
+
 /// What `[kafka.raw]` may not hold: the name, and what to do instead.
 pub(super) const REFUSED: &[(&str, &str)] = &[
     ("enable.idempotence", ORDER),
@@ -44,8 +47,8 @@ pub(super) const REFUSED: &[(&str, &str)] = &[
     ("sasl.password", SECRET),
     ("ssl.key.pem", SECRET),
     ("ssl.key.password", SECRET),
-    ("sasl.oauthbearer.config", SECRET),
-    ("sasl.oauthbearer.client.secret", SECRET),
+    ("sasl.oauthbearer.config", NO_TOKENS),
+    ("sasl.oauthbearer.client.secret", NO_TOKENS),
 ];
 
 /// Why `[kafka.raw]` refuses a setting, and what to do instead; `None` when it may be set.
