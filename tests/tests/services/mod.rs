@@ -73,3 +73,4 @@ mod transaction_silence;
 mod transaction_swallowed;
 mod tutorial;
 mod upgrading;
+mod wire;
