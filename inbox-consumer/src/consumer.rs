@@ -129,6 +129,9 @@ impl<DB: Store> ConsumerBuilder<DB> {
         if !problems.is_empty() {
             return Err(BuildError::Config(problems));
         }
+        if self.config.log.database_text {
+            outbox_core::show_values();
+        }
         let routes = self.routes.declare(&self.config.handlers);
         let routes = routes.freeze().map_err(BuildError::Routes)?;
         let settings = settings?;
@@ -166,6 +169,7 @@ impl<DB: Store> ConsumerBuilder<DB> {
 pub(crate) fn settings<DB: Store>(config: &Config) -> Result<DB::Settings, OpenError> {
     DB::settings(&Address {
         url: config.database.url.expose(),
+        tls: config.database.tls,
         schema: config.database.schema.as_deref(),
         application: &format!("inbox/{}", config.consumer.name),
         statement_cache: usize::from(config.database.statement_cache),

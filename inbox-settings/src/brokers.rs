@@ -16,6 +16,16 @@ pub enum BrokerTrouble {
 }
 
 impl BrokerTrouble {
+    /// What a connection failed of: with TLS 1.3 a broker refuses a client's certificate after the handshake.
+    pub fn of_connection(why: &str) -> Self {
+        if why.contains("SSL") { Self::Tls } else { Self::Connection }
+    }
+
+    /// Whether a broker that answers has refused the client, or the client the broker.
+    pub fn is_refusal(self) -> bool {
+        matches!(self, Self::Tls | Self::Credentials)
+    }
+
     /// What is wrong with the brokers at an address, why, and what to look at.
     pub fn sentence(self, bootstrap: &str, why: &str) -> String {
         match self {
@@ -28,8 +38,8 @@ impl BrokerTrouble {
                  and password"
             ),
             Self::Tls => format!(
-                "TLS with Kafka at {bootstrap} failed ({why}); check the certificate authority and the \
-                 name in the broker's certificate"
+                "TLS with Kafka at {bootstrap} failed ({why}); check the certificate authority, the \
+                 name and the dates of the broker's certificate, and, where the brokers want one, your own"
             ),
             Self::Connection => format!(
                 "a connection to Kafka at {bootstrap} failed ({why}); the client goes on trying"

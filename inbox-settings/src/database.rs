@@ -1,5 +1,7 @@
 //! Which database an address means, and what is wrong with it.
 
+use serde::{Deserialize, Serialize};
+
 use crate::{Problem, Secret, is_identifier};
 
 /// The databases a build can know.
@@ -43,6 +45,40 @@ pub fn scheme(url: &Secret) -> Option<String> {
     url.expose().split_once(':').map(|(scheme, _)| scheme.to_ascii_lowercase())
 }
 
+/// How the way to a PostgreSQL server on another machine is protected, where the address does not say it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DatabaseTls {
+    /// By TLS; the server's certificate and its name are checked.
+    VerifyFull,
+    /// By TLS; the certificate is checked, the name is not.
+    VerifyCa,
+    /// As the address says (`sslmode`), which proves nothing about the server.
+    Insecure,
+}
+
+impl DatabaseTls {
+    /// The word for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::VerifyFull => "verify-full",
+            Self::VerifyCa => "verify-ca",
+            Self::Insecure => "insecure",
+        }
+    }
+}
+
+/// Where a database is, as `[database]` says it.
+#[derive(Clone, Copy, Debug)]
+pub struct DatabaseAddress<'c> {
+    /// `database.url`.
+    pub url: &'c Secret,
+    /// `database.schema`.
+    pub schema: Option<&'c str>,
+    /// `database.tls`.
+    pub tls: Option<DatabaseTls>,
+}
+
 /// A build: the package, and which databases it was built with.
 #[derive(Clone, Copy, Debug)]
 pub struct Build {
@@ -55,8 +91,8 @@ pub struct Build {
 }
 
 impl Build {
-    /// What is wrong with `database.url`, of which the kind is known, and with `database.schema`.
-    pub fn problems(self, kind: DatabaseKind, schema: Option<&str>) -> Vec<Problem> {
+    /// What is wrong with an address, of which the kind is known.
+    pub fn problems(self, kind: DatabaseKind, address: DatabaseAddress<'_>) -> Vec<Problem> {
         let mut found = Vec::new();
         let built_in = match kind {
             DatabaseKind::Postgres => self.postgres,
@@ -73,9 +109,26 @@ impl Build {
                 ),
             ));
         }
-        found.extend(schema.and_then(|schema| unfit(schema, kind)));
+        found.extend(address.schema.and_then(|schema| unfit(schema, kind)));
+        if kind != DatabaseKind::Postgres && address.tls.is_some() {
+            let text = "`database.tls` is for PostgreSQL only; remove it";
+            found.push(Problem::fatal(&["database.tls"], text));
+        }
+        #[cfg(feature = "postgres")]
+        if kind == DatabaseKind::Postgres && !names_no_server(address.url) {
+            match crate::PostgresAddress::read(address.url.expose(), address.tls) {
+                Ok(read) => found.extend(read.doubts),
+                Err(problem) => found.push(problem),
+            }
+        }
         found
     }
+}
+
+/// Only which database it is: a program has its own way to connect.
+#[cfg(feature = "postgres")]
+fn names_no_server(url: &Secret) -> bool {
+    url.expose().split_once(':').is_some_and(|(_, rest)| rest.is_empty())
 }
 
 /// What is wrong with a schema.

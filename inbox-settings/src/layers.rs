@@ -8,7 +8,7 @@ use std::{
 
 use toml::{Table, Value, de::DeTable};
 
-use crate::{ConfigError, Key, KeyTable, Kind, table::is_below};
+use crate::{ConfigError, Key, KeyTable, Kind, Problem, files::doubt_of, table::is_below};
 
 /// Where a value came from.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -23,6 +23,8 @@ pub enum Origin {
     },
     /// An environment variable.
     Env(String),
+    /// The file of a secret.
+    Secret(PathBuf),
     /// The flag `--set`, or whoever hands over [`crate::Overrides`].
     Flag,
 }
@@ -31,7 +33,9 @@ impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::File { path, line: Some(line) } => write!(f, "{}, line {line}", path.display()),
-            Self::File { path, line: None } => write!(f, "{}", path.display()),
+            Self::File { path, line: None } | Self::Secret(path) => {
+                write!(f, "{}", path.display())
+            }
             Self::Env(name) => write!(f, "the environment variable {name}"),
             Self::Flag => f.write_str("--set"),
         }
@@ -54,6 +58,8 @@ pub(crate) struct Layers {
     repeated: BTreeMap<&'static str, Vec<Value>>,
     raw: Table,
     complaints: Vec<String>,
+    /// Where secrets came from, if others may have seen them there.
+    doubts: BTreeMap<&'static str, Problem>,
 }
 
 impl Layers {
@@ -65,6 +71,7 @@ impl Layers {
             repeated: BTreeMap::new(),
             raw: Table::new(),
             complaints: Vec::new(),
+            doubts: BTreeMap::new(),
         }
     }
 
@@ -184,6 +191,11 @@ impl Layers {
                 }
             }
             Ok(value) => {
+                // Whatever an earlier layer said of it.
+                self.doubts.remove(key.path);
+                if key.kind == Kind::Secret && value.as_str().is_some_and(has_secret) {
+                    self.doubts.extend(seen_by_others(key, origin).map(|doubt| (key.path, doubt)));
+                }
                 self.values.insert(key.path, value);
             }
             Err(complaint) => {
@@ -216,7 +228,7 @@ impl Layers {
         match std::fs::read_to_string(&file) {
             Ok(text) => {
                 let text = text.trim_end_matches(['\n', '\r']).to_owned();
-                self.put_key(key, &Value::String(text), origin);
+                self.put_key(key, &Value::String(text), &Origin::Secret(file.into()));
             }
             Err(error) => self.complaints.push(format!(
                 "`{path}` in {origin}: cannot read {file}: {error}; check the name and who may read it"
@@ -277,11 +289,12 @@ impl Layers {
     }
 
     /// Everything as one table, or every complaint.
-    pub(crate) fn finish(mut self) -> Result<Table, ConfigError> {
+    pub(crate) fn finish(mut self) -> Result<(Table, Vec<Problem>), ConfigError> {
         self.rules_are_whole();
         if !self.complaints.is_empty() {
             return Err(ConfigError::Keys(self.complaints));
         }
+        let doubts = self.doubts.into_values().collect();
         let mut all = Table::new();
         let raw = (!self.raw.is_empty()).then_some(("kafka.raw", Value::Table(self.raw)));
         for (path, value) in self.values.into_iter().chain(raw) {
@@ -290,7 +303,33 @@ impl Layers {
         for (section, tables) in self.repeated {
             all.insert(section.to_owned(), Value::Array(tables));
         }
-        Ok(all)
+        Ok((all, doubts))
+    }
+}
+
+/// Whether a value holds what nobody may see: an address without a password holds nothing.
+fn has_secret(value: &str) -> bool {
+    let Some((_, rest)) = value.split_once("://") else { return !value.starts_with("sqlite:") };
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    let user = authority.rsplit_once('@').map_or("", |(user, _)| user);
+    user.contains(':') || value.contains("password=")
+}
+
+/// A doubt about a secret that others could read where it came from.
+fn seen_by_others(key: &Key, origin: &Origin) -> Option<Problem> {
+    let (path, keys) = (key.path, &[key.path]);
+    match origin {
+        Origin::Flag => Some(Problem::doubt(
+            keys,
+            format!(
+                "`{path}` is set on the command line, which every user of this machine can read (ps); set \
+                 `{path}_file` there instead, or the key in a file or in the environment"
+            ),
+        )),
+        Origin::File { path: file, .. } | Origin::Secret(file) => {
+            doubt_of(keys, &format!("`{path}`"), file)
+        }
+        Origin::Env(_) => None,
     }
 }
 

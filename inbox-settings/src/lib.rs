@@ -21,19 +21,22 @@ pub mod told;
 
 mod database;
 mod error;
+mod files;
 mod host;
 mod key;
 mod kind;
 mod layers;
 mod load;
 mod log;
+#[cfg(feature = "postgres")]
+mod postgres;
 mod raw;
 mod secret;
 mod security;
 mod table;
 mod telemetry;
 
-pub use database::{Build, DatabaseKind, scheme};
+pub use database::{Build, DatabaseAddress, DatabaseKind, DatabaseTls, scheme};
 pub use error::{ConfigError, Problem};
 pub use host::host;
 pub use key::{DAY, GIB, HOUR, KIB, Key, MIB, MINUTE, SECOND, bytes, key, millis, number};
@@ -43,6 +46,8 @@ pub use load::Overrides;
 #[cfg(feature = "cli")]
 pub use log::start as start_log;
 pub use log::{Log, LogFormat};
+#[cfg(feature = "postgres")]
+pub use postgres::{PostgresAddress, tls_trouble};
 pub use raw::Raw;
 pub use secret::Secret;
 pub use security::{Security, SecurityProtocol};

@@ -54,6 +54,15 @@ impl KeyTable {
         env: impl IntoIterator<Item = (String, String)>,
         overrides: &Overrides,
     ) -> Result<Table, ConfigError> {
+        self.layered(path, env, overrides).map(|(table, _)| table)
+    }
+
+    fn layered(
+        self,
+        path: Option<&Path>,
+        env: impl IntoIterator<Item = (String, String)>,
+        overrides: &Overrides,
+    ) -> Result<(Table, Vec<Problem>), ConfigError> {
         let mut layers = Layers::new(self);
         if let Some(path) = path {
             layers.file(path, &self.text(path)?)?;
@@ -65,7 +74,8 @@ impl KeyTable {
         layers.finish()
     }
 
-    /// Reads as [`KeyTable::read`] does, into a type; lets what is not set `follow` what is, and refuses what does not go together.
+    /// Reads as [`KeyTable::read`] does, into a type; lets what is not set `follow` what is, with the doubts that
+    /// reading has noticed, and refuses what does not go together.
     ///
     /// # Errors
     /// As for [`KeyTable::read`], or every fatal one of the problems that `validate` finds.
@@ -74,17 +84,17 @@ impl KeyTable {
         path: Option<&Path>,
         env: impl IntoIterator<Item = (String, String)>,
         overrides: &Overrides,
-        follow: impl FnOnce(&mut C, &dyn Fn(&str) -> bool),
+        follow: impl FnOnce(&mut C, &dyn Fn(&str) -> bool, Vec<Problem>),
         validate: impl FnOnce(&C) -> Vec<Problem>,
     ) -> Result<C, ConfigError> {
-        let table = self.read(path, env, overrides)?;
+        let (table, noticed) = self.layered(path, env, overrides)?;
         let mut config = C::deserialize(table.clone())
             .map_err(|error| ConfigError::Keys(vec![error.message().to_owned()]))?;
         let is_set = |path: &str| {
             let (section, key) = path.split_once('.').unwrap_or((path, ""));
             table.get(section).is_some_and(|section| section.get(key).is_some())
         };
-        follow(&mut config, &is_set);
+        follow(&mut config, &is_set, noticed);
         let fatal: Vec<_> = validate(&config).into_iter().filter(|one| one.fatal).collect();
         if fatal.is_empty() { Ok(config) } else { Err(ConfigError::Unsafe(fatal)) }
     }

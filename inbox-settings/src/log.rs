@@ -15,6 +15,8 @@ pub struct Log {
     pub format: LogFormat,
     /// `error`, `warn`, `info`, `debug`, `trace`, or a filter such as `info,inbox_consumer=debug`.
     pub level: String,
+    /// Whether messages of the database are shown as they are, values included.
+    pub database_text: bool,
 }
 
 /// Who the log is written for.
@@ -32,7 +34,7 @@ pub enum LogFormat {
 
 impl Default for Log {
     fn default() -> Self {
-        Self { format: LogFormat::default(), level: "info".into() }
+        Self { format: LogFormat::default(), level: "info".into(), database_text: false }
     }
 }
 
@@ -97,7 +99,7 @@ mod tests {
     use super::*;
 
     fn sentence(level: &str, rust_log: Option<&str>) -> Result<(), String> {
-        let log = Log { level: level.into(), format: LogFormat::Auto };
+        let log = Log { level: level.into(), ..Log::default() };
         filter(&log, rust_log, "inbox_consumer").map(|_| ())
     }
 

@@ -77,7 +77,9 @@ const CODE: Standing = Refused(
 const SHELL: Standing = Refused(
     "it becomes part of a command for the shell, and GSSAPI is in no build of this; remove it",
 );
-const UNSIGNED: Standing = Refused("it takes tokens that nobody has signed; remove it");
+const TOKENS: Standing = Refused(
+    "no build has a source of bearer tokens; use SCRAM-SHA-512, or a client's certificate, and remove it",
+);
 const PROGRAMS: Standing = Refused("it is for programs, and no text can be its value; remove it");
 const INSIDE: Standing = Refused("the runtime needs it as it is; remove it");
 const NOTHING: Standing = Refused("it has no effect, or none here; remove it");
@@ -92,15 +94,6 @@ pub const GROUPS: &[Group] = &[
          log.thread.name metadata.max.age.ms metadata.recovery.rebootstrap.trigger.ms \
          metadata.recovery.strategy receive.message.max.bytes reconnect.backoff.max.ms \
          reconnect.backoff.ms retry.backoff.max.ms retry.backoff.ms \
-         sasl.oauthbearer.assertion.algorithm sasl.oauthbearer.assertion.claim.aud \
-         sasl.oauthbearer.assertion.claim.exp.seconds \
-         sasl.oauthbearer.assertion.claim.iss \
-         sasl.oauthbearer.assertion.claim.jti.include \
-         sasl.oauthbearer.assertion.claim.nbf.seconds \
-         sasl.oauthbearer.assertion.claim.sub sasl.oauthbearer.assertion.file \
-         sasl.oauthbearer.assertion.jwt.template.file \
-         sasl.oauthbearer.assertion.private.key.file sasl.oauthbearer.extensions \
-         sasl.oauthbearer.grant.type sasl.oauthbearer.metadata.authentication.type \
          socket.connection.setup.timeout.ms socket.keepalive.enable socket.max.fails \
          socket.nagle.disable socket.receive.buffer.bytes socket.send.buffer.bytes \
          socket.timeout.ms ssl.ca.certificate.stores ssl.cipher.suites ssl.crl.location \
@@ -130,32 +123,33 @@ pub const GROUPS: &[Group] = &[
     Group::both(Refused("it is `kafka.security_protocol`; set that"), "security.protocol"),
     Group::both(
         KEYED,
-        "sasl.mechanism sasl.oauthbearer.client.id sasl.oauthbearer.method \
-         sasl.oauthbearer.scope sasl.oauthbearer.token.endpoint.url sasl.username \
+        "sasl.mechanism sasl.username \
          ssl.ca.location ssl.ca.pem ssl.certificate.location ssl.certificate.pem \
          ssl.endpoint.identification.algorithm ssl.key.location ssl.keystore.location",
     ),
-    Group::both(
-        SECRET,
-        "sasl.oauthbearer.client.secret sasl.oauthbearer.config sasl.password \
-         ssl.key.password ssl.key.pem ssl.keystore.password",
-    ),
+    Group::both(SECRET, "sasl.password ssl.key.password ssl.key.pem ssl.keystore.password"),
     Group::both(Refused("it is `kafka.sasl_mechanism`; set that"), "sasl.mechanisms"),
     Group::both(
-        Refused("it is `kafka.sasl_oauthbearer_client_id`; set that"),
-        "sasl.oauthbearer.client.credentials.client.id",
-    ),
-    Group::both(
-        Refused("it is `kafka.sasl_oauthbearer_client_secret`; set that"),
-        "sasl.oauthbearer.client.credentials.client.secret",
-    ),
-    Group::both(
-        Refused(
-            "it would be kept with the plain settings; put a key without a passphrase into a file that \
-             only this user reads, and name it in `sasl.oauthbearer.assertion.private.key.file`",
-        ),
-        "sasl.oauthbearer.assertion.private.key.passphrase \
-         sasl.oauthbearer.assertion.private.key.pem",
+        TOKENS,
+        "enable.sasl.oauthbearer.unsecure.jwt \
+         sasl.oauthbearer.assertion.algorithm \
+         sasl.oauthbearer.assertion.claim.aud \
+         sasl.oauthbearer.assertion.claim.exp.seconds \
+         sasl.oauthbearer.assertion.claim.iss \
+         sasl.oauthbearer.assertion.claim.jti.include \
+         sasl.oauthbearer.assertion.claim.nbf.seconds \
+         sasl.oauthbearer.assertion.claim.sub sasl.oauthbearer.assertion.file \
+         sasl.oauthbearer.assertion.jwt.template.file \
+         sasl.oauthbearer.assertion.private.key.file \
+         sasl.oauthbearer.assertion.private.key.passphrase \
+         sasl.oauthbearer.assertion.private.key.pem \
+         sasl.oauthbearer.client.credentials.client.id \
+         sasl.oauthbearer.client.credentials.client.secret \
+         sasl.oauthbearer.client.id sasl.oauthbearer.client.secret \
+         sasl.oauthbearer.config sasl.oauthbearer.extensions \
+         sasl.oauthbearer.grant.type \
+         sasl.oauthbearer.metadata.authentication.type sasl.oauthbearer.method \
+         sasl.oauthbearer.scope sasl.oauthbearer.token.endpoint.url",
     ),
     Group::both(
         Refused(
@@ -171,7 +165,6 @@ pub const GROUPS: &[Group] = &[
          sasl.kerberos.min.time.before.relogin sasl.kerberos.principal \
          sasl.kerberos.service.name",
     ),
-    Group::both(UNSIGNED, "enable.sasl.oauthbearer.unsecure.jwt"),
     Group::both(
         PROGRAMS,
         "background_event_cb closesocket_cb connect_cb consume_cb default_topic_conf \

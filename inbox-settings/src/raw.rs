@@ -125,9 +125,20 @@ fn scalars<'de, D: serde::Deserializer<'de>>(
 }
 
 fn looks_secret(name: &str) -> bool {
-    ["password", "secret", "pem", "token", "oauthbearer.config", "key.data"]
-        .iter()
-        .any(|part| name.contains(part))
+    [
+        "pass",
+        "secret",
+        "pem",
+        "token",
+        "oauthbearer.config",
+        "key.data",
+        "private",
+        "jaas",
+        "credential",
+        "kinit",
+    ]
+    .iter()
+    .any(|part| name.contains(part))
 }
 
 /// What may not be set, and why: the name, or the value that this one may not have.

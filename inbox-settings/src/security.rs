@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Problem, Secret};
+use crate::{Problem, Secret, files::doubt_of};
 
 /// How the connection to Kafka is protected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -103,24 +103,12 @@ security! {
     ssl_keystore_password: Secret => "ssl.keystore.password",
     /// `https` (default) checks the broker's name, `none` does not.
     ssl_endpoint_identification_algorithm: String => "ssl.endpoint.identification.algorithm",
-    /// `PLAIN`, `SCRAM-SHA-256`, `SCRAM-SHA-512`, `OAUTHBEARER`, `GSSAPI`.
+    /// `PLAIN`, `SCRAM-SHA-256`, `SCRAM-SHA-512`.
     sasl_mechanism: String => "sasl.mechanism",
     /// User name.
     sasl_username: String => "sasl.username",
     /// Password.
     sasl_password: Secret => "sasl.password",
-    /// `default` or `oidc`.
-    sasl_oauthbearer_method: String => "sasl.oauthbearer.method",
-    /// Configuration of the token source.
-    sasl_oauthbearer_config: Secret => "sasl.oauthbearer.config",
-    /// OIDC client id.
-    sasl_oauthbearer_client_id: String => "sasl.oauthbearer.client.id",
-    /// OIDC client secret.
-    sasl_oauthbearer_client_secret: Secret => "sasl.oauthbearer.client.secret",
-    /// OIDC token end point.
-    sasl_oauthbearer_token_endpoint_url: String => "sasl.oauthbearer.token.endpoint.url",
-    /// OIDC scope.
-    sasl_oauthbearer_scope: String => "sasl.oauthbearer.scope",
 }
 
 impl Security {
@@ -132,8 +120,7 @@ impl Security {
         let sasl = matches!(protocol, SecurityProtocol::SaslPlaintext | SecurityProtocol::SaslSsl);
         sasl_problems(self, protocol, sasl, &mut found);
         let mechanism = self.sasl_mechanism.as_deref().unwrap_or("");
-        let hashing = mechanism.starts_with("SCRAM") || mechanism == "OAUTHBEARER";
-        if !tls && (protocol.needs_tls() || (sasl && hashing)) {
+        if !tls && (protocol.needs_tls() || (sasl && mechanism.starts_with("SCRAM"))) {
             found.push(Problem::fatal(
                 &["kafka.security_protocol", "kafka.sasl_mechanism"],
                 format!(
@@ -144,15 +131,12 @@ impl Security {
             ));
         }
         self.unverified(&mut found);
+        if let Some(file) = &self.ssl_key_location {
+            let what = "the private key of `kafka.ssl_key_location`";
+            found.extend(doubt_of(&["kafka.ssl_key_location"], what, file.as_ref()));
+        }
         if !protocol.needs_tls() && !bootstrap.split(',').all(is_local) {
-            found.push(Problem::doubt(
-                &["kafka.security_protocol"],
-                format!(
-                    "events travel unencrypted: `kafka.security_protocol` is {} and \
-                     `kafka.bootstrap` is another machine; set ssl or sasl_ssl",
-                    protocol.name()
-                ),
-            ));
+            found.push(unencrypted(self.security_protocol, mechanism == "PLAIN"));
         }
         found
     }
@@ -179,6 +163,28 @@ impl Security {
     }
 }
 
+/// Another machine, without TLS: somebody has to say that it is meant.
+fn unencrypted(said: Option<SecurityProtocol>, plain: bool) -> Problem {
+    let keys = &["kafka.security_protocol", "kafka.bootstrap"];
+    let Some(said) = said else {
+        return Problem::fatal(
+            keys,
+            "`kafka.bootstrap` names another machine, and `kafka.security_protocol` is not set: events would \
+             travel unencrypted, to and from whoever answers; set ssl or sasl_ssl, or, where the network \
+             itself is trusted, plaintext",
+        );
+    };
+    let password = if plain { ", and so does the password (PLAIN)" } else { "" };
+    Problem::doubt(
+        keys,
+        format!(
+            "events travel unencrypted, to and from whoever answers{password}: `kafka.security_protocol` is \
+             {} and `kafka.bootstrap` names another machine; set ssl or sasl_ssl",
+            said.name()
+        ),
+    )
+}
+
 fn sasl_problems(
     security: &Security,
     protocol: SecurityProtocol,
@@ -202,7 +208,7 @@ fn sasl_problems(
         found.push(Problem::fatal(
             &["kafka.sasl_mechanism"],
             "`kafka.sasl_mechanism` is missing: `kafka.security_protocol` asks for SASL; set PLAIN, \
-             SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER",
+             SCRAM-SHA-256 or SCRAM-SHA-512",
         ));
     }
 }
@@ -210,5 +216,5 @@ fn sasl_problems(
 fn is_local(broker: &str) -> bool {
     let broker = broker.trim();
     let host = broker.rsplit_once(':').map_or(broker, |(host, _)| host);
-    matches!(host, "" | "localhost" | "[::1]" | "::1") || host.starts_with("127.")
+    host.is_empty() || crate::host::is_loopback(host)
 }

@@ -151,5 +151,5 @@ pub use store::{
 };
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 #[doc(hidden)]
-pub use store::{for_role, said};
+pub use store::{for_role, quotable, said, show_values, unquoted};
 pub use text::Text;

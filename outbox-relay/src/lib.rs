@@ -6,7 +6,7 @@
 //! # async fn example(shutdown: impl Future<Output = ()> + Send) -> Result<(), Box<dyn std::error::Error>> {
 //! use outbox_relay::{Relay, config::Config};
 //!
-//! let mut config = Config::new("broker:9092", "postgres://shop@db/shop");
+//! let mut config = Config::new("localhost:9092", "postgres://shop@localhost/shop");
 //! config.kafka.topic = "shop.{aggregate_type}".into();
 //! let ended = Relay::builder(config).build().await?.run(shutdown).await;
 //! println!("{ended}");

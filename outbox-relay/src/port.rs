@@ -10,6 +10,7 @@ mod rows;
 
 use std::{fmt, future::Future, sync::Arc, time::Duration};
 
+use inbox_settings::DatabaseTls;
 use tokio::sync::Notify;
 
 pub(crate) use holding::{Appenders, Holding, Released};
@@ -211,11 +212,11 @@ pub(crate) trait Sessions: Sized + Send + Sync + 'static {
     /// A session.
     type Session: Send + 'static;
 
-    /// Reads an address.
+    /// Reads an address, with the word for how the way to another machine is protected.
     ///
     /// # Errors
-    /// When it is none of this database.
-    fn options(url: &str) -> Result<Self::Options, OpenError>;
+    /// When it is none of this database, or the way would not be protected.
+    fn options(url: &str, tls: Option<DatabaseTls>) -> Result<Self::Options, OpenError>;
     /// The same with what every session of a relay has.
     fn settings(options: Self::Options, address: &Address<'_>) -> Self::Settings;
     /// Opens a session.

@@ -184,7 +184,8 @@ async fn run<F: Feed>(
 }
 
 impl RelayBuilder {
-    /// Connects with these options instead of the address that the configuration names.
+    /// Connects with these options instead of the address that the configuration names. A server on another
+    /// machine is verified, unless they or `database.tls` say otherwise.
     #[must_use]
     pub fn database(mut self, options: DatabaseOptions) -> Self {
         if self.config.database.url.is_empty() {
@@ -211,7 +212,13 @@ impl RelayBuilder {
         if !problems.is_empty() {
             return Err(BuildError::Config(problems));
         }
-        let options = options.map_or_else(|| options_of(&config), Ok)?;
+        if config.log.database_text {
+            outbox_core::show_values();
+        }
+        let options = match options {
+            Some(options) => protected(options, &config)?,
+            None => options_of(&config)?,
+        };
         on!(&options, ready(settings,), &address(&config))?;
         Ok(Relay { config, options, counters: Arc::default() })
     }
@@ -261,16 +268,32 @@ fn outage(error: &crate::port::FeedError) -> BuildError {
     BuildError::Database(OpenError::Outage(text))
 }
 
+/// Options that a service has made itself, with the way to another machine protected as for an address.
+fn protected(options: DatabaseOptions, config: &Config) -> Result<DatabaseOptions, BuildError> {
+    match options {
+        #[cfg(feature = "postgres")]
+        DatabaseOptions::Postgres(options) => {
+            let read = inbox_settings::PostgresAddress::of(*options, config.database.tls);
+            let read = read.map_err(|problem| BuildError::Config(vec![problem]))?;
+            Ok(DatabaseOptions::Postgres(Box::new(read.options)))
+        }
+        #[cfg(feature = "sqlite")]
+        options @ DatabaseOptions::Sqlite(_) => Ok(options),
+    }
+}
+
 /// How to connect to the database that the configuration names.
 pub(crate) fn options_of(config: &Config) -> Result<DatabaseOptions, BuildError> {
-    let url = config.database.url.expose();
+    let (url, tls) = (config.database.url.expose(), config.database.tls);
     match config.database_kind() {
         #[cfg(feature = "postgres")]
         Ok(DatabaseKind::Postgres) => {
-            Ok(DatabaseOptions::Postgres(Box::new(Postgres::options(url)?)))
+            Ok(DatabaseOptions::Postgres(Box::new(Postgres::options(url, tls)?)))
         }
         #[cfg(feature = "sqlite")]
-        Ok(DatabaseKind::Sqlite) => Ok(DatabaseOptions::Sqlite(Box::new(Sqlite::options(url)?))),
+        Ok(DatabaseKind::Sqlite) => {
+            Ok(DatabaseOptions::Sqlite(Box::new(Sqlite::options(url, tls)?)))
+        }
         // One that this build leaves out.
         Ok(_) => Err(BuildError::Config(config.validate())),
         Err(problem) => Err(BuildError::Config(vec![problem])),

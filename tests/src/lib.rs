@@ -7,6 +7,7 @@
 
 mod alerts;
 mod arrivals;
+mod certificates;
 mod child;
 pub mod deploy;
 #[cfg(doctest)]
@@ -34,6 +35,7 @@ mod topic;
 
 pub use alerts::{Alert, RULES, Scrapes};
 pub use arrivals::{Arrival, arrivals, copies, firsts};
+pub use certificates::{Authority, Certificate};
 pub use child::Worker;
 pub use eventually::{SOON, eventually, until_some};
 pub use failover::{Failover, in_rounds};
@@ -52,4 +54,4 @@ pub use supervised::Supervised;
 pub use topic::Topic;
 
 /// Servers as the project's own commands start them.
-pub use xtask::server::{KafkaSettings, Process, StopMode};
+pub use xtask::server::{KafkaSettings, Listener, Process, StopMode};

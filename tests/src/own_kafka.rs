@@ -60,6 +60,11 @@ impl OwnKafka {
         self.kafka().address()
     }
 
+    /// The bootstrap list of a further listener.
+    pub fn address_of(&self, listener: &str) -> String {
+        self.kafka().address_of(listener).expect("the broker was started with that listener")
+    }
+
     /// A new topic on this broker.
     pub async fn topic(&self, stem: &str, partitions: i32) -> Topic {
         Topic::create(&self.address(), stem, partitions, &[]).await

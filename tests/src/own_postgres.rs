@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use sqlx::{Connection as _, PgConnection};
 use xtask::server::{Postgres, Process, StopMode};
 
+use crate::certificates::Certificate;
 use crate::run_folder::{remove, run_folder, unique_name};
 use crate::services::variable;
 use crate::{SOON, Schema, until_some};
@@ -32,6 +33,46 @@ impl OwnPostgres {
             own.postgres.start().map(|()| own)
         })
         .await
+    }
+
+    /// Starts a server that speaks TLS with a certificate, and asks for clients' that an authority has signed.
+    pub async fn start_with_tls(certificate: &Certificate, rules: &str) -> Self {
+        let binaries = PathBuf::from(variable("INBOX_TEST_PG_BIN"));
+        let (name, certificate) = (unique_name("postgres"), certificate.clone());
+        let rules = rules.to_owned();
+        let settings = "ssl = on\nssl_cert_file = 'tls.pem'\nssl_key_file = 'tls.key'\n\
+                        ssl_ca_file = 'ca.pem'";
+        blocking(move || {
+            let postgres = Postgres::create(run_folder(), &name, &binaries, settings)?;
+            let own = Self { name, postgres };
+            own.certify(&certificate)?;
+            own.postgres.rules_first(&rules)?;
+            own.postgres.start().map(|()| own)
+        })
+        .await
+    }
+
+    /// Gives a server that speaks TLS another certificate; sessions from now on see it.
+    pub async fn show(&self, certificate: &Certificate) {
+        self.certify(certificate).unwrap_or_else(|failure| panic!("{failure}"));
+        let reloaded: Option<bool> = self.ask("SELECT pg_reload_conf()").await;
+        assert_eq!(reloaded, Some(true), "the server takes its files anew");
+        // The main process hears of it by a signal, and its children begin with what it has then.
+        tokio::time::sleep(std::time::Duration::from_millis(500)).await;
+    }
+
+    fn certify(&self, certificate: &Certificate) -> xtask::failure::Outcome {
+        let Certificate { chain, key, authority } = certificate;
+        for (name, file) in [("tls.pem", chain), ("tls.key", key), ("ca.pem", authority)] {
+            let text = std::fs::read_to_string(file).expect("the certificate was made");
+            self.postgres.put(name, &text)?;
+        }
+        Ok(())
+    }
+
+    /// The port that it listens on.
+    pub fn port(&self) -> u16 {
+        self.postgres.port()
     }
 
     /// A superuser's URL.

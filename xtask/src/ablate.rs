@@ -56,6 +56,7 @@ enum Run {
 /// Runs the tests of every chosen rule, with the rule and without.
 pub(crate) fn run(choice: &Choice) -> Outcome<ExitCode> {
     toolchain::ensure(toolchain::BUILD)?;
+    toolchain::ensure(toolchain::TLS)?;
     let rules = chosen(&choice.rules)?;
     let mut rows: BTreeMap<&str, Vec<Row>> = BTreeMap::new();
     for row in table()? {

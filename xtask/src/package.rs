@@ -35,12 +35,15 @@ struct Published {
 /// Packs, looks through and builds.
 pub(crate) fn run_all() -> Outcome {
     toolchain::ensure(toolchain::BUILD)?;
+    toolchain::ensure(toolchain::TLS)?;
     let metadata = metadata()?;
     let crates = published(&metadata);
     let mut command = cargo(&["package", "--allow-dirty", "--quiet"]);
     // The workspace's profile, so that librdkafka and sqlx are not built once more for it.
     command.env("CARGO_PROFILE_DEV_OPT_LEVEL", "1");
     command.env("CARGO_PROFILE_DEV_DEBUG", "line-tables-only");
+    // With TLS as the tests: otherwise librdkafka is compiled once more.
+    command.args(["--features", "inbox-consumer/tls,inbox-outbox-relay/tls"]);
     for package in &crates {
         command.args(["--package", &package.name]);
     }

@@ -17,6 +17,7 @@ pub(crate) fn run(name: &str, arguments: Vec<OsString>) -> Outcome<ExitCode> {
 /// The same, built with another profile.
 pub(crate) fn run_as(profile: &str, name: &str, arguments: Vec<OsString>) -> Outcome<ExitCode> {
     toolchain::ensure(toolchain::BUILD)?;
+    toolchain::ensure(toolchain::TLS)?;
     let programs = build(&["build", "--workspace", "--bins", "--profile", profile])?;
     let found = programs.into_iter().find(|built| built.name == name);
     let found =

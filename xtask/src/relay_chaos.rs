@@ -43,6 +43,7 @@ pub(crate) struct Faults {
 /// Builds with the features that the tests have, so that nothing is built twice, and runs the chaos.
 pub(crate) fn run(faults: &Faults) -> Outcome<ExitCode> {
     toolchain::ensure(toolchain::BUILD)?;
+    toolchain::ensure(toolchain::TLS)?;
     let programs = build(&["build", "--workspace", "--bins"])?;
     let chaos = programs.into_iter().find(|built| built.name == "relay_chaos");
     let chaos = chaos

@@ -43,6 +43,7 @@ struct Tested {
 /// Everything, on real services.
 pub(crate) fn everything(choice: &Choice) -> Outcome<ExitCode> {
     toolchain::ensure(toolchain::BUILD)?;
+    toolchain::ensure(toolchain::TLS)?;
     let mut steps = Steps::default();
     if choice.filter.is_none() {
         steps.format_and_lints();
@@ -67,6 +68,7 @@ pub(crate) fn everything(choice: &Choice) -> Outcome<ExitCode> {
 /// Everything that needs no service.
 pub(crate) fn without_services() -> Outcome<ExitCode> {
     toolchain::ensure(toolchain::BUILD)?;
+    toolchain::ensure(toolchain::TLS)?;
     let mut steps = Steps::default();
     steps.format_and_lints();
     steps.step("tests", || {
@@ -198,10 +200,12 @@ impl Steps {
         self.step("lints", || {
             run(&mut cargo(&["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))
         });
-        // What a service builds that needs the libraries alone, and SQLite alone.
+        // What a service builds that needs the libraries alone, and SQLite alone; with TLS, so that librdkafka is
+        // not compiled once more.
         self.step("lints, small", || {
             let libraries = ["--package", "inbox-consumer", "--package", "inbox-outbox-relay"];
-            let mut clippy = cargo(&["clippy", "--no-default-features", "--features", "sqlite"]);
+            let mut clippy =
+                cargo(&["clippy", "--no-default-features", "--features", "sqlite,tls"]);
             run(clippy.args(libraries).args(["--", "-D", "warnings"]))
         });
     }

@@ -19,12 +19,19 @@ pub(crate) enum Need {
     Perl,
     Java,
     Maven,
+    OpenSsl,
+    OpenSslProgram,
     PgBouncer,
+    PkgConfig,
     Postgres,
 }
 
 /// What building needs: librdkafka and SQLite are compiled from source.
 pub(crate) const BUILD: &[Need] = &[Need::CompilerCpp, Need::Make, Need::Perl];
+
+/// What building with TLS needs, besides, and what makes the certificates of tests. All tests are one build, so
+/// that librdkafka is compiled once.
+pub(crate) const TLS: &[Need] = &[Need::PkgConfig, Need::OpenSsl, Need::OpenSslProgram];
 
 /// What running the real services needs, besides.
 pub(crate) const SERVICES: &[Need] = &[Need::Java, Need::Maven, Need::PgBouncer, Need::Postgres];
@@ -37,6 +44,9 @@ impl fmt::Display for Need {
             Self::Perl => "perl",
             Self::Java => "Java 17 or newer",
             Self::Maven => "Maven",
+            Self::OpenSsl => "OpenSSL's headers",
+            Self::OpenSslProgram => "openssl",
+            Self::PkgConfig => "pkg-config",
             Self::PgBouncer => "PgBouncer",
             Self::Postgres => "the PostgreSQL server",
         })
@@ -51,7 +61,12 @@ impl Need {
             Self::Perl => any(&["perl"]),
             Self::Java => java_major().is_some_and(|major| major >= 17),
             Self::Maven => any(&["mvn"]),
+            Self::OpenSsl => {
+                capture(Command::new("pkg-config").args(["--exists", "openssl"])).is_ok()
+            }
+            Self::OpenSslProgram => any(&["openssl"]),
             Self::PgBouncer => pgbouncer_program().is_some(),
+            Self::PkgConfig => any(&["pkg-config"]),
             Self::Postgres => postgres_binaries().is_some(),
         }
     }
@@ -64,6 +79,9 @@ impl Need {
             Self::Perl => "perl",
             Self::Java => "default-jre-headless",
             Self::Maven => "maven",
+            Self::OpenSsl => "libssl-dev",
+            Self::OpenSslProgram => "openssl",
+            Self::PkgConfig => "pkg-config",
             Self::PgBouncer => "pgbouncer",
             Self::Postgres => "postgresql",
         }
@@ -74,6 +92,7 @@ impl Need {
         match self {
             Self::CompilerCpp => "llvm",
             Self::Java => "openjdk",
+            Self::OpenSsl => "openssl",
             other => other.apt(),
         }
     }

@@ -53,7 +53,7 @@ pub const KEYS: &[Key] = &[
         "kafka.security_protocol",
         Kind::Choice(&["plaintext", "ssl", "sasl_plaintext", "sasl_ssl"]),
         "plaintext",
-        "Encryption and authentication. `ssl` and `sasl_ssl` need a build with the feature `tls` or `tls-vendored`.",
+        "Encryption and authentication. Brokers on other machines need it set: `plaintext` has to be said, and `check` and every start repeat it. `ssl` and `sasl_ssl` need a build with the feature `tls` or `tls-vendored`.",
     ),
     key(
         "kafka.ssl_ca_location",
@@ -88,43 +88,12 @@ pub const KEYS: &[Key] = &[
     ),
     key(
         "kafka.sasl_mechanism",
-        Kind::Choice(&["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI"]),
+        Kind::Choice(&["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]),
         "",
         "How the client authenticates.",
     ),
     key("kafka.sasl_username", Kind::Text, "", "The user's name."),
     key("kafka.sasl_password", Kind::Secret, "", "The user's password."),
-    key(
-        "kafka.sasl_oauthbearer_method",
-        Kind::Choice(&["default", "oidc"]),
-        "",
-        "Where bearer tokens come from.",
-    ),
-    key(
-        "kafka.sasl_oauthbearer_config",
-        Kind::Secret,
-        "",
-        "The configuration of the token source.",
-    ),
-    key(
-        "kafka.sasl_oauthbearer_client_id",
-        Kind::Text,
-        "",
-        "The client's id at the OIDC provider.",
-    ),
-    key(
-        "kafka.sasl_oauthbearer_client_secret",
-        Kind::Secret,
-        "",
-        "The client's secret at the OIDC provider.",
-    ),
-    key(
-        "kafka.sasl_oauthbearer_token_endpoint_url",
-        Kind::Text,
-        "",
-        "The OIDC provider's token end point.",
-    ),
-    key("kafka.sasl_oauthbearer_scope", Kind::Text, "", "The scope that is asked for."),
     key(
         "kafka.raw",
         Kind::Settings,
@@ -136,6 +105,12 @@ pub const KEYS: &[Key] = &[
         Kind::Secret,
         "",
         "The database of effects and inbox: `postgres://user:password@host/name` or `sqlite:path`.",
+    ),
+    key(
+        "database.tls",
+        Kind::Choice(&["verify-full", "verify-ca", "insecure"]),
+        "`verify-full` for another machine",
+        "PostgreSQL: how the way there is protected. On another machine the server's certificate and name are checked, whether the URL says `sslmode=verify-full` or nothing; `sslrootcert=FILE` in the URL names an authority beside the system's, `sslcert` and `sslkey` the client's own certificate. `verify-ca` leaves the name out; `insecure` takes the `sslmode` of the URL, whatever it is, which gives the password to whoever pretends to be the server: `check` and every start say so. A socket and the loopback need no word.",
     ),
     key(
         "database.schema",
@@ -378,6 +353,12 @@ pub const KEYS: &[Key] = &[
         Kind::Text,
         "info",
         "`error`, `warn`, `info`, `debug`, `trace`, or a filter such as `info,inbox_consumer=debug`. The environment variable RUST_LOG goes before it.",
+    ),
+    key(
+        "log.database_text",
+        Kind::Flag,
+        "false",
+        "Whether what the database says of an error is shown as it is, with values of events and rows in it. Without it the log and the errors of parked events (of the relay: of rows that were set aside) have the code, the names of constraint, table and column, the hint and the place in a function, and `…` for values. For the time that a fault is looked for; it holds for the whole process.",
     ),
     key("handlers.event_type", Kind::Text, "", "The type of the events that it takes."),
     key(

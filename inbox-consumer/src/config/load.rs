@@ -4,7 +4,7 @@ use std::path::Path;
 
 use inbox_settings::KeyTable;
 
-use super::{Config, ConfigError, KEYS, Overrides};
+use super::{Config, ConfigError, KEYS, Overrides, Problem};
 
 /// The table as reading, checking and documenting it need it.
 pub(super) const TABLE: KeyTable = KeyTable {
@@ -38,8 +38,10 @@ impl Config {
         TABLE.load(path, env, overrides, Self::follow, Self::validate)
     }
 
-    /// Limits that nobody has set follow those that bound them, so that each of these can be changed alone.
-    fn follow(&mut self, is_set: &dyn Fn(&str) -> bool) {
+    /// Limits that nobody has set follow those that bound them, so that each of these can be changed alone. What
+    /// was noticed is kept.
+    fn follow(&mut self, is_set: &dyn Fn(&str) -> bool, noticed: Vec<Problem>) {
+        self.noticed = noticed;
         let (db, attempt) = (&mut self.database, self.retry.attempt_deadline);
         if !is_set("database.statement_timeout") {
             db.statement_timeout = db.statement_timeout.min(attempt * 2 / 3);

@@ -28,8 +28,8 @@ mod tests;
 pub use handlers::{Declared, DeclaredMode};
 pub use http::Http;
 pub use inbox_settings::{
-    ConfigError, DatabaseKind, Key, Kind, Log, LogFormat, Origin, Overrides, Problem, Raw, Secret,
-    Security, SecurityProtocol,
+    ConfigError, DatabaseKind, DatabaseTls, Key, Kind, Log, LogFormat, Origin, Overrides, Problem,
+    Raw, Secret, Security, SecurityProtocol,
 };
 pub use keys::KEYS;
 pub use outbox::{Outbox, Wake};

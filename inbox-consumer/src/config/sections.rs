@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use inbox_settings::{Log, Raw, Secret, Security, duration, properties::Program, size};
+use inbox_settings::{
+    DatabaseTls, Log, Problem, Raw, Secret, Security, duration, properties::Program, size,
+};
 use outbox_core::{ReadRules, Reader, RulesError};
 use serde::{Deserialize, Serialize};
 
@@ -12,6 +14,9 @@ use super::{Declared, Http, Outbox, Park};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
+    /// What reading it has noticed: no later look finds it.
+    #[serde(skip)]
+    pub noticed: Vec<Problem>,
     /// Who it is.
     pub consumer: Identity,
     /// What it reads, and how.
@@ -84,6 +89,9 @@ pub struct Kafka {
 pub struct Database {
     /// `postgres://…`, `postgresql://…` or `sqlite:path`.
     pub url: Secret,
+    /// How the way to a `PostgreSQL` server on another machine is protected.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tls: Option<DatabaseTls>,
     /// The schema of the inbox tables (`PostgreSQL`); first in the search path.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub schema: Option<String>,
@@ -316,6 +324,7 @@ impl Default for Database {
     fn default() -> Self {
         Self {
             url: Secret::default(),
+            tls: None,
             schema: None,
             connections: 8,
             statement_timeout: Duration::from_secs(20),

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use inbox_settings::{duration::text, is_name, properties::Program};
+use inbox_settings::{DatabaseAddress, duration::text, is_name, properties::Program};
 
-use super::{Config, Format, Problem, database::BUILD, load::TABLE};
+use super::{Config, Database, Format, Problem, database::BUILD, load::TABLE};
 
 /// What a frozen process has locked should not be waited for longer, however short its session with the group is.
 const LOCKS_HELD_MAX: Duration = Duration::from_mins(1);
@@ -13,7 +13,7 @@ impl Config {
     /// Everything that is wrong or doubtful. Fatal problems keep a consumer from starting; `check`
     /// shows the others.
     pub fn validate(&self) -> Vec<Problem> {
-        let mut found = Vec::new();
+        let mut found = self.noticed.clone();
         self.bounds(&mut found);
         self.names(&mut found);
         self.database_address(&mut found);
@@ -86,7 +86,11 @@ impl Config {
             return;
         }
         match self.database.kind() {
-            Ok(kind) => found.extend(BUILD.problems(kind, self.database.schema.as_deref())),
+            Ok(kind) => {
+                let Database { url, schema, tls, .. } = &self.database;
+                let address = DatabaseAddress { url, schema: schema.as_deref(), tls: *tls };
+                found.extend(BUILD.problems(kind, address));
+            }
             Err(problem) => found.push(problem),
         }
     }

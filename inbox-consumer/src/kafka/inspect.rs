@@ -20,6 +20,7 @@ use super::{
     event::topic_state,
     ffi,
     settings::{KafkaSettings, refusal},
+    trouble,
 };
 use crate::pipeline::port::{BrokerError, LogRange, TopicPartition, TopicState};
 
@@ -71,19 +72,20 @@ pub(crate) struct TopicLogs {
 
 /// Keeps what the client says about its brokers, so that a time-out has a reason.
 #[derive(Default)]
-pub(super) struct Reasons(Mutex<Option<String>>);
+pub(super) struct Reasons(Mutex<Option<(RDKafkaErrorCode, String)>>);
 
 impl Reasons {
-    fn last(&self) -> Option<String> {
+    fn first(&self) -> Option<(RDKafkaErrorCode, String)> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
 impl ClientContext for Reasons {
-    fn error(&self, _: KafkaError, reason: &str) {
-        let mut last = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+    fn error(&self, error: KafkaError, reason: &str) {
+        let code = error.rdkafka_error_code().unwrap_or(RDKafkaErrorCode::Fail);
+        let mut first = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         // The first says what is wrong, later ones that every broker is down for it.
-        last.get_or_insert_with(|| reason.to_owned());
+        first.get_or_insert_with(|| (code, reason.to_owned()));
     }
 
     fn log(&self, level: RDKafkaLogLevel, facility: &str, line: &str) {
@@ -278,7 +280,14 @@ pub(super) fn unanswered(
 ) -> BrokerError {
     // What the client has to say waits in its queue.
     drop(client.poll(Duration::from_millis(100)));
-    let reason = client.context().last().unwrap_or_else(|| error.to_string());
+    let first = client.context().first();
+    let refused = |(code, why): &(RDKafkaErrorCode, String)| {
+        trouble::refusal(&settings.bootstrap, *code, why)
+    };
+    if let Some(refused) = first.as_ref().and_then(refused) {
+        return BrokerError(refused);
+    }
+    let reason = first.map_or_else(|| error.to_string(), |(_, why)| why);
     BrokerError(format!(
         "no broker of `kafka.bootstrap` ({}) gave an answer: {reason}; check the address, that the \
          brokers are up, and `kafka.security_protocol`",

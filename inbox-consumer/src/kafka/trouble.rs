@@ -60,9 +60,15 @@ impl Troubles {
     }
 }
 
+/// What it means that a client looks and nobody answers, if TLS or credentials are the reason.
+pub(super) fn refusal(bootstrap: &str, code: Code, why: &str) -> Option<String> {
+    let trouble = of(code, why);
+    trouble.is_refusal().then(|| trouble.sentence(bootstrap, why))
+}
+
 /// What is wrong, and whether it is over when a broker answers.
 fn sentence(bootstrap: &str, code: Code, why: &str) -> (String, bool) {
-    let trouble = match code {
+    match code {
         Code::UnknownTopicOrPartition | Code::UnknownTopic => {
             let text = format!(
                 "a topic to be read is not there ({why}); the client goes on looking: create it, or \
@@ -77,13 +83,20 @@ fn sentence(bootstrap: &str, code: Code, why: &str) -> (String, bool) {
             );
             return (text, false);
         }
+        _ => {}
+    }
+    let trouble = of(code, why);
+    (trouble.sentence(bootstrap, why), trouble != BrokerTrouble::Other)
+}
+
+fn of(code: Code, why: &str) -> BrokerTrouble {
+    match code {
         Code::AllBrokersDown => BrokerTrouble::AllDown,
         Code::Authentication | Code::SaslAuthenticationFailed => BrokerTrouble::Credentials,
         Code::SSL => BrokerTrouble::Tls,
         Code::BrokerTransportFailure | Code::Resolve | Code::OperationTimedOut => {
-            BrokerTrouble::Connection
+            BrokerTrouble::of_connection(why)
         }
         _ => BrokerTrouble::Other,
-    };
-    (trouble.sentence(bootstrap, why), trouble != BrokerTrouble::Other)
+    }
 }

@@ -147,8 +147,13 @@ mod tests {
     async fn a_sweep_that_nobody_waits_for_does_no_further_step() {
         let folder = tempfile::tempdir().unwrap();
         let url = format!("sqlite://{}", folder.path().join("empty.db").display());
-        let address =
-            Address { url: &url, schema: None, application: "inbox", statement_cache: 10 };
+        let address = Address {
+            url: &url,
+            tls: None,
+            schema: None,
+            application: "inbox",
+            statement_cache: 10,
+        };
         let settings = <sqlx::Sqlite as port::Sessions>::settings(&address).unwrap();
         let sessions = Sessions::<sqlx::Sqlite>::new(settings);
         let retention = Retention { consumer: "one".into(), age: HOUR, interval: HOUR };

@@ -249,7 +249,8 @@ mod tests {
     async fn the_next_transaction_waits_for_the_session_of_the_one_before() {
         let folder = tempfile::tempdir().unwrap();
         let url = format!("sqlite://{}/inbox.db", folder.path().display());
-        let address = Address { url: &url, schema: None, application: "", statement_cache: 1 };
+        let address =
+            Address { url: &url, tls: None, schema: None, application: "", statement_cache: 1 };
         let sessions = Sessions::<Sqlite>::new(Sqlite::settings(&address).unwrap());
         let turn = sessions.turn().await;
         let mut conn = sessions.take().await.unwrap();

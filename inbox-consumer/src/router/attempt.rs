@@ -93,11 +93,12 @@ pub(super) fn judge<DB: Sessions>(
             Blame { hung: true, ..ranked(Fault::Retry, None, late(deadline), seen) }
         }
         Answer::Panicked(said) => {
-            ranked(Fault::Retry, None, format!("the handler panicked: {said}"), seen)
+            let said = tx.unquoted(format!("the handler panicked: {said}"));
+            ranked(Fault::Retry, None, said, seen)
         }
         Answer::Answered(Err(error)) => {
             let seen = seen.or_else(|| seen_unguarded(&error, tx));
-            ranked(error.fault(), error.index(), error.text(), seen)
+            ranked(error.fault(), error.index(), tx.unquoted(error.text()), seen)
         }
         Answer::Answered(Ok(())) => swallowed(seen?),
     };

@@ -36,7 +36,8 @@ const ADD: &str = "UPDATE totals SET n = n + $1 WHERE id = $2";
 async fn opened() -> PgConnection {
     let url = std::env::var("INBOX_TEST_POSTGRES")
         .expect("INBOX_TEST_POSTGRES names no server; run the tests with `cargo xtask test`");
-    let address = Address { url: &url, schema: None, application: "test", statement_cache: 100 };
+    let address =
+        Address { url: &url, tls: None, schema: None, application: "test", statement_cache: 100 };
     let mut conn = Postgres::open(&Postgres::settings(&address).unwrap()).await.unwrap();
     let schema = format!("queue_{}", uuid::Uuid::now_v7().simple());
     let begin = format!("CREATE SCHEMA {schema}; SET LOCAL search_path = {schema}; {TABLES}");
@@ -392,6 +393,7 @@ fn behind_a_pooler_no_session_is_prepared() {
     let through = |statement_cache| {
         let address = Address {
             url: "postgres://shop@db/orders",
+            tls: None,
             schema: None,
             application: "test",
             statement_cache,

@@ -23,6 +23,8 @@ pub(super) struct Guard {
     first: Option<Seen>,
     /// Rolling back to a savepoint taken before it mends the first failure.
     mends: bool,
+    /// Values in the words of the errors that handlers were given, each with what is shown in its place.
+    quotable: Vec<(String, String)>,
     /// When a statement was begun whose end has not been seen.
     running: Option<Instant>,
     pub(super) unguarded_used: bool,
@@ -91,6 +93,9 @@ impl Guard {
     pub(super) fn failed<DB: Sessions>(&mut self, error: &Error) {
         let ran = self.running.take().map(|since| since.elapsed());
         let (mut fault, mut text) = (DB::fault(error), said(error));
+        if self.quotable.len() < QUOTABLE_MAX {
+            self.quotable.extend(outbox_core::quotable(error));
+        }
         let limit = ran.filter(|_| code(error) == CANCELED).and_then(deadline::server_limit_met);
         if let Some(limit) = limit {
             fault = StoreFault::Statement;
@@ -101,6 +106,11 @@ impl Guard {
         }
         let mends = fault == StoreFault::Statement || waited_too_long(error);
         self.remember(Seen { fault, error: text }, mends);
+    }
+
+    /// A text of the handler, which may quote what a statement failed with, without its values.
+    pub(super) fn unquoted(&self, text: String) -> String {
+        outbox_core::unquoted(text, &self.quotable)
     }
 
     /// Something was refused that the handler asked for.
@@ -150,6 +160,8 @@ fn waited_too_long(error: &Error) -> bool {
 /// What PostgreSQL says when somebody wanted a statement to end: a person, or its own limit.
 const CANCELED: &str = "57014";
 const LOCK_NOT_HAD: &str = "55P03";
+/// A handler that goes on after so many failures may quote later ones.
+const QUOTABLE_MAX: usize = 64;
 
 fn code(error: &Error) -> Cow<'_, str> {
     error.as_database_error().and_then(DatabaseError::code).unwrap_or_default()

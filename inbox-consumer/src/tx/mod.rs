@@ -194,6 +194,11 @@ impl<'t, DB: Database> Tx<'t, DB> {
         self.guard.running()
     }
 
+    /// A text of the handler without the values that its statements failed with.
+    pub(crate) fn unquoted(&self, text: String) -> String {
+        self.guard.unquoted(text)
+    }
+
     pub(crate) fn unguarded_used(&self) -> bool {
         self.guard.unguarded_used
     }

@@ -39,13 +39,16 @@ mod migration;
 #[doc(hidden)]
 pub mod rights;
 mod said;
+mod values;
 
 #[cfg(feature = "postgres")]
 #[doc(hidden)]
 pub use postgres::keeps_statements;
 
 #[doc(hidden)]
-pub use said::{for_role, said};
+pub use said::{for_role, quotable, said, unquoted};
+#[doc(hidden)]
+pub use values::show_values;
 
 use std::{future::Future, slice};
 

@@ -79,6 +79,9 @@ fn loaded(args: &Args, env: impl IntoIterator<Item = (String, String)>) -> Resul
     let env: Vec<(String, String)> = env.into_iter().collect();
     let config = args.load(env.clone()).map_err(|error| error.to_string())?;
     inbox_settings::start_log(&config.log, &env, "outbox_relay")?;
+    if config.log.database_text {
+        outbox_core::show_values();
+    }
     Ok(config)
 }
 

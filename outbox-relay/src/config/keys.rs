@@ -27,6 +27,12 @@ pub const KEYS: &[Key] = &[
         "The database of the outbox: `postgres://user:password@host/name` or `sqlite:path`.",
     ),
     key(
+        "database.tls",
+        Kind::Choice(&["verify-full", "verify-ca", "insecure"]),
+        "`verify-full` for another machine",
+        "PostgreSQL: how the way there is protected. On another machine the server's certificate and name are checked, whether the URL says `sslmode=verify-full` or nothing; `sslrootcert=FILE` in the URL names an authority beside the system's, `sslcert` and `sslkey` the client's own certificate. `verify-ca` leaves the name out; `insecure` takes the `sslmode` of the URL, whatever it is, which gives the password to whoever pretends to be the server: `check` and every start say so. A socket and the loopback need no word.",
+    ),
+    key(
         "database.schema",
         Kind::Text,
         "",
@@ -79,7 +85,7 @@ pub const KEYS: &[Key] = &[
         "kafka.security_protocol",
         Kind::Choice(&["plaintext", "ssl", "sasl_plaintext", "sasl_ssl"]),
         "plaintext",
-        "Encryption and authentication. `ssl` and `sasl_ssl` need a build with the feature `tls` or `tls-vendored`.",
+        "Encryption and authentication. Brokers on other machines need it set: `plaintext` has to be said, and `check` and every start repeat it. `ssl` and `sasl_ssl` need a build with the feature `tls` or `tls-vendored`.",
     ),
     key(
         "kafka.ssl_ca_location",
@@ -114,23 +120,12 @@ pub const KEYS: &[Key] = &[
     ),
     key(
         "kafka.sasl_mechanism",
-        Kind::Choice(&["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI"]),
+        Kind::Choice(&["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]),
         "",
         "How the client authenticates.",
     ),
     key("kafka.sasl_username", Kind::Text, "", "The user."),
     key("kafka.sasl_password", Kind::Secret, "", "The user's password."),
-    key(
-        "kafka.sasl_oauthbearer_method",
-        Kind::Choice(&["default", "oidc"]),
-        "",
-        "Where tokens come from.",
-    ),
-    key("kafka.sasl_oauthbearer_config", Kind::Secret, "", "Configuration of the token source."),
-    key("kafka.sasl_oauthbearer_client_id", Kind::Text, "", "OIDC client id."),
-    key("kafka.sasl_oauthbearer_client_secret", Kind::Secret, "", "OIDC client secret."),
-    key("kafka.sasl_oauthbearer_token_endpoint_url", Kind::Text, "", "OIDC token end point."),
-    key("kafka.sasl_oauthbearer_scope", Kind::Text, "", "OIDC scope."),
     key(
         "kafka.raw",
         Kind::Settings,
@@ -197,5 +192,11 @@ pub const KEYS: &[Key] = &[
         Kind::Text,
         "info",
         "`error`, `warn`, `info`, `debug`, `trace`, or a filter such as `info,outbox_relay=debug`. The environment variable RUST_LOG goes before it.",
+    ),
+    key(
+        "log.database_text",
+        Kind::Flag,
+        "false",
+        "Whether what the database says of an error is shown as it is, with values of events and rows in it. Without it the log and the errors of parked events (of the relay: of rows that were set aside) have the code, the names of constraint, table and column, the hint and the place in a function, and `…` for values. For the time that a fault is looked for; it holds for the whole process.",
     ),
 ];

@@ -20,8 +20,8 @@ mod validate;
 mod tests;
 
 pub use inbox_settings::{
-    ConfigError, DatabaseKind, Key, Kind, Log, LogFormat, Origin, Overrides, Problem, Raw, Secret,
-    Security, SecurityProtocol,
+    ConfigError, DatabaseKind, DatabaseTls, Key, Kind, Log, LogFormat, Origin, Overrides, Problem,
+    Raw, Secret, Security, SecurityProtocol,
 };
 pub use keys::KEYS;
 pub use reference::{HEAD as REFERENCE_HEAD, reference};

@@ -3,7 +3,8 @@
 use std::{path::Path, time::Duration};
 
 use inbox_settings::{
-    ConfigError, Log, Overrides, Raw, Secret, Security, duration, properties::Program, size,
+    ConfigError, DatabaseTls, Log, Overrides, Problem, Raw, Secret, Security, duration,
+    properties::Program, size,
 };
 use serde::{Deserialize, Serialize};
 
@@ -13,6 +14,9 @@ use super::keys::TABLE;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
+    /// What reading it has noticed: no later look finds it.
+    #[serde(skip)]
+    pub noticed: Vec<Problem>,
     /// How relays of one outbox share it.
     pub relay: Relaying,
     /// Where the outbox is.
@@ -46,6 +50,9 @@ pub struct Relaying {
 pub struct Database {
     /// `postgres://…`, `postgresql://…` or `sqlite:path`.
     pub url: Secret,
+    /// How the way to a `PostgreSQL` server on another machine is protected.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tls: Option<DatabaseTls>,
     /// The schema of the outbox tables (`PostgreSQL`); first in the search path.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub schema: Option<String>,
@@ -151,7 +158,13 @@ impl Config {
         env: impl IntoIterator<Item = (String, String)>,
         overrides: &Overrides,
     ) -> Result<Self, ConfigError> {
-        TABLE.load(path, env, overrides, |_, _| {}, Self::validate)
+        TABLE.load(
+            path,
+            env,
+            overrides,
+            |config: &mut Self, _, noticed| config.noticed = noticed,
+            Self::validate,
+        )
     }
 }
 
@@ -174,6 +187,7 @@ impl Default for Database {
     fn default() -> Self {
         Self {
             url: Secret::default(),
+            tls: None,
             schema: None,
             statement_timeout: Duration::from_secs(20),
             statement_cache: 100,

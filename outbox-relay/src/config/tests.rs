@@ -51,7 +51,7 @@ fn defaults_of_the_table_are_the_defaults_of_the_types() {
 fn a_file_the_environment_and_flags_lie_over_each_other() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("relay.toml");
-    let text = "[kafka]\nbootstrap = \"b:1\"\ntopic = \"{event_type}\"\nfencing = false\n\
+    let text = "[kafka]\nbootstrap = \"localhost:1\"\ntopic = \"{event_type}\"\nfencing = false\n\
                 [database]\nurl = \"sqlite:x\"\n[batch]\nevents_max = 7\n";
     std::fs::write(&path, text).unwrap();
     let env = [("OUTBOX_BATCH__EVENTS_MAX".to_owned(), "9".to_owned())];

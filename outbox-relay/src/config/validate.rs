@@ -1,8 +1,10 @@
 //! What is missing, out of bounds or unsafe together, each with what to change.
 
-use inbox_settings::{Build, DatabaseKind, duration::text, is_name, properties::Program};
+use inbox_settings::{
+    Build, DatabaseAddress, DatabaseKind, duration::text, is_name, properties::Program,
+};
 
-use super::{Config, Problem, keys::TABLE};
+use super::{Config, Database, Problem, keys::TABLE};
 use crate::topic::Template;
 
 /// What this build can do.
@@ -20,6 +22,7 @@ impl Config {
             return vec![Problem::fatal(&[], "a value of the configuration is too large")];
         };
         let mut found = TABLE.problems(&values);
+        found.extend(self.noticed.iter().cloned());
         self.database_address(&mut found);
         self.topic(&mut found);
         self.waking(&mut found);
@@ -42,7 +45,11 @@ impl Config {
             return;
         }
         match self.database_kind() {
-            Ok(kind) => found.extend(BUILD.problems(kind, self.database.schema.as_deref())),
+            Ok(kind) => {
+                let Database { url, schema, tls, .. } = &self.database;
+                let address = DatabaseAddress { url, schema: schema.as_deref(), tls: *tls };
+                found.extend(BUILD.problems(kind, address));
+            }
             Err(problem) => found.push(problem),
         }
     }

@@ -81,14 +81,18 @@ impl ProducerContext for Context {
 }
 
 fn sentence(bootstrap: &str, code: Code, why: &str) -> String {
-    let trouble = match code {
+    trouble(code, why).sentence(bootstrap, why)
+}
+
+/// What an error of the client means.
+pub(super) fn trouble(code: Code, why: &str) -> BrokerTrouble {
+    match code {
         Code::AllBrokersDown => BrokerTrouble::AllDown,
         Code::Authentication | Code::SaslAuthenticationFailed => BrokerTrouble::Credentials,
         Code::SSL => BrokerTrouble::Tls,
         Code::BrokerTransportFailure | Code::Resolve | Code::OperationTimedOut => {
-            BrokerTrouble::Connection
+            BrokerTrouble::of_connection(why)
         }
         _ => BrokerTrouble::Other,
-    };
-    trouble.sentence(bootstrap, why)
+    }
 }

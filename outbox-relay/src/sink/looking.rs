@@ -1,15 +1,21 @@
 //! Looking at Kafka without writing.
 
-use std::time::Duration;
+use std::{
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
 
 use rdkafka::{
     client::ClientContext,
-    producer::{BaseProducer, DefaultProducerContext, Producer, ProducerContext},
+    config::{FromClientConfigAndContext as _, RDKafkaLogLevel},
+    error::KafkaError,
+    message::DeliveryResult,
+    producer::{BaseProducer, Producer, ProducerContext},
     types::RDKafkaErrorCode as Code,
 };
 
 use super::{
-    SinkSettings,
+    SinkSettings, context,
     fault::{self, Fault},
     settings::refusal,
 };
@@ -83,19 +89,56 @@ where
     found
 }
 
+/// Why nobody answers: the first that the client says of it (later ones say that every broker is down for it), if
+/// it is about TLS or credentials.
+#[derive(Default)]
+struct Reason(Mutex<Option<(Code, String)>>);
+
+impl Reason {
+    fn sentence(&self, bootstrap: &str) -> Option<String> {
+        let first = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (code, why) = first.as_ref()?;
+        let trouble = context::trouble(*code, why);
+        trouble.is_refusal().then(|| trouble.sentence(bootstrap, why))
+    }
+}
+
+impl ClientContext for Reason {
+    fn error(&self, error: KafkaError, reason: &str) {
+        let code = error.rdkafka_error_code().unwrap_or(Code::Fail);
+        let mut first = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        first.get_or_insert_with(|| (code, reason.to_owned()));
+    }
+
+    fn log(&self, level: RDKafkaLogLevel, facility: &str, text: &str) {
+        tracing::debug!(target: "outbox_relay", ?level, "{facility} {text}");
+    }
+}
+
+impl ProducerContext for Reason {
+    type DeliveryOpaque = ();
+
+    fn delivery(&self, _: &DeliveryResult<'_>, (): ()) {}
+}
+
 /// Asks Kafka whether it is there, and after a topic. It fences nobody. Blocks: for a thread that may wait.
 ///
 /// # Errors
 /// When Kafka cannot be reached, or the settings make no client.
 pub(crate) fn look(settings: &SinkSettings, name: Option<&str>) -> Result<Option<String>, String> {
-    let client: BaseProducer<DefaultProducerContext> =
-        settings.looking_config().create().map_err(|error| refusal(&error))?;
+    let config = settings.looking_config();
+    let client = BaseProducer::from_config_and_context(&config, Reason::default());
+    let client = client.map_err(|error| refusal(&error))?;
     client.client().fetch_metadata(None, ASK_MAX).map_err(|error| {
-        format!(
-            "Kafka at {} does not answer ({error}); check `kafka.bootstrap`, the network, and whether \
-             the brokers want TLS or SASL",
-            settings.bootstrap
-        )
+        // What the client has to say waits in its queue.
+        client.poll(Duration::from_millis(100));
+        client.context().sentence(&settings.bootstrap).unwrap_or_else(|| {
+            format!(
+                "Kafka at {} does not answer ({error}); check `kafka.bootstrap`, the network, and whether \
+                 the brokers want TLS or SASL",
+                settings.bootstrap
+            )
+        })
     })?;
     Ok(match name.map(|name| (name, topic(&client, name, LOOKS))) {
         Some((name, Topic::Missing)) => Some(fault::of_record(Code::UnknownTopic, name, 0)),

@@ -76,3 +76,4 @@ mod tutorial;
 mod unreadable;
 mod unwanted;
 mod upgrading;
+mod wire;

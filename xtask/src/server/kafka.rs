@@ -1,5 +1,6 @@
 //! A single-node Kafka, broker and controller at once, from its jars.
 
+use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -25,6 +26,21 @@ pub struct KafkaSettings {
     pub advertised_port: Option<u16>,
     /// Further `key=value` lines; the last line for a key counts.
     pub properties: String,
+    /// Listeners besides the one in plaintext.
+    pub listeners: Vec<Listener>,
+    /// Users and passwords for SCRAM.
+    pub users: Vec<(String, String)>,
+}
+
+/// A further way to a broker, on a port of its own.
+#[derive(Clone, Debug)]
+pub struct Listener {
+    /// Its name, in capitals.
+    pub name: &'static str,
+    /// `SSL` or `SASL_SSL`.
+    pub protocol: &'static str,
+    /// What it is made of, by names without `listener.name.NAME.`.
+    pub properties: Vec<(&'static str, String)>,
 }
 
 /// A broker with its own storage. It runs from [`Kafka::start`] on, until its process is ended.
@@ -35,6 +51,8 @@ pub struct Kafka {
     jars: PathBuf,
     port: u16,
     advertised_port: u16,
+    /// Of the further listeners, by name.
+    further: Vec<(&'static str, u16)>,
     child: Option<Child>,
 }
 
@@ -50,13 +68,20 @@ impl Kafka {
         let advertised_port = settings.advertised_port.unwrap_or(port);
         let own = (folder.to_path_buf(), name.to_owned(), jars.to_path_buf());
         let (folder, name, jars) = own;
-        let kafka = Self { folder, name, jars, port, advertised_port, child: None };
+        let port_of = |listener: &Listener| ports::free().map(|[port]| (listener.name, port));
+        let further = settings.listeners.iter().map(port_of).collect::<Outcome<_>>()?;
+        let kafka = Self { folder, name, jars, port, advertised_port, further, child: None };
         let file = kafka.file("properties");
-        let text = kafka.properties(controller, &settings.properties);
+        let text = kafka.properties(controller, settings);
         fs::write(&file, text).explain(|| format!("cannot write {}", file.display()))?;
         let mut tool = kafka.java();
         tool.args(["kafka.tools.StorageTool", "format", "--cluster-id", CLUSTER, "--config"]);
-        capture(tool.arg(&file))?;
+        tool.arg(&file);
+        for (user, password) in &settings.users {
+            let entry = format!("SCRAM-SHA-512=[name={user},password={password}]");
+            tool.arg("--add-scram").arg(entry);
+        }
+        capture(&mut tool)?;
         Ok(kafka)
     }
 
@@ -75,6 +100,12 @@ impl Kafka {
     /// The bootstrap list for clients.
     pub fn address(&self) -> String {
         format!("127.0.0.1:{}", self.advertised_port)
+    }
+
+    /// The bootstrap list of a further listener.
+    pub fn address_of(&self, listener: &str) -> Option<String> {
+        let found = self.further.iter().find(|(name, _)| *name == listener)?;
+        Some(format!("127.0.0.1:{}", found.1))
     }
 
     /// The port that the broker itself listens on.
@@ -140,17 +171,27 @@ impl Kafka {
         java
     }
 
-    fn properties(&self, controller: u16, further: &str) -> String {
+    fn properties(&self, controller: u16, settings: &KafkaSettings) -> String {
         let Self { port, advertised_port, .. } = self;
+        let mut further = settings.properties.clone();
+        let (mut places, mut protocols) = (String::new(), String::new());
+        for ((name, port), listener) in self.further.iter().zip(&settings.listeners) {
+            _ = write!(places, ",{name}://127.0.0.1:{port}");
+            _ = write!(protocols, ",{name}:{}", listener.protocol);
+            let prefix = format!("listener.name.{}", name.to_lowercase());
+            for (key, value) in &listener.properties {
+                _ = write!(further, "\n{prefix}.{key}={value}");
+            }
+        }
         format!(
             "\
 process.roles=broker,controller
 node.id=1
 controller.quorum.voters=1@127.0.0.1:{controller}
 controller.listener.names=CONTROLLER
-listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}
-advertised.listeners=PLAINTEXT://127.0.0.1:{advertised_port}
-listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT
+listeners=PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}{places}
+advertised.listeners=PLAINTEXT://127.0.0.1:{advertised_port}{places}
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT{protocols}
 inter.broker.listener.name=PLAINTEXT
 log.dirs={}
 {SMALL_AND_IMPATIENT}{further}

@@ -7,7 +7,7 @@ mod ports;
 mod postgres;
 mod process;
 
-pub use kafka::{Kafka, KafkaSettings};
+pub use kafka::{Kafka, KafkaSettings, Listener};
 pub use note::Note;
 pub use pgbouncer::{PgBouncer, program as pgbouncer_program};
 pub use ports::free as free_ports;

@@ -157,6 +157,27 @@ impl Postgres {
         fs::rename(copy, &cluster).explain(doing)
     }
 
+    /// Puts a file into the folder of its files that the server alone may read, such as a key.
+    pub fn put(&self, name: &str, text: &str) -> Outcome {
+        let file = self.cluster().join(name);
+        let doing = || format!("cannot write {}", file.display());
+        fs::write(&file, text).explain(doing)?;
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).explain(doing)?;
+        match self.owner {
+            Owner::Same => Ok(()),
+            Owner::Other { id, .. } => chown(&file, Some(id), None).explain(doing),
+        }
+    }
+
+    /// Puts rules about who comes in how in front of the others.
+    pub fn rules_first(&self, rules: &str) -> Outcome {
+        let file = self.cluster().join("pg_hba.conf");
+        let doing = || format!("cannot change {}", file.display());
+        let others = fs::read_to_string(&file).explain(doing)?;
+        // The first line that fits decides.
+        fs::write(&file, format!("{rules}\n{others}")).explain(doing)
+    }
+
     /// A superuser's URL.
     pub fn url(&self) -> String {
         format!("postgres://postgres@127.0.0.1:{}/postgres", self.port)
@@ -197,12 +218,7 @@ impl Postgres {
 
     /// Everyone is trusted, but a member of `password_required` must show a password: tests have wrong ones.
     fn ask_members_for_passwords(&self) -> Outcome {
-        let file = self.cluster().join("pg_hba.conf");
-        let doing = || format!("cannot change {}", file.display());
-        let rules = fs::read_to_string(&file).explain(doing)?;
-        // The first line that fits decides, so this one goes in front.
-        let rule = "host all +password_required 127.0.0.1/32 scram-sha-256";
-        fs::write(&file, format!("{rule}\n{rules}")).explain(doing)?;
+        self.rules_first("host all +password_required 127.0.0.1/32 scram-sha-256")?;
         self.run_before_start("CREATE ROLE password_required NOLOGIN;\n")
     }
 

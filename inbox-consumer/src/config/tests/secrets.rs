@@ -11,8 +11,6 @@ fn full() -> Config {
     security.ssl_key_pem = Some(CANARY.into());
     security.ssl_key_password = Some(CANARY.into());
     security.sasl_password = Some(CANARY.into());
-    security.sasl_oauthbearer_config = Some(CANARY.into());
-    security.sasl_oauthbearer_client_secret = Some(CANARY.into());
     security.ssl_keystore_password = Some(CANARY.into());
     config.kafka.raw.set("https.ca.pem", CANARY);
     config
@@ -28,7 +26,7 @@ fn debug_and_serialize_never_show_a_secret() {
     let clear = config.kafka.client_settings();
     assert_eq!(
         clear.iter().filter(|(_, value)| value == CANARY).count(),
-        7,
+        5,
         "the client gets them"
     );
 }
@@ -80,4 +78,44 @@ fn a_secret_file_that_is_not_there_is_named() {
         refusal.starts_with("`database.url_file` in --set: cannot read /nowhere/url: "),
         "{refusal}"
     );
+}
+
+/// What reading notices of a configuration.
+fn doubts(text: &str, env: &[(&str, &str)], flags: &[(&str, &str)]) -> Vec<String> {
+    let found = load(text, env, flags).unwrap().validate();
+    assert!(!format!("{found:?}").contains(CANARY), "{found:?}");
+    found.into_iter().map(|doubt| doubt.text).collect()
+}
+
+#[test]
+fn a_secret_on_the_command_line_is_doubted() {
+    let url = format!("postgres://user:{CANARY}@localhost/billing");
+    let found = doubts(MINIMAL, &[], &[("database.url", &url)]);
+    let start =
+        "`database.url` is set on the command line, which every user of this machine can read";
+    assert!(found.len() == 1 && found[0].starts_with(start), "{found:?}");
+    assert_eq!(doubts(MINIMAL, &[("INBOX_DATABASE__URL", &url)], &[]), [""; 0]);
+    let bare = "postgres://user@localhost/billing";
+    assert_eq!(doubts(MINIMAL, &[], &[("database.url", bare)]), [""; 0], "no password in it");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_secret_file_that_others_may_read_is_doubted() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("url");
+    std::fs::write(&path, format!("postgres://user:{CANARY}@localhost/billing\n")).unwrap();
+    let name = path.to_str().unwrap();
+    let with = |mode| {
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+        doubts(MINIMAL, &[("INBOX_DATABASE__URL_FILE", name)], &[])
+    };
+    for open in [0o640, 0o604, 0o644] {
+        let wanted = format!(
+            "`database.url` is in {name}, which others on this machine may read (mode {open:04o}); run: chmod 600 {name}"
+        );
+        assert_eq!(with(open), [wanted]);
+    }
+    assert_eq!(with(0o600), [""; 0]);
 }

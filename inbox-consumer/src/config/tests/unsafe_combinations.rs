@@ -227,6 +227,72 @@ fn one_event_fits_what_may_be_parked() {
 }
 
 #[test]
+fn plaintext_to_another_machine_has_to_be_said() {
+    let elsewhere = |c: &mut Config| c.kafka.bootstrap = "localhost:9092,kafka.example:9092".into();
+    one(
+        fatal(elsewhere),
+        "`kafka.bootstrap` names another machine, and `kafka.security_protocol` is not set",
+    );
+    let said = doubts(|c| {
+        elsewhere(c);
+        c.kafka.security.security_protocol = Some(SecurityProtocol::Plaintext);
+    });
+    one(
+        said,
+        "events travel unencrypted, to and from whoever answers: `kafka.security_protocol` is plaintext",
+    );
+    let plain = doubts(|c| {
+        elsewhere(c);
+        c.kafka.security.security_protocol = Some(SecurityProtocol::SaslPlaintext);
+        c.kafka.security.sasl_mechanism = Some("PLAIN".into());
+    });
+    one(
+        plain,
+        "events travel unencrypted, to and from whoever answers, and so does the password (PLAIN)",
+    );
+    for here in ["127.0.0.1:9092", "[::1]:9092", "localhost:9092"] {
+        assert_eq!(fatal(|c| c.kafka.bootstrap = here.into()), [""; 0], "{here}");
+    }
+    one(
+        fatal(|c| c.kafka.bootstrap = "127.0.0.1.example:9092".into()),
+        "`kafka.bootstrap` names another machine",
+    );
+}
+
+#[test]
+fn a_database_on_another_machine_is_verified_or_the_word_is_said() {
+    let with = |url: &str, tls| {
+        let url = url.to_owned();
+        move |c: &mut Config| (c.database.url, c.database.tls) = (url.into(), tls)
+    };
+    assert_eq!(doubts(with("postgres://u:p@db/x", None)), [""; 0]);
+    let refused = fatal(with("postgres://u:p@db/x?sslmode=require", None));
+    one(
+        refused,
+        "`database.url` names another machine with sslmode=require, by which anybody on the way",
+    );
+    let insecure = Some(DatabaseTls::Insecure);
+    one(
+        doubts(with("postgres://u:p@db/x?sslmode=disable", insecure)),
+        "`database.tls` is insecure, and `database.url` names another machine (sslmode=disable)",
+    );
+}
+
+#[test]
+fn mechanisms_that_no_build_has_are_refused_by_name() {
+    for unknown in ["OAUTHBEARER", "GSSAPI"] {
+        let found = fatal(|c| {
+            c.kafka.security.security_protocol = Some(SecurityProtocol::SaslPlaintext);
+            c.kafka.security.sasl_mechanism = Some(unknown.into());
+        });
+        let text = format!(
+            "`kafka.sasl_mechanism`: expected one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, found {unknown:?}"
+        );
+        one(found, &text);
+    }
+}
+
+#[test]
 fn doubtful_combinations_do_not_keep_a_consumer_from_starting() {
     one(
         doubts(|c| c.database.idle_timeout = Duration::from_secs(61)),
@@ -236,7 +302,6 @@ fn doubtful_combinations_do_not_keep_a_consumer_from_starting() {
         doubts(|c| c.limits.close_deadline = Duration::from_secs(2)),
         "`limits.close_deadline` (2s) is shorter",
     );
-    one(doubts(|c| c.kafka.bootstrap = "kafka.example:9092".into()), "events travel unencrypted");
     one(doubts(|c| c.batch.bytes_max = 5 << 20), "`batch.bytes_max` (5242880) is never reached");
 }
 

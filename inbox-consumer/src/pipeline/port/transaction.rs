@@ -3,6 +3,7 @@
 use std::{future::Future, time::Duration};
 
 use inbox_engine::{Epoch, LaneMove, LeaderEpoch, Offset, ParkReason};
+use inbox_settings::DatabaseTls;
 use sqlx::Database;
 
 /// What every statement of a partition is bound to.
@@ -255,6 +256,8 @@ pub trait Sessions: super::Queues {
 pub struct Address<'a> {
     /// The URL, with its secrets.
     pub url: &'a str,
+    /// How the way to another machine is protected.
+    pub tls: Option<DatabaseTls>,
     /// The schema of the inbox tables, put before `public` in the search path.
     pub schema: Option<&'a str>,
     /// What the server shows as the session's application.

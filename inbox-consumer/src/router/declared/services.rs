@@ -42,6 +42,7 @@ impl Place {
         let schema = format!("declared_{}", uuid::Uuid::now_v7().simple());
         let address = Address {
             url: &server(),
+            tls: None,
             schema: Some(&schema),
             application: "test",
             statement_cache: 10,

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use inbox_engine::Rule;
+use inbox_settings::tls_trouble;
 use sqlx::{
     AssertSqlSafe, ConnectOptions, Connection, PgConnection, Postgres, Row as _, SqlSafeStr, SqlStr,
 };
@@ -55,7 +56,7 @@ impl Sessions for Postgres {
 
     fn settings(address: &Address<'_>) -> Result<PgSettings, OpenError> {
         let refused = |error: crate::store::SettingsError| OpenError::Refused(error.0);
-        let settings = PgSettings::new(address.url).map_err(refused)?;
+        let settings = PgSettings::read(address.url, address.tls).map_err(refused)?;
         let settings = settings.application_name(address.application);
         let settings = match address.statement_cache {
             0 => settings.through_pooler(),
@@ -207,6 +208,9 @@ async fn check_search_path(
 fn explain(settings: &PgSettings, error: &sqlx::Error) -> OpenError {
     let address = settings.address();
     let user = settings.options.get_username();
+    if let Some(trouble) = tls_trouble(error) {
+        return OpenError::Refused(format!("the database {address} is not trusted: {trouble}"));
+    }
     let sqlx::Error::Database(said) = error else {
         return OpenError::Outage(format!(
             "the database {address} cannot be reached: {error}; check its URL, and that the server runs"

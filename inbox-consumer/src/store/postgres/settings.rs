@@ -1,7 +1,8 @@
 //! What a session needs: address, schema, names and limits. Made once, cheap to clone.
 
-use std::{fmt, str::FromStr, time::Duration};
+use std::{fmt, time::Duration};
 
+use inbox_settings::{DatabaseTls, PostgresAddress};
 use sqlx::{ConnectOptions, postgres::PgConnectOptions};
 
 use crate::store::SettingsError;
@@ -20,25 +21,23 @@ pub struct PgSettings {
 }
 
 impl PgSettings {
-    /// Reads a URL `postgres://user:password@host:port/database?sslmode=…`. Defaults: the role's own
-    /// search path, the application name `inbox`, 10 s to connect, dead clients are found after 30 s,
-    /// 100 cached statements.
+    /// Reads a URL `postgres://user:password@host:port/database?sslmode=…`; on another machine the server is
+    /// verified. Defaults: the role's own search path, the application name `inbox`, 10 s to connect, dead
+    /// clients are found after 30 s, 100 cached statements.
     ///
     /// # Errors
     ///
-    /// When the URL is not one of PostgreSQL.
+    /// When the URL is not one of PostgreSQL, or asks for less.
     pub fn new(url: &str) -> Result<Self, SettingsError> {
-        let scheme = url.starts_with("postgres://") || url.starts_with("postgresql://");
-        let options = PgConnectOptions::from_str(url).ok().filter(|_| scheme).ok_or_else(|| {
-            SettingsError(
-                "the database URL cannot be read: it has to look like \
-                 postgres://user:password@host:5432/database, with special characters of the password \
-                 percent-encoded"
-                    .into(),
-            )
-        })?;
+        Self::read(url, None)
+    }
+
+    /// The same, with the word of `database.tls`.
+    pub(super) fn read(url: &str, tls: Option<DatabaseTls>) -> Result<Self, SettingsError> {
+        let read =
+            PostgresAddress::read(url, tls).map_err(|problem| SettingsError(problem.text))?;
         Ok(Self {
-            options: options.application_name("inbox").disable_statement_logging(),
+            options: read.options.application_name("inbox").disable_statement_logging(),
             schema: None,
             connect_timeout: Duration::from_secs(10),
             dead_client_after: Duration::from_secs(30),

@@ -348,7 +348,7 @@ fn one(outcomes: Vec<Outcome>) -> Result<Outcome, TestError> {
 
 /// One lane, so that events are settled in their order, and quick retries without pauses.
 fn config(url: &str) -> Config {
-    let mut config = Config::new("handler-test", "in-memory", [log::TOPIC], url);
+    let mut config = Config::new("handler-test", "localhost", [log::TOPIC], url);
     config.lanes.count = 1;
     config.retry.delay_min = Duration::from_millis(1);
     config.retry.delay_max = Duration::from_millis(1);

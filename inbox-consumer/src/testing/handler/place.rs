@@ -20,6 +20,7 @@ impl<DB: Probe> Place<DB> {
     pub(super) fn of(config: &Config) -> Result<Self, TestError> {
         let address = Address {
             url: config.database.url.expose(),
+            tls: config.database.tls,
             schema: config.database.schema.as_deref(),
             application: "inbox-test",
             statement_cache: usize::from(config.database.statement_cache),

@@ -1,8 +1,9 @@
 //! Sessions.
 
-use std::{fmt, str::FromStr, time::Duration};
+use std::{fmt, time::Duration};
 
 use inbox_engine::Rule;
+use inbox_settings::{DatabaseTls, PostgresAddress, tls_trouble};
 use outbox_core::keeps_statements;
 use sqlx::{
     AssertSqlSafe, ConnectOptions, Connection, PgConnection, Postgres, Row as _,
@@ -75,15 +76,9 @@ impl Sessions for Postgres {
     type Settings = PgSettings;
     type Session = PgConnection;
 
-    fn options(url: &str) -> Result<PgConnectOptions, OpenError> {
-        PgConnectOptions::from_str(url).map_err(|_| {
-            OpenError::Refused(
-                "the database URL cannot be read: it has to look like \
-                 postgres://user:password@host:5432/database, with special characters of the password \
-                 percent-encoded"
-                    .into(),
-            )
-        })
+    fn options(url: &str, tls: Option<DatabaseTls>) -> Result<PgConnectOptions, OpenError> {
+        let read = PostgresAddress::read(url, tls);
+        read.map(|read| read.options).map_err(|problem| OpenError::Refused(problem.text))
     }
 
     fn settings(options: PgConnectOptions, address: &Address<'_>) -> PgSettings {
@@ -216,6 +211,9 @@ async fn in_recovery(
 /// An error of opening as a sentence, and whether a person has to act.
 pub(super) fn explain(settings: &PgSettings, error: &sqlx::Error) -> OpenError {
     let (address, user) = (settings.address(), settings.options.get_username());
+    if let Some(trouble) = tls_trouble(error) {
+        return OpenError::Refused(format!("the database {address} is not trusted: {trouble}"));
+    }
     let sqlx::Error::Database(said) = error else {
         return OpenError::Outage(format!(
             "the database {address} cannot be reached: {error}; check its URL, and that the server runs"
@@ -253,10 +251,10 @@ mod tests {
             statement_cache: 100,
             statement_timeout: Duration::from_secs(1),
         };
-        let options = Postgres::options("postgres://u:s3cret@db.example:5433/x").unwrap();
+        let options = Postgres::options("postgres://u:s3cret@db.example:5433/x", None).unwrap();
         let shown = format!("{:?}", Postgres::settings(options, &address));
         assert!(shown.contains("db.example:5433/x") && !shown.contains("s3cret"), "{shown}");
-        let wrong = Postgres::options("postgres://u:s3c#r/et@@:x/y").unwrap_err();
+        let wrong = Postgres::options("postgres://u:s3c#r/et@@:x/y", None).unwrap_err();
         assert!(!wrong.to_string().contains("s3c"), "{wrong}");
     }
 }

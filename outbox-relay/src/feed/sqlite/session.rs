@@ -2,6 +2,7 @@
 
 use std::{fmt, str::FromStr, time::Duration};
 
+use inbox_settings::DatabaseTls;
 use sqlx::{
     ConnectOptions, Connection, Sqlite, SqliteConnection,
     sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous},
@@ -31,7 +32,7 @@ impl Sessions for Sqlite {
     type Settings = SqliteSettings;
     type Session = SqliteConnection;
 
-    fn options(url: &str) -> Result<SqliteConnectOptions, OpenError> {
+    fn options(url: &str, _: Option<DatabaseTls>) -> Result<SqliteConnectOptions, OpenError> {
         let refused = |text: &str| Err(OpenError::Refused(text.into()));
         if url.contains(":memory:") || url.contains("mode=memory") {
             return refused(

@@ -1,0 +1,351 @@
+//! The address of a PostgreSQL server, and how the way there is protected: read here alone, by consumer and
+//! relay and whatever command they run.
+
+use std::str::FromStr;
+
+use sqlx::{
+    Error,
+    postgres::{PgConnectOptions, PgSslMode},
+};
+
+use crate::{DatabaseTls, Problem, files::file_problems};
+
+const URL: &[&str] = &["database.url"];
+const BOTH: &[&str] = &["database.url", "database.tls"];
+
+/// What the driver reads of an address. It passes over everything else, with a line in the log that has the
+/// value in it: a password of a key, or a protection that is then missing.
+const PARAMETERS: &[&str] = &[
+    "sslmode",
+    "ssl-mode",
+    "sslrootcert",
+    "ssl-root-cert",
+    "ssl-ca",
+    "sslcert",
+    "ssl-cert",
+    "sslkey",
+    "ssl-key",
+    "statement-cache-capacity",
+    "host",
+    "hostaddr",
+    "port",
+    "dbname",
+    "user",
+    "password",
+    "application_name",
+    "options",
+];
+
+/// An address that was read: what to connect with, and what to think about.
+#[derive(Clone)]
+pub struct PostgresAddress {
+    /// For the driver, with the mode of TLS that counts.
+    pub options: PgConnectOptions,
+    /// Doubts.
+    pub doubts: Vec<Problem>,
+}
+
+impl std::fmt::Debug for PostgresAddress {
+    /// Options hold a password.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("PostgresAddress").field("doubts", &self.doubts).finish_non_exhaustive()
+    }
+}
+
+impl PostgresAddress {
+    /// Reads `database.url` and `database.tls`.
+    ///
+    /// # Errors
+    /// One sentence, which never holds the address.
+    pub fn read(url: &str, tls: Option<DatabaseTls>) -> Result<Self, Problem> {
+        let scheme = url.starts_with("postgres:") || url.starts_with("postgresql:");
+        let parameters = parameters(url);
+        let known = |name: &str| PARAMETERS.contains(&name) || name.starts_with("options[");
+        if let Some((unknown, _)) = parameters.iter().find(|(name, _)| !known(name)) {
+            return Err(Problem::fatal(
+                URL,
+                format!(
+                    "`database.url` has the parameter {unknown:?}, which is not known here and would be \
+                     passed over; remove it (known are sslmode, sslrootcert, sslcert, sslkey, host, \
+                     hostaddr, port, dbname, user, password, application_name, options)"
+                ),
+            ));
+        }
+        let options = PgConnectOptions::from_str(url).ok().filter(|_| scheme).ok_or_else(|| {
+            Problem::fatal(
+                URL,
+                "the database URL cannot be read: it has to look like \
+                 postgres://user:password@host:5432/database, with special characters of the password \
+                 percent-encoded",
+            )
+        })?;
+        let mut read = Self::of(options, tls)?;
+        for (name, file) in &parameters {
+            let secret = matches!(name.as_str(), "sslkey" | "ssl-key");
+            let certificate = matches!(
+                name.as_str(),
+                "sslrootcert" | "ssl-root-cert" | "ssl-ca" | "sslcert" | "ssl-cert"
+            );
+            if secret || certificate {
+                let what = format!("`{name}` in `database.url`");
+                read.doubts.extend(file_problems(URL, &what, file.as_ref(), secret)?);
+            }
+        }
+        Ok(read)
+    }
+
+    /// The same of options in the driver's words.
+    ///
+    /// # Errors
+    /// One sentence, when the way to another machine would not be protected and nobody says so on purpose.
+    pub fn of(options: PgConnectOptions, tls: Option<DatabaseTls>) -> Result<Self, Problem> {
+        use {DatabaseTls as Tls, PgSslMode as Mode};
+        let (said, local) = (options.get_ssl_mode(), is_local(&options));
+        let mode = match (tls, said) {
+            (Some(Tls::Insecure), said) => said,
+            (None, said) if local || matches!(said, Mode::VerifyFull | Mode::VerifyCa) => said,
+            // `prefer` is what the driver does when nobody says anything.
+            (None | Some(Tls::VerifyFull), Mode::Prefer) | (Some(_), Mode::VerifyFull) => {
+                Mode::VerifyFull
+            }
+            (Some(Tls::VerifyCa), Mode::Prefer | Mode::VerifyCa) => Mode::VerifyCa,
+            (Some(tls), said) => {
+                return Err(Problem::fatal(
+                    BOTH,
+                    format!(
+                        "`database.tls` is {}, and `database.url` has sslmode={}, which is less; remove \
+                         one of them",
+                        tls.name(),
+                        name(said)
+                    ),
+                ));
+            }
+            (None, said) => {
+                return Err(Problem::fatal(
+                    BOTH,
+                    format!(
+                        "`database.url` names another machine with sslmode={}, by which anybody on the \
+                         way can pretend to be the server and is given the password; set \
+                         sslmode=verify-full (and sslrootcert, where the authority is your own), or, \
+                         where the network itself is trusted, `database.tls` to insecure",
+                        name(said)
+                    ),
+                ));
+            }
+        };
+        let doubts = if local { Vec::new() } else { doubt(mode).into_iter().collect() };
+        Ok(Self { options: options.ssl_mode(mode), doubts })
+    }
+}
+
+/// What is doubtful about the way to another machine.
+fn doubt(mode: PgSslMode) -> Option<Problem> {
+    let text = match mode {
+        PgSslMode::VerifyFull => return None,
+        PgSslMode::VerifyCa => {
+            "the database's certificate is checked, its name is not (verify-ca): whoever has another \
+             certificate of the same authority can pretend to be the server; set `database.tls` to \
+             verify-full"
+                .to_owned()
+        }
+        mode => format!(
+            "`database.tls` is insecure, and `database.url` names another machine (sslmode={}): anybody \
+             on the way can pretend to be the server, is given the password, and reads and changes \
+             what is sent; set `database.tls` to verify-full",
+            name(mode)
+        ),
+    };
+    Some(Problem::doubt(BOTH, text))
+}
+
+/// A socket of this machine, or its loopback.
+fn is_local(options: &PgConnectOptions) -> bool {
+    let host = options.get_host();
+    options.get_socket().is_some() || host.starts_with('/') || crate::host::is_loopback(host)
+}
+
+fn name(mode: PgSslMode) -> &'static str {
+    match mode {
+        PgSslMode::Disable => "disable",
+        PgSslMode::Allow => "allow",
+        PgSslMode::Prefer => "prefer",
+        PgSslMode::Require => "require",
+        PgSslMode::VerifyCa => "verify-ca",
+        PgSslMode::VerifyFull => "verify-full",
+    }
+}
+
+/// The parameters of an address, decoded.
+fn parameters(url: &str) -> Vec<(String, String)> {
+    let url = url.split('#').next().unwrap_or_default();
+    let query = url.split_once('?').map_or("", |(_, query)| query);
+    let pairs = query.split('&').filter(|pair| !pair.is_empty());
+    let pairs = pairs.map(|pair| pair.split_once('=').unwrap_or((pair, "")));
+    pairs.map(|(name, value)| (decoded(name), decoded(value))).collect()
+}
+
+/// `%2F` is `/`, `+` a space; what is no code stays.
+fn decoded(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((first, behind)) = rest.split_first() {
+        let code = behind.get(..2).and_then(|code| std::str::from_utf8(code).ok());
+        let code = code.and_then(|code| u8::from_str_radix(code, 16).ok());
+        (bytes, rest) = match (first, code) {
+            (b'%', Some(code)) => ([bytes, vec![code]].concat(), &behind[2..]),
+            (b'+', _) => ([bytes, vec![b' ']].concat(), behind),
+            (other, _) => ([bytes, vec![*other]].concat(), behind),
+        };
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// Why TLS with a server failed, and what to do: the end of a sentence about its address. `None` for anything
+/// else.
+pub fn tls_trouble(error: &Error) -> Option<String> {
+    let text = match error {
+        Error::Tls(error) => error.to_string(),
+        // What the library of TLS says goes through the socket.
+        Error::Io(error) if error.kind() == std::io::ErrorKind::InvalidData => error.to_string(),
+        _ => return None,
+    };
+    let (why, advice) = TROUBLES
+        .iter()
+        .find(|(said, ..)| text.contains(said))
+        .map_or(("TLS with it failed", "check its certificate and yours"), |found| {
+            (found.1, found.2)
+        });
+    Some(format!("{why} ({text}); {advice}"))
+}
+
+/// What is said, why that is, and what to do.
+const TROUBLES: &[(&str, &str, &str)] = &[
+    (
+        "does not support TLS",
+        "it offers no TLS, or somebody on the way hides that it does",
+        "switch `ssl` on at the server, or, where the network itself is trusted, set `database.tls` to \
+         insecure",
+    ),
+    (
+        "UnknownIssuer",
+        "its certificate comes from no authority that is known here",
+        "name the authority's certificate by sslrootcert=FILE in `database.url`",
+    ),
+    // An authority of the same name, with another key.
+    (
+        "BadSignature",
+        "its certificate comes from no authority that is known here",
+        "name the authority's certificate by sslrootcert=FILE in `database.url`",
+    ),
+    (
+        "CaUsedAsEndEntity",
+        "its certificate is an authority's, not a server's",
+        "give the server a certificate of its own, signed by the authority that sslrootcert names",
+    ),
+    (
+        "not valid for",
+        "its certificate is for another name",
+        "let `database.url` use a name that the certificate has, or have one made for this name",
+    ),
+    ("expired", "its certificate has expired", "renew it on the server"),
+    ("not valid before", "its certificate is not valid yet", "check the clocks of both machines"),
+    ("not valid yet", "its certificate is not valid yet", "check the clocks of both machines"),
+    (
+        "alert",
+        "it refuses the connection",
+        "check the client's certificate: sslcert and sslkey in `database.url`",
+    ),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(url: &str, tls: Option<DatabaseTls>) -> Result<(&'static str, usize), String> {
+        match PostgresAddress::read(url, tls) {
+            Ok(read) => Ok((name(read.options.get_ssl_mode()), read.doubts.len())),
+            Err(problem) => Err(problem.text),
+        }
+    }
+
+    #[test]
+    fn another_machine_is_verified_unless_somebody_says_otherwise() {
+        let insecure = Some(DatabaseTls::Insecure);
+        assert_eq!(read("postgres://u:p@db/x", None), Ok(("verify-full", 0)));
+        assert_eq!(read("postgres://u:p@10.0.0.7/x?sslmode=prefer", None), Ok(("verify-full", 0)));
+        assert_eq!(read("postgres://u:p@db/x?sslmode=verify-full", None), Ok(("verify-full", 0)));
+        assert_eq!(read("postgres://u:p@db/x?sslmode=verify-ca", None), Ok(("verify-ca", 1)));
+        for mode in ["disable", "allow", "require"] {
+            let url = format!("postgres://u:c4n4ry@db/x?sslmode={mode}");
+            let refused = read(&url, None).unwrap_err();
+            assert!(
+                refused.contains("is given the password; set sslmode=verify-full"),
+                "{refused}"
+            );
+            assert!(!refused.contains("c4n4ry"), "{refused}");
+            assert_eq!(read(&url, insecure), Ok((mode, 1)));
+        }
+        assert_eq!(read("postgres://u:p@db/x", insecure), Ok(("prefer", 1)));
+        let ca = Some(DatabaseTls::VerifyCa);
+        assert_eq!(read("postgres://u:p@db/x", ca), Ok(("verify-ca", 1)));
+    }
+
+    #[test]
+    fn this_machine_needs_no_word() {
+        let here = [
+            "postgres://u:p@localhost/x",
+            "postgres://u:p@127.0.0.1:5433/x",
+            "postgres://u:p@[::1]/x",
+            "postgres://u:p@%2Fvar%2Frun%2Fpostgresql/x",
+            "postgres:///x?host=/var/run/postgresql",
+            "postgres://u:p@db/x?host=/tmp",
+        ];
+        for url in here {
+            assert_eq!(read(url, None), Ok(("prefer", 0)), "{url}");
+        }
+        let full = Some(DatabaseTls::VerifyFull);
+        assert_eq!(read("postgres://u:p@localhost/x", full), Ok(("verify-full", 0)), "a tunnel");
+        // The parameter counts, not what stands in front.
+        assert_eq!(read("postgres://localhost/x?host=db", None), Ok(("verify-full", 0)));
+        assert_eq!(read("postgres://localhost.evil/x", None), Ok(("verify-full", 0)));
+        assert_eq!(read("postgres://127.0.0.1.evil/x", None), Ok(("verify-full", 0)));
+    }
+
+    #[test]
+    fn two_words_that_contradict_each_other_are_refused() {
+        for mode in ["disable", "require", "verify-ca"] {
+            let url = format!("postgres://u:p@db/x?sslmode={mode}");
+            let refused = read(&url, Some(DatabaseTls::VerifyFull)).unwrap_err();
+            assert!(refused.starts_with("`database.tls` is verify-full, and"), "{refused}");
+        }
+        let both = "postgres://u:p@db/x?sslmode=verify-full";
+        assert_eq!(read(both, Some(DatabaseTls::VerifyCa)), Ok(("verify-full", 0)));
+    }
+
+    #[test]
+    fn a_parameter_that_would_be_passed_over_is_refused_without_its_value() {
+        for unknown in ["sslpassword", "channel_binding", "sslcrl", "passwort"] {
+            let refused = read(&format!("postgres://db/x?{unknown}=c4n4ry"), None).unwrap_err();
+            let start = format!("`database.url` has the parameter {unknown:?}");
+            assert!(refused.starts_with(&start) && !refused.contains("c4n4ry"), "{refused}");
+        }
+        let options = "postgres://localhost/x?options=-c%20a%3Db&options%5Bb%5D=c";
+        assert_eq!(read(options, None), Ok(("prefer", 0)));
+    }
+
+    #[test]
+    fn a_certificate_that_is_not_there_is_named() {
+        let url = "postgres://u:c4n4ry@db/x?sslrootcert=%2Fnowhere%2Fca.pem";
+        let refused = read(url, None).unwrap_err();
+        let start = "`sslrootcert` in `database.url`: cannot read /nowhere/ca.pem: ";
+        assert!(refused.starts_with(start), "{refused}");
+    }
+
+    #[test]
+    fn an_address_that_cannot_be_read_is_not_shown() {
+        for wrong in ["postgres://u:c4n4ry#r/et@@:x/y", "mysql://u:c4n4ry@db/x"] {
+            let refused = read(wrong, None).unwrap_err();
+            assert!(refused.starts_with("the database URL cannot be read"), "{refused}");
+        }
+    }
+}
