@@ -1,6 +1,6 @@
 //! The HTTP port: metrics and health, read-only, HTTP/1.1.
 
-use std::{convert::Infallible, net::SocketAddr, sync::Arc, time::Duration};
+use std::{convert::Infallible, net::SocketAddr, pin::pin, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use http_body_util::Full;
@@ -8,19 +8,17 @@ use hyper::{
     Method, Request, Response, StatusCode, body::Incoming, header, server::conn::http1,
     service::service_fn,
 };
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 use tokio::{
     net::{TcpListener, TcpStream},
-    sync::Semaphore,
     task::JoinSet,
 };
 
-use super::{Readings, Signal, exposition};
+use super::{
+    Readings, Signal, exposition,
+    places::{PLACES_MAX, Place, Places},
+};
 
-/// Connections served at once: a scraper, a probe, and a few people.
-const CONNECTIONS_MAX: usize = 32;
-/// The longest that a client may take to send its request, and that a connection may be idle.
-const REQUEST_MAX: Duration = Duration::from_secs(10);
 /// Between two attempts to listen on an address that is in use: a process that is replaced on the same
 /// machine gives it up soon.
 const LISTEN_AGAIN: Duration = Duration::from_secs(5);
@@ -32,18 +30,23 @@ pub(crate) async fn serve(listen: SocketAddr, readings: Readings) {
         let _ = readings.0.http.set(address); // the first one; there is no second
         Signal::HttpListening { address: address.to_string() }.emit();
     }
-    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let places = Arc::new(Places::default());
     // Dropped with this future, and the connections with it.
     let mut connections = JoinSet::new();
     loop {
-        let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
+        let accepted = listener.accept().await;
         while connections.try_join_next().is_some() {}
-        match listener.accept().await {
+        while connections.len() >= PLACES_MAX {
+            places.make_room();
+            connections.join_next().await;
+        }
+        match accepted {
             Ok((stream, _)) => {
-                let readings = readings.clone();
+                let (place, readings) = (places.taken(), readings.clone());
+                let places = Arc::clone(&places);
                 connections.spawn(async move {
-                    converse(stream, readings).await;
-                    drop(place);
+                    converse(stream, readings, &places, &place).await;
+                    places.left(&place);
                 });
             }
             // Out of file descriptors, or a client that went away: neither is ours to mend.
@@ -75,18 +78,26 @@ async fn listening(listen: SocketAddr) -> TcpListener {
     }
 }
 
-async fn converse(stream: TcpStream, readings: Readings) {
+/// One request and its answer: a connection that stays open holds a place for nothing.
+async fn converse(stream: TcpStream, readings: Readings, places: &Places, place: &Place) {
     let answer = service_fn(move |request: Request<Incoming>| {
+        places.asked(place);
         let answer = answered(request.method(), request.uri().path(), &readings);
         async move { Ok::<_, Infallible>(answer) }
     });
-    let served = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(REQUEST_MAX)
+    let mut served = http1::Builder::new()
+        .keep_alive(false)
+        .header_read_timeout(None) // the place has a time for it
         .max_buf_size(16 * 1024)
         .serve_connection(TokioIo::new(stream), answer);
-    // What a client does wrong is between it and HTTP.
-    let _ = served.await;
+    tokio::select! {
+        // What a client does wrong is between it and HTTP.
+        _ = pin!(&mut served) => {}
+        // What it has not read is not kept for it.
+        () = place.over() => {
+            let _ = served.into_parts().io.into_inner().set_zero_linger();
+        }
+    }
 }
 
 /// The answer to one request.

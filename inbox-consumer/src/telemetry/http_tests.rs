@@ -1,10 +1,10 @@
 //! The HTTP port as a scraper, a probe and a stranger meet it.
 
-use std::{sync::Arc, time::Duration};
+use std::{io::ErrorKind, sync::Arc, time::Duration};
 
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
-    net::{TcpListener, TcpStream},
+    net::{TcpListener, TcpSocket, TcpStream},
     task::JoinHandle,
 };
 
@@ -26,7 +26,16 @@ impl Drop for Port {
 }
 
 async fn started() -> Port {
-    let readings = Readings(Meters::new("billing", ["OrderPaid"], 8));
+    serving(Readings(Meters::new("billing", ["OrderPaid"], 8))).await
+}
+
+/// A port whose metrics are more than the buffers of a connection hold: who does not read keeps it writing.
+async fn verbose() -> Port {
+    let types: Vec<String> = (0..5_000).map(|n| format!("OrderPaid{n}")).collect();
+    serving(Readings(Meters::new("billing", types.iter().map(String::as_str), 8))).await
+}
+
+async fn serving(readings: Readings) -> Port {
     let task = tokio::spawn(serve("127.0.0.1:0".parse().unwrap(), readings.clone()));
     while readings.http_address().is_none() {
         tokio::task::yield_now().await;
@@ -123,4 +132,93 @@ async fn an_address_in_use_is_told_and_taken_when_it_is_free() {
     };
     tokio::time::timeout(Duration::from_secs(15), asked).await.unwrap();
     assert!(got(&port, "/health/live").await.starts_with("HTTP/1.1 200"));
+}
+
+/// A client that sends this and reads nothing; its own buffer is small.
+async fn silent(port: &Port, request: &str) -> TcpStream {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.set_recv_buffer_size(4096).unwrap();
+    let mut stream = socket.connect(port.readings.http_address().unwrap()).await.unwrap();
+    // Closed at once, perhaps: others hold all places.
+    let _ = stream.write_all(request.as_bytes()).await;
+    stream
+}
+
+/// Whether the server has let go of the connection within a time, whatever it wrote before.
+async fn let_go(stream: &mut TcpStream, within: Duration) -> bool {
+    let mut rest = Vec::new();
+    tokio::time::timeout(within, stream.read_to_end(&mut rest)).await.is_ok()
+}
+
+const METRICS: &str = "GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_never_reads_metrics_keeps_neither_health_nor_metrics_from_others() {
+    let port = verbose().await;
+    let mut held = Vec::new();
+    for _ in 0..40 {
+        held.push(silent(&port, METRICS).await);
+    }
+    assert!(got(&port, "/health/live").await.starts_with("HTTP/1.1 200"));
+    assert!(got(&port, "/metrics").await.starts_with("HTTP/1.1 200"));
+    // The first of them had to go, the last ones are still being answered.
+    assert!(let_go(&mut held[0], Duration::from_secs(2)).await, "the oldest is dropped");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_asks_nothing_or_half_keeps_neither_health_nor_a_scraper_from_its_answer() {
+    let port = verbose().await;
+    // It reads slowly, while strangers come; it was there first, and has asked.
+    let mut scraper = silent(&port, METRICS).await;
+    let mut first = [0; 15];
+    scraper.read_exact(&mut first).await.unwrap();
+    assert_eq!(&first, b"HTTP/1.1 200 OK");
+    let mut held = Vec::new();
+    for n in 0..100 {
+        let half = ["", "G", "GET /metr", "GET /metrics HTTP/1.1\r\nHost: x\r\nA"][n % 4];
+        held.push(silent(&port, half).await);
+    }
+    assert!(got(&port, "/health/live").await.starts_with("HTTP/1.1 200"));
+    assert!(let_go(&mut held[0], Duration::from_secs(2)).await, "the oldest is dropped");
+    let mut answer = String::new();
+    let read = tokio::time::timeout(Duration::from_secs(5), scraper.read_to_string(&mut answer));
+    read.await.unwrap().unwrap();
+    assert!(answer.contains("\ninbox_ready{consumer=\"billing\"} 0\n"), "whole and undisturbed");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_ends_in_time_whatever_its_client_does() {
+    let port = Arc::new(verbose().await);
+    let slow_head = {
+        let port = Arc::clone(&port);
+        tokio::spawn(async move {
+            let mut stream = silent(&port, "GET /metrics HTTP/1.1\r\n").await;
+            let began = std::time::Instant::now();
+            // A byte a second would keep a time for each byte from ever ending.
+            while stream.write_all(b"A").await.is_ok() && began.elapsed() < Duration::from_secs(25)
+            {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
+            began.elapsed()
+        })
+    };
+    let mut stream = silent(&port, METRICS).await;
+    let mut some = [0; 64];
+    for _ in 0..12 {
+        stream.read_exact(&mut some).await.unwrap();
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    // What has arrived can still be read; the rest is not kept for it.
+    let rest = stream.read_to_end(&mut Vec::new()).await;
+    assert_eq!(rest.unwrap_err().kind(), ErrorKind::ConnectionReset, "a slow reader");
+    let head = slow_head.await.unwrap();
+    assert!(head < Duration::from_secs(13), "a slow head was read for {head:?}");
+}
+
+#[tokio::test]
+async fn a_second_request_on_a_connection_is_not_read() {
+    let port = started().await;
+    let answer = said(&port, &METRICS.repeat(3)).await;
+    assert_eq!(answer.matches("HTTP/1.1 200").count(), 1, "{answer}");
+    assert!(answer.contains("connection: close"), "{answer}");
 }

@@ -14,6 +14,8 @@ mod histogram;
 pub(crate) mod http;
 pub(crate) mod meters;
 mod metrics;
+#[cfg(feature = "http")]
+mod places;
 mod readings;
 mod shown;
 mod signal;
