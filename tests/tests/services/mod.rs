@@ -46,6 +46,7 @@ mod parked_keys;
 mod parked_order;
 mod parked_support;
 mod pooler;
+mod printed;
 mod relay_failed;
 mod relay_failover;
 mod relay_held;
