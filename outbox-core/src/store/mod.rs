@@ -44,6 +44,10 @@ mod said;
 #[doc(hidden)]
 pub use postgres::keeps_statements;
 
+#[cfg(feature = "sqlite")]
+#[doc(hidden)]
+pub mod private;
+
 #[doc(hidden)]
 pub use said::{for_role, said};
 
