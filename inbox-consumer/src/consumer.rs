@@ -249,6 +249,7 @@ impl<DB: Store> Consumer<DB> {
         let retention = Retention {
             consumer: self.config.consumer.name.clone(),
             age: self.config.retention.inbox,
+            audit: self.config.retention.audit,
             interval: self.config.retention.prune_interval,
         };
         let meters = Arc::clone(&self.meters);

@@ -12,6 +12,7 @@ mod examples;
 mod findings;
 mod findings_owners;
 mod first;
+mod forgotten;
 mod group_brokers;
 mod group_faults;
 mod group_members;

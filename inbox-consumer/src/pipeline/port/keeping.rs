@@ -198,7 +198,16 @@ pub trait Retentions: Database {
         age: Duration,
         cursor: PruneCursor,
     ) -> impl Future<Output = Result<PruneStep, sqlx::Error>> + Send;
+    /// Deletes up to [`ACTS_PER_STEP`] acts of the audit older than `age`; answers how many.
+    fn prune_audit(
+        conn: &mut Self::Connection,
+        consumer: &str,
+        age: Duration,
+    ) -> impl Future<Output = Result<u64, sqlx::Error>> + Send;
 }
+
+/// Acts that one step of retention removes at most.
+pub const ACTS_PER_STEP: u64 = 1_000;
 
 /// Where the sweep stands; `default()` begins one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
