@@ -13,6 +13,7 @@ pub mod brokers;
 #[cfg(feature = "cli")]
 pub mod cli;
 pub mod duration;
+pub mod printed;
 pub mod properties;
 pub mod size;
 #[cfg(feature = "testing")]

@@ -1,11 +1,14 @@
 //! `[log]`: lines for people on a terminal, JSON otherwise, on standard error.
 
 #[cfg(feature = "cli")]
-use std::io::{self, IsTerminal};
+use std::io::{self, IsTerminal, Write};
 
 use serde::{Deserialize, Serialize};
 #[cfg(feature = "cli")]
-use tracing_subscriber::{EnvFilter, filter::LevelFilter};
+use tracing_subscriber::{EnvFilter, filter::LevelFilter, fmt::MakeWriter};
+
+#[cfg(feature = "cli")]
+use crate::printed;
 
 /// `[log]`: what is logged, and how.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -48,10 +51,12 @@ impl Default for Log {
 pub fn start(log: &Log, env: &[(String, String)], target: &str) -> Result<(), String> {
     let rust_log = env.iter().find(|(name, _)| name == "RUST_LOG").map(|(_, value)| value.as_str());
     let filter = filter(log, rust_log, target)?;
-    let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
     let terminal = io::stderr().is_terminal();
+    let format = wanted(log.format, terminal);
+    let writer = Clean { json: format == LogFormat::Json, colours: terminal };
+    let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer);
     // An error here means that the program has its own subscriber, which is its right.
-    let _ = match wanted(log.format, terminal) {
+    let _ = match format {
         LogFormat::Json => {
             // The current span says which event a handler's line is about.
             subscriber.json().flatten_event(true).with_span_list(false).try_init()
@@ -59,6 +64,54 @@ pub fn start(log: &Log, env: &[(String, String)], target: &str) -> Result<(), St
         _ => subscriber.with_ansi(terminal).with_target(false).try_init(),
     };
     Ok(())
+}
+
+/// Standard error, given one event at a time and nothing that acts on a terminal.
+#[cfg(feature = "cli")]
+#[derive(Clone, Copy, Debug)]
+struct Clean {
+    json: bool,
+    /// The log's own; the formatter has escaped those of texts.
+    colours: bool,
+}
+
+#[cfg(feature = "cli")]
+impl MakeWriter<'_> for Clean {
+    type Writer = Self;
+
+    fn make_writer(&self) -> Self {
+        *self
+    }
+}
+
+#[cfg(feature = "cli")]
+impl Write for Clean {
+    fn write(&mut self, event: &[u8]) -> io::Result<usize> {
+        io::stderr().write_all(self.clean(&String::from_utf8_lossy(event)).as_bytes())?;
+        Ok(event.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::stderr().flush()
+    }
+}
+
+#[cfg(feature = "cli")]
+impl Clean {
+    fn clean(self, event: &str) -> String {
+        if self.json {
+            return printed::escaped(event).into_owned();
+        }
+        let shown = |letter| match letter {
+            '\u{1b}' if self.colours => letter,
+            '\t' => letter,
+            _ => printed::visible(letter),
+        };
+        // Nothing but an event begins at the left.
+        let lines = event.trim_end_matches('\n').split('\n');
+        let lines = lines.map(|line| line.chars().map(shown).collect::<String>());
+        lines.collect::<Vec<_>>().join("\n    ") + "\n"
+    }
 }
 
 #[cfg(feature = "cli")]
@@ -117,6 +170,19 @@ mod tests {
         assert_eq!(sentence("inof", None), Err(expected.into()));
         assert!(sentence("info", Some("debgu")).unwrap_err().starts_with("RUST_LOG is \"debgu\""));
         assert!(sentence("info,x=loud", None).unwrap_err().starts_with("`log.level` is"));
+    }
+
+    #[test]
+    fn an_event_of_the_log_acts_on_no_terminal() {
+        let clean = |json, colours, event| Clean { json, colours }.clean(event);
+        let event = "\u{1b}[2mINFO\u{1b}[0m a\u{9b}b\u{202e}\r\nFORGED\n";
+        let shown = "\u{1b}[2mINFO\u{1b}[0m a\u{fffd}b\u{fffd}\u{fffd}\n    FORGED\n";
+        assert_eq!(clean(false, true, event), shown);
+        assert_eq!(clean(false, false, event), shown.replace('\u{1b}', "\u{fffd}"));
+        assert_eq!(
+            clean(true, false, "{\"a\":\"\u{9b}\u{202e}\"}\n"),
+            "{\"a\":\"\\u009b\\u202e\"}\n"
+        );
     }
 
     #[test]

@@ -4,7 +4,13 @@ use std::{ffi::OsString, path::PathBuf};
 
 use clap::{Parser, Subcommand};
 
-use super::{exit::EXITS, park::Park, parked::Parked, retire::Retire, skip::Skip};
+use super::{
+    exit::EXITS,
+    park::Park,
+    parked::{Forget, Parked},
+    retire::Retire,
+    skip::Skip,
+};
 use crate::{
     config::{Config, ConfigError},
     pipeline::port::RoleKind,
@@ -79,6 +85,8 @@ pub(super) enum Command {
     },
     /// Parks one event that is not settled yet instead of running it
     Park(Park),
+    /// Erases what is kept in words of one aggregate: parked events, errors, the audit's texts
+    Forget(Forget),
     /// Raises a partition's watermark to an offset: what lies below it is given up
     Skip(Skip),
     /// Gives the rows of a topic up that was deleted, or deleted and created again

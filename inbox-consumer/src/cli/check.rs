@@ -26,6 +26,9 @@ use crate::{
 /// Connections besides those of transactions and control: retention and the count of parked events.
 const ASIDE_SESSIONS: usize = 2;
 
+const NO_OUTBOX: &str = "the role may not append to the outbox: right if no handler calls `tx.append`; else see `migrate \
+     --print-grants ROLE --for appending-consumer`";
+
 /// Looks at everything without changing anything and without joining the group.
 pub(super) async fn check<DB: Store>(
     config: &Config,
@@ -47,8 +50,9 @@ pub(super) async fn check<DB: Store>(
         }
     };
     let reader = config.reader().ok();
-    let Seen { database, handlers, rows } = database::<DB>(config, routes.as_ref()).await;
+    let Seen { database, handlers, notes, rows } = database::<DB>(config, routes.as_ref()).await;
     report.add("database", database);
+    report.note("database", notes);
     report.add("handlers", handlers);
     report.add("database", topics::standing(&rows));
     if let Some(reader) = &reader {
@@ -69,6 +73,7 @@ fn fatal(text: impl Into<String>) -> Finding {
 struct Seen {
     database: Vec<Finding>,
     handlers: Vec<Finding>,
+    notes: Vec<String>,
     rows: Vec<PartitionRow>,
 }
 
@@ -113,8 +118,10 @@ async fn database<DB: Store>(config: &Config, routes: Option<&RouteTable<DB>>) -
         Some(routes) => statements(routes, &mut conn, settings).await,
         None => Vec::new(),
     };
+    let appends = DB::appends(&mut conn).await.unwrap_or(true);
+    let notes = if appends { Vec::new() } else { vec![NO_OUTBOX.to_owned()] };
     DB::close_hard(conn).await;
-    Seen { database: found, handlers, rows }
+    Seen { database: found, handlers, notes, rows }
 }
 
 /// What the database says to the statements of declared handlers.

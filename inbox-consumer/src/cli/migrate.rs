@@ -18,7 +18,9 @@ pub(super) fn print_grants<DB: Store>(
     (role, kind): (&str, RoleKind),
     terminal: &mut Terminal<'_>,
 ) -> Exit {
-    match DB::grants(config.database.schema.as_deref(), role, kind) {
+    let (schema, audit_ends) =
+        (config.database.schema.as_deref(), config.retention.audit.is_some());
+    match DB::grants(schema, role, kind, audit_ends) {
         Some(statements) => {
             terminal.say(statements);
             Exit::Done

@@ -1,5 +1,5 @@
 //! The commands of a consumer's binary: `run`, `check`, `migrate`, `status`, `prune`, `parked`, `park`,
-//! `skip`, `retire`.
+//! `forget`, `skip`, `retire`.
 //!
 //! ```no_run
 //! # #[cfg(feature = "postgres")] mod example {
@@ -127,6 +127,9 @@ where
         }
         Command::Park(park) => {
             deadline::patiently(park::park::<DB>(&config, park, &env, terminal)).await
+        }
+        Command::Forget(forget) => {
+            deadline::patiently(parked::forget::<DB>(&config, forget, &env, terminal)).await
         }
         Command::Skip(skip) => {
             deadline::patiently(skip::skip::<DB>(&config, skip, &env, terminal)).await

@@ -3,7 +3,10 @@
 use super::{Exit, Terminal, open, told};
 use crate::{
     config::Config,
-    pipeline::port::{PruneCursor, PruneStep, Store},
+    pipeline::{
+        port::{PruneCursor, PruneStep, Store},
+        prune::prune_audit,
+    },
 };
 
 /// One sweep over the whole inbox, in bounded steps.
@@ -12,15 +15,14 @@ pub(super) async fn prune<DB: Store>(config: &Config, terminal: &mut Terminal<'_
         Ok(conn) => conn,
         Err(exit) => return exit,
     };
-    let swept = sweep::<DB>(&mut conn, config).await;
+    let swept = all::<DB>(&mut conn, config).await;
     DB::close_hard(conn).await;
     match swept {
-        Ok(PruneStep { busy: true, removed, .. }) => {
-            terminal.say(format!("removed {removed} rows; another process prunes this inbox now"));
-            Exit::Done
-        }
-        Ok(PruneStep { removed, .. }) => {
-            terminal.say(format!("removed {removed} rows"));
+        Ok((PruneStep { busy, removed, .. }, acts)) => {
+            let beside = if busy { "; another process prunes this inbox now" } else { "" };
+            let acts =
+                if acts > 0 { format!(" and {acts} acts of the audit") } else { String::new() };
+            terminal.say(format!("removed {removed} rows{acts}{beside}"));
             Exit::Done
         }
         Err(error) => {
@@ -28,6 +30,15 @@ pub(super) async fn prune<DB: Store>(config: &Config, terminal: &mut Terminal<'_
             Exit::Database
         }
     }
+}
+
+async fn all<DB: Store>(
+    conn: &mut DB::Connection,
+    config: &Config,
+) -> Result<(PruneStep, u64), sqlx::Error> {
+    let step = sweep::<DB>(conn, config).await?;
+    let acts = prune_audit::<DB>(conn, &config.consumer.name, config.retention.audit).await?;
+    Ok((step, acts))
 }
 
 async fn sweep<DB: Store>(

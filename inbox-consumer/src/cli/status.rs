@@ -5,6 +5,8 @@ use std::{
     time::Duration,
 };
 
+use inbox_settings::printed;
+
 use super::{Exit, Terminal, open, parked::counted, table, told};
 use crate::{
     config::Config,
@@ -176,7 +178,7 @@ impl Line {
 /// What holds lanes, one line for each.
 pub(super) fn held(lines: &[Line]) -> String {
     let of = |line: &Line, lane: &HeldLane| {
-        format!("{}/{}: {}", line.topic, line.partition, lane.sentence())
+        format!("{}/{}: {}", line.topic, line.partition, printed::line(&lane.sentence()))
     };
     let all: Vec<String> =
         lines.iter().flat_map(|line| line.held.iter().map(|lane| of(line, lane))).collect();
@@ -270,7 +272,7 @@ pub(super) async fn status<DB: Store>(
     let mut lines = lines(rows, logs, config.kafka.session_timeout);
     let hidden = if show.all { 0 } else { hide(&mut lines, &config.kafka.topics) };
     if show.json {
-        terminal.say(serde_json::to_string_pretty(&lines).unwrap_or_default());
+        terminal.say(printed::json(&lines));
         return exit;
     }
     terminal.say(if show.lanes { held(&lines) } else { rendered(&lines) });

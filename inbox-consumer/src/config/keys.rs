@@ -319,6 +319,12 @@ pub const KEYS: &[Key] = &[
         "How long a settled event's inbox row is kept, by the database's clock. A producer's second copy is recognised for so long; Kafka's redeliveries are recognised for ever.",
     ),
     key(
+        "retention.audit",
+        millis(DAY, 36_500 * DAY),
+        "",
+        "How long the audit (who parked, released, discarded, skipped, retired or forgot what) is kept; for ever if it is not set. The consumer's role needs DELETE on `inbox_audit` for it: `migrate --print-grants` has it then.",
+    ),
+    key(
         "retention.prune_interval",
         millis(SECOND, DAY),
         "1m",

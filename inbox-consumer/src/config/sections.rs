@@ -196,6 +196,9 @@ pub struct Retention {
     /// Age, by the database's clock, at which a settled row is removed.
     #[serde(with = "duration")]
     pub inbox: Duration,
+    /// Age at which an act of the audit is removed; `None` keeps them for ever.
+    #[serde(with = "duration::option", skip_serializing_if = "Option::is_none")]
+    pub audit: Option<Duration>,
     /// How often the runtime sweeps.
     #[serde(with = "duration")]
     pub prune_interval: Duration,
@@ -386,7 +389,11 @@ impl Default for Limits {
 
 impl Default for Retention {
     fn default() -> Self {
-        Self { inbox: Duration::from_hours(7 * 24), prune_interval: Duration::from_mins(1) }
+        Self {
+            inbox: Duration::from_hours(7 * 24),
+            audit: None,
+            prune_interval: Duration::from_mins(1),
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use inbox_settings::told::{Cause, Met, Told};
 use tokio::time::Instant;
 
 use super::{
-    port::{PruneCursor, PruneStep, Store},
+    port::{ACTS_PER_STEP, PruneCursor, PruneStep, Store},
     sessions::Sessions,
 };
 use crate::telemetry::{Signal, meters::Meters};
@@ -28,6 +28,8 @@ pub(crate) struct Retention {
     pub(crate) consumer: String,
     /// Rows older than this are removed, by the database's clock.
     pub(crate) age: Duration,
+    /// Acts of the audit older than this, too, if there is an end to it.
+    pub(crate) audit: Option<Duration>,
     pub(crate) interval: Duration,
 }
 
@@ -92,8 +94,30 @@ async fn sweep<DB: Store>(
             }
         }
     }
+    if let Err(error) = prune_audit::<DB>(&mut conn, &retention.consumer, retention.audit).await {
+        sessions.give_up(conn).await;
+        return Err(sessions.said(&error));
+    }
     sessions.give_back(conn).await;
     Ok(removed)
+}
+
+/// Removes acts that are older than they are kept; how many.
+pub(crate) async fn prune_audit<DB: Store>(
+    conn: &mut DB::Connection,
+    consumer: &str,
+    age: Option<Duration>,
+) -> Result<u64, sqlx::Error> {
+    let Some(age) = age else { return Ok(0) };
+    let mut removed = 0;
+    loop {
+        let step = DB::prune_audit(conn, consumer, age).await?;
+        removed += step;
+        if step < ACTS_PER_STEP {
+            return Ok(removed);
+        }
+        tokio::time::sleep(STEP_PAUSE).await;
+    }
 }
 
 /// How long to rest after a step, with so much time for the sweep.
@@ -156,7 +180,8 @@ mod tests {
         };
         let settings = <sqlx::Sqlite as port::Sessions>::settings(&address).unwrap();
         let sessions = Sessions::<sqlx::Sqlite>::new(settings);
-        let retention = Retention { consumer: "one".into(), age: HOUR, interval: HOUR };
+        let retention =
+            Retention { consumer: "one".into(), age: HOUR, audit: None, interval: HOUR };
         let running = Arc::new(());
         let alive = Arc::downgrade(&running);
         let error = sweep(&sessions, &retention, &alive).await.unwrap_err();

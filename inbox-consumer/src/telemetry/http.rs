@@ -9,6 +9,7 @@ use hyper::{
     service::service_fn,
 };
 use hyper_util::rt::TokioIo;
+use inbox_settings::printed;
 use tokio::{
     net::{TcpListener, TcpStream},
     task::JoinSet,
@@ -117,7 +118,8 @@ fn answered(method: &Method, path: &str, readings: &Readings) -> Response<Full<B
         }
         "/health/ready" => {
             let readiness = readings.readiness();
-            json(readiness.ready, serde_json::to_string(&readiness).unwrap_or_default())
+            let body = serde_json::to_string(&readiness).unwrap_or_default();
+            json(readiness.ready, printed::escaped(&body).into_owned())
         }
         _ => plain(
             StatusCode::NOT_FOUND,

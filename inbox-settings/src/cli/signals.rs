@@ -15,6 +15,7 @@ use signal_hook::{
 use tokio::sync::watch;
 
 use super::{Exit, Terminal};
+use crate::printed;
 
 /// So long after the second signal the process ends, whatever it does.
 const LAST_WORD: Duration = Duration::from_secs(1);
@@ -77,6 +78,6 @@ fn end_after(wait: Duration) {
 
 /// Ends the process at once, with a last word: no destructor is waited for.
 pub fn end_now(exit: Exit, why: &str) -> ! {
-    let _ = writeln!(io::stderr(), "{why}");
+    let _ = writeln!(io::stderr(), "{}", printed::lines(why));
     low_level::exit(i32::from(exit.code()))
 }

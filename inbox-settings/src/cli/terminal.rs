@@ -5,7 +5,9 @@ use std::{
     io::{self, Write},
 };
 
-/// The two streams of a command; tests read them.
+use crate::printed;
+
+/// The two streams of a command; tests read them. What acts on a terminal is written to neither.
 pub struct Terminal<'t> {
     /// For results.
     pub out: &'t mut (dyn Write + Send),
@@ -46,13 +48,15 @@ impl Terminal<'_> {
 }
 
 fn line(stream: &mut dyn Write, text: &str) -> io::Result<()> {
-    stream.write_all(text.trim_end_matches('\n').as_bytes())?;
+    stream.write_all(printed::lines(text.trim_end_matches('\n')).as_bytes())?;
     stream.write_all(b"\n")?;
     stream.flush()
 }
 
 /// Rows under their heads, each column as wide as its widest cell; those that `right` names to the right.
 pub fn columns<const N: usize>(heads: [&str; N], rows: &[[String; N]], right: [bool; N]) -> String {
+    let cells = |row: &[String; N]| row.each_ref().map(|cell| printed::line(cell));
+    let rows: Vec<[String; N]> = rows.iter().map(cells).collect();
     let width = |column: usize| {
         let cells = rows.iter().map(|row| row[column].chars().count());
         cells.chain([heads[column].len()]).max().unwrap_or(0)

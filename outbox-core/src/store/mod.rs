@@ -45,6 +45,10 @@ mod values;
 #[doc(hidden)]
 pub use postgres::keeps_statements;
 
+#[cfg(feature = "sqlite")]
+#[doc(hidden)]
+pub mod private;
+
 #[doc(hidden)]
 pub use said::{for_role, quotable, said, unquoted};
 #[doc(hidden)]

@@ -31,9 +31,7 @@ pub const NUMBERS: &[Right] = &[right("outbox_events_seq_seq", &["SELECT"])];
 pub const READER: &[Right] = &[
     right("outbox_schema_versions", &["SELECT"]),
     right("outbox_events", &["SELECT"]),
-    right("outbox_releases", &["SELECT"]),
     right("outbox_relays", &["SELECT"]),
-    right("outbox_events_seq_seq", &["SELECT"]),
 ];
 
 /// The statements that give a role these rights on tables of a schema, or of the search path.

@@ -1,6 +1,6 @@
 //! `failed`: rows that cannot be sent and were set aside.
 
-use inbox_settings::cli::columns;
+use inbox_settings::{cli::columns, printed};
 
 use super::{Exit, Terminal, args::Verb, failed_call, on, open, options};
 use crate::{
@@ -99,7 +99,7 @@ async fn steps<F: Feed>(
 /// The rows for people, or for machines.
 pub(super) fn listed(rows: &[FailedRow], json: bool) -> String {
     if json {
-        return serde_json::to_string_pretty(rows).unwrap_or_default();
+        return printed::json(rows);
     }
     if rows.is_empty() {
         return "no row is set aside".into();

@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use inbox_settings::printed;
+
 use super::{Exit, Terminal, failed_call, on, open, options};
 use crate::{
     config::Config,
@@ -27,7 +29,7 @@ async fn shown<F: Feed>(settings: F::Settings, json: bool, terminal: &mut Termin
     F::close_hard(session).await;
     match overview {
         Ok(overview) if json => {
-            terminal.say(serde_json::to_string_pretty(&overview).unwrap_or_default());
+            terminal.say(printed::json(&overview));
             Exit::Done
         }
         Ok(overview) => {
@@ -42,7 +44,9 @@ async fn shown<F: Feed>(settings: F::Settings, json: bool, terminal: &mut Termin
 pub(super) fn table(overview: &Overview) -> String {
     let mut text = String::new();
     let seconds = |seconds: Option<i64>| seconds.map_or("-".to_owned(), |s| format!("{s} s"));
-    let mut row = |name: &str, value: String| _ = writeln!(text, "{name:<16}{value}");
+    let mut row = |name: &str, value: String| {
+        _ = writeln!(text, "{name:<16}{}", printed::line(&value));
+    };
     row("waiting", overview.waiting.to_string());
     row("  held back", overview.held.to_string());
     row("  oldest", seconds(overview.oldest_seconds));

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use outbox_core::{Aggregate, OutboxEvent};
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
-use tests::{Outbox, SOON, Schema, Services, Stage, Worker, eventually};
+use tests::{Outbox, Record, SOON, Schema, Services, Stage, Worker, eventually};
 
 use super::commands::{ran, worker};
 
@@ -89,6 +89,68 @@ async fn a_consumer_works_with_exactly_the_rights_that_are_printed() {
     let (code, _, err) = ran(consumer(&stage, &url), "prune").await;
     assert_eq!(code, Some(3), "{err}");
     assert!(err.contains("GRANT SELECT, INSERT, UPDATE, DELETE ON inbox_"), "{err}");
+    dropped(&stage.schema, &role).await;
+}
+
+/// Runs commands that have to end well; the first that does not.
+async fn refused(stage: &Stage, url: &str, commands: &[&str]) -> Option<String> {
+    for command in commands {
+        let (code, out, err) = ran(consumer(stage, url), command).await;
+        if code != Some(0) {
+            return Some(format!("{command}: {out}{err}"));
+        }
+    }
+    None
+}
+
+/// Each privilege that is printed for a kind, one statement for each.
+async fn printed(stage: &Stage, role: &str, kind: &str) -> Vec<String> {
+    let mut command = worker(stage);
+    command.env("INBOX_DATABASE__SCHEMA", stage.schema.name());
+    let (code, out, err) =
+        ran(command, &format!("migrate --print-grants {role} --for {kind}")).await;
+    assert_eq!((code, err.as_str()), (Some(0), ""));
+    let each = out.lines().flat_map(|line| {
+        let (privileges, on) = line.trim_start_matches("GRANT ").split_once(" ON ").unwrap();
+        privileges.split(", ").map(move |one| format!("{one} ON {on}"))
+    });
+    each.collect()
+}
+
+/// With one right less than is printed something that the role is for fails: there is none too many.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_role_that_looks_and_one_that_erases_have_no_right_too_many() {
+    let stage = Stage::set("least", 1).await;
+    let (role, url) = role(&stage.schema).await;
+    let running = Worker::spawn(worker(&stage).arg("run"));
+    let park = async || {
+        let strange = Record::event(&tests::unique("s"), "Strange", "7", "{}");
+        stage.send(&[strange.header("aggregate_type", "Order")]).await;
+        eventually(SOON, "it is parked", async || stage.parked("").await == 1).await;
+    };
+    park().await;
+    let show = format!("parked show {}", super::parked_support::seq(&stage, 0).await);
+    let looks = ["status", "parked list", &show, "parked audit"];
+    let erases = ["forget --aggregate Order/7 --yes"];
+    for (kind, commands) in [("reader", &looks[..]), ("eraser", &erases)] {
+        let rights = printed(&stage, &role, kind).await;
+        for right in &rights {
+            stage.schema.run(&format!("GRANT {right}")).await;
+        }
+        assert_eq!(refused(&stage, &url, commands).await, None, "{kind}");
+        // The outbox is looked at by the relay's command.
+        for right in rights.iter().filter(|right| !right.contains("outbox_")) {
+            if stage.parked("").await == 0 {
+                park().await;
+            }
+            stage.schema.run(&format!("REVOKE {}", right.replace(" TO ", " FROM "))).await;
+            let why = refused(&stage, &url, commands).await;
+            assert!(why.is_some(), "{kind} does without: {right}");
+            stage.schema.run(&format!("GRANT {right}")).await;
+        }
+        stage.schema.run(&format!("DROP OWNED BY {role}")).await;
+    }
+    drop(running);
     dropped(&stage.schema, &role).await;
 }
 

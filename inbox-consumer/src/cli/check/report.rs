@@ -1,5 +1,7 @@
 //! How `check` tells what it found: a table for people, JSON for scripts.
 
+use inbox_settings::printed;
+
 use crate::{cli::table, pipeline::port::Finding};
 
 /// How bad a finding is.
@@ -69,7 +71,7 @@ impl Report {
     /// As JSON.
     pub(crate) fn json(&self) -> String {
         let document = Document { startable: self.startable(), findings: self.sorted() };
-        serde_json::to_string_pretty(&document).unwrap_or_default()
+        printed::json(&document)
     }
 
     /// In one sentence.

@@ -189,7 +189,7 @@ pub(in crate::cli) fn who(name: Option<&str>, env: &[(String, String)]) -> Resul
     }
 }
 
-fn duration(text: &str) -> Result<Duration, String> {
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
     humantime::parse_duration(text)
         .map_err(|_| "it is no duration: write it with its unit, such as 30s or 5m".into())
 }
@@ -210,7 +210,7 @@ pub(in crate::cli) struct Audit {
     #[arg(long = "by", value_name = "NAME")]
     pub(super) who: Option<String>,
     /// Of this kind
-    #[arg(long, value_parser = ["release", "discard", "released", "discarded", "copy", "release_failed", "skip", "retire"])]
+    #[arg(long, value_parser = ["release", "discard", "released", "discarded", "copy", "release_failed", "skip", "retire", "forget"])]
     pub(super) what: Option<String>,
     /// At most so many, the youngest
     #[arg(long, default_value_t = 50, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..=100_000))]

@@ -1,5 +1,7 @@
 //! `parked audit`.
 
+use inbox_settings::printed;
+
 use super::{
     super::{Exit, Terminal, table},
     args::Audit,
@@ -25,7 +27,7 @@ pub(super) async fn audit<DB: Store>(
     };
     let acts = DB::acts(conn, &config.consumer.name, &filter, audit.limit).await?;
     terminal.say(if audit.json {
-        serde_json::to_string_pretty(&acts).unwrap_or_default()
+        printed::json(&acts)
     } else if acts.is_empty() {
         "nobody has done anything that matches".into()
     } else {

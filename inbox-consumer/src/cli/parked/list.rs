@@ -2,6 +2,8 @@
 
 use std::io::{self, IsTerminal as _};
 
+use inbox_settings::printed;
+
 use super::{
     super::{Exit, Terminal, table},
     args::List,
@@ -31,7 +33,7 @@ pub(super) async fn list<DB: Store>(
     let counts = DB::counts(conn, name, &filter).await?;
     if list.json {
         let document = Document { parked: &rows, counts };
-        terminal.say(serde_json::to_string_pretty(&document).unwrap_or_default());
+        terminal.say(printed::json(&document));
         return Ok(Exit::Done);
     }
     if !rows.is_empty() {

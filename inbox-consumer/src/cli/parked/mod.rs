@@ -7,6 +7,7 @@
 mod act;
 mod args;
 mod audit;
+mod forget;
 mod list;
 mod show;
 mod wait;
@@ -22,6 +23,7 @@ use crate::{
 };
 
 pub(super) use args::{Hand, Parked, who};
+pub(super) use forget::{Forget, forget};
 pub(super) use words::counted;
 
 /// Tries against a transaction that holds what a command changes.

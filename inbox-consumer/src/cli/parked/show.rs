@@ -5,6 +5,8 @@ use std::time::{Duration, SystemTime};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 
+use inbox_settings::printed;
+
 use super::{
     super::{Exit, Terminal},
     words::{counted, plain, reason, turn},
@@ -41,11 +43,7 @@ pub(super) async fn show<DB: Store>(
         terminal.complain(missing(seq, &config.consumer.name));
         return Ok(Exit::Refused);
     };
-    terminal.say(if json {
-        serde_json::to_string_pretty(&document(&shown)).unwrap_or_default()
-    } else {
-        rendered(&shown)
-    });
+    terminal.say(if json { printed::json(&document(&shown)) } else { rendered(&shown) });
     Ok(Exit::Done)
 }
 

@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use inbox_settings::printed;
+
 use crate::pipeline::port::ParkedRow;
 
 /// A reason for which events are parked.
@@ -117,8 +119,7 @@ pub(in crate::cli) fn counted(count: i64, one: &str) -> String {
 
 /// Text from outside on one line of a terminal: nothing in it moves the cursor.
 pub(in crate::cli) fn plain(text: &str, longest: usize) -> String {
-    let visible = |letter: char| if letter.is_control() { '\u{fffd}' } else { letter };
-    let mut short: String = text.chars().take(longest).map(visible).collect();
+    let mut short: String = text.chars().take(longest).map(printed::visible).collect();
     if text.chars().nth(longest).is_some() {
         short.pop();
         short.push('…');

@@ -204,7 +204,16 @@ pub trait Retentions: Database {
         age: Duration,
         cursor: PruneCursor,
     ) -> impl Future<Output = Result<PruneStep, sqlx::Error>> + Send;
+    /// Deletes up to [`ACTS_PER_STEP`] acts of the audit older than `age`; answers how many.
+    fn prune_audit(
+        conn: &mut Self::Connection,
+        consumer: &str,
+        age: Duration,
+    ) -> impl Future<Output = Result<u64, sqlx::Error>> + Send;
 }
+
+/// Acts that one step of retention removes at most.
+pub const ACTS_PER_STEP: u64 = 1_000;
 
 /// Where the sweep stands; `default()` begins one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -276,12 +285,16 @@ pub struct PartitionRow {
 pub enum RoleKind {
     /// Runs a consumer and its commands
     Consumer,
+    /// The same, with handlers that append to the outbox
+    AppendingConsumer,
     /// Ships the outbox
     Relay,
     /// Appends events, and nothing else
     Appender,
     /// Looks, and changes nothing
     Reader,
+    /// Runs `forget`, the only one that changes the audit
+    Eraser,
 }
 
 /// Looking, for `status` and `check`.
@@ -301,7 +314,12 @@ pub trait Inspections: Database {
         conn: &mut Self::Connection,
     ) -> impl Future<Output = Result<Option<Finding>, sqlx::Error>> + Send;
     /// The statements that give a role what it needs; `None` where there are no roles.
-    fn grants(schema: Option<&str>, role: &str, kind: RoleKind) -> Option<String>;
+    fn grants(schema: Option<&str>, role: &str, kind: RoleKind, audit_ends: bool)
+    -> Option<String>;
+    /// Whether the session's role may append to the outbox: one whose handlers do not need not.
+    fn appends(
+        conn: &mut Self::Connection,
+    ) -> impl Future<Output = Result<bool, sqlx::Error>> + Send;
     /// Writes how partitions are, for `status`; `None`: there is nothing to say.
     fn write_words(
         conn: &mut Self::Connection,

@@ -27,12 +27,12 @@ pub use kafka::{
     TopicPartition, TopicSight, TopicState, Trouble, Unread, Vitals, missing,
 };
 pub use keeping::{
-    Advices, Finding, Inspections, Lanes, Needs, Note, Owner, Ownerships, ParkedLoad, Parkings,
-    PartitionRow, PruneCursor, PruneStep, Retentions, RoleKind, Schemas, Store, TakeOver,
-    TakeOverError, Taken, WatermarkMove,
+    ACTS_PER_STEP, Advices, Finding, Inspections, Lanes, Needs, Note, Owner, Ownerships,
+    ParkedLoad, Parkings, PartitionRow, PruneCursor, PruneStep, Retentions, RoleKind, Schemas,
+    Store, TakeOver, TakeOverError, Taken, WatermarkMove,
 };
 pub use operating::{
-    AuditFilter, AuditRow, Intended, Intents, Kept, Order, Outcome, Page, ParkedCounts,
+    AuditFilter, AuditRow, Forgotten, Intended, Intents, Kept, Order, Outcome, Page, ParkedCounts,
     ParkedEvents, ParkedFilter, ParkedRow, Weight, When,
 };
 pub use placement::Placement;

@@ -284,6 +284,17 @@ pub struct Outcome {
     pub error: Option<String>,
 }
 
+/// An aggregate that is to be forgotten, once nothing of it is parked.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Forgotten {
+    /// Type and id, as the audit has them.
+    pub aggregate: String,
+    /// Only what came from this topic.
+    pub topic: Option<String>,
+    /// Who wants it.
+    pub who: String,
+}
+
 /// Acting on parked events: intents alone, each with its row in the audit, in one transaction. The
 /// work is the owner's.
 pub trait Intents: Database {
@@ -304,6 +315,13 @@ pub trait Intents: Database {
         after: i64,
         max: u32,
     ) -> impl Future<Output = Result<Vec<Intended>, sqlx::Error>> + Send;
+    /// Takes an aggregate's name and what was said of it out of the audit and out of the words on lanes, and
+    /// writes down that it did, without them; answers how many acts it changed.
+    fn forget(
+        conn: &mut Self::Connection,
+        consumer: &str,
+        forgotten: &Forgotten,
+    ) -> impl Future<Output = Result<u64, sqlx::Error>> + Send;
     /// What is left of these; an event that is gone has no outcome.
     fn outcomes(
         conn: &mut Self::Connection,

@@ -57,13 +57,20 @@ const CONSUMER: &[Right] = &[
     right("inbox_parked", &["SELECT", "INSERT", "UPDATE", "DELETE"]),
     right("inbox_suspects", &["SELECT", "INSERT", "UPDATE", "DELETE"]),
     right("inbox_audit", &["INSERT"]),
-    right("outbox_schema_versions", &["SELECT"]),
-    right("outbox_events", &["INSERT"]),
 ];
 
-/// What `parked show` and `parked audit` read, and what `check` compares the tables with.
-const OPERATOR: &[Right] = &[
-    right("inbox_audit", &["SELECT"]),
+/// What it does besides if its handlers append.
+const APPENDING: &[Right] =
+    &[right("outbox_schema_versions", &["SELECT"]), right("outbox_events", &["INSERT"])];
+
+/// What `retention.audit` does.
+const AUDIT_ENDS: &[Right] = &[right("inbox_audit", &["DELETE"])];
+
+/// What `parked show` and `parked audit` read.
+const AUDIT: &[Right] = &[right("inbox_audit", &["SELECT"])];
+
+/// What `check` compares the tables with.
+const NUMBERS: &[Right] = &[
     right("inbox_audit_audit_seq_seq", &["SELECT"]),
     right("inbox_consumers_consumer_ref_seq", &["SELECT"]),
     right("inbox_parked_parked_seq_seq", &["SELECT"]),
@@ -75,8 +82,16 @@ const READER: &[Right] = &[
     right("inbox_consumers", &["SELECT"]),
     right("inbox_partitions", &["SELECT"]),
     right("inbox_lanes", &["SELECT"]),
-    right("inbox_events", &["SELECT"]),
     right("inbox_parked", &["SELECT"]),
+];
+
+/// What `forget` does: it alone changes the audit.
+const ERASER: &[Right] = &[
+    right("inbox_schema_versions", &["SELECT"]),
+    right("inbox_consumers", &["SELECT"]),
+    right("inbox_partitions", &["SELECT", "UPDATE"]),
+    right("inbox_parked", &["SELECT", "UPDATE"]),
+    right("inbox_audit", &["SELECT", "INSERT", "UPDATE"]),
 ];
 
 /// `pg_current_xact_id` is there since this version.
@@ -100,20 +115,34 @@ impl Inspections for Postgres {
     }
 
     async fn rights(conn: &mut PgConnection) -> Result<Option<Finding>, sqlx::Error> {
-        let Some(all) = rights::missing(conn, &[CONSUMER, OPERATOR]).await? else {
+        // A role that may not append has handlers that do not.
+        let appending = if Self::appends(conn).await? { APPENDING } else { &[] };
+        let Some(all) = rights::missing(conn, &[CONSUMER, appending, AUDIT, NUMBERS]).await? else {
             return Ok(None);
         };
-        let fatal = rights::missing(conn, &[CONSUMER]).await?.is_some();
+        let fatal = rights::missing(conn, &[CONSUMER, appending]).await?.is_some();
         let text = format!("the role lacks rights; run as the owner of the tables: {all};");
         Ok(Some(Finding { fatal, text }))
     }
 
-    fn grants(schema: Option<&str>, role: &str, kind: RoleKind) -> Option<String> {
+    async fn appends(conn: &mut PgConnection) -> Result<bool, sqlx::Error> {
+        Ok(rights::missing(conn, &[rights::APPENDER]).await?.is_none())
+    }
+
+    fn grants(
+        schema: Option<&str>,
+        role: &str,
+        kind: RoleKind,
+        audit_ends: bool,
+    ) -> Option<String> {
+        let ends = if audit_ends { AUDIT_ENDS } else { &[] };
         let rights: &[&[Right]] = match kind {
-            RoleKind::Consumer => &[CONSUMER, OPERATOR],
+            RoleKind::Consumer => &[CONSUMER, ends, AUDIT, NUMBERS],
+            RoleKind::AppendingConsumer => &[CONSUMER, ends, APPENDING, AUDIT, NUMBERS],
             RoleKind::Relay => &[rights::RELAY, rights::NUMBERS],
             RoleKind::Appender => &[rights::APPENDER],
-            RoleKind::Reader => &[READER, OPERATOR, rights::READER],
+            RoleKind::Reader => &[READER, AUDIT, rights::READER],
+            RoleKind::Eraser => &[ERASER],
         };
         Some(rights::grants(schema, role, rights))
     }
@@ -203,4 +232,63 @@ async fn settings(conn: &mut PgConnection) -> Result<Vec<Finding>, sqlx::Error> 
         )));
     }
     Ok(findings)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{collections::BTreeSet, fs, path::Path};
+
+    use super::{APPENDING, AUDIT, AUDIT_ENDS, CONSUMER, ERASER, rights::Right};
+
+    /// What the statements of this folder do with the tables, `table VERB`. `migrate` is the owner's.
+    fn done() -> BTreeSet<String> {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/store/postgres");
+        let files = fs::read_dir(folder).unwrap().map(|file| file.unwrap().path());
+        let files = files.filter(|file| !file.ends_with("probe.rs"));
+        let text: String = files.map(|file| fs::read_to_string(file).unwrap() + " ").collect();
+        let words: Vec<&str> = text.split_whitespace().map(|word| word.trim_matches('"')).collect();
+        let name = |word: &&str| {
+            let end = word.find(|c: char| !c.is_ascii_lowercase() && c != '_');
+            word[..end.unwrap_or(word.len())].to_owned()
+        };
+        let mut found = BTreeSet::new();
+        for (at, pair) in words.windows(2).enumerate() {
+            let table = name(&pair[1]);
+            let verb = match pair[0].rsplit(['(', '"']).next().unwrap_or_default() {
+                "INTO" => "INSERT",
+                "UPDATE" => "UPDATE",
+                "FROM" if at > 0 && words[at - 1].ends_with("DELETE") => "DELETE",
+                "FROM" | "JOIN" | "USING" => "SELECT",
+                _ => continue,
+            };
+            if table.starts_with("inbox_") && table != "inbox_schema_versions" {
+                found.insert(format!("{table} {verb}"));
+            }
+            // An upsert.
+            if verb == "INSERT" && words[at..].iter().take(60).any(|word| *word == "DO") {
+                let upsert = words[at..].windows(2).take(60).any(|pair| pair == ["DO", "UPDATE"]);
+                if upsert {
+                    found.insert(format!("{table} UPDATE"));
+                }
+            }
+        }
+        found
+    }
+
+    fn given(rights: &[&[Right]]) -> BTreeSet<String> {
+        let each = rights.iter().copied().flatten();
+        let inbox =
+            each.filter(|right| right.on.starts_with("inbox_") && !right.on.ends_with("_seq"));
+        let inbox = inbox.filter(|right| right.on != "inbox_schema_versions");
+        inbox
+            .flat_map(|right| right.privileges.iter().map(|one| format!("{} {one}", right.on)))
+            .collect()
+    }
+
+    #[test]
+    fn the_rights_are_what_the_statements_do_and_no_more() {
+        assert_eq!(given(&[CONSUMER, AUDIT, AUDIT_ENDS, ERASER]), done());
+        let outbox = APPENDING.iter().all(|right| right.on.starts_with("outbox_"));
+        assert!(outbox && CONSUMER.iter().all(|right| right.on.starts_with("inbox_")));
+    }
 }

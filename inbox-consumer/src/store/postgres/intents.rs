@@ -8,7 +8,7 @@ use super::{
     session::{begin_own, end_own},
 };
 use crate::{
-    pipeline::port::{Intended, Intents, Order, Outcome, ParkedFilter, Weight},
+    pipeline::port::{Forgotten, Intended, Intents, Order, Outcome, ParkedFilter, Weight},
     store::sixteen,
 };
 
@@ -65,6 +65,20 @@ JOIN inbox_parked q ON q.parked_seq = (SELECT m.parked_seq FROM inbox_parked m
     WHERE m.partition_ref = v.partition_ref AND m.aggregate_key = v.aggregate_key
     AND m."offset" BETWEEN v.off AND v.last ORDER BY m."offset", m.leader_epoch LIMIT 1)"#;
 
+/// $1 consumer, $2 aggregate, $3 topic. The id of the event stays, by which it is found in the inbox.
+const ERASE: &str = "UPDATE inbox_audit SET why = '', aggregate = NULL
+    WHERE consumer_ref = (SELECT consumer_ref FROM inbox_consumers WHERE consumer = $1) AND aggregate = $2
+    AND ($3::text IS NULL OR topic = $3)";
+
+/// $1 consumer, $2 aggregate. An owner writes what is held anew when it changes.
+const UNHOLD: &str = "UPDATE inbox_partitions SET held_lanes = NULL
+    WHERE consumer_ref = (SELECT consumer_ref FROM inbox_consumers WHERE consumer = $1)
+    AND strpos(held_lanes, $2) > 0";
+
+/// $1 consumer, $2 who, $3 topic.
+const FORGOT: &str = "INSERT INTO inbox_audit (who, what, consumer_ref, topic)
+    SELECT $2, 'forget', consumer_ref, $3 FROM inbox_consumers WHERE consumer = $1";
+
 impl Intents for Postgres {
     async fn weigh(
         conn: &mut PgConnection,
@@ -99,6 +113,16 @@ impl Intents for Postgres {
         rows.iter().map(intended).collect()
     }
 
+    async fn forget(
+        conn: &mut PgConnection,
+        consumer: &str,
+        forgotten: &Forgotten,
+    ) -> Result<u64, sqlx::Error> {
+        begin_own(conn).await?;
+        let erased = erase(conn, consumer, forgotten).await;
+        end_own(conn, erased).await
+    }
+
     async fn outcomes(
         conn: &mut PgConnection,
         order: &Order,
@@ -119,6 +143,19 @@ impl Intents for Postgres {
 
 fn column<T>(intended: &[Intended], of: impl Fn(&Intended) -> T) -> Vec<T> {
     intended.iter().map(of).collect()
+}
+
+async fn erase(
+    conn: &mut PgConnection,
+    consumer: &str,
+    forgotten: &Forgotten,
+) -> Result<u64, sqlx::Error> {
+    let Forgotten { aggregate, topic, who } = forgotten;
+    let acts = sqlx::query(ERASE).bind(consumer).bind(aggregate).bind(topic);
+    let erased = acts.execute(on(conn)).await?.rows_affected();
+    sqlx::query(UNHOLD).bind(consumer).bind(aggregate).execute(on(conn)).await?;
+    sqlx::query(FORGOT).bind(consumer).bind(who).bind(topic).execute(on(conn)).await?;
+    Ok(erased)
 }
 
 fn weight(row: &PgRow) -> Result<Weight, sqlx::Error> {

@@ -46,6 +46,12 @@ AND i.processed_at < now() - make_interval(secs => $4)"#,
     ],
 );
 
+/// $1 consumer, $2 age in seconds. Acts are numbered as they come: the oldest are looked at, and no others.
+const PRUNE_AUDIT: &str = "DELETE FROM inbox_audit WHERE audit_seq IN (SELECT o.audit_seq
+    FROM (SELECT a.audit_seq, a.at FROM inbox_audit a JOIN inbox_consumers c USING (consumer_ref)
+        WHERE c.consumer = $1 ORDER BY a.audit_seq LIMIT 1000) o
+    WHERE o.at < now() - make_interval(secs => $2))";
+
 impl Retentions for Postgres {
     async fn prune_step(
         conn: &mut PgConnection,
@@ -56,6 +62,17 @@ impl Retentions for Postgres {
         begin_own(conn).await?;
         let step = step(conn, consumer, age, cursor).await;
         end_own(conn, step).await
+    }
+
+    async fn prune_audit(
+        conn: &mut PgConnection,
+        consumer: &str,
+        age: Duration,
+    ) -> Result<u64, sqlx::Error> {
+        begin_own(conn).await?;
+        let query = sqlx::query(PRUNE_AUDIT).bind(consumer).bind(age.as_secs_f64());
+        let removed = query.execute(on(conn)).await.map(|done| done.rows_affected());
+        end_own(conn, removed).await
     }
 }
 

@@ -51,7 +51,16 @@ impl Inspections for Sqlite {
         Ok(None)
     }
 
-    fn grants(_schema: Option<&str>, _role: &str, _kind: RoleKind) -> Option<String> {
+    async fn appends(_conn: &mut SqliteConnection) -> Result<bool, sqlx::Error> {
+        Ok(true)
+    }
+
+    fn grants(
+        _schema: Option<&str>,
+        _role: &str,
+        _kind: RoleKind,
+        _audit_ends: bool,
+    ) -> Option<String> {
         None
     }
 

@@ -8,7 +8,7 @@ use super::{
     session::{begin_own, end_own},
 };
 use crate::{
-    pipeline::port::{Intended, Intents, Order, Outcome, ParkedFilter, Weight},
+    pipeline::port::{Forgotten, Intended, Intents, Order, Outcome, ParkedFilter, Weight},
     store::sixteen,
 };
 
@@ -68,6 +68,20 @@ FROM json_each(?3) v JOIN inbox_parked q ON q.parked_seq = (SELECT m.parked_seq 
     WHERE m.partition_ref = v.value ->> 2 AND m.aggregate_key = substr(?2, v.key * 16 + 1, 16)
     AND m."offset" BETWEEN v.value ->> 3 AND v.value ->> 1 ORDER BY m."offset", m.leader_epoch LIMIT 1)"#;
 
+/// ?1 consumer, ?2 aggregate, ?3 topic. The id of the event stays, by which it is found in the inbox.
+const ERASE: &str = "UPDATE inbox_audit SET why = '', aggregate = NULL
+    WHERE consumer_ref = (SELECT consumer_ref FROM inbox_consumers WHERE consumer = ?1) AND aggregate = ?2
+    AND (?3 IS NULL OR topic = ?3)";
+
+/// ?1 consumer, ?2 aggregate. An owner writes what is held anew when it changes.
+const UNHOLD: &str = "UPDATE inbox_partitions SET held_lanes = NULL
+    WHERE consumer_ref = (SELECT consumer_ref FROM inbox_consumers WHERE consumer = ?1)
+    AND instr(held_lanes, ?2) > 0";
+
+/// ?1 consumer, ?2 who, ?3 topic.
+const FORGOT: &str = "INSERT INTO inbox_audit (who, what, consumer_ref, topic)
+    SELECT ?2, 'forget', consumer_ref, ?3 FROM inbox_consumers WHERE consumer = ?1";
+
 impl Intents for Sqlite {
     async fn weigh(
         conn: &mut SqliteConnection,
@@ -91,6 +105,16 @@ impl Intents for Sqlite {
         begin_own(conn).await?;
         let written = write(conn, consumer, filter, order, (after, max)).await;
         end_own(conn, written).await
+    }
+
+    async fn forget(
+        conn: &mut SqliteConnection,
+        consumer: &str,
+        forgotten: &Forgotten,
+    ) -> Result<u64, sqlx::Error> {
+        begin_own(conn).await?;
+        let erased = erase(conn, consumer, forgotten).await;
+        end_own(conn, erased).await
     }
 
     async fn outcomes(
@@ -132,6 +156,19 @@ async fn write(
     let write = sqlx::query(WRITE).bind(what).bind(&order.who).bind(&seqs).bind(&order.why);
     write.execute(conn).await?;
     Ok(picked)
+}
+
+async fn erase(
+    conn: &mut SqliteConnection,
+    consumer: &str,
+    forgotten: &Forgotten,
+) -> Result<u64, sqlx::Error> {
+    let Forgotten { aggregate, topic, who } = forgotten;
+    let acts = sqlx::query(ERASE).bind(consumer).bind(aggregate).bind(topic);
+    let erased = acts.execute(&mut *conn).await?.rows_affected();
+    sqlx::query(UNHOLD).bind(consumer).bind(aggregate).execute(&mut *conn).await?;
+    sqlx::query(FORGOT).bind(consumer).bind(who).bind(topic).execute(conn).await?;
+    Ok(erased)
 }
 
 fn weight(row: &SqliteRow) -> Result<Weight, sqlx::Error> {

@@ -49,6 +49,12 @@ AND EXISTS (SELECT 1 FROM inbox_partitions w WHERE w.partition_ref = i.partition
     ],
 );
 
+/// ?1 consumer, ?2 age in milliseconds. Acts are numbered as they come: the oldest are looked at, and no others.
+const PRUNE_AUDIT: &str = "DELETE FROM inbox_audit WHERE audit_seq IN (SELECT o.audit_seq
+    FROM (SELECT a.audit_seq, a.at FROM inbox_audit a JOIN inbox_consumers c USING (consumer_ref)
+        WHERE c.consumer = ?1 ORDER BY a.audit_seq LIMIT 1000) o
+    WHERE o.at < CAST(unixepoch('subsec') * 1000 AS INTEGER) - ?2)";
+
 impl Retentions for Sqlite {
     async fn prune_step(
         conn: &mut SqliteConnection,
@@ -73,6 +79,18 @@ impl Retentions for Sqlite {
         let left = newest.saturating_sub(up_to).saturating_add(ROWS_PER_STEP - 1) / ROWS_PER_STEP;
         let steps_left = u32::try_from(left).unwrap_or(u32::MAX);
         Ok(PruneStep { removed, next, steps_left, busy: false })
+    }
+
+    async fn prune_audit(
+        conn: &mut SqliteConnection,
+        consumer: &str,
+        age: Duration,
+    ) -> Result<u64, sqlx::Error> {
+        let age = i64::try_from(age.as_millis()).unwrap_or(i64::MAX / 2);
+        begin_own(conn).await?;
+        let query = sqlx::query(PRUNE_AUDIT).bind(consumer).bind(age);
+        let removed = query.execute(&mut *conn).await.map(|done| done.rows_affected());
+        end_own(conn, removed).await
     }
 }
 

@@ -30,6 +30,7 @@ impl Sessions for Sqlite {
 
     async fn open(settings: &SqliteSettings) -> Result<SqliteConnection, OpenError> {
         let explain = |error| explain(settings, &error);
+        outbox_core::store::private::make(&settings.file);
         let mut conn = settings.options.connect().await.map_err(explain)?;
         let turn = std::sync::Arc::clone(&settings.turn);
         writer::arm(&mut conn, turn, Rule::ReadOnlySession.on()).await.map_err(explain)?;

@@ -131,6 +131,7 @@ macro_rules! conformance_scenarios {
             intents_are_written_in_steps
             an_outcome_tells_what_is_left
             operators_see_their_consumer_only
+            an_aggregate_is_forgotten_and_the_audit_ends
         } }
         $run! { corrections {
             a_skip_raises_lanes_and_watermark

@@ -1,5 +1,7 @@
 //! Parked events in the hands of operators: found, asked for, and never changed by them beyond that.
 
+use std::time::Duration;
+
 use inbox_engine::ParkReason;
 
 use super::{
@@ -7,7 +9,8 @@ use super::{
     scene::{RECORD, Scene, aggregate, claim_of, parking, step},
 };
 use crate::pipeline::port::{
-    AuditFilter, Intended, Intent, Order, Page, ParkedFilter, Parking, Scope, Weight, When,
+    AuditFilter, Forgotten, Intended, Intent, Order, Page, ParkedFilter, Parking, Scope, Weight,
+    When,
 };
 
 const ALL: Page = Page { limit: 100, newest: false };
@@ -259,4 +262,32 @@ pub async fn operators_see_their_consumer_only<DB: Probe>(settings: DB::Settings
     assert_eq!(written.expect("intents"), []);
     assert_eq!(DB::weigh(&mut scene.session, "ours", &of, &release).await.expect("weights"), []);
     assert_eq!(scene.acts().await, []);
+}
+
+/// The words of one aggregate go out of the audit, those of others stay; what is older than the audit is kept goes.
+pub async fn an_aggregate_is_forgotten_and_the_audit_ends<DB: Probe>(settings: DB::Settings) {
+    let (mut scene, _) = parked::<DB>(settings, "forgotten").await;
+    let consumer = scene.request.consumer.clone();
+    let discard = order(Intent::Discard, "anna", true);
+    assert_eq!(scene.intend(&everything(), &discard).await.len(), 5);
+    let (aggregate, who) = ("counter/1".to_owned(), "bert".to_owned());
+    let forgotten = Forgotten { aggregate, topic: None, who };
+    let elsewhere = Forgotten { topic: Some("elsewhere".into()), ..forgotten.clone() };
+    for (forgotten, erased) in [(elsewhere, 0), (forgotten, 3)] {
+        let acts = DB::forget(&mut scene.session, &consumer, &forgotten).await.expect("forgetting");
+        assert!(!DB::in_transaction(&scene.session), "forgetting left its transaction open");
+        assert_eq!(acts, erased);
+    }
+    let all = AuditFilter::default();
+    let acts = DB::acts(&mut scene.session, &consumer, &all, 100).await.expect("the audit");
+    assert!(acts.iter().all(|act| act.aggregate.as_deref() != Some("counter/1")));
+    assert_eq!(acts.iter().filter(|act| act.why == "because").count(), 2, "of the others");
+    let own: Vec<_> = acts.iter().filter(|act| act.what == "forget").collect();
+    assert!(own.len() == 2 && own.iter().all(|act| act.who == "bert" && act.why.is_empty()));
+
+    tokio::time::sleep(Duration::from_millis(5)).await;
+    for (age, removed) in [(Duration::from_hours(1), 0), (Duration::ZERO, 7)] {
+        let acts = DB::prune_audit(&mut scene.session, &consumer, age).await.expect("pruning");
+        assert_eq!(acts, removed);
+    }
 }

@@ -57,8 +57,10 @@ impl Sessions for Sqlite {
     }
 
     async fn open(settings: &SqliteSettings) -> Result<SqliteConnection, OpenError> {
-        let file = settings.options.get_filename().display();
+        let file = settings.options.get_filename();
+        outbox_core::store::private::make(file);
         settings.options.connect().await.map_err(|error| {
+            let file = file.display();
             OpenError::Refused(format!(
                 "the SQLite file {file} cannot be opened ({error}); correct the path, its permissions \
                  or the file"
