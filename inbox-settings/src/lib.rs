@@ -13,6 +13,7 @@ pub mod brokers;
 #[cfg(feature = "cli")]
 pub mod cli;
 pub mod duration;
+pub mod properties;
 pub mod size;
 #[cfg(feature = "testing")]
 pub mod testing;

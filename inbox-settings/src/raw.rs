@@ -1,10 +1,34 @@
 //! `[kafka.raw]`: further settings of librdkafka.
 
-use std::{collections::BTreeMap, fmt};
+use std::{
+    collections::BTreeMap,
+    fmt::{self, Write as _},
+};
 
 use serde::{Deserialize, Serialize, Serializer};
 
-use crate::Problem;
+use crate::{
+    Problem,
+    properties::{self, GROUPS, Group, Program, Standing},
+};
+
+/// The contexts of `debug` that print neither credentials nor settings nor what records hold.
+const DEBUG_FREE: &[&str] = &[
+    "admin",
+    "assignor",
+    "broker",
+    "cgrp",
+    "consumer",
+    "eos",
+    "feature",
+    "fetch",
+    "generic",
+    "metadata",
+    "msg",
+    "queue",
+    "telemetry",
+    "topic",
+];
 
 /// Settings by librdkafka's names (`"fetch.wait.max.ms" = 100`). Values that look secret are not shown.
 #[derive(Clone, PartialEq, Eq, Default, Deserialize)]
@@ -27,38 +51,46 @@ impl Raw {
         self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
-    /// Why a list of refused names has one, and what to do instead; `None` when it may be set.
-    pub fn refusal(refused: &[(&str, &'static str)], name: &str) -> Option<&'static str> {
-        refused.iter().find(|(refused, _)| *refused == name).map(|(_, why)| *why)
+    /// What may be passed on to the client of this program.
+    pub fn passed(&self, program: Program) -> impl Iterator<Item = (String, String)> {
+        let passed =
+            self.iter().filter(move |(name, value)| refusal(program, name, value).is_none());
+        passed.map(|(name, value)| (name.to_owned(), value.to_owned()))
     }
 
-    /// The part of the documentation about what is refused.
-    pub fn reference(refused: &[(&str, &str)]) -> String {
-        let rows = refused.iter().map(|(name, why)| format!("| `{name}` | {why} |\n"));
-        format!(
-            "\n## Refused in [kafka.raw]\n\n| setting | why, and what to do instead |\n|---|---|\n{}\
-             | `debug` with `all`, `security` or `protocol` | it would print credentials; name other \
-             contexts |\n",
-            rows.collect::<String>()
-        )
+    /// What is refused, each with why and what to do instead.
+    pub fn problems(&self, program: Program) -> Vec<Problem> {
+        let told = self.iter().filter_map(|(name, value)| {
+            let (what, why) = refusal(program, name, value)?;
+            let text = format!("`kafka.raw` may not hold {what}: {why}");
+            Some(Problem::fatal(&["kafka.raw"], text))
+        });
+        told.collect()
     }
 
-    /// What is refused: a list of names, each with why and what to do instead.
-    pub fn problems(&self, refused: &[(&str, &'static str)]) -> Vec<Problem> {
-        let mut found = Vec::new();
-        for (name, value) in self.iter() {
-            if let Some(why) = Self::refusal(refused, name) {
-                let text = format!("`kafka.raw` may not hold `{name}`: {why}");
-                found.push(Problem::fatal(&["kafka.raw"], text));
-            } else if name == "debug" && unsafe_debug(value) {
-                found.push(Problem::fatal(
-                    &["kafka.raw"],
-                    "`kafka.raw` may not hold `debug` with `all`, `security` or `protocol`: it would \
-                     print credentials; name other contexts, such as `cgrp,fetch`",
-                ));
+    /// The part of the documentation about what may be set and what is refused.
+    pub fn reference(program: Program) -> String {
+        let listed =
+            |group: &Group| group.names().map(|name| format!("`{name}`")).collect::<Vec<_>>();
+        let (mut free, mut refused) = (Vec::new(), String::new());
+        for group in GROUPS {
+            match group.standing(program) {
+                Standing::Free => free.extend(listed(group)),
+                Standing::Refused(why) => {
+                    _ = writeln!(refused, "| {} | {why} |", listed(group).join(", "));
+                }
             }
         }
-        found
+        free.sort();
+        format!(
+            "\n## Settings in [kafka.raw]\n\nBy librdkafka's names; what they do is in its \
+             [list](https://github.com/confluentinc/librdkafka/blob/master/CONFIGURATION.md). These may be set: \
+             {}. `debug` is a list of {}, separated by commas: the other contexts print credentials or \
+             settings. Of `ssl.cipher.suites` no value may hold `@` or `NULL`. Whatever is not named is refused, and \
+             so are these:\n\n| setting | why, and what to do instead |\n|---|---|\n{refused}",
+            free.join(", "),
+            DEBUG_FREE.iter().map(|context| format!("`{context}`")).collect::<Vec<_>>().join(", ")
+        )
     }
 
     fn shown(&self) -> impl Iterator<Item = (&str, &str)> {
@@ -98,9 +130,41 @@ fn looks_secret(name: &str) -> bool {
         .any(|part| name.contains(part))
 }
 
-/// `debug` contexts that print credentials.
-fn unsafe_debug(value: &str) -> bool {
-    value.split(',').any(|context| matches!(context.trim(), "all" | "security" | "protocol"))
+/// What may not be set, and why: the name, or the value that this one may not have.
+fn refusal(program: Program, name: &str, value: &str) -> Option<(String, String)> {
+    match properties::standing(program, name) {
+        Some(Standing::Free) => refused_value(name, value),
+        Some(Standing::Refused(why)) => Some((format!("`{name}`"), why.to_owned())),
+        None => Some((
+            format!("`{name}`"),
+            "it is none of the settings of librdkafka that this build knows; correct the name, or remove it"
+                .to_owned(),
+        )),
+    }
+}
+
+fn refused_value(name: &str, value: &str) -> Option<(String, String)> {
+    match name {
+        "debug" => {
+            let unknown = value.split(',').map(str::trim).find(|one| !DEBUG_FREE.contains(one))?;
+            Some((
+                format!("`debug` with {unknown:?}"),
+                format!(
+                    "contexts that are not known to be harmless would print credentials or settings; of {} name \
+                     those that are needed, separated by commas",
+                    DEBUG_FREE.join(", ")
+                ),
+            ))
+        }
+        // `@SECLEVEL=0` lets ciphers in that encrypt nothing.
+        "ssl.cipher.suites" if value.contains('@') || value.to_uppercase().contains("NULL") => {
+            Some((
+                "`ssl.cipher.suites` with `@` or `NULL`".to_owned(),
+                "it would let ciphers in that protect nothing; name suites".to_owned(),
+            ))
+        }
+        _ => None,
+    }
 }
 
 /// Text, number or boolean as text; nothing else is.

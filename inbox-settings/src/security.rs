@@ -44,6 +44,8 @@ macro_rules! security {
             /// `plaintext` (default), `ssl`, `sasl_plaintext`, `sasl_ssl`.
             #[serde(skip_serializing_if = "Option::is_none")]
             pub security_protocol: Option<SecurityProtocol>,
+            /// Takes whatever certificate the broker has: anybody on the network can be the broker.
+            pub ssl_insecure_any_certificate: bool,
             $( $(#[$doc])*
             #[serde(skip_serializing_if = "Option::is_none")]
             pub $field: Option<$type>, )+
@@ -54,6 +56,9 @@ macro_rules! security {
             pub fn client_settings(&self) -> Vec<(String, String)> {
                 let protocol = self.security_protocol.map(|p| ("security.protocol", p.name()));
                 let mut all: Vec<_> = protocol.into_iter().collect();
+                if self.ssl_insecure_any_certificate {
+                    all.push(("enable.ssl.certificate.verification", "false"));
+                }
                 $( if let Some(value) = &self.$field { all.push(($name, value.as_clear())); } )+
                 all.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
             }
@@ -92,6 +97,10 @@ security! {
     ssl_key_pem: Secret => "ssl.key.pem",
     /// Password of the private key.
     ssl_key_password: Secret => "ssl.key.password",
+    /// File of certificate and key in one (PKCS#12).
+    ssl_keystore_location: String => "ssl.keystore.location",
+    /// Its password.
+    ssl_keystore_password: Secret => "ssl.keystore.password",
     /// `https` (default) checks the broker's name, `none` does not.
     ssl_endpoint_identification_algorithm: String => "ssl.endpoint.identification.algorithm",
     /// `PLAIN`, `SCRAM-SHA-256`, `SCRAM-SHA-512`, `OAUTHBEARER`, `GSSAPI`.
@@ -134,6 +143,7 @@ impl Security {
                 ),
             ));
         }
+        self.unverified(&mut found);
         if !protocol.needs_tls() && !bootstrap.split(',').all(is_local) {
             found.push(Problem::doubt(
                 &["kafka.security_protocol"],
@@ -145,6 +155,27 @@ impl Security {
             ));
         }
         found
+    }
+
+    /// What leaves open who the broker is.
+    fn unverified(&self, found: &mut Vec<Problem>) {
+        if self.ssl_insecure_any_certificate {
+            found.push(Problem::doubt(
+                &["kafka.ssl_insecure_any_certificate"],
+                "`kafka.ssl_insecure_any_certificate` is true: no certificate is checked, so anybody on the \
+                 network can be the broker, read the credentials and send events; give the broker's authority \
+                 in `kafka.ssl_ca_location`, and remove it",
+            ));
+        }
+        let algorithm = self.ssl_endpoint_identification_algorithm.as_deref();
+        if algorithm.is_some_and(|algorithm| algorithm.eq_ignore_ascii_case("none")) {
+            found.push(Problem::doubt(
+                &["kafka.ssl_endpoint_identification_algorithm"],
+                "`kafka.ssl_endpoint_identification_algorithm` is none: whoever has a certificate of the same \
+                 authority, for whatever name, can be the broker; give the brokers certificates with their \
+                 names, and remove it",
+            ));
+        }
     }
 }
 

@@ -19,7 +19,6 @@ mod load;
 mod outbox;
 mod park;
 mod reference;
-mod refused;
 mod sections;
 mod validate;
 
@@ -36,7 +35,6 @@ pub use keys::KEYS;
 pub use outbox::{Outbox, Wake};
 pub use park::Park;
 pub use reference::reference;
-pub use refused::refused;
 pub use sections::{
     Batch, Config, Content, Database, Events, Format, Identity, Kafka, Lanes, Limits, Protocol,
     Retention, Retry, Start, UnknownType,

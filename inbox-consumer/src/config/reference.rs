@@ -1,6 +1,8 @@
 //! `docs/configuration.md`, made from the table of keys.
 
-use super::{Raw, load::TABLE, refused::REFUSED};
+use inbox_settings::properties::Program;
+
+use super::{Raw, load::TABLE};
 
 const HEAD: &str = "\
 # Configuration
@@ -30,5 +32,5 @@ Written `[[handlers]]`, once for each handler, in the file alone: neither the en
 
 /// `docs/configuration.md`, from [`super::KEYS`].
 pub fn reference() -> String {
-    [HEAD, &TABLE.reference(REPEATED), &Raw::reference(REFUSED)].concat()
+    [HEAD, &TABLE.reference(REPEATED), &Raw::reference(Program::Consumer)].concat()
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use inbox_settings::{Log, Raw, Secret, Security, duration, size};
+use inbox_settings::{Log, Raw, Secret, Security, duration, properties::Program, size};
 use outbox_core::{ReadRules, Reader, RulesError};
 use serde::{Deserialize, Serialize};
 
@@ -287,7 +287,7 @@ impl Kafka {
     /// only. What the runtime itself sets (group, offsets, session) is not among them.
     pub fn client_settings(&self) -> Vec<(String, String)> {
         let mut all = self.security.client_settings();
-        all.extend(self.raw.iter().map(|(name, value)| (name.to_owned(), value.to_owned())));
+        all.extend(self.raw.passed(Program::Consumer));
         all
     }
 }

@@ -1,8 +1,8 @@
 //! What is missing, out of bounds or unsafe together, each with what to change.
 
-use inbox_settings::{duration::text, is_name};
+use inbox_settings::{duration::text, is_name, properties::Program};
 
-use super::{Config, Format, Problem, database::BUILD, load::TABLE, refused::REFUSED};
+use super::{Config, Format, Problem, database::BUILD, load::TABLE};
 
 impl Config {
     /// Everything that is wrong or doubtful. Fatal problems keep a consumer from starting; `check`
@@ -16,7 +16,7 @@ impl Config {
         self.time_limits(&mut found);
         self.group_limits(&mut found);
         self.sizes(&mut found);
-        found.extend(self.kafka.raw.problems(REFUSED));
+        found.extend(self.kafka.raw.problems(Program::Consumer));
         let tls = cfg!(any(feature = "tls", feature = "tls-vendored"));
         let security = &self.kafka.security;
         found.extend(security.problems(&self.kafka.bootstrap, "inbox-consumer", tls));

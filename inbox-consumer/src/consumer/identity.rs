@@ -28,9 +28,6 @@ pub(super) fn start(start: config::Start) -> inbox_engine::Start {
 
 /// What the Kafka room needs of the configuration.
 pub(crate) fn kafka_settings(config: &Config) -> KafkaSettings {
-    let mut properties = config.kafka.security.client_settings();
-    let raw = config.kafka.raw.iter();
-    properties.extend(raw.map(|(key, value)| (key.to_owned(), value.to_owned())));
     KafkaSettings {
         bootstrap: config.kafka.bootstrap.clone(),
         group: config.group().to_owned(),
@@ -42,6 +39,6 @@ pub(crate) fn kafka_settings(config: &Config) -> KafkaSettings {
         },
         session_timeout: config.kafka.session_timeout,
         max_poll_interval: Duration::from_mins(5),
-        properties,
+        properties: config.kafka.client_settings(),
     }
 }

@@ -477,6 +477,18 @@ unsafe fn describe(
     }
 }
 
+/// Writes what librdkafka says of each of its settings into a file.
+#[cfg(test)]
+pub(super) fn write_properties(path: &CStr) {
+    // SAFETY: both names are texts; the file is open while it is written to, and closed once.
+    unsafe {
+        let file = libc::fopen(path.as_ptr(), c"w".as_ptr());
+        assert!(!file.is_null(), "the file cannot be written");
+        rd::rd_kafka_conf_properties_show(file);
+        assert_eq!(libc::fclose(file), 0, "the file is not whole");
+    }
+}
+
 /// Whether it is librdkafka's mock, by the id that it gives itself; false before the first metadata.
 pub(super) fn is_mock<C: ConsumerContext>(client: &BaseConsumer<C>) -> bool {
     let native = client.client().native_ptr();

@@ -185,3 +185,29 @@ pub(super) fn refusal(error: &KafkaError) -> BrokerError {
         other => format!("the Kafka client cannot be built: {other}"),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{collections::BTreeSet, ffi::CString};
+
+    use inbox_settings::properties::{GROUPS, Group};
+
+    use super::super::ffi;
+
+    /// What an update of librdkafka adds is refused until somebody has looked at it.
+    #[test]
+    fn every_setting_of_the_library_is_known() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("properties");
+        ffi::write_properties(&CString::new(path.to_str().unwrap()).unwrap());
+        let text = std::fs::read_to_string(path).unwrap();
+        let rows = text.lines().filter(|line| line.contains(" | "));
+        let names = rows.filter_map(|line| line.split('|').next()).map(str::trim);
+        let there: BTreeSet<&str> = names.filter(|name| *name != "Property").collect();
+        assert!(there.len() > 150, "{text}");
+        let known: BTreeSet<&str> = GROUPS.iter().flat_map(Group::names).collect();
+        let new: Vec<_> = there.difference(&known).collect();
+        let gone: Vec<_> = known.difference(&there).collect();
+        assert!(new.is_empty() && gone.is_empty(), "not known: {new:?}, not there: {gone:?}");
+    }
+}

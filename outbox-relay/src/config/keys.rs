@@ -93,11 +93,19 @@ pub const KEYS: &[Key] = &[
     key("kafka.ssl_key_location", Kind::Text, "", "File of the client's private key."),
     key("kafka.ssl_key_pem", Kind::Secret, "", "The client's private key as PEM text."),
     key("kafka.ssl_key_password", Kind::Secret, "", "The password of the private key."),
+    key("kafka.ssl_keystore_location", Kind::Text, "", "File of certificate and key (PKCS#12)."),
+    key("kafka.ssl_keystore_password", Kind::Secret, "", "The password of that file."),
     key(
         "kafka.ssl_endpoint_identification_algorithm",
         Kind::Choice(&["https", "none"]),
         "https",
-        "Whether the broker's name is checked against its certificate.",
+        "Whether the broker's name is checked against its certificate. With `none`, anybody with a certificate of the same authority can be the broker; `check` and each start say so.",
+    ),
+    key(
+        "kafka.ssl_insecure_any_certificate",
+        Kind::Flag,
+        "false",
+        "Takes whatever certificate the broker has: anybody on the network can be the broker. For a trial only; `check` and each start say so.",
     ),
     key(
         "kafka.sasl_mechanism",
@@ -122,7 +130,7 @@ pub const KEYS: &[Key] = &[
         "kafka.raw",
         Kind::Settings,
         "",
-        "Further settings by librdkafka's names; some are refused, see below.",
+        "Further settings by librdkafka's names; which may be set is said below.",
     ),
     key(
         "batch.events_max",

@@ -13,7 +13,6 @@
 
 mod keys;
 mod reference;
-mod refused;
 mod sections;
 mod validate;
 
@@ -26,5 +25,4 @@ pub use inbox_settings::{
 };
 pub use keys::KEYS;
 pub use reference::{HEAD as REFERENCE_HEAD, reference};
-pub use refused::refused;
 pub use sections::{Batch, Config, Database, Kafka, Limits, Relaying, Retention, Wake};

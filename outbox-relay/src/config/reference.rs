@@ -1,6 +1,8 @@
 //! The tables of `docs/relay.md`, made from the table of keys.
 
-use super::{Raw, keys::TABLE, refused::REFUSED};
+use inbox_settings::properties::Program;
+
+use super::{Raw, keys::TABLE};
 
 /// Where the generated part of the page begins.
 pub const HEAD: &str =
@@ -8,5 +10,5 @@ pub const HEAD: &str =
 
 /// The generated part of `docs/relay.md` about the configuration.
 pub fn reference() -> String {
-    TABLE.reference("") + &Raw::reference(REFUSED)
+    TABLE.reference("") + &Raw::reference(Program::Relay)
 }

@@ -2,7 +2,9 @@
 
 use std::{path::Path, time::Duration};
 
-use inbox_settings::{ConfigError, Log, Overrides, Raw, Secret, Security, duration, size};
+use inbox_settings::{
+    ConfigError, Log, Overrides, Raw, Secret, Security, duration, properties::Program, size,
+};
 use serde::{Deserialize, Serialize};
 
 use super::keys::TABLE;
@@ -157,7 +159,7 @@ impl Kafka {
     /// TLS, SASL and `[kafka.raw]` under librdkafka's names, **secrets in clear**: for the client only.
     pub fn client_settings(&self) -> Vec<(String, String)> {
         let mut all = self.security.client_settings();
-        all.extend(self.raw.iter().map(|(name, value)| (name.to_owned(), value.to_owned())));
+        all.extend(self.raw.passed(Program::Relay));
         all
     }
 }

@@ -62,6 +62,18 @@ fn a_file_the_environment_and_flags_lie_over_each_other() {
 }
 
 #[test]
+fn a_setting_that_runs_code_or_is_not_a_producers_never_reaches_the_client() {
+    for name in ["plugin.library.paths", "queuing.strategy", "fetch.min.bytes", "no.such.thing"] {
+        let mut config = Config::new("b:1", "postgres://u@h/d");
+        config.kafka.raw.set(name, "x");
+        config.kafka.raw.set("linger.ms", "2");
+        let start = format!("`kafka.raw` may not hold `{name}`: ");
+        assert!(config.validate().iter().any(|one| one.fatal && one.text.starts_with(&start)));
+        assert_eq!(config.kafka.client_settings(), [("linger.ms".to_owned(), "2".to_owned())]);
+    }
+}
+
+#[test]
 fn no_secret_is_shown() {
     let mut config = Config::new("b:1", "postgres://u:c4n4ry@h/d");
     config.kafka.security.sasl_password = Some("c4n4ry".into());

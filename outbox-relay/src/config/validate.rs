@@ -1,8 +1,8 @@
 //! What is missing, out of bounds or unsafe together, each with what to change.
 
-use inbox_settings::{Build, DatabaseKind, duration::text, is_name};
+use inbox_settings::{Build, DatabaseKind, duration::text, is_name, properties::Program};
 
-use super::{Config, Problem, keys::TABLE, refused::REFUSED};
+use super::{Config, Problem, keys::TABLE};
 use crate::topic::Template;
 
 /// What this build can do.
@@ -28,7 +28,7 @@ impl Config {
         let tls = cfg!(any(feature = "tls", feature = "tls-vendored"));
         let security = &self.kafka.security;
         found.extend(security.problems(&self.kafka.bootstrap, "inbox-outbox-relay", tls));
-        found.extend(self.kafka.raw.problems(REFUSED));
+        found.extend(self.kafka.raw.problems(Program::Relay));
         found
     }
 

@@ -13,7 +13,8 @@ fn full() -> Config {
     security.sasl_password = Some(CANARY.into());
     security.sasl_oauthbearer_config = Some(CANARY.into());
     security.sasl_oauthbearer_client_secret = Some(CANARY.into());
-    config.kafka.raw.set("ssl.keystore.password", CANARY);
+    security.ssl_keystore_password = Some(CANARY.into());
+    config.kafka.raw.set("https.ca.pem", CANARY);
     config
 }
 
@@ -27,7 +28,7 @@ fn debug_and_serialize_never_show_a_secret() {
     let clear = config.kafka.client_settings();
     assert_eq!(
         clear.iter().filter(|(_, value)| value == CANARY).count(),
-        6,
+        7,
         "the client gets them"
     );
 }

@@ -137,11 +137,62 @@ fn settings_that_would_break_the_promise_are_refused() {
         let start = format!("`kafka.raw` may not hold `{name}`: ");
         one(fatal(|c| c.kafka.raw.set(name, "x")), &start);
     }
+    for value in ["cgrp,security", "all", "SECURITY", "+all", "cgrp,-fetch", "conf", "protocol", ""]
+    {
+        one(fatal(|c| c.kafka.raw.set("debug", value)), "`kafka.raw` may not hold `debug` with");
+    }
+    for value in ["cgrp", "cgrp,fetch", "cgrp, topic"] {
+        assert_eq!(fatal(|c| c.kafka.raw.set("debug", value)), <[String; 0]>::default());
+    }
+    for value in ["aNULL", "DEFAULT@SECLEVEL=0", "eNull"] {
+        let found = fatal(|c| c.kafka.raw.set("ssl.cipher.suites", value));
+        one(found, "`kafka.raw` may not hold `ssl.cipher.suites` with `@` or `NULL`");
+    }
+}
+
+/// One of these ran a library of somebody's choice within the process, another one a command.
+#[test]
+fn a_setting_that_is_not_known_or_runs_code_never_reaches_the_client() {
+    let refused = [
+        "plugin.library.paths",
+        "ssl.engine.location",
+        "ssl.providers",
+        "sasl.kerberos.kinit.cmd",
+        "enable.ssl.certificate.verification",
+        "ssl.endpoint.identification.algorithm",
+        "test.mock.num.brokers",
+        "Plugin.Library.Paths",
+        "fetch.min.byte",
+    ];
+    for name in refused {
+        let mut config = config();
+        config.kafka.raw.set(name, "x");
+        config.kafka.raw.set("fetch.min.bytes", "1");
+        let fatal = config.validate().into_iter().filter(|one| one.fatal);
+        one(fatal.map(|one| one.text).collect(), &format!("`kafka.raw` may not hold `{name}`: "));
+        let passed = [("fetch.min.bytes".to_owned(), "1".to_owned())];
+        assert_eq!(config.kafka.client_settings(), passed, "{name}");
+    }
+}
+
+#[test]
+fn brokers_that_nobody_checks_are_doubted() {
+    let insecure = |c: &mut Config| c.kafka.security.ssl_insecure_any_certificate = true;
     one(
-        fatal(|c| c.kafka.raw.set("debug", "cgrp,security")),
-        "`kafka.raw` may not hold `debug` with",
+        doubts(insecure),
+        "`kafka.ssl_insecure_any_certificate` is true: no certificate is checked",
     );
-    assert_eq!(fatal(|c| c.kafka.raw.set("debug", "cgrp")), <[String; 0]>::default());
+    let mut config = config();
+    insecure(&mut config);
+    let set = ("enable.ssl.certificate.verification".to_owned(), "false".to_owned());
+    assert!(config.kafka.client_settings().contains(&set));
+    one(
+        doubts(|c| {
+            let algorithm = &mut c.kafka.security.ssl_endpoint_identification_algorithm;
+            *algorithm = Some("none".into());
+        }),
+        "`kafka.ssl_endpoint_identification_algorithm` is none: ",
+    );
 }
 
 #[test]
