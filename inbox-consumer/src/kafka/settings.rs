@@ -94,6 +94,9 @@ const DEFAULTS: &[(&str, &str)] = &[
     // 1 MiB by default. Going on after a pause throws away what was fetched and not yet polled, up to
     // this much of a partition.
     ("fetch.message.max.bytes", "524288"),
+    // 50 MiB by default. Whatever one answer has is decompressed at once, and gzip makes a thousand bytes of
+    // one; sixteen partitions of a broker fill it.
+    ("fetch.max.bytes", "8388608"),
     // 1000 ms by default: a pause after every full queue, and one fetch of small records fills it.
     ("fetch.queue.backoff.ms", "2"),
     // 5 min by default: until then nobody notices that partitions were added, or are gone.
