@@ -1,8 +1,8 @@
 //! Assignment, take-over, resync, revocation, loss: whose partition it is.
 
 use crate::{
-    Effect, Engine, Generation, Held, Mode, Ownership, PartitionId, Rule, Seek, Standstill,
-    TakeOverFault, Time,
+    Effect, Engine, Generation, Held, Mode, NextOffset, Ownership, PartitionId, Rule, Seek,
+    Standstill, TakeOverFault, Time,
     partition::{Drain, LaneQueue, Partition, Phase},
     remap::Barrier,
 };
@@ -160,6 +160,24 @@ impl<T> Engine<T> {
     pub fn handle_topic_changed(&mut self, id: PartitionId, generation: Generation, now: Time) {
         let live = |partition: &mut Partition<T>| partition.phase == Phase::Live;
         if self.current(id, generation).is_some_and(live) && Rule::TopicIdWatched.on() {
+            self.resync(id, now);
+        }
+    }
+
+    /// A batch that begins here cannot be read. Below the watermark nothing of it is missing: the next take-over
+    /// begins behind it, once Kafka's offset has followed (a person has skipped it). Words about an earlier
+    /// generation are about another place.
+    pub fn handle_unread(
+        &mut self,
+        id: PartitionId,
+        generation: Generation,
+        at: NextOffset,
+        now: Time,
+    ) {
+        let below = |partition: &mut Partition<T>| {
+            partition.phase == Phase::Live && at < partition.watermark
+        };
+        if self.current(id, generation).is_some_and(below) && Rule::UnreadBelowIsPassed.on() {
             self.resync(id, now);
         }
     }

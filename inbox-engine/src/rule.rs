@@ -220,6 +220,8 @@ pub enum Rule {
     SuspectRunsAlone,
     /// A partition whose topic is another one than it was taken over with is taken over anew.
     TopicIdWatched,
+    /// A batch below the watermark that cannot be read is passed over by another take-over.
+    UnreadBelowIsPassed,
     /// A row of the outbox is marked by its number and its event's id: a number is given twice where the
     /// database goes back.
     MarkNamesEvent,

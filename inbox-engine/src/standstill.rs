@@ -51,6 +51,8 @@ pub enum Standstill {
     TopicRecreated(String),
     /// The database has not confirmed the watermark for long, nor refused it.
     Unconfirmed(String),
+    /// A batch of the log cannot be read, however often: it is damaged, or too large once it is decompressed.
+    UnreadableBatch(String),
     /// A transaction of a producer is open: nothing behind its first record can be read.
     UpstreamTransaction(String),
 }
@@ -88,6 +90,7 @@ impl Standstill {
             Self::TopicMissing(_) => "topic_missing",
             Self::TopicRecreated(_) => "topic_recreated",
             Self::Unconfirmed(_) => "unconfirmed",
+            Self::UnreadableBatch(_) => "unreadable_batch",
             Self::UpstreamTransaction(_) => "upstream_transaction",
         }
     }
@@ -115,7 +118,8 @@ impl Standstill {
             | Self::Rewritten(_)
             | Self::StartUndecided(_)
             | Self::TopicMissing(_)
-            | Self::TopicRecreated(_) => true,
+            | Self::TopicRecreated(_)
+            | Self::UnreadableBatch(_) => true,
         }
     }
 
@@ -128,6 +132,7 @@ impl Standstill {
                 | Self::NoProgress(_)
                 | Self::TopicMissing(_)
                 | Self::Unconfirmed(_)
+                | Self::UnreadableBatch(_)
                 | Self::UpstreamTransaction(_)
         )
     }
@@ -180,6 +185,7 @@ impl fmt::Display for Standstill {
             | Self::TopicMissing(text)
             | Self::TopicRecreated(text)
             | Self::Unconfirmed(text)
+            | Self::UnreadableBatch(text)
             | Self::UpstreamTransaction(text) => write!(f, "{}: {text}", self.name()),
             Self::TakingOver => f.write_str(self.name()),
         }

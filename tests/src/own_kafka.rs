@@ -1,6 +1,7 @@
 //! A Kafka broker for a test that hurts it.
 
 use std::fs::{self, OpenOptions};
+use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
 
 use xtask::server::{Kafka, KafkaSettings, Process};
@@ -91,6 +92,17 @@ impl OwnKafka {
         let log = fs::read(&path).expect("the first segment");
         let file = OpenOptions::new().write(true).open(&path).expect("the first segment");
         file.set_len(batches_end(&log, offset)).expect("the segment is cut");
+    }
+
+    /// Turns the last byte of the batch at `offset` over, on the disk; the second time it is whole again.
+    pub fn damage(&self, topic: &Topic, partition: i32, offset: i64) {
+        let folder = self.kafka().storage().join(format!("{}-{partition}", topic.name()));
+        let path = folder.join("00000000000000000000.log");
+        let log = fs::read(&path).expect("the first segment");
+        let at = batches_end(&log, offset + 1) - 1;
+        let byte = log[usize::try_from(at).expect("a position")];
+        let file = OpenOptions::new().write(true).open(&path).expect("the first segment");
+        file.write_all_at(&[!byte], at).expect("the byte is written");
     }
 
     /// Freezes the broker: it holds its connections and answers nothing.

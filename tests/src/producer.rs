@@ -127,6 +127,14 @@ impl Producer {
         Self(settings(bootstrap).set(key, value).create().expect("a producer"))
     }
 
+    /// The same with a codec, for records of any size: what counts to the broker is what is left of them.
+    pub fn compressing(bootstrap: &str, codec: &str) -> Self {
+        let mut settings = settings(bootstrap);
+        settings.set("compression.type", codec);
+        settings.set("message.max.bytes", "1000000000");
+        Self(settings.create().expect("a producer"))
+    }
+
     /// Sends records in their order; returns partition and offset of each when all are acknowledged.
     pub async fn send(&self, topic: &str, records: &[Record]) -> Vec<(i32, i64)> {
         let mut acknowledgements = Vec::with_capacity(records.len());
@@ -140,6 +148,12 @@ impl Producer {
             (delivery.partition, delivery.offset)
         });
         each.collect()
+    }
+
+    /// Sends a record that the broker has to refuse; why it did.
+    pub async fn refused(&self, topic: &str, record: &Record) -> KafkaError {
+        let sent = self.enqueue(topic, record).await.await.expect("the producer lives on");
+        sent.expect_err("the broker takes the record").0
     }
 
     /// Puts a record into the producer's queue, waiting while that is full.

@@ -50,6 +50,7 @@ pub(super) async fn check<DB: Store>(
     let Seen { database, handlers, rows } = database::<DB>(config, routes.as_ref()).await;
     report.add("database", database);
     report.add("handlers", handlers);
+    report.add("database", topics::standing(&rows));
     if let Some(reader) = &reader {
         let placement = Placement::of(reader.rules());
         report.add("database", topics::lanes(&rows, config.lanes.count, placement.lane_rule()));

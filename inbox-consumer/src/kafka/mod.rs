@@ -39,6 +39,7 @@ mod slot;
 #[cfg(feature = "cli")]
 mod topics;
 mod trouble;
+mod unread;
 
 use std::{
     sync::{

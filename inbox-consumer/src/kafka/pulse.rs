@@ -16,7 +16,7 @@ use super::{
     ffi::{self, Isolation},
     owner::Owner,
 };
-use crate::pipeline::port::{LogEnds, TopicPartition, TopicSight, TopicState, Vitals};
+use crate::pipeline::port::{LogEnds, TopicPartition, TopicSight, TopicState, Unread, Vitals};
 
 /// How often the ends of the logs are noted.
 const NOTED_EVERY: Duration = Duration::from_secs(1);
@@ -36,6 +36,7 @@ pub(super) struct Pulse {
     unanswered: AtomicU64,
     ends: Mutex<HashMap<TopicPartition, NextOffset>>,
     asked: Mutex<HashMap<TopicPartition, LogEnds>>,
+    unread: Mutex<HashMap<TopicPartition, Unread>>,
     /// The topics that are consumed.
     names: Vec<Arc<str>>,
     topics: Mutex<HashMap<Arc<str>, TopicSight>>,
@@ -50,6 +51,7 @@ impl Pulse {
             unanswered: AtomicU64::new(0),
             ends: Mutex::default(),
             asked: Mutex::default(),
+            unread: Mutex::default(),
             names: topics.into_iter().collect(),
             topics: Mutex::default(),
         }
@@ -79,6 +81,7 @@ impl Pulse {
             silence: Duration::from_millis(self.now().saturating_sub(self.round.load(Relaxed))),
             ends,
             asked: self.asked.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+            unread: self.unread.lock().unwrap_or_else(PoisonError::into_inner).clone(),
             topics: self.topics.lock().unwrap_or_else(PoisonError::into_inner).clone(),
         }
     }
@@ -134,8 +137,8 @@ impl Pulse {
 }
 
 impl Owner {
-    /// Notes that a round begins, and now and then where the logs end: as the client's fetches said,
-    /// without asking a broker.
+    /// Notes that a round begins, and now and then where the logs end, as the client's fetches said, without
+    /// asking a broker; and what cannot be read.
     pub(super) fn beat(&mut self) {
         self.pulse.round.store(self.pulse.now(), Relaxed);
         let now = Instant::now();
@@ -143,14 +146,19 @@ impl Owner {
             return;
         }
         self.ends_due = now + NOTED_EVERY;
-        let mut ends = HashMap::new();
+        let (mut ends, mut unread) = (HashMap::new(), HashMap::new());
         for number in self.slots.ours() {
-            let place = self.slots.get(number).place.clone();
+            let slot = self.slots.get(number);
+            let place = slot.place.clone();
+            if let Some(batch) = slot.unread(now) {
+                unread.insert(place.clone(), batch);
+            }
             if let Some(end) = ffi::log_end(&self.client, &place.topic, place.partition) {
                 ends.insert(place, NextOffset(end));
             }
         }
         *self.pulse.ends.lock().unwrap_or_else(PoisonError::into_inner) = ends;
+        *self.pulse.unread.lock().unwrap_or_else(PoisonError::into_inner) = unread;
         self.ask_all_ends(now);
         self.rejoin_without_gone(now);
     }

@@ -45,7 +45,7 @@ impl Owner {
         for number in numbers {
             let slot = self.slots.get_mut(*number);
             (slot.phase, slot.begun) = (Phase::Idle, None);
-            (slot.hold, slot.stopped) = (true, false);
+            (slot.hold, slot.stopped, slot.vain) = (true, false, None);
         }
         if let Err(error) = assigned {
             return self.tell_fatal(error.0);

@@ -24,7 +24,7 @@ const DEADLINE: Duration = Duration::from_secs(5);
 /// Two seeks that want their leader epoch validated are this far apart, or the answer to the first is
 /// taken for the answer to the second. (Unless a record shows that the first was answered.)
 const VALIDATION: Duration = Duration::from_secs(1);
-/// Records that could not be read are asked for again after this long.
+/// What nobody but this thread asks for is asked for again after this long.
 const REREAD_AFTER: Duration = Duration::from_secs(1);
 /// A partition that librdkafka stops again and again within one seek is reported.
 const RESTARTS_MAX: u8 = 3;
@@ -57,11 +57,12 @@ impl Owner {
     /// Part of the log was left out (a damaged batch, an error of the broker): it is asked for again
     /// and again, for what is passed over without a word would be lost.
     pub(super) fn read_again(&mut self, number: usize, code: RDKafkaErrorCode, why: &str) {
-        let slot = self.slots.get(number);
+        let slot = self.slots.get_mut(number);
         let sentence = format!("{}: {why}; it is read again", named(&slot.place));
         if let Phase::Reading(generation) = slot.phase {
+            let at = slot.note_unread(code, why, Instant::now());
             let seek = Seek { generation, to: slot.next, leader_epoch: slot.leader_epoch };
-            self.begin(number, seek, None, Instant::now() + REREAD_AFTER);
+            self.begin(number, seek, None, at);
         }
         self.tell_trouble(code, &sentence);
     }

@@ -4,7 +4,10 @@ use std::{collections::HashMap, sync::Arc, time::Instant};
 
 use inbox_engine::{Generation, LeaderEpoch, NextOffset, Offset, Rule};
 
-use super::command::{Reply, Seek};
+use super::{
+    command::{Reply, Seek},
+    unread::Vain,
+};
 use crate::pipeline::port::TopicPartition;
 
 /// Where a partition stands between the group, librdkafka and the pipeline.
@@ -67,6 +70,8 @@ pub(super) struct Slot {
     pub(super) stopped: bool,
     /// Since when the broker may be validating the leader epoch of a seek.
     pub(super) validating: Option<Instant>,
+    /// What was read in vain.
+    pub(super) vain: Option<Vain>,
     /// Nothing below was left out since the seek.
     pub(super) next: NextOffset,
     /// The leader epoch of the record before `next`.
@@ -143,6 +148,7 @@ impl Slots {
             hold: true,
             stopped: false,
             validating: None,
+            vain: None,
             next: NextOffset(0),
             leader_epoch: LeaderEpoch::UNKNOWN,
         });

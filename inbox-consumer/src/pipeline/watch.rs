@@ -48,6 +48,8 @@ pub(super) struct Sight<'s> {
     pub(super) ends: LogEnds,
     /// What is to be said of a topic that is not there, or too small.
     pub(super) missing: Option<String>,
+    /// What is to be said of a batch that cannot be read.
+    pub(super) unread: Option<String>,
     /// How long nothing may move while one event takes all that the limits allow.
     pub(super) event_max: Duration,
 }
@@ -60,7 +62,8 @@ impl Watch {
 
     /// Why it stands still, as far as that can be seen.
     pub(super) fn look(&mut self, sight: Sight<'_>, now: Instant) -> Option<Standstill> {
-        let Sight { snapshot, confirmed_at, calls, overdue, ends, missing, event_max } = sight;
+        let Sight { snapshot, confirmed_at, calls, overdue, ends, missing, unread, event_max } =
+            sight;
         if snapshot.standstill.as_ref().is_some_and(|reason| !reason.seen_from_outside()) {
             // It says so itself. When it moves again, the clocks begin anew.
             *self = Self::new(now);
@@ -74,6 +77,9 @@ impl Watch {
         self.held = self.hold(snapshot.position, ends, now);
         if let Some(sentence) = missing {
             return Some(Standstill::TopicMissing(sentence));
+        }
+        if let Some(sentence) = unread {
+            return Some(Standstill::UnreadableBatch(sentence));
         }
         if since(confirmed_at.unwrap_or(self.moves_since)) > UNCONFIRMED_MAX {
             return Some(unconfirmed());
@@ -148,10 +154,11 @@ impl<DB: Store> Driver<DB> {
         let statement = self.work.limits.statement_timeout;
         let retry = Duration::from_millis(self.engine.limits().retry_delay_max);
         let event_max = self.work.attempt_deadline.max(statement) + retry;
-        let mut changed = Vec::new();
+        let (mut changed, mut unread_at) = (Vec::new(), Vec::new());
         for snapshot in self.engine.snapshots() {
             let Some(known) = self.known.get_mut(&snapshot.partition) else { continue };
             let Some((generation, taken)) = &known.taken else { continue };
+            let unread = vitals.unread.get(&known.place);
             let sight = Sight {
                 snapshot: &snapshot,
                 confirmed_at: known.confirmed_at,
@@ -159,6 +166,7 @@ impl<DB: Store> Driver<DB> {
                 overdue: self.meters.calls.overdue(Some(taken.scope.partition_ref), now),
                 ends: vitals.asked.get(&known.place).copied().unwrap_or_default(),
                 missing: vitals.missing(&known.place, known.watch.moves_since, now),
+                unread: unread.map(|batch| batch.sentence.clone()),
                 event_max,
             };
             let seen = known.watch.look(sight, now);
@@ -166,9 +174,13 @@ impl<DB: Store> Driver<DB> {
             if vitals.is_other_topic(&known.place.topic, taken.topic_id) {
                 changed.push((snapshot.partition, *generation));
             }
+            unread_at.extend(unread.map(|batch| (snapshot.partition, *generation, batch.at)));
+        }
+        let now = self.now();
+        for (id, generation, at) in unread_at {
+            self.engine.handle_unread(id, generation, at, now);
         }
         for (id, generation) in changed {
-            let now = self.now();
             self.engine.handle_topic_changed(id, generation, now);
         }
     }
@@ -219,6 +231,7 @@ mod tests {
         snapshot: Snapshot,
         ends: LogEnds,
         missing: Option<String>,
+        unread: Option<String>,
         calls: u64,
         overdue: Option<String>,
         confirmed: bool,
@@ -248,6 +261,7 @@ mod tests {
                 snapshot,
                 ends,
                 missing: None,
+                unread: None,
                 calls: 0,
                 overdue: None,
                 confirmed: true,
@@ -267,6 +281,7 @@ mod tests {
                     overdue: self.overdue.clone(),
                     ends: self.ends,
                     missing: self.missing.clone(),
+                    unread: self.unread.clone(),
                     event_max: Duration::from_secs(10),
                 };
                 seen = self.watch.look(sight, now).map(|reason| reason.name());
@@ -300,6 +315,15 @@ mod tests {
         scene.missing = Some("it is not there".to_owned());
         assert_eq!(scene.seen(0, 0), Some("topic_missing"));
         scene.missing = None;
+        assert_eq!(scene.seen(1, 60), None);
+    }
+
+    #[test]
+    fn a_batch_that_cannot_be_read_is_seen_until_something_is() {
+        let mut scene = Scene::new();
+        scene.unread = Some("it is damaged".to_owned());
+        assert_eq!(scene.seen(0, 0), Some("unreadable_batch"));
+        scene.unread = None;
         assert_eq!(scene.seen(1, 60), None);
     }
 

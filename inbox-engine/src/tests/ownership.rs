@@ -310,6 +310,19 @@ fn a_topic_that_was_replaced_is_taken_over_again() {
     );
 }
 
+/// Nothing is missing of what cannot be read below the watermark, so another take-over begins behind it.
+#[test]
+fn a_batch_that_cannot_be_read_is_passed_over_below_the_watermark_only() {
+    check(
+        "
+        own p0 lanes=1 w=5
+        unread p0@5
+        unread p0@4 => pause p0, p0 stands: taking_over, confirm p0
+        unread p0@4
+        ",
+    );
+}
+
 /// Words about a seek of an earlier generation are not about this one (`GenerationChecked`).
 #[test]
 fn an_offset_that_an_earlier_generation_did_not_find_changes_nothing() {

@@ -167,6 +167,10 @@ impl Script {
             "replaced" => {
                 self.engine.handle_topic_changed(id, self.generations[&id], now);
             }
+            "unread" => {
+                let at = NextOffset(offset.parse().unwrap());
+                self.engine.handle_unread(id, self.generations[&id], at, now);
+            }
             "seen" => {
                 let reason = rest.get(1).map(|why| Standstill::NoProgress((*why).to_owned()));
                 self.engine.handle_seen(id, reason);

@@ -72,4 +72,5 @@ mod transaction_outage;
 mod transaction_silence;
 mod transaction_swallowed;
 mod tutorial;
+mod unreadable;
 mod upgrading;

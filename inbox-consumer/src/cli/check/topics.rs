@@ -147,6 +147,18 @@ pub(crate) fn added(facts: &TopicFacts, rows: &[PartitionRow]) -> Option<Finding
     })
 }
 
+/// Partitions that stand still, as their owners say.
+pub(crate) fn standing(rows: &[PartitionRow]) -> Vec<Finding> {
+    let told = rows.iter().filter(|row| !row.retired).filter_map(|row| {
+        let why = row.standstill.as_ref()?;
+        Some(doubt(format!(
+            "{}/{} stands still: {why}; what to do is in docs/operations.md, by that name",
+            row.topic, row.partition
+        )))
+    });
+    told.collect()
+}
+
 /// Partitions that would be divided anew.
 pub(crate) fn lanes(rows: &[PartitionRow], count: u16, rule: &str) -> Vec<Finding> {
     let mut by_setting: BTreeMap<(i32, &str), Vec<String>> = BTreeMap::new();

@@ -224,8 +224,19 @@ pub struct Vitals {
     pub ends: HashMap<TopicPartition, NextOffset>,
     /// The same as brokers answered when they were asked last, a few seconds ago.
     pub asked: HashMap<TopicPartition, LogEnds>,
+    /// Batches that cannot be read, however often.
+    pub unread: HashMap<TopicPartition, Unread>,
     /// The topics that are consumed, as far as brokers have answered.
     pub topics: HashMap<Arc<str>, TopicSight>,
+}
+
+/// A batch that cannot be read.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Unread {
+    /// Where it was to be read from.
+    pub at: NextOffset,
+    /// What is to be said of it.
+    pub sentence: String,
 }
 
 /// Where a log ends, as its broker says; `None` when it did not answer.

@@ -21,7 +21,7 @@ pub use declared::{
 pub(crate) use fit::Fit;
 pub use kafka::{
     Arrival, Broker, BrokerError, BrokerEvent, Committed, Load, LogEnds, LogRange, Mark,
-    TopicPartition, TopicSight, TopicState, Trouble, Vitals, missing,
+    TopicPartition, TopicSight, TopicState, Trouble, Unread, Vitals, missing,
 };
 pub use keeping::{
     Advices, Finding, Inspections, Lanes, Needs, Note, Owner, Ownerships, ParkedLoad, Parkings,
