@@ -67,12 +67,7 @@ pub const KEYS: &[Key] = &[
     key("kafka.ssl_key_location", Kind::Text, "", "File of the client's private key."),
     key("kafka.ssl_key_pem", Kind::Secret, "", "The client's private key as PEM text."),
     key("kafka.ssl_key_password", Kind::Secret, "", "The password of the private key."),
-    key(
-        "kafka.ssl_keystore_location",
-        Kind::Text,
-        "",
-        "File of the client's certificate and private key in one (PKCS#12).",
-    ),
+    key("kafka.ssl_keystore_location", Kind::Text, "", "File of certificate and key (PKCS#12)."),
     key("kafka.ssl_keystore_password", Kind::Secret, "", "The password of that file."),
     key(
         "kafka.ssl_endpoint_identification_algorithm",
