@@ -22,7 +22,7 @@ use tokio::{
 };
 use uuid::Uuid;
 
-use identity::{owner, start};
+use identity::{excerpts, owner, start};
 use limits::limits;
 
 use crate::{
@@ -314,6 +314,7 @@ impl<DB: Store> Consumer<DB> {
     fn work(self, incarnation: Uuid) -> Work<DB> {
         let config = self.config;
         let intake = Intake {
+            excerpts: excerpts(&config),
             reader: self.reader,
             ignore_unknown: config.events.unknown_type == config::UnknownType::Ignore,
             content: config.events.content,

@@ -127,6 +127,13 @@ impl Producer {
         Self(settings(bootstrap).set(key, value).create().expect("a producer"))
     }
 
+    /// The same for records of any size, compressed by a codec.
+    pub fn compressing(bootstrap: &str, codec: &str) -> Self {
+        let mut settings = settings(bootstrap);
+        settings.set("compression.type", codec).set("message.max.bytes", "1000000000");
+        Self(settings.create().expect("a producer"))
+    }
+
     /// Sends records in their order; returns partition and offset of each when all are acknowledged.
     pub async fn send(&self, topic: &str, records: &[Record]) -> Vec<(i32, i64)> {
         let mut acknowledgements = Vec::with_capacity(records.len());

@@ -7,7 +7,7 @@ use uuid::Uuid;
 use crate::{
     config::{self, Config},
     kafka::{self, KafkaSettings},
-    pipeline::port::Owner,
+    pipeline::port::{Excerpts, Owner},
 };
 
 pub(super) fn owner(config: &Config) -> Owner {
@@ -26,6 +26,16 @@ pub(super) fn start(start: config::Start) -> inbox_engine::Start {
     }
 }
 
+/// Which records are kept in part.
+pub(super) fn excerpts(config: &Config) -> Excerpts {
+    // Rules that contradict themselves let no consumer start.
+    let reader = config.reader();
+    reader.map_or_else(
+        |_| Excerpts::default(),
+        |reader| Excerpts::of(reader.rules(), config.events.event_bytes_max),
+    )
+}
+
 /// What the Kafka room needs of the configuration.
 pub(crate) fn kafka_settings(config: &Config) -> KafkaSettings {
     let mut properties = config.kafka.security.client_settings();
@@ -42,6 +52,7 @@ pub(crate) fn kafka_settings(config: &Config) -> KafkaSettings {
         },
         session_timeout: config.kafka.session_timeout,
         max_poll_interval: Duration::from_mins(5),
+        excerpts: excerpts(config),
         properties,
     }
 }

@@ -10,7 +10,7 @@ use std::{
 };
 
 use futures::{FutureExt as _, future::BoxFuture};
-use inbox_engine::{Generation, LeaderEpoch, NextOffset};
+use inbox_engine::{Generation, LeaderEpoch, NextOffset, Offset};
 use sqlx::Sqlite;
 use tokio::{sync::mpsc, task::JoinSet};
 
@@ -19,7 +19,7 @@ use crate::{
     Event, Handler, HandlerResult, Routes, Tx,
     config::Config,
     pipeline::port::{
-        Broker, BrokerError, Committed, LogRange, Mark, TopicPartition, TopicState, Vitals,
+        Arrival, Broker, BrokerError, Committed, LogRange, Mark, TopicPartition, TopicState, Vitals,
     },
 };
 
@@ -43,6 +43,10 @@ impl Broker for Broken {
     }
 
     fn topic(&self, _: &str) -> Answer<Option<TopicState>> {
+        pending().boxed()
+    }
+
+    fn record(&self, _: &TopicPartition, _: Offset) -> Answer<Option<Arrival>> {
         pending().boxed()
     }
 

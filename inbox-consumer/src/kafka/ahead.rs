@@ -30,7 +30,7 @@ impl Ahead {
 
     /// Counts what is to be sent.
     pub(super) fn load(&self, arrivals: &[Arrival]) -> Load {
-        let size = |arrival: &Arrival| arrival.record.size() + RECORD_OVERHEAD;
+        let size = |arrival: &Arrival| arrival.weight() + RECORD_OVERHEAD;
         Load::of(arrivals.iter().map(size).sum(), &self.0)
     }
 }

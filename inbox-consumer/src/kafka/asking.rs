@@ -12,8 +12,8 @@ use rdkafka::{Offset, types::RDKafkaErrorCode};
 use super::{
     client::{list, named},
     command::Reply,
-    event::{Described, NoFacts, Place, topic_state},
-    ffi::{self, Event, Isolation},
+    event::{Described, Isolation, NoFacts, Place, topic_state},
+    ffi::{self, Event},
     owner::Owner,
 };
 use crate::pipeline::port::{BrokerError, BrokerEvent, LogRange, TopicPartition, TopicState};

@@ -60,3 +60,20 @@ pub(super) fn topic_state(
 
 /// A topic, and what is known of it.
 pub(super) type Described = (String, Result<TopicState, NoFacts>);
+
+/// Which records a question about the end of a log counts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Isolation {
+    /// Up to the first transaction that is open.
+    Committed,
+    /// All of them.
+    Uncommitted,
+}
+
+/// A header inside its record.
+pub(super) struct HeaderView<'e> {
+    pub(super) name: &'e [u8],
+    pub(super) value: Option<&'e [u8]>,
+    /// The name has no zero byte. Where there is no value, nothing shows whether it has.
+    pub(super) whole: bool,
+}

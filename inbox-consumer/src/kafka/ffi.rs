@@ -25,7 +25,7 @@ use uuid::Uuid;
 
 use super::{
     client::Client,
-    event::{Described, Kind, NoFacts, Place},
+    event::{Described, HeaderView, Isolation, Kind, NoFacts, Place},
 };
 use crate::pipeline::port::TopicState;
 
@@ -322,17 +322,20 @@ impl<'e> RecordView<'e> {
         (told && millis >= 0).then_some(millis)
     }
 
-    /// How many headers there are, and each of them: name and value.
-    pub(super) fn headers(&self) -> impl ExactSizeIterator<Item = (&'e [u8], Option<&'e [u8]>)> {
+    /// Its headers, and what kept the client from reading them.
+    pub(super) fn headers(
+        &self,
+    ) -> (impl ExactSizeIterator<Item = HeaderView<'e>>, Option<RDKafkaErrorCode>) {
         let mut headers = ptr::null_mut();
         // SAFETY: a live message, which owns the headers.
         let code = unsafe { rd::rd_kafka_message_headers(self.message, &raw mut headers) };
-        let count = match good(code) {
+        let (count, fault) = match good(code) {
             // SAFETY: the headers that the call just gave out.
-            Ok(()) => unsafe { rd::rd_kafka_header_cnt(headers) },
-            Err(_) => 0,
+            Ok(()) => (unsafe { rd::rd_kafka_header_cnt(headers) }, None),
+            Err(RDKafkaErrorCode::NoEnt) => (0, None),
+            Err(code) => (0, Some(code)),
         };
-        (0..count).map(move |index| {
+        let views = (0..count).map(move |index| {
             let (mut name, mut value, mut size) = (ptr::null(), ptr::null(), 0);
             // SAFETY: `index` is below the count, so all three are set; name and value live as long
             // as the message.
@@ -344,9 +347,14 @@ impl<'e> RecordView<'e> {
                     &raw mut value,
                     &raw mut size,
                 );
-                (CStr::from_ptr(name).to_bytes(), bytes(value.cast(), size))
+                let (name, value) = (CStr::from_ptr(name).to_bytes(), bytes(value.cast(), size));
+                // One allocation: behind the zero byte that ends the name comes the value.
+                let next = name.as_ptr().addr() + name.len() + 1;
+                let whole = value.is_none_or(|value| value.as_ptr().addr() == next);
+                HeaderView { name, value, whole }
             }
-        })
+        });
+        (views, fault)
     }
 }
 
@@ -400,15 +408,6 @@ pub(super) fn quicken_mock(native: NonNull<rd::rd_kafka_t>, session: Duration) {
             rd::rd_kafka_mock_set_group_consumer_session_timeout_ms(cluster, millis(session));
         }
     }
-}
-
-/// Which records a question about the end of a log counts.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Isolation {
-    /// Up to the first transaction that is open.
-    Committed,
-    /// All of them.
-    Uncommitted,
 }
 
 /// Asks the cluster what it knows of a topic. Blocks for `timeout` at most, and a little more.

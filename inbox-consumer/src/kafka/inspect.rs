@@ -306,6 +306,7 @@ mod tests {
             protocol: Protocol::Classic,
             session_timeout: Duration::from_secs(45),
             max_poll_interval: Duration::from_mins(5),
+            excerpts: crate::pipeline::port::Excerpts::default(),
             properties: Vec::new(),
         }
     }

@@ -13,6 +13,7 @@
 //! - What the group gives is answered at once; what it takes, when the pipeline has let go
 //!   (`rebalance`). What arrives goes to the pipeline only after a confirmed seek (`seeking`).
 
+mod again;
 mod ahead;
 mod ask;
 mod asking;
@@ -50,7 +51,7 @@ use std::{
 };
 
 use futures::{FutureExt as _, future::BoxFuture};
-use inbox_engine::{Generation, LeaderEpoch, NextOffset};
+use inbox_engine::{Generation, LeaderEpoch, NextOffset, Offset};
 use rdkafka::config::{FromClientConfigAndContext as _, RDKafkaLogLevel};
 use rdkafka::consumer::{BaseConsumer, Consumer as _};
 use tokio::sync::{mpsc::UnboundedSender, oneshot};
@@ -66,7 +67,8 @@ use self::{
     trouble::Troubles,
 };
 use crate::pipeline::port::{
-    Broker, BrokerError, BrokerEvent, Committed, LogRange, Mark, TopicPartition, TopicState, Vitals,
+    Arrival, Broker, BrokerError, BrokerEvent, Committed, LogRange, Mark, TopicPartition,
+    TopicState, Vitals,
 };
 
 #[cfg(feature = "cli")]
@@ -120,13 +122,14 @@ pub fn connect(
         events,
         closing: Arc::clone(&closing),
         pulse: Arc::clone(&pulse),
+        excerpts: settings.excerpts.clone(),
     };
     let owner = Owner::new(parts);
     thread::Builder::new()
         .name("inbox-kafka".into())
         .spawn(move || owner.run())
         .map_err(|error| no_thread(&error))?;
-    Ok(KafkaBroker { mailbox, closing, pulse })
+    Ok(KafkaBroker { mailbox, closing, pulse, settings })
 }
 
 fn no_thread(error: &std::io::Error) -> BrokerError {
@@ -140,6 +143,7 @@ pub struct KafkaBroker {
     mailbox: Arc<Mailbox>,
     closing: Arc<AtomicBool>,
     pulse: Arc<Pulse>,
+    settings: KafkaSettings,
 }
 
 impl KafkaBroker {
@@ -194,6 +198,17 @@ impl Broker for KafkaBroker {
 
     fn topic(&self, topic: &str) -> BoxFuture<'static, Result<Option<TopicState>, BrokerError>> {
         self.command(|reply| Command::Topic(topic.to_owned(), reply))
+    }
+
+    fn record(
+        &self,
+        partition: &TopicPartition,
+        offset: Offset,
+    ) -> BoxFuture<'static, Result<Option<Arrival>, BrokerError>> {
+        let (settings, place) = (self.settings.clone(), partition.clone());
+        let read = tokio::task::spawn_blocking(move || again::read(&settings, &place, offset));
+        let ended = |error| BrokerError(format!("reading a record failed: {error}"));
+        async move { read.await.unwrap_or_else(|error| Err(ended(error))) }.boxed()
     }
 
     fn seek(

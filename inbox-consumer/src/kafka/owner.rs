@@ -32,7 +32,7 @@ use super::{
     slot::{Phase, Slots, Verdict},
     trouble::Troubles,
 };
-use crate::pipeline::port::{BrokerEvent, TopicPartition};
+use crate::pipeline::port::{BrokerEvent, Excerpts, TopicPartition};
 
 /// How long a poll waits when nothing arrives. A command ends the wait.
 const POLL_WAIT: Duration = Duration::from_millis(50);
@@ -97,6 +97,7 @@ pub(super) struct Parts {
     pub(super) events: UnboundedSender<BrokerEvent>,
     pub(super) closing: Arc<AtomicBool>,
     pub(super) pulse: Arc<Pulse>,
+    pub(super) excerpts: Excerpts,
 }
 
 impl Owner {
@@ -112,6 +113,7 @@ impl Owner {
             events,
             closing,
             pulse,
+            excerpts,
         } = parts;
         Self {
             client,
@@ -137,7 +139,7 @@ impl Owner {
             events,
             ahead: Ahead::default(),
             closing,
-            gather: Gather::default(),
+            gather: Gather::new(excerpts),
             commits: HashMap::new(),
             mark: String::new(),
             confirms: Vec::new(),

@@ -11,11 +11,7 @@ use std::{
 
 use inbox_engine::NextOffset;
 
-use super::{
-    event::NoFacts,
-    ffi::{self, Isolation},
-    owner::Owner,
-};
+use super::{event::Isolation, event::NoFacts, ffi, owner::Owner};
 use crate::pipeline::port::{LogEnds, TopicPartition, TopicSight, TopicState, Vitals};
 
 /// How often the ends of the logs are noted.

@@ -5,7 +5,7 @@ use std::{fmt, time::Duration};
 use rdkafka::{ClientConfig, config::RDKafkaLogLevel, error::KafkaError};
 
 use super::recreated;
-use crate::pipeline::port::BrokerError;
+use crate::pipeline::port::{BrokerError, Excerpts};
 
 /// How members of the group share partitions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -37,6 +37,8 @@ pub struct KafkaSettings {
     /// After this long without a poll a member leaves the group; also how long a rebalance waits for
     /// partitions to be let go. At least `session_timeout`.
     pub max_poll_interval: Duration,
+    /// Which records are kept in part.
+    pub excerpts: Excerpts,
     /// TLS, SASL and further settings of librdkafka, by its names. Secrets in clear.
     pub properties: Vec<(String, String)>,
 }
@@ -51,6 +53,7 @@ impl fmt::Debug for KafkaSettings {
             protocol,
             session_timeout,
             max_poll_interval,
+            excerpts,
             properties,
         } = self;
         // Values may be secrets under names that no list foresees.
@@ -63,6 +66,7 @@ impl fmt::Debug for KafkaSettings {
             .field("protocol", protocol)
             .field("session_timeout", session_timeout)
             .field("max_poll_interval", max_poll_interval)
+            .field("excerpts", excerpts)
             .field("properties", &names)
             .finish()
     }

@@ -2,7 +2,7 @@
 
 use outbox_core::{Envelope, ReadError, Record};
 
-use super::port::TopicPartition;
+use super::port::{Excerpt, TopicPartition};
 
 /// A record with what could be read from it. Shared, never copied, on its way to the handler.
 #[derive(Debug)]
@@ -11,8 +11,10 @@ pub struct Delivery {
     pub partition: TopicPartition,
     /// At which offset.
     pub offset: inbox_engine::Offset,
-    /// The record as it arrived.
+    /// The record as it arrived, or what is kept of it.
     pub record: Record,
+    /// What is known of a record that is kept in part.
+    pub excerpt: Option<Excerpt>,
     /// The event, or why the record is not one.
     pub event: Result<Envelope, ReadError>,
 }

@@ -9,8 +9,8 @@ use xxhash_rust::xxh3::Xxh3;
 use super::{
     Delivery,
     content::{self, fingerprint},
-    parked,
-    port::{Arrival, Delivered, Lanes, TopicPartition, release::DueQueue},
+    document,
+    port::{Arrival, Delivered, Excerpt, Excerpts, Flaw, Lanes, TopicPartition, release::DueQueue},
 };
 use crate::{
     config::Content,
@@ -31,6 +31,8 @@ const PARKED: Kind = Kind { route: u32::MAX - 1, whole_run: false, one_per_aggre
 /// Reads records of a consumer.
 #[derive(Debug)]
 pub(crate) struct Intake {
+    /// Which records are kept in part.
+    pub(crate) excerpts: Excerpts,
     pub(crate) reader: Reader,
     /// Unknown types are settled and counted instead of parked.
     pub(crate) ignore_unknown: bool,
@@ -47,16 +49,24 @@ impl Intake {
         (lane, aggregate): (Lane, [u8; 16]),
         routes: &RouteTable<DB>,
     ) -> Delivered {
-        let Arrival { offset, leader_epoch, record } = arrival;
+        let arrival = self.cut(arrival);
+        let bytes = u32::try_from(arrival.weight() + ITEM_OVERHEAD).unwrap_or(u32::MAX);
+        let Arrival { offset, leader_epoch, record, flaw } = arrival;
         let topic = &*partition.topic;
-        let event = self.reader.read(topic, partition.partition, offset.0, &record);
+        let event = match &flaw {
+            None => self.reader.read(topic, partition.partition, offset.0, &record),
+            Some(flaw) => Err(flaw.error(self.excerpts.bytes_max())),
+        };
+        let excerpt = flaw.and_then(|flaw| match *flaw {
+            Flaw::TooLarge(excerpt) => Some(excerpt),
+            Flaw::Headers(_) => None,
+        });
         let (kind, doomed) = self.kind(&event, routes);
         let (id, fingerprint) = match &event {
             Ok(envelope) => (*envelope.event_id.as_bytes(), fingerprint(envelope, self.content)),
-            Err(_) => unread(topic, partition.partition, offset.0, &record),
+            Err(_) => unread((topic, partition.partition, offset.0), &record, excerpt.as_ref()),
         };
-        let bytes = u32::try_from(record.size() + ITEM_OVERHEAD).unwrap_or(u32::MAX);
-        let delivery = Delivery { partition: partition.clone(), offset, record, event };
+        let delivery = Delivery { partition: partition.clone(), offset, record, excerpt, event };
         Item {
             offset,
             leader_epoch,
@@ -71,6 +81,16 @@ impl Intake {
             bare: false,
             suspect: false,
             event: Arc::new(delivery),
+        }
+    }
+
+    /// Kafka's thread has done it; a log in memory has not.
+    fn cut(&self, arrival: Arrival) -> Arrival {
+        match self.excerpts.of_whole(&arrival.record) {
+            Some((record, excerpt)) => {
+                Arrival { record, flaw: Some(Box::new(Flaw::TooLarge(excerpt))), ..arrival }
+            }
+            None => arrival,
         }
     }
 
@@ -120,14 +140,14 @@ impl Lanes {
 
     /// The key of a parked row's aggregate; `None` when the row holds no record.
     pub(crate) fn parked_key(&self, topic: &str, offset: i64, record: &str) -> Option<[u8; 16]> {
-        let record = parked::record(record)?;
+        let record = document::record(record)?;
         Some(self.placement.place(topic, offset, &record, self.count).1)
     }
 
     /// The lane of a parked queue. A remap may have given its aggregate another one than was written with
     /// it; then its record is there to find it.
     pub(super) fn of_queue(&self, partition: &TopicPartition, queue: &DueQueue) -> Lane {
-        let record = queue.record.as_deref().and_then(parked::record);
+        let record = queue.record.as_deref().and_then(document::record);
         record.map_or(queue.lane, |record| {
             self.placement.place(&partition.topic, queue.offset.0, &record, self.count).0
         })
@@ -139,10 +159,16 @@ fn doom(reason: ParkReason, error: String) -> Doom {
 }
 
 /// The id of an unreadable record is its place in the log: nothing in it can be trusted.
-fn unread(topic: &str, partition: i32, offset: i64, record: &Record) -> ([u8; 16], [u8; 16]) {
+fn unread(
+    (topic, partition, offset): (&str, i32, i64),
+    record: &Record,
+    excerpt: Option<&Excerpt>,
+) -> ([u8; 16], [u8; 16]) {
     let mut hash = Xxh3::new();
     hash.update(record.key.as_deref().unwrap_or_default());
     hash.update(record.payload.as_deref().unwrap_or_default());
+    let all = excerpt.and_then(|excerpt| excerpt.payload_sha256.as_deref());
+    hash.update(all.unwrap_or_default().as_bytes());
     // A topic's name is never empty, so there is always an id.
     let id = EventId::at(topic, partition, offset).map_or([0; 16], |id| *id.as_bytes());
     (id, hash.digest128().to_be_bytes())

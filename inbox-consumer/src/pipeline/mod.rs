@@ -14,6 +14,7 @@ pub(crate) mod control;
 #[cfg(feature = "testing")]
 pub(crate) mod crash;
 mod delivery;
+mod document;
 pub(crate) mod driver;
 mod fault_point;
 mod handling;

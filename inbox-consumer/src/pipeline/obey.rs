@@ -114,10 +114,11 @@ impl<DB: Store> Driver<DB> {
         let (Some(scope), Some(place)) = (self.scope(id), self.place(id)) else { return };
         let scope = Scope { epoch: release.epoch, ..scope };
         let work = Arc::clone(&self.work);
+        let broker = Arc::clone(&self.broker);
         let registration = self.open(release.partition, release.generation, release.lane);
         self.spawn(async move {
-            let released =
-                deadline::with::<DB, _>(&work.limits, work.release(scope, &place, &release));
+            let released = work.release(scope, &place, &release, &*broker);
+            let released = deadline::with::<DB, _>(&work.limits, released);
             let given_up = |_| (Released::Unknown(GIVEN_UP.into()), Report::default());
             let ended = Abortable::new(released, registration).await;
             let (released, report) = ended.unwrap_or_else(given_up);

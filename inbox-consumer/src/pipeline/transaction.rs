@@ -84,7 +84,7 @@ pub(super) struct Transaction<'a, DB: Store> {
     pub(super) unguarded_used: bool,
     /// A handler has ended it.
     pub(super) torn: bool,
-    /// A handler has been called in it: before, no event is at fault.
+    /// A handler has been called in it, or what events are is being parked: before, no event is at fault.
     pub(super) handled: bool,
 }
 
@@ -232,6 +232,7 @@ impl<'a, DB: Store> Transaction<'a, DB> {
         }
         let alone = DB::park_alone(self.conn, &self.scope).await;
         alone.map_err(|error| self.failed("the lock for parking", &error))?;
+        self.handled = true;
         let parked = DB::park(self.conn, &self.scope, &rows).await;
         let marked = parked.map_err(|error| self.failed("parking", &error))?;
         self.changed = self.changed.map(|changed| changed.saturating_add_unsigned(marked));

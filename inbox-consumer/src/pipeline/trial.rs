@@ -19,7 +19,7 @@ use tokio::{
 };
 
 use super::{
-    Delivery, parked,
+    Delivery, document,
     port::{Scope, Store},
     transaction::Work,
 };
@@ -136,7 +136,7 @@ impl<DB: Store> Work<DB> {
         batch: &Batch<Arc<Delivery>>,
     ) -> Option<Outcome> {
         let item = batch.items.first().filter(|item| item.is_suspect())?;
-        match self.dies_of(&parked::document(item, ""), Some((scope, batch))).await {
+        match self.dies_of(&document::document(item, ""), Some((scope, batch))).await {
             Ok(error) => {
                 let failure = Failure { index: Some(0), fault: HandlerFault::Crash, error: error? };
                 Some(Outcome::Failed(vec![failure]))
@@ -197,8 +197,8 @@ mod tried {
 
     use super::{BEGIN, END, IDLE_MAX, NOTHING, READY};
     use crate::pipeline::{
-        Delivery, parked,
-        port::{Arrival, Delivered, Scope, Store},
+        Delivery, document,
+        port::{Delivered, Scope, Store},
         transaction::{End, Transaction, Work},
     };
 
@@ -240,9 +240,8 @@ mod tried {
 
         /// The event of a line; `None` when there is no handler to run.
         fn event(&self, line: &str) -> Option<Delivered> {
-            let (place, offset) = parked::place(line)?;
-            let record = parked::record(line)?;
-            let arrival = Arrival { offset, leader_epoch: LeaderEpoch::UNKNOWN, record };
+            let (place, offset) = document::place(line)?;
+            let arrival = document::arrival(line, offset, LeaderEpoch::UNKNOWN)?;
             let item = self.intake.item(&place, arrival, (Lane(0), [0; 16]), &self.routes);
             item.doomed.is_none().then_some(item)
         }

@@ -130,6 +130,7 @@ fn delivered(payload: Bytes) -> Arc<Delivery> {
         partition: TopicPartition { topic: "topic".into(), partition: 0 },
         offset: Offset(0),
         record: Record { payload, ..Record::default() },
+        excerpt: None,
         event: Ok(event),
     })
 }

@@ -46,6 +46,7 @@ pub(super) fn delivery(payload: Option<&str>, offset: i64) -> Arc<Delivery> {
         partition: TopicPartition { topic: "topic".into(), partition: 6 },
         offset: Offset(offset),
         record: Record { key: None, headers, payload, timestamp_ms: None },
+        excerpt: None,
         event: Ok(event),
     })
 }

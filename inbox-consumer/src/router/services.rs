@@ -95,6 +95,7 @@ fn delivery(sql: &str) -> Arc<Delivery> {
         partition: TopicPartition { topic: "topic".into(), partition: 0 },
         offset: Offset(0),
         record: Record { payload, ..Record::default() },
+        excerpt: None,
         event: Ok(event),
     })
 }

@@ -36,7 +36,7 @@ pub(crate) fn delivery(offset: i64, parent: Option<&str>) -> Arc<Delivery> {
     let record = Record { key, headers, payload: None, timestamp_ms: None };
     let partition = TopicPartition { topic: "orders".into(), partition: 3 };
     let event = Reader::own(1_000).read("orders", 3, offset, &record);
-    Arc::new(Delivery { partition, offset: Offset(offset), record, event })
+    Arc::new(Delivery { partition, offset: Offset(offset), record, excerpt: None, event })
 }
 
 /// The fields of the spans, by name.

@@ -55,6 +55,7 @@ fn handled(headers: &[(&'static str, &'static str)]) -> Arc<Delivery> {
         partition: TopicPartition { topic: "orders".into(), partition: 0 },
         offset: Offset(0),
         record: Record { headers: headers.iter().map(header).collect(), ..Record::default() },
+        excerpt: None,
         event: Ok(envelope),
     })
 }

@@ -11,7 +11,7 @@ use std::{
 use bytes::Bytes;
 use inbox_consumer::{
     kafka::{KafkaSettings, Protocol},
-    pipeline::port::TopicPartition,
+    pipeline::port::{Excerpts, TopicPartition},
     testing::broker::{MockBroker, Producer},
 };
 use outbox_core::{Header, Record};
@@ -107,6 +107,7 @@ impl World {
             protocol: self.protocol,
             session_timeout: Duration::from_millis(session),
             max_poll_interval: Duration::from_secs(30),
+            excerpts: Excerpts::default(),
             properties: vec![("reconnect.backoff.max.ms".into(), "200".into())],
         }
     }

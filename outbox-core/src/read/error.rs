@@ -73,6 +73,12 @@ pub enum ReadError {
         /// The limit.
         max: usize,
     },
+    /// Its headers could not be read; nothing of it was looked at.
+    #[error("the headers of the record cannot be read: {problem}")]
+    UnreadableHeaders {
+        /// What is wrong with them.
+        problem: Text,
+    },
     /// There is no event id.
     #[error(
         "the record has no event id: {} is missing or empty; let its producer send one for each \
@@ -176,6 +182,7 @@ impl ReadError {
     pub fn reason(&self) -> &'static str {
         match self {
             Self::TooLarge { .. } => "too_large",
+            Self::UnreadableHeaders { .. } => "unreadable_headers",
             Self::MissingId { .. } => "missing_id",
             Self::MissingType { .. } => "missing_type",
             Self::MissingAggregate { .. } => "missing_aggregate",

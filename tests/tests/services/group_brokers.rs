@@ -8,7 +8,7 @@ use inbox_consumer::{
     config::Config,
     kafka::{self, KafkaBroker, KafkaSettings, Protocol},
     migrate,
-    pipeline::port::Broker as _,
+    pipeline::port::{Broker as _, Excerpts},
     testing::broker::{Failure, MockBroker, Request},
 };
 use sqlx::Postgres;
@@ -30,6 +30,7 @@ fn settings(bootstrap: &str, topics: &[&str]) -> KafkaSettings {
         protocol: Protocol::Classic,
         session_timeout: Duration::from_secs(6),
         max_poll_interval: Duration::from_secs(30),
+        excerpts: Excerpts::default(),
         properties: vec![("reconnect.backoff.max.ms".into(), "200".into())],
     }
 }

@@ -20,6 +20,7 @@ mod group_slow;
 mod group_watch;
 mod harness;
 mod history_lost;
+mod hostile_records;
 mod inbox_identity;
 mod inbox_retention;
 mod lanes_changed;

@@ -187,7 +187,22 @@ fn content(record: &Value) -> String {
         let name = header.get(0).and_then(Value::as_str).unwrap_or("?");
         text += &line("header", &format!("{}: {}", plain(name, 80), short(header.get(1))));
     }
-    text + &payload(record.get("payload"))
+    text += &payload(record.get("payload").or_else(|| record.get("payload_begins")));
+    text + &record.get("excerpt").map(in_part).unwrap_or_default()
+}
+
+/// What is known of a record whose log has more than its row.
+fn in_part(excerpt: &Value) -> String {
+    let number = |name| excerpt.get(name).and_then(Value::as_u64).unwrap_or_default();
+    let hash = excerpt.get("payload_sha256").and_then(Value::as_str).unwrap_or("none");
+    let all = format!(
+        "the record has {} bytes, {} of them payload (SHA-256 {hash}), and {} headers; the beginnings are kept here, \
+         a release reads the rest from the log",
+        number("bytes"),
+        number("payload_bytes"),
+        number("headers")
+    );
+    line("in part", &all)
 }
 
 /// A time as the database's are shown. A producer may claim any: one beyond year 9999 is left a number.

@@ -12,8 +12,10 @@ use std::{
 
 use futures::future::BoxFuture;
 use inbox_engine::{Generation, LeaderEpoch, NextOffset, Offset};
-use outbox_core::Record;
+use outbox_core::{Header, Record};
 use uuid::Uuid;
+
+use super::Flaw;
 
 /// A partition of a topic.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -33,6 +35,15 @@ pub struct Arrival {
     pub leader_epoch: LeaderEpoch,
     /// Key, headers, payload and timestamp.
     pub record: Record,
+    /// Why that is not all of it, and cannot be read as an event.
+    pub flaw: Option<Box<Flaw>>,
+}
+
+impl Arrival {
+    /// What it takes in memory, besides structures that every record has.
+    pub(crate) fn weight(&self) -> usize {
+        self.record.size() + self.record.headers.len() * size_of::<Header>()
+    }
 }
 
 /// What was sent to the pipeline and has not been taken out of its queue yet: who sends counts it, and
@@ -254,6 +265,12 @@ pub trait Broker: Send + Sync + 'static {
     ) -> BoxFuture<'static, Result<LogRange, BrokerError>>;
     /// What the brokers know of a topic; `None` when it is not there.
     fn topic(&self, topic: &str) -> BoxFuture<'static, Result<Option<TopicState>, BrokerError>>;
+    /// One record of a partition, read once more beside all others; `None` when its log does not have it.
+    fn record(
+        &self,
+        partition: &TopicPartition,
+        offset: Offset,
+    ) -> BoxFuture<'static, Result<Option<Arrival>, BrokerError>>;
     /// Reads on from `to`. Resolves only when the client has confirmed it; from then on arrivals
     /// carry `generation`. An error leaves the partition without deliveries.
     fn seek(

@@ -4,6 +4,7 @@
 mod correcting;
 pub(crate) mod deadline;
 mod declared;
+mod excerpt;
 mod fit;
 mod kafka;
 mod keeping;
@@ -18,6 +19,8 @@ pub use correcting::{Beginning, Corrected, Correction, Corrections, Held};
 pub use declared::{
     ColumnType, Declarations, DeclaredSql, LoopSql, Refused, Relation, Shape, Values,
 };
+pub(crate) use excerpt::Lying;
+pub use excerpt::{Excerpt, Excerpts, Flaw};
 pub(crate) use fit::Fit;
 pub use kafka::{
     Arrival, Broker, BrokerError, BrokerEvent, Committed, Load, LogEnds, LogRange, Mark,

@@ -16,7 +16,7 @@ use crate::pipeline::{
     intake::IGNORED,
     parked,
     port::{
-        ClaimRequest, Store,
+        ClaimRequest, Excerpt, Store,
         release::{Act, Queued, Requeued},
     },
     transaction::{End, Transaction, Work},
@@ -33,6 +33,8 @@ pub(super) enum Carried {
     Unnamed,
     /// Nothing was begun: a process has ended with the head, which this text holds, and it has to be tried first.
     Suspect(String),
+    /// Nothing was begun: the row of the head has only a part of its record.
+    Part(Box<Queued>, Excerpt),
     /// Not committed.
     Not(Released),
 }
@@ -64,7 +66,14 @@ impl<DB: Store> Work<DB> {
             Ok(read) => read,
             Err(answer) => return Carried::Not(answer),
         };
-        let plan = plan(rows, errand.max);
+        let plan = match plan(rows, errand.max).whole(errand) {
+            Ok(plan) => plan,
+            Err(part) => {
+                let ended: Result<(), _> = self.end(conn, Err(nothing_done())).await;
+                drop(ended); // nothing was done
+                return part;
+            }
+        };
         let crashed = |row: &Queued| row.reason == ParkReason::Crashed.as_str();
         let suspect = match plan.run.iter().position(crashed) {
             None if errand.release.unproven => Some(0),

@@ -14,14 +14,16 @@ mod report;
 
 use std::sync::Arc;
 
-use inbox_engine::{Batch, LaneMove, Mode, NextOffset, Outcome, Release, Released};
+use inbox_engine::{Batch, LaneMove, Mode, NextOffset, Offset, Outcome, Release, Released};
 
 pub(crate) use report::Report;
 
 use self::plan::Plan;
 use super::{
     Delivery, fault_point,
-    port::{ClaimRequest, Claimed, Delivered, Scope, Store, TopicPartition, release::Queued},
+    port::{
+        Broker, ClaimRequest, Claimed, Delivered, Scope, Store, TopicPartition, release::Queued,
+    },
     sessions::Session,
     transaction::{End, Transaction, Work},
 };
@@ -38,6 +40,8 @@ pub(super) struct Errand<'a> {
     pub(super) tried: bool,
     /// A process has run the head, and ended.
     pub(super) crashed: bool,
+    /// What its row would be if it had all of its record, by its offset; or why that cannot be had.
+    pub(super) whole: Option<&'a (Offset, Result<String, String>)>,
 }
 
 impl<DB: Store> Work<DB> {
@@ -47,12 +51,35 @@ impl<DB: Store> Work<DB> {
         scope: Scope,
         place: &TopicPartition,
         release: &Release,
+        broker: &dyn Broker,
     ) -> (Released, Report) {
         let max = release.events_max.clamp(1, Mode::CAREFUL_MAX);
-        let errand = Errand { scope, place, release, max, tried: false, crashed: false };
+        let errand =
+            Errand { scope, place, release, max, tried: false, crashed: false, whole: None };
         // Nothing runs beside an event that a process ended with, and a release may end one as well.
-        let _beside_others = self.aside.read().await;
+        let beside_others = self.aside.read().await;
         match self.carry_out(errand).await {
+            carry::Carried::Part(row, excerpt) => {
+                // Kafka is waited for, and nothing else has to.
+                drop(beside_others);
+                let whole = redeliver::whole(self, broker, place, release, (&row, &excerpt)).await;
+                let whole = (row.offset, whole);
+                let _beside_others = self.aside.read().await;
+                self.with_trial(Errand { whole: Some(&whole), ..errand }).await
+            }
+            carried => self.tried(errand, carried).await,
+        }
+    }
+
+    async fn with_trial(&self, errand: Errand<'_>) -> (Released, Report) {
+        let carried = self.carry_out(errand).await;
+        self.tried(errand, carried).await
+    }
+
+    /// Has the head tried, if a process ended with it.
+    async fn tried(&self, errand: Errand<'_>, carried: carry::Carried) -> (Released, Report) {
+        let Errand { release, max, .. } = errand;
+        match carried {
             carry::Carried::Suspect(document) => match self.dies_of(&document, None).await {
                 Ok(Some(error)) => {
                     let blamed = Release { blamed: Some(error), ..release.clone() };
@@ -77,7 +104,7 @@ impl<DB: Store> Work<DB> {
                 (Released::Done { more, removed }, report)
             }
             carry::Carried::Apart(blame) => self.apart(errand, blame).await,
-            carry::Carried::Suspect(_) | carry::Carried::Unnamed => {
+            carry::Carried::Part(..) | carry::Carried::Suspect(_) | carry::Carried::Unnamed => {
                 let text = "a failure of the transaction names no event; it is tried again";
                 (Released::Conflict(text.into()), Report::default())
             }
@@ -178,7 +205,7 @@ fn not_settled(outcome: Outcome) -> Released {
 impl Plan {
     /// Its events, in the form of live ones.
     fn items<DB: Store>(&self, work: &Work<DB>, errand: Errand<'_>) -> Vec<Delivered> {
-        let item = |row| redeliver::item(work, errand.place, errand.release, row);
+        let item = |row| redeliver::item(work, errand, row);
         self.run.iter().map(item).collect()
     }
 }

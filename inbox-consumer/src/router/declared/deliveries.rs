@@ -51,6 +51,7 @@ pub(super) fn delivery(aggregate: &str, payload: Option<&str>) -> Arc<Delivery> 
         partition: TopicPartition { topic: "topic".into(), partition: 0 },
         offset: Offset(0),
         record: Record { key, headers: vec![header], payload, timestamp_ms: None },
+        excerpt: None,
         event: Ok(event),
     })
 }

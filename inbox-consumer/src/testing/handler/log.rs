@@ -92,12 +92,8 @@ impl Log {
         if !state.fetching || state.position >= state.records.len() {
             return;
         }
-        let arrival = |(at, record): (usize, &Record)| Arrival {
-            offset: Offset(offset(at)),
-            leader_epoch: LeaderEpoch(0),
-            record: record.clone(),
-        };
-        let arrivals = state.records.iter().enumerate().skip(state.position).map(arrival).collect();
+        let all = state.records.iter().enumerate().skip(state.position);
+        let arrivals = all.map(|(at, record)| arrival(at, record)).collect();
         state.position = state.records.len();
         let (partition, generation) = (Self::partition(), state.generation);
         self.tell(BrokerEvent::Arrived { partition, generation, arrivals, load: Load::default() });
@@ -111,6 +107,11 @@ impl Log {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn arrival(at: usize, record: &Record) -> Arrival {
+    let (offset, leader_epoch) = (Offset(offset(at)), LeaderEpoch(0));
+    Arrival { offset, leader_epoch, record: record.clone(), flaw: None }
 }
 
 fn offset(at: usize) -> i64 {
@@ -134,6 +135,15 @@ impl Broker for Log {
 
     fn topic(&self, _: &str) -> BoxFuture<'static, Result<Option<TopicState>, BrokerError>> {
         ready(Ok(Some(TopicState { id: [1; 16], partitions: None }))).boxed()
+    }
+
+    fn record(
+        &self,
+        _: &TopicPartition,
+        offset: Offset,
+    ) -> BoxFuture<'static, Result<Option<Arrival>, BrokerError>> {
+        let at = usize::try_from(offset.0).unwrap_or(usize::MAX);
+        ready(Ok(self.lock().records.get(at).map(|record| arrival(at, record)))).boxed()
     }
 
     fn seek(
