@@ -208,15 +208,17 @@ pub(crate) fn arrival(
     Some(Arrival { offset, leader_epoch, record: record(document)?, flaw })
 }
 
+/// What says that it is only a part.
+#[derive(Deserialize)]
+struct Part {
+    excerpt: Option<Excerpt>,
+}
+
 /// What is known of a record that such a text has only a part of.
 pub(crate) fn excerpt(document: &str) -> Option<Excerpt> {
     // Nearly always not. Inside of another text its quotes would be escaped.
     if !document.contains("\"excerpt\":{") {
         return None;
-    }
-    #[derive(Deserialize)]
-    struct Part {
-        excerpt: Option<Excerpt>,
     }
     serde_json::from_str::<Part>(document).ok()?.excerpt
 }

@@ -4,7 +4,9 @@
 //! is, and compressed a hundred megabytes are a hundred kilobytes.
 
 use bytes::Bytes;
-use outbox_core::{AGGREGATE_ID_BYTES_MAX, Header, ReadError, ReadRules, Record, Source, Text};
+use outbox_core::{
+    AGGREGATE_ID_BYTES_MAX, Header, ReadError, ReadRules, Record, Source, Sources, Text,
+};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
@@ -69,7 +71,7 @@ impl Excerpts {
     /// Of records with more bytes than an event may have, by these rules.
     pub fn of(rules: &ReadRules, bytes_max: usize) -> Self {
         let places = [&rules.aggregate_id, &rules.aggregate_type];
-        let names = places.into_iter().flat_map(|places| places.as_slice());
+        let names = places.into_iter().flat_map(Sources::as_slice);
         let names = names.filter_map(|source| match source {
             Source::Header(name) => Some(name.clone()),
             _ => None,
@@ -156,7 +158,9 @@ impl Excerpt {
 }
 
 fn sha256(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+    let digest = Sha256::digest(bytes);
+    let digits = digest.iter().flat_map(|byte| [byte >> 4, byte & 0xf]);
+    digits.filter_map(|digit| char::from_digit(digit.into(), 16)).collect()
 }
 
 fn beginning(bytes: &[u8], max: usize) -> &[u8] {
