@@ -55,7 +55,10 @@ async fn nothing_that_a_consumer_prints_moves_a_cursor() {
         let mut command = worker(&stage);
         command.env("INBOX_LOG__FORMAT", format).arg("run");
         let mut running = Worker::spawn(&mut command);
-        eventually(SOON, "all are settled", async || stage.effects().await == 1).await;
+        eventually(SOON, "all are settled", async || {
+            (stage.effects().await, stage.parked("").await) == (1, 2)
+        })
+        .await;
         running.terminate();
         running.ended(SOON).await;
         harmless(format, &running.log());

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use inbox_settings::printed;
+
 use super::{
     super::{Exit, Terminal},
     again,
@@ -305,8 +307,9 @@ pub(super) fn owner(weight: &Weight, silence_max: Duration) -> String {
         ),
         _ => format!("{place}: nobody owns it now; it is done when a consumer runs"),
     };
-    match &weight.standstill {
+    // Names and reasons are the owner's own words: one line all the same.
+    printed::line(&match &weight.standstill {
         Some(standstill) => format!("{line}. It stands still: {standstill}"),
         None => line,
-    }
+    })
 }
