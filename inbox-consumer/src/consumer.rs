@@ -26,7 +26,7 @@ use identity::{owner, start};
 use limits::limits;
 
 use crate::{
-    config::{self, Config, Problem},
+    config::{Config, Problem},
     handler::panic_text,
     kafka,
     pipeline::{
@@ -315,7 +315,7 @@ impl<DB: Store> Consumer<DB> {
         let config = self.config;
         let intake = Intake {
             reader: self.reader,
-            ignore_unknown: config.events.unknown_type == config::UnknownType::Ignore,
+            unwanted: (&config.events).into(),
             content: config.events.content,
         };
         Work {

@@ -39,5 +39,5 @@ pub use reference::reference;
 pub use refused::refused;
 pub use sections::{
     Batch, Config, Content, Database, Events, Format, Identity, Kafka, Lanes, Limits, Protocol,
-    Retention, Retry, Start, UnknownType,
+    Retention, Retry, Start, Unwanted,
 };

@@ -2,7 +2,7 @@
 
 use inbox_settings::{duration::text, is_name};
 
-use super::{Config, Format, Problem, database::BUILD, load::TABLE, refused::REFUSED};
+use super::{Config, Format, Problem, Unwanted, database::BUILD, load::TABLE, refused::REFUSED};
 
 impl Config {
     /// Everything that is wrong or doubtful. Fatal problems keep a consumer from starting; `check`
@@ -74,6 +74,24 @@ impl Config {
             )),
             (Format::Own, false) | (Format::Custom, true) => {}
         }
+        self.dead_letters(found);
+    }
+
+    fn dead_letters(&self, found: &mut Vec<Problem>) {
+        let events = &self.events;
+        let sent = [events.unknown_type, events.undecodable].contains(&Unwanted::DeadLetter);
+        let wrong = match &events.dead_letter_topic {
+            None if sent => "is not set, and `dead_letter` needs it; name a topic".to_owned(),
+            Some(topic) if !is_name(topic, 249) => {
+                format!("is {topic:?}, which is not the name of a topic")
+            }
+            Some(topic) if self.kafka.topics.contains(topic) => {
+                format!("is {topic}, which is read by this consumer; name another topic")
+            }
+            _ => return,
+        };
+        let text = format!("`events.dead_letter_topic` {wrong}");
+        found.push(Problem::fatal(&["events.dead_letter_topic"], text));
     }
 
     fn database_address(&self, found: &mut Vec<Problem>) {
