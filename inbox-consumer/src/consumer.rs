@@ -26,7 +26,7 @@ use identity::{excerpts, owner, start};
 use limits::limits;
 
 use crate::{
-    config::{self, Config, Problem},
+    config::{Config, Problem},
     handler::panic_text,
     kafka,
     pipeline::{
@@ -324,7 +324,7 @@ impl<DB: Store> Consumer<DB> {
         let intake = Intake {
             excerpts: excerpts(&config),
             reader: self.reader,
-            ignore_unknown: config.events.unknown_type == config::UnknownType::Ignore,
+            unwanted: (&config.events).into(),
             content: config.events.content,
         };
         Work {

@@ -233,6 +233,8 @@ pub struct Tally {
     pub duplicates: u64,
     /// Events parked, followers included.
     pub parked: u64,
-    /// Events of an unknown type that the configuration ignores.
+    /// Events that the configuration ignores: of an unknown type, or unreadable.
     pub ignored: u64,
+    /// Such events that are sent to a topic of their own.
+    pub dead_lettered: u64,
 }

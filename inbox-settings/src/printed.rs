@@ -4,7 +4,7 @@
 //! [`Terminal`](crate::cli::Terminal) and logs through their writer, and both write nothing that has not
 //! been here.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, fmt::Write as _};
 
 use serde::Serialize;
 
@@ -49,7 +49,7 @@ pub fn escaped(json: &str) -> Cow<'_, str> {
     let mut text = String::with_capacity(json.len() + 16);
     for letter in json.chars() {
         if raw(letter) {
-            text += &format!("\\u{:04x}", u32::from(letter));
+            let _ = write!(text, "\\u{:04x}", u32::from(letter));
         } else {
             text.push(letter);
         }

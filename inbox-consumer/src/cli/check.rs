@@ -13,7 +13,7 @@ use report::Report;
 use super::{Exit, Terminal, told};
 use crate::{
     Routes,
-    config::{Config, UnknownType},
+    config::Config,
     consumer::{connections, kafka_settings, schema_is_current, settings},
     kafka,
     pipeline::{
@@ -205,8 +205,7 @@ async fn brokers<DB: Store>(
     let Some((reader, routes)) = handlers else { return };
     let known = |event_type: &str| routes.lookup(event_type) != Looked::Unknown;
     let handled: Vec<&str> = routes.names().iter().map(|(event_type, _)| *event_type).collect();
-    let parks = config.events.unknown_type == UnknownType::Park;
-    let sampled = topics::types(&facts, reader, &known, &handled, parks);
+    let sampled = topics::types(&facts, reader, &known, &handled, &config.events);
     report.add("handlers", sampled.doubts);
     report.note("handlers", sampled.notes);
 }

@@ -199,9 +199,21 @@ pub const KEYS: &[Key] = &[
     ),
     key(
         "events.unknown_type",
-        Kind::Choice(&["park", "ignore"]),
+        Kind::Choice(&["park", "ignore", "dead_letter"]),
         "park",
-        "What happens to an event that no route takes: parked as any failure, or settled and counted.",
+        "What happens to an event that no route takes: parked as any failure; settled and counted; or settled, and sent to `events.dead_letter_topic` through the outbox.",
+    ),
+    key(
+        "events.undecodable",
+        Kind::Choice(&["park", "ignore", "dead_letter"]),
+        "park",
+        "The same for a record that cannot be read as an event, is larger than `events.event_bytes_max`, or whose payload does not fit its handler's type. What is ignored is lost to this consumer.",
+    ),
+    key(
+        "events.dead_letter_topic",
+        Kind::Text,
+        "",
+        "Where `dead_letter` sends to: a topic that this consumer does not read. A relay has to ship the outbox.",
     ),
     key(
         "events.content",
@@ -213,7 +225,7 @@ pub const KEYS: &[Key] = &[
         "events.event_bytes_max",
         bytes(KIB, 64 * MIB),
         "1MiB",
-        "A larger record is parked without being decoded.",
+        "A larger record is not decoded; see `events.undecodable`.",
     ),
     key(
         "lanes.count",

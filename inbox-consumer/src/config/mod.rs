@@ -37,5 +37,5 @@ pub use park::Park;
 pub use reference::reference;
 pub use sections::{
     Batch, Config, Content, Database, Events, Format, Identity, Kafka, Lanes, Limits, Protocol,
-    Retention, Retry, Start, UnknownType,
+    Retention, Retry, Start, Unwanted,
 };

@@ -120,10 +120,15 @@ pub struct Events {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rules: Option<ReadRules>,
     /// What happens to an event that no route takes.
-    pub unknown_type: UnknownType,
+    pub unknown_type: Unwanted,
+    /// What happens to a record that cannot be read as an event, or whose payload its handler's type cannot be.
+    pub undecodable: Unwanted,
+    /// The topic of dead letters, if there are any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dead_letter_topic: Option<String>,
     /// What two events with one id must have in common.
     pub content: Content,
-    /// A larger record is parked without being decoded.
+    /// A larger record is not decoded.
     #[serde(deserialize_with = "size::deserialize")]
     pub event_bytes_max: usize,
 }
@@ -228,15 +233,17 @@ pub enum Protocol {
     Consumer,
 }
 
-/// What happens to an event that no route takes.
+/// What happens to what nobody can take.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum UnknownType {
+#[serde(rename_all = "snake_case")]
+pub enum Unwanted {
     /// It is parked, as any failure.
     #[default]
     Park,
     /// It is settled and counted.
     Ignore,
+    /// It is settled, and appended to the outbox for the topic of dead letters.
+    DeadLetter,
 }
 
 /// How payloads of events with one id are compared.
@@ -343,7 +350,9 @@ impl Default for Events {
         Self {
             format: Format::default(),
             rules: None,
-            unknown_type: UnknownType::default(),
+            unknown_type: Unwanted::default(),
+            undecodable: Unwanted::default(),
+            dead_letter_topic: None,
             content: Content::default(),
             event_bytes_max: MIB,
         }

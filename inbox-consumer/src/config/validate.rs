@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use inbox_settings::{DatabaseAddress, duration::text, is_name, properties::Program};
 
-use super::{Config, Database, Format, Problem, database::BUILD, load::TABLE};
+use super::{Config, Database, Format, Problem, Unwanted, database::BUILD, load::TABLE};
 
 /// What a frozen process has locked should not be waited for longer, however short its session with the group is.
 const LOCKS_HELD_MAX: Duration = Duration::from_mins(1);
@@ -79,6 +79,24 @@ impl Config {
             )),
             (Format::Own, false) | (Format::Custom, true) => {}
         }
+        self.dead_letters(found);
+    }
+
+    fn dead_letters(&self, found: &mut Vec<Problem>) {
+        let events = &self.events;
+        let sent = [events.unknown_type, events.undecodable].contains(&Unwanted::DeadLetter);
+        let wrong = match &events.dead_letter_topic {
+            None if sent => "is not set, and `dead_letter` needs it; name a topic".to_owned(),
+            Some(topic) if !is_name(topic, 249) => {
+                format!("is {topic:?}, which is not the name of a topic")
+            }
+            Some(topic) if self.kafka.topics.contains(topic) => {
+                format!("is {topic}, which is read by this consumer; name another topic")
+            }
+            _ => return,
+        };
+        let text = format!("`events.dead_letter_topic` {wrong}");
+        found.push(Problem::fatal(&["events.dead_letter_topic"], text));
     }
 
     fn database_address(&self, found: &mut Vec<Problem>) {

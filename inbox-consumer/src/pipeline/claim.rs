@@ -3,7 +3,7 @@
 use inbox_engine::{Doom, HandlerFault, Offset, Outcome, ParkReason, Rule, distinct};
 
 use super::{
-    intake::IGNORED,
+    intake::{IGNORED, Intake},
     port::{ClaimRequest, Claimed, Delivered, Known, Store},
     transaction::{End, Transaction},
     verdict::{Verdict, Verdicts},
@@ -135,7 +135,7 @@ impl<'a, DB: Store> Transaction<'a, DB> {
             return Err(End::RolledBack(Outcome::Reused(index)));
         }
         Ok(match &item.doomed {
-            Some(doom) => Verdict::Park(doom.clone()),
+            Some(doom) => self.doomed(item, doom.clone()),
             None => Verdict::Run,
         })
     }
@@ -151,7 +151,7 @@ impl<'a, DB: Store> Transaction<'a, DB> {
             return Ok(Verdict::Vanished);
         };
         let found = &known[found];
-        if !self.work.intake.same(found, item) && Rule::MismatchParks.on() {
+        if !Intake::same(found, item) && Rule::MismatchParks.on() {
             return Ok(Verdict::Park(self.mismatch(found).await?));
         }
         let own = found.partition_ref == self.scope.partition_ref && found.offset == item.offset;

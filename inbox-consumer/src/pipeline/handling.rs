@@ -51,7 +51,9 @@ impl<DB: Store> Transaction<'_, DB> {
             let (done, next) = match self.call(run.kind.route, &rest, of_run).await {
                 RunEnd::Done => (rest.len(), rest.len()),
                 RunEnd::Undecodable { at, ran, error } => {
-                    verdicts.park(rest[at], undecodable(error));
+                    let index = rest[at];
+                    let item = &self.batch.items[index];
+                    verdicts.decide(index, self.doomed(item, undecodable(error)));
                     rest.remove(at);
                     (ran, ran)
                 }
@@ -84,7 +86,10 @@ impl<DB: Store> Transaction<'_, DB> {
             }
             match self.handle_single(index).await? {
                 Single::Applied => verdicts.set(index, Verdict::Applied),
-                Single::Undecodable(error) => verdicts.park(index, undecodable(error)),
+                Single::Undecodable(error) => {
+                    let doom = undecodable(error);
+                    verdicts.decide(index, self.doomed(&batch.items[index], doom));
+                }
                 Single::Failed(fault, error) => {
                     failures.push(Failure { index: Some(index), fault, error });
                 }
@@ -213,6 +218,6 @@ pub(super) fn run_event(item: &Delivered) -> RunEvent<'_> {
     RunEvent { delivery: &item.event, attempt: item.attempts + 1 }
 }
 
-fn undecodable(error: String) -> Doom {
+pub(super) fn undecodable(error: String) -> Doom {
     Doom { reason: ParkReason::Undecodable, error }
 }

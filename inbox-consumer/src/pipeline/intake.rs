@@ -8,11 +8,12 @@ use outbox_core::{Envelope, EventId, ReadError, Reader, Record};
 use super::{
     Delivery,
     content::{self, Hash},
+    dead_letter::UnwantedRules,
     document,
     port::{Arrival, Delivered, Excerpts, Flaw, Known, Lanes, TopicPartition, release::DueQueue},
 };
 use crate::{
-    config::Content,
+    config::{Content, Unwanted},
     router::{Looked, RouteTable},
 };
 
@@ -33,8 +34,8 @@ pub(crate) struct Intake {
     /// Which records are kept in part.
     pub(crate) excerpts: Excerpts,
     pub(crate) reader: Reader,
-    /// Unknown types are settled and counted instead of parked.
-    pub(crate) ignore_unknown: bool,
+    /// What becomes of what nobody can take.
+    pub(crate) unwanted: UnwantedRules,
     /// What two events with one id must have in common.
     pub(crate) content: Content,
 }
@@ -86,7 +87,7 @@ impl Intake {
 
     /// Whether a row is of the content of an item. It may be by the other setting, or by another hash: of those
     /// then, and by no hash but the row's own.
-    pub(super) fn same(&self, row: &Known, item: &Delivered) -> bool {
+    pub(super) fn same(row: &Known, item: &Delivered) -> bool {
         if row.fingerprint == item.fingerprint && row.sha256 {
             return true;
         }
@@ -115,14 +116,16 @@ impl Intake {
         event: &Result<Envelope, ReadError>,
         routes: &RouteTable<DB>,
     ) -> (Kind, Option<Doom>) {
+        let ignored = |reason| self.unwanted.of(reason) == Unwanted::Ignore;
         let envelope = match event {
             Ok(envelope) => envelope,
+            Err(_) if ignored(ParkReason::Undecodable) => return (IGNORED, None),
             Err(error) => return (PARKED, Some(doom(ParkReason::Undecodable, error.to_string()))),
         };
         match routes.lookup(&envelope.event_type) {
             Looked::Route(kind) => (kind, None),
             Looked::Ignored => (IGNORED, None),
-            Looked::Unknown if self.ignore_unknown => (IGNORED, None),
+            Looked::Unknown if ignored(ParkReason::UnknownType) => (IGNORED, None),
             Looked::Unknown => {
                 let error = format!(
                     "no handler is registered for events of type `{}`; register one, or name the \

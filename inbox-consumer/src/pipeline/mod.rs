@@ -13,6 +13,7 @@ mod content;
 pub(crate) mod control;
 #[cfg(feature = "testing")]
 pub(crate) mod crash;
+pub(crate) mod dead_letter;
 mod delivery;
 mod document;
 pub(crate) mod driver;

@@ -212,6 +212,7 @@ impl<'a, DB: Store> Transaction<'a, DB> {
             Mode::Careful => self.handle_carefully(&mut verdicts).await?,
         }
         fault_point::pass("live.after_handler");
+        self.send_letters(&verdicts.letters()).await?;
         self.park(&verdicts).await?;
         self.advance().await?;
         fault_point::pass("live.before_commit");

@@ -3,6 +3,7 @@
 use std::{collections::HashMap, time::Duration};
 
 use inbox_engine::{Doom, ParkReason, Rule, Run, RunEntry, Tally, runs};
+use outbox_core::OutboxEvent;
 
 use super::{
     parked,
@@ -20,6 +21,8 @@ pub(super) enum Verdict {
     Follow,
     /// Nobody handles its type, and the configuration says to pass over it.
     Ignore,
+    /// Nobody can take it: it is sent to a topic of its own.
+    DeadLetter(Box<OutboxEvent>),
     /// It is parked.
     Park(Doom),
     /// Its handler is to run.
@@ -71,10 +74,22 @@ impl<'a> Verdicts<'a> {
         }
     }
 
-    /// Parks an event whose turn had come, and holds its aggregate.
-    pub(super) fn park(&mut self, index: usize, doom: Doom) {
-        self.given[index] = Verdict::Park(doom);
-        self.hold(index);
+    /// What becomes of an event whose turn had come; one that is parked holds its aggregate.
+    pub(super) fn decide(&mut self, index: usize, verdict: Verdict) {
+        let parked = matches!(verdict, Verdict::Park(_));
+        self.given[index] = verdict;
+        if parked {
+            self.hold(index);
+        }
+    }
+
+    /// Dead letters, by (lane, offset).
+    pub(super) fn letters(&self) -> Vec<OutboxEvent> {
+        let letter = |verdict: &Verdict| match verdict {
+            Verdict::DeadLetter(letter) => Some((**letter).clone()),
+            _ => None,
+        };
+        self.given.iter().filter_map(letter).collect()
     }
 
     /// Whether the event has to queue behind a parked one; if so, it is marked.
@@ -140,6 +155,7 @@ impl<'a> Verdicts<'a> {
                 Verdict::Duplicate => tally.duplicates += 1,
                 Verdict::Follow | Verdict::Park(_) => tally.parked += 1,
                 Verdict::Ignore => tally.ignored += 1,
+                Verdict::DeadLetter(_) => tally.dead_lettered += 1,
                 Verdict::Run | Verdict::Vanished => {}
             }
         }

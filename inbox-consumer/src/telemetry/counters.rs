@@ -14,8 +14,10 @@ inbox_settings::counters! {
     duplicates,
     /// Events parked, followers included.
     parked,
-    /// Events of an unknown type that the configuration ignores.
+    /// Events that the configuration ignores: of an unknown type, or unreadable.
     ignored,
+    /// Such events that were sent to the topic of dead letters.
+    dead_lettered,
     /// Parked events that left their queue with their effect.
     released,
     /// Parked events that a person gave up.
@@ -72,6 +74,7 @@ impl Counters {
                 self.duplicates.add(tally.duplicates);
                 self.parked.add(tally.parked);
                 self.ignored.add(tally.ignored);
+                self.dead_lettered.add(tally.dead_lettered);
             }
             Outcome::Failed(failures) => {
                 self.rollbacks.add(1);

@@ -183,7 +183,13 @@ fn the_document_is_what_the_tables_say() {
 #[test]
 fn counters_count_what_a_transaction_did() {
     let counters = Counters::default();
-    counters.count(&Outcome::Committed(Tally { applied: 3, duplicates: 2, parked: 1, ignored: 4 }));
+    counters.count(&Outcome::Committed(Tally {
+        applied: 3,
+        duplicates: 2,
+        parked: 1,
+        ignored: 4,
+        dead_lettered: 5,
+    }));
     counters.count(&Outcome::Conflict("deadlock".into()));
     counters.count(&Outcome::Fenced);
     counters.count(&Outcome::Unknown("connection lost".into()));

@@ -73,7 +73,9 @@ async fn play(worker: &Path, act: &str, named: bool, (waits, found): (&mut Row, 
     if deaths.len() > DEATHS_MAX {
         found.wrong.push(format!("{} processes ended", deaths.len()));
     }
-    settled(&stage, supervised.end().await, (AGGREGATES * EACH, 1), found).await;
+    let all = AGGREGATES * EACH;
+    eventually(PATIENCE, "every effect", async || stage.effects().await >= all).await;
+    settled(&stage, supervised.end().await, (all, 1), found).await;
 }
 
 /// `kill -9`s at random moments while events arrive: none is to blame.

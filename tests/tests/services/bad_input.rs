@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use inbox_consumer::{BuildError, Consumer, Ended, Routes, config::Config, config::UnknownType};
+use inbox_consumer::{BuildError, Consumer, Ended, Routes, config::Config, config::Unwanted};
 use sqlx::Postgres;
 use tests::{
     Counter, OwnPostgres, Record, SOON, Services, Stage, Topic, Worker, counted, eventually,
@@ -117,7 +117,7 @@ async fn an_unknown_type_is_ignored_where_that_is_said() {
     let strange = |id: &str, kind: &str| Record::event(id, kind, "a", "{}");
     for by_config in [true, false] {
         stage.config.events.unknown_type =
-            if by_config { UnknownType::Ignore } else { UnknownType::Park };
+            if by_config { Unwanted::Ignore } else { Unwanted::Park };
         let n = if by_config { 1 } else { 2 };
         stage.send(&[strange(&format!("s-{n}"), "Strange"), counted("a", n)]).await;
         let named = routes().ignore("Strange");

@@ -19,7 +19,7 @@ const BOMB_BYTES: usize = 180 << 20;
 /// Addresses of a process.
 const MEMORY_KIB: usize = 2 << 20;
 /// A process that has nothing large at hand, as measured, and room for what is beside.
-const USUAL_BYTES: usize = 128 << 20;
+pub(super) const USUAL_BYTES: usize = 128 << 20;
 const LONG: Duration = Duration::from_mins(2);
 
 fn routes() -> Routes<sqlx::Postgres> {
@@ -43,7 +43,7 @@ fn little(stage: &Stage) -> Worker {
 }
 
 /// The most memory that a process has had, in bytes.
-fn most(pid: u32) -> usize {
+pub(super) fn most(pid: u32) -> usize {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("it runs");
     let line = status.lines().find(|line| line.starts_with("VmHWM:")).expect("Linux tells");
     let kib: usize = line.split_whitespace().nth(1).unwrap().parse().unwrap();

@@ -21,6 +21,7 @@ mod group_slow;
 mod group_watch;
 mod harness;
 mod history_lost;
+mod hostile;
 mod hostile_records;
 mod inbox_identity;
 mod inbox_retention;

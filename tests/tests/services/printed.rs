@@ -116,10 +116,7 @@ async fn nothing_that_a_consumer_prints_moves_a_cursor() {
     ] {
         let out = shown(&stage, args, &[0, 5]).await;
         let told: Value = serde_json::from_str(&out).unwrap();
-        assert!(
-            args[0] == "check" || strings(&told).iter().any(|text| *text == CANARY),
-            "{args:?}: {out}"
-        );
+        assert!(args[0] == "check" || strings(&told).contains(&CANARY), "{args:?}: {out}");
     }
     // What a person mistypes comes back to the person.
     for args in [

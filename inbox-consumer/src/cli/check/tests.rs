@@ -12,6 +12,7 @@ use super::{
     *,
 };
 use crate::{
+    config::{Events, Unwanted},
     kafka::{Kept, LogFacts, TopicFacts},
     pipeline::port::{LogRange, TopicPartition},
 };
@@ -180,7 +181,9 @@ fn sampled(records: Vec<Record>, parks: bool) -> Sampled {
     let facts = TopicFacts { sample, ..topic() };
     let known = |event_type: &str| ["OrderPaid", "OrderSent"].contains(&event_type);
     let reader = Reader::own(1_000);
-    topics::types(&[facts], &reader, &known, &["OrderPaid", "OrderSent"], parks)
+    let unknown_type = if parks { Unwanted::Park } else { Unwanted::Ignore };
+    let events = Events { unknown_type, ..Events::default() };
+    topics::types(&[facts], &reader, &known, &["OrderPaid", "OrderSent"], &events)
 }
 
 #[test]

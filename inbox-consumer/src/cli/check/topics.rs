@@ -6,7 +6,7 @@ use humantime::format_duration as duration;
 use outbox_core::Reader;
 
 use crate::{
-    config::Config,
+    config::{Config, Events, Unwanted},
     kafka::{LogFacts, TopicFacts},
     pipeline::port::{Finding, PartitionRow},
 };
@@ -192,13 +192,22 @@ pub(crate) struct Sampled {
     pub(crate) notes: Vec<String>,
 }
 
+/// What becomes of what nobody can take.
+fn fate(unwanted: Unwanted, reason: &str) -> String {
+    match unwanted {
+        Unwanted::Park => format!("would be parked as `{reason}`"),
+        Unwanted::Ignore => "are ignored".into(),
+        Unwanted::DeadLetter => "are sent to `events.dead_letter_topic`".into(),
+    }
+}
+
 /// Types without a handler, handlers without a type, records that cannot be read; of all topics together.
 pub(crate) fn types(
     topics: &[TopicFacts],
     reader: &Reader,
     known: &dyn Fn(&str) -> bool,
     handled: &[&str],
-    parks_unknown: bool,
+    events: &Events,
 ) -> Sampled {
     let (mut seen, mut unread, mut all) = (BTreeMap::<String, usize>::new(), Vec::new(), 0_usize);
     for facts in topics {
@@ -215,14 +224,14 @@ pub(crate) fn types(
     let mut sampled = Sampled::default();
     if let Some(first) = unread.first() {
         sampled.doubts.push(doubt(format!(
-            "{} of the {all} newest records cannot be read as events and would be parked as \
-             `undecodable`, such as {first}; correct the producer, or [events]",
-            unread.len()
+            "{} of the {all} newest records cannot be read as events and {}, such as {first}; correct the \
+             producer, or [events]",
+            unread.len(),
+            fate(events.undecodable, "undecodable")
         )));
     }
     for (event_type, count) in seen.iter().filter(|(event_type, _)| !known(event_type)) {
-        let outcome =
-            if parks_unknown { "would be parked as `unknown_type`" } else { "are ignored" };
+        let outcome = fate(events.unknown_type, "unknown_type");
         sampled.doubts.push(doubt(format!(
             "{count} of the {all} newest records are events of type `{event_type}`, which has no handler: \
              they {outcome}; register one, or name the type with `routes.ignore(..)`"

@@ -47,6 +47,21 @@ fn an_address_that_is_none_is_refused() {
 }
 
 #[test]
+fn dead_letters_need_a_topic_of_their_own() {
+    for (topic, start) in [
+        (None, "`events.dead_letter_topic` is not set"),
+        (Some("no topic"), "`events.dead_letter_topic` is \"no topic\", which is not the name"),
+        (Some("orders"), "`events.dead_letter_topic` is orders, which is read by this consumer"),
+    ] {
+        let change = |config: &mut Config| {
+            config.events.undecodable = Unwanted::DeadLetter;
+            config.events.dead_letter_topic = topic.map(Into::into);
+        };
+        one(fatal(change), start);
+    }
+}
+
+#[test]
 fn deadlines_that_contradict_each_other_are_refused() {
     one(
         fatal(|c| c.limits.drain_deadline = Duration::from_secs(16)),

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use inbox_engine::{Failure, HandlerFault, Outcome, ParkReason, Released, Rule, distinct};
+use inbox_engine::{Doom, Failure, HandlerFault, Outcome, ParkReason, Released, Rule, distinct};
 
 use super::{
     Errand, not_begun, not_settled,
@@ -11,8 +11,8 @@ use super::{
 };
 use crate::pipeline::{
     claim::copy_of,
-    fault_point,
-    handling::Single,
+    document, fault_point,
+    handling::{Single, undecodable},
     intake::IGNORED,
     parked,
     port::{
@@ -190,7 +190,10 @@ impl<DB: Store> Transaction<'_, DB> {
         let (mut done, mut faults) = (Vec::new(), Vec::new());
         for at in 0..plan.run.len() {
             let verdict = anew.remove(&at).unwrap_or(Verdict::Run);
-            match self.run_one(at, verdict).await? {
+            // A row without its record is for a person to put right.
+            let readable = || document::record(&plan.run[at].record).is_some();
+            let readable = self.batch.items[at].doomed.is_none() || readable();
+            match self.run_one(at, verdict, readable).await? {
                 None => done.push(at),
                 Some(fault) => faults.push(fault),
             }
@@ -201,14 +204,20 @@ impl<DB: Store> Transaction<'_, DB> {
         Ok((done, faults))
     }
 
-    async fn run_one(&mut self, at: usize, verdict: Verdict) -> Result<Option<Fault>, End> {
+    async fn run_one(
+        &mut self,
+        at: usize,
+        verdict: Verdict,
+        readable: bool,
+    ) -> Result<Option<Fault>, End> {
         let item = &self.batch.items[at];
-        let without = |reason, error| Some(Fault { at, reason, error, attempted: false });
-        if let Some(doom) = &item.doomed {
-            return Ok(without(doom.reason, doom.error.clone()));
+        let without = |Doom { reason, error }| Fault { at, reason, error, attempted: false };
+        if let Some(doom) = item.doomed.clone() {
+            let stays = if readable { self.give_up(at, doom).await? } else { Some(doom) };
+            return Ok(stays.map(without));
         }
         match verdict {
-            Verdict::Park(doom) => return Ok(without(doom.reason, doom.error)),
+            Verdict::Park(doom) => return Ok(Some(without(doom))),
             Verdict::Duplicate => return Ok(None),
             _ if item.kind.route == IGNORED.route => return Ok(None),
             _ => {}
@@ -217,7 +226,7 @@ impl<DB: Store> Transaction<'_, DB> {
         fault_point::pass("release.after_handler");
         Ok(match single {
             Single::Applied => None,
-            Single::Undecodable(error) => without(ParkReason::Undecodable, error),
+            Single::Undecodable(error) => self.give_up(at, undecodable(error)).await?.map(without),
             Single::Failed(fault, error) => {
                 Some(Fault { at, reason: reason(fault), error, attempted: true })
             }

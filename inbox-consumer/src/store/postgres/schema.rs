@@ -16,7 +16,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration { version: 1, text: include_str!("../../../migrations/postgres/0001_inbox.sql") },
     Migration { version: 2, text: include_str!("../../../migrations/postgres/0002_release.sql") },
     Migration { version: 3, text: include_str!("../../../migrations/postgres/0003_history.sql") },
-    Migration { version: 5, text: include_str!("../../../migrations/postgres/0005_content.sql") },
+    Migration { version: 4, text: include_str!("../../../migrations/postgres/0004_content.sql") },
 ];
 
 /// One process migrates a schema at a time.

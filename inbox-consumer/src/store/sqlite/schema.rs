@@ -12,7 +12,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration { version: 1, text: include_str!("../../../migrations/sqlite/0001_inbox.sql") },
     Migration { version: 2, text: include_str!("../../../migrations/sqlite/0002_release.sql") },
     Migration { version: 3, text: include_str!("../../../migrations/sqlite/0003_history.sql") },
-    Migration { version: 5, text: include_str!("../../../migrations/sqlite/0005_content.sql") },
+    Migration { version: 4, text: include_str!("../../../migrations/sqlite/0004_content.sql") },
 ];
 
 const TABLE_EXISTS: &str = "SELECT EXISTS (SELECT 1 FROM sqlite_schema \

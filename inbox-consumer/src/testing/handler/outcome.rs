@@ -4,7 +4,7 @@
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Outcome {
-    /// Its handler ran, and the effect is committed.
+    /// Its handler ran, and the effect is committed; or it went to the topic of dead letters.
     Applied,
     /// Its effect was there already; no handler ran, or what it did was rolled back.
     Duplicate,

@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{
     Consumer, Routes,
-    config::{Config, UnknownType},
+    config::{Config, Unwanted},
     pipeline::{
         crash::Moment,
         driver::End,
@@ -164,10 +164,12 @@ impl<DB: Probe> Running<DB> {
     }
 
     fn ignores(&self, record: &Record, offset: i64) -> bool {
-        let Ok(event) = self.reader.read(TOPIC, 0, offset, record) else { return false };
+        let Ok(event) = self.reader.read(TOPIC, 0, offset, record) else {
+            return self.config.events.undecodable == Unwanted::Ignore;
+        };
         match self.work.routes.lookup(&event.event_type) {
             Looked::Ignored => true,
-            Looked::Unknown => self.config.events.unknown_type == UnknownType::Ignore,
+            Looked::Unknown => self.config.events.unknown_type == Unwanted::Ignore,
             Looked::Route(_) => false,
         }
     }
