@@ -4,25 +4,6 @@ use std::path::Path;
 
 use crate::Problem;
 
-/// What is wrong with a file that a setting names: it cannot be read, or, if it is a secret, others can.
-///
-/// # Errors
-/// One sentence, when it cannot be read.
-pub(crate) fn file_problems(
-    keys: &[&'static str],
-    what: &str,
-    file: &Path,
-    secret: bool,
-) -> Result<Option<Problem>, Problem> {
-    std::fs::File::open(file).map_err(|error| {
-        let file = file.display();
-        let text =
-            format!("{what}: cannot read {file}: {error}; check the name and who may read it");
-        Problem::fatal(keys, text)
-    })?;
-    Ok(secret.then(|| doubt_of(keys, what, file)).flatten())
-}
-
 /// A doubt about a file with a secret that others on this machine may read. Only of a file that belongs to this
 /// process's user: the platform mounts its own (Kubernetes as root's, 0644, into a container that nobody else
 /// is in), and who runs this could not change their mode.

@@ -1,14 +1,14 @@
 //! The address of a PostgreSQL server, and how the way there is protected: read here alone, by consumer and
 //! relay and whatever command they run.
 
-use std::str::FromStr;
+use std::{path::Path, str::FromStr};
 
 use sqlx::{
     Error,
     postgres::{PgConnectOptions, PgSslMode},
 };
 
-use crate::{DatabaseTls, Problem, files::file_problems};
+use crate::{DatabaseTls, Problem, files::doubt_of};
 
 const URL: &[&str] = &["database.url"];
 const BOTH: &[&str] = &["database.url", "database.tls"];
@@ -256,6 +256,25 @@ const TROUBLES: &[(&str, &str, &str)] = &[
         "check the client's certificate: sslcert and sslkey in `database.url`",
     ),
 ];
+
+/// What is wrong with a file that a setting names: it cannot be read, or, if it is a secret, others can.
+///
+/// # Errors
+/// One sentence, when it cannot be read.
+fn file_problems(
+    keys: &[&'static str],
+    what: &str,
+    file: &Path,
+    secret: bool,
+) -> Result<Option<Problem>, Problem> {
+    std::fs::File::open(file).map_err(|error| {
+        let file = file.display();
+        let text =
+            format!("{what}: cannot read {file}: {error}; check the name and who may read it");
+        Problem::fatal(keys, text)
+    })?;
+    Ok(secret.then(|| doubt_of(keys, what, file)).flatten())
+}
 
 #[cfg(test)]
 mod tests {

@@ -216,7 +216,10 @@ impl RelayBuilder {
             outbox_core::show_values();
         }
         let options = match options {
+            #[cfg(feature = "postgres")]
             Some(options) => protected(options, &config)?,
+            #[cfg(not(feature = "postgres"))]
+            Some(options) => options,
             None => options_of(&config)?,
         };
         on!(&options, ready(settings,), &address(&config))?;
@@ -269,9 +272,9 @@ fn outage(error: &crate::port::FeedError) -> BuildError {
 }
 
 /// Options that a service has made itself, with the way to another machine protected as for an address.
+#[cfg(feature = "postgres")]
 fn protected(options: DatabaseOptions, config: &Config) -> Result<DatabaseOptions, BuildError> {
     match options {
-        #[cfg(feature = "postgres")]
         DatabaseOptions::Postgres(options) => {
             let read = inbox_settings::PostgresAddress::of(*options, config.database.tls);
             let read = read.map_err(|problem| BuildError::Config(vec![problem]))?;

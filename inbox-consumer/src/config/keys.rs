@@ -18,12 +18,7 @@ pub const KEYS: &[Key] = &[
         "",
         "Static membership: a name that only this process uses. A process that is restarted under it takes its partitions back at once; one that is removed keeps them until the session timeout.",
     ),
-    key(
-        "kafka.bootstrap",
-        Kind::Text,
-        "",
-        "The brokers: `host:port`, several separated by commas.",
-    ),
+    key("kafka.bootstrap", Kind::Text, "", "The brokers: `host:port`, separated by commas."),
     key("kafka.topics", Kind::List, "", "The topics, by their full names."),
     key(
         "kafka.group",

@@ -11,6 +11,7 @@
 //! assert!(config.validate().iter().all(|problem| !problem.fatal));
 //! ```
 
+mod choices;
 mod database;
 mod handlers;
 mod http;
@@ -25,6 +26,7 @@ mod validate;
 #[cfg(test)]
 mod tests;
 
+pub use choices::{Content, Format, Protocol, Start, Unwanted};
 pub use handlers::{Declared, DeclaredMode};
 pub use http::Http;
 pub use inbox_settings::{
@@ -36,6 +38,5 @@ pub use outbox::{Outbox, Wake};
 pub use park::Park;
 pub use reference::reference;
 pub use sections::{
-    Batch, Config, Content, Database, Events, Format, Identity, Kafka, Lanes, Limits, Protocol,
-    Retention, Retry, Start, Unwanted,
+    Batch, Config, Database, Events, Identity, Kafka, Lanes, Limits, Retention, Retry,
 };

@@ -8,7 +8,7 @@ use inbox_settings::{
 use outbox_core::{ReadRules, Reader, RulesError};
 use serde::{Deserialize, Serialize};
 
-use super::{Declared, Http, Outbox, Park};
+use super::{Content, Declared, Format, Http, Outbox, Park, Protocol, Start, Unwanted};
 
 /// Everything a consumer is told.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -209,65 +209,6 @@ pub struct Retention {
     pub prune_interval: Duration,
 }
 
-/// Where a consumer begins that neither database nor group know.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Start {
-    /// At the beginning of the log.
-    #[default]
-    Earliest,
-    /// At its end.
-    Latest,
-    /// Nowhere: the partition stands still until a person decides.
-    Error,
-}
-
-/// The protocol by which the group divides partitions.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Protocol {
-    /// Members divide them (cooperative-sticky).
-    #[default]
-    Classic,
-    /// The broker divides them (KIP-848, Kafka 4).
-    Consumer,
-}
-
-/// What happens to what nobody can take.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Unwanted {
-    /// It is parked, as any failure.
-    #[default]
-    Park,
-    /// It is settled and counted.
-    Ignore,
-    /// It is settled, and appended to the outbox for the topic of dead letters.
-    DeadLetter,
-}
-
-/// How payloads of events with one id are compared.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Content {
-    /// Byte by byte.
-    #[default]
-    Bytes,
-    /// As JSON: the order of keys and white space do not count.
-    Json,
-}
-
-/// Which rules records are read by.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Format {
-    /// The headers that outbox-core writes.
-    #[default]
-    Own,
-    /// `[events.rules]`.
-    Custom,
-}
-
 impl Config {
     /// A configuration with all defaults, for embedding and tests. Every field is public.
     pub fn new<T: Into<String>>(
@@ -402,16 +343,6 @@ impl Default for Retention {
             inbox: Duration::from_hours(7 * 24),
             audit: None,
             prune_interval: Duration::from_mins(1),
-        }
-    }
-}
-
-impl From<Start> for inbox_engine::Start {
-    fn from(start: Start) -> Self {
-        match start {
-            Start::Earliest => Self::Earliest,
-            Start::Latest => Self::Latest,
-            Start::Error => Self::Error,
         }
     }
 }

@@ -61,8 +61,11 @@ fn bombs(records: &mut Records) {
             (0..50_000).fold(record, |record, _| record.header("xxxxxxxx", vec![1; 64]))
         });
     }
-    for codec in ["gzip", "lz4", "zstd"] {
+    // Of zstd that would be an unreadable batch, which has tests of its own.
+    for codec in ["gzip", "lz4"] {
         records.compressed("a large payload", codec, |it| it.payload(vec![1; LARGE_BOMB_BYTES]));
+    }
+    for codec in ["gzip", "lz4", "zstd"] {
         records.compressed("one text", codec, |record| {
             let text = "\\u0001".repeat(BOMB_BYTES / 6);
             record.payload(format!("{{\"n\":1,\"x\":\"{text}\"}}"))

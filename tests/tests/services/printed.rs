@@ -94,7 +94,10 @@ async fn nothing_that_a_consumer_prints_moves_a_cursor() {
         &["parked", "discard", "--type", CANARY, "--as", CANARY, "--why", CANARY, "--yes"],
         &[
             "skip",
-            &format!("{}/0", stage.topic.name()),
+            "--topic",
+            stage.topic.name(),
+            "--partition",
+            "0",
             "--to",
             "end",
             "--as",

@@ -20,6 +20,7 @@ fn everything() -> toml::Table {
             Kind::Place => "header:x".into(),
             Kind::Settings | Kind::Columns => toml::Table::new().into(),
             Kind::Flag => true.into(),
+            Kind::Duration { .. } => "90d".into(),
             _ => "x".into(),
         };
         if TABLE.repeats(key.section()) {

@@ -6,6 +6,7 @@ pub(crate) mod deadline;
 mod declared;
 mod excerpt;
 mod fit;
+mod inspection;
 mod kafka;
 mod keeping;
 mod operating;
@@ -22,14 +23,14 @@ pub use declared::{
 pub(crate) use excerpt::Lying;
 pub use excerpt::{Excerpt, Excerpts, Flaw};
 pub(crate) use fit::Fit;
+pub use inspection::{Advices, Finding, Inspections, Needs, Note, PartitionRow, RoleKind};
 pub use kafka::{
     Arrival, Broker, BrokerError, BrokerEvent, Committed, Load, LogEnds, LogRange, Mark,
     TopicPartition, TopicSight, TopicState, Trouble, Unread, Vitals, missing,
 };
 pub use keeping::{
-    ACTS_PER_STEP, Advices, Finding, Inspections, Lanes, Needs, Note, Owner, Ownerships,
-    ParkedLoad, Parkings, PartitionRow, PruneCursor, PruneStep, Retentions, RoleKind, Schemas,
-    Store, TakeOver, TakeOverError, Taken, WatermarkMove,
+    ACTS_PER_STEP, Lanes, Owner, Ownerships, ParkedLoad, Parkings, PruneCursor, PruneStep,
+    Retentions, Schemas, Store, TakeOver, TakeOverError, Taken, WatermarkMove,
 };
 pub use operating::{
     AuditFilter, AuditRow, Forgotten, Intended, Intents, Kept, Order, Outcome, Page, ParkedCounts,

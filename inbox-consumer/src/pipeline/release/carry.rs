@@ -17,7 +17,7 @@ use crate::pipeline::{
     parked,
     port::{
         ClaimRequest, Excerpt, Store,
-        release::{Act, Queued, Requeued},
+        release::{Queued, Requeued},
     },
     transaction::{End, Transaction, Work},
     verdict::Verdict,
@@ -355,31 +355,6 @@ impl<DB: Store> Transaction<'_, DB> {
         let asked = asked.filter(|(row, _)| row.intent.is_some());
         self.audit(asked.map(|(row, failed)| (row, "release_failed", &*failed.error))).await?;
         Ok(failed)
-    }
-
-    /// One row for each thing that an operator asked for and that is done now.
-    pub(super) async fn audit<'r>(
-        &mut self,
-        done: impl Iterator<Item = (&'r Queued, &'static str, &'r str)>,
-    ) -> Result<(), End> {
-        let acts: Vec<Act> = done.map(|(row, what, why)| act(row, what, why)).collect();
-        if acts.is_empty() {
-            return Ok(());
-        }
-        let written = DB::audit(self.conn, &self.scope, &acts).await;
-        written.map_err(|error| self.failed("the audit", &error))
-    }
-}
-
-fn act(row: &Queued, what: &'static str, why: &str) -> Act {
-    Act {
-        who: row.intent.as_ref().map(|(_, who)| who.clone()).unwrap_or_default(),
-        what,
-        why: why.replace('\0', "\u{fffd}"),
-        offset: row.offset,
-        id: row.id,
-        aggregate: row.aggregate_text.clone(),
-        event_type: row.event_type.clone(),
     }
 }
 

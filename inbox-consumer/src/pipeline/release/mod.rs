@@ -7,6 +7,7 @@
 //! transaction, because it is broken, is written down by `apart`.
 
 mod apart;
+mod audit;
 mod carry;
 mod plan;
 mod redeliver;

@@ -1,0 +1,36 @@
+//! What a release writes into the audit.
+
+use crate::pipeline::{
+    port::{
+        Store,
+        release::{Act, Queued},
+    },
+    transaction::{End, Transaction},
+};
+
+impl<DB: Store> Transaction<'_, DB> {
+    /// One row for each thing that an operator asked for and that is done now.
+    pub(super) async fn audit<'r>(
+        &mut self,
+        done: impl Iterator<Item = (&'r Queued, &'static str, &'r str)>,
+    ) -> Result<(), End> {
+        let acts: Vec<Act> = done.map(|(row, what, why)| act(row, what, why)).collect();
+        if acts.is_empty() {
+            return Ok(());
+        }
+        let written = DB::audit(self.conn, &self.scope, &acts).await;
+        written.map_err(|error| self.failed("the audit", &error))
+    }
+}
+
+fn act(row: &Queued, what: &'static str, why: &str) -> Act {
+    Act {
+        who: row.intent.as_ref().map(|(_, who)| who.clone()).unwrap_or_default(),
+        what,
+        why: why.replace('\0', "\u{fffd}"),
+        offset: row.offset,
+        id: row.id,
+        aggregate: row.aggregate_text.clone(),
+        event_type: row.event_type.clone(),
+    }
+}
