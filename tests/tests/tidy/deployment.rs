@@ -11,6 +11,7 @@ const COMPOSE: &str = "compose.yaml";
 const UNIT: &str = "deploy/inbox-consumer@.service";
 const ROLES: &str = "deploy/compose/roles.sql";
 const GRANTS: &str = "deploy/compose/grants.sql";
+const TOOLCHAIN: &str = "rust-toolchain.toml";
 const UNIT_OF_THE_RELAY: &str = "deploy/outbox-relay@.service";
 
 /// What stopping takes beside the two deadlines: watermarks, commits, the connection's end.
@@ -169,6 +170,34 @@ fn strangers_at_the_database(tree: &Tree) -> Vec<String> {
     found
 }
 
+/// The toolchain that runs the tests builds the image: one version, in full.
+fn toolchains_that_differ(tree: &Tree) -> Vec<String> {
+    let tested = tree.text(TOOLCHAIN).unwrap_or_default().split_once("channel = \"");
+    let tested = tested.and_then(|(_, rest)| rest.split('"').next()).unwrap_or_default();
+    let mut found = Vec::new();
+    if tested.split('.').filter(|part| part.parse::<u32>().is_ok()).count() != 3 {
+        found.push(format!("{TOOLCHAIN} names no version in full: {tested:?}"));
+    }
+    let dockerfile = tree.text(DOCKERFILE).unwrap_or_default();
+    let image = dockerfile.split("rust:").nth(1).and_then(|rest| rest.split('-').next());
+    if image != Some(tested) {
+        found.push(format!("{DOCKERFILE} builds with Rust {image:?}, tests run with {tested:?}"));
+    }
+    found
+}
+
+/// Images whose name cannot be given with a digest (docs/deploying.md).
+fn images_that_cannot_be_pinned(tree: &Tree) -> Vec<String> {
+    let fixed = |file: &str, key: &str, ours: fn(&str) -> bool| -> Vec<String> {
+        let lines = tree.text(file).unwrap_or_default().lines().map(str::trim);
+        let images = lines.filter_map(|line| line.strip_prefix(key)).filter(|image| !ours(image));
+        images.map(|image| format!("{file}: no variable names {image}")).collect()
+    };
+    let mut found = fixed(DOCKERFILE, "FROM ", |image| image.starts_with("${"));
+    found.extend(fixed(COMPOSE, "image: ", |image| image.starts_with("${") || image == "inbox"));
+    found
+}
+
 /// What a program says that a role needs, one statement a line.
 fn printed(program: &str, role: &str, kind: &str) -> Vec<String> {
     let url = "postgres://nobody@localhost/none";
@@ -204,6 +233,16 @@ fn grants_of_the_compose_file_are_those_that_are_printed() {
     ]
     .concat();
     assert_eq!(given, needed, "copy what is printed into {GRANTS}");
+}
+
+#[test]
+fn the_toolchain_of_the_image_is_the_tested_one() {
+    none(&toolchains_that_differ(&Tree::here()));
+}
+
+#[test]
+fn every_image_can_be_pinned_to_a_digest() {
+    none(&images_that_cannot_be_pinned(&Tree::here()));
 }
 
 #[test]
@@ -251,6 +290,8 @@ fn rules_about_deployment_see_what_breaks_them() {
 #[test]
 fn rules_about_supply_see_what_breaks_them() {
     let tree = Tree::of(&[
+        (TOOLCHAIN, "[toolchain]\nchannel = \"stable\"\n"),
+        (DOCKERFILE, "ARG RUST_IMAGE=rust:1-slim\nFROM ${RUST_IMAGE} AS build\nFROM debian:12\n"),
         (
             COMPOSE,
             "image: ${A:-a:1}\nimage: inbox\nimage: postgres:17\nurl: postgres://root:x@db\n",
@@ -259,4 +300,6 @@ fn rules_about_supply_see_what_breaks_them() {
         ("deploy/compose/consumer.toml", "url = \"postgres://a:a@db/a\""),
     ]);
     shows(&strangers_at_the_database(&tree), &["says SUPERUSER", "root is no role"]);
+    shows(&toolchains_that_differ(&tree), &["no version in full", "builds with Rust"]);
+    shows(&images_that_cannot_be_pinned(&tree), &["debian:12", "postgres:17"]);
 }
