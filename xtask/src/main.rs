@@ -17,6 +17,7 @@ mod program;
 mod quickstart;
 mod relay_chaos;
 mod relay_speed;
+mod sbom;
 mod services;
 mod soak;
 mod tally;
@@ -74,6 +75,8 @@ enum Verb {
     RelayChaos(relay_chaos::Faults),
     /// How many rows a second a relay ships, whatever else is in the outbox.
     RelaySpeed(relay_speed::Course),
+    /// What the two programs of a release are made of, as `CycloneDX`: `inbox.cdx.json` beside the packages.
+    Sbom,
     /// Kafka and PostgreSQL on this machine, left running for work.
     Services {
         #[command(subcommand)]
@@ -125,6 +128,7 @@ fn run(verb: Verb) -> Outcome<ExitCode> {
         Verb::Soak(length) => return soak::run(&length),
         Verb::Engine => engine::measure()?,
         Verb::Package => package::run_all()?,
+        Verb::Sbom => sbom::write()?,
         Verb::Services { verb: ServicesVerb::Up } => services::up()?,
         Verb::Services { verb: ServicesVerb::Down } => services::down()?,
         Verb::Services { verb: ServicesVerb::Status } => services::status()?,
