@@ -8,6 +8,7 @@
 mod ablate;
 mod bench;
 mod built;
+mod deny;
 mod deploy;
 mod engine;
 mod folders;
@@ -62,6 +63,8 @@ enum Verb {
     },
     /// A bad deploy that parks events up to the limit, and the release after it.
     Deploy(deploy::Size),
+    /// Licences, bans and sources of what is linked, by cargo-deny, and advisories where their database can be had.
+    Deny,
     /// What the engine alone costs: deliveries a second, and instructions per delivery.
     Engine,
     /// Faults against a consumer with its default configuration: how long until each has a name, seen from outside.
@@ -127,6 +130,7 @@ fn run(verb: Verb) -> Outcome<ExitCode> {
         Verb::RelaySpeed(course) => return relay_speed::run(&course),
         Verb::Soak(length) => return soak::run(&length),
         Verb::Engine => engine::measure()?,
+        Verb::Deny => deny::check()?,
         Verb::Package => package::run_all()?,
         Verb::Sbom => sbom::write()?,
         Verb::Services { verb: ServicesVerb::Up } => services::up()?,
