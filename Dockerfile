@@ -4,7 +4,12 @@
 #
 # A consumer of your own: copy this file, and build your package instead of the two here (docs/deploying.md).
 
-FROM rust:1-slim-bookworm AS build
+# A tag can be moved to another image, a digest cannot: `--build-arg RUST_IMAGE=NAME:TAG@sha256:…` (docs/deploying.md,
+# "Images by digest"). The toolchain is that of rust-toolchain.toml, which a test compares.
+ARG RUST_IMAGE=rust:1.95.0-slim-bookworm
+ARG DEBIAN_IMAGE=debian:bookworm-slim
+
+FROM ${RUST_IMAGE} AS build
 RUN apt-get update \
  && apt-get install --yes --no-install-recommends g++ libssl-dev make perl pkg-config \
  && rm -rf /var/lib/apt/lists/*
@@ -24,7 +29,7 @@ COPY LICENSE-APACHE LICENSE-MIT ./
 RUN cargo build --release --locked --package inbox-consumer --features sqlite,tls,jemalloc --bin inbox-consumer \
  && cargo build --release --locked --package inbox-outbox-relay --features tls --bin outbox-relay
 
-FROM debian:bookworm-slim
+FROM ${DEBIAN_IMAGE}
 RUN apt-get update \
  && apt-get install --yes --no-install-recommends ca-certificates libssl3 \
  && rm -rf /var/lib/apt/lists/*

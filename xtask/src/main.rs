@@ -8,6 +8,7 @@
 mod ablate;
 mod bench;
 mod built;
+mod deny;
 mod deploy;
 mod engine;
 mod folders;
@@ -17,6 +18,7 @@ mod program;
 mod quickstart;
 mod relay_chaos;
 mod relay_speed;
+mod sbom;
 mod services;
 mod soak;
 mod tally;
@@ -61,6 +63,8 @@ enum Verb {
     },
     /// A bad deploy that parks events up to the limit, and the release after it.
     Deploy(deploy::Size),
+    /// Licences, bans and sources of what is linked, by cargo-deny, and advisories where their database can be had.
+    Deny,
     /// What the engine alone costs: deliveries a second, and instructions per delivery.
     Engine,
     /// Faults against a consumer with its default configuration: how long until each has a name, seen from outside.
@@ -74,6 +78,8 @@ enum Verb {
     RelayChaos(relay_chaos::Faults),
     /// How many rows a second a relay ships, whatever else is in the outbox.
     RelaySpeed(relay_speed::Course),
+    /// What the two programs of a release are made of, as `CycloneDX`: `inbox.cdx.json` beside the packages.
+    Sbom,
     /// Kafka and PostgreSQL on this machine, left running for work.
     Services {
         #[command(subcommand)]
@@ -124,7 +130,9 @@ fn run(verb: Verb) -> Outcome<ExitCode> {
         Verb::RelaySpeed(course) => return relay_speed::run(&course),
         Verb::Soak(length) => return soak::run(&length),
         Verb::Engine => engine::measure()?,
+        Verb::Deny => deny::check()?,
         Verb::Package => package::run_all()?,
+        Verb::Sbom => sbom::write()?,
         Verb::Services { verb: ServicesVerb::Up } => services::up()?,
         Verb::Services { verb: ServicesVerb::Down } => services::down()?,
         Verb::Services { verb: ServicesVerb::Status } => services::status()?,

@@ -1,7 +1,7 @@
 //! `cargo xtask package`: what would be published is whole.
 //!
 //! Every crate that may be published is packed as a registry would get it, its contents are looked
-//! through, and it is built from the package alone.
+//! through, and it is built from the package alone. What all is made of is written beside them.
 
 use std::collections::BTreeSet;
 use std::env;
@@ -15,6 +15,7 @@ use xtask::command::{capture, run};
 use xtask::failure::{Explain, Outcome, failure};
 
 use crate::folders::cargo;
+use crate::sbom;
 use crate::toolchain;
 
 /// What every package holds, besides its sources.
@@ -55,7 +56,7 @@ pub(crate) fn run_all() -> Outcome {
         let file = folder.join(format!("{}-{}.crate", package.name, package.version));
         look_through(package, &file)?;
     }
-    Ok(())
+    sbom::write()
 }
 
 /// Removes what cargo keeps of earlier packages of the same version. `cargo package` gives the

@@ -1,6 +1,6 @@
-//! Dockerfile, compose file and unit name only what exists, and give a consumer the time to stop.
+//! Dockerfile, compose file and unit name only what exists, run with few rights, and give a consumer the time to stop.
 
-use std::time::Duration;
+use std::{process::Command, time::Duration};
 
 use inbox_consumer::config::Config;
 
@@ -9,6 +9,9 @@ use super::{Tree, none, shows};
 const DOCKERFILE: &str = "Dockerfile";
 const COMPOSE: &str = "compose.yaml";
 const UNIT: &str = "deploy/inbox-consumer@.service";
+const ROLES: &str = "deploy/compose/roles.sql";
+const GRANTS: &str = "deploy/compose/grants.sql";
+const TOOLCHAIN: &str = "rust-toolchain.toml";
 const UNIT_OF_THE_RELAY: &str = "deploy/outbox-relay@.service";
 
 /// What stopping takes beside the two deadlines: watermarks, commits, the connection's end.
@@ -145,6 +148,103 @@ fn variables(text: &str, prefix: &str) -> Vec<(String, String)> {
     named.map(|(section, key)| (section.to_lowercase(), key.to_lowercase())).collect()
 }
 
+/// Whom the compose file's services are at the database, beside the roles that are made for them.
+fn strangers_at_the_database(tree: &Tree) -> Vec<String> {
+    let roles = tree.text(ROLES).unwrap_or_default();
+    let made = |role: &str| roles.contains(&format!("CREATE ROLE {role} LOGIN PASSWORD "));
+    let mut found = Vec::new();
+    for word in ["SUPERUSER", "CREATEROLE", "CREATEDB", "BYPASSRLS", "GRANT pg_"] {
+        if roles.contains(word) {
+            found.push(format!("{ROLES} says {word}"));
+        }
+    }
+    let files = tree.files.iter();
+    for (path, text) in
+        files.filter(|(path, _)| path == COMPOSE || path.starts_with("deploy/compose/"))
+    {
+        let users =
+            text.split("postgres://").skip(1).filter_map(|url| url.split([':', '@']).next());
+        let strangers = users.filter(|user| !made(user));
+        found.extend(strangers.map(|user| format!("{path}: {user} is no role of {ROLES}")));
+    }
+    found
+}
+
+/// The toolchain that runs the tests builds the image: one version, in full.
+fn toolchains_that_differ(tree: &Tree) -> Vec<String> {
+    let tested = tree.text(TOOLCHAIN).unwrap_or_default().split_once("channel = \"");
+    let tested = tested.and_then(|(_, rest)| rest.split('"').next()).unwrap_or_default();
+    let mut found = Vec::new();
+    if tested.split('.').filter(|part| part.parse::<u32>().is_ok()).count() != 3 {
+        found.push(format!("{TOOLCHAIN} names no version in full: {tested:?}"));
+    }
+    let dockerfile = tree.text(DOCKERFILE).unwrap_or_default();
+    let image = dockerfile.split("rust:").nth(1).and_then(|rest| rest.split('-').next());
+    if image != Some(tested) {
+        found.push(format!("{DOCKERFILE} builds with Rust {image:?}, tests run with {tested:?}"));
+    }
+    found
+}
+
+/// Images whose name cannot be given with a digest (docs/deploying.md).
+fn images_that_cannot_be_pinned(tree: &Tree) -> Vec<String> {
+    let fixed = |file: &str, key: &str, ours: fn(&str) -> bool| -> Vec<String> {
+        let lines = tree.text(file).unwrap_or_default().lines().map(str::trim);
+        let images = lines.filter_map(|line| line.strip_prefix(key)).filter(|image| !ours(image));
+        images.map(|image| format!("{file}: no variable names {image}")).collect()
+    };
+    let mut found = fixed(DOCKERFILE, "FROM ", |image| image.starts_with("${"));
+    found.extend(fixed(COMPOSE, "image: ", |image| image.starts_with("${") || image == "inbox"));
+    found
+}
+
+/// What a program says that a role needs, one statement a line.
+fn printed(program: &str, role: &str, kind: &str) -> Vec<String> {
+    let url = "postgres://nobody@localhost/none";
+    let output = Command::new(program)
+        .args(["migrate", "--print-grants", role, "--for", kind])
+        .current_dir(std::env::temp_dir())
+        .envs([("INBOX_CONSUMER__NAME", "c"), ("INBOX_KAFKA__TOPICS", "t")])
+        .envs([("INBOX_KAFKA__BOOTSTRAP", "localhost:9"), ("INBOX_DATABASE__URL", url)])
+        .envs([("OUTBOX_KAFKA__BOOTSTRAP", "localhost:9"), ("OUTBOX_DATABASE__URL", url)])
+        .env("OUTBOX_KAFKA__TOPIC", "t")
+        .output()
+        .unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    said.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect()
+}
+
+#[test]
+fn services_of_the_compose_file_come_without_superusers() {
+    none(&strangers_at_the_database(&Tree::here()));
+}
+
+#[test]
+fn grants_of_the_compose_file_are_those_that_are_printed() {
+    let tree = Tree::here();
+    let ours = |line: &&str| line.contains(" inbox_") || line.contains(" outbox_");
+    let statements = tree.text(GRANTS).unwrap().lines().filter(|line| line.starts_with("GRANT "));
+    let given: Vec<&str> = statements.filter(ours).collect();
+    let needed = [
+        printed(env!("CARGO_BIN_EXE_worker"), "billing", "consumer"),
+        printed(env!("CARGO_BIN_EXE_relay"), "relay", "relay"),
+        printed(env!("CARGO_BIN_EXE_relay"), "shop", "appender"),
+    ]
+    .concat();
+    assert_eq!(given, needed, "copy what is printed into {GRANTS}");
+}
+
+#[test]
+fn the_toolchain_of_the_image_is_the_tested_one() {
+    none(&toolchains_that_differ(&Tree::here()));
+}
+
+#[test]
+fn every_image_can_be_pinned_to_a_digest() {
+    none(&images_that_cannot_be_pinned(&Tree::here()));
+}
+
 #[test]
 fn what_the_image_is_made_of_exists() {
     let tree = Tree::here();
@@ -185,4 +285,21 @@ fn rules_about_deployment_see_what_breaks_them() {
     shows(&builds_that_cannot_be(&tree), &["no feature two", "no program no", "builds b"]);
     shows(&stops_that_are_too_short(&tree, Duration::from_secs(25)), &["compose.yaml", "relay"]);
     shows(&variables_without_a_key(&tree), &["database.port"]);
+}
+
+#[test]
+fn rules_about_supply_see_what_breaks_them() {
+    let tree = Tree::of(&[
+        (TOOLCHAIN, "[toolchain]\nchannel = \"stable\"\n"),
+        (DOCKERFILE, "ARG RUST_IMAGE=rust:1-slim\nFROM ${RUST_IMAGE} AS build\nFROM debian:12\n"),
+        (
+            COMPOSE,
+            "image: ${A:-a:1}\nimage: inbox\nimage: postgres:17\nurl: postgres://root:x@db\n",
+        ),
+        (ROLES, "CREATE ROLE a LOGIN PASSWORD 'a';\nALTER ROLE a SUPERUSER;\n"),
+        ("deploy/compose/consumer.toml", "url = \"postgres://a:a@db/a\""),
+    ]);
+    shows(&strangers_at_the_database(&tree), &["says SUPERUSER", "root is no role"]);
+    shows(&toolchains_that_differ(&tree), &["no version in full", "builds with Rust"]);
+    shows(&images_that_cannot_be_pinned(&tree), &["debian:12", "postgres:17"]);
 }
