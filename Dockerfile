@@ -5,7 +5,7 @@
 # A consumer of your own: copy this file, and build your package instead of the two here (docs/deploying.md).
 
 # A tag can be moved to another image, a digest cannot: `--build-arg RUST_IMAGE=NAME:TAG@sha256:…` (docs/deploying.md,
-# "Images by digest"). The toolchain is that of rust-toolchain.toml, which a test compares.
+# "Images by digest"). The stable Rust that the tests last ran with; a test keeps it from being older than Cargo.toml takes.
 ARG RUST_IMAGE=rust:1.95.0-slim-bookworm
 ARG DEBIAN_IMAGE=debian:bookworm-slim
 

@@ -11,7 +11,7 @@ const COMPOSE: &str = "compose.yaml";
 const UNIT: &str = "deploy/inbox-consumer@.service";
 const ROLES: &str = "deploy/compose/roles.sql";
 const GRANTS: &str = "deploy/compose/grants.sql";
-const TOOLCHAIN: &str = "rust-toolchain.toml";
+const WORKSPACE: &str = "Cargo.toml";
 const UNIT_OF_THE_RELAY: &str = "deploy/outbox-relay@.service";
 
 /// What stopping takes beside the two deadlines: watermarks, commits, the connection's end.
@@ -170,18 +170,21 @@ fn strangers_at_the_database(tree: &Tree) -> Vec<String> {
     found
 }
 
-/// The toolchain that runs the tests builds the image: one version, in full.
-fn toolchains_that_differ(tree: &Tree) -> Vec<String> {
-    let tested = tree.text(TOOLCHAIN).unwrap_or_default().split_once("channel = \"");
-    let tested = tested.and_then(|(_, rest)| rest.split('"').next()).unwrap_or_default();
-    let mut found = Vec::new();
-    if tested.split('.').filter(|part| part.parse::<u32>().is_ok()).count() != 3 {
-        found.push(format!("{TOOLCHAIN} names no version in full: {tested:?}"));
-    }
+/// The image is built with a version of Rust that is named in full, and that the workspace takes.
+fn toolchains_that_do_not_fit(tree: &Tree) -> Vec<String> {
+    let version =
+        |text: &str| -> Vec<u32> { text.split('.').map_while(|part| part.parse().ok()).collect() };
     let dockerfile = tree.text(DOCKERFILE).unwrap_or_default();
     let image = dockerfile.split("rust:").nth(1).and_then(|rest| rest.split('-').next());
-    if image != Some(tested) {
-        found.push(format!("{DOCKERFILE} builds with Rust {image:?}, tests run with {tested:?}"));
+    let image = version(image.unwrap_or_default());
+    let least = tree.text(WORKSPACE).unwrap_or_default().split_once("rust-version = \"");
+    let least = least.and_then(|(_, rest)| rest.split('"').next()).unwrap_or_default();
+    let mut found = Vec::new();
+    if image.len() != 3 {
+        found.push(format!("{DOCKERFILE} names no version of Rust in full"));
+    }
+    if image < version(least) {
+        found.push(format!("{DOCKERFILE} builds with Rust {image:?}, {WORKSPACE} wants {least}"));
     }
     found
 }
@@ -236,8 +239,8 @@ fn grants_of_the_compose_file_are_those_that_are_printed() {
 }
 
 #[test]
-fn the_toolchain_of_the_image_is_the_tested_one() {
-    none(&toolchains_that_differ(&Tree::here()));
+fn the_image_is_built_with_a_rust_that_the_workspace_takes() {
+    none(&toolchains_that_do_not_fit(&Tree::here()));
 }
 
 #[test]
@@ -290,7 +293,7 @@ fn rules_about_deployment_see_what_breaks_them() {
 #[test]
 fn rules_about_supply_see_what_breaks_them() {
     let tree = Tree::of(&[
-        (TOOLCHAIN, "[toolchain]\nchannel = \"stable\"\n"),
+        (WORKSPACE, "rust-version = \"1.94\"\n"),
         (DOCKERFILE, "ARG RUST_IMAGE=rust:1-slim\nFROM ${RUST_IMAGE} AS build\nFROM debian:12\n"),
         (
             COMPOSE,
@@ -300,6 +303,6 @@ fn rules_about_supply_see_what_breaks_them() {
         ("deploy/compose/consumer.toml", "url = \"postgres://a:a@db/a\""),
     ]);
     shows(&strangers_at_the_database(&tree), &["says SUPERUSER", "root is no role"]);
-    shows(&toolchains_that_differ(&tree), &["no version in full", "builds with Rust"]);
+    shows(&toolchains_that_do_not_fit(&tree), &["no version of Rust in full", "builds with Rust"]);
     shows(&images_that_cannot_be_pinned(&tree), &["debian:12", "postgres:17"]);
 }
