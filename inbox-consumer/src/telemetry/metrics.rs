@@ -323,4 +323,8 @@ nor is one whose database is out (`outage`).
 
 The port is read-only and has no authentication. It listens on this machine only unless `http.listen` says otherwise. An address
 that is in use does not end the consumer: it says so (signal `http_failed`) and tries again every 5 s.
+
+A connection is for one request. A client has 10 s to send it and 10 s to read the answer, then the connection is reset. There are
+32 places, 24 of them for answers under way; nobody waits for one: when all are taken the oldest connection is dropped, of those
+that have sent no request first. So who never reads keeps neither a probe nor a scraper from an answer.
 ";
