@@ -13,7 +13,7 @@ use report::Report;
 use super::{Exit, Terminal, told};
 use crate::{
     Routes,
-    config::Config,
+    config::{Config, Unwanted},
     consumer::{connections, kafka_settings, schema_is_current, settings},
     kafka,
     pipeline::{
@@ -28,6 +28,8 @@ const ASIDE_SESSIONS: usize = 2;
 
 const NO_OUTBOX: &str = "the role may not append to the outbox: right if no handler calls `tx.append`; else see `migrate \
      --print-grants ROLE --for appending-consumer`";
+const NO_LETTERS: &str = "dead letters (`events.dead_letter_topic`) are appended to the outbox, and the role may not; run as the \
+     owner of the tables what `migrate --print-grants ROLE --for appending-consumer` prints";
 
 /// Looks at everything without changing anything and without joining the group.
 pub(super) async fn check<DB: Store>(
@@ -119,7 +121,10 @@ async fn database<DB: Store>(config: &Config, routes: Option<&RouteTable<DB>>) -
         None => Vec::new(),
     };
     let appends = DB::appends(&mut conn).await.unwrap_or(true);
-    let notes = if appends { Vec::new() } else { vec![NO_OUTBOX.to_owned()] };
+    let unwanted = [config.events.undecodable, config.events.unknown_type];
+    let letters = unwanted.contains(&Unwanted::DeadLetter);
+    found.extend((letters && !appends).then(|| fatal(NO_LETTERS)));
+    let notes = if appends || letters { Vec::new() } else { vec![NO_OUTBOX.to_owned()] };
     DB::close_hard(conn).await;
     Seen { database: found, handlers, notes, rows }
 }

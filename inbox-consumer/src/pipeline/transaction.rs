@@ -233,7 +233,8 @@ impl<'a, DB: Store> Transaction<'a, DB> {
         }
         let alone = DB::park_alone(self.conn, &self.scope).await;
         alone.map_err(|error| self.failed("the lock for parking", &error))?;
-        self.handled = true;
+        // A follower is as it came; that it cannot be parked is never its fault.
+        self.handled |= verdicts.parkings().any(|(_, _, doom)| doom.is_some());
         let parked = DB::park(self.conn, &self.scope, &rows).await;
         let marked = parked.map_err(|error| self.failed("parking", &error))?;
         self.changed = self.changed.map(|changed| changed.saturating_add_unsigned(marked));

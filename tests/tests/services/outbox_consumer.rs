@@ -171,13 +171,23 @@ async fn check_names_the_privilege_that_appending_lacks() {
     stage.schema.run(&tables).await;
     let address = services.postgres.split_once('@').unwrap().1;
     let url = stage.schema.url_at(&format!("postgres://{role}@{address}"));
-    let mut command = worker(&stage);
-    command.env("INBOX_DATABASE__URL", url);
-    let (code, out, err) = ran(command, "check").await;
+    let with_role = || {
+        let mut command = worker(&stage);
+        command.env("INBOX_DATABASE__URL", &url);
+        command
+    };
+    let (code, out, err) = ran(with_role(), "check").await;
+    let mut letters = with_role();
+    letters.env("INBOX_EVENTS__UNDECODABLE", "dead_letter");
+    letters.env("INBOX_EVENTS__DEAD_LETTER_TOPIC", "dead");
+    let (refused, why, _) = ran(letters, "check").await;
     stage.schema.run(&format!("DROP OWNED BY {role}; DROP ROLE {role}")).await;
-    assert_eq!(code, Some(5), "{err}");
-    let told = format!("GRANT INSERT ON {schema}.outbox_events TO {role};");
-    assert!(out.contains("run as the owner of the tables: ") && out.contains(&told), "{out}");
+    assert_eq!(refused, Some(5), "{why}");
+    assert!(why.contains("dead letters (`events.dead_letter_topic`)"), "{why}");
+    // Whether a handler appends is not known to anybody but itself.
+    assert_eq!(code, Some(0), "{out}{err}");
+    let told = out.contains("the role may not append to the outbox: right if no handler calls");
+    assert!(told && out.contains("--for appending-consumer"), "{out}");
 }
 
 /// Every table of a consumer that appends: a failover takes them all back at once.
