@@ -71,14 +71,15 @@ UNION ALL SELECT statement FROM (SELECT min(ord) AS first,
     GROUP BY nspname, relname ORDER BY 1) g";
 
 /// The statements that give the session's role what it lacks of these rights, to run as the tables' owner;
-/// `None` when it lacks nothing.
+/// `None` when it lacks nothing. Asked by a statement with a name, if `persistent`: else in a transaction.
 ///
 /// # Errors
 ///
 /// The database's.
 #[cfg(feature = "postgres")]
-pub async fn missing(
-    conn: &mut sqlx::PgConnection,
+pub async fn missing<'c>(
+    conn: impl sqlx::PgExecutor<'c>,
+    persistent: bool,
     rights: &[&[Right]],
 ) -> Result<Option<String>, sqlx::Error> {
     let each = rights.iter().copied().flatten();
@@ -87,7 +88,7 @@ pub async fn missing(
     let statements: Vec<String> = sqlx::query_scalar(MISSING)
         .bind(names)
         .bind(privileges)
-        .persistent(super::keeps_statements(conn))
+        .persistent(persistent)
         .fetch_all(conn)
         .await?;
     Ok(Some(statements).filter(|all| !all.is_empty()).map(|all| all.join("; ")))

@@ -117,16 +117,18 @@ impl Inspections for Postgres {
     async fn rights(conn: &mut PgConnection) -> Result<Option<Finding>, sqlx::Error> {
         // A role that may not append has handlers that do not.
         let appending = if Self::appends(conn).await? { APPENDING } else { &[] };
-        let Some(all) = rights::missing(conn, &[CONSUMER, appending, AUDIT, NUMBERS]).await? else {
+        let Some(all) =
+            rights::missing(on(conn), true, &[CONSUMER, appending, AUDIT, NUMBERS]).await?
+        else {
             return Ok(None);
         };
-        let fatal = rights::missing(conn, &[CONSUMER, appending]).await?.is_some();
+        let fatal = rights::missing(on(conn), true, &[CONSUMER, appending]).await?.is_some();
         let text = format!("the role lacks rights; run as the owner of the tables: {all};");
         Ok(Some(Finding { fatal, text }))
     }
 
     async fn appends(conn: &mut PgConnection) -> Result<bool, sqlx::Error> {
-        Ok(rights::missing(conn, &[rights::APPENDER]).await?.is_none())
+        Ok(rights::missing(on(conn), true, &[rights::APPENDER]).await?.is_none())
     }
 
     fn grants(

@@ -110,10 +110,11 @@ impl Inspection for Postgres {
     }
 
     async fn rights(session: &mut PgConnection) -> Result<Option<Finding>, FeedError> {
-        if rights::missing(session, &[rights::RELAY]).await?.is_none() {
+        let keeps = keeps_statements(session);
+        if rights::missing(&mut *session, keeps, &[rights::RELAY]).await?.is_none() {
             return Ok(None);
         }
-        let all = rights::missing(session, &[rights::RELAY, rights::NUMBERS]).await?;
+        let all = rights::missing(&mut *session, keeps, &[rights::RELAY, rights::NUMBERS]).await?;
         let text = format!(
             "the relay's role lacks rights; run as the owner of the tables: {};",
             all.unwrap_or_default()
