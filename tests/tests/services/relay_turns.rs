@@ -48,7 +48,8 @@ async fn a_relay_killed_before_it_marks_sends_the_same_ids_again() {
     let own: i32 =
         sqlx::query_scalar("SELECT pg_backend_pid()").fetch_one(&mut *lock).await.unwrap();
     let blocked = format!("FROM pg_stat_activity WHERE {own} = ANY (pg_blocking_pids(pid))");
-    let waiting = format!("SELECT count(*) {blocked}");
+    // A renewal of the lease waits for the same lock.
+    let waiting = format!("SELECT count(*) {blocked} AND query LIKE '%SET sent_at%'");
     eventually(SOON, "the mark waits for the lock", async || {
         outbox.schema.number(&waiting).await > 0
     })
