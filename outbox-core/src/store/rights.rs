@@ -94,6 +94,34 @@ pub async fn missing<'c>(
     Ok(Some(statements).filter(|all| !all.is_empty()).map(|all| all.join("; ")))
 }
 
+/// Where everybody may create, somebody can create a function that statements then call instead of the server's.
+#[cfg(feature = "postgres")]
+const OPEN_SCHEMAS: &str =
+    "SELECT string_agg(format('REVOKE CREATE ON SCHEMA %I FROM PUBLIC', n.nspname), '; ')
+    FROM unnest(current_schemas(false)) path(name) JOIN pg_namespace n ON n.nspname = path.name
+    WHERE has_schema_privilege('public', n.oid, 'CREATE')";
+
+/// What is to be said of a search path with schemas that everybody may create functions in; `None` when there is
+/// none. Asked as [`missing`] asks.
+///
+/// # Errors
+///
+/// The database's.
+#[cfg(feature = "postgres")]
+pub async fn open_schemas<'c>(
+    conn: impl sqlx::PgExecutor<'c>,
+    persistent: bool,
+) -> Result<Option<String>, sqlx::Error> {
+    let revoke: Option<String> =
+        sqlx::query_scalar(OPEN_SCHEMAS).persistent(persistent).fetch_one(conn).await?;
+    Ok(revoke.map(|revoke| {
+        format!(
+            "everybody with a login may create functions where this role's statements look for theirs, and so \
+             run code as it; run as the owner of the schema: {revoke};"
+        )
+    }))
+}
+
 #[cfg(test)]
 mod tests {
     use super::{APPENDER, NUMBERS, grants};

@@ -194,3 +194,23 @@ async fn a_relay_and_who_appends_work_with_exactly_the_rights_that_are_printed()
     dropped(&outbox.schema, &appender).await;
     dropped(&outbox.schema, &relay).await;
 }
+
+/// A function of a stranger would run with the rights of whoever looks for one there.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_search_path_that_everybody_may_create_in_is_told() {
+    let stage = Stage::set("open-path", 1).await;
+    let outbox = Outbox::set("open-path", 1).await;
+    let program = std::path::Path::new(env!("CARGO_BIN_EXE_relay"));
+    let told = async |schema: &Schema, command: &dyn Fn() -> Command| {
+        schema.run(&format!("GRANT CREATE ON SCHEMA {} TO PUBLIC", schema.name())).await;
+        let revoke = format!("REVOKE CREATE ON SCHEMA {} FROM PUBLIC", schema.name());
+        let (_, out, err) = ran(command(), "check").await;
+        let said = format!("run as the owner of the schema: {revoke};");
+        assert!((out + &err).contains(&said), "{said}");
+        schema.run(&revoke).await;
+        let (_, out, err) = ran(command(), "check").await;
+        assert!(!(out + &err).contains("REVOKE"));
+    };
+    told(&stage.schema, &|| worker(&stage)).await;
+    told(&outbox.schema, &|| outbox.command(program)).await;
+}

@@ -111,6 +111,8 @@ impl Inspections for Postgres {
         let version = Self::version(conn).await?;
         findings.extend(inspect::schema(version, Self::newest()));
         findings.extend(Self::rights(conn).await?);
+        let open = rights::open_schemas(on(conn), true).await?;
+        findings.extend(open.map(inspect::doubtful));
         Ok(findings)
     }
 

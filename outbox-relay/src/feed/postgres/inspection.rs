@@ -105,6 +105,9 @@ impl Inspection for Postgres {
                         .into(),
             });
         }
+        let keeps = keeps_statements(session);
+        let open = rights::open_schemas(&mut *session, keeps).await?;
+        found.extend(open.map(|text| Finding { fatal: false, text }));
         found.extend(Self::numbering(session).await?);
         Ok(found)
     }
