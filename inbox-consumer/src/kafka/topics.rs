@@ -54,6 +54,8 @@ pub(crate) struct Kept {
     pub(crate) time: Option<Duration>,
     /// Bytes of a partition.
     pub(crate) bytes: Option<u64>,
+    /// Bytes of a batch, compressed as it may be.
+    pub(crate) batch_bytes_max: Option<u64>,
     pub(crate) compacted: bool,
     pub(crate) in_sync_min: usize,
     pub(crate) unclean_election: bool,
@@ -98,6 +100,7 @@ fn read(config: &ConfigResource) -> Kept {
     Kept {
         time: time.filter(|_| policy.contains("delete")),
         bytes: number("retention.bytes").filter(|_| policy.contains("delete")),
+        batch_bytes_max: number("max.message.bytes"),
         compacted: policy.contains("compact"),
         in_sync_min: number("min.insync.replicas")
             .and_then(|number| usize::try_from(number).ok())
