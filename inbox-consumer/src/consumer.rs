@@ -308,6 +308,7 @@ impl<DB: Store> Consumer<DB> {
             consumer: config.consumer.name.clone(),
             owner: owner(config),
             lanes,
+            id_scope: config.events.id_scope,
             start: start(config.kafka.start),
         };
         let engine = Engine::new(limits::<DB>(config), Uuid::new_v4().as_u64_pair().0);

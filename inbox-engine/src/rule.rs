@@ -119,6 +119,8 @@ pub enum Rule {
     SkipBelowWatermark,
     /// Lane count and lane rule are the database's; a change is a remap.
     LaneRuleStored,
+    /// The scope of event ids is the database's; another one is refused.
+    IdScopeStored,
     /// Lanes change only where none is ahead of the watermark.
     RemapOnlyDrained,
     /// A change of the lanes that waits is brought about by the partition's owner, under load too.

@@ -15,6 +15,8 @@ pub enum Standstill {
     /// The database has no row for the partition, and the group's offset was committed by this very
     /// consumer: the database has lost its history, or is another one.
     HistoryLost(String),
+    /// The inbox holds event ids of another scope than the configuration makes.
+    IdScope(String),
     /// What is settled or parked is in lanes or queues that this build and configuration cannot follow.
     LaneRule(String),
     /// The log was seen to end below the watermark, has grown since, and nothing shows that it is the same.
@@ -74,6 +76,7 @@ impl Standstill {
             Self::ForeignOwner(_) => "foreign_owner",
             Self::HandlerBlocks(_) => "handler_blocks",
             Self::HistoryLost(_) => "history_lost",
+            Self::IdScope(_) => "id_scope",
             Self::LaneRule(_) => "lane_rule",
             Self::LogEndedBelow(_) => "log_ended_below",
             Self::LogEndsBelow(_) => "log_ends_below",
@@ -108,6 +111,7 @@ impl Standstill {
             | Self::UpstreamTransaction(_) => false,
             Self::HandlerBlocks(_)
             | Self::HistoryLost(_)
+            | Self::IdScope(_)
             | Self::LaneRule(_)
             | Self::LogEndedBelow(_)
             | Self::LogStartsAbove(_)
@@ -153,6 +157,7 @@ impl Standstill {
         let by_command = matches!(
             self,
             Self::HistoryLost(_)
+                | Self::IdScope(_)
                 | Self::LaneRule(_)
                 | Self::LogEndedBelow(_)
                 | Self::LogStartsAbove(_)
@@ -170,6 +175,7 @@ impl fmt::Display for Standstill {
             Self::ForeignOwner(text)
             | Self::HandlerBlocks(text)
             | Self::HistoryLost(text)
+            | Self::IdScope(text)
             | Self::LaneRule(text)
             | Self::LogEndedBelow(text)
             | Self::LogEndsBelow(text)

@@ -4,3 +4,8 @@
 -- takes the room of what aligns the row.
 ALTER TABLE inbox_events ADD COLUMN sha256 boolean NOT NULL DEFAULT false;
 ALTER TABLE inbox_parked ADD COLUMN sha256 boolean NOT NULL DEFAULT false;
+
+-- `id_scope_epoch`: set, with the epoch, while event ids hold within their topic. A build before this one does not set
+-- it with the epoch, so it does not take a partition over whose ids it would not find.
+ALTER TABLE inbox_partitions ADD COLUMN id_scope_epoch bigint
+    CONSTRAINT inbox_ids_within_topics_need_a_newer_build CHECK (id_scope_epoch = epoch);

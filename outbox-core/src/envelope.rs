@@ -80,7 +80,8 @@ pub enum AggregateError {
 pub struct Envelope {
     /// Its id: what a consumer recognises it by.
     pub event_id: EventId,
-    /// The id as the producer sent it when that was not a UUID: at most
+    /// The id as the producer sent it when the event's is made of it: it was no UUID, or ids hold within their topic
+    /// ([`IdScope::Topic`](crate::IdScope::Topic)). At most
     /// [`SOURCE_ID_BYTES_MAX`](crate::SOURCE_ID_BYTES_MAX) bytes, for people only. Bytes that are
     /// not text and NUL appear as U+FFFD.
     pub source_id: Option<Text>,

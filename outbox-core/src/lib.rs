@@ -138,7 +138,7 @@ pub use problem::{
     SOURCE_ID_BYTES_MAX,
 };
 pub use read::{
-    Part, Pointer, ReadError, ReadRules, Reader, RulesError, Source, SourceError, Sources,
+    IdScope, Part, Pointer, ReadError, ReadRules, Reader, RulesError, Source, SourceError, Sources,
 };
 pub use record::{Header, Record};
 #[cfg(feature = "postgres")]

@@ -57,6 +57,7 @@ pub(super) async fn check<DB: Store>(
     report.note("database", notes);
     report.add("handlers", handlers);
     report.add("database", topics::standing(&rows));
+    report.add("database", topics::id_scope(&rows, config.events.id_scope));
     if let Some(reader) = &reader {
         let placement = Placement::of(reader.rules());
         report.add("database", topics::lanes(&rows, config.lanes.count, placement.lane_rule()));

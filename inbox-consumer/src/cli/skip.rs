@@ -165,6 +165,7 @@ async fn begin<DB: Store>(
         topic_id,
         lane_count: config.lanes.count,
         lane_rule,
+        id_scope: config.events.id_scope,
         at: to,
         who,
         why,

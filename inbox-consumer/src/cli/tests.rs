@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use inbox_engine::NextOffset;
+use outbox_core::IdScope;
 
 use super::{
     status::{hide, lines, rendered},
@@ -124,6 +125,7 @@ fn row(partition: i32) -> PartitionRow {
         lane_count: 16,
         lane_rule: "xxh3-64/1:key".into(),
         next_lanes: None,
+        id_scope: IdScope::Consumer,
         owner: Some("host/1".into()),
         owner_seen_seconds: Some(0.5),
         parked_aggregates: 1,

@@ -193,6 +193,12 @@ pub const KEYS: &[Key] = &[
         "The version of the payload's schema: a whole number.",
     ),
     key(
+        "events.id_scope",
+        Kind::Choice(&["consumer", "topic"]),
+        "consumer",
+        "Where an event id is one event's: in all topics of the consumer, so that an event which is copied or moved to another topic is recognised; or in its topic, so that no producer can take the id of another topic's event. The database keeps what a consumer began with.",
+    ),
+    key(
         "events.unknown_type",
         Kind::Choice(&["park", "ignore", "dead_letter"]),
         "park",

@@ -5,7 +5,7 @@ use std::time::Duration;
 use inbox_settings::{
     DatabaseTls, Log, Problem, Raw, Secret, Security, duration, properties::Program, size,
 };
-use outbox_core::{ReadRules, Reader, RulesError};
+use outbox_core::{IdScope, ReadRules, Reader, RulesError};
 use serde::{Deserialize, Serialize};
 
 use super::{Content, Declared, Format, Http, Outbox, Park, Protocol, Start, Unwanted};
@@ -119,6 +119,8 @@ pub struct Events {
     /// The rules of the format `custom`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rules: Option<ReadRules>,
+    /// Where an event id is one event's. The database keeps what a consumer began with.
+    pub id_scope: IdScope,
     /// What happens to an event that no route takes.
     pub unknown_type: Unwanted,
     /// What happens to a record that cannot be read as an event, or whose payload its handler's type cannot be.
@@ -230,12 +232,13 @@ impl Config {
     /// # Errors
     /// When the rules of `[events.rules]` contradict themselves; [`Config::validate`] says so, too.
     pub fn reader(&self) -> Result<Reader, RulesError> {
-        let Events { format, rules, event_bytes_max, .. } = &self.events;
+        let Events { format, rules, id_scope, event_bytes_max, .. } = &self.events;
         let reader = match (format, rules) {
             (Format::Custom, Some(rules)) => Reader::new(rules.clone(), *event_bytes_max)?,
             (Format::Own, _) | (Format::Custom, None) => Reader::own(*event_bytes_max),
         };
-        Ok(reader.with_topics(self.kafka.topics.iter().map(String::as_str)))
+        let topics = self.kafka.topics.iter().map(String::as_str);
+        Ok(reader.with_id_scope(*id_scope).with_topics(topics))
     }
 
     /// The consumer group: `kafka.group`, or the consumer's name.
@@ -291,6 +294,7 @@ impl Default for Events {
         Self {
             format: Format::default(),
             rules: None,
+            id_scope: IdScope::default(),
             unknown_type: Unwanted::default(),
             undecodable: Unwanted::default(),
             dead_letter_topic: None,

@@ -35,13 +35,13 @@ impl<T> Event<T> {
         }
     }
 
-    /// Its id. A foreign id that is no UUID appears as the UUID made from it, see
-    /// [`source_id`](Self::source_id).
+    /// Its id. A foreign id that is no UUID appears as the UUID made from it, and so does every id under
+    /// `events.id_scope = "topic"`; see [`source_id`](Self::source_id).
     pub fn id(&self) -> EventId {
         self.envelope().event_id
     }
 
-    /// The id as the producer sent it when that was not a UUID.
+    /// The id as the producer sent it, where [`id`](Self::id) is made of it.
     pub fn source_id(&self) -> Option<&str> {
         self.envelope().source_id.as_deref()
     }

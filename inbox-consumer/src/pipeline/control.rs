@@ -11,6 +11,7 @@ use std::{
 use inbox_engine::{
     Due, Held, NextOffset, Standstill, Start, TakeOverFault, WatermarkWrite, Written,
 };
+use outbox_core::IdScope;
 use tokio::sync::Semaphore;
 
 use super::{
@@ -50,6 +51,7 @@ pub(crate) struct Identity {
     pub(crate) consumer: String,
     pub(crate) owner: Owner,
     pub(crate) lanes: Lanes,
+    pub(crate) id_scope: IdScope,
     pub(crate) start: Start,
 }
 
@@ -135,13 +137,14 @@ impl<DB: Store> Control<DB> {
             Some(Committed { next, mark }) => (Some(next), mark),
             None => (None, None),
         };
-        let Identity { consumer, owner, lanes, start } = self.identity.clone();
+        let Identity { consumer, owner, lanes, id_scope, start } = self.identity.clone();
         Ok(TakeOver {
             consumer,
             partition,
             topic_id,
             owner,
             lanes,
+            id_scope,
             committed,
             mark,
             log,

@@ -6,6 +6,7 @@ use inbox_engine::{
     Epoch, LaneState, LeaderEpoch, LogPoint, NextOffset, Offset, Ownership, Rule, Settled,
     Standstill, first_watermark, resume,
 };
+use outbox_core::IdScope;
 use uuid::Uuid;
 
 use crate::pipeline::port::{Corrected, Correction, Lanes, Mark, Scope, Suspect, TakeOver, Taken};
@@ -37,6 +38,7 @@ pub(super) struct PartitionState {
     pub(super) key_rule: Option<String>,
     /// The lanes that are wanted and wait: how many, and their rule.
     pub(super) next_lanes: Option<(i32, String)>,
+    pub(super) id_scope: IdScope,
     pub(super) epoch: i64,
     pub(super) watermark: i64,
     pub(super) watermark_leader_epoch: i32,
@@ -136,6 +138,27 @@ pub(super) fn check_owner(row: &PartitionState, request: &TakeOver) -> Result<()
     Ok(())
 }
 
+/// What a row's `id_scope_epoch` says, by whether it is set.
+pub(super) fn id_scope(within_topic: bool) -> IdScope {
+    if within_topic { IdScope::Topic } else { IdScope::Consumer }
+}
+
+/// Refuses ids of another scope than those that the inbox holds: it would find none of them again.
+fn check_id_scope(held: IdScope, request: &TakeOver) -> Result<(), Standstill> {
+    if held == request.id_scope || !Rule::IdScopeStored.on() {
+        return Ok(());
+    }
+    let [held, wanted] = [held, request.id_scope].map(|scope| match scope {
+        IdScope::Consumer => "consumer",
+        IdScope::Topic => "topic",
+    });
+    Err(Standstill::IdScope(format!(
+        "the inbox of {} holds ids of the scope {held:?}, the configuration says `events.id_scope = {wanted:?}` and \
+         would recognise none of them; set {held:?} again, or change the inbox as docs/operations.md says",
+        request.consumer
+    )))
+}
+
 /// Whether the configuration wants other lanes than there are.
 pub(super) fn wants_others(row: &PartitionState, request: &TakeOver) -> bool {
     let Lanes { count, placement } = &request.lanes;
@@ -232,10 +255,11 @@ pub(super) fn other_keys(rows: &[ParkedRecord], request: &TakeOver, lanes: &Lane
 /// nobody's loss: a person has given it up.
 pub(super) fn start(
     request: &TakeOver,
-    first_start: bool,
+    (first_start, within_topic): (bool, Option<bool>),
     inbox_id: Uuid,
     retired: bool,
 ) -> Result<NextOffset, Standstill> {
+    check_id_scope(within_topic.map_or(request.id_scope, id_scope), request)?;
     let own = |mark: &&Mark| mark.consumer == request.consumer && !retired;
     let whose = request.mark.as_ref().filter(own).map(|mark| {
         if mark.inbox_id == inbox_id {
@@ -279,6 +303,7 @@ fn random_bits() -> i64 {
 
 /// Where the process reads on, before anything is committed.
 pub(super) fn resume_at(row: &PartitionState, request: &TakeOver) -> Result<LogPoint, Standstill> {
+    check_id_scope(row.id_scope, request)?;
     if let Some(held) = request.held.as_ref().filter(|held| row.watermark <= held.watermark.0) {
         return Err(held.reason.clone());
     }

@@ -10,6 +10,6 @@ mod time;
 
 pub use error::{Part, ReadError};
 pub use pointer::Pointer;
-pub use reader::Reader;
+pub use reader::{IdScope, Reader};
 pub use rules::{ReadRules, RulesError};
 pub use source::{Source, SourceError, Sources};

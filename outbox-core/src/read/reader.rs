@@ -5,6 +5,18 @@ use std::cell::OnceCell;
 use super::{Pointer, ReadError, ReadRules, RulesError, seen::Seen};
 use crate::{Envelope, Record, Text};
 
+/// Where an event id is one event's.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum IdScope {
+    /// In all topics of a consumer: an event that is copied or moved to another topic is recognised, and whoever may
+    /// write to one topic can take the id of another topic's event before it comes.
+    #[default]
+    Consumer,
+    /// In its topic: see [`EventId::within`](crate::EventId::within).
+    Topic,
+}
+
 /// Reads records as events, by rules that were checked when it was built. Shared by reference; it
 /// keeps nothing about the records it saw.
 ///
@@ -16,6 +28,7 @@ pub struct Reader {
     pub(super) rules: ReadRules,
     /// Every pointer of the rules, once.
     pub(super) pointers: Vec<Pointer>,
+    pub(super) id_scope: IdScope,
     topics: Vec<Text>,
     bytes_max: usize,
     lane_rule: String,
@@ -46,13 +59,21 @@ impl Reader {
             }
         }
         let lane_rule = rules.aggregate_id.to_string();
-        Self { rules, pointers, topics: Vec::new(), bytes_max, lane_rule }
+        let (id_scope, topics) = (IdScope::default(), Vec::new());
+        Self { rules, pointers, id_scope, topics, bytes_max, lane_rule }
     }
 
     /// Tells it the topics it will read, so that their names need not be copied for each event.
     #[must_use]
     pub fn with_topics<T: Into<Text>>(mut self, topics: impl IntoIterator<Item = T>) -> Self {
         self.topics.extend(topics.into_iter().map(Into::into));
+        self
+    }
+
+    /// Tells it where an event id is one event's; [`IdScope::Consumer`] unless it is told.
+    #[must_use]
+    pub fn with_id_scope(mut self, id_scope: IdScope) -> Self {
+        self.id_scope = id_scope;
         self
     }
 

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::{
     Part, ReadError, Source, Sources,
     pointer::{self, Pointed},
-    reader::Reader,
+    reader::{IdScope, Reader},
     rules::{bytes_max, whole},
     time,
 };
@@ -60,7 +60,18 @@ impl<'a> Seen<'a> {
         })
     }
 
+    /// The id, and what the producer wrote where that is not what the id shows.
     fn id(&self) -> Result<(EventId, Option<Text>), ReadError> {
+        let (id, source_id) = self.id_of_consumer()?;
+        let id = match self.reader.id_scope {
+            IdScope::Consumer => id,
+            // The topic itself: where an id's source is read from the record, its producer chooses it.
+            IdScope::Topic => id.within(self.topic).map_err(ReadError::InvalidId)?,
+        };
+        Ok((id, source_id))
+    }
+
+    fn id_of_consumer(&self) -> Result<(EventId, Option<Text>), ReadError> {
         let rules = &self.reader.rules;
         let Some(found) = self.find(Part::Id, &rules.id)? else {
             if !rules.id.has(&Source::Position) {
@@ -71,7 +82,8 @@ impl<'a> Seen<'a> {
             return Ok((id.map_err(ReadError::InvalidId)?, None));
         };
         if let Some(own) = EventId::from_uuid_text(&**found.bytes) {
-            return Ok((own, None));
+            let scoped = self.reader.id_scope == IdScope::Topic;
+            return Ok((own, scoped.then(|| shown(&found.bytes))));
         }
         // What is no text is no id that two systems would write alike.
         if std::str::from_utf8(&found.bytes).is_err() {

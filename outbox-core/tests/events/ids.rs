@@ -32,6 +32,23 @@ fn positions_have_golden_keys() {
     }
 }
 
+#[test]
+fn ids_within_a_topic_have_golden_keys() {
+    for (topic, id, expected) in [
+        ("orders", "0190a5c8-7c2e-7d64-9b6e-0c9f5d9b2a11", "0190a5c8-9e2a-833e-b547-d84b8cabc3b0"),
+        ("refunds", "0190a5c8-7c2e-7d64-9b6e-0c9f5d9b2a11", "0190a5c8-eb9a-85f5-af70-2120416ff309"),
+        ("orders", "9c85d133-4e23-80c8-b93b-5798cde3d5ff", "0dd8607f-9e29-86c5-9242-2182da28bdd6"),
+    ] {
+        let id = EventId::from_uuid_text(id).unwrap();
+        assert_eq!(id.within(topic).unwrap().to_string(), expected);
+    }
+    assert_eq!(EventId::new().within(""), Err(IdError::Source));
+    assert_eq!(EventId::new().within("a\0b"), Err(IdError::Source));
+    // New ids are neighbours in an index.
+    let [first, second] = [EventId::new(), EventId::new()].map(|id| id.within("orders").unwrap());
+    assert_eq!(first.as_bytes()[..3], second.as_bytes()[..3]);
+}
+
 /// B8: spelling is not identity for UUIDs, and is for everything else.
 #[test]
 fn a_uuid_is_its_own_key_in_every_spelling_and_from_every_source() {

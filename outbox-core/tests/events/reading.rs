@@ -1,6 +1,8 @@
 //! Records to events.
 
-use outbox_core::{EventId, Header, OutboxEvent, ReadError, Reader, Record, SOURCE_ID_BYTES_MAX};
+use outbox_core::{
+    EventId, Header, IdScope, OutboxEvent, ReadError, Reader, Record, SOURCE_ID_BYTES_MAX,
+};
 
 use crate::{reader, record};
 
@@ -292,6 +294,29 @@ fn a_position_stands_in_for_an_id() {
     assert_eq!(event.aggregate.aggregate_id(), "00ff");
     sent.headers.push(Header { name: "id".into(), value: Some(ID.into()) });
     assert_eq!(reader.read("orders", 3, 17, &sent).unwrap().event_id.to_string(), ID);
+}
+
+/// Whatever names an event, and wherever the rules take an id's source from: the topic is part of the id.
+#[test]
+fn ids_within_a_topic_are_met_by_no_other_topic() {
+    let rules = r#"{"id": ["header:id", "position"], "id_source": "header:source", "type": "value:T", "aggregate_id": "key"}"#;
+    let shared = reader(rules);
+    let scoped = shared.clone().with_id_scope(IdScope::Topic);
+    let read = |reader: &Reader, topic: &str, headers: &[(&'static str, &str)]| {
+        reader.read(topic, 3, 17, &record("k", headers, "")).unwrap()
+    };
+    for id in [&[("id", ID)][..], &[("id", "order-1"), ("source", "shop")], &[("source", "shop")]] {
+        let of_consumer = read(&shared, "orders", id);
+        let event = read(&scoped, "orders", id);
+        assert_eq!(event.event_id, of_consumer.event_id.within("orders").unwrap());
+        assert_eq!(event.source_id.as_deref(), id[0].0.eq("id").then_some(id[0].1));
+        // What the other topic's producer can send: the same, and the made id in clear.
+        let text = of_consumer.event_id.to_string();
+        assert_eq!(read(&shared, "refunds", &[("id", &text)]).event_id, of_consumer.event_id);
+        for claim in [id, &[("id", &text)], &[("id", &event.event_id.to_string())]] {
+            assert_ne!(read(&scoped, "refunds", claim).event_id, event.event_id);
+        }
+    }
 }
 
 #[test]

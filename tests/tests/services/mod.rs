@@ -4,6 +4,7 @@ mod acting;
 mod alerts;
 mod bad_input;
 mod checker;
+mod claimed;
 mod commands;
 mod crashed;
 mod declared;

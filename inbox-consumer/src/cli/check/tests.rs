@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use inbox_engine::NextOffset;
-use outbox_core::{Header, Reader, Record, header_names};
+use outbox_core::{Header, IdScope, Reader, Record, header_names};
 
 use super::{
     report::{Level, Report},
@@ -80,6 +80,8 @@ fn settings_that_lose_events_are_told() {
     one(settings(|kept| kept.in_sync_min = 1), start, "set it to 2");
     let start = "topic orders has min.insync.replicas=4 and 3 replicas";
     one(settings(|kept| kept.in_sync_min = 4), start, "lower the first");
+    let start = "topic orders takes batches of 100000001 bytes";
+    one(settings(|kept| kept.batch_bytes_max = Some(100_000_001)), start, "`unreadable_batch`");
     let single = |topic: &mut TopicFacts| {
         topic.replicas_min = 1;
         topic.kept.as_mut().unwrap().in_sync_min = 1;
@@ -106,6 +108,7 @@ fn row(partition: i32, watermark: i64) -> PartitionRow {
         lane_count: 16,
         lane_rule: "xxh3-64/1:key".into(),
         next_lanes: None,
+        id_scope: IdScope::Consumer,
         owner: None,
         owner_seen_seconds: None,
         parked_aggregates: 0,

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use humantime::format_duration as duration;
-use outbox_core::Reader;
+use outbox_core::{IdScope, Reader};
 
 use crate::{
     config::{Config, Events, Unwanted},
@@ -15,10 +15,14 @@ fn doubt(text: String) -> Finding {
     Finding { fatal: false, text }
 }
 
+fn fatal(text: String) -> Finding {
+    Finding { fatal: true, text }
+}
+
 /// How a topic is kept, and whether that is enough.
 pub(crate) fn kept(facts: &TopicFacts, config: &Config) -> Vec<Finding> {
     let TopicFacts { topic, replicas_min, leaderless, .. } = facts;
-    let mut found = Vec::new();
+    let mut found = Vec::from_iter(batches(facts, config));
     if !leaderless.is_empty() {
         found.push(doubt(format!(
             "topic {topic} has partitions without a leader ({leaderless:?}): nothing is read from them \
@@ -66,6 +70,25 @@ pub(crate) fn kept(facts: &TopicFacts, config: &Config) -> Vec<Finding> {
         )));
     }
     found
+}
+
+/// librdkafka's default of `receive.message.max.bytes`.
+const ANSWER_BYTES_MAX: u64 = 100_000_000;
+
+/// A batch that the broker takes should be one that the client can read.
+fn batches(facts: &TopicFacts, config: &Config) -> Option<Finding> {
+    let taken = facts.kept.as_ref()?.batch_bytes_max?;
+    let settings = config.kafka.client_settings();
+    let set = settings.iter().find(|(name, _)| name == "receive.message.max.bytes");
+    let read = set.and_then(|(_, value)| value.parse().ok()).unwrap_or(ANSWER_BYTES_MAX);
+    (taken > read).then(|| {
+        doubt(format!(
+            "topic {} takes batches of {taken} bytes (max.message.bytes), and this client reads {read} \
+             (`receive.message.max.bytes` in [kafka.raw]): a larger one stops its partition as \
+             `unreadable_batch`; lower the first or raise the second",
+            facts.topic
+        ))
+    })
 }
 
 /// A copy that a producer sends within the topic's retention should be recognised.
@@ -157,6 +180,20 @@ pub(crate) fn standing(rows: &[PartitionRow]) -> Vec<Finding> {
         )))
     });
     told.collect()
+}
+
+/// Partitions whose ids are of another scope.
+pub(crate) fn id_scope(rows: &[PartitionRow], wanted: IdScope) -> Option<Finding> {
+    let others = rows.iter().filter(|row| !row.retired && row.id_scope != wanted);
+    let places: Vec<String> =
+        others.map(|row| format!("{}/{}", row.topic, row.partition)).collect();
+    (!places.is_empty()).then(|| {
+        fatal(format!(
+            "the database holds ids of another scope than `events.id_scope` for {}: those would stand still as \
+             `id_scope`; set the key as it was, or change the inbox as docs/operations.md says",
+            places.join(", ")
+        ))
+    })
 }
 
 /// Partitions that would be divided anew.

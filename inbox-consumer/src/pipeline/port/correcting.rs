@@ -3,6 +3,7 @@
 use std::future::Future;
 
 use inbox_engine::{NextOffset, Offset};
+use outbox_core::IdScope;
 use sqlx::Database;
 
 use super::TopicPartition;
@@ -58,6 +59,8 @@ pub struct Beginning {
     pub lane_count: u16,
     /// What the configuration wants.
     pub lane_rule: String,
+    /// What the configuration wants.
+    pub id_scope: IdScope,
     /// Everything below counts as settled.
     pub at: NextOffset,
     /// Who.

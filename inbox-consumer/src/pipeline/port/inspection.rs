@@ -2,6 +2,7 @@
 
 use std::{future::Future, time::Duration};
 
+use outbox_core::IdScope;
 use sqlx::Database;
 
 use super::Scope;
@@ -37,6 +38,8 @@ pub struct PartitionRow {
     pub lane_rule: String,
     /// The lanes that are wanted instead, and by which rule, while the change waits.
     pub next_lanes: Option<(i32, String)>,
+    /// Where its event ids are one event's.
+    pub id_scope: IdScope,
     /// The owner's name, if owned.
     pub owner: Option<String>,
     /// Seconds since the owner was last seen, by the database's clock.

@@ -3,6 +3,7 @@
 use std::{future::Future, sync::Arc, time::Duration};
 
 use inbox_engine::{LeaderEpoch, LogPoint, NextOffset, Offset, Ownership, Standstill};
+use outbox_core::IdScope;
 use sqlx::Database;
 use uuid::Uuid;
 
@@ -25,6 +26,8 @@ pub struct TakeOver {
     pub owner: Owner,
     /// What the configuration wants. Where the database has others, those hold until they are drained.
     pub lanes: Lanes,
+    /// Where an event id is one event's.
+    pub id_scope: IdScope,
     /// Where Kafka's group stands.
     pub committed: Option<NextOffset>,
     /// Whose that offset is.

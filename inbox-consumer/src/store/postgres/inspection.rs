@@ -11,11 +11,11 @@ use super::{
 };
 use crate::{
     pipeline::port::{Finding, Inspections, Note, PartitionRow, RoleKind, Schemas, Scope},
-    store::inspect,
+    store::{inspect, takeover},
 };
 
 const PARTITIONS: &str =
-    "SELECT p.topic, p.topic_id, p.partition, p.watermark, p.epoch, p.lane_count, p.lane_rule, p.next_lane_count, p.next_lane_rule, p.owner, p.standstill, p.held_lanes,
+    "SELECT p.topic, p.topic_id, p.partition, p.watermark, p.epoch, p.lane_count, p.lane_rule, p.next_lane_count, p.next_lane_rule, p.id_scope_epoch IS NOT NULL AS within_topic, p.owner, p.standstill, p.held_lanes,
     greatest(p.watermark, (SELECT max(l.last_offset) + 1 FROM inbox_lanes l WHERE l.partition_ref = p.partition_ref)) AS reached,
     extract(epoch FROM now() - p.owner_seen)::double precision AS owner_seen_seconds,
     p.retired_at IS NOT NULL AS retired, q.aggregates, q.events
@@ -185,6 +185,7 @@ fn partition(row: &PgRow) -> Result<PartitionRow, sqlx::Error> {
         lane_count: row.try_get("lane_count")?,
         lane_rule: row.try_get("lane_rule")?,
         next_lanes: lanes::waiting(row)?,
+        id_scope: takeover::id_scope(row.try_get("within_topic")?),
         owner: row.try_get("owner")?,
         owner_seen_seconds: row.try_get("owner_seen_seconds")?,
         parked_aggregates: row.try_get("aggregates")?,

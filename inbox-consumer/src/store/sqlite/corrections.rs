@@ -57,27 +57,32 @@ WHERE partition_ref = ?1",
 
 /// ?1 partition, ?2 epoch, ?3 watermark.
 static SKIP: Statement = Statement::new(
-    "UPDATE inbox_partitions SET epoch = ?2, key_epoch = key_epoch - epoch + ?2, watermark = ?3,
+    "UPDATE inbox_partitions SET epoch = ?2, key_epoch = key_epoch - epoch + ?2,
+    id_scope_epoch = id_scope_epoch - epoch + ?2, watermark = ?3,
     watermark_leader_epoch = -1, record_next = -1, record_leader_epoch = -1, log_end_seen = NULL, standstill = NULL,
     owner = NULL, owner_instance = NULL, owner_incarnation = NULL, owner_seen = NULL WHERE partition_ref = ?1",
     &[Cut::new(
         Rule::CorrectionRaisesEpoch,
-        "epoch = ?2, key_epoch = key_epoch - epoch + ?2",
+        "epoch = ?2, key_epoch = key_epoch - epoch + ?2,
+    id_scope_epoch = id_scope_epoch - epoch + ?2",
         "epoch = epoch + 0 * ?2",
     )],
 );
 
 /// ?1 partition, ?2 epoch. The owner stays.
-const REFENCE: &str = "UPDATE inbox_partitions SET epoch = ?2, key_epoch = key_epoch - epoch + ?2 WHERE partition_ref = ?1";
+const REFENCE: &str = "UPDATE inbox_partitions SET epoch = ?2, key_epoch = key_epoch - epoch + ?2,
+    id_scope_epoch = id_scope_epoch - epoch + ?2 WHERE partition_ref = ?1";
 
 /// ?1 partition, ?2 epoch.
 static RETIRE: Statement = Statement::new(
     "UPDATE inbox_partitions SET epoch = ?2, key_epoch = key_epoch - epoch + ?2,
+    id_scope_epoch = id_scope_epoch - epoch + ?2,
     retired_at = coalesce(retired_at, CAST(unixepoch('subsec') * 1000 AS INTEGER)), standstill = NULL,
     owner = NULL, owner_instance = NULL, owner_incarnation = NULL, owner_seen = NULL WHERE partition_ref = ?1",
     &[Cut::new(
         Rule::CorrectionRaisesEpoch,
-        "epoch = ?2, key_epoch = key_epoch - epoch + ?2",
+        "epoch = ?2, key_epoch = key_epoch - epoch + ?2,
+    id_scope_epoch = id_scope_epoch - epoch + ?2",
         "epoch = epoch + 0 * ?2",
     )],
 );
@@ -210,11 +215,12 @@ async fn begin_partition(
     conn: &mut SqliteConnection,
     beginning: &Beginning,
 ) -> Result<Corrected, sqlx::Error> {
-    let Beginning { consumer, partition, topic_id, lane_count, lane_rule, at, who, why } =
+    let Beginning { consumer, partition, topic_id, lane_count, lane_rule, id_scope, at, who, why } =
         beginning;
     let (consumer_ref, _) = ownership::consumer(conn, consumer).await?;
-    let (place, lanes) = ((partition, *topic_id), (*lane_count, lane_rule.as_str()));
-    let added = ownership::insert(conn, consumer_ref, place, lanes, *at).await?;
+    let place = (partition, *topic_id);
+    let rules = (*lane_count, lane_rule.as_str(), *id_scope);
+    let added = ownership::insert(conn, consumer_ref, place, rules, *at).await?;
     let Some(partition_ref) = added else { return Ok(Corrected::Changed) };
     let (who, why) = (who.clone(), format!("begins at {}: {why}", at.0));
     let written = Correction { partition_ref, who, why, force: false };

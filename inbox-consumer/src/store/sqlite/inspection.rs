@@ -8,10 +8,10 @@ use super::{
 };
 use crate::{
     pipeline::port::{Finding, Inspections, Note, PartitionRow, RoleKind, Schemas, Scope},
-    store::{inspect, sixteen},
+    store::{inspect, sixteen, takeover},
 };
 
-const PARTITIONS: &str = r#"SELECT p.topic, p.topic_id, p."partition", p.watermark, p.epoch, p.lane_count, p.lane_rule, p.next_lane_count, p.next_lane_rule, p.owner, p.standstill, p.held_lanes,
+const PARTITIONS: &str = r#"SELECT p.topic, p.topic_id, p."partition", p.watermark, p.epoch, p.lane_count, p.lane_rule, p.next_lane_count, p.next_lane_rule, p.id_scope_epoch IS NOT NULL AS within_topic, p.owner, p.standstill, p.held_lanes,
     max(p.watermark, coalesce((SELECT max(l.last_offset) + 1 FROM inbox_lanes l WHERE l.partition_ref = p.partition_ref), 0)) AS reached,
     unixepoch('subsec') - p.owner_seen / 1000.0 AS owner_seen_seconds,
     p.retired_at IS NOT NULL AS retired,
@@ -106,6 +106,7 @@ fn partition(row: &SqliteRow) -> Result<PartitionRow, sqlx::Error> {
         lane_count: row.try_get("lane_count")?,
         lane_rule: row.try_get("lane_rule")?,
         next_lanes: lanes::waiting(row)?,
+        id_scope: takeover::id_scope(row.try_get("within_topic")?),
         owner: row.try_get("owner")?,
         owner_seen_seconds: row.try_get("owner_seen_seconds")?,
         parked_aggregates: row.try_get("aggregates")?,

@@ -1,6 +1,7 @@
 //! Take-over, watermark, letting go.
 
 use inbox_engine::{Cut, Epoch, NextOffset, Rule, Standstill, Statement};
+use outbox_core::IdScope;
 use sqlx::{Row, Sqlite, SqliteConnection, sqlite::SqliteRow};
 use uuid::Uuid;
 
@@ -30,6 +31,7 @@ const NAME_INBOX: &str =
 
 /// ?1 consumer, ?2 topic, ?3 partition.
 const PARTITIONS: &str = r#"SELECT partition_ref, topic_id, lane_count, lane_rule, remapped_below, key_rule, key_epoch,
+    id_scope_epoch IS NOT NULL AS within_topic,
     next_lane_count, next_lane_rule, epoch, watermark,
     watermark_leader_epoch, record_next, record_leader_epoch, log_end_seen,
     owner_instance, owner_incarnation, retired_at IS NOT NULL AS retired,
@@ -38,14 +40,17 @@ FROM inbox_partitions WHERE consumer_ref = ?1 AND topic = ?2 AND "partition" = ?
 ORDER BY partition_ref"#;
 
 /// A consumer's first start takes minutes: a partition that turns up later was added later, and one of a
-/// topic after a retired one of its name was created later.
+/// topic after a retired one of its name was created later. And whether the ids that the consumer has hold within
+/// their topic.
 const FIRST_START: &str = "SELECT NOT EXISTS (SELECT 1 FROM inbox_partitions WHERE consumer_ref = ?1
-    AND topic = ?2 AND (created_at < (unixepoch('subsec') - 600) * 1000 OR retired_at IS NOT NULL))";
+    AND topic = ?2 AND (created_at < (unixepoch('subsec') - 600) * 1000 OR retired_at IS NOT NULL)),
+    (SELECT id_scope_epoch IS NOT NULL FROM inbox_partitions WHERE consumer_ref = ?1 AND retired_at IS NULL LIMIT 1)";
 
-/// ?1 consumer, ?2 topic, ?3 id, ?4 partition, ?5 lanes, ?6 lane rule, ?7 watermark.
+/// ?1 consumer, ?2 topic, ?3 id, ?4 partition, ?5 lanes, ?6 lane rule, ?7 watermark, ?8 whether ids hold
+/// within their topic.
 const ADD_PARTITION: &str = r#"INSERT INTO inbox_partitions
-    (consumer_ref, topic, topic_id, "partition", lane_count, lane_rule, watermark)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT (consumer_ref, topic, topic_id, "partition") DO NOTHING
+    (consumer_ref, topic, topic_id, "partition", lane_count, lane_rule, watermark, id_scope_epoch)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, CASE WHEN ?8 THEN 0 END) ON CONFLICT (consumer_ref, topic, topic_id, "partition") DO NOTHING
 RETURNING partition_ref"#;
 
 /// Only while [`Rule::StartIsWritten`] is off: a start that nothing was settled after is forgotten.
@@ -54,11 +59,13 @@ const FORGET_START: &str =
     (SELECT 1 FROM inbox_lanes l WHERE l.partition_ref = ?1 AND l.last_offset >= p.watermark)";
 
 /// ?1 partition, ?2 epoch, ?3 name, ?4 instance, ?5 incarnation, ?6 topic id, ?7 lanes, ?8 lane rule,
-/// ?9 remapped below, ?10 key rule, ?11 whether rows are parked, ?12 and ?13 the lanes that wait.
+/// ?9 remapped below, ?10 key rule, ?11 whether rows are parked, ?12 and ?13 the lanes that wait. An epoch is written with
+/// `id_scope_epoch`, where that is set.
 const OWN: &str = "UPDATE inbox_partitions SET epoch = ?2, owner = ?3, owner_instance = ?4,
     owner_incarnation = ?5, owner_seen = CAST(unixepoch('subsec') * 1000 AS INTEGER), topic_id = ?6,
     lane_count = ?7, lane_rule = ?8, remapped_below = ?9, key_rule = ?10,
-    key_epoch = CASE WHEN ?11 THEN ?2 END, next_lane_count = ?12, next_lane_rule = ?13, retired_at = NULL, standstill = NULL, held_lanes = NULL
+    key_epoch = CASE WHEN ?11 THEN ?2 END, id_scope_epoch = id_scope_epoch - epoch + ?2,
+    next_lane_count = ?12, next_lane_rule = ?13, retired_at = NULL, standstill = NULL, held_lanes = NULL
 WHERE partition_ref = ?1";
 
 /// ?1 partition, ?2 reason, ?3 the end of the log, if it is to be remembered.
@@ -275,6 +282,7 @@ fn state(row: &SqliteRow) -> Result<PartitionState, sqlx::Error> {
         remapped_below: row.try_get("remapped_below")?,
         key_rule: parked.is_some().then(|| row.try_get("key_rule")).transpose()?,
         next_lanes: lanes::waiting(row)?,
+        id_scope: takeover::id_scope(row.try_get("within_topic")?),
         epoch: row.try_get("epoch")?,
         watermark: row.try_get("watermark")?,
         watermark_leader_epoch: row.try_get("watermark_leader_epoch")?,
@@ -296,17 +304,14 @@ async fn add(
     retired: bool,
 ) -> Result<Result<PartitionState, Standstill>, sqlx::Error> {
     let topic = &*request.partition.topic;
-    let first_start: bool = sqlx::query_scalar(FIRST_START)
-        .bind(consumer_ref)
-        .bind(topic)
-        .fetch_one(&mut *conn)
-        .await?;
-    let watermark = match takeover::start(request, first_start, inbox_id, retired) {
+    let before: (bool, Option<bool>) =
+        sqlx::query_as(FIRST_START).bind(consumer_ref).bind(topic).fetch_one(&mut *conn).await?;
+    let watermark = match takeover::start(request, before, inbox_id, retired) {
         Ok(watermark) => watermark,
         Err(reason) => return Ok(Err(reason)),
     };
-    let lanes = (request.lanes.count, request.lanes.placement.lane_rule());
-    insert(conn, consumer_ref, (&request.partition, request.topic_id), lanes, watermark).await?;
+    let rules = (request.lanes.count, request.lanes.placement.lane_rule(), request.id_scope);
+    insert(conn, consumer_ref, (&request.partition, request.topic_id), rules, watermark).await?;
     // Another process may have been faster: what counts is what is there now.
     match find(conn, consumer_ref, request).await? {
         Found::Row(row) => Ok(Ok(row)),
@@ -323,7 +328,7 @@ pub(super) async fn insert(
     conn: &mut SqliteConnection,
     consumer_ref: i64,
     (partition, topic_id): (&TopicPartition, [u8; 16]),
-    (lane_count, lane_rule): (u16, &str),
+    (lane_count, lane_rule, id_scope): (u16, &str, IdScope),
     watermark: NextOffset,
 ) -> Result<Option<i64>, sqlx::Error> {
     sqlx::query_scalar(ADD_PARTITION)
@@ -334,6 +339,7 @@ pub(super) async fn insert(
         .bind(i32::from(lane_count))
         .bind(lane_rule)
         .bind(watermark.0)
+        .bind(id_scope == IdScope::Topic)
         .fetch_optional(conn)
         .await
 }

@@ -135,6 +135,7 @@ pub async fn a_beginning_is_decided_once<DB: Probe>(settings: DB::Settings) {
         topic_id: request.topic_id,
         lane_count: request.lanes.count,
         lane_rule: request.lanes.placement.lane_rule().to_owned(),
+        id_scope: request.id_scope,
         at: NextOffset(40),
         who: "anna".into(),
         why: "seen".into(),

@@ -89,6 +89,7 @@ macro_rules! conformance_scenarios {
             another_lane_rule_is_a_remap
             parked_events_keep_their_place
             an_older_build_waits_for_parked_events
+            ids_of_another_scope_stand_still
         } }
         $run! { watermark {
             the_watermark_moves_from_where_it_stood

@@ -2,12 +2,13 @@
 //! parked keeps its place when aggregates are found by another rule.
 
 use inbox_engine::{ParkReason, Standstill};
+use outbox_core::IdScope;
 
 use super::{
     Probe,
     scene::{LANES, Scene, aggregate, claim_of, id, lanes, moved, parking, step, watermark},
 };
-use crate::pipeline::port::{Parking, Taken};
+use crate::pipeline::port::{Parking, Taken, TopicPartition};
 
 /// Lane 0 at 9, lane 1 at 6, the watermark at 5.
 async fn uneven<DB: Probe>(scene: &mut Scene<DB>) -> Taken {
@@ -167,4 +168,44 @@ pub async fn an_older_build_waits_for_parked_events<DB: Probe>(settings: DB::Set
     scene.run(&gone).await;
     scene.take_over().await;
     assert_eq!(scene.run(&older).await, 1);
+}
+
+/// A consumer keeps the scope of its ids: another one is refused for what it has and for what is added to it, and
+/// an older build, which knows of none, cannot own a partition whose ids hold within their topic. The statement of
+/// the operations page changes it (rule `IdScopeStored`).
+pub async fn ids_of_another_scope_stand_still<DB: Probe>(settings: DB::Settings) {
+    let mut scene = Scene::<DB>::new(settings, "id-scope").await;
+    scene.request.id_scope = IdScope::Topic;
+    let taken = scene.take_over().await;
+    let older = format!(
+        "UPDATE inbox_partitions SET epoch = epoch + 1 WHERE partition_ref = {}",
+        taken.scope.partition_ref
+    );
+    let refused = DB::run(&mut scene.admin, &older).await.expect_err("an older build owns it");
+    assert!(
+        refused.to_string().contains("inbox_ids_within_topics_need_a_newer_build"),
+        "{refused}"
+    );
+
+    scene.request.id_scope = IdScope::Consumer;
+    let added = TopicPartition { partition: 1, ..scene.request.partition.clone() };
+    let had = std::mem::replace(&mut scene.request.partition, added);
+    let reason = scene.stand_still().await;
+    assert!(matches!(&reason, Standstill::IdScope(text) if text.contains("\"topic\"")), "{reason}");
+    scene.request.partition = had;
+    let reason = scene.stand_still().await;
+    assert!(matches!(&reason, Standstill::IdScope(_)) && reason.may_pass(), "{reason}");
+    let standing = "SELECT count(*) FROM inbox_partitions WHERE topic = 'id-scope' AND standstill LIKE 'id_scope: %'";
+    assert_eq!(scene.number(standing).await, 1);
+
+    let page = include_str!("../../../../docs/operations.md");
+    let (_, section) = page.split_once("### `id_scope`\n").expect("the section");
+    let (_, fenced) = section.split_once("```sql\n").expect("its statement");
+    let (statement, _) = fenced.split_once("```").expect("its end");
+    scene.run(&statement.replace("'billing'", "'id-scope'").replace("= epoch", "= NULL")).await;
+    scene.take_over().await;
+    assert_eq!(scene.run(&older).await, 1);
+    scene.run(&statement.replace("'billing'", "'id-scope'")).await;
+    scene.request.id_scope = IdScope::Topic;
+    scene.take_over().await;
 }

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use inbox_engine::{
     Lane, LaneMove, LeaderEpoch, LogPoint, NextOffset, Offset, ParkReason, Standstill, Start,
 };
-use outbox_core::{ReadRules, Source};
+use outbox_core::{IdScope, ReadRules, Source};
 use uuid::Uuid;
 
 use super::Probe;
@@ -186,6 +186,7 @@ pub(super) fn request(consumer: &str) -> TakeOver {
         topic_id: [7; 16],
         owner: Owner { name: "host/1/main".into(), instance_id: None, incarnation: Uuid::now_v7() },
         lanes: lanes(LANES, "key"),
+        id_scope: IdScope::Consumer,
         committed: None,
         mark: None,
         log: LogRange { start: NextOffset(0), end: NextOffset(1_000) },
