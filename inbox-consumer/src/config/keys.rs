@@ -20,12 +20,7 @@ pub const KEYS: &[Key] = &[
     ),
     key("kafka.bootstrap", Kind::Text, "", "The brokers: `host:port`, separated by commas."),
     key("kafka.topics", Kind::List, "", "The topics, by their full names."),
-    key(
-        "kafka.group",
-        Kind::Text,
-        "`consumer.name`",
-        "The consumer group. The inbox does not depend on it.",
-    ),
+    key("kafka.group", Kind::Text, "`consumer.name`", "The group; the inbox is not bound to it."),
     key(
         "kafka.start",
         Kind::Choice(&["earliest", "latest", "error"]),
