@@ -13,7 +13,7 @@ use super::{
     sessions::Sessions,
 };
 use crate::telemetry::{
-    HeldLane, PartitionReading, Reason,
+    HeldLane, PartitionReading, Reason, Signal,
     meters::{Live, Meters, Parked},
 };
 
@@ -21,12 +21,15 @@ use crate::telemetry::{
 pub(super) const BEAT: Duration = Duration::from_secs(1);
 /// How often what is parked is counted: that is a query.
 const PARKED_EVERY: Duration = Duration::from_secs(15);
+/// Watermarks in one line of the log.
+const TAKE_OVERS_SHOWN: usize = 20;
 
 impl<DB: Store> Driver<DB> {
     /// Tells how things are.
     pub(super) fn publish(&mut self) {
         self.untold = false;
         self.forget_gone();
+        self.log_take_overs();
         let vitals = self.broker.vitals();
         let snapshots = self.engine.snapshots();
         self.outages.look(&snapshots, Instant::now());
@@ -61,6 +64,27 @@ impl<DB: Store> Driver<DB> {
             connections_idle: self.work.sessions.idle_count() as u64,
             transactions_limit: self.engine.room().min(DB::WRITERS_MAX) as u64,
         });
+    }
+
+    /// Take-overs in one line: those of an assignment end one after the other.
+    fn log_take_overs(&mut self) {
+        let waits = self.known.values().any(|known| known.taken.is_none());
+        let late = |(since, _): (Instant, i64)| since.elapsed() >= BEAT;
+        let late = self.known.values().filter_map(|known| known.unlogged).any(late);
+        if waits && !late {
+            return;
+        }
+        let fresh = |known: &mut Known| Some((known.place.clone(), known.unlogged.take()?.1));
+        let mut fresh: Vec<_> = self.known.values_mut().filter_map(fresh).collect();
+        if fresh.is_empty() {
+            return;
+        }
+        fresh.sort_unstable();
+        let watermark = |(place, at): &(TopicPartition, i64)| {
+            format!("{}/{} at {at}", place.topic, place.partition)
+        };
+        let shown: Vec<_> = fresh.iter().take(TAKE_OVERS_SHOWN).map(watermark).collect();
+        Signal::TakenOver { partitions: fresh.len(), watermarks: shown.join(", ") }.emit();
     }
 }
 

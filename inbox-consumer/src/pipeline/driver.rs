@@ -60,6 +60,10 @@ pub(super) struct Known {
     pub(super) place: TopicPartition,
     /// Of the latest take-over.
     pub(super) taken: Option<(Generation, Taken)>,
+    /// A take-over that the log does not have yet: when it was, and the watermark.
+    pub(super) unlogged: Option<(Instant, i64)>,
+    /// Whether the log has it that the partition does not move.
+    pub(super) logged_still: bool,
     /// When the database last confirmed the watermark.
     pub(super) confirmed_at: Option<Instant>,
     pub(super) watch: Watch,
@@ -340,12 +344,7 @@ impl<DB: Store> Driver<DB> {
         let Some(known) = self.known.get_mut(&id) else { return };
         let taken = taken.map(|taken| {
             let ownership = taken.ownership.clone();
-            Signal::TakenOver {
-                partition: known.place.clone(),
-                epoch: ownership.epoch.0,
-                watermark: ownership.watermark.0,
-            }
-            .emit();
+            known.unlogged = Some((Instant::now(), ownership.watermark.0));
             // An answer that was overtaken by that of a later take-over says nothing any more.
             if known.taken.as_ref().is_none_or(|(latest, _)| *latest <= generation) {
                 known.taken = Some((generation, taken));
@@ -365,6 +364,8 @@ impl<DB: Store> Driver<DB> {
             let known = Known {
                 place: place.clone(),
                 taken: None,
+                unlogged: None,
+                logged_still: false,
                 confirmed_at: None,
                 watch,
                 held: Vec::new(),

@@ -187,10 +187,18 @@ impl<DB: Store> Driver<DB> {
         let person = standstill.as_ref().is_some_and(Standstill::needs_a_person);
         let text = standstill.as_ref().map(ToString::to_string);
         let told = self.outages.reported(id, &partition, standstill.as_ref(), Instant::now());
+        let Some(known) = self.known.get_mut(&id) else { return };
         match standstill {
+            // An outage is told for all; a take-over follows each assignment.
             _ if told => {}
-            None => Signal::Moving { partition }.emit(),
+            Some(Standstill::TakingOver) => {}
+            None => {
+                if std::mem::take(&mut known.logged_still) {
+                    Signal::Moving { partition }.emit();
+                }
+            }
             Some(why) => {
+                known.logged_still = true;
                 let (reason, sentence) = (why.name(), why.to_string());
                 if person {
                     Signal::Standstill { partition, reason, sentence }.emit();

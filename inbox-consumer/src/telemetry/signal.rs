@@ -200,7 +200,7 @@ inbox_settings::signals! {
     }
 
     info "moving" "the partition moves again"
-    /// A partition that stood still moves again; after an outage `outage_over` says it for all.
+    /// A partition that was told to stand still or to wait moves again; after an outage `outage_over` says it for all.
     Moving {
         /// Which.
         partition: TopicPartition,
@@ -355,15 +355,13 @@ inbox_settings::signals! {
         error: String,
     }
 
-    info "taken_over" "the partition was taken over"
-    /// The database knows this process as the partition's owner, and where it reads on.
+    info "taken_over" "partitions were taken over"
+    /// The database knows this process as the owner of partitions, and where it reads on. Those of one assignment are told together, a second later at most.
     TakenOver {
-        /// Which.
-        partition: TopicPartition,
-        /// The epoch that its work commits under.
-        epoch: i64,
-        /// Everything below is settled.
-        watermark: i64,
+        /// How many.
+        partitions: usize,
+        /// The offset below which everything is settled, of the first 20 of them: `orders/0 at 41, orders/1 at 7`.
+        watermarks: String,
     }
 
     error "torn" "a handler ended the transaction of an event, it was parked: {error}"
@@ -379,7 +377,7 @@ inbox_settings::signals! {
     }
 
     info "waiting" "the partition waits and goes on by itself: {sentence}"
-    /// A partition does not move, but will by itself: a take-over is under way, or another process still has it. What waits for the database is told as `outage`.
+    /// A partition does not move, but will by itself, for another reason than that it is being taken over: another process still has it, say. What waits for the database is told as `outage`.
     Waiting {
         /// Which.
         partition: TopicPartition,

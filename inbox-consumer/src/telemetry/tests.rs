@@ -112,12 +112,12 @@ fn every() -> Vec<Signal> {
         },
         Signal::Strayed { partition: partition.clone(), offset: 7, before: 1 },
         Signal::Stuck { error: error.clone() },
-        Signal::TakenOver { partition: partition.clone(), epoch: 1, watermark: 2 },
+        Signal::TakenOver { partitions: 2, watermarks: "orders/0 at 41, orders/1 at 7".into() },
         Signal::Torn { partition: partition.clone(), offset: 7, error },
         Signal::Waiting {
             partition: partition.clone(),
-            reason: "taking_over",
-            sentence: "taking_over".into(),
+            reason: "foreign_owner",
+            sentence: "foreign_owner: host/1".into(),
         },
         Signal::WatermarkFenced { partition },
     ]

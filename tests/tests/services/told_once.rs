@@ -144,3 +144,16 @@ async fn a_relay_tells_an_outage_of_kafka_once() {
     outbox.drained(Duration::from_mins(2)).await;
     told_once(&running, before, "kafka_outage").await;
 }
+
+/// A hundred partitions are no reason for a hundred lines.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_start_with_100_partitions_takes_a_handful_of_lines() {
+    let stage = Stage::set("quiet", 100).await;
+    let running = worker(&stage, &unique("quiet"), &[JSON]);
+    let taken = || -> u64 {
+        signals(&lines(&running), "taken_over").iter().map(|line| number(line, "partitions")).sum()
+    };
+    eventually(SOON, "all are taken over", async || taken() == 100).await;
+    let lines = lines(&running);
+    assert!(lines.len() <= 8, "{}", shown(&lines.iter().collect::<Vec<_>>()));
+}
