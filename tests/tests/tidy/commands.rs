@@ -19,11 +19,9 @@ const PROGRAMS: [(&str, &str); 3] = [
     ("outbox-relay", "outbox-relay/src/"),
 ];
 
-/// Documents of the past may name what is gone.
+/// The changelog alone may name what is gone.
 fn documents(tree: &Tree) -> impl Iterator<Item = (&str, Markdown)> {
-    let current = |path: &str| {
-        path.strip_suffix(".md").is_some() && !["CHANGELOG.md", "ARCHITECTURE.md"].contains(&path)
-    };
+    let current = |path: &str| path.strip_suffix(".md").is_some() && path != "CHANGELOG.md";
     let files = tree.files.iter().filter(move |(path, _)| current(path));
     files.map(|(path, text)| (path.as_str(), Markdown::read(text)))
 }

@@ -1,53 +1,50 @@
 //! What is documented is there, and what is there is documented.
 
-use std::collections::BTreeSet;
-
 use tests::Markdown;
 
 use super::{Tree, none, shows};
 
-const MAP: &str = "ARCHITECTURE.md";
+const ARCHITECTURE: &str = "ARCHITECTURE.md";
 
-/// The crates whose every module is on the map; what else has sources is there as a folder.
-const CRATES: [&str; 4] =
-    ["inbox-consumer/src/", "inbox-engine/src/", "outbox-core/src/", "outbox-relay/src/"];
+/// What one reads before the first change. Why things are so is in `docs/decisions.md`.
+const ARCHITECTURE_BYTES_MAX: usize = 15_000;
 
-/// Every module of the crates is on the map, and the map leads nowhere else. A row names a file, or a
-/// folder for its `mod.rs`; braces stand for several.
-fn map_and_modules(tree: &Tree) -> Vec<String> {
-    let rows = rows_of_the_map(tree.text(MAP).unwrap_or_default());
+fn architecture_too_long(tree: &Tree) -> Vec<String> {
+    let bytes = tree.text(ARCHITECTURE).unwrap_or_default().len();
+    if bytes <= ARCHITECTURE_BYTES_MAX {
+        return Vec::new();
+    }
+    vec![format!(
+        "{ARCHITECTURE} has {bytes} bytes; the most is {ARCHITECTURE_BYTES_MAX}: a reason belongs into \
+         docs/decisions.md, what one file is about into its first line"
+    )]
+}
+
+/// Every crate of the workspace is named by its folder.
+fn crates_not_in_the_architecture(tree: &Tree) -> Vec<String> {
+    let manifest = tree.text("Cargo.toml").unwrap_or_default();
+    let members = manifest.split_once("members = [").and_then(|(_, rest)| rest.split_once(']'));
+    let members = members.map_or("", |(members, _)| members);
+    let spans = Markdown::read(tree.text(ARCHITECTURE).unwrap_or_default()).spans;
+    let named = |folder: &&str| spans.iter().any(|(_, code)| code == *folder);
+    let folders = members.split('"').skip(1).step_by(2);
+    let sentence = |folder| format!("{ARCHITECTURE} does not name the crate `{folder}`");
+    folders.filter(|folder| !named(folder)).map(sentence).collect()
+}
+
+/// Code with a slash in it is a path from the root, without any short form, and leads to something.
+fn paths_not_in_the_tree(tree: &Tree) -> Vec<String> {
+    let spans = Markdown::read(tree.text(ARCHITECTURE).unwrap_or_default()).spans;
     let mut found = Vec::new();
-    for source in tree.production().filter(|source| source.below(&CRATES)) {
-        let folder = source.path.strip_suffix("mod.rs");
-        let named = |row: &String| *row == source.path || folder == Some(row);
-        if !rows.iter().any(named) {
-            let first = source.text.lines().next().unwrap_or_default();
-            let what = first.trim_start_matches("//! ").trim_end_matches('.');
-            found.push(format!("{MAP} lacks the row: | `{}` | {what} |", source.path));
+    for (line, code) in spans.iter().filter(|(_, code)| code.contains('/')) {
+        let place = code.trim_end_matches('/');
+        let below = format!("{place}/");
+        let there = |(own, _): &(String, String)| own == place || own.starts_with(&below);
+        if !tree.files.iter().any(there) {
+            found.push(format!("{ARCHITECTURE}:{line} names {code}, which is not there"));
         }
     }
-    let exists =
-        |row: &str| tree.files.iter().any(|(path, _)| path == row || path.starts_with(row));
-    let lost = rows.iter().filter(|row| !exists(row));
-    found.extend(lost.map(|row| format!("{MAP} has a row for {row}, which is not there")));
     found
-}
-
-/// What the first column of the map's table names.
-fn rows_of_the_map(text: &str) -> BTreeSet<String> {
-    let cells = text.lines().filter_map(|line| line.strip_prefix("| `"));
-    let named = cells.filter_map(|cell| cell.split_once('`').map(|(name, _)| name));
-    named.filter(|name| name.contains('/')).flat_map(spread).collect()
-}
-
-/// `a/{b,c}.rs` is `a/b.rs` and `a/c.rs`.
-fn spread(name: &str) -> Vec<String> {
-    let Some((front, (inside, end))) =
-        name.split_once('{').and_then(|(front, rest)| Some((front, rest.split_once('}')?)))
-    else {
-        return vec![name.to_owned()];
-    };
-    inside.split(',').map(|part| format!("{front}{}{end}", part.trim())).collect()
 }
 
 /// Each `key("section.name", …)` has a row in its section.
@@ -144,8 +141,18 @@ fn normal(folder: &str, target: &str) -> String {
 }
 
 #[test]
-fn the_map_shows_every_module_and_nothing_else() {
-    none(&map_and_modules(&Tree::here()));
+fn the_architecture_is_short() {
+    none(&architecture_too_long(&Tree::here()));
+}
+
+#[test]
+fn the_architecture_names_every_crate() {
+    none(&crates_not_in_the_architecture(&Tree::here()));
+}
+
+#[test]
+fn every_path_that_the_architecture_names_is_there() {
+    none(&paths_not_in_the_tree(&Tree::here()));
 }
 
 #[test]
@@ -165,10 +172,13 @@ fn every_test_that_a_document_names_is_there() {
 
 #[test]
 fn rules_about_documents_see_what_breaks_them() {
-    let map = "| path | what |\n|---|---|\n| `inbox-engine/src/` | a |\n| `inbox-engine/src/{b,gone}.rs` | b |\n[x](docs/x.md) [a](inbox-engine) [o](#one) [d](docs/configuration.md#c) [e](docs/configuration.md#d) `b::it_is_all_there` `b::it_is_not_there` `b::one`";
+    let architecture = "`inbox-engine`, `inbox-engine/src`, `inbox-engine/src/{b,c}.rs`, `src/b.rs`\n[x](docs/x.md) [a](inbox-engine) [o](#one) [d](docs/configuration.md#c) [e](docs/configuration.md#d) `b::it_is_all_there` `b::it_is_not_there` `b::one`";
     let tree = Tree::of(&[
-        (MAP, map),
-        ("inbox-engine/src/mod.rs", "//! A."),
+        (ARCHITECTURE, architecture),
+        (
+            "Cargo.toml",
+            "[workspace]\nmembers = [\"inbox-engine\", \"outbox-core\"]\nother = [\"x\"]",
+        ),
         ("inbox-engine/src/b.rs", "//! B.\nfn it_is_all_there() {}"),
         ("inbox-engine/src/c.rs", "//! What c is."),
         (
@@ -177,12 +187,10 @@ fn rules_about_documents_see_what_breaks_them() {
         ),
         ("docs/configuration.md", "# C\n\n## [one]\n\n| `a` | x |\n\n## [two]\n\n| `b` |"),
     ]);
-    let wrong = [
-        "gone.rs, which is not there",
-        "| `inbox-engine/src/c.rs` | What c is |",
-        "config/keys.rs",
-    ];
-    shows(&map_and_modules(&tree), &wrong);
+    let long = "x".repeat(ARCHITECTURE_BYTES_MAX + 1);
+    shows(&architecture_too_long(&Tree::of(&[(ARCHITECTURE, &long)])), &["has 15001 bytes"]);
+    shows(&crates_not_in_the_architecture(&tree), &["`outbox-core`"]);
+    shows(&paths_not_in_the_tree(&tree), &["1 names inbox-engine/src/{b,c}.rs", "names src/b.rs"]);
     shows(&keys_without_a_row(&tree), &["`one.b`", "`two.a`"]);
     shows(&dead_links(&tree), &["docs/x.md", "#one", "configuration.md#d"]);
     shows(&lost_tests(&tree), &["b::it_is_not_there, which"]);
