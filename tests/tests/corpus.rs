@@ -6,16 +6,24 @@ mod fuzz;
 
 use std::{fs, path::Path};
 
+/// The most inputs of a target, and the most bytes of them: a clone stays small.
+const INPUTS_MAX: usize = 160;
+const BYTES_MAX: usize = 300_000;
+
 /// Gives a check every input of its corpus, of which there are some.
 #[track_caller]
 fn holds(target: &str, check: fn(&[u8])) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let inputs = fs::read_dir(root.join("fuzz/corpus").join(target)).unwrap();
     let inputs: Vec<_> = inputs.map(|input| input.unwrap().path()).collect();
-    assert!(!inputs.is_empty(), "{target} has a corpus");
+    assert!((1..=INPUTS_MAX).contains(&inputs.len()), "{target} has {} inputs", inputs.len());
+    let mut bytes = 0;
     for input in inputs {
-        check(&fs::read(&input).unwrap());
+        let input = fs::read(&input).unwrap();
+        bytes += input.len();
+        check(&input);
     }
+    assert!(bytes <= BYTES_MAX, "the inputs of {target} have {bytes} bytes");
 }
 
 #[test]
