@@ -1,5 +1,6 @@
 //! All tests of this package, in one binary: each further one would link librdkafka again.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod corpus;
 mod services;
 mod tidy;

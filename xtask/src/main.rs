@@ -12,6 +12,7 @@ mod deny;
 mod deploy;
 mod engine;
 mod folders;
+mod fuzz;
 mod named;
 mod package;
 mod program;
@@ -67,6 +68,8 @@ enum Verb {
     Deny,
     /// What the engine alone costs: deliveries a second, and instructions per delivery.
     Engine,
+    /// Inputs made up by libFuzzer for what reads bytes, from the corpus in `fuzz/corpus` on.
+    Fuzz(fuzz::Choice),
     /// Faults against a consumer with its default configuration: how long until each has a name, seen from outside.
     Named(named::Choice),
     /// Packs every crate that is published, looks through the packages and builds them.
@@ -124,6 +127,7 @@ fn run(verb: Verb) -> Outcome<ExitCode> {
         Verb::Quickstart { arguments } => return quickstart::run(&arguments),
         Verb::Bench { arguments } => return bench::run(&arguments),
         Verb::Ablate(choice) => return ablate::run(&choice),
+        Verb::Fuzz(choice) => return fuzz::run(&choice),
         Verb::Named(choice) => return named::run(&choice),
         Verb::Deploy(size) => return deploy::run(&size),
         Verb::RelayChaos(faults) => return relay_chaos::run(&faults),

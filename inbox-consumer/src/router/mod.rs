@@ -32,6 +32,8 @@ use crate::{
     pipeline::{Delivery, port::Sessions},
 };
 use declared::DeclaredRoute;
+#[cfg(feature = "testing")]
+pub(crate) use declared::gathered;
 use each::Each;
 use whole::Whole;
 

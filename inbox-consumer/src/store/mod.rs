@@ -19,6 +19,8 @@ mod takeover;
 
 #[cfg(feature = "postgres")]
 pub use postgres::PgSettings;
+#[cfg(all(feature = "postgres", feature = "testing"))]
+pub(crate) use queued::fits;
 #[cfg(feature = "sqlite")]
 pub use sqlite::SqliteSettings;
 

@@ -123,7 +123,7 @@ fn counts(types: &[u32]) -> BTreeMap<u32, usize> {
 }
 
 /// Whether a text can be a step of the function.
-pub(super) fn fits(text: &Text) -> bool {
+pub(crate) fn fits(text: &Text) -> bool {
     step(text).is_some()
 }
 

@@ -4,6 +4,8 @@
 pub mod broker;
 pub mod conformance;
 mod handler;
+#[doc(hidden)]
+pub mod inside;
 
 pub use handler::{
     Aggregate, EventId, HandlerTest, Header, OutboxEvent, Outcome, Record, TestError,

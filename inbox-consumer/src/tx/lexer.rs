@@ -131,7 +131,8 @@ impl<'a> Lexer<'a> {
         loop {
             match self.byte(0) {
                 None => return,
-                Some(b'\\') => self.at += 2,
+                // Nothing stands behind the last one of a string that does not end.
+                Some(b'\\') => self.at = (self.at + 2).min(self.sql.len()),
                 Some(b'\'') => {
                     self.at += 1;
                     let mut ahead = self.clone();

@@ -35,6 +35,16 @@ fn admits(dialects: &[Dialect], cases: &[&str]) {
 
 const BOTH: [Dialect; 2] = [Postgres, Sqlite];
 
+/// The last backslash of a string that does not end takes nothing with it.
+#[test]
+fn a_token_ends_where_its_text_ends() {
+    for sql in [r"E'\", r"select e'a\", r"E'\\"] {
+        let mut lexer = Lexer::new(sql, Postgres);
+        while lexer.next().is_some() {}
+        assert_eq!(lexer.place().end, sql.len(), "{sql}");
+    }
+}
+
 /// A3
 #[test]
 fn every_transaction_verb_is_refused() {

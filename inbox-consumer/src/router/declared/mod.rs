@@ -31,6 +31,12 @@ use crate::{
 };
 use relation::Columns;
 use route::Pace;
+#[cfg(feature = "testing")]
+use {
+    super::RunEvent,
+    crate::pipeline::{Delivery, port::Relation},
+    std::collections::BTreeMap,
+};
 
 impl<DB: Store> Routes<DB> {
     /// Adds the handlers that a configuration declares. What is wrong with them is told with everything
@@ -55,6 +61,16 @@ impl<DB: Store> Routes<DB> {
             Entry::Handled(Registered { route, whole_run, one_per_aggregate }),
         )
     }
+}
+
+/// What columns make of one delivery, for the targets in `fuzz/`.
+#[cfg(feature = "testing")]
+pub(crate) fn gathered<'a>(
+    columns: &BTreeMap<String, String>,
+    delivery: &'a Arc<Delivery>,
+) -> Result<(Relation<'a>, Option<String>), Vec<String>> {
+    let columns = Columns::new(column::read(columns)?);
+    Ok(columns.gather(&[RunEvent { delivery, attempt: 1 }]))
 }
 
 impl<DB: Store> DeclaredRoute<DB> {

@@ -1,9 +1,15 @@
 //! Times and days as texts, to what databases count in.
 
-pub(super) use outbox_core::time::{days, micros};
+pub(super) use outbox_core::time::days;
 
 /// The years 0000 to 9999, in milliseconds since 1970: what RFC 3339 can write.
 const MILLIS: std::ops::RangeInclusive<i64> = -62_167_219_200_000..=253_402_300_799_999;
+
+/// Microseconds since 1970 from an RFC 3339 time, within the years 0000 to 9999. A leap second or an offset can
+/// lead out of them, and the text that SQLite is given for such a time would not sort.
+pub(super) fn micros(text: &str) -> Option<i64> {
+    outbox_core::time::micros(text).filter(|micros| MILLIS.contains(&micros.div_euclid(1_000)))
+}
 
 /// Microseconds since 1970 from milliseconds, within the years 0000 to 9999.
 pub(super) fn micros_of_millis(millis: i64) -> Option<i64> {
@@ -24,6 +30,10 @@ mod tests {
             ("2026-01-31 08:30:00.2500019z", Some(1_769_848_200_250_001)),
             ("0000-01-01T00:00:00Z", Some(-62_167_219_200_000_000)),
             ("9999-12-31T23:59:59Z", Some(253_402_300_799_000_000)),
+            ("0000-01-01T00:00:00+00:01", None),
+            ("9999-12-31T23:59:59.999999Z", Some(253_402_300_799_999_999)),
+            ("9999-12-31T23:59:60Z", None),
+            ("9999-12-31T23:59:00-00:01", None),
             ("2025-02-29T12:00:00Z", None),
             ("2026-01-31T24:00:00Z", None),
             ("2026-01-31T09:30:00", None),

@@ -1,0 +1,114 @@
+//! Any rules and any record: an event within the bounds, or a reason that shows nothing of the record.
+//!
+//! An input is lines: the rules as JSON (or `own`), the topic, `key=…`, headers as `h:NAME=…` or
+//! `h:NAME`; then an empty line, and the payload.
+
+use bytes::Bytes;
+use outbox_core::{
+    AGGREGATE_ID_BYTES_MAX, AGGREGATE_TYPE_BYTES_MAX, EVENT_TYPE_BYTES_MAX, Envelope, Header,
+    ReadError, ReadRules, Reader, Record, SOURCE_ID_BYTES_MAX, Source, Sources,
+};
+
+use super::input::{CANARY, has_canary, head_and_rest, pair};
+
+/// Small, so that inputs get beyond it.
+const BYTES_MAX: usize = 3000;
+
+/// Reads a record twice, and looks at what came of it.
+pub fn check(input: &[u8]) {
+    let (lines, payload) = head_and_rest(input);
+    let mut lines = lines.into_iter();
+    let (Some(rules), Some(topic)) = (lines.next(), lines.next()) else { return };
+    let Ok(topic) = std::str::from_utf8(topic) else { return };
+    let Some(reader) = reader(rules) else { return };
+    let record = record(lines, payload);
+    // What rules and topic say may be told.
+    let secret = !has_canary(rules) && !has_canary(topic.as_bytes());
+
+    let read = reader.read(topic, 3, 7, &record);
+    assert_eq!(read, reader.read(topic, 3, 7, &record.clone()), "one answer");
+    let told = reader.clone().with_topics([topic]);
+    assert_eq!(read, told.read(topic, 3, 7, &record), "a topic that is told changes nothing");
+    match read {
+        Ok(event) => {
+            within_bounds(&event, &record);
+            ordered(&reader, topic, &record, &event);
+        }
+        Err(error) => told_well(&error, secret, &record),
+    }
+}
+
+/// By its rules; `None` when they are none. Rules come back as they were written.
+fn reader(rules: &[u8]) -> Option<Reader> {
+    if rules == b"own" {
+        return Some(Reader::own(BYTES_MAX));
+    }
+    let rules: ReadRules = serde_json::from_slice(rules).ok()?;
+    let written = serde_json::to_string(&rules).expect("rules are JSON");
+    assert_eq!(serde_json::from_str::<ReadRules>(&written).expect("it was written"), rules);
+    let reader = Reader::new(rules, BYTES_MAX).ok()?;
+    if let Ok(lane_rule) = reader.lane_rule().parse::<Sources>() {
+        assert_eq!(lane_rule, reader.rules().aggregate_id);
+    }
+    Some(reader)
+}
+
+fn record<'a>(lines: impl Iterator<Item = &'a [u8]>, payload: &[u8]) -> Record {
+    let mut record = Record::default();
+    for line in lines {
+        let (name, value) = match pair(line) {
+            Some((name, value)) => (name, Some(value)),
+            None => (std::str::from_utf8(line).unwrap_or_default(), None),
+        };
+        if let Some(name) = name.strip_prefix("h:") {
+            record.headers.push(Header { name: name.into(), value });
+        } else if name == "key" {
+            record.key = value;
+        }
+    }
+    // A tombstone has none, which is not the same as an empty one.
+    record.payload = (payload != b"-").then(|| Bytes::copy_from_slice(payload));
+    record
+}
+
+fn within_bounds(event: &Envelope, record: &Record) {
+    let text = |text: &str, max: usize| {
+        assert!(!text.is_empty() && text.len() <= max && !text.contains('\0'), "{text:?}");
+    };
+    text(&event.event_type, EVENT_TYPE_BYTES_MAX);
+    text(event.aggregate.aggregate_type(), AGGREGATE_TYPE_BYTES_MAX);
+    text(event.aggregate.aggregate_id(), AGGREGATE_ID_BYTES_MAX);
+    if let Some(id) = &event.source_id {
+        text(id, SOURCE_ID_BYTES_MAX);
+    }
+    assert_eq!(event.payload, record.payload);
+    assert!(record.size() <= BYTES_MAX);
+}
+
+/// Events of one aggregate have one order key: it is the aggregate id, or what that is the
+/// hexadecimal form of.
+fn ordered(reader: &Reader, topic: &str, record: &Record, event: &Envelope) {
+    let places = &reader.rules().aggregate_id;
+    let Some(key) = reader.order_key(topic, record) else {
+        assert!(places.pointers().next().is_some(), "known without the payload");
+        return;
+    };
+    let id = event.aggregate.aggregate_id();
+    if key.is_empty() {
+        assert_eq!(id, "@3-7", "an aggregate of its own");
+    } else if places.as_slice() == [Source::KeyHex] {
+        let hex: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(id, hex);
+    } else {
+        assert_eq!(id.as_bytes(), key);
+    }
+}
+
+fn told_well(error: &ReadError, secret: bool, record: &Record) {
+    let sentence = error.to_string();
+    assert!(!sentence.is_empty());
+    assert!(error.reason().bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_'));
+    // A header's name comes from the rules.
+    let shows = secret && sentence.contains(CANARY);
+    assert!(!shows, "a value is shown: {sentence} of {record:?}");
+}
