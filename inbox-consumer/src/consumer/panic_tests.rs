@@ -19,7 +19,8 @@ use crate::{
     Event, Handler, HandlerResult, Routes, Tx,
     config::Config,
     pipeline::port::{
-        Arrival, Broker, BrokerError, Committed, LogRange, Mark, TopicPartition, TopicState, Vitals,
+        Arrival, Broker, BrokerError, CommitMark, Committed, LogRange, TopicPartition, TopicState,
+        Vitals,
     },
 };
 
@@ -36,7 +37,7 @@ impl Broker for Broken {
         pending().boxed()
     }
 
-    fn mark(&self, _: &Mark) {}
+    fn mark(&self, _: &CommitMark) {}
 
     fn log_range(&self, _: &TopicPartition) -> Answer<LogRange> {
         pending().boxed()

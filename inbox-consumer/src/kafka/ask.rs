@@ -30,7 +30,7 @@ use super::{
     command::{Command, Mailbox, Question, Reply, Sought},
     ffi,
 };
-use crate::pipeline::port::{BrokerError, Committed, Mark, TopicPartition};
+use crate::pipeline::port::{BrokerError, CommitMark, Committed, TopicPartition};
 
 /// How long one try of a seek may wait for librdkafka's own main thread.
 const SEEK_TIMEOUT: Duration = Duration::from_secs(2);
@@ -128,7 +128,7 @@ fn one_of(
     element.error()?;
     Ok(match element.offset() {
         Offset::Offset(next) => {
-            let mark = Mark::read(&ffi::metadata(list, &place.topic, place.partition));
+            let mark = CommitMark::read(&ffi::metadata(list, &place.topic, place.partition));
             Some(Committed { next: NextOffset(next), mark })
         }
         _ => None,

@@ -68,7 +68,7 @@ use self::{
     trouble::Troubles,
 };
 use crate::pipeline::port::{
-    Arrival, Broker, BrokerError, BrokerEvent, Committed, LogRange, Mark, TopicPartition,
+    Arrival, Broker, BrokerError, BrokerEvent, CommitMark, Committed, LogRange, TopicPartition,
     TopicState, Vitals,
 };
 
@@ -186,7 +186,7 @@ impl Broker for KafkaBroker {
         self.command(|reply| Command::Ask(Question::Committed(partition.clone(), reply)))
     }
 
-    fn mark(&self, mark: &Mark) {
+    fn mark(&self, mark: &CommitMark) {
         self.mailbox.send(Command::Mark(mark.to_string()));
     }
 

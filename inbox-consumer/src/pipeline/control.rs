@@ -16,8 +16,8 @@ use tokio::sync::Semaphore;
 
 use super::{
     port::{
-        Broker, BrokerError, Committed, Fit, Lanes, Mark, OpenError, Owner, Scope, Store, TakeOver,
-        TakeOverError, Taken, TopicPartition, TopicState, WatermarkMove, missing,
+        Broker, BrokerError, CommitMark, Committed, Fit, Lanes, OpenError, Owner, Scope, Store,
+        TakeOver, TakeOverError, Taken, TopicPartition, TopicState, WatermarkMove, missing,
         release::DueQueue,
     },
     sessions::Sessions,
@@ -91,7 +91,7 @@ impl<DB: Store> Control<DB> {
             Ok(taken) => {
                 self.sessions.give_back(conn).await;
                 let consumer = self.identity.consumer.clone();
-                self.broker.mark(&Mark { inbox_id: taken.inbox_id, consumer });
+                self.broker.mark(&CommitMark { inbox_id: taken.inbox_id, consumer });
                 Ok(taken)
             }
             Err(TakeOverError::Standstill(reason)) => {

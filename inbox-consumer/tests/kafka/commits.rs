@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use inbox_consumer::{
     kafka::Protocol,
-    pipeline::port::{Broker as _, BrokerEvent, Committed, LogRange, Mark},
+    pipeline::port::{Broker as _, BrokerEvent, CommitMark, Committed, LogRange},
     testing::broker::{Failure, Request},
 };
 use inbox_engine::{LeaderEpoch, NextOffset};
@@ -50,7 +50,8 @@ async fn a_commit_says_whose_it_is() {
     for world in World::all() {
         let (mut member, place) = Member::of_one_partition(&world, 3).await;
         member.read_from(&place, 0).await;
-        let mark = Mark { inbox_id: uuid::Uuid::from_bytes([7; 16]), consumer: "a name".into() };
+        let mark =
+            CommitMark { inbox_id: uuid::Uuid::from_bytes([7; 16]), consumer: "a name".into() };
         for (next, wanted) in [(1, None), (2, Some(mark.clone()))] {
             if wanted.is_some() {
                 member.broker.mark(&mark);

@@ -2,7 +2,6 @@
 
 use std::{
     collections::HashMap,
-    fmt,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering::Relaxed},
@@ -11,20 +10,10 @@ use std::{
 };
 
 use futures::future::BoxFuture;
-use inbox_engine::{Generation, LeaderEpoch, NextOffset, Offset};
-use outbox_core::{Header, Record};
-use uuid::Uuid;
+use inbox_engine::{Generation, LeaderEpoch, LogRange, NextOffset, Offset};
+use outbox_core::{CommitMark, Header, Record, TopicPartition};
 
 use super::Flaw;
-
-/// A partition of a topic.
-#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
-pub struct TopicPartition {
-    /// The topic's name; clones share it.
-    pub topic: Arc<str>,
-    /// The partition, from 0.
-    pub partition: i32,
-}
 
 /// One record as it arrived: everything owned, nothing of librdkafka's kept.
 #[derive(Clone, Debug)]
@@ -129,48 +118,13 @@ pub struct Trouble {
 #[error("{0}")]
 pub struct BrokerError(pub String);
 
-/// Whose an offset of the group is: this goes into the metadata of every commit.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Mark {
-    /// The inbox: the consumer's row in one database.
-    pub inbox_id: Uuid,
-    /// The consumer's name.
-    pub consumer: String,
-}
-
-impl Mark {
-    /// Behind it: the inbox id, a space, the consumer's name.
-    const BEGINNING: &str = "inbox/1 ";
-
-    /// Reads the metadata of a commit; `None` when it is somebody else's.
-    pub fn read(metadata: &str) -> Option<Self> {
-        let (inbox_id, consumer) = metadata.strip_prefix(Self::BEGINNING)?.split_once(' ')?;
-        Some(Self { inbox_id: inbox_id.parse().ok()?, consumer: consumer.to_owned() })
-    }
-}
-
-impl fmt::Display for Mark {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}{} {}", Self::BEGINNING, self.inbox_id, self.consumer)
-    }
-}
-
 /// An offset of the group.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Committed {
     /// The next offset.
     pub next: NextOffset,
     /// Whose it is, if it is a consumer's of this framework.
-    pub mark: Option<Mark>,
-}
-
-/// What Kafka holds of a partition's log.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct LogRange {
-    /// The first offset that can be read.
-    pub start: NextOffset,
-    /// The offset after the last one that can be read (the last stable offset).
-    pub end: NextOffset,
+    pub mark: Option<CommitMark>,
 }
 
 /// What the brokers know of a topic.
@@ -268,7 +222,7 @@ pub trait Broker: Send + Sync + 'static {
         partition: &TopicPartition,
     ) -> BoxFuture<'static, Result<Option<Committed>, BrokerError>>;
     /// What the metadata of every commit from now on says.
-    fn mark(&self, mark: &Mark);
+    fn mark(&self, mark: &CommitMark);
     /// Where the log begins and ends.
     fn log_range(
         &self,
@@ -307,21 +261,4 @@ pub trait Broker: Send + Sync + 'static {
     fn vitals(&self) -> Vitals;
     /// Leaves the group and ends the thread; resolves when it has ended or the deadline has passed.
     fn close(&self, deadline: Duration) -> BoxFuture<'static, Result<(), BrokerError>>;
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_mark_is_read_as_it_was_written() {
-        let (inbox_id, consumer) = (Uuid::from_bytes([7; 16]), "bills of \u{fc}ber".to_owned());
-        let mark = Mark { inbox_id, consumer };
-        let text = "inbox/1 07070707-0707-0707-0707-070707070707 bills of \u{fc}ber";
-        assert_eq!(mark.to_string(), text);
-        assert_eq!(Mark::read(text), Some(mark));
-        for foreign in ["", "inbox/1", "inbox/1 x billing", "inbox/2 y", "my loop"] {
-            assert_eq!(Mark::read(foreign), None, "{foreign:?}");
-        }
-    }
 }

@@ -8,9 +8,9 @@ use sqlx::Database;
 use uuid::Uuid;
 
 use super::{
-    Advices, Claim, Corrections, Declarations, Inspections, Intents, LogRange, Mark, ParkedEvents,
-    Parking, Placement, Savepoint, Scope, Sessions, Suspect, Suspects, TopicPartition,
-    release::Releases,
+    Advices, Claim, CommitMark, Corrections, Declarations, Inspections, Intents, LogRange,
+    ParkedEvents, Parking, Placement, Savepoint, Scope, Sessions, Suspect, Suspects,
+    TopicPartition, release::Releases,
 };
 
 /// What a take-over needs to know.
@@ -31,7 +31,7 @@ pub struct TakeOver {
     /// Where Kafka's group stands.
     pub committed: Option<NextOffset>,
     /// Whose that offset is.
-    pub mark: Option<Mark>,
+    pub mark: Option<CommitMark>,
     /// What the log holds.
     pub log: LogRange,
     /// Where a consumer without history starts.

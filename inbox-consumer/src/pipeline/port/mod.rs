@@ -23,10 +23,11 @@ pub use declared::{
 pub(crate) use excerpt::Lying;
 pub use excerpt::{Excerpt, Excerpts, Flaw};
 pub(crate) use fit::Fit;
+pub use inbox_engine::LogRange;
 pub use inspection::{Advices, Finding, Inspections, Needs, Note, PartitionRow, RoleKind};
 pub use kafka::{
-    Arrival, Broker, BrokerError, BrokerEvent, Committed, Load, LogEnds, LogRange, Mark,
-    TopicPartition, TopicSight, TopicState, Trouble, Unread, Vitals, missing,
+    Arrival, Broker, BrokerError, BrokerEvent, Committed, Load, LogEnds, TopicSight, TopicState,
+    Trouble, Unread, Vitals, missing,
 };
 pub use keeping::{
     ACTS_PER_STEP, Lanes, Owner, Ownerships, ParkedLoad, Parkings, PruneCursor, PruneStep,
@@ -36,6 +37,7 @@ pub use operating::{
     AuditFilter, AuditRow, Forgotten, Intended, Intents, Kept, Order, Outcome, Page, ParkedCounts,
     ParkedEvents, ParkedFilter, ParkedRow, Weight, When,
 };
+pub use outbox_core::{CommitMark, TopicPartition};
 pub use placement::Placement;
 pub use queue::{
     Apart, Book, Edition, Look, Means, NotSent, Queues, RefusedText, Text, Values as QueuedValues,

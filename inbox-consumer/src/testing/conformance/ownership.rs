@@ -10,7 +10,7 @@ use super::{
     scene::{Scene, claim_of, claim_on, moved, request, step, watermark},
 };
 use crate::pipeline::port::{
-    Corrected, Correction, LogRange, Mark, Note, StoreFault, TakeOverError,
+    CommitMark, Corrected, Correction, LogRange, Note, StoreFault, TakeOverError,
 };
 
 /// The new epoch stands in every lane and in the partition; its generation is one more.
@@ -215,7 +215,7 @@ pub async fn an_own_offset_without_a_row_stands_still<DB: Probe>(settings: DB::S
         [(1, inbox_id, "its rows are lost"), (2, Uuid::from_bytes([9; 16]), "another one")]
     {
         scene.request.partition.partition = number;
-        scene.request.mark = Some(Mark { inbox_id, consumer: "own-offset".into() });
+        scene.request.mark = Some(CommitMark { inbox_id, consumer: "own-offset".into() });
         let text = match scene.stand_still().await {
             Standstill::HistoryLost(text) => text,
             other => panic!("{other}"),
@@ -223,7 +223,8 @@ pub async fn an_own_offset_without_a_row_stands_still<DB: Probe>(settings: DB::S
         assert!(text.contains(part), "{text}");
     }
     assert_eq!(scene.take_over_of(0).await.inbox_id, inbox_id, "a row that is there counts");
-    for (number, mark) in [(3, None), (4, Some(Mark { inbox_id, consumer: "other".into() }))] {
+    for (number, mark) in [(3, None), (4, Some(CommitMark { inbox_id, consumer: "other".into() }))]
+    {
         scene.request.mark = mark;
         assert_eq!(scene.take_over_of(number).await.ownership.watermark.0, 40, "{number}");
     }

@@ -14,8 +14,8 @@ use outbox_core::Record;
 use tokio::sync::{Notify, mpsc};
 
 use crate::pipeline::port::{
-    Arrival, Broker, BrokerError, BrokerEvent, Committed, Load, LogRange, Mark, TopicPartition,
-    TopicState, Vitals,
+    Arrival, Broker, BrokerError, BrokerEvent, CommitMark, Committed, Load, LogRange,
+    TopicPartition, TopicState, Vitals,
 };
 
 /// The topic that a test's events come from.
@@ -127,7 +127,7 @@ impl Broker for Log {
         ready(Ok(committed)).boxed()
     }
 
-    fn mark(&self, _: &Mark) {}
+    fn mark(&self, _: &CommitMark) {}
 
     fn log_range(&self, _: &TopicPartition) -> BoxFuture<'static, Result<LogRange, BrokerError>> {
         ready(Ok(LogRange { start: NextOffset(0), end: NextOffset(self.end()) })).boxed()
