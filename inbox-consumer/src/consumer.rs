@@ -28,7 +28,6 @@ use limits::limits;
 use crate::{
     config::{Config, Problem},
     handler::panic_text,
-    kafka,
     pipeline::{
         beat,
         control::{Control, Identity},
@@ -236,7 +235,7 @@ impl<DB: Store> Consumer<DB> {
         let mut aside = JoinSet::new();
         self.serve(&mut aside);
         let (sender, events) = mpsc::unbounded_channel();
-        match kafka::connect(kafka_settings(&self.config), sender) {
+        match inbox_kafka::connect(kafka_settings(&self.config), sender) {
             Ok(broker) => self.run_on(Arc::new(broker), events, shutdown, aside).await,
             Err(error) => {
                 self.meters.end();

@@ -2,6 +2,7 @@
 
 use clap::Args;
 use inbox_engine::NextOffset;
+use inbox_kafka::TopicLogs;
 
 use super::{
     Exit, Terminal,
@@ -11,7 +12,6 @@ use super::{
 use crate::{
     config::Config,
     consumer::kafka_settings,
-    kafka::{self, TopicLogs},
     pipeline::port::{
         Beginning, BrokerError, Corrected, Correction, Held, LogRange, Placement, Store,
         TopicPartition,
@@ -92,7 +92,7 @@ async fn committed(config: &Config, skip: &Skip) -> Result<Option<NextOffset>, B
         return Ok(None);
     }
     let (topic, partition) = (skip.topic.as_str().into(), skip.partition);
-    kafka::committed_of(kafka_settings(config), TopicPartition { topic, partition }).await
+    inbox_kafka::committed_of(kafka_settings(config), TopicPartition { topic, partition }).await
 }
 
 async fn decide<DB: Store>(

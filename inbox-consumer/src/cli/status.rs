@@ -5,13 +5,13 @@ use std::{
     time::Duration,
 };
 
+use inbox_kafka::{LogFacts, Logs};
 use inbox_settings::printed;
 
 use super::{Exit, Terminal, open, parked::counted, table, told};
 use crate::{
     config::Config,
     consumer::kafka_settings,
-    kafka::{self, LogFacts, Logs},
     pipeline::port::{PartitionRow, Store, TopicPartition, TopicState, missing},
     telemetry::HeldLane,
 };
@@ -256,7 +256,7 @@ pub(super) async fn status<DB: Store>(
             return Exit::Database;
         }
     };
-    let (logs, exit) = match kafka::inspect(kafka_settings(config)).await {
+    let (logs, exit) = match inbox_kafka::inspect(kafka_settings(config)).await {
         Ok(logs) => {
             let gone = logs.missing(&config.kafka.topics);
             for topic in &gone {

@@ -3,16 +3,14 @@
 use std::time::Duration;
 
 use inbox_engine::NextOffset;
+use inbox_kafka::{LogFacts, Logs};
 use outbox_core::IdScope;
 
 use super::{
     status::{hide, lines, rendered},
     *,
 };
-use crate::{
-    kafka::{LogFacts, Logs},
-    pipeline::port::{LogRange, PartitionRow, TopicPartition, TopicState},
-};
+use crate::pipeline::port::{LogRange, PartitionRow, TopicPartition, TopicState};
 
 /// Exit, standard output and standard error of a command line.
 async fn ran(args: &[&str], env: &[(&str, &str)]) -> (Exit, String, String) {

@@ -9,8 +9,13 @@ use super::{Tree, none, shows};
 const MAP: &str = "ARCHITECTURE.md";
 
 /// The crates whose every module is on the map; what else has sources is there as a folder.
-const CRATES: [&str; 4] =
-    ["inbox-consumer/src/", "inbox-engine/src/", "outbox-core/src/", "outbox-relay/src/"];
+const CRATES: [&str; 5] = [
+    "inbox-consumer/src/",
+    "inbox-engine/src/",
+    "inbox-kafka/src/",
+    "outbox-core/src/",
+    "outbox-relay/src/",
+];
 
 /// Every module of the crates is on the map, and the map leads nowhere else. A row names a file, or a
 /// folder for its `mod.rs`; braces stand for several.

@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use inbox_engine::NextOffset;
+use inbox_kafka::{Kept, LogFacts, TopicFacts};
 use outbox_core::{Header, IdScope, Reader, Record, header_names};
 
 use super::{
@@ -13,7 +14,6 @@ use super::{
 };
 use crate::{
     config::{Events, Unwanted},
-    kafka::{Kept, LogFacts, TopicFacts},
     pipeline::port::{LogRange, TopicPartition},
 };
 

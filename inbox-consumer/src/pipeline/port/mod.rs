@@ -1,13 +1,12 @@
-//! What the pipeline asks of Kafka and of the database. The rooms `kafka` and `store` implement it;
-//! the pipeline never imports them.
+//! What the pipeline asks of Kafka and of the database. The first is the interface of `inbox_kafka`, whose
+//! member of a group `consumer` brings along; the second is implemented by the room `store`. The pipeline
+//! imports neither implementation.
 
 mod correcting;
 pub(crate) mod deadline;
 mod declared;
-mod excerpt;
 mod fit;
 mod inspection;
-mod kafka;
 mod keeping;
 mod operating;
 mod placement;
@@ -20,15 +19,13 @@ pub use correcting::{Beginning, Corrected, Correction, Corrections, Held};
 pub use declared::{
     ColumnType, Declarations, DeclaredSql, LoopSql, Refused, Relation, Shape, Values,
 };
-pub(crate) use excerpt::Lying;
-pub use excerpt::{Excerpt, Excerpts, Flaw};
 pub(crate) use fit::Fit;
 pub use inbox_engine::LogRange;
-pub use inspection::{Advices, Finding, Inspections, Needs, Note, PartitionRow, RoleKind};
-pub use kafka::{
-    Arrival, Broker, BrokerError, BrokerEvent, Committed, Load, LogEnds, TopicSight, TopicState,
-    Trouble, Unread, Vitals, missing,
+pub use inbox_kafka::{
+    Arrival, Broker, BrokerError, BrokerEvent, Committed, Excerpt, Excerpts, Flaw, Load, LogEnds,
+    TopicSight, TopicState, Trouble, Unread, Vitals, missing,
 };
+pub use inspection::{Advices, Finding, Inspections, Needs, Note, PartitionRow, RoleKind};
 pub use keeping::{
     ACTS_PER_STEP, Lanes, Owner, Ownerships, ParkedLoad, Parkings, PruneCursor, PruneStep,
     Retentions, Schemas, Store, TakeOver, TakeOverError, Taken, WatermarkMove,

@@ -1,0 +1,192 @@
+//! What the group gives and takes, answered incrementally.
+//!
+//! An assignment is answered at once, so that the group settles however long the database takes. The
+//! partitions start at offset 0, paused before they start, so that nothing is fetched, and nothing of
+//! them is delivered before a seek was confirmed. (Not at their end: while librdkafka asks a broker
+//! where that is, a seek comes to nothing, for the late answer moves the partition there. Measured with
+//! 2.12.1: records lost without a word.) A revocation is answered when the pipeline has let go; until
+//! then librdkafka delivers nothing at all, and heartbeats go on.
+
+use inbox_engine::Rule;
+use outbox_core::TopicPartition;
+use rdkafka::{Offset, consumer::Consumer as _, types::RDKafkaErrorCode};
+
+use crate::{
+    broker::{BrokerError, BrokerEvent},
+    client::{list, named},
+    event::Place,
+    owner::Owner,
+    slot::Phase,
+};
+
+/// A revocation that the group waits for.
+#[derive(Debug)]
+pub(crate) struct Revocation {
+    /// What has to be unassigned, in one answer.
+    pub(crate) places: Vec<TopicPartition>,
+    /// What the pipeline has not let go yet.
+    waiting: Vec<TopicPartition>,
+}
+
+impl Owner {
+    pub(crate) fn handle_rebalance(&mut self, code: RDKafkaErrorCode, places: &[Place]) {
+        let numbers: Vec<usize> =
+            places.iter().map(|p| self.slots.number(&p.topic, p.partition)).collect();
+        match code {
+            RDKafkaErrorCode::AssignPartitions => self.handle_assigned(&numbers),
+            RDKafkaErrorCode::RevokePartitions => self.handle_revoked(&numbers),
+            code => self.tell_trouble(code, "a rebalance failed"),
+        }
+    }
+
+    fn handle_assigned(&mut self, numbers: &[usize]) {
+        let places = self.slots.places(numbers);
+        // An empty assignment is ordinary, and has to be answered too.
+        let assigned = self.assign(&places);
+        for number in numbers {
+            let slot = self.slots.get_mut(*number);
+            (slot.phase, slot.begun) = (Phase::Idle, None);
+            (slot.hold, slot.stopped, slot.vain) = (true, false, None);
+        }
+        if let Err(error) = assigned {
+            return self.tell_fatal(error.0);
+        }
+        self.pulse.joined(true);
+        if !places.is_empty() {
+            self.tell(BrokerEvent::Assigned(places));
+        }
+    }
+
+    fn handle_revoked(&mut self, numbers: &[usize]) {
+        let places = self.slots.places(numbers);
+        // A client that overslept `max.poll.interval` was told so before; librdkafka does not always
+        // call that revocation a loss.
+        let told = |number: &usize| matches!(self.slots.get(*number).phase, Phase::Lost);
+        let lost = self.client_lost() || numbers.iter().any(told);
+        if lost {
+            // Whoever is out has nothing, and is not ready with that.
+            self.pulse.joined(false);
+        }
+        if numbers.is_empty() || (lost && Rule::LostCommitsNothing.on()) {
+            let fresh: Vec<usize> = numbers.iter().copied().filter(|n| !told(n)).collect();
+            self.unassign(&places);
+            return self.lose(&fresh);
+        }
+        for number in numbers {
+            self.slots.get_mut(*number).phase = Phase::Revoked;
+        }
+        self.revocation = Some(Revocation { places: places.clone(), waiting: places.clone() });
+        self.tell(BrokerEvent::Revoked(places));
+    }
+
+    /// The pipeline has let go of these; the group is answered when it has let go of all.
+    pub(crate) fn let_go(&mut self, places: &[TopicPartition]) {
+        let Some(revocation) = &mut self.revocation else { return };
+        revocation.waiting.retain(|place| !places.contains(place));
+        if revocation.waiting.is_empty() {
+            let places = std::mem::take(&mut revocation.places);
+            self.revocation = None;
+            self.unassign(&places);
+        }
+    }
+
+    /// While the group waits for partitions, it may lose patience.
+    pub(crate) fn notice_loss(&mut self) {
+        if self.revocation.is_some() && self.client_lost() && Rule::LostCommitsNothing.on() {
+            self.lose_revoked();
+        }
+    }
+
+    fn lose_revoked(&mut self) {
+        let Some(revocation) = self.revocation.take() else { return };
+        let numbers: Vec<usize> = revocation
+            .places
+            .iter()
+            .filter_map(|place| self.slots.of(place).map(|(number, _)| number))
+            .collect();
+        self.pulse.joined(false);
+        self.unassign(&revocation.places);
+        self.lose(&numbers);
+    }
+
+    /// The member overslept: everything is lost, though the group's own word is still to come.
+    pub(crate) fn lose_all(&mut self, why: &str) {
+        self.tell_trouble(RDKafkaErrorCode::PollExceeded, why);
+        self.pulse.joined(false);
+        if !Rule::LostCommitsNothing.on() {
+            return;
+        }
+        self.lose_revoked();
+        let ours = self.slots.ours();
+        for number in &ours {
+            self.slots.get_mut(*number).phase = Phase::Lost;
+        }
+        self.tell_lost(&ours);
+    }
+
+    fn lose(&mut self, numbers: &[usize]) {
+        for number in numbers {
+            self.slots.get_mut(*number).phase = Phase::Away;
+        }
+        self.tell_lost(numbers);
+    }
+
+    fn tell_lost(&self, numbers: &[usize]) {
+        if !numbers.is_empty() {
+            self.tell(BrokerEvent::Lost(self.slots.places(numbers)));
+        }
+    }
+
+    pub(crate) fn client_lost(&self) -> bool {
+        self.client.assignment_lost()
+    }
+
+    /// Takes partitions, paused. Their state is the caller's to set.
+    pub(crate) fn assign(&mut self, places: &[TopicPartition]) -> Result<(), BrokerError> {
+        let list = list(places, Offset::Offset(0))?;
+        // A partition that the client has never met cannot be paused yet.
+        let paused = self.pause(places);
+        self.client.incremental_assign(&list).map_err(|error| {
+            BrokerError(format!("librdkafka refused to take the partitions it was given: {error}"))
+        })?;
+        paused.or_else(|_| self.pause(places))
+    }
+
+    /// Gives partitions back. A refusal leaves the group waiting for ever, so it is the end.
+    pub(crate) fn unassign(&mut self, places: &[TopicPartition]) {
+        for place in places {
+            if let Some((number, slot)) = self.slots.of(place) {
+                slot.phase = Phase::Away;
+                self.undam(number);
+            }
+        }
+        let answered = list(places, Offset::Invalid).and_then(|list| {
+            self.client.incremental_unassign(&list).map_err(|error| {
+                BrokerError(format!("librdkafka refused to give partitions back: {error}"))
+            })
+        });
+        if let Err(error) = answered {
+            self.tell_fatal(error.0);
+        }
+    }
+
+    /// Starts a partition anew that librdkafka has stopped, as it refuses to seek in one.
+    pub(crate) fn restart(&mut self, number: usize) -> Result<(), BrokerError> {
+        let place = self.slots.get(number).place.clone();
+        if self.revocation.is_some() {
+            // Unassigning now would be taken for the answer to the revocation.
+            return Err(BrokerError(format!(
+                "{} cannot be started anew while a rebalance is under way; try again",
+                named(&place)
+            )));
+        }
+        let places = [place];
+        let given_back = list(&places, Offset::Invalid)?;
+        self.client.incremental_unassign(&given_back).map_err(|error| {
+            BrokerError(format!("{} cannot be started anew: {error}", named(&places[0])))
+        })?;
+        self.assign(&places)?;
+        self.slots.get_mut(number).stopped = false;
+        Ok(())
+    }
+}
