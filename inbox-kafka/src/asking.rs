@@ -16,7 +16,7 @@ use crate::{
     command::Reply,
     event::{Described, Isolation, NoFacts, Place, topic_state},
     ffi::{self, Event},
-    owner::Owner,
+    poll_loop::PollLoop,
 };
 
 /// How long a question to the brokers may take; the pipeline asks again.
@@ -81,7 +81,7 @@ impl Asked {
     }
 }
 
-impl Owner {
+impl PollLoop {
     /// Where the log begins, and where it ends for those who read what is committed.
     pub(crate) fn ask_range(&mut self, place: TopicPartition, reply: Reply<LogRange>) {
         let places = [place.clone()];

@@ -10,7 +10,7 @@ use crate::{
     command::Reply,
     event::Place,
     ffi::Event,
-    owner::Owner,
+    poll_loop::PollLoop,
 };
 
 /// A commit that was asked for.
@@ -21,7 +21,7 @@ pub(crate) struct Committing {
     reply: Reply<Vec<TopicPartition>>,
 }
 
-impl Owner {
+impl PollLoop {
     /// The broker would take offsets of partitions that are not ours, or that were lost and came back
     /// meanwhile, so they are refused here. The others are committed.
     pub(crate) fn commit(

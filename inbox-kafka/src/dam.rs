@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use rdkafka::types::RDKafkaErrorCode;
 
-use crate::{owner::Owner, slot::Flow};
+use crate::{poll_loop::PollLoop, slot::Flow};
 
 /// A hold that lasts longer becomes a pause.
 const HOLD_MAX: Duration = Duration::from_secs(1);
@@ -29,7 +29,7 @@ pub(crate) struct Dams {
     since: Vec<(usize, Instant)>,
 }
 
-impl Owner {
+impl PollLoop {
     /// Holds a partition back in its own queue. False when it has to be paused instead.
     pub(crate) fn dam(&mut self, number: usize) -> bool {
         if self.slots.get(number).flow == Flow::Dammed {

@@ -26,7 +26,7 @@ use crate::{
     command::{Command, Mailbox, Question, Reply, Seek},
     ffi::Queue,
     health::Vitals,
-    owner::{Owner, Parts},
+    poll_loop::{Parts, PollLoop},
     pulse::Pulse,
     settings::{KafkaSettings, refusal},
     trouble::Troubles,
@@ -77,10 +77,10 @@ pub fn connect(
         pulse: Arc::clone(&pulse),
         excerpts: settings.excerpts.clone(),
     };
-    let owner = Owner::new(parts);
+    let poll_loop = PollLoop::new(parts);
     thread::Builder::new()
         .name("inbox-kafka".into())
-        .spawn(move || owner.run())
+        .spawn(move || poll_loop.run())
         .map_err(|error| no_thread(&error))?;
     Ok(KafkaBroker { mailbox, closing, pulse, settings })
 }

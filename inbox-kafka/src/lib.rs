@@ -1,11 +1,11 @@
 //! The Kafka client of inbox-consumer: the only crate on the consuming side that names rdkafka.
 //!
 //! ```text
-//! KafkaBroker --commands--> owner ----questions---> two side threads (calls that wait)
+//! KafkaBroker --commands--> poll loop --questions--> two side threads (calls that wait)
 //!   (pipeline)  <--events--   | polls, answers the group, pauses, commits, asks brokers
 //! ```
 //!
-//! - One thread owns the client of librdkafka (`owner`), in rounds: obey commands, poll, send what arrived. A
+//! - One thread owns the client of librdkafka (`poll_loop`), in rounds: obey commands, poll, send what arrived. A
 //!   command wakes it out of its poll. It makes no call that waits for the network: answers arrive as
 //!   events (`asking`), or a side thread waits (`ask`).
 //! - It polls events itself instead of through the wrapper, which drops the topic of errors and of
@@ -13,8 +13,9 @@
 //! - What the group gives is answered at once; what it takes, when the pipeline has let go
 //!   (`rebalance`). What arrives is passed on only after a confirmed seek (`seeking`).
 //!
-//! The *pipeline* is whoever handles what arrives. [`Broker`] is what can be asked of a member, [`BrokerEvent`] what it tells; [`connect`] makes one.
-//! [`inspect`], [`topic`], [`topics`] and [`committed_of`] look at Kafka without a group.
+//! The *pipeline* is whoever handles what arrives. [`Broker`] is what can be asked of a member,
+//! [`BrokerEvent`] what it tells; [`connect`] makes one. [`inspect`], [`topic`], [`topics`] and
+//! [`committed_of`] look at Kafka without a group.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod again;
@@ -35,7 +36,7 @@ mod inspect;
 mod kafka_broker;
 #[cfg(feature = "testing")]
 mod mock;
-mod owner;
+mod poll_loop;
 #[cfg(feature = "testing")]
 mod producer;
 mod pulse;

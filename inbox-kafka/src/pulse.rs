@@ -17,7 +17,7 @@ use crate::{
     event::{Isolation, NoFacts},
     ffi,
     health::{LogEnds, TopicSight, Unread, Vitals},
-    owner::Owner,
+    poll_loop::PollLoop,
 };
 
 /// How often the ends of the logs are noted.
@@ -138,7 +138,7 @@ impl Pulse {
     }
 }
 
-impl Owner {
+impl PollLoop {
     /// Notes that a round begins, and now and then where the logs end, as the client's fetches said, without
     /// asking a broker; and what cannot be read.
     pub(crate) fn beat(&mut self) {

@@ -15,7 +15,7 @@ use crate::{
     broker::{BrokerError, BrokerEvent},
     client::{list, named},
     event::Place,
-    owner::Owner,
+    poll_loop::PollLoop,
     slot::Phase,
 };
 
@@ -28,7 +28,7 @@ pub(crate) struct Revocation {
     waiting: Vec<TopicPartition>,
 }
 
-impl Owner {
+impl PollLoop {
     pub(crate) fn handle_rebalance(&mut self, code: RDKafkaErrorCode, places: &[Place]) {
         let numbers: Vec<usize> =
             places.iter().map(|p| self.slots.number(&p.topic, p.partition)).collect();

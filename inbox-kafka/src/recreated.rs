@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use inbox_engine::Rule;
 use rdkafka::{consumer::Consumer as _, types::RDKafkaErrorCode};
 
-use crate::owner::Owner;
+use crate::poll_loop::PollLoop;
 
 /// The kind of lines that librdkafka has to write.
 pub(crate) const DEBUG: &str = "metadata";
@@ -22,7 +22,7 @@ const NO_ID: &str = "AAAAAAAAAAAAAAAAAAAAAA";
 /// A group has so long to take partitions away that their topic does not have any more.
 const GONE_MAX: Duration = Duration::from_secs(10);
 
-impl Owner {
+impl PollLoop {
     /// Leaves the group and joins it anew while it gives partitions that are gone: the sticky assignor leaves with
     /// a member what it owns, be it there or not (librdkafka 2.12).
     pub(crate) fn rejoin_without_gone(&mut self, now: Instant) {

@@ -14,7 +14,7 @@ use crate::{
     broker::{BrokerError, BrokerEvent, Trouble},
     client::{list, named},
     command::{Question, Reply, Seek, Sought},
-    owner::Owner,
+    poll_loop::PollLoop,
     slot::{Phase, Seeking},
 };
 
@@ -38,7 +38,7 @@ pub(crate) struct Due {
     ticket: u64,
 }
 
-impl Owner {
+impl PollLoop {
     /// What the pipeline asked for.
     pub(crate) fn seek(&mut self, place: &TopicPartition, seek: Seek, reply: Reply<()>) {
         let found = self.slots.of(place).map(|(number, slot)| {

@@ -43,8 +43,8 @@ const ROUND_MAX: usize = 1000;
 /// Bytes of one round, for the same reason.
 const ROUND_BYTES_MAX: usize = 4 << 20;
 
-/// Everything the thread owns.
-pub(crate) struct Owner {
+/// The thread that polls, and everything that it owns.
+pub(crate) struct PollLoop {
     pub(crate) client: Arc<Client>,
     pub(crate) slots: Slots,
     pub(crate) troubles: Troubles,
@@ -87,7 +87,7 @@ pub(crate) struct Owner {
     fatal: bool,
 }
 
-/// What the thread is born with.
+/// What the thread starts with.
 pub(crate) struct Parts {
     pub(crate) client: Arc<Client>,
     pub(crate) queue: Arc<Queue>,
@@ -102,7 +102,7 @@ pub(crate) struct Parts {
     pub(crate) excerpts: Excerpts,
 }
 
-impl Owner {
+impl PollLoop {
     pub(crate) fn new(parts: Parts) -> Self {
         let Parts {
             client,
