@@ -55,9 +55,9 @@ impl Queue {
         Some(Self { queue: NonNull::new(queue)?, client: Arc::clone(client) })
     }
 
-    /// Leads what is fetched of a partition into this queue, behind what waits in its own; or lets it wait
+    /// Forwards what is fetched of a partition into this queue, behind what waits in its own; or lets it wait
     /// there from now on. False when librdkafka has no such partition.
-    pub(crate) fn lead(&self, topic: &str, partition: i32, flows: bool) -> bool {
+    pub(crate) fn forward_partition(&self, topic: &str, partition: i32, flows: bool) -> bool {
         let Ok(topic) = CString::new(topic) else { return false };
         let (native, name) = (self.client.client().native_ptr(), topic.as_ptr());
         let into = if flows { self.queue.as_ptr() } else { ptr::null_mut() };

@@ -26,12 +26,12 @@ mod broker;
 mod client;
 mod command;
 mod committing;
-mod dam;
 mod event;
 mod excerpt;
 mod ffi;
 mod gather;
 mod health;
+mod hold;
 mod inspect;
 mod kafka_broker;
 #[cfg(feature = "testing")]

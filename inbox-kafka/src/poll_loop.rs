@@ -24,11 +24,11 @@ use crate::{
     client::Client,
     command::{Command, Mailbox, Question},
     committing::Committing,
-    dam::Dams,
     event::{Kind, Place},
     excerpt::Excerpts,
     ffi::{Event, Queue, RecordView},
     gather::Gather,
+    hold::Holds,
     pulse::Pulse,
     rebalance::Revocation,
     seeking::Due,
@@ -54,7 +54,7 @@ pub(crate) struct PollLoop {
     pub(crate) due: Vec<Due>,
     pub(crate) tickets: u64,
     /// What is held back and not paused.
-    pub(crate) dams: Dams,
+    pub(crate) holds: Holds,
     /// What is to be paused and could not be.
     pub(crate) unpaused: Vec<usize>,
     #[cfg(feature = "testing")]
@@ -125,7 +125,7 @@ impl PollLoop {
             revocation: None,
             due: Vec::new(),
             tickets: 0,
-            dams: Dams::default(),
+            holds: Holds::default(),
             unpaused: Vec::new(),
             #[cfg(feature = "testing")]
             refused_pauses: 0,
@@ -157,7 +157,7 @@ impl PollLoop {
             self.beat();
             let now = Instant::now();
             self.seek_due(now);
-            self.pause_dammed(now);
+            self.pause_long_holds(now);
             self.pause_refused();
             self.notice_loss();
             self.round(&queue);
@@ -330,7 +330,7 @@ impl PollLoop {
             Command::LetGo(places) => self.let_go(&places),
             Command::LogRange(place, reply) => self.ask_range(place, reply),
             Command::Mark(mark) => self.mark = mark,
-            Command::Pause(place, paused) => self.hold(&place, paused),
+            Command::Pause(place, paused) => self.handle_pause(&place, paused),
             Command::Seek(place, seek, reply) => self.seek(&place, seek, reply),
             Command::Sought(place, ticket, sought) => self.handle_sought(&place, ticket, sought),
             #[cfg(feature = "testing")]
@@ -364,7 +364,7 @@ impl PollLoop {
         if let Some(revocation) = self.revocation.take() {
             self.unassign(&revocation.places);
         }
-        self.undam_all();
+        self.resume_all();
         self.commits.clear();
         self.asked.clear();
         self.confirms.clear();

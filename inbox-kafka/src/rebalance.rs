@@ -46,7 +46,7 @@ impl PollLoop {
         for number in numbers {
             let slot = self.slots.get_mut(*number);
             (slot.phase, slot.begun) = (Phase::Idle, None);
-            (slot.hold, slot.stopped, slot.vain) = (true, false, None);
+            (slot.hold_wanted, slot.stopped, slot.vain) = (true, false, None);
         }
         if let Err(error) = assigned {
             return self.tell_fatal(error.0);
@@ -157,7 +157,7 @@ impl PollLoop {
         for place in places {
             if let Some((number, slot)) = self.slots.of(place) {
                 slot.phase = Phase::Away;
-                self.undam(number);
+                self.resume(number);
             }
         }
         let answered = list(places, Offset::Invalid).and_then(|list| {

@@ -50,7 +50,7 @@ impl PollLoop {
             return drop(reply.send(Err(BrokerError(refusal))));
         };
         if Rule::SeekConfirmed.on() {
-            self.slots.get_mut(number).hold = true;
+            self.slots.get_mut(number).hold_wanted = true;
         }
         self.begin(number, seek, Some(reply), Instant::now());
     }
@@ -165,7 +165,7 @@ impl PollLoop {
             return;
         };
         slot.phase = Phase::Reading(seeking.seek.generation);
-        self.lead_again(number);
+        self.restore_forwarding(number);
         if let Some(reply) = seeking.reply {
             // The pipeline may have ended meanwhile.
             let _ = reply.send(Ok(()));
@@ -173,7 +173,7 @@ impl PollLoop {
         if let Some(why) = seeking.gone {
             return self.offset_gone(number, why);
         }
-        self.resume_slot(number);
+        self.unpause_slot(number);
     }
 
     fn try_later(&mut self, number: usize, why: String) {
@@ -208,21 +208,21 @@ impl PollLoop {
     }
 
     /// What the pipeline wants: to hold, or to go on.
-    pub(crate) fn hold(&mut self, place: &TopicPartition, hold: bool) {
+    pub(crate) fn handle_pause(&mut self, place: &TopicPartition, hold: bool) {
         let Some((number, slot)) = self.slots.of(place) else { return };
-        slot.hold = hold;
+        slot.hold_wanted = hold;
         let reads = matches!(slot.phase, Phase::Reading(_)) && !slot.paused;
         match hold {
-            true if reads && self.dam(number) => {}
+            true if reads && self.hold(number) => {}
             true => self.pause_slot(number),
             false => {
-                self.undam(number);
-                self.resume_slot(number);
+                self.resume(number);
+                self.unpause_slot(number);
             }
         }
     }
 
-    /// What was dammed flows behind the pause, so librdkafka throws it away.
+    /// What was held flows behind the pause, so librdkafka throws it away.
     pub(crate) fn pause_slot(&mut self, number: usize) {
         let slot = self.slots.get(number);
         if slot.ours() && !slot.paused {
@@ -235,22 +235,22 @@ impl PollLoop {
                 }
             }
         }
-        self.undam(number);
+        self.resume(number);
     }
 
     /// Pauses what could not be paused before and is still to be.
     pub(crate) fn pause_refused(&mut self) {
         for number in std::mem::take(&mut self.unpaused) {
-            if self.slots.get(number).hold {
+            if self.slots.get(number).hold_wanted {
                 self.pause_slot(number);
             }
         }
     }
 
     /// Goes on only with what reads, what is paused, and what nobody holds.
-    fn resume_slot(&mut self, number: usize) {
+    fn unpause_slot(&mut self, number: usize) {
         let slot = self.slots.get(number);
-        if !slot.paused || slot.hold || !matches!(slot.phase, Phase::Reading(_)) {
+        if !slot.paused || slot.hold_wanted || !matches!(slot.phase, Phase::Reading(_)) {
             return;
         }
         let place = slot.place.clone();

@@ -41,15 +41,15 @@ pub(crate) struct Seeking {
     pub(crate) restarts: u8,
 }
 
-/// Where what is fetched of a partition goes (see `dam`).
+/// Where what is fetched of a partition goes (see `hold`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Flow {
-    /// librdkafka leads it into the consumer's queue.
+    /// librdkafka forwards it to the consumer's queue.
     ByItself,
     /// It does not do so any more, so it is done here.
     ByHand,
     /// It waits in the partition's own queue.
-    Dammed,
+    Held,
 }
 
 #[derive(Debug)]
@@ -65,7 +65,7 @@ pub(crate) struct Slot {
     /// Where what is fetched goes.
     pub(crate) flow: Flow,
     /// What the pipeline wants.
-    pub(crate) hold: bool,
+    pub(crate) hold_wanted: bool,
     /// librdkafka has given up on it (the log did not have the offset) and refuses to seek.
     pub(crate) stopped: bool,
     /// Since when the broker may be validating the leader epoch of a seek.
@@ -145,7 +145,7 @@ impl Slots {
             begun: None,
             paused: false,
             flow: Flow::ByItself,
-            hold: true,
+            hold_wanted: true,
             stopped: false,
             validating: None,
             vain: None,

@@ -11,7 +11,7 @@ use crate::{
     world::{World, place},
 };
 
-/// A hold that lasts longer becomes a pause (`dam::HOLD_MAX`).
+/// A hold that lasts longer becomes a pause (`hold::HOLD_MAX`).
 const HOLD_MAX: Duration = Duration::from_secs(1);
 /// Nothing more arrives when nothing has for so long.
 const QUIET: Duration = Duration::from_millis(700);
@@ -63,7 +63,7 @@ async fn a_short_hold_keeps_what_was_fetched() {
 }
 
 /// A partition that was held is read again after it was given away and came back: librdkafka itself leads
-/// a queue nowhere that was once led by hand.
+/// a queue nowhere that was once forwarded by hand.
 #[tokio::test]
 async fn a_held_partition_that_was_given_away_is_read_again() {
     for world in World::all() {
