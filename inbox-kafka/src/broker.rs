@@ -61,7 +61,7 @@ pub enum BrokerEvent {
     /// Assigned; answered already, and paused until `resume`. Every arrival before a confirmed seek
     /// is dropped by the thread.
     Assigned(Vec<TopicPartition>),
-    /// Revoked; the group waits for [`Broker::let_go`] with exactly these partitions.
+    /// Revoked; the group waits for [`Broker::ack_revocation`] with exactly these partitions.
     Revoked(Vec<TopicPartition>),
     /// Lost; answered already.
     Lost(Vec<TopicPartition>),
@@ -206,8 +206,8 @@ pub trait Broker: Send + Sync + 'static {
         &self,
         offsets: Vec<(TopicPartition, NextOffset, LeaderEpoch)>,
     ) -> BoxFuture<'static, Result<Vec<TopicPartition>, BrokerError>>;
-    /// Answers a revocation.
-    fn let_go(&self, partitions: Vec<TopicPartition>);
+    /// Answers a revocation: the group may give these partitions to others.
+    fn ack_revocation(&self, partitions: Vec<TopicPartition>);
     /// Answers whether the partition is still assigned, after one more poll of the group.
     fn confirm(&self, partition: &TopicPartition) -> BoxFuture<'static, bool>;
     /// What can be seen without asking the thread.

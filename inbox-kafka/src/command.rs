@@ -21,7 +21,7 @@ pub(crate) enum Command {
     Close(oneshot::Sender<()>),
     Commit(Vec<(TopicPartition, NextOffset, LeaderEpoch)>, Reply<Vec<TopicPartition>>),
     Confirm(TopicPartition, oneshot::Sender<bool>),
-    LetGo(Vec<TopicPartition>),
+    AckRevocation(Vec<TopicPartition>),
     LogRange(TopicPartition, Reply<LogRange>),
     /// What commits carry from now on.
     Mark(String),

@@ -186,8 +186,8 @@ impl Broker for KafkaBroker {
         self.command(|reply| Command::Commit(offsets, reply))
     }
 
-    fn let_go(&self, partitions: Vec<TopicPartition>) {
-        self.mailbox.send(Command::LetGo(partitions));
+    fn ack_revocation(&self, partitions: Vec<TopicPartition>) {
+        self.mailbox.send(Command::AckRevocation(partitions));
     }
 
     fn confirm(&self, partition: &TopicPartition) -> BoxFuture<'static, bool> {

@@ -327,7 +327,7 @@ impl PollLoop {
             Command::Ask(question) => self.asker.ask(question),
             Command::Commit(offsets, reply) => self.commit(offsets, reply),
             Command::Confirm(place, reply) => self.confirms.push((place, reply)),
-            Command::LetGo(places) => self.let_go(&places),
+            Command::AckRevocation(places) => self.ack_revocation(&places),
             Command::LogRange(place, reply) => self.ask_range(place, reply),
             Command::Mark(mark) => self.mark = mark,
             Command::Pause(place, paused) => self.handle_pause(&place, paused),

@@ -80,7 +80,7 @@ impl PollLoop {
     }
 
     /// The pipeline has let go of these; the group is answered when it has let go of all.
-    pub(crate) fn let_go(&mut self, places: &[TopicPartition]) {
+    pub(crate) fn ack_revocation(&mut self, places: &[TopicPartition]) {
         let Some(revocation) = &mut self.revocation else { return };
         revocation.waiting.retain(|place| !places.contains(place));
         if revocation.waiting.is_empty() {

@@ -64,7 +64,7 @@ impl Broker for Broken {
         pending().boxed()
     }
 
-    fn let_go(&self, _: Vec<TopicPartition>) {}
+    fn ack_revocation(&self, _: Vec<TopicPartition>) {}
 
     fn confirm(&self, _: &TopicPartition) -> BoxFuture<'static, bool> {
         pending().boxed()

@@ -177,7 +177,7 @@ impl<DB: Store> Driver<DB> {
             tokio::spawn(async move { control.disown(&scopes).await });
         }
         self.untold = true;
-        self.broker.let_go(places);
+        self.broker.ack_revocation(places);
     }
 
     fn report(&mut self, id: PartitionId, standstill: Option<Standstill>) {

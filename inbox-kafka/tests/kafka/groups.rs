@@ -113,7 +113,7 @@ async fn a_revoked_partition_stays_until_it_is_let_go() {
         let committed = first.broker.commit(commit).await;
         // The mock takes no commit while a member joins; a real broker does.
         assert!(committed.is_ok() || world.mock.is_some(), "{committed:?}");
-        first.broker.let_go(revoked.clone());
+        first.broker.ack_revocation(revoked.clone());
         assert_eq!(second.assigned(1).await, revoked, "{}", world.told());
         let expected = committed.is_ok().then_some(NextOffset(7));
         assert_eq!(second.committed(&revoked[0]).await, expected);
@@ -224,7 +224,7 @@ async fn a_member_that_is_forgotten_while_it_drains_joins_again() {
     let mock = world.mock.as_ref().unwrap();
     mock.fail_next(Request::Heartbeat, &[Failure::UnknownMember; 2]).unwrap();
     sleep(Duration::from_secs(3)).await;
-    first.broker.let_go(revoked);
+    first.broker.ack_revocation(revoked);
     second.assigned(1).await;
     first.close().await;
     second.assigned(1).await;

@@ -96,7 +96,7 @@ async fn a_held_partition_that_was_given_away_is_read_again() {
                 }
             }
             if let Some(places) = revoked {
-                first.broker.let_go(places.clone());
+                first.broker.ack_revocation(places.clone());
                 break places;
             }
         };

@@ -187,7 +187,7 @@ pub(crate) async fn follow(
                 tokio::time::sleep(drain).await;
                 let mine = places.iter().filter_map(|place| next.remove_entry(place)).collect();
                 failed.extend(commit(&member, mine).await);
-                member.broker.let_go(places);
+                member.broker.ack_revocation(places);
             }
             BrokerEvent::Lost(places) => panic!("{who} lost {places:?}"),
             BrokerEvent::Fatal(why) => panic!("{who} died: {why}"),

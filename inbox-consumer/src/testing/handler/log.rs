@@ -177,7 +177,7 @@ impl Broker for Log {
         ready(Ok(Vec::new())).boxed()
     }
 
-    fn let_go(&self, _: Vec<TopicPartition>) {
+    fn ack_revocation(&self, _: Vec<TopicPartition>) {
         self.lock().fetching = false;
         self.let_go.notify_waiters();
     }
