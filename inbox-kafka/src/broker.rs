@@ -37,9 +37,9 @@ impl Arrival {
 /// What was sent to the pipeline and has not been taken out of its queue yet: who sends counts it, and
 /// waits while it is much. The pipeline's own limits begin behind the queue.
 #[derive(Debug, Default)]
-pub struct Load(Option<(Arc<AtomicUsize>, usize)>);
+pub struct ByteGuard(Option<(Arc<AtomicUsize>, usize)>);
 
-impl Load {
+impl ByteGuard {
     /// Counts so many bytes until it is dropped.
     pub(crate) fn of(bytes: usize, all: &Arc<AtomicUsize>) -> Self {
         all.fetch_add(bytes, Relaxed);
@@ -47,7 +47,7 @@ impl Load {
     }
 }
 
-impl Drop for Load {
+impl Drop for ByteGuard {
     fn drop(&mut self) {
         if let Some((all, bytes)) = &self.0 {
             all.fetch_sub(*bytes, Relaxed);
@@ -74,7 +74,7 @@ pub enum BrokerEvent {
         /// The records.
         arrivals: Vec<Arrival>,
         /// What they weigh until they are taken out of here.
-        load: Load,
+        guard: ByteGuard,
     },
     /// The partition was read to its end: nothing below `position` is still to come, be it that
     /// offsets are missing (compaction, transaction markers).

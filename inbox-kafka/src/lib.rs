@@ -19,7 +19,6 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod again;
-mod ahead;
 mod ask;
 mod asking;
 mod broker;
@@ -32,6 +31,7 @@ mod ffi;
 mod gather;
 mod health;
 mod hold;
+mod in_flight_bytes;
 mod inspect;
 mod kafka_broker;
 #[cfg(feature = "testing")]
@@ -50,7 +50,7 @@ mod trouble;
 mod unread;
 
 pub use broker::{
-    Arrival, Broker, BrokerError, BrokerEvent, Committed, Load, TopicState, Trouble, missing,
+    Arrival, Broker, BrokerError, BrokerEvent, ByteGuard, Committed, TopicState, Trouble, missing,
 };
 pub use excerpt::{Excerpt, Excerpts, Flaw};
 pub use health::{LogEnds, TopicSight, Unread, Vitals};

@@ -17,7 +17,6 @@ use rdkafka::types::RDKafkaErrorCode;
 use tokio::sync::{mpsc::UnboundedSender, oneshot};
 
 use crate::{
-    ahead::{self, Ahead},
     ask::Asker,
     asking::Asked,
     broker::BrokerEvent,
@@ -29,6 +28,7 @@ use crate::{
     ffi::{Event, Queue, RecordView},
     gather::Gather,
     hold::Holds,
+    in_flight_bytes::{self, InFlightBytes},
     pulse::Pulse,
     rebalance::Revocation,
     seeking::Due,
@@ -76,7 +76,7 @@ pub(crate) struct PollLoop {
     /// Unbounded, so that the poll loop never waits for a lane: while it waited, every other
     /// partition would starve. It is bounded in effect: the pipeline counts bytes and pauses.
     events: UnboundedSender<BrokerEvent>,
-    ahead: Ahead,
+    in_flight: InFlightBytes,
     closing: Arc<AtomicBool>,
     gather: Gather,
     pub(crate) commits: HashMap<usize, Committing>,
@@ -139,7 +139,7 @@ impl PollLoop {
             mailbox,
             commands,
             events,
-            ahead: Ahead::default(),
+            in_flight: InFlightBytes::default(),
             closing,
             gather: Gather::new(excerpts),
             commits: HashMap::new(),
@@ -185,8 +185,8 @@ impl PollLoop {
     }
 
     fn round(&mut self, queue: &Queue) {
-        if self.ahead.full() && Rule::IntakePauses.on() {
-            return std::thread::sleep(ahead::WAIT);
+        if self.in_flight.full() && Rule::IntakePauses.on() {
+            return std::thread::sleep(in_flight_bytes::WAIT);
         }
         let mut wait = POLL_WAIT;
         for _ in 0..ROUND_MAX {
@@ -255,8 +255,8 @@ impl PollLoop {
             let slot = self.slots.get(number);
             let Some(generation) = slot.accepting() else { continue };
             let partition = slot.place.clone();
-            let load = self.ahead.load(&arrivals);
-            self.tell(BrokerEvent::Arrived { partition, generation, arrivals, load });
+            let guard = self.in_flight.guard(&arrivals);
+            self.tell(BrokerEvent::Arrived { partition, generation, arrivals, guard });
         }
     }
 

@@ -195,9 +195,9 @@ impl<DB: Store> Driver<DB> {
         let now = self.now();
         match event {
             BrokerEvent::Answered => self.outages.answered(Instant::now()),
-            BrokerEvent::Arrived { partition, generation, arrivals, load } => {
+            BrokerEvent::Arrived { partition, generation, arrivals, guard } => {
                 self.arrived(&partition, generation, arrivals, now);
-                drop(load);
+                drop(guard);
             }
             BrokerEvent::Assigned(places) => {
                 let ids = self.fresh_ids(&places);

@@ -14,7 +14,7 @@ use outbox_core::Record;
 use tokio::sync::{Notify, mpsc};
 
 use crate::pipeline::port::{
-    Arrival, Broker, BrokerError, BrokerEvent, CommitMark, Committed, Load, LogRange,
+    Arrival, Broker, BrokerError, BrokerEvent, ByteGuard, CommitMark, Committed, LogRange,
     TopicPartition, TopicState, Vitals,
 };
 
@@ -96,7 +96,12 @@ impl Log {
         let arrivals = all.map(|(at, record)| arrival(at, record)).collect();
         state.position = state.records.len();
         let (partition, generation) = (Self::partition(), state.generation);
-        self.tell(BrokerEvent::Arrived { partition, generation, arrivals, load: Load::default() });
+        self.tell(BrokerEvent::Arrived {
+            partition,
+            generation,
+            arrivals,
+            guard: ByteGuard::default(),
+        });
     }
 
     fn tell(&self, event: BrokerEvent) {

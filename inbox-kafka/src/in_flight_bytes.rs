@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use crate::broker::{Arrival, Load};
+use crate::broker::{Arrival, ByteGuard};
 
 /// Bytes beyond which nothing more is polled. The pipeline takes them within milliseconds, whatever its
 /// lanes do; the thread that polls is faster, and what waits between them is in no limit.
@@ -18,19 +18,19 @@ pub(crate) const WAIT: Duration = Duration::from_micros(500);
 /// What structures a record takes besides its bytes.
 const RECORD_OVERHEAD: usize = 512;
 
-/// Counts it.
+/// Counts bytes that were sent and not taken yet.
 #[derive(Debug, Default)]
-pub(crate) struct Ahead(Arc<AtomicUsize>);
+pub(crate) struct InFlightBytes(Arc<AtomicUsize>);
 
-impl Ahead {
+impl InFlightBytes {
     /// Whether it is too much.
     pub(crate) fn full(&self) -> bool {
         self.0.load(Relaxed) > MAX
     }
 
     /// Counts what is to be sent.
-    pub(crate) fn load(&self, arrivals: &[Arrival]) -> Load {
+    pub(crate) fn guard(&self, arrivals: &[Arrival]) -> ByteGuard {
         let size = |arrival: &Arrival| arrival.weight() + RECORD_OVERHEAD;
-        Load::of(arrivals.iter().map(size).sum(), &self.0)
+        ByteGuard::of(arrivals.iter().map(size).sum(), &self.0)
     }
 }
