@@ -170,7 +170,7 @@ impl PollLoop {
         if ffi::is_mock(&self.client) || self.asked.looks_at_topics() {
             return;
         }
-        let topics = self.pulse.topics();
+        let topics = self.stats.topics();
         let names: Vec<&str> = topics.iter().map(|topic| &**topic).collect();
         let ticket = self.next_ticket();
         if self.queue.ask_topics(&names, ASK_TIMEOUT, ticket) {
@@ -206,7 +206,7 @@ impl PollLoop {
                 let ends = answered.iter().map(|place| {
                     (place.partition(), known(place).then_some(NextOffset(place.offset)))
                 });
-                self.pulse.note_ends(isolation, ends);
+                self.stats.note_ends(isolation, ends);
                 if answered.iter().any(known) {
                     self.tell(BrokerEvent::Answered);
                 }
@@ -219,7 +219,7 @@ impl PollLoop {
             Some(About::Topics) => {
                 // Without an answer what was known stays: it is asked again soon.
                 for (topic, facts) in event.topics().unwrap_or_default() {
-                    self.pulse.note_topic(&topic, &facts);
+                    self.stats.note_topic(&topic, &facts);
                 }
             }
         }

@@ -12,7 +12,7 @@ use futures::future::BoxFuture;
 use inbox_engine::{Generation, LeaderEpoch, LogRange, NextOffset, Offset};
 use outbox_core::{CommitMark, Header, Record, TopicPartition};
 
-use crate::{excerpt::Flaw, health::Vitals};
+use crate::{excerpt::Flaw, health::BrokerHealth};
 
 /// One record as it arrived: everything owned, nothing of librdkafka's kept.
 #[derive(Clone, Debug)]
@@ -211,7 +211,7 @@ pub trait Broker: Send + Sync + 'static {
     /// Answers whether the partition is still assigned, after one more poll of the group.
     fn confirm(&self, partition: &TopicPartition) -> BoxFuture<'static, bool>;
     /// What can be seen without asking the thread.
-    fn vitals(&self) -> Vitals;
+    fn health(&self) -> BrokerHealth;
     /// Leaves the group and ends the thread; resolves when it has ended or the deadline has passed.
     fn close(&self, deadline: Duration) -> BoxFuture<'static, Result<(), BrokerError>>;
 }

@@ -17,8 +17,8 @@ const MISSING_MIN: Duration = Duration::from_secs(4);
 
 /// What the thread that owns the consumer lets others see of itself.
 #[derive(Clone, Debug, Default)]
-pub struct Vitals {
-    /// The group has assigned something to this member, be it nothing.
+pub struct BrokerHealth {
+    /// An assignment arrived, possibly an empty one.
     pub joined: bool,
     /// For how long no broker has answered what it is asked every few seconds; zero while one does.
     pub brokers_silence: Duration,
@@ -68,7 +68,7 @@ impl TopicSight {
     }
 }
 
-impl Vitals {
+impl BrokerHealth {
     /// What is to be said of a partition whose topic is not there, or has fewer. One that was added may have been
     /// assigned since brokers were asked.
     pub fn missing(&self, place: &TopicPartition, begun: Instant, now: Instant) -> Option<String> {
@@ -101,8 +101,10 @@ mod tests {
     fn a_topic_is_missing_after_some_seconds_and_a_partition_at_once() {
         let (topic, begun): (Arc<str>, _) = ("orders".into(), Instant::now());
         let place = |partition| TopicPartition { topic: Arc::clone(&topic), partition };
-        let with =
-            |sight| Vitals { topics: [(Arc::clone(&topic), sight)].into(), ..Vitals::default() };
+        let with = |sight| BrokerHealth {
+            topics: [(Arc::clone(&topic), sight)].into(),
+            ..BrokerHealth::default()
+        };
         let gone = with(TopicSight::Missing(begun));
         assert_eq!(gone.missing(&place(0), begun, begun), None);
         assert!(gone.topics_missing(begun).is_empty());

@@ -23,11 +23,11 @@ use crate::{
     ask::Asker,
     broker::{Arrival, Broker, BrokerError, BrokerEvent, Committed, TopicState},
     client::Callbacks,
+    client_stats::ClientStats,
     command::{Command, Mailbox, Question, Reply, Seek},
     ffi::Queue,
-    health::Vitals,
+    health::BrokerHealth,
     poll_loop::{Parts, PollLoop},
-    pulse::Pulse,
     settings::{KafkaSettings, refusal},
     trouble::Troubles,
 };
@@ -63,7 +63,8 @@ pub fn connect(
             .map_err(|error| no_thread(&error))
     };
     let (seeker, asker) = (start("inbox-seek")?, start("inbox-ask")?);
-    let pulse = Arc::new(Pulse::new(settings.topics.iter().map(|topic| topic.as_str().into())));
+    let stats =
+        Arc::new(ClientStats::new(settings.topics.iter().map(|topic| topic.as_str().into())));
     let parts = Parts {
         client,
         queue,
@@ -74,7 +75,7 @@ pub fn connect(
         commands,
         events,
         closing: Arc::clone(&closing),
-        pulse: Arc::clone(&pulse),
+        stats: Arc::clone(&stats),
         excerpts: settings.excerpts.clone(),
     };
     let poll_loop = PollLoop::new(parts);
@@ -82,7 +83,7 @@ pub fn connect(
         .name("inbox-kafka".into())
         .spawn(move || poll_loop.run())
         .map_err(|error| no_thread(&error))?;
-    Ok(KafkaBroker { mailbox, closing, pulse, settings })
+    Ok(KafkaBroker { mailbox, closing, stats, settings })
 }
 
 fn no_thread(error: &std::io::Error) -> BrokerError {
@@ -95,7 +96,7 @@ fn no_thread(error: &std::io::Error) -> BrokerError {
 pub struct KafkaBroker {
     mailbox: Arc<Mailbox>,
     closing: Arc<AtomicBool>,
-    pulse: Arc<Pulse>,
+    stats: Arc<ClientStats>,
     settings: KafkaSettings,
 }
 
@@ -196,8 +197,8 @@ impl Broker for KafkaBroker {
         async move { answer.await.unwrap_or(false) }.boxed()
     }
 
-    fn vitals(&self) -> Vitals {
-        self.pulse.read()
+    fn health(&self) -> BrokerHealth {
+        self.stats.read()
     }
 
     /// After the deadline the thread is left to itself: librdkafka can hang while it closes, and the

@@ -23,6 +23,7 @@ mod ask;
 mod asking;
 mod broker;
 mod client;
+mod client_stats;
 mod command;
 mod committing;
 mod event;
@@ -39,7 +40,6 @@ mod mock;
 mod poll_loop;
 #[cfg(feature = "testing")]
 mod producer;
-mod pulse;
 mod rebalance;
 mod recreated;
 mod seeking;
@@ -53,7 +53,7 @@ pub use broker::{
     Arrival, Broker, BrokerError, BrokerEvent, ByteGuard, Committed, TopicState, Trouble, missing,
 };
 pub use excerpt::{Excerpt, Excerpts, Flaw};
-pub use health::{LogEnds, TopicSight, Unread, Vitals};
+pub use health::{BrokerHealth, LogEnds, TopicSight, Unread};
 pub use inspect::{LogFacts, Logs, TopicLogs, committed_of, inspect, topic};
 pub use kafka_broker::{KafkaBroker, connect};
 pub use settings::{KafkaSettings, Protocol};

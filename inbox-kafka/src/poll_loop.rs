@@ -21,6 +21,7 @@ use crate::{
     asking::Asked,
     broker::BrokerEvent,
     client::Client,
+    client_stats::ClientStats,
     command::{Command, Mailbox, Question},
     committing::Committing,
     event::{Kind, Place},
@@ -29,7 +30,6 @@ use crate::{
     gather::Gather,
     hold::Holds,
     in_flight_bytes::{self, InFlightBytes},
-    pulse::Pulse,
     rebalance::Revocation,
     seeking::Due,
     slot::{Phase, Slots, Verdict},
@@ -59,7 +59,7 @@ pub(crate) struct PollLoop {
     pub(crate) unpaused: Vec<usize>,
     #[cfg(feature = "testing")]
     pub(crate) refused_pauses: u32,
-    pub(crate) pulse: Arc<Pulse>,
+    pub(crate) stats: Arc<ClientStats>,
     /// When the ends of the logs are noted next.
     pub(crate) ends_due: Instant,
     /// Since when the group gives partitions that their topics do not have.
@@ -98,7 +98,7 @@ pub(crate) struct Parts {
     pub(crate) commands: mpsc::Receiver<Command>,
     pub(crate) events: UnboundedSender<BrokerEvent>,
     pub(crate) closing: Arc<AtomicBool>,
-    pub(crate) pulse: Arc<Pulse>,
+    pub(crate) stats: Arc<ClientStats>,
     pub(crate) excerpts: Excerpts,
 }
 
@@ -114,7 +114,7 @@ impl PollLoop {
             commands,
             events,
             closing,
-            pulse,
+            stats,
             excerpts,
         } = parts;
         Self {
@@ -129,7 +129,7 @@ impl PollLoop {
             unpaused: Vec::new(),
             #[cfg(feature = "testing")]
             refused_pauses: 0,
-            pulse,
+            stats,
             ends_due: Instant::now(),
             gone_since: None,
             asked_due: Instant::now(),
@@ -154,7 +154,7 @@ impl PollLoop {
     pub(crate) fn run(mut self) {
         let queue = Arc::clone(&self.queue);
         while self.serve_commands() {
-            self.beat();
+            self.tick();
             let now = Instant::now();
             self.seek_due(now);
             self.pause_long_holds(now);

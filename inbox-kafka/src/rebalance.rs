@@ -51,7 +51,7 @@ impl PollLoop {
         if let Err(error) = assigned {
             return self.tell_fatal(error.0);
         }
-        self.pulse.joined(true);
+        self.stats.joined(true);
         if !places.is_empty() {
             self.tell(BrokerEvent::Assigned(places));
         }
@@ -65,7 +65,7 @@ impl PollLoop {
         let lost = self.client_lost() || numbers.iter().any(told);
         if lost {
             // Whoever is out has nothing, and is not ready with that.
-            self.pulse.joined(false);
+            self.stats.joined(false);
         }
         if numbers.is_empty() || (lost && Rule::LostCommitsNothing.on()) {
             let fresh: Vec<usize> = numbers.iter().copied().filter(|n| !told(n)).collect();
@@ -104,7 +104,7 @@ impl PollLoop {
             .iter()
             .filter_map(|place| self.slots.of(place).map(|(number, _)| number))
             .collect();
-        self.pulse.joined(false);
+        self.stats.joined(false);
         self.unassign(&revocation.places);
         self.lose(&numbers);
     }
@@ -112,7 +112,7 @@ impl PollLoop {
     /// The member overslept: everything is lost, though the group's own word is still to come.
     pub(crate) fn lose_all(&mut self, why: &str) {
         self.tell_trouble(RDKafkaErrorCode::PollExceeded, why);
-        self.pulse.joined(false);
+        self.stats.joined(false);
         if !Rule::LostCommitsNothing.on() {
             return;
         }

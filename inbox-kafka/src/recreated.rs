@@ -26,7 +26,7 @@ impl PollLoop {
     /// Leaves the group and joins it anew while it gives partitions that are gone: the sticky assignor leaves with
     /// a member what it owns, be it there or not (librdkafka 2.12).
     pub(crate) fn rejoin_without_gone(&mut self, now: Instant) {
-        let gone = |number: usize| self.pulse.lacks(&self.slots.get(number).place);
+        let gone = |number: usize| self.stats.lacks(&self.slots.get(number).place);
         let any = self.slots.ours().into_iter().any(gone);
         let since = *self.gone_since.get_or_insert(now);
         if !any || self.revocation.is_some() {
@@ -35,7 +35,7 @@ impl PollLoop {
             self.gone_since = None;
             let why = "the group gives partitions that are gone; this member joins it anew";
             self.tell_trouble(RDKafkaErrorCode::UnknownPartition, why);
-            let topics = self.pulse.topics();
+            let topics = self.stats.topics();
             let names: Vec<&str> = topics.iter().map(|topic| &**topic).collect();
             self.client.unsubscribe();
             if let Err(error) = self.client.subscribe(&names) {

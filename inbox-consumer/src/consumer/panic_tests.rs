@@ -19,8 +19,8 @@ use crate::{
     Event, Handler, HandlerResult, Routes, Tx,
     config::Config,
     pipeline::port::{
-        Arrival, Broker, BrokerError, CommitMark, Committed, LogRange, TopicPartition, TopicState,
-        Vitals,
+        Arrival, Broker, BrokerError, BrokerHealth, CommitMark, Committed, LogRange,
+        TopicPartition, TopicState,
     },
 };
 
@@ -70,7 +70,7 @@ impl Broker for Broken {
         pending().boxed()
     }
 
-    fn vitals(&self) -> Vitals {
+    fn health(&self) -> BrokerHealth {
         panic!("the rule is broken")
     }
 

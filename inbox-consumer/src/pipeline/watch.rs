@@ -144,7 +144,7 @@ impl<DB: Store> Driver<DB> {
         if self.ending {
             return;
         }
-        let (vitals, now) = (self.broker.vitals(), Instant::now());
+        let (health, now) = (self.broker.health(), Instant::now());
         let statement = self.work.limits.statement_timeout;
         let retry = Duration::from_millis(self.engine.limits().retry_delay_max);
         let event_max = self.work.attempt_deadline.max(statement) + retry;
@@ -152,20 +152,20 @@ impl<DB: Store> Driver<DB> {
         for snapshot in self.engine.snapshots() {
             let Some(known) = self.known.get_mut(&snapshot.partition) else { continue };
             let Some((generation, taken)) = &known.taken else { continue };
-            let unread = vitals.unread.get(&known.place);
+            let unread = health.unread.get(&known.place);
             let sight = Sight {
                 snapshot: &snapshot,
                 confirmed_at: known.confirmed_at,
                 calls: self.meters.calls.ended(taken.scope.partition_ref),
                 overdue: self.meters.calls.overdue(Some(taken.scope.partition_ref), now),
-                ends: vitals.asked.get(&known.place).copied().unwrap_or_default(),
-                missing: vitals.missing(&known.place, known.watch.moves_since, now),
+                ends: health.asked.get(&known.place).copied().unwrap_or_default(),
+                missing: health.missing(&known.place, known.watch.moves_since, now),
                 unread: unread.map(|batch| batch.sentence.clone()),
                 event_max,
             };
             let seen = known.watch.look(sight, now);
             self.engine.handle_seen(snapshot.partition, seen);
-            if vitals.is_other_topic(&known.place.topic, taken.topic_id) {
+            if health.is_other_topic(&known.place.topic, taken.topic_id) {
                 changed.push((snapshot.partition, *generation));
             }
             unread_at.extend(unread.map(|batch| (snapshot.partition, *generation, batch.at)));

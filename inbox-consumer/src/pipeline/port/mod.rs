@@ -22,8 +22,8 @@ pub use declared::{
 pub(crate) use fit::Fit;
 pub use inbox_engine::LogRange;
 pub use inbox_kafka::{
-    Arrival, Broker, BrokerError, BrokerEvent, ByteGuard, Committed, Excerpt, Excerpts, Flaw,
-    LogEnds, TopicSight, TopicState, Trouble, Unread, Vitals, missing,
+    Arrival, Broker, BrokerError, BrokerEvent, BrokerHealth, ByteGuard, Committed, Excerpt,
+    Excerpts, Flaw, LogEnds, TopicSight, TopicState, Trouble, Unread, missing,
 };
 pub use inspection::{Advices, Finding, Inspections, Needs, Note, PartitionRow, RoleKind};
 pub use keeping::{

@@ -14,8 +14,8 @@ use outbox_core::Record;
 use tokio::sync::{Notify, mpsc};
 
 use crate::pipeline::port::{
-    Arrival, Broker, BrokerError, BrokerEvent, ByteGuard, CommitMark, Committed, LogRange,
-    TopicPartition, TopicState, Vitals,
+    Arrival, Broker, BrokerError, BrokerEvent, BrokerHealth, ByteGuard, CommitMark, Committed,
+    LogRange, TopicPartition, TopicState,
 };
 
 /// The topic that a test's events come from.
@@ -191,8 +191,8 @@ impl Broker for Log {
         ready(true).boxed()
     }
 
-    fn vitals(&self) -> Vitals {
-        Vitals { joined: true, ..Vitals::default() }
+    fn health(&self) -> BrokerHealth {
+        BrokerHealth { joined: true, ..BrokerHealth::default() }
     }
 
     fn close(&self, _: Duration) -> BoxFuture<'static, Result<(), BrokerError>> {

@@ -16,7 +16,7 @@ use crate::{
     broker::TopicState,
     event::{Isolation, NoFacts},
     ffi,
-    health::{LogEnds, TopicSight, Unread, Vitals},
+    health::{BrokerHealth, LogEnds, TopicSight, Unread},
     poll_loop::PollLoop,
 };
 
@@ -29,7 +29,7 @@ const ASKED_MAX: usize = 128;
 
 /// Written by the thread, read by anyone.
 #[derive(Debug)]
-pub(crate) struct Pulse {
+pub(crate) struct ClientStats {
     origin: Instant,
     /// The last round, in milliseconds since `origin`.
     round: AtomicU64,
@@ -44,7 +44,7 @@ pub(crate) struct Pulse {
     topics: Mutex<HashMap<Arc<str>, TopicSight>>,
 }
 
-impl Pulse {
+impl ClientStats {
     pub(crate) fn new(topics: impl IntoIterator<Item = Arc<str>>) -> Self {
         Self {
             origin: Instant::now(),
@@ -67,17 +67,17 @@ impl Pulse {
         u64::try_from(self.origin.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// The group has assigned something, be it nothing; or this member is out.
+    /// An assignment arrived, possibly an empty one; or this member is out.
     pub(crate) fn joined(&self, joined: bool) {
         self.joined.store(joined, Relaxed);
     }
 
-    pub(crate) fn read(&self) -> Vitals {
+    pub(crate) fn read(&self) -> BrokerHealth {
         let ends = self.ends.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let unanswered = self.unanswered.load(Relaxed);
         let brokers_silence =
             if unanswered == 0 { 0 } else { self.now().saturating_sub(unanswered) };
-        Vitals {
+        BrokerHealth {
             brokers_silence: Duration::from_millis(brokers_silence),
             joined: self.joined.load(Relaxed),
             silence: Duration::from_millis(self.now().saturating_sub(self.round.load(Relaxed))),
@@ -141,8 +141,8 @@ impl Pulse {
 impl PollLoop {
     /// Notes that a round begins, and now and then where the logs end, as the client's fetches said, without
     /// asking a broker; and what cannot be read.
-    pub(crate) fn beat(&mut self) {
-        self.pulse.round.store(self.pulse.now(), Relaxed);
+    pub(crate) fn tick(&mut self) {
+        self.stats.round.store(self.stats.now(), Relaxed);
         let now = Instant::now();
         if self.ends_due > now {
             return;
@@ -159,14 +159,14 @@ impl PollLoop {
                 ends.insert(place, NextOffset(end));
             }
         }
-        *self.pulse.ends.lock().unwrap_or_else(PoisonError::into_inner) = ends;
-        *self.pulse.unread.lock().unwrap_or_else(PoisonError::into_inner) = unread;
+        *self.stats.ends.lock().unwrap_or_else(PoisonError::into_inner) = ends;
+        *self.stats.unread.lock().unwrap_or_else(PoisonError::into_inner) = unread;
         self.ask_all_ends(now);
         self.rejoin_without_gone(now);
     }
 
     fn any_place(&self) -> Option<TopicPartition> {
-        let topic = Arc::clone(self.pulse.names.first()?);
+        let topic = Arc::clone(self.stats.names.first()?);
         Some(TopicPartition { topic, partition: 0 })
     }
 
@@ -178,7 +178,7 @@ impl PollLoop {
         let mut places = self.slots.places(&self.slots.ours());
         let ours: HashSet<&TopicPartition> = places.iter().collect();
         {
-            let mut asked = self.pulse.asked.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut asked = self.stats.asked.lock().unwrap_or_else(PoisonError::into_inner);
             asked.retain(|place, _| ours.contains(place));
         }
         if places.is_empty() {
@@ -186,7 +186,7 @@ impl PollLoop {
             places.extend(self.any_place());
         }
         if !places.is_empty() {
-            self.pulse.ask();
+            self.stats.ask();
         }
         self.ask_all_topics();
         for some in places.chunks(ASKED_MAX) {
