@@ -59,8 +59,8 @@ impl Default for Excerpts {
     }
 }
 
-/// A record where it lies.
-pub(crate) struct Lying<'r, H> {
+/// A record whose bytes are somebody else's.
+pub(crate) struct BorrowedRecord<'r, H> {
     pub(crate) key: Option<&'r [u8]>,
     pub(crate) payload: Option<&'r [u8]>,
     pub(crate) headers: H,
@@ -87,9 +87,9 @@ impl Excerpts {
     /// What is kept of a record that is too large.
     pub(crate) fn cut<'r>(
         &self,
-        record: Lying<'r, impl Iterator<Item = (&'r [u8], Option<&'r [u8]>)>>,
+        record: BorrowedRecord<'r, impl Iterator<Item = (&'r [u8], Option<&'r [u8]>)>>,
     ) -> (Record, Excerpt) {
-        let Lying { key, payload, headers, timestamp_ms } = record;
+        let BorrowedRecord { key, payload, headers, timestamp_ms } = record;
         let length = |bytes: Option<&[u8]>| bytes.map(<[u8]>::len);
         let mut excerpt = Excerpt {
             bytes: length(key).unwrap_or(0) + length(payload).unwrap_or(0),
@@ -130,7 +130,7 @@ impl Excerpts {
 
     /// The same, whatever its size is.
     pub fn cut_whole(&self, record: &Record) -> (Record, Excerpt) {
-        self.cut(Lying {
+        self.cut(BorrowedRecord {
             key: record.key.as_deref(),
             payload: record.payload.as_deref(),
             headers: record.headers.iter().map(|h| (h.name.as_bytes(), h.value.as_deref())),

@@ -7,7 +7,7 @@ use outbox_core::{Header, Record, Text, header_names};
 use crate::{
     broker::Arrival,
     event::HeaderView,
-    excerpt::{Excerpts, Flaw, Lying},
+    excerpt::{BorrowedRecord, Excerpts, Flaw},
     ffi::RecordView,
 };
 
@@ -118,13 +118,13 @@ impl Gather {
 
     /// What is too large is not copied whole.
     fn cut(&self, record: &RecordView<'_>) -> (Record, Option<Flaw>) {
-        let lying = Lying {
+        let borrowed = BorrowedRecord {
             key: record.key(),
             payload: record.payload(),
             headers: record.headers().0.map(|header| (header.name, header.value)),
             timestamp_ms: record.timestamp_ms(),
         };
-        let (kept, excerpt) = self.excerpts.cut(lying);
+        let (kept, excerpt) = self.excerpts.cut(borrowed);
         (kept, Some(Flaw::TooLarge(excerpt)))
     }
 
