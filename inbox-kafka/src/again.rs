@@ -29,15 +29,16 @@ const POLL_WAIT: Duration = Duration::from_millis(100);
 /// `None`: the log does not have it.
 pub(crate) fn read(
     settings: &KafkaSettings,
-    place: &TopicPartition,
+    topic_partition: &TopicPartition,
     offset: Offset,
 ) -> Result<Option<Arrival>, BrokerError> {
     let config = settings.client_config()?;
     let client = BaseConsumer::from_config_and_context(&config, Callbacks::default())
         .map(Arc::new)
         .map_err(|error| refusal(&error))?;
-    let failed = |why: String| BrokerError(format!("reading {} failed: {why}", named(place)));
-    let at = list([place], rdkafka::Offset::Offset(offset.0))?;
+    let failed =
+        |why: String| BrokerError(format!("reading {} failed: {why}", named(topic_partition)));
+    let at = list([topic_partition], rdkafka::Offset::Offset(offset.0))?;
     client.assign(&at).map_err(|error| failed(error.to_string()))?;
     drop(at);
     let queue = Queue::of(&client).ok_or_else(|| failed("the client has no queue".into()))?;

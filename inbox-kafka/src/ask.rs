@@ -85,11 +85,13 @@ fn answer(client: &Client, questions: impl Iterator<Item = Question>, mailbox: &
     for question in questions {
         match question {
             // An answer that nobody waits for any more is not asked for.
-            Question::Committed(place, reply) if !reply.is_closed() => asked.push((place, reply)),
+            Question::Committed(topic_partition, reply) if !reply.is_closed() => {
+                asked.push((topic_partition, reply));
+            }
             Question::Committed(..) => {}
-            Question::Seek(place, ticket, to, leader_epoch) => {
-                let sought = seek(client, &place, to, leader_epoch);
-                mailbox.send(Command::Sought(place, ticket, sought));
+            Question::Seek(topic_partition, ticket, to, leader_epoch) => {
+                let sought = seek(client, &topic_partition, to, leader_epoch);
+                mailbox.send(Command::Sought(topic_partition, ticket, sought));
             }
         }
     }
@@ -100,18 +102,21 @@ fn answer(client: &Client, questions: impl Iterator<Item = Question>, mailbox: &
 
 /// Asks for the committed offsets of all these partitions in one call.
 fn committed(client: &Client, asked: Vec<(TopicPartition, Reply<Option<Committed>>)>) {
-    let answer = list(asked.iter().map(|(place, _)| place), Offset::Invalid).and_then(|list| {
-        client.committed_offsets(list, ASK_TIMEOUT).map_err(|error| BrokerError(error.to_string()))
-    });
-    for (place, reply) in asked {
+    let answer = list(asked.iter().map(|(topic_partition, _)| topic_partition), Offset::Invalid)
+        .and_then(|list| {
+            client
+                .committed_offsets(list, ASK_TIMEOUT)
+                .map_err(|error| BrokerError(error.to_string()))
+        });
+    for (topic_partition, reply) in asked {
         let failed = |why: String| {
             BrokerError(format!(
                 "asking for the committed offset of {} failed: {why}",
-                named(&place)
+                named(&topic_partition)
             ))
         };
         let one = match &answer {
-            Ok(list) => one_of(list, &place).map_err(|error| failed(error.to_string())),
+            Ok(list) => one_of(list, &topic_partition).map_err(|error| failed(error.to_string())),
             Err(error) => Err(failed(error.0.clone())),
         };
         // Whoever asked may have ended meanwhile.
@@ -122,14 +127,18 @@ fn committed(client: &Client, asked: Vec<(TopicPartition, Reply<Option<Committed
 /// What the group has committed of one partition, in an answer.
 fn one_of(
     list: &TopicPartitionList,
-    place: &TopicPartition,
+    topic_partition: &TopicPartition,
 ) -> Result<Option<Committed>, KafkaError> {
-    let found = list.find_partition(&place.topic, place.partition);
+    let found = list.find_partition(&topic_partition.topic, topic_partition.partition);
     let element = found.ok_or(KafkaError::NoMessageReceived)?;
     element.error()?;
     Ok(match element.offset() {
         Offset::Offset(next) => {
-            let mark = CommitMark::read(&ffi::metadata(list, &place.topic, place.partition));
+            let mark = CommitMark::read(&ffi::metadata(
+                list,
+                &topic_partition.topic,
+                topic_partition.partition,
+            ));
             Some(Committed { next: NextOffset(next), mark })
         }
         _ => None,
@@ -138,8 +147,13 @@ fn one_of(
 
 /// One try. Confirmed means: librdkafka has thrown away what it had fetched, and fetches from `to`,
 /// after validating the leader epoch.
-fn seek(client: &Client, place: &TopicPartition, to: NextOffset, epoch: LeaderEpoch) -> Sought {
-    let asked = match list_at([(place, to, epoch)]) {
+fn seek(
+    client: &Client,
+    topic_partition: &TopicPartition,
+    to: NextOffset,
+    epoch: LeaderEpoch,
+) -> Sought {
+    let asked = match list_at([(topic_partition, to, epoch)]) {
         Ok(list) => list,
         Err(error) => return Sought::Refused(error.0),
     };

@@ -14,7 +14,7 @@ use crate::{
     broker::{BrokerError, BrokerEvent, TopicState},
     client::{list, named},
     command::Reply,
-    event::{Described, Isolation, NoFacts, Place, topic_state},
+    event::{Described, EventPartition, Isolation, NoFacts, topic_state},
     ffi::{self, Event},
     poll_loop::PollLoop,
 };
@@ -58,7 +58,7 @@ enum Edge {
 
 #[derive(Debug)]
 struct Range {
-    place: TopicPartition,
+    topic_partition: TopicPartition,
     start: Option<NextOffset>,
     end: Option<NextOffset>,
     reply: Reply<LogRange>,
@@ -83,17 +83,22 @@ impl Asked {
 
 impl PollLoop {
     /// Where the log begins, and where it ends for those who read what is committed.
-    pub(crate) fn ask_range(&mut self, place: TopicPartition, reply: Reply<LogRange>) {
-        let places = [place.clone()];
+    pub(crate) fn ask_range(&mut self, topic_partition: TopicPartition, reply: Reply<LogRange>) {
+        let partitions = [topic_partition.clone()];
         let first = self.next_ticket();
-        self.asked.ranges.insert(first, Range { place, start: None, end: None, reply });
+        self.asked.ranges.insert(first, Range { topic_partition, start: None, end: None, reply });
         let edges =
             [(Edge::Start, Offset::Beginning, first), (Edge::End, Offset::End, self.next_ticket())];
         for (edge, offset, ticket) in edges {
             let about = About::Edge(first, edge);
-            if let Err(error) =
-                self.ask_offsets(&places, offset, Isolation::Committed, ticket, about, ASK_TIMEOUT)
-            {
+            if let Err(error) = self.ask_offsets(
+                &partitions,
+                offset,
+                Isolation::Committed,
+                ticket,
+                about,
+                ASK_TIMEOUT,
+            ) {
                 self.fail_range(first, &error.0);
             }
         }
@@ -102,11 +107,11 @@ impl PollLoop {
     /// Going on with a paused partition does not wake the client's thread of its broker: while nothing else is
     /// fetched there, that thread looks once a second (librdkafka 2.12). A question to the broker passes
     /// through it, and so does the answer. Whether it is answered does not matter.
-    pub(crate) fn wake(&mut self, place: TopicPartition) {
+    pub(crate) fn wake(&mut self, topic_partition: TopicPartition) {
         let ticket = self.next_ticket();
         // Without it the thread looks a second later.
         let _ = self.ask_offsets(
-            &[place],
+            &[topic_partition],
             Offset::End,
             Isolation::Committed,
             ticket,
@@ -116,11 +121,11 @@ impl PollLoop {
     }
 
     /// Where the logs end, for readers with this isolation, for those who look at the thread.
-    pub(crate) fn ask_ends(&mut self, places: &[TopicPartition], isolation: Isolation) {
+    pub(crate) fn ask_ends(&mut self, partitions: &[TopicPartition], isolation: Isolation) {
         let ticket = self.next_ticket();
         // It is asked again soon.
         let _ = self.ask_offsets(
-            places,
+            partitions,
             Offset::End,
             isolation,
             ticket,
@@ -131,14 +136,14 @@ impl PollLoop {
 
     fn ask_offsets(
         &mut self,
-        places: &[TopicPartition],
+        partitions: &[TopicPartition],
         offset: Offset,
         isolation: Isolation,
         ticket: usize,
         about: About,
         timeout: Duration,
     ) -> Result<(), BrokerError> {
-        let list = list(places, offset)?;
+        let list = list(partitions, offset)?;
         self.asked.open.insert(ticket, about);
         self.queue.ask_offsets(&list, isolation, timeout, ticket);
         Ok(())
@@ -188,13 +193,13 @@ impl PollLoop {
         match self.asked.open.remove(&event.ticket()) {
             None | Some(About::Wake) => {}
             Some(About::Edge(range, edge)) => {
-                let answer = offsets(event).map(|places| places.into_iter().next());
+                let answer = offsets(event).map(|partitions| partitions.into_iter().next());
                 match answer {
-                    Ok(Some(place)) if known(&place) => {
-                        self.take_in_edge(range, edge, place.offset);
+                    Ok(Some(partition)) if known(&partition) => {
+                        self.take_in_edge(range, edge, partition.offset);
                     }
-                    Ok(Some(place)) if place.error != RDKafkaErrorCode::NoError => {
-                        self.fail_range(range, &place.error.to_string());
+                    Ok(Some(partition)) if partition.error != RDKafkaErrorCode::NoError => {
+                        self.fail_range(range, &partition.error.to_string());
                     }
                     Ok(_) => self.fail_range(range, "its leader did not answer in time"),
                     Err(why) => self.fail_range(range, &why),
@@ -203,8 +208,11 @@ impl PollLoop {
             Some(About::Ends(isolation)) => {
                 // Without an answer nothing is known of any.
                 let answered = offsets(event).unwrap_or_default();
-                let ends = answered.iter().map(|place| {
-                    (place.partition(), known(place).then_some(NextOffset(place.offset)))
+                let ends = answered.iter().map(|partition| {
+                    (
+                        partition.topic_partition(),
+                        known(partition).then_some(NextOffset(partition.offset)),
+                    )
                 });
                 self.stats.note_ends(isolation, ends);
                 if answered.iter().any(known) {
@@ -243,7 +251,7 @@ impl PollLoop {
         let Some(range) = self.asked.ranges.remove(&ticket) else { return };
         let error = format!(
             "asking where the log of {} begins and ends failed: {why}",
-            named(&range.place)
+            named(&range.topic_partition)
         );
         // Whoever asked may have ended meanwhile.
         let _ = range.reply.send(Err(BrokerError(error)));
@@ -264,7 +272,7 @@ impl PollLoop {
 }
 
 /// What was answered, partition by partition; or why nothing was.
-fn offsets(event: &Event<'_>) -> Result<Vec<Place>, String> {
+fn offsets(event: &Event<'_>) -> Result<Vec<EventPartition>, String> {
     match event.code() {
         RDKafkaErrorCode::NoError => Ok(event.offsets()),
         _ => Err(event.text()),
@@ -272,6 +280,6 @@ fn offsets(event: &Event<'_>) -> Result<Vec<Place>, String> {
 }
 
 /// A leader that did not answer leaves its partitions without an offset, be it without an error.
-fn known(place: &Place) -> bool {
-    place.error == RDKafkaErrorCode::NoError && place.offset >= 0
+fn known(partition: &EventPartition) -> bool {
+    partition.error == RDKafkaErrorCode::NoError && partition.offset >= 0
 }

@@ -145,11 +145,11 @@ impl TopicState {
     }
 
     /// What is to be said of a partition that it does not have.
-    pub fn lacks(&self, place: &TopicPartition) -> Option<String> {
+    pub fn lacks(&self, topic_partition: &TopicPartition) -> Option<String> {
         let count = self.partitions?;
-        let there = usize::try_from(place.partition).is_ok_and(|number| number < count);
+        let there = usize::try_from(topic_partition.partition).is_ok_and(|number| number < count);
         (!there).then(|| {
-            let TopicPartition { topic, partition } = place;
+            let TopicPartition { topic, partition } = topic_partition;
             format!(
                 "the topic {topic} has {count} partitions, and {partition} is none of them: it was deleted and \
                  created again with fewer; create it with as many as before, or wait for the group to take the \

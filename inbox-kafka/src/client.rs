@@ -73,12 +73,12 @@ pub(crate) fn log(level: i32, facility: &str, line: &str, met: Met) {
 /// A list of partitions, all with one offset. Lists are made for a call and dropped after it: one
 /// that outlives its client keeps librdkafka's threads alive.
 pub(crate) fn list<'p>(
-    places: impl IntoIterator<Item = &'p TopicPartition>,
+    partitions: impl IntoIterator<Item = &'p TopicPartition>,
     offset: Offset,
 ) -> Result<TopicPartitionList, BrokerError> {
     let mut list = TopicPartitionList::new();
-    for place in places {
-        add(&mut list, place, offset)?;
+    for topic_partition in partitions {
+        add(&mut list, topic_partition, offset)?;
     }
     Ok(list)
 }
@@ -89,8 +89,8 @@ pub(crate) fn list_at<'p>(
 ) -> Result<TopicPartitionList, BrokerError> {
     let mut list = TopicPartitionList::new();
     let mut epochs = Vec::new();
-    for (place, next, epoch) in offsets {
-        add(&mut list, place, Offset::Offset(next.0))?;
+    for (topic_partition, next, epoch) in offsets {
+        add(&mut list, topic_partition, Offset::Offset(next.0))?;
         epochs.push(epoch.0);
     }
     ffi::set_leader_epochs(&mut list, &epochs);
@@ -111,14 +111,17 @@ pub(crate) fn list_marked<'p>(
 
 fn add(
     list: &mut TopicPartitionList,
-    place: &TopicPartition,
+    topic_partition: &TopicPartition,
     offset: Offset,
 ) -> Result<(), BrokerError> {
-    list.add_partition_offset(&place.topic, place.partition, offset)
-        .map_err(|error| BrokerError(format!("{}: {offset:?} is no offset: {error}", named(place))))
+    list.add_partition_offset(&topic_partition.topic, topic_partition.partition, offset).map_err(
+        |error| {
+            BrokerError(format!("{}: {offset:?} is no offset: {error}", named(topic_partition)))
+        },
+    )
 }
 
 /// A partition as people write it.
-pub(crate) fn named(place: &TopicPartition) -> String {
-    format!("{}/{}", place.topic, place.partition)
+pub(crate) fn named(topic_partition: &TopicPartition) -> String {
+    format!("{}/{}", topic_partition.topic, topic_partition.partition)
 }

@@ -95,10 +95,10 @@ impl ClientStats {
     }
 
     /// Whether a topic is there and does not have this partition.
-    pub(crate) fn lacks(&self, place: &TopicPartition) -> bool {
+    pub(crate) fn lacks(&self, topic_partition: &TopicPartition) -> bool {
         let topics = self.topics.lock().unwrap_or_else(PoisonError::into_inner);
-        match topics.get(&place.topic) {
-            Some(TopicSight::There(state, _)) => state.lacks(place).is_some(),
+        match topics.get(&topic_partition.topic) {
+            Some(TopicSight::There(state, _)) => state.lacks(topic_partition).is_some(),
             Some(TopicSight::Missing(_)) | None => false,
         }
     }
@@ -125,11 +125,11 @@ impl ClientStats {
         ends: impl Iterator<Item = (TopicPartition, Option<NextOffset>)>,
     ) {
         let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
-        for (place, end) in ends {
+        for (topic_partition, end) in ends {
             if end.is_some() {
                 self.unanswered.store(0, Relaxed);
             }
-            let known = asked.entry(place).or_default();
+            let known = asked.entry(topic_partition).or_default();
             match isolation {
                 Isolation::Committed => known.stable = end,
                 Isolation::Uncommitted => known.high = end,
@@ -151,12 +151,14 @@ impl PollLoop {
         let (mut ends, mut unread) = (HashMap::new(), HashMap::new());
         for number in self.slots.ours() {
             let slot = self.slots.get(number);
-            let place = slot.place.clone();
+            let topic_partition = slot.topic_partition.clone();
             if let Some(batch) = slot.unread(now) {
-                unread.insert(place.clone(), batch);
+                unread.insert(topic_partition.clone(), batch);
             }
-            if let Some(end) = ffi::log_end(&self.client, &place.topic, place.partition) {
-                ends.insert(place, NextOffset(end));
+            if let Some(end) =
+                ffi::log_end(&self.client, &topic_partition.topic, topic_partition.partition)
+            {
+                ends.insert(topic_partition, NextOffset(end));
             }
         }
         *self.stats.ends.lock().unwrap_or_else(PoisonError::into_inner) = ends;
@@ -165,7 +167,7 @@ impl PollLoop {
         self.rejoin_without_gone(now);
     }
 
-    fn any_place(&self) -> Option<TopicPartition> {
+    fn any_partition(&self) -> Option<TopicPartition> {
         let topic = Arc::clone(self.stats.names.first()?);
         Some(TopicPartition { topic, partition: 0 })
     }
@@ -175,21 +177,21 @@ impl PollLoop {
             return;
         }
         self.asked_due = now + ASKED_EVERY;
-        let mut places = self.slots.places(&self.slots.ours());
-        let ours: HashSet<&TopicPartition> = places.iter().collect();
+        let mut partitions = self.slots.topic_partitions(&self.slots.ours());
+        let ours: HashSet<&TopicPartition> = partitions.iter().collect();
         {
             let mut asked = self.stats.asked.lock().unwrap_or_else(PoisonError::into_inner);
-            asked.retain(|place, _| ours.contains(place));
+            asked.retain(|topic_partition, _| ours.contains(topic_partition));
         }
-        if places.is_empty() {
+        if partitions.is_empty() {
             // Nothing is assigned: only whether a broker is there.
-            places.extend(self.any_place());
+            partitions.extend(self.any_partition());
         }
-        if !places.is_empty() {
+        if !partitions.is_empty() {
             self.stats.ask();
         }
         self.ask_all_topics();
-        for some in places.chunks(ASKED_MAX) {
+        for some in partitions.chunks(ASKED_MAX) {
             // Later than the end that can be read: then what lies between the two was there.
             self.ask_ends(some, Isolation::Committed);
             self.ask_ends(some, Isolation::Uncommitted);

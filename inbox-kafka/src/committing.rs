@@ -8,7 +8,7 @@ use crate::{
     broker::BrokerError,
     client::{list_marked, named},
     command::Reply,
-    event::Place,
+    event::EventPartition,
     ffi::Event,
     poll_loop::PollLoop,
 };
@@ -29,11 +29,14 @@ impl PollLoop {
         offsets: Vec<(TopicPartition, NextOffset, LeaderEpoch)>,
         reply: Reply<Vec<TopicPartition>>,
     ) {
-        let (own, foreign): (Vec<_>, Vec<_>) = offsets.into_iter().partition(|(place, ..)| {
-            let settles = self.slots.of(place).is_some_and(|(_, slot)| slot.settles());
-            settles || !Rule::LostCommitsNothing.on()
-        });
-        let foreign: Vec<TopicPartition> = foreign.into_iter().map(|(place, ..)| place).collect();
+        let (own, foreign): (Vec<_>, Vec<_>) =
+            offsets.into_iter().partition(|(topic_partition, ..)| {
+                let settles =
+                    self.slots.of(topic_partition).is_some_and(|(_, slot)| slot.settles());
+                settles || !Rule::LostCommitsNothing.on()
+            });
+        let foreign: Vec<TopicPartition> =
+            foreign.into_iter().map(|(topic_partition, ..)| topic_partition).collect();
         let submitted = if own.is_empty() {
             let names: Vec<String> = foreign.iter().map(named).collect();
             Err(BrokerError(format!(
@@ -54,7 +57,8 @@ impl PollLoop {
         &mut self,
         offsets: &[(TopicPartition, NextOffset, LeaderEpoch)],
     ) -> Result<usize, BrokerError> {
-        let offsets = offsets.iter().map(|(place, next, epoch)| (place, *next, *epoch));
+        let offsets =
+            offsets.iter().map(|(topic_partition, next, epoch)| (topic_partition, *next, *epoch));
         let list = list_marked(offsets, &self.mark)?;
         let ticket = self.next_ticket();
         self.queue
@@ -68,12 +72,15 @@ impl PollLoop {
         let Some(Committing { foreign, reply }) = self.commits.remove(&event.ticket()) else {
             return;
         };
-        let places = event.places();
-        let refused = places.iter().filter(|place| place.error != RDKafkaErrorCode::NoError);
-        let first = refused.clone().next().map(|place| place.error);
-        let refused: Vec<TopicPartition> = refused.map(Place::partition).chain(foreign).collect();
-        let all =
-            first.filter(|_| places.iter().all(|place| place.error != RDKafkaErrorCode::NoError));
+        let answered = event.partitions();
+        let refused =
+            answered.iter().filter(|partition| partition.error != RDKafkaErrorCode::NoError);
+        let first = refused.clone().next().map(|partition| partition.error);
+        let refused: Vec<TopicPartition> =
+            refused.map(EventPartition::topic_partition).chain(foreign).collect();
+        let all = first.filter(|_| {
+            answered.iter().all(|partition| partition.error != RDKafkaErrorCode::NoError)
+        });
         // librdkafka says the first partition's error of the whole, too, when others were taken.
         let whole = match event.code() {
             RDKafkaErrorCode::NoError => all,

@@ -20,7 +20,7 @@ pub(crate) enum Kind {
 
 /// A partition as an event names it.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Place {
+pub(crate) struct EventPartition {
     pub(crate) topic: String,
     pub(crate) partition: i32,
     /// Of an error: the offset it is about.
@@ -28,8 +28,8 @@ pub(crate) struct Place {
     pub(crate) error: RDKafkaErrorCode,
 }
 
-impl Place {
-    pub(crate) fn partition(&self) -> TopicPartition {
+impl EventPartition {
+    pub(crate) fn topic_partition(&self) -> TopicPartition {
         TopicPartition { topic: self.topic.as_str().into(), partition: self.partition }
     }
 }

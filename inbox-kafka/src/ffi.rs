@@ -26,7 +26,7 @@ use uuid::Uuid;
 use crate::{
     broker::TopicState,
     client::Client,
-    event::{Described, HeaderView, Isolation, Kind, NoFacts, Place},
+    event::{Described, EventPartition, HeaderView, Isolation, Kind, NoFacts},
 };
 
 /// The queue on which everything of a consumer arrives. Keeps its client alive.
@@ -201,19 +201,19 @@ impl Event<'_> {
     }
 
     /// The partition that an error is about.
-    pub(crate) fn place(&self) -> Option<Place> {
+    pub(crate) fn partition(&self) -> Option<EventPartition> {
         // SAFETY: a live event; the answer is ours and is freed once, after it was copied.
         unsafe {
             let found = NonNull::new(rd::rd_kafka_event_topic_partition(self.event.as_ptr()))?;
-            let place = copied(found.as_ref());
+            let partition = copied(found.as_ref());
             rd::rd_kafka_topic_partition_destroy(found.as_ptr());
-            Some(place)
+            Some(partition)
         }
     }
 
     /// The partitions of a rebalance or of a commit, copied: no list of librdkafka's is ever kept, as
     /// one that outlives its client keeps the process from ending.
-    pub(crate) fn places(&self) -> Vec<Place> {
+    pub(crate) fn partitions(&self) -> Vec<EventPartition> {
         // SAFETY: a live event, which owns the list; the elements are copied while it lives.
         unsafe {
             let list = rd::rd_kafka_event_topic_partition_list(self.event.as_ptr());
@@ -222,7 +222,7 @@ impl Event<'_> {
     }
 
     /// Where logs begin or end, as [`Queue::ask_offsets`] asked.
-    pub(crate) fn offsets(&self) -> Vec<Place> {
+    pub(crate) fn offsets(&self) -> Vec<EventPartition> {
         let mut count = 0;
         // SAFETY: a live event, which owns result and elements; they are copied while it lives.
         unsafe {
@@ -235,9 +235,9 @@ impl Event<'_> {
                 return Vec::new();
             }
             let infos = slice::from_raw_parts(infos, count).iter();
-            let places =
+            let elements =
                 infos.map(|info| rd::rd_kafka_ListOffsetsResultInfo_topic_partition(*info));
-            places.filter_map(|place| place.as_ref()).map(|place| copied(place)).collect()
+            elements.filter_map(|element| element.as_ref()).map(|element| copied(element)).collect()
         }
     }
 
@@ -598,9 +598,9 @@ unsafe fn elements<'a>(
 
 /// # Safety
 /// The element is alive, its topic a text.
-unsafe fn copied(element: &rd::rd_kafka_topic_partition_t) -> Place {
+unsafe fn copied(element: &rd::rd_kafka_topic_partition_t) -> EventPartition {
     // SAFETY: by contract.
     let topic = unsafe { text(element.topic) };
     let (partition, offset) = (element.partition, element.offset);
-    Place { topic, partition, offset, error: element.err.into() }
+    EventPartition { topic, partition, offset, error: element.err.into() }
 }

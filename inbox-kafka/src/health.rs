@@ -71,10 +71,17 @@ impl TopicSight {
 impl BrokerHealth {
     /// What is to be said of a partition whose topic is not there, or has fewer. One that was added may have been
     /// assigned since brokers were asked.
-    pub fn missing(&self, place: &TopicPartition, begun: Instant, now: Instant) -> Option<String> {
-        match self.topics.get(&place.topic)? {
-            TopicSight::There(state, at) => state.lacks(place).filter(|_| *at > begun),
-            sight @ TopicSight::Missing(_) => sight.is_missing(now).then(|| missing(&place.topic)),
+    pub fn missing(
+        &self,
+        topic_partition: &TopicPartition,
+        begun: Instant,
+        now: Instant,
+    ) -> Option<String> {
+        match self.topics.get(&topic_partition.topic)? {
+            TopicSight::There(state, at) => state.lacks(topic_partition).filter(|_| *at > begun),
+            sight @ TopicSight::Missing(_) => {
+                sight.is_missing(now).then(|| missing(&topic_partition.topic))
+            }
         }
     }
 
@@ -100,22 +107,26 @@ mod tests {
     #[test]
     fn a_topic_is_missing_after_some_seconds_and_a_partition_at_once() {
         let (topic, begun): (Arc<str>, _) = ("orders".into(), Instant::now());
-        let place = |partition| TopicPartition { topic: Arc::clone(&topic), partition };
+        let topic_partition = |partition| TopicPartition { topic: Arc::clone(&topic), partition };
         let with = |sight| BrokerHealth {
             topics: [(Arc::clone(&topic), sight)].into(),
             ..BrokerHealth::default()
         };
         let gone = with(TopicSight::Missing(begun));
-        assert_eq!(gone.missing(&place(0), begun, begun), None);
+        assert_eq!(gone.missing(&topic_partition(0), begun, begun), None);
         assert!(gone.topics_missing(begun).is_empty());
-        assert!(gone.missing(&place(0), begun, begun + MISSING_MIN).is_some());
+        assert!(gone.missing(&topic_partition(0), begun, begun + MISSING_MIN).is_some());
         assert_eq!(gone.topics_missing(begun + MISSING_MIN), [Arc::clone(&topic)]);
         let two = TopicState { id: [2; 16], partitions: Some(2) };
         let asked = begun + Duration::from_secs(1);
         let smaller = with(TopicSight::There(two, asked));
-        assert_eq!(smaller.missing(&place(1), begun, asked), None);
-        assert_eq!(smaller.missing(&place(2), asked, asked), None, "it may have been added");
-        let text = smaller.missing(&place(2), begun, asked).unwrap();
+        assert_eq!(smaller.missing(&topic_partition(1), begun, asked), None);
+        assert_eq!(
+            smaller.missing(&topic_partition(2), asked, asked),
+            None,
+            "it may have been added"
+        );
+        let text = smaller.missing(&topic_partition(2), begun, asked).unwrap();
         assert!(text.contains("has 2 partitions, and 2 is none of them"), "{text}");
         assert!(smaller.is_other_topic("orders", [1; 16]));
         assert!(!smaller.is_other_topic("orders", [2; 16]));

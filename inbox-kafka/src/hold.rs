@@ -79,8 +79,9 @@ impl PollLoop {
     /// Forwards a partition's queue to the consumer's, or nowhere. False when librdkafka has no such
     /// partition.
     fn forward_queue(&mut self, number: usize, flows: bool) -> bool {
-        let place = &self.slots.get(number).place;
-        let forwarded = self.queue.forward_partition(&place.topic, place.partition, flows);
+        let topic_partition = &self.slots.get(number).topic_partition;
+        let forwarded =
+            self.queue.forward_partition(&topic_partition.topic, topic_partition.partition, flows);
         if !forwarded && flows {
             let why = "a partition's queue is gone while it is assigned";
             self.tell_trouble(RDKafkaErrorCode::UnknownPartition, why);

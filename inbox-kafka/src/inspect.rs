@@ -210,8 +210,8 @@ fn partitions(
     match (found, error) {
         (Some(found), None) if !found.partitions().is_empty() => {
             let name: Arc<str> = topic.into();
-            let place = |id| TopicPartition { topic: Arc::clone(&name), partition: id };
-            Ok(found.partitions().iter().map(|partition| place(partition.id())).collect())
+            let topic_partition = |id| TopicPartition { topic: Arc::clone(&name), partition: id };
+            Ok(found.partitions().iter().map(|partition| topic_partition(partition.id())).collect())
         }
         (_, Some(error)) => Err(BrokerError(format!(
             "topic {topic} cannot be read: {error}; check `kafka.topics`, and what the user may read"

@@ -159,8 +159,9 @@ impl Broker for KafkaBroker {
         partition: &TopicPartition,
         offset: Offset,
     ) -> BoxFuture<'static, Result<Option<Arrival>, BrokerError>> {
-        let (settings, place) = (self.settings.clone(), partition.clone());
-        let read = tokio::task::spawn_blocking(move || again::read(&settings, &place, offset));
+        let (settings, topic_partition) = (self.settings.clone(), partition.clone());
+        let read =
+            tokio::task::spawn_blocking(move || again::read(&settings, &topic_partition, offset));
         let ended = |error| BrokerError(format!("reading a record failed: {error}"));
         async move { read.await.unwrap_or_else(|error| Err(ended(error))) }.boxed()
     }

@@ -24,7 +24,7 @@ use crate::{
     client_stats::ClientStats,
     command::{Command, Mailbox, Question},
     committing::Committing,
-    event::{Kind, Place},
+    event::{EventPartition, Kind},
     excerpt::Excerpts,
     ffi::{Event, Queue, RecordView},
     gather::Gather,
@@ -214,7 +214,7 @@ impl PollLoop {
             }
             Kind::Rebalance => {
                 self.flush();
-                self.handle_rebalance(event.code(), &event.places());
+                self.handle_rebalance(event.code(), &event.partitions());
             }
             Kind::Committed => self.handle_committed(event),
             Kind::Answer => self.handle_answer(event),
@@ -254,7 +254,7 @@ impl PollLoop {
         for (number, arrivals) in self.gather.take() {
             let slot = self.slots.get(number);
             let Some(generation) = slot.accepting() else { continue };
-            let partition = slot.place.clone();
+            let partition = slot.topic_partition.clone();
             let guard = self.in_flight.guard(&arrivals);
             self.tell(BrokerEvent::Arrived { partition, generation, arrivals, guard });
         }
@@ -269,20 +269,25 @@ impl PollLoop {
         if code == RDKafkaErrorCode::PollExceeded {
             return self.lose_all(&text);
         }
-        match event.place() {
-            Some(place) => self.handle_partition_error(&place, code, text),
+        match event.partition() {
+            Some(partition) => self.handle_partition_error(&partition, code, text),
             None => self.tell_trouble(code, &text),
         }
     }
 
-    fn handle_partition_error(&mut self, place: &Place, code: RDKafkaErrorCode, text: String) {
-        let Some(number) = self.slots.find(place.topic.as_bytes(), place.partition) else {
+    fn handle_partition_error(
+        &mut self,
+        partition: &EventPartition,
+        code: RDKafkaErrorCode,
+        text: String,
+    ) {
+        let Some(number) = self.slots.find(partition.topic.as_bytes(), partition.partition) else {
             return self.tell_trouble(code, &text);
         };
         match code {
-            RDKafkaErrorCode::PartitionEOF => self.handle_end(number, NextOffset(place.offset)),
+            RDKafkaErrorCode::PartitionEOF => self.handle_end(number, NextOffset(partition.offset)),
             RDKafkaErrorCode::AutoOffsetReset => {
-                self.offset_gone(number, format!("{text}, at offset {}", place.offset));
+                self.offset_gone(number, format!("{text}, at offset {}", partition.offset));
             }
             _ => self.read_again(number, code, &text),
         }
@@ -296,7 +301,7 @@ impl PollLoop {
             return;
         }
         (slot.next, slot.validating) = (position, None);
-        let partition = slot.place.clone();
+        let partition = slot.topic_partition.clone();
         self.tell(BrokerEvent::Position { partition, generation, position });
     }
 
@@ -326,13 +331,17 @@ impl PollLoop {
             Command::Close(closed) => self.closed = Some(closed),
             Command::Ask(question) => self.asker.ask(question),
             Command::Commit(offsets, reply) => self.commit(offsets, reply),
-            Command::Confirm(place, reply) => self.confirms.push((place, reply)),
-            Command::AckRevocation(places) => self.ack_revocation(&places),
-            Command::LogRange(place, reply) => self.ask_range(place, reply),
+            Command::Confirm(topic_partition, reply) => {
+                self.confirms.push((topic_partition, reply));
+            }
+            Command::AckRevocation(partitions) => self.ack_revocation(&partitions),
+            Command::LogRange(topic_partition, reply) => self.ask_range(topic_partition, reply),
             Command::Mark(mark) => self.mark = mark,
-            Command::Pause(place, paused) => self.handle_pause(&place, paused),
-            Command::Seek(place, seek, reply) => self.seek(&place, seek, reply),
-            Command::Sought(place, ticket, sought) => self.handle_sought(&place, ticket, sought),
+            Command::Pause(topic_partition, paused) => self.handle_pause(&topic_partition, paused),
+            Command::Seek(topic_partition, seek, reply) => self.seek(&topic_partition, seek, reply),
+            Command::Sought(topic_partition, ticket, sought) => {
+                self.handle_sought(&topic_partition, ticket, sought);
+            }
             #[cfg(feature = "testing")]
             Command::RefusePauses(times) => self.refused_pauses = times,
             #[cfg(feature = "testing")]
@@ -347,8 +356,8 @@ impl PollLoop {
             return;
         }
         let lost = self.client_lost();
-        for (place, reply) in std::mem::take(&mut self.confirms) {
-            let slot = self.slots.of(&place);
+        for (topic_partition, reply) in std::mem::take(&mut self.confirms) {
+            let slot = self.slots.of(&topic_partition);
             let ours = slot.is_some_and(|(_, slot)| {
                 matches!(slot.phase, Phase::Idle | Phase::Reading(_) | Phase::Seeking(_))
             });
@@ -362,7 +371,7 @@ impl PollLoop {
     fn close(mut self) {
         self.closing.store(true, Ordering::SeqCst);
         if let Some(revocation) = self.revocation.take() {
-            self.unassign(&revocation.places);
+            self.unassign(&revocation.partitions);
         }
         self.resume_all();
         self.commits.clear();

@@ -86,7 +86,7 @@ impl Producer {
         let delivery = acknowledged.map_err(|(error, _)| {
             BrokerError(format!("a record for {topic} was not acknowledged: {error}"))
         })?;
-        let place = TopicPartition { topic: topic.into(), partition: delivery.partition };
-        Ok((place, Offset(delivery.offset)))
+        let topic_partition = TopicPartition { topic: topic.into(), partition: delivery.partition };
+        Ok((topic_partition, Offset(delivery.offset)))
     }
 }

@@ -14,7 +14,7 @@ use rdkafka::{Offset, consumer::Consumer as _, types::RDKafkaErrorCode};
 use crate::{
     broker::{BrokerError, BrokerEvent},
     client::{list, named},
-    event::Place,
+    event::EventPartition,
     poll_loop::PollLoop,
     slot::Phase,
 };
@@ -23,15 +23,19 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Revocation {
     /// What has to be unassigned, in one answer.
-    pub(crate) places: Vec<TopicPartition>,
+    pub(crate) partitions: Vec<TopicPartition>,
     /// What the pipeline has not let go yet.
     waiting: Vec<TopicPartition>,
 }
 
 impl PollLoop {
-    pub(crate) fn handle_rebalance(&mut self, code: RDKafkaErrorCode, places: &[Place]) {
+    pub(crate) fn handle_rebalance(
+        &mut self,
+        code: RDKafkaErrorCode,
+        partitions: &[EventPartition],
+    ) {
         let numbers: Vec<usize> =
-            places.iter().map(|p| self.slots.number(&p.topic, p.partition)).collect();
+            partitions.iter().map(|p| self.slots.number(&p.topic, p.partition)).collect();
         match code {
             RDKafkaErrorCode::AssignPartitions => self.handle_assigned(&numbers),
             RDKafkaErrorCode::RevokePartitions => self.handle_revoked(&numbers),
@@ -40,9 +44,9 @@ impl PollLoop {
     }
 
     fn handle_assigned(&mut self, numbers: &[usize]) {
-        let places = self.slots.places(numbers);
+        let partitions = self.slots.topic_partitions(numbers);
         // An empty assignment is ordinary, and has to be answered too.
-        let assigned = self.assign(&places);
+        let assigned = self.assign(&partitions);
         for number in numbers {
             let slot = self.slots.get_mut(*number);
             (slot.phase, slot.begun) = (Phase::Idle, None);
@@ -52,13 +56,13 @@ impl PollLoop {
             return self.tell_fatal(error.0);
         }
         self.stats.joined(true);
-        if !places.is_empty() {
-            self.tell(BrokerEvent::Assigned(places));
+        if !partitions.is_empty() {
+            self.tell(BrokerEvent::Assigned(partitions));
         }
     }
 
     fn handle_revoked(&mut self, numbers: &[usize]) {
-        let places = self.slots.places(numbers);
+        let partitions = self.slots.topic_partitions(numbers);
         // A client that overslept `max.poll.interval` was told so before; librdkafka does not always
         // call that revocation a loss.
         let told = |number: &usize| matches!(self.slots.get(*number).phase, Phase::Lost);
@@ -69,24 +73,25 @@ impl PollLoop {
         }
         if numbers.is_empty() || (lost && Rule::LostCommitsNothing.on()) {
             let fresh: Vec<usize> = numbers.iter().copied().filter(|n| !told(n)).collect();
-            self.unassign(&places);
+            self.unassign(&partitions);
             return self.lose(&fresh);
         }
         for number in numbers {
             self.slots.get_mut(*number).phase = Phase::Revoked;
         }
-        self.revocation = Some(Revocation { places: places.clone(), waiting: places.clone() });
-        self.tell(BrokerEvent::Revoked(places));
+        self.revocation =
+            Some(Revocation { partitions: partitions.clone(), waiting: partitions.clone() });
+        self.tell(BrokerEvent::Revoked(partitions));
     }
 
     /// The pipeline has let go of these; the group is answered when it has let go of all.
-    pub(crate) fn ack_revocation(&mut self, places: &[TopicPartition]) {
+    pub(crate) fn ack_revocation(&mut self, partitions: &[TopicPartition]) {
         let Some(revocation) = &mut self.revocation else { return };
-        revocation.waiting.retain(|place| !places.contains(place));
+        revocation.waiting.retain(|topic_partition| !partitions.contains(topic_partition));
         if revocation.waiting.is_empty() {
-            let places = std::mem::take(&mut revocation.places);
+            let partitions = std::mem::take(&mut revocation.partitions);
             self.revocation = None;
-            self.unassign(&places);
+            self.unassign(&partitions);
         }
     }
 
@@ -100,12 +105,12 @@ impl PollLoop {
     fn lose_revoked(&mut self) {
         let Some(revocation) = self.revocation.take() else { return };
         let numbers: Vec<usize> = revocation
-            .places
+            .partitions
             .iter()
-            .filter_map(|place| self.slots.of(place).map(|(number, _)| number))
+            .filter_map(|topic_partition| self.slots.of(topic_partition).map(|(number, _)| number))
             .collect();
         self.stats.joined(false);
-        self.unassign(&revocation.places);
+        self.unassign(&revocation.partitions);
         self.lose(&numbers);
     }
 
@@ -133,7 +138,7 @@ impl PollLoop {
 
     fn tell_lost(&self, numbers: &[usize]) {
         if !numbers.is_empty() {
-            self.tell(BrokerEvent::Lost(self.slots.places(numbers)));
+            self.tell(BrokerEvent::Lost(self.slots.topic_partitions(numbers)));
         }
     }
 
@@ -142,25 +147,25 @@ impl PollLoop {
     }
 
     /// Takes partitions, paused. Their state is the caller's to set.
-    pub(crate) fn assign(&mut self, places: &[TopicPartition]) -> Result<(), BrokerError> {
-        let list = list(places, Offset::Offset(0))?;
+    pub(crate) fn assign(&mut self, partitions: &[TopicPartition]) -> Result<(), BrokerError> {
+        let list = list(partitions, Offset::Offset(0))?;
         // A partition that the client has never met cannot be paused yet.
-        let paused = self.pause(places);
+        let paused = self.pause(partitions);
         self.client.incremental_assign(&list).map_err(|error| {
             BrokerError(format!("librdkafka refused to take the partitions it was given: {error}"))
         })?;
-        paused.or_else(|_| self.pause(places))
+        paused.or_else(|_| self.pause(partitions))
     }
 
     /// Gives partitions back. A refusal leaves the group waiting for ever, so it is the end.
-    pub(crate) fn unassign(&mut self, places: &[TopicPartition]) {
-        for place in places {
-            if let Some((number, slot)) = self.slots.of(place) {
+    pub(crate) fn unassign(&mut self, partitions: &[TopicPartition]) {
+        for topic_partition in partitions {
+            if let Some((number, slot)) = self.slots.of(topic_partition) {
                 slot.phase = Phase::Away;
                 self.resume(number);
             }
         }
-        let answered = list(places, Offset::Invalid).and_then(|list| {
+        let answered = list(partitions, Offset::Invalid).and_then(|list| {
             self.client.incremental_unassign(&list).map_err(|error| {
                 BrokerError(format!("librdkafka refused to give partitions back: {error}"))
             })
@@ -172,20 +177,20 @@ impl PollLoop {
 
     /// Starts a partition anew that librdkafka has stopped, as it refuses to seek in one.
     pub(crate) fn restart(&mut self, number: usize) -> Result<(), BrokerError> {
-        let place = self.slots.get(number).place.clone();
+        let topic_partition = self.slots.get(number).topic_partition.clone();
         if self.revocation.is_some() {
             // Unassigning now would be taken for the answer to the revocation.
             return Err(BrokerError(format!(
                 "{} cannot be started anew while a rebalance is under way; try again",
-                named(&place)
+                named(&topic_partition)
             )));
         }
-        let places = [place];
-        let given_back = list(&places, Offset::Invalid)?;
+        let partitions = [topic_partition];
+        let given_back = list(&partitions, Offset::Invalid)?;
         self.client.incremental_unassign(&given_back).map_err(|error| {
-            BrokerError(format!("{} cannot be started anew: {error}", named(&places[0])))
+            BrokerError(format!("{} cannot be started anew: {error}", named(&partitions[0])))
         })?;
-        self.assign(&places)?;
+        self.assign(&partitions)?;
         self.slots.get_mut(number).stopped = false;
         Ok(())
     }

@@ -26,7 +26,7 @@ impl PollLoop {
     /// Leaves the group and joins it anew while it gives partitions that are gone: the sticky assignor leaves with
     /// a member what it owns, be it there or not (librdkafka 2.12).
     pub(crate) fn rejoin_without_gone(&mut self, now: Instant) {
-        let gone = |number: usize| self.stats.lacks(&self.slots.get(number).place);
+        let gone = |number: usize| self.stats.lacks(&self.slots.get(number).topic_partition);
         let any = self.slots.ours().into_iter().any(gone);
         let since = *self.gone_since.get_or_insert(now);
         if !any || self.revocation.is_some() {
@@ -50,7 +50,7 @@ impl PollLoop {
         // What came before it is of the old one.
         self.flush();
         for number in self.slots.ours() {
-            if &*self.slots.get(number).place.topic == topic {
+            if &*self.slots.get(number).topic_partition.topic == topic {
                 self.offset_gone(number, format!("the topic {topic} has another id than before"));
             }
         }

@@ -40,12 +40,13 @@ pub(crate) struct Due {
 
 impl PollLoop {
     /// What the pipeline asked for.
-    pub(crate) fn seek(&mut self, place: &TopicPartition, seek: Seek, reply: Reply<()>) {
-        let found = self.slots.of(place).map(|(number, slot)| {
+    pub(crate) fn seek(&mut self, topic_partition: &TopicPartition, seek: Seek, reply: Reply<()>) {
+        let found = self.slots.of(topic_partition).map(|(number, slot)| {
             (number, matches!(slot.phase, Phase::Idle | Phase::Reading(_) | Phase::Seeking(_)))
         });
         let Some((number, true)) = found else {
-            let refusal = format!("{} is not assigned to this member any more", named(place));
+            let refusal =
+                format!("{} is not assigned to this member any more", named(topic_partition));
             // The pipeline may have ended meanwhile.
             return drop(reply.send(Err(BrokerError(refusal))));
         };
@@ -59,7 +60,7 @@ impl PollLoop {
     /// and again, for what is passed over without a word would be lost.
     pub(crate) fn read_again(&mut self, number: usize, code: RDKafkaErrorCode, why: &str) {
         let slot = self.slots.get_mut(number);
-        let sentence = format!("{}: {why}; it is read again", named(&slot.place));
+        let sentence = format!("{}: {why}; it is read again", named(&slot.topic_partition));
         if let Phase::Reading(generation) = slot.phase {
             let at = slot.note_unread(code, why, Instant::now());
             let seek = Seek { generation, to: slot.next, leader_epoch: slot.leader_epoch };
@@ -74,7 +75,7 @@ impl PollLoop {
         slot.stopped = true;
         match &mut slot.phase {
             Phase::Reading(generation) => {
-                let (generation, partition) = (*generation, slot.place.clone());
+                let (generation, partition) = (*generation, slot.topic_partition.clone());
                 slot.phase = Phase::Idle;
                 self.tell(BrokerEvent::OffsetGone { partition, generation, error: why });
             }
@@ -118,7 +119,8 @@ impl PollLoop {
             return;
         }
         let now = Instant::now();
-        let (place, to, epoch) = (slot.place.clone(), seeking.seek.to, seeking.seek.leader_epoch);
+        let (topic_partition, to, epoch) =
+            (slot.topic_partition.clone(), seeking.seek.to, seeking.seek.leader_epoch);
         if let Some(free) = slot.validating.map(|since| since + VALIDATION).filter(|at| *at > now) {
             return self.due.push(Due { at: free, number, ticket });
         }
@@ -139,11 +141,16 @@ impl PollLoop {
                 return self.try_later(number, error.0);
             }
         }
-        self.ask_seeker(Question::Seek(place, ticket, to, epoch));
+        self.ask_seeker(Question::Seek(topic_partition, ticket, to, epoch));
     }
 
-    pub(crate) fn handle_sought(&mut self, place: &TopicPartition, ticket: u64, sought: Sought) {
-        let Some((number, slot)) = self.slots.of(place) else { return };
+    pub(crate) fn handle_sought(
+        &mut self,
+        topic_partition: &TopicPartition,
+        ticket: u64,
+        sought: Sought,
+    ) {
+        let Some((number, slot)) = self.slots.of(topic_partition) else { return };
         let Phase::Seeking(seeking) = &slot.phase else { return };
         if seeking.ticket != ticket {
             return;
@@ -195,21 +202,25 @@ impl PollLoop {
         let Phase::Seeking(seeking) = std::mem::replace(&mut slot.phase, Phase::Idle) else {
             return;
         };
-        let sentence =
-            format!("{} cannot be read from {}: {why}", named(&slot.place), seeking.seek.to.0);
+        let sentence = format!(
+            "{} cannot be read from {}: {why}",
+            named(&slot.topic_partition),
+            seeking.seek.to.0
+        );
         match seeking.reply {
             // The pipeline may have ended meanwhile.
             Some(reply) => drop(reply.send(Err(BrokerError(sentence)))),
             None => {
-                let (partition, generation) = (slot.place.clone(), seeking.seek.generation);
+                let (partition, generation) =
+                    (slot.topic_partition.clone(), seeking.seek.generation);
                 self.tell(BrokerEvent::OffsetGone { partition, generation, error: sentence });
             }
         }
     }
 
     /// What the pipeline wants: to hold, or to go on.
-    pub(crate) fn handle_pause(&mut self, place: &TopicPartition, hold: bool) {
-        let Some((number, slot)) = self.slots.of(place) else { return };
+    pub(crate) fn handle_pause(&mut self, topic_partition: &TopicPartition, hold: bool) {
+        let Some((number, slot)) = self.slots.of(topic_partition) else { return };
         slot.hold_wanted = hold;
         let reads = matches!(slot.phase, Phase::Reading(_)) && !slot.paused;
         match hold {
@@ -226,8 +237,8 @@ impl PollLoop {
     pub(crate) fn pause_slot(&mut self, number: usize) {
         let slot = self.slots.get(number);
         if slot.ours() && !slot.paused {
-            let places = [slot.place.clone()];
-            if let Err(error) = self.pause(&places) {
+            let partitions = [slot.topic_partition.clone()];
+            if let Err(error) = self.pause(&partitions) {
                 // The pipeline believes that nothing arrives: it is tried again in each round.
                 self.tell_trouble(RDKafkaErrorCode::State, &error.0);
                 if !self.unpaused.contains(&number) {
@@ -253,16 +264,16 @@ impl PollLoop {
         if !slot.paused || slot.hold_wanted || !matches!(slot.phase, Phase::Reading(_)) {
             return;
         }
-        let place = slot.place.clone();
-        let resumed = list([&place], Offset::Invalid).and_then(|list| {
+        let topic_partition = slot.topic_partition.clone();
+        let resumed = list([&topic_partition], Offset::Invalid).and_then(|list| {
             self.client.resume(&list).map_err(|error| {
-                BrokerError(format!("{} cannot be resumed: {error}", named(&place)))
+                BrokerError(format!("{} cannot be resumed: {error}", named(&topic_partition)))
             })
         });
         match resumed {
             Ok(()) => {
                 self.slots.get_mut(number).paused = false;
-                self.wake(place);
+                self.wake(topic_partition);
             }
             Err(error) => {
                 self.tell(BrokerEvent::Trouble(Trouble { error: error.0, passing: false }));
@@ -271,16 +282,16 @@ impl PollLoop {
     }
 
     /// Pausing throws away what was fetched and not yet polled; going on fetches it again.
-    pub(crate) fn pause(&mut self, places: &[TopicPartition]) -> Result<(), BrokerError> {
-        if places.is_empty() {
+    pub(crate) fn pause(&mut self, partitions: &[TopicPartition]) -> Result<(), BrokerError> {
+        if partitions.is_empty() {
             return Ok(());
         }
-        let list = list(places, Offset::Invalid)?;
+        let list = list(partitions, Offset::Invalid)?;
         let refused = |error| {
-            let places: Vec<String> = places.iter().map(named).collect();
+            let partitions: Vec<String> = partitions.iter().map(named).collect();
             BrokerError(format!(
                 "{} cannot be paused: {error}; it is tried again",
-                places.join(", ")
+                partitions.join(", ")
             ))
         };
         #[cfg(feature = "testing")]
@@ -294,8 +305,8 @@ impl PollLoop {
             .iter()
             .try_for_each(rdkafka::topic_partition_list::TopicPartitionListElem::error)
             .map_err(refused)?;
-        for place in places {
-            if let Some((_, slot)) = self.slots.of(place) {
+        for topic_partition in partitions {
+            if let Some((_, slot)) = self.slots.of(topic_partition) {
                 slot.paused = true;
             }
         }

@@ -54,7 +54,7 @@ pub(crate) enum Flow {
 
 #[derive(Debug)]
 pub(crate) struct Slot {
-    pub(crate) place: TopicPartition,
+    pub(crate) topic_partition: TopicPartition,
     pub(crate) phase: Phase,
     /// The generation of the pipeline's last seek since the group gave it. Before the first one nothing of
     /// it can have been settled: what is committed then is of an assignment that was lost.
@@ -140,7 +140,7 @@ impl Slots {
         let number = self.all.len();
         self.numbers.entry(Arc::clone(&topic)).or_default().insert(partition, number);
         self.all.push(Slot {
-            place: TopicPartition { topic, partition },
+            topic_partition: TopicPartition { topic, partition },
             phase: Phase::Away,
             begun: None,
             paused: false,
@@ -159,8 +159,8 @@ impl Slots {
     /// first.
     pub(crate) fn find(&mut self, topic: &[u8], partition: i32) -> Option<usize> {
         if let Some(slot) = self.all.get(self.last)
-            && slot.place.partition == partition
-            && slot.place.topic.as_bytes() == topic
+            && slot.topic_partition.partition == partition
+            && slot.topic_partition.topic.as_bytes() == topic
         {
             return Some(self.last);
         }
@@ -170,8 +170,8 @@ impl Slots {
         Some(number)
     }
 
-    pub(crate) fn of(&mut self, place: &TopicPartition) -> Option<(usize, &mut Slot)> {
-        let number = self.find(place.topic.as_bytes(), place.partition)?;
+    pub(crate) fn of(&mut self, topic_partition: &TopicPartition) -> Option<(usize, &mut Slot)> {
+        let number = self.find(topic_partition.topic.as_bytes(), topic_partition.partition)?;
         Some((number, &mut self.all[number]))
     }
 
@@ -188,7 +188,7 @@ impl Slots {
         (0..self.all.len()).filter(|number| self.all[*number].ours()).collect()
     }
 
-    pub(crate) fn places(&self, numbers: &[usize]) -> Vec<TopicPartition> {
-        numbers.iter().map(|number| self.all[*number].place.clone()).collect()
+    pub(crate) fn topic_partitions(&self, numbers: &[usize]) -> Vec<TopicPartition> {
+        numbers.iter().map(|number| self.all[*number].topic_partition.clone()).collect()
     }
 }

@@ -11,7 +11,7 @@ use outbox_core::CommitMark;
 
 use crate::{
     member::Member,
-    world::{World, place},
+    world::{World, topic_partition},
 };
 
 /// What is committed is what is read back: the next offset, neither one more nor one less (D1).
@@ -19,7 +19,7 @@ use crate::{
 async fn a_committed_offset_is_read_back_as_it_was() {
     for world in World::all() {
         let topic = world.topic(2).await;
-        let (one, two) = (place(&topic, 0), place(&topic, 1));
+        let (one, two) = (topic_partition(&topic, 0), topic_partition(&topic, 1));
         world.write(&topic, 0, 0..20).await;
         let mut member = Member::join(world.settings(&[&topic]));
         member.assigned(2).await;
@@ -48,17 +48,17 @@ async fn a_committed_offset_is_read_back_as_it_was() {
 #[tokio::test]
 async fn a_commit_says_whose_it_is() {
     for world in World::all() {
-        let (mut member, place) = Member::of_one_partition(&world, 3).await;
-        member.read_from(&place, 0).await;
+        let (mut member, topic_partition) = Member::of_one_partition(&world, 3).await;
+        member.read_from(&topic_partition, 0).await;
         let mark =
             CommitMark { inbox_id: uuid::Uuid::from_bytes([7; 16]), consumer: "a name".into() };
         for (next, wanted) in [(1, None), (2, Some(mark.clone()))] {
             if wanted.is_some() {
                 member.broker.mark(&mark);
             }
-            let commit = vec![(place.clone(), NextOffset(next), LeaderEpoch::UNKNOWN)];
+            let commit = vec![(topic_partition.clone(), NextOffset(next), LeaderEpoch::UNKNOWN)];
             member.broker.commit(commit).await.unwrap();
-            let committed = member.broker.committed(&place).await.unwrap();
+            let committed = member.broker.committed(&topic_partition).await.unwrap();
             let wanted = Committed { next: NextOffset(next), mark: wanted };
             assert_eq!(committed, Some(wanted), "{}", world.told());
         }
@@ -71,21 +71,26 @@ async fn a_commit_says_whose_it_is() {
 async fn a_failed_commit_is_told_and_harms_nothing() {
     let world = World::mock(Protocol::Classic);
     let topic = world.topic(1).await;
-    let place = place(&topic, 0);
+    let topic_partition = topic_partition(&topic, 0);
     let mut member = Member::join(world.settings(&[&topic]));
     member.assigned(1).await;
-    member.read_from(&place, 0).await;
-    let commit =
-        |next| member.broker.commit(vec![(place.clone(), NextOffset(next), LeaderEpoch::UNKNOWN)]);
+    member.read_from(&topic_partition, 0).await;
+    let commit = |next| {
+        member.broker.commit(vec![(
+            topic_partition.clone(),
+            NextOffset(next),
+            LeaderEpoch::UNKNOWN,
+        )])
+    };
     let mock = world.mock.as_ref().unwrap();
     mock.fail_next(Request::OffsetCommit, &[Failure::RebalanceInProgress]).unwrap();
     assert!(commit(1).await.is_err());
-    assert!(member.broker.confirm(&place).await, "the partition stays");
+    assert!(member.broker.confirm(&topic_partition).await, "the partition stays");
     for passing in [Failure::CoordinatorLoading, Failure::NotCoordinator, Failure::Transport] {
         mock.fail_next(Request::OffsetCommit, &[passing]).unwrap();
         commit(2).await.unwrap();
     }
-    assert_eq!(member.committed(&place).await, Some(NextOffset(2)));
+    assert_eq!(member.committed(&topic_partition).await, Some(NextOffset(2)));
     member.close().await;
 }
 
@@ -94,18 +99,18 @@ async fn a_failed_commit_is_told_and_harms_nothing() {
 async fn an_illegal_generation_is_a_loss_that_heals() {
     let world = World::mock(Protocol::Classic);
     let topic = world.topic(1).await;
-    let place = place(&topic, 0);
+    let topic_partition = topic_partition(&topic, 0);
     let mut member = Member::join(world.settings(&[&topic]));
     member.assigned(1).await;
-    member.read_from(&place, 0).await;
+    member.read_from(&topic_partition, 0).await;
     let mock = world.mock.as_ref().unwrap();
     mock.fail_next(Request::OffsetCommit, &[Failure::IllegalGeneration]).unwrap();
-    let offsets = vec![(place.clone(), NextOffset(1), LeaderEpoch::UNKNOWN)];
+    let offsets = vec![(topic_partition.clone(), NextOffset(1), LeaderEpoch::UNKNOWN)];
     assert!(member.broker.commit(offsets).await.is_err());
     member
         .until("the loss", |event| match event {
-            BrokerEvent::Lost(places) => {
-                assert_eq!(places, std::slice::from_ref(&place));
+            BrokerEvent::Lost(partitions) => {
+                assert_eq!(partitions, std::slice::from_ref(&topic_partition));
                 Some(())
             }
             _ => None,
@@ -124,11 +129,11 @@ async fn a_fenced_member_is_dead_and_says_why() {
     settings.instance_id = Some("one".into());
     let mut member = Member::join(settings);
     member.assigned(1).await;
-    let place = place(&topic, 0);
-    member.read_from(&place, 0).await;
+    let topic_partition = topic_partition(&topic, 0);
+    member.read_from(&topic_partition, 0).await;
     let mock = world.mock.as_ref().unwrap();
     mock.fail_next(Request::OffsetCommit, &[Failure::FencedInstance]).unwrap();
-    let offsets = vec![(place, NextOffset(1), LeaderEpoch::UNKNOWN)];
+    let offsets = vec![(topic_partition, NextOffset(1), LeaderEpoch::UNKNOWN)];
     assert!(member.broker.commit(offsets).await.is_err());
     let why = member
         .until("the end", |event| match event {

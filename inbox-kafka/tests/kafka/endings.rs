@@ -7,7 +7,7 @@ use inbox_kafka::{Broker as _, BrokerEvent, Protocol};
 
 use crate::{
     member::Member,
-    world::{World, place},
+    world::{World, topic_partition},
 };
 
 /// A member that closes leaves the group at once: the next one does not wait for its session (C13).
@@ -16,8 +16,8 @@ async fn a_closed_member_leaves_the_group_at_once() {
     for world in World::all() {
         let topic = world.topic(2).await;
         let mut first = Member::join(world.settings(&[&topic]));
-        for place in first.assigned(2).await {
-            first.read_from(&place, 0).await;
+        for topic_partition in first.assigned(2).await {
+            first.read_from(&topic_partition, 0).await;
         }
         let began = Instant::now();
         first.close().await;
@@ -65,10 +65,10 @@ async fn a_member_closes_though_the_brokers_are_gone() {
     for protocol in [Protocol::Classic, Protocol::Consumer] {
         let world = World::mock(protocol);
         let topic = world.topic(1).await;
-        let place = place(&topic, 0);
+        let topic_partition = topic_partition(&topic, 0);
         let mut member = Member::join(world.settings(&[&topic]));
         member.assigned(1).await;
-        member.read_from(&place, 0).await;
+        member.read_from(&topic_partition, 0).await;
         world.mock.as_ref().unwrap().down(1).unwrap();
         let trouble = member
             .until("the trouble", |event| match event {
@@ -77,17 +77,22 @@ async fn a_member_closes_though_the_brokers_are_gone() {
             })
             .await;
         assert!(trouble.contains(&world.bootstrap), "{trouble}");
-        let committed = member.broker.committed(&place);
-        let range = member.broker.log_range(&place);
+        let committed = member.broker.committed(&topic_partition);
+        let range = member.broker.log_range(&topic_partition);
         let began = Instant::now();
         member.broker.close(Duration::from_secs(10)).await.unwrap();
         assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
         assert!(committed.await.is_err());
         assert!(range.await.is_err());
-        assert!(member.broker.log_range(&place).await.is_err());
-        let seek = member.broker.seek(&place, Generation(9), NextOffset(0), LeaderEpoch::UNKNOWN);
+        assert!(member.broker.log_range(&topic_partition).await.is_err());
+        let seek = member.broker.seek(
+            &topic_partition,
+            Generation(9),
+            NextOffset(0),
+            LeaderEpoch::UNKNOWN,
+        );
         assert!(seek.await.is_err());
-        assert!(!member.broker.confirm(&place).await);
+        assert!(!member.broker.confirm(&topic_partition).await);
         while member.within(Duration::from_millis(100)).await.is_some() {}
     }
 }
@@ -97,20 +102,20 @@ async fn a_member_closes_though_the_brokers_are_gone() {
 async fn reading_goes_on_when_a_broker_is_back() {
     let world = World::mock(Protocol::Classic);
     let topic = world.topic(1).await;
-    let place = place(&topic, 0);
+    let topic_partition = topic_partition(&topic, 0);
     let mock = world.mock.as_ref().unwrap();
     world.write(&topic, 0, 0..10).await;
     let mut settings = world.settings(&[&topic]);
     settings.session_timeout = Duration::from_secs(30);
     let mut member = Member::join(settings);
     member.assigned(1).await;
-    let generation = member.read_from(&place, 0).await;
-    member.arrivals(&place, generation, 10).await;
+    let generation = member.read_from(&topic_partition, 0).await;
+    member.arrivals(&topic_partition, generation, 10).await;
     mock.down(1).unwrap();
     tokio::time::sleep(Duration::from_millis(500)).await;
     mock.up(1).unwrap();
     world.write(&topic, 0, 10..20).await;
-    let arrivals = member.arrivals(&place, generation, 10).await;
+    let arrivals = member.arrivals(&topic_partition, generation, 10).await;
     assert_eq!(arrivals[0].offset.0, 10);
     member.close().await;
 }

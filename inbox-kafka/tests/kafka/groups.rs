@@ -12,7 +12,7 @@ use tokio::{sync::oneshot, time::sleep};
 
 use crate::{
     member::{Deliveries, Member, PATIENCE, follow},
-    world::{World, place},
+    world::{World, topic_partition},
 };
 
 const PARTITIONS: u16 = 4;
@@ -40,7 +40,9 @@ async fn partitions_change_hands_without_loss_or_repetition() {
         let (stop_first, first) = member("first", 300);
         wait_for(&deliveries, &world, &topic, 0).await;
         let (stop_second, second) = member("second", 0);
-        let shared = || distinct(&deliveries, |(who, place, _)| (*who, place.partition)) > 4;
+        let shared = || {
+            distinct(&deliveries, |(who, topic_partition, _)| (*who, topic_partition.partition)) > 4
+        };
         let mut round = 1;
         while !shared() {
             wait_for(&deliveries, &world, &topic, round).await;
@@ -55,7 +57,9 @@ async fn partitions_change_hands_without_loss_or_repetition() {
         assert!(failed.is_empty() || world.mock.is_some(), "{}: {failed:?}", world.told());
 
         let all = deliveries.lock().unwrap().len();
-        let unique = distinct(&deliveries, |(_, place, offset)| (place.partition, *offset));
+        let unique = distinct(&deliveries, |(_, topic_partition, offset)| {
+            (topic_partition.partition, *offset)
+        });
         assert!(all == unique || !failed.is_empty(), "delivered twice: {}", world.told());
     }
 }
@@ -68,7 +72,9 @@ async fn wait_for(deliveries: &Deliveries, world: &World, topic: &str, round: u3
     }
     let wanted = usize::try_from((round + 1) * RECORDS).unwrap() * usize::from(PARTITIONS);
     let patience = tokio::time::Instant::now() + PATIENCE;
-    while distinct(deliveries, |(_, place, offset)| (place.partition, *offset)) < wanted {
+    while distinct(deliveries, |(_, topic_partition, offset)| (topic_partition.partition, *offset))
+        < wanted
+    {
         assert!(
             tokio::time::Instant::now() < patience,
             "not everything arrived: {}: {} of {wanted}",
@@ -91,13 +97,13 @@ async fn a_revoked_partition_stays_until_it_is_let_go() {
     for world in World::all() {
         let topic = world.topic(2).await;
         let mut first = Member::join(world.settings(&[&topic]));
-        for place in first.assigned(2).await {
-            first.read_from(&place, 0).await;
+        for topic_partition in first.assigned(2).await {
+            first.read_from(&topic_partition, 0).await;
         }
         let mut second = Member::join(world.settings(&[&topic]));
         let revoked = first
             .until("the revocation", |event| match event {
-                BrokerEvent::Revoked(places) => Some(places),
+                BrokerEvent::Revoked(partitions) => Some(partitions),
                 _ => None,
             })
             .await;
@@ -129,11 +135,11 @@ async fn a_revoked_partition_stays_until_it_is_let_go() {
 async fn a_partition_that_comes_back_is_read_again() {
     for world in World::all() {
         let topic = world.topic(1).await;
-        let place = place(&topic, 0);
+        let topic_partition = topic_partition(&topic, 0);
         let mut member = Member::join(world.settings(&[&topic]));
         member.assigned(1).await;
-        member.read_from(&place, 0).await;
-        member.broker.pause(&place, true);
+        member.read_from(&topic_partition, 0).await;
+        member.broker.pause(&topic_partition, true);
         world.write(&topic, 0, 0..10).await;
         // The coordinator forgets the member, which joins again.
         if let Some(mock) = &world.mock {
@@ -146,15 +152,15 @@ async fn a_partition_that_comes_back_is_read_again() {
         }
         if world.mock.is_none() {
             // Nothing is lost by a stall below `max.poll.interval`.
-            let generation = member.read_from(&place, 2).await;
-            assert_eq!(member.arrivals(&place, generation, 8).await.len(), 8);
+            let generation = member.read_from(&topic_partition, 2).await;
+            assert_eq!(member.arrivals(&topic_partition, generation, 8).await.len(), 8);
             member.close().await;
             continue;
         }
         member
             .until("the loss", |event| match event {
-                BrokerEvent::Lost(places) => {
-                    assert_eq!(places, std::slice::from_ref(&place));
+                BrokerEvent::Lost(partitions) => {
+                    assert_eq!(partitions, std::slice::from_ref(&topic_partition));
                     Some(())
                 }
                 BrokerEvent::Revoked(_) => panic!("a loss that waits to be let go"),
@@ -162,8 +168,8 @@ async fn a_partition_that_comes_back_is_read_again() {
             })
             .await;
         member.assigned(1).await;
-        let generation = member.read_from(&place, 2).await;
-        assert_eq!(member.arrivals(&place, generation, 8).await.len(), 8);
+        let generation = member.read_from(&topic_partition, 2).await;
+        assert_eq!(member.arrivals(&topic_partition, generation, 8).await.len(), 8);
         member.close().await;
     }
 }
@@ -174,32 +180,32 @@ async fn a_partition_that_comes_back_is_read_again() {
 async fn a_lost_partition_commits_nothing() {
     for world in World::all() {
         let topic = world.topic(1).await;
-        let place = place(&topic, 0);
+        let topic_partition = topic_partition(&topic, 0);
         world.write(&topic, 0, 0..10).await;
         let mut settings = world.settings(&[&topic]);
         settings.max_poll_interval = settings.session_timeout;
         let mut member = Member::join(settings.clone());
         member.assigned(1).await;
-        member.read_from(&place, 0).await;
+        member.read_from(&topic_partition, 0).await;
         member.broker.stall(settings.max_poll_interval + Duration::from_millis(1500));
         member
             .until("the loss", |event| match event {
-                BrokerEvent::Lost(places) => {
-                    assert_eq!(places, std::slice::from_ref(&place));
+                BrokerEvent::Lost(partitions) => {
+                    assert_eq!(partitions, std::slice::from_ref(&topic_partition));
                     Some(())
                 }
                 BrokerEvent::Revoked(_) => panic!("a loss that waits to be let go"),
                 _ => None,
             })
             .await;
-        let commit = vec![(place.clone(), NextOffset(9), LeaderEpoch::UNKNOWN)];
+        let commit = vec![(topic_partition.clone(), NextOffset(9), LeaderEpoch::UNKNOWN)];
         assert!(member.broker.commit(commit.clone()).await.is_err(), "{}", world.told());
         member.assigned(1).await;
         // It may have come back before the commit of the time before does.
         assert!(member.broker.commit(commit).await.is_err(), "{}", world.told());
-        assert_eq!(member.committed(&place).await, None, "{}", world.told());
-        let generation = member.read_from(&place, 0).await;
-        assert_eq!(member.arrivals(&place, generation, 10).await.len(), 10);
+        assert_eq!(member.committed(&topic_partition).await, None, "{}", world.told());
+        let generation = member.read_from(&topic_partition, 0).await;
+        assert_eq!(member.arrivals(&topic_partition, generation, 10).await.len(), 10);
         member.close().await;
     }
 }
@@ -211,13 +217,13 @@ async fn a_member_that_is_forgotten_while_it_drains_joins_again() {
     let world = World::mock(Protocol::Classic);
     let topic = world.topic(2).await;
     let mut first = Member::join(world.settings(&[&topic]));
-    for place in first.assigned(2).await {
-        first.read_from(&place, 0).await;
+    for topic_partition in first.assigned(2).await {
+        first.read_from(&topic_partition, 0).await;
     }
     let mut second = Member::join(world.settings(&[&topic]));
     let revoked = first
         .until("the revocation", |event| match event {
-            BrokerEvent::Revoked(places) => Some(places),
+            BrokerEvent::Revoked(partitions) => Some(partitions),
             _ => None,
         })
         .await;

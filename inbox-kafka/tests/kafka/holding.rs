@@ -8,7 +8,7 @@ use outbox_core::TopicPartition;
 
 use crate::{
     member::Member,
-    world::{World, place},
+    world::{World, topic_partition},
 };
 
 /// A hold that lasts longer becomes a pause (`hold::HOLD_MAX`).
@@ -24,11 +24,11 @@ async fn a_short_hold_keeps_what_was_fetched() {
     for protocol in [Protocol::Classic, Protocol::Consumer] {
         let world = World::mock(protocol);
         let mock = world.mock.as_ref().unwrap();
-        let (mut member, place) = Member::of_one_partition(&world, 0).await;
+        let (mut member, topic_partition) = Member::of_one_partition(&world, 0).await;
         let mut kept = false;
         for number in 0..TRIES {
             let from = number * 100;
-            let generation = member.read_from(&place, i64::from(from)).await;
+            let generation = member.read_from(&topic_partition, i64::from(from)).await;
             // Until the end was told the partition may not be fetched yet.
             member
                 .until("the end", |e| {
@@ -36,11 +36,11 @@ async fn a_short_hold_keeps_what_was_fetched() {
                         .then_some(())
                 })
                 .await;
-            hold(&member, &place).await;
-            world.write(&place.topic, 0, from..from + 100).await;
+            hold(&member, &topic_partition).await;
+            world.write(&topic_partition.topic, 0, from..from + 100).await;
             tokio::time::sleep(Duration::from_millis(300)).await;
             mock.down(1).unwrap();
-            member.broker.pause(&place, false);
+            member.broker.pause(&topic_partition, false);
             let mut arrived = 0;
             // Trouble with the broker goes on meanwhile.
             let mut end = Instant::now() + QUIET;
@@ -68,44 +68,44 @@ async fn a_short_hold_keeps_what_was_fetched() {
 async fn a_held_partition_that_was_given_away_is_read_again() {
     for world in World::all() {
         let topic = world.topic(2).await;
-        let places = [place(&topic, 0), place(&topic, 1)];
+        let partitions = [topic_partition(&topic, 0), topic_partition(&topic, 1)];
         for partition in [0, 1] {
             world.write(&topic, partition, 0..5_000).await;
         }
         let mut first = Member::join(world.settings(&[&topic]));
         first.assigned(2).await;
-        for place in &places {
-            let generation = first.read_from(place, 0).await;
-            first.arrivals(place, generation, 1).await;
+        for topic_partition in &partitions {
+            let generation = first.read_from(topic_partition, 0).await;
+            first.arrivals(topic_partition, generation, 1).await;
         }
         let mut second = Member::join(world.settings(&[&topic]));
         let away = loop {
             // Not for so long that it becomes a pause.
-            for place in &places {
-                first.broker.pause(place, false);
-                first.broker.pause(place, true);
+            for topic_partition in &partitions {
+                first.broker.pause(topic_partition, false);
+                first.broker.pause(topic_partition, true);
             }
             let end = Instant::now() + HOLD_MAX / 3;
             let mut revoked = None;
             while let Some(event) =
                 first.within(end.saturating_duration_since(Instant::now())).await
             {
-                if let BrokerEvent::Revoked(places) = event {
-                    revoked = Some(places);
+                if let BrokerEvent::Revoked(partitions) = event {
+                    revoked = Some(partitions);
                     break;
                 }
             }
-            if let Some(places) = revoked {
-                first.broker.ack_revocation(places.clone());
-                break places;
+            if let Some(partitions) = revoked {
+                first.broker.ack_revocation(partitions.clone());
+                break partitions;
             }
         };
         second.assigned(away.len()).await;
         second.close().await;
         assert_eq!(first.assigned(away.len()).await, away, "{}", world.told());
-        for place in &places {
-            let generation = first.read_from(place, 7).await;
-            let arrivals = first.arrivals(place, generation, 2_000).await;
+        for topic_partition in &partitions {
+            let generation = first.read_from(topic_partition, 7).await;
+            let arrivals = first.arrivals(topic_partition, generation, 2_000).await;
             assert_eq!(arrivals[0].offset, Offset(7), "{}", world.told());
         }
         first.close().await;
@@ -117,24 +117,24 @@ async fn a_held_partition_that_was_given_away_is_read_again() {
 #[tokio::test]
 async fn a_seek_in_a_held_partition_begins_exactly_there() {
     for world in World::all() {
-        let (mut member, place) = Member::of_one_partition(&world, 20_000).await;
-        let generation = member.read_from(&place, 0).await;
-        member.arrivals(&place, generation, 1).await;
+        let (mut member, topic_partition) = Member::of_one_partition(&world, 20_000).await;
+        let generation = member.read_from(&topic_partition, 0).await;
+        member.arrivals(&topic_partition, generation, 1).await;
         for from in [0, 7_000, 3, 15_000, 1] {
-            hold(&member, &place).await;
-            let generation = member.read_from(&place, from).await;
-            let arrivals = member.arrivals(&place, generation, 1).await;
+            hold(&member, &topic_partition).await;
+            let generation = member.read_from(&topic_partition, from).await;
+            let arrivals = member.arrivals(&topic_partition, generation, 1).await;
             assert_eq!(arrivals[0].offset, Offset(from), "{}", world.told());
         }
         // librdkafka stops a partition whose offset is gone, and starts it anew.
-        hold(&member, &place).await;
-        member.read_from(&place, 500_000).await;
+        hold(&member, &topic_partition).await;
+        member.read_from(&topic_partition, 500_000).await;
         let gone = |event| matches!(event, BrokerEvent::OffsetGone { .. }).then_some(());
         member.until("the offset being gone", gone).await;
-        let generation = member.read_from(&place, 5).await;
-        assert_eq!(member.arrivals(&place, generation, 1).await[0].offset, Offset(5));
+        let generation = member.read_from(&topic_partition, 5).await;
+        assert_eq!(member.arrivals(&topic_partition, generation, 1).await[0].offset, Offset(5));
         // What waits in a held partition does not keep the client from ending.
-        hold(&member, &place).await;
+        hold(&member, &topic_partition).await;
         tokio::time::sleep(Duration::from_millis(300)).await;
         member.close().await;
     }
@@ -150,14 +150,14 @@ async fn many_held_partitions_go_on_without_a_gap() {
         world.write(&topic, partition, 0..200).await;
     }
     let mut member = Member::join(world.settings(&[&topic]));
-    let places = member.assigned(usize::from(PARTITIONS)).await;
-    for place in &places {
-        member.read_from(place, 0).await;
-        member.broker.pause(place, true);
+    let partitions = member.assigned(usize::from(PARTITIONS)).await;
+    for topic_partition in &partitions {
+        member.read_from(topic_partition, 0).await;
+        member.broker.pause(topic_partition, true);
     }
     let mut next = vec![0; usize::from(PARTITIONS)];
-    for place in &places {
-        member.broker.pause(place, false);
+    for topic_partition in &partitions {
+        member.broker.pause(topic_partition, false);
     }
     member
         .until("all records", |event| {
@@ -178,21 +178,21 @@ async fn many_held_partitions_go_on_without_a_gap() {
 #[tokio::test]
 async fn pauses_leave_no_gap_and_repeat_nothing() {
     for world in World::all() {
-        let (mut member, place) = Member::of_one_partition(&world, 20_000).await;
-        let generation = member.read_from(&place, 0).await;
+        let (mut member, topic_partition) = Member::of_one_partition(&world, 20_000).await;
+        let generation = member.read_from(&topic_partition, 0).await;
         let mut next = 0;
         let mut rounds = 0;
         while next < 20_000 {
-            for arrival in member.arrivals(&place, generation, 1).await {
+            for arrival in member.arrivals(&topic_partition, generation, 1).await {
                 assert_eq!(arrival.offset.0, next, "{}", world.told());
                 next += 1;
             }
             rounds += 1;
             if rounds % 3 == 0 {
-                member.broker.pause(&place, true);
+                member.broker.pause(&topic_partition, true);
                 // Going on twice, or while it goes on, changes nothing.
-                member.broker.pause(&place, false);
-                member.broker.pause(&place, false);
+                member.broker.pause(&topic_partition, false);
+                member.broker.pause(&topic_partition, false);
             }
         }
         member.close().await;
@@ -205,17 +205,17 @@ async fn pauses_leave_no_gap_and_repeat_nothing() {
 async fn what_goes_on_is_read_at_once() {
     const CYCLES: u32 = 3;
     for world in World::all() {
-        let (mut member, place) = Member::of_one_partition(&world, 60_000).await;
-        let generation = member.read_from(&place, 0).await;
+        let (mut member, topic_partition) = Member::of_one_partition(&world, 60_000).await;
+        let generation = member.read_from(&topic_partition, 0).await;
         let mut waited = Duration::ZERO;
         for _ in 0..CYCLES {
-            member.arrivals(&place, generation, 1).await;
-            member.broker.pause(&place, true);
+            member.arrivals(&topic_partition, generation, 1).await;
+            member.broker.pause(&topic_partition, true);
             // What is under way arrives, the hold becomes a pause, and the client has nothing more to do.
             while member.within(HOLD_MAX + Duration::from_millis(300)).await.is_some() {}
-            member.broker.pause(&place, false);
+            member.broker.pause(&topic_partition, false);
             let began = Instant::now();
-            member.arrivals(&place, generation, 1).await;
+            member.arrivals(&topic_partition, generation, 1).await;
             waited += began.elapsed();
         }
         // Half a second each without it, on the average; thousandths with it.
@@ -229,7 +229,7 @@ async fn what_goes_on_is_read_at_once() {
 async fn a_paused_partition_is_silent_and_the_others_are_not() {
     for world in World::all() {
         let topic = world.topic(2).await;
-        let (held, other) = (place(&topic, 0), place(&topic, 1));
+        let (held, other) = (topic_partition(&topic, 0), topic_partition(&topic, 1));
         let mut member = Member::join(world.settings(&[&topic]));
         member.assigned(2).await;
         member.read_from(&held, 0).await;
@@ -252,23 +252,23 @@ async fn a_paused_partition_is_silent_and_the_others_are_not() {
 }
 
 /// Held when this returns.
-async fn hold(member: &Member, place: &TopicPartition) {
-    member.broker.pause(place, true);
-    assert!(member.broker.confirm(place).await);
+async fn hold(member: &Member, topic_partition: &TopicPartition) {
+    member.broker.pause(topic_partition, true);
+    assert!(member.broker.confirm(topic_partition).await);
 }
 
 /// A pause that the client refuses is tried again: the pipeline believes that nothing arrives any more.
 #[tokio::test]
 async fn a_refused_pause_is_tried_again() {
     for world in World::all() {
-        let (mut member, place) = Member::of_one_partition(&world, 10).await;
-        let generation = member.read_from(&place, 0).await;
-        member.arrivals(&place, generation, 10).await;
-        hold(&member, &place).await;
+        let (mut member, topic_partition) = Member::of_one_partition(&world, 10).await;
+        let generation = member.read_from(&topic_partition, 0).await;
+        member.arrivals(&topic_partition, generation, 10).await;
+        hold(&member, &topic_partition).await;
         // The hold becomes a pause, which is refused at first.
         member.broker.refuse_pauses(3);
         tokio::time::sleep(HOLD_MAX + Duration::from_millis(500)).await;
-        world.write(&place.topic, 0, 10..20).await;
+        world.write(&topic_partition.topic, 0, 10..20).await;
         let mut arrived = 0;
         while let Some(event) = member.within(Duration::from_secs(2)).await {
             if let BrokerEvent::Arrived { arrivals, .. } = event {
@@ -276,12 +276,12 @@ async fn a_refused_pause_is_tried_again() {
             }
         }
         assert_eq!(arrived, 0, "{}: it was to be held", world.told());
-        member.broker.pause(&place, false);
-        member.arrivals(&place, generation, 10).await;
+        member.broker.pause(&topic_partition, false);
+        member.arrivals(&topic_partition, generation, 10).await;
         // A seek waits for its pause: what arrived before its confirmation was heard would be lost.
         member.broker.refuse_pauses(3);
-        let generation = member.read_from(&place, 0).await;
-        let all = member.arrivals(&place, generation, 20).await;
+        let generation = member.read_from(&topic_partition, 0).await;
+        let all = member.arrivals(&topic_partition, generation, 20).await;
         assert_eq!(all[0].offset, Offset(0), "{}", world.told());
         member.close().await;
     }

@@ -14,7 +14,7 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-use crate::world::{World, place};
+use crate::world::{World, topic_partition};
 
 /// Longest wait for anything that has to happen.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
@@ -40,12 +40,12 @@ impl Member {
         world.write(&topic, 0, 0..records).await;
         let mut member = Self::join(world.settings(&[&topic]));
         member.assigned(1).await;
-        (member, place(&topic, 0))
+        (member, topic_partition(&topic, 0))
     }
 
     /// Where the group stands.
-    pub(crate) async fn committed(&self, place: &TopicPartition) -> Option<NextOffset> {
-        self.broker.committed(place).await.unwrap().map(|committed| committed.next)
+    pub(crate) async fn committed(&self, topic_partition: &TopicPartition) -> Option<NextOffset> {
+        self.broker.committed(topic_partition).await.unwrap().map(|committed| committed.next)
     }
 
     /// The next event, or `None` after `wait`.
@@ -82,8 +82,8 @@ impl Member {
     pub(crate) async fn assigned(&mut self, count: usize) -> Vec<TopicPartition> {
         let mut all = Vec::new();
         self.until("the assignment", |event| {
-            if let BrokerEvent::Assigned(places) = event {
-                all.extend(places);
+            if let BrokerEvent::Assigned(partitions) = event {
+                all.extend(partitions);
             }
             (all.len() >= count).then_some(())
         })
@@ -93,16 +93,21 @@ impl Member {
     }
 
     /// Seeks under a new generation, and resumes.
-    pub(crate) async fn read_from(&mut self, place: &TopicPartition, to: i64) -> Generation {
-        let generation = self.seek(place, to).await;
-        self.broker.pause(place, false);
+    pub(crate) async fn read_from(
+        &mut self,
+        topic_partition: &TopicPartition,
+        to: i64,
+    ) -> Generation {
+        let generation = self.seek(topic_partition, to).await;
+        self.broker.pause(topic_partition, false);
         generation
     }
 
-    pub(crate) async fn seek(&mut self, place: &TopicPartition, to: i64) -> Generation {
+    pub(crate) async fn seek(&mut self, topic_partition: &TopicPartition, to: i64) -> Generation {
         self.generations += 1;
         let generation = Generation(self.generations);
-        let sought = self.broker.seek(place, generation, NextOffset(to), LeaderEpoch::UNKNOWN);
+        let sought =
+            self.broker.seek(topic_partition, generation, NextOffset(to), LeaderEpoch::UNKNOWN);
         sought.await.unwrap();
         generation
     }
@@ -115,14 +120,14 @@ impl Member {
     /// Arrivals of one partition and generation until there are `count`.
     pub(crate) async fn arrivals(
         &mut self,
-        place: &TopicPartition,
+        topic_partition: &TopicPartition,
         wanted: Generation,
         count: usize,
     ) -> Vec<Arrival> {
         let mut all = Vec::new();
         self.until(&format!("{count} arrivals"), |event| {
             if let BrokerEvent::Arrived { partition, generation, arrivals, .. } = event
-                && partition == *place
+                && partition == *topic_partition
                 && generation == wanted
             {
                 all.extend(arrivals);
@@ -170,10 +175,10 @@ pub(crate) async fn follow(
             _ = &mut stop => break,
         };
         match event {
-            BrokerEvent::Assigned(places) => {
-                for place in places {
-                    let from = member.committed(&place).await;
-                    member.read_from(&place, from.map_or(0, |next| next.0)).await;
+            BrokerEvent::Assigned(partitions) => {
+                for topic_partition in partitions {
+                    let from = member.committed(&topic_partition).await;
+                    member.read_from(&topic_partition, from.map_or(0, |next| next.0)).await;
                 }
             }
             BrokerEvent::Arrived { partition, arrivals, .. } => {
@@ -183,13 +188,16 @@ pub(crate) async fn follow(
                     next.insert(partition.clone(), (arrival.offset.next(), arrival.leader_epoch));
                 }
             }
-            BrokerEvent::Revoked(places) => {
+            BrokerEvent::Revoked(partitions) => {
                 tokio::time::sleep(drain).await;
-                let mine = places.iter().filter_map(|place| next.remove_entry(place)).collect();
+                let mine = partitions
+                    .iter()
+                    .filter_map(|topic_partition| next.remove_entry(topic_partition))
+                    .collect();
                 failed.extend(commit(&member, mine).await);
-                member.broker.ack_revocation(places);
+                member.broker.ack_revocation(partitions);
             }
-            BrokerEvent::Lost(places) => panic!("{who} lost {places:?}"),
+            BrokerEvent::Lost(partitions) => panic!("{who} lost {partitions:?}"),
             BrokerEvent::Fatal(why) => panic!("{who} died: {why}"),
             BrokerEvent::OffsetGone { error, .. } => panic!("{who} found no offset: {error}"),
             BrokerEvent::Answered | BrokerEvent::Position { .. } | BrokerEvent::Trouble(_) => {}
@@ -207,7 +215,8 @@ async fn commit(
     member: &Member,
     positions: Vec<(TopicPartition, (NextOffset, LeaderEpoch))>,
 ) -> Option<String> {
-    let positions: Vec<_> = positions.into_iter().map(|(place, (n, e))| (place, n, e)).collect();
+    let positions: Vec<_> =
+        positions.into_iter().map(|(topic_partition, (n, e))| (topic_partition, n, e)).collect();
     if positions.is_empty() {
         return None;
     }

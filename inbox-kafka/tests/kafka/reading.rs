@@ -8,7 +8,7 @@ use outbox_core::Record;
 
 use crate::{
     member::Member,
-    world::{World, numbered, place},
+    world::{World, numbered, topic_partition},
 };
 
 /// What was written arrives whole, in order, from the offset that was sought, and nothing before.
@@ -16,10 +16,15 @@ use crate::{
 async fn nothing_arrives_before_a_seek_and_everything_after_it() {
     for world in World::all() {
         let topic = world.topic(2).await;
-        let first = place(&topic, 0);
+        let first = topic_partition(&topic, 0);
         world.write(&topic, 0, 0..50).await;
         let mut member = Member::join(world.settings(&[&topic]));
-        assert_eq!(member.assigned(2).await, [first.clone(), place(&topic, 1)], "{}", world.told());
+        assert_eq!(
+            member.assigned(2).await,
+            [first.clone(), topic_partition(&topic, 1)],
+            "{}",
+            world.told()
+        );
         world.write(&topic, 0, 50..60).await;
         assert!(member.within(Duration::from_millis(300)).await.is_none(), "{}", world.told());
 
@@ -41,7 +46,7 @@ async fn nothing_arrives_before_a_seek_and_everything_after_it() {
 async fn null_empty_and_large_records_arrive_as_they_are() {
     for world in World::all() {
         let topic = world.topic(1).await;
-        let place = place(&topic, 0);
+        let topic_partition = topic_partition(&topic, 0);
         let mut records = vec![numbered(0); 4];
         records[0].payload = None;
         records[1].payload = Some(bytes::Bytes::new());
@@ -53,8 +58,8 @@ async fn null_empty_and_large_records_arrive_as_they_are() {
         }
         let mut member = Member::join(world.settings(&[&topic]));
         member.assigned(1).await;
-        let generation = member.read_from(&place, 0).await;
-        let arrivals = member.arrivals(&place, generation, 4).await;
+        let generation = member.read_from(&topic_partition, 0).await;
+        let arrivals = member.arrivals(&topic_partition, generation, 4).await;
         let arrived: Vec<_> = arrivals.into_iter().map(|arrival| arrival.record).collect();
         assert_eq!(arrived, records, "{}", world.told());
         member.close().await;
@@ -70,18 +75,18 @@ async fn what_nobody_takes_is_not_fetched_without_end() {
     // The mock keeps a few MB of a log only.
     for world in World::all().into_iter().filter(|world| world.mock.is_none()) {
         let topic = world.topic(1).await;
-        let place = place(&topic, 0);
+        let topic_partition = topic_partition(&topic, 0);
         for number in 0..RECORDS {
             let record = Record { payload: Some(vec![7; BYTES].into()), ..numbered(number) };
             world.producer.send_to(&topic, 0, &record).await.unwrap();
         }
         let mut member = Member::join(world.settings(&[&topic]));
         member.assigned(1).await;
-        let generation = member.read_from(&place, 0).await;
+        let generation = member.read_from(&topic_partition, 0).await;
         tokio::time::sleep(Duration::from_secs(2)).await;
         let ahead = member.waiting();
         assert!((1..=20).contains(&ahead), "{ahead} of {RECORDS} messages wait: {}", world.told());
-        let arrivals = member.arrivals(&place, generation, RECORDS as usize).await;
+        let arrivals = member.arrivals(&topic_partition, generation, RECORDS as usize).await;
         let offsets: Vec<i64> = arrivals.iter().map(|arrival| arrival.offset.0).collect();
         assert_eq!(offsets, (0..i64::from(RECORDS)).collect::<Vec<_>>(), "{}", world.told());
         member.close().await;
@@ -93,12 +98,12 @@ async fn what_nobody_takes_is_not_fetched_without_end() {
 #[tokio::test]
 async fn a_seek_while_records_flow_begins_exactly_there() {
     for world in World::all() {
-        let (mut member, place) = Member::of_one_partition(&world, 20_000).await;
-        let generation = member.read_from(&place, 0).await;
-        member.arrivals(&place, generation, 1).await;
+        let (mut member, topic_partition) = Member::of_one_partition(&world, 20_000).await;
+        let generation = member.read_from(&topic_partition, 0).await;
+        member.arrivals(&topic_partition, generation, 1).await;
         for from in [0, 7_000, 3, 15_000, 1] {
-            let generation = member.read_from(&place, from).await;
-            let arrivals = member.arrivals(&place, generation, 1).await;
+            let generation = member.read_from(&topic_partition, from).await;
+            let arrivals = member.arrivals(&topic_partition, generation, 1).await;
             assert_eq!(arrivals[0].offset, Offset(from), "{}", world.told());
         }
         member.close().await;
@@ -109,21 +114,21 @@ async fn a_seek_while_records_flow_begins_exactly_there() {
 #[tokio::test]
 async fn an_offset_beyond_the_log_is_gone_and_a_later_seek_reads_again() {
     for world in World::all() {
-        let (mut member, place) = Member::of_one_partition(&world, 10).await;
+        let (mut member, topic_partition) = Member::of_one_partition(&world, 10).await;
         for _ in 0..2 {
-            member.read_from(&place, 5_000).await;
+            member.read_from(&topic_partition, 5_000).await;
             member
                 .until("the offset being gone", |event| match event {
                     BrokerEvent::OffsetGone { partition, .. } => {
-                        assert_eq!(partition, place);
+                        assert_eq!(partition, topic_partition);
                         Some(())
                     }
                     BrokerEvent::Arrived { .. } => panic!("reset to some other offset"),
                     _ => None,
                 })
                 .await;
-            let generation = member.read_from(&place, 3).await;
-            let arrivals = member.arrivals(&place, generation, 7).await;
+            let generation = member.read_from(&topic_partition, 3).await;
+            let arrivals = member.arrivals(&topic_partition, generation, 7).await;
             assert_eq!(arrivals[0].offset, Offset(3), "{}", world.told());
         }
         member.close().await;
@@ -139,8 +144,8 @@ async fn the_end_of_a_partition_is_told() {
         world.write(&two, 0, 0..3).await;
         let mut member = Member::join(world.settings(&[&one, &two]));
         member.assigned(2).await;
-        let first = member.read_from(&place(&one, 0), 0).await;
-        let second = member.read_from(&place(&two, 0), 3).await;
+        let first = member.read_from(&topic_partition(&one, 0), 0).await;
+        let second = member.read_from(&topic_partition(&two, 0), 3).await;
         let mut ends = Vec::new();
         member
             .until("both ends", |event| {
@@ -164,12 +169,12 @@ async fn a_foreign_partition_is_refused() {
     let topic = world.topic(1).await;
     let mut member = Member::join(world.settings(&[&topic]));
     member.assigned(1).await;
-    let foreign = place("elsewhere", 0);
+    let foreign = topic_partition("elsewhere", 0);
     let (broker, unknown) = (&member.broker, LeaderEpoch::UNKNOWN);
     assert!(broker.seek(&foreign, Generation(1), NextOffset(0), unknown).await.is_err());
     assert!(broker.commit(vec![(foreign.clone(), NextOffset(3), unknown)]).await.is_err());
     assert!(!broker.confirm(&foreign).await);
-    assert!(broker.confirm(&place(&topic, 0)).await);
+    assert!(broker.confirm(&topic_partition(&topic, 0)).await);
     member.close().await;
 }
 
@@ -178,7 +183,7 @@ async fn a_foreign_partition_is_refused() {
 async fn a_foreign_partition_keeps_no_other_from_being_committed() {
     for world in World::all() {
         let topic = world.topic(1).await;
-        let (own, foreign) = (place(&topic, 0), place("elsewhere", 0));
+        let (own, foreign) = (topic_partition(&topic, 0), topic_partition("elsewhere", 0));
         let mut member = Member::join(world.settings(&[&topic]));
         member.assigned(1).await;
         member.read_from(&own, 0).await;

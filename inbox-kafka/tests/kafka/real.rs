@@ -12,7 +12,7 @@ use rdkafka::{
 
 use crate::{
     member::Member,
-    world::{World, place},
+    world::{World, topic_partition},
 };
 
 const WAIT: Duration = Duration::from_secs(10);
@@ -63,7 +63,7 @@ fn send(producer: &BaseProducer, topic: &str, count: u32) {
 async fn the_position_passes_over_markers_and_aborted_records() {
     for world in worlds() {
         let topic = world.topic(1).await;
-        let place = place(&topic, 0);
+        let topic_partition = topic_partition(&topic, 0);
         let (name, far) = (topic.clone(), world.bootstrap.clone());
         let producer = transactions(&world, &topic);
         // Offsets 0-4 and a marker, 6-8 and a marker: the next one is 10.
@@ -77,7 +77,7 @@ async fn the_position_passes_over_markers_and_aborted_records() {
         .unwrap();
         let mut member = Member::join(world.settings(&[&topic]));
         member.assigned(1).await;
-        let wanted = member.read_from(&place, 0).await;
+        let wanted = member.read_from(&topic_partition, 0).await;
         let mut offsets = Vec::new();
         member
             .until("the position behind the markers", |event| match event {
@@ -93,7 +93,7 @@ async fn the_position_passes_over_markers_and_aborted_records() {
             })
             .await;
         assert_eq!(offsets, (0..5).map(At).collect::<Vec<_>>(), "{far}");
-        assert_eq!(member.broker.log_range(&place).await.unwrap().end, NextOffset(10));
+        assert_eq!(member.broker.log_range(&topic_partition).await.unwrap().end, NextOffset(10));
         member.close().await;
     }
 }
@@ -104,7 +104,7 @@ async fn the_position_passes_over_markers_and_aborted_records() {
 async fn an_open_transaction_ends_what_can_be_read() {
     for world in worlds() {
         let topic = world.topic(1).await;
-        let place = place(&topic, 0);
+        let topic_partition = topic_partition(&topic, 0);
         world.write(&topic, 0, 0..4).await;
         let producer = transactions(&world, &topic);
         let name = topic.clone();
@@ -114,7 +114,7 @@ async fn an_open_transaction_ends_what_can_be_read() {
         });
         let producer = producer.await.unwrap();
         let member = Member::join(world.settings(&[&topic]));
-        assert_eq!(member.broker.log_range(&place).await.unwrap().end, NextOffset(4));
+        assert_eq!(member.broker.log_range(&topic_partition).await.unwrap().end, NextOffset(4));
         let aborted = move || producer.abort_transaction(WAIT).unwrap();
         tokio::task::spawn_blocking(aborted).await.unwrap();
         member.close().await;
@@ -126,27 +126,27 @@ async fn an_open_transaction_ends_what_can_be_read() {
 async fn deleted_records_are_told_and_not_skipped() {
     for world in worlds() {
         let topic = world.topic(1).await;
-        let place = place(&topic, 0);
+        let topic_partition = topic_partition(&topic, 0);
         world.write(&topic, 0, 0..20).await;
         let mut before = TopicPartitionList::new();
         before.add_partition_offset(&topic, 0, Offset::Offset(15)).unwrap();
         world.admin().delete_records(&before, &AdminOptions::new()).await.unwrap();
         let mut member = Member::join(world.settings(&[&topic]));
         member.assigned(1).await;
-        assert_eq!(member.broker.log_range(&place).await.unwrap().start, NextOffset(15));
-        member.read_from(&place, 10).await;
+        assert_eq!(member.broker.log_range(&topic_partition).await.unwrap().start, NextOffset(15));
+        member.read_from(&topic_partition, 10).await;
         member
             .until("the offset being gone", |event| match event {
                 BrokerEvent::OffsetGone { partition, .. } => {
-                    assert_eq!(partition, place);
+                    assert_eq!(partition, topic_partition);
                     Some(())
                 }
                 BrokerEvent::Arrived { .. } => panic!("records were skipped"),
                 _ => None,
             })
             .await;
-        let generation = member.read_from(&place, 15).await;
-        let arrivals = member.arrivals(&place, generation, 5).await;
+        let generation = member.read_from(&topic_partition, 15).await;
+        let arrivals = member.arrivals(&topic_partition, generation, 5).await;
         assert!(arrivals.iter().all(|arrival| arrival.leader_epoch.known()));
         member.close().await;
     }

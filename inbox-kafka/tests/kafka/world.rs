@@ -134,6 +134,6 @@ pub(crate) fn numbered(number: u32) -> Record {
     }
 }
 
-pub(crate) fn place(topic: &str, partition: i32) -> TopicPartition {
+pub(crate) fn topic_partition(topic: &str, partition: i32) -> TopicPartition {
     TopicPartition { topic: Arc::from(topic), partition }
 }
