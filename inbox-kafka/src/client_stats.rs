@@ -149,10 +149,10 @@ impl PollLoop {
         }
         self.ends_due = now + NOTED_EVERY;
         let (mut ends, mut unread) = (HashMap::new(), HashMap::new());
-        for number in self.slots.ours() {
-            let slot = self.slots.get(number);
-            let topic_partition = slot.topic_partition.clone();
-            if let Some(batch) = slot.unread(now) {
+        for number in self.states.ours() {
+            let state = self.states.get(number);
+            let topic_partition = state.topic_partition.clone();
+            if let Some(batch) = state.unread(now) {
                 unread.insert(topic_partition.clone(), batch);
             }
             if let Some(end) =
@@ -177,7 +177,7 @@ impl PollLoop {
             return;
         }
         self.asked_due = now + ASKED_EVERY;
-        let mut partitions = self.slots.topic_partitions(&self.slots.ours());
+        let mut partitions = self.states.topic_partitions(&self.states.ours());
         let ours: HashSet<&TopicPartition> = partitions.iter().collect();
         {
             let mut asked = self.stats.asked.lock().unwrap_or_else(PoisonError::into_inner);

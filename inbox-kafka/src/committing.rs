@@ -32,7 +32,7 @@ impl PollLoop {
         let (own, foreign): (Vec<_>, Vec<_>) =
             offsets.into_iter().partition(|(topic_partition, ..)| {
                 let settles =
-                    self.slots.of(topic_partition).is_some_and(|(_, slot)| slot.settles());
+                    self.states.of(topic_partition).is_some_and(|(_, state)| state.settles());
                 settles || !Rule::LostCommitsNothing.on()
             });
         let foreign: Vec<TopicPartition> =

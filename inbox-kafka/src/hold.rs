@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use rdkafka::types::RDKafkaErrorCode;
 
-use crate::{poll_loop::PollLoop, slot::Flow};
+use crate::{partition_state::Flow, poll_loop::PollLoop};
 
 /// A hold that lasts longer becomes a pause.
 const HOLD_MAX: Duration = Duration::from_secs(1);
@@ -32,21 +32,21 @@ pub(crate) struct Holds {
 impl PollLoop {
     /// Holds a partition back in its own queue. False when it has to be paused instead.
     pub(crate) fn hold(&mut self, number: usize) -> bool {
-        if self.slots.get(number).flow == Flow::Held {
+        if self.states.get(number).flow == Flow::Held {
             return true;
         }
         if self.holds.since.len() >= HOLDS_MAX || !self.forward_queue(number, false) {
             return false;
         }
-        self.slots.get_mut(number).flow = Flow::Held;
+        self.states.get_mut(number).flow = Flow::Held;
         self.holds.since.push((number, Instant::now()));
         true
     }
 
     /// Ends a hold: what was held back flows again.
     pub(crate) fn resume(&mut self, number: usize) {
-        if self.slots.get(number).flow == Flow::Held {
-            self.slots.get_mut(number).flow = Flow::ByHand;
+        if self.states.get(number).flow == Flow::Held {
+            self.states.get_mut(number).flow = Flow::ByHand;
             self.holds.since.retain(|(held, _)| *held != number);
             self.forward_queue(number, true);
         }
@@ -61,7 +61,7 @@ impl PollLoop {
 
     /// Forwards a queue anew: librdkafka may have ended that, or not begun it.
     pub(crate) fn restore_forwarding(&mut self, number: usize) {
-        if self.slots.get(number).flow == Flow::ByHand {
+        if self.states.get(number).flow == Flow::ByHand {
             self.forward_queue(number, true);
         }
     }
@@ -72,14 +72,14 @@ impl PollLoop {
         while let Some((number, since)) = self.holds.since.first()
             && now.saturating_duration_since(*since) > HOLD_MAX
         {
-            self.pause_slot(*number);
+            self.pause_partition(*number);
         }
     }
 
     /// Forwards a partition's queue to the consumer's, or nowhere. False when librdkafka has no such
     /// partition.
     fn forward_queue(&mut self, number: usize, flows: bool) -> bool {
-        let topic_partition = &self.slots.get(number).topic_partition;
+        let topic_partition = &self.states.get(number).topic_partition;
         let forwarded =
             self.queue.forward_partition(&topic_partition.topic, topic_partition.partition, flows);
         if !forwarded && flows {

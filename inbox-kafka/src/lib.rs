@@ -37,6 +37,7 @@ mod inspect;
 mod kafka_broker;
 #[cfg(feature = "testing")]
 mod mock;
+mod partition_state;
 mod poll_loop;
 #[cfg(feature = "testing")]
 mod producer;
@@ -44,7 +45,6 @@ mod rebalance;
 mod recreated;
 mod seeking;
 mod settings;
-mod slot;
 mod topics;
 mod trouble;
 mod unread;

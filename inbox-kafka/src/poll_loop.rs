@@ -30,9 +30,9 @@ use crate::{
     gather::Gather,
     hold::Holds,
     in_flight_bytes::{self, InFlightBytes},
+    partition_state::{PartitionStates, Phase, Verdict},
     rebalance::Revocation,
     seeking::Due,
-    slot::{Phase, Slots, Verdict},
     trouble::Troubles,
 };
 
@@ -46,7 +46,7 @@ const ROUND_BYTES_MAX: usize = 4 << 20;
 /// The thread that polls, and everything that it owns.
 pub(crate) struct PollLoop {
     pub(crate) client: Arc<Client>,
-    pub(crate) slots: Slots,
+    pub(crate) states: PartitionStates,
     pub(crate) troubles: Troubles,
     /// What the group waits for.
     pub(crate) revocation: Option<Revocation>,
@@ -120,7 +120,7 @@ impl PollLoop {
         Self {
             client,
             queue,
-            slots: Slots::default(),
+            states: PartitionStates::default(),
             troubles,
             revocation: None,
             due: Vec::new(),
@@ -229,16 +229,16 @@ impl PollLoop {
     }
 
     fn handle_record(&mut self, record: &RecordView<'_>) {
-        let Some(number) = self.slots.find(record.topic(), record.partition()) else { return };
-        let slot = self.slots.get_mut(number);
-        if slot.accepting().is_none() {
+        let Some(number) = self.states.find(record.topic(), record.partition()) else { return };
+        let state = self.states.get_mut(number);
+        if state.accepting().is_none() {
             return;
         }
         if let Some(code) = record.error() {
             self.flush();
             return self.read_again(number, code, "a record with an error");
         }
-        match slot.advance(Offset(record.offset()), LeaderEpoch(record.leader_epoch())) {
+        match state.advance(Offset(record.offset()), LeaderEpoch(record.leader_epoch())) {
             Verdict::Deliver => self.gather.take_in(number, record),
             Verdict::Drop => {}
             Verdict::Rewritten => {
@@ -252,9 +252,9 @@ impl PollLoop {
     /// Sends what was gathered: one message per partition.
     pub(crate) fn flush(&mut self) {
         for (number, arrivals) in self.gather.take() {
-            let slot = self.slots.get(number);
-            let Some(generation) = slot.accepting() else { continue };
-            let partition = slot.topic_partition.clone();
+            let state = self.states.get(number);
+            let Some(generation) = state.accepting() else { continue };
+            let partition = state.topic_partition.clone();
             let guard = self.in_flight.guard(&arrivals);
             self.tell(BrokerEvent::Arrived { partition, generation, arrivals, guard });
         }
@@ -281,7 +281,7 @@ impl PollLoop {
         code: RDKafkaErrorCode,
         text: String,
     ) {
-        let Some(number) = self.slots.find(partition.topic.as_bytes(), partition.partition) else {
+        let Some(number) = self.states.find(partition.topic.as_bytes(), partition.partition) else {
             return self.tell_trouble(code, &text);
         };
         match code {
@@ -295,13 +295,13 @@ impl PollLoop {
 
     /// The end of a partition tells the offset behind what can be read, be it behind markers.
     fn handle_end(&mut self, number: usize, position: NextOffset) {
-        let slot = self.slots.get_mut(number);
-        let Some(generation) = slot.accepting() else { return };
-        if position < slot.next {
+        let state = self.states.get_mut(number);
+        let Some(generation) = state.accepting() else { return };
+        if position < state.next {
             return;
         }
-        (slot.next, slot.validating) = (position, None);
-        let partition = slot.topic_partition.clone();
+        (state.next, state.validating) = (position, None);
+        let partition = state.topic_partition.clone();
         self.tell(BrokerEvent::Position { partition, generation, position });
     }
 
@@ -357,9 +357,9 @@ impl PollLoop {
         }
         let lost = self.client_lost();
         for (topic_partition, reply) in std::mem::take(&mut self.confirms) {
-            let slot = self.slots.of(&topic_partition);
-            let ours = slot.is_some_and(|(_, slot)| {
-                matches!(slot.phase, Phase::Idle | Phase::Reading(_) | Phase::Seeking(_))
+            let state = self.states.of(&topic_partition);
+            let ours = state.is_some_and(|(_, state)| {
+                matches!(state.phase, Phase::Idle | Phase::Reading(_) | Phase::Seeking(_))
             });
             // The pipeline may have ended meanwhile.
             let _ = reply.send(ours && !lost);

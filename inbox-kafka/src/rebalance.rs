@@ -15,8 +15,8 @@ use crate::{
     broker::{BrokerError, BrokerEvent},
     client::{list, named},
     event::EventPartition,
+    partition_state::Phase,
     poll_loop::PollLoop,
-    slot::Phase,
 };
 
 /// A revocation that the group waits for.
@@ -35,7 +35,7 @@ impl PollLoop {
         partitions: &[EventPartition],
     ) {
         let numbers: Vec<usize> =
-            partitions.iter().map(|p| self.slots.number(&p.topic, p.partition)).collect();
+            partitions.iter().map(|p| self.states.number(&p.topic, p.partition)).collect();
         match code {
             RDKafkaErrorCode::AssignPartitions => self.handle_assigned(&numbers),
             RDKafkaErrorCode::RevokePartitions => self.handle_revoked(&numbers),
@@ -44,13 +44,13 @@ impl PollLoop {
     }
 
     fn handle_assigned(&mut self, numbers: &[usize]) {
-        let partitions = self.slots.topic_partitions(numbers);
+        let partitions = self.states.topic_partitions(numbers);
         // An empty assignment is ordinary, and has to be answered too.
         let assigned = self.assign(&partitions);
         for number in numbers {
-            let slot = self.slots.get_mut(*number);
-            (slot.phase, slot.begun) = (Phase::Idle, None);
-            (slot.hold_wanted, slot.stopped, slot.vain) = (true, false, None);
+            let state = self.states.get_mut(*number);
+            (state.phase, state.begun) = (Phase::Idle, None);
+            (state.hold_wanted, state.stopped, state.vain) = (true, false, None);
         }
         if let Err(error) = assigned {
             return self.tell_fatal(error.0);
@@ -62,10 +62,10 @@ impl PollLoop {
     }
 
     fn handle_revoked(&mut self, numbers: &[usize]) {
-        let partitions = self.slots.topic_partitions(numbers);
+        let partitions = self.states.topic_partitions(numbers);
         // A client that overslept `max.poll.interval` was told so before; librdkafka does not always
         // call that revocation a loss.
-        let told = |number: &usize| matches!(self.slots.get(*number).phase, Phase::Lost);
+        let told = |number: &usize| matches!(self.states.get(*number).phase, Phase::Lost);
         let lost = self.client_lost() || numbers.iter().any(told);
         if lost {
             // Whoever is out has nothing, and is not ready with that.
@@ -77,7 +77,7 @@ impl PollLoop {
             return self.lose(&fresh);
         }
         for number in numbers {
-            self.slots.get_mut(*number).phase = Phase::Revoked;
+            self.states.get_mut(*number).phase = Phase::Revoked;
         }
         self.revocation =
             Some(Revocation { partitions: partitions.clone(), waiting: partitions.clone() });
@@ -107,7 +107,7 @@ impl PollLoop {
         let numbers: Vec<usize> = revocation
             .partitions
             .iter()
-            .filter_map(|topic_partition| self.slots.of(topic_partition).map(|(number, _)| number))
+            .filter_map(|topic_partition| self.states.of(topic_partition).map(|(number, _)| number))
             .collect();
         self.stats.joined(false);
         self.unassign(&revocation.partitions);
@@ -122,23 +122,23 @@ impl PollLoop {
             return;
         }
         self.lose_revoked();
-        let ours = self.slots.ours();
+        let ours = self.states.ours();
         for number in &ours {
-            self.slots.get_mut(*number).phase = Phase::Lost;
+            self.states.get_mut(*number).phase = Phase::Lost;
         }
         self.tell_lost(&ours);
     }
 
     fn lose(&mut self, numbers: &[usize]) {
         for number in numbers {
-            self.slots.get_mut(*number).phase = Phase::Away;
+            self.states.get_mut(*number).phase = Phase::Away;
         }
         self.tell_lost(numbers);
     }
 
     fn tell_lost(&self, numbers: &[usize]) {
         if !numbers.is_empty() {
-            self.tell(BrokerEvent::Lost(self.slots.topic_partitions(numbers)));
+            self.tell(BrokerEvent::Lost(self.states.topic_partitions(numbers)));
         }
     }
 
@@ -160,8 +160,8 @@ impl PollLoop {
     /// Gives partitions back. A refusal leaves the group waiting for ever, so it is the end.
     pub(crate) fn unassign(&mut self, partitions: &[TopicPartition]) {
         for topic_partition in partitions {
-            if let Some((number, slot)) = self.slots.of(topic_partition) {
-                slot.phase = Phase::Away;
+            if let Some((number, state)) = self.states.of(topic_partition) {
+                state.phase = Phase::Away;
                 self.resume(number);
             }
         }
@@ -177,7 +177,7 @@ impl PollLoop {
 
     /// Starts a partition anew that librdkafka has stopped, as it refuses to seek in one.
     pub(crate) fn restart(&mut self, number: usize) -> Result<(), BrokerError> {
-        let topic_partition = self.slots.get(number).topic_partition.clone();
+        let topic_partition = self.states.get(number).topic_partition.clone();
         if self.revocation.is_some() {
             // Unassigning now would be taken for the answer to the revocation.
             return Err(BrokerError(format!(
@@ -191,7 +191,7 @@ impl PollLoop {
             BrokerError(format!("{} cannot be started anew: {error}", named(&partitions[0])))
         })?;
         self.assign(&partitions)?;
-        self.slots.get_mut(number).stopped = false;
+        self.states.get_mut(number).stopped = false;
         Ok(())
     }
 }

@@ -26,8 +26,8 @@ impl PollLoop {
     /// Leaves the group and joins it anew while it gives partitions that are gone: the sticky assignor leaves with
     /// a member what it owns, be it there or not (librdkafka 2.12).
     pub(crate) fn rejoin_without_gone(&mut self, now: Instant) {
-        let gone = |number: usize| self.stats.lacks(&self.slots.get(number).topic_partition);
-        let any = self.slots.ours().into_iter().any(gone);
+        let gone = |number: usize| self.stats.lacks(&self.states.get(number).topic_partition);
+        let any = self.states.ours().into_iter().any(gone);
         let since = *self.gone_since.get_or_insert(now);
         if !any || self.revocation.is_some() {
             self.gone_since = None;
@@ -49,8 +49,8 @@ impl PollLoop {
         let Some(topic) = changed(line).filter(|_| Rule::TopicIdWatched.on()) else { return };
         // What came before it is of the old one.
         self.flush();
-        for number in self.slots.ours() {
-            if &*self.slots.get(number).topic_partition.topic == topic {
+        for number in self.states.ours() {
+            if &*self.states.get(number).topic_partition.topic == topic {
                 self.offset_gone(number, format!("the topic {topic} has another id than before"));
             }
         }

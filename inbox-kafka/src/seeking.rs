@@ -14,8 +14,8 @@ use crate::{
     broker::{BrokerError, BrokerEvent, Trouble},
     client::{list, named},
     command::{Question, Reply, Seek, Sought},
+    partition_state::{Phase, Seeking},
     poll_loop::PollLoop,
-    slot::{Phase, Seeking},
 };
 
 /// A seek that cannot succeed yet is tried again after this long: fetching begins in milliseconds.
@@ -41,8 +41,8 @@ pub(crate) struct Due {
 impl PollLoop {
     /// What the pipeline asked for.
     pub(crate) fn seek(&mut self, topic_partition: &TopicPartition, seek: Seek, reply: Reply<()>) {
-        let found = self.slots.of(topic_partition).map(|(number, slot)| {
-            (number, matches!(slot.phase, Phase::Idle | Phase::Reading(_) | Phase::Seeking(_)))
+        let found = self.states.of(topic_partition).map(|(number, state)| {
+            (number, matches!(state.phase, Phase::Idle | Phase::Reading(_) | Phase::Seeking(_)))
         });
         let Some((number, true)) = found else {
             let refusal =
@@ -51,7 +51,7 @@ impl PollLoop {
             return drop(reply.send(Err(BrokerError(refusal))));
         };
         if Rule::SeekConfirmed.on() {
-            self.slots.get_mut(number).hold_wanted = true;
+            self.states.get_mut(number).hold_wanted = true;
         }
         self.begin(number, seek, Some(reply), Instant::now());
     }
@@ -59,11 +59,11 @@ impl PollLoop {
     /// Part of the log was left out (a damaged batch, an error of the broker): it is asked for again
     /// and again, for what is passed over without a word would be lost.
     pub(crate) fn read_again(&mut self, number: usize, code: RDKafkaErrorCode, why: &str) {
-        let slot = self.slots.get_mut(number);
-        let sentence = format!("{}: {why}; it is read again", named(&slot.topic_partition));
-        if let Phase::Reading(generation) = slot.phase {
-            let at = slot.note_unread(code, why, Instant::now());
-            let seek = Seek { generation, to: slot.next, leader_epoch: slot.leader_epoch };
+        let state = self.states.get_mut(number);
+        let sentence = format!("{}: {why}; it is read again", named(&state.topic_partition));
+        if let Phase::Reading(generation) = state.phase {
+            let at = state.note_unread(code, why, Instant::now());
+            let seek = Seek { generation, to: state.next, leader_epoch: state.leader_epoch };
             self.begin(number, seek, None, at);
         }
         self.tell_trouble(code, &sentence);
@@ -71,12 +71,12 @@ impl PollLoop {
 
     /// The log does not have the offset: librdkafka stops fetching.
     pub(crate) fn offset_gone(&mut self, number: usize, why: String) {
-        let slot = self.slots.get_mut(number);
-        slot.stopped = true;
-        match &mut slot.phase {
+        let state = self.states.get_mut(number);
+        state.stopped = true;
+        match &mut state.phase {
             Phase::Reading(generation) => {
-                let (generation, partition) = (*generation, slot.topic_partition.clone());
-                slot.phase = Phase::Idle;
+                let (generation, partition) = (*generation, state.topic_partition.clone());
+                state.phase = Phase::Idle;
                 self.tell(BrokerEvent::OffsetGone { partition, generation, error: why });
             }
             Phase::Seeking(seeking) => seeking.gone = Some(why),
@@ -88,13 +88,13 @@ impl PollLoop {
         self.tickets += 1;
         let ticket = self.tickets;
         if Rule::SeekConfirmed.on() {
-            self.pause_slot(number);
+            self.pause_partition(number);
         }
-        let slot = self.slots.get_mut(number);
+        let state = self.states.get_mut(number);
         let seeking = Seeking { ticket, seek, reply, since: at, gone: None, restarts: 0 };
         // An earlier seek is answered by its dropped reply.
-        (slot.phase, slot.begun) = (Phase::Seeking(seeking), Some(seek.generation));
-        (slot.next, slot.leader_epoch) = (seek.to, seek.leader_epoch);
+        (state.phase, state.begun) = (Phase::Seeking(seeking), Some(seek.generation));
+        (state.next, state.leader_epoch) = (seek.to, seek.leader_epoch);
         self.due.push(Due { at, number, ticket });
         self.seek_due(Instant::now());
     }
@@ -113,28 +113,29 @@ impl PollLoop {
     }
 
     fn try_seek(&mut self, number: usize, ticket: u64) {
-        let slot = self.slots.get_mut(number);
-        let Phase::Seeking(seeking) = &mut slot.phase else { return };
+        let state = self.states.get_mut(number);
+        let Phase::Seeking(seeking) = &mut state.phase else { return };
         if seeking.ticket != ticket {
             return;
         }
         let now = Instant::now();
         let (topic_partition, to, epoch) =
-            (slot.topic_partition.clone(), seeking.seek.to, seeking.seek.leader_epoch);
-        if let Some(free) = slot.validating.map(|since| since + VALIDATION).filter(|at| *at > now) {
+            (state.topic_partition.clone(), seeking.seek.to, seeking.seek.leader_epoch);
+        if let Some(free) = state.validating.map(|since| since + VALIDATION).filter(|at| *at > now)
+        {
             return self.due.push(Due { at: free, number, ticket });
         }
         // While it is read, a record could arrive between the confirmation and this thread's hearing of it.
-        if Rule::SeekConfirmed.on() && !slot.paused && !slot.stopped {
-            self.pause_slot(number);
-            if !self.slots.get(number).paused {
+        if Rule::SeekConfirmed.on() && !state.paused && !state.stopped {
+            self.pause_partition(number);
+            if !self.states.get(number).paused {
                 return self.try_later(number, "it cannot be paused".to_owned());
             }
         }
-        let slot = self.slots.get_mut(number);
-        let Phase::Seeking(seeking) = &mut slot.phase else { return };
-        slot.validating = epoch.known().then_some(now);
-        if slot.stopped {
+        let state = self.states.get_mut(number);
+        let Phase::Seeking(seeking) = &mut state.phase else { return };
+        state.validating = epoch.known().then_some(now);
+        if state.stopped {
             seeking.gone = None;
             seeking.restarts += 1;
             if let Err(error) = self.restart(number) {
@@ -150,8 +151,8 @@ impl PollLoop {
         ticket: u64,
         sought: Sought,
     ) {
-        let Some((number, slot)) = self.slots.of(topic_partition) else { return };
-        let Phase::Seeking(seeking) = &slot.phase else { return };
+        let Some((number, state)) = self.states.of(topic_partition) else { return };
+        let Phase::Seeking(seeking) = &state.phase else { return };
         if seeking.ticket != ticket {
             return;
         }
@@ -167,11 +168,11 @@ impl PollLoop {
     }
 
     fn confirm_seek(&mut self, number: usize) {
-        let slot = self.slots.get_mut(number);
-        let Phase::Seeking(seeking) = std::mem::replace(&mut slot.phase, Phase::Idle) else {
+        let state = self.states.get_mut(number);
+        let Phase::Seeking(seeking) = std::mem::replace(&mut state.phase, Phase::Idle) else {
             return;
         };
-        slot.phase = Phase::Reading(seeking.seek.generation);
+        state.phase = Phase::Reading(seeking.seek.generation);
         self.restore_forwarding(number);
         if let Some(reply) = seeking.reply {
             // The pipeline may have ended meanwhile.
@@ -180,13 +181,13 @@ impl PollLoop {
         if let Some(why) = seeking.gone {
             return self.offset_gone(number, why);
         }
-        self.unpause_slot(number);
+        self.unpause_partition(number);
     }
 
     fn try_later(&mut self, number: usize, why: String) {
         let now = Instant::now();
-        let slot = self.slots.get_mut(number);
-        let Phase::Seeking(seeking) = &mut slot.phase else { return };
+        let state = self.states.get_mut(number);
+        let Phase::Seeking(seeking) = &mut state.phase else { return };
         let ticket = seeking.ticket;
         let late = now.saturating_duration_since(seeking.since) > DEADLINE;
         match (late, seeking.reply.is_some()) {
@@ -198,13 +199,13 @@ impl PollLoop {
     }
 
     fn fail_seek(&mut self, number: usize, why: &str) {
-        let slot = self.slots.get_mut(number);
-        let Phase::Seeking(seeking) = std::mem::replace(&mut slot.phase, Phase::Idle) else {
+        let state = self.states.get_mut(number);
+        let Phase::Seeking(seeking) = std::mem::replace(&mut state.phase, Phase::Idle) else {
             return;
         };
         let sentence = format!(
             "{} cannot be read from {}: {why}",
-            named(&slot.topic_partition),
+            named(&state.topic_partition),
             seeking.seek.to.0
         );
         match seeking.reply {
@@ -212,7 +213,7 @@ impl PollLoop {
             Some(reply) => drop(reply.send(Err(BrokerError(sentence)))),
             None => {
                 let (partition, generation) =
-                    (slot.topic_partition.clone(), seeking.seek.generation);
+                    (state.topic_partition.clone(), seeking.seek.generation);
                 self.tell(BrokerEvent::OffsetGone { partition, generation, error: sentence });
             }
         }
@@ -220,24 +221,24 @@ impl PollLoop {
 
     /// What the pipeline wants: to hold, or to go on.
     pub(crate) fn handle_pause(&mut self, topic_partition: &TopicPartition, hold: bool) {
-        let Some((number, slot)) = self.slots.of(topic_partition) else { return };
-        slot.hold_wanted = hold;
-        let reads = matches!(slot.phase, Phase::Reading(_)) && !slot.paused;
+        let Some((number, state)) = self.states.of(topic_partition) else { return };
+        state.hold_wanted = hold;
+        let reads = matches!(state.phase, Phase::Reading(_)) && !state.paused;
         match hold {
             true if reads && self.hold(number) => {}
-            true => self.pause_slot(number),
+            true => self.pause_partition(number),
             false => {
                 self.resume(number);
-                self.unpause_slot(number);
+                self.unpause_partition(number);
             }
         }
     }
 
     /// What was held flows behind the pause, so librdkafka throws it away.
-    pub(crate) fn pause_slot(&mut self, number: usize) {
-        let slot = self.slots.get(number);
-        if slot.ours() && !slot.paused {
-            let partitions = [slot.topic_partition.clone()];
+    pub(crate) fn pause_partition(&mut self, number: usize) {
+        let state = self.states.get(number);
+        if state.ours() && !state.paused {
+            let partitions = [state.topic_partition.clone()];
             if let Err(error) = self.pause(&partitions) {
                 // The pipeline believes that nothing arrives: it is tried again in each round.
                 self.tell_trouble(RDKafkaErrorCode::State, &error.0);
@@ -252,19 +253,19 @@ impl PollLoop {
     /// Pauses what could not be paused before and is still to be.
     pub(crate) fn pause_refused(&mut self) {
         for number in std::mem::take(&mut self.unpaused) {
-            if self.slots.get(number).hold_wanted {
-                self.pause_slot(number);
+            if self.states.get(number).hold_wanted {
+                self.pause_partition(number);
             }
         }
     }
 
     /// Goes on only with what reads, what is paused, and what nobody holds.
-    fn unpause_slot(&mut self, number: usize) {
-        let slot = self.slots.get(number);
-        if !slot.paused || slot.hold_wanted || !matches!(slot.phase, Phase::Reading(_)) {
+    fn unpause_partition(&mut self, number: usize) {
+        let state = self.states.get(number);
+        if !state.paused || state.hold_wanted || !matches!(state.phase, Phase::Reading(_)) {
             return;
         }
-        let topic_partition = slot.topic_partition.clone();
+        let topic_partition = state.topic_partition.clone();
         let resumed = list([&topic_partition], Offset::Invalid).and_then(|list| {
             self.client.resume(&list).map_err(|error| {
                 BrokerError(format!("{} cannot be resumed: {error}", named(&topic_partition)))
@@ -272,7 +273,7 @@ impl PollLoop {
         });
         match resumed {
             Ok(()) => {
-                self.slots.get_mut(number).paused = false;
+                self.states.get_mut(number).paused = false;
                 self.wake(topic_partition);
             }
             Err(error) => {
@@ -306,8 +307,8 @@ impl PollLoop {
             .try_for_each(rdkafka::topic_partition_list::TopicPartitionListElem::error)
             .map_err(refused)?;
         for topic_partition in partitions {
-            if let Some((_, slot)) = self.slots.of(topic_partition) {
-                slot.paused = true;
+            if let Some((_, state)) = self.states.of(topic_partition) {
+                state.paused = true;
             }
         }
         Ok(())

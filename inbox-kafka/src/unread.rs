@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use inbox_engine::NextOffset;
 use rdkafka::types::RDKafkaErrorCode;
 
-use crate::{health::Unread, slot::Slot};
+use crate::{health::Unread, partition_state::PartitionState};
 
 /// So often it is read in vain before it has a name: bytes that the network spoilt are whole the next time.
 const TIMES_MAX: u32 = 5;
@@ -49,7 +49,7 @@ fn is_about_a_batch(code: RDKafkaErrorCode) -> bool {
     )
 }
 
-impl Slot {
+impl PartitionState {
     /// Notes what could not be read; returns when it is to be read again.
     pub(crate) fn note_unread(
         &mut self,
@@ -84,40 +84,40 @@ impl Slot {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::slot::Slots;
+    use crate::partition_state::PartitionStates;
 
     #[test]
     fn a_batch_that_is_read_in_vain_has_a_name_after_some_times_or_some_seconds() {
-        let mut slots = Slots::default();
-        let number = slots.number("orders", 0);
-        let slot = slots.get_mut(number);
+        let mut states = PartitionStates::default();
+        let number = states.number("orders", 0);
+        let state = states.get_mut(number);
         let (begun, bad) = (Instant::now(), RDKafkaErrorCode::BadCompression);
         let at = |seconds| begun + Duration::from_secs(seconds);
         for second in 0..4 {
-            assert_eq!(slot.note_unread(bad, "bad", at(second)), at(second + 1));
-            assert_eq!(slot.unread(at(second)), None, "after {second} s");
+            assert_eq!(state.note_unread(bad, "bad", at(second)), at(second + 1));
+            assert_eq!(state.unread(at(second)), None, "after {second} s");
         }
-        assert_eq!(slot.note_unread(bad, "bad", at(4)), at(14));
-        let text = slot.unread(at(4)).unwrap().sentence;
+        assert_eq!(state.note_unread(bad, "bad", at(4)), at(14));
+        let text = state.unread(at(4)).unwrap().sentence;
         assert!(text.contains("offset 0 cannot be read, 5 times by now: bad"), "{text}");
         // Something behind it was read, or the partition begins elsewhere.
-        slot.next = NextOffset(7);
-        assert_eq!(slot.unread(at(5)), None);
-        slot.note_unread(bad, "bad", at(20));
-        assert_eq!(slot.unread(at(40)), None, "once proves nothing");
-        slot.note_unread(bad, "bad", at(40));
-        assert!(slot.unread(at(40)).is_some(), "each time takes long");
+        state.next = NextOffset(7);
+        assert_eq!(state.unread(at(5)), None);
+        state.note_unread(bad, "bad", at(20));
+        assert_eq!(state.unread(at(40)), None, "once proves nothing");
+        state.note_unread(bad, "bad", at(40));
+        assert!(state.unread(at(40)).is_some(), "each time takes long");
     }
 
     #[test]
     fn a_broker_that_refuses_is_no_unreadable_batch() {
-        let mut slots = Slots::default();
-        let number = slots.number("orders", 0);
-        let slot = slots.get_mut(number);
+        let mut states = PartitionStates::default();
+        let number = states.number("orders", 0);
+        let state = states.get_mut(number);
         let now = Instant::now();
         for _ in 0..100 {
-            slot.note_unread(RDKafkaErrorCode::NotLeaderForPartition, "not here", now);
+            state.note_unread(RDKafkaErrorCode::NotLeaderForPartition, "not here", now);
         }
-        assert_eq!(slot.unread(now), None);
+        assert_eq!(state.unread(now), None);
     }
 }

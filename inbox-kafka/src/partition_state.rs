@@ -52,8 +52,9 @@ pub(crate) enum Flow {
     Held,
 }
 
+/// One partition.
 #[derive(Debug)]
-pub(crate) struct Slot {
+pub(crate) struct PartitionState {
     pub(crate) topic_partition: TopicPartition,
     pub(crate) phase: Phase,
     /// The generation of the pipeline's last seek since the group gave it. Before the first one nothing of
@@ -87,7 +88,7 @@ pub(crate) enum Verdict {
     Rewritten,
 }
 
-impl Slot {
+impl PartitionState {
     /// The generation that arrivals carry, if any may go out.
     pub(crate) fn accepting(&self) -> Option<Generation> {
         match &self.phase {
@@ -121,13 +122,13 @@ impl Slot {
 
 /// All partitions this client has ever had, by their number here.
 #[derive(Debug, Default)]
-pub(crate) struct Slots {
-    all: Vec<Slot>,
+pub(crate) struct PartitionStates {
+    all: Vec<PartitionState>,
     numbers: HashMap<Arc<str>, HashMap<i32, usize>>,
     last: usize,
 }
 
-impl Slots {
+impl PartitionStates {
     /// The number of a partition, which is made known.
     pub(crate) fn number(&mut self, topic: &str, partition: i32) -> usize {
         if let Some(number) = self.find(topic.as_bytes(), partition) {
@@ -139,7 +140,7 @@ impl Slots {
         };
         let number = self.all.len();
         self.numbers.entry(Arc::clone(&topic)).or_default().insert(partition, number);
-        self.all.push(Slot {
+        self.all.push(PartitionState {
             topic_partition: TopicPartition { topic, partition },
             phase: Phase::Away,
             begun: None,
@@ -158,9 +159,9 @@ impl Slots {
     /// The number of a known partition. Records come in runs, so the last one asked for is tried
     /// first.
     pub(crate) fn find(&mut self, topic: &[u8], partition: i32) -> Option<usize> {
-        if let Some(slot) = self.all.get(self.last)
-            && slot.topic_partition.partition == partition
-            && slot.topic_partition.topic.as_bytes() == topic
+        if let Some(state) = self.all.get(self.last)
+            && state.topic_partition.partition == partition
+            && state.topic_partition.topic.as_bytes() == topic
         {
             return Some(self.last);
         }
@@ -170,16 +171,19 @@ impl Slots {
         Some(number)
     }
 
-    pub(crate) fn of(&mut self, topic_partition: &TopicPartition) -> Option<(usize, &mut Slot)> {
+    pub(crate) fn of(
+        &mut self,
+        topic_partition: &TopicPartition,
+    ) -> Option<(usize, &mut PartitionState)> {
         let number = self.find(topic_partition.topic.as_bytes(), topic_partition.partition)?;
         Some((number, &mut self.all[number]))
     }
 
-    pub(crate) fn get(&self, number: usize) -> &Slot {
+    pub(crate) fn get(&self, number: usize) -> &PartitionState {
         &self.all[number]
     }
 
-    pub(crate) fn get_mut(&mut self, number: usize) -> &mut Slot {
+    pub(crate) fn get_mut(&mut self, number: usize) -> &mut PartitionState {
         &mut self.all[number]
     }
 
