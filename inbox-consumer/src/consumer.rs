@@ -15,6 +15,7 @@ use std::{fmt, panic::AssertUnwindSafe, sync::Arc};
 
 use futures::FutureExt as _;
 use inbox_engine::Engine;
+use inbox_kafka::{Broker, BrokerEvent};
 use outbox_core::Reader;
 use tokio::{
     sync::{RwLock, mpsc},
@@ -36,8 +37,7 @@ use crate::{
         pace::Pace,
         parking::ParkingRules,
         port::{
-            Address, Book, Broker, BrokerEvent, Finding, Fit, Lanes, OpenError, ParkedLoad,
-            Placement, Store, TxLimits,
+            Address, Book, Finding, Fit, Lanes, OpenError, ParkedLoad, Placement, Store, TxLimits,
         },
         prune::{self, Retention},
         sessions::Sessions,

@@ -7,6 +7,7 @@ mod topics;
 
 use std::time::SystemTime;
 
+use inbox_kafka::missing;
 use outbox_core::Reader;
 use report::Report;
 
@@ -17,7 +18,7 @@ use crate::{
     consumer::{connections, kafka_settings, schema_is_current, settings},
     pipeline::{
         control::CONTROL_SESSIONS,
-        port::{Finding, Needs, PartitionRow, Placement, Store, missing},
+        port::{Finding, Needs, PartitionRow, Placement, Store},
     },
     router::{Looked, RouteTable},
 };

@@ -1,8 +1,9 @@
 //! `skip`: what lies below an offset counts as settled from now on.
 
 use clap::Args;
-use inbox_engine::NextOffset;
-use inbox_kafka::TopicLogs;
+use inbox_engine::{LogRange, NextOffset};
+use inbox_kafka::{BrokerError, TopicLogs};
+use outbox_core::TopicPartition;
 
 use super::{
     Exit, Terminal,
@@ -12,10 +13,7 @@ use super::{
 use crate::{
     config::Config,
     consumer::kafka_settings,
-    pipeline::port::{
-        Beginning, BrokerError, Corrected, Correction, Held, LogRange, Placement, Store,
-        TopicPartition,
-    },
+    pipeline::port::{Beginning, Corrected, Correction, Held, Placement, Store},
 };
 
 /// What the user typed behind `skip`.

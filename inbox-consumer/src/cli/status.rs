@@ -5,14 +5,15 @@ use std::{
     time::Duration,
 };
 
-use inbox_kafka::{LogFacts, Logs};
+use inbox_kafka::{LogFacts, Logs, TopicState, missing};
 use inbox_settings::printed;
+use outbox_core::TopicPartition;
 
 use super::{Exit, Terminal, open, parked::counted, table, told};
 use crate::{
     config::Config,
     consumer::kafka_settings,
-    pipeline::port::{PartitionRow, Store, TopicPartition, TopicState, missing},
+    pipeline::port::{PartitionRow, Store},
     telemetry::HeldLane,
 };
 

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use inbox_kafka::KafkaSettings;
+use inbox_kafka::{Excerpts, KafkaSettings};
 use uuid::Uuid;
 
 use crate::{
     config::{self, Config},
-    pipeline::port::{Excerpts, Owner},
+    pipeline::port::Owner,
 };
 
 pub(super) fn owner(config: &Config) -> Owner {

@@ -10,19 +10,14 @@ use std::{
 };
 
 use futures::{FutureExt as _, future::BoxFuture};
-use inbox_engine::{Generation, LeaderEpoch, NextOffset, Offset};
+use inbox_engine::{Generation, LeaderEpoch, LogRange, NextOffset, Offset};
+use inbox_kafka::{Arrival, Broker, BrokerError, BrokerHealth, Committed, TopicState};
+use outbox_core::{CommitMark, TopicPartition};
 use sqlx::Sqlite;
 use tokio::{sync::mpsc, task::JoinSet};
 
 use super::{Consumer, Ended, migrate};
-use crate::{
-    Event, Handler, HandlerResult, Routes, Tx,
-    config::Config,
-    pipeline::port::{
-        Arrival, Broker, BrokerError, BrokerHealth, CommitMark, Committed, LogRange,
-        TopicPartition, TopicState,
-    },
-};
+use crate::{Event, Handler, HandlerResult, Routes, Tx, config::Config};
 
 type Answer<T> = BoxFuture<'static, Result<T, BrokerError>>;
 

@@ -6,10 +6,12 @@ use std::{
 };
 
 use inbox_engine::{Snapshot, Standstill};
+use inbox_kafka::BrokerHealth;
+use outbox_core::TopicPartition;
 
 use super::{
     driver::{Driver, Known},
-    port::{BrokerHealth, Note, Store, TopicPartition},
+    port::{Note, Store},
     sessions::Sessions,
 };
 use crate::telemetry::{

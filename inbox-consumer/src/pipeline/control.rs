@@ -11,13 +11,13 @@ use std::{
 use inbox_engine::{
     Due, Held, NextOffset, Standstill, Start, TakeOverFault, WatermarkWrite, Written,
 };
-use outbox_core::IdScope;
+use inbox_kafka::{Broker, BrokerError, Committed, TopicState, missing};
+use outbox_core::{CommitMark, IdScope, TopicPartition};
 use tokio::sync::Semaphore;
 
 use super::{
     port::{
-        Broker, BrokerError, CommitMark, Committed, Fit, Lanes, OpenError, Owner, Scope, Store,
-        TakeOver, TakeOverError, Taken, TopicPartition, TopicState, WatermarkMove, missing,
+        Fit, Lanes, OpenError, Owner, Scope, Store, TakeOver, TakeOverError, Taken, WatermarkMove,
         release::DueQueue,
     },
     sessions::Sessions,

@@ -12,6 +12,8 @@ use inbox_engine::{
     Batch, Commit, Due, Engine, Generation, Lane, Outcome, PartitionId, Release, Released,
     TakeOverFault, Time, WatermarkWrite, Written,
 };
+use inbox_kafka::{Arrival, Broker, BrokerEvent, Trouble};
+use outbox_core::TopicPartition;
 use tokio::sync::mpsc;
 
 use super::{
@@ -20,7 +22,7 @@ use super::{
     control::Control,
     heads::Heads,
     outages::Outages,
-    port::{Arrival, Broker, BrokerEvent, Store, Taken, TopicPartition, Trouble},
+    port::{Store, Taken},
     release::Report,
     strays::Strays,
     suspects,

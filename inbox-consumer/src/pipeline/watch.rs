@@ -5,11 +5,9 @@
 use std::time::{Duration, Instant};
 
 use inbox_engine::{NextOffset, Snapshot, Standstill};
+use inbox_kafka::LogEnds;
 
-use super::{
-    driver::Driver,
-    port::{LogEnds, Store},
-};
+use super::{driver::Driver, port::Store};
 
 /// The watermark is written, or checked, every few seconds.
 const UNCONFIRMED_MAX: Duration = Duration::from_secs(30);

@@ -6,12 +6,10 @@ use inbox_engine::{
     Epoch, LaneState, LeaderEpoch, LogPoint, NextOffset, Offset, Ownership, Rule, Settled,
     Standstill, first_watermark, resume,
 };
-use outbox_core::IdScope;
+use outbox_core::{CommitMark, IdScope};
 use uuid::Uuid;
 
-use crate::pipeline::port::{
-    CommitMark, Corrected, Correction, Lanes, Scope, Suspect, TakeOver, Taken,
-};
+use crate::pipeline::port::{Corrected, Correction, Lanes, Scope, Suspect, TakeOver, Taken};
 
 /// A live owner writes its watermark (or the idle check) every few seconds: one that was seen within
 /// this time still runs.

@@ -7,10 +7,9 @@ use inbox_consumer::{
     Consumer, Ended, Routes,
     config::Config,
     migrate,
-    pipeline::port::{Broker as _, Excerpts},
     testing::broker::{Failure, MockBroker, Request},
 };
-use inbox_kafka::{KafkaBroker, KafkaSettings, Protocol};
+use inbox_kafka::{Broker as _, Excerpts, KafkaBroker, KafkaSettings, Protocol};
 use sqlx::Postgres;
 use tests::{
     Counter, OwnKafka, Running, SOON, Services, eventually, soak::checker::EFFECTS, unique,

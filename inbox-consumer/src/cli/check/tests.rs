@@ -2,9 +2,9 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use inbox_engine::NextOffset;
+use inbox_engine::{LogRange, NextOffset};
 use inbox_kafka::{Kept, LogFacts, TopicFacts};
-use outbox_core::{Header, IdScope, Reader, Record, header_names};
+use outbox_core::{Header, IdScope, Reader, Record, TopicPartition, header_names};
 
 use super::{
     report::{Level, Report},
@@ -12,10 +12,7 @@ use super::{
     topics::Sampled,
     *,
 };
-use crate::{
-    config::{Events, Unwanted},
-    pipeline::port::{LogRange, TopicPartition},
-};
+use crate::config::{Events, Unwanted};
 
 const DAY: Duration = Duration::from_hours(24);
 

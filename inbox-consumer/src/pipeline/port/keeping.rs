@@ -2,15 +2,14 @@
 
 use std::{future::Future, sync::Arc, time::Duration};
 
-use inbox_engine::{LeaderEpoch, LogPoint, NextOffset, Offset, Ownership, Standstill};
-use outbox_core::IdScope;
+use inbox_engine::{LeaderEpoch, LogPoint, LogRange, NextOffset, Offset, Ownership, Standstill};
+use outbox_core::{CommitMark, IdScope, TopicPartition};
 use sqlx::Database;
 use uuid::Uuid;
 
 use super::{
-    Advices, Claim, CommitMark, Corrections, Declarations, Inspections, Intents, LogRange,
-    ParkedEvents, Parking, Placement, Savepoint, Scope, Sessions, Suspect, Suspects,
-    TopicPartition, release::Releases,
+    Advices, Claim, Corrections, Declarations, Inspections, Intents, ParkedEvents, Parking,
+    Placement, Savepoint, Scope, Sessions, Suspect, Suspects, release::Releases,
 };
 
 /// What a take-over needs to know.

@@ -1,6 +1,5 @@
-//! What the pipeline asks of Kafka and of the database. The first is the interface of `inbox_kafka`, whose
-//! member of a group `consumer` brings along; the second is implemented by the room `store`. The pipeline
-//! imports neither implementation.
+//! What the pipeline asks of the database. The room `store` implements it; the pipeline never imports that.
+//! What it asks of Kafka is the interface of `inbox_kafka`.
 
 mod correcting;
 pub(crate) mod deadline;
@@ -20,11 +19,6 @@ pub use declared::{
     ColumnType, Declarations, DeclaredSql, LoopSql, Refused, Relation, Shape, Values,
 };
 pub(crate) use fit::Fit;
-pub use inbox_engine::LogRange;
-pub use inbox_kafka::{
-    Arrival, Broker, BrokerError, BrokerEvent, BrokerHealth, ByteGuard, Committed, Excerpt,
-    Excerpts, Flaw, LogEnds, TopicSight, TopicState, Trouble, Unread, missing,
-};
 pub use inspection::{Advices, Finding, Inspections, Needs, Note, PartitionRow, RoleKind};
 pub use keeping::{
     ACTS_PER_STEP, Lanes, Owner, Ownerships, ParkedLoad, Parkings, PruneCursor, PruneStep,
@@ -34,7 +28,6 @@ pub use operating::{
     AuditFilter, AuditRow, Forgotten, Intended, Intents, Kept, Order, Outcome, Page, ParkedCounts,
     ParkedEvents, ParkedFilter, ParkedRow, Weight, When,
 };
-pub use outbox_core::{CommitMark, TopicPartition};
 pub use placement::Placement;
 pub use queue::{
     Apart, Book, Edition, Look, Means, NotSent, Queues, RefusedText, Text, Values as QueuedValues,

@@ -1,15 +1,14 @@
 //! Partitions that a person skips or retires.
 
 use inbox_engine::{NextOffset, ParkReason, Start};
+use outbox_core::CommitMark;
 use uuid::Uuid;
 
 use super::{
     Probe,
     scene::{Scene, claim_of, moved, parking, step, watermark},
 };
-use crate::pipeline::port::{
-    AuditFilter, Beginning, CommitMark, Corrected, Correction, Held, Scope,
-};
+use crate::pipeline::port::{AuditFilter, Beginning, Corrected, Correction, Held, Scope};
 
 fn correction(scope: &Scope, force: bool) -> Correction {
     let (who, why) = ("anna".to_owned(), "the records are gone".to_owned());

@@ -2,16 +2,15 @@
 
 use std::{collections::HashSet, time::Duration};
 
-use inbox_engine::{LeaderEpoch, LogPoint, NextOffset, Standstill, Start};
+use inbox_engine::{LeaderEpoch, LogPoint, LogRange, NextOffset, Standstill, Start};
+use outbox_core::CommitMark;
 use uuid::Uuid;
 
 use super::{
     Probe,
     scene::{Scene, claim_of, claim_on, moved, request, step, watermark},
 };
-use crate::pipeline::port::{
-    CommitMark, Corrected, Correction, LogRange, Note, StoreFault, TakeOverError,
-};
+use crate::pipeline::port::{Corrected, Correction, Note, StoreFault, TakeOverError};
 
 /// The new epoch stands in every lane and in the partition; its generation is one more.
 pub async fn a_take_over_raises_every_epoch<DB: Probe>(settings: DB::Settings) {

@@ -9,13 +9,12 @@ use futures::{
     FutureExt as _,
     future::{BoxFuture, ready},
 };
-use inbox_engine::{Generation, LeaderEpoch, NextOffset, Offset};
-use outbox_core::Record;
+use inbox_engine::{Generation, LeaderEpoch, LogRange, NextOffset, Offset};
+use outbox_core::{CommitMark, Record, TopicPartition};
 use tokio::sync::{Notify, mpsc};
 
-use crate::pipeline::port::{
-    Arrival, Broker, BrokerError, BrokerEvent, BrokerHealth, ByteGuard, CommitMark, Committed,
-    LogRange, TopicPartition, TopicState,
+use inbox_kafka::{
+    Arrival, Broker, BrokerError, BrokerEvent, BrokerHealth, ByteGuard, Committed, TopicState,
 };
 
 /// The topic that a test's events come from.
