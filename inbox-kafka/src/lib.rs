@@ -14,7 +14,7 @@
 //!   (`rebalance`). What arrives is passed on only after a confirmed seek (`seeking`).
 //!
 //! The *pipeline* is whoever handles what arrives. [`Broker`] is what can be asked of a member,
-//! [`BrokerEvent`] what it tells; [`connect`] makes one. [`inspect`], [`topic`], [`topics`] and
+//! [`BrokerEvent`] what it tells; [`connect`] makes one. [`inspect()`], [`topic`], [`topics()`] and
 //! [`committed_of`] look at Kafka without a group.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
