@@ -19,6 +19,7 @@ COPY bench bench
 COPY examples examples
 COPY inbox-consumer inbox-consumer
 COPY inbox-engine inbox-engine
+COPY inbox-kafka inbox-kafka
 COPY inbox-settings inbox-settings
 COPY migrations migrations
 COPY outbox-core outbox-core

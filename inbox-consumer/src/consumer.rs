@@ -15,6 +15,7 @@ use std::{fmt, panic::AssertUnwindSafe, sync::Arc};
 
 use futures::FutureExt as _;
 use inbox_engine::Engine;
+use inbox_kafka::{Broker, BrokerEvent};
 use outbox_core::Reader;
 use tokio::{
     sync::{RwLock, mpsc},
@@ -28,7 +29,6 @@ use limits::limits;
 use crate::{
     config::{Config, Problem},
     handler::panic_text,
-    kafka,
     pipeline::{
         beat,
         control::{Control, Identity},
@@ -37,8 +37,7 @@ use crate::{
         pace::Pace,
         parking::ParkingRules,
         port::{
-            Address, Book, Broker, BrokerEvent, Finding, Fit, Lanes, OpenError, ParkedLoad,
-            Placement, Store, TxLimits,
+            Address, Book, Finding, Fit, Lanes, OpenError, ParkedLoad, Placement, Store, TxLimits,
         },
         prune::{self, Retention},
         sessions::Sessions,
@@ -236,7 +235,7 @@ impl<DB: Store> Consumer<DB> {
         let mut aside = JoinSet::new();
         self.serve(&mut aside);
         let (sender, events) = mpsc::unbounded_channel();
-        match kafka::connect(kafka_settings(&self.config), sender) {
+        match inbox_kafka::connect(kafka_settings(&self.config), sender) {
             Ok(broker) => self.run_on(Arc::new(broker), events, shutdown, aside).await,
             Err(error) => {
                 self.meters.end();

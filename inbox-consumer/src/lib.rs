@@ -90,7 +90,6 @@ pub mod cli;
 pub mod config;
 mod consumer;
 mod handler;
-pub mod kafka;
 pub mod pipeline;
 mod router;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]

@@ -66,8 +66,8 @@ pub use effect::{Commit, Effect, Seek, TakeOverFault, WatermarkWrite, Written};
 pub use engine::{Engine, Snapshot};
 pub use limits::Limits;
 pub use offset::{
-    Epoch, Generation, Lane, LaneState, LeaderEpoch, LogPoint, NextOffset, Offset, Ownership,
-    PartitionId, Time,
+    Epoch, Generation, Lane, LaneState, LeaderEpoch, LogPoint, LogRange, NextOffset, Offset,
+    Ownership, PartitionId, Time,
 };
 pub use release::{Due, Release, Released};
 pub use resume::{Settled, Start, first_watermark, resume};

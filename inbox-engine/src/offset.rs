@@ -85,6 +85,15 @@ impl LogPoint {
     }
 }
 
+/// What Kafka holds of a partition's log.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LogRange {
+    /// The first offset that can be read.
+    pub start: NextOffset,
+    /// The offset after the last one that can be read (the last stable offset).
+    pub end: NextOffset,
+}
+
 /// Where a lane stands in the database.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LaneState {

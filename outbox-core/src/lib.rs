@@ -115,6 +115,7 @@ pub mod time;
 
 mod cause;
 mod codec;
+mod commit_mark;
 mod envelope;
 mod header_json;
 mod id;
@@ -125,10 +126,12 @@ mod record;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 pub mod store;
 mod text;
+mod topic_partition;
 mod trace_context;
 
 pub use cause::Cause;
 pub use codec::{CodecError, Decode, Encode, Json, JsonFault};
+pub use commit_mark::CommitMark;
 pub use envelope::{Aggregate, AggregateError, Envelope};
 pub use header_json::{HeadersError, headers_from_json, headers_to_json};
 pub use id::{EventId, IdError};
@@ -153,3 +156,4 @@ pub use store::{
 #[doc(hidden)]
 pub use store::{for_role, quotable, said, show_values, unquoted};
 pub use text::Text;
+pub use topic_partition::TopicPartition;

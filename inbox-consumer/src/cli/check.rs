@@ -7,6 +7,7 @@ mod topics;
 
 use std::time::SystemTime;
 
+use inbox_kafka::missing;
 use outbox_core::Reader;
 use report::Report;
 
@@ -15,10 +16,9 @@ use crate::{
     Routes,
     config::{Config, Unwanted},
     consumer::{connections, kafka_settings, schema_is_current, settings},
-    kafka,
     pipeline::{
         control::CONTROL_SESSIONS,
-        port::{Finding, Needs, PartitionRow, Placement, Store, missing},
+        port::{Finding, Needs, PartitionRow, Placement, Store},
     },
     router::{Looked, RouteTable},
 };
@@ -191,7 +191,7 @@ async fn brokers<DB: Store>(
     handlers: Option<(&Reader, &RouteTable<DB>)>,
     report: &mut Report,
 ) {
-    let logs = match kafka::inspect(kafka_settings(config)).await {
+    let logs = match inbox_kafka::inspect(kafka_settings(config)).await {
         Ok(logs) => logs,
         Err(error) => return report.add("kafka", [fatal(error.to_string())]),
     };
@@ -199,7 +199,7 @@ async fn brokers<DB: Store>(
     if !gone.is_empty() {
         return report.add("kafka", gone.into_iter().map(|topic| fatal(missing(topic))));
     }
-    let facts = match kafka::topics(kafka_settings(config)).await {
+    let facts = match inbox_kafka::topics(kafka_settings(config)).await {
         Ok(facts) => facts,
         Err(error) => return report.add("kafka", [fatal(error.to_string())]),
     };

@@ -1,15 +1,12 @@
 //! What `skip` and `retire` have in common: a person changes a partition's rows.
 
+use inbox_kafka::TopicLogs;
+
 use super::{
     Exit, Terminal,
     parked::{Hand, opened, who},
 };
-use crate::{
-    config::Config,
-    consumer::kafka_settings,
-    kafka::{self, TopicLogs},
-    pipeline::port::Store,
-};
+use crate::{config::Config, consumer::kafka_settings, pipeline::port::Store};
 
 /// Who acts, and why.
 pub(super) type Signed = (String, String);
@@ -26,10 +23,11 @@ pub(super) async fn begun<DB: Store>(
         terminal.complain(text);
         Exit::Usage
     })?;
-    let facts = kafka::topic(kafka_settings(config), topic.to_owned()).await.map_err(|error| {
-        terminal.complain(error.to_string());
-        Exit::Kafka
-    })?;
+    let facts =
+        inbox_kafka::topic(kafka_settings(config), topic.to_owned()).await.map_err(|error| {
+            terminal.complain(error.to_string());
+            Exit::Kafka
+        })?;
     Ok((signed, facts, opened::<DB>(config, terminal).await?))
 }
 

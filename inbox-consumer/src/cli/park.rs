@@ -2,6 +2,7 @@
 
 use clap::Args;
 use inbox_engine::Offset;
+use inbox_kafka::TopicLogs;
 
 use super::{
     Exit, Terminal,
@@ -11,7 +12,6 @@ use super::{
 use crate::{
     config::Config,
     consumer::kafka_settings,
-    kafka::{self, TopicLogs},
     pipeline::port::{Corrected, Correction, Store},
 };
 
@@ -49,7 +49,7 @@ pub(super) async fn park<DB: Store>(
             return Exit::Usage;
         }
     };
-    let logs = match kafka::topic(kafka_settings(config), park.topic.clone()).await {
+    let logs = match inbox_kafka::topic(kafka_settings(config), park.topic.clone()).await {
         Ok(logs) => logs,
         Err(error) => {
             terminal.complain(error.to_string());

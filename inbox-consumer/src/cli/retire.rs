@@ -1,6 +1,7 @@
 //! `retire`: the rows of a topic that is gone are given up.
 
 use clap::Args;
+use inbox_kafka::TopicLogs;
 
 use super::{
     Exit, Terminal,
@@ -9,7 +10,6 @@ use super::{
 };
 use crate::{
     config::Config,
-    kafka::TopicLogs,
     pipeline::port::{Corrected, Correction, Held, Store},
 };
 

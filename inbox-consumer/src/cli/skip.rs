@@ -1,7 +1,9 @@
 //! `skip`: what lies below an offset counts as settled from now on.
 
 use clap::Args;
-use inbox_engine::NextOffset;
+use inbox_engine::{LogRange, NextOffset};
+use inbox_kafka::{BrokerError, TopicLogs};
+use outbox_core::TopicPartition;
 
 use super::{
     Exit, Terminal,
@@ -11,11 +13,7 @@ use super::{
 use crate::{
     config::Config,
     consumer::kafka_settings,
-    kafka::{self, TopicLogs},
-    pipeline::port::{
-        Beginning, BrokerError, Corrected, Correction, Held, LogRange, Placement, Store,
-        TopicPartition,
-    },
+    pipeline::port::{Beginning, Corrected, Correction, Held, Placement, Store},
 };
 
 /// What the user typed behind `skip`.
@@ -92,7 +90,7 @@ async fn committed(config: &Config, skip: &Skip) -> Result<Option<NextOffset>, B
         return Ok(None);
     }
     let (topic, partition) = (skip.topic.as_str().into(), skip.partition);
-    kafka::committed_of(kafka_settings(config), TopicPartition { topic, partition }).await
+    inbox_kafka::committed_of(kafka_settings(config), TopicPartition { topic, partition }).await
 }
 
 async fn decide<DB: Store>(

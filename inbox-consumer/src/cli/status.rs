@@ -5,14 +5,15 @@ use std::{
     time::Duration,
 };
 
+use inbox_kafka::{LogFacts, Logs, TopicState, missing};
 use inbox_settings::printed;
+use outbox_core::TopicPartition;
 
 use super::{Exit, Terminal, open, parked::counted, table, told};
 use crate::{
     config::Config,
     consumer::kafka_settings,
-    kafka::{self, LogFacts, Logs},
-    pipeline::port::{PartitionRow, Store, TopicPartition, TopicState, missing},
+    pipeline::port::{PartitionRow, Store},
     telemetry::HeldLane,
 };
 
@@ -256,7 +257,7 @@ pub(super) async fn status<DB: Store>(
             return Exit::Database;
         }
     };
-    let (logs, exit) = match kafka::inspect(kafka_settings(config)).await {
+    let (logs, exit) = match inbox_kafka::inspect(kafka_settings(config)).await {
         Ok(logs) => {
             let gone = logs.missing(&config.kafka.topics);
             for topic in &gone {

@@ -2,17 +2,15 @@
 
 use std::time::Duration;
 
-use inbox_engine::NextOffset;
-use outbox_core::IdScope;
+use inbox_engine::{LogRange, NextOffset};
+use inbox_kafka::{LogFacts, Logs, TopicState};
+use outbox_core::{IdScope, TopicPartition};
 
 use super::{
     status::{hide, lines, rendered},
     *,
 };
-use crate::{
-    kafka::{LogFacts, Logs},
-    pipeline::port::{LogRange, PartitionRow, TopicPartition, TopicState},
-};
+use crate::pipeline::port::PartitionRow;
 
 /// Exit, standard output and standard error of a command line.
 async fn ran(args: &[&str], env: &[(&str, &str)]) -> (Exit, String, String) {

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
+use inbox_kafka::{Excerpts, KafkaSettings};
 use uuid::Uuid;
 
 use crate::{
     config::{self, Config},
-    kafka::{self, KafkaSettings},
-    pipeline::port::{Excerpts, Owner},
+    pipeline::port::Owner,
 };
 
 pub(super) fn owner(config: &Config) -> Owner {
@@ -36,7 +36,7 @@ pub(super) fn excerpts(config: &Config) -> Excerpts {
     )
 }
 
-/// What the Kafka room needs of the configuration.
+/// What the Kafka client needs of the configuration.
 pub(crate) fn kafka_settings(config: &Config) -> KafkaSettings {
     KafkaSettings {
         bootstrap: config.kafka.bootstrap.clone(),
@@ -44,8 +44,8 @@ pub(crate) fn kafka_settings(config: &Config) -> KafkaSettings {
         topics: config.kafka.topics.clone(),
         instance_id: config.consumer.instance_id.clone(),
         protocol: match config.kafka.protocol {
-            config::Protocol::Classic => kafka::Protocol::Classic,
-            config::Protocol::Consumer => kafka::Protocol::Consumer,
+            config::Protocol::Classic => inbox_kafka::Protocol::Classic,
+            config::Protocol::Consumer => inbox_kafka::Protocol::Consumer,
         },
         session_timeout: config.kafka.session_timeout,
         max_poll_interval: Duration::from_mins(5),

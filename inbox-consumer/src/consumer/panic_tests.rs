@@ -10,18 +10,14 @@ use std::{
 };
 
 use futures::{FutureExt as _, future::BoxFuture};
-use inbox_engine::{Generation, LeaderEpoch, NextOffset, Offset};
+use inbox_engine::{Generation, LeaderEpoch, LogRange, NextOffset, Offset};
+use inbox_kafka::{Arrival, Broker, BrokerError, BrokerHealth, Committed, TopicState};
+use outbox_core::{CommitMark, TopicPartition};
 use sqlx::Sqlite;
 use tokio::{sync::mpsc, task::JoinSet};
 
 use super::{Consumer, Ended, migrate};
-use crate::{
-    Event, Handler, HandlerResult, Routes, Tx,
-    config::Config,
-    pipeline::port::{
-        Arrival, Broker, BrokerError, Committed, LogRange, Mark, TopicPartition, TopicState, Vitals,
-    },
-};
+use crate::{Event, Handler, HandlerResult, Routes, Tx, config::Config};
 
 type Answer<T> = BoxFuture<'static, Result<T, BrokerError>>;
 
@@ -36,7 +32,7 @@ impl Broker for Broken {
         pending().boxed()
     }
 
-    fn mark(&self, _: &Mark) {}
+    fn mark(&self, _: &CommitMark) {}
 
     fn log_range(&self, _: &TopicPartition) -> Answer<LogRange> {
         pending().boxed()
@@ -63,13 +59,13 @@ impl Broker for Broken {
         pending().boxed()
     }
 
-    fn let_go(&self, _: Vec<TopicPartition>) {}
+    fn ack_revocation(&self, _: Vec<TopicPartition>) {}
 
     fn confirm(&self, _: &TopicPartition) -> BoxFuture<'static, bool> {
         pending().boxed()
     }
 
-    fn vitals(&self) -> Vitals {
+    fn health(&self) -> BrokerHealth {
         panic!("the rule is broken")
     }
 

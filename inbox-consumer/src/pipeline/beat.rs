@@ -6,10 +6,12 @@ use std::{
 };
 
 use inbox_engine::{Snapshot, Standstill};
+use inbox_kafka::BrokerHealth;
+use outbox_core::TopicPartition;
 
 use super::{
     driver::{Driver, Known},
-    port::{Note, Store, TopicPartition, Vitals},
+    port::{Note, Store},
     sessions::Sessions,
 };
 use crate::telemetry::{
@@ -30,7 +32,7 @@ impl<DB: Store> Driver<DB> {
         self.untold = false;
         self.forget_gone();
         self.log_take_overs();
-        let vitals = self.broker.vitals();
+        let health = self.broker.health();
         let snapshots = self.engine.snapshots();
         self.outages.look(&snapshots, Instant::now());
         let now = SystemTime::now();
@@ -47,7 +49,7 @@ impl<DB: Store> Driver<DB> {
                     self.control.tell(Note::HeldLanes, taken.scope, text);
                 }
             }
-            let reading = reading(known, snapshot, &vitals);
+            let reading = reading(known, snapshot, &health);
             partitions.push(PartitionReading { oldest, held, ..reading });
         }
         self.meters.publish(Live {
@@ -55,10 +57,10 @@ impl<DB: Store> Driver<DB> {
             at: Some(Instant::now()),
             ending: self.ending,
             ended: false,
-            joined: vitals.joined,
-            topics_missing: vitals.topics_missing(Instant::now()).into(),
-            brokers_silence: vitals.brokers_silence,
-            silence: vitals.silence,
+            joined: health.joined,
+            topics_missing: health.topics_missing(Instant::now()).into(),
+            brokers_silence: health.brokers_silence,
+            silence: health.silence,
             committed_at: self.committed_at,
             connections_busy: self.engine.open().min(DB::WRITERS_MAX) as u64,
             connections_idle: self.work.sessions.idle_count() as u64,
@@ -88,7 +90,7 @@ impl<DB: Store> Driver<DB> {
     }
 }
 
-fn reading(known: &Known, snapshot: Snapshot, vitals: &Vitals) -> PartitionReading {
+fn reading(known: &Known, snapshot: Snapshot, health: &BrokerHealth) -> PartitionReading {
     // Before the take-over memory knows nothing, and while one is repeated it knows less than before.
     let taken = known.taken.as_ref().map(|(_, taken)| &taken.ownership);
     let watermark = taken.map(|taken| snapshot.watermark.0.max(taken.watermark.0));
@@ -99,7 +101,7 @@ fn reading(known: &Known, snapshot: Snapshot, vitals: &Vitals) -> PartitionReadi
         watermark,
         committed: snapshot.committed.map(|next| next.0),
         position,
-        log_end: log_end(known, vitals),
+        log_end: log_end(known, health),
         waiting: snapshot.waiting as u64,
         bytes: snapshot.bytes,
         open: snapshot.open as u64,
@@ -112,9 +114,9 @@ fn reading(known: &Known, snapshot: Snapshot, vitals: &Vitals) -> PartitionReadi
 }
 
 /// Where the log ends, as far as it was seen: fetches say nothing of a partition that is paused.
-fn log_end(known: &Known, vitals: &Vitals) -> Option<i64> {
-    let fetched = vitals.ends.get(&known.place).copied();
-    let asked = vitals.asked.get(&known.place).and_then(|ends| ends.stable);
+fn log_end(known: &Known, health: &BrokerHealth) -> Option<i64> {
+    let fetched = health.ends.get(&known.place).copied();
+    let asked = health.asked.get(&known.place).and_then(|ends| ends.stable);
     fetched.max(asked).map(|end| end.0)
 }
 

@@ -11,13 +11,13 @@ use std::{
 use inbox_engine::{
     Due, Held, NextOffset, Standstill, Start, TakeOverFault, WatermarkWrite, Written,
 };
-use outbox_core::IdScope;
+use inbox_kafka::{Broker, BrokerError, Committed, TopicState, missing};
+use outbox_core::{CommitMark, IdScope, TopicPartition};
 use tokio::sync::Semaphore;
 
 use super::{
     port::{
-        Broker, BrokerError, Committed, Fit, Lanes, Mark, OpenError, Owner, Scope, Store, TakeOver,
-        TakeOverError, Taken, TopicPartition, TopicState, WatermarkMove, missing,
+        Fit, Lanes, OpenError, Owner, Scope, Store, TakeOver, TakeOverError, Taken, WatermarkMove,
         release::DueQueue,
     },
     sessions::Sessions,
@@ -91,7 +91,7 @@ impl<DB: Store> Control<DB> {
             Ok(taken) => {
                 self.sessions.give_back(conn).await;
                 let consumer = self.identity.consumer.clone();
-                self.broker.mark(&Mark { inbox_id: taken.inbox_id, consumer });
+                self.broker.mark(&CommitMark { inbox_id: taken.inbox_id, consumer });
                 Ok(taken)
             }
             Err(TakeOverError::Standstill(reason)) => {

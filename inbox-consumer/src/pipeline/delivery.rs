@@ -1,8 +1,8 @@
 //! One delivery: the record, and the event that was read from it.
 
-use outbox_core::{Envelope, ReadError, Record};
+use outbox_core::{Envelope, ReadError, Record, TopicPartition};
 
-use super::port::{Excerpt, TopicPartition};
+use inbox_kafka::Excerpt;
 
 /// A record with what could be read from it. Shared, never copied, on its way to the handler.
 #[derive(Debug)]

@@ -6,17 +6,15 @@ use std::borrow::Cow;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 use inbox_engine::{LeaderEpoch, Offset};
+use inbox_kafka::{Arrival, Excerpt, Flaw};
+#[cfg(feature = "cli")]
+use outbox_core::TopicPartition;
 use outbox_core::{Header, Record, Text};
 use serde::{Deserialize, Serialize};
 #[cfg(feature = "cli")]
 use serde_json::Value;
 
-#[cfg(feature = "cli")]
-use super::port::TopicPartition;
-use super::{
-    parked::plain,
-    port::{Arrival, Delivered, Excerpt, Flaw},
-};
+use super::{parked::plain, port::Delivered};
 
 /// What a row keeps, as JSON.
 #[derive(Serialize)]
@@ -237,15 +235,10 @@ mod tests {
     use std::sync::Arc;
 
     use inbox_engine::{Item, Kind, Lane};
-    use outbox_core::{ReadError, ReadRules};
+    use outbox_core::{ReadError, ReadRules, TopicPartition};
 
-    use super::{
-        super::{
-            Delivery,
-            port::{Excerpts, TopicPartition},
-        },
-        *,
-    };
+    use super::{super::Delivery, *};
+    use inbox_kafka::Excerpts;
 
     /// A record that no rule can read, as it comes out of the intake.
     fn read(record: Record, excerpts: Excerpts) -> Delivered {

@@ -12,6 +12,8 @@ use inbox_engine::{
     Batch, Commit, Due, Engine, Generation, Lane, Outcome, PartitionId, Release, Released,
     TakeOverFault, Time, WatermarkWrite, Written,
 };
+use inbox_kafka::{Arrival, Broker, BrokerEvent, Trouble};
+use outbox_core::TopicPartition;
 use tokio::sync::mpsc;
 
 use super::{
@@ -20,7 +22,7 @@ use super::{
     control::Control,
     heads::Heads,
     outages::Outages,
-    port::{Arrival, Broker, BrokerEvent, Store, Taken, TopicPartition, Trouble},
+    port::{Store, Taken},
     release::Report,
     strays::Strays,
     suspects,
@@ -199,9 +201,9 @@ impl<DB: Store> Driver<DB> {
         let now = self.now();
         match event {
             BrokerEvent::Answered => self.outages.answered(Instant::now()),
-            BrokerEvent::Arrived { partition, generation, arrivals, load } => {
+            BrokerEvent::Arrived { partition, generation, arrivals, guard } => {
                 self.arrived(&partition, generation, arrivals, now);
-                drop(load);
+                drop(guard);
             }
             BrokerEvent::Assigned(places) => {
                 let ids = self.fresh_ids(&places);

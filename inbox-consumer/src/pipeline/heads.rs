@@ -7,8 +7,9 @@ use std::{
 };
 
 use inbox_engine::{Batch, Lane, Outcome, PartitionId};
+use outbox_core::TopicPartition;
 
-use super::{Delivery, port::TopicPartition};
+use super::Delivery;
 use crate::telemetry::{HeldLane, Signal};
 
 /// An event that is the first of its lane for longer holds it, and everybody is told.

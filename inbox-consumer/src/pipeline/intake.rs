@@ -3,14 +3,15 @@
 use std::sync::Arc;
 
 use inbox_engine::{Doom, Item, Kind, Lane, ParkReason};
-use outbox_core::{Envelope, EventId, ReadError, Reader, Record};
+use inbox_kafka::{Arrival, Excerpts, Flaw};
+use outbox_core::{Envelope, EventId, ReadError, Reader, Record, TopicPartition};
 
 use super::{
     Delivery,
     content::{self, Hash},
     dead_letter::UnwantedRules,
     document,
-    port::{Arrival, Delivered, Excerpts, Flaw, Known, Lanes, TopicPartition, release::DueQueue},
+    port::{Delivered, Known, Lanes, release::DueQueue},
 };
 use crate::{
     config::{Content, Unwanted},

@@ -14,12 +14,13 @@ use inbox_engine::{
     Batch, Commit, Effect, Generation, Held, Lane, Outcome, PartitionId, Release, Released, Seek,
     Standstill, WatermarkWrite, Written,
 };
+use outbox_core::TopicPartition;
 
 use super::{
     Delivery,
     driver::{Done, Driver, End},
     parked::named,
-    port::{Note, Scope, Store, TopicPartition, deadline},
+    port::{Note, Scope, Store, deadline},
     release::Report,
 };
 use crate::telemetry::Signal;
@@ -177,7 +178,7 @@ impl<DB: Store> Driver<DB> {
             tokio::spawn(async move { control.disown(&scopes).await });
         }
         self.untold = true;
-        self.broker.let_go(places);
+        self.broker.ack_revocation(places);
     }
 
     fn report(&mut self, id: PartitionId, standstill: Option<Standstill>) {

@@ -7,9 +7,10 @@ use std::{
 };
 
 use inbox_engine::{PartitionId, Snapshot, Standstill};
+use inbox_kafka::Trouble;
 use inbox_settings::told::{Cause, Met, Told};
+use outbox_core::TopicPartition;
 
-use super::port::{TopicPartition, Trouble};
 use crate::telemetry::Signal;
 
 /// One answer of a broker does not prove that all of them are back: it is over when nothing was met for as long

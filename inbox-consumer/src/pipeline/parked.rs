@@ -3,12 +3,13 @@
 use std::time::{Duration, SystemTime};
 
 use inbox_engine::{Doom, ParkReason};
+use inbox_kafka::Excerpts;
 use outbox_core::AGGREGATE_ID_BYTES_MAX;
 use serde_json::{Value, json};
 
 use super::{
     document::{self, document},
-    port::{Delivered, Excerpts, Parking},
+    port::{Delivered, Parking},
 };
 
 /// The latest errors of an event that are kept.

@@ -4,10 +4,11 @@
 use std::sync::Arc;
 
 use inbox_engine::{Generation, PartitionId, WatermarkWrite, Written};
+use outbox_core::TopicPartition;
 
 use super::{
     driver::{Done, Driver},
-    port::{Scope, Store, Taken, TopicPartition},
+    port::{Scope, Store, Taken},
 };
 
 /// Partitions of one transaction: all of them wait for its end, and a lost answer is about all of them. With

@@ -2,25 +2,17 @@
 //! brokers and the database confirm. It trusts nobody, and stops nothing: it gives what it sees a name, so that
 //! readiness and alerts show it.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use inbox_engine::{NextOffset, Snapshot, Standstill};
+use inbox_kafka::LogEnds;
 
-use super::{
-    driver::Driver,
-    port::{LogEnds, Store, TopicPartition, TopicSight, Vitals, missing},
-};
+use super::{driver::Driver, port::Store};
 
 /// The watermark is written, or checked, every few seconds.
 const UNCONFIRMED_MAX: Duration = Duration::from_secs(30);
 /// A producer's transaction is ended by its coordinator after a minute, unless somebody allows it more.
 const UPSTREAM_MAX: Duration = Duration::from_secs(30);
-/// Brokers are asked every few seconds, and one that has just learned of a topic may be behind the others: so
-/// long a topic has to be missing.
-pub(super) const MISSING_MIN: Duration = Duration::from_secs(4);
 /// Beyond what one event may take by the limits: its handler, its statements, its wait for another attempt.
 const STILL_MAX: Duration = Duration::from_mins(1);
 
@@ -150,7 +142,7 @@ impl<DB: Store> Driver<DB> {
         if self.ending {
             return;
         }
-        let (vitals, now) = (self.broker.vitals(), Instant::now());
+        let (health, now) = (self.broker.health(), Instant::now());
         let statement = self.work.limits.statement_timeout;
         let retry = Duration::from_millis(self.engine.limits().retry_delay_max);
         let event_max = self.work.attempt_deadline.max(statement) + retry;
@@ -158,20 +150,20 @@ impl<DB: Store> Driver<DB> {
         for snapshot in self.engine.snapshots() {
             let Some(known) = self.known.get_mut(&snapshot.partition) else { continue };
             let Some((generation, taken)) = &known.taken else { continue };
-            let unread = vitals.unread.get(&known.place);
+            let unread = health.unread.get(&known.place);
             let sight = Sight {
                 snapshot: &snapshot,
                 confirmed_at: known.confirmed_at,
                 calls: self.meters.calls.ended(taken.scope.partition_ref),
                 overdue: self.meters.calls.overdue(Some(taken.scope.partition_ref), now),
-                ends: vitals.asked.get(&known.place).copied().unwrap_or_default(),
-                missing: vitals.missing(&known.place, known.watch.moves_since, now),
+                ends: health.asked.get(&known.place).copied().unwrap_or_default(),
+                missing: health.missing(&known.place, known.watch.moves_since, now),
                 unread: unread.map(|batch| batch.sentence.clone()),
                 event_max,
             };
             let seen = known.watch.look(sight, now);
             self.engine.handle_seen(snapshot.partition, seen);
-            if vitals.is_other_topic(&known.place.topic, taken.topic_id) {
+            if health.is_other_topic(&known.place.topic, taken.topic_id) {
                 changed.push((snapshot.partition, *generation));
             }
             unread_at.extend(unread.map(|batch| (snapshot.partition, *generation, batch.at)));
@@ -186,43 +178,11 @@ impl<DB: Store> Driver<DB> {
     }
 }
 
-impl TopicSight {
-    /// Whether brokers have said so for long enough to be believed.
-    fn is_missing(&self, now: Instant) -> bool {
-        matches!(self, Self::Missing(since) if now.saturating_duration_since(*since) >= MISSING_MIN)
-    }
-}
-
-impl Vitals {
-    /// What is to be said of a partition whose topic is not there, or has fewer. One that was added may have been
-    /// assigned since brokers were asked.
-    fn missing(&self, place: &TopicPartition, begun: Instant, now: Instant) -> Option<String> {
-        match self.topics.get(&place.topic)? {
-            TopicSight::There(state, at) => state.lacks(place).filter(|_| *at > begun),
-            sight @ TopicSight::Missing(_) => sight.is_missing(now).then(|| missing(&place.topic)),
-        }
-    }
-
-    /// Whether a topic has another id than this.
-    fn is_other_topic(&self, topic: &str, id: [u8; 16]) -> bool {
-        matches!(self.topics.get(topic), Some(TopicSight::There(state, _)) if state.is_other(id))
-    }
-
-    /// Topics that are consumed and are not there.
-    pub(super) fn topics_missing(&self, now: Instant) -> Vec<Arc<str>> {
-        let missing = self.topics.iter().filter(|(_, sight)| sight.is_missing(now));
-        let mut missing: Vec<_> = missing.map(|(topic, _)| Arc::clone(topic)).collect();
-        missing.sort();
-        missing
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use inbox_engine::PartitionId;
 
     use super::*;
-    use crate::pipeline::port::TopicState;
 
     struct Scene {
         watch: Watch,
@@ -323,31 +283,6 @@ mod tests {
         assert_eq!(scene.seen(0, 0), Some("unreadable_batch"));
         scene.unread = None;
         assert_eq!(scene.seen(1, 60), None);
-    }
-
-    /// A broker that lags behind the others for a moment proves nothing.
-    #[test]
-    fn a_topic_is_missing_after_some_seconds_and_a_partition_at_once() {
-        let (topic, begun): (Arc<str>, _) = ("orders".into(), Instant::now());
-        let place = |partition| TopicPartition { topic: Arc::clone(&topic), partition };
-        let with =
-            |sight| Vitals { topics: [(Arc::clone(&topic), sight)].into(), ..Vitals::default() };
-        let gone = with(TopicSight::Missing(begun));
-        assert_eq!(gone.missing(&place(0), begun, begun), None);
-        assert!(gone.topics_missing(begun).is_empty());
-        assert!(gone.missing(&place(0), begun, begun + MISSING_MIN).is_some());
-        assert_eq!(gone.topics_missing(begun + MISSING_MIN), [Arc::clone(&topic)]);
-        let two = TopicState { id: [2; 16], partitions: Some(2) };
-        let asked = begun + Duration::from_secs(1);
-        let smaller = with(TopicSight::There(two, asked));
-        assert_eq!(smaller.missing(&place(1), begun, asked), None);
-        assert_eq!(smaller.missing(&place(2), asked, asked), None, "it may have been added");
-        let text = smaller.missing(&place(2), begun, asked).unwrap();
-        assert!(text.contains("has 2 partitions, and 2 is none of them"), "{text}");
-        assert!(smaller.is_other_topic("orders", [1; 16]));
-        assert!(!smaller.is_other_topic("orders", [2; 16]));
-        assert!(!smaller.is_other_topic("orders", TopicState::UNKNOWN.id));
-        assert!(!smaller.is_other_topic("bills", [1; 16]));
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use inbox_engine::Offset;
-use outbox_core::{Aggregate, Envelope, EventId, Record};
+use outbox_core::{Aggregate, Envelope, EventId, Record, TopicPartition};
 use sqlx::{AssertSqlSafe, PgConnection, Postgres, SqlSafeStr as _};
 
 use super::{AheadOfRun, RouteTable, Routes, RunEnd, RunEvent};
@@ -15,7 +15,7 @@ use crate::{
     Event, Fault, Handler, HandlerError, HandlerResult, Tx,
     pipeline::{
         Delivery,
-        port::{Address, Book, Edition, Queues as _, Sessions as _, TopicPartition},
+        port::{Address, Book, Edition, Queues as _, Sessions as _},
     },
     statement,
 };

@@ -12,14 +12,13 @@ use std::{
 
 use bytes::Bytes;
 use inbox_engine::Offset;
-use outbox_core::{Aggregate, Envelope, EventId, Header, Record};
+use outbox_core::{Aggregate, Envelope, EventId, Header, Record, TopicPartition};
 use serde::Deserialize;
 use sqlx::{Connection, Sqlite, SqliteConnection};
 
 use super::{AheadOfRun, RouteTable, Routes, RunEnd, RunEvent};
 use crate::{
-    BatchHandler, Event, Fault, Handler, HandlerError, HandlerResult, Tx,
-    pipeline::{Delivery, port::TopicPartition},
+    BatchHandler, Event, Fault, Handler, HandlerError, HandlerResult, Tx, pipeline::Delivery,
     statement,
 };
 

@@ -6,14 +6,11 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use inbox_engine::Offset;
-use outbox_core::{Aggregate, Envelope, EventId, Record};
+use outbox_core::{Aggregate, Envelope, EventId, Record, TopicPartition};
 use sqlx::{AssertSqlSafe, Connection, PgConnection, Postgres};
 
 use super::{AheadOfRun, Routes, RunEnd, RunEvent};
-use crate::{
-    Event, Fault, Handler, HandlerResult, Tx,
-    pipeline::{Delivery, port::TopicPartition},
-};
+use crate::{Event, Fault, Handler, HandlerResult, Tx, pipeline::Delivery};
 
 /// A schema of its own with the tables that tests use.
 struct Place {

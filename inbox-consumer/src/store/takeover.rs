@@ -6,10 +6,10 @@ use inbox_engine::{
     Epoch, LaneState, LeaderEpoch, LogPoint, NextOffset, Offset, Ownership, Rule, Settled,
     Standstill, first_watermark, resume,
 };
-use outbox_core::IdScope;
+use outbox_core::{CommitMark, IdScope};
 use uuid::Uuid;
 
-use crate::pipeline::port::{Corrected, Correction, Lanes, Mark, Scope, Suspect, TakeOver, Taken};
+use crate::pipeline::port::{Corrected, Correction, Lanes, Scope, Suspect, TakeOver, Taken};
 
 /// A live owner writes its watermark (or the idle check) every few seconds: one that was seen within
 /// this time still runs.
@@ -260,7 +260,7 @@ pub(super) fn start(
     retired: bool,
 ) -> Result<NextOffset, Standstill> {
     check_id_scope(within_topic.map_or(request.id_scope, id_scope), request)?;
-    let own = |mark: &&Mark| mark.consumer == request.consumer && !retired;
+    let own = |mark: &&CommitMark| mark.consumer == request.consumer && !retired;
     let whose = request.mark.as_ref().filter(own).map(|mark| {
         if mark.inbox_id == inbox_id {
             "its rows are lost, since the database was restored from before the topic was added, or a \

@@ -8,8 +8,10 @@ use std::{
     time::{Duration, Instant},
 };
 
+use outbox_core::TopicPartition;
+
 use super::meters::guard;
-use crate::pipeline::{Delivery, port::TopicPartition};
+use crate::pipeline::Delivery;
 
 /// A call is dropped when its time is over, unless it blocks its thread or the machine is starved.
 const MARGIN: Duration = Duration::from_secs(5);

@@ -12,6 +12,7 @@ use std::{
 
 use inbox_engine::{Outcome, ParkReason};
 use inbox_settings::Counter;
+use outbox_core::TopicPartition;
 
 use super::{
     Counters,
@@ -19,7 +20,6 @@ use super::{
     histogram::{EVENTS, Histogram, LONG, SHORT, Scale},
     readings::PartitionReading,
 };
-use crate::pipeline::port::TopicPartition;
 
 /// Why events are parked, in the order of [`Meters::parked`].
 pub(crate) const REASONS: [ParkReason; 9] = [

@@ -7,12 +7,12 @@ use std::{
 };
 
 use inbox_engine::{Failure, HandlerFault, Outcome, ParkReason, Tally};
+use outbox_core::TopicPartition;
 
 use super::{
     meters::{Live, Meters, Parked},
     *,
 };
-use crate::pipeline::port::TopicPartition;
 
 fn partition(number: i32, standstill: Option<(&'static str, &str)>) -> PartitionReading {
     PartitionReading {

@@ -6,13 +6,13 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
+use outbox_core::TopicPartition;
 use serde::{Deserialize, Serialize};
 
 use super::{
     Counts, exposition,
     meters::{Live, Meters},
 };
-use crate::pipeline::port::{self, TopicPartition};
 
 /// The loop tells how things are once a second: after so long without a word it is stuck.
 const SILENCE_MAX: Duration = Duration::from_secs(20);
@@ -301,7 +301,7 @@ fn missing_topics(live: &Live) -> impl Iterator<Item = Unready> {
         topic: Some(Arc::clone(topic)),
         partition: None,
         reason: "topic_missing",
-        sentence: port::missing(topic),
+        sentence: inbox_kafka::missing(topic),
     })
 }
 

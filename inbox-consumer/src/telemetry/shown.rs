@@ -2,7 +2,7 @@
 
 use tracing::{Value, field::display};
 
-use crate::pipeline::port::TopicPartition;
+use outbox_core::TopicPartition;
 
 /// How a field is written into a log event.
 pub(super) trait Shown {

@@ -1,7 +1,8 @@
 //! The one enum of everything the runtime tells, and its table.
 
+use outbox_core::TopicPartition;
+
 use super::shown::Shown;
-use crate::pipeline::port::TopicPartition;
 
 inbox_settings::signals! {
     /// Everything the runtime tells. Each has one level and one set of fields.

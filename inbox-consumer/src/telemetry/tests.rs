@@ -2,9 +2,10 @@
 
 use inbox_engine::{Outcome, Tally};
 use inbox_settings::testing::{document, told};
+use outbox_core::TopicPartition;
 
 use super::*;
-use crate::pipeline::{port::TopicPartition, release::Report};
+use crate::pipeline::release::Report;
 
 fn conflict_again() -> Signal {
     Signal::ConflictAgain {

@@ -6,15 +6,13 @@ use std::sync::Arc;
 
 use inbox_engine::Offset;
 use outbox_core::{
-    Aggregate, AppendError, Envelope, EventId, Header, Outbox, OutboxEvent, Record, header_names,
+    Aggregate, AppendError, Envelope, EventId, Header, Outbox, OutboxEvent, Record, TopicPartition,
+    header_names,
 };
 use sqlx::{Connection, Sqlite, SqliteConnection};
 
 use super::Tx;
-use crate::{
-    pipeline::{Delivery, port::TopicPartition},
-    router::RunEvent,
-};
+use crate::{pipeline::Delivery, router::RunEvent};
 
 const TRACEPARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 

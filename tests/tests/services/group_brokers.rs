@@ -6,11 +6,10 @@ use std::time::Duration;
 use inbox_consumer::{
     Consumer, Ended, Routes,
     config::Config,
-    kafka::{self, KafkaBroker, KafkaSettings, Protocol},
     migrate,
-    pipeline::port::{Broker as _, Excerpts},
     testing::broker::{Failure, MockBroker, Request},
 };
+use inbox_kafka::{Broker as _, Excerpts, KafkaBroker, KafkaSettings, Protocol};
 use sqlx::Postgres;
 use tests::{
     Counter, OwnKafka, Running, SOON, Services, eventually, soak::checker::EFFECTS, unique,
@@ -48,7 +47,7 @@ async fn a_failed_question_for_a_topic_s_id_is_asked_again() {
     let (kafka, proxy) = OwnKafka::start_behind_proxy().await;
     let topic = kafka.topic("ids", 1).await;
     let (events, _told) = mpsc::unbounded_channel();
-    let broker = kafka::connect(settings(&kafka.address(), &[topic.name()]), events).unwrap();
+    let broker = inbox_kafka::connect(settings(&kafka.address(), &[topic.name()]), events).unwrap();
     let mut id = [0; 16];
     eventually(SOON, "the id", async || {
         id = id_of(&broker, topic.name()).await.unwrap_or_default();

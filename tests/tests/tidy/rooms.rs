@@ -5,17 +5,13 @@ use super::{Tree, none, shows};
 
 /// A word, where it may be said, and why nowhere else.
 const WORDS: &[(&str, &[&str], &str)] = &[
-    (
-        "rdkafka",
-        &["inbox-consumer/src/kafka/", "outbox-relay/src/sink/", "tests/", "bench/"],
-        KAFKA,
-    ),
-    ("rdkafka_sys", &["inbox-consumer/src/kafka/", "outbox-relay/src/sink/"], KAFKA),
+    ("rdkafka", &["inbox-kafka/", "outbox-relay/src/sink/", "tests/", "bench/"], KAFKA),
+    ("rdkafka_sys", &["inbox-kafka/", "outbox-relay/src/sink/"], KAFKA),
     ("sqlx", SQLX, "the other rooms do not know which databases there are"),
     (
         "unsafe",
         // The other one names a symbol, which is all that it can do wrong.
-        &["inbox-consumer/src/kafka/ffi.rs", "inbox-consumer/src/allocator.rs"],
+        &["inbox-kafka/src/ffi.rs", "inbox-consumer/src/allocator.rs"],
         "one file is enough to read with care",
     ),
 ];
@@ -57,12 +53,12 @@ const SQL: &[&str] = &[
 const ABSENT: &[(&str, &[&str])] = &[
     ("inbox-engine/src/", &["inbox_consumer", "outbox_core", "std::fs", "std::net", "std::thread"]),
     ("outbox-core/src/", &["inbox_consumer", "inbox_engine", "tokio", "std::thread"]),
-    ("inbox-consumer/src/pipeline/", &["crate::kafka", "crate::store", "super::kafka"]),
-    ("inbox-consumer/src/store/", &["crate::kafka", "crate::router", "crate::handler"]),
+    // Its interface may be named, what implements it may not.
     (
-        "inbox-consumer/src/kafka/",
-        &["crate::store", "crate::router", "crate::handler", "crate::tx"],
+        "inbox-consumer/src/pipeline/",
+        &["crate::store", "inbox_kafka::KafkaBroker", "inbox_kafka::connect"],
     ),
+    ("inbox-consumer/src/store/", &["inbox_kafka", "crate::router", "crate::handler"]),
     ("inbox-consumer/src/", &["outbox_relay"]),
     ("outbox-relay/src/", &["inbox_consumer"]),
     ("outbox-relay/src/feed/", &["crate::sink", "crate::pump"]),
@@ -98,7 +94,7 @@ fn paths_that_should_be_absent(tree: &Tree) -> Vec<String> {
                 found.push(format!("{} names {path}, which nothing in {room} may", source.path));
             }
         }
-        let both = names("crate::kafka") && names("crate::store");
+        let both = names("inbox_kafka") && names("crate::store");
         if both && !source.below(&["inbox-consumer/src/consumer"]) {
             let path = &source.path;
             found.push(format!("{path} names kafka and store; consumer.rs alone joins them"));
@@ -169,7 +165,10 @@ fn the_engine_depends_on_nothing() {
 #[test]
 fn rules_about_rooms_see_what_breaks_them() {
     let tree = Tree::of(&[
-        ("inbox-consumer/src/pipeline/a.rs", "use crate::{store::S, kafka};\nfn f() { unsafe {} }"),
+        (
+            "inbox-consumer/src/pipeline/a.rs",
+            "use crate::store::S;\nuse inbox_kafka::connect;\nfn f() { unsafe {} }",
+        ),
         ("inbox-consumer/src/cli/b.rs", "// rdkafka\nconst S: &str = \"INSERT INTO t\";"),
         ("inbox-consumer/src/cli/c.rs", "const S: &str = \"COMMIT\"; // a word, not a statement"),
         ("inbox-consumer/src/config/d.rs", "use sqlx::Row;"),
@@ -180,7 +179,7 @@ fn rules_about_rooms_see_what_breaks_them() {
     ]);
     shows(&words_out_of_place(&tree), &["a.rs names unsafe", "d.rs names sqlx"]);
     shows(&statements_out_of_place(&tree), &["b.rs has SQL: \"INSERT INTO t\""]);
-    let absent = ["crate::store", "crate::kafka", "kafka and store", "f.rs names tokio"];
+    let absent = ["crate::store", "inbox_kafka::connect", "kafka and store", "f.rs names tokio"];
     shows(&paths_that_should_be_absent(&tree), &absent);
     shows(&dependencies_of_the_engine(&tree), &["serde"]);
 }

@@ -2,8 +2,9 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use inbox_engine::NextOffset;
-use outbox_core::{Header, IdScope, Reader, Record, header_names};
+use inbox_engine::{LogRange, NextOffset};
+use inbox_kafka::{Kept, LogFacts, TopicFacts};
+use outbox_core::{Header, IdScope, Reader, Record, TopicPartition, header_names};
 
 use super::{
     report::{Level, Report},
@@ -11,11 +12,7 @@ use super::{
     topics::Sampled,
     *,
 };
-use crate::{
-    config::{Events, Unwanted},
-    kafka::{Kept, LogFacts, TopicFacts},
-    pipeline::port::{LogRange, TopicPartition},
-};
+use crate::config::{Events, Unwanted};
 
 const DAY: Duration = Duration::from_hours(24);
 

@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use humantime::format_duration as duration;
+use inbox_kafka::{LogFacts, TopicFacts};
 use outbox_core::{IdScope, Reader};
 
 use crate::{
     config::{Config, Events, Unwanted},
-    kafka::{LogFacts, TopicFacts},
     pipeline::port::{Finding, PartitionRow},
 };
 

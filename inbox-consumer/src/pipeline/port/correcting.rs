@@ -3,10 +3,8 @@
 use std::future::Future;
 
 use inbox_engine::{NextOffset, Offset};
-use outbox_core::IdScope;
+use outbox_core::{IdScope, TopicPartition};
 use sqlx::Database;
-
-use super::TopicPartition;
 
 /// One row of `inbox_partitions`, for commands that change it.
 #[derive(Clone, PartialEq, Debug)]

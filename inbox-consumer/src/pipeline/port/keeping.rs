@@ -2,15 +2,14 @@
 
 use std::{future::Future, sync::Arc, time::Duration};
 
-use inbox_engine::{LeaderEpoch, LogPoint, NextOffset, Offset, Ownership, Standstill};
-use outbox_core::IdScope;
+use inbox_engine::{LeaderEpoch, LogPoint, LogRange, NextOffset, Offset, Ownership, Standstill};
+use outbox_core::{CommitMark, IdScope, TopicPartition};
 use sqlx::Database;
 use uuid::Uuid;
 
 use super::{
-    Advices, Claim, Corrections, Declarations, Inspections, Intents, LogRange, Mark, ParkedEvents,
-    Parking, Placement, Savepoint, Scope, Sessions, Suspect, Suspects, TopicPartition,
-    release::Releases,
+    Advices, Claim, Corrections, Declarations, Inspections, Intents, ParkedEvents, Parking,
+    Placement, Savepoint, Scope, Sessions, Suspect, Suspects, release::Releases,
 };
 
 /// What a take-over needs to know.
@@ -31,7 +30,7 @@ pub struct TakeOver {
     /// Where Kafka's group stands.
     pub committed: Option<NextOffset>,
     /// Whose that offset is.
-    pub mark: Option<Mark>,
+    pub mark: Option<CommitMark>,
     /// What the log holds.
     pub log: LogRange,
     /// Where a consumer without history starts.

@@ -1,13 +1,11 @@
-//! What the pipeline asks of Kafka and of the database. The rooms `kafka` and `store` implement it;
-//! the pipeline never imports them.
+//! What the pipeline asks of the database. The room `store` implements it; the pipeline never imports that.
+//! What it asks of Kafka is the interface of `inbox_kafka`.
 
 mod correcting;
 pub(crate) mod deadline;
 mod declared;
-mod excerpt;
 mod fit;
 mod inspection;
-mod kafka;
 mod keeping;
 mod operating;
 mod placement;
@@ -20,14 +18,8 @@ pub use correcting::{Beginning, Corrected, Correction, Corrections, Held};
 pub use declared::{
     ColumnType, Declarations, DeclaredSql, LoopSql, Refused, Relation, Shape, Values,
 };
-pub(crate) use excerpt::Lying;
-pub use excerpt::{Excerpt, Excerpts, Flaw};
 pub(crate) use fit::Fit;
 pub use inspection::{Advices, Finding, Inspections, Needs, Note, PartitionRow, RoleKind};
-pub use kafka::{
-    Arrival, Broker, BrokerError, BrokerEvent, Committed, Load, LogEnds, LogRange, Mark,
-    TopicPartition, TopicSight, TopicState, Trouble, Unread, Vitals, missing,
-};
 pub use keeping::{
     ACTS_PER_STEP, Lanes, Owner, Ownerships, ParkedLoad, Parkings, PruneCursor, PruneStep,
     Retentions, Schemas, Store, TakeOver, TakeOverError, Taken, WatermarkMove,

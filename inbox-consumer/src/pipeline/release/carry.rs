@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use inbox_engine::{Doom, Failure, HandlerFault, Outcome, ParkReason, Released, Rule, distinct};
+use inbox_kafka::Excerpt;
 
 use super::{
     Errand, not_begun, not_settled,
@@ -16,7 +17,7 @@ use crate::pipeline::{
     intake::IGNORED,
     parked,
     port::{
-        ClaimRequest, Excerpt, Store,
+        ClaimRequest, Store,
         release::{Queued, Requeued},
     },
     transaction::{End, Transaction, Work},

@@ -19,12 +19,13 @@ use inbox_engine::{Batch, LaneMove, Mode, NextOffset, Offset, Outcome, Release, 
 
 pub(crate) use report::Report;
 
+use inbox_kafka::Broker;
+use outbox_core::TopicPartition;
+
 use self::plan::Plan;
 use super::{
     Delivery, fault_point,
-    port::{
-        Broker, ClaimRequest, Claimed, Delivered, Scope, Store, TopicPartition, release::Queued,
-    },
+    port::{ClaimRequest, Claimed, Delivered, Scope, Store, release::Queued},
     sessions::Session,
     transaction::{End, Transaction, Work},
 };

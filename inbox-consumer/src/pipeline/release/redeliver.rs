@@ -1,12 +1,13 @@
 //! A parked event becomes a delivery again, read with today's rules and given to today's handlers.
 
 use inbox_engine::{Doom, ParkReason, Release};
-use outbox_core::{ReadError, Record};
+use inbox_kafka::{Arrival, Broker, Excerpt};
+use outbox_core::{ReadError, Record, TopicPartition};
 
 use super::{Errand, carry::Carried, plan::Plan};
 use crate::pipeline::{
     document,
-    port::{Arrival, Broker, Delivered, Excerpt, Store, TopicPartition, release::Queued},
+    port::{Delivered, Store, release::Queued},
     transaction::Work,
 };
 

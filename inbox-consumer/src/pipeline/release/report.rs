@@ -3,11 +3,9 @@
 use std::time::Duration;
 
 use inbox_engine::{Offset, ParkReason};
+use outbox_core::TopicPartition;
 
-use crate::{
-    pipeline::port::TopicPartition,
-    telemetry::{Counters, Signal},
-};
+use crate::telemetry::{Counters, Signal};
 
 /// What a committed release did.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]

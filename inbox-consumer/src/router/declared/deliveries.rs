@@ -4,16 +4,13 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use inbox_engine::Offset;
-use outbox_core::{Aggregate, Envelope, EventId, Header, Record};
+use outbox_core::{Aggregate, Envelope, EventId, Header, Record, TopicPartition};
 
 use super::super::{AheadOfRun, RouteTable, Routes, RunEnd, RunEvent};
 use crate::{
     Tx,
     config::{Declared, DeclaredMode},
-    pipeline::{
-        Delivery,
-        port::{Store, TopicPartition},
-    },
+    pipeline::{Delivery, port::Store},
 };
 
 /// A handler for the type `t`.

@@ -1,7 +1,7 @@
 //! Take-over, watermark, letting go.
 
 use inbox_engine::{Cut, Epoch, NextOffset, Rule, Standstill, Statement};
-use outbox_core::IdScope;
+use outbox_core::{IdScope, TopicPartition};
 use sqlx::{PgConnection, Postgres, Row, postgres::PgRow};
 use uuid::Uuid;
 
@@ -12,9 +12,7 @@ use super::{
     suspects, watermarks,
 };
 use crate::{
-    pipeline::port::{
-        Lanes, Ownerships, Scope, TakeOver, TakeOverError, Taken, TopicPartition, WatermarkMove,
-    },
+    pipeline::port::{Lanes, Ownerships, Scope, TakeOver, TakeOverError, Taken, WatermarkMove},
     store::{
         takeover::{self, PartitionState},
         unexpected,

@@ -1,7 +1,7 @@
 //! Take-over, watermark, letting go.
 
 use inbox_engine::{Cut, Epoch, NextOffset, Rule, Standstill, Statement};
-use outbox_core::IdScope;
+use outbox_core::{IdScope, TopicPartition};
 use sqlx::{Row, Sqlite, SqliteConnection, sqlite::SqliteRow};
 use uuid::Uuid;
 
@@ -11,9 +11,7 @@ use super::{
     suspects, watermarks,
 };
 use crate::{
-    pipeline::port::{
-        Lanes, Ownerships, Scope, TakeOver, TakeOverError, Taken, TopicPartition, WatermarkMove,
-    },
+    pipeline::port::{Lanes, Ownerships, Scope, TakeOver, TakeOverError, Taken, WatermarkMove},
     store::{
         sixteen,
         takeover::{self, PartitionState},

@@ -1,13 +1,14 @@
 //! Partitions that a person skips or retires.
 
 use inbox_engine::{NextOffset, ParkReason, Start};
+use outbox_core::CommitMark;
 use uuid::Uuid;
 
 use super::{
     Probe,
     scene::{Scene, claim_of, moved, parking, step, watermark},
 };
-use crate::pipeline::port::{AuditFilter, Beginning, Corrected, Correction, Held, Mark, Scope};
+use crate::pipeline::port::{AuditFilter, Beginning, Corrected, Correction, Held, Scope};
 
 fn correction(scope: &Scope, force: bool) -> Correction {
     let (who, why) = ("anna".to_owned(), "the records are gone".to_owned());
@@ -161,7 +162,7 @@ pub async fn a_retired_topic_begins_anew<DB: Probe>(settings: DB::Settings) {
     scene.request.topic_id = [8; 16];
     scene.request.committed = Some(NextOffset(42));
     // The group's offset of the old topic may be there for a while: it is nobody's loss.
-    scene.request.mark = Some(Mark { inbox_id: Uuid::nil(), consumer: "retired".into() });
+    scene.request.mark = Some(CommitMark { inbox_id: Uuid::nil(), consumer: "retired".into() });
     scene.request.start = Start::Latest;
     scene.stand_still().await;
     assert_eq!(scene.retire(&scope, false, false).await, Corrected::Done);

@@ -2,16 +2,15 @@
 
 use std::{collections::HashSet, time::Duration};
 
-use inbox_engine::{LeaderEpoch, LogPoint, NextOffset, Standstill, Start};
+use inbox_engine::{LeaderEpoch, LogPoint, LogRange, NextOffset, Standstill, Start};
+use outbox_core::CommitMark;
 use uuid::Uuid;
 
 use super::{
     Probe,
     scene::{Scene, claim_of, claim_on, moved, request, step, watermark},
 };
-use crate::pipeline::port::{
-    Corrected, Correction, LogRange, Mark, Note, StoreFault, TakeOverError,
-};
+use crate::pipeline::port::{Corrected, Correction, Note, StoreFault, TakeOverError};
 
 /// The new epoch stands in every lane and in the partition; its generation is one more.
 pub async fn a_take_over_raises_every_epoch<DB: Probe>(settings: DB::Settings) {
@@ -215,7 +214,7 @@ pub async fn an_own_offset_without_a_row_stands_still<DB: Probe>(settings: DB::S
         [(1, inbox_id, "its rows are lost"), (2, Uuid::from_bytes([9; 16]), "another one")]
     {
         scene.request.partition.partition = number;
-        scene.request.mark = Some(Mark { inbox_id, consumer: "own-offset".into() });
+        scene.request.mark = Some(CommitMark { inbox_id, consumer: "own-offset".into() });
         let text = match scene.stand_still().await {
             Standstill::HistoryLost(text) => text,
             other => panic!("{other}"),
@@ -223,7 +222,8 @@ pub async fn an_own_offset_without_a_row_stands_still<DB: Probe>(settings: DB::S
         assert!(text.contains(part), "{text}");
     }
     assert_eq!(scene.take_over_of(0).await.inbox_id, inbox_id, "a row that is there counts");
-    for (number, mark) in [(3, None), (4, Some(Mark { inbox_id, consumer: "other".into() }))] {
+    for (number, mark) in [(3, None), (4, Some(CommitMark { inbox_id, consumer: "other".into() }))]
+    {
         scene.request.mark = mark;
         assert_eq!(scene.take_over_of(number).await.ownership.watermark.0, 40, "{number}");
     }

@@ -2,13 +2,13 @@
 //! parked keeps its place when aggregates are found by another rule.
 
 use inbox_engine::{ParkReason, Standstill};
-use outbox_core::IdScope;
+use outbox_core::{IdScope, TopicPartition};
 
 use super::{
     Probe,
     scene::{LANES, Scene, aggregate, claim_of, id, lanes, moved, parking, step, watermark},
 };
-use crate::pipeline::port::{Parking, Taken, TopicPartition};
+use crate::pipeline::port::{Parking, Taken};
 
 /// Lane 0 at 9, lane 1 at 6, the watermark at 5.
 async fn uneven<DB: Probe>(scene: &mut Scene<DB>) -> Taken {

@@ -3,15 +3,16 @@
 use std::{sync::Arc, time::Duration};
 
 use inbox_engine::{
-    Lane, LaneMove, LeaderEpoch, LogPoint, NextOffset, Offset, ParkReason, Standstill, Start,
+    Lane, LaneMove, LeaderEpoch, LogPoint, LogRange, NextOffset, Offset, ParkReason, Standstill,
+    Start,
 };
-use outbox_core::{IdScope, ReadRules, Source};
+use outbox_core::{IdScope, ReadRules, Source, TopicPartition};
 use uuid::Uuid;
 
 use super::Probe;
 use crate::pipeline::port::{
-    ClaimRequest, Claimed, Lanes, LogRange, OpenError, Owner, Parking, Placement, Scope, TakeOver,
-    TakeOverError, Taken, TopicPartition, TxLimits, WatermarkMove,
+    ClaimRequest, Claimed, Lanes, OpenError, Owner, Parking, Placement, Scope, TakeOver,
+    TakeOverError, Taken, TxLimits, WatermarkMove,
 };
 
 /// What live transactions of the suite may take.

@@ -9,13 +9,12 @@ use futures::{
     FutureExt as _,
     future::{BoxFuture, ready},
 };
-use inbox_engine::{Generation, LeaderEpoch, NextOffset, Offset};
-use outbox_core::Record;
+use inbox_engine::{Generation, LeaderEpoch, LogRange, NextOffset, Offset};
+use outbox_core::{CommitMark, Record, TopicPartition};
 use tokio::sync::{Notify, mpsc};
 
-use crate::pipeline::port::{
-    Arrival, Broker, BrokerError, BrokerEvent, Committed, Load, LogRange, Mark, TopicPartition,
-    TopicState, Vitals,
+use inbox_kafka::{
+    Arrival, Broker, BrokerError, BrokerEvent, BrokerHealth, ByteGuard, Committed, TopicState,
 };
 
 /// The topic that a test's events come from.
@@ -96,7 +95,12 @@ impl Log {
         let arrivals = all.map(|(at, record)| arrival(at, record)).collect();
         state.position = state.records.len();
         let (partition, generation) = (Self::partition(), state.generation);
-        self.tell(BrokerEvent::Arrived { partition, generation, arrivals, load: Load::default() });
+        self.tell(BrokerEvent::Arrived {
+            partition,
+            generation,
+            arrivals,
+            guard: ByteGuard::default(),
+        });
     }
 
     fn tell(&self, event: BrokerEvent) {
@@ -127,7 +131,7 @@ impl Broker for Log {
         ready(Ok(committed)).boxed()
     }
 
-    fn mark(&self, _: &Mark) {}
+    fn mark(&self, _: &CommitMark) {}
 
     fn log_range(&self, _: &TopicPartition) -> BoxFuture<'static, Result<LogRange, BrokerError>> {
         ready(Ok(LogRange { start: NextOffset(0), end: NextOffset(self.end()) })).boxed()
@@ -177,7 +181,7 @@ impl Broker for Log {
         ready(Ok(Vec::new())).boxed()
     }
 
-    fn let_go(&self, _: Vec<TopicPartition>) {
+    fn ack_revocation(&self, _: Vec<TopicPartition>) {
         self.lock().fetching = false;
         self.let_go.notify_waiters();
     }
@@ -186,8 +190,8 @@ impl Broker for Log {
         ready(true).boxed()
     }
 
-    fn vitals(&self) -> Vitals {
-        Vitals { joined: true, ..Vitals::default() }
+    fn health(&self) -> BrokerHealth {
+        BrokerHealth { joined: true, ..BrokerHealth::default() }
     }
 
     fn close(&self, _: Duration) -> BoxFuture<'static, Result<(), BrokerError>> {

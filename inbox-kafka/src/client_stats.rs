@@ -1,0 +1,200 @@
+//! What the thread that owns the consumer lets others see of itself without asking it.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
+    },
+    time::{Duration, Instant},
+};
+
+use inbox_engine::NextOffset;
+use outbox_core::TopicPartition;
+
+use crate::{
+    broker::TopicState,
+    event::{Isolation, NoFacts},
+    ffi,
+    health::{BrokerHealth, LogEnds, TopicSight, Unread},
+    poll_loop::PollLoop,
+};
+
+/// How often the ends of the logs are noted.
+const NOTED_EVERY: Duration = Duration::from_secs(1);
+/// How often the brokers are asked where the logs end: what fetches said is of no use when they have ceased.
+const ASKED_EVERY: Duration = Duration::from_secs(5);
+/// Partitions of one such question: librdkafka compares each with each.
+const ASKED_MAX: usize = 128;
+
+/// Written by the thread, read by anyone.
+#[derive(Debug)]
+pub(crate) struct ClientStats {
+    origin: Instant,
+    /// The last round, in milliseconds since `origin`.
+    round: AtomicU64,
+    joined: AtomicBool,
+    /// When brokers were first asked for what they have not answered, in milliseconds since `origin`; 0: never.
+    unanswered: AtomicU64,
+    ends: Mutex<HashMap<TopicPartition, NextOffset>>,
+    asked: Mutex<HashMap<TopicPartition, LogEnds>>,
+    unread: Mutex<HashMap<TopicPartition, Unread>>,
+    /// The topics that are consumed.
+    names: Vec<Arc<str>>,
+    topics: Mutex<HashMap<Arc<str>, TopicSight>>,
+}
+
+impl ClientStats {
+    pub(crate) fn new(topics: impl IntoIterator<Item = Arc<str>>) -> Self {
+        Self {
+            origin: Instant::now(),
+            round: AtomicU64::new(0),
+            joined: AtomicBool::new(false),
+            unanswered: AtomicU64::new(0),
+            ends: Mutex::default(),
+            asked: Mutex::default(),
+            unread: Mutex::default(),
+            names: topics.into_iter().collect(),
+            topics: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn topics(&self) -> Vec<Arc<str>> {
+        self.names.clone()
+    }
+
+    fn now(&self) -> u64 {
+        u64::try_from(self.origin.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// An assignment arrived, possibly an empty one; or this member is out.
+    pub(crate) fn joined(&self, joined: bool) {
+        self.joined.store(joined, Relaxed);
+    }
+
+    pub(crate) fn read(&self) -> BrokerHealth {
+        let ends = self.ends.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let unanswered = self.unanswered.load(Relaxed);
+        let brokers_silence =
+            if unanswered == 0 { 0 } else { self.now().saturating_sub(unanswered) };
+        BrokerHealth {
+            brokers_silence: Duration::from_millis(brokers_silence),
+            joined: self.joined.load(Relaxed),
+            silence: Duration::from_millis(self.now().saturating_sub(self.round.load(Relaxed))),
+            ends,
+            asked: self.asked.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+            unread: self.unread.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+            topics: self.topics.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+        }
+    }
+
+    /// Brokers are asked something that each can answer at once.
+    fn ask(&self) {
+        let now = self.now().max(1);
+        let _ = self.unanswered.compare_exchange(0, now, Relaxed, Relaxed); // the first counts
+    }
+
+    /// Whether a topic is there and does not have this partition.
+    pub(crate) fn lacks(&self, topic_partition: &TopicPartition) -> bool {
+        let topics = self.topics.lock().unwrap_or_else(PoisonError::into_inner);
+        match topics.get(&topic_partition.topic) {
+            Some(TopicSight::There(state, _)) => state.lacks(topic_partition).is_some(),
+            Some(TopicSight::Missing(_)) | None => false,
+        }
+    }
+
+    /// What the brokers know of a topic. A question that failed says nothing of it.
+    pub(crate) fn note_topic(&self, topic: &str, facts: &Result<TopicState, NoFacts>) {
+        let Some(name) = self.names.iter().find(|name| &***name == topic) else { return };
+        let mut topics = self.topics.lock().unwrap_or_else(PoisonError::into_inner);
+        let sight = match (facts, topics.get(name)) {
+            (Ok(facts), _) => TopicSight::There(*facts, Instant::now()),
+            (Err(NoFacts::Missing), Some(TopicSight::Missing(since))) => {
+                TopicSight::Missing(*since)
+            }
+            (Err(NoFacts::Missing), _) => TopicSight::Missing(Instant::now()),
+            (Err(NoFacts::Failed(_) | NoFacts::Unsupported), _) => return,
+        };
+        topics.insert(Arc::clone(name), sight);
+    }
+
+    /// What brokers have answered; `None` where one has not, of which nothing is known then.
+    pub(crate) fn note_ends(
+        &self,
+        isolation: Isolation,
+        ends: impl Iterator<Item = (TopicPartition, Option<NextOffset>)>,
+    ) {
+        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        for (topic_partition, end) in ends {
+            if end.is_some() {
+                self.unanswered.store(0, Relaxed);
+            }
+            let known = asked.entry(topic_partition).or_default();
+            match isolation {
+                Isolation::Committed => known.stable = end,
+                Isolation::Uncommitted => known.high = end,
+            }
+        }
+    }
+}
+
+impl PollLoop {
+    /// Notes that a round begins, and now and then where the logs end, as the client's fetches said, without
+    /// asking a broker; and what cannot be read.
+    pub(crate) fn tick(&mut self) {
+        self.stats.round.store(self.stats.now(), Relaxed);
+        let now = Instant::now();
+        if self.ends_due > now {
+            return;
+        }
+        self.ends_due = now + NOTED_EVERY;
+        let (mut ends, mut unread) = (HashMap::new(), HashMap::new());
+        for number in self.states.ours() {
+            let state = self.states.get(number);
+            let topic_partition = state.topic_partition.clone();
+            if let Some(batch) = state.unread(now) {
+                unread.insert(topic_partition.clone(), batch);
+            }
+            if let Some(end) =
+                ffi::log_end(&self.client, &topic_partition.topic, topic_partition.partition)
+            {
+                ends.insert(topic_partition, NextOffset(end));
+            }
+        }
+        *self.stats.ends.lock().unwrap_or_else(PoisonError::into_inner) = ends;
+        *self.stats.unread.lock().unwrap_or_else(PoisonError::into_inner) = unread;
+        self.ask_all_ends(now);
+        self.rejoin_without_gone(now);
+    }
+
+    fn any_partition(&self) -> Option<TopicPartition> {
+        let topic = Arc::clone(self.stats.names.first()?);
+        Some(TopicPartition { topic, partition: 0 })
+    }
+
+    fn ask_all_ends(&mut self, now: Instant) {
+        if self.asked_due > now || self.asked.looks_at_ends() {
+            return;
+        }
+        self.asked_due = now + ASKED_EVERY;
+        let mut partitions = self.states.topic_partitions(&self.states.ours());
+        let ours: HashSet<&TopicPartition> = partitions.iter().collect();
+        {
+            let mut asked = self.stats.asked.lock().unwrap_or_else(PoisonError::into_inner);
+            asked.retain(|topic_partition, _| ours.contains(topic_partition));
+        }
+        if partitions.is_empty() {
+            // Nothing is assigned: only whether a broker is there.
+            partitions.extend(self.any_partition());
+        }
+        if !partitions.is_empty() {
+            self.stats.ask();
+        }
+        self.ask_all_topics();
+        for some in partitions.chunks(ASKED_MAX) {
+            // Later than the end that can be read: then what lies between the two was there.
+            self.ask_ends(some, Isolation::Committed);
+            self.ask_ends(some, Isolation::Uncommitted);
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! The Kafka client of inbox-consumer: the only crate on the consuming side that names rdkafka.
+//!
+//! ```text
+//! KafkaBroker --commands--> poll loop --questions--> two side threads (calls that wait)
+//!   (pipeline)  <--events--   | polls, answers the group, pauses, commits, asks brokers
+//! ```
+//!
+//! - One thread owns the client of librdkafka (`poll_loop`), in rounds: obey commands, poll, send what arrived. A
+//!   command wakes it out of its poll. It makes no call that waits for the network: answers arrive as
+//!   events (`asking`), or a side thread waits (`ask`).
+//! - It polls events itself instead of through the wrapper, which drops the topic of errors and of
+//!   ends of partitions.
+//! - What the group gives is answered at once; what it takes, when the pipeline has let go
+//!   (`rebalance`). What arrives is passed on only after a confirmed seek (`seeking`).
+//!
+//! The *pipeline* is whoever handles what arrives. [`Broker`] is what can be asked of a member,
+//! [`BrokerEvent`] what it tells; [`connect`] makes one. [`inspect()`], [`topic`], [`topics()`] and
+//! [`committed_of`] look at Kafka without a group.
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
+mod again;
+mod ask;
+mod asking;
+mod broker;
+mod client;
+mod client_stats;
+mod command;
+mod committing;
+mod event;
+mod excerpt;
+mod ffi;
+mod gather;
+mod health;
+mod hold;
+mod in_flight_bytes;
+mod inspect;
+mod kafka_broker;
+#[cfg(feature = "testing")]
+mod mock;
+mod partition_state;
+mod poll_loop;
+#[cfg(feature = "testing")]
+mod producer;
+mod rebalance;
+mod recreated;
+mod seeking;
+mod settings;
+mod topics;
+mod trouble;
+mod unread;
+
+pub use broker::{
+    Arrival, Broker, BrokerError, BrokerEvent, ByteGuard, Committed, TopicState, Trouble, missing,
+};
+pub use excerpt::{Excerpt, Excerpts, Flaw};
+pub use health::{BrokerHealth, LogEnds, TopicSight, Unread};
+pub use inspect::{LogFacts, Logs, TopicLogs, committed_of, inspect, topic};
+pub use kafka_broker::{KafkaBroker, connect};
+pub use settings::{KafkaSettings, Protocol};
+pub use topics::{Kept, TopicFacts, topics};
+
+/// Kafka inside the process: librdkafka's mock cluster, and a small producer for any Kafka.
+///
+/// The mock speaks Kafka's protocol on local ports, so other processes can join. It keeps at most
+/// 5 MiB per partition and drops the oldest records without a word, does not abort transactions, and
+/// has no administration: what rests on those is tested against a real Kafka.
+#[cfg(feature = "testing")]
+pub mod testing {
+    pub use crate::{
+        mock::{Failure, MockBroker, Request},
+        producer::Producer,
+    };
+}

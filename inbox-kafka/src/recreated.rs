@@ -1,0 +1,80 @@
+//! A topic that was deleted and created again while it is read.
+//!
+//! librdkafka then goes on at the offset where it was, in the new topic (it says so itself, as a thing to be
+//! mended, where it takes in the new id). Brokers and clients of Kafka 3.1 and later name topics by their ids when
+//! they fetch, so nothing of the new topic arrives before the client has taken in that id, and it writes a line
+//! for developers right before it does. That line is in the same queue, and so before any record of the new topic.
+//! Brokers that fetch by name alone are seen by the watch of inbox-consumer, some seconds later.
+
+use std::time::{Duration, Instant};
+
+use inbox_engine::Rule;
+use rdkafka::{consumer::Consumer as _, types::RDKafkaErrorCode};
+
+use crate::poll_loop::PollLoop;
+
+/// The kind of lines that librdkafka has to write.
+pub(crate) const DEBUG: &str = "metadata";
+
+/// The id of a topic that the client has not met before.
+const NO_ID: &str = "AAAAAAAAAAAAAAAAAAAAAA";
+
+/// A group has so long to take partitions away that their topic does not have any more.
+const GONE_MAX: Duration = Duration::from_secs(10);
+
+impl PollLoop {
+    /// Leaves the group and joins it anew while it gives partitions that are gone: the sticky assignor leaves with
+    /// a member what it owns, be it there or not (librdkafka 2.12).
+    pub(crate) fn rejoin_without_gone(&mut self, now: Instant) {
+        let gone = |number: usize| self.stats.lacks(&self.states.get(number).topic_partition);
+        let any = self.states.ours().into_iter().any(gone);
+        let since = *self.gone_since.get_or_insert(now);
+        if !any || self.revocation.is_some() {
+            self.gone_since = None;
+        } else if now.duration_since(since) >= GONE_MAX {
+            self.gone_since = None;
+            let why = "the group gives partitions that are gone; this member joins it anew";
+            self.tell_trouble(RDKafkaErrorCode::UnknownPartition, why);
+            let topics = self.stats.topics();
+            let names: Vec<&str> = topics.iter().map(|topic| &**topic).collect();
+            self.client.unsubscribe();
+            if let Err(error) = self.client.subscribe(&names) {
+                self.tell_fatal(format!("the topics cannot be subscribed to: {error}"));
+            }
+        }
+    }
+
+    /// Lets go of what is read of a topic that has another id now: the next take-over says so by name.
+    pub(crate) fn notice_topic(&mut self, line: &str) {
+        let Some(topic) = changed(line).filter(|_| Rule::TopicIdWatched.on()) else { return };
+        // What came before it is of the old one.
+        self.flush();
+        for number in self.states.ours() {
+            if &*self.states.get(number).topic_partition.topic == topic {
+                self.offset_gone(number, format!("the topic {topic} has another id than before"));
+            }
+        }
+    }
+}
+
+/// The topic that a line says to have another id than before.
+fn changed(line: &str) -> Option<&str> {
+    let (before, ids) = line.split_once(" changed id from ")?;
+    let (_, topic) = before.rsplit_once("Topic ")?;
+    let (from, _) = ids.split_once(" to ")?;
+    (!from.starts_with(NO_ID)).then_some(topic)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::changed;
+
+    #[test]
+    fn the_line_about_another_id_names_its_topic() {
+        let line = "[thrd:main]: Topic orders.v2 changed id from hMkNVcoxT6WsxpTEYEr3QQ to H3ozp1eBQ_1CFv4cKdC_8g";
+        assert_eq!(changed(line), Some("orders.v2"));
+        let first = "[thrd:main]: Topic orders changed id from AAAAAAAAAAAAAAAAAAAAAA to H3ozp1eBQ_1CFv4cKdC_8g";
+        assert_eq!(changed(first), None, "the first one that it learns");
+        assert_eq!(changed("[thrd:main]: Topic orders [0] Leader 1 Epoch 0"), None);
+    }
+}

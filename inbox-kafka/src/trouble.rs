@@ -1,0 +1,101 @@
+//! What is wrong with Kafka, in sentences, and librdkafka's own lines, not more often than people can read.
+
+use std::time::Instant;
+
+use inbox_settings::{
+    brokers::BrokerTrouble,
+    told::{Cause, Met, Told},
+};
+use rdkafka::types::RDKafkaErrorCode as Code;
+
+use crate::{broker::Trouble, client};
+
+/// Levels of syslog.
+const ERROR: i32 = 3;
+const DEBUG: i32 = 7;
+/// What is told each time.
+pub(crate) const ONCE: Met = Met { times: 1, seconds: 0 };
+
+/// What the client says of itself.
+#[derive(Debug)]
+pub(crate) struct Troubles {
+    bootstrap: String,
+    /// Nobody says when what a line is about is over.
+    lines: Told,
+}
+
+impl Troubles {
+    pub(crate) fn new(bootstrap: String) -> Self {
+        Self { bootstrap, lines: Told::apart() }
+    }
+
+    /// What an error of the client means.
+    pub(crate) fn trouble(&self, code: Code, why: &str) -> Trouble {
+        let (error, passing) = sentence(&self.bootstrap, code, why);
+        Trouble { error, passing }
+    }
+
+    /// Passes a line of librdkafka's on, unless its like was a moment ago; `level` counts as syslog does.
+    pub(crate) fn line(&mut self, level: i32, facility: &str, line: &str, now: Instant) {
+        // Each comes as an error, too.
+        let level = if level <= ERROR && facility == "FAIL" { DEBUG } else { level };
+        // Whoever wants lines for developers wants all of them.
+        let met =
+            if level < DEBUG { self.lines.met(Cause::of(facility, line), now) } else { Some(ONCE) };
+        if let Some(met) = met {
+            client::log(level, facility, line, met);
+        }
+    }
+
+    /// Why the client cannot go on.
+    pub(crate) fn fatal(&self, code: Code, why: &str) -> String {
+        let advice = match code {
+            Code::FencedInstanceId | Code::UnreleasedInstanceId => {
+                "; another process has the same instance id: give each its own"
+            }
+            _ => "",
+        };
+        format!("the Kafka client at {} has given up: {why}{advice}", self.bootstrap)
+    }
+}
+
+/// What it means that a client looks and nobody answers, if TLS or credentials are the reason.
+pub(crate) fn refusal(bootstrap: &str, code: Code, why: &str) -> Option<String> {
+    let trouble = of(code, why);
+    trouble.is_refusal().then(|| trouble.sentence(bootstrap, why))
+}
+
+/// What is wrong, and whether it is over when a broker answers.
+fn sentence(bootstrap: &str, code: Code, why: &str) -> (String, bool) {
+    match code {
+        Code::UnknownTopicOrPartition | Code::UnknownTopic => {
+            let text = format!(
+                "a topic to be read is not there ({why}); the client goes on looking: create it, or \
+                 correct its name"
+            );
+            return (text, false);
+        }
+        Code::TopicAuthorizationFailed | Code::GroupAuthorizationFailed => {
+            let text = format!(
+                "Kafka at {bootstrap} forbids it ({why}); the user needs READ on the topics and on the \
+                 group"
+            );
+            return (text, false);
+        }
+        _ => {}
+    }
+    let trouble = of(code, why);
+    (trouble.sentence(bootstrap, why), trouble != BrokerTrouble::Other)
+}
+
+fn of(code: Code, why: &str) -> BrokerTrouble {
+    match code {
+        Code::AllBrokersDown => BrokerTrouble::AllDown,
+        Code::Authentication | Code::SaslAuthenticationFailed => BrokerTrouble::Credentials,
+        Code::SSL => BrokerTrouble::Tls,
+        Code::BrokerTransportFailure | Code::Resolve | Code::OperationTimedOut => {
+            BrokerTrouble::of_connection(why)
+        }
+        _ => BrokerTrouble::Other,
+    }
+}

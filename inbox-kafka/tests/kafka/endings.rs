@@ -1,0 +1,162 @@
+//! Closing, and Kafka not being there.
+
+use std::time::{Duration, Instant};
+
+use inbox_engine::{Generation, LeaderEpoch, NextOffset};
+use inbox_kafka::{Broker as _, BrokerEvent, Protocol};
+
+use crate::{
+    member::Member,
+    world::{World, topic_partition},
+};
+
+/// A member that closes leaves the group at once: the next one does not wait for its session (C13).
+#[tokio::test]
+async fn a_closed_member_leaves_the_group_at_once() {
+    for world in World::all() {
+        let topic = world.topic(2).await;
+        let mut first = Member::join(world.settings(&[&topic]));
+        for topic_partition in first.assigned(2).await {
+            first.read_from(&topic_partition, 0).await;
+        }
+        let began = Instant::now();
+        first.close().await;
+        assert!(
+            began.elapsed() < Duration::from_secs(3),
+            "{}: {:?}",
+            world.told(),
+            began.elapsed()
+        );
+        let mut second = Member::join(world.settings(&[&topic]));
+        second.assigned(2).await;
+        assert!(
+            began.elapsed() < Duration::from_secs(5),
+            "{}: {:?}",
+            world.told(),
+            began.elapsed()
+        );
+        second.close().await;
+    }
+}
+
+/// A revocation that nobody has answered does not keep a member from closing (C13).
+#[tokio::test]
+async fn a_member_closes_in_the_middle_of_a_rebalance() {
+    for world in World::all() {
+        let topic = world.topic(2).await;
+        let mut first = Member::join(world.settings(&[&topic]));
+        first.assigned(2).await;
+        let mut second = Member::join(world.settings(&[&topic]));
+        first
+            .until("the revocation", |event| match event {
+                BrokerEvent::Revoked(_) => Some(()),
+                _ => None,
+            })
+            .await;
+        first.close().await;
+        second.assigned(2).await;
+        second.close().await;
+    }
+}
+
+/// With the brokers gone, closing ends within its deadline, and later calls answer (C13, C17).
+#[tokio::test]
+async fn a_member_closes_though_the_brokers_are_gone() {
+    for protocol in [Protocol::Classic, Protocol::Consumer] {
+        let world = World::mock(protocol);
+        let topic = world.topic(1).await;
+        let topic_partition = topic_partition(&topic, 0);
+        let mut member = Member::join(world.settings(&[&topic]));
+        member.assigned(1).await;
+        member.read_from(&topic_partition, 0).await;
+        world.mock.as_ref().unwrap().down(1).unwrap();
+        let trouble = member
+            .until("the trouble", |event| match event {
+                BrokerEvent::Trouble(trouble) => Some(trouble.error),
+                _ => None,
+            })
+            .await;
+        assert!(trouble.contains(&world.bootstrap), "{trouble}");
+        let committed = member.broker.committed(&topic_partition);
+        let range = member.broker.log_range(&topic_partition);
+        let began = Instant::now();
+        member.broker.close(Duration::from_secs(10)).await.unwrap();
+        assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+        assert!(committed.await.is_err());
+        assert!(range.await.is_err());
+        assert!(member.broker.log_range(&topic_partition).await.is_err());
+        let seek = member.broker.seek(
+            &topic_partition,
+            Generation(9),
+            NextOffset(0),
+            LeaderEpoch::UNKNOWN,
+        );
+        assert!(seek.await.is_err());
+        assert!(!member.broker.confirm(&topic_partition).await);
+        while member.within(Duration::from_millis(100)).await.is_some() {}
+    }
+}
+
+/// A broker that comes back is read from again, from where reading stood (D17).
+#[tokio::test]
+async fn reading_goes_on_when_a_broker_is_back() {
+    let world = World::mock(Protocol::Classic);
+    let topic = world.topic(1).await;
+    let topic_partition = topic_partition(&topic, 0);
+    let mock = world.mock.as_ref().unwrap();
+    world.write(&topic, 0, 0..10).await;
+    let mut settings = world.settings(&[&topic]);
+    settings.session_timeout = Duration::from_secs(30);
+    let mut member = Member::join(settings);
+    member.assigned(1).await;
+    let generation = member.read_from(&topic_partition, 0).await;
+    member.arrivals(&topic_partition, generation, 10).await;
+    mock.down(1).unwrap();
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    mock.up(1).unwrap();
+    world.write(&topic, 0, 10..20).await;
+    let arrivals = member.arrivals(&topic_partition, generation, 10).await;
+    assert_eq!(arrivals[0].offset.0, 10);
+    member.close().await;
+}
+
+/// A topic that is not there is told, and found when it comes (E14).
+#[tokio::test]
+async fn a_missing_topic_is_told_and_waited_for() {
+    if let Some(world) = World::real(Protocol::Classic) {
+        let mut settings = world.settings(&["not-there"]);
+        settings.topics = vec![format!("late-{}", uuid::Uuid::now_v7())];
+        let mut member = Member::join(settings);
+        let trouble = member
+            .until("the trouble", |event| match event {
+                BrokerEvent::Trouble(trouble) => Some(trouble.error),
+                _ => None,
+            })
+            .await;
+        assert!(trouble.contains("late-"), "{trouble}");
+        member.close().await;
+    }
+}
+
+/// A Kafka that is not there is told with its address; a wrong property by its name alone.
+#[tokio::test]
+async fn wrong_settings_are_refused_without_their_values() {
+    let world = World::mock(Protocol::Classic);
+    let topic = world.topic(1).await;
+    let with = |name: &str, value: &str| {
+        let mut settings = world.settings(&[&topic]);
+        settings.properties = vec![(name.into(), value.into())];
+        assert!(!format!("{settings:?}").contains(value), "Debug shows {value}");
+        let (sender, _events) = tokio::sync::mpsc::unbounded_channel();
+        inbox_kafka::connect(settings, sender).map(drop).unwrap_err().0
+    };
+    let refusals = [
+        ("fetch.wait.max.ms", with("fetch.wait.max.ms", "s3cret")),
+        ("no.such.setting", with("no.such.setting", "s3cret")),
+        ("enable.auto.commit", with("enable.auto.commit", "s3cret")),
+        ("group.id", with("group.id", "s3cret")),
+    ];
+    for (name, refusal) in refusals {
+        assert!(refusal.contains(name) && !refusal.contains("s3cret"), "{refusal}");
+    }
+}
