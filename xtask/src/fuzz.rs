@@ -35,7 +35,7 @@ pub(crate) fn run(choice: &Choice) -> Outcome<ExitCode> {
     let named = |target: &&str| choice.targets.iter().any(|named| named == target);
     let mut ends = Vec::new();
     for target in TARGETS.into_iter().filter(|one| choice.targets.is_empty() || named(one)) {
-        println!("{target}: {} minutes", choice.minutes);
+        println!("{target}: {} min", choice.minutes);
         ends.push((target, play(target, choice.minutes)?));
     }
     println!("| target | runs | coverage edges | corpus files | panics |\n|---|---|---|---|---|");
