@@ -3,16 +3,14 @@
 use std::{collections::BTreeMap, ops::Range, sync::Arc};
 
 use inbox_engine::Offset;
-use outbox_core::{Aggregate, Envelope, EventId, Record};
+use outbox_core::{Aggregate, Envelope, EventId, Record, TopicPartition};
 #[cfg(feature = "postgres")]
 use sqlx::{AssertSqlSafe, SqlSafeStr as _};
 
 use crate::{
     pipeline::{
         Delivery,
-        port::{
-            Declarations as _, DeclaredSql, Look, Queues as _, Relation, Shape, TopicPartition,
-        },
+        port::{Declarations as _, DeclaredSql, Look, Queues as _, Relation, Shape},
     },
     router,
     tx::lexer::{Dialect, Lexer},
