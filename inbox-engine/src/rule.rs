@@ -252,6 +252,8 @@ pub enum Rule {
     OrphansGo,
     /// Looks begin higher only after everybody has ended who may still append rows below.
     FloorWaitsForAppenders,
+    /// On a new session looks begin at the start: behind it may be a server that gives the same numbers once more.
+    FloorOfItsSession,
     /// Rows whose topic is missing go by themselves when it is there.
     RowsAwaitTopic,
     /// Without transactions an aggregate has records of one topic only on their way.

@@ -50,6 +50,11 @@ impl Failover {
         PgConnection::connect(&url).await.expect("the new primary takes connections")
     }
 
+    /// Answers through the proxy come that much later.
+    pub fn delay(&self, delay: std::time::Duration) {
+        self.proxy.delay(delay);
+    }
+
     /// Leads the proxy to the new primary.
     pub fn lead_over(&self) {
         self.proxy.lead_to(&self.replica().address());

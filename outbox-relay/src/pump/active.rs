@@ -85,7 +85,7 @@ impl<F: Feed> Pump<F> {
                     continue;
                 }
             }
-            while self.may_read(lease, session, &mut asked).await {
+            while self.may_read(lease, session, (&mut progress, &mut asked)).await {
                 match self.round(&sink, lease, session, &mut progress).await {
                     Round::Shipped(more) => {
                         backoff.reset();

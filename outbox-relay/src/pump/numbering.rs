@@ -1,6 +1,8 @@
 //! Before rows are read: whether new ones get numbers above those of all others.
 
-use super::{Held, Pump, keeper::Lease};
+use std::time::Instant;
+
+use super::{Held, Pump, keeper::Lease, progress::Progress};
 use crate::{
     port::{Feed, Finding},
     telemetry::Signal,
@@ -13,7 +15,7 @@ impl<F: Feed> Pump<F> {
         &self,
         lease: &Lease,
         session: &mut Held<F>,
-        asked: &mut Option<u64>,
+        (progress, asked): (&mut Progress, &mut Option<u64>),
     ) -> bool {
         if asked.is_some() && *asked == session.which() {
             return !self.ending();
@@ -29,6 +31,7 @@ impl<F: Feed> Pump<F> {
                     told = true;
                 }
                 Ok(_) => {
+                    progress.meet_server(Instant::now());
                     *asked = session.which();
                     return true;
                 }

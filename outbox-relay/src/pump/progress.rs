@@ -59,6 +59,17 @@ impl Progress {
         }
     }
 
+    /// The session is a new one: behind it may be another server, which knows less.
+    pub(super) fn meet_server(&mut self, now: Instant) {
+        if Rule::FloorOfItsSession.on() {
+            *self = Self {
+                absent: std::mem::take(&mut self.absent),
+                limit: self.limit,
+                ..Self::new(self.limit, now)
+            };
+        }
+    }
+
     /// How far the next look goes.
     pub(super) fn look(&self, bytes_max: usize) -> Look {
         let window = self.window.max(self.limit);

@@ -58,6 +58,38 @@ async fn new_rows_after_a_failover() {
     assert_eq!(relay.stop().await, Ended::Shutdown);
 }
 
+/// Looks begin above numbers that are done with. A replica without the last of them gives these numbers once more, to
+/// rows that are sent before those above.
+#[tokio::test(flavor = "multi_thread")]
+async fn looks_begin_anew_at_a_promoted_replica() {
+    let mut failover = Failover::start().await;
+    let topic = Services::from_env().topic("relay-floor", 1).await;
+    let mut outbox = Outbox::with(topic, failover.schema().await).await;
+    outbox.config.database.url = failover.url(&outbox.schema).into();
+    outbox.config.relay.lease = Duration::from_mins(1);
+    // Only slow looks begin higher.
+    failover.delay(Duration::from_millis(10));
+    let relay = outbox.start().await;
+    outbox.append("warm", 1, 1).await;
+    outbox.drained(SOON).await;
+    failover.lag().await;
+    for n in 1..=60 {
+        outbox.append("lost", n, n).await;
+        tokio::time::sleep(Duration::from_millis(30)).await;
+    }
+    outbox.drained(SOON).await;
+    let mut new = failover.promote(&outbox.schema).await;
+    outbox_core::append_all(&mut new, &events("new", 1, 120)).await.unwrap();
+    failover.lead_over();
+    eventually(SOON * 2, "all rows are sent", async || {
+        let found = firsts(&outbox.arrivals().await);
+        found.get("new").is_some_and(|found| found.len() == 120)
+    })
+    .await;
+    assert_eq!(firsts(&outbox.arrivals().await)["new"], numbers(1, 120));
+    assert_eq!(relay.stop().await, Ended::Shutdown);
+}
+
 /// The same in SQLite, by a restore between the acknowledgement and the mark.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_restored_file_loses_no_new_row() {

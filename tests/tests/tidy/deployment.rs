@@ -49,7 +49,12 @@ fn members_without_a_copy(tree: &Tree) -> Vec<String> {
     let members = members.split(']').next().unwrap_or_default();
     let names = members.split('"').skip(1).step_by(2);
     let dockerfile = tree.text(DOCKERFILE).unwrap_or_default();
-    let lost = names.filter(|name| !dockerfile.contains(&format!("COPY {name} {name}\n")));
+    // A package in a package's folder comes along with it.
+    let copied = |name: &str| {
+        let folder = name.split('/').next().unwrap_or(name);
+        dockerfile.contains(&format!("COPY {folder} {folder}\n"))
+    };
+    let lost = names.filter(|name| !copied(name));
     lost.map(|name| format!("{DOCKERFILE} does not copy the workspace's {name}")).collect()
 }
 
@@ -272,7 +277,7 @@ fn rules_about_deployment_see_what_breaks_them() {
         RUN cargo build --package a --features one,two --bin no \\\n && cargo build --package b\n";
     let tree = Tree::of(&[
         (DOCKERFILE, dockerfile),
-        ("Cargo.toml", "members = [\"a\", \"z\"]"),
+        ("Cargo.toml", "members = [\"a\", \"a/b\", \"z\", \"z/y\"]"),
         ("a/Cargo.toml", "name = \"a\"\n[features]\none = []\n"),
         (COMPOSE, "  - ./a/Cargo.toml:/x:ro\n  - ./lost.sql:/y\n  stop_grace_period: 10s\n"),
         (
@@ -284,7 +289,7 @@ fn rules_about_deployment_see_what_breaks_them() {
         ("inbox-consumer/src/config/keys.rs", "key(\"database.url\")"),
     ]);
     shows(&files_that_are_not_there(&tree), &["copies gone", "mounts lost.sql"]);
-    shows(&members_without_a_copy(&tree), &["workspace's z"]);
+    shows(&members_without_a_copy(&tree), &["workspace's z", "workspace's z/y"]);
     shows(&builds_that_cannot_be(&tree), &["no feature two", "no program no", "builds b"]);
     shows(&stops_that_are_too_short(&tree, Duration::from_secs(25)), &["compose.yaml", "relay"]);
     shows(&variables_without_a_key(&tree), &["database.port"]);

@@ -161,10 +161,12 @@ impl Holding for Postgres {
     }
 
     async fn appenders(session: &mut PgConnection) -> Result<Option<Appenders>, FeedError> {
-        let (most, open, known): (i64, Vec<String>, bool) = sqlx::query_as(APPENDERS)
-            .persistent(keeps_statements(session))
-            .fetch_one(session)
-            .await?;
+        // A pooler may lead to another server, which gives the same numbers once more, and say nothing.
+        if !keeps_statements(session) {
+            return Ok(None);
+        }
+        let (most, open, known): (i64, Vec<String>, bool) =
+            sqlx::query_as(APPENDERS).persistent(true).fetch_one(session).await?;
         Ok(known.then_some(Appenders { most, open }))
     }
 }
