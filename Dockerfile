@@ -21,6 +21,7 @@ COPY inbox-consumer inbox-consumer
 COPY inbox-engine inbox-engine
 COPY inbox-kafka inbox-kafka
 COPY inbox-settings inbox-settings
+COPY inbox-store inbox-store
 COPY migrations migrations
 COPY outbox-core outbox-core
 COPY outbox-relay outbox-relay

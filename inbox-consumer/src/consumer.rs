@@ -16,6 +16,9 @@ use std::{fmt, panic::AssertUnwindSafe, sync::Arc};
 use futures::FutureExt as _;
 use inbox_engine::Engine;
 use inbox_kafka::{Broker, BrokerEvent};
+use inbox_store::port::{
+    Address, Book, Finding, Fit, Lanes, OpenError, ParkedLoad, Placement, Store, TxLimits,
+};
 use outbox_core::Reader;
 use tokio::{
     sync::{RwLock, mpsc},
@@ -36,9 +39,6 @@ use crate::{
         intake::Intake,
         pace::Pace,
         parking::ParkingRules,
-        port::{
-            Address, Book, Finding, Fit, Lanes, OpenError, ParkedLoad, Placement, Store, TxLimits,
-        },
         prune::{self, Retention},
         sessions::Sessions,
         transaction::Work,

@@ -93,7 +93,15 @@ mod handler;
 pub mod pipeline;
 mod router;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
-pub mod store;
+pub mod store {
+    //! What databases need: made of the configuration, or given to the conformance suite.
+
+    #[cfg(feature = "postgres")]
+    pub use inbox_store::PgSettings;
+    pub use inbox_store::SettingsError;
+    #[cfg(feature = "sqlite")]
+    pub use inbox_store::SqliteSettings;
+}
 pub mod telemetry;
 #[cfg(feature = "testing")]
 pub mod testing;
@@ -101,6 +109,9 @@ mod tx;
 
 #[cfg(not(any(feature = "postgres", feature = "sqlite")))]
 compile_error!("no database is on: enable the feature `postgres` or `sqlite` of inbox-consumer");
+
+#[cfg(feature = "testing")]
+pub use inbox_store::conformance_scenarios;
 
 pub use consumer::{BuildError, Consumer, ConsumerBuilder, Ended, migrate};
 pub use handler::{BatchHandler, Event, Fault, Handler, HandlerError, HandlerResult};

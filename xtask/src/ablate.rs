@@ -1,8 +1,8 @@
 //! `cargo xtask ablate`: each rule of the protocol is switched off, and its tests have to fail.
 //!
 //! A package that tests rules has a file `ablation.txt`, or several in a folder `ablation`: lines of a
-//! rule and a pattern of test names (`engine:` in front means a test of inbox-engine, `consumer:` one of
-//! inbox-consumer, `relay:` one of outbox-relay). The same tests must pass with the rule on.
+//! rule and a pattern of test names (`engine:` in front means a test of inbox-engine, `store:` one of
+//! inbox-store, `consumer:` one of inbox-consumer, `relay:` one of outbox-relay). The same tests must pass with the rule on.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -140,6 +140,7 @@ fn read(package: &'static str, text: &str) -> Vec<Row> {
     let row = |(rule, pattern): (&str, &str)| {
         let (package, pattern) = match pattern.trim().split_once(':') {
             Some(("engine", pattern)) => ("inbox-engine", pattern),
+            Some(("store", pattern)) => ("inbox-store", pattern),
             Some(("consumer", pattern)) => ("inbox-consumer", pattern),
             Some(("relay", pattern)) => ("outbox-relay", pattern),
             _ => (package, pattern.trim()),

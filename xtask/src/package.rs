@@ -187,7 +187,7 @@ mod tests {
 
     #[test]
     fn migrations_behind_a_link_are_seen() {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../inbox-consumer");
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../inbox-store");
         let package = Published { name: String::new(), version: String::new(), folder };
         let found = migrations(&package);
         assert!(found.contains(&"migrations/postgres/0001_inbox.sql".to_owned()), "{found:?}");

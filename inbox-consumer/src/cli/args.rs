@@ -3,6 +3,7 @@
 use std::{ffi::OsString, path::PathBuf};
 
 use clap::{Parser, Subcommand};
+use inbox_store::port::RoleKind;
 
 use super::{
     exit::EXITS,
@@ -11,10 +12,7 @@ use super::{
     retire::Retire,
     skip::Skip,
 };
-use crate::{
-    config::{Config, ConfigError},
-    pipeline::port::RoleKind,
-};
+use crate::config::{Config, ConfigError};
 
 const CONFIG_DEFAULT: &str = "consumer.toml";
 

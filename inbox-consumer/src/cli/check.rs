@@ -8,6 +8,7 @@ mod topics;
 use std::time::SystemTime;
 
 use inbox_kafka::missing;
+use inbox_store::port::{Finding, Needs, PartitionRow, Placement, Store};
 use outbox_core::Reader;
 use report::Report;
 
@@ -16,10 +17,7 @@ use crate::{
     Routes,
     config::{Config, Unwanted},
     consumer::{connections, kafka_settings, schema_is_current, settings},
-    pipeline::{
-        control::CONTROL_SESSIONS,
-        port::{Finding, Needs, PartitionRow, Placement, Store},
-    },
+    pipeline::control::CONTROL_SESSIONS,
     router::{Looked, RouteTable},
 };
 

@@ -1,12 +1,13 @@
 //! What `skip` and `retire` have in common: a person changes a partition's rows.
 
 use inbox_kafka::TopicLogs;
+use inbox_store::port::Store;
 
 use super::{
     Exit, Terminal,
     parked::{Hand, opened, who},
 };
-use crate::{config::Config, consumer::kafka_settings, pipeline::port::Store};
+use crate::{config::Config, consumer::kafka_settings};
 
 /// Who acts, and why.
 pub(super) type Signed = (String, String);

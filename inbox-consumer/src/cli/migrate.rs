@@ -1,10 +1,9 @@
 //! `migrate`: the tables of inbox and outbox.
 
+use inbox_store::port::{RoleKind, Store};
+
 use super::{Exit, Terminal, open};
-use crate::{
-    config::Config,
-    pipeline::port::{RoleKind, Store},
-};
+use crate::config::Config;
 
 /// Writes the statements out.
 pub(super) fn print<DB: Store>(terminal: &mut Terminal<'_>) -> Exit {

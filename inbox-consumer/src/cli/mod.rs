@@ -58,12 +58,9 @@ pub use exit::{EXITS, Exit};
 pub use stock::stock;
 
 use inbox_settings::cli::{Terminal, shown};
+use inbox_store::port::{OpenError, Store, deadline};
 
-use crate::{
-    Routes,
-    config::Config,
-    pipeline::port::{OpenError, Store, deadline},
-};
+use crate::{Routes, config::Config};
 use args::{Args, Command};
 
 /// The whole `main` of a consumer. `build` registers the handlers; the database is inferred from them.

@@ -3,17 +3,14 @@
 use clap::Args;
 use inbox_engine::Offset;
 use inbox_kafka::TopicLogs;
+use inbox_store::port::{Corrected, Correction, Store};
 
 use super::{
     Exit, Terminal,
     correcting::signed,
     parked::{again, failed, opened},
 };
-use crate::{
-    config::Config,
-    consumer::kafka_settings,
-    pipeline::port::{Corrected, Correction, Store},
-};
+use crate::{config::Config, consumer::kafka_settings};
 
 /// What the user typed behind `park`.
 #[derive(Clone, PartialEq, Eq, Debug, Args)]

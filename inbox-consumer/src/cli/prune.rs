@@ -1,13 +1,9 @@
 //! `prune`: removes old inbox rows now.
 
+use inbox_store::port::{PruneCursor, PruneStep, Store};
+
 use super::{Exit, Terminal, open, told};
-use crate::{
-    config::Config,
-    pipeline::{
-        port::{PruneCursor, PruneStep, Store},
-        prune::prune_audit,
-    },
-};
+use crate::{config::Config, pipeline::prune::prune_audit};
 
 /// One sweep over the whole inbox, in bounded steps.
 pub(super) async fn prune<DB: Store>(config: &Config, terminal: &mut Terminal<'_>) -> Exit {

@@ -2,16 +2,14 @@
 
 use clap::Args;
 use inbox_kafka::TopicLogs;
+use inbox_store::port::{Corrected, Correction, Held, Store};
 
 use super::{
     Exit, Terminal,
     correcting::{Signed, begun, owned},
     parked::{Hand, again, counted, failed},
 };
-use crate::{
-    config::Config,
-    pipeline::port::{Corrected, Correction, Held, Store},
-};
+use crate::config::Config;
 
 /// Parked events that one transaction removes.
 const CHUNK: u32 = 1_000;

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use inbox_settings::cli::Signals;
+use inbox_store::port::Store;
 
 use super::{Exit, Terminal};
 use crate::{
     Consumer, Routes,
     config::Config,
     consumer::{BuildError, Ended},
-    pipeline::port::Store,
     telemetry::Signal,
 };
 

@@ -3,6 +3,7 @@
 use clap::Args;
 use inbox_engine::{LogRange, NextOffset};
 use inbox_kafka::{BrokerError, TopicLogs};
+use inbox_store::port::{Beginning, Corrected, Correction, Held, Placement, Store};
 use outbox_core::TopicPartition;
 
 use super::{
@@ -10,11 +11,7 @@ use super::{
     correcting::{Signed, begun, owned},
     parked::{Hand, again, counted, failed},
 };
-use crate::{
-    config::Config,
-    consumer::kafka_settings,
-    pipeline::port::{Beginning, Corrected, Correction, Held, Placement, Store},
-};
+use crate::{config::Config, consumer::kafka_settings};
 
 /// What the user typed behind `skip`.
 #[derive(Clone, PartialEq, Eq, Debug, Args)]

@@ -7,15 +7,11 @@ use std::{
 
 use inbox_kafka::{LogFacts, Logs, TopicState, missing};
 use inbox_settings::printed;
+use inbox_store::port::{PartitionRow, Store};
 use outbox_core::TopicPartition;
 
 use super::{Exit, Terminal, open, parked::counted, table, told};
-use crate::{
-    config::Config,
-    consumer::kafka_settings,
-    pipeline::port::{PartitionRow, Store},
-    telemetry::HeldLane,
-};
+use crate::{config::Config, consumer::kafka_settings, telemetry::HeldLane};
 
 /// What is to be shown.
 #[derive(Clone, Copy, Debug)]

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use inbox_engine::{LogRange, NextOffset};
 use inbox_kafka::{LogFacts, Logs, TopicState};
+use inbox_store::port::PartitionRow;
 use outbox_core::{IdScope, TopicPartition};
 
 use super::{
     status::{hide, lines, rendered},
     *,
 };
-use crate::pipeline::port::PartitionRow;
 
 /// Exit, standard output and standard error of a command line.
 async fn ran(args: &[&str], env: &[(&str, &str)]) -> (Exit, String, String) {

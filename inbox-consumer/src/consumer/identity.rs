@@ -3,12 +3,10 @@
 use std::time::Duration;
 
 use inbox_kafka::{Excerpts, KafkaSettings};
+use inbox_store::port::Owner;
 use uuid::Uuid;
 
-use crate::{
-    config::{self, Config},
-    pipeline::port::Owner,
-};
+use crate::config::{self, Config};
 
 pub(super) fn owner(config: &Config) -> Owner {
     Owner {

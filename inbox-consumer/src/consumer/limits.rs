@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use crate::{config::Config, pipeline::port::Store};
+use inbox_store::port::Store;
+
+use crate::config::Config;
 
 /// How often each partition's parked queues are looked at, in milliseconds.
 const DUE_INTERVAL: u64 = 1_000;

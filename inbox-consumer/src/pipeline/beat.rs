@@ -7,11 +7,11 @@ use std::{
 
 use inbox_engine::{Snapshot, Standstill};
 use inbox_kafka::BrokerHealth;
+use inbox_store::port::{Note, Store};
 use outbox_core::TopicPartition;
 
 use super::{
     driver::{Driver, Known},
-    port::{Note, Store},
     sessions::Sessions,
 };
 use crate::telemetry::{

@@ -3,12 +3,9 @@
 use std::time::Instant;
 
 use inbox_engine::Outcome;
+use inbox_store::port::{OpenError, Store};
 
-use super::{
-    port::{OpenError, Store},
-    sessions::Session,
-    transaction::Work,
-};
+use super::{sessions::Session, transaction::Work};
 
 impl<DB: Store> Work<DB> {
     /// BEGIN, and before it what the session does not know yet.

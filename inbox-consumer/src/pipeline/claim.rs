@@ -1,10 +1,11 @@
 //! The claim: which events of a batch are fresh, and what becomes of the others.
 
 use inbox_engine::{Doom, HandlerFault, Offset, Outcome, ParkReason, Rule, distinct};
+use inbox_store::port::{ClaimRequest, Claimed, Known, Store};
 
 use super::{
+    Delivered,
     intake::{IGNORED, Intake},
-    port::{ClaimRequest, Claimed, Delivered, Known, Store},
     transaction::{End, Transaction},
     verdict::{Verdict, Verdicts},
 };

@@ -12,14 +12,14 @@ use inbox_engine::{
     Due, Held, NextOffset, Standstill, Start, TakeOverFault, WatermarkWrite, Written,
 };
 use inbox_kafka::{Broker, BrokerError, Committed, TopicState, missing};
+use inbox_store::port::{
+    Fit, Lanes, OpenError, Owner, Scope, Store, TakeOver, TakeOverError, Taken, WatermarkMove,
+    release::DueQueue,
+};
 use outbox_core::{CommitMark, IdScope, TopicPartition};
 use tokio::sync::Semaphore;
 
 use super::{
-    port::{
-        Fit, Lanes, OpenError, Owner, Scope, Store, TakeOver, TakeOverError, Taken, WatermarkMove,
-        release::DueQueue,
-    },
     sessions::Sessions,
     telling::Words,
     together::{Look, TOGETHER_MAX},
@@ -219,7 +219,8 @@ impl<DB: Store> Control<DB> {
             Ok(found) => {
                 self.sessions.give_back(conn).await;
                 let of_one = |(look, found): (&Look, Vec<DueQueue>)| {
-                    let lane = |queue: &DueQueue| look.taken.lanes.of_queue(&look.place, queue);
+                    let lane =
+                        |queue: &DueQueue| look.taken.lanes.of_queue(&look.place.topic, queue);
                     let due =
                         |queue: DueQueue| Due { lane: lane(&queue), aggregate: queue.aggregate };
                     found.into_iter().map(due).collect()

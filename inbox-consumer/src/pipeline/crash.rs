@@ -4,9 +4,10 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use inbox_engine::{Offset, Outcome};
+use inbox_store::port::Store;
 
 use super::{
-    port::{Delivered, Store},
+    Delivered,
     transaction::{End, Transaction},
 };
 

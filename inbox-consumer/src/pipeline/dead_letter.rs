@@ -3,13 +3,14 @@
 use std::slice;
 
 use inbox_engine::{Doom, ParkReason};
+use inbox_store::port::Store;
 use outbox_core::{Aggregate, EventId, OutboxEvent, Text};
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
 use super::{
+    Delivered,
     document::document,
-    port::{Delivered, Store},
     transaction::{End, Transaction},
     verdict::Verdict,
 };

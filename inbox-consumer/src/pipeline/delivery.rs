@@ -4,6 +4,9 @@ use outbox_core::{Envelope, ReadError, Record, TopicPartition};
 
 use inbox_kafka::Excerpt;
 
+/// One delivery inside the pipeline.
+pub(crate) type Delivered = inbox_engine::Item<std::sync::Arc<Delivery>>;
+
 /// A record with what could be read from it. Shared, never copied, on its way to the handler.
 #[derive(Debug)]
 pub struct Delivery {

@@ -1,20 +1,18 @@
-//! The record of a parked row as JSON text, so that people and the release can read it: everything, but of one that is
-//! too large.
+//! What a parked row keeps, as JSON text, so that people and the release can read it: everything, but of a record that
+//! is too large.
 
-use std::borrow::Cow;
-
-use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 use inbox_engine::{LeaderEpoch, Offset};
 use inbox_kafka::{Arrival, Excerpt, Flaw};
+use inbox_store::record_text::{self, Coded, Name};
 #[cfg(feature = "cli")]
 use outbox_core::TopicPartition;
-use outbox_core::{Header, Record, Text};
+use outbox_core::{Header, Record};
 use serde::{Deserialize, Serialize};
 #[cfg(feature = "cli")]
 use serde_json::Value;
 
-use super::{parked::plain, port::Delivered};
+use super::{Delivered, parked::plain};
 
 /// What a row keeps, as JSON.
 #[derive(Serialize)]
@@ -45,82 +43,6 @@ struct Document<'d> {
 enum Payload<'d> {
     Payload(Option<Coded<'d>>),
     PayloadBegins(Option<Coded<'d>>),
-}
-
-/// What is read of it again.
-#[derive(Deserialize)]
-struct Kept {
-    #[serde(deserialize_with = "Option::deserialize")]
-    timestamp_ms: Option<i64>,
-    #[serde(deserialize_with = "Option::deserialize")]
-    key: Option<Coded<'static>>,
-    #[serde(alias = "payload_begins", deserialize_with = "Option::deserialize")]
-    payload: Option<Coded<'static>>,
-    headers: Vec<(Name<'static>, Option<Coded<'static>>)>,
-}
-
-/// Text where it is text that every database takes (`jsonb` has no NUL, B10), base64 otherwise.
-#[derive(Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum Coded<'d> {
-    Text(Cow<'d, str>),
-    Base64(Cow<'d, str>),
-}
-
-impl<'d> Coded<'d> {
-    fn of(bytes: &'d [u8]) -> Self {
-        match std::str::from_utf8(bytes) {
-            Ok(text) if is_short(text) => Self::Text(text.into()),
-            _ => Self::base64(bytes),
-        }
-    }
-
-    fn base64(bytes: &[u8]) -> Self {
-        Self::Base64(STANDARD.encode(bytes).into())
-    }
-
-    fn bytes(self) -> Option<Bytes> {
-        match self {
-            Self::Text(text) => Some(text.into_owned().into()),
-            Self::Base64(text) => Some(STANDARD.decode(&*text).ok()?.into()),
-        }
-    }
-}
-
-/// The name of a header, which is text.
-#[derive(Serialize, Deserialize)]
-#[serde(untagged)]
-enum Name<'d> {
-    Plain(Cow<'d, str>),
-    Coded(Coded<'d>),
-}
-
-impl<'d> Name<'d> {
-    fn of(name: &'d str) -> Self {
-        if is_short(name) {
-            Self::Plain(name.into())
-        } else {
-            Self::Coded(Coded::of(name.as_bytes()))
-        }
-    }
-
-    fn text(self) -> Option<Text> {
-        match self {
-            Self::Plain(name) => Some(name.into_owned().into()),
-            Self::Coded(coded) => Text::try_from(coded.bytes()?).ok(),
-        }
-    }
-}
-
-/// Whether a text is not more than twice as long in JSON, which writes six bytes for most control characters: what
-/// a row takes is bounded by what its record has. Never so with a NUL.
-fn is_short(text: &str) -> bool {
-    let more = |byte: &u8| match byte {
-        b'"' | b'\\' | b'\n' | b'\r' | b'\t' | 0x08 | 0x0c => 1,
-        0x01..0x20 => 5,
-        _ => 0,
-    };
-    !text.contains('\0') && text.as_bytes().iter().map(more).sum::<usize>() <= text.len()
 }
 
 /// The same of a part of it, in ASCII alone.
@@ -182,20 +104,6 @@ pub(super) fn document(item: &Delivered, error: &str) -> String {
     serde_json::to_string(&document).unwrap_or_default()
 }
 
-/// The record that a row keeps, or what it keeps of it; `None` when the text is not what [`document`] writes.
-pub(crate) fn record(document: &str) -> Option<Record> {
-    let Kept { timestamp_ms, key, payload, headers } = serde_json::from_str(document).ok()?;
-    let bytes = |coded: Option<Coded<'_>>| coded.map_or(Some(None), |it| it.bytes().map(Some));
-    let header =
-        |(name, value): (Name<'_>, _)| Some(Header { name: name.text()?, value: bytes(value)? });
-    Some(Record {
-        key: bytes(key)?,
-        headers: headers.into_iter().map(header).collect::<Option<_>>()?,
-        payload: bytes(payload)?,
-        timestamp_ms,
-    })
-}
-
 /// The same as it arrived.
 pub(crate) fn arrival(
     document: &str,
@@ -203,7 +111,7 @@ pub(crate) fn arrival(
     leader_epoch: LeaderEpoch,
 ) -> Option<Arrival> {
     let flaw = excerpt(document).map(|excerpt| Box::new(Flaw::TooLarge(excerpt)));
-    Some(Arrival { offset, leader_epoch, record: record(document)?, flaw })
+    Some(Arrival { offset, leader_epoch, record: record_text::record(document)?, flaw })
 }
 
 /// What says that it is only a part.
@@ -284,7 +192,7 @@ mod tests {
                     timestamp_ms: payload.map(|_| 1_700_000_000_123),
                 };
                 let item = read(record.clone(), Excerpts::default());
-                assert_eq!(super::record(&document(&item, "")), Some(record));
+                assert_eq!(record_text::record(&document(&item, "")), Some(record));
             }
         }
     }
@@ -315,13 +223,6 @@ mod tests {
             let excerpt = excerpt(&cut).unwrap();
             assert_eq!((excerpt.bytes, excerpt.headers), (size, 1_000));
             assert_eq!(excerpt.payload_bytes, Some(long.len()));
-        }
-    }
-
-    #[test]
-    fn a_row_that_was_written_over_holds_no_record() {
-        for text in ["", "{}", "[]", r#"{"key":3,"payload":null,"headers":[]}"#] {
-            assert_eq!(record(text), None, "{text}");
         }
     }
 }

@@ -13,22 +13,13 @@ use inbox_engine::{
     TakeOverFault, Time, WatermarkWrite, Written,
 };
 use inbox_kafka::{Arrival, Broker, BrokerEvent, Trouble};
+use inbox_store::port::{Store, Taken};
 use outbox_core::TopicPartition;
 use tokio::sync::mpsc;
 
 use super::{
-    Delivery,
-    beat::BEAT,
-    control::Control,
-    heads::Heads,
-    outages::Outages,
-    port::{Store, Taken},
-    release::Report,
-    strays::Strays,
-    suspects,
-    together::Together,
-    transaction::Work,
-    watch::Watch,
+    Delivery, beat::BEAT, control::Control, heads::Heads, outages::Outages, release::Report,
+    strays::Strays, suspects, together::Together, transaction::Work, watch::Watch,
 };
 use crate::telemetry::{HeldLane, Signal, meters::Meters};
 
@@ -255,7 +246,7 @@ impl<DB: Store> Driver<DB> {
         let work = &*self.work;
         let (strays, meters) = (&mut self.strays, &self.meters);
         let items = arrivals.into_iter().map(|arrival| {
-            let at = lanes.place(place, &arrival);
+            let at = lanes.place(&place.topic, arrival.offset, &arrival.record);
             let mut item = work.intake.item(place, arrival, at, &work.routes);
             suspects::judge(&mut item, known);
             let record = &item.event.record;

@@ -3,9 +3,10 @@
 use std::time::Instant;
 
 use inbox_engine::{Doom, Failure, HandlerFault, Mode, Outcome, ParkReason, Rule, Run};
+use inbox_store::port::{Store, StoreFault};
 
 use super::{
-    port::{Delivered, Store, StoreFault},
+    Delivered,
     transaction::{End, Transaction},
     verdict::{Verdict, Verdicts},
 };

@@ -4,14 +4,13 @@ use std::sync::Arc;
 
 use inbox_engine::{Doom, Item, Kind, Lane, ParkReason};
 use inbox_kafka::{Arrival, Excerpts, Flaw};
+use inbox_store::port::Known;
 use outbox_core::{Envelope, EventId, ReadError, Reader, Record, TopicPartition};
 
 use super::{
-    Delivery,
+    Delivered, Delivery,
     content::{self, Hash},
     dead_letter::UnwantedRules,
-    document,
-    port::{Delivered, Known, Lanes, release::DueQueue},
 };
 use crate::{
     config::{Content, Unwanted},
@@ -136,29 +135,6 @@ impl Intake {
                 (PARKED, Some(doom(ParkReason::UnknownType, error)))
             }
         }
-    }
-}
-
-impl Lanes {
-    /// The lane and the key of the aggregate of an arrival.
-    pub(super) fn place(&self, partition: &TopicPartition, arrival: &Arrival) -> (Lane, [u8; 16]) {
-        let Arrival { offset, record, .. } = arrival;
-        self.placement.place(&partition.topic, offset.0, record, self.count)
-    }
-
-    /// The key of a parked row's aggregate; `None` when the row holds no record.
-    pub(crate) fn parked_key(&self, topic: &str, offset: i64, record: &str) -> Option<[u8; 16]> {
-        let record = document::record(record)?;
-        Some(self.placement.place(topic, offset, &record, self.count).1)
-    }
-
-    /// The lane of a parked queue. A remap may have given its aggregate another one than was written with
-    /// it; then its record is there to find it.
-    pub(super) fn of_queue(&self, partition: &TopicPartition, queue: &DueQueue) -> Lane {
-        let record = queue.record.as_deref().and_then(document::record);
-        record.map_or(queue.lane, |record| {
-            self.placement.place(&partition.topic, queue.offset.0, &record, self.count).0
-        })
     }
 }
 

@@ -4,8 +4,6 @@
 //! begin, `claim`, `handling`, park, advance, commit. `driver` owns the engine; `obey` does
 //! what it says; `control` asks the database for everything else.
 
-pub mod port;
-
 pub(crate) mod beat;
 mod begin;
 mod claim;
@@ -38,4 +36,10 @@ pub(crate) mod trial;
 mod verdict;
 pub(crate) mod watch;
 
+/// The traits that a database is asked by, for code over any of them. All of it is in `inbox-store`.
+pub mod port {
+    pub use inbox_store::port::{Finding, OpenError, Queues, Savepoint, Schemas, Sessions, Store};
+}
+
+pub(crate) use delivery::Delivered;
 pub use delivery::Delivery;

@@ -14,13 +14,13 @@ use inbox_engine::{
     Batch, Commit, Effect, Generation, Held, Lane, Outcome, PartitionId, Release, Released, Seek,
     Standstill, WatermarkWrite, Written,
 };
+use inbox_store::port::{Note, Scope, Store, deadline};
 use outbox_core::TopicPartition;
 
 use super::{
     Delivery,
     driver::{Done, Driver, End},
     parked::named,
-    port::{Note, Scope, Store, deadline},
     release::Report,
 };
 use crate::telemetry::Signal;

@@ -4,12 +4,13 @@ use std::time::{Duration, SystemTime};
 
 use inbox_engine::{Doom, ParkReason};
 use inbox_kafka::Excerpts;
+use inbox_store::port::Parking;
 use outbox_core::AGGREGATE_ID_BYTES_MAX;
 use serde_json::{Value, json};
 
 use super::{
+    Delivered,
     document::{self, document},
-    port::{Delivered, Parking},
 };
 
 /// The latest errors of an event that are kept.

@@ -3,11 +3,12 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use inbox_engine::{Doom, ParkReason};
+use inbox_store::port::{ParkedLoad, Store};
 use uuid::Uuid;
 
 use super::{
+    Delivered,
     parked::named,
-    port::{Delivered, ParkedLoad, Store},
     transaction::{Transaction, Work},
     verdict::Verdicts,
 };

@@ -6,12 +6,10 @@ use std::{
 };
 
 use inbox_settings::told::{Cause, Met, Told};
+use inbox_store::port::{ACTS_PER_STEP, PruneCursor, PruneStep, Store};
 use tokio::time::Instant;
 
-use super::{
-    port::{ACTS_PER_STEP, PruneCursor, PruneStep, Store},
-    sessions::Sessions,
-};
+use super::sessions::Sessions;
 use crate::telemetry::{Signal, meters::Meters};
 
 /// Between two steps of a sweep, so that pruning never takes a server for itself.
@@ -137,7 +135,7 @@ mod tests {
     use super::{Arc, Retention, Sessions, sweep};
     use super::{PruneCursor, PruneStep, STEP_PAUSE, pause};
     #[cfg(feature = "sqlite")]
-    use crate::pipeline::port::{self, Address};
+    use inbox_store::port::{self, Address};
 
     const HOUR: Duration = Duration::from_hours(1);
     const TOOK: Duration = Duration::from_millis(3);

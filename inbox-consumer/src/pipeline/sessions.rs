@@ -9,9 +9,9 @@ use std::{
     time::{Duration, Instant},
 };
 
+use inbox_store::port::{Book, Edition, OpenError, Store, StoreFault, TxLimits};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::port::{Book, Edition, OpenError, Store, StoreFault, TxLimits};
 use crate::telemetry::{Signal, meters::Meters};
 
 /// A connection, and what it is prepared for.
@@ -238,10 +238,10 @@ impl<DB: Store> Sessions<DB> {
 mod tests {
     use std::pin::pin;
 
+    use inbox_store::port::{Address, Sessions as _};
     use sqlx::Sqlite;
 
     use super::Sessions;
-    use crate::pipeline::port::{Address, Sessions as _};
 
     /// With one writer: else each transaction would have a session of its own, and read again what the other
     /// had in memory.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use moka::sync::Cache;
 use outbox_core::TopicPartition;
 
-use super::port::Delivered;
+use super::Delivered;
 use crate::telemetry::{Counters, Signal};
 
 /// One aggregate in so many is watched, the same ones on every partition.

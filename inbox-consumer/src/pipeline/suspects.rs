@@ -3,12 +3,9 @@
 use std::sync::Arc;
 
 use inbox_engine::{Batch, Doom, Item, Offset, Outcome, ParkReason, Rule};
+use inbox_store::port::{Scope, Store, Suspect};
 
-use super::{
-    Delivery,
-    port::{Delivered, Scope, Store, Suspect},
-    transaction::Work,
-};
+use super::{Delivered, Delivery, transaction::Work};
 
 /// So many processes in a row do not end with one event by chance: from the second on it was the only one that ran.
 /// A trial needs fewer; this is for an event that ends the process only where it is run for good, and for a system

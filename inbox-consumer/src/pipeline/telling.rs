@@ -7,11 +7,9 @@ use std::{
     time::Duration,
 };
 
-use super::{
-    control::Control,
-    port::{Note, Scope, Store},
-    together::TOGETHER_MAX,
-};
+use inbox_store::port::{Note, Scope, Store};
+
+use super::{control::Control, together::TOGETHER_MAX};
 
 /// After a failure what was to be said is said again.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);

@@ -4,12 +4,10 @@
 use std::sync::Arc;
 
 use inbox_engine::{Generation, PartitionId, WatermarkWrite, Written};
+use inbox_store::port::{Scope, Store, Taken};
 use outbox_core::TopicPartition;
 
-use super::{
-    driver::{Done, Driver},
-    port::{Scope, Store, Taken},
-};
+use super::driver::{Done, Driver};
 
 /// Partitions of one transaction: all of them wait for its end, and a lost answer is about all of them. With
 /// 128 lanes each, PostgreSQL thinks twice as many worth compiling.

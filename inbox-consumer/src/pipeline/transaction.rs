@@ -9,6 +9,7 @@ use std::{
 
 use futures::future::{MaybeDone, maybe_done};
 use inbox_engine::{Batch, Failure, HandlerFault, Mode, Outcome, Rule, Tally};
+use inbox_store::port::{Book, Scope, Store, StoreFault, TxLimits};
 use tokio::sync::RwLock;
 use uuid::Uuid;
 
@@ -18,7 +19,6 @@ use super::{
     intake::{IGNORED, Intake},
     pace::Pace,
     parking::ParkingRules,
-    port::{Book, Scope, Store, StoreFault, TxLimits},
     sessions::{Session, Sessions},
     trial::Trials,
     verdict::Verdicts,

@@ -12,17 +12,14 @@ use std::{
 };
 
 use inbox_engine::{Batch, Failure, HandlerFault, Outcome, Rule};
+use inbox_store::port::{Scope, Store};
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines},
     process::{Child, ChildStdin, ChildStdout, Command},
     sync::Mutex,
 };
 
-use super::{
-    Delivery, document,
-    port::{Scope, Store},
-    transaction::Work,
-};
+use super::{Delivery, document, transaction::Work};
 
 /// It is there, and waits for events.
 const READY: &str = "inbox-trial: ready";
@@ -193,12 +190,12 @@ mod tried {
         Batch, Epoch, Generation, Lane, LaneMove, LeaderEpoch, Mode, NextOffset, Offset, Outcome,
         PartitionId,
     };
+    use inbox_store::port::{Scope, Store};
     use tokio::{sync::mpsc, time::timeout};
 
     use super::{BEGIN, END, IDLE_MAX, NOTHING, READY};
     use crate::pipeline::{
-        Delivery, document,
-        port::{Delivered, Scope, Store},
+        Delivered, Delivery, document,
         transaction::{End, Transaction, Work},
     };
 

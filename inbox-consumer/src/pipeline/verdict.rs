@@ -3,12 +3,10 @@
 use std::{collections::HashMap, time::Duration};
 
 use inbox_engine::{Doom, ParkReason, Rule, Run, RunEntry, Tally, runs};
+use inbox_store::port::Parking;
 use outbox_core::OutboxEvent;
 
-use super::{
-    parked,
-    port::{Delivered, Parking},
-};
+use super::{Delivered, parked};
 
 /// What becomes of one event.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 
 use inbox_engine::{NextOffset, Snapshot, Standstill};
 use inbox_kafka::LogEnds;
+use inbox_store::port::Store;
 
-use super::{driver::Driver, port::Store};
+use super::driver::Driver;
 
 /// The watermark is written, or checked, every few seconds.
 const UNCONFIRMED_MAX: Duration = Duration::from_secs(30);

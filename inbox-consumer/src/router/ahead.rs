@@ -5,8 +5,10 @@
 
 use std::any::Any;
 
+use inbox_store::port::Sessions;
+
 use super::{RunEvent, table::RouteTable};
-use crate::{Event, pipeline::port::Sessions};
+use crate::Event;
 
 /// After so many events others have their turn: what the database answered is looked at.
 const AT_ONCE: usize = 32;

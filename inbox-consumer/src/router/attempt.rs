@@ -7,13 +7,13 @@ use std::{
 
 use futures::FutureExt;
 use inbox_engine::Rule;
+use inbox_store::port::{Sessions, StoreFault};
 use outbox_core::{CodecError, Decode};
 
 use super::{RunEnd, RunEvent};
 use crate::{
     Event, Fault, HandlerError, HandlerResult, Tx,
     handler::{limited, panic_text},
-    pipeline::port::{Sessions, StoreFault},
     tx::Seen,
 };
 

@@ -3,11 +3,12 @@
 use std::{any::type_name, time::Duration};
 
 use async_trait::async_trait;
+use inbox_store::port::Sessions;
 use outbox_core::Decode;
 use tracing::Instrument as _;
 
 use super::{AheadOfRun, Route, RunEnd, RunEvent, attempt};
-use crate::{Handler, Tx, pipeline::port::Sessions, telemetry::trace};
+use crate::{Handler, Tx, telemetry::trace};
 
 pub(super) struct Each<H, C> {
     pub(super) handler: H,

@@ -20,6 +20,7 @@ mod tests;
 use std::{any::Any, collections::HashMap, fmt, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
+use inbox_store::port::Sessions;
 use outbox_core::{Decode, Json};
 use sqlx::Database;
 
@@ -27,10 +28,7 @@ pub(crate) use ahead::{Ahead, AheadOfRun};
 pub use schedule::Schedule;
 pub(crate) use table::{Looked, RouteTable};
 
-use crate::{
-    BatchHandler, Fault, Handler, Tx,
-    pipeline::{Delivery, port::Sessions},
-};
+use crate::{BatchHandler, Fault, Handler, Tx, pipeline::Delivery};
 use declared::DeclaredRoute;
 #[cfg(feature = "testing")]
 pub(crate) use declared::gathered;

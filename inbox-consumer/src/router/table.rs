@@ -3,12 +3,13 @@
 use std::{collections::HashMap, fmt, sync::Arc, time::Duration};
 
 use inbox_engine::Kind;
+use inbox_store::port::Sessions;
 use sqlx::Database;
 
 use super::{
     AheadOfRun, DeclaredRoute, Entry, Registered, Route, RunEnd, RunEvent, Schedule, attempt,
 };
-use crate::{Tx, pipeline::port::Sessions};
+use crate::Tx;
 
 /// What is known of an event type.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -6,11 +6,12 @@ use std::{
 };
 
 use async_trait::async_trait;
+use inbox_store::port::Sessions;
 use outbox_core::Decode;
 use tracing::Instrument as _;
 
 use super::{AheadOfRun, Route, RunEnd, RunEvent, ahead::Decoded, attempt};
-use crate::{BatchHandler, Tx, pipeline::port::Sessions, telemetry::trace};
+use crate::{BatchHandler, Tx, telemetry::trace};
 
 pub(super) struct Whole<H, C> {
     pub(super) handler: H,

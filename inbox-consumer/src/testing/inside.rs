@@ -3,18 +3,15 @@
 use std::{collections::BTreeMap, ops::Range, sync::Arc};
 
 use inbox_engine::Offset;
+use inbox_store::{
+    port::{Declarations as _, DeclaredSql, Look, Queues as _, Relation, Shape},
+    sql::{Dialect, Lexer},
+};
 use outbox_core::{Aggregate, Envelope, EventId, Record, TopicPartition};
 #[cfg(feature = "postgres")]
 use sqlx::{AssertSqlSafe, SqlSafeStr as _};
 
-use crate::{
-    pipeline::{
-        Delivery,
-        port::{Declarations as _, DeclaredSql, Look, Queues as _, Relation, Shape},
-    },
-    router,
-    tx::lexer::{Dialect, Lexer},
-};
+use crate::{pipeline::Delivery, router};
 
 /// Whose SQL a text is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -71,7 +68,7 @@ pub fn declare(text: &str, sql: Sql) -> Result<DeclaredSql, String> {
 #[cfg(feature = "postgres")]
 pub fn is_step(text: &str, types: &[u32]) -> bool {
     let sql = AssertSqlSafe(text.to_owned()).into_sql_str();
-    crate::store::fits(&crate::pipeline::port::Text { sql, types: types.to_vec() })
+    inbox_store::inside::fits(&inbox_store::port::Text { sql, types: types.to_vec() })
 }
 
 /// Shows what the columns of a declared handler make of one record, and what is wrong with it.

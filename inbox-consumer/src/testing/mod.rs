@@ -2,10 +2,11 @@
 //! stores.
 
 pub mod broker;
-pub mod conformance;
 mod handler;
 #[doc(hidden)]
 pub mod inside;
+
+pub use inbox_store::conformance;
 
 pub use handler::{
     Aggregate, EventId, HandlerTest, Header, OutboxEvent, Outcome, Record, TestError,

@@ -2,10 +2,10 @@
 
 use std::{borrow::Cow, slice};
 
+use inbox_store::port::{Sessions, StoreFault};
 use outbox_core::{AppendError, Cause, EventId, OutboxDatabase, OutboxEvent};
 
 use super::{Tx, executor::noted};
-use crate::pipeline::port::{Sessions, StoreFault};
 
 impl<DB: Sessions + OutboxDatabase> Tx<'_, DB> {
     /// Appends an event to the outbox: it is there if and only if what the handler did is. A relay ships

@@ -11,54 +11,13 @@ use futures::{
     future::BoxFuture,
     stream::{self, BoxStream},
 };
-use sqlx::{Database, Describe, Either, Error, Execute, Executor, SqlStr, error::BoxDynError};
+use inbox_store::{
+    parts::Parts,
+    port::{Declarations, Relation, Sessions, StoreFault},
+};
+use sqlx::{Database, Describe, Either, Error, Execute, Executor, SqlStr};
 
 use super::{Tx, guard::Guard};
-use crate::pipeline::port::{Sessions, StoreFault};
-
-/// A query taken apart, since looking at its text consumes it.
-pub(crate) struct Parts<DB: Database> {
-    pub(crate) sql: SqlStr,
-    pub(crate) statement: Option<DB::Statement>,
-    /// None: a simple query, one exchange with the server.
-    pub(crate) arguments: Option<DB::Arguments>,
-    /// Whether the driver gives the statement a name.
-    pub(crate) persistent: bool,
-}
-
-impl<DB: Database> Parts<DB>
-where
-    DB::Statement: Clone,
-{
-    pub(crate) fn of<'q>(mut query: impl Execute<'q, DB>) -> Result<Self, Error> {
-        let arguments = query.take_arguments().map_err(Error::Encode)?;
-        let statement = query.statement().cloned();
-        let persistent = query.persistent();
-        Ok(Self { sql: query.sql(), statement, arguments, persistent })
-    }
-}
-
-impl<DB: Database> Execute<'_, DB> for Parts<DB>
-where
-    DB::Statement: Send,
-    DB::Arguments: Send,
-{
-    fn sql(self) -> SqlStr {
-        self.sql
-    }
-
-    fn statement(&self) -> Option<&DB::Statement> {
-        self.statement.as_ref()
-    }
-
-    fn take_arguments(&mut self) -> Result<Option<DB::Arguments>, BoxDynError> {
-        Ok(self.arguments.take())
-    }
-
-    fn persistent(&self) -> bool {
-        self.persistent
-    }
-}
 
 /// Takes the query apart and admits it, or remembers why not.
 fn admit<'q, DB, E>(guard: &mut Guard, query: E, conn: &DB::Connection) -> Result<Parts<DB>, Error>
@@ -127,6 +86,20 @@ pub(super) async fn noted<DB: Sessions, T>(
         Err(error) => guard.failed::<DB>(error),
     }
     done
+}
+
+impl<DB: Declarations> Tx<'_, DB> {
+    /// Runs the statement of a declared handler, as any other one.
+    pub(crate) async fn apply(
+        &mut self,
+        sql: &SqlStr,
+        relation: &Relation<'_>,
+    ) -> Result<(), Error> {
+        self.send_queued_first().await?;
+        let Self { connection, guard, .. } = self;
+        guard.admit::<DB>(sql.as_str())?;
+        noted::<DB, _>(guard, DB::apply(connection, sql, relation)).await
+    }
 }
 
 /// What one step of a statement yields on a database.

@@ -3,10 +3,9 @@
 use std::{borrow::Cow, time::Instant};
 
 use inbox_engine::Rule;
+use inbox_store::port::{RefusedText, Sessions, StoreFault, deadline};
 use outbox_core::said;
 use sqlx::{Error, error::DatabaseError};
-
-use crate::pipeline::port::{RefusedText, Sessions, StoreFault, deadline};
 
 /// The first thing that went wrong in a transaction: it can only be rolled back.
 #[derive(Clone, PartialEq, Eq, Debug)]

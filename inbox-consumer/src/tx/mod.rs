@@ -4,26 +4,21 @@ mod append;
 mod executor;
 mod guard;
 mod ids;
-mod left;
-pub(crate) mod lexer;
 mod queue;
 mod savepoint;
 mod statement;
-pub(crate) mod verbs;
 
 #[cfg(all(test, feature = "sqlite"))]
 mod append_tests;
 #[cfg(all(test, feature = "sqlite"))]
 mod sqlite_tests;
-#[cfg(test)]
-mod verb_tests;
 
 use std::{fmt, sync::Arc};
 
+use inbox_store::port::{Book, Edition};
 use outbox_core::Outbox;
 use sqlx::Database;
 
-pub(crate) use executor::Parts;
 use guard::Guard;
 pub(crate) use guard::Seen;
 use ids::Ids;
@@ -31,14 +26,7 @@ use queue::Queue;
 pub use savepoint::SavepointTx;
 pub use statement::{Statement, statement};
 
-use crate::{
-    pipeline::{
-        Delivery,
-        port::{Book, Edition},
-    },
-    router::RunEvent,
-    telemetry::calls::OpenRun,
-};
+use crate::{pipeline::Delivery, router::RunEvent, telemetry::calls::OpenRun};
 
 /// The transaction that a handler writes its effects through. The consumer began it, claimed the
 /// event in it, and commits it when the handler has answered `Ok`.

@@ -3,10 +3,10 @@
 use std::{fmt, sync::Arc};
 
 use inbox_engine::Rule;
+use inbox_store::port::{Book, Edition, Means, NotSent, Sessions, StoreFault, Waiting};
 use sqlx::{Database, Error};
 
 use super::{Statement, Tx};
-use crate::pipeline::port::{Book, Edition, Means, NotSent, Sessions, StoreFault, Waiting};
 
 /// Whose failure a failed sending is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -5,10 +5,10 @@ use std::{
     ops::{Deref, DerefMut},
 };
 
+use inbox_store::port::{Savepoint, Sessions, StoreFault};
 use sqlx::{Database, Error};
 
 use super::{Tx, guard::Guard};
-use crate::pipeline::port::{Savepoint, Sessions, StoreFault};
 
 impl<'t, DB: Database> Tx<'t, DB> {
     /// The most savepoints of handlers in one transaction, those that were rolled back not counted.

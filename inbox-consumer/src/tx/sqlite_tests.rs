@@ -5,10 +5,10 @@
 use std::{future::Future, task::Poll, time::Duration};
 
 use futures::{StreamExt, TryStreamExt};
+use inbox_store::port::StoreFault;
 use sqlx::{Connection, Executor, Row, Sqlite, SqliteConnection};
 
 use super::Tx;
-use crate::pipeline::port::StoreFault;
 
 /// An open transaction on a table with a unique and a checked column.
 async fn opened() -> SqliteConnection {

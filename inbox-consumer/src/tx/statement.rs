@@ -2,9 +2,8 @@
 
 use std::fmt;
 
+use inbox_store::port::{QueuedValues, Queues};
 use sqlx::{Database, Encode, SqlSafeStr, SqlStr, Type, error::BoxDynError};
-
-use crate::pipeline::port::{QueuedValues, Queues};
 
 /// A statement for [`Tx::queue`](crate::Tx::queue), as [`sqlx::query()`] is one for `execute`.
 ///

@@ -4,8 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Tree, none, shows};
 
-const STORES: [&str; 3] =
-    ["inbox-consumer/src/store/", "outbox-core/src/store/", "outbox-relay/src/feed/"];
+const STORES: [&str; 3] = ["inbox-store/src/", "outbox-core/src/store/", "outbox-relay/src/feed/"];
 
 /// Files that one database alone needs, and why.
 const ALONE: &[(&str, &str)] = &[
@@ -18,8 +17,8 @@ const ALONE: &[(&str, &str)] = &[
 /// Where PostgreSQL's statements are, with what each needs to say how it is sent: a name only where the
 /// session keeps it.
 const SENT: [(&str, &[&str]); 3] = [
-    // Or on a handler's transaction, which sees to it itself.
-    ("inbox-consumer/src/store/postgres/", &["on(conn)", "(&mut *tx)"]),
+    // Or as a handler's, which is sent as those of the guard are.
+    ("inbox-store/src/postgres/", &["on(conn)", ".persistent("]),
     ("outbox-core/src/store/postgres/", &[".persistent("]),
     ("outbox-relay/src/feed/postgres/", &[".persistent("]),
 ];
@@ -53,8 +52,8 @@ fn statements_sent_otherwise(tree: &Tree) -> Vec<String> {
 fn statements_have_names_only_where_they_are_kept() {
     none(&statements_sent_otherwise(&Tree::here()));
     let tree = Tree::of(&[
-        ("inbox-consumer/src/store/postgres/a.rs", "sqlx::query(A).bind(1)\n.execute(conn).await"),
-        ("inbox-consumer/src/store/postgres/b.rs", "sqlx::query(B).fetch_one(on(conn)).await"),
+        ("inbox-store/src/postgres/a.rs", "sqlx::query(A).bind(1)\n.execute(conn).await"),
+        ("inbox-store/src/postgres/b.rs", "sqlx::query(B).fetch_one(on(conn)).await"),
         ("outbox-relay/src/feed/postgres/c.rs", "sqlx::query_as(C).fetch_all(session).await"),
     ]);
     shows(&statements_sent_otherwise(&tree), &["a.rs: sqlx::query(A)", "c.rs: sqlx::query_as(C)"]);
@@ -64,10 +63,19 @@ fn stores_that_differ(tree: &Tree) -> Vec<String> {
     STORES.iter().flat_map(|room| stores_of_a_room_that_differ(tree, room)).collect()
 }
 
+/// Each has a folder of migrations.
+fn databases(tree: &Tree) -> BTreeSet<&str> {
+    let below = tree.files.iter().filter_map(|(path, _)| path.strip_prefix("migrations/"));
+    below.filter_map(|path| Some(path.split_once('/')?.0)).collect()
+}
+
 fn stores_of_a_room_that_differ(tree: &Tree, room: &str) -> Vec<String> {
+    let databases = databases(tree);
     let mut stores: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
     for (path, _) in &tree.files {
-        if let Some((store, file)) = path.strip_prefix(room).and_then(|path| path.split_once('/')) {
+        if let Some((store, file)) = path.strip_prefix(room).and_then(|path| path.split_once('/'))
+            && databases.contains(store)
+        {
             stores.entry(store).or_default().insert(file);
         }
     }
@@ -165,13 +173,10 @@ fn rules_about_stores_see_what_breaks_them() {
     let twin =
         "impl Claims for Postgres {\n    async fn claim(&self) {\n    }\n    fn held() {}\n}\n";
     let tree = Tree::of(&[
-        ("inbox-consumer/src/store/postgres/claim.rs", twin),
-        (
-            "inbox-consumer/src/store/sqlite/claim.rs",
-            "impl Claims for Sqlite {\n    fn claim() {}\n}\n",
-        ),
-        ("inbox-consumer/src/store/sqlite/extra.rs", ""),
-        ("inbox-consumer/src/store/sqlite/writer.rs", ""),
+        ("inbox-store/src/postgres/claim.rs", twin),
+        ("inbox-store/src/sqlite/claim.rs", "impl Claims for Sqlite {\n    fn claim() {}\n}\n"),
+        ("inbox-store/src/sqlite/extra.rs", ""),
+        ("inbox-store/src/sqlite/writer.rs", ""),
         ("outbox-core/src/store/sqlite/append.rs", ""),
         ("outbox-core/src/store/postgres/schema.rs", ""),
         ("migrations/postgres/0001_a.sql", ""),

@@ -1,8 +1,9 @@
 //! How `check` tells what it found: a table for people, JSON for scripts.
 
 use inbox_settings::printed;
+use inbox_store::port::Finding;
 
-use crate::{cli::table, pipeline::port::Finding};
+use crate::cli::table;
 
 /// How bad a finding is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, serde::Serialize)]

@@ -4,12 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use humantime::format_duration as duration;
 use inbox_kafka::{LogFacts, TopicFacts};
+use inbox_store::port::{Finding, PartitionRow};
 use outbox_core::{IdScope, Reader};
 
-use crate::{
-    config::{Config, Events, Unwanted},
-    pipeline::port::{Finding, PartitionRow},
-};
+use crate::config::{Config, Events, Unwanted};
 
 fn doubt(text: String) -> Finding {
     Finding { fatal: false, text }

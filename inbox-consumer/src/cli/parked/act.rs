@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use inbox_settings::printed;
+use inbox_store::port::{Intended, Intent, Order, Page, ParkedFilter, Store, Weight};
 
 use super::{
     super::{Exit, Terminal},
@@ -11,10 +12,7 @@ use super::{
     show, verb, wait,
     words::{counted, reason, seconds_in_words},
 };
-use crate::{
-    config::Config,
-    pipeline::port::{Intended, Intent, Order, Page, ParkedFilter, Store, Weight},
-};
+use crate::config::Config;
 
 /// Intents of one transaction.
 const CHUNK: u32 = 1_000;

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use inbox_store::port::{ParkedFilter, When};
 
 use super::words::REASONS;
-use crate::pipeline::port::{ParkedFilter, When};
 
 /// One thing to do with parked events.
 #[derive(Clone, PartialEq, Eq, Debug, Subcommand)]

@@ -1,16 +1,14 @@
 //! `parked audit`.
 
 use inbox_settings::printed;
+use inbox_store::port::{AuditFilter, AuditRow, Store};
 
 use super::{
     super::{Exit, Terminal, table},
     args::Audit,
     words::plain,
 };
-use crate::{
-    config::Config,
-    pipeline::port::{AuditFilter, AuditRow, Store},
-};
+use crate::config::Config;
 
 pub(super) async fn audit<DB: Store>(
     conn: &mut DB::Connection,

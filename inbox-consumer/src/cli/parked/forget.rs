@@ -6,16 +6,14 @@
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use inbox_store::port::{Forgotten, Intent, Order, Page, ParkedFilter, ParkedRow, Store};
 
 use super::{
     super::{Exit, Terminal},
     Hand, again, args, failed, opened,
     words::counted,
 };
-use crate::{
-    config::Config,
-    pipeline::port::{Forgotten, Intent, Order, Page, ParkedFilter, ParkedRow, Store},
-};
+use crate::config::Config;
 
 /// Parked events of one aggregate that are looked at together.
 const PAGE: Page = Page { limit: 1_000, newest: false };

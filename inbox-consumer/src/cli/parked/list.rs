@@ -3,16 +3,14 @@
 use std::io::{self, IsTerminal as _};
 
 use inbox_settings::printed;
+use inbox_store::port::{Page, ParkedCounts, ParkedRow, Store};
 
 use super::{
     super::{Exit, Terminal, table},
     args::List,
     words::{counted, plain, turn},
 };
-use crate::{
-    config::Config,
-    pipeline::port::{Page, ParkedCounts, ParkedRow, Store},
-};
+use crate::config::Config;
 
 /// What `--json` writes.
 #[derive(serde::Serialize)]

@@ -15,12 +15,10 @@ mod words;
 
 use std::time::Duration;
 
+use inbox_store::port::{Intent, Store, StoreFault};
+
 use super::{Exit, Terminal, open, told};
-use crate::{
-    config::Config,
-    consumer::schema_is_current,
-    pipeline::port::{Intent, Store, StoreFault},
-};
+use crate::{config::Config, consumer::schema_is_current};
 
 pub(super) use args::{Hand, Parked, who};
 pub(super) use forget::{Forget, forget};

@@ -6,15 +6,13 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 
 use inbox_settings::printed;
+use inbox_store::port::{AuditFilter, AuditRow, Kept, Page, ParkedFilter, ParkedRow, Store};
 
 use super::{
     super::{Exit, Terminal},
     words::{counted, plain, reason, turn},
 };
-use crate::{
-    config::Config,
-    pipeline::port::{AuditFilter, AuditRow, Kept, Page, ParkedFilter, ParkedRow, Store},
-};
+use crate::config::Config;
 
 /// Followers that are listed; the count tells of the others.
 const FOLLOWERS_MAX: usize = 20;

@@ -5,13 +5,13 @@ use std::{
     time::{Duration, Instant},
 };
 
+use inbox_store::port::{Intended, Order, Outcome, Store};
+
 use super::{
     super::{Exit, Terminal},
     again, verb,
     words::{counted, doubtful, plain},
 };
-use crate::pipeline::port::{Intended, Order, Outcome, Store};
-
 /// Asked about at once.
 const CHUNK: usize = 500;
 const PAUSE: Duration = Duration::from_millis(200);

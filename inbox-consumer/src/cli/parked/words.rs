@@ -4,8 +4,7 @@
 use std::time::Duration;
 
 use inbox_settings::printed;
-
-use crate::pipeline::port::ParkedRow;
+use inbox_store::port::ParkedRow;
 
 /// A reason for which events are parked.
 pub(super) struct Reason {

@@ -2,6 +2,10 @@
 //! that ended the transaction.
 
 use inbox_engine::{ParkReason, Released};
+use inbox_store::port::{
+    Store,
+    release::{Queued, RELEASING, Requeued},
+};
 
 use super::{
     Errand,
@@ -9,13 +13,7 @@ use super::{
     not_settled,
     report::{Failed, Report},
 };
-use crate::pipeline::{
-    port::{
-        Store,
-        release::{Queued, RELEASING, Requeued},
-    },
-    transaction::{End, Transaction, Work},
-};
+use crate::pipeline::transaction::{End, Transaction, Work};
 
 /// What a transaction of its own writes.
 struct Note {

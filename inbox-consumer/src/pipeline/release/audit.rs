@@ -1,12 +1,11 @@
 //! What a release writes into the audit.
 
-use crate::pipeline::{
-    port::{
-        Store,
-        release::{Act, Queued},
-    },
-    transaction::{End, Transaction},
+use inbox_store::port::{
+    Store,
+    release::{Act, Queued},
 };
+
+use crate::pipeline::transaction::{End, Transaction};
 
 impl<DB: Store> Transaction<'_, DB> {
     /// One row for each thing that an operator asked for and that is done now.

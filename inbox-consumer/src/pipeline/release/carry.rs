@@ -4,6 +4,13 @@ use std::collections::HashMap;
 
 use inbox_engine::{Doom, Failure, HandlerFault, Outcome, ParkReason, Released, Rule, distinct};
 use inbox_kafka::Excerpt;
+use inbox_store::{
+    port::{
+        ClaimRequest, Store,
+        release::{Queued, Requeued},
+    },
+    record_text,
+};
 
 use super::{
     Errand, not_begun, not_settled,
@@ -12,14 +19,10 @@ use super::{
 };
 use crate::pipeline::{
     claim::copy_of,
-    document, fault_point,
+    fault_point,
     handling::{Single, undecodable},
     intake::IGNORED,
     parked,
-    port::{
-        ClaimRequest, Store,
-        release::{Queued, Requeued},
-    },
     transaction::{End, Transaction, Work},
     verdict::Verdict,
 };
@@ -192,7 +195,7 @@ impl<DB: Store> Transaction<'_, DB> {
         for at in 0..plan.run.len() {
             let verdict = anew.remove(&at).unwrap_or(Verdict::Run);
             // A row without its record is for a person to put right.
-            let readable = || document::record(&plan.run[at].record).is_some();
+            let readable = || record_text::record(&plan.run[at].record).is_some();
             let readable = self.batch.items[at].doomed.is_none() || readable();
             match self.run_one(at, verdict, readable).await? {
                 None => done.push(at),

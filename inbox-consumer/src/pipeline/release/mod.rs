@@ -20,12 +20,12 @@ use inbox_engine::{Batch, LaneMove, Mode, NextOffset, Offset, Outcome, Release, 
 pub(crate) use report::Report;
 
 use inbox_kafka::Broker;
+use inbox_store::port::{ClaimRequest, Claimed, Scope, Store, release::Queued};
 use outbox_core::TopicPartition;
 
 use self::plan::Plan;
 use super::{
-    Delivery, fault_point,
-    port::{ClaimRequest, Claimed, Delivered, Scope, Store, release::Queued},
+    Delivered, Delivery, fault_point,
     sessions::Session,
     transaction::{End, Transaction, Work},
 };

@@ -1,6 +1,6 @@
 //! What a release does with the queue it has read.
 
-use crate::pipeline::port::release::{Intent, Queued, Turn};
+use inbox_store::port::release::{Queued, Turn};
 
 /// A release's part of a queue.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -11,18 +11,6 @@ pub(super) struct Plan {
     pub(super) run: Vec<Queued>,
     /// When all of that goes well, the next one is due at once.
     pub(super) more: bool,
-}
-
-impl Queued {
-    fn discarded(&self) -> bool {
-        matches!(self.intent, Some((Intent::Discard, _)))
-    }
-
-    /// Whether it may run as the head of its queue.
-    fn due(&self) -> bool {
-        // A follower that has become the head is due: what was before it is gone.
-        self.turn != Turn::Later || matches!(self.intent, Some((Intent::Release, _)))
-    }
 }
 
 impl Plan {
@@ -56,6 +44,7 @@ pub(super) fn plan(rows: Vec<Queued>, max: usize) -> Plan {
 #[cfg(test)]
 mod tests {
     use inbox_engine::{LeaderEpoch, Offset};
+    use inbox_store::port::release::Intent;
 
     use super::*;
 

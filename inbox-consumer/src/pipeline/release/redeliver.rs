@@ -2,14 +2,11 @@
 
 use inbox_engine::{Doom, ParkReason, Release};
 use inbox_kafka::{Arrival, Broker, Excerpt};
+use inbox_store::port::{Store, release::Queued};
 use outbox_core::{ReadError, Record, TopicPartition};
 
 use super::{Errand, carry::Carried, plan::Plan};
-use crate::pipeline::{
-    document,
-    port::{Delivered, Store, release::Queued},
-    transaction::Work,
-};
+use crate::pipeline::{Delivered, document, transaction::Work};
 
 /// The item of a row: its lane and its aggregate are the queue's, whatever they would be today.
 pub(super) fn item<DB: Store>(work: &Work<DB>, errand: Errand<'_>, row: &Queued) -> Delivered {

@@ -2,9 +2,8 @@
 
 use std::fmt;
 
+use inbox_store::port::ColumnType;
 use outbox_core::Pointer;
-
-use crate::pipeline::port::ColumnType;
 
 /// Columns that every relation has.
 const OWN: [&str; 4] = ["ord", "event_id", "aggregate_id", "occurred_at"];

@@ -4,13 +4,14 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use inbox_engine::Offset;
+use inbox_store::port::Store;
 use outbox_core::{Aggregate, Envelope, EventId, Header, Record, TopicPartition};
 
 use super::super::{AheadOfRun, RouteTable, Routes, RunEnd, RunEvent};
 use crate::{
     Tx,
     config::{Declared, DeclaredMode},
-    pipeline::{Delivery, port::Store},
+    pipeline::Delivery,
 };
 
 /// A handler for the type `t`.

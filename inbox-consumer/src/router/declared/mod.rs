@@ -24,17 +24,15 @@ use std::{marker::PhantomData, sync::Arc};
 
 pub(super) use route::DeclaredRoute;
 
+use inbox_store::port::{Shape, Store};
+
 use super::{Entry, Registered, Routes};
-use crate::{
-    config::{Declared, DeclaredMode},
-    pipeline::port::{Shape, Store},
-};
+use crate::config::{Declared, DeclaredMode};
 use relation::Columns;
 use route::Pace;
 #[cfg(feature = "testing")]
 use {
-    super::RunEvent,
-    crate::pipeline::{Delivery, port::Relation},
+    super::RunEvent, crate::pipeline::Delivery, inbox_store::port::Relation,
     std::collections::BTreeMap,
 };
 

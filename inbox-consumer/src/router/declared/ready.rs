@@ -3,11 +3,10 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
+use inbox_store::port::{DeclaredSql, LoopSql, Refused, Store};
+
 use super::{super::RouteTable, DeclaredRoute};
-use crate::{
-    config::DeclaredMode,
-    pipeline::port::{DeclaredSql, LoopSql, Refused, Store},
-};
+use crate::config::DeclaredMode;
 
 impl<DB: Store> RouteTable<DB> {
     /// A sentence for each declared statement that the database does not take.

@@ -1,5 +1,6 @@
 //! The relation of a run: its events as columns.
 
+use inbox_store::port::Relation;
 use outbox_core::Envelope;
 use uuid::Uuid;
 
@@ -10,7 +11,7 @@ use super::{
     time,
     value::{self, Given},
 };
-use crate::{handler::limited, pipeline::port::Relation};
+use crate::handler::limited;
 
 /// The typed columns of a handler, and where they are found.
 #[derive(Debug)]

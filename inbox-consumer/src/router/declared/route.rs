@@ -7,6 +7,7 @@ use std::{
 };
 
 use async_trait::async_trait;
+use inbox_store::port::{DeclaredSql, Relation, Store};
 use sqlx::SqlStr;
 use tracing::{Instrument as _, Span};
 
@@ -14,12 +15,7 @@ use super::{
     super::{AheadOfRun, Route, RunEnd, RunEvent, attempt},
     relation::Columns,
 };
-use crate::{
-    HandlerError, Tx,
-    config::DeclaredMode,
-    pipeline::port::{DeclaredSql, Relation, Store},
-    telemetry::trace,
-};
+use crate::{HandlerError, Tx, config::DeclaredMode, telemetry::trace};
 
 /// A declared handler of one event type.
 pub(in crate::router) struct DeclaredRoute<DB> {
@@ -117,7 +113,7 @@ async fn apply<DB: Store>(
     tx: &mut Tx<'_, DB>,
     deadline: Duration,
 ) -> Option<attempt::Blame> {
-    let call = async { DB::apply(&mut *tx, sql, relation).await.map_err(HandlerError::from) };
+    let call = async { tx.apply(sql, relation).await.map_err(HandlerError::from) };
     let answer = attempt::call(call.instrument(span), deadline).await;
     attempt::judge(answer, tx, deadline)
 }

@@ -2,6 +2,10 @@
 
 #![expect(clippy::unwrap_used, reason = "what cannot fail here ends the test")]
 
+use inbox_store::{
+    PgSettings,
+    port::{Address, Sessions},
+};
 use sqlx::{AssertSqlSafe, Connection, PgConnection, Postgres};
 
 use super::{
@@ -11,8 +15,6 @@ use super::{
 use crate::{
     config::DeclaredMode::{self, Each, Run},
     handler::Fault,
-    pipeline::port::{Address, Sessions},
-    store::PgSettings,
 };
 
 const SCHEMA: &str =

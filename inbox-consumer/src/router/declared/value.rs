@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
+use inbox_store::port::{ColumnType, Values};
 use serde_json::Value;
 use uuid::Uuid;
 
@@ -11,7 +12,6 @@ use super::{
     column::{Column, Source},
     time,
 };
-use crate::pipeline::port::{ColumnType, Values};
 
 /// The longest decimal number, and the furthest its point may be moved.
 const NUMERIC_BYTES_MAX: usize = 1000;

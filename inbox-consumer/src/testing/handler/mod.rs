@@ -56,10 +56,10 @@ mod running;
 
 use std::{fmt, time::Duration};
 
+use inbox_store::conformance::Probe;
 pub use outbox_core::{Aggregate, EventId, Header, OutboxEvent, Record};
 pub use outcome::{Outcome, TestError};
 
-use super::conformance::Probe;
 use crate::{Routes, config::Config, pipeline::crash::Moment};
 use place::Place;
 use running::Running;
@@ -109,7 +109,7 @@ impl HandlerTest<sqlx::Sqlite> {
     /// # Errors
     /// When the database cannot be made.
     pub async fn sqlite() -> Result<Self, TestError> {
-        let settings = crate::store::SqliteSettings::in_memory().map_err(TestError::new)?;
+        let settings = inbox_store::SqliteSettings::in_memory().map_err(TestError::new)?;
         Self::at(config("sqlite:memory"), Place { settings, remove: None }).await
     }
 

@@ -1,10 +1,11 @@
 //! A database of the test's own: a schema of a PostgreSQL, or an SQLite in memory or in a file.
 
-use crate::{
-    config::Config,
-    pipeline::port::{Address, Sessions},
-    testing::conformance::Probe,
+use inbox_store::{
+    conformance::Probe,
+    port::{Address, Sessions},
 };
+
+use crate::config::Config;
 
 use super::TestError;
 

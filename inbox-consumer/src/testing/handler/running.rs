@@ -6,6 +6,10 @@ use std::{
 };
 
 use inbox_engine::Offset;
+use inbox_store::{
+    conformance::Probe,
+    port::{PruneCursor, Sessions},
+};
 use outbox_core::{Reader, Record};
 use tokio::{sync::oneshot, task::JoinHandle};
 
@@ -16,14 +20,8 @@ use super::{
 use crate::{
     Consumer, Routes,
     config::{Config, Unwanted},
-    pipeline::{
-        crash::Moment,
-        driver::End,
-        port::{PruneCursor, Sessions},
-        transaction::Work,
-    },
+    pipeline::{crash::Moment, driver::End, transaction::Work},
     router::Looked,
-    testing::conformance::Probe,
 };
 
 /// How long an event may take until it is settled.

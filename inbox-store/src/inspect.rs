@@ -1,0 +1,40 @@
+//! Findings that all databases share.
+
+use crate::port::{Finding, Fit};
+
+/// The consumer refuses to start with it.
+pub(super) fn fatal(text: impl Into<String>) -> Finding {
+    Finding { fatal: true, text: text.into() }
+}
+
+/// The promise is weaker with it.
+pub(super) fn doubtful(text: impl Into<String>) -> Finding {
+    Finding { fatal: false, text: text.into() }
+}
+
+/// What the version of the tables means.
+pub(super) fn schema(version: Option<i64>, newest: i64) -> Option<Finding> {
+    match Fit::of("inbox", version, newest) {
+        Fit::Own => None,
+        Fit::Newer(text) => Some(doubtful(text)),
+        Fit::Unfit(text) => Some(fatal(text)),
+    }
+}
+
+/// Clocks that differ by more than this are told.
+#[cfg(feature = "postgres")]
+const CLOCK_MAX: f64 = 5.0;
+
+/// What the difference of two clocks means (seconds since 1970).
+#[cfg(feature = "postgres")]
+pub(super) fn clock(database: f64, ours: f64) -> Option<Finding> {
+    let ahead = database - ours;
+    let which = if ahead < 0.0 { "behind" } else { "ahead of" };
+    (ahead.abs() > CLOCK_MAX).then(|| {
+        doubtful(format!(
+            "the clock of the database is {:.0} s {which} this machine's: retention and the times of \
+             parked events go by the database's, records by the brokers'; let all of them follow NTP",
+            ahead.abs()
+        ))
+    })
+}

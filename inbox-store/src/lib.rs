@@ -1,0 +1,62 @@
+//! The databases of inbox-consumer: the only crate on the consuming side with SQL text.
+//!
+//! - [`port`] has the traits that the consumer asks a database by. [`port::Store`] is all of them,
+//!   implemented for `sqlx::Postgres` and `sqlx::Sqlite`: a folder each, with the same files and
+//!   functions in both.
+//! - `conformance` (feature `testing`) is what every database has to do, scenario by scenario.
+//!
+//! Every call outside the live transaction (take-over, watermark, prune, …) opens and ends a
+//! transaction of its own. None of them may be dropped half-way: a connection whose call was dropped
+//! has to be closed.
+//!
+//! Modules that are hidden from this page are for inbox-consumer alone, and change with it.
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
+#[cfg(feature = "testing")]
+pub mod conformance;
+#[doc(hidden)]
+pub mod parts;
+pub mod port;
+#[doc(hidden)]
+pub mod record_text;
+#[doc(hidden)]
+pub mod sql;
+
+mod declared;
+mod end;
+mod inspect;
+mod migration;
+#[cfg(feature = "postgres")]
+mod postgres;
+#[cfg(feature = "postgres")]
+mod queued;
+mod shared;
+#[cfg(feature = "sqlite")]
+mod sqlite;
+mod takeover;
+
+#[cfg(not(any(feature = "postgres", feature = "sqlite")))]
+compile_error!("no database is on: enable the feature `postgres` or `sqlite` of inbox-store");
+
+#[cfg(feature = "postgres")]
+pub use postgres::PgSettings;
+pub use shared::SettingsError;
+#[cfg(feature = "sqlite")]
+pub use sqlite::SqliteSettings;
+
+/// What tests of inbox-consumer look at.
+#[cfg(all(feature = "postgres", feature = "testing"))]
+#[doc(hidden)]
+pub mod inside {
+    use crate::port::{Edition, Text};
+
+    /// Whether a text can be a step of the function that runs queued statements.
+    pub fn fits(text: &Text) -> bool {
+        crate::queued::fits(text)
+    }
+
+    /// The functions that a session is prepared with for these texts.
+    pub fn functions_of_queued(edition: &Edition) -> String {
+        crate::postgres::functions_of_queued(edition)
+    }
+}

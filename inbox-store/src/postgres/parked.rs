@@ -1,0 +1,244 @@
+//! Looking at parked events and at what operators did.
+
+use sqlx::{PgConnection, Postgres, Row, postgres::PgRow};
+use uuid::Uuid;
+
+use super::sent::on;
+use crate::{
+    port::{
+        AuditFilter, AuditRow, Kept, Page, ParkedCounts, ParkedEvents, ParkedFilter, ParkedRow,
+    },
+    shared::sixteen,
+};
+
+/// The events of a consumer that match a filter; [`bind!`] binds the parameters.
+macro_rules! matching {
+    () => {
+        "FROM inbox_parked q JOIN inbox_partitions p USING (partition_ref)
+    JOIN inbox_consumers c ON c.consumer_ref = q.consumer_ref
+WHERE c.consumer = $1 AND ($2::bigint IS NULL OR q.parked_seq = $2)
+AND ($3::bigint IS NULL OR (q.partition_ref, q.aggregate_key) =
+    (SELECT s.partition_ref, s.aggregate_key FROM inbox_parked s WHERE s.parked_seq = $3))
+AND ($4::text IS NULL OR p.topic = $4) AND ($5::integer IS NULL OR p.partition = $5)
+AND ($6::text IS NULL OR q.event_type = $6)
+AND ($7::text IS NULL OR q.aggregate = $7 OR substr(q.aggregate, strpos(q.aggregate, '/') + 1) = $7)
+AND ($8::text IS NULL OR q.reason = $8)
+AND ($9::text IS NULL OR EXISTS (SELECT FROM jsonb_array_elements(q.errors::jsonb) e
+    WHERE strpos(lower(e ->> 'error'), lower($9)) > 0))
+AND ($10::text IS NULL OR CASE $10
+    WHEN 'due' THEN q.intent IS NOT NULL OR coalesce(q.due_at <= now(), false)
+    ELSE q.intent IS NULL AND coalesce(q.due_at = 'infinity', false) END)"
+    };
+}
+pub(super) use matching;
+
+/// The first event of the queue that `q` is in.
+macro_rules! head {
+    () => {
+        r#"(SELECT h.parked_seq FROM inbox_parked h
+    WHERE h.partition_ref = q.partition_ref AND h.aggregate_key = q.aggregate_key
+    ORDER BY h."offset", h.leader_epoch LIMIT 1)"#
+    };
+}
+pub(super) use head;
+
+/// How many events are behind `q` in its queue.
+macro_rules! behind {
+    () => {
+        r#"(SELECT count(*) FROM inbox_parked f WHERE f.partition_ref = q.partition_ref
+    AND f.aggregate_key = q.aggregate_key AND (f."offset", f.leader_epoch) > (q."offset", q.leader_epoch))"#
+    };
+}
+pub(super) use behind;
+
+macro_rules! time {
+    ($column:literal) => {
+        concat!("to_char(", $column, r#" AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')"#)
+    };
+}
+
+macro_rules! list {
+    ($order:literal) => {
+        concat!(
+            r#"SELECT q.parked_seq, p.topic, p.partition, q."offset", q.leader_epoch, q.lane, q.event_id,
+    q.event_type, q.aggregate, q.reason, q.attempts, q.releases, "#,
+            time!("q.parked_at"),
+            " AS parked_at, CASE WHEN isfinite(q.due_at) THEN ",
+            time!("q.due_at"),
+            " ELSE q.due_at::text END AS due_at,
+    CASE WHEN isfinite(q.due_at) THEN extract(epoch FROM q.due_at - now())::double precision END AS due_seconds,
+    q.intent, q.intent_by, ",
+            time!("q.intent_at"),
+            " AS intent_at, q.errors::jsonb -> -1 ->> 'error' AS error, ",
+            head!(),
+            " AS head, ",
+            behind!(),
+            " AS followers, p.retired_at IS NOT NULL AS retired ",
+            matching!(),
+            " AND ($11 OR q.due_at IS NOT NULL) ORDER BY q.parked_at ",
+            $order,
+            ", q.partition_ref ",
+            $order,
+            r#", q."offset" "#,
+            $order,
+            ", q.leader_epoch ",
+            $order,
+            " LIMIT $12"
+        )
+    };
+}
+
+const OLDEST: &str = list!("");
+const NEWEST: &str = list!("DESC");
+
+const COUNTS: &str = concat!(
+    "SELECT count(*) AS events, count(DISTINCT (q.partition_ref, q.aggregate_key)) AS aggregates,
+    count(*) FILTER (WHERE q.due_at IS NULL) AS followers,
+    count(*) FILTER (WHERE q.intent IS NOT NULL OR q.due_at <= now()) AS due,
+    count(*) FILTER (WHERE q.intent IS NULL AND q.due_at > now() AND q.due_at < 'infinity') AS scheduled,
+    count(*) FILTER (WHERE q.intent IS NULL AND q.due_at = 'infinity') AS waiting ",
+    matching!()
+);
+
+const KEPT: &str = "SELECT q.record, q.errors, q.fingerprint FROM inbox_parked q
+    JOIN inbox_consumers c USING (consumer_ref) WHERE c.consumer = $1 AND q.parked_seq = $2";
+
+/// $1 consumer, $2 topic, $3 partition, $4 offset, $5 who, $6 what, $7 limit.
+const ACTS: &str = concat!(
+    "SELECT a.audit_seq, ",
+    time!("a.at"),
+    r#" AS at, a.who, a.what, a.why, a.topic, a.partition, a."offset", a.event_id, a.aggregate, a.event_type
+FROM inbox_audit a JOIN inbox_consumers c USING (consumer_ref) WHERE c.consumer = $1
+AND ($2::text IS NULL OR a.topic = $2) AND ($3::integer IS NULL OR a.partition = $3)
+AND ($4::bigint IS NULL OR a."offset" = $4) AND ($5::text IS NULL OR a.who = $5)
+AND ($6::text IS NULL OR a.what = $6) ORDER BY a.at DESC, a.audit_seq DESC LIMIT $7"#
+);
+
+/// Binds the parameters of [`matching!`]: 1 the consumer, 2 to 10 the filter.
+macro_rules! bind {
+    ($query:expr, $consumer:expr, $filter:expr) => {
+        $query
+            .bind($consumer)
+            .bind($filter.seq)
+            .bind($filter.queue_of)
+            .bind(&$filter.topic)
+            .bind($filter.partition)
+            .bind(&$filter.event_type)
+            .bind(&$filter.aggregate)
+            .bind(&$filter.reason)
+            .bind(&$filter.error)
+            .bind($filter.when.map($crate::port::When::as_str))
+    };
+}
+pub(super) use bind;
+
+impl ParkedEvents for Postgres {
+    async fn list(
+        conn: &mut PgConnection,
+        consumer: &str,
+        filter: &ParkedFilter,
+        page: Page,
+    ) -> Result<Vec<ParkedRow>, sqlx::Error> {
+        let query = sqlx::query(if page.newest { NEWEST } else { OLDEST });
+        let rows = bind!(query, consumer, filter)
+            .bind(filter.followers)
+            .bind(i64::from(page.limit))
+            .fetch_all(on(conn))
+            .await?;
+        rows.iter().map(row).collect()
+    }
+
+    async fn counts(
+        conn: &mut PgConnection,
+        consumer: &str,
+        filter: &ParkedFilter,
+    ) -> Result<ParkedCounts, sqlx::Error> {
+        let row = bind!(sqlx::query(COUNTS), consumer, filter).fetch_one(on(conn)).await?;
+        Ok(ParkedCounts {
+            events: row.try_get("events")?,
+            aggregates: row.try_get("aggregates")?,
+            followers: row.try_get("followers")?,
+            due: row.try_get("due")?,
+            scheduled: row.try_get("scheduled")?,
+            waiting: row.try_get("waiting")?,
+        })
+    }
+
+    async fn kept(
+        conn: &mut PgConnection,
+        consumer: &str,
+        seq: i64,
+    ) -> Result<Option<Kept>, sqlx::Error> {
+        let row = sqlx::query(KEPT).bind(consumer).bind(seq).fetch_optional(on(conn)).await?;
+        row.map(|row| {
+            Ok(Kept {
+                record: row.try_get("record")?,
+                errors: row.try_get("errors")?,
+                fingerprint: sixteen(row.try_get("fingerprint")?)?,
+            })
+        })
+        .transpose()
+    }
+
+    async fn acts(
+        conn: &mut PgConnection,
+        consumer: &str,
+        filter: &AuditFilter,
+        limit: u32,
+    ) -> Result<Vec<AuditRow>, sqlx::Error> {
+        let rows = sqlx::query(ACTS)
+            .bind(consumer)
+            .bind(&filter.topic)
+            .bind(filter.partition)
+            .bind(filter.offset)
+            .bind(&filter.who)
+            .bind(&filter.what)
+            .bind(i64::from(limit))
+            .fetch_all(on(conn))
+            .await?;
+        rows.iter().map(act).collect()
+    }
+}
+
+fn row(row: &PgRow) -> Result<ParkedRow, sqlx::Error> {
+    Ok(ParkedRow {
+        seq: row.try_get("parked_seq")?,
+        topic: row.try_get("topic")?,
+        partition: row.try_get("partition")?,
+        offset: row.try_get("offset")?,
+        leader_epoch: row.try_get("leader_epoch")?,
+        lane: row.try_get("lane")?,
+        event_id: row.try_get::<Uuid, _>("event_id")?.to_string(),
+        event_type: row.try_get("event_type")?,
+        aggregate: row.try_get("aggregate")?,
+        reason: row.try_get("reason")?,
+        attempts: row.try_get("attempts")?,
+        releases: row.try_get("releases")?,
+        parked_at: row.try_get("parked_at")?,
+        due_at: row.try_get("due_at")?,
+        due_seconds: row.try_get("due_seconds")?,
+        intent: row.try_get("intent")?,
+        intent_by: row.try_get("intent_by")?,
+        intent_at: row.try_get("intent_at")?,
+        error: row.try_get("error")?,
+        head: row.try_get("head")?,
+        followers: row.try_get("followers")?,
+        retired: row.try_get("retired")?,
+    })
+}
+
+fn act(row: &PgRow) -> Result<AuditRow, sqlx::Error> {
+    Ok(AuditRow {
+        audit: row.try_get("audit_seq")?,
+        at: row.try_get("at")?,
+        who: row.try_get("who")?,
+        what: row.try_get("what")?,
+        why: row.try_get("why")?,
+        topic: row.try_get("topic")?,
+        partition: row.try_get("partition")?,
+        offset: row.try_get("offset")?,
+        event_id: row.try_get::<Option<Uuid>, _>("event_id")?.map(|id| id.to_string()),
+        aggregate: row.try_get("aggregate")?,
+        event_type: row.try_get("event_type")?,
+    })
+}

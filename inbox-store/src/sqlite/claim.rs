@@ -1,0 +1,236 @@
+//! The live transaction: begin, claim, the second look, advance, end.
+
+use futures::TryStreamExt as _;
+use inbox_engine::{Cut, LaneMove, Offset, Rule, Statement};
+use serde::de::DeserializeOwned;
+use sqlx::{AssertSqlSafe, Either, Executor as _, Row, Sqlite, SqliteConnection};
+
+use super::{joined, moves, numbers, places, session, writer};
+use crate::{
+    port::{Claim, ClaimRequest, Claimed, Known, Recheck, Scope, TxLimits},
+    shared::{count, unexpected},
+};
+
+/// ?1 consumer, ?2 partition, ?3 ids, ?4 their places, ?5 aggregates, ?6 their places, ?7 moves,
+/// ?8 epoch, ?9 fingerprints, ?10 offsets. What the claim needs to know, in one row, then the insertion:
+/// each statement, and each row, is a way from sqlx's thread to ours. Nobody else writes between the two.
+/// CROSS JOIN keeps the array outside: SQLite's planner would go through all rows of the consumer, and
+/// through the array for each of them.
+pub(super) static CLAIM: Statement = Statement::new(
+    r#"SELECT
+(SELECT json_group_array(json_array(v.value, hex(e.fingerprint), e.sha256, e.partition_ref, e."offset", e.parked))
+    FROM json_each(?4) v
+    CROSS JOIN inbox_events e ON e.consumer_ref = ?1 AND e.event_id = substr(?3, v.value * 16 + 1, 16)) AS known,
+(SELECT json_group_array(value) FROM json_each(?6) WHERE
+    EXISTS (SELECT 1 FROM inbox_parked q WHERE q.partition_ref = ?2) AND EXISTS
+    (SELECT 1 FROM inbox_parked q WHERE q.partition_ref = ?2 AND q.aggregate_key = substr(?5, value * 16 + 1, 16))) AS held,
+(SELECT count(*) FROM json_each(?7) v CROSS JOIN inbox_lanes l ON l.partition_ref = ?2 AND l.lane = v.value ->> 0
+    WHERE l.epoch = ?8 AND l.last_offset = v.value ->> 1) AS lanes_mine;
+INSERT INTO inbox_events (consumer_ref, event_id, fingerprint, partition_ref, "offset", sha256)
+SELECT ?1, substr(?3, key * 16 + 1, 16), substr(?9, key * 16 + 1, 16), ?2, value, 1 FROM json_each(?10)
+WHERE true ON CONFLICT DO NOTHING"#,
+    &[
+        Cut::new(
+            Rule::Inbox,
+            "CROSS JOIN inbox_events e ON e.consumer_ref",
+            "CROSS JOIN inbox_events e ON 0 AND e.consumer_ref",
+        ),
+        Cut::new(Rule::ConsumerScope, "e.consumer_ref = ?1 ", "e.consumer_ref = ?1 * 0 "),
+        Cut::new(Rule::ConsumerScope, "SELECT ?1,", "SELECT ?1 * 0,"),
+        Cut::new(
+            Rule::HeldReadInClaim,
+            "(SELECT 1 FROM inbox_parked q WHERE q.partition_ref = ?2 AND q.aggregate_key = substr(?5, value * 16 + 1, 16))",
+            "(SELECT 1 WHERE false)",
+        ),
+        Cut::new(Rule::LanesAtClaim, "WHERE l.epoch = ?8 AND l.last_offset = v.value ->> 1", ""),
+    ],
+);
+
+/// ?1 consumer, ?2 partition, ?3 ids, ?4 their places, ?5 moves, ?6 epoch. One row, as in [`CLAIM`].
+pub(super) static RECHECK: Statement = Statement::new(
+    r#"SELECT
+(SELECT json_group_array(json_array(v.value, hex(e.fingerprint), e.sha256, e.partition_ref, e."offset", e.parked))
+    FROM json_each(?4) v
+    CROSS JOIN inbox_events e ON e.consumer_ref = ?1 AND e.event_id = substr(?3, v.value * 16 + 1, 16)) AS known,
+(SELECT count(*) FROM json_each(?5) v CROSS JOIN inbox_lanes l ON l.partition_ref = ?2 AND l.lane = v.value ->> 0
+    WHERE l.epoch = ?6 AND l.last_offset = v.value ->> 1) AS lanes_mine"#,
+    &[
+        Cut::new(Rule::ConsumerScope, "e.consumer_ref = ?1 ", "e.consumer_ref = ?1 * 0 "),
+        Cut::new(
+            Rule::DuplicatesRereadLanes,
+            "WHERE l.epoch = ?6 AND l.last_offset = v.value ->> 1",
+            "",
+        ),
+    ],
+);
+
+/// ?1 partition, ?2 moves, ?3 epoch.
+pub(super) static ADVANCE: Statement = Statement::new(
+    "WITH v AS MATERIALIZED (
+    SELECT value ->> 0 AS lane, value ->> 1 AS prev, value ->> 2 AS new, value ->> 3 AS le FROM json_each(?2))
+UPDATE inbox_lanes AS l SET last_offset = v.new, last_leader_epoch = v.le FROM v
+WHERE l.partition_ref = ?1 AND l.lane = v.lane AND l.epoch = ?3 AND l.last_offset = v.prev",
+    &[
+        Cut::new(Rule::EpochAtAdvance, " AND l.epoch = ?3", ""),
+        Cut::new(Rule::PrevAtAdvance, " AND l.last_offset = v.prev", ""),
+    ],
+);
+
+const PLACE_OF: &str =
+    r#"SELECT topic || '/' || "partition" FROM inbox_partitions WHERE partition_ref = ?1"#;
+
+impl Claim for Sqlite {
+    async fn begin(conn: &mut SqliteConnection, limits: &TxLimits) -> Result<(), sqlx::Error> {
+        session::begin(conn, limits).await
+    }
+
+    async fn claim(
+        conn: &mut SqliteConnection,
+        scope: &Scope,
+        request: &ClaimRequest,
+    ) -> Result<Claimed, sqlx::Error> {
+        let tx = writer::session(conn).await?.tx();
+        let ids = joined(&request.ids);
+        let query = sqlx::query(CLAIM.text())
+            .bind(scope.consumer_ref)
+            .bind(scope.partition_ref)
+            .bind(ids)
+            .bind(places(request.ids.len()))
+            .bind(joined(&request.aggregates))
+            .bind(places(request.aggregates.len()))
+            .bind(moves(&request.lanes))
+            .bind(scope.epoch.0)
+            .bind(joined(&request.fingerprints))
+            .bind(numbers(request.offsets.iter().copied()));
+        let (mut row, mut inserted) = (None, 0);
+        let mut answers = conn.fetch_many(query);
+        while let Some(answer) = answers.try_next().await? {
+            match answer {
+                Either::Left(done) => inserted = done.rows_affected(),
+                Either::Right(found) => row = Some(found),
+            }
+        }
+        drop(answers);
+        let row = row.ok_or_else(|| unexpected(NO_ARRAY))?;
+        let mut known = known(&request.ids, row.try_get("known")?)?;
+        known.sort_unstable_by_key(|known| known.id);
+        let mut fresh = request.ids.clone();
+        fresh.retain(|id| known.binary_search_by_key(id, |known| known.id).is_err());
+        fresh.dedup();
+        if inserted != fresh.len() as u64 && Rule::Inbox.on() {
+            return Err(unexpected("a claim inserted other ids than it found missing"));
+        }
+        Ok(Claimed {
+            tx: tx.ok_or_else(|| unexpected("a claim was made outside of a transaction"))?,
+            fresh,
+            held: named(&request.aggregates, row.try_get("held")?)?,
+            lanes_mine: count(row.try_get("lanes_mine")?),
+            known,
+            changed: None,
+        })
+    }
+
+    async fn recheck(
+        conn: &mut SqliteConnection,
+        scope: &Scope,
+        ids: &[[u8; 16]],
+        lanes: &[LaneMove],
+    ) -> Result<Recheck, sqlx::Error> {
+        let row = sqlx::query(RECHECK.text())
+            .bind(scope.consumer_ref)
+            .bind(scope.partition_ref)
+            .bind(joined(ids))
+            .bind(places(ids.len()))
+            .bind(moves(lanes))
+            .bind(scope.epoch.0)
+            .fetch_one(&mut *conn)
+            .await?;
+        Ok(Recheck {
+            known: known(ids, row.try_get("known")?)?,
+            lanes_mine: count(row.try_get("lanes_mine")?),
+        })
+    }
+
+    async fn advance(
+        conn: &mut SqliteConnection,
+        scope: &Scope,
+        tx: &str,
+        lanes: &[LaneMove],
+        _changed: Option<i64>,
+    ) -> Result<u64, sqlx::Error> {
+        // The savepoint is there exactly as long as the transaction that set it.
+        if Rule::SameTransactionAtAdvance.on() {
+            let release = AssertSqlSafe(format!("RELEASE SAVEPOINT \"{tx}\""));
+            sqlx::raw_sql(release).execute(&mut *conn).await?;
+        }
+        let done = sqlx::query(ADVANCE.text())
+            .bind(scope.partition_ref)
+            .bind(moves(lanes))
+            .bind(scope.epoch.0)
+            .execute(conn)
+            .await?;
+        Ok(done.rows_affected())
+    }
+
+    /// Nobody counts by table.
+    async fn changed(_conn: &mut SqliteConnection) -> Result<Option<i64>, sqlx::Error> {
+        Ok(None)
+    }
+
+    async fn same_transaction(conn: &mut SqliteConnection, tx: &str) -> Result<bool, sqlx::Error> {
+        Ok(writer::session(conn).await?.tx().as_deref() == Some(tx))
+    }
+
+    async fn place_of(
+        conn: &mut SqliteConnection,
+        partition_ref: i64,
+    ) -> Result<Option<String>, sqlx::Error> {
+        sqlx::query_scalar(PLACE_OF).bind(partition_ref).fetch_optional(conn).await
+    }
+
+    async fn commit(conn: &mut SqliteConnection) -> Result<(), sqlx::Error> {
+        session::commit(conn).await
+    }
+
+    async fn rollback(conn: &mut SqliteConnection) -> Result<(), sqlx::Error> {
+        session::rollback(conn).await
+    }
+}
+
+const NO_ARRAY: &str = "SQLite's answer is not the array that was asked for";
+
+fn read<T: DeserializeOwned>(array: &str) -> Result<T, sqlx::Error> {
+    serde_json::from_str(array).map_err(|_| unexpected(NO_ARRAY))
+}
+
+/// The rows of ids at the places of an array.
+fn known(ids: &[[u8; 16]], array: &str) -> Result<Vec<Known>, sqlx::Error> {
+    let rows: Vec<(usize, String, i64, i64, i64, i64)> = read(array)?;
+    let rows =
+        rows.into_iter().map(|(place, fingerprint, sha256, partition_ref, offset, parked)| {
+            let fingerprint = u128::from_str_radix(&fingerprint, 16).ok();
+            let both = ids.get(place).copied().zip(fingerprint);
+            let (id, fingerprint) = both.ok_or_else(|| unexpected(NO_ARRAY))?;
+            let fingerprint = fingerprint.to_be_bytes();
+            let (sha256, parked, offset) = (sha256 != 0, parked != 0, Offset(offset));
+            Ok(Known { id, fingerprint, sha256, partition_ref, offset, parked })
+        });
+    rows.collect()
+}
+
+/// The values at the places of an array.
+fn named(values: &[[u8; 16]], array: &str) -> Result<Vec<[u8; 16]>, sqlx::Error> {
+    let places: Vec<usize> = read(array)?;
+    let named = places.into_iter().map(|place| values.get(place).copied());
+    named.collect::<Option<_>>().ok_or_else(|| unexpected(NO_ARRAY))
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn each_rule_is_in_its_statement() {
+        super::CLAIM.check();
+        super::RECHECK.check();
+        super::ADVANCE.check();
+    }
+}

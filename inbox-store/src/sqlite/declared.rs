@@ -1,0 +1,108 @@
+//! Declared handlers: the relation of events out of a JSON text. SQLite is in this process, so a
+//! statement for each event costs no round trip.
+
+use std::fmt::Write as _;
+
+use serde_json::{Value, json};
+use sqlx::{AssertSqlSafe, Executor as _, SqlSafeStr, SqlStr, Sqlite, SqliteConnection};
+
+use super::{SqliteSettings, fault};
+use crate::{
+    declared,
+    port::{
+        ColumnType, Declarations, DeclaredSql, LoopSql, Refused, Relation, Shape, StoreFault,
+        Values,
+    },
+    sql::Dialect,
+};
+
+/// The columns that every relation has, before the typed ones.
+const OWN: [&str; 4] = ["ord", "event_id", "aggregate_id", "occurred_at"];
+
+impl Declarations for Sqlite {
+    fn declare(shape: &Shape<'_>) -> Result<DeclaredSql, String> {
+        let read = declared::read(shape.sql, Dialect::Sqlite)?;
+        let (whole, before) = read.reading(&relation(shape));
+        Ok(DeclaredSql {
+            whole: AssertSqlSafe(whole).into_sql_str(),
+            each: None,
+            before,
+            skipped: read.skipped(shape.sql),
+        })
+    }
+
+    async fn look_at(conn: &mut SqliteConnection, sql: &DeclaredSql) -> Result<(), Refused> {
+        let Err(error) = conn.prepare(sql.whole.clone()).await else { return Ok(()) };
+        if fault::classify(&error) != StoreFault::Statement {
+            return Err(Refused::Outage(error));
+        }
+        let said = error.as_database_error().map(|said| said.message().to_owned());
+        let error = said.unwrap_or_else(|| error.to_string());
+        Err(Refused::Statement { error, position: None })
+    }
+
+    async fn equip(
+        _conn: &mut SqliteConnection,
+        settings: &SqliteSettings,
+        _loops: &[&LoopSql],
+    ) -> Result<SqliteSettings, String> {
+        Ok(settings.clone())
+    }
+
+    async fn apply(
+        conn: &mut SqliteConnection,
+        sql: &SqlStr,
+        relation: &Relation<'_>,
+    ) -> Result<(), sqlx::Error> {
+        sqlx::query(sql.clone()).bind(rows(relation)).execute(conn).await.map(drop)
+    }
+}
+
+/// The query of the relation. SQLite has few types: uuid, numeric, timestamptz, date and jsonb are
+/// text there.
+fn relation(shape: &Shape<'_>) -> String {
+    let mut text = String::from("SELECT ");
+    for (at, name) in OWN.iter().enumerate() {
+        let _ = write!(text, "value ->> {at} AS {name}, ");
+    }
+    for (at, (name, column)) in shape.columns.iter().enumerate() {
+        let place = format!("value ->> {}", at + OWN.len());
+        let _ = match column {
+            ColumnType::Bytea => write!(text, "unhex({place}) AS \"{name}\", "),
+            _ => write!(text, "{place} AS \"{name}\", "),
+        };
+    }
+    text.truncate(text.len() - ", ".len());
+    text.push_str(" FROM json_each(?1)");
+    text
+}
+
+/// The relation as `[[ord, event_id, aggregate_id, occurred_at, …], …]`.
+fn rows(relation: &Relation<'_>) -> String {
+    let row = |at: usize| {
+        let occurred_at = relation.occurred_at[at].map(declared::rfc3339);
+        let mut row = vec![
+            json!(at + 1),
+            json!(relation.ids[at].hyphenated().to_string()),
+            json!(relation.aggregate_ids[at]),
+            json!(occurred_at),
+        ];
+        row.extend(relation.columns.iter().map(|values| value(values, at)));
+        Value::Array(row)
+    };
+    Value::Array((0..relation.ids.len()).map(row).collect()).to_string()
+}
+
+fn value(values: &Values<'_>, at: usize) -> Value {
+    match values {
+        Values::Bools(values) => json!(values[at]),
+        Values::Bytes(values) => json!(values[at].as_deref().map(declared::hex)),
+        Values::Days(values) => json!(values[at].map(|day| declared::day(day.into()))),
+        Values::Floats(values) => json!(values[at]),
+        Values::Ints(values) => json!(values[at]),
+        Values::Longs(values) => json!(values[at]),
+        Values::Micros(values) => json!(values[at].map(declared::rfc3339)),
+        Values::Texts(values) => json!(values[at]),
+        Values::Uuids(values) => json!(values[at].map(|id| id.hyphenated().to_string())),
+    }
+}
