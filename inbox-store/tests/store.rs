@@ -13,6 +13,16 @@ const LIMITS: TxLimits = TxLimits {
     idle_timeout: Duration::from_secs(10),
 };
 
+/// Here, as the package has no `docs`.
+#[test]
+fn the_statement_that_the_suite_tries_is_the_one_of_the_operations_page() {
+    let page = include_str!("../../docs/operations.md");
+    let (_, section) = page.split_once("### `id_scope`\n").unwrap();
+    let (_, fenced) = section.split_once("```sql\n").unwrap();
+    let (statement, _) = fenced.split_once("```").unwrap();
+    assert_eq!(statement, conformance::remap::IDS_TAKEN_BACK);
+}
+
 mod sqlite {
     use std::time::Duration;
 
