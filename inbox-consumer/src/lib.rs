@@ -92,6 +92,7 @@ mod consumer;
 mod handler;
 pub mod pipeline;
 mod router;
+mod run_event;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 pub mod store;
 pub mod telemetry;

@@ -12,7 +12,7 @@
 use outbox_core::{Record, TraceParent, header_names};
 use tracing::{Span, field::Empty};
 
-use crate::router::RunEvent;
+use crate::run_event::RunEvent;
 
 /// Links of a span: as many as OpenTelemetry keeps by default.
 const LINKS_MAX: usize = 128;

@@ -1,4 +1,6 @@
 //! The handler's transaction: every sqlx call works on it, and it remembers what went wrong.
+//!
+//! One story: its files know each other.
 
 mod append;
 mod executor;
@@ -36,7 +38,7 @@ use crate::{
         Delivery,
         port::{Book, Edition},
     },
-    router::RunEvent,
+    run_event::RunEvent,
     telemetry::calls::OpenRun,
 };
 
