@@ -1,5 +1,7 @@
 //! The consumer: built from a configuration and routes, run until it is told to end. The only place
 //! that names both Kafka and the database.
+//!
+//! One story: its files know each other.
 
 mod ended;
 mod identity;

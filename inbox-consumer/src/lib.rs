@@ -92,6 +92,7 @@ mod consumer;
 mod handler;
 pub mod pipeline;
 mod router;
+mod run_event;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 pub mod store {
     //! What databases need: made of the configuration, or given to the conformance suite.

@@ -1,4 +1,6 @@
 //! The machine: told what happened by `handle_*`, it answers with effects.
+//!
+//! One story: its files know each other.
 
 use std::collections::{BTreeMap, VecDeque};
 

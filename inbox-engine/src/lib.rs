@@ -58,6 +58,7 @@ mod watermark;
 #[cfg(test)]
 mod tests;
 
+pub use backoff::backoff;
 pub use batch::{
     Batch, Doom, Failure, HandlerFault, Item, Kind, LaneMove, Mode, Outcome, ParkReason, Tally,
 };

@@ -1,5 +1,7 @@
 //! The thread that owns the consumer: it polls, answers the group, obeys commands, and never waits
 //! for anything longer than one poll.
+//!
+//! One story: its files know each other.
 
 use std::{
     collections::HashMap,

@@ -118,6 +118,14 @@ pub struct JsonFault {
 }
 
 impl JsonFault {
+    /// Of a line of `whole` that `part` is a part of.
+    pub(crate) fn inside(whole: &[u8], part: &str, error: &serde_json::Error) -> Self {
+        let before = &whole[..part.as_ptr() as usize - whole.as_ptr() as usize];
+        let lines = before.split(|byte| *byte == b'\n');
+        let (line, column) = lines.fold((0, 0), |(line, _), text| (line + 1, text.len()));
+        Self { line, column: column + error.column(), ..Self::of(error) }
+    }
+
     pub(crate) fn of(error: &serde_json::Error) -> Self {
         let text = error.to_string();
         let what = if error.is_data() { shape(&text) } else { without_place(&text) };

@@ -157,3 +157,5 @@ pub use store::{
 pub use store::{for_role, quotable, said, show_values, unquoted};
 pub use text::Text;
 pub use topic_partition::TopicPartition;
+#[doc(hidden)]
+pub use trace_context::TraceParent;

@@ -1,22 +1,40 @@
-//! W3C Trace Context: whether a header is one.
+//! W3C Trace Context: what its headers say.
 
 /// The longest `tracestate` that is handed on, in bytes, as the specification asks for.
 const TRACESTATE_BYTES_MAX: usize = 512;
 
-/// Whether the bytes are a `traceparent`: `00-<32 hex digits>-<16 hex digits>-<2 hex digits>`, neither
-/// id all zero; later versions may have more behind a further hyphen.
+/// A `traceparent`: `00-<32 hex digits>-<16 hex digits>-<2 hex digits>`.
+#[doc(hidden)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TraceParent<'a> {
+    /// The trace, in hex.
+    pub trace_id: &'a str,
+    /// The span that sent it, in hex.
+    pub parent_id: &'a str,
+    /// Whether it is sampled, and what else later versions say there.
+    pub flags: u8,
+}
+
+impl<'a> TraceParent<'a> {
+    /// `None` when the bytes do not follow the specification: neither id is all zero, letters are lower case, and
+    /// later versions may have more behind a further hyphen.
+    pub fn read(bytes: &'a [u8]) -> Option<Self> {
+        let mut parts = std::str::from_utf8(bytes).ok()?.splitn(5, '-');
+        let mut hex = |digits| parts.next().filter(|part| is_hex(part, digits));
+        let not_zero = |id: &&str| id.bytes().any(|digit| digit != b'0');
+        let version = hex(2)?;
+        let trace_id = hex(32).filter(not_zero)?;
+        let parent_id = hex(16).filter(not_zero)?;
+        let flags = u8::from_str_radix(hex(2)?, 16).ok()?;
+        let more = parts.next().is_some();
+        let known = version != "ff" && !(version == "00" && more);
+        known.then_some(Self { trace_id, parent_id, flags })
+    }
+}
+
+/// Whether the bytes are a `traceparent`.
 pub(crate) fn is_traceparent(bytes: &[u8]) -> bool {
-    let Some((head, more)) = bytes.split_at_checked(55) else { return false };
-    let parts: Vec<&[u8]> = head.split(|byte| *byte == b'-').collect();
-    let [version, trace, parent, flags] = parts[..] else { return false };
-    let id = |part: &[u8], digits| is_hex(part, digits) && part.iter().any(|digit| *digit != b'0');
-    let ends = if version == b"00" { more.is_empty() } else { more.first().is_none_or(is_hyphen) };
-    is_hex(version, 2)
-        && version != b"ff"
-        && id(trace, 32)
-        && id(parent, 16)
-        && is_hex(flags, 2)
-        && ends
+    TraceParent::read(bytes).is_some()
 }
 
 /// Whether the bytes may be a `tracestate`: short printable ASCII.
@@ -25,13 +43,8 @@ pub(crate) fn is_tracestate(bytes: &[u8]) -> bool {
     (1..=TRACESTATE_BYTES_MAX).contains(&bytes.len()) && bytes.iter().all(printable)
 }
 
-fn is_hyphen(byte: &u8) -> bool {
-    *byte == b'-'
-}
-
-/// Lower case only, as the specification has it.
-fn is_hex(part: &[u8], digits: usize) -> bool {
-    part.len() == digits && part.iter().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'))
+fn is_hex(part: &str, digits: usize) -> bool {
+    part.len() == digits && part.bytes().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'))
 }
 
 #[cfg(test)]

@@ -29,8 +29,13 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 #![cfg_attr(
-    not(feature = "cli"),
-    allow(dead_code, unused_imports, reason = "some of it serves the commands alone")
+    not(all(feature = "cli", feature = "postgres", feature = "sqlite")),
+    allow(
+        dead_code,
+        unused_imports,
+        clippy::unused_async,
+        reason = "some of it serves the commands or one database alone"
+    )
 )]
 
 #[cfg(feature = "cli")]

@@ -1,6 +1,8 @@
 //! What the loop asks of the outbox's database. One small trait for each file of a feed's folder; both
 //! databases keep them with the same files and functions.
 //!
+//! One story: its files know each other.
+//!
 //! Every call is a statement or two, each in a transaction of its own: nothing is open while the broker is waited for,
 //! and a call that is given up half-way costs its connection and nothing else.
 

@@ -11,6 +11,7 @@ mod built;
 mod deny;
 mod deploy;
 mod engine;
+mod features;
 mod folders;
 mod fuzz;
 mod named;

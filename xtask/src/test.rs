@@ -12,6 +12,7 @@ use xtask::command::run;
 use xtask::failure::{Explain, Outcome, failure};
 
 use crate::engine;
+use crate::features;
 use crate::folders::{self, cargo, strict};
 use crate::package;
 use crate::services::Services;
@@ -208,6 +209,7 @@ impl Steps {
                 cargo(&["clippy", "--no-default-features", "--features", "sqlite,tls-vendored"]);
             run(clippy.args(libraries).args(["--", "-D", "warnings"]))
         });
+        self.step("lints, alone", features::each_alone);
     }
 
     fn documentation(&mut self) {

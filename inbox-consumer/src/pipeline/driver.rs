@@ -1,5 +1,7 @@
 //! The loop that obeys the engine. One task owns the engine; everything slow is spawned and comes
 //! back as a message.
+//!
+//! One story: its files know each other.
 
 use std::{
     collections::{BTreeMap, HashMap},

@@ -1,4 +1,6 @@
 //! The transaction: begin, claim, handle, park, advance, commit. The one trip to the database.
+//!
+//! One story: its files know each other.
 
 use std::{
     future::poll_fn,

@@ -1,4 +1,6 @@
 //! Which handler takes which type of event.
+//!
+//! One story: its files know each other.
 
 mod ahead;
 mod attempt;
@@ -28,21 +30,13 @@ pub(crate) use ahead::{Ahead, AheadOfRun};
 pub use schedule::Schedule;
 pub(crate) use table::{Looked, RouteTable};
 
-use crate::{BatchHandler, Fault, Handler, Tx, pipeline::Delivery};
+pub(crate) use crate::run_event::RunEvent;
+use crate::{BatchHandler, Fault, Handler, Tx};
 use declared::DeclaredRoute;
 #[cfg(feature = "testing")]
 pub(crate) use declared::gathered;
 use each::Each;
 use whole::Whole;
-
-/// One event of a run.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct RunEvent<'a> {
-    /// The event was read from it: `delivery.event` is `Ok`.
-    pub(crate) delivery: &'a Arc<Delivery>,
-    /// 1 for the first.
-    pub(crate) attempt: u32,
-}
 
 /// How a run ended.
 #[derive(Clone, PartialEq, Eq, Debug)]

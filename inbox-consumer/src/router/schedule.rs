@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use inbox_engine::backoff;
+
 /// How often, and after which delays, an event that was parked after its last quick attempt is
 /// released by itself. Each round calls its handler once; the delay doubles from round to round, and
 /// the upper half of each is chance, so that a thousand events that failed together do not come back
@@ -39,11 +41,9 @@ impl Schedule {
         if releases >= self.releases_max {
             return None;
         }
-        let longest = self.delay_max.max(self.delay_min);
-        let grown = self.delay_min.saturating_mul(1_u32 << releases.min(24)).min(longest);
-        let half = grown / 2;
-        let part = u64::try_from(half.as_millis()).unwrap_or(u64::MAX).saturating_add(1);
-        Some(grown.saturating_sub(half) + Duration::from_millis(chance % part))
+        let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        let wait = backoff(millis(self.delay_min), millis(self.delay_max), releases, chance);
+        Some(Duration::from_millis(wait))
     }
 }
 
@@ -82,6 +82,6 @@ mod tests {
         let odd = Schedule { delay_min: 2 * MINUTE, delay_max: MINUTE, releases_max: u32::MAX };
         assert!(odd.delay(u32::MAX - 1, 5).unwrap() <= 2 * MINUTE);
         let long = Schedule { delay_min: Duration::MAX, delay_max: Duration::MAX, releases_max: 1 };
-        assert!(long.delay(0, u64::MAX).unwrap() >= Duration::MAX / 2);
+        assert!(long.delay(0, u64::MAX).unwrap() >= Duration::from_millis(u64::MAX / 2));
     }
 }

@@ -9,10 +9,10 @@
 //! parents as events: if all its events are of one trace context, that one is the parent; otherwise each is
 //! a link, at most 128 of them.
 
-use outbox_core::{Record, header_names};
+use outbox_core::{Record, TraceParent, header_names};
 use tracing::{Span, field::Empty};
 
-use crate::router::RunEvent;
+use crate::run_event::RunEvent;
 
 /// Links of a span: as many as OpenTelemetry keeps by default.
 const LINKS_MAX: usize = 128;
@@ -31,30 +31,10 @@ impl<'e> TraceContext<'e> {
     /// Of a record's headers; nothing when they do not follow the standard.
     pub(crate) fn of(record: &'e Record) -> Option<Self> {
         let text = |name| record.header(name).and_then(|value| std::str::from_utf8(value).ok());
-        let context = Self::read(text(header_names::TRACEPARENT)?)?;
-        Some(Self { state: text(header_names::TRACESTATE), ..context })
+        let parent = text(header_names::TRACEPARENT)?.trim();
+        let TraceParent { trace_id, parent_id, flags } = TraceParent::read(parent.as_bytes())?;
+        Some(Self { trace_id, parent_id, flags, state: text(header_names::TRACESTATE) })
     }
-
-    /// `00-<trace id>-<parent id>-<flags>`. Later versions may have more behind that.
-    fn read(text: &'e str) -> Option<Self> {
-        let mut parts = text.trim().splitn(5, '-');
-        let version = hex(parts.next()?, 2)?;
-        let trace_id = hex(parts.next()?, 32).filter(not_zero)?;
-        let parent_id = hex(parts.next()?, 16).filter(not_zero)?;
-        let flags = u8::from_str_radix(hex(parts.next()?, 2)?, 16).ok()?;
-        let more = parts.next().is_some();
-        let known = version != "ff" && !(version == "00" && more);
-        known.then_some(Self { trace_id, parent_id, flags, state: None })
-    }
-}
-
-fn hex(text: &str, length: usize) -> Option<&str> {
-    let digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
-    (text.len() == length && text.bytes().all(digit)).then_some(text)
-}
-
-fn not_zero(text: &&str) -> bool {
-    text.bytes().any(|byte| byte != b'0')
 }
 
 /// The span of a handler's call for one event.

@@ -1,4 +1,6 @@
 //! The handler's transaction: every sqlx call works on it, and it remembers what went wrong.
+//!
+//! One story: its files know each other.
 
 mod append;
 mod executor;
@@ -26,7 +28,7 @@ use queue::Queue;
 pub use savepoint::SavepointTx;
 pub use statement::{Statement, statement};
 
-use crate::{pipeline::Delivery, router::RunEvent, telemetry::calls::OpenRun};
+use crate::{pipeline::Delivery, run_event::RunEvent, telemetry::calls::OpenRun};
 
 /// The transaction that a handler writes its effects through. The consumer began it, claimed the
 /// event in it, and commits it when the handler has answered `Ok`.

@@ -6,7 +6,10 @@
 use std::{fmt, str::FromStr};
 
 use bytes::Bytes;
-use serde::de::{self, DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{
+    Deserialize as _, DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor,
+};
+use serde_json::value::RawValue;
 
 use super::SourceError;
 use crate::JsonFault;
@@ -26,6 +29,34 @@ struct Step {
 
 impl Pointer {
     const STEPS_MAX: usize = 32;
+
+    /// Finds the JSON text behind each of `pointers`, in one pass: `found` has a place for each of them. A pointer
+    /// that leads nowhere finds nothing; null is found as `null`. At most 64 pointers.
+    ///
+    /// # Errors
+    ///
+    /// When the payload is not JSON. What lies beside the way of all pointers is only known to be balanced.
+    ///
+    /// # Panics
+    ///
+    /// When `found` has fewer places than there are pointers.
+    pub fn find_all<'p>(
+        pointers: &[Self],
+        payload: &'p [u8],
+        found: &mut [Option<&'p str>],
+    ) -> Result<(), serde_json::Error> {
+        debug_assert!(pointers.len() <= POINTERS_MAX, "one bit for each");
+        found.fill(None);
+        let active = (0..pointers.len()).fold(0, |mask, i| mask | bit(i));
+        let mut json = serde_json::Deserializer::from_slice(payload);
+        Walk { pointers, found, active, depth: 0 }.deserialize(&mut json)?;
+        json.end()
+    }
+
+    /// It is the whole payload.
+    pub fn is_whole(&self) -> bool {
+        self.steps.is_empty()
+    }
 }
 
 impl FromStr for Pointer {
@@ -84,14 +115,32 @@ pub(super) const POINTERS_MAX: usize = 64;
 
 /// Takes what `pointers` point at, in their order. `pointers` has [`POINTERS_MAX`] entries at most.
 pub(super) fn take(pointers: &[Pointer], payload: &Bytes) -> Result<Vec<Pointed>, JsonFault> {
-    let mut found = vec![Pointed::Absent; pointers.len()];
-    let active = (0..pointers.len()).fold(0, |mask, i| mask | bit(i));
-    let mut json = serde_json::Deserializer::from_slice(payload);
-    Walk { pointers, payload, found: &mut found, active, depth: 0 }
-        .deserialize(&mut json)
-        .and_then(|()| json.end())
-        .map_err(|error| JsonFault::of(&error))?;
-    Ok(found)
+    let mut found = vec![None; pointers.len()];
+    Pointer::find_all(pointers, payload, &mut found).map_err(|error| JsonFault::of(&error))?;
+    found
+        .into_iter()
+        .map(|json| json.map_or(Ok(Pointed::Absent), |json| value(payload, json)))
+        .collect()
+}
+
+/// What a JSON text is, which is a part of the payload.
+fn value(payload: &Bytes, json: &str) -> Result<Pointed, JsonFault> {
+    let part = |text: &str| Pointed::Scalar(payload.slice_ref(text.as_bytes()));
+    let plain = json.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+    Ok(match (plain, json) {
+        (Some(text), _) if !text.contains('\\') => part(text),
+        (Some(_), _) => match serde_json::from_str::<String>(json) {
+            Ok(text) => Pointed::Scalar(text.into()),
+            Err(error) => return Err(JsonFault::inside(payload, json, &error)),
+        },
+        (None, "null") => Pointed::Absent,
+        // Minus nought is a fraction.
+        (None, "-0") => Pointed::Unfit,
+        (None, number) if number.parse::<u64>().is_ok() || number.parse::<i64>().is_ok() => {
+            part(number)
+        }
+        (None, _) => Pointed::Unfit,
+    })
 }
 
 fn bit(pointer: usize) -> u64 {
@@ -99,104 +148,68 @@ fn bit(pointer: usize) -> u64 {
 }
 
 /// One value on the way: `active` are the pointers that lead through it or to it.
-struct Walk<'a> {
+struct Walk<'a, 'p> {
     pointers: &'a [Pointer],
-    payload: &'a Bytes,
-    found: &'a mut [Pointed],
+    found: &'a mut [Option<&'p str>],
     active: u64,
     depth: usize,
 }
 
-impl<'a> Walk<'a> {
+impl<'p> Walk<'_, 'p> {
+    /// The active pointers of which this holds.
+    fn those(&self, holds: impl Fn(&Pointer) -> bool) -> u64 {
+        let active = (0..self.pointers.len()).filter(|i| self.active & bit(*i) != 0);
+        active.filter(|i| holds(&self.pointers[*i])).fold(0, |mask, i| mask | bit(i))
+    }
+
     /// The active pointers whose next step fits.
     fn onward(&self, fits: impl Fn(&Step) -> bool) -> u64 {
-        let next = |pointer: &Pointer| pointer.steps.get(self.depth).is_some_and(&fits);
-        self.each().filter(|i| next(&self.pointers[*i])).fold(0, |mask, i| mask | bit(i))
+        self.those(|pointer| pointer.steps.get(self.depth).is_some_and(&fits))
     }
 
-    fn each(&self) -> impl Iterator<Item = usize> + use<'a> {
-        let active = self.active;
-        (0..self.pointers.len()).filter(move |i| active & bit(*i) != 0)
-    }
-
-    fn child(&mut self, active: u64) -> Walk<'_> {
-        Walk {
-            pointers: self.pointers,
-            payload: self.payload,
-            found: self.found,
-            active,
-            depth: self.depth + 1,
+    fn find(&mut self, pointers: u64, json: Option<&'p str>) {
+        for (i, found) in self.found.iter_mut().enumerate() {
+            if pointers & bit(i) != 0 {
+                *found = json;
+            }
         }
     }
 
-    /// Stores the value for the pointers that end here, and forgets what an earlier value under
-    /// the same key had for those that lead further.
-    fn settle(&mut self, value: &Pointed) {
-        for i in self.each() {
-            let ends = self.pointers[i].steps.len() == self.depth;
-            self.found[i] = if ends { value.clone() } else { Pointed::Absent };
-        }
-    }
-
-    fn number(&mut self, number: impl fmt::Display) {
-        self.settle(&Pointed::Scalar(Bytes::from(number.to_string())));
+    fn child(&mut self, active: u64) -> Walk<'_, 'p> {
+        let depth = self.depth + 1;
+        Walk { pointers: self.pointers, found: self.found, active, depth }
     }
 }
 
-impl<'de> DeserializeSeed<'de> for Walk<'_> {
+impl<'p> DeserializeSeed<'p> for Walk<'_, 'p> {
     type Value = ();
 
-    fn deserialize<D: de::Deserializer<'de>>(self, json: D) -> Result<(), D::Error> {
-        json.deserialize_any(self)
+    fn deserialize<D: Deserializer<'p>>(mut self, json: D) -> Result<(), D::Error> {
+        let ends = self.those(|pointer| pointer.steps.len() == self.depth);
+        // What an earlier value under the same key had does not count.
+        self.find(self.active, None);
+        if ends == 0 {
+            return json.deserialize_any(self);
+        }
+        let raw = <&RawValue>::deserialize(json)?.get();
+        self.find(ends, Some(raw));
+        self.active &= !ends;
+        if self.active == 0 {
+            return Ok(());
+        }
+        let further = self.deserialize(&mut serde_json::Deserializer::from_str(raw));
+        further.map_err(serde::de::Error::custom)
     }
 }
 
-impl<'de> Visitor<'de> for Walk<'_> {
+impl<'p> Visitor<'p> for Walk<'_, 'p> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("any JSON")
     }
 
-    fn visit_borrowed_str<E>(mut self, text: &'de str) -> Result<(), E> {
-        // Borrowed from the payload: a slice of it will do.
-        let value = Pointed::Scalar(self.payload.slice_ref(text.as_bytes()));
-        self.settle(&value);
-        Ok(())
-    }
-
-    fn visit_str<E>(mut self, text: &str) -> Result<(), E> {
-        self.settle(&Pointed::Scalar(Bytes::copy_from_slice(text.as_bytes())));
-        Ok(())
-    }
-
-    fn visit_i64<E>(mut self, number: i64) -> Result<(), E> {
-        self.number(number);
-        Ok(())
-    }
-
-    fn visit_u64<E>(mut self, number: u64) -> Result<(), E> {
-        self.number(number);
-        Ok(())
-    }
-
-    fn visit_f64<E>(mut self, _: f64) -> Result<(), E> {
-        self.settle(&Pointed::Unfit);
-        Ok(())
-    }
-
-    fn visit_bool<E>(mut self, _: bool) -> Result<(), E> {
-        self.settle(&Pointed::Unfit);
-        Ok(())
-    }
-
-    fn visit_unit<E>(mut self) -> Result<(), E> {
-        self.settle(&Pointed::Absent);
-        Ok(())
-    }
-
-    fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<(), A::Error> {
-        self.settle(&Pointed::Unfit);
+    fn visit_map<A: MapAccess<'p>>(mut self, mut map: A) -> Result<(), A::Error> {
         while let Some(onward) = map.next_key_seed(Key(&self))? {
             if onward == 0 {
                 map.next_value::<IgnoredAny>()?;
@@ -207,8 +220,7 @@ impl<'de> Visitor<'de> for Walk<'_> {
         Ok(())
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(mut self, mut list: A) -> Result<(), A::Error> {
-        self.settle(&Pointed::Unfit);
+    fn visit_seq<A: SeqAccess<'p>>(mut self, mut list: A) -> Result<(), A::Error> {
         for at in 0.. {
             let onward = self.onward(|step| step.index == Some(at));
             let more = if onward == 0 {
@@ -222,20 +234,46 @@ impl<'de> Visitor<'de> for Walk<'_> {
         }
         Ok(())
     }
+
+    // Scalars lead nowhere: what is looked for below them is missing.
+
+    fn visit_bool<E>(self, _: bool) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_str<E>(self, _: &str) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_unit<E>(self) -> Result<(), E> {
+        Ok(())
+    }
 }
 
 /// A key of an object: which pointers lead through it.
-struct Key<'a, 'b>(&'a Walk<'b>);
+struct Key<'w, 'a, 'p>(&'w Walk<'a, 'p>);
 
-impl<'de> DeserializeSeed<'de> for Key<'_, '_> {
+impl<'p> DeserializeSeed<'p> for Key<'_, '_, '_> {
     type Value = u64;
 
-    fn deserialize<D: de::Deserializer<'de>>(self, key: D) -> Result<u64, D::Error> {
+    fn deserialize<D: Deserializer<'p>>(self, key: D) -> Result<u64, D::Error> {
         key.deserialize_str(self)
     }
 }
 
-impl Visitor<'_> for Key<'_, '_> {
+impl Visitor<'_> for Key<'_, '_, '_> {
     type Value = u64;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -244,5 +282,68 @@ impl Visitor<'_> for Key<'_, '_> {
 
     fn visit_str<E>(self, key: &str) -> Result<u64, E> {
         Ok(self.0.onward(|step| step.name == key))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        Pointed::{Absent, Unfit},
+        *,
+    };
+
+    /// What is found behind pointers, in their order.
+    fn found<'p>(pointers: &[&str], payload: &'p str) -> Result<Vec<Option<&'p str>>, String> {
+        let pointers: Vec<Pointer> = pointers.iter().map(|text| text.parse().unwrap()).collect();
+        let mut found = vec![None; pointers.len()];
+        let taken = Pointer::find_all(&pointers, payload.as_bytes(), &mut found);
+        taken.map(|()| found).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn raw_texts_are_behind_their_pointers() {
+        let payload = r#"{"a": 1.50, "b": {"c": "x\n", "d": [true, {"e": null}]}, "f": {}}"#;
+        let all = found(&["/a", "/b/c", "/b/d/0", "/b/d/1/e", "/b/d", "/g", "/a/x"], payload);
+        let expected = [
+            Some("1.50"),
+            Some(r#""x\n""#),
+            Some("true"),
+            Some("null"),
+            Some(r#"[true, {"e": null}]"#),
+            None,
+            None,
+        ];
+        assert_eq!(all.unwrap(), expected);
+        assert_eq!(found(&["", "/a"], r#" {"a":1} "#).unwrap(), [Some(r#"{"a":1}"#), Some("1")]);
+        assert_eq!(found(&[""], "7").unwrap(), [Some("7")]);
+        assert_eq!(found(&["/0", "/00"], "[1, 2]").unwrap(), [Some("1"), None]);
+    }
+
+    #[test]
+    fn the_last_of_equal_keys_counts() {
+        let payload = r#"{"a": {"b": 1}, "a": {"c": 2}}"#;
+        assert_eq!(found(&["/a/b", "/a/c"], payload).unwrap(), [None, Some("2")]);
+        assert_eq!(found(&["/a"], r#"{"a": 1, "a": 2}"#).unwrap(), [Some("2")]);
+    }
+
+    #[test]
+    fn what_is_no_json_is_told() {
+        for payload in ["{", "{\"a\": 1} x", "", "{\"a\": tru}"] {
+            assert!(found(&["/a"], payload).is_err(), "{payload}");
+        }
+    }
+
+    #[test]
+    fn texts_and_whole_numbers_are_values() {
+        let payload = Bytes::from_static(
+            br#"{"a": "\u00e4", "b": -12, "c": 1.0, "d": null, "e": -0, "f": 18446744073709551616}"#,
+        );
+        let pointers = ["/a", "/b", "/c", "/d", "/e", "/f"].map(|text| text.parse().unwrap());
+        let scalar = |text: &'static str| Pointed::Scalar(Bytes::from_static(text.as_bytes()));
+        let expected = [scalar("ä"), scalar("-12"), Unfit, Absent, Unfit, Unfit];
+        assert_eq!(take(&pointers, &payload).unwrap(), expected);
+        let broken = Bytes::from_static(b"{\n \"a\": \"\\ud800\"}");
+        let fault = take(&pointers[..1], &broken).unwrap_err();
+        assert_eq!((fault.line, fault.column > 7), (2, true), "{fault}");
     }
 }

@@ -2,33 +2,34 @@
 
 use std::time::Duration;
 
+use inbox_engine::backoff;
+
 const FIRST: Duration = Duration::from_millis(100);
 
-/// Doubles from a tenth of a second up to a limit; a quarter of each wait is chance, so that relays that
-/// failed together do not come back together.
+/// Doubles from a tenth of a second up to a limit, with chance in it: [`backoff`].
 #[derive(Debug)]
 pub(super) struct Backoff {
-    next: Duration,
+    tries: u32,
     max: Duration,
 }
 
 impl Backoff {
     pub(super) fn new(max: Duration) -> Self {
-        Self { next: FIRST.min(max), max }
+        Self { tries: 0, max }
     }
 
     /// The next wait.
     pub(super) fn next(&mut self) -> Duration {
-        let wait = self.next;
-        self.next = (wait * 2).min(self.max);
-        let chance = uuid::Uuid::new_v4().as_u128() % 256;
-        let part = u32::try_from(chance).unwrap_or(0);
-        wait.saturating_sub(wait / 4 * part / 256)
+        let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        let chance = uuid::Uuid::new_v4().as_u64_pair().1;
+        let wait = backoff(millis(FIRST.min(self.max)), millis(self.max), self.tries, chance);
+        self.tries = self.tries.saturating_add(1);
+        Duration::from_millis(wait)
     }
 
     /// Things go well again.
     pub(super) fn reset(&mut self) {
-        self.next = FIRST.min(self.max);
+        self.tries = 0;
     }
 }
 
@@ -42,7 +43,7 @@ mod tests {
         for most in [100, 200, 350, 350] {
             let wait = backoff.next();
             assert!(wait <= Duration::from_millis(most), "{wait:?}");
-            assert!(wait >= Duration::from_millis(most * 3 / 4), "{wait:?}");
+            assert!(wait >= Duration::from_millis(most / 2), "{wait:?}");
         }
         backoff.reset();
         assert!(backoff.next() <= FIRST);

@@ -31,7 +31,7 @@ impl<F: Feed> Pump<F> {
                     told = true;
                 }
                 Ok(_) => {
-                    progress.meet_server(Instant::now());
+                    progress.begin_session(Instant::now());
                     *asked = session.which();
                     return true;
                 }

@@ -59,14 +59,11 @@ impl Progress {
         }
     }
 
-    /// The session is a new one: behind it may be another server, which knows less.
-    pub(super) fn meet_server(&mut self, now: Instant) {
+    /// Forgets what was learnt on an earlier session: behind a new one may be another server, which knows less.
+    pub(super) fn begin_session(&mut self, now: Instant) {
         if Rule::FloorOfItsSession.on() {
-            *self = Self {
-                absent: std::mem::take(&mut self.absent),
-                limit: self.limit,
-                ..Self::new(self.limit, now)
-            };
+            let absent = std::mem::take(&mut self.absent);
+            *self = Self { absent, ..Self::new(self.limit, now) };
         }
     }
 

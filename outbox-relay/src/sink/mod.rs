@@ -1,5 +1,7 @@
 //! Kafka, the only room that names librdkafka.
 //!
+//! One story: its files know each other.
+//!
 //! A producer lives in a thread of its own, with one batch at a time. With fencing a batch is a
 //! transaction: who reads with `read_committed` sees all of it or nothing. After any batch that did not
 //! go through, the thread and its producer are given up: what was queued is purged, and the next producer

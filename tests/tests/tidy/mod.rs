@@ -7,6 +7,7 @@ mod commands;
 mod deployment;
 mod documents;
 mod files;
+mod imports;
 mod operations;
 mod rooms;
 mod source;

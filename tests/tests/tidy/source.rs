@@ -77,7 +77,7 @@ impl Source {
 }
 
 /// The text up to a test module inside the file; by our habit that is the last item.
-fn before_test_module(text: &str) -> &str {
+pub(super) fn before_test_module(text: &str) -> &str {
     text.find("#[cfg(test)]\nmod tests {").map_or(text, |at| &text[..at])
 }
 
@@ -87,7 +87,7 @@ pub(super) fn words(code: &str) -> impl Iterator<Item = &str> {
 }
 
 /// `a::{b, c::{d, e}}` becomes `a::b`, `a::c::d`, `a::c::e`.
-fn spread(prefix: &str, tree: &str, paths: &mut Vec<String>) {
+pub(super) fn spread(prefix: &str, tree: &str, paths: &mut Vec<String>) {
     let mut depth = 0_i32;
     let mut start = 0;
     for (at, letter) in tree.char_indices().chain([(tree.len(), ',')]) {

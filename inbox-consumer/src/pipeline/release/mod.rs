@@ -1,5 +1,7 @@
 //! Releases: events of one parked queue, run in its order in a transaction of their own.
 //!
+//! One story: its files know each other.
+//!
 //! The lane is reserved, so no live transaction of it runs beside. The transaction is fenced by a claim
 //! at its begin and by an advance that moves nothing at its end: a release moves no lane, so only the
 //! epoch separates it from what an older owner still has under way (finding 4). What it runs is `plan`ned

@@ -4,7 +4,6 @@
 //! `events(ord, event_id, aggregate_id, occurred_at, …)`; docs/declared-handlers.md tells what it may be.
 
 mod column;
-mod payload;
 mod ready;
 mod relation;
 mod route;

@@ -1,13 +1,12 @@
 //! The relation of a run: its events as columns.
 
 use inbox_store::port::Relation;
-use outbox_core::Envelope;
+use outbox_core::{Envelope, Pointer};
 use uuid::Uuid;
 
 use super::{
     super::RunEvent,
     column::{Column, Source},
-    payload::Wanted,
     time,
     value::{self, Given},
 };
@@ -17,13 +16,17 @@ use crate::handler::limited;
 #[derive(Debug)]
 pub(super) struct Columns {
     all: Vec<Column>,
-    wanted: Wanted,
+    /// Where those are that come from the payload, in the order of the columns.
+    pointers: Vec<Pointer>,
 }
 
 impl Columns {
     pub(super) fn new(all: Vec<Column>) -> Self {
-        let wanted = Wanted::of(&all);
-        Self { all, wanted }
+        let pointers = all.iter().filter_map(|column| match &column.source {
+            Source::Payload(pointer) => Some(pointer.clone()),
+            Source::Header(_) | Source::Key => None,
+        });
+        Self { pointers: pointers.collect(), all }
     }
 
     /// The events up to the first that does not fit, and what is wrong with that one.
@@ -34,7 +37,7 @@ impl Columns {
             occurred_at: Vec::with_capacity(run.len()),
             columns: self.all.iter().map(|c| value::room(c.kind, run.len())).collect(),
         };
-        let mut found = vec![None; self.all.len()];
+        let mut found = vec![None; self.pointers.len()];
         for event in run {
             if let Err(error) = self.add(*event, &mut found, &mut relation) {
                 let length = relation.ids.len();
@@ -53,12 +56,13 @@ impl Columns {
     ) -> Result<(), String> {
         let envelope = event.delivery.event.as_ref().map_err(ToString::to_string)?;
         self.look(envelope, found)?;
-        for ((column, values), json) in self.all.iter().zip(&mut relation.columns).zip(found) {
+        let mut found = found.iter();
+        for (column, values) in self.all.iter().zip(&mut relation.columns) {
             let record = &event.delivery.record;
             let given = match &column.source {
                 Source::Header(name) => record.header(name).map(|value| Given::Bytes(value)),
                 Source::Key => record.key.as_deref().map(Given::Bytes),
-                Source::Payload { .. } => json.map(Given::Json),
+                Source::Payload(_) => found.next().copied().flatten().map(Given::Json),
             };
             value::put(column, given, values)?;
         }
@@ -74,12 +78,12 @@ impl Columns {
         envelope: &'a Envelope,
         found: &mut [Option<&'a str>],
     ) -> Result<(), String> {
-        found.fill(None);
-        let Some(payload) = envelope.payload.as_deref().filter(|_| !self.wanted.is_nothing())
+        let Some(payload) = envelope.payload.as_deref().filter(|_| !self.pointers.is_empty())
         else {
+            found.fill(None);
             return Ok(());
         };
-        let taken = self.wanted.take(payload, found);
+        let taken = Pointer::find_all(&self.pointers, payload, found);
         // A syntax error quotes nothing of the text.
         taken.map_err(|error| format!("the payload is not JSON: {error}; correct its producer"))
     }

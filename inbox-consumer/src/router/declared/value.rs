@@ -107,7 +107,7 @@ fn unfit(column: &Column, found: &str) -> String {
 fn expected(column_type: ColumnType, source: &Source) -> &'static str {
     match (column_type, source) {
         (ColumnType::Bool, _) => "true or false",
-        (ColumnType::Bytea, Source::Payload { .. }) => "a text in base64",
+        (ColumnType::Bytea, Source::Payload(_)) => "a text in base64",
         (ColumnType::Bytea, _) => "any bytes",
         (ColumnType::Date, _) => "a text such as 2026-01-31",
         (ColumnType::Float8, _) => "a number",

@@ -1,0 +1,106 @@
+//! Clippy for each feature of a library alone, and for all of them together.
+
+use xtask::command::run;
+use xtask::failure::Outcome;
+
+use crate::folders::cargo;
+
+/// Features of one library, each by itself beside some that are there every time.
+#[derive(Debug)]
+struct Library {
+    package: &'static str,
+    /// What it does not compile without; and `tls`, with which the Kafka client of the workspace is built already.
+    /// Without it the client is built in "lints, small".
+    always: &'static str,
+    /// Empty: nothing else. With commas: together.
+    each: &'static [&'static str],
+}
+
+const LIBRARIES: [Library; 7] = [
+    Library { package: "inbox-engine", always: "", each: &["", "ablation"] },
+    Library { package: "inbox-outbox-core", always: "", each: &["", "postgres", "sqlite"] },
+    Library { package: "inbox-settings", always: "", each: &["", "cli", "postgres", "testing"] },
+    Library { package: "inbox-kafka", always: "tls", each: &["", "testing"] },
+    Library {
+        package: "inbox-store",
+        always: "",
+        each: &[
+            "postgres",
+            "sqlite",
+            "postgres,cli",
+            "postgres,testing",
+            "sqlite,testing",
+            "postgres,ablation",
+            "postgres,sqlite,cli,testing,ablation",
+        ],
+    },
+    Library {
+        package: "inbox-consumer",
+        always: "tls",
+        each: &[
+            "postgres",
+            "sqlite",
+            "sqlite,cli",
+            "postgres,cli",
+            "postgres,http",
+            "postgres,opentelemetry",
+            "postgres,jemalloc",
+            "postgres,testing",
+            "postgres,ablation",
+            "postgres,sqlite,cli,http,opentelemetry,jemalloc,testing,ablation",
+        ],
+    },
+    Library {
+        package: "inbox-outbox-relay",
+        always: "tls",
+        each: &[
+            "postgres",
+            "sqlite",
+            "sqlite,cli",
+            "postgres,cli",
+            "postgres,ablation",
+            "postgres,sqlite,cli,ablation",
+        ],
+    },
+];
+
+/// Runs it. `tls-vendored` is not among them: its OpenSSL takes a minute, and "lints, small" builds it.
+pub(crate) fn each_alone() -> Outcome {
+    for Library { package, always, each } in &LIBRARIES {
+        for features in *each {
+            println!("{package}: {always} {features}");
+            let features = format!("{always},{features}");
+            let mut clippy = cargo(&["clippy", "--quiet", "--no-default-features"]);
+            clippy.args(["--package", package, "--features", &features]);
+            run(clippy.args(["--", "-D", "warnings"]))?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::folders;
+
+    #[test]
+    fn every_feature_of_a_library_has_its_turn() {
+        let metadata = std::process::Command::new(env!("CARGO"))
+            .args(["metadata", "--no-deps", "--format-version", "1", "--offline"])
+            .current_dir(folders::workspace())
+            .output()
+            .unwrap();
+        let metadata: serde_json::Value = serde_json::from_slice(&metadata.stdout).unwrap();
+        let published = |package: &&serde_json::Value| package["publish"].is_null();
+        for package in metadata["packages"].as_array().unwrap().iter().filter(published) {
+            let name = package["name"].as_str().unwrap();
+            let library = LIBRARIES.iter().find(|library| library.package == name);
+            let library = library.unwrap_or_else(|| panic!("{name} is in no line"));
+            for feature in package["features"].as_object().unwrap().keys() {
+                let each = library.each.iter().flat_map(|each| each.split(','));
+                let mut named = each.chain(["default", "tls-vendored", library.always]);
+                assert!(named.any(|named| named == feature), "{name} has {feature}");
+            }
+        }
+    }
+}
