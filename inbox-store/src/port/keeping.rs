@@ -1,6 +1,6 @@
 //! What is asked of the database beside transactions: take-over, watermark, retention, schema.
 
-use std::{future::Future, sync::Arc, time::Duration};
+use std::{future::Future, time::Duration};
 
 use inbox_engine::{LeaderEpoch, LogPoint, LogRange, NextOffset, Offset, Ownership, Standstill};
 use outbox_core::{CommitMark, IdScope, TopicPartition};
@@ -8,8 +8,8 @@ use sqlx::Database;
 use uuid::Uuid;
 
 use super::{
-    Advices, Claim, Corrections, Declarations, Inspections, Intents, ParkedEvents, Parking,
-    Placement, Savepoint, Scope, Sessions, Suspect, Suspects, release::Releases,
+    Advices, Claim, Corrections, Declarations, Inspections, Intents, Lanes, ParkedEvents, Parking,
+    Savepoint, Scope, Sessions, Suspect, Suspects, release::Releases,
 };
 
 /// What a take-over needs to know.
@@ -37,15 +37,6 @@ pub struct TakeOver {
     pub start: inbox_engine::Start,
     /// What the partition waits for a person for, if it does.
     pub held: Option<Box<inbox_engine::Held>>,
-}
-
-/// The lanes of a partition: how many they are, and what is in which.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Lanes {
-    /// How many.
-    pub count: u16,
-    /// By which rules.
-    pub placement: Arc<Placement>,
 }
 
 /// Who owns a partition.
