@@ -151,28 +151,25 @@ impl Inspections for Postgres {
         };
         Some(rights::grants(schema, role, rights))
     }
+}
 
-    async fn write_words(
-        conn: &mut PgConnection,
-        note: Note,
-        words: &[(Scope, Option<String>)],
-    ) -> Result<(), sqlx::Error> {
-        let (partitions, epochs): (Vec<i64>, Vec<i64>) =
-            words.iter().map(|(scope, _)| (scope.partition_ref, scope.epoch.0)).unzip();
-        let texts: Vec<Option<&str>> = words.iter().map(|(_, text)| text.as_deref()).collect();
-        let statement = match note {
-            Note::Standstill => WRITE_STANDSTILLS,
-            Note::HeldLanes => WRITE_HELD_LANES,
-        };
-        begin_own(conn).await?;
-        let done = sqlx::query(statement)
-            .bind(partitions)
-            .bind(epochs)
-            .bind(texts)
-            .execute(on(conn))
-            .await;
-        end_own(conn, done).await.map(drop)
-    }
+/// See [`Ownerships::write_words`](crate::port::Ownerships::write_words).
+pub(super) async fn write_words(
+    conn: &mut PgConnection,
+    note: Note,
+    words: &[(Scope, Option<String>)],
+) -> Result<(), sqlx::Error> {
+    let (partitions, epochs): (Vec<i64>, Vec<i64>) =
+        words.iter().map(|(scope, _)| (scope.partition_ref, scope.epoch.0)).unzip();
+    let texts: Vec<Option<&str>> = words.iter().map(|(_, text)| text.as_deref()).collect();
+    let statement = match note {
+        Note::Standstill => WRITE_STANDSTILLS,
+        Note::HeldLanes => WRITE_HELD_LANES,
+    };
+    begin_own(conn).await?;
+    let done =
+        sqlx::query(statement).bind(partitions).bind(epochs).bind(texts).execute(on(conn)).await;
+    end_own(conn, done).await.map(drop)
 }
 
 fn partition(row: &PgRow) -> Result<PartitionRow, sqlx::Error> {

@@ -30,9 +30,6 @@ pub(crate) use queue::functions as functions_of_queued;
 pub use settings::PgSettings;
 
 use inbox_engine::LaneMove;
-use sqlx::Postgres;
-
-impl crate::port::Store for Postgres {}
 
 /// The columns of lane moves, as arrays for `unnest`.
 struct Moves {

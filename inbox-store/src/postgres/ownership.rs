@@ -6,13 +6,16 @@ use sqlx::{PgConnection, Postgres, Row, postgres::PgRow};
 use uuid::Uuid;
 
 use super::{
-    keys, lanes,
+    inspection, keys, lanes, release,
     sent::on,
     session::{begin_own, end_own},
     suspects, watermarks,
 };
 use crate::{
-    port::{Lanes, Ownerships, Scope, TakeOver, TakeOverError, Taken, WatermarkMove},
+    port::{
+        Lanes, Note, Ownerships, Scope, TakeOver, TakeOverError, Taken, WatermarkMove,
+        release::DueQueue,
+    },
     shared::unexpected,
     takeover::{self, PartitionState},
 };
@@ -140,6 +143,22 @@ impl Ownerships for Postgres {
         begin_own(conn).await?;
         let done = sqlx::query(DISOWN).bind(partitions).bind(epochs).execute(on(conn)).await;
         end_own(conn, done).await.map(drop)
+    }
+
+    async fn find_due(
+        conn: &mut PgConnection,
+        looks: &[(Scope, NextOffset)],
+        max: usize,
+    ) -> Result<Vec<Vec<DueQueue>>, sqlx::Error> {
+        release::find_due(conn, looks, max).await
+    }
+
+    async fn write_words(
+        conn: &mut PgConnection,
+        note: Note,
+        words: &[(Scope, Option<String>)],
+    ) -> Result<(), sqlx::Error> {
+        inspection::write_words(conn, note, words).await
     }
 }
 

@@ -109,30 +109,6 @@ FROM unnest($3::text[], $4::text[], $5::text[], $6::bigint[], $7::uuid[], $8::te
 LEFT JOIN inbox_partitions p ON p.partition_ref = $2 ORDER BY a.ord"#;
 
 impl Releases for Postgres {
-    async fn find_due(
-        conn: &mut PgConnection,
-        looks: &[(Scope, NextOffset)],
-        max: usize,
-    ) -> Result<Vec<Vec<DueQueue>>, sqlx::Error> {
-        let (partitions, below): (Vec<i64>, Vec<i64>) =
-            looks.iter().map(|(scope, below)| (scope.partition_ref, below.0)).unzip();
-        begin_own(conn).await?;
-        let found = sqlx::query(FIND_DUE)
-            .bind(partitions)
-            .bind(below)
-            .bind(limit(max))
-            .bind(looks.iter().map(|(scope, _)| scope.epoch.0).collect::<Vec<_>>())
-            .fetch_all(on(conn))
-            .await;
-        let mut queues = vec![Vec::new(); looks.len()];
-        for row in &end_own(conn, found).await? {
-            let place: i64 = row.try_get("place")?;
-            let of_one = usize::try_from(place - 1).ok().and_then(|at| queues.get_mut(at));
-            of_one.into_iter().try_for_each(|queues| due(row).map(|queue| queues.push(queue)))?;
-        }
-        Ok(queues)
-    }
-
     async fn queue(
         conn: &mut PgConnection,
         scope: &Scope,
@@ -249,6 +225,31 @@ impl Releases for Postgres {
             .await
             .map(drop)
     }
+}
+
+/// See [`Ownerships::find_due`](crate::port::Ownerships::find_due).
+pub(super) async fn find_due(
+    conn: &mut PgConnection,
+    looks: &[(Scope, NextOffset)],
+    max: usize,
+) -> Result<Vec<Vec<DueQueue>>, sqlx::Error> {
+    let (partitions, below): (Vec<i64>, Vec<i64>) =
+        looks.iter().map(|(scope, below)| (scope.partition_ref, below.0)).unzip();
+    begin_own(conn).await?;
+    let found = sqlx::query(FIND_DUE)
+        .bind(partitions)
+        .bind(below)
+        .bind(limit(max))
+        .bind(looks.iter().map(|(scope, _)| scope.epoch.0).collect::<Vec<_>>())
+        .fetch_all(on(conn))
+        .await;
+    let mut queues = vec![Vec::new(); looks.len()];
+    for row in &end_own(conn, found).await? {
+        let place: i64 = row.try_get("place")?;
+        let of_one = usize::try_from(place - 1).ok().and_then(|at| queues.get_mut(at));
+        of_one.into_iter().try_for_each(|queues| due(row).map(|queue| queues.push(queue)))?;
+    }
+    Ok(queues)
 }
 
 fn limit(max: usize) -> i64 {

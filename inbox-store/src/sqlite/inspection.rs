@@ -65,23 +65,24 @@ impl Inspections for Sqlite {
     ) -> Option<String> {
         None
     }
-
-    async fn write_words(
-        conn: &mut SqliteConnection,
-        note: Note,
-        words: &[(Scope, Option<String>)],
-    ) -> Result<(), sqlx::Error> {
-        let statement = match note {
-            Note::Standstill => WRITE_STANDSTILL,
-            Note::HeldLanes => WRITE_HELD_LANES,
-        };
-        begin_own(conn).await?;
-        let done = write_words(conn, statement, words).await;
-        end_own(conn, done).await
-    }
 }
 
-async fn write_words(
+/// See [`Ownerships::write_words`](crate::port::Ownerships::write_words).
+pub(super) async fn write_words(
+    conn: &mut SqliteConnection,
+    note: Note,
+    words: &[(Scope, Option<String>)],
+) -> Result<(), sqlx::Error> {
+    let statement = match note {
+        Note::Standstill => WRITE_STANDSTILL,
+        Note::HeldLanes => WRITE_HELD_LANES,
+    };
+    begin_own(conn).await?;
+    let done = write_each(conn, statement, words).await;
+    end_own(conn, done).await
+}
+
+async fn write_each(
     conn: &mut SqliteConnection,
     statement: &'static str,
     words: &[(Scope, Option<String>)],

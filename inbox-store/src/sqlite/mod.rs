@@ -30,9 +30,6 @@ pub use settings::SqliteSettings;
 use std::fmt::Write as _;
 
 use inbox_engine::LaneMove;
-use sqlx::Sqlite;
-
-impl crate::port::Store for Sqlite {}
 
 /// Lane moves as `[[lane,prev,new,leader_epoch],…]` for `json_each`.
 fn moves(moves: &[LaneMove]) -> String {

@@ -6,12 +6,15 @@ use sqlx::{Row, Sqlite, SqliteConnection, sqlite::SqliteRow};
 use uuid::Uuid;
 
 use super::{
-    keys, lanes, numbers,
+    inspection, keys, lanes, numbers, release,
     session::{begin_own, end_own},
     suspects, watermarks,
 };
 use crate::{
-    port::{Lanes, Ownerships, Scope, TakeOver, TakeOverError, Taken, WatermarkMove},
+    port::{
+        Lanes, Note, Ownerships, Scope, TakeOver, TakeOverError, Taken, WatermarkMove,
+        release::DueQueue,
+    },
     shared::{sixteen, unexpected},
     takeover::{self, PartitionState},
 };
@@ -130,6 +133,22 @@ impl Ownerships for Sqlite {
         begin_own(conn).await?;
         let done = disown(conn, scopes).await;
         end_own(conn, done).await
+    }
+
+    async fn find_due(
+        conn: &mut SqliteConnection,
+        looks: &[(Scope, NextOffset)],
+        max: usize,
+    ) -> Result<Vec<Vec<DueQueue>>, sqlx::Error> {
+        release::find_due(conn, looks, max).await
+    }
+
+    async fn write_words(
+        conn: &mut SqliteConnection,
+        note: Note,
+        words: &[(Scope, Option<String>)],
+    ) -> Result<(), sqlx::Error> {
+        inspection::write_words(conn, note, words).await
     }
 }
 

@@ -101,26 +101,6 @@ SELECT ?3, ?4, ?5, ?1, p.topic, p."partition", ?6, ?7, ?8, ?9
 FROM (SELECT 1) LEFT JOIN inbox_partitions p ON p.partition_ref = ?2"#;
 
 impl Releases for Sqlite {
-    async fn find_due(
-        conn: &mut SqliteConnection,
-        looks: &[(Scope, NextOffset)],
-        max: usize,
-    ) -> Result<Vec<Vec<DueQueue>>, sqlx::Error> {
-        let mut queues = Vec::with_capacity(looks.len());
-        for (scope, below) in looks {
-            // A read needs no turn to write.
-            let found = sqlx::query(FIND_DUE)
-                .bind(scope.partition_ref)
-                .bind(below.0)
-                .bind(limit(max))
-                .bind(scope.epoch.0)
-                .fetch_all(&mut *conn)
-                .await?;
-            queues.push(found.iter().map(due).collect::<Result<_, _>>()?);
-        }
-        Ok(queues)
-    }
-
     async fn queue(
         conn: &mut SqliteConnection,
         scope: &Scope,
@@ -246,6 +226,27 @@ impl Releases for Sqlite {
         }
         Ok(())
     }
+}
+
+/// See [`Ownerships::find_due`](crate::port::Ownerships::find_due).
+pub(super) async fn find_due(
+    conn: &mut SqliteConnection,
+    looks: &[(Scope, NextOffset)],
+    max: usize,
+) -> Result<Vec<Vec<DueQueue>>, sqlx::Error> {
+    let mut queues = Vec::with_capacity(looks.len());
+    for (scope, below) in looks {
+        // A read needs no turn to write.
+        let found = sqlx::query(FIND_DUE)
+            .bind(scope.partition_ref)
+            .bind(below.0)
+            .bind(limit(max))
+            .bind(scope.epoch.0)
+            .fetch_all(&mut *conn)
+            .await?;
+        queues.push(found.iter().map(due).collect::<Result<_, _>>()?);
+    }
+    Ok(queues)
 }
 
 fn limit(max: usize) -> i64 {
