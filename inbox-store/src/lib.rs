@@ -24,6 +24,7 @@ pub mod sql;
 
 mod declared;
 mod end;
+mod flow;
 mod inspect;
 mod migration;
 #[cfg(feature = "postgres")]

@@ -4,6 +4,7 @@ mod advice;
 mod claim;
 mod corrections;
 mod declared;
+mod dialect;
 mod fault;
 mod inspection;
 mod intents;

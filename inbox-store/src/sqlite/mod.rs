@@ -4,6 +4,7 @@ mod advice;
 mod claim;
 mod corrections;
 mod declared;
+mod dialect;
 mod fault;
 mod inspection;
 mod intents;
@@ -22,7 +23,6 @@ mod schema;
 mod session;
 mod settings;
 mod suspects;
-mod watermarks;
 mod writer;
 
 pub use settings::SqliteSettings;
@@ -86,9 +86,9 @@ mod tests {
             retention::PRUNE.text(),
             parking::MARK,
             parking::PARKED_AT,
-            release::MARK,
-            release::UNMARK,
-            release::REMOVE,
+            release::TEXTS.mark,
+            release::TEXTS.unmark,
+            release::TEXTS.remove,
             release::SETTLE,
         ];
         for text in texts.into_iter().flat_map(|text| text.split(';')) {
