@@ -8,9 +8,11 @@
 pub(crate) mod corrections;
 mod dialect;
 pub(crate) mod inspection;
+pub(crate) mod intents;
 pub(crate) mod keys;
 pub(crate) mod lanes;
 pub(crate) mod ownership;
+pub(crate) mod parked;
 pub(crate) mod release;
 pub(crate) mod suspects;
 
