@@ -26,11 +26,15 @@ mod declared;
 mod end;
 mod flow;
 mod inspect;
+#[cfg(feature = "sqlite")]
+mod json;
 mod migration;
 #[cfg(feature = "postgres")]
 mod postgres;
 #[cfg(feature = "postgres")]
 mod queued;
+#[cfg(feature = "sqlite")]
+mod relation_json;
 mod shared;
 #[cfg(feature = "sqlite")]
 mod sqlite;

@@ -2,7 +2,7 @@
 
 use std::future::Future;
 
-use sqlx::{Database, Error, Row};
+use sqlx::{Database, Error, Row, SqlStr};
 use uuid::Uuid;
 
 use crate::port::Sessions;
@@ -34,6 +34,11 @@ pub(crate) trait Dialect: Sessions + Database<Row: Columns> {
         text: &'static str,
         values: &[Value<'_>],
     ) -> impl Future<Output = Result<Self::Row, Error>> + Send;
+    /// Sends a text without parameters, and without preparing it.
+    fn run(
+        conn: &mut Self::Connection,
+        text: SqlStr,
+    ) -> impl Future<Output = Result<(), Error>> + Send;
     /// BEGIN of a call's own transaction.
     fn begin_own(conn: &mut Self::Connection) -> impl Future<Output = Result<(), Error>> + Send;
     /// COMMIT when the work succeeded, else ROLLBACK; the work's own error comes first.
@@ -86,6 +91,82 @@ from! {
     &'a Option<String>: value => Self::Text(value.as_deref());
     Uuid: value => Self::Uuid(value);
 }
+
+/// Implements [`Dialect`]: `$on` makes a driver's executor of a connection, `$longs` its parameter of whole numbers.
+macro_rules! dialect {
+    ($db:ident, $on:ident, $longs:ident) => {
+        impl $crate::flow::Dialect for $db {
+            async fn execute(
+                conn: &mut <$db as sqlx::Database>::Connection,
+                text: &'static str,
+                values: &[$crate::flow::Value<'_>],
+            ) -> Result<u64, sqlx::Error> {
+                query(text, values).execute($on(conn)).await.map(|done| done.rows_affected())
+            }
+
+            async fn fetch_all(
+                conn: &mut <$db as sqlx::Database>::Connection,
+                text: &'static str,
+                values: &[$crate::flow::Value<'_>],
+            ) -> Result<Vec<<$db as sqlx::Database>::Row>, sqlx::Error> {
+                query(text, values).fetch_all($on(conn)).await
+            }
+
+            async fn fetch_optional(
+                conn: &mut <$db as sqlx::Database>::Connection,
+                text: &'static str,
+                values: &[$crate::flow::Value<'_>],
+            ) -> Result<Option<<$db as sqlx::Database>::Row>, sqlx::Error> {
+                query(text, values).fetch_optional($on(conn)).await
+            }
+
+            async fn fetch_one(
+                conn: &mut <$db as sqlx::Database>::Connection,
+                text: &'static str,
+                values: &[$crate::flow::Value<'_>],
+            ) -> Result<<$db as sqlx::Database>::Row, sqlx::Error> {
+                query(text, values).fetch_one($on(conn)).await
+            }
+
+            async fn run(
+                conn: &mut <$db as sqlx::Database>::Connection,
+                text: sqlx::SqlStr,
+            ) -> Result<(), sqlx::Error> {
+                sqlx::raw_sql(text).execute($on(conn)).await.map(drop)
+            }
+
+            async fn begin_own(
+                conn: &mut <$db as sqlx::Database>::Connection,
+            ) -> Result<(), sqlx::Error> {
+                session::begin_own(conn).await
+            }
+
+            async fn end_own<T: Send, E: From<sqlx::Error> + Send>(
+                conn: &mut <$db as sqlx::Database>::Connection,
+                work: Result<T, E>,
+            ) -> Result<T, E> {
+                session::end_own(conn, work).await
+            }
+        }
+
+        fn query(
+            text: &'static str,
+            values: &[$crate::flow::Value<'_>],
+        ) -> sqlx::query::Query<'static, $db, <$db as sqlx::Database>::Arguments> {
+            use $crate::flow::Value;
+            values.iter().fold(sqlx::query(text), |query, value| match *value {
+                Value::Bool(value) => query.bind(value),
+                Value::Bytes(value) => query.bind(value),
+                Value::Int(value) => query.bind(value),
+                Value::Long(value) => query.bind(value),
+                Value::Longs(value) => query.bind($longs(value)),
+                Value::Text(value) => query.bind(value),
+                Value::Uuid(value) => query.bind(value),
+            })
+        }
+    };
+}
+pub(crate) use dialect;
 
 /// Parameters, in their order.
 macro_rules! values {

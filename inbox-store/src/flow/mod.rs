@@ -16,4 +16,4 @@ pub(crate) mod parked;
 pub(crate) mod release;
 pub(crate) mod suspects;
 
-pub(crate) use dialect::{Columns, Dialect, Read, Value, reads, values};
+pub(crate) use dialect::{Columns, Dialect, Read, Value, dialect, reads, values};

@@ -24,7 +24,6 @@ mod sent;
 mod session;
 mod settings;
 mod suspects;
-mod watermarks;
 
 #[cfg(feature = "testing")]
 pub(crate) use queue::functions as functions_of_queued;

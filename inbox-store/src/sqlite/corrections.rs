@@ -3,13 +3,13 @@
 use inbox_engine::{Cut, Rule, Statement};
 use sqlx::{Sqlite, SqliteConnection};
 
-use super::numbers;
 use crate::{
     flow::{
         Dialect as _, Read as _,
         corrections::{CorrectionSql, CorrectionTexts},
         values,
     },
+    json::numbers,
     port::Correction,
 };
 

@@ -2,10 +2,7 @@
 
 use sqlx::{Sqlite, SqliteConnection, sqlite::SqliteRow};
 
-use super::{
-    joined, numbers,
-    parked::{behind, head, matching},
-};
+use super::parked::{behind, head, matching};
 use crate::{
     flow::{
         Dialect as _,
@@ -13,6 +10,7 @@ use crate::{
         parked::filtered,
         values,
     },
+    json::{joined, numbers},
     port::{Intended, Order, ParkedFilter},
 };
 

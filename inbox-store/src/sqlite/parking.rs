@@ -3,8 +3,8 @@
 use inbox_engine::{LeaderEpoch, Offset};
 use sqlx::{Row, Sqlite, SqliteConnection};
 
-use super::{joined, places};
 use crate::{
+    json::{joined, places},
     port::{ParkedLoad, Parking, Parkings, Scope},
     shared::{count, millis, unexpected},
 };

@@ -4,13 +4,13 @@ use inbox_engine::{Cut, NextOffset, Rule, Statement};
 use sqlx::{Sqlite, SqliteConnection};
 use uuid::Uuid;
 
-use super::{joined, places};
 use crate::{
     flow::{
         Dialect as _,
         release::{ReleaseSql, ReleaseTexts, due},
         values,
     },
+    json::{joined, places},
     port::{
         Scope,
         release::{Act, DueQueue, Requeued},
