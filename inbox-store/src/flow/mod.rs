@@ -13,7 +13,10 @@ pub(crate) mod keys;
 pub(crate) mod lanes;
 pub(crate) mod ownership;
 pub(crate) mod parked;
+pub(crate) mod parking;
 pub(crate) mod release;
+pub(crate) mod savepoint;
+pub(crate) mod schema;
 pub(crate) mod suspects;
 
 pub(crate) use dialect::{Columns, Dialect, Read, Value, dialect, reads, values};
