@@ -19,7 +19,8 @@ use futures::FutureExt as _;
 use inbox_engine::Engine;
 use inbox_kafka::{Broker, BrokerEvent};
 use inbox_store::port::{
-    Address, Book, Finding, Fit, Lanes, OpenError, ParkedLoad, Placement, Store, TxLimits,
+    self, Address, Book, Finding, Fit, Lanes, OpenError, Operators, ParkedLoad, Placement, Store,
+    TxLimits,
 };
 use outbox_core::Reader;
 use tokio::{
@@ -167,7 +168,7 @@ impl<DB: Store> ConsumerBuilder<DB> {
 ///
 /// # Errors
 /// When the URL is of another database, or cannot be read.
-pub(crate) fn settings<DB: Store>(config: &Config) -> Result<DB::Settings, OpenError> {
+pub(crate) fn settings<DB: port::Sessions>(config: &Config) -> Result<DB::Settings, OpenError> {
     DB::settings(&Address {
         url: config.database.url.expose(),
         tls: config.database.tls,
@@ -177,7 +178,7 @@ pub(crate) fn settings<DB: Store>(config: &Config) -> Result<DB::Settings, OpenE
     })
 }
 
-pub(crate) async fn schema_is_current<DB: Store>(
+pub(crate) async fn schema_is_current<DB: Operators>(
     conn: &mut DB::Connection,
 ) -> Result<(), BuildError> {
     fits("inbox", DB::version(conn).await.map_err(outage)?, DB::newest())?;

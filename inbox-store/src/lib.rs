@@ -1,7 +1,7 @@
 //! The databases of inbox-consumer: the only crate on the consuming side with SQL text.
 //!
-//! - [`port`] has the traits that the consumer asks a database by. [`port::Store`] is all of them,
-//!   implemented for `sqlx::Postgres` and `sqlx::Sqlite`: a folder each, with the same files and
+//! - [`port`] has the traits that the consumer asks a database by. [`port::Store`] is all of them, grouped
+//!   by who asks, implemented for `sqlx::Postgres` and `sqlx::Sqlite`: a folder each, with the same files and
 //!   functions in both.
 //! - `conformance` (feature `testing`) is what every database has to do, scenario by scenario.
 //!
@@ -24,12 +24,17 @@ pub mod sql;
 
 mod declared;
 mod end;
+mod flow;
 mod inspect;
+#[cfg(feature = "sqlite")]
+mod json;
 mod migration;
 #[cfg(feature = "postgres")]
 mod postgres;
 #[cfg(feature = "postgres")]
 mod queued;
+#[cfg(feature = "sqlite")]
+mod relation_json;
 mod shared;
 #[cfg(feature = "sqlite")]
 mod sqlite;

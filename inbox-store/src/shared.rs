@@ -34,12 +34,6 @@ pub(crate) fn lane(number: i32) -> Result<inbox_engine::Lane, sqlx::Error> {
         .map_err(|_| unexpected(format!("inbox_lanes holds the lane {number}, which cannot be")))
 }
 
-/// Discards that one release carries out beyond the events that it runs.
-pub(crate) const DISCARDS_MAX: usize = 500;
-
-/// Parked rows whose keys are looked at in one statement: each comes with its record.
-pub(crate) const KEYS_MAX: i64 = 500;
-
 /// What an operator asked for, and who. The columns hold one of two words, or nothing.
 pub(crate) fn intent(
     word: Option<&str>,

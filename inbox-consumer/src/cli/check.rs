@@ -8,7 +8,7 @@ mod topics;
 use std::time::SystemTime;
 
 use inbox_kafka::missing;
-use inbox_store::port::{Finding, Needs, PartitionRow, Placement, Store};
+use inbox_store::port::{Finding, Needs, Operators, PartitionRow, Placement, Store};
 use outbox_core::Reader;
 use report::Report;
 
@@ -148,7 +148,7 @@ async fn statements<DB: Store>(
     wrong.into_iter().map(fatal).collect()
 }
 
-fn needs<DB: Store>(config: &Config) -> Needs {
+fn needs<DB: Operators>(config: &Config) -> Needs {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let beside = CONTROL_SESSIONS + ASIDE_SESSIONS;
     Needs {
@@ -160,7 +160,7 @@ fn needs<DB: Store>(config: &Config) -> Needs {
 }
 
 /// Two sessions at once with one process of the server: a pooler hands it out by transactions.
-async fn pooler<DB: Store>(
+async fn pooler<DB: Operators>(
     conn: &mut DB::Connection,
     settings: &DB::Settings,
     config: &Config,
@@ -183,7 +183,7 @@ fn pooled(ours: i64, theirs: i64, statement_cache: u16) -> Option<Finding> {
     })
 }
 
-async fn brokers<DB: Store>(
+async fn brokers<DB: Operators>(
     config: &Config,
     rows: &[PartitionRow],
     handlers: Option<(&Reader, &RouteTable<DB>)>,

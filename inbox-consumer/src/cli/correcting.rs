@@ -1,7 +1,7 @@
 //! What `skip` and `retire` have in common: a person changes a partition's rows.
 
 use inbox_kafka::TopicLogs;
-use inbox_store::port::Store;
+use inbox_store::port::Operators;
 
 use super::{
     Exit, Terminal,
@@ -14,7 +14,7 @@ pub(super) type Signed = (String, String);
 
 /// What a correction begins with: who acts and why, the topic as Kafka has it, and a session; or the exit
 /// after a complaint.
-pub(super) async fn begun<DB: Store>(
+pub(super) async fn begun<DB: Operators>(
     config: &Config,
     (topic, why, hand): (&str, &str, &Hand),
     env: &[(String, String)],

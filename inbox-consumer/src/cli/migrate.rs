@@ -1,18 +1,18 @@
 //! `migrate`: the tables of inbox and outbox.
 
-use inbox_store::port::{RoleKind, Store};
+use inbox_store::port::{Operators, RoleKind};
 
 use super::{Exit, Terminal, open};
 use crate::config::Config;
 
 /// Writes the statements out.
-pub(super) fn print<DB: Store>(terminal: &mut Terminal<'_>) -> Exit {
+pub(super) fn print<DB: Operators>(terminal: &mut Terminal<'_>) -> Exit {
     terminal.say(format!("{}\n{}", DB::print(), DB::print_outbox()));
     Exit::Done
 }
 
 /// Writes out what gives a role the rights that it needs.
-pub(super) fn print_grants<DB: Store>(
+pub(super) fn print_grants<DB: Operators>(
     config: &Config,
     (role, kind): (&str, RoleKind),
     terminal: &mut Terminal<'_>,
@@ -34,7 +34,7 @@ pub(super) fn print_grants<DB: Store>(
 }
 
 /// Brings the tables up to date.
-pub(super) async fn migrate<DB: Store>(config: &Config, terminal: &mut Terminal<'_>) -> Exit {
+pub(super) async fn migrate<DB: Operators>(config: &Config, terminal: &mut Terminal<'_>) -> Exit {
     let mut conn = match open::<DB>(config, terminal).await {
         Ok(conn) => conn,
         Err(exit) => return exit,

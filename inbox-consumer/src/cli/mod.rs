@@ -58,7 +58,7 @@ pub use exit::{EXITS, Exit};
 pub use stock::stock;
 
 use inbox_settings::cli::{Terminal, shown};
-use inbox_store::port::{OpenError, Store, deadline};
+use inbox_store::port::{OpenError, Operators, Store, deadline};
 
 use crate::{Routes, config::Config};
 use args::{Args, Command};
@@ -160,13 +160,13 @@ fn loaded(args: &Args, env: &[(String, String)]) -> Result<Config, String> {
 }
 
 /// An error of the database for people, with the role where advice needs it.
-fn told<DB: Store>(config: &Config, error: &sqlx::Error) -> String {
+fn told<DB: Operators>(config: &Config, error: &sqlx::Error) -> String {
     let settings = crate::consumer::settings::<DB>(config).ok();
     outbox_core::for_role(&DB::explain(error), settings.as_ref().and_then(DB::role))
 }
 
 /// A session for a command, or the exit after a complaint.
-async fn open<DB: Store>(
+async fn open<DB: Operators>(
     config: &Config,
     terminal: &mut Terminal<'_>,
 ) -> Result<DB::Connection, Exit> {

@@ -3,7 +3,7 @@
 use clap::Args;
 use inbox_engine::Offset;
 use inbox_kafka::TopicLogs;
-use inbox_store::port::{Corrected, Correction, Store};
+use inbox_store::port::{Corrected, Correction, Operators};
 
 use super::{
     Exit, Terminal,
@@ -33,7 +33,7 @@ pub(super) struct Park {
 }
 
 /// Has an event parked when it is its turn; it can be released afterwards.
-pub(super) async fn park<DB: Store>(
+pub(super) async fn park<DB: Operators>(
     config: &Config,
     park: &Park,
     env: &[(String, String)],
@@ -72,7 +72,7 @@ pub(super) async fn park<DB: Store>(
     }
 }
 
-async fn decide<DB: Store>(
+async fn decide<DB: Operators>(
     conn: &mut DB::Connection,
     config: &Config,
     (park, logs): (&Park, Option<TopicLogs>),

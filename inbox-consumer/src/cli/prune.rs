@@ -1,12 +1,12 @@
 //! `prune`: removes old inbox rows now.
 
-use inbox_store::port::{PruneCursor, PruneStep, Store};
+use inbox_store::port::{Operators, PruneCursor, PruneStep};
 
 use super::{Exit, Terminal, open, told};
 use crate::{config::Config, pipeline::prune::prune_audit};
 
 /// One sweep over the whole inbox, in bounded steps.
-pub(super) async fn prune<DB: Store>(config: &Config, terminal: &mut Terminal<'_>) -> Exit {
+pub(super) async fn prune<DB: Operators>(config: &Config, terminal: &mut Terminal<'_>) -> Exit {
     let mut conn = match open::<DB>(config, terminal).await {
         Ok(conn) => conn,
         Err(exit) => return exit,
@@ -28,7 +28,7 @@ pub(super) async fn prune<DB: Store>(config: &Config, terminal: &mut Terminal<'_
     }
 }
 
-async fn all<DB: Store>(
+async fn all<DB: Operators>(
     conn: &mut DB::Connection,
     config: &Config,
 ) -> Result<(PruneStep, u64), sqlx::Error> {
@@ -37,7 +37,7 @@ async fn all<DB: Store>(
     Ok((step, acts))
 }
 
-async fn sweep<DB: Store>(
+async fn sweep<DB: Operators>(
     conn: &mut DB::Connection,
     config: &Config,
 ) -> Result<PruneStep, sqlx::Error> {

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use inbox_kafka::TopicLogs;
-use inbox_store::port::{Corrected, Correction, Held, Store};
+use inbox_store::port::{Corrected, Correction, Held, Operators};
 
 use super::{
     Exit, Terminal,
@@ -34,7 +34,7 @@ pub(super) struct Retire {
 }
 
 /// Retires what is of an earlier topic of that name, or of one that is gone.
-pub(super) async fn retire<DB: Store>(
+pub(super) async fn retire<DB: Operators>(
     config: &Config,
     retire: &Retire,
     env: &[(String, String)],
@@ -50,7 +50,7 @@ pub(super) async fn retire<DB: Store>(
     done.unwrap_or_else(|error| failed::<DB>(config, &error, terminal))
 }
 
-async fn decide<DB: Store>(
+async fn decide<DB: Operators>(
     conn: &mut DB::Connection,
     config: &Config,
     (retire, facts, signed): (&Retire, Option<TopicLogs>, Signed),
@@ -156,7 +156,7 @@ fn unsure(retire: &Retire, stale: &[Held], parked: i64) -> Option<String> {
 }
 
 /// Retires one partition's rows; or says why not.
-async fn one<DB: Store>(
+async fn one<DB: Operators>(
     conn: &mut DB::Connection,
     retire: &Retire,
     row: &Held,
@@ -188,7 +188,7 @@ async fn one<DB: Store>(
     Ok(None)
 }
 
-async fn discard<DB: Store>(
+async fn discard<DB: Operators>(
     conn: &mut DB::Connection,
     correction: &Correction,
 ) -> Result<(), sqlx::Error> {

@@ -3,7 +3,7 @@
 use clap::Args;
 use inbox_engine::{LogRange, NextOffset};
 use inbox_kafka::{BrokerError, TopicLogs};
-use inbox_store::port::{Beginning, Corrected, Correction, Held, Placement, Store};
+use inbox_store::port::{Beginning, Corrected, Correction, Held, Operators, Placement};
 use outbox_core::TopicPartition;
 
 use super::{
@@ -57,7 +57,7 @@ type Facts = (Option<TopicLogs>, Option<NextOffset>);
 
 /// Raises a partition's watermark and lanes, by hand; or says where one begins that the database does not
 /// know.
-pub(super) async fn skip<DB: Store>(
+pub(super) async fn skip<DB: Operators>(
     config: &Config,
     skip: &Skip,
     env: &[(String, String)],
@@ -90,7 +90,7 @@ async fn committed(config: &Config, skip: &Skip) -> Result<Option<NextOffset>, B
     inbox_kafka::committed_of(kafka_settings(config), TopicPartition { topic, partition }).await
 }
 
-async fn decide<DB: Store>(
+async fn decide<DB: Operators>(
     conn: &mut DB::Connection,
     config: &Config,
     (skip, facts, (who, why)): (&Skip, Facts, Signed),
@@ -126,7 +126,7 @@ async fn decide<DB: Store>(
 }
 
 /// Writes down where a partition begins that the database does not know.
-async fn begin<DB: Store>(
+async fn begin<DB: Operators>(
     conn: &mut DB::Connection,
     config: &Config,
     (skip, facts, (who, why)): (&Skip, Facts, Signed),

@@ -7,7 +7,7 @@ use std::{
 
 use inbox_kafka::{LogFacts, Logs, TopicState, missing};
 use inbox_settings::printed;
-use inbox_store::port::{PartitionRow, Store};
+use inbox_store::port::{Operators, PartitionRow};
 use outbox_core::TopicPartition;
 
 use super::{Exit, Terminal, open, parked::counted, table, told};
@@ -232,7 +232,7 @@ pub(super) fn rendered(lines: &[Line]) -> String {
 }
 
 /// Shows every partition of the consumer. Without Kafka it shows what the database knows.
-pub(super) async fn status<DB: Store>(
+pub(super) async fn status<DB: Operators>(
     config: &Config,
     show: Show,
     terminal: &mut Terminal<'_>,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use inbox_store::port::Store;
+use inbox_store::port::Sessions;
 
 use crate::config::Config;
 
@@ -10,11 +10,11 @@ use crate::config::Config;
 const DUE_INTERVAL: u64 = 1_000;
 
 /// The most transactions that are open at once, each on a connection.
-pub(crate) fn connections<DB: Store>(config: &Config) -> usize {
+pub(crate) fn connections<DB: Sessions>(config: &Config) -> usize {
     usize::from(config.database.connections).min(DB::WRITERS_MAX)
 }
 
-pub(super) fn limits<DB: Store>(config: &Config) -> inbox_engine::Limits {
+pub(super) fn limits<DB: Sessions>(config: &Config) -> inbox_engine::Limits {
     let one_writer = DB::WRITERS_MAX == 1;
     inbox_engine::Limits {
         attempts_max: config.retry.attempts_max,
@@ -41,7 +41,7 @@ fn millis(duration: Duration) -> u64 {
 mod tests {
     use super::*;
 
-    fn of<DB: Store>() -> inbox_engine::Limits {
+    fn of<DB: Sessions>() -> inbox_engine::Limits {
         limits::<DB>(&Config::new("billing", "localhost:9092", ["orders"], "sqlite:billing.db"))
     }
 

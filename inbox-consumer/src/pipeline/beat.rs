@@ -7,7 +7,7 @@ use std::{
 
 use inbox_engine::{Snapshot, Standstill};
 use inbox_kafka::BrokerHealth;
-use inbox_store::port::{Note, Store};
+use inbox_store::port::{Note, Owners};
 use outbox_core::TopicPartition;
 
 use super::{
@@ -26,7 +26,7 @@ const PARKED_EVERY: Duration = Duration::from_secs(15);
 /// Watermarks in one line of the log.
 const TAKE_OVERS_SHOWN: usize = 20;
 
-impl<DB: Store> Driver<DB> {
+impl<DB: Owners> Driver<DB> {
     /// Tells how things are.
     pub(super) fn publish(&mut self) {
         self.untold = false;
@@ -129,7 +129,7 @@ fn reason(standstill: &Standstill) -> Reason {
 
 /// Counts what is parked, for ever; dropped with the consumer. A failure changes nothing: the next look
 /// comes soon, and outages are told elsewhere.
-pub(crate) async fn count_parked_for_ever<DB: Store>(
+pub(crate) async fn count_parked_for_ever<DB: Owners>(
     sessions: std::sync::Arc<Sessions<DB>>,
     consumer: String,
     meters: std::sync::Arc<Meters>,
@@ -142,7 +142,7 @@ pub(crate) async fn count_parked_for_ever<DB: Store>(
     }
 }
 
-async fn count_parked<DB: Store>(
+async fn count_parked<DB: Owners>(
     sessions: &Sessions<DB>,
     consumer: &str,
 ) -> Option<HashMap<TopicPartition, Parked>> {

@@ -3,11 +3,11 @@
 use std::time::Instant;
 
 use inbox_engine::Outcome;
-use inbox_store::port::{OpenError, Store};
+use inbox_store::port::{OpenError, Transactions};
 
 use super::{sessions::Session, transaction::Work};
 
-impl<DB: Store> Work<DB> {
+impl<DB: Transactions> Work<DB> {
     /// BEGIN, and before it what the session does not know yet.
     async fn begin_on(&self, conn: &mut Session<DB>) -> Result<(), sqlx::Error> {
         conn.learn(&self.book).await?;

@@ -1,7 +1,7 @@
 //! The claim: which events of a batch are fresh, and what becomes of the others.
 
 use inbox_engine::{Doom, HandlerFault, Offset, Outcome, ParkReason, Rule, distinct};
-use inbox_store::port::{ClaimRequest, Claimed, Known, Store};
+use inbox_store::port::{ClaimRequest, Claimed, Known, Transactions};
 
 use super::{
     Delivered,
@@ -10,7 +10,7 @@ use super::{
     verdict::{Verdict, Verdicts},
 };
 
-impl<'a, DB: Store> Transaction<'a, DB> {
+impl<'a, DB: Transactions> Transaction<'a, DB> {
     /// One statement for all ids, before any handler; a second one when it tells too little of some.
     pub(super) async fn claim(&mut self) -> Result<Verdicts<'a>, End> {
         let batch: &'a _ = self.batch;

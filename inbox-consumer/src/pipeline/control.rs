@@ -13,7 +13,7 @@ use inbox_engine::{
 };
 use inbox_kafka::{Broker, BrokerError, Committed, TopicState, missing};
 use inbox_store::port::{
-    Fit, Lanes, OpenError, Owner, Scope, Store, TakeOver, TakeOverError, Taken, WatermarkMove,
+    Fit, Lanes, OpenError, Owner, Owners, Scope, TakeOver, TakeOverError, Taken, WatermarkMove,
     release::DueQueue,
 };
 use outbox_core::{CommitMark, IdScope, TopicPartition};
@@ -33,7 +33,7 @@ const ASK_MAX: Duration = Duration::from_secs(6);
 pub(crate) const CONTROL_SESSIONS: usize = 2;
 
 /// Take-over, watermark and standstill of a consumer's partitions.
-pub(crate) struct Control<DB: Store> {
+pub(crate) struct Control<DB: Owners> {
     pub(crate) sessions: Sessions<DB>,
     pub(super) permits: Semaphore,
     /// What is to be written down for people.
@@ -55,7 +55,7 @@ pub(crate) struct Identity {
     pub(crate) start: Start,
 }
 
-impl<DB: Store> Control<DB> {
+impl<DB: Owners> Control<DB> {
     pub(crate) fn new(settings: DB::Settings, broker: Arc<dyn Broker>, identity: Identity) -> Self {
         let permits = Semaphore::new(CONTROL_SESSIONS);
         Self {
@@ -281,7 +281,7 @@ fn change(write: &WatermarkWrite) -> WatermarkMove {
 
 /// Whether the tables are still what this build works with: they may have been migrated, or brought
 /// back from an older copy, since the consumer was built.
-async fn fits<DB: Store>(conn: &mut DB::Connection) -> Result<(), TakeOverFault> {
+async fn fits<DB: Owners>(conn: &mut DB::Connection) -> Result<(), TakeOverFault> {
     match DB::version(conn).await.map(|version| Fit::of("inbox", version, DB::newest())) {
         Ok(Fit::Own | Fit::Newer(_)) => Ok(()),
         Ok(Fit::Unfit(text)) => Err(TakeOverFault::Wait(Standstill::Schema(text))),

@@ -4,7 +4,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use inbox_engine::{Offset, Outcome};
-use inbox_store::port::Store;
+use inbox_store::port::Transactions;
 
 use super::{
     Delivered,
@@ -51,7 +51,7 @@ impl Crash {
     }
 }
 
-impl<DB: Store> Transaction<'_, DB> {
+impl<DB: Transactions> Transaction<'_, DB> {
     /// Ends the transaction as a crash does, if it is to end here: the connection is closed, and what
     /// became of it is not known.
     pub(super) fn crash(&self, moment: Moment) -> Result<(), End> {

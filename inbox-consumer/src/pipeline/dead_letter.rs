@@ -3,7 +3,7 @@
 use std::slice;
 
 use inbox_engine::{Doom, ParkReason};
-use inbox_store::port::Store;
+use inbox_store::port::Transactions;
 use outbox_core::{Aggregate, EventId, OutboxEvent, Text};
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
@@ -53,7 +53,7 @@ impl UnwantedRules {
     }
 }
 
-impl<DB: Store> Transaction<'_, DB> {
+impl<DB: Transactions> Transaction<'_, DB> {
     /// What becomes of a doomed event.
     pub(super) fn doomed(&self, item: &Delivered, doom: Doom) -> Verdict {
         match self.work.intake.unwanted.of(doom.reason) {

@@ -15,7 +15,7 @@ use inbox_engine::{
     TakeOverFault, Time, WatermarkWrite, Written,
 };
 use inbox_kafka::{Arrival, Broker, BrokerEvent, Trouble};
-use inbox_store::port::{Store, Taken};
+use inbox_store::port::{Owners, Taken};
 use outbox_core::TopicPartition;
 use tokio::sync::mpsc;
 
@@ -67,7 +67,7 @@ pub(super) struct Known {
 }
 
 /// The engine, and what obeys it.
-pub(crate) struct Driver<DB: Store> {
+pub(crate) struct Driver<DB: Owners> {
     pub(super) engine: Engine<Arc<Delivery>>,
     pub(super) broker: Arc<dyn Broker>,
     pub(super) work: Arc<Work<DB>>,
@@ -96,7 +96,7 @@ pub(crate) struct Driver<DB: Store> {
     pub(super) end: Option<End>,
 }
 
-impl<DB: Store> Driver<DB> {
+impl<DB: Owners> Driver<DB> {
     pub(crate) fn new(
         engine: Engine<Arc<Delivery>>,
         broker: Arc<dyn Broker>,

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use inbox_engine::{Doom, Failure, HandlerFault, Mode, Outcome, ParkReason, Rule, Run};
-use inbox_store::port::{Store, StoreFault};
+use inbox_store::port::{StoreFault, Transactions};
 
 use super::{
     Delivered,
@@ -23,7 +23,7 @@ pub(super) enum Single {
     Failed(HandlerFault, String),
 }
 
-impl<DB: Store> Transaction<'_, DB> {
+impl<DB: Transactions> Transaction<'_, DB> {
     /// Everything or nothing: the first failure ends the transaction.
     pub(super) async fn handle_together(
         &mut self,

@@ -14,7 +14,7 @@ use inbox_engine::{
     Batch, Commit, Effect, Generation, Held, Lane, Outcome, PartitionId, Release, Released, Seek,
     Standstill, WatermarkWrite, Written,
 };
-use inbox_store::port::{Note, Scope, Store, deadline};
+use inbox_store::port::{Note, Owners, Scope, deadline};
 use outbox_core::TopicPartition;
 
 use super::{
@@ -29,7 +29,7 @@ use crate::telemetry::Signal;
 const GIVEN_UP: &str =
     "it was given up: its partition went to another process, or was taken over anew";
 
-impl<DB: Store> Driver<DB> {
+impl<DB: Owners> Driver<DB> {
     pub(super) fn obey(&mut self, effect: Effect<Arc<Delivery>>) {
         match effect {
             Effect::Abort(id, generation) => self.abort(id, generation),

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use inbox_engine::{Doom, ParkReason};
-use inbox_store::port::{ParkedLoad, Store};
+use inbox_store::port::{ParkedLoad, Transactions};
 use uuid::Uuid;
 
 use super::{
@@ -23,7 +23,7 @@ pub(crate) struct ParkingRules {
     pub(crate) limit: ParkedLoad,
 }
 
-impl<DB: Store> Work<DB> {
+impl<DB: Transactions> Work<DB> {
     /// When an event is released by itself that is parked now.
     pub(super) fn first_delay(&self, item: &Delivered) -> Option<Duration> {
         let event = item.event.event.as_ref().ok()?;
@@ -38,7 +38,7 @@ impl<DB: Store> Work<DB> {
     }
 }
 
-impl<DB: Store> Transaction<'_, DB> {
+impl<DB: Transactions> Transaction<'_, DB> {
     /// Counts what is parked now, by why; what a person has to look into is told one by one.
     pub(super) fn tell_parked(&self, verdicts: &Verdicts<'_>) {
         let mut reasons: BTreeMap<&str, u64> = BTreeMap::new();

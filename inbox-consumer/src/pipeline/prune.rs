@@ -6,7 +6,7 @@ use std::{
 };
 
 use inbox_settings::told::{Cause, Met, Told};
-use inbox_store::port::{ACTS_PER_STEP, PruneCursor, PruneStep, Store};
+use inbox_store::port::{ACTS_PER_STEP, Owners, PruneCursor, PruneStep, Retentions};
 use tokio::time::Instant;
 
 use super::sessions::Sessions;
@@ -32,7 +32,7 @@ pub(crate) struct Retention {
 }
 
 /// Sweeps for ever; dropped with the consumer.
-pub(crate) async fn prune_for_ever<DB: Store>(
+pub(crate) async fn prune_for_ever<DB: Owners>(
     sessions: Arc<Sessions<DB>>,
     retention: Retention,
     meters: Arc<Meters>,
@@ -67,7 +67,7 @@ pub(crate) async fn prune_for_ever<DB: Store>(
 }
 
 /// One sweep over the table, for as long as somebody waits for it; answers how many rows it removed.
-async fn sweep<DB: Store>(
+async fn sweep<DB: Owners>(
     sessions: &Sessions<DB>,
     retention: &Retention,
     waiting: &Weak<()>,
@@ -101,7 +101,7 @@ async fn sweep<DB: Store>(
 }
 
 /// Removes acts that are older than they are kept; how many.
-pub(crate) async fn prune_audit<DB: Store>(
+pub(crate) async fn prune_audit<DB: Retentions>(
     conn: &mut DB::Connection,
     consumer: &str,
     age: Option<Duration>,

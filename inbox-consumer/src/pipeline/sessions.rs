@@ -9,13 +9,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use inbox_store::port::{Book, Edition, OpenError, Store, StoreFault, TxLimits};
+use inbox_store::port::{Book, Edition, OpenError, StoreFault, Transactions, TxLimits};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::telemetry::{Signal, meters::Meters};
 
 /// A connection, and what it is prepared for.
-pub(crate) struct Session<DB: Store> {
+pub(crate) struct Session<DB: Transactions> {
     conn: DB::Connection,
     /// The texts of queued statements that it knows.
     pub(super) edition: Option<Arc<Edition>>,
@@ -40,7 +40,7 @@ const PLANNED_FOR_TIME: Duration = Duration::from_secs(5);
 /// A database that takes longer to show that it works does not.
 const WORK_MAX: Duration = Duration::from_secs(2);
 
-impl<DB: Store> Deref for Session<DB> {
+impl<DB: Transactions> Deref for Session<DB> {
     type Target = DB::Connection;
 
     fn deref(&self) -> &DB::Connection {
@@ -48,13 +48,13 @@ impl<DB: Store> Deref for Session<DB> {
     }
 }
 
-impl<DB: Store> DerefMut for Session<DB> {
+impl<DB: Transactions> DerefMut for Session<DB> {
     fn deref_mut(&mut self) -> &mut DB::Connection {
         &mut self.conn
     }
 }
 
-impl<DB: Store> Session<DB> {
+impl<DB: Transactions> Session<DB> {
     /// Prepares it for the newest texts of `book`. Outside any transaction, so that no handler's
     /// rollback takes it back. A database that does not allow it is not asked again.
     pub(super) async fn learn(&mut self, book: &Book) -> Result<(), sqlx::Error> {
@@ -117,20 +117,20 @@ impl<DB: Store> Session<DB> {
 
 /// Idle connections and how to open more. The number in use is bounded by the callers: by
 /// `Limits::transactions_max` for transactions, by a semaphore for everything else.
-pub(crate) struct Sessions<DB: Store> {
+pub(crate) struct Sessions<DB: Transactions> {
     settings: DB::Settings,
     idle: Mutex<Vec<Session<DB>>>,
     turns: Arc<Semaphore>,
     meters: Option<Arc<Meters>>,
 }
 
-impl<DB: Store> std::fmt::Debug for Sessions<DB> {
+impl<DB: Transactions> std::fmt::Debug for Sessions<DB> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Sessions").field("settings", &self.settings).finish_non_exhaustive()
     }
 }
 
-impl<DB: Store> Sessions<DB> {
+impl<DB: Transactions> Sessions<DB> {
     /// An error of a session for people, with the role where advice needs it.
     pub(super) fn said(&self, error: &sqlx::Error) -> String {
         self.advised(&DB::explain(error))

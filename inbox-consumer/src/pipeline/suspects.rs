@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use inbox_engine::{Batch, Doom, Item, Offset, Outcome, ParkReason, Rule};
-use inbox_store::port::{Scope, Store, Suspect};
+use inbox_store::port::{Scope, Suspect, Transactions};
 
 use super::{Delivered, Delivery, transaction::Work};
 
@@ -34,7 +34,7 @@ pub(super) fn judge(item: &mut Delivered, suspects: &[Suspect]) {
     }
 }
 
-impl<DB: Store> Work<DB> {
+impl<DB: Transactions> Work<DB> {
     /// Runs a batch to its end. The caller spawns it and lets it finish, or drops it, and with it its
     /// connection, once what it does does not count any more.
     pub(crate) async fn transact(&self, scope: Scope, batch: &Batch<Arc<Delivery>>) -> Outcome {

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use inbox_store::port::{Note, Scope, Store};
+use inbox_store::port::{Note, Owners, Scope};
 
 use super::{control::Control, together::TOGETHER_MAX};
 
@@ -58,7 +58,7 @@ impl Words {
     }
 }
 
-impl<DB: Store> Control<DB> {
+impl<DB: Owners> Control<DB> {
     /// Writes down how a partition is, or (`None`) that there is nothing to say. For people only: nothing waits
     /// for it.
     pub(super) fn tell(self: &Arc<Self>, note: Note, scope: Scope, text: Option<String>) {

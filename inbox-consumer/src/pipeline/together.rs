@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use inbox_engine::{Generation, PartitionId, WatermarkWrite, Written};
-use inbox_store::port::{Scope, Store, Taken};
+use inbox_store::port::{Owners, Scope, Taken};
 use outbox_core::TopicPartition;
 
 use super::driver::{Done, Driver};
@@ -28,7 +28,7 @@ pub(super) struct Look {
     pub(super) taken: Taken,
 }
 
-impl<DB: Store> Driver<DB> {
+impl<DB: Owners> Driver<DB> {
     /// Sends what has gathered.
     pub(super) fn send_together(&mut self) {
         let mut writes = std::mem::take(&mut self.together.writes);

@@ -11,7 +11,7 @@ use std::{
 
 use futures::future::{MaybeDone, maybe_done};
 use inbox_engine::{Batch, Failure, HandlerFault, Mode, Outcome, Rule, Tally};
-use inbox_store::port::{Book, Scope, Store, StoreFault, TxLimits};
+use inbox_store::port::{Book, Scope, StoreFault, Transactions, TxLimits};
 use tokio::sync::RwLock;
 use uuid::Uuid;
 
@@ -32,7 +32,7 @@ use crate::{
 
 /// What every transaction of a consumer shares.
 #[derive(Debug)]
-pub(crate) struct Work<DB: Store> {
+pub(crate) struct Work<DB: Transactions> {
     pub(crate) routes: RouteTable<DB>,
     pub(crate) sessions: Sessions<DB>,
     /// What sessions are prepared for.
@@ -69,7 +69,7 @@ pub(super) enum End {
 }
 
 /// One transaction under way.
-pub(super) struct Transaction<'a, DB: Store> {
+pub(super) struct Transaction<'a, DB: Transactions> {
     pub(super) work: &'a Work<DB>,
     pub(super) scope: Scope,
     pub(super) batch: &'a Batch<Arc<Delivery>>,
@@ -90,7 +90,7 @@ pub(super) struct Transaction<'a, DB: Store> {
     pub(super) handled: bool,
 }
 
-impl<DB: Store> Work<DB> {
+impl<DB: Transactions> Work<DB> {
     /// Runs a batch to its end.
     pub(super) async fn run(&self, scope: Scope, batch: &Batch<Arc<Delivery>>) -> Outcome {
         self.pace.cut(batch.whole);
@@ -172,7 +172,7 @@ impl<DB: Store> Work<DB> {
     }
 }
 
-impl<'a, DB: Store> Transaction<'a, DB> {
+impl<'a, DB: Transactions> Transaction<'a, DB> {
     pub(super) fn new(
         work: &'a Work<DB>,
         scope: Scope,

@@ -12,7 +12,7 @@ use std::{
 };
 
 use inbox_engine::{Batch, Failure, HandlerFault, Outcome, Rule};
-use inbox_store::port::{Scope, Store};
+use inbox_store::port::{Scope, Transactions};
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines},
     process::{Child, ChildStdin, ChildStdout, Command},
@@ -124,7 +124,7 @@ impl Process {
     }
 }
 
-impl<DB: Store> Work<DB> {
+impl<DB: Transactions> Work<DB> {
     /// What a trial of the one event of a batch has shown against it. It is written down before: where memory is
     /// short, the system may end both processes.
     pub(super) async fn accused(
@@ -190,7 +190,7 @@ mod tried {
         Batch, Epoch, Generation, Lane, LaneMove, LeaderEpoch, Mode, NextOffset, Offset, Outcome,
         PartitionId,
     };
-    use inbox_store::port::{Scope, Store};
+    use inbox_store::port::{Scope, Transactions};
     use tokio::{sync::mpsc, time::timeout};
 
     use super::{BEGIN, END, IDLE_MAX, NOTHING, READY};
@@ -199,7 +199,7 @@ mod tried {
         transaction::{End, Transaction, Work},
     };
 
-    impl<DB: Store> Work<DB> {
+    impl<DB: Transactions> Work<DB> {
         /// Runs events that are given as lines of standard input, one at a time, and takes back what they did;
         /// until there are no more.
         pub(crate) async fn try_events(&self) -> io::Result<()> {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use inbox_engine::{NextOffset, Snapshot, Standstill};
 use inbox_kafka::LogEnds;
-use inbox_store::port::Store;
+use inbox_store::port::Owners;
 
 use super::driver::Driver;
 
@@ -137,7 +137,7 @@ fn no_progress(snapshot: &Snapshot, ends: LogEnds) -> Standstill {
     ))
 }
 
-impl<DB: Store> Driver<DB> {
+impl<DB: Owners> Driver<DB> {
     /// Looks at every partition, unless the consumer is about to end.
     pub(super) fn watch(&mut self) {
         if self.ending {

@@ -5,8 +5,6 @@ use std::{future::Future, time::Duration};
 use outbox_core::IdScope;
 use sqlx::Database;
 
-use super::Scope;
-
 /// What is written down for people.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Note {
@@ -97,12 +95,6 @@ pub trait Inspections: Database {
     fn appends(
         conn: &mut Self::Connection,
     ) -> impl Future<Output = Result<bool, sqlx::Error>> + Send;
-    /// Writes how partitions are, for `status`; `None`: there is nothing to say.
-    fn write_words(
-        conn: &mut Self::Connection,
-        note: Note,
-        words: &[(Scope, Option<String>)],
-    ) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
 }
 
 /// What a consumer needs of its database, for `check`.

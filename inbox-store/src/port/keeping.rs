@@ -7,10 +7,7 @@ use outbox_core::{CommitMark, IdScope, TopicPartition};
 use sqlx::Database;
 use uuid::Uuid;
 
-use super::{
-    Advices, Claim, Corrections, Declarations, Inspections, Intents, Lanes, ParkedEvents, Parking,
-    Savepoint, Scope, Sessions, Suspect, Suspects, release::Releases,
-};
+use super::{Lanes, Note, Parking, Scope, Suspect, release::DueQueue};
 
 /// What a take-over needs to know.
 #[derive(Clone, Debug)]
@@ -93,7 +90,7 @@ pub struct WatermarkMove {
     pub expected: Vec<i64>,
 }
 
-/// Take-over and watermark.
+/// Take-over and watermark, what is due, and what is said of partitions.
 pub trait Ownerships: Database {
     /// Takes the partition over in one transaction and reads its lanes. Used only after COMMIT.
     /// A resync is the same call.
@@ -118,6 +115,19 @@ pub trait Ownerships: Database {
     fn disown(
         conn: &mut Self::Connection,
         scopes: &[Scope],
+    ) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
+    /// Of each partition the queues with something to do, the oldest first, at most `max`. The records of
+    /// events below its offset (`remapped_below`) come with them. Under an older epoch there are none.
+    fn find_due(
+        conn: &mut Self::Connection,
+        looks: &[(Scope, NextOffset)],
+        max: usize,
+    ) -> impl Future<Output = Result<Vec<Vec<DueQueue>>, sqlx::Error>> + Send;
+    /// Writes how partitions are, for `status`; `None`: there is nothing to say.
+    fn write_words(
+        conn: &mut Self::Connection,
+        note: Note,
+        words: &[(Scope, Option<String>)],
     ) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
 }
 
@@ -243,25 +253,4 @@ pub trait Schemas: Database {
     fn newest() -> i64;
     /// The statements of all migrations, for teams with their own tool.
     fn print() -> String;
-}
-
-/// Everything a database has to do. Implemented for `sqlx::Postgres` and `sqlx::Sqlite`.
-pub trait Store:
-    Claim
-    + Declarations
-    + Savepoint
-    + Sessions
-    + Ownerships
-    + Parkings
-    + Releases
-    + Retentions
-    + Inspections
-    + Advices
-    + Schemas
-    + ParkedEvents
-    + Intents
-    + Suspects
-    + Corrections
-    + outbox_core::OutboxDatabase
-{
 }

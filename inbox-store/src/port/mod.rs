@@ -11,6 +11,7 @@ mod operating;
 mod placement;
 mod queue;
 pub mod release;
+mod store;
 mod suspects;
 mod transaction;
 
@@ -22,7 +23,7 @@ pub use fit::Fit;
 pub use inspection::{Advices, Finding, Inspections, Needs, Note, PartitionRow, RoleKind};
 pub use keeping::{
     ACTS_PER_STEP, Owner, Ownerships, ParkedLoad, Parkings, PruneCursor, PruneStep, Retentions,
-    Schemas, Store, TakeOver, TakeOverError, Taken, WatermarkMove,
+    Schemas, TakeOver, TakeOverError, Taken, WatermarkMove,
 };
 pub use operating::{
     AuditFilter, AuditRow, Forgotten, Intended, Intents, Kept, Order, Outcome, Page, ParkedCounts,
@@ -34,6 +35,7 @@ pub use queue::{
     Waiting,
 };
 pub use release::Intent;
+pub use store::{Operators, Owners, Store, Transactions};
 pub use suspects::{Suspect, Suspects};
 pub use transaction::{
     Address, Claim, ClaimRequest, Claimed, Known, OpenError, Parking, Recheck, Savepoint, Scope,

@@ -4,7 +4,7 @@
 
 use std::{future::Future, time::Duration};
 
-use inbox_engine::{LeaderEpoch, NextOffset, Offset, ParkReason};
+use inbox_engine::{LeaderEpoch, Offset, ParkReason};
 use sqlx::Database;
 
 use super::Scope;
@@ -123,13 +123,6 @@ pub struct Requeued {
 
 /// Releases of parked events: the lane owner's own work, with the lane reserved.
 pub trait Releases: Database {
-    /// Of each partition the queues with something to do, the oldest first, at most `max`. The records of
-    /// events below its offset (`remapped_below`) come with them. Under an older epoch there are none.
-    fn find_due(
-        conn: &mut Self::Connection,
-        looks: &[(Scope, NextOffset)],
-        max: usize,
-    ) -> impl Future<Output = Result<Vec<Vec<DueQueue>>, sqlx::Error>> + Send;
     /// Locks and reads the first `max` events of a queue, and more that are to be discarded, in order.
     fn queue(
         conn: &mut Self::Connection,

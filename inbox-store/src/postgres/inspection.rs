@@ -1,18 +1,12 @@
 //! Looking, for `status` and `check`.
 
 use outbox_core::store::rights::{self, Right, right};
-use sqlx::{PgConnection, Postgres, Row, postgres::PgRow};
-use uuid::Uuid;
+use sqlx::{PgConnection, Postgres, Row};
 
-use super::{
-    lanes,
-    sent::on,
-    session::{begin_own, end_own},
-};
+use super::sent::on;
 use crate::{
-    inspect,
-    port::{Finding, Inspections, Note, PartitionRow, RoleKind, Schemas, Scope},
-    takeover,
+    flow, inspect,
+    port::{Finding, Inspections, PartitionRow, RoleKind, Schemas},
 };
 
 const PARTITIONS: &str =
@@ -24,23 +18,6 @@ FROM inbox_partitions p JOIN inbox_consumers c USING (consumer_ref)
 CROSS JOIN LATERAL (SELECT count(DISTINCT aggregate_key) AS aggregates, count(*) AS events
     FROM inbox_parked WHERE partition_ref = p.partition_ref) q
 WHERE c.consumer = $1 ORDER BY p.topic, p.partition, p.partition_ref";
-
-/// $1 partitions, $2 their epochs, $3 texts. Locked in order, as by everybody who waits for several of them.
-macro_rules! write_words {
-    ($column:literal) => {
-        concat!(
-            "WITH k AS MATERIALIZED (SELECT p.partition_ref, x.said FROM inbox_partitions p
-    JOIN unnest($1::bigint[], $2::bigint[], $3::text[]) x(ref, epoch, said)
-        ON p.partition_ref = x.ref AND p.epoch = x.epoch
-    ORDER BY p.partition_ref FOR NO KEY UPDATE OF p)
-UPDATE inbox_partitions w SET ",
-            $column,
-            " = k.said FROM k WHERE w.partition_ref = k.partition_ref"
-        )
-    };
-}
-const WRITE_STANDSTILLS: &str = write_words!("standstill");
-const WRITE_HELD_LANES: &str = write_words!("held_lanes");
 
 const SETTINGS: &str = "SELECT pg_is_in_recovery() AS replica,
     current_setting('server_version_num')::integer AS version,
@@ -104,7 +81,7 @@ impl Inspections for Postgres {
         consumer: &str,
     ) -> Result<Vec<PartitionRow>, sqlx::Error> {
         let rows = sqlx::query(PARTITIONS).bind(consumer).fetch_all(on(conn)).await?;
-        rows.iter().map(partition).collect()
+        rows.iter().map(flow::inspection::partition).collect()
     }
 
     async fn findings(conn: &mut PgConnection) -> Result<Vec<Finding>, sqlx::Error> {
@@ -151,50 +128,6 @@ impl Inspections for Postgres {
         };
         Some(rights::grants(schema, role, rights))
     }
-
-    async fn write_words(
-        conn: &mut PgConnection,
-        note: Note,
-        words: &[(Scope, Option<String>)],
-    ) -> Result<(), sqlx::Error> {
-        let (partitions, epochs): (Vec<i64>, Vec<i64>) =
-            words.iter().map(|(scope, _)| (scope.partition_ref, scope.epoch.0)).unzip();
-        let texts: Vec<Option<&str>> = words.iter().map(|(_, text)| text.as_deref()).collect();
-        let statement = match note {
-            Note::Standstill => WRITE_STANDSTILLS,
-            Note::HeldLanes => WRITE_HELD_LANES,
-        };
-        begin_own(conn).await?;
-        let done = sqlx::query(statement)
-            .bind(partitions)
-            .bind(epochs)
-            .bind(texts)
-            .execute(on(conn))
-            .await;
-        end_own(conn, done).await.map(drop)
-    }
-}
-
-fn partition(row: &PgRow) -> Result<PartitionRow, sqlx::Error> {
-    Ok(PartitionRow {
-        topic: row.try_get("topic")?,
-        topic_id: row.try_get::<Uuid, _>("topic_id")?.into_bytes(),
-        partition: row.try_get("partition")?,
-        watermark: row.try_get("watermark")?,
-        reached: row.try_get("reached")?,
-        epoch: row.try_get("epoch")?,
-        lane_count: row.try_get("lane_count")?,
-        lane_rule: row.try_get("lane_rule")?,
-        next_lanes: lanes::waiting(row)?,
-        id_scope: takeover::id_scope(row.try_get("within_topic")?),
-        owner: row.try_get("owner")?,
-        owner_seen_seconds: row.try_get("owner_seen_seconds")?,
-        parked_aggregates: row.try_get("aggregates")?,
-        parked_events: row.try_get("events")?,
-        standstill: row.try_get("standstill")?,
-        held_lanes: row.try_get("held_lanes")?,
-        retired: row.try_get("retired")?,
-    })
 }
 
 /// What the server's settings mean for the promise.

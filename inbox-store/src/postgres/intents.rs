@@ -1,19 +1,23 @@
-//! What operators ask for: intents on parked events, and what became of them.
+//! The texts of intents.
 
-use sqlx::{PgConnection, Postgres, Row, postgres::PgRow};
+use sqlx::{PgConnection, Postgres, postgres::PgRow};
 
 use super::{
-    parked::{behind, bind, head, matching},
+    parked::{behind, head, matching},
     sent::on,
-    session::{begin_own, end_own},
 };
 use crate::{
-    port::{Forgotten, Intended, Intents, Order, Outcome, ParkedFilter, Weight},
-    shared::sixteen,
+    flow::{
+        Dialect as _,
+        intents::{IntentSql, IntentTexts, intended},
+        parked::filtered,
+        values,
+    },
+    port::{Intended, Order, ParkedFilter},
 };
 
-/// Behind the filter's parameters: $11 what, $12 force.
-const WEIGH: &str = concat!(
+static TEXTS: IntentTexts = IntentTexts {
+    weigh: concat!(
     "SELECT topic, partition, owner, owner_seen_seconds, standstill, retired, count(*) AS events,
     count(*) FILTER (WHERE state = 'free') AS free, count(*) FILTER (WHERE state = 'same') AS same,
     count(*) FILTER (WHERE state = 'opposite') AS opposite,
@@ -32,7 +36,16 @@ FROM (SELECT w.*, CASE WHEN NOT first THEN 'following' WHEN intent = $11 THEN 's
     " END AS behind ",
     matching!(),
     ") w) s GROUP BY topic, partition, owner, owner_seen_seconds, standstill, retired ORDER BY topic, partition"
-);
+),
+    erase: "UPDATE inbox_audit SET why = '', aggregate = NULL
+    WHERE consumer_ref = (SELECT consumer_ref FROM inbox_consumers WHERE consumer = $1) AND aggregate = $2
+    AND ($3::text IS NULL OR topic = $3)",
+    unhold: "UPDATE inbox_partitions SET held_lanes = NULL
+    WHERE consumer_ref = (SELECT consumer_ref FROM inbox_consumers WHERE consumer = $1)
+    AND strpos(held_lanes, $2) > 0",
+    forgot: "INSERT INTO inbox_audit (who, what, consumer_ref, topic)
+    SELECT $2, 'forget', consumer_ref, $3 FROM inbox_consumers WHERE consumer = $1",
+};
 
 /// Behind the filter's parameters: $11 what, $12 force, $13 after, $14 at most, $15 who, $16 why. What
 /// a transaction of the owner holds is being released or discarded at this moment.
@@ -65,70 +78,39 @@ JOIN inbox_parked q ON q.parked_seq = (SELECT m.parked_seq FROM inbox_parked m
     WHERE m.partition_ref = v.partition_ref AND m.aggregate_key = v.aggregate_key
     AND m."offset" BETWEEN v.off AND v.last ORDER BY m."offset", m.leader_epoch LIMIT 1)"#;
 
-/// $1 consumer, $2 aggregate, $3 topic. The id of the event stays, by which it is found in the inbox.
-const ERASE: &str = "UPDATE inbox_audit SET why = '', aggregate = NULL
-    WHERE consumer_ref = (SELECT consumer_ref FROM inbox_consumers WHERE consumer = $1) AND aggregate = $2
-    AND ($3::text IS NULL OR topic = $3)";
-
-/// $1 consumer, $2 aggregate. An owner writes what is held anew when it changes.
-const UNHOLD: &str = "UPDATE inbox_partitions SET held_lanes = NULL
-    WHERE consumer_ref = (SELECT consumer_ref FROM inbox_consumers WHERE consumer = $1)
-    AND strpos(held_lanes, $2) > 0";
-
-/// $1 consumer, $2 who, $3 topic.
-const FORGOT: &str = "INSERT INTO inbox_audit (who, what, consumer_ref, topic)
-    SELECT $2, 'forget', consumer_ref, $3 FROM inbox_consumers WHERE consumer = $1";
-
-impl Intents for Postgres {
-    async fn weigh(
-        conn: &mut PgConnection,
-        consumer: &str,
-        filter: &ParkedFilter,
-        order: &Order,
-    ) -> Result<Vec<Weight>, sqlx::Error> {
-        let query = bind!(sqlx::query(WEIGH), consumer, filter);
-        let rows = query.bind(order.intent.as_str()).bind(order.force).fetch_all(on(conn)).await?;
-        rows.iter().map(weight).collect()
+impl IntentSql for Postgres {
+    fn intents() -> &'static IntentTexts {
+        &TEXTS
     }
 
-    async fn intend(
+    async fn write_intents(
         conn: &mut PgConnection,
-        consumer: &str,
-        filter: &ParkedFilter,
+        (consumer, filter): (&str, &ParkedFilter),
         order: &Order,
-        after: i64,
-        max: u32,
+        (after, max): (i64, u32),
     ) -> Result<Vec<Intended>, sqlx::Error> {
-        begin_own(conn).await?;
-        let rows = bind!(sqlx::query(INTEND), consumer, filter)
-            .bind(order.intent.as_str())
-            .bind(order.force)
-            .bind(after)
-            .bind(i64::from(max))
-            .bind(&order.who)
-            .bind(&order.why)
-            .fetch_all(on(conn))
-            .await;
-        let rows = end_own(conn, rows).await?;
+        let values = filtered(
+            consumer,
+            filter,
+            values![
+                order.intent.as_str(),
+                order.force,
+                after,
+                i64::from(max),
+                &order.who,
+                &order.why,
+            ],
+        );
+        let rows = Self::fetch_all(conn, INTEND, &values).await?;
         rows.iter().map(intended).collect()
     }
 
-    async fn forget(
-        conn: &mut PgConnection,
-        consumer: &str,
-        forgotten: &Forgotten,
-    ) -> Result<u64, sqlx::Error> {
-        begin_own(conn).await?;
-        let erased = erase(conn, consumer, forgotten).await;
-        end_own(conn, erased).await
-    }
-
-    async fn outcomes(
+    async fn find_outcomes(
         conn: &mut PgConnection,
         order: &Order,
         intended: &[Intended],
-    ) -> Result<Vec<Outcome>, sqlx::Error> {
-        let rows = sqlx::query(OUTCOMES)
+    ) -> Result<Vec<PgRow>, sqlx::Error> {
+        sqlx::query(OUTCOMES)
             .bind(order.intent.as_str())
             .bind(column(intended, |i| i.seq))
             .bind(column(intended, |i| i.last))
@@ -136,62 +118,10 @@ impl Intents for Postgres {
             .bind(column(intended, |i| i.aggregate))
             .bind(column(intended, |i| i.offset))
             .fetch_all(on(conn))
-            .await?;
-        rows.iter().map(outcome).collect()
+            .await
     }
 }
 
 fn column<T>(intended: &[Intended], of: impl Fn(&Intended) -> T) -> Vec<T> {
     intended.iter().map(of).collect()
-}
-
-async fn erase(
-    conn: &mut PgConnection,
-    consumer: &str,
-    forgotten: &Forgotten,
-) -> Result<u64, sqlx::Error> {
-    let Forgotten { aggregate, topic, who } = forgotten;
-    let acts = sqlx::query(ERASE).bind(consumer).bind(aggregate).bind(topic);
-    let erased = acts.execute(on(conn)).await?.rows_affected();
-    sqlx::query(UNHOLD).bind(consumer).bind(aggregate).execute(on(conn)).await?;
-    sqlx::query(FORGOT).bind(consumer).bind(who).bind(topic).execute(on(conn)).await?;
-    Ok(erased)
-}
-
-fn weight(row: &PgRow) -> Result<Weight, sqlx::Error> {
-    Ok(Weight {
-        topic: row.try_get("topic")?,
-        partition: row.try_get("partition")?,
-        owner: row.try_get("owner")?,
-        owner_seen_seconds: row.try_get("owner_seen_seconds")?,
-        standstill: row.try_get("standstill")?,
-        retired: row.try_get("retired")?,
-        events: row.try_get("events")?,
-        free: row.try_get("free")?,
-        behind: row.try_get("behind")?,
-        doubtful: row.try_get("doubtful")?,
-        same: row.try_get("same")?,
-        opposite: row.try_get("opposite")?,
-        following: row.try_get("following")?,
-    })
-}
-
-fn intended(row: &PgRow) -> Result<Intended, sqlx::Error> {
-    Ok(Intended {
-        seq: row.try_get("parked_seq")?,
-        offset: row.try_get("offset")?,
-        last: row.try_get("last")?,
-        partition_ref: row.try_get("partition_ref")?,
-        aggregate: sixteen(row.try_get("aggregate_key")?)?,
-    })
-}
-
-fn outcome(row: &PgRow) -> Result<Outcome, sqlx::Error> {
-    Ok(Outcome {
-        seq: row.try_get("seq")?,
-        rest: row.try_get("rest")?,
-        pending: row.try_get("pending")?,
-        reason: row.try_get("reason")?,
-        error: row.try_get("error")?,
-    })
 }

@@ -4,6 +4,7 @@ mod advice;
 mod claim;
 mod corrections;
 mod declared;
+mod dialect;
 mod fault;
 mod inspection;
 mod intents;
@@ -23,16 +24,12 @@ mod sent;
 mod session;
 mod settings;
 mod suspects;
-mod watermarks;
 
 #[cfg(feature = "testing")]
 pub(crate) use queue::functions as functions_of_queued;
 pub use settings::PgSettings;
 
 use inbox_engine::LaneMove;
-use sqlx::Postgres;
-
-impl crate::port::Store for Postgres {}
 
 /// The columns of lane moves, as arrays for `unnest`.
 struct Moves {

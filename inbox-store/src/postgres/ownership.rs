@@ -1,70 +1,46 @@
-//! Take-over, watermark, letting go.
+//! The texts of ownership.
 
-use inbox_engine::{Cut, Epoch, NextOffset, Rule, Standstill, Statement};
-use outbox_core::{IdScope, TopicPartition};
-use sqlx::{PgConnection, Postgres, Row, postgres::PgRow};
-use uuid::Uuid;
+use inbox_engine::{Cut, LeaderEpoch, NextOffset, Rule, Statement};
+use sqlx::{PgConnection, Postgres};
 
-use super::{
-    keys, lanes,
-    sent::on,
-    session::{begin_own, end_own},
-    suspects, watermarks,
-};
+use super::{release, sent::on};
 use crate::{
-    port::{Lanes, Ownerships, Scope, TakeOver, TakeOverError, Taken, WatermarkMove},
-    shared::unexpected,
-    takeover::{self, PartitionState},
+    flow::{
+        Dialect as _,
+        ownership::{OwnershipSql, OwnershipTexts},
+        values,
+    },
+    port::{Note, Scope, WatermarkMove, release::DueQueue},
 };
 
-const CONSUMER: &str = "SELECT consumer_ref, inbox_id FROM inbox_consumers WHERE consumer = $1";
-const ADD_CONSUMER: &str =
-    "INSERT INTO inbox_consumers (consumer) VALUES ($1) ON CONFLICT (consumer) DO NOTHING";
-
-/// $1 consumer, $2 topic, $3 partition.
-const PARTITIONS: &str =
-    "SELECT partition_ref, topic_id, lane_count, lane_rule, remapped_below, key_rule, key_epoch,
+static TEXTS: OwnershipTexts = OwnershipTexts {
+    consumer: "SELECT consumer_ref, inbox_id FROM inbox_consumers WHERE consumer = $1",
+    add_consumer: "INSERT INTO inbox_consumers (consumer) VALUES ($1) ON CONFLICT (consumer) DO NOTHING",
+    name_inbox: None,
+    partitions: "SELECT partition_ref, topic_id, lane_count, lane_rule, remapped_below, key_rule, key_epoch,
     id_scope_epoch IS NOT NULL AS within_topic,
     next_lane_count, next_lane_rule, epoch, watermark,
     watermark_leader_epoch, record_next, record_leader_epoch, log_end_seen,
     owner_instance, owner_incarnation, retired_at IS NOT NULL AS retired,
     extract(epoch FROM now() - owner_seen)::double precision AS owner_seen_seconds
 FROM inbox_partitions WHERE consumer_ref = $1 AND topic = $2 AND partition = $3
-ORDER BY partition_ref FOR UPDATE";
-
-/// A consumer's first start takes minutes: a partition that turns up later was added later, and one of a
-/// topic after a retired one of its name was created later. And whether the ids that the consumer has hold within
-/// their topic.
-const FIRST_START: &str = "SELECT NOT EXISTS (SELECT FROM inbox_partitions WHERE consumer_ref = $1
+ORDER BY partition_ref FOR UPDATE",
+    first_start: "SELECT NOT EXISTS (SELECT FROM inbox_partitions WHERE consumer_ref = $1
     AND topic = $2 AND (created_at < now() - interval '10 minutes' OR retired_at IS NOT NULL)),
-    (SELECT id_scope_epoch IS NOT NULL FROM inbox_partitions WHERE consumer_ref = $1 AND retired_at IS NULL LIMIT 1)";
-
-/// $1 consumer, $2 topic, $3 id, $4 partition, $5 lanes, $6 lane rule, $7 watermark, $8 whether ids hold
-/// within their topic.
-const ADD_PARTITION: &str = "INSERT INTO inbox_partitions
+    (SELECT id_scope_epoch IS NOT NULL FROM inbox_partitions WHERE consumer_ref = $1 AND retired_at IS NULL LIMIT 1)",
+    add_partition: "INSERT INTO inbox_partitions
     (consumer_ref, topic, topic_id, partition, lane_count, lane_rule, watermark, id_scope_epoch)
 VALUES ($1, $2, $3, $4, $5, $6, $7, CASE WHEN $8 THEN 0 END) ON CONFLICT (consumer_ref, topic, topic_id, partition) DO NOTHING
-RETURNING partition_ref";
-
-/// Only while [`Rule::StartIsWritten`] is off: a start that nothing was settled after is forgotten.
-const FORGET_START: &str = "DELETE FROM inbox_partitions p WHERE partition_ref = $1 AND NOT EXISTS
-    (SELECT FROM inbox_lanes l WHERE l.partition_ref = $1 AND l.last_offset >= p.watermark)";
-
-/// $1 partition, $2 epoch, $3 name, $4 instance, $5 incarnation, $6 topic id, $7 lanes, $8 lane rule,
-/// $9 remapped below, $10 key rule, $11 whether rows are parked, $12 and $13 the lanes that wait. An epoch is written with
-/// `id_scope_epoch`, where that is set.
-const OWN: &str = "UPDATE inbox_partitions SET epoch = $2, owner = $3, owner_instance = $4,
+RETURNING partition_ref",
+    forget_start: "DELETE FROM inbox_partitions p WHERE partition_ref = $1 AND NOT EXISTS
+    (SELECT FROM inbox_lanes l WHERE l.partition_ref = $1 AND l.last_offset >= p.watermark)",
+    own: "UPDATE inbox_partitions SET epoch = $2, owner = $3, owner_instance = $4,
     owner_incarnation = $5, owner_seen = now(), topic_id = $6, lane_count = $7, lane_rule = $8,
     remapped_below = $9, key_rule = $10, key_epoch = CASE WHEN $11 THEN $2::bigint END,
-    id_scope_epoch = id_scope_epoch - epoch + $2, next_lane_count = $12, next_lane_rule = $13, retired_at = NULL, standstill = NULL, held_lanes = NULL WHERE partition_ref = $1";
-
-/// $1 partition, $2 reason, $3 the end of the log, if it is to be remembered.
-const STAND_STILL: &str = "UPDATE inbox_partitions SET standstill = $2,
-    log_end_seen = least(log_end_seen, $3) WHERE partition_ref = $1";
-
-/// $1 partition, $2 epoch, $3 old, $4 new, $5 leader epoch, $6 expected, $7 behind the last record,
-/// $8 its leader epoch.
-static WATERMARK: Statement = Statement::new(
+    id_scope_epoch = id_scope_epoch - epoch + $2, next_lane_count = $12, next_lane_rule = $13, retired_at = NULL, standstill = NULL, held_lanes = NULL WHERE partition_ref = $1",
+    stand_still: "UPDATE inbox_partitions SET standstill = $2,
+    log_end_seen = least(log_end_seen, $3) WHERE partition_ref = $1",
+    watermark: Statement::new(
     "UPDATE inbox_partitions w SET watermark = $4, watermark_leader_epoch = $5, owner_seen = now(),
     record_next = $7, record_leader_epoch = $8,
     log_end_seen = CASE WHEN $4 > $3 THEN NULL ELSE log_end_seen END
@@ -86,6 +62,42 @@ AND NOT EXISTS (SELECT FROM unnest($6::bigint[]) WITH ORDINALITY x(off, i)
             "",
         ),
     ],
+),
+};
+
+/// One array a column: $1 partition, $2 epoch, $3 old, $4 new, $5 leader epoch, $6 and $7 the first and the
+/// last of its numbers in $8, expected; $9 behind the last record, $10 its leader epoch. What somebody has locked is left out. The lanes are looked at once for
+/// each partition: a condition inside a join may be asked for each pair.
+static WATERMARKS: Statement = Statement::new(
+    "WITH x AS MATERIALIZED (SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[],
+    $5::integer[], $6::integer[], $7::integer[], $9::bigint[], $10::integer[])
+    x(ref, epoch, old, new, leader_epoch, first, last, record_next, record_leader_epoch)),
+fit AS MATERIALIZED (SELECT * FROM x WHERE (SELECT count(*) FROM inbox_lanes l
+    WHERE l.partition_ref = x.ref AND l.lane <= x.last - x.first AND l.epoch = x.epoch
+    AND l.last_offset >= ($8::bigint[])[x.first + l.lane]) = x.last - x.first + 1),
+k AS MATERIALIZED (SELECT w.partition_ref FROM inbox_partitions w JOIN fit x ON w.partition_ref = x.ref
+    WHERE w.epoch = x.epoch AND w.watermark = x.old AND w.watermark <= x.new
+    ORDER BY w.partition_ref FOR NO KEY UPDATE OF w SKIP LOCKED)
+UPDATE inbox_partitions w SET watermark = x.new, watermark_leader_epoch = x.leader_epoch, owner_seen = now(),
+    record_next = x.record_next, record_leader_epoch = x.record_leader_epoch,
+    log_end_seen = CASE WHEN x.new > x.old THEN NULL ELSE w.log_end_seen END
+FROM fit x JOIN k ON k.partition_ref = x.ref WHERE w.partition_ref = x.ref
+RETURNING w.partition_ref",
+    &[
+        Cut::new(
+            Rule::WatermarkCas,
+            "WHERE w.epoch = x.epoch AND w.watermark = x.old AND w.watermark <= x.new
+    ",
+            "",
+        ),
+        Cut::new(
+            Rule::WatermarkChecksLanes,
+            " WHERE (SELECT count(*) FROM inbox_lanes l
+    WHERE l.partition_ref = x.ref AND l.lane <= x.last - x.first AND l.epoch = x.epoch
+    AND l.last_offset >= ($8::bigint[])[x.first + l.lane]) = x.last - x.first + 1",
+            "",
+        ),
+    ],
 );
 
 /// $1 partitions, $2 their epochs. Locked in order, as by everybody who waits for several of them.
@@ -95,269 +107,102 @@ const DISOWN: &str = "WITH k AS MATERIALIZED (SELECT p.partition_ref FROM inbox_
 UPDATE inbox_partitions w SET owner = NULL, owner_instance = NULL,
     owner_incarnation = NULL, owner_seen = NULL FROM k WHERE w.partition_ref = k.partition_ref";
 
-impl Ownerships for Postgres {
-    async fn take_over(
-        conn: &mut PgConnection,
-        request: &TakeOver,
-    ) -> Result<Taken, TakeOverError> {
-        begin_own(conn).await?;
-        let answer = take_over(conn, request).await;
-        end_own(conn, answer).await?.map_err(TakeOverError::Standstill)
+/// $1 partitions, $2 their epochs, $3 texts. Locked in order, as by everybody who waits for several of them.
+macro_rules! write_words {
+    ($column:literal) => {
+        concat!(
+            "WITH k AS MATERIALIZED (SELECT p.partition_ref, x.said FROM inbox_partitions p
+    JOIN unnest($1::bigint[], $2::bigint[], $3::text[]) x(ref, epoch, said)
+        ON p.partition_ref = x.ref AND p.epoch = x.epoch
+    ORDER BY p.partition_ref FOR NO KEY UPDATE OF p)
+UPDATE inbox_partitions w SET ",
+            $column,
+            " = k.said FROM k WHERE w.partition_ref = k.partition_ref"
+        )
+    };
+}
+const WRITE_STANDSTILLS: &str = write_words!("standstill");
+const WRITE_HELD_LANES: &str = write_words!("held_lanes");
+
+impl OwnershipSql for Postgres {
+    fn ownership() -> &'static OwnershipTexts {
+        &TEXTS
     }
 
-    async fn write_watermark(
-        conn: &mut PgConnection,
-        scope: &Scope,
-        change: &WatermarkMove,
-    ) -> Result<bool, sqlx::Error> {
-        begin_own(conn).await?;
-        let written = sqlx::query(WATERMARK.text())
-            .bind(scope.partition_ref)
-            .bind(scope.epoch.0)
-            .bind(change.old.0)
-            .bind(change.new.0)
-            .bind(change.leader_epoch.0)
-            .bind(&change.expected)
-            .bind(change.record.next.0)
-            .bind(change.record.leader_epoch.0)
-            .execute(on(conn))
-            .await;
-        Ok(end_own(conn, written).await?.rows_affected() == 1)
-    }
-
-    async fn write_watermarks(
+    async fn watermarks(
         conn: &mut PgConnection,
         changes: &[(Scope, WatermarkMove)],
     ) -> Result<Vec<bool>, sqlx::Error> {
-        begin_own(conn).await?;
-        let written = watermarks::write(conn, changes).await;
-        end_own(conn, written).await
+        let of = |value: fn(&(Scope, WatermarkMove)) -> i64| -> Vec<i64> {
+            changes.iter().map(value).collect()
+        };
+        let epochs = |value: fn(&WatermarkMove) -> LeaderEpoch| -> Vec<i32> {
+            changes.iter().map(|(_, change)| value(change).0).collect()
+        };
+        let (firsts, lasts): (Vec<i32>, Vec<i32>) = ranges(changes).unzip();
+        let expected: Vec<i64> =
+            changes.iter().flat_map(|(_, change)| &change.expected).copied().collect();
+        let moved: Vec<i64> = sqlx::query_scalar(WATERMARKS.text())
+            .bind(of(|(scope, _)| scope.partition_ref))
+            .bind(of(|(scope, _)| scope.epoch.0))
+            .bind(of(|(_, change)| change.old.0))
+            .bind(of(|(_, change)| change.new.0))
+            .bind(epochs(|change| change.leader_epoch))
+            .bind(firsts)
+            .bind(lasts)
+            .bind(expected)
+            .bind(of(|(_, change)| change.record.next.0))
+            .bind(epochs(|change| change.record.leader_epoch))
+            .fetch_all(on(conn))
+            .await?;
+        Ok(changes.iter().map(|(scope, _)| moved.contains(&scope.partition_ref)).collect())
     }
 
-    async fn disown(conn: &mut PgConnection, scopes: &[Scope]) -> Result<(), sqlx::Error> {
+    async fn let_go(conn: &mut PgConnection, scopes: &[Scope]) -> Result<(), sqlx::Error> {
         let (partitions, epochs): (Vec<i64>, Vec<i64>) =
             scopes.iter().map(|scope| (scope.partition_ref, scope.epoch.0)).unzip();
-        begin_own(conn).await?;
-        let done = sqlx::query(DISOWN).bind(partitions).bind(epochs).execute(on(conn)).await;
-        end_own(conn, done).await.map(drop)
+        Self::execute(conn, DISOWN, values![&partitions, &epochs]).await.map(drop)
+    }
+
+    async fn due(
+        conn: &mut PgConnection,
+        looks: &[(Scope, NextOffset)],
+        max: i64,
+    ) -> Result<Vec<Vec<DueQueue>>, sqlx::Error> {
+        release::find_due(conn, looks, max).await
+    }
+
+    async fn words(
+        conn: &mut PgConnection,
+        note: Note,
+        words: &[(Scope, Option<String>)],
+    ) -> Result<(), sqlx::Error> {
+        let text = match note {
+            Note::Standstill => WRITE_STANDSTILLS,
+            Note::HeldLanes => WRITE_HELD_LANES,
+        };
+        let (partitions, epochs): (Vec<i64>, Vec<i64>) =
+            words.iter().map(|(scope, _)| (scope.partition_ref, scope.epoch.0)).unzip();
+        let words: Vec<Option<&str>> = words.iter().map(|(_, words)| words.as_deref()).collect();
+        let query = sqlx::query(text).bind(partitions).bind(epochs).bind(words);
+        query.execute(on(conn)).await.map(drop)
     }
 }
 
-/// A standstill commits what it wrote for people, and nothing else.
-type Answer = Result<Taken, Standstill>;
-
-async fn take_over(conn: &mut PgConnection, request: &TakeOver) -> Result<Answer, TakeOverError> {
-    let (consumer_ref, inbox_id) = consumer(conn, &request.consumer).await?;
-    let mut found = find(conn, consumer_ref, request).await?;
-    if !Rule::StartIsWritten.on() {
-        found = forget_start(conn, found).await?;
-    }
-    let row = match found {
-        Found::Row(row) => row,
-        Found::StandsStill(row, reason) => return stand_still(conn, &row, request, reason).await,
-        Found::Nothing(retired) => {
-            match add(conn, (consumer_ref, inbox_id), request, retired).await? {
-                Ok(row) => row,
-                Err(reason) => return Ok(Err(reason)),
-            }
-        }
-    };
-    if let Err(reason) = takeover::check_owner(&row, request) {
-        return Ok(Err(reason));
-    }
-    let resume = match takeover::resume_at(&row, request) {
-        Ok(resume) => resume,
-        Err(reason) => return stand_still(conn, &row, request, reason).await,
-    };
-    let epoch = takeover::next_epoch(&row, request);
-    let had = (row.lane_count, row.lane_rule.clone());
-    let row = lanes::choose(conn, row, request).await?;
-    let held = match takeover::lanes(&row, request) {
-        Ok(held) => held,
-        Err(reason) => return stand_still(conn, &row, request, reason).await,
-    };
-    // Nothing is written before everything is known that a standstill may follow from.
-    let keys = match keys::other_keys(conn, &row, request, &held).await? {
-        Ok(keys) => keys,
-        Err(reason) => return stand_still(conn, &row, request, reason).await,
-    };
-    lanes::make(conn, &row, had != (row.lane_count, row.lane_rule.clone())).await?;
-    keys::set(conn, row.partition_ref, &keys).await?;
-    let lanes = lanes::raise(conn, &row, epoch).await?;
-    let incarnation = request.owner.incarnation;
-    let suspects = suspects::left(conn, row.partition_ref, row.watermark, incarnation).await?;
-    own(conn, &row, epoch, request, &held).await?;
-    let taken =
-        takeover::taken((request, &row), (consumer_ref, inbox_id), epoch, (held, lanes), resume)?;
-    Ok(Ok(Taken { suspects, ..taken }))
-}
-
-/// The consumer, which is added if need be, and the identity of its inbox.
-pub(super) async fn consumer(
-    conn: &mut PgConnection,
-    name: &str,
-) -> Result<(i64, Uuid), sqlx::Error> {
-    if let Some(known) = sqlx::query_as(CONSUMER).bind(name).fetch_optional(on(conn)).await? {
-        return Ok(known);
-    }
-    sqlx::query(ADD_CONSUMER).bind(name).execute(on(conn)).await?;
-    sqlx::query_as(CONSUMER).bind(name).fetch_one(on(conn)).await
-}
-
-enum Found {
-    Row(PartitionState),
-    StandsStill(PartitionState, Standstill),
-    /// Nothing, or only (true) what a person has retired.
-    Nothing(bool),
-}
-
-/// The partition's row, locked.
-async fn find(
-    conn: &mut PgConnection,
-    consumer_ref: i64,
-    request: &TakeOver,
-) -> Result<Found, sqlx::Error> {
-    let rows = sqlx::query(PARTITIONS)
-        .bind(consumer_ref)
-        .bind(&*request.partition.topic)
-        .bind(request.partition.partition)
-        .fetch_all(on(conn))
-        .await?;
-    let rows = rows.iter().map(state).collect::<Result<Vec<_>, _>>()?;
-    let retired = !rows.is_empty();
-    Ok(match takeover::choose(rows, request) {
-        Ok(Some(row)) => Found::Row(row),
-        Ok(None) => Found::Nothing(retired),
-        Err(recreated) => Found::StandsStill(recreated.0, recreated.1),
+/// Where the lanes of each partition are in the array of all: the first and the last, from 1.
+fn ranges(changes: &[(Scope, WatermarkMove)]) -> impl Iterator<Item = (i32, i32)> {
+    changes.iter().scan(0, |end, (_, change)| {
+        let first = *end + 1;
+        *end += i32::try_from(change.expected.len()).unwrap_or(i32::MAX);
+        Some((first, *end))
     })
-}
-
-/// As if the start had not been written: [`Rule::StartIsWritten`] is off.
-async fn forget_start(conn: &mut PgConnection, found: Found) -> Result<Found, sqlx::Error> {
-    let Found::Row(row) = found else { return Ok(found) };
-    let forgotten = sqlx::query(FORGET_START).bind(row.partition_ref).execute(on(conn)).await?;
-    Ok(if forgotten.rows_affected() == 1 { Found::Nothing(false) } else { Found::Row(row) })
-}
-
-fn state(row: &PgRow) -> Result<PartitionState, sqlx::Error> {
-    let parked: Option<i64> = row.try_get("key_epoch")?;
-    Ok(PartitionState {
-        partition_ref: row.try_get("partition_ref")?,
-        topic_id: row.try_get::<Uuid, _>("topic_id")?.into_bytes(),
-        lane_count: row.try_get("lane_count")?,
-        lane_rule: row.try_get("lane_rule")?,
-        remapped_below: row.try_get("remapped_below")?,
-        key_rule: parked.is_some().then(|| row.try_get("key_rule")).transpose()?,
-        next_lanes: lanes::waiting(row)?,
-        id_scope: takeover::id_scope(row.try_get("within_topic")?),
-        epoch: row.try_get("epoch")?,
-        watermark: row.try_get("watermark")?,
-        watermark_leader_epoch: row.try_get("watermark_leader_epoch")?,
-        record_next: row.try_get("record_next")?,
-        record_leader_epoch: row.try_get("record_leader_epoch")?,
-        log_end_seen: row.try_get("log_end_seen")?,
-        owner_instance: row.try_get("owner_instance")?,
-        owner_incarnation: row.try_get("owner_incarnation")?,
-        owner_seen_seconds: row.try_get("owner_seen_seconds")?,
-        retired: row.try_get("retired")?,
-    })
-}
-
-/// The row of a partition that the database does not know, with its first watermark.
-async fn add(
-    conn: &mut PgConnection,
-    (consumer_ref, inbox_id): (i64, Uuid),
-    request: &TakeOver,
-    retired: bool,
-) -> Result<Result<PartitionState, Standstill>, sqlx::Error> {
-    let topic = &*request.partition.topic;
-    let before: (bool, Option<bool>) =
-        sqlx::query_as(FIRST_START).bind(consumer_ref).bind(topic).fetch_one(on(conn)).await?;
-    let watermark = match takeover::start(request, before, inbox_id, retired) {
-        Ok(watermark) => watermark,
-        Err(reason) => return Ok(Err(reason)),
-    };
-    let rules = (request.lanes.count, request.lanes.placement.lane_rule(), request.id_scope);
-    insert(conn, consumer_ref, (&request.partition, request.topic_id), rules, watermark).await?;
-    // Another process may have been faster: what counts is what is there now.
-    match find(conn, consumer_ref, request).await? {
-        Found::Row(row) => Ok(Ok(row)),
-        Found::StandsStill(_, reason) => Ok(Err(reason)),
-        Found::Nothing(_) => Err(unexpected(format!(
-            "the row of {topic}/{} in inbox_partitions was removed while it was taken over",
-            request.partition.partition
-        ))),
-    }
-}
-
-/// Adds a partition's row; nothing when there is one.
-pub(super) async fn insert(
-    conn: &mut PgConnection,
-    consumer_ref: i64,
-    (partition, topic_id): (&TopicPartition, [u8; 16]),
-    (lane_count, lane_rule, id_scope): (u16, &str, IdScope),
-    watermark: NextOffset,
-) -> Result<Option<i64>, sqlx::Error> {
-    sqlx::query_scalar(ADD_PARTITION)
-        .bind(consumer_ref)
-        .bind(&*partition.topic)
-        .bind(Uuid::from_bytes(topic_id))
-        .bind(partition.partition)
-        .bind(i32::from(lane_count))
-        .bind(lane_rule)
-        .bind(watermark.0)
-        .bind(id_scope == IdScope::Topic)
-        .fetch_optional(on(conn))
-        .await
-}
-
-/// Writes why, for `status`; the epoch stays.
-async fn stand_still(
-    conn: &mut PgConnection,
-    row: &PartitionState,
-    request: &TakeOver,
-    reason: Standstill,
-) -> Result<Answer, TakeOverError> {
-    sqlx::query(STAND_STILL)
-        .bind(row.partition_ref)
-        .bind(reason.to_string())
-        .bind(takeover::log_end_seen(&reason, request))
-        .execute(on(conn))
-        .await?;
-    Ok(Err(reason))
-}
-
-async fn own(
-    conn: &mut PgConnection,
-    row: &PartitionState,
-    epoch: Epoch,
-    request: &TakeOver,
-    held: &Lanes,
-) -> Result<(), sqlx::Error> {
-    let parked = keys::are_there(conn, row.partition_ref).await?;
-    sqlx::query(OWN)
-        .bind(row.partition_ref)
-        .bind(epoch.0)
-        .bind(&request.owner.name)
-        .bind(&request.owner.instance_id)
-        .bind(request.owner.incarnation)
-        .bind(Uuid::from_bytes(takeover::topic_id(row, request)))
-        .bind(row.lane_count)
-        .bind(&row.lane_rule)
-        .bind(row.remapped_below)
-        .bind(held.placement.key_rule())
-        .bind(parked)
-        .bind(row.next_lanes.as_ref().map(|(count, _)| *count))
-        .bind(row.next_lanes.as_ref().map(|(_, rule)| rule))
-        .execute(on(conn))
-        .await
-        .map(drop)
 }
 
 #[cfg(test)]
 mod tests {
     #[test]
     fn each_rule_is_in_its_statement() {
-        super::WATERMARK.check();
+        super::TEXTS.watermark.check();
+        super::WATERMARKS.check();
     }
 }

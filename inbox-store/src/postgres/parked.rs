@@ -1,17 +1,10 @@
-//! Looking at parked events and at what operators did.
+//! The texts of looks at parked events and at what operators did.
 
-use sqlx::{PgConnection, Postgres, Row, postgres::PgRow};
-use uuid::Uuid;
+use sqlx::Postgres;
 
-use super::sent::on;
-use crate::{
-    port::{
-        AuditFilter, AuditRow, Kept, Page, ParkedCounts, ParkedEvents, ParkedFilter, ParkedRow,
-    },
-    shared::sixteen,
-};
+use crate::flow::parked::{ParkedSql, ParkedTexts};
 
-/// The events of a consumer that match a filter; [`bind!`] binds the parameters.
+/// The events of a consumer that match a filter; the parameters are those of [`filtered`](crate::flow::parked::filtered).
 macro_rules! matching {
     () => {
         "FROM inbox_parked q JOIN inbox_partitions p USING (partition_ref)
@@ -88,23 +81,20 @@ macro_rules! list {
     };
 }
 
-const OLDEST: &str = list!("");
-const NEWEST: &str = list!("DESC");
-
-const COUNTS: &str = concat!(
+static TEXTS: ParkedTexts = ParkedTexts {
+    oldest: list!(""),
+    newest: list!("DESC"),
+    counts: concat!(
     "SELECT count(*) AS events, count(DISTINCT (q.partition_ref, q.aggregate_key)) AS aggregates,
     count(*) FILTER (WHERE q.due_at IS NULL) AS followers,
     count(*) FILTER (WHERE q.intent IS NOT NULL OR q.due_at <= now()) AS due,
     count(*) FILTER (WHERE q.intent IS NULL AND q.due_at > now() AND q.due_at < 'infinity') AS scheduled,
     count(*) FILTER (WHERE q.intent IS NULL AND q.due_at = 'infinity') AS waiting ",
     matching!()
-);
-
-const KEPT: &str = "SELECT q.record, q.errors, q.fingerprint FROM inbox_parked q
-    JOIN inbox_consumers c USING (consumer_ref) WHERE c.consumer = $1 AND q.parked_seq = $2";
-
-/// $1 consumer, $2 topic, $3 partition, $4 offset, $5 who, $6 what, $7 limit.
-const ACTS: &str = concat!(
+),
+    kept: "SELECT q.record, q.errors, q.fingerprint FROM inbox_parked q
+    JOIN inbox_consumers c USING (consumer_ref) WHERE c.consumer = $1 AND q.parked_seq = $2",
+    acts: concat!(
     "SELECT a.audit_seq, ",
     time!("a.at"),
     r#" AS at, a.who, a.what, a.why, a.topic, a.partition, a."offset", a.event_id, a.aggregate, a.event_type
@@ -112,133 +102,11 @@ FROM inbox_audit a JOIN inbox_consumers c USING (consumer_ref) WHERE c.consumer 
 AND ($2::text IS NULL OR a.topic = $2) AND ($3::integer IS NULL OR a.partition = $3)
 AND ($4::bigint IS NULL OR a."offset" = $4) AND ($5::text IS NULL OR a.who = $5)
 AND ($6::text IS NULL OR a.what = $6) ORDER BY a.at DESC, a.audit_seq DESC LIMIT $7"#
-);
+),
+};
 
-/// Binds the parameters of [`matching!`]: 1 the consumer, 2 to 10 the filter.
-macro_rules! bind {
-    ($query:expr, $consumer:expr, $filter:expr) => {
-        $query
-            .bind($consumer)
-            .bind($filter.seq)
-            .bind($filter.queue_of)
-            .bind(&$filter.topic)
-            .bind($filter.partition)
-            .bind(&$filter.event_type)
-            .bind(&$filter.aggregate)
-            .bind(&$filter.reason)
-            .bind(&$filter.error)
-            .bind($filter.when.map($crate::port::When::as_str))
-    };
-}
-pub(super) use bind;
-
-impl ParkedEvents for Postgres {
-    async fn list(
-        conn: &mut PgConnection,
-        consumer: &str,
-        filter: &ParkedFilter,
-        page: Page,
-    ) -> Result<Vec<ParkedRow>, sqlx::Error> {
-        let query = sqlx::query(if page.newest { NEWEST } else { OLDEST });
-        let rows = bind!(query, consumer, filter)
-            .bind(filter.followers)
-            .bind(i64::from(page.limit))
-            .fetch_all(on(conn))
-            .await?;
-        rows.iter().map(row).collect()
+impl ParkedSql for Postgres {
+    fn parked() -> &'static ParkedTexts {
+        &TEXTS
     }
-
-    async fn counts(
-        conn: &mut PgConnection,
-        consumer: &str,
-        filter: &ParkedFilter,
-    ) -> Result<ParkedCounts, sqlx::Error> {
-        let row = bind!(sqlx::query(COUNTS), consumer, filter).fetch_one(on(conn)).await?;
-        Ok(ParkedCounts {
-            events: row.try_get("events")?,
-            aggregates: row.try_get("aggregates")?,
-            followers: row.try_get("followers")?,
-            due: row.try_get("due")?,
-            scheduled: row.try_get("scheduled")?,
-            waiting: row.try_get("waiting")?,
-        })
-    }
-
-    async fn kept(
-        conn: &mut PgConnection,
-        consumer: &str,
-        seq: i64,
-    ) -> Result<Option<Kept>, sqlx::Error> {
-        let row = sqlx::query(KEPT).bind(consumer).bind(seq).fetch_optional(on(conn)).await?;
-        row.map(|row| {
-            Ok(Kept {
-                record: row.try_get("record")?,
-                errors: row.try_get("errors")?,
-                fingerprint: sixteen(row.try_get("fingerprint")?)?,
-            })
-        })
-        .transpose()
-    }
-
-    async fn acts(
-        conn: &mut PgConnection,
-        consumer: &str,
-        filter: &AuditFilter,
-        limit: u32,
-    ) -> Result<Vec<AuditRow>, sqlx::Error> {
-        let rows = sqlx::query(ACTS)
-            .bind(consumer)
-            .bind(&filter.topic)
-            .bind(filter.partition)
-            .bind(filter.offset)
-            .bind(&filter.who)
-            .bind(&filter.what)
-            .bind(i64::from(limit))
-            .fetch_all(on(conn))
-            .await?;
-        rows.iter().map(act).collect()
-    }
-}
-
-fn row(row: &PgRow) -> Result<ParkedRow, sqlx::Error> {
-    Ok(ParkedRow {
-        seq: row.try_get("parked_seq")?,
-        topic: row.try_get("topic")?,
-        partition: row.try_get("partition")?,
-        offset: row.try_get("offset")?,
-        leader_epoch: row.try_get("leader_epoch")?,
-        lane: row.try_get("lane")?,
-        event_id: row.try_get::<Uuid, _>("event_id")?.to_string(),
-        event_type: row.try_get("event_type")?,
-        aggregate: row.try_get("aggregate")?,
-        reason: row.try_get("reason")?,
-        attempts: row.try_get("attempts")?,
-        releases: row.try_get("releases")?,
-        parked_at: row.try_get("parked_at")?,
-        due_at: row.try_get("due_at")?,
-        due_seconds: row.try_get("due_seconds")?,
-        intent: row.try_get("intent")?,
-        intent_by: row.try_get("intent_by")?,
-        intent_at: row.try_get("intent_at")?,
-        error: row.try_get("error")?,
-        head: row.try_get("head")?,
-        followers: row.try_get("followers")?,
-        retired: row.try_get("retired")?,
-    })
-}
-
-fn act(row: &PgRow) -> Result<AuditRow, sqlx::Error> {
-    Ok(AuditRow {
-        audit: row.try_get("audit_seq")?,
-        at: row.try_get("at")?,
-        who: row.try_get("who")?,
-        what: row.try_get("what")?,
-        why: row.try_get("why")?,
-        topic: row.try_get("topic")?,
-        partition: row.try_get("partition")?,
-        offset: row.try_get("offset")?,
-        event_id: row.try_get::<Option<Uuid>, _>("event_id")?.map(|id| id.to_string()),
-        aggregate: row.try_get("aggregate")?,
-        event_type: row.try_get("event_type")?,
-    })
 }

@@ -1,13 +1,14 @@
 //! Parked events, written in the transaction of their batch.
 
 use inbox_engine::{Cut, LeaderEpoch, Offset, Rule, Statement};
-use sqlx::{PgConnection, Postgres, Row};
+use sqlx::{PgConnection, Postgres};
 use uuid::Uuid;
 
 use super::sent::on;
 use crate::{
+    flow,
     port::{ParkedLoad, Parking, Parkings, Scope},
-    shared::{count, millis, unexpected},
+    shared::{millis, unexpected},
 };
 
 /// $1 consumer, $2 partition, then one array a column; the order of the arrays is the order of the
@@ -37,8 +38,7 @@ const PARKED_AT: &str = r#"SELECT q."offset" FROM inbox_parked q
 JOIN unnest($2::bigint[], $3::integer[]) d(off, le) ON q."offset" = d.off AND q.leader_epoch = d.le
 WHERE q.partition_ref = $1"#;
 
-/// $1 partition, $2 and $3 the limits. Aggregates are counted by one probe of the index for each. A
-/// length is known without what is long.
+/// See [`flow::parking::load`].
 const LOAD: &str = "WITH RECURSIVE k AS (
     SELECT (SELECT aggregate_key FROM inbox_parked WHERE partition_ref = $1 ORDER BY aggregate_key LIMIT 1) AS aggregate_key, 1 AS n
     UNION ALL
@@ -92,18 +92,7 @@ impl Parkings for Postgres {
         scope: &Scope,
         limit: ParkedLoad,
     ) -> Result<ParkedLoad, sqlx::Error> {
-        let bound = |limit: u64| i64::try_from(limit).unwrap_or(i64::MAX - 1);
-        let row = sqlx::query(LOAD)
-            .bind(scope.partition_ref)
-            .bind(bound(limit.aggregates))
-            .bind(bound(limit.events))
-            .fetch_one(on(conn))
-            .await?;
-        Ok(ParkedLoad {
-            aggregates: count(row.try_get("aggregates")?),
-            events: count(row.try_get("events")?),
-            bytes: count(row.try_get("bytes")?),
-        })
+        flow::parking::load::<Self>(conn, LOAD, scope, limit).await
     }
 
     async fn parked_at(

@@ -1,23 +1,23 @@
-//! The project's own tables: migrations under a lock, in one transaction.
+//! The migrations, and what they are made in.
 
 use sqlx::{AssertSqlSafe, PgConnection, Postgres};
 
-use super::{
-    sent::on,
-    session::{begin_own, end_own},
-    settings::is_plain_name,
-};
+use super::{sent::on, settings::is_plain_name};
 use crate::{
-    migration::{self, Migration},
-    port::{Schemas, deadline},
+    flow::schema::{SchemaSql, SchemaTexts},
+    migration::Migration,
 };
 
-const MIGRATIONS: &[Migration] = &[
-    Migration { version: 1, text: include_str!("../../migrations/postgres/0001_inbox.sql") },
-    Migration { version: 2, text: include_str!("../../migrations/postgres/0002_release.sql") },
-    Migration { version: 3, text: include_str!("../../migrations/postgres/0003_history.sql") },
-    Migration { version: 4, text: include_str!("../../migrations/postgres/0004_content.sql") },
-];
+static TEXTS: SchemaTexts = SchemaTexts {
+    migrations: &[
+        Migration { version: 1, text: include_str!("../../migrations/postgres/0001_inbox.sql") },
+        Migration { version: 2, text: include_str!("../../migrations/postgres/0002_release.sql") },
+        Migration { version: 3, text: include_str!("../../migrations/postgres/0003_history.sql") },
+        Migration { version: 4, text: include_str!("../../migrations/postgres/0004_content.sql") },
+    ],
+    version: "SELECT max(version) FROM inbox_schema_versions",
+    applied: "INSERT INTO inbox_schema_versions (version) VALUES ($1)",
+};
 
 /// One process migrates a schema at a time.
 const LOCK: &str = "SELECT pg_advisory_xact_lock(hashtextextended('inbox migrate', 0))";
@@ -29,59 +29,25 @@ const CURRENT_SCHEMA: &str = "SELECT current_schema()::text";
 const SCHEMA_EXISTS: &str = "SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = $1)";
 const TABLE_EXISTS: &str = "SELECT EXISTS (SELECT FROM pg_tables \
      WHERE schemaname = $1 AND tablename = 'inbox_schema_versions')";
-const VERSION: &str = "SELECT max(version) FROM inbox_schema_versions";
-const APPLIED: &str = "INSERT INTO inbox_schema_versions (version) VALUES ($1)";
 
-impl Schemas for Postgres {
-    async fn migrate(conn: &mut PgConnection) -> Result<Vec<i64>, sqlx::Error> {
-        begin_own(conn).await?;
-        let applied = deadline::patiently(migrate(conn)).await;
-        end_own(conn, applied).await
+impl SchemaSql for Postgres {
+    fn schema() -> &'static SchemaTexts {
+        &TEXTS
     }
 
-    async fn migrate_outbox_beside(conn: &mut PgConnection) -> Result<Vec<i64>, sqlx::Error> {
-        begin_own(conn).await?;
-        let applied = deadline::patiently(migrate_outbox(conn)).await;
-        end_own(conn, applied).await
-    }
-
-    async fn version(conn: &mut PgConnection) -> Result<Option<i64>, sqlx::Error> {
+    async fn has_versions(conn: &mut PgConnection) -> Result<bool, sqlx::Error> {
         let schema = schema(conn).await?;
-        let there: bool = sqlx::query_scalar(TABLE_EXISTS).bind(schema).fetch_one(on(conn)).await?;
-        if !there {
-            return Ok(None);
-        }
-        let version: Option<i64> = sqlx::query_scalar(VERSION).fetch_one(on(conn)).await?;
-        Ok(Some(version.unwrap_or_default()))
+        sqlx::query_scalar(TABLE_EXISTS).bind(schema).fetch_one(on(conn)).await
     }
 
-    fn newest() -> i64 {
-        migration::newest(MIGRATIONS)
+    async fn allow_time(conn: &mut PgConnection) -> Result<(), sqlx::Error> {
+        sqlx::raw_sql(PATIENCE).execute(on(conn)).await.map(drop)
     }
 
-    fn print() -> String {
-        migration::print(MIGRATIONS)
+    async fn prepare(conn: &mut PgConnection) -> Result<(), sqlx::Error> {
+        sqlx::query(LOCK).execute(on(conn)).await?;
+        make_schema(conn).await
     }
-}
-
-async fn migrate(conn: &mut PgConnection) -> Result<Vec<i64>, sqlx::Error> {
-    sqlx::raw_sql(PATIENCE).execute(on(conn)).await?;
-    sqlx::query(LOCK).execute(on(conn)).await?;
-    make_schema(conn).await?;
-    let version = Postgres::version(conn).await?.unwrap_or_default();
-    let mut applied = Vec::new();
-    for migration in MIGRATIONS.iter().filter(|m| m.version > version) {
-        sqlx::raw_sql(migration.text).execute(on(conn)).await?;
-        sqlx::query(APPLIED).bind(migration.version).execute(on(conn)).await?;
-        applied.push(migration.version);
-    }
-    Ok(applied)
-}
-
-/// In the inbox's schema, which is there.
-async fn migrate_outbox(conn: &mut PgConnection) -> Result<Vec<i64>, sqlx::Error> {
-    sqlx::raw_sql(PATIENCE).execute(on(conn)).await?;
-    outbox_core::migrate(conn).await
 }
 
 /// The schema that comes first in the search path, whether or not it exists. Not

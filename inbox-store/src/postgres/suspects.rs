@@ -1,95 +1,24 @@
-//! What runs with care.
+//! The texts of suspects.
 
-use inbox_engine::Offset;
-use sqlx::{PgConnection, Postgres};
-use uuid::Uuid;
+use sqlx::Postgres;
 
-use super::{
-    sent::on,
-    session::{begin_own, end_own},
-};
-use crate::{
-    port::{Scope, Suspect, Suspects},
-    takeover::{self, SuspectRow},
-};
+use crate::flow::suspects::{SuspectSql, SuspectTexts};
 
-/// $1 partition, $2 process, $3 offsets. What another process has left counts as its end.
-const ADD: &str = r#"INSERT INTO inbox_suspects AS s (partition_ref, "offset", incarnation)
+static TEXTS: SuspectTexts = SuspectTexts {
+    add: r#"INSERT INTO inbox_suspects AS s (partition_ref, "offset", incarnation)
 SELECT $1, o, $2 FROM unnest($3::bigint[]) o ORDER BY o ON CONFLICT (partition_ref, "offset") DO UPDATE
-SET deaths = s.deaths + CASE WHEN s.incarnation <> $2 THEN 1 ELSE 0 END, incarnation = $2"#;
+SET deaths = s.deaths + CASE WHEN s.incarnation <> $2 THEN 1 ELSE 0 END, incarnation = $2"#,
+    remove: r#"DELETE FROM inbox_suspects WHERE partition_ref = $1 AND incarnation = $2
+AND "offset" = ANY($3::bigint[])"#,
+    forget: r#"DELETE FROM inbox_suspects WHERE partition_ref = $1 AND "offset" < $2"#,
+    all: r#"SELECT "offset", deaths, incarnation, doom FROM inbox_suspects WHERE partition_ref = $1
+ORDER BY "offset""#,
+    doom: r#"INSERT INTO inbox_suspects (partition_ref, "offset", doom) VALUES ($1, $2, $3)
+ON CONFLICT (partition_ref, "offset") DO UPDATE SET doom = excluded.doom"#,
+};
 
-/// $1 partition, $2 process, $3 offsets.
-const REMOVE: &str = r#"DELETE FROM inbox_suspects WHERE partition_ref = $1 AND incarnation = $2
-AND "offset" = ANY($3::bigint[])"#;
-
-/// $1 partition, $2 watermark. What is settled is suspected no more.
-const FORGET: &str = r#"DELETE FROM inbox_suspects WHERE partition_ref = $1 AND "offset" < $2"#;
-
-/// $1 partition.
-const ALL: &str = r#"SELECT "offset", deaths, incarnation, doom FROM inbox_suspects WHERE partition_ref = $1
-ORDER BY "offset""#;
-
-/// $1 partition, $2 offset, $3 who and why.
-const DOOM: &str = r#"INSERT INTO inbox_suspects (partition_ref, "offset", doom) VALUES ($1, $2, $3)
-ON CONFLICT (partition_ref, "offset") DO UPDATE SET doom = excluded.doom"#;
-
-impl Suspects for Postgres {
-    async fn suspect(
-        conn: &mut PgConnection,
-        scope: &Scope,
-        incarnation: Uuid,
-        offsets: &[Offset],
-    ) -> Result<(), sqlx::Error> {
-        write(conn, ADD, scope, incarnation, offsets).await
+impl SuspectSql for Postgres {
+    fn suspects() -> &'static SuspectTexts {
+        &TEXTS
     }
-
-    async fn acquit(
-        conn: &mut PgConnection,
-        scope: &Scope,
-        incarnation: Uuid,
-        offsets: &[Offset],
-    ) -> Result<(), sqlx::Error> {
-        write(conn, REMOVE, scope, incarnation, offsets).await
-    }
-}
-
-async fn write(
-    conn: &mut PgConnection,
-    text: &'static str,
-    scope: &Scope,
-    incarnation: Uuid,
-    offsets: &[Offset],
-) -> Result<(), sqlx::Error> {
-    let offsets: Vec<i64> = offsets.iter().map(|offset| offset.0).collect();
-    begin_own(conn).await?;
-    let query = sqlx::query(text).bind(scope.partition_ref).bind(incarnation).bind(offsets);
-    let done = query.execute(on(conn)).await;
-    end_own(conn, done).await.map(drop)
-}
-
-/// What is left of processes that have ended, in the transaction of a take-over.
-pub(super) async fn left(
-    conn: &mut PgConnection,
-    partition_ref: i64,
-    watermark: i64,
-    incarnation: Uuid,
-) -> Result<Vec<Suspect>, sqlx::Error> {
-    let rows: Vec<SuspectRow<Uuid>> =
-        sqlx::query_as(ALL).bind(partition_ref).fetch_all(on(conn)).await?;
-    if rows.is_empty() {
-        return Ok(Vec::new());
-    }
-    sqlx::query(FORGET).bind(partition_ref).bind(watermark).execute(on(conn)).await?;
-    Ok(rows.into_iter().filter_map(|row| takeover::suspect(row, watermark, incarnation)).collect())
-}
-
-/// Has an event parked when it is its turn.
-pub(super) async fn doom(
-    conn: &mut PgConnection,
-    partition_ref: i64,
-    offset: Offset,
-    doom: &str,
-) -> Result<(), sqlx::Error> {
-    let query = sqlx::query(DOOM).bind(partition_ref).bind(offset.0).bind(doom);
-    query.execute(on(conn)).await.map(drop)
 }

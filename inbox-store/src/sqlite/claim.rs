@@ -5,8 +5,9 @@ use inbox_engine::{Cut, LaneMove, Offset, Rule, Statement};
 use serde::de::DeserializeOwned;
 use sqlx::{AssertSqlSafe, Either, Executor as _, Row, Sqlite, SqliteConnection};
 
-use super::{joined, moves, numbers, places, session, writer};
+use super::{session, writer};
 use crate::{
+    json::{joined, moves, numbers, places},
     port::{Claim, ClaimRequest, Claimed, Known, Recheck, Scope, TxLimits},
     shared::{count, unexpected},
 };

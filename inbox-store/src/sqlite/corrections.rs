@@ -1,44 +1,31 @@
-//! A partition's rows changed by a person: skipped, or retired. The epoch is taken over as a take-over
-//! does it, so that nothing under way can commit beside the change.
+//! The texts of corrections. The transaction is the lock.
 
-use inbox_engine::{Cut, Epoch, NextOffset, Offset, Rule, Statement};
-use sqlx::{Row, Sqlite, SqliteConnection, sqlite::SqliteRow};
+use inbox_engine::{Cut, Rule, Statement};
+use sqlx::{Sqlite, SqliteConnection};
 
-use super::{
-    numbers, ownership,
-    session::{begin_own, end_own},
-    suspects,
-};
 use crate::{
-    port::{Beginning, Corrected, Correction, Corrections, Held},
-    shared::sixteen,
-    takeover::{self, Standing},
+    flow::{
+        Dialect as _, Read as _,
+        corrections::{CorrectionSql, CorrectionTexts},
+        values,
+    },
+    json::numbers,
+    port::Correction,
 };
 
-/// ?1 consumer, ?2 topic.
-const ROWS: &str = r#"SELECT p.partition_ref, p.topic_id, p."partition", p.watermark, p.owner, p.standstill,
+static TEXTS: CorrectionTexts = CorrectionTexts {
+    rows: r#"SELECT p.partition_ref, p.topic_id, p."partition", p.watermark, p.owner, p.standstill,
     max(p.watermark, coalesce((SELECT max(l.last_offset) + 1 FROM inbox_lanes l WHERE l.partition_ref = p.partition_ref), 0)) AS reached,
     unixepoch('subsec') - p.owner_seen / 1000.0 AS owner_seen_seconds,
     (SELECT count(*) FROM inbox_parked q WHERE q.partition_ref = p.partition_ref) AS parked,
     p.retired_at IS NOT NULL AS retired
 FROM inbox_partitions p JOIN inbox_consumers c USING (consumer_ref)
-WHERE c.consumer = ?1 AND p.topic = ?2 ORDER BY p."partition", p.partition_ref"#;
-
-const STANDING: &str =
-    "SELECT epoch, watermark, lane_count, owner, retired_at IS NOT NULL AS retired,
+WHERE c.consumer = ?1 AND p.topic = ?2 ORDER BY p."partition", p.partition_ref"#,
+    standing: "SELECT epoch, watermark, lane_count, owner, retired_at IS NOT NULL AS retired,
     unixepoch('subsec') - owner_seen / 1000.0 AS owner_seen_seconds
-FROM inbox_partitions WHERE partition_ref = ?1";
-
-const PARKED: &str = "SELECT count(*) FROM inbox_parked WHERE partition_ref = ?1";
-
-/// ?1 partition, ?2 lanes, ?3 last offset.
-const ADD_LANES: &str = "WITH RECURSIVE lanes(lane) AS
-    (SELECT 0 UNION ALL SELECT lane + 1 FROM lanes WHERE lane + 1 < ?2)
-INSERT INTO inbox_lanes (partition_ref, lane, epoch, last_offset, last_leader_epoch)
-SELECT ?1, lane, 0, ?3, -1 FROM lanes WHERE true ON CONFLICT DO NOTHING";
-
-/// ?1 partition, ?2 epoch, ?3 last offset. A lane that is raised knows nothing of the records below.
-static RAISE_LANES: Statement = Statement::new(
+FROM inbox_partitions WHERE partition_ref = ?1",
+    parked: "SELECT count(*) FROM inbox_parked WHERE partition_ref = ?1",
+    raise_lanes: Statement::new(
     "UPDATE inbox_lanes SET epoch = ?2, last_offset = max(last_offset, ?3),
     last_leader_epoch = CASE WHEN last_offset < ?3 THEN -1 ELSE last_leader_epoch END
 WHERE partition_ref = ?1",
@@ -51,10 +38,8 @@ WHERE partition_ref = ?1",
             "last_leader_epoch",
         ),
     ],
-);
-
-/// ?1 partition, ?2 epoch, ?3 watermark.
-static SKIP: Statement = Statement::new(
+),
+    skip: Statement::new(
     "UPDATE inbox_partitions SET epoch = ?2, key_epoch = key_epoch - epoch + ?2,
     id_scope_epoch = id_scope_epoch - epoch + ?2, watermark = ?3,
     watermark_leader_epoch = -1, record_next = -1, record_leader_epoch = -1, log_end_seen = NULL, standstill = NULL,
@@ -65,14 +50,10 @@ static SKIP: Statement = Statement::new(
     id_scope_epoch = id_scope_epoch - epoch + ?2",
         "epoch = epoch + 0 * ?2",
     )],
-);
-
-/// ?1 partition, ?2 epoch. The owner stays.
-const REFENCE: &str = "UPDATE inbox_partitions SET epoch = ?2, key_epoch = key_epoch - epoch + ?2,
-    id_scope_epoch = id_scope_epoch - epoch + ?2 WHERE partition_ref = ?1";
-
-/// ?1 partition, ?2 epoch.
-static RETIRE: Statement = Statement::new(
+),
+    refence: "UPDATE inbox_partitions SET epoch = ?2, key_epoch = key_epoch - epoch + ?2,
+    id_scope_epoch = id_scope_epoch - epoch + ?2 WHERE partition_ref = ?1",
+    retire: Statement::new(
     "UPDATE inbox_partitions SET epoch = ?2, key_epoch = key_epoch - epoch + ?2,
     id_scope_epoch = id_scope_epoch - epoch + ?2,
     retired_at = coalesce(retired_at, CAST(unixepoch('subsec') * 1000 AS INTEGER)), standstill = NULL,
@@ -83,12 +64,12 @@ static RETIRE: Statement = Statement::new(
     id_scope_epoch = id_scope_epoch - epoch + ?2",
         "epoch = epoch + 0 * ?2",
     )],
-);
+),
+    write: r#"INSERT INTO inbox_audit (who, what, why, consumer_ref, topic, "partition", "offset")
+SELECT ?2, ?3, ?4, consumer_ref, topic, "partition", ?5 FROM inbox_partitions WHERE partition_ref = ?1"#,
+};
 
-/// ?1 partition, ?2 who, ?3 what, ?4 why, ?5 offset.
-const WRITE: &str = r#"INSERT INTO inbox_audit (who, what, why, consumer_ref, topic, "partition", "offset")
-SELECT ?2, ?3, ?4, consumer_ref, topic, "partition", ?5 FROM inbox_partitions WHERE partition_ref = ?1"#;
-
+/// ?1 partition, ?2 at most.
 const PICK: &str = r#"SELECT parked_seq FROM inbox_parked WHERE partition_ref = ?1 ORDER BY "offset", leader_epoch LIMIT ?2"#;
 
 /// ?1 numbers, ?2 who, ?3 why.
@@ -98,7 +79,7 @@ SELECT ?2, 'discard', ?3, q.consumer_ref, p.topic, p."partition", q."offset", q.
 FROM inbox_parked q JOIN inbox_partitions p USING (partition_ref)
 WHERE q.parked_seq IN (SELECT value FROM json_each(?1)) ORDER BY q."offset""#;
 
-/// An id that is parked elsewhere, too, stays spared by retention.
+/// ?1 numbers.
 const FREE: &str = "UPDATE inbox_events AS e SET parked = 0,
     processed_at = CAST(unixepoch('subsec') * 1000 AS INTEGER)
 FROM inbox_parked g WHERE g.parked_seq IN (SELECT value FROM json_each(?1))
@@ -106,235 +87,36 @@ AND e.consumer_ref = g.consumer_ref AND e.event_id = g.event_id
 AND NOT EXISTS (SELECT 1 FROM inbox_parked x WHERE x.consumer_ref = g.consumer_ref
     AND x.event_id = g.event_id AND x.parked_seq NOT IN (SELECT value FROM json_each(?1)))";
 
+/// ?1 numbers.
 const DISCARD: &str =
     "DELETE FROM inbox_parked WHERE parked_seq IN (SELECT value FROM json_each(?1))";
 
-impl Corrections for Sqlite {
-    async fn rows(
-        conn: &mut SqliteConnection,
-        consumer: &str,
-        topic: &str,
-    ) -> Result<Vec<Held>, sqlx::Error> {
-        let rows = sqlx::query(ROWS).bind(consumer).bind(topic).fetch_all(conn).await?;
-        rows.iter().map(held).collect()
+impl CorrectionSql for Sqlite {
+    fn corrections() -> &'static CorrectionTexts {
+        &TEXTS
     }
 
-    async fn skip(
-        conn: &mut SqliteConnection,
-        correction: &Correction,
-        to: NextOffset,
-    ) -> Result<Corrected, sqlx::Error> {
-        begin_own(conn).await?;
-        let done = skip(conn, correction, to).await;
-        end_own(conn, done).await
-    }
-
-    async fn doom(
-        conn: &mut SqliteConnection,
-        correction: &Correction,
-        offset: Offset,
-    ) -> Result<Corrected, sqlx::Error> {
-        begin_own(conn).await?;
-        let done = doom(conn, correction, offset).await;
-        end_own(conn, done).await
-    }
-
-    async fn begin_partition(
-        conn: &mut SqliteConnection,
-        beginning: &Beginning,
-    ) -> Result<Corrected, sqlx::Error> {
-        begin_own(conn).await?;
-        let done = begin_partition(conn, beginning).await;
-        end_own(conn, done).await
-    }
-
-    async fn retire(
-        conn: &mut SqliteConnection,
-        correction: &Correction,
-        discard_parked: bool,
-    ) -> Result<Corrected, sqlx::Error> {
-        begin_own(conn).await?;
-        let done = retire(conn, correction, discard_parked).await;
-        end_own(conn, done).await
-    }
-
-    async fn discard_parked(
+    async fn discard(
         conn: &mut SqliteConnection,
         correction: &Correction,
         max: u32,
     ) -> Result<u64, sqlx::Error> {
-        begin_own(conn).await?;
-        let done = discard(conn, correction, max).await;
-        end_own(conn, done).await
+        let Correction { partition_ref, who, why, .. } = correction;
+        let picked = Self::fetch_all(conn, PICK, values![*partition_ref, i64::from(max)]).await?;
+        let picked = picked.iter().map(|row| row.at(0)).collect::<Result<Vec<i64>, _>>()?;
+        let seqs = numbers(picked);
+        Self::execute(conn, WRITE_DISCARDED, values![&seqs, who, why]).await?;
+        Self::execute(conn, FREE, values![&seqs]).await?;
+        Self::execute(conn, DISCARD, values![&seqs]).await
     }
-}
-
-async fn skip(
-    conn: &mut SqliteConnection,
-    correction: &Correction,
-    to: NextOffset,
-) -> Result<Corrected, sqlx::Error> {
-    let found = standing(conn, correction).await?;
-    let standing = match takeover::skippable(found, correction, to) {
-        Ok(standing) => standing,
-        Err(refused) => return Ok(refused),
-    };
-    let epoch = takeover::epoch_after(standing.epoch);
-    raise(conn, correction, &standing, (epoch, to)).await?;
-    let partition = correction.partition_ref;
-    let skip = sqlx::query(SKIP.text()).bind(partition).bind(epoch.0).bind(to.0);
-    skip.execute(&mut *conn).await?;
-    let why = format!("from {} to {}: {}", standing.watermark, to.0, correction.why);
-    write(conn, correction, ("skip", &why), Some(to.0)).await?;
-    Ok(Corrected::Done)
-}
-
-async fn doom(
-    conn: &mut SqliteConnection,
-    correction: &Correction,
-    offset: Offset,
-) -> Result<Corrected, sqlx::Error> {
-    let found = standing(conn, correction).await?;
-    let Some(standing) = found.filter(|it| !it.retired && it.watermark <= offset.0) else {
-        return Ok(Corrected::Changed);
-    };
-    let epoch = takeover::epoch_after(standing.epoch);
-    // Nothing is settled by it: the owner is fenced, and finds the event when it takes over once more.
-    raise(conn, correction, &standing, (epoch, NextOffset(standing.watermark))).await?;
-    let partition = correction.partition_ref;
-    sqlx::query(REFENCE).bind(partition).bind(epoch.0).execute(&mut *conn).await?;
-    let doom = format!("{}: {}", correction.who, correction.why);
-    suspects::doom(conn, partition, offset, &doom).await?;
-    write(conn, correction, ("park", &correction.why), Some(offset.0)).await?;
-    Ok(Corrected::Done)
-}
-
-async fn begin_partition(
-    conn: &mut SqliteConnection,
-    beginning: &Beginning,
-) -> Result<Corrected, sqlx::Error> {
-    let Beginning { consumer, partition, topic_id, lane_count, lane_rule, id_scope, at, who, why } =
-        beginning;
-    let (consumer_ref, _) = ownership::consumer(conn, consumer).await?;
-    let place = (partition, *topic_id);
-    let rules = (*lane_count, lane_rule.as_str(), *id_scope);
-    let added = ownership::insert(conn, consumer_ref, place, rules, *at).await?;
-    let Some(partition_ref) = added else { return Ok(Corrected::Changed) };
-    let (who, why) = (who.clone(), format!("begins at {}: {why}", at.0));
-    let written = Correction { partition_ref, who, why, force: false };
-    write(conn, &written, ("skip", &written.why), Some(at.0)).await?;
-    Ok(Corrected::Done)
-}
-
-async fn retire(
-    conn: &mut SqliteConnection,
-    correction: &Correction,
-    discard_parked: bool,
-) -> Result<Corrected, sqlx::Error> {
-    let found = standing(conn, correction).await?;
-    let standing = match takeover::correctable(found, correction) {
-        Ok(standing) => standing,
-        Err(refused) => return Ok(refused),
-    };
-    let before = parked(conn, correction).await?;
-    if before > 0 && !discard_parked {
-        return Ok(Corrected::Parked(before));
-    }
-    let epoch = takeover::epoch_after(standing.epoch);
-    // Everything below the watermark is settled: this moves no lane past anything.
-    raise(conn, correction, &standing, (epoch, NextOffset(standing.watermark))).await?;
-    let retire = sqlx::query(RETIRE.text()).bind(correction.partition_ref).bind(epoch.0);
-    retire.execute(&mut *conn).await?;
-    write(conn, correction, ("retire", &correction.why), None).await?;
-    Ok(Corrected::Done)
-}
-
-async fn discard(
-    conn: &mut SqliteConnection,
-    correction: &Correction,
-    max: u32,
-) -> Result<u64, sqlx::Error> {
-    let standing = standing(conn, correction).await?;
-    if !standing.is_some_and(|standing| standing.retired) {
-        return Ok(0);
-    }
-    let pick = sqlx::query_scalar(PICK).bind(correction.partition_ref).bind(max);
-    let picked: Vec<i64> = pick.fetch_all(&mut *conn).await?;
-    let seqs = numbers(picked);
-    let write = sqlx::query(WRITE_DISCARDED).bind(&seqs);
-    write.bind(&correction.who).bind(&correction.why).execute(&mut *conn).await?;
-    sqlx::query(FREE).bind(&seqs).execute(&mut *conn).await?;
-    Ok(sqlx::query(DISCARD).bind(&seqs).execute(conn).await?.rows_affected())
-}
-
-/// The partition's row; the transaction is the lock.
-async fn standing(
-    conn: &mut SqliteConnection,
-    correction: &Correction,
-) -> Result<Option<Standing>, sqlx::Error> {
-    let row = sqlx::query(STANDING).bind(correction.partition_ref).fetch_optional(conn).await?;
-    row.map(|row| {
-        Ok(Standing {
-            epoch: row.try_get("epoch")?,
-            watermark: row.try_get("watermark")?,
-            lane_count: row.try_get("lane_count")?,
-            owner: row.try_get("owner")?,
-            owner_seen_seconds: row.try_get("owner_seen_seconds")?,
-            retired: row.try_get("retired")?,
-        })
-    })
-    .transpose()
-}
-
-async fn parked(conn: &mut SqliteConnection, correction: &Correction) -> Result<i64, sqlx::Error> {
-    sqlx::query_scalar(PARKED).bind(correction.partition_ref).fetch_one(conn).await
-}
-
-/// Raises the lanes.
-async fn raise(
-    conn: &mut SqliteConnection,
-    correction: &Correction,
-    standing: &Standing,
-    (epoch, to): (Epoch, NextOffset),
-) -> Result<(), sqlx::Error> {
-    let (partition, last) = (correction.partition_ref, to.last().0);
-    let add = sqlx::query(ADD_LANES).bind(partition).bind(standing.lane_count).bind(last);
-    add.execute(&mut *conn).await?;
-    let raise = sqlx::query(RAISE_LANES.text()).bind(partition).bind(epoch.0).bind(last);
-    raise.execute(conn).await.map(drop)
-}
-
-async fn write(
-    conn: &mut SqliteConnection,
-    correction: &Correction,
-    (what, why): (&str, &str),
-    offset: Option<i64>,
-) -> Result<(), sqlx::Error> {
-    let query = sqlx::query(WRITE).bind(correction.partition_ref).bind(&correction.who);
-    query.bind(what).bind(why).bind(offset).execute(conn).await.map(drop)
-}
-
-fn held(row: &SqliteRow) -> Result<Held, sqlx::Error> {
-    Ok(Held {
-        partition_ref: row.try_get("partition_ref")?,
-        topic_id: sixteen(row.try_get("topic_id")?)?,
-        partition: row.try_get("partition")?,
-        watermark: row.try_get("watermark")?,
-        reached: row.try_get("reached")?,
-        owner: row.try_get("owner")?,
-        owner_seen_seconds: row.try_get("owner_seen_seconds")?,
-        standstill: row.try_get("standstill")?,
-        parked: row.try_get("parked")?,
-        retired: row.try_get("retired")?,
-    })
 }
 
 #[cfg(test)]
 mod tests {
     #[test]
     fn each_rule_is_in_its_statement() {
-        super::RAISE_LANES.check();
-        super::RETIRE.check();
-        super::SKIP.check();
+        super::TEXTS.raise_lanes.check();
+        super::TEXTS.retire.check();
+        super::TEXTS.skip.check();
     }
 }

@@ -1,16 +1,10 @@
 //! Looking, for `status` and `check`.
 
-use sqlx::{Row, Sqlite, SqliteConnection, sqlite::SqliteRow};
+use sqlx::{Sqlite, SqliteConnection};
 
-use super::{
-    lanes,
-    session::{begin_own, end_own},
-};
 use crate::{
-    inspect,
-    port::{Finding, Inspections, Note, PartitionRow, RoleKind, Schemas, Scope},
-    shared::sixteen,
-    takeover,
+    flow, inspect,
+    port::{Finding, Inspections, PartitionRow, RoleKind, Schemas},
 };
 
 const PARTITIONS: &str = r#"SELECT p.topic, p.topic_id, p."partition", p.watermark, p.epoch, p.lane_count, p.lane_rule, p.next_lane_count, p.next_lane_rule, p.id_scope_epoch IS NOT NULL AS within_topic, p.owner, p.standstill, p.held_lanes,
@@ -21,12 +15,6 @@ const PARTITIONS: &str = r#"SELECT p.topic, p.topic_id, p."partition", p.waterma
     (SELECT count(*) FROM inbox_parked q WHERE q.partition_ref = p.partition_ref) AS events
 FROM inbox_partitions p JOIN inbox_consumers c USING (consumer_ref)
 WHERE c.consumer = ?1 ORDER BY p.topic, p."partition", p.partition_ref"#;
-
-/// ?1 partition, ?2 epoch, ?3 text.
-const WRITE_STANDSTILL: &str =
-    "UPDATE inbox_partitions SET standstill = ?3 WHERE partition_ref = ?1 AND epoch = ?2";
-const WRITE_HELD_LANES: &str =
-    "UPDATE inbox_partitions SET held_lanes = ?3 WHERE partition_ref = ?1 AND epoch = ?2";
 
 const JOURNAL_MODE: &str = "PRAGMA journal_mode";
 const SYNCHRONOUS: &str = "PRAGMA synchronous";
@@ -39,7 +27,7 @@ impl Inspections for Sqlite {
         consumer: &str,
     ) -> Result<Vec<PartitionRow>, sqlx::Error> {
         let rows = sqlx::query(PARTITIONS).bind(consumer).fetch_all(conn).await?;
-        rows.iter().map(partition).collect()
+        rows.iter().map(flow::inspection::partition).collect()
     }
 
     async fn findings(conn: &mut SqliteConnection) -> Result<Vec<Finding>, sqlx::Error> {
@@ -65,58 +53,6 @@ impl Inspections for Sqlite {
     ) -> Option<String> {
         None
     }
-
-    async fn write_words(
-        conn: &mut SqliteConnection,
-        note: Note,
-        words: &[(Scope, Option<String>)],
-    ) -> Result<(), sqlx::Error> {
-        let statement = match note {
-            Note::Standstill => WRITE_STANDSTILL,
-            Note::HeldLanes => WRITE_HELD_LANES,
-        };
-        begin_own(conn).await?;
-        let done = write_words(conn, statement, words).await;
-        end_own(conn, done).await
-    }
-}
-
-async fn write_words(
-    conn: &mut SqliteConnection,
-    statement: &'static str,
-    words: &[(Scope, Option<String>)],
-) -> Result<(), sqlx::Error> {
-    for (scope, text) in words {
-        sqlx::query(statement)
-            .bind(scope.partition_ref)
-            .bind(scope.epoch.0)
-            .bind(text.as_deref())
-            .execute(&mut *conn)
-            .await?;
-    }
-    Ok(())
-}
-
-fn partition(row: &SqliteRow) -> Result<PartitionRow, sqlx::Error> {
-    Ok(PartitionRow {
-        topic: row.try_get("topic")?,
-        topic_id: sixteen(row.try_get("topic_id")?)?,
-        partition: row.try_get("partition")?,
-        watermark: row.try_get("watermark")?,
-        reached: row.try_get("reached")?,
-        epoch: row.try_get("epoch")?,
-        lane_count: row.try_get("lane_count")?,
-        lane_rule: row.try_get("lane_rule")?,
-        next_lanes: lanes::waiting(row)?,
-        id_scope: takeover::id_scope(row.try_get("within_topic")?),
-        owner: row.try_get("owner")?,
-        owner_seen_seconds: row.try_get("owner_seen_seconds")?,
-        parked_aggregates: row.try_get("aggregates")?,
-        parked_events: row.try_get("events")?,
-        standstill: row.try_get("standstill")?,
-        held_lanes: row.try_get("held_lanes")?,
-        retired: row.try_get("retired")?,
-    })
 }
 
 /// What the file's settings mean for the promise.

@@ -1,19 +1,21 @@
-//! What operators ask for: intents on parked events, and what became of them.
+//! The texts of intents.
 
-use sqlx::{Row, Sqlite, SqliteConnection, sqlite::SqliteRow};
+use sqlx::{Sqlite, SqliteConnection, sqlite::SqliteRow};
 
-use super::{
-    joined, numbers,
-    parked::{behind, bind, head, matching},
-    session::{begin_own, end_own},
-};
+use super::parked::{behind, head, matching};
 use crate::{
-    port::{Forgotten, Intended, Intents, Order, Outcome, ParkedFilter, Weight},
-    shared::sixteen,
+    flow::{
+        Dialect as _,
+        intents::{IntentSql, IntentTexts, intended},
+        parked::filtered,
+        values,
+    },
+    json::{joined, numbers},
+    port::{Intended, Order, ParkedFilter},
 };
 
-/// Behind the filter's parameters: ?11 what, ?12 force.
-const WEIGH: &str = concat!(
+static TEXTS: IntentTexts = IntentTexts {
+    weigh: concat!(
     r#"SELECT topic, "partition", owner, owner_seen_seconds, standstill, retired, count(*) AS events,
     count(*) FILTER (WHERE state = 'free') AS free, count(*) FILTER (WHERE state = 'same') AS same,
     count(*) FILTER (WHERE state = 'opposite') AS opposite,
@@ -32,7 +34,16 @@ FROM (SELECT w.*, CASE WHEN NOT first THEN 'following' WHEN intent = ?11 THEN 's
     " END AS behind ",
     matching!(),
     r#") w) s GROUP BY topic, "partition", owner, standstill, retired ORDER BY topic, "partition""#
-);
+),
+    erase: "UPDATE inbox_audit SET why = '', aggregate = NULL
+    WHERE consumer_ref = (SELECT consumer_ref FROM inbox_consumers WHERE consumer = ?1) AND aggregate = ?2
+    AND (?3 IS NULL OR topic = ?3)",
+    unhold: "UPDATE inbox_partitions SET held_lanes = NULL
+    WHERE consumer_ref = (SELECT consumer_ref FROM inbox_consumers WHERE consumer = ?1)
+    AND instr(held_lanes, ?2) > 0",
+    forgot: "INSERT INTO inbox_audit (who, what, consumer_ref, topic)
+    SELECT ?2, 'forget', consumer_ref, ?3 FROM inbox_consumers WHERE consumer = ?1",
+};
 
 /// Behind the filter's parameters: ?11 what, ?12 force, ?13 after, ?14 at most. The transaction is the
 /// lock.
@@ -68,143 +79,40 @@ FROM json_each(?3) v JOIN inbox_parked q ON q.parked_seq = (SELECT m.parked_seq 
     WHERE m.partition_ref = v.value ->> 2 AND m.aggregate_key = substr(?2, v.key * 16 + 1, 16)
     AND m."offset" BETWEEN v.value ->> 3 AND v.value ->> 1 ORDER BY m."offset", m.leader_epoch LIMIT 1)"#;
 
-/// ?1 consumer, ?2 aggregate, ?3 topic. The id of the event stays, by which it is found in the inbox.
-const ERASE: &str = "UPDATE inbox_audit SET why = '', aggregate = NULL
-    WHERE consumer_ref = (SELECT consumer_ref FROM inbox_consumers WHERE consumer = ?1) AND aggregate = ?2
-    AND (?3 IS NULL OR topic = ?3)";
-
-/// ?1 consumer, ?2 aggregate. An owner writes what is held anew when it changes.
-const UNHOLD: &str = "UPDATE inbox_partitions SET held_lanes = NULL
-    WHERE consumer_ref = (SELECT consumer_ref FROM inbox_consumers WHERE consumer = ?1)
-    AND instr(held_lanes, ?2) > 0";
-
-/// ?1 consumer, ?2 who, ?3 topic.
-const FORGOT: &str = "INSERT INTO inbox_audit (who, what, consumer_ref, topic)
-    SELECT ?2, 'forget', consumer_ref, ?3 FROM inbox_consumers WHERE consumer = ?1";
-
-impl Intents for Sqlite {
-    async fn weigh(
-        conn: &mut SqliteConnection,
-        consumer: &str,
-        filter: &ParkedFilter,
-        order: &Order,
-    ) -> Result<Vec<Weight>, sqlx::Error> {
-        let query = bind!(sqlx::query(WEIGH), consumer, filter);
-        let rows = query.bind(order.intent.as_str()).bind(order.force).fetch_all(conn).await?;
-        rows.iter().map(weight).collect()
+impl IntentSql for Sqlite {
+    fn intents() -> &'static IntentTexts {
+        &TEXTS
     }
 
-    async fn intend(
+    async fn write_intents(
         conn: &mut SqliteConnection,
-        consumer: &str,
-        filter: &ParkedFilter,
+        (consumer, filter): (&str, &ParkedFilter),
         order: &Order,
-        after: i64,
-        max: u32,
+        (after, max): (i64, u32),
     ) -> Result<Vec<Intended>, sqlx::Error> {
-        begin_own(conn).await?;
-        let written = write(conn, consumer, filter, order, (after, max)).await;
-        end_own(conn, written).await
+        let what = order.intent.as_str();
+        let more = values![what, order.force, after, i64::from(max)];
+        let rows = Self::fetch_all(conn, PICK, &filtered(consumer, filter, more)).await?;
+        let picked = rows.iter().map(intended).collect::<Result<Vec<_>, _>>()?;
+        let seqs = numbers(picked.iter().map(|event| event.seq));
+        Self::execute(conn, MARK, values![what, &order.who, &seqs]).await?;
+        Self::execute(conn, WRITE, values![what, &order.who, &seqs, &order.why]).await?;
+        Ok(picked)
     }
 
-    async fn forget(
-        conn: &mut SqliteConnection,
-        consumer: &str,
-        forgotten: &Forgotten,
-    ) -> Result<u64, sqlx::Error> {
-        begin_own(conn).await?;
-        let erased = erase(conn, consumer, forgotten).await;
-        end_own(conn, erased).await
-    }
-
-    async fn outcomes(
+    async fn find_outcomes(
         conn: &mut SqliteConnection,
         order: &Order,
         intended: &[Intended],
-    ) -> Result<Vec<Outcome>, sqlx::Error> {
+    ) -> Result<Vec<SqliteRow>, sqlx::Error> {
         let place =
             |i: &Intended| format!("[{},{},{},{}]", i.seq, i.last, i.partition_ref, i.offset);
         let places: Vec<String> = intended.iter().map(place).collect();
-        let rows = sqlx::query(OUTCOMES)
+        sqlx::query(OUTCOMES)
             .bind(order.intent.as_str())
             .bind(joined(intended.iter().map(|i| &i.aggregate)))
             .bind(format!("[{}]", places.join(",")))
             .fetch_all(conn)
-            .await?;
-        rows.iter().map(outcome).collect()
+            .await
     }
-}
-
-async fn write(
-    conn: &mut SqliteConnection,
-    consumer: &str,
-    filter: &ParkedFilter,
-    order: &Order,
-    (after, max): (i64, u32),
-) -> Result<Vec<Intended>, sqlx::Error> {
-    let rows = bind!(sqlx::query(PICK), consumer, filter)
-        .bind(order.intent.as_str())
-        .bind(order.force)
-        .bind(after)
-        .bind(max)
-        .fetch_all(&mut *conn)
-        .await?;
-    let picked = rows.iter().map(intended).collect::<Result<Vec<_>, _>>()?;
-    let seqs = numbers(picked.iter().map(|event| event.seq));
-    let what = order.intent.as_str();
-    sqlx::query(MARK).bind(what).bind(&order.who).bind(&seqs).execute(&mut *conn).await?;
-    let write = sqlx::query(WRITE).bind(what).bind(&order.who).bind(&seqs).bind(&order.why);
-    write.execute(conn).await?;
-    Ok(picked)
-}
-
-async fn erase(
-    conn: &mut SqliteConnection,
-    consumer: &str,
-    forgotten: &Forgotten,
-) -> Result<u64, sqlx::Error> {
-    let Forgotten { aggregate, topic, who } = forgotten;
-    let acts = sqlx::query(ERASE).bind(consumer).bind(aggregate).bind(topic);
-    let erased = acts.execute(&mut *conn).await?.rows_affected();
-    sqlx::query(UNHOLD).bind(consumer).bind(aggregate).execute(&mut *conn).await?;
-    sqlx::query(FORGOT).bind(consumer).bind(who).bind(topic).execute(conn).await?;
-    Ok(erased)
-}
-
-fn weight(row: &SqliteRow) -> Result<Weight, sqlx::Error> {
-    Ok(Weight {
-        topic: row.try_get("topic")?,
-        partition: row.try_get("partition")?,
-        owner: row.try_get("owner")?,
-        owner_seen_seconds: row.try_get("owner_seen_seconds")?,
-        standstill: row.try_get("standstill")?,
-        retired: row.try_get("retired")?,
-        events: row.try_get("events")?,
-        free: row.try_get("free")?,
-        behind: row.try_get("behind")?,
-        doubtful: row.try_get("doubtful")?,
-        same: row.try_get("same")?,
-        opposite: row.try_get("opposite")?,
-        following: row.try_get("following")?,
-    })
-}
-
-fn intended(row: &SqliteRow) -> Result<Intended, sqlx::Error> {
-    Ok(Intended {
-        seq: row.try_get("parked_seq")?,
-        offset: row.try_get("offset")?,
-        last: row.try_get("last")?,
-        partition_ref: row.try_get("partition_ref")?,
-        aggregate: sixteen(row.try_get("aggregate_key")?)?,
-    })
-}
-
-fn outcome(row: &SqliteRow) -> Result<Outcome, sqlx::Error> {
-    Ok(Outcome {
-        seq: row.try_get("seq")?,
-        rest: row.try_get("rest")?,
-        pending: row.try_get("pending")?,
-        reason: row.try_get("reason")?,
-        error: row.try_get("error")?,
-    })
 }

@@ -1,84 +1,39 @@
-//! The keys of parked rows, made anew when aggregates are found by another rule.
+//! The texts of keys of parked rows.
 
-use sqlx::{Row, SqliteConnection, sqlite::SqliteRow};
+use sqlx::{Sqlite, SqliteConnection};
 
-use crate::{
-    port::{Lanes, TakeOver},
-    shared::{KEYS_MAX, sixteen},
-    takeover::{self, ParkedRecord, PartitionState},
+use crate::flow::{
+    Dialect as _,
+    keys::{KeySql, KeyTexts},
+    values,
 };
 
-const ARE_THERE: &str = "SELECT EXISTS (SELECT 1 FROM inbox_parked WHERE partition_ref = ?1)";
-
-/// ?1 partition, ?2 and ?3 behind which offset and leader epoch, ?4 at most.
-const RECORDS: &str = r#"SELECT parked_seq, "offset", leader_epoch, aggregate_key, record FROM inbox_parked
-WHERE partition_ref = ?1 AND ("offset", leader_epoch) > (?2, ?3) ORDER BY "offset", leader_epoch LIMIT ?4"#;
+static TEXTS: KeyTexts = KeyTexts {
+    are_there: "SELECT EXISTS (SELECT 1 FROM inbox_parked WHERE partition_ref = ?1)",
+    records: r#"SELECT parked_seq, "offset", leader_epoch, aggregate_key, record FROM inbox_parked
+WHERE partition_ref = ?1 AND ("offset", leader_epoch) > (?2, ?3) ORDER BY "offset", leader_epoch LIMIT ?4"#,
+    promote: r#"UPDATE inbox_parked AS q SET due_at = CAST(unixepoch('subsec') * 1000 AS INTEGER) WHERE q.partition_ref = ?1 AND q.due_at IS NULL
+AND NOT EXISTS (SELECT 1 FROM inbox_parked h WHERE h.partition_ref = q.partition_ref
+    AND h.aggregate_key = q.aggregate_key AND (h."offset", h.leader_epoch) < (q."offset", q.leader_epoch))"#,
+};
 
 /// ?1 partition, ?2 number, ?3 key.
 const SET: &str =
     "UPDATE inbox_parked SET aggregate_key = ?3 WHERE partition_ref = ?1 AND parked_seq = ?2";
 
-/// A queue that was divided has heads that were followers.
-const PROMOTE: &str = r#"UPDATE inbox_parked AS q SET due_at = CAST(unixepoch('subsec') * 1000 AS INTEGER) WHERE q.partition_ref = ?1 AND q.due_at IS NULL
-AND NOT EXISTS (SELECT 1 FROM inbox_parked h WHERE h.partition_ref = q.partition_ref
-    AND h.aggregate_key = q.aggregate_key AND (h."offset", h.leader_epoch) < (q."offset", q.leader_epoch))"#;
+impl KeySql for Sqlite {
+    fn keys() -> &'static KeyTexts {
+        &TEXTS
+    }
 
-/// Whether anything is parked in a partition.
-pub(super) async fn are_there(
-    conn: &mut SqliteConnection,
-    partition_ref: i64,
-) -> Result<bool, sqlx::Error> {
-    sqlx::query_scalar(ARE_THERE).bind(partition_ref).fetch_one(conn).await
-}
-
-/// The parked rows that need another key, and which; or why the partition has to stand still.
-pub(super) async fn other_keys(
-    conn: &mut SqliteConnection,
-    row: &PartitionState,
-    request: &TakeOver,
-    lanes: &Lanes,
-) -> Result<takeover::OtherKeys, sqlx::Error> {
-    let mut changed = Vec::new();
-    let mut behind = Some((i64::MIN, i32::MIN)).filter(|_| takeover::has_other_keys(row, lanes));
-    while let Some((offset, leader_epoch)) = behind {
-        let rows = sqlx::query(RECORDS)
-            .bind(row.partition_ref)
-            .bind(offset)
-            .bind(leader_epoch)
-            .bind(KEYS_MAX)
-            .fetch_all(&mut *conn)
-            .await?;
-        let rows = rows.iter().map(parked).collect::<Result<Vec<_>, _>>()?;
-        behind = rows.last().map(|row| (row.offset, row.leader_epoch));
-        match takeover::other_keys(&rows, request, lanes) {
-            Ok(more) => changed.extend(more),
-            Err(reason) => return Ok(Err(reason)),
+    async fn set_keys(
+        conn: &mut SqliteConnection,
+        partition_ref: i64,
+        keys: &[(i64, [u8; 16])],
+    ) -> Result<(), sqlx::Error> {
+        for (seq, key) in keys {
+            Self::execute(conn, SET, values![partition_ref, *seq, key]).await?;
         }
+        Ok(())
     }
-    Ok(Ok(changed))
-}
-
-/// Gives parked rows their new keys. Each queue has a head that is due, or has a time of its own.
-pub(super) async fn set(
-    conn: &mut SqliteConnection,
-    partition_ref: i64,
-    keys: &[(i64, [u8; 16])],
-) -> Result<(), sqlx::Error> {
-    if keys.is_empty() {
-        return Ok(());
-    }
-    for (seq, key) in keys {
-        sqlx::query(SET).bind(partition_ref).bind(*seq).bind(&key[..]).execute(&mut *conn).await?;
-    }
-    sqlx::query(PROMOTE).bind(partition_ref).execute(conn).await.map(drop)
-}
-
-fn parked(row: &SqliteRow) -> Result<ParkedRecord, sqlx::Error> {
-    Ok(ParkedRecord {
-        seq: row.try_get("parked_seq")?,
-        offset: row.try_get("offset")?,
-        leader_epoch: row.try_get("leader_epoch")?,
-        key: sixteen(row.try_get("aggregate_key")?)?,
-        record: row.try_get("record")?,
-    })
 }

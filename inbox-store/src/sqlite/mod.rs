@@ -4,6 +4,7 @@ mod advice;
 mod claim;
 mod corrections;
 mod declared;
+mod dialect;
 mod fault;
 mod inspection;
 mod intents;
@@ -22,49 +23,9 @@ mod schema;
 mod session;
 mod settings;
 mod suspects;
-mod watermarks;
 mod writer;
 
 pub use settings::SqliteSettings;
-
-use std::fmt::Write as _;
-
-use inbox_engine::LaneMove;
-use sqlx::Sqlite;
-
-impl crate::port::Store for Sqlite {}
-
-/// Lane moves as `[[lane,prev,new,leader_epoch],…]` for `json_each`.
-fn moves(moves: &[LaneMove]) -> String {
-    let mut json = String::with_capacity(2 + moves.len() * 32);
-    for LaneMove { lane, prev, new, leader_epoch } in moves {
-        json.push(if json.is_empty() { '[' } else { ',' });
-        let _ = write!(json, "[{},{},{},{}]", lane.0, prev.0, new.0, leader_epoch.0);
-    }
-    json.push_str(if json.is_empty() { "[]" } else { "]" });
-    json
-}
-
-/// Numbers as a JSON array for `json_each`.
-fn numbers(numbers: impl IntoIterator<Item = i64>) -> String {
-    let mut json = String::new();
-    for number in numbers {
-        json.push(if json.is_empty() { '[' } else { ',' });
-        let _ = write!(json, "{number}");
-    }
-    json.push_str(if json.is_empty() { "[]" } else { "]" });
-    json
-}
-
-/// `[0,1,…]`: the places of a [`joined`] blob.
-fn places(count: usize) -> String {
-    numbers((0..count).filter_map(|place| i64::try_from(place).ok()))
-}
-
-/// 16-byte values in one blob; the statements cut it at the places of a JSON array.
-fn joined<'a>(values: impl IntoIterator<Item = &'a [u8; 16]>) -> Vec<u8> {
-    values.into_iter().flatten().copied().collect()
-}
 
 #[cfg(test)]
 mod tests {
@@ -89,9 +50,9 @@ mod tests {
             retention::PRUNE.text(),
             parking::MARK,
             parking::PARKED_AT,
-            release::MARK,
-            release::UNMARK,
-            release::REMOVE,
+            release::TEXTS.mark,
+            release::TEXTS.unmark,
+            release::TEXTS.remove,
             release::SETTLE,
         ];
         for text in texts.into_iter().flat_map(|text| text.split(';')) {

@@ -1,12 +1,13 @@
 //! Parked events, written in the transaction of their batch.
 
 use inbox_engine::{LeaderEpoch, Offset};
-use sqlx::{Row, Sqlite, SqliteConnection};
+use sqlx::{Sqlite, SqliteConnection};
 
-use super::{joined, places};
 use crate::{
+    flow,
+    json::{joined, places},
     port::{ParkedLoad, Parking, Parkings, Scope},
-    shared::{count, millis, unexpected},
+    shared::{millis, unexpected},
 };
 
 /// A delivery that has its parked row already (a redelivery) changes nothing.
@@ -31,8 +32,7 @@ pub(super) const MARK: &str =
 pub(super) const PARKED_AT: &str = r#"SELECT q."offset" FROM json_each(?2) d CROSS JOIN inbox_parked q ON q.partition_ref = ?1
 AND q."offset" = d.value ->> 0 AND q.leader_epoch = d.value ->> 1"#;
 
-/// ?1 partition, ?2 and ?3 the limits. Aggregates are counted by one probe of the index for each. A
-/// length is known without what is long.
+/// See [`flow::parking::load`].
 const LOAD: &str = "WITH RECURSIVE k AS (
     SELECT (SELECT aggregate_key FROM inbox_parked WHERE partition_ref = ?1 ORDER BY aggregate_key LIMIT 1) AS aggregate_key, 1 AS n
     UNION ALL
@@ -80,18 +80,7 @@ impl Parkings for Sqlite {
         scope: &Scope,
         limit: ParkedLoad,
     ) -> Result<ParkedLoad, sqlx::Error> {
-        let bound = |limit: u64| i64::try_from(limit).unwrap_or(i64::MAX - 1);
-        let row = sqlx::query(LOAD)
-            .bind(scope.partition_ref)
-            .bind(bound(limit.aggregates))
-            .bind(bound(limit.events))
-            .fetch_one(conn)
-            .await?;
-        Ok(ParkedLoad {
-            aggregates: count(row.try_get("aggregates")?),
-            events: count(row.try_get("events")?),
-            bytes: count(row.try_get("bytes")?),
-        })
+        flow::parking::load::<Self>(conn, LOAD, scope, limit).await
     }
 
     async fn parked_at(

@@ -43,10 +43,6 @@ const KNOWN: &[(&str, &str)] = &[
         "a session makes the declared functions on itself",
     ),
     (
-        "inbox-store: sqlite/ownership, sqlite/watermarks",
-        "a claim of ownership reads the watermarks that it then guards",
-    ),
-    (
         "inbox-consumer: telemetry/calls, telemetry/exposition, telemetry/meters, telemetry/metrics, telemetry/readings",
         "the table of metrics reads what the readings hold, and readings are shown by it",
     ),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use inbox_settings::printed;
-use inbox_store::port::{Intended, Intent, Order, Page, ParkedFilter, Store, Weight};
+use inbox_store::port::{Intended, Intent, Operators, Order, Page, ParkedFilter, Weight};
 
 use super::{
     super::{Exit, Terminal},
@@ -50,7 +50,7 @@ pub(super) fn plan(command: &Parked, env: &[(String, String)]) -> Result<Option<
 }
 
 /// Looks, asks if need be, writes the intents, tells what will happen, waits if asked to.
-pub(super) async fn act<DB: Store>(
+pub(super) async fn act<DB: Operators>(
     conn: &mut DB::Connection,
     config: &Config,
     plan: &Plan,
@@ -82,7 +82,7 @@ pub(super) async fn act<DB: Store>(
 }
 
 /// A release begins with the first event of its queue.
-async fn from_head<DB: Store>(
+async fn from_head<DB: Operators>(
     conn: &mut DB::Connection,
     consumer: &str,
     plan: &Plan,
@@ -113,7 +113,7 @@ fn sum(weights: &[Weight]) -> Weight {
 }
 
 /// Why nothing can be done, if so.
-async fn refused<DB: Store>(
+async fn refused<DB: Operators>(
     conn: &mut DB::Connection,
     config: &Config,
     (plan, filter, sum): (&Plan, &ParkedFilter, &Weight),
@@ -215,7 +215,7 @@ fn left_alone(order: &Order, sum: &Weight, terminal: &mut Terminal<'_>) {
 
 /// Writes the intents in chunks of one transaction each. What a transaction of the owner holds is
 /// asked for again a few times.
-async fn write<DB: Store>(
+async fn write<DB: Operators>(
     conn: &mut DB::Connection,
     consumer: &str,
     (filter, order): (&ParkedFilter, &Order),
@@ -241,7 +241,7 @@ async fn write<DB: Store>(
     Ok(written)
 }
 
-async fn all<DB: Store>(
+async fn all<DB: Operators>(
     conn: &mut DB::Connection,
     consumer: &str,
     (filter, order): (&ParkedFilter, &Order),

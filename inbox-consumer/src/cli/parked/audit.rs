@@ -1,7 +1,7 @@
 //! `parked audit`.
 
 use inbox_settings::printed;
-use inbox_store::port::{AuditFilter, AuditRow, Store};
+use inbox_store::port::{AuditFilter, AuditRow, Operators};
 
 use super::{
     super::{Exit, Terminal, table},
@@ -10,7 +10,7 @@ use super::{
 };
 use crate::config::Config;
 
-pub(super) async fn audit<DB: Store>(
+pub(super) async fn audit<DB: Operators>(
     conn: &mut DB::Connection,
     config: &Config,
     audit: &Audit,

@@ -6,7 +6,7 @@
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use inbox_store::port::{Forgotten, Intent, Order, Page, ParkedFilter, ParkedRow, Store};
+use inbox_store::port::{Forgotten, Intent, Operators, Order, Page, ParkedFilter, ParkedRow};
 
 use super::{
     super::{Exit, Terminal},
@@ -38,7 +38,7 @@ pub(in crate::cli) struct Forget {
 }
 
 /// Discards what is parked of the aggregate, waits for that, and erases the words.
-pub(in crate::cli) async fn forget<DB: Store>(
+pub(in crate::cli) async fn forget<DB: Operators>(
     config: &Config,
     forget: &Forget,
     env: &[(String, String)],
@@ -67,7 +67,7 @@ pub(in crate::cli) async fn forget<DB: Store>(
     done.unwrap_or_else(|error| failed::<DB>(config, &error, terminal))
 }
 
-async fn erase<DB: Store>(
+async fn erase<DB: Operators>(
     conn: &mut DB::Connection,
     config: &Config,
     (forget, who): (&Forget, String),
@@ -118,7 +118,7 @@ async fn erase<DB: Store>(
 }
 
 /// What is parked of this aggregate and of no other: the filter also finds those whose id alone is the text.
-async fn parked<DB: Store>(
+async fn parked<DB: Operators>(
     conn: &mut DB::Connection,
     consumer: &str,
     forget: &Forget,
@@ -134,7 +134,7 @@ async fn parked<DB: Store>(
 }
 
 /// Asks for the discard of those for which that is not asked yet; how many these were.
-async fn ask<DB: Store>(
+async fn ask<DB: Operators>(
     conn: &mut DB::Connection,
     consumer: &str,
     parked: &[ParkedRow],

@@ -3,7 +3,7 @@
 use std::io::{self, IsTerminal as _};
 
 use inbox_settings::printed;
-use inbox_store::port::{Page, ParkedCounts, ParkedRow, Store};
+use inbox_store::port::{Operators, Page, ParkedCounts, ParkedRow};
 
 use super::{
     super::{Exit, Terminal, table},
@@ -19,7 +19,7 @@ struct Document<'a> {
     counts: ParkedCounts,
 }
 
-pub(super) async fn list<DB: Store>(
+pub(super) async fn list<DB: Operators>(
     conn: &mut DB::Connection,
     config: &Config,
     list: &List,

@@ -15,7 +15,7 @@ mod words;
 
 use std::time::Duration;
 
-use inbox_store::port::{Intent, Store, StoreFault};
+use inbox_store::port::{Intent, Operators, StoreFault};
 
 use super::{Exit, Terminal, open, told};
 use crate::{config::Config, consumer::schema_is_current};
@@ -28,7 +28,7 @@ pub(super) use words::counted;
 const TRIES_MAX: u32 = 5;
 
 /// Runs one of the commands.
-pub(super) async fn parked<DB: Store>(
+pub(super) async fn parked<DB: Operators>(
     config: &Config,
     command: &Parked,
     env: &[(String, String)],
@@ -61,7 +61,7 @@ pub(super) async fn parked<DB: Store>(
 }
 
 /// A session on tables of this build's version.
-pub(super) async fn opened<DB: Store>(
+pub(super) async fn opened<DB: Operators>(
     config: &Config,
     terminal: &mut Terminal<'_>,
 ) -> Result<DB::Connection, Exit> {
@@ -75,7 +75,7 @@ pub(super) async fn opened<DB: Store>(
 }
 
 /// The database failed in the middle.
-pub(super) fn failed<DB: Store>(
+pub(super) fn failed<DB: Operators>(
     config: &Config,
     error: &sqlx::Error,
     terminal: &mut Terminal<'_>,
@@ -89,7 +89,7 @@ pub(super) fn failed<DB: Store>(
 }
 
 /// Whether a failed statement met another transaction, so that it is worth another try; waits a moment.
-pub(super) async fn again<DB: Store>(error: &sqlx::Error, tries: &mut u32) -> bool {
+pub(super) async fn again<DB: Operators>(error: &sqlx::Error, tries: &mut u32) -> bool {
     *tries += 1;
     let worth = DB::fault(error) == StoreFault::Conflict && *tries < TRIES_MAX;
     if worth {

@@ -6,7 +6,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 
 use inbox_settings::printed;
-use inbox_store::port::{AuditFilter, AuditRow, Kept, Page, ParkedFilter, ParkedRow, Store};
+use inbox_store::port::{AuditFilter, AuditRow, Kept, Operators, Page, ParkedFilter, ParkedRow};
 
 use super::{
     super::{Exit, Terminal},
@@ -31,7 +31,7 @@ pub(super) struct Shown {
     pub(super) acts: Vec<AuditRow>,
 }
 
-pub(super) async fn show<DB: Store>(
+pub(super) async fn show<DB: Operators>(
     conn: &mut DB::Connection,
     config: &Config,
     (seq, json): (i64, bool),
@@ -53,7 +53,7 @@ pub(super) fn missing(seq: i64, consumer: &str) -> String {
     )
 }
 
-async fn look<DB: Store>(
+async fn look<DB: Operators>(
     conn: &mut DB::Connection,
     config: &Config,
     seq: i64,

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use inbox_store::port::{Intended, Order, Outcome, Store};
+use inbox_store::port::{Intended, Operators, Order, Outcome};
 
 use super::{
     super::{Exit, Terminal},
@@ -19,7 +19,7 @@ const PAUSE: Duration = Duration::from_millis(200);
 const TOLD_MAX: usize = 10;
 
 /// Waits up to a time. Events are asked about in their order, so each look is a small one.
-pub(super) async fn wait<DB: Store>(
+pub(super) async fn wait<DB: Operators>(
     conn: &mut DB::Connection,
     order: &Order,
     written: Vec<Intended>,
@@ -47,7 +47,7 @@ pub(super) async fn wait<DB: Store>(
 }
 
 /// Those that are still to happen.
-async fn sift<DB: Store>(
+async fn sift<DB: Operators>(
     conn: &mut DB::Connection,
     order: &Order,
     chunk: Vec<Intended>,
@@ -60,7 +60,7 @@ async fn sift<DB: Store>(
     Ok(chunk.into_iter().filter(|intended| pending.contains(&intended.seq)).collect())
 }
 
-async fn look<DB: Store>(
+async fn look<DB: Operators>(
     conn: &mut DB::Connection,
     order: &Order,
     chunk: &[Intended],

@@ -3,7 +3,7 @@
 
 use inbox_engine::{ParkReason, Released};
 use inbox_store::port::{
-    Store,
+    Transactions,
     release::{Queued, RELEASING, Requeued},
 };
 
@@ -25,7 +25,7 @@ struct Note {
     asked: Vec<Queued>,
 }
 
-impl<DB: Store> Work<DB> {
+impl<DB: Transactions> Work<DB> {
     /// Answers as if the release itself had: the head may have changed, so it is looked at again.
     pub(super) async fn apart(&self, errand: Errand<'_>, blame: Blame) -> (Released, Report) {
         let (mut conn, tx, rows) = match self.read(errand).await {
@@ -71,7 +71,7 @@ impl<DB: Store> Work<DB> {
     }
 }
 
-impl<DB: Store> Transaction<'_, DB> {
+impl<DB: Transactions> Transaction<'_, DB> {
     async fn write_down(&mut self, note: &Note) -> Result<(), End> {
         if !note.requeued.is_empty() {
             let wrote = DB::requeue(self.conn, &self.scope, &note.requeued).await;

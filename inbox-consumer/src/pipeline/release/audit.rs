@@ -1,13 +1,13 @@
 //! What a release writes into the audit.
 
 use inbox_store::port::{
-    Store,
+    Transactions,
     release::{Act, Queued},
 };
 
 use crate::pipeline::transaction::{End, Transaction};
 
-impl<DB: Store> Transaction<'_, DB> {
+impl<DB: Transactions> Transaction<'_, DB> {
     /// One row for each thing that an operator asked for and that is done now.
     pub(super) async fn audit<'r>(
         &mut self,

@@ -6,7 +6,7 @@ use inbox_engine::{Doom, Failure, HandlerFault, Outcome, ParkReason, Released, R
 use inbox_kafka::Excerpt;
 use inbox_store::{
     port::{
-        ClaimRequest, Store,
+        ClaimRequest, Transactions,
         release::{Queued, Requeued},
     },
     record_text,
@@ -64,7 +64,7 @@ struct Fault {
     attempted: bool,
 }
 
-impl<DB: Store> Work<DB> {
+impl<DB: Transactions> Work<DB> {
     pub(super) async fn carry_out(&self, errand: Errand<'_>) -> Carried {
         let (mut conn, tx, rows) = match self.read(errand).await {
             Ok(read) => read,
@@ -144,7 +144,7 @@ fn blamed(run: Vec<Queued>, torn: bool, failures: Vec<Failure>) -> Carried {
     Carried::Apart(Blame { run, at, torn, fault, error })
 }
 
-impl<DB: Store> Transaction<'_, DB> {
+impl<DB: Transactions> Transaction<'_, DB> {
     async fn carry(&mut self, plan: &Plan, errand: Errand<'_>) -> Result<Report, End> {
         self.discard(&plan.discard).await?;
         self.mark(&plan.run).await?;

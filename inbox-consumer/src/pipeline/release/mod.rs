@@ -22,7 +22,7 @@ use inbox_engine::{Batch, LaneMove, Mode, NextOffset, Offset, Outcome, Release, 
 pub(crate) use report::Report;
 
 use inbox_kafka::Broker;
-use inbox_store::port::{ClaimRequest, Claimed, Scope, Store, release::Queued};
+use inbox_store::port::{ClaimRequest, Claimed, Scope, Transactions, release::Queued};
 use outbox_core::TopicPartition;
 
 use self::plan::Plan;
@@ -48,7 +48,7 @@ pub(super) struct Errand<'a> {
     pub(super) whole: Option<&'a (Offset, Result<String, String>)>,
 }
 
-impl<DB: Store> Work<DB> {
+impl<DB: Transactions> Work<DB> {
     /// Runs a release to its end; see [`Work::transact`].
     pub(crate) async fn release(
         &self,
@@ -163,7 +163,7 @@ impl Errand<'_> {
     }
 }
 
-impl<DB: Store> Transaction<'_, DB> {
+impl<DB: Transactions> Transaction<'_, DB> {
     /// A claim of nothing looks at the lane and names the transaction; then the queue is locked.
     async fn fence_and_read(&mut self, errand: Errand<'_>) -> Result<(String, Vec<Queued>), End> {
         let request = ClaimRequest { lanes: self.batch.lanes.clone(), ..ClaimRequest::default() };
@@ -208,7 +208,7 @@ fn not_settled(outcome: Outcome) -> Released {
 
 impl Plan {
     /// Its events, in the form of live ones.
-    fn items<DB: Store>(&self, work: &Work<DB>, errand: Errand<'_>) -> Vec<Delivered> {
+    fn items<DB: Transactions>(&self, work: &Work<DB>, errand: Errand<'_>) -> Vec<Delivered> {
         let item = |row| redeliver::item(work, errand, row);
         self.run.iter().map(item).collect()
     }

@@ -2,14 +2,18 @@
 
 use inbox_engine::{Doom, ParkReason, Release};
 use inbox_kafka::{Arrival, Broker, Excerpt};
-use inbox_store::port::{Store, release::Queued};
+use inbox_store::port::{Transactions, release::Queued};
 use outbox_core::{ReadError, Record, TopicPartition};
 
 use super::{Errand, carry::Carried, plan::Plan};
 use crate::pipeline::{Delivered, document, transaction::Work};
 
 /// The item of a row: its lane and its aggregate are the queue's, whatever they would be today.
-pub(super) fn item<DB: Store>(work: &Work<DB>, errand: Errand<'_>, row: &Queued) -> Delivered {
+pub(super) fn item<DB: Transactions>(
+    work: &Work<DB>,
+    errand: Errand<'_>,
+    row: &Queued,
+) -> Delivered {
     let Errand { place, release, .. } = errand;
     let arrival = document::arrival(&row.record, row.offset, row.leader_epoch);
     let readable = arrival.is_some();
@@ -37,7 +41,7 @@ pub(super) fn item<DB: Store>(work: &Work<DB>, errand: Errand<'_>, row: &Queued)
 
 /// The text that the row of a record would have which is kept in part, with all of it: it is read from its log once
 /// more. Or why that cannot be.
-pub(super) async fn whole<DB: Store>(
+pub(super) async fn whole<DB: Transactions>(
     work: &Work<DB>,
     broker: &dyn Broker,
     place: &TopicPartition,

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use inbox_engine::Offset;
-use inbox_store::port::Store;
+use inbox_store::port::Transactions;
 use outbox_core::{Aggregate, Envelope, EventId, Header, Record, TopicPartition};
 
 use super::super::{AheadOfRun, RouteTable, Routes, RunEnd, RunEvent};
@@ -26,7 +26,7 @@ pub(super) fn declared(mode: DeclaredMode, columns: &[(&str, &str)], sql: &str) 
     }
 }
 
-pub(super) fn table<DB: Store>(handler: Declared) -> RouteTable<DB> {
+pub(super) fn table<DB: Transactions>(handler: Declared) -> RouteTable<DB> {
     Routes::default().declare(&[handler]).freeze().unwrap()
 }
 
@@ -55,7 +55,7 @@ pub(super) fn delivery(aggregate: &str, payload: Option<&str>) -> Arc<Delivery> 
 }
 
 /// Runs the only route of a table on events with these payloads.
-pub(super) async fn run<DB: Store>(
+pub(super) async fn run<DB: Transactions>(
     table: &RouteTable<DB>,
     conn: &mut DB::Connection,
     payloads: &[&str],

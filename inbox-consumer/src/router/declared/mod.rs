@@ -23,7 +23,7 @@ use std::{marker::PhantomData, sync::Arc};
 
 pub(super) use route::DeclaredRoute;
 
-use inbox_store::port::{Shape, Store};
+use inbox_store::port::{Shape, Transactions};
 
 use super::{Entry, Registered, Routes};
 use crate::config::{Declared, DeclaredMode};
@@ -35,7 +35,7 @@ use {
     std::collections::BTreeMap,
 };
 
-impl<DB: Store> Routes<DB> {
+impl<DB: Transactions> Routes<DB> {
     /// Adds the handlers that a configuration declares. What is wrong with them is told with everything
     /// else that is wrong with the registrations.
     pub(crate) fn declare(self, handlers: &[Declared]) -> Self {
@@ -70,7 +70,7 @@ pub(crate) fn gathered<'a>(
     Ok(columns.gather(&[RunEvent { delivery, attempt: 1 }]))
 }
 
-impl<DB: Store> DeclaredRoute<DB> {
+impl<DB: Transactions> DeclaredRoute<DB> {
     /// A route, or a sentence for each thing that is wrong.
     fn read(handler: &Declared) -> Result<Self, Vec<String>> {
         let whose = format!("the declared handler for `{}`", handler.event_type);

@@ -3,12 +3,12 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use inbox_store::port::{DeclaredSql, LoopSql, Refused, Store};
+use inbox_store::port::{DeclaredSql, LoopSql, Refused, Transactions};
 
 use super::{super::RouteTable, DeclaredRoute};
 use crate::config::DeclaredMode;
 
-impl<DB: Store> RouteTable<DB> {
+impl<DB: Transactions> RouteTable<DB> {
     /// A sentence for each declared statement that the database does not take.
     ///
     /// # Errors

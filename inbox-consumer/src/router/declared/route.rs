@@ -7,7 +7,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use inbox_store::port::{DeclaredSql, Relation, Store};
+use inbox_store::port::{DeclaredSql, Relation, Transactions};
 use sqlx::SqlStr;
 use tracing::{Instrument as _, Span};
 
@@ -32,7 +32,7 @@ pub(in crate::router) struct DeclaredRoute<DB> {
 }
 
 #[async_trait]
-impl<DB: Store> Route<DB> for DeclaredRoute<DB> {
+impl<DB: Transactions> Route<DB> for DeclaredRoute<DB> {
     fn name(&self) -> &'static str {
         "[[handlers]] of the configuration"
     }
@@ -51,7 +51,7 @@ impl<DB: Store> Route<DB> for DeclaredRoute<DB> {
     }
 }
 
-impl<DB: Store> DeclaredRoute<DB> {
+impl<DB: Transactions> DeclaredRoute<DB> {
     /// The whole run by one statement.
     async fn at_once(
         &self,
@@ -106,7 +106,7 @@ impl<DB: Store> DeclaredRoute<DB> {
     }
 }
 
-async fn apply<DB: Store>(
+async fn apply<DB: Transactions>(
     sql: &SqlStr,
     relation: &Relation<'_>,
     span: Span,

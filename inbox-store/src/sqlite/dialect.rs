@@ -1,0 +1,39 @@
+//! How the flows send their statements here, and read rows.
+
+use std::convert::identity;
+
+use sqlx::{Row as _, Sqlite, sqlite::SqliteRow};
+use uuid::Uuid;
+
+use super::session;
+use crate::{
+    flow::{dialect, reads},
+    json,
+    shared::sixteen,
+};
+
+dialect!(Sqlite, identity, longs);
+
+/// As a JSON array.
+fn longs(numbers: &[i64]) -> String {
+    json::numbers(numbers.iter().copied())
+}
+
+reads! { SqliteRow:
+    bool;
+    Option<bool>;
+    i32;
+    Option<i32>;
+    i64;
+    Option<i64>;
+    Option<f64>;
+    String;
+    Option<String>;
+    [u8; 16] = &[u8], sixteen;
+    Uuid = &[u8], id;
+    Option<Uuid> = Option<&[u8]>, |bytes| bytes.map(id).transpose();
+}
+
+fn id(bytes: &[u8]) -> Result<Uuid, sqlx::Error> {
+    sixteen(bytes).map(Uuid::from_bytes)
+}
