@@ -2,7 +2,7 @@
 
 use std::future::Future;
 
-use super::{Columns, Dialect, parked::filtered, values};
+use super::{Columns, SqlClient, parked::filtered, values};
 use crate::port::{Forgotten, Intended, Intents, Order, Outcome, ParkedFilter, Weight};
 
 /// The texts of intents.
@@ -18,7 +18,7 @@ pub(crate) struct IntentTexts {
 }
 
 /// A database with intents.
-pub(crate) trait IntentSql: Dialect {
+pub(crate) trait IntentSql: SqlClient {
     fn intents() -> &'static IntentTexts;
     /// See [`Intents::intend`]: a consumer's events that match, behind one, at most so many; in the open
     /// transaction.

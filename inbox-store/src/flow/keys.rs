@@ -2,7 +2,7 @@
 
 use std::future::Future;
 
-use super::{Columns, Dialect, Read as _, values};
+use super::{Columns, Read as _, SqlClient, values};
 use crate::{
     port::{Lanes, TakeOver},
     takeover::{self, ParkedRecord, PartitionState},
@@ -22,7 +22,7 @@ pub(crate) struct KeyTexts {
 }
 
 /// A database with keys of parked rows.
-pub(crate) trait KeySql: Dialect {
+pub(crate) trait KeySql: SqlClient {
     fn keys() -> &'static KeyTexts;
     /// Gives parked rows, by their numbers, other keys.
     fn set_keys(

@@ -2,7 +2,7 @@
 
 use inbox_engine::{Epoch, LaneState, LeaderEpoch, NextOffset, Offset, Statement};
 
-use super::{Columns, Dialect, Read as _, values};
+use super::{Columns, Read as _, SqlClient, values};
 use crate::{
     port::TakeOver,
     shared::lane,
@@ -23,7 +23,7 @@ pub(crate) struct LaneTexts {
 }
 
 /// A database with lanes.
-pub(crate) trait LaneSql: Dialect {
+pub(crate) trait LaneSql: SqlClient {
     fn lanes() -> &'static LaneTexts;
 }
 

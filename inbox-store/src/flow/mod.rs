@@ -5,8 +5,8 @@
 //! and with the steps that databases take in different ways. What is hot (claim, advance, parking, queued and
 //! declared statements) is each database's own.
 
+mod client;
 pub(crate) mod corrections;
-mod dialect;
 pub(crate) mod inspection;
 pub(crate) mod intents;
 pub(crate) mod keys;
@@ -19,4 +19,4 @@ pub(crate) mod savepoint;
 pub(crate) mod schema;
 pub(crate) mod suspects;
 
-pub(crate) use dialect::{Columns, Dialect, Read, Value, dialect, reads, values};
+pub(crate) use client::{Columns, Read, SqlClient, Value, reads, sql_client, values};

@@ -53,7 +53,7 @@ pub(crate) struct OwnershipTexts {
 /// A database with owners of partitions. The functions are those of [`Ownerships`], in an open transaction.
 pub(crate) trait OwnershipSql: LaneSql + KeySql + SuspectSql {
     fn ownership() -> &'static OwnershipTexts;
-    fn watermarks(
+    fn move_watermarks(
         conn: &mut Self::Connection,
         changes: &[(Scope, WatermarkMove)],
     ) -> impl Future<Output = Result<Vec<bool>, sqlx::Error>> + Send;
@@ -62,12 +62,12 @@ pub(crate) trait OwnershipSql: LaneSql + KeySql + SuspectSql {
         scopes: &[Scope],
     ) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
     /// In a transaction only where a read needs one.
-    fn due(
+    fn find_queues(
         conn: &mut Self::Connection,
         looks: &[(Scope, NextOffset)],
         max: i64,
     ) -> impl Future<Output = Result<Vec<Vec<DueQueue>>, sqlx::Error>> + Send;
-    fn words(
+    fn put_words(
         conn: &mut Self::Connection,
         note: Note,
         words: &[(Scope, Option<String>)],
@@ -99,7 +99,7 @@ impl<DB: OwnershipSql> Ownerships for DB {
         changes: &[(Scope, WatermarkMove)],
     ) -> Result<Vec<bool>, sqlx::Error> {
         DB::begin_own(conn).await?;
-        let written = DB::watermarks(conn, changes).await;
+        let written = DB::move_watermarks(conn, changes).await;
         DB::end_own(conn, written).await
     }
 
@@ -114,7 +114,7 @@ impl<DB: OwnershipSql> Ownerships for DB {
         looks: &[(Scope, NextOffset)],
         max: usize,
     ) -> Result<Vec<Vec<DueQueue>>, sqlx::Error> {
-        DB::due(conn, looks, i64::try_from(max).unwrap_or(i64::MAX)).await
+        DB::find_queues(conn, looks, i64::try_from(max).unwrap_or(i64::MAX)).await
     }
 
     async fn write_words(
@@ -123,7 +123,7 @@ impl<DB: OwnershipSql> Ownerships for DB {
         words: &[(Scope, Option<String>)],
     ) -> Result<(), sqlx::Error> {
         DB::begin_own(conn).await?;
-        let done = DB::words(conn, note, words).await;
+        let done = DB::put_words(conn, note, words).await;
         DB::end_own(conn, done).await
     }
 }

@@ -2,7 +2,7 @@
 
 use uuid::Uuid;
 
-use super::{Columns, Dialect, Read as _, Value, values};
+use super::{Columns, Read as _, SqlClient, Value, values};
 use crate::port::{
     AuditFilter, AuditRow, Kept, Page, ParkedCounts, ParkedEvents, ParkedFilter, ParkedRow, When,
 };
@@ -22,7 +22,7 @@ pub(crate) struct ParkedTexts {
 }
 
 /// A database with parked events.
-pub(crate) trait ParkedSql: Dialect {
+pub(crate) trait ParkedSql: SqlClient {
     fn parked() -> &'static ParkedTexts;
 }
 

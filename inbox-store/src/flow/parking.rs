@@ -1,6 +1,6 @@
 //! How much is parked.
 
-use super::{Columns, Dialect, values};
+use super::{Columns, SqlClient, values};
 use crate::{
     port::{ParkedLoad, Scope},
     shared::count,
@@ -9,7 +9,7 @@ use crate::{
 /// What is parked in a partition, counted up to one more than each limit. The text has the parameters 1 partition,
 /// 2 and 3 the limits of aggregates and events. Aggregates are counted by one probe of the index for each. A length is
 /// known without what is long.
-pub(crate) async fn load<DB: Dialect>(
+pub(crate) async fn load<DB: SqlClient>(
     conn: &mut DB::Connection,
     text: &'static str,
     scope: &Scope,

@@ -5,7 +5,7 @@ use std::future::Future;
 use inbox_engine::{LeaderEpoch, Offset, Statement};
 use uuid::Uuid;
 
-use super::{Columns, Dialect, values};
+use super::{Columns, SqlClient, values};
 use crate::{
     port::{
         Scope,
@@ -35,7 +35,7 @@ pub(crate) struct ReleaseTexts {
 }
 
 /// A database with releases. The functions write several rows, in the open transaction.
-pub(crate) trait ReleaseSql: Dialect {
+pub(crate) trait ReleaseSql: SqlClient {
     fn releases() -> &'static ReleaseTexts;
     /// Marks ids in the inbox as settled from now on. One that is parked once more (a mismatch shares it) stays
     /// spared by the pruner.

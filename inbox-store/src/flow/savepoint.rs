@@ -3,11 +3,11 @@
 use inbox_engine::Rule;
 use sqlx::{AssertSqlSafe, SqlSafeStr as _};
 
-use super::Dialect;
+use super::SqlClient;
 use crate::port::Savepoint;
 
 /// A database with savepoints.
-pub(crate) trait SavepointSql: Dialect {
+pub(crate) trait SavepointSql: SqlClient {
     /// Checks deferred constraints; `None` where only COMMIT can. The check leaves them deferred: the next event of
     /// the transaction shall still find them so, and COMMIT checks all of them again.
     const CONSTRAINTS_IMMEDIATE: Option<&'static str>;
@@ -35,6 +35,6 @@ impl<DB: SavepointSql> Savepoint for DB {
     }
 }
 
-async fn run<DB: Dialect>(conn: &mut DB::Connection, text: String) -> Result<(), sqlx::Error> {
+async fn run<DB: SqlClient>(conn: &mut DB::Connection, text: String) -> Result<(), sqlx::Error> {
     DB::run(conn, AssertSqlSafe(text).into_sql_str()).await
 }

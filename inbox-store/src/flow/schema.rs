@@ -5,7 +5,7 @@ use std::future::Future;
 use outbox_core::OutboxDatabase;
 use sqlx::SqlSafeStr as _;
 
-use super::{Dialect, Read as _, values};
+use super::{Read as _, SqlClient, values};
 use crate::{
     migration::{self, Migration},
     port::{Schemas, deadline},
@@ -21,7 +21,7 @@ pub(crate) struct SchemaTexts {
 }
 
 /// A database with a schema.
-pub(crate) trait SchemaSql: Dialect + OutboxDatabase {
+pub(crate) trait SchemaSql: SqlClient + OutboxDatabase {
     fn schema() -> &'static SchemaTexts;
     /// Whether the table of versions is there.
     fn has_versions(

@@ -3,7 +3,7 @@
 use inbox_engine::Offset;
 use uuid::Uuid;
 
-use super::{Dialect, Read as _, values};
+use super::{Read as _, SqlClient, values};
 use crate::{
     port::{Scope, Suspect, Suspects},
     takeover,
@@ -24,7 +24,7 @@ pub(crate) struct SuspectTexts {
 }
 
 /// A database with suspects.
-pub(crate) trait SuspectSql: Dialect {
+pub(crate) trait SuspectSql: SqlClient {
     fn suspects() -> &'static SuspectTexts;
 }
 
@@ -48,7 +48,7 @@ impl<DB: SuspectSql> Suspects for DB {
     }
 }
 
-async fn write<DB: Dialect>(
+async fn write<DB: SqlClient>(
     conn: &mut DB::Connection,
     text: &'static str,
     scope: &Scope,

@@ -5,7 +5,7 @@ use sqlx::{PgConnection, Postgres};
 
 use crate::{
     flow::{
-        Dialect as _,
+        SqlClient as _,
         corrections::{CorrectionSql, CorrectionTexts},
         values,
     },

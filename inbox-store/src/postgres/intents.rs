@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     flow::{
-        Dialect as _,
+        SqlClient as _,
         intents::{IntentSql, IntentTexts, intended},
         parked::filtered,
         values,

@@ -6,7 +6,7 @@ use sqlx::{PgConnection, Postgres};
 use super::{release, sent::on};
 use crate::{
     flow::{
-        Dialect as _,
+        SqlClient as _,
         ownership::{OwnershipSql, OwnershipTexts},
         values,
     },
@@ -129,7 +129,7 @@ impl OwnershipSql for Postgres {
         &TEXTS
     }
 
-    async fn watermarks(
+    async fn move_watermarks(
         conn: &mut PgConnection,
         changes: &[(Scope, WatermarkMove)],
     ) -> Result<Vec<bool>, sqlx::Error> {
@@ -164,7 +164,7 @@ impl OwnershipSql for Postgres {
         Self::execute(conn, DISOWN, values![&partitions, &epochs]).await.map(drop)
     }
 
-    async fn due(
+    async fn find_queues(
         conn: &mut PgConnection,
         looks: &[(Scope, NextOffset)],
         max: i64,
@@ -172,7 +172,7 @@ impl OwnershipSql for Postgres {
         release::find_due(conn, looks, max).await
     }
 
-    async fn words(
+    async fn put_words(
         conn: &mut PgConnection,
         note: Note,
         words: &[(Scope, Option<String>)],

@@ -7,7 +7,7 @@ use uuid::Uuid;
 use super::sent::on;
 use crate::{
     flow::{
-        Dialect as _, Read as _,
+        Read as _, SqlClient as _,
         release::{ReleaseSql, ReleaseTexts, due},
         values,
     },

@@ -5,7 +5,7 @@ use sqlx::{Sqlite, SqliteConnection};
 
 use crate::{
     flow::{
-        Dialect as _, Read as _,
+        Read as _, SqlClient as _,
         corrections::{CorrectionSql, CorrectionTexts},
         values,
     },

@@ -5,7 +5,7 @@ use sqlx::{Sqlite, SqliteConnection, sqlite::SqliteRow};
 use super::parked::{behind, head, matching};
 use crate::{
     flow::{
-        Dialect as _,
+        SqlClient as _,
         intents::{IntentSql, IntentTexts, intended},
         parked::filtered,
         values,

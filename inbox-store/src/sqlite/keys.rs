@@ -3,7 +3,7 @@
 use sqlx::{Sqlite, SqliteConnection};
 
 use crate::flow::{
-    Dialect as _,
+    SqlClient as _,
     keys::{KeySql, KeyTexts},
     values,
 };

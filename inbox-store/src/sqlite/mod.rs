@@ -2,9 +2,9 @@
 
 mod advice;
 mod claim;
+mod client;
 mod corrections;
 mod declared;
-mod dialect;
 mod fault;
 mod inspection;
 mod intents;

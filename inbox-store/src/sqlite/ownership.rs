@@ -6,7 +6,7 @@ use sqlx::{Sqlite, SqliteConnection};
 use super::release;
 use crate::{
     flow::{
-        Dialect as _,
+        SqlClient as _,
         ownership::{OwnershipSql, OwnershipTexts, watermark},
         values,
     },
@@ -84,7 +84,7 @@ impl OwnershipSql for Sqlite {
         &TEXTS
     }
 
-    async fn watermarks(
+    async fn move_watermarks(
         conn: &mut SqliteConnection,
         changes: &[(Scope, WatermarkMove)],
     ) -> Result<Vec<bool>, sqlx::Error> {
@@ -103,7 +103,7 @@ impl OwnershipSql for Sqlite {
         Ok(())
     }
 
-    async fn due(
+    async fn find_queues(
         conn: &mut SqliteConnection,
         looks: &[(Scope, NextOffset)],
         max: i64,
@@ -111,7 +111,7 @@ impl OwnershipSql for Sqlite {
         release::find_due(conn, looks, max).await
     }
 
-    async fn words(
+    async fn put_words(
         conn: &mut SqliteConnection,
         note: Note,
         words: &[(Scope, Option<String>)],

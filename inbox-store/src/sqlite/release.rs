@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use crate::{
     flow::{
-        Dialect as _,
+        SqlClient as _,
         release::{ReleaseSql, ReleaseTexts, due},
         values,
     },

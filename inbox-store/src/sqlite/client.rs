@@ -7,12 +7,12 @@ use uuid::Uuid;
 
 use super::session;
 use crate::{
-    flow::{dialect, reads},
+    flow::{reads, sql_client},
     json,
     shared::sixteen,
 };
 
-dialect!(Sqlite, identity, longs);
+sql_client!(Sqlite, identity, longs);
 
 /// As a JSON array.
 fn longs(numbers: &[i64]) -> String {

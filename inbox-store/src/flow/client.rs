@@ -9,7 +9,7 @@ use crate::port::Sessions;
 
 /// How statements are sent, whatever the database: as the driver sends them, each prepared and kept as
 /// `sqlx::query` does it.
-pub(crate) trait Dialect: Sessions + Database<Row: Columns> {
+pub(crate) trait SqlClient: Sessions + Database<Row: Columns> {
     /// Sends a statement; answers how many rows it changed.
     fn execute(
         conn: &mut Self::Connection,
@@ -92,10 +92,10 @@ from! {
     Uuid: value => Self::Uuid(value);
 }
 
-/// Implements [`Dialect`]: `$on` makes a driver's executor of a connection, `$longs` its parameter of whole numbers.
-macro_rules! dialect {
+/// Implements [`SqlClient`]: `$on` makes a driver's executor of a connection, `$longs` its parameter of whole numbers.
+macro_rules! sql_client {
     ($db:ident, $on:ident, $longs:ident) => {
-        impl $crate::flow::Dialect for $db {
+        impl $crate::flow::SqlClient for $db {
             async fn execute(
                 conn: &mut <$db as sqlx::Database>::Connection,
                 text: &'static str,
@@ -166,7 +166,7 @@ macro_rules! dialect {
         }
     };
 }
-pub(crate) use dialect;
+pub(crate) use sql_client;
 
 /// Parameters, in their order.
 macro_rules! values {

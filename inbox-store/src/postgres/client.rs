@@ -7,11 +7,11 @@ use uuid::Uuid;
 
 use super::{sent::on, session};
 use crate::{
-    flow::{dialect, reads},
+    flow::{reads, sql_client},
     shared::sixteen,
 };
 
-dialect!(Postgres, on, identity);
+sql_client!(Postgres, on, identity);
 
 reads! { PgRow:
     bool;
