@@ -10,7 +10,7 @@ use tokio::{
 use crate::Error;
 
 /// Sends a request; answers the status and the body.
-pub(crate) async fn request(
+pub async fn request(
     address: SocketAddr,
     verb: &str,
     path: &str,
@@ -26,7 +26,8 @@ pub(crate) async fn request(
     stream.write_all(json.as_bytes()).await?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer).await?;
-    let (head, body) = answer.split_once("\r\n\r\n").ok_or("the answer has no head")?;
-    let status = head.split(' ').nth(1).ok_or("the answer has no status")?.parse()?;
-    Ok((status, body.to_owned()))
+    let (head, body) =
+        answer.split_once("\r\n\r\n").ok_or_else(|| Error::new("the answer has no head"))?;
+    let status = head.split(' ').nth(1).ok_or_else(|| Error::new("the answer has no status"))?;
+    Ok((status.parse()?, body.to_owned()))
 }

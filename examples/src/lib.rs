@@ -1,27 +1,33 @@
-//! Lessons: each is one file that shows one thing, runs it on a real Kafka and a real PostgreSQL, and
-//! asserts what came of it. Read one from its top; run it, with services started for you, by
-//! `cargo xtask test examples::NAME` (names as below). The quick start is beside them, in `bin/`.
+//! Lessons: each is a program in `examples/`, one file that shows one thing on a real Kafka and a real
+//! PostgreSQL, says what it sees, and asserts it. Read one from its top, and run it:
+//!
+//! ```sh
+//! cargo run -p examples --example orders
+//! ```
 //!
 //! | lesson | shows |
 //! |---|---|
-//! | [`orders`] | a web service that appends events in its own transaction, a relay, a consumer that answers with events of its own |
-//! | [`batch`] | a handler for whole runs of events, for SQL that works on sets |
-//! | [`retries`] | what happens to an event that fails: quick attempts, parking, release by a schedule, and what waits behind it |
-//! | [`state`] | handlers with settings, clients and caches, and what must not be kept in a handler |
-//! | [`embedded`] | a consumer inside a web service, and one shutdown for both |
-//! | [`two_consumers`] | two consumers of one topic, each with its own inbox |
-//! | [`testing_a_handler`] | a handler under test, without Kafka |
+//! | `orders` | a web service that appends events in its own transaction, a relay, a consumer that answers with events of its own |
+//! | `batch` | a handler for whole runs of events, for SQL that works on sets |
+//! | `retries` | what happens to an event that fails: quick attempts, parking, release by a schedule, and what waits behind it |
+//! | `state` | handlers with settings, clients and caches, and what must not be kept in a handler |
+//! | `embedded` | a consumer inside a web service, and one shutdown for both |
+//! | `two_consumers` | two consumers of one topic, each with its own inbox |
+//! | `testing_a_handler` | a handler under test, without Kafka and PostgreSQL |
+//!
+//! A lesson uses the Kafka and the PostgreSQL that `INBOX_TEST_KAFKA` (a bootstrap list) and
+//! `INBOX_TEST_POSTGRES` (the URL of a user who may create schemas) name, else those that
+//! `cargo xtask services up` has left running; else it starts both in a temporary folder, and stops them at its
+//! end. What it creates there has names of its own, and is removed at the end of a lesson that succeeds.
+//!
+//! In here is what every lesson needs and none is about.
 
-pub mod batch;
-pub mod embedded;
-pub mod orders;
-pub mod retries;
-pub mod state;
-pub mod testing_a_handler;
-pub mod two_consumers;
-
+mod error;
 mod http;
 mod running;
+mod services;
 
-/// Whatever ends a lesson early.
-pub type Error = Box<dyn std::error::Error + Send + Sync>;
+pub use error::Error;
+pub use http::request;
+pub use running::{RunningConsumer, configure, send, wait_until};
+pub use services::Services;

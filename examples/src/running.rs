@@ -1,7 +1,8 @@
-//! What every lesson needs and none is about: sending events, a consumer in a task, waiting.
+//! A configuration, sending events, a consumer in a task, waiting.
 
 use std::time::{Duration, Instant};
 
+use futures::future::BoxFuture;
 use inbox_consumer::{
     Consumer, Ended, Routes,
     config::{Config, Http},
@@ -18,14 +19,14 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A configuration for a lesson: all defaults, but no HTTP port, since several lessons may run at once. A
 /// real one comes from a file: see docs/configuration.md.
-pub(crate) fn config(name: &str, kafka: &str, topic: &str, database: &str) -> Config {
+pub fn configure(name: &str, kafka: &str, topic: &str, database: &str) -> Config {
     let mut config = Config::new(name, kafka, [topic], database);
     config.http = Http::off();
     config
 }
 
 /// Sends events to a topic as their records. In a real system the relay of an outbox does that.
-pub(crate) async fn send(kafka: &str, topic: &str, events: &[OutboxEvent]) -> Result<(), Error> {
+pub async fn send(kafka: &str, topic: &str, events: &[OutboxEvent]) -> Result<(), Error> {
     let producer = Producer::new(kafka)?;
     let records: Vec<_> = events.iter().map(OutboxEvent::record).collect();
     let sent = records.iter().map(|record| producer.send(topic, record));
@@ -34,22 +35,28 @@ pub(crate) async fn send(kafka: &str, topic: &str, events: &[OutboxEvent]) -> Re
 }
 
 /// A consumer that runs in a task.
-pub(crate) struct Running {
+pub struct RunningConsumer {
     shutdown: oneshot::Sender<()>,
     task: JoinHandle<Ended>,
 }
 
-impl Running {
-    /// Starts it; the tables have to be there.
-    pub(crate) async fn start(config: Config, routes: Routes<Postgres>) -> Result<Self, Error> {
-        let consumer = Consumer::builder(config, routes).build().await?;
-        let (shutdown, asked) = oneshot::channel::<()>();
-        let task = tokio::spawn(consumer.run(async { _ = asked.await }));
-        Ok(Self { shutdown, task })
+impl RunningConsumer {
+    /// Starts it; the tables have to be there. (Boxed, so that a consumer is compiled once, here, and not in every
+    /// lesson.)
+    pub fn start(
+        config: Config,
+        routes: Routes<Postgres>,
+    ) -> BoxFuture<'static, Result<Self, Error>> {
+        Box::pin(async move {
+            let consumer = Consumer::builder(config, routes).build().await?;
+            let (shutdown, asked) = oneshot::channel::<()>();
+            let task = tokio::spawn(consumer.run(async { _ = asked.await }));
+            Ok(Self { shutdown, task })
+        })
     }
 
-    /// Asks it to end, and waits until it has let go of everything.
-    pub(crate) async fn stop(self) -> Result<(), Error> {
+    /// Asks it to end, and waits until it has released its partitions and ended.
+    pub async fn stop(self) -> Result<(), Error> {
         let _ = self.shutdown.send(());
         let ended = self.task.await?;
         assert_eq!(ended, Ended::Shutdown);
@@ -58,14 +65,14 @@ impl Running {
 }
 
 /// Waits until something is true, and no longer.
-pub(crate) async fn until<F>(what: &str, mut holds: impl FnMut() -> F) -> Result<(), Error>
+pub async fn wait_until<F>(what: &str, mut holds: impl FnMut() -> F) -> Result<(), Error>
 where
     F: Future<Output = Result<bool, sqlx::Error>>,
 {
     let began = Instant::now();
     while !holds().await? {
         if began.elapsed() > PATIENCE {
-            return Err(format!("it did not happen within {PATIENCE:?}: {what}").into());
+            return Err(Error::new(format!("it did not happen within {PATIENCE:?}: {what}")));
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }

@@ -45,6 +45,8 @@ mod rebalance;
 mod recreated;
 mod seeking;
 mod settings;
+#[cfg(feature = "testing")]
+mod topic_admin;
 mod topics;
 mod trouble;
 mod unread;
@@ -69,5 +71,6 @@ pub mod testing {
     pub use crate::{
         mock::{Failure, MockBroker, Request},
         producer::Producer,
+        topic_admin::{create_topic, delete_topic},
     };
 }

@@ -139,7 +139,7 @@ impl Shell {
         loop {
             let printed = self.typed(place, commands);
             let Some(expected) = prints else { return };
-            match missing(&printed, expected) {
+            match missing_line(&printed, expected) {
                 None => return,
                 Some(_) if again && start.elapsed() < AGAIN_MAX => {
                     std::thread::sleep(Duration::from_millis(500));
@@ -185,8 +185,9 @@ impl Drop for Shell {
     }
 }
 
-/// The first line that was expected and not printed, in its order.
-fn missing<'a>(printed: &str, expected: &'a str) -> Option<&'a str> {
+/// The first line that was expected and not printed, in its order. In an expected line `…` is anything.
+#[must_use]
+pub fn missing_line<'a>(printed: &str, expected: &'a str) -> Option<&'a str> {
     let mut lines = printed.lines();
     expected.lines().find(|line| !lines.any(|own| fits(own, line)))
 }
@@ -217,8 +218,8 @@ mod tests {
         assert!(fits("took 3 s, well", "took … s, well"));
         assert!(!fits("took 3 s, well", "took … s"));
         assert!(!fits("x", "y"));
-        assert_eq!(missing("a\nb\nc\n", "a\nc\n"), None);
-        assert_eq!(missing("a\nb\nc\n", "c\na\n"), Some("a"));
+        assert_eq!(missing_line("a\nb\nc\n", "a\nc\n"), None);
+        assert_eq!(missing_line("a\nb\nc\n", "c\na\n"), Some("a"));
     }
 
     #[test]

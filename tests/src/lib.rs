@@ -39,7 +39,7 @@ pub use certificates::{Authority, Certificate};
 pub use child::Worker;
 pub use eventually::{SOON, eventually, until_some};
 pub use failover::{Failover, in_rounds};
-pub use lesson::{Lesson, Took};
+pub use lesson::{Lesson, Took, missing_line};
 pub use markdown::{Fence, Markdown};
 pub use outbox::{Outbox, RunningRelay, counted as counted_event};
 pub use own_kafka::OwnKafka;

@@ -104,6 +104,8 @@ enum ServicesVerb {
     Status,
     /// Say where they are as lines for a shell: `eval "$(cargo xtask services env)"`.
     Env,
+    /// Find or start them, print what `env` does, and stop what was started when standard input ends.
+    Hold,
     /// Create a topic.
     Topic {
         /// Its name.
@@ -142,6 +144,7 @@ fn run(verb: Verb) -> Outcome<ExitCode> {
         Verb::Services { verb: ServicesVerb::Down } => services::down()?,
         Verb::Services { verb: ServicesVerb::Status } => services::status()?,
         Verb::Services { verb: ServicesVerb::Env } => services::env()?,
+        Verb::Services { verb: ServicesVerb::Hold } => services::hold()?,
         Verb::Services { verb: ServicesVerb::Topic { name, partitions } } => {
             services::topic(&name, partitions)?;
         }

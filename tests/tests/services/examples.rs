@@ -1,28 +1,87 @@
-//! Every lesson of `examples` on real services. Each asserts what it teaches.
+//! Every lesson of `examples` on real services, run as a reader runs it. Each asserts what it teaches, and prints
+//! what its head says.
 
-use tests::Services;
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+    process::Stdio,
+    time::Duration,
+};
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn orders() {
-    let services = Services::from_env();
-    let topic = services.topic("lesson", 3).await;
-    let (orders, accounts) = (services.schema().await, services.schema().await);
-    examples::orders::run(&services.kafka, topic.name(), &orders.url(), &accounts.url())
+use tests::{Markdown, Services, missing_line};
+use tokio::{process::Command, sync::OnceCell, time::timeout};
+
+/// The longest lesson takes some seconds.
+const LESSON_MAX: Duration = Duration::from_mins(2);
+
+const WORKSPACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+
+/// Builds all lessons, with the features that these tests are built with; answers their folder. Nothing is left to
+/// do where `cargo test --workspace` has built them.
+async fn build() -> &'static Path {
+    static FOLDER: OnceCell<PathBuf> = OnceCell::const_new();
+    FOLDER
+        .get_or_init(|| async {
+            let program = env::current_exe().expect("a test knows its own path");
+            let profile = program.ancestors().nth(2).expect("a test is in target/debug/deps");
+            let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+            cargo.args(["build", "--quiet", "--workspace", "--examples"]).current_dir(WORKSPACE);
+            if profile.ends_with("release") {
+                cargo.arg("--release");
+            }
+            if let Some(target) = profile.parent() {
+                cargo.env("CARGO_TARGET_DIR", target);
+            }
+            assert!(cargo.status().await.expect("cargo runs").success(), "the examples are built");
+            profile.join("examples")
+        })
         .await
-        .unwrap();
 }
 
-/// A lesson with one topic and one database.
+/// Runs a lesson to its end: it succeeds, and prints what it promises, in that order.
+async fn run(name: &str) {
+    let services = Services::from_env();
+    let source = fs::read_to_string(format!("{WORKSPACE}/examples/examples/{name}.rs"));
+    let promised = promised_lines(&source.expect("the lesson's file"));
+    let mut command = Command::new(build().await.join(name));
+    command.env("INBOX_TEST_KAFKA", services.kafka).env("INBOX_TEST_POSTGRES", services.postgres);
+    command.stdin(Stdio::null()).kill_on_drop(true);
+    let output = timeout(LESSON_MAX, command.output()).await.expect("the lesson ends");
+    let output = output.expect("the lesson runs");
+    let printed = String::from_utf8_lossy(&output.stdout);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{}\n{printed}\n{errors}", output.status);
+    assert_eq!(missing_line(&printed, &promised), None, "of\n{printed}");
+}
+
+/// What stands under the heading "What it prints" of a lesson.
+fn promised_lines(source: &str) -> String {
+    let head = source.lines().map_while(|line| line.strip_prefix("//!"));
+    let head: Vec<&str> = head.map(|line| line.strip_prefix(' ').unwrap_or(line)).collect();
+    let fences = Markdown::read(&head.join("\n")).fences;
+    let promised = fences.into_iter().find(|fence| fence.heading == "What it prints");
+    promised.expect("the head of a lesson says what it prints").text
+}
+
+/// A test for each lesson, and one that none is forgotten.
 macro_rules! lessons {
-    ($($name:ident)+) => { $(
-        #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-        async fn $name() {
-            let services = Services::from_env();
-            let (topic, schema) = (services.topic("lesson", 3).await, services.schema().await);
-            let (kafka, topic) = (&services.kafka, topic.name());
-            examples::$name::run(kafka, topic, &schema.url()).await.unwrap();
+    ($($name:ident)+) => {
+        $(
+            #[tokio::test]
+            async fn $name() {
+                run(stringify!($name)).await;
+            }
+        )+
+
+        #[test]
+        fn every_lesson_is_run() {
+            let folder = fs::read_dir(format!("{WORKSPACE}/examples/examples")).expect("a folder");
+            let files = folder.map(|file| file.expect("a file").path());
+            let mut names: Vec<_> = files.filter_map(|file| file.file_stem().map(ToOwned::to_owned)).collect();
+            names.sort();
+            assert_eq!(names, [$(stringify!($name)),+]);
         }
-    )+ };
+    };
 }
 
-lessons! { batch embedded retries state two_consumers }
+lessons! { batch embedded orders retries state testing_a_handler two_consumers }

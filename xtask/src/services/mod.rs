@@ -4,6 +4,7 @@ mod jars;
 mod keeper;
 mod left_up;
 
+use std::io::{Read as _, stdin};
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -173,9 +174,22 @@ pub(crate) fn status() -> Outcome {
 /// `services env`: lines for a shell, and nothing else.
 pub(crate) fn env() -> Outcome {
     let (kafka, postgres) = addresses()?;
+    print_exports(&kafka, &postgres);
+    Ok(())
+}
+
+/// `services hold`: finds or starts both, says where they are as `env` does, and stops what it started when its
+/// input ends: the program that holds the other end has no more use for them, or is dead.
+pub(crate) fn hold() -> Outcome {
+    let services = Services::find_or_start()??;
+    print_exports(&services.kafka.address, &services.postgres.address);
+    drop(stdin().read_to_end(&mut Vec::new()));
+    Ok(())
+}
+
+fn print_exports(kafka: &str, postgres: &str) {
     println!("export {KAFKA}={kafka}");
     println!("export {POSTGRES}={postgres}");
-    Ok(())
 }
 
 /// `services topic`: creates a topic with Kafka's own tool.

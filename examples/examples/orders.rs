@@ -9,22 +9,33 @@
 //! are there, or neither. A relay ships the event, at least once. The consumer credits the account, remembers
 //! the event's id and appends an event of its own, in one transaction: exactly once, whatever the relay and
 //! Kafka did twice.
+//!
+//! # What it prints
+//!
+//! ```text
+//! the order service takes orders on http://127.0.0.1:…
+//! 30 orders are taken; 3 with a negative amount are refused, by a check of the database
+//! each of them is credited to its account, with an event that says so
+//! the relay has shut down
+//! the balances add up to 465, and each answer names the order that it follows from
+//! ```
 
 use std::net::SocketAddr;
 
-use axum::{Json, Router, extract::State, http::StatusCode, routing::post};
+use axum::{
+    Json, Router,
+    extract::State,
+    http::StatusCode,
+    response::{IntoResponse, Response},
+    routing::post,
+};
+use examples::{Error, RunningConsumer, Services, configure, request, wait_until};
 use inbox_consumer::{Event, Handler, HandlerError, HandlerResult, Routes, Tx};
-use outbox_core::{Aggregate, OutboxEvent};
+use outbox_core::{Aggregate, AggregateError, AppendError, OutboxEvent, OutboxEventError};
 use outbox_relay::Relay;
 use serde::{Deserialize, Serialize};
 use sqlx::{PgPool, Postgres};
 use tokio::{net::TcpListener, sync::oneshot};
-
-use crate::{
-    Error,
-    http::request,
-    running::{Running, config, until},
-};
 
 const ORDERS: &str = "CREATE TABLE orders (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     account bigint NOT NULL, amount bigint NOT NULL CHECK (amount > 0))";
@@ -41,20 +52,15 @@ struct Order {
 }
 
 /// `POST /orders`: the order and its event, or neither.
-async fn place(
+async fn post_order(
     State(pool): State<PgPool>,
     Json(order): Json<Order>,
-) -> Result<(StatusCode, Json<i64>), StatusCode> {
-    match placed(&pool, &order).await {
-        Ok(id) => Ok((StatusCode::CREATED, Json(id))),
-        Err(error) if error.to_string().contains("violates check") => {
-            Err(StatusCode::UNPROCESSABLE_ENTITY)
-        }
-        Err(_) => Err(StatusCode::SERVICE_UNAVAILABLE),
-    }
+) -> Result<(StatusCode, Json<i64>), OrderError> {
+    let id = place_order(&pool, &order).await?;
+    Ok((StatusCode::CREATED, Json(id)))
 }
 
-async fn placed(pool: &PgPool, order: &Order) -> Result<i64, Error> {
+async fn place_order(pool: &PgPool, order: &Order) -> Result<i64, OrderError> {
     let mut tx = pool.begin().await?;
     // The event first, for the lesson: even if the order is refused below, no event is left behind.
     let account = Aggregate::new("Account", order.account.to_string())?;
@@ -67,6 +73,50 @@ async fn placed(pool: &PgPool, order: &Order) -> Result<i64, Error> {
             .await?;
     tx.commit().await?;
     Ok(id)
+}
+
+/// Why an order was not taken.
+enum OrderError {
+    /// The client has to send another one.
+    Invalid,
+    /// The client may send it again.
+    Unavailable,
+}
+
+impl From<sqlx::Error> for OrderError {
+    fn from(error: sqlx::Error) -> Self {
+        match error.as_database_error() {
+            Some(error) if error.is_check_violation() => Self::Invalid,
+            _ => Self::Unavailable,
+        }
+    }
+}
+
+impl From<AppendError> for OrderError {
+    fn from(_: AppendError) -> Self {
+        Self::Unavailable
+    }
+}
+
+impl From<AggregateError> for OrderError {
+    fn from(_: AggregateError) -> Self {
+        Self::Invalid
+    }
+}
+
+impl From<OutboxEventError> for OrderError {
+    fn from(_: OutboxEventError) -> Self {
+        Self::Invalid
+    }
+}
+
+impl IntoResponse for OrderError {
+    fn into_response(self) -> Response {
+        match self {
+            Self::Invalid => StatusCode::UNPROCESSABLE_ENTITY.into_response(),
+            Self::Unavailable => StatusCode::SERVICE_UNAVAILABLE.into_response(),
+        }
+    }
 }
 
 /// What the account service tells in its turn.
@@ -100,32 +150,38 @@ impl Handler<Postgres> for CreditAccount {
     }
 }
 
-/// Runs the lesson: `orders` and `accounts` are the databases of two services, which know nothing of each
-/// other but the topic.
-pub async fn run(kafka: &str, topic: &str, orders: &str, accounts: &str) -> Result<(), Error> {
+#[tokio::main]
+async fn main() -> Result<(), Error> {
+    let mut services = Services::find_or_start()?;
+    let topic = services.create_topic("orders").await?;
+    // The databases of two services, which know nothing of each other but the topic.
+    let orders = services.create_database("orders").await?;
+    let accounts = services.create_database("accounts").await?;
+
     // The order service: its table, its outbox, its port.
-    let order_pool = PgPool::connect(orders).await?;
+    let order_pool = PgPool::connect(&orders).await?;
     sqlx::raw_sql(ORDERS).execute(&order_pool).await?;
     outbox_core::migrate(&mut *order_pool.acquire().await?).await?;
-    let app = Router::new().route("/orders", post(place)).with_state(order_pool.clone());
+    let app = Router::new().route("/orders", post(post_order)).with_state(order_pool.clone());
     let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
     let address: SocketAddr = listener.local_addr()?;
+    println!("the order service takes orders on http://{address}");
     let web = tokio::spawn(async move { axum::serve(listener, app).await });
 
     // Its relay, as a task here; as a process of its own it is the command `outbox-relay run`.
-    let mut relay_config = outbox_relay::config::Config::new(kafka, orders);
-    relay_config.kafka.topic = topic.into();
+    let mut relay_config = outbox_relay::config::Config::new(&services.kafka, orders.as_str());
+    relay_config.kafka.topic = topic.clone();
     let relay = Relay::builder(relay_config).build().await?;
     let (end_relay, ending) = oneshot::channel::<()>();
     let relay = tokio::spawn(relay.run(async { _ = ending.await }));
 
     // The account service: its table, its inbox and its own outbox.
-    let account_pool = PgPool::connect(accounts).await?;
+    let account_pool = PgPool::connect(&accounts).await?;
     sqlx::raw_sql(ACCOUNTS).execute(&account_pool).await?;
-    let config = config("accounts", kafka, topic, accounts);
+    let config = configure("accounts", &services.kafka, &topic, &accounts);
     inbox_consumer::migrate::<Postgres>(&config).await?;
     let routes = Routes::default().on("OrderPlaced", CreditAccount);
-    let consumer = Running::start(config, routes).await?;
+    let consumer = RunningConsumer::start(config, routes).await?;
 
     // Thirty orders, and some that are refused: no event may tell of those.
     for n in 1..=30 {
@@ -137,13 +193,17 @@ pub async fn run(kafka: &str, topic: &str, orders: &str, accounts: &str) -> Resu
             assert_eq!(request(address, "POST", "/orders", refused).await?.0, 422);
         }
     }
-    until("thirty credits", || async {
+    println!(
+        "30 orders are taken; 3 with a negative amount are refused, by a check of the database"
+    );
+    wait_until("thirty credits", || async {
         let answers: i64 = sqlx::query_scalar("SELECT count(*) FROM outbox_events")
             .fetch_one(&account_pool)
             .await?;
         Ok(answers == 30)
     })
     .await?;
+    println!("each of them is credited to its account, with an event that says so");
     consumer.stop().await?;
     let _ = end_relay.send(());
     println!("{}", relay.await?);
@@ -167,8 +227,10 @@ pub async fn run(kafka: &str, topic: &str, orders: &str, accounts: &str) -> Resu
     .await?;
     assert_eq!(sent.len(), 30);
     assert_eq!(causes, sent);
-    println!("30 orders, 30 credits, 30 answers; balances add up to {total}");
+    println!(
+        "the balances add up to {total}, and each answer names the order that it follows from"
+    );
     order_pool.close().await;
     account_pool.close().await;
-    Ok(())
+    services.clean_up().await
 }

@@ -9,18 +9,25 @@
 //! 4. An event that no repetition can help is rejected: it is parked at once and waits for a person.
 //!
 //! Here an account is credited before the news that it was opened has come, from another topic, say.
+//!
+//! # What it prints
+//!
+//! ```text
+//! sent: 20 credits of an account that is there, 20 of one that is not yet, and one that is negative
+//! the account that is there has its 20 credits
+//! parked: 19 follower, 1 exhausted, 1 rejected
+//! the other account is opened
+//! it has its 20 credits, in order, and takes the next one as usual
+//! still parked, for a person: rejected
+//! ```
 
 use std::time::Duration;
 
+use examples::{Error, RunningConsumer, Services, configure, send, wait_until};
 use inbox_consumer::{Event, Handler, HandlerError, HandlerResult, Routes, Schedule, Tx};
 use outbox_core::{Aggregate, OutboxEvent};
 use serde::{Deserialize, Serialize};
 use sqlx::{PgPool, Postgres};
-
-use crate::{
-    Error,
-    running::{Running, config, send, until},
-};
 
 const TABLES: &str = "
     CREATE TABLE accounts (id text PRIMARY KEY, balance bigint NOT NULL DEFAULT 0);
@@ -65,28 +72,35 @@ impl Handler<Postgres> for Credit {
     }
 }
 
-/// Runs the lesson.
-pub async fn run(kafka: &str, topic: &str, database: &str) -> Result<(), Error> {
-    let pool = PgPool::connect(database).await?;
+#[tokio::main]
+async fn main() -> Result<(), Error> {
+    let mut services = Services::find_or_start()?;
+    let topic = services.create_topic("credits").await?;
+    let database = services.create_database("ledger").await?;
+    let pool = PgPool::connect(&database).await?;
     sqlx::raw_sql(TABLES).execute(&pool).await?;
     sqlx::raw_sql("INSERT INTO accounts (id) VALUES ('early')").execute(&pool).await?;
-    let mut config = config("ledger", kafka, topic, database);
+    let mut config = configure("ledger", &services.kafka, &topic, &database);
     inbox_consumer::migrate::<Postgres>(&config).await?;
     // Two quick attempts instead of four. The rest of `[retry]` and `[park]` is in docs/configuration.md.
     config.retry.attempts_max = 2;
     config.retry.delay_min = Duration::from_millis(20);
 
-    let credited = |account: &str, n: i64, amount: i64| {
+    let make_credit = |account: &str, n: i64, amount: i64| {
         let account = Aggregate::new("Account", account)?;
         Ok::<_, Error>(OutboxEvent::new("Credited", &account, &Credited { n, amount })?)
     };
     let mut events = Vec::new();
     for n in 1..=20 {
-        events.push(credited("early", n, 1)?);
-        events.push(credited("late", n, 1)?);
+        events.push(make_credit("early", n, 1)?);
+        events.push(make_credit("late", n, 1)?);
     }
-    events.push(credited("wrong", 1, -1)?);
-    send(kafka, topic, &events).await?;
+    events.push(make_credit("wrong", 1, -1)?);
+    send(&services.kafka, &topic, &events).await?;
+
+    println!(
+        "sent: 20 credits of an account that is there, 20 of one that is not yet, and one that is negative"
+    );
 
     // A schedule of its own for this type: soon, so that the lesson is short. By default the first release
     // comes after about a minute, the delays double up to an hour, and after 20 of them a person decides.
@@ -96,50 +110,60 @@ pub async fn run(kafka: &str, topic: &str, database: &str) -> Result<(), Error> 
         releases_max: 1_000,
     };
     let routes = Routes::default().on("Credited", Credit).schedule("Credited", schedule);
-    let running = Running::start(config, routes).await?;
+    let running = RunningConsumer::start(config, routes).await?;
 
     // The account that is there is served, the one that is not holds up nobody else.
-    let credits = async |account: &'static str| -> Result<Vec<i64>, sqlx::Error> {
+    let read_credits = async |account: &'static str| -> Result<Vec<i64>, sqlx::Error> {
         sqlx::query_scalar("SELECT n FROM credits WHERE account = $1 ORDER BY place")
             .bind(account)
             .fetch_all(&pool)
             .await
     };
-    until("all credits of the early account", || async { Ok(credits("early").await?.len() == 20) })
-        .await?;
-    until("the others are parked", || async {
+    wait_until("all credits of the early account", || async {
+        Ok(read_credits("early").await?.len() == 20)
+    })
+    .await?;
+    println!("the account that is there has its 20 credits");
+    wait_until("the others are parked", || async {
         let parked: i64 =
             sqlx::query_scalar("SELECT count(*) FROM inbox_parked").fetch_one(&pool).await?;
         Ok(parked == 21)
     })
     .await?;
     // The first of the late account was tried and has a time; the others follow it; the wrong one waits for a
-    // person (`billing parked list`, `parked show`, then `parked release` or `parked discard`).
+    // person (`inbox-consumer parked list`, `parked show`, then `parked release` or `parked discard`).
     let reasons: Vec<(String, i64)> = sqlx::query_as(
         "SELECT reason, count(*) FROM inbox_parked GROUP BY reason ORDER BY count(*) DESC, reason",
     )
     .fetch_all(&pool)
     .await?;
-    println!("parked: {reasons:?}");
     let expected = [("follower", 19), ("exhausted", 1), ("rejected", 1)];
     assert_eq!(reasons, expected.map(|(reason, count)| (reason.to_owned(), count)));
+    let counts: Vec<String> =
+        reasons.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
+    println!("parked: {}", counts.join(", "));
 
     // The account is opened. Nobody has to do anything else.
     sqlx::raw_sql("INSERT INTO accounts (id) VALUES ('late')").execute(&pool).await?;
-    until("the late account caught up", || async { Ok(credits("late").await?.len() == 20) })
-        .await?;
+    println!("the other account is opened");
+    wait_until("the late account caught up", || async {
+        Ok(read_credits("late").await?.len() == 20)
+    })
+    .await?;
     // Another one arrives: nothing is parked any more, so it is handled as usual.
-    send(kafka, topic, &[credited("late", 21, 1)?]).await?;
-    until("the next one", || async { Ok(credits("late").await?.len() == 21) }).await?;
+    send(&services.kafka, &topic, &[make_credit("late", 21, 1)?]).await?;
+    wait_until("the next one", || async { Ok(read_credits("late").await?.len() == 21) }).await?;
     running.stop().await?;
 
     for (account, last) in [("early", 20), ("late", 21)] {
         let in_order: Vec<i64> = (1..=last).collect();
-        assert_eq!(credits(account).await?, in_order, "each once, in order, parked or not");
+        assert_eq!(read_credits(account).await?, in_order, "each once, in order, parked or not");
     }
+    println!("it has its 20 credits, in order, and takes the next one as usual");
     let left: Vec<String> =
         sqlx::query_scalar("SELECT reason FROM inbox_parked").fetch_all(&pool).await?;
     assert_eq!(left, ["rejected"], "what no schedule can help waits for a person");
+    println!("still parked, for a person: {}", left.join(", "));
     pool.close().await;
-    Ok(())
+    services.clean_up().await
 }

@@ -9,21 +9,26 @@
 //!   is held for a moment, never across an `.await`;
 //! - never results: a counter or a list in `self` also counts the attempts that failed. Write results to the
 //!   database, through `tx`.
+//!
+//! # What it prints
+//!
+//! ```text
+//! ten payments are sent: 10 bookings at the old rate
+//! the rate changes: 1 booking at the new rate
+//! a payment in a currency without a rate is parked
+//! 11 bookings in the table, but … calls of the handler: what it counts itself is not what has happened
+//! ```
 
 use std::sync::{
     Arc, RwLock,
     atomic::{AtomicU64, Ordering::Relaxed},
 };
 
+use examples::{Error, RunningConsumer, Services, configure, send, wait_until};
 use inbox_consumer::{Event, Handler, HandlerError, HandlerResult, Routes, Tx};
 use outbox_core::{Aggregate, OutboxEvent};
 use serde::{Deserialize, Serialize};
 use sqlx::{PgPool, Postgres};
-
-use crate::{
-    Error,
-    running::{Running, config, send, until},
-};
 
 const TABLES: &str = "
     CREATE TABLE rates (currency text PRIMARY KEY, cents bigint NOT NULL);
@@ -91,11 +96,14 @@ impl Handler<Postgres> for Book {
     }
 }
 
-/// Runs the lesson.
-pub async fn run(kafka: &str, topic: &str, database: &str) -> Result<(), Error> {
-    let pool = PgPool::connect(database).await?;
+#[tokio::main]
+async fn main() -> Result<(), Error> {
+    let mut services = Services::find_or_start()?;
+    let topic = services.create_topic("payments").await?;
+    let database = services.create_database("bookings").await?;
+    let pool = PgPool::connect(&database).await?;
     sqlx::raw_sql(TABLES).execute(&pool).await?;
-    let config = config("bookings", kafka, topic, database);
+    let config = configure("bookings", &services.kafka, &topic, &database);
     inbox_consumer::migrate::<Postgres>(&config).await?;
 
     // Everything that handlers need is made before the routes. (With the command line, `cli::main_with` takes
@@ -104,41 +112,50 @@ pub async fn run(kafka: &str, topic: &str, database: &str) -> Result<(), Error> 
     rates.refresh(&pool).await?;
     let attempts = Arc::new(AtomicU64::new(0));
     let book = Book { fee: 25, rates: rates.clone(), attempts: Arc::clone(&attempts) };
-    let running = Running::start(config, Routes::default().on("Paid", book)).await?;
+    let running = RunningConsumer::start(config, Routes::default().on("Paid", book)).await?;
 
-    let paid = |account: i64, currency: &str| {
+    let make_payment = |account: i64, currency: &str| {
         let account = Aggregate::new("Account", account.to_string())?;
         let paid = Paid { currency: currency.to_owned(), amount: 2 };
         Ok::<_, Error>(OutboxEvent::new("Paid", &account, &paid)?)
     };
-    let first: Vec<_> = (0..10).map(|n| paid(n, "USD")).collect::<Result<_, _>>()?;
-    send(kafka, topic, &first).await?;
-    let booked = async |cents: i64| -> Result<i64, sqlx::Error> {
+    let first: Vec<_> = (0..10).map(|n| make_payment(n, "USD")).collect::<Result<_, _>>()?;
+    send(&services.kafka, &topic, &first).await?;
+    let count_bookings = async |cents: i64| -> Result<i64, sqlx::Error> {
         sqlx::query_scalar("SELECT count(*) FROM bookings WHERE cents = $1 AND fee = 25")
             .bind(cents)
             .fetch_one(&pool)
             .await
     };
-    until("10 bookings at the old rate", || async { Ok(booked(180).await? == 10) }).await?;
+    wait_until("10 bookings at the old rate", || async { Ok(count_bookings(180).await? == 10) })
+        .await?;
+
+    println!("ten payments are sent: 10 bookings at the old rate");
 
     // The rate changes, and whoever keeps the rates reads them anew. A timer would do it in a real service.
     sqlx::raw_sql("UPDATE rates SET cents = 95 WHERE currency = 'USD'").execute(&pool).await?;
     rates.refresh(&pool).await?;
-    send(kafka, topic, &[paid(11, "USD")?, paid(12, "XYZ")?]).await?;
-    until("a booking at the new rate", || async { Ok(booked(190).await? == 1) }).await?;
-    until("the currency without a rate is parked", || async {
+    send(&services.kafka, &topic, &[make_payment(11, "USD")?, make_payment(12, "XYZ")?]).await?;
+    wait_until("a booking at the new rate", || async { Ok(count_bookings(190).await? == 1) })
+        .await?;
+    println!("the rate changes: 1 booking at the new rate");
+    wait_until("the currency without a rate is parked", || async {
         let parked: i64 =
             sqlx::query_scalar("SELECT count(*) FROM inbox_parked").fetch_one(&pool).await?;
         Ok(parked == 1)
     })
     .await?;
+    println!("a payment in a currency without a rate is parked");
     running.stop().await?;
 
     let rows: i64 = sqlx::query_scalar("SELECT count(*) FROM bookings").fetch_one(&pool).await?;
     let attempts = attempts.load(Relaxed);
-    println!("{rows} bookings, {attempts} calls: what a handler keeps is not what happened");
     assert_eq!(rows, 11, "one for each event that has a rate");
     assert!(attempts > 12, "the failed attempt counted, and so did what was run again with it");
+    println!(
+        "{rows} bookings in the table, but {attempts} calls of the handler: what it counts itself is not what has \
+         happened"
+    );
     pool.close().await;
-    Ok(())
+    services.clean_up().await
 }

@@ -4,6 +4,16 @@
 //! resolves: it takes no more events, finishes what is open, writes down how far it has come, and leaves the
 //! group, so that another process goes on at once. Nothing is lost if the process dies instead; it only takes
 //! until the session timeout before another one takes over.
+//!
+//! # What it prints
+//!
+//! ```text
+//! one process answers on http://127.0.0.1:… and consumes
+//! ten deliveries are sent; GET /stock/nuts answers 55
+//! the service is told to end
+//! the service has ended; it says: the consumer has shut down
+//! 10 events are applied, the watermark is 10, and no partition has an owner
+//! ```
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -13,17 +23,12 @@ use axum::{
     http::StatusCode,
     routing::get,
 };
+use examples::{Error, Services, configure, request, send, wait_until};
 use inbox_consumer::{Consumer, Ended, Event, Handler, HandlerResult, Routes, Tx};
 use outbox_core::{Aggregate, OutboxEvent};
 use serde::{Deserialize, Serialize};
 use sqlx::{PgPool, Postgres};
 use tokio::{net::TcpListener, sync::watch};
-
-use crate::{
-    Error,
-    http::request,
-    running::{config, send, until},
-};
 
 const TABLES: &str = "CREATE TABLE stock (article text PRIMARY KEY, pieces bigint NOT NULL)";
 
@@ -53,7 +58,7 @@ impl Handler<Postgres> for AddStock {
 }
 
 /// `GET /stock/{article}`: what the web side of the service does with the same database.
-async fn stock(
+async fn read_stock(
     State(pool): State<PgPool>,
     Path(article): Path<String>,
 ) -> Result<Json<i64>, StatusCode> {
@@ -66,7 +71,7 @@ async fn stock(
 }
 
 /// Resolves when the service is told to end. In `main` a task would set it on SIGTERM.
-async fn told(mut ending: watch::Receiver<bool>) {
+async fn wait_for_end(mut ending: watch::Receiver<bool>) {
     // An error means that nobody is left who could tell: that is an end, too.
     let _ = ending.wait_for(|ending| *ending).await;
 }
@@ -78,22 +83,25 @@ async fn serve(
     pool: PgPool,
     ending: watch::Receiver<bool>,
 ) -> Result<Ended, Error> {
-    let app = Router::new().route("/stock/{article}", get(stock)).with_state(pool);
-    let web = axum::serve(listener, app).with_graceful_shutdown(told(ending.clone()));
+    let app = Router::new().route("/stock/{article}", get(read_stock)).with_state(pool);
+    let web = axum::serve(listener, app).with_graceful_shutdown(wait_for_end(ending.clone()));
     // If one of the two ends by itself, the service has to end as a whole: here `try_join!` and the typed end
     // of the consumer see to it. A consumer that is fenced or whose client is dead says so by `Ended`.
-    let consumed = async { Ok::<_, Error>(consumer.run(told(ending)).await) };
+    let consumed = async { Ok::<_, Error>(consumer.run(wait_for_end(ending)).await) };
     let (ended, ()) = tokio::try_join!(consumed, async { Ok::<(), Error>(web.await?) })?;
     Ok(ended)
 }
 
-/// Runs the lesson.
-pub async fn run(kafka: &str, topic: &str, database: &str) -> Result<(), Error> {
+#[tokio::main]
+async fn main() -> Result<(), Error> {
+    let mut services = Services::find_or_start()?;
+    let topic = services.create_topic("deliveries").await?;
+    let database = services.create_database("warehouse").await?;
     // The web side has a pool of its own. The consumer opens its own connections: they are read-only outside
     // its transactions, which a shared pool could not be.
-    let pool = PgPool::connect(database).await?;
+    let pool = PgPool::connect(&database).await?;
     sqlx::raw_sql(TABLES).execute(&pool).await?;
-    let config = config("warehouse", kafka, topic, database);
+    let config = configure("warehouse", &services.kafka, &topic, &database);
     inbox_consumer::migrate::<Postgres>(&config).await?;
     let routes = Routes::default().on("Delivered", AddStock);
     // Whatever can be wrong with configuration, handlers or database is said here, before the port is open.
@@ -102,34 +110,40 @@ pub async fn run(kafka: &str, topic: &str, database: &str) -> Result<(), Error> 
 
     let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
     let address: SocketAddr = listener.local_addr()?;
+    println!("one process answers on http://{address} and consumes");
     let (end, ending) = watch::channel(false);
     let service = tokio::spawn(serve(listener, consumer, pool.clone(), ending));
 
     let nuts = Aggregate::new("Article", "nuts")?;
-    let delivered: Vec<_> = (1..=10)
+    let deliveries: Vec<_> = (1..=10)
         .map(|pieces| OutboxEvent::new("Delivered", &nuts, &Delivered { pieces }))
         .collect::<Result<_, _>>()?;
-    send(kafka, topic, &delivered).await?;
-    until("the deliveries are in stock", || async {
+    send(&services.kafka, &topic, &deliveries).await?;
+    wait_until("the deliveries are in stock", || async {
         let answer = request(address, "GET", "/stock/nuts", "").await;
         Ok(answer.is_ok_and(|answer| answer == (200, "55".to_owned())))
     })
     .await?;
     assert_eq!(request(address, "GET", "/stock/bolts", "").await?.0, 404);
 
+    println!("ten deliveries are sent; GET /stock/nuts answers 55");
+
+    println!("the service is told to end");
     end.send(true)?;
     let ended = tokio::time::timeout(Duration::from_secs(20), service).await???;
     assert_eq!(ended, Ended::Shutdown);
-    println!(
-        "the service ended, its consumer says: {ended}; {} events applied",
-        counters.read().applied
-    );
+    println!("the service has ended; it says: {ended}");
     // It has written down where it stands and owns nothing more.
     let (watermark, owned): (i64, i64) =
         sqlx::query_as("SELECT sum(watermark)::bigint, count(owner) FROM inbox_partitions")
             .fetch_one(&pool)
             .await?;
     assert_eq!((watermark, owned), (10, 0));
+    let applied = counters.read().applied;
+    assert_eq!(applied, 10);
+    println!(
+        "{applied} events are applied, the watermark is {watermark}, and no partition has an owner"
+    );
     pool.close().await;
-    Ok(())
+    services.clean_up().await
 }

@@ -7,21 +7,26 @@
 //!
 //! Everything else stays as it is: each event takes effect exactly once, and an event that fails costs no
 //! other one (the run is repeated event by event to find it, unless the handler names it).
+//!
+//! # What it prints
+//!
+//! ```text
+//! 3,000 visits of 30 pages and 300 prices of 10 articles are sent, and 500 of these events twice
+//! the consumer has settled all of them
+//! 3000 visits are counted, by … calls of the handler
+//! the last price of each article is 30
+//! ```
 
 use std::sync::{
     Arc,
     atomic::{AtomicU64, Ordering::Relaxed},
 };
 
+use examples::{Error, RunningConsumer, Services, configure, send, wait_until};
 use inbox_consumer::{BatchHandler, Event, HandlerResult, Routes, Tx};
 use outbox_core::{Aggregate, OutboxEvent};
 use serde::{Deserialize, Serialize};
 use sqlx::{PgPool, Postgres};
-
-use crate::{
-    Error,
-    running::{Running, config, send, until},
-};
 
 const TABLES: &str = "
     CREATE TABLE pages (page text PRIMARY KEY, visits bigint NOT NULL, seconds bigint NOT NULL);
@@ -104,11 +109,14 @@ impl BatchHandler<Postgres> for KeepPrice {
     }
 }
 
-/// Runs the lesson.
-pub async fn run(kafka: &str, topic: &str, database: &str) -> Result<(), Error> {
-    let pool = PgPool::connect(database).await?;
+#[tokio::main]
+async fn main() -> Result<(), Error> {
+    let mut services = Services::find_or_start()?;
+    let topic = services.create_topic("visits").await?;
+    let database = services.create_database("statistics").await?;
+    let pool = PgPool::connect(&database).await?;
     sqlx::raw_sql(TABLES).execute(&pool).await?;
-    let config = config("statistics", kafka, topic, database);
+    let config = configure("statistics", &services.kafka, &topic, &database);
     inbox_consumer::migrate::<Postgres>(&config).await?;
 
     // 3,000 visits of 30 pages, in between 300 changes of 10 prices; the last price of each article is 30.
@@ -122,22 +130,26 @@ pub async fn run(kafka: &str, topic: &str, database: &str) -> Result<(), Error> 
             events.push(OutboxEvent::new("PriceChanged", &article, &price)?);
         }
     }
-    send(kafka, topic, &events).await?;
+    send(&services.kafka, &topic, &events).await?;
     // A producer that was not sure sends some once more: same ids, so they count once.
-    send(kafka, topic, &events[..500]).await?;
+    send(&services.kafka, &topic, &events[..500]).await?;
+    println!(
+        "3,000 visits of 30 pages and 300 prices of 10 articles are sent, and 500 of these events twice"
+    );
 
     let calls = Arc::new(AtomicU64::new(0));
     let routes = Routes::default()
         .on_batch("PageVisited", CountVisits { calls: Arc::clone(&calls) })
         .on_batch("PriceChanged", KeepPrice);
-    let running = Running::start(config, routes).await?;
-    until("3,300 events are settled", || async {
+    let running = RunningConsumer::start(config, routes).await?;
+    wait_until("3,300 events are settled", || async {
         let seen: i64 =
             sqlx::query_scalar("SELECT count(*) FROM inbox_events").fetch_one(&pool).await?;
         Ok(seen == 3_300)
     })
     .await?;
     running.stop().await?;
+    println!("the consumer has settled all of them");
 
     let (visits, seconds): (i64, i64) =
         sqlx::query_as("SELECT sum(visits)::bigint, sum(seconds)::bigint FROM pages")
@@ -149,8 +161,9 @@ pub async fn run(kafka: &str, topic: &str, database: &str) -> Result<(), Error> 
         sqlx::query_scalar("SELECT DISTINCT price FROM prices").fetch_all(&pool).await?;
     assert_eq!(last, [30], "the last price of each article");
     let calls = calls.load(Relaxed);
-    println!("{visits} visits took {calls} calls of the handler");
     assert!(calls < 1_500, "runs are longer than two events");
+    println!("{visits} visits are counted, by {calls} calls of the handler");
+    println!("the last price of each article is {}", last[0]);
     pool.close().await;
-    Ok(())
+    services.clean_up().await
 }

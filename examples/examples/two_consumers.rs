@@ -6,16 +6,21 @@
 //! instead, and each event is handled by one of them.
 //!
 //! Here `billing` runs in two processes (two tasks, for the lesson) and `mailing` in one.
+//!
+//! # What it prints
+//!
+//! ```text
+//! 200 events are sent, each of them twice
+//! billing and mailing have each settled all 400 records
+//! billing has written 200 invoices, mailing 199 greetings
+//! one event is parked, for mailing alone
+//! ```
 
+use examples::{Error, RunningConsumer, Services, configure, send, wait_until};
 use inbox_consumer::{Event, Handler, HandlerError, HandlerResult, Routes, Tx};
 use outbox_core::{Aggregate, OutboxEvent};
 use serde::{Deserialize, Serialize};
 use sqlx::{PgPool, Postgres};
-
-use crate::{
-    Error,
-    running::{Running, config, send, until},
-};
 
 const TABLES: &str = "
     CREATE TABLE invoices (customer text NOT NULL, amount bigint NOT NULL);
@@ -62,14 +67,17 @@ impl Handler<Postgres> for Greet {
     }
 }
 
-/// Runs the lesson.
-pub async fn run(kafka: &str, topic: &str, database: &str) -> Result<(), Error> {
-    let pool = PgPool::connect(database).await?;
+#[tokio::main]
+async fn main() -> Result<(), Error> {
+    let mut services = Services::find_or_start()?;
+    let topic = services.create_topic("orders").await?;
+    let database = services.create_database("customers").await?;
+    let pool = PgPool::connect(&database).await?;
     sqlx::raw_sql(TABLES).execute(&pool).await?;
 
     // The names are the whole difference. The tables are shared, and made once.
-    let billing = config("billing", kafka, topic, database);
-    let mailing = config("mailing", kafka, topic, database);
+    let billing = configure("billing", &services.kafka, &topic, &database);
+    let mailing = configure("mailing", &services.kafka, &topic, &database);
     inbox_consumer::migrate::<Postgres>(&billing).await?;
 
     let mut events = Vec::new();
@@ -78,16 +86,17 @@ pub async fn run(kafka: &str, topic: &str, database: &str) -> Result<(), Error> 
         let customer = Aggregate::new("Customer", customer)?;
         events.push(OutboxEvent::new("Ordered", &customer, &Ordered { amount: n })?);
     }
-    send(kafka, topic, &events).await?;
-    send(kafka, topic, &events).await?; // every event twice: each consumer recognises the copies
+    send(&services.kafka, &topic, &events).await?;
+    send(&services.kafka, &topic, &events).await?; // every event twice: each consumer recognises the copies
+    println!("200 events are sent, each of them twice");
 
     let running = [
-        Running::start(billing.clone(), Routes::default().on("Ordered", Invoice)).await?,
-        Running::start(billing, Routes::default().on("Ordered", Invoice)).await?,
-        Running::start(mailing, Routes::default().on("Ordered", Greet)).await?,
+        RunningConsumer::start(billing.clone(), Routes::default().on("Ordered", Invoice)).await?,
+        RunningConsumer::start(billing, Routes::default().on("Ordered", Invoice)).await?,
+        RunningConsumer::start(mailing, Routes::default().on("Ordered", Greet)).await?,
     ];
     // What each consumer has settled of the 400 records, by its own watermarks.
-    let settled = async |consumer: &'static str| -> Result<i64, sqlx::Error> {
+    let count_settled = async |consumer: &'static str| -> Result<i64, sqlx::Error> {
         sqlx::query_scalar(
             "SELECT coalesce(sum(watermark), 0)::bigint FROM inbox_partitions
              JOIN inbox_consumers USING (consumer_ref) WHERE consumer = $1",
@@ -96,26 +105,31 @@ pub async fn run(kafka: &str, topic: &str, database: &str) -> Result<(), Error> 
         .fetch_one(&pool)
         .await
     };
-    until("billing is through", || async { Ok(settled("billing").await? == 400) }).await?;
-    until("mailing is through", || async { Ok(settled("mailing").await? == 400) }).await?;
+    wait_until("billing is through", || async { Ok(count_settled("billing").await? == 400) })
+        .await?;
+    wait_until("mailing is through", || async { Ok(count_settled("mailing").await? == 400) })
+        .await?;
     for one in running {
         one.stop().await?;
     }
 
-    let count = async |table: &'static str| -> Result<i64, sqlx::Error> {
+    println!("billing and mailing have each settled all 400 records");
+
+    let count_rows = async |table: &'static str| -> Result<i64, sqlx::Error> {
         let query = sqlx::AssertSqlSafe(format!("SELECT count(*) FROM {table}"));
         sqlx::query_scalar(query).fetch_one(&pool).await
     };
-    let (invoices, greetings) = (count("invoices").await?, count("greetings").await?);
-    println!("{invoices} invoices and {greetings} greetings of the same 200 events");
+    let (invoices, greetings) = (count_rows("invoices").await?, count_rows("greetings").await?);
     assert_eq!(invoices, 200, "billing handled each event once, whatever mailing thought of it");
     assert_eq!(greetings, 199, "mailing, too, but for the one that it refused");
+    println!("billing has written {invoices} invoices, mailing {greetings} greetings");
     let parked: Vec<String> = sqlx::query_scalar(
         "SELECT consumer FROM inbox_parked JOIN inbox_consumers USING (consumer_ref)",
     )
     .fetch_all(&pool)
     .await?;
     assert_eq!(parked, ["mailing"], "the event is parked for mailing alone; its copy is a copy");
+    println!("one event is parked, for {} alone", parked[0]);
     pool.close().await;
-    Ok(())
+    services.clean_up().await
 }
