@@ -4,21 +4,20 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
 use outbox_core::TopicPartition;
 
-use super::meters::guard;
-use crate::pipeline::Delivery;
+use crate::Delivery;
 
 /// A call is dropped when its time is over, unless it blocks its thread or the machine is starved.
 const MARGIN: Duration = Duration::from_secs(5);
 
 /// The calls of all handlers of a consumer.
 #[derive(Debug, Default)]
-pub(crate) struct Calls(Mutex<State>);
+pub struct Calls(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
@@ -49,7 +48,7 @@ struct Progress {
 
 /// A run that has begun. It ends when dropped.
 #[derive(Debug)]
-pub(crate) struct OpenRun<'c> {
+pub struct OpenRun<'c> {
     calls: &'c Calls,
     number: u64,
     current: Arc<Current>,
@@ -57,7 +56,7 @@ pub(crate) struct OpenRun<'c> {
 
 impl Calls {
     /// A run begins, of which each call of the handler has so much time.
-    pub(crate) fn begin(&self, partition_ref: i64, deadline: Duration) -> OpenRun<'_> {
+    pub fn begin(&self, partition_ref: i64, deadline: Duration) -> OpenRun<'_> {
         let current = Arc::<Current>::default();
         let mut state = guard(&self.0);
         let number = state.next;
@@ -67,7 +66,7 @@ impl Calls {
     }
 
     /// How many calls have come back in a partition: handlers are at work there though no offset moves.
-    pub(crate) fn ended(&self, partition_ref: i64) -> u64 {
+    pub fn ended(&self, partition_ref: i64) -> u64 {
         let state = guard(&self.0);
         let open = state.open.values().filter(|run| run.partition_ref == partition_ref);
         let open: u64 = open.map(|run| guard(&run.current).ended).sum();
@@ -75,14 +74,14 @@ impl Calls {
     }
 
     /// What is to be said of a call that should have ended long ago, in one partition or in any.
-    pub(crate) fn overdue(&self, partition_ref: Option<i64>, now: Instant) -> Option<String> {
+    pub fn overdue(&self, partition_ref: Option<i64>, now: Instant) -> Option<String> {
         let state = guard(&self.0);
         let wanted = |run: &&Run| partition_ref.is_none_or(|wanted| wanted == run.partition_ref);
         state.open.values().filter(wanted).find_map(|run| run.overdue(now))
     }
 
     /// What is to be said of the call that has gone on longest, if it is longer than a moment.
-    pub(crate) fn longest(&self, now: Instant) -> Option<String> {
+    pub fn longest(&self, now: Instant) -> Option<String> {
         let state = guard(&self.0);
         let open = state.open.values().filter_map(|run| {
             let (delivery, begun) = guard(&run.current).call.clone()?;
@@ -117,12 +116,12 @@ fn sentence(delivery: &Delivery, deadline: Duration) -> String {
 
 impl OpenRun<'_> {
     /// The handler is called.
-    pub(crate) fn call(&self, delivery: &Arc<Delivery>) {
+    pub fn call(&self, delivery: &Arc<Delivery>) {
         guard(&self.current).call = Some((Arc::clone(delivery), Instant::now()));
     }
 
     /// It has come back, or was dropped.
-    pub(crate) fn come_back(&self) {
+    pub fn come_back(&self) {
         let mut current = guard(&self.current);
         current.call = None;
         current.ended += 1;
@@ -138,10 +137,14 @@ impl Drop for OpenRun<'_> {
     }
 }
 
+fn guard<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::telemetry::trace_tests::delivery;
+    use crate::trace_tests::delivery;
 
     #[test]
     fn a_call_that_outlives_its_time_is_named() {

@@ -1,11 +1,6 @@
 //! One delivery: the record, and the event that was read from it.
 
-use outbox_core::{Envelope, ReadError, Record, TopicPartition};
-
-use inbox_kafka::Excerpt;
-
-/// One delivery inside the pipeline.
-pub(crate) type Delivered = inbox_engine::Item<std::sync::Arc<Delivery>>;
+use outbox_core::{Envelope, Excerpt, ReadError, Record, TopicPartition};
 
 /// A record with what could be read from it. Shared, never copied, on its way to the handler.
 #[derive(Debug)]
@@ -24,7 +19,7 @@ pub struct Delivery {
 
 impl Delivery {
     /// The event's id as its producer wrote it; `?` where the record could not be read.
-    pub(crate) fn id(&self) -> String {
+    pub fn id(&self) -> String {
         let Ok(event) = &self.event else { return "?".into() };
         event.source_id.as_ref().map_or_else(|| event.event_id.to_string(), ToString::to_string)
     }

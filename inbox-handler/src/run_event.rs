@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use crate::pipeline::Delivery;
+use crate::Delivery;
 
 /// One event of a run.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct RunEvent<'a> {
+pub struct RunEvent<'a> {
     /// The event was read from it: `delivery.event` is `Ok`.
-    pub(crate) delivery: &'a Arc<Delivery>,
+    pub delivery: &'a Arc<Delivery>,
     /// 1 for the first.
-    pub(crate) attempt: u32,
+    pub attempt: u32,
 }

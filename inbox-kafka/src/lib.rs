@@ -52,7 +52,7 @@ mod unread;
 pub use broker::{
     Arrival, Broker, BrokerError, BrokerEvent, ByteGuard, Committed, TopicState, Trouble, missing,
 };
-pub use excerpt::{Excerpt, Excerpts, Flaw};
+pub use excerpt::{Excerpts, Flaw};
 pub use health::{BrokerHealth, LogEnds, TopicSight, Unread};
 pub use inspect::{LogFacts, Logs, TopicLogs, committed_of, inspect, topic};
 pub use kafka_broker::{KafkaBroker, connect};

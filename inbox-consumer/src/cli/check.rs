@@ -7,7 +7,9 @@ mod topics;
 
 use std::time::SystemTime;
 
+use inbox_handler::internal::{Looked, RouteTable};
 use inbox_kafka::missing;
+use inbox_runtime::internal::CONTROL_SESSIONS;
 use inbox_store::port::{Finding, Needs, PartitionRow, Placement, Store};
 use outbox_core::Reader;
 use report::Report;
@@ -17,8 +19,6 @@ use crate::{
     Routes,
     config::{Config, Unwanted},
     consumer::{connections, kafka_settings, schema_is_current, settings},
-    pipeline::control::CONTROL_SESSIONS,
-    router::{Looked, RouteTable},
 };
 
 /// Connections besides those of transactions and control: retention and the count of parked events.

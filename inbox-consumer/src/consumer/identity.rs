@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use inbox_kafka::{Excerpts, KafkaSettings};
+use inbox_runtime::internal::UnwantedRules;
 use inbox_store::port::Owner;
 use uuid::Uuid;
 
@@ -32,6 +33,16 @@ pub(super) fn excerpts(config: &Config) -> Excerpts {
         |_| Excerpts::default(),
         |reader| Excerpts::of(reader.rules(), config.events.event_bytes_max),
     )
+}
+
+/// What becomes of what nobody can take.
+pub(super) fn unwanted(events: &config::Events) -> UnwantedRules {
+    UnwantedRules {
+        unknown_type: events.unknown_type,
+        undecodable: events.undecodable,
+        topic: events.dead_letter_topic.clone().map(Into::into),
+        bytes_max: events.event_bytes_max,
+    }
 }
 
 /// What the Kafka client needs of the configuration.

@@ -154,7 +154,7 @@ pub(crate) fn limited(mut text: String) -> String {
 }
 
 /// What a panic said.
-pub(crate) fn panic_text(panic: &(dyn Any + Send)) -> String {
+pub fn panic_text(panic: &(dyn Any + Send)) -> String {
     let said = panic
         .downcast_ref::<&str>()
         .copied()

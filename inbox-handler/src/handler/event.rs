@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use outbox_core::{Aggregate, Cause, Envelope, EventId, Header, header_names};
 
-use crate::pipeline::Delivery;
+use crate::Delivery;
 
 /// An event with its decoded payload.
 ///

@@ -8,8 +8,9 @@ use std::future::Future;
 use serde::de::DeserializeOwned;
 use sqlx::Database;
 
+pub(crate) use error::limited;
+pub use error::panic_text;
 pub use error::{Fault, HandlerError, HandlerResult};
-pub(crate) use error::{limited, panic_text};
 pub use event::Event;
 
 use crate::Tx;

@@ -3,7 +3,7 @@
 //! Only those of handlers that take whole runs: they decode all of a run before the first call. A handler
 //! that takes events one by one decodes between its statements, and nothing of an event behind one that fails.
 
-use std::any::Any;
+use std::{any::Any, fmt};
 
 use inbox_store::port::Sessions;
 
@@ -18,17 +18,29 @@ pub(super) type Decoded<T> = Vec<Option<Result<Event<T>, String>>>;
 
 /// What the routes of a batch have decoded: each a [`Decoded`] of its own type.
 #[derive(Default)]
-pub(crate) struct Ahead(Vec<(u32, Box<dyn Any + Send>)>);
+pub struct Ahead(Vec<(u32, Box<dyn Any + Send>)>);
 
 /// What was decoded of the events of a run.
-pub(crate) struct AheadOfRun<'a> {
+pub struct AheadOfRun<'a> {
     decoded: Option<&'a mut (dyn Any + Send)>,
     places: &'a [usize],
 }
 
+impl fmt::Debug for Ahead {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.0.iter().map(|(route, _)| route)).finish()
+    }
+}
+
+impl fmt::Debug for AheadOfRun<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AheadOfRun").field("places", &self.places).finish_non_exhaustive()
+    }
+}
+
 impl Ahead {
     /// Decodes for the routes that take whole runs. `events`: their places in the batch, and their routes.
-    pub(crate) async fn of<'a, DB: Sessions>(
+    pub async fn of<'a, DB: Sessions>(
         table: &RouteTable<DB>,
         events: impl Iterator<Item = (usize, u32, RunEvent<'a>)>,
     ) -> Self {
@@ -52,7 +64,7 @@ impl Ahead {
     }
 
     /// What was decoded of the events at `places` for a route.
-    pub(crate) fn of_run<'a>(&'a mut self, number: u32, places: &'a [usize]) -> AheadOfRun<'a> {
+    pub fn of_run<'a>(&'a mut self, number: u32, places: &'a [usize]) -> AheadOfRun<'a> {
         let decoded = self.0.iter_mut().find(|(known, _)| *known == number);
         AheadOfRun { decoded: decoded.map(|(_, decoded)| &mut **decoded), places }
     }
@@ -60,7 +72,7 @@ impl Ahead {
 
 impl AheadOfRun<'_> {
     /// Nothing was decoded.
-    pub(crate) fn none() -> Self {
+    pub fn none() -> Self {
         Self { decoded: None, places: &[] }
     }
 
@@ -88,8 +100,7 @@ mod tests {
 
     use super::{super::run_tests::delivery, AT_ONCE, Ahead, AheadOfRun};
     use crate::{
-        BatchHandler, Event, HandlerResult, Routes, Tx,
-        pipeline::Delivery,
+        BatchHandler, Delivery, Event, HandlerResult, Routes, Tx,
         router::{RouteTable, RunEnd, RunEvent},
     };
 

@@ -8,7 +8,7 @@ use outbox_core::Decode;
 use tracing::Instrument as _;
 
 use super::{AheadOfRun, Route, RunEnd, RunEvent, attempt};
-use crate::{Handler, Tx, telemetry::trace};
+use crate::{Handler, Tx, trace};
 
 pub(super) struct Each<H, C> {
     pub(super) handler: H,

@@ -26,21 +26,22 @@ use inbox_store::port::Sessions;
 use outbox_core::{Decode, Json};
 use sqlx::Database;
 
-pub(crate) use ahead::{Ahead, AheadOfRun};
+pub use ahead::{Ahead, AheadOfRun};
+pub use declared::{Declared, DeclaredMode};
 pub use schedule::Schedule;
-pub(crate) use table::{Looked, RouteTable};
+pub use table::{Looked, RouteTable};
 
-pub(crate) use crate::run_event::RunEvent;
+pub use crate::run_event::RunEvent;
 use crate::{BatchHandler, Fault, Handler, Tx};
 use declared::DeclaredRoute;
 #[cfg(feature = "testing")]
-pub(crate) use declared::gathered;
+pub use declared::gathered;
 use each::Each;
 use whole::Whole;
 
 /// How a run ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum RunEnd {
+pub enum RunEnd {
     /// Every event was handled.
     Done,
     /// The payload of the event at `at` is not what its handler takes.
@@ -245,7 +246,8 @@ impl<DB: Sessions> Routes<DB> {
     }
 
     /// The table for the pipeline, or the sentences on what is wrong with the registrations.
-    pub(crate) fn freeze(self) -> Result<RouteTable<DB>, String> {
+    #[doc(hidden)]
+    pub fn freeze(self) -> Result<RouteTable<DB>, String> {
         if !self.refused.is_empty() {
             return Err(self.refused.join("; "));
         }

@@ -12,9 +12,7 @@ use outbox_core::{Aggregate, Envelope, EventId, Record, TopicPartition};
 use sqlx::{AssertSqlSafe, PgConnection, Postgres, SqlSafeStr as _};
 
 use super::{AheadOfRun, RouteTable, Routes, RunEnd, RunEvent};
-use crate::{
-    Event, Fault, Handler, HandlerError, HandlerResult, Tx, pipeline::Delivery, statement,
-};
+use crate::{Delivery, Event, Fault, Handler, HandlerError, HandlerResult, Tx, statement};
 
 const TABLES: &str = "CREATE TABLE effects (
         at bigint GENERATED ALWAYS AS IDENTITY, kind text, n bigint CHECK (n <> 13));

@@ -18,8 +18,7 @@ use sqlx::{Connection, Sqlite, SqliteConnection};
 
 use super::{AheadOfRun, RouteTable, Routes, RunEnd, RunEvent};
 use crate::{
-    BatchHandler, Event, Fault, Handler, HandlerError, HandlerResult, Tx, pipeline::Delivery,
-    statement,
+    BatchHandler, Delivery, Event, Fault, Handler, HandlerError, HandlerResult, Tx, statement,
 };
 
 const DEADLINE: Duration = Duration::from_secs(5);

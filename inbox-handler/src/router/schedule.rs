@@ -37,7 +37,8 @@ impl Schedule {
         Self { delay_min: Duration::ZERO, delay_max: Duration::ZERO, releases_max: 0 };
 
     /// The delay after so many rounds; `None` when there is none left. `chance` is any number.
-    pub(crate) fn delay(&self, releases: u32, chance: u64) -> Option<Duration> {
+    #[doc(hidden)]
+    pub fn delay(&self, releases: u32, chance: u64) -> Option<Duration> {
         if releases >= self.releases_max {
             return None;
         }

@@ -10,7 +10,7 @@ use outbox_core::{Aggregate, Envelope, EventId, Record, TopicPartition};
 use sqlx::{AssertSqlSafe, Connection, PgConnection, Postgres};
 
 use super::{AheadOfRun, Routes, RunEnd, RunEvent};
-use crate::{Event, Fault, Handler, HandlerResult, Tx, pipeline::Delivery};
+use crate::{Delivery, Event, Fault, Handler, HandlerResult, Tx};
 
 /// A schema of its own with the tables that tests use.
 struct Place {

@@ -13,7 +13,7 @@ use crate::Tx;
 
 /// What is known of an event type.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Looked {
+pub enum Looked {
     /// It has a handler: `kind.route` is the number for [`RouteTable::route`].
     Route(Kind),
     /// It is settled without one.
@@ -23,7 +23,7 @@ pub(crate) enum Looked {
 }
 
 /// The routes, numbered.
-pub(crate) struct RouteTable<DB: Database> {
+pub struct RouteTable<DB: Database> {
     by_type: HashMap<Box<str>, Looked>,
     routes: Vec<Arc<dyn Route<DB>>>,
     schedules: HashMap<String, Schedule>,
@@ -60,19 +60,19 @@ impl<DB: Database> RouteTable<DB> {
     }
 
     /// What is known of `event_type`. Allocates nothing.
-    pub(crate) fn lookup(&self, event_type: &str) -> Looked {
+    pub fn lookup(&self, event_type: &str) -> Looked {
         self.by_type.get(event_type).copied().unwrap_or(Looked::Unknown)
     }
 
     /// The route of a number that [`lookup`](Self::lookup) gave out; others are a bug.
-    pub(crate) fn route(&self, number: u32) -> &dyn Route<DB> {
+    pub(super) fn route(&self, number: u32) -> &dyn Route<DB> {
         let index = usize::try_from(number).unwrap_or(usize::MAX);
         &*self.routes[index]
     }
 
     /// Runs the handler of a number on `run`, and sends what it queued. `deadline` is for each call of
     /// the handler.
-    pub(crate) async fn run(
+    pub async fn run(
         &self,
         number: u32,
         run: &[RunEvent<'_>],
@@ -88,12 +88,12 @@ impl<DB: Database> RouteTable<DB> {
     }
 
     /// The schedule of its own that an event type has.
-    pub(crate) fn schedule(&self, event_type: &str) -> Option<Schedule> {
+    pub fn schedule(&self, event_type: &str) -> Option<Schedule> {
         self.schedules.get(event_type).copied()
     }
 
     /// Each handled event type with the name of its handler, sorted by type.
-    pub(crate) fn names(&self) -> Vec<(&str, &'static str)> {
+    pub fn names(&self) -> Vec<(&str, &'static str)> {
         let mut names = Vec::with_capacity(self.routes.len());
         for (event_type, looked) in &self.by_type {
             if let Looked::Route(kind) = looked {

@@ -11,7 +11,7 @@ use outbox_core::Decode;
 use tracing::Instrument as _;
 
 use super::{AheadOfRun, Route, RunEnd, RunEvent, ahead::Decoded, attempt};
-use crate::{BatchHandler, Tx, telemetry::trace};
+use crate::{BatchHandler, Tx, trace};
 
 pub(super) struct Whole<H, C> {
     pub(super) handler: H,

@@ -12,7 +12,7 @@ use outbox_core::{
 use sqlx::{Connection, Sqlite, SqliteConnection};
 
 use super::Tx;
-use crate::{pipeline::Delivery, router::RunEvent};
+use crate::{Delivery, router::RunEvent};
 
 const TRACEPARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 

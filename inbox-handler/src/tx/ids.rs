@@ -7,7 +7,7 @@
 use inbox_engine::Rule;
 use outbox_core::{EventId, OutboxEvent};
 
-use crate::{pipeline::Delivery, run_event::RunEvent};
+use crate::{Delivery, run_event::RunEvent};
 
 /// What the ids of a call's appended events follow from.
 #[derive(Debug, Default)]

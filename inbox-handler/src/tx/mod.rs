@@ -28,7 +28,7 @@ use queue::Queue;
 pub use savepoint::SavepointTx;
 pub use statement::{Statement, statement};
 
-use crate::{pipeline::Delivery, run_event::RunEvent, telemetry::calls::OpenRun};
+use crate::{Delivery, calls::OpenRun, run_event::RunEvent};
 
 /// The transaction that a handler writes its effects through. The consumer began it, claimed the
 /// event in it, and commits it when the handler has answered `Ok`.
@@ -104,7 +104,8 @@ impl<DB: Database> fmt::Debug for Tx<'_, DB> {
 impl<'t, DB: Database> Tx<'t, DB> {
     /// `connection` is inside the transaction, in which earlier calls of handlers have left
     /// `savepoints_taken`.
-    pub(crate) fn new(connection: &'t mut DB::Connection, savepoints_taken: u32) -> Self {
+    #[doc(hidden)]
+    pub fn new(connection: &'t mut DB::Connection, savepoints_taken: u32) -> Self {
         let guard = Guard::new(savepoints_taken);
         let queue = Queue::default();
         let (outbox, ids) = (Outbox::default(), Ids::default());
@@ -112,26 +113,30 @@ impl<'t, DB: Database> Tx<'t, DB> {
     }
 
     /// How events are appended.
-    pub(crate) fn with_outbox(mut self, outbox: Outbox) -> Self {
+    #[doc(hidden)]
+    pub fn with_outbox(mut self, outbox: Outbox) -> Self {
         self.outbox = outbox;
         self
     }
 
     /// What the ids of appended events follow from: the consumer, and the run that it handles.
-    pub(crate) fn with_origin(mut self, consumer: &'t str, run: &'t [RunEvent<'t>]) -> Self {
+    #[doc(hidden)]
+    pub fn with_origin(mut self, consumer: &'t str, run: &'t [RunEvent<'t>]) -> Self {
         self.ids = Ids::new(consumer, run);
         self
     }
 
     /// What tells those who watch which call is under way.
-    pub(crate) fn with_run(mut self, run: &'t OpenRun<'t>) -> Self {
+    #[doc(hidden)]
+    pub fn with_run(mut self, run: &'t OpenRun<'t>) -> Self {
         self.run = Some(run);
         self
     }
 
     /// What is known of texts that are queued, the session's own part of it, and how many round trips of
     /// the transaction could have named a statement.
-    pub(crate) fn with_book(
+    #[doc(hidden)]
+    pub fn with_book(
         mut self,
         book: &Arc<Book>,
         edition: Option<&Arc<Edition>>,
@@ -142,7 +147,8 @@ impl<'t, DB: Database> Tx<'t, DB> {
     }
 
     /// How many round trips of the transaction could have named a statement by now.
-    pub(crate) fn named(&self) -> u32 {
+    #[doc(hidden)]
+    pub fn named(&self) -> u32 {
         self.queue.named()
     }
 
@@ -169,7 +175,8 @@ impl<'t, DB: Database> Tx<'t, DB> {
     }
 
     /// How many savepoints handlers have taken and not rolled back.
-    pub(crate) fn savepoints_taken(&self) -> u32 {
+    #[doc(hidden)]
+    pub fn savepoints_taken(&self) -> u32 {
         self.guard.taken
     }
 
@@ -189,12 +196,14 @@ impl<'t, DB: Database> Tx<'t, DB> {
         self.guard.unquoted(text)
     }
 
-    pub(crate) fn unguarded_used(&self) -> bool {
+    #[doc(hidden)]
+    pub fn unguarded_used(&self) -> bool {
         self.guard.unguarded_used
     }
 
     /// Something may stay on the session when the transaction is over.
-    pub(crate) fn stays(&self) -> bool {
+    #[doc(hidden)]
+    pub fn stays(&self) -> bool {
         self.guard.stays || self.guard.unguarded_used
     }
 }

@@ -129,7 +129,7 @@ fn reason(standstill: &Standstill) -> Reason {
 
 /// Counts what is parked, for ever; dropped with the consumer. A failure changes nothing: the next look
 /// comes soon, and outages are told elsewhere.
-pub(crate) async fn count_parked_for_ever<DB: Store>(
+pub async fn count_parked_for_ever<DB: Store>(
     sessions: std::sync::Arc<Sessions<DB>>,
     consumer: String,
     meters: std::sync::Arc<Meters>,

@@ -14,7 +14,7 @@ impl<DB: Store> Work<DB> {
         conn.replan().await?;
         let asked = Instant::now();
         DB::begin(conn, &self.limits).await?;
-        self.pace.began(asked.elapsed());
+        self.state.pace.began(asked.elapsed());
         Ok(())
     }
 

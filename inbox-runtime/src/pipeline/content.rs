@@ -4,11 +4,21 @@ use std::collections::BTreeMap;
 
 use inbox_engine::Rule;
 use outbox_core::Envelope;
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use sha2::{Digest as _, Sha256};
 use xxhash_rust::xxh3::Xxh3;
 
-use crate::config::Content;
+/// How payloads of events with one id are compared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Content {
+    /// Byte by byte.
+    #[default]
+    Bytes,
+    /// As JSON: the order of keys and white space do not count.
+    Json,
+}
 
 /// What is nested deeper is taken as it is written: payloads come from strangers, and a stack has an end.
 const DEPTH_MAX: u32 = 64;

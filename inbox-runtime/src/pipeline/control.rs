@@ -1,6 +1,7 @@
 //! What is asked of the database besides transactions of events: take-over, watermark, standstill.
 
 use std::{
+    fmt,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering::Relaxed},
@@ -30,11 +31,12 @@ use super::{
 const ASK_MAX: Duration = Duration::from_secs(6);
 
 /// Connections for control statements, beside those for transactions.
-pub(crate) const CONTROL_SESSIONS: usize = 2;
+pub const CONTROL_SESSIONS: usize = 2;
 
 /// Take-over, watermark and standstill of a consumer's partitions.
-pub(crate) struct Control<DB: Store> {
-    pub(crate) sessions: Sessions<DB>,
+pub struct Control<DB: Store> {
+    /// Sessions of its own.
+    pub sessions: Sessions<DB>,
     pub(super) permits: Semaphore,
     /// What is to be written down for people.
     pub(super) standstills: Words,
@@ -45,18 +47,30 @@ pub(crate) struct Control<DB: Store> {
     identity: Identity,
 }
 
+impl<DB: Store> fmt::Debug for Control<DB> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Control").field("identity", &self.identity).finish_non_exhaustive()
+    }
+}
+
 /// What a take-over says of this consumer.
 #[derive(Clone, Debug)]
-pub(crate) struct Identity {
-    pub(crate) consumer: String,
-    pub(crate) owner: Owner,
-    pub(crate) lanes: Lanes,
-    pub(crate) id_scope: IdScope,
-    pub(crate) start: Start,
+pub struct Identity {
+    /// The consumer's name.
+    pub consumer: String,
+    /// This process.
+    pub owner: Owner,
+    /// How partitions are divided.
+    pub lanes: Lanes,
+    /// Where an event's id is one event's.
+    pub id_scope: IdScope,
+    /// Where it begins without history.
+    pub start: Start,
 }
 
 impl<DB: Store> Control<DB> {
-    pub(crate) fn new(settings: DB::Settings, broker: Arc<dyn Broker>, identity: Identity) -> Self {
+    /// For one consumer, with sessions of its own.
+    pub fn new(settings: DB::Settings, broker: Arc<dyn Broker>, identity: Identity) -> Self {
         let permits = Semaphore::new(CONTROL_SESSIONS);
         Self {
             sessions: Sessions::new(settings),
@@ -236,7 +250,7 @@ impl<DB: Store> Control<DB> {
     }
 
     /// Waits, for a moment at most, until what was asked last has been said.
-    pub(crate) async fn quiet(&self) {
+    pub async fn quiet(&self) {
         let all = u32::try_from(CONTROL_SESSIONS).unwrap_or(1);
         let quiet = async {
             drop(self.permits.acquire_many(all).await);

@@ -13,7 +13,7 @@ use super::{
 
 /// When.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Moment {
+pub enum Moment {
     /// Everything is written; COMMIT is not sent.
     BeforeCommit,
     /// COMMIT is done; its answer is lost.
@@ -22,11 +22,11 @@ pub(crate) enum Moment {
 
 /// The next crash, if there is to be one: its moment, and the event whose transaction it ends.
 #[derive(Debug, Default)]
-pub(crate) struct Crash(Mutex<Option<(Moment, Offset)>>);
+pub struct Crash(Mutex<Option<(Moment, Offset)>>);
 
 impl Crash {
     /// The transaction with the event at this offset crashes at the moment.
-    pub(crate) fn arm(&self, moment: Moment, offset: Offset) {
+    pub fn arm(&self, moment: Moment, offset: Offset) {
         *self.next() = Some((moment, offset));
     }
 
@@ -37,12 +37,12 @@ impl Crash {
     }
 
     /// Whether the crash has still to come.
-    pub(crate) fn armed(&self) -> bool {
+    pub fn armed(&self) -> bool {
         self.next().is_some()
     }
 
     /// Whether the crash has still to come; it comes no more.
-    pub(crate) fn disarm(&self) -> bool {
+    pub fn disarm(&self) -> bool {
         self.next().take().is_some()
     }
 
@@ -55,7 +55,7 @@ impl<DB: Store> Transaction<'_, DB> {
     /// Ends the transaction as a crash does, if it is to end here: the connection is closed, and what
     /// became of it is not known.
     pub(super) fn crash(&self, moment: Moment) -> Result<(), End> {
-        if self.work.crash.here(moment, &self.batch.items) {
+        if self.work.state.crash.here(moment, &self.batch.items) {
             return Err(End::Closed(Outcome::Unknown("a test cut the connection".into())));
         }
         Ok(())

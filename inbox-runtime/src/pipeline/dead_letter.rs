@@ -5,6 +5,7 @@ use std::slice;
 use inbox_engine::{Doom, ParkReason};
 use inbox_store::port::Store;
 use outbox_core::{Aggregate, EventId, OutboxEvent, Text};
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
@@ -14,32 +15,36 @@ use super::{
     transaction::{End, Transaction},
     verdict::Verdict,
 };
-use crate::config::{Events, Unwanted};
 
 /// The type of the events.
 const DEAD_LETTER: &str = "DeadLetter";
 /// Of an error, in characters, where the record itself does not fit.
 const ERROR_MAX: usize = 300;
 
-/// What becomes of what nobody can take, as the configuration says.
-#[derive(Clone, Debug)]
-pub(crate) struct UnwantedRules {
-    unknown_type: Unwanted,
-    undecodable: Unwanted,
-    topic: Option<Text>,
-    /// A larger record is not sent on.
-    bytes_max: usize,
+/// What happens to what nobody can take.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unwanted {
+    /// It is parked, as any failure.
+    #[default]
+    Park,
+    /// It is settled and counted.
+    Ignore,
+    /// It is settled, and appended to the outbox for the topic of dead letters.
+    DeadLetter,
 }
 
-impl From<&Events> for UnwantedRules {
-    fn from(events: &Events) -> Self {
-        Self {
-            unknown_type: events.unknown_type,
-            undecodable: events.undecodable,
-            topic: events.dead_letter_topic.clone().map(Into::into),
-            bytes_max: events.event_bytes_max,
-        }
-    }
+/// What becomes of what nobody can take, as the configuration says.
+#[derive(Clone, Debug)]
+pub struct UnwantedRules {
+    /// Of an event that no route takes.
+    pub unknown_type: Unwanted,
+    /// Of a record that cannot be read as an event.
+    pub undecodable: Unwanted,
+    /// The topic of dead letters.
+    pub topic: Option<Text>,
+    /// A larger record is not sent on.
+    pub bytes_max: usize,
 }
 
 impl UnwantedRules {

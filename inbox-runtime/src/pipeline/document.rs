@@ -3,13 +3,10 @@
 
 use bytes::Bytes;
 use inbox_engine::{LeaderEpoch, Offset};
-use inbox_kafka::{Arrival, Excerpt, Flaw};
+use inbox_kafka::{Arrival, Flaw};
 use inbox_store::record_text::{self, Coded, Name};
-#[cfg(feature = "cli")]
-use outbox_core::TopicPartition;
-use outbox_core::{Header, Record};
+use outbox_core::{Excerpt, Header, Record, TopicPartition};
 use serde::{Deserialize, Serialize};
-#[cfg(feature = "cli")]
 use serde_json::Value;
 
 use super::{Delivered, parked::plain};
@@ -130,7 +127,6 @@ pub(crate) fn excerpt(document: &str) -> Option<Excerpt> {
 }
 
 /// Where the event of such a text was.
-#[cfg(feature = "cli")]
 pub(super) fn place(document: &str) -> Option<(TopicPartition, Offset)> {
     let document: Value = serde_json::from_str(document).ok()?;
     let topic = document.get("topic")?.as_str()?.into();
@@ -143,7 +139,7 @@ mod tests {
     use std::sync::Arc;
 
     use inbox_engine::{Item, Kind, Lane};
-    use outbox_core::{ReadError, ReadRules, TopicPartition};
+    use outbox_core::{ReadError, ReadRules};
 
     use super::{super::Delivery, *};
     use inbox_kafka::Excerpts;

@@ -5,6 +5,7 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
+    fmt,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -41,7 +42,7 @@ pub(super) enum Done {
 
 /// Why the loop ended.
 #[derive(Debug)]
-pub(crate) enum End {
+pub enum End {
     /// As asked: drained, committed, let go.
     Shutdown,
     /// The Kafka client is dead; the process has to start anew.
@@ -67,7 +68,7 @@ pub(super) struct Known {
 }
 
 /// The engine, and what obeys it.
-pub(crate) struct Driver<DB: Store> {
+pub struct Driver<DB: Store> {
     pub(super) engine: Engine<Arc<Delivery>>,
     pub(super) broker: Arc<dyn Broker>,
     pub(super) work: Arc<Work<DB>>,
@@ -96,8 +97,15 @@ pub(crate) struct Driver<DB: Store> {
     pub(super) end: Option<End>,
 }
 
+impl<DB: Store> fmt::Debug for Driver<DB> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Driver").field("end", &self.end).finish_non_exhaustive()
+    }
+}
+
 impl<DB: Store> Driver<DB> {
-    pub(crate) fn new(
+    /// Around an engine that nothing has been told yet.
+    pub fn new(
         engine: Engine<Arc<Delivery>>,
         broker: Arc<dyn Broker>,
         work: Arc<Work<DB>>,
@@ -131,7 +139,7 @@ impl<DB: Store> Driver<DB> {
     }
 
     /// Runs until the shutdown is complete or the client is dead.
-    pub(crate) async fn run(
+    pub async fn run(
         &mut self,
         events: &mut mpsc::UnboundedReceiver<BrokerEvent>,
         shutdown: impl Future<Output = ()>,
@@ -164,7 +172,7 @@ impl<DB: Store> Driver<DB> {
                 _ = beat.tick() => {
                     self.untold = true;
                     self.watch();
-                    let room = self.work.pace.beat(self.engine.room(), self.engine.partitions());
+                    let room = self.work.state.pace.beat(self.engine.room(), self.engine.partitions());
                     let now = self.now();
                     self.engine.handle_room(room, now);
                 }
@@ -314,7 +322,9 @@ impl<DB: Store> Driver<DB> {
 
     /// Fewer transactions side by side, or more, as those that have begun lately tell.
     fn make_room(&mut self, now: Time) {
-        if let Some(room) = self.work.pace.judged(self.engine.room(), self.engine.partitions()) {
+        if let Some(room) =
+            self.work.state.pace.judged(self.engine.room(), self.engine.partitions())
+        {
             self.engine.handle_room(room, now);
         }
     }

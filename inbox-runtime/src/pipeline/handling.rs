@@ -3,17 +3,16 @@
 use std::time::Instant;
 
 use inbox_engine::{Doom, Failure, HandlerFault, Mode, Outcome, ParkReason, Rule, Run};
+use inbox_handler::{
+    Fault, Tx,
+    internal::{Ahead, AheadOfRun, RunEnd, RunEvent},
+};
 use inbox_store::port::{Store, StoreFault};
 
 use super::{
     Delivered,
     transaction::{End, Transaction},
     verdict::{Verdict, Verdicts},
-};
-use crate::{
-    handler::Fault,
-    router::{Ahead, AheadOfRun, RunEnd, RunEvent},
-    tx::Tx,
 };
 
 /// How the call for one event of a careful transaction ended.

@@ -207,8 +207,16 @@ mod tests {
         Tally,
     };
 
+    use outbox_core::{ReadError, Record};
+
     use super::*;
-    use crate::telemetry::trace_tests::delivery;
+
+    fn delivery(offset: i64) -> Arc<Delivery> {
+        let record = Record { key: None, headers: Vec::new(), payload: None, timestamp_ms: None };
+        let partition = TopicPartition { topic: "orders".into(), partition: 3 };
+        let event = Err(ReadError::TooLarge { bytes: 0, max: 0 });
+        Arc::new(Delivery { partition, offset: Offset(offset), record, excerpt: None, event })
+    }
 
     fn batch(lane: u16, offset: i64, attempts: u32) -> Batch<Arc<Delivery>> {
         let lane = Lane(lane);
@@ -225,7 +233,7 @@ mod tests {
             doomed: None,
             bare: false,
             suspect: false,
-            event: delivery(offset, None),
+            event: delivery(offset),
         };
         let step = LaneMove {
             lane,

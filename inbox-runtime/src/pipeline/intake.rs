@@ -3,18 +3,15 @@
 use std::sync::Arc;
 
 use inbox_engine::{Doom, Item, Kind, Lane, ParkReason};
+use inbox_handler::internal::{Looked, RouteTable};
 use inbox_kafka::{Arrival, Excerpts, Flaw};
 use inbox_store::port::Known;
 use outbox_core::{Envelope, EventId, ReadError, Reader, Record, TopicPartition};
 
 use super::{
     Delivered, Delivery,
-    content::{self, Hash},
-    dead_letter::UnwantedRules,
-};
-use crate::{
-    config::{Content, Unwanted},
-    router::{Looked, RouteTable},
+    content::{self, Content, Hash},
+    dead_letter::{Unwanted, UnwantedRules},
 };
 
 /// What an item takes besides its bytes, counted against the byte limits: resident memory grew by 2.2 KB
@@ -30,14 +27,15 @@ const PARKED: Kind = Kind { route: u32::MAX - 1, whole_run: false, one_per_aggre
 
 /// Reads records of a consumer.
 #[derive(Debug)]
-pub(crate) struct Intake {
+pub struct Intake {
     /// Which records are kept in part.
-    pub(crate) excerpts: Excerpts,
-    pub(crate) reader: Reader,
+    pub excerpts: Excerpts,
+    /// Reads them as events.
+    pub reader: Reader,
     /// What becomes of what nobody can take.
-    pub(crate) unwanted: UnwantedRules,
+    pub unwanted: UnwantedRules,
     /// What two events with one id must have in common.
-    pub(crate) content: Content,
+    pub content: Content,
 }
 
 impl Intake {

@@ -6,13 +6,13 @@
 
 pub(crate) mod beat;
 mod begin;
+mod beside;
 mod claim;
 mod content;
 pub(crate) mod control;
 #[cfg(feature = "testing")]
 pub(crate) mod crash;
 pub(crate) mod dead_letter;
-mod delivery;
 mod document;
 pub(crate) mod driver;
 mod fault_point;
@@ -36,10 +36,12 @@ pub(crate) mod trial;
 mod verdict;
 pub(crate) mod watch;
 
-/// The traits that a database is asked by, for code over any of them. All of it is in `inbox-store`.
-pub mod port {
-    pub use inbox_store::port::{Finding, OpenError, Queues, Savepoint, Schemas, Sessions, Store};
-}
+pub use content::Content;
+pub use dead_letter::Unwanted;
 
-pub(crate) use delivery::Delivered;
-pub use delivery::Delivery;
+use std::sync::Arc;
+
+use inbox_handler::Delivery;
+
+/// One delivery inside the pipeline.
+pub(crate) type Delivered = inbox_engine::Item<Arc<Delivery>>;

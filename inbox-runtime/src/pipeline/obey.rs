@@ -14,6 +14,7 @@ use inbox_engine::{
     Batch, Commit, Effect, Generation, Held, Lane, Outcome, PartitionId, Release, Released, Seek,
     Standstill, WatermarkWrite, Written,
 };
+use inbox_handler::internal::panic_text;
 use inbox_store::port::{Note, Scope, Store, deadline};
 use outbox_core::TopicPartition;
 
@@ -61,7 +62,7 @@ impl<DB: Store> Driver<DB> {
             let report = AssertUnwindSafe(task)
                 .catch_unwind()
                 .await
-                .unwrap_or_else(|panic| Done::Panicked(crate::handler::panic_text(&*panic)));
+                .unwrap_or_else(|panic| Done::Panicked(panic_text(&*panic)));
             // Nobody listens any more when the loop has ended.
             let _ = done.send(report);
         });

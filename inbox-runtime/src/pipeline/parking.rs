@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use inbox_engine::{Doom, ParkReason};
+use inbox_handler::Schedule;
 use inbox_store::port::{ParkedLoad, Store};
 use uuid::Uuid;
 
@@ -12,15 +13,15 @@ use super::{
     transaction::{Transaction, Work},
     verdict::Verdicts,
 };
-use crate::{router::Schedule, telemetry::Signal};
+use crate::telemetry::Signal;
 
 /// As the configuration says.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct ParkingRules {
+pub struct ParkingRules {
     /// For events whose route has no schedule of its own.
-    pub(crate) schedule: Schedule,
+    pub schedule: Schedule,
     /// What a partition may hold.
-    pub(crate) limit: ParkedLoad,
+    pub limit: ParkedLoad,
 }
 
 impl<DB: Store> Work<DB> {

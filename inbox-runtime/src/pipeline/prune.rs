@@ -22,17 +22,19 @@ const SWEEP_PART: u32 = 10;
 
 /// What is kept, and how often it is looked at.
 #[derive(Clone, Debug)]
-pub(crate) struct Retention {
-    pub(crate) consumer: String,
+pub struct Retention {
+    /// The consumer's name.
+    pub consumer: String,
     /// Rows older than this are removed, by the database's clock.
-    pub(crate) age: Duration,
+    pub age: Duration,
     /// Acts of the audit older than this, too, if there is an end to it.
-    pub(crate) audit: Option<Duration>,
-    pub(crate) interval: Duration,
+    pub audit: Option<Duration>,
+    /// How often it sweeps.
+    pub interval: Duration,
 }
 
 /// Sweeps for ever; dropped with the consumer.
-pub(crate) async fn prune_for_ever<DB: Store>(
+pub async fn prune_for_ever<DB: Store>(
     sessions: Arc<Sessions<DB>>,
     retention: Retention,
     meters: Arc<Meters>,
@@ -101,7 +103,7 @@ async fn sweep<DB: Store>(
 }
 
 /// Removes acts that are older than they are kept; how many.
-pub(crate) async fn prune_audit<DB: Store>(
+pub async fn prune_audit<DB: Store>(
     conn: &mut DB::Connection,
     consumer: &str,
     age: Option<Duration>,

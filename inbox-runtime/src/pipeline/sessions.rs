@@ -117,7 +117,7 @@ impl<DB: Store> Session<DB> {
 
 /// Idle connections and how to open more. The number in use is bounded by the callers: by
 /// `Limits::transactions_max` for transactions, by a semaphore for everything else.
-pub(crate) struct Sessions<DB: Store> {
+pub struct Sessions<DB: Store> {
     settings: DB::Settings,
     idle: Mutex<Vec<Session<DB>>>,
     turns: Arc<Semaphore>,
@@ -141,13 +141,14 @@ impl<DB: Store> Sessions<DB> {
         outbox_core::for_role(text, DB::role(&self.settings))
     }
 
-    pub(crate) fn new(settings: DB::Settings) -> Self {
+    /// Whose openings nobody counts.
+    pub fn new(settings: DB::Settings) -> Self {
         let turns = Arc::new(Semaphore::new(DB::WRITERS_MAX));
         Self { settings, idle: Mutex::new(Vec::new()), turns, meters: None }
     }
 
     /// The same, with the connections that are opened counted.
-    pub(crate) fn counted(settings: DB::Settings, meters: Arc<Meters>) -> Self {
+    pub fn counted(settings: DB::Settings, meters: Arc<Meters>) -> Self {
         Self { meters: Some(meters), ..Self::new(settings) }
     }
 
@@ -227,7 +228,7 @@ impl<DB: Store> Sessions<DB> {
     }
 
     /// Closes every idle connection.
-    pub(crate) async fn close(&self) {
+    pub async fn close(&self) {
         while let Some(conn) = self.idle() {
             conn.close_hard().await;
         }

@@ -39,22 +39,22 @@ impl<DB: Store> Work<DB> {
     /// connection, once what it does does not count any more.
     pub(crate) async fn transact(&self, scope: Scope, batch: &Batch<Arc<Delivery>>) -> Outcome {
         if !batch.marked {
-            let _beside_others = self.aside.read().await;
+            let _beside_others = self.state.aside.read().await;
             return self.run(scope, batch).await;
         }
         if batch.items.iter().any(Item::is_suspect) {
             let (_alone, _beside_others);
             if Rule::SuspectRunsAlone.on() {
-                _alone = self.aside.write().await;
+                _alone = self.state.aside.write().await;
             } else {
-                _beside_others = self.aside.read().await;
+                _beside_others = self.state.aside.read().await;
             }
             if let Some(outcome) = self.accused(scope, batch).await {
                 return outcome;
             }
             return self.run_marked(scope, batch).await;
         }
-        let _beside_others = self.aside.read().await;
+        let _beside_others = self.state.aside.read().await;
         self.run_marked(scope, batch).await
     }
 

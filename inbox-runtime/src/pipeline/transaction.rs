@@ -3,7 +3,6 @@
 //! One story: its files know each other.
 
 use std::{
-    future::poll_fn,
     pin::{Pin, pin},
     sync::Arc,
     time::Duration,
@@ -11,12 +10,15 @@ use std::{
 
 use futures::future::{MaybeDone, maybe_done};
 use inbox_engine::{Batch, Failure, HandlerFault, Mode, Outcome, Rule, Tally};
+use inbox_handler::internal::{Ahead, RouteTable};
 use inbox_store::port::{Book, Scope, Store, StoreFault, TxLimits};
 use tokio::sync::RwLock;
 use uuid::Uuid;
 
 use super::{
-    Delivery, fault_point,
+    Delivery,
+    beside::beside,
+    fault_point,
     handling::run_event,
     intake::{IGNORED, Intake},
     pace::Pace,
@@ -25,38 +27,47 @@ use super::{
     trial::Trials,
     verdict::Verdicts,
 };
-use crate::{
-    router::{Ahead, RouteTable},
-    telemetry::meters::Meters,
-};
+use crate::telemetry::meters::Meters;
 
 /// What every transaction of a consumer shares.
 #[derive(Debug)]
-pub(crate) struct Work<DB: Store> {
-    pub(crate) routes: RouteTable<DB>,
-    pub(crate) sessions: Sessions<DB>,
+pub struct Work<DB: Store> {
+    /// Which handler takes which type.
+    pub routes: RouteTable<DB>,
+    /// Where transactions run.
+    pub sessions: Sessions<DB>,
     /// What sessions are prepared for.
-    pub(crate) book: Arc<Book>,
-    pub(crate) limits: TxLimits,
+    pub book: Arc<Book>,
+    /// The server's deadlines.
+    pub limits: TxLimits,
     /// How handlers append events.
-    pub(crate) outbox: outbox_core::Outbox,
+    pub outbox: outbox_core::Outbox,
     /// For one call of a handler.
-    pub(crate) attempt_deadline: Duration,
+    pub attempt_deadline: Duration,
     /// How records become events.
-    pub(crate) intake: Intake,
+    pub intake: Intake,
     /// What becomes of events that are parked.
-    pub(crate) parking: ParkingRules,
-    pub(crate) meters: Arc<Meters>,
-    /// How long BEGIN takes, and what follows from that.
-    pub(crate) pace: Pace,
+    pub parking: ParkingRules,
+    /// What is counted.
+    pub meters: Arc<Meters>,
     /// Random per process.
-    pub(crate) incarnation: Uuid,
+    pub incarnation: Uuid,
+    /// Where an event is tried that a process may have ended with.
+    pub trials: Trials,
+    /// What transactions change for each other.
+    pub state: WorkState,
+}
+
+/// What transactions change for each other.
+#[derive(Debug, Default)]
+pub struct WorkState {
+    /// How long BEGIN takes, and what follows from that.
+    pub(super) pace: Pace,
     /// Held by each transaction, and by itself by one of an event that a process has ended with.
-    pub(crate) aside: RwLock<()>,
-    pub(crate) trials: Trials,
+    pub(super) aside: RwLock<()>,
     /// The crash that a test asked for.
     #[cfg(feature = "testing")]
-    pub(crate) crash: super::crash::Crash,
+    pub crash: super::crash::Crash,
 }
 
 /// How a transaction ends early, and what becomes of its connection.
@@ -93,7 +104,7 @@ pub(super) struct Transaction<'a, DB: Store> {
 impl<DB: Store> Work<DB> {
     /// Runs a batch to its end.
     pub(super) async fn run(&self, scope: Scope, batch: &Batch<Arc<Delivery>>) -> Outcome {
-        self.pace.cut(batch.whole);
+        self.state.pace.cut(batch.whole);
         let mut ahead = pin!(maybe_done(self.decode_ahead(batch)));
         let mut conn = match beside(ahead.as_mut(), self.begin()).await {
             Ok(conn) => conn,
@@ -351,41 +362,5 @@ impl<'a, DB: Store> Transaction<'a, DB> {
         let index = index.or((self.batch.items.len() == 1).then_some(0));
         let error = self.work.sessions.advised(&error);
         Outcome::Failed(vec![Failure { index, fault, error }])
-    }
-}
-
-/// Waits for `first`, and while it waits, does what can be done of `other`.
-async fn beside<T>(
-    mut other: Pin<&mut MaybeDone<impl Future>>,
-    first: impl Future<Output = T>,
-) -> T {
-    let mut first = pin!(first);
-    poll_fn(|cx| {
-        let answer = first.as_mut().poll(cx);
-        if answer.is_pending() {
-            let _ = other.as_mut().poll(cx);
-        }
-        answer
-    })
-    .await
-}
-
-#[cfg(test)]
-mod tests {
-    use std::pin::pin;
-
-    use futures::future::{FutureExt as _, maybe_done};
-    use tokio::sync::oneshot;
-
-    use super::beside;
-
-    /// Else nothing would be decoded while the claim is waited for.
-    #[test]
-    fn what_is_waited_for_leaves_time_for_the_other() {
-        let (done, answer) = oneshot::channel();
-        let mut other = pin!(maybe_done(async move { done.send(7) }));
-        let mut waited = pin!(beside(other.as_mut(), async { answer.await.ok() }));
-        assert!(waited.as_mut().now_or_never().is_none());
-        assert_eq!(waited.now_or_never(), Some(Some(7)));
     }
 }

@@ -30,7 +30,6 @@ const END: &str = "inbox-trial: end";
 /// There was nothing to call, or no transaction to call it in.
 const NOTHING: &str = "inbox-trial: nothing";
 /// Without an event for so long it ends.
-#[cfg(feature = "cli")]
 const IDLE_MAX: Duration = Duration::from_secs(30);
 
 /// What a process may take to start, and a transaction beside the handler's own time.
@@ -38,7 +37,7 @@ const MARGIN: Duration = Duration::from_secs(10);
 
 /// The process for trials, and how it is started.
 #[derive(Debug, Default)]
-pub(crate) struct Trials {
+pub struct Trials {
     arguments: OnceLock<Vec<OsString>>,
     process: Mutex<Option<Process>>,
 }
@@ -63,8 +62,7 @@ enum Verdict {
 
 impl Trials {
     /// This program runs a trial when it is given these arguments.
-    #[cfg(feature = "cli")]
-    pub(crate) fn enable(&self, arguments: Vec<OsString>) {
+    pub fn enable(&self, arguments: Vec<OsString>) {
         drop(self.arguments.set(arguments));
     }
 
@@ -179,7 +177,6 @@ impl<DB: Store> Work<DB> {
 }
 
 /// The side of the process that tries.
-#[cfg(feature = "cli")]
 mod tried {
     use std::{
         io::{self, Write as _},
@@ -202,7 +199,7 @@ mod tried {
     impl<DB: Store> Work<DB> {
         /// Runs events that are given as lines of standard input, one at a time, and takes back what they did;
         /// until there are no more.
-        pub(crate) async fn try_events(&self) -> io::Result<()> {
+        pub async fn try_events(&self) -> io::Result<()> {
             let (sender, mut lines) = mpsc::channel(1);
             std::thread::Builder::new().name("inbox-trial".into()).spawn(move || {
                 for line in io::stdin().lines().map_while(Result::ok) {

@@ -2,8 +2,6 @@
 
 use inbox_engine::Outcome;
 
-use crate::pipeline::release::Report;
-
 inbox_settings::counters! {
     /// What a consumer has done so far. Written once per transaction, read at any time.
     struct Counters;
@@ -57,14 +55,6 @@ inbox_settings::counters! {
 }
 
 impl Counters {
-    /// Counts what a committed release did; a release is a transaction, too.
-    pub(crate) fn count_release(&self, report: &Report) {
-        self.batches.add(1);
-        self.released.add(report.released);
-        self.discarded.add(report.discarded);
-        self.release_failures.add(report.failed.len() as u64);
-    }
-
     /// Counts what a transaction did.
     pub(crate) fn count(&self, outcome: &Outcome) {
         match outcome {

@@ -25,7 +25,7 @@ use super::{
 const LISTEN_AGAIN: Duration = Duration::from_secs(5);
 
 /// Serves `readings` until dropped. An address that cannot be had ends nothing: events come first.
-pub(crate) async fn serve(listen: SocketAddr, readings: Readings) {
+pub async fn serve(listen: SocketAddr, readings: Readings) {
     let listener = listening(listen).await;
     if let Ok(address) = listener.local_addr() {
         let _ = readings.0.http.set(address); // the first one; there is no second

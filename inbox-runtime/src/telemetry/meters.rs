@@ -6,17 +6,17 @@
 use std::{
     collections::HashMap,
     net::SocketAddr,
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, atomic::AtomicBool},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
     time::{Duration, Instant, SystemTime},
 };
 
 use inbox_engine::{Outcome, ParkReason};
+use inbox_handler::internal::Calls;
 use inbox_settings::Counter;
 use outbox_core::TopicPartition;
 
 use super::{
     Counters,
-    calls::Calls,
     histogram::{EVENTS, Histogram, LONG, SHORT, Scale},
     readings::PartitionReading,
 };
@@ -36,9 +36,10 @@ pub(crate) const REASONS: [ParkReason; 9] = [
 
 /// What one consumer has measured of itself.
 #[derive(Debug)]
-pub(crate) struct Meters {
+pub struct Meters {
     pub(crate) consumer: String,
-    pub(crate) counters: Arc<Counters>,
+    /// Plain counts.
+    pub counters: Arc<Counters>,
     /// By [`REASONS`].
     pub(crate) parked: [Counter; REASONS.len()],
     pub(crate) transaction_seconds: Histogram,
@@ -51,8 +52,8 @@ pub(crate) struct Meters {
     pub(crate) begun: SystemTime,
     /// Where the HTTP port listens.
     pub(crate) http: OnceLock<SocketAddr>,
-    /// The process ends when a handler blocks its thread for good.
-    pub(crate) exits_when_blocked: AtomicBool,
+    /// Ends the process when a handler blocks its thread for good, so that others take its partitions.
+    pub end_when_blocked: OnceLock<fn(&str)>,
     /// Calls of handlers.
     pub(crate) calls: Calls,
     live: Mutex<Live>,
@@ -100,7 +101,7 @@ pub(crate) struct Live {
 
 impl Meters {
     /// For a consumer with these handled event types, by the number of their route.
-    pub(crate) fn new<'t>(
+    pub fn new<'t>(
         consumer: &str,
         event_types: impl IntoIterator<Item = &'t str>,
         connections_max: usize,
@@ -123,7 +124,7 @@ impl Meters {
             connections_opened: Counter::default(),
             begun: SystemTime::now(),
             http: OnceLock::new(),
-            exits_when_blocked: AtomicBool::new(false),
+            end_when_blocked: OnceLock::new(),
             calls: Calls::default(),
             live: Mutex::default(),
             parked_now: Mutex::default(),
@@ -171,7 +172,7 @@ impl Meters {
     }
 
     /// The loop has ended.
-    pub(crate) fn end(&self) {
+    pub fn end(&self) {
         *guard(&self.live) = Live { ended: true, ..Live::default() };
     }
 

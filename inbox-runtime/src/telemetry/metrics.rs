@@ -280,7 +280,7 @@ fn of<V: std::fmt::Display>(
 const HEAD: &str = "\
 # Metrics
 
-<!-- Made from the table `METRICS` in inbox-consumer/src/telemetry/metrics.rs; a test compares them. -->
+<!-- Made from the table `METRICS` in inbox-runtime/src/telemetry/metrics.rs; a test compares them. -->
 
 `GET /metrics` of the HTTP port (`http.listen`), in Prometheus' text format; a service that embeds the consumer gets the same text from
 `Readings::prometheus`. Every metric has the label `consumer` besides those named here. Labels are bounded: topics and partitions

@@ -6,7 +6,6 @@
 //! runtime --writes--> meters --read by--> readings --> metrics + exposition --> http
 //! ```
 
-pub(crate) mod calls;
 mod counters;
 mod exposition;
 mod histogram;
@@ -19,7 +18,6 @@ mod places;
 mod readings;
 mod shown;
 mod signal;
-pub(crate) mod trace;
 pub(crate) mod watchdog;
 
 #[cfg(feature = "http")]
@@ -29,8 +27,6 @@ mod http_tests;
 mod reading_tests;
 #[cfg(test)]
 mod tests;
-#[cfg(test)]
-pub(crate) mod trace_tests;
 
 pub use counters::{Counters, Counts};
 pub use exposition::{CONTENT_TYPE, prometheus};
@@ -45,7 +41,7 @@ use inbox_settings::Counter;
 pub fn reference() -> String {
     let mut page = String::from(
         "# Telemetry\n\n\
-         <!-- Made from the tables in inbox-consumer/src/telemetry/; a test compares them. -->\n\n\
+         <!-- Made from the tables in inbox-runtime/src/telemetry/; a test compares them. -->\n\n\
          Metrics and health: [metrics.md](metrics.md).\n\n\
          ## Signals\n\n\
          Everything the runtime tells is a log event with the target `inbox_consumer` and the field \

@@ -32,7 +32,7 @@ const BROKERS_SILENCE_MAX: Duration = Duration::from_secs(10);
 /// # }
 /// ```
 #[derive(Clone, Debug)]
-pub struct Readings(pub(crate) Arc<Meters>);
+pub struct Readings(pub(super) Arc<Meters>);
 
 /// A partition that this process has, as of the last second.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -165,13 +165,14 @@ impl HeldLane {
     }
 
     /// What the database kept; nothing when another build wrote it.
-    #[cfg(feature = "cli")]
-    pub(crate) fn read(text: &str) -> Vec<Self> {
+    #[doc(hidden)]
+    pub fn read(text: &str) -> Vec<Self> {
         serde_json::from_str(text).unwrap_or_default()
     }
 
     /// What holds the lane, for people.
-    pub(crate) fn sentence(&self) -> String {
+    #[doc(hidden)]
+    pub fn sentence(&self) -> String {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let now = i64::try_from(now.as_millis()).unwrap_or(i64::MAX);
         let Self { lane, offset, event_type, event_id, aggregate, attempt, since_ms, error } = self;
@@ -197,6 +198,12 @@ fn held(partition: &PartitionReading) -> impl Iterator<Item = Held> {
 }
 
 impl Readings {
+    /// Of what a consumer measures.
+    #[doc(hidden)]
+    pub fn of(meters: &Arc<Meters>) -> Self {
+        Self(Arc::clone(meters))
+    }
+
     /// The consumer's name.
     pub fn consumer(&self) -> &str {
         &self.0.consumer

@@ -194,7 +194,8 @@ fn counters_count_what_a_transaction_did() {
     counters.count(&Outcome::Conflict("deadlock".into()));
     counters.count(&Outcome::Fenced);
     counters.count(&Outcome::Unknown("connection lost".into()));
-    counters.count_release(&Report { released: 5, discarded: 2, ..Report::default() });
+    let orders = TopicPartition { topic: "orders".into(), partition: 3 };
+    Report { released: 5, discarded: 2, ..Report::default() }.tell(&orders, &counters);
     let counts = counters.read();
     assert_eq!((counts.released, counts.discarded, counts.release_failures), (5, 2, 0));
     assert_eq!((counts.applied, counts.duplicates, counts.parked, counts.ignored), (3, 2, 1, 4));

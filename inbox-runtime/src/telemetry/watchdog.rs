@@ -9,7 +9,7 @@
 //! are idle threads (tokio's issue 4730). A task from outside wakes one.
 
 use std::{
-    sync::{Arc, Weak, atomic::Ordering::Relaxed},
+    sync::{Arc, Weak},
     thread,
     time::{Duration, Instant},
 };
@@ -27,12 +27,10 @@ const LOOKS_MAX: u32 = 25;
 
 /// It looks for as long as this is there.
 #[derive(Debug)]
-pub(crate) struct Watchdog(
-    #[expect(dead_code, reason = "the thread asks whether it is there")] Arc<()>,
-);
+pub struct Watchdog(#[expect(dead_code, reason = "the thread asks whether it is there")] Arc<()>);
 
 /// Begins to look, and to wake the runtime that this is called in. A thread that cannot be had costs a line in the log, no more.
-pub(crate) fn watch(meters: Arc<Meters>) -> Watchdog {
+pub fn watch(meters: Arc<Meters>) -> Watchdog {
     let alive = Arc::new(());
     let (watched, runtime) = (Arc::downgrade(&alive), Handle::current());
     let thread = thread::Builder::new().name("inbox-watchdog".into());
@@ -46,23 +44,16 @@ fn look(watched: &Weak<()>, runtime: &Handle, meters: &Meters) {
         drop(runtime.spawn(async {}));
         told = tell(meters, told);
         looks = if meters.calls.overdue(None, Instant::now()).is_some() { looks + 1 } else { 0 };
-        if looks >= LOOKS_MAX && meters.exits_when_blocked.load(Relaxed) {
-            end(meters);
+        if looks >= LOOKS_MAX
+            && let Some(end) = meters.end_when_blocked.get()
+        {
+            let error = meters.calls.overdue(None, Instant::now()).unwrap_or_default();
+            Signal::Blocked { error: error.clone() }.emit();
+            end(&error);
         }
         thread::sleep(EVERY);
     }
 }
-
-/// Ends the process, for others to take its partitions.
-#[cfg(feature = "cli")]
-fn end(meters: &Meters) {
-    let error = meters.calls.overdue(None, Instant::now()).unwrap_or_default();
-    Signal::Blocked { error: error.clone() }.emit();
-    inbox_settings::cli::end_now(inbox_settings::cli::Exit::Blocked, &error)
-}
-
-#[cfg(not(feature = "cli"))]
-fn end(_: &Meters) {}
 
 /// Tells it once; whether there was something to tell.
 fn tell(meters: &Meters, told: bool) -> bool {

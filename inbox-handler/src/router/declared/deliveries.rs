@@ -8,11 +8,7 @@ use inbox_store::port::Store;
 use outbox_core::{Aggregate, Envelope, EventId, Header, Record, TopicPartition};
 
 use super::super::{AheadOfRun, RouteTable, Routes, RunEnd, RunEvent};
-use crate::{
-    Tx,
-    config::{Declared, DeclaredMode},
-    pipeline::Delivery,
-};
+use crate::{Declared, DeclaredMode, Delivery, Tx};
 
 /// A handler for the type `t`.
 pub(super) fn declared(mode: DeclaredMode, columns: &[(&str, &str)], sql: &str) -> Declared {

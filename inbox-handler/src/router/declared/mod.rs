@@ -4,6 +4,7 @@
 //! `events(ord, event_id, aggregate_id, occurred_at, …)`; docs/declared-handlers.md tells what it may be.
 
 mod column;
+mod config;
 mod ready;
 mod relation;
 mod route;
@@ -21,24 +22,22 @@ mod value_tests;
 
 use std::{marker::PhantomData, sync::Arc};
 
+pub use config::{Declared, DeclaredMode};
 pub(super) use route::DeclaredRoute;
 
 use inbox_store::port::{Shape, Store};
 
 use super::{Entry, Registered, Routes};
-use crate::config::{Declared, DeclaredMode};
 use relation::Columns;
 use route::Pace;
 #[cfg(feature = "testing")]
-use {
-    super::RunEvent, crate::pipeline::Delivery, inbox_store::port::Relation,
-    std::collections::BTreeMap,
-};
+use {super::RunEvent, crate::Delivery, inbox_store::port::Relation, std::collections::BTreeMap};
 
 impl<DB: Store> Routes<DB> {
     /// Adds the handlers that a configuration declares. What is wrong with them is told with everything
     /// else that is wrong with the registrations.
-    pub(crate) fn declare(self, handlers: &[Declared]) -> Self {
+    #[doc(hidden)]
+    pub fn declare(self, handlers: &[Declared]) -> Self {
         handlers.iter().fold(self, |mut routes, handler| match DeclaredRoute::read(handler) {
             Ok(route) => routes.declared(handler, route),
             Err(wrong) => {
@@ -62,7 +61,7 @@ impl<DB: Store> Routes<DB> {
 
 /// What columns make of one delivery, for the targets in `fuzz/`.
 #[cfg(feature = "testing")]
-pub(crate) fn gathered<'a>(
+pub fn gathered<'a>(
     columns: &BTreeMap<String, String>,
     delivery: &'a Arc<Delivery>,
 ) -> Result<(Relation<'a>, Option<String>), Vec<String>> {

@@ -6,14 +6,14 @@ use std::sync::atomic::Ordering::Relaxed;
 use inbox_store::port::{DeclaredSql, LoopSql, Refused, Store};
 
 use super::{super::RouteTable, DeclaredRoute};
-use crate::config::DeclaredMode;
+use crate::DeclaredMode;
 
 impl<DB: Store> RouteTable<DB> {
     /// A sentence for each declared statement that the database does not take.
     ///
     /// # Errors
     /// When the database cannot be asked.
-    pub(crate) async fn refused_statements(
+    pub async fn refused_statements(
         &self,
         conn: &mut DB::Connection,
     ) -> Result<Vec<String>, sqlx::Error> {
@@ -32,7 +32,7 @@ impl<DB: Store> RouteTable<DB> {
 
     /// Makes sessions able to run events one by one in one round trip, where handlers want that and the
     /// database can; else says why not. `conn` is a session of the settings as they are.
-    pub(crate) async fn equip(
+    pub async fn equip(
         &self,
         conn: &mut DB::Connection,
         settings: DB::Settings,

@@ -15,7 +15,7 @@ use super::{
     super::{AheadOfRun, Route, RunEnd, RunEvent, attempt},
     relation::Columns,
 };
-use crate::{HandlerError, Tx, config::DeclaredMode, telemetry::trace};
+use crate::{DeclaredMode, HandlerError, Tx, trace};
 
 /// A declared handler of one event type.
 pub(in crate::router) struct DeclaredRoute<DB> {

@@ -13,8 +13,8 @@ use super::{
     deliveries::{declared, run, table},
 };
 use crate::{
-    config::DeclaredMode::{self, Each, Run},
-    handler::Fault,
+    DeclaredMode::{self, Each, Run},
+    Fault,
 };
 
 const SCHEMA: &str =

@@ -9,12 +9,9 @@ use super::{
     deliveries::{declared, delivery, run, table},
 };
 use crate::{
-    Event, Handler, HandlerResult, Tx,
-    config::{
-        Declared,
-        DeclaredMode::{self, Each, Run},
-    },
-    handler::Fault,
+    Declared,
+    DeclaredMode::{self, Each, Run},
+    Event, Fault, Handler, HandlerResult, Tx,
 };
 
 const SCHEMA: &str =

@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 
 use inbox_engine::{Doom, Failure, HandlerFault, Outcome, ParkReason, Released, Rule, distinct};
-use inbox_kafka::Excerpt;
 use inbox_store::{
     port::{
         ClaimRequest, Store,
@@ -11,6 +10,7 @@ use inbox_store::{
     },
     record_text,
 };
+use outbox_core::Excerpt;
 
 use super::{
     Errand, not_begun, not_settled,

@@ -61,14 +61,14 @@ impl<DB: Store> Work<DB> {
         let errand =
             Errand { scope, place, release, max, tried: false, crashed: false, whole: None };
         // Nothing runs beside an event that a process ended with, and a release may end one as well.
-        let beside_others = self.aside.read().await;
+        let beside_others = self.state.aside.read().await;
         match self.carry_out(errand).await {
             carry::Carried::Part(row, excerpt) => {
                 // Kafka is waited for, and nothing else has to.
                 drop(beside_others);
                 let whole = redeliver::whole(self, broker, place, release, (&row, &excerpt)).await;
                 let whole = (row.offset, whole);
-                let _beside_others = self.aside.read().await;
+                let _beside_others = self.state.aside.read().await;
                 self.with_trial(Errand { whole: Some(&whole), ..errand }).await
             }
             carried => self.tried(errand, carried).await,

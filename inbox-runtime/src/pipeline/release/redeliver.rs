@@ -1,9 +1,9 @@
 //! A parked event becomes a delivery again, read with today's rules and given to today's handlers.
 
 use inbox_engine::{Doom, ParkReason, Release};
-use inbox_kafka::{Arrival, Broker, Excerpt};
+use inbox_kafka::{Arrival, Broker, Excerpts};
 use inbox_store::port::{Store, release::Queued};
-use outbox_core::{ReadError, Record, TopicPartition};
+use outbox_core::{Excerpt, ReadError, Record, TopicPartition};
 
 use super::{Errand, carry::Carried, plan::Plan};
 use crate::pipeline::{Delivered, document, transaction::Work};
@@ -59,7 +59,7 @@ pub(super) async fn whole<DB: Store>(
     })?;
     let epochs = [arrival.leader_epoch, row.leader_epoch];
     let other = epochs.iter().all(|epoch| epoch.known()) && epochs[0] != epochs[1];
-    if other || (arrival.flaw.is_none() && !excerpt.is_of(&arrival.record)) {
+    if other || (arrival.flaw.is_none() && !Excerpts::is_of(excerpt, &arrival.record)) {
         return Err(format!(
             "{part}, and the log holds another record at its offset now: it was written again; let the producer \
              send the event again, and discard this one"

@@ -32,8 +32,11 @@ pub(crate) struct Failed {
 impl Report {
     /// Counts it and tells it.
     pub(crate) fn tell(self, partition: &TopicPartition, counters: &Counters) {
-        counters.count_release(&self);
         let Self { released, discarded, failed } = self;
+        counters.batches.add(1); // a release is a transaction, too
+        counters.released.add(released);
+        counters.discarded.add(discarded);
+        counters.release_failures.add(failed.len() as u64);
         if released > 0 || discarded > 0 {
             Signal::Released { partition: partition.clone(), events: released, discarded }.emit();
         }
