@@ -10,7 +10,7 @@ mod limits;
 mod panic_tests;
 
 pub use ended::Ended;
-pub(crate) use identity::kafka_settings;
+pub(crate) use identity::{declared, kafka_settings};
 pub(crate) use limits::connections;
 
 use std::{fmt, panic::AssertUnwindSafe, sync::Arc};
@@ -30,7 +30,7 @@ use outbox_core::Reader;
 use tokio::{sync::mpsc, task::JoinSet};
 use uuid::Uuid;
 
-use identity::{excerpts, owner, start, unwanted};
+use identity::{content, excerpts, owner, start, unwanted};
 use limits::limits;
 
 use crate::{
@@ -122,7 +122,7 @@ impl<DB: Store> ConsumerBuilder<DB> {
         if self.config.log.database_text {
             outbox_core::show_values();
         }
-        let routes = self.routes.declare(&self.config.handlers);
+        let routes = self.routes.declare(&declared(&self.config));
         let routes = routes.freeze().map_err(BuildError::Routes)?;
         let settings = settings?;
         let mut conn = DB::open(&settings).await?;
@@ -318,7 +318,7 @@ impl<DB: Store> Consumer<DB> {
             excerpts: excerpts(&config),
             reader: self.reader,
             unwanted: unwanted(&config.events),
-            content: config.events.content,
+            content: content(config.events.content),
         };
         Work {
             routes: self.routes,

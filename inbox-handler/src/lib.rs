@@ -25,7 +25,7 @@ compile_error!("no database is on: enable the feature `postgres` or `sqlite` of 
 
 pub use delivery::Delivery;
 pub use handler::{BatchHandler, Event, Fault, Handler, HandlerError, HandlerResult};
-pub use router::{Declared, DeclaredMode, Routes, Schedule};
+pub use router::{Routes, Schedule};
 pub use tx::{SavepointTx, Statement, Tx, statement};
 
 /// What calls handlers: for `inbox-runtime` and `inbox-consumer` alone.
@@ -36,6 +36,6 @@ pub mod internal {
     pub use crate::{
         calls::{Calls, OpenRun},
         handler::panic_text,
-        router::{Ahead, AheadOfRun, Looked, RouteTable, RunEnd, RunEvent},
+        router::{Ahead, AheadOfRun, Declared, DeclaredMode, Looked, RouteTable, RunEnd, RunEvent},
     };
 }

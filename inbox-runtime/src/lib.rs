@@ -11,8 +11,6 @@ pub mod telemetry;
 #[cfg(not(any(feature = "postgres", feature = "sqlite")))]
 compile_error!("no database is on: enable the feature `postgres` or `sqlite` of inbox-runtime");
 
-pub use pipeline::{Content, Unwanted};
-
 /// What a consumer is put together from: for `inbox-consumer` alone.
 #[doc(hidden)]
 pub mod internal {
@@ -23,8 +21,9 @@ pub mod internal {
     pub use crate::{
         pipeline::{
             beat::count_parked_for_ever,
+            content::Content,
             control::{CONTROL_SESSIONS, Control, Identity},
-            dead_letter::UnwantedRules,
+            dead_letter::{Unwanted, UnwantedRules},
             driver::{Driver, End},
             intake::Intake,
             parking::ParkingRules,

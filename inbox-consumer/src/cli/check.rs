@@ -18,7 +18,7 @@ use super::{Exit, Terminal, told};
 use crate::{
     Routes,
     config::{Config, Unwanted},
-    consumer::{connections, kafka_settings, schema_is_current, settings},
+    consumer::{connections, declared, kafka_settings, schema_is_current, settings},
 };
 
 /// Connections besides those of transactions and control: retention and the count of parked events.
@@ -42,7 +42,7 @@ pub(super) async fn check<DB: Store>(
         "configuration",
         problems.map(|problem| Finding { fatal: problem.fatal, text: problem.text }),
     );
-    let routes = match routes.declare(&config.handlers).freeze() {
+    let routes = match routes.declare(&declared(config)).freeze() {
         Ok(routes) => Some(routes),
         Err(text) => {
             report.add("handlers", [fatal(text)]);

@@ -36,6 +36,30 @@ pub enum Protocol {
     Consumer,
 }
 
+/// What happens to what nobody can take.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unwanted {
+    /// It is parked, as any failure.
+    #[default]
+    Park,
+    /// It is settled and counted.
+    Ignore,
+    /// It is settled, and appended to the outbox for the topic of dead letters.
+    DeadLetter,
+}
+
+/// How payloads of events with one id are compared.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Content {
+    /// Byte by byte.
+    #[default]
+    Bytes,
+    /// As JSON: the order of keys and white space do not count.
+    Json,
+}
+
 /// Which rules records are read by.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

@@ -13,6 +13,7 @@
 
 mod choices;
 mod database;
+mod handlers;
 mod http;
 mod keys;
 mod load;
@@ -25,12 +26,9 @@ mod validate;
 #[cfg(test)]
 mod tests;
 
-pub use choices::{Format, Protocol, Start};
+pub use choices::{Content, Format, Protocol, Start, Unwanted};
+pub use handlers::{Declared, DeclaredMode};
 pub use http::Http;
-#[doc(inline)]
-pub use inbox_handler::{Declared, DeclaredMode};
-#[doc(inline)]
-pub use inbox_runtime::{Content, Unwanted};
 pub use inbox_settings::{
     ConfigError, DatabaseKind, DatabaseTls, Key, Kind, Log, LogFormat, Origin, Overrides, Problem,
     Raw, Secret, Security, SecurityProtocol,

@@ -4,17 +4,14 @@ use std::collections::BTreeMap;
 
 use inbox_engine::Rule;
 use outbox_core::Envelope;
-use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use sha2::{Digest as _, Sha256};
 use xxhash_rust::xxh3::Xxh3;
 
 /// How payloads of events with one id are compared.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Content {
     /// Byte by byte.
-    #[default]
     Bytes,
     /// As JSON: the order of keys and white space do not count.
     Json,

@@ -5,7 +5,6 @@ use std::slice;
 use inbox_engine::{Doom, ParkReason};
 use inbox_store::port::Store;
 use outbox_core::{Aggregate, EventId, OutboxEvent, Text};
-use serde::{Deserialize, Serialize};
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
@@ -22,11 +21,9 @@ const DEAD_LETTER: &str = "DeadLetter";
 const ERROR_MAX: usize = 300;
 
 /// What happens to what nobody can take.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unwanted {
     /// It is parked, as any failure.
-    #[default]
     Park,
     /// It is settled and counted.
     Ignore,

@@ -8,7 +8,7 @@ pub(crate) mod beat;
 mod begin;
 mod beside;
 mod claim;
-mod content;
+pub(crate) mod content;
 pub(crate) mod control;
 #[cfg(feature = "testing")]
 pub(crate) mod crash;
@@ -34,10 +34,7 @@ mod together;
 pub(crate) mod transaction;
 pub(crate) mod trial;
 mod verdict;
-pub(crate) mod watch;
-
-pub use content::Content;
-pub use dead_letter::Unwanted;
+mod watch;
 
 use std::sync::Arc;
 

@@ -7,8 +7,11 @@ use inbox_engine::Offset;
 use inbox_store::port::Store;
 use outbox_core::{Aggregate, Envelope, EventId, Header, Record, TopicPartition};
 
-use super::super::{AheadOfRun, RouteTable, Routes, RunEnd, RunEvent};
-use crate::{Declared, DeclaredMode, Delivery, Tx};
+use super::{
+    super::{AheadOfRun, RouteTable, Routes, RunEnd, RunEvent},
+    Declared, DeclaredMode,
+};
+use crate::{Delivery, Tx};
 
 /// A handler for the type `t`.
 pub(super) fn declared(mode: DeclaredMode, columns: &[(&str, &str)], sql: &str) -> Declared {

@@ -4,7 +4,7 @@
 //! `events(ord, event_id, aggregate_id, occurred_at, …)`; docs/declared-handlers.md tells what it may be.
 
 mod column;
-mod config;
+mod declaration;
 mod ready;
 mod relation;
 mod route;
@@ -22,7 +22,7 @@ mod value_tests;
 
 use std::{marker::PhantomData, sync::Arc};
 
-pub use config::{Declared, DeclaredMode};
+pub use declaration::{Declared, DeclaredMode};
 pub(super) use route::DeclaredRoute;
 
 use inbox_store::port::{Shape, Store};

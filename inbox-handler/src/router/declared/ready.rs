@@ -5,8 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use inbox_store::port::{DeclaredSql, LoopSql, Refused, Store};
 
-use super::{super::RouteTable, DeclaredRoute};
-use crate::DeclaredMode;
+use super::{super::RouteTable, DeclaredMode, DeclaredRoute};
 
 impl<DB: Store> RouteTable<DB> {
     /// A sentence for each declared statement that the database does not take.

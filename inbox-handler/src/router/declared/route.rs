@@ -13,9 +13,10 @@ use tracing::{Instrument as _, Span};
 
 use super::{
     super::{AheadOfRun, Route, RunEnd, RunEvent, attempt},
+    DeclaredMode,
     relation::Columns,
 };
-use crate::{DeclaredMode, HandlerError, Tx, trace};
+use crate::{HandlerError, Tx, trace};
 
 /// A declared handler of one event type.
 pub(in crate::router) struct DeclaredRoute<DB> {

@@ -10,12 +10,10 @@ use sqlx::{AssertSqlSafe, Connection, PgConnection, Postgres};
 
 use super::{
     super::{RouteTable, RunEnd},
+    DeclaredMode::{self, Each, Run},
     deliveries::{declared, run, table},
 };
-use crate::{
-    DeclaredMode::{self, Each, Run},
-    Fault,
-};
+use crate::Fault;
 
 const SCHEMA: &str =
     "CREATE TABLE accounts (id text PRIMARY KEY, balance bigint CHECK (balance < 1000));

@@ -6,13 +6,11 @@ use sqlx::{Connection, Sqlite, SqliteConnection};
 
 use super::{
     super::{AheadOfRun, RouteTable, Routes, RunEnd},
-    deliveries::{declared, delivery, run, table},
-};
-use crate::{
     Declared,
     DeclaredMode::{self, Each, Run},
-    Event, Fault, Handler, HandlerResult, Tx,
+    deliveries::{declared, delivery, run, table},
 };
+use crate::{Event, Fault, Handler, HandlerResult, Tx};
 
 const SCHEMA: &str =
     "CREATE TABLE accounts (id TEXT PRIMARY KEY, balance INTEGER CHECK (balance < 1000));
