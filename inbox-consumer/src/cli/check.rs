@@ -14,7 +14,7 @@ use inbox_store::port::{Finding, Needs, PartitionRow, Placement, Store};
 use outbox_core::Reader;
 use report::Report;
 
-use super::{Exit, Terminal, told};
+use super::{Exit, Terminal, session::told};
 use crate::{
     Routes,
     config::{Config, Unwanted},

@@ -3,7 +3,10 @@
 use inbox_runtime::internal::prune_audit;
 use inbox_store::port::{PruneCursor, PruneStep, Store};
 
-use super::{Exit, Terminal, open, told};
+use super::{
+    Exit, Terminal,
+    session::{open, told},
+};
 use crate::config::Config;
 
 /// One sweep over the whole inbox, in bounded steps.

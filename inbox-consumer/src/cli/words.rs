@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use inbox_settings::printed;
-use inbox_store::port::ParkedRow;
+use inbox_store::port::{Intent, ParkedRow};
 
 /// A reason for which events are parked.
 pub(super) struct Reason {
@@ -111,19 +111,27 @@ pub(super) fn seconds_in_words(seconds: f64) -> String {
 }
 
 /// `1 event`, `2 events`.
-pub(in crate::cli) fn counted(count: i64, one: &str) -> String {
+pub(super) fn counted(count: i64, one: &str) -> String {
     let many = if count == 1 { "" } else { "s" };
     format!("{count} {one}{many}")
 }
 
 /// Text from outside on one line of a terminal: nothing in it moves the cursor.
-pub(in crate::cli) fn plain(text: &str, longest: usize) -> String {
+pub(super) fn plain(text: &str, longest: usize) -> String {
     let mut short: String = text.chars().take(longest).map(printed::visible).collect();
     if text.chars().nth(longest).is_some() {
         short.pop();
         short.push('…');
     }
     short
+}
+
+/// The verb, as sentences use it.
+pub(super) fn verb(intent: Intent) -> (&'static str, &'static str) {
+    match intent {
+        Intent::Discard => ("discard", "discarded"),
+        Intent::Release => ("release", "released"),
+    }
 }
 
 #[cfg(test)]
