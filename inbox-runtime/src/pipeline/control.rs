@@ -22,8 +22,8 @@ use tokio::sync::Semaphore;
 
 use super::{
     sessions::Sessions,
-    telling::Words,
     together::{Look, TOGETHER_MAX},
+    words::Words,
 };
 
 /// How long Kafka may take to say where the group and the log stand, all of it: then the take-over is tried

@@ -9,7 +9,7 @@ use outbox_core::{Excerpt, Header, Record, TopicPartition};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Delivered, parked::plain};
+use super::Delivered;
 
 /// What a row keeps, as JSON.
 #[derive(Serialize)]
@@ -124,6 +124,11 @@ pub(crate) fn excerpt(document: &str) -> Option<Excerpt> {
         return None;
     }
     serde_json::from_str::<Part>(document).ok()?.excerpt
+}
+
+/// No database takes a NUL in text (B10).
+pub(super) fn plain(text: &str) -> String {
+    text.replace('\0', "\u{fffd}")
 }
 
 /// Where the event of such a text was.

@@ -35,6 +35,7 @@ pub(crate) mod transaction;
 pub(crate) mod trial;
 mod verdict;
 mod watch;
+mod words;
 
 use std::sync::Arc;
 

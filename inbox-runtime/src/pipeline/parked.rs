@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::{
     Delivered,
-    document::{self, document},
+    document::{self, document, plain},
 };
 
 /// The latest errors of an event that are kept.
@@ -100,11 +100,6 @@ pub(super) fn named(item: &Delivered) -> [Option<String>; 3] {
     let id = item.event.event.is_ok().then(|| item.event.id());
     let present = |text: String| Some(text).filter(|text| !text.is_empty());
     [present(event_type(item)), id, present(aggregate(item))]
-}
-
-/// No database takes a NUL in text (B10).
-pub(super) fn plain(text: &str) -> String {
-    text.replace('\0', "\u{fffd}")
 }
 
 /// The errors with one more, the oldest left out beyond [`ERRORS_MAX`]. Without an error nothing is added.

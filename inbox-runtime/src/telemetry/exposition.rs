@@ -29,6 +29,14 @@ pub fn prometheus(readings: &[Readings]) -> String {
     text
 }
 
+impl Readings {
+    /// Every metric in Prometheus' text format. For several consumers of one process:
+    /// [`prometheus`].
+    pub fn prometheus(&self) -> String {
+        prometheus(std::slice::from_ref(self))
+    }
+}
+
 /// Takes the samples of one metric of one consumer.
 pub(super) struct Samples<'a> {
     metric: &'a Metric,

@@ -18,7 +18,7 @@ use outbox_core::TopicPartition;
 use super::{
     Counters,
     histogram::{EVENTS, Histogram, LONG, SHORT, Scale},
-    readings::PartitionReading,
+    partition_reading::PartitionReading,
 };
 
 /// Why events are parked, in the order of [`Meters::parked`].

@@ -10,7 +10,8 @@ use std::{
 use super::{
     exposition::Samples,
     meters::{Live, Meters, REASONS},
-    readings::{PartitionReading, Readings, no_broker},
+    partition_reading::PartitionReading,
+    readings::{Readings, no_broker},
 };
 
 /// What a metric's numbers are.

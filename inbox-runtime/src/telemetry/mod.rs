@@ -13,6 +13,7 @@ mod histogram;
 pub(crate) mod http;
 pub(crate) mod meters;
 mod metrics;
+mod partition_reading;
 #[cfg(feature = "http")]
 mod places;
 mod readings;
@@ -32,7 +33,8 @@ pub use counters::{Counters, Counts};
 pub use exposition::{CONTENT_TYPE, prometheus};
 pub use inbox_settings::SignalEntry;
 pub use metrics::{METRICS, Metric, MetricKind, metrics_reference};
-pub use readings::{Held, HeldLane, PartitionReading, Readiness, Readings, Reason, Unready};
+pub use partition_reading::{HeldLane, PartitionReading, Reason};
+pub use readings::{Held, Readiness, Readings, Unready};
 pub use signal::{SIGNALS, Signal};
 
 use inbox_settings::Counter;
