@@ -45,18 +45,20 @@ mod rebalance;
 mod recreated;
 mod seeking;
 mod settings;
+mod topic_state;
 mod topics;
 mod trouble;
 mod unread;
 
 pub use broker::{
-    Arrival, Broker, BrokerError, BrokerEvent, ByteGuard, Committed, TopicState, Trouble, missing,
+    Arrival, Broker, BrokerError, BrokerEvent, ByteGuard, Committed, TopicState, Trouble,
 };
 pub use excerpt::{Excerpts, Flaw};
 pub use health::{BrokerHealth, LogEnds, TopicSight, Unread};
 pub use inspect::{LogFacts, Logs, TopicLogs, committed_of, inspect, topic};
 pub use kafka_broker::{KafkaBroker, connect};
 pub use settings::{KafkaSettings, Protocol};
+pub use topic_state::missing;
 pub use topics::{Kept, TopicFacts, topics};
 
 /// Kafka inside the process: librdkafka's mock cluster, and a small producer for any Kafka.
