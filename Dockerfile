@@ -19,7 +19,9 @@ COPY bench bench
 COPY examples examples
 COPY inbox-consumer inbox-consumer
 COPY inbox-engine inbox-engine
+COPY inbox-handler inbox-handler
 COPY inbox-kafka inbox-kafka
+COPY inbox-runtime inbox-runtime
 COPY inbox-settings inbox-settings
 COPY inbox-store inbox-store
 COPY migrations migrations

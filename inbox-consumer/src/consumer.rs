@@ -10,45 +10,34 @@ mod limits;
 mod panic_tests;
 
 pub use ended::Ended;
-pub(crate) use identity::kafka_settings;
+pub(crate) use identity::{declared, kafka_settings};
 pub(crate) use limits::connections;
 
 use std::{fmt, panic::AssertUnwindSafe, sync::Arc};
 
 use futures::FutureExt as _;
 use inbox_engine::Engine;
+use inbox_handler::internal::{RouteTable, panic_text};
 use inbox_kafka::{Broker, BrokerEvent};
+use inbox_runtime::internal::{
+    Control, Driver, End, Identity, Intake, Meters, ParkingRules, Retention, Sessions, Trials,
+    Work, WorkState, count_parked_for_ever, prune_for_ever, watch,
+};
 use inbox_store::port::{
     self, Address, Book, Finding, Fit, Lanes, OpenError, Operators, ParkedLoad, Placement, Store,
     TxLimits,
 };
 use outbox_core::Reader;
-use tokio::{
-    sync::{RwLock, mpsc},
-    task::JoinSet,
-};
+use tokio::{sync::mpsc, task::JoinSet};
 use uuid::Uuid;
 
-use identity::{excerpts, owner, start};
+use identity::{content, excerpts, owner, start, unwanted};
 use limits::limits;
 
 use crate::{
+    Routes,
     config::{Config, Problem},
-    handler::panic_text,
-    pipeline::{
-        beat,
-        control::{Control, Identity},
-        driver::{self, Driver},
-        intake::Intake,
-        pace::Pace,
-        parking::ParkingRules,
-        prune::{self, Retention},
-        sessions::Sessions,
-        transaction::Work,
-        trial::Trials,
-    },
-    router::{RouteTable, Routes},
-    telemetry::{Counters, Readings, Signal, meters::Meters, watchdog},
+    telemetry::{Counters, Readings, Signal},
 };
 
 /// A consumer that is ready to run: configuration checked, database reachable and migrated.
@@ -134,7 +123,7 @@ impl<DB: Store> ConsumerBuilder<DB> {
         if self.config.log.database_text {
             outbox_core::show_values();
         }
-        let routes = self.routes.declare(&self.config.handlers);
+        let routes = self.routes.declare(&declared(&self.config));
         let routes = routes.freeze().map_err(BuildError::Routes)?;
         let settings = settings?;
         let mut conn = DB::open(&settings).await?;
@@ -221,7 +210,7 @@ impl<DB: Store> Consumer<DB> {
     /// Everything that can be read off the consumer while it runs: counts, partitions, readiness, metrics
     /// as text. The HTTP port (`http.listen`) serves the same.
     pub fn readings(&self) -> Readings {
-        Readings(Arc::clone(&self.meters))
+        Readings::of(&self.meters)
     }
 
     /// Ends the process, with the exit code 8, when a handler has blocked its thread for 30 s longer than its time:
@@ -229,7 +218,9 @@ impl<DB: Store> Consumer<DB> {
     /// another service is only told as not ready.
     #[cfg(feature = "cli")]
     pub(crate) fn exit_when_blocked(&self) {
-        self.meters.exits_when_blocked.store(true, std::sync::atomic::Ordering::Relaxed);
+        use inbox_settings::cli::{Exit, end_now};
+        let end: fn(&str) = |error| end_now(Exit::Blocked, error);
+        let _ = self.meters.end_when_blocked.set(end);
     }
 
     /// Runs until `shutdown` resolves and everything is let go, or until it cannot go on.
@@ -264,24 +255,24 @@ impl<DB: Store> Consumer<DB> {
         let meters = Arc::clone(&self.meters);
         let sessions = Arc::new(Sessions::<DB>::new(self.settings.clone()));
         let counting = (Arc::clone(&sessions), retention.consumer.clone(), Arc::clone(&meters));
-        aside.spawn(beat::count_parked_for_ever(counting.0, counting.1, counting.2));
-        aside.spawn(prune::prune_for_ever(sessions, retention, Arc::clone(&meters)));
+        aside.spawn(count_parked_for_ever(counting.0, counting.1, counting.2));
+        aside.spawn(prune_for_ever(sessions, retention, Arc::clone(&meters)));
         let close_deadline = self.config.limits.close_deadline;
         let (mut driver, work, control) = self.driver(Arc::clone(&broker));
-        let _watchdog = watchdog::watch(Arc::clone(&meters));
+        let _watchdog = watch(Arc::clone(&meters));
         // A fault of the runtime itself: what is open is closed, the group hears of it, and the caller is told.
         let end = AssertUnwindSafe(driver.run(&mut events, shutdown)).catch_unwind().await;
-        let end = end.unwrap_or_else(|panic| driver::End::Panicked(panic_text(&*panic)));
+        let end = end.unwrap_or_else(|panic| End::Panicked(panic_text(&*panic)));
         let closed = broker.close(close_deadline).await;
         meters.end();
         control.quiet().await;
         work.sessions.close().await;
         control.sessions.close().await;
         match (end, closed) {
-            (driver::End::Fatal(error), _) => Ended::KafkaFatal(error),
-            (driver::End::Panicked(error), _) => Ended::Panicked(error),
-            (driver::End::Shutdown, Ok(())) => Ended::Shutdown,
-            (driver::End::Shutdown, Err(error)) => Ended::ShutdownCutShort(error.0),
+            (End::Fatal(error), _) => Ended::KafkaFatal(error),
+            (End::Panicked(error), _) => Ended::Panicked(error),
+            (End::Shutdown, Ok(())) => Ended::Shutdown,
+            (End::Shutdown, Err(error)) => Ended::ShutdownCutShort(error.0),
         }
     }
 
@@ -289,7 +280,7 @@ impl<DB: Store> Consumer<DB> {
     #[cfg(feature = "http")]
     fn serve(&self, aside: &mut JoinSet<()>) {
         if let Some(listen) = self.config.http.address() {
-            aside.spawn(crate::telemetry::http::serve(listen, self.readings()));
+            aside.spawn(inbox_runtime::internal::serve(listen, self.readings()));
         }
     }
 
@@ -327,8 +318,8 @@ impl<DB: Store> Consumer<DB> {
         let intake = Intake {
             excerpts: excerpts(&config),
             reader: self.reader,
-            unwanted: (&config.events).into(),
-            content: config.events.content,
+            unwanted: unwanted(&config.events),
+            content: content(config.events.content),
         };
         Work {
             routes: self.routes,
@@ -351,12 +342,9 @@ impl<DB: Store> Consumer<DB> {
                 },
             },
             meters: self.meters,
-            pace: Pace::default(),
             incarnation,
-            aside: RwLock::default(),
             trials: self.trials,
-            #[cfg(feature = "testing")]
-            crash: crate::pipeline::crash::Crash::default(),
+            state: WorkState::default(),
         }
     }
 
@@ -366,8 +354,7 @@ impl<DB: Store> Consumer<DB> {
         self.trials.enable(arguments);
     }
 
-    /// Runs the events that the process before this one names, and takes back what they did: see
-    /// [`crate::pipeline::trial`].
+    /// Runs the events that the process before this one names, and takes back what they did.
     #[cfg(feature = "cli")]
     pub(crate) async fn try_events(self) -> std::io::Result<()> {
         self.work(Uuid::new_v4()).try_events().await

@@ -73,15 +73,6 @@
 //! instead); order between aggregates; recognising a producer's second copy that is older than
 //! `retention.inbox`.
 #![cfg_attr(docsrs, feature(doc_cfg))]
-#![cfg_attr(
-    not(all(feature = "cli", feature = "http", feature = "postgres")),
-    allow(
-        dead_code,
-        unused_imports,
-        clippy::unused_self,
-        reason = "some of it serves the commands, the port or one database alone"
-    )
-)]
 
 #[cfg(feature = "jemalloc")]
 mod allocator;
@@ -89,10 +80,18 @@ mod allocator;
 pub mod cli;
 pub mod config;
 mod consumer;
-mod handler;
-pub mod pipeline;
-mod router;
-mod run_event;
+pub mod pipeline {
+    //! What a delivery is, and the traits that a database is asked by, for code over any of them.
+
+    pub use inbox_handler::Delivery;
+
+    /// All of it is in `inbox-store`.
+    pub mod port {
+        pub use inbox_store::port::{
+            Finding, OpenError, Queues, Savepoint, Schemas, Sessions, Store,
+        };
+    }
+}
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 pub mod store {
     //! What databases need: made of the configuration, or given to the conformance suite.
@@ -103,10 +102,8 @@ pub mod store {
     #[cfg(feature = "sqlite")]
     pub use inbox_store::SqliteSettings;
 }
-pub mod telemetry;
 #[cfg(feature = "testing")]
 pub mod testing;
-mod tx;
 
 #[cfg(not(any(feature = "postgres", feature = "sqlite")))]
 compile_error!("no database is on: enable the feature `postgres` or `sqlite` of inbox-consumer");
@@ -115,6 +112,10 @@ compile_error!("no database is on: enable the feature `postgres` or `sqlite` of 
 pub use inbox_store::conformance_scenarios;
 
 pub use consumer::{BuildError, Consumer, ConsumerBuilder, Ended, migrate};
-pub use handler::{BatchHandler, Event, Fault, Handler, HandlerError, HandlerResult};
-pub use router::{Routes, Schedule};
-pub use tx::{SavepointTx, Statement, Tx, statement};
+#[doc(inline)]
+pub use inbox_handler::{
+    BatchHandler, Event, Fault, Handler, HandlerError, HandlerResult, Routes, SavepointTx,
+    Schedule, Statement, Tx, statement,
+};
+#[doc(inline)]
+pub use inbox_runtime::telemetry;

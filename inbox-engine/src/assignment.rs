@@ -3,8 +3,8 @@
 use crate::{
     Effect, Engine, Generation, Held, Mode, NextOffset, Ownership, PartitionId, Rule, Seek,
     Standstill, TakeOverFault, Time,
+    barrier::Barrier,
     partition::{Drain, LaneQueue, Partition, Phase},
-    remap::Barrier,
 };
 
 impl<T> Engine<T> {

@@ -2,8 +2,8 @@
 
 use crate::{
     Due, Effect, Engine, Generation, Lane, Limits, PartitionId, Standstill, Time,
+    parked_queue::DueQueue,
     partition::{Drain, Partition, Phase},
-    release::DueQueue,
 };
 
 impl<T> Engine<T> {

@@ -2,19 +2,8 @@
 
 use crate::{
     Batch, Engine, PartitionId, Rule, Standstill, Time,
-    partition::{Partition, Phase},
+    partition::{Full, Partition, Phase},
 };
-
-/// What is known of a partition whose live transactions met the limit.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Full {
-    /// What the last of them said.
-    error: String,
-    /// No live transaction starts before.
-    until: Option<Time>,
-    /// Waits in a row.
-    tries: u32,
-}
 
 impl<T> Engine<T> {
     /// A transaction would have parked more than may be parked. It comes back with nothing spent, and

@@ -32,6 +32,7 @@
 
 mod assignment;
 mod backoff;
+mod barrier;
 mod batch;
 mod claim;
 mod cut;
@@ -44,6 +45,7 @@ mod intake;
 mod limits;
 mod offset;
 mod outcome;
+mod parked_queue;
 mod partition;
 mod release;
 mod remap;
@@ -70,7 +72,7 @@ pub use offset::{
     Epoch, Generation, Lane, LaneState, LeaderEpoch, LogPoint, LogRange, NextOffset, Offset,
     Ownership, PartitionId, Time,
 };
-pub use release::{Due, Release, Released};
+pub use parked_queue::{Due, Release, Released};
 pub use resume::{Settled, Start, first_watermark, resume};
 pub use rule::Rule;
 pub use runs::{Run, RunEntry, runs};

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 use crate::{
     Epoch, Generation, Held, Item, Lane, LaneState, LeaderEpoch, LogPoint, NextOffset, Offset,
-    PartitionId, Rule, Standstill, Time, full::Full, release::DueQueue, remap::Barrier,
+    PartitionId, Rule, Standstill, Time, barrier::Barrier, parked_queue::DueQueue,
 };
 
 /// Where a partition is between assignment and let-go.
@@ -172,6 +172,17 @@ pub(crate) struct Arrived {
     pub(crate) offset: Offset,
     pub(crate) leader_epoch: LeaderEpoch,
     pub(crate) lane: Lane,
+}
+
+/// What is known of a partition whose live transactions met the limit.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Full {
+    /// What the last of them said.
+    pub(crate) error: String,
+    /// No live transaction starts before.
+    pub(crate) until: Option<Time>,
+    /// Waits in a row.
+    pub(crate) tries: u32,
 }
 
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]

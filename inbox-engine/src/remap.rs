@@ -6,26 +6,9 @@
 //! is taken over once more; that take-over changes the lanes, and reads on at the watermark.
 
 use crate::{
-    Engine, LaneState, NextOffset, Offset, PartitionId, Time,
+    Engine, NextOffset, Offset, PartitionId, Time,
     partition::{Drain, Partition},
 };
-
-/// Where deliveries end until the lanes have changed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Barrier {
-    /// No lane has settled anything from here on.
-    reach: NextOffset,
-    /// The first delivery that was left out: it is read again behind the next take-over.
-    left_out: Option<Offset>,
-}
-
-impl Barrier {
-    /// Behind the lane that is ahead of all others.
-    pub(crate) fn above(lanes: &[LaneState]) -> Self {
-        let last = lanes.iter().map(|lane| lane.last).max();
-        Self { reach: last.map_or(NextOffset(0), Offset::next), left_out: None }
-    }
-}
 
 impl<T> Partition<T> {
     /// Whether a delivery is left for the next take-over. Everything before the first of them has arrived.

@@ -5,9 +5,8 @@
 
 use bytes::Bytes;
 use outbox_core::{
-    AGGREGATE_ID_BYTES_MAX, Header, ReadError, ReadRules, Record, Source, Sources, Text,
+    AGGREGATE_ID_BYTES_MAX, Excerpt, Header, ReadError, ReadRules, Record, Source, Sources, Text,
 };
-use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 /// The beginning of a payload.
@@ -19,21 +18,6 @@ const PART_BYTES_MAX: usize = AGGREGATE_ID_BYTES_MAX;
 const NAME_BYTES_MAX: usize = 256;
 /// The first headers; behind them only what aggregates are named by.
 const HEADERS_MAX: usize = 32;
-
-/// What is known of a record that is kept in part.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Excerpt {
-    /// Bytes of key, headers and payload together.
-    pub bytes: usize,
-    /// Bytes of the payload; `None`: it is a tombstone.
-    pub payload_bytes: Option<usize>,
-    /// SHA-256 of the payload in hexadecimal.
-    pub payload_sha256: Option<String>,
-    /// Bytes of the key.
-    pub key_bytes: Option<usize>,
-    /// How many headers it has.
-    pub headers: usize,
-}
 
 /// What keeps a record from being read as it is.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -137,6 +121,13 @@ impl Excerpts {
             timestamp_ms: record.timestamp_ms,
         })
     }
+
+    /// Whether an excerpt is of this record.
+    pub fn is_of(excerpt: &Excerpt, record: &Record) -> bool {
+        let payload = record.payload.as_deref();
+        (excerpt.bytes, excerpt.headers) == (record.size(), record.headers.len())
+            && excerpt.payload_sha256 == payload.map(sha256)
+    }
 }
 
 impl Flaw {
@@ -146,15 +137,6 @@ impl Flaw {
             Self::TooLarge(excerpt) => ReadError::TooLarge { bytes: excerpt.bytes, max },
             Self::Headers(problem) => ReadError::UnreadableHeaders { problem: problem.clone() },
         }
-    }
-}
-
-impl Excerpt {
-    /// Whether it is of this record.
-    pub fn is_of(&self, record: &Record) -> bool {
-        let payload = record.payload.as_deref();
-        (self.bytes, self.headers) == (record.size(), record.headers.len())
-            && self.payload_sha256 == payload.map(sha256)
     }
 }
 

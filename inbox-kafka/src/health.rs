@@ -9,7 +9,7 @@ use std::{
 use inbox_engine::NextOffset;
 use outbox_core::TopicPartition;
 
-use crate::broker::{TopicState, missing};
+use crate::topic_state::{TopicState, missing};
 
 /// Brokers are asked every few seconds, and one that has just learned of a topic may be behind the others: so
 /// long a topic has to be missing.

@@ -47,18 +47,20 @@ mod seeking;
 mod settings;
 #[cfg(feature = "testing")]
 mod topic_admin;
+mod topic_state;
 mod topics;
 mod trouble;
 mod unread;
 
 pub use broker::{
-    Arrival, Broker, BrokerError, BrokerEvent, ByteGuard, Committed, TopicState, Trouble, missing,
+    Arrival, Broker, BrokerError, BrokerEvent, ByteGuard, Committed, TopicState, Trouble,
 };
-pub use excerpt::{Excerpt, Excerpts, Flaw};
+pub use excerpt::{Excerpts, Flaw};
 pub use health::{BrokerHealth, LogEnds, TopicSight, Unread};
 pub use inspect::{LogFacts, Logs, TopicLogs, committed_of, inspect, topic};
 pub use kafka_broker::{KafkaBroker, connect};
 pub use settings::{KafkaSettings, Protocol};
+pub use topic_state::missing;
 pub use topics::{Kept, TopicFacts, topics};
 
 /// Kafka inside the process: librdkafka's mock cluster, and a small producer for any Kafka.

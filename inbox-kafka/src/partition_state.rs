@@ -5,9 +5,12 @@ use std::{collections::HashMap, sync::Arc, time::Instant};
 use inbox_engine::{Generation, LeaderEpoch, NextOffset, Offset, Rule};
 use outbox_core::TopicPartition;
 
+use rdkafka::types::RDKafkaErrorCode;
+
 use crate::{
     command::{Reply, Seek},
-    unread::Vain,
+    health::Unread,
+    unread::{self, Vain},
 };
 
 /// Where a partition stands between the group, librdkafka and the pipeline.
@@ -89,6 +92,21 @@ pub(crate) enum Verdict {
 }
 
 impl PartitionState {
+    /// Notes what could not be read; returns when it is to be read again.
+    pub(crate) fn note_unread(
+        &mut self,
+        code: RDKafkaErrorCode,
+        why: &str,
+        now: Instant,
+    ) -> Instant {
+        unread::note(&mut self.vain, self.next, (code, why), now)
+    }
+
+    /// What is to be said of a batch that was read in vain for long enough.
+    pub(crate) fn unread(&self, now: Instant) -> Option<Unread> {
+        self.vain.as_ref()?.unread(self.next, now)
+    }
+
     /// The generation that arrivals carry, if any may go out.
     pub(crate) fn accepting(&self) -> Option<Generation> {
         match &self.phase {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use inbox_engine::NextOffset;
 use rdkafka::types::RDKafkaErrorCode;
 
-use crate::{health::Unread, partition_state::PartitionState};
+use crate::health::Unread;
 
 /// So often it is read in vain before it has a name: bytes that the network spoilt are whole the next time.
 const TIMES_MAX: u32 = 5;
@@ -49,35 +49,36 @@ fn is_about_a_batch(code: RDKafkaErrorCode) -> bool {
     )
 }
 
-impl PartitionState {
-    /// Notes what could not be read; returns when it is to be read again.
-    pub(crate) fn note_unread(
-        &mut self,
-        code: RDKafkaErrorCode,
-        why: &str,
-        now: Instant,
-    ) -> Instant {
-        if !is_about_a_batch(code) {
-            return now + AGAIN_AFTER;
-        }
-        let at = self.next;
-        let before = self.vain.take().filter(|before| before.at == at);
-        let (since, times) = before.map_or((now, 0), |before| (before.since, before.times));
-        let noted = Vain { at, since, times: times + 1, why: why.to_owned() };
-        let again = if noted.named(now) { NAMED_AGAIN_AFTER } else { AGAIN_AFTER };
-        self.vain = Some(noted);
-        now + again
+/// Notes what could not be read at an offset; returns when it is to be read again.
+pub(crate) fn note(
+    vain: &mut Option<Vain>,
+    at: NextOffset,
+    (code, why): (RDKafkaErrorCode, &str),
+    now: Instant,
+) -> Instant {
+    if !is_about_a_batch(code) {
+        return now + AGAIN_AFTER;
     }
+    let before = vain.take().filter(|before| before.at == at);
+    let (since, times) = before.map_or((now, 0), |before| (before.since, before.times));
+    let noted = Vain { at, since, times: times + 1, why: why.to_owned() };
+    let again = if noted.named(now) { NAMED_AGAIN_AFTER } else { AGAIN_AFTER };
+    *vain = Some(noted);
+    now + again
+}
 
+impl Vain {
     /// What is to be said of a batch that was read in vain for long enough, until something behind it is read.
-    pub(crate) fn unread(&self, now: Instant) -> Option<Unread> {
-        let vain = self.vain.as_ref().filter(|vain| vain.at == self.next && vain.named(now))?;
+    pub(crate) fn unread(&self, next: NextOffset, now: Instant) -> Option<Unread> {
+        if self.at != next || !self.named(now) {
+            return None;
+        }
         let sentence = format!(
             "the batch that has offset {} cannot be read, {} times by now: {}; it is damaged, or larger than \
              `receive.message.max.bytes` once it is decompressed",
-            vain.at.0, vain.times, vain.why
+            self.at.0, self.times, self.why
         );
-        Some(Unread { at: vain.at, sentence })
+        Some(Unread { at: self.at, sentence })
     }
 }
 

@@ -143,6 +143,8 @@ pub use problem::{
 pub use read::{
     IdScope, Part, Pointer, ReadError, ReadRules, Reader, RulesError, Source, SourceError, Sources,
 };
+#[doc(hidden)]
+pub use record::Excerpt;
 pub use record::{Header, Record};
 #[cfg(feature = "postgres")]
 #[doc(hidden)]

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use bytes::Bytes;
+use serde::{Deserialize, Serialize};
 
 use crate::Text;
 
@@ -28,6 +29,21 @@ pub struct Header {
     pub name: Text,
     /// Its value; `None` is a null header.
     pub value: Option<Bytes>,
+}
+
+/// What is known of a record that is too large, and kept in part.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Excerpt {
+    /// Bytes of key, headers and payload together.
+    pub bytes: usize,
+    /// Bytes of the payload; `None`: it is a tombstone.
+    pub payload_bytes: Option<usize>,
+    /// SHA-256 of the payload in hexadecimal.
+    pub payload_sha256: Option<String>,
+    /// Bytes of the key.
+    pub key_bytes: Option<usize>,
+    /// How many headers it has.
+    pub headers: usize,
 }
 
 impl Record {

@@ -2,7 +2,7 @@
 //!
 //! A package that tests rules has a file `ablation.txt`, or several in a folder `ablation`: lines of a
 //! rule and a pattern of test names (`engine:` in front means a test of inbox-engine, `store:` one of
-//! inbox-store, `consumer:` one of inbox-consumer, `relay:` one of outbox-relay). The same tests must pass with the rule on.
+//! inbox-store, `handler:` one of inbox-handler, `consumer:` one of inbox-consumer, `relay:` one of outbox-relay). The same tests must pass with the rule on.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -141,6 +141,7 @@ fn read(package: &'static str, text: &str) -> Vec<Row> {
         let (package, pattern) = match pattern.trim().split_once(':') {
             Some(("engine", pattern)) => ("inbox-engine", pattern),
             Some(("store", pattern)) => ("inbox-store", pattern),
+            Some(("handler", pattern)) => ("inbox-handler", pattern),
             Some(("consumer", pattern)) => ("inbox-consumer", pattern),
             Some(("relay", pattern)) => ("outbox-relay", pattern),
             _ => (package, pattern.trim()),

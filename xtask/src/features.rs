@@ -16,7 +16,7 @@ struct Library {
     each: &'static [&'static str],
 }
 
-const LIBRARIES: [Library; 7] = [
+const LIBRARIES: [Library; 9] = [
     Library { package: "inbox-engine", always: "", each: &["", "ablation"] },
     Library { package: "inbox-outbox-core", always: "", each: &["", "postgres", "sqlite"] },
     Library { package: "inbox-settings", always: "", each: &["", "cli", "postgres", "testing"] },
@@ -32,6 +32,29 @@ const LIBRARIES: [Library; 7] = [
             "sqlite,testing",
             "postgres,ablation",
             "postgres,sqlite,cli,testing,ablation",
+        ],
+    },
+    Library {
+        package: "inbox-handler",
+        always: "",
+        each: &[
+            "postgres",
+            "sqlite",
+            "postgres,opentelemetry",
+            "postgres,testing",
+            "postgres,sqlite,opentelemetry,testing",
+        ],
+    },
+    Library {
+        package: "inbox-runtime",
+        always: "",
+        each: &[
+            "postgres",
+            "sqlite",
+            "postgres,http",
+            "postgres,testing",
+            "postgres,ablation",
+            "postgres,sqlite,http,testing,ablation",
         ],
     },
     Library {

@@ -7,18 +7,18 @@ mod topics;
 
 use std::time::SystemTime;
 
+use inbox_handler::internal::{Looked, RouteTable};
 use inbox_kafka::missing;
+use inbox_runtime::internal::CONTROL_SESSIONS;
 use inbox_store::port::{Finding, Needs, Operators, PartitionRow, Placement, Store};
 use outbox_core::Reader;
 use report::Report;
 
-use super::{Exit, Terminal, told};
+use super::{Exit, Terminal, session::told};
 use crate::{
     Routes,
     config::{Config, Unwanted},
-    consumer::{connections, kafka_settings, schema_is_current, settings},
-    pipeline::control::CONTROL_SESSIONS,
-    router::{Looked, RouteTable},
+    consumer::{connections, declared, kafka_settings, schema_is_current, settings},
 };
 
 /// Connections besides those of transactions and control: retention and the count of parked events.
@@ -42,7 +42,7 @@ pub(super) async fn check<DB: Store>(
         "configuration",
         problems.map(|problem| Finding { fatal: problem.fatal, text: problem.text }),
     );
-    let routes = match routes.declare(&config.handlers).freeze() {
+    let routes = match routes.declare(&declared(config)).freeze() {
         Ok(routes) => Some(routes),
         Err(text) => {
             report.add("handlers", [fatal(text)]);

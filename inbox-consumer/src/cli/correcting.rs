@@ -5,7 +5,8 @@ use inbox_store::port::Operators;
 
 use super::{
     Exit, Terminal,
-    parked::{Hand, opened, who},
+    hand::{Hand, who},
+    session::opened,
 };
 use crate::{config::Config, consumer::kafka_settings};
 

@@ -2,7 +2,7 @@
 
 use inbox_store::port::{Operators, RoleKind};
 
-use super::{Exit, Terminal, open};
+use super::{Exit, Terminal, session::open};
 use crate::config::Config;
 
 /// Writes the statements out.

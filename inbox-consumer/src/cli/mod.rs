@@ -38,16 +38,19 @@ mod args;
 mod check;
 mod correcting;
 mod exit;
+mod hand;
 mod migrate;
 mod park;
 mod parked;
 mod prune;
 mod retire;
 mod run;
+mod session;
 mod skip;
 mod status;
 mod stock;
 mod table;
+mod words;
 
 #[cfg(test)]
 mod tests;
@@ -58,7 +61,7 @@ pub use exit::{EXITS, Exit};
 pub use stock::stock;
 
 use inbox_settings::cli::{Terminal, shown};
-use inbox_store::port::{OpenError, Operators, Store, deadline};
+use inbox_store::port::{Store, deadline};
 
 use crate::{Routes, config::Config};
 use args::{Args, Command};
@@ -157,27 +160,4 @@ fn loaded(args: &Args, env: &[(String, String)]) -> Result<Config, String> {
         outbox_core::show_values();
     }
     Ok(config)
-}
-
-/// An error of the database for people, with the role where advice needs it.
-fn told<DB: Operators>(config: &Config, error: &sqlx::Error) -> String {
-    let settings = crate::consumer::settings::<DB>(config).ok();
-    outbox_core::for_role(&DB::explain(error), settings.as_ref().and_then(DB::role))
-}
-
-/// A session for a command, or the exit after a complaint.
-async fn open<DB: Operators>(
-    config: &Config,
-    terminal: &mut Terminal<'_>,
-) -> Result<DB::Connection, Exit> {
-    let opened = match crate::consumer::settings::<DB>(config) {
-        Ok(settings) => DB::open(&settings).await,
-        Err(error) => Err(error),
-    };
-    opened.map_err(|error| {
-        terminal.complain(error.to_string());
-        match error {
-            OpenError::Outage(_) | OpenError::Refused(_) => Exit::Database,
-        }
-    })
 }

@@ -8,7 +8,7 @@ use inbox_store::port::{Corrected, Correction, Operators};
 use super::{
     Exit, Terminal,
     correcting::signed,
-    parked::{again, failed, opened},
+    session::{again, failed, opened},
 };
 use crate::{config::Config, consumer::kafka_settings};
 

@@ -1,9 +1,13 @@
 //! `prune`: removes old inbox rows now.
 
+use inbox_runtime::internal::prune_audit;
 use inbox_store::port::{Operators, PruneCursor, PruneStep};
 
-use super::{Exit, Terminal, open, told};
-use crate::{config::Config, pipeline::prune::prune_audit};
+use super::{
+    Exit, Terminal,
+    session::{open, told},
+};
+use crate::config::Config;
 
 /// One sweep over the whole inbox, in bounded steps.
 pub(super) async fn prune<DB: Operators>(config: &Config, terminal: &mut Terminal<'_>) -> Exit {

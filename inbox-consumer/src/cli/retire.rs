@@ -7,7 +7,9 @@ use inbox_store::port::{Corrected, Correction, Held, Operators};
 use super::{
     Exit, Terminal,
     correcting::{Signed, begun, owned},
-    parked::{Hand, again, counted, failed},
+    hand::Hand,
+    session::{again, failed},
+    words::counted,
 };
 use crate::config::Config;
 

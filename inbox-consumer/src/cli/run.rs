@@ -49,7 +49,7 @@ pub(super) async fn run<DB: Store>(
     }
 }
 
-/// Runs the events that its parent names; see [`crate::pipeline::trial`].
+/// Runs the events that its parent names; see `inbox-runtime/src/pipeline/trial.rs`.
 pub(super) async fn trial<DB: Store>(
     config: Config,
     routes: Routes<DB>,

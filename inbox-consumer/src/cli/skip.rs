@@ -9,7 +9,9 @@ use outbox_core::TopicPartition;
 use super::{
     Exit, Terminal,
     correcting::{Signed, begun, owned},
-    parked::{Hand, again, counted, failed},
+    hand::Hand,
+    session::{again, failed},
+    words::counted,
 };
 use crate::{config::Config, consumer::kafka_settings};
 

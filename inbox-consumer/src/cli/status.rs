@@ -10,7 +10,12 @@ use inbox_settings::printed;
 use inbox_store::port::{Operators, PartitionRow};
 use outbox_core::TopicPartition;
 
-use super::{Exit, Terminal, open, parked::counted, table, told};
+use super::{
+    Exit, Terminal,
+    session::{open, told},
+    table,
+    words::counted,
+};
 use crate::{config::Config, consumer::kafka_settings, telemetry::HeldLane};
 
 /// What is to be shown.

@@ -24,13 +24,6 @@ pub struct Declared {
     pub sql: String,
 }
 
-impl Declared {
-    /// Whether each aggregate occurs once in a run.
-    pub(crate) fn aggregates_once(&self) -> bool {
-        self.one_per_aggregate.unwrap_or(self.mode == DeclaredMode::Run)
-    }
-}
-
 /// How many events a declared statement sees.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

@@ -5,7 +5,7 @@ use std::time::Duration;
 use inbox_settings::duration;
 use serde::{Deserialize, Serialize};
 
-use crate::router::Schedule;
+use inbox_handler::Schedule;
 
 /// `[park]`: when an event is released by itself that was parked after its last quick attempt. A
 /// route may have its own: `Routes::schedule`.

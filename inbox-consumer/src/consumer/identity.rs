@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
+use inbox_handler::internal::{Declared, DeclaredMode};
 use inbox_kafka::{Excerpts, KafkaSettings};
+use inbox_runtime::internal::{Content, Unwanted, UnwantedRules};
 use inbox_store::port::Owner;
 use uuid::Uuid;
 
@@ -32,6 +34,44 @@ pub(super) fn excerpts(config: &Config) -> Excerpts {
         |_| Excerpts::default(),
         |reader| Excerpts::of(reader.rules(), config.events.event_bytes_max),
     )
+}
+
+/// What becomes of what nobody can take.
+pub(super) fn unwanted(events: &config::Events) -> UnwantedRules {
+    let what = |unwanted| match unwanted {
+        config::Unwanted::Park => Unwanted::Park,
+        config::Unwanted::Ignore => Unwanted::Ignore,
+        config::Unwanted::DeadLetter => Unwanted::DeadLetter,
+    };
+    UnwantedRules {
+        unknown_type: what(events.unknown_type),
+        undecodable: what(events.undecodable),
+        topic: events.dead_letter_topic.clone().map(Into::into),
+        bytes_max: events.event_bytes_max,
+    }
+}
+
+/// What two events with one id must have in common.
+pub(super) fn content(content: config::Content) -> Content {
+    match content {
+        config::Content::Bytes => Content::Bytes,
+        config::Content::Json => Content::Json,
+    }
+}
+
+/// Handlers without Rust, for the router.
+pub(crate) fn declared(config: &Config) -> Vec<Declared> {
+    let one = |handler: &config::Declared| Declared {
+        event_type: handler.event_type.clone(),
+        mode: match handler.mode {
+            config::DeclaredMode::Each => DeclaredMode::Each,
+            config::DeclaredMode::Run => DeclaredMode::Run,
+        },
+        one_per_aggregate: handler.one_per_aggregate,
+        columns: handler.columns.clone(),
+        sql: handler.sql.clone(),
+    };
+    config.handlers.iter().map(one).collect()
 }
 
 /// What the Kafka client needs of the configuration.

@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, ops::Range, sync::Arc};
 
 use inbox_engine::Offset;
+use inbox_handler::{Delivery, internal};
 use inbox_store::{
     port::{Declarations as _, DeclaredSql, Look, Queues as _, Relation, Shape},
     sql::{Dialect, Lexer},
@@ -10,8 +11,6 @@ use inbox_store::{
 use outbox_core::{Aggregate, Envelope, EventId, Record, TopicPartition};
 #[cfg(feature = "postgres")]
 use sqlx::{AssertSqlSafe, SqlSafeStr as _};
-
-use crate::{pipeline::Delivery, router};
 
 /// Whose SQL a text is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -98,7 +97,7 @@ pub fn gathered(
         excerpt: None,
         event: Ok(event),
     });
-    let (relation, wrong) = router::gathered(columns, &delivery)?;
+    let (relation, wrong) = internal::gathered(columns, &delivery)?;
     see(&relation, wrong.as_deref());
     Ok(())
 }

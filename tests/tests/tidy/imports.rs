@@ -23,42 +23,14 @@ const KNOWN: &[(&str, &str)] = &[
         "the candidates share times and statements, which the list of candidates holds",
     ),
     (
-        "inbox-consumer: cli, cli/args, cli/check, cli/correcting, cli/migrate, cli/park, cli/parked, cli/parked/act, cli/parked/args, cli/parked/audit, cli/parked/forget, cli/parked/list, cli/parked/show, cli/parked/wait, cli/parked/words, cli/prune, cli/retire, cli/skip, cli/status, cli/stock",
-        "commands take `open`, `told` and the words of parked rows from the modules that call them",
-    ),
-    (
-        "inbox-consumer: pipeline/control, pipeline/telling",
-        "the words of telling are told of a control, which makes them",
-    ),
-    (
-        "inbox-consumer: pipeline/document, pipeline/parked",
-        "a parked row is shown as a document, and both need the plain form",
-    ),
-    (
-        "inbox-consumer: pipeline/release/report, telemetry/counters",
-        "counters count a report, and a report tells its counters",
-    ),
-    (
         "inbox-store: postgres/declared, postgres/sent, postgres/session",
         "a session makes the declared functions on itself",
     ),
     (
-        "inbox-consumer: telemetry/calls, telemetry/exposition, telemetry/meters, telemetry/metrics, telemetry/readings",
-        "the table of metrics reads what the readings hold, and readings are shown by it",
-    ),
-    (
-        "inbox-engine: effect, full, partition, release, remap",
-        "a partition holds the states that the rules beside it define and change",
-    ),
-    (
-        "inbox-kafka: broker, health",
-        "the interface has the health in it, whose words name a topic as the interface does",
+        "inbox-runtime: telemetry/exposition, telemetry/metrics",
+        "the table of metrics writes samples, whose text is made by the table",
     ),
     ("inbox-kafka: client, ffi, trouble", "a callback of C gets the client; the client calls C"),
-    (
-        "inbox-kafka: partition_state, unread",
-        "the state holds what was asked in vain, which is counted over all states",
-    ),
     (
         "inbox-settings: lib, duration, key, kind",
         "the macro of keys is at the root and is used below it",

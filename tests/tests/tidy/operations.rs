@@ -23,10 +23,10 @@ const PARTS: [&str; 3] = ["**Means.**", "**You see.**", "**Do.**"];
 const WARNINGS: [(&str, &str); 4] = [
     // A12: mail and HTTP are not covered.
     ("README.md", "exactly-once for what a handler does outside its transaction"),
-    ("inbox-consumer/src/handler/mod.rs", "**Only what goes through `tx` happens exactly once.**"),
+    ("inbox-handler/src/handler/mod.rs", "**Only what goes through `tx` happens exactly once.**"),
     (PAGE, "What a handler does outside its transaction"),
     // A11: what an attempt leaves in memory.
-    ("inbox-consumer/src/handler/mod.rs", "**It may run more than once for an event**"),
+    ("inbox-handler/src/handler/mod.rs", "**It may run more than once for an event**"),
 ];
 
 /// The names that a function of the engine gives out.

@@ -6,11 +6,14 @@ use inbox_settings::printed;
 use inbox_store::port::{Intended, Intent, Operators, Order, Page, ParkedFilter, Weight};
 
 use super::{
-    super::{Exit, Terminal},
-    again,
+    super::{
+        Exit, Terminal,
+        hand::who,
+        session::again,
+        words::{counted, reason, seconds_in_words, verb},
+    },
     args::{Acting, Parked},
-    show, verb, wait,
-    words::{counted, reason, seconds_in_words},
+    show, wait,
 };
 use crate::config::Config;
 
@@ -44,8 +47,7 @@ pub(super) fn plan(command: &Parked, env: &[(String, String)]) -> Result<Option<
             "a discard needs --why TEXT: the events are given up, and the audit says why".into()
         );
     }
-    let order =
-        Order { intent, who: super::who(hand.name.as_deref(), env)?, why, force: hand.force };
+    let order = Order { intent, who: who(hand.name.as_deref(), env)?, why, force: hand.force };
     Ok(Some(Plan { order, filter, yes: hand.yes, wait: *wait }))
 }
 

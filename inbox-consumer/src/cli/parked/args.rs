@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use inbox_store::port::{ParkedFilter, When};
 
-use super::words::REASONS;
+use super::super::{hand::Hand, words::REASONS};
 
 /// One thing to do with parked events.
 #[derive(Clone, PartialEq, Eq, Debug, Subcommand)]
@@ -160,32 +160,6 @@ impl Acting {
                  one of them"
                 .into()),
         }
-    }
-}
-
-/// Whose hand it is, and how sure.
-#[derive(Clone, PartialEq, Eq, Debug, Args)]
-pub(in crate::cli) struct Hand {
-    /// Who you are, for the audit; USER@HOST by default, HOST where no user has a name
-    #[arg(long = "as", value_name = "NAME")]
-    pub(in crate::cli) name: Option<String>,
-    /// Yes, all of them
-    #[arg(long)]
-    pub(in crate::cli) yes: bool,
-    /// Also where the command warns
-    #[arg(long)]
-    pub(in crate::cli) force: bool,
-}
-
-/// Who acts: as they say, else the user of this machine, else the machine.
-pub(in crate::cli) fn who(name: Option<&str>, env: &[(String, String)]) -> Result<String, String> {
-    let said = name.map(str::trim);
-    if let Some(name) = said.filter(|name| !name.is_empty()) {
-        return Ok(name.to_owned());
-    }
-    match said {
-        Some(_) => Err("--as is empty: the audit needs to know who you are".into()),
-        None => Ok(inbox_settings::cli::who(env, &inbox_settings::host())),
     }
 }
 

@@ -4,9 +4,8 @@ use inbox_settings::printed;
 use inbox_store::port::{AuditFilter, AuditRow, Operators};
 
 use super::{
-    super::{Exit, Terminal, table},
+    super::{Exit, Terminal, table, words::plain},
     args::Audit,
-    words::plain,
 };
 use crate::config::Config;
 

@@ -9,9 +9,13 @@ use clap::Args;
 use inbox_store::port::{Forgotten, Intent, Operators, Order, Page, ParkedFilter, ParkedRow};
 
 use super::{
-    super::{Exit, Terminal},
-    Hand, again, args, failed, opened,
-    words::counted,
+    super::{
+        Exit, Terminal,
+        hand::{Hand, who},
+        session::{again, failed, opened},
+        words::counted,
+    },
+    args,
 };
 use crate::config::Config;
 
@@ -44,7 +48,7 @@ pub(in crate::cli) async fn forget<DB: Operators>(
     env: &[(String, String)],
     terminal: &mut Terminal<'_>,
 ) -> Exit {
-    let who = match args::who(forget.hand.name.as_deref(), env) {
+    let who = match who(forget.hand.name.as_deref(), env) {
         Ok(who) => who,
         Err(text) => {
             terminal.complain(text);

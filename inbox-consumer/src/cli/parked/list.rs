@@ -6,9 +6,11 @@ use inbox_settings::printed;
 use inbox_store::port::{Operators, Page, ParkedCounts, ParkedRow};
 
 use super::{
-    super::{Exit, Terminal, table},
+    super::{
+        Exit, Terminal, table,
+        words::{counted, plain, turn},
+    },
     args::List,
-    words::{counted, plain, turn},
 };
 use crate::config::Config;
 

@@ -11,21 +11,17 @@ mod forget;
 mod list;
 mod show;
 mod wait;
-mod words;
 
-use std::time::Duration;
+use inbox_store::port::Operators;
 
-use inbox_store::port::{Intent, Operators, StoreFault};
+use super::{
+    Exit, Terminal,
+    session::{failed, opened},
+};
+use crate::config::Config;
 
-use super::{Exit, Terminal, open, told};
-use crate::{config::Config, consumer::schema_is_current};
-
-pub(super) use args::{Hand, Parked, who};
+pub(super) use args::Parked;
 pub(super) use forget::{Forget, forget};
-pub(super) use words::counted;
-
-/// Tries against a transaction that holds what a command changes.
-const TRIES_MAX: u32 = 5;
 
 /// Runs one of the commands.
 pub(super) async fn parked<DB: Operators>(
@@ -58,50 +54,4 @@ pub(super) async fn parked<DB: Operators>(
     };
     DB::close_hard(conn).await;
     done.unwrap_or_else(|error| failed::<DB>(config, &error, terminal))
-}
-
-/// A session on tables of this build's version.
-pub(super) async fn opened<DB: Operators>(
-    config: &Config,
-    terminal: &mut Terminal<'_>,
-) -> Result<DB::Connection, Exit> {
-    let mut conn = open::<DB>(config, terminal).await?;
-    if let Err(error) = schema_is_current::<DB>(&mut conn).await {
-        terminal.complain(error.to_string());
-        DB::close_hard(conn).await;
-        return Err(Exit::Database);
-    }
-    Ok(conn)
-}
-
-/// The database failed in the middle.
-pub(super) fn failed<DB: Operators>(
-    config: &Config,
-    error: &sqlx::Error,
-    terminal: &mut Terminal<'_>,
-) -> Exit {
-    let error = told::<DB>(config, error);
-    terminal.complain(format!(
-        "the database failed: {error}; what was said above is done, nothing else is: run the command \
-         again"
-    ));
-    Exit::Database
-}
-
-/// Whether a failed statement met another transaction, so that it is worth another try; waits a moment.
-pub(super) async fn again<DB: Operators>(error: &sqlx::Error, tries: &mut u32) -> bool {
-    *tries += 1;
-    let worth = DB::fault(error) == StoreFault::Conflict && *tries < TRIES_MAX;
-    if worth {
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
-    worth
-}
-
-/// The verb, as sentences use it.
-fn verb(intent: Intent) -> (&'static str, &'static str) {
-    match intent {
-        Intent::Discard => ("discard", "discarded"),
-        Intent::Release => ("release", "released"),
-    }
 }

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use inbox_settings::printed;
 use inbox_store::port::{AuditFilter, AuditRow, Kept, Operators, Page, ParkedFilter, ParkedRow};
 
-use super::{
-    super::{Exit, Terminal},
+use super::super::{
+    Exit, Terminal,
     words::{counted, plain, reason, turn},
 };
 use crate::config::Config;

@@ -7,10 +7,10 @@ use std::{
 
 use inbox_store::port::{Intended, Operators, Order, Outcome};
 
-use super::{
-    super::{Exit, Terminal},
-    again, verb,
-    words::{counted, doubtful, plain},
+use super::super::{
+    Exit, Terminal,
+    session::again,
+    words::{counted, doubtful, plain, verb},
 };
 /// Asked about at once.
 const CHUNK: usize = 500;

@@ -56,11 +56,12 @@ mod running;
 
 use std::{fmt, time::Duration};
 
+use inbox_runtime::internal::Moment;
 use inbox_store::conformance::Probe;
 pub use outbox_core::{Aggregate, EventId, Header, OutboxEvent, Record};
 pub use outcome::{Outcome, TestError};
 
-use crate::{Routes, config::Config, pipeline::crash::Moment};
+use crate::{Routes, config::Config};
 use place::Place;
 use running::Running;
 

@@ -6,6 +6,8 @@ use std::{
 };
 
 use inbox_engine::Offset;
+use inbox_handler::internal::Looked;
+use inbox_runtime::internal::{End, Moment, Work};
 use inbox_store::{
     conformance::Probe,
     port::{PruneCursor, Sessions},
@@ -20,8 +22,6 @@ use super::{
 use crate::{
     Consumer, Routes,
     config::{Config, Unwanted},
-    pipeline::{crash::Moment, driver::End, transaction::Work},
-    router::Looked,
 };
 
 /// How long an event may take until it is settled.
@@ -178,20 +178,20 @@ impl<DB: Probe> Running<DB> {
 
     /// The transaction of the next event crashes.
     pub(super) fn crash(&self, moment: Moment) {
-        self.work.crash.arm(moment, Offset(self.end()));
+        self.work.state.crash.arm(moment, Offset(self.end()));
     }
 
     /// Whether the crash has still to come; it comes no more. The database shows a COMMIT before the
     /// transaction passes the moment behind it: it is given its time.
     pub(super) async fn crash_is_missing(&self) -> bool {
         let came = async {
-            while self.work.crash.armed() {
+            while self.work.state.crash.armed() {
                 tokio::time::sleep(LOOK_EVERY).await;
             }
         };
         // Whether it came in time is what is asked next.
         let _ = tokio::time::timeout(CRASH_WITHIN, came).await;
-        self.work.crash.disarm()
+        self.work.state.crash.disarm()
     }
 
     /// Takes the partition away, in order.

@@ -1,0 +1,29 @@
+//! Who acts, and how sure they are.
+
+use clap::Args;
+
+/// Whose hand it is, and how sure.
+#[derive(Clone, PartialEq, Eq, Debug, Args)]
+pub(super) struct Hand {
+    /// Who you are, for the audit; USER@HOST by default, HOST where no user has a name
+    #[arg(long = "as", value_name = "NAME")]
+    pub(super) name: Option<String>,
+    /// Yes, all of them
+    #[arg(long)]
+    pub(super) yes: bool,
+    /// Also where the command warns
+    #[arg(long)]
+    pub(super) force: bool,
+}
+
+/// Who acts: as they say, else the user of this machine, else the machine.
+pub(super) fn who(name: Option<&str>, env: &[(String, String)]) -> Result<String, String> {
+    let said = name.map(str::trim);
+    if let Some(name) = said.filter(|name| !name.is_empty()) {
+        return Ok(name.to_owned());
+    }
+    match said {
+        Some(_) => Err("--as is empty: the audit needs to know who you are".into()),
+        None => Ok(inbox_settings::cli::who(env, &inbox_settings::host())),
+    }
+}

@@ -1,0 +1,168 @@
+//! Parked events in words: why they are parked, when their turn comes, and text that comes from
+//! strangers.
+
+use std::time::Duration;
+
+use inbox_settings::printed;
+use inbox_store::port::{Intent, ParkedRow};
+
+/// A reason for which events are parked.
+pub(super) struct Reason {
+    /// As the table has it.
+    pub(super) name: &'static str,
+    /// What it means.
+    pub(super) means: &'static str,
+    /// What to do.
+    pub(super) advice: &'static str,
+}
+
+/// Every reason. The operations page has a section for each.
+pub(super) const REASONS: &[Reason] = &[
+    Reason {
+        name: "by_hand",
+        means: "a person had it parked before it was settled",
+        advice: "do what it was parked for, then release it; or discard it",
+    },
+    Reason {
+        name: "crashed",
+        means: "processes have ended while they ran it",
+        advice: "correct the handler, which ends the process for this event, and release it; or discard \
+                 it",
+    },
+    Reason {
+        name: "exhausted",
+        means: "its handler failed as often as it may",
+        advice: "it is tried again by itself, later each time; mend what the error names, then release \
+                 it to try at once",
+    },
+    Reason {
+        name: "follower",
+        means: "an earlier event of its aggregate is parked",
+        advice: "see to the one that it follows: when that is released or discarded, this one runs next",
+    },
+    Reason {
+        name: "mismatch",
+        means: "an event with the same id and other content was there before",
+        advice: "correct the producer that gives one id to two events; discard this one if the first \
+                 says it all, else let it be sent again with an id of its own, and discard it then",
+    },
+    Reason {
+        name: "rejected",
+        means: "its handler said that it can never succeed",
+        advice: "correct the handler or what it looks up, then release it; or discard it",
+    },
+    Reason {
+        name: "releasing",
+        means: "its release was cut in two by a handler that ended the transaction: its effect may be \
+                there",
+        advice: "look into the tables that its handler writes to: discard it if its effect is there, \
+                 release it if not, either with --force",
+    },
+    Reason {
+        name: "torn",
+        means: "a handler ended the transaction in the middle of its batch: its effect may be there",
+        advice: "look into the tables that its handler writes to: discard it if its effect is there, \
+                 release it if not, either with --force",
+    },
+    Reason {
+        name: "undecodable",
+        means: "the record could not be read as an event, or its payload did not fit its type",
+        advice: "teach the handler's type to read it, or correct its producer and discard it",
+    },
+    Reason {
+        name: "unknown_type",
+        means: "no handler is registered for its type",
+        advice: "register a handler and release it, or discard it; a type that is nobody's business \
+                 can be ignored by `events.unknown_type` or a route",
+    },
+];
+
+/// Whether the effect of such an event may be there already.
+pub(super) fn doubtful(reason: &str) -> bool {
+    matches!(reason, "releasing" | "torn")
+}
+
+/// What a reason means, and what to do.
+pub(super) fn reason(name: &str) -> (&'static str, &'static str) {
+    let known = REASONS.iter().find(|reason| reason.name == name);
+    known.map_or(
+        ("a reason that this build does not know", "ask a newer build of this command"),
+        |reason| (reason.means, reason.advice),
+    )
+}
+
+/// When its turn comes.
+pub(super) fn turn(row: &ParkedRow) -> String {
+    if let Some(intent) = &row.intent {
+        return format!("{intent} asked for");
+    }
+    match (&row.due_at, row.due_seconds) {
+        (None, _) => format!("follows {}", row.head),
+        (Some(_), Some(seconds)) if seconds <= 0.0 => "now".into(),
+        (Some(_), Some(seconds)) => format!("in {}", seconds_in_words(seconds)),
+        (Some(_), None) => "waits for a person".into(),
+    }
+}
+
+/// Seconds as people say them: whole ones.
+pub(super) fn seconds_in_words(seconds: f64) -> String {
+    let whole = Duration::try_from_secs_f64(seconds.max(0.0).ceil()).unwrap_or_default();
+    humantime::format_duration(whole).to_string()
+}
+
+/// `1 event`, `2 events`.
+pub(super) fn counted(count: i64, one: &str) -> String {
+    let many = if count == 1 { "" } else { "s" };
+    format!("{count} {one}{many}")
+}
+
+/// Text from outside on one line of a terminal: nothing in it moves the cursor.
+pub(super) fn plain(text: &str, longest: usize) -> String {
+    let mut short: String = text.chars().take(longest).map(printed::visible).collect();
+    if text.chars().nth(longest).is_some() {
+        short.pop();
+        short.push('…');
+    }
+    short
+}
+
+/// The verb, as sentences use it.
+pub(super) fn verb(intent: Intent) -> (&'static str, &'static str) {
+    match intent {
+        Intent::Discard => ("discard", "discarded"),
+        Intent::Release => ("release", "released"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_from_outside_moves_no_cursor_and_is_cut() {
+        assert_eq!(plain("a\u{1b}[2Jb\nc", 20), "a\u{fffd}[2Jb\u{fffd}c");
+        assert_eq!(plain("abcdef", 6), "abcdef");
+        assert_eq!(plain("abcdefg", 6), "abcde…");
+        assert_eq!(plain("", 6), "");
+    }
+
+    #[test]
+    fn every_reason_of_the_engine_has_its_words() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../inbox-engine/src/batch.rs");
+        let source = std::fs::read_to_string(path).unwrap();
+        let names = source.lines().filter_map(|line| line.trim().strip_prefix("Self::"));
+        let names = names.filter_map(|line| line.split("=> \"").nth(1)?.split('"').next());
+        let names: Vec<&str> = names.collect();
+        assert!(names.len() >= 7, "{names:?}");
+        for name in names {
+            assert!(REASONS.iter().any(|reason| reason.name == name), "{name} has no words");
+        }
+    }
+
+    #[test]
+    fn seconds_are_whole() {
+        assert_eq!(seconds_in_words(59.2), "1m");
+        assert_eq!(seconds_in_words(-3.0), "0s");
+        assert_eq!(counted(1, "event") + &counted(2, "event"), "1 event2 events");
+    }
+}

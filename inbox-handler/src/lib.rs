@@ -1,0 +1,41 @@
+//! What users of `inbox-consumer` implement, and what a handler is called with.
+//!
+//! - [`Handler`] and [`BatchHandler`] take events; [`HandlerError`] says what a failure means.
+//! - [`Tx`] is the transaction that a handler writes through.
+//! - [`Routes`] says which handler takes which type.
+//!
+//! Use it through `inbox-consumer`, which exports all of it under these names. It knows neither the
+//! Kafka client nor the loop that calls handlers. What is hidden from this page is for
+//! `inbox-runtime` and `inbox-consumer` alone, and changes with them.
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
+mod calls;
+mod delivery;
+mod handler;
+mod router;
+mod run_event;
+mod trace;
+mod tx;
+
+#[cfg(test)]
+mod trace_tests;
+
+#[cfg(not(any(feature = "postgres", feature = "sqlite")))]
+compile_error!("no database is on: enable the feature `postgres` or `sqlite` of inbox-handler");
+
+pub use delivery::Delivery;
+pub use handler::{BatchHandler, Event, Fault, Handler, HandlerError, HandlerResult};
+pub use router::{Routes, Schedule};
+pub use tx::{SavepointTx, Statement, Tx, statement};
+
+/// What calls handlers: for `inbox-runtime` and `inbox-consumer` alone.
+#[doc(hidden)]
+pub mod internal {
+    #[cfg(feature = "testing")]
+    pub use crate::router::gathered;
+    pub use crate::{
+        calls::{Calls, OpenRun},
+        handler::panic_text,
+        router::{Ahead, AheadOfRun, Declared, DeclaredMode, Looked, RouteTable, RunEnd, RunEvent},
+    };
+}

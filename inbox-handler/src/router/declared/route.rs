@@ -1,0 +1,174 @@
+//! A route to a declared handler: a relation of events, and the statement that reads it.
+
+use std::{
+    marker::PhantomData,
+    sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed},
+    time::{Duration, Instant},
+};
+
+use async_trait::async_trait;
+use inbox_store::port::{DeclaredSql, Relation, Transactions};
+use sqlx::SqlStr;
+use tracing::{Instrument as _, Span};
+
+use super::{
+    super::{AheadOfRun, Route, RunEnd, RunEvent, attempt},
+    DeclaredMode,
+    relation::Columns,
+};
+use crate::{HandlerError, Tx, trace};
+
+/// A declared handler of one event type.
+pub(in crate::router) struct DeclaredRoute<DB> {
+    pub(super) event_type: String,
+    pub(super) mode: DeclaredMode,
+    pub(super) columns: Columns,
+    pub(super) sql: DeclaredSql,
+    /// The user's own text, for places in it.
+    pub(super) text: String,
+    /// Every session has the function that runs events one by one.
+    pub(super) looped: AtomicBool,
+    pub(super) pace: Pace,
+    pub(super) database: PhantomData<fn() -> DB>,
+}
+
+#[async_trait]
+impl<DB: Transactions> Route<DB> for DeclaredRoute<DB> {
+    fn name(&self) -> &'static str {
+        "[[handlers]] of the configuration"
+    }
+
+    async fn run(
+        &self,
+        run: &[RunEvent<'_>],
+        _ahead: AheadOfRun<'_>,
+        tx: &mut Tx<'_, DB>,
+        deadline: Duration,
+    ) -> RunEnd {
+        match self.mode {
+            DeclaredMode::Run => self.at_once(run, tx, deadline).await,
+            DeclaredMode::Each => self.one_by_one(run, tx, deadline).await,
+        }
+    }
+}
+
+impl<DB: Transactions> DeclaredRoute<DB> {
+    /// The whole run by one statement.
+    async fn at_once(
+        &self,
+        run: &[RunEvent<'_>],
+        tx: &mut Tx<'_, DB>,
+        deadline: Duration,
+    ) -> RunEnd {
+        let (relation, wrong) = self.columns.gather(run);
+        if let Some(error) = wrong {
+            return RunEnd::Undecodable { at: relation.ids.len(), ran: 0, error };
+        }
+        match apply(&self.sql.whole, &relation, trace::run(run), tx, deadline).await {
+            None => RunEnd::Done,
+            Some(blame) => failed(blame, (run.len() == 1).then_some(0)),
+        }
+    }
+
+    /// A statement for each event. Where the session has the function for it, a round trip is for many
+    /// of them; it cannot tell which one failed, but the careful run can.
+    async fn one_by_one(
+        &self,
+        run: &[RunEvent<'_>],
+        tx: &mut Tx<'_, DB>,
+        deadline: Duration,
+    ) -> RunEnd {
+        let looped = self.sql.each.as_ref().filter(|_| self.looped.load(Relaxed));
+        let (sql, mut most) = match looped {
+            Some(each) => (&each.call, self.pace.events()),
+            None => (&self.sql.whole, 1),
+        };
+        let mut done = 0;
+        while done < run.len() {
+            let chunk = &run[done..run.len().min(done + most)];
+            let (relation, wrong) = self.columns.gather(chunk);
+            let events = relation.ids.len();
+            if events > 0 {
+                let began = Instant::now();
+                let span = trace::run(&chunk[..events]);
+                if let Some(blame) = apply(sql, &relation, span, tx, deadline).await {
+                    return failed(blame, (events == 1).then_some(done));
+                }
+                if looped.is_some() {
+                    most = self.pace.took(events, began.elapsed());
+                }
+            }
+            done += events;
+            if let Some(error) = wrong {
+                return RunEnd::Undecodable { at: done, ran: done, error };
+            }
+        }
+        RunEnd::Done
+    }
+}
+
+async fn apply<DB: Transactions>(
+    sql: &SqlStr,
+    relation: &Relation<'_>,
+    span: Span,
+    tx: &mut Tx<'_, DB>,
+    deadline: Duration,
+) -> Option<attempt::Blame> {
+    let call = async { tx.apply(sql, relation).await.map_err(HandlerError::from) };
+    let answer = attempt::call(call.instrument(span), deadline).await;
+    attempt::judge(answer, tx, deadline)
+}
+
+fn failed(blame: attempt::Blame, at: Option<usize>) -> RunEnd {
+    let attempt::Blame { at: _, fault, error, hung } = blame;
+    RunEnd::Failed { at, fault, error, hung }
+}
+
+/// How many events go into one call of a loop: as many as take half a second, so that neither
+/// `statement_timeout` nor the deadline of an attempt is met by their number alone.
+#[derive(Debug)]
+pub(super) struct Pace(AtomicUsize);
+
+impl Pace {
+    const FIRST: usize = 32;
+    const MOST: usize = 2048;
+    const CALL: Duration = Duration::from_millis(500);
+
+    fn events(&self) -> usize {
+        self.0.load(Relaxed)
+    }
+
+    /// So many events took so long; answers how many the next call may have. It never more than doubles.
+    fn took(&self, events: usize, time: Duration) -> usize {
+        let each = time.as_micros() / events.max(1) as u128;
+        let fit = Self::CALL.as_micros() / each.max(1);
+        let fit = usize::try_from(fit).unwrap_or(Self::MOST).min(self.events() * 2);
+        let next = fit.clamp(1, Self::MOST);
+        self.0.store(next, Relaxed);
+        next
+    }
+}
+
+impl Default for Pace {
+    fn default() -> Self {
+        Self(AtomicUsize::new(Self::FIRST))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_has_as_many_events_as_take_half_a_second() {
+        let pace = Pace::default();
+        assert_eq!(pace.events(), 32);
+        assert_eq!(pace.took(32, Duration::from_millis(1)), 64, "it doubles at most");
+        assert_eq!(pace.took(64, Duration::from_millis(6_400)), 5);
+        assert_eq!(pace.took(1, Duration::from_secs(9)), 1);
+        for _ in 0..20 {
+            pace.took(1, Duration::ZERO);
+        }
+        assert_eq!(pace.events(), Pace::MOST);
+    }
+}

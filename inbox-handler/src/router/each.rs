@@ -1,0 +1,63 @@
+//! A route to a handler that takes events one by one.
+
+use std::{any::type_name, time::Duration};
+
+use async_trait::async_trait;
+use inbox_store::port::Sessions;
+use outbox_core::Decode;
+use tracing::Instrument as _;
+
+use super::{AheadOfRun, Route, RunEnd, RunEvent, attempt};
+use crate::{Handler, Tx, trace};
+
+pub(super) struct Each<H, C> {
+    pub(super) handler: H,
+    pub(super) codec: C,
+}
+
+#[async_trait]
+impl<DB, H, C> Route<DB> for Each<H, C>
+where
+    DB: Sessions,
+    H: Handler<DB>,
+    C: Decode<H::Event>,
+{
+    fn name(&self) -> &'static str {
+        type_name::<H>()
+    }
+
+    async fn run(
+        &self,
+        run: &[RunEvent<'_>],
+        _ahead: AheadOfRun<'_>,
+        tx: &mut Tx<'_, DB>,
+        deadline: Duration,
+    ) -> RunEnd {
+        for (at, event) in run.iter().enumerate() {
+            tx.handles(at, event.delivery);
+            let span = trace::call(event);
+            // Right before its turn: nothing of a later event is looked at when an earlier one fails.
+            let event = match attempt::decode(&self.codec, event) {
+                Ok(event) => event,
+                Err(error) => return RunEnd::Undecodable { at, ran: at, error },
+            };
+            // Called inside the future, so that a panic before the first await is caught, too.
+            let call = async { self.handler.handle(&event, &mut *tx).await };
+            let answer = attempt::call(call.instrument(span), deadline).await;
+            let judged = attempt::judge(answer, tx, deadline);
+            if let Some(failed) = attempt::not_sent(tx) {
+                return failed;
+            }
+            if let Some(blame) = judged {
+                let attempt::Blame { at: _, fault, error, hung } = blame;
+                return RunEnd::Failed { at: Some(at), fault, error, hung };
+            }
+            if tx.much_queued()
+                && let Some(failed) = attempt::flushed(tx).await
+            {
+                return failed;
+            }
+        }
+        RunEnd::Done
+    }
+}

@@ -1,0 +1,112 @@
+//! The routes as the pipeline asks for them: by type once per delivery, by number once per run.
+
+use std::{collections::HashMap, fmt, sync::Arc, time::Duration};
+
+use inbox_engine::Kind;
+use inbox_store::port::Sessions;
+use sqlx::Database;
+
+use super::{
+    AheadOfRun, DeclaredRoute, Entry, Registered, Route, RunEnd, RunEvent, Schedule, attempt,
+};
+use crate::Tx;
+
+/// What is known of an event type.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Looked {
+    /// It has a handler: `kind.route` is the number for [`RouteTable::route`].
+    Route(Kind),
+    /// It is settled without one.
+    Ignored,
+    /// Nobody said anything about it.
+    Unknown,
+}
+
+/// The routes, numbered.
+pub struct RouteTable<DB: Database> {
+    by_type: HashMap<Box<str>, Looked>,
+    routes: Vec<Arc<dyn Route<DB>>>,
+    schedules: HashMap<String, Schedule>,
+    /// Those whose statement the database looks at before the start.
+    pub(super) declared: Vec<Arc<DeclaredRoute<DB>>>,
+}
+
+impl<DB: Database> RouteTable<DB> {
+    pub(super) fn new(
+        entries: HashMap<String, Entry<DB>>,
+        schedules: HashMap<String, Schedule>,
+        declared: Vec<Arc<DeclaredRoute<DB>>>,
+    ) -> Self {
+        // Sorted, so that the numbers are the same in every process.
+        let mut entries: Vec<_> = entries.into_iter().collect();
+        entries.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
+        let by_type = HashMap::with_capacity(entries.len());
+        let mut table = Self { by_type, routes: Vec::new(), schedules, declared };
+        for (event_type, entry) in entries {
+            let looked = table.number(entry);
+            table.by_type.insert(event_type.into(), looked);
+        }
+        table
+    }
+
+    /// Gives the entry its number, if it needs one.
+    fn number(&mut self, entry: Entry<DB>) -> Looked {
+        let Entry::Handled(registered) = entry else { return Looked::Ignored };
+        // More than u32::MAX types do not fit into memory; `u32::MAX` itself is the pipeline's.
+        let route = u32::try_from(self.routes.len()).unwrap_or(u32::MAX);
+        self.routes.push(registered.route);
+        let Registered { whole_run, one_per_aggregate, .. } = registered;
+        Looked::Route(Kind { route, whole_run, one_per_aggregate })
+    }
+
+    /// What is known of `event_type`. Allocates nothing.
+    pub fn lookup(&self, event_type: &str) -> Looked {
+        self.by_type.get(event_type).copied().unwrap_or(Looked::Unknown)
+    }
+
+    /// The route of a number that [`lookup`](Self::lookup) gave out; others are a bug.
+    pub(super) fn route(&self, number: u32) -> &dyn Route<DB> {
+        let index = usize::try_from(number).unwrap_or(usize::MAX);
+        &*self.routes[index]
+    }
+
+    /// Runs the handler of a number on `run`, and sends what it queued. `deadline` is for each call of
+    /// the handler.
+    pub async fn run(
+        &self,
+        number: u32,
+        run: &[RunEvent<'_>],
+        ahead: AheadOfRun<'_>,
+        tx: &mut Tx<'_, DB>,
+        deadline: Duration,
+    ) -> RunEnd
+    where
+        DB: Sessions,
+    {
+        let end = self.route(number).run(run, ahead, tx, deadline).await;
+        attempt::sent(end, tx).await
+    }
+
+    /// The schedule of its own that an event type has.
+    pub fn schedule(&self, event_type: &str) -> Option<Schedule> {
+        self.schedules.get(event_type).copied()
+    }
+
+    /// Each handled event type with the name of its handler, sorted by type.
+    pub fn names(&self) -> Vec<(&str, &'static str)> {
+        let mut names = Vec::with_capacity(self.routes.len());
+        for (event_type, looked) in &self.by_type {
+            if let Looked::Route(kind) = looked {
+                names.push((&**event_type, self.route(kind.route).name()));
+            }
+        }
+        names.sort_unstable();
+        names
+    }
+}
+
+impl<DB: Database> fmt::Debug for RouteTable<DB> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.names()).finish()
+    }
+}

@@ -1,0 +1,40 @@
+//! What runs in `inbox-consumer`: the loop that obeys the engine, its transactions, and what all of
+//! it tells.
+//!
+//! [`telemetry`] is every signal and every metric. Use it through `inbox-consumer`, which exports it
+//! under this name. What is hidden from this page is for `inbox-consumer` alone, and changes with it.
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
+mod pipeline;
+pub mod telemetry;
+
+#[cfg(not(any(feature = "postgres", feature = "sqlite")))]
+compile_error!("no database is on: enable the feature `postgres` or `sqlite` of inbox-runtime");
+
+/// What a consumer is put together from: for `inbox-consumer` alone.
+#[doc(hidden)]
+pub mod internal {
+    #[cfg(feature = "testing")]
+    pub use crate::pipeline::crash::{Crash, Moment};
+    #[cfg(feature = "http")]
+    pub use crate::telemetry::http::serve;
+    pub use crate::{
+        pipeline::{
+            beat::count_parked_for_ever,
+            content::Content,
+            control::{CONTROL_SESSIONS, Control, Identity},
+            dead_letter::{Unwanted, UnwantedRules},
+            driver::{Driver, End},
+            intake::Intake,
+            parking::ParkingRules,
+            prune::{Retention, prune_audit, prune_for_ever},
+            sessions::Sessions,
+            transaction::{Work, WorkState},
+            trial::Trials,
+        },
+        telemetry::{
+            meters::Meters,
+            watchdog::{Watchdog, watch},
+        },
+    };
+}

@@ -1,0 +1,163 @@
+//! Once a second, and whenever a partition stops or moves: how things are, for metrics and health.
+
+use std::{
+    collections::HashMap,
+    time::{Duration, Instant, SystemTime},
+};
+
+use inbox_engine::{Snapshot, Standstill};
+use inbox_kafka::BrokerHealth;
+use inbox_store::port::{Note, Owners};
+use outbox_core::TopicPartition;
+
+use super::{
+    driver::{Driver, Known},
+    sessions::Sessions,
+};
+use crate::telemetry::{
+    HeldLane, PartitionReading, Reason, Signal,
+    meters::{Live, Meters, Parked},
+};
+
+/// How often how things are is told.
+pub(super) const BEAT: Duration = Duration::from_secs(1);
+/// How often what is parked is counted: that is a query.
+const PARKED_EVERY: Duration = Duration::from_secs(15);
+/// Watermarks in one line of the log.
+const TAKE_OVERS_SHOWN: usize = 20;
+
+impl<DB: Owners> Driver<DB> {
+    /// Tells how things are.
+    pub(super) fn publish(&mut self) {
+        self.untold = false;
+        self.forget_gone();
+        self.log_take_overs();
+        let health = self.broker.health();
+        let snapshots = self.engine.snapshots();
+        self.outages.look(&snapshots, Instant::now());
+        let now = SystemTime::now();
+        let mut partitions = Vec::with_capacity(snapshots.len());
+        for snapshot in snapshots {
+            let Some(known) = self.known.get_mut(&snapshot.partition) else { continue };
+            // Why it is held is told for all of them.
+            let told = self.outages.has(snapshot.partition);
+            let (oldest, held) = self.heads.of(snapshot.partition, &known.place, now, told);
+            if held != known.held {
+                known.held.clone_from(&held);
+                if let Some((_, taken)) = &known.taken {
+                    let text = (!held.is_empty()).then(|| HeldLane::text(&held));
+                    self.control.tell(Note::HeldLanes, taken.scope, text);
+                }
+            }
+            let reading = reading(known, snapshot, &health);
+            partitions.push(PartitionReading { oldest, held, ..reading });
+        }
+        self.meters.publish(Live {
+            partitions: partitions.into(),
+            at: Some(Instant::now()),
+            ending: self.ending,
+            ended: false,
+            joined: health.joined,
+            topics_missing: health.topics_missing(Instant::now()).into(),
+            brokers_silence: health.brokers_silence,
+            silence: health.silence,
+            committed_at: self.committed_at,
+            connections_busy: self.engine.open().min(DB::WRITERS_MAX) as u64,
+            connections_idle: self.work.sessions.idle_count() as u64,
+            transactions_limit: self.engine.room().min(DB::WRITERS_MAX) as u64,
+        });
+    }
+
+    /// Take-overs in one line: those of an assignment end one after the other.
+    fn log_take_overs(&mut self) {
+        let waits = self.known.values().any(|known| known.taken.is_none());
+        let late = |(since, _): (Instant, i64)| since.elapsed() >= BEAT;
+        let late = self.known.values().filter_map(|known| known.unlogged).any(late);
+        if waits && !late {
+            return;
+        }
+        let fresh = |known: &mut Known| Some((known.place.clone(), known.unlogged.take()?.1));
+        let mut fresh: Vec<_> = self.known.values_mut().filter_map(fresh).collect();
+        if fresh.is_empty() {
+            return;
+        }
+        fresh.sort_unstable();
+        let watermark = |(place, at): &(TopicPartition, i64)| {
+            format!("{}/{} at {at}", place.topic, place.partition)
+        };
+        let shown: Vec<_> = fresh.iter().take(TAKE_OVERS_SHOWN).map(watermark).collect();
+        Signal::TakenOver { partitions: fresh.len(), watermarks: shown.join(", ") }.emit();
+    }
+}
+
+fn reading(known: &Known, snapshot: Snapshot, health: &BrokerHealth) -> PartitionReading {
+    // Before the take-over memory knows nothing, and while one is repeated it knows less than before.
+    let taken = known.taken.as_ref().map(|(_, taken)| &taken.ownership);
+    let watermark = taken.map(|taken| snapshot.watermark.0.max(taken.watermark.0));
+    let position = taken.map(|taken| snapshot.position.0.max(taken.resume.0));
+    PartitionReading {
+        topic: std::sync::Arc::clone(&known.place.topic),
+        partition: known.place.partition,
+        watermark,
+        committed: snapshot.committed.map(|next| next.0),
+        position,
+        log_end: log_end(known, health),
+        waiting: snapshot.waiting as u64,
+        bytes: snapshot.bytes,
+        open: snapshot.open as u64,
+        paused: snapshot.paused,
+        confirmed_at: known.confirmed_at,
+        standstill: snapshot.standstill.as_ref().map(reason),
+        oldest: Duration::ZERO,
+        held: Vec::new(),
+    }
+}
+
+/// Where the log ends, as far as it was seen: fetches say nothing of a partition that is paused.
+fn log_end(known: &Known, health: &BrokerHealth) -> Option<i64> {
+    let fetched = health.ends.get(&known.place).copied();
+    let asked = health.asked.get(&known.place).and_then(|ends| ends.stable);
+    fetched.max(asked).map(|end| end.0)
+}
+
+fn reason(standstill: &Standstill) -> Reason {
+    let text = standstill.to_string();
+    let sentence = text.strip_prefix(standstill.name()).and_then(|rest| rest.strip_prefix(": "));
+    let sentence = sentence.unwrap_or("the partition is being taken over").to_owned();
+    Reason { name: standstill.name(), sentence }
+}
+
+/// Counts what is parked, for ever; dropped with the consumer. A failure changes nothing: the next look
+/// comes soon, and outages are told elsewhere.
+pub async fn count_parked_for_ever<DB: Owners>(
+    sessions: std::sync::Arc<Sessions<DB>>,
+    consumer: String,
+    meters: std::sync::Arc<Meters>,
+) {
+    loop {
+        if let Some(parked) = count_parked(&sessions, &consumer).await {
+            meters.publish_parked(parked);
+        }
+        tokio::time::sleep(PARKED_EVERY).await;
+    }
+}
+
+async fn count_parked<DB: Owners>(
+    sessions: &Sessions<DB>,
+    consumer: &str,
+) -> Option<HashMap<TopicPartition, Parked>> {
+    let mut conn = sessions.take().await.ok()?;
+    let Ok(rows) = DB::partitions(&mut conn, consumer).await else {
+        sessions.give_up(conn).await;
+        return None;
+    };
+    sessions.give_back(conn).await;
+    let count = |number: i64| u64::try_from(number).unwrap_or(0);
+    let mut all = HashMap::with_capacity(rows.len());
+    for row in rows.into_iter().filter(|row| !row.retired) {
+        let place = TopicPartition { topic: row.topic.into(), partition: row.partition };
+        let (events, aggregates) = (count(row.parked_events), count(row.parked_aggregates));
+        all.insert(place, Parked { events, aggregates });
+    }
+    Some(all)
+}

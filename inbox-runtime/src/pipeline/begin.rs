@@ -1,0 +1,49 @@
+//! A session in a transaction.
+
+use std::time::Instant;
+
+use inbox_engine::Outcome;
+use inbox_store::port::{OpenError, Transactions};
+
+use super::{sessions::Session, transaction::Work};
+
+impl<DB: Transactions> Work<DB> {
+    /// BEGIN, and before it what the session does not know yet.
+    async fn begin_on(&self, conn: &mut Session<DB>) -> Result<(), sqlx::Error> {
+        conn.learn(&self.book).await?;
+        conn.replan().await?;
+        let asked = Instant::now();
+        DB::begin(conn, &self.limits).await?;
+        self.state.pace.began(asked.elapsed());
+        Ok(())
+    }
+
+    /// A connection inside a transaction. An idle one may have died in the meantime: then a new one
+    /// is opened at once, so that a restarted database costs no round of outages.
+    pub(super) async fn begin(&self) -> Result<Session<DB>, Outcome> {
+        let turn = self.sessions.turn().await;
+        let mut conn = self.begun().await?;
+        conn.turn = turn;
+        Ok(conn)
+    }
+
+    async fn begun(&self) -> Result<Session<DB>, Outcome> {
+        if let Some(mut conn) = self.sessions.idle() {
+            match self.begin_on(&mut conn).await {
+                Ok(()) => return Ok(conn),
+                // A failed BEGIN leaves the session in a state nobody knows (finding 20).
+                Err(_) => self.sessions.give_up(conn).await,
+            }
+        }
+        let mut conn = self.sessions.open().await.map_err(|error| match error {
+            OpenError::Outage(text) | OpenError::Refused(text) => Outcome::Outage(text),
+        })?;
+        match self.begin_on(&mut conn).await {
+            Ok(()) => Ok(conn),
+            Err(error) => {
+                conn.close_hard().await;
+                Err(Outcome::Outage(format!("BEGIN failed: {}", self.sessions.said(&error))))
+            }
+        }
+    }
+}

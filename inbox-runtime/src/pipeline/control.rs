@@ -1,0 +1,307 @@
+//! What is asked of the database besides transactions of events: take-over, watermark, standstill.
+
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+use inbox_engine::{
+    Due, Held, NextOffset, Standstill, Start, TakeOverFault, WatermarkWrite, Written,
+};
+use inbox_kafka::{Broker, BrokerError, Committed, TopicState, missing};
+use inbox_store::port::{
+    Fit, Lanes, OpenError, Owner, Owners, Scope, TakeOver, TakeOverError, Taken, WatermarkMove,
+    release::DueQueue,
+};
+use outbox_core::{CommitMark, IdScope, TopicPartition};
+use tokio::sync::Semaphore;
+
+use super::{
+    sessions::Sessions,
+    together::{Look, TOGETHER_MAX},
+    words::Words,
+};
+
+/// How long Kafka may take to say where the group and the log stand, all of it: then the take-over is tried
+/// again, with whatever has answered by then.
+const ASK_MAX: Duration = Duration::from_secs(6);
+
+/// Connections for control statements, beside those for transactions.
+pub const CONTROL_SESSIONS: usize = 2;
+
+/// Take-over, watermark and standstill of a consumer's partitions.
+pub struct Control<DB: Owners> {
+    /// Sessions of its own.
+    pub sessions: Sessions<DB>,
+    pub(super) permits: Semaphore,
+    /// What is to be written down for people.
+    pub(super) standstills: Words,
+    pub(super) held_lanes: Words,
+    /// Watermarks that are written in one transaction.
+    together: AtomicUsize,
+    broker: Arc<dyn Broker>,
+    identity: Identity,
+}
+
+impl<DB: Owners> fmt::Debug for Control<DB> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Control").field("identity", &self.identity).finish_non_exhaustive()
+    }
+}
+
+/// What a take-over says of this consumer.
+#[derive(Clone, Debug)]
+pub struct Identity {
+    /// The consumer's name.
+    pub consumer: String,
+    /// This process.
+    pub owner: Owner,
+    /// How partitions are divided.
+    pub lanes: Lanes,
+    /// Where an event's id is one event's.
+    pub id_scope: IdScope,
+    /// Where it begins without history.
+    pub start: Start,
+}
+
+impl<DB: Owners> Control<DB> {
+    /// For one consumer, with sessions of its own.
+    pub fn new(settings: DB::Settings, broker: Arc<dyn Broker>, identity: Identity) -> Self {
+        let permits = Semaphore::new(CONTROL_SESSIONS);
+        Self {
+            sessions: Sessions::new(settings),
+            permits,
+            standstills: Words::default(),
+            held_lanes: Words::default(),
+            together: AtomicUsize::new(TOGETHER_MAX),
+            broker,
+            identity,
+        }
+    }
+
+    /// Asks Kafka where the group and the log stand, then takes the partition over in the database.
+    pub(super) async fn take_over(
+        &self,
+        place: TopicPartition,
+        held: Option<Box<Held>>,
+    ) -> Result<Taken, TakeOverFault> {
+        let request = self.request(place, held).await?;
+        let _permit = self.permits.acquire().await;
+        let mut conn = self.sessions.take().await.map_err(|error| match error {
+            OpenError::Outage(text) | OpenError::Refused(text) => TakeOverFault::Again(text),
+        })?;
+        if let Err(fault) = fits::<DB>(&mut conn).await {
+            match fault {
+                TakeOverFault::Again(_) => self.sessions.give_up(conn).await,
+                _ => self.sessions.give_back(conn).await,
+            }
+            return Err(fault);
+        }
+        match DB::take_over(&mut conn, &request).await {
+            Ok(taken) => {
+                self.sessions.give_back(conn).await;
+                let consumer = self.identity.consumer.clone();
+                self.broker.mark(&CommitMark { inbox_id: taken.inbox_id, consumer });
+                Ok(taken)
+            }
+            Err(TakeOverError::Standstill(reason)) => {
+                self.sessions.give_back(conn).await;
+                Err(if reason.may_pass() {
+                    TakeOverFault::Wait(reason)
+                } else {
+                    TakeOverFault::Stop(reason)
+                })
+            }
+            Err(TakeOverError::Database(error)) => {
+                self.sessions.give_up(conn).await;
+                let error = self.sessions.said(&error);
+                Err(TakeOverFault::Again(format!("taking the partition over failed: {error}")))
+            }
+        }
+    }
+
+    async fn request(
+        &self,
+        partition: TopicPartition,
+        held: Option<Box<Held>>,
+    ) -> Result<TakeOver, TakeOverFault> {
+        let asked = async {
+            futures::join!(
+                self.broker.topic(&partition.topic),
+                self.broker.committed(&partition),
+                self.broker.log_range(&partition),
+            )
+        };
+        let late = |_| {
+            let TopicPartition { topic, partition } = &partition;
+            TakeOverFault::Again(format!(
+                "Kafka did not say within {ASK_MAX:?} where the group and the log of {topic}/{partition} stand"
+            ))
+        };
+        let (topic, committed, log) = tokio::time::timeout(ASK_MAX, asked).await.map_err(late)?;
+        let again = |error: BrokerError| TakeOverFault::Again(error.0);
+        // Without the topic the others have no answer, or one that says less.
+        let topic_id = there(&partition, topic.map_err(again)?)?;
+        let (committed, log) = (committed.map_err(again)?, log.map_err(again)?);
+        let (committed, mark) = match committed {
+            Some(Committed { next, mark }) => (Some(next), mark),
+            None => (None, None),
+        };
+        let Identity { consumer, owner, lanes, id_scope, start } = self.identity.clone();
+        Ok(TakeOver {
+            consumer,
+            partition,
+            topic_id,
+            owner,
+            lanes,
+            id_scope,
+            committed,
+            mark,
+            log,
+            start,
+            held,
+        })
+    }
+
+    pub(super) async fn write_watermark(&self, scope: Scope, write: &WatermarkWrite) -> Written {
+        let change = change(write);
+        let _permit = self.permits.acquire().await;
+        let mut conn = match self.sessions.take().await {
+            Ok(conn) => conn,
+            Err(error) => return Written::Outage(error.to_string()),
+        };
+        match DB::write_watermark(&mut conn, &scope, &change).await {
+            Ok(written) => {
+                self.sessions.give_back(conn).await;
+                if written { Written::Yes } else { Written::Fenced }
+            }
+            Err(error) => {
+                self.sessions.give_up(conn).await;
+                let error = self.sessions.said(&error);
+                Written::Outage(format!("writing the watermark failed: {error}"))
+            }
+        }
+    }
+
+    /// How many watermarks are written in one transaction: fewer after a failure, in case it was too much.
+    pub(super) fn together(&self) -> usize {
+        self.together.load(Relaxed)
+    }
+
+    /// Writes those watermarks that nothing keeps from being written; the others have to be written by
+    /// themselves, which says why.
+    pub(super) async fn write_watermarks(
+        &self,
+        writes: &[(Scope, WatermarkWrite)],
+    ) -> Result<Vec<bool>, String> {
+        let changes = writes.iter().map(|(scope, write)| (*scope, change(write)));
+        let changes: Vec<_> = changes.collect();
+        let _permit = self.permits.acquire().await;
+        let mut conn = self.sessions.take().await.map_err(|error| error.to_string())?;
+        match DB::write_watermarks(&mut conn, &changes).await {
+            Ok(moved) => {
+                self.sessions.give_back(conn).await;
+                self.together.store((self.together() * 2).min(TOGETHER_MAX), Relaxed);
+                Ok(moved)
+            }
+            Err(error) => {
+                self.sessions.give_up(conn).await;
+                self.together.store((self.together() / 2).max(1), Relaxed);
+                let error = self.sessions.said(&error);
+                Err(format!("writing {} watermarks failed: {error}", writes.len()))
+            }
+        }
+    }
+
+    /// The parked queues that have something to do, of each partition, at most `max` of each; each queue in the
+    /// lane that its aggregate has today.
+    pub(super) async fn find_due(
+        &self,
+        looks: &[Look],
+        max: usize,
+    ) -> Result<Vec<Vec<Due>>, String> {
+        let asked =
+            looks.iter().map(|look| (look.taken.scope, look.taken.ownership.remapped_below));
+        let asked: Vec<(Scope, NextOffset)> = asked.collect();
+        let _permit = self.permits.acquire().await;
+        let mut conn = self.sessions.take().await.map_err(|error| error.to_string())?;
+        match DB::find_due(&mut conn, &asked, max).await {
+            Ok(found) => {
+                self.sessions.give_back(conn).await;
+                let of_one = |(look, found): (&Look, Vec<DueQueue>)| {
+                    let lane =
+                        |queue: &DueQueue| look.taken.lanes.of_queue(&look.place.topic, queue);
+                    let due =
+                        |queue: DueQueue| Due { lane: lane(&queue), aggregate: queue.aggregate };
+                    found.into_iter().map(due).collect()
+                };
+                Ok(looks.iter().zip(found).map(of_one).collect())
+            }
+            Err(error) => {
+                self.sessions.give_up(conn).await;
+                let error = self.sessions.said(&error);
+                Err(format!("looking for parked events that are due failed: {error}"))
+            }
+        }
+    }
+
+    /// Waits, for a moment at most, until what was asked last has been said.
+    pub async fn quiet(&self) {
+        let all = u32::try_from(CONTROL_SESSIONS).unwrap_or(1);
+        let quiet = async {
+            drop(self.permits.acquire_many(all).await);
+            while !(self.standstills.is_silent() && self.held_lanes.is_silent()) {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        let _ = tokio::time::timeout(Duration::from_secs(1), quiet).await;
+    }
+
+    /// Says that this process does not own the partitions any more; for people and for the check of
+    /// two live processes with one instance id.
+    pub(super) async fn disown(&self, scopes: &[Scope]) {
+        let _permit = self.permits.acquire().await;
+        let Ok(mut conn) = self.sessions.take().await else { return };
+        match DB::disown(&mut conn, scopes).await {
+            Ok(()) => self.sessions.give_back(conn).await,
+            Err(_) => self.sessions.give_up(conn).await,
+        }
+    }
+}
+
+/// The id of a partition's topic, if both are there.
+fn there(place: &TopicPartition, topic: Option<TopicState>) -> Result<[u8; 16], TakeOverFault> {
+    let lacks = match topic {
+        Some(state) => state.lacks(place).map_or(Ok(state.id), Err),
+        None => Err(missing(&place.topic)),
+    };
+    lacks.map_err(|text| TakeOverFault::Wait(Standstill::TopicMissing(text)))
+}
+
+/// A write as the store takes it.
+fn change(write: &WatermarkWrite) -> WatermarkMove {
+    WatermarkMove {
+        old: write.old,
+        new: write.new,
+        leader_epoch: write.leader_epoch,
+        record: write.record,
+        expected: write.expected.iter().map(|offset| offset.0).collect(),
+    }
+}
+
+/// Whether the tables are still what this build works with: they may have been migrated, or brought
+/// back from an older copy, since the consumer was built.
+async fn fits<DB: Owners>(conn: &mut DB::Connection) -> Result<(), TakeOverFault> {
+    match DB::version(conn).await.map(|version| Fit::of("inbox", version, DB::newest())) {
+        Ok(Fit::Own | Fit::Newer(_)) => Ok(()),
+        Ok(Fit::Unfit(text)) => Err(TakeOverFault::Wait(Standstill::Schema(text))),
+        Err(error) => {
+            let error = DB::explain(&error);
+            Err(TakeOverFault::Again(format!("taking the partition over failed: {error}")))
+        }
+    }
+}

@@ -1,0 +1,400 @@
+//! The loop that obeys the engine. One task owns the engine; everything slow is spawned and comes
+//! back as a message.
+//!
+//! One story: its files know each other.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    fmt,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use futures::future::AbortHandle;
+use inbox_engine::{
+    Batch, Commit, Due, Engine, Generation, Lane, Outcome, PartitionId, Release, Released,
+    TakeOverFault, Time, WatermarkWrite, Written,
+};
+use inbox_kafka::{Arrival, Broker, BrokerEvent, Trouble};
+use inbox_store::port::{Owners, Taken};
+use outbox_core::TopicPartition;
+use tokio::sync::mpsc;
+
+use super::{
+    Delivery, beat::BEAT, control::Control, heads::Heads, outages::Outages, release::Report,
+    strays::Strays, suspects, together::Together, transaction::Work, watch::Watch,
+};
+use crate::telemetry::{HeldLane, Signal, meters::Meters};
+
+/// What a spawned task reports.
+pub(super) enum Done {
+    Committed(Vec<Commit>, Result<Vec<TopicPartition>, String>),
+    Confirmed(PartitionId, Generation, bool),
+    Due(Vec<(PartitionId, Generation, Result<Vec<Due>, String>)>),
+    Outcome(TopicPartition, Batch<Arc<Delivery>>, Outcome),
+    Panicked(String),
+    Released(TopicPartition, Release, Released, Report),
+    Sought(PartitionId, Generation, Result<(), String>),
+    Taken(PartitionId, Generation, Box<Result<Taken, TakeOverFault>>),
+    /// What was written together, and what has to be asked for by itself.
+    Watermarks(Vec<(WatermarkWrite, Written)>, Vec<WatermarkWrite>),
+}
+
+/// Why the loop ended.
+#[derive(Debug)]
+pub enum End {
+    /// As asked: drained, committed, let go.
+    Shutdown,
+    /// The Kafka client is dead; the process has to start anew.
+    Fatal(String),
+    /// A task of the runtime itself panicked.
+    Panicked(String),
+}
+
+/// A partition as the loop knows it.
+pub(super) struct Known {
+    pub(super) place: TopicPartition,
+    /// Of the latest take-over.
+    pub(super) taken: Option<(Generation, Taken)>,
+    /// A take-over that the log does not have yet: when it was, and the watermark.
+    pub(super) unlogged: Option<(Instant, i64)>,
+    /// Whether the log has it that the partition does not move.
+    pub(super) logged_still: bool,
+    /// When the database last confirmed the watermark.
+    pub(super) confirmed_at: Option<Instant>,
+    pub(super) watch: Watch,
+    /// The lanes that are held, as they were last written down.
+    pub(super) held: Vec<HeldLane>,
+}
+
+/// The engine, and what obeys it.
+pub struct Driver<DB: Owners> {
+    pub(super) engine: Engine<Arc<Delivery>>,
+    pub(super) broker: Arc<dyn Broker>,
+    pub(super) work: Arc<Work<DB>>,
+    pub(super) control: Arc<Control<DB>>,
+    pub(super) meters: Arc<Meters>,
+    strays: Strays,
+    pub(super) heads: Heads,
+    pub(super) outages: Outages,
+    /// When Kafka last acknowledged a commit.
+    pub(super) committed_at: Option<Instant>,
+    /// Something has changed that metrics and health do not know yet.
+    pub(super) untold: bool,
+    /// The shutdown was asked for.
+    pub(super) ending: bool,
+    pub(super) ids: HashMap<TopicPartition, PartitionId>,
+    /// What the engine has; what it has let go of is forgotten.
+    pub(super) known: HashMap<PartitionId, Known>,
+    next_id: u32,
+    /// What this round asks of the database for many partitions at once.
+    pub(super) together: Together,
+    /// What ends open transactions and releases from outside, each by its first lane.
+    pub(super) open: BTreeMap<(PartitionId, Generation, Lane), AbortHandle>,
+    pub(super) done: mpsc::UnboundedSender<Done>,
+    reports: mpsc::UnboundedReceiver<Done>,
+    origin: Instant,
+    pub(super) end: Option<End>,
+}
+
+impl<DB: Owners> fmt::Debug for Driver<DB> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Driver").field("end", &self.end).finish_non_exhaustive()
+    }
+}
+
+impl<DB: Owners> Driver<DB> {
+    /// Around an engine that nothing has been told yet.
+    pub fn new(
+        engine: Engine<Arc<Delivery>>,
+        broker: Arc<dyn Broker>,
+        work: Arc<Work<DB>>,
+        control: Arc<Control<DB>>,
+        meters: Arc<Meters>,
+    ) -> Self {
+        // Unbounded, yet bounded in effect: every message answers one effect of the engine.
+        let (done, reports) = mpsc::unbounded_channel();
+        Self {
+            engine,
+            broker,
+            work,
+            control,
+            meters,
+            strays: Strays::new(),
+            heads: Heads::default(),
+            outages: Outages::new(),
+            committed_at: None,
+            untold: true,
+            ending: false,
+            ids: HashMap::new(),
+            known: HashMap::new(),
+            next_id: 0,
+            together: Together::default(),
+            open: BTreeMap::new(),
+            done,
+            reports,
+            origin: Instant::now(),
+            end: None,
+        }
+    }
+
+    /// Runs until the shutdown is complete or the client is dead.
+    pub async fn run(
+        &mut self,
+        events: &mut mpsc::UnboundedReceiver<BrokerEvent>,
+        shutdown: impl Future<Output = ()>,
+    ) -> End {
+        let mut shutdown = std::pin::pin!(shutdown);
+        let mut beat = tokio::time::interval(BEAT);
+        beat.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
+        loop {
+            while let Some(effect) = self.engine.poll_effect() {
+                self.obey(effect);
+            }
+            self.send_together();
+            if let Some(end) = self.end.take() {
+                return end;
+            }
+            if self.untold {
+                self.publish();
+            }
+            let timeout = self.timeout();
+            tokio::select! {
+                Some(done) = self.reports.recv() => self.handle_done(done),
+                event = events.recv() => match event {
+                    Some(event) => self.handle_event(event),
+                    None => return End::Fatal("the thread of the Kafka client has ended".into()),
+                },
+                () = tokio::time::sleep_until(timeout.into()) => {
+                    let now = self.now();
+                    self.engine.handle_timeout(now);
+                }
+                _ = beat.tick() => {
+                    self.untold = true;
+                    self.watch();
+                    let room = self.work.state.pace.beat(self.engine.room(), self.engine.partitions());
+                    let now = self.now();
+                    self.engine.handle_room(room, now);
+                }
+                () = &mut shutdown, if !self.ending => {
+                    (self.ending, self.untold) = (true, true);
+                    Signal::ShutdownBegun.emit();
+                    let now = self.now();
+                    self.engine.handle_shutdown(now);
+                }
+            }
+        }
+    }
+
+    pub(super) fn now(&self) -> Time {
+        Time(u64::try_from(self.origin.elapsed().as_millis()).unwrap_or(u64::MAX))
+    }
+
+    /// At most a minute ahead, and at least a millisecond: the engine counts in milliseconds, so what
+    /// is due "now" may lie a fraction ahead.
+    fn timeout(&self) -> Instant {
+        let next = self.engine.next_timeout().unwrap_or(Time(u64::MAX)).0;
+        let wait = next.saturating_sub(self.now().0).clamp(1, 60_000);
+        Instant::now() + Duration::from_millis(wait)
+    }
+
+    fn handle_event(&mut self, event: BrokerEvent) {
+        let now = self.now();
+        match event {
+            BrokerEvent::Answered => self.outages.answered(Instant::now()),
+            BrokerEvent::Arrived { partition, generation, arrivals, guard } => {
+                self.arrived(&partition, generation, arrivals, now);
+                drop(guard);
+            }
+            BrokerEvent::Assigned(places) => {
+                let ids = self.fresh_ids(&places);
+                self.meters.counters.assigned.add(places.len() as u64);
+                Signal::Assigned { partitions: places.len() }.emit();
+                self.engine.handle_assigned(&ids, now);
+            }
+            BrokerEvent::Fatal(error) => self.end = Some(End::Fatal(error)),
+            BrokerEvent::Lost(places) => {
+                let ids = self.ids_of(&places);
+                self.untold = true;
+                self.meters.counters.lost.add(places.len() as u64);
+                Signal::Lost { partitions: places.len() }.emit();
+                self.engine.handle_lost(&ids, now);
+            }
+            BrokerEvent::OffsetGone { partition, generation, error } => {
+                if let Some(id) = self.ids.get(&partition) {
+                    self.engine.handle_offset_gone(*id, generation, &error, now);
+                }
+                self.outages.trouble(Trouble { error, passing: false }, Instant::now());
+            }
+            BrokerEvent::Position { partition, generation, position } => {
+                if let Some(id) = self.ids.get(&partition) {
+                    self.engine.handle_position(*id, generation, position);
+                }
+            }
+            BrokerEvent::Revoked(places) => {
+                let ids = self.ids_of(&places);
+                self.meters.counters.revoked.add(places.len() as u64);
+                Signal::Revoked { partitions: places.len() }.emit();
+                self.engine.handle_revoked(&ids, now);
+            }
+            BrokerEvent::Trouble(trouble) => self.outages.trouble(trouble, Instant::now()),
+        }
+    }
+
+    fn arrived(
+        &mut self,
+        place: &TopicPartition,
+        generation: Generation,
+        arrivals: Vec<Arrival>,
+        now: Time,
+    ) {
+        let Some(&id) = self.ids.get(place) else { return };
+        // What was read before another take-over was placed in lanes that may be others now.
+        let taken = self.known.get(&id).and_then(|known| known.taken.as_ref());
+        let taken = taken.filter(|(of, _)| *of == generation);
+        let Some((_, Taken { lanes, suspects: known, .. })) = taken else { return };
+        let work = &*self.work;
+        let (strays, meters) = (&mut self.strays, &self.meters);
+        let items = arrivals.into_iter().map(|arrival| {
+            let at = lanes.place(&place.topic, arrival.offset, &arrival.record);
+            let mut item = work.intake.item(place, arrival, at, &work.routes);
+            suspects::judge(&mut item, known);
+            let record = &item.event.record;
+            if Strays::watches(&item) && lanes.placement.has_key(&place.topic, record) {
+                strays.watch(place, &item, &meters.counters);
+            }
+            item
+        });
+        self.engine.handle_delivered(id, generation, items, now);
+    }
+
+    fn handle_done(&mut self, done: Done) {
+        let now = self.now();
+        match done {
+            Done::Committed(commits, result) => {
+                self.count_commit(&result);
+                let refused = |commit: &Commit| match &result {
+                    Ok(refused) => {
+                        self.place(commit.partition).is_none_or(|it| refused.contains(&it))
+                    }
+                    Err(_) => true,
+                };
+                let refused = commits.iter().filter(|commit| refused(commit));
+                let refused: Vec<PartitionId> = refused.map(|commit| commit.partition).collect();
+                self.engine.handle_committed(&commits, &refused);
+            }
+            Done::Confirmed(id, generation, ours) => {
+                self.engine.handle_confirmed(id, generation, ours, now);
+            }
+            Done::Due(all) => {
+                for (id, generation, due) in all {
+                    self.engine.handle_due(id, generation, due, now);
+                }
+            }
+            Done::Released(place, release, released, report) => {
+                self.open.remove(&(release.partition, release.generation, release.lane));
+                self.tell_released(release.partition, place, &released, report);
+                self.engine.handle_released(&release, released, now);
+                self.make_room(now);
+            }
+            Done::Outcome(place, batch, outcome) => {
+                self.open.remove(&(batch.partition, batch.generation, batch.lanes[0].lane));
+                self.heads.ended(&place, &batch, &outcome);
+                self.tell(place, &batch, &outcome);
+                self.engine.handle_outcome(batch, outcome, now);
+                self.make_room(now);
+            }
+            Done::Panicked(error) => self.end = Some(End::Panicked(error)),
+            Done::Sought(id, generation, result) => {
+                self.engine.handle_sought(id, generation, result, now);
+            }
+            Done::Taken(id, generation, taken) => self.handle_taken(id, generation, *taken, now),
+            Done::Watermarks(written, rest) => {
+                for (write, written) in written {
+                    self.written(&write, written, now);
+                }
+                for write in rest {
+                    self.write_watermark(write);
+                }
+            }
+        }
+    }
+
+    /// Fewer transactions side by side, or more, as those that have begun lately tell.
+    fn make_room(&mut self, now: Time) {
+        if let Some(room) =
+            self.work.state.pace.judged(self.engine.room(), self.engine.partitions())
+        {
+            self.engine.handle_room(room, now);
+        }
+    }
+
+    fn written(&mut self, write: &WatermarkWrite, written: Written, now: Time) {
+        if written == Written::Yes
+            && let Some(known) = self.known.get_mut(&write.partition)
+        {
+            known.confirmed_at = Some(Instant::now());
+        }
+        self.engine.handle_watermark(write, written, now);
+    }
+
+    fn handle_taken(
+        &mut self,
+        id: PartitionId,
+        generation: Generation,
+        taken: Result<Taken, TakeOverFault>,
+        now: Time,
+    ) {
+        // It may have been let go of meanwhile.
+        let Some(known) = self.known.get_mut(&id) else { return };
+        let taken = taken.map(|taken| {
+            let ownership = taken.ownership.clone();
+            known.unlogged = Some((Instant::now(), ownership.watermark.0));
+            // An answer that was overtaken by that of a later take-over says nothing any more.
+            if known.taken.as_ref().is_none_or(|(latest, _)| *latest <= generation) {
+                known.taken = Some((generation, taken));
+                known.confirmed_at = Some(Instant::now());
+            }
+            ownership
+        });
+        self.engine.handle_taken(id, generation, taken, now);
+    }
+
+    /// Every assignment gets a number of its own, so that nothing of an earlier one fits it.
+    fn fresh_ids(&mut self, places: &[TopicPartition]) -> Vec<PartitionId> {
+        let fresh = |place: &TopicPartition| {
+            let id = PartitionId(self.next_id);
+            self.next_id = self.next_id.wrapping_add(1);
+            let watch = Watch::new(Instant::now());
+            let known = Known {
+                place: place.clone(),
+                taken: None,
+                unlogged: None,
+                logged_still: false,
+                confirmed_at: None,
+                watch,
+                held: Vec::new(),
+            };
+            self.known.insert(id, known);
+            self.ids.insert(place.clone(), id);
+            id
+        };
+        places.iter().map(fresh).collect()
+    }
+
+    fn ids_of(&self, places: &[TopicPartition]) -> Vec<PartitionId> {
+        places.iter().filter_map(|place| self.ids.get(place).copied()).collect()
+    }
+
+    pub(super) fn place(&self, id: PartitionId) -> Option<TopicPartition> {
+        self.known.get(&id).map(|known| known.place.clone())
+    }
+
+    /// Forgets what the engine has let go of: each assignment brings new numbers.
+    pub(super) fn forget_gone(&mut self) {
+        let engine = &self.engine;
+        self.known.retain(|id, _| engine.has(*id));
+        self.ids.retain(|_, id| engine.has(*id));
+        self.heads.retain(|id| engine.has(id));
+    }
+}

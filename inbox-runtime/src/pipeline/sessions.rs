@@ -1,0 +1,270 @@
+//! The runtime's own connections: a stack of idle ones, opened when needed, closed hard when broken.
+//!
+//! The runtime is not given a pool that others use too: it sets session defaults, and a connection
+//! whose transaction ended badly must never reach anybody else (A5, A6).
+
+use std::{
+    ops::{Deref, DerefMut},
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use inbox_store::port::{Book, Edition, OpenError, StoreFault, Transactions, TxLimits};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::telemetry::{Signal, meters::Meters};
+
+/// A connection, and what it is prepared for.
+pub(crate) struct Session<DB: Transactions> {
+    conn: DB::Connection,
+    /// The texts of queued statements that it knows.
+    pub(super) edition: Option<Arc<Edition>>,
+    /// Events of its transactions since its statements were planned anew, and when that was.
+    pub(super) events: usize,
+    planned: Option<Instant>,
+    /// A handler may have left something on it.
+    pub(super) stays: bool,
+    /// Of its transaction, until the session is back.
+    pub(super) turn: Option<Turn>,
+}
+
+/// The right to one of the transactions that a store can write side by side.
+pub(super) type Turn = OwnedSemaphorePermit;
+
+/// After so many events, and not more often than that, a session's statements are planned anew. The
+/// database does so by itself once it has counted a table's rows, which a backlog does not wait for; it
+/// costs a millisecond or two.
+const PLANNED_FOR: usize = 10_000;
+const PLANNED_FOR_TIME: Duration = Duration::from_secs(5);
+
+/// A database that takes longer to show that it works does not.
+const WORK_MAX: Duration = Duration::from_secs(2);
+
+impl<DB: Transactions> Deref for Session<DB> {
+    type Target = DB::Connection;
+
+    fn deref(&self) -> &DB::Connection {
+        &self.conn
+    }
+}
+
+impl<DB: Transactions> DerefMut for Session<DB> {
+    fn deref_mut(&mut self) -> &mut DB::Connection {
+        &mut self.conn
+    }
+}
+
+impl<DB: Transactions> Session<DB> {
+    /// Prepares it for the newest texts of `book`. Outside any transaction, so that no handler's
+    /// rollback takes it back. A database that does not allow it is not asked again.
+    pub(super) async fn learn(&mut self, book: &Book) -> Result<(), sqlx::Error> {
+        let Some(edition) = book.newer(self.edition.as_ref()) else { return Ok(()) };
+        match DB::learn(&mut self.conn, &edition).await {
+            Ok(()) => {
+                self.edition = Some(edition);
+                Ok(())
+            }
+            Err(error) if matches!(DB::fault(&error), StoreFault::Outage | StoreFault::Broken) => {
+                Err(error)
+            }
+            Err(error) => {
+                book.shut();
+                Signal::QueueUnprepared { error: DB::explain(&error) }.emit();
+                Ok(())
+            }
+        }
+    }
+
+    /// Has its statements planned anew when the tables may have grown out of their plans.
+    pub(super) async fn replan(&mut self) -> Result<(), sqlx::Error> {
+        let lately = self.planned.is_some_and(|at| at.elapsed() < PLANNED_FOR_TIME);
+        if self.events < PLANNED_FOR || lately {
+            return Ok(());
+        }
+        (self.events, self.planned) = (0, Some(Instant::now()));
+        DB::replan(&mut self.conn).await
+    }
+
+    /// Takes back what a handler may have left on it; false when it has to be closed instead.
+    async fn clean(&mut self, settings: &DB::Settings) -> bool {
+        let clean = !self.stays || matches!(DB::reset(self, settings, false).await, Ok(true));
+        self.stays = !clean;
+        clean
+    }
+
+    /// The same at the end of its transaction, where it goes on to other clients with COMMIT: behind a pooler.
+    pub(super) async fn clean_inside(
+        &mut self,
+        settings: &DB::Settings,
+    ) -> Result<(), sqlx::Error> {
+        if self.stays && self.is_shared() {
+            DB::reset(self, settings, true).await?;
+            self.stays = false;
+        }
+        Ok(())
+    }
+
+    /// Whether other clients have it between its transactions.
+    pub(super) fn is_shared(&self) -> bool {
+        DB::SERVER && !DB::names_statements(self)
+    }
+
+    /// Closes the socket without a word.
+    pub(super) async fn close_hard(self) {
+        DB::close_hard(self.conn).await;
+    }
+}
+
+/// Idle connections and how to open more. The number in use is bounded by the callers: by
+/// `Limits::transactions_max` for transactions, by a semaphore for everything else.
+pub struct Sessions<DB: Transactions> {
+    settings: DB::Settings,
+    idle: Mutex<Vec<Session<DB>>>,
+    turns: Arc<Semaphore>,
+    meters: Option<Arc<Meters>>,
+}
+
+impl<DB: Transactions> std::fmt::Debug for Sessions<DB> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Sessions").field("settings", &self.settings).finish_non_exhaustive()
+    }
+}
+
+impl<DB: Transactions> Sessions<DB> {
+    /// An error of a session for people, with the role where advice needs it.
+    pub(super) fn said(&self, error: &sqlx::Error) -> String {
+        self.advised(&DB::explain(error))
+    }
+
+    /// A text that may hold advice, with the role.
+    pub(super) fn advised(&self, text: &str) -> String {
+        outbox_core::for_role(text, DB::role(&self.settings))
+    }
+
+    /// Whose openings nobody counts.
+    pub fn new(settings: DB::Settings) -> Self {
+        let turns = Arc::new(Semaphore::new(DB::WRITERS_MAX));
+        Self { settings, idle: Mutex::new(Vec::new()), turns, meters: None }
+    }
+
+    /// The same, with the connections that are opened counted.
+    pub fn counted(settings: DB::Settings, meters: Arc<Meters>) -> Self {
+        Self { meters: Some(meters), ..Self::new(settings) }
+    }
+
+    /// How many connections wait for work.
+    pub(crate) fn idle_count(&self) -> usize {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
+    /// Waits until a transaction can begin: with one writer, until the session of the one before is back,
+    /// whose pages are in memory. In their order.
+    pub(super) async fn turn(&self) -> Option<Turn> {
+        Arc::clone(&self.turns).acquire_owned().await.ok() // it is never closed
+    }
+
+    /// An idle connection if there is one. It may be dead: its first statement tells.
+    pub(crate) fn idle(&self) -> Option<Session<DB>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop()
+    }
+
+    /// A new connection.
+    pub(crate) async fn open(&self) -> Result<Session<DB>, OpenError> {
+        let opened = DB::open(&self.settings).await;
+        if let (Ok(_), Some(meters)) = (&opened, &self.meters) {
+            meters.connections_opened.add(1);
+        }
+        opened.map(|conn| Session {
+            conn,
+            edition: None,
+            events: 0,
+            planned: None,
+            stays: false,
+            turn: None,
+        })
+    }
+
+    /// An idle connection, or a new one.
+    pub(crate) async fn take(&self) -> Result<Session<DB>, OpenError> {
+        match self.idle() {
+            Some(conn) => Ok(conn),
+            None => self.open().await,
+        }
+    }
+
+    /// Takes a connection back that is outside any transaction; one that is not is closed hard, as is one on which
+    /// something may be left that cannot be taken back.
+    pub(crate) async fn give_back(&self, mut conn: Session<DB>) {
+        if DB::in_transaction(&conn) || !conn.clean(&self.settings).await {
+            return conn.close_hard().await;
+        }
+        let _ends_when_it_is_back = conn.turn.take();
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(conn);
+    }
+
+    /// Whether the database works right now, shown on a new connection up to the end of a transaction.
+    pub(super) async fn work(&self, limits: &TxLimits) -> bool {
+        let shown = async {
+            let mut conn = self.open().await.ok()?;
+            match DB::work(&mut conn, limits).await {
+                Ok(()) => self.give_back(conn).await,
+                Err(_) => return None,
+            }
+            Some(())
+        };
+        matches!(tokio::time::timeout(WORK_MAX, shown).await, Ok(Some(())))
+    }
+
+    /// The settings of its connections.
+    pub(super) fn settings(&self) -> &DB::Settings {
+        &self.settings
+    }
+
+    /// Closes a connection that failed, and those that wait for work: they may be as dead, and each would
+    /// cost a failure of its own to find that out.
+    pub(crate) async fn give_up(&self, conn: Session<DB>) {
+        conn.close_hard().await;
+        self.close().await;
+    }
+
+    /// Closes every idle connection.
+    pub async fn close(&self) {
+        while let Some(conn) = self.idle() {
+            conn.close_hard().await;
+        }
+    }
+}
+
+#[cfg(all(test, feature = "sqlite"))]
+mod tests {
+    use std::pin::pin;
+
+    use inbox_store::port::{Address, Sessions as _};
+    use sqlx::Sqlite;
+
+    use super::Sessions;
+
+    /// With one writer: else each transaction would have a session of its own, and read again what the other
+    /// had in memory.
+    #[tokio::test]
+    async fn the_next_transaction_waits_for_the_session_of_the_one_before() {
+        let folder = tempfile::tempdir().unwrap();
+        let url = format!("sqlite://{}/inbox.db", folder.path().display());
+        let address =
+            Address { url: &url, tls: None, schema: None, application: "", statement_cache: 1 };
+        let sessions = Sessions::<Sqlite>::new(Sqlite::settings(&address).unwrap());
+        let turn = sessions.turn().await;
+        let mut conn = sessions.take().await.unwrap();
+        conn.turn = turn;
+        let mut next = pin!(sessions.turn());
+        assert!(futures::poll!(next.as_mut()).is_pending());
+        sessions.give_back(conn).await;
+        assert!(futures::poll!(next.as_mut()).is_ready());
+        assert_eq!(sessions.idle_count(), 1);
+        // One that is closed leaves its turn to the next one, too.
+        let mut conn = sessions.take().await.unwrap();
+        conn.turn = sessions.turn().await;
+        conn.close_hard().await;
+        assert!(futures::poll!(pin!(sessions.turn())).is_ready());
+    }
+}

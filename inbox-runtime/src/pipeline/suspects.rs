@@ -1,0 +1,101 @@
+//! Events that a process may have ended with: written down before they run, tried apart, run alone, parked.
+
+use std::sync::Arc;
+
+use inbox_engine::{Batch, Doom, Item, Offset, Outcome, ParkReason, Rule};
+use inbox_store::port::{Scope, Suspect, Transactions};
+
+use super::{Delivered, Delivery, transaction::Work};
+
+/// So many processes in a row do not end with one event by chance: from the second on it was the only one that ran.
+/// A trial needs fewer; this is for an event that ends the process only where it is run for good, and for a system
+/// that ends the process together with that of the trial. Kills at random meet one event three times in a row too
+/// easily: it is the first thing that each process runs.
+const DEATHS_MAX: u32 = 5;
+
+/// What is known of an event before it is run: a person wants it parked, or processes have ended with it. Suspects are
+/// in the order of offsets.
+pub(super) fn judge(item: &mut Delivered, suspects: &[Suspect]) {
+    let found = suspects.binary_search_by_key(&item.offset, |it| it.offset);
+    let Some(suspect) = found.ok().and_then(|at| suspects.get(at)) else { return };
+    item.suspect = true;
+    if item.doomed.is_some() {
+        return;
+    }
+    if let Some(error) = suspect.doom.clone() {
+        item.doomed = Some(Doom { reason: ParkReason::ByHand, error });
+    } else if suspect.deaths >= DEATHS_MAX {
+        let deaths = suspect.deaths;
+        let error = format!(
+            "{deaths} processes have ended while they ran it, the last ones with nothing else beside it: the \
+             handler ends the process for this event; correct it, then release the event"
+        );
+        item.doomed = Some(Doom { reason: ParkReason::Crashed, error });
+    }
+}
+
+impl<DB: Transactions> Work<DB> {
+    /// Runs a batch to its end. The caller spawns it and lets it finish, or drops it, and with it its
+    /// connection, once what it does does not count any more.
+    pub(crate) async fn transact(&self, scope: Scope, batch: &Batch<Arc<Delivery>>) -> Outcome {
+        if !batch.marked {
+            let _beside_others = self.state.aside.read().await;
+            return self.run(scope, batch).await;
+        }
+        if batch.items.iter().any(Item::is_suspect) {
+            let (_alone, _beside_others);
+            if Rule::SuspectRunsAlone.on() {
+                _alone = self.state.aside.write().await;
+            } else {
+                _beside_others = self.state.aside.read().await;
+            }
+            if let Some(outcome) = self.accused(scope, batch).await {
+                return outcome;
+            }
+            return self.run_marked(scope, batch).await;
+        }
+        let _beside_others = self.state.aside.read().await;
+        self.run_marked(scope, batch).await
+    }
+
+    /// The same, written down before: whoever comes after this process knows what it ran.
+    async fn run_marked(&self, scope: Scope, batch: &Batch<Arc<Delivery>>) -> Outcome {
+        match self.mark(scope, batch, true).await {
+            Ok(()) => self.run(scope, batch).await,
+            Err(error) => Outcome::Unreached(error),
+        }
+    }
+
+    /// What was written down is forgotten, however it ended. A failure to do so costs a trial, no more.
+    pub(super) async fn unmark(&self, scope: Scope, batch: &Batch<Arc<Delivery>>) {
+        if batch.marked {
+            drop(self.mark(scope, batch, false).await);
+        }
+    }
+
+    pub(super) async fn mark(
+        &self,
+        scope: Scope,
+        batch: &Batch<Arc<Delivery>>,
+        runs: bool,
+    ) -> Result<(), String> {
+        let run = batch.items.iter().filter(|item| item.doomed.is_none());
+        let offsets: Vec<Offset> = run.map(|item| item.offset).collect();
+        let mut conn = self.sessions.take().await.map_err(|error| error.to_string())?;
+        let marked = if runs {
+            DB::suspect(&mut conn, &scope, self.incarnation, &offsets).await
+        } else {
+            DB::acquit(&mut conn, &scope, self.incarnation, &offsets).await
+        };
+        match marked {
+            Ok(()) => {
+                self.sessions.give_back(conn).await;
+                Ok(())
+            }
+            Err(error) => {
+                conn.close_hard().await;
+                Err(format!("writing down what runs failed: {}", self.sessions.said(&error)))
+            }
+        }
+    }
+}

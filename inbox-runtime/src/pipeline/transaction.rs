@@ -1,0 +1,366 @@
+//! The transaction: begin, claim, handle, park, advance, commit. The one trip to the database.
+//!
+//! One story: its files know each other.
+
+use std::{
+    pin::{Pin, pin},
+    sync::Arc,
+    time::Duration,
+};
+
+use futures::future::{MaybeDone, maybe_done};
+use inbox_engine::{Batch, Failure, HandlerFault, Mode, Outcome, Rule, Tally};
+use inbox_handler::internal::{Ahead, RouteTable};
+use inbox_store::port::{Book, Scope, StoreFault, Transactions, TxLimits};
+use tokio::sync::RwLock;
+use uuid::Uuid;
+
+use super::{
+    Delivery,
+    beside::beside,
+    fault_point,
+    handling::run_event,
+    intake::{IGNORED, Intake},
+    pace::Pace,
+    parking::ParkingRules,
+    sessions::{Session, Sessions},
+    trial::Trials,
+    verdict::Verdicts,
+};
+use crate::telemetry::meters::Meters;
+
+/// What every transaction of a consumer shares.
+#[derive(Debug)]
+pub struct Work<DB: Transactions> {
+    /// Which handler takes which type.
+    pub routes: RouteTable<DB>,
+    /// Where transactions run.
+    pub sessions: Sessions<DB>,
+    /// What sessions are prepared for.
+    pub book: Arc<Book>,
+    /// The server's deadlines.
+    pub limits: TxLimits,
+    /// How handlers append events.
+    pub outbox: outbox_core::Outbox,
+    /// For one call of a handler.
+    pub attempt_deadline: Duration,
+    /// How records become events.
+    pub intake: Intake,
+    /// What becomes of events that are parked.
+    pub parking: ParkingRules,
+    /// What is counted.
+    pub meters: Arc<Meters>,
+    /// Random per process.
+    pub incarnation: Uuid,
+    /// Where an event is tried that a process may have ended with.
+    pub trials: Trials,
+    /// What transactions change for each other.
+    pub state: WorkState,
+}
+
+/// What transactions change for each other.
+#[derive(Debug, Default)]
+pub struct WorkState {
+    /// How long BEGIN takes, and what follows from that.
+    pub(super) pace: Pace,
+    /// Held by each transaction, and by itself by one of an event that a process has ended with.
+    pub(super) aside: RwLock<()>,
+    /// The crash that a test asked for.
+    #[cfg(feature = "testing")]
+    pub crash: super::crash::Crash,
+}
+
+/// How a transaction ends early, and what becomes of its connection.
+#[derive(Debug)]
+pub(super) enum End {
+    /// ROLLBACK, and the connection goes back.
+    RolledBack(Outcome),
+    /// The connection is closed hard: it is broken, or something in it still runs.
+    Closed(Outcome),
+}
+
+/// One transaction under way.
+pub(super) struct Transaction<'a, DB: Transactions> {
+    pub(super) work: &'a Work<DB>,
+    pub(super) scope: Scope,
+    pub(super) batch: &'a Batch<Arc<Delivery>>,
+    pub(super) conn: &'a mut Session<DB>,
+    /// The transaction's identity, as the claim returned it.
+    pub(super) tx: String,
+    /// What the session has to say at the advance of the rows of the inbox that it has changed.
+    pub(super) changed: Option<i64>,
+    /// Savepoints that handlers have taken in it and not rolled back.
+    pub(super) savepoints_taken: u32,
+    /// Round trips with queued statements that could have named the one that fails.
+    pub(super) named: u32,
+    /// A handler has worked past the guard.
+    pub(super) unguarded_used: bool,
+    /// A handler has ended it.
+    pub(super) torn: bool,
+    /// A handler has been called in it, or what events are is being parked: before, no event is at fault.
+    pub(super) handled: bool,
+}
+
+impl<DB: Transactions> Work<DB> {
+    /// Runs a batch to its end.
+    pub(super) async fn run(&self, scope: Scope, batch: &Batch<Arc<Delivery>>) -> Outcome {
+        self.state.pace.cut(batch.whole);
+        let mut ahead = pin!(maybe_done(self.decode_ahead(batch)));
+        let mut conn = match beside(ahead.as_mut(), self.begin()).await {
+            Ok(conn) => conn,
+            Err(outcome) => return outcome.before_handlers(),
+        };
+        let mut transaction = Transaction::new(self, scope, batch, &mut conn);
+        let ran = transaction.run(ahead).await;
+        let handled = transaction.handled;
+        conn.events += batch.items.len();
+        match self.end(conn, ran).await {
+            Ok(tally) => Outcome::Committed(tally),
+            Err(outcome) if handled => outcome,
+            Err(outcome) => outcome.before_handlers(),
+        }
+    }
+
+    /// Decodes what runs will take, while BEGIN and the claim are waited for. A careful run decodes each
+    /// event in its turn.
+    async fn decode_ahead(&self, batch: &Batch<Arc<Delivery>>) -> Ahead {
+        let items = batch.items.iter().enumerate();
+        let items = items.filter(|(_, item)| {
+            batch.mode == Mode::Together
+                && item.doomed.is_none()
+                && item.kind.route != IGNORED.route
+        });
+        let events = items.map(|(place, item)| (place, item.kind.route, run_event(item)));
+        Ahead::of(&self.routes, events).await
+    }
+
+    /// Sees to the connection of a transaction that has ended.
+    pub(super) async fn end<T>(
+        &self,
+        mut conn: Session<DB>,
+        ran: Result<T, End>,
+    ) -> Result<T, Outcome> {
+        match ran {
+            Ok(done) => {
+                self.sessions.give_back(conn).await;
+                Ok(done)
+            }
+            Err(End::Closed(Outcome::Broken(error))) => {
+                conn.close_hard().await;
+                // The others may be as well as ever, or the database is away: another session tells.
+                if Rule::BrokenSessionProbed.on() && self.sessions.work(&self.limits).await {
+                    return Err(Outcome::Broken(error));
+                }
+                self.sessions.close().await;
+                Err(Outcome::Outage(error))
+            }
+            Err(End::Closed(outcome)) => {
+                // A handler that hangs says nothing of other sessions; else those that wait for work have
+                // prepared the same, or go the same way to the server.
+                match outcome {
+                    Outcome::Failed(_) => conn.close_hard().await,
+                    _ => self.sessions.give_up(conn).await,
+                }
+                Err(outcome)
+            }
+            // A nested `begin()` that a handler dropped half-way: the driver has a ROLLBACK in its queue
+            // and believes the transaction over, and nobody has sent it (A6).
+            // What outlasts a rollback would go on to other clients of a pooler, who closes what is cut off.
+            Err(End::RolledBack(outcome))
+                if !DB::in_transaction(&conn) || (conn.stays && conn.is_shared()) =>
+            {
+                conn.close_hard().await;
+                Err(outcome)
+            }
+            Err(End::RolledBack(outcome)) => {
+                match DB::rollback(&mut conn).await {
+                    Ok(()) => self.sessions.give_back(conn).await,
+                    Err(_) => conn.close_hard().await,
+                }
+                Err(outcome)
+            }
+        }
+    }
+}
+
+impl<'a, DB: Transactions> Transaction<'a, DB> {
+    pub(super) fn new(
+        work: &'a Work<DB>,
+        scope: Scope,
+        batch: &'a Batch<Arc<Delivery>>,
+        conn: &'a mut Session<DB>,
+    ) -> Self {
+        Self {
+            work,
+            scope,
+            batch,
+            conn,
+            tx: String::new(),
+            changed: None,
+            savepoints_taken: 0,
+            named: 0,
+            unguarded_used: false,
+            torn: false,
+            handled: false,
+        }
+    }
+
+    async fn run(
+        &mut self,
+        mut ahead: Pin<&mut MaybeDone<impl Future<Output = Ahead>>>,
+    ) -> Result<Tally, End> {
+        fault_point::pass("live.after_begin");
+        let mut verdicts = beside(ahead.as_mut(), self.claim()).await?;
+        fault_point::pass("live.after_claim");
+        if verdicts.vanished() {
+            let text = "an id was taken and is free again; the batch is tried once more";
+            return Err(End::RolledBack(Outcome::Conflict(text.into())));
+        }
+        match self.batch.mode {
+            Mode::Together => {
+                ahead.as_mut().await;
+                let mut decoded = ahead.take_output().unwrap_or_default();
+                self.handle_together(&mut verdicts, &mut decoded).await?;
+            }
+            Mode::Careful => self.handle_carefully(&mut verdicts).await?,
+        }
+        fault_point::pass("live.after_handler");
+        self.send_letters(&verdicts.letters()).await?;
+        self.park(&verdicts).await?;
+        self.advance().await?;
+        fault_point::pass("live.before_commit");
+        #[cfg(feature = "testing")]
+        self.crash(super::crash::Moment::BeforeCommit)?;
+        self.commit().await?;
+        #[cfg(feature = "testing")]
+        self.crash(super::crash::Moment::AfterCommit)?;
+        fault_point::pass("live.after_commit");
+        self.tell_parked(&verdicts);
+        Ok(verdicts.tally())
+    }
+
+    async fn park(&mut self, verdicts: &Verdicts<'_>) -> Result<(), End> {
+        let rows = verdicts.parked(|item| self.work.first_delay(item));
+        if rows.is_empty() || !Rule::ParkInTransaction.on() {
+            return Ok(());
+        }
+        let alone = DB::park_alone(self.conn, &self.scope).await;
+        alone.map_err(|error| self.failed("the lock for parking", &error))?;
+        // A follower is as it came; that it cannot be parked is never its fault.
+        self.handled |= verdicts.parkings().any(|(_, _, doom)| doom.is_some());
+        let parked = DB::park(self.conn, &self.scope, &rows).await;
+        let marked = parked.map_err(|error| self.failed("parking", &error))?;
+        self.changed = self.changed.map(|changed| changed.saturating_add_unsigned(marked));
+        fault_point::pass("live.after_park");
+        self.fits().await
+    }
+
+    /// The limits are kept exactly: nobody else parks here until this transaction ends.
+    async fn fits(&mut self) -> Result<(), End> {
+        let limit = self.work.parking.limit;
+        let load = DB::parked_load(self.conn, &self.scope, limit).await;
+        let load = load.map_err(|error| self.failed("counting parked events", &error))?;
+        if load.within(limit) || !Rule::ParkedLimitCounted.on() {
+            return Ok(());
+        }
+        Err(End::RolledBack(Outcome::Full(load.beyond(limit))))
+    }
+
+    /// The heart: it fails after a swallowed error, after a handler's own COMMIT or ROLLBACK, when a
+    /// newer owner has raised the epoch, when the database has gone back in time, and when somebody else has changed
+    /// rows of the inbox in the transaction.
+    pub(super) async fn advance(&mut self) -> Result<(), End> {
+        let lanes = &self.batch.lanes;
+        let changed = self.changed.filter(|_| Rule::InboxRowsCounted.on());
+        let moved = DB::advance(self.conn, &self.scope, &self.tx, lanes, changed).await;
+        let moved = moved.map_err(|error| self.failed("the advance", &error))?;
+        if moved == lanes.len() as u64 || !Rule::AdvanceCountsRows.on() {
+            return Ok(());
+        }
+        match DB::same_transaction(self.conn, &self.tx).await {
+            Ok(true) => Err(self.fenced_or_changed(changed, moved).await),
+            _ => Err(End::Closed(self.ended(None))),
+        }
+    }
+
+    pub(super) async fn commit(&mut self) -> Result<(), End> {
+        let clean = self.conn.clean_inside(self.work.sessions.settings()).await;
+        clean.map_err(|error| self.failed("taking back what was left on the session", &error))?;
+        if let Err(error) = DB::commit(self.conn).await {
+            let said = self.work.sessions.said(&error);
+            return Err(match DB::fault(&error) {
+                StoreFault::Conflict | StoreFault::Stale => End::Closed(Outcome::Conflict(said)),
+                StoreFault::Saturated => End::RolledBack(Outcome::Unreached(said)),
+                // A deferred constraint: the server said so, nothing was committed.
+                StoreFault::Statement => {
+                    End::Closed(self.handler_failed(None, HandlerFault::Retry, said))
+                }
+                // The driver's savepoint went with one of the runtime's.
+                StoreFault::TransactionEnded if DB::refused(&error) => {
+                    End::Closed(self.left_open(&said))
+                }
+                // Rolled back for certain: met again and again by one event alone, it counts as the event's.
+                StoreFault::Broken | StoreFault::Outage | StoreFault::TransactionEnded
+                    if DB::refused(&error) && Rule::RefusedCommitCounts.on() =>
+                {
+                    End::Closed(Outcome::Outage(format!("COMMIT failed: {said}")))
+                }
+                StoreFault::Broken | StoreFault::Outage | StoreFault::TransactionEnded => {
+                    End::Closed(Outcome::Unknown(said))
+                }
+            });
+        }
+        if DB::in_transaction(self.conn) && Rule::CommitLeavesTransaction.on() {
+            // It ended a savepoint of the driver: for certain nothing was committed.
+            let said = "the session is still in its transaction";
+            return Err(End::Closed(self.left_open(said)));
+        }
+        Ok(())
+    }
+
+    /// What an error of one of the runtime's own statements means.
+    pub(super) fn failed(&mut self, what: &str, error: &sqlx::Error) -> End {
+        let text = format!("{what} failed: {}", self.work.sessions.said(error));
+        match DB::fault(error) {
+            StoreFault::Broken => End::Closed(Outcome::Broken(text)),
+            StoreFault::Outage => End::Closed(Outcome::Outage(text)),
+            StoreFault::Conflict => End::RolledBack(Outcome::Conflict(text)),
+            StoreFault::Stale => End::Closed(Outcome::Conflict(text)),
+            StoreFault::Saturated => End::RolledBack(Outcome::Unreached(text)),
+            // 25P02 and its like: a handler swallowed an error that the guard could not see.
+            StoreFault::Statement => {
+                End::RolledBack(self.handler_failed(None, HandlerFault::Retry, text))
+            }
+            StoreFault::TransactionEnded => End::Closed(self.ended(None)),
+        }
+    }
+
+    /// A handler ended the transaction: what it left behind is found by the torn check.
+    pub(super) fn ended(&mut self, index: Option<usize>) -> Outcome {
+        self.torn = true;
+        let text = "a handler ended the transaction (COMMIT, ROLLBACK or the like): the runtime owns \
+                    it; use tx.savepoint() to undo a part";
+        self.handler_failed(index, HandlerFault::Reject, text.into())
+    }
+
+    /// COMMIT was for something that a handler began through the driver, and nothing is committed.
+    fn left_open(&self, said: &str) -> Outcome {
+        let text = format!(
+            "a handler left a nested begin() of the driver open, so that COMMIT was for that one: use \
+             tx.savepoint(), and end what was begun ({said})"
+        );
+        self.handler_failed(None, HandlerFault::Retry, text)
+    }
+
+    /// A failure; alone in its batch, the culprit is known.
+    pub(super) fn handler_failed(
+        &self,
+        index: Option<usize>,
+        fault: HandlerFault,
+        error: String,
+    ) -> Outcome {
+        let index = index.or((self.batch.items.len() == 1).then_some(0));
+        let error = self.work.sessions.advised(&error);
+        Outcome::Failed(vec![Failure { index, fault, error }])
+    }
+}

@@ -1,0 +1,82 @@
+//! What a consumer has done so far, in numbers.
+
+use inbox_engine::Outcome;
+
+inbox_settings::counters! {
+    /// What a consumer has done so far. Written once per transaction, read at any time.
+    struct Counters;
+
+    /// Events whose handler ran and committed.
+    applied,
+    /// Deliveries that were settled already.
+    duplicates,
+    /// Events parked, followers included.
+    parked,
+    /// Events that the configuration ignores: of an unknown type, or unreadable.
+    ignored,
+    /// Such events that were sent to the topic of dead letters.
+    dead_lettered,
+    /// Parked events that left their queue with their effect.
+    released,
+    /// Parked events that a person gave up.
+    discarded,
+    /// Releases of a parked event that failed; it has a new time, or waits for a person.
+    release_failures,
+    /// Transactions committed.
+    batches,
+    /// Transactions rolled back because a handler failed.
+    rollbacks,
+    /// Handlers' failures; each is one attempt.
+    failures,
+    /// Transactions that met another and run again.
+    conflicts,
+    /// Transactions that found no database.
+    outages,
+    /// Transactions rolled back because their lanes moved, and COMMITs of unknown outcome; each takes the partition over anew.
+    resyncs,
+    /// Partitions that the group gave to this process.
+    assigned,
+    /// Partitions that the group took back.
+    revoked,
+    /// Partitions that the group gave away because this process was silent.
+    lost,
+    /// Offset commits that Kafka acknowledged.
+    commits,
+    /// Offset commits that Kafka refused.
+    commits_refused,
+    /// Sweeps of the inbox that came to their end.
+    sweeps,
+    /// Sweeps of the inbox that failed.
+    sweeps_failed,
+    /// Inbox rows removed by sweeps.
+    pruned,
+    /// Times that an aggregate of the sample was seen on another partition than before.
+    strays,
+}
+
+impl Counters {
+    /// Counts what a transaction did.
+    pub(crate) fn count(&self, outcome: &Outcome) {
+        match outcome {
+            Outcome::Committed(tally) => {
+                self.batches.add(1);
+                self.applied.add(tally.applied);
+                self.duplicates.add(tally.duplicates);
+                self.parked.add(tally.parked);
+                self.ignored.add(tally.ignored);
+                self.dead_lettered.add(tally.dead_lettered);
+            }
+            Outcome::Failed(failures) => {
+                self.rollbacks.add(1);
+                self.failures.add(failures.len() as u64);
+            }
+            Outcome::Blocked(_) | Outcome::Broken(_) | Outcome::Conflict(_) => {
+                self.conflicts.add(1);
+            }
+            Outcome::Outage(_) | Outcome::Unreached(_) => self.outages.add(1),
+            Outcome::Unknown(_) | Outcome::Fenced => self.resyncs.add(1),
+            // The partition stands still for it: the signal tells.
+            Outcome::Reused(_) | Outcome::Full(_) => {}
+        }
+    }
+}

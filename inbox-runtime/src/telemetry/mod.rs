@@ -1,0 +1,55 @@
+//! Everything observable: [`Signal`] for logs, [`METRICS`] and [`Counters`] for numbers, one documented
+//! table each (`docs/telemetry.md` and `docs/metrics.md` are made from them), spans for traces. No payload
+//! and no secret is ever in any of them.
+//!
+//! ```text
+//! runtime --writes--> meters --read by--> readings --> metrics + exposition --> http
+//! ```
+
+mod counters;
+mod exposition;
+mod histogram;
+#[cfg(feature = "http")]
+pub(crate) mod http;
+pub(crate) mod meters;
+mod metrics;
+mod partition_reading;
+#[cfg(feature = "http")]
+mod places;
+mod readings;
+mod shown;
+mod signal;
+pub(crate) mod watchdog;
+
+#[cfg(feature = "http")]
+#[cfg(test)]
+mod http_tests;
+#[cfg(test)]
+mod reading_tests;
+#[cfg(test)]
+mod tests;
+
+pub use counters::{Counters, Counts};
+pub use exposition::{CONTENT_TYPE, prometheus};
+pub use inbox_settings::SignalEntry;
+pub use metrics::{METRICS, Metric, MetricKind, metrics_reference};
+pub use partition_reading::{HeldLane, PartitionReading, Reason};
+pub use readings::{Held, Readiness, Readings, Unready};
+pub use signal::{SIGNALS, Signal};
+
+use inbox_settings::Counter;
+
+/// `docs/telemetry.md`, from the tables.
+pub fn reference() -> String {
+    let mut page = String::from(
+        "# Telemetry\n\n\
+         <!-- Made from the tables in inbox-runtime/src/telemetry/; a test compares them. -->\n\n\
+         Metrics and health: [metrics.md](metrics.md).\n\n\
+         ## Signals\n\n\
+         Everything the runtime tells is a log event with the target `inbox_consumer` and the field \
+         `signal`. Its message is the sentence itself, with the error; payloads and secrets are in none.\n\n",
+    );
+    page.push_str(&SignalEntry::reference(SIGNALS));
+    page.push_str(&Counter::reference(Counts::DOCS, "Consumer::counters"));
+    page
+}
