@@ -1,13 +1,13 @@
 //! What is asked of the database beside transactions: take-over, watermark, retention, schema.
 
-use std::{future::Future, sync::Arc, time::Duration};
+use std::{future::Future, time::Duration};
 
 use inbox_engine::{LeaderEpoch, LogPoint, LogRange, NextOffset, Offset, Ownership, Standstill};
 use outbox_core::{CommitMark, IdScope, TopicPartition};
 use sqlx::Database;
 use uuid::Uuid;
 
-use super::{Note, Parking, Placement, Scope, Suspect, release::DueQueue};
+use super::{Lanes, Note, Parking, Scope, Suspect, release::DueQueue};
 
 /// What a take-over needs to know.
 #[derive(Clone, Debug)]
@@ -34,15 +34,6 @@ pub struct TakeOver {
     pub start: inbox_engine::Start,
     /// What the partition waits for a person for, if it does.
     pub held: Option<Box<inbox_engine::Held>>,
-}
-
-/// The lanes of a partition: how many they are, and what is in which.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Lanes {
-    /// How many.
-    pub count: u16,
-    /// By which rules.
-    pub placement: Arc<Placement>,
 }
 
 /// Who owns a partition.

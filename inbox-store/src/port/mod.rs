@@ -22,14 +22,14 @@ pub use declared::{
 pub use fit::Fit;
 pub use inspection::{Advices, Finding, Inspections, Needs, Note, PartitionRow, RoleKind};
 pub use keeping::{
-    ACTS_PER_STEP, Lanes, Owner, Ownerships, ParkedLoad, Parkings, PruneCursor, PruneStep,
-    Retentions, Schemas, TakeOver, TakeOverError, Taken, WatermarkMove,
+    ACTS_PER_STEP, Owner, Ownerships, ParkedLoad, Parkings, PruneCursor, PruneStep, Retentions,
+    Schemas, TakeOver, TakeOverError, Taken, WatermarkMove,
 };
 pub use operating::{
     AuditFilter, AuditRow, Forgotten, Intended, Intents, Kept, Order, Outcome, Page, ParkedCounts,
     ParkedEvents, ParkedFilter, ParkedRow, Weight, When,
 };
-pub use placement::Placement;
+pub use placement::{Lanes, Placement};
 pub use queue::{
     Apart, Book, Edition, Look, Means, NotSent, Queues, RefusedText, Text, Values as QueuedValues,
     Waiting,

@@ -1,10 +1,12 @@
 //! Which lane a record goes to, and what its aggregate is: known without decoding it.
 
+use std::sync::Arc;
+
 use inbox_engine::{Lane, Offset, Rule};
 use outbox_core::{ReadRules, Record, Sources};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_128, xxh3_128_with_seed};
 
-use super::{Lanes, release::DueQueue};
+use super::release::DueQueue;
 use crate::record_text::record;
 
 /// The version of the lane hash. It is part of the lane rule that the database keeps: another hash
@@ -95,6 +97,15 @@ impl Placement {
         let aggregate_type = types.outside_payload(topic, record).unwrap_or_default();
         xxh3_128_with_seed(key, xxh3_64(aggregate_type)).to_be_bytes()
     }
+}
+
+/// The lanes of a partition: how many they are, and what is in which.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Lanes {
+    /// How many.
+    pub count: u16,
+    /// By which rules.
+    pub placement: Arc<Placement>,
 }
 
 impl Lanes {
