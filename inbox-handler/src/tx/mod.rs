@@ -114,6 +114,7 @@ impl<'t, DB: Database> Tx<'t, DB> {
 
     /// How events are appended.
     #[doc(hidden)]
+    #[must_use]
     pub fn with_outbox(mut self, outbox: Outbox) -> Self {
         self.outbox = outbox;
         self
@@ -121,6 +122,7 @@ impl<'t, DB: Database> Tx<'t, DB> {
 
     /// What the ids of appended events follow from: the consumer, and the run that it handles.
     #[doc(hidden)]
+    #[must_use]
     pub fn with_origin(mut self, consumer: &'t str, run: &'t [RunEvent<'t>]) -> Self {
         self.ids = Ids::new(consumer, run);
         self
@@ -128,6 +130,7 @@ impl<'t, DB: Database> Tx<'t, DB> {
 
     /// What tells those who watch which call is under way.
     #[doc(hidden)]
+    #[must_use]
     pub fn with_run(mut self, run: &'t OpenRun<'t>) -> Self {
         self.run = Some(run);
         self
@@ -136,6 +139,7 @@ impl<'t, DB: Database> Tx<'t, DB> {
     /// What is known of texts that are queued, the session's own part of it, and how many round trips of
     /// the transaction could have named a statement.
     #[doc(hidden)]
+    #[must_use]
     pub fn with_book(
         mut self,
         book: &Arc<Book>,

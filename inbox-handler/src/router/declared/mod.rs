@@ -37,6 +37,7 @@ impl<DB: Store> Routes<DB> {
     /// Adds the handlers that a configuration declares. What is wrong with them is told with everything
     /// else that is wrong with the registrations.
     #[doc(hidden)]
+    #[must_use]
     pub fn declare(self, handlers: &[Declared]) -> Self {
         handlers.iter().fold(self, |mut routes, handler| match DeclaredRoute::read(handler) {
             Ok(route) => routes.declared(handler, route),
