@@ -83,6 +83,7 @@ mod consumer;
 pub mod pipeline {
     //! What a delivery is, and the traits that a database is asked by, for code over any of them.
 
+    #[doc(inline)]
     pub use inbox_handler::Delivery;
 
     /// All of it is in `inbox-store`.

@@ -1,7 +1,9 @@
 //! The databases of inbox-consumer: the only crate on the consuming side with SQL text.
 //!
-//! - [`port`] has the traits that the consumer asks a database by. [`port::Store`] is all of them, grouped
-//!   by who asks, implemented for `sqlx::Postgres` and `sqlx::Sqlite`: a folder each, with the same files and
+//! - [`port`] has the traits that the consumer asks a database by. [`port::Store`] is all of them,
+//!   grouped by who asks, implemented for `sqlx::Postgres` and `sqlx::Sqlite`.
+//! - `flow` has what all databases do alike, over a table of texts.
+//! - The texts, and what a database does its own way, are in a folder each, with the same files and
 //!   functions in both.
 //! - `conformance` (feature `testing`) is what every database has to do, scenario by scenario.
 //!

@@ -1,4 +1,18 @@
 //! The traits by who asks: each user of a database can name its own statements, and no others.
+//!
+//! An operator's query is not there for what runs events:
+//!
+//! ```compile_fail
+//! fn list<DB: inbox_store::port::Transactions>() {
+//!     let _ = DB::list;
+//! }
+//! ```
+//!
+//! ```
+//! fn list<DB: inbox_store::port::Operators>() {
+//!     let _ = DB::list;
+//! }
+//! ```
 
 use super::{
     Advices, Claim, Corrections, Declarations, Inspections, Intents, Ownerships, ParkedEvents,
