@@ -227,7 +227,7 @@ impl<DB: Store> Consumer<DB> {
     pub async fn run(self, shutdown: impl Future<Output = ()> + Send) -> Ended {
         // Dropped with this future: nobody reads off a consumer that has ended.
         let mut aside = JoinSet::new();
-        self.serve(&mut aside);
+        serve(&self, &mut aside);
         let (sender, events) = mpsc::unbounded_channel();
         match inbox_kafka::connect(kafka_settings(&self.config), sender) {
             Ok(broker) => self.run_on(Arc::new(broker), events, shutdown, aside).await,
@@ -275,17 +275,6 @@ impl<DB: Store> Consumer<DB> {
             (End::Shutdown, Err(error)) => Ended::ShutdownCutShort(error.0),
         }
     }
-
-    /// Serves metrics and health, if the configuration says where.
-    #[cfg(feature = "http")]
-    fn serve(&self, aside: &mut JoinSet<()>) {
-        if let Some(listen) = self.config.http.address() {
-            aside.spawn(inbox_runtime::internal::serve(listen, self.readings()));
-        }
-    }
-
-    #[cfg(not(feature = "http"))]
-    fn serve(&self, _: &mut JoinSet<()>) {}
 
     /// What a consumer is made of, around a Kafka that need not be one.
     pub(crate) fn driver(
@@ -382,3 +371,15 @@ pub async fn migrate<DB: Store>(config: &Config) -> Result<Vec<i64>, BuildError>
     beside.map_err(|error| failed("outbox", error))?;
     Ok(applied)
 }
+
+/// Serves metrics and health, if the configuration says where.
+#[cfg(feature = "http")]
+fn serve<DB: Store>(consumer: &Consumer<DB>, aside: &mut JoinSet<()>) {
+    if let Some(listen) = consumer.config.http.address() {
+        aside.spawn(inbox_runtime::internal::serve(listen, consumer.readings()));
+    }
+}
+
+/// Without the feature there is no port.
+#[cfg(not(feature = "http"))]
+fn serve<DB: Store>(_: &Consumer<DB>, _: &mut JoinSet<()>) {}
