@@ -12,8 +12,8 @@ use tests::{SOON, Services};
 
 /// Two payloads that XXH3 has one fingerprint of, as events `Counted` of the aggregate `Order/7`.
 const COLLIDING: [&str; 2] = [
-    include_str!("../../../inbox-consumer/tests/colliding/one.json"),
-    include_str!("../../../inbox-consumer/tests/colliding/other.json"),
+    include_str!("../../../inbox-runtime/tests/colliding/one.json"),
+    include_str!("../../../inbox-runtime/tests/colliding/other.json"),
 ];
 /// The fingerprint of `{"n":1}` of `Order/7` by builds before the column `sha256`.
 const OLD_FINGERPRINT: &str = "d9b5050c630c5267b310ad9ef37e6e73";
