@@ -2,7 +2,7 @@
 
 use std::{ffi::OsString, future, io, process::ExitCode};
 
-use super::{Args, Exit, Terminal, command};
+use super::{Exit, Terminal, args::Args, command::command};
 use crate::{Routes, config::DatabaseKind};
 
 /// The whole `main` of the stock binary, `inbox-consumer`: the commands of [`main`](super::main) with the

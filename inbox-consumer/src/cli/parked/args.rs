@@ -9,7 +9,7 @@ use super::super::{hand::Hand, words::REASONS};
 
 /// One thing to do with parked events.
 #[derive(Clone, PartialEq, Eq, Debug, Subcommand)]
-pub(in crate::cli) enum Parked {
+pub(crate) enum Parked {
     /// Lists parked events: the first of each aggregate, with how many follow it
     List(List),
     /// Shows one parked event: payload, headers, errors, origin, what to do
@@ -31,7 +31,7 @@ pub(in crate::cli) enum Parked {
 
 /// What parked events are picked by.
 #[derive(Clone, Default, PartialEq, Eq, Debug, Args)]
-pub(in crate::cli) struct Picked {
+pub(crate) struct Picked {
     /// Events of this topic
     #[arg(long)]
     topic: Option<String>,
@@ -84,7 +84,7 @@ fn reason(text: &str) -> Result<String, String> {
 /// A list of parked events.
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 #[derive(Clone, PartialEq, Eq, Debug, Args)]
-pub(in crate::cli) struct List {
+pub(crate) struct List {
     #[command(flatten)]
     picked: Picked,
     /// Only those whose turn it is now
@@ -125,7 +125,7 @@ impl List {
 
 /// A release or a discard.
 #[derive(Clone, PartialEq, Eq, Debug, Args)]
-pub(in crate::cli) struct Acting {
+pub(crate) struct Acting {
     /// The event with this number, from `parked list`
     #[arg(value_name = "SEQ")]
     pub(super) seq: Option<i64>,
@@ -170,7 +170,7 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
 
 /// A list of acts.
 #[derive(Clone, PartialEq, Eq, Debug, Args)]
-pub(in crate::cli) struct Audit {
+pub(crate) struct Audit {
     /// About this topic
     #[arg(long)]
     pub(super) topic: Option<String>,

@@ -27,7 +27,7 @@ const WHY: &str = "forget";
 
 /// What the user typed behind `forget`.
 #[derive(Clone, PartialEq, Eq, Debug, Args)]
-pub(in crate::cli) struct Forget {
+pub(crate) struct Forget {
     /// The aggregate: TYPE/ID, exactly as `parked list` shows it
     #[arg(long, value_name = "TYPE/ID")]
     aggregate: String,
@@ -42,7 +42,7 @@ pub(in crate::cli) struct Forget {
 }
 
 /// Discards what is parked of the aggregate, waits for that, and erases the words.
-pub(in crate::cli) async fn forget<DB: Operators>(
+pub(crate) async fn forget<DB: Operators>(
     config: &Config,
     forget: &Forget,
     env: &[(String, String)],

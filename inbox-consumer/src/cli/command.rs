@@ -1,0 +1,90 @@
+//! Which command does what.
+
+use std::fmt::Display;
+
+use inbox_settings::cli::{Terminal, shown};
+use inbox_store::port::{Store, deadline};
+
+use super::{
+    Exit,
+    args::{Args, Command},
+    check, migrate, park, parked, prune, retire, run, skip, status,
+};
+use crate::{Routes, config::Config};
+
+/// One command, with everything of the process that it reads and writes.
+pub(super) async fn command<DB, F, Fut, E>(
+    args: impl IntoIterator<Item = impl Into<std::ffi::OsString> + Clone>,
+    env: impl IntoIterator<Item = (String, String)>,
+    terminal: &mut Terminal<'_>,
+    build: F,
+) -> Exit
+where
+    DB: Store,
+    F: FnOnce(Routes<DB>) -> Fut,
+    Fut: Future<Output = Result<Routes<DB>, E>>,
+    E: Display,
+{
+    let args = match Args::read(args) {
+        Ok(args) => args,
+        Err(error) => return shown(&error, terminal),
+    };
+    if matches!(args.command, Command::Migrate { print: true, .. }) {
+        return migrate::print::<DB>(terminal);
+    }
+    let env: Vec<(String, String)> = env.into_iter().collect();
+    let config = match loaded(&args, &env) {
+        Ok(config) => config,
+        Err(text) => {
+            terminal.complain(text);
+            return Exit::Usage;
+        }
+    };
+    match &args.command {
+        Command::Migrate { print_grants: Some(role), kind, .. } => {
+            migrate::print_grants::<DB>(&config, (role, *kind), terminal)
+        }
+        Command::Migrate { .. } => migrate::migrate::<DB>(&config, terminal).await,
+        Command::Status { json, lanes, all } => {
+            let (config, show) = (&config, status::Show { json: *json, lanes: *lanes, all: *all });
+            deadline::patiently(status::status::<DB>(config, show, terminal)).await
+        }
+        Command::Parked { command } => {
+            deadline::patiently(parked::parked::<DB>(&config, command, &env, terminal)).await
+        }
+        Command::Park(park) => {
+            deadline::patiently(park::park::<DB>(&config, park, &env, terminal)).await
+        }
+        Command::Forget(forget) => {
+            deadline::patiently(parked::forget::<DB>(&config, forget, &env, terminal)).await
+        }
+        Command::Skip(skip) => {
+            deadline::patiently(skip::skip::<DB>(&config, skip, &env, terminal)).await
+        }
+        Command::Retire(retire) => {
+            deadline::patiently(retire::retire::<DB>(&config, retire, &env, terminal)).await
+        }
+        Command::Prune => deadline::patiently(prune::prune::<DB>(&config, terminal)).await,
+        Command::Run { .. } | Command::Check { .. } => match build(Routes::default()).await {
+            Err(error) => {
+                terminal.complain(format!("the set-up of the handlers failed: {error}"));
+                Exit::Runtime
+            }
+            Ok(routes) => match args.command {
+                Command::Check { json } => check::check(&config, routes, json, terminal).await,
+                Command::Run { trial: true } => run::trial(config, routes, terminal).await,
+                _ => run::run(config, routes, terminal).await,
+            },
+        },
+    }
+}
+
+/// The configuration, with the log started as it says.
+fn loaded(args: &Args, env: &[(String, String)]) -> Result<Config, String> {
+    let config = args.load(env.to_vec()).map_err(|error| error.to_string())?;
+    inbox_settings::start_log(&config.log, env, "inbox_consumer")?;
+    if config.log.database_text {
+        outbox_core::show_values();
+    }
+    Ok(config)
+}
