@@ -16,7 +16,7 @@ const AT_ONCE: usize = 32;
 /// What one route has decoded, by the places of the events in their batch.
 pub(super) type Decoded<T> = Vec<Option<Result<Event<T>, String>>>;
 
-/// What the routes of a batch have decoded: each a [`Decoded`] of its own type.
+/// What the routes of a batch have decoded: each a `Decoded` of its own type.
 #[derive(Default)]
 pub struct Ahead(Vec<(u32, Box<dyn Any + Send>)>);
 

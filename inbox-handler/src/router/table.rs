@@ -14,7 +14,7 @@ use crate::Tx;
 /// What is known of an event type.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Looked {
-    /// It has a handler: `kind.route` is the number for [`RouteTable::route`].
+    /// It has a handler: `kind.route` is the number for `RouteTable::route`.
     Route(Kind),
     /// It is settled without one.
     Ignored,
