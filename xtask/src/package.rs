@@ -43,8 +43,8 @@ pub(crate) fn run_all() -> Outcome {
     // The workspace's profile, so that librdkafka and sqlx are not built once more for it.
     command.env("CARGO_PROFILE_DEV_OPT_LEVEL", "1");
     command.env("CARGO_PROFILE_DEV_DEBUG", "line-tables-only");
-    // With TLS as the tests: otherwise librdkafka is compiled once more.
-    command.args(["--features", "inbox-consumer/tls,inbox-outbox-relay/tls"]);
+    // With default features, as somebody who depends on it: a feature of one crate would be asked of those, too,
+    // whose examples depend on that crate.
     for package in &crates {
         command.args(["--package", &package.name]);
     }
