@@ -2,7 +2,7 @@
 
 use std::future::Future;
 
-use super::{Columns, SqlClient, parked::filtered, values};
+use super::{Columns, SqlClient, parked::filter_values, values};
 use crate::port::{Forgotten, Intended, Intents, Order, Outcome, ParkedFilter, Weight};
 
 /// The texts of intents.
@@ -43,7 +43,7 @@ impl<DB: IntentSql> Intents for DB {
         filter: &ParkedFilter,
         order: &Order,
     ) -> Result<Vec<Weight>, sqlx::Error> {
-        let values = filtered(consumer, filter, values![order.intent.as_str(), order.force]);
+        let values = filter_values(consumer, filter, values![order.intent.as_str(), order.force]);
         let rows = DB::fetch_all(conn, DB::intents().weigh, &values).await?;
         rows.iter().map(weight).collect()
     }

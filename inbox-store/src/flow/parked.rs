@@ -7,7 +7,7 @@ use crate::port::{
     AuditFilter, AuditRow, Kept, Page, ParkedCounts, ParkedEvents, ParkedFilter, ParkedRow, When,
 };
 
-/// The texts of looks at parked events. The first parameters of those with a filter are those of [`filtered`].
+/// The texts of looks at parked events. The first parameters of those with a filter are those of [`filter_values`].
 pub(crate) struct ParkedTexts {
     /// Behind the filter's parameters: 11 whether followers, too, 12 at most.
     pub(crate) oldest: &'static str,
@@ -21,13 +21,32 @@ pub(crate) struct ParkedTexts {
     pub(crate) acts: &'static str,
 }
 
+/// The first event of the queue that `q` is in.
+macro_rules! head {
+    () => {
+        r#"(SELECT h.parked_seq FROM inbox_parked h
+    WHERE h.partition_ref = q.partition_ref AND h.aggregate_key = q.aggregate_key
+    ORDER BY h."offset", h.leader_epoch LIMIT 1)"#
+    };
+}
+pub(crate) use head;
+
+/// How many events are behind `q` in its queue.
+macro_rules! behind {
+    () => {
+        r#"(SELECT count(*) FROM inbox_parked f WHERE f.partition_ref = q.partition_ref
+    AND f.aggregate_key = q.aggregate_key AND (f."offset", f.leader_epoch) > (q."offset", q.leader_epoch))"#
+    };
+}
+pub(crate) use behind;
+
 /// A database with parked events.
 pub(crate) trait ParkedSql: SqlClient {
     fn parked() -> &'static ParkedTexts;
 }
 
 /// The parameters of a statement with a filter: 1 the consumer, 2 to 10 the filter, more behind them.
-pub(crate) fn filtered<'a>(
+pub(crate) fn filter_values<'a>(
     consumer: &'a str,
     filter: &'a ParkedFilter,
     more: &[Value<'a>],
@@ -56,7 +75,8 @@ impl<DB: ParkedSql> ParkedEvents for DB {
     ) -> Result<Vec<ParkedRow>, sqlx::Error> {
         let texts = DB::parked();
         let text = if page.newest { texts.newest } else { texts.oldest };
-        let values = filtered(consumer, filter, values![filter.followers, i64::from(page.limit)]);
+        let values =
+            filter_values(consumer, filter, values![filter.followers, i64::from(page.limit)]);
         let rows = DB::fetch_all(conn, text, &values).await?;
         rows.iter().map(row).collect()
     }
@@ -66,7 +86,7 @@ impl<DB: ParkedSql> ParkedEvents for DB {
         consumer: &str,
         filter: &ParkedFilter,
     ) -> Result<ParkedCounts, sqlx::Error> {
-        let values = filtered(consumer, filter, &[]);
+        let values = filter_values(consumer, filter, &[]);
         let row = DB::fetch_one(conn, DB::parked().counts, &values).await?;
         Ok(ParkedCounts {
             events: row.read("events")?,

@@ -2,15 +2,12 @@
 
 use sqlx::{PgConnection, Postgres, postgres::PgRow};
 
-use super::{
-    parked::{behind, head, matching},
-    sent::on,
-};
+use super::{parked::matching, sent::on};
 use crate::{
     flow::{
         SqlClient as _,
         intents::{IntentSql, IntentTexts, intended},
-        parked::filtered,
+        parked::{behind, filter_values, head},
         values,
     },
     port::{Intended, Order, ParkedFilter},
@@ -89,7 +86,7 @@ impl IntentSql for Postgres {
         order: &Order,
         (after, max): (i64, u32),
     ) -> Result<Vec<Intended>, sqlx::Error> {
-        let values = filtered(
+        let values = filter_values(
             consumer,
             filter,
             values![

@@ -2,12 +2,12 @@
 
 use sqlx::{Sqlite, SqliteConnection, sqlite::SqliteRow};
 
-use super::parked::{behind, head, matching};
+use super::parked::matching;
 use crate::{
     flow::{
         SqlClient as _,
         intents::{IntentSql, IntentTexts, intended},
-        parked::filtered,
+        parked::{behind, filter_values, head},
         values,
     },
     json::{joined, numbers},
@@ -92,7 +92,7 @@ impl IntentSql for Sqlite {
     ) -> Result<Vec<Intended>, sqlx::Error> {
         let what = order.intent.as_str();
         let more = values![what, order.force, after, i64::from(max)];
-        let rows = Self::fetch_all(conn, PICK, &filtered(consumer, filter, more)).await?;
+        let rows = Self::fetch_all(conn, PICK, &filter_values(consumer, filter, more)).await?;
         let picked = rows.iter().map(intended).collect::<Result<Vec<_>, _>>()?;
         let seqs = numbers(picked.iter().map(|event| event.seq));
         Self::execute(conn, MARK, values![what, &order.who, &seqs]).await?;

@@ -2,9 +2,9 @@
 
 use sqlx::Sqlite;
 
-use crate::flow::parked::{ParkedSql, ParkedTexts};
+use crate::flow::parked::{ParkedSql, ParkedTexts, behind, head};
 
-/// The events of a consumer that match a filter; the parameters are those of [`filtered`](crate::flow::parked::filtered).
+/// The events of a consumer that match a filter; the parameters are those of [`filter_values`](crate::flow::parked::filter_values).
 macro_rules! matching {
     () => {
         r#"FROM inbox_parked q JOIN inbox_partitions p USING (partition_ref)
@@ -24,25 +24,6 @@ AND (?10 IS NULL OR CASE ?10
     };
 }
 pub(super) use matching;
-
-/// The first event of the queue that `q` is in.
-macro_rules! head {
-    () => {
-        r#"(SELECT h.parked_seq FROM inbox_parked h
-    WHERE h.partition_ref = q.partition_ref AND h.aggregate_key = q.aggregate_key
-    ORDER BY h."offset", h.leader_epoch LIMIT 1)"#
-    };
-}
-pub(super) use head;
-
-/// How many events are behind `q` in its queue.
-macro_rules! behind {
-    () => {
-        r#"(SELECT count(*) FROM inbox_parked f WHERE f.partition_ref = q.partition_ref
-    AND f.aggregate_key = q.aggregate_key AND (f."offset", f.leader_epoch) > (q."offset", q.leader_epoch))"#
-    };
-}
-pub(super) use behind;
 
 macro_rules! time {
     ($column:literal) => {
