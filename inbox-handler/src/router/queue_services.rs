@@ -106,15 +106,15 @@ async fn learn_within(conn: &mut PgConnection, edition: &Edition) {
 }
 
 fn delivery(script: &str) -> Arc<Delivery> {
-    delivered(serde_json::to_vec(script).unwrap().into())
+    make_delivery("script", serde_json::to_vec(script).unwrap().into())
 }
 
-fn delivered(payload: Bytes) -> Arc<Delivery> {
+pub(super) fn make_delivery(event_type: &str, payload: Bytes) -> Arc<Delivery> {
     let payload = Some(payload);
     let event = Envelope {
         event_id: EventId::new(),
         source_id: None,
-        event_type: "script".into(),
+        event_type: event_type.into(),
         aggregate: Aggregate::new("Test", "1").unwrap(),
         aggregate_version: None,
         occurred_at_ms: None,
@@ -235,7 +235,8 @@ async fn nothing_that_was_queued_is_lost() {
 #[tokio::test]
 async fn an_undecodable_event_loses_nothing_of_those_before() {
     let mut bench = Bench::new().await;
-    let deliveries = [delivery("b1"), delivery("a2"), delivered(Bytes::from_static(b"{"))];
+    let deliveries =
+        [delivery("b1"), delivery("a2"), make_delivery("script", Bytes::from_static(b"{"))];
     let run = deliveries.each_ref().map(|delivery| RunEvent { delivery, attempt: 1 });
     let mut tx = Tx::new(&mut bench.conn, 0);
     let end = bench.table.run(0, &run, AheadOfRun::none(), &mut tx, Duration::from_secs(20)).await;

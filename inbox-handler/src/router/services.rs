@@ -2,15 +2,12 @@
 
 #![expect(clippy::unwrap_used, reason = "what cannot fail here ends the test")]
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
-use bytes::Bytes;
-use inbox_engine::Offset;
-use outbox_core::{Aggregate, Envelope, EventId, Record, TopicPartition};
 use sqlx::{AssertSqlSafe, Connection, PgConnection, Postgres};
 
-use super::{AheadOfRun, Routes, RunEnd, RunEvent};
-use crate::{Delivery, Event, Fault, Handler, HandlerResult, Tx};
+use super::{AheadOfRun, Routes, RunEnd, RunEvent, queue_services::make_delivery};
+use crate::{Event, Fault, Handler, HandlerResult, Tx};
 
 /// A schema of its own with the tables that tests use.
 struct Place {
@@ -76,27 +73,6 @@ impl Handler<Postgres> for Swallows {
     }
 }
 
-fn delivery(sql: &str) -> Arc<Delivery> {
-    let payload = Some(Bytes::from(serde_json::to_vec(sql).unwrap()));
-    let event = Envelope {
-        event_id: EventId::new(),
-        source_id: None,
-        event_type: "sql".into(),
-        aggregate: Aggregate::new("Test", "1").unwrap(),
-        aggregate_version: None,
-        occurred_at_ms: None,
-        schema_version: None,
-        payload: payload.clone(),
-    };
-    Arc::new(Delivery {
-        partition: TopicPartition { topic: "topic".into(), partition: 0 },
-        offset: Offset(0),
-        record: Record { payload, ..Record::default() },
-        excerpt: None,
-        event: Ok(event),
-    })
-}
-
 /// Runs a handler that swallows on `sql`; answers the fault and the error.
 async fn swallow(conn: &mut PgConnection, sql: &str) -> (Fault, String) {
     call(conn, Swallows, sql).await
@@ -108,7 +84,7 @@ async fn call<H: Handler<Postgres>>(
     sql: &str,
 ) -> (Fault, String) {
     let table = Routes::default().on("sql", handler).freeze().unwrap();
-    let delivery = delivery(sql);
+    let delivery = make_delivery("sql", serde_json::to_vec(sql).unwrap().into());
     let run = [RunEvent { delivery: &delivery, attempt: 1 }];
     let mut tx = Tx::new(conn, 0);
     match table.run(0, &run, AheadOfRun::none(), &mut tx, Duration::from_secs(20)).await {
