@@ -29,7 +29,7 @@ pub struct Services {
 impl Services {
     /// Takes the services that the environment names, else those that the project's own command finds or starts.
     pub fn find_or_start() -> Result<Self, Error> {
-        let [mut kafka, mut postgres] = [KAFKA, POSTGRES].map(named);
+        let [mut kafka, mut postgres] = [KAFKA, POSTGRES].map(read_variable);
         let mut holder = None;
         if kafka.is_none() || postgres.is_none() {
             println!("looking for Kafka and PostgreSQL, or starting them");
@@ -109,7 +109,7 @@ impl Drop for Services {
 }
 
 /// What a variable of the environment says.
-fn named(variable: &str) -> Option<String> {
+fn read_variable(variable: &str) -> Option<String> {
     env::var(variable).ok().filter(|value| !value.is_empty())
 }
 

@@ -14,7 +14,7 @@ use inbox_store::port::{Finding, Needs, Operators, PartitionRow, Placement, Stor
 use outbox_core::Reader;
 use report::Report;
 
-use super::{Exit, Terminal, session::told};
+use super::{Exit, Terminal, session::describe_error};
 use crate::{
     Routes,
     config::{Config, Unwanted},
@@ -89,7 +89,7 @@ async fn database<DB: Store>(config: &Config, routes: Option<&RouteTable<DB>>) -
         Err(error) => return none(error.to_string()),
     };
     let unseen = |error: sqlx::Error| {
-        let error = told::<DB>(config, &error);
+        let error = describe_error::<DB>(config, &error);
         fatal(format!("the database cannot be looked at: {error}"))
     };
     let (mut found, mut rows) = (Vec::new(), Vec::new());

@@ -6,7 +6,7 @@ use inbox_store::port::Operators;
 use super::{
     Exit, Terminal,
     hand::{Hand, who},
-    session::opened,
+    session::open_current,
 };
 use crate::{config::Config, consumer::kafka_settings};
 
@@ -30,7 +30,7 @@ pub(super) async fn begun<DB: Operators>(
             terminal.complain(error.to_string());
             Exit::Kafka
         })?;
-    Ok((signed, facts, opened::<DB>(config, terminal).await?))
+    Ok((signed, facts, open_current::<DB>(config, terminal).await?))
 }
 
 /// Who acts, and why; or what is missing.

@@ -8,7 +8,7 @@ use inbox_store::port::{Corrected, Correction, Operators};
 use super::{
     Exit, Terminal,
     correcting::signed,
-    session::{again, failed, opened},
+    session::{again, open_current, report_failure},
 };
 use crate::{config::Config, consumer::kafka_settings};
 
@@ -53,7 +53,7 @@ pub(super) async fn park<DB: Operators>(
             return Exit::Kafka;
         }
     };
-    let mut conn = match opened::<DB>(config, terminal).await {
+    let mut conn = match open_current::<DB>(config, terminal).await {
         Ok(conn) => conn,
         Err(exit) => return exit,
     };
@@ -68,7 +68,7 @@ pub(super) async fn park<DB: Operators>(
             terminal.complain(text);
             Exit::Refused
         }
-        Err(error) => failed::<DB>(config, &error, terminal),
+        Err(error) => report_failure::<DB>(config, &error, terminal),
     }
 }
 

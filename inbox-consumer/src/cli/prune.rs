@@ -5,7 +5,7 @@ use inbox_store::port::{Operators, PruneCursor, PruneStep};
 
 use super::{
     Exit, Terminal,
-    session::{open, told},
+    session::{describe_error, open},
 };
 use crate::config::Config;
 
@@ -26,7 +26,7 @@ pub(super) async fn prune<DB: Operators>(config: &Config, terminal: &mut Termina
             Exit::Done
         }
         Err(error) => {
-            terminal.complain(format!("pruning failed: {}", told::<DB>(config, &error)));
+            terminal.complain(format!("pruning failed: {}", describe_error::<DB>(config, &error)));
             Exit::Database
         }
     }

@@ -8,7 +8,7 @@ use super::{
     Exit, Terminal,
     correcting::{Signed, begun, owned},
     hand::Hand,
-    session::{again, failed},
+    session::{again, report_failure},
     words::counted,
 };
 use crate::config::Config;
@@ -49,7 +49,7 @@ pub(super) async fn retire<DB: Operators>(
     };
     let done = decide::<DB>(&mut conn, config, (retire, facts, signed), terminal).await;
     DB::close_hard(conn).await;
-    done.unwrap_or_else(|error| failed::<DB>(config, &error, terminal))
+    done.unwrap_or_else(|error| report_failure::<DB>(config, &error, terminal))
 }
 
 async fn decide<DB: Operators>(

@@ -14,7 +14,7 @@ use crate::{
 const TRIES_MAX: u32 = 5;
 
 /// An error of the database for people, with the role where advice needs it.
-pub(super) fn told<DB: Operators>(config: &Config, error: &sqlx::Error) -> String {
+pub(super) fn describe_error<DB: Operators>(config: &Config, error: &sqlx::Error) -> String {
     let settings = settings::<DB>(config).ok();
     outbox_core::for_role(&DB::explain(error), settings.as_ref().and_then(DB::role))
 }
@@ -37,7 +37,7 @@ pub(super) async fn open<DB: Operators>(
 }
 
 /// A session on tables of this build's version.
-pub(super) async fn opened<DB: Operators>(
+pub(super) async fn open_current<DB: Operators>(
     config: &Config,
     terminal: &mut Terminal<'_>,
 ) -> Result<DB::Connection, Exit> {
@@ -51,12 +51,12 @@ pub(super) async fn opened<DB: Operators>(
 }
 
 /// The database failed in the middle.
-pub(super) fn failed<DB: Operators>(
+pub(super) fn report_failure<DB: Operators>(
     config: &Config,
     error: &sqlx::Error,
     terminal: &mut Terminal<'_>,
 ) -> Exit {
-    let error = told::<DB>(config, error);
+    let error = describe_error::<DB>(config, error);
     terminal.complain(format!(
         "the database failed: {error}; what was said above is done, nothing else is: run the command \
          again"

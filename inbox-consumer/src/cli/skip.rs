@@ -10,7 +10,7 @@ use super::{
     Exit, Terminal,
     correcting::{Signed, begun, owned},
     hand::Hand,
-    session::{again, failed},
+    session::{again, report_failure},
     words::counted,
 };
 use crate::{config::Config, consumer::kafka_settings};
@@ -81,7 +81,7 @@ pub(super) async fn skip<DB: Operators>(
     let typed = (skip, (facts, committed), signed);
     let done = decide::<DB>(&mut conn, config, typed, terminal).await;
     DB::close_hard(conn).await;
-    done.unwrap_or_else(|error| failed::<DB>(config, &error, terminal))
+    done.unwrap_or_else(|error| report_failure::<DB>(config, &error, terminal))
 }
 
 async fn committed(config: &Config, skip: &Skip) -> Result<Option<NextOffset>, BrokerError> {

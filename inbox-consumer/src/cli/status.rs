@@ -12,7 +12,7 @@ use outbox_core::TopicPartition;
 
 use super::{
     Exit, Terminal,
-    session::{open, told},
+    session::{describe_error, open},
     table,
     words::counted,
 };
@@ -253,7 +253,7 @@ pub(super) async fn status<DB: Operators>(
         Err(error) => {
             terminal.complain(format!(
                 "the inbox tables cannot be read: {}; has `migrate` been run?",
-                told::<DB>(config, &error)
+                describe_error::<DB>(config, &error)
             ));
             return Exit::Database;
         }

@@ -12,7 +12,7 @@ use super::{
     super::{
         Exit, Terminal,
         hand::{Hand, who},
-        session::{again, failed, opened},
+        session::{again, open_current, report_failure},
         words::counted,
     },
     args,
@@ -62,13 +62,13 @@ pub(crate) async fn forget<DB: Operators>(
         );
         return Exit::Refused;
     }
-    let mut conn = match opened::<DB>(config, terminal).await {
+    let mut conn = match open_current::<DB>(config, terminal).await {
         Ok(conn) => conn,
         Err(exit) => return exit,
     };
     let done = erase::<DB>(&mut conn, config, (forget, who), terminal).await;
     DB::close_hard(conn).await;
-    done.unwrap_or_else(|error| failed::<DB>(config, &error, terminal))
+    done.unwrap_or_else(|error| report_failure::<DB>(config, &error, terminal))
 }
 
 async fn erase<DB: Operators>(

@@ -16,7 +16,7 @@ use inbox_store::port::Operators;
 
 use super::{
     Exit, Terminal,
-    session::{failed, opened},
+    session::{open_current, report_failure},
 };
 use crate::config::Config;
 
@@ -37,7 +37,7 @@ pub(super) async fn parked<DB: Operators>(
             return Exit::Usage;
         }
     };
-    let mut conn = match opened::<DB>(config, terminal).await {
+    let mut conn = match open_current::<DB>(config, terminal).await {
         Ok(conn) => conn,
         Err(exit) => return exit,
     };
@@ -53,5 +53,5 @@ pub(super) async fn parked<DB: Operators>(
         (Parked::Release(_) | Parked::Discard(_), None) => Ok(Exit::Usage),
     };
     DB::close_hard(conn).await;
-    done.unwrap_or_else(|error| failed::<DB>(config, &error, terminal))
+    done.unwrap_or_else(|error| report_failure::<DB>(config, &error, terminal))
 }
