@@ -40,11 +40,11 @@ pub(crate) fn run_all() -> Outcome {
     let metadata = metadata()?;
     let crates = published(&metadata);
     let mut command = cargo(&["package", "--allow-dirty", "--quiet"]);
-    // The workspace's profile, so that librdkafka and sqlx are not built once more for it.
+    // The workspace's profile, so that what features leave alone, such as sqlx, is not built once more for it.
     command.env("CARGO_PROFILE_DEV_OPT_LEVEL", "1");
     command.env("CARGO_PROFILE_DEV_DEBUG", "line-tables-only");
     // With default features, as somebody who depends on it: a feature of one crate would be asked of those, too,
-    // whose examples depend on that crate.
+    // whose examples depend on that crate. librdkafka is compiled once more, without TLS.
     for package in &crates {
         command.args(["--package", &package.name]);
     }
