@@ -1,5 +1,7 @@
 //! PostgreSQL 13 and later.
 
+#[cfg(feature = "ablation")]
+mod ablation;
 mod advice;
 mod claim;
 mod client;
