@@ -15,8 +15,6 @@ mod lanes;
 mod ownership;
 mod parked;
 mod parking;
-#[cfg(feature = "testing")]
-mod probe;
 mod queue;
 mod release;
 mod retention;
