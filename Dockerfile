@@ -17,6 +17,7 @@ WORKDIR /src
 COPY Cargo.toml Cargo.lock ./
 COPY bench bench
 COPY examples examples
+COPY inbox-conformance inbox-conformance
 COPY inbox-consumer inbox-consumer
 COPY inbox-engine inbox-engine
 COPY inbox-handler inbox-handler

@@ -110,7 +110,7 @@ pub mod testing;
 compile_error!("no database is on: enable the feature `postgres` or `sqlite` of inbox-consumer");
 
 #[cfg(feature = "testing")]
-pub use inbox_store::conformance_scenarios;
+pub use inbox_conformance::conformance_scenarios;
 
 pub use consumer::{BuildError, Consumer, ConsumerBuilder, Ended, migrate};
 #[doc(inline)]

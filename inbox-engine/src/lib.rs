@@ -30,6 +30,9 @@
 //! a head that is gone is the reserved lane, within a process, and the epoch, between processes.
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "ablation")]
+pub mod ablation;
+
 mod assignment;
 mod backoff;
 mod barrier;

@@ -1,4 +1,5 @@
-//! A statement's text. In ablation builds a rule that is switched off takes its fragment with it.
+//! A statement's text. In ablation builds a rule that is switched off takes its fragment with it. For the relay:
+//! the stores have theirs in tables (`ablation.rs`).
 
 use crate::Rule;
 

@@ -1,6 +1,8 @@
 //! What the engine must do (scenarios), what must never happen (seeded histories), and properties of
 //! its pure functions.
 
+#[cfg(feature = "ablation")]
+mod ablation;
 mod batching;
 mod careful;
 mod draining;

@@ -5,7 +5,8 @@
 //! - `flow` has what all databases do alike, over a table of texts.
 //! - The texts, and what a database does its own way, are in a folder each, with the same files and
 //!   functions in both.
-//! - `conformance` (feature `testing`) is what every database has to do, scenario by scenario.
+//!
+//! What every database has to do is tried by the crate `inbox-store-conformance`, scenario by scenario.
 //!
 //! Every call outside the live transaction (take-over, watermark, prune, …) opens and ends a
 //! transaction of its own. None of them may be dropped half-way: a connection whose call was dropped
@@ -14,8 +15,6 @@
 //! Modules that are hidden from this page are for inbox-consumer alone, and change with it.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-#[cfg(feature = "testing")]
-pub mod conformance;
 #[doc(hidden)]
 pub mod parts;
 pub mod port;

@@ -1,11 +1,12 @@
 //! The conformance suite on real databases: SQLite always, PostgreSQL where `INBOX_TEST_POSTGRES`
 //! names a superuser's URL.
-#![cfg(all(feature = "testing", feature = "postgres", feature = "sqlite"))]
+#![cfg(all(feature = "postgres", feature = "sqlite"))]
 #![expect(clippy::unwrap_used, clippy::print_stderr, reason = "a test")]
 
 use std::time::Duration;
 
-use inbox_store::{conformance, conformance_scenarios, port::TxLimits};
+use inbox_conformance::{self as conformance, conformance_scenarios};
+use inbox_store::port::TxLimits;
 
 const LIMITS: TxLimits = TxLimits {
     statement_timeout: Duration::from_secs(10),
@@ -95,10 +96,10 @@ mod postgres {
     use std::time::Duration;
 
     use super::LIMITS;
+    use inbox_conformance::Probe;
     use inbox_engine::{Epoch, Lane, LaneMove, LeaderEpoch, Offset};
     use inbox_store::{
         PgSettings,
-        conformance::Probe,
         port::{Claim, ClaimRequest, OpenError, Schemas, Scope, Sessions, StoreFault},
     };
     use sqlx::{AssertSqlSafe, PgConnection, Postgres, Row as _};

@@ -16,7 +16,7 @@ struct Library {
     each: &'static [&'static str],
 }
 
-const LIBRARIES: [Library; 9] = [
+const LIBRARIES: [Library; 10] = [
     Library { package: "inbox-engine", always: "", each: &["", "ablation"] },
     Library { package: "inbox-outbox-core", always: "", each: &["", "postgres", "sqlite"] },
     Library { package: "inbox-settings", always: "", each: &["", "cli", "postgres", "testing"] },
@@ -33,6 +33,11 @@ const LIBRARIES: [Library; 9] = [
             "postgres,ablation",
             "postgres,sqlite,cli,testing,ablation",
         ],
+    },
+    Library {
+        package: "inbox-store-conformance",
+        always: "",
+        each: &["postgres", "sqlite", "postgres,sqlite"],
     },
     Library {
         package: "inbox-handler",

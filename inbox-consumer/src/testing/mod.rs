@@ -6,7 +6,7 @@ mod handler;
 #[doc(hidden)]
 pub mod inside;
 
-pub use inbox_store::conformance;
+pub use inbox_conformance as conformance;
 
 pub use handler::{
     Aggregate, EventId, HandlerTest, Header, OutboxEvent, Outcome, Record, TestError,

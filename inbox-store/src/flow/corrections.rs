@@ -3,7 +3,7 @@
 
 use std::future::Future;
 
-use inbox_engine::{Epoch, NextOffset, Offset, Statement};
+use inbox_engine::{Epoch, NextOffset, Offset};
 use uuid::Uuid;
 
 use super::{Columns, Read as _, lanes, ownership, ownership::OwnershipSql, suspects, values};
@@ -22,13 +22,13 @@ pub(crate) struct CorrectionTexts {
     /// 1 partition. How many events are parked.
     pub(crate) parked: &'static str,
     /// 1 partition, 2 epoch, 3 last offset. A lane that is raised knows nothing of the records below.
-    pub(crate) raise_lanes: Statement,
+    pub(crate) raise_lanes: &'static str,
     /// 1 partition, 2 epoch, 3 watermark.
-    pub(crate) skip: Statement,
+    pub(crate) skip: &'static str,
     /// 1 partition, 2 epoch. The owner stays.
     pub(crate) refence: &'static str,
     /// 1 partition, 2 epoch.
-    pub(crate) retire: Statement,
+    pub(crate) retire: &'static str,
     /// 1 partition, 2 who, 3 what, 4 why, 5 offset.
     pub(crate) write: &'static str,
 }
@@ -119,7 +119,7 @@ async fn skip<DB: CorrectionSql>(
     let epoch = takeover::epoch_after(standing.epoch);
     raise::<DB>(conn, correction, &standing, (epoch, to)).await?;
     let partition = correction.partition_ref;
-    DB::execute(conn, DB::corrections().skip.text(), values![partition, epoch.0, to.0]).await?;
+    DB::execute(conn, DB::corrections().skip, values![partition, epoch.0, to.0]).await?;
     let why = format!("from {} to {}: {}", standing.watermark, to.0, correction.why);
     write::<DB>(conn, correction, ("skip", &why), Some(to.0)).await?;
     Ok(Corrected::Done)
@@ -184,7 +184,7 @@ async fn retire<DB: CorrectionSql>(
         return Err(unexpected("events were parked there at this very moment; try again"));
     }
     let values = values![correction.partition_ref, epoch.0];
-    DB::execute(conn, DB::corrections().retire.text(), values).await?;
+    DB::execute(conn, DB::corrections().retire, values).await?;
     write::<DB>(conn, correction, ("retire", &correction.why), None).await?;
     Ok(Corrected::Done)
 }
@@ -237,7 +237,7 @@ async fn raise<DB: CorrectionSql>(
 ) -> Result<(), sqlx::Error> {
     let (partition, last) = (correction.partition_ref, to.last().0);
     lanes::add::<DB>(conn, partition, standing.lane_count, last).await?;
-    let raise = DB::corrections().raise_lanes.text();
+    let raise = DB::corrections().raise_lanes;
     DB::execute(conn, raise, values![partition, epoch.0, last]).await.map(drop)
 }
 

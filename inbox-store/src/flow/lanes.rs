@@ -1,6 +1,6 @@
 //! The lanes of a partition, as a take-over finds, makes and raises them.
 
-use inbox_engine::{Epoch, LaneState, LeaderEpoch, NextOffset, Offset, Statement};
+use inbox_engine::{Epoch, LaneState, LeaderEpoch, NextOffset, Offset};
 
 use super::{Columns, Read as _, SqlClient, values};
 use crate::{
@@ -13,13 +13,13 @@ use crate::{
 pub(crate) struct LaneTexts {
     /// 1 partition. Locked in order before anything is read of them: this waits for the transactions of the old
     /// owner.
-    pub(crate) lock: Statement,
+    pub(crate) lock: &'static str,
     /// 1 partition.
     pub(crate) remove: &'static str,
     /// 1 partition, 2 lanes, 3 last offset. Adds those that are missing.
     pub(crate) add: &'static str,
     /// 1 partition, 2 epoch.
-    pub(crate) raise: Statement,
+    pub(crate) raise: &'static str,
 }
 
 /// A database with lanes.
@@ -44,7 +44,7 @@ pub(super) async fn choose<DB: LaneSql>(
         row.next_lanes = None;
         return Ok(row);
     }
-    let rows = DB::fetch_all(conn, DB::lanes().lock.text(), values![row.partition_ref]).await?;
+    let rows = DB::fetch_all(conn, DB::lanes().lock, values![row.partition_ref]).await?;
     let last = rows.iter().map(|row| row.read("last_offset")).collect::<Result<Vec<i64>, _>>()?;
     Ok(takeover::with_lanes(row, &last, request))
 }
@@ -78,7 +78,7 @@ pub(super) async fn raise<DB: LaneSql>(
     row: &PartitionState,
     epoch: Epoch,
 ) -> Result<Vec<LaneState>, sqlx::Error> {
-    let raise = DB::lanes().raise.text();
+    let raise = DB::lanes().raise;
     let rows = DB::fetch_all(conn, raise, values![row.partition_ref, epoch.0]).await?;
     let mut lanes = rows.iter().map(state).collect::<Result<Vec<_>, _>>()?;
     lanes.sort_unstable_by_key(|(lane, _)| *lane);

@@ -2,7 +2,7 @@
 
 use std::future::Future;
 
-use inbox_engine::{Epoch, NextOffset, Rule, Standstill, Statement};
+use inbox_engine::{Epoch, NextOffset, Rule, Standstill};
 use outbox_core::{IdScope, TopicPartition};
 use uuid::Uuid;
 
@@ -47,7 +47,7 @@ pub(crate) struct OwnershipTexts {
     pub(crate) stand_still: &'static str,
     /// 1 partition, 2 epoch, 3 old, 4 new, 5 leader epoch, 6 expected, 7 behind the last record, 8 its leader
     /// epoch.
-    pub(crate) watermark: Statement,
+    pub(crate) watermark: &'static str,
 }
 
 /// A database with owners of partitions. The functions are those of [`Ownerships`], in an open transaction.
@@ -144,7 +144,7 @@ pub(crate) async fn watermark<DB: OwnershipSql>(
         change.record.next.0,
         change.record.leader_epoch.0,
     ];
-    Ok(DB::execute(conn, DB::ownership().watermark.text(), values).await? == 1)
+    Ok(DB::execute(conn, DB::ownership().watermark, values).await? == 1)
 }
 
 /// A standstill commits what it wrote for people, and nothing else.

@@ -2,7 +2,7 @@
 
 use std::future::Future;
 
-use inbox_engine::{LeaderEpoch, Offset, Statement};
+use inbox_engine::{LeaderEpoch, Offset};
 use uuid::Uuid;
 
 use super::{Columns, SqlClient, values};
@@ -20,7 +20,7 @@ const DISCARDS_MAX: i64 = 500;
 /// The texts of releases.
 pub(crate) struct ReleaseTexts {
     /// 1 partition, 2 aggregate, 3 events, 4 discards beyond them. Locked.
-    pub(crate) queue: Statement,
+    pub(crate) queue: &'static str,
     /// 1 partition, 2 numbers.
     pub(crate) mark: &'static str,
     /// 1 partition, 2 numbers.
@@ -31,7 +31,7 @@ pub(crate) struct ReleaseTexts {
     /// Locked.
     pub(crate) copies: &'static str,
     /// 1 partition, 2 aggregate.
-    pub(crate) promote: Statement,
+    pub(crate) promote: &'static str,
 }
 
 /// A database with releases. The functions write several rows, in the open transaction.
@@ -65,7 +65,7 @@ impl<DB: ReleaseSql> Releases for DB {
     ) -> Result<Vec<Queued>, sqlx::Error> {
         let max = i64::try_from(max).unwrap_or(i64::MAX);
         let values = values![scope.partition_ref, aggregate, max, DISCARDS_MAX];
-        let rows = DB::fetch_all(conn, DB::releases().queue.text(), values).await?;
+        let rows = DB::fetch_all(conn, DB::releases().queue, values).await?;
         rows.iter().map(queued).collect()
     }
 
@@ -123,7 +123,7 @@ impl<DB: ReleaseSql> Releases for DB {
         aggregate: &[u8; 16],
     ) -> Result<(), sqlx::Error> {
         let values = values![scope.partition_ref, aggregate];
-        DB::execute(conn, DB::releases().promote.text(), values).await.map(drop)
+        DB::execute(conn, DB::releases().promote, values).await.map(drop)
     }
 
     async fn requeue(

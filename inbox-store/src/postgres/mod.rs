@@ -1,5 +1,7 @@
 //! PostgreSQL 13 and later.
 
+#[cfg(feature = "ablation")]
+mod ablation;
 mod advice;
 mod claim;
 mod client;
@@ -13,8 +15,6 @@ mod lanes;
 mod ownership;
 mod parked;
 mod parking;
-#[cfg(feature = "testing")]
-mod probe;
 mod queue;
 mod release;
 mod retention;

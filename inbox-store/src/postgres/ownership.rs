@@ -1,6 +1,6 @@
 //! The texts of ownership.
 
-use inbox_engine::{Cut, LeaderEpoch, NextOffset, Rule, Statement};
+use inbox_engine::{LeaderEpoch, NextOffset};
 use sqlx::{PgConnection, Postgres};
 
 use super::{release, sent::on};
@@ -13,7 +13,7 @@ use crate::{
     port::{Note, Scope, WatermarkMove, release::DueQueue},
 };
 
-static TEXTS: OwnershipTexts = OwnershipTexts {
+pub(super) static TEXTS: OwnershipTexts = OwnershipTexts {
     consumer: "SELECT consumer_ref, inbox_id FROM inbox_consumers WHERE consumer = $1",
     add_consumer: "INSERT INTO inbox_consumers (consumer) VALUES ($1) ON CONFLICT (consumer) DO NOTHING",
     name_inbox: None,
@@ -40,36 +40,19 @@ RETURNING partition_ref",
     id_scope_epoch = id_scope_epoch - epoch + $2, next_lane_count = $12, next_lane_rule = $13, retired_at = NULL, standstill = NULL, held_lanes = NULL WHERE partition_ref = $1",
     stand_still: "UPDATE inbox_partitions SET standstill = $2,
     log_end_seen = least(log_end_seen, $3) WHERE partition_ref = $1",
-    watermark: Statement::new(
-    "UPDATE inbox_partitions w SET watermark = $4, watermark_leader_epoch = $5, owner_seen = now(),
+    watermark: "UPDATE inbox_partitions w SET watermark = $4, watermark_leader_epoch = $5, owner_seen = now(),
     record_next = $7, record_leader_epoch = $8,
     log_end_seen = CASE WHEN $4 > $3 THEN NULL ELSE log_end_seen END
 WHERE w.partition_ref = $1 AND w.epoch = $2 AND w.watermark = $3 AND w.watermark <= $4
 AND NOT EXISTS (SELECT FROM unnest($6::bigint[]) WITH ORDINALITY x(off, i)
     LEFT JOIN inbox_lanes l ON l.partition_ref = $1 AND l.lane = x.i - 1
     WHERE l.epoch IS DISTINCT FROM $2 OR l.last_offset < x.off)",
-    &[
-        Cut::new(
-            Rule::WatermarkCas,
-            " AND w.epoch = $2 AND w.watermark = $3 AND w.watermark <= $4",
-            "",
-        ),
-        Cut::new(
-            Rule::WatermarkChecksLanes,
-            "AND NOT EXISTS (SELECT FROM unnest($6::bigint[]) WITH ORDINALITY x(off, i)
-    LEFT JOIN inbox_lanes l ON l.partition_ref = $1 AND l.lane = x.i - 1
-    WHERE l.epoch IS DISTINCT FROM $2 OR l.last_offset < x.off)",
-            "",
-        ),
-    ],
-),
 };
 
 /// One array a column: $1 partition, $2 epoch, $3 old, $4 new, $5 leader epoch, $6 and $7 the first and the
 /// last of its numbers in $8, expected; $9 behind the last record, $10 its leader epoch. What somebody has locked is left out. The lanes are looked at once for
 /// each partition: a condition inside a join may be asked for each pair.
-static WATERMARKS: Statement = Statement::new(
-    "WITH x AS MATERIALIZED (SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[],
+pub(super) const WATERMARKS: &str = "WITH x AS MATERIALIZED (SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[],
     $5::integer[], $6::integer[], $7::integer[], $9::bigint[], $10::integer[])
     x(ref, epoch, old, new, leader_epoch, first, last, record_next, record_leader_epoch)),
 fit AS MATERIALIZED (SELECT * FROM x WHERE (SELECT count(*) FROM inbox_lanes l
@@ -82,23 +65,7 @@ UPDATE inbox_partitions w SET watermark = x.new, watermark_leader_epoch = x.lead
     record_next = x.record_next, record_leader_epoch = x.record_leader_epoch,
     log_end_seen = CASE WHEN x.new > x.old THEN NULL ELSE w.log_end_seen END
 FROM fit x JOIN k ON k.partition_ref = x.ref WHERE w.partition_ref = x.ref
-RETURNING w.partition_ref",
-    &[
-        Cut::new(
-            Rule::WatermarkCas,
-            "WHERE w.epoch = x.epoch AND w.watermark = x.old AND w.watermark <= x.new
-    ",
-            "",
-        ),
-        Cut::new(
-            Rule::WatermarkChecksLanes,
-            " WHERE (SELECT count(*) FROM inbox_lanes l
-    WHERE l.partition_ref = x.ref AND l.lane <= x.last - x.first AND l.epoch = x.epoch
-    AND l.last_offset >= ($8::bigint[])[x.first + l.lane]) = x.last - x.first + 1",
-            "",
-        ),
-    ],
-);
+RETURNING w.partition_ref";
 
 /// $1 partitions, $2 their epochs. Locked in order, as by everybody who waits for several of them.
 const DISOWN: &str = "WITH k AS MATERIALIZED (SELECT p.partition_ref FROM inbox_partitions p
@@ -142,7 +109,7 @@ impl OwnershipSql for Postgres {
         let (firsts, lasts): (Vec<i32>, Vec<i32>) = ranges(changes).unzip();
         let expected: Vec<i64> =
             changes.iter().flat_map(|(_, change)| &change.expected).copied().collect();
-        let moved: Vec<i64> = sqlx::query_scalar(WATERMARKS.text())
+        let moved: Vec<i64> = sqlx::query_scalar(WATERMARKS)
             .bind(of(|(scope, _)| scope.partition_ref))
             .bind(of(|(scope, _)| scope.epoch.0))
             .bind(of(|(_, change)| change.old.0))
@@ -196,13 +163,4 @@ fn ranges(changes: &[(Scope, WatermarkMove)]) -> impl Iterator<Item = (i32, i32)
         *end += i32::try_from(change.expected.len()).unwrap_or(i32::MAX);
         Some((first, *end))
     })
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn each_rule_is_in_its_statement() {
-        super::TEXTS.watermark.check();
-        super::WATERMARKS.check();
-    }
 }

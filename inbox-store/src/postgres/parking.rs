@@ -1,6 +1,6 @@
 //! Parked events, written in the transaction of their batch.
 
-use inbox_engine::{Cut, LeaderEpoch, Offset, Rule, Statement};
+use inbox_engine::{LeaderEpoch, Offset};
 use sqlx::{PgConnection, Postgres};
 use uuid::Uuid;
 
@@ -54,10 +54,8 @@ const KEYS_ARE_OURS: &str =
     "UPDATE inbox_partitions SET key_epoch = epoch WHERE partition_ref = $1";
 
 /// The partition's row is locked before any lane, as in a take-over.
-static PARK_ALONE: Statement = Statement::new(
-    "SELECT key_epoch IS NULL FROM inbox_partitions WHERE partition_ref = $1 FOR NO KEY UPDATE",
-    &[Cut::new(Rule::ParkedLimitLocked, " FOR NO KEY UPDATE", "")],
-);
+pub(super) const PARK_ALONE: &str =
+    "SELECT key_epoch IS NULL FROM inbox_partitions WHERE partition_ref = $1 FOR NO KEY UPDATE";
 
 impl Parkings for Postgres {
     async fn park(
@@ -77,7 +75,7 @@ impl Parkings for Postgres {
     }
 
     async fn park_alone(conn: &mut PgConnection, scope: &Scope) -> Result<(), sqlx::Error> {
-        let first: Option<bool> = sqlx::query_scalar(PARK_ALONE.text())
+        let first: Option<bool> = sqlx::query_scalar(PARK_ALONE)
             .bind(scope.partition_ref)
             .fetch_optional(on(conn))
             .await?;
@@ -167,12 +165,4 @@ async fn check_same(
 
 fn column<T>(rows: &[Parking], of: impl Fn(&Parking) -> T) -> Vec<T> {
     rows.iter().map(of).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn each_rule_is_in_its_statement() {
-        super::PARK_ALONE.check();
-    }
 }

@@ -1,6 +1,6 @@
 //! The texts of releases.
 
-use inbox_engine::{Cut, NextOffset, Rule, Statement};
+use inbox_engine::NextOffset;
 use sqlx::{PgConnection, Postgres};
 use uuid::Uuid;
 
@@ -38,9 +38,8 @@ LATERAL (SELECT f.parked_seq FROM (SELECT c.parked_seq, c."offset", c.leader_epo
     WHERE f.nth = 1 ORDER BY f."offset", f.leader_epoch LIMIT $3) d
 JOIN inbox_parked q ON q.parked_seq = d.parked_seq ORDER BY x.place, q."offset", q.leader_epoch"#;
 
-static TEXTS: ReleaseTexts = ReleaseTexts {
-    queue: Statement::new(
-        r#"SELECT q.parked_seq, q.event_id, q.fingerprint, q.sha256, q."offset", q.leader_epoch, q.reason, q.attempts, q.releases,
+pub(super) static TEXTS: ReleaseTexts = ReleaseTexts {
+    queue: r#"SELECT q.parked_seq, q.event_id, q.fingerprint, q.sha256, q."offset", q.leader_epoch, q.reason, q.attempts, q.releases,
     CASE WHEN q.due_at IS NULL THEN 0 WHEN q.due_at <= now() THEN 1 ELSE 2 END AS turn,
     q.intent, q.intent_by, q.event_type, q.aggregate, q.errors,
     CASE WHEN q.intent = 'discard' THEN '' ELSE q.record END AS record
@@ -51,19 +50,6 @@ WHERE q.parked_seq = ANY(
     || ARRAY(SELECT d.parked_seq FROM inbox_parked d
         WHERE d.partition_ref = $1 AND d.aggregate_key = $2 AND d.intent = 'discard' ORDER BY d."offset", d.leader_epoch LIMIT $4))
 ORDER BY q."offset", q.leader_epoch FOR UPDATE OF q"#,
-        &[
-            Cut::new(
-                Rule::ReleaseInOrder,
-                r#"ORDER BY q."offset", q.leader_epoch FOR UPDATE"#,
-                r#"ORDER BY q."offset" DESC FOR UPDATE"#,
-            ),
-            Cut::new(
-                Rule::QueueByOffset,
-                r#"ORDER BY q."offset", q.leader_epoch FOR UPDATE"#,
-                "ORDER BY q.parked_seq FOR UPDATE",
-            ),
-        ],
-    ),
     mark: "UPDATE inbox_parked SET due_at = 'infinity', reason = 'releasing'
 WHERE partition_ref = $1 AND parked_seq = ANY($2)",
     unmark: "UPDATE inbox_parked SET due_at = NULL, reason = 'follower'
@@ -74,12 +60,9 @@ WHERE partition_ref = $1 AND parked_seq = ANY($2)",
 FROM inbox_parked q WHERE q.partition_ref = $1 AND q.aggregate_key = $2 AND q.event_id = $3
 AND q.fingerprint = CASE WHEN q.sha256 = $5 THEN $4 ELSE $6 END
 AND q.reason = 'mismatch' ORDER BY q."offset", q.leader_epoch FOR UPDATE OF q"#,
-    promote: Statement::new(
-        r#"UPDATE inbox_parked SET due_at = now() WHERE due_at IS NULL AND parked_seq =
+    promote: r#"UPDATE inbox_parked SET due_at = now() WHERE due_at IS NULL AND parked_seq =
     (SELECT parked_seq FROM inbox_parked WHERE partition_ref = $1 AND aggregate_key = $2
     ORDER BY "offset", leader_epoch LIMIT 1)"#,
-        &[Cut::new(Rule::ReleasePromotes, "due_at IS NULL AND", "false AND")],
-    ),
 };
 
 /// An id that is parked once more (a mismatch shares it) stays spared by the pruner.
@@ -176,13 +159,4 @@ pub(super) async fn find_due(
         of_one.into_iter().try_for_each(|queues| due(row).map(|queue| queues.push(queue)))?;
     }
     Ok(queues)
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn each_rule_is_in_its_statement() {
-        super::TEXTS.queue.check();
-        super::TEXTS.promote.check();
-    }
 }

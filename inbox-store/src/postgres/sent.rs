@@ -54,6 +54,8 @@ impl<'c> Executor<'c> for On<'c> {
             Ok(query) => Parts { persistent: query.persistent && named(keeps), ..query },
             Err(error) => return stream::iter([Err(error)]).boxed(),
         };
+        #[cfg(feature = "ablation")]
+        let query = super::ablation::without_rules(query);
         if keeps || query.arguments.is_none() || conn.is_in_transaction() {
             return limited(conn.fetch_many(query));
         }

@@ -104,7 +104,8 @@ impl PgSettings {
     }
 
     /// The connection options of a session.
-    pub(super) fn session_options(&self) -> PgConnectOptions {
+    #[doc(hidden)]
+    pub fn session_options(&self) -> PgConnectOptions {
         if self.pooler {
             return self.options.clone();
         }

@@ -1,11 +1,11 @@
 //! The live transaction: begin, claim, the second look, advance, end.
 
 use futures::TryStreamExt as _;
-use inbox_engine::{Cut, LaneMove, Offset, Rule, Statement};
+use inbox_engine::{LaneMove, Offset, Rule};
 use serde::de::DeserializeOwned;
 use sqlx::{AssertSqlSafe, Either, Executor as _, Row, Sqlite, SqliteConnection};
 
-use super::{session, writer};
+use super::{client::on, session, writer};
 use crate::{
     json::{joined, moves, numbers, places},
     port::{Claim, ClaimRequest, Claimed, Known, Recheck, Scope, TxLimits},
@@ -17,8 +17,7 @@ use crate::{
 /// each statement, and each row, is a way from sqlx's thread to ours. Nobody else writes between the two.
 /// CROSS JOIN keeps the array outside: SQLite's planner would go through all rows of the consumer, and
 /// through the array for each of them.
-pub(super) static CLAIM: Statement = Statement::new(
-    r#"SELECT
+pub(super) const CLAIM: &str = r#"SELECT
 (SELECT json_group_array(json_array(v.value, hex(e.fingerprint), e.sha256, e.partition_ref, e."offset", e.parked))
     FROM json_each(?4) v
     CROSS JOIN inbox_events e ON e.consumer_ref = ?1 AND e.event_id = substr(?3, v.value * 16 + 1, 16)) AS known,
@@ -29,53 +28,21 @@ pub(super) static CLAIM: Statement = Statement::new(
     WHERE l.epoch = ?8 AND l.last_offset = v.value ->> 1) AS lanes_mine;
 INSERT INTO inbox_events (consumer_ref, event_id, fingerprint, partition_ref, "offset", sha256)
 SELECT ?1, substr(?3, key * 16 + 1, 16), substr(?9, key * 16 + 1, 16), ?2, value, 1 FROM json_each(?10)
-WHERE true ON CONFLICT DO NOTHING"#,
-    &[
-        Cut::new(
-            Rule::Inbox,
-            "CROSS JOIN inbox_events e ON e.consumer_ref",
-            "CROSS JOIN inbox_events e ON 0 AND e.consumer_ref",
-        ),
-        Cut::new(Rule::ConsumerScope, "e.consumer_ref = ?1 ", "e.consumer_ref = ?1 * 0 "),
-        Cut::new(Rule::ConsumerScope, "SELECT ?1,", "SELECT ?1 * 0,"),
-        Cut::new(
-            Rule::HeldReadInClaim,
-            "(SELECT 1 FROM inbox_parked q WHERE q.partition_ref = ?2 AND q.aggregate_key = substr(?5, value * 16 + 1, 16))",
-            "(SELECT 1 WHERE false)",
-        ),
-        Cut::new(Rule::LanesAtClaim, "WHERE l.epoch = ?8 AND l.last_offset = v.value ->> 1", ""),
-    ],
-);
+WHERE true ON CONFLICT DO NOTHING"#;
 
 /// ?1 consumer, ?2 partition, ?3 ids, ?4 their places, ?5 moves, ?6 epoch. One row, as in [`CLAIM`].
-pub(super) static RECHECK: Statement = Statement::new(
-    r#"SELECT
+pub(super) const RECHECK: &str = r#"SELECT
 (SELECT json_group_array(json_array(v.value, hex(e.fingerprint), e.sha256, e.partition_ref, e."offset", e.parked))
     FROM json_each(?4) v
     CROSS JOIN inbox_events e ON e.consumer_ref = ?1 AND e.event_id = substr(?3, v.value * 16 + 1, 16)) AS known,
 (SELECT count(*) FROM json_each(?5) v CROSS JOIN inbox_lanes l ON l.partition_ref = ?2 AND l.lane = v.value ->> 0
-    WHERE l.epoch = ?6 AND l.last_offset = v.value ->> 1) AS lanes_mine"#,
-    &[
-        Cut::new(Rule::ConsumerScope, "e.consumer_ref = ?1 ", "e.consumer_ref = ?1 * 0 "),
-        Cut::new(
-            Rule::DuplicatesRereadLanes,
-            "WHERE l.epoch = ?6 AND l.last_offset = v.value ->> 1",
-            "",
-        ),
-    ],
-);
+    WHERE l.epoch = ?6 AND l.last_offset = v.value ->> 1) AS lanes_mine"#;
 
 /// ?1 partition, ?2 moves, ?3 epoch.
-pub(super) static ADVANCE: Statement = Statement::new(
-    "WITH v AS MATERIALIZED (
+pub(super) const ADVANCE: &str = "WITH v AS MATERIALIZED (
     SELECT value ->> 0 AS lane, value ->> 1 AS prev, value ->> 2 AS new, value ->> 3 AS le FROM json_each(?2))
 UPDATE inbox_lanes AS l SET last_offset = v.new, last_leader_epoch = v.le FROM v
-WHERE l.partition_ref = ?1 AND l.lane = v.lane AND l.epoch = ?3 AND l.last_offset = v.prev",
-    &[
-        Cut::new(Rule::EpochAtAdvance, " AND l.epoch = ?3", ""),
-        Cut::new(Rule::PrevAtAdvance, " AND l.last_offset = v.prev", ""),
-    ],
-);
+WHERE l.partition_ref = ?1 AND l.lane = v.lane AND l.epoch = ?3 AND l.last_offset = v.prev";
 
 const PLACE_OF: &str =
     r#"SELECT topic || '/' || "partition" FROM inbox_partitions WHERE partition_ref = ?1"#;
@@ -92,7 +59,7 @@ impl Claim for Sqlite {
     ) -> Result<Claimed, sqlx::Error> {
         let tx = writer::session(conn).await?.tx();
         let ids = joined(&request.ids);
-        let query = sqlx::query(CLAIM.text())
+        let query = sqlx::query(CLAIM)
             .bind(scope.consumer_ref)
             .bind(scope.partition_ref)
             .bind(ids)
@@ -104,7 +71,7 @@ impl Claim for Sqlite {
             .bind(joined(&request.fingerprints))
             .bind(numbers(request.offsets.iter().copied()));
         let (mut row, mut inserted) = (None, 0);
-        let mut answers = conn.fetch_many(query);
+        let mut answers = on(conn).fetch_many(query);
         while let Some(answer) = answers.try_next().await? {
             match answer {
                 Either::Left(done) => inserted = done.rows_affected(),
@@ -137,14 +104,14 @@ impl Claim for Sqlite {
         ids: &[[u8; 16]],
         lanes: &[LaneMove],
     ) -> Result<Recheck, sqlx::Error> {
-        let row = sqlx::query(RECHECK.text())
+        let row = sqlx::query(RECHECK)
             .bind(scope.consumer_ref)
             .bind(scope.partition_ref)
             .bind(joined(ids))
             .bind(places(ids.len()))
             .bind(moves(lanes))
             .bind(scope.epoch.0)
-            .fetch_one(&mut *conn)
+            .fetch_one(on(conn))
             .await?;
         Ok(Recheck {
             known: known(ids, row.try_get("known")?)?,
@@ -164,11 +131,11 @@ impl Claim for Sqlite {
             let release = AssertSqlSafe(format!("RELEASE SAVEPOINT \"{tx}\""));
             sqlx::raw_sql(release).execute(&mut *conn).await?;
         }
-        let done = sqlx::query(ADVANCE.text())
+        let done = sqlx::query(ADVANCE)
             .bind(scope.partition_ref)
             .bind(moves(lanes))
             .bind(scope.epoch.0)
-            .execute(conn)
+            .execute(on(conn))
             .await?;
         Ok(done.rows_affected())
     }
@@ -224,14 +191,4 @@ fn named(values: &[[u8; 16]], array: &str) -> Result<Vec<[u8; 16]>, sqlx::Error>
     let places: Vec<usize> = read(array)?;
     let named = places.into_iter().map(|place| values.get(place).copied());
     named.collect::<Option<_>>().ok_or_else(|| unexpected(NO_ARRAY))
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn each_rule_is_in_its_statement() {
-        super::CLAIM.check();
-        super::RECHECK.check();
-        super::ADVANCE.check();
-    }
 }

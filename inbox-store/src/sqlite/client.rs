@@ -1,10 +1,12 @@
 //! How the flows send their statements here, and read rows.
 
-use std::convert::identity;
-
+#[cfg(not(feature = "ablation"))]
+use sqlx::SqliteConnection;
 use sqlx::{Row as _, Sqlite, sqlite::SqliteRow};
 use uuid::Uuid;
 
+#[cfg(feature = "ablation")]
+pub(super) use super::ablation::on;
 use super::session;
 use crate::{
     flow::{reads, sql_client},
@@ -12,7 +14,13 @@ use crate::{
     shared::sixteen,
 };
 
-sql_client!(Sqlite, identity, longs);
+sql_client!(Sqlite, on, longs);
+
+/// The session as what sends statements. With the feature `ablation` it is another one.
+#[cfg(not(feature = "ablation"))]
+pub(super) fn on(conn: &mut SqliteConnection) -> &mut SqliteConnection {
+    conn
+}
 
 /// As a JSON array.
 fn longs(numbers: &[i64]) -> String {

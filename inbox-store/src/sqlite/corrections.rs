@@ -1,6 +1,5 @@
 //! The texts of corrections. The transaction is the lock.
 
-use inbox_engine::{Cut, Rule, Statement};
 use sqlx::{Sqlite, SqliteConnection};
 
 use crate::{
@@ -13,7 +12,7 @@ use crate::{
     port::Correction,
 };
 
-static TEXTS: CorrectionTexts = CorrectionTexts {
+pub(super) static TEXTS: CorrectionTexts = CorrectionTexts {
     rows: r#"SELECT p.partition_ref, p.topic_id, p."partition", p.watermark, p.owner, p.standstill,
     max(p.watermark, coalesce((SELECT max(l.last_offset) + 1 FROM inbox_lanes l WHERE l.partition_ref = p.partition_ref), 0)) AS reached,
     unixepoch('subsec') - p.owner_seen / 1000.0 AS owner_seen_seconds,
@@ -25,46 +24,19 @@ WHERE c.consumer = ?1 AND p.topic = ?2 ORDER BY p."partition", p.partition_ref"#
     unixepoch('subsec') - owner_seen / 1000.0 AS owner_seen_seconds
 FROM inbox_partitions WHERE partition_ref = ?1",
     parked: "SELECT count(*) FROM inbox_parked WHERE partition_ref = ?1",
-    raise_lanes: Statement::new(
-    "UPDATE inbox_lanes SET epoch = ?2, last_offset = max(last_offset, ?3),
+    raise_lanes: "UPDATE inbox_lanes SET epoch = ?2, last_offset = max(last_offset, ?3),
     last_leader_epoch = CASE WHEN last_offset < ?3 THEN -1 ELSE last_leader_epoch END
 WHERE partition_ref = ?1",
-    &[
-        Cut::new(Rule::CorrectionRaisesEpoch, "SET epoch = ?2, ", "SET epoch = epoch + 0 * ?2, "),
-        Cut::new(Rule::SkipOnlyRaises, "max(last_offset, ?3)", "?3"),
-        Cut::new(
-            Rule::SkipForgetsLeaderEpoch,
-            "CASE WHEN last_offset < ?3 THEN -1 ELSE last_leader_epoch END",
-            "last_leader_epoch",
-        ),
-    ],
-),
-    skip: Statement::new(
-    "UPDATE inbox_partitions SET epoch = ?2, key_epoch = key_epoch - epoch + ?2,
+    skip: "UPDATE inbox_partitions SET epoch = ?2, key_epoch = key_epoch - epoch + ?2,
     id_scope_epoch = id_scope_epoch - epoch + ?2, watermark = ?3,
     watermark_leader_epoch = -1, record_next = -1, record_leader_epoch = -1, log_end_seen = NULL, standstill = NULL,
     owner = NULL, owner_instance = NULL, owner_incarnation = NULL, owner_seen = NULL WHERE partition_ref = ?1",
-    &[Cut::new(
-        Rule::CorrectionRaisesEpoch,
-        "epoch = ?2, key_epoch = key_epoch - epoch + ?2,
-    id_scope_epoch = id_scope_epoch - epoch + ?2",
-        "epoch = epoch + 0 * ?2",
-    )],
-),
     refence: "UPDATE inbox_partitions SET epoch = ?2, key_epoch = key_epoch - epoch + ?2,
     id_scope_epoch = id_scope_epoch - epoch + ?2 WHERE partition_ref = ?1",
-    retire: Statement::new(
-    "UPDATE inbox_partitions SET epoch = ?2, key_epoch = key_epoch - epoch + ?2,
+    retire: "UPDATE inbox_partitions SET epoch = ?2, key_epoch = key_epoch - epoch + ?2,
     id_scope_epoch = id_scope_epoch - epoch + ?2,
     retired_at = coalesce(retired_at, CAST(unixepoch('subsec') * 1000 AS INTEGER)), standstill = NULL,
     owner = NULL, owner_instance = NULL, owner_incarnation = NULL, owner_seen = NULL WHERE partition_ref = ?1",
-    &[Cut::new(
-        Rule::CorrectionRaisesEpoch,
-        "epoch = ?2, key_epoch = key_epoch - epoch + ?2,
-    id_scope_epoch = id_scope_epoch - epoch + ?2",
-        "epoch = epoch + 0 * ?2",
-    )],
-),
     write: r#"INSERT INTO inbox_audit (who, what, why, consumer_ref, topic, "partition", "offset")
 SELECT ?2, ?3, ?4, consumer_ref, topic, "partition", ?5 FROM inbox_partitions WHERE partition_ref = ?1"#,
 };
@@ -108,15 +80,5 @@ impl CorrectionSql for Sqlite {
         Self::execute(conn, WRITE_DISCARDED, values![&seqs, who, why]).await?;
         Self::execute(conn, FREE, values![&seqs]).await?;
         Self::execute(conn, DISCARD, values![&seqs]).await
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn each_rule_is_in_its_statement() {
-        super::TEXTS.raise_lanes.check();
-        super::TEXTS.retire.check();
-        super::TEXTS.skip.check();
     }
 }

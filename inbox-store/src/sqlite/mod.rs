@@ -1,5 +1,7 @@
 //! SQLite: one writer at a time, no lock waits between lanes, no lane order needed.
 
+#[cfg(feature = "ablation")]
+mod ablation;
 mod advice;
 mod claim;
 mod client;
@@ -13,8 +15,6 @@ mod lanes;
 mod ownership;
 mod parked;
 mod parking;
-#[cfg(feature = "testing")]
-mod probe;
 mod queue;
 mod release;
 mod retention;
@@ -43,11 +43,11 @@ mod tests {
         let mut conn = Sqlite::open(&SqliteSettings::new(&url).unwrap()).await.unwrap();
         Sqlite::migrate(&mut conn).await.unwrap();
         let texts = [
-            claim::CLAIM.text(),
-            claim::RECHECK.text(),
-            claim::ADVANCE.text(),
-            retention::LOOK.text(),
-            retention::PRUNE.text(),
+            claim::CLAIM,
+            claim::RECHECK,
+            claim::ADVANCE,
+            retention::LOOK,
+            retention::PRUNE,
             parking::MARK,
             parking::PARKED_AT,
             release::TEXTS.mark,

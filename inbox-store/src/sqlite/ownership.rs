@@ -1,6 +1,6 @@
 //! The texts of ownership. The transaction is the lock.
 
-use inbox_engine::{Cut, NextOffset, Rule, Statement};
+use inbox_engine::NextOffset;
 use sqlx::{Sqlite, SqliteConnection};
 
 use super::release;
@@ -13,7 +13,7 @@ use crate::{
     port::{Note, Scope, WatermarkMove, release::DueQueue},
 };
 
-static TEXTS: OwnershipTexts = OwnershipTexts {
+pub(super) static TEXTS: OwnershipTexts = OwnershipTexts {
     consumer: "SELECT consumer_ref, inbox_id FROM inbox_consumers WHERE consumer = ?1",
     add_consumer: "INSERT INTO inbox_consumers (consumer, inbox_id) VALUES (?1, randomblob(16))
     ON CONFLICT (consumer) DO NOTHING",
@@ -43,8 +43,7 @@ RETURNING partition_ref"#,
 WHERE partition_ref = ?1",
     stand_still: "UPDATE inbox_partitions SET standstill = ?2,
     log_end_seen = coalesce(min(log_end_seen, ?3), log_end_seen, ?3) WHERE partition_ref = ?1",
-    watermark: Statement::new(
-    "UPDATE inbox_partitions AS w SET watermark = ?4, watermark_leader_epoch = ?5,
+    watermark: "UPDATE inbox_partitions AS w SET watermark = ?4, watermark_leader_epoch = ?5,
     record_next = ?7, record_leader_epoch = ?8,
     log_end_seen = CASE WHEN ?4 > ?3 THEN NULL ELSE log_end_seen END,
     owner_seen = CAST(unixepoch('subsec') * 1000 AS INTEGER)
@@ -52,21 +51,6 @@ WHERE w.partition_ref = ?1 AND w.epoch = ?2 AND w.watermark = ?3 AND w.watermark
 AND NOT EXISTS (SELECT 1 FROM json_each(?6) x
     LEFT JOIN inbox_lanes l ON l.partition_ref = ?1 AND l.lane = x.key
     WHERE l.epoch IS NOT ?2 OR l.last_offset < x.value)",
-    &[
-        Cut::new(
-            Rule::WatermarkCas,
-            " AND w.epoch = ?2 AND w.watermark = ?3 AND w.watermark <= ?4",
-            "",
-        ),
-        Cut::new(
-            Rule::WatermarkChecksLanes,
-            "AND NOT EXISTS (SELECT 1 FROM json_each(?6) x
-    LEFT JOIN inbox_lanes l ON l.partition_ref = ?1 AND l.lane = x.key
-    WHERE l.epoch IS NOT ?2 OR l.last_offset < x.value)",
-            "",
-        ),
-    ],
-),
 };
 
 /// ?1 partition, ?2 epoch.
@@ -124,13 +108,5 @@ impl OwnershipSql for Sqlite {
             Self::execute(conn, text, values![scope.partition_ref, scope.epoch.0, words]).await?;
         }
         Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn each_rule_is_in_its_statement() {
-        super::TEXTS.watermark.check();
     }
 }

@@ -1,6 +1,6 @@
 //! The texts of releases.
 
-use inbox_engine::{Cut, NextOffset, Rule, Statement};
+use inbox_engine::NextOffset;
 use sqlx::{Sqlite, SqliteConnection};
 use uuid::Uuid;
 
@@ -36,8 +36,7 @@ WHERE d.place = 1 AND EXISTS (SELECT 1 FROM inbox_partitions w WHERE w.partition
 ORDER BY q."offset", q.leader_epoch LIMIT ?3"#;
 
 pub(super) static TEXTS: ReleaseTexts = ReleaseTexts {
-    queue: Statement::new(
-        r#"SELECT q.parked_seq, q.event_id, q.fingerprint, q.sha256, q."offset", q.leader_epoch, q.reason, q.attempts, q.releases,
+    queue: r#"SELECT q.parked_seq, q.event_id, q.fingerprint, q.sha256, q."offset", q.leader_epoch, q.reason, q.attempts, q.releases,
     CASE WHEN q.due_at IS NULL THEN 0 WHEN q.due_at <= CAST(unixepoch('subsec') * 1000 AS INTEGER) THEN 1 ELSE 2 END AS turn,
     q.intent, q.intent_by, q.event_type, q.aggregate, q.errors,
     CASE WHEN q.intent = 'discard' THEN '' ELSE q.record END AS record
@@ -48,19 +47,6 @@ WHERE q.parked_seq IN (
     UNION SELECT parked_seq FROM (SELECT d.parked_seq FROM inbox_parked d
         WHERE d.partition_ref = ?1 AND d.aggregate_key = ?2 AND d.intent = 'discard' ORDER BY d."offset", d.leader_epoch LIMIT ?4))
 ORDER BY q."offset", q.leader_epoch"#,
-        &[
-            Cut::new(
-                Rule::ReleaseInOrder,
-                "))\nORDER BY q.\"offset\", q.leader_epoch",
-                "))\nORDER BY q.\"offset\" DESC",
-            ),
-            Cut::new(
-                Rule::QueueByOffset,
-                "))\nORDER BY q.\"offset\", q.leader_epoch",
-                "))\nORDER BY q.parked_seq",
-            ),
-        ],
-    ),
     // The sign keeps SQLite from going through all rows of the partition.
     mark: "UPDATE inbox_parked SET due_at = 9223372036854775807, reason = 'releasing'
 WHERE +partition_ref = ?1 AND parked_seq IN (SELECT value FROM json_each(?2))",
@@ -72,12 +58,9 @@ WHERE +partition_ref = ?1 AND parked_seq IN (SELECT value FROM json_each(?2))",
 FROM inbox_parked q WHERE q.partition_ref = ?1 AND q.aggregate_key = ?2 AND q.event_id = ?3
 AND q.fingerprint = CASE WHEN q.sha256 = ?5 THEN ?4 ELSE ?6 END
 AND q.reason = 'mismatch' ORDER BY q."offset", q.leader_epoch"#,
-    promote: Statement::new(
-        r#"UPDATE inbox_parked SET due_at = CAST(unixepoch('subsec') * 1000 AS INTEGER) WHERE due_at IS NULL AND parked_seq =
+    promote: r#"UPDATE inbox_parked SET due_at = CAST(unixepoch('subsec') * 1000 AS INTEGER) WHERE due_at IS NULL AND parked_seq =
     (SELECT parked_seq FROM inbox_parked WHERE partition_ref = ?1 AND aggregate_key = ?2
     ORDER BY "offset", leader_epoch LIMIT 1)"#,
-        &[Cut::new(Rule::ReleasePromotes, "due_at IS NULL AND", "false AND")],
-    ),
 };
 
 /// An id that is parked once more (a mismatch shares it) stays spared by the pruner.
@@ -174,13 +157,4 @@ pub(super) async fn find_due(
         queues.push(found.iter().map(due).collect::<Result<_, _>>()?);
     }
     Ok(queues)
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn each_rule_is_in_its_statement() {
-        super::TEXTS.queue.check();
-        super::TEXTS.promote.check();
-    }
 }

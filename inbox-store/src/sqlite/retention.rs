@@ -2,10 +2,13 @@
 
 use std::time::Duration;
 
-use inbox_engine::{Cut, Rule, Statement};
+use inbox_engine::Rule;
 use sqlx::{Sqlite, SqliteConnection};
 
-use super::session::{begin_own, end_own};
+use super::{
+    client::on,
+    session::{begin_own, end_own},
+};
 use crate::port::{PruneCursor, PruneStep, Retentions};
 
 /// Rows a step looks at. When all of them go, the writer has 2 ms of work with ids of ascending times, and some
@@ -14,40 +17,20 @@ const ROWS_PER_STEP: i64 = 2_000;
 
 /// Where the step ends, whether anything in it is old, and where the table ends. ?1 after this one,
 /// ?2 rows, ?3 age in milliseconds.
-pub(super) static LOOK: Statement = Statement::new(
-    "SELECT max(seq),
+pub(super) const LOOK: &str = "SELECT max(seq),
 coalesce(min(processed_at) < CAST(unixepoch('subsec') * 1000 AS INTEGER) - ?3, false),
 (SELECT max(seq) FROM inbox_events)
-FROM (SELECT seq, processed_at FROM inbox_events WHERE seq > ?1 ORDER BY seq LIMIT ?2)",
-    &[Cut::new(Rule::PruneByDatabaseClock, "- ?3", "- ?3 + 3155760000000")],
-);
+FROM (SELECT seq, processed_at FROM inbox_events WHERE seq > ?1 ORDER BY seq LIMIT ?2)";
 
 /// ?1 consumer, ?2 after this one, ?3 up to and including, ?4 age in milliseconds. The plus sign keeps the
 /// planner from the key, by which it would go through all rows of the consumer.
-pub(super) static PRUNE: Statement = Statement::new(
-    r#"DELETE FROM inbox_events AS i
+pub(super) const PRUNE: &str = r#"DELETE FROM inbox_events AS i
 WHERE i.seq > ?2 AND i.seq <= ?3
 AND +i.consumer_ref = (SELECT consumer_ref FROM inbox_consumers WHERE consumer = ?1)
 AND i.processed_at < CAST(unixepoch('subsec') * 1000 AS INTEGER) - ?4
 AND NOT i.parked
 AND EXISTS (SELECT 1 FROM inbox_partitions w WHERE w.partition_ref = i.partition_ref
-    AND (i."offset" < w.watermark OR w.retired_at IS NOT NULL))"#,
-    &[
-        Cut::new(
-            Rule::ConsumerScope,
-            "+i.consumer_ref = (SELECT consumer_ref FROM inbox_consumers WHERE consumer = ?1)",
-            "true",
-        ),
-        Cut::new(Rule::PruneSparesParked, "AND NOT i.parked", ""),
-        Cut::new(
-            Rule::PruneBelowWatermark,
-            r#"AND (i."offset" < w.watermark OR w.retired_at IS NOT NULL)"#,
-            "",
-        ),
-        // A process whose clock runs ahead.
-        Cut::new(Rule::PruneByDatabaseClock, "- ?4", "- ?4 + 3155760000000"),
-    ],
-);
+    AND (i."offset" < w.watermark OR w.retired_at IS NOT NULL))"#;
 
 /// ?1 consumer, ?2 age in milliseconds. Acts are numbered as they come: the oldest are looked at, and no others.
 const PRUNE_AUDIT: &str = "DELETE FROM inbox_audit WHERE audit_seq IN (SELECT o.audit_seq
@@ -65,12 +48,8 @@ impl Retentions for Sqlite {
         let age = i64::try_from(age.as_millis()).unwrap_or(i64::MAX / 2);
         let rows = if Rule::PruneAlone.on() { ROWS_PER_STEP } else { -1 };
         // Beside the writer: in a large inbox with a long retention nearly every step removes nothing.
-        let (up_to, old, newest): (Option<i64>, bool, Option<i64>) = sqlx::query_as(LOOK.text())
-            .bind(cursor.0)
-            .bind(rows)
-            .bind(age)
-            .fetch_one(&mut *conn)
-            .await?;
+        let (up_to, old, newest): (Option<i64>, bool, Option<i64>) =
+            sqlx::query_as(LOOK).bind(cursor.0).bind(rows).bind(age).fetch_one(on(conn)).await?;
         let (Some(up_to), Some(newest)) = (up_to, newest) else {
             return Ok(PruneStep { removed: 0, next: None, steps_left: 0, busy: false });
         };
@@ -103,16 +82,7 @@ async fn remove(
     (after, up_to): (i64, i64),
 ) -> Result<u64, sqlx::Error> {
     begin_own(conn).await?;
-    let query = sqlx::query(PRUNE.text()).bind(consumer).bind(after).bind(up_to).bind(age);
-    let removed = query.execute(&mut *conn).await.map(|done| done.rows_affected());
+    let query = sqlx::query(PRUNE).bind(consumer).bind(after).bind(up_to).bind(age);
+    let removed = query.execute(on(conn)).await.map(|done| done.rows_affected());
     end_own(conn, removed).await
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn each_rule_is_in_its_statement() {
-        super::LOOK.check();
-        super::PRUNE.check();
-    }
 }

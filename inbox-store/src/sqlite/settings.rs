@@ -56,6 +56,12 @@ impl SqliteSettings {
         Ok(Self::on(options.get_filename().to_owned(), options))
     }
 
+    /// The connection options of a session.
+    #[doc(hidden)]
+    pub fn session_options(&self) -> &SqliteConnectOptions {
+        &self.options
+    }
+
     fn on(file: PathBuf, options: SqliteConnectOptions) -> Self {
         Self {
             options: options

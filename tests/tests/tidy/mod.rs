@@ -10,6 +10,7 @@ mod files;
 mod imports;
 mod operations;
 mod rooms;
+mod rules;
 mod source;
 mod stores;
 

@@ -23,6 +23,7 @@ const SQLX: &[&str] = &[
     "inbox-consumer/src/cli/",
     "inbox-consumer/src/consumer",
     "inbox-consumer/src/testing/",
+    "inbox-conformance/",
     "inbox-handler/",
     "inbox-runtime/src/pipeline/",
     // The one place that reads an address.
@@ -37,6 +38,7 @@ const SQLX: &[&str] = &[
 
 /// Where a statement of SQL may be written down.
 const SQL: &[&str] = &[
+    "inbox-conformance/",
     "inbox-consumer/src/testing/",
     "inbox-store/",
     "outbox-core/src/store/",
@@ -54,6 +56,7 @@ const DEPENDENCIES: &[(&str, &[&str])] = &[
     ("inbox-settings", &["outbox-core"]),
     ("inbox-kafka", &["inbox-engine", "inbox-settings", "outbox-core", "rdkafka"]),
     ("inbox-store", &["inbox-engine", "inbox-settings", "outbox-core"]),
+    ("inbox-conformance", &["inbox-engine", "inbox-store", "outbox-core"]),
     ("inbox-handler", &["inbox-engine", "inbox-store", "outbox-core"]),
     (
         "inbox-runtime",
@@ -69,6 +72,7 @@ const DEPENDENCIES: &[(&str, &[&str])] = &[
     (
         "inbox-consumer",
         &[
+            "inbox-conformance",
             "inbox-engine",
             "inbox-handler",
             "inbox-kafka",

@@ -56,8 +56,8 @@ mod running;
 
 use std::{fmt, time::Duration};
 
+use inbox_conformance::Probe;
 use inbox_runtime::internal::Moment;
-use inbox_store::conformance::Probe;
 pub use outbox_core::{Aggregate, EventId, Header, OutboxEvent, Record};
 pub use outcome::{Outcome, TestError};
 

@@ -14,7 +14,7 @@ use super::{
     Probe,
     scene::{LIMITS, Scene, claim_of, step},
 };
-use crate::port::{Scope, StoreFault};
+use inbox_store::port::{Scope, StoreFault};
 
 const LANES: u16 = 8;
 const WORKERS: u64 = 4;

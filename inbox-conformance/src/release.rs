@@ -8,7 +8,7 @@ use super::{
     Probe,
     scene::{RECORD, Scene, aggregate, claim_of, fingerprint, id, literal, moved, parking, step},
 };
-use crate::port::{
+use inbox_store::port::{
     Parking, Scope,
     release::{Act, DueQueue, Intent, Queued, Requeued, Turn},
 };

@@ -2,9 +2,9 @@
 
 use std::future::Future;
 
-use crate::port::Store;
+use inbox_store::port::Store;
 
-/// A store that the suite can look into and disturb. Implemented beside each store.
+/// A store that the suite can look into and disturb.
 pub trait Probe: Store {
     /// Whether a failed statement makes the rest of its transaction fail.
     const POISONS: bool;

@@ -8,7 +8,7 @@ use super::{
     Probe,
     scene::{Scene, aggregate, claim_of, claim_on, fingerprint, id, parking, step, try_claim_on},
 };
-use crate::port::{Known, Scope, StoreFault};
+use inbox_store::port::{Known, Scope, StoreFault};
 
 /// A1, A2: a recorded id is not fresh again (rule `Inbox`).
 pub async fn a_fresh_id_is_claimed_once<DB: Probe>(settings: DB::Settings) {

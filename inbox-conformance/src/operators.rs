@@ -8,7 +8,7 @@ use super::{
     Probe,
     scene::{RECORD, Scene, aggregate, claim_of, parking, step},
 };
-use crate::port::{
+use inbox_store::port::{
     AuditFilter, Forgotten, Intended, Intent, Order, Page, ParkedFilter, Parking, Scope, Weight,
     When,
 };

@@ -1,18 +1,18 @@
-//! What the conformance suite needs beside the ports.
+//! What the suite does by hand in SQLite.
 
+use inbox_store::SqliteSettings;
 use sqlx::{AssertSqlSafe, ConnectOptions, Sqlite, SqliteConnection};
 
-use super::SqliteSettings;
-use crate::conformance::Probe;
+use super::Probe;
 
 impl Probe for Sqlite {
     const POISONS: bool = false;
     const CHECKS_CONSTRAINTS: bool = false;
     const DOWN: &'static str = concat!(
-        include_str!("../../migrations/sqlite/0004_content.down.sql"),
-        include_str!("../../migrations/sqlite/0003_history.down.sql"),
-        include_str!("../../migrations/sqlite/0002_release.down.sql"),
-        include_str!("../../migrations/sqlite/0001_inbox.down.sql"),
+        include_str!("../migrations/sqlite/0004_content.down.sql"),
+        include_str!("../migrations/sqlite/0003_history.down.sql"),
+        include_str!("../migrations/sqlite/0002_release.down.sql"),
+        include_str!("../migrations/sqlite/0001_inbox.down.sql"),
     );
     const LONG_AGO: &'static str = "CAST((unixepoch('subsec') - 2592000) * 1000 AS INTEGER)";
     const UUID_HEX: (&'static str, &'static str) = ("x'", "'");
@@ -24,7 +24,7 @@ impl Probe for Sqlite {
     }
 
     async fn administer(settings: &SqliteSettings) -> Result<SqliteConnection, sqlx::Error> {
-        settings.options.connect().await
+        settings.session_options().connect().await
     }
 
     async fn run(conn: &mut SqliteConnection, sql: &str) -> Result<u64, sqlx::Error> {

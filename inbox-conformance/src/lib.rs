@@ -1,8 +1,10 @@
-//! The conformance suite: what every database has to do, scenario by scenario.
+//! The conformance suite of `inbox-store`: what every database has to do, scenario by scenario.
 //!
 //! [`exercise`] runs all of it. Each scenario is also a function of its own, so that a test list shows
 //! them one by one; a scenario migrates the database it is given, uses a consumer of its own and
-//! panics with a sentence when a promise is broken.
+//! panics with a sentence when a promise is broken. It knows a database by [`inbox_store::port::Store`], and
+//! by [`Probe`].
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 pub mod advance;
 pub mod claim;
@@ -18,8 +20,12 @@ pub mod savepoint;
 pub mod schema;
 pub mod watermark;
 
+#[cfg(feature = "postgres")]
+mod postgres;
 mod probe;
 mod scene;
+#[cfg(feature = "sqlite")]
+mod sqlite;
 
 pub use probe::Probe;
 

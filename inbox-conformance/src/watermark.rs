@@ -6,7 +6,7 @@ use super::{
     Probe,
     scene::{Scene, claim_of, step, watermark},
 };
-use crate::port::Scope;
+use inbox_store::port::Scope;
 
 /// It moves only from where it stood, forwards, under the epoch (rule `WatermarkCas`).
 pub async fn the_watermark_moves_from_where_it_stood<DB: Probe>(settings: DB::Settings) {

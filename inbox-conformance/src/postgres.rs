@@ -1,9 +1,9 @@
-//! What the conformance suite needs beside the ports.
+//! What the suite does by hand in PostgreSQL.
 
+use inbox_store::PgSettings;
 use sqlx::{AssertSqlSafe, ConnectOptions, PgConnection, Postgres};
 
-use super::PgSettings;
-use crate::conformance::Probe;
+use super::Probe;
 
 const WRITABLE: &str = "SET default_transaction_read_only = off";
 
@@ -11,10 +11,10 @@ impl Probe for Postgres {
     const POISONS: bool = true;
     const CHECKS_CONSTRAINTS: bool = true;
     const DOWN: &'static str = concat!(
-        include_str!("../../migrations/postgres/0004_content.down.sql"),
-        include_str!("../../migrations/postgres/0003_history.down.sql"),
-        include_str!("../../migrations/postgres/0002_release.down.sql"),
-        include_str!("../../migrations/postgres/0001_inbox.down.sql"),
+        include_str!("../migrations/postgres/0004_content.down.sql"),
+        include_str!("../migrations/postgres/0003_history.down.sql"),
+        include_str!("../migrations/postgres/0002_release.down.sql"),
+        include_str!("../migrations/postgres/0001_inbox.down.sql"),
     );
     const LONG_AGO: &'static str = "now() - interval '30 days'";
     const UUID_HEX: (&'static str, &'static str) = ("'", "'");

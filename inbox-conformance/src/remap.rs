@@ -8,7 +8,7 @@ use super::{
     Probe,
     scene::{LANES, Scene, aggregate, claim_of, id, lanes, moved, parking, step, watermark},
 };
-use crate::port::{Parking, Taken};
+use inbox_store::port::{Parking, Taken};
 
 /// What a person types so that the ids of the consumer `billing` may be all its topics' again, when no
 /// event of it is parked. `docs/operations.md` says it.

@@ -9,7 +9,7 @@ use super::{
     Probe,
     scene::{Scene, claim_of, moved, step},
 };
-use crate::port::{Scope, StoreFault};
+use inbox_store::port::{Scope, StoreFault};
 
 /// One lane, and several: a store may have a statement for each.
 const FORMS: [&[LaneMove]; 2] = [&[step(0, -1, 4)], &[step(0, -1, 4), step(1, -1, 7)]];

@@ -10,7 +10,7 @@ use outbox_core::{IdScope, ReadRules, Source, TopicPartition};
 use uuid::Uuid;
 
 use super::Probe;
-use crate::port::{
+use inbox_store::port::{
     ClaimRequest, Claimed, Lanes, OpenError, Owner, Parking, Placement, Scope, TakeOver,
     TakeOverError, Taken, TxLimits, WatermarkMove,
 };

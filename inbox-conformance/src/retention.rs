@@ -8,7 +8,7 @@ use super::{
     Probe,
     scene::{Scene, claim_of, literal, parking, step, watermark},
 };
-use crate::port::{PruneCursor, PruneStep, Scope};
+use inbox_store::port::{PruneCursor, PruneStep, Scope};
 
 const DAY: Duration = Duration::from_hours(24);
 

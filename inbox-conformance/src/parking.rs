@@ -8,7 +8,7 @@ use super::{
     Probe,
     scene::{Scene, aggregate, claim_of, claim_on, fingerprint, id, parking, step},
 };
-use crate::port::{ParkedLoad, Parking, Scope};
+use inbox_store::port::{ParkedLoad, Parking, Scope};
 
 const THREE: [(u8, i64); 3] = [(1, 0), (2, 1), (3, 2)];
 

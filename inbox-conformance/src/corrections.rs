@@ -8,7 +8,7 @@ use super::{
     Probe,
     scene::{Scene, claim_of, moved, parking, step, watermark},
 };
-use crate::port::{AuditFilter, Beginning, Corrected, Correction, Held, Scope};
+use inbox_store::port::{AuditFilter, Beginning, Corrected, Correction, Held, Scope};
 
 fn correction(scope: &Scope, force: bool) -> Correction {
     let (who, why) = ("anna".to_owned(), "the records are gone".to_owned());

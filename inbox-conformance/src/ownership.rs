@@ -10,7 +10,7 @@ use super::{
     Probe,
     scene::{Scene, claim_of, claim_on, moved, request, step, watermark},
 };
-use crate::port::{Corrected, Correction, Note, StoreFault, TakeOverError};
+use inbox_store::port::{Corrected, Correction, Note, StoreFault, TakeOverError};
 
 /// The new epoch stands in every lane and in the partition; its generation is one more.
 pub async fn a_take_over_raises_every_epoch<DB: Probe>(settings: DB::Settings) {

@@ -1,0 +1,211 @@
+//! What of PostgreSQL's statements enforces which rule. `cargo xtask ablate` switches each rule off.
+
+use std::sync::LazyLock;
+
+use inbox_engine::{
+    Rule,
+    ablation::{self, Cut, Row},
+};
+use sqlx::{Postgres, SqlStr};
+
+use super::{claim, corrections, lanes, ownership, parking, release, retention};
+use crate::parts::Parts;
+
+static TABLE: &[Row] = &[
+    (
+        claim::CLAIM,
+        &[
+            Cut::new(Rule::Inbox, "ARRAY(SELECT event_id FROM ins)", "$3"),
+            Cut::new(Rule::ConsumerScope, "SELECT $1,", "SELECT $1 * 0,"),
+            Cut::new(Rule::ConsumerScope, "e.consumer_ref = $1 ", "e.consumer_ref = $1 * 0 "),
+            Cut::new(
+                Rule::HeldReadInClaim,
+                "(SELECT FROM inbox_parked q WHERE q.partition_ref = $2 AND q.aggregate_key = k)",
+                "(SELECT WHERE false)",
+            ),
+            Cut::new(
+                Rule::LanesAtClaim,
+                "JOIN unnest($7::integer[], $8::bigint[]) v(lane, prev) USING (lane)
+        WHERE l.partition_ref = $2 AND l.epoch = $9 AND l.last_offset = v.prev",
+                "WHERE l.partition_ref = $2 AND l.lane = ANY($7)",
+            ),
+        ],
+    ),
+    (
+        claim::CLAIM_ONE,
+        &[
+            Cut::new(Rule::Inbox, "EXISTS (SELECT FROM ins)", "true"),
+            Cut::new(Rule::ConsumerScope, "VALUES ($1,", "VALUES ($1 * 0,"),
+            Cut::new(
+                Rule::HeldReadInClaim,
+                "EXISTS (SELECT FROM inbox_parked q WHERE q.partition_ref = $2 AND q.aggregate_key = $6)",
+                "false",
+            ),
+            Cut::new(Rule::LanesAtClaim, " AND l.epoch = $9 AND l.last_offset = $8", ""),
+        ],
+    ),
+    (
+        claim::RECHECK,
+        &[
+            Cut::new(Rule::ConsumerScope, "e.consumer_ref = $1 ", "e.consumer_ref = $1 * 0 "),
+            Cut::new(
+                Rule::DuplicatesRereadLanes,
+                "JOIN unnest($4::integer[], $5::bigint[]) v(lane, prev) USING (lane)
+        WHERE l.partition_ref = $2 AND l.epoch = $6 AND l.last_offset = v.prev",
+                "WHERE l.partition_ref = $2 AND l.lane = ANY($4)",
+            ),
+        ],
+    ),
+    (
+        claim::ADVANCE,
+        &[
+            Cut::new(
+                Rule::EpochAtAdvance,
+                "l.partition_ref = $1 AND l.epoch = $2",
+                "l.partition_ref = $1",
+            ),
+            Cut::new(Rule::EpochAtAdvance, "l.lane = k.lane AND l.epoch = $2", "l.lane = k.lane"),
+            Cut::new(Rule::PrevAtAdvance, " AND l.last_offset = v.prev", ""),
+            Cut::new(Rule::PrevAtAdvance, " AND l.last_offset = k.prev", ""),
+            Cut::new(Rule::SameTransactionAtAdvance, "AND pg_current_xact_id()::text = $3", ""),
+            Cut::new(Rule::LanesLockedInOrder, "ORDER BY l.lane FOR UPDATE OF l", ""),
+        ],
+    ),
+    (
+        claim::ADVANCE_ONE,
+        &[
+            Cut::new(Rule::EpochAtAdvance, " AND l.epoch = $2", ""),
+            Cut::new(Rule::PrevAtAdvance, " AND l.last_offset = $5", ""),
+            Cut::new(Rule::SameTransactionAtAdvance, "AND pg_current_xact_id()::text = $3", ""),
+        ],
+    ),
+    (
+        corrections::TEXTS.raise_lanes,
+        &[
+            Cut::new(
+                Rule::CorrectionRaisesEpoch,
+                "SET epoch = $2, ",
+                "SET epoch = l.epoch + 0 * $2, ",
+            ),
+            Cut::new(Rule::SkipOnlyRaises, "greatest(l.last_offset, $3)", "$3"),
+            Cut::new(
+                Rule::SkipForgetsLeaderEpoch,
+                "CASE WHEN l.last_offset < $3 THEN -1 ELSE l.last_leader_epoch END",
+                "l.last_leader_epoch",
+            ),
+        ],
+    ),
+    (
+        corrections::TEXTS.skip,
+        &[Cut::new(
+            Rule::CorrectionRaisesEpoch,
+            "epoch = $2, key_epoch = key_epoch - epoch + $2,
+    id_scope_epoch = id_scope_epoch - epoch + $2",
+            "epoch = epoch + 0 * $2",
+        )],
+    ),
+    (
+        corrections::TEXTS.retire,
+        &[Cut::new(
+            Rule::CorrectionRaisesEpoch,
+            "epoch = $2, key_epoch = key_epoch - epoch + $2,
+    id_scope_epoch = id_scope_epoch - epoch + $2",
+            "epoch = epoch + 0 * $2",
+        )],
+    ),
+    (
+        lanes::TEXTS.lock,
+        &[Cut::new(Rule::LanesLockedInOrder, "ORDER BY lane FOR UPDATE", "FOR UPDATE")],
+    ),
+    (lanes::TEXTS.raise, &[Cut::new(Rule::LanesLockedInOrder, "ORDER BY lane FOR UPDATE", "")]),
+    (
+        ownership::TEXTS.watermark,
+        &[
+            Cut::new(
+                Rule::WatermarkCas,
+                " AND w.epoch = $2 AND w.watermark = $3 AND w.watermark <= $4",
+                "",
+            ),
+            Cut::new(
+                Rule::WatermarkChecksLanes,
+                "AND NOT EXISTS (SELECT FROM unnest($6::bigint[]) WITH ORDINALITY x(off, i)
+    LEFT JOIN inbox_lanes l ON l.partition_ref = $1 AND l.lane = x.i - 1
+    WHERE l.epoch IS DISTINCT FROM $2 OR l.last_offset < x.off)",
+                "",
+            ),
+        ],
+    ),
+    (
+        ownership::WATERMARKS,
+        &[
+            Cut::new(
+                Rule::WatermarkCas,
+                "WHERE w.epoch = x.epoch AND w.watermark = x.old AND w.watermark <= x.new
+    ",
+                "",
+            ),
+            Cut::new(
+                Rule::WatermarkChecksLanes,
+                " WHERE (SELECT count(*) FROM inbox_lanes l
+    WHERE l.partition_ref = x.ref AND l.lane <= x.last - x.first AND l.epoch = x.epoch
+    AND l.last_offset >= ($8::bigint[])[x.first + l.lane]) = x.last - x.first + 1",
+                "",
+            ),
+        ],
+    ),
+    (parking::PARK_ALONE, &[Cut::new(Rule::ParkedLimitLocked, " FOR NO KEY UPDATE", "")]),
+    (
+        release::TEXTS.queue,
+        &[
+            Cut::new(
+                Rule::ReleaseInOrder,
+                r#"ORDER BY q."offset", q.leader_epoch FOR UPDATE"#,
+                r#"ORDER BY q."offset" DESC FOR UPDATE"#,
+            ),
+            Cut::new(
+                Rule::QueueByOffset,
+                r#"ORDER BY q."offset", q.leader_epoch FOR UPDATE"#,
+                "ORDER BY q.parked_seq FOR UPDATE",
+            ),
+        ],
+    ),
+    (release::TEXTS.promote, &[Cut::new(Rule::ReleasePromotes, "due_at IS NULL AND", "false AND")]),
+    (
+        retention::PRUNE,
+        &[
+            Cut::new(Rule::ConsumerScope, "AND i.consumer_ref = c.consumer_ref", ""),
+            Cut::new(Rule::PruneSparesParked, "AND NOT i.parked", ""),
+            Cut::new(
+                Rule::PruneBelowWatermark,
+                r#"AND (i."offset" < w.watermark OR w.retired_at IS NOT NULL)"#,
+                "",
+            ),
+            // A process whose clock runs ahead.
+            Cut::new(
+                Rule::PruneByDatabaseClock,
+                "now() - make_interval",
+                "now() + interval '100 years' - make_interval",
+            ),
+        ],
+    ),
+];
+
+/// A statement without the rules that are off.
+pub(super) fn without_rules(query: Parts<Postgres>) -> Parts<Postgres> {
+    static CUT: LazyLock<Vec<(&str, String)>> = LazyLock::new(|| ablation::cut(TABLE, Rule::on));
+    let text = query.sql.as_str();
+    match CUT.iter().find(|(whole, _)| *whole == text) {
+        Some((_, cut)) => Parts { sql: SqlStr::from_static(cut), ..query },
+        None => query,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_cut_fits_its_statement() {
+        assert_eq!(ablation::faults(TABLE), [""; 0]);
+    }
+}
