@@ -6,7 +6,7 @@ use sqlx::{PgConnection, Postgres};
 use super::rows::halves;
 use crate::{
     feed::rows,
-    port::{Appenders, FeedError, Holding, Released, RowId, Turn},
+    port::{Appenders, FeedError, Holding, Released, RowId, Topics, Turn},
 };
 
 /// $1 fence, $2 token, $3 and $4 rows by number and id.
@@ -138,11 +138,6 @@ impl Holding for Postgres {
         Ok(asked.bind(after.0).bind(after.1).fetch_optional(session).await?)
     }
 
-    async fn topics(session: &mut PgConnection) -> Result<Vec<String>, FeedError> {
-        let asked = sqlx::query_scalar(TOPICS).persistent(keeps_statements(session));
-        Ok(asked.fetch_all(session).await?)
-    }
-
     async fn topic_is_there(
         session: &mut PgConnection,
         turn: Turn,
@@ -168,5 +163,12 @@ impl Holding for Postgres {
         let (most, open, known): (i64, Vec<String>, bool) =
             sqlx::query_as(APPENDERS).persistent(true).fetch_one(session).await?;
         Ok(known.then_some(Appenders { most, open }))
+    }
+}
+
+impl Topics for Postgres {
+    async fn topics(session: &mut PgConnection) -> Result<Vec<String>, FeedError> {
+        let asked = sqlx::query_scalar(TOPICS).persistent(keeps_statements(session));
+        Ok(asked.fetch_all(session).await?)
     }
 }

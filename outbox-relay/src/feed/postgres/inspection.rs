@@ -6,8 +6,8 @@ use sqlx::{PgConnection, Postgres, Row as _, postgres::PgRow};
 use crate::{
     feed::{STEP, TOPICS_SHOWN},
     port::{
-        Choice, FailedRow, FeedError, Finding, Holding as _, Inspection, Numbers as _, Overview,
-        RoleKind, Step,
+        Choice, FailedRow, FailedRows, FeedError, Finding, Inspection, Numbers as _, Overview,
+        Rights, RoleKind, Step, Topics as _,
     },
 };
 
@@ -111,7 +111,9 @@ impl Inspection for Postgres {
         found.extend(Self::numbering(session).await?);
         Ok(found)
     }
+}
 
+impl Rights for Postgres {
     async fn rights(session: &mut PgConnection) -> Result<Option<Finding>, FeedError> {
         let keeps = keeps_statements(session);
         if rights::missing(&mut *session, keeps, &[rights::RELAY]).await?.is_none() {
@@ -133,7 +135,9 @@ impl Inspection for Postgres {
         };
         Some(rights::grants(schema, role, rights))
     }
+}
 
+impl FailedRows for Postgres {
     async fn failed(
         session: &mut PgConnection,
         choice: &Choice,

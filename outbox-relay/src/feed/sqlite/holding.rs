@@ -5,7 +5,7 @@ use sqlx::{Connection, Sqlite, SqliteConnection};
 use super::rows::{halves, mine};
 use crate::{
     feed::rows,
-    port::{Appenders, FeedError, Holding, Released, RowId, Turn},
+    port::{Appenders, FeedError, Holding, Released, RowId, Topics, Turn},
 };
 
 /// ?1 numbers as JSON, ?2 ids, one behind the other.
@@ -93,10 +93,6 @@ impl Holding for Sqlite {
         Ok(None)
     }
 
-    async fn topics(session: &mut SqliteConnection) -> Result<Vec<String>, FeedError> {
-        Ok(sqlx::query_scalar(TOPICS).fetch_all(session).await?)
-    }
-
     async fn topic_is_there(
         session: &mut SqliteConnection,
         turn: Turn,
@@ -118,5 +114,11 @@ impl Holding for Sqlite {
     /// behind in the index.
     async fn appenders(_: &mut SqliteConnection) -> Result<Option<Appenders>, FeedError> {
         Ok(None)
+    }
+}
+
+impl Topics for Sqlite {
+    async fn topics(session: &mut SqliteConnection) -> Result<Vec<String>, FeedError> {
+        Ok(sqlx::query_scalar(TOPICS).fetch_all(session).await?)
     }
 }

@@ -5,7 +5,8 @@ use sqlx::{Connection as _, Row as _, Sqlite, SqliteConnection, sqlite::SqliteRo
 use crate::{
     feed::{STEP, TOPICS_SHOWN},
     port::{
-        Choice, FailedRow, FeedError, Finding, Holding as _, Inspection, Overview, RoleKind, Step,
+        Choice, FailedRow, FailedRows, FeedError, Finding, Inspection, Overview, Rights, RoleKind,
+        Step, Topics as _,
     },
 };
 
@@ -66,15 +67,6 @@ impl Inspection for Sqlite {
         Ok(found)
     }
 
-    /// A file knows no roles.
-    async fn rights(_session: &mut SqliteConnection) -> Result<Option<Finding>, FeedError> {
-        Ok(None)
-    }
-
-    fn grants(_schema: Option<&str>, _role: &str, _kind: RoleKind) -> Option<String> {
-        None
-    }
-
     async fn findings(session: &mut SqliteConnection) -> Result<Vec<Finding>, FeedError> {
         let level: i64 = sqlx::query_scalar(DURABLE).fetch_one(session).await?;
         let doubt = Finding {
@@ -83,7 +75,20 @@ impl Inspection for Sqlite {
         };
         Ok(if level >= 2 { Vec::new() } else { vec![doubt] })
     }
+}
 
+impl Rights for Sqlite {
+    /// A file knows no roles.
+    async fn rights(_session: &mut SqliteConnection) -> Result<Option<Finding>, FeedError> {
+        Ok(None)
+    }
+
+    fn grants(_schema: Option<&str>, _role: &str, _kind: RoleKind) -> Option<String> {
+        None
+    }
+}
+
+impl FailedRows for Sqlite {
     async fn failed(
         session: &mut SqliteConnection,
         choice: &Choice,

@@ -9,5 +9,3 @@ mod sequence;
 mod session;
 mod turn;
 mod wake;
-
-impl crate::port::Feed for sqlx::Sqlite {}

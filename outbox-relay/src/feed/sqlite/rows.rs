@@ -210,7 +210,7 @@ mod tests {
             AND f.aggregate_type = o.aggregate_type AND f.aggregate_id = o.aggregate_id)";
         let left = sqlx::query_scalar(left).fetch_one(&mut session).await.unwrap();
         let choice = crate::port::Choice::default();
-        let listed = <Sqlite as crate::port::Inspection>::failed(&mut session, &choice, 100).await;
+        let listed = <Sqlite as crate::port::FailedRows>::failed(&mut session, &choice, 100).await;
         let named =
             "SELECT count(*) FROM outbox_events WHERE failed_at IS NOT NULL AND error <> ''";
         let named: i64 = sqlx::query_scalar(named).fetch_one(&mut session).await.unwrap();
