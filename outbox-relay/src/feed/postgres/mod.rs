@@ -1,10 +1,11 @@
 //! PostgreSQL 13 and later.
 
+mod client;
+mod failed;
 mod holding;
 mod inspection;
 mod retention;
 mod rows;
-mod schema;
 mod sequence;
 mod session;
 mod turn;

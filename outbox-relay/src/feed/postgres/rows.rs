@@ -6,8 +6,8 @@ use sqlx::{PgConnection, Postgres, Row as _, postgres::PgRow};
 use uuid::Uuid;
 
 use crate::{
-    feed::{rows, stored::decoded},
-    port::{Failure, FeedError, Look, Marked, Row, RowId, Rows, Turn, View},
+    feed::{flow, rows},
+    port::{Failure, FeedError, Look, Marked, RowId, Rows, Turn, View},
 };
 
 /// The first rows that wait: $1 so many. PostgreSQL may take the primary key for a bound, and read what was sent:
@@ -233,13 +233,5 @@ fn view(found: &[PgRow], look: Look) -> Result<View, sqlx::Error> {
         Some(row) => row.try_get("aside")?,
         None => look.aside,
     };
-    Ok(View { rows: found.iter().map(columns).collect::<Result<_, _>>()?, aside })
-}
-
-fn columns(row: &PgRow) -> Result<Row, sqlx::Error> {
-    let columns = decoded!(row);
-    if !Rule::ColumnsReadAlone.on() {
-        columns.whole()?;
-    }
-    Ok(columns.row(row.try_get("blocked")?))
+    Ok(View { rows: found.iter().map(flow::rows::row).collect::<Result<_, _>>()?, aside })
 }
