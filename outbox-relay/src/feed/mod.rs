@@ -6,6 +6,8 @@ mod postgres;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 
+#[cfg(feature = "ablation")]
+mod ablation;
 mod flow;
 
 #[cfg(feature = "postgres")]
@@ -39,3 +41,18 @@ fn rows(count: usize) -> i64 {
 fn duration(millis: i64) -> std::time::Duration {
     std::time::Duration::from_millis(u64::try_from(millis).unwrap_or(0))
 }
+
+/// What rules cut out of a statement, by a name in `ablation`; nothing in builds that switch no rule off.
+#[cfg(feature = "ablation")]
+macro_rules! cuts {
+    ($database:ident::$statement:ident) => {
+        $crate::feed::ablation::$database::$statement
+    };
+}
+#[cfg(not(feature = "ablation"))]
+macro_rules! cuts {
+    ($database:ident::$statement:ident) => {
+        &[]
+    };
+}
+use cuts;

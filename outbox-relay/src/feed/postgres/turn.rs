@@ -1,10 +1,13 @@
 //! The texts of turns.
 
-use inbox_engine::{Cut, Rule, Statement};
+use inbox_engine::Statement;
 use sqlx::{Postgres, Row as _, postgres::PgRow};
 use uuid::Uuid;
 
-use crate::feed::flow::turn::{TurnSql, TurnTexts};
+use crate::feed::{
+    cuts,
+    flow::turn::{TurnSql, TurnTexts},
+};
 
 static TEXTS: TurnTexts = TurnTexts {
     take: "UPDATE outbox_relays SET epoch = epoch + 1, token = $3, token_epoch = epoch + 1, lease_ms = $2,
@@ -16,13 +19,13 @@ WHERE lease_until IS NULL OR lease_until <= now() OR (epoch = $4 AND lease_until
     keep: Statement::new(
     "UPDATE outbox_relays SET lease_until = now() + $3 * interval '1 millisecond',
     standstill = $4 WHERE epoch = $1 AND token = $2 RETURNING outbox_id",
-    &[Cut::new(Rule::TurnHasToken, "token = $2", "$2::uuid IS NOT NULL")],
+    cuts!(postgres::TURN),
 ),
     give_up: Statement::new(
     "WITH mine AS (UPDATE outbox_relays SET owner = NULL, lease_until = NULL,
     standstill = NULL WHERE epoch = $1 AND token = $2 RETURNING 1)
 SELECT pg_notify('outbox_relays', 'outbox_events'::regclass::oid::text)::text FROM mine",
-    &[Cut::new(Rule::TurnHasToken, "token = $2", "$2::uuid IS NOT NULL")],
+    cuts!(postgres::TURN),
 ),
 };
 

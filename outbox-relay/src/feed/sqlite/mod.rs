@@ -10,3 +10,6 @@ mod sequence;
 mod session;
 mod turn;
 mod wake;
+
+#[cfg(all(test, feature = "ablation"))]
+pub(super) use rows::marks;

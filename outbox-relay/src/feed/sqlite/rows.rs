@@ -1,10 +1,10 @@
 //! The rows that wait.
 
-use inbox_engine::{Cut, Rule, Statement};
+use inbox_engine::Statement;
 use sqlx::{Connection, Sqlite, SqliteConnection, Transaction};
 
 use crate::{
-    feed::{flow, rows},
+    feed::{cuts, flow, rows},
     port::{Failure, FeedError, Look, Marked, RowId, Rows, Turn, View},
 };
 
@@ -24,21 +24,21 @@ pub(super) const BEGIN: &str = "BEGIN IMMEDIATE";
 /// ?1 fence, ?2 token.
 static MINE: Statement = Statement::new(
     "SELECT 1 FROM outbox_relays WHERE epoch = ?1 AND token = ?2",
-    &[Cut::new(Rule::TurnHasToken, "token = ?2", "?2 IS NOT NULL")],
+    cuts!(sqlite::TURN),
 );
 /// ?1 numbers as JSON, ?2 ids, one behind the other.
 static SENT: Statement = Statement::new(
     "UPDATE outbox_events SET sent_at = CAST(unixepoch('subsec') * 1000 AS INTEGER)
 FROM (SELECT value AS seq, substr(?2, key * 16 + 1, 16) AS event_id FROM json_each(?1)) s
 WHERE outbox_events.seq = s.seq AND outbox_events.event_id = s.event_id AND sent_at IS NULL",
-    &[Cut::new(Rule::MarkNamesEvent, " AND outbox_events.event_id = s.event_id", "")],
+    cuts!(sqlite::SENT),
 );
 /// ?1 number, ?2 id, ?3 error, ?4 the topic that it waits for.
 static FAILED: Statement = Statement::new(
     "UPDATE outbox_events SET failed_at = CAST(unixepoch('subsec') * 1000 AS INTEGER), error = ?3,
     waits_for = ?4
 WHERE seq = ?1 AND event_id = ?2 AND sent_at IS NULL AND failed_at IS NULL",
-    &[Cut::new(Rule::MarkNamesEvent, "event_id = ?2", "?2 IS NOT NULL")],
+    cuts!(sqlite::FAILED),
 );
 /// ?1 numbers as JSON, ?2 ids, one behind the other. How many of them are not there.
 const MISSING: &str =
@@ -96,6 +96,12 @@ pub(super) fn halves(rows: impl Iterator<Item = RowId>) -> (String, Vec<u8>) {
     let (seqs, ids): (Vec<i64>, Vec<[u8; 16]>) =
         rows.map(|row| (row.seq, *row.event.as_bytes())).unzip();
     (serde_json::to_string(&seqs).unwrap_or_default(), ids.concat())
+}
+
+/// The statements with fragments that keep rules.
+#[cfg(all(test, feature = "ablation"))]
+pub(crate) fn marks() -> [&'static Statement; 3] {
+    [&MINE, &SENT, &FAILED]
 }
 
 #[cfg(test)]

@@ -1,10 +1,13 @@
 //! The texts of turns.
 
-use inbox_engine::{Cut, Rule, Statement};
+use inbox_engine::Statement;
 use sqlx::{Row as _, Sqlite, sqlite::SqliteRow};
 use uuid::{Uuid, fmt::Simple};
 
-use crate::feed::flow::turn::{TurnSql, TurnTexts};
+use crate::feed::{
+    cuts,
+    flow::turn::{TurnSql, TurnTexts},
+};
 
 static TEXTS: TurnTexts = TurnTexts {
     take: "UPDATE outbox_relays SET epoch = epoch + 1, token = ?3, token_epoch = epoch + 1, lease_ms = ?2,
@@ -20,12 +23,12 @@ RETURNING epoch, outbox_id",
     "UPDATE outbox_relays SET
     lease_until = CAST(unixepoch('subsec') * 1000 AS INTEGER) + ?3, standstill = ?4 WHERE epoch = ?1 AND token = ?2
     RETURNING outbox_id",
-    &[Cut::new(Rule::TurnHasToken, "token = ?2", "?2 IS NOT NULL")],
+    cuts!(sqlite::TURN),
 ),
     give_up: Statement::new(
     "UPDATE outbox_relays SET owner = NULL, lease_until = NULL, standstill = NULL
 WHERE epoch = ?1 AND token = ?2",
-    &[Cut::new(Rule::TurnHasToken, "token = ?2", "?2 IS NOT NULL")],
+    cuts!(sqlite::TURN),
 ),
 };
 
