@@ -11,7 +11,7 @@ use crate::feed::{PgConnectOptions, Postgres};
 use crate::feed::{Sqlite, SqliteConnectOptions};
 use crate::{
     config::{Config, DatabaseKind, Problem},
-    port::{Address, Bells, Feed, Finding, OpenError, Sessions, whole},
+    port::{Address, Bells, Finding, OpenError, Operators, Owners, Sessions, whole},
     pump::{End, Plan, Pump},
     sink::SinkSettings,
     telemetry::{Counters, Signal},
@@ -144,7 +144,7 @@ impl Relay {
     }
 }
 
-async fn run<F: Feed>(
+async fn run<F: Owners>(
     settings: F::Settings,
     config: &Config,
     counters: Arc<Counters>,
@@ -228,7 +228,7 @@ impl RelayBuilder {
 }
 
 /// Whether the database is reachable, migrated, and lets a relay do its work.
-async fn ready<F: Feed>(settings: F::Settings) -> Result<(), BuildError> {
+async fn ready<F: Operators>(settings: F::Settings) -> Result<(), BuildError> {
     let mut session = F::open(&settings).await?;
     let found = match schema_is_current::<F>(&settings, &mut session).await {
         Ok(()) => whole::<F, _>(&settings, &mut session, async |s| F::findings(s).await)
@@ -241,7 +241,7 @@ async fn ready<F: Feed>(settings: F::Settings) -> Result<(), BuildError> {
     if fatal.is_empty() { Ok(()) } else { Err(BuildError::Unsafe(fatal)) }
 }
 
-pub(crate) async fn schema_is_current<F: Feed>(
+pub(crate) async fn schema_is_current<F: Operators>(
     settings: &F::Settings,
     session: &mut F::Session,
 ) -> Result<(), BuildError> {
@@ -356,7 +356,7 @@ pub async fn migrate(config: &Config) -> Result<Vec<i64>, BuildError> {
     on!(&options, migrated(settings,), &address(config))
 }
 
-async fn migrated<F: Feed>(settings: F::Settings) -> Result<Vec<i64>, BuildError> {
+async fn migrated<F: Operators>(settings: F::Settings) -> Result<Vec<i64>, BuildError> {
     let mut session = F::open(&settings).await?;
     if let Err(error) = F::schema_is_there(&settings, &mut session).await {
         F::close_hard(session).await;

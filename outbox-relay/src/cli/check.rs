@@ -3,7 +3,7 @@
 use super::{Exit, Terminal, on, options_of};
 use crate::{
     config::Config,
-    port::{Feed, Finding, whole},
+    port::{Finding, Operators, whole},
     relay::{address, schema_is_current, sink_settings},
     sink,
 };
@@ -41,7 +41,7 @@ fn fatal(text: String) -> Finding {
     Finding { fatal: true, text }
 }
 
-async fn database<F: Feed>(settings: F::Settings) -> Vec<Finding> {
+async fn database<F: Operators>(settings: F::Settings) -> Vec<Finding> {
     let mut session = match F::open(&settings).await {
         Ok(session) => session,
         Err(error) => return vec![fatal(error.to_string())],
@@ -58,7 +58,7 @@ async fn database<F: Feed>(settings: F::Settings) -> Vec<Finding> {
     found
 }
 
-async fn looked_at<F: Feed>(settings: &F::Settings, session: &mut F::Session) -> Vec<Finding> {
+async fn looked_at<F: Operators>(settings: &F::Settings, session: &mut F::Session) -> Vec<Finding> {
     let failed = |error| vec![fatal(format!("the database cannot be looked at: {error}"))];
     let mut found = whole::<F, _>(settings, session, async |s| F::findings(s).await)
         .await

@@ -5,7 +5,7 @@ use inbox_settings::{cli::columns, printed};
 use super::{Exit, Terminal, args::Verb, failed_call, on, open, options};
 use crate::{
     config::Config,
-    port::{Choice, FailedRow, Feed, FeedError, Step, whole},
+    port::{Choice, FailedRow, FeedError, Operators, Step, whole},
     relay::address,
 };
 
@@ -42,7 +42,7 @@ fn who(by: Option<String>) -> String {
     by.unwrap_or_else(|| inbox_settings::cli::who(&env, &inbox_settings::host()))
 }
 
-async fn done<F: Feed>(
+async fn done<F: Operators>(
     settings: F::Settings,
     choice: &Choice,
     deed: Deed,
@@ -82,7 +82,7 @@ async fn done<F: Feed>(
 }
 
 /// Goes through all rows that are meant, in short transactions: those that fail again meanwhile are behind.
-async fn steps<F: Feed>(
+async fn steps<F: Operators>(
     settings: &F::Settings,
     session: &mut F::Session,
     step: impl AsyncFn(&mut F::Session, i64) -> Result<Step, FeedError>,

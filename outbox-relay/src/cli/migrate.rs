@@ -3,7 +3,7 @@
 use super::{Exit, Terminal, on, options, refused};
 use crate::{
     config::Config,
-    port::{Feed, RoleKind},
+    port::{Operators, RoleKind},
     relay::address,
 };
 
@@ -44,7 +44,7 @@ pub(super) async fn print_grants(
     on!(&options, granted(_settings, schema, whose, terminal), &address(config))
 }
 
-async fn granted<F: Feed>(
+async fn granted<F: Operators>(
     _: F::Settings,
     schema: Option<&str>,
     (role, kind): (&str, RoleKind),
@@ -64,7 +64,7 @@ async fn granted<F: Feed>(
     }
 }
 
-async fn printed<F: Feed>(_: F::Settings, terminal: &mut Terminal<'_>) -> Exit {
+async fn printed<F: Operators>(_: F::Settings, terminal: &mut Terminal<'_>) -> Exit {
     terminal.say(F::print());
     Exit::Done
 }

@@ -33,7 +33,7 @@ use inbox_settings::cli::{Terminal, shown};
 use crate::{
     BuildError, DatabaseOptions,
     config::Config,
-    port::{Feed, FeedError},
+    port::{FeedError, Operators},
     relay::{on, options_of, schema_is_current},
 };
 use args::{Args, Command};
@@ -97,7 +97,7 @@ fn refused(error: &BuildError, terminal: &mut Terminal<'_>) -> Exit {
 }
 
 /// A session on a migrated outbox, or the exit after a complaint.
-async fn open<F: Feed>(
+async fn open<F: Operators>(
     settings: &F::Settings,
     terminal: &mut Terminal<'_>,
 ) -> Result<F::Session, Exit> {

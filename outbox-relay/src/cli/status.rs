@@ -7,7 +7,7 @@ use inbox_settings::printed;
 use super::{Exit, Terminal, failed_call, on, open, options};
 use crate::{
     config::Config,
-    port::{Feed, Overview, whole},
+    port::{Operators, Overview, whole},
     relay::address,
 };
 
@@ -20,7 +20,11 @@ pub(super) async fn status(config: &Config, json: bool, terminal: &mut Terminal<
     on!(&options, shown(settings, json, terminal), &address(config))
 }
 
-async fn shown<F: Feed>(settings: F::Settings, json: bool, terminal: &mut Terminal<'_>) -> Exit {
+async fn shown<F: Operators>(
+    settings: F::Settings,
+    json: bool,
+    terminal: &mut Terminal<'_>,
+) -> Exit {
     let mut session = match open::<F>(&settings, terminal).await {
         Ok(session) => session,
         Err(exit) => return exit,

@@ -1,11 +1,14 @@
-//! The databases: one folder each, the same files and functions in both. The only room with SQL text.
+//! The databases: one folder each, the same files and functions in both, and what they do alike in `flow`. The only
+//! room with SQL text.
 
 #[cfg(feature = "postgres")]
 mod postgres;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 
-mod stored;
+#[cfg(feature = "ablation")]
+mod ablation;
+mod flow;
 
 #[cfg(feature = "postgres")]
 pub(crate) use sqlx::Postgres;
@@ -29,11 +32,6 @@ fn millis(duration: std::time::Duration) -> i64 {
     i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }
 
-/// So many failed rows are retried or discarded by one statement: a short transaction, however many there are.
-const STEP: i64 = 1_000;
-/// So many missing topics are named in an overview.
-const TOPICS_SHOWN: usize = 10;
-
 /// A count of rows, as statements take it.
 fn rows(count: usize) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
@@ -44,20 +42,17 @@ fn duration(millis: i64) -> std::time::Duration {
     std::time::Duration::from_millis(u64::try_from(millis).unwrap_or(0))
 }
 
-/// Who has the turn, out of a row of either database.
-macro_rules! held {
-    ($row:expr) => {{
-        let (rest, lease): (Option<i64>, Option<i64>) =
-            ($row.try_get("rest")?, $row.try_get("lease")?);
-        $crate::port::HeldTurn {
-            holder: $row.try_get("holder")?,
-            left: $crate::feed::duration(rest.unwrap_or(0)),
-            lease: lease.map($crate::feed::duration),
-            mark: $crate::port::LeaseMark {
-                fence: $row.try_get("fence")?,
-                until: $row.try_get("until")?,
-            },
-        }
-    }};
+/// What rules cut out of a statement, by a name in `ablation`; nothing in builds that switch no rule off.
+#[cfg(feature = "ablation")]
+macro_rules! cuts {
+    ($database:ident::$statement:ident) => {
+        $crate::feed::ablation::$database::$statement
+    };
 }
-use held;
+#[cfg(not(feature = "ablation"))]
+macro_rules! cuts {
+    ($database:ident::$statement:ident) => {
+        &[]
+    };
+}
+use cuts;

@@ -44,10 +44,6 @@ pub(crate) trait Holding: Sessions {
         session: &mut Self::Session,
         after: (&str, &str),
     ) -> impl Future<Output = Result<Option<(String, String)>, FeedError>> + Send;
-    /// The topics that rows wait for, at most a thousand.
-    fn topics(
-        session: &mut Self::Session,
-    ) -> impl Future<Output = Result<Vec<String>, FeedError>> + Send;
     /// Lets the first `rows` go that wait for a topic; answers how many, `None` if another has the turn.
     fn topic_is_there(
         session: &mut Self::Session,
@@ -59,4 +55,12 @@ pub(crate) trait Holding: Sessions {
     fn appenders(
         session: &mut Self::Session,
     ) -> impl Future<Output = Result<Option<Appenders>, FeedError>> + Send;
+}
+
+/// Topics that are missing.
+pub(crate) trait Topics: Sessions {
+    /// The topics that rows wait for, at most a thousand.
+    fn topics(
+        session: &mut Self::Session,
+    ) -> impl Future<Output = Result<Vec<String>, FeedError>> + Send;
 }

@@ -1,6 +1,4 @@
-//! The rows that wait, and removing those that do not.
-
-use std::time::Duration;
+//! The rows that wait: what each batch asks.
 
 use outbox_core::OutboxEvent;
 
@@ -64,19 +62,6 @@ pub(crate) struct View {
     pub aside: bool,
 }
 
-/// What came of removing rows.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Pruned {
-    /// Rows that were removed.
-    pub removed: u64,
-    /// The last row that was looked at; `None` behind all of them.
-    pub last: Option<i64>,
-    /// All that was looked at is set aside or held: it stays for longer.
-    pub idle: bool,
-    /// Rows were found that have to stay for now, and so have those behind them.
-    pub end: bool,
-}
-
 impl Marked {
     /// So many rows are not there.
     pub(crate) fn of(missing: i64) -> Self {
@@ -114,15 +99,4 @@ pub(crate) trait Rows: Sessions {
         sent: &[RowId],
         failed: &[Failure],
     ) -> impl Future<Output = Result<Marked, FeedError>> + Send;
-}
-
-/// Removing rows.
-pub(crate) trait Retention: Sessions {
-    /// Removes rows that were sent or discarded that long ago, out of the first `chunk` behind a number.
-    fn prune(
-        session: &mut Self::Session,
-        age: Duration,
-        chunk: u32,
-        after: i64,
-    ) -> impl Future<Output = Result<Pruned, FeedError>> + Send;
 }

@@ -6,7 +6,7 @@ use inbox_engine::Rule;
 
 use super::{End, Held, Pump, fencings::Fencings, keeper::Lease, progress::Progress, round::Round};
 use crate::{
-    port::{Feed, Turn},
+    port::{Owners, Turn},
     sink::{ConnectError, Sink, SinkSettings},
     telemetry::Signal,
 };
@@ -21,7 +21,7 @@ enum Over {
     WentBack,
 }
 
-impl<F: Feed> Pump<F> {
+impl<F: Owners> Pump<F> {
     /// Ships until the turn is lost (`None`) or the relay ends.
     pub(super) async fn have_turn(
         &self,

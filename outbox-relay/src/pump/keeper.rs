@@ -9,7 +9,7 @@ use std::{
 use super::{Held, Pump};
 use crate::{
     deadline::Deadline,
-    port::{Feed, Turn},
+    port::{Rounds, Turn},
 };
 
 /// What the keeper and the shipping task tell each other.
@@ -64,7 +64,7 @@ impl Lease {
     }
 }
 
-impl<F: Feed> Pump<F> {
+impl<F: Rounds> Pump<F> {
     /// Renews the lease until the turn is lost. While the database is out nobody else can take it, either.
     pub(super) async fn keep(&self, lease: &Lease) {
         let mut session = Held::<F>::new(self.settings.clone());

@@ -23,7 +23,7 @@ use std::{sync::Arc, time::Duration};
 use tokio::sync::watch;
 
 use crate::{
-    port::{Bells, Feed},
+    port::{Bells, Owners, Sessions},
     sink::SinkSettings,
     telemetry::{Counters, Signal, Troubles},
     topic::Template,
@@ -61,7 +61,7 @@ pub(crate) struct Plan {
 }
 
 /// Everything that the tasks of a relay share.
-pub(crate) struct Pump<F: Feed> {
+pub(crate) struct Pump<F: Sessions> {
     pub(crate) plan: Plan,
     pub(crate) settings: F::Settings,
     pub(crate) bells: Bells,
@@ -70,7 +70,7 @@ pub(crate) struct Pump<F: Feed> {
     pub(crate) asked: watch::Receiver<bool>,
 }
 
-impl<F: Feed> Pump<F> {
+impl<F: Owners> Pump<F> {
     /// Takes turns until it is asked to end.
     pub(crate) async fn run(&self) -> End {
         let mut session = Held::<F>::new(self.settings.clone());
@@ -85,7 +85,9 @@ impl<F: Feed> Pump<F> {
             }
         }
     }
+}
 
+impl<F: Sessions> Pump<F> {
     /// Whether the relay was asked to end.
     fn ending(&self) -> bool {
         *self.asked.borrow()

@@ -4,11 +4,11 @@ use std::time::Instant;
 
 use super::{Held, Pump, keeper::Lease, progress::Progress};
 use crate::{
-    port::{Feed, Finding},
+    port::{Finding, Owners},
     telemetry::Signal,
 };
 
-impl<F: Feed> Pump<F> {
+impl<F: Owners> Pump<F> {
     /// Stands still until they do; `false` when the relay is asked to end. The database is asked once in a turn,
     /// and on each new session: behind it may be another server, with a turn that was copied.
     pub(super) async fn may_read(

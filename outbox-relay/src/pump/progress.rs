@@ -7,7 +7,7 @@ use inbox_engine::Rule;
 
 use super::{Held, Pump, absent::Absent, floor::Floor, keeper::Lease, round::Round};
 use crate::{
-    port::{Feed, Look, Released, Row},
+    port::{Look, Released, Rounds, Row},
     sink::{Sink, Topic},
     telemetry::Signal,
 };
@@ -88,7 +88,7 @@ impl Progress {
     }
 }
 
-impl<F: Feed> Pump<F> {
+impl<F: Rounds> Pump<F> {
     /// Lets go what waits for nothing any more: rows whose topic is there, and what is held behind a row that goes
     /// or never will. `true`: there may be more.
     pub(super) async fn let_go(

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{Held, Pump};
 use crate::{
-    port::{Feed, Pruned},
+    port::{Owners, Pruned},
     telemetry::Signal,
 };
 
@@ -13,7 +13,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// After so many passes one begins at the start again: what was set aside may have been sent since.
 const PASSES: u32 = 60;
 
-impl<F: Feed> Pump<F> {
+impl<F: Owners> Pump<F> {
     /// Removes old rows, a chunk at a time, as long as this relay has the turn. What is set aside or held stays, and
     /// may be much: a pass begins behind it.
     pub(super) async fn prune_for_ever(&self) {

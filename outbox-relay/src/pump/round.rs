@@ -12,7 +12,7 @@ use super::{
     progress::Progress,
 };
 use crate::{
-    port::{Failure, Feed, Marked, RowId, View},
+    port::{Failure, Marked, Rounds, RowId, View},
     sink::{Parcel, Refusal, Shipment, Sink},
     telemetry::Signal,
 };
@@ -47,7 +47,7 @@ struct Load {
     more: bool,
 }
 
-impl<F: Feed> Pump<F> {
+impl<F: Rounds> Pump<F> {
     /// One batch: read, sent, waited for, marked.
     pub(super) async fn round(
         &self,

@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::{Held, Pump, keeper::Lease};
 use crate::{
-    port::{Feed, HeldTurn, LeaseMark, Turn, TurnAnswer, TurnRequest},
+    port::{HeldTurn, LeaseMark, Rounds, Turn, TurnAnswer, TurnRequest},
     telemetry::Signal,
 };
 
@@ -26,7 +26,7 @@ struct Watched {
     told: bool,
 }
 
-impl<F: Feed> Pump<F> {
+impl<F: Rounds> Pump<F> {
     /// Waits for the turn; `None` when the relay is asked to end.
     pub(super) async fn stand_by(&self, session: &mut Held<F>) -> Option<(Turn, Lease)> {
         let mut backoff = self.backoff();

@@ -101,7 +101,8 @@ const ABSENT: &[(&str, &[&str])] = &[
         ],
     ),
     ("outbox-relay/src/feed/", &["crate::sink", "crate::pump"]),
-    ("outbox-relay/src/pump/", &["crate::feed"]),
+    ("outbox-relay/src/pump/", &["crate::feed", "crate::port::Operators"]),
+    ("outbox-relay/src/cli/", &["crate::port::Owners", "crate::port::Rounds"]),
     ("outbox-relay/src/sink/", &["crate::feed", "crate::pump", "crate::port"]),
     ("inbox-settings/src/", &["tokio"]),
 ];

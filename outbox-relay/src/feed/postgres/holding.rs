@@ -5,7 +5,10 @@ use sqlx::{PgConnection, Postgres};
 
 use super::rows::halves;
 use crate::{
-    feed::rows,
+    feed::{
+        flow::{Read as _, SqlClient as _, topics::TopicSql, values},
+        rows,
+    },
     port::{Appenders, FeedError, Holding, Released, RowId, Turn},
 };
 
@@ -54,13 +57,6 @@ asked AS (INSERT INTO outbox_releases (aggregate_type, aggregate_id)
     ON CONFLICT (aggregate_type, aggregate_id) DO NOTHING)
 SELECT aggregate_type, aggregate_id FROM a WHERE n = 1000";
 
-const TOPICS: &str = "WITH RECURSIVE t AS (
-    (SELECT waits_for AS topic FROM outbox_events WHERE waits_for IS NOT NULL ORDER BY waits_for LIMIT 1)
-    UNION ALL
-    SELECT (SELECT o.waits_for FROM outbox_events o WHERE o.waits_for > t.topic ORDER BY o.waits_for LIMIT 1)
-    FROM t WHERE t.topic IS NOT NULL)
-SELECT topic FROM t WHERE topic IS NOT NULL LIMIT 1000";
-
 /// $1 fence, $2 token, $3 topic, $4 rows.
 const THERE: &str = "WITH mine AS MATERIALIZED (
     SELECT 1 FROM outbox_relays WHERE epoch = $1 AND token = $2 FOR NO KEY UPDATE),
@@ -107,23 +103,12 @@ impl Holding for Postgres {
         most: usize,
     ) -> Result<Released, FeedError> {
         // Mostly there is none, and no lock is taken then.
-        let any: bool = sqlx::query_scalar(ANY)
-            .persistent(keeps_statements(session))
-            .bind(after)
-            .fetch_one(&mut *session)
-            .await?;
-        if !any {
+        if !Self::fetch_one(session, ANY, values![after]).await?.at(0)? {
             return Ok(Released::Nothing);
         }
-        let (mine, last): (bool, Option<i64>) = sqlx::query_as(RELEASE)
-            .persistent(keeps_statements(session))
-            .bind(turn.fence)
-            .bind(turn.token)
-            .bind(after)
-            .bind(rows(most))
-            .fetch_one(session)
-            .await?;
-        Ok(match (mine, last) {
+        let values = values![turn.fence, turn.token, after, rows(most)];
+        let row = Self::fetch_one(session, RELEASE, values).await?;
+        Ok(match (row.at(0)?, row.at(1)?) {
             (false, _) => Released::NotOurs,
             (true, None) => Released::Nothing,
             (true, Some(last)) => Released::UpTo(last),
@@ -134,13 +119,8 @@ impl Holding for Postgres {
         session: &mut PgConnection,
         after: (&str, &str),
     ) -> Result<Option<(String, String)>, FeedError> {
-        let asked = sqlx::query_as(ORPHANS).persistent(keeps_statements(session));
-        Ok(asked.bind(after.0).bind(after.1).fetch_optional(session).await?)
-    }
-
-    async fn topics(session: &mut PgConnection) -> Result<Vec<String>, FeedError> {
-        let asked = sqlx::query_scalar(TOPICS).persistent(keeps_statements(session));
-        Ok(asked.fetch_all(session).await?)
+        let last = Self::fetch_optional(session, ORPHANS, values![after.0, after.1]).await?;
+        Ok(last.map(|row| Ok::<_, sqlx::Error>((row.at(0)?, row.at(1)?))).transpose()?)
     }
 
     async fn topic_is_there(
@@ -149,14 +129,9 @@ impl Holding for Postgres {
         topic: &str,
         most: usize,
     ) -> Result<Option<u64>, FeedError> {
-        let (mine, count): (bool, i64) = sqlx::query_as(THERE)
-            .persistent(keeps_statements(session))
-            .bind(turn.fence)
-            .bind(turn.token)
-            .bind(topic)
-            .bind(rows(most))
-            .fetch_one(session)
-            .await?;
+        let values = values![turn.fence, turn.token, topic, rows(most)];
+        let row = Self::fetch_one(session, THERE, values).await?;
+        let (mine, count): (bool, i64) = (row.at(0)?, row.at(1)?);
         Ok(mine.then(|| count.unsigned_abs()))
     }
 
@@ -169,4 +144,13 @@ impl Holding for Postgres {
             sqlx::query_as(APPENDERS).persistent(true).fetch_one(session).await?;
         Ok(known.then_some(Appenders { most, open }))
     }
+}
+
+impl TopicSql for Postgres {
+    const TOPICS: &'static str = "WITH RECURSIVE t AS (
+    (SELECT waits_for AS topic FROM outbox_events WHERE waits_for IS NOT NULL ORDER BY waits_for LIMIT 1)
+    UNION ALL
+    SELECT (SELECT o.waits_for FROM outbox_events o WHERE o.waits_for > t.topic ORDER BY o.waits_for LIMIT 1)
+    FROM t WHERE t.topic IS NOT NULL)
+SELECT topic FROM t WHERE topic IS NOT NULL LIMIT 1000";
 }

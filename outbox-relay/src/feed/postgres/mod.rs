@@ -1,13 +1,15 @@
 //! PostgreSQL 13 and later.
 
+mod client;
+mod failed;
 mod holding;
 mod inspection;
 mod retention;
 mod rows;
-mod schema;
 mod sequence;
 mod session;
 mod turn;
 mod wake;
 
-impl crate::port::Feed for sqlx::Postgres {}
+#[cfg(all(test, feature = "ablation"))]
+pub(super) use rows::marks;

@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
-use outbox_core::keeps_statements;
 use sqlx::{PgConnection, Postgres};
 
 use crate::{
-    feed::millis,
+    feed::{
+        flow::{Read as _, SqlClient as _, values},
+        millis,
+    },
     port::{FeedError, Pruned, Retention},
 };
 
@@ -27,13 +29,14 @@ impl Retention for Postgres {
         chunk: u32,
         after: i64,
     ) -> Result<Pruned, FeedError> {
-        let (removed, last, idle, end): (i64, Option<i64>, bool, bool) = sqlx::query_as(PRUNE)
-            .persistent(keeps_statements(session))
-            .bind(millis(age))
-            .bind(i64::from(chunk))
-            .bind(after)
-            .fetch_one(session)
-            .await?;
-        Ok(Pruned { removed: removed.unsigned_abs(), last, idle, end })
+        let values = values![millis(age), i64::from(chunk), after];
+        let row = Self::fetch_one(session, PRUNE, values).await?;
+        let removed: i64 = row.at(0)?;
+        Ok(Pruned {
+            removed: removed.unsigned_abs(),
+            last: row.at(1)?,
+            idle: row.at(2)?,
+            end: row.at(3)?,
+        })
     }
 }

@@ -1,13 +1,13 @@
 //! The rows that wait.
 
-use inbox_engine::{Cut, Rule, Statement};
+use inbox_engine::Statement;
 use outbox_core::keeps_statements;
 use sqlx::{PgConnection, Postgres, Row as _, postgres::PgRow};
 use uuid::Uuid;
 
 use crate::{
-    feed::{rows, stored::decoded},
-    port::{Failure, FeedError, Look, Marked, Row, RowId, Rows, Turn, View},
+    feed::{cuts, flow, rows},
+    port::{Failure, FeedError, Look, Marked, RowId, Rows, Turn, View},
 };
 
 /// The first rows that wait: $1 so many. PostgreSQL may take the primary key for a bound, and read what was sent:
@@ -118,11 +118,9 @@ macro_rules! sent {
     WHERE o.seq = s.seq AND o.event_id = s.event_id AND o.sent_at IS NULL AND EXISTS (SELECT FROM mine)"
     };
 }
-const TOKEN_CUT: Cut = Cut::new(Rule::TurnHasToken, "token = $2", "$2::uuid IS NOT NULL");
-const SENT_CUT: Cut = Cut::new(Rule::MarkNamesEvent, " AND o.event_id = s.event_id", "");
 /// For a batch without failures. To count within the statement takes 4 % longer.
 static MARK_SENT: Statement =
-    Statement::new(concat!(mine!(), "\n", sent!()), &[TOKEN_CUT, SENT_CUT]);
+    Statement::new(concat!(mine!(), "\n", sent!()), cuts!(postgres::MARK_SENT));
 /// $5 and $6 failed, $7 errors, $8 the topics that they wait for.
 static MARK: Statement = Statement::new(
     concat!(
@@ -137,7 +135,7 @@ failed AS (UPDATE outbox_events o SET failed_at = now(), error = f.error, waits_
     AND EXISTS (SELECT FROM mine) RETURNING 1)
 SELECT EXISTS (SELECT FROM mine), (SELECT count(*) FROM sent) + (SELECT count(*) FROM failed)"
     ),
-    &[TOKEN_CUT, SENT_CUT, Cut::new(Rule::MarkNamesEvent, " AND o.event_id = f.event_id", "")],
+    cuts!(postgres::MARK),
 );
 /// $1 and $2: rows by number and id. How many of them are not there.
 const MISSING: &str = "SELECT count(*) FROM unnest($1::bigint[], $2::uuid[]) n(seq, event_id)
@@ -233,13 +231,11 @@ fn view(found: &[PgRow], look: Look) -> Result<View, sqlx::Error> {
         Some(row) => row.try_get("aside")?,
         None => look.aside,
     };
-    Ok(View { rows: found.iter().map(columns).collect::<Result<_, _>>()?, aside })
+    Ok(View { rows: found.iter().map(flow::rows::row).collect::<Result<_, _>>()?, aside })
 }
 
-fn columns(row: &PgRow) -> Result<Row, sqlx::Error> {
-    let columns = decoded!(row);
-    if !Rule::ColumnsReadAlone.on() {
-        columns.whole()?;
-    }
-    Ok(columns.row(row.try_get("blocked")?))
+/// The statements with fragments that keep rules.
+#[cfg(all(test, feature = "ablation"))]
+pub(crate) fn marks() -> [&'static Statement; 2] {
+    [&MARK_SENT, &MARK]
 }

@@ -4,7 +4,10 @@ use inbox_engine::Rule;
 use outbox_core::keeps_statements;
 use sqlx::{AssertSqlSafe, PgConnection, Postgres};
 
-use crate::port::{FeedError, Finding, Numbers};
+use crate::{
+    feed::flow::{Read as _, SqlClient as _},
+    port::{FeedError, Finding, Numbers},
+};
 
 /// Its name, quoted where it has to be, and whether it may be read. No row where the table has none.
 const SEQUENCE: &str =
@@ -22,11 +25,10 @@ impl Numbers for Postgres {
         if !Rule::SequenceIsAhead.on() {
             return Ok(None);
         }
-        let sequence: Option<(String, bool, String)> = sqlx::query_as(SEQUENCE)
-            .persistent(keeps_statements(session))
-            .fetch_optional(&mut *session)
-            .await?;
-        let Some((name, readable, role)) = sequence else { return Ok(None) };
+        let sequence = Self::fetch_optional(session, SEQUENCE, &[]).await?;
+        let Some(sequence) = sequence else { return Ok(None) };
+        let (name, role): (String, String) = (sequence.at(0)?, sequence.at(2)?);
+        let readable: bool = sequence.at(1)?;
         if !readable {
             return Ok(Some(unseen(&name, &role)));
         }

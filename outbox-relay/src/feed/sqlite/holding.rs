@@ -1,10 +1,13 @@
 //! Rows that wait behind one that was set aside, or for a topic.
 
-use sqlx::{Connection, Sqlite, SqliteConnection};
+use sqlx::{Sqlite, SqliteConnection};
 
-use super::rows::{halves, mine};
+use super::rows::{halves, in_turn};
 use crate::{
-    feed::rows,
+    feed::{
+        flow::{Read as _, SqlClient as _, topics::TopicSql, values},
+        rows,
+    },
     port::{Appenders, FeedError, Holding, Released, RowId, Turn},
 };
 
@@ -31,9 +34,6 @@ WHERE o.failed_at IS NOT NULL AND o.discarded_at IS NULL AND o.held = 1 AND NOT 
     AND f.aggregate_type = o.aggregate_type AND f.aggregate_id = o.aggregate_id)
 ON CONFLICT (aggregate_type, aggregate_id) DO NOTHING";
 
-const TOPICS: &str =
-    "SELECT DISTINCT waits_for FROM outbox_events WHERE waits_for IS NOT NULL LIMIT 1000";
-
 /// ?1 topic, ?2 rows: of which aggregates they are, and what becomes of them.
 const THERE_ASK: &str = "INSERT INTO outbox_releases (aggregate_type, aggregate_id)
 SELECT DISTINCT aggregate_type, aggregate_id FROM (
@@ -48,11 +48,7 @@ impl Holding for Sqlite {
         turn: Turn,
         rows: &[RowId],
     ) -> Result<bool, FeedError> {
-        let mut tx = session.begin_with("BEGIN IMMEDIATE").await?;
-        if !mine(&mut tx, turn).await? {
-            tx.rollback().await?;
-            return Ok(false);
-        }
+        let Some(mut tx) = in_turn(session, turn).await? else { return Ok(false) };
         let (seqs, ids) = halves(rows.iter().copied());
         sqlx::query(HOLD).bind(seqs).bind(ids).execute(&mut *tx).await?;
         tx.commit().await?;
@@ -65,19 +61,15 @@ impl Holding for Sqlite {
         after: i64,
         most: usize,
     ) -> Result<Released, FeedError> {
-        let asked: Vec<i64> =
-            sqlx::query_scalar(ASKED).bind(after).fetch_all(&mut *session).await?;
+        let asked = Self::fetch_all(session, ASKED, values![after]).await?;
+        let asked: Vec<i64> = asked.iter().map(|row| row.at(0)).collect::<Result<_, _>>()?;
         let Some(last) = asked.last().copied() else { return Ok(Released::Nothing) };
-        let mut tx = session.begin_with("BEGIN IMMEDIATE").await?;
-        if !mine(&mut tx, turn).await? {
-            tx.rollback().await?;
-            return Ok(Released::NotOurs);
-        }
+        let Some(mut tx) = in_turn(session, turn).await? else { return Ok(Released::NotOurs) };
         let each = (most / asked.len()).max(10);
         for place in asked {
-            let done = sqlx::query(RELEASE).bind(place).bind(rows(each));
-            if done.execute(&mut *tx).await?.rows_affected() < each as u64 {
-                sqlx::query(DONE).bind(place).execute(&mut *tx).await?;
+            let released = Self::execute(&mut tx, RELEASE, values![place, rows(each)]).await?;
+            if released < each as u64 {
+                Self::execute(&mut tx, DONE, values![place]).await?;
             }
         }
         tx.commit().await?;
@@ -89,12 +81,8 @@ impl Holding for Sqlite {
         session: &mut SqliteConnection,
         _: (&str, &str),
     ) -> Result<Option<(String, String)>, FeedError> {
-        sqlx::query(ORPHANS).execute(session).await?;
+        Self::execute(session, ORPHANS, &[]).await?;
         Ok(None)
-    }
-
-    async fn topics(session: &mut SqliteConnection) -> Result<Vec<String>, FeedError> {
-        Ok(sqlx::query_scalar(TOPICS).fetch_all(session).await?)
     }
 
     async fn topic_is_there(
@@ -103,15 +91,12 @@ impl Holding for Sqlite {
         topic: &str,
         most: usize,
     ) -> Result<Option<u64>, FeedError> {
-        let mut tx = session.begin_with("BEGIN IMMEDIATE").await?;
-        if !mine(&mut tx, turn).await? {
-            tx.rollback().await?;
-            return Ok(None);
-        }
-        sqlx::query(THERE_ASK).bind(topic).bind(rows(most)).execute(&mut *tx).await?;
-        let gone = sqlx::query(THERE).bind(topic).bind(rows(most)).execute(&mut *tx).await?;
+        let Some(mut tx) = in_turn(session, turn).await? else { return Ok(None) };
+        let values = values![topic, rows(most)];
+        Self::execute(&mut tx, THERE_ASK, values).await?;
+        let gone = Self::execute(&mut tx, THERE, values).await?;
         tx.commit().await?;
-        Ok(Some(gone.rows_affected()))
+        Ok(Some(gone))
     }
 
     /// There is one writer at a time: nobody has a number that cannot be seen. And a row that was sent leaves nothing
@@ -119,4 +104,9 @@ impl Holding for Sqlite {
     async fn appenders(_: &mut SqliteConnection) -> Result<Option<Appenders>, FeedError> {
         Ok(None)
     }
+}
+
+impl TopicSql for Sqlite {
+    const TOPICS: &'static str =
+        "SELECT DISTINCT waits_for FROM outbox_events WHERE waits_for IS NOT NULL LIMIT 1000";
 }

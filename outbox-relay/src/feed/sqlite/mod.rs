@@ -1,13 +1,15 @@
 //! SQLite: one writer at a time, nobody to be told by; times are milliseconds since 1970.
 
+mod client;
+mod failed;
 mod holding;
 mod inspection;
 mod retention;
 mod rows;
-mod schema;
 mod sequence;
 mod session;
 mod turn;
 mod wake;
 
-impl crate::port::Feed for sqlx::Sqlite {}
+#[cfg(all(test, feature = "ablation"))]
+pub(super) use rows::marks;

@@ -5,7 +5,10 @@ use std::time::Duration;
 use sqlx::{Sqlite, SqliteConnection};
 
 use crate::{
-    feed::millis,
+    feed::{
+        flow::{Read as _, SqlClient as _, values},
+        millis,
+    },
     port::{FeedError, Pruned, Retention},
 };
 
@@ -26,12 +29,12 @@ impl Retention for Sqlite {
         chunk: u32,
         after: i64,
     ) -> Result<Pruned, FeedError> {
-        let page = sqlx::query_as(PAGE).bind(millis(age)).bind(i64::from(chunk)).bind(after);
-        let (last, idle, end): (Option<i64>, bool, bool) = page.fetch_one(&mut *session).await?;
+        let values = values![millis(age), i64::from(chunk), after];
+        let page = Self::fetch_one(session, PAGE, values).await?;
+        let (last, idle, end): (Option<i64>, bool, bool) = (page.at(0)?, page.at(1)?, page.at(2)?);
         let removed = match last {
             Some(last) if !idle => {
-                let gone = sqlx::query(PRUNE).bind(millis(age)).bind(after).bind(last);
-                gone.execute(session).await?.rows_affected()
+                Self::execute(session, PRUNE, values![millis(age), after, last]).await?
             }
             _ => 0,
         };

@@ -1,11 +1,11 @@
 //! The rows that wait.
 
-use inbox_engine::{Cut, Rule, Statement};
-use sqlx::{Connection, Row as _, Sqlite, SqliteConnection, sqlite::SqliteRow};
+use inbox_engine::Statement;
+use sqlx::{Connection, Sqlite, SqliteConnection, Transaction};
 
 use crate::{
-    feed::{rows, stored::decoded},
-    port::{Failure, FeedError, Look, Marked, Row, RowId, Rows, Turn, View},
+    feed::{cuts, flow, rows},
+    port::{Failure, FeedError, Look, Marked, RowId, Rows, Turn, View},
 };
 
 /// ?1 rows to look at, ?2 bytes, ?3 events. The first event goes whatever its size. Rows behind one of their
@@ -20,24 +20,25 @@ FROM (SELECT e.*, count(*) FILTER (WHERE NOT blocked) OVER w AS events,
     WINDOW w AS (ORDER BY e.seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)) e
 WHERE coalesce(events, 0) < ?3 AND coalesce(bytes, 0) < ?2 ORDER BY seq";
 
+pub(super) const BEGIN: &str = "BEGIN IMMEDIATE";
 /// ?1 fence, ?2 token.
 static MINE: Statement = Statement::new(
     "SELECT 1 FROM outbox_relays WHERE epoch = ?1 AND token = ?2",
-    &[Cut::new(Rule::TurnHasToken, "token = ?2", "?2 IS NOT NULL")],
+    cuts!(sqlite::TURN),
 );
 /// ?1 numbers as JSON, ?2 ids, one behind the other.
 static SENT: Statement = Statement::new(
     "UPDATE outbox_events SET sent_at = CAST(unixepoch('subsec') * 1000 AS INTEGER)
 FROM (SELECT value AS seq, substr(?2, key * 16 + 1, 16) AS event_id FROM json_each(?1)) s
 WHERE outbox_events.seq = s.seq AND outbox_events.event_id = s.event_id AND sent_at IS NULL",
-    &[Cut::new(Rule::MarkNamesEvent, " AND outbox_events.event_id = s.event_id", "")],
+    cuts!(sqlite::SENT),
 );
 /// ?1 number, ?2 id, ?3 error, ?4 the topic that it waits for.
 static FAILED: Statement = Statement::new(
     "UPDATE outbox_events SET failed_at = CAST(unixepoch('subsec') * 1000 AS INTEGER), error = ?3,
     waits_for = ?4
 WHERE seq = ?1 AND event_id = ?2 AND sent_at IS NULL AND failed_at IS NULL",
-    &[Cut::new(Rule::MarkNamesEvent, "event_id = ?2", "?2 IS NOT NULL")],
+    cuts!(sqlite::FAILED),
 );
 /// ?1 numbers as JSON, ?2 ids, one behind the other. How many of them are not there.
 const MISSING: &str =
@@ -52,7 +53,7 @@ impl Rows for Sqlite {
             .bind(rows(look.events_max))
             .fetch_all(session)
             .await?;
-        let rows = found.iter().map(columns).collect::<Result<Vec<_>, _>>()?;
+        let rows = found.iter().map(flow::rows::row).collect::<Result<Vec<_>, _>>()?;
         Ok(View { rows, aside: look.aside })
     }
 
@@ -62,11 +63,7 @@ impl Rows for Sqlite {
         sent: &[RowId],
         failed: &[Failure],
     ) -> Result<Marked, FeedError> {
-        let mut tx = session.begin_with("BEGIN IMMEDIATE").await?;
-        if !mine(&mut tx, turn).await? {
-            tx.rollback().await?;
-            return Ok(Marked::NotOurs);
-        }
+        let Some(mut tx) = in_turn(session, turn).await? else { return Ok(Marked::NotOurs) };
         let (seqs, ids) = halves(sent.iter().copied());
         sqlx::query(SENT.text()).bind(seqs).bind(ids).execute(&mut *tx).await?;
         for Failure { id, error, waits_for, .. } in failed {
@@ -80,10 +77,18 @@ impl Rows for Sqlite {
     }
 }
 
-/// Whether the turn is ours; in a transaction that writes, it stays so until its end.
-pub(super) async fn mine(tx: &mut SqliteConnection, turn: Turn) -> Result<bool, sqlx::Error> {
+/// A transaction that writes, if the turn is ours, which it stays until the end of it.
+pub(super) async fn in_turn(
+    session: &mut SqliteConnection,
+    turn: Turn,
+) -> Result<Option<Transaction<'_, Sqlite>>, sqlx::Error> {
+    let mut tx = session.begin_with(BEGIN).await?;
     let mine = sqlx::query(MINE.text()).bind(turn.fence).bind(turn.token);
-    Ok(mine.fetch_optional(tx).await?.is_some())
+    if mine.fetch_optional(&mut *tx).await?.is_some() {
+        return Ok(Some(tx));
+    }
+    tx.rollback().await?;
+    Ok(None)
 }
 
 /// Numbers as JSON, and ids, one behind the other.
@@ -93,12 +98,10 @@ pub(super) fn halves(rows: impl Iterator<Item = RowId>) -> (String, Vec<u8>) {
     (serde_json::to_string(&seqs).unwrap_or_default(), ids.concat())
 }
 
-fn columns(row: &SqliteRow) -> Result<Row, sqlx::Error> {
-    let columns = decoded!(row);
-    if !Rule::ColumnsReadAlone.on() {
-        columns.whole()?;
-    }
-    Ok(columns.row(row.try_get("blocked")?))
+/// The statements with fragments that keep rules.
+#[cfg(all(test, feature = "ablation"))]
+pub(crate) fn marks() -> [&'static Statement; 3] {
+    [&MINE, &SENT, &FAILED]
 }
 
 #[cfg(test)]
@@ -110,7 +113,7 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
-    use crate::port::{Holding as _, Schema as _, TurnAnswer, TurnRequest, Turns as _};
+    use crate::port::{Holding as _, Row, Schema as _, TurnAnswer, TurnRequest, Turns as _};
 
     /// What the columns of a row hold: whatever they admit.
     #[derive(Clone, Debug)]
@@ -210,7 +213,7 @@ mod tests {
             AND f.aggregate_type = o.aggregate_type AND f.aggregate_id = o.aggregate_id)";
         let left = sqlx::query_scalar(left).fetch_one(&mut session).await.unwrap();
         let choice = crate::port::Choice::default();
-        let listed = <Sqlite as crate::port::Inspection>::failed(&mut session, &choice, 100).await;
+        let listed = <Sqlite as crate::port::FailedRows>::failed(&mut session, &choice, 100).await;
         let named =
             "SELECT count(*) FROM outbox_events WHERE failed_at IS NOT NULL AND error <> ''";
         let named: i64 = sqlx::query_scalar(named).fetch_one(&mut session).await.unwrap();

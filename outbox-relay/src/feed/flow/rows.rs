@@ -1,50 +1,53 @@
-//! A stored row becomes an event again.
+//! A row that is read becomes an event again.
 
 use bytes::Bytes;
+use inbox_engine::Rule;
 use outbox_core::{Aggregate, Envelope, EventId, OutboxEvent, Text, headers_from_json};
 
+use super::Columns;
 use crate::port::{Row, RowId};
 
 /// The columns of a row. What a column holds may be nothing that can be read: then the row is no event, and
 /// no other row suffers from that.
-pub(super) struct Columns {
-    pub(super) id: RowId,
-    pub(super) event_type: Read<String>,
-    pub(super) aggregate_type: Read<String>,
-    pub(super) aggregate_id: Read<String>,
-    pub(super) aggregate_version: Read<Option<i64>>,
-    pub(super) occurred_at_ms: Read<Option<i64>>,
-    pub(super) schema_version: Read<Option<i32>>,
-    pub(super) topic: Read<Option<String>>,
-    pub(super) headers: Read<String>,
-    pub(super) payload: Read<Option<Vec<u8>>>,
+struct Stored {
+    id: RowId,
+    event_type: Column<String>,
+    aggregate_type: Column<String>,
+    aggregate_id: Column<String>,
+    aggregate_version: Column<Option<i64>>,
+    occurred_at_ms: Column<Option<i64>>,
+    schema_version: Column<Option<i32>>,
+    topic: Column<Option<String>>,
+    headers: Column<String>,
+    payload: Column<Option<Vec<u8>>>,
 }
 
 /// A column that was read, or why not.
-pub(super) type Read<T> = Result<T, sqlx::Error>;
+type Column<T> = Result<T, sqlx::Error>;
 
-/// The columns of a row of either database, each read by itself. Fails without number or id.
-macro_rules! decoded {
-    ($row:expr) => {
-        $crate::feed::stored::Columns {
-            id: $crate::port::RowId { seq: $row.try_get("seq")?, event: $row.try_get("event_id")? },
-            event_type: $row.try_get("event_type"),
-            aggregate_type: $row.try_get("aggregate_type"),
-            aggregate_id: $row.try_get("aggregate_id"),
-            aggregate_version: $row.try_get("aggregate_version"),
-            occurred_at_ms: $row.try_get("occurred_at_ms"),
-            schema_version: $row.try_get("schema_version"),
-            topic: $row.try_get("topic"),
-            headers: $row.try_get("headers"),
-            payload: $row.try_get("payload"),
-        }
+/// The row that a look found. Fails without number or id.
+pub(crate) fn row(found: &impl Columns) -> Result<Row, sqlx::Error> {
+    let stored = Stored {
+        id: RowId { seq: found.read("seq")?, event: found.read("event_id")? },
+        event_type: found.read("event_type"),
+        aggregate_type: found.read("aggregate_type"),
+        aggregate_id: found.read("aggregate_id"),
+        aggregate_version: found.read("aggregate_version"),
+        occurred_at_ms: found.read("occurred_at_ms"),
+        schema_version: found.read("schema_version"),
+        topic: found.read("topic"),
+        headers: found.read("headers"),
+        payload: found.read("payload"),
     };
+    if !Rule::ColumnsReadAlone.on() {
+        stored.whole()?;
+    }
+    Ok(stored.row(found.read("blocked")?))
 }
-pub(super) use decoded;
 
-impl Columns {
+impl Stored {
     /// Fails where a column cannot be read; for ablations alone.
-    pub(super) fn whole(&self) -> Result<(), sqlx::Error> {
+    fn whole(&self) -> Result<(), sqlx::Error> {
         let texts = [&self.event_type, &self.aggregate_type, &self.aggregate_id, &self.headers];
         let unread = texts.iter().any(|text| text.is_err())
             || self.topic.is_err()
@@ -53,7 +56,7 @@ impl Columns {
     }
 
     /// The row. One that was written by other means than `append` may be no event.
-    pub(super) fn row(self, blocked: bool) -> Row {
+    fn row(self, blocked: bool) -> Row {
         let aggregate = match (&self.aggregate_type, &self.aggregate_id) {
             (Ok(kind), Ok(id)) => format!("{kind}/{id}"),
             // No row of it is ever sent, so that none has to wait for another.

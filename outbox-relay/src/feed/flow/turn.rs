@@ -1,0 +1,82 @@
+//! The turn: taken, kept, given up.
+
+use std::time::Duration;
+
+use inbox_engine::Statement;
+use uuid::Uuid;
+
+use super::{Columns, Read as _, SqlClient, values};
+use crate::{
+    feed::{duration, millis},
+    port::{FeedError, HeldTurn, LeaseMark, Turn, TurnAnswer, TurnRequest, Turns},
+};
+
+/// The texts of turns.
+pub(crate) struct TurnTexts {
+    /// 1 holder, 2 lease in milliseconds, 3 token, 4 and 5 a lease that is silent for longer than it lasts.
+    pub(crate) take: &'static str,
+    /// Who has it.
+    pub(crate) holder: &'static str,
+    /// 1 fence, 2 token, 3 lease in milliseconds, 4 why it ships nothing.
+    pub(crate) keep: Statement,
+    /// 1 fence, 2 token.
+    pub(crate) give_up: Statement,
+}
+
+/// A database with turns.
+pub(crate) trait TurnSql: SqlClient {
+    fn turns() -> &'static TurnTexts;
+    /// Reads the column of this name.
+    fn outbox_id(row: &Self::Row) -> Result<Uuid, sqlx::Error>;
+}
+
+impl<DB: TurnSql> Turns for DB {
+    async fn take_turn(
+        session: &mut DB::Session,
+        request: TurnRequest<'_>,
+    ) -> Result<TurnAnswer, FeedError> {
+        let TurnRequest { holder, lease, token, silent } = request;
+        let values = values![
+            holder,
+            millis(lease),
+            token,
+            silent.map(|mark| mark.fence),
+            silent.map(|mark| mark.until.as_str()),
+        ];
+        let texts = DB::turns();
+        if let Some(row) = DB::fetch_optional(session, texts.take, values).await? {
+            let (fence, outbox_id) = (row.read("epoch")?, DB::outbox_id(&row)?);
+            return Ok(TurnAnswer::Taken(Turn { fence, token, outbox_id }));
+        }
+        let row = DB::fetch_one(session, texts.holder, &[]).await?;
+        Ok(TurnAnswer::Held(held(&row)?))
+    }
+
+    async fn keep_turn(
+        session: &mut DB::Session,
+        turn: Turn,
+        lease: Duration,
+        standstill: Option<&str>,
+    ) -> Result<Option<Uuid>, FeedError> {
+        let values = values![turn.fence, turn.token, millis(lease), standstill];
+        let kept = DB::fetch_optional(session, DB::turns().keep.text(), values).await?;
+        Ok(kept.as_ref().map(DB::outbox_id).transpose()?)
+    }
+
+    async fn give_turn_up(session: &mut DB::Session, turn: Turn) -> Result<(), FeedError> {
+        let values = values![turn.fence, turn.token];
+        DB::execute(session, DB::turns().give_up.text(), values).await?;
+        Ok(())
+    }
+}
+
+fn held(row: &impl Columns) -> Result<HeldTurn, sqlx::Error> {
+    let rest: Option<i64> = row.read("rest")?;
+    let lease: Option<i64> = row.read("lease")?;
+    Ok(HeldTurn {
+        holder: row.read("holder")?,
+        left: duration(rest.unwrap_or(0)),
+        lease: lease.map(duration),
+        mark: LeaseMark { fence: row.read("fence")?, until: row.read("until")? },
+    })
+}

@@ -1,0 +1,75 @@
+//! Failed rows, and what a person decides about them.
+
+use sqlx::{Connection as _, Row as _, Sqlite, SqliteConnection, sqlite::SqliteRow};
+use uuid::Uuid;
+
+use super::rows::BEGIN;
+use crate::{
+    feed::flow::{Read as _, SqlClient as _, Value, failed::FailedSql, values},
+    port::{FeedError, Step},
+};
+
+/// What a choice means: ?1 number, ?2 aggregate type, ?3 aggregate id, ?4 part of the error, each NULL for any; ?5
+/// behind which number, ?6 how many.
+macro_rules! chosen {
+    ($before:literal) => {
+        concat!(
+            $before,
+            " FROM outbox_events o WHERE o.failed_at IS NOT NULL AND o.discarded_at IS NULL AND o.held = 0
+AND (?1 IS NULL OR o.seq = ?1) AND (?2 IS NULL OR (o.aggregate_type = ?2 AND o.aggregate_id = ?3))
+AND (?4 IS NULL OR instr(o.error, ?4) > 0) AND o.seq > ?5 ORDER BY o.seq LIMIT ?6"
+        )
+    };
+}
+
+const CHOSEN: &str = chosen!("SELECT o.seq");
+/// ?1 numbers as JSON. What lets rows go asks for what is held behind them, too.
+const ASK: &str = "INSERT INTO outbox_releases (aggregate_type, aggregate_id)
+SELECT DISTINCT aggregate_type, aggregate_id FROM outbox_events WHERE seq IN (SELECT value FROM json_each(?1))
+ON CONFLICT (aggregate_type, aggregate_id) DO UPDATE SET asked = asked + 1";
+/// ?1 numbers as JSON.
+const RETRY: &str = "UPDATE outbox_events SET failed_at = NULL, error = NULL, waits_for = NULL
+WHERE seq IN (SELECT value FROM json_each(?1))";
+/// ?1 numbers as JSON, ?2 who.
+const DISCARD: &str =
+    "UPDATE outbox_events SET discarded_at = CAST(unixepoch('subsec') * 1000 AS INTEGER),
+    discarded_by = ?2, waits_for = NULL WHERE seq IN (SELECT value FROM json_each(?1))";
+
+impl FailedSql for Sqlite {
+    const FAILED: &'static str = chosen!(
+    "SELECT o.seq, o.event_id, o.event_type, o.aggregate_type || '/' || o.aggregate_id AS aggregate, o.topic,
+    unixepoch() - o.failed_at / 1000 AS failed, coalesce(o.error, '') AS error,
+    (SELECT count(*) FROM (SELECT 1 FROM outbox_events b WHERE b.failed_at IS NOT NULL AND b.discarded_at IS NULL
+        AND b.seq > o.seq AND b.held = 1
+        AND b.aggregate_type = o.aggregate_type AND b.aggregate_id = o.aggregate_id LIMIT 10001)) AS behind"
+);
+
+    fn event_id(row: &SqliteRow) -> Result<String, sqlx::Error> {
+        Ok(row.try_get::<Uuid, _>("event_id")?.to_string())
+    }
+
+    /// What cannot be read of it is shown as such.
+    fn text(row: &SqliteRow, column: &str) -> Result<Option<String>, sqlx::Error> {
+        let bytes: Option<Vec<u8>> = row.try_get_unchecked(column)?;
+        Ok(bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
+    }
+
+    async fn step(
+        session: &mut SqliteConnection,
+        chosen: [Value<'_>; 6],
+        who: Option<&str>,
+    ) -> Result<Step, FeedError> {
+        let mut tx = session.begin_with(BEGIN).await?;
+        let found = Self::fetch_all(&mut tx, CHOSEN, &chosen).await?;
+        let seqs: Vec<i64> = found.iter().map(|row| row.at(0)).collect::<Result<_, _>>()?;
+        let numbers = serde_json::to_string(&seqs).unwrap_or_default();
+        let numbers = numbers.as_str();
+        Self::execute(&mut tx, ASK, values![numbers]).await?;
+        let rows = match who {
+            None => Self::execute(&mut tx, RETRY, values![numbers]).await?,
+            Some(who) => Self::execute(&mut tx, DISCARD, values![numbers, who]).await?,
+        };
+        tx.commit().await?;
+        Ok(Step { rows, last: seqs.last().copied() })
+    }
+}

@@ -1,0 +1,21 @@
+//! The traits by who asks: each user of a feed can name its own statements, and no others.
+
+use super::{
+    FailedRows, Holding, Inspection, Numbers, Retention, Rights, Rows, Schema, Sessions, Topics,
+    Turns, Wakes,
+};
+
+/// What ships rows: looks, marks, what is held and let go, and the turn, without which nothing is changed.
+pub(crate) trait Rounds: Sessions + Rows + Holding + Topics + Turns {}
+
+impl<DB: Sessions + Rows + Holding + Topics + Turns> Rounds for DB {}
+
+/// What the owner of the turn asks beside its rounds: the numbers of new rows, retention, being told.
+pub(crate) trait Owners: Rounds + Numbers + Retention + Wakes {}
+
+impl<DB: Rounds + Numbers + Retention + Wakes> Owners for DB {}
+
+/// What people ask by commands, and a relay once before its first turn: tables, looks, rights, failed rows.
+pub(crate) trait Operators: Sessions + Schema + Inspection + Rights + FailedRows {}
+
+impl<DB: Sessions + Schema + Inspection + Rights + FailedRows> Operators for DB {}

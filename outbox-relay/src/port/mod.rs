@@ -1,0 +1,32 @@
+//! What the relay asks of the outbox's database: small traits, grouped by who asks (`feed`). A database
+//! that can hold an outbox has them all.
+//!
+//! Every call is a statement or two, each in a transaction of its own: nothing is open while the broker is waited for,
+//! and a call that is given up half-way costs its connection and nothing else.
+
+mod failed;
+mod feed;
+mod holding;
+mod inspection;
+mod numbers;
+mod retention;
+mod rows;
+mod schema;
+mod sessions;
+mod turns;
+mod wakes;
+
+pub use failed::{Choice, FailedRow};
+pub(crate) use failed::{FailedRows, Step};
+pub(crate) use feed::{Operators, Owners, Rounds};
+pub(crate) use holding::{Appenders, Holding, Released, Topics};
+pub use inspection::{Finding, Overview};
+pub(crate) use inspection::{Inspection, Rights, RoleKind};
+pub(crate) use numbers::Numbers;
+pub(crate) use retention::{Pruned, Retention};
+pub(crate) use rows::{Failure, Look, Marked, Row, RowId, Rows, View};
+pub(crate) use schema::Schema;
+pub use sessions::OpenError;
+pub(crate) use sessions::{Address, FeedError, Sessions, whole};
+pub(crate) use turns::{HeldTurn, LeaseMark, Turn, TurnAnswer, TurnRequest, Turns};
+pub(crate) use wakes::{Bells, Wakes};

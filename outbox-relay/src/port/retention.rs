@@ -1,0 +1,29 @@
+//! Removing rows that were sent long ago.
+
+use std::time::Duration;
+
+use super::{FeedError, Sessions};
+
+/// What came of removing rows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Pruned {
+    /// Rows that were removed.
+    pub removed: u64,
+    /// The last row that was looked at; `None` behind all of them.
+    pub last: Option<i64>,
+    /// All that was looked at is set aside or held: it stays for longer.
+    pub idle: bool,
+    /// Rows were found that have to stay for now, and so have those behind them.
+    pub end: bool,
+}
+
+/// Removing rows.
+pub(crate) trait Retention: Sessions {
+    /// Removes rows that were sent or discarded that long ago, out of the first `chunk` behind a number.
+    fn prune(
+        session: &mut Self::Session,
+        age: Duration,
+        chunk: u32,
+        after: i64,
+    ) -> impl Future<Output = Result<Pruned, FeedError>> + Send;
+}

@@ -1,0 +1,27 @@
+//! Being told of new rows, and of a turn that is free.
+
+use std::sync::Arc;
+
+use tokio::sync::Notify;
+
+use super::Sessions;
+
+/// Who is woken by what.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Bells {
+    /// Rung when rows were appended.
+    pub rows: Arc<Notify>,
+    /// Rung when a relay has given its turn up.
+    pub turns: Arc<Notify>,
+}
+
+/// Being told.
+pub(crate) trait Wakes: Sessions {
+    /// Rings the bells until it is dropped. It mends its own connection, rings after each repair, and tells
+    /// whether it listens.
+    fn listen(
+        settings: Self::Settings,
+        bells: Bells,
+        told: impl Fn(Result<(), String>) + Send + Sync + 'static,
+    ) -> impl Future<Output = ()> + Send;
+}
