@@ -15,9 +15,9 @@ use std::{fmt, future::Future, sync::Arc, time::Duration};
 use inbox_settings::DatabaseTls;
 use tokio::sync::Notify;
 
-pub(crate) use holding::{Appenders, Holding, Released};
+pub(crate) use holding::{Appenders, Holding, ReleasedRows};
 pub(crate) use numbers::Numbers;
-pub(crate) use rows::{Failure, Look, Marked, Pruned, Retention, Row, RowId, Rows, View};
+pub(crate) use rows::{Marked, Pruned, Retention, Row, RowFailure, RowId, RowPage, RowQuery, Rows};
 
 /// As whom to come, and how.
 #[derive(Clone, Copy, Debug)]
@@ -198,7 +198,7 @@ pub struct Finding {
 
 /// Who is woken by what.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Bells {
+pub(crate) struct WakeSignals {
     /// Rung when rows were appended.
     pub rows: Arc<Notify>,
     /// Rung when a relay has given its turn up.
@@ -328,7 +328,7 @@ pub(crate) trait Wakes: Sessions {
     /// whether it listens.
     fn listen(
         settings: Self::Settings,
-        bells: Bells,
+        signals: WakeSignals,
         told: impl Fn(Result<(), String>) + Send + Sync + 'static,
     ) -> impl Future<Output = ()> + Send;
 }

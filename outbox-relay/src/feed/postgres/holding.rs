@@ -6,7 +6,7 @@ use sqlx::{PgConnection, Postgres};
 use super::rows::halves;
 use crate::{
     feed::rows,
-    port::{Appenders, FeedError, Holding, Released, RowId, Turn},
+    port::{Appenders, FeedError, Holding, ReleasedRows, RowId, Turn},
 };
 
 /// $1 fence, $2 token, $3 and $4 rows by number and id.
@@ -105,7 +105,7 @@ impl Holding for Postgres {
         turn: Turn,
         after: i64,
         most: usize,
-    ) -> Result<Released, FeedError> {
+    ) -> Result<ReleasedRows, FeedError> {
         // Mostly there is none, and no lock is taken then.
         let any: bool = sqlx::query_scalar(ANY)
             .persistent(keeps_statements(session))
@@ -113,7 +113,7 @@ impl Holding for Postgres {
             .fetch_one(&mut *session)
             .await?;
         if !any {
-            return Ok(Released::Nothing);
+            return Ok(ReleasedRows::Nothing);
         }
         let (mine, last): (bool, Option<i64>) = sqlx::query_as(RELEASE)
             .persistent(keeps_statements(session))
@@ -124,9 +124,9 @@ impl Holding for Postgres {
             .fetch_one(session)
             .await?;
         Ok(match (mine, last) {
-            (false, _) => Released::NotOurs,
-            (true, None) => Released::Nothing,
-            (true, Some(last)) => Released::UpTo(last),
+            (false, _) => ReleasedRows::NotOurs,
+            (true, None) => ReleasedRows::Nothing,
+            (true, Some(last)) => ReleasedRows::UpTo(last),
         })
     }
 

@@ -5,7 +5,7 @@ use sqlx::{Connection, Sqlite, SqliteConnection};
 use super::rows::{halves, mine};
 use crate::{
     feed::rows,
-    port::{Appenders, FeedError, Holding, Released, RowId, Turn},
+    port::{Appenders, FeedError, Holding, ReleasedRows, RowId, Turn},
 };
 
 /// ?1 numbers as JSON, ?2 ids, one behind the other.
@@ -64,14 +64,14 @@ impl Holding for Sqlite {
         turn: Turn,
         after: i64,
         most: usize,
-    ) -> Result<Released, FeedError> {
+    ) -> Result<ReleasedRows, FeedError> {
         let asked: Vec<i64> =
             sqlx::query_scalar(ASKED).bind(after).fetch_all(&mut *session).await?;
-        let Some(last) = asked.last().copied() else { return Ok(Released::Nothing) };
+        let Some(last) = asked.last().copied() else { return Ok(ReleasedRows::Nothing) };
         let mut tx = session.begin_with("BEGIN IMMEDIATE").await?;
         if !mine(&mut tx, turn).await? {
             tx.rollback().await?;
-            return Ok(Released::NotOurs);
+            return Ok(ReleasedRows::NotOurs);
         }
         let each = (most / asked.len()).max(10);
         for place in asked {
@@ -81,7 +81,7 @@ impl Holding for Sqlite {
             }
         }
         tx.commit().await?;
-        Ok(Released::UpTo(last))
+        Ok(ReleasedRows::UpTo(last))
     }
 
     /// Of all aggregates at once: a file holds no millions of them.
