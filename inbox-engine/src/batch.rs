@@ -158,7 +158,7 @@ pub struct Batch<T> {
 
 /// How a transaction ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Outcome {
+pub enum BatchOutcome {
     /// Committed whole.
     Committed(Tally),
     /// Rolled back: handlers failed on these items. Run together, a transaction ends at the first; run
@@ -186,7 +186,7 @@ pub enum Outcome {
     Reused(usize),
 }
 
-impl Outcome {
+impl BatchOutcome {
     /// What it means when no handler had run: a fault that is no event's.
     #[must_use]
     pub fn before_handlers(self) -> Self {

@@ -62,7 +62,7 @@ mod tests;
 
 pub use backoff::backoff;
 pub use batch::{
-    Batch, Doom, Failure, HandlerFault, Item, Kind, LaneMove, Mode, Outcome, ParkReason, Tally,
+    Batch, BatchOutcome, Doom, Failure, HandlerFault, Item, Kind, LaneMove, Mode, ParkReason, Tally,
 };
 pub use claim::{Distinct, distinct};
 pub use effect::{Commit, Effect, Seek, TakeOverFault, WatermarkWrite, Written};
@@ -72,7 +72,7 @@ pub use offset::{
     Epoch, Generation, Lane, LaneState, LeaderEpoch, LogPoint, LogRange, NextOffset, Offset,
     Ownership, PartitionId, Time,
 };
-pub use parked_queue::{Due, Release, Released};
+pub use parked_queue::{Due, Release, ReleaseOutcome};
 pub use resume::{Settled, Start, first_watermark, resume};
 pub use rule::Rule;
 pub use runs::{Run, RunEntry, runs};
