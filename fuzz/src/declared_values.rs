@@ -7,7 +7,7 @@
 use std::{collections::BTreeMap, ops::RangeInclusive};
 
 use bytes::Bytes;
-use inbox_consumer::testing::inside::gather_columns;
+use inbox_consumer::testing::inside::gathered;
 use inbox_store::port::{Relation, Values};
 use outbox_core::{Header, Record};
 use serde_json::Value;
@@ -37,7 +37,7 @@ pub fn check(input: &[u8]) {
         payload: Some(bytes.clone()),
         timestamp_ms: None,
     };
-    let read = gather_columns(&columns, record, |relation, wrong| match wrong {
+    let read = gathered(&columns, record, |relation, wrong| match wrong {
         None => {
             whole(relation, &columns, bytes.len());
             found(relation, &columns, &bytes);

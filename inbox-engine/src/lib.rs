@@ -40,6 +40,7 @@ mod drain;
 mod due;
 mod effect;
 mod engine;
+mod fault;
 mod full;
 mod intake;
 mod limits;
@@ -61,12 +62,11 @@ mod watermark;
 mod tests;
 
 pub use backoff::backoff;
-pub use batch::{
-    Batch, BatchOutcome, Doom, Failure, HandlerFault, Item, Kind, LaneMove, Mode, ParkReason, Tally,
-};
+pub use batch::{Batch, BatchOutcome, Doom, Item, Kind, LaneMove, Mode, ParkReason, Tally};
 pub use claim::{Distinct, distinct};
 pub use effect::{Commit, Effect, Seek, TakeOverFault, WatermarkWrite, Written};
 pub use engine::{Engine, Snapshot};
+pub use fault::{Failure, HandlerFault, TransactionFault};
 pub use limits::Limits;
 pub use offset::{
     Epoch, Generation, Lane, LaneState, LeaderEpoch, LogPoint, LogRange, NextOffset, Offset,

@@ -1,8 +1,8 @@
 //! A transaction came back: settle, retry, park, back off, or take the partition over again.
 
 use crate::{
-    Batch, BatchOutcome, Doom, Engine, Failure, HandlerFault, Item, Lane, Limits, Mode, Offset,
-    ParkReason, PartitionId, Rule, Standstill, Time,
+    Batch, BatchOutcome, Doom, Engine, Failure, Item, Lane, Limits, Mode, Offset, PartitionId,
+    Rule, Standstill, Time, TransactionFault,
     partition::{LaneQueue, Partition, Phase},
     size::Measurement,
 };
@@ -30,25 +30,8 @@ impl<T> Engine<T> {
         match outcome {
             BatchOutcome::Committed(tally) => self.handle_commit(batch, tally.applied, now),
             BatchOutcome::Failed(failures) => self.handle_failures(batch, &failures, now),
-            BatchOutcome::Blocked(_) if Rule::FaultsBeforeHandlersUncounted.on() => {
-                self.shrink(&batch, now);
-                self.give_back(batch);
-            }
-            BatchOutcome::Unreached(error) if Rule::FaultsBeforeHandlersUncounted.on() => {
-                self.wait_for_database(batch, error, now);
-            }
-            BatchOutcome::Conflict(error) | BatchOutcome::Blocked(error) => {
-                self.handle_conflict(batch, error, now)
-            }
-            BatchOutcome::Broken(error) => self.handle_broken_session(batch, error, now),
-            BatchOutcome::Outage(error) | BatchOutcome::Unreached(error) => {
-                self.handle_outage(batch, error, now)
-            }
+            BatchOutcome::Fault(fault) => self.apply_fault(batch, fault, now),
             BatchOutcome::Full(error) => self.handle_full(batch, error, now),
-            BatchOutcome::Unknown(error) if !Rule::UnknownCommitResyncs.on() => {
-                self.handle_failures(batch, &[Failure::retry(0, error)], now);
-            }
-            BatchOutcome::Unknown(_) | BatchOutcome::Fenced => self.resync(id, now),
             BatchOutcome::Reused(index) => {
                 let offset = batch.items[index].offset.0;
                 self.hold(id, Standstill::Reused(format!(
@@ -56,6 +39,31 @@ impl<T> Engine<T> {
                      has passed that offset: the log holds other records than it did; compare the \
                      topic with the database before you go on"
                 )), now);
+            }
+        }
+    }
+
+    fn apply_fault(&mut self, batch: Batch<T>, fault: TransactionFault, now: Time) {
+        match fault {
+            TransactionFault::Blocked(_) if Rule::FaultsBeforeHandlersUncounted.on() => {
+                self.shrink(&batch, now);
+                self.give_back(batch);
+            }
+            TransactionFault::Unreached(error) if Rule::FaultsBeforeHandlersUncounted.on() => {
+                self.wait_for_database(batch, error, now);
+            }
+            TransactionFault::Conflict(error) | TransactionFault::Blocked(error) => {
+                self.handle_conflict(batch, error, now);
+            }
+            TransactionFault::Broken(error) => self.handle_broken_session(batch, error, now),
+            TransactionFault::Outage(error) | TransactionFault::Unreached(error) => {
+                self.handle_outage(batch, error, now);
+            }
+            TransactionFault::Unknown(error) if !Rule::UnknownCommitResyncs.on() => {
+                self.handle_failures(batch, &[Failure::retry(0, error)], now);
+            }
+            TransactionFault::Unknown(_) | TransactionFault::Fenced => {
+                self.resync(batch.partition, now);
             }
         }
     }
@@ -351,22 +359,5 @@ impl<T> LaneQueue<T> {
         if self.careful.is_some_and(|(_, to)| to <= item.offset) {
             self.careful = None;
         }
-    }
-}
-
-impl Failure {
-    /// Why the event is parked now, if it is.
-    fn park_reason(&self, attempts: u32, attempts_max: u32) -> Option<ParkReason> {
-        match self.fault {
-            HandlerFault::Reject => Some(ParkReason::Rejected),
-            HandlerFault::Crash => Some(ParkReason::Crashed),
-            HandlerFault::Retry if attempts >= attempts_max => Some(ParkReason::Exhausted),
-            HandlerFault::Retry => None,
-        }
-    }
-
-    /// A failure that counts as the handler's and may pass.
-    pub fn retry(index: usize, error: String) -> Self {
-        Self { index: Some(index), fault: HandlerFault::Retry, error }
     }
 }

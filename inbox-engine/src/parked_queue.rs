@@ -1,6 +1,8 @@
 //! A parked queue that is due, and its release: what is asked and how it ended.
 
-use crate::{Epoch, Generation, Lane, LeaderEpoch, Offset, PartitionId, Rule, Time};
+use crate::{
+    Epoch, Generation, Lane, LeaderEpoch, Offset, PartitionId, Rule, Time, TransactionFault,
+};
 
 /// A parked queue that is due: a release would do something. Its head is due, or a person wants it
 /// released, or wants one of its events discarded.
@@ -54,20 +56,8 @@ pub enum ReleaseOutcome {
         /// Events that left the queue: run or discarded.
         removed: u64,
     },
-    /// Rolled back: a deadlock, a serialization failure, a lock time-out.
-    Conflict(String),
-    /// As [`crate::BatchOutcome::Broken`].
-    Broken(String),
-    /// Rolled back: the database is not there.
-    Outage(String),
-    /// As [`crate::BatchOutcome::Blocked`].
-    Blocked(String),
-    /// As [`crate::BatchOutcome::Unreached`].
-    Unreached(String),
-    /// Whether it committed is not known.
-    Unknown(String),
-    /// Rolled back: the lane is not where this process left it.
-    Fenced,
+    /// Not committed, or not known to be.
+    Fault(TransactionFault),
 }
 
 /// A parked queue that is known to be due, and what its releases met.

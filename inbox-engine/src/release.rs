@@ -4,8 +4,8 @@
 //! same lane that saw "held" would otherwise queue a follower behind a head that is gone (finding 4).
 
 use crate::{
-    Effect, Engine, Lane, PartitionId, Release, ReleaseOutcome, Rule, Time, parked_queue::DueQueue,
-    partition::Partition,
+    Effect, Engine, Lane, PartitionId, Release, ReleaseOutcome, Rule, Time, TransactionFault,
+    parked_queue::DueQueue, partition::Partition,
 };
 
 impl<T> Engine<T> {
@@ -41,7 +41,7 @@ impl<T> Engine<T> {
     fn apply_release(
         &mut self,
         release: &Release,
-        mut queue: DueQueue,
+        queue: DueQueue,
         end: ReleaseOutcome,
         now: Time,
     ) {
@@ -63,33 +63,47 @@ impl<T> Engine<T> {
                 }
                 self.note_commit(id, now);
             }
-            ReleaseOutcome::Blocked(_) if Rule::FaultsBeforeHandlersUncounted.on() => {
+            ReleaseOutcome::Fault(fault) => self.apply_release_fault(release, queue, fault, now),
+        }
+    }
+
+    fn apply_release_fault(
+        &mut self,
+        release: &Release,
+        mut queue: DueQueue,
+        fault: TransactionFault,
+        now: Time,
+    ) {
+        match fault {
+            TransactionFault::Blocked(_) if Rule::FaultsBeforeHandlersUncounted.on() => {
                 self.release_again(release, queue, now);
             }
-            ReleaseOutcome::Unreached(error) if Rule::FaultsBeforeHandlersUncounted.on() => {
+            TransactionFault::Unreached(error) if Rule::FaultsBeforeHandlersUncounted.on() => {
                 self.release_at_outage(release, queue, error, now);
             }
-            ReleaseOutcome::Conflict(error) | ReleaseOutcome::Blocked(error) => {
+            TransactionFault::Conflict(error) | TransactionFault::Blocked(error) => {
                 self.blame_head(release, &mut queue, &error);
                 self.release_again(release, queue, now);
             }
-            ReleaseOutcome::Broken(error) => {
+            TransactionFault::Broken(error) => {
                 self.commits += 1;
                 self.blame_head(release, &mut queue, &error);
                 self.release_after(release, queue, self.limits.outage_delay(), now);
             }
-            ReleaseOutcome::Outage(error) | ReleaseOutcome::Unreached(error) => {
+            TransactionFault::Outage(error) | TransactionFault::Unreached(error) => {
                 if self.blame_head(release, &mut queue, &error) {
                     queue.cap = Some((release.events_max / 2).max(1));
                     return self.remember(release, queue);
                 }
                 self.release_at_outage(release, queue, error, now);
             }
-            ReleaseOutcome::Unknown(error) if !Rule::UnknownCommitResyncs.on() => {
+            TransactionFault::Unknown(error) if !Rule::UnknownCommitResyncs.on() => {
                 self.blame_head(release, &mut queue, &error);
                 self.release_again(release, queue, now);
             }
-            ReleaseOutcome::Unknown(_) | ReleaseOutcome::Fenced => self.resync(id, now),
+            TransactionFault::Unknown(_) | TransactionFault::Fenced => {
+                self.resync(release.partition, now);
+            }
         }
     }
 

@@ -37,8 +37,8 @@ pub mod internal {
         calls::{Calls, OpenRun},
         handler::panic_text,
         router::{
-            Declared, DeclaredMode, DecodedPayloads, DecodedRun, RouteLookup, RouteTable, RunEnd,
-            RunEvent,
+            CallFailure, Declared, DeclaredMode, DecodedPayloads, DecodedRun, RouteLookup,
+            RouteTable, RunEnd, RunEvent,
         },
     };
 }

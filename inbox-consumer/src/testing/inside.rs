@@ -74,7 +74,7 @@ pub fn is_step(text: &str, types: &[u32]) -> bool {
 ///
 /// # Errors
 /// What is wrong with the columns.
-pub fn gather_columns(
+pub fn gathered(
     columns: &BTreeMap<String, String>,
     record: Record,
     see: impl FnOnce(&Relation<'_>, Option<&str>),

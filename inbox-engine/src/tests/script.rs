@@ -17,7 +17,7 @@ use crate::{
     Batch, BatchOutcome, Commit, Doom, Due, Effect, Engine, Epoch, Failure, Generation,
     HandlerFault, Item, Kind, Lane, LaneState, LeaderEpoch, Limits, LogPoint, Mode, NextOffset,
     Offset, Ownership, ParkReason, PartitionId, Release, ReleaseOutcome, Seek, Standstill,
-    TakeOverFault, Tally, Time, WatermarkWrite, Written,
+    TakeOverFault, Tally, Time, TransactionFault, WatermarkWrite, Written,
 };
 
 /// Runs a script and compares what the engine asked for; on a difference the observed script is
@@ -204,13 +204,15 @@ impl Script {
                 BatchOutcome::Failed(named.map(|name| failure(verb, at(name))).collect())
             }
             "ignored" => BatchOutcome::Committed(Tally::default()),
-            "blocked" => BatchOutcome::Blocked("lock time-out".into()),
-            "conflict" => BatchOutcome::Conflict("deadlock".into()),
-            "broken" => BatchOutcome::Broken("terminating connection".into()),
-            "outage" => BatchOutcome::Outage("no route".into()),
-            "unreached" => BatchOutcome::Unreached("no session".into()),
-            "unknown" => BatchOutcome::Unknown("no answer".into()),
-            "fenced" => BatchOutcome::Fenced,
+            "blocked" => BatchOutcome::Fault(TransactionFault::Blocked("lock time-out".into())),
+            "conflict" => BatchOutcome::Fault(TransactionFault::Conflict("deadlock".into())),
+            "broken" => {
+                BatchOutcome::Fault(TransactionFault::Broken("terminating connection".into()))
+            }
+            "outage" => BatchOutcome::Fault(TransactionFault::Outage("no route".into())),
+            "unreached" => BatchOutcome::Fault(TransactionFault::Unreached("no session".into())),
+            "unknown" => BatchOutcome::Fault(TransactionFault::Unknown("no answer".into())),
+            "fenced" => BatchOutcome::Fault(TransactionFault::Fenced),
             "full" => BatchOutcome::Full("1000 parked aggregates".into()),
             "reused" => {
                 let at = batch.items.iter().position(|item| item.offset == offset);
@@ -335,13 +337,23 @@ impl Script {
             None | Some(&"old") => ReleaseOutcome::Done { more: false, removed: 1 },
             Some(&"nothing") => ReleaseOutcome::Done { more: false, removed: 0 },
             Some(&"more") => ReleaseOutcome::Done { more: true, removed: 1 },
-            Some(&"blocked") => ReleaseOutcome::Blocked("lock time-out".into()),
-            Some(&"conflict") => ReleaseOutcome::Conflict("deadlock".into()),
-            Some(&"broken") => ReleaseOutcome::Broken("terminating connection".into()),
-            Some(&"outage") => ReleaseOutcome::Outage("no route".into()),
-            Some(&"unreached") => ReleaseOutcome::Unreached("no session".into()),
-            Some(&"unknown") => ReleaseOutcome::Unknown("no answer".into()),
-            Some(&"fenced") => ReleaseOutcome::Fenced,
+            Some(&"blocked") => {
+                ReleaseOutcome::Fault(TransactionFault::Blocked("lock time-out".into()))
+            }
+            Some(&"conflict") => {
+                ReleaseOutcome::Fault(TransactionFault::Conflict("deadlock".into()))
+            }
+            Some(&"broken") => {
+                ReleaseOutcome::Fault(TransactionFault::Broken("terminating connection".into()))
+            }
+            Some(&"outage") => ReleaseOutcome::Fault(TransactionFault::Outage("no route".into())),
+            Some(&"unreached") => {
+                ReleaseOutcome::Fault(TransactionFault::Unreached("no session".into()))
+            }
+            Some(&"unknown") => {
+                ReleaseOutcome::Fault(TransactionFault::Unknown("no answer".into()))
+            }
+            Some(&"fenced") => ReleaseOutcome::Fault(TransactionFault::Fenced),
             Some(other) => panic!("{other} is no end of a release"),
         };
         self.engine.handle_released(&release, released, self.now);

@@ -10,7 +10,7 @@ use inbox_engine::Rule;
 use inbox_store::port::{Sessions, StoreFault};
 use outbox_core::{CodecError, Decode};
 
-use super::{RunEnd, RunEvent};
+use super::{CallFailure, RunEnd, RunEvent};
 use crate::{
     Event, Fault, HandlerError, HandlerResult, Tx,
     handler::{limit_text, panic_text},
@@ -43,7 +43,7 @@ fn advise(error: &CodecError) -> String {
 }
 
 /// How a call of a handler ended.
-pub(super) enum Answer {
+pub(super) enum CallEnd {
     Answered(HandlerResult),
     Panicked(String),
     TimedOut,
@@ -53,68 +53,63 @@ pub(super) enum Answer {
 pub(super) async fn call(
     handler: impl Future<Output = HandlerResult>,
     deadline: Duration,
-) -> Answer {
+) -> CallEnd {
     if !Rule::AttemptDeadline.on() {
         return catch_panic(handler).await;
     }
-    tokio::time::timeout(deadline, catch_panic(handler)).await.unwrap_or(Answer::TimedOut)
+    tokio::time::timeout(deadline, catch_panic(handler)).await.unwrap_or(CallEnd::TimedOut)
 }
 
-async fn catch_panic(handler: impl Future<Output = HandlerResult>) -> Answer {
+async fn catch_panic(handler: impl Future<Output = HandlerResult>) -> CallEnd {
     if !Rule::PanicIsFailure.on() {
-        return Answer::Answered(handler.await);
+        return CallEnd::Answered(handler.await);
     }
     match AssertUnwindSafe(handler).catch_unwind().await {
-        Ok(answer) => Answer::Answered(answer),
-        Err(panic) => Answer::Panicked(panic_text(&*panic)),
+        Ok(answer) => CallEnd::Answered(answer),
+        Err(panic) => CallEnd::Panicked(panic_text(&*panic)),
     }
 }
 
-/// What is wrong with a call.
-pub(super) struct Blame {
-    /// The index that the handler named.
-    pub(super) at: Option<usize>,
-    pub(super) fault: Fault,
-    pub(super) error: String,
-    /// The session is of no use any more.
-    pub(super) hung: bool,
-}
-
-/// Judges a call by its answer and by what the transaction saw; `None` when all is well.
+/// Judges a call by how it ended and by what the transaction saw; `None` when all is well.
 pub(super) fn judge<DB: Sessions>(
-    answer: Answer,
+    end: CallEnd,
     tx: &Tx<'_, DB>,
     deadline: Duration,
-) -> Option<Blame> {
+) -> Option<CallFailure> {
     tx.end_call();
     let seen = tx.first_fault();
-    let blame = match answer {
-        Answer::TimedOut => {
-            Blame { hung: true, ..rank(Fault::Retry, None, deadline_text(deadline), seen) }
+    let failure = match end {
+        CallEnd::TimedOut => {
+            CallFailure { hung: true, ..rank(Fault::Retry, None, deadline_text(deadline), seen) }
         }
-        Answer::Panicked(said) => {
+        CallEnd::Panicked(said) => {
             let said = tx.unquoted(format!("the handler panicked: {said}"));
             rank(Fault::Retry, None, said, seen)
         }
-        Answer::Answered(Err(error)) => {
+        CallEnd::Answered(Err(error)) => {
             let seen = seen.or_else(|| seen_unguarded(&error, tx));
             rank(error.fault(), error.index(), tx.unquoted(error.text()), seen)
         }
-        Answer::Answered(Ok(())) => swallowed_error(seen?),
+        CallEnd::Answered(Ok(())) => swallowed_error(seen?),
     };
-    Some(Blame { hung: blame.hung || tx.running(), ..blame })
+    Some(CallFailure { hung: failure.hung || tx.running(), ..failure })
 }
 
 /// What the handler said, unless the transaction saw something that is not the handler's to judge.
-fn rank(fault: Fault, at: Option<usize>, error: String, seen: Option<StatementFault>) -> Blame {
-    let Some(seen) = seen else { return Blame { at, fault, error, hung: false } };
+fn rank(
+    fault: Fault,
+    at: Option<usize>,
+    error: String,
+    seen: Option<StatementFault>,
+) -> CallFailure {
+    let Some(seen) = seen else { return CallFailure { at, fault, error, hung: false } };
     let (fault, hung) = (outrank(fault, seen.fault), is_spoilt(&seen));
     let error = if seen.error.starts_with(&error) {
         seen.error
     } else {
         format!("{error}; the transaction first saw: {}", seen.error)
     };
-    Blame { at, fault, error: limit_text(error), hung }
+    CallFailure { at, fault, error: limit_text(error), hung }
 }
 
 /// The session would do the same to others.
@@ -123,14 +118,14 @@ fn is_spoilt(seen: &StatementFault) -> bool {
 }
 
 /// The handler answered `Ok` on a transaction that can only be rolled back.
-fn swallowed_error(seen: StatementFault) -> Blame {
+fn swallowed_error(seen: StatementFault) -> CallFailure {
     let error = format!(
         "the handler swallowed an error of its transaction ({}); return it, or do what may fail in \
          tx.savepoint()",
         seen.error
     );
     let (fault, hung) = (outrank(Fault::Retry, seen.fault), is_spoilt(&seen));
-    Blame { at: None, fault, error: limit_text(error), hung }
+    CallFailure { at: None, fault, error: limit_text(error), hung }
 }
 
 /// What queued statements failed with, whoever awaited something while they were sent: it is the failure
@@ -140,7 +135,7 @@ pub(super) fn queue_failure<DB: Sessions>(tx: &Tx<'_, DB>) -> Option<RunEnd> {
     let error = limit_text(format!("a queued statement failed: {}", seen.error));
     let fault = outrank(Fault::Retry, seen.fault);
     let hung = tx.running() || is_spoilt(&seen);
-    Some(RunEnd::Failed { at: whose.at, fault, error, hung })
+    Some(RunEnd::Failed(CallFailure { at: whose.at, fault, error, hung }))
 }
 
 /// Sends what is queued; answers how the run ended if that failed.
@@ -153,7 +148,7 @@ pub(super) async fn flush_queue<DB: Sessions>(tx: &mut Tx<'_, DB>) -> Option<Run
 
 /// Nothing that was handled is settled before what its handler queued is sent.
 pub(super) async fn send_queued<DB: Sessions>(end: RunEnd, tx: &mut Tx<'_, DB>) -> RunEnd {
-    if matches!(end, RunEnd::Failed { .. }) || !Rule::QueueSentBeforeAdvance.on() {
+    if matches!(end, RunEnd::Failed(_)) || !Rule::QueueSentBeforeAdvance.on() {
         return end;
     }
     flush_queue(tx).await.unwrap_or(end)

@@ -7,7 +7,7 @@ use inbox_store::port::Sessions;
 use outbox_core::Decode;
 use tracing::Instrument as _;
 
-use super::{DecodedRun, Route, RunEnd, RunEvent, attempt};
+use super::{CallFailure, DecodedRun, Route, RunEnd, RunEvent, attempt};
 use crate::{Handler, Tx, trace};
 
 pub(super) struct Each<H, C> {
@@ -43,14 +43,13 @@ where
             };
             // Called inside the future, so that a panic before the first await is caught, too.
             let call = async { self.handler.handle(&event, &mut *tx).await };
-            let answer = attempt::call(call.instrument(span), deadline).await;
-            let judged = attempt::judge(answer, tx, deadline);
+            let end = attempt::call(call.instrument(span), deadline).await;
+            let judged = attempt::judge(end, tx, deadline);
             if let Some(failed) = attempt::queue_failure(tx) {
                 return failed;
             }
-            if let Some(blame) = judged {
-                let attempt::Blame { at: _, fault, error, hung } = blame;
-                return RunEnd::Failed { at: Some(at), fault, error, hung };
+            if let Some(failure) = judged {
+                return RunEnd::Failed(CallFailure { at: Some(at), ..failure });
             }
             if tx.much_queued()
                 && let Some(failed) = attempt::flush_queue(tx).await

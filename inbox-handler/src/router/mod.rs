@@ -54,16 +54,20 @@ pub enum RunEnd {
         error: String,
     },
     /// The handler failed.
-    Failed {
-        /// The index of the event to blame, if it is known.
-        at: Option<usize>,
-        /// What it means; what the transaction saw has been taken into account.
-        fault: Fault,
-        /// The error, for people.
-        error: String,
-        /// The session is still busy with a statement, or nobody knows: close it hard.
-        hung: bool,
-    },
+    Failed(CallFailure),
+}
+
+/// Why a call of a handler failed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CallFailure {
+    /// The index in the run of the event to blame, if it is known.
+    pub at: Option<usize>,
+    /// What it means; what the transaction saw has been taken into account.
+    pub fault: Fault,
+    /// The error, for people.
+    pub error: String,
+    /// The session is still busy with a statement, or nobody knows: close it hard.
+    pub hung: bool,
 }
 
 /// A handler behind one virtual call and one box per run.

@@ -11,7 +11,7 @@ use inbox_store::port::{Address, Queues as _, RegistrySnapshot, Sessions as _, S
 use outbox_core::{Aggregate, Envelope, EventId, Record, TopicPartition};
 use sqlx::{AssertSqlSafe, PgConnection, Postgres, SqlSafeStr as _};
 
-use super::{DecodedRun, RouteTable, Routes, RunEnd, RunEvent};
+use super::{CallFailure, DecodedRun, RouteTable, Routes, RunEnd, RunEvent};
 use crate::{Delivery, Event, Fault, Handler, HandlerError, HandlerResult, Tx, statement};
 
 const TABLES: &str = "CREATE TABLE effects (
@@ -190,7 +190,7 @@ async fn savepoints(n: i64, tx: &mut Tx<'_, Postgres>) -> HandlerResult {
 #[track_caller]
 fn failed(end: RunEnd) -> (Option<usize>, Fault, String) {
     match end {
-        RunEnd::Failed { at, fault, error, hung: false } => (at, fault, error),
+        RunEnd::Failed(CallFailure { at, fault, error, hung: false }) => (at, fault, error),
         end => panic!("{end:?}"),
     }
 }
@@ -410,7 +410,7 @@ async fn a_session_learns_outside_any_transaction() {
     let mut conn = opened().await;
     run(&mut conn, "ROLLBACK").await;
     let registry = StatementRegistry::new(true);
-    let text = inbox_store::port::Text { sql: ADD.into_sql_str(), types: vec![20, 20] };
+    let text = inbox_store::port::StatementText { sql: ADD.into_sql_str(), types: vec![20, 20] };
     registry.add(vec![text]);
     let snapshot = registry.newer_snapshot(None).unwrap();
     Postgres::prepare_session(&mut conn, &snapshot).await.unwrap();

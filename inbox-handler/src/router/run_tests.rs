@@ -16,7 +16,7 @@ use outbox_core::{Aggregate, Envelope, EventId, Header, Record, TopicPartition};
 use serde::Deserialize;
 use sqlx::{Connection, Sqlite, SqliteConnection};
 
-use super::{DecodedRun, RouteTable, Routes, RunEnd, RunEvent};
+use super::{CallFailure, DecodedRun, RouteTable, Routes, RunEnd, RunEvent};
 use crate::{
     BatchHandler, Delivery, Event, Fault, Handler, HandlerError, HandlerResult, Tx, statement,
 };
@@ -80,7 +80,7 @@ async fn run_whole<H: BatchHandler<Sqlite>>(handler: H, payloads: &[&str]) -> Ra
 #[track_caller]
 fn failed(end: RunEnd) -> (Option<usize>, Fault, String, bool) {
     match end {
-        RunEnd::Failed { at, fault, error, hung } => (at, fault, error, hung),
+        RunEnd::Failed(CallFailure { at, fault, error, hung }) => (at, fault, error, hung),
         other => panic!("expected a failure, not {other:?}"),
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use sqlx::{AssertSqlSafe, Connection, PgConnection, Postgres};
 
-use super::{DecodedRun, Routes, RunEnd, RunEvent, queue_services::make_delivery};
+use super::{CallFailure, DecodedRun, Routes, RunEnd, RunEvent, queue_services::make_delivery};
 use crate::{Event, Fault, Handler, HandlerResult, Tx};
 
 /// A schema of its own with the tables that tests use.
@@ -88,7 +88,7 @@ async fn call<H: Handler<Postgres>>(
     let run = [RunEvent { delivery: &delivery, attempt: 1 }];
     let mut tx = Tx::new(conn, 0);
     match table.run(0, &run, DecodedRun::none(), &mut tx, Duration::from_secs(20)).await {
-        RunEnd::Failed { at: Some(0), fault, error, hung: false } => (fault, error),
+        RunEnd::Failed(CallFailure { at: Some(0), fault, error, hung: false }) => (fault, error),
         end => panic!("{sql}: {end:?}"),
     }
 }

@@ -10,7 +10,7 @@ use inbox_store::port::Sessions;
 use outbox_core::Decode;
 use tracing::Instrument as _;
 
-use super::{DecodedRun, Route, RunEnd, RunEvent, attempt, decoded_payloads::Decoded};
+use super::{CallFailure, DecodedRun, Route, RunEnd, RunEvent, attempt, decoded_payloads::Decoded};
 use crate::{BatchHandler, Tx, trace};
 
 pub(super) struct Whole<H, C> {
@@ -62,12 +62,12 @@ where
         }
         // Called inside the future, so that a panic before the first await is caught, too.
         let call = async { self.handler.handle(&events, &mut *tx).await };
-        let answer = attempt::call(call.instrument(trace::run(run)), deadline).await;
-        let Some(blame) = attempt::judge(answer, tx, deadline) else { return RunEnd::Done };
+        let end = attempt::call(call.instrument(trace::run(run)), deadline).await;
+        let Some(failure) = attempt::judge(end, tx, deadline) else { return RunEnd::Done };
         if let Some(failed) = attempt::queue_failure(tx) {
             return failed;
         }
-        let attempt::Blame { at, fault, error, hung } = blame;
-        RunEnd::Failed { at: at.filter(|&at| at < run.len()), fault, error, hung }
+        let at = failure.at.filter(|&at| at < run.len());
+        RunEnd::Failed(CallFailure { at, ..failure })
     }
 }

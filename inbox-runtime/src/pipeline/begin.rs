@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use inbox_engine::BatchOutcome;
+use inbox_engine::TransactionFault;
 use inbox_store::port::{OpenError, Transactions};
 
 use super::{sessions::Session, transaction::Work};
@@ -20,14 +20,14 @@ impl<DB: Transactions> Work<DB> {
 
     /// A connection inside a transaction. An idle one may have died in the meantime: then a new one
     /// is opened at once, so that a restarted database costs no round of outages.
-    pub(super) async fn begin(&self) -> Result<Session<DB>, BatchOutcome> {
+    pub(super) async fn begin(&self) -> Result<Session<DB>, TransactionFault> {
         let writer_permit = self.sessions.acquire_writer().await;
         let mut conn = self.open_and_begin().await?;
         conn.writer_permit = writer_permit;
         Ok(conn)
     }
 
-    async fn open_and_begin(&self) -> Result<Session<DB>, BatchOutcome> {
+    async fn open_and_begin(&self) -> Result<Session<DB>, TransactionFault> {
         if let Some(mut conn) = self.sessions.idle() {
             match self.begin_on(&mut conn).await {
                 Ok(()) => return Ok(conn),
@@ -36,13 +36,13 @@ impl<DB: Transactions> Work<DB> {
             }
         }
         let mut conn = self.sessions.open().await.map_err(|error| match error {
-            OpenError::Outage(text) | OpenError::Refused(text) => BatchOutcome::Outage(text),
+            OpenError::Outage(text) | OpenError::Refused(text) => TransactionFault::Outage(text),
         })?;
         match self.begin_on(&mut conn).await {
             Ok(()) => Ok(conn),
             Err(error) => {
                 conn.close_hard().await;
-                Err(BatchOutcome::Outage(format!(
+                Err(TransactionFault::Outage(format!(
                     "BEGIN failed: {}",
                     self.sessions.explain(&error)
                 )))

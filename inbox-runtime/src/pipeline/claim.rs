@@ -1,6 +1,8 @@
 //! The claim: which events of a batch are fresh, and what becomes of the others.
 
-use inbox_engine::{BatchOutcome, Doom, HandlerFault, Offset, ParkReason, Rule, distinct};
+use inbox_engine::{
+    BatchOutcome, Doom, HandlerFault, Offset, ParkReason, Rule, TransactionFault, distinct,
+};
 use inbox_store::port::{ClaimRequest, ClaimResult, InboxRow, Transactions};
 
 use super::{
@@ -71,7 +73,7 @@ impl<'a, DB: Transactions> Transaction<'a, DB> {
         if all || !Rule::LanesAtClaim.on() {
             return Ok(());
         }
-        Err(EarlyEnd::RolledBack(BatchOutcome::Fenced))
+        Err(EarlyEnd::RolledBack(BatchOutcome::Fault(TransactionFault::Fenced)))
     }
 
     /// Not all lanes moved, in the transaction of the claim: somebody else is the owner, or a handler has changed the
@@ -82,7 +84,7 @@ impl<'a, DB: Transactions> Transaction<'a, DB> {
         let now = now.map(|now| now.saturating_sub_unsigned(moved));
         let same = now.zip(changed).is_none_or(|(now, changed)| now == changed);
         if same && (DB::WRITERS_MAX > 1 || !Rule::InboxRowsCounted.on()) {
-            return EarlyEnd::RolledBack(BatchOutcome::Fenced);
+            return EarlyEnd::RolledBack(BatchOutcome::Fault(TransactionFault::Fenced));
         }
         let text = "a handler, or a function or a trigger that it brought about, has changed rows of inbox_events or \
                     inbox_lanes: they are why each effect happens once, and the runtime's; keep what is yours in \

@@ -3,7 +3,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use inbox_engine::{BatchOutcome, Offset};
+use inbox_engine::{BatchOutcome, Offset, TransactionFault};
 use inbox_store::port::Transactions;
 
 use super::{
@@ -56,9 +56,9 @@ impl<DB: Transactions> Transaction<'_, DB> {
     /// became of it is not known.
     pub(super) fn crash(&self, moment: Moment) -> Result<(), EarlyEnd> {
         if self.work.state.crash.here(moment, &self.batch.items) {
-            return Err(EarlyEnd::Closed(BatchOutcome::Unknown(
+            return Err(EarlyEnd::Closed(BatchOutcome::Fault(TransactionFault::Unknown(
                 "a test cut the connection".into(),
-            )));
+            ))));
         }
         Ok(())
     }

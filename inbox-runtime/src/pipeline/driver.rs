@@ -1,5 +1,5 @@
-//! The loop that applies the effects of the engine. One task owns the engine; everything slow is spawned and comes
-//! back as a message.
+//! The loop that applies the engine's effects. One task owns the engine; everything slow is spawned and
+//! comes back as a message.
 //!
 //! One story: its files know each other.
 
@@ -310,9 +310,7 @@ impl<DB: Owners> Driver<DB> {
             TaskResult::Sought(id, generation, result) => {
                 self.engine.handle_sought(id, generation, result, now);
             }
-            TaskResult::Taken(id, generation, taken) => {
-                self.handle_taken(id, generation, *taken, now)
-            }
+            TaskResult::Taken(id, of, taken) => self.handle_taken(id, of, *taken, now),
             TaskResult::Watermarks(written, rest) => {
                 for (write, written) in written {
                     self.handle_written(&write, written, now);
@@ -326,9 +324,8 @@ impl<DB: Owners> Driver<DB> {
 
     /// Fewer transactions side by side, or more, as those that have begun lately tell.
     fn adapt_permits(&mut self, now: Time) {
-        if let Some(permits) =
-            self.work.state.concurrency.judge(self.engine.permits(), self.engine.partitions())
-        {
+        let (open_max, partitions) = (self.engine.permits(), self.engine.partitions());
+        if let Some(permits) = self.work.state.concurrency.judge(open_max, partitions) {
             self.engine.handle_permits(permits, now);
         }
     }
@@ -369,14 +366,13 @@ impl<DB: Owners> Driver<DB> {
         let fresh = |place: &TopicPartition| {
             let id = PartitionId(self.next_id);
             self.next_id = self.next_id.wrapping_add(1);
-            let watch = ProgressWatch::new(Instant::now());
             let tracked = TrackedPartition {
                 place: place.clone(),
                 taken: None,
                 unlogged: None,
                 logged_still: false,
                 confirmed_at: None,
-                watch,
+                watch: ProgressWatch::new(Instant::now()),
                 held: Vec::new(),
             };
             self.partitions.insert(id, tracked);

@@ -12,7 +12,7 @@ use futures::{
 };
 use inbox_engine::{
     Batch, BatchOutcome, Commit, Effect, Generation, Held, Lane, PartitionId, Release,
-    ReleaseOutcome, Seek, Standstill, WatermarkWrite, Written,
+    ReleaseOutcome, Seek, Standstill, TransactionFault, WatermarkWrite, Written,
 };
 use inbox_handler::internal::panic_text;
 use inbox_store::port::{Note, Owners, Scope, deadline};
@@ -79,7 +79,9 @@ impl<DB: Owners> Driver<DB> {
             let begun = Instant::now();
             let transaction = deadline::with::<DB, _>(&work.limits, work.transact(scope, &batch));
             let outcome = Abortable::new(transaction, given_up).await;
-            let outcome = outcome.unwrap_or_else(|_| BatchOutcome::Unknown(GIVEN_UP.into()));
+            let outcome = outcome.unwrap_or_else(|_| {
+                BatchOutcome::Fault(TransactionFault::Unknown(GIVEN_UP.into()))
+            });
             work.unmark(scope, &batch).await;
             let times = batch.items.iter().filter_map(|item| item.event.record.timestamp_ms);
             work.meters.transaction(&outcome, batch.items.len(), times.min(), begun.elapsed());
@@ -121,7 +123,12 @@ impl<DB: Owners> Driver<DB> {
         self.spawn(async move {
             let released = work.release(scope, &place, &release, &*broker);
             let released = deadline::with::<DB, _>(&work.limits, released);
-            let given_up = |_| (ReleaseOutcome::Unknown(GIVEN_UP.into()), Report::default());
+            let given_up = |_| {
+                (
+                    ReleaseOutcome::Fault(TransactionFault::Unknown(GIVEN_UP.into())),
+                    Report::default(),
+                )
+            };
             let ended = Abortable::new(released, registration).await;
             let (released, report) = ended.unwrap_or_else(given_up);
             TaskResult::Released(place, release, released, report)
@@ -245,7 +252,11 @@ impl<DB: Owners> Driver<DB> {
                     .emit();
                 }
             }
-            outcome => self.tell_fault(batch.partition, partition, events, outcome),
+            BatchOutcome::Fault(fault) => {
+                self.tell_fault(batch.partition, partition, events, fault);
+            }
+            // What was parked is told by the transaction itself, the others as a standstill.
+            BatchOutcome::Committed(_) | BatchOutcome::Full(_) | BatchOutcome::Reused(_) => {}
         }
     }
 
@@ -280,22 +291,14 @@ impl<DB: Owners> Driver<DB> {
         released: &ReleaseOutcome,
         report: Report,
     ) {
-        let (events, outcome) = match released {
+        let fault = match released {
             ReleaseOutcome::Done { .. } => {
                 return report.tell(&partition, &self.meters.counters);
             }
-            ReleaseOutcome::Blocked(error) | ReleaseOutcome::Conflict(error) => {
-                (1, BatchOutcome::Conflict(error.clone()))
-            }
-            ReleaseOutcome::Broken(error) => (1, BatchOutcome::Broken(error.clone())),
-            ReleaseOutcome::Outage(error) | ReleaseOutcome::Unreached(error) => {
-                (1, BatchOutcome::Outage(error.clone()))
-            }
-            ReleaseOutcome::Unknown(error) => (1, BatchOutcome::Unknown(error.clone())),
-            ReleaseOutcome::Fenced => (0, BatchOutcome::Fenced),
+            ReleaseOutcome::Fault(fault) => fault,
         };
-        self.meters.counters.count(&outcome);
-        self.tell_fault(id, partition, events, &outcome);
+        self.meters.counters.count_fault(fault);
+        self.tell_fault(id, partition, 1, fault);
     }
 
     /// Tells what kept a transaction from being committed, when no handler is answerable.
@@ -304,26 +307,21 @@ impl<DB: Owners> Driver<DB> {
         id: PartitionId,
         partition: TopicPartition,
         events: usize,
-        outcome: &BatchOutcome,
+        fault: &TransactionFault,
     ) {
-        match outcome {
-            BatchOutcome::Blocked(error)
-            | BatchOutcome::Broken(error)
-            | BatchOutcome::Conflict(error) => {
+        match fault {
+            TransactionFault::Blocked(error)
+            | TransactionFault::Broken(error)
+            | TransactionFault::Conflict(error) => {
                 Signal::Conflict { partition, events, error: error.clone() }.emit();
             }
-            BatchOutcome::Outage(error) | BatchOutcome::Unreached(error) => {
+            TransactionFault::Outage(error) | TransactionFault::Unreached(error) => {
                 self.outages.note_outage(id, partition, error, Instant::now());
             }
-            BatchOutcome::Unknown(error) => {
+            TransactionFault::Unknown(error) => {
                 self.outages.commit_unknown(partition, events, error, Instant::now());
             }
-            BatchOutcome::Fenced => Signal::Fenced { partition }.emit(),
-            // What was parked is told by the transaction itself, the others as a standstill.
-            BatchOutcome::Committed(_)
-            | BatchOutcome::Failed(_)
-            | BatchOutcome::Full(_)
-            | BatchOutcome::Reused(_) => {}
+            TransactionFault::Fenced => Signal::Fenced { partition }.emit(),
         }
     }
 }

@@ -2,10 +2,12 @@
 
 use std::time::Instant;
 
-use inbox_engine::{BatchOutcome, Doom, Failure, HandlerFault, Mode, ParkReason, Rule, Run};
+use inbox_engine::{
+    BatchOutcome, Doom, Failure, HandlerFault, Mode, ParkReason, Rule, Run, TransactionFault,
+};
 use inbox_handler::{
     Fault, Tx,
-    internal::{DecodedPayloads, DecodedRun, RunEnd, RunEvent},
+    internal::{CallFailure, DecodedPayloads, DecodedRun, RunEnd, RunEvent},
 };
 use inbox_store::port::{StoreFault, Transactions};
 
@@ -16,10 +18,11 @@ use super::{
 };
 
 /// How the call for one event of a careful transaction ended.
-pub(super) enum Single {
+pub(super) enum EventEnd {
     Applied,
-    Undecodable(String),
-    Failed(HandlerFault, String),
+    /// Its handler cannot take it.
+    Doomed(Doom),
+    Failed(Failure),
 }
 
 impl<DB: Transactions> Transaction<'_, DB> {
@@ -57,11 +60,11 @@ impl<DB: Transactions> Transaction<'_, DB> {
                     rest.remove(at);
                     (ran, ran)
                 }
-                RunEnd::Failed { at, fault, error, hung } => {
-                    let index = at.or((rest.len() == 1).then_some(0)).map(|at| rest[at]);
+                RunEnd::Failed(failure) => {
+                    let index = failure.at.or((rest.len() == 1).then_some(0)).map(|at| rest[at]);
                     // What went past the guard may have broken the transaction for an event after it.
                     let index = index.filter(|_| !self.unguarded_used);
-                    return Err(self.call_failed(index, fault, error, hung));
+                    return Err(self.call_failed(index, failure));
                 }
             };
             self.still_inside(None)?;
@@ -85,14 +88,11 @@ impl<DB: Transactions> Transaction<'_, DB> {
                 continue;
             }
             match self.handle_single(index).await? {
-                Single::Applied => dispositions.set(index, Disposition::Applied),
-                Single::Undecodable(error) => {
-                    let doom = undecodable(error);
+                EventEnd::Applied => dispositions.set(index, Disposition::Applied),
+                EventEnd::Doomed(doom) => {
                     dispositions.decide(index, self.dispose(&batch.items[index], doom));
                 }
-                Single::Failed(fault, error) => {
-                    failures.push(Failure { index: Some(index), fault, error });
-                }
+                EventEnd::Failed(failure) => failures.push(failure),
             }
         }
         if failures.is_empty() {
@@ -101,7 +101,7 @@ impl<DB: Transactions> Transaction<'_, DB> {
         Err(EarlyEnd::RolledBack(BatchOutcome::Failed(failures)))
     }
 
-    pub(super) async fn handle_single(&mut self, index: usize) -> Result<Single, EarlyEnd> {
+    pub(super) async fn handle_single(&mut self, index: usize) -> Result<EventEnd, EarlyEnd> {
         let opened = DB::savepoint(self.conn, 0).await;
         opened.map_err(|error| self.statement_failed("SAVEPOINT", &error))?;
         let route = self.batch.items[index].kind.route;
@@ -109,10 +109,10 @@ impl<DB: Transactions> Transaction<'_, DB> {
             RunEnd::Done => self.release_single(index).await,
             RunEnd::Undecodable { error, .. } => {
                 self.undo_single().await?;
-                Ok(Single::Undecodable(error))
+                Ok(EventEnd::Doomed(undecodable(error)))
             }
-            RunEnd::Failed { fault, error, hung, .. } => {
-                let end = self.call_failed(Some(index), fault, error, hung);
+            RunEnd::Failed(failure) => {
+                let end = self.call_failed(Some(index), failure);
                 self.still_inside(Some(index))?;
                 match end {
                     EarlyEnd::RolledBack(BatchOutcome::Failed(failures)) => {
@@ -120,7 +120,7 @@ impl<DB: Transactions> Transaction<'_, DB> {
                         let [failure] = failures.as_slice() else {
                             return Err(EarlyEnd::RolledBack(BatchOutcome::Failed(failures)));
                         };
-                        Ok(Single::Failed(failure.fault, failure.error.clone()))
+                        Ok(EventEnd::Failed(failure.clone()))
                     }
                     end => Err(end),
                 }
@@ -131,17 +131,17 @@ impl<DB: Transactions> Transaction<'_, DB> {
     /// RELEASE fails when the handler ended the transaction, rolled back past the savepoint or
     /// swallowed an error; deferred constraints are made to speak first, or COMMIT would fail for
     /// nobody in particular (finding 14).
-    async fn release_single(&mut self, index: usize) -> Result<Single, EarlyEnd> {
+    async fn release_single(&mut self, index: usize) -> Result<EventEnd, EarlyEnd> {
         self.still_inside(Some(index))?;
         let released = match DB::constraints_immediate(self.conn).await {
             Ok(()) => DB::release(self.conn, 0).await,
             Err(error) => Err(error),
         };
-        let Err(error) = released else { return Ok(Single::Applied) };
+        let Err(error) = released else { return Ok(EventEnd::Applied) };
         match DB::fault(&error) {
             StoreFault::Statement => {
                 self.undo_single().await?;
-                Ok(Single::Failed(HandlerFault::Retry, self.work.sessions.explain(&error)))
+                Ok(EventEnd::Failed(Failure::retry(index, self.work.sessions.explain(&error))))
             }
             StoreFault::TransactionEnded => Err(EarlyEnd::Closed(self.handler_ended(Some(index)))),
             StoreFault::Broken
@@ -184,7 +184,7 @@ impl<DB: Transactions> Transaction<'_, DB> {
         let (handled, failed) = match &end {
             RunEnd::Done => (events.len(), false),
             RunEnd::Undecodable { ran, .. } => (*ran, false),
-            RunEnd::Failed { fault, .. } => (0, matches!(fault, Fault::Retry | Fault::Reject)),
+            RunEnd::Failed(failure) => (0, matches!(failure.fault, Fault::Retry | Fault::Reject)),
         };
         self.work.meters.run(route, begun.elapsed(), handled, failed);
         self.savepoints_taken = tx.savepoints_taken();
@@ -195,17 +195,16 @@ impl<DB: Transactions> Transaction<'_, DB> {
         end
     }
 
-    fn call_failed(
-        &mut self,
-        index: Option<usize>,
-        fault: Fault,
-        error: String,
-        hung: bool,
-    ) -> EarlyEnd {
+    fn call_failed(&mut self, index: Option<usize>, failure: CallFailure) -> EarlyEnd {
+        let CallFailure { fault, error, hung, .. } = failure;
         let outcome = match fault {
-            Fault::Outage if hung => return EarlyEnd::Closed(BatchOutcome::Broken(error)),
-            Fault::Outage => return EarlyEnd::Closed(BatchOutcome::Outage(error)),
-            Fault::Conflict => BatchOutcome::Conflict(error),
+            Fault::Outage if hung => {
+                return EarlyEnd::Closed(BatchOutcome::Fault(TransactionFault::Broken(error)));
+            }
+            Fault::Outage => {
+                return EarlyEnd::Closed(BatchOutcome::Fault(TransactionFault::Outage(error)));
+            }
+            Fault::Conflict => BatchOutcome::Fault(TransactionFault::Conflict(error)),
             Fault::Retry => self.handler_failed(index, HandlerFault::Retry, error),
             Fault::Reject => self.handler_failed(index, HandlerFault::Reject, error),
         };

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use inbox_engine::{Batch, BatchOutcome, Lane, PartitionId};
+use inbox_engine::{Batch, BatchOutcome, Lane, PartitionId, TransactionFault};
 use outbox_core::TopicPartition;
 
 use super::Delivery;
@@ -61,12 +61,14 @@ impl Heads {
         outcome: &BatchOutcome,
     ) {
         let error = match outcome {
-            BatchOutcome::Broken(error)
-            | BatchOutcome::Conflict(error)
-            | BatchOutcome::Blocked(error)
-            | BatchOutcome::Outage(error)
-            | BatchOutcome::Unreached(error)
-            | BatchOutcome::Full(error) => error,
+            BatchOutcome::Full(error)
+            | BatchOutcome::Fault(
+                TransactionFault::Broken(error)
+                | TransactionFault::Conflict(error)
+                | TransactionFault::Blocked(error)
+                | TransactionFault::Outage(error)
+                | TransactionFault::Unreached(error),
+            ) => error,
             BatchOutcome::Failed(failures) => {
                 for failure in failures {
                     let items = failure.index.map_or(&*batch.items, |at| &batch.items[at..=at]);
@@ -82,8 +84,7 @@ impl Heads {
             }
             // What follows is read from the database anew.
             BatchOutcome::Committed(_)
-            | BatchOutcome::Unknown(_)
-            | BatchOutcome::Fenced
+            | BatchOutcome::Fault(TransactionFault::Unknown(_) | TransactionFault::Fenced)
             | BatchOutcome::Reused(_) => {
                 for step in &batch.lanes {
                     self.0.remove(&(batch.partition, step.lane));
@@ -91,7 +92,8 @@ impl Heads {
                 return;
             }
         };
-        let alone = batch.items.len() == 1 && matches!(outcome, BatchOutcome::Conflict(_));
+        let alone = batch.items.len() == 1
+            && matches!(outcome, BatchOutcome::Fault(TransactionFault::Conflict(_)));
         for step in &batch.lanes {
             let Some(head) = self.0.get_mut(&(batch.partition, step.lane)) else { continue };
             head.error = Some(error.clone());
@@ -299,7 +301,7 @@ mod tests {
     fn from_the_second_on_conflicts_of_one_event_are_told() {
         let place = TopicPartition { topic: "orders".into(), partition: 3 };
         let mut heads = Heads::default();
-        let conflict = BatchOutcome::Conflict("deadlock detected".into());
+        let conflict = BatchOutcome::Fault(TransactionFault::Conflict("deadlock detected".into()));
         let lines = inbox_settings::testing::told(|| {
             for _ in 0..3 {
                 heads.note_start(&batch(4, 17, 0), SystemTime::now());

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use inbox_engine::{Batch, BatchOutcome, Doom, Item, Offset, ParkReason, Rule};
+use inbox_engine::{Batch, BatchOutcome, Doom, Item, Offset, ParkReason, Rule, TransactionFault};
 use inbox_store::port::{Scope, Suspect, Transactions};
 
 use super::{Delivered, Delivery, transaction::Work};
@@ -66,7 +66,7 @@ impl<DB: Transactions> Work<DB> {
     async fn run_marked(&self, scope: Scope, batch: &Batch<Arc<Delivery>>) -> BatchOutcome {
         match self.mark(scope, batch, true).await {
             Ok(()) => self.run(scope, batch).await,
-            Err(error) => BatchOutcome::Unreached(error),
+            Err(error) => BatchOutcome::Fault(TransactionFault::Unreached(error)),
         }
     }
 

@@ -9,7 +9,9 @@ use std::{
 };
 
 use futures::future::{MaybeDone, maybe_done};
-use inbox_engine::{Batch, BatchOutcome, Failure, HandlerFault, Mode, Rule, Tally};
+use inbox_engine::{
+    Batch, BatchOutcome, Failure, HandlerFault, Mode, Rule, Tally, TransactionFault,
+};
 use inbox_handler::internal::{DecodedPayloads, RouteTable};
 use inbox_store::port::{Scope, StatementRegistry, StoreFault, Transactions, TxLimits};
 use tokio::sync::RwLock;
@@ -108,7 +110,7 @@ impl<DB: Transactions> Work<DB> {
         let mut payloads = pin!(maybe_done(self.decode_ahead(batch)));
         let mut conn = match overlap(payloads.as_mut(), self.begin()).await {
             Ok(conn) => conn,
-            Err(outcome) => return outcome.before_handlers(),
+            Err(fault) => return BatchOutcome::Fault(fault.before_handlers()),
         };
         let mut transaction = Transaction::new(self, scope, batch, &mut conn);
         let ran = transaction.run(payloads).await;
@@ -145,14 +147,14 @@ impl<DB: Transactions> Work<DB> {
                 self.sessions.give_back(conn).await;
                 Ok(done)
             }
-            Err(EarlyEnd::Closed(BatchOutcome::Broken(error))) => {
+            Err(EarlyEnd::Closed(BatchOutcome::Fault(TransactionFault::Broken(error)))) => {
                 conn.close_hard().await;
                 // The others may be as well as ever, or the database is away: another session tells.
                 if Rule::BrokenSessionProbed.on() && self.sessions.work(&self.limits).await {
-                    return Err(BatchOutcome::Broken(error));
+                    return Err(BatchOutcome::Fault(TransactionFault::Broken(error)));
                 }
                 self.sessions.close().await;
-                Err(BatchOutcome::Outage(error))
+                Err(BatchOutcome::Fault(TransactionFault::Outage(error)))
             }
             Err(EarlyEnd::Closed(outcome)) => {
                 // A handler that hangs says nothing of other sessions; else those that wait for work have
@@ -214,7 +216,9 @@ impl<'a, DB: Transactions> Transaction<'a, DB> {
         fault_point::pass("live.after_claim");
         if dispositions.vanished() {
             let text = "an id was taken and is free again; the batch is tried once more";
-            return Err(EarlyEnd::RolledBack(BatchOutcome::Conflict(text.into())));
+            return Err(EarlyEnd::RolledBack(BatchOutcome::Fault(TransactionFault::Conflict(
+                text.into(),
+            ))));
         }
         match self.batch.mode {
             Mode::Together => {
@@ -292,9 +296,11 @@ impl<'a, DB: Transactions> Transaction<'a, DB> {
             let said = self.work.sessions.explain(&error);
             return Err(match DB::fault(&error) {
                 StoreFault::Conflict | StoreFault::Stale => {
-                    EarlyEnd::Closed(BatchOutcome::Conflict(said))
+                    EarlyEnd::Closed(BatchOutcome::Fault(TransactionFault::Conflict(said)))
                 }
-                StoreFault::Saturated => EarlyEnd::RolledBack(BatchOutcome::Unreached(said)),
+                StoreFault::Saturated => {
+                    EarlyEnd::RolledBack(BatchOutcome::Fault(TransactionFault::Unreached(said)))
+                }
                 // A deferred constraint: the server said so, nothing was committed.
                 StoreFault::Statement => {
                     EarlyEnd::Closed(self.handler_failed(None, HandlerFault::Retry, said))
@@ -307,10 +313,12 @@ impl<'a, DB: Transactions> Transaction<'a, DB> {
                 StoreFault::Broken | StoreFault::Outage | StoreFault::TransactionEnded
                     if DB::refused(&error) && Rule::RefusedCommitCounts.on() =>
                 {
-                    EarlyEnd::Closed(BatchOutcome::Outage(format!("COMMIT failed: {said}")))
+                    EarlyEnd::Closed(BatchOutcome::Fault(TransactionFault::Outage(format!(
+                        "COMMIT failed: {said}"
+                    ))))
                 }
                 StoreFault::Broken | StoreFault::Outage | StoreFault::TransactionEnded => {
-                    EarlyEnd::Closed(BatchOutcome::Unknown(said))
+                    EarlyEnd::Closed(BatchOutcome::Fault(TransactionFault::Unknown(said)))
                 }
             });
         }
@@ -326,11 +334,21 @@ impl<'a, DB: Transactions> Transaction<'a, DB> {
     pub(super) fn statement_failed(&mut self, what: &str, error: &sqlx::Error) -> EarlyEnd {
         let text = format!("{what} failed: {}", self.work.sessions.explain(error));
         match DB::fault(error) {
-            StoreFault::Broken => EarlyEnd::Closed(BatchOutcome::Broken(text)),
-            StoreFault::Outage => EarlyEnd::Closed(BatchOutcome::Outage(text)),
-            StoreFault::Conflict => EarlyEnd::RolledBack(BatchOutcome::Conflict(text)),
-            StoreFault::Stale => EarlyEnd::Closed(BatchOutcome::Conflict(text)),
-            StoreFault::Saturated => EarlyEnd::RolledBack(BatchOutcome::Unreached(text)),
+            StoreFault::Broken => {
+                EarlyEnd::Closed(BatchOutcome::Fault(TransactionFault::Broken(text)))
+            }
+            StoreFault::Outage => {
+                EarlyEnd::Closed(BatchOutcome::Fault(TransactionFault::Outage(text)))
+            }
+            StoreFault::Conflict => {
+                EarlyEnd::RolledBack(BatchOutcome::Fault(TransactionFault::Conflict(text)))
+            }
+            StoreFault::Stale => {
+                EarlyEnd::Closed(BatchOutcome::Fault(TransactionFault::Conflict(text)))
+            }
+            StoreFault::Saturated => {
+                EarlyEnd::RolledBack(BatchOutcome::Fault(TransactionFault::Unreached(text)))
+            }
             // 25P02 and its like: a handler swallowed an error that the guard could not see.
             StoreFault::Statement => {
                 EarlyEnd::RolledBack(self.handler_failed(None, HandlerFault::Retry, text))

@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use inbox_engine::{Batch, BatchOutcome, Failure, HandlerFault, Rule};
+use inbox_engine::{Batch, BatchOutcome, Failure, HandlerFault, Rule, TransactionFault};
 use inbox_store::port::{Scope, Transactions};
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines},
@@ -136,7 +136,7 @@ impl<DB: Transactions> Work<DB> {
                 let failure = Failure { index: Some(0), fault: HandlerFault::Crash, error: error? };
                 Some(BatchOutcome::Failed(vec![failure]))
             }
-            Err(error) => Some(BatchOutcome::Unreached(error)),
+            Err(error) => Some(BatchOutcome::Fault(TransactionFault::Unreached(error))),
         }
     }
 
@@ -185,7 +185,7 @@ mod child {
 
     use inbox_engine::{
         Batch, BatchOutcome, Epoch, Generation, Lane, LaneMove, LeaderEpoch, Mode, NextOffset,
-        Offset, PartitionId,
+        Offset, PartitionId, TransactionFault,
     };
     use inbox_store::port::{Scope, Transactions};
     use tokio::{sync::mpsc, time::timeout};
@@ -227,7 +227,9 @@ mod child {
             let mut transaction = Transaction::new(self, scope, &batch, &mut conn);
             // Whether it fails says nothing here.
             drop(transaction.handle_single(0).await);
-            let taken_back = EarlyEnd::RolledBack(BatchOutcome::Conflict(String::new()));
+            let taken_back = EarlyEnd::RolledBack(BatchOutcome::Fault(TransactionFault::Conflict(
+                String::new(),
+            )));
             drop(self.end::<()>(conn, Err(taken_back)).await);
             Ok(END)
         }

@@ -1,6 +1,6 @@
 //! What a consumer has done so far, in numbers.
 
-use inbox_engine::BatchOutcome;
+use inbox_engine::{BatchOutcome, TransactionFault};
 
 inbox_settings::counters! {
     /// What a consumer has done so far. Written once per transaction, read at any time.
@@ -70,13 +70,20 @@ impl Counters {
                 self.rollbacks.add(1);
                 self.failures.add(failures.len() as u64);
             }
-            BatchOutcome::Blocked(_) | BatchOutcome::Broken(_) | BatchOutcome::Conflict(_) => {
-                self.conflicts.add(1);
-            }
-            BatchOutcome::Outage(_) | BatchOutcome::Unreached(_) => self.outages.add(1),
-            BatchOutcome::Unknown(_) | BatchOutcome::Fenced => self.resyncs.add(1),
+            BatchOutcome::Fault(fault) => self.count_fault(fault),
             // The partition stands still for it: the signal tells.
             BatchOutcome::Reused(_) | BatchOutcome::Full(_) => {}
+        }
+    }
+
+    /// Counts what kept a transaction from being committed.
+    pub(crate) fn count_fault(&self, fault: &TransactionFault) {
+        match fault {
+            TransactionFault::Blocked(_)
+            | TransactionFault::Broken(_)
+            | TransactionFault::Conflict(_) => self.conflicts.add(1),
+            TransactionFault::Outage(_) | TransactionFault::Unreached(_) => self.outages.add(1),
+            TransactionFault::Unknown(_) | TransactionFault::Fenced => self.resyncs.add(1),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Signals are what their table says; counters count.
 
-use inbox_engine::{BatchOutcome, Tally};
+use inbox_engine::{BatchOutcome, Tally, TransactionFault};
 use inbox_settings::testing::{document, told};
 use outbox_core::TopicPartition;
 
@@ -191,9 +191,9 @@ fn counters_count_what_a_transaction_did() {
         ignored: 4,
         dead_lettered: 5,
     }));
-    counters.count(&BatchOutcome::Conflict("deadlock".into()));
-    counters.count(&BatchOutcome::Fenced);
-    counters.count(&BatchOutcome::Unknown("connection lost".into()));
+    counters.count(&BatchOutcome::Fault(TransactionFault::Conflict("deadlock".into())));
+    counters.count(&BatchOutcome::Fault(TransactionFault::Fenced));
+    counters.count(&BatchOutcome::Fault(TransactionFault::Unknown("connection lost".into())));
     let orders = TopicPartition { topic: "orders".into(), partition: 3 };
     Report { released: 5, discarded: 2, ..Report::default() }.tell(&orders, &counters);
     let counts = counters.read();

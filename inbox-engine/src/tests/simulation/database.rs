@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     Batch, BatchOutcome, Epoch, Item, LaneState, LeaderEpoch, LogPoint, NextOffset, Offset,
-    Ownership, Rule, Settled, Tally, WatermarkWrite, distinct, resume,
+    Ownership, Rule, Settled, Tally, TransactionFault, WatermarkWrite, distinct, resume,
 };
 
 /// What becomes of one event of a transaction.
@@ -191,11 +191,13 @@ impl Database {
         batch: &Batch<Event>,
     ) -> Result<Claimed, BatchOutcome> {
         if Rule::LanesAtClaim.on() && !self.lanes_mine(p, batch) {
-            return Err(BatchOutcome::Fenced);
+            return Err(BatchOutcome::Fault(TransactionFault::Fenced));
         }
         let ids = distinct(&batch.items, |_| true);
         if ids.claimed.iter().any(|&i| self.locked.contains_key(&batch.items[i].event.number)) {
-            return Err(BatchOutcome::Blocked("another transaction has claimed an id".into()));
+            return Err(BatchOutcome::Fault(TransactionFault::Blocked(
+                "another transaction has claimed an id".into(),
+            )));
         }
         let mut verdicts = vec![Verdict::Duplicate; batch.items.len()];
         for &index in &ids.claimed {
@@ -264,7 +266,7 @@ impl Database {
     ) -> BatchOutcome {
         self.roll_back(claimed);
         if !self.lanes_mine(p, batch) {
-            return BatchOutcome::Fenced;
+            return BatchOutcome::Fault(TransactionFault::Fenced);
         }
         let mut tally = Tally::default();
         for (item, verdict) in batch.items.iter().zip(&claimed.verdicts) {

@@ -7,7 +7,10 @@ use super::{
     database::Verdict,
     log::{Event, Nature},
 };
-use crate::{Batch, BatchOutcome, Failure, HandlerFault, Mode, ReleaseOutcome, RunEntry, runs};
+use crate::{
+    Batch, BatchOutcome, Failure, HandlerFault, Mode, ReleaseOutcome, RunEntry, TransactionFault,
+    runs,
+};
 
 /// How often events have failed so far.
 #[derive(Default, Debug)]
@@ -94,8 +97,12 @@ impl Handlers {
         let fault = match self.trouble(event) {
             None => return Ok(None),
             Some(Trouble::Fault(fault)) => fault,
-            Some(Trouble::Conflict) => return Err(BatchOutcome::Conflict("deadlock".to_owned())),
-            Some(Trouble::Disconnect) => return Err(BatchOutcome::Outage("it crashed".to_owned())),
+            Some(Trouble::Conflict) => {
+                return Err(BatchOutcome::Fault(TransactionFault::Conflict("deadlock".to_owned())));
+            }
+            Some(Trouble::Disconnect) => {
+                return Err(BatchOutcome::Fault(TransactionFault::Outage("it crashed".to_owned())));
+            }
         };
         let index = match event.nature {
             Nature::FailsUnnamed if batch.mode == Mode::Together || chance.one_in(4) => None,
@@ -115,8 +122,12 @@ impl Handlers {
         match self.trouble(event) {
             None => Ok(Ok(())),
             Some(Trouble::Fault(fault)) => Ok(Err(fault)),
-            Some(Trouble::Conflict) => Err(ReleaseOutcome::Conflict("deadlock".to_owned())),
-            Some(Trouble::Disconnect) => Err(ReleaseOutcome::Outage("it crashed".to_owned())),
+            Some(Trouble::Conflict) => {
+                Err(ReleaseOutcome::Fault(TransactionFault::Conflict("deadlock".to_owned())))
+            }
+            Some(Trouble::Disconnect) => {
+                Err(ReleaseOutcome::Fault(TransactionFault::Outage("it crashed".to_owned())))
+            }
         }
     }
 

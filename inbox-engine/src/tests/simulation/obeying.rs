@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     Batch, BatchOutcome, Commit, Epoch, Generation, LaneMove, Mode, NextOffset, PartitionId,
-    Release, ReleaseOutcome, Seek, TakeOverFault, WatermarkWrite, Written,
+    Release, ReleaseOutcome, Seek, TakeOverFault, TransactionFault, WatermarkWrite, Written,
 };
 
 impl World {
@@ -140,7 +140,9 @@ impl World {
     pub(super) fn transact(&mut self, w: usize, mut open: Open) {
         let p = self.workers[w].place(open.batch.partition);
         let outcome = match open.claimed.take() {
-            None if open.dead => BatchOutcome::Unreached("terminating connection".to_owned()),
+            None if open.dead => BatchOutcome::Fault(TransactionFault::Unreached(
+                "terminating connection".to_owned(),
+            )),
             None => match self.begin(p, &open.batch) {
                 Ok(claimed) => {
                     open.claimed = Some(claimed);
@@ -150,7 +152,7 @@ impl World {
             },
             Some(claimed) if open.dead => {
                 self.database.roll_back(&claimed);
-                BatchOutcome::Outage("terminating connection".to_owned())
+                BatchOutcome::Fault(TransactionFault::Outage("terminating connection".to_owned()))
             }
             Some(claimed) => self.end(p, &open.batch, claimed),
         };
@@ -161,12 +163,16 @@ impl World {
             BatchOutcome::Committed(_) => "commit of one lane",
             BatchOutcome::Failed(failures) if failures[0].index.is_none() => "unnamed failure",
             BatchOutcome::Failed(_) => "named failure",
-            BatchOutcome::Blocked(_) => "claim that another transaction blocks",
-            BatchOutcome::Conflict(_) => "conflict",
-            BatchOutcome::Broken(_) => "broken session",
-            BatchOutcome::Outage(_) | BatchOutcome::Unreached(_) => "outage",
-            BatchOutcome::Unknown(_) => "unknown commit",
-            BatchOutcome::Fenced => "fenced transaction",
+            BatchOutcome::Fault(TransactionFault::Blocked(_)) => {
+                "claim that another transaction blocks"
+            }
+            BatchOutcome::Fault(TransactionFault::Conflict(_)) => "conflict",
+            BatchOutcome::Fault(TransactionFault::Broken(_)) => "broken session",
+            BatchOutcome::Fault(TransactionFault::Outage(_) | TransactionFault::Unreached(_)) => {
+                "outage"
+            }
+            BatchOutcome::Fault(TransactionFault::Unknown(_)) => "unknown commit",
+            BatchOutcome::Fault(TransactionFault::Fenced) => "fenced transaction",
             BatchOutcome::Full(_) => "full",
             BatchOutcome::Reused(_) => "reuse",
         });
@@ -188,12 +194,14 @@ impl World {
     ) -> Result<Claimed, BatchOutcome> {
         let (there, _) = self.trouble();
         if there {
-            return Err(BatchOutcome::Unreached("no route".to_owned()));
+            return Err(BatchOutcome::Fault(TransactionFault::Unreached("no route".to_owned())));
         }
         let claimed = self.database.claim(p, batch)?;
         let conflict = !self.calm && self.chance.one_in(15);
         let handled = if conflict {
-            Err(BatchOutcome::Conflict("could not serialize access".to_owned()))
+            Err(BatchOutcome::Fault(TransactionFault::Conflict(
+                "could not serialize access".to_owned(),
+            )))
         } else {
             self.handlers.run(batch, &claimed.verdicts, &mut self.chance)
         };
@@ -216,7 +224,7 @@ impl World {
                 self.strays.push((p, Stray::Live(open)));
             }
         }
-        BatchOutcome::Unknown("no answer to COMMIT".to_owned())
+        BatchOutcome::Fault(TransactionFault::Unknown("no answer to COMMIT".to_owned()))
     }
 
     /// The rows are read at one moment, and the engine hears of them at a later one.
@@ -245,7 +253,9 @@ impl World {
     pub(super) fn release(&mut self, w: usize, mut open: OpenRelease) {
         let p = self.workers[w].place(open.release.partition);
         let released = match open.begun.take() {
-            None if open.dead => ReleaseOutcome::Unreached("terminating connection".to_owned()),
+            None if open.dead => ReleaseOutcome::Fault(TransactionFault::Unreached(
+                "terminating connection".to_owned(),
+            )),
             None => match self.begin_release(p, &open.release) {
                 Ok(begun) => {
                     open.begun = Some(begun);
@@ -255,7 +265,7 @@ impl World {
             },
             Some(begun) if open.dead => {
                 self.database.roll_back_release(&begun);
-                ReleaseOutcome::Outage("terminating connection".to_owned())
+                ReleaseOutcome::Fault(TransactionFault::Outage("terminating connection".to_owned()))
             }
             Some(begun) => self.end_release(p, &open.release, begun),
         };
@@ -264,11 +274,15 @@ impl World {
             ReleaseOutcome::Done { removed: 0, .. } => "release of nothing",
             ReleaseOutcome::Done { removed: 1, .. } => "release of one",
             ReleaseOutcome::Done { .. } => "release of several",
-            ReleaseOutcome::Blocked(_) | ReleaseOutcome::Conflict(_) => "conflict of a release",
-            ReleaseOutcome::Broken(_) => "broken session of a release",
-            ReleaseOutcome::Outage(_) | ReleaseOutcome::Unreached(_) => "outage of a release",
-            ReleaseOutcome::Unknown(_) => "unknown release",
-            ReleaseOutcome::Fenced => "fenced release",
+            ReleaseOutcome::Fault(TransactionFault::Blocked(_) | TransactionFault::Conflict(_)) => {
+                "conflict of a release"
+            }
+            ReleaseOutcome::Fault(TransactionFault::Broken(_)) => "broken session of a release",
+            ReleaseOutcome::Fault(TransactionFault::Outage(_) | TransactionFault::Unreached(_)) => {
+                "outage of a release"
+            }
+            ReleaseOutcome::Fault(TransactionFault::Unknown(_)) => "unknown release",
+            ReleaseOutcome::Fault(TransactionFault::Fenced) => "fenced release",
         });
         self.workers[w].engine.handle_released(&open.release, released, self.now);
         self.heard(w);
@@ -277,10 +291,12 @@ impl World {
     fn begin_release(&mut self, p: usize, release: &Release) -> Result<Begun, ReleaseOutcome> {
         let (there, _) = self.trouble();
         if there {
-            return Err(ReleaseOutcome::Unreached("no route".to_owned()));
+            return Err(ReleaseOutcome::Fault(TransactionFault::Unreached("no route".to_owned())));
         }
         if !self.calm && self.chance.one_in(15) {
-            return Err(ReleaseOutcome::Conflict("could not serialize access".to_owned()));
+            return Err(ReleaseOutcome::Fault(TransactionFault::Conflict(
+                "could not serialize access".to_owned(),
+            )));
         }
         let handlers = &mut self.handlers;
         let call = |event| handlers.call_parked(event);
@@ -310,6 +326,6 @@ impl World {
                 self.strays.push((p, Stray::Release(open)));
             }
         }
-        ReleaseOutcome::Unknown("no answer to COMMIT".to_owned())
+        ReleaseOutcome::Fault(TransactionFault::Unknown("no answer to COMMIT".to_owned()))
     }
 }

@@ -4,7 +4,9 @@ use super::{
     database::{Aggregate, Database, Row, Undo},
     log::{Event, Log},
 };
-use crate::{Due, Epoch, HandlerFault, Lane, ParkReason, Release, ReleaseOutcome, Rule};
+use crate::{
+    Due, Epoch, HandlerFault, Lane, ParkReason, Release, ReleaseOutcome, Rule, TransactionFault,
+};
 
 /// What a person wants done with a parked event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -122,7 +124,9 @@ impl Database {
     ) -> Result<Begun, ReleaseOutcome> {
         let aggregate = usize::from(release.aggregate[0]);
         if self.queues_locked.contains_key(&(p, aggregate)) {
-            return Err(ReleaseOutcome::Blocked("another transaction has locked the queue".into()));
+            return Err(ReleaseOutcome::Fault(TransactionFault::Blocked(
+                "another transaction has locked the queue".into(),
+            )));
         }
         let mut rows = self.partitions[p].aggregates[aggregate].queue.clone();
         if !Rule::ReleaseInOrder.on() {
@@ -164,12 +168,12 @@ impl Database {
     ) -> ReleaseOutcome {
         self.roll_back_release(begun);
         let Some(lane) = self.partitions[p].lanes.get(usize::from(release.lane.0)) else {
-            return ReleaseOutcome::Fenced;
+            return ReleaseOutcome::Fault(TransactionFault::Fenced);
         };
         let epoch = lane.epoch == release.epoch.0 || !Rule::EpochAtAdvance.on();
         let prev = lane.state.last == release.last || !Rule::PrevAtAdvance.on();
         if Rule::ReleaseFenced.on() && !(epoch && prev) {
-            return ReleaseOutcome::Fenced;
+            return ReleaseOutcome::Fault(TransactionFault::Fenced);
         }
         let aggregate = self.partitions[p].aggregates[begun.aggregate].clone();
         self.commit.push(Undo::Aggregate(p, begun.aggregate, aggregate));

@@ -93,7 +93,7 @@ impl World {
                 let released = self.database.end_release(p, &open.release, &begun, now, log);
                 self.see(match released {
                     ReleaseOutcome::Done { .. } => "stray release",
-                    _ => "fenced stray release",
+                    ReleaseOutcome::Fault(_) => "fenced stray release",
                 });
                 self.note(|| format!("a stray release at {p}: {released:?} {:?}", open.release));
             }

@@ -12,7 +12,7 @@ use sqlx::SqlStr;
 use tracing::{Instrument as _, Span};
 
 use super::{
-    super::{DecodedRun, Route, RunEnd, RunEvent, attempt},
+    super::{CallFailure, DecodedRun, Route, RunEnd, RunEvent, attempt},
     DeclaredMode,
     relation::Columns,
 };
@@ -66,7 +66,10 @@ impl<DB: Transactions> DeclaredRoute<DB> {
         }
         match apply(&self.sql.whole, &relation, trace::run(run), tx, deadline).await {
             None => RunEnd::Done,
-            Some(blame) => failed(blame, (run.len() == 1).then_some(0)),
+            Some(failure) => {
+                let at = (run.len() == 1).then_some(0);
+                RunEnd::Failed(CallFailure { at, ..failure })
+            }
         }
     }
 
@@ -91,8 +94,9 @@ impl<DB: Transactions> DeclaredRoute<DB> {
             if events > 0 {
                 let began = Instant::now();
                 let span = trace::run(&chunk[..events]);
-                if let Some(blame) = apply(sql, &relation, span, tx, deadline).await {
-                    return failed(blame, (events == 1).then_some(done));
+                if let Some(failure) = apply(sql, &relation, span, tx, deadline).await {
+                    let at = (events == 1).then_some(done);
+                    return RunEnd::Failed(CallFailure { at, ..failure });
                 }
                 if looped.is_some() {
                     most = self.chunk_size.adapt(events, began.elapsed());
@@ -113,15 +117,10 @@ async fn apply<DB: Transactions>(
     span: Span,
     tx: &mut Tx<'_, DB>,
     deadline: Duration,
-) -> Option<attempt::Blame> {
+) -> Option<CallFailure> {
     let call = async { tx.apply(sql, relation).await.map_err(HandlerError::from) };
-    let answer = attempt::call(call.instrument(span), deadline).await;
-    attempt::judge(answer, tx, deadline)
-}
-
-fn failed(blame: attempt::Blame, at: Option<usize>) -> RunEnd {
-    let attempt::Blame { at: _, fault, error, hung } = blame;
-    RunEnd::Failed { at, fault, error, hung }
+    let end = attempt::call(call.instrument(span), deadline).await;
+    attempt::judge(end, tx, deadline)
 }
 
 /// How many events go into one call of a loop: as many as take half a second, so that neither

@@ -5,7 +5,7 @@
 use sqlx::{Connection, Sqlite, SqliteConnection};
 
 use super::{
-    super::{DecodedRun, RouteTable, Routes, RunEnd},
+    super::{CallFailure, DecodedRun, RouteTable, Routes, RunEnd},
     Declared,
     DeclaredMode::{self, Each, Run},
     deliveries::{declared, delivery, run, table},
@@ -136,7 +136,8 @@ async fn a_failing_event_is_named() {
     let mut conn = database().await;
     let (good, bad) = (paid("x", 5), paid("x", 5000));
     let end = run(&credit(Each), &mut conn, &[&good, &bad, &good]).await;
-    let RunEnd::Failed { at: Some(1), fault: Fault::Retry, error, hung: false } = end else {
+    let RunEnd::Failed(CallFailure { at: Some(1), fault: Fault::Retry, error, hung: false }) = end
+    else {
         panic!("{end:?}")
     };
     assert!(error.contains("CHECK constraint failed"), "{error}");

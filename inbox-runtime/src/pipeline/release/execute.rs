@@ -2,9 +2,7 @@
 
 use std::collections::HashMap;
 
-use inbox_engine::{
-    BatchOutcome, Doom, Failure, HandlerFault, ParkReason, ReleaseOutcome, Rule, distinct,
-};
+use inbox_engine::{BatchOutcome, Doom, Failure, ParkReason, Rule, TransactionFault, distinct};
 use inbox_store::{
     port::{
         ClaimRequest, Transactions,
@@ -15,15 +13,16 @@ use inbox_store::{
 use outbox_core::Excerpt;
 
 use super::{
-    ReleaseJob, not_begun, not_settled,
+    ReleaseJob,
     plan::{ReleasePlan, plan},
+    release_fault,
     report::{FailedRelease, Report},
 };
 use crate::pipeline::{
     claim::copy_of,
     disposition::Disposition,
     fault_point,
-    handling::{Single, undecodable},
+    handling::EventEnd,
     intake::IGNORED,
     parked,
     transaction::{EarlyEnd, Transaction, Work},
@@ -41,27 +40,25 @@ pub(super) enum JobOutcome {
     Suspect(String),
     /// Nothing was begun: the row of the head has only a part of its record.
     Part(Box<Queued>, Excerpt),
-    /// Not committed.
-    Not(ReleaseOutcome),
+    /// Not committed, and no event is to blame.
+    NotCommitted(TransactionFault),
 }
 
-/// An event that broke its transaction, or ended it.
+/// A release whose transaction an event broke, or ended.
 pub(super) struct BrokenRelease {
     /// What was to be run.
     pub(super) run: Vec<Queued>,
-    /// The culprit among it.
-    pub(super) at: Option<usize>,
-    /// Its handler ended the transaction.
+    /// A handler ended the transaction.
     pub(super) torn: bool,
-    pub(super) fault: HandlerFault,
-    pub(super) error: String,
+    /// The culprit among it, and what is wrong with it.
+    pub(super) failure: Failure,
 }
 
 /// A failure that stays in its transaction.
 struct ReleaseFailure {
     at: usize,
-    reason: ParkReason,
-    error: String,
+    /// Why it stays parked.
+    doom: Doom,
     /// A handler was called.
     attempted: bool,
 }
@@ -70,7 +67,7 @@ impl<DB: Transactions> Work<DB> {
     pub(super) async fn execute(&self, job: ReleaseJob<'_>) -> JobOutcome {
         let (mut conn, tx, rows) = match self.read(job).await {
             Ok(read) => read,
-            Err(answer) => return JobOutcome::Not(answer),
+            Err(fault) => return JobOutcome::NotCommitted(fault),
         };
         let plan = match plan(rows, job.max).with_whole_record(job) {
             Ok(plan) => plan,
@@ -108,9 +105,11 @@ impl<DB: Transactions> Work<DB> {
                 let more = plan.more && report.failed.is_empty();
                 JobOutcome::Done { more, removed: report.released + report.discarded, report }
             }
-            Err(outcome) if !handled => JobOutcome::Not(not_begun(outcome)),
+            Err(outcome) if !handled => {
+                JobOutcome::NotCommitted(release_fault(outcome.before_handlers()))
+            }
             Err(BatchOutcome::Failed(failures)) => attribute(plan.run, torn, failures),
-            Err(outcome) => JobOutcome::Not(not_settled(outcome)),
+            Err(outcome) => JobOutcome::NotCommitted(release_fault(outcome)),
         }
     }
 
@@ -133,17 +132,16 @@ impl<DB: Transactions> Work<DB> {
 }
 
 fn nothing_done() -> EarlyEnd {
-    EarlyEnd::RolledBack(BatchOutcome::Conflict(String::new()))
+    EarlyEnd::RolledBack(BatchOutcome::Fault(TransactionFault::Conflict(String::new())))
 }
 
 /// Who is to blame for a transaction that failed.
 fn attribute(run: Vec<Queued>, torn: bool, failures: Vec<Failure>) -> JobOutcome {
     let Some(failure) = failures.into_iter().next() else { return JobOutcome::Unnamed };
-    let Failure { index: at, fault, error } = failure;
-    if at.is_none() && !torn {
+    if failure.index.is_none() && !torn {
         return JobOutcome::Unnamed;
     }
-    JobOutcome::RecordSeparately(BrokenRelease { run, at, torn, fault, error })
+    JobOutcome::RecordSeparately(BrokenRelease { run, torn, failure })
 }
 
 impl<DB: Transactions> Transaction<'_, DB> {
@@ -225,8 +223,7 @@ impl<DB: Transactions> Transaction<'_, DB> {
         readable: bool,
     ) -> Result<Option<ReleaseFailure>, EarlyEnd> {
         let item = &self.batch.items[at];
-        let without =
-            |Doom { reason, error }| ReleaseFailure { at, reason, error, attempted: false };
+        let without = |doom| ReleaseFailure { at, doom, attempted: false };
         if let Some(doom) = item.doomed.clone() {
             let stays = if readable { self.give_up(at, doom).await? } else { Some(doom) };
             return Ok(stays.map(without));
@@ -237,13 +234,14 @@ impl<DB: Transactions> Transaction<'_, DB> {
             _ if item.kind.route == IGNORED.route => return Ok(None),
             _ => {}
         }
-        let single = self.handle_single(at).await?;
+        let end = self.handle_single(at).await?;
         fault_point::pass("release.after_handler");
-        Ok(match single {
-            Single::Applied => None,
-            Single::Undecodable(error) => self.give_up(at, undecodable(error)).await?.map(without),
-            Single::Failed(fault, error) => {
-                Some(ReleaseFailure { at, reason: reason(fault), error, attempted: true })
+        Ok(match end {
+            EventEnd::Applied => None,
+            EventEnd::Doomed(doom) => self.give_up(at, doom).await?.map(without),
+            EventEnd::Failed(Failure { fault, error, .. }) => {
+                let doom = Doom { reason: fault.park_reason(), error };
+                Some(ReleaseFailure { at, doom, attempted: true })
             }
         })
     }
@@ -361,7 +359,7 @@ impl<DB: Transactions> Transaction<'_, DB> {
         let work = self.work;
         let (requeued, failed): (Vec<Requeued>, Vec<FailedRelease>) = failures_found
             .into_iter()
-            .map(|ReleaseFailure { at, reason, error, attempted }| {
+            .map(|ReleaseFailure { at, doom: Doom { reason, error }, attempted }| {
                 work.requeue_row(&plan.run[at], reason, error, attempted)
             })
             .unzip();
@@ -389,20 +387,13 @@ fn blame_head(plan: &ReleasePlan, error: &str, crashed: bool) -> Vec<ReleaseFail
         // By a schedule it would be tried again and again.
         let crashed = crashed || head.reason == ParkReason::Crashed.as_str();
         let reason = if crashed { ParkReason::Crashed } else { ParkReason::Exhausted };
-        ReleaseFailure { at: 0, reason, error: error.to_owned(), attempted: true }
+        ReleaseFailure { at: 0, doom: Doom { reason, error: error.to_owned() }, attempted: true }
     };
     plan.run.first().map(fault).into_iter().collect()
 }
 
 /// Rows are locked, so anything else says that this is not the transaction it began as.
 fn check_count(rows: u64, wanted: usize) -> Result<(), EarlyEnd> {
-    if rows == wanted as u64 { Ok(()) } else { Err(EarlyEnd::RolledBack(BatchOutcome::Fenced)) }
-}
-
-pub(super) fn reason(fault: HandlerFault) -> ParkReason {
-    match fault {
-        HandlerFault::Retry => ParkReason::Exhausted,
-        HandlerFault::Reject => ParkReason::Rejected,
-        HandlerFault::Crash => ParkReason::Crashed,
-    }
+    let fenced = BatchOutcome::Fault(TransactionFault::Fenced);
+    if rows == wanted as u64 { Ok(()) } else { Err(EarlyEnd::RolledBack(fenced)) }
 }

@@ -19,6 +19,7 @@ use std::sync::Arc;
 
 use inbox_engine::{
     Batch, BatchOutcome, LaneMove, Mode, NextOffset, Offset, Release, ReleaseOutcome,
+    TransactionFault,
 };
 
 pub(crate) use report::Report;
@@ -121,16 +122,18 @@ impl<DB: Transactions> Work<DB> {
             execute::JobOutcome::Done { more, removed, report } => {
                 (ReleaseOutcome::Done { more, removed }, report)
             }
-            execute::JobOutcome::RecordSeparately(blame) => {
-                self.record_separately(job, blame).await
+            execute::JobOutcome::RecordSeparately(broken) => {
+                self.record_separately(job, broken).await
             }
             execute::JobOutcome::Part(..)
             | execute::JobOutcome::Suspect(_)
             | execute::JobOutcome::Unnamed => {
                 let text = "a failure of the transaction names no event; it is tried again";
-                (ReleaseOutcome::Conflict(text.into()), Report::default())
+                (ReleaseOutcome::Fault(TransactionFault::Conflict(text.into())), Report::default())
             }
-            execute::JobOutcome::Not(answer) => (answer, Report::default()),
+            execute::JobOutcome::NotCommitted(fault) => {
+                (ReleaseOutcome::Fault(fault), Report::default())
+            }
         }
     }
 
@@ -138,8 +141,8 @@ impl<DB: Transactions> Work<DB> {
     async fn read(
         &self,
         job: ReleaseJob<'_>,
-    ) -> Result<(Session<DB>, String, Vec<Queued>), ReleaseOutcome> {
-        let mut conn = self.begin().await.map_err(not_begun)?;
+    ) -> Result<(Session<DB>, String, Vec<Queued>), TransactionFault> {
+        let mut conn = self.begin().await.map_err(TransactionFault::before_handlers)?;
         fault_point::pass("release.after_begin");
         let batch = job.batch(Vec::new());
         let mut transaction = Transaction::new(self, job.scope, &batch, &mut conn);
@@ -151,7 +154,8 @@ impl<DB: Transactions> Work<DB> {
             }
             Err(end) => {
                 let ended: Result<(), _> = self.end(conn, Err(end)).await;
-                Err(ended.err().map_or(ReleaseOutcome::Fenced, not_begun))
+                let fault = |outcome: BatchOutcome| release_fault(outcome.before_handlers());
+                Err(ended.err().map_or(TransactionFault::Fenced, fault))
             }
         }
     }
@@ -192,7 +196,7 @@ impl<DB: Transactions> Transaction<'_, DB> {
         let ClaimResult { tx, lanes_mine, .. } =
             claimed.map_err(|error| self.statement_failed("the look at the lane", &error))?;
         if lanes_mine != 1 {
-            return Err(EarlyEnd::RolledBack(BatchOutcome::Fenced));
+            return Err(EarlyEnd::RolledBack(BatchOutcome::Fault(TransactionFault::Fenced)));
         }
         // One more than will run, to know whether the queue goes on.
         let aggregate = &job.release.aggregate;
@@ -202,29 +206,18 @@ impl<DB: Transactions> Transaction<'_, DB> {
     }
 }
 
-/// What an outcome without a commit means for a release none of whose handlers had run.
-fn not_begun(outcome: BatchOutcome) -> ReleaseOutcome {
-    not_settled(outcome.before_handlers())
-}
-
 /// What an outcome without a commit means for a release.
-fn not_settled(outcome: BatchOutcome) -> ReleaseOutcome {
+fn release_fault(outcome: BatchOutcome) -> TransactionFault {
     match outcome {
-        BatchOutcome::Conflict(text) => ReleaseOutcome::Conflict(text),
-        BatchOutcome::Broken(text) => ReleaseOutcome::Broken(text),
-        BatchOutcome::Outage(text) => ReleaseOutcome::Outage(text),
-        BatchOutcome::Blocked(text) => ReleaseOutcome::Blocked(text),
-        BatchOutcome::Unreached(text) => ReleaseOutcome::Unreached(text),
-        BatchOutcome::Unknown(text) => ReleaseOutcome::Unknown(text),
+        BatchOutcome::Fault(fault) => fault,
         BatchOutcome::Failed(failures) => {
             let text = failures.into_iter().map(|failure| failure.error).next();
-            ReleaseOutcome::Conflict(text.unwrap_or_default())
+            TransactionFault::Conflict(text.unwrap_or_default())
         }
         // None of the others is a release's; the lane is looked at anew.
-        BatchOutcome::Fenced
-        | BatchOutcome::Committed(_)
-        | BatchOutcome::Full(_)
-        | BatchOutcome::Reused(_) => ReleaseOutcome::Fenced,
+        BatchOutcome::Committed(_) | BatchOutcome::Full(_) | BatchOutcome::Reused(_) => {
+            TransactionFault::Fenced
+        }
     }
 }
 

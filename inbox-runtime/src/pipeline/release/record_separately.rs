@@ -1,7 +1,7 @@
 //! What broke its transaction is written down in another one: a handler that ran into its deadline, or
 //! that ended the transaction.
 
-use inbox_engine::{ParkReason, ReleaseOutcome};
+use inbox_engine::{Failure, ParkReason, ReleaseOutcome};
 use inbox_store::port::{
     Transactions,
     release::{Queued, RELEASING, Requeued},
@@ -9,8 +9,8 @@ use inbox_store::port::{
 
 use super::{
     ReleaseJob,
-    execute::{BrokenRelease, reason},
-    not_settled,
+    execute::BrokenRelease,
+    release_fault,
     report::{FailedRelease, Report},
 };
 use crate::pipeline::transaction::{EarlyEnd, Transaction, Work};
@@ -34,9 +34,9 @@ impl<DB: Transactions> Work<DB> {
     ) -> (ReleaseOutcome, Report) {
         let (mut conn, tx, rows) = match self.read(job).await {
             Ok(read) => read,
-            Err(answer) => return (answer, Report::default()),
+            Err(fault) => return (ReleaseOutcome::Fault(fault), Report::default()),
         };
-        let head_is_due = broken.at.is_some_and(|at| at > 0);
+        let head_is_due = broken.failure.index.is_some_and(|at| at > 0);
         let record = self.record(broken, &rows);
         let batch = job.batch(Vec::new());
         let mut transaction = Transaction::new(self, job.scope, &batch, &mut conn);
@@ -47,12 +47,13 @@ impl<DB: Transactions> Work<DB> {
                 let report = Report { failed: record.failed, ..Report::default() };
                 (ReleaseOutcome::Done { more: head_is_due, removed: 0 }, report)
             }
-            Err(outcome) => (not_settled(outcome), Report::default()),
+            Err(outcome) => (ReleaseOutcome::Fault(release_fault(outcome)), Report::default()),
         }
     }
 
     fn record(&self, broken: BrokenRelease, rows: &[Queued]) -> FailureRecord {
-        let BrokenRelease { run, at, torn, fault, error } = broken;
+        let BrokenRelease { run, torn, failure } = broken;
+        let Failure { index: at, fault, error } = failure;
         let now = |row: &Queued| rows.iter().find(|now| now.seq == row.seq);
         // The handler's own COMMIT made the marks durable, and with them what ran before it.
         let committed = run.iter().filter_map(now).any(|row| row.reason == RELEASING);
@@ -63,7 +64,7 @@ impl<DB: Transactions> Work<DB> {
             let culprit = at.is_none_or(|at| at == index);
             let doubtful = torn && committed && at.is_none_or(|at| index <= at);
             if culprit || doubtful {
-                let reason = if torn { ParkReason::Torn } else { reason(fault) };
+                let reason = if torn { ParkReason::Torn } else { fault.park_reason() };
                 let (requeued, failed) = self.requeue_row(row, reason, error.clone(), true);
                 record.requeued.push(requeued);
                 record.failed.push(failed);
