@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use inbox_consumer::testing::inside::{Sql, declare, is_step, look, tokens};
-use inbox_store::port::Look;
+use inbox_store::port::TextCheck;
 
 /// Types of values that a queued statement may have: int8, text, int4[], the last of which no step has.
 const TYPES: [&[u32]; 3] = [&[20], &[25, 20, 25], &[1007]];
@@ -31,8 +31,8 @@ fn cut(text: &str, sql: Sql) {
     }
 }
 
-fn looked_at(text: &str, look: impl Fn(&str) -> Look) {
-    let words = |look: &Look| look.refused.as_ref().map(|refused| refused.words.clone());
+fn looked_at(text: &str, look: impl Fn(&str) -> TextCheck) {
+    let words = |look: &TextCheck| look.refused.as_ref().map(|refused| refused.words.clone());
     let seen = look(text);
     let behind = look(&format!("select 1;\n{text}"));
     assert_eq!(words(&seen), words(&behind), "behind another statement: {text:?}");

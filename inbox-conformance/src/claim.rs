@@ -8,7 +8,7 @@ use super::{
     Probe,
     scene::{Scene, aggregate, claim_of, claim_on, fingerprint, id, parking, step, try_claim_on},
 };
-use inbox_store::port::{Known, Scope, StoreFault};
+use inbox_store::port::{InboxRow, Scope, StoreFault};
 
 /// A1, A2: a recorded id is not fresh again (rule `Inbox`).
 pub async fn a_fresh_id_is_claimed_once<DB: Probe>(settings: DB::Settings) {
@@ -29,7 +29,7 @@ pub async fn a_fresh_id_is_claimed_once<DB: Probe>(settings: DB::Settings) {
     let look = DB::recheck(&mut scene.session, &scope, &[id(1), id(2)], &again.lanes).await;
     let mut look = look.expect("recheck");
     look.known.sort_unstable_by_key(|known| known.id);
-    let known = |number, offset| Known {
+    let known = |number, offset| InboxRow {
         id: id(number),
         fingerprint: fingerprint(number),
         sha256: true,

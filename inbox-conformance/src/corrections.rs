@@ -8,7 +8,7 @@ use super::{
     Probe,
     scene::{Scene, claim_of, moved, parking, step, watermark},
 };
-use inbox_store::port::{AuditFilter, Beginning, Corrected, Correction, Held, Scope};
+use inbox_store::port::{AuditFilter, Beginning, Corrected, Correction, PartitionRecord, Scope};
 
 fn correction(scope: &Scope, force: bool) -> Correction {
     let (who, why) = ("anna".to_owned(), "the records are gone".to_owned());
@@ -34,7 +34,7 @@ impl<DB: Probe> Scene<DB> {
         DB::disown(&mut self.session, &[*scope]).await.expect("disown");
     }
 
-    async fn held(&mut self) -> Vec<Held> {
+    async fn held(&mut self) -> Vec<PartitionRecord> {
         let consumer = self.request.consumer.clone();
         DB::rows(&mut self.session, &consumer, &consumer).await.expect("the rows")
     }

@@ -9,8 +9,8 @@ use super::{
     scene::{RECORD, Scene, aggregate, claim_of, parking, step},
 };
 use inbox_store::port::{
-    AuditFilter, Forgotten, Intended, Intent, Order, Page, ParkedFilter, Parking, Scope, Weight,
-    When,
+    AuditFilter, Forgotten, Intended, Intent, IntentRequest, Page, ParkedFilter, Parking, Scope,
+    Weight, When,
 };
 
 const ALL: Page = Page { limit: 100, newest: false };
@@ -51,8 +51,8 @@ fn everything() -> ParkedFilter {
     ParkedFilter { followers: true, ..ParkedFilter::default() }
 }
 
-fn order(intent: Intent, who: &str, force: bool) -> Order {
-    Order { intent, who: who.into(), why: "because".into(), force }
+fn order(intent: Intent, who: &str, force: bool) -> IntentRequest {
+    IntentRequest { intent, who: who.into(), why: "because".into(), force }
 }
 
 impl<DB: Probe> Scene<DB> {
@@ -63,14 +63,14 @@ impl<DB: Probe> Scene<DB> {
         rows.iter().map(|row| row.offset).collect()
     }
 
-    async fn intend(&mut self, filter: &ParkedFilter, order: &Order) -> Vec<Intended> {
+    async fn intend(&mut self, filter: &ParkedFilter, order: &IntentRequest) -> Vec<Intended> {
         let consumer = self.request.consumer.clone();
         let written = DB::intend(&mut self.session, &consumer, filter, order, 0, 100).await;
         assert!(!DB::in_transaction(&self.session), "an intent left its transaction open");
         written.expect("the intents")
     }
 
-    async fn weigh(&mut self, filter: &ParkedFilter, order: &Order) -> Weight {
+    async fn weigh(&mut self, filter: &ParkedFilter, order: &IntentRequest) -> Weight {
         let consumer = self.request.consumer.clone();
         let weights = DB::weigh(&mut self.session, &consumer, filter, order).await;
         weights.expect("the weights").pop().unwrap_or_default()
@@ -136,9 +136,9 @@ pub async fn a_parked_event_is_told_whole<DB: Probe>(settings: DB::Settings) {
     assert_eq!((&*rejected.event_type, &*rejected.aggregate), ("Other", "counter/4"));
     assert!(first.parked_at.starts_with("20") && first.parked_at.ends_with('Z'), "{first:?}");
     assert_eq!(first.parked_at.len(), "2026-01-01T00:00:00.000Z".len(), "{first:?}");
-    let kept = DB::kept(&mut scene.session, "told", head).await.expect("kept").expect("a row");
+    let kept = DB::content(&mut scene.session, "told", head).await.expect("kept").expect("a row");
     assert!(kept.errors.contains("No such Account") && kept.record == RECORD, "{kept:?}");
-    assert_eq!(DB::kept(&mut scene.session, "nobody", head).await.expect("kept"), None);
+    assert_eq!(DB::content(&mut scene.session, "nobody", head).await.expect("kept"), None);
     let counts = DB::counts(&mut scene.session, "told", &ParkedFilter::default()).await;
     let counts = counts.expect("the counts");
     assert_eq!((counts.events, counts.aggregates, counts.followers), (5, 3, 2));
@@ -226,8 +226,12 @@ pub async fn an_outcome_tells_what_is_left<DB: Probe>(settings: DB::Settings) {
     let (mut scene, scope) = parked::<DB>(settings, "outcome").await;
     let release = order(Intent::Release, "anna", false);
     let written = scene.intend(&everything(), &release).await;
-    let outcomes = DB::outcomes(&mut scene.session, &release, &written).await.expect("outcomes");
-    assert!(outcomes.len() == 2 && outcomes.iter().all(|outcome| outcome.pending), "{outcomes:?}");
+    let intent_states =
+        DB::intent_states(&mut scene.session, &release, &written).await.expect("outcomes");
+    assert!(
+        intent_states.len() == 2 && intent_states.iter().all(|outcome| outcome.pending),
+        "{intent_states:?}"
+    );
     // The owner has run the head, its follower has failed, and the other one is gone.
     let (partition, [first, second]) =
         (scope.partition_ref, [scene.seq(0).await, scene.seq(1).await]);
@@ -236,19 +240,33 @@ pub async fn an_outcome_tells_what_is_left<DB: Probe>(settings: DB::Settings) {
     scene
         .run(&format!("UPDATE inbox_parked SET due_at = {long} WHERE parked_seq = {second}"))
         .await;
-    let outcomes = DB::outcomes(&mut scene.session, &release, &written).await.expect("outcomes");
-    assert_eq!((outcomes.len(), outcomes[0].rest, outcomes[0].pending), (1, second, true));
+    let intent_states =
+        DB::intent_states(&mut scene.session, &release, &written).await.expect("outcomes");
+    assert_eq!(
+        (intent_states.len(), intent_states[0].rest, intent_states[0].pending),
+        (1, second, true)
+    );
     let later = format!(
         "UPDATE inbox_parked SET reason = 'rejected', errors = '[{{\"error\":\"still\"}}]', \
          due_at = (SELECT max(due_at) FROM inbox_parked WHERE reason = 'torn' AND partition_ref = {partition}) \
          WHERE parked_seq = {second}"
     );
     scene.run(&later).await;
-    let outcomes = DB::outcomes(&mut scene.session, &release, &written).await.expect("outcomes");
-    assert_eq!((outcomes[0].seq, outcomes[0].rest, outcomes[0].pending), (first, second, false));
-    assert_eq!((&*outcomes[0].reason, outcomes[0].error.as_deref()), ("rejected", Some("still")));
+    let intent_states =
+        DB::intent_states(&mut scene.session, &release, &written).await.expect("outcomes");
+    assert_eq!(
+        (intent_states[0].seq, intent_states[0].rest, intent_states[0].pending),
+        (first, second, false)
+    );
+    assert_eq!(
+        (&*intent_states[0].reason, intent_states[0].error.as_deref()),
+        ("rejected", Some("still"))
+    );
     scene.run(&format!("DELETE FROM inbox_parked WHERE partition_ref = {partition}")).await;
-    assert_eq!(DB::outcomes(&mut scene.session, &release, &written).await.expect("outcomes"), []);
+    assert_eq!(
+        DB::intent_states(&mut scene.session, &release, &written).await.expect("outcomes"),
+        []
+    );
 }
 
 /// Rule `ConsumerScope`: another consumer's events are nobody's business here.

@@ -243,7 +243,7 @@ pub async fn a_log_that_begins_above_the_watermark_stands_still<DB: Probe>(setti
     let scope = scene.take_over().await.scope;
     let rows = DB::partitions(&mut scene.session, "log-above").await.expect("partitions");
     assert_eq!(rows[0].standstill, None, "it moves again");
-    DB::write_words(&mut scene.session, Note::Standstill, &[(scope, Some("rewritten: x".into()))])
+    DB::write_notes(&mut scene.session, Note::Standstill, &[(scope, Some("rewritten: x".into()))])
         .await
         .expect("write");
     let rows = DB::partitions(&mut scene.session, "log-above").await.expect("partitions");

@@ -10,7 +10,7 @@ use super::{
 };
 use inbox_store::port::{
     Parking, Scope,
-    release::{Act, DueQueue, Intent, Queued, Requeued, Turn},
+    release::{Act, DueQueue, DueState, Intent, Queued, Requeued},
 };
 
 const ALL: usize = 100;
@@ -108,8 +108,8 @@ pub async fn a_queue_is_read_in_its_order<DB: Probe>(settings: DB::Settings) {
     set(&mut scene, &scope, 2, "intent = 'discard', intent_by = 'anna'").await;
     begin(&mut scene, &scope).await;
     let rows = read(&mut scene, &scope, ALL).await;
-    let told: Vec<_> = rows.iter().map(|row| (row.offset.0, row.turn)).collect();
-    assert_eq!(told, [(0, Turn::Due), (1, Turn::Follows), (2, Turn::Follows)]);
+    let told: Vec<_> = rows.iter().map(|row| (row.offset.0, row.due_state)).collect();
+    assert_eq!(told, [(0, DueState::Due), (1, DueState::Follows), (2, DueState::Follows)]);
     assert_eq!(rows[2].intent, Some((Intent::Discard, "anna".to_owned())));
     assert_eq!((rows[0].id, rows[0].attempts, &*rows[0].event_type), (id(1), 2, "Counted"));
     let first: Vec<_> = read(&mut scene, &scope, 1).await.iter().map(|row| row.offset.0).collect();
@@ -149,9 +149,9 @@ pub async fn a_marked_event_is_not_due<DB: Probe>(settings: DB::Settings) {
     assert!(due(&mut scene, &scope, ALL).await.is_empty());
     begin(&mut scene, &scope).await;
     let rows = read(&mut scene, &scope, ALL).await;
-    let told: Vec<_> = rows.iter().map(|row| (&*row.reason, row.turn)).collect();
-    let follower = ("follower", Turn::Follows);
-    assert_eq!(told, [("releasing", Turn::Later), follower, follower]);
+    let told: Vec<_> = rows.iter().map(|row| (&*row.reason, row.due_state)).collect();
+    let follower = ("follower", DueState::Follows);
+    assert_eq!(told, [("releasing", DueState::Later), follower, follower]);
     scene.rollback().await;
 }
 
@@ -228,15 +228,16 @@ pub async fn the_next_event_is_promoted<DB: Probe>(settings: DB::Settings) {
     let tx = begin(&mut scene, &scope).await;
     DB::promote(&mut scene.session, &scope, &aggregate(1)).await.expect("promoting failed");
     let rows = read(&mut scene, &scope, ALL).await;
-    assert_eq!(rows[0].turn, Turn::Later, "a head keeps its time");
+    assert_eq!(rows[0].due_state, DueState::Later, "a head keeps its time");
     let done = [(rows[0].seq, rows[0].id)];
     DB::remove(&mut scene.session, &scope, &done).await.expect("removing failed");
     DB::promote(&mut scene.session, &scope, &aggregate(1)).await.expect("promoting failed");
     close(&mut scene, &scope, &tx).await;
     assert_eq!(due(&mut scene, &scope, ALL).await, [1]);
     begin(&mut scene, &scope).await;
-    let turns: Vec<_> = read(&mut scene, &scope, ALL).await.iter().map(|row| row.turn).collect();
-    assert_eq!(turns, [Turn::Due, Turn::Follows]);
+    let turns: Vec<_> =
+        read(&mut scene, &scope, ALL).await.iter().map(|row| row.due_state).collect();
+    assert_eq!(turns, [DueState::Due, DueState::Follows]);
     scene.rollback().await;
 }
 
@@ -246,7 +247,7 @@ pub async fn a_failed_event_gets_a_new_time<DB: Probe>(settings: DB::Settings) {
     set(&mut scene, &scope, 0, "intent = 'release', intent_by = 'anna'").await;
     let zero = Some(Duration::ZERO);
     let hour = Some(Duration::from_hours(1));
-    for (delay, turn) in [(None, Turn::Later), (zero, Turn::Due), (hour, Turn::Later)] {
+    for (delay, turn) in [(None, DueState::Later), (zero, DueState::Due), (hour, DueState::Later)] {
         let tx = begin(&mut scene, &scope).await;
         let head = read(&mut scene, &scope, 1).await.remove(0);
         let requeued = Requeued {
@@ -261,7 +262,11 @@ pub async fn a_failed_event_gets_a_new_time<DB: Probe>(settings: DB::Settings) {
         close(&mut scene, &scope, &tx).await;
         begin(&mut scene, &scope).await;
         let now = read(&mut scene, &scope, 1).await.remove(0);
-        assert_eq!((now.turn, now.intent, &*now.reason), (turn, None, "rejected"), "{delay:?}");
+        assert_eq!(
+            (now.due_state, now.intent, &*now.reason),
+            (turn, None, "rejected"),
+            "{delay:?}"
+        );
         assert_eq!((now.attempts, now.releases), (head.attempts + 1, head.releases + 1));
         assert_eq!(now.errors, r#"[{"error":"no"}]"#);
         scene.rollback().await;

@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use super::Probe;
 use inbox_store::port::{
-    ClaimRequest, Claimed, Lanes, OpenError, Owner, Parking, Placement, Scope, TakeOver,
+    ClaimRequest, ClaimResult, Lanes, OpenError, Owner, Parking, Placement, Scope, TakeOver,
     TakeOverError, Taken, TxLimits, WatermarkMove,
 };
 
@@ -73,7 +73,7 @@ impl<DB: Probe> Scene<DB> {
     }
 
     /// Begins and claims.
-    pub(super) async fn claim(&mut self, scope: &Scope, claim: &ClaimRequest) -> Claimed {
+    pub(super) async fn claim(&mut self, scope: &Scope, claim: &ClaimRequest) -> ClaimResult {
         claim_on::<DB>(&mut self.session, scope, claim).await
     }
 
@@ -157,7 +157,7 @@ pub(super) async fn claim_on<DB: Probe>(
     conn: &mut DB::Connection,
     scope: &Scope,
     claim: &ClaimRequest,
-) -> Claimed {
+) -> ClaimResult {
     try_claim_on::<DB>(conn, scope, claim).await.expect("the claim failed")
 }
 
@@ -166,7 +166,7 @@ pub(super) async fn try_claim_on<DB: Probe>(
     conn: &mut DB::Connection,
     scope: &Scope,
     claim: &ClaimRequest,
-) -> Result<Claimed, sqlx::Error> {
+) -> Result<ClaimResult, sqlx::Error> {
     DB::begin(conn, &LIMITS).await.expect("BEGIN failed");
     DB::claim(conn, scope, claim).await
 }

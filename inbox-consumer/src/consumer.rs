@@ -20,12 +20,12 @@ use inbox_engine::Engine;
 use inbox_handler::internal::{RouteTable, panic_text};
 use inbox_kafka::{Broker, BrokerEvent};
 use inbox_runtime::internal::{
-    Control, Driver, End, Identity, Intake, Meters, ParkingRules, Retention, Sessions, Trials,
-    Work, WorkState, count_parked_for_ever, prune_for_ever, watch,
+    Control, Driver, DriverEnd, Identity, Intake, Meters, ParkingRules, Retention, Sessions,
+    Trials, Work, WorkState, count_parked_for_ever, prune_for_ever, watch,
 };
 use inbox_store::port::{
-    self, Address, Book, Finding, Fit, Lanes, OpenError, Operators, ParkedLoad, Placement, Store,
-    TxLimits,
+    self, Address, Finding, Fit, Lanes, OpenError, Operators, ParkedLoad, Placement,
+    StatementRegistry, Store, TxLimits,
 };
 use outbox_core::Reader;
 use tokio::{sync::mpsc, task::JoinSet};
@@ -262,17 +262,17 @@ impl<DB: Store> Consumer<DB> {
         let _watchdog = watch(Arc::clone(&meters));
         // A fault of the runtime itself: what is open is closed, the group hears of it, and the caller is told.
         let end = AssertUnwindSafe(driver.run(&mut events, shutdown)).catch_unwind().await;
-        let end = end.unwrap_or_else(|panic| End::Panicked(panic_text(&*panic)));
+        let end = end.unwrap_or_else(|panic| DriverEnd::Panicked(panic_text(&*panic)));
         let closed = broker.close(close_deadline).await;
         meters.end();
-        control.quiet().await;
+        control.wait_until_idle().await;
         work.sessions.close().await;
         control.sessions.close().await;
         match (end, closed) {
-            (End::Fatal(error), _) => Ended::KafkaFatal(error),
-            (End::Panicked(error), _) => Ended::Panicked(error),
-            (End::Shutdown, Ok(())) => Ended::Shutdown,
-            (End::Shutdown, Err(error)) => Ended::ShutdownCutShort(error.0),
+            (DriverEnd::Fatal(error), _) => Ended::KafkaFatal(error),
+            (DriverEnd::Panicked(error), _) => Ended::Panicked(error),
+            (DriverEnd::Shutdown, Ok(())) => Ended::Shutdown,
+            (DriverEnd::Shutdown, Err(error)) => Ended::ShutdownCutShort(error.0),
         }
     }
 
@@ -312,8 +312,8 @@ impl<DB: Store> Consumer<DB> {
         };
         Work {
             routes: self.routes,
-            book: Arc::new(Book::new(DB::prepares(&self.settings))),
-            sessions: Sessions::counted(self.settings, Arc::clone(&self.meters)),
+            registry: Arc::new(StatementRegistry::new(DB::prepares(&self.settings))),
+            sessions: Sessions::with_meters(self.settings, Arc::clone(&self.meters)),
             limits: TxLimits {
                 statement_timeout: config.database.statement_timeout,
                 lock_timeout: config.database.lock_timeout,

@@ -5,8 +5,9 @@
 use std::{collections::VecDeque, process::ExitCode, time::Instant};
 
 use inbox_engine::{
-    Batch, Effect, Engine, Epoch, Generation, Item, Kind, Lane, LaneState, LeaderEpoch, Limits,
-    LogPoint, NextOffset, Offset, Outcome, Ownership, PartitionId, Tally, Time, Written,
+    Batch, BatchOutcome, Effect, Engine, Epoch, Generation, Item, Kind, Lane, LaneState,
+    LeaderEpoch, Limits, LogPoint, NextOffset, Offset, Ownership, PartitionId, Tally, Time,
+    Written,
 };
 
 const PARTITIONS: u32 = 8;
@@ -89,7 +90,7 @@ impl World {
         let Some(batch) = self.open.pop_front() else { return };
         let applied = batch.items.len() as u64;
         self.settled += applied;
-        let outcome = Outcome::Committed(Tally { applied, ..Tally::default() });
+        let outcome = BatchOutcome::Committed(Tally { applied, ..Tally::default() });
         self.engine.handle_outcome(batch, outcome, now);
         self.obey(now);
     }

@@ -225,7 +225,7 @@ impl<T> Engine<T> {
         let Some(partition) = self.partitions.get_mut(&id) else { return };
         let wait = match partition.resyncs {
             0 => 0,
-            tries => self.jitter.grown(min, max, tries - 1),
+            tries => self.jitter.delay(min, max, tries - 1),
         };
         partition.resyncs += 1;
         partition.generation = generation;

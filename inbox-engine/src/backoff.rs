@@ -26,7 +26,7 @@ impl Jitter {
     }
 
     /// A wait by [`backoff`].
-    pub(crate) fn grown(&mut self, min: u64, max: u64, tries: u32) -> u64 {
+    pub(crate) fn delay(&mut self, min: u64, max: u64, tries: u32) -> u64 {
         backoff(min, max, tries, self.next())
     }
 }

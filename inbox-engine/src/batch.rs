@@ -1,6 +1,9 @@
 //! What goes to the database in one transaction, and what comes back.
 
-use crate::{Epoch, Generation, Lane, LeaderEpoch, NextOffset, Offset, PartitionId};
+use crate::{
+    Epoch, Failure, Generation, Lane, LeaderEpoch, NextOffset, Offset, PartitionId,
+    TransactionFault,
+};
 
 /// One delivery on its way through the engine. `T` is the event itself; the engine never looks at it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -156,72 +159,35 @@ pub struct Batch<T> {
     pub items: Vec<Item<T>>,
 }
 
-/// How a transaction ended.
+/// How the transaction of a batch ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Outcome {
+pub enum BatchOutcome {
     /// Committed whole.
     Committed(Tally),
     /// Rolled back: handlers failed on these items. Run together, a transaction ends at the first; run
     /// carefully, it goes on in the other lanes, so that each culprit is named in one pass.
     Failed(Vec<Failure>),
-    /// Rolled back: a deadlock, a serialization failure, a lock time-out.
-    Conflict(String),
-    /// Rolled back: the session broke under a handler, and a new one worked right then, up to its commit.
-    Broken(String),
-    /// Rolled back: the database is not there.
-    Outage(String),
-    /// Rolled back by a conflict before any handler had run: another transaction holds what it needs, and
-    /// no event is at fault.
-    Blocked(String),
-    /// Rolled back before any handler had run: the database is not there, or refuses the runtime's own
-    /// work; or it takes such work from nobody at the moment. No event is at fault.
-    Unreached(String),
+    /// Not committed, or not known to be, and no event is answerable.
+    Fault(TransactionFault),
     /// Rolled back: it would have parked more than may be parked. The text says which limit.
     Full(String),
-    /// Whether it committed is not known.
-    Unknown(String),
-    /// Rolled back: the lanes are not where this process left them.
-    Fenced,
     /// Rolled back: the record at `items[index]` has an offset that an earlier record had.
     Reused(usize),
 }
 
-impl Outcome {
+impl BatchOutcome {
     /// What it means when no handler had run: a fault that is no event's.
     #[must_use]
     pub fn before_handlers(self) -> Self {
         match self {
-            Self::Conflict(error) => Self::Blocked(error),
-            Self::Outage(error) | Self::Broken(error) => Self::Unreached(error),
+            Self::Fault(fault) => Self::Fault(fault.before_handlers()),
             Self::Failed(failures) => {
                 let error = failures.into_iter().next().map(|failure| failure.error);
-                Self::Unreached(error.unwrap_or_default())
+                Self::Fault(TransactionFault::Unreached(error.unwrap_or_default()))
             }
             other => other,
         }
     }
-}
-
-/// A handler's failure on one event of a batch.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Failure {
-    /// Which item of the batch; `None` when a batch handler did not name the culprit.
-    pub index: Option<usize>,
-    /// Whether it may succeed later.
-    pub fault: HandlerFault,
-    /// The error, for people.
-    pub error: String,
-}
-
-/// The two faults that a handler is answerable for.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum HandlerFault {
-    /// Try again, then park.
-    Retry,
-    /// Park.
-    Reject,
-    /// Park: the process ends when it is run.
-    Crash,
 }
 
 /// What a committed transaction did.

@@ -2,7 +2,7 @@
 
 use crate::{
     Batch, Effect, Engine, Item, Lane, LaneMove, Limits, Mode, Offset, PartitionId, Rule, Time,
-    partition::{LaneQueue, Partition, Turn},
+    partition::{LaneQueue, LaneWork, Partition},
 };
 
 /// Items that an empty queue keeps room for.
@@ -13,16 +13,16 @@ impl<T> Engine<T> {
     /// for due queues when it is time to.
     pub(crate) fn start(&mut self, now: Time) {
         self.start_transactions(now);
-        self.look(now);
+        self.find_due(now);
     }
 
     /// While a transaction runs, events gather in their lanes, so an idle consumer runs transactions
     /// of one event and a loaded one commits in groups; there is no timer.
     fn start_transactions(&mut self, now: Time) {
-        while self.open < self.room() {
+        while self.open < self.permits() {
             match self.longest_waiting(now) {
-                Some((id, lane, Turn::Live)) => self.start_live(id, lane, now),
-                Some((id, lane, Turn::Release)) => self.release(id, lane, now),
+                Some((id, lane, LaneWork::Live)) => self.start_live(id, lane, now),
+                Some((id, lane, LaneWork::Release)) => self.release(id, lane, now),
                 None => return,
             }
         }
@@ -37,13 +37,13 @@ impl<T> Engine<T> {
         self.effects.push_back(Effect::Start(batch));
     }
 
-    fn longest_waiting(&self, now: Time) -> Option<(PartitionId, Lane, Turn)> {
+    fn longest_waiting(&self, now: Time) -> Option<(PartitionId, Lane, LaneWork)> {
         let releases = self.limits.releases_per_live;
         // Beside one of its partition it would get what that one has left: little.
         let alone = self.limits.oldest_first;
         let may = |partition: &&Partition<T>| partition.open == 0 || !alone;
         let next = |partition: &Partition<T>| {
-            let (sequence, lane, turn) = partition.next_turn(now, releases)?;
+            let (sequence, lane, turn) = partition.next_work(now, releases)?;
             Some((sequence, (partition.id, lane, turn)))
         };
         let first = self
@@ -112,13 +112,13 @@ impl Reach {
 
 impl<T> Partition<T> {
     /// What the ready lane that has waited longest does, if it may start.
-    fn next_turn(&self, now: Time, releases_per_live: u32) -> Option<(u64, Lane, Turn)> {
+    fn next_work(&self, now: Time, releases_per_live: u32) -> Option<(u64, Lane, LaneWork)> {
         if !self.may_start(now) {
             return None;
         }
         let live_waits = self.full_at(now);
         self.ready.iter().find_map(|(sequence, lane)| {
-            let turn = self.lanes[usize::from(lane.0)].turn(live_waits, releases_per_live)?;
+            let turn = self.lanes[usize::from(lane.0)].next_work(live_waits, releases_per_live)?;
             Some((*sequence, *lane, turn))
         })
     }
@@ -135,7 +135,7 @@ impl<T> Partition<T> {
         let mut later = std::collections::VecDeque::new();
         while let Some((sequence, lane)) = waiting.pop_front() {
             let queue = &self.lanes[usize::from(lane.0)];
-            let live = queue.turn(false, limits.releases_per_live) == Some(Turn::Live);
+            let live = queue.next_work(false, limits.releases_per_live) == Some(LaneWork::Live);
             if live && self.mode(lane) == mode && reach.admits(queue) {
                 self.lane(lane).began = now;
                 taken.push(self.take_lane(lane, &mut reach));

@@ -8,7 +8,7 @@ use crate::{
 
 impl<T> Engine<T> {
     /// Asks for parked queues where it is time to.
-    pub(crate) fn look(&mut self, now: Time) {
+    pub(crate) fn find_due(&mut self, now: Time) {
         let limits = self.limits;
         let due = |p: &Partition<T>, by: Time| p.look_due(&limits).is_some_and(|due| due <= by);
         if !self.partitions.values().any(|partition| due(partition, now)) {

@@ -1,4 +1,4 @@
-//! Everything the engine can ask for. A short loop obeys.
+//! Everything the engine can ask for. A short loop applies it.
 
 use crate::{
     Batch, Epoch, Generation, Held, LeaderEpoch, LogPoint, NextOffset, Offset, PartitionId,

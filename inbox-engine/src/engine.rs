@@ -120,7 +120,7 @@ impl<T> Engine<T> {
         let ids: Vec<PartitionId> = self.partitions.keys().copied().collect();
         for id in ids {
             self.confirm_due(id, now);
-            self.waits_due(id, now);
+            self.end_waits(id, now);
             self.drain_on(id, now);
         }
         self.abort_left_behind(now);
@@ -147,7 +147,7 @@ impl<T> Engine<T> {
 
     /// Transactions that may be open now: one at least, and never more than
     /// [`Limits::transactions_max`].
-    pub fn room(&self) -> usize {
+    pub fn permits(&self) -> usize {
         self.room.clamp(1, self.limits.transactions_max)
     }
 
@@ -157,13 +157,13 @@ impl<T> Engine<T> {
     }
 
     /// So many transactions may be open from now on; see [`Engine::room`]. Those that are open stay so.
-    pub fn handle_room(&mut self, room: usize, now: Time) {
+    pub fn handle_permits(&mut self, room: usize, now: Time) {
         self.room = room;
         self.start(now);
     }
 
     /// Whether the engine has ended after [`Engine::handle_shutdown`].
-    pub fn closed(&self) -> bool {
+    pub fn is_closed(&self) -> bool {
         self.closed
     }
 
@@ -204,7 +204,7 @@ impl<T> Engine<T> {
 
     /// Clocks and offsets show that a partition stands still, or that it moves (`None`), whatever the engine
     /// believes. A reason that it knows itself says more, and stays.
-    pub fn handle_seen(&mut self, id: PartitionId, seen: Option<Standstill>) {
+    pub fn handle_observation(&mut self, id: PartitionId, seen: Option<Standstill>) {
         let Some(partition) = self.partitions.get(&id) else { return };
         let seen = seen.filter(|_| crate::Rule::StandstillSeenFromOutside.on());
         let stands = partition.standstill.as_ref();

@@ -8,7 +8,7 @@ use crate::{
 impl<T> Engine<T> {
     /// A transaction would have parked more than may be parked. It comes back with nothing spent, and
     /// live transactions wait; releases go on, since they are what makes room.
-    pub(crate) fn full(&mut self, batch: Batch<T>, error: String, now: Time) {
+    pub(crate) fn handle_full(&mut self, batch: Batch<T>, error: String, now: Time) {
         let (min, max) = (self.limits.outage_delay_min, self.limits.outage_delay_max);
         let id = batch.partition;
         let Some(partition) = self.partitions.get_mut(&id) else { return };
@@ -19,7 +19,7 @@ impl<T> Engine<T> {
         partition.give_back(batch);
         if !partition.full_at(now) && partition.phase != Phase::Stopped {
             let tries = partition.full.as_ref().map_or(0, |full| full.tries);
-            let until = now.after(self.jitter.grown(min, max, tries));
+            let until = now.after(self.jitter.delay(min, max, tries));
             partition.full = Some(Full { error, until: Some(until), tries: tries + 1 });
         }
         let stood = self.partitions.get(&id).and_then(|partition| partition.standstill.as_ref());
@@ -30,7 +30,7 @@ impl<T> Engine<T> {
     }
 
     /// A release removed parked events: there may be room, so live transactions are tried soon.
-    pub(crate) fn room_made(&mut self, id: PartitionId, now: Time) {
+    pub(crate) fn retry_soon(&mut self, id: PartitionId, now: Time) {
         let soon = now.after(self.limits.outage_delay_min);
         let full = self.partitions.get_mut(&id).and_then(|partition| partition.full.as_mut());
         if let Some(full) = full {
@@ -40,7 +40,7 @@ impl<T> Engine<T> {
     }
 
     /// A live transaction committed. When every lane that met the limit has, the partition moves.
-    pub(crate) fn lanes_have_room(&mut self, batch: &Batch<T>) {
+    pub(crate) fn clear_full_lanes(&mut self, batch: &Batch<T>) {
         let Some(partition) = self.partitions.get_mut(&batch.partition) else { return };
         if partition.full.is_none() {
             return;
@@ -76,7 +76,7 @@ impl<T> Partition<T> {
     }
 
     /// Ends the wait that is over.
-    pub(crate) fn full_due(&mut self, now: Time) {
+    pub(crate) fn end_full_wait(&mut self, now: Time) {
         if let Some(full) = &mut self.full {
             full.until = full.until.filter(|until| *until > now);
         }

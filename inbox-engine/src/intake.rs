@@ -7,7 +7,7 @@ use crate::{
 };
 
 /// What memory knows of a delivery before any database is asked.
-enum Known {
+enum Recognition {
     New,
     /// Its lane has passed it, but the leader epoch cannot prove that it is the same record.
     Again,
@@ -43,7 +43,7 @@ impl<T> Engine<T> {
             Some(reason) => self.hold(id, reason, now),
             None => {
                 self.believe(id);
-                self.bound(id);
+                self.limit_intake(id);
             }
         }
         self.start(now);
@@ -66,7 +66,7 @@ impl<T> Engine<T> {
     }
 
     /// Pauses above the limits, resumes below half of them.
-    pub(crate) fn bound(&mut self, id: PartitionId) {
+    pub(crate) fn limit_intake(&mut self, id: PartitionId) {
         let (bytes, events) = (self.limits.partition_bytes_max, self.limits.partition_events_max);
         let Some(partition) = self.partitions.get_mut(&id) else { return };
         let open = partition.phase == Phase::Live && partition.drain == Drain::No;
@@ -97,17 +97,17 @@ impl<T> Partition<T> {
             return None;
         }
         self.position = item.offset.next();
-        match self.known(&item) {
-            Known::Settled => {
+        match self.recognize(&item) {
+            Recognition::Settled => {
                 // It arrived all the same: the watermark may pass it, with its leader epoch.
                 self.arrive(&item);
                 return None;
             }
-            Known::Rewritten => return Some(self.rewritten(&item)),
-            Known::Again => {
+            Recognition::Rewritten => return Some(self.rewritten(&item)),
+            Recognition::Again => {
                 self.reclaims.insert(item.offset);
             }
-            Known::New => {}
+            Recognition::New => {}
         }
         self.arrive(&item);
         self.undone += 1;
@@ -124,24 +124,24 @@ impl<T> Partition<T> {
 
     /// What the lanes prove about a delivery. An offset alone proves nothing: a log that was cut and
     /// written again uses offsets twice, and only the leader epoch tells (finding 2).
-    fn known(&self, item: &Item<T>) -> Known {
+    fn recognize(&self, item: &Item<T>) -> Recognition {
         let lane = &self.lanes[usize::from(item.lane.0)].state;
         if item.offset > lane.last {
-            return Known::New;
+            return Recognition::New;
         }
         let below = item.offset.0 < self.watermark.0;
         if !Rule::SkipComparesLeaderEpoch.on() {
-            return Known::Settled;
+            return Recognition::Settled;
         }
         if self.overwrites(item) {
-            return Known::Rewritten;
+            return Recognition::Rewritten;
         }
         match (item.leader_epoch.known(), lane.leader_epoch.known()) {
-            (true, true) if item.leader_epoch <= lane.leader_epoch => Known::Settled,
-            (true, true) => Known::Rewritten,
-            _ if below && Rule::SkipBelowWatermark.on() => Known::Settled,
-            _ if Rule::ClaimWhenEpochUnknown.on() => Known::Again,
-            _ => Known::Settled,
+            (true, true) if item.leader_epoch <= lane.leader_epoch => Recognition::Settled,
+            (true, true) => Recognition::Rewritten,
+            _ if below && Rule::SkipBelowWatermark.on() => Recognition::Settled,
+            _ if Rule::ClaimWhenEpochUnknown.on() => Recognition::Again,
+            _ => Recognition::Settled,
         }
     }
 

@@ -43,6 +43,7 @@ mod drain;
 mod due;
 mod effect;
 mod engine;
+mod fault;
 mod full;
 mod intake;
 mod limits;
@@ -64,18 +65,17 @@ mod watermark;
 mod tests;
 
 pub use backoff::backoff;
-pub use batch::{
-    Batch, Doom, Failure, HandlerFault, Item, Kind, LaneMove, Mode, Outcome, ParkReason, Tally,
-};
+pub use batch::{Batch, BatchOutcome, Doom, Item, Kind, LaneMove, Mode, ParkReason, Tally};
 pub use claim::{Distinct, distinct};
 pub use effect::{Commit, Effect, Seek, TakeOverFault, WatermarkWrite, Written};
 pub use engine::{Engine, Snapshot};
+pub use fault::{Failure, HandlerFault, TransactionFault};
 pub use limits::Limits;
 pub use offset::{
     Epoch, Generation, Lane, LaneState, LeaderEpoch, LogPoint, LogRange, NextOffset, Offset,
     Ownership, PartitionId, Time,
 };
-pub use parked_queue::{Due, Release, Released};
+pub use parked_queue::{Due, Release, ReleaseOutcome};
 pub use resume::{Settled, Start, first_watermark, resume};
 pub use rule::Rule;
 pub use runs::{Run, RunEntry, runs};

@@ -1,51 +1,38 @@
 //! A transaction came back: settle, retry, park, back off, or take the partition over again.
 
 use crate::{
-    Batch, Doom, Engine, Failure, HandlerFault, Item, Lane, Limits, Mode, Offset, Outcome,
-    ParkReason, PartitionId, Rule, Standstill, Time,
+    Batch, BatchOutcome, Doom, Engine, Failure, Item, Lane, Limits, Mode, Offset, PartitionId,
+    Rule, Standstill, Time, TransactionFault,
     partition::{LaneQueue, Partition, Phase},
     size::Measurement,
 };
 
 impl<T> Engine<T> {
     /// A transaction ended. The batch comes back whole, events included.
-    pub fn handle_outcome(&mut self, batch: Batch<T>, outcome: Outcome, now: Time) {
+    pub fn handle_outcome(&mut self, batch: Batch<T>, outcome: BatchOutcome, now: Time) {
         assert!(self.open > 0, "an outcome without a transaction");
         self.open -= 1;
         let id = batch.partition;
         self.left_behind_ended(id, batch.generation);
         if let Some(partition) = self.current(id, batch.generation) {
             partition.open = partition.open.saturating_sub(1);
-            self.obey(batch, outcome, now);
+            self.apply_outcome(batch, outcome, now);
             self.queue_lanes(id);
-            self.bound(id);
+            self.limit_intake(id);
             self.drain_on(id, now);
             self.let_go();
         }
         self.start(now);
     }
 
-    fn obey(&mut self, batch: Batch<T>, outcome: Outcome, now: Time) {
+    fn apply_outcome(&mut self, batch: Batch<T>, outcome: BatchOutcome, now: Time) {
         let id = batch.partition;
         match outcome {
-            Outcome::Committed(tally) => self.committed(batch, tally.applied, now),
-            Outcome::Failed(failures) => self.failed(batch, &failures, now),
-            Outcome::Blocked(_) if Rule::FaultsBeforeHandlersUncounted.on() => {
-                self.shrink(&batch, now);
-                self.give_back(batch);
-            }
-            Outcome::Unreached(error) if Rule::FaultsBeforeHandlersUncounted.on() => {
-                self.wait_for_database(batch, error, now);
-            }
-            Outcome::Conflict(error) | Outcome::Blocked(error) => self.conflict(batch, error, now),
-            Outcome::Broken(error) => self.broken(batch, error, now),
-            Outcome::Outage(error) | Outcome::Unreached(error) => self.cut_off(batch, error, now),
-            Outcome::Full(error) => self.full(batch, error, now),
-            Outcome::Unknown(error) if !Rule::UnknownCommitResyncs.on() => {
-                self.failed(batch, &[Failure::retry(0, error)], now);
-            }
-            Outcome::Unknown(_) | Outcome::Fenced => self.resync(id, now),
-            Outcome::Reused(index) => {
+            BatchOutcome::Committed(tally) => self.handle_commit(batch, tally.applied, now),
+            BatchOutcome::Failed(failures) => self.handle_failures(batch, &failures, now),
+            BatchOutcome::Fault(fault) => self.apply_fault(batch, fault, now),
+            BatchOutcome::Full(error) => self.handle_full(batch, error, now),
+            BatchOutcome::Reused(index) => {
                 let offset = batch.items[index].offset.0;
                 self.hold(id, Standstill::Reused(format!(
                     "the record at offset {offset} has an id that was never seen, although its lane \
@@ -56,43 +43,68 @@ impl<T> Engine<T> {
         }
     }
 
-    fn committed(&mut self, batch: Batch<T>, applied: u64, now: Time) {
+    fn apply_fault(&mut self, batch: Batch<T>, fault: TransactionFault, now: Time) {
+        match fault {
+            TransactionFault::Blocked(_) if Rule::FaultsBeforeHandlersUncounted.on() => {
+                self.shrink(&batch, now);
+                self.give_back(batch);
+            }
+            TransactionFault::Unreached(error) if Rule::FaultsBeforeHandlersUncounted.on() => {
+                self.wait_for_database(batch, error, now);
+            }
+            TransactionFault::Conflict(error) | TransactionFault::Blocked(error) => {
+                self.handle_conflict(batch, error, now);
+            }
+            TransactionFault::Broken(error) => self.handle_broken_session(batch, error, now),
+            TransactionFault::Outage(error) | TransactionFault::Unreached(error) => {
+                self.handle_outage(batch, error, now);
+            }
+            TransactionFault::Unknown(error) if !Rule::UnknownCommitResyncs.on() => {
+                self.handle_failures(batch, &[Failure::retry(0, error)], now);
+            }
+            TransactionFault::Unknown(_) | TransactionFault::Fenced => {
+                self.resync(batch.partition, now);
+            }
+        }
+    }
+
+    fn handle_commit(&mut self, batch: Batch<T>, applied: u64, now: Time) {
         self.commits += 1;
-        self.lanes_have_room(&batch);
+        self.clear_full_lanes(&batch);
         let id = batch.partition;
         let Some(partition) = self.partitions.get_mut(&id) else { return };
         // Its lanes began together.
-        let took = batch.lanes.first().map_or(0, |step| partition.took(step.lane, now));
+        let took = batch.lanes.first().map_or(0, |step| partition.elapsed(step.lane, now));
         let measured = Measurement { items: batch.items.len(), applied, took };
         partition.settle(batch, measured, &self.limits);
         self.learn_event_time(applied, took);
-        self.reached(id, now);
+        self.note_commit(id, now);
     }
 
     /// Nothing was committed, and handlers are answerable.
-    fn failed(&mut self, batch: Batch<T>, failures: &[Failure], now: Time) {
+    fn handle_failures(&mut self, batch: Batch<T>, failures: &[Failure], now: Time) {
         assert!(!failures.is_empty(), "a failed transaction says what failed");
         let alone = batch.items.len() == 1;
         let index = |failure: &Failure| failure.index.or(alone.then_some(0));
-        if let Some(failure) = failures.iter().find(|f| batch.parks(index(f))) {
+        if let Some(failure) = failures.iter().find(|f| batch.only_parks(index(f))) {
             // Parking itself failed, and no handler is answerable for that: it is tried again, with a
             // reason that people see.
             let error = failure.error.clone();
-            let Some(batch) = self.alone_too_often(batch, &error, now) else { return };
+            let Some(batch) = self.count_lone_fault(batch, &error, now) else { return };
             return self.wait_for_database(batch, error, now);
         }
         let at: Vec<At> = failures.iter().map(|failure| batch.at(index(failure))).collect();
         if at.contains(&None) {
-            self.unnamed(&batch, now);
+            self.run_carefully(&batch, now);
         }
         let id = batch.partition;
         self.give_back(batch);
-        self.blame(id, failures, &at, now);
+        self.count_failures(id, failures, &at, now);
     }
 
     /// Nobody knows which event it was: all of them are run with savepoints. If they were already,
     /// half of them are.
-    fn unnamed(&mut self, batch: &Batch<T>, now: Time) {
+    fn run_carefully(&mut self, batch: &Batch<T>, now: Time) {
         if batch.mode == Mode::Careful {
             return self.shrink(batch, now);
         }
@@ -107,7 +119,7 @@ impl<T> Engine<T> {
     }
 
     /// Counts failures against their events: they are tried again later, or doomed to be parked.
-    fn blame(&mut self, id: PartitionId, failures: &[Failure], at: &[At], now: Time) {
+    fn count_failures(&mut self, id: PartitionId, failures: &[Failure], at: &[At], now: Time) {
         let limits = self.limits;
         let Some(partition) = self.partitions.get_mut(&id) else { return };
         for (failure, at) in failures.iter().zip(at) {
@@ -117,12 +129,12 @@ impl<T> Engine<T> {
                 continue;
             };
             item.attempts += 1;
-            if let Some(reason) = failure.parks(item.attempts, limits.attempts_max) {
+            if let Some(reason) = failure.park_reason(item.attempts, limits.attempts_max) {
                 item.doomed = Some(Doom { reason, error: failure.error.clone() });
                 continue;
             }
             let (min, max) = (limits.retry_delay_min, limits.retry_delay_max);
-            let wait = self.jitter.grown(min, max, item.attempts - 1);
+            let wait = self.jitter.delay(min, max, item.attempts - 1);
             queue.waits.push((offset, now.after(wait)));
             queue.careful(offset, offset);
             partition.wake_at(now.after(wait));
@@ -130,10 +142,10 @@ impl<T> Engine<T> {
     }
 
     /// A deadlock or its like: the same again at once with half the events, and no attempt is spent.
-    fn conflict(&mut self, batch: Batch<T>, error: String, now: Time) {
-        let Some(batch) = self.alone_too_often(batch, &error, now) else { return };
+    fn handle_conflict(&mut self, batch: Batch<T>, error: String, now: Time) {
+        let Some(batch) = self.count_lone_fault(batch, &error, now) else { return };
         if !Rule::ConflictUncounted.on() {
-            return self.failed(batch, &[Failure::retry(0, error)], now);
+            return self.handle_failures(batch, &[Failure::retry(0, error)], now);
         }
         self.shrink(&batch, now);
         self.give_back(batch);
@@ -141,10 +153,10 @@ impl<T> Engine<T> {
 
     /// Its session broke while another one worked: only its lanes wait, but as long as for a database that is
     /// away, so that nothing is blamed within moments.
-    fn broken(&mut self, batch: Batch<T>, error: String, now: Time) {
+    fn handle_broken_session(&mut self, batch: Batch<T>, error: String, now: Time) {
         // What the other session committed is a commit of others.
         self.commits += 1;
-        let Some(batch) = self.alone_too_often(batch, &error, now) else { return };
+        let Some(batch) = self.count_lone_fault(batch, &error, now) else { return };
         self.rest(&batch, self.limits.outage_delay(), now);
         self.give_back(batch);
     }
@@ -157,7 +169,7 @@ impl<T> Engine<T> {
     fn rest(&mut self, batch: &Batch<T>, (min, max): (u64, u64), now: Time) {
         let Some(partition) = self.partitions.get_mut(&batch.partition) else { return };
         let tries = batch.lanes.iter().map(|step| partition.lane(step.lane).conflicts).max();
-        let wait = self.jitter.grown(min, max, tries.unwrap_or(0));
+        let wait = self.jitter.delay(min, max, tries.unwrap_or(0));
         for step in &batch.lanes {
             let queue = partition.lane(step.lane);
             queue.conflicts += 1;
@@ -168,10 +180,10 @@ impl<T> Engine<T> {
     }
 
     /// The database is not there: the partition waits, and no attempt is spent.
-    fn cut_off(&mut self, batch: Batch<T>, error: String, now: Time) {
-        let Some(batch) = self.alone_too_often(batch, &error, now) else { return };
+    fn handle_outage(&mut self, batch: Batch<T>, error: String, now: Time) {
+        let Some(batch) = self.count_lone_fault(batch, &error, now) else { return };
         if !Rule::OutageUncounted.on() {
-            return self.failed(batch, &[Failure::retry(0, error)], now);
+            return self.handle_failures(batch, &[Failure::retry(0, error)], now);
         }
         self.wait_for_database(batch, error, now);
     }
@@ -198,7 +210,7 @@ impl<T> Engine<T> {
         if partition.out(now) || partition.phase == Phase::Stopped {
             return;
         }
-        let until = now.after(self.jitter.grown(min, max, partition.outages));
+        let until = now.after(self.jitter.delay(min, max, partition.outages));
         partition.outages += 1;
         partition.outage_until = Some(until);
         (partition.watermark_due, partition.check_due) = (until, until);
@@ -208,7 +220,7 @@ impl<T> Engine<T> {
     /// A fault that one event meets alone, again and again, while other transactions commit, is not
     /// the infrastructure's: it counts as the handler's. Only faults with such a commit since the one
     /// before are counted, so that no outage ever is. Gives the batch back when it is not so.
-    fn alone_too_often(&mut self, batch: Batch<T>, error: &str, now: Time) -> Option<Batch<T>> {
+    fn count_lone_fault(&mut self, batch: Batch<T>, error: &str, now: Time) -> Option<Batch<T>> {
         let (commits, max) = (self.commits, self.limits.alone_max);
         let [Item { ref doomed, bare, lane, .. }] = *batch.items.as_slice() else {
             return Some(batch);
@@ -232,7 +244,7 @@ impl<T> Engine<T> {
         // Once more, and it counts again.
         queue.alone = max - 1;
         let text = format!("met {max} times alone while others committed: {error}");
-        self.failed(batch, &[Failure::retry(0, text)], now);
+        self.handle_failures(batch, &[Failure::retry(0, text)], now);
         None
     }
 
@@ -244,15 +256,15 @@ impl<T> Engine<T> {
     }
 
     /// Lanes whose wait is over can start again.
-    pub(crate) fn waits_due(&mut self, id: PartitionId, now: Time) {
+    pub(crate) fn end_waits(&mut self, id: PartitionId, now: Time) {
         let Some(partition) = self.partitions.get_mut(&id) else { return };
         partition.outage_until = partition.outage_until.filter(|until| *until > now);
-        partition.full_due(now);
+        partition.end_full_wait(now);
         if partition.wake.is_none_or(|wake| wake > now) {
             return;
         }
         for queue in &mut partition.lanes {
-            queue.waits_due(now);
+            queue.end_waits(now);
         }
         partition.wake = partition.lanes.iter().filter_map(LaneQueue::next_timeout).min();
         self.queue_lanes(id);
@@ -279,7 +291,7 @@ impl<T> Batch<T> {
     }
 
     /// Whether nothing can have failed but parking: the item, or each one, was not to be run.
-    fn parks(&self, index: Option<usize>) -> bool {
+    fn only_parks(&self, index: Option<usize>) -> bool {
         match index.and_then(|index| self.items.get(index)) {
             Some(item) => item.doomed.is_some(),
             None => self.items.iter().all(|item| item.doomed.is_some()),
@@ -319,7 +331,7 @@ impl<T> Partition<T> {
             self.undone -= 1;
             self.bytes = self.bytes.saturating_sub(u64::from(item.bytes));
             self.reclaims.remove(&item.offset);
-            self.lane(item.lane).moved(item);
+            self.lane(item.lane).advance(item);
         }
         let whole =
             |step: &crate::LaneMove| self.lanes[usize::from(step.lane.0)].state.last == step.new;
@@ -339,7 +351,7 @@ impl<T> LaneQueue<T> {
         self.careful = Some((first.min(from), last.max(to)));
     }
 
-    fn moved(&mut self, item: &Item<T>) {
+    fn advance(&mut self, item: &Item<T>) {
         if item.offset > self.state.last {
             self.state.last = item.offset;
             self.state.leader_epoch = item.leader_epoch;
@@ -347,22 +359,5 @@ impl<T> LaneQueue<T> {
         if self.careful.is_some_and(|(_, to)| to <= item.offset) {
             self.careful = None;
         }
-    }
-}
-
-impl Failure {
-    /// Why the event is parked now, if it is.
-    fn parks(&self, attempts: u32, attempts_max: u32) -> Option<ParkReason> {
-        match self.fault {
-            HandlerFault::Reject => Some(ParkReason::Rejected),
-            HandlerFault::Crash => Some(ParkReason::Crashed),
-            HandlerFault::Retry if attempts >= attempts_max => Some(ParkReason::Exhausted),
-            HandlerFault::Retry => None,
-        }
-    }
-
-    /// A failure that counts as the handler's and may pass.
-    pub fn retry(index: usize, error: String) -> Self {
-        Self { index: Some(index), fault: HandlerFault::Retry, error }
     }
 }

@@ -1,6 +1,8 @@
 //! A parked queue that is due, and its release: what is asked and how it ended.
 
-use crate::{Epoch, Generation, Lane, LeaderEpoch, Offset, PartitionId, Rule, Time};
+use crate::{
+    Epoch, Generation, Lane, LeaderEpoch, Offset, PartitionId, Rule, Time, TransactionFault,
+};
 
 /// A parked queue that is due: a release would do something. Its head is due, or a person wants it
 /// released, or wants one of its events discarded.
@@ -17,7 +19,7 @@ pub struct Due {
 /// own. Its lane is reserved until the answer comes.
 ///
 /// The queue may be due no more, or be gone: then nothing is run, and that is
-/// [`Released::Done`] with nothing removed. The transaction ends with the advance of its lane from
+/// [`ReleaseOutcome::Done`] with nothing removed. The transaction ends with the advance of its lane from
 /// `last` to `last`: it moves nothing, but a newer epoch fences it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Release {
@@ -46,7 +48,7 @@ pub struct Release {
 
 /// How a release ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Released {
+pub enum ReleaseOutcome {
     /// Committed. If a handler failed, its event has a new time, or waits for a person.
     Done {
         /// The queue has a head that is due now.
@@ -54,20 +56,8 @@ pub enum Released {
         /// Events that left the queue: run or discarded.
         removed: u64,
     },
-    /// Rolled back: a deadlock, a serialization failure, a lock time-out.
-    Conflict(String),
-    /// As [`crate::Outcome::Broken`].
-    Broken(String),
-    /// Rolled back: the database is not there.
-    Outage(String),
-    /// As [`crate::Outcome::Blocked`].
-    Blocked(String),
-    /// As [`crate::Outcome::Unreached`].
-    Unreached(String),
-    /// Whether it committed is not known.
-    Unknown(String),
-    /// Rolled back: the lane is not where this process left it.
-    Fenced,
+    /// Not committed, or not known to be.
+    Fault(TransactionFault),
 }
 
 /// A parked queue that is known to be due, and what its releases met.
@@ -102,13 +92,13 @@ impl DueQueue {
     }
 
     /// After a commit: faults are forgotten. `fit`: events that a drain has time for.
-    pub(crate) fn well(self, fit: usize) -> Self {
+    pub(crate) fn after_commit(self, fit: usize) -> Self {
         let cap = self.cap.map_or(usize::MAX, |cap| cap.saturating_mul(2)).min(fit);
         Self { cap: Some(cap), ..Self::new(self.aggregate) }
     }
 
     /// Whether its head is at fault itself: see [`crate::Engine`] on live events that meet a fault alone.
-    pub(crate) fn at_fault(&mut self, ran: usize, commits: u64, alone_max: u32) -> bool {
+    pub(crate) fn is_at_fault(&mut self, ran: usize, commits: u64, alone_max: u32) -> bool {
         if ran > 1 || self.blamed.is_some() {
             return false;
         }

@@ -41,7 +41,7 @@ pub(crate) enum Drain {
 
 /// What a lane does next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Turn {
+pub(crate) enum LaneWork {
     Live,
     Release,
 }
@@ -130,13 +130,13 @@ impl<T> LaneQueue<T> {
     /// What the lane does next. Releases come first, some to each live transaction, or a queue that
     /// gets followers as fast as it loses them would never empty (finding 19). Where live transactions
     /// wait (`live_waits`), releases go on.
-    pub(crate) fn turn(&self, live_waits: bool, releases_per_live: u32) -> Option<Turn> {
+    pub(crate) fn next_work(&self, live_waits: bool, releases_per_live: u32) -> Option<LaneWork> {
         let live = self.live_startable() && !live_waits;
         let first = Rule::ReleaseDrains.on() && self.released < releases_per_live;
         match (live, self.release_startable()) {
-            (true, true) if first => Some(Turn::Release),
-            (false, true) => Some(Turn::Release),
-            (true, _) => Some(Turn::Live),
+            (true, true) if first => Some(LaneWork::Release),
+            (false, true) => Some(LaneWork::Release),
+            (true, _) => Some(LaneWork::Live),
             (false, false) => None,
         }
     }
@@ -152,7 +152,7 @@ impl<T> LaneQueue<T> {
     }
 
     /// Ends the waits that are over.
-    pub(crate) fn waits_due(&mut self, now: Time) {
+    pub(crate) fn end_waits(&mut self, now: Time) {
         self.waits.retain(|(_, at)| *at > now);
         self.rest = self.rest.filter(|at| *at > now);
         for queue in &mut self.due {

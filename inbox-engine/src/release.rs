@@ -4,8 +4,8 @@
 //! same lane that saw "held" would otherwise queue a follower behind a head that is gone (finding 4).
 
 use crate::{
-    Effect, Engine, Lane, PartitionId, Release, Released, Rule, Time, parked_queue::DueQueue,
-    partition::Partition,
+    Effect, Engine, Lane, PartitionId, Release, ReleaseOutcome, Rule, Time, TransactionFault,
+    parked_queue::DueQueue, partition::Partition,
 };
 
 impl<T> Engine<T> {
@@ -22,7 +22,7 @@ impl<T> Engine<T> {
     }
 
     /// A release ended.
-    pub fn handle_released(&mut self, release: &Release, released: Released, now: Time) {
+    pub fn handle_released(&mut self, release: &Release, released: ReleaseOutcome, now: Time) {
         assert!(self.open > 0, "an answer without a release");
         self.open -= 1;
         let id = release.partition;
@@ -30,7 +30,7 @@ impl<T> Engine<T> {
         if let Some(partition) = self.current(id, release.generation) {
             partition.open = partition.open.saturating_sub(1);
             let queue = partition.end_release(release);
-            self.obey_released(release, queue, released, now);
+            self.apply_release(release, queue, released, now);
             self.queue_lanes(id);
             self.drain_on(id, now);
             self.let_go();
@@ -38,57 +38,80 @@ impl<T> Engine<T> {
         self.start(now);
     }
 
-    fn obey_released(&mut self, release: &Release, mut queue: DueQueue, end: Released, now: Time) {
+    fn apply_release(
+        &mut self,
+        release: &Release,
+        queue: DueQueue,
+        end: ReleaseOutcome,
+        now: Time,
+    ) {
         let id = release.partition;
         match end {
-            Released::Done { more, removed } => {
+            ReleaseOutcome::Done { more, removed } => {
                 self.commits += 1;
                 let partition = self.partitions.get(&id);
-                let took = partition.map_or(0, |it| it.took(release.lane, now));
+                let took = partition.map_or(0, |it| it.elapsed(release.lane, now));
                 self.learn_event_time(removed, took);
                 if more && !self.gives_way(release) {
-                    self.remember(release, queue.well(self.limits.drain_cap(removed, took)));
+                    self.remember(
+                        release,
+                        queue.after_commit(self.limits.drain_cap(removed, took)),
+                    );
                 }
                 if removed > 0 {
-                    self.removed(id, now);
+                    self.note_removal(id, now);
                 }
-                self.reached(id, now);
+                self.note_commit(id, now);
             }
-            Released::Blocked(_) if Rule::FaultsBeforeHandlersUncounted.on() => {
+            ReleaseOutcome::Fault(fault) => self.apply_release_fault(release, queue, fault, now),
+        }
+    }
+
+    fn apply_release_fault(
+        &mut self,
+        release: &Release,
+        mut queue: DueQueue,
+        fault: TransactionFault,
+        now: Time,
+    ) {
+        match fault {
+            TransactionFault::Blocked(_) if Rule::FaultsBeforeHandlersUncounted.on() => {
                 self.release_again(release, queue, now);
             }
-            Released::Unreached(error) if Rule::FaultsBeforeHandlersUncounted.on() => {
-                self.release_cut_off(release, queue, error, now);
+            TransactionFault::Unreached(error) if Rule::FaultsBeforeHandlersUncounted.on() => {
+                self.release_at_outage(release, queue, error, now);
             }
-            Released::Conflict(error) | Released::Blocked(error) => {
+            TransactionFault::Conflict(error) | TransactionFault::Blocked(error) => {
                 self.blame_head(release, &mut queue, &error);
                 self.release_again(release, queue, now);
             }
-            Released::Broken(error) => {
+            TransactionFault::Broken(error) => {
                 self.commits += 1;
                 self.blame_head(release, &mut queue, &error);
                 self.release_after(release, queue, self.limits.outage_delay(), now);
             }
-            Released::Outage(error) | Released::Unreached(error) => {
+            TransactionFault::Outage(error) | TransactionFault::Unreached(error) => {
                 if self.blame_head(release, &mut queue, &error) {
                     queue.cap = Some((release.events_max / 2).max(1));
                     return self.remember(release, queue);
                 }
-                self.release_cut_off(release, queue, error, now);
+                self.release_at_outage(release, queue, error, now);
             }
-            Released::Unknown(error) if !Rule::UnknownCommitResyncs.on() => {
+            TransactionFault::Unknown(error) if !Rule::UnknownCommitResyncs.on() => {
                 self.blame_head(release, &mut queue, &error);
                 self.release_again(release, queue, now);
             }
-            Released::Unknown(_) | Released::Fenced => self.resync(id, now),
+            TransactionFault::Unknown(_) | TransactionFault::Fenced => {
+                self.resync(release.partition, now);
+            }
         }
     }
 
-    fn removed(&mut self, id: PartitionId, now: Time) {
+    fn note_removal(&mut self, id: PartitionId, now: Time) {
         if let Some(partition) = self.partitions.get_mut(&id) {
             partition.removed = true;
         }
-        self.room_made(id, now);
+        self.retry_soon(id, now);
     }
 
     /// A deadlock or its like: again after a moment, with half the events, and no attempt is spent.
@@ -103,7 +126,7 @@ impl<T> Engine<T> {
         (min, max): (u64, u64),
         now: Time,
     ) {
-        let wait = self.jitter.grown(min, max, queue.conflicts);
+        let wait = self.jitter.delay(min, max, queue.conflicts);
         queue.conflicts += 1;
         queue.cap = Some((release.events_max / 2).max(1));
         queue.rest = Some(now.after(wait));
@@ -114,7 +137,7 @@ impl<T> Engine<T> {
     }
 
     /// The database is not there: the partition waits, and no attempt is spent.
-    fn release_cut_off(
+    fn release_at_outage(
         &mut self,
         release: &Release,
         mut queue: DueQueue,
@@ -130,7 +153,7 @@ impl<T> Engine<T> {
     /// is not the infrastructure's: the next release counts it against the head.
     fn blame_head(&self, release: &Release, queue: &mut DueQueue, error: &str) -> bool {
         let max = self.limits.alone_max;
-        let at_fault = queue.at_fault(release.events_max, self.commits, max);
+        let at_fault = queue.is_at_fault(release.events_max, self.commits, max);
         if at_fault {
             let text = format!("met {max} times alone while others committed: {error}");
             queue.blamed = Some(text);

@@ -58,7 +58,7 @@ impl Limits {
 
 impl<T> Partition<T> {
     /// Milliseconds since the transaction that has this lane began.
-    pub(crate) fn took(&self, lane: Lane, now: Time) -> u64 {
+    pub(crate) fn elapsed(&self, lane: Lane, now: Time) -> u64 {
         now.0.saturating_sub(self.lanes[usize::from(lane.0)].began.0)
     }
 }

@@ -120,7 +120,7 @@ impl<T> Engine<T> {
         let Some(partition) = self.current(write.partition, write.generation) else { return };
         partition.writing = false;
         match written {
-            Written::Yes => self.written(write, now),
+            Written::Yes => self.confirm_watermark(write, now),
             Written::Fenced => self.resync(write.partition, now),
             Written::Outage(error) => self.outage(write.partition, error, now),
         }
@@ -129,19 +129,19 @@ impl<T> Engine<T> {
         self.let_go();
     }
 
-    fn written(&mut self, write: &WatermarkWrite, now: Time) {
+    fn confirm_watermark(&mut self, write: &WatermarkWrite, now: Time) {
         // A transaction of this process that committed, for those who wonder whether others do.
         self.commits += 1;
         let Some(partition) = self.partitions.get_mut(&write.partition) else { return };
         partition.watermark = write.new;
         partition.watermark_leader_epoch = write.leader_epoch;
         partition.resyncs = 0;
-        self.reached(write.partition, now);
+        self.note_commit(write.partition, now);
         self.remap(write.partition, now);
     }
 
     /// The database answered well: an outage that is not waited out any more is over.
-    pub(crate) fn reached(&mut self, id: PartitionId, now: Time) {
+    pub(crate) fn note_commit(&mut self, id: PartitionId, now: Time) {
         let Some(partition) = self.partitions.get_mut(&id) else { return };
         if partition.out(now) {
             return;

@@ -66,7 +66,7 @@ impl Calls {
     }
 
     /// How many calls have come back in a partition: handlers are at work there though no offset moves.
-    pub fn ended(&self, partition_ref: i64) -> u64 {
+    pub fn ended_calls(&self, partition_ref: i64) -> u64 {
         let state = guard(&self.0);
         let open = state.open.values().filter(|run| run.partition_ref == partition_ref);
         let open: u64 = open.map(|run| guard(&run.current).ended).sum();
@@ -121,7 +121,7 @@ impl OpenRun<'_> {
     }
 
     /// It has come back, or was dropped.
-    pub fn come_back(&self) {
+    pub fn end_call(&self) {
         let mut current = guard(&self.current);
         current.call = None;
         current.ended += 1;
@@ -158,11 +158,11 @@ mod tests {
         assert!(said.contains("`OrderPaid` was called for orders/3@17"), "{said}");
         assert_eq!(calls.overdue(None, at(50)), Some(said));
         assert_eq!(calls.overdue(Some(8), at(50)), None, "another partition");
-        run.come_back();
+        run.end_call();
         assert_eq!(calls.overdue(None, at(50)), None);
         // A run of many slow calls moves, though it does not end.
-        assert_eq!((calls.ended(7), calls.ended(8)), (1, 0));
+        assert_eq!((calls.ended_calls(7), calls.ended_calls(8)), (1, 0));
         drop(run);
-        assert_eq!((calls.ended(7), calls.ended(8)), (1, 0));
+        assert_eq!((calls.ended_calls(7), calls.ended_calls(8)), (1, 0));
     }
 }

@@ -32,10 +32,13 @@ pub use tx::{SavepointTx, Statement, Tx, statement};
 #[doc(hidden)]
 pub mod internal {
     #[cfg(feature = "testing")]
-    pub use crate::router::gathered;
+    pub use crate::router::gather_columns;
     pub use crate::{
         calls::{Calls, OpenRun},
         handler::panic_text,
-        router::{Ahead, AheadOfRun, Declared, DeclaredMode, Looked, RouteTable, RunEnd, RunEvent},
+        router::{
+            CallFailure, Declared, DeclaredMode, DecodedPayloads, DecodedRun, RouteLookup,
+            RouteTable, RunEnd, RunEvent,
+        },
     };
 }

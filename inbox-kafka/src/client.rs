@@ -116,12 +116,15 @@ fn add(
 ) -> Result<(), BrokerError> {
     list.add_partition_offset(&topic_partition.topic, topic_partition.partition, offset).map_err(
         |error| {
-            BrokerError(format!("{}: {offset:?} is no offset: {error}", named(topic_partition)))
+            BrokerError(format!(
+                "{}: {offset:?} is no offset: {error}",
+                partition_label(topic_partition)
+            ))
         },
     )
 }
 
 /// A partition as people write it.
-pub(crate) fn named(topic_partition: &TopicPartition) -> String {
+pub(crate) fn partition_label(topic_partition: &TopicPartition) -> String {
     format!("{}/{}", topic_partition.topic, topic_partition.partition)
 }

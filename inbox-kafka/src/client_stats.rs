@@ -16,7 +16,7 @@ use crate::{
     broker::TopicState,
     event::{Isolation, NoFacts},
     ffi,
-    health::{BrokerHealth, LogEnds, TopicSight, Unread},
+    health::{BrokerHealth, LogEnds, TopicPresence, Unread},
     poll_loop::PollLoop,
 };
 
@@ -35,13 +35,13 @@ pub(crate) struct ClientStats {
     round: AtomicU64,
     joined: AtomicBool,
     /// When brokers were first asked for what they have not answered, in milliseconds since `origin`; 0: never.
-    unanswered: AtomicU64,
+    no_answer: AtomicU64,
     ends: Mutex<HashMap<TopicPartition, NextOffset>>,
     asked: Mutex<HashMap<TopicPartition, LogEnds>>,
     unread: Mutex<HashMap<TopicPartition, Unread>>,
     /// The topics that are consumed.
     names: Vec<Arc<str>>,
-    topics: Mutex<HashMap<Arc<str>, TopicSight>>,
+    topics: Mutex<HashMap<Arc<str>, TopicPresence>>,
 }
 
 impl ClientStats {
@@ -50,7 +50,7 @@ impl ClientStats {
             origin: Instant::now(),
             round: AtomicU64::new(0),
             joined: AtomicBool::new(false),
-            unanswered: AtomicU64::new(0),
+            no_answer: AtomicU64::new(0),
             ends: Mutex::default(),
             asked: Mutex::default(),
             unread: Mutex::default(),
@@ -74,9 +74,8 @@ impl ClientStats {
 
     pub(crate) fn read(&self) -> BrokerHealth {
         let ends = self.ends.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let unanswered = self.unanswered.load(Relaxed);
-        let brokers_silence =
-            if unanswered == 0 { 0 } else { self.now().saturating_sub(unanswered) };
+        let no_answer = self.no_answer.load(Relaxed);
+        let brokers_silence = if no_answer == 0 { 0 } else { self.now().saturating_sub(no_answer) };
         BrokerHealth {
             brokers_silence: Duration::from_millis(brokers_silence),
             joined: self.joined.load(Relaxed),
@@ -91,15 +90,15 @@ impl ClientStats {
     /// Brokers are asked something that each can answer at once.
     fn ask(&self) {
         let now = self.now().max(1);
-        let _ = self.unanswered.compare_exchange(0, now, Relaxed, Relaxed); // the first counts
+        let _ = self.no_answer.compare_exchange(0, now, Relaxed, Relaxed); // the first counts
     }
 
     /// Whether a topic is there and does not have this partition.
     pub(crate) fn lacks(&self, topic_partition: &TopicPartition) -> bool {
         let topics = self.topics.lock().unwrap_or_else(PoisonError::into_inner);
         match topics.get(&topic_partition.topic) {
-            Some(TopicSight::There(state, _)) => state.lacks(topic_partition).is_some(),
-            Some(TopicSight::Missing(_)) | None => false,
+            Some(TopicPresence::There(state, _)) => state.lacks(topic_partition).is_some(),
+            Some(TopicPresence::Missing(_)) | None => false,
         }
     }
 
@@ -108,11 +107,11 @@ impl ClientStats {
         let Some(name) = self.names.iter().find(|name| &***name == topic) else { return };
         let mut topics = self.topics.lock().unwrap_or_else(PoisonError::into_inner);
         let sight = match (facts, topics.get(name)) {
-            (Ok(facts), _) => TopicSight::There(*facts, Instant::now()),
-            (Err(NoFacts::Missing), Some(TopicSight::Missing(since))) => {
-                TopicSight::Missing(*since)
+            (Ok(facts), _) => TopicPresence::There(*facts, Instant::now()),
+            (Err(NoFacts::Missing), Some(TopicPresence::Missing(since))) => {
+                TopicPresence::Missing(*since)
             }
-            (Err(NoFacts::Missing), _) => TopicSight::Missing(Instant::now()),
+            (Err(NoFacts::Missing), _) => TopicPresence::Missing(Instant::now()),
             (Err(NoFacts::Failed(_) | NoFacts::Unsupported), _) => return,
         };
         topics.insert(Arc::clone(name), sight);
@@ -127,7 +126,7 @@ impl ClientStats {
         let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
         for (topic_partition, end) in ends {
             if end.is_some() {
-                self.unanswered.store(0, Relaxed);
+                self.no_answer.store(0, Relaxed);
             }
             let known = asked.entry(topic_partition).or_default();
             match isolation {
@@ -173,7 +172,7 @@ impl PollLoop {
     }
 
     fn ask_all_ends(&mut self, now: Instant) {
-        if self.asked_due > now || self.asked.looks_at_ends() {
+        if self.asked_due > now || self.open_questions.asks_for_ends() {
             return;
         }
         self.asked_due = now + ASKED_EVERY;

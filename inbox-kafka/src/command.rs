@@ -28,7 +28,7 @@ pub(crate) enum Command {
     Pause(TopicPartition, bool),
     Seek(TopicPartition, Seek, Reply<()>),
     /// A side thread's answer to the seek of that ticket.
-    Sought(TopicPartition, u64, Sought),
+    SeekResult(TopicPartition, u64, SeekResult),
     #[cfg(feature = "testing")]
     RefusePauses(u32),
     #[cfg(feature = "testing")]
@@ -46,7 +46,7 @@ pub(crate) struct Seek {
 
 /// How one try of a seek ended.
 #[derive(Debug)]
-pub(crate) enum Sought {
+pub(crate) enum SeekResult {
     Done,
     /// Not now: the partition is still being started, or its leader is unknown.
     NotYet(String),

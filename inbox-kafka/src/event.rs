@@ -7,7 +7,7 @@ use crate::broker::{BrokerError, TopicState};
 
 /// What an event is about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Kind {
+pub(crate) enum EventKind {
     /// To a question about offsets or a topic's id.
     Answer,
     Committed,
@@ -60,7 +60,7 @@ pub(crate) fn topic_state(
 }
 
 /// A topic, and what is known of it.
-pub(crate) type Described = (String, Result<TopicState, NoFacts>);
+pub(crate) type TopicDescription = (String, Result<TopicState, NoFacts>);
 
 /// Which records a question about the end of a log counts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

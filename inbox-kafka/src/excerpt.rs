@@ -89,7 +89,7 @@ impl Excerpts {
             excerpt.bytes += text.len() + length(value).unwrap_or(0);
             let header = || Header {
                 name: text[..text.floor_char_boundary(NAME_BYTES_MAX)].into(),
-                value: value.map(|value| copied(value, PART_BYTES_MAX)),
+                value: value.map(|value| copy_prefix(value, PART_BYTES_MAX)),
             };
             if kept.len() < HEADERS_MAX {
                 kept.push(header());
@@ -99,9 +99,9 @@ impl Excerpts {
         }
         kept.extend(last.into_iter().flatten());
         let record = Record {
-            key: key.map(|key| copied(key, PART_BYTES_MAX)),
+            key: key.map(|key| copy_prefix(key, PART_BYTES_MAX)),
             headers: kept,
-            payload: payload.map(|payload| copied(payload, PAYLOAD_BYTES_MAX)),
+            payload: payload.map(|payload| copy_prefix(payload, PAYLOAD_BYTES_MAX)),
             timestamp_ms,
         };
         (record, excerpt)
@@ -151,6 +151,6 @@ fn beginning(bytes: &[u8], max: usize) -> &[u8] {
 }
 
 /// A copy: a slice would keep all of it in memory.
-fn copied(bytes: &[u8], max: usize) -> Bytes {
+fn copy_prefix(bytes: &[u8], max: usize) -> Bytes {
     Bytes::copy_from_slice(beginning(bytes, max))
 }

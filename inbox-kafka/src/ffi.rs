@@ -26,7 +26,7 @@ use uuid::Uuid;
 use crate::{
     broker::TopicState,
     client::Client,
-    event::{Described, EventPartition, HeaderView, Isolation, Kind, NoFacts},
+    event::{EventKind, EventPartition, HeaderView, Isolation, NoFacts, TopicDescription},
 };
 
 /// The queue on which everything of a consumer arrives. Keeps its client alive.
@@ -162,18 +162,18 @@ pub(crate) struct Event<'q> {
 }
 
 impl Event<'_> {
-    pub(crate) fn kind(&self) -> Kind {
+    pub(crate) fn kind(&self) -> EventKind {
         // SAFETY: a live event.
         match unsafe { rd::rd_kafka_event_type(self.event.as_ptr()) } {
-            rd::RD_KAFKA_EVENT_FETCH => Kind::Record,
-            rd::RD_KAFKA_EVENT_ERROR => Kind::Error,
-            rd::RD_KAFKA_EVENT_REBALANCE => Kind::Rebalance,
-            rd::RD_KAFKA_EVENT_OFFSET_COMMIT => Kind::Committed,
-            rd::RD_KAFKA_EVENT_LOG => Kind::Log,
+            rd::RD_KAFKA_EVENT_FETCH => EventKind::Record,
+            rd::RD_KAFKA_EVENT_ERROR => EventKind::Error,
+            rd::RD_KAFKA_EVENT_REBALANCE => EventKind::Rebalance,
+            rd::RD_KAFKA_EVENT_OFFSET_COMMIT => EventKind::Committed,
+            rd::RD_KAFKA_EVENT_LOG => EventKind::Log,
             rd::RD_KAFKA_EVENT_LISTOFFSETS_RESULT | rd::RD_KAFKA_EVENT_DESCRIBETOPICS_RESULT => {
-                Kind::Answer
+                EventKind::Answer
             }
-            _ => Kind::Other,
+            _ => EventKind::Other,
         }
     }
 
@@ -205,7 +205,7 @@ impl Event<'_> {
         // SAFETY: a live event; the answer is ours and is freed once, after it was copied.
         unsafe {
             let found = NonNull::new(rd::rd_kafka_event_topic_partition(self.event.as_ptr()))?;
-            let partition = copied(found.as_ref());
+            let partition = copy_partition(found.as_ref());
             rd::rd_kafka_topic_partition_destroy(found.as_ptr());
             Some(partition)
         }
@@ -217,7 +217,7 @@ impl Event<'_> {
         // SAFETY: a live event, which owns the list; the elements are copied while it lives.
         unsafe {
             let list = rd::rd_kafka_event_topic_partition_list(self.event.as_ptr());
-            elements(list).iter().map(|element| copied(element)).collect()
+            elements(list).iter().map(|element| copy_partition(element)).collect()
         }
     }
 
@@ -237,14 +237,17 @@ impl Event<'_> {
             let infos = slice::from_raw_parts(infos, count).iter();
             let elements =
                 infos.map(|info| rd::rd_kafka_ListOffsetsResultInfo_topic_partition(*info));
-            elements.filter_map(|element| element.as_ref()).map(|element| copied(element)).collect()
+            elements
+                .filter_map(|element| element.as_ref())
+                .map(|element| copy_partition(element))
+                .collect()
         }
     }
 
     /// What [`Queue::ask_topics`] asked for, topic by topic.
-    pub(crate) fn topics(&self) -> Result<Vec<Described>, NoFacts> {
+    pub(crate) fn topics(&self) -> Result<Vec<TopicDescription>, NoFacts> {
         // SAFETY: a live event.
-        unsafe { described(self.event.as_ptr()) }
+        unsafe { read_descriptions(self.event.as_ptr()) }
     }
 
     /// The ticket of a commit or of a question.
@@ -425,7 +428,7 @@ pub(crate) fn topic<C: ConsumerContext>(
         let queue = rd::rd_kafka_queue_new(native);
         describe(native, &[name], timeout, 0, queue);
         let event = rd::rd_kafka_queue_poll(queue, millis(timeout + Duration::from_millis(200)));
-        let answer = NonNull::new(event).map(|event| described(event.as_ptr()));
+        let answer = NonNull::new(event).map(|event| read_descriptions(event.as_ptr()));
         if !event.is_null() {
             rd::rd_kafka_event_destroy(event);
         }
@@ -504,10 +507,12 @@ pub(crate) fn is_mock<C: ConsumerContext>(client: &BaseConsumer<C>) -> bool {
 
 /// # Safety
 /// `event` is a live event.
-unsafe fn described(event: *mut rd::rd_kafka_event_t) -> Result<Vec<Described>, NoFacts> {
+unsafe fn read_descriptions(
+    event: *mut rd::rd_kafka_event_t,
+) -> Result<Vec<TopicDescription>, NoFacts> {
     // SAFETY: by contract; what the result points to lives as long as the event.
     unsafe {
-        refused(rd::rd_kafka_event_error(event), rd::rd_kafka_event_error_string(event))?;
+        check_answer(rd::rd_kafka_event_error(event), rd::rd_kafka_event_error_string(event))?;
         let result = rd::rd_kafka_event_DescribeTopics_result(event);
         let mut count = 0;
         let topics = rd::rd_kafka_DescribeTopics_result_topics(result, &raw mut count);
@@ -525,7 +530,7 @@ unsafe fn facts(topic: *const rd::rd_kafka_TopicDescription_t) -> Result<TopicSt
     // SAFETY: by contract.
     unsafe {
         let error = rd::rd_kafka_TopicDescription_error(topic);
-        refused(rd::rd_kafka_error_code(error), rd::rd_kafka_error_string(error))?;
+        check_answer(rd::rd_kafka_error_code(error), rd::rd_kafka_error_string(error))?;
         let id = rd::rd_kafka_TopicDescription_topic_id(topic);
         let high = rd::rd_kafka_Uuid_most_significant_bits(id).cast_unsigned();
         let low = rd::rd_kafka_Uuid_least_significant_bits(id).cast_unsigned();
@@ -538,7 +543,7 @@ unsafe fn facts(topic: *const rd::rd_kafka_TopicDescription_t) -> Result<TopicSt
 
 /// # Safety
 /// `why` is null or a text that ends in a zero byte.
-unsafe fn refused(code: RDKafkaRespErr, why: *const std::ffi::c_char) -> Result<(), NoFacts> {
+unsafe fn check_answer(code: RDKafkaRespErr, why: *const std::ffi::c_char) -> Result<(), NoFacts> {
     match good(code) {
         Ok(()) => Ok(()),
         Err(RDKafkaErrorCode::UnsupportedFeature | RDKafkaErrorCode::UnsupportedVersion) => {
@@ -598,7 +603,7 @@ unsafe fn elements<'a>(
 
 /// # Safety
 /// The element is alive, its topic a text.
-unsafe fn copied(element: &rd::rd_kafka_topic_partition_t) -> EventPartition {
+unsafe fn copy_partition(element: &rd::rd_kafka_topic_partition_t) -> EventPartition {
     // SAFETY: by contract.
     let topic = unsafe { text(element.topic) };
     let (partition, offset) = (element.partition, element.offset);

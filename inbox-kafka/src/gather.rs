@@ -104,7 +104,7 @@ impl Gather {
             };
             room = left;
             if !whole {
-                problem = Some(torn(name));
+                problem = Some(zero_byte_name(name));
             }
             let name = self.text_of(name);
             copied.push(Header { name, value: value.map(|bytes| self.bytes_of(bytes)) });
@@ -154,7 +154,7 @@ impl Gather {
 
 /// What is wrong with a header whose name goes on behind a zero byte: the client shows the beginning alone, which
 /// may be the name of another.
-fn torn(name: &[u8]) -> Text {
+fn zero_byte_name(name: &[u8]) -> Text {
     let name = String::from_utf8_lossy(&name[..name.len().min(64)]).escape_debug().to_string();
     format!("the name of one has a zero byte, behind `{name}`; let its producer leave that out")
         .into()

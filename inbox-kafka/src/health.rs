@@ -31,7 +31,7 @@ pub struct BrokerHealth {
     /// Batches that cannot be read, however often.
     pub unread: HashMap<TopicPartition, Unread>,
     /// The topics that are consumed, as far as brokers have answered.
-    pub topics: HashMap<Arc<str>, TopicSight>,
+    pub topics: HashMap<Arc<str>, TopicPresence>,
 }
 
 /// A batch that cannot be read.
@@ -54,14 +54,14 @@ pub struct LogEnds {
 
 /// Whether a topic is there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum TopicSight {
+pub enum TopicPresence {
     /// It is, as brokers answered then.
     There(TopicState, Instant),
     /// It is not, and was not since then.
     Missing(Instant),
 }
 
-impl TopicSight {
+impl TopicPresence {
     /// Whether brokers have said so for long enough to be believed.
     fn is_missing(&self, now: Instant) -> bool {
         matches!(self, Self::Missing(since) if now.saturating_duration_since(*since) >= MISSING_MIN)
@@ -78,8 +78,8 @@ impl BrokerHealth {
         now: Instant,
     ) -> Option<String> {
         match self.topics.get(&topic_partition.topic)? {
-            TopicSight::There(state, at) => state.lacks(topic_partition).filter(|_| *at > begun),
-            sight @ TopicSight::Missing(_) => {
+            TopicPresence::There(state, at) => state.lacks(topic_partition).filter(|_| *at > begun),
+            sight @ TopicPresence::Missing(_) => {
                 sight.is_missing(now).then(|| missing(&topic_partition.topic))
             }
         }
@@ -87,7 +87,7 @@ impl BrokerHealth {
 
     /// Whether a topic has another id than this.
     pub fn is_other_topic(&self, topic: &str, id: [u8; 16]) -> bool {
-        matches!(self.topics.get(topic), Some(TopicSight::There(state, _)) if state.is_other(id))
+        matches!(self.topics.get(topic), Some(TopicPresence::There(state, _)) if state.is_other(id))
     }
 
     /// Topics that are consumed and are not there.
@@ -112,14 +112,14 @@ mod tests {
             topics: [(Arc::clone(&topic), sight)].into(),
             ..BrokerHealth::default()
         };
-        let gone = with(TopicSight::Missing(begun));
+        let gone = with(TopicPresence::Missing(begun));
         assert_eq!(gone.missing(&topic_partition(0), begun, begun), None);
         assert!(gone.topics_missing(begun).is_empty());
         assert!(gone.missing(&topic_partition(0), begun, begun + MISSING_MIN).is_some());
         assert_eq!(gone.topics_missing(begun + MISSING_MIN), [Arc::clone(&topic)]);
         let two = TopicState { id: [2; 16], partitions: Some(2) };
         let asked = begun + Duration::from_secs(1);
-        let smaller = with(TopicSight::There(two, asked));
+        let smaller = with(TopicPresence::There(two, asked));
         assert_eq!(smaller.missing(&topic_partition(1), begun, asked), None);
         assert_eq!(
             smaller.missing(&topic_partition(2), asked, asked),

@@ -119,7 +119,7 @@ fn look(settings: &KafkaSettings) -> Result<Logs, BrokerError> {
     let mut all = Logs::default();
     for topic in &settings.topics {
         let there = exists(&client, settings, topic)?;
-        let state = if there { described(&client, topic)? } else { None };
+        let state = if there { describe_topic(&client, topic)? } else { None };
         all.topics.insert(topic.clone(), state);
         if state.is_some() {
             for partition in partitions(&client, settings, topic)? {
@@ -128,7 +128,7 @@ fn look(settings: &KafkaSettings) -> Result<Logs, BrokerError> {
         }
     }
     if !all.facts.is_empty() {
-        committed(&client, settings, &mut all.facts)?;
+        fill_committed(&client, settings, &mut all.facts)?;
     }
     Ok(all)
 }
@@ -156,7 +156,7 @@ pub async fn committed_of(
     let looked = tokio::task::spawn_blocking(move || {
         let client = client(&settings)?;
         let mut facts = [facts(&client, &settings, partition)?];
-        committed(&client, &settings, &mut facts)?;
+        fill_committed(&client, &settings, &mut facts)?;
         Ok(facts[0].committed)
     });
     looked
@@ -176,11 +176,11 @@ fn look_at(settings: &KafkaSettings, topic: &str) -> Result<Option<TopicLogs>, B
         facts(&client, settings, partition).map(|facts| (number, facts.log))
     });
     let logs = logs.collect::<Result<Vec<_>, _>>()?;
-    Ok(described(&client, topic)?.map(|TopicState { id, .. }| TopicLogs { id, logs }))
+    Ok(describe_topic(&client, topic)?.map(|TopicState { id, .. }| TopicLogs { id, logs }))
 }
 
 /// What the cluster knows of a topic; `None` when it is not there.
-fn described(client: &Client, topic: &str) -> Result<Option<TopicState>, BrokerError> {
+fn describe_topic(client: &Client, topic: &str) -> Result<Option<TopicState>, BrokerError> {
     if ffi::is_mock(client) {
         return Ok(Some(TopicState::UNKNOWN));
     }
@@ -190,7 +190,7 @@ fn described(client: &Client, topic: &str) -> Result<Option<TopicState>, BrokerE
 fn exists(client: &Client, settings: &KafkaSettings, topic: &str) -> Result<bool, BrokerError> {
     let metadata = client
         .fetch_metadata(Some(topic), ANSWER_MAX)
-        .map_err(|error| unanswered(client, settings, &error))?;
+        .map_err(|error| no_answer(client, settings, &error))?;
     let found = metadata.topics().iter().find(|found| found.name() == topic);
     let error = found.and_then(MetadataTopic::error).map(RDKafkaErrorCode::from);
     let gone = [RDKafkaErrorCode::UnknownTopic, RDKafkaErrorCode::UnknownTopicOrPartition];
@@ -204,7 +204,7 @@ fn partitions(
 ) -> Result<Vec<TopicPartition>, BrokerError> {
     let metadata = client
         .fetch_metadata(Some(topic), ANSWER_MAX)
-        .map_err(|error| unanswered(client, settings, &error))?;
+        .map_err(|error| no_answer(client, settings, &error))?;
     let found = metadata.topics().iter().find(|found| found.name() == topic);
     let error = found.and_then(MetadataTopic::error).map(RDKafkaErrorCode::from);
     match (found, error) {
@@ -229,13 +229,13 @@ fn facts(
 ) -> Result<LogFacts, BrokerError> {
     let (start, end) = client
         .fetch_watermarks(&partition.topic, partition.partition, OFFSETS_MAX)
-        .map_err(|error| unanswered(client, settings, &error))?;
+        .map_err(|error| no_answer(client, settings, &error))?;
     let log = LogRange { start: NextOffset(start), end: NextOffset(end) };
     Ok(LogFacts { partition, log, committed: None })
 }
 
 /// Fills in where the group stands. The lists end here: one that outlives its client hangs it.
-fn committed(
+fn fill_committed(
     client: &Client,
     settings: &KafkaSettings,
     all: &mut [LogFacts],
@@ -244,7 +244,8 @@ fn committed(
     for fact in &*all {
         wanted.add_partition(&fact.partition.topic, fact.partition.partition);
     }
-    let found = answered(client, &wanted).map_err(|error| unanswered(client, settings, &error))?;
+    let found =
+        committed_offsets(client, &wanted).map_err(|error| no_answer(client, settings, &error))?;
     for fact in all {
         let element = found.find_partition(&fact.partition.topic, fact.partition.partition);
         fact.committed = match element.map(|element| element.offset()) {
@@ -257,7 +258,7 @@ fn committed(
 
 /// Asks where the group stands. The first group of a cluster finds no coordinator for a moment: the
 /// brokers make the topic that groups are kept in when they are asked for one.
-fn answered(
+fn committed_offsets(
     client: &Client,
     wanted: &TopicPartitionList,
 ) -> Result<TopicPartitionList, KafkaError> {
@@ -274,7 +275,7 @@ fn answered(
 }
 
 /// What it means that nobody answered.
-pub(crate) fn unanswered(
+pub(crate) fn no_answer(
     client: &Client,
     settings: &KafkaSettings,
     error: &KafkaError,

@@ -19,8 +19,6 @@ use rdkafka::{
 use tokio::sync::{mpsc::UnboundedSender, oneshot};
 
 use crate::{
-    again,
-    ask::Asker,
     broker::{Arrival, Broker, BrokerError, BrokerEvent, Committed, TopicState},
     client::Callbacks,
     client_stats::ClientStats,
@@ -28,6 +26,8 @@ use crate::{
     ffi::Queue,
     health::BrokerHealth,
     poll_loop::{Parts, PollLoop},
+    query_thread::QueryThread,
+    reread,
     settings::{KafkaSettings, refusal},
     trouble::Troubles,
 };
@@ -59,7 +59,7 @@ pub fn connect(
     let (mailbox, commands) = Mailbox::new(Arc::clone(&queue));
     let mailbox = Arc::new(mailbox);
     let start = |name: &str| {
-        Asker::start(name, Arc::clone(&client), Arc::clone(&closing), Arc::clone(&mailbox))
+        QueryThread::start(name, Arc::clone(&client), Arc::clone(&closing), Arc::clone(&mailbox))
             .map_err(|error| no_thread(&error))
     };
     let (seeker, asker) = (start("inbox-seek")?, start("inbox-ask")?);
@@ -107,7 +107,7 @@ impl KafkaBroker {
     ) -> BoxFuture<'static, Result<T, BrokerError>> {
         let (reply, answer) = oneshot::channel();
         self.mailbox.send(command(reply));
-        heard(answer)
+        await_reply(answer)
     }
 
     /// Makes the next pauses fail, as librdkafka does when it does not know a partition.
@@ -124,7 +124,7 @@ impl KafkaBroker {
 }
 
 /// The answer, or that there will be none.
-fn heard<T: Send + 'static>(
+fn await_reply<T: Send + 'static>(
     answer: oneshot::Receiver<Result<T, BrokerError>>,
 ) -> BoxFuture<'static, Result<T, BrokerError>> {
     let gone = || BrokerError("superseded, or the Kafka client is closed".into());
@@ -161,7 +161,7 @@ impl Broker for KafkaBroker {
     ) -> BoxFuture<'static, Result<Option<Arrival>, BrokerError>> {
         let (settings, topic_partition) = (self.settings.clone(), partition.clone());
         let read =
-            tokio::task::spawn_blocking(move || again::read(&settings, &topic_partition, offset));
+            tokio::task::spawn_blocking(move || reread::read(&settings, &topic_partition, offset));
         let ended = |error| BrokerError(format!("reading a record failed: {error}"));
         async move { read.await.unwrap_or_else(|error| Err(ended(error))) }.boxed()
     }

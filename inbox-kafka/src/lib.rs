@@ -5,27 +5,24 @@
 //!   (pipeline)  <--events--   | polls, answers the group, pauses, commits, asks brokers
 //! ```
 //!
-//! - One thread owns the client of librdkafka (`poll_loop`), in rounds: obey commands, poll, send what arrived. A
+//! - One thread owns the client of librdkafka (`poll_loop`), in rounds: execute commands, poll, send what arrived. A
 //!   command wakes it out of its poll. It makes no call that waits for the network: answers arrive as
-//!   events (`asking`), or a side thread waits (`ask`).
+//!   events (`questions`), or a side thread waits (`query_thread`).
 //! - It polls events itself instead of through the wrapper, which drops the topic of errors and of
 //!   ends of partitions.
 //! - What the group gives is answered at once; what it takes, when the pipeline has let go
-//!   (`rebalance`). What arrives is passed on only after a confirmed seek (`seeking`).
+//!   (`rebalance`). What arrives is passed on only after a confirmed seek (`seeks`).
 //!
 //! The *pipeline* is whoever handles what arrives. [`Broker`] is what can be asked of a member,
 //! [`BrokerEvent`] what it tells; [`connect`] makes one. [`inspect()`], [`topic`], [`topics()`] and
 //! [`committed_of`] look at Kafka without a group.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-mod again;
-mod ask;
-mod asking;
 mod broker;
 mod client;
 mod client_stats;
 mod command;
-mod committing;
+mod commits;
 mod event;
 mod excerpt;
 mod ffi;
@@ -41,9 +38,12 @@ mod partition_state;
 mod poll_loop;
 #[cfg(feature = "testing")]
 mod producer;
+mod query_thread;
+mod questions;
 mod rebalance;
 mod recreated;
-mod seeking;
+mod reread;
+mod seeks;
 mod settings;
 #[cfg(feature = "testing")]
 mod topic_admin;
@@ -56,12 +56,12 @@ pub use broker::{
     Arrival, Broker, BrokerError, BrokerEvent, ByteGuard, Committed, TopicState, Trouble,
 };
 pub use excerpt::{Excerpts, Flaw};
-pub use health::{BrokerHealth, LogEnds, TopicSight, Unread};
+pub use health::{BrokerHealth, LogEnds, TopicPresence, Unread};
 pub use inspect::{LogFacts, Logs, TopicLogs, committed_of, inspect, topic};
 pub use kafka_broker::{KafkaBroker, connect};
 pub use settings::{KafkaSettings, Protocol};
 pub use topic_state::missing;
-pub use topics::{Kept, TopicFacts, topics};
+pub use topics::{TopicFacts, TopicPolicy, topics};
 
 /// Kafka inside the process: librdkafka's mock cluster, and a small producer for any Kafka.
 ///

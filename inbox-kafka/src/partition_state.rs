@@ -10,7 +10,7 @@ use rdkafka::types::RDKafkaErrorCode;
 use crate::{
     command::{Reply, Seek},
     health::Unread,
-    unread::{self, Vain},
+    unread::{self, FailedRead},
 };
 
 /// Where a partition stands between the group, librdkafka and the pipeline.
@@ -75,7 +75,7 @@ pub(crate) struct PartitionState {
     /// Since when the broker may be validating the leader epoch of a seek.
     pub(crate) validating: Option<Instant>,
     /// What was read in vain.
-    pub(crate) vain: Option<Vain>,
+    pub(crate) failed_read: Option<FailedRead>,
     /// Nothing below was left out since the seek.
     pub(crate) next: NextOffset,
     /// The leader epoch of the record before `next`.
@@ -84,7 +84,7 @@ pub(crate) struct PartitionState {
 
 /// What to do with a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Verdict {
+pub(crate) enum RecordAction {
     Deliver,
     Drop,
     /// Its offset was used before for another record: the log was cut and written again.
@@ -99,12 +99,12 @@ impl PartitionState {
         why: &str,
         now: Instant,
     ) -> Instant {
-        unread::note(&mut self.vain, self.next, (code, why), now)
+        unread::note(&mut self.failed_read, self.next, (code, why), now)
     }
 
     /// What is to be said of a batch that was read in vain for long enough.
     pub(crate) fn unread(&self, now: Instant) -> Option<Unread> {
-        self.vain.as_ref()?.unread(self.next, now)
+        self.failed_read.as_ref()?.unread(self.next, now)
     }
 
     /// The generation that arrivals carry, if any may go out.
@@ -126,15 +126,19 @@ impl PartitionState {
     }
 
     /// Notes a record that arrived. Offsets only grow within a generation.
-    pub(crate) fn advance(&mut self, offset: Offset, leader_epoch: LeaderEpoch) -> Verdict {
+    pub(crate) fn advance(&mut self, offset: Offset, leader_epoch: LeaderEpoch) -> RecordAction {
         self.validating = None;
         if offset.0 >= self.next.0 {
             self.next = offset.next();
             self.leader_epoch = leader_epoch;
-            return Verdict::Deliver;
+            return RecordAction::Deliver;
         }
         let later = leader_epoch.known() && self.leader_epoch.known();
-        if later && leader_epoch > self.leader_epoch { Verdict::Rewritten } else { Verdict::Drop }
+        if later && leader_epoch > self.leader_epoch {
+            RecordAction::Rewritten
+        } else {
+            RecordAction::Drop
+        }
     }
 }
 
@@ -167,7 +171,7 @@ impl PartitionStates {
             hold_wanted: true,
             stopped: false,
             validating: None,
-            vain: None,
+            failed_read: None,
             next: NextOffset(0),
             leader_epoch: LeaderEpoch::UNKNOWN,
         });

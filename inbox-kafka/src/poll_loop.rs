@@ -1,4 +1,4 @@
-//! The thread that owns the consumer: it polls, answers the group, obeys commands, and never waits
+//! The thread that owns the consumer: it polls, answers the group, executes commands, and never waits
 //! for anything longer than one poll.
 //!
 //! One story: its files know each other.
@@ -19,22 +19,22 @@ use rdkafka::types::RDKafkaErrorCode;
 use tokio::sync::{mpsc::UnboundedSender, oneshot};
 
 use crate::{
-    ask::Asker,
-    asking::Asked,
     broker::BrokerEvent,
     client::Client,
     client_stats::ClientStats,
     command::{Command, Mailbox, Question},
-    committing::Committing,
-    event::{EventPartition, Kind},
+    commits::OpenCommit,
+    event::{EventKind, EventPartition},
     excerpt::Excerpts,
     ffi::{Event, Queue, RecordView},
     gather::Gather,
     hold::Holds,
     in_flight_bytes::{self, InFlightBytes},
-    partition_state::{PartitionStates, Phase, Verdict},
+    partition_state::{PartitionStates, Phase, RecordAction},
+    query_thread::QueryThread,
+    questions::OpenQuestions,
     rebalance::Revocation,
-    seeking::Due,
+    seeks::DueSeek,
     trouble::Troubles,
 };
 
@@ -53,7 +53,7 @@ pub(crate) struct PollLoop {
     /// What the group waits for.
     pub(crate) revocation: Option<Revocation>,
     /// Seeks to be tried again.
-    pub(crate) due: Vec<Due>,
+    pub(crate) due: Vec<DueSeek>,
     pub(crate) tickets: u64,
     /// What is held back and not paused.
     pub(crate) holds: Holds,
@@ -68,10 +68,10 @@ pub(crate) struct PollLoop {
     pub(crate) gone_since: Option<Instant>,
     /// When brokers are asked for them next.
     pub(crate) asked_due: Instant,
-    seeker: Asker,
-    asker: Asker,
+    seeker: QueryThread,
+    asker: QueryThread,
     /// Questions to brokers that are open.
-    pub(crate) asked: Asked,
+    pub(crate) open_questions: OpenQuestions,
     pub(crate) queue: Arc<Queue>,
     mailbox: Arc<Mailbox>,
     commands: mpsc::Receiver<Command>,
@@ -81,7 +81,7 @@ pub(crate) struct PollLoop {
     in_flight: InFlightBytes,
     closing: Arc<AtomicBool>,
     gather: Gather,
-    pub(crate) commits: HashMap<usize, Committing>,
+    pub(crate) commits: HashMap<usize, OpenCommit>,
     /// The metadata of commits.
     pub(crate) mark: String,
     confirms: Vec<(TopicPartition, oneshot::Sender<bool>)>,
@@ -94,8 +94,8 @@ pub(crate) struct Parts {
     pub(crate) client: Arc<Client>,
     pub(crate) queue: Arc<Queue>,
     pub(crate) troubles: Troubles,
-    pub(crate) seeker: Asker,
-    pub(crate) asker: Asker,
+    pub(crate) seeker: QueryThread,
+    pub(crate) asker: QueryThread,
     pub(crate) mailbox: Arc<Mailbox>,
     pub(crate) commands: mpsc::Receiver<Command>,
     pub(crate) events: UnboundedSender<BrokerEvent>,
@@ -137,7 +137,7 @@ impl PollLoop {
             asked_due: Instant::now(),
             seeker,
             asker,
-            asked: Asked::default(),
+            open_questions: OpenQuestions::default(),
             mailbox,
             commands,
             events,
@@ -204,29 +204,29 @@ impl PollLoop {
 
     fn handle_event(&mut self, event: &Event<'_>) {
         match event.kind() {
-            Kind::Record => {
+            EventKind::Record => {
                 if let Some(record) = event.record() {
                     self.handle_record(&record);
                 }
             }
-            Kind::Error => {
+            EventKind::Error => {
                 // What came before it goes out before it.
                 self.flush();
                 self.handle_error(event);
             }
-            Kind::Rebalance => {
+            EventKind::Rebalance => {
                 self.flush();
                 self.handle_rebalance(event.code(), &event.partitions());
             }
-            Kind::Committed => self.handle_committed(event),
-            Kind::Answer => self.handle_answer(event),
-            Kind::Log => {
+            EventKind::Committed => self.handle_committed(event),
+            EventKind::Answer => self.handle_answer(event),
+            EventKind::Log => {
                 if let Some((level, facility, line)) = event.log() {
                     self.notice_topic(&line);
                     self.troubles.line(level, &facility, &line, Instant::now());
                 }
             }
-            Kind::Other => {}
+            EventKind::Other => {}
         }
     }
 
@@ -238,12 +238,12 @@ impl PollLoop {
         }
         if let Some(code) = record.error() {
             self.flush();
-            return self.read_again(number, code, "a record with an error");
+            return self.reread(number, code, "a record with an error");
         }
         match state.advance(Offset(record.offset()), LeaderEpoch(record.leader_epoch())) {
-            Verdict::Deliver => self.gather.take_in(number, record),
-            Verdict::Drop => {}
-            Verdict::Rewritten => {
+            RecordAction::Deliver => self.gather.take_in(number, record),
+            RecordAction::Drop => {}
+            RecordAction::Rewritten => {
                 self.flush();
                 let why = format!("offset {} was written again", record.offset());
                 self.offset_gone(number, why);
@@ -291,7 +291,7 @@ impl PollLoop {
             RDKafkaErrorCode::AutoOffsetReset => {
                 self.offset_gone(number, format!("{text}, at offset {}", partition.offset));
             }
-            _ => self.read_again(number, code, &text),
+            _ => self.reread(number, code, &text),
         }
     }
 
@@ -319,7 +319,7 @@ impl PollLoop {
                     self.closed = Some(closed);
                     return false;
                 }
-                Ok(command) => self.obey(command),
+                Ok(command) => self.execute(command),
                 Err(mpsc::TryRecvError::Empty) => return true,
                 // Every handle is gone, and no close was asked for.
                 Err(mpsc::TryRecvError::Disconnected) => return false,
@@ -327,7 +327,7 @@ impl PollLoop {
         }
     }
 
-    fn obey(&mut self, command: Command) {
+    fn execute(&mut self, command: Command) {
         match command {
             // Taken out by `serve_commands`.
             Command::Close(closed) => self.closed = Some(closed),
@@ -341,8 +341,8 @@ impl PollLoop {
             Command::Mark(mark) => self.mark = mark,
             Command::Pause(topic_partition, paused) => self.handle_pause(&topic_partition, paused),
             Command::Seek(topic_partition, seek, reply) => self.seek(&topic_partition, seek, reply),
-            Command::Sought(topic_partition, ticket, sought) => {
-                self.handle_sought(&topic_partition, ticket, sought);
+            Command::SeekResult(topic_partition, ticket, sought) => {
+                self.handle_seek_result(&topic_partition, ticket, sought);
             }
             #[cfg(feature = "testing")]
             Command::RefusePauses(times) => self.refused_pauses = times,
@@ -377,7 +377,7 @@ impl PollLoop {
         }
         self.resume_all();
         self.commits.clear();
-        self.asked.clear();
+        self.open_questions.clear();
         self.confirms.clear();
         self.seeker.end();
         self.asker.end();

@@ -13,7 +13,7 @@ use rdkafka::{Offset, consumer::Consumer as _, types::RDKafkaErrorCode};
 
 use crate::{
     broker::{BrokerError, BrokerEvent},
-    client::{list, named},
+    client::{list, partition_label},
     event::EventPartition,
     partition_state::Phase,
     poll_loop::PollLoop,
@@ -50,7 +50,7 @@ impl PollLoop {
         for number in numbers {
             let state = self.states.get_mut(*number);
             (state.phase, state.begun) = (Phase::Idle, None);
-            (state.hold_wanted, state.stopped, state.vain) = (true, false, None);
+            (state.hold_wanted, state.stopped, state.failed_read) = (true, false, None);
         }
         if let Err(error) = assigned {
             return self.tell_fatal(error.0);
@@ -182,13 +182,16 @@ impl PollLoop {
             // Unassigning now would be taken for the answer to the revocation.
             return Err(BrokerError(format!(
                 "{} cannot be started anew while a rebalance is under way; try again",
-                named(&topic_partition)
+                partition_label(&topic_partition)
             )));
         }
         let partitions = [topic_partition];
         let given_back = list(&partitions, Offset::Invalid)?;
         self.client.incremental_unassign(&given_back).map_err(|error| {
-            BrokerError(format!("{} cannot be started anew: {error}", named(&partitions[0])))
+            BrokerError(format!(
+                "{} cannot be started anew: {error}",
+                partition_label(&partitions[0])
+            ))
         })?;
         self.assign(&partitions)?;
         self.states.get_mut(number).stopped = false;

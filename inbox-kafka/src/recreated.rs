@@ -46,7 +46,7 @@ impl PollLoop {
 
     /// Lets go of what is read of a topic that has another id now: the next take-over says so by name.
     pub(crate) fn notice_topic(&mut self, line: &str) {
-        let Some(topic) = changed(line).filter(|_| Rule::TopicIdWatched.on()) else { return };
+        let Some(topic) = changed_topic(line).filter(|_| Rule::TopicIdWatched.on()) else { return };
         // What came before it is of the old one.
         self.flush();
         for number in self.states.ours() {
@@ -58,7 +58,7 @@ impl PollLoop {
 }
 
 /// The topic that a line says to have another id than before.
-fn changed(line: &str) -> Option<&str> {
+fn changed_topic(line: &str) -> Option<&str> {
     let (before, ids) = line.split_once(" changed id from ")?;
     let (_, topic) = before.rsplit_once("Topic ")?;
     let (from, _) = ids.split_once(" to ")?;
@@ -67,14 +67,14 @@ fn changed(line: &str) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
-    use super::changed;
+    use super::changed_topic;
 
     #[test]
     fn the_line_about_another_id_names_its_topic() {
         let line = "[thrd:main]: Topic orders.v2 changed id from hMkNVcoxT6WsxpTEYEr3QQ to H3ozp1eBQ_1CFv4cKdC_8g";
-        assert_eq!(changed(line), Some("orders.v2"));
+        assert_eq!(changed_topic(line), Some("orders.v2"));
         let first = "[thrd:main]: Topic orders changed id from AAAAAAAAAAAAAAAAAAAAAA to H3ozp1eBQ_1CFv4cKdC_8g";
-        assert_eq!(changed(first), None, "the first one that it learns");
-        assert_eq!(changed("[thrd:main]: Topic orders [0] Leader 1 Epoch 0"), None);
+        assert_eq!(changed_topic(first), None, "the first one that it learns");
+        assert_eq!(changed_topic("[thrd:main]: Topic orders [0] Leader 1 Epoch 0"), None);
     }
 }

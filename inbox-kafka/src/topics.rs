@@ -19,7 +19,7 @@ use rdkafka::{
 
 use crate::{
     broker::BrokerError,
-    inspect::{ANSWER_MAX, Client, OFFSETS_MAX, client, unanswered},
+    inspect::{ANSWER_MAX, Client, OFFSETS_MAX, client, no_answer},
     settings::KafkaSettings,
 };
 
@@ -42,7 +42,7 @@ pub struct TopicFacts {
     /// Partitions that nobody leads.
     pub leaderless: Vec<i32>,
     /// Nothing when the user may not ask.
-    pub kept: Option<Kept>,
+    pub policy: Option<TopicPolicy>,
     /// By partition: the first offset that is younger than half of the time for which records are kept;
     /// the log's end when none is.
     pub half_time: BTreeMap<i32, NextOffset>,
@@ -52,7 +52,7 @@ pub struct TopicFacts {
 
 /// How a topic keeps its records.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Kept {
+pub struct TopicPolicy {
     /// Nothing: for ever, or until compacted.
     pub time: Option<Duration>,
     /// Bytes of a partition.
@@ -72,11 +72,13 @@ pub struct Kept {
 /// # Errors
 /// When no broker answers.
 pub async fn topics(settings: KafkaSettings) -> Result<Vec<TopicFacts>, BrokerError> {
-    let kept = kept(&settings).await;
+    let policy = read_policies(&settings).await;
     let looked = tokio::task::spawn_blocking(move || {
         let client = client(&settings)?;
-        let of = |(topic, kept): (&String, Option<Kept>)| look(&client, &settings, topic, kept);
-        settings.topics.iter().zip(kept).map(of).collect()
+        let of = |(topic, policy): (&String, Option<TopicPolicy>)| {
+            look(&client, &settings, topic, policy)
+        };
+        settings.topics.iter().zip(policy).map(of).collect()
     });
     looked
         .await
@@ -84,7 +86,7 @@ pub async fn topics(settings: KafkaSettings) -> Result<Vec<TopicFacts>, BrokerEr
 }
 
 /// How each topic is kept, in their order.
-async fn kept(settings: &KafkaSettings) -> Vec<Option<Kept>> {
+async fn read_policies(settings: &KafkaSettings) -> Vec<Option<TopicPolicy>> {
     let none = || vec![None; settings.topics.len()];
     let Ok(config) = settings.client_config() else { return none() };
     let Ok(admin) = config.create::<AdminClient<DefaultClientContext>>() else { return none() };
@@ -92,18 +94,18 @@ async fn kept(settings: &KafkaSettings) -> Vec<Option<Kept>> {
         settings.topics.iter().map(|topic| ResourceSpecifier::Topic(topic)).collect();
     let options = AdminOptions::new().request_timeout(Some(OFFSETS_MAX));
     match admin.describe_configs(&topics, &options).await {
-        Ok(answers) => answers.iter().map(|answer| answer.as_ref().ok().map(read)).collect(),
+        Ok(answers) => answers.iter().map(|answer| answer.as_ref().ok().map(read_policy)).collect(),
         Err(_) => none(),
     }
 }
 
-fn read(config: &ConfigResource) -> Kept {
+fn read_policy(config: &ConfigResource) -> TopicPolicy {
     let value = |name| config.get(name).and_then(|entry| entry.value.as_deref());
     let number = |name| value(name).and_then(|text| text.parse::<u64>().ok());
     let policy = value("cleanup.policy").unwrap_or("delete");
     // -1 is no number here: without limit.
     let time = number("retention.ms").map(Duration::from_millis);
-    Kept {
+    TopicPolicy {
         time: time.filter(|_| policy.contains("delete")),
         bytes: number("retention.bytes").filter(|_| policy.contains("delete")),
         batch_bytes_max: number("max.message.bytes"),
@@ -119,12 +121,12 @@ fn look(
     client: &Client,
     settings: &KafkaSettings,
     topic: &str,
-    kept: Option<Kept>,
+    policy: Option<TopicPolicy>,
 ) -> Result<TopicFacts, BrokerError> {
     let metadata = client
         .fetch_metadata(Some(topic), ANSWER_MAX)
-        .map_err(|error| unanswered(client, settings, &error))?;
-    let mut facts = TopicFacts { topic: topic.to_owned(), kept, ..TopicFacts::default() };
+        .map_err(|error| no_answer(client, settings, &error))?;
+    let mut facts = TopicFacts { topic: topic.to_owned(), policy, ..TopicFacts::default() };
     let found = metadata.topics().iter().find(|found| found.name() == topic);
     let Some(found) = found.filter(|found| found.error().is_none()) else { return Ok(facts) };
     let partitions = found.partitions();
@@ -134,7 +136,7 @@ fn look(
         partitions.iter().filter(|p| p.leader() < 0).map(MetadataPartition::id).collect();
     facts.leaderless.sort_unstable();
     let numbers: Vec<i32> = partitions.iter().map(MetadataPartition::id).collect();
-    if let Some(time) = facts.kept.as_ref().and_then(|kept| kept.time) {
+    if let Some(time) = facts.policy.as_ref().and_then(|policy| policy.time) {
         facts.half_time = since(client, topic, &numbers, time / 2);
     }
     facts.sample = sample(client, topic, &numbers);
@@ -191,7 +193,7 @@ fn sample(client: &Client, topic: &str, numbers: &[i32]) -> Vec<(i32, i64, Recor
     while waited_for > 0 && Instant::now() < until {
         match client.poll(Duration::from_millis(100)) {
             Some(Ok(message)) => {
-                found.push((message.partition(), message.offset(), copied(&message)));
+                found.push((message.partition(), message.offset(), copy_record(&message)));
             }
             // The end of a partition, or one that cannot be read.
             Some(Err(_)) => waited_for -= 1,
@@ -202,7 +204,7 @@ fn sample(client: &Client, topic: &str, numbers: &[i32]) -> Vec<(i32, i64, Recor
     found
 }
 
-fn copied(message: &BorrowedMessage<'_>) -> Record {
+fn copy_record(message: &BorrowedMessage<'_>) -> Record {
     let bytes = |part: Option<&[u8]>| part.map(Bytes::copy_from_slice);
     let headers = message.headers().into_iter().flat_map(|headers| headers.iter());
     Record {

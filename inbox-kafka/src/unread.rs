@@ -21,7 +21,7 @@ const NAMED_AGAIN_AFTER: Duration = Duration::from_secs(10);
 
 /// What was read in vain.
 #[derive(Debug)]
-pub(crate) struct Vain {
+pub(crate) struct FailedRead {
     /// Where it was read from.
     at: NextOffset,
     since: Instant,
@@ -29,8 +29,8 @@ pub(crate) struct Vain {
     why: String,
 }
 
-impl Vain {
-    fn named(&self, now: Instant) -> bool {
+impl FailedRead {
+    fn is_named(&self, now: Instant) -> bool {
         let long = now.saturating_duration_since(self.since) >= TIME_MAX;
         self.times >= TIMES_MAX || (self.times > 1 && long)
     }
@@ -51,7 +51,7 @@ fn is_about_a_batch(code: RDKafkaErrorCode) -> bool {
 
 /// Notes what could not be read at an offset; returns when it is to be read again.
 pub(crate) fn note(
-    vain: &mut Option<Vain>,
+    failed_read: &mut Option<FailedRead>,
     at: NextOffset,
     (code, why): (RDKafkaErrorCode, &str),
     now: Instant,
@@ -59,18 +59,18 @@ pub(crate) fn note(
     if !is_about_a_batch(code) {
         return now + AGAIN_AFTER;
     }
-    let before = vain.take().filter(|before| before.at == at);
+    let before = failed_read.take().filter(|before| before.at == at);
     let (since, times) = before.map_or((now, 0), |before| (before.since, before.times));
-    let noted = Vain { at, since, times: times + 1, why: why.to_owned() };
-    let again = if noted.named(now) { NAMED_AGAIN_AFTER } else { AGAIN_AFTER };
-    *vain = Some(noted);
+    let next = FailedRead { at, since, times: times + 1, why: why.to_owned() };
+    let again = if next.is_named(now) { NAMED_AGAIN_AFTER } else { AGAIN_AFTER };
+    *failed_read = Some(next);
     now + again
 }
 
-impl Vain {
+impl FailedRead {
     /// What is to be said of a batch that was read in vain for long enough, until something behind it is read.
     pub(crate) fn unread(&self, next: NextOffset, now: Instant) -> Option<Unread> {
-        if self.at != next || !self.named(now) {
+        if self.at != next || !self.is_named(now) {
             return None;
         }
         let sentence = format!(

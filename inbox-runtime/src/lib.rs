@@ -1,4 +1,4 @@
-//! What runs in `inbox-consumer`: the loop that obeys the engine, its transactions, and what all of
+//! What runs in `inbox-consumer`: the loop that applies the effects of the engine, its transactions, and what all of
 //! it tells.
 //!
 //! [`telemetry`] is every signal and every metric. Use it through `inbox-consumer`, which exports it
@@ -20,14 +20,14 @@ pub mod internal {
     pub use crate::telemetry::http::serve;
     pub use crate::{
         pipeline::{
-            beat::count_parked_for_ever,
             content::Content,
             control::{CONTROL_SESSIONS, Control, Identity},
             dead_letter::{Unwanted, UnwantedRules},
-            driver::{Driver, End},
+            driver::{Driver, DriverEnd},
             intake::Intake,
             parking::ParkingRules,
             prune::{Retention, prune_audit, prune_for_ever},
+            publish::count_parked_for_ever,
             sessions::Sessions,
             transaction::{Work, WorkState},
             trial::Trials,

@@ -54,15 +54,15 @@ pub use sqlite::SqliteSettings;
 #[cfg(all(feature = "postgres", feature = "testing"))]
 #[doc(hidden)]
 pub mod inside {
-    use crate::port::{Edition, Text};
+    use crate::port::{RegistrySnapshot, StatementText};
 
     /// Whether a text can be a step of the function that runs queued statements.
-    pub fn fits(text: &Text) -> bool {
+    pub fn fits(text: &StatementText) -> bool {
         crate::queued::fits(text)
     }
 
     /// The functions that a session is prepared with for these texts.
-    pub fn functions_of_queued(edition: &Edition) -> String {
-        crate::postgres::functions_of_queued(edition)
+    pub fn functions_of_queued(snapshot: &RegistrySnapshot) -> String {
+        crate::postgres::functions_of_queued(snapshot)
     }
 }

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, fmt::Write as _};
 
 use crate::{
-    port::{Edition, Text},
+    port::{RegistrySnapshot, StatementText},
     sql::{Dialect, Lexer, Token},
 };
 
@@ -67,10 +67,10 @@ pub(super) fn call(names: bool) -> String {
 /// A function's body: statement by statement in the order of `inbox_which`, the values of each type
 /// out of one array. If it `names` the statement that fails, then by a block of its own around the loop,
 /// not around each statement: one subtransaction for all.
-pub(super) fn body(edition: &Edition, names: bool) -> String {
+pub(super) fn body(snapshot: &RegistrySnapshot, names: bool) -> String {
     let mut most: BTreeMap<u32, usize> = BTreeMap::new();
     let mut cases = String::new();
-    for (number, text) in &edition.texts {
+    for (number, text) in &snapshot.texts {
         let Some(step) = step(text) else { continue };
         let _ = write!(cases, "WHEN {number} THEN\n{step}");
         for (oid, count) in counts(&text.types) {
@@ -123,12 +123,12 @@ fn counts(types: &[u32]) -> BTreeMap<u32, usize> {
 }
 
 /// Whether a text can be a step of the function.
-pub(crate) fn fits(text: &Text) -> bool {
+pub(crate) fn fits(text: &StatementText) -> bool {
     step(text).is_some()
 }
 
 /// The values into variables, which the planner takes for what they are, and the statement.
-fn step(text: &Text) -> Option<String> {
+fn step(text: &StatementText) -> Option<String> {
     let (mut step, mut names) = (String::new(), Vec::new());
     let mut counts: BTreeMap<u32, usize> = BTreeMap::new();
     for oid in &text.types {
@@ -236,8 +236,8 @@ mod tests {
 
     use super::*;
 
-    fn text(sql: &'static str, types: &[u32]) -> Text {
-        Text { sql: sql.into_sql_str(), types: types.to_vec() }
+    fn text(sql: &'static str, types: &[u32]) -> StatementText {
+        StatementText { sql: sql.into_sql_str(), types: types.to_vec() }
     }
 
     #[test]

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 /// What is read of a row.
 #[derive(Deserialize)]
-struct Kept {
+struct StoredRecord {
     #[serde(deserialize_with = "Option::deserialize")]
     timestamp_ms: Option<i64>,
     #[serde(deserialize_with = "Option::deserialize")]
@@ -92,7 +92,8 @@ fn is_short(text: &str) -> bool {
 
 /// The record that a row keeps, or what it keeps of it; `None` when the text is not what it should be.
 pub fn record(document: &str) -> Option<Record> {
-    let Kept { timestamp_ms, key, payload, headers } = serde_json::from_str(document).ok()?;
+    let StoredRecord { timestamp_ms, key, payload, headers } =
+        serde_json::from_str(document).ok()?;
     let bytes = |coded: Option<Coded<'_>>| coded.map_or(Some(None), |it| it.bytes().map(Some));
     let header =
         |(name, value): (Name<'_>, _)| Some(Header { name: name.text()?, value: bytes(value)? });

@@ -25,7 +25,7 @@ impl Deadline {
     }
 
     /// Puts it off; never brings it forward.
-    pub(crate) fn put_off(&self, to: Instant) {
+    pub(crate) fn extend(&self, to: Instant) {
         let mut at = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         *at = (*at).max(to);
     }

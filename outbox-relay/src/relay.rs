@@ -11,8 +11,8 @@ use crate::feed::{PgConnectOptions, Postgres};
 use crate::feed::{Sqlite, SqliteConnectOptions};
 use crate::{
     config::{Config, DatabaseKind, Problem},
-    port::{Address, Bells, Finding, OpenError, Operators, Owners, Sessions, whole},
-    pump::{End, Plan, Pump},
+    port::{Address, Finding, OpenError, Operators, Owners, Sessions, WakeSignals, whole},
+    pump::{Pump, PumpEnd, PumpOptions},
     sink::SinkSettings,
     telemetry::{Counters, Signal},
     topic::Template,
@@ -150,13 +150,18 @@ async fn run<F: Owners>(
     counters: Arc<Counters>,
     shutdown: impl Future<Output = ()> + Send,
 ) -> Ended {
-    let plan = match plan(config) {
-        Ok(plan) => plan,
+    let options = match pump_options(config) {
+        Ok(options) => options,
         Err(why) => return Ended::KafkaRefused(why), // `build` has seen to it
     };
     let (ask, asked) = watch::channel(false);
-    let pump =
-        Pump::<F> { plan, settings: settings.clone(), bells: Bells::default(), counters, asked };
+    let pump = Pump::<F> {
+        options,
+        settings: settings.clone(),
+        signals: WakeSignals::default(),
+        counters,
+        asked,
+    };
     let told = async {
         shutdown.await;
         Signal::ShutdownBegun.emit();
@@ -165,21 +170,21 @@ async fn run<F: Owners>(
     };
     let listening = async {
         if config.wake.notify {
-            let troubles = Arc::clone(&pump.plan.sink.troubles);
+            let troubles = Arc::clone(&pump.options.sink.troubles);
             let told = move |listens| troubles.listening(listens);
-            F::listen(settings, pump.bells.clone(), told).await;
+            F::listen(settings, pump.signals.clone(), told).await;
         }
         std::future::pending::<()>().await;
     };
     let end = tokio::select! {
         end = pump.run() => end,
-        () = told => End::Shutdown,
-        () = listening => End::Shutdown,
+        () = told => PumpEnd::Shutdown,
+        () = listening => PumpEnd::Shutdown,
     };
     match end {
-        End::Shutdown => Ended::Shutdown,
-        End::CutShort => Ended::ShutdownCutShort,
-        End::KafkaFatal(why) => Ended::KafkaRefused(why),
+        PumpEnd::Shutdown => Ended::Shutdown,
+        PumpEnd::CutShort => Ended::ShutdownCutShort,
+        PumpEnd::KafkaFatal(why) => Ended::KafkaRefused(why),
     }
 }
 
@@ -324,8 +329,8 @@ pub(crate) fn sink_settings(config: &Config) -> SinkSettings {
     }
 }
 
-fn plan(config: &Config) -> Result<Plan, String> {
-    Ok(Plan {
+fn pump_options(config: &Config) -> Result<PumpOptions, String> {
+    Ok(PumpOptions {
         holder: holder(),
         lease: config.relay.lease,
         template: Template::read(&config.kafka.topic)?,

@@ -7,7 +7,7 @@ mod topics;
 
 use std::time::SystemTime;
 
-use inbox_handler::internal::{Looked, RouteTable};
+use inbox_handler::internal::{RouteLookup, RouteTable};
 use inbox_kafka::missing;
 use inbox_runtime::internal::CONTROL_SESSIONS;
 use inbox_store::port::{Finding, Needs, Operators, PartitionRow, Placement, Store};
@@ -207,7 +207,7 @@ async fn brokers<DB: Operators>(
         report.add("kafka", topics::added(topic, rows));
     }
     let Some((reader, routes)) = handlers else { return };
-    let known = |event_type: &str| routes.lookup(event_type) != Looked::Unknown;
+    let known = |event_type: &str| routes.lookup(event_type) != RouteLookup::Unknown;
     let handled: Vec<&str> = routes.names().iter().map(|(event_type, _)| *event_type).collect();
     let sampled = topics::types(&facts, reader, &known, &handled, &config.events);
     report.add("handlers", sampled.doubts);

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use inbox_kafka::TopicLogs;
-use inbox_store::port::{Corrected, Correction, Held, Operators};
+use inbox_store::port::{Corrected, Correction, Operators, PartitionRecord};
 
 use super::{
     Exit, Terminal,
@@ -96,13 +96,14 @@ async fn decide<DB: Operators>(
 /// consumer does not read any more. Rows that are retired already count while events are parked there.
 fn stale(
     retire: &Retire,
-    rows: Vec<Held>,
+    rows: Vec<PartitionRecord>,
     id: Option<[u8; 16]>,
     consumed: bool,
-) -> Result<Vec<Held>, String> {
+) -> Result<Vec<PartitionRecord>, String> {
     let topic = &retire.topic;
-    let asked = |row: &Held| retire.partition.is_none_or(|partition| partition == row.partition);
-    let rows: Vec<Held> = rows.into_iter().filter(asked).collect();
+    let asked =
+        |row: &PartitionRecord| retire.partition.is_none_or(|partition| partition == row.partition);
+    let rows: Vec<PartitionRecord> = rows.into_iter().filter(asked).collect();
     if rows.is_empty() {
         return Err(format!("this consumer has no rows of topic {topic} that match"));
     }
@@ -134,7 +135,7 @@ fn stale(
 }
 
 /// What has to be said before anything is changed.
-fn unsure(retire: &Retire, stale: &[Held], parked: i64) -> Option<String> {
+fn unsure(retire: &Retire, stale: &[PartitionRecord], parked: i64) -> Option<String> {
     let topic = &retire.topic;
     if parked > 0 && !retire.discard_parked {
         return Some(format!(
@@ -161,7 +162,7 @@ fn unsure(retire: &Retire, stale: &[Held], parked: i64) -> Option<String> {
 async fn one<DB: Operators>(
     conn: &mut DB::Connection,
     retire: &Retire,
-    row: &Held,
+    row: &PartitionRecord,
     correction: &Correction,
 ) -> Result<Option<String>, sqlx::Error> {
     let place = format!("{}/{}", retire.topic, row.partition);
@@ -219,8 +220,8 @@ mod tests {
         }
     }
 
-    fn row(partition: i32, topic_id: [u8; 16], retired: bool) -> Held {
-        Held {
+    fn row(partition: i32, topic_id: [u8; 16], retired: bool) -> PartitionRecord {
+        PartitionRecord {
             partition_ref: i64::from(partition),
             topic_id,
             partition,
@@ -234,7 +235,7 @@ mod tests {
         }
     }
 
-    fn partitions(stale: Result<Vec<Held>, String>) -> Vec<i32> {
+    fn partitions(stale: Result<Vec<PartitionRecord>, String>) -> Vec<i32> {
         stale.unwrap_or_default().iter().map(|row| row.partition).collect()
     }
 
@@ -252,7 +253,7 @@ mod tests {
         let text = stale(&typed_, current.clone(), Some(unknown), true).unwrap_err();
         assert!(text.contains("--force"), "{text}");
         assert_eq!(partitions(stale(&typed(true), current, Some(unknown), true)), [1]);
-        let leftover = Held { parked: 3, ..row(2, old, true) };
+        let leftover = PartitionRecord { parked: 3, ..row(2, old, true) };
         assert_eq!(partitions(stale(&typed_, vec![leftover], Some(now), true)), [2]);
         let text = stale(&typed_, Vec::new(), None, true).unwrap_err();
         assert!(text.contains("no rows of topic orders"), "{text}");

@@ -3,7 +3,7 @@
 use clap::Args;
 use inbox_engine::{LogRange, NextOffset};
 use inbox_kafka::{BrokerError, TopicLogs};
-use inbox_store::port::{Beginning, Corrected, Correction, Held, Operators, Placement};
+use inbox_store::port::{Beginning, Corrected, Correction, Operators, PartitionRecord, Placement};
 use outbox_core::TopicPartition;
 
 use super::{
@@ -225,7 +225,11 @@ fn aim(skip: &Skip, (facts, committed): Facts) -> Result<([u8; 16], NextOffset, 
 
 /// Whether the skip makes sense: the row, the offset, and the log. To where the partition stands goes only
 /// what stands still: it says that the log is looked at and right.
-fn sound(skip: &Skip, facts: Facts, row: &Held) -> Result<(NextOffset, LogRange), String> {
+fn sound(
+    skip: &Skip,
+    facts: Facts,
+    row: &PartitionRecord,
+) -> Result<(NextOffset, LogRange), String> {
     let (topic, place) = (&skip.topic, format!("{}/{}", skip.topic, skip.partition));
     let (id, to, log) = aim(skip, facts)?;
     if [id, row.topic_id].iter().all(|id| *id != [0; 16]) && id != row.topic_id {
@@ -246,7 +250,7 @@ fn sound(skip: &Skip, facts: Facts, row: &Held) -> Result<(NextOffset, LogRange)
 }
 
 /// What a skip gives up.
-fn meant(row: &Held, to: NextOffset, log: LogRange) -> String {
+fn meant(row: &PartitionRecord, to: NextOffset, log: LogRange) -> String {
     let (from, last) = (row.watermark, to.last().0);
     let gone = (log.start.0.min(to.0) - from).max(0);
     let there = to.0 - from - gone;
@@ -266,7 +270,7 @@ fn meant(row: &Held, to: NextOffset, log: LogRange) -> String {
 fn told(
     done: &Corrected,
     skip: &Skip,
-    (row, to): (&Held, NextOffset),
+    (row, to): (&PartitionRecord, NextOffset),
     terminal: &mut Terminal<'_>,
 ) -> Exit {
     let place = format!("{}/{}", skip.topic, skip.partition);
@@ -309,8 +313,8 @@ mod tests {
         TopicLogs { id: [7; 16], logs: vec![(1, log)] }
     }
 
-    fn row(watermark: i64) -> Held {
-        Held {
+    fn row(watermark: i64) -> PartitionRecord {
+        PartitionRecord {
             partition_ref: 1,
             topic_id: [7; 16],
             partition: 1,
@@ -326,7 +330,9 @@ mod tests {
 
     #[test]
     fn a_skip_goes_forward_within_the_log_of_the_same_topic() {
-        let at = |to, facts: TopicLogs, row: Held| sound(&typed(to), (Some(facts), None), &row);
+        let at = |to, facts: TopicLogs, row: PartitionRecord| {
+            sound(&typed(to), (Some(facts), None), &row)
+        };
         let (to, log) = at(Target::Start, facts(15, 30), row(10)).unwrap();
         assert_eq!(to.0, 15);
         assert_eq!(
@@ -343,11 +349,11 @@ mod tests {
         says(at(Target::Offset(10), facts(0, 30), row(10)), "goes forward only");
         says(at(Target::Offset(31), facts(0, 30), row(10)), "ends at 30");
         says(at(Target::Offset(14), facts(15, 30), row(10)), "begins at 15");
-        let other = Held { topic_id: [8; 16], ..row(10) };
+        let other = PartitionRecord { topic_id: [8; 16], ..row(10) };
         says(at(Target::Start, facts(15, 30), other), "created again");
-        let unknown = Held { topic_id: [0; 16], ..row(10) };
+        let unknown = PartitionRecord { topic_id: [0; 16], ..row(10) };
         at(Target::Start, facts(15, 30), unknown).unwrap();
-        let still = Held { standstill: Some("log_ended_below: x".into()), ..row(10) };
+        let still = PartitionRecord { standstill: Some("log_ended_below: x".into()), ..row(10) };
         assert_eq!(at(Target::Offset(10), facts(0, 30), still.clone()).unwrap().0.0, 10);
         says(at(Target::Offset(9), facts(0, 30), still), "goes forward only");
     }

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, ops::Range, sync::Arc};
 use inbox_engine::Offset;
 use inbox_handler::{Delivery, internal};
 use inbox_store::{
-    port::{Declarations as _, DeclaredSql, Look, Queues as _, Relation, Shape},
+    port::{Declarations as _, DeclaredSql, Queues as _, Relation, Shape, TextCheck},
     sql::{Dialect, Lexer},
 };
 use outbox_core::{Aggregate, Envelope, EventId, Record, TopicPartition};
@@ -40,12 +40,12 @@ pub fn tokens(text: &str, sql: Sql) -> Vec<(String, Range<usize>)> {
 }
 
 /// What a look at a text of a handler finds before it is sent.
-pub fn look(text: &str, sql: Sql) -> Look {
+pub fn look(text: &str, sql: Sql) -> TextCheck {
     match sql {
         #[cfg(feature = "postgres")]
-        Sql::Postgres => sqlx::Postgres::look(text),
+        Sql::Postgres => sqlx::Postgres::check_text(text),
         #[cfg(feature = "sqlite")]
-        Sql::Sqlite => sqlx::Sqlite::look(text),
+        Sql::Sqlite => sqlx::Sqlite::check_text(text),
     }
 }
 
@@ -67,7 +67,7 @@ pub fn declare(text: &str, sql: Sql) -> Result<DeclaredSql, String> {
 #[cfg(feature = "postgres")]
 pub fn is_step(text: &str, types: &[u32]) -> bool {
     let sql = AssertSqlSafe(text.to_owned()).into_sql_str();
-    inbox_store::inside::fits(&inbox_store::port::Text { sql, types: types.to_vec() })
+    inbox_store::inside::fits(&inbox_store::port::StatementText { sql, types: types.to_vec() })
 }
 
 /// Shows what the columns of a declared handler make of one record, and what is wrong with it.
@@ -97,7 +97,7 @@ pub fn gathered(
         excerpt: None,
         event: Ok(event),
     });
-    let (relation, wrong) = internal::gathered(columns, &delivery)?;
+    let (relation, wrong) = internal::gather_columns(columns, &delivery)?;
     see(&relation, wrong.as_deref());
     Ok(())
 }

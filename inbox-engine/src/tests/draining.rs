@@ -6,9 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use proptest::{collection::vec, prelude::*};
 
 use crate::{
-    Batch, Due, Effect, Engine, Epoch, Generation, Item, Kind, Lane, LaneState, LeaderEpoch,
-    Limits, LogPoint, NextOffset, Offset, Outcome, Ownership, PartitionId, Release, Released,
-    Tally, Time,
+    Batch, BatchOutcome, Due, Effect, Engine, Epoch, Generation, Item, Kind, Lane, LaneState,
+    LeaderEpoch, Limits, LogPoint, NextOffset, Offset, Ownership, PartitionId, Release,
+    ReleaseOutcome, Tally, Time,
 };
 
 const P: PartitionId = PartitionId(0);
@@ -156,7 +156,7 @@ impl Load {
                 *events += 1;
             }
         }
-        self.engine.handle_outcome(batch, Outcome::Committed(Tally::default()), self.now);
+        self.engine.handle_outcome(batch, BatchOutcome::Committed(Tally::default()), self.now);
     }
 
     fn release(&mut self, release: &Release) {
@@ -164,7 +164,7 @@ impl Load {
         let removed = (*queue).min(release.events_max);
         *queue -= removed;
         self.since.insert(release.aggregate[0], self.now);
-        let done = Released::Done { more: *queue > 0, removed: removed as u64 };
+        let done = ReleaseOutcome::Done { more: *queue > 0, removed: removed as u64 };
         self.engine.handle_released(release, done, self.now);
     }
 

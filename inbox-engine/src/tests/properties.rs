@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use proptest::{collection::vec, prelude::*};
 
 use crate::{
-    Batch, Effect, Engine, Epoch, Item, Kind, Lane, LaneState, LeaderEpoch, Limits, LogPoint,
-    NextOffset, Offset, Outcome, Ownership, PartitionId, RunEntry, Settled, Standstill, Start,
+    Batch, BatchOutcome, Effect, Engine, Epoch, Item, Kind, Lane, LaneState, LeaderEpoch, Limits,
+    LogPoint, NextOffset, Offset, Ownership, PartitionId, RunEntry, Settled, Standstill, Start,
     Tally, Time, distinct, first_watermark, resume, runs,
 };
 
@@ -247,7 +247,7 @@ impl Track {
         }
         let batch = self.open.remove(which % self.open.len());
         self.undone.retain(|offset| !batch.items.iter().any(|item| item.offset.0 == *offset));
-        self.engine.handle_outcome(batch, Outcome::Committed(Tally::default()), NOW);
+        self.engine.handle_outcome(batch, BatchOutcome::Committed(Tally::default()), NOW);
         self.poll();
     }
 

@@ -14,10 +14,10 @@
 use std::{collections::BTreeMap, fmt::Write as _};
 
 use crate::{
-    Batch, Commit, Doom, Due, Effect, Engine, Epoch, Failure, Generation, HandlerFault, Item, Kind,
-    Lane, LaneState, LeaderEpoch, Limits, LogPoint, Mode, NextOffset, Offset, Outcome, Ownership,
-    ParkReason, PartitionId, Release, Released, Seek, Standstill, TakeOverFault, Tally, Time,
-    WatermarkWrite, Written,
+    Batch, BatchOutcome, Commit, Doom, Due, Effect, Engine, Epoch, Failure, Generation,
+    HandlerFault, Item, Kind, Lane, LaneState, LeaderEpoch, Limits, LogPoint, Mode, NextOffset,
+    Offset, Ownership, ParkReason, PartitionId, Release, ReleaseOutcome, Seek, Standstill,
+    TakeOverFault, Tally, Time, TransactionFault, WatermarkWrite, Written,
 };
 
 /// Runs a script and compares what the engine asked for; on a difference the observed script is
@@ -103,7 +103,7 @@ impl Script {
             "assign" => self.engine.handle_assigned(&ids(&rest), self.now),
             "revoke" => self.engine.handle_revoked(&ids(&rest), self.now),
             "lost" => self.engine.handle_lost(&ids(&rest), self.now),
-            "room" => self.engine.handle_room(rest[0].parse().unwrap(), self.now),
+            "room" => self.engine.handle_permits(rest[0].parse().unwrap(), self.now),
             "shutdown" => self.engine.handle_shutdown(self.now),
             "wait" => self.wait(rest[0].parse().unwrap()),
             "acked" => self.acked(rest.is_empty()),
@@ -173,7 +173,7 @@ impl Script {
             }
             "seen" => {
                 let reason = rest.get(1).map(|why| Standstill::NoProgress((*why).to_owned()));
-                self.engine.handle_seen(id, reason);
+                self.engine.handle_observation(id, reason);
             }
             _ => self.outcome(verb, id, offset, rest),
         }
@@ -190,10 +190,10 @@ impl Script {
         let outcome = match verb {
             "committed" => {
                 let applied = batch.items.len() as u64;
-                Outcome::Committed(Tally { applied, ..Tally::default() })
+                BatchOutcome::Committed(Tally { applied, ..Tally::default() })
             }
             "failed" | "rejected" if rest.contains(&"unnamed") => {
-                Outcome::Failed(vec![Failure { index: None, ..failure(verb, 0) }])
+                BatchOutcome::Failed(vec![Failure { index: None, ..failure(verb, 0) }])
             }
             "failed" | "rejected" | "crashed" => {
                 let named = rest[1..].iter().filter_map(|word| word.split_once('@'));
@@ -201,20 +201,22 @@ impl Script {
                     let offset = Offset(at.parse().unwrap());
                     batch.items.iter().position(|item| item.offset == offset).unwrap()
                 };
-                Outcome::Failed(named.map(|name| failure(verb, at(name))).collect())
+                BatchOutcome::Failed(named.map(|name| failure(verb, at(name))).collect())
             }
-            "ignored" => Outcome::Committed(Tally::default()),
-            "blocked" => Outcome::Blocked("lock time-out".into()),
-            "conflict" => Outcome::Conflict("deadlock".into()),
-            "broken" => Outcome::Broken("terminating connection".into()),
-            "outage" => Outcome::Outage("no route".into()),
-            "unreached" => Outcome::Unreached("no session".into()),
-            "unknown" => Outcome::Unknown("no answer".into()),
-            "fenced" => Outcome::Fenced,
-            "full" => Outcome::Full("1000 parked aggregates".into()),
+            "ignored" => BatchOutcome::Committed(Tally::default()),
+            "blocked" => BatchOutcome::Fault(TransactionFault::Blocked("lock time-out".into())),
+            "conflict" => BatchOutcome::Fault(TransactionFault::Conflict("deadlock".into())),
+            "broken" => {
+                BatchOutcome::Fault(TransactionFault::Broken("terminating connection".into()))
+            }
+            "outage" => BatchOutcome::Fault(TransactionFault::Outage("no route".into())),
+            "unreached" => BatchOutcome::Fault(TransactionFault::Unreached("no session".into())),
+            "unknown" => BatchOutcome::Fault(TransactionFault::Unknown("no answer".into())),
+            "fenced" => BatchOutcome::Fault(TransactionFault::Fenced),
+            "full" => BatchOutcome::Full("1000 parked aggregates".into()),
             "reused" => {
                 let at = batch.items.iter().position(|item| item.offset == offset);
-                Outcome::Reused(at.unwrap())
+                BatchOutcome::Reused(at.unwrap())
             }
             other => panic!("{other} is no word of scripts"),
         };
@@ -332,16 +334,26 @@ impl Script {
         let place = if words.contains(&"old") { found.position(has) } else { found.rposition(has) };
         let release = self.releases.remove(place.expect("a release of this queue is open"));
         let released = match words.get(1) {
-            None | Some(&"old") => Released::Done { more: false, removed: 1 },
-            Some(&"nothing") => Released::Done { more: false, removed: 0 },
-            Some(&"more") => Released::Done { more: true, removed: 1 },
-            Some(&"blocked") => Released::Blocked("lock time-out".into()),
-            Some(&"conflict") => Released::Conflict("deadlock".into()),
-            Some(&"broken") => Released::Broken("terminating connection".into()),
-            Some(&"outage") => Released::Outage("no route".into()),
-            Some(&"unreached") => Released::Unreached("no session".into()),
-            Some(&"unknown") => Released::Unknown("no answer".into()),
-            Some(&"fenced") => Released::Fenced,
+            None | Some(&"old") => ReleaseOutcome::Done { more: false, removed: 1 },
+            Some(&"nothing") => ReleaseOutcome::Done { more: false, removed: 0 },
+            Some(&"more") => ReleaseOutcome::Done { more: true, removed: 1 },
+            Some(&"blocked") => {
+                ReleaseOutcome::Fault(TransactionFault::Blocked("lock time-out".into()))
+            }
+            Some(&"conflict") => {
+                ReleaseOutcome::Fault(TransactionFault::Conflict("deadlock".into()))
+            }
+            Some(&"broken") => {
+                ReleaseOutcome::Fault(TransactionFault::Broken("terminating connection".into()))
+            }
+            Some(&"outage") => ReleaseOutcome::Fault(TransactionFault::Outage("no route".into())),
+            Some(&"unreached") => {
+                ReleaseOutcome::Fault(TransactionFault::Unreached("no session".into()))
+            }
+            Some(&"unknown") => {
+                ReleaseOutcome::Fault(TransactionFault::Unknown("no answer".into()))
+            }
+            Some(&"fenced") => ReleaseOutcome::Fault(TransactionFault::Fenced),
             Some(other) => panic!("{other} is no end of a release"),
         };
         self.engine.handle_released(&release, released, self.now);

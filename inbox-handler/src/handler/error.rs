@@ -105,7 +105,7 @@ impl HandlerError {
 
     /// The error and its causes, in one line of at most [`ERROR_BYTES_MAX`] bytes.
     pub(crate) fn text(&self) -> String {
-        limited(self.to_string())
+        limit_text(self.to_string())
     }
 }
 
@@ -144,7 +144,7 @@ impl fmt::Display for HandlerError {
 pub(crate) const ERROR_BYTES_MAX: usize = 4096;
 
 /// Cuts a text to [`ERROR_BYTES_MAX`].
-pub(crate) fn limited(mut text: String) -> String {
+pub(crate) fn limit_text(mut text: String) -> String {
     if text.len() > ERROR_BYTES_MAX {
         let sign = " […]";
         text.truncate(text.floor_char_boundary(ERROR_BYTES_MAX - sign.len()));
@@ -159,5 +159,5 @@ pub fn panic_text(panic: &(dyn Any + Send)) -> String {
         .downcast_ref::<&str>()
         .copied()
         .or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    limited(said.unwrap_or("a panic without a text").to_owned())
+    limit_text(said.unwrap_or("a panic without a text").to_owned())
 }

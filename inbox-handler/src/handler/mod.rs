@@ -8,7 +8,7 @@ use std::future::Future;
 use serde::de::DeserializeOwned;
 use sqlx::Database;
 
-pub(crate) use error::limited;
+pub(crate) use error::limit_text;
 pub use error::panic_text;
 pub use error::{Fault, HandlerError, HandlerResult};
 pub use event::Event;

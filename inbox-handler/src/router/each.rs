@@ -7,7 +7,7 @@ use inbox_store::port::Sessions;
 use outbox_core::Decode;
 use tracing::Instrument as _;
 
-use super::{AheadOfRun, Route, RunEnd, RunEvent, attempt};
+use super::{CallFailure, DecodedRun, Route, RunEnd, RunEvent, attempt};
 use crate::{Handler, Tx, trace};
 
 pub(super) struct Each<H, C> {
@@ -29,12 +29,12 @@ where
     async fn run(
         &self,
         run: &[RunEvent<'_>],
-        _ahead: AheadOfRun<'_>,
+        _payloads: DecodedRun<'_>,
         tx: &mut Tx<'_, DB>,
         deadline: Duration,
     ) -> RunEnd {
         for (at, event) in run.iter().enumerate() {
-            tx.handles(at, event.delivery);
+            tx.begin_event(at, event.delivery);
             let span = trace::call(event);
             // Right before its turn: nothing of a later event is looked at when an earlier one fails.
             let event = match attempt::decode(&self.codec, event) {
@@ -43,17 +43,16 @@ where
             };
             // Called inside the future, so that a panic before the first await is caught, too.
             let call = async { self.handler.handle(&event, &mut *tx).await };
-            let answer = attempt::call(call.instrument(span), deadline).await;
-            let judged = attempt::judge(answer, tx, deadline);
-            if let Some(failed) = attempt::not_sent(tx) {
+            let end = attempt::call(call.instrument(span), deadline).await;
+            let judged = attempt::judge(end, tx, deadline);
+            if let Some(failed) = attempt::queue_failure(tx) {
                 return failed;
             }
-            if let Some(blame) = judged {
-                let attempt::Blame { at: _, fault, error, hung } = blame;
-                return RunEnd::Failed { at: Some(at), fault, error, hung };
+            if let Some(failure) = judged {
+                return RunEnd::Failed(CallFailure { at: Some(at), ..failure });
             }
             if tx.much_queued()
-                && let Some(failed) = attempt::flushed(tx).await
+                && let Some(failed) = attempt::flush_queue(tx).await
             {
                 return failed;
             }

@@ -2,9 +2,9 @@
 //!
 //! One story: its files know each other.
 
-mod ahead;
 mod attempt;
 mod declared;
+mod decoded_payloads;
 mod each;
 mod schedule;
 mod table;
@@ -26,16 +26,16 @@ use inbox_store::port::Sessions;
 use outbox_core::{Decode, Json};
 use sqlx::Database;
 
-pub use ahead::{Ahead, AheadOfRun};
 pub use declared::{Declared, DeclaredMode};
+pub use decoded_payloads::{DecodedPayloads, DecodedRun};
 pub use schedule::Schedule;
-pub use table::{Looked, RouteTable};
+pub use table::{RouteLookup, RouteTable};
 
 pub use crate::run_event::RunEvent;
 use crate::{BatchHandler, Fault, Handler, Tx};
 use declared::DeclaredRoute;
 #[cfg(feature = "testing")]
-pub use declared::gathered;
+pub use declared::gather_columns;
 use each::Each;
 use whole::Whole;
 
@@ -54,16 +54,20 @@ pub enum RunEnd {
         error: String,
     },
     /// The handler failed.
-    Failed {
-        /// The index of the event to blame, if it is known.
-        at: Option<usize>,
-        /// What it means; what the transaction saw has been taken into account.
-        fault: Fault,
-        /// The error, for people.
-        error: String,
-        /// The session is still busy with a statement, or nobody knows: close it hard.
-        hung: bool,
-    },
+    Failed(CallFailure),
+}
+
+/// Why a call of a handler failed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CallFailure {
+    /// The index in the run of the event to blame, if it is known.
+    pub at: Option<usize>,
+    /// What it means; what the transaction saw has been taken into account.
+    pub fault: Fault,
+    /// The error, for people.
+    pub error: String,
+    /// The session is still busy with a statement, or nobody knows: close it hard.
+    pub hung: bool,
 }
 
 /// A handler behind one virtual call and one box per run.
@@ -73,18 +77,18 @@ pub(crate) trait Route<DB: Database>: Send + Sync {
     fn name(&self) -> &'static str;
 
     /// A place for what it decodes before its turn; `None`: it decodes nothing before.
-    fn ahead(&self) -> Option<Box<dyn Any + Send>> {
+    fn payload_buffer(&self) -> Option<Box<dyn Any + Send>> {
         None
     }
 
-    /// Decodes the event at this place of a batch into what [`ahead`](Self::ahead) has made.
+    /// Decodes the event at this place of a batch into what [`payloads`](Self::ahead) has made.
     fn decode(&self, _place: usize, _event: RunEvent<'_>, _into: &mut (dyn Any + Send)) {}
 
     /// Runs the handler on `run`, which is not empty. `deadline` is for each call of the handler.
     async fn run(
         &self,
         run: &[RunEvent<'_>],
-        ahead: AheadOfRun<'_>,
+        payloads: DecodedRun<'_>,
         tx: &mut Tx<'_, DB>,
         deadline: Duration,
     ) -> RunEnd;
@@ -103,7 +107,7 @@ struct Registered<DB: Database> {
 
 impl<DB: Database> Entry<DB> {
     /// For the sentence about two registrations.
-    fn told(&self) -> String {
+    fn describe(&self) -> String {
         match self {
             Self::Handled(registered) => format!("the handler `{}`", registered.route.name()),
             Self::Ignored => "`ignore`".to_owned(),
@@ -160,7 +164,7 @@ impl<DB: Database> Default for Routes<DB> {
 
 impl<DB: Database> fmt::Debug for Routes<DB> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let told = self.by_type.iter().map(|(event_type, entry)| (event_type, entry.told()));
+        let told = self.by_type.iter().map(|(event_type, entry)| (event_type, entry.describe()));
         f.debug_map().entries(told).finish()
     }
 }
@@ -226,7 +230,7 @@ impl<DB: Sessions> Routes<DB> {
 
     fn add(mut self, event_type: &str, entry: Entry<DB>) -> Self {
         if event_type.is_empty() {
-            let told = entry.told();
+            let told = entry.describe();
             self.refused.push(format!(
                 "{told} is registered for an event type without a name: give the type's name"
             ));
@@ -236,8 +240,8 @@ impl<DB: Sessions> Routes<DB> {
             self.refused.push(format!(
                 "events of type `{event_type}` are registered twice, with {} and with {}: remove \
                  one of them",
-                first.told(),
-                entry.told()
+                first.describe(),
+                entry.describe()
             ));
             return self;
         }

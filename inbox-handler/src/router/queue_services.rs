@@ -7,11 +7,11 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use inbox_engine::Offset;
-use inbox_store::port::{Address, Book, Edition, Queues as _, Sessions as _};
+use inbox_store::port::{Address, Queues as _, RegistrySnapshot, Sessions as _, StatementRegistry};
 use outbox_core::{Aggregate, Envelope, EventId, Record, TopicPartition};
 use sqlx::{AssertSqlSafe, PgConnection, Postgres, SqlSafeStr as _};
 
-use super::{AheadOfRun, RouteTable, Routes, RunEnd, RunEvent};
+use super::{CallFailure, DecodedRun, RouteTable, Routes, RunEnd, RunEvent};
 use crate::{Delivery, Event, Fault, Handler, HandlerError, HandlerResult, Tx, statement};
 
 const TABLES: &str = "CREATE TABLE effects (
@@ -47,15 +47,20 @@ async fn run(conn: &mut PgConnection, sql: &str) {
 /// A session in its transaction, with what it knows of texts.
 struct Bench {
     conn: PgConnection,
-    book: Arc<Book>,
-    edition: Option<Arc<Edition>>,
+    registry: Arc<StatementRegistry>,
+    snapshot: Option<Arc<RegistrySnapshot>>,
     table: RouteTable<Postgres>,
 }
 
 impl Bench {
     async fn new() -> Self {
         let table = Routes::default().on("script", Script).freeze().unwrap();
-        Self { conn: opened().await, book: Arc::new(Book::new(true)), edition: None, table }
+        Self {
+            conn: opened().await,
+            registry: Arc::new(StatementRegistry::new(true)),
+            snapshot: None,
+            table,
+        }
     }
 
     /// Each line is an event, and its words what is done for it.
@@ -64,17 +69,17 @@ impl Bench {
         let run: Vec<_> =
             deliveries.iter().map(|delivery| RunEvent { delivery, attempt: 1 }).collect();
         let tx = Tx::new(&mut self.conn, 0);
-        let mut tx = tx.with_book(&self.book, self.edition.as_ref(), 0);
-        self.table.run(0, &run, AheadOfRun::none(), &mut tx, Duration::from_secs(20)).await
+        let mut tx = tx.with_registry(&self.registry, self.snapshot.as_ref(), 0);
+        self.table.run(0, &run, DecodedRun::none(), &mut tx, Duration::from_secs(20)).await
     }
 
     /// The texts that were sent by themselves are known from now on.
-    async fn learn(&mut self) {
-        let edition = self.book.newer(self.edition.as_ref()).expect("something new");
-        // In the test's own transaction, so that the function goes with it: like `Postgres::learn`, which
+    async fn prepare_session(&mut self) {
+        let snapshot = self.registry.newer_snapshot(self.snapshot.as_ref()).expect("something new");
+        // In the test's own transaction, so that the function goes with it: like `Postgres::prepare_session`, which
         // the pipeline calls before BEGIN.
-        learn_within(&mut self.conn, &edition).await;
-        self.edition = Some(edition);
+        prepare_within(&mut self.conn, &snapshot).await;
+        self.snapshot = Some(snapshot);
     }
 
     /// A session that knows the texts of `script`, and has forgotten what it did.
@@ -83,7 +88,7 @@ impl Bench {
         run(&mut bench.conn, "SAVEPOINT fresh").await;
         assert_eq!(bench.run(events).await, RunEnd::Done);
         run(&mut bench.conn, "ROLLBACK TO fresh; RELEASE fresh").await;
-        bench.learn().await;
+        bench.prepare_session().await;
         bench
     }
 
@@ -100,8 +105,8 @@ impl Bench {
     }
 }
 
-async fn learn_within(conn: &mut PgConnection, edition: &Edition) {
-    let text = inbox_store::inside::functions_of_queued(edition);
+async fn prepare_within(conn: &mut PgConnection, snapshot: &RegistrySnapshot) {
+    let text = inbox_store::inside::functions_of_queued(snapshot);
     sqlx::raw_sql(AssertSqlSafe(text)).execute(conn).await.unwrap();
 }
 
@@ -185,7 +190,7 @@ async fn savepoints(n: i64, tx: &mut Tx<'_, Postgres>) -> HandlerResult {
 #[track_caller]
 fn failed(end: RunEnd) -> (Option<usize>, Fault, String) {
     match end {
-        RunEnd::Failed { at, fault, error, hung: false } => (at, fault, error),
+        RunEnd::Failed(CallFailure { at, fault, error, hung: false }) => (at, fault, error),
         end => panic!("{end:?}"),
     }
 }
@@ -239,7 +244,7 @@ async fn an_undecodable_event_loses_nothing_of_those_before() {
         [delivery("b1"), delivery("a2"), make_delivery("script", Bytes::from_static(b"{"))];
     let run = deliveries.each_ref().map(|delivery| RunEvent { delivery, attempt: 1 });
     let mut tx = Tx::new(&mut bench.conn, 0);
-    let end = bench.table.run(0, &run, AheadOfRun::none(), &mut tx, Duration::from_secs(20)).await;
+    let end = bench.table.run(0, &run, DecodedRun::none(), &mut tx, Duration::from_secs(20)).await;
     assert!(matches!(end, RunEnd::Undecodable { at: 2, ran: 2, .. }), "{end:?}");
     assert_eq!(bench.effects().await, "b1 a2");
 }
@@ -315,10 +320,10 @@ async fn a_text_that_the_function_cannot_run_is_sent_by_itself_from_then_on() {
     assert_eq!(at, Some(0));
     assert!(error.ends_with("(code 42703)"), "{error}");
     run(&mut bench.conn, "ROLLBACK TO fresh; RELEASE fresh").await;
-    let edition = bench.book.newer(bench.edition.as_ref()).expect("a text less");
-    assert_eq!(edition.number_of(&A.into_sql_str(), &[20]), None);
-    assert!(edition.number_of(&B.into_sql_str(), &[20]).is_some());
-    bench.learn().await;
+    let snapshot = bench.registry.newer_snapshot(bench.snapshot.as_ref()).expect("a text less");
+    assert_eq!(snapshot.number_of(&A.into_sql_str(), &[20]), None);
+    assert!(snapshot.number_of(&B.into_sql_str(), &[20]).is_some());
+    bench.prepare_session().await;
     assert_eq!(bench.run(&["a1 a2", "b3 b4"]).await, RunEnd::Done);
     assert_eq!((bench.effects().await.as_str(), bench.looped().await), ("a1 a2 b3 b4", 2));
 }
@@ -337,10 +342,11 @@ async fn values_arrive_as_they_were_bound() {
     const INTO: &str = "INSERT INTO every (b, i2, i4, i8, f4, f8, t, y, u, j) \
                         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)";
     let mut conn = opened().await;
-    let book = Arc::new(Book::new(true));
-    let mut edition: Option<Arc<Edition>> = None;
+    let registry = Arc::new(StatementRegistry::new(true));
+    let mut snapshot: Option<Arc<RegistrySnapshot>> = None;
     for _ in 0..2 {
-        let mut tx = Tx::<Postgres>::new(&mut conn, 0).with_book(&book, edition.as_ref(), 0);
+        let mut tx =
+            Tx::<Postgres>::new(&mut conn, 0).with_registry(&registry, snapshot.as_ref(), 0);
         let id = uuid::Uuid::from_u128(7);
         let json = serde_json::json!({"a": [1, null, "x'\\"]});
         let full = statement(INTO).bind(true).bind(-2_i16).bind(i32::MIN).bind(i64::MAX);
@@ -358,9 +364,9 @@ async fn values_arrive_as_they_were_bound() {
         tx.queue(some.bind(Some(&[][..] as &[u8])).bind(Some(id)).bind(serde_json::Value::Null))
             .unwrap();
         tx.flush().await.unwrap();
-        if let Some(new) = book.newer(edition.as_ref()) {
-            learn_within(&mut conn, &new).await;
-            edition = Some(new);
+        if let Some(new) = registry.newer_snapshot(snapshot.as_ref()) {
+            prepare_within(&mut conn, &new).await;
+            snapshot = Some(new);
         }
     }
     let rows = "SELECT count(*) FROM every";
@@ -403,11 +409,11 @@ fn behind_a_pooler_no_session_is_prepared() {
 async fn a_session_learns_outside_any_transaction() {
     let mut conn = opened().await;
     run(&mut conn, "ROLLBACK").await;
-    let book = Book::new(true);
-    let text = inbox_store::port::Text { sql: ADD.into_sql_str(), types: vec![20, 20] };
-    book.add(vec![text]);
-    let edition = book.newer(None).unwrap();
-    Postgres::learn(&mut conn, &edition).await.unwrap();
+    let registry = StatementRegistry::new(true);
+    let text = inbox_store::port::StatementText { sql: ADD.into_sql_str(), types: vec![20, 20] };
+    registry.add(vec![text]);
+    let snapshot = registry.newer_snapshot(None).unwrap();
+    Postgres::prepare_session(&mut conn, &snapshot).await.unwrap();
     assert!(!Postgres::in_transaction(&conn));
     let there = "SELECT count(*) FROM pg_proc WHERE proname LIKE 'inbox\\_queue%' AND pronamespace = pg_my_temp_schema()";
     let there: i64 = sqlx::query_scalar(there).fetch_one(&mut conn).await.unwrap();

@@ -16,7 +16,7 @@ use outbox_core::{Aggregate, Envelope, EventId, Header, Record, TopicPartition};
 use serde::Deserialize;
 use sqlx::{Connection, Sqlite, SqliteConnection};
 
-use super::{AheadOfRun, RouteTable, Routes, RunEnd, RunEvent};
+use super::{CallFailure, DecodedRun, RouteTable, Routes, RunEnd, RunEvent};
 use crate::{
     BatchHandler, Delivery, Event, Fault, Handler, HandlerError, HandlerResult, Tx, statement,
 };
@@ -63,7 +63,7 @@ async fn run_on(table: &RouteTable<Sqlite>, payloads: &[&str], savepoints_taken:
         payloads.iter().zip(0..).map(|(payload, at)| delivery(Some(payload), at)).collect();
     let run: Vec<_> = deliveries.iter().map(|delivery| RunEvent { delivery, attempt: 2 }).collect();
     let mut tx = Tx::new(&mut conn, savepoints_taken);
-    let end = table.run(0, &run, AheadOfRun::none(), &mut tx, DEADLINE).await;
+    let end = table.run(0, &run, DecodedRun::none(), &mut tx, DEADLINE).await;
     let rows = "SELECT n FROM effects ORDER BY n";
     let rows = sqlx::query_scalar(rows).fetch_all(&mut conn).await.unwrap();
     Ran { end, rows }
@@ -80,7 +80,7 @@ async fn run_whole<H: BatchHandler<Sqlite>>(handler: H, payloads: &[&str]) -> Ra
 #[track_caller]
 fn failed(end: RunEnd) -> (Option<usize>, Fault, String, bool) {
     match end {
-        RunEnd::Failed { at, fault, error, hung } => (at, fault, error, hung),
+        RunEnd::Failed(CallFailure { at, fault, error, hung }) => (at, fault, error, hung),
         other => panic!("expected a failure, not {other:?}"),
     }
 }
@@ -191,7 +191,7 @@ async fn a_missed_deadline_is_a_retry_on_a_session_that_is_given_up() {
     let stuck = delivery(Some("104"), 0);
     let run = [RunEvent { delivery: &stuck, attempt: 1 }];
     let mut tx = Tx::new(&mut conn, 0);
-    let end = table.run(0, &run, AheadOfRun::none(), &mut tx, Duration::from_millis(10)).await;
+    let end = table.run(0, &run, DecodedRun::none(), &mut tx, Duration::from_millis(10)).await;
     let (at, fault, error, hung) = failed(end);
     assert_eq!((at, fault, hung), (Some(0), Fault::Retry, true));
     assert!(error.starts_with("the handler did not answer within 10ms"), "{error}");
@@ -302,7 +302,7 @@ async fn an_event_tells_where_it_came_from_and_may_be_a_tombstone() {
     let table = Routes::default().on("type", Looks).freeze().unwrap();
     let tombstone = delivery(None, 7);
     let run = [RunEvent { delivery: &tombstone, attempt: 9 }];
-    let end = table.run(0, &run, AheadOfRun::none(), &mut Tx::new(&mut conn, 0), DEADLINE).await;
+    let end = table.run(0, &run, DecodedRun::none(), &mut Tx::new(&mut conn, 0), DEADLINE).await;
     assert_eq!(end, RunEnd::Done);
 }
 

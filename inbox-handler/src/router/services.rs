@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use sqlx::{AssertSqlSafe, Connection, PgConnection, Postgres};
 
-use super::{AheadOfRun, Routes, RunEnd, RunEvent, queue_services::make_delivery};
+use super::{CallFailure, DecodedRun, Routes, RunEnd, RunEvent, queue_services::make_delivery};
 use crate::{Event, Fault, Handler, HandlerResult, Tx};
 
 /// A schema of its own with the tables that tests use.
@@ -87,8 +87,8 @@ async fn call<H: Handler<Postgres>>(
     let delivery = make_delivery("sql", serde_json::to_vec(sql).unwrap().into());
     let run = [RunEvent { delivery: &delivery, attempt: 1 }];
     let mut tx = Tx::new(conn, 0);
-    match table.run(0, &run, AheadOfRun::none(), &mut tx, Duration::from_secs(20)).await {
-        RunEnd::Failed { at: Some(0), fault, error, hung: false } => (fault, error),
+    match table.run(0, &run, DecodedRun::none(), &mut tx, Duration::from_secs(20)).await {
+        RunEnd::Failed(CallFailure { at: Some(0), fault, error, hung: false }) => (fault, error),
         end => panic!("{sql}: {end:?}"),
     }
 }
@@ -227,7 +227,7 @@ async fn a_half_dropped_statement_gives_the_session_up() {
     let short = Duration::from_millis(50);
     let slow = tokio::time::timeout(short, run_on(&mut tx, "SELECT pg_sleep(20)")).await;
     assert!(slow.is_err());
-    assert!(tx.running() && tx.seen().unwrap().error.contains("dropped before its end"));
+    assert!(tx.running() && tx.first_fault().unwrap().error.contains("dropped before its end"));
     let part = tokio::time::timeout(short, run_on(&mut tx, "SELECT 1")).await;
     assert!(part.expect("refused, not waited for").is_err());
 }
@@ -245,7 +245,7 @@ async fn a_savepoint_forgives_a_failure_and_a_lock_that_is_taken() {
         run_on(&mut part, "INSERT INTO effects VALUES (5)").await.unwrap();
         assert!(run_on(&mut part, sql).await.is_err());
         part.rollback().await.unwrap();
-        assert_eq!(tx.seen(), None);
+        assert_eq!(tx.first_fault(), None);
     }
     let mut part = tx.savepoint().await.unwrap();
     run_on(&mut part, "INSERT INTO effects VALUES (6)").await.unwrap();
@@ -265,7 +265,7 @@ async fn a_savepoint_does_not_forgive_a_deadlock() {
     assert!(run_on(&mut part, "UPDATE locks SET n = 1 WHERE id = 2").await.is_err());
     let error = part.rollback().await.unwrap_err().to_string();
     assert!(error.contains("40P01"), "{error}");
-    assert!(tx.seen().unwrap().error.contains("deadlock"));
+    assert!(tx.first_fault().unwrap().error.contains("deadlock"));
     drop(conn);
     other.await.unwrap();
 }

@@ -7,13 +7,13 @@ use inbox_store::port::Sessions;
 use sqlx::Database;
 
 use super::{
-    AheadOfRun, DeclaredRoute, Entry, Registered, Route, RunEnd, RunEvent, Schedule, attempt,
+    DeclaredRoute, DecodedRun, Entry, Registered, Route, RunEnd, RunEvent, Schedule, attempt,
 };
 use crate::Tx;
 
 /// What is known of an event type.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Looked {
+pub enum RouteLookup {
     /// It has a handler: `kind.route` is the number for `RouteTable::route`.
     Route(Kind),
     /// It is settled without one.
@@ -24,7 +24,7 @@ pub enum Looked {
 
 /// The routes, numbered.
 pub struct RouteTable<DB: Database> {
-    by_type: HashMap<Box<str>, Looked>,
+    by_type: HashMap<Box<str>, RouteLookup>,
     routes: Vec<Arc<dyn Route<DB>>>,
     schedules: HashMap<String, Schedule>,
     /// Those whose statement the database looks at before the start.
@@ -43,25 +43,25 @@ impl<DB: Database> RouteTable<DB> {
         let by_type = HashMap::with_capacity(entries.len());
         let mut table = Self { by_type, routes: Vec::new(), schedules, declared };
         for (event_type, entry) in entries {
-            let looked = table.number(entry);
-            table.by_type.insert(event_type.into(), looked);
+            let lookup = table.number(entry);
+            table.by_type.insert(event_type.into(), lookup);
         }
         table
     }
 
     /// Gives the entry its number, if it needs one.
-    fn number(&mut self, entry: Entry<DB>) -> Looked {
-        let Entry::Handled(registered) = entry else { return Looked::Ignored };
+    fn number(&mut self, entry: Entry<DB>) -> RouteLookup {
+        let Entry::Handled(registered) = entry else { return RouteLookup::Ignored };
         // More than u32::MAX types do not fit into memory; `u32::MAX` itself is the pipeline's.
         let route = u32::try_from(self.routes.len()).unwrap_or(u32::MAX);
         self.routes.push(registered.route);
         let Registered { whole_run, one_per_aggregate, .. } = registered;
-        Looked::Route(Kind { route, whole_run, one_per_aggregate })
+        RouteLookup::Route(Kind { route, whole_run, one_per_aggregate })
     }
 
     /// What is known of `event_type`. Allocates nothing.
-    pub fn lookup(&self, event_type: &str) -> Looked {
-        self.by_type.get(event_type).copied().unwrap_or(Looked::Unknown)
+    pub fn lookup(&self, event_type: &str) -> RouteLookup {
+        self.by_type.get(event_type).copied().unwrap_or(RouteLookup::Unknown)
     }
 
     /// The route of a number that [`lookup`](Self::lookup) gave out; others are a bug.
@@ -76,15 +76,15 @@ impl<DB: Database> RouteTable<DB> {
         &self,
         number: u32,
         run: &[RunEvent<'_>],
-        ahead: AheadOfRun<'_>,
+        payloads: DecodedRun<'_>,
         tx: &mut Tx<'_, DB>,
         deadline: Duration,
     ) -> RunEnd
     where
         DB: Sessions,
     {
-        let end = self.route(number).run(run, ahead, tx, deadline).await;
-        attempt::sent(end, tx).await
+        let end = self.route(number).run(run, payloads, tx, deadline).await;
+        attempt::send_queued(end, tx).await
     }
 
     /// The schedule of its own that an event type has.
@@ -95,8 +95,8 @@ impl<DB: Database> RouteTable<DB> {
     /// Each handled event type with the name of its handler, sorted by type.
     pub fn names(&self) -> Vec<(&str, &'static str)> {
         let mut names = Vec::with_capacity(self.routes.len());
-        for (event_type, looked) in &self.by_type {
-            if let Looked::Route(kind) = looked {
+        for (event_type, lookup) in &self.by_type {
+            if let RouteLookup::Route(kind) = lookup {
                 names.push((&**event_type, self.route(kind.route).name()));
             }
         }

@@ -3,7 +3,7 @@
 use inbox_engine::Kind;
 use sqlx::Sqlite;
 
-use super::{Looked, Routes, Schedule};
+use super::{RouteLookup, Routes, Schedule};
 use crate::{BatchHandler, Event, Handler, HandlerResult, Tx};
 
 struct One;
@@ -46,13 +46,13 @@ fn a_type_is_handled_ignored_or_unknown() {
         .freeze()
         .unwrap();
     let kind = |route, whole_run, one_per_aggregate| {
-        Looked::Route(Kind { route, whole_run, one_per_aggregate })
+        RouteLookup::Route(Kind { route, whole_run, one_per_aggregate })
     };
     assert_eq!(table.lookup("a"), kind(0, true, false));
     assert_eq!(table.lookup("b"), kind(1, false, false));
     assert_eq!(table.lookup("c"), kind(2, true, true));
-    assert_eq!(table.lookup("d"), Looked::Ignored);
-    assert_eq!(table.lookup("A"), Looked::Unknown);
+    assert_eq!(table.lookup("d"), RouteLookup::Ignored);
+    assert_eq!(table.lookup("A"), RouteLookup::Unknown);
     assert!(table.route(1).name().ends_with("tests::One"));
     let types: Vec<_> = table.names().into_iter().map(|(event_type, _)| event_type).collect();
     assert_eq!(types, ["a", "b", "c"]);

@@ -10,7 +10,7 @@ use inbox_store::port::Sessions;
 use outbox_core::Decode;
 use tracing::Instrument as _;
 
-use super::{AheadOfRun, Route, RunEnd, RunEvent, ahead::Decoded, attempt};
+use super::{CallFailure, DecodedRun, Route, RunEnd, RunEvent, attempt, decoded_payloads::Decoded};
 use crate::{BatchHandler, Tx, trace};
 
 pub(super) struct Whole<H, C> {
@@ -29,7 +29,7 @@ where
         type_name::<H>()
     }
 
-    fn ahead(&self) -> Option<Box<dyn Any + Send>> {
+    fn payload_buffer(&self) -> Option<Box<dyn Any + Send>> {
         Some(Box::new(Decoded::<H::Event>::new()))
     }
 
@@ -42,13 +42,13 @@ where
     async fn run(
         &self,
         run: &[RunEvent<'_>],
-        mut ahead: AheadOfRun<'_>,
+        mut payloads: DecodedRun<'_>,
         tx: &mut Tx<'_, DB>,
         deadline: Duration,
     ) -> RunEnd {
         let mut events = Vec::with_capacity(run.len());
         for (at, event) in run.iter().enumerate() {
-            let decoded = ahead.take(at);
+            let decoded = payloads.take(at);
             match decoded.unwrap_or_else(|| attempt::decode(&self.codec, event)) {
                 Ok(decoded) => {
                     assert!(decoded.is_of(event.delivery), "each event has its own payload");
@@ -58,16 +58,16 @@ where
             }
         }
         if let Some(first) = run.first() {
-            tx.handles_run(first.delivery);
+            tx.begin_run(first.delivery);
         }
         // Called inside the future, so that a panic before the first await is caught, too.
         let call = async { self.handler.handle(&events, &mut *tx).await };
-        let answer = attempt::call(call.instrument(trace::run(run)), deadline).await;
-        let Some(blame) = attempt::judge(answer, tx, deadline) else { return RunEnd::Done };
-        if let Some(failed) = attempt::not_sent(tx) {
+        let end = attempt::call(call.instrument(trace::run(run)), deadline).await;
+        let Some(failure) = attempt::judge(end, tx, deadline) else { return RunEnd::Done };
+        if let Some(failed) = attempt::queue_failure(tx) {
             return failed;
         }
-        let attempt::Blame { at, fault, error, hung } = blame;
-        RunEnd::Failed { at: at.filter(|&at| at < run.len()), fault, error, hung }
+        let at = failure.at.filter(|&at| at < run.len());
+        RunEnd::Failed(CallFailure { at, ..failure })
     }
 }

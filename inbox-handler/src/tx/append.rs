@@ -5,7 +5,7 @@ use std::{borrow::Cow, slice};
 use inbox_store::port::{Sessions, StoreFault};
 use outbox_core::{AppendError, Cause, EventId, OutboxDatabase, OutboxEvent};
 
-use super::{Tx, executor::noted};
+use super::{Tx, executor::record_end};
 
 impl<DB: Sessions + OutboxDatabase> Tx<'_, DB> {
     /// Appends an event to the outbox: it is there if and only if what the handler did is. A relay ships
@@ -92,7 +92,7 @@ impl<DB: Sessions + OutboxDatabase> Tx<'_, DB> {
         events: &'e [OutboxEvent],
     ) -> Result<Cow<'e, [OutboxEvent]>, AppendError> {
         self.guard.usable().map_err(AppendError::Database)?;
-        let events = self.explained(events);
+        let events = self.with_cause(events);
         if let Err(error) = self.outbox.check(&events) {
             // Poisons, as a statement does that fails: the event would be missing.
             let _ = self.guard.refuse(StoreFault::Statement, error.to_string());
@@ -104,12 +104,12 @@ impl<DB: Sessions + OutboxDatabase> Tx<'_, DB> {
         self.send_queued_first().await.map_err(AppendError::Database)?;
         let outbox = self.outbox.prepared(DB::names_statements(self.connection));
         let appended = DB::append_rows(self.connection, &outbox, &events);
-        noted::<DB, _>(&mut self.guard, appended).await?;
+        record_end::<DB, _>(&mut self.guard, appended).await?;
         Ok(events)
     }
 
     /// The events with what they follow from, under the ids that follow from it.
-    fn explained<'e>(&mut self, events: &'e [OutboxEvent]) -> Cow<'e, [OutboxEvent]> {
+    fn with_cause<'e>(&mut self, events: &'e [OutboxEvent]) -> Cow<'e, [OutboxEvent]> {
         let handled = self.handled.as_ref();
         let read = handled.and_then(|delivery| Some((delivery, delivery.event.as_ref().ok()?)));
         let cause = read.map(|(delivery, envelope)| {

@@ -62,7 +62,7 @@ fn handled(headers: &[(&'static str, &'static str)]) -> Arc<Delivery> {
 async fn an_appended_event_keeps_its_id_and_says_what_it_follows_from() {
     let mut conn = opened().await;
     let mut tx = Tx::<Sqlite>::new(&mut conn, 0);
-    tx.handles(
+    tx.begin_event(
         0,
         &handled(&[
             (header_names::CORRELATION_ID, "checkout-7"),
@@ -73,7 +73,7 @@ async fn an_appended_event_keeps_its_id_and_says_what_it_follows_from() {
     );
     let (one, two) = (event("a"), event("b").with_correlation("own").unwrap());
     tx.append_all(&[one.clone(), two.clone()]).await.unwrap();
-    assert_eq!(tx.seen(), None);
+    assert_eq!(tx.first_fault(), None);
     let rows = rows(&mut conn).await;
     let ids: Vec<_> = rows.iter().map(|(id, _)| id.as_slice()).collect();
     assert_eq!(ids, [one.id().as_bytes(), two.id().as_bytes()]);
@@ -101,7 +101,7 @@ async fn none_at_all_is_no_statement() {
     let mut conn = SqliteConnection::connect("sqlite::memory:").await.unwrap();
     let mut tx = Tx::<Sqlite>::new(&mut conn, 0);
     tx.append_all(&[]).await.expect("there is no table, and none is needed");
-    assert_eq!(tx.seen(), None);
+    assert_eq!(tx.first_fault(), None);
 }
 
 #[tokio::test]
@@ -112,7 +112,7 @@ async fn an_event_that_is_too_large_spoils_the_transaction_even_if_it_is_swallow
     tx = tx.with_outbox(Outbox::default().bytes_max(1000));
     let error = tx.append_all(&[small.clone(), large]).await.unwrap_err();
     assert!(matches!(error, AppendError::TooLarge { max: 1000, .. }), "{error}");
-    let seen = tx.seen().unwrap().error;
+    let seen = tx.first_fault().unwrap().error;
     assert!(seen.contains("the event Credited of Account/7 takes "), "{seen}");
     let refused = tx.append(&small).await.unwrap_err().to_string();
     assert!(refused.contains("this transaction can only be rolled back"), "{refused}");
@@ -126,7 +126,7 @@ async fn a_missing_table_is_told_and_spoils_the_transaction() {
     let mut tx = Tx::<Sqlite>::new(&mut conn, 0);
     let error = tx.append(&event("a")).await.unwrap_err();
     assert!(matches!(error, AppendError::NoTable(_)), "{error}");
-    assert!(tx.seen().unwrap().error.contains("outbox_events"));
+    assert!(tx.first_fault().unwrap().error.contains("outbox_events"));
 }
 
 #[tokio::test]
@@ -138,7 +138,7 @@ async fn an_append_in_a_part_that_is_undone_is_undone() {
     let mut part = tx.savepoint().await.unwrap();
     part.append(&event("undone")).await.unwrap();
     part.rollback().await.unwrap();
-    assert_eq!(tx.seen(), None);
+    assert_eq!(tx.first_fault(), None);
     let rows = rows(&mut conn).await;
     assert_eq!(rows.len(), 1);
     assert_eq!(rows[0].0, kept.id().as_bytes());
@@ -154,7 +154,7 @@ async fn appended_events_have_ids_that_follow_from_the_handled_one() {
     for _ in 0..2 {
         let mut conn = opened().await;
         let mut tx = Tx::<Sqlite>::new(&mut conn, 0).with_origin("billing", &run);
-        tx.handles(0, &delivery);
+        tx.begin_event(0, &delivery);
         let first = event("a");
         let second = event("b").caused_by(&first);
         let ids = tx.append_all(&[first.clone(), event("c").with_id(given)]).await.unwrap();

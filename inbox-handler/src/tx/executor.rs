@@ -26,7 +26,7 @@ where
     DB::Statement: Clone,
     E: Execute<'q, DB>,
 {
-    let mut query = Parts::of(query).inspect_err(|error| guard.failed::<DB>(error))?;
+    let mut query = Parts::of(query).inspect_err(|error| guard.fail::<DB>(error))?;
     guard.admit::<DB>(query.sql.as_str())?;
     query.persistent &= DB::names_statements(conn);
     Ok(query)
@@ -62,12 +62,12 @@ impl<DB: Sessions, T> Stream for Rows<'_, DB, T> {
         if self.over {
             return Poll::Ready(None);
         }
-        self.guard.begun();
+        self.guard.begin();
         let polled = self.steps.as_mut().poll_next(cx);
         match &polled {
             Poll::Pending | Poll::Ready(Some(Ok(_))) => return polled,
-            Poll::Ready(Some(Err(error))) => self.guard.failed::<DB>(error),
-            Poll::Ready(None) => self.guard.ended(),
+            Poll::Ready(Some(Err(error))) => self.guard.fail::<DB>(error),
+            Poll::Ready(None) => self.guard.end(),
         }
         self.over = true;
         polled
@@ -75,15 +75,15 @@ impl<DB: Sessions, T> Stream for Rows<'_, DB, T> {
 }
 
 /// Notes how a statement ended. Dropped before its end it leaves the guard running.
-pub(super) async fn noted<DB: Sessions, T>(
+pub(super) async fn record_end<DB: Sessions, T>(
     guard: &mut Guard,
     statement: impl Future<Output = Result<T, Error>>,
 ) -> Result<T, Error> {
-    guard.begun();
+    guard.begin();
     let done = statement.await;
     match &done {
-        Ok(_) => guard.ended(),
-        Err(error) => guard.failed::<DB>(error),
+        Ok(_) => guard.end(),
+        Err(error) => guard.fail::<DB>(error),
     }
     done
 }
@@ -98,7 +98,7 @@ impl<DB: Declarations> Tx<'_, DB> {
         self.send_queued_first().await?;
         let Self { connection, guard, .. } = self;
         guard.admit::<DB>(sql.as_str())?;
-        noted::<DB, _>(guard, DB::apply(connection, sql, relation)).await
+        record_end::<DB, _>(guard, DB::apply(connection, sql, relation)).await
     }
 }
 
@@ -157,7 +157,7 @@ macro_rules! executor {
                     self.send_queued_first().await?;
                     let Tx { connection, guard, .. } = self;
                     let query = admit::<$db, E>(guard, query, connection)?;
-                    noted::<$db, _>(guard, (&mut **connection).fetch_optional(query)).await
+                    record_end::<$db, _>(guard, (&mut **connection).fetch_optional(query)).await
                 })
             }
 
@@ -174,7 +174,7 @@ macro_rules! executor {
                     let Tx { connection, guard, .. } = self;
                     admit_named::<$db>(guard, sql.as_str(), connection)?;
                     let prepared = (&mut **connection).prepare_with(sql, parameters);
-                    noted::<$db, _>(guard, prepared).await
+                    record_end::<$db, _>(guard, prepared).await
                 })
             }
 
@@ -186,7 +186,7 @@ macro_rules! executor {
                     self.send_queued_first().await?;
                     let Tx { connection, guard, .. } = self;
                     admit_named::<$db>(guard, sql.as_str(), connection)?;
-                    noted::<$db, _>(guard, (&mut **connection).describe(sql)).await
+                    record_end::<$db, _>(guard, (&mut **connection).describe(sql)).await
                 })
             }
         }

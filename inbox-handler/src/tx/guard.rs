@@ -9,7 +9,7 @@ use sqlx::{Error, error::DatabaseError};
 
 /// The first thing that went wrong in a transaction: it can only be rolled back.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Seen {
+pub(crate) struct StatementFault {
     /// What it means.
     pub(crate) fault: StoreFault,
     /// The error, for people.
@@ -19,7 +19,7 @@ pub(crate) struct Seen {
 /// The guard's memory.
 #[derive(Debug, Default)]
 pub(super) struct Guard {
-    first: Option<Seen>,
+    first: Option<StatementFault>,
     /// Rolling back to a savepoint taken before it mends the first failure.
     mends: bool,
     /// Values in the words of the errors that handlers were given, each with what is shown in its place.
@@ -44,7 +44,7 @@ impl Guard {
         self.running.is_some()
     }
 
-    pub(super) fn seen(&self) -> Option<Seen> {
+    pub(super) fn first_fault(&self) -> Option<StatementFault> {
         if self.first.is_none()
             && let Some(since) = self.running
             && Rule::FailedStatementPoisons.on()
@@ -57,7 +57,7 @@ impl Guard {
     /// Looks at a statement before it is sent.
     pub(super) fn admit<DB: Sessions>(&mut self, sql: &str) -> Result<(), Error> {
         self.usable()?;
-        let look = DB::look(sql);
+        let look = DB::check_text(sql);
         self.stays |= look.stays;
         let Some(RefusedText { words, why, .. }) = look.refused.filter(|refused| refused.rule.on())
         else {
@@ -80,16 +80,16 @@ impl Guard {
         })
     }
 
-    pub(super) fn begun(&mut self) {
+    pub(super) fn begin(&mut self) {
         self.running.get_or_insert_with(Instant::now);
     }
 
-    pub(super) fn ended(&mut self) {
+    pub(super) fn end(&mut self) {
         self.running = None;
     }
 
     /// A statement failed.
-    pub(super) fn failed<DB: Sessions>(&mut self, error: &Error) {
+    pub(super) fn fail<DB: Sessions>(&mut self, error: &Error) {
         let ran = self.running.take().map(|since| since.elapsed());
         let (mut fault, mut text) = (DB::fault(error), said(error));
         if self.quotable.len() < QUOTABLE_MAX {
@@ -104,7 +104,7 @@ impl Guard {
             );
         }
         let mends = fault == StoreFault::Statement || waited_too_long(error);
-        self.remember(Seen { fault, error: text }, mends);
+        self.remember(StatementFault { fault, error: text }, mends);
     }
 
     /// A text of the handler, which may quote what a statement failed with, without its values.
@@ -114,7 +114,7 @@ impl Guard {
 
     /// Something was refused that the handler asked for.
     pub(super) fn refuse(&mut self, fault: StoreFault, error: String) -> Error {
-        self.remember(Seen { fault, error: error.clone() }, true);
+        self.remember(StatementFault { fault, error: error.clone() }, true);
         Error::InvalidArgument(error)
     }
 
@@ -128,7 +128,7 @@ impl Guard {
         self.first = None;
     }
 
-    fn remember(&mut self, seen: Seen, mends: bool) {
+    fn remember(&mut self, seen: StatementFault, mends: bool) {
         if self.first.is_none() && Rule::FailedStatementPoisons.on() {
             (self.first, self.mends) = (Some(seen), mends);
         }
@@ -136,12 +136,12 @@ impl Guard {
 }
 
 /// The statement that was begun then is not waited for any more.
-fn half_dropped(since: Instant) -> Seen {
+fn half_dropped(since: Instant) -> StatementFault {
     if deadline::passed(since.elapsed()) {
         // Whatever the handler did with it: the server would have ended it long ago.
-        return Seen { fault: StoreFault::Outage, error: deadline::silent().to_string() };
+        return StatementFault { fault: StoreFault::Outage, error: deadline::silent().to_string() };
     }
-    Seen {
+    StatementFault {
         fault: StoreFault::Statement,
         error: "a statement was dropped before its end (by a time-out, a select, or a stream that \
                 was not read to its end), so what it did is not known; read streams to their end, \

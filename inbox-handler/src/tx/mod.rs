@@ -17,12 +17,12 @@ mod sqlite_tests;
 
 use std::{fmt, sync::Arc};
 
-use inbox_store::port::{Book, Edition};
+use inbox_store::port::{RegistrySnapshot, StatementRegistry};
 use outbox_core::Outbox;
 use sqlx::Database;
 
 use guard::Guard;
-pub(crate) use guard::Seen;
+pub(crate) use guard::StatementFault;
 use ids::Ids;
 use queue::Queue;
 pub use savepoint::SavepointTx;
@@ -140,39 +140,39 @@ impl<'t, DB: Database> Tx<'t, DB> {
     /// the transaction could have named a statement.
     #[doc(hidden)]
     #[must_use]
-    pub fn with_book(
+    pub fn with_registry(
         mut self,
-        book: &Arc<Book>,
-        edition: Option<&Arc<Edition>>,
-        named: u32,
+        registry: &Arc<StatementRegistry>,
+        snapshot: Option<&Arc<RegistrySnapshot>>,
+        named_round_trips: u32,
     ) -> Self {
-        self.queue.knows(book, edition, named);
+        self.queue.set_registry(registry, snapshot, named_round_trips);
         self
     }
 
     /// How many round trips of the transaction could have named a statement by now.
     #[doc(hidden)]
-    pub fn named(&self) -> u32 {
-        self.queue.named()
+    pub fn named_round_trips(&self) -> u32 {
+        self.queue.named_round_trips()
     }
 
     /// The handler is called for a run, which begins with this event.
-    pub(crate) fn handles_run(&self, first: &Arc<Delivery>) {
+    pub(crate) fn begin_run(&self, first: &Arc<Delivery>) {
         if let Some(run) = self.run {
             run.call(first);
         }
     }
 
     /// The handler has come back, or was dropped.
-    pub(crate) fn handled(&self) {
+    pub(crate) fn end_call(&self) {
         if let Some(run) = self.run {
-            run.come_back();
+            run.end_call();
         }
     }
 
     /// The event whose handler runs next, and its place in the run.
-    pub(crate) fn handles(&mut self, at: usize, delivery: &Arc<Delivery>) {
-        self.handles_run(delivery);
+    pub(crate) fn begin_event(&mut self, at: usize, delivery: &Arc<Delivery>) {
+        self.begin_run(delivery);
         self.handled = Some(Arc::clone(delivery));
         self.ids.begin(at);
         self.queue.at = Some(at);
@@ -185,8 +185,8 @@ impl<'t, DB: Database> Tx<'t, DB> {
     }
 
     /// The first thing that went wrong; a statement that was dropped half-way counts.
-    pub(crate) fn seen(&self) -> Option<Seen> {
-        self.guard.seen()
+    pub(crate) fn first_fault(&self) -> Option<StatementFault> {
+        self.guard.first_fault()
     }
 
     /// A statement was begun and its end was not seen: the session is busy with it still, so it is

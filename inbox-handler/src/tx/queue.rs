@@ -3,30 +3,33 @@
 use std::{fmt, sync::Arc};
 
 use inbox_engine::Rule;
-use inbox_store::port::{Book, Edition, Means, NotSent, Sessions, StoreFault, Waiting};
+use inbox_store::port::{
+    QueuedStatement, RegistrySnapshot, SendContext, SendError, Sessions, StatementRegistry,
+    StoreFault,
+};
 use sqlx::{Database, Error};
 
 use super::{Statement, Tx};
 
 /// Whose failure a failed sending is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Blame {
+pub(crate) struct FailedSend {
     /// The event's place in the run; `None`: nobody knows.
     pub(crate) at: Option<usize>,
 }
 
 /// Statements that wait.
 pub(super) struct Queue<DB: Database> {
-    waiting: Vec<Waiting<DB>>,
+    waiting: Vec<QueuedStatement<DB>>,
     bytes: usize,
     /// The event that is handled, if they are handled one by one.
     pub(super) at: Option<usize>,
-    book: Option<Arc<Book>>,
-    edition: Option<Arc<Edition>>,
+    registry: Option<Arc<StatementRegistry>>,
+    snapshot: Option<Arc<RegistrySnapshot>>,
     /// How many round trips of the transaction could have named the statement that fails.
-    named: u32,
+    named_round_trips: u32,
     /// The sending that is under way, or that failed, is whose.
-    blame: Option<Blame>,
+    failed_send: Option<FailedSend>,
 }
 
 impl<DB: Database> Default for Queue<DB> {
@@ -35,10 +38,10 @@ impl<DB: Database> Default for Queue<DB> {
             waiting: Vec::new(),
             bytes: 0,
             at: None,
-            book: None,
-            edition: None,
-            named: 0,
-            blame: None,
+            registry: None,
+            snapshot: None,
+            named_round_trips: 0,
+            failed_send: None,
         }
     }
 }
@@ -50,13 +53,18 @@ impl<DB: Database> fmt::Debug for Queue<DB> {
 }
 
 impl<DB: Database> Queue<DB> {
-    pub(super) fn knows(&mut self, book: &Arc<Book>, edition: Option<&Arc<Edition>>, named: u32) {
-        (self.book, self.edition) = (Some(Arc::clone(book)), edition.cloned());
-        self.named = named;
+    pub(super) fn set_registry(
+        &mut self,
+        registry: &Arc<StatementRegistry>,
+        snapshot: Option<&Arc<RegistrySnapshot>>,
+        named_round_trips: u32,
+    ) {
+        (self.registry, self.snapshot) = (Some(Arc::clone(registry)), snapshot.cloned());
+        self.named_round_trips = named_round_trips;
     }
 
-    pub(super) fn named(&self) -> u32 {
-        self.named
+    pub(super) fn named_round_trips(&self) -> u32 {
+        self.named_round_trips
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -66,10 +74,10 @@ impl<DB: Database> Queue<DB> {
     /// Everything since a savepoint is undone, what was not sent included.
     pub(super) fn forget(&mut self) {
         self.waiting.clear();
-        (self.bytes, self.blame) = (0, None);
+        (self.bytes, self.failed_send) = (0, None);
     }
 
-    fn take(&mut self) -> Vec<Waiting<DB>> {
+    fn take(&mut self) -> Vec<QueuedStatement<DB>> {
         self.bytes = 0;
         let waiting = std::mem::take(&mut self.waiting);
         if Rule::QueueKeepsOrder.on() {
@@ -159,7 +167,7 @@ impl<DB: Database> Tx<'_, DB> {
             );
             return Err(self.guard.refuse(StoreFault::Statement, text));
         }
-        queue.waiting.push(Waiting { sql, values, at: queue.at });
+        queue.waiting.push(QueuedStatement { sql, values, at: queue.at });
         Ok(())
     }
 
@@ -181,19 +189,23 @@ impl<DB: Database> Tx<'_, DB> {
         let waiting = self.queue.take();
         let whose: Vec<Option<usize>> = waiting.iter().map(|statement| statement.at).collect();
         // Nobody's while it lasts: the call of a handler may be dropped in the middle.
-        self.queue.blame = Some(Blame { at: None });
-        self.guard.begun();
-        let Queue { book, edition, named, .. } = &mut self.queue;
-        let means = Means { book: book.as_deref(), edition: edition.as_deref(), named };
-        let sent = DB::send(self.connection, means, waiting).await;
-        let Err(NotSent { at, error }) = sent else {
-            self.guard.ended();
-            self.queue.blame = None;
+        self.queue.failed_send = Some(FailedSend { at: None });
+        self.guard.begin();
+        let Queue { registry, snapshot, named_round_trips, .. } = &mut self.queue;
+        let context = SendContext {
+            registry: registry.as_deref(),
+            snapshot: snapshot.as_deref(),
+            named: named_round_trips,
+        };
+        let sent = DB::send(self.connection, context, waiting).await;
+        let Err(SendError { at, error }) = sent else {
+            self.guard.end();
+            self.queue.failed_send = None;
             return Ok(());
         };
-        self.guard.failed::<DB>(&error);
+        self.guard.fail::<DB>(&error);
         let known = at.and_then(|at| whose.get(at).copied().flatten());
-        self.queue.blame = Some(Blame { at: known.or_else(|| only(&whose)) });
+        self.queue.failed_send = Some(FailedSend { at: known.or_else(|| only(&whose)) });
         Err(error)
     }
 
@@ -214,9 +226,13 @@ impl<DB: Database> Tx<'_, DB> {
     }
 
     /// Whose failure it is that queued statements could not be sent, or were not to their end.
-    pub(crate) fn not_sent(&self) -> Option<Blame> {
-        let blame = self.queue.blame?;
-        if Rule::QueueBlamesItsEvent.on() { Some(blame) } else { Some(Blame { at: self.queue.at }) }
+    pub(crate) fn queue_failure(&self) -> Option<FailedSend> {
+        let failed_send = self.queue.failed_send?;
+        if Rule::QueueBlamesItsEvent.on() {
+            Some(failed_send)
+        } else {
+            Some(FailedSend { at: self.queue.at })
+        }
     }
 
     /// Lends the connection itself, for libraries that insist on one (`COPY`, query builders). What is

@@ -49,10 +49,10 @@ impl<'t, DB: Database> Tx<'t, DB> {
         self.guard.usable()?;
         self.send_queued_first().await?;
         if self.guard.taken >= Self::SAVEPOINTS_MAX {
-            return Err(self.guard.refuse(StoreFault::Conflict, too_many::<DB>()));
+            return Err(self.guard.refuse(StoreFault::Conflict, too_many_savepoints::<DB>()));
         }
         let (depth, taken_before) = (self.guard.open + 1, self.guard.taken);
-        self.guard.begun();
+        self.guard.begin();
         let opened = DB::savepoint(self.connection, depth).await;
         note::<DB>(&mut self.guard, &opened);
         opened?;
@@ -62,7 +62,7 @@ impl<'t, DB: Database> Tx<'t, DB> {
     }
 }
 
-fn too_many<DB: Database>() -> String {
+fn too_many_savepoints<DB: Database>() -> String {
     format!(
         "the handlers of one transaction may take {} savepoints: it is run again with fewer \
          events; a handler that needs more for one event has to do with fewer",
@@ -72,8 +72,8 @@ fn too_many<DB: Database>() -> String {
 
 fn note<DB: Sessions>(guard: &mut Guard, done: &Result<(), Error>) {
     match done {
-        Ok(()) => guard.ended(),
-        Err(error) => guard.failed::<DB>(error),
+        Ok(()) => guard.end(),
+        Err(error) => guard.fail::<DB>(error),
     }
 }
 
@@ -99,7 +99,7 @@ impl<DB: Sessions + Savepoint> SavepointTx<'_, '_, DB> {
     pub async fn release(mut self) -> Result<(), Error> {
         self.tx.guard.usable()?;
         self.tx.send_queued_first().await?;
-        self.tx.guard.begun();
+        self.tx.guard.begin();
         let released = DB::release(self.tx.connection, self.depth).await;
         note::<DB>(&mut self.tx.guard, &released);
         released?;
@@ -117,7 +117,7 @@ impl<DB: Sessions + Savepoint> SavepointTx<'_, '_, DB> {
         if !self.tx.guard.mends() {
             self.tx.guard.usable()?;
         }
-        self.tx.guard.begun();
+        self.tx.guard.begin();
         let undone = DB::rollback_to(self.tx.connection, self.depth).await;
         note::<DB>(&mut self.tx.guard, &undone);
         undone?;

@@ -64,7 +64,7 @@ async fn every_way_to_query_works_and_leaves_no_trace() {
     let rows = sqlx::Statement::query(&prepared).fetch_all(&mut tx).await.unwrap();
     assert_eq!(rows.len(), 5);
     drop(sqlx::query(all).fetch(&mut tx));
-    assert_eq!(tx.seen(), None, "a statement that was never sent is no half-dropped one");
+    assert_eq!(tx.first_fault(), None, "a statement that was never sent is no half-dropped one");
     assert!(!tx.running() && !tx.unguarded_used());
 }
 
@@ -75,12 +75,12 @@ async fn a_swallowed_error_is_remembered_and_nothing_more_is_done() {
     let mut tx = Tx::<Sqlite>::new(&mut conn, 0);
     insert(&mut tx, 1).await.unwrap();
     let _ = insert(&mut tx, 1).await;
-    let seen = tx.seen().expect("the unique violation was seen");
+    let seen = tx.first_fault().expect("the unique violation was seen");
     assert_eq!(seen.fault, StoreFault::Statement);
     assert!(seen.error.contains("UNIQUE") && seen.error.ends_with("(code 2067)"), "{}", seen.error);
     let refused = insert(&mut tx, 2).await.unwrap_err().to_string();
     assert!(refused.contains("can only be rolled back") && refused.contains("UNIQUE"), "{refused}");
-    assert_eq!(tx.seen(), Some(seen), "the first error is kept");
+    assert_eq!(tx.first_fault(), Some(seen), "the first error is kept");
 }
 
 /// A2
@@ -93,11 +93,11 @@ async fn an_error_inside_a_stream_and_at_prepare_are_seen() {
         let _ = row;
     }
     drop(rows);
-    assert!(tx.seen().unwrap().error.contains("nowhere"));
+    assert!(tx.first_fault().unwrap().error.contains("nowhere"));
     let mut tx = Tx::<Sqlite>::new(&mut conn, 0);
     let text = sqlx::SqlSafeStr::into_sql_str("SELECT * FROM nowhere");
     assert!((&mut tx).prepare(text).await.is_err());
-    assert!(tx.seen().unwrap().error.contains("nowhere"));
+    assert!(tx.first_fault().unwrap().error.contains("nowhere"));
 }
 
 /// A6
@@ -107,7 +107,7 @@ async fn a_statement_that_is_dropped_half_way_poisons() {
     let mut tx = Tx::<Sqlite>::new(&mut conn, 0);
     poll_once(sqlx::query(SLOW).execute(&mut tx)).await;
     assert!(tx.running());
-    let seen = tx.seen().unwrap();
+    let seen = tx.first_fault().unwrap();
     assert!(seen.error.contains("dropped before its end"), "{}", seen.error);
     let short = Duration::from_millis(5);
     let refused = tokio::time::timeout(short, insert(&mut tx, 1)).await.expect("refused at once");
@@ -123,7 +123,7 @@ async fn a_stream_that_is_not_read_to_its_end_poisons() {
     let mut rows = sqlx::raw_sql("SELECT 1 UNION SELECT 2").fetch(&mut tx);
     assert!(rows.next().await.is_some());
     drop(rows);
-    assert!(tx.running() && tx.seen().is_some());
+    assert!(tx.running() && tx.first_fault().is_some());
 }
 
 /// A3
@@ -137,7 +137,7 @@ async fn a_verb_is_refused_before_it_is_sent_and_poisons() {
         insert(&mut tx, 1).await.unwrap();
         let error = sqlx::raw_sql(sql).execute(&mut tx).await.unwrap_err().to_string();
         assert!(error.starts_with("a handler may not run "), "{error}");
-        assert_eq!(tx.seen().unwrap().error, error);
+        assert_eq!(tx.first_fault().unwrap().error, error);
         sqlx::raw_sql("ROLLBACK").execute(&mut conn).await.expect("the transaction is still open");
     }
 }
@@ -150,9 +150,9 @@ async fn what_failed_in_a_savepoint_is_forgiven_when_it_is_rolled_back() {
     let mut part = tx.savepoint().await.unwrap();
     insert(&mut part, 2).await.unwrap();
     assert!(insert(&mut part, 2).await.is_err());
-    assert!(part.seen().is_some());
+    assert!(part.first_fault().is_some());
     part.rollback().await.unwrap();
-    assert_eq!(tx.seen(), None);
+    assert_eq!(tx.first_fault(), None);
     let mut part = tx.savepoint().await.unwrap();
     insert(&mut part, 3).await.unwrap();
     part.release().await.unwrap();
@@ -174,7 +174,7 @@ async fn nested_savepoints_are_undone_with_the_outer_one() {
     drop(inner);
     assert!(insert(&mut outer, 4).await.is_err(), "a dropped savepoint poisons");
     outer.rollback().await.unwrap();
-    assert_eq!((tx.seen(), tx.savepoints_taken()), (None, 0));
+    assert_eq!((tx.first_fault(), tx.savepoints_taken()), (None, 0));
     assert_eq!(count(&mut tx).await, 0);
 }
 
@@ -183,7 +183,7 @@ async fn a_savepoint_that_is_dropped_undecided_poisons() {
     let mut conn = opened().await;
     let mut tx = Tx::<Sqlite>::new(&mut conn, 0);
     drop(tx.savepoint().await.unwrap());
-    assert!(tx.seen().unwrap().error.contains("dropped undecided"));
+    assert!(tx.first_fault().unwrap().error.contains("dropped undecided"));
 }
 
 #[tokio::test]
@@ -194,7 +194,7 @@ async fn a_savepoint_with_a_failure_in_it_cannot_be_released() {
     let _ = insert(&mut part, -1).await;
     let error = part.release().await.unwrap_err().to_string();
     assert!(error.contains("CHECK"), "{error}");
-    assert!(tx.seen().unwrap().error.contains("CHECK"));
+    assert!(tx.first_fault().unwrap().error.contains("CHECK"));
 }
 
 /// A6
@@ -205,7 +205,7 @@ async fn a_savepoint_does_not_mend_a_half_dropped_statement() {
     let mut part = tx.savepoint().await.unwrap();
     poll_once(sqlx::query(SLOW).execute(&mut *part)).await;
     assert!(part.rollback().await.is_err());
-    assert!(tx.running() && tx.seen().is_some());
+    assert!(tx.running() && tx.first_fault().is_some());
 }
 
 /// G6
@@ -216,7 +216,7 @@ async fn savepoints_have_a_limit_that_is_a_conflict() {
     tx.savepoint().await.unwrap().release().await.unwrap();
     let error = tx.savepoint().await.unwrap_err().to_string();
     assert!(error.contains("31 savepoints"), "{error}");
-    assert_eq!(tx.seen().unwrap().fault, StoreFault::Conflict);
+    assert_eq!(tx.first_fault().unwrap().fault, StoreFault::Conflict);
 }
 
 #[tokio::test]
@@ -226,7 +226,7 @@ async fn an_undone_savepoint_does_not_count() {
     for _ in 0..40 {
         tx.savepoint().await.unwrap().rollback().await.unwrap();
     }
-    assert_eq!((tx.seen(), tx.savepoints_taken()), (None, 0));
+    assert_eq!((tx.first_fault(), tx.savepoints_taken()), (None, 0));
 }
 
 #[tokio::test]
@@ -235,5 +235,5 @@ async fn the_lent_connection_is_noted_but_not_watched() {
     let mut tx = Tx::<Sqlite>::new(&mut conn, 0);
     let _ = sqlx::query("SELECT * FROM nowhere").execute(tx.unguarded().await.unwrap()).await;
     assert!(tx.unguarded_used());
-    assert_eq!(tx.seen(), None);
+    assert_eq!(tx.first_fault(), None);
 }

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use inbox_engine::Outcome;
+use inbox_engine::TransactionFault;
 use inbox_store::port::{OpenError, Transactions};
 
 use super::{sessions::Session, transaction::Work};
@@ -10,24 +10,24 @@ use super::{sessions::Session, transaction::Work};
 impl<DB: Transactions> Work<DB> {
     /// BEGIN, and before it what the session does not know yet.
     async fn begin_on(&self, conn: &mut Session<DB>) -> Result<(), sqlx::Error> {
-        conn.learn(&self.book).await?;
+        conn.prepare_session(&self.registry).await?;
         conn.replan().await?;
         let asked = Instant::now();
         DB::begin(conn, &self.limits).await?;
-        self.state.pace.began(asked.elapsed());
+        self.state.concurrency.record_begin(asked.elapsed());
         Ok(())
     }
 
     /// A connection inside a transaction. An idle one may have died in the meantime: then a new one
     /// is opened at once, so that a restarted database costs no round of outages.
-    pub(super) async fn begin(&self) -> Result<Session<DB>, Outcome> {
-        let turn = self.sessions.turn().await;
-        let mut conn = self.begun().await?;
-        conn.turn = turn;
+    pub(super) async fn begin(&self) -> Result<Session<DB>, TransactionFault> {
+        let writer_permit = self.sessions.acquire_writer().await;
+        let mut conn = self.open_and_begin().await?;
+        conn.writer_permit = writer_permit;
         Ok(conn)
     }
 
-    async fn begun(&self) -> Result<Session<DB>, Outcome> {
+    async fn open_and_begin(&self) -> Result<Session<DB>, TransactionFault> {
         if let Some(mut conn) = self.sessions.idle() {
             match self.begin_on(&mut conn).await {
                 Ok(()) => return Ok(conn),
@@ -36,13 +36,16 @@ impl<DB: Transactions> Work<DB> {
             }
         }
         let mut conn = self.sessions.open().await.map_err(|error| match error {
-            OpenError::Outage(text) | OpenError::Refused(text) => Outcome::Outage(text),
+            OpenError::Outage(text) | OpenError::Refused(text) => TransactionFault::Outage(text),
         })?;
         match self.begin_on(&mut conn).await {
             Ok(()) => Ok(conn),
             Err(error) => {
                 conn.close_hard().await;
-                Err(Outcome::Outage(format!("BEGIN failed: {}", self.sessions.said(&error))))
+                Err(TransactionFault::Outage(format!(
+                    "BEGIN failed: {}",
+                    self.sessions.explain(&error)
+                )))
             }
         }
     }

@@ -1,54 +1,56 @@
 //! The claim: which events of a batch are fresh, and what becomes of the others.
 
-use inbox_engine::{Doom, HandlerFault, Offset, Outcome, ParkReason, Rule, distinct};
-use inbox_store::port::{ClaimRequest, Claimed, Known, Transactions};
+use inbox_engine::{
+    BatchOutcome, Doom, HandlerFault, Offset, ParkReason, Rule, TransactionFault, distinct,
+};
+use inbox_store::port::{ClaimRequest, ClaimResult, InboxRow, Transactions};
 
 use super::{
     Delivered,
+    disposition::{Disposition, Dispositions},
     intake::{IGNORED, Intake},
-    transaction::{End, Transaction},
-    verdict::{Verdict, Verdicts},
+    transaction::{EarlyEnd, Transaction},
 };
 
 impl<'a, DB: Transactions> Transaction<'a, DB> {
     /// One statement for all ids, before any handler; a second one when it tells too little of some.
-    pub(super) async fn claim(&mut self) -> Result<Verdicts<'a>, End> {
+    pub(super) async fn claim(&mut self) -> Result<Dispositions<'a>, EarlyEnd> {
         let batch: &'a _ = self.batch;
         let items = &batch.items;
         let distinct = distinct(items, |item| item.kind.route != IGNORED.route);
         let request = self.request(&distinct.claimed);
         let claimed = DB::claim(self.conn, &self.scope, &request).await;
-        let mut claimed = claimed.map_err(|error| self.failed("the claim", &error))?;
-        self.mine(claimed.lanes_mine)?;
+        let mut claimed = claimed.map_err(|error| self.statement_failed("the claim", &error))?;
+        self.check_lanes(claimed.lanes_mine)?;
         (self.tx, self.changed) = (std::mem::take(&mut claimed.tx), claimed.changed);
         claimed.fresh.sort_unstable();
         let known = self.recheck(&request, &mut claimed).await?;
         let before = self.parked_before().await?;
 
-        let mut verdicts = Verdicts::new(items, claimed.held);
+        let mut dispositions = Dispositions::new(items, claimed.held);
         for &index in &distinct.claimed {
             let item = &items[index];
-            let verdict = if before.contains(&item.offset) {
-                Verdict::Duplicate
+            let disposition = if before.contains(&item.offset) {
+                Disposition::Duplicate
             } else if claimed.fresh.binary_search(&item.id).is_ok() {
-                self.fresh(index, item)?
+                self.judge_fresh(index, item)?
             } else {
-                self.known(item, &known).await?
+                self.judge_known(item, &known).await?
             };
-            verdicts.set(index, verdict);
+            dispositions.set(index, disposition);
         }
         for (copy, first) in distinct.copies {
             // What the row says outranks the copy before: that one may be the impostor.
             let taken = known.binary_search_by_key(&items[copy].id, |known| known.id).is_ok();
-            let verdict = if taken {
-                self.known(&items[copy], &known).await?
+            let disposition = if taken {
+                self.judge_known(&items[copy], &known).await?
             } else {
                 copy_of(&items[copy], &items[first])
             };
-            verdicts.set(copy, verdict);
+            dispositions.set(copy, disposition);
         }
-        verdicts.hold_followers();
-        Ok(verdicts)
+        dispositions.hold_followers();
+        Ok(dispositions)
     }
 
     pub(super) fn request(&self, claimed: &[usize]) -> ClaimRequest {
@@ -66,35 +68,35 @@ impl<'a, DB: Transactions> Transaction<'a, DB> {
     }
 
     /// Not all lanes at (epoch, prev): somebody else moved them, or the database went back.
-    pub(super) fn mine(&self, lanes_mine: u64) -> Result<(), End> {
+    pub(super) fn check_lanes(&self, lanes_mine: u64) -> Result<(), EarlyEnd> {
         let all = lanes_mine == self.batch.lanes.len() as u64;
         if all || !Rule::LanesAtClaim.on() {
             return Ok(());
         }
-        Err(End::RolledBack(Outcome::Fenced))
+        Err(EarlyEnd::RolledBack(BatchOutcome::Fault(TransactionFault::Fenced)))
     }
 
     /// Not all lanes moved, in the transaction of the claim: somebody else is the owner, or a handler has changed the
     /// rows that were claimed, or the lanes themselves. Where one writes at a time, nobody else can have been it since
     /// the claim.
-    pub(super) async fn fenced_or_changed(&mut self, changed: Option<i64>, moved: u64) -> End {
+    pub(super) async fn fenced_or_changed(&mut self, changed: Option<i64>, moved: u64) -> EarlyEnd {
         let now = DB::changed(self.conn).await.ok().flatten();
         let now = now.map(|now| now.saturating_sub_unsigned(moved));
         let same = now.zip(changed).is_none_or(|(now, changed)| now == changed);
         if same && (DB::WRITERS_MAX > 1 || !Rule::InboxRowsCounted.on()) {
-            return End::RolledBack(Outcome::Fenced);
+            return EarlyEnd::RolledBack(BatchOutcome::Fault(TransactionFault::Fenced));
         }
         let text = "a handler, or a function or a trigger that it brought about, has changed rows of inbox_events or \
                     inbox_lanes: they are why each effect happens once, and the runtime's; keep what is yours in \
                     tables of your own";
-        End::RolledBack(self.handler_failed(None, HandlerFault::Reject, text.into()))
+        EarlyEnd::RolledBack(self.handler_failed(None, HandlerFault::Reject, text.into()))
     }
 
     pub(super) async fn recheck(
         &mut self,
         request: &ClaimRequest,
-        claimed: &mut Claimed,
-    ) -> Result<Vec<Known>, End> {
+        claimed: &mut ClaimResult,
+    ) -> Result<Vec<InboxRow>, EarlyEnd> {
         let mut known = std::mem::take(&mut claimed.known);
         known.sort_unstable_by_key(|known| known.id);
         if claimed.fresh.len() + known.len() == request.ids.len() {
@@ -106,10 +108,11 @@ impl<'a, DB: Transactions> Transaction<'a, DB> {
         };
         let ids: Vec<[u8; 16]> = request.ids.iter().filter(untold).copied().collect();
         let found = DB::recheck(self.conn, &self.scope, &ids, &self.batch.lanes).await;
-        let found = found.map_err(|error| self.failed("the look-up of duplicates", &error))?;
+        let found =
+            found.map_err(|error| self.statement_failed("the look-up of duplicates", &error))?;
         // The claim may have waited for another's ids: its view of the lanes is then old.
         if Rule::DuplicatesRereadLanes.on() {
-            self.mine(found.lanes_mine)?;
+            self.check_lanes(found.lanes_mine)?;
         }
         known.extend(found.known);
         known.sort_unstable_by_key(|known| known.id);
@@ -117,7 +120,7 @@ impl<'a, DB: Transactions> Transaction<'a, DB> {
     }
 
     /// Deliveries below a remap whose record is parked already, whatever id they decode to today.
-    async fn parked_before(&mut self) -> Result<Vec<Offset>, End> {
+    async fn parked_before(&mut self) -> Result<Vec<Offset>, EarlyEnd> {
         let below = self.batch.remapped_below.0;
         let old = self.batch.items.iter().filter(|item| item.offset.0 < below);
         let old: Vec<_> = old.map(|item| (item.offset, item.leader_epoch)).collect();
@@ -125,35 +128,35 @@ impl<'a, DB: Transactions> Transaction<'a, DB> {
             return Ok(Vec::new());
         }
         let parked = DB::parked_at(self.conn, &self.scope, &old).await;
-        parked.map_err(|error| self.failed("the look-up of parked events", &error))
+        parked.map_err(|error| self.statement_failed("the look-up of parked events", &error))
     }
 
-    fn fresh(&self, index: usize, item: &Delivered) -> Result<Verdict, End> {
+    fn judge_fresh(&self, index: usize, item: &Delivered) -> Result<Disposition, EarlyEnd> {
         let passed = self.batch.lanes.iter().any(|l| l.lane == item.lane && item.offset <= l.prev);
         let (watermark, remapped) = (self.batch.watermark.0, self.batch.remapped_below.0);
         if passed && item.offset.0 >= watermark.max(remapped) {
             // No row at or above the watermark was ever pruned: this is proof, not a guess.
-            return Err(End::RolledBack(Outcome::Reused(index)));
+            return Err(EarlyEnd::RolledBack(BatchOutcome::Reused(index)));
         }
         Ok(match &item.doomed {
-            Some(doom) => self.doomed(item, doom.clone()),
-            None => Verdict::Run,
+            Some(doom) => self.dispose(item, doom.clone()),
+            None => Disposition::Run,
         })
     }
 
-    pub(super) async fn known(
+    pub(super) async fn judge_known(
         &mut self,
         item: &Delivered,
-        known: &[Known],
-    ) -> Result<Verdict, End> {
+        known: &[InboxRow],
+    ) -> Result<Disposition, EarlyEnd> {
         let Ok(found) = known.binary_search_by_key(&item.id, |known| known.id) else {
             // Claimed by another transaction that then rolled back, or pruned in between: no row now,
             // though the insert met one. Only a conflict explains it; the batch will be tried again.
-            return Ok(Verdict::Vanished);
+            return Ok(Disposition::Vanished);
         };
         let found = &known[found];
-        if !Intake::same(found, item) && Rule::MismatchParks.on() {
-            return Ok(Verdict::Park(self.mismatch(found).await?));
+        if !Intake::is_same_content(found, item) && Rule::MismatchParks.on() {
+            return Ok(Disposition::Park(self.mismatch(found).await?));
         }
         let own = found.partition_ref == self.scope.partition_ref && found.offset == item.offset;
         let passed = self.batch.lanes.iter().any(|l| l.lane == item.lane && item.offset <= l.prev);
@@ -161,14 +164,15 @@ impl<'a, DB: Transactions> Transaction<'a, DB> {
         if own && !passed && !remapped && Rule::TornCheck.on() {
             let error = "its inbox row is there, but its lane was never moved: a handler ended the \
                          transaction; check by hand whether the effect is there";
-            return Ok(Verdict::Park(Doom { reason: ParkReason::Torn, error: error.into() }));
+            return Ok(Disposition::Park(Doom { reason: ParkReason::Torn, error: error.into() }));
         }
-        Ok(Verdict::Duplicate)
+        Ok(Disposition::Duplicate)
     }
 
-    async fn mismatch(&mut self, found: &Known) -> Result<Doom, End> {
+    async fn mismatch(&mut self, found: &InboxRow) -> Result<Doom, EarlyEnd> {
         let place = DB::place_of(self.conn, found.partition_ref).await;
-        let place = place.map_err(|error| self.failed("the look-up of a partition", &error))?;
+        let place =
+            place.map_err(|error| self.statement_failed("the look-up of a partition", &error))?;
         let place = place.unwrap_or_else(|| "a partition that is not known any more".into());
         let error = format!(
             "another event with this id, of other type, aggregate or payload, was accepted at offset {} of \
@@ -180,13 +184,13 @@ impl<'a, DB: Transactions> Transaction<'a, DB> {
 }
 
 /// A second delivery of one id in a batch settles with the first, if it is the same event.
-pub(super) fn copy_of(copy: &Delivered, first: &Delivered) -> Verdict {
+pub(super) fn copy_of(copy: &Delivered, first: &Delivered) -> Disposition {
     if copy.fingerprint == first.fingerprint || !Rule::MismatchParks.on() {
-        return Verdict::Duplicate;
+        return Disposition::Duplicate;
     }
     let error = format!(
         "the event at offset {} has the same id and other content: the producer reuses ids",
         first.offset.0
     );
-    Verdict::Park(Doom { reason: ParkReason::Mismatch, error })
+    Disposition::Park(Doom { reason: ParkReason::Mismatch, error })
 }

@@ -65,7 +65,7 @@ impl Hash {
 /// (finding 9).
 pub(super) fn fingerprint(envelope: &Envelope, content: Content, hash: Hash) -> [u8; 16] {
     let payload = envelope.payload.as_deref().unwrap_or_default();
-    let sorted = (content == Content::Json).then(|| sorted(payload)).flatten();
+    let sorted = (content == Content::Json).then(|| sort_keys(payload)).flatten();
     let parts = [
         envelope.event_type.as_bytes(),
         envelope.aggregate.aggregate_type().as_bytes(),
@@ -78,7 +78,7 @@ pub(super) fn fingerprint(envelope: &Envelope, content: Content, hash: Hash) -> 
 
 /// JSON with the members of objects in the order of their names and without white space; numbers stay as they
 /// are written, since they may be longer than any number of the machine. `None` for what is no JSON.
-fn sorted(payload: &[u8]) -> Option<Vec<u8>> {
+fn sort_keys(payload: &[u8]) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(payload.len());
     write(serde_json::from_slice(payload).ok()?, DEPTH_MAX, &mut out)?;
     Some(out)

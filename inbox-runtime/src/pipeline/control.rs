@@ -21,9 +21,9 @@ use outbox_core::{CommitMark, IdScope, TopicPartition};
 use tokio::sync::Semaphore;
 
 use super::{
+    grouped::{DueQuery, GROUP_MAX},
+    pending_notes::PendingNotes,
     sessions::Sessions,
-    together::{Look, TOGETHER_MAX},
-    words::Words,
 };
 
 /// How long Kafka may take to say where the group and the log stand, all of it: then the take-over is tried
@@ -39,10 +39,10 @@ pub struct Control<DB: Owners> {
     pub sessions: Sessions<DB>,
     pub(super) permits: Semaphore,
     /// What is to be written down for people.
-    pub(super) standstills: Words,
-    pub(super) held_lanes: Words,
+    pub(super) standstills: PendingNotes,
+    pub(super) held_lanes: PendingNotes,
     /// Watermarks that are written in one transaction.
-    together: AtomicUsize,
+    group_max: AtomicUsize,
     broker: Arc<dyn Broker>,
     identity: Identity,
 }
@@ -75,9 +75,9 @@ impl<DB: Owners> Control<DB> {
         Self {
             sessions: Sessions::new(settings),
             permits,
-            standstills: Words::default(),
-            held_lanes: Words::default(),
-            together: AtomicUsize::new(TOGETHER_MAX),
+            standstills: PendingNotes::default(),
+            held_lanes: PendingNotes::default(),
+            group_max: AtomicUsize::new(GROUP_MAX),
             broker,
             identity,
         }
@@ -94,7 +94,7 @@ impl<DB: Owners> Control<DB> {
         let mut conn = self.sessions.take().await.map_err(|error| match error {
             OpenError::Outage(text) | OpenError::Refused(text) => TakeOverFault::Again(text),
         })?;
-        if let Err(fault) = fits::<DB>(&mut conn).await {
+        if let Err(fault) = check_schema::<DB>(&mut conn).await {
             match fault {
                 TakeOverFault::Again(_) => self.sessions.give_up(conn).await,
                 _ => self.sessions.give_back(conn).await,
@@ -118,7 +118,7 @@ impl<DB: Owners> Control<DB> {
             }
             Err(TakeOverError::Database(error)) => {
                 self.sessions.give_up(conn).await;
-                let error = self.sessions.said(&error);
+                let error = self.sessions.explain(&error);
                 Err(TakeOverFault::Again(format!("taking the partition over failed: {error}")))
             }
         }
@@ -145,7 +145,7 @@ impl<DB: Owners> Control<DB> {
         let (topic, committed, log) = tokio::time::timeout(ASK_MAX, asked).await.map_err(late)?;
         let again = |error: BrokerError| TakeOverFault::Again(error.0);
         // Without the topic the others have no answer, or one that says less.
-        let topic_id = there(&partition, topic.map_err(again)?)?;
+        let topic_id = topic_id_of(&partition, topic.map_err(again)?)?;
         let (committed, log) = (committed.map_err(again)?, log.map_err(again)?);
         let (committed, mark) = match committed {
             Some(Committed { next, mark }) => (Some(next), mark),
@@ -168,7 +168,7 @@ impl<DB: Owners> Control<DB> {
     }
 
     pub(super) async fn write_watermark(&self, scope: Scope, write: &WatermarkWrite) -> Written {
-        let change = change(write);
+        let change = watermark_move(write);
         let _permit = self.permits.acquire().await;
         let mut conn = match self.sessions.take().await {
             Ok(conn) => conn,
@@ -181,15 +181,15 @@ impl<DB: Owners> Control<DB> {
             }
             Err(error) => {
                 self.sessions.give_up(conn).await;
-                let error = self.sessions.said(&error);
+                let error = self.sessions.explain(&error);
                 Written::Outage(format!("writing the watermark failed: {error}"))
             }
         }
     }
 
     /// How many watermarks are written in one transaction: fewer after a failure, in case it was too much.
-    pub(super) fn together(&self) -> usize {
-        self.together.load(Relaxed)
+    pub(super) fn group_max(&self) -> usize {
+        self.group_max.load(Relaxed)
     }
 
     /// Writes those watermarks that nothing keeps from being written; the others have to be written by
@@ -198,20 +198,20 @@ impl<DB: Owners> Control<DB> {
         &self,
         writes: &[(Scope, WatermarkWrite)],
     ) -> Result<Vec<bool>, String> {
-        let changes = writes.iter().map(|(scope, write)| (*scope, change(write)));
+        let changes = writes.iter().map(|(scope, write)| (*scope, watermark_move(write)));
         let changes: Vec<_> = changes.collect();
         let _permit = self.permits.acquire().await;
         let mut conn = self.sessions.take().await.map_err(|error| error.to_string())?;
         match DB::write_watermarks(&mut conn, &changes).await {
             Ok(moved) => {
                 self.sessions.give_back(conn).await;
-                self.together.store((self.together() * 2).min(TOGETHER_MAX), Relaxed);
+                self.group_max.store((self.group_max() * 2).min(GROUP_MAX), Relaxed);
                 Ok(moved)
             }
             Err(error) => {
                 self.sessions.give_up(conn).await;
-                self.together.store((self.together() / 2).max(1), Relaxed);
-                let error = self.sessions.said(&error);
+                self.group_max.store((self.group_max() / 2).max(1), Relaxed);
+                let error = self.sessions.explain(&error);
                 Err(format!("writing {} watermarks failed: {error}", writes.len()))
             }
         }
@@ -221,44 +221,44 @@ impl<DB: Owners> Control<DB> {
     /// lane that its aggregate has today.
     pub(super) async fn find_due(
         &self,
-        looks: &[Look],
+        queries: &[DueQuery],
         max: usize,
     ) -> Result<Vec<Vec<Due>>, String> {
         let asked =
-            looks.iter().map(|look| (look.taken.scope, look.taken.ownership.remapped_below));
+            queries.iter().map(|query| (query.taken.scope, query.taken.ownership.remapped_below));
         let asked: Vec<(Scope, NextOffset)> = asked.collect();
         let _permit = self.permits.acquire().await;
         let mut conn = self.sessions.take().await.map_err(|error| error.to_string())?;
         match DB::find_due(&mut conn, &asked, max).await {
             Ok(found) => {
                 self.sessions.give_back(conn).await;
-                let of_one = |(look, found): (&Look, Vec<DueQueue>)| {
+                let of_one = |(query, found): (&DueQuery, Vec<DueQueue>)| {
                     let lane =
-                        |queue: &DueQueue| look.taken.lanes.of_queue(&look.place.topic, queue);
+                        |queue: &DueQueue| query.taken.lanes.of_queue(&query.place.topic, queue);
                     let due =
                         |queue: DueQueue| Due { lane: lane(&queue), aggregate: queue.aggregate };
                     found.into_iter().map(due).collect()
                 };
-                Ok(looks.iter().zip(found).map(of_one).collect())
+                Ok(queries.iter().zip(found).map(of_one).collect())
             }
             Err(error) => {
                 self.sessions.give_up(conn).await;
-                let error = self.sessions.said(&error);
+                let error = self.sessions.explain(&error);
                 Err(format!("looking for parked events that are due failed: {error}"))
             }
         }
     }
 
     /// Waits, for a moment at most, until what was asked last has been said.
-    pub async fn quiet(&self) {
+    pub async fn wait_until_idle(&self) {
         let all = u32::try_from(CONTROL_SESSIONS).unwrap_or(1);
-        let quiet = async {
+        let idle = async {
             drop(self.permits.acquire_many(all).await);
-            while !(self.standstills.is_silent() && self.held_lanes.is_silent()) {
+            while !(self.standstills.is_idle() && self.held_lanes.is_idle()) {
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
         };
-        let _ = tokio::time::timeout(Duration::from_secs(1), quiet).await;
+        let _ = tokio::time::timeout(Duration::from_secs(1), idle).await;
     }
 
     /// Says that this process does not own the partitions any more; for people and for the check of
@@ -274,7 +274,10 @@ impl<DB: Owners> Control<DB> {
 }
 
 /// The id of a partition's topic, if both are there.
-fn there(place: &TopicPartition, topic: Option<TopicState>) -> Result<[u8; 16], TakeOverFault> {
+fn topic_id_of(
+    place: &TopicPartition,
+    topic: Option<TopicState>,
+) -> Result<[u8; 16], TakeOverFault> {
     let lacks = match topic {
         Some(state) => state.lacks(place).map_or(Ok(state.id), Err),
         None => Err(missing(&place.topic)),
@@ -283,7 +286,7 @@ fn there(place: &TopicPartition, topic: Option<TopicState>) -> Result<[u8; 16], 
 }
 
 /// A write as the store takes it.
-fn change(write: &WatermarkWrite) -> WatermarkMove {
+fn watermark_move(write: &WatermarkWrite) -> WatermarkMove {
     WatermarkMove {
         old: write.old,
         new: write.new,
@@ -295,7 +298,7 @@ fn change(write: &WatermarkWrite) -> WatermarkMove {
 
 /// Whether the tables are still what this build works with: they may have been migrated, or brought
 /// back from an older copy, since the consumer was built.
-async fn fits<DB: Owners>(conn: &mut DB::Connection) -> Result<(), TakeOverFault> {
+async fn check_schema<DB: Owners>(conn: &mut DB::Connection) -> Result<(), TakeOverFault> {
     match DB::version(conn).await.map(|version| Fit::of("inbox", version, DB::newest())) {
         Ok(Fit::Own | Fit::Newer(_)) => Ok(()),
         Ok(Fit::Unfit(text)) => Err(TakeOverFault::Wait(Standstill::Schema(text))),

@@ -3,12 +3,12 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use inbox_engine::{Offset, Outcome};
+use inbox_engine::{BatchOutcome, Offset, TransactionFault};
 use inbox_store::port::Transactions;
 
 use super::{
     Delivered,
-    transaction::{End, Transaction},
+    transaction::{EarlyEnd, Transaction},
 };
 
 /// When.
@@ -54,9 +54,11 @@ impl Crash {
 impl<DB: Transactions> Transaction<'_, DB> {
     /// Ends the transaction as a crash does, if it is to end here: the connection is closed, and what
     /// became of it is not known.
-    pub(super) fn crash(&self, moment: Moment) -> Result<(), End> {
+    pub(super) fn crash(&self, moment: Moment) -> Result<(), EarlyEnd> {
         if self.work.state.crash.here(moment, &self.batch.items) {
-            return Err(End::Closed(Outcome::Unknown("a test cut the connection".into())));
+            return Err(EarlyEnd::Closed(BatchOutcome::Fault(TransactionFault::Unknown(
+                "a test cut the connection".into(),
+            ))));
         }
         Ok(())
     }

@@ -10,9 +10,9 @@ use sha2::{Digest as _, Sha256};
 
 use super::{
     Delivered,
+    disposition::Disposition,
     document::document,
-    transaction::{End, Transaction},
-    verdict::Verdict,
+    transaction::{EarlyEnd, Transaction},
 };
 
 /// The type of the events.
@@ -57,32 +57,36 @@ impl UnwantedRules {
 
 impl<DB: Transactions> Transaction<'_, DB> {
     /// What becomes of a doomed event.
-    pub(super) fn doomed(&self, item: &Delivered, doom: Doom) -> Verdict {
+    pub(super) fn dispose(&self, item: &Delivered, doom: Doom) -> Disposition {
         match self.work.intake.unwanted.of(doom.reason) {
-            Unwanted::Park => Verdict::Park(doom),
-            Unwanted::Ignore => Verdict::Ignore,
+            Unwanted::Park => Disposition::Park(doom),
+            Unwanted::Ignore => Disposition::Ignore,
             Unwanted::DeadLetter => match self.letter(item, &doom) {
-                Some(letter) => Verdict::DeadLetter(Box::new(letter)),
-                None => Verdict::Park(doom),
+                Some(letter) => Disposition::DeadLetter(Box::new(letter)),
+                None => Disposition::Park(doom),
             },
         }
     }
 
     /// Written where the other effects of the transaction are.
-    pub(super) async fn send_letters(&mut self, letters: &[OutboxEvent]) -> Result<(), End> {
+    pub(super) async fn send_letters(&mut self, letters: &[OutboxEvent]) -> Result<(), EarlyEnd> {
         if letters.is_empty() {
             return Ok(());
         }
         let outbox = self.work.outbox.prepared(DB::names_statements(self.conn));
         let sent = DB::append_rows(self.conn, &outbox, letters).await;
-        sent.map_err(|error| self.failed("appending dead letters", &error))
+        sent.map_err(|error| self.statement_failed("appending dead letters", &error))
     }
 
     /// At its release: what stays parked of an event that nobody can take.
-    pub(super) async fn give_up(&mut self, at: usize, doom: Doom) -> Result<Option<Doom>, End> {
-        match self.doomed(&self.batch.items[at], doom) {
-            Verdict::DeadLetter(letter) => self.send_letters(&[*letter]).await.map(|()| None),
-            Verdict::Park(doom) => Ok(Some(doom)),
+    pub(super) async fn give_up(
+        &mut self,
+        at: usize,
+        doom: Doom,
+    ) -> Result<Option<Doom>, EarlyEnd> {
+        match self.dispose(&self.batch.items[at], doom) {
+            Disposition::DeadLetter(letter) => self.send_letters(&[*letter]).await.map(|()| None),
+            Disposition::Park(doom) => Ok(Some(doom)),
             _ => Ok(None),
         }
     }
@@ -92,14 +96,14 @@ impl<DB: Transactions> Transaction<'_, DB> {
         let rules = &self.work.intake.unwanted;
         let fits = |letter: &OutboxEvent| self.work.outbox.check(slice::from_ref(letter)).is_ok();
         let whole = item.event.excerpt.is_none() && item.event.record.size() <= rules.bytes_max;
-        let whole = whole.then(|| self.written(item, whole_record(item, doom))).flatten();
-        let written = |text| self.written(item, text).filter(fits);
-        whole.filter(fits).or_else(|| written(place_of(item, doom)))
+        let whole = whole.then(|| self.make_letter(item, whole_record(item, doom))).flatten();
+        let make = |text| self.make_letter(item, text).filter(fits);
+        whole.filter(fits).or_else(|| make(place_of(item, doom)))
     }
 
     /// Letters of one aggregate have its order: they are of one aggregate, too. The id is the same whenever the
     /// record is read, so that a database that went back sends the same letter.
-    fn written(&self, item: &Delivered, payload: String) -> Option<OutboxEvent> {
+    fn make_letter(&self, item: &Delivered, payload: String) -> Option<OutboxEvent> {
         let delivery = &*item.event;
         let aggregate = format!("{:032x}", u128::from_be_bytes(item.aggregate));
         let aggregate = Aggregate::new(String::from(&*delivery.partition.topic), aggregate).ok()?;

@@ -1,5 +1,5 @@
-//! The loop that obeys the engine. One task owns the engine; everything slow is spawned and comes
-//! back as a message.
+//! The loop that applies the engine's effects. One task owns the engine; everything slow is spawned and
+//! comes back as a message.
 //!
 //! One story: its files know each other.
 
@@ -12,8 +12,8 @@ use std::{
 
 use futures::future::AbortHandle;
 use inbox_engine::{
-    Batch, Commit, Due, Engine, Generation, Lane, Outcome, PartitionId, Release, Released,
-    TakeOverFault, Time, WatermarkWrite, Written,
+    Batch, BatchOutcome, Commit, Due, Engine, Generation, Lane, PartitionId, Release,
+    ReleaseOutcome, TakeOverFault, Time, WatermarkWrite, Written,
 };
 use inbox_kafka::{Arrival, Broker, BrokerEvent, Trouble};
 use inbox_store::port::{Owners, Taken};
@@ -21,19 +21,20 @@ use outbox_core::TopicPartition;
 use tokio::sync::mpsc;
 
 use super::{
-    Delivery, beat::BEAT, control::Control, heads::Heads, outages::Outages, release::Report,
-    strays::Strays, suspects, together::Together, transaction::Work, watch::Watch,
+    Delivery, aggregate_moves::AggregateMoves, control::Control, grouped::GroupedQueries,
+    heads::Heads, outages::Outages, publish::TICK, release::Report, suspects, transaction::Work,
+    watch::ProgressWatch,
 };
 use crate::telemetry::{HeldLane, Signal, meters::Meters};
 
 /// What a spawned task reports.
-pub(super) enum Done {
+pub(super) enum TaskResult {
     Committed(Vec<Commit>, Result<Vec<TopicPartition>, String>),
     Confirmed(PartitionId, Generation, bool),
     Due(Vec<(PartitionId, Generation, Result<Vec<Due>, String>)>),
-    Outcome(TopicPartition, Batch<Arc<Delivery>>, Outcome),
+    Batch(TopicPartition, Batch<Arc<Delivery>>, BatchOutcome),
     Panicked(String),
-    Released(TopicPartition, Release, Released, Report),
+    Released(TopicPartition, Release, ReleaseOutcome, Report),
     Sought(PartitionId, Generation, Result<(), String>),
     Taken(PartitionId, Generation, Box<Result<Taken, TakeOverFault>>),
     /// What was written together, and what has to be asked for by itself.
@@ -42,7 +43,7 @@ pub(super) enum Done {
 
 /// Why the loop ended.
 #[derive(Debug)]
-pub enum End {
+pub enum DriverEnd {
     /// As asked: drained, committed, let go.
     Shutdown,
     /// The Kafka client is dead; the process has to start anew.
@@ -52,7 +53,7 @@ pub enum End {
 }
 
 /// A partition as the loop knows it.
-pub(super) struct Known {
+pub(super) struct TrackedPartition {
     pub(super) place: TopicPartition,
     /// Of the latest take-over.
     pub(super) taken: Option<(Generation, Taken)>,
@@ -62,19 +63,19 @@ pub(super) struct Known {
     pub(super) logged_still: bool,
     /// When the database last confirmed the watermark.
     pub(super) confirmed_at: Option<Instant>,
-    pub(super) watch: Watch,
+    pub(super) watch: ProgressWatch,
     /// The lanes that are held, as they were last written down.
     pub(super) held: Vec<HeldLane>,
 }
 
-/// The engine, and what obeys it.
+/// The engine, and what applies its effects.
 pub struct Driver<DB: Owners> {
     pub(super) engine: Engine<Arc<Delivery>>,
     pub(super) broker: Arc<dyn Broker>,
     pub(super) work: Arc<Work<DB>>,
     pub(super) control: Arc<Control<DB>>,
     pub(super) meters: Arc<Meters>,
-    strays: Strays,
+    aggregate_moves: AggregateMoves,
     pub(super) heads: Heads,
     pub(super) outages: Outages,
     /// When Kafka last acknowledged a commit.
@@ -85,16 +86,16 @@ pub struct Driver<DB: Owners> {
     pub(super) ending: bool,
     pub(super) ids: HashMap<TopicPartition, PartitionId>,
     /// What the engine has; what it has let go of is forgotten.
-    pub(super) known: HashMap<PartitionId, Known>,
+    pub(super) partitions: HashMap<PartitionId, TrackedPartition>,
     next_id: u32,
     /// What this round asks of the database for many partitions at once.
-    pub(super) together: Together,
+    pub(super) grouped: GroupedQueries,
     /// What ends open transactions and releases from outside, each by its first lane.
     pub(super) open: BTreeMap<(PartitionId, Generation, Lane), AbortHandle>,
-    pub(super) done: mpsc::UnboundedSender<Done>,
-    reports: mpsc::UnboundedReceiver<Done>,
+    pub(super) done: mpsc::UnboundedSender<TaskResult>,
+    reports: mpsc::UnboundedReceiver<TaskResult>,
     origin: Instant,
-    pub(super) end: Option<End>,
+    pub(super) end: Option<DriverEnd>,
 }
 
 impl<DB: Owners> fmt::Debug for Driver<DB> {
@@ -120,16 +121,16 @@ impl<DB: Owners> Driver<DB> {
             work,
             control,
             meters,
-            strays: Strays::new(),
+            aggregate_moves: AggregateMoves::new(),
             heads: Heads::default(),
             outages: Outages::new(),
             committed_at: None,
             untold: true,
             ending: false,
             ids: HashMap::new(),
-            known: HashMap::new(),
+            partitions: HashMap::new(),
             next_id: 0,
-            together: Together::default(),
+            grouped: GroupedQueries::default(),
             open: BTreeMap::new(),
             done,
             reports,
@@ -143,15 +144,15 @@ impl<DB: Owners> Driver<DB> {
         &mut self,
         events: &mut mpsc::UnboundedReceiver<BrokerEvent>,
         shutdown: impl Future<Output = ()>,
-    ) -> End {
+    ) -> DriverEnd {
         let mut shutdown = std::pin::pin!(shutdown);
-        let mut beat = tokio::time::interval(BEAT);
-        beat.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
+        let mut ticks = tokio::time::interval(TICK);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
         loop {
             while let Some(effect) = self.engine.poll_effect() {
-                self.obey(effect);
+                self.apply(effect);
             }
-            self.send_together();
+            self.send_grouped();
             if let Some(end) = self.end.take() {
                 return end;
             }
@@ -160,21 +161,22 @@ impl<DB: Owners> Driver<DB> {
             }
             let timeout = self.timeout();
             tokio::select! {
-                Some(done) = self.reports.recv() => self.handle_done(done),
+                Some(done) = self.reports.recv() => self.handle_task_result(done),
                 event = events.recv() => match event {
                     Some(event) => self.handle_event(event),
-                    None => return End::Fatal("the thread of the Kafka client has ended".into()),
+                    None => return DriverEnd::Fatal("the thread of the Kafka client has ended".into()),
                 },
                 () = tokio::time::sleep_until(timeout.into()) => {
                     let now = self.now();
                     self.engine.handle_timeout(now);
                 }
-                _ = beat.tick() => {
+                _ = ticks.tick() => {
                     self.untold = true;
                     self.watch();
-                    let room = self.work.state.pace.beat(self.engine.room(), self.engine.partitions());
+                    let (open_max, partitions) = (self.engine.permits(), self.engine.partitions());
+                    let permits = self.work.state.concurrency.tick(open_max, partitions);
                     let now = self.now();
-                    self.engine.handle_room(room, now);
+                    self.engine.handle_permits(permits, now);
                 }
                 () = &mut shutdown, if !self.ending => {
                     (self.ending, self.untold) = (true, true);
@@ -201,9 +203,9 @@ impl<DB: Owners> Driver<DB> {
     fn handle_event(&mut self, event: BrokerEvent) {
         let now = self.now();
         match event {
-            BrokerEvent::Answered => self.outages.answered(Instant::now()),
+            BrokerEvent::Answered => self.outages.note_answer(Instant::now()),
             BrokerEvent::Arrived { partition, generation, arrivals, guard } => {
-                self.arrived(&partition, generation, arrivals, now);
+                self.handle_arrived(&partition, generation, arrivals, now);
                 drop(guard);
             }
             BrokerEvent::Assigned(places) => {
@@ -212,7 +214,7 @@ impl<DB: Owners> Driver<DB> {
                 Signal::Assigned { partitions: places.len() }.emit();
                 self.engine.handle_assigned(&ids, now);
             }
-            BrokerEvent::Fatal(error) => self.end = Some(End::Fatal(error)),
+            BrokerEvent::Fatal(error) => self.end = Some(DriverEnd::Fatal(error)),
             BrokerEvent::Lost(places) => {
                 let ids = self.ids_of(&places);
                 self.untold = true;
@@ -241,7 +243,7 @@ impl<DB: Owners> Driver<DB> {
         }
     }
 
-    fn arrived(
+    fn handle_arrived(
         &mut self,
         place: &TopicPartition,
         generation: Generation,
@@ -250,28 +252,28 @@ impl<DB: Owners> Driver<DB> {
     ) {
         let Some(&id) = self.ids.get(place) else { return };
         // What was read before another take-over was placed in lanes that may be others now.
-        let taken = self.known.get(&id).and_then(|known| known.taken.as_ref());
+        let taken = self.partitions.get(&id).and_then(|tracked| tracked.taken.as_ref());
         let taken = taken.filter(|(of, _)| *of == generation);
-        let Some((_, Taken { lanes, suspects: known, .. })) = taken else { return };
+        let Some((_, Taken { lanes, suspects: suspected, .. })) = taken else { return };
         let work = &*self.work;
-        let (strays, meters) = (&mut self.strays, &self.meters);
+        let (aggregate_moves, meters) = (&mut self.aggregate_moves, &self.meters);
         let items = arrivals.into_iter().map(|arrival| {
             let at = lanes.place(&place.topic, arrival.offset, &arrival.record);
             let mut item = work.intake.item(place, arrival, at, &work.routes);
-            suspects::judge(&mut item, known);
+            suspects::judge(&mut item, suspected);
             let record = &item.event.record;
-            if Strays::watches(&item) && lanes.placement.has_key(&place.topic, record) {
-                strays.watch(place, &item, &meters.counters);
+            if AggregateMoves::watches(&item) && lanes.placement.has_key(&place.topic, record) {
+                aggregate_moves.watch(place, &item, &meters.counters);
             }
             item
         });
         self.engine.handle_delivered(id, generation, items, now);
     }
 
-    fn handle_done(&mut self, done: Done) {
+    fn handle_task_result(&mut self, done: TaskResult) {
         let now = self.now();
         match done {
-            Done::Committed(commits, result) => {
+            TaskResult::Committed(commits, result) => {
                 self.count_commit(&result);
                 let refused = |commit: &Commit| match &result {
                     Ok(refused) => {
@@ -283,35 +285,35 @@ impl<DB: Owners> Driver<DB> {
                 let refused: Vec<PartitionId> = refused.map(|commit| commit.partition).collect();
                 self.engine.handle_committed(&commits, &refused);
             }
-            Done::Confirmed(id, generation, ours) => {
+            TaskResult::Confirmed(id, generation, ours) => {
                 self.engine.handle_confirmed(id, generation, ours, now);
             }
-            Done::Due(all) => {
+            TaskResult::Due(all) => {
                 for (id, generation, due) in all {
                     self.engine.handle_due(id, generation, due, now);
                 }
             }
-            Done::Released(place, release, released, report) => {
+            TaskResult::Released(place, release, released, report) => {
                 self.open.remove(&(release.partition, release.generation, release.lane));
                 self.tell_released(release.partition, place, &released, report);
                 self.engine.handle_released(&release, released, now);
-                self.make_room(now);
+                self.adapt_permits(now);
             }
-            Done::Outcome(place, batch, outcome) => {
+            TaskResult::Batch(place, batch, outcome) => {
                 self.open.remove(&(batch.partition, batch.generation, batch.lanes[0].lane));
-                self.heads.ended(&place, &batch, &outcome);
+                self.heads.note_end(&place, &batch, &outcome);
                 self.tell(place, &batch, &outcome);
                 self.engine.handle_outcome(batch, outcome, now);
-                self.make_room(now);
+                self.adapt_permits(now);
             }
-            Done::Panicked(error) => self.end = Some(End::Panicked(error)),
-            Done::Sought(id, generation, result) => {
+            TaskResult::Panicked(error) => self.end = Some(DriverEnd::Panicked(error)),
+            TaskResult::Sought(id, generation, result) => {
                 self.engine.handle_sought(id, generation, result, now);
             }
-            Done::Taken(id, generation, taken) => self.handle_taken(id, generation, *taken, now),
-            Done::Watermarks(written, rest) => {
+            TaskResult::Taken(id, of, taken) => self.handle_taken(id, of, *taken, now),
+            TaskResult::Watermarks(written, rest) => {
                 for (write, written) in written {
-                    self.written(&write, written, now);
+                    self.handle_written(&write, written, now);
                 }
                 for write in rest {
                     self.write_watermark(write);
@@ -321,19 +323,18 @@ impl<DB: Owners> Driver<DB> {
     }
 
     /// Fewer transactions side by side, or more, as those that have begun lately tell.
-    fn make_room(&mut self, now: Time) {
-        if let Some(room) =
-            self.work.state.pace.judged(self.engine.room(), self.engine.partitions())
-        {
-            self.engine.handle_room(room, now);
+    fn adapt_permits(&mut self, now: Time) {
+        let (open_max, partitions) = (self.engine.permits(), self.engine.partitions());
+        if let Some(permits) = self.work.state.concurrency.judge(open_max, partitions) {
+            self.engine.handle_permits(permits, now);
         }
     }
 
-    fn written(&mut self, write: &WatermarkWrite, written: Written, now: Time) {
+    fn handle_written(&mut self, write: &WatermarkWrite, written: Written, now: Time) {
         if written == Written::Yes
-            && let Some(known) = self.known.get_mut(&write.partition)
+            && let Some(tracked) = self.partitions.get_mut(&write.partition)
         {
-            known.confirmed_at = Some(Instant::now());
+            tracked.confirmed_at = Some(Instant::now());
         }
         self.engine.handle_watermark(write, written, now);
     }
@@ -346,14 +347,14 @@ impl<DB: Owners> Driver<DB> {
         now: Time,
     ) {
         // It may have been let go of meanwhile.
-        let Some(known) = self.known.get_mut(&id) else { return };
+        let Some(tracked) = self.partitions.get_mut(&id) else { return };
         let taken = taken.map(|taken| {
             let ownership = taken.ownership.clone();
-            known.unlogged = Some((Instant::now(), ownership.watermark.0));
+            tracked.unlogged = Some((Instant::now(), ownership.watermark.0));
             // An answer that was overtaken by that of a later take-over says nothing any more.
-            if known.taken.as_ref().is_none_or(|(latest, _)| *latest <= generation) {
-                known.taken = Some((generation, taken));
-                known.confirmed_at = Some(Instant::now());
+            if tracked.taken.as_ref().is_none_or(|(latest, _)| *latest <= generation) {
+                tracked.taken = Some((generation, taken));
+                tracked.confirmed_at = Some(Instant::now());
             }
             ownership
         });
@@ -365,17 +366,16 @@ impl<DB: Owners> Driver<DB> {
         let fresh = |place: &TopicPartition| {
             let id = PartitionId(self.next_id);
             self.next_id = self.next_id.wrapping_add(1);
-            let watch = Watch::new(Instant::now());
-            let known = Known {
+            let tracked = TrackedPartition {
                 place: place.clone(),
                 taken: None,
                 unlogged: None,
                 logged_still: false,
                 confirmed_at: None,
-                watch,
+                watch: ProgressWatch::new(Instant::now()),
                 held: Vec::new(),
             };
-            self.known.insert(id, known);
+            self.partitions.insert(id, tracked);
             self.ids.insert(place.clone(), id);
             id
         };
@@ -387,13 +387,13 @@ impl<DB: Owners> Driver<DB> {
     }
 
     pub(super) fn place(&self, id: PartitionId) -> Option<TopicPartition> {
-        self.known.get(&id).map(|known| known.place.clone())
+        self.partitions.get(&id).map(|tracked| tracked.place.clone())
     }
 
     /// Forgets what the engine has let go of: each assignment brings new numbers.
     pub(super) fn forget_gone(&mut self) {
         let engine = &self.engine;
-        self.known.retain(|id, _| engine.has(*id));
+        self.partitions.retain(|id, _| engine.has(*id));
         self.ids.retain(|_, id| engine.has(*id));
         self.heads.retain(|id| engine.has(id));
     }

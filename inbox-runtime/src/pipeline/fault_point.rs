@@ -48,20 +48,20 @@ mod armed {
     const STOPPED_WITHIN: Duration = Duration::from_secs(1);
 
     #[derive(Debug, PartialEq, Eq)]
-    struct Fault {
+    struct InjectedFault {
         point: String,
         at: u64,
         stop: bool,
     }
 
-    static FAULT: LazyLock<Option<Fault>> =
+    static FAULT: LazyLock<Option<InjectedFault>> =
         LazyLock::new(|| read(&std::env::var("INBOX_FAULT").ok()?));
     static PASSES: AtomicU64 = AtomicU64::new(0);
 
-    fn read(text: &str) -> Option<Fault> {
+    fn read(text: &str) -> Option<InjectedFault> {
         let mut parts = text.split(':');
         let point = parts.next().filter(|point| super::POINTS.contains(point))?.to_owned();
-        let mut fault = Fault { point, at: 1, stop: false };
+        let mut fault = InjectedFault { point, at: 1, stop: false };
         for part in parts {
             match part.parse() {
                 Ok(at) => fault.at = at,
@@ -95,7 +95,8 @@ mod armed {
 
         #[test]
         fn a_fault_has_a_point_a_count_and_a_kind() {
-            let fault = |point: &str, at, stop| Some(Fault { point: point.into(), at, stop });
+            let fault =
+                |point: &str, at, stop| Some(InjectedFault { point: point.into(), at, stop });
             assert_eq!(read("live.after_claim"), fault("live.after_claim", 1, false));
             assert_eq!(read("release.after_mark:3"), fault("release.after_mark", 3, false));
             assert_eq!(read("release.after_mark:2:stop"), fault("release.after_mark", 2, true));

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use inbox_engine::{Batch, Lane, Outcome, PartitionId};
+use inbox_engine::{Batch, BatchOutcome, Lane, PartitionId, TransactionFault};
 use outbox_core::TopicPartition;
 
 use super::Delivery;
@@ -35,7 +35,7 @@ struct Head {
 
 impl Heads {
     /// A transaction begins.
-    pub(super) fn started(&mut self, batch: &Batch<Arc<Delivery>>, now: SystemTime) {
+    pub(super) fn note_start(&mut self, batch: &Batch<Arc<Delivery>>, now: SystemTime) {
         let mut lane = None;
         for item in &batch.items {
             // By lane and offset: the first of each lane.
@@ -54,20 +54,22 @@ impl Heads {
     }
 
     /// It has ended. An event that meets conflicts alone is told from the second one on.
-    pub(super) fn ended(
+    pub(super) fn note_end(
         &mut self,
         place: &TopicPartition,
         batch: &Batch<Arc<Delivery>>,
-        outcome: &Outcome,
+        outcome: &BatchOutcome,
     ) {
         let error = match outcome {
-            Outcome::Broken(error)
-            | Outcome::Conflict(error)
-            | Outcome::Blocked(error)
-            | Outcome::Outage(error)
-            | Outcome::Unreached(error)
-            | Outcome::Full(error) => error,
-            Outcome::Failed(failures) => {
+            BatchOutcome::Full(error)
+            | BatchOutcome::Fault(
+                TransactionFault::Broken(error)
+                | TransactionFault::Conflict(error)
+                | TransactionFault::Blocked(error)
+                | TransactionFault::Outage(error)
+                | TransactionFault::Unreached(error),
+            ) => error,
+            BatchOutcome::Failed(failures) => {
                 for failure in failures {
                     let items = failure.index.map_or(&*batch.items, |at| &batch.items[at..=at]);
                     for item in items {
@@ -81,14 +83,17 @@ impl Heads {
                 return;
             }
             // What follows is read from the database anew.
-            Outcome::Committed(_) | Outcome::Unknown(_) | Outcome::Fenced | Outcome::Reused(_) => {
+            BatchOutcome::Committed(_)
+            | BatchOutcome::Fault(TransactionFault::Unknown(_) | TransactionFault::Fenced)
+            | BatchOutcome::Reused(_) => {
                 for step in &batch.lanes {
                     self.0.remove(&(batch.partition, step.lane));
                 }
                 return;
             }
         };
-        let alone = batch.items.len() == 1 && matches!(outcome, Outcome::Conflict(_));
+        let alone = batch.items.len() == 1
+            && matches!(outcome, BatchOutcome::Fault(TransactionFault::Conflict(_)));
         for step in &batch.lanes {
             let Some(head) = self.0.get_mut(&(batch.partition, step.lane)) else { continue };
             head.error = Some(error.clone());
@@ -262,11 +267,11 @@ mod tests {
         let at = |seconds| begun + Duration::from_secs(seconds);
         let id = PartitionId(1);
         let lines = inbox_settings::testing::told(|| {
-            heads.started(&batch(4, 17, 0), begun);
+            heads.note_start(&batch(4, 17, 0), begun);
             assert_eq!(heads.of(id, &place, at(4), false), (Duration::from_secs(4), vec![]));
-            let failed = Outcome::Failed(vec![Failure::retry(0, "no such account".into())]);
-            heads.ended(&place, &batch(4, 17, 0), &failed);
-            heads.started(&batch(4, 17, 1), at(5));
+            let failed = BatchOutcome::Failed(vec![Failure::retry(0, "no such account".into())]);
+            heads.note_end(&place, &batch(4, 17, 0), &failed);
+            heads.note_start(&batch(4, 17, 1), at(5));
             let (oldest, held) = heads.of(id, &place, at(9), false);
             assert_eq!(oldest, Duration::from_secs(9));
             assert_eq!((held[0].lane, held[0].offset, held[0].attempt), (4, 17, 2));
@@ -275,7 +280,7 @@ mod tests {
             heads.of(id, &place, at(69), false);
         });
         assert_eq!(lines.len(), 1, "once, and again after a minute: {lines:?}");
-        heads.ended(&place, &batch(4, 17, 1), &Outcome::Committed(Tally::default()));
+        heads.note_end(&place, &batch(4, 17, 1), &BatchOutcome::Committed(Tally::default()));
         assert_eq!(heads.of(id, &place, at(80), false), (Duration::ZERO, vec![]));
     }
 
@@ -285,7 +290,7 @@ mod tests {
         let (mut heads, begun) = (Heads::default(), SystemTime::now());
         let at = |seconds| begun + Duration::from_secs(seconds);
         let lines = inbox_settings::testing::told(|| {
-            heads.started(&batch(4, 17, 0), begun);
+            heads.note_start(&batch(4, 17, 0), begun);
             assert_eq!(heads.of(PartitionId(1), &place, at(20), true).1.len(), 1);
             heads.of(PartitionId(1), &place, at(21), false);
         });
@@ -296,11 +301,11 @@ mod tests {
     fn from_the_second_on_conflicts_of_one_event_are_told() {
         let place = TopicPartition { topic: "orders".into(), partition: 3 };
         let mut heads = Heads::default();
-        let conflict = Outcome::Conflict("deadlock detected".into());
+        let conflict = BatchOutcome::Fault(TransactionFault::Conflict("deadlock detected".into()));
         let lines = inbox_settings::testing::told(|| {
             for _ in 0..3 {
-                heads.started(&batch(4, 17, 0), SystemTime::now());
-                heads.ended(&place, &batch(4, 17, 0), &conflict);
+                heads.note_start(&batch(4, 17, 0), SystemTime::now());
+                heads.note_end(&place, &batch(4, 17, 0), &conflict);
             }
         });
         assert_eq!(lines.len(), 2, "{lines:?}");

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use inbox_engine::{Doom, Item, Kind, Lane, ParkReason};
-use inbox_handler::internal::{Looked, RouteTable};
+use inbox_handler::internal::{RouteLookup, RouteTable};
 use inbox_kafka::{Arrival, Excerpts, Flaw};
-use inbox_store::port::Known;
+use inbox_store::port::InboxRow;
 use outbox_core::{Envelope, EventId, ReadError, Reader, Record, TopicPartition};
 
 use super::{
@@ -62,7 +62,7 @@ impl Intake {
         let (kind, doomed) = self.kind(&event, routes);
         let id = match &event {
             Ok(envelope) => *envelope.event_id.as_bytes(),
-            Err(_) => unread(topic, partition.partition, offset.0),
+            Err(_) => unreadable_id(topic, partition.partition, offset.0),
         };
         let delivery = Delivery { partition: partition.clone(), offset, record, excerpt, event };
         let fingerprint = fingerprint(&delivery, self.content, Hash::now());
@@ -85,7 +85,7 @@ impl Intake {
 
     /// Whether a row is of the content of an item. It may be by the other setting, or by another hash: of those
     /// then, and by no hash but the row's own.
-    pub(super) fn same(row: &Known, item: &Delivered) -> bool {
+    pub(super) fn is_same_content(row: &InboxRow, item: &Delivered) -> bool {
         if row.fingerprint == item.fingerprint && row.sha256 {
             return true;
         }
@@ -121,10 +121,10 @@ impl Intake {
             Err(error) => return (PARKED, Some(doom(ParkReason::Undecodable, error.to_string()))),
         };
         match routes.lookup(&envelope.event_type) {
-            Looked::Route(kind) => (kind, None),
-            Looked::Ignored => (IGNORED, None),
-            Looked::Unknown if ignored(ParkReason::UnknownType) => (IGNORED, None),
-            Looked::Unknown => {
+            RouteLookup::Route(kind) => (kind, None),
+            RouteLookup::Ignored => (IGNORED, None),
+            RouteLookup::Unknown if ignored(ParkReason::UnknownType) => (IGNORED, None),
+            RouteLookup::Unknown => {
                 let error = format!(
                     "no handler is registered for events of type `{}`; register one, or name the \
                      type with `routes.ignore(..)`",
@@ -141,7 +141,7 @@ fn doom(reason: ParkReason, error: String) -> Doom {
 }
 
 /// The id of an unreadable record is its place in the log: nothing in it can be trusted.
-fn unread(topic: &str, partition: i32, offset: i64) -> [u8; 16] {
+fn unreadable_id(topic: &str, partition: i32, offset: i64) -> [u8; 16] {
     // A topic's name is never empty, so there is always an id.
     EventId::at(topic, partition, offset).map_or([0; 16], |id| *id.as_bytes())
 }

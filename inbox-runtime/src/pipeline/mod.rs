@@ -1,41 +1,41 @@
-//! The loop that obeys the engine, and the transaction.
+//! The loop that applies what the engine asks for, and the transaction.
 //!
 //! A record comes in through `intake`, waits in the engine, and leaves in a `transaction`:
-//! begin, `claim`, `handling`, park, advance, commit. `driver` owns the engine; `obey` does
-//! what it says; `control` asks the database for everything else.
+//! begin, `claim`, `handling`, park, advance, commit. `driver` owns the engine; `effects`
+//! applies what it asks for; `control` asks the database for everything else.
 
-pub(crate) mod beat;
+mod aggregate_moves;
 mod begin;
-mod beside;
 mod claim;
+pub(crate) mod concurrency;
 pub(crate) mod content;
 pub(crate) mod control;
 #[cfg(feature = "testing")]
 pub(crate) mod crash;
 pub(crate) mod dead_letter;
+mod disposition;
 mod document;
 pub(crate) mod driver;
+mod effects;
 mod fault_point;
+mod grouped;
 mod handling;
 mod heads;
 pub(crate) mod intake;
-mod obey;
+mod notes;
 mod outages;
-pub(crate) mod pace;
+mod overlap;
 mod parked;
 pub(crate) mod parking;
+mod pending_notes;
 pub(crate) mod prune;
+pub(crate) mod publish;
 pub(crate) mod release;
 pub(crate) mod sessions;
-mod strays;
 mod suspects;
-mod telling;
-mod together;
 pub(crate) mod transaction;
 pub(crate) mod trial;
-mod verdict;
 mod watch;
-mod words;
 
 use std::sync::Arc;
 

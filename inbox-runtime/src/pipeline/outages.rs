@@ -53,7 +53,7 @@ impl Outages {
     }
 
     /// A partition has met an outage of the database.
-    pub(super) fn met(
+    pub(super) fn note_outage(
         &mut self,
         id: PartitionId,
         place: TopicPartition,
@@ -76,7 +76,7 @@ impl Outages {
     }
 
     /// Whether what a partition stands still for, or that it moves, is told as an outage.
-    pub(super) fn reported(
+    pub(super) fn note_report(
         &mut self,
         id: PartitionId,
         place: &TopicPartition,
@@ -86,7 +86,7 @@ impl Outages {
         match standstill {
             Some(Standstill::Outage(error)) => {
                 if !self.has(id) {
-                    self.met(id, place.clone(), error, now);
+                    self.note_outage(id, place.clone(), error, now);
                 }
                 true
             }
@@ -101,7 +101,7 @@ impl Outages {
     }
 
     /// How the partitions are now: the last that moves again ends the outage.
-    pub(super) fn look(&mut self, snapshots: &[Snapshot], now: Instant) {
+    pub(super) fn refresh(&mut self, snapshots: &[Snapshot], now: Instant) {
         if self.database.is_open() {
             let waits = |snapshot: &&Snapshot| match &snapshot.standstill {
                 Some(Standstill::Outage(_)) => true,
@@ -138,7 +138,7 @@ impl Outages {
     }
 
     /// A broker has answered.
-    pub(super) fn answered(&mut self, now: Instant) {
+    pub(super) fn note_answer(&mut self, now: Instant) {
         if let Some(Met { times, seconds }) = self.kafka.over(now) {
             Signal::OutageOver { of: "broker_trouble", partitions: None, times, seconds }.emit();
         }
@@ -215,28 +215,28 @@ mod tests {
         let (mut outages, began) = (Outages::new(), Instant::now());
         let at = |seconds| began + Duration::from_secs(seconds);
         let told = lines(|| {
-            outages.look(&stand(&[None, None, None, None]), began);
+            outages.refresh(&stand(&[None, None, None, None]), began);
             for second in 0..32 {
                 for partition in 0..4 {
                     let (id, place) = (PartitionId(partition), place(0));
-                    outages.met(id, place.clone(), "connection refused", at(second));
-                    assert!(outages.reported(id, &place, out().as_ref(), at(second)));
+                    outages.note_outage(id, place.clone(), "connection refused", at(second));
+                    assert!(outages.note_report(id, &place, out().as_ref(), at(second)));
                 }
-                outages.look(&stand(&[out(), out(), out(), out()]), at(second));
+                outages.refresh(&stand(&[out(), out(), out(), out()]), at(second));
             }
             for partition in 0..4 {
                 let (id, place) = (PartitionId(partition), place(0));
                 let taking_over = Standstill::TakingOver;
-                assert!(outages.reported(id, &place, Some(&taking_over), at(32)), "on its way");
+                assert!(outages.note_report(id, &place, Some(&taking_over), at(32)), "on its way");
                 assert!(outages.has(id));
                 let mut now = [out(), out(), out(), out()];
                 now[..=partition as usize].fill(None);
-                assert!(outages.reported(id, &place, None, at(33)), "told for all");
-                outages.look(&stand(&now), at(33));
+                assert!(outages.note_report(id, &place, None, at(33)), "told for all");
+                outages.refresh(&stand(&now), at(33));
             }
-            outages.look(&stand(&[None, None, None, None]), at(34));
+            outages.refresh(&stand(&[None, None, None, None]), at(34));
             assert!(
-                !outages.reported(PartitionId(0), &place(0), None, at(35)),
+                !outages.note_report(PartitionId(0), &place(0), None, at(35)),
                 "for another reason"
             );
         });
@@ -247,10 +247,10 @@ mod tests {
     fn an_outage_that_nothing_meets_is_told_again_all_the_same() {
         let (mut outages, began) = (Outages::new(), Instant::now());
         let told = lines(|| {
-            outages.reported(PartitionId(0), &place(0), out().as_ref(), began);
-            outages.look(&stand(&[out()]), began + Duration::from_secs(31));
+            outages.note_report(PartitionId(0), &place(0), out().as_ref(), began);
+            outages.refresh(&stand(&[out()]), began + Duration::from_secs(31));
             // Its partition has gone to another process.
-            outages.look(&stand(&[]), began + Duration::from_secs(40));
+            outages.refresh(&stand(&[]), began + Duration::from_secs(40));
         });
         assert_eq!(told, ["outage 1 1 0", "outage 1 1 31", "outage_over outage 1 1 40"]);
     }
@@ -258,10 +258,10 @@ mod tests {
     #[test]
     fn what_waits_for_a_person_is_no_outage_any_more() {
         let (mut outages, began) = (Outages::new(), Instant::now());
-        outages.reported(PartitionId(0), &place(0), out().as_ref(), began);
+        outages.note_report(PartitionId(0), &place(0), out().as_ref(), began);
         let reused = Standstill::Reused("another log".into());
-        assert!(!outages.reported(PartitionId(0), &place(0), Some(&reused), began));
-        assert!(!outages.reported(PartitionId(0), &place(0), None, began), "it moves is told");
+        assert!(!outages.note_report(PartitionId(0), &place(0), Some(&reused), began));
+        assert!(!outages.note_report(PartitionId(0), &place(0), None, began), "it moves is told");
     }
 
     #[test]
@@ -273,12 +273,12 @@ mod tests {
             for second in 0..20 {
                 outages.trouble(trouble(second), at(second));
             }
-            outages.answered(at(21));
-            outages.answered(at(26));
-            outages.answered(at(31));
+            outages.note_answer(at(21));
+            outages.note_answer(at(26));
+            outages.note_answer(at(31));
             let missing = Trouble { error: "no such topic".into(), passing: false };
             outages.trouble(missing, at(40));
-            outages.answered(at(60));
+            outages.note_answer(at(60));
         });
         assert_eq!(
             told,

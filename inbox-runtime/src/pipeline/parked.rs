@@ -70,7 +70,7 @@ fn bare(item: &Delivered, reason: ParkReason, error: &str) -> Parking {
 }
 
 /// The row for a doomed item.
-pub(crate) fn doomed(item: &Delivered, doom: &Doom, delay: Option<Duration>) -> Parking {
+pub(crate) fn doomed_row(item: &Delivered, doom: &Doom, delay: Option<Duration>) -> Parking {
     row(item, doom.reason, &doom.error, delay)
 }
 
@@ -96,7 +96,7 @@ fn aggregate(item: &Delivered) -> String {
 }
 
 /// Which event a line of the log is about: its type, its producer's id, its aggregate, as far as the record says.
-pub(super) fn named(item: &Delivered) -> [Option<String>; 3] {
+pub(super) fn event_labels(item: &Delivered) -> [Option<String>; 3] {
     let id = item.event.event.is_ok().then(|| item.event.id());
     let present = |text: String| Some(text).filter(|text| !text.is_empty());
     [present(event_type(item)), id, present(aggregate(item))]

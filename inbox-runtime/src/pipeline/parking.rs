@@ -9,9 +9,9 @@ use uuid::Uuid;
 
 use super::{
     Delivered,
-    parked::named,
+    disposition::Dispositions,
+    parked::event_labels,
     transaction::{Transaction, Work},
-    verdict::Verdicts,
 };
 use crate::telemetry::Signal;
 
@@ -41,9 +41,9 @@ impl<DB: Transactions> Work<DB> {
 
 impl<DB: Transactions> Transaction<'_, DB> {
     /// Counts what is parked now, by why; what a person has to look into is told one by one.
-    pub(super) fn tell_parked(&self, verdicts: &Verdicts<'_>) {
+    pub(super) fn tell_parked(&self, dispositions: &Dispositions<'_>) {
         let mut reasons: BTreeMap<&str, u64> = BTreeMap::new();
-        for (item, reason, doom) in verdicts.parkings() {
+        for (item, reason, doom) in dispositions.parkings() {
             self.work.meters.parked(reason);
             *reasons.entry(reason.as_str()).or_default() += 1;
             let (partition, offset) = (item.event.partition.clone(), item.offset.0);
@@ -57,11 +57,11 @@ impl<DB: Transactions> Transaction<'_, DB> {
                 _ => {}
             }
         }
-        let with_error = verdicts.parkings().find(|(_, _, doom)| doom.is_some());
-        let Some((item, _, doom)) = with_error.or_else(|| verdicts.parkings().next()) else {
+        let with_error = dispositions.parkings().find(|(_, _, doom)| doom.is_some());
+        let Some((item, _, doom)) = with_error.or_else(|| dispositions.parkings().next()) else {
             return;
         };
-        let [event_type, event_id, aggregate] = named(item);
+        let [event_type, event_id, aggregate] = event_labels(item);
         let counted = reasons.iter().map(|(reason, events)| format!("{reason} {events}"));
         let follows = "an earlier event of their aggregate is parked";
         Signal::Parked {

@@ -90,13 +90,13 @@ async fn sweep<DB: Owners>(
             }
             Err(error) => {
                 sessions.give_up(conn).await;
-                return Err(sessions.said(&error));
+                return Err(sessions.explain(&error));
             }
         }
     }
     if let Err(error) = prune_audit::<DB>(&mut conn, &retention.consumer, retention.audit).await {
         sessions.give_up(conn).await;
-        return Err(sessions.said(&error));
+        return Err(sessions.explain(&error));
     }
     sessions.give_back(conn).await;
     Ok(removed)

@@ -9,7 +9,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use inbox_store::port::{Book, Edition, OpenError, StoreFault, Transactions, TxLimits};
+use inbox_store::port::{
+    OpenError, RegistrySnapshot, StatementRegistry, StoreFault, Transactions, TxLimits,
+};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::telemetry::{Signal, meters::Meters};
@@ -18,18 +20,18 @@ use crate::telemetry::{Signal, meters::Meters};
 pub(crate) struct Session<DB: Transactions> {
     conn: DB::Connection,
     /// The texts of queued statements that it knows.
-    pub(super) edition: Option<Arc<Edition>>,
+    pub(super) snapshot: Option<Arc<RegistrySnapshot>>,
     /// Events of its transactions since its statements were planned anew, and when that was.
     pub(super) events: usize,
     planned: Option<Instant>,
     /// A handler may have left something on it.
     pub(super) stays: bool,
     /// Of its transaction, until the session is back.
-    pub(super) turn: Option<Turn>,
+    pub(super) writer_permit: Option<WriterPermit>,
 }
 
 /// The right to one of the transactions that a store can write side by side.
-pub(super) type Turn = OwnedSemaphorePermit;
+pub(super) type WriterPermit = OwnedSemaphorePermit;
 
 /// After so many events, and not more often than that, a session's statements are planned anew. The
 /// database does so by itself once it has counted a table's rows, which a backlog does not wait for; it
@@ -55,20 +57,23 @@ impl<DB: Transactions> DerefMut for Session<DB> {
 }
 
 impl<DB: Transactions> Session<DB> {
-    /// Prepares it for the newest texts of `book`. Outside any transaction, so that no handler's
+    /// Prepares it for the newest texts of `registry`. Outside any transaction, so that no handler's
     /// rollback takes it back. A database that does not allow it is not asked again.
-    pub(super) async fn learn(&mut self, book: &Book) -> Result<(), sqlx::Error> {
-        let Some(edition) = book.newer(self.edition.as_ref()) else { return Ok(()) };
-        match DB::learn(&mut self.conn, &edition).await {
+    pub(super) async fn prepare_session(
+        &mut self,
+        registry: &StatementRegistry,
+    ) -> Result<(), sqlx::Error> {
+        let Some(snapshot) = registry.newer_snapshot(self.snapshot.as_ref()) else { return Ok(()) };
+        match DB::prepare_session(&mut self.conn, &snapshot).await {
             Ok(()) => {
-                self.edition = Some(edition);
+                self.snapshot = Some(snapshot);
                 Ok(())
             }
             Err(error) if matches!(DB::fault(&error), StoreFault::Outage | StoreFault::Broken) => {
                 Err(error)
             }
             Err(error) => {
-                book.shut();
+                registry.disable();
                 Signal::QueueUnprepared { error: DB::explain(&error) }.emit();
                 Ok(())
             }
@@ -120,7 +125,7 @@ impl<DB: Transactions> Session<DB> {
 pub struct Sessions<DB: Transactions> {
     settings: DB::Settings,
     idle: Mutex<Vec<Session<DB>>>,
-    turns: Arc<Semaphore>,
+    writers: Arc<Semaphore>,
     meters: Option<Arc<Meters>>,
 }
 
@@ -132,23 +137,23 @@ impl<DB: Transactions> std::fmt::Debug for Sessions<DB> {
 
 impl<DB: Transactions> Sessions<DB> {
     /// An error of a session for people, with the role where advice needs it.
-    pub(super) fn said(&self, error: &sqlx::Error) -> String {
-        self.advised(&DB::explain(error))
+    pub(super) fn explain(&self, error: &sqlx::Error) -> String {
+        self.with_role(&DB::explain(error))
     }
 
     /// A text that may hold advice, with the role.
-    pub(super) fn advised(&self, text: &str) -> String {
+    pub(super) fn with_role(&self, text: &str) -> String {
         outbox_core::for_role(text, DB::role(&self.settings))
     }
 
     /// Whose openings nobody counts.
     pub fn new(settings: DB::Settings) -> Self {
-        let turns = Arc::new(Semaphore::new(DB::WRITERS_MAX));
-        Self { settings, idle: Mutex::new(Vec::new()), turns, meters: None }
+        let writers = Arc::new(Semaphore::new(DB::WRITERS_MAX));
+        Self { settings, idle: Mutex::new(Vec::new()), writers, meters: None }
     }
 
     /// The same, with the connections that are opened counted.
-    pub fn counted(settings: DB::Settings, meters: Arc<Meters>) -> Self {
+    pub fn with_meters(settings: DB::Settings, meters: Arc<Meters>) -> Self {
         Self { meters: Some(meters), ..Self::new(settings) }
     }
 
@@ -159,8 +164,8 @@ impl<DB: Transactions> Sessions<DB> {
 
     /// Waits until a transaction can begin: with one writer, until the session of the one before is back,
     /// whose pages are in memory. In their order.
-    pub(super) async fn turn(&self) -> Option<Turn> {
-        Arc::clone(&self.turns).acquire_owned().await.ok() // it is never closed
+    pub(super) async fn acquire_writer(&self) -> Option<WriterPermit> {
+        Arc::clone(&self.writers).acquire_owned().await.ok() // it is never closed
     }
 
     /// An idle connection if there is one. It may be dead: its first statement tells.
@@ -176,11 +181,11 @@ impl<DB: Transactions> Sessions<DB> {
         }
         opened.map(|conn| Session {
             conn,
-            edition: None,
+            snapshot: None,
             events: 0,
             planned: None,
             stays: false,
-            turn: None,
+            writer_permit: None,
         })
     }
 
@@ -198,7 +203,7 @@ impl<DB: Transactions> Sessions<DB> {
         if DB::in_transaction(&conn) || !conn.clean(&self.settings).await {
             return conn.close_hard().await;
         }
-        let _ends_when_it_is_back = conn.turn.take();
+        let _ends_when_it_is_back = conn.writer_permit.take();
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(conn);
     }
 
@@ -253,18 +258,18 @@ mod tests {
         let address =
             Address { url: &url, tls: None, schema: None, application: "", statement_cache: 1 };
         let sessions = Sessions::<Sqlite>::new(Sqlite::settings(&address).unwrap());
-        let turn = sessions.turn().await;
+        let writer_permit = sessions.acquire_writer().await;
         let mut conn = sessions.take().await.unwrap();
-        conn.turn = turn;
-        let mut next = pin!(sessions.turn());
+        conn.writer_permit = writer_permit;
+        let mut next = pin!(sessions.acquire_writer());
         assert!(futures::poll!(next.as_mut()).is_pending());
         sessions.give_back(conn).await;
         assert!(futures::poll!(next.as_mut()).is_ready());
         assert_eq!(sessions.idle_count(), 1);
         // One that is closed leaves its turn to the next one, too.
         let mut conn = sessions.take().await.unwrap();
-        conn.turn = sessions.turn().await;
+        conn.writer_permit = sessions.acquire_writer().await;
         conn.close_hard().await;
-        assert!(futures::poll!(pin!(sessions.turn())).is_ready());
+        assert!(futures::poll!(pin!(sessions.acquire_writer())).is_ready());
     }
 }

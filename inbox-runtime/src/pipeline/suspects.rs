@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use inbox_engine::{Batch, Doom, Item, Offset, Outcome, ParkReason, Rule};
+use inbox_engine::{Batch, BatchOutcome, Doom, Item, Offset, ParkReason, Rule, TransactionFault};
 use inbox_store::port::{Scope, Suspect, Transactions};
 
 use super::{Delivered, Delivery, transaction::Work};
@@ -37,7 +37,11 @@ pub(super) fn judge(item: &mut Delivered, suspects: &[Suspect]) {
 impl<DB: Transactions> Work<DB> {
     /// Runs a batch to its end. The caller spawns it and lets it finish, or drops it, and with it its
     /// connection, once what it does does not count any more.
-    pub(crate) async fn transact(&self, scope: Scope, batch: &Batch<Arc<Delivery>>) -> Outcome {
+    pub(crate) async fn transact(
+        &self,
+        scope: Scope,
+        batch: &Batch<Arc<Delivery>>,
+    ) -> BatchOutcome {
         if !batch.marked {
             let _beside_others = self.state.aside.read().await;
             return self.run(scope, batch).await;
@@ -49,7 +53,7 @@ impl<DB: Transactions> Work<DB> {
             } else {
                 _beside_others = self.state.aside.read().await;
             }
-            if let Some(outcome) = self.accused(scope, batch).await {
+            if let Some(outcome) = self.try_suspect(scope, batch).await {
                 return outcome;
             }
             return self.run_marked(scope, batch).await;
@@ -59,10 +63,10 @@ impl<DB: Transactions> Work<DB> {
     }
 
     /// The same, written down before: whoever comes after this process knows what it ran.
-    async fn run_marked(&self, scope: Scope, batch: &Batch<Arc<Delivery>>) -> Outcome {
+    async fn run_marked(&self, scope: Scope, batch: &Batch<Arc<Delivery>>) -> BatchOutcome {
         match self.mark(scope, batch, true).await {
             Ok(()) => self.run(scope, batch).await,
-            Err(error) => Outcome::Unreached(error),
+            Err(error) => BatchOutcome::Fault(TransactionFault::Unreached(error)),
         }
     }
 
@@ -94,7 +98,7 @@ impl<DB: Transactions> Work<DB> {
             }
             Err(error) => {
                 conn.close_hard().await;
-                Err(format!("writing down what runs failed: {}", self.sessions.said(&error)))
+                Err(format!("writing down what runs failed: {}", self.sessions.explain(&error)))
             }
         }
     }

@@ -9,23 +9,25 @@ use std::{
 };
 
 use futures::future::{MaybeDone, maybe_done};
-use inbox_engine::{Batch, Failure, HandlerFault, Mode, Outcome, Rule, Tally};
-use inbox_handler::internal::{Ahead, RouteTable};
-use inbox_store::port::{Book, Scope, StoreFault, Transactions, TxLimits};
+use inbox_engine::{
+    Batch, BatchOutcome, Failure, HandlerFault, Mode, Rule, Tally, TransactionFault,
+};
+use inbox_handler::internal::{DecodedPayloads, RouteTable};
+use inbox_store::port::{Scope, StatementRegistry, StoreFault, Transactions, TxLimits};
 use tokio::sync::RwLock;
 use uuid::Uuid;
 
 use super::{
     Delivery,
-    beside::beside,
+    concurrency::ConcurrencyLimiter,
+    disposition::Dispositions,
     fault_point,
     handling::run_event,
     intake::{IGNORED, Intake},
-    pace::Pace,
+    overlap::overlap,
     parking::ParkingRules,
     sessions::{Session, Sessions},
     trial::Trials,
-    verdict::Verdicts,
 };
 use crate::telemetry::meters::Meters;
 
@@ -37,7 +39,7 @@ pub struct Work<DB: Transactions> {
     /// Where transactions run.
     pub sessions: Sessions<DB>,
     /// What sessions are prepared for.
-    pub book: Arc<Book>,
+    pub registry: Arc<StatementRegistry>,
     /// The server's deadlines.
     pub limits: TxLimits,
     /// How handlers append events.
@@ -62,7 +64,7 @@ pub struct Work<DB: Transactions> {
 #[derive(Debug, Default)]
 pub struct WorkState {
     /// How long BEGIN takes, and what follows from that.
-    pub(super) pace: Pace,
+    pub(super) concurrency: ConcurrencyLimiter,
     /// Held by each transaction, and by itself by one of an event that a process has ended with.
     pub(super) aside: RwLock<()>,
     /// The crash that a test asked for.
@@ -72,11 +74,11 @@ pub struct WorkState {
 
 /// How a transaction ends early, and what becomes of its connection.
 #[derive(Debug)]
-pub(super) enum End {
+pub(super) enum EarlyEnd {
     /// ROLLBACK, and the connection goes back.
-    RolledBack(Outcome),
+    RolledBack(BatchOutcome),
     /// The connection is closed hard: it is broken, or something in it still runs.
-    Closed(Outcome),
+    Closed(BatchOutcome),
 }
 
 /// One transaction under way.
@@ -103,19 +105,19 @@ pub(super) struct Transaction<'a, DB: Transactions> {
 
 impl<DB: Transactions> Work<DB> {
     /// Runs a batch to its end.
-    pub(super) async fn run(&self, scope: Scope, batch: &Batch<Arc<Delivery>>) -> Outcome {
-        self.state.pace.cut(batch.whole);
-        let mut ahead = pin!(maybe_done(self.decode_ahead(batch)));
-        let mut conn = match beside(ahead.as_mut(), self.begin()).await {
+    pub(super) async fn run(&self, scope: Scope, batch: &Batch<Arc<Delivery>>) -> BatchOutcome {
+        self.state.concurrency.record_cut(batch.whole);
+        let mut payloads = pin!(maybe_done(self.decode_ahead(batch)));
+        let mut conn = match overlap(payloads.as_mut(), self.begin()).await {
             Ok(conn) => conn,
-            Err(outcome) => return outcome.before_handlers(),
+            Err(fault) => return BatchOutcome::Fault(fault.before_handlers()),
         };
         let mut transaction = Transaction::new(self, scope, batch, &mut conn);
-        let ran = transaction.run(ahead).await;
+        let ran = transaction.run(payloads).await;
         let handled = transaction.handled;
         conn.events += batch.items.len();
         match self.end(conn, ran).await {
-            Ok(tally) => Outcome::Committed(tally),
+            Ok(tally) => BatchOutcome::Committed(tally),
             Err(outcome) if handled => outcome,
             Err(outcome) => outcome.before_handlers(),
         }
@@ -123,7 +125,7 @@ impl<DB: Transactions> Work<DB> {
 
     /// Decodes what runs will take, while BEGIN and the claim are waited for. A careful run decodes each
     /// event in its turn.
-    async fn decode_ahead(&self, batch: &Batch<Arc<Delivery>>) -> Ahead {
+    async fn decode_ahead(&self, batch: &Batch<Arc<Delivery>>) -> DecodedPayloads {
         let items = batch.items.iter().enumerate();
         let items = items.filter(|(_, item)| {
             batch.mode == Mode::Together
@@ -131,34 +133,34 @@ impl<DB: Transactions> Work<DB> {
                 && item.kind.route != IGNORED.route
         });
         let events = items.map(|(place, item)| (place, item.kind.route, run_event(item)));
-        Ahead::of(&self.routes, events).await
+        DecodedPayloads::decode(&self.routes, events).await
     }
 
     /// Sees to the connection of a transaction that has ended.
     pub(super) async fn end<T>(
         &self,
         mut conn: Session<DB>,
-        ran: Result<T, End>,
-    ) -> Result<T, Outcome> {
+        ran: Result<T, EarlyEnd>,
+    ) -> Result<T, BatchOutcome> {
         match ran {
             Ok(done) => {
                 self.sessions.give_back(conn).await;
                 Ok(done)
             }
-            Err(End::Closed(Outcome::Broken(error))) => {
+            Err(EarlyEnd::Closed(BatchOutcome::Fault(TransactionFault::Broken(error)))) => {
                 conn.close_hard().await;
                 // The others may be as well as ever, or the database is away: another session tells.
                 if Rule::BrokenSessionProbed.on() && self.sessions.work(&self.limits).await {
-                    return Err(Outcome::Broken(error));
+                    return Err(BatchOutcome::Fault(TransactionFault::Broken(error)));
                 }
                 self.sessions.close().await;
-                Err(Outcome::Outage(error))
+                Err(BatchOutcome::Fault(TransactionFault::Outage(error)))
             }
-            Err(End::Closed(outcome)) => {
+            Err(EarlyEnd::Closed(outcome)) => {
                 // A handler that hangs says nothing of other sessions; else those that wait for work have
                 // prepared the same, or go the same way to the server.
                 match outcome {
-                    Outcome::Failed(_) => conn.close_hard().await,
+                    BatchOutcome::Failed(_) => conn.close_hard().await,
                     _ => self.sessions.give_up(conn).await,
                 }
                 Err(outcome)
@@ -166,13 +168,13 @@ impl<DB: Transactions> Work<DB> {
             // A nested `begin()` that a handler dropped half-way: the driver has a ROLLBACK in its queue
             // and believes the transaction over, and nobody has sent it (A6).
             // What outlasts a rollback would go on to other clients of a pooler, who closes what is cut off.
-            Err(End::RolledBack(outcome))
+            Err(EarlyEnd::RolledBack(outcome))
                 if !DB::in_transaction(&conn) || (conn.stays && conn.is_shared()) =>
             {
                 conn.close_hard().await;
                 Err(outcome)
             }
-            Err(End::RolledBack(outcome)) => {
+            Err(EarlyEnd::RolledBack(outcome)) => {
                 match DB::rollback(&mut conn).await {
                     Ok(()) => self.sessions.give_back(conn).await,
                     Err(_) => conn.close_hard().await,
@@ -207,26 +209,28 @@ impl<'a, DB: Transactions> Transaction<'a, DB> {
 
     async fn run(
         &mut self,
-        mut ahead: Pin<&mut MaybeDone<impl Future<Output = Ahead>>>,
-    ) -> Result<Tally, End> {
+        mut payloads: Pin<&mut MaybeDone<impl Future<Output = DecodedPayloads>>>,
+    ) -> Result<Tally, EarlyEnd> {
         fault_point::pass("live.after_begin");
-        let mut verdicts = beside(ahead.as_mut(), self.claim()).await?;
+        let mut dispositions = overlap(payloads.as_mut(), self.claim()).await?;
         fault_point::pass("live.after_claim");
-        if verdicts.vanished() {
+        if dispositions.vanished() {
             let text = "an id was taken and is free again; the batch is tried once more";
-            return Err(End::RolledBack(Outcome::Conflict(text.into())));
+            return Err(EarlyEnd::RolledBack(BatchOutcome::Fault(TransactionFault::Conflict(
+                text.into(),
+            ))));
         }
         match self.batch.mode {
             Mode::Together => {
-                ahead.as_mut().await;
-                let mut decoded = ahead.take_output().unwrap_or_default();
-                self.handle_together(&mut verdicts, &mut decoded).await?;
+                payloads.as_mut().await;
+                let mut decoded = payloads.take_output().unwrap_or_default();
+                self.handle_together(&mut dispositions, &mut decoded).await?;
             }
-            Mode::Careful => self.handle_carefully(&mut verdicts).await?,
+            Mode::Careful => self.handle_carefully(&mut dispositions).await?,
         }
         fault_point::pass("live.after_handler");
-        self.send_letters(&verdicts.letters()).await?;
-        self.park(&verdicts).await?;
+        self.send_letters(&dispositions.letters()).await?;
+        self.park(&dispositions).await?;
         self.advance().await?;
         fault_point::pass("live.before_commit");
         #[cfg(feature = "testing")]
@@ -235,108 +239,126 @@ impl<'a, DB: Transactions> Transaction<'a, DB> {
         #[cfg(feature = "testing")]
         self.crash(super::crash::Moment::AfterCommit)?;
         fault_point::pass("live.after_commit");
-        self.tell_parked(&verdicts);
-        Ok(verdicts.tally())
+        self.tell_parked(&dispositions);
+        Ok(dispositions.tally())
     }
 
-    async fn park(&mut self, verdicts: &Verdicts<'_>) -> Result<(), End> {
-        let rows = verdicts.parked(|item| self.work.first_delay(item));
+    async fn park(&mut self, dispositions: &Dispositions<'_>) -> Result<(), EarlyEnd> {
+        let rows = dispositions.parked(|item| self.work.first_delay(item));
         if rows.is_empty() || !Rule::ParkInTransaction.on() {
             return Ok(());
         }
         let alone = DB::park_alone(self.conn, &self.scope).await;
-        alone.map_err(|error| self.failed("the lock for parking", &error))?;
+        alone.map_err(|error| self.statement_failed("the lock for parking", &error))?;
         // A follower is as it came; that it cannot be parked is never its fault.
-        self.handled |= verdicts.parkings().any(|(_, _, doom)| doom.is_some());
+        self.handled |= dispositions.parkings().any(|(_, _, doom)| doom.is_some());
         let parked = DB::park(self.conn, &self.scope, &rows).await;
-        let marked = parked.map_err(|error| self.failed("parking", &error))?;
+        let marked = parked.map_err(|error| self.statement_failed("parking", &error))?;
         self.changed = self.changed.map(|changed| changed.saturating_add_unsigned(marked));
         fault_point::pass("live.after_park");
-        self.fits().await
+        self.check_limit().await
     }
 
     /// The limits are kept exactly: nobody else parks here until this transaction ends.
-    async fn fits(&mut self) -> Result<(), End> {
+    async fn check_limit(&mut self) -> Result<(), EarlyEnd> {
         let limit = self.work.parking.limit;
         let load = DB::parked_load(self.conn, &self.scope, limit).await;
-        let load = load.map_err(|error| self.failed("counting parked events", &error))?;
+        let load = load.map_err(|error| self.statement_failed("counting parked events", &error))?;
         if load.within(limit) || !Rule::ParkedLimitCounted.on() {
             return Ok(());
         }
-        Err(End::RolledBack(Outcome::Full(load.beyond(limit))))
+        Err(EarlyEnd::RolledBack(BatchOutcome::Full(load.beyond(limit))))
     }
 
     /// The heart: it fails after a swallowed error, after a handler's own COMMIT or ROLLBACK, when a
     /// newer owner has raised the epoch, when the database has gone back in time, and when somebody else has changed
     /// rows of the inbox in the transaction.
-    pub(super) async fn advance(&mut self) -> Result<(), End> {
+    pub(super) async fn advance(&mut self) -> Result<(), EarlyEnd> {
         let lanes = &self.batch.lanes;
         let changed = self.changed.filter(|_| Rule::InboxRowsCounted.on());
         let moved = DB::advance(self.conn, &self.scope, &self.tx, lanes, changed).await;
-        let moved = moved.map_err(|error| self.failed("the advance", &error))?;
+        let moved = moved.map_err(|error| self.statement_failed("the advance", &error))?;
         if moved == lanes.len() as u64 || !Rule::AdvanceCountsRows.on() {
             return Ok(());
         }
         match DB::same_transaction(self.conn, &self.tx).await {
             Ok(true) => Err(self.fenced_or_changed(changed, moved).await),
-            _ => Err(End::Closed(self.ended(None))),
+            _ => Err(EarlyEnd::Closed(self.handler_ended(None))),
         }
     }
 
-    pub(super) async fn commit(&mut self) -> Result<(), End> {
+    pub(super) async fn commit(&mut self) -> Result<(), EarlyEnd> {
         let clean = self.conn.clean_inside(self.work.sessions.settings()).await;
-        clean.map_err(|error| self.failed("taking back what was left on the session", &error))?;
+        clean.map_err(|error| {
+            self.statement_failed("taking back what was left on the session", &error)
+        })?;
         if let Err(error) = DB::commit(self.conn).await {
-            let said = self.work.sessions.said(&error);
+            let said = self.work.sessions.explain(&error);
             return Err(match DB::fault(&error) {
-                StoreFault::Conflict | StoreFault::Stale => End::Closed(Outcome::Conflict(said)),
-                StoreFault::Saturated => End::RolledBack(Outcome::Unreached(said)),
+                StoreFault::Conflict | StoreFault::Stale => {
+                    EarlyEnd::Closed(BatchOutcome::Fault(TransactionFault::Conflict(said)))
+                }
+                StoreFault::Saturated => {
+                    EarlyEnd::RolledBack(BatchOutcome::Fault(TransactionFault::Unreached(said)))
+                }
                 // A deferred constraint: the server said so, nothing was committed.
                 StoreFault::Statement => {
-                    End::Closed(self.handler_failed(None, HandlerFault::Retry, said))
+                    EarlyEnd::Closed(self.handler_failed(None, HandlerFault::Retry, said))
                 }
                 // The driver's savepoint went with one of the runtime's.
                 StoreFault::TransactionEnded if DB::refused(&error) => {
-                    End::Closed(self.left_open(&said))
+                    EarlyEnd::Closed(self.left_open(&said))
                 }
                 // Rolled back for certain: met again and again by one event alone, it counts as the event's.
                 StoreFault::Broken | StoreFault::Outage | StoreFault::TransactionEnded
                     if DB::refused(&error) && Rule::RefusedCommitCounts.on() =>
                 {
-                    End::Closed(Outcome::Outage(format!("COMMIT failed: {said}")))
+                    EarlyEnd::Closed(BatchOutcome::Fault(TransactionFault::Outage(format!(
+                        "COMMIT failed: {said}"
+                    ))))
                 }
                 StoreFault::Broken | StoreFault::Outage | StoreFault::TransactionEnded => {
-                    End::Closed(Outcome::Unknown(said))
+                    EarlyEnd::Closed(BatchOutcome::Fault(TransactionFault::Unknown(said)))
                 }
             });
         }
         if DB::in_transaction(self.conn) && Rule::CommitLeavesTransaction.on() {
             // It ended a savepoint of the driver: for certain nothing was committed.
             let said = "the session is still in its transaction";
-            return Err(End::Closed(self.left_open(said)));
+            return Err(EarlyEnd::Closed(self.left_open(said)));
         }
         Ok(())
     }
 
     /// What an error of one of the runtime's own statements means.
-    pub(super) fn failed(&mut self, what: &str, error: &sqlx::Error) -> End {
-        let text = format!("{what} failed: {}", self.work.sessions.said(error));
+    pub(super) fn statement_failed(&mut self, what: &str, error: &sqlx::Error) -> EarlyEnd {
+        let text = format!("{what} failed: {}", self.work.sessions.explain(error));
         match DB::fault(error) {
-            StoreFault::Broken => End::Closed(Outcome::Broken(text)),
-            StoreFault::Outage => End::Closed(Outcome::Outage(text)),
-            StoreFault::Conflict => End::RolledBack(Outcome::Conflict(text)),
-            StoreFault::Stale => End::Closed(Outcome::Conflict(text)),
-            StoreFault::Saturated => End::RolledBack(Outcome::Unreached(text)),
+            StoreFault::Broken => {
+                EarlyEnd::Closed(BatchOutcome::Fault(TransactionFault::Broken(text)))
+            }
+            StoreFault::Outage => {
+                EarlyEnd::Closed(BatchOutcome::Fault(TransactionFault::Outage(text)))
+            }
+            StoreFault::Conflict => {
+                EarlyEnd::RolledBack(BatchOutcome::Fault(TransactionFault::Conflict(text)))
+            }
+            StoreFault::Stale => {
+                EarlyEnd::Closed(BatchOutcome::Fault(TransactionFault::Conflict(text)))
+            }
+            StoreFault::Saturated => {
+                EarlyEnd::RolledBack(BatchOutcome::Fault(TransactionFault::Unreached(text)))
+            }
             // 25P02 and its like: a handler swallowed an error that the guard could not see.
             StoreFault::Statement => {
-                End::RolledBack(self.handler_failed(None, HandlerFault::Retry, text))
+                EarlyEnd::RolledBack(self.handler_failed(None, HandlerFault::Retry, text))
             }
-            StoreFault::TransactionEnded => End::Closed(self.ended(None)),
+            StoreFault::TransactionEnded => EarlyEnd::Closed(self.handler_ended(None)),
         }
     }
 
     /// A handler ended the transaction: what it left behind is found by the torn check.
-    pub(super) fn ended(&mut self, index: Option<usize>) -> Outcome {
+    pub(super) fn handler_ended(&mut self, index: Option<usize>) -> BatchOutcome {
         self.torn = true;
         let text = "a handler ended the transaction (COMMIT, ROLLBACK or the like): the runtime owns \
                     it; use tx.savepoint() to undo a part";
@@ -344,7 +366,7 @@ impl<'a, DB: Transactions> Transaction<'a, DB> {
     }
 
     /// COMMIT was for something that a handler began through the driver, and nothing is committed.
-    fn left_open(&self, said: &str) -> Outcome {
+    fn left_open(&self, said: &str) -> BatchOutcome {
         let text = format!(
             "a handler left a nested begin() of the driver open, so that COMMIT was for that one: use \
              tx.savepoint(), and end what was begun ({said})"
@@ -358,9 +380,9 @@ impl<'a, DB: Transactions> Transaction<'a, DB> {
         index: Option<usize>,
         fault: HandlerFault,
         error: String,
-    ) -> Outcome {
+    ) -> BatchOutcome {
         let index = index.or((self.batch.items.len() == 1).then_some(0));
-        let error = self.work.sessions.advised(&error);
-        Outcome::Failed(vec![Failure { index, fault, error }])
+        let error = self.work.sessions.with_role(&error);
+        BatchOutcome::Failed(vec![Failure { index, fault, error }])
     }
 }

@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use inbox_engine::{Batch, Failure, HandlerFault, Outcome, Rule};
+use inbox_engine::{Batch, BatchOutcome, Failure, HandlerFault, Rule, TransactionFault};
 use inbox_store::port::{Scope, Transactions};
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines},
@@ -51,7 +51,7 @@ struct Process {
 
 /// What a trial has shown.
 #[derive(Debug)]
-enum Verdict {
+enum TrialResult {
     /// The handler came back, however it ended.
     Lives,
     /// The process ended with it: how.
@@ -99,7 +99,7 @@ impl Process {
         None
     }
 
-    async fn run(&mut self, line: &str, time: Duration) -> Verdict {
+    async fn run(&mut self, line: &str, time: Duration) -> TrialResult {
         let line = format!("{line}\n");
         let asked = async {
             self.stdin.write_all(line.as_bytes()).await.ok()?;
@@ -108,16 +108,16 @@ impl Process {
         };
         match tokio::time::timeout(time, asked).await {
             Ok(Some(BEGIN)) => {}
-            Ok(Some(NOTHING)) => return Verdict::Lives,
-            _ => return Verdict::Unknown,
+            Ok(Some(NOTHING)) => return TrialResult::Lives,
+            _ => return TrialResult::Unknown,
         }
         match tokio::time::timeout(time, self.word()).await {
-            Ok(Some(_)) => Verdict::Lives,
+            Ok(Some(_)) => TrialResult::Lives,
             Ok(None) => match self.child.wait().await {
-                Ok(status) => Verdict::Dies(status.to_string()),
-                Err(error) => Verdict::Dies(error.to_string()),
+                Ok(status) => TrialResult::Dies(status.to_string()),
+                Err(error) => TrialResult::Dies(error.to_string()),
             },
-            Err(_) => Verdict::Dies(format!("it did not come back within {time:?}")),
+            Err(_) => TrialResult::Dies(format!("it did not come back within {time:?}")),
         }
     }
 }
@@ -125,24 +125,24 @@ impl Process {
 impl<DB: Transactions> Work<DB> {
     /// What a trial of the one event of a batch has shown against it. It is written down before: where memory is
     /// short, the system may end both processes.
-    pub(super) async fn accused(
+    pub(super) async fn try_suspect(
         &self,
         scope: Scope,
         batch: &Batch<Arc<Delivery>>,
-    ) -> Option<Outcome> {
+    ) -> Option<BatchOutcome> {
         let item = batch.items.first().filter(|item| item.is_suspect())?;
-        match self.dies_of(&document::document(item, ""), Some((scope, batch))).await {
+        match self.run_trial(&document::document(item, ""), Some((scope, batch))).await {
             Ok(error) => {
                 let failure = Failure { index: Some(0), fault: HandlerFault::Crash, error: error? };
-                Some(Outcome::Failed(vec![failure]))
+                Some(BatchOutcome::Failed(vec![failure]))
             }
-            Err(error) => Some(Outcome::Unreached(error)),
+            Err(error) => Some(BatchOutcome::Fault(TransactionFault::Unreached(error))),
         }
     }
 
     /// How the process of a trial ended with an event, if it did; an error when what is to be written down before
     /// cannot be.
-    pub(super) async fn dies_of(
+    pub(super) async fn run_trial(
         &self,
         document: &str,
         written: Option<(Scope, &Batch<Arc<Delivery>>)>,
@@ -159,12 +159,12 @@ impl<DB: Transactions> Work<DB> {
                 self.mark(scope, batch, true).await?;
             }
             match process.run(document, self.attempt_deadline + MARGIN).await {
-                Verdict::Unknown => {}
-                Verdict::Lives => {
+                TrialResult::Unknown => {}
+                TrialResult::Lives => {
                     *kept = Some(process);
                     return Ok(None);
                 }
-                Verdict::Dies(how) => {
+                TrialResult::Dies(how) => {
                     return Ok(Some(format!(
                         "a process that ran nothing else ended with it ({how}), as one did before: the handler ends \
                          the process for this event; correct it, then release the event"
@@ -177,15 +177,15 @@ impl<DB: Transactions> Work<DB> {
 }
 
 /// The side of the process that tries.
-mod tried {
+mod child {
     use std::{
         io::{self, Write as _},
         sync::Arc,
     };
 
     use inbox_engine::{
-        Batch, Epoch, Generation, Lane, LaneMove, LeaderEpoch, Mode, NextOffset, Offset, Outcome,
-        PartitionId,
+        Batch, BatchOutcome, Epoch, Generation, Lane, LaneMove, LeaderEpoch, Mode, NextOffset,
+        Offset, PartitionId, TransactionFault,
     };
     use inbox_store::port::{Scope, Transactions};
     use tokio::{sync::mpsc, time::timeout};
@@ -193,7 +193,7 @@ mod tried {
     use super::{BEGIN, END, IDLE_MAX, NOTHING, READY};
     use crate::pipeline::{
         Delivered, Delivery, document,
-        transaction::{End, Transaction, Work},
+        transaction::{EarlyEnd, Transaction, Work},
     };
 
     impl<DB: Transactions> Work<DB> {
@@ -227,7 +227,9 @@ mod tried {
             let mut transaction = Transaction::new(self, scope, &batch, &mut conn);
             // Whether it fails says nothing here.
             drop(transaction.handle_single(0).await);
-            let taken_back = End::RolledBack(Outcome::Conflict(String::new()));
+            let taken_back = EarlyEnd::RolledBack(BatchOutcome::Fault(TransactionFault::Conflict(
+                String::new(),
+            )));
             drop(self.end::<()>(conn, Err(taken_back)).await);
             Ok(END)
         }

@@ -19,7 +19,7 @@ const STILL_MAX: Duration = Duration::from_mins(1);
 
 /// What was seen of a partition.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Watch {
+pub(super) struct ProgressWatch {
     /// Watermark, position, calls of handlers.
     signs: (NextOffset, NextOffset, u64),
     moved_at: Instant,
@@ -31,7 +31,7 @@ pub(super) struct Watch {
 
 /// What is to be seen of a partition now.
 #[derive(Clone, Debug)]
-pub(super) struct Sight<'s> {
+pub(super) struct Observation<'s> {
     pub(super) snapshot: &'s Snapshot,
     /// When the database last confirmed the watermark.
     pub(super) confirmed_at: Option<Instant>,
@@ -47,16 +47,28 @@ pub(super) struct Sight<'s> {
     pub(super) event_max: Duration,
 }
 
-impl Watch {
+impl ProgressWatch {
     pub(super) fn new(now: Instant) -> Self {
         let signs = (NextOffset(i64::MIN), NextOffset(i64::MIN), 0);
         Self { signs, moved_at: now, held: None, moves_since: now }
     }
 
     /// Why it stands still, as far as that can be seen.
-    pub(super) fn look(&mut self, sight: Sight<'_>, now: Instant) -> Option<Standstill> {
-        let Sight { snapshot, confirmed_at, calls, overdue, ends, missing, unread, event_max } =
-            sight;
+    pub(super) fn observe(
+        &mut self,
+        observation: Observation<'_>,
+        now: Instant,
+    ) -> Option<Standstill> {
+        let Observation {
+            snapshot,
+            confirmed_at,
+            calls,
+            overdue,
+            ends,
+            missing,
+            unread,
+            event_max,
+        } = observation;
         if snapshot.standstill.as_ref().is_some_and(|reason| !reason.seen_from_outside()) {
             // It says so itself. When it moves again, the clocks begin anew.
             *self = Self::new(now);
@@ -149,22 +161,22 @@ impl<DB: Owners> Driver<DB> {
         let event_max = self.work.attempt_deadline.max(statement) + retry;
         let (mut changed, mut unread_at) = (Vec::new(), Vec::new());
         for snapshot in self.engine.snapshots() {
-            let Some(known) = self.known.get_mut(&snapshot.partition) else { continue };
-            let Some((generation, taken)) = &known.taken else { continue };
-            let unread = health.unread.get(&known.place);
-            let sight = Sight {
+            let Some(tracked) = self.partitions.get_mut(&snapshot.partition) else { continue };
+            let Some((generation, taken)) = &tracked.taken else { continue };
+            let unread = health.unread.get(&tracked.place);
+            let observation = Observation {
                 snapshot: &snapshot,
-                confirmed_at: known.confirmed_at,
-                calls: self.meters.calls.ended(taken.scope.partition_ref),
+                confirmed_at: tracked.confirmed_at,
+                calls: self.meters.calls.ended_calls(taken.scope.partition_ref),
                 overdue: self.meters.calls.overdue(Some(taken.scope.partition_ref), now),
-                ends: health.asked.get(&known.place).copied().unwrap_or_default(),
-                missing: health.missing(&known.place, known.watch.moves_since, now),
+                ends: health.asked.get(&tracked.place).copied().unwrap_or_default(),
+                missing: health.missing(&tracked.place, tracked.watch.moves_since, now),
                 unread: unread.map(|batch| batch.sentence.clone()),
                 event_max,
             };
-            let seen = known.watch.look(sight, now);
-            self.engine.handle_seen(snapshot.partition, seen);
-            if health.is_other_topic(&known.place.topic, taken.topic_id) {
+            let seen = tracked.watch.observe(observation, now);
+            self.engine.handle_observation(snapshot.partition, seen);
+            if health.is_other_topic(&tracked.place.topic, taken.topic_id) {
                 changed.push((snapshot.partition, *generation));
             }
             unread_at.extend(unread.map(|batch| (snapshot.partition, *generation, batch.at)));
@@ -186,7 +198,7 @@ mod tests {
     use super::*;
 
     struct Scene {
-        watch: Watch,
+        watch: ProgressWatch,
         snapshot: Snapshot,
         ends: LogEnds,
         missing: Option<String>,
@@ -214,7 +226,7 @@ mod tests {
                 standstill: None,
             };
             let ends = LogEnds { stable: Some(five), high: Some(five) };
-            let watch = Watch::new(begun);
+            let watch = ProgressWatch::new(begun);
             Self {
                 watch,
                 snapshot,
@@ -233,7 +245,7 @@ mod tests {
             let mut seen = None;
             for second in from..=to {
                 let now = self.begun + Duration::from_secs(second);
-                let sight = Sight {
+                let observation = Observation {
                     snapshot: &self.snapshot,
                     confirmed_at: self.confirmed.then_some(now),
                     calls: self.calls,
@@ -243,7 +255,7 @@ mod tests {
                     unread: self.unread.clone(),
                     event_max: Duration::from_secs(10),
                 };
-                seen = self.watch.look(sight, now).map(|reason| reason.name());
+                seen = self.watch.observe(observation, now).map(|reason| reason.name());
             }
             seen
         }

@@ -1,6 +1,6 @@
 //! What a consumer has done so far, in numbers.
 
-use inbox_engine::Outcome;
+use inbox_engine::{BatchOutcome, TransactionFault};
 
 inbox_settings::counters! {
     /// What a consumer has done so far. Written once per transaction, read at any time.
@@ -56,9 +56,9 @@ inbox_settings::counters! {
 
 impl Counters {
     /// Counts what a transaction did.
-    pub(crate) fn count(&self, outcome: &Outcome) {
+    pub(crate) fn count(&self, outcome: &BatchOutcome) {
         match outcome {
-            Outcome::Committed(tally) => {
+            BatchOutcome::Committed(tally) => {
                 self.batches.add(1);
                 self.applied.add(tally.applied);
                 self.duplicates.add(tally.duplicates);
@@ -66,17 +66,24 @@ impl Counters {
                 self.ignored.add(tally.ignored);
                 self.dead_lettered.add(tally.dead_lettered);
             }
-            Outcome::Failed(failures) => {
+            BatchOutcome::Failed(failures) => {
                 self.rollbacks.add(1);
                 self.failures.add(failures.len() as u64);
             }
-            Outcome::Blocked(_) | Outcome::Broken(_) | Outcome::Conflict(_) => {
-                self.conflicts.add(1);
-            }
-            Outcome::Outage(_) | Outcome::Unreached(_) => self.outages.add(1),
-            Outcome::Unknown(_) | Outcome::Fenced => self.resyncs.add(1),
+            BatchOutcome::Fault(fault) => self.count_fault(fault),
             // The partition stands still for it: the signal tells.
-            Outcome::Reused(_) | Outcome::Full(_) => {}
+            BatchOutcome::Reused(_) | BatchOutcome::Full(_) => {}
+        }
+    }
+
+    /// Counts what kept a transaction from being committed.
+    pub(crate) fn count_fault(&self, fault: &TransactionFault) {
+        match fault {
+            TransactionFault::Blocked(_)
+            | TransactionFault::Broken(_)
+            | TransactionFault::Conflict(_) => self.conflicts.add(1),
+            TransactionFault::Outage(_) | TransactionFault::Unreached(_) => self.outages.add(1),
+            TransactionFault::Unknown(_) | TransactionFault::Fenced => self.resyncs.add(1),
         }
     }
 }

@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use inbox_engine::{Outcome, ParkReason};
+use inbox_engine::{BatchOutcome, ParkReason};
 use inbox_handler::internal::Calls;
 use inbox_settings::Counter;
 use outbox_core::TopicPartition;
@@ -134,13 +134,13 @@ impl Meters {
     /// Counts a transaction. `oldest_ms` is the earliest record's time.
     pub(crate) fn transaction(
         &self,
-        outcome: &Outcome,
+        outcome: &BatchOutcome,
         events: usize,
         oldest_ms: Option<i64>,
         took: Duration,
     ) {
         self.counters.count(outcome);
-        if !matches!(outcome, Outcome::Committed(_)) {
+        if !matches!(outcome, BatchOutcome::Committed(_)) {
             return;
         }
         self.transaction_seconds.took(took);

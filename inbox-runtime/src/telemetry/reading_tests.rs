@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use inbox_engine::{Failure, HandlerFault, Outcome, ParkReason, Tally};
+use inbox_engine::{BatchOutcome, Failure, HandlerFault, ParkReason, Tally};
 use outbox_core::TopicPartition;
 
 use super::{
@@ -54,9 +54,9 @@ fn measured(consumer: &str) -> Readings {
     let ago = i64::try_from(now.as_millis()).unwrap() - 2_000;
     let tally = Tally { applied: 3, duplicates: 1, ..Tally::default() };
     let took = Duration::from_millis(7);
-    meters.transaction(&Outcome::Committed(tally), 4, Some(ago), took);
-    meters.transaction(&Outcome::Failed(vec![Failure::retry(0, "x".into())]), 4, None, took);
-    meters.transaction(&Outcome::Committed(Tally::default()), 1, None, took);
+    meters.transaction(&BatchOutcome::Committed(tally), 4, Some(ago), took);
+    meters.transaction(&BatchOutcome::Failed(vec![Failure::retry(0, "x".into())]), 4, None, took);
+    meters.transaction(&BatchOutcome::Committed(Tally::default()), 1, None, took);
     meters.run(0, Duration::from_millis(3), 3, false);
     meters.run(1, Duration::from_millis(3), 0, true);
     meters.run(9, Duration::from_millis(3), 0, true);
@@ -206,7 +206,7 @@ fn a_loop_or_a_client_that_is_silent_is_dead() {
 fn a_rejected_failure_is_counted_once() {
     let meters = Meters::new("billing", ["OrderPaid"], 8);
     let failure = Failure { index: Some(0), fault: HandlerFault::Reject, error: "no".into() };
-    meters.transaction(&Outcome::Failed(vec![failure]), 1, None, Duration::ZERO);
+    meters.transaction(&BatchOutcome::Failed(vec![failure]), 1, None, Duration::ZERO);
     let counts = meters.counters.read();
     assert_eq!((counts.rollbacks, counts.failures), (1, 1));
 }

@@ -1,6 +1,6 @@
 //! Signals are what their table says; counters count.
 
-use inbox_engine::{Outcome, Tally};
+use inbox_engine::{BatchOutcome, Tally, TransactionFault};
 use inbox_settings::testing::{document, told};
 use outbox_core::TopicPartition;
 
@@ -184,16 +184,16 @@ fn the_document_is_what_the_tables_say() {
 #[test]
 fn counters_count_what_a_transaction_did() {
     let counters = Counters::default();
-    counters.count(&Outcome::Committed(Tally {
+    counters.count(&BatchOutcome::Committed(Tally {
         applied: 3,
         duplicates: 2,
         parked: 1,
         ignored: 4,
         dead_lettered: 5,
     }));
-    counters.count(&Outcome::Conflict("deadlock".into()));
-    counters.count(&Outcome::Fenced);
-    counters.count(&Outcome::Unknown("connection lost".into()));
+    counters.count(&BatchOutcome::Fault(TransactionFault::Conflict("deadlock".into())));
+    counters.count(&BatchOutcome::Fault(TransactionFault::Fenced));
+    counters.count(&BatchOutcome::Fault(TransactionFault::Unknown("connection lost".into())));
     let orders = TopicPartition { topic: "orders".into(), partition: 3 };
     Report { released: 5, discarded: 2, ..Report::default() }.tell(&orders, &counters);
     let counts = counters.read();

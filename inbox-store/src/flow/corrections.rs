@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::{Columns, Read as _, lanes, ownership, ownership::OwnershipSql, suspects, values};
 use crate::{
-    port::{Beginning, Corrected, Correction, Corrections, Held},
+    port::{Beginning, Corrected, Correction, Corrections, PartitionRecord},
     shared::unexpected,
     takeover::{self, Standing},
 };
@@ -50,10 +50,10 @@ impl<DB: CorrectionSql> Corrections for DB {
         conn: &mut DB::Connection,
         consumer: &str,
         topic: &str,
-    ) -> Result<Vec<Held>, sqlx::Error> {
+    ) -> Result<Vec<PartitionRecord>, sqlx::Error> {
         let values = values![consumer, topic];
         let rows = DB::fetch_all(conn, DB::corrections().rows, values).await?;
-        rows.iter().map(held).collect()
+        rows.iter().map(read_partition).collect()
     }
 
     async fn skip(
@@ -251,9 +251,9 @@ async fn write<DB: CorrectionSql>(
     DB::execute(conn, DB::corrections().write, values).await.map(drop)
 }
 
-fn held(row: &impl Columns) -> Result<Held, sqlx::Error> {
+fn read_partition(row: &impl Columns) -> Result<PartitionRecord, sqlx::Error> {
     let topic_id: Uuid = row.read("topic_id")?;
-    Ok(Held {
+    Ok(PartitionRecord {
         partition_ref: row.read("partition_ref")?,
         topic_id: topic_id.into_bytes(),
         partition: row.read("partition")?,

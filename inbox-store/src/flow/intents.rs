@@ -3,7 +3,7 @@
 use std::future::Future;
 
 use super::{Columns, SqlClient, parked::filter_values, values};
-use crate::port::{Forgotten, Intended, Intents, Order, Outcome, ParkedFilter, Weight};
+use crate::port::{Forgotten, Intended, IntentRequest, IntentState, Intents, ParkedFilter, Weight};
 
 /// The texts of intents.
 pub(crate) struct IntentTexts {
@@ -25,13 +25,13 @@ pub(crate) trait IntentSql: SqlClient {
     fn write_intents(
         conn: &mut Self::Connection,
         events: (&str, &ParkedFilter),
-        order: &Order,
+        order: &IntentRequest,
         range: (i64, u32),
     ) -> impl Future<Output = Result<Vec<Intended>, sqlx::Error>> + Send;
     /// The rows of outcomes. A release is done when its whole queue of then is gone.
-    fn find_outcomes(
+    fn find_intent_states(
         conn: &mut Self::Connection,
-        order: &Order,
+        order: &IntentRequest,
         intended: &[Intended],
     ) -> impl Future<Output = Result<Vec<Self::Row>, sqlx::Error>> + Send;
 }
@@ -41,18 +41,18 @@ impl<DB: IntentSql> Intents for DB {
         conn: &mut DB::Connection,
         consumer: &str,
         filter: &ParkedFilter,
-        order: &Order,
+        order: &IntentRequest,
     ) -> Result<Vec<Weight>, sqlx::Error> {
         let values = filter_values(consumer, filter, values![order.intent.as_str(), order.force]);
         let rows = DB::fetch_all(conn, DB::intents().weigh, &values).await?;
-        rows.iter().map(weight).collect()
+        rows.iter().map(read_weight).collect()
     }
 
     async fn intend(
         conn: &mut DB::Connection,
         consumer: &str,
         filter: &ParkedFilter,
-        order: &Order,
+        order: &IntentRequest,
         after: i64,
         max: u32,
     ) -> Result<Vec<Intended>, sqlx::Error> {
@@ -71,13 +71,13 @@ impl<DB: IntentSql> Intents for DB {
         DB::end_own(conn, erased).await
     }
 
-    async fn outcomes(
+    async fn intent_states(
         conn: &mut DB::Connection,
-        order: &Order,
+        order: &IntentRequest,
         intended: &[Intended],
-    ) -> Result<Vec<Outcome>, sqlx::Error> {
-        let rows = DB::find_outcomes(conn, order, intended).await?;
-        rows.iter().map(outcome).collect()
+    ) -> Result<Vec<IntentState>, sqlx::Error> {
+        let rows = DB::find_intent_states(conn, order, intended).await?;
+        rows.iter().map(read_state).collect()
     }
 }
 
@@ -94,7 +94,7 @@ async fn erase<DB: IntentSql>(
     Ok(erased)
 }
 
-fn weight(row: &impl Columns) -> Result<Weight, sqlx::Error> {
+fn read_weight(row: &impl Columns) -> Result<Weight, sqlx::Error> {
     Ok(Weight {
         topic: row.read("topic")?,
         partition: row.read("partition")?,
@@ -113,7 +113,7 @@ fn weight(row: &impl Columns) -> Result<Weight, sqlx::Error> {
 }
 
 /// An event on which an intent was written.
-pub(crate) fn intended(row: &impl Columns) -> Result<Intended, sqlx::Error> {
+pub(crate) fn read_intended(row: &impl Columns) -> Result<Intended, sqlx::Error> {
     Ok(Intended {
         seq: row.read("parked_seq")?,
         offset: row.read("offset")?,
@@ -123,8 +123,8 @@ pub(crate) fn intended(row: &impl Columns) -> Result<Intended, sqlx::Error> {
     })
 }
 
-fn outcome(row: &impl Columns) -> Result<Outcome, sqlx::Error> {
-    Ok(Outcome {
+fn read_state(row: &impl Columns) -> Result<IntentState, sqlx::Error> {
+    Ok(IntentState {
         seq: row.read("seq")?,
         rest: row.read("rest")?,
         pending: row.read("pending")?,

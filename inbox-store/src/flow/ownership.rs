@@ -67,10 +67,10 @@ pub(crate) trait OwnershipSql: LaneSql + KeySql + SuspectSql {
         looks: &[(Scope, NextOffset)],
         max: i64,
     ) -> impl Future<Output = Result<Vec<Vec<DueQueue>>, sqlx::Error>> + Send;
-    fn put_words(
+    fn put_notes(
         conn: &mut Self::Connection,
         note: Note,
-        words: &[(Scope, Option<String>)],
+        notes: &[(Scope, Option<String>)],
     ) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
 }
 
@@ -117,13 +117,13 @@ impl<DB: OwnershipSql> Ownerships for DB {
         DB::find_queues(conn, looks, i64::try_from(max).unwrap_or(i64::MAX)).await
     }
 
-    async fn write_words(
+    async fn write_notes(
         conn: &mut DB::Connection,
         note: Note,
-        words: &[(Scope, Option<String>)],
+        notes: &[(Scope, Option<String>)],
     ) -> Result<(), sqlx::Error> {
         DB::begin_own(conn).await?;
-        let done = DB::put_words(conn, note, words).await;
+        let done = DB::put_notes(conn, note, notes).await;
         DB::end_own(conn, done).await
     }
 }
@@ -148,12 +148,12 @@ pub(crate) async fn watermark<DB: OwnershipSql>(
 }
 
 /// A standstill commits what it wrote for people, and nothing else.
-type Answer = Result<Taken, Standstill>;
+type TakeOverAnswer = Result<Taken, Standstill>;
 
 async fn take_over<DB: OwnershipSql>(
     conn: &mut DB::Connection,
     request: &TakeOver,
-) -> Result<Answer, TakeOverError> {
+) -> Result<TakeOverAnswer, TakeOverError> {
     let (consumer_ref, inbox_id) = consumer::<DB>(conn, &request.consumer).await?;
     let mut found = find::<DB>(conn, consumer_ref, request).await?;
     if !Rule::StartIsWritten.on() {
@@ -339,7 +339,7 @@ async fn stand_still<DB: OwnershipSql>(
     row: &PartitionState,
     request: &TakeOver,
     reason: Standstill,
-) -> Result<Answer, TakeOverError> {
+) -> Result<TakeOverAnswer, TakeOverError> {
     let end = takeover::log_end_seen(&reason, request);
     let text = reason.to_string();
     let values = values![row.partition_ref, &text, end];

@@ -4,7 +4,8 @@ use uuid::Uuid;
 
 use super::{Columns, Read as _, SqlClient, Value, values};
 use crate::port::{
-    AuditFilter, AuditRow, Kept, Page, ParkedCounts, ParkedEvents, ParkedFilter, ParkedRow, When,
+    AuditFilter, AuditRow, Page, ParkedContent, ParkedCounts, ParkedEvents, ParkedFilter,
+    ParkedRow, When,
 };
 
 /// The texts of looks at parked events. The first parameters of those with a filter are those of [`filter_values`].
@@ -98,14 +99,14 @@ impl<DB: ParkedSql> ParkedEvents for DB {
         })
     }
 
-    async fn kept(
+    async fn content(
         conn: &mut DB::Connection,
         consumer: &str,
         seq: i64,
-    ) -> Result<Option<Kept>, sqlx::Error> {
+    ) -> Result<Option<ParkedContent>, sqlx::Error> {
         let row = DB::fetch_optional(conn, DB::parked().kept, values![consumer, seq]).await?;
         row.map(|row| {
-            Ok(Kept {
+            Ok(ParkedContent {
                 record: row.read("record")?,
                 errors: row.read("errors")?,
                 fingerprint: row.read("fingerprint")?,

@@ -17,10 +17,10 @@ pub(crate) async fn load<DB: SqlClient>(
 ) -> Result<ParkedLoad, sqlx::Error> {
     let bound = |limit: u64| i64::try_from(limit).unwrap_or(i64::MAX - 1);
     let values = values![scope.partition_ref, bound(limit.aggregates), bound(limit.events)];
-    counted(&DB::fetch_one(conn, text, values).await?)
+    read_load(&DB::fetch_one(conn, text, values).await?)
 }
 
-fn counted(row: &impl Columns) -> Result<ParkedLoad, sqlx::Error> {
+fn read_load(row: &impl Columns) -> Result<ParkedLoad, sqlx::Error> {
     Ok(ParkedLoad {
         aggregates: count(row.read("aggregates")?),
         events: count(row.read("events")?),

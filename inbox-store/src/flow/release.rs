@@ -9,7 +9,7 @@ use super::{Columns, SqlClient, values};
 use crate::{
     port::{
         Scope,
-        release::{Act, DueQueue, Queued, Releases, Requeued, Turn},
+        release::{Act, DueQueue, DueState, Queued, Releases, Requeued},
     },
     shared::{intent, lane},
 };
@@ -66,7 +66,7 @@ impl<DB: ReleaseSql> Releases for DB {
         let max = i64::try_from(max).unwrap_or(i64::MAX);
         let values = values![scope.partition_ref, aggregate, max, DISCARDS_MAX];
         let rows = DB::fetch_all(conn, DB::releases().queue, values).await?;
-        rows.iter().map(queued).collect()
+        rows.iter().map(read_queued).collect()
     }
 
     async fn mark(
@@ -102,7 +102,7 @@ impl<DB: ReleaseSql> Releases for DB {
             other,
         ];
         let rows = DB::fetch_all(conn, DB::releases().copies, values).await?;
-        rows.iter().map(queued).collect()
+        rows.iter().map(read_queued).collect()
     }
 
     async fn remove(
@@ -153,7 +153,7 @@ pub(crate) fn due(row: &impl Columns) -> Result<DueQueue, sqlx::Error> {
     })
 }
 
-fn queued(row: &impl Columns) -> Result<Queued, sqlx::Error> {
+fn read_queued(row: &impl Columns) -> Result<Queued, sqlx::Error> {
     let number = |n: i32| u32::try_from(n).unwrap_or_default();
     let id: Uuid = row.read("event_id")?;
     let (asked, by): (Option<String>, Option<String>) =
@@ -168,7 +168,7 @@ fn queued(row: &impl Columns) -> Result<Queued, sqlx::Error> {
         reason: row.read("reason")?,
         attempts: number(row.read("attempts")?),
         releases: number(row.read("releases")?),
-        turn: turn(row.read("turn")?),
+        due_state: due_state(row.read("turn")?),
         intent: intent(asked.as_deref(), by.as_deref()),
         event_type: row.read("event_type")?,
         aggregate_text: row.read("aggregate")?,
@@ -177,10 +177,10 @@ fn queued(row: &impl Columns) -> Result<Queued, sqlx::Error> {
     })
 }
 
-fn turn(number: i32) -> Turn {
+fn due_state(number: i32) -> DueState {
     match number {
-        0 => Turn::Follows,
-        1 => Turn::Due,
-        _ => Turn::Later,
+        0 => DueState::Follows,
+        1 => DueState::Due,
+        _ => DueState::Later,
     }
 }

@@ -24,7 +24,7 @@ pub struct DueQueue {
 
 /// When the turn of a parked event comes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Turn {
+pub enum DueState {
     /// After the one before it.
     Follows,
     /// Now.
@@ -74,7 +74,7 @@ pub struct Queued {
     /// Rounds of release that failed.
     pub releases: u32,
     /// Its turn.
-    pub turn: Turn,
+    pub due_state: DueState,
     /// What an operator asked for, and who.
     pub intent: Option<(Intent, String)>,
     /// Its type, for people.
@@ -96,7 +96,7 @@ impl Queued {
     /// Whether it may run as the head of its queue.
     pub fn due(&self) -> bool {
         // A follower that has become the head is due: what was before it is gone.
-        self.turn != Turn::Later || matches!(self.intent, Some((Intent::Release, _)))
+        self.due_state != DueState::Later || matches!(self.intent, Some((Intent::Release, _)))
     }
 }
 

@@ -30,7 +30,7 @@ pub struct TxLimits {
 
 /// What the claim found out.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Claimed {
+pub struct ClaimResult {
     /// The identity of the transaction; [`Claim::advance`] demands the same one.
     pub tx: String,
     /// The ids that were not in the inbox, in any order.
@@ -41,7 +41,7 @@ pub struct Claimed {
     pub lanes_mine: u64,
     /// Rows of ids that are not fresh, of the same view as the lanes: those that [`Claim::recheck`] need not
     /// look for. Any number of them, in any order.
-    pub known: Vec<Known>,
+    pub known: Vec<InboxRow>,
     /// How many rows of `inbox_events` the session has changed by then, where it counts them: by the advance it
     /// has changed no others but those that were parked.
     pub changed: Option<i64>,
@@ -64,7 +64,7 @@ pub struct ClaimRequest {
 
 /// What the inbox knows of an id that was not fresh.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Known {
+pub struct InboxRow {
     /// The id.
     pub id: [u8; 16],
     /// The fingerprint it was claimed with.
@@ -83,7 +83,7 @@ pub struct Known {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Recheck {
     /// What is known, one entry per id found.
-    pub known: Vec<Known>,
+    pub known: Vec<InboxRow>,
     /// How many of the lanes are still at (epoch, prev).
     pub lanes_mine: u64,
 }
@@ -135,7 +135,7 @@ pub trait Claim: Database {
         conn: &mut Self::Connection,
         scope: &Scope,
         request: &ClaimRequest,
-    ) -> impl Future<Output = Result<Claimed, sqlx::Error>> + Send;
+    ) -> impl Future<Output = Result<ClaimResult, sqlx::Error>> + Send;
     /// The second look: only when some ids were neither fresh nor known.
     fn recheck(
         conn: &mut Self::Connection,
@@ -152,7 +152,7 @@ pub trait Claim: Database {
         lanes: &[LaneMove],
         changed: Option<i64>,
     ) -> impl Future<Output = Result<u64, sqlx::Error>> + Send;
-    /// What [`Claimed::changed`] is now. For telling a fence from a handler that changed the inbox.
+    /// What [`ClaimResult::changed`] is now. For telling a fence from a handler that changed the inbox.
     fn changed(
         conn: &mut Self::Connection,
     ) -> impl Future<Output = Result<Option<i64>, sqlx::Error>> + Send;

@@ -7,7 +7,7 @@ use uuid::Uuid;
 use super::{Moves, sent::on, session};
 use crate::{
     end,
-    port::{Claim, ClaimRequest, Claimed, Known, Recheck, Scope, TxLimits, deadline},
+    port::{Claim, ClaimRequest, ClaimResult, InboxRow, Recheck, Scope, TxLimits, deadline},
     shared::{count, sixteen, unexpected},
 };
 
@@ -131,7 +131,7 @@ impl Claim for Postgres {
         conn: &mut PgConnection,
         scope: &Scope,
         request: &ClaimRequest,
-    ) -> Result<Claimed, sqlx::Error> {
+    ) -> Result<ClaimResult, sqlx::Error> {
         // Of one value PostgreSQL would take what is missing for empty.
         if request.fingerprints.len() != request.ids.len() {
             return Err(unexpected("a claim has another number of fingerprints than of ids"));
@@ -157,7 +157,7 @@ impl Claim for Postgres {
             Some(ids) => known(&row, &ids)?,
             None => Vec::new(),
         };
-        Ok(Claimed {
+        Ok(ClaimResult {
             tx: row.try_get("tx")?,
             fresh: fresh.into_iter().map(Uuid::into_bytes).collect(),
             held: held.iter().map(|key| sixteen(key)).collect::<Result<_, _>>()?,
@@ -186,7 +186,7 @@ impl Claim for Postgres {
         for row in rows {
             recheck.lanes_mine = count(row.try_get("lanes_mine")?);
             let Some(id) = row.try_get::<Option<Uuid>, _>("event_id")? else { continue };
-            recheck.known.push(Known {
+            recheck.known.push(InboxRow {
                 id: id.into_bytes(),
                 fingerprint: sixteen(row.try_get("fingerprint")?)?,
                 sha256: row.try_get("sha256")?,
@@ -251,7 +251,7 @@ async fn claim_one(
     conn: &mut PgConnection,
     scope: &Scope,
     request: &ClaimRequest,
-) -> Result<Claimed, sqlx::Error> {
+) -> Result<ClaimResult, sqlx::Error> {
     let (id, key, step) = (request.ids[0], request.aggregates[0], request.lanes[0]);
     let row = sqlx::query(CLAIM_ONE)
         .bind(scope.consumer_ref)
@@ -266,7 +266,7 @@ async fn claim_one(
         .fetch_one(on(conn))
         .await?;
     let (fresh, held): (bool, bool) = (row.try_get("fresh")?, row.try_get("held")?);
-    Ok(Claimed {
+    Ok(ClaimResult {
         tx: row.try_get("tx")?,
         fresh: fresh.then_some(id).into_iter().collect(),
         held: held.then_some(key).into_iter().collect(),
@@ -277,7 +277,7 @@ async fn claim_one(
 }
 
 /// The rows of ids that were there before, of one array for each column.
-fn known(row: &PgRow, ids: &[Uuid]) -> Result<Vec<Known>, sqlx::Error> {
+fn known(row: &PgRow, ids: &[Uuid]) -> Result<Vec<InboxRow>, sqlx::Error> {
     let fingerprints: Vec<Vec<u8>> = row.try_get("fingerprints")?;
     let hashes: Vec<bool> = row.try_get("sha256")?;
     let partitions: Vec<i64> = row.try_get("partitions")?;
@@ -286,7 +286,7 @@ fn known(row: &PgRow, ids: &[Uuid]) -> Result<Vec<Known>, sqlx::Error> {
     let rows = ids.iter().zip(fingerprints).zip(hashes).zip(partitions).zip(offsets).zip(parked);
     rows.map(|(((((id, fingerprint), sha256), partition_ref), offset), parked)| {
         let (id, fingerprint) = (id.into_bytes(), sixteen(&fingerprint)?);
-        Ok(Known { id, fingerprint, sha256, partition_ref, offset: Offset(offset), parked })
+        Ok(InboxRow { id, fingerprint, sha256, partition_ref, offset: Offset(offset), parked })
     })
     .collect()
 }

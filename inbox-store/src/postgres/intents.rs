@@ -6,11 +6,11 @@ use super::{parked::matching, sent::on};
 use crate::{
     flow::{
         SqlClient as _,
-        intents::{IntentSql, IntentTexts, intended},
+        intents::{IntentSql, IntentTexts, read_intended},
         parked::{behind, filter_values, head},
         values,
     },
-    port::{Intended, Order, ParkedFilter},
+    port::{Intended, IntentRequest, ParkedFilter},
 };
 
 static TEXTS: IntentTexts = IntentTexts {
@@ -83,7 +83,7 @@ impl IntentSql for Postgres {
     async fn write_intents(
         conn: &mut PgConnection,
         (consumer, filter): (&str, &ParkedFilter),
-        order: &Order,
+        order: &IntentRequest,
         (after, max): (i64, u32),
     ) -> Result<Vec<Intended>, sqlx::Error> {
         let values = filter_values(
@@ -99,12 +99,12 @@ impl IntentSql for Postgres {
             ],
         );
         let rows = Self::fetch_all(conn, INTEND, &values).await?;
-        rows.iter().map(intended).collect()
+        rows.iter().map(read_intended).collect()
     }
 
-    async fn find_outcomes(
+    async fn find_intent_states(
         conn: &mut PgConnection,
-        order: &Order,
+        order: &IntentRequest,
         intended: &[Intended],
     ) -> Result<Vec<PgRow>, sqlx::Error> {
         sqlx::query(OUTCOMES)

@@ -75,7 +75,7 @@ UPDATE inbox_partitions w SET owner = NULL, owner_instance = NULL,
     owner_incarnation = NULL, owner_seen = NULL FROM k WHERE w.partition_ref = k.partition_ref";
 
 /// $1 partitions, $2 their epochs, $3 texts. Locked in order, as by everybody who waits for several of them.
-macro_rules! write_words {
+macro_rules! write_notes {
     ($column:literal) => {
         concat!(
             "WITH k AS MATERIALIZED (SELECT p.partition_ref, x.said FROM inbox_partitions p
@@ -88,8 +88,8 @@ UPDATE inbox_partitions w SET ",
         )
     };
 }
-const WRITE_STANDSTILLS: &str = write_words!("standstill");
-const WRITE_HELD_LANES: &str = write_words!("held_lanes");
+const WRITE_STANDSTILLS: &str = write_notes!("standstill");
+const WRITE_HELD_LANES: &str = write_notes!("held_lanes");
 
 impl OwnershipSql for Postgres {
     fn ownership() -> &'static OwnershipTexts {
@@ -139,7 +139,7 @@ impl OwnershipSql for Postgres {
         release::find_due(conn, looks, max).await
     }
 
-    async fn put_words(
+    async fn put_notes(
         conn: &mut PgConnection,
         note: Note,
         words: &[(Scope, Option<String>)],

@@ -17,7 +17,8 @@ use super::{
 };
 use crate::{
     port::{
-        Apart, Book, Edition, Look, Means, NotSent, QueuedValues, Queues, Sessions, Text, Waiting,
+        EncodedValues, QueuedStatement, QueuedValues, Queues, RegistrySnapshot, SendContext,
+        SendError, Sessions, StatementRegistry, StatementText, TextCheck,
     },
     queued::{self, FAILED_AT, KINDS},
     sql::{Dialect, verbs},
@@ -34,7 +35,7 @@ static CALLS: LazyLock<[SqlStr; 2]> =
 
 impl Queues for Postgres {
     fn values() -> QueuedValues<Self> {
-        QueuedValues::Apart(Apart::default())
+        QueuedValues::Encoded(EncodedValues::default())
     }
 
     fn bind<'t, T: Encode<'t, Self> + Type<Self>>(
@@ -47,7 +48,7 @@ impl Queues for Postgres {
                 sqlx::Arguments::add(arguments, value)?;
                 return Ok(bytes);
             }
-            QueuedValues::Apart(apart) => apart,
+            QueuedValues::Encoded(apart) => apart,
         };
         let kind = value.produces().unwrap_or_else(T::type_info);
         match kind.oid().filter(|oid| queued::place_of(oid.0).is_some()) {
@@ -63,36 +64,42 @@ impl Queues for Postgres {
         }
     }
 
-    fn look(sql: &str) -> Look {
-        verbs::look(sql, Dialect::Postgres, Self::refuses)
+    fn check_text(sql: &str) -> TextCheck {
+        verbs::check(sql, Dialect::Postgres, Self::refuses)
     }
 
-    async fn learn(conn: &mut PgConnection, edition: &Edition) -> Result<(), sqlx::Error> {
-        if edition.texts.is_empty() {
+    async fn prepare_session(
+        conn: &mut PgConnection,
+        snapshot: &RegistrySnapshot,
+    ) -> Result<(), sqlx::Error> {
+        if snapshot.texts.is_empty() {
             return Ok(());
         }
-        make_functions(conn, &functions(edition)).await
+        make_functions(conn, &functions(snapshot)).await
     }
 
     async fn send(
         conn: &mut PgConnection,
-        mut means: Means<'_>,
-        mut waiting: Vec<Waiting<Self>>,
-    ) -> Result<(), NotSent> {
-        let book = means.book;
-        let mut learned = Learned { book: book.filter(|book| book.takes()), texts: Vec::new() };
+        mut context: SendContext<'_>,
+        mut waiting: Vec<QueuedStatement<Self>>,
+    ) -> Result<(), SendError> {
+        let registry = context.registry;
+        let mut learned = Learned {
+            registry: registry.filter(|registry| registry.accepts_texts()),
+            texts: Vec::new(),
+        };
         let mut at = 0;
         while at < waiting.len() {
-            let together = together(means.edition, &waiting[at..]);
+            let together = together(context.snapshot, &waiting[at..]);
             if together.len() > 1 {
-                let (count, names) = (together.len(), means.may_name());
+                let (count, names) = (together.len(), context.may_name());
                 let sent = looped(conn, names, &together).await;
-                sent.map_err(|error| failed(error, book, &waiting, at))?;
+                sent.map_err(|error| failed(error, registry, &waiting, at))?;
                 at += count;
                 continue;
             }
             let sent = alone(conn, &mut waiting[at]).await;
-            sent.map_err(|error| NotSent { at: Some(at), error })?;
+            sent.map_err(|error| SendError { at: Some(at), error })?;
             learned.note(&waiting[at]);
             at += 1;
         }
@@ -102,12 +109,12 @@ impl Queues for Postgres {
 }
 
 /// Makes the functions that run the texts of an edition.
-pub(crate) fn functions(edition: &Edition) -> String {
-    [true, false].map(|names| function(edition, names)).concat()
+pub(crate) fn functions(snapshot: &RegistrySnapshot) -> String {
+    [true, false].map(|names| function(snapshot, names)).concat()
 }
 
-fn function(edition: &Edition, names: bool) -> String {
-    let body = queued::body(edition, names);
+fn function(snapshot: &RegistrySnapshot, names: bool) -> String {
+    let body = queued::body(snapshot, names);
     let (takes, quote) = (queued::takes(names), quote(&body));
     format!(
         "CREATE OR REPLACE FUNCTION {takes} RETURNS void LANGUAGE plpgsql AS {quote}{body}{quote};\n"
@@ -116,7 +123,7 @@ fn function(edition: &Edition, names: bool) -> String {
 
 /// Encodes a value behind the others, as the driver itself would.
 fn push<'t, T: Encode<'t, Postgres>>(
-    apart: &mut Apart,
+    apart: &mut EncodedValues,
     oid: u32,
     value: T,
 ) -> Result<usize, BoxDynError> {
@@ -141,7 +148,7 @@ fn push<'t, T: Encode<'t, Postgres>>(
 }
 
 /// Each value with its type, as it was written.
-fn values(apart: &Apart) -> impl Iterator<Item = (u32, &[u8])> {
+fn values(apart: &EncodedValues) -> impl Iterator<Item = (u32, &[u8])> {
     let mut rest = apart.bytes.as_slice();
     apart.types.iter().map_while(move |oid| {
         let (length, _) = rest.split_first_chunk::<4>()?;
@@ -153,7 +160,7 @@ fn values(apart: &Apart) -> impl Iterator<Item = (u32, &[u8])> {
 }
 
 /// The values as the driver takes them.
-fn arguments(apart: &Apart) -> Result<PgArguments, BoxDynError> {
+fn arguments(apart: &EncodedValues) -> Result<PgArguments, BoxDynError> {
     let mut arguments = PgArguments::default();
     for (oid, value) in values(apart) {
         sqlx::Arguments::add(&mut arguments, Raw { oid, value })?;
@@ -229,15 +236,18 @@ impl Encode<'_, Postgres> for Column {
 }
 
 /// A statement that the session knows: its number, and its values.
-type Known<'w> = (i16, &'w Apart);
+type Known<'w> = (i16, &'w EncodedValues);
 
 /// The statements at the beginning that can go together.
-fn together<'w>(edition: Option<&Edition>, waiting: &'w [Waiting<Postgres>]) -> Vec<Known<'w>> {
-    let Some(edition) = edition else { return Vec::new() };
+fn together<'w>(
+    snapshot: Option<&RegistrySnapshot>,
+    waiting: &'w [QueuedStatement<Postgres>],
+) -> Vec<Known<'w>> {
+    let Some(snapshot) = snapshot else { return Vec::new() };
     let (mut known, mut bytes) = (Vec::new(), 0);
     for statement in waiting.iter().take(TOGETHER_MAX) {
-        let QueuedValues::Apart(apart) = &statement.values else { break };
-        let Some(number) = edition.number_of(&statement.sql, &apart.types) else { break };
+        let QueuedValues::Encoded(apart) = &statement.values else { break };
+        let Some(number) = snapshot.number_of(&statement.sql, &apart.types) else { break };
         bytes += apart.bytes.len();
         if bytes > TOGETHER_BYTES_MAX && !known.is_empty() {
             break;
@@ -272,10 +282,10 @@ async fn looped(
 
 async fn alone(
     conn: &mut PgConnection,
-    statement: &mut Waiting<Postgres>,
+    statement: &mut QueuedStatement<Postgres>,
 ) -> Result<(), sqlx::Error> {
     let arguments = match &mut statement.values {
-        QueuedValues::Apart(apart) => arguments(apart).map_err(sqlx::Error::Encode)?,
+        QueuedValues::Encoded(apart) => arguments(apart).map_err(sqlx::Error::Encode)?,
         QueuedValues::Bound(arguments) => std::mem::take(arguments),
     };
     sqlx::query_with(statement.sql.clone(), arguments).execute(on(conn)).await.map(drop)
@@ -285,48 +295,52 @@ async fn alone(
 /// about is not put to it again.
 fn failed(
     error: sqlx::Error,
-    book: Option<&Book>,
-    waiting: &[Waiting<Postgres>],
+    registry: Option<&StatementRegistry>,
+    waiting: &[QueuedStatement<Postgres>],
     from: usize,
-) -> NotSent {
+) -> SendError {
     let said =
         error.as_database_error().and_then(|said| said.try_downcast_ref::<PgDatabaseError>());
     let number = said.and_then(|said| said.data_type()?.strip_prefix(FAILED_AT)?.parse().ok());
     let at = number.and_then(|number: usize| Some(from + number.checked_sub(1)?));
     let doubtful = said.is_some_and(|said| said.code().starts_with("42") || said.code() == "0A000");
-    if let Some(Waiting { sql, values: QueuedValues::Apart(apart), .. }) =
+    if let Some(QueuedStatement { sql, values: QueuedValues::Encoded(apart), .. }) =
         at.and_then(|at| waiting.get(at)).filter(|_| doubtful)
-        && let Some(book) = book
+        && let Some(registry) = registry
     {
-        book.unfit(sql, &apart.types);
+        registry.exclude(sql, &apart.types);
     }
-    NotSent { at, error }
+    SendError { at, error }
 }
 
 /// Texts that were sent by themselves, for the book.
 struct Learned<'b> {
-    book: Option<&'b Book>,
+    registry: Option<&'b StatementRegistry>,
     /// Each with whether it fits.
-    texts: Vec<(Text, bool)>,
+    texts: Vec<(StatementText, bool)>,
 }
 
 impl Learned<'_> {
-    fn note(&mut self, sent: &Waiting<Postgres>) {
-        let QueuedValues::Apart(apart) = &sent.values else { return };
-        let is = |(text, _): &(Text, bool)| text.sql == sent.sql && text.types == apart.types;
-        if self.book.is_none() || self.texts.len() == Book::TEXTS_MAX || self.texts.iter().any(is) {
+    fn note(&mut self, sent: &QueuedStatement<Postgres>) {
+        let QueuedValues::Encoded(apart) = &sent.values else { return };
+        let is =
+            |(text, _): &(StatementText, bool)| text.sql == sent.sql && text.types == apart.types;
+        if self.registry.is_none()
+            || self.texts.len() == StatementRegistry::TEXTS_MAX
+            || self.texts.iter().any(is)
+        {
             return;
         }
-        let text = Text { sql: sent.sql.clone(), types: apart.types.clone() };
+        let text = StatementText { sql: sent.sql.clone(), types: apart.types.clone() };
         let fits = queued::fits(&text);
         self.texts.push((text, fits));
     }
 
     fn write(self) {
         let fit = self.texts.into_iter().filter_map(|(text, fits)| fits.then_some(text));
-        let fit: Vec<Text> = fit.collect();
-        if let Some(book) = self.book.filter(|_| !fit.is_empty()) {
-            book.add(fit);
+        let fit: Vec<StatementText> = fit.collect();
+        if let Some(registry) = self.registry.filter(|_| !fit.is_empty()) {
+            registry.add(fit);
         }
     }
 }

@@ -6,12 +6,12 @@ use super::{
 };
 
 fn words(sql: &str, dialect: Dialect) -> Option<String> {
-    let look = verbs::look(sql, dialect, |verb| verb.eq_ignore_ascii_case("truncate"));
+    let look = verbs::check(sql, dialect, |verb| verb.eq_ignore_ascii_case("truncate"));
     look.refused.map(|refused| refused.words)
 }
 
 fn stays(sql: &str, dialect: Dialect) -> bool {
-    verbs::look(sql, dialect, |_| false).stays
+    verbs::check(sql, dialect, |_| false).stays
 }
 
 #[track_caller]

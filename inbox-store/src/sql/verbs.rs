@@ -11,7 +11,7 @@ use super::{
     lexer::{Dialect, Lexer, Token},
     names::{Names, names},
 };
-use crate::port::{Look, RefusedText};
+use crate::port::{RefusedText, TextCheck};
 
 /// Words at the start of a statement that decide about it.
 const HEAD_MAX: usize = 4;
@@ -68,14 +68,14 @@ const TABLE: &str = "the table belongs to the inbox, whose rows are why each eff
      own, and the `parked`, `skip` and `retire` commands";
 
 /// Looks at a text before it is sent. `refuses` names further first words that a handler may not run.
-pub(crate) fn look(sql: &str, dialect: Dialect, refuses: fn(&str) -> bool) -> Look {
+pub(crate) fn check(sql: &str, dialect: Dialect, refuses: fn(&str) -> bool) -> TextCheck {
     let named = names(sql, dialect);
-    let mut look = Look { refused: None, stays: named.stays };
-    verbs(sql, dialect, refuses, &mut look);
-    if look.refused.is_none() {
-        look.refused = table(sql, dialect, named);
+    let mut text_check = TextCheck { refused: None, stays: named.stays };
+    verbs(sql, dialect, refuses, &mut text_check);
+    if text_check.refused.is_none() {
+        text_check.refused = table(sql, dialect, named);
     }
-    look
+    text_check
 }
 
 fn table(sql: &str, dialect: Dialect, named: Names) -> Option<RefusedText> {
@@ -84,15 +84,15 @@ fn table(sql: &str, dialect: Dialect, named: Names) -> Option<RefusedText> {
     Some(RefusedText { words, why: TABLE, rule: Rule::InboxTablesRefused })
 }
 
-fn verbs(sql: &str, dialect: Dialect, refuses: fn(&str) -> bool, look: &mut Look) {
+fn verbs(sql: &str, dialect: Dialect, refuses: fn(&str) -> bool, text_check: &mut TextCheck) {
     // The usual semicolon at the end begins no further statement.
     let mut lexer = Lexer::new(sql.trim_end_matches([';', ' ', '\n', '\r', '\t']), dialect);
     let mut statement = Statement::default();
     let mut check = |statement: &Statement<'_>| {
-        look.stays |= statement.stays(sql, dialect);
-        look.refused =
+        text_check.stays |= statement.stays(sql, dialect);
+        text_check.refused =
             statement.refused(refuses).or_else(|| statement.of_the_session(sql, dialect));
-        look.refused.is_some()
+        text_check.refused.is_some()
     };
     while let Some(token) = lexer.next() {
         statement.read(token, dialect);

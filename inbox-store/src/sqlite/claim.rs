@@ -8,7 +8,7 @@ use sqlx::{AssertSqlSafe, Either, Executor as _, Row, Sqlite, SqliteConnection};
 use super::{client::on, session, writer};
 use crate::{
     json::{joined, moves, numbers, places},
-    port::{Claim, ClaimRequest, Claimed, Known, Recheck, Scope, TxLimits},
+    port::{Claim, ClaimRequest, ClaimResult, InboxRow, Recheck, Scope, TxLimits},
     shared::{count, unexpected},
 };
 
@@ -56,7 +56,7 @@ impl Claim for Sqlite {
         conn: &mut SqliteConnection,
         scope: &Scope,
         request: &ClaimRequest,
-    ) -> Result<Claimed, sqlx::Error> {
+    ) -> Result<ClaimResult, sqlx::Error> {
         let tx = writer::session(conn).await?.tx();
         let ids = joined(&request.ids);
         let query = sqlx::query(CLAIM)
@@ -88,7 +88,7 @@ impl Claim for Sqlite {
         if inserted != fresh.len() as u64 && Rule::Inbox.on() {
             return Err(unexpected("a claim inserted other ids than it found missing"));
         }
-        Ok(Claimed {
+        Ok(ClaimResult {
             tx: tx.ok_or_else(|| unexpected("a claim was made outside of a transaction"))?,
             fresh,
             held: named(&request.aggregates, row.try_get("held")?)?,
@@ -172,7 +172,7 @@ fn read<T: DeserializeOwned>(array: &str) -> Result<T, sqlx::Error> {
 }
 
 /// The rows of ids at the places of an array.
-fn known(ids: &[[u8; 16]], array: &str) -> Result<Vec<Known>, sqlx::Error> {
+fn known(ids: &[[u8; 16]], array: &str) -> Result<Vec<InboxRow>, sqlx::Error> {
     let rows: Vec<(usize, String, i64, i64, i64, i64)> = read(array)?;
     let rows =
         rows.into_iter().map(|(place, fingerprint, sha256, partition_ref, offset, parked)| {
@@ -181,7 +181,7 @@ fn known(ids: &[[u8; 16]], array: &str) -> Result<Vec<Known>, sqlx::Error> {
             let (id, fingerprint) = both.ok_or_else(|| unexpected(NO_ARRAY))?;
             let fingerprint = fingerprint.to_be_bytes();
             let (sha256, parked, offset) = (sha256 != 0, parked != 0, Offset(offset));
-            Ok(Known { id, fingerprint, sha256, partition_ref, offset, parked })
+            Ok(InboxRow { id, fingerprint, sha256, partition_ref, offset, parked })
         });
     rows.collect()
 }

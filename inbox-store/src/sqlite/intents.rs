@@ -6,12 +6,12 @@ use super::parked::matching;
 use crate::{
     flow::{
         SqlClient as _,
-        intents::{IntentSql, IntentTexts, intended},
+        intents::{IntentSql, IntentTexts, read_intended},
         parked::{behind, filter_values, head},
         values,
     },
     json::{joined, numbers},
-    port::{Intended, Order, ParkedFilter},
+    port::{Intended, IntentRequest, ParkedFilter},
 };
 
 static TEXTS: IntentTexts = IntentTexts {
@@ -87,22 +87,22 @@ impl IntentSql for Sqlite {
     async fn write_intents(
         conn: &mut SqliteConnection,
         (consumer, filter): (&str, &ParkedFilter),
-        order: &Order,
+        order: &IntentRequest,
         (after, max): (i64, u32),
     ) -> Result<Vec<Intended>, sqlx::Error> {
         let what = order.intent.as_str();
         let more = values![what, order.force, after, i64::from(max)];
         let rows = Self::fetch_all(conn, PICK, &filter_values(consumer, filter, more)).await?;
-        let picked = rows.iter().map(intended).collect::<Result<Vec<_>, _>>()?;
+        let picked = rows.iter().map(read_intended).collect::<Result<Vec<_>, _>>()?;
         let seqs = numbers(picked.iter().map(|event| event.seq));
         Self::execute(conn, MARK, values![what, &order.who, &seqs]).await?;
         Self::execute(conn, WRITE, values![what, &order.who, &seqs, &order.why]).await?;
         Ok(picked)
     }
 
-    async fn find_outcomes(
+    async fn find_intent_states(
         conn: &mut SqliteConnection,
-        order: &Order,
+        order: &IntentRequest,
         intended: &[Intended],
     ) -> Result<Vec<SqliteRow>, sqlx::Error> {
         let place =

@@ -95,7 +95,7 @@ impl OwnershipSql for Sqlite {
         release::find_due(conn, looks, max).await
     }
 
-    async fn put_words(
+    async fn put_notes(
         conn: &mut SqliteConnection,
         note: Note,
         words: &[(Scope, Option<String>)],

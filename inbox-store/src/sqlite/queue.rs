@@ -3,7 +3,10 @@
 use sqlx::{Arguments as _, Encode, Sqlite, SqliteConnection, Type, error::BoxDynError};
 
 use crate::{
-    port::{Edition, Look, Means, NotSent, QueuedValues, Queues, Sessions, Waiting},
+    port::{
+        QueuedStatement, QueuedValues, Queues, RegistrySnapshot, SendContext, SendError, Sessions,
+        TextCheck,
+    },
     sql::{Dialect, verbs},
 };
 
@@ -23,30 +26,33 @@ impl Queues for Sqlite {
         Ok(bytes)
     }
 
-    fn look(sql: &str) -> Look {
-        verbs::look(sql, Dialect::Sqlite, Self::refuses)
+    fn check_text(sql: &str) -> TextCheck {
+        verbs::check(sql, Dialect::Sqlite, Self::refuses)
     }
 
-    async fn learn(_conn: &mut SqliteConnection, _edition: &Edition) -> Result<(), sqlx::Error> {
+    async fn prepare_session(
+        _conn: &mut SqliteConnection,
+        _edition: &RegistrySnapshot,
+    ) -> Result<(), sqlx::Error> {
         Ok(())
     }
 
     async fn send(
         conn: &mut SqliteConnection,
-        _means: Means<'_>,
-        waiting: Vec<Waiting<Self>>,
-    ) -> Result<(), NotSent> {
+        _means: SendContext<'_>,
+        waiting: Vec<QueuedStatement<Self>>,
+    ) -> Result<(), SendError> {
         for (at, statement) in waiting.into_iter().enumerate() {
             let sent = match statement.values {
                 QueuedValues::Bound(arguments) => {
                     sqlx::query_with(statement.sql, arguments).execute(&mut *conn).await
                 }
                 // Never: `values` above begins with the other kind.
-                QueuedValues::Apart(_) => {
+                QueuedValues::Encoded(_) => {
                     Err(sqlx::Error::InvalidArgument("values of another database".into()))
                 }
             };
-            sent.map_err(|error| NotSent { at: Some(at), error })?;
+            sent.map_err(|error| SendError { at: Some(at), error })?;
         }
         Ok(())
     }

@@ -90,7 +90,8 @@ async fn brokers(config: &Config) -> Vec<Finding> {
     let settings = sink_settings(config);
     // A template with a placeholder names no topic that could be asked for.
     let topic = Some(config.kafka.topic.clone()).filter(|topic| !topic.contains('{'));
-    let looked = tokio::task::spawn_blocking(move || sink::look(&settings, topic.as_deref())).await;
+    let looked =
+        tokio::task::spawn_blocking(move || sink::inspect(&settings, topic.as_deref())).await;
     match looked {
         Ok(Ok(None)) => Vec::new(),
         Ok(Ok(Some(topic))) => vec![Finding { fatal: false, text: topic }],

@@ -4,7 +4,7 @@ use super::{FeedError, RowId, Sessions, Turn};
 
 /// What came of letting held rows go.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Released {
+pub(crate) enum ReleasedRows {
     /// Another has the turn, and nothing was changed.
     NotOurs,
     /// Nobody asks for any, behind the place that was named.
@@ -37,7 +37,7 @@ pub(crate) trait Holding: Sessions {
         turn: Turn,
         after: i64,
         rows: usize,
-    ) -> impl Future<Output = Result<Released, FeedError>> + Send;
+    ) -> impl Future<Output = Result<ReleasedRows, FeedError>> + Send;
     /// Asks to let go what is held though no row before it is set aside any more, as after a change by hand: of the
     /// first thousand aggregates behind the one that is named. Answers the last of them, `None` if there are no more.
     fn release_orphans(

@@ -40,7 +40,7 @@ pub(crate) struct Row {
 
 /// How far to look.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Look {
+pub(crate) struct RowQuery {
     /// So many rows, blocked or not.
     pub window: usize,
     /// Events at most.
@@ -55,7 +55,7 @@ pub(crate) struct Look {
 
 /// What a look found.
 #[derive(Debug)]
-pub(crate) struct View {
+pub(crate) struct RowPage {
     /// The rows, in the order of their numbers.
     pub rows: Vec<Row>,
     /// Something is set aside, whatever its aggregate.
@@ -74,7 +74,7 @@ impl Marked {
 
 /// A row to set aside, and why.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Failure {
+pub(crate) struct RowFailure {
     /// Which row.
     pub id: RowId,
     /// Its aggregate and the event's id, for the log.
@@ -90,13 +90,13 @@ pub(crate) trait Rows: Sessions {
     /// The first of them in the order of their numbers.
     fn unsent(
         session: &mut Self::Session,
-        look: Look,
-    ) -> impl Future<Output = Result<View, FeedError>> + Send;
+        look: RowQuery,
+    ) -> impl Future<Output = Result<RowPage, FeedError>> + Send;
     /// Marks what was acknowledged and sets aside what failed. Marking twice is marking once.
     fn mark(
         session: &mut Self::Session,
         turn: Turn,
         sent: &[RowId],
-        failed: &[Failure],
+        failed: &[RowFailure],
     ) -> impl Future<Output = Result<Marked, FeedError>> + Send;
 }

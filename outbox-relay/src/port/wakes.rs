@@ -8,7 +8,7 @@ use super::Sessions;
 
 /// Who is woken by what.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Bells {
+pub(crate) struct WakeSignals {
     /// Rung when rows were appended.
     pub rows: Arc<Notify>,
     /// Rung when a relay has given its turn up.
@@ -17,11 +17,11 @@ pub(crate) struct Bells {
 
 /// Being told.
 pub(crate) trait Wakes: Sessions {
-    /// Rings the bells until it is dropped. It mends its own connection, rings after each repair, and tells
+    /// Wakes by the signals until it is dropped. It mends its own connection, rings after each repair, and tells
     /// whether it listens.
     fn listen(
         settings: Self::Settings,
-        bells: Bells,
+        signals: WakeSignals,
         told: impl Fn(Result<(), String>) + Send + Sync + 'static,
     ) -> impl Future<Output = ()> + Send;
 }

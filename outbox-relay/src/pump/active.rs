@@ -4,7 +4,9 @@ use std::time::{Duration, Instant};
 
 use inbox_engine::Rule;
 
-use super::{End, Held, Pump, fencings::Fencings, keeper::Lease, progress::Progress, round::Round};
+use super::{
+    LazySession, Pump, PumpEnd, fencings::Fencings, keeper::Lease, progress::Progress, round::Round,
+};
 use crate::{
     port::{Owners, Turn},
     sink::{ConnectError, Sink, SinkSettings},
@@ -12,9 +14,9 @@ use crate::{
 };
 
 /// How a turn ended.
-enum Over {
+enum TurnEnd {
     /// The relay ends.
-    Ended(End),
+    Ended(PumpEnd),
     /// Another has the turn, or nobody.
     Lost,
     /// The database went back to an older state: what it says of this turn may be older, too.
@@ -27,21 +29,21 @@ impl<F: Owners> Pump<F> {
         &self,
         turn: Turn,
         lease: &Lease,
-        session: &mut Held<F>,
-    ) -> Option<End> {
+        session: &mut LazySession<F>,
+    ) -> Option<PumpEnd> {
         let too_late = async {
-            self.asked_to_end().await;
-            tokio::time::sleep(self.plan.shutdown_deadline).await;
+            self.wait_for_shutdown().await;
+            tokio::time::sleep(self.options.shutdown_deadline).await;
         };
         let over = tokio::select! {
             over = self.work(turn, lease, session) => over,
-            () = self.keep(lease) => Over::Lost,
-            () = self.prune_for_ever() => Over::Lost,
-            () = too_late => Over::Ended(End::CutShort),
+            () = self.keep(lease) => TurnEnd::Lost,
+            () = self.prune_for_ever() => TurnEnd::Lost,
+            () = too_late => TurnEnd::Ended(PumpEnd::CutShort),
         };
         // What is still on its way is given up; at the broker it is fenced in any case.
         lease.until.end();
-        if matches!(over, Over::Lost) {
+        if matches!(over, TurnEnd::Lost) {
             Signal::TurnLost { fence: turn.fence }.emit();
             return None;
         }
@@ -49,24 +51,24 @@ impl<F: Owners> Pump<F> {
         // Whoever stands by waits for the lease to end when this comes to nothing.
         let _ = tokio::time::timeout(Duration::from_secs(2), give_up).await;
         match over {
-            Over::Ended(end) => Some(end),
-            Over::Lost | Over::WentBack => None,
+            TurnEnd::Ended(end) => Some(end),
+            TurnEnd::Lost | TurnEnd::WentBack => None,
         }
     }
 
     /// A producer after the other, until something ends it.
-    async fn work(&self, turn: Turn, lease: &Lease, session: &mut Held<F>) -> Over {
+    async fn work(&self, turn: Turn, lease: &Lease, session: &mut LazySession<F>) -> TurnEnd {
         let mut backoff = self.backoff();
-        let mut progress = Progress::new(self.plan.events_max, Instant::now());
+        let mut progress = Progress::new(self.options.events_max, Instant::now());
         let (mut fencings, mut asked) = (Fencings::default(), None);
-        while !self.ending() {
+        while !self.is_ending() {
             let sink = tokio::select! {
                 sink = Sink::connect(self.sink_settings(turn)) => sink,
-                () = self.asked_to_end() => return Over::Ended(End::Shutdown),
+                () = self.wait_for_shutdown() => return TurnEnd::Ended(PumpEnd::Shutdown),
             };
             let sink = match sink {
                 Ok(sink) => sink,
-                Err(ConnectError::Fatal(why)) => return Over::Ended(End::KafkaFatal(why)),
+                Err(ConnectError::Fatal(why)) => return TurnEnd::Ended(PumpEnd::KafkaFatal(why)),
                 Err(ConnectError::Outage(why)) => {
                     self.kafka_out(lease, why);
                     self.pause(backoff.next()).await;
@@ -78,7 +80,7 @@ impl<F: Owners> Pump<F> {
             // way round, and must stop.
             match self.renew(session, lease).await {
                 Ok(true) => {}
-                Ok(false) => return Over::Lost,
+                Ok(false) => return TurnEnd::Lost,
                 Err(error) => {
                     self.database_out(error);
                     self.pause(backoff.next()).await;
@@ -89,13 +91,13 @@ impl<F: Owners> Pump<F> {
                 match self.round(&sink, lease, session, &mut progress).await {
                     Round::Shipped(more) => {
                         backoff.reset();
-                        self.went(&fencings, turn, lease);
+                        self.note_success(&fencings, turn, lease);
                         if !more {
                             self.rest(&mut progress).await;
                         }
                     }
                     Round::Idle => {
-                        self.went(&fencings, turn, lease);
+                        self.note_success(&fencings, turn, lease);
                         self.rest(&mut progress).await;
                     }
                     Round::NewProducer(pause) => {
@@ -106,7 +108,7 @@ impl<F: Owners> Pump<F> {
                     }
                     Round::Fenced => {
                         fencings.add(Instant::now());
-                        if fencings.go_on(Instant::now()) {
+                        if fencings.persist(Instant::now()) {
                             id_shared(turn, lease);
                         }
                         self.pause(backoff.next()).await;
@@ -114,40 +116,40 @@ impl<F: Owners> Pump<F> {
                     }
                     Round::DatabaseOut(error) => {
                         if Rule::FailedLookIsTold.on() {
-                            lease.is_out(error.clone());
+                            lease.report_outage(error.clone());
                         }
                         self.database_out(error);
                         self.pause(backoff.next()).await;
                     }
-                    Round::TurnLost => return Over::Lost,
-                    Round::WentBack => return Over::WentBack,
-                    Round::Fatal(why) => return Over::Ended(End::KafkaFatal(why)),
+                    Round::TurnLost => return TurnEnd::Lost,
+                    Round::WentBack => return TurnEnd::WentBack,
+                    Round::Fatal(why) => return TurnEnd::Ended(PumpEnd::KafkaFatal(why)),
                 }
             }
         }
-        Over::Ended(End::Shutdown)
+        TurnEnd::Ended(PumpEnd::Shutdown)
     }
 
     /// A round went well.
-    fn went(&self, fencings: &Fencings, turn: Turn, lease: &Lease) {
+    fn note_success(&self, fencings: &Fencings, turn: Turn, lease: &Lease) {
         self.troubles().database_works();
-        if fencings.go_on(Instant::now()) {
+        if fencings.persist(Instant::now()) {
             id_shared(turn, lease);
-        } else if lease.moves() {
+        } else if lease.report_progress() {
             Signal::Moving.emit();
         }
     }
 
     fn kafka_out(&self, lease: &Lease, why: String) {
         self.counters.outages.add(1);
-        lease.is_out(why.clone());
+        lease.report_outage(why.clone());
         self.troubles().kafka_out(why);
     }
 
     fn sink_settings(&self, turn: Turn) -> SinkSettings {
-        let mut settings = self.plan.sink.clone();
+        let mut settings = self.options.sink.clone();
         let id = |prefix: &String| format!("{prefix}-{}", turn.outbox_id.simple());
-        settings.transactional_id = self.plan.fencing.as_ref().map(id);
+        settings.transactional_id = self.options.fencing.as_ref().map(id);
         settings
     }
 }
@@ -161,7 +163,7 @@ fn id_shared(turn: Turn, lease: &Lease) {
          failover. End it, or give the copy an id of its own: UPDATE outbox_relays SET outbox_id = \
          gen_random_uuid() (SQLite: lower(hex(randomblob(16))))"
     );
-    if lease.stands_still(&why) {
+    if lease.report_standstill(&why) {
         Signal::IdShared { reason: why }.emit();
     }
 }

@@ -31,7 +31,7 @@ impl Fencings {
     }
 
     /// Whether they go on.
-    pub(super) fn go_on(&self, now: Instant) -> bool {
+    pub(super) fn persist(&self, now: Instant) -> bool {
         let (Some(first), Some(last)) = (self.times.front(), self.times.back()) else {
             return false;
         };
@@ -51,13 +51,13 @@ mod tests {
         let mut fencings = Fencings::default();
         for seconds in [0, 60] {
             fencings.add(at(seconds));
-            assert!(!fencings.go_on(at(seconds)), "two are an accident");
+            assert!(!fencings.persist(at(seconds)), "two are an accident");
         }
         fencings.add(at(120));
-        assert!(fencings.go_on(at(149)) && !fencings.go_on(at(150)), "calm for 30 seconds");
+        assert!(fencings.persist(at(149)) && !fencings.persist(at(150)), "calm for 30 seconds");
         fencings.add(at(300));
-        assert!(fencings.go_on(at(301)), "the last three are those of four minutes");
+        assert!(fencings.persist(at(301)), "the last three are those of four minutes");
         fencings.add(at(2_000));
-        assert!(!fencings.go_on(at(2_001)), "one after a long time is an accident");
+        assert!(!fencings.persist(at(2_001)), "one after a long time is an accident");
     }
 }

@@ -54,7 +54,7 @@ impl Floor {
     }
 
     /// A look has been, which took so long and found this as its first row. `true`: ask who may still append.
-    pub(super) fn looked(&mut self, first: Option<i64>, took: Duration, now: Instant) -> bool {
+    pub(super) fn note_query(&mut self, first: Option<i64>, took: Duration, now: Instant) -> bool {
         if let Some(Pending { appenders, .. }) = self.pending.take_if(|pending| pending.ended) {
             self.above = first.map_or(appenders.most, |first| appenders.most.min(first - 1));
             debug_assert!(first.is_none_or(|first| first > self.above), "what waits is above");
@@ -77,7 +77,7 @@ impl Floor {
     }
 
     /// The answer: who may still append rows with small numbers. `None`: nobody can tell.
-    pub(super) fn answered(&mut self, now_open: Option<Appenders>) {
+    pub(super) fn note_appenders(&mut self, now_open: Option<Appenders>) {
         let Some(appenders) = now_open else { return };
         match &mut self.pending {
             Some(pending) => {
@@ -105,24 +105,24 @@ mod tests {
         let now = Instant::now();
         let mut floor = Floor::new(now);
         assert!(
-            !floor.looked(Some(900), Duration::from_millis(10), now),
+            !floor.note_query(Some(900), Duration::from_millis(10), now),
             "one of them may be slow"
         );
-        assert!(floor.looked(Some(900), Duration::from_millis(90), now));
-        floor.answered(Some(appenders(950, &["3/7", "4/9"])));
-        assert!(floor.looked(Some(910), Duration::from_millis(90), now));
-        floor.answered(Some(appenders(990, &["4/9", "5/1"])));
+        assert!(floor.note_query(Some(900), Duration::from_millis(90), now));
+        floor.note_appenders(Some(appenders(950, &["3/7", "4/9"])));
+        assert!(floor.note_query(Some(910), Duration::from_millis(90), now));
+        floor.note_appenders(Some(appenders(990, &["4/9", "5/1"])));
         assert_eq!(floor.above(), 0, "one of them is open");
-        assert!(floor.looked(Some(915), Duration::from_millis(90), now));
-        floor.answered(Some(appenders(999, &["5/1"])));
+        assert!(floor.note_query(Some(915), Duration::from_millis(90), now));
+        floor.note_appenders(Some(appenders(999, &["5/1"])));
         assert_eq!(floor.above(), 0, "the look after their end counts");
-        assert!(!floor.looked(Some(920), Duration::from_millis(2), now));
+        assert!(!floor.note_query(Some(920), Duration::from_millis(2), now));
         assert_eq!(floor.above(), 919);
-        assert!(floor.looked(None, Duration::from_millis(90), now + Duration::from_secs(2)));
-        floor.answered(Some(appenders(1_000, &[])));
-        floor.looked(None, Duration::ZERO, now + Duration::from_secs(2));
+        assert!(floor.note_query(None, Duration::from_millis(90), now + Duration::from_secs(2)));
+        floor.note_appenders(Some(appenders(1_000, &[])));
+        floor.note_query(None, Duration::ZERO, now + Duration::from_secs(2));
         assert_eq!(floor.above(), 1_000, "nothing waits");
-        floor.looked(None, Duration::ZERO, now + FROM_THE_START + EVERY);
+        floor.note_query(None, Duration::ZERO, now + FROM_THE_START + EVERY);
         assert_eq!(floor.above(), 0, "from time to time looks begin at the start");
     }
 }

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{Held, Pump};
+use super::{LazySession, Pump};
 use crate::{
     deadline::Deadline,
     port::{Rounds, Turn},
@@ -37,23 +37,23 @@ impl Lease {
     }
 
     /// Says why nothing is shipped until a person acts; `false` when that was said before.
-    pub(super) fn stands_still(&self, why: &str) -> bool {
-        self.say(Some(Standstill { why: why.to_owned(), outage: false }))
+    pub(super) fn report_standstill(&self, why: &str) -> bool {
+        self.replace_standstill(Some(Standstill { why: why.to_owned(), outage: false }))
             .is_none_or(|said| said.why != why)
     }
 
     /// Says that nothing is shipped while something is out.
-    pub(super) fn is_out(&self, why: String) {
-        self.say(Some(Standstill { why, outage: true }));
+    pub(super) fn report_outage(&self, why: String) {
+        self.replace_standstill(Some(Standstill { why, outage: true }));
     }
 
     /// Says that something is shipped; `true` when a person was needed for that.
-    pub(super) fn moves(&self) -> bool {
-        self.say(None).is_some_and(|said| !said.outage)
+    pub(super) fn report_progress(&self) -> bool {
+        self.replace_standstill(None).is_some_and(|said| !said.outage)
     }
 
     /// Answers what was said before.
-    fn say(&self, standstill: Option<Standstill>) -> Option<Standstill> {
+    fn replace_standstill(&self, standstill: Option<Standstill>) -> Option<Standstill> {
         let mut own = self.standstill.lock().unwrap_or_else(PoisonError::into_inner);
         std::mem::replace(&mut *own, standstill)
     }
@@ -67,8 +67,8 @@ impl Lease {
 impl<F: Rounds> Pump<F> {
     /// Renews the lease until the turn is lost. While the database is out nobody else can take it, either.
     pub(super) async fn keep(&self, lease: &Lease) {
-        let mut session = Held::<F>::new(self.settings.clone());
-        let every = self.plan.lease / 3;
+        let mut session = LazySession::<F>::new(self.settings.clone());
+        let every = self.options.lease / 3;
         loop {
             tokio::time::sleep(every).await;
             loop {
@@ -83,15 +83,19 @@ impl<F: Rounds> Pump<F> {
     }
 
     /// Renews the lease once; `false`: another has the turn, or the outbox another id.
-    pub(super) async fn renew(&self, session: &mut Held<F>, lease: &Lease) -> Result<bool, String> {
+    pub(super) async fn renew(
+        &self,
+        session: &mut LazySession<F>,
+        lease: &Lease,
+    ) -> Result<bool, String> {
         let asked = Instant::now();
-        let (time, why) = (self.plan.lease, lease.standstill());
+        let (time, why) = (self.options.lease, lease.standstill());
         let kept =
             session.call(async |s| F::keep_turn(s, lease.turn, time, why.as_deref()).await).await?;
         self.troubles().database_works();
         let ours = kept == Some(lease.turn.outbox_id);
         if ours {
-            lease.until.put_off(asked + time);
+            lease.until.extend(asked + time);
         } else {
             lease.until.end();
         }

@@ -4,14 +4,14 @@
 //! the keeper of the lease, the listener, and the pruner. Nothing is open in the database while the broker
 //! is waited for.
 
-mod absent;
 mod active;
 mod backoff;
 mod fencings;
 mod floor;
 mod keeper;
+mod missing_topics;
 mod numbering;
-mod parcels;
+mod outgoing;
 mod progress;
 mod pruner;
 mod round;
@@ -23,17 +23,17 @@ use std::{sync::Arc, time::Duration};
 use tokio::sync::watch;
 
 use crate::{
-    port::{Bells, Owners, Sessions},
+    port::{Owners, Sessions, WakeSignals},
     sink::SinkSettings,
     telemetry::{Counters, Signal, Troubles},
     topic::Template,
 };
 use backoff::Backoff;
-use session::Held;
+use session::LazySession;
 
 /// Why the loop ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum End {
+pub(crate) enum PumpEnd {
     Shutdown,
     /// The batch that was under way took too long; its rows are read again by whoever comes next.
     CutShort,
@@ -42,7 +42,7 @@ pub(crate) enum End {
 
 /// What the loop needs to know.
 #[derive(Clone, Debug)]
-pub(crate) struct Plan {
+pub(crate) struct PumpOptions {
     pub(crate) holder: String,
     pub(crate) lease: Duration,
     pub(crate) template: Template,
@@ -62,9 +62,9 @@ pub(crate) struct Plan {
 
 /// Everything that the tasks of a relay share.
 pub(crate) struct Pump<F: Sessions> {
-    pub(crate) plan: Plan,
+    pub(crate) options: PumpOptions,
     pub(crate) settings: F::Settings,
-    pub(crate) bells: Bells,
+    pub(crate) signals: WakeSignals,
     pub(crate) counters: Arc<Counters>,
     /// Becomes true when the relay is asked to end.
     pub(crate) asked: watch::Receiver<bool>,
@@ -72,11 +72,11 @@ pub(crate) struct Pump<F: Sessions> {
 
 impl<F: Owners> Pump<F> {
     /// Takes turns until it is asked to end.
-    pub(crate) async fn run(&self) -> End {
-        let mut session = Held::<F>::new(self.settings.clone());
+    pub(crate) async fn run(&self) -> PumpEnd {
+        let mut session = LazySession::<F>::new(self.settings.clone());
         loop {
             let Some((turn, lease)) = self.stand_by(&mut session).await else {
-                return End::Shutdown;
+                return PumpEnd::Shutdown;
             };
             self.counters.turns.add(1);
             Signal::Active { fence: turn.fence }.emit();
@@ -89,12 +89,12 @@ impl<F: Owners> Pump<F> {
 
 impl<F: Sessions> Pump<F> {
     /// Whether the relay was asked to end.
-    fn ending(&self) -> bool {
+    fn is_ending(&self) -> bool {
         *self.asked.borrow()
     }
 
     /// Resolves when the relay is asked to end.
-    async fn asked_to_end(&self) {
+    async fn wait_for_shutdown(&self) {
         let mut asked = self.asked.clone();
         if asked.wait_for(|asked| *asked).await.is_err() {
             std::future::pending::<()>().await; // nobody is left who could ask
@@ -105,18 +105,18 @@ impl<F: Sessions> Pump<F> {
     async fn pause(&self, time: Duration) -> bool {
         tokio::select! {
             () = tokio::time::sleep(time) => true,
-            () = self.asked_to_end() => false,
+            () = self.wait_for_shutdown() => false,
         }
     }
 
     /// A delay that grows with each failure.
     fn backoff(&self) -> Backoff {
-        Backoff::new(self.plan.outage_delay_max)
+        Backoff::new(self.options.outage_delay_max)
     }
 
     /// Where what goes wrong is told.
     fn troubles(&self) -> &Troubles {
-        &self.plan.sink.troubles
+        &self.options.sink.troubles
     }
 
     /// Tells that the database is out.

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use super::{Held, Pump, keeper::Lease, progress::Progress};
+use super::{LazySession, Pump, keeper::Lease, progress::Progress};
 use crate::{
     port::{Finding, Owners},
     telemetry::Signal,
@@ -14,17 +14,17 @@ impl<F: Owners> Pump<F> {
     pub(super) async fn may_read(
         &self,
         lease: &Lease,
-        session: &mut Held<F>,
+        session: &mut LazySession<F>,
         (progress, asked): (&mut Progress, &mut Option<u64>),
     ) -> bool {
-        if asked.is_some() && *asked == session.which() {
-            return !self.ending();
+        if asked.is_some() && *asked == session.number() {
+            return !self.is_ending();
         }
         let (mut backoff, mut told) = (self.backoff(), false);
-        while !self.ending() {
+        while !self.is_ending() {
             match session.call(async |s| F::numbering(s).await).await {
                 Ok(Some(Finding { fatal: true, text })) => {
-                    lease.stands_still(&text);
+                    lease.report_standstill(&text);
                     if !told {
                         Signal::SequenceBehind { reason: text }.emit();
                     }
@@ -32,11 +32,11 @@ impl<F: Owners> Pump<F> {
                 }
                 Ok(_) => {
                     progress.begin_session(Instant::now());
-                    *asked = session.which();
+                    *asked = session.number();
                     return true;
                 }
                 Err(error) => {
-                    lease.is_out(error.clone());
+                    lease.report_outage(error.clone());
                     self.database_out(error);
                 }
             }

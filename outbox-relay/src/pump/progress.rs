@@ -5,10 +5,12 @@ use std::time::{Duration, Instant};
 
 use inbox_engine::Rule;
 
-use super::{Held, Pump, absent::Absent, floor::Floor, keeper::Lease, round::Round};
+use super::{
+    LazySession, Pump, floor::Floor, keeper::Lease, missing_topics::MissingTopics, round::Round,
+};
 use crate::{
-    port::{Look, Released, Rounds, Row},
-    sink::{Sink, Topic},
+    port::{ReleasedRows, Rounds, Row, RowQuery},
+    sink::{Sink, TopicStatus},
     telemetry::Signal,
 };
 
@@ -28,7 +30,7 @@ pub(super) struct Progress {
     /// Something is set aside.
     pub(super) aside: bool,
     floor: Floor,
-    pub(super) absent: Absent,
+    pub(super) missing_topics: MissingTopics,
     /// Topics that rows wait for no longer, until all of these are let go.
     there: Vec<String>,
     /// The topics that rows waited for when the turn began are known.
@@ -49,7 +51,7 @@ impl Progress {
             window: events_max,
             aside: true,
             floor: Floor::new(now),
-            absent: Absent::default(),
+            missing_topics: MissingTopics::default(),
             there: Vec::new(),
             topics_read: false,
             orphans: (now, Default::default()),
@@ -62,15 +64,15 @@ impl Progress {
     /// Forgets what was learnt on an earlier session: behind a new one may be another server, which knows less.
     pub(super) fn begin_session(&mut self, now: Instant) {
         if Rule::FloorOfItsSession.on() {
-            let absent = std::mem::take(&mut self.absent);
-            *self = Self { absent, ..Self::new(self.limit, now) };
+            let missing_topics = std::mem::take(&mut self.missing_topics);
+            *self = Self { missing_topics, ..Self::new(self.limit, now) };
         }
     }
 
     /// How far the next look goes.
-    pub(super) fn look(&self, bytes_max: usize) -> Look {
+    pub(super) fn look(&self, bytes_max: usize) -> RowQuery {
         let window = self.window.max(self.limit);
-        Look {
+        RowQuery {
             window,
             events_max: self.limit,
             bytes_max,
@@ -95,21 +97,21 @@ impl<F: Rounds> Pump<F> {
         &self,
         sink: &Sink,
         lease: &Lease,
-        session: &mut Held<F>,
+        session: &mut LazySession<F>,
         progress: &mut Progress,
     ) -> Result<bool, Round> {
         let now = Instant::now();
         if !progress.topics_read {
             let topics = session.call(F::topics).await.map_err(Round::DatabaseOut)?;
             for topic in topics {
-                progress.absent.add(&topic, now);
+                progress.missing_topics.add(&topic, now);
             }
-            progress.absent.ask_now(now);
+            progress.missing_topics.ask_now(now);
             progress.topics_read = true;
         }
         self.ask_for_topics(sink, progress).await;
         if let Some(topic) = progress.there.last() {
-            let most = self.plan.events_max;
+            let most = self.options.events_max;
             let gone = session
                 .call(async |s| F::topic_is_there(s, lease.turn, topic, most).await)
                 .await
@@ -126,20 +128,20 @@ impl<F: Rounds> Pump<F> {
         }
         progress.due = now + EVERY;
         self.look_for_orphans(session, progress).await?;
-        let (after, most) = (progress.place, self.plan.events_max);
+        let (after, most) = (progress.place, self.options.events_max);
         let released = session
             .call(async |s| F::release(s, lease.turn, after, most).await)
             .await
             .map_err(Round::DatabaseOut)?;
         match released {
-            Released::NotOurs => return Err(Round::TurnLost),
-            Released::UpTo(place) => {
+            ReleasedRows::NotOurs => return Err(Round::TurnLost),
+            ReleasedRows::UpTo(place) => {
                 progress.place = place;
                 progress.releases = true;
                 progress.floor.reset(now);
             }
             // Once more from the start, unless this was it.
-            Released::Nothing => {
+            ReleasedRows::Nothing => {
                 progress.releases = progress.place > 0 || !progress.there.is_empty();
                 progress.place = 0;
             }
@@ -151,7 +153,7 @@ impl<F: Rounds> Pump<F> {
     /// hand, or with the commands of an older build.
     async fn look_for_orphans(
         &self,
-        session: &mut Held<F>,
+        session: &mut LazySession<F>,
         progress: &mut Progress,
     ) -> Result<(), Round> {
         let (at, after) = &progress.orphans;
@@ -170,16 +172,16 @@ impl<F: Rounds> Pump<F> {
 
     /// Asks for the topics that are due, all at once.
     async fn ask_for_topics(&self, sink: &Sink, progress: &mut Progress) {
-        let due = progress.absent.due(Instant::now());
+        let due = progress.missing_topics.due(Instant::now());
         if due.is_empty() {
             return;
         }
-        for (name, topic) in sink.look(due).await {
+        for (name, topic) in sink.ask_topics(due).await {
             match topic {
-                Topic::Missing | Topic::Unknown(_) => {}
+                TopicStatus::Missing | TopicStatus::Unknown(_) => {}
                 // A topic that is forbidden is told of by the row that meets it.
-                Topic::There | Topic::Refused(_) => {
-                    progress.absent.remove(&name);
+                TopicStatus::There | TopicStatus::Refused(_) => {
+                    progress.missing_topics.remove(&name);
                     Signal::TopicFound { topic: name.clone() }.emit();
                     progress.there.push(name);
                 }
@@ -188,17 +190,17 @@ impl<F: Rounds> Pump<F> {
     }
 
     /// After a look: whether the next may begin higher.
-    pub(super) async fn looked(
+    pub(super) async fn update_floor(
         &self,
-        session: &mut Held<F>,
+        session: &mut LazySession<F>,
         progress: &mut Progress,
         rows: &[Row],
         took: Duration,
     ) -> Result<(), String> {
         let first = rows.first().map(|row| row.id.seq);
-        if progress.floor.looked(first, took, Instant::now()) {
+        if progress.floor.note_query(first, took, Instant::now()) {
             let open = session.call(F::appenders).await?;
-            progress.floor.answered(open);
+            progress.floor.note_appenders(open);
         }
         Ok(())
     }
@@ -206,23 +208,23 @@ impl<F: Rounds> Pump<F> {
     /// Waits until there may be something to do.
     pub(super) async fn rest(&self, progress: &mut Progress) {
         let poll = async {
-            if self.plan.poll_interval.is_zero() {
+            if self.options.poll_interval.is_zero() {
                 std::future::pending::<()>().await;
             }
-            tokio::time::sleep(self.plan.poll_interval).await;
+            tokio::time::sleep(self.options.poll_interval).await;
         };
         // Topics that are missing are asked for by a schedule.
         let topic = async {
-            match progress.absent.next() {
+            match progress.missing_topics.next() {
                 Some(at) => tokio::time::sleep_until(at.into()).await,
                 None => std::future::pending().await,
             }
         };
         tokio::select! {
             () = topic => {}
-            () = self.bells.rows.notified() => {}
+            () = self.signals.rows.notified() => {}
             () = poll => {}
-            () = self.asked_to_end() => {}
+            () = self.wait_for_shutdown() => {}
         }
         progress.due = Instant::now();
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Held, Pump};
+use super::{LazySession, Pump};
 use crate::{
     port::{Owners, Pruned},
     telemetry::Signal,
@@ -17,13 +17,13 @@ impl<F: Owners> Pump<F> {
     /// Removes old rows, a chunk at a time, as long as this relay has the turn. What is set aside or held stays, and
     /// may be much: a pass begins behind it.
     pub(super) async fn prune_for_ever(&self) {
-        let mut session = Held::<F>::new(self.settings.clone());
+        let mut session = LazySession::<F>::new(self.settings.clone());
         let mut begin = 0;
         for pass in 0_u32.. {
             if pass.is_multiple_of(PASSES) {
                 begin = 0;
             }
-            tokio::time::sleep(self.plan.prune_interval).await;
+            tokio::time::sleep(self.options.prune_interval).await;
             let mut after = begin;
             loop {
                 let Pruned { removed, last, idle, end } =
@@ -49,8 +49,8 @@ impl<F: Owners> Pump<F> {
         }
     }
 
-    async fn prune(&self, session: &mut Held<F>, after: i64) -> Result<Pruned, String> {
-        let (age, chunk) = (self.plan.retention, self.plan.prune_chunk);
+    async fn prune(&self, session: &mut LazySession<F>, after: i64) -> Result<Pruned, String> {
+        let (age, chunk) = (self.options.retention, self.options.prune_chunk);
         session.call(async |s| F::prune(s, age, chunk, after).await).await
     }
 }

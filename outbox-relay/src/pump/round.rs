@@ -6,14 +6,14 @@ use bytes::Bytes;
 use inbox_engine::Rule;
 
 use super::{
-    Held, Pump,
+    LazySession, Pump,
     keeper::Lease,
-    parcels::{Sorted, label, sort, waits},
+    outgoing::{OutgoingBatch, label, sort, waits},
     progress::Progress,
 };
 use crate::{
-    port::{Failure, Marked, Rounds, RowId, View},
-    sink::{Parcel, Refusal, Shipment, Sink},
+    port::{Marked, Rounds, RowFailure, RowId, RowPage},
+    sink::{OutgoingRecord, Refusal, Shipment, Sink},
     telemetry::Signal,
 };
 
@@ -41,8 +41,8 @@ pub(super) enum Round {
 }
 
 /// What a round is to send.
-struct Load {
-    sorted: Sorted,
+struct RoundInput {
+    batch: OutgoingBatch,
     /// There may be more.
     more: bool,
 }
@@ -53,19 +53,20 @@ impl<F: Rounds> Pump<F> {
         &self,
         sink: &Sink,
         lease: &Lease,
-        session: &mut Held<F>,
+        session: &mut LazySession<F>,
         progress: &mut Progress,
     ) -> Round {
-        let Load { mut sorted, mut more } = match self.load(sink, lease, session, progress).await {
-            Ok(Some(load)) => load,
-            Ok(None) => return Round::Idle,
-            Err(round) => return round,
-        };
-        let count = sorted.parcels.len();
+        let RoundInput { mut batch, mut more } =
+            match self.read_rows(sink, lease, session, progress).await {
+                Ok(Some(input)) => input,
+                Ok(None) => return Round::Idle,
+                Err(round) => return round,
+            };
+        let count = batch.records.len();
         let shipment = if count == 0 {
             Shipment::Done { refused: Vec::new(), left: Vec::new() }
         } else {
-            sink.ship(std::mem::take(&mut sorted.parcels), lease.until.clone()).await
+            sink.ship(std::mem::take(&mut batch.records), lease.until.clone()).await
         };
         match shipment {
             Shipment::Done { refused, left } => {
@@ -73,10 +74,10 @@ impl<F: Rounds> Pump<F> {
                     self.troubles().kafka_works();
                 }
                 more |= !left.is_empty();
-                progress.limit = (progress.limit * 2).min(self.plan.events_max);
-                let sent = all_but(&sorted, &refused, &left);
+                progress.limit = (progress.limit * 2).min(self.options.events_max);
+                let sent = all_but(&batch, &refused, &left);
                 let next = Round::Shipped(more);
-                self.conclude(session, lease, &sent, (sorted, refused), progress, next).await
+                self.conclude(session, lease, &sent, (batch, refused), progress, next).await
             }
             Shipment::Broken { refused, acknowledged, mixed, why } => {
                 self.counters.unknown.add(1);
@@ -85,13 +86,12 @@ impl<F: Rounds> Pump<F> {
                 }
                 let unclear = refused.is_empty() && !mixed;
                 if unclear {
-                    lease.is_out(format!("Kafka: {why}"));
+                    lease.report_outage(format!("Kafka: {why}"));
                     self.troubles().unknown(count, why);
                 }
-                let sent: Vec<RowId> =
-                    acknowledged.iter().map(|place| sorted.ids[*place]).collect();
+                let sent: Vec<RowId> = acknowledged.iter().map(|place| batch.ids[*place]).collect();
                 let next = Round::NewProducer(unclear);
-                self.conclude(session, lease, &sent, (sorted, refused), progress, next).await
+                self.conclude(session, lease, &sent, (batch, refused), progress, next).await
             }
             Shipment::Fenced(error) => {
                 Signal::Fenced { error }.emit();
@@ -111,21 +111,21 @@ impl<F: Rounds> Pump<F> {
 
     /// Reads rows and sorts them out; `None` when there is nothing to do. What waits behind a row that was set
     /// aside is marked as held.
-    async fn load(
+    async fn read_rows(
         &self,
         sink: &Sink,
         lease: &Lease,
-        session: &mut Held<F>,
+        session: &mut LazySession<F>,
         progress: &mut Progress,
-    ) -> Result<Option<Load>, Round> {
+    ) -> Result<Option<RoundInput>, Round> {
         let releases = self.let_go(sink, lease, session, progress).await?;
-        let look = progress.look(self.plan.bytes_max);
+        let look = progress.look(self.options.bytes_max);
         let began = Instant::now();
         let seen = session.call(async |s| F::unsent(s, look).await).await;
-        let View { rows, aside } = seen.map_err(Round::DatabaseOut)?;
+        let RowPage { rows, aside } = seen.map_err(Round::DatabaseOut)?;
         progress.aside = aside;
         self.counters.looks.add(1);
-        let looked = self.looked(session, progress, &rows, began.elapsed()).await;
+        let looked = self.update_floor(session, progress, &rows, began.elapsed()).await;
         looked.map_err(Round::DatabaseOut)?;
         if rows.is_empty() && !releases {
             return Ok(None);
@@ -137,42 +137,42 @@ impl<F: Rounds> Pump<F> {
             }
         }
         let read = rows.len();
-        let sorted = sort(rows, &self.plan.template, &progress.absent);
-        let blocked = sorted.blocked.len();
+        let batch = sort(rows, &self.options.template, &progress.missing_topics);
+        let blocked = batch.blocked.len();
         if blocked > 0 && Rule::HeldIsMarked.on() {
-            let held = session.call(async |s| F::hold(s, lease.turn, &sorted.blocked).await).await;
+            let held = session.call(async |s| F::hold(s, lease.turn, &batch.blocked).await).await;
             if !held.map_err(Round::DatabaseOut)? {
                 return Err(Round::TurnLost);
             }
         }
-        progress.widen(blocked, self.plan.events_max);
-        let count = sorted.parcels.len();
+        progress.widen(blocked, self.options.events_max);
+        let count = batch.records.len();
         // What the batch had no room for is there at once.
         let more = read >= look.window
             || count >= look.events_max
-            || payloads(&sorted) * 2 >= look.bytes_max
+            || payloads(&batch) * 2 >= look.bytes_max
             || count < read
             || releases;
-        Ok(Some(Load { sorted, more }))
+        Ok(Some(RoundInput { batch, more }))
     }
 
     /// Marks what was sent and sets aside what cannot be; until the database has taken it, nothing else
     /// goes on.
     async fn conclude(
         &self,
-        session: &mut Held<F>,
+        session: &mut LazySession<F>,
         lease: &Lease,
         sent: &[RowId],
-        (sorted, refused): (Sorted, Vec<Refusal>),
+        (batch, refused): (OutgoingBatch, Vec<Refusal>),
         progress: &mut Progress,
         next: Round,
     ) -> Round {
-        let Sorted { ids, mut failed, .. } = sorted;
+        let OutgoingBatch { ids, mut failed, .. } = batch;
         failed.extend(refused.into_iter().map(|Refusal { place, aggregate, error, missing }| {
             let (id, event) = (ids[place], label(&aggregate, ids[place]));
             match missing {
                 Some(topic) if Rule::RowsAwaitTopic.on() => waits(id, event, topic),
-                _ => Failure { id, event, error, waits_for: None },
+                _ => RowFailure { id, event, error, waits_for: None },
             }
         }));
         if sent.is_empty() && failed.is_empty() {
@@ -193,7 +193,7 @@ impl<F: Rounds> Pump<F> {
                         failure.error =
                             writable(&failure.error, |c| c.is_ascii_graphic() || c == ' ');
                     }
-                    lease.is_out(error.clone());
+                    lease.report_outage(error.clone());
                     self.database_out(error);
                     tokio::time::sleep(backoff.next()).await;
                 }
@@ -201,13 +201,13 @@ impl<F: Rounds> Pump<F> {
         };
         self.counters.sent.add(sent.len() as u64);
         self.counters.batches.add(u64::from(!sent.is_empty()));
-        for Failure { id, event, error, waits_for } in failed {
+        for RowFailure { id, event, error, waits_for } in failed {
             match waits_for {
                 None => {
                     self.counters.failed.add(1);
                     Signal::SetAside { seq: id.seq, event, error }.emit();
                 }
-                Some(topic) if progress.absent.add(&topic, Instant::now()) => {
+                Some(topic) if progress.missing_topics.add(&topic, Instant::now()) => {
                     Signal::TopicMissing { topic }.emit();
                 }
                 Some(_) => {}
@@ -221,14 +221,14 @@ impl<F: Rounds> Pump<F> {
     }
 }
 
-fn payloads(sorted: &Sorted) -> usize {
-    let payload = |parcel: &Parcel| parcel.record.payload.as_ref().map_or(0, Bytes::len);
-    sorted.parcels.iter().map(payload).sum()
+fn payloads(batch: &OutgoingBatch) -> usize {
+    let payload = |record: &OutgoingRecord| record.record.payload.as_ref().map_or(0, Bytes::len);
+    batch.records.iter().map(payload).sum()
 }
 
 /// The rows of a batch without those that were refused or left.
-fn all_but(sorted: &Sorted, refused: &[Refusal], left: &[usize]) -> Vec<RowId> {
-    let mut sent: Vec<Option<RowId>> = sorted.ids.iter().copied().map(Some).collect();
+fn all_but(batch: &OutgoingBatch, refused: &[Refusal], left: &[usize]) -> Vec<RowId> {
+    let mut sent: Vec<Option<RowId>> = batch.ids.iter().copied().map(Some).collect();
     for place in refused.iter().map(|refusal| refusal.place).chain(left.iter().copied()) {
         sent[place] = None;
     }

@@ -3,20 +3,20 @@
 use crate::port::{FeedError, Sessions, whole};
 
 /// A session, or the means to open one.
-pub(super) struct Held<F: Sessions> {
+pub(super) struct LazySession<F: Sessions> {
     settings: F::Settings,
     session: Option<F::Session>,
     /// How many were opened so far.
     opened: u64,
 }
 
-impl<F: Sessions> Held<F> {
+impl<F: Sessions> LazySession<F> {
     pub(super) fn new(settings: F::Settings) -> Self {
         Self { settings, session: None, opened: 0 }
     }
 
     /// Which session the next call is made on, if it is open already.
-    pub(super) fn which(&self) -> Option<u64> {
+    pub(super) fn number(&self) -> Option<u64> {
         self.session.as_ref().map(|_| self.opened)
     }
 

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use inbox_engine::Rule;
 use uuid::Uuid;
 
-use super::{Held, Pump, keeper::Lease};
+use super::{LazySession, Pump, keeper::Lease};
 use crate::{
     port::{HeldTurn, LeaseMark, Rounds, Turn, TurnAnswer, TurnRequest},
     telemetry::Signal,
@@ -17,7 +17,7 @@ const LOOK_MIN: Duration = Duration::from_millis(50);
 const LEASE_MAX: Duration = Duration::from_mins(10);
 
 /// The lease of another, and since when it has stood so.
-struct Watched {
+struct ObservedLease {
     mark: LeaseMark,
     since: Instant,
     /// How long it can last.
@@ -28,21 +28,21 @@ struct Watched {
 
 impl<F: Rounds> Pump<F> {
     /// Waits for the turn; `None` when the relay is asked to end.
-    pub(super) async fn stand_by(&self, session: &mut Held<F>) -> Option<(Turn, Lease)> {
+    pub(super) async fn stand_by(&self, session: &mut LazySession<F>) -> Option<(Turn, Lease)> {
         let mut backoff = self.backoff();
         let mut told = String::new();
-        let mut watched: Option<Watched> = None;
+        let mut observed: Option<ObservedLease> = None;
         loop {
-            if self.ending() {
+            if self.is_ending() {
                 return None;
             }
             let asked = Instant::now();
-            let silent = watched.as_ref().filter(|it| {
+            let silent = observed.as_ref().filter(|it| {
                 it.since.elapsed() > it.lease + LOOK_MIN && Rule::SilentLeaseIsOver.on()
             });
             let request = TurnRequest {
-                holder: self.plan.holder.as_str(),
-                lease: self.plan.lease,
+                holder: self.options.holder.as_str(),
+                lease: self.options.lease,
                 token: Uuid::new_v4(),
                 silent: silent.map(|it| &it.mark),
             };
@@ -52,7 +52,7 @@ impl<F: Rounds> Pump<F> {
             }
             let wait = match taken {
                 Ok(TurnAnswer::Taken(turn)) => {
-                    return Some((turn, Lease::new(turn, asked, self.plan.lease)));
+                    return Some((turn, Lease::new(turn, asked, self.options.lease)));
                 }
                 Ok(TurnAnswer::Held(held)) => {
                     backoff.reset();
@@ -61,9 +61,9 @@ impl<F: Rounds> Pump<F> {
                         Signal::Standby { holder: held.holder.clone() }.emit();
                         told.clone_from(&held.holder);
                     }
-                    watch(&mut watched, held, asked);
+                    observe(&mut observed, held, asked);
                     // A little later than it ends, and often enough to hear of its end without a bell.
-                    (left + LOOK_MIN).min(self.plan.lease / 3).max(LOOK_MIN)
+                    (left + LOOK_MIN).min(self.options.lease / 3).max(LOOK_MIN)
                 }
                 Err(error) => {
                     self.database_out(error);
@@ -72,8 +72,8 @@ impl<F: Rounds> Pump<F> {
             };
             tokio::select! {
                 () = tokio::time::sleep(wait) => {}
-                () = self.bells.turns.notified() => {}
-                () = self.asked_to_end() => {}
+                () = self.signals.turns.notified() => {}
+                () = self.wait_for_shutdown() => {}
             }
         }
     }
@@ -82,12 +82,12 @@ impl<F: Rounds> Pump<F> {
 /// Remembers since when a lease has stood as it does, by this process's clock. Whoever has the turn prolongs
 /// it three times within; so one that stays as it is for longer than it can last is over, and if the database
 /// says otherwise, its clock was set back.
-fn watch(watched: &mut Option<Watched>, held: HeldTurn, now: Instant) {
+fn observe(observed: &mut Option<ObservedLease>, held: HeldTurn, now: Instant) {
     let lease = held.lease.unwrap_or(LEASE_MAX);
-    let same = |it: &&mut Watched| it.mark == held.mark;
-    let it = match watched.as_mut().filter(same) {
+    let same = |it: &&mut ObservedLease| it.mark == held.mark;
+    let it = match observed.as_mut().filter(same) {
         Some(it) => it,
-        None => watched.insert(Watched { mark: held.mark, since: now, lease, told: false }),
+        None => observed.insert(ObservedLease { mark: held.mark, since: now, lease, told: false }),
     };
     if held.left > lease && !it.told {
         it.told = true;

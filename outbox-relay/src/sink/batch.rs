@@ -15,10 +15,10 @@ use rdkafka::{
 };
 
 use super::{
-    Parcel, Refusal, Shipment, SinkSettings,
+    OutgoingRecord, Refusal, Shipment, SinkSettings,
     context::{Context, Report},
-    fault::{self, Fault},
-    looking::{Topic, topics},
+    fault::{self, SendFault},
+    inspection::{TopicStatus, statuses},
 };
 use crate::deadline::Deadline;
 
@@ -30,7 +30,7 @@ const CALL_MAX: Duration = Duration::from_secs(5);
 const PURGED_WITHIN: Duration = Duration::from_secs(2);
 
 /// A producer, and what is known of the topics.
-pub(super) struct Line {
+pub(super) struct BatchProducer {
     pub(super) producer: BaseProducer<Context>,
     settings: SinkSettings,
     there: HashSet<String>,
@@ -38,7 +38,7 @@ pub(super) struct Line {
 
 /// What was handed to the client.
 #[derive(Default)]
-struct Handed {
+struct Handoff {
     refused: Vec<Refusal>,
     left: Vec<usize>,
     sent: Vec<usize>,
@@ -47,13 +47,13 @@ struct Handed {
 }
 
 /// What the client said to a record.
-enum Taken {
+enum Enqueued {
     Sent,
     Refused(Code),
     Stopped(Code),
 }
 
-impl Line {
+impl BatchProducer {
     pub(super) fn new(producer: BaseProducer<Context>, settings: &SinkSettings) -> Self {
         let settings = settings.clone();
         Self { producer, settings, there: HashSet::new() }
@@ -64,27 +64,27 @@ impl Line {
     }
 
     /// Sends a batch, in its order, and waits for all of it.
-    pub(super) fn ship(&mut self, parcels: &[Parcel], until: &Deadline) -> Shipment {
+    pub(super) fn ship(&mut self, records: &[OutgoingRecord], until: &Deadline) -> Shipment {
         if self.transactional()
             && let Err(error) = self.producer.begin_transaction()
         {
-            return self.broken(&error);
+            return self.broken_shipment(&error);
         }
-        let handed = match self.hand_over(parcels, until) {
-            Ok(handed) => handed,
+        let handoff = match self.hand_over(records, until) {
+            Ok(handoff) => handoff,
             Err(shipment) => return shipment,
         };
-        let reports = self.await_reports(handed.sent.len(), handed.stopped.is_some(), until);
+        let reports = self.await_reports(handoff.sent.len(), handoff.stopped.is_some(), until);
         let failed = reports.iter().any(|(_, error)| error.is_some());
-        if failed || handed.stopped.is_some() || reports.len() < handed.sent.len() {
-            return self.judge(parcels, handed, &reports);
+        if failed || handoff.stopped.is_some() || reports.len() < handoff.sent.len() {
+            return self.judge(records, handoff, &reports);
         }
         if self.transactional()
             && let Err(shipment) = self.commit(until)
         {
             return shipment;
         }
-        Shipment::Done { refused: handed.refused, left: handed.left }
+        Shipment::Done { refused: handoff.refused, left: handoff.left }
     }
 
     /// Ends what is open as well as it goes: whoever comes next ends the rest.
@@ -96,78 +96,84 @@ impl Line {
         }
     }
 
-    fn hand_over(&mut self, parcels: &[Parcel], until: &Deadline) -> Result<Handed, Shipment> {
+    fn hand_over(
+        &mut self,
+        records: &[OutgoingRecord],
+        until: &Deadline,
+    ) -> Result<Handoff, Shipment> {
         // Before anything is on its way: asking takes time, and what fails meanwhile would be misread.
-        let refused = self.ask(parcels)?;
-        let several = parcels.windows(2).any(|pair| pair[0].topic != pair[1].topic);
+        let refused = self.ask(records)?;
+        let several = records.windows(2).any(|pair| pair[0].topic != pair[1].topic);
         let in_turn = several && !self.transactional() && Rule::TopicsInTurn.on();
         let mut ways: HashMap<&str, &str> = HashMap::new();
-        let mut handed = Handed::default();
+        let mut handoff = Handoff::default();
         let mut held: HashSet<&str> = HashSet::new();
-        for (place, parcel) in parcels.iter().enumerate() {
-            if held.contains(parcel.aggregate.as_str()) {
-                handed.left.push(place);
+        for (place, outgoing) in records.iter().enumerate() {
+            if held.contains(outgoing.aggregate.as_str()) {
+                handoff.left.push(place);
                 continue;
             }
             // Without a transaction one of them could be acknowledged and the one before it not.
-            if in_turn && *ways.entry(&parcel.aggregate).or_insert(&parcel.topic) != parcel.topic {
-                held.insert(&parcel.aggregate);
-                handed.left.push(place);
+            if in_turn
+                && *ways.entry(&outgoing.aggregate).or_insert(&outgoing.topic) != outgoing.topic
+            {
+                held.insert(&outgoing.aggregate);
+                handoff.left.push(place);
                 continue;
             }
-            let taken = match refused.get(parcel.topic.as_str()) {
-                Some(code) => Taken::Refused(*code),
-                None => self.enqueue(place, parcel, until),
+            let enqueued = match refused.get(outgoing.topic.as_str()) {
+                Some(code) => Enqueued::Refused(*code),
+                None => self.enqueue(place, outgoing, until),
             };
-            match taken {
-                Taken::Sent => handed.sent.push(place),
-                Taken::Refused(code) => {
-                    held.insert(&parcel.aggregate);
-                    handed.refused.push(refusal(place, parcel, code));
+            match enqueued {
+                Enqueued::Sent => handoff.sent.push(place),
+                Enqueued::Refused(code) => {
+                    held.insert(&outgoing.aggregate);
+                    handoff.refused.push(refusal(place, outgoing, code));
                 }
-                Taken::Stopped(code) => {
-                    handed.stopped = Some(code);
+                Enqueued::Stopped(code) => {
+                    handoff.stopped = Some(code);
                     break;
                 }
             }
         }
-        Ok(handed)
+        Ok(handoff)
     }
 
     /// The topics of a batch that do not take records, and why; those that are not known to be there are asked for,
     /// all at once.
-    fn ask(&mut self, parcels: &[Parcel]) -> Result<HashMap<String, Code>, Shipment> {
-        let new: HashSet<&String> = parcels
+    fn ask(&mut self, records: &[OutgoingRecord]) -> Result<HashMap<String, Code>, Shipment> {
+        let new: HashSet<&String> = records
             .iter()
-            .map(|parcel| &parcel.topic)
+            .map(|outgoing| &outgoing.topic)
             .filter(|topic| !self.there.contains(*topic))
             .collect();
         let mut refused = HashMap::new();
-        for (name, topic) in self.look(new.into_iter().cloned().collect()) {
+        for (name, topic) in self.ask_topics(new.into_iter().cloned().collect()) {
             match topic {
-                Topic::There => {}
-                Topic::Missing => _ = refused.insert(name, Code::UnknownTopicOrPartition),
-                Topic::Refused(code) => _ = refused.insert(name, code),
-                Topic::Unknown(why) => return Err(unknown(Vec::new(), why)),
+                TopicStatus::There => {}
+                TopicStatus::Missing => _ = refused.insert(name, Code::UnknownTopicOrPartition),
+                TopicStatus::Refused(code) => _ = refused.insert(name, code),
+                TopicStatus::Unknown(why) => return Err(unknown(Vec::new(), why)),
             }
         }
         Ok(refused)
     }
 
     /// Asks for topics, and remembers those that are there.
-    pub(super) fn look(&mut self, names: Vec<String>) -> Vec<(String, Topic)> {
-        let found = topics(&self.producer, names);
-        let there = found.iter().filter(|(_, topic)| matches!(topic, Topic::There));
+    pub(super) fn ask_topics(&mut self, names: Vec<String>) -> Vec<(String, TopicStatus)> {
+        let found = statuses(&self.producer, names);
+        let there = found.iter().filter(|(_, topic)| matches!(topic, TopicStatus::There));
         self.there.extend(there.map(|(name, _)| name.clone()));
         found
     }
 
     /// Puts a record into the client's queue, behind those that are there. While that is full, this very
     /// record is offered again, and nothing else.
-    fn enqueue(&self, place: usize, parcel: &Parcel, until: &Deadline) -> Taken {
+    fn enqueue(&self, place: usize, outgoing: &OutgoingRecord, until: &Deadline) -> Enqueued {
         loop {
-            let error = match self.producer.send(record(place, parcel)) {
-                Ok(()) => return Taken::Sent,
+            let error = match self.producer.send(record(place, outgoing)) {
+                Ok(()) => return Enqueued::Sent,
                 Err((error, _)) => error,
             };
             let code = fault::code(&error);
@@ -176,9 +182,9 @@ impl Line {
                     self.producer.poll(SERVE);
                 }
                 // The client looked at this record alone.
-                Fault::Record | Fault::Neighbour => return Taken::Refused(code),
+                SendFault::Record | SendFault::Neighbour => return Enqueued::Refused(code),
                 // Something that was sent before has failed, or the client is done for: reports tell.
-                _ => return Taken::Stopped(self.real(code)),
+                _ => return Enqueued::Stopped(self.real(code)),
             }
         }
     }
@@ -205,40 +211,45 @@ impl Line {
     }
 
     /// What became of a batch of which not everything was acknowledged.
-    fn judge(&mut self, parcels: &[Parcel], handed: Handed, reports: &[Report]) -> Shipment {
-        let mut refused = handed.refused;
+    fn judge(
+        &mut self,
+        records: &[OutgoingRecord],
+        handoff: Handoff,
+        reports: &[Report],
+    ) -> Shipment {
+        let mut refused = handoff.refused;
         let (mut neighbours, mut why) = (Vec::new(), None);
-        match handed.stopped.map(|code| (code, fault::classify(code))) {
-            Some((code, Fault::Fenced)) => return Shipment::Fenced(code.to_string()),
-            Some((code, Fault::Fatal)) => return self.fatal(code, &code.to_string()),
+        match handoff.stopped.map(|code| (code, fault::classify(code))) {
+            Some((code, SendFault::Fenced)) => return Shipment::Fenced(code.to_string()),
+            Some((code, SendFault::Fatal)) => return self.fatal(code, &code.to_string()),
             _ => {}
         }
         for (place, code) in reports.iter().filter_map(|(place, code)| Some((*place, (*code)?))) {
             let code = self.real(code);
             match fault::classify(code) {
-                Fault::Fenced => return Shipment::Fenced(code.to_string()),
-                Fault::Fatal => return self.fatal(code, &code.to_string()),
-                Fault::Record if self.confirmed(&parcels[place].topic, code) => {
-                    refused.push(refusal(place, &parcels[place], code));
+                SendFault::Fenced => return Shipment::Fenced(code.to_string()),
+                SendFault::Fatal => return self.fatal(code, &code.to_string()),
+                SendFault::Record if self.confirm_refusal(&records[place].topic, code) => {
+                    refused.push(refusal(place, &records[place], code));
                 }
-                Fault::Neighbour => neighbours.push((place, code)),
-                Fault::Record | Fault::Unknown => {}
+                SendFault::Neighbour => neighbours.push((place, code)),
+                SendFault::Record | SendFault::Unknown => {}
             }
-            if !purged(code) {
+            if !is_purge(code) {
                 why.get_or_insert(code);
             }
         }
         let mixed = neighbours.len() > 1;
         if let [(place, code)] = neighbours[..] {
-            refused.push(refusal(place, &parcels[place], code));
+            refused.push(refusal(place, &records[place], code));
         }
-        let acknowledged = self.acknowledged(reports);
-        let why = match why.or(handed.stopped) {
+        let acknowledged = self.acknowledged_places(reports);
+        let why = match why.or(handoff.stopped) {
             Some(code) => code.to_string(),
             None => format!(
                 "{} of {} records were not acknowledged in time",
-                handed.sent.len() - reports.len(),
-                handed.sent.len()
+                handoff.sent.len() - reports.len(),
+                handoff.sent.len()
             ),
         };
         Shipment::Broken { refused, acknowledged, mixed, why }
@@ -247,13 +258,13 @@ impl Line {
     /// What the client calls fatal has a reason behind it.
     fn real(&self, code: Code) -> Code {
         match self.producer.client().fatal_error() {
-            Some((reason, _)) if code == Code::Fatal || purged(code) => reason,
+            Some((reason, _)) if code == Code::Fatal || is_purge(code) => reason,
             _ => code,
         }
     }
 
     /// Without fencing what was acknowledged is there to stay.
-    fn acknowledged(&self, reports: &[Report]) -> Vec<usize> {
+    fn acknowledged_places(&self, reports: &[Report]) -> Vec<usize> {
         if self.transactional() {
             return Vec::new();
         }
@@ -261,13 +272,13 @@ impl Line {
     }
 
     /// A topic that is said to be missing is looked for once more.
-    fn confirmed(&mut self, name: &str, code: Code) -> bool {
+    fn confirm_refusal(&mut self, name: &str, code: Code) -> bool {
         if code == Code::TopicAuthorizationFailed {
             return true;
         }
         self.there.remove(name);
-        let found = self.look(vec![name.to_owned()]);
-        matches!(found[..], [(_, Topic::Missing | Topic::Refused(_))])
+        let found = self.ask_topics(vec![name.to_owned()]);
+        matches!(found[..], [(_, TopicStatus::Missing | TopicStatus::Refused(_))])
     }
 
     fn commit(&self, until: &Deadline) -> Result<(), Shipment> {
@@ -278,19 +289,22 @@ impl Line {
                 _ => false,
             };
             if !again || until.passed() {
-                return Err(self.broken(&error));
+                return Err(self.broken_shipment(&error));
             }
             self.producer.poll(SERVE);
         }
     }
 
     /// A call failed.
-    fn broken(&self, error: &KafkaError) -> Shipment {
+    fn broken_shipment(&self, error: &KafkaError) -> Shipment {
         let code = self.real(fault::code(error));
         match fault::classify(code) {
-            Fault::Fenced => Shipment::Fenced(error.to_string()),
-            Fault::Fatal => self.fatal(code, &error.to_string()),
-            _ => unknown(self.acknowledged(&self.producer.context().reports()), error.to_string()),
+            SendFault::Fenced => Shipment::Fenced(error.to_string()),
+            SendFault::Fatal => self.fatal(code, &error.to_string()),
+            _ => unknown(
+                self.acknowledged_places(&self.producer.context().reports()),
+                error.to_string(),
+            ),
         }
     }
 
@@ -299,7 +313,7 @@ impl Line {
     }
 }
 
-fn purged(code: Code) -> bool {
+fn is_purge(code: Code) -> bool {
     matches!(code, Code::PurgeQueue | Code::PurgeInflight)
 }
 
@@ -307,16 +321,16 @@ fn unknown(acknowledged: Vec<usize>, why: String) -> Shipment {
     Shipment::Broken { refused: Vec::new(), acknowledged, mixed: false, why }
 }
 
-fn refusal(place: usize, parcel: &Parcel, code: Code) -> Refusal {
+fn refusal(place: usize, outgoing: &OutgoingRecord, code: Code) -> Refusal {
     let missing = matches!(code, Code::UnknownTopic | Code::UnknownTopicOrPartition);
-    let error = fault::of_record(code, &parcel.topic, parcel.record.size());
-    let aggregate = parcel.aggregate.clone();
-    Refusal { place, aggregate, error, missing: missing.then(|| parcel.topic.clone()) }
+    let error = fault::of_record(code, &outgoing.topic, outgoing.record.size());
+    let aggregate = outgoing.aggregate.clone();
+    Refusal { place, aggregate, error, missing: missing.then(|| outgoing.topic.clone()) }
 }
 
-fn record(place: usize, parcel: &Parcel) -> BaseRecord<'_, [u8], [u8], Box<usize>> {
-    let Record { key, headers, payload, timestamp_ms } = &parcel.record;
-    let mut sent = BaseRecord::with_opaque_to(&parcel.topic, Box::new(place));
+fn record(place: usize, outgoing: &OutgoingRecord) -> BaseRecord<'_, [u8], [u8], Box<usize>> {
+    let Record { key, headers, payload, timestamp_ms } = &outgoing.record;
+    let mut sent = BaseRecord::with_opaque_to(&outgoing.topic, Box::new(place));
     let none = OwnedHeaders::new_with_capacity(headers.len());
     sent.headers = Some(headers.iter().fold(none, |headers, header| {
         headers.insert(Header { key: &header.name, value: header.value.as_deref() })

@@ -4,7 +4,7 @@ use rdkafka::{error::KafkaError, types::RDKafkaErrorCode as Code};
 
 /// The class of an error.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Fault {
+pub(super) enum SendFault {
     /// This very record cannot be sent.
     Record,
     /// Some record that travelled with it cannot be sent.
@@ -18,12 +18,12 @@ pub(super) enum Fault {
 }
 
 /// The class of a code.
-pub(super) fn classify(code: Code) -> Fault {
+pub(super) fn classify(code: Code) -> SendFault {
     match code {
         Code::UnknownTopic
         | Code::UnknownTopicOrPartition
         | Code::InvalidTopic
-        | Code::TopicAuthorizationFailed => Fault::Record,
+        | Code::TopicAuthorizationFailed => SendFault::Record,
         // The broker refuses the whole set of records that one of them was in.
         Code::MessageSizeTooLarge
         | Code::InvalidMessage
@@ -31,10 +31,12 @@ pub(super) fn classify(code: Code) -> Fault {
         | Code::InvalidRecord
         | Code::InvalidTimestamp
         | Code::PolicyViolation
-        | Code::UnsupportedForMessageFormat => Fault::Neighbour,
-        Code::Fenced | Code::ProducerFenced | Code::InvalidProducerEpoch => Fault::Fenced,
-        Code::TransactionalIdAuthorizationFailed | Code::ClusterAuthorizationFailed => Fault::Fatal,
-        _ => Fault::Unknown,
+        | Code::UnsupportedForMessageFormat => SendFault::Neighbour,
+        Code::Fenced | Code::ProducerFenced | Code::InvalidProducerEpoch => SendFault::Fenced,
+        Code::TransactionalIdAuthorizationFailed | Code::ClusterAuthorizationFailed => {
+            SendFault::Fatal
+        }
+        _ => SendFault::Unknown,
     }
 }
 

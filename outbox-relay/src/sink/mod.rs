@@ -10,7 +10,7 @@
 mod batch;
 mod context;
 mod fault;
-mod looking;
+mod inspection;
 mod settings;
 mod thread;
 
@@ -19,12 +19,12 @@ use tokio::sync::oneshot;
 
 use crate::deadline::Deadline;
 
-pub(crate) use looking::{Topic, look};
+pub(crate) use inspection::{TopicStatus, inspect};
 pub(crate) use settings::SinkSettings;
 
 /// One record to send.
 #[derive(Clone, Debug)]
-pub(crate) struct Parcel {
+pub(crate) struct OutgoingRecord {
     pub(crate) topic: String,
     /// What order is kept for: `type/id`.
     pub(crate) aggregate: String,
@@ -68,30 +68,30 @@ pub(crate) enum ConnectError {
 }
 
 /// What the thread is to do.
-pub(crate) enum Order {
+pub(crate) enum SinkCommand {
     /// Send a batch.
-    Ship(Batch),
+    Ship(SendBatch),
     /// Ask for topics.
-    Look(Vec<String>, oneshot::Sender<Vec<(String, Topic)>>),
+    Look(Vec<String>, oneshot::Sender<Vec<(String, TopicStatus)>>),
 }
 
 /// A batch on its way to the thread.
-pub(crate) struct Batch {
-    parcels: Vec<Parcel>,
+pub(crate) struct SendBatch {
+    records: Vec<OutgoingRecord>,
     until: Deadline,
     answer: oneshot::Sender<Shipment>,
 }
 
 /// A producer that is ready: with fencing its epoch is the newest.
 pub(crate) struct Sink {
-    orders: std::sync::mpsc::Sender<Order>,
+    commands: std::sync::mpsc::Sender<SinkCommand>,
 }
 
 impl Sink {
     /// Makes a producer ready. With fencing this fences all earlier ones, and ends what they left open.
     pub(crate) async fn connect(settings: SinkSettings) -> Result<Self, ConnectError> {
         let (ready, answer) = oneshot::channel();
-        let (orders, taken) = std::sync::mpsc::channel();
+        let (commands, taken) = std::sync::mpsc::channel();
         let spawned = std::thread::Builder::new()
             .name("outbox-sink".into())
             .spawn(move || thread::run(&settings, ready, &taken));
@@ -99,7 +99,7 @@ impl Sink {
             return Err(ConnectError::Outage(format!("the system starts no thread: {error}")));
         }
         match answer.await {
-            Ok(Ok(())) => Ok(Self { orders }),
+            Ok(Ok(())) => Ok(Self { commands }),
             Ok(Err(error)) => Err(error),
             Err(_) => Err(ConnectError::Outage("the producer's thread has died".into())),
         }
@@ -107,7 +107,7 @@ impl Sink {
 
     /// Sends a batch, in its order. It gives up when `until` has passed: the turn is over. After anything but
     /// [`Shipment::Done`] the sink is dead: make another.
-    pub(crate) async fn ship(&self, parcels: Vec<Parcel>, until: Deadline) -> Shipment {
+    pub(crate) async fn ship(&self, records: Vec<OutgoingRecord>, until: Deadline) -> Shipment {
         let (answer, shipment) = oneshot::channel();
         let died = || Shipment::Broken {
             refused: Vec::new(),
@@ -115,16 +115,16 @@ impl Sink {
             mixed: false,
             why: "the producer's thread has died".into(),
         };
-        if self.orders.send(Order::Ship(Batch { parcels, until, answer })).is_err() {
+        if self.commands.send(SinkCommand::Ship(SendBatch { records, until, answer })).is_err() {
             return died();
         }
         shipment.await.unwrap_or_else(|_| died())
     }
 
     /// Asks for topics, all at once.
-    pub(crate) async fn look(&self, topics: Vec<String>) -> Vec<(String, Topic)> {
+    pub(crate) async fn ask_topics(&self, topics: Vec<String>) -> Vec<(String, TopicStatus)> {
         let (answer, found) = oneshot::channel();
-        if self.orders.send(Order::Look(topics, answer)).is_err() {
+        if self.commands.send(SinkCommand::Look(topics, answer)).is_err() {
             return Vec::new(); // the next batch finds out, too
         }
         found.await.unwrap_or_default()

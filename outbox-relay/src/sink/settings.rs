@@ -57,7 +57,7 @@ const DEFAULTS: &[(&str, &str)] = &[
 
 impl SinkSettings {
     pub(super) fn client_config(&self) -> ClientConfig {
-        let mut config = self.looking_config();
+        let mut config = self.inspection_config();
         for (name, value) in FIXED {
             config.set(*name, *value);
         }
@@ -72,7 +72,7 @@ impl SinkSettings {
     }
 
     /// The same without what only producing needs.
-    pub(super) fn looking_config(&self) -> ClientConfig {
+    pub(super) fn inspection_config(&self) -> ClientConfig {
         let mut config = ClientConfig::new();
         config.set_log_level(RDKafkaLogLevel::Error);
         for (name, value) in DEFAULTS {

@@ -13,10 +13,10 @@ use rdkafka::producer::Producer as _;
 use tokio::sync::oneshot;
 
 use super::{
-    Batch, ConnectError, Order, Shipment, SinkSettings,
-    batch::Line,
+    ConnectError, SendBatch, Shipment, SinkCommand, SinkSettings,
+    batch::BatchProducer,
     context::Context,
-    fault::{self, Fault},
+    fault::{self, SendFault},
     settings::refusal,
 };
 
@@ -31,51 +31,54 @@ const CALL_MAX: Duration = Duration::from_secs(5);
 pub(super) fn run(
     settings: &SinkSettings,
     ready: oneshot::Sender<Result<(), ConnectError>>,
-    orders: &Receiver<Order>,
+    commands: &Receiver<SinkCommand>,
 ) {
-    let mut line = match open(settings) {
-        Ok(line) => line,
+    let mut producer = match open(settings) {
+        Ok(producer) => producer,
         Err(error) => return drop(ready.send(Err(error))),
     };
     if ready.send(Ok(())).is_err() {
         return;
     }
     loop {
-        match orders.recv_timeout(IDLE) {
-            Ok(Order::Look(topics, answer)) => drop(answer.send(line.look(topics))),
-            Ok(Order::Ship(Batch { parcels, until, answer })) => {
-                let shipment = line.ship(&parcels, &until);
+        match commands.recv_timeout(IDLE) {
+            Ok(SinkCommand::Look(topics, answer)) => drop(answer.send(producer.ask_topics(topics))),
+            Ok(SinkCommand::Ship(SendBatch { records, until, answer })) => {
+                let shipment = producer.ship(&records, &until);
                 let over = !matches!(shipment, Shipment::Done { .. });
                 let _ = answer.send(shipment);
                 if over {
-                    return line.abandon();
+                    return producer.abandon();
                 }
             }
-            Err(RecvTimeoutError::Timeout) => line.producer.poll(Duration::ZERO),
+            Err(RecvTimeoutError::Timeout) => producer.producer.poll(Duration::ZERO),
             Err(RecvTimeoutError::Disconnected) => return,
         }
     }
 }
 
-fn open(settings: &SinkSettings) -> Result<Line, ConnectError> {
+fn open(settings: &SinkSettings) -> Result<BatchProducer, ConnectError> {
     let context = Context::new(&settings.bootstrap, Arc::clone(&settings.troubles));
     let created = settings.client_config().create_with_context(context);
-    let line = Line::new(created.map_err(|error| ConnectError::Fatal(refusal(&error)))?, settings);
-    if line.transactional() {
-        fence(&line, settings)?;
+    let producer = BatchProducer::new(
+        created.map_err(|error| ConnectError::Fatal(refusal(&error)))?,
+        settings,
+    );
+    if producer.transactional() {
+        fence(&producer, settings)?;
         settings.troubles.kafka_works();
     }
-    Ok(line)
+    Ok(producer)
 }
 
 /// Takes the transactional id over: earlier producers are fenced, and what they left open is ended.
-fn fence(line: &Line, settings: &SinkSettings) -> Result<(), ConnectError> {
+fn fence(producer: &BatchProducer, settings: &SinkSettings) -> Result<(), ConnectError> {
     let began = Instant::now();
     loop {
-        let Err(error) = line.producer.init_transactions(CALL_MAX) else { return Ok(()) };
-        line.producer.poll(Duration::ZERO);
+        let Err(error) = producer.producer.init_transactions(CALL_MAX) else { return Ok(()) };
+        producer.producer.poll(Duration::ZERO);
         let code = fault::code(&error);
-        if fault::classify(code) == Fault::Fatal {
+        if fault::classify(code) == SendFault::Fatal {
             let id = settings.transactional_id.as_deref();
             let text = fault::of_fatal(code, id, &error.to_string());
             return Err(ConnectError::Fatal(text));
@@ -83,7 +86,7 @@ fn fence(line: &Line, settings: &SinkSettings) -> Result<(), ConnectError> {
         let again =
             matches!(&error, rdkafka::error::KafkaError::Transaction(said) if said.is_retriable());
         if !again || began.elapsed() > READY_MAX {
-            let why = line.producer.context().trouble().unwrap_or_else(|| {
+            let why = producer.producer.context().trouble().unwrap_or_else(|| {
                 format!("Kafka at {} gives no producer a turn: {error}", settings.bootstrap)
             });
             return Err(ConnectError::Outage(why));

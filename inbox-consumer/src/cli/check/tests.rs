@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use inbox_engine::{LogRange, NextOffset};
-use inbox_kafka::{Kept, LogFacts, TopicFacts};
+use inbox_kafka::{LogFacts, TopicFacts, TopicPolicy};
 use outbox_core::{Header, IdScope, Reader, Record, TopicPartition, header_names};
 
 use super::{
@@ -26,7 +26,7 @@ fn topic() -> TopicFacts {
         topic: "orders".into(),
         partitions: 3,
         replicas_min: 3,
-        kept: Some(Kept { time: Some(DAY), in_sync_min: 2, ..Kept::default() }),
+        policy: Some(TopicPolicy { time: Some(DAY), in_sync_min: 2, ..TopicPolicy::default() }),
         half_time: BTreeMap::from([(0, NextOffset(50))]),
         ..TopicFacts::default()
     }
@@ -47,8 +47,8 @@ fn one(found: Vec<String>, start: &str, advice: &str) {
 }
 
 /// The settings of [`topic`], changed.
-fn settings(change: impl FnOnce(&mut Kept)) -> Vec<String> {
-    kept(|topic| change(topic.kept.as_mut().unwrap()))
+fn settings(change: impl FnOnce(&mut TopicPolicy)) -> Vec<String> {
+    kept(|topic| change(topic.policy.as_mut().unwrap()))
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn settings_that_lose_events_are_told() {
     one(settings(|kept| kept.batch_bytes_max = Some(100_000_001)), start, "`unreadable_batch`");
     let single = |topic: &mut TopicFacts| {
         topic.replicas_min = 1;
-        topic.kept.as_mut().unwrap().in_sync_min = 1;
+        topic.policy.as_mut().unwrap().in_sync_min = 1;
     };
     one(kept(single), "topic orders has one replica", "have three");
     let start = "topic orders has partitions without a leader ([1])";
@@ -91,7 +91,7 @@ fn settings_that_lose_events_are_told() {
 #[test]
 fn a_topic_whose_settings_may_not_be_seen_says_so() {
     let start = "how topic orders keeps its records is not known";
-    one(kept(|topic| topic.kept = None), start, "DESCRIBE_CONFIGS");
+    one(kept(|topic| topic.policy = None), start, "DESCRIBE_CONFIGS");
 }
 
 fn row(partition: i32, watermark: i64) -> PartitionRow {

@@ -27,7 +27,7 @@ pub(crate) fn kept(facts: &TopicFacts, config: &Config) -> Vec<Finding> {
              until a broker that holds them is up"
         )));
     }
-    let Some(kept) = &facts.kept else {
+    let Some(kept) = &facts.policy else {
         found.push(doubt(format!(
             "how topic {topic} keeps its records is not known: the user may not describe it; grant \
              DESCRIBE_CONFIGS on the topic to have it compared with `retention.inbox`"
@@ -75,7 +75,7 @@ const ANSWER_BYTES_MAX: u64 = 100_000_000;
 
 /// A batch that the broker takes should be one that the client can read.
 fn batches(facts: &TopicFacts, config: &Config) -> Option<Finding> {
-    let taken = facts.kept.as_ref()?.batch_bytes_max?;
+    let taken = facts.policy.as_ref()?.batch_bytes_max?;
     let settings = config.kafka.client_settings();
     let set = settings.iter().find(|(name, _)| name == "receive.message.max.bytes");
     let read = set.and_then(|(_, value)| value.parse().ok()).unwrap_or(ANSWER_BYTES_MAX);
@@ -91,7 +91,7 @@ fn batches(facts: &TopicFacts, config: &Config) -> Option<Finding> {
 
 /// A copy that a producer sends within the topic's retention should be recognised.
 fn retention(facts: &TopicFacts, config: &Config) -> Vec<Finding> {
-    let Some(kept) = &facts.kept else { return Vec::new() };
+    let Some(kept) = &facts.policy else { return Vec::new() };
     let (topic, inbox) = (&facts.topic, config.retention.inbox);
     let mut found = Vec::new();
     let text = match kept.time {
@@ -118,7 +118,7 @@ fn retention(facts: &TopicFacts, config: &Config) -> Vec<Finding> {
 
 /// Partitions of which the next event to settle is near its end.
 pub(crate) fn behind(facts: &TopicFacts, logs: &[LogFacts], rows: &[PartitionRow]) -> Vec<Finding> {
-    let Some(time) = facts.kept.as_ref().and_then(|kept| kept.time) else { return Vec::new() };
+    let Some(time) = facts.policy.as_ref().and_then(|kept| kept.time) else { return Vec::new() };
     let logs = logs.iter().filter(|log| *log.partition.topic == *facts.topic);
     let late = logs.filter_map(|log| {
         let number = log.partition.partition;

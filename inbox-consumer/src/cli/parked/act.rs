@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use inbox_settings::printed;
-use inbox_store::port::{Intended, Intent, Operators, Order, Page, ParkedFilter, Weight};
+use inbox_store::port::{Intended, Intent, IntentRequest, Operators, Page, ParkedFilter, Weight};
 
 use super::{
     super::{
@@ -26,7 +26,7 @@ const PARTITIONS_MAX: usize = 20;
 
 /// What is to be done, before anything is looked at.
 pub(super) struct Plan {
-    order: Order,
+    order: IntentRequest,
     filter: ParkedFilter,
     yes: bool,
     wait: Option<Duration>,
@@ -47,7 +47,8 @@ pub(super) fn plan(command: &Parked, env: &[(String, String)]) -> Result<Option<
             "a discard needs --why TEXT: the events are given up, and the audit says why".into()
         );
     }
-    let order = Order { intent, who: who(hand.name.as_deref(), env)?, why, force: hand.force };
+    let order =
+        IntentRequest { intent, who: who(hand.name.as_deref(), env)?, why, force: hand.force };
     Ok(Some(Plan { order, filter, yes: hand.yes, wait: *wait }))
 }
 
@@ -189,7 +190,7 @@ fn behind(sum: &Weight, before: &str, after: &str) -> String {
 }
 
 /// What matched and stays as it is.
-fn left_alone(order: &Order, sum: &Weight, terminal: &mut Terminal<'_>) {
+fn left_alone(order: &IntentRequest, sum: &Weight, terminal: &mut Terminal<'_>) {
     let (verb, _) = verb(order.intent);
     if sum.doubtful > 0 {
         terminal.warn(format!(
@@ -220,7 +221,7 @@ fn left_alone(order: &Order, sum: &Weight, terminal: &mut Terminal<'_>) {
 async fn write<DB: Operators>(
     conn: &mut DB::Connection,
     consumer: &str,
-    (filter, order): (&ParkedFilter, &Order),
+    (filter, order): (&ParkedFilter, &IntentRequest),
     terminal: &mut Terminal<'_>,
 ) -> Result<Vec<Intended>, sqlx::Error> {
     let mut written = Vec::new();
@@ -246,7 +247,7 @@ async fn write<DB: Operators>(
 async fn all<DB: Operators>(
     conn: &mut DB::Connection,
     consumer: &str,
-    (filter, order): (&ParkedFilter, &Order),
+    (filter, order): (&ParkedFilter, &IntentRequest),
     written: &mut Vec<Intended>,
 ) -> Result<(), sqlx::Error> {
     let (mut after, mut tries) = (0, 0);

@@ -6,7 +6,9 @@
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use inbox_store::port::{Forgotten, Intent, Operators, Order, Page, ParkedFilter, ParkedRow};
+use inbox_store::port::{
+    Forgotten, Intent, IntentRequest, Operators, Page, ParkedFilter, ParkedRow,
+};
 
 use super::{
     super::{
@@ -144,7 +146,8 @@ async fn ask<DB: Operators>(
     parked: &[ParkedRow],
     who: &str,
 ) -> Result<i64, sqlx::Error> {
-    let order = Order { intent: Intent::Discard, who: who.into(), why: WHY.into(), force: true };
+    let order =
+        IntentRequest { intent: Intent::Discard, who: who.into(), why: WHY.into(), force: true };
     let mut asked = 0;
     let free = |row: &&ParkedRow| row.intent.as_deref() != Some(order.intent.as_str());
     for row in parked.iter().filter(free) {

@@ -6,7 +6,9 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 
 use inbox_settings::printed;
-use inbox_store::port::{AuditFilter, AuditRow, Kept, Operators, Page, ParkedFilter, ParkedRow};
+use inbox_store::port::{
+    AuditFilter, AuditRow, Operators, Page, ParkedContent, ParkedFilter, ParkedRow,
+};
 
 use super::super::{
     Exit, Terminal,
@@ -26,7 +28,7 @@ const HEX_MAX: usize = 512;
 /// One event with all that belongs to it.
 pub(super) struct Shown {
     pub(super) row: ParkedRow,
-    pub(super) kept: Kept,
+    pub(super) kept: ParkedContent,
     pub(super) followers: Vec<ParkedRow>,
     pub(super) acts: Vec<AuditRow>,
 }
@@ -62,7 +64,9 @@ async fn look<DB: Operators>(
     let one = ParkedFilter { seq: Some(seq), followers: true, ..ParkedFilter::default() };
     let page = |limit| Page { limit, newest: false };
     let row = DB::list(conn, name, &one, page(1)).await?.into_iter().next();
-    let (Some(row), Some(kept)) = (row, DB::kept(conn, name, seq).await?) else { return Ok(None) };
+    let (Some(row), Some(kept)) = (row, DB::content(conn, name, seq).await?) else {
+        return Ok(None);
+    };
     let queue = ParkedFilter { queue_of: Some(seq), followers: true, ..ParkedFilter::default() };
     // The queue from its head on: what is before the event is not behind it.
     let queue = DB::list(conn, name, &queue, page(QUEUE_MAX)).await?;
@@ -82,12 +86,12 @@ async fn look<DB: Operators>(
 }
 
 /// The record as it was kept; not JSON only if somebody changed it by hand.
-fn record(kept: &Kept) -> Value {
+fn record(kept: &ParkedContent) -> Value {
     serde_json::from_str(&kept.record).unwrap_or(Value::Null)
 }
 
 /// The chain of errors, the oldest first. Rows of an older version have their one error in the record.
-fn errors(kept: &Kept) -> Vec<Value> {
+fn errors(kept: &ParkedContent) -> Vec<Value> {
     let chain: Vec<Value> = serde_json::from_str(&kept.errors).unwrap_or_default();
     match record(kept).get("error") {
         Some(error) if chain.is_empty() => vec![json!({ "error": error })],

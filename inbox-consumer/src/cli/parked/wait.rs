@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use inbox_store::port::{Intended, Operators, Order, Outcome};
+use inbox_store::port::{Intended, IntentRequest, IntentState, Operators};
 
 use super::super::{
     Exit, Terminal,
@@ -21,7 +21,7 @@ const TOLD_MAX: usize = 10;
 /// Waits up to a time. Events are asked about in their order, so each look is a small one.
 pub(super) async fn wait<DB: Operators>(
     conn: &mut DB::Connection,
-    order: &Order,
+    order: &IntentRequest,
     written: Vec<Intended>,
     time: Duration,
     terminal: &mut Terminal<'_>,
@@ -49,12 +49,12 @@ pub(super) async fn wait<DB: Operators>(
 /// Those that are still to happen.
 async fn sift<DB: Operators>(
     conn: &mut DB::Connection,
-    order: &Order,
+    order: &IntentRequest,
     chunk: Vec<Intended>,
-    stuck: &mut Vec<Outcome>,
+    stuck: &mut Vec<IntentState>,
 ) -> Result<Vec<Intended>, sqlx::Error> {
-    let outcomes = look::<DB>(conn, order, &chunk).await?;
-    let (pending, failed): (Vec<_>, Vec<_>) = outcomes.into_iter().partition(|o| o.pending);
+    let intent_states = look::<DB>(conn, order, &chunk).await?;
+    let (pending, failed): (Vec<_>, Vec<_>) = intent_states.into_iter().partition(|o| o.pending);
     stuck.extend(failed);
     let pending: HashSet<i64> = pending.into_iter().map(|outcome| outcome.seq).collect();
     Ok(chunk.into_iter().filter(|intended| pending.contains(&intended.seq)).collect())
@@ -62,12 +62,12 @@ async fn sift<DB: Operators>(
 
 async fn look<DB: Operators>(
     conn: &mut DB::Connection,
-    order: &Order,
+    order: &IntentRequest,
     chunk: &[Intended],
-) -> Result<Vec<Outcome>, sqlx::Error> {
+) -> Result<Vec<IntentState>, sqlx::Error> {
     let mut tries = 0;
     loop {
-        match DB::outcomes(conn, order, chunk).await {
+        match DB::intent_states(conn, order, chunk).await {
             Err(error) if again::<DB>(&error, &mut tries).await => {}
             answer => return answer,
         }
@@ -75,9 +75,9 @@ async fn look<DB: Operators>(
 }
 
 fn told(
-    order: &Order,
+    order: &IntentRequest,
     (all, waiting): (usize, usize),
-    stuck: &[Outcome],
+    stuck: &[IntentState],
     time: Duration,
     terminal: &mut Terminal<'_>,
 ) -> Exit {
@@ -104,8 +104,8 @@ fn told(
     if waiting + stuck.len() == 0 { Exit::Done } else { Exit::Unfinished }
 }
 
-fn failure(outcome: &Outcome) -> String {
-    let Outcome { seq, rest, reason, error, .. } = outcome;
+fn failure(outcome: &IntentState) -> String {
+    let IntentState { seq, rest, reason, error, .. } = outcome;
     let event = if seq == rest { format!("{seq}") } else { format!("{rest}, behind {seq},") };
     let error = error.as_deref().map_or("no error was kept".into(), |error| plain(error, 500));
     if doubtful(reason) {

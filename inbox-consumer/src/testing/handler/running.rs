@@ -5,11 +5,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use inbox_conformance::Probe;
 use inbox_engine::Offset;
-use inbox_handler::internal::Looked;
-use inbox_runtime::internal::{End, Moment, Work};
-use inbox_store::port::{PruneCursor, Sessions};
+use inbox_handler::internal::RouteLookup;
+use inbox_runtime::internal::{DriverEnd, Moment, Work};
+use inbox_store::{
+    conformance::Probe,
+    port::{PruneCursor, Sessions},
+};
 use outbox_core::{Reader, Record};
 use tokio::{sync::oneshot, task::JoinHandle};
 
@@ -38,7 +40,7 @@ pub(super) struct Running<DB: Probe> {
     reader: Reader,
     config: Config,
     stop: oneshot::Sender<()>,
-    task: JoinHandle<End>,
+    task: JoinHandle<DriverEnd>,
 }
 
 impl<DB: Probe> Running<DB> {
@@ -56,7 +58,7 @@ impl<DB: Probe> Running<DB> {
         let sessions = Arc::clone(&work);
         let task = tokio::spawn(async move {
             let end = driver.run(&mut events, async { _ = asked.await }).await;
-            control.quiet().await;
+            control.wait_until_idle().await;
             sessions.sessions.close().await;
             control.sessions.close().await;
             end
@@ -164,9 +166,9 @@ impl<DB: Probe> Running<DB> {
             return self.config.events.undecodable == Unwanted::Ignore;
         };
         match self.work.routes.lookup(&event.event_type) {
-            Looked::Ignored => true,
-            Looked::Unknown => self.config.events.unknown_type == Unwanted::Ignore,
-            Looked::Route(_) => false,
+            RouteLookup::Ignored => true,
+            RouteLookup::Unknown => self.config.events.unknown_type == Unwanted::Ignore,
+            RouteLookup::Route(_) => false,
         }
     }
 
@@ -236,7 +238,7 @@ impl<DB: Probe> Running<DB> {
     pub(super) async fn stop(self) -> Result<(), TestError> {
         let _ = self.stop.send(());
         match self.task.await {
-            Ok(End::Shutdown) => Ok(()),
+            Ok(DriverEnd::Shutdown) => Ok(()),
             Ok(end) => Err(TestError::new(format!("the consumer under test ended badly: {end:?}"))),
             Err(error) => Err(TestError::of("the consumer under test ended badly", error)),
         }

@@ -7,8 +7,8 @@ use super::{
     parked::Parked,
 };
 use crate::{
-    Batch, Epoch, Item, LaneState, LeaderEpoch, LogPoint, NextOffset, Offset, Outcome, Ownership,
-    Rule, Settled, Tally, WatermarkWrite, distinct, resume,
+    Batch, BatchOutcome, Epoch, Item, LaneState, LeaderEpoch, LogPoint, NextOffset, Offset,
+    Ownership, Rule, Settled, Tally, TransactionFault, WatermarkWrite, distinct, resume,
 };
 
 /// What becomes of one event of a transaction.
@@ -185,13 +185,19 @@ impl Database {
     }
 
     /// CLAIM: ids, held aggregates and lanes in one look, before any handler runs.
-    pub(super) fn claim(&mut self, p: usize, batch: &Batch<Event>) -> Result<Claimed, Outcome> {
+    pub(super) fn claim(
+        &mut self,
+        p: usize,
+        batch: &Batch<Event>,
+    ) -> Result<Claimed, BatchOutcome> {
         if Rule::LanesAtClaim.on() && !self.lanes_mine(p, batch) {
-            return Err(Outcome::Fenced);
+            return Err(BatchOutcome::Fault(TransactionFault::Fenced));
         }
         let ids = distinct(&batch.items, |_| true);
         if ids.claimed.iter().any(|&i| self.locked.contains_key(&batch.items[i].event.number)) {
-            return Err(Outcome::Blocked("another transaction has claimed an id".into()));
+            return Err(BatchOutcome::Fault(TransactionFault::Blocked(
+                "another transaction has claimed an id".into(),
+            )));
         }
         let mut verdicts = vec![Verdict::Duplicate; batch.items.len()];
         for &index in &ids.claimed {
@@ -209,7 +215,7 @@ impl Database {
         let parked = verdicts.iter().filter(|it| matches!(it, Verdict::Park | Verdict::Follow));
         let parked = parked.count();
         if parked > 0 && self.parked(p) + parked > self.parked_max {
-            return Err(Outcome::Full("too many parked events".into()));
+            return Err(BatchOutcome::Full("too many parked events".into()));
         }
         self.sessions += 1;
         let session = self.sessions;
@@ -217,12 +223,19 @@ impl Database {
         Ok(Claimed { verdicts, session })
     }
 
-    fn verdict(&self, p: usize, batch: &Batch<Event>, index: usize) -> Result<Verdict, Outcome> {
+    fn verdict(
+        &self,
+        p: usize,
+        batch: &Batch<Event>,
+        index: usize,
+    ) -> Result<Verdict, BatchOutcome> {
         let item = &batch.items[index];
         let step = batch.lanes.iter().find(|step| step.lane == item.lane).unwrap();
         let passed = item.offset <= step.prev;
         match self.inbox.get(&item.event.number) {
-            None if passed && item.offset.0 >= batch.watermark.0 => Err(Outcome::Reused(index)),
+            None if passed && item.offset.0 >= batch.watermark.0 => {
+                Err(BatchOutcome::Reused(index))
+            }
             None if item.doomed.is_some() => Ok(Verdict::Park),
             None => Ok(Verdict::Run),
             Some(row) => {
@@ -250,10 +263,10 @@ impl Database {
         claimed: &Claimed,
         now: u64,
         log: &Log,
-    ) -> Outcome {
+    ) -> BatchOutcome {
         self.roll_back(claimed);
         if !self.lanes_mine(p, batch) {
-            return Outcome::Fenced;
+            return BatchOutcome::Fault(TransactionFault::Fenced);
         }
         let mut tally = Tally::default();
         for (item, verdict) in batch.items.iter().zip(&claimed.verdicts) {
@@ -266,7 +279,7 @@ impl Database {
             lane.state = LaneState { last: step.new, leader_epoch: step.leader_epoch };
         }
         self.committed();
-        Outcome::Committed(tally)
+        BatchOutcome::Committed(tally)
     }
 
     /// ROLLBACK: what was claimed is free.

@@ -7,7 +7,10 @@ use super::{
     database::Verdict,
     log::{Event, Nature},
 };
-use crate::{Batch, Failure, HandlerFault, Mode, Outcome, Released, RunEntry, runs};
+use crate::{
+    Batch, BatchOutcome, Failure, HandlerFault, Mode, ReleaseOutcome, RunEntry, TransactionFault,
+    runs,
+};
 
 /// How often events have failed so far.
 #[derive(Default, Debug)]
@@ -31,7 +34,7 @@ impl Handlers {
         batch: &Batch<Event>,
         verdicts: &[Verdict],
         chance: &mut Chance,
-    ) -> Result<(), Outcome> {
+    ) -> Result<(), BatchOutcome> {
         let entries: Vec<RunEntry> = (0..verdicts.len())
             .filter(|&index| verdicts[index] == Verdict::Run)
             .map(|index| {
@@ -49,7 +52,7 @@ impl Handlers {
                         self.call(batch, index, chance)?.map_or(Ok(()), |failure| {
                             let named = !run.kind.whole_run || chance.one_in(2);
                             let index = failure.index.filter(|_| named);
-                            Err(Outcome::Failed(vec![Failure { index, ..failure }]))
+                            Err(BatchOutcome::Failed(vec![Failure { index, ..failure }]))
                         })?;
                     }
                 }
@@ -64,7 +67,7 @@ impl Handlers {
         batch: &Batch<Event>,
         entries: &[RunEntry],
         chance: &mut Chance,
-    ) -> Result<(), Outcome> {
+    ) -> Result<(), BatchOutcome> {
         let mut failures: Vec<Failure> = Vec::new();
         for entry in entries {
             let lane = |f: &Failure| batch.items[f.index.unwrap()].lane == entry.lane;
@@ -80,7 +83,7 @@ impl Handlers {
             failures.truncate(1);
             failures[0].index = None;
         }
-        Err(Outcome::Failed(failures))
+        Err(BatchOutcome::Failed(failures))
     }
 
     fn call(
@@ -88,21 +91,25 @@ impl Handlers {
         batch: &Batch<Event>,
         index: usize,
         chance: &mut Chance,
-    ) -> Result<Option<Failure>, Outcome> {
+    ) -> Result<Option<Failure>, BatchOutcome> {
         let event = batch.items[index].event;
         assert!(event.nature != Nature::Undecodable, "it is parked, not run");
         let fault = match self.trouble(event) {
             None => return Ok(None),
             Some(Trouble::Fault(fault)) => fault,
-            Some(Trouble::Conflict) => return Err(Outcome::Conflict("deadlock".to_owned())),
-            Some(Trouble::Disconnect) => return Err(Outcome::Outage("it crashed".to_owned())),
+            Some(Trouble::Conflict) => {
+                return Err(BatchOutcome::Fault(TransactionFault::Conflict("deadlock".to_owned())));
+            }
+            Some(Trouble::Disconnect) => {
+                return Err(BatchOutcome::Fault(TransactionFault::Outage("it crashed".to_owned())));
+            }
         };
         let index = match event.nature {
             Nature::FailsUnnamed if batch.mode == Mode::Together || chance.one_in(4) => None,
             _ => Some(index),
         };
         if index.is_none() && batch.mode == Mode::Careful {
-            return Err(Outcome::Failed(vec![Failure { index, fault, error: String::new() }]));
+            return Err(BatchOutcome::Failed(vec![Failure { index, fault, error: String::new() }]));
         }
         Ok(Some(Failure { index, fault, error: "no such account".to_owned() }))
     }
@@ -111,12 +118,16 @@ impl Handlers {
     pub(super) fn call_parked(
         &mut self,
         event: Event,
-    ) -> Result<Result<(), HandlerFault>, Released> {
+    ) -> Result<Result<(), HandlerFault>, ReleaseOutcome> {
         match self.trouble(event) {
             None => Ok(Ok(())),
             Some(Trouble::Fault(fault)) => Ok(Err(fault)),
-            Some(Trouble::Conflict) => Err(Released::Conflict("deadlock".to_owned())),
-            Some(Trouble::Disconnect) => Err(Released::Outage("it crashed".to_owned())),
+            Some(Trouble::Conflict) => {
+                Err(ReleaseOutcome::Fault(TransactionFault::Conflict("deadlock".to_owned())))
+            }
+            Some(Trouble::Disconnect) => {
+                Err(ReleaseOutcome::Fault(TransactionFault::Outage("it crashed".to_owned())))
+            }
         }
     }
 

@@ -8,8 +8,8 @@ use super::{
     world::{Stray, World},
 };
 use crate::{
-    Batch, Commit, Epoch, Generation, LaneMove, Mode, NextOffset, Outcome, PartitionId, Release,
-    Released, Seek, TakeOverFault, WatermarkWrite, Written,
+    Batch, BatchOutcome, Commit, Epoch, Generation, LaneMove, Mode, NextOffset, PartitionId,
+    Release, ReleaseOutcome, Seek, TakeOverFault, TransactionFault, WatermarkWrite, Written,
 };
 
 impl World {
@@ -140,7 +140,9 @@ impl World {
     pub(super) fn transact(&mut self, w: usize, mut open: Open) {
         let p = self.workers[w].place(open.batch.partition);
         let outcome = match open.claimed.take() {
-            None if open.dead => Outcome::Unreached("terminating connection".to_owned()),
+            None if open.dead => BatchOutcome::Fault(TransactionFault::Unreached(
+                "terminating connection".to_owned(),
+            )),
             None => match self.begin(p, &open.batch) {
                 Ok(claimed) => {
                     open.claimed = Some(claimed);
@@ -150,25 +152,29 @@ impl World {
             },
             Some(claimed) if open.dead => {
                 self.database.roll_back(&claimed);
-                Outcome::Outage("terminating connection".to_owned())
+                BatchOutcome::Fault(TransactionFault::Outage("terminating connection".to_owned()))
             }
             Some(claimed) => self.end(p, &open.batch, claimed),
         };
         self.note(|| format!("w{w} {outcome:?}"));
         self.see(match &outcome {
-            Outcome::Committed(_) if open.batch.mode == Mode::Careful => "careful commit",
-            Outcome::Committed(_) if open.batch.lanes.len() > 1 => "commit of several lanes",
-            Outcome::Committed(_) => "commit of one lane",
-            Outcome::Failed(failures) if failures[0].index.is_none() => "unnamed failure",
-            Outcome::Failed(_) => "named failure",
-            Outcome::Blocked(_) => "claim that another transaction blocks",
-            Outcome::Conflict(_) => "conflict",
-            Outcome::Broken(_) => "broken session",
-            Outcome::Outage(_) | Outcome::Unreached(_) => "outage",
-            Outcome::Unknown(_) => "unknown commit",
-            Outcome::Fenced => "fenced transaction",
-            Outcome::Full(_) => "full",
-            Outcome::Reused(_) => "reuse",
+            BatchOutcome::Committed(_) if open.batch.mode == Mode::Careful => "careful commit",
+            BatchOutcome::Committed(_) if open.batch.lanes.len() > 1 => "commit of several lanes",
+            BatchOutcome::Committed(_) => "commit of one lane",
+            BatchOutcome::Failed(failures) if failures[0].index.is_none() => "unnamed failure",
+            BatchOutcome::Failed(_) => "named failure",
+            BatchOutcome::Fault(TransactionFault::Blocked(_)) => {
+                "claim that another transaction blocks"
+            }
+            BatchOutcome::Fault(TransactionFault::Conflict(_)) => "conflict",
+            BatchOutcome::Fault(TransactionFault::Broken(_)) => "broken session",
+            BatchOutcome::Fault(TransactionFault::Outage(_) | TransactionFault::Unreached(_)) => {
+                "outage"
+            }
+            BatchOutcome::Fault(TransactionFault::Unknown(_)) => "unknown commit",
+            BatchOutcome::Fault(TransactionFault::Fenced) => "fenced transaction",
+            BatchOutcome::Full(_) => "full",
+            BatchOutcome::Reused(_) => "reuse",
         });
         if open.batch.items.iter().any(|item| item.doomed.is_some()) {
             self.see("doomed event");
@@ -181,15 +187,21 @@ impl World {
         self.heard(w);
     }
 
-    pub(super) fn begin(&mut self, p: usize, batch: &Batch<Event>) -> Result<Claimed, Outcome> {
+    pub(super) fn begin(
+        &mut self,
+        p: usize,
+        batch: &Batch<Event>,
+    ) -> Result<Claimed, BatchOutcome> {
         let (there, _) = self.trouble();
         if there {
-            return Err(Outcome::Unreached("no route".to_owned()));
+            return Err(BatchOutcome::Fault(TransactionFault::Unreached("no route".to_owned())));
         }
         let claimed = self.database.claim(p, batch)?;
         let conflict = !self.calm && self.chance.one_in(15);
         let handled = if conflict {
-            Err(Outcome::Conflict("could not serialize access".to_owned()))
+            Err(BatchOutcome::Fault(TransactionFault::Conflict(
+                "could not serialize access".to_owned(),
+            )))
         } else {
             self.handlers.run(batch, &claimed.verdicts, &mut self.chance)
         };
@@ -199,7 +211,7 @@ impl World {
         handled.map(|()| claimed)
     }
 
-    pub(super) fn end(&mut self, p: usize, batch: &Batch<Event>, claimed: Claimed) -> Outcome {
+    pub(super) fn end(&mut self, p: usize, batch: &Batch<Event>, claimed: Claimed) -> BatchOutcome {
         if self.calm || !self.chance.one_in(12) {
             return self.database.advance(p, batch, &claimed, self.now.0, &self.logs[p]);
         }
@@ -212,7 +224,7 @@ impl World {
                 self.strays.push((p, Stray::Live(open)));
             }
         }
-        Outcome::Unknown("no answer to COMMIT".to_owned())
+        BatchOutcome::Fault(TransactionFault::Unknown("no answer to COMMIT".to_owned()))
     }
 
     /// The rows are read at one moment, and the engine hears of them at a later one.
@@ -241,7 +253,9 @@ impl World {
     pub(super) fn release(&mut self, w: usize, mut open: OpenRelease) {
         let p = self.workers[w].place(open.release.partition);
         let released = match open.begun.take() {
-            None if open.dead => Released::Unreached("terminating connection".to_owned()),
+            None if open.dead => ReleaseOutcome::Fault(TransactionFault::Unreached(
+                "terminating connection".to_owned(),
+            )),
             None => match self.begin_release(p, &open.release) {
                 Ok(begun) => {
                     open.begun = Some(begun);
@@ -251,32 +265,38 @@ impl World {
             },
             Some(begun) if open.dead => {
                 self.database.roll_back_release(&begun);
-                Released::Outage("terminating connection".to_owned())
+                ReleaseOutcome::Fault(TransactionFault::Outage("terminating connection".to_owned()))
             }
             Some(begun) => self.end_release(p, &open.release, begun),
         };
         self.note(|| format!("w{w} {released:?}"));
         self.see(match &released {
-            Released::Done { removed: 0, .. } => "release of nothing",
-            Released::Done { removed: 1, .. } => "release of one",
-            Released::Done { .. } => "release of several",
-            Released::Blocked(_) | Released::Conflict(_) => "conflict of a release",
-            Released::Broken(_) => "broken session of a release",
-            Released::Outage(_) | Released::Unreached(_) => "outage of a release",
-            Released::Unknown(_) => "unknown release",
-            Released::Fenced => "fenced release",
+            ReleaseOutcome::Done { removed: 0, .. } => "release of nothing",
+            ReleaseOutcome::Done { removed: 1, .. } => "release of one",
+            ReleaseOutcome::Done { .. } => "release of several",
+            ReleaseOutcome::Fault(TransactionFault::Blocked(_) | TransactionFault::Conflict(_)) => {
+                "conflict of a release"
+            }
+            ReleaseOutcome::Fault(TransactionFault::Broken(_)) => "broken session of a release",
+            ReleaseOutcome::Fault(TransactionFault::Outage(_) | TransactionFault::Unreached(_)) => {
+                "outage of a release"
+            }
+            ReleaseOutcome::Fault(TransactionFault::Unknown(_)) => "unknown release",
+            ReleaseOutcome::Fault(TransactionFault::Fenced) => "fenced release",
         });
         self.workers[w].engine.handle_released(&open.release, released, self.now);
         self.heard(w);
     }
 
-    fn begin_release(&mut self, p: usize, release: &Release) -> Result<Begun, Released> {
+    fn begin_release(&mut self, p: usize, release: &Release) -> Result<Begun, ReleaseOutcome> {
         let (there, _) = self.trouble();
         if there {
-            return Err(Released::Unreached("no route".to_owned()));
+            return Err(ReleaseOutcome::Fault(TransactionFault::Unreached("no route".to_owned())));
         }
         if !self.calm && self.chance.one_in(15) {
-            return Err(Released::Conflict("could not serialize access".to_owned()));
+            return Err(ReleaseOutcome::Fault(TransactionFault::Conflict(
+                "could not serialize access".to_owned(),
+            )));
         }
         let handlers = &mut self.handlers;
         let call = |event| handlers.call_parked(event);
@@ -291,7 +311,7 @@ impl World {
         Ok(begun)
     }
 
-    fn end_release(&mut self, p: usize, release: &Release, begun: Begun) -> Released {
+    fn end_release(&mut self, p: usize, release: &Release, begun: Begun) -> ReleaseOutcome {
         let now = self.now.0;
         if self.calm || !self.chance.one_in(5) {
             return self.database.end_release(p, release, &begun, now, &self.logs[p]);
@@ -306,6 +326,6 @@ impl World {
                 self.strays.push((p, Stray::Release(open)));
             }
         }
-        Released::Unknown("no answer to COMMIT".to_owned())
+        ReleaseOutcome::Fault(TransactionFault::Unknown("no answer to COMMIT".to_owned()))
     }
 }

@@ -4,7 +4,9 @@ use super::{
     database::{Aggregate, Database, Row, Undo},
     log::{Event, Log},
 };
-use crate::{Due, Epoch, HandlerFault, Lane, ParkReason, Release, Released, Rule};
+use crate::{
+    Due, Epoch, HandlerFault, Lane, ParkReason, Release, ReleaseOutcome, Rule, TransactionFault,
+};
 
 /// What a person wants done with a parked event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -118,11 +120,13 @@ impl Database {
         p: usize,
         release: &Release,
         now: u64,
-        mut call: impl FnMut(Event) -> Result<Result<(), HandlerFault>, Released>,
-    ) -> Result<Begun, Released> {
+        mut call: impl FnMut(Event) -> Result<Result<(), HandlerFault>, ReleaseOutcome>,
+    ) -> Result<Begun, ReleaseOutcome> {
         let aggregate = usize::from(release.aggregate[0]);
         if self.queues_locked.contains_key(&(p, aggregate)) {
-            return Err(Released::Blocked("another transaction has locked the queue".into()));
+            return Err(ReleaseOutcome::Fault(TransactionFault::Blocked(
+                "another transaction has locked the queue".into(),
+            )));
         }
         let mut rows = self.partitions[p].aggregates[aggregate].queue.clone();
         if !Rule::ReleaseInOrder.on() {
@@ -161,15 +165,15 @@ impl Database {
         begun: &Begun,
         now: u64,
         log: &Log,
-    ) -> Released {
+    ) -> ReleaseOutcome {
         self.roll_back_release(begun);
         let Some(lane) = self.partitions[p].lanes.get(usize::from(release.lane.0)) else {
-            return Released::Fenced;
+            return ReleaseOutcome::Fault(TransactionFault::Fenced);
         };
         let epoch = lane.epoch == release.epoch.0 || !Rule::EpochAtAdvance.on();
         let prev = lane.state.last == release.last || !Rule::PrevAtAdvance.on();
         if Rule::ReleaseFenced.on() && !(epoch && prev) {
-            return Released::Fenced;
+            return ReleaseOutcome::Fault(TransactionFault::Fenced);
         }
         let aggregate = self.partitions[p].aggregates[begun.aggregate].clone();
         self.commit.push(Undo::Aggregate(p, begun.aggregate, aggregate));
@@ -189,7 +193,7 @@ impl Database {
         let more = self.leave_queue(p, begun, now, log);
         self.committed();
         let removed = begun.run.len() + begun.discarded.len();
-        Released::Done { more, removed: removed as u64 }
+        ReleaseOutcome::Done { more, removed: removed as u64 }
     }
 
     /// DELETE exactly what ran, write down what failed, promote: whether the head is due now.

@@ -6,7 +6,7 @@ use super::{
     worker::{Open, OpenRelease, Pending, Worker},
     world::{PARTITIONS, Stray, World},
 };
-use crate::{Outcome, Released};
+use crate::{BatchOutcome, ReleaseOutcome};
 
 impl World {
     pub(super) fn fault(&mut self, w: usize) {
@@ -92,8 +92,8 @@ impl World {
             Some(begun) if arrives => {
                 let released = self.database.end_release(p, &open.release, &begun, now, log);
                 self.see(match released {
-                    Released::Done { .. } => "stray release",
-                    _ => "fenced stray release",
+                    ReleaseOutcome::Done { .. } => "stray release",
+                    ReleaseOutcome::Fault(_) => "fenced stray release",
                 });
                 self.note(|| format!("a stray release at {p}: {released:?} {:?}", open.release));
             }
@@ -109,7 +109,7 @@ impl World {
             Some(claimed) if arrives => {
                 let outcome = self.database.advance(p, &open.batch, &claimed, now, log);
                 self.see(match outcome {
-                    Outcome::Committed(_) => "stray commit",
+                    BatchOutcome::Committed(_) => "stray commit",
                     _ => "fenced stray",
                 });
                 self.note(|| format!("a stray commits at {p}: {outcome:?} {:?}", open.batch.lanes));

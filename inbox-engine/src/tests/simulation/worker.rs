@@ -295,7 +295,8 @@ impl Worker {
                 assert!(lane.queue.iter().is_sorted_by_key(|item| item.offset));
             }
             let waits = partition.full_until().is_some();
-            let turn = |lane: Lane| partition.lanes[usize::from(lane.0)].turn(waits, 2).is_some();
+            let turn =
+                |lane: Lane| partition.lanes[usize::from(lane.0)].next_work(waits, 2).is_some();
             let idle = !partition.ready.iter().any(|(_, lane)| turn(*lane));
             let idle = idle || partition.outage_until.is_some();
             let free = free && !(engine.limits.oldest_first && partition.open > 0);

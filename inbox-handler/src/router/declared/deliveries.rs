@@ -8,7 +8,7 @@ use inbox_store::port::Transactions;
 use outbox_core::{Aggregate, Envelope, EventId, Header, Record, TopicPartition};
 
 use super::{
-    super::{AheadOfRun, RouteTable, Routes, RunEnd, RunEvent},
+    super::{DecodedRun, RouteTable, Routes, RunEnd, RunEvent},
     Declared, DeclaredMode,
 };
 use crate::{Delivery, Tx};
@@ -61,5 +61,5 @@ pub(super) async fn run<DB: Transactions>(
 ) -> RunEnd {
     let deliveries: Vec<_> = payloads.iter().map(|text| delivery("a", Some(text))).collect();
     let run: Vec<_> = deliveries.iter().map(|delivery| RunEvent { delivery, attempt: 1 }).collect();
-    table.run(0, &run, AheadOfRun::none(), &mut Tx::new(conn, 0), Duration::from_secs(20)).await
+    table.run(0, &run, DecodedRun::none(), &mut Tx::new(conn, 0), Duration::from_secs(20)).await
 }

@@ -29,7 +29,7 @@ use inbox_store::port::{Shape, Transactions};
 
 use super::{Entry, Registered, Routes};
 use relation::Columns;
-use route::Pace;
+use route::ChunkSize;
 #[cfg(feature = "testing")]
 use {super::RunEvent, crate::Delivery, inbox_store::port::Relation, std::collections::BTreeMap};
 
@@ -40,7 +40,7 @@ impl<DB: Transactions> Routes<DB> {
     #[must_use]
     pub fn declare(self, handlers: &[Declared]) -> Self {
         handlers.iter().fold(self, |mut routes, handler| match DeclaredRoute::read(handler) {
-            Ok(route) => routes.declared(handler, route),
+            Ok(route) => routes.add_declared(handler, route),
             Err(wrong) => {
                 routes.refused.extend(wrong);
                 routes
@@ -48,7 +48,7 @@ impl<DB: Transactions> Routes<DB> {
         })
     }
 
-    fn declared(mut self, handler: &Declared, route: DeclaredRoute<DB>) -> Self {
+    fn add_declared(mut self, handler: &Declared, route: DeclaredRoute<DB>) -> Self {
         let route = Arc::new(route);
         self.declared.push(Arc::clone(&route));
         let whole_run = handler.mode == DeclaredMode::Run;
@@ -62,7 +62,7 @@ impl<DB: Transactions> Routes<DB> {
 
 /// What columns make of one delivery, for the targets in `fuzz/`.
 #[cfg(feature = "testing")]
-pub fn gathered<'a>(
+pub fn gather_columns<'a>(
     columns: &BTreeMap<String, String>,
     delivery: &'a Arc<Delivery>,
 ) -> Result<(Relation<'a>, Option<String>), Vec<String>> {
@@ -98,7 +98,7 @@ impl<DB: Transactions> DeclaredRoute<DB> {
                 sql,
                 text: handler.sql.clone(),
                 looped: false.into(),
-                pace: Pace::default(),
+                chunk_size: ChunkSize::default(),
                 database: PhantomData,
             }),
             _ => Err(wrong),

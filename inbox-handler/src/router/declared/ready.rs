@@ -22,7 +22,7 @@ impl<DB: Transactions> RouteTable<DB> {
                 Ok(()) => {}
                 Err(Refused::Outage(error)) => return Err(error),
                 Err(Refused::Statement { error, position }) => {
-                    wrong.push(route.told(&error, position));
+                    wrong.push(route.refusal(&error, position));
                 }
             }
         }
@@ -59,7 +59,7 @@ impl<DB: Transactions> RouteTable<DB> {
 
 impl<DB> DeclaredRoute<DB> {
     /// What the database says, with the place in the user's own text.
-    fn told(&self, error: &str, position: Option<usize>) -> String {
+    fn refusal(&self, error: &str, position: Option<usize>) -> String {
         let place = position
             .and_then(|position| own_place(&self.sql, &self.text, position))
             .map_or(String::new(), |(line, column)| {

@@ -10,7 +10,7 @@ use super::{
     time,
     value::{self, Given},
 };
-use crate::handler::limited;
+use crate::handler::limit_text;
 
 /// The typed columns of a handler, and where they are found.
 #[derive(Debug)]
@@ -42,7 +42,7 @@ impl Columns {
             if let Err(error) = self.add(*event, &mut found, &mut relation) {
                 let length = relation.ids.len();
                 relation.columns.iter_mut().for_each(|values| value::shorten(values, length));
-                return (relation, Some(limited(error)));
+                return (relation, Some(limit_text(error)));
             }
         }
         (relation, None)

@@ -12,7 +12,7 @@ use sqlx::SqlStr;
 use tracing::{Instrument as _, Span};
 
 use super::{
-    super::{AheadOfRun, Route, RunEnd, RunEvent, attempt},
+    super::{CallFailure, DecodedRun, Route, RunEnd, RunEvent, attempt},
     DeclaredMode,
     relation::Columns,
 };
@@ -28,7 +28,7 @@ pub(in crate::router) struct DeclaredRoute<DB> {
     pub(super) text: String,
     /// Every session has the function that runs events one by one.
     pub(super) looped: AtomicBool,
-    pub(super) pace: Pace,
+    pub(super) chunk_size: ChunkSize,
     pub(super) database: PhantomData<fn() -> DB>,
 }
 
@@ -41,7 +41,7 @@ impl<DB: Transactions> Route<DB> for DeclaredRoute<DB> {
     async fn run(
         &self,
         run: &[RunEvent<'_>],
-        _ahead: AheadOfRun<'_>,
+        _payloads: DecodedRun<'_>,
         tx: &mut Tx<'_, DB>,
         deadline: Duration,
     ) -> RunEnd {
@@ -66,7 +66,10 @@ impl<DB: Transactions> DeclaredRoute<DB> {
         }
         match apply(&self.sql.whole, &relation, trace::run(run), tx, deadline).await {
             None => RunEnd::Done,
-            Some(blame) => failed(blame, (run.len() == 1).then_some(0)),
+            Some(failure) => {
+                let at = (run.len() == 1).then_some(0);
+                RunEnd::Failed(CallFailure { at, ..failure })
+            }
         }
     }
 
@@ -80,7 +83,7 @@ impl<DB: Transactions> DeclaredRoute<DB> {
     ) -> RunEnd {
         let looped = self.sql.each.as_ref().filter(|_| self.looped.load(Relaxed));
         let (sql, mut most) = match looped {
-            Some(each) => (&each.call, self.pace.events()),
+            Some(each) => (&each.call, self.chunk_size.events()),
             None => (&self.sql.whole, 1),
         };
         let mut done = 0;
@@ -91,11 +94,12 @@ impl<DB: Transactions> DeclaredRoute<DB> {
             if events > 0 {
                 let began = Instant::now();
                 let span = trace::run(&chunk[..events]);
-                if let Some(blame) = apply(sql, &relation, span, tx, deadline).await {
-                    return failed(blame, (events == 1).then_some(done));
+                if let Some(failure) = apply(sql, &relation, span, tx, deadline).await {
+                    let at = (events == 1).then_some(done);
+                    return RunEnd::Failed(CallFailure { at, ..failure });
                 }
                 if looped.is_some() {
-                    most = self.pace.took(events, began.elapsed());
+                    most = self.chunk_size.adapt(events, began.elapsed());
                 }
             }
             done += events;
@@ -113,23 +117,18 @@ async fn apply<DB: Transactions>(
     span: Span,
     tx: &mut Tx<'_, DB>,
     deadline: Duration,
-) -> Option<attempt::Blame> {
+) -> Option<CallFailure> {
     let call = async { tx.apply(sql, relation).await.map_err(HandlerError::from) };
-    let answer = attempt::call(call.instrument(span), deadline).await;
-    attempt::judge(answer, tx, deadline)
-}
-
-fn failed(blame: attempt::Blame, at: Option<usize>) -> RunEnd {
-    let attempt::Blame { at: _, fault, error, hung } = blame;
-    RunEnd::Failed { at, fault, error, hung }
+    let end = attempt::call(call.instrument(span), deadline).await;
+    attempt::judge(end, tx, deadline)
 }
 
 /// How many events go into one call of a loop: as many as take half a second, so that neither
 /// `statement_timeout` nor the deadline of an attempt is met by their number alone.
 #[derive(Debug)]
-pub(super) struct Pace(AtomicUsize);
+pub(super) struct ChunkSize(AtomicUsize);
 
-impl Pace {
+impl ChunkSize {
     const FIRST: usize = 32;
     const MOST: usize = 2048;
     const CALL: Duration = Duration::from_millis(500);
@@ -139,7 +138,7 @@ impl Pace {
     }
 
     /// So many events took so long; answers how many the next call may have. It never more than doubles.
-    fn took(&self, events: usize, time: Duration) -> usize {
+    fn adapt(&self, events: usize, time: Duration) -> usize {
         let each = time.as_micros() / events.max(1) as u128;
         let fit = Self::CALL.as_micros() / each.max(1);
         let fit = usize::try_from(fit).unwrap_or(Self::MOST).min(self.events() * 2);
@@ -149,7 +148,7 @@ impl Pace {
     }
 }
 
-impl Default for Pace {
+impl Default for ChunkSize {
     fn default() -> Self {
         Self(AtomicUsize::new(Self::FIRST))
     }
@@ -161,14 +160,14 @@ mod tests {
 
     #[test]
     fn a_call_has_as_many_events_as_take_half_a_second() {
-        let pace = Pace::default();
-        assert_eq!(pace.events(), 32);
-        assert_eq!(pace.took(32, Duration::from_millis(1)), 64, "it doubles at most");
-        assert_eq!(pace.took(64, Duration::from_millis(6_400)), 5);
-        assert_eq!(pace.took(1, Duration::from_secs(9)), 1);
+        let chunk_size = ChunkSize::default();
+        assert_eq!(chunk_size.events(), 32);
+        assert_eq!(chunk_size.adapt(32, Duration::from_millis(1)), 64, "it doubles at most");
+        assert_eq!(chunk_size.adapt(64, Duration::from_millis(6_400)), 5);
+        assert_eq!(chunk_size.adapt(1, Duration::from_secs(9)), 1);
         for _ in 0..20 {
-            pace.took(1, Duration::ZERO);
+            chunk_size.adapt(1, Duration::ZERO);
         }
-        assert_eq!(pace.events(), Pace::MOST);
+        assert_eq!(chunk_size.events(), ChunkSize::MOST);
     }
 }

@@ -9,7 +9,7 @@ use inbox_store::{
 use sqlx::{AssertSqlSafe, Connection, PgConnection, Postgres};
 
 use super::{
-    super::{RouteTable, RunEnd},
+    super::{CallFailure, RouteTable, RunEnd},
     DeclaredMode::{self, Each, Run},
     deliveries::{declared, run, table},
 };
@@ -245,18 +245,19 @@ async fn a_failing_event_fails_its_call() {
     let table = credit(Each);
     let mut conn = place.begin(&table).await;
     let end = run(&table, &mut conn, &[&good, &bad, &good]).await;
-    let RunEnd::Failed { at: None, fault: Fault::Retry, error, hung: false } = end else {
+    let RunEnd::Failed(CallFailure { at: None, fault: Fault::Retry, error, hung: false }) = end
+    else {
         panic!("{end:?}")
     };
     assert!(error.contains("check constraint") && error.contains("(code 23514)"), "{error}");
     drop(conn);
     let mut conn = place.begin(&table).await;
     let end = run(&table, &mut conn, &[&bad]).await;
-    assert!(matches!(end, RunEnd::Failed { at: Some(0), .. }), "{end:?}");
+    assert!(matches!(end, RunEnd::Failed(CallFailure { at: Some(0), .. })), "{end:?}");
     drop(conn);
     let mut conn = place.begin_plain().await;
     let end = run(&credit(Each), &mut conn, &[&good, &bad]).await;
-    assert!(matches!(end, RunEnd::Failed { at: Some(1), .. }), "{end:?}");
+    assert!(matches!(end, RunEnd::Failed(CallFailure { at: Some(1), .. })), "{end:?}");
     drop(conn);
     place.gone().await;
 }
@@ -359,7 +360,7 @@ async fn a_run_that_touches_a_row_twice_fails_without_one_per_aggregate() {
     let mut conn = place.begin_plain().await;
     let (first, second) = (paid("x", 1), paid("x", 2));
     let end = run(&table, &mut conn, &[&first, &second]).await;
-    let RunEnd::Failed { error, .. } = end else { panic!("{end:?}") };
+    let RunEnd::Failed(CallFailure { error, .. }) = end else { panic!("{end:?}") };
     assert!(error.contains("cannot affect row a second time"), "{error}");
     drop(conn);
     let mut conn = place.begin_plain().await;

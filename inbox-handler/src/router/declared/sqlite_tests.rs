@@ -5,7 +5,7 @@
 use sqlx::{Connection, Sqlite, SqliteConnection};
 
 use super::{
-    super::{AheadOfRun, RouteTable, Routes, RunEnd},
+    super::{CallFailure, DecodedRun, RouteTable, Routes, RunEnd},
     Declared,
     DeclaredMode::{self, Each, Run},
     deliveries::{declared, delivery, run, table},
@@ -98,17 +98,17 @@ async fn every_type_arrives() {
 
 #[tokio::test]
 async fn a_value_that_does_not_fit_stops_the_run_before_its_event() {
-    let (good, late) = (paid("x", 5), paid("y", 1));
+    let (good, deadline_text) = (paid("x", 5), paid("y", 1));
     let bad = r#"{"account": "x", "m": {"amount": "s3cret"}}"#;
     let mut conn = database().await;
-    let end = run(&credit(Each), &mut conn, &[&good, bad, &late]).await;
+    let end = run(&credit(Each), &mut conn, &[&good, bad, &deadline_text]).await;
     let RunEnd::Undecodable { at: 1, ran: 1, error } = end else { panic!("{end:?}") };
     let expected = "column `amount`: expected int8 (a whole number of 64 bits) in the payload at `/m/amount`, \
         found a text; correct its producer, or the column's type";
     assert_eq!(error, expected);
     assert_eq!(balance(&mut conn, "x").await, 5, "the events before it have run");
     let mut conn = database().await;
-    let end = run(&credit(Run), &mut conn, &[&good, bad, &late]).await;
+    let end = run(&credit(Run), &mut conn, &[&good, bad, &deadline_text]).await;
     assert_eq!(end, RunEnd::Undecodable { at: 1, ran: 0, error: expected.to_owned() });
     assert_eq!(balance(&mut conn, "x").await, 0);
     let end = run(&credit(Each), &mut conn, &["{\"account\": s3cret"]).await;
@@ -123,7 +123,7 @@ async fn a_tombstone_has_no_values() {
     let tombstone = delivery("a", None);
     let event = [super::super::RunEvent { delivery: &tombstone, attempt: 1 }];
     let deadline = std::time::Duration::from_secs(5);
-    let end = table.run(0, &event, AheadOfRun::none(), &mut Tx::new(&mut conn, 0), deadline).await;
+    let end = table.run(0, &event, DecodedRun::none(), &mut Tx::new(&mut conn, 0), deadline).await;
     let RunEnd::Undecodable { error, .. } = end else { panic!("{end:?}") };
     assert!(
         error.contains("column `account`") && error.contains("found nothing or null"),
@@ -136,7 +136,8 @@ async fn a_failing_event_is_named() {
     let mut conn = database().await;
     let (good, bad) = (paid("x", 5), paid("x", 5000));
     let end = run(&credit(Each), &mut conn, &[&good, &bad, &good]).await;
-    let RunEnd::Failed { at: Some(1), fault: Fault::Retry, error, hung: false } = end else {
+    let RunEnd::Failed(CallFailure { at: Some(1), fault: Fault::Retry, error, hung: false }) = end
+    else {
         panic!("{end:?}")
     };
     assert!(error.contains("CHECK constraint failed"), "{error}");
@@ -209,7 +210,7 @@ fn a_run_has_each_aggregate_once_unless_it_says_otherwise() {
     for (said, expected) in [(None, true), (Some(true), true), (Some(false), false)] {
         let run = declared(Run, &[], "DELETE FROM t");
         let table = table::<Sqlite>(Declared { one_per_aggregate: said, ..run });
-        let super::super::Looked::Route(kind) = table.lookup("t") else { panic!("{table:?}") };
+        let super::super::RouteLookup::Route(kind) = table.lookup("t") else { panic!("{table:?}") };
         assert_eq!((kind.whole_run, kind.one_per_aggregate), (true, expected), "{said:?}");
     }
 }

@@ -5,20 +5,20 @@ use inbox_store::port::{
     release::{Act, Queued},
 };
 
-use crate::pipeline::transaction::{End, Transaction};
+use crate::pipeline::transaction::{EarlyEnd, Transaction};
 
 impl<DB: Transactions> Transaction<'_, DB> {
     /// One row for each thing that an operator asked for and that is done now.
     pub(super) async fn audit<'r>(
         &mut self,
         done: impl Iterator<Item = (&'r Queued, &'static str, &'r str)>,
-    ) -> Result<(), End> {
+    ) -> Result<(), EarlyEnd> {
         let acts: Vec<Act> = done.map(|(row, what, why)| act(row, what, why)).collect();
         if acts.is_empty() {
             return Ok(());
         }
         let written = DB::audit(self.conn, &self.scope, &acts).await;
-        written.map_err(|error| self.failed("the audit", &error))
+        written.map_err(|error| self.statement_failed("the audit", &error))
     }
 }
 

@@ -5,36 +5,39 @@
 //! The lane is reserved, so no live transaction of it runs beside. The transaction is fenced by a claim
 //! at its begin and by an advance that moves nothing at its end: a release moves no lane, so only the
 //! epoch separates it from what an older owner still has under way (finding 4). What it runs is `plan`ned
-//! from the queue, made deliveries again by `redeliver`, run by `carry`; what cannot be settled in that
-//! transaction, because it is broken, is written down by `apart`.
+//! from the queue, made deliveries again by `redeliver`, run by `execute`; what cannot be settled in that
+//! transaction, because it is broken, is written down by `record_separately`.
 
-mod apart;
 mod audit;
-mod carry;
+mod execute;
 mod plan;
+mod record_separately;
 mod redeliver;
 mod report;
 
 use std::sync::Arc;
 
-use inbox_engine::{Batch, LaneMove, Mode, NextOffset, Offset, Outcome, Release, Released};
+use inbox_engine::{
+    Batch, BatchOutcome, LaneMove, Mode, NextOffset, Offset, Release, ReleaseOutcome,
+    TransactionFault,
+};
 
 pub(crate) use report::Report;
 
 use inbox_kafka::Broker;
-use inbox_store::port::{ClaimRequest, Claimed, Scope, Transactions, release::Queued};
+use inbox_store::port::{ClaimRequest, ClaimResult, Scope, Transactions, release::Queued};
 use outbox_core::TopicPartition;
 
-use self::plan::Plan;
+use self::plan::ReleasePlan;
 use super::{
     Delivered, Delivery, fault_point,
     sessions::Session,
-    transaction::{End, Transaction, Work},
+    transaction::{EarlyEnd, Transaction, Work},
 };
 
 /// A release, and where it runs.
 #[derive(Clone, Copy)]
-pub(super) struct Errand<'a> {
+pub(super) struct ReleaseJob<'a> {
     pub(super) scope: Scope,
     pub(super) place: &'a TopicPartition,
     pub(super) release: &'a Release,
@@ -56,76 +59,94 @@ impl<DB: Transactions> Work<DB> {
         place: &TopicPartition,
         release: &Release,
         broker: &dyn Broker,
-    ) -> (Released, Report) {
+    ) -> (ReleaseOutcome, Report) {
         let max = release.events_max.clamp(1, Mode::CAREFUL_MAX);
-        let errand =
-            Errand { scope, place, release, max, tried: false, crashed: false, whole: None };
+        let job =
+            ReleaseJob { scope, place, release, max, tried: false, crashed: false, whole: None };
         // Nothing runs beside an event that a process ended with, and a release may end one as well.
         let beside_others = self.state.aside.read().await;
-        match self.carry_out(errand).await {
-            carry::Carried::Part(row, excerpt) => {
+        match self.execute(job).await {
+            execute::JobOutcome::Part(row, excerpt) => {
                 // Kafka is waited for, and nothing else has to.
                 drop(beside_others);
-                let whole = redeliver::whole(self, broker, place, release, (&row, &excerpt)).await;
+                let whole =
+                    redeliver::read_whole(self, broker, place, release, (&row, &excerpt)).await;
                 let whole = (row.offset, whole);
                 let _beside_others = self.state.aside.read().await;
-                self.with_trial(Errand { whole: Some(&whole), ..errand }).await
+                self.execute_with_trial(ReleaseJob { whole: Some(&whole), ..job }).await
             }
-            carried => self.tried(errand, carried).await,
+            outcome => self.try_head(job, outcome).await,
         }
     }
 
-    async fn with_trial(&self, errand: Errand<'_>) -> (Released, Report) {
-        let carried = self.carry_out(errand).await;
-        self.tried(errand, carried).await
+    async fn execute_with_trial(&self, job: ReleaseJob<'_>) -> (ReleaseOutcome, Report) {
+        let outcome = self.execute(job).await;
+        self.try_head(job, outcome).await
     }
 
     /// Has the head tried, if a process ended with it.
-    async fn tried(&self, errand: Errand<'_>, carried: carry::Carried) -> (Released, Report) {
-        let Errand { release, max, .. } = errand;
-        match carried {
-            carry::Carried::Suspect(document) => match self.dies_of(&document, None).await {
+    async fn try_head(
+        &self,
+        job: ReleaseJob<'_>,
+        outcome: execute::JobOutcome,
+    ) -> (ReleaseOutcome, Report) {
+        let ReleaseJob { release, max, .. } = job;
+        match outcome {
+            execute::JobOutcome::Suspect(document) => match self.run_trial(&document, None).await {
                 Ok(Some(error)) => {
                     let blamed = Release { blamed: Some(error), ..release.clone() };
-                    self.answer(Errand { release: &blamed, crashed: true, ..errand }).await
+                    self.execute_and_conclude(ReleaseJob { release: &blamed, crashed: true, ..job })
+                        .await
                 }
-                _ => self.answer(Errand { tried: true, ..errand }).await,
+                _ => self.execute_and_conclude(ReleaseJob { tried: true, ..job }).await,
             },
             // Nobody knows which event it was: the head alone will tell.
-            carry::Carried::Unnamed if max > 1 => self.answer(Errand { max: 1, ..errand }).await,
-            carried => self.conclude(errand, carried).await,
+            execute::JobOutcome::Unnamed if max > 1 => {
+                self.execute_and_conclude(ReleaseJob { max: 1, ..job }).await
+            }
+            outcome => self.conclude(job, outcome).await,
         }
     }
 
-    async fn answer(&self, errand: Errand<'_>) -> (Released, Report) {
-        let carried = self.carry_out(errand).await;
-        self.conclude(errand, carried).await
+    async fn execute_and_conclude(&self, job: ReleaseJob<'_>) -> (ReleaseOutcome, Report) {
+        let outcome = self.execute(job).await;
+        self.conclude(job, outcome).await
     }
 
-    async fn conclude(&self, errand: Errand<'_>, carried: carry::Carried) -> (Released, Report) {
-        match carried {
-            carry::Carried::Done { more, removed, report } => {
-                (Released::Done { more, removed }, report)
+    async fn conclude(
+        &self,
+        job: ReleaseJob<'_>,
+        outcome: execute::JobOutcome,
+    ) -> (ReleaseOutcome, Report) {
+        match outcome {
+            execute::JobOutcome::Done { more, removed, report } => {
+                (ReleaseOutcome::Done { more, removed }, report)
             }
-            carry::Carried::Apart(blame) => self.apart(errand, blame).await,
-            carry::Carried::Part(..) | carry::Carried::Suspect(_) | carry::Carried::Unnamed => {
+            execute::JobOutcome::RecordSeparately(broken) => {
+                self.record_separately(job, broken).await
+            }
+            execute::JobOutcome::Part(..)
+            | execute::JobOutcome::Suspect(_)
+            | execute::JobOutcome::Unnamed => {
                 let text = "a failure of the transaction names no event; it is tried again";
-                (Released::Conflict(text.into()), Report::default())
+                (ReleaseOutcome::Fault(TransactionFault::Conflict(text.into())), Report::default())
             }
-            carry::Carried::Not(answer) => (answer, Report::default()),
+            execute::JobOutcome::NotCommitted(fault) => {
+                (ReleaseOutcome::Fault(fault), Report::default())
+            }
         }
     }
 
     /// Begins, fences, reads the queue.
     async fn read(
         &self,
-        errand: Errand<'_>,
-    ) -> Result<(Session<DB>, String, Vec<Queued>), Released> {
-        let mut conn = self.begin().await.map_err(not_begun)?;
+        job: ReleaseJob<'_>,
+    ) -> Result<(Session<DB>, String, Vec<Queued>), TransactionFault> {
+        let mut conn = self.begin().await.map_err(TransactionFault::before_handlers)?;
         fault_point::pass("release.after_begin");
-        let batch = errand.batch(Vec::new());
-        let mut transaction = Transaction::new(self, errand.scope, &batch, &mut conn);
-        let read = transaction.fence_and_read(errand).await;
+        let batch = job.batch(Vec::new());
+        let mut transaction = Transaction::new(self, job.scope, &batch, &mut conn);
+        let read = transaction.fence_and_read(job).await;
         match read {
             Ok((tx, rows)) => {
                 fault_point::pass("release.after_read");
@@ -133,13 +154,14 @@ impl<DB: Transactions> Work<DB> {
             }
             Err(end) => {
                 let ended: Result<(), _> = self.end(conn, Err(end)).await;
-                Err(ended.err().map_or(Released::Fenced, not_begun))
+                let fault = |outcome: BatchOutcome| release_fault(outcome.before_handlers());
+                Err(ended.err().map_or(TransactionFault::Fenced, fault))
             }
         }
     }
 }
 
-impl Errand<'_> {
+impl ReleaseJob<'_> {
     /// The lane, which stays where it is.
     fn lane(&self) -> LaneMove {
         let Release { lane, last, leader_epoch, .. } = *self.release;
@@ -165,51 +187,44 @@ impl Errand<'_> {
 
 impl<DB: Transactions> Transaction<'_, DB> {
     /// A claim of nothing looks at the lane and names the transaction; then the queue is locked.
-    async fn fence_and_read(&mut self, errand: Errand<'_>) -> Result<(String, Vec<Queued>), End> {
+    async fn fence_and_read(
+        &mut self,
+        job: ReleaseJob<'_>,
+    ) -> Result<(String, Vec<Queued>), EarlyEnd> {
         let request = ClaimRequest { lanes: self.batch.lanes.clone(), ..ClaimRequest::default() };
         let claimed = DB::claim(self.conn, &self.scope, &request).await;
-        let Claimed { tx, lanes_mine, .. } =
-            claimed.map_err(|error| self.failed("the look at the lane", &error))?;
+        let ClaimResult { tx, lanes_mine, .. } =
+            claimed.map_err(|error| self.statement_failed("the look at the lane", &error))?;
         if lanes_mine != 1 {
-            return Err(End::RolledBack(Outcome::Fenced));
+            return Err(EarlyEnd::RolledBack(BatchOutcome::Fault(TransactionFault::Fenced)));
         }
         // One more than will run, to know whether the queue goes on.
-        let aggregate = &errand.release.aggregate;
-        let rows = DB::queue(self.conn, &self.scope, aggregate, errand.max + 1).await;
-        let rows = rows.map_err(|error| self.failed("reading the queue", &error))?;
+        let aggregate = &job.release.aggregate;
+        let rows = DB::queue(self.conn, &self.scope, aggregate, job.max + 1).await;
+        let rows = rows.map_err(|error| self.statement_failed("reading the queue", &error))?;
         Ok((tx, rows))
     }
 }
 
-/// What an outcome without a commit means for a release none of whose handlers had run.
-fn not_begun(outcome: Outcome) -> Released {
-    not_settled(outcome.before_handlers())
-}
-
 /// What an outcome without a commit means for a release.
-fn not_settled(outcome: Outcome) -> Released {
+fn release_fault(outcome: BatchOutcome) -> TransactionFault {
     match outcome {
-        Outcome::Conflict(text) => Released::Conflict(text),
-        Outcome::Broken(text) => Released::Broken(text),
-        Outcome::Outage(text) => Released::Outage(text),
-        Outcome::Blocked(text) => Released::Blocked(text),
-        Outcome::Unreached(text) => Released::Unreached(text),
-        Outcome::Unknown(text) => Released::Unknown(text),
-        Outcome::Failed(failures) => {
+        BatchOutcome::Fault(fault) => fault,
+        BatchOutcome::Failed(failures) => {
             let text = failures.into_iter().map(|failure| failure.error).next();
-            Released::Conflict(text.unwrap_or_default())
+            TransactionFault::Conflict(text.unwrap_or_default())
         }
         // None of the others is a release's; the lane is looked at anew.
-        Outcome::Fenced | Outcome::Committed(_) | Outcome::Full(_) | Outcome::Reused(_) => {
-            Released::Fenced
+        BatchOutcome::Committed(_) | BatchOutcome::Full(_) | BatchOutcome::Reused(_) => {
+            TransactionFault::Fenced
         }
     }
 }
 
-impl Plan {
+impl ReleasePlan {
     /// Its events, in the form of live ones.
-    fn items<DB: Transactions>(&self, work: &Work<DB>, errand: Errand<'_>) -> Vec<Delivered> {
-        let item = |row| redeliver::item(work, errand, row);
+    fn items<DB: Transactions>(&self, work: &Work<DB>, job: ReleaseJob<'_>) -> Vec<Delivered> {
+        let item = |row| redeliver::item(work, job, row);
         self.run.iter().map(item).collect()
     }
 }

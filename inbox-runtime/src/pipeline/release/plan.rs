@@ -1,10 +1,10 @@
 //! What a release does with the queue it has read.
 
-use inbox_store::port::release::{Queued, Turn};
+use inbox_store::port::release::{DueState, Queued};
 
 /// A release's part of a queue.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(super) struct Plan {
+pub(super) struct ReleasePlan {
     /// Events that a person gave up, wherever they are: removed without being run.
     pub(super) discard: Vec<Queued>,
     /// Events to run, in their order.
@@ -13,7 +13,7 @@ pub(super) struct Plan {
     pub(super) more: bool,
 }
 
-impl Plan {
+impl ReleasePlan {
     /// No more than so many are run.
     pub(super) fn cut(mut self, max: usize) -> Self {
         // What would have been run behind them follows, and so is due.
@@ -25,13 +25,13 @@ impl Plan {
 
 /// The head is run when it is due, and with it what merely follows it. What has a time of its own, or
 /// waits for a person, ends the run: it is the next head.
-pub(super) fn plan(rows: Vec<Queued>, max: usize) -> Plan {
-    let mut plan = Plan::default();
+pub(super) fn plan(rows: Vec<Queued>, max: usize) -> ReleasePlan {
+    let mut plan = ReleasePlan::default();
     let (discard, stay): (Vec<_>, Vec<_>) = rows.into_iter().partition(Queued::discarded);
     plan.discard = discard;
     for row in stay {
         let head = plan.run.is_empty();
-        let runs = if head { row.due() } else { row.turn == Turn::Follows };
+        let runs = if head { row.due() } else { row.due_state == DueState::Follows };
         if !runs || plan.run.len() == max {
             plan.more = row.due();
             break;
@@ -48,7 +48,7 @@ mod tests {
 
     use super::*;
 
-    fn row(seq: i64, turn: Turn, intent: Option<Intent>) -> Queued {
+    fn row(seq: i64, due_state: DueState, intent: Option<Intent>) -> Queued {
         Queued {
             seq,
             id: [0; 16],
@@ -59,7 +59,7 @@ mod tests {
             reason: "exhausted".into(),
             attempts: 0,
             releases: 0,
-            turn,
+            due_state,
             intent: intent.map(|intent| (intent, "anna".into())),
             event_type: String::new(),
             aggregate_text: String::new(),
@@ -72,16 +72,16 @@ mod tests {
     const RELEASE: Option<Intent> = Some(Intent::Release);
 
     /// The places that run, those that are discarded, and whether the next one is due.
-    fn of(rows: &[(Turn, Option<Intent>)], max: usize) -> (Vec<i64>, Vec<i64>, bool) {
+    fn of(rows: &[(DueState, Option<Intent>)], max: usize) -> (Vec<i64>, Vec<i64>, bool) {
         let rows = (1..).zip(rows).map(|(seq, (turn, intent))| row(seq, *turn, *intent)).collect();
         let seqs = |rows: &[Queued]| rows.iter().map(|row| row.seq).collect();
-        let Plan { discard, run, more } = plan(rows, max);
+        let ReleasePlan { discard, run, more } = plan(rows, max);
         (seqs(&run), seqs(&discard), more)
     }
 
     #[test]
     fn a_due_head_runs_with_what_follows_it() {
-        use Turn::{Due, Follows, Later};
+        use DueState::{Due, Follows, Later};
         assert_eq!(
             of(&[(Due, None), (Follows, None), (Follows, None)], 9),
             (vec![1, 2, 3], vec![], false)
@@ -96,7 +96,7 @@ mod tests {
 
     #[test]
     fn what_has_a_turn_of_its_own_ends_the_run() {
-        use Turn::{Due, Follows, Later};
+        use DueState::{Due, Follows, Later};
         assert_eq!(of(&[(Due, None), (Later, None), (Follows, None)], 9), (vec![1], vec![], false));
         assert_eq!(of(&[(Due, None), (Later, RELEASE)], 9), (vec![1], vec![], true));
         assert_eq!(of(&[(Due, None), (Due, None)], 9), (vec![1], vec![], true));
@@ -104,7 +104,7 @@ mod tests {
 
     #[test]
     fn a_discard_is_carried_out_wherever_it_is() {
-        use Turn::{Due, Follows, Later};
+        use DueState::{Due, Follows, Later};
         assert_eq!(of(&[(Later, None), (Follows, DISCARD)], 9), (vec![], vec![2], false));
         assert_eq!(of(&[(Later, DISCARD), (Follows, None)], 9), (vec![2], vec![1], false));
         assert_eq!(

@@ -5,16 +5,16 @@ use inbox_kafka::{Arrival, Broker, Excerpts};
 use inbox_store::port::{Transactions, release::Queued};
 use outbox_core::{Excerpt, ReadError, Record, TopicPartition};
 
-use super::{Errand, carry::Carried, plan::Plan};
+use super::{ReleaseJob, execute::JobOutcome, plan::ReleasePlan};
 use crate::pipeline::{Delivered, document, transaction::Work};
 
 /// The item of a row: its lane and its aggregate are the queue's, whatever they would be today.
 pub(super) fn item<DB: Transactions>(
     work: &Work<DB>,
-    errand: Errand<'_>,
+    job: ReleaseJob<'_>,
     row: &Queued,
 ) -> Delivered {
-    let Errand { place, release, .. } = errand;
+    let ReleaseJob { place, release, .. } = job;
     let arrival = document::arrival(&row.record, row.offset, row.leader_epoch);
     let readable = arrival.is_some();
     let arrival = arrival.unwrap_or_else(|| Arrival {
@@ -31,7 +31,7 @@ pub(super) fn item<DB: Transactions>(
                      changed by hand; put it right, or discard the event";
         item.doomed = Some(Doom { reason: ParkReason::Undecodable, error: error.into() });
     }
-    if let Some((offset, Err(error))) = errand.whole
+    if let Some((offset, Err(error))) = job.whole
         && *offset == row.offset
     {
         item.doomed = Some(Doom { reason: ParkReason::Undecodable, error: error.clone() });
@@ -41,7 +41,7 @@ pub(super) fn item<DB: Transactions>(
 
 /// The text that the row of a record would have which is kept in part, with all of it: it is read from its log once
 /// more. Or why that cannot be.
-pub(super) async fn whole<DB: Transactions>(
+pub(super) async fn read_whole<DB: Transactions>(
     work: &Work<DB>,
     broker: &dyn Broker,
     place: &TopicPartition,
@@ -76,22 +76,22 @@ pub(super) async fn whole<DB: Transactions>(
     Ok(document::document(&work.intake.item(place, arrival, at, &work.routes), ""))
 }
 
-impl Plan {
+impl ReleasePlan {
     /// An event whose row has only a part of its record goes alone, when all of it is at hand.
-    pub(super) fn whole(mut self, errand: Errand<'_>) -> Result<Self, Carried> {
+    pub(super) fn with_whole_record(mut self, job: ReleaseJob<'_>) -> Result<Self, JobOutcome> {
         let part = |row: &Queued| document::excerpt(&row.record);
         let first = self.run.iter().enumerate().find_map(|(at, row)| Some((at, part(row)?)));
         let (excerpt, head) = match (first, self.run.first_mut()) {
-            (Some((0, excerpt)), Some(head)) if errand.release.blamed.is_none() => (excerpt, head),
+            (Some((0, excerpt)), Some(head)) if job.release.blamed.is_none() => (excerpt, head),
             (Some((at, _)), _) => return Ok(self.cut(at.max(1))),
             _ => return Ok(self),
         };
-        match errand.whole {
+        match job.whole {
             Some((offset, Ok(document))) if *offset == head.offset => {
                 head.record.clone_from(document);
             }
             Some((offset, Err(_))) if *offset == head.offset => {}
-            _ => return Err(Carried::Part(Box::new(head.clone()), excerpt)),
+            _ => return Err(JobOutcome::Part(Box::new(head.clone()), excerpt)),
         }
         Ok(self.cut(1))
     }

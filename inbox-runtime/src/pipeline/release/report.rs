@@ -15,12 +15,12 @@ pub(crate) struct Report {
     /// Events that left it without one: a person gave them up.
     pub(crate) discarded: u64,
     /// Events that failed again and stay.
-    pub(crate) failed: Vec<Failed>,
+    pub(crate) failed: Vec<FailedRelease>,
 }
 
 /// An event that failed again.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Failed {
+pub(crate) struct FailedRelease {
     pub(crate) offset: Offset,
     pub(crate) attempt: u32,
     pub(crate) reason: ParkReason,
@@ -40,7 +40,7 @@ impl Report {
         if released > 0 || discarded > 0 {
             Signal::Released { partition: partition.clone(), events: released, discarded }.emit();
         }
-        for Failed { offset, attempt, reason, error, delay } in failed {
+        for FailedRelease { offset, attempt, reason, error, delay } in failed {
             let (partition, offset) = (partition.clone(), offset.0);
             match reason {
                 ParkReason::Torn => Signal::Torn { partition, offset, error },

@@ -9,7 +9,7 @@ use crate::{
         flow::{Read as _, SqlClient as _, topics::TopicSql, values},
         rows,
     },
-    port::{Appenders, FeedError, Holding, Released, RowId, Turn},
+    port::{Appenders, FeedError, Holding, ReleasedRows, RowId, Turn},
 };
 
 /// $1 fence, $2 token, $3 and $4 rows by number and id.
@@ -101,17 +101,17 @@ impl Holding for Postgres {
         turn: Turn,
         after: i64,
         most: usize,
-    ) -> Result<Released, FeedError> {
+    ) -> Result<ReleasedRows, FeedError> {
         // Mostly there is none, and no lock is taken then.
         if !Self::fetch_one(session, ANY, values![after]).await?.at(0)? {
-            return Ok(Released::Nothing);
+            return Ok(ReleasedRows::Nothing);
         }
         let values = values![turn.fence, turn.token, after, rows(most)];
         let row = Self::fetch_one(session, RELEASE, values).await?;
         Ok(match (row.at(0)?, row.at(1)?) {
-            (false, _) => Released::NotOurs,
-            (true, None) => Released::Nothing,
-            (true, Some(last)) => Released::UpTo(last),
+            (false, _) => ReleasedRows::NotOurs,
+            (true, None) => ReleasedRows::Nothing,
+            (true, Some(last)) => ReleasedRows::UpTo(last),
         })
     }
 

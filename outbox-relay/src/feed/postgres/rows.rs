@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use crate::{
     feed::{cuts, flow, rows},
-    port::{Failure, FeedError, Look, Marked, RowId, Rows, Turn, View},
+    port::{FeedError, Marked, RowFailure, RowId, RowPage, RowQuery, Rows, Turn},
 };
 
 /// The first rows that wait: $1 so many. PostgreSQL may take the primary key for a bound, and read what was sent:
@@ -142,7 +142,7 @@ const MISSING: &str = "SELECT count(*) FROM unnest($1::bigint[], $2::uuid[]) n(s
 WHERE NOT EXISTS (SELECT FROM outbox_events o WHERE o.seq = n.seq AND o.event_id = n.event_id)";
 
 impl Rows for Postgres {
-    async fn unsent(session: &mut PgConnection, look: Look) -> Result<View, FeedError> {
+    async fn unsent(session: &mut PgConnection, look: RowQuery) -> Result<RowPage, FeedError> {
         let persistent = keeps_statements(session);
         let bound = usize::from(look.above > 0);
         if !look.aside {
@@ -169,7 +169,7 @@ impl Rows for Postgres {
         session: &mut PgConnection,
         turn: Turn,
         sent: &[RowId],
-        failed: &[Failure],
+        failed: &[RowFailure],
     ) -> Result<Marked, FeedError> {
         let persistent = keeps_statements(session);
         let (mut seqs, mut ids) = halves(sent.iter().copied());
@@ -226,12 +226,12 @@ pub(super) fn halves(rows: impl Iterator<Item = RowId>) -> (Vec<i64>, Vec<Uuid>)
     rows.map(|row| (row.seq, row.event)).unzip()
 }
 
-fn view(found: &[PgRow], look: Look) -> Result<View, sqlx::Error> {
+fn view(found: &[PgRow], look: RowQuery) -> Result<RowPage, sqlx::Error> {
     let aside = match found.first() {
         Some(row) => row.try_get("aside")?,
         None => look.aside,
     };
-    Ok(View { rows: found.iter().map(flow::rows::row).collect::<Result<_, _>>()?, aside })
+    Ok(RowPage { rows: found.iter().map(flow::rows::row).collect::<Result<_, _>>()?, aside })
 }
 
 /// The statements with fragments that keep rules.

@@ -8,7 +8,7 @@ use sqlx::{
 };
 
 use super::session::{OPEN_MAX, PgSettings};
-use crate::port::{Bells, Wakes};
+use crate::port::{WakeSignals, Wakes};
 
 /// The table's own number: notifications carry it, so that relays of other schemas sleep on.
 const TABLE: &str = "SELECT 'outbox_events'::regclass::oid::text";
@@ -25,11 +25,11 @@ const AGAIN_AFTER: Duration = Duration::from_secs(2);
 impl Wakes for Postgres {
     async fn listen(
         settings: PgSettings,
-        bells: Bells,
+        signals: WakeSignals,
         told: impl Fn(Result<(), String>) + Send + Sync + 'static,
     ) {
         loop {
-            if let Err(error) = listen(&settings, &bells, &told).await {
+            if let Err(error) = listen(&settings, &signals, &told).await {
                 told(Err(format!(
                     "the connection that listens for new rows is broken ({error}); it is opened anew, \
                      and until then the poll finds them"
@@ -43,13 +43,13 @@ impl Wakes for Postgres {
 /// Listens until the connection breaks, or falls silent.
 async fn listen(
     settings: &PgSettings,
-    bells: &Bells,
+    signals: &WakeSignals,
     told: &impl Fn(Result<(), String>),
 ) -> Result<(), sqlx::Error> {
     let (mut listener, table) = within(OPEN_MAX, listener(settings)).await?;
     told(Ok(()));
     // What was told before, nobody heard.
-    bells.rows.notify_one();
+    signals.rows.notify_one();
     loop {
         let told = tokio::select! {
             told = listener.try_recv() => told?,
@@ -63,8 +63,8 @@ async fn listen(
             continue;
         }
         match told.channel() {
-            TURNS => bells.turns.notify_one(),
-            _ => bells.rows.notify_one(),
+            TURNS => signals.turns.notify_one(),
+            _ => signals.rows.notify_one(),
         }
     }
 }

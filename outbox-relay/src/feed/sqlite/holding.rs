@@ -8,7 +8,7 @@ use crate::{
         flow::{Read as _, SqlClient as _, topics::TopicSql, values},
         rows,
     },
-    port::{Appenders, FeedError, Holding, Released, RowId, Turn},
+    port::{Appenders, FeedError, Holding, ReleasedRows, RowId, Turn},
 };
 
 /// ?1 numbers as JSON, ?2 ids, one behind the other.
@@ -60,11 +60,11 @@ impl Holding for Sqlite {
         turn: Turn,
         after: i64,
         most: usize,
-    ) -> Result<Released, FeedError> {
+    ) -> Result<ReleasedRows, FeedError> {
         let asked = Self::fetch_all(session, ASKED, values![after]).await?;
         let asked: Vec<i64> = asked.iter().map(|row| row.at(0)).collect::<Result<_, _>>()?;
-        let Some(last) = asked.last().copied() else { return Ok(Released::Nothing) };
-        let Some(mut tx) = in_turn(session, turn).await? else { return Ok(Released::NotOurs) };
+        let Some(last) = asked.last().copied() else { return Ok(ReleasedRows::Nothing) };
+        let Some(mut tx) = in_turn(session, turn).await? else { return Ok(ReleasedRows::NotOurs) };
         let each = (most / asked.len()).max(10);
         for place in asked {
             let released = Self::execute(&mut tx, RELEASE, values![place, rows(each)]).await?;
@@ -73,7 +73,7 @@ impl Holding for Sqlite {
             }
         }
         tx.commit().await?;
-        Ok(Released::UpTo(last))
+        Ok(ReleasedRows::UpTo(last))
     }
 
     /// Of all aggregates at once: a file holds no millions of them.

@@ -5,7 +5,7 @@ use sqlx::{Connection, Sqlite, SqliteConnection, Transaction};
 
 use crate::{
     feed::{cuts, flow, rows},
-    port::{Failure, FeedError, Look, Marked, RowId, Rows, Turn, View},
+    port::{FeedError, Marked, RowFailure, RowId, RowPage, RowQuery, Rows, Turn},
 };
 
 /// ?1 rows to look at, ?2 bytes, ?3 events. The first event goes whatever its size. Rows behind one of their
@@ -46,7 +46,7 @@ const MISSING: &str =
 WHERE NOT EXISTS (SELECT 1 FROM outbox_events o WHERE o.seq = n.seq AND o.event_id = n.event_id)";
 
 impl Rows for Sqlite {
-    async fn unsent(session: &mut SqliteConnection, look: Look) -> Result<View, FeedError> {
+    async fn unsent(session: &mut SqliteConnection, look: RowQuery) -> Result<RowPage, FeedError> {
         let found = sqlx::query(UNSENT)
             .bind(rows(look.window))
             .bind(rows(look.bytes_max))
@@ -54,19 +54,19 @@ impl Rows for Sqlite {
             .fetch_all(session)
             .await?;
         let rows = found.iter().map(flow::rows::row).collect::<Result<Vec<_>, _>>()?;
-        Ok(View { rows, aside: look.aside })
+        Ok(RowPage { rows, aside: look.aside })
     }
 
     async fn mark(
         session: &mut SqliteConnection,
         turn: Turn,
         sent: &[RowId],
-        failed: &[Failure],
+        failed: &[RowFailure],
     ) -> Result<Marked, FeedError> {
         let Some(mut tx) = in_turn(session, turn).await? else { return Ok(Marked::NotOurs) };
         let (seqs, ids) = halves(sent.iter().copied());
         sqlx::query(SENT.text()).bind(seqs).bind(ids).execute(&mut *tx).await?;
-        for Failure { id, error, waits_for, .. } in failed {
+        for RowFailure { id, error, waits_for, .. } in failed {
             let row = sqlx::query(FAILED.text()).bind(id.seq).bind(id.event);
             row.bind(error).bind(waits_for).execute(&mut *tx).await?;
         }
@@ -185,7 +185,8 @@ mod tests {
             panic!("nobody else is there");
         };
         loop {
-            let look = Look { window: 3, events_max: 3, bytes_max: 1 << 20, above: 0, aside: true };
+            let look =
+                RowQuery { window: 3, events_max: 3, bytes_max: 1 << 20, above: 0, aside: true };
             let rows = Sqlite::unsent(&mut session, look).await.unwrap().rows;
             if rows.is_empty() {
                 break;
@@ -197,13 +198,13 @@ mod tests {
             let (sent, failed): (Vec<Row>, Vec<Row>) =
                 rows.into_iter().partition(|row| row.event.is_ok());
             let sent: Vec<RowId> = sent.iter().map(|row| row.id).collect();
-            let failure = |row: Row| Failure {
+            let failure = |row: Row| RowFailure {
                 id: row.id,
                 event: String::new(),
                 error: row.event.unwrap_err(),
                 waits_for: None,
             };
-            let failed: Vec<Failure> = failed.into_iter().map(failure).collect();
+            let failed: Vec<RowFailure> = failed.into_iter().map(failure).collect();
             let marked = Sqlite::mark(&mut session, turn, &sent, &failed).await.unwrap();
             assert_eq!(marked, Marked::All);
         }

@@ -3,12 +3,12 @@
 use sqlx::Sqlite;
 
 use super::session::SqliteSettings;
-use crate::port::{Bells, Wakes};
+use crate::port::{WakeSignals, Wakes};
 
 impl Wakes for Sqlite {
     async fn listen(
         _settings: SqliteSettings,
-        _bells: Bells,
+        _bells: WakeSignals,
         _told: impl Fn(Result<(), String>) + Send + Sync + 'static,
     ) {
         std::future::pending::<()>().await;

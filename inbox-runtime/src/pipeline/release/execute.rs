@@ -1,8 +1,8 @@
-//! A release carried out in its transaction: mark, run in order up to the first failure, remove, promote.
+//! A release executed in its transaction: mark, run in order up to the first failure, remove, promote.
 
 use std::collections::HashMap;
 
-use inbox_engine::{Doom, Failure, HandlerFault, Outcome, ParkReason, Released, Rule, distinct};
+use inbox_engine::{BatchOutcome, Doom, Failure, ParkReason, Rule, TransactionFault, distinct};
 use inbox_store::{
     port::{
         ClaimRequest, Transactions,
@@ -13,64 +13,63 @@ use inbox_store::{
 use outbox_core::Excerpt;
 
 use super::{
-    Errand, not_begun, not_settled,
-    plan::{Plan, plan},
-    report::{Failed, Report},
+    ReleaseJob,
+    plan::{ReleasePlan, plan},
+    release_fault,
+    report::{FailedRelease, Report},
 };
 use crate::pipeline::{
     claim::copy_of,
+    disposition::Disposition,
     fault_point,
-    handling::{Single, undecodable},
+    handling::EventEnd,
     intake::IGNORED,
     parked,
-    transaction::{End, Transaction, Work},
-    verdict::Verdict,
+    transaction::{EarlyEnd, Transaction, Work},
 };
 
-/// How a release was carried out.
-pub(super) enum Carried {
+/// How the execution of a release ended.
+pub(super) enum JobOutcome {
     /// Committed.
     Done { more: bool, removed: u64, report: Report },
     /// Not committed, and what is to blame has to be written down in another transaction.
-    Apart(Blame),
+    RecordSeparately(BrokenRelease),
     /// Not committed, and nobody knows which event is to blame.
     Unnamed,
     /// Nothing was begun: a process has ended with the head, which this text holds, and it has to be tried first.
     Suspect(String),
     /// Nothing was begun: the row of the head has only a part of its record.
     Part(Box<Queued>, Excerpt),
-    /// Not committed.
-    Not(Released),
+    /// Not committed, and no event is to blame.
+    NotCommitted(TransactionFault),
 }
 
-/// An event that broke its transaction, or ended it.
-pub(super) struct Blame {
+/// A release whose transaction an event broke, or ended.
+pub(super) struct BrokenRelease {
     /// What was to be run.
     pub(super) run: Vec<Queued>,
-    /// The culprit among it.
-    pub(super) at: Option<usize>,
-    /// Its handler ended the transaction.
+    /// A handler ended the transaction.
     pub(super) torn: bool,
-    pub(super) fault: HandlerFault,
-    pub(super) error: String,
+    /// The culprit among it, and what is wrong with it.
+    pub(super) failure: Failure,
 }
 
 /// A failure that stays in its transaction.
-struct Fault {
+struct ReleaseFailure {
     at: usize,
-    reason: ParkReason,
-    error: String,
+    /// Why it stays parked.
+    doom: Doom,
     /// A handler was called.
     attempted: bool,
 }
 
 impl<DB: Transactions> Work<DB> {
-    pub(super) async fn carry_out(&self, errand: Errand<'_>) -> Carried {
-        let (mut conn, tx, rows) = match self.read(errand).await {
+    pub(super) async fn execute(&self, job: ReleaseJob<'_>) -> JobOutcome {
+        let (mut conn, tx, rows) = match self.read(job).await {
             Ok(read) => read,
-            Err(answer) => return Carried::Not(answer),
+            Err(fault) => return JobOutcome::NotCommitted(fault),
         };
-        let plan = match plan(rows, errand.max).whole(errand) {
+        let plan = match plan(rows, job.max).with_whole_record(job) {
             Ok(plan) => plan,
             Err(part) => {
                 let ended: Result<(), _> = self.end(conn, Err(nothing_done())).await;
@@ -80,84 +79,89 @@ impl<DB: Transactions> Work<DB> {
         };
         let crashed = |row: &Queued| row.reason == ParkReason::Crashed.as_str();
         let suspect = match plan.run.iter().position(crashed) {
-            None if errand.release.unproven => Some(0),
+            None if job.release.unproven => Some(0),
             place => place,
         };
         let plan = match (suspect, plan.run.first()) {
             // Of a queue whose head is to blame already, nothing else is touched.
-            _ if errand.release.blamed.is_some() => plan.cut(1),
-            (Some(0), Some(head)) if !errand.tried => {
+            _ if job.release.blamed.is_some() => plan.cut(1),
+            (Some(0), Some(head)) if !job.tried => {
                 let document = head.record.clone();
                 let ended: Result<(), _> = self.end(conn, Err(nothing_done())).await;
                 drop(ended); // nothing was done
-                return Carried::Suspect(document);
+                return JobOutcome::Suspect(document);
             }
             // A process ends with it: what is before it goes first.
             (Some(place), _) => plan.cut(place.max(1)),
             (None, _) => plan,
         };
-        let batch = errand.batch(plan.items(self, errand));
-        let mut transaction = Transaction::new(self, errand.scope, &batch, &mut conn);
+        let batch = job.batch(plan.items(self, job));
+        let mut transaction = Transaction::new(self, job.scope, &batch, &mut conn);
         transaction.tx = tx;
-        let ran = transaction.carry(&plan, errand).await;
+        let ran = transaction.run_plan(&plan, job).await;
         let (torn, handled) = (transaction.torn, transaction.handled);
         match self.end(conn, ran).await {
             Ok(report) => {
                 let more = plan.more && report.failed.is_empty();
-                Carried::Done { more, removed: report.released + report.discarded, report }
+                JobOutcome::Done { more, removed: report.released + report.discarded, report }
             }
-            Err(outcome) if !handled => Carried::Not(not_begun(outcome)),
-            Err(Outcome::Failed(failures)) => blamed(plan.run, torn, failures),
-            Err(outcome) => Carried::Not(not_settled(outcome)),
+            Err(outcome) if !handled => {
+                JobOutcome::NotCommitted(release_fault(outcome.before_handlers()))
+            }
+            Err(BatchOutcome::Failed(failures)) => attribute(plan.run, torn, failures),
+            Err(outcome) => JobOutcome::NotCommitted(release_fault(outcome)),
         }
     }
 
     /// What is new about an event that failed, and what to tell.
-    pub(super) fn requeued(
+    pub(super) fn requeue_row(
         &self,
         row: &Queued,
         reason: ParkReason,
         error: String,
         attempted: bool,
-    ) -> (Requeued, Failed) {
+    ) -> (Requeued, FailedRelease) {
         let attempts = row.attempts.saturating_add(attempted.into());
         let releases = row.releases.saturating_add(1);
         let again = reason == ParkReason::Exhausted;
         let delay = if again { self.delay(&row.event_type, releases) } else { None };
         let errors = parked::with_error(&row.errors, attempts, &error);
         let requeued = Requeued { seq: row.seq, reason, attempts, releases, delay, errors };
-        (requeued, Failed { offset: row.offset, attempt: attempts, reason, error, delay })
+        (requeued, FailedRelease { offset: row.offset, attempt: attempts, reason, error, delay })
     }
 }
 
-fn nothing_done() -> End {
-    End::RolledBack(Outcome::Conflict(String::new()))
+fn nothing_done() -> EarlyEnd {
+    EarlyEnd::RolledBack(BatchOutcome::Fault(TransactionFault::Conflict(String::new())))
 }
 
 /// Who is to blame for a transaction that failed.
-fn blamed(run: Vec<Queued>, torn: bool, failures: Vec<Failure>) -> Carried {
-    let Some(failure) = failures.into_iter().next() else { return Carried::Unnamed };
-    let Failure { index: at, fault, error } = failure;
-    if at.is_none() && !torn {
-        return Carried::Unnamed;
+fn attribute(run: Vec<Queued>, torn: bool, failures: Vec<Failure>) -> JobOutcome {
+    let Some(failure) = failures.into_iter().next() else { return JobOutcome::Unnamed };
+    if failure.index.is_none() && !torn {
+        return JobOutcome::Unnamed;
     }
-    Carried::Apart(Blame { run, at, torn, fault, error })
+    JobOutcome::RecordSeparately(BrokenRelease { run, torn, failure })
 }
 
 impl<DB: Transactions> Transaction<'_, DB> {
-    async fn carry(&mut self, plan: &Plan, errand: Errand<'_>) -> Result<Report, End> {
+    async fn run_plan(
+        &mut self,
+        plan: &ReleasePlan,
+        job: ReleaseJob<'_>,
+    ) -> Result<Report, EarlyEnd> {
         self.discard(&plan.discard).await?;
         self.mark(&plan.run).await?;
         fault_point::pass("release.after_mark");
-        let (done, faults) = match &errand.release.blamed {
-            Some(error) => (Vec::new(), blame_head(plan, error, errand.crashed)),
+        let (done, failures_found) = match &job.release.blamed {
+            Some(error) => (Vec::new(), blame_head(plan, error, job.crashed)),
             None => self.run_in_order(plan).await?,
         };
-        self.remove(plan, &done, &errand.release.aggregate).await?;
+        self.remove(plan, &done, &job.release.aggregate).await?;
         fault_point::pass("release.after_remove");
-        let failed = self.put_back(plan, &done, faults).await?;
-        let promoted = DB::promote(self.conn, &self.scope, &errand.release.aggregate).await;
-        promoted.map_err(|error| self.failed("promoting the next event", &error))?;
+        let failed = self.put_back(plan, &done, failures_found).await?;
+        let promoted = DB::promote(self.conn, &self.scope, &job.release.aggregate).await;
+        promoted.map_err(|error| self.statement_failed("promoting the next event", &error))?;
         fault_point::pass("release.after_promote");
         if Rule::ReleaseFenced.on() {
             self.advance().await?;
@@ -169,80 +173,88 @@ impl<DB: Transactions> Transaction<'_, DB> {
         Ok(Report { released: done.len() as u64, discarded, failed })
     }
 
-    async fn discard(&mut self, rows: &[Queued]) -> Result<(), End> {
+    async fn discard(&mut self, rows: &[Queued]) -> Result<(), EarlyEnd> {
         if rows.is_empty() {
             return Ok(());
         }
-        self.take_out(rows.iter()).await?;
+        self.remove_rows(rows.iter()).await?;
         self.audit(rows.iter().map(|row| (row, "discarded", ""))).await
     }
 
     /// Whoever ends the transaction from here on: what runs in it is not due any more.
-    async fn mark(&mut self, run: &[Queued]) -> Result<(), End> {
+    async fn mark(&mut self, run: &[Queued]) -> Result<(), EarlyEnd> {
         if run.is_empty() || !Rule::ReleaseMarks.on() {
             return Ok(());
         }
         let seqs: Vec<i64> = run.iter().map(|row| row.seq).collect();
         let marked = DB::mark(self.conn, &self.scope, &seqs).await;
-        let marked = marked.map_err(|error| self.failed("marking parked events", &error))?;
-        as_many(marked, seqs.len())
+        let marked =
+            marked.map_err(|error| self.statement_failed("marking parked events", &error))?;
+        check_count(marked, seqs.len())
     }
 
     /// Runs events up to the first failure; answers which are done, and what failed.
-    async fn run_in_order(&mut self, plan: &Plan) -> Result<(Vec<usize>, Vec<Fault>), End> {
+    async fn run_in_order(
+        &mut self,
+        plan: &ReleasePlan,
+    ) -> Result<(Vec<usize>, Vec<ReleaseFailure>), EarlyEnd> {
         let mut anew = self.claim_new_ids(plan).await?;
-        let (mut done, mut faults) = (Vec::new(), Vec::new());
+        let (mut done, mut failures_found) = (Vec::new(), Vec::new());
         for at in 0..plan.run.len() {
-            let verdict = anew.remove(&at).unwrap_or(Verdict::Run);
+            let disposition = anew.remove(&at).unwrap_or(Disposition::Run);
             // A row without its record is for a person to put right.
             let readable = || record_text::record(&plan.run[at].record).is_some();
             let readable = self.batch.items[at].doomed.is_none() || readable();
-            match self.run_one(at, verdict, readable).await? {
+            match self.run_one(at, disposition, readable).await? {
                 None => done.push(at),
-                Some(fault) => faults.push(fault),
+                Some(fault) => failures_found.push(fault),
             }
-            if !faults.is_empty() && Rule::ReleaseStopsAtFailure.on() {
+            if !failures_found.is_empty() && Rule::ReleaseStopsAtFailure.on() {
                 break;
             }
         }
-        Ok((done, faults))
+        Ok((done, failures_found))
     }
 
     async fn run_one(
         &mut self,
         at: usize,
-        verdict: Verdict,
+        disposition: Disposition,
         readable: bool,
-    ) -> Result<Option<Fault>, End> {
+    ) -> Result<Option<ReleaseFailure>, EarlyEnd> {
         let item = &self.batch.items[at];
-        let without = |Doom { reason, error }| Fault { at, reason, error, attempted: false };
+        let without = |doom| ReleaseFailure { at, doom, attempted: false };
         if let Some(doom) = item.doomed.clone() {
             let stays = if readable { self.give_up(at, doom).await? } else { Some(doom) };
             return Ok(stays.map(without));
         }
-        match verdict {
-            Verdict::Park(doom) => return Ok(Some(without(doom))),
-            Verdict::Duplicate => return Ok(None),
+        match disposition {
+            Disposition::Park(doom) => return Ok(Some(without(doom))),
+            Disposition::Duplicate => return Ok(None),
             _ if item.kind.route == IGNORED.route => return Ok(None),
             _ => {}
         }
-        let single = self.handle_single(at).await?;
+        let end = self.handle_single(at).await?;
         fault_point::pass("release.after_handler");
-        Ok(match single {
-            Single::Applied => None,
-            Single::Undecodable(error) => self.give_up(at, undecodable(error)).await?.map(without),
-            Single::Failed(fault, error) => {
-                Some(Fault { at, reason: reason(fault), error, attempted: true })
+        Ok(match end {
+            EventEnd::Applied => None,
+            EventEnd::Doomed(doom) => self.give_up(at, doom).await?.map(without),
+            EventEnd::Failed(Failure { fault, error, .. }) => {
+                let doom = Doom { reason: fault.park_reason(), error };
+                Some(ReleaseFailure { at, doom, attempted: true })
             }
         })
     }
 
     /// An event that could not be read when it was parked has an id of its own now; another copy of it
     /// may have been handled in the meantime.
-    async fn claim_new_ids(&mut self, plan: &Plan) -> Result<HashMap<usize, Verdict>, End> {
+    async fn claim_new_ids(
+        &mut self,
+        plan: &ReleasePlan,
+    ) -> Result<HashMap<usize, Disposition>, EarlyEnd> {
         let batch = self.batch;
         let (items, old) = (&batch.items, |at: usize| plan.run[at].id);
-        let mut verdicts = HashMap::new();
+        let mut dispositions = HashMap::new();
         // A person who releases it although its id is another event's wants it run.
         let decided = |at: usize| plan.run[at].reason == ParkReason::Mismatch.as_str();
         let fresh = items.iter().enumerate().filter(|(at, item)| {
@@ -253,15 +265,15 @@ impl<DB: Transactions> Transaction<'_, DB> {
         });
         let places: Vec<usize> = fresh.map(|(at, _)| at).collect();
         if places.is_empty() || !Rule::ReleaseClaimsNewIds.on() {
-            return Ok(verdicts);
+            return Ok(dispositions);
         }
         let ours = |offset| places.iter().any(|&at| items[at].offset == offset);
         let distinct = distinct(items, |item| ours(item.offset));
         let request = self.request(&distinct.claimed);
         let request = ClaimRequest { aggregates: Vec::new(), ..request };
         let claimed = DB::claim(self.conn, &self.scope, &request).await;
-        let mut claimed = claimed.map_err(|error| self.failed("the claim", &error))?;
-        self.mine(claimed.lanes_mine)?;
+        let mut claimed = claimed.map_err(|error| self.statement_failed("the claim", &error))?;
+        self.check_lanes(claimed.lanes_mine)?;
         claimed.fresh.sort_unstable();
         let known = self.recheck(&request, &mut claimed).await?;
         for at in distinct.claimed {
@@ -273,23 +285,27 @@ impl<DB: Transactions> Transaction<'_, DB> {
             });
             // Its own row is there when an earlier release of it was torn: a person has looked at it.
             let runs = own || claimed.fresh.binary_search(&item.id).is_ok();
-            verdicts.insert(at, if runs { Verdict::Run } else { self.known(item, &known).await? });
+            dispositions.insert(
+                at,
+                if runs { Disposition::Run } else { self.judge_known(item, &known).await? },
+            );
         }
         let copies = distinct.copies.into_iter();
-        verdicts.extend(copies.map(|(copy, first)| (copy, copy_of(&items[copy], &items[first]))));
-        Ok(verdicts)
+        dispositions
+            .extend(copies.map(|(copy, first)| (copy, copy_of(&items[copy], &items[first]))));
+        Ok(dispositions)
     }
 
     async fn remove(
         &mut self,
-        plan: &Plan,
+        plan: &ReleasePlan,
         done: &[usize],
         aggregate: &[u8; 16],
-    ) -> Result<(), End> {
+    ) -> Result<(), EarlyEnd> {
         if done.is_empty() || !Rule::ReleaseRemoves.on() {
             return Ok(());
         }
-        self.take_out(done.iter().map(|&at| &plan.run[at])).await?;
+        self.remove_rows(done.iter().map(|&at| &plan.run[at])).await?;
         for &at in done {
             self.settle_copies(&plan.run[at], at, aggregate).await?;
         }
@@ -303,57 +319,60 @@ impl<DB: Transactions> Transaction<'_, DB> {
         row: &Queued,
         at: usize,
         aggregate: &[u8; 16],
-    ) -> Result<(), End> {
+    ) -> Result<(), EarlyEnd> {
         if row.reason != ParkReason::Mismatch.as_str() || !Rule::ReleaseSettlesCopies.on() {
             return Ok(());
         }
         let other = self.work.intake.other_fingerprint(&self.batch.items[at], row.sha256);
         let copies = DB::copies(self.conn, &self.scope, aggregate, row, &other).await;
-        let copies = copies.map_err(|error| self.failed("the look-up of copies", &error))?;
+        let copies =
+            copies.map_err(|error| self.statement_failed("the look-up of copies", &error))?;
         if copies.is_empty() {
             return Ok(());
         }
-        self.take_out(copies.iter()).await?;
+        self.remove_rows(copies.iter()).await?;
         let why = format!("of the event at offset {}, which was released", row.offset.0);
         let by = |copy: Queued| Queued { intent: row.intent.clone(), ..copy };
         let copies: Vec<Queued> = copies.into_iter().map(by).collect();
         self.audit(copies.iter().map(|copy| (copy, "copy", &*why))).await
     }
 
-    async fn take_out(&mut self, rows: impl Iterator<Item = &Queued>) -> Result<(), End> {
+    async fn remove_rows(&mut self, rows: impl Iterator<Item = &Queued>) -> Result<(), EarlyEnd> {
         let events: Vec<(i64, [u8; 16])> = rows.map(|row| (row.seq, row.id)).collect();
         let removed = DB::remove(self.conn, &self.scope, &events).await;
-        let removed = removed.map_err(|error| self.failed("removing parked events", &error))?;
-        as_many(removed, events.len())
+        let removed =
+            removed.map_err(|error| self.statement_failed("removing parked events", &error))?;
+        check_count(removed, events.len())
     }
 
     /// What failed gets its error and its next time; what was marked and not run follows it again.
     async fn put_back(
         &mut self,
-        plan: &Plan,
+        plan: &ReleasePlan,
         done: &[usize],
-        faults: Vec<Fault>,
-    ) -> Result<Vec<Failed>, End> {
-        if faults.is_empty() {
+        failures_found: Vec<ReleaseFailure>,
+    ) -> Result<Vec<FailedRelease>, EarlyEnd> {
+        if failures_found.is_empty() {
             return Ok(Vec::new());
         }
-        let failed_at: Vec<usize> = faults.iter().map(|fault| fault.at).collect();
+        let failed_at: Vec<usize> = failures_found.iter().map(|fault| fault.at).collect();
         let work = self.work;
-        let (requeued, failed): (Vec<Requeued>, Vec<Failed>) = faults
+        let (requeued, failed): (Vec<Requeued>, Vec<FailedRelease>) = failures_found
             .into_iter()
-            .map(|Fault { at, reason, error, attempted }| {
-                work.requeued(&plan.run[at], reason, error, attempted)
+            .map(|ReleaseFailure { at, doom: Doom { reason, error }, attempted }| {
+                work.requeue_row(&plan.run[at], reason, error, attempted)
             })
             .unzip();
         let wrote = DB::requeue(self.conn, &self.scope, &requeued).await;
-        wrote.map_err(|error| self.failed("giving parked events a new time", &error))?;
+        wrote.map_err(|error| self.statement_failed("giving parked events a new time", &error))?;
         let rest: Vec<i64> = (0..plan.run.len())
             .filter(|at| !done.contains(at) && !failed_at.contains(at))
             .map(|at| plan.run[at].seq)
             .collect();
         if !rest.is_empty() {
             let unmarked = DB::unmark(self.conn, &self.scope, &rest).await;
-            unmarked.map_err(|error| self.failed("putting parked events back", &error))?;
+            unmarked
+                .map_err(|error| self.statement_failed("putting parked events back", &error))?;
         }
         let asked = failed_at.iter().zip(&failed).map(|(&at, failed)| (&plan.run[at], failed));
         let asked = asked.filter(|(row, _)| row.intent.is_some());
@@ -363,25 +382,18 @@ impl<DB: Transactions> Transaction<'_, DB> {
 }
 
 /// The head is not run again: it was, alone, and met the same fault each time.
-fn blame_head(plan: &Plan, error: &str, crashed: bool) -> Vec<Fault> {
+fn blame_head(plan: &ReleasePlan, error: &str, crashed: bool) -> Vec<ReleaseFailure> {
     let fault = |head: &Queued| {
         // By a schedule it would be tried again and again.
         let crashed = crashed || head.reason == ParkReason::Crashed.as_str();
         let reason = if crashed { ParkReason::Crashed } else { ParkReason::Exhausted };
-        Fault { at: 0, reason, error: error.to_owned(), attempted: true }
+        ReleaseFailure { at: 0, doom: Doom { reason, error: error.to_owned() }, attempted: true }
     };
     plan.run.first().map(fault).into_iter().collect()
 }
 
 /// Rows are locked, so anything else says that this is not the transaction it began as.
-fn as_many(rows: u64, wanted: usize) -> Result<(), End> {
-    if rows == wanted as u64 { Ok(()) } else { Err(End::RolledBack(Outcome::Fenced)) }
-}
-
-pub(super) fn reason(fault: HandlerFault) -> ParkReason {
-    match fault {
-        HandlerFault::Retry => ParkReason::Exhausted,
-        HandlerFault::Reject => ParkReason::Rejected,
-        HandlerFault::Crash => ParkReason::Crashed,
-    }
+fn check_count(rows: u64, wanted: usize) -> Result<(), EarlyEnd> {
+    let fenced = BatchOutcome::Fault(TransactionFault::Fenced);
+    if rows == wanted as u64 { Ok(()) } else { Err(EarlyEnd::RolledBack(fenced)) }
 }

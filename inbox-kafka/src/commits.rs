@@ -6,7 +6,7 @@ use rdkafka::types::RDKafkaErrorCode;
 
 use crate::{
     broker::BrokerError,
-    client::{list_marked, named},
+    client::{list_marked, partition_label},
     command::Reply,
     event::EventPartition,
     ffi::Event,
@@ -15,7 +15,7 @@ use crate::{
 
 /// A commit that was asked for.
 #[derive(Debug)]
-pub(crate) struct Committing {
+pub(crate) struct OpenCommit {
     /// Partitions that were not ours: nothing of them was sent.
     foreign: Vec<TopicPartition>,
     reply: Reply<Vec<TopicPartition>>,
@@ -38,7 +38,7 @@ impl PollLoop {
         let foreign: Vec<TopicPartition> =
             foreign.into_iter().map(|(topic_partition, ..)| topic_partition).collect();
         let submitted = if own.is_empty() {
-            let names: Vec<String> = foreign.iter().map(named).collect();
+            let names: Vec<String> = foreign.iter().map(partition_label).collect();
             Err(BrokerError(format!(
                 "offsets were not committed: the assignment of {} that they are of has ended",
                 names.join(", ")
@@ -47,7 +47,7 @@ impl PollLoop {
             self.submit(&own)
         };
         match submitted {
-            Ok(ticket) => drop(self.commits.insert(ticket, Committing { foreign, reply })),
+            Ok(ticket) => drop(self.commits.insert(ticket, OpenCommit { foreign, reply })),
             // The pipeline may have ended meanwhile.
             Err(error) => drop(reply.send(Err(error))),
         }
@@ -69,7 +69,7 @@ impl PollLoop {
 
     /// What the broker refuses of single partitions it says of these.
     pub(crate) fn handle_committed(&mut self, event: &Event<'_>) {
-        let Some(Committing { foreign, reply }) = self.commits.remove(&event.ticket()) else {
+        let Some(OpenCommit { foreign, reply }) = self.commits.remove(&event.ticket()) else {
             return;
         };
         let answered = event.partitions();

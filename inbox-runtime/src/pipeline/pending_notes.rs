@@ -7,48 +7,48 @@ use std::{
 
 use inbox_store::port::Scope;
 
-use super::together::TOGETHER_MAX;
+use super::grouped::GROUP_MAX;
 
 /// A word about a partition, or (`None`) that there is nothing to say.
-pub(super) type Word = (Scope, Option<String>);
+pub(super) type PartitionNote = (Scope, Option<String>);
 
 /// What is still to be said. One task at a time says it, so that no word overtakes a later one.
 #[derive(Debug, Default)]
-pub(super) struct Words(Mutex<State>);
+pub(super) struct PendingNotes(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
     /// By `partition_ref`.
-    unsaid: HashMap<i64, Word>,
+    pending: HashMap<i64, PartitionNote>,
     busy: bool,
 }
 
-impl Words {
+impl PendingNotes {
     /// Whether somebody has to say it: nobody is at it.
-    pub(super) fn add(&self, word: Word) -> bool {
+    pub(super) fn add(&self, note: PartitionNote) -> bool {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        state.unsaid.insert(word.0.partition_ref, word);
+        state.pending.insert(note.0.partition_ref, note);
         !std::mem::replace(&mut state.busy, true)
     }
 
     /// Some of what is to be said; nothing when all was, and then nobody is at it any more.
-    pub(super) fn take(&self) -> Vec<Word> {
+    pub(super) fn take(&self) -> Vec<PartitionNote> {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let some: Vec<i64> = state.unsaid.keys().copied().take(TOGETHER_MAX).collect();
+        let some: Vec<i64> = state.pending.keys().copied().take(GROUP_MAX).collect();
         state.busy = !some.is_empty();
-        some.iter().filter_map(|reference| state.unsaid.remove(reference)).collect()
+        some.iter().filter_map(|reference| state.pending.remove(reference)).collect()
     }
 
     /// These could not be said; what was added about the same partitions since is newer.
-    pub(super) fn put_back(&self, words: Vec<Word>) {
+    pub(super) fn put_back(&self, notes: Vec<PartitionNote>) {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        for word in words {
-            state.unsaid.entry(word.0.partition_ref).or_insert(word);
+        for note in notes {
+            state.pending.entry(note.0.partition_ref).or_insert(note);
         }
     }
 
     /// Whether all was said.
-    pub(super) fn is_silent(&self) -> bool {
+    pub(super) fn is_idle(&self) -> bool {
         !self.0.lock().unwrap_or_else(PoisonError::into_inner).busy
     }
 }
@@ -59,27 +59,27 @@ mod tests {
 
     use super::*;
 
-    fn word(partition_ref: i64, reason: Option<&str>) -> Word {
+    fn note(partition_ref: i64, reason: Option<&str>) -> PartitionNote {
         let scope = Scope { consumer_ref: 1, partition_ref, epoch: Epoch(1) };
         (scope, reason.map(str::to_owned))
     }
 
-    fn reasons(words: Vec<Word>) -> Vec<Option<String>> {
-        words.into_iter().map(|(_, reason)| reason).collect()
+    fn reasons(notes: Vec<PartitionNote>) -> Vec<Option<String>> {
+        notes.into_iter().map(|(_, reason)| reason).collect()
     }
 
     #[test]
     fn the_last_word_about_a_partition_is_said_last() {
-        let words = Words::default();
-        assert!(words.add(word(1, Some("outage"))), "somebody has to say it");
-        assert!(!words.add(word(1, None)), "somebody is at it");
-        assert_eq!(reasons(words.take()), [None]);
+        let notes = PendingNotes::default();
+        assert!(notes.add(note(1, Some("outage"))), "somebody has to say it");
+        assert!(!notes.add(note(1, None)), "somebody is at it");
+        assert_eq!(reasons(notes.take()), [None]);
         // While it is being said there is more to say, and saying it fails.
-        assert!(!words.add(word(1, Some("later"))));
-        words.put_back(vec![word(1, None)]);
-        assert_eq!(reasons(words.take()), [Some("later".to_owned())]);
-        assert!(!words.is_silent());
-        assert!(words.take().is_empty() && words.is_silent());
-        assert!(words.add(word(2, None)), "somebody has to say it again");
+        assert!(!notes.add(note(1, Some("later"))));
+        notes.put_back(vec![note(1, None)]);
+        assert_eq!(reasons(notes.take()), [Some("later".to_owned())]);
+        assert!(!notes.is_idle());
+        assert!(notes.take().is_empty() && notes.is_idle());
+        assert!(notes.add(note(2, None)), "somebody has to say it again");
     }
 }

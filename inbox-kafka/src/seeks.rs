@@ -12,8 +12,8 @@ use rdkafka::{Offset, consumer::Consumer as _, types::RDKafkaErrorCode};
 
 use crate::{
     broker::{BrokerError, BrokerEvent, Trouble},
-    client::{list, named},
-    command::{Question, Reply, Seek, Sought},
+    client::{list, partition_label},
+    command::{Question, Reply, Seek, SeekResult},
     partition_state::{Phase, Seeking},
     poll_loop::PollLoop,
 };
@@ -32,7 +32,7 @@ const RESTARTS_MAX: u8 = 3;
 
 /// A seek to be tried again.
 #[derive(Debug)]
-pub(crate) struct Due {
+pub(crate) struct DueSeek {
     at: Instant,
     number: usize,
     ticket: u64,
@@ -45,8 +45,10 @@ impl PollLoop {
             (number, matches!(state.phase, Phase::Idle | Phase::Reading(_) | Phase::Seeking(_)))
         });
         let Some((number, true)) = found else {
-            let refusal =
-                format!("{} is not assigned to this member any more", named(topic_partition));
+            let refusal = format!(
+                "{} is not assigned to this member any more",
+                partition_label(topic_partition)
+            );
             // The pipeline may have ended meanwhile.
             return drop(reply.send(Err(BrokerError(refusal))));
         };
@@ -58,9 +60,10 @@ impl PollLoop {
 
     /// Part of the log was left out (a damaged batch, an error of the broker): it is asked for again
     /// and again, for what is passed over without a word would be lost.
-    pub(crate) fn read_again(&mut self, number: usize, code: RDKafkaErrorCode, why: &str) {
+    pub(crate) fn reread(&mut self, number: usize, code: RDKafkaErrorCode, why: &str) {
         let state = self.states.get_mut(number);
-        let sentence = format!("{}: {why}; it is read again", named(&state.topic_partition));
+        let sentence =
+            format!("{}: {why}; it is read again", partition_label(&state.topic_partition));
         if let Phase::Reading(generation) = state.phase {
             let at = state.note_unread(code, why, Instant::now());
             let seek = Seek { generation, to: state.next, leader_epoch: state.leader_epoch };
@@ -95,7 +98,7 @@ impl PollLoop {
         // An earlier seek is answered by its dropped reply.
         (state.phase, state.begun) = (Phase::Seeking(seeking), Some(seek.generation));
         (state.next, state.leader_epoch) = (seek.to, seek.leader_epoch);
-        self.due.push(Due { at, number, ticket });
+        self.due.push(DueSeek { at, number, ticket });
         self.seek_due(Instant::now());
     }
 
@@ -107,7 +110,7 @@ impl PollLoop {
                 index += 1;
                 continue;
             }
-            let Due { number, ticket, .. } = self.due.swap_remove(index);
+            let DueSeek { number, ticket, .. } = self.due.swap_remove(index);
             self.try_seek(number, ticket);
         }
     }
@@ -123,7 +126,7 @@ impl PollLoop {
             (state.topic_partition.clone(), seeking.seek.to, seeking.seek.leader_epoch);
         if let Some(free) = state.validating.map(|since| since + VALIDATION).filter(|at| *at > now)
         {
-            return self.due.push(Due { at: free, number, ticket });
+            return self.due.push(DueSeek { at: free, number, ticket });
         }
         // While it is read, a record could arrive between the confirmation and this thread's hearing of it.
         if Rule::SeekConfirmed.on() && !state.paused && !state.stopped {
@@ -145,11 +148,11 @@ impl PollLoop {
         self.ask_seeker(Question::Seek(topic_partition, ticket, to, epoch));
     }
 
-    pub(crate) fn handle_sought(
+    pub(crate) fn handle_seek_result(
         &mut self,
         topic_partition: &TopicPartition,
         ticket: u64,
-        sought: Sought,
+        sought: SeekResult,
     ) {
         let Some((number, state)) = self.states.of(topic_partition) else { return };
         let Phase::Seeking(seeking) = &state.phase else { return };
@@ -158,12 +161,12 @@ impl PollLoop {
         }
         match sought {
             // The word that the offset is gone may be about the time before this seek.
-            Sought::Done if seeking.gone.is_some() && seeking.restarts < RESTARTS_MAX => {
+            SeekResult::Done if seeking.gone.is_some() && seeking.restarts < RESTARTS_MAX => {
                 self.try_later(number, "fetching has stopped".to_owned());
             }
-            Sought::Done => self.confirm_seek(number),
-            Sought::NotYet(why) => self.try_later(number, why),
-            Sought::Refused(why) => self.fail_seek(number, &why),
+            SeekResult::Done => self.confirm_seek(number),
+            SeekResult::NotYet(why) => self.try_later(number, why),
+            SeekResult::Refused(why) => self.fail_seek(number, &why),
         }
     }
 
@@ -191,9 +194,9 @@ impl PollLoop {
         let ticket = seeking.ticket;
         let late = now.saturating_duration_since(seeking.since) > DEADLINE;
         match (late, seeking.reply.is_some()) {
-            (false, _) => self.due.push(Due { at: now + AGAIN_AFTER, number, ticket }),
+            (false, _) => self.due.push(DueSeek { at: now + AGAIN_AFTER, number, ticket }),
             // Nobody but this thread would ever ask for it again.
-            (true, false) => self.due.push(Due { at: now + REREAD_AFTER, number, ticket }),
+            (true, false) => self.due.push(DueSeek { at: now + REREAD_AFTER, number, ticket }),
             (true, true) => self.fail_seek(number, &why),
         }
     }
@@ -205,7 +208,7 @@ impl PollLoop {
         };
         let sentence = format!(
             "{} cannot be read from {}: {why}",
-            named(&state.topic_partition),
+            partition_label(&state.topic_partition),
             seeking.seek.to.0
         );
         match seeking.reply {
@@ -268,7 +271,10 @@ impl PollLoop {
         let topic_partition = state.topic_partition.clone();
         let resumed = list([&topic_partition], Offset::Invalid).and_then(|list| {
             self.client.resume(&list).map_err(|error| {
-                BrokerError(format!("{} cannot be resumed: {error}", named(&topic_partition)))
+                BrokerError(format!(
+                    "{} cannot be resumed: {error}",
+                    partition_label(&topic_partition)
+                ))
             })
         });
         match resumed {
@@ -289,7 +295,7 @@ impl PollLoop {
         }
         let list = list(partitions, Offset::Invalid)?;
         let refused = |error| {
-            let partitions: Vec<String> = partitions.iter().map(named).collect();
+            let partitions: Vec<String> = partitions.iter().map(partition_label).collect();
             BrokerError(format!(
                 "{} cannot be paused: {error}; it is tried again",
                 partitions.join(", ")

@@ -11,8 +11,8 @@ use futures::{
     future::{AbortHandle, AbortRegistration, Abortable},
 };
 use inbox_engine::{
-    Batch, Commit, Effect, Generation, Held, Lane, Outcome, PartitionId, Release, Released, Seek,
-    Standstill, WatermarkWrite, Written,
+    Batch, BatchOutcome, Commit, Effect, Generation, Held, Lane, PartitionId, Release,
+    ReleaseOutcome, Seek, Standstill, TransactionFault, WatermarkWrite, Written,
 };
 use inbox_handler::internal::panic_text;
 use inbox_store::port::{Note, Owners, Scope, deadline};
@@ -20,8 +20,8 @@ use outbox_core::TopicPartition;
 
 use super::{
     Delivery,
-    driver::{Done, Driver, End},
-    parked::named,
+    driver::{Driver, DriverEnd, TaskResult},
+    parked::event_labels,
     release::Report,
 };
 use crate::telemetry::Signal;
@@ -31,17 +31,17 @@ const GIVEN_UP: &str =
     "it was given up: its partition went to another process, or was taken over anew";
 
 impl<DB: Owners> Driver<DB> {
-    pub(super) fn obey(&mut self, effect: Effect<Arc<Delivery>>) {
+    pub(super) fn apply(&mut self, effect: Effect<Arc<Delivery>>) {
         match effect {
             Effect::Abort(id, generation) => self.abort(id, generation),
-            Effect::Close => self.end = Some(End::Shutdown),
+            Effect::Close => self.end = Some(DriverEnd::Shutdown),
             Effect::Commit(commits) => self.commit(commits),
             Effect::Confirm(id, generation) => {
                 let Some(place) = self.place(id) else { return };
                 let answer = self.broker.confirm(&place);
-                self.spawn(async move { Done::Confirmed(id, generation, answer.await) });
+                self.spawn(async move { TaskResult::Confirmed(id, generation, answer.await) });
             }
-            Effect::FindDue(id, generation) => self.together.looks.push((id, generation)),
+            Effect::FindDue(id, generation) => self.grouped.due_queries.push((id, generation)),
             Effect::LetGo(ids) => self.let_go(&ids),
             Effect::Pause(id) => self.pause(id, true),
             Effect::Release(release) => self.release(release),
@@ -50,19 +50,19 @@ impl<DB: Owners> Driver<DB> {
             Effect::Seek(seek) => self.seek(seek),
             Effect::Start(batch) => self.start(batch),
             Effect::TakeOver(id, generation, held) => self.take_over(id, generation, held),
-            Effect::WriteWatermark(write) => self.together.writes.push(write),
+            Effect::WriteWatermark(write) => self.grouped.writes.push(write),
         }
     }
 
     /// Runs a task to its end; whatever happens, the engine hears of it. A panic here is a fault of the
     /// runtime itself (handlers' panics are caught inside) and ends the consumer.
-    pub(super) fn spawn(&self, task: impl Future<Output = Done> + Send + 'static) {
+    pub(super) fn spawn(&self, task: impl Future<Output = TaskResult> + Send + 'static) {
         let done = self.done.clone();
         tokio::spawn(async move {
             let report = AssertUnwindSafe(task)
                 .catch_unwind()
                 .await
-                .unwrap_or_else(|panic| Done::Panicked(panic_text(&*panic)));
+                .unwrap_or_else(|panic| TaskResult::Panicked(panic_text(&*panic)));
             // Nobody listens any more when the loop has ended.
             let _ = done.send(report);
         });
@@ -72,18 +72,20 @@ impl<DB: Owners> Driver<DB> {
         let id = batch.partition;
         let (Some(scope), Some(place)) = (self.scope(id), self.place(id)) else { return };
         let scope = Scope { epoch: batch.epoch, ..scope };
-        self.heads.started(&batch, SystemTime::now());
+        self.heads.note_start(&batch, SystemTime::now());
         let work = Arc::clone(&self.work);
         let given_up = self.open(batch.partition, batch.generation, batch.lanes[0].lane);
         self.spawn(async move {
             let begun = Instant::now();
             let transaction = deadline::with::<DB, _>(&work.limits, work.transact(scope, &batch));
             let outcome = Abortable::new(transaction, given_up).await;
-            let outcome = outcome.unwrap_or_else(|_| Outcome::Unknown(GIVEN_UP.into()));
+            let outcome = outcome.unwrap_or_else(|_| {
+                BatchOutcome::Fault(TransactionFault::Unknown(GIVEN_UP.into()))
+            });
             work.unmark(scope, &batch).await;
             let times = batch.items.iter().filter_map(|item| item.event.record.timestamp_ms);
             work.meters.transaction(&outcome, batch.items.len(), times.min(), begun.elapsed());
-            Done::Outcome(place, batch, outcome)
+            TaskResult::Batch(place, batch, outcome)
         });
     }
 
@@ -121,10 +123,15 @@ impl<DB: Owners> Driver<DB> {
         self.spawn(async move {
             let released = work.release(scope, &place, &release, &*broker);
             let released = deadline::with::<DB, _>(&work.limits, released);
-            let given_up = |_| (Released::Unknown(GIVEN_UP.into()), Report::default());
+            let given_up = |_| {
+                (
+                    ReleaseOutcome::Fault(TransactionFault::Unknown(GIVEN_UP.into())),
+                    Report::default(),
+                )
+            };
             let ended = Abortable::new(released, registration).await;
             let (released, report) = ended.unwrap_or_else(given_up);
-            Done::Released(place, release, released, report)
+            TaskResult::Released(place, release, released, report)
         });
     }
 
@@ -134,7 +141,7 @@ impl<DB: Owners> Driver<DB> {
         let control = Arc::clone(&self.control);
         self.spawn(async move {
             let taken = control.take_over(place, held).await;
-            Done::Taken(id, generation, Box::new(taken))
+            TaskResult::Taken(id, generation, Box::new(taken))
         });
     }
 
@@ -143,7 +150,7 @@ impl<DB: Owners> Driver<DB> {
         let Some(place) = self.place(partition) else { return };
         let sought = self.broker.seek(&place, generation, to, leader_epoch);
         self.spawn(async move {
-            Done::Sought(partition, generation, sought.await.map_err(|error| error.0))
+            TaskResult::Sought(partition, generation, sought.await.map_err(|error| error.0))
         });
     }
 
@@ -157,7 +164,7 @@ impl<DB: Owners> Driver<DB> {
             if written == Written::Fenced {
                 Signal::WatermarkFenced { partition }.emit();
             }
-            Done::Watermarks(vec![(write, written)], Vec::new())
+            TaskResult::Watermarks(vec![(write, written)], Vec::new())
         });
     }
 
@@ -166,7 +173,7 @@ impl<DB: Owners> Driver<DB> {
         let answer = self.broker.commit(commits.iter().filter_map(offset).collect());
         self.spawn(async move {
             let result = answer.await.map_err(|error| error.0);
-            Done::Committed(commits, result)
+            TaskResult::Committed(commits, result)
         });
     }
 
@@ -188,19 +195,19 @@ impl<DB: Owners> Driver<DB> {
         let seen = standstill.as_ref().is_some_and(Standstill::seen_from_outside);
         let person = standstill.as_ref().is_some_and(Standstill::needs_a_person);
         let text = standstill.as_ref().map(ToString::to_string);
-        let told = self.outages.reported(id, &partition, standstill.as_ref(), Instant::now());
-        let Some(known) = self.known.get_mut(&id) else { return };
+        let told = self.outages.note_report(id, &partition, standstill.as_ref(), Instant::now());
+        let Some(tracked) = self.partitions.get_mut(&id) else { return };
         match standstill {
             // An outage is told for all; a take-over follows each assignment.
             _ if told => {}
             Some(Standstill::TakingOver) => {}
             None => {
-                if std::mem::take(&mut known.logged_still) {
+                if std::mem::take(&mut tracked.logged_still) {
                     Signal::Moving { partition }.emit();
                 }
             }
             Some(why) => {
-                known.logged_still = true;
+                tracked.logged_still = true;
                 let (reason, sentence) = (why.name(), why.to_string());
                 if person {
                     Signal::Standstill { partition, reason, sentence }.emit();
@@ -216,7 +223,7 @@ impl<DB: Owners> Driver<DB> {
     }
 
     pub(super) fn scope(&self, id: PartitionId) -> Option<Scope> {
-        self.known.get(&id)?.taken.as_ref().map(|(_, taken)| taken.scope)
+        self.partitions.get(&id)?.taken.as_ref().map(|(_, taken)| taken.scope)
     }
 
     /// Tells what a transaction did.
@@ -224,14 +231,15 @@ impl<DB: Owners> Driver<DB> {
         &mut self,
         partition: TopicPartition,
         batch: &Batch<Arc<Delivery>>,
-        outcome: &Outcome,
+        outcome: &BatchOutcome,
     ) {
         let events = batch.items.len();
         match outcome {
-            Outcome::Failed(failures) => {
+            BatchOutcome::Failed(failures) => {
                 for failure in failures {
                     let item = failure.index.and_then(|at| batch.items.get(at));
-                    let [event_type, event_id, aggregate] = item.map(named).unwrap_or_default();
+                    let [event_type, event_id, aggregate] =
+                        item.map(event_labels).unwrap_or_default();
                     Signal::HandlerFailed {
                         partition: partition.clone(),
                         offset: item.map(|item| item.offset.0),
@@ -244,7 +252,11 @@ impl<DB: Owners> Driver<DB> {
                     .emit();
                 }
             }
-            outcome => self.tell_fault(batch.partition, partition, events, outcome),
+            BatchOutcome::Fault(fault) => {
+                self.tell_fault(batch.partition, partition, events, fault);
+            }
+            // What was parked is told by the transaction itself, the others as a standstill.
+            BatchOutcome::Committed(_) | BatchOutcome::Full(_) | BatchOutcome::Reused(_) => {}
         }
     }
 
@@ -252,7 +264,7 @@ impl<DB: Owners> Driver<DB> {
         match result {
             Ok(refused) => {
                 self.committed_at = Some(Instant::now());
-                self.outages.answered(Instant::now());
+                self.outages.note_answer(Instant::now());
                 self.meters.counters.commits.add(1);
                 if let Some(TopicPartition { topic, partition }) = refused.first() {
                     self.meters.counters.commits_refused.add(1);
@@ -276,23 +288,17 @@ impl<DB: Owners> Driver<DB> {
         &mut self,
         id: PartitionId,
         partition: TopicPartition,
-        released: &Released,
+        released: &ReleaseOutcome,
         report: Report,
     ) {
-        let (events, outcome) = match released {
-            Released::Done { .. } => return report.tell(&partition, &self.meters.counters),
-            Released::Blocked(error) | Released::Conflict(error) => {
-                (1, Outcome::Conflict(error.clone()))
+        let fault = match released {
+            ReleaseOutcome::Done { .. } => {
+                return report.tell(&partition, &self.meters.counters);
             }
-            Released::Broken(error) => (1, Outcome::Broken(error.clone())),
-            Released::Outage(error) | Released::Unreached(error) => {
-                (1, Outcome::Outage(error.clone()))
-            }
-            Released::Unknown(error) => (1, Outcome::Unknown(error.clone())),
-            Released::Fenced => (0, Outcome::Fenced),
+            ReleaseOutcome::Fault(fault) => fault,
         };
-        self.meters.counters.count(&outcome);
-        self.tell_fault(id, partition, events, &outcome);
+        self.meters.counters.count_fault(fault);
+        self.tell_fault(id, partition, 1, fault);
     }
 
     /// Tells what kept a transaction from being committed, when no handler is answerable.
@@ -301,21 +307,21 @@ impl<DB: Owners> Driver<DB> {
         id: PartitionId,
         partition: TopicPartition,
         events: usize,
-        outcome: &Outcome,
+        fault: &TransactionFault,
     ) {
-        match outcome {
-            Outcome::Blocked(error) | Outcome::Broken(error) | Outcome::Conflict(error) => {
+        match fault {
+            TransactionFault::Blocked(error)
+            | TransactionFault::Broken(error)
+            | TransactionFault::Conflict(error) => {
                 Signal::Conflict { partition, events, error: error.clone() }.emit();
             }
-            Outcome::Outage(error) | Outcome::Unreached(error) => {
-                self.outages.met(id, partition, error, Instant::now());
+            TransactionFault::Outage(error) | TransactionFault::Unreached(error) => {
+                self.outages.note_outage(id, partition, error, Instant::now());
             }
-            Outcome::Unknown(error) => {
+            TransactionFault::Unknown(error) => {
                 self.outages.commit_unknown(partition, events, error, Instant::now());
             }
-            Outcome::Fenced => Signal::Fenced { partition }.emit(),
-            // What was parked is told by the transaction itself, the others as a standstill.
-            Outcome::Committed(_) | Outcome::Failed(_) | Outcome::Full(_) | Outcome::Reused(_) => {}
+            TransactionFault::Fenced => Signal::Fenced { partition }.emit(),
         }
     }
 }

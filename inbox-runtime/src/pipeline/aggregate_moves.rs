@@ -21,20 +21,20 @@ const TOLD_EVERY: Duration = Duration::from_mins(1);
 
 /// Where the aggregates of the sample were seen last.
 #[derive(Debug)]
-pub(super) struct Strays {
+pub(super) struct AggregateMoves {
     seen: Cache<[u8; 16], i32>,
     told_at: Option<Instant>,
 }
 
 /// An aggregate that was seen on another partition before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Stray {
+pub(super) struct AggregateMove {
     pub(super) before: i32,
     /// Whether it is time to say so.
     pub(super) tell: bool,
 }
 
-impl Strays {
+impl AggregateMoves {
     pub(super) fn new() -> Self {
         Self { seen: Cache::new(REMEMBERED_MAX), told_at: None }
     }
@@ -46,16 +46,20 @@ impl Strays {
 
     /// Counts an aggregate that was seen on another partition before, and tells of it now and then.
     pub(super) fn watch(&mut self, place: &TopicPartition, item: &Delivered, counters: &Counters) {
-        let Some(stray) = self.note(place, item) else { return };
+        let Some(aggregate_move) = self.note(place, item) else { return };
         counters.strays.add(1);
-        if stray.tell {
+        if aggregate_move.tell {
             let (partition, offset) = (place.clone(), item.offset.0);
-            Signal::Strayed { partition, offset, before: i64::from(stray.before) }.emit();
+            Signal::Strayed { partition, offset, before: i64::from(aggregate_move.before) }.emit();
         }
     }
 
     /// Notes where an aggregate of the sample was seen. The key is within its topic.
-    pub(super) fn note(&mut self, place: &TopicPartition, item: &Delivered) -> Option<Stray> {
+    pub(super) fn note(
+        &mut self,
+        place: &TopicPartition,
+        item: &Delivered,
+    ) -> Option<AggregateMove> {
         let key = within(&place.topic, item.aggregate);
         let before = self.seen.get(&key);
         if before == Some(place.partition) {
@@ -68,7 +72,7 @@ impl Strays {
         if tell {
             self.told_at = Some(now);
         }
-        Some(Stray { before, tell })
+        Some(AggregateMove { before, tell })
     }
 }
 

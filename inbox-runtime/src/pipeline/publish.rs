@@ -11,7 +11,7 @@ use inbox_store::port::{Note, Owners};
 use outbox_core::TopicPartition;
 
 use super::{
-    driver::{Driver, Known},
+    driver::{Driver, TrackedPartition},
     sessions::Sessions,
 };
 use crate::telemetry::{
@@ -20,7 +20,7 @@ use crate::telemetry::{
 };
 
 /// How often how things are is told.
-pub(super) const BEAT: Duration = Duration::from_secs(1);
+pub(super) const TICK: Duration = Duration::from_secs(1);
 /// How often what is parked is counted: that is a query.
 const PARKED_EVERY: Duration = Duration::from_secs(15);
 /// Watermarks in one line of the log.
@@ -34,22 +34,22 @@ impl<DB: Owners> Driver<DB> {
         self.log_take_overs();
         let health = self.broker.health();
         let snapshots = self.engine.snapshots();
-        self.outages.look(&snapshots, Instant::now());
+        self.outages.refresh(&snapshots, Instant::now());
         let now = SystemTime::now();
         let mut partitions = Vec::with_capacity(snapshots.len());
         for snapshot in snapshots {
-            let Some(known) = self.known.get_mut(&snapshot.partition) else { continue };
+            let Some(tracked) = self.partitions.get_mut(&snapshot.partition) else { continue };
             // Why it is held is told for all of them.
             let told = self.outages.has(snapshot.partition);
-            let (oldest, held) = self.heads.of(snapshot.partition, &known.place, now, told);
-            if held != known.held {
-                known.held.clone_from(&held);
-                if let Some((_, taken)) = &known.taken {
+            let (oldest, held) = self.heads.of(snapshot.partition, &tracked.place, now, told);
+            if held != tracked.held {
+                tracked.held.clone_from(&held);
+                if let Some((_, taken)) = &tracked.taken {
                     let text = (!held.is_empty()).then(|| HeldLane::text(&held));
                     self.control.tell(Note::HeldLanes, taken.scope, text);
                 }
             }
-            let reading = reading(known, snapshot, &health);
+            let reading = reading(tracked, snapshot, &health);
             partitions.push(PartitionReading { oldest, held, ..reading });
         }
         self.meters.publish(Live {
@@ -64,20 +64,22 @@ impl<DB: Owners> Driver<DB> {
             committed_at: self.committed_at,
             connections_busy: self.engine.open().min(DB::WRITERS_MAX) as u64,
             connections_idle: self.work.sessions.idle_count() as u64,
-            transactions_limit: self.engine.room().min(DB::WRITERS_MAX) as u64,
+            transactions_limit: self.engine.permits().min(DB::WRITERS_MAX) as u64,
         });
     }
 
     /// Take-overs in one line: those of an assignment end one after the other.
     fn log_take_overs(&mut self) {
-        let waits = self.known.values().any(|known| known.taken.is_none());
-        let late = |(since, _): (Instant, i64)| since.elapsed() >= BEAT;
-        let late = self.known.values().filter_map(|known| known.unlogged).any(late);
+        let waits = self.partitions.values().any(|tracked| tracked.taken.is_none());
+        let late = |(since, _): (Instant, i64)| since.elapsed() >= TICK;
+        let late = self.partitions.values().filter_map(|tracked| tracked.unlogged).any(late);
         if waits && !late {
             return;
         }
-        let fresh = |known: &mut Known| Some((known.place.clone(), known.unlogged.take()?.1));
-        let mut fresh: Vec<_> = self.known.values_mut().filter_map(fresh).collect();
+        let fresh = |tracked: &mut TrackedPartition| {
+            Some((tracked.place.clone(), tracked.unlogged.take()?.1))
+        };
+        let mut fresh: Vec<_> = self.partitions.values_mut().filter_map(fresh).collect();
         if fresh.is_empty() {
             return;
         }
@@ -90,23 +92,27 @@ impl<DB: Owners> Driver<DB> {
     }
 }
 
-fn reading(known: &Known, snapshot: Snapshot, health: &BrokerHealth) -> PartitionReading {
+fn reading(
+    tracked: &TrackedPartition,
+    snapshot: Snapshot,
+    health: &BrokerHealth,
+) -> PartitionReading {
     // Before the take-over memory knows nothing, and while one is repeated it knows less than before.
-    let taken = known.taken.as_ref().map(|(_, taken)| &taken.ownership);
+    let taken = tracked.taken.as_ref().map(|(_, taken)| &taken.ownership);
     let watermark = taken.map(|taken| snapshot.watermark.0.max(taken.watermark.0));
     let position = taken.map(|taken| snapshot.position.0.max(taken.resume.0));
     PartitionReading {
-        topic: std::sync::Arc::clone(&known.place.topic),
-        partition: known.place.partition,
+        topic: std::sync::Arc::clone(&tracked.place.topic),
+        partition: tracked.place.partition,
         watermark,
         committed: snapshot.committed.map(|next| next.0),
         position,
-        log_end: log_end(known, health),
+        log_end: log_end(tracked, health),
         waiting: snapshot.waiting as u64,
         bytes: snapshot.bytes,
         open: snapshot.open as u64,
         paused: snapshot.paused,
-        confirmed_at: known.confirmed_at,
+        confirmed_at: tracked.confirmed_at,
         standstill: snapshot.standstill.as_ref().map(reason),
         oldest: Duration::ZERO,
         held: Vec::new(),
@@ -114,9 +120,9 @@ fn reading(known: &Known, snapshot: Snapshot, health: &BrokerHealth) -> Partitio
 }
 
 /// Where the log ends, as far as it was seen: fetches say nothing of a partition that is paused.
-fn log_end(known: &Known, health: &BrokerHealth) -> Option<i64> {
-    let fetched = health.ends.get(&known.place).copied();
-    let asked = health.asked.get(&known.place).and_then(|ends| ends.stable);
+fn log_end(tracked: &TrackedPartition, health: &BrokerHealth) -> Option<i64> {
+    let fetched = health.ends.get(&tracked.place).copied();
+    let asked = health.asked.get(&tracked.place).and_then(|ends| ends.stable);
     fetched.max(asked).map(|end| end.0)
 }
 

@@ -8,7 +8,7 @@ use std::{
 use futures::future::MaybeDone;
 
 /// Waits for `first`, and while it waits, does what can be done of `other`.
-pub(super) async fn beside<T>(
+pub(super) async fn overlap<T>(
     mut other: Pin<&mut MaybeDone<impl Future>>,
     first: impl Future<Output = T>,
 ) -> T {
@@ -30,14 +30,14 @@ mod tests {
     use futures::future::{FutureExt as _, maybe_done};
     use tokio::sync::oneshot;
 
-    use super::beside;
+    use super::overlap;
 
     /// Else nothing would be decoded while the claim is waited for.
     #[test]
     fn what_is_waited_for_leaves_time_for_the_other() {
         let (done, answer) = oneshot::channel();
         let mut other = pin!(maybe_done(async move { done.send(7) }));
-        let mut waited = pin!(beside(other.as_mut(), async { answer.await.ok() }));
+        let mut waited = pin!(overlap(other.as_mut(), async { answer.await.ok() }));
         assert!(waited.as_mut().now_or_never().is_none());
         assert_eq!(waited.now_or_never(), Some(Some(7)));
     }

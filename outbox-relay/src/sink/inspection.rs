@@ -16,7 +16,7 @@ use rdkafka::{
 
 use super::{
     SinkSettings, context,
-    fault::{self, Fault},
+    fault::{self, SendFault},
     settings::refusal,
 };
 
@@ -30,7 +30,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(400);
 const ASK_AT_ONCE: usize = 16;
 
 /// How a topic stands.
-pub(crate) enum Topic {
+pub(crate) enum TopicStatus {
     There,
     Missing,
     Refused(Code),
@@ -38,7 +38,10 @@ pub(crate) enum Topic {
 }
 
 /// Asks for topics side by side, once each.
-pub(super) fn topics<C>(producer: &BaseProducer<C>, names: Vec<String>) -> Vec<(String, Topic)>
+pub(super) fn statuses<C>(
+    producer: &BaseProducer<C>,
+    names: Vec<String>,
+) -> Vec<(String, TopicStatus)>
 where
     C: ProducerContext + ClientContext,
 {
@@ -59,30 +62,36 @@ where
 }
 
 /// Asks for a topic, so many times before it counts as missing: brokers forget topics for moments.
-fn topic<C>(producer: &BaseProducer<C>, name: &str, looks: u32) -> Topic
+fn topic<C>(producer: &BaseProducer<C>, name: &str, looks: u32) -> TopicStatus
 where
     C: ProducerContext + ClientContext,
 {
-    let mut found = Topic::Missing;
+    let mut found = TopicStatus::Missing;
     for look in 0..looks {
         if look > 0 {
             std::thread::sleep(LOOK_AGAIN);
         }
         let metadata = match producer.client().fetch_metadata(Some(name), ASK_MAX) {
             Ok(metadata) => metadata,
-            Err(error) => return Topic::Unknown(format!("asking for the topic {name}: {error}")),
+            Err(error) => {
+                return TopicStatus::Unknown(format!("asking for the topic {name}: {error}"));
+            }
         };
         let told = metadata.topics().iter().find(|topic| topic.name() == name);
         match told.and_then(rdkafka::metadata::MetadataTopic::error).map(Code::from) {
             None if told.is_some_and(|topic| !topic.partitions().is_empty()) => {
-                return Topic::There;
+                return TopicStatus::There;
             }
             Some(Code::TopicAuthorizationFailed) => {
-                return Topic::Refused(Code::TopicAuthorizationFailed);
+                return TopicStatus::Refused(Code::TopicAuthorizationFailed);
             }
-            Some(Code::UnknownTopic | Code::UnknownTopicOrPartition) => found = Topic::Missing,
-            Some(code) if fault::classify(code) == Fault::Record => found = Topic::Refused(code),
-            Some(Code::LeaderNotAvailable) => return Topic::There,
+            Some(Code::UnknownTopic | Code::UnknownTopicOrPartition) => {
+                found = TopicStatus::Missing;
+            }
+            Some(code) if fault::classify(code) == SendFault::Record => {
+                found = TopicStatus::Refused(code);
+            }
+            Some(Code::LeaderNotAvailable) => return TopicStatus::There,
             None | Some(_) => {}
         }
     }
@@ -92,9 +101,9 @@ where
 /// Why nobody answers: the first that the client says of it (later ones say that every broker is down for it), if
 /// it is about TLS or credentials.
 #[derive(Default)]
-struct Reason(Mutex<Option<(Code, String)>>);
+struct FirstReason(Mutex<Option<(Code, String)>>);
 
-impl Reason {
+impl FirstReason {
     fn sentence(&self, bootstrap: &str) -> Option<String> {
         let first = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (code, why) = first.as_ref()?;
@@ -103,7 +112,7 @@ impl Reason {
     }
 }
 
-impl ClientContext for Reason {
+impl ClientContext for FirstReason {
     fn error(&self, error: KafkaError, reason: &str) {
         let code = error.rdkafka_error_code().unwrap_or(Code::Fail);
         let mut first = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -115,7 +124,7 @@ impl ClientContext for Reason {
     }
 }
 
-impl ProducerContext for Reason {
+impl ProducerContext for FirstReason {
     type DeliveryOpaque = ();
 
     fn delivery(&self, _: &DeliveryResult<'_>, (): ()) {}
@@ -125,9 +134,12 @@ impl ProducerContext for Reason {
 ///
 /// # Errors
 /// When Kafka cannot be reached, or the settings make no client.
-pub(crate) fn look(settings: &SinkSettings, name: Option<&str>) -> Result<Option<String>, String> {
-    let config = settings.looking_config();
-    let client = BaseProducer::from_config_and_context(&config, Reason::default());
+pub(crate) fn inspect(
+    settings: &SinkSettings,
+    name: Option<&str>,
+) -> Result<Option<String>, String> {
+    let config = settings.inspection_config();
+    let client = BaseProducer::from_config_and_context(&config, FirstReason::default());
     let client = client.map_err(|error| refusal(&error))?;
     client.client().fetch_metadata(None, ASK_MAX).map_err(|error| {
         // What the client has to say waits in its queue.
@@ -141,9 +153,9 @@ pub(crate) fn look(settings: &SinkSettings, name: Option<&str>) -> Result<Option
         })
     })?;
     Ok(match name.map(|name| (name, topic(&client, name, LOOKS))) {
-        Some((name, Topic::Missing)) => Some(fault::of_record(Code::UnknownTopic, name, 0)),
-        Some((name, Topic::Refused(code))) => Some(fault::of_record(code, name, 0)),
-        Some((_, Topic::Unknown(why))) => Some(why),
-        Some((_, Topic::There)) | None => None,
+        Some((name, TopicStatus::Missing)) => Some(fault::of_record(Code::UnknownTopic, name, 0)),
+        Some((name, TopicStatus::Refused(code))) => Some(fault::of_record(code, name, 0)),
+        Some((_, TopicStatus::Unknown(why))) => Some(why),
+        Some((_, TopicStatus::There)) | None => None,
     })
 }

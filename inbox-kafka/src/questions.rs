@@ -12,9 +12,9 @@ use rdkafka::{Offset, types::RDKafkaErrorCode};
 
 use crate::{
     broker::{BrokerError, BrokerEvent, TopicState},
-    client::{list, named},
+    client::{list, partition_label},
     command::Reply,
-    event::{Described, EventPartition, Isolation, NoFacts, topic_state},
+    event::{EventPartition, Isolation, NoFacts, TopicDescription, topic_state},
     ffi::{self, Event},
     poll_loop::PollLoop,
 };
@@ -26,9 +26,9 @@ const WAKE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// What is open.
 #[derive(Debug, Default)]
-pub(crate) struct Asked {
+pub(crate) struct OpenQuestions {
     /// By the ticket of the request.
-    open: HashMap<usize, About>,
+    open: HashMap<usize, Subject>,
     /// By the ticket of its first request.
     ranges: HashMap<usize, Range>,
     /// By topic: one request serves all who ask while it is open.
@@ -37,9 +37,9 @@ pub(crate) struct Asked {
 
 /// What a request is about.
 #[derive(Debug)]
-enum About {
+enum Subject {
     /// Where a log begins or ends, for the range of that ticket.
-    Edge(usize, Edge),
+    LogEdge(usize, LogEdge),
     /// Where logs end for readers with this isolation, for those who look at the thread.
     Ends(Isolation),
     /// What is known of a topic, for those who asked.
@@ -51,7 +51,7 @@ enum About {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Edge {
+enum LogEdge {
     Start,
     End,
 }
@@ -64,20 +64,20 @@ struct Range {
     reply: Reply<LogRange>,
 }
 
-impl Asked {
+impl OpenQuestions {
     /// Nobody waits any more.
     pub(crate) fn clear(&mut self) {
         *self = Self::default();
     }
 
     /// Whether the ends of logs are still being asked for.
-    pub(crate) fn looks_at_ends(&self) -> bool {
-        self.open.values().any(|about| matches!(about, About::Ends(_)))
+    pub(crate) fn asks_for_ends(&self) -> bool {
+        self.open.values().any(|subject| matches!(subject, Subject::Ends(_)))
     }
 
     /// The same of topics.
-    pub(crate) fn looks_at_topics(&self) -> bool {
-        self.open.values().any(|about| matches!(about, About::Topics))
+    pub(crate) fn asks_for_topics(&self) -> bool {
+        self.open.values().any(|subject| matches!(subject, Subject::Topics))
     }
 }
 
@@ -86,17 +86,21 @@ impl PollLoop {
     pub(crate) fn ask_range(&mut self, topic_partition: TopicPartition, reply: Reply<LogRange>) {
         let partitions = [topic_partition.clone()];
         let first = self.next_ticket();
-        self.asked.ranges.insert(first, Range { topic_partition, start: None, end: None, reply });
-        let edges =
-            [(Edge::Start, Offset::Beginning, first), (Edge::End, Offset::End, self.next_ticket())];
+        self.open_questions
+            .ranges
+            .insert(first, Range { topic_partition, start: None, end: None, reply });
+        let edges = [
+            (LogEdge::Start, Offset::Beginning, first),
+            (LogEdge::End, Offset::End, self.next_ticket()),
+        ];
         for (edge, offset, ticket) in edges {
-            let about = About::Edge(first, edge);
+            let subject = Subject::LogEdge(first, edge);
             if let Err(error) = self.ask_offsets(
                 &partitions,
                 offset,
                 Isolation::Committed,
                 ticket,
-                about,
+                subject,
                 ASK_TIMEOUT,
             ) {
                 self.fail_range(first, &error.0);
@@ -115,7 +119,7 @@ impl PollLoop {
             Offset::End,
             Isolation::Committed,
             ticket,
-            About::Wake,
+            Subject::Wake,
             WAKE_TIMEOUT,
         );
     }
@@ -129,7 +133,7 @@ impl PollLoop {
             Offset::End,
             isolation,
             ticket,
-            About::Ends(isolation),
+            Subject::Ends(isolation),
             ASK_TIMEOUT,
         );
     }
@@ -140,11 +144,11 @@ impl PollLoop {
         offset: Offset,
         isolation: Isolation,
         ticket: usize,
-        about: About,
+        subject: Subject,
         timeout: Duration,
     ) -> Result<(), BrokerError> {
         let list = list(partitions, offset)?;
-        self.asked.open.insert(ticket, about);
+        self.open_questions.open.insert(ticket, subject);
         self.queue.ask_offsets(&list, isolation, timeout, ticket);
         Ok(())
     }
@@ -156,14 +160,14 @@ impl PollLoop {
             // Whoever asked may have ended meanwhile.
             return drop(reply.send(Ok(Some(TopicState::UNKNOWN))));
         }
-        let waiting = self.asked.topics.entry(topic.clone()).or_default();
+        let waiting = self.open_questions.topics.entry(topic.clone()).or_default();
         waiting.push(reply);
         if waiting.len() > 1 {
             return;
         }
         let ticket = self.next_ticket();
         if self.queue.ask_topics(&[&topic], ASK_TIMEOUT, ticket) {
-            self.asked.open.insert(ticket, About::Topic(topic));
+            self.open_questions.open.insert(ticket, Subject::Topic(topic));
         } else {
             let no_name = NoFacts::Failed("its name has a zero byte".to_owned());
             self.answer_topic(&topic, Err(no_name));
@@ -172,14 +176,14 @@ impl PollLoop {
 
     /// What is known of all topics, for those who look at the thread.
     pub(crate) fn ask_all_topics(&mut self) {
-        if ffi::is_mock(&self.client) || self.asked.looks_at_topics() {
+        if ffi::is_mock(&self.client) || self.open_questions.asks_for_topics() {
             return;
         }
         let topics = self.stats.topics();
         let names: Vec<&str> = topics.iter().map(|topic| &**topic).collect();
         let ticket = self.next_ticket();
         if self.queue.ask_topics(&names, ASK_TIMEOUT, ticket) {
-            self.asked.open.insert(ticket, About::Topics);
+            self.open_questions.open.insert(ticket, Subject::Topics);
         }
     }
 
@@ -190,9 +194,9 @@ impl PollLoop {
 
     /// An answer, or that there is none.
     pub(crate) fn handle_answer(&mut self, event: &Event<'_>) {
-        match self.asked.open.remove(&event.ticket()) {
-            None | Some(About::Wake) => {}
-            Some(About::Edge(range, edge)) => {
+        match self.open_questions.open.remove(&event.ticket()) {
+            None | Some(Subject::Wake) => {}
+            Some(Subject::LogEdge(range, edge)) => {
                 let answer = offsets(event).map(|partitions| partitions.into_iter().next());
                 match answer {
                     Ok(Some(partition)) if known(&partition) => {
@@ -205,7 +209,7 @@ impl PollLoop {
                     Err(why) => self.fail_range(range, &why),
                 }
             }
-            Some(About::Ends(isolation)) => {
+            Some(Subject::Ends(isolation)) => {
                 // Without an answer nothing is known of any.
                 let answered = offsets(event).unwrap_or_default();
                 let ends = answered.iter().map(|partition| {
@@ -219,12 +223,13 @@ impl PollLoop {
                     self.tell(BrokerEvent::Answered);
                 }
             }
-            Some(About::Topic(topic)) => {
+            Some(Subject::Topic(topic)) => {
                 let no_answer = || Err(NoFacts::Failed("the answer is about no topic".to_owned()));
-                let one = |mut all: Vec<Described>| all.pop().map_or_else(no_answer, |(_, it)| it);
+                let one =
+                    |mut all: Vec<TopicDescription>| all.pop().map_or_else(no_answer, |(_, it)| it);
                 self.answer_topic(&topic, event.topics().and_then(one));
             }
-            Some(About::Topics) => {
+            Some(Subject::Topics) => {
                 // Without an answer what was known stays: it is asked again soon.
                 for (topic, facts) in event.topics().unwrap_or_default() {
                     self.stats.note_topic(&topic, &facts);
@@ -233,14 +238,14 @@ impl PollLoop {
         }
     }
 
-    fn take_in_edge(&mut self, ticket: usize, edge: Edge, offset: i64) {
-        let Some(range) = self.asked.ranges.get_mut(&ticket) else { return };
+    fn take_in_edge(&mut self, ticket: usize, edge: LogEdge, offset: i64) {
+        let Some(range) = self.open_questions.ranges.get_mut(&ticket) else { return };
         match edge {
-            Edge::Start => range.start = Some(NextOffset(offset)),
-            Edge::End => range.end = Some(NextOffset(offset)),
+            LogEdge::Start => range.start = Some(NextOffset(offset)),
+            LogEdge::End => range.end = Some(NextOffset(offset)),
         }
         if let (Some(start), Some(end)) = (range.start, range.end)
-            && let Some(range) = self.asked.ranges.remove(&ticket)
+            && let Some(range) = self.open_questions.ranges.remove(&ticket)
         {
             // Whoever asked may have ended meanwhile.
             let _ = range.reply.send(Ok(LogRange { start, end }));
@@ -248,10 +253,10 @@ impl PollLoop {
     }
 
     fn fail_range(&mut self, ticket: usize, why: &str) {
-        let Some(range) = self.asked.ranges.remove(&ticket) else { return };
+        let Some(range) = self.open_questions.ranges.remove(&ticket) else { return };
         let error = format!(
             "asking where the log of {} begins and ends failed: {why}",
-            named(&range.topic_partition)
+            partition_label(&range.topic_partition)
         );
         // Whoever asked may have ended meanwhile.
         let _ = range.reply.send(Err(BrokerError(error)));
@@ -264,7 +269,7 @@ impl PollLoop {
             }
             answer => topic_state(topic, answer),
         };
-        for reply in self.asked.topics.remove(topic).unwrap_or_default() {
+        for reply in self.open_questions.topics.remove(topic).unwrap_or_default() {
             // Whoever asked may have ended meanwhile.
             let _ = reply.send(answer.clone());
         }

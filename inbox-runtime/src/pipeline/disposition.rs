@@ -10,7 +10,7 @@ use super::{Delivered, parked};
 
 /// What becomes of one event.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Verdict {
+pub(super) enum Disposition {
     /// Its handler has run.
     Applied,
     /// Its effect is there already.
@@ -31,35 +31,35 @@ pub(super) enum Verdict {
 
 /// The verdicts of a batch, by the index of the item.
 #[derive(Debug)]
-pub(super) struct Verdicts<'a> {
+pub(super) struct Dispositions<'a> {
     items: &'a [Delivered],
-    given: Vec<Verdict>,
+    all: Vec<Disposition>,
     /// Aggregates with parked events, those the claim saw and those parked in this transaction, with
     /// the first index that has to queue: what is before a parked event does not follow it.
     held: HashMap<[u8; 16], usize>,
 }
 
-impl<'a> Verdicts<'a> {
+impl<'a> Dispositions<'a> {
     pub(super) fn new(items: &'a [Delivered], held: Vec<[u8; 16]>) -> Self {
         let held = if Rule::HeldReadInClaim.on() { held } else { Vec::new() };
         Self {
             items,
-            given: vec![Verdict::Ignore; items.len()],
+            all: vec![Disposition::Ignore; items.len()],
             held: held.into_iter().map(|aggregate| (aggregate, 0)).collect(),
         }
     }
 
-    pub(super) fn set(&mut self, index: usize, verdict: Verdict) {
-        self.given[index] = verdict;
+    pub(super) fn set(&mut self, index: usize, disposition: Disposition) {
+        self.all[index] = disposition;
     }
 
     /// Makes followers of what comes after a parked event of its aggregate. Items are by (lane,
     /// offset) and an aggregate is in one lane, so one pass sees the head first.
     pub(super) fn hold_followers(&mut self) {
         for index in 0..self.items.len() {
-            match self.given[index] {
-                Verdict::Park(_) => self.hold(index),
-                Verdict::Run => _ = self.follow(index),
+            match self.all[index] {
+                Disposition::Park(_) => self.hold(index),
+                Disposition::Run => _ = self.follow(index),
                 _ => {}
             }
         }
@@ -73,9 +73,9 @@ impl<'a> Verdicts<'a> {
     }
 
     /// What becomes of an event whose turn had come; one that is parked holds its aggregate.
-    pub(super) fn decide(&mut self, index: usize, verdict: Verdict) {
-        let parked = matches!(verdict, Verdict::Park(_));
-        self.given[index] = verdict;
+    pub(super) fn decide(&mut self, index: usize, disposition: Disposition) {
+        let parked = matches!(disposition, Disposition::Park(_));
+        self.all[index] = disposition;
         if parked {
             self.hold(index);
         }
@@ -83,11 +83,11 @@ impl<'a> Verdicts<'a> {
 
     /// Dead letters, by (lane, offset).
     pub(super) fn letters(&self) -> Vec<OutboxEvent> {
-        let letter = |verdict: &Verdict| match verdict {
-            Verdict::DeadLetter(letter) => Some((**letter).clone()),
+        let letter = |disposition: &Disposition| match disposition {
+            Disposition::DeadLetter(letter) => Some((**letter).clone()),
             _ => None,
         };
-        self.given.iter().filter_map(letter).collect()
+        self.all.iter().filter_map(letter).collect()
     }
 
     /// Whether the event has to queue behind a parked one; if so, it is marked.
@@ -96,7 +96,7 @@ impl<'a> Verdicts<'a> {
         let from = || self.held.get(&self.items[index].aggregate);
         let held = !self.held.is_empty() && from().is_some_and(|from| *from <= index);
         if held {
-            self.given[index] = Verdict::Follow;
+            self.all[index] = Disposition::Follow;
         }
         held
     }
@@ -109,7 +109,7 @@ impl<'a> Verdicts<'a> {
 
     /// The events to run, by (lane, offset).
     pub(super) fn to_run(&self) -> impl Iterator<Item = usize> {
-        (0..self.items.len()).filter(|index| self.given[*index] == Verdict::Run)
+        (0..self.items.len()).filter(|index| self.all[*index] == Disposition::Run)
     }
 
     fn entry(&self, index: usize) -> RunEntry {
@@ -118,43 +118,43 @@ impl<'a> Verdicts<'a> {
     }
 
     pub(super) fn vanished(&self) -> bool {
-        self.given.contains(&Verdict::Vanished)
+        self.all.contains(&Disposition::Vanished)
     }
 
     /// The rows to park, in offset order. `delay` says when what is exhausted is released by itself.
     pub(super) fn parked(&self, delay: impl Fn(&Delivered) -> Option<Duration>) -> Vec<Parking> {
-        let row = |(item, verdict): (&Delivered, &Verdict)| match verdict {
-            Verdict::Park(doom) if doom.reason == ParkReason::Exhausted => {
-                Some(parked::doomed(item, doom, delay(item)))
+        let row = |(item, disposition): (&Delivered, &Disposition)| match disposition {
+            Disposition::Park(doom) if doom.reason == ParkReason::Exhausted => {
+                Some(parked::doomed_row(item, doom, delay(item)))
             }
-            Verdict::Park(doom) => Some(parked::doomed(item, doom, None)),
-            Verdict::Follow => Some(parked::row(item, ParkReason::Follower, "", None)),
+            Disposition::Park(doom) => Some(parked::doomed_row(item, doom, None)),
+            Disposition::Follow => Some(parked::row(item, ParkReason::Follower, "", None)),
             _ => None,
         };
-        let mut rows: Vec<Parking> = self.items.iter().zip(&self.given).filter_map(row).collect();
+        let mut rows: Vec<Parking> = self.items.iter().zip(&self.all).filter_map(row).collect();
         rows.sort_unstable_by_key(|row| row.offset);
         rows
     }
 
     /// What is parked: the event, why, and what is known of it if it is no follower.
     pub(super) fn parkings(&self) -> impl Iterator<Item = (&Delivered, ParkReason, Option<&Doom>)> {
-        self.items.iter().zip(&self.given).filter_map(|(item, verdict)| match verdict {
-            Verdict::Park(doom) => Some((item, doom.reason, Some(doom))),
-            Verdict::Follow => Some((item, ParkReason::Follower, None)),
+        self.items.iter().zip(&self.all).filter_map(|(item, disposition)| match disposition {
+            Disposition::Park(doom) => Some((item, doom.reason, Some(doom))),
+            Disposition::Follow => Some((item, ParkReason::Follower, None)),
             _ => None,
         })
     }
 
     pub(super) fn tally(&self) -> Tally {
         let mut tally = Tally::default();
-        for verdict in &self.given {
-            match verdict {
-                Verdict::Applied => tally.applied += 1,
-                Verdict::Duplicate => tally.duplicates += 1,
-                Verdict::Follow | Verdict::Park(_) => tally.parked += 1,
-                Verdict::Ignore => tally.ignored += 1,
-                Verdict::DeadLetter(_) => tally.dead_lettered += 1,
-                Verdict::Run | Verdict::Vanished => {}
+        for disposition in &self.all {
+            match disposition {
+                Disposition::Applied => tally.applied += 1,
+                Disposition::Duplicate => tally.duplicates += 1,
+                Disposition::Follow | Disposition::Park(_) => tally.parked += 1,
+                Disposition::Ignore => tally.ignored += 1,
+                Disposition::DeadLetter(_) => tally.dead_lettered += 1,
+                Disposition::Run | Disposition::Vanished => {}
             }
         }
         tally

@@ -18,59 +18,59 @@ pub(super) type Decoded<T> = Vec<Option<Result<Event<T>, String>>>;
 
 /// What the routes of a batch have decoded: each a `Decoded` of its own type.
 #[derive(Default)]
-pub struct Ahead(Vec<(u32, Box<dyn Any + Send>)>);
+pub struct DecodedPayloads(Vec<(u32, Box<dyn Any + Send>)>);
 
 /// What was decoded of the events of a run.
-pub struct AheadOfRun<'a> {
+pub struct DecodedRun<'a> {
     decoded: Option<&'a mut (dyn Any + Send)>,
     places: &'a [usize],
 }
 
-impl fmt::Debug for Ahead {
+impl fmt::Debug for DecodedPayloads {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.0.iter().map(|(route, _)| route)).finish()
     }
 }
 
-impl fmt::Debug for AheadOfRun<'_> {
+impl fmt::Debug for DecodedRun<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("AheadOfRun").field("places", &self.places).finish_non_exhaustive()
     }
 }
 
-impl Ahead {
+impl DecodedPayloads {
     /// Decodes for the routes that take whole runs. `events`: their places in the batch, and their routes.
-    pub async fn of<'a, DB: Sessions>(
+    pub async fn decode<'a, DB: Sessions>(
         table: &RouteTable<DB>,
         events: impl Iterator<Item = (usize, u32, RunEvent<'a>)>,
     ) -> Self {
-        let mut ahead = Self::default();
+        let mut payloads = Self::default();
         let mut count = 0;
         for (place, number, event) in events {
             let route = table.route(number);
-            let known = ahead.0.iter().position(|(known, _)| *known == number);
+            let known = payloads.0.iter().position(|(known, _)| *known == number);
             let at = known.or_else(|| {
-                ahead.0.push((number, route.ahead()?));
-                Some(ahead.0.len() - 1)
+                payloads.0.push((number, route.payload_buffer()?));
+                Some(payloads.0.len() - 1)
             });
-            let Some((_, decoded)) = at.and_then(|at| ahead.0.get_mut(at)) else { continue };
+            let Some((_, decoded)) = at.and_then(|at| payloads.0.get_mut(at)) else { continue };
             route.decode(place, event, &mut **decoded);
             count += 1;
             if count % AT_ONCE == 0 {
                 tokio::task::yield_now().await;
             }
         }
-        ahead
+        payloads
     }
 
     /// What was decoded of the events at `places` for a route.
-    pub fn of_run<'a>(&'a mut self, number: u32, places: &'a [usize]) -> AheadOfRun<'a> {
+    pub fn run<'a>(&'a mut self, number: u32, places: &'a [usize]) -> DecodedRun<'a> {
         let decoded = self.0.iter_mut().find(|(known, _)| *known == number);
-        AheadOfRun { decoded: decoded.map(|(_, decoded)| &mut **decoded), places }
+        DecodedRun { decoded: decoded.map(|(_, decoded)| &mut **decoded), places }
     }
 }
 
-impl AheadOfRun<'_> {
+impl DecodedRun<'_> {
     /// Nothing was decoded.
     pub fn none() -> Self {
         Self { decoded: None, places: &[] }
@@ -98,7 +98,7 @@ mod tests {
     use outbox_core::{CodecError, Decode, Json};
     use sqlx::{Connection as _, Sqlite, SqliteConnection};
 
-    use super::{super::run_tests::delivery, AT_ONCE, Ahead, AheadOfRun};
+    use super::{super::run_tests::delivery, AT_ONCE, DecodedPayloads, DecodedRun};
     use crate::{
         BatchHandler, Delivery, Event, HandlerResult, Routes, Tx,
         router::{RouteTable, RunEnd, RunEvent},
@@ -146,27 +146,27 @@ mod tests {
         table: &RouteTable<Sqlite>,
         of: &[Arc<Delivery>],
         places: &[usize],
-        ahead: AheadOfRun<'_>,
+        payloads: DecodedRun<'_>,
     ) -> RunEnd {
         let mut conn = SqliteConnection::connect("sqlite::memory:").await.unwrap();
         let run: Vec<_> =
             places.iter().map(|&at| RunEvent { delivery: &of[at], attempt: 1 }).collect();
         let deadline = Duration::from_secs(5);
-        table.run(0, &run, ahead, &mut Tx::new(&mut conn, 0), deadline).await
+        table.run(0, &run, payloads, &mut Tx::new(&mut conn, 0), deadline).await
     }
 
     #[tokio::test]
     async fn nothing_is_decoded_twice_whatever_a_run_leaves_out() {
         let codec = Counted::default();
         let (table, deliveries) = (table(&codec), deliveries(None));
-        let mut ahead = Ahead::of(&table, events(&deliveries)).await;
+        let mut payloads = DecodedPayloads::decode(&table, events(&deliveries)).await;
         for places in [[3, 50, 99], [0, 1, 2]] {
-            let of_run = ahead.of_run(0, &places);
-            assert_eq!(run(&table, &deliveries, &places, of_run).await, RunEnd::Done);
+            let decoded = payloads.run(0, &places);
+            assert_eq!(run(&table, &deliveries, &places, decoded).await, RunEnd::Done);
         }
         assert_eq!(codec.0.load(Relaxed), deliveries.len());
         // What a run has taken is decoded once more for the next one.
-        let again = run(&table, &deliveries, &[3], ahead.of_run(0, &[3])).await;
+        let again = run(&table, &deliveries, &[3], payloads.run(0, &[3])).await;
         assert_eq!((again, codec.0.load(Relaxed)), (RunEnd::Done, deliveries.len() + 1));
     }
 
@@ -174,9 +174,9 @@ mod tests {
     async fn what_cannot_be_decoded_is_told_at_its_place_in_the_run() {
         let codec = Counted::default();
         let (table, deliveries) = (table(&codec), deliveries(Some(50)));
-        let mut ahead = Ahead::of(&table, events(&deliveries)).await;
+        let mut payloads = DecodedPayloads::decode(&table, events(&deliveries)).await;
         let places = [3, 50, 99];
-        let end = run(&table, &deliveries, &places, ahead.of_run(0, &places)).await;
+        let end = run(&table, &deliveries, &places, payloads.run(0, &places)).await;
         let RunEnd::Undecodable { at: 1, ran: 0, error } = end else { panic!("{end:?}") };
         assert!(!error.contains('?'), "the payload is not told: {error}");
     }
@@ -186,10 +186,10 @@ mod tests {
     async fn others_have_their_turn() {
         let codec = Counted::default();
         let (table, deliveries) = (table(&codec), deliveries(None));
-        let mut ahead = std::pin::pin!(Ahead::of(&table, events(&deliveries)));
-        assert!(futures::poll!(ahead.as_mut()).is_pending());
+        let mut payloads = std::pin::pin!(DecodedPayloads::decode(&table, events(&deliveries)));
+        assert!(futures::poll!(payloads.as_mut()).is_pending());
         assert_eq!(codec.0.load(Relaxed), AT_ONCE);
-        ahead.await;
+        payloads.await;
         assert_eq!(codec.0.load(Relaxed), deliveries.len());
     }
 }

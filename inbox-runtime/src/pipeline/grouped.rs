@@ -7,21 +7,21 @@ use inbox_engine::{Generation, PartitionId, WatermarkWrite, Written};
 use inbox_store::port::{Owners, Scope, Taken};
 use outbox_core::TopicPartition;
 
-use super::driver::{Done, Driver};
+use super::driver::{Driver, TaskResult};
 
 /// Partitions of one transaction: all of them wait for its end, and a lost answer is about all of them. With
 /// 128 lanes each, PostgreSQL thinks twice as many worth compiling.
-pub(super) const TOGETHER_MAX: usize = 64;
+pub(super) const GROUP_MAX: usize = 64;
 
 /// What has gathered in a round.
 #[derive(Debug, Default)]
-pub(super) struct Together {
+pub(super) struct GroupedQueries {
     pub(super) writes: Vec<WatermarkWrite>,
-    pub(super) looks: Vec<(PartitionId, Generation)>,
+    pub(super) due_queries: Vec<(PartitionId, Generation)>,
 }
 
 /// A look for parked queues of one partition.
-pub(super) struct Look {
+pub(super) struct DueQuery {
     pub(super) id: PartitionId,
     pub(super) generation: Generation,
     pub(super) place: TopicPartition,
@@ -30,19 +30,19 @@ pub(super) struct Look {
 
 impl<DB: Owners> Driver<DB> {
     /// Sends what has gathered.
-    pub(super) fn send_together(&mut self) {
-        let mut writes = std::mem::take(&mut self.together.writes);
+    pub(super) fn send_grouped(&mut self) {
+        let mut writes = std::mem::take(&mut self.grouped.writes);
         while !writes.is_empty() {
-            let rest = writes.split_off(writes.len().min(self.control.together()));
-            self.write_together(std::mem::replace(&mut writes, rest));
+            let rest = writes.split_off(writes.len().min(self.control.group_max()));
+            self.write_grouped(std::mem::replace(&mut writes, rest));
         }
-        let looks = std::mem::take(&mut self.together.looks);
-        for looks in looks.chunks(TOGETHER_MAX) {
-            self.look_together(looks);
+        let due_queries = std::mem::take(&mut self.grouped.due_queries);
+        for due_queries in due_queries.chunks(GROUP_MAX) {
+            self.find_due_grouped(due_queries);
         }
     }
 
-    fn write_together(&mut self, mut writes: Vec<WatermarkWrite>) {
+    fn write_grouped(&mut self, mut writes: Vec<WatermarkWrite>) {
         if writes.len() < 2 {
             return writes.drain(..).for_each(|write| self.write_watermark(write));
         }
@@ -63,28 +63,30 @@ impl<DB: Owners> Driver<DB> {
                     Err(error) => written.push((write, Written::Outage(error.clone()))),
                 }
             }
-            Done::Watermarks(written, rest)
+            TaskResult::Watermarks(written, rest)
         });
     }
 
-    fn look_together(&self, looks: &[(PartitionId, Generation)]) {
-        let looks = looks.iter().filter_map(|(id, generation)| {
-            let known = self.known.get(id)?;
-            let (_, taken) = known.taken.as_ref()?;
-            let (place, taken) = (known.place.clone(), taken.clone());
-            Some(Look { id: *id, generation: *generation, place, taken })
+    fn find_due_grouped(&self, due_queries: &[(PartitionId, Generation)]) {
+        let due_queries = due_queries.iter().filter_map(|(id, generation)| {
+            let tracked = self.partitions.get(id)?;
+            let (_, taken) = tracked.taken.as_ref()?;
+            let (place, taken) = (tracked.place.clone(), taken.clone());
+            Some(DueQuery { id: *id, generation: *generation, place, taken })
         });
-        let looks: Vec<Look> = looks.collect();
+        let due_queries: Vec<DueQuery> = due_queries.collect();
         let control = Arc::clone(&self.control);
         let max = self.engine.limits().due_max;
         self.spawn(async move {
-            let found = control.find_due(&looks, max).await;
+            let found = control.find_due(&due_queries, max).await;
             let answer = |index: usize| match &found {
                 Ok(found) => Ok(found[index].clone()),
                 Err(error) => Err(error.clone()),
             };
-            let looks = looks.iter().enumerate();
-            Done::Due(looks.map(|(at, look)| (look.id, look.generation, answer(at))).collect())
+            let due_queries = due_queries.iter().enumerate();
+            TaskResult::Due(
+                due_queries.map(|(at, query)| (query.id, query.generation, answer(at))).collect(),
+            )
         });
     }
 }

@@ -15,8 +15,8 @@ use rdkafka::{
 
 use crate::{
     broker::{Arrival, BrokerError},
-    client::{Callbacks, list, named},
-    event::Kind,
+    client::{Callbacks, list, partition_label},
+    event::EventKind,
     ffi::Queue,
     gather::Gather,
     settings::{KafkaSettings, refusal},
@@ -36,8 +36,9 @@ pub(crate) fn read(
     let client = BaseConsumer::from_config_and_context(&config, Callbacks::default())
         .map(Arc::new)
         .map_err(|error| refusal(&error))?;
-    let failed =
-        |why: String| BrokerError(format!("reading {} failed: {why}", named(topic_partition)));
+    let failed = |why: String| {
+        BrokerError(format!("reading {} failed: {why}", partition_label(topic_partition)))
+    };
     let at = list([topic_partition], rdkafka::Offset::Offset(offset.0))?;
     client.assign(&at).map_err(|error| failed(error.to_string()))?;
     drop(at);
@@ -47,13 +48,13 @@ pub(crate) fn read(
     while Instant::now() < until {
         let Some(event) = queue.poll(POLL_WAIT) else { continue };
         match event.kind() {
-            Kind::Record => {
+            EventKind::Record => {
                 // What is there instead is behind it: it was compacted away.
                 let found = event.record().filter(|record| record.error().is_none());
                 let found = found.map(|record| gather.arrival(&record));
                 return Ok(found.filter(|arrival| arrival.offset == offset));
             }
-            Kind::Error => match event.code() {
+            EventKind::Error => match event.code() {
                 RDKafkaErrorCode::PartitionEOF
                 | RDKafkaErrorCode::AutoOffsetReset
                 | RDKafkaErrorCode::OffsetOutOfRange => return Ok(None),

@@ -7,7 +7,7 @@ use inbox_store::port::{Note, Owners, Scope};
 
 use super::{
     control::Control,
-    words::{Word, Words},
+    pending_notes::{PartitionNote, PendingNotes},
 };
 
 /// After a failure what was to be said is said again.
@@ -17,37 +17,37 @@ impl<DB: Owners> Control<DB> {
     /// Writes down how a partition is, or (`None`) that there is nothing to say. For people only: nothing waits
     /// for it.
     pub(super) fn tell(self: &Arc<Self>, note: Note, scope: Scope, text: Option<String>) {
-        if self.words(note).add((scope, text)) {
+        if self.pending(note).add((scope, text)) {
             let control = Arc::clone(self);
-            tokio::spawn(async move { control.say(note).await });
+            tokio::spawn(async move { control.write_pending(note).await });
         }
     }
 
-    fn words(&self, note: Note) -> &Words {
+    fn pending(&self, note: Note) -> &PendingNotes {
         match note {
             Note::Standstill => &self.standstills,
             Note::HeldLanes => &self.held_lanes,
         }
     }
 
-    async fn say(&self, note: Note) {
-        let all = self.words(note);
+    async fn write_pending(&self, note: Note) {
+        let all = self.pending(note);
         loop {
-            let words = all.take();
-            if words.is_empty() {
+            let notes = all.take();
+            if notes.is_empty() {
                 return;
             }
-            if self.write_words(note, &words).await.is_none() {
-                all.put_back(words);
+            if self.write_notes(note, &notes).await.is_none() {
+                all.put_back(notes);
                 tokio::time::sleep(AGAIN_AFTER).await;
             }
         }
     }
 
-    async fn write_words(&self, note: Note, words: &[Word]) -> Option<()> {
+    async fn write_notes(&self, note: Note, notes: &[PartitionNote]) -> Option<()> {
         let _permit = self.permits.acquire().await;
         let mut conn = self.sessions.take().await.ok()?;
-        match DB::write_words(&mut conn, note, words).await {
+        match DB::write_notes(&mut conn, note, notes).await {
             Ok(()) => {
                 self.sessions.give_back(conn).await;
                 Some(())

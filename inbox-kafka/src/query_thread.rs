@@ -5,7 +5,7 @@
 //! for seeks, which take microseconds, and one for the group's offsets, which may take until their time-out
 //! when the coordinator is gone; whoever asks meanwhile is answered by the next call, all together. Neither
 //! polls; librdkafka allows such calls from any thread. Committing, and what else is asked of brokers, needs
-//! none: the answer arrives as an event (`asking`).
+//! none: the answer arrives as an event (`questions`).
 
 use std::{
     sync::{
@@ -26,11 +26,11 @@ use rdkafka::{
 };
 
 use crate::{
-    asking::ASK_TIMEOUT,
     broker::{BrokerError, Committed},
-    client::{Client, list, list_at, named},
-    command::{Command, Mailbox, Question, Reply, Sought},
+    client::{Client, list, list_at, partition_label},
+    command::{Command, Mailbox, Question, Reply, SeekResult},
     ffi,
+    questions::ASK_TIMEOUT,
 };
 
 /// How long one try of a seek may wait for librdkafka's own main thread.
@@ -38,12 +38,12 @@ const SEEK_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A side thread. Ends when every sender of its questions is gone.
 #[derive(Debug)]
-pub(crate) struct Asker {
+pub(crate) struct QueryThread {
     questions: Option<mpsc::Sender<Question>>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Asker {
+impl QueryThread {
     pub(crate) fn start(
         name: &str,
         client: Arc<Client>,
@@ -91,17 +91,17 @@ fn answer(client: &Client, questions: impl Iterator<Item = Question>, mailbox: &
             Question::Committed(..) => {}
             Question::Seek(topic_partition, ticket, to, leader_epoch) => {
                 let sought = seek(client, &topic_partition, to, leader_epoch);
-                mailbox.send(Command::Sought(topic_partition, ticket, sought));
+                mailbox.send(Command::SeekResult(topic_partition, ticket, sought));
             }
         }
     }
     if !asked.is_empty() {
-        committed(client, asked);
+        answer_committed(client, asked);
     }
 }
 
 /// Asks for the committed offsets of all these partitions in one call.
-fn committed(client: &Client, asked: Vec<(TopicPartition, Reply<Option<Committed>>)>) {
+fn answer_committed(client: &Client, asked: Vec<(TopicPartition, Reply<Option<Committed>>)>) {
     let answer = list(asked.iter().map(|(topic_partition, _)| topic_partition), Offset::Invalid)
         .and_then(|list| {
             client
@@ -112,7 +112,7 @@ fn committed(client: &Client, asked: Vec<(TopicPartition, Reply<Option<Committed
         let failed = |why: String| {
             BrokerError(format!(
                 "asking for the committed offset of {} failed: {why}",
-                named(&topic_partition)
+                partition_label(&topic_partition)
             ))
         };
         let one = match &answer {
@@ -152,19 +152,19 @@ fn seek(
     topic_partition: &TopicPartition,
     to: NextOffset,
     epoch: LeaderEpoch,
-) -> Sought {
+) -> SeekResult {
     let asked = match list_at([(topic_partition, to, epoch)]) {
         Ok(list) => list,
-        Err(error) => return Sought::Refused(error.0),
+        Err(error) => return SeekResult::Refused(error.0),
     };
     let answer = match client.seek_partitions(asked, SEEK_TIMEOUT) {
         Ok(list) => list,
-        Err(error) => return Sought::NotYet(error.to_string()),
+        Err(error) => return SeekResult::NotYet(error.to_string()),
     };
     match only(&answer) {
-        Ok(_) => Sought::Done,
-        Err(error) if passing(&error) => Sought::NotYet(error.to_string()),
-        Err(error) => Sought::Refused(error.to_string()),
+        Ok(_) => SeekResult::Done,
+        Err(error) if may_pass(&error) => SeekResult::NotYet(error.to_string()),
+        Err(error) => SeekResult::Refused(error.to_string()),
     }
 }
 
@@ -177,7 +177,7 @@ fn only(list: &TopicPartitionList) -> Result<Offset, KafkaError> {
 
 /// Whether a seek may succeed in a moment: fetching has not begun or is being stopped, or the
 /// partition is not known yet.
-fn passing(error: &KafkaError) -> bool {
+fn may_pass(error: &KafkaError) -> bool {
     matches!(
         error.rdkafka_error_code(),
         Some(

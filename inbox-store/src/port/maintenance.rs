@@ -124,10 +124,10 @@ pub trait Ownerships: Database {
         max: usize,
     ) -> impl Future<Output = Result<Vec<Vec<DueQueue>>, sqlx::Error>> + Send;
     /// Writes how partitions are, for `status`; `None`: there is nothing to say.
-    fn write_words(
+    fn write_notes(
         conn: &mut Self::Connection,
         note: Note,
-        words: &[(Scope, Option<String>)],
+        notes: &[(Scope, Option<String>)],
     ) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
 }
 

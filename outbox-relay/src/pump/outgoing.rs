@@ -1,58 +1,62 @@
-//! Rows become parcels; what is no event, or has no topic, is set aside before anything is sent.
+//! Rows become records to send; what is no event, or has no topic, is set aside before anything is sent.
 
 use std::collections::HashSet;
 
 use outbox_core::OutboxEvent;
 
-use super::absent::Absent;
+use super::missing_topics::MissingTopics;
 use crate::{
-    port::{Failure, Row, RowId},
-    sink::Parcel,
+    port::{Row, RowFailure, RowId},
+    sink::OutgoingRecord,
     topic::Template,
 };
 
 /// A batch, sorted out.
 #[derive(Debug, Default)]
-pub(super) struct Sorted {
+pub(super) struct OutgoingBatch {
     /// The rows to send, in order, and what to send for each.
     pub(super) ids: Vec<RowId>,
-    pub(super) parcels: Vec<Parcel>,
+    pub(super) records: Vec<OutgoingRecord>,
     /// The rows to set aside.
-    pub(super) failed: Vec<Failure>,
+    pub(super) failed: Vec<RowFailure>,
     /// The rows to hold.
     pub(super) blocked: Vec<RowId>,
 }
 
 /// Sorts rows out. Rows behind a failed one of their aggregate are in neither list: they wait.
-pub(super) fn sort(rows: Vec<Row>, template: &Template, absent: &Absent) -> Sorted {
-    let mut sorted = Sorted::default();
+pub(super) fn sort(
+    rows: Vec<Row>,
+    template: &Template,
+    missing_topics: &MissingTopics,
+) -> OutgoingBatch {
+    let mut batch = OutgoingBatch::default();
     let mut held = HashSet::new();
     for Row { id, aggregate, blocked, event } in rows {
         if blocked {
-            sorted.blocked.push(id);
+            batch.blocked.push(id);
             continue;
         }
         if held.contains(&aggregate) {
             continue;
         }
         let readable = event.is_ok();
-        match event.and_then(|event| parcel(&event, &aggregate, template)) {
-            Ok(parcel) if absent.contains(&parcel.topic) => {
+        match event.and_then(|event| record(&event, &aggregate, template)) {
+            Ok(record) if missing_topics.contains(&record.topic) => {
                 held.insert(aggregate);
-                sorted.failed.push(waits(id, label(&parcel.aggregate, id), parcel.topic));
+                batch.failed.push(waits(id, label(&record.aggregate, id), record.topic));
             }
-            Ok(parcel) => {
-                sorted.ids.push(id);
-                sorted.parcels.push(parcel);
+            Ok(record) => {
+                batch.ids.push(id);
+                batch.records.push(record);
             }
             Err(error) => {
                 let event = if readable { label(&aggregate, id) } else { aggregate.clone() };
                 held.insert(aggregate);
-                sorted.failed.push(Failure { id, event, error, waits_for: None });
+                batch.failed.push(RowFailure { id, event, error, waits_for: None });
             }
         }
     }
-    sorted
+    batch
 }
 
 /// What the log calls an event.
@@ -61,19 +65,23 @@ pub(super) fn label(aggregate: &str, id: RowId) -> String {
 }
 
 /// A row whose topic is missing.
-pub(super) fn waits(id: RowId, event: String, topic: String) -> Failure {
+pub(super) fn waits(id: RowId, event: String, topic: String) -> RowFailure {
     let error = format!(
         "the topic {topic} is not there; create it, and the row goes by itself, or correct `kafka.topic` or the \
          row's own topic"
     );
-    Failure { id, event, error, waits_for: Some(topic) }
+    RowFailure { id, event, error, waits_for: Some(topic) }
 }
 
-fn parcel(event: &OutboxEvent, aggregate: &str, template: &Template) -> Result<Parcel, String> {
+fn record(
+    event: &OutboxEvent,
+    aggregate: &str,
+    template: &Template,
+) -> Result<OutgoingRecord, String> {
     let envelope = event.envelope();
     let kind = envelope.aggregate.aggregate_type();
     let topic = template.topic(event.topic(), kind, &envelope.event_type)?;
-    Ok(Parcel { topic, aggregate: aggregate.to_owned(), record: event.record() })
+    Ok(OutgoingRecord { topic, aggregate: aggregate.to_owned(), record: event.record() })
 }
 
 #[cfg(test)]
@@ -112,10 +120,11 @@ mod tests {
             row(5, "Order", "a"),
             row(6, "Order", "c"),
         ];
-        let sorted = sort(rows, &Template::read("{aggregate_type}").unwrap(), &Absent::default());
-        assert_eq!(sorted.ids, [numbered(1), numbered(5)]);
-        let failed: Vec<i64> = sorted.failed.iter().map(|failure| failure.id.seq).collect();
+        let batch =
+            sort(rows, &Template::read("{aggregate_type}").unwrap(), &MissingTopics::default());
+        assert_eq!(batch.ids, [numbered(1), numbered(5)]);
+        let failed: Vec<i64> = batch.failed.iter().map(|failure| failure.id.seq).collect();
         assert_eq!(failed, [2, 4], "the second rows of b and c wait behind the first");
-        assert_eq!(sorted.parcels[0].record.key.as_deref(), Some(&b"a"[..]));
+        assert_eq!(batch.records[0].record.key.as_deref(), Some(&b"a"[..]));
     }
 }

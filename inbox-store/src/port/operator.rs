@@ -128,7 +128,7 @@ pub struct ParkedCounts {
 
 /// What is kept of a parked event beside its row in a list.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Kept {
+pub struct ParkedContent {
     /// The record, as JSON text.
     pub record: String,
     /// The chain of errors, as a JSON array of `{at, attempt, error}`.
@@ -195,11 +195,11 @@ pub trait ParkedEvents: Database {
         filter: &ParkedFilter,
     ) -> impl Future<Output = Result<ParkedCounts, sqlx::Error>> + Send;
     /// What is kept of one event.
-    fn kept(
+    fn content(
         conn: &mut Self::Connection,
         consumer: &str,
         seq: i64,
-    ) -> impl Future<Output = Result<Option<Kept>, sqlx::Error>> + Send;
+    ) -> impl Future<Output = Result<Option<ParkedContent>, sqlx::Error>> + Send;
     /// The last acts, the newest first.
     fn acts(
         conn: &mut Self::Connection,
@@ -211,7 +211,7 @@ pub trait ParkedEvents: Database {
 
 /// An operator's order: an intent, with who has it and why.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Order {
+pub struct IntentRequest {
     /// What.
     pub intent: Intent,
     /// Who.
@@ -271,7 +271,7 @@ pub struct Intended {
 
 /// What became of an intent so far.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Outcome {
+pub struct IntentState {
     /// The event it was written on.
     pub seq: i64,
     /// The first event of that queue that is still there.
@@ -303,7 +303,7 @@ pub trait Intents: Database {
         conn: &mut Self::Connection,
         consumer: &str,
         filter: &ParkedFilter,
-        order: &Order,
+        order: &IntentRequest,
     ) -> impl Future<Output = Result<Vec<Weight>, sqlx::Error>> + Send;
     /// Writes the intent on up to `max` matching events behind `after`, in their order. Those that a
     /// transaction of their owner holds at the moment are passed over.
@@ -311,7 +311,7 @@ pub trait Intents: Database {
         conn: &mut Self::Connection,
         consumer: &str,
         filter: &ParkedFilter,
-        order: &Order,
+        order: &IntentRequest,
         after: i64,
         max: u32,
     ) -> impl Future<Output = Result<Vec<Intended>, sqlx::Error>> + Send;
@@ -323,9 +323,9 @@ pub trait Intents: Database {
         forgotten: &Forgotten,
     ) -> impl Future<Output = Result<u64, sqlx::Error>> + Send;
     /// What is left of these; an event that is gone has no outcome.
-    fn outcomes(
+    fn intent_states(
         conn: &mut Self::Connection,
-        order: &Order,
+        order: &IntentRequest,
         intended: &[Intended],
-    ) -> impl Future<Output = Result<Vec<Outcome>, sqlx::Error>> + Send;
+    ) -> impl Future<Output = Result<Vec<IntentState>, sqlx::Error>> + Send;
 }

@@ -8,7 +8,7 @@ use sqlx::Database;
 
 /// One row of `inbox_partitions`, for commands that change it.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Held {
+pub struct PartitionRecord {
     /// Which.
     pub partition_ref: i64,
     /// The topic's id; all zero: not known.
@@ -93,7 +93,7 @@ pub trait Corrections: Database {
         conn: &mut Self::Connection,
         consumer: &str,
         topic: &str,
-    ) -> impl Future<Output = Result<Vec<Held>, sqlx::Error>> + Send;
+    ) -> impl Future<Output = Result<Vec<PartitionRecord>, sqlx::Error>> + Send;
     /// Raises watermark and lanes to an offset: what lies below it counts as settled.
     fn skip(
         conn: &mut Self::Connection,

@@ -1,0 +1,82 @@
+//! What went wrong: with a transaction, or with a handler on one of its events.
+
+use crate::ParkReason;
+
+/// Why a transaction did not commit, or may not have. No event is answerable for it; the engine decides
+/// what repeats.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum TransactionFault {
+    /// Rolled back: a deadlock, a serialization failure, a lock time-out.
+    Conflict(String),
+    /// Rolled back: the session broke under a handler, and a new one worked right then, up to its commit.
+    Broken(String),
+    /// Rolled back: the database is not there.
+    Outage(String),
+    /// Rolled back by a conflict before any handler had run: another transaction holds what it needs.
+    Blocked(String),
+    /// Rolled back before any handler had run: the database is not there, or refuses the runtime's own
+    /// work; or it takes such work from nobody at the moment.
+    Unreached(String),
+    /// Whether it committed is not known.
+    Unknown(String),
+    /// Rolled back: the lanes are not where this process left them.
+    Fenced,
+}
+
+impl TransactionFault {
+    /// What it means when no handler had run: a fault that is no event's.
+    #[must_use]
+    pub fn before_handlers(self) -> Self {
+        match self {
+            Self::Conflict(error) => Self::Blocked(error),
+            Self::Outage(error) | Self::Broken(error) => Self::Unreached(error),
+            other => other,
+        }
+    }
+}
+
+/// A handler's failure on one event of a batch.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Failure {
+    /// Which item of the batch; `None` when a batch handler did not name the culprit.
+    pub index: Option<usize>,
+    /// Whether it may succeed later.
+    pub fault: HandlerFault,
+    /// The error, for people.
+    pub error: String,
+}
+
+impl Failure {
+    /// A failure that counts as the handler's and may pass.
+    pub fn retry(index: usize, error: String) -> Self {
+        Self { index: Some(index), fault: HandlerFault::Retry, error }
+    }
+
+    /// Why the event is parked now, if it is.
+    pub(crate) fn park_reason(&self, attempts: u32, attempts_max: u32) -> Option<ParkReason> {
+        let again = self.fault == HandlerFault::Retry && attempts < attempts_max;
+        (!again).then(|| self.fault.park_reason())
+    }
+}
+
+/// What a handler is answerable for.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum HandlerFault {
+    /// Try again, then park.
+    Retry,
+    /// Park.
+    Reject,
+    /// Park: the process ends when it is run.
+    Crash,
+}
+
+impl HandlerFault {
+    /// Why an event is parked that is not tried again after it.
+    pub fn park_reason(self) -> ParkReason {
+        match self {
+            Self::Retry => ParkReason::Exhausted,
+            Self::Reject => ParkReason::Rejected,
+            Self::Crash => ParkReason::Crashed,
+        }
+    }
+}

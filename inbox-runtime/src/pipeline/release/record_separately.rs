@@ -1,0 +1,97 @@
+//! What broke its transaction is written down in another one: a handler that ran into its deadline, or
+//! that ended the transaction.
+
+use inbox_engine::{Failure, ParkReason, ReleaseOutcome};
+use inbox_store::port::{
+    Transactions,
+    release::{Queued, RELEASING, Requeued},
+};
+
+use super::{
+    ReleaseJob,
+    execute::BrokenRelease,
+    release_fault,
+    report::{FailedRelease, Report},
+};
+use crate::pipeline::transaction::{EarlyEnd, Transaction, Work};
+
+/// What a transaction of its own writes.
+struct FailureRecord {
+    requeued: Vec<Requeued>,
+    failed: Vec<FailedRelease>,
+    /// Marked, but never run.
+    follow: Vec<i64>,
+    /// Those whose release an operator asked for.
+    asked: Vec<Queued>,
+}
+
+impl<DB: Transactions> Work<DB> {
+    /// Answers as if the release itself had: the head may have changed, so it is looked at again.
+    pub(super) async fn record_separately(
+        &self,
+        job: ReleaseJob<'_>,
+        broken: BrokenRelease,
+    ) -> (ReleaseOutcome, Report) {
+        let (mut conn, tx, rows) = match self.read(job).await {
+            Ok(read) => read,
+            Err(fault) => return (ReleaseOutcome::Fault(fault), Report::default()),
+        };
+        let head_is_due = broken.failure.index.is_some_and(|at| at > 0);
+        let record = self.record(broken, &rows);
+        let batch = job.batch(Vec::new());
+        let mut transaction = Transaction::new(self, job.scope, &batch, &mut conn);
+        transaction.tx = tx;
+        let written = transaction.write_down(&record).await;
+        match self.end(conn, written).await {
+            Ok(()) => {
+                let report = Report { failed: record.failed, ..Report::default() };
+                (ReleaseOutcome::Done { more: head_is_due, removed: 0 }, report)
+            }
+            Err(outcome) => (ReleaseOutcome::Fault(release_fault(outcome)), Report::default()),
+        }
+    }
+
+    fn record(&self, broken: BrokenRelease, rows: &[Queued]) -> FailureRecord {
+        let BrokenRelease { run, torn, failure } = broken;
+        let Failure { index: at, fault, error } = failure;
+        let now = |row: &Queued| rows.iter().find(|now| now.seq == row.seq);
+        // The handler's own COMMIT made the marks durable, and with them what ran before it.
+        let committed = run.iter().filter_map(now).any(|row| row.reason == RELEASING);
+        let mut record =
+            FailureRecord { requeued: vec![], failed: vec![], follow: vec![], asked: vec![] };
+        for (index, row) in run.iter().enumerate() {
+            let Some(row) = now(row) else { continue };
+            let culprit = at.is_none_or(|at| at == index);
+            let doubtful = torn && committed && at.is_none_or(|at| index <= at);
+            if culprit || doubtful {
+                let reason = if torn { ParkReason::Torn } else { fault.park_reason() };
+                let (requeued, failed) = self.requeue_row(row, reason, error.clone(), true);
+                record.requeued.push(requeued);
+                record.failed.push(failed);
+                record.asked.extend(row.intent.is_some().then(|| row.clone()));
+            } else if row.reason == RELEASING {
+                record.follow.push(row.seq);
+            }
+        }
+        record
+    }
+}
+
+impl<DB: Transactions> Transaction<'_, DB> {
+    async fn write_down(&mut self, record: &FailureRecord) -> Result<(), EarlyEnd> {
+        if !record.requeued.is_empty() {
+            let wrote = DB::requeue(self.conn, &self.scope, &record.requeued).await;
+            wrote.map_err(|error| {
+                self.statement_failed("giving parked events a new time", &error)
+            })?;
+        }
+        if !record.follow.is_empty() {
+            let wrote = DB::unmark(self.conn, &self.scope, &record.follow).await;
+            wrote.map_err(|error| self.statement_failed("putting parked events back", &error))?;
+        }
+        let error = record.failed.first().map_or("", |failed| &*failed.error);
+        self.audit(record.asked.iter().map(|row| (row, "release_failed", error))).await?;
+        self.advance().await?;
+        self.commit().await
+    }
+}
