@@ -218,7 +218,7 @@ impl<DB: Store> Consumer<DB> {
     /// another service is only told as not ready.
     #[cfg(feature = "cli")]
     pub(crate) fn exit_when_blocked(&self) {
-        use inbox_settings::cli::{Exit, end_now};
+        use service_kit::cli::{Exit, end_now};
         let end: fn(&str) = |error| end_now(Exit::Blocked, error);
         let _ = self.meters.end_when_blocked.set(end);
     }

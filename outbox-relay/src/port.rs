@@ -12,7 +12,7 @@ mod rows;
 
 use std::{fmt, future::Future, sync::Arc, time::Duration};
 
-use inbox_settings::DatabaseTls;
+use service_kit::DatabaseTls;
 use tokio::sync::Notify;
 
 pub(crate) use holding::{Appenders, Holding, Released};

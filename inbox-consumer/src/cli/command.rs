@@ -2,8 +2,8 @@
 
 use std::fmt::Display;
 
-use inbox_settings::cli::{Terminal, shown};
 use inbox_store::port::{Store, deadline};
+use service_kit::cli::{Terminal, shown};
 
 use super::{
     Exit,
@@ -82,7 +82,7 @@ where
 /// The configuration, with the log started as it says.
 fn loaded(args: &Args, env: &[(String, String)]) -> Result<Config, String> {
     let config = args.load(env.to_vec()).map_err(|error| error.to_string())?;
-    inbox_settings::start_log(&config.log, env, "inbox_consumer")?;
+    service_kit::start_log(&config.log, env, "inbox_consumer")?;
     if config.log.database_text {
         outbox_core::show_values();
     }

@@ -1,6 +1,6 @@
 //! Which database an address means.
 
-use inbox_settings::{Build, DatabaseKind, scheme};
+use service_kit::{Build, DatabaseKind, scheme};
 
 use super::{Database, Problem};
 

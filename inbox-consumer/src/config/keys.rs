@@ -1,6 +1,6 @@
 //! The one table of all keys.
 
-use inbox_settings::{
+use service_kit::{
     DAY, GIB, HOUR, KIB, Key, Kind, MIB, MINUTE, SECOND, bytes, key, millis, number,
 };
 

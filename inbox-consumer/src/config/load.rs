@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use inbox_settings::KeyTable;
+use service_kit::KeyTable;
 
 use super::{Config, ConfigError, KEYS, Overrides, Problem};
 

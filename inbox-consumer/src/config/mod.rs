@@ -29,14 +29,14 @@ mod tests;
 pub use choices::{Content, Format, Protocol, Start, Unwanted};
 pub use handlers::{Declared, DeclaredMode};
 pub use http::Http;
-pub use inbox_settings::{
-    ConfigError, DatabaseKind, DatabaseTls, Key, Kind, Log, LogFormat, Origin, Overrides, Problem,
-    Raw, Secret, Security, SecurityProtocol,
-};
 pub use keys::KEYS;
 pub use outbox::{Outbox, Wake};
 pub use park::Park;
 pub use reference::reference;
 pub use sections::{
     Batch, Config, Database, Events, Identity, Kafka, Lanes, Limits, Retention, Retry,
+};
+pub use service_kit::{
+    ConfigError, DatabaseKind, DatabaseTls, Key, Kind, Log, LogFormat, Origin, Overrides, Problem,
+    Raw, Secret, Security, SecurityProtocol,
 };

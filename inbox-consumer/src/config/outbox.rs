@@ -1,7 +1,7 @@
 //! `[outbox]`: how handlers append events.
 
-use inbox_settings::size;
 use serde::{Deserialize, Serialize};
+use service_kit::size;
 
 /// `[outbox]`: how handlers append events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

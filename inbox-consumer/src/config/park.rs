@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use inbox_settings::duration;
 use serde::{Deserialize, Serialize};
+use service_kit::duration;
 
 use inbox_handler::Schedule;
 

@@ -1,6 +1,6 @@
 //! `docs/configuration.md`, made from the table of keys.
 
-use inbox_settings::properties::Program;
+use service_kit::properties::Program;
 
 use super::{Raw, load::TABLE};
 

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use inbox_settings::{
-    DatabaseTls, Log, Problem, Raw, Secret, Security, duration, properties::Program, size,
-};
 use outbox_core::{IdScope, ReadRules, Reader, RulesError};
 use serde::{Deserialize, Serialize};
+use service_kit::{
+    DatabaseTls, Log, Problem, Raw, Secret, Security, duration, properties::Program, size,
+};
 
 use super::{Content, Declared, Format, Http, Outbox, Park, Protocol, Start, Unwanted};
 

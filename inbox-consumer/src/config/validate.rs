@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use inbox_settings::{DatabaseAddress, duration::text, is_name, properties::Program};
+use service_kit::{DatabaseAddress, duration::text, is_name, properties::Program};
 
 use super::{Config, Database, Format, Problem, Unwanted, database::BUILD, load::TABLE};
 

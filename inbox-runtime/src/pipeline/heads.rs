@@ -261,7 +261,7 @@ mod tests {
         let (mut heads, begun) = (Heads::default(), SystemTime::now());
         let at = |seconds| begun + Duration::from_secs(seconds);
         let id = PartitionId(1);
-        let lines = inbox_settings::testing::told(|| {
+        let lines = service_kit::testing::told(|| {
             heads.started(&batch(4, 17, 0), begun);
             assert_eq!(heads.of(id, &place, at(4), false), (Duration::from_secs(4), vec![]));
             let failed = Outcome::Failed(vec![Failure::retry(0, "no such account".into())]);
@@ -284,7 +284,7 @@ mod tests {
         let place = TopicPartition { topic: "orders".into(), partition: 3 };
         let (mut heads, begun) = (Heads::default(), SystemTime::now());
         let at = |seconds| begun + Duration::from_secs(seconds);
-        let lines = inbox_settings::testing::told(|| {
+        let lines = service_kit::testing::told(|| {
             heads.started(&batch(4, 17, 0), begun);
             assert_eq!(heads.of(PartitionId(1), &place, at(20), true).1.len(), 1);
             heads.of(PartitionId(1), &place, at(21), false);
@@ -297,7 +297,7 @@ mod tests {
         let place = TopicPartition { topic: "orders".into(), partition: 3 };
         let mut heads = Heads::default();
         let conflict = Outcome::Conflict("deadlock detected".into());
-        let lines = inbox_settings::testing::told(|| {
+        let lines = service_kit::testing::told(|| {
             for _ in 0..3 {
                 heads.started(&batch(4, 17, 0), SystemTime::now());
                 heads.ended(&place, &batch(4, 17, 0), &conflict);

@@ -9,7 +9,7 @@ use hyper::{
     service::service_fn,
 };
 use hyper_util::rt::TokioIo;
-use inbox_settings::printed;
+use service_kit::printed;
 use tokio::{
     net::{TcpListener, TcpStream},
     task::JoinSet,

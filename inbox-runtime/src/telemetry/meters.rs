@@ -12,8 +12,8 @@ use std::{
 
 use inbox_engine::{Outcome, ParkReason};
 use inbox_handler::internal::Calls;
-use inbox_settings::Counter;
 use outbox_core::TopicPartition;
+use service_kit::Counter;
 
 use super::{
     Counters,

@@ -31,13 +31,13 @@ mod tests;
 
 pub use counters::{Counters, Counts};
 pub use exposition::{CONTENT_TYPE, prometheus};
-pub use inbox_settings::SignalEntry;
 pub use metrics::{METRICS, Metric, MetricKind, metrics_reference};
 pub use partition_reading::{HeldLane, PartitionReading, Reason};
 pub use readings::{Held, Readiness, Readings, Unready};
+pub use service_kit::SignalEntry;
 pub use signal::{SIGNALS, Signal};
 
-use inbox_settings::Counter;
+use service_kit::Counter;
 
 /// `docs/telemetry.md`, from the tables.
 pub fn reference() -> String {

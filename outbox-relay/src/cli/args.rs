@@ -141,7 +141,7 @@ impl Args {
     pub(super) fn read(
         args: impl IntoIterator<Item = impl Into<OsString> + Clone>,
     ) -> Result<Self, clap::Error> {
-        inbox_settings::cli::read(args, EXITS)
+        service_kit::cli::read(args, EXITS)
     }
 
     /// Loads the configuration that the arguments name.
@@ -150,7 +150,7 @@ impl Args {
         env: impl IntoIterator<Item = (String, String)>,
     ) -> Result<Config, ConfigError> {
         let (path, set) =
-            inbox_settings::cli::source(self.config.as_deref(), CONFIG_DEFAULT, &self.set)?;
+            service_kit::cli::source(self.config.as_deref(), CONFIG_DEFAULT, &self.set)?;
         Config::load(path.as_deref(), env, &set)
     }
 }

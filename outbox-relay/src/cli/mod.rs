@@ -28,7 +28,7 @@ use std::{io, process::ExitCode};
 
 pub use exit::{EXITS, Exit};
 
-use inbox_settings::cli::{Terminal, shown};
+use service_kit::cli::{Terminal, shown};
 
 use crate::{
     BuildError, DatabaseOptions,
@@ -78,7 +78,7 @@ async fn command(
 fn loaded(args: &Args, env: impl IntoIterator<Item = (String, String)>) -> Result<Config, String> {
     let env: Vec<(String, String)> = env.into_iter().collect();
     let config = args.load(env.clone()).map_err(|error| error.to_string())?;
-    inbox_settings::start_log(&config.log, &env, "outbox_relay")?;
+    service_kit::start_log(&config.log, &env, "outbox_relay")?;
     if config.log.database_text {
         outbox_core::show_values();
     }

@@ -1,6 +1,6 @@
 //! The one table of all keys.
 
-use inbox_settings::{DAY, Key, KeyTable, Kind, MIB, MINUTE, SECOND, bytes, key, millis, number};
+use service_kit::{DAY, Key, KeyTable, Kind, MIB, MINUTE, SECOND, bytes, key, millis, number};
 
 /// The table as reading, checking and documenting it need it.
 pub(super) const TABLE: KeyTable = KeyTable {

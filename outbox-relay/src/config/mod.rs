@@ -19,10 +19,10 @@ mod validate;
 #[cfg(test)]
 mod tests;
 
-pub use inbox_settings::{
-    ConfigError, DatabaseKind, DatabaseTls, Key, Kind, Log, LogFormat, Origin, Overrides, Problem,
-    Raw, Secret, Security, SecurityProtocol,
-};
 pub use keys::KEYS;
 pub use reference::{HEAD as REFERENCE_HEAD, reference};
 pub use sections::{Batch, Config, Database, Kafka, Limits, Relaying, Retention, Wake};
+pub use service_kit::{
+    ConfigError, DatabaseKind, DatabaseTls, Key, Kind, Log, LogFormat, Origin, Overrides, Problem,
+    Raw, Secret, Security, SecurityProtocol,
+};

@@ -1,6 +1,6 @@
 //! The tables of `docs/relay.md`, made from the table of keys.
 
-use inbox_settings::properties::Program;
+use service_kit::properties::Program;
 
 use super::{Raw, keys::TABLE};
 

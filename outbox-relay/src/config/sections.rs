@@ -2,11 +2,11 @@
 
 use std::{path::Path, time::Duration};
 
-use inbox_settings::{
+use serde::{Deserialize, Serialize};
+use service_kit::{
     ConfigError, DatabaseTls, Log, Overrides, Problem, Raw, Secret, Security, duration,
     properties::Program, size,
 };
-use serde::{Deserialize, Serialize};
 
 use super::keys::TABLE;
 

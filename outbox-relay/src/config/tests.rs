@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use inbox_settings::{
+use serde::Deserialize;
+use service_kit::{
     insert,
     testing::{self, document},
 };
-use serde::Deserialize;
 
 use super::{keys::TABLE, *};
 use crate::telemetry;

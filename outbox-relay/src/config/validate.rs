@@ -1,6 +1,6 @@
 //! What is missing, out of bounds or unsafe together, each with what to change.
 
-use inbox_settings::{
+use service_kit::{
     Build, DatabaseAddress, DatabaseKind, duration::text, is_name, properties::Program,
 };
 

@@ -32,11 +32,11 @@ const KNOWN: &[(&str, &str)] = &[
     ),
     ("inbox-kafka: client, ffi, trouble", "a callback of C gets the client; the client calls C"),
     (
-        "inbox-settings: lib, duration, key, kind",
+        "service-kit: lib, duration, key, kind",
         "the macro of keys is at the root and is used below it",
     ),
     (
-        "inbox-settings: database, postgres",
+        "service-kit: database, postgres",
         "an address of PostgreSQL is read for the database, with its rule of TLS",
     ),
     ("outbox-core: cause, outbox_event", "a cause is taken from an event, and an event has one"),

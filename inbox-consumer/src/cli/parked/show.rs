@@ -5,8 +5,8 @@ use std::time::{Duration, SystemTime};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 
-use inbox_settings::printed;
 use inbox_store::port::{AuditFilter, AuditRow, Kept, Operators, Page, ParkedFilter, ParkedRow};
+use service_kit::printed;
 
 use super::super::{
     Exit, Terminal,

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde::Deserialize;
 
-use inbox_settings::{
+use service_kit::{
     insert,
     testing::{self, document},
 };
