@@ -1,6 +1,4 @@
-//! One key of a configuration, and words to write a table of them with.
-
-use std::time::Duration;
+//! One key of a configuration.
 
 use crate::Kind;
 
@@ -13,11 +11,28 @@ pub struct Key {
     pub kind: Kind,
     /// Its default; empty when it has none.
     pub default: &'static str,
-    /// What it does.
+    /// Whether it has to be set.
+    pub need: Need,
+    /// What it does; `{target}` is the name of the program's own lines in the log.
     pub doc: &'static str,
 }
 
+/// Whether a key has to be set.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Need {
+    /// It need not be there.
+    Never,
+    /// There is no configuration, or no section of a repeated one, without it.
+    Always,
+    /// Its table has to hold it as soon as it holds any key.
+    Beside,
+}
+
 impl Key {
+    /// No key, where an array has to begin with something.
+    pub(crate) const NONE: Self =
+        Self { path: "", kind: Kind::Text, default: "", need: Need::Never, doc: "" };
+
     /// Its section.
     pub fn section(&self) -> &'static str {
         self.path.split_once('.').map_or(self.path, |(section, _)| section)
@@ -28,44 +43,14 @@ impl Key {
         self.path.split_once('.').map_or(self.path, |(_, name)| name)
     }
 
+    /// The table that it is in.
+    pub(crate) fn table(&self) -> &'static str {
+        self.path.rsplit_once('.').map_or(self.path, |(table, _)| table)
+    }
+
     /// Its value in a whole configuration.
     pub fn of<'v>(&self, all: &'v toml::Table) -> Option<&'v toml::Value> {
         let (section, rest) = self.path.split_once('.')?;
         rest.split('.').try_fold(all.get(section)?, |value, name| value.get(name))
     }
 }
-
-/// A key: path, kind, default, what it does.
-pub const fn key(path: &'static str, kind: Kind, default: &'static str, doc: &'static str) -> Key {
-    Key { path, kind, default, doc }
-}
-
-/// A whole number within bounds.
-pub const fn number(min: u64, max: u64) -> Kind {
-    Kind::Number { min, max }
-}
-
-/// Bytes within bounds.
-pub const fn bytes(min: u64, max: u64) -> Kind {
-    Kind::Bytes { min, max }
-}
-
-/// A duration within bounds, in milliseconds.
-pub const fn millis(min: u64, max: u64) -> Kind {
-    Kind::Duration { min: Duration::from_millis(min), max: Duration::from_millis(max) }
-}
-
-/// In milliseconds.
-pub const SECOND: u64 = 1_000;
-/// In milliseconds.
-pub const MINUTE: u64 = 60 * SECOND;
-/// In milliseconds.
-pub const HOUR: u64 = 60 * MINUTE;
-/// In milliseconds.
-pub const DAY: u64 = 24 * HOUR;
-/// In bytes.
-pub const KIB: u64 = 1 << 10;
-/// In bytes.
-pub const MIB: u64 = 1 << 20;
-/// In bytes.
-pub const GIB: u64 = 1 << 30;

@@ -9,12 +9,17 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 
+// What its macros name, in this crate, too.
+extern crate self as service_kit;
+
 pub mod brokers;
 #[cfg(feature = "cli")]
 pub mod cli;
 pub mod duration;
 pub mod printed;
 pub mod properties;
+pub mod section;
+pub mod setting;
 pub mod size;
 #[cfg(feature = "testing")]
 pub mod testing;
@@ -24,6 +29,7 @@ mod database;
 mod error;
 mod files;
 mod host;
+mod http;
 mod key;
 mod kind;
 mod layers;
@@ -40,7 +46,8 @@ mod telemetry;
 pub use database::{Build, DatabaseAddress, DatabaseKind, DatabaseTls, scheme};
 pub use error::{ConfigError, Problem};
 pub use host::host;
-pub use key::{DAY, GIB, HOUR, KIB, Key, MIB, MINUTE, SECOND, bytes, key, millis, number};
+pub use http::Http;
+pub use key::{Key, Need};
 pub use kind::Kind;
 pub use layers::{Origin, insert};
 pub use load::Overrides;
@@ -51,6 +58,8 @@ pub use log::{Log, LogFormat};
 pub use postgres::{PostgresAddress, tls_trouble};
 pub use raw::Raw;
 pub use secret::Secret;
+pub use section::Section;
 pub use security::{Security, SecurityProtocol};
+pub use setting::Setting;
 pub use table::{KeyTable, is_described, is_identifier, is_name};
 pub use telemetry::{Counter, SignalEntry};

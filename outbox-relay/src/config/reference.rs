@@ -2,7 +2,7 @@
 
 use service_kit::properties::Program;
 
-use super::{Raw, keys::TABLE};
+use super::{Raw, sections::TABLE};
 
 /// Where the generated part of the page begins.
 pub const HEAD: &str =

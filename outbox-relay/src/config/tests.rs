@@ -8,7 +8,7 @@ use service_kit::{
     testing::{self, document},
 };
 
-use super::{keys::TABLE, *};
+use super::{sections::TABLE, *};
 use crate::telemetry;
 
 /// A value for each key of the table, so that every field of the types is written out.

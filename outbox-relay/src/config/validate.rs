@@ -4,7 +4,7 @@ use service_kit::{
     Build, DatabaseAddress, DatabaseKind, duration::text, is_name, properties::Program,
 };
 
-use super::{Config, Database, Problem, keys::TABLE};
+use super::{Config, Database, Problem, sections::TABLE};
 use crate::topic::Template;
 
 /// What this build can do.

@@ -9,7 +9,7 @@ use service_kit::{
     testing::{self, document},
 };
 
-use super::super::{load::TABLE, *};
+use super::super::{sections::TABLE, *};
 
 /// A value for each key of the table, so that every field of the types is written out.
 fn everything() -> toml::Table {
