@@ -21,6 +21,7 @@ pub mod properties;
 pub mod section;
 pub mod setting;
 pub mod size;
+pub mod telemetry;
 #[cfg(feature = "testing")]
 pub mod testing;
 pub mod told;
@@ -41,7 +42,6 @@ mod raw;
 mod secret;
 mod security;
 mod table;
-mod telemetry;
 
 pub use database::{Build, DatabaseAddress, DatabaseKind, DatabaseTls, scheme};
 pub use error::{ConfigError, Problem};

@@ -13,13 +13,12 @@ use std::{
 use inbox_engine::{Outcome, ParkReason};
 use inbox_handler::internal::Calls;
 use outbox_core::TopicPartition;
-use service_kit::Counter;
-
-use super::{
-    Counters,
-    histogram::{EVENTS, Histogram, LONG, SHORT, Scale},
-    partition_reading::PartitionReading,
+use service_kit::{
+    Counter,
+    telemetry::{EVENTS, Histogram, LONG, SHORT, Scale},
 };
+
+use super::{Counters, partition_reading::PartitionReading};
 
 /// Why events are parked, in the order of [`Meters::parked`].
 pub(crate) const REASONS: [ParkReason; 9] = [

@@ -26,10 +26,6 @@ const KNOWN: &[(&str, &str)] = &[
         "inbox-store: postgres/declared, postgres/sent, postgres/session",
         "a session makes the declared functions on itself",
     ),
-    (
-        "inbox-runtime: telemetry/exposition, telemetry/metrics",
-        "the table of metrics writes samples, whose text is made by the table",
-    ),
     ("inbox-kafka: client, ffi, trouble", "a callback of C gets the client; the client calls C"),
     (
         "service-kit: lib, duration, key, kind",
