@@ -26,6 +26,7 @@ pub mod telemetry;
 pub mod testing;
 pub mod told;
 
+mod chance;
 mod database;
 mod error;
 mod files;
@@ -43,6 +44,7 @@ mod secret;
 mod security;
 mod table;
 
+pub use chance::{Random, backoff, chance};
 pub use database::{Build, DatabaseAddress, DatabaseKind, DatabaseTls, scheme};
 pub use error::{ConfigError, Problem};
 pub use host::host;

@@ -51,10 +51,10 @@ const SQL: &[&str] = &[
 const DEPENDENCIES: &[(&str, &[&str])] = &[
     ("inbox-engine", &[]),
     ("outbox-core", &[]),
-    ("service-kit", &["outbox-core"]),
+    ("service-kit", &["inbox-engine", "outbox-core"]),
     ("inbox-kafka", &["inbox-engine", "outbox-core", "rdkafka", "service-kit"]),
     ("inbox-store", &["inbox-engine", "outbox-core", "service-kit"]),
-    ("inbox-handler", &["inbox-engine", "inbox-store", "outbox-core"]),
+    ("inbox-handler", &["inbox-engine", "inbox-store", "outbox-core", "service-kit"]),
     (
         "inbox-runtime",
         &[
