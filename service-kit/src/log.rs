@@ -16,7 +16,7 @@ section! {
         /// Lines for people or one JSON object per line; `auto` is `human` on a terminal and `json` otherwise.
         format: LogFormat;
         /// `error`, `warn`, `info`, `debug`, `trace`, or a filter such as `info,{target}=debug`. The environment
-        /// variable RUST_LOG goes before it.
+        /// variable `RUST_LOG` goes before it.
         level: String = "info";
         /// Whether what the database says of an error is shown as it is, with values of events and rows in it.
         /// Without it the log and the errors of parked events (of the relay: of rows that were set aside) have the
