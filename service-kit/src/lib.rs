@@ -1,11 +1,12 @@
-//! What the consumer and the relay have in common beside the envelope: above all their configurations, which
-//! are one table of keys with unit, default and bounds; a TOML file, the environment over it, flags over that;
-//! values that never show themselves.
+//! What the consumer and the relay have in common beside the envelope: above all their configurations; a TOML
+//! file, the environment over it, flags over that; values that never show themselves.
 //!
-//! The crates that use it have the table and the types; this one reads, checks and documents them. With the
-//! feature `cli` also what their commands have in common, from the command line to the exit code; and the
-//! tables of what they tell and count are made the same way, by [`signals!`] and [`counters!`]. It is
-//! part of the two crates' machinery and follows their versions: users find what they need of it there.
+//! Each key is declared once, by [`section!`]; of that are made its type's field, its default, the row of the table
+//! that reading and checking go by, and its row in the documentation. The tables of what programs tell, count and
+//! measure are made the same way, by [`signals!`], [`counters!`] and [`metrics!`]. With the feature `http` this crate
+//! has the port that serves metrics and health, with `cli` what the commands have in common, from the command line
+//! to the exit code. It is part of the two crates' machinery and follows their versions: users find what they need
+//! of it there.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 
@@ -53,8 +54,6 @@ pub use key::{Key, Need};
 pub use kind::Kind;
 pub use layers::{Origin, insert};
 pub use load::Overrides;
-#[cfg(feature = "cli")]
-pub use log::start as start_log;
 pub use log::{Log, LogFormat};
 #[cfg(feature = "postgres")]
 pub use postgres::{PostgresAddress, tls_trouble};

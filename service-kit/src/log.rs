@@ -45,7 +45,7 @@ choice! {
 /// # Errors
 /// One sentence, when the level is none.
 #[cfg(feature = "cli")]
-pub fn start(log: &Log, env: &[(String, String)], target: &str) -> Result<(), String> {
+pub(crate) fn start(log: &Log, env: &[(String, String)], target: &str) -> Result<(), String> {
     let rust_log = env.iter().find(|(name, _)| name == "RUST_LOG").map(|(_, value)| value.as_str());
     let filter = filter(log, rust_log, target)?;
     let terminal = io::stderr().is_terminal();

@@ -34,6 +34,8 @@ pub use limits::{Batch, Lanes, Limits, Retention, Retry};
 pub use outbox::{Outbox, Wake};
 pub use park::Park;
 pub use reference::reference;
+#[cfg(feature = "cli")]
+pub(crate) use sections::TABLE;
 pub use sections::{Config, KEYS};
 pub use service_kit::{
     ConfigError, DatabaseKind, DatabaseTls, Http, Key, Kind, Log, LogFormat, Origin, Overrides,

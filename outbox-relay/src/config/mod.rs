@@ -19,6 +19,8 @@ mod validate;
 mod tests;
 
 pub use reference::{HEAD as REFERENCE_HEAD, reference};
+#[cfg(feature = "cli")]
+pub(crate) use sections::TABLE;
 pub use sections::{Batch, Config, Database, KEYS, Kafka, Limits, Relaying, Retention, Wake};
 pub use service_kit::{
     ConfigError, DatabaseKind, DatabaseTls, Key, Kind, Log, LogFormat, Origin, Overrides, Problem,
