@@ -168,6 +168,20 @@ macro_rules! section {
             }
         }
 
+        /// For a section that takes its keys in.
+        impl $crate::Setting for $name {
+            const KIND: $crate::Kind = $crate::Kind::Settings;
+            fn of(_: &str) -> Self {
+                Self::default()
+            }
+            fn write<S: serde::Serializer>(&self, output: S) -> Result<S::Ok, S::Error> {
+                serde::Serialize::serialize(self, output)
+            }
+            fn read<'de, D: serde::Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
+                serde::Deserialize::deserialize(input)
+            }
+        }
+
         impl $crate::Section for $name {
             const KEYS: &'static [$crate::Key] = {
                 const PARTS: &[&[$crate::Key]] = &[ $( $crate::section!(

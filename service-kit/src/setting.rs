@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use outbox_core::{IdScope, ReadRules};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::{Kind, Raw, Secret, Security, duration, size};
+use crate::{Kind, Raw, Secret, duration, size};
 
 /// A type that a key may be declared as, by [`section!`](crate::section).
 pub trait Setting: Sized {
@@ -64,7 +64,6 @@ plain! {
     Vec<String>: Kind::List, "", |_| Self::new();
     BTreeMap<String, String>: Kind::Columns, "", |_| Self::new();
     Raw: Kind::Settings, "", |_| Self::default();
-    Security: Kind::Settings, "", |_| Self::default();
     IdScope: Kind::Choice(&["consumer", "topic"]), "consumer", |_| Self::default();
     // Its keys are declared one by one.
     ReadRules: Kind::Settings, "", |_| Self::own();

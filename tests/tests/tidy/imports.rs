@@ -28,10 +28,6 @@ const KNOWN: &[(&str, &str)] = &[
     ),
     ("inbox-kafka: client, ffi, trouble", "a callback of C gets the client; the client calls C"),
     (
-        "service-kit: lib, duration, key, kind",
-        "the macro of keys is at the root and is used below it",
-    ),
-    (
         "service-kit: database, postgres",
         "an address of PostgreSQL is read for the database, with its rule of TLS",
     ),
