@@ -23,11 +23,11 @@ COPY inbox-engine inbox-engine
 COPY inbox-handler inbox-handler
 COPY inbox-kafka inbox-kafka
 COPY inbox-runtime inbox-runtime
-COPY inbox-settings inbox-settings
 COPY inbox-store inbox-store
 COPY migrations migrations
 COPY outbox-core outbox-core
 COPY outbox-relay outbox-relay
+COPY service-kit service-kit
 COPY tests tests
 COPY xtask xtask
 COPY LICENSE-APACHE LICENSE-MIT ./

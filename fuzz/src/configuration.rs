@@ -11,7 +11,7 @@ use std::{
 };
 
 use inbox_consumer::config::{Config, ConfigError, KEYS, Key, Kind, Overrides};
-use inbox_settings::{duration, properties::Program, size};
+use service_kit::{duration, properties::Program, size};
 
 use super::input::CANARY;
 

@@ -9,6 +9,7 @@ use std::{
 };
 
 use inbox_engine::{Epoch, LaneMove};
+use service_kit::Random;
 
 use super::{
     Probe,
@@ -54,7 +55,7 @@ async fn work<DB: Probe>(
     seed: u64,
     until: Instant,
 ) -> u32 {
-    let mut random = seed + 1;
+    let mut random = Random::new(seed);
     let mut whole = 0;
     while Instant::now() < until {
         let lanes = some_lanes(&mut random);
@@ -81,21 +82,13 @@ async fn advance<DB: Probe>(
 }
 
 /// Two lanes or more, each moved to where it is.
-fn some_lanes(random: &mut u64) -> Vec<LaneMove> {
+fn some_lanes(random: &mut Random) -> Vec<LaneMove> {
     let mut lanes: Vec<u16> = (0..LANES).collect();
     for place in (1..lanes.len()).rev() {
-        let other = usize::try_from(next(random)).unwrap_or_default() % (place + 1);
+        let other = usize::try_from(random.below(place as u64 + 1)).unwrap_or_default();
         lanes.swap(place, other);
     }
-    let count = 2 + usize::try_from(next(random)).unwrap_or_default() % (lanes.len() - 1);
+    let count = 2 + usize::try_from(random.below(lanes.len() as u64 - 1)).unwrap_or_default();
     lanes.truncate(count);
     lanes.into_iter().map(|lane| step(lane, -1, -1)).collect()
-}
-
-/// xorshift: enough for shuffling.
-fn next(random: &mut u64) -> u64 {
-    *random ^= *random << 13;
-    *random ^= *random >> 7;
-    *random ^= *random << 17;
-    *random
 }

@@ -218,7 +218,7 @@ impl<DB: Store> Consumer<DB> {
     /// another service is only told as not ready.
     #[cfg(feature = "cli")]
     pub(crate) fn exit_when_blocked(&self) {
-        use inbox_settings::cli::{Exit, end_now};
+        use service_kit::cli::{Exit, end_now};
         let end: fn(&str) = |error| end_now(Exit::Blocked, error);
         let _ = self.meters.end_when_blocked.set(end);
     }
@@ -293,7 +293,7 @@ impl<DB: Store> Consumer<DB> {
             id_scope: config.events.id_scope,
             start: start(config.kafka.start),
         };
-        let engine = Engine::new(limits::<DB>(config), Uuid::new_v4().as_u64_pair().0);
+        let engine = Engine::new(limits::<DB>(config), service_kit::chance());
         let (meters, incarnation) = (Arc::clone(&self.meters), identity.owner.incarnation);
         let control = Control::new(self.settings.clone(), Arc::clone(&broker), identity);
         let (work, control) = (Arc::new(self.work(incarnation)), Arc::new(control));

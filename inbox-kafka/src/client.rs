@@ -6,7 +6,6 @@ use std::sync::{
 };
 
 use inbox_engine::{LeaderEpoch, NextOffset};
-use inbox_settings::told::Met;
 use outbox_core::TopicPartition;
 use rdkafka::{
     ClientContext, Offset, TopicPartitionList,
@@ -15,6 +14,7 @@ use rdkafka::{
     error::KafkaError,
     types::RDKafkaRespErr,
 };
+use service_kit::told::Met;
 
 use crate::{broker::BrokerError, ffi, trouble::ONCE};
 

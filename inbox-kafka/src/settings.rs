@@ -196,7 +196,7 @@ pub(crate) fn refusal(error: &KafkaError) -> BrokerError {
 mod tests {
     use std::{collections::BTreeSet, ffi::CString};
 
-    use inbox_settings::properties::{GROUPS, Group};
+    use service_kit::properties::{GROUPS, Group};
 
     use crate::ffi;
 

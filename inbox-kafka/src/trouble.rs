@@ -2,11 +2,11 @@
 
 use std::time::Instant;
 
-use inbox_settings::{
+use rdkafka::types::RDKafkaErrorCode as Code;
+use service_kit::{
     brokers::BrokerTrouble,
     told::{Cause, Met, Told},
 };
-use rdkafka::types::RDKafkaErrorCode as Code;
 
 use crate::{broker::Trouble, client};
 

@@ -16,8 +16,6 @@ compile_error!("no database is on: enable the feature `postgres` or `sqlite` of 
 pub mod internal {
     #[cfg(feature = "testing")]
     pub use crate::pipeline::crash::{Crash, Moment};
-    #[cfg(feature = "http")]
-    pub use crate::telemetry::http::serve;
     pub use crate::{
         pipeline::{
             content::Content,
@@ -37,4 +35,6 @@ pub mod internal {
             watchdog::{Watchdog, watch},
         },
     };
+    #[cfg(feature = "http")]
+    pub use service_kit::telemetry::serve;
 }

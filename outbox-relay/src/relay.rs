@@ -281,7 +281,7 @@ fn outage(error: &crate::port::FeedError) -> BuildError {
 fn protected(options: DatabaseOptions, config: &Config) -> Result<DatabaseOptions, BuildError> {
     match options {
         DatabaseOptions::Postgres(options) => {
-            let read = inbox_settings::PostgresAddress::of(*options, config.database.tls);
+            let read = service_kit::PostgresAddress::of(*options, config.database.tls);
             let read = read.map_err(|problem| BuildError::Config(vec![problem]))?;
             Ok(DatabaseOptions::Postgres(Box::new(read.options)))
         }
@@ -349,7 +349,7 @@ fn pump_options(config: &Config) -> Result<PumpOptions, String> {
 
 /// Who this process is, for people.
 fn holder() -> String {
-    format!("{}/{}", inbox_settings::host(), std::process::id())
+    format!("{}/{}", service_kit::host(), std::process::id())
 }
 
 /// Brings the outbox tables up to date; answers the versions applied. What the `migrate` command does.

@@ -1,6 +1,6 @@
 //! Which topic a row goes to: its own, or what the template makes of it.
 
-use inbox_settings::is_name;
+use service_kit::is_name;
 
 /// The longest name that Kafka takes.
 const NAME_MAX: usize = 249;

@@ -19,7 +19,11 @@ struct Library {
 const LIBRARIES: [Library; 10] = [
     Library { package: "inbox-engine", always: "", each: &["", "ablation"] },
     Library { package: "inbox-outbox-core", always: "", each: &["", "postgres", "sqlite"] },
-    Library { package: "inbox-settings", always: "", each: &["", "cli", "postgres", "testing"] },
+    Library {
+        package: "inbox-service-kit",
+        always: "",
+        each: &["", "cli", "postgres", "http", "testing"],
+    },
     Library { package: "inbox-kafka", always: "tls", each: &["", "testing"] },
     Library {
         package: "inbox-store",

@@ -1,9 +1,8 @@
 //! The command line.
 
-use std::{ffi::OsString, path::PathBuf};
-
-use clap::{Parser, Subcommand};
+use clap::Subcommand;
 use inbox_store::port::RoleKind;
+use service_kit::cli::Program;
 
 use super::{
     exit::EXITS,
@@ -12,23 +11,20 @@ use super::{
     retire::Retire,
     skip::Skip,
 };
-use crate::config::{Config, ConfigError};
+use crate::config::{Config, TABLE};
 
-const CONFIG_DEFAULT: &str = "consumer.toml";
-
-/// What the user typed.
-#[derive(Debug, Parser)]
-#[command(about = "Consumes events from Kafka with exactly-once effects in SQL", long_about = None)]
-pub(super) struct Args {
-    /// The configuration file; consumer.toml, if it is there
-    #[arg(long, global = true, value_name = "FILE", env = "INBOX_CONFIG")]
-    pub(super) config: Option<PathBuf>,
-    /// Sets one key over file and environment, such as kafka.bootstrap=localhost:9092
-    #[arg(long = "set", global = true, value_name = "SECTION.KEY=VALUE")]
-    pub(super) set: Vec<String>,
-    #[command(subcommand)]
-    pub(super) command: Command,
-}
+/// How the command line and the configuration are read.
+pub(super) const PROGRAM: Program<Config> = Program {
+    name: "inbox-consumer",
+    about: "Consumes events from Kafka with exactly-once effects in SQL",
+    exits: EXITS,
+    file: "consumer.toml",
+    env: "INBOX_CONFIG",
+    target: TABLE.target,
+    load: Config::load,
+    log: |config| &config.log,
+    show_values: outbox_core::show_values,
+};
 
 /// One thing to do.
 #[derive(Clone, PartialEq, Eq, Debug, Subcommand)]
@@ -89,23 +85,4 @@ pub(super) enum Command {
     Skip(Skip),
     /// Gives the rows of a topic up that was deleted, or deleted and created again
     Retire(Retire),
-}
-
-impl Args {
-    /// Reads the command line. The error is what clap would print, help included.
-    pub(super) fn read(
-        args: impl IntoIterator<Item = impl Into<OsString> + Clone>,
-    ) -> Result<Self, clap::Error> {
-        inbox_settings::cli::read(args, EXITS)
-    }
-
-    /// Loads the configuration that the arguments name.
-    pub(super) fn load(
-        &self,
-        env: impl IntoIterator<Item = (String, String)>,
-    ) -> Result<Config, ConfigError> {
-        let (path, set) =
-            inbox_settings::cli::source(self.config.as_deref(), CONFIG_DEFAULT, &self.set)?;
-        Config::load(path.as_deref(), env, &set)
-    }
 }

@@ -2,15 +2,15 @@
 
 use std::fmt::Display;
 
-use inbox_settings::cli::{Terminal, shown};
 use inbox_store::port::{Store, deadline};
+use service_kit::cli::Terminal;
 
 use super::{
     Exit,
-    args::{Args, Command},
+    args::{Command, PROGRAM},
     check, migrate, park, parked, prune, retire, run, skip, status,
 };
-use crate::{Routes, config::Config};
+use crate::Routes;
 
 /// One command, with everything of the process that it reads and writes.
 pub(super) async fn command<DB, F, Fut, E>(
@@ -25,20 +25,17 @@ where
     Fut: Future<Output = Result<Routes<DB>, E>>,
     E: Display,
 {
-    let args = match Args::read(args) {
+    let args = match PROGRAM.read_or_answer(args, terminal) {
         Ok(args) => args,
-        Err(error) => return shown(&error, terminal),
+        Err(exit) => return exit,
     };
     if matches!(args.command, Command::Migrate { print: true, .. }) {
         return migrate::print::<DB>(terminal);
     }
     let env: Vec<(String, String)> = env.into_iter().collect();
-    let config = match loaded(&args, &env) {
+    let config = match PROGRAM.configure(&args, &env, terminal) {
         Ok(config) => config,
-        Err(text) => {
-            terminal.complain(text);
-            return Exit::Usage;
-        }
+        Err(exit) => return exit,
     };
     match &args.command {
         Command::Migrate { print_grants: Some(role), kind, .. } => {
@@ -77,14 +74,4 @@ where
             },
         },
     }
-}
-
-/// The configuration, with the log started as it says.
-fn loaded(args: &Args, env: &[(String, String)]) -> Result<Config, String> {
-    let config = args.load(env.to_vec()).map_err(|error| error.to_string())?;
-    inbox_settings::start_log(&config.log, env, "inbox_consumer")?;
-    if config.log.database_text {
-        outbox_core::show_values();
-    }
-    Ok(config)
 }

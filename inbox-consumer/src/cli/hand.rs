@@ -24,6 +24,6 @@ pub(super) fn who(name: Option<&str>, env: &[(String, String)]) -> Result<String
     }
     match said {
         Some(_) => Err("--as is empty: the audit needs to know who you are".into()),
-        None => Ok(inbox_settings::cli::who(env, &inbox_settings::host())),
+        None => Ok(service_kit::cli::who(env, &service_kit::host())),
     }
 }

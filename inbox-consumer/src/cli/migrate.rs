@@ -1,6 +1,7 @@
 //! `migrate`: the tables of inbox and outbox.
 
 use inbox_store::port::{Operators, RoleKind};
+use service_kit::cli::say_grants;
 
 use super::{Exit, Terminal, session::open};
 use crate::config::Config;
@@ -19,18 +20,7 @@ pub(super) fn print_grants<DB: Operators>(
 ) -> Exit {
     let (schema, audit_ends) =
         (config.database.schema.as_deref(), config.retention.audit.is_some());
-    match DB::grants(schema, role, kind, audit_ends) {
-        Some(statements) => {
-            terminal.say(statements);
-            Exit::Done
-        }
-        None => {
-            terminal.complain(
-                "SQLite has no roles: who may write to the file and its folder may do all",
-            );
-            Exit::Usage
-        }
-    }
+    say_grants(DB::grants(schema, role, kind, audit_ends), terminal)
 }
 
 /// Brings the tables up to date.

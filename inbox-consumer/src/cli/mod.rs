@@ -61,8 +61,8 @@ use std::{fmt::Display, future, io, process::ExitCode};
 pub use exit::{EXITS, Exit};
 pub use stock::stock;
 
-use inbox_settings::cli::Terminal;
 use inbox_store::port::Store;
+use service_kit::cli::Terminal;
 
 use crate::Routes;
 use command::command;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use inbox_settings::cli::Signals;
 use inbox_store::port::Store;
+use service_kit::cli::Signals;
 
 use super::{Exit, Terminal};
 use crate::{

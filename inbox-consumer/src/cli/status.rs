@@ -6,9 +6,9 @@ use std::{
 };
 
 use inbox_kafka::{LogFacts, Logs, TopicState, missing};
-use inbox_settings::printed;
 use inbox_store::port::{Operators, PartitionRow};
 use outbox_core::TopicPartition;
+use service_kit::printed;
 
 use super::{
     Exit, Terminal,

@@ -2,7 +2,11 @@
 
 use std::{ffi::OsString, future, io, process::ExitCode};
 
-use super::{Exit, Terminal, args::Args, command::command};
+use super::{
+    Exit, Terminal,
+    args::{Command, PROGRAM},
+    command::command,
+};
 use crate::{Routes, config::DatabaseKind};
 
 /// The whole `main` of the stock binary, `inbox-consumer`: the commands of [`main`](super::main) with the
@@ -45,7 +49,7 @@ pub(super) async fn dispatched(
 fn kind(args: &[OsString], env: &[(String, String)]) -> DatabaseKind {
     let unread =
         if cfg!(feature = "postgres") { DatabaseKind::Postgres } else { DatabaseKind::Sqlite };
-    let Ok(args) = Args::read(args) else { return unread };
-    let Ok(config) = args.load(env.iter().cloned()) else { return unread };
+    let Ok(args) = PROGRAM.read::<Command>(args) else { return unread };
+    let Ok(config) = PROGRAM.load(&args, env) else { return unread };
     config.database.kind().unwrap_or(unread)
 }

@@ -1,6 +1,6 @@
 //! Text in columns.
 
-use inbox_settings::cli::columns;
+use service_kit::cli::columns;
 
 /// Rows under their heads, each column as wide as its widest cell; numbers to the right.
 pub(super) fn aligned<const N: usize>(heads: [&str; N], rows: &[[String; N]]) -> String {

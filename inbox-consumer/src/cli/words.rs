@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use inbox_settings::printed;
 use inbox_store::port::{Intent, ParkedRow};
+use service_kit::printed;
 
 /// A reason for which events are parked.
 pub(super) struct Reason {

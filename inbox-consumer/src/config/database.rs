@@ -1,8 +1,38 @@
-//! Which database an address means.
+//! `[database]`: where effects and inbox live.
 
-use inbox_settings::{Build, DatabaseKind, scheme};
+use std::time::Duration;
 
-use super::{Database, Problem};
+use service_kit::{Build, DatabaseKind, DatabaseTls, Secret, scheme, section};
+
+use super::Problem;
+
+section! {
+    /// `[database]`: one database for effects and inbox.
+    pub struct Database as "database" {
+        /// The database of effects and inbox: `postgres://user:password@host/name` or `sqlite:path`.
+        url: Secret = required;
+        #[doc = service_kit::database_tls!()]
+        tls: Option<DatabaseTls>, shown "`verify-full` for another machine";
+        /// PostgreSQL: the schema of the inbox tables, put first in the search path. Lower-case letters, digits and
+        /// `_`.
+        schema: Option<String>;
+        /// Transactions open at once at most, each on its own connection. SQLite uses one, whatever is set.
+        connections: u16 = "8", in 1..=64;
+        /// The longest statement; the database ends it. Longer than `database.lock_timeout`, shorter than
+        /// `retry.attempt_deadline`.
+        statement_timeout: Duration = "20s", in 100ms..=1h, shown "`retry.attempt_deadline` / 1.5, at most 20s";
+        /// The longest wait for a lock, shorter than `database.statement_timeout`; then the transaction is tried
+        /// again with fewer events.
+        lock_timeout: Duration = "2s", in 10ms..=10m, shown "`database.statement_timeout` / 2, at most 2s";
+        /// The longest silence of this process within a transaction; then the database ends it. It frees what a
+        /// frozen process has locked. Longer than `retry.attempt_deadline`; should be at most 1m, or
+        /// `kafka.session_timeout` if that is longer.
+        idle_timeout: Duration = "40s", in 1s..=1h, shown "`retry.attempt_deadline` × 4/3, at least 40s";
+        /// Prepared statements kept per connection. 0 keeps none and gives none a name, as PgBouncer in transaction
+        /// mode needs it.
+        statement_cache: u16 = "100", in 0..=10_000;
+    }
+}
 
 /// What this build can do.
 pub(super) const BUILD: Build = Build {

@@ -2,35 +2,37 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
+use service_kit::{choice, section};
 
-/// A handler of one event type: a statement that reads the relation
-/// `events(ord, event_id, aggregate_id, occurred_at, …)`. docs/declared-handlers.md tells what it may be.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Declared {
-    /// The type of the events.
-    pub event_type: String,
-    /// Whether the statement sees one event or a run.
-    #[serde(default)]
-    pub mode: DeclaredMode,
-    /// Whether each aggregate may occur only once in a run; so it is in the mode `run` unless it says false.
-    #[serde(default)]
-    pub one_per_aggregate: Option<bool>,
-    /// The typed columns of the relation: `TYPE`, or `TYPE from SOURCE`.
-    #[serde(default)]
-    pub columns: BTreeMap<String, String>,
-    /// The statement.
-    pub sql: String,
+section! {
+    /// A handler of one event type: a statement that reads the relation
+    /// `events(ord, event_id, aggregate_id, occurred_at, …)`. docs/declared-handlers.md tells what it may be.
+    pub struct Declared as "handlers" {
+        /// The type of the events that it takes.
+        event_type: String = required;
+        /// `each`: the statement runs once for each event, in order. `run`: once for a run of events, which is a
+        /// set to it: the fastest way.
+        mode: DeclaredMode;
+        /// With mode `run`: each aggregate occurs once in a run, since `UPDATE … FROM` and `ON CONFLICT DO UPDATE`
+        /// cannot touch a row twice. `true` unless it says `false`, which makes runs longer, for statements that
+        /// sum up or that only insert.
+        one_per_aggregate: Option<bool>;
+        /// The typed columns of the relation: `name = "TYPE"` or `name = "TYPE from SOURCE"`. Types: bool, bytea,
+        /// date, float8, int4, int8, jsonb, numeric, text, timestamptz, uuid; with `?` behind it the value may be
+        /// missing. Sources: `/json/pointer` (by default `/name`), `payload`, `header:NAME`, `key`.
+        columns: BTreeMap<String, String>;
+        /// The statement: INSERT, UPDATE, DELETE, MERGE, or SELECT of functions. It reads `events(ord, event_id,
+        /// aggregate_id, occurred_at, …)`.
+        sql: String = required;
+    }
 }
 
-/// How many events a declared statement sees.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum DeclaredMode {
-    /// It runs once for each event.
-    #[default]
-    Each,
-    /// It runs once for a run of events.
-    Run,
+choice! {
+    /// How many events a declared statement sees.
+    pub enum DeclaredMode {
+        /// It runs once for each event.
+        Each = "each",
+        /// It runs once for a run of events.
+        Run = "run",
+    }
 }

@@ -2,26 +2,7 @@
 
 use std::path::Path;
 
-use inbox_settings::KeyTable;
-
-use super::{Config, ConfigError, KEYS, Overrides, Problem};
-
-/// The table as reading, checking and documenting it need it.
-pub(super) const TABLE: KeyTable = KeyTable {
-    keys: KEYS,
-    required: &[
-        "consumer.name",
-        "kafka.bootstrap",
-        "kafka.topics",
-        "database.url",
-        "handlers.event_type",
-        "handlers.sql",
-    ],
-    repeated: &["handlers"],
-    whole: &[("events.rules", &["events.rules.id", "events.rules.type"])],
-    env: "INBOX_",
-    page: "docs/configuration.md",
-};
+use super::{Config, ConfigError, Overrides, Problem, sections::TABLE};
 
 impl Config {
     /// Reads `path` (nothing, if `None`), lays `env` over it (names `INBOX_<SECTION>__<KEY>`; pass

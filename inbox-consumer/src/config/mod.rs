@@ -1,7 +1,7 @@
 //! What a consumer is told: one TOML file, the environment over it, flags over that.
 //!
-//! [`KEYS`] is the one table of all keys with unit, default and bounds; `docs/configuration.md` is
-//! generated from it, and tests hold the table, the document and these types together.
+//! Each key is declared once, with its type, unit, default, bounds and what it does. The types, [`KEYS`] and
+//! `docs/configuration.md` are made of that.
 //!
 //! ```
 //! use inbox_consumer::config::Config;
@@ -11,11 +11,11 @@
 //! assert!(config.validate().iter().all(|problem| !problem.fatal));
 //! ```
 
-mod choices;
 mod database;
+mod events;
 mod handlers;
-mod http;
-mod keys;
+mod kafka;
+mod limits;
 mod load;
 mod outbox;
 mod park;
@@ -26,17 +26,18 @@ mod validate;
 #[cfg(test)]
 mod tests;
 
-pub use choices::{Content, Format, Protocol, Start, Unwanted};
+pub use database::Database;
+pub use events::{Content, Events, Format, Unwanted};
 pub use handlers::{Declared, DeclaredMode};
-pub use http::Http;
-pub use inbox_settings::{
-    ConfigError, DatabaseKind, DatabaseTls, Key, Kind, Log, LogFormat, Origin, Overrides, Problem,
-    Raw, Secret, Security, SecurityProtocol,
-};
-pub use keys::KEYS;
+pub use kafka::{Identity, Kafka, Protocol, Start};
+pub use limits::{Batch, Lanes, Limits, Retention, Retry};
 pub use outbox::{Outbox, Wake};
 pub use park::Park;
 pub use reference::reference;
-pub use sections::{
-    Batch, Config, Database, Events, Identity, Kafka, Lanes, Limits, Retention, Retry,
+#[cfg(feature = "cli")]
+pub(crate) use sections::TABLE;
+pub use sections::{Config, KEYS};
+pub use service_kit::{
+    ConfigError, DatabaseKind, DatabaseTls, Http, Key, Kind, Log, LogFormat, Origin, Overrides,
+    Problem, Raw, Secret, Security, SecurityProtocol,
 };

@@ -1,33 +1,27 @@
 //! `[outbox]`: how handlers append events.
 
-use inbox_settings::size;
-use serde::{Deserialize, Serialize};
+use service_kit::{choice, section};
 
-/// `[outbox]`: how handlers append events.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Outbox {
-    /// The largest event, as a record with its headers.
-    #[serde(deserialize_with = "size::deserialize")]
-    pub event_bytes_max: usize,
+section! {
+    /// `[outbox]`: how handlers append events.
+    #[derive(Copy)]
+    pub struct Outbox as "outbox" {
+        /// The largest event that a handler appends, as a record with its headers. The brokers
+        /// (`message.max.bytes`) and the event's consumers have to take it.
+        event_bytes_max: usize = "1MiB", in 1KiB..=64MiB;
+        /// PostgreSQL: whether a COMMIT with appended events wakes the relay (`notify`: PostgreSQL then lets such
+        /// transactions commit one at a time), or the relay finds them when it looks the next time (`poll`).
+        wake: Wake;
+    }
+}
+
+choice! {
     /// How a relay learns of appended events.
-    pub wake: Wake,
-}
-
-/// How a relay learns of appended events.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Wake {
-    /// The COMMIT tells it (`PostgreSQL`).
-    #[default]
-    Notify,
-    /// It looks from time to time.
-    Poll,
-}
-
-impl Default for Outbox {
-    fn default() -> Self {
-        Self { event_bytes_max: outbox_core::EVENT_BYTES_MAX, wake: Wake::default() }
+    pub enum Wake {
+        /// The COMMIT tells it (PostgreSQL).
+        Notify = "notify",
+        /// It looks from time to time.
+        Poll = "poll",
     }
 }
 

@@ -2,33 +2,21 @@
 
 use std::time::Duration;
 
-use inbox_settings::duration;
-use serde::{Deserialize, Serialize};
-
 use inbox_handler::Schedule;
+use service_kit::section;
 
-/// `[park]`: when an event is released by itself that was parked after its last quick attempt. A
-/// route may have its own: `Routes::schedule`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Park {
-    /// Delay before the first release; it doubles.
-    #[serde(with = "duration")]
-    pub delay_min: Duration,
-    /// Longest delay.
-    #[serde(with = "duration")]
-    pub delay_max: Duration,
-    /// Releases before the event waits for a person.
-    pub releases_max: u32,
-}
-
-impl Default for Park {
-    fn default() -> Self {
-        Self {
-            delay_min: Duration::from_mins(1),
-            delay_max: Duration::from_hours(1),
-            releases_max: 20,
-        }
+section! {
+    /// `[park]`: when an event is released by itself that was parked after its last quick attempt. A
+    /// route may have its own: `Routes::schedule`.
+    #[derive(Copy)]
+    pub struct Park as "park" {
+        /// The delay before a parked event whose quick attempts are spent is released by itself; it doubles each
+        /// time, and its upper half is chance. A route may have a schedule of its own (`Routes::schedule`).
+        delay_min: Duration = "1m", in 1ms..=1d;
+        /// The longest delay between two releases.
+        delay_max: Duration = "1h", in 1ms..=365d;
+        /// Releases by itself; then the event waits for a person. With 0 only a person releases.
+        releases_max: u32 = "20", in 0..=1_000_000;
     }
 }
 

@@ -1,13 +1,13 @@
 //! `docs/configuration.md`, made from the table of keys.
 
-use inbox_settings::properties::Program;
+use service_kit::properties::Program;
 
-use super::{Raw, load::TABLE};
+use super::{Raw, sections::TABLE};
 
 const HEAD: &str = "\
 # Configuration
 
-<!-- Made from the table `KEYS` in inbox-consumer/src/config/keys.rs; a test compares them. -->
+<!-- Made from the declarations in inbox-consumer/src/config; a test compares them. -->
 
 One TOML file (`consumer.toml`, or `--config FILE`, or `INBOX_CONFIG`), the environment over it, flags over that:
 

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use inbox_settings::{DatabaseAddress, duration::text, is_name, properties::Program};
+use service_kit::{DatabaseAddress, duration::text, is_name, properties::Program};
 
-use super::{Config, Database, Format, Problem, Unwanted, database::BUILD, load::TABLE};
+use super::{Config, Database, Format, Problem, Unwanted, database::BUILD, sections::TABLE};
 
 /// What a frozen process has locked should not be waited for longer, however short its session with the group is.
 const LOCKS_HELD_MAX: Duration = Duration::from_mins(1);
@@ -25,7 +25,7 @@ impl Config {
         let tls = cfg!(any(feature = "tls", feature = "tls-vendored"));
         let security = &self.kafka.security;
         found.extend(security.problems(&self.kafka.bootstrap, "inbox-consumer", tls));
-        found.extend(self.http.problem());
+        found.extend(self.http.problem(BUILD.package, cfg!(feature = "http")));
         found
     }
 

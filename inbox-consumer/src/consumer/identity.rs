@@ -12,7 +12,7 @@ use crate::config::{self, Config};
 
 pub(super) fn owner(config: &Config) -> Owner {
     Owner {
-        name: format!("{}/{}", inbox_settings::host(), std::process::id()),
+        name: format!("{}/{}", service_kit::host(), std::process::id()),
         instance_id: config.consumer.instance_id.clone(),
         incarnation: Uuid::new_v4(),
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use inbox_engine::backoff;
+use service_kit::backoff;
 
 /// How often, and after which delays, an event that was parked after its last quick attempt is
 /// released by itself. Each round calls its handler once; the delay doubles from round to round, and
@@ -39,12 +39,8 @@ impl Schedule {
     /// The delay after so many rounds; `None` when there is none left. `chance` is any number.
     #[doc(hidden)]
     pub fn delay(&self, releases: u32, chance: u64) -> Option<Duration> {
-        if releases >= self.releases_max {
-            return None;
-        }
-        let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-        let wait = backoff(millis(self.delay_min), millis(self.delay_max), releases, chance);
-        Some(Duration::from_millis(wait))
+        (releases < self.releases_max)
+            .then(|| backoff(self.delay_min, self.delay_max, releases, chance))
     }
 }
 

@@ -8,8 +8,8 @@ use std::{
 
 use inbox_engine::{PartitionId, Snapshot, Standstill};
 use inbox_kafka::Trouble;
-use inbox_settings::told::{Cause, Met, Told};
 use outbox_core::TopicPartition;
+use service_kit::told::{Cause, Met, Told};
 
 use crate::telemetry::Signal;
 
@@ -169,7 +169,7 @@ impl Outages {
 #[cfg(test)]
 mod tests {
     use inbox_engine::NextOffset;
-    use inbox_settings::testing::told;
+    use service_kit::testing::told;
 
     use super::*;
 

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use inbox_engine::{Doom, ParkReason};
 use inbox_handler::Schedule;
 use inbox_store::port::{ParkedLoad, Transactions};
-use uuid::Uuid;
+use service_kit::chance;
 
 use super::{
     Delivered,
@@ -34,8 +34,7 @@ impl<DB: Transactions> Work<DB> {
     /// When an event is released by itself after so many rounds.
     pub(super) fn delay(&self, event_type: &str, releases: u32) -> Option<Duration> {
         let schedule = self.routes.schedule(event_type).unwrap_or(self.parking.schedule);
-        // The lower half of a random UUID: all chance but for two bits at its top.
-        schedule.delay(releases, Uuid::new_v4().as_u64_pair().1)
+        schedule.delay(releases, chance())
     }
 }
 

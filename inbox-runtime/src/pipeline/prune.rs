@@ -5,8 +5,8 @@ use std::{
     time::Duration,
 };
 
-use inbox_settings::told::{Cause, Met, Told};
 use inbox_store::port::{ACTS_PER_STEP, Owners, PruneCursor, PruneStep, Retentions};
+use service_kit::told::{Cause, Met, Told};
 use tokio::time::Instant;
 
 use super::sessions::Sessions;

@@ -2,7 +2,7 @@
 
 use inbox_engine::{BatchOutcome, TransactionFault};
 
-inbox_settings::counters! {
+service_kit::counters! {
     /// What a consumer has done so far. Written once per transaction, read at any time.
     struct Counters;
 

@@ -8,8 +8,9 @@ use tokio::{
     task::JoinHandle,
 };
 
+use service_kit::telemetry::serve;
+
 use super::{
-    http::serve,
     meters::{Live, Meters},
     *,
 };

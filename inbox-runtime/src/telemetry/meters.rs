@@ -12,14 +12,13 @@ use std::{
 
 use inbox_engine::{BatchOutcome, ParkReason};
 use inbox_handler::internal::Calls;
-use inbox_settings::Counter;
 use outbox_core::TopicPartition;
-
-use super::{
-    Counters,
-    histogram::{EVENTS, Histogram, LONG, SHORT, Scale},
-    partition_reading::PartitionReading,
+use service_kit::{
+    Counter,
+    telemetry::{EVENTS, Histogram, LONG, SHORT, Scale},
 };
+
+use super::{Counters, partition_reading::PartitionReading};
 
 /// Why events are parked, in the order of [`Meters::parked`].
 pub(crate) const REASONS: [ParkReason; 9] = [

@@ -2,40 +2,20 @@
 //! hold what the other does not.
 
 use std::{
-    fmt::Write,
     ops::Deref,
     time::{Instant, SystemTime},
 };
 
+use service_kit::{
+    metrics,
+    telemetry::{self, Metric, Samples},
+};
+
 use super::{
-    exposition::Samples,
     meters::{Live, Meters, REASONS},
     partition_reading::PartitionReading,
     readings::{Readings, no_broker},
 };
-
-/// What a metric's numbers are.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub enum MetricKind {
-    /// Only grows while the process lives.
-    Counter,
-    /// Goes up and down.
-    Gauge,
-    /// A distribution: `_bucket`, `_sum` and `_count`.
-    Histogram,
-}
-
-impl MetricKind {
-    /// As Prometheus calls it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Counter => "counter",
-            Self::Gauge => "gauge",
-            Self::Histogram => "histogram",
-        }
-    }
-}
 
 /// What one scrape reads: numbers as they are, and what was told last.
 #[derive(Debug)]
@@ -48,6 +28,10 @@ impl<'m> Scrape<'m> {
     pub(super) fn of(meters: &'m Meters) -> Self {
         Self { meters, live: meters.live() }
     }
+
+    fn consumer(&self) -> &str {
+        &self.meters.consumer
+    }
 }
 
 impl Deref for Scrape<'_> {
@@ -58,37 +42,7 @@ impl Deref for Scrape<'_> {
     }
 }
 
-/// One row of the table of metrics.
-#[derive(Clone, Copy, Debug)]
-pub struct Metric {
-    /// Its name.
-    pub name: &'static str,
-    /// What its numbers are.
-    pub kind: MetricKind,
-    /// What they count or measure.
-    pub unit: &'static str,
-    /// Its labels besides `consumer`, which all have.
-    pub labels: &'static [&'static str],
-    /// What it means.
-    pub doc: &'static str,
-    pub(super) read: fn(&Scrape<'_>, &mut Samples<'_>),
-}
-
-macro_rules! metrics {
-    ($( $(#[doc = $doc:literal])+ $kind:ident $name:literal $unit:literal [$($label:ident)*] $read:expr; )+) => {
-        /// Every metric.
-        pub const METRICS: &[Metric] = &[ $( Metric {
-            name: $name,
-            kind: MetricKind::$kind,
-            unit: $unit,
-            labels: &[ $( stringify!($label) ),* ],
-            doc: concat!($( $doc ),+).trim_ascii(),
-            read: $read,
-        }, )+ ];
-    };
-}
-
-metrics! {
+metrics! { pub METRICS of Scrape<'_>, Scrape::consumer;
     /// Events whose handler ran and committed.
     Counter "inbox_events_applied_total" "events" [] |m, s| s.add(&[], m.counters.applied.read());
     /// Deliveries that were settled already, recognised by their inbox row.
@@ -222,6 +176,20 @@ metrics! {
     Gauge "inbox_build_info" "" [version] |_, s| s.add(&[env!("CARGO_PKG_VERSION")], 1);
 }
 
+/// Every metric of these consumers, which have different names, in Prometheus' text format.
+pub fn prometheus(readings: &[Readings]) -> String {
+    let scrapes: Vec<Scrape<'_>> = readings.iter().map(|one| Scrape::of(&one.0)).collect();
+    telemetry::prometheus(METRICS, "consumer", &scrapes)
+}
+
+impl Readings {
+    /// Every metric in Prometheus' text format. For several consumers of one process:
+    /// [`prometheus`].
+    pub fn prometheus(&self) -> String {
+        prometheus(std::slice::from_ref(self))
+    }
+}
+
 fn parked_total(scrape: &Scrape<'_>, samples: &mut Samples<'_>) {
     for (reason, counter) in REASONS.iter().zip(&scrape.parked) {
         samples.add(&[reason.as_str()], counter.read());
@@ -293,16 +261,7 @@ process that has the partition, so sums over processes count nothing twice. No s
 /// `docs/metrics.md`, from the table.
 pub fn metrics_reference() -> String {
     let mut page = String::from(HEAD);
-    page.push_str("| metric | type | unit | labels | means |\n|---|---|---|---|---|\n");
-    for Metric { name, kind, unit, labels, doc, .. } in METRICS {
-        let labels: Vec<String> = labels.iter().map(|label| format!("`{label}`")).collect();
-        let _ = writeln!(
-            page,
-            "| `{name}` | {} | {unit} | {} | {doc} |",
-            kind.name(),
-            labels.join(", ")
-        );
-    }
+    page.push_str(&Metric::reference(METRICS));
     page.push_str(HEALTH);
     page
 }

@@ -3,23 +3,20 @@
 //! and no secret is ever in any of them.
 //!
 //! ```text
-//! runtime --writes--> meters --read by--> readings --> metrics + exposition --> http
+//! runtime --writes--> meters --read by--> readings --> metrics --> port
 //! ```
 
 mod counters;
-mod exposition;
-mod histogram;
-#[cfg(feature = "http")]
-pub(crate) mod http;
 pub(crate) mod meters;
 mod metrics;
 mod partition_reading;
-#[cfg(feature = "http")]
-mod places;
 mod readings;
 mod shown;
 mod signal;
 pub(crate) mod watchdog;
+
+#[cfg(feature = "http")]
+mod port;
 
 #[cfg(feature = "http")]
 #[cfg(test)]
@@ -30,14 +27,16 @@ mod reading_tests;
 mod tests;
 
 pub use counters::{Counters, Counts};
-pub use exposition::{CONTENT_TYPE, prometheus};
-pub use inbox_settings::SignalEntry;
-pub use metrics::{METRICS, Metric, MetricKind, metrics_reference};
+pub use metrics::{METRICS, metrics_reference, prometheus};
 pub use partition_reading::{HeldLane, PartitionReading, Reason};
 pub use readings::{Held, Readiness, Readings, Unready};
+pub use service_kit::{
+    SignalEntry,
+    telemetry::{CONTENT_TYPE, Metric, MetricKind},
+};
 pub use signal::{SIGNALS, Signal};
 
-use inbox_settings::Counter;
+use service_kit::Counter;
 
 /// `docs/telemetry.md`, from the tables.
 pub fn reference() -> String {

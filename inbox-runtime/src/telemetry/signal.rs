@@ -4,7 +4,7 @@ use outbox_core::TopicPartition;
 
 use super::shown::Shown;
 
-inbox_settings::signals! {
+service_kit::signals! {
     /// Everything the runtime tells. Each has one level and one set of fields.
     enum Signal: "inbox_consumer", Shown::shown;
 

@@ -1,8 +1,8 @@
 //! Signals are what their table says; counters count.
 
 use inbox_engine::{BatchOutcome, Tally, TransactionFault};
-use inbox_settings::testing::{document, told};
 use outbox_core::TopicPartition;
+use service_kit::testing::{document, told};
 
 use super::*;
 use crate::pipeline::release::Report;

@@ -3,7 +3,7 @@
 use std::{future::Future, time::Duration};
 
 use inbox_engine::{Epoch, LaneMove, LeaderEpoch, Offset, ParkReason};
-use inbox_settings::DatabaseTls;
+use service_kit::DatabaseTls;
 use sqlx::Database;
 
 /// What every statement of a partition is bound to.

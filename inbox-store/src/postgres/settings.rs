@@ -2,7 +2,7 @@
 
 use std::{fmt, time::Duration};
 
-use inbox_settings::{DatabaseTls, PostgresAddress};
+use service_kit::{DatabaseTls, PostgresAddress};
 use sqlx::{ConnectOptions, postgres::PgConnectOptions};
 
 use crate::shared::SettingsError;

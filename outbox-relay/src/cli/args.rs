@@ -1,30 +1,26 @@
 //! The command line.
 
-use std::{ffi::OsString, path::PathBuf};
-
-use clap::{Parser, Subcommand};
+use clap::Subcommand;
+use service_kit::cli::Program;
 
 use super::exit::EXITS;
 use crate::{
-    config::{Config, ConfigError},
+    config::{Config, TABLE},
     port::{Choice, RoleKind},
 };
 
-const CONFIG_DEFAULT: &str = "relay.toml";
-
-/// What the user typed.
-#[derive(Debug, Parser)]
-#[command(name = "outbox-relay", about = "Ships an outbox table to Kafka", long_about = None)]
-pub(super) struct Args {
-    /// The configuration file; relay.toml, if it is there
-    #[arg(long, global = true, value_name = "FILE", env = "OUTBOX_CONFIG")]
-    pub(super) config: Option<PathBuf>,
-    /// Sets one key over file and environment, such as kafka.bootstrap=localhost:9092
-    #[arg(long = "set", global = true, value_name = "SECTION.KEY=VALUE")]
-    pub(super) set: Vec<String>,
-    #[command(subcommand)]
-    pub(super) command: Command,
-}
+/// How the command line and the configuration are read.
+pub(super) const PROGRAM: Program<Config> = Program {
+    name: "outbox-relay",
+    about: "Ships an outbox table to Kafka",
+    exits: EXITS,
+    file: "relay.toml",
+    env: "OUTBOX_CONFIG",
+    target: TABLE.target,
+    load: Config::load,
+    log: |config| &config.log,
+    show_values: outbox_core::show_values,
+};
 
 /// One thing to do.
 #[derive(Clone, PartialEq, Eq, Debug, Subcommand)]
@@ -133,24 +129,5 @@ impl Which {
             }
             _ => Ok(choice),
         }
-    }
-}
-
-impl Args {
-    /// Reads the command line. The error is what clap would print, help included.
-    pub(super) fn read(
-        args: impl IntoIterator<Item = impl Into<OsString> + Clone>,
-    ) -> Result<Self, clap::Error> {
-        inbox_settings::cli::read(args, EXITS)
-    }
-
-    /// Loads the configuration that the arguments name.
-    pub(super) fn load(
-        &self,
-        env: impl IntoIterator<Item = (String, String)>,
-    ) -> Result<Config, ConfigError> {
-        let (path, set) =
-            inbox_settings::cli::source(self.config.as_deref(), CONFIG_DEFAULT, &self.set)?;
-        Config::load(path.as_deref(), env, &set)
     }
 }

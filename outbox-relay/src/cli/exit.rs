@@ -1,6 +1,6 @@
 //! How a command ended: the process's exit code.
 
-pub use inbox_settings::cli::Exit;
+pub use service_kit::cli::Exit;
 
 use crate::BuildError;
 

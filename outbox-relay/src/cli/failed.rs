@@ -1,6 +1,6 @@
 //! `failed`: rows that cannot be sent and were set aside.
 
-use inbox_settings::{cli::columns, printed};
+use service_kit::{cli::columns, printed};
 
 use super::{Exit, Terminal, args::Verb, failed_call, on, open, options};
 use crate::{
@@ -39,7 +39,7 @@ pub(super) async fn failed(config: &Config, verb: &Verb, terminal: &mut Terminal
 
 fn who(by: Option<String>) -> String {
     let env: Vec<(String, String)> = std::env::vars().collect();
-    by.unwrap_or_else(|| inbox_settings::cli::who(&env, &inbox_settings::host()))
+    by.unwrap_or_else(|| service_kit::cli::who(&env, &service_kit::host()))
 }
 
 async fn done<F: Operators>(

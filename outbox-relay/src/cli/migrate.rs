@@ -1,5 +1,7 @@
 //! `migrate`: the outbox tables.
 
+use service_kit::cli::say_grants;
+
 use super::{Exit, Terminal, on, options, refused};
 use crate::{
     config::Config,
@@ -50,18 +52,7 @@ async fn granted<F: Operators>(
     (role, kind): (&str, RoleKind),
     terminal: &mut Terminal<'_>,
 ) -> Exit {
-    match F::grants(schema, role, kind) {
-        Some(statements) => {
-            terminal.say(statements);
-            Exit::Done
-        }
-        None => {
-            terminal.complain(
-                "SQLite has no roles: who may write to the file and its folder may do all",
-            );
-            Exit::Usage
-        }
-    }
+    say_grants(F::grants(schema, role, kind), terminal)
 }
 
 async fn printed<F: Operators>(_: F::Settings, terminal: &mut Terminal<'_>) -> Exit {

@@ -28,7 +28,7 @@ use std::{io, process::ExitCode};
 
 pub use exit::{EXITS, Exit};
 
-use inbox_settings::cli::{Terminal, shown};
+use service_kit::cli::Terminal;
 
 use crate::{
     BuildError, DatabaseOptions,
@@ -36,7 +36,7 @@ use crate::{
     port::{FeedError, Operators},
     relay::{on, options_of, schema_is_current},
 };
-use args::{Args, Command};
+use args::{Command, PROGRAM};
 
 /// The whole `main` of a relay.
 pub async fn main() -> ExitCode {
@@ -51,16 +51,14 @@ async fn command(
     env: impl IntoIterator<Item = (String, String)>,
     terminal: &mut Terminal<'_>,
 ) -> Exit {
-    let args = match Args::read(args) {
+    let args = match PROGRAM.read_or_answer(args, terminal) {
         Ok(args) => args,
-        Err(error) => return shown(&error, terminal),
+        Err(exit) => return exit,
     };
-    let config = match loaded(&args, env) {
+    let env: Vec<(String, String)> = env.into_iter().collect();
+    let config = match PROGRAM.configure(&args, &env, terminal) {
         Ok(config) => config,
-        Err(text) => {
-            terminal.complain(text);
-            return Exit::Usage;
-        }
+        Err(exit) => return exit,
     };
     match args.command {
         Command::Run => run::run(config, terminal).await,
@@ -72,17 +70,6 @@ async fn command(
         Command::Status { json } => status::status(&config, json, terminal).await,
         Command::Failed { verb } => failed::failed(&config, &verb, terminal).await,
     }
-}
-
-/// The configuration, with the log started as it says.
-fn loaded(args: &Args, env: impl IntoIterator<Item = (String, String)>) -> Result<Config, String> {
-    let env: Vec<(String, String)> = env.into_iter().collect();
-    let config = args.load(env.clone()).map_err(|error| error.to_string())?;
-    inbox_settings::start_log(&config.log, &env, "outbox_relay")?;
-    if config.log.database_text {
-        outbox_core::show_values();
-    }
-    Ok(config)
 }
 
 /// The options of the database, or the exit after a complaint.

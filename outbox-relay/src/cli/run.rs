@@ -1,6 +1,6 @@
 //! `run`: ships until a signal.
 
-use inbox_settings::cli::Signals;
+use service_kit::cli::Signals;
 
 use super::{Exit, Terminal, refused};
 use crate::{Ended, Relay, config::Config, telemetry::Signal};

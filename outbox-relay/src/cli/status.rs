@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use inbox_settings::printed;
+use service_kit::printed;
 
 use super::{Exit, Terminal, failed_call, on, open, options};
 use crate::{

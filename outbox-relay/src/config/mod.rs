@@ -1,7 +1,7 @@
 //! What a relay is told: one TOML file, the environment over it, flags over that.
 //!
-//! [`KEYS`] is the one table of all keys with unit, default and bounds; the tables of `docs/relay.md` are
-//! made from it.
+//! Each key is declared once, with its type, unit, default, bounds and what it does. The types, [`KEYS`] and the
+//! tables of `docs/relay.md` are made of that.
 //!
 //! ```
 //! use outbox_relay::config::Config;
@@ -11,7 +11,6 @@
 //! assert!(config.validate().iter().all(|problem| !problem.fatal));
 //! ```
 
-mod keys;
 mod reference;
 mod sections;
 mod validate;
@@ -19,10 +18,11 @@ mod validate;
 #[cfg(test)]
 mod tests;
 
-pub use inbox_settings::{
+pub use reference::{HEAD as REFERENCE_HEAD, reference};
+#[cfg(feature = "cli")]
+pub(crate) use sections::TABLE;
+pub use sections::{Batch, Config, Database, KEYS, Kafka, Limits, Relaying, Retention, Wake};
+pub use service_kit::{
     ConfigError, DatabaseKind, DatabaseTls, Key, Kind, Log, LogFormat, Origin, Overrides, Problem,
     Raw, Secret, Security, SecurityProtocol,
 };
-pub use keys::KEYS;
-pub use reference::{HEAD as REFERENCE_HEAD, reference};
-pub use sections::{Batch, Config, Database, Kafka, Limits, Relaying, Retention, Wake};

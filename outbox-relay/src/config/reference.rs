@@ -1,8 +1,8 @@
 //! The tables of `docs/relay.md`, made from the table of keys.
 
-use inbox_settings::properties::Program;
+use service_kit::properties::Program;
 
-use super::{Raw, keys::TABLE};
+use super::{Raw, sections::TABLE};
 
 /// Where the generated part of the page begins.
 pub const HEAD: &str =

@@ -1,139 +1,134 @@
-//! The sections of the configuration, one type each. Units, defaults and bounds: [`super::KEYS`].
+//! Everything a relay is told, a field for each section.
 
 use std::{path::Path, time::Duration};
 
-use inbox_settings::{
-    ConfigError, DatabaseTls, Log, Overrides, Problem, Raw, Secret, Security, duration,
-    properties::Program, size,
+use service_kit::{
+    ConfigError, DatabaseTls, Log, Overrides, Raw, Secret, Security, configuration,
+    properties::Program, section,
 };
-use serde::{Deserialize, Serialize};
 
-use super::keys::TABLE;
-
-/// Everything a relay is told.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Config {
-    /// What reading it has noticed: no later look finds it.
-    #[serde(skip)]
-    pub noticed: Vec<Problem>,
-    /// How relays of one outbox share it.
-    pub relay: Relaying,
-    /// Where the outbox is.
-    pub database: Database,
-    /// Where events go, and how.
-    pub kafka: Kafka,
-    /// How much goes together.
-    pub batch: Batch,
-    /// What makes the relay look.
-    pub wake: Wake,
-    /// How long rows are kept.
-    pub retention: Retention,
-    /// What bounds waiting.
-    pub limits: Limits,
-    /// What is logged, and how.
-    pub log: Log,
+configuration! {
+    /// Everything a relay is told.
+    pub struct Config: "OUTBOX_", "docs/relay.md", "outbox_relay" {
+        /// How relays of one outbox share it.
+        relay: Relaying,
+        /// Where the outbox is.
+        database: Database,
+        /// Where events go, and how.
+        kafka: Kafka,
+        /// How much goes together.
+        batch: Batch,
+        /// What makes the relay look.
+        wake: Wake,
+        /// How long rows are kept.
+        retention: Retention,
+        /// What bounds waiting.
+        limits: Limits,
+        /// What is logged, and how.
+        log: Log,
+    }
 }
 
-/// `[relay]`: how relays of one outbox share it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Relaying {
-    /// How long the active one may be silent.
-    #[serde(with = "duration")]
-    pub lease: Duration,
+section! {
+    /// `[relay]`: how relays of one outbox share it.
+    #[derive(Copy)]
+    pub struct Relaying as "relay" {
+        /// How long the active relay may be silent before another takes over, by the database's clock. It renews
+        /// three times within. A relay that dies is missed for so long; one that is shut down hands over at once.
+        lease: Duration = "15s", in 1s..=10m;
+    }
 }
 
-/// `[database]`: the database of the outbox.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Database {
-    /// `postgres://…`, `postgresql://…` or `sqlite:path`.
-    pub url: Secret,
-    /// How the way to a `PostgreSQL` server on another machine is protected.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub tls: Option<DatabaseTls>,
-    /// The schema of the outbox tables (`PostgreSQL`); first in the search path.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub schema: Option<String>,
-    /// Longest statement.
-    #[serde(with = "duration")]
-    pub statement_timeout: Duration,
-    /// Prepared statements kept per connection; 0 keeps none (`PgBouncer` in transaction mode).
-    pub statement_cache: u16,
+section! {
+    /// `[database]`: the database of the outbox.
+    pub struct Database as "database" {
+        /// The database of the outbox: `postgres://user:password@host/name` or `sqlite:path`.
+        url: Secret = required;
+        #[doc = service_kit::database_tls!()]
+        tls: Option<DatabaseTls>, shown "`verify-full` for another machine";
+        /// The schema of the outbox tables (PostgreSQL); the search path of its sessions is this schema alone.
+        schema: Option<String>;
+        /// Longest statement.
+        statement_timeout: Duration = "20s", in 100ms..=10m;
+        /// Prepared statements kept per connection; 0 for PgBouncer in transaction mode, which also cannot LISTEN:
+        /// set `wake.notify` to false there.
+        statement_cache: u16 = "100", in 0..=10_000;
+    }
 }
 
-/// `[kafka]`: the cluster, and how events get there.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Kafka {
-    /// `host:port`, several separated by commas.
-    pub bootstrap: String,
-    /// The topic of a row that names none: a template.
-    pub topic: String,
-    /// Whether a predecessor is fenced at the broker.
-    pub fencing: bool,
-    /// What the transactional id begins with.
-    pub transactional_id_prefix: String,
-    /// How long a batch may wait for the brokers.
-    #[serde(with = "duration")]
-    pub delivery_timeout: Duration,
-    /// The largest record.
-    #[serde(deserialize_with = "size::deserialize")]
-    pub message_bytes_max: usize,
-    /// TLS and SASL, passed through to the client.
-    #[serde(flatten)]
-    pub security: Security,
-    /// Further settings of librdkafka.
-    pub raw: Raw,
+section! {
+    /// `[kafka]`: the cluster, and how events get there.
+    pub struct Kafka as "kafka" {
+        /// The brokers: `host:port`, several separated by commas.
+        bootstrap: String = required;
+        /// The topic of a row that names none: text with `{aggregate_type}` and `{event_type}`, such as
+        /// `shop.{aggregate_type}`. Order per aggregate holds within a topic.
+        topic: String = required;
+        /// Each batch is a transaction of Kafka, and a relay that takes over fences its predecessor at the broker.
+        /// Without it a relay that was frozen longer than its lease may write old events behind newer ones of the
+        /// same aggregate.
+        fencing: bool = "true";
+        /// The transactional id is this, a `-` and the outbox's own id. The user needs WRITE and DESCRIBE on it (a
+        /// prefixed ACL serves).
+        transactional_id_prefix: String = "outbox-relay";
+        /// How long a batch may wait for the brokers. Afterwards what became of it is unknown: it is purged,
+        /// aborted, and read from the database again.
+        delivery_timeout: Duration = "30s", in 1s..=7m;
+        /// The largest record; a larger row is set aside. What `append` takes by default fits in, and fits a broker
+        /// with default settings.
+        message_bytes_max: usize = "1028KiB", in 1kB..=1GB;
+        /// TLS and SASL, passed through to the client.
+        ..flatten security: Security;
+        /// Further settings by librdkafka's names; which may be set is said below.
+        raw: Raw;
+    }
 }
 
-/// `[batch]`: how much is read, sent and marked together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Batch {
-    /// Rows.
-    pub events_max: usize,
-    /// Their payloads.
-    #[serde(deserialize_with = "size::deserialize")]
-    pub bytes_max: usize,
+section! {
+    /// `[batch]`: how much is read, sent and marked together.
+    #[derive(Copy)]
+    pub struct Batch as "batch" {
+        /// Rows that are read, sent and marked together; with fencing they are one transaction of Kafka.
+        events_max: usize = "500", in 1..=10_000;
+        /// Their payloads together. A single larger row goes alone.
+        bytes_max: usize = "4MiB", in 1KiB..=1GiB;
+    }
 }
 
-/// `[wake]`: what makes the relay look.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Wake {
-    /// Being told (`PostgreSQL`).
-    pub notify: bool,
-    /// Looking by itself; zero never.
-    #[serde(with = "duration")]
-    pub poll_interval: Duration,
+section! {
+    /// `[wake]`: what makes the relay look.
+    #[derive(Copy)]
+    pub struct Wake as "wake" {
+        /// Whether the relay LISTENs for the NOTIFY of each append, on a connection of its own (PostgreSQL).
+        notify: bool = "true";
+        /// How often it looks without being told; 0s never. One of the two has to be on; the poll also finds what a
+        /// NOTIFY during a broken connection would have told.
+        poll_interval: Duration = "1s", in 0s..=10m;
+    }
 }
 
-/// `[retention]`: how long rows are kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Retention {
-    /// Age, by the database's clock, at which a sent or discarded row is removed.
-    #[serde(with = "duration")]
-    pub sent: Duration,
-    /// How often older ones are removed.
-    #[serde(with = "duration")]
-    pub prune_interval: Duration,
-    /// How many a statement removes at most.
-    pub chunk: u32,
+section! {
+    /// `[retention]`: how long rows are kept.
+    #[derive(Copy)]
+    pub struct Retention as "retention" {
+        /// How long sent and discarded rows are kept.
+        sent: Duration = "1d", in 0s..=3650d;
+        /// How often older ones are removed.
+        prune_interval: Duration = "10s", in 1s..=1d;
+        /// How many a statement removes at most.
+        chunk: u32 = "5000", in 1..=100_000;
+    }
 }
 
-/// `[limits]`: what bounds waiting.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Limits {
-    /// Longest delay between attempts to reach a database or a Kafka that is out.
-    #[serde(with = "duration")]
-    pub outage_delay_max: Duration,
-    /// How long a shutdown waits for the batch that is under way.
-    #[serde(with = "duration")]
-    pub shutdown_deadline: Duration,
+section! {
+    /// `[limits]`: what bounds waiting.
+    #[derive(Copy)]
+    pub struct Limits as "limits" {
+        /// Longest delay between attempts to reach a database or a Kafka that is out.
+        outage_delay_max: Duration = "10s", in 100ms..=10m;
+        /// How long a shutdown waits for the batch that is under way.
+        shutdown_deadline: Duration = "10s", in 100ms..=10m;
+    }
 }
 
 impl Config {
@@ -174,69 +169,5 @@ impl Kafka {
         let mut all = self.security.client_settings();
         all.extend(self.raw.passed(Program::Relay));
         all
-    }
-}
-
-impl Default for Relaying {
-    fn default() -> Self {
-        Self { lease: Duration::from_secs(15) }
-    }
-}
-
-impl Default for Database {
-    fn default() -> Self {
-        Self {
-            url: Secret::default(),
-            tls: None,
-            schema: None,
-            statement_timeout: Duration::from_secs(20),
-            statement_cache: 100,
-        }
-    }
-}
-
-impl Default for Kafka {
-    fn default() -> Self {
-        Self {
-            bootstrap: String::new(),
-            topic: String::new(),
-            fencing: true,
-            transactional_id_prefix: "outbox-relay".into(),
-            delivery_timeout: Duration::from_secs(30),
-            message_bytes_max: 1028 * 1024,
-            security: Security::default(),
-            raw: Raw::default(),
-        }
-    }
-}
-
-impl Default for Batch {
-    fn default() -> Self {
-        Self { events_max: 500, bytes_max: 4 << 20 }
-    }
-}
-
-impl Default for Wake {
-    fn default() -> Self {
-        Self { notify: true, poll_interval: Duration::from_secs(1) }
-    }
-}
-
-impl Default for Retention {
-    fn default() -> Self {
-        Self {
-            sent: Duration::from_hours(24),
-            prune_interval: Duration::from_secs(10),
-            chunk: 5_000,
-        }
-    }
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            outage_delay_max: Duration::from_secs(10),
-            shutdown_deadline: Duration::from_secs(10),
-        }
     }
 }

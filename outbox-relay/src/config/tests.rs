@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use inbox_settings::{
+use serde::Deserialize;
+use service_kit::{
     insert,
     testing::{self, document},
 };
-use serde::Deserialize;
 
-use super::{keys::TABLE, *};
+use super::{sections::TABLE, *};
 use crate::telemetry;
 
 /// A value for each key of the table, so that every field of the types is written out.

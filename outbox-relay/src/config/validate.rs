@@ -1,10 +1,10 @@
 //! What is missing, out of bounds or unsafe together, each with what to change.
 
-use inbox_settings::{
+use service_kit::{
     Build, DatabaseAddress, DatabaseKind, duration::text, is_name, properties::Program,
 };
 
-use super::{Config, Database, Problem, keys::TABLE};
+use super::{Config, Database, Problem, sections::TABLE};
 use crate::topic::Template;
 
 /// What this build can do.

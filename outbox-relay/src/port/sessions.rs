@@ -2,7 +2,7 @@
 
 use std::{fmt, time::Duration};
 
-use inbox_settings::DatabaseTls;
+use service_kit::DatabaseTls;
 
 /// As whom to come, and how.
 #[derive(Clone, Copy, Debug)]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use inbox_engine::backoff;
+use service_kit::{backoff, chance};
 
 const FIRST: Duration = Duration::from_millis(100);
 
@@ -20,11 +20,9 @@ impl Backoff {
 
     /// The next wait.
     pub(super) fn next(&mut self) -> Duration {
-        let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-        let chance = uuid::Uuid::new_v4().as_u64_pair().1;
-        let wait = backoff(millis(FIRST.min(self.max)), millis(self.max), self.tries, chance);
+        let wait = backoff(FIRST.min(self.max), self.max, self.tries, chance());
         self.tries = self.tries.saturating_add(1);
-        Duration::from_millis(wait)
+        wait
     }
 
     /// Things go well again.

@@ -2,11 +2,11 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use inbox_settings::brokers::BrokerTrouble;
 use rdkafka::{
     ClientContext, Message, config::RDKafkaLogLevel, error::KafkaError, message::DeliveryResult,
     producer::ProducerContext, types::RDKafkaErrorCode as Code,
 };
+use service_kit::brokers::BrokerTrouble;
 
 use crate::telemetry::Troubles;
 

@@ -1,6 +1,6 @@
 //! What a relay has done so far, in numbers.
 
-inbox_settings::counters! {
+service_kit::counters! {
     /// What a relay has done so far. Written once per batch, read at any time.
     struct Counters;
 

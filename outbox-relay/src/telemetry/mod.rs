@@ -9,11 +9,11 @@ mod troubles;
 mod tests;
 
 pub use counters::{Counters, Counts};
-pub use inbox_settings::SignalEntry;
+pub use service_kit::SignalEntry;
 pub use signal::{SIGNALS, Signal};
 pub(crate) use troubles::Troubles;
 
-use inbox_settings::Counter;
+use service_kit::Counter;
 
 /// The generated part of `docs/relay.md` about signals and counters.
 pub fn reference() -> String {

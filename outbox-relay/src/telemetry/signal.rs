@@ -1,6 +1,6 @@
 //! The one enum of everything the relay tells, and its table.
 
-inbox_settings::signals! {
+service_kit::signals! {
     /// Everything the relay tells. Each has one level and one set of fields.
     enum Signal: "outbox_relay", tracing::field::display;
 

@@ -1,6 +1,6 @@
 //! Signals are what their table says.
 
-use inbox_settings::testing::told;
+use service_kit::testing::told;
 
 use super::*;
 

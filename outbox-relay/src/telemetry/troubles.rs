@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use inbox_settings::told::{Cause, Met, Told};
+use service_kit::told::{Cause, Met, Told};
 
 use super::Signal;
 
@@ -132,7 +132,7 @@ impl Troubles {
 
 #[cfg(test)]
 mod tests {
-    use inbox_settings::testing::told;
+    use service_kit::testing::told;
 
     use super::*;
 

@@ -6,6 +6,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use service_kit::Random;
+
 use super::{
     looks,
     program::Program,
@@ -87,7 +89,7 @@ pub(super) async fn killed(worker: &Path, kills: u32) -> Row {
         "{kills} times `kill -9` at random moments, started again at once with `consumer.instance_id`"
     );
     let mut row = Row { asked: false, ..Row::new("kills", &what) };
-    let (began, mut seed, mut sent) = (Instant::now(), 0x5EED_u64, 0);
+    let (began, mut random, mut sent) = (Instant::now(), Random::new(0x5EED), 0);
     let (mut mark, owned) = (Mark::now(&program), looks::signals(&["taken_over"]));
     let supervised = program.supervised();
     for _ in 0..kills {
@@ -97,8 +99,7 @@ pub(super) async fn killed(worker: &Path, kills: u32) -> Row {
         if !logged(&program, &owned, &mark, PATIENCE).await {
             row.wrong.push(format!("no partition is taken over within {PATIENCE:?} of a kill"));
         }
-        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        tokio::time::sleep(Duration::from_millis((seed >> 33) % 500)).await;
+        tokio::time::sleep(Duration::from_millis(random.below(500))).await;
         supervised.kill();
         mark = Mark::now(&program);
     }

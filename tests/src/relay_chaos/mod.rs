@@ -16,6 +16,8 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
+use service_kit::Random;
+
 use crate::{Outbox, Services, Topic, arrivals, copies};
 use check::{Evidence, Seen};
 use database::Database;
@@ -70,7 +72,7 @@ pub async fn chaos(relay: &Path, plan: Plan, seed: u64) -> Report {
         outbox,
         database,
         fleet,
-        dice: Dice(seed | 1),
+        dice: Dice(Random::new(seed)),
         left: plan.kinds(),
         faults: Vec::new(),
         longest: BTreeMap::new(),
@@ -198,15 +200,12 @@ fn now_ms() -> i64 {
 
 /// Numbers that look random and come again with their seed.
 #[derive(Clone, Debug)]
-pub(crate) struct Dice(pub(crate) u64);
+pub(crate) struct Dice(pub(crate) Random);
 
 impl Dice {
     /// A number below `end`.
     pub(crate) fn below(&mut self, end: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % end.max(1)
+        self.0.below(end.max(1))
     }
 
     /// A time between two.

@@ -11,6 +11,7 @@ use std::{
     time::Duration,
 };
 
+use service_kit::Random;
 use sqlx::{Connection as _, PgConnection};
 use tokio::task::JoinHandle;
 
@@ -68,7 +69,8 @@ impl Producers {
         let shared = Arc::<Shared>::default();
         let tasks = (0..PRODUCERS).map(|producer| {
             let (shared, url) = (Arc::clone(&shared), outbox.schema.url());
-            let dice = Dice((seed + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ (producer + 1));
+            let dice =
+                Dice(Random::new((seed + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ (producer + 1)));
             tokio::spawn(produce(url, aggregates, dice, shared))
         });
         let tasks = tasks.collect();

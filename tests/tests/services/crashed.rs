@@ -4,6 +4,7 @@
 use std::{process::Command, sync::Mutex, time::Duration};
 
 use serde_json::json;
+use service_kit::Random;
 use tests::{Record, SOON, Stage, Supervised, Worker, counted, eventually};
 
 use super::commands::{ran, worker};
@@ -196,7 +197,7 @@ async fn kills_at_random_park_nothing() {
     const KILLS: u64 = 20;
     let stage = Stage::set("killed", 2).await;
     let running = supervised(&stage, "one");
-    let mut seed = 0x5EED_u64;
+    let mut random = Random::new(0x5EED);
     for round in 0..KILLS {
         if round < EACH.unsigned_abs() {
             let n = i64::try_from(round).unwrap() + 1;
@@ -204,8 +205,7 @@ async fn kills_at_random_park_nothing() {
         }
         let taken = async || running.log().contains("\"signal\":\"taken_over\"");
         eventually(SOON, "a process has partitions", taken).await;
-        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        tokio::time::sleep(Duration::from_millis((seed >> 33) % 200)).await;
+        tokio::time::sleep(Duration::from_millis(random.below(200))).await;
         let before = running.ends().len();
         running.kill();
         eventually(SOON, "another one runs", async || running.ends().len() > before).await;

@@ -1,6 +1,7 @@
 //! Records of every form: tombstones, empty payloads, odd headers, sizes at the limit.
 
 use inbox_consumer::{Ended, Event, Handler, HandlerResult, Routes, Tx};
+use service_kit::Random;
 use sqlx::Postgres;
 use tests::{Count, Counter, Record, SOON, Stage, counted, eventually};
 
@@ -73,11 +74,8 @@ async fn tombstones_and_odd_headers_are_events_or_parked() {
 #[tokio::test]
 async fn records_of_any_content_are_settled() {
     let stage = Stage::set("any", 2).await;
-    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
-    let mut next = |below: usize| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        usize::try_from(state >> 33).unwrap() % below
-    };
+    let mut random = Random::new(0x9e37);
+    let mut next = |below: usize| usize::try_from(random.below(below as u64)).unwrap();
     let names = ["event_id", "event_type", "aggregate_id", "aggregate_version", "occurred_at", "x"];
     let values: [&[u8]; 7] =
         [b"", b"Counted", b"-1", b"\xff\xfe\x00", b"{\"n\":1}", b"99999999999999999999", b"\xf0"];

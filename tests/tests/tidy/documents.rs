@@ -47,26 +47,6 @@ fn paths_not_in_the_tree(tree: &Tree) -> Vec<String> {
     found
 }
 
-/// Each `key("section.name", …)` has a row in its section.
-fn keys_without_a_row(tree: &Tree) -> Vec<String> {
-    let keys = tree.text("inbox-consumer/src/config/keys.rs").unwrap_or_default();
-    let document = tree.text("docs/configuration.md").unwrap_or_default();
-    let mut found = Vec::new();
-    for place in keys.split("key(").skip(1) {
-        let Some(path) =
-            place.trim_start().strip_prefix('"').and_then(|path| path.split('"').next())
-        else {
-            continue;
-        };
-        let (section, name) = path.split_once('.').unwrap_or((path, ""));
-        let part = document.split("\n## ").find(|part| part.starts_with(&format!("[{section}]")));
-        if !part.is_some_and(|part| part.contains(&format!("`{name}`"))) && !name.is_empty() {
-            found.push(format!("docs/configuration.md does not document `{path}`"));
-        }
-    }
-    found
-}
-
 /// Links between the documents lead somewhere.
 fn dead_links(tree: &Tree) -> Vec<String> {
     let mut found = Vec::new();
@@ -156,11 +136,6 @@ fn every_path_that_the_architecture_names_is_there() {
 }
 
 #[test]
-fn every_configuration_key_is_documented() {
-    none(&keys_without_a_row(&Tree::here()));
-}
-
-#[test]
 fn no_link_between_documents_is_dead() {
     none(&dead_links(&Tree::here()));
 }
@@ -181,17 +156,12 @@ fn rules_about_documents_see_what_breaks_them() {
         ),
         ("inbox-engine/src/b.rs", "//! B.\nfn it_is_all_there() {}"),
         ("inbox-engine/src/c.rs", "//! What c is."),
-        (
-            "inbox-consumer/src/config/keys.rs",
-            "key(\"one.a\", 1), key(\n  \"one.b\", 1), key(\"two.a\")",
-        ),
         ("docs/configuration.md", "# C\n\n## [one]\n\n| `a` | x |\n\n## [two]\n\n| `b` |"),
     ]);
     let long = "x".repeat(ARCHITECTURE_BYTES_MAX + 1);
     shows(&architecture_too_long(&Tree::of(&[(ARCHITECTURE, &long)])), &["has 15001 bytes"]);
     shows(&crates_not_in_the_architecture(&tree), &["`outbox-core`"]);
     shows(&paths_not_in_the_tree(&tree), &["1 names inbox-engine/src/{b,c}.rs", "names src/b.rs"]);
-    shows(&keys_without_a_row(&tree), &["`one.b`", "`two.a`"]);
     shows(&dead_links(&tree), &["docs/x.md", "#one", "configuration.md#d"]);
     shows(&lost_tests(&tree), &["b::it_is_not_there, which"]);
 }

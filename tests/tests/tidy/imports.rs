@@ -26,17 +26,9 @@ const KNOWN: &[(&str, &str)] = &[
         "inbox-store: postgres/declared, postgres/sent, postgres/session",
         "a session makes the declared functions on itself",
     ),
-    (
-        "inbox-runtime: telemetry/exposition, telemetry/metrics",
-        "the table of metrics writes samples, whose text is made by the table",
-    ),
     ("inbox-kafka: client, ffi, trouble", "a callback of C gets the client; the client calls C"),
     (
-        "inbox-settings: lib, duration, key, kind",
-        "the macro of keys is at the root and is used below it",
-    ),
-    (
-        "inbox-settings: database, postgres",
+        "service-kit: database, postgres",
         "an address of PostgreSQL is read for the database, with its rule of TLS",
     ),
     ("outbox-core: cause, outbox_event", "a cause is taken from an event, and an event has one"),

@@ -27,7 +27,7 @@ const SQLX: &[&str] = &[
     "inbox-handler/",
     "inbox-runtime/src/pipeline/",
     // The one place that reads an address.
-    "inbox-settings/src/postgres.rs",
+    "service-kit/src/postgres.rs",
     "inbox-store/",
     "outbox-core/src/store/",
     "outbox-relay/src/feed/",
@@ -53,20 +53,20 @@ const SQL: &[&str] = &[
 const DEPENDENCIES: &[(&str, &[&str])] = &[
     ("inbox-engine", &[]),
     ("outbox-core", &[]),
-    ("inbox-settings", &["outbox-core"]),
-    ("inbox-kafka", &["inbox-engine", "inbox-settings", "outbox-core", "rdkafka"]),
-    ("inbox-store", &["inbox-engine", "inbox-settings", "outbox-core"]),
-    ("inbox-conformance", &["inbox-engine", "inbox-store", "outbox-core"]),
-    ("inbox-handler", &["inbox-engine", "inbox-store", "outbox-core"]),
+    ("service-kit", &["inbox-engine", "outbox-core"]),
+    ("inbox-kafka", &["inbox-engine", "outbox-core", "rdkafka", "service-kit"]),
+    ("inbox-store", &["inbox-engine", "outbox-core", "service-kit"]),
+    ("inbox-conformance", &["inbox-engine", "inbox-store", "outbox-core", "service-kit"]),
+    ("inbox-handler", &["inbox-engine", "inbox-store", "outbox-core", "service-kit"]),
     (
         "inbox-runtime",
         &[
             "inbox-engine",
             "inbox-handler",
             "inbox-kafka",
-            "inbox-settings",
             "inbox-store",
             "outbox-core",
+            "service-kit",
         ],
     ),
     (
@@ -77,12 +77,12 @@ const DEPENDENCIES: &[(&str, &[&str])] = &[
             "inbox-handler",
             "inbox-kafka",
             "inbox-runtime",
-            "inbox-settings",
             "inbox-store",
             "outbox-core",
+            "service-kit",
         ],
     ),
-    ("outbox-relay", &["inbox-engine", "inbox-settings", "outbox-core", "rdkafka"]),
+    ("outbox-relay", &["inbox-engine", "outbox-core", "rdkafka", "service-kit"]),
     ("xtask", &[]),
 ];
 
@@ -104,11 +104,15 @@ const ABSENT: &[(&str, &[&str])] = &[
     ("outbox-relay/src/pump/", &["crate::feed", "crate::port::Operators"]),
     ("outbox-relay/src/cli/", &["crate::port::Owners", "crate::port::Rounds"]),
     ("outbox-relay/src/sink/", &["crate::feed", "crate::pump", "crate::port"]),
-    ("inbox-settings/src/", &["tokio"]),
+    ("service-kit/src/", &["tokio"]),
 ];
 
 /// A file, what its room may not name and it may, for a reason that it tells itself.
-const DESPITE: &[(&str, &str)] = &[("inbox-settings/src/cli/signals.rs", "tokio")];
+const DESPITE: &[(&str, &str)] = &[
+    ("service-kit/src/cli/signals.rs", "tokio"),
+    ("service-kit/src/telemetry/places.rs", "tokio"),
+    ("service-kit/src/telemetry/port.rs", "tokio"),
+];
 
 fn words_out_of_place(tree: &Tree) -> Vec<String> {
     let mut found = Vec::new();
@@ -223,8 +227,8 @@ fn rules_about_rooms_see_what_breaks_them() {
         ("inbox-consumer/src/cli/c.rs", "const S: &str = \"COMMIT\"; // a word, not a statement"),
         ("inbox-consumer/src/config/d.rs", "use sqlx::Row;"),
         ("inbox-store/src/postgres/e.rs", "const S: &str = \"SELECT 1\"; use sqlx::Row;"),
-        ("inbox-settings/src/f.rs", "use tokio::time;"),
-        ("inbox-settings/src/cli/signals.rs", "use tokio::signal;"),
+        ("service-kit/src/f.rs", "use tokio::time;"),
+        ("service-kit/src/cli/signals.rs", "use tokio::signal;"),
         ("inbox-engine/Cargo.toml", "[package]\n\n[dependencies]\nserde = \"1\"\n\n[lints]\nx = 1"),
         ("inbox-kafka/Cargo.toml", "[package]"),
         (

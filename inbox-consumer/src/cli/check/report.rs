@@ -1,7 +1,7 @@
 //! How `check` tells what it found: a table for people, JSON for scripts.
 
-use inbox_settings::printed;
 use inbox_store::port::Finding;
+use service_kit::printed;
 
 use crate::cli::table;
 

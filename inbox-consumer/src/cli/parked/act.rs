@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use inbox_settings::printed;
 use inbox_store::port::{Intended, Intent, IntentRequest, Operators, Page, ParkedFilter, Weight};
+use service_kit::printed;
 
 use super::{
     super::{

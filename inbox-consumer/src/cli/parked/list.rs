@@ -2,8 +2,8 @@
 
 use std::io::{self, IsTerminal as _};
 
-use inbox_settings::printed;
 use inbox_store::port::{Operators, Page, ParkedCounts, ParkedRow};
+use service_kit::printed;
 
 use super::{
     super::{

@@ -5,10 +5,10 @@ use std::time::{Duration, SystemTime};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 
-use inbox_settings::printed;
 use inbox_store::port::{
     AuditFilter, AuditRow, Operators, Page, ParkedContent, ParkedFilter, ParkedRow,
 };
+use service_kit::printed;
 
 use super::super::{
     Exit, Terminal,

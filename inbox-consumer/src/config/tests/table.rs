@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 
 use serde::Deserialize;
 
-use inbox_settings::{
+use service_kit::{
     insert,
     testing::{self, document},
 };
 
-use super::super::{load::TABLE, *};
+use super::super::{sections::TABLE, *};
 
 /// A value for each key of the table, so that every field of the types is written out.
 fn everything() -> toml::Table {

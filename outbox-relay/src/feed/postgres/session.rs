@@ -3,8 +3,8 @@
 use std::{fmt, time::Duration};
 
 use inbox_engine::Rule;
-use inbox_settings::{DatabaseTls, PostgresAddress, tls_trouble};
 use outbox_core::keeps_statements;
+use service_kit::{DatabaseTls, PostgresAddress, tls_trouble};
 use sqlx::{
     AssertSqlSafe, ConnectOptions, Connection, PgConnection, Postgres, Row as _,
     postgres::PgConnectOptions,

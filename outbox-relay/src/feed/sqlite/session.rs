@@ -2,7 +2,7 @@
 
 use std::{fmt, str::FromStr, time::Duration};
 
-use inbox_settings::DatabaseTls;
+use service_kit::DatabaseTls;
 use sqlx::{
     ConnectOptions, Connection, Sqlite, SqliteConnection,
     sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous},

@@ -4,7 +4,7 @@ use std::{sync::atomic::AtomicU64, sync::atomic::Ordering::Relaxed, time::Durati
 
 /// How an observed number is shown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Scale {
+pub enum Scale {
     /// Microseconds, shown as seconds.
     Seconds,
     /// A count, shown as it is.
@@ -13,7 +13,7 @@ pub(crate) enum Scale {
 
 impl Scale {
     /// The number in the unit of its metric.
-    pub(crate) fn shown(self, number: u64) -> String {
+    pub fn shown(self, number: u64) -> String {
         match self {
             Self::Whole => number.to_string(),
             Self::Seconds => {
@@ -25,12 +25,12 @@ impl Scale {
 }
 
 /// Microseconds: a handler's call or a transaction.
-pub(crate) const SHORT: &[u64] = &[
+pub const SHORT: &[u64] = &[
     500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000, 1_000_000,
     2_500_000, 5_000_000, 10_000_000, 30_000_000,
 ];
 /// Microseconds: from a producer to the effect.
-pub(crate) const LONG: &[u64] = &[
+pub const LONG: &[u64] = &[
     10_000,
     50_000,
     100_000,
@@ -49,13 +49,12 @@ pub(crate) const LONG: &[u64] = &[
     86_400_000_000,
 ];
 /// Events of a transaction.
-pub(crate) const EVENTS: &[u64] =
-    &[1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000];
+pub const EVENTS: &[u64] = &[1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000];
 
 /// How often something was at most so long, or so many.
 #[derive(Debug)]
-pub(crate) struct Histogram {
-    pub(crate) scale: Scale,
+pub struct Histogram {
+    scale: Scale,
     bounds: &'static [u64],
     /// One more than there are bounds: the last is for what is above them all.
     buckets: Box<[AtomicU64]>,
@@ -64,33 +63,36 @@ pub(crate) struct Histogram {
 
 /// A histogram at one moment.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Distribution {
-    pub(crate) scale: Scale,
+pub struct Distribution {
+    /// How its numbers are shown.
+    pub scale: Scale,
     /// Upper bound and how many were at most that; ascending. `None` is "any".
-    pub(crate) buckets: Vec<(Option<u64>, u64)>,
-    pub(crate) sum: u64,
+    pub buckets: Vec<(Option<u64>, u64)>,
+    /// All numbers together.
+    pub sum: u64,
 }
 
 impl Histogram {
-    pub(crate) fn new(scale: Scale, bounds: &'static [u64]) -> Self {
+    /// Of nothing yet; the bounds ascend.
+    pub fn new(scale: Scale, bounds: &'static [u64]) -> Self {
         let buckets = (0..=bounds.len()).map(|_| AtomicU64::new(0)).collect();
         Self { scale, bounds, buckets, sum: AtomicU64::new(0) }
     }
 
     /// Notes a number.
-    pub(crate) fn observe(&self, number: u64) {
+    pub fn observe(&self, number: u64) {
         let bucket = self.bounds.partition_point(|bound| *bound < number);
         self.buckets[bucket].fetch_add(1, Relaxed);
         self.sum.fetch_add(number, Relaxed);
     }
 
     /// Notes a time.
-    pub(crate) fn took(&self, time: Duration) {
+    pub fn took(&self, time: Duration) {
         self.observe(u64::try_from(time.as_micros()).unwrap_or(u64::MAX));
     }
 
     /// What was noted so far. The count is that of the buckets, so that it never contradicts them.
-    pub(crate) fn read(&self) -> Distribution {
+    pub fn read(&self) -> Distribution {
         let mut all = 0;
         let bounds = self.bounds.iter().copied().map(Some).chain([None]);
         let buckets = bounds

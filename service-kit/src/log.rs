@@ -3,41 +3,38 @@
 #[cfg(feature = "cli")]
 use std::io::{self, IsTerminal, Write};
 
-use serde::{Deserialize, Serialize};
 #[cfg(feature = "cli")]
 use tracing_subscriber::{EnvFilter, filter::LevelFilter, fmt::MakeWriter};
 
 #[cfg(feature = "cli")]
 use crate::printed;
+use crate::{choice, section};
 
-/// `[log]`: what is logged, and how.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Log {
-    /// For people or for machines.
-    pub format: LogFormat,
-    /// `error`, `warn`, `info`, `debug`, `trace`, or a filter such as `info,inbox_consumer=debug`.
-    pub level: String,
-    /// Whether messages of the database are shown as they are, values included.
-    pub database_text: bool,
+section! {
+    /// `[log]`: what is logged, and how.
+    pub struct Log as "log" {
+        /// Lines for people or one JSON object per line; `auto` is `human` on a terminal and `json` otherwise.
+        format: LogFormat;
+        /// `error`, `warn`, `info`, `debug`, `trace`, or a filter such as `info,{target}=debug`. The environment
+        /// variable `RUST_LOG` goes before it.
+        level: String = "info";
+        /// Whether what the database says of an error is shown as it is, with values of events and rows in it.
+        /// Without it the log and the errors of parked events (of the relay: of rows that were set aside) have the
+        /// code, the names of constraint, table and column, the hint and the place in a function, and `…` for
+        /// values. For the time that a fault is looked for; it holds for the whole process.
+        database_text: bool;
+    }
 }
 
-/// Who the log is written for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum LogFormat {
-    /// People on a terminal, machines otherwise.
-    #[default]
-    Auto,
-    /// Lines for people.
-    Human,
-    /// One JSON object per line.
-    Json,
-}
-
-impl Default for Log {
-    fn default() -> Self {
-        Self { format: LogFormat::default(), level: "info".into(), database_text: false }
+choice! {
+    /// Who the log is written for.
+    pub enum LogFormat {
+        /// People on a terminal, machines otherwise.
+        Auto = "auto",
+        /// Lines for people.
+        Human = "human",
+        /// One JSON object per line.
+        Json = "json",
     }
 }
 
@@ -48,7 +45,7 @@ impl Default for Log {
 /// # Errors
 /// One sentence, when the level is none.
 #[cfg(feature = "cli")]
-pub fn start(log: &Log, env: &[(String, String)], target: &str) -> Result<(), String> {
+pub(crate) fn start(log: &Log, env: &[(String, String)], target: &str) -> Result<(), String> {
     let rust_log = env.iter().find(|(name, _)| name == "RUST_LOG").map(|(_, value)| value.as_str());
     let filter = filter(log, rust_log, target)?;
     let terminal = io::stderr().is_terminal();

@@ -18,37 +18,14 @@ impl de::Visitor<'_> for Visitor {
     }
 }
 
-/// For `#[serde(with = "duration")]`.
+/// Reads one for serde.
 pub fn deserialize<'de, D: Deserializer<'de>>(input: D) -> Result<Duration, D::Error> {
     input.deserialize_str(Visitor)
 }
 
-/// For `#[serde(with = "duration")]`.
+/// Writes one for serde.
 pub fn serialize<S: Serializer>(value: &Duration, output: S) -> Result<S::Ok, S::Error> {
     output.collect_str(&text(*value))
-}
-
-/// For `#[serde(default, with = "duration::option")]`.
-pub mod option {
-    use std::time::Duration;
-
-    use serde::{Deserializer, Serializer};
-
-    /// A key that is there has a duration.
-    pub fn deserialize<'de, D: Deserializer<'de>>(input: D) -> Result<Option<Duration>, D::Error> {
-        super::deserialize(input).map(Some)
-    }
-
-    /// A key without one is not written.
-    pub fn serialize<S: Serializer>(
-        value: &Option<Duration>,
-        output: S,
-    ) -> Result<S::Ok, S::Error> {
-        match value {
-            Some(value) => super::serialize(value, output),
-            None => output.serialize_none(),
-        }
-    }
 }
 
 /// Reads a duration; `None` when it is none.

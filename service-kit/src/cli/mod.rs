@@ -8,7 +8,7 @@ mod terminal;
 mod who;
 
 pub use exit::Exit;
-pub use line::{read, shown, source};
+pub use line::{Args, Load, Program, say_grants};
 pub use signals::{Signals, end_now};
 pub use terminal::{Terminal, columns};
 pub use who::who;

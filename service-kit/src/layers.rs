@@ -8,7 +8,7 @@ use std::{
 
 use toml::{Table, Value, de::DeTable};
 
-use crate::{ConfigError, Key, KeyTable, Kind, Problem, files::doubt_of, table::is_below};
+use crate::{ConfigError, Key, KeyTable, Kind, Need, Problem, files::doubt_of, table::is_below};
 
 /// Where a value came from.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -158,7 +158,7 @@ impl Layers {
                 continue;
             };
             let keys = self.table.keys;
-            let own = |key: &&Key| key.section() == section && self.table.required(key);
+            let own = |key: &&Key| key.section() == section && key.need == Need::Always;
             for key in keys.iter().filter(own) {
                 if !table.contains_key(key.name()) {
                     let name = key.name();
@@ -275,17 +275,15 @@ impl Layers {
 
     /// Rules that say where some things are have to say where others are, too.
     fn rules_are_whole(&mut self) {
-        for (above, needed) in self.table.whole {
-            if !self.values.keys().any(|path| is_below(path, above)) {
-                continue;
-            }
-            let missing = needed.iter().filter(|path| !self.values.contains_key(**path));
-            self.complaints.extend(missing.map(|path| {
-                format!(
-                    "`{path}` is missing: [{above}] has to say where it is, such as header:NAME"
-                )
-            }));
-        }
+        let missing = self.table.keys.iter().filter(|key| {
+            key.need == Need::Beside
+                && !self.values.contains_key(key.path)
+                && self.values.keys().any(|path| is_below(path, key.table()))
+        });
+        self.complaints.extend(missing.map(|key| {
+            let (path, table) = (key.path, key.table());
+            format!("`{path}` is missing: [{table}] has to say where it is, such as header:NAME")
+        }));
     }
 
     /// Everything as one table, or every complaint.

@@ -1,5 +1,17 @@
 //! What a program tells and counts: each an enum or a struct that is made from one table, and the table's
-//! part of the documentation.
+//! part of the documentation; metrics with their exposition, and the port that serves them.
+
+mod histogram;
+mod metrics;
+#[cfg(feature = "http")]
+mod places;
+#[cfg(feature = "http")]
+mod port;
+
+pub use histogram::{Distribution, EVENTS, Histogram, LONG, SHORT, Scale};
+pub use metrics::{CONTENT_TYPE, Measured, Metric, MetricKind, Samples, prometheus};
+#[cfg(feature = "http")]
+pub use port::{Observed, serve};
 
 use std::{
     fmt::Write,

@@ -9,27 +9,40 @@ use hyper::{
     service::service_fn,
 };
 use hyper_util::rt::TokioIo;
-use inbox_settings::printed;
 use tokio::{
     net::{TcpListener, TcpStream},
     task::JoinSet,
 };
 
 use super::{
-    Readings, Signal, exposition,
+    CONTENT_TYPE,
     places::{PLACES_MAX, Place, Places},
 };
+use crate::printed;
 
 /// Between two attempts to listen on an address that is in use: a process that is replaced on the same
 /// machine gives it up soon.
 const LISTEN_AGAIN: Duration = Duration::from_secs(5);
 
-/// Serves `readings` until dropped. An address that cannot be had ends nothing: events come first.
-pub async fn serve(listen: SocketAddr, readings: Readings) {
-    let listener = listening(listen).await;
+/// What a program says of itself at its port.
+pub trait Observed: Clone + Send + Sync + 'static {
+    /// Every metric in Prometheus' text format.
+    fn metrics(&self) -> String;
+    /// Whether it does its rounds; false only when starting the process anew is right.
+    fn is_live(&self) -> bool;
+    /// Whether it is ready, and the same as JSON with the reasons.
+    fn readiness(&self) -> (bool, String);
+    /// The port listens there; told once.
+    fn listens(&self, address: SocketAddr);
+    /// The address cannot be had: why, and what to do. Told once for each reason.
+    fn cannot_listen(&self, error: String);
+}
+
+/// Serves what `observed` says until dropped. An address that cannot be had ends nothing: events come first.
+pub async fn serve(listen: SocketAddr, observed: impl Observed) {
+    let listener = listening(listen, &observed).await;
     if let Ok(address) = listener.local_addr() {
-        let _ = readings.0.http.set(address); // the first one; there is no second
-        Signal::HttpListening { address: address.to_string() }.emit();
+        observed.listens(address);
     }
     let places = Arc::new(Places::default());
     // Dropped with this future, and the connections with it.
@@ -43,10 +56,10 @@ pub async fn serve(listen: SocketAddr, readings: Readings) {
         }
         match accepted {
             Ok((stream, _)) => {
-                let (place, readings) = (places.taken(), readings.clone());
+                let (place, observed) = (places.taken(), observed.clone());
                 let places = Arc::clone(&places);
                 connections.spawn(async move {
-                    converse(stream, readings, &places, &place).await;
+                    converse(stream, observed, &places, &place).await;
                     places.left(&place);
                 });
             }
@@ -57,7 +70,7 @@ pub async fn serve(listen: SocketAddr, readings: Readings) {
 }
 
 /// Tries until the address can be had; says so when it cannot, once for each reason.
-async fn listening(listen: SocketAddr) -> TcpListener {
+async fn listening(listen: SocketAddr, observed: &impl Observed) -> TcpListener {
     let mut told = String::new();
     loop {
         match TcpListener::bind(listen).await {
@@ -70,7 +83,7 @@ async fn listening(listen: SocketAddr) -> TcpListener {
                     LISTEN_AGAIN.as_secs()
                 );
                 if sentence != told {
-                    Signal::HttpFailed { error: sentence.clone() }.emit();
+                    observed.cannot_listen(sentence.clone());
                     told = sentence;
                 }
             }
@@ -80,10 +93,10 @@ async fn listening(listen: SocketAddr) -> TcpListener {
 }
 
 /// One request and its answer: a connection that stays open holds a place for nothing.
-async fn converse(stream: TcpStream, readings: Readings, places: &Places, place: &Place) {
+async fn converse(stream: TcpStream, observed: impl Observed, places: &Places, place: &Place) {
     let answer = service_fn(move |request: Request<Incoming>| {
         places.asked(place);
-        let answer = answered(request.method(), request.uri().path(), &readings);
+        let answer = answered(request.method(), request.uri().path(), &observed);
         async move { Ok::<_, Infallible>(answer) }
     });
     let mut served = http1::Builder::new()
@@ -102,7 +115,7 @@ async fn converse(stream: TcpStream, readings: Readings, places: &Places, place:
 }
 
 /// The answer to one request.
-fn answered(method: &Method, path: &str, readings: &Readings) -> Response<Full<Bytes>> {
+fn answered(method: &Method, path: &str, observed: &impl Observed) -> Response<Full<Bytes>> {
     if !matches!(*method, Method::GET | Method::HEAD) {
         let mut refusal =
             plain(StatusCode::METHOD_NOT_ALLOWED, "this port is read-only: use GET\n");
@@ -111,15 +124,14 @@ fn answered(method: &Method, path: &str, readings: &Readings) -> Response<Full<B
         return refusal;
     }
     match path {
-        "/metrics" => text(StatusCode::OK, exposition::CONTENT_TYPE, readings.prometheus()),
+        "/metrics" => text(StatusCode::OK, CONTENT_TYPE, observed.metrics()),
         "/health/live" => {
-            let live = readings.live();
+            let live = observed.is_live();
             json(live, serde_json::json!({ "live": live }).to_string())
         }
         "/health/ready" => {
-            let readiness = readings.readiness();
-            let body = serde_json::to_string(&readiness).unwrap_or_default();
-            json(readiness.ready, printed::escaped(&body).into_owned())
+            let (ready, body) = observed.readiness();
+            json(ready, printed::escaped(&body).into_owned())
         }
         _ => plain(
             StatusCode::NOT_FOUND,

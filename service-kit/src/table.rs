@@ -4,23 +4,21 @@ use std::fmt::Write as _;
 
 use toml::{Table, Value};
 
-use crate::{Key, Problem};
+use crate::{Key, Need, Problem};
 
 /// All keys of a configuration, and how it is called.
 #[derive(Clone, Copy, Debug)]
 pub struct KeyTable {
     /// Every key, in the order of the documentation.
     pub keys: &'static [Key],
-    /// The paths of those that must be set.
-    pub required: &'static [&'static str],
-    /// The sections that occur any number of times: `[[section]]`, in files alone.
-    pub repeated: &'static [&'static str],
-    /// Tables that say where things are, each with the paths that it has to hold as soon as it holds any.
-    pub whole: &'static [(&'static str, &'static [&'static str])],
+    /// The name of each section, and whether it occurs any number of times: `[[section]]`, in files alone.
+    pub sections: &'static [(&'static str, bool)],
     /// What variables of the environment begin with: `INBOX_`.
     pub env: &'static str,
     /// The page that lists all keys.
     pub page: &'static str,
+    /// The name that the program's own lines have in the log.
+    pub target: &'static str,
 }
 
 impl KeyTable {
@@ -31,22 +29,20 @@ impl KeyTable {
 
     /// Whether there is a section of that name.
     pub fn is_section(&self, name: &str) -> bool {
-        self.keys.iter().any(|key| key.section() == name)
+        self.sections.iter().any(|(section, _)| *section == name)
     }
 
     /// The section of that name, if it occurs any number of times.
     pub fn repeated(&self, section: &str) -> Option<&'static str> {
-        self.repeated.iter().copied().find(|name| *name == section)
+        self.sections
+            .iter()
+            .find(|(name, repeated)| *repeated && *name == section)
+            .map(|(name, _)| *name)
     }
 
     /// Whether a section occurs any number of times.
     pub fn repeats(&self, section: &str) -> bool {
         self.repeated(section).is_some()
-    }
-
-    /// Whether there is no configuration, or no section of a repeated one, without it.
-    pub fn required(&self, key: &Key) -> bool {
-        self.required.contains(&key.path)
     }
 
     /// The keys of a table with their values; a table that is known to hold keys is gone through.
@@ -70,7 +66,7 @@ impl KeyTable {
             let value = key.of(values);
             let empty = value.is_none_or(is_empty);
             match value {
-                _ if empty && self.required(key) => found.push(self.missing(key)),
+                _ if empty && key.need == Need::Always => found.push(self.missing(key)),
                 Some(value) if !empty || key.name() == "level" => {
                     if let Err(complaint) = key.kind.read(value, false) {
                         let text = format!("`{}`: {complaint}", key.path);
@@ -109,12 +105,13 @@ impl KeyTable {
                 page.push_str("| key | holds | default | |\n|---|---|---|---|\n");
             }
             let default = match key.default {
-                "" if self.required(key) => "required".to_owned(),
+                "" if key.need == Need::Always => "required".to_owned(),
                 "" => String::new(),
                 text if is_described(text) => text.to_owned(),
                 text => format!("`{text}`"),
             };
-            let _ = writeln!(page, "| `{}` | {} | {default} | {} |", key.name(), key.kind, key.doc);
+            let doc = key.doc.replace("{target}", self.target);
+            let _ = writeln!(page, "| `{}` | {} | {default} | {doc} |", key.name(), key.kind);
         }
         page
     }

@@ -61,7 +61,7 @@ impl de::Visitor<'_> for Visitor {
     }
 }
 
-/// For `#[serde(deserialize_with)]`.
+/// Reads one for serde.
 pub fn deserialize<'de, D: Deserializer<'de>>(input: D) -> Result<usize, D::Error> {
     input.deserialize_any(Visitor)
 }

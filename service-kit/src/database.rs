@@ -1,8 +1,6 @@
 //! Which database an address means, and what is wrong with it.
 
-use serde::{Deserialize, Serialize};
-
-use crate::{Problem, Secret, is_identifier};
+use crate::{Problem, Secret, choice, is_identifier};
 
 /// The databases a build can know.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -45,27 +43,28 @@ pub fn scheme(url: &Secret) -> Option<String> {
     url.expose().split_once(':').map(|(scheme, _)| scheme.to_ascii_lowercase())
 }
 
-/// How the way to a PostgreSQL server on another machine is protected, where the address does not say it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum DatabaseTls {
-    /// By TLS; the server's certificate and its name are checked.
-    VerifyFull,
-    /// By TLS; the certificate is checked, the name is not.
-    VerifyCa,
-    /// As the address says (`sslmode`), which proves nothing about the server.
-    Insecure,
+choice! {
+    /// How the way to a PostgreSQL server on another machine is protected, where the address does not say it.
+    pub enum DatabaseTls {
+        /// By TLS; the server's certificate and its name are checked.
+        VerifyFull = "verify-full",
+        /// By TLS; the certificate is checked, the name is not.
+        VerifyCa = "verify-ca",
+        /// As the address says (`sslmode`), which proves nothing about the server.
+        Insecure = "insecure",
+    }
 }
 
-impl DatabaseTls {
-    /// The word for it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::VerifyFull => "verify-full",
-            Self::VerifyCa => "verify-ca",
-            Self::Insecure => "insecure",
-        }
-    }
+/// What the key `database.tls` does, for its declaration in each program.
+#[macro_export]
+macro_rules! database_tls {
+    () => {
+        " PostgreSQL: how the way there is protected. On another machine the server's certificate and name are \
+         checked, whether the URL says `sslmode=verify-full` or nothing; `sslrootcert=FILE` in the URL names an \
+         authority beside the system's, `sslcert` and `sslkey` the client's own certificate. `verify-ca` leaves \
+         the name out; `insecure` takes the `sslmode` of the URL, whatever it is, which gives the password to \
+         whoever pretends to be the server: `check` and every start say so. A socket and the loopback need no word."
+    };
 }
 
 /// Where a database is, as `[database]` says it.

@@ -1,117 +1,98 @@
 //! TLS and SASL keys of `[kafka]`, passed through to the client under librdkafka's names.
 
-use serde::{Deserialize, Serialize};
+use crate::{Problem, Secret, choice, files::doubt_of, section};
 
-use crate::{Problem, Secret, files::doubt_of};
-
-/// How the connection to Kafka is protected.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum SecurityProtocol {
-    /// Neither encrypted nor authenticated.
-    Plaintext,
-    /// Encrypted.
-    Ssl,
-    /// Authenticated, not encrypted.
-    SaslPlaintext,
-    /// Both.
-    SaslSsl,
+choice! {
+    /// How the connection to Kafka is protected.
+    pub enum SecurityProtocol {
+        /// Neither encrypted nor authenticated.
+        Plaintext = "plaintext",
+        /// Encrypted.
+        Ssl = "ssl",
+        /// Authenticated, not encrypted.
+        SaslPlaintext = "sasl_plaintext",
+        /// Both.
+        SaslSsl = "sasl_ssl",
+    }
 }
 
 impl SecurityProtocol {
-    /// The name that clients use.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Plaintext => "plaintext",
-            Self::Ssl => "ssl",
-            Self::SaslPlaintext => "sasl_plaintext",
-            Self::SaslSsl => "sasl_ssl",
-        }
-    }
-
     /// Whether it needs a build with TLS.
     pub fn needs_tls(self) -> bool {
         matches!(self, Self::Ssl | Self::SaslSsl)
     }
 }
 
-macro_rules! security {
-    ($( $(#[$doc:meta])* $field:ident : $type:ty => $name:literal, )+) => {
-        /// TLS and SASL of `[kafka]`. Each key is librdkafka's, dots written as underscores.
-        #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-        #[serde(default)]
-        pub struct Security {
-            /// `plaintext` (default), `ssl`, `sasl_plaintext`, `sasl_ssl`.
-            #[serde(skip_serializing_if = "Option::is_none")]
-            pub security_protocol: Option<SecurityProtocol>,
-            /// Takes whatever certificate the broker has: anybody on the network can be the broker.
-            pub ssl_insecure_any_certificate: bool,
-            $( $(#[$doc])*
-            #[serde(skip_serializing_if = "Option::is_none")]
-            pub $field: Option<$type>, )+
-        }
-
-        impl Security {
-            /// What is set, under librdkafka's names, **secrets in clear**: for the client only.
-            pub fn client_settings(&self) -> Vec<(String, String)> {
-                let protocol = self.security_protocol.map(|p| ("security.protocol", p.name()));
-                let mut all: Vec<_> = protocol.into_iter().collect();
-                if self.ssl_insecure_any_certificate {
-                    all.push(("enable.ssl.certificate.verification", "false"));
-                }
-                $( if let Some(value) = &self.$field { all.push(($name, value.as_clear())); } )+
-                all.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
-            }
-        }
-    };
-}
-
-trait Clear {
-    fn as_clear(&self) -> &str;
-}
-
-impl Clear for String {
-    fn as_clear(&self) -> &str {
-        self
+section! {
+    /// TLS and SASL of `[kafka]`. Each key is librdkafka's, dots written as underscores.
+    pub struct Security as "kafka" {
+        /// Encryption and authentication. Brokers on other machines need it set: `plaintext` has to be said, and
+        /// `check` and every start repeat it. `ssl` and `sasl_ssl` need a build with the feature `tls` or
+        /// `tls-vendored`.
+        security_protocol: Option<SecurityProtocol>, shown "plaintext";
+        /// File or folder of trusted certificates; without it the system's are used.
+        ssl_ca_location: Option<String>;
+        /// Trusted certificates as PEM text.
+        ssl_ca_pem: Option<String>;
+        /// File of the client's certificate.
+        ssl_certificate_location: Option<String>;
+        /// The client's certificate as PEM text.
+        ssl_certificate_pem: Option<String>;
+        /// File of the client's private key.
+        ssl_key_location: Option<String>;
+        /// The client's private key as PEM text.
+        ssl_key_pem: Option<Secret>;
+        /// The password of the private key.
+        ssl_key_password: Option<Secret>;
+        /// File of certificate and key (PKCS#12).
+        ssl_keystore_location: Option<String>;
+        /// The password of that file.
+        ssl_keystore_password: Option<Secret>;
+        /// Whether the broker's name is checked against its certificate. With `none`, anybody with a certificate of
+        /// the same authority can be the broker; `check` and each start say so.
+        ssl_endpoint_identification_algorithm: Option<String>, of ["https", "none"], shown "https";
+        /// Takes whatever certificate the broker has: anybody on the network can be the broker. For a trial only;
+        /// `check` and each start say so.
+        ssl_insecure_any_certificate: bool;
+        /// How the client authenticates.
+        sasl_mechanism: Option<String>, of ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"];
+        /// The user's name.
+        sasl_username: Option<String>;
+        /// The user's password.
+        sasl_password: Option<Secret>;
     }
-}
-
-impl Clear for Secret {
-    fn as_clear(&self) -> &str {
-        self.expose()
-    }
-}
-
-security! {
-    /// File or folder of trusted certificates.
-    ssl_ca_location: String => "ssl.ca.location",
-    /// Trusted certificates, as PEM text.
-    ssl_ca_pem: String => "ssl.ca.pem",
-    /// File of the client's certificate.
-    ssl_certificate_location: String => "ssl.certificate.location",
-    /// The client's certificate, as PEM text.
-    ssl_certificate_pem: String => "ssl.certificate.pem",
-    /// File of the client's private key.
-    ssl_key_location: String => "ssl.key.location",
-    /// The client's private key, as PEM text.
-    ssl_key_pem: Secret => "ssl.key.pem",
-    /// Password of the private key.
-    ssl_key_password: Secret => "ssl.key.password",
-    /// File of certificate and key in one (PKCS#12).
-    ssl_keystore_location: String => "ssl.keystore.location",
-    /// Its password.
-    ssl_keystore_password: Secret => "ssl.keystore.password",
-    /// `https` (default) checks the broker's name, `none` does not.
-    ssl_endpoint_identification_algorithm: String => "ssl.endpoint.identification.algorithm",
-    /// `PLAIN`, `SCRAM-SHA-256`, `SCRAM-SHA-512`.
-    sasl_mechanism: String => "sasl.mechanism",
-    /// User name.
-    sasl_username: String => "sasl.username",
-    /// Password.
-    sasl_password: Secret => "sasl.password",
 }
 
 impl Security {
+    /// What is set, under librdkafka's names, **secrets in clear**: for the client only.
+    pub fn client_settings(&self) -> Vec<(String, String)> {
+        let text = |value: &Option<String>| value.clone();
+        let clear =
+            |value: &Option<Secret>| value.as_ref().map(|secret| secret.expose().to_owned());
+        let unchecked = self.ssl_insecure_any_certificate.then(|| "false".to_owned());
+        let all = [
+            ("security.protocol", self.security_protocol.map(|one| one.name().to_owned())),
+            ("enable.ssl.certificate.verification", unchecked),
+            ("ssl.ca.location", text(&self.ssl_ca_location)),
+            ("ssl.ca.pem", text(&self.ssl_ca_pem)),
+            ("ssl.certificate.location", text(&self.ssl_certificate_location)),
+            ("ssl.certificate.pem", text(&self.ssl_certificate_pem)),
+            ("ssl.key.location", text(&self.ssl_key_location)),
+            ("ssl.key.pem", clear(&self.ssl_key_pem)),
+            ("ssl.key.password", clear(&self.ssl_key_password)),
+            ("ssl.keystore.location", text(&self.ssl_keystore_location)),
+            ("ssl.keystore.password", clear(&self.ssl_keystore_password)),
+            (
+                "ssl.endpoint.identification.algorithm",
+                text(&self.ssl_endpoint_identification_algorithm),
+            ),
+            ("sasl.mechanism", text(&self.sasl_mechanism)),
+            ("sasl.username", text(&self.sasl_username)),
+            ("sasl.password", clear(&self.sasl_password)),
+        ];
+        all.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
+    }
+
     /// Secrets that would not be used, protection that is missing, builds that cannot: `tls` says whether
     /// the build of `package` has TLS.
     pub fn problems(&self, bootstrap: &str, package: &str, tls: bool) -> Vec<Problem> {
