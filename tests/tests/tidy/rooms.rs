@@ -79,6 +79,7 @@ const DEPENDENCIES: &[(&str, &[&str])] = &[
         ],
     ),
     ("outbox-relay", &["inbox-engine", "inbox-settings", "outbox-core", "rdkafka"]),
+    ("api", &["xtask"]),
     ("xtask", &[]),
 ];
 
