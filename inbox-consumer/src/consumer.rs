@@ -121,7 +121,7 @@ impl<DB: Store> ConsumerBuilder<DB> {
             return Err(BuildError::Config(problems));
         }
         if self.config.log.database_text {
-            outbox_core::show_values();
+            outbox_core::internal::show_values();
         }
         let routes = self.routes.declare(&declared(&self.config));
         let routes = routes.freeze().map_err(BuildError::Routes)?;
@@ -192,7 +192,7 @@ fn unreadable(error: &outbox_core::RulesError) -> BuildError {
 }
 
 fn outage(error: sqlx::Error) -> BuildError {
-    let error = outbox_core::said(&error);
+    let error = outbox_core::internal::said(&error);
     BuildError::Database(OpenError::Outage(format!("the database failed a first look: {error}")))
 }
 
@@ -364,7 +364,7 @@ pub async fn migrate<DB: Store>(config: &Config) -> Result<Vec<i64>, BuildError>
     };
     DB::close_hard(conn).await;
     let failed = |tables: &str, error: sqlx::Error| {
-        let error = outbox_core::said(&error);
+        let error = outbox_core::internal::said(&error);
         BuildError::Schema(format!("the {tables} tables could not be brought up to date: {error}"))
     };
     let applied = applied.map_err(|error| failed("inbox", error))?;

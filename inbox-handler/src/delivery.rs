@@ -1,6 +1,6 @@
 //! One delivery: the record, and the event that was read from it.
 
-use outbox_core::{Envelope, Excerpt, ReadError, Record, TopicPartition};
+use outbox_core::{Envelope, ReadError, Record, TopicPartition, internal::Excerpt};
 
 /// A record with what could be read from it. Shared, never copied, on its way to the handler.
 #[derive(Debug)]

@@ -18,7 +18,7 @@ use std::{
 };
 
 use inbox_engine::{LeaderEpoch, NextOffset};
-use outbox_core::{CommitMark, TopicPartition};
+use outbox_core::{TopicPartition, internal::CommitMark};
 use rdkafka::{
     Offset, TopicPartitionList,
     consumer::Consumer as _,

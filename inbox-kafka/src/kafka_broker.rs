@@ -11,7 +11,7 @@ use std::{
 
 use futures::{FutureExt as _, future::BoxFuture};
 use inbox_engine::{Generation, LeaderEpoch, LogRange, NextOffset, Offset};
-use outbox_core::{CommitMark, TopicPartition};
+use outbox_core::{TopicPartition, internal::CommitMark};
 use rdkafka::{
     config::{FromClientConfigAndContext as _, RDKafkaLogLevel},
     consumer::{BaseConsumer, Consumer as _},

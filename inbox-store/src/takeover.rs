@@ -6,7 +6,7 @@ use inbox_engine::{
     Epoch, LaneState, LeaderEpoch, LogPoint, NextOffset, Offset, Ownership, Rule, Settled,
     Standstill, first_watermark, resume,
 };
-use outbox_core::{CommitMark, IdScope};
+use outbox_core::{IdScope, internal::CommitMark};
 use uuid::Uuid;
 
 use crate::{

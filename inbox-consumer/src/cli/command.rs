@@ -84,7 +84,7 @@ fn loaded(args: &Args, env: &[(String, String)]) -> Result<Config, String> {
     let config = args.load(env.to_vec()).map_err(|error| error.to_string())?;
     inbox_settings::start_log(&config.log, env, "inbox_consumer")?;
     if config.log.database_text {
-        outbox_core::show_values();
+        outbox_core::internal::show_values();
     }
     Ok(config)
 }

@@ -71,7 +71,7 @@ fn told(
                 "the migration of the {tables} failed and nothing of it is left: {}; it needs a \
                  role that may create tables, or run the output of `migrate --print` with a tool of \
                  your own",
-                outbox_core::said(&error)
+                outbox_core::internal::said(&error)
             ));
             Exit::Database
         }

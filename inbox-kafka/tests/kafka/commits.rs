@@ -7,7 +7,7 @@ use inbox_kafka::{
     Broker as _, BrokerEvent, Committed, Protocol,
     testing::{Failure, Request},
 };
-use outbox_core::CommitMark;
+use outbox_core::internal::CommitMark;
 
 use crate::{
     member::Member,

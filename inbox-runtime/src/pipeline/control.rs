@@ -17,7 +17,7 @@ use inbox_store::port::{
     Fit, Lanes, OpenError, Owner, Owners, Scope, TakeOver, TakeOverError, Taken, WatermarkMove,
     release::DueQueue,
 };
-use outbox_core::{CommitMark, IdScope, TopicPartition};
+use outbox_core::{IdScope, TopicPartition, internal::CommitMark};
 use tokio::sync::Semaphore;
 
 use super::{

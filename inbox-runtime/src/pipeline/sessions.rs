@@ -138,7 +138,7 @@ impl<DB: Transactions> Sessions<DB> {
 
     /// A text that may hold advice, with the role.
     pub(super) fn advised(&self, text: &str) -> String {
-        outbox_core::for_role(text, DB::role(&self.settings))
+        outbox_core::internal::for_role(text, DB::role(&self.settings))
     }
 
     /// Whose openings nobody counts.

@@ -1,7 +1,7 @@
 //! Partitions that a person skips or retires.
 
 use inbox_engine::{NextOffset, ParkReason, Start};
-use outbox_core::CommitMark;
+use outbox_core::internal::CommitMark;
 use uuid::Uuid;
 
 use super::{

@@ -3,7 +3,7 @@
 use std::{collections::HashSet, time::Duration};
 
 use inbox_engine::{LeaderEpoch, LogPoint, LogRange, NextOffset, Standstill, Start};
-use outbox_core::CommitMark;
+use outbox_core::internal::CommitMark;
 use uuid::Uuid;
 
 use super::{

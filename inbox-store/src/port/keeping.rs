@@ -3,7 +3,7 @@
 use std::{future::Future, time::Duration};
 
 use inbox_engine::{LeaderEpoch, LogPoint, LogRange, NextOffset, Offset, Ownership, Standstill};
-use outbox_core::{CommitMark, IdScope, TopicPartition};
+use outbox_core::{IdScope, TopicPartition, internal::CommitMark};
 use sqlx::Database;
 use uuid::Uuid;
 

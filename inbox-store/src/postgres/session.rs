@@ -139,7 +139,7 @@ impl Sessions for Postgres {
     }
 
     fn names_statements(conn: &PgConnection) -> bool {
-        sent::named(outbox_core::keeps_statements(conn))
+        sent::named(outbox_core::internal::keeps_statements(conn))
     }
 
     fn prepares(settings: &PgSettings) -> bool {

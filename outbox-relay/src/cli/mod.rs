@@ -80,7 +80,7 @@ fn loaded(args: &Args, env: impl IntoIterator<Item = (String, String)>) -> Resul
     let config = args.load(env.clone()).map_err(|error| error.to_string())?;
     inbox_settings::start_log(&config.log, &env, "outbox_relay")?;
     if config.log.database_text {
-        outbox_core::show_values();
+        outbox_core::internal::show_values();
     }
     Ok(config)
 }

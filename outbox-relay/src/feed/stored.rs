@@ -1,7 +1,7 @@
 //! A stored row becomes an event again.
 
 use bytes::Bytes;
-use outbox_core::{Aggregate, Envelope, EventId, OutboxEvent, Text, headers_from_json};
+use outbox_core::{Aggregate, Envelope, EventId, OutboxEvent, Text, internal::headers_from_json};
 
 use crate::port::{Row, RowId};
 

@@ -10,7 +10,7 @@ use futures::{
     future::{BoxFuture, ready},
 };
 use inbox_engine::{Generation, LeaderEpoch, LogRange, NextOffset, Offset};
-use outbox_core::{CommitMark, Record, TopicPartition};
+use outbox_core::{Record, TopicPartition, internal::CommitMark};
 use tokio::sync::{Notify, mpsc};
 
 use inbox_kafka::{

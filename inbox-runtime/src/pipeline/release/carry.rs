@@ -10,7 +10,7 @@ use inbox_store::{
     },
     record_text,
 };
-use outbox_core::Excerpt;
+use outbox_core::internal::Excerpt;
 
 use super::{
     Errand, not_begun, not_settled,

@@ -1,6 +1,6 @@
 //! Looking, for `status`, `check` and `failed`; and what a person decides about failed rows.
 
-use outbox_core::{keeps_statements, store::rights};
+use outbox_core::internal::{keeps_statements, rights};
 use sqlx::{PgConnection, Postgres, Row as _, postgres::PgRow};
 
 use crate::{

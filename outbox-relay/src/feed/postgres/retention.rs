@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use outbox_core::keeps_statements;
+use outbox_core::internal::keeps_statements;
 use sqlx::{PgConnection, Postgres};
 
 use crate::{

@@ -4,7 +4,7 @@ use std::{fmt, time::Duration};
 
 use inbox_engine::Rule;
 use inbox_settings::{DatabaseTls, PostgresAddress, tls_trouble};
-use outbox_core::keeps_statements;
+use outbox_core::internal::keeps_statements;
 use sqlx::{
     AssertSqlSafe, ConnectOptions, Connection, PgConnection, Postgres, Row as _,
     postgres::PgConnectOptions,

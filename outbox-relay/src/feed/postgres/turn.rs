@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use inbox_engine::{Cut, Rule, Statement};
-use outbox_core::keeps_statements;
+use outbox_core::internal::keeps_statements;
 use sqlx::{PgConnection, Postgres, Row as _};
 use uuid::Uuid;
 
