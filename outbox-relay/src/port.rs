@@ -119,7 +119,7 @@ pub(crate) struct TurnRequest<'a> {
 
 /// How the outbox stands.
 #[derive(Clone, PartialEq, Debug, Default, serde::Serialize)]
-pub struct Overview {
+pub(crate) struct Overview {
     /// Rows that wait to be sent, those behind a failed one included.
     pub waiting: i64,
     /// Of those, the ones that wait behind a failed row of their aggregate.
@@ -148,7 +148,7 @@ pub struct Overview {
 
 /// A row that was set aside, for people.
 #[derive(Clone, PartialEq, Eq, Debug, serde::Serialize)]
-pub struct FailedRow {
+pub(crate) struct FailedRow {
     /// Its number.
     pub seq: i64,
     /// The event's id.
@@ -169,7 +169,7 @@ pub struct FailedRow {
 
 /// Which failed rows a command means. Empty means all.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Choice {
+pub(crate) struct Choice {
     /// By number.
     pub seq: Option<i64>,
     /// By aggregate: type and id.

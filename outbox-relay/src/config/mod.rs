@@ -12,10 +12,11 @@
 //! ```
 
 mod keys;
-mod reference;
 mod sections;
 mod validate;
 
+#[cfg(test)]
+mod reference;
 #[cfg(test)]
 mod tests;
 
@@ -24,5 +25,4 @@ pub use inbox_settings::{
     Raw, Secret, Security, SecurityProtocol,
 };
 pub use keys::KEYS;
-pub use reference::{HEAD as REFERENCE_HEAD, reference};
 pub use sections::{Batch, Config, Database, Kafka, Limits, Relaying, Retention, Wake};

@@ -16,6 +16,7 @@ use super::keys::TABLE;
 pub struct Config {
     /// What reading it has noticed: no later look finds it.
     #[serde(skip)]
+    #[doc(hidden)]
     pub noticed: Vec<Problem>,
     /// How relays of one outbox share it.
     pub relay: Relaying,
@@ -170,7 +171,7 @@ impl Config {
 
 impl Kafka {
     /// TLS, SASL and `[kafka.raw]` under librdkafka's names, **secrets in clear**: for the client only.
-    pub fn client_settings(&self) -> Vec<(String, String)> {
+    pub(crate) fn client_settings(&self) -> Vec<(String, String)> {
         let mut all = self.security.client_settings();
         all.extend(self.raw.passed(Program::Relay));
         all
