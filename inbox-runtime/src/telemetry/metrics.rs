@@ -2,7 +2,6 @@
 //! hold what the other does not.
 
 use std::{
-    fmt::Write,
     ops::Deref,
     time::{Instant, SystemTime},
 };
@@ -278,6 +277,7 @@ fn of<V: std::fmt::Display>(
     }
 }
 
+#[cfg(test)]
 const HEAD: &str = "\
 # Metrics
 
@@ -291,7 +291,10 @@ process that has the partition, so sums over processes count nothing twice. No s
 ";
 
 /// `docs/metrics.md`, from the table.
-pub fn metrics_reference() -> String {
+#[cfg(test)]
+pub(super) fn metrics_reference() -> String {
+    use std::fmt::Write as _;
+
     let mut page = String::from(HEAD);
     page.push_str("| metric | type | unit | labels | means |\n|---|---|---|---|---|\n");
     for Metric { name, kind, unit, labels, doc, .. } in METRICS {
@@ -307,6 +310,7 @@ pub fn metrics_reference() -> String {
     page
 }
 
+#[cfg(test)]
 const HEALTH: &str = "
 ## Health
 

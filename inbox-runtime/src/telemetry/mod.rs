@@ -32,15 +32,17 @@ mod tests;
 pub use counters::{Counters, Counts};
 pub use exposition::{CONTENT_TYPE, prometheus};
 pub use inbox_settings::SignalEntry;
-pub use metrics::{METRICS, Metric, MetricKind, metrics_reference};
+pub use metrics::{METRICS, Metric, MetricKind};
 pub use partition_reading::{HeldLane, PartitionReading, Reason};
 pub use readings::{Held, Readiness, Readings, Unready};
 pub use signal::{SIGNALS, Signal};
 
+#[cfg(test)]
 use inbox_settings::Counter;
 
 /// `docs/telemetry.md`, from the tables.
-pub fn reference() -> String {
+#[cfg(test)]
+fn reference() -> String {
     let mut page = String::from(
         "# Telemetry\n\n\
          <!-- Made from the tables in inbox-runtime/src/telemetry/; a test compares them. -->\n\n\
