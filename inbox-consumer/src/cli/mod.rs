@@ -59,6 +59,7 @@ mod tests;
 use std::{fmt::Display, future, io, process::ExitCode};
 
 pub use exit::{EXITS, Exit};
+#[doc(hidden)]
 pub use stock::stock;
 
 use inbox_settings::cli::Terminal;

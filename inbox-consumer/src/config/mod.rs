@@ -19,10 +19,11 @@ mod keys;
 mod load;
 mod outbox;
 mod park;
-mod reference;
 mod sections;
 mod validate;
 
+#[cfg(test)]
+mod reference;
 #[cfg(test)]
 mod tests;
 
@@ -36,7 +37,6 @@ pub use inbox_settings::{
 pub use keys::KEYS;
 pub use outbox::{Outbox, Wake};
 pub use park::Park;
-pub use reference::reference;
 pub use sections::{
     Batch, Config, Database, Events, Identity, Kafka, Lanes, Limits, Retention, Retry,
 };

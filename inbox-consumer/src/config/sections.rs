@@ -16,6 +16,7 @@ use super::{Content, Declared, Format, Http, Outbox, Park, Protocol, Start, Unwa
 pub struct Config {
     /// What reading it has noticed: no later look finds it.
     #[serde(skip)]
+    #[doc(hidden)]
     pub noticed: Vec<Problem>,
     /// Who it is.
     pub consumer: Identity,
@@ -250,7 +251,7 @@ impl Config {
 impl Kafka {
     /// TLS, SASL and `[kafka.raw]` under librdkafka's names, **secrets in clear**: for the client
     /// only. What the runtime itself sets (group, offsets, session) is not among them.
-    pub fn client_settings(&self) -> Vec<(String, String)> {
+    pub(crate) fn client_settings(&self) -> Vec<(String, String)> {
         let mut all = self.security.client_settings();
         all.extend(self.raw.passed(Program::Consumer));
         all

@@ -1,12 +1,15 @@
-//! What tests need: [`HandlerTest`] for your handlers, a broker without a broker, and the conformance suite for
-//! stores.
+//! What tests need: [`HandlerTest`] for your handlers, and a broker without a broker.
 
 pub mod broker;
 mod handler;
 #[doc(hidden)]
 pub mod inside;
 
-pub use inbox_store::conformance;
+pub mod conformance {
+    //! For code that tests handlers on any database.
+
+    pub use inbox_store::conformance::Probe;
+}
 
 pub use handler::{
     Aggregate, EventId, HandlerTest, Header, OutboxEvent, Outcome, Record, TestError,
