@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, ops::Range, sync::Arc};
 
 use inbox_engine::Offset;
-use inbox_handler::{Delivery, internal};
+use inbox_handler::{internal, internal::Delivery};
 use inbox_store::{
     port::{Declarations as _, DeclaredSql, Look, Queues as _, Relation, Shape},
     sql::{Dialect, Lexer},
