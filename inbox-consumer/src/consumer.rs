@@ -23,7 +23,7 @@ use inbox_runtime::internal::{
     Control, Driver, End, Identity, Intake, Meters, ParkingRules, Retention, Sessions, Trials,
     Work, WorkState, count_parked_for_ever, prune_for_ever, watch,
 };
-use inbox_store::port::{
+use inbox_store::internal::port::{
     self, Address, Book, Finding, Fit, Lanes, OpenError, Operators, ParkedLoad, Placement, Store,
     TxLimits,
 };

@@ -85,7 +85,7 @@ pub mod pipeline {
 
     /// Bounds of generic code, and what building a consumer fails with.
     pub mod port {
-        pub use inbox_store::port::{Finding, OpenError, Queues, Savepoint, Sessions, Store};
+        pub use inbox_store::{Finding, OpenError, Queues, Savepoint, Sessions, Store};
     }
 }
 #[cfg(feature = "testing")]

@@ -5,7 +5,10 @@
 
 use std::time::Duration;
 
-use inbox_store::{conformance, conformance_scenarios, port::TxLimits};
+use inbox_store::{
+    conformance_scenarios,
+    internal::{conformance, port::TxLimits},
+};
 
 const LIMITS: TxLimits = TxLimits {
     statement_timeout: Duration::from_secs(10),
@@ -27,7 +30,7 @@ mod sqlite {
     use std::time::Duration;
 
     use super::LIMITS;
-    use inbox_store::{
+    use inbox_store::internal::{
         SqliteSettings,
         port::{Claim, Sessions},
     };
@@ -96,7 +99,7 @@ mod postgres {
 
     use super::LIMITS;
     use inbox_engine::{Epoch, Lane, LaneMove, LeaderEpoch, Offset};
-    use inbox_store::{
+    use inbox_store::internal::{
         PgSettings,
         conformance::Probe,
         port::{Claim, ClaimRequest, OpenError, Schemas, Scope, Sessions, StoreFault},

@@ -3,7 +3,7 @@
 use std::{ffi::OsString, path::PathBuf};
 
 use clap::{Parser, Subcommand};
-use inbox_store::port::RoleKind;
+use inbox_store::internal::port::RoleKind;
 
 use super::{
     exit::EXITS,

@@ -10,7 +10,7 @@ use std::time::SystemTime;
 use inbox_handler::internal::{Looked, RouteTable};
 use inbox_kafka::missing;
 use inbox_runtime::internal::CONTROL_SESSIONS;
-use inbox_store::port::{Finding, Needs, Operators, PartitionRow, Placement, Store};
+use inbox_store::internal::port::{Finding, Needs, Operators, PartitionRow, Placement, Store};
 use outbox_core::Reader;
 use report::Report;
 

@@ -3,7 +3,7 @@
 use std::fmt::Display;
 
 use inbox_settings::cli::{Terminal, shown};
-use inbox_store::port::{Store, deadline};
+use inbox_store::internal::port::{Store, deadline};
 
 use super::{
     Exit,

@@ -1,7 +1,7 @@
 //! What `skip` and `retire` have in common: a person changes a partition's rows.
 
 use inbox_kafka::TopicLogs;
-use inbox_store::port::Operators;
+use inbox_store::internal::port::Operators;
 
 use super::{
     Exit, Terminal,

@@ -1,6 +1,6 @@
 //! `migrate`: the tables of inbox and outbox.
 
-use inbox_store::port::{Operators, RoleKind};
+use inbox_store::internal::port::{Operators, RoleKind};
 
 use super::{Exit, Terminal, session::open};
 use crate::config::Config;

@@ -63,7 +63,7 @@ pub use exit::{EXITS, Exit};
 pub use stock::stock;
 
 use inbox_settings::cli::Terminal;
-use inbox_store::port::Store;
+use inbox_store::internal::port::Store;
 
 use crate::Routes;
 use command::command;

@@ -3,7 +3,7 @@
 use clap::Args;
 use inbox_engine::Offset;
 use inbox_kafka::TopicLogs;
-use inbox_store::port::{Corrected, Correction, Operators};
+use inbox_store::internal::port::{Corrected, Correction, Operators};
 
 use super::{
     Exit, Terminal,

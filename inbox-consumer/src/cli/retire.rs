@@ -2,7 +2,7 @@
 
 use clap::Args;
 use inbox_kafka::TopicLogs;
-use inbox_store::port::{Corrected, Correction, Held, Operators};
+use inbox_store::internal::port::{Corrected, Correction, Held, Operators};
 
 use super::{
     Exit, Terminal,

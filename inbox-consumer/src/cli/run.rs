@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use inbox_settings::cli::Signals;
-use inbox_store::port::Store;
+use inbox_store::internal::port::Store;
 
 use super::{Exit, Terminal};
 use crate::{

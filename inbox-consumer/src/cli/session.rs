@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use inbox_store::port::{OpenError, Operators, StoreFault};
+use inbox_store::internal::port::{OpenError, Operators, StoreFault};
 
 use super::{Exit, Terminal};
 use crate::{

@@ -3,7 +3,7 @@
 use clap::Args;
 use inbox_engine::{LogRange, NextOffset};
 use inbox_kafka::{BrokerError, TopicLogs};
-use inbox_store::port::{Beginning, Corrected, Correction, Held, Operators, Placement};
+use inbox_store::internal::port::{Beginning, Corrected, Correction, Held, Operators, Placement};
 use outbox_core::TopicPartition;
 
 use super::{

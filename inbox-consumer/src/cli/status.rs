@@ -7,7 +7,7 @@ use std::{
 
 use inbox_kafka::{LogFacts, Logs, TopicState, missing};
 use inbox_settings::printed;
-use inbox_store::port::{Operators, PartitionRow};
+use inbox_store::internal::port::{Operators, PartitionRow};
 use outbox_core::TopicPartition;
 
 use super::{

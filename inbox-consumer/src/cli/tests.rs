@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use inbox_engine::{LogRange, NextOffset};
 use inbox_kafka::{LogFacts, Logs, TopicState};
-use inbox_store::port::PartitionRow;
+use inbox_store::internal::port::PartitionRow;
 use outbox_core::{IdScope, TopicPartition};
 
 use super::{

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use inbox_settings::printed;
-use inbox_store::port::{Intent, ParkedRow};
+use inbox_store::internal::port::{Intent, ParkedRow};
 
 /// A reason for which events are parked.
 pub(super) struct Reason {

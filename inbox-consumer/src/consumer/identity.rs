@@ -5,7 +5,7 @@ use std::time::Duration;
 use inbox_handler::internal::{Declared, DeclaredMode};
 use inbox_kafka::{Excerpts, KafkaSettings};
 use inbox_runtime::internal::{Content, Unwanted, UnwantedRules};
-use inbox_store::port::Owner;
+use inbox_store::internal::port::Owner;
 use uuid::Uuid;
 
 use crate::config::{self, Config};

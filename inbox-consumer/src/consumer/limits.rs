@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use inbox_store::port::Sessions;
+use inbox_store::internal::port::Sessions;
 
 use crate::config::Config;
 

@@ -8,7 +8,7 @@ pub mod inside;
 pub mod conformance {
     //! For code that tests handlers on any database.
 
-    pub use inbox_store::conformance::Probe;
+    pub use inbox_store::Probe;
 }
 
 pub use handler::{

@@ -7,7 +7,7 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use inbox_engine::Offset;
-use inbox_store::port::{Address, Book, Edition, Queues as _, Sessions as _};
+use inbox_store::internal::port::{Address, Book, Edition, Queues as _, Sessions as _};
 use outbox_core::{Aggregate, Envelope, EventId, Record, TopicPartition};
 use sqlx::{AssertSqlSafe, PgConnection, Postgres, SqlSafeStr as _};
 
@@ -101,7 +101,7 @@ impl Bench {
 }
 
 async fn learn_within(conn: &mut PgConnection, edition: &Edition) {
-    let text = inbox_store::inside::functions_of_queued(edition);
+    let text = inbox_store::internal::inside::functions_of_queued(edition);
     sqlx::raw_sql(AssertSqlSafe(text)).execute(conn).await.unwrap();
 }
 
@@ -404,7 +404,7 @@ async fn a_session_learns_outside_any_transaction() {
     let mut conn = opened().await;
     run(&mut conn, "ROLLBACK").await;
     let book = Book::new(true);
-    let text = inbox_store::port::Text { sql: ADD.into_sql_str(), types: vec![20, 20] };
+    let text = inbox_store::internal::port::Text { sql: ADD.into_sql_str(), types: vec![20, 20] };
     book.add(vec![text]);
     let edition = book.newer(None).unwrap();
     Postgres::learn(&mut conn, &edition).await.unwrap();

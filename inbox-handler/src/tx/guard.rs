@@ -3,7 +3,7 @@
 use std::{borrow::Cow, time::Instant};
 
 use inbox_engine::Rule;
-use inbox_store::port::{RefusedText, Sessions, StoreFault, deadline};
+use inbox_store::internal::port::{RefusedText, Sessions, StoreFault, deadline};
 use outbox_core::internal::said;
 use sqlx::{Error, error::DatabaseError};
 

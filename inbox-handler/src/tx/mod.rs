@@ -17,7 +17,7 @@ mod sqlite_tests;
 
 use std::{fmt, sync::Arc};
 
-use inbox_store::port::{Book, Edition};
+use inbox_store::internal::port::{Book, Edition};
 use outbox_core::Outbox;
 use sqlx::Database;
 

@@ -3,7 +3,7 @@
 use std::{fmt, sync::Arc};
 
 use inbox_engine::Rule;
-use inbox_store::port::{Book, Edition, Means, NotSent, Sessions, StoreFault, Waiting};
+use inbox_store::internal::port::{Book, Edition, Means, NotSent, Sessions, StoreFault, Waiting};
 use sqlx::{Database, Error};
 
 use super::{Statement, Tx};

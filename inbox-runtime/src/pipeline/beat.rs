@@ -7,7 +7,7 @@ use std::{
 
 use inbox_engine::{Snapshot, Standstill};
 use inbox_kafka::BrokerHealth;
-use inbox_store::port::{Note, Owners};
+use inbox_store::internal::port::{Note, Owners};
 use outbox_core::TopicPartition;
 
 use super::{

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use inbox_engine::Outcome;
-use inbox_store::port::{OpenError, Transactions};
+use inbox_store::internal::port::{OpenError, Transactions};
 
 use super::{sessions::Session, transaction::Work};
 

@@ -4,7 +4,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use inbox_engine::{Offset, Outcome};
-use inbox_store::port::Transactions;
+use inbox_store::internal::port::Transactions;
 
 use super::{
     Delivered,

@@ -3,7 +3,7 @@
 use std::slice;
 
 use inbox_engine::{Doom, ParkReason};
-use inbox_store::port::Transactions;
+use inbox_store::internal::port::Transactions;
 use outbox_core::{Aggregate, EventId, OutboxEvent, Text};
 use serde_json::json;
 use sha2::{Digest as _, Sha256};

@@ -4,7 +4,7 @@
 use bytes::Bytes;
 use inbox_engine::{LeaderEpoch, Offset};
 use inbox_kafka::{Arrival, Flaw};
-use inbox_store::record_text::{self, Coded, Name};
+use inbox_store::internal::record_text::{self, Coded, Name};
 use outbox_core::{Header, Record, TopicPartition, internal::Excerpt};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

@@ -16,7 +16,7 @@ use inbox_engine::{
     TakeOverFault, Time, WatermarkWrite, Written,
 };
 use inbox_kafka::{Arrival, Broker, BrokerEvent, Trouble};
-use inbox_store::port::{Owners, Taken};
+use inbox_store::internal::port::{Owners, Taken};
 use outbox_core::TopicPartition;
 use tokio::sync::mpsc;
 

@@ -7,7 +7,7 @@ use inbox_handler::{
     Fault, Tx,
     internal::{Ahead, AheadOfRun, RunEnd, RunEvent},
 };
-use inbox_store::port::{StoreFault, Transactions};
+use inbox_store::internal::port::{StoreFault, Transactions};
 
 use super::{
     Delivered,

@@ -15,7 +15,7 @@ use inbox_engine::{
     Standstill, WatermarkWrite, Written,
 };
 use inbox_handler::internal::panic_text;
-use inbox_store::port::{Note, Owners, Scope, deadline};
+use inbox_store::internal::port::{Note, Owners, Scope, deadline};
 use outbox_core::TopicPartition;
 
 use super::{

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use inbox_engine::{Doom, ParkReason};
 use inbox_handler::Schedule;
-use inbox_store::port::{ParkedLoad, Transactions};
+use inbox_store::internal::port::{ParkedLoad, Transactions};
 use uuid::Uuid;
 
 use super::{

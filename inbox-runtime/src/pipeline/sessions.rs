@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use inbox_store::port::{Book, Edition, OpenError, StoreFault, Transactions, TxLimits};
+use inbox_store::internal::port::{Book, Edition, OpenError, StoreFault, Transactions, TxLimits};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::telemetry::{Signal, meters::Meters};
@@ -239,7 +239,7 @@ impl<DB: Transactions> Sessions<DB> {
 mod tests {
     use std::pin::pin;
 
-    use inbox_store::port::{Address, Sessions as _};
+    use inbox_store::internal::port::{Address, Sessions as _};
     use sqlx::Sqlite;
 
     use super::Sessions;

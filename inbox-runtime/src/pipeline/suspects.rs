@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use inbox_engine::{Batch, Doom, Item, Offset, Outcome, ParkReason, Rule};
-use inbox_store::port::{Scope, Suspect, Transactions};
+use inbox_store::internal::port::{Scope, Suspect, Transactions};
 
 use super::{Delivered, Delivery, transaction::Work};
 

@@ -12,7 +12,7 @@ use std::{
 };
 
 use inbox_engine::{Batch, Failure, HandlerFault, Outcome, Rule};
-use inbox_store::port::{Scope, Transactions};
+use inbox_store::internal::port::{Scope, Transactions};
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines},
     process::{Child, ChildStdin, ChildStdout, Command},
@@ -187,7 +187,7 @@ mod tried {
         Batch, Epoch, Generation, Lane, LaneMove, LeaderEpoch, Mode, NextOffset, Offset, Outcome,
         PartitionId,
     };
-    use inbox_store::port::{Scope, Transactions};
+    use inbox_store::internal::port::{Scope, Transactions};
     use tokio::{sync::mpsc, time::timeout};
 
     use super::{BEGIN, END, IDLE_MAX, NOTHING, READY};

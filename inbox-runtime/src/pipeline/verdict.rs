@@ -3,7 +3,7 @@
 use std::{collections::HashMap, time::Duration};
 
 use inbox_engine::{Doom, ParkReason, Rule, Run, RunEntry, Tally, runs};
-use inbox_store::port::Parking;
+use inbox_store::internal::port::Parking;
 use outbox_core::OutboxEvent;
 
 use super::{Delivered, parked};

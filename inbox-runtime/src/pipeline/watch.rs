@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use inbox_engine::{NextOffset, Snapshot, Standstill};
 use inbox_kafka::LogEnds;
-use inbox_store::port::Owners;
+use inbox_store::internal::port::Owners;
 
 use super::driver::Driver;
 

@@ -5,7 +5,7 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use inbox_store::port::Scope;
+use inbox_store::internal::port::Scope;
 
 use super::together::TOGETHER_MAX;
 

@@ -24,6 +24,7 @@ mod scene;
 pub use probe::Probe;
 
 /// Calls `$run!(module::scenario)` for every scenario of the suite.
+#[doc(hidden)]
 #[macro_export]
 macro_rules! conformance_scenarios {
     ($run:ident) => {

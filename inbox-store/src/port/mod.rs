@@ -1,7 +1,6 @@
 //! What the consumer asks of a database. It names no database itself: these traits are all that it knows.
 
 mod correcting;
-#[doc(hidden)]
 pub mod deadline;
 mod declared;
 mod fit;

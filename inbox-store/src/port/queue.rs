@@ -209,18 +209,22 @@ pub struct NotSent {
 /// Queued statements on a database.
 pub trait Queues: Database {
     /// No values.
+    #[doc(hidden)]
     fn values() -> Values<Self>;
 
     /// Adds a value; answers the bytes that it takes, as far as they are known.
+    #[doc(hidden)]
     fn bind<'t, T: Encode<'t, Self> + Type<Self>>(
         values: &mut Values<Self>,
         value: T,
     ) -> Result<usize, BoxDynError>;
 
     /// Looks at a text before a handler runs it.
+    #[doc(hidden)]
     fn look(sql: &str) -> Look;
 
     /// Prepares a session for the texts of an edition, outside any transaction.
+    #[doc(hidden)]
     fn learn(
         conn: &mut Self::Connection,
         edition: &Edition,
@@ -228,6 +232,7 @@ pub trait Queues: Database {
 
     /// Sends statements in their order, several in a round trip where the session is prepared for
     /// them.
+    #[doc(hidden)]
     fn send(
         conn: &mut Self::Connection,
         means: Means<'_>,

@@ -2,7 +2,7 @@
 //! (docs/upgrading.md).
 
 use inbox_consumer::{Consumer, Routes};
-use inbox_store::port::Schemas;
+use inbox_store::internal::port::Schemas;
 use sqlx::Postgres;
 use tests::{Counter, Record, SOON, Stage, Worker, eventually};
 

@@ -1,7 +1,7 @@
 //! How `check` tells what it found: a table for people, JSON for scripts.
 
 use inbox_settings::printed;
-use inbox_store::port::Finding;
+use inbox_store::internal::port::Finding;
 
 use crate::cli::table;
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use inbox_settings::printed;
-use inbox_store::port::{Intended, Intent, Operators, Order, Page, ParkedFilter, Weight};
+use inbox_store::internal::port::{Intended, Intent, Operators, Order, Page, ParkedFilter, Weight};
 
 use super::{
     super::{

@@ -1,7 +1,7 @@
 //! `parked audit`.
 
 use inbox_settings::printed;
-use inbox_store::port::{AuditFilter, AuditRow, Operators};
+use inbox_store::internal::port::{AuditFilter, AuditRow, Operators};
 
 use super::{
     super::{Exit, Terminal, table, words::plain},

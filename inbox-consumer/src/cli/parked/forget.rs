@@ -6,7 +6,9 @@
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use inbox_store::port::{Forgotten, Intent, Operators, Order, Page, ParkedFilter, ParkedRow};
+use inbox_store::internal::port::{
+    Forgotten, Intent, Operators, Order, Page, ParkedFilter, ParkedRow,
+};
 
 use super::{
     super::{

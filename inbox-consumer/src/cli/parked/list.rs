@@ -3,7 +3,7 @@
 use std::io::{self, IsTerminal as _};
 
 use inbox_settings::printed;
-use inbox_store::port::{Operators, Page, ParkedCounts, ParkedRow};
+use inbox_store::internal::port::{Operators, Page, ParkedCounts, ParkedRow};
 
 use super::{
     super::{

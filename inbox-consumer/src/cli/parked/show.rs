@@ -6,7 +6,9 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 
 use inbox_settings::printed;
-use inbox_store::port::{AuditFilter, AuditRow, Kept, Operators, Page, ParkedFilter, ParkedRow};
+use inbox_store::internal::port::{
+    AuditFilter, AuditRow, Kept, Operators, Page, ParkedFilter, ParkedRow,
+};
 
 use super::super::{
     Exit, Terminal,

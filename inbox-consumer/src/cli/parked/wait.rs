@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use inbox_store::port::{Intended, Operators, Order, Outcome};
+use inbox_store::internal::port::{Intended, Operators, Order, Outcome};
 
 use super::super::{
     Exit, Terminal,

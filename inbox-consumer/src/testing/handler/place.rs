@@ -1,6 +1,6 @@
 //! A database of the test's own: a schema of a PostgreSQL, or an SQLite in memory or in a file.
 
-use inbox_store::{
+use inbox_store::internal::{
     conformance::Probe,
     port::{Address, Sessions},
 };

@@ -8,7 +8,7 @@ use std::{
 use inbox_engine::Offset;
 use inbox_handler::internal::Looked;
 use inbox_runtime::internal::{End, Moment, Work};
-use inbox_store::{
+use inbox_store::internal::{
     conformance::Probe,
     port::{PruneCursor, Sessions},
 };

@@ -2,7 +2,7 @@
 //! that ended the transaction.
 
 use inbox_engine::{ParkReason, Released};
-use inbox_store::port::{
+use inbox_store::internal::port::{
     Transactions,
     release::{Queued, RELEASING, Requeued},
 };

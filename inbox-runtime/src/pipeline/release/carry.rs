@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use inbox_engine::{Doom, Failure, HandlerFault, Outcome, ParkReason, Released, Rule, distinct};
-use inbox_store::{
+use inbox_store::internal::{
     port::{
         ClaimRequest, Transactions,
         release::{Queued, Requeued},

@@ -22,7 +22,7 @@ use inbox_engine::{Batch, LaneMove, Mode, NextOffset, Offset, Outcome, Release, 
 pub(crate) use report::Report;
 
 use inbox_kafka::Broker;
-use inbox_store::port::{ClaimRequest, Claimed, Scope, Transactions, release::Queued};
+use inbox_store::internal::port::{ClaimRequest, Claimed, Scope, Transactions, release::Queued};
 use outbox_core::TopicPartition;
 
 use self::plan::Plan;

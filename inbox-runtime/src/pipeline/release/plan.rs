@@ -1,6 +1,6 @@
 //! What a release does with the queue it has read.
 
-use inbox_store::port::release::{Queued, Turn};
+use inbox_store::internal::port::release::{Queued, Turn};
 
 /// A release's part of a queue.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -44,7 +44,7 @@ pub(super) fn plan(rows: Vec<Queued>, max: usize) -> Plan {
 #[cfg(test)]
 mod tests {
     use inbox_engine::{LeaderEpoch, Offset};
-    use inbox_store::port::release::Intent;
+    use inbox_store::internal::port::release::Intent;
 
     use super::*;
 

@@ -2,7 +2,7 @@
 
 use inbox_engine::{Doom, ParkReason, Release};
 use inbox_kafka::{Arrival, Broker, Excerpts};
-use inbox_store::port::{Transactions, release::Queued};
+use inbox_store::internal::port::{Transactions, release::Queued};
 use outbox_core::{ReadError, Record, TopicPartition, internal::Excerpt};
 
 use super::{Errand, carry::Carried, plan::Plan};
