@@ -18,7 +18,7 @@ use std::{fmt, panic::AssertUnwindSafe, sync::Arc};
 use futures::FutureExt as _;
 use inbox_engine::Engine;
 use inbox_handler::internal::{RouteTable, panic_text};
-use inbox_kafka::{Broker, BrokerEvent};
+use inbox_kafka::internal::{Broker, BrokerEvent};
 use inbox_runtime::internal::{
     Control, Driver, End, Identity, Intake, Meters, ParkingRules, Retention, Sessions, Trials,
     Work, WorkState, count_parked_for_ever, prune_for_ever, watch,
@@ -229,7 +229,7 @@ impl<DB: Store> Consumer<DB> {
         let mut aside = JoinSet::new();
         serve(&self, &mut aside);
         let (sender, events) = mpsc::unbounded_channel();
-        match inbox_kafka::connect(kafka_settings(&self.config), sender) {
+        match inbox_kafka::internal::connect(kafka_settings(&self.config), sender) {
             Ok(broker) => self.run_on(Arc::new(broker), events, shutdown, aside).await,
             Err(error) => {
                 self.meters.end();

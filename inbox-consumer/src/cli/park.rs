@@ -2,7 +2,7 @@
 
 use clap::Args;
 use inbox_engine::Offset;
-use inbox_kafka::TopicLogs;
+use inbox_kafka::internal::TopicLogs;
 use inbox_store::internal::port::{Corrected, Correction, Operators};
 
 use super::{
@@ -46,7 +46,8 @@ pub(super) async fn park<DB: Operators>(
             return Exit::Usage;
         }
     };
-    let logs = match inbox_kafka::topic(kafka_settings(config), park.topic.clone()).await {
+    let logs = match inbox_kafka::internal::topic(kafka_settings(config), park.topic.clone()).await
+    {
         Ok(logs) => logs,
         Err(error) => {
             terminal.complain(error.to_string());

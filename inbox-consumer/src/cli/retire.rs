@@ -1,7 +1,7 @@
 //! `retire`: the rows of a topic that is gone are given up.
 
 use clap::Args;
-use inbox_kafka::TopicLogs;
+use inbox_kafka::internal::TopicLogs;
 use inbox_store::internal::port::{Corrected, Correction, Held, Operators};
 
 use super::{

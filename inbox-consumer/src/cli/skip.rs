@@ -2,7 +2,7 @@
 
 use clap::Args;
 use inbox_engine::{LogRange, NextOffset};
-use inbox_kafka::{BrokerError, TopicLogs};
+use inbox_kafka::internal::{BrokerError, TopicLogs};
 use inbox_store::internal::port::{Beginning, Corrected, Correction, Held, Operators, Placement};
 use outbox_core::TopicPartition;
 
@@ -89,7 +89,8 @@ async fn committed(config: &Config, skip: &Skip) -> Result<Option<NextOffset>, B
         return Ok(None);
     }
     let (topic, partition) = (skip.topic.as_str().into(), skip.partition);
-    inbox_kafka::committed_of(kafka_settings(config), TopicPartition { topic, partition }).await
+    inbox_kafka::internal::committed_of(kafka_settings(config), TopicPartition { topic, partition })
+        .await
 }
 
 async fn decide<DB: Operators>(

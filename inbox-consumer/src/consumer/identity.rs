@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use inbox_handler::internal::{Declared, DeclaredMode};
-use inbox_kafka::{Excerpts, KafkaSettings};
+use inbox_kafka::internal::{Excerpts, KafkaSettings};
 use inbox_runtime::internal::{Content, Unwanted, UnwantedRules};
 use inbox_store::internal::port::Owner;
 use uuid::Uuid;
@@ -82,8 +82,8 @@ pub(crate) fn kafka_settings(config: &Config) -> KafkaSettings {
         topics: config.kafka.topics.clone(),
         instance_id: config.consumer.instance_id.clone(),
         protocol: match config.kafka.protocol {
-            config::Protocol::Classic => inbox_kafka::Protocol::Classic,
-            config::Protocol::Consumer => inbox_kafka::Protocol::Consumer,
+            config::Protocol::Classic => inbox_kafka::internal::Protocol::Classic,
+            config::Protocol::Consumer => inbox_kafka::internal::Protocol::Consumer,
         },
         session_timeout: config.kafka.session_timeout,
         max_poll_interval: Duration::from_mins(5),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use inbox_engine::{LeaderEpoch, LogRange, NextOffset};
 use inbox_kafka::{
-    Broker as _, BrokerEvent, Committed, Protocol,
+    internal::{Broker as _, BrokerEvent, Committed, Protocol},
     testing::{Failure, Request},
 };
 use outbox_core::internal::CommitMark;

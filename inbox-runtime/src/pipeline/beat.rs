@@ -6,7 +6,7 @@ use std::{
 };
 
 use inbox_engine::{Snapshot, Standstill};
-use inbox_kafka::BrokerHealth;
+use inbox_kafka::internal::BrokerHealth;
 use inbox_store::internal::port::{Note, Owners};
 use outbox_core::TopicPartition;
 

@@ -12,7 +12,7 @@ use std::{
 use inbox_engine::{
     Due, Held, NextOffset, Standstill, Start, TakeOverFault, WatermarkWrite, Written,
 };
-use inbox_kafka::{Broker, BrokerError, Committed, TopicState, missing};
+use inbox_kafka::internal::{Broker, BrokerError, Committed, TopicState, missing};
 use inbox_store::internal::port::{
     Fit, Lanes, OpenError, Owner, Owners, Scope, TakeOver, TakeOverError, Taken, WatermarkMove,
     release::DueQueue,

@@ -15,7 +15,7 @@ use inbox_engine::{
     Batch, Commit, Due, Engine, Generation, Lane, Outcome, PartitionId, Release, Released,
     TakeOverFault, Time, WatermarkWrite, Written,
 };
-use inbox_kafka::{Arrival, Broker, BrokerEvent, Trouble};
+use inbox_kafka::internal::{Arrival, Broker, BrokerEvent, Trouble};
 use inbox_store::internal::port::{Owners, Taken};
 use outbox_core::TopicPartition;
 use tokio::sync::mpsc;

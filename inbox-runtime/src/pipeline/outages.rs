@@ -7,7 +7,7 @@ use std::{
 };
 
 use inbox_engine::{PartitionId, Snapshot, Standstill};
-use inbox_kafka::Trouble;
+use inbox_kafka::internal::Trouble;
 use inbox_settings::told::{Cause, Met, Told};
 use outbox_core::TopicPartition;
 

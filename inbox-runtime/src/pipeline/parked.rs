@@ -3,7 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use inbox_engine::{Doom, ParkReason};
-use inbox_kafka::Excerpts;
+use inbox_kafka::internal::Excerpts;
 use inbox_store::internal::port::Parking;
 use outbox_core::AGGREGATE_ID_BYTES_MAX;
 use serde_json::{Value, json};

@@ -5,7 +5,7 @@
 use std::time::{Duration, Instant};
 
 use inbox_engine::{NextOffset, Snapshot, Standstill};
-use inbox_kafka::LogEnds;
+use inbox_kafka::internal::LogEnds;
 use inbox_store::internal::port::Owners;
 
 use super::driver::Driver;

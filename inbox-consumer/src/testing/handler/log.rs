@@ -13,7 +13,7 @@ use inbox_engine::{Generation, LeaderEpoch, LogRange, NextOffset, Offset};
 use outbox_core::{Record, TopicPartition, internal::CommitMark};
 use tokio::sync::{Notify, mpsc};
 
-use inbox_kafka::{
+use inbox_kafka::internal::{
     Arrival, Broker, BrokerError, BrokerEvent, BrokerHealth, ByteGuard, Committed, TopicState,
 };
 

@@ -21,7 +21,7 @@ use inbox_engine::{Batch, LaneMove, Mode, NextOffset, Offset, Outcome, Release, 
 
 pub(crate) use report::Report;
 
-use inbox_kafka::Broker;
+use inbox_kafka::internal::Broker;
 use inbox_store::internal::port::{ClaimRequest, Claimed, Scope, Transactions, release::Queued};
 use outbox_core::TopicPartition;
 
