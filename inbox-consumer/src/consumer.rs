@@ -16,7 +16,7 @@ pub(crate) use limits::connections;
 use std::{fmt, panic::AssertUnwindSafe, sync::Arc};
 
 use futures::FutureExt as _;
-use inbox_engine::Engine;
+use inbox_engine::internal::Engine;
 use inbox_handler::internal::{RouteTable, panic_text};
 use inbox_kafka::internal::{Broker, BrokerEvent};
 use inbox_runtime::internal::{

@@ -8,7 +8,7 @@ pub struct Delivery {
     /// Where it arrived.
     pub partition: TopicPartition,
     /// At which offset.
-    pub offset: inbox_engine::Offset,
+    pub offset: inbox_engine::internal::Offset,
     /// The record as it arrived, or what is kept of it.
     pub record: Record,
     /// What is known of a record that is kept in part.

@@ -17,7 +17,7 @@ use std::{
     time::Duration,
 };
 
-use inbox_engine::{LeaderEpoch, NextOffset};
+use inbox_engine::internal::{LeaderEpoch, NextOffset};
 use outbox_core::{TopicPartition, internal::CommitMark};
 use rdkafka::{
     Offset, TopicPartitionList,

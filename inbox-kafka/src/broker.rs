@@ -9,7 +9,7 @@ use std::{
 };
 
 use futures::future::BoxFuture;
-use inbox_engine::{Generation, LeaderEpoch, LogRange, NextOffset, Offset};
+use inbox_engine::internal::{Generation, LeaderEpoch, LogRange, NextOffset, Offset};
 use outbox_core::{Header, Record, TopicPartition, internal::CommitMark};
 
 pub use crate::topic_state::TopicState;

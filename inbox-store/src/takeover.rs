@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use inbox_engine::{
+use inbox_engine::internal::{
     Epoch, LaneState, LeaderEpoch, LogPoint, NextOffset, Offset, Ownership, Rule, Settled,
     Standstill, first_watermark, resume,
 };

@@ -98,7 +98,7 @@ mod postgres {
     use std::time::Duration;
 
     use super::LIMITS;
-    use inbox_engine::{Epoch, Lane, LaneMove, LeaderEpoch, Offset};
+    use inbox_engine::internal::{Epoch, Lane, LaneMove, LeaderEpoch, Offset};
     use inbox_store::internal::{
         PgSettings,
         conformance::Probe,

@@ -1,7 +1,7 @@
 //! `park`: one event that is not settled yet is parked instead of run.
 
 use clap::Args;
-use inbox_engine::Offset;
+use inbox_engine::internal::Offset;
 use inbox_kafka::internal::TopicLogs;
 use inbox_store::internal::port::{Corrected, Correction, Operators};
 

@@ -1,7 +1,7 @@
 //! `skip`: what lies below an offset counts as settled from now on.
 
 use clap::Args;
-use inbox_engine::{LogRange, NextOffset};
+use inbox_engine::internal::{LogRange, NextOffset};
 use inbox_kafka::internal::{BrokerError, TopicLogs};
 use inbox_store::internal::port::{Beginning, Corrected, Correction, Held, Operators, Placement};
 use outbox_core::TopicPartition;

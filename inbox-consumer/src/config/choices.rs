@@ -15,7 +15,7 @@ pub enum Start {
     Error,
 }
 
-impl From<Start> for inbox_engine::Start {
+impl From<Start> for inbox_engine::internal::Start {
     fn from(start: Start) -> Self {
         match start {
             Start::Earliest => Self::Earliest,

@@ -18,11 +18,11 @@ pub(super) fn owner(config: &Config) -> Owner {
     }
 }
 
-pub(super) fn start(start: config::Start) -> inbox_engine::Start {
+pub(super) fn start(start: config::Start) -> inbox_engine::internal::Start {
     match start {
-        config::Start::Earliest => inbox_engine::Start::Earliest,
-        config::Start::Latest => inbox_engine::Start::Latest,
-        config::Start::Error => inbox_engine::Start::Error,
+        config::Start::Earliest => inbox_engine::internal::Start::Earliest,
+        config::Start::Latest => inbox_engine::internal::Start::Latest,
+        config::Start::Error => inbox_engine::internal::Start::Error,
     }
 }
 

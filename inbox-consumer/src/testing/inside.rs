@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, ops::Range, sync::Arc};
 
-use inbox_engine::Offset;
+use inbox_engine::internal::Offset;
 use inbox_handler::{internal, internal::Delivery};
 use inbox_store::internal::{
     port::{Declarations as _, DeclaredSql, Look, Queues as _, Relation, Shape},

@@ -6,7 +6,7 @@ use std::{
 };
 
 use futures::FutureExt;
-use inbox_engine::Rule;
+use inbox_engine::internal::Rule;
 use inbox_store::internal::port::{Sessions, StoreFault};
 use outbox_core::{CodecError, Decode};
 

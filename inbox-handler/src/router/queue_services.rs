@@ -6,7 +6,7 @@
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use inbox_engine::Offset;
+use inbox_engine::internal::Offset;
 use inbox_store::internal::port::{Address, Book, Edition, Queues as _, Sessions as _};
 use outbox_core::{Aggregate, Envelope, EventId, Record, TopicPartition};
 use sqlx::{AssertSqlSafe, PgConnection, Postgres, SqlSafeStr as _};

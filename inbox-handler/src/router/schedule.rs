@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use inbox_engine::backoff;
+use inbox_engine::internal::backoff;
 
 /// How often, and after which delays, an event that was parked after its last quick attempt is
 /// released by itself. Each round calls its handler once; the delay doubles from round to round, and

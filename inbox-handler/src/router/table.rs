@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, fmt, sync::Arc, time::Duration};
 
-use inbox_engine::Kind;
+use inbox_engine::internal::Kind;
 use inbox_store::internal::port::Sessions;
 use sqlx::Database;
 

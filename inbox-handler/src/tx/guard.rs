@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, time::Instant};
 
-use inbox_engine::Rule;
+use inbox_engine::internal::Rule;
 use inbox_store::internal::port::{RefusedText, Sessions, StoreFault, deadline};
 use outbox_core::internal::said;
 use sqlx::{Error, error::DatabaseError};

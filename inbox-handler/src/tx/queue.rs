@@ -2,7 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
-use inbox_engine::Rule;
+use inbox_engine::internal::Rule;
 use inbox_store::internal::port::{Book, Edition, Means, NotSent, Sessions, StoreFault, Waiting};
 use sqlx::{Database, Error};
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use inbox_engine::{LeaderEpoch, LogRange, NextOffset};
+use inbox_engine::internal::{LeaderEpoch, LogRange, NextOffset};
 use inbox_kafka::{
     internal::{Broker as _, BrokerEvent, Committed, Protocol},
     testing::{Failure, Request},

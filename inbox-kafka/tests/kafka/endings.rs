@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use inbox_engine::{Generation, LeaderEpoch, NextOffset};
+use inbox_engine::internal::{Generation, LeaderEpoch, NextOffset};
 use inbox_kafka::internal::{Broker as _, BrokerEvent, Protocol};
 
 use crate::{

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use inbox_engine::{LeaderEpoch, NextOffset};
+use inbox_engine::internal::{LeaderEpoch, NextOffset};
 use inbox_kafka::{
     internal::{Broker as _, BrokerEvent, Protocol},
     testing::{Failure, Request},

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use inbox_engine::Offset;
+use inbox_engine::internal::Offset;
 use inbox_kafka::internal::{Broker as _, BrokerEvent, Protocol};
 use outbox_core::TopicPartition;
 

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use inbox_engine::{Generation, LeaderEpoch, NextOffset};
+use inbox_engine::internal::{Generation, LeaderEpoch, NextOffset};
 use inbox_kafka::internal::{Arrival, Broker, BrokerEvent, KafkaBroker, KafkaSettings};
 use outbox_core::TopicPartition;
 use tokio::{

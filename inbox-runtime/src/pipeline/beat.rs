@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use inbox_engine::{Snapshot, Standstill};
+use inbox_engine::internal::{Snapshot, Standstill};
 use inbox_kafka::internal::BrokerHealth;
 use inbox_store::internal::port::{Note, Owners};
 use outbox_core::TopicPartition;

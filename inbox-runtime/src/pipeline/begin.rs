@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use inbox_engine::Outcome;
+use inbox_engine::internal::Outcome;
 use inbox_store::internal::port::{OpenError, Transactions};
 
 use super::{sessions::Session, transaction::Work};

@@ -1,6 +1,6 @@
 //! The claim: which events of a batch are fresh, and what becomes of the others.
 
-use inbox_engine::{Doom, HandlerFault, Offset, Outcome, ParkReason, Rule, distinct};
+use inbox_engine::internal::{Doom, HandlerFault, Offset, Outcome, ParkReason, Rule, distinct};
 use inbox_store::internal::port::{ClaimRequest, Claimed, Known, Transactions};
 
 use super::{

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use inbox_engine::{
+use inbox_engine::internal::{
     Due, Held, NextOffset, Standstill, Start, TakeOverFault, WatermarkWrite, Written,
 };
 use inbox_kafka::internal::{Broker, BrokerError, Committed, TopicState, missing};

@@ -3,7 +3,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use inbox_engine::{Offset, Outcome};
+use inbox_engine::internal::{Offset, Outcome};
 use inbox_store::internal::port::Transactions;
 
 use super::{

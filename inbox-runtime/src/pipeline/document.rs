@@ -2,7 +2,7 @@
 //! is too large.
 
 use bytes::Bytes;
-use inbox_engine::{LeaderEpoch, Offset};
+use inbox_engine::internal::{LeaderEpoch, Offset};
 use inbox_kafka::internal::{Arrival, Flaw};
 use inbox_store::internal::record_text::{self, Coded, Name};
 use outbox_core::{Header, Record, TopicPartition, internal::Excerpt};
@@ -143,7 +143,7 @@ pub(super) fn place(document: &str) -> Option<(TopicPartition, Offset)> {
 mod tests {
     use std::sync::Arc;
 
-    use inbox_engine::{Item, Kind, Lane};
+    use inbox_engine::internal::{Item, Kind, Lane};
     use outbox_core::{ReadError, ReadRules};
 
     use super::{super::Delivery, *};

@@ -11,7 +11,7 @@ use std::{
 };
 
 use futures::future::AbortHandle;
-use inbox_engine::{
+use inbox_engine::internal::{
     Batch, Commit, Due, Engine, Generation, Lane, Outcome, PartitionId, Release, Released,
     TakeOverFault, Time, WatermarkWrite, Written,
 };

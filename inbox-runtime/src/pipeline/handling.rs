@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use inbox_engine::{Doom, Failure, HandlerFault, Mode, Outcome, ParkReason, Rule, Run};
+use inbox_engine::internal::{Doom, Failure, HandlerFault, Mode, Outcome, ParkReason, Rule, Run};
 use inbox_handler::{
     Fault, Tx,
     internal::{Ahead, AheadOfRun, RunEnd, RunEvent},

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use inbox_engine::{Batch, Lane, Outcome, PartitionId};
+use inbox_engine::internal::{Batch, Lane, Outcome, PartitionId};
 use outbox_core::TopicPartition;
 
 use super::Delivery;
@@ -202,7 +202,7 @@ fn since(then: SystemTime, now: SystemTime) -> Duration {
 
 #[cfg(test)]
 mod tests {
-    use inbox_engine::{
+    use inbox_engine::internal::{
         Epoch, Failure, Generation, Item, Kind, LaneMove, LeaderEpoch, Mode, NextOffset, Offset,
         Tally,
     };

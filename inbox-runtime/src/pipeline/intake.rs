@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use inbox_engine::{Doom, Item, Kind, Lane, ParkReason};
+use inbox_engine::internal::{Doom, Item, Kind, Lane, ParkReason};
 use inbox_handler::internal::{Looked, RouteTable};
 use inbox_kafka::internal::{Arrival, Excerpts, Flaw};
 use inbox_store::internal::port::Known;

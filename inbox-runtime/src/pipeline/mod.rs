@@ -42,4 +42,4 @@ use std::sync::Arc;
 use inbox_handler::internal::Delivery;
 
 /// One delivery inside the pipeline.
-pub(crate) type Delivered = inbox_engine::Item<Arc<Delivery>>;
+pub(crate) type Delivered = inbox_engine::internal::Item<Arc<Delivery>>;

@@ -10,7 +10,7 @@ use futures::{
     FutureExt as _,
     future::{AbortHandle, AbortRegistration, Abortable},
 };
-use inbox_engine::{
+use inbox_engine::internal::{
     Batch, Commit, Effect, Generation, Held, Lane, Outcome, PartitionId, Release, Released, Seek,
     Standstill, WatermarkWrite, Written,
 };

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use inbox_engine::{PartitionId, Snapshot, Standstill};
+use inbox_engine::internal::{PartitionId, Snapshot, Standstill};
 use inbox_kafka::internal::Trouble;
 use inbox_settings::told::{Cause, Met, Told};
 use outbox_core::TopicPartition;
@@ -168,7 +168,7 @@ impl Outages {
 
 #[cfg(test)]
 mod tests {
-    use inbox_engine::NextOffset;
+    use inbox_engine::internal::NextOffset;
     use inbox_settings::testing::told;
 
     use super::*;

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use inbox_engine::{Doom, ParkReason};
+use inbox_engine::internal::{Doom, ParkReason};
 use inbox_kafka::internal::Excerpts;
 use inbox_store::internal::port::Parking;
 use outbox_core::AGGREGATE_ID_BYTES_MAX;

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use inbox_engine::{Doom, ParkReason};
+use inbox_engine::internal::{Doom, ParkReason};
 use inbox_handler::Schedule;
 use inbox_store::internal::port::{ParkedLoad, Transactions};
 use uuid::Uuid;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use inbox_engine::{Batch, Doom, Item, Offset, Outcome, ParkReason, Rule};
+use inbox_engine::internal::{Batch, Doom, Item, Offset, Outcome, ParkReason, Rule};
 use inbox_store::internal::port::{Scope, Suspect, Transactions};
 
 use super::{Delivered, Delivery, transaction::Work};

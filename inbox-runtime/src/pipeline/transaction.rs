@@ -9,7 +9,7 @@ use std::{
 };
 
 use futures::future::{MaybeDone, maybe_done};
-use inbox_engine::{Batch, Failure, HandlerFault, Mode, Outcome, Rule, Tally};
+use inbox_engine::internal::{Batch, Failure, HandlerFault, Mode, Outcome, Rule, Tally};
 use inbox_handler::internal::{Ahead, RouteTable};
 use inbox_store::internal::port::{Book, Scope, StoreFault, Transactions, TxLimits};
 use tokio::sync::RwLock;

@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use inbox_engine::{Batch, Failure, HandlerFault, Outcome, Rule};
+use inbox_engine::internal::{Batch, Failure, HandlerFault, Outcome, Rule};
 use inbox_store::internal::port::{Scope, Transactions};
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines},
@@ -183,7 +183,7 @@ mod tried {
         sync::Arc,
     };
 
-    use inbox_engine::{
+    use inbox_engine::internal::{
         Batch, Epoch, Generation, Lane, LaneMove, LeaderEpoch, Mode, NextOffset, Offset, Outcome,
         PartitionId,
     };

@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use inbox_engine::{NextOffset, Snapshot, Standstill};
+use inbox_engine::internal::{NextOffset, Snapshot, Standstill};
 use inbox_kafka::internal::LogEnds;
 use inbox_store::internal::port::Owners;
 
@@ -181,7 +181,7 @@ impl<DB: Owners> Driver<DB> {
 
 #[cfg(test)]
 mod tests {
-    use inbox_engine::PartitionId;
+    use inbox_engine::internal::PartitionId;
 
     use super::*;
 

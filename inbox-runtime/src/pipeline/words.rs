@@ -55,7 +55,7 @@ impl Words {
 
 #[cfg(test)]
 mod tests {
-    use inbox_engine::Epoch;
+    use inbox_engine::internal::Epoch;
 
     use super::*;
 

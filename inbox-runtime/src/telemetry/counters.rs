@@ -1,6 +1,6 @@
 //! What a consumer has done so far, in numbers.
 
-use inbox_engine::Outcome;
+use inbox_engine::internal::Outcome;
 
 inbox_settings::counters! {
     /// What a consumer has done so far. Written once per transaction, read at any time.

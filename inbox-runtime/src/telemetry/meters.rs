@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use inbox_engine::{Outcome, ParkReason};
+use inbox_engine::internal::{Outcome, ParkReason};
 use inbox_handler::internal::Calls;
 use inbox_settings::Counter;
 use outbox_core::TopicPartition;

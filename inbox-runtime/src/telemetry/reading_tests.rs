@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use inbox_engine::{Failure, HandlerFault, Outcome, ParkReason, Tally};
+use inbox_engine::internal::{Failure, HandlerFault, Outcome, ParkReason, Tally};
 use outbox_core::TopicPartition;
 
 use super::{

@@ -1,6 +1,6 @@
 //! Signals are what their table says; counters count.
 
-use inbox_engine::{Outcome, Tally};
+use inbox_engine::internal::{Outcome, Tally};
 use inbox_settings::testing::{document, told};
 use outbox_core::TopicPartition;
 

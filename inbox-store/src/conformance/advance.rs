@@ -2,7 +2,7 @@
 
 use std::mem::ManuallyDrop;
 
-use inbox_engine::{Epoch, LaneMove};
+use inbox_engine::internal::{Epoch, LaneMove};
 use sqlx::Connection;
 
 use super::{

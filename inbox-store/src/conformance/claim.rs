@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use inbox_engine::{Epoch, Offset, ParkReason};
+use inbox_engine::internal::{Epoch, Offset, ParkReason};
 
 use super::{
     Probe,

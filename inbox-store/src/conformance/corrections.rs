@@ -1,6 +1,6 @@
 //! Partitions that a person skips or retires.
 
-use inbox_engine::{NextOffset, ParkReason, Start};
+use inbox_engine::internal::{NextOffset, ParkReason, Start};
 use outbox_core::internal::CommitMark;
 use uuid::Uuid;
 

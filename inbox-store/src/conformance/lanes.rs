@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use inbox_engine::{Epoch, LaneMove};
+use inbox_engine::internal::{Epoch, LaneMove};
 
 use super::{
     Probe,

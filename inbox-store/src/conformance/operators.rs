@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use inbox_engine::ParkReason;
+use inbox_engine::internal::ParkReason;
 
 use super::{
     Probe,

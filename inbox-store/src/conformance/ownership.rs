@@ -2,7 +2,7 @@
 
 use std::{collections::HashSet, time::Duration};
 
-use inbox_engine::{LeaderEpoch, LogPoint, LogRange, NextOffset, Standstill, Start};
+use inbox_engine::internal::{LeaderEpoch, LogPoint, LogRange, NextOffset, Standstill, Start};
 use outbox_core::internal::CommitMark;
 use uuid::Uuid;
 

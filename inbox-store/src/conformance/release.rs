@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use inbox_engine::{NextOffset, Offset, ParkReason};
+use inbox_engine::internal::{NextOffset, Offset, ParkReason};
 
 use super::{
     Probe,

@@ -1,7 +1,7 @@
 //! Remaps: lanes mean something else only where nothing is settled ahead of the watermark; and what is
 //! parked keeps its place when aggregates are found by another rule.
 
-use inbox_engine::{ParkReason, Standstill};
+use inbox_engine::internal::{ParkReason, Standstill};
 use outbox_core::{IdScope, TopicPartition};
 
 use super::{

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use inbox_engine::{
+use inbox_engine::internal::{
     Lane, LaneMove, LeaderEpoch, LogPoint, LogRange, NextOffset, Offset, ParkReason, Standstill,
     Start,
 };

@@ -1,6 +1,6 @@
 //! The watermark: compare and set, checked against every lane.
 
-use inbox_engine::Epoch;
+use inbox_engine::internal::Epoch;
 
 use super::{
     Probe,

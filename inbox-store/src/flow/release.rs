@@ -2,7 +2,7 @@
 
 use std::future::Future;
 
-use inbox_engine::{LeaderEpoch, Offset, Statement};
+use inbox_engine::internal::{LeaderEpoch, Offset, Statement};
 use uuid::Uuid;
 
 use super::{Columns, SqlClient, values};

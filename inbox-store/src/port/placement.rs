@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use inbox_engine::{Lane, Offset, Rule};
+use inbox_engine::internal::{Lane, Offset, Rule};
 use outbox_core::{ReadRules, Record, Sources};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_128, xxh3_128_with_seed};
 

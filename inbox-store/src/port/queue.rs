@@ -325,5 +325,5 @@ pub struct RefusedText {
     /// What it would do, and what to do instead.
     pub why: &'static str,
     /// The rule that says so.
-    pub rule: inbox_engine::Rule,
+    pub rule: inbox_engine::internal::Rule,
 }

@@ -2,7 +2,7 @@
 
 use std::{future::Future, time::Duration};
 
-use inbox_engine::{Epoch, LaneMove, LeaderEpoch, Offset, ParkReason};
+use inbox_engine::internal::{Epoch, LaneMove, LeaderEpoch, Offset, ParkReason};
 use inbox_settings::DatabaseTls;
 use sqlx::Database;
 
@@ -92,7 +92,7 @@ pub struct Recheck {
 #[derive(Clone, Debug)]
 pub struct Parking {
     /// Its lane.
-    pub lane: inbox_engine::Lane,
+    pub lane: inbox_engine::internal::Lane,
     /// Its aggregate's key.
     pub aggregate: [u8; 16],
     /// Its id.

@@ -1,6 +1,6 @@
 //! The live transaction: begin, claim, the second look, advance, end.
 
-use inbox_engine::{Cut, LaneMove, Offset, Rule, Statement};
+use inbox_engine::internal::{Cut, LaneMove, Offset, Rule, Statement};
 use sqlx::{PgConnection, Postgres, Row, postgres::PgRow};
 use uuid::Uuid;
 

@@ -1,6 +1,6 @@
 //! The texts of corrections.
 
-use inbox_engine::{Cut, Rule, Statement};
+use inbox_engine::internal::{Cut, Rule, Statement};
 use sqlx::{PgConnection, Postgres};
 
 use crate::{

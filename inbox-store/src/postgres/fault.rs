@@ -1,6 +1,6 @@
 //! What errors mean, by SQLSTATE.
 
-use inbox_engine::Rule;
+use inbox_engine::internal::Rule;
 use sqlx::postgres::{PgDatabaseError, PgSeverity};
 
 use crate::port::StoreFault::{

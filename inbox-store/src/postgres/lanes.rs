@@ -1,6 +1,6 @@
 //! The texts of lanes.
 
-use inbox_engine::{Cut, Rule, Statement};
+use inbox_engine::internal::{Cut, Rule, Statement};
 use sqlx::Postgres;
 
 use crate::flow::lanes::{LaneSql, LaneTexts};

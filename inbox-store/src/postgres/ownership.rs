@@ -1,6 +1,6 @@
 //! The texts of ownership.
 
-use inbox_engine::{Cut, LeaderEpoch, NextOffset, Rule, Statement};
+use inbox_engine::internal::{Cut, LeaderEpoch, NextOffset, Rule, Statement};
 use sqlx::{PgConnection, Postgres};
 
 use super::{release, sent::on};

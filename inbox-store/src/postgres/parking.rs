@@ -1,6 +1,6 @@
 //! Parked events, written in the transaction of their batch.
 
-use inbox_engine::{Cut, LeaderEpoch, Offset, Rule, Statement};
+use inbox_engine::internal::{Cut, LeaderEpoch, Offset, Rule, Statement};
 use sqlx::{PgConnection, Postgres};
 use uuid::Uuid;
 

@@ -1,6 +1,6 @@
 //! The texts of releases.
 
-use inbox_engine::{Cut, NextOffset, Rule, Statement};
+use inbox_engine::internal::{Cut, NextOffset, Rule, Statement};
 use sqlx::{PgConnection, Postgres};
 use uuid::Uuid;
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use inbox_engine::{Cut, Rule, Statement};
+use inbox_engine::internal::{Cut, Rule, Statement};
 use sqlx::{PgConnection, Postgres};
 
 use super::{

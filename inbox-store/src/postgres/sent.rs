@@ -17,7 +17,7 @@ use futures::{
     future::BoxFuture,
     stream::{self, BoxStream},
 };
-use inbox_engine::Rule;
+use inbox_engine::internal::Rule;
 use outbox_core::internal::keeps_statements;
 use sqlx::{
     Connection as _, Describe, Either, Error, Execute, Executor, PgConnection, Postgres, SqlStr,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use inbox_engine::Rule;
+use inbox_engine::internal::Rule;
 use inbox_settings::tls_trouble;
 use sqlx::{
     AssertSqlSafe, ConnectOptions, Connection, PgConnection, Postgres, Row as _, SqlSafeStr, SqlStr,

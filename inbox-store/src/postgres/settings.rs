@@ -123,7 +123,7 @@ impl PgSettings {
             Some(_) => options.options([("search_path", "public")]),
             None => options,
         };
-        if inbox_engine::Rule::ReadOnlySession.on() {
+        if inbox_engine::internal::Rule::ReadOnlySession.on() {
             options.options([("default_transaction_read_only", "on")])
         } else {
             options

@@ -1,7 +1,7 @@
 //! The live transaction: begin, claim, the second look, advance, end.
 
 use futures::TryStreamExt as _;
-use inbox_engine::{Cut, LaneMove, Offset, Rule, Statement};
+use inbox_engine::internal::{Cut, LaneMove, Offset, Rule, Statement};
 use serde::de::DeserializeOwned;
 use sqlx::{AssertSqlSafe, Either, Executor as _, Row, Sqlite, SqliteConnection};
 

@@ -1,6 +1,6 @@
 //! The texts of corrections. The transaction is the lock.
 
-use inbox_engine::{Cut, Rule, Statement};
+use inbox_engine::internal::{Cut, Rule, Statement};
 use sqlx::{Sqlite, SqliteConnection};
 
 use crate::{

@@ -1,6 +1,6 @@
 //! The texts of lanes.
 
-use inbox_engine::Statement;
+use inbox_engine::internal::Statement;
 use sqlx::Sqlite;
 
 use crate::flow::lanes::{LaneSql, LaneTexts};

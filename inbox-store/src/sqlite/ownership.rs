@@ -1,6 +1,6 @@
 //! The texts of ownership. The transaction is the lock.
 
-use inbox_engine::{Cut, NextOffset, Rule, Statement};
+use inbox_engine::internal::{Cut, NextOffset, Rule, Statement};
 use sqlx::{Sqlite, SqliteConnection};
 
 use super::release;

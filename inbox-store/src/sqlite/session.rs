@@ -1,6 +1,6 @@
 //! Sessions: WAL, durable, guarded by hooks; one writer at a time.
 
-use inbox_engine::Rule;
+use inbox_engine::internal::Rule;
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, SqlSafeStr, Sqlite, SqliteConnection};
 use uuid::Uuid;
 

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use inbox_engine::Rule;
+use inbox_engine::internal::Rule;
 
 use super::{End, Held, Pump, fencings::Fencings, keeper::Lease, progress::Progress, round::Round};
 use crate::{

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use inbox_engine::backoff;
+use inbox_engine::internal::backoff;
 
 const FIRST: Duration = Duration::from_millis(100);
 

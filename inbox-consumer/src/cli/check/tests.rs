@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use inbox_engine::{LogRange, NextOffset};
+use inbox_engine::internal::{LogRange, NextOffset};
 use inbox_kafka::internal::{Kept, LogFacts, TopicFacts};
 use outbox_core::{Header, IdScope, Reader, Record, TopicPartition, header_names};
 

@@ -9,7 +9,7 @@ use futures::{
     FutureExt as _,
     future::{BoxFuture, ready},
 };
-use inbox_engine::{Generation, LeaderEpoch, LogRange, NextOffset, Offset};
+use inbox_engine::internal::{Generation, LeaderEpoch, LogRange, NextOffset, Offset};
 use outbox_core::{Record, TopicPartition, internal::CommitMark};
 use tokio::sync::{Notify, mpsc};
 

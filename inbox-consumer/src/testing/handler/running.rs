@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use inbox_engine::Offset;
+use inbox_engine::internal::Offset;
 use inbox_handler::internal::Looked;
 use inbox_runtime::internal::{End, Moment, Work};
 use inbox_store::internal::{

@@ -1,7 +1,7 @@
 //! What broke its transaction is written down in another one: a handler that ran into its deadline, or
 //! that ended the transaction.
 
-use inbox_engine::{ParkReason, Released};
+use inbox_engine::internal::{ParkReason, Released};
 use inbox_store::internal::port::{
     Transactions,
     release::{Queued, RELEASING, Requeued},

@@ -2,7 +2,9 @@
 
 use std::collections::HashMap;
 
-use inbox_engine::{Doom, Failure, HandlerFault, Outcome, ParkReason, Released, Rule, distinct};
+use inbox_engine::internal::{
+    Doom, Failure, HandlerFault, Outcome, ParkReason, Released, Rule, distinct,
+};
 use inbox_store::internal::{
     port::{
         ClaimRequest, Transactions,

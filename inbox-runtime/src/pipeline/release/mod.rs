@@ -17,7 +17,9 @@ mod report;
 
 use std::sync::Arc;
 
-use inbox_engine::{Batch, LaneMove, Mode, NextOffset, Offset, Outcome, Release, Released};
+use inbox_engine::internal::{
+    Batch, LaneMove, Mode, NextOffset, Offset, Outcome, Release, Released,
+};
 
 pub(crate) use report::Report;
 

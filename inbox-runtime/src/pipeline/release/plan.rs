@@ -43,7 +43,7 @@ pub(super) fn plan(rows: Vec<Queued>, max: usize) -> Plan {
 
 #[cfg(test)]
 mod tests {
-    use inbox_engine::{LeaderEpoch, Offset};
+    use inbox_engine::internal::{LeaderEpoch, Offset};
     use inbox_store::internal::port::release::Intent;
 
     use super::*;

@@ -1,6 +1,6 @@
 //! A parked event becomes a delivery again, read with today's rules and given to today's handlers.
 
-use inbox_engine::{Doom, ParkReason, Release};
+use inbox_engine::internal::{Doom, ParkReason, Release};
 use inbox_kafka::internal::{Arrival, Broker, Excerpts};
 use inbox_store::internal::port::{Transactions, release::Queued};
 use outbox_core::{ReadError, Record, TopicPartition, internal::Excerpt};

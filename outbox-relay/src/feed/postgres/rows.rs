@@ -1,6 +1,6 @@
 //! The rows that wait.
 
-use inbox_engine::{Cut, Rule, Statement};
+use inbox_engine::internal::{Cut, Rule, Statement};
 use outbox_core::internal::keeps_statements;
 use sqlx::{PgConnection, Postgres, Row as _, postgres::PgRow};
 use uuid::Uuid;

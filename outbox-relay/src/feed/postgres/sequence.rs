@@ -1,6 +1,6 @@
 //! The sequence that numbers the rows: a copy of the database may have come without it.
 
-use inbox_engine::Rule;
+use inbox_engine::internal::Rule;
 use outbox_core::internal::keeps_statements;
 use sqlx::{AssertSqlSafe, PgConnection, Postgres};
 

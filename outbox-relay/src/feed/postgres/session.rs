@@ -2,7 +2,7 @@
 
 use std::{fmt, time::Duration};
 
-use inbox_engine::Rule;
+use inbox_engine::internal::Rule;
 use inbox_settings::{DatabaseTls, PostgresAddress, tls_trouble};
 use outbox_core::internal::keeps_statements;
 use sqlx::{

@@ -1,6 +1,6 @@
 //! The rows that wait.
 
-use inbox_engine::{Cut, Rule, Statement};
+use inbox_engine::internal::{Cut, Rule, Statement};
 use sqlx::{Connection, Row as _, Sqlite, SqliteConnection, sqlite::SqliteRow};
 
 use crate::{

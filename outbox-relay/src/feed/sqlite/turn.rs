@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use inbox_engine::{Cut, Rule, Statement};
+use inbox_engine::internal::{Cut, Rule, Statement};
 use sqlx::{Row as _, Sqlite, SqliteConnection};
 use uuid::{Uuid, fmt::Simple};
 
