@@ -53,7 +53,7 @@ impl Placement {
     }
 
     /// The one whose lanes are by a rule that the database holds; `None` when this build cannot follow it.
-    pub fn with_lane_rule(&self, lane_rule: &str) -> Option<Self> {
+    pub(crate) fn with_lane_rule(&self, lane_rule: &str) -> Option<Self> {
         let order = lane_rule.strip_prefix(LANE_HASH)?.strip_prefix(':')?;
         Some(Self::by(order.parse().ok()?, self.types.clone()))
     }
