@@ -15,6 +15,7 @@ RUN apt-get update \
  && rm -rf /var/lib/apt/lists/*
 WORKDIR /src
 COPY Cargo.toml Cargo.lock ./
+COPY api api
 COPY bench bench
 COPY examples examples
 COPY inbox-conformance inbox-conformance

@@ -8,7 +8,7 @@ use std::{collections::BTreeMap, ops::RangeInclusive};
 
 use bytes::Bytes;
 use inbox_consumer::testing::inside::gathered;
-use inbox_store::port::{Relation, Values};
+use inbox_store::internal::port::{Relation, Values};
 use outbox_core::{Header, Record};
 use serde_json::Value;
 

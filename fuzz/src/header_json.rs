@@ -2,7 +2,10 @@
 //!
 //! An input is both: a text to decode, and lines `NAME=VALUE` or `NAME` that are headers.
 
-use outbox_core::{Header, headers_from_json, headers_to_json};
+use outbox_core::{
+    Header,
+    internal::{headers_from_json, headers_to_json},
+};
 
 use super::input::pair;
 

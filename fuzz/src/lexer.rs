@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use inbox_consumer::testing::inside::{Sql, declare, is_step, look, tokens};
-use inbox_store::port::TextCheck;
+use inbox_store::internal::port::TextCheck;
 
 /// Types of values that a queued statement may have: int8, text, int4[], the last of which no step has.
 const TYPES: [&[u32]; 3] = [&[20], &[25, 20, 25], &[1007]];

@@ -2,14 +2,14 @@
 
 use std::mem::ManuallyDrop;
 
-use inbox_engine::{Epoch, LaneMove};
+use inbox_engine::internal::{Epoch, LaneMove};
 use sqlx::Connection;
 
 use super::{
     Probe,
     scene::{Scene, claim_of, moved, step},
 };
-use inbox_store::port::{Scope, StoreFault};
+use inbox_store::internal::port::{Scope, StoreFault};
 
 /// One lane, and several: a store may have a statement for each.
 const FORMS: [&[LaneMove]; 2] = [&[step(0, -1, 4)], &[step(0, -1, 4), step(1, -1, 7)]];

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use inbox_engine::{Epoch, Offset, ParkReason};
+use inbox_engine::internal::{Epoch, Offset, ParkReason};
 
 use super::{
     Probe,
     scene::{Scene, aggregate, claim_of, claim_on, fingerprint, id, parking, step, try_claim_on},
 };
-use inbox_store::port::{InboxRow, Scope, StoreFault};
+use inbox_store::internal::port::{InboxRow, Scope, StoreFault};
 
 /// A1, A2: a recorded id is not fresh again (rule `Inbox`).
 pub async fn a_fresh_id_is_claimed_once<DB: Probe>(settings: DB::Settings) {

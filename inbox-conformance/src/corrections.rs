@@ -1,14 +1,16 @@
 //! Partitions that a person skips or retires.
 
-use inbox_engine::{NextOffset, ParkReason, Start};
-use outbox_core::CommitMark;
+use inbox_engine::internal::{NextOffset, ParkReason, Start};
+use outbox_core::internal::CommitMark;
 use uuid::Uuid;
 
 use super::{
     Probe,
     scene::{Scene, claim_of, moved, parking, step, watermark},
 };
-use inbox_store::port::{AuditFilter, Beginning, Corrected, Correction, PartitionRecord, Scope};
+use inbox_store::internal::port::{
+    AuditFilter, Beginning, Corrected, Correction, PartitionRecord, Scope,
+};
 
 fn correction(scope: &Scope, force: bool) -> Correction {
     let (who, why) = ("anna".to_owned(), "the records are gone".to_owned());

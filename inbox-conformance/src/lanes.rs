@@ -8,14 +8,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-use inbox_engine::{Epoch, LaneMove};
+use inbox_engine::internal::{Epoch, LaneMove};
 use service_kit::Random;
 
 use super::{
     Probe,
     scene::{LIMITS, Scene, claim_of, step},
 };
-use inbox_store::port::{Scope, StoreFault};
+use inbox_store::internal::port::{Scope, StoreFault};
 
 const LANES: u16 = 8;
 const WORKERS: u64 = 4;

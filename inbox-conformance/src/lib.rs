@@ -2,7 +2,7 @@
 //!
 //! [`exercise`] runs all of it. Each scenario is also a function of its own, so that a test list shows
 //! them one by one; a scenario migrates the database it is given, uses a consumer of its own and
-//! panics with a sentence when a promise is broken. It knows a database by [`inbox_store::port::Store`], and
+//! panics with a sentence when a promise is broken. It knows a database by [`inbox_store::internal::port::Store`], and
 //! by [`Probe`].
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
@@ -30,6 +30,7 @@ mod sqlite;
 pub use probe::Probe;
 
 /// Calls `$run!(module::scenario)` for every scenario of the suite.
+#[doc(hidden)]
 #[macro_export]
 macro_rules! conformance_scenarios {
     ($run:ident) => {

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use inbox_engine::ParkReason;
+use inbox_engine::internal::ParkReason;
 
 use super::{
     Probe,
     scene::{RECORD, Scene, aggregate, claim_of, parking, step},
 };
-use inbox_store::port::{
+use inbox_store::internal::port::{
     AuditFilter, Forgotten, Intended, Intent, IntentRequest, Page, ParkedFilter, Parking, Scope,
     Weight, When,
 };

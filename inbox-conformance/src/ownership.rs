@@ -2,15 +2,15 @@
 
 use std::{collections::HashSet, time::Duration};
 
-use inbox_engine::{LeaderEpoch, LogPoint, LogRange, NextOffset, Standstill, Start};
-use outbox_core::CommitMark;
+use inbox_engine::internal::{LeaderEpoch, LogPoint, LogRange, NextOffset, Standstill, Start};
+use outbox_core::internal::CommitMark;
 use uuid::Uuid;
 
 use super::{
     Probe,
     scene::{Scene, claim_of, claim_on, moved, request, step, watermark},
 };
-use inbox_store::port::{Corrected, Correction, Note, StoreFault, TakeOverError};
+use inbox_store::internal::port::{Corrected, Correction, Note, StoreFault, TakeOverError};
 
 /// The new epoch stands in every lane and in the partition; its generation is one more.
 pub async fn a_take_over_raises_every_epoch<DB: Probe>(settings: DB::Settings) {

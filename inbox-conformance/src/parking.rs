@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use inbox_engine::{LeaderEpoch, NextOffset, Offset, ParkReason};
+use inbox_engine::internal::{LeaderEpoch, NextOffset, Offset, ParkReason};
 
 use super::{
     Probe,
     scene::{Scene, aggregate, claim_of, claim_on, fingerprint, id, parking, step},
 };
-use inbox_store::port::{ParkedLoad, Parking, Scope};
+use inbox_store::internal::port::{ParkedLoad, Parking, Scope};
 
 const THREE: [(u8, i64); 3] = [(1, 0), (2, 1), (3, 2)];
 

@@ -1,6 +1,6 @@
 //! What the suite does by hand in PostgreSQL.
 
-use inbox_store::PgSettings;
+use inbox_store::internal::PgSettings;
 use sqlx::{AssertSqlSafe, ConnectOptions, PgConnection, Postgres};
 
 use super::Probe;

@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use inbox_engine::{NextOffset, Offset, ParkReason};
+use inbox_engine::internal::{NextOffset, Offset, ParkReason};
 
 use super::{
     Probe,
     scene::{RECORD, Scene, aggregate, claim_of, fingerprint, id, literal, moved, parking, step},
 };
-use inbox_store::port::{
+use inbox_store::internal::port::{
     Parking, Scope,
     release::{Act, DueQueue, DueState, Intent, Queued, Requeued},
 };

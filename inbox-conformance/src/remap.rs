@@ -1,14 +1,14 @@
 //! Remaps: lanes mean something else only where nothing is settled ahead of the watermark; and what is
 //! parked keeps its place when aggregates are found by another rule.
 
-use inbox_engine::{ParkReason, Standstill};
+use inbox_engine::internal::{ParkReason, Standstill};
 use outbox_core::{IdScope, TopicPartition};
 
 use super::{
     Probe,
     scene::{LANES, Scene, aggregate, claim_of, id, lanes, moved, parking, step, watermark},
 };
-use inbox_store::port::{Parking, Taken};
+use inbox_store::internal::port::{Parking, Taken};
 
 /// What a person types so that the ids of the consumer `billing` may be all its topics' again, when no
 /// event of it is parked. `docs/operations.md` says it.

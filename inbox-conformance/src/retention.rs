@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use inbox_engine::ParkReason;
+use inbox_engine::internal::ParkReason;
 
 use super::{
     Probe,
     scene::{Scene, claim_of, literal, parking, step, watermark},
 };
-use inbox_store::port::{PruneCursor, PruneStep, Scope};
+use inbox_store::internal::port::{PruneCursor, PruneStep, Scope};
 
 const DAY: Duration = Duration::from_hours(24);
 

@@ -4,7 +4,7 @@ use super::{
     Probe,
     scene::{Scene, claim_of, step},
 };
-use inbox_store::port::StoreFault;
+use inbox_store::internal::port::StoreFault;
 
 /// What a failed event wrote is gone; what the others wrote stays.
 pub async fn a_failed_event_leaves_no_trace<DB: Probe>(settings: DB::Settings) {

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use inbox_engine::{
+use inbox_engine::internal::{
     Lane, LaneMove, LeaderEpoch, LogPoint, LogRange, NextOffset, Offset, ParkReason, Standstill,
     Start,
 };
@@ -10,7 +10,7 @@ use outbox_core::{IdScope, ReadRules, Source, TopicPartition};
 use uuid::Uuid;
 
 use super::Probe;
-use inbox_store::port::{
+use inbox_store::internal::port::{
     ClaimRequest, ClaimResult, Lanes, OpenError, Owner, Parking, Placement, Scope, TakeOver,
     TakeOverError, Taken, TxLimits, WatermarkMove,
 };

@@ -1,6 +1,6 @@
 //! What the suite does by hand in SQLite.
 
-use inbox_store::SqliteSettings;
+use inbox_store::internal::SqliteSettings;
 use sqlx::{AssertSqlSafe, ConnectOptions, Sqlite, SqliteConnection};
 
 use super::Probe;

@@ -1,12 +1,12 @@
 //! The watermark: compare and set, checked against every lane.
 
-use inbox_engine::Epoch;
+use inbox_engine::internal::Epoch;
 
 use super::{
     Probe,
     scene::{Scene, claim_of, step, watermark},
 };
-use inbox_store::port::Scope;
+use inbox_store::internal::port::Scope;
 
 /// It moves only from where it stood, forwards, under the epoch (rule `WatermarkCas`).
 pub async fn the_watermark_moves_from_where_it_stood<DB: Probe>(settings: DB::Settings) {

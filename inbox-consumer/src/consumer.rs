@@ -16,14 +16,14 @@ pub(crate) use limits::connections;
 use std::{fmt, panic::AssertUnwindSafe, sync::Arc};
 
 use futures::FutureExt as _;
-use inbox_engine::Engine;
+use inbox_engine::internal::Engine;
 use inbox_handler::internal::{RouteTable, panic_text};
-use inbox_kafka::{Broker, BrokerEvent};
+use inbox_kafka::internal::{Broker, BrokerEvent};
 use inbox_runtime::internal::{
     Control, Driver, DriverEnd, Identity, Intake, Meters, ParkingRules, Retention, Sessions,
     Trials, Work, WorkState, count_parked_for_ever, prune_for_ever, watch,
 };
-use inbox_store::port::{
+use inbox_store::internal::port::{
     self, Address, Finding, Fit, Lanes, OpenError, Operators, ParkedLoad, Placement,
     StatementRegistry, Store, TxLimits,
 };
@@ -121,7 +121,7 @@ impl<DB: Store> ConsumerBuilder<DB> {
             return Err(BuildError::Config(problems));
         }
         if self.config.log.database_text {
-            outbox_core::show_values();
+            outbox_core::internal::show_values();
         }
         let routes = self.routes.declare(&declared(&self.config));
         let routes = routes.freeze().map_err(BuildError::Routes)?;
@@ -192,7 +192,7 @@ fn unreadable(error: &outbox_core::RulesError) -> BuildError {
 }
 
 fn outage(error: sqlx::Error) -> BuildError {
-    let error = outbox_core::said(&error);
+    let error = outbox_core::internal::said(&error);
     BuildError::Database(OpenError::Outage(format!("the database failed a first look: {error}")))
 }
 
@@ -229,7 +229,7 @@ impl<DB: Store> Consumer<DB> {
         let mut aside = JoinSet::new();
         serve(&self, &mut aside);
         let (sender, events) = mpsc::unbounded_channel();
-        match inbox_kafka::connect(kafka_settings(&self.config), sender) {
+        match inbox_kafka::internal::connect(kafka_settings(&self.config), sender) {
             Ok(broker) => self.run_on(Arc::new(broker), events, shutdown, aside).await,
             Err(error) => {
                 self.meters.end();
@@ -364,7 +364,7 @@ pub async fn migrate<DB: Store>(config: &Config) -> Result<Vec<i64>, BuildError>
     };
     DB::close_hard(conn).await;
     let failed = |tables: &str, error: sqlx::Error| {
-        let error = outbox_core::said(&error);
+        let error = outbox_core::internal::said(&error);
         BuildError::Schema(format!("the {tables} tables could not be brought up to date: {error}"))
     };
     let applied = applied.map_err(|error| failed("inbox", error))?;

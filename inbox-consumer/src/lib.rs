@@ -81,36 +81,18 @@ pub mod cli;
 pub mod config;
 mod consumer;
 pub mod pipeline {
-    //! What a delivery is, and the traits that a database is asked by, for code over any of them.
+    //! The traits that a database is asked by, for code over any of them.
 
-    #[doc(inline)]
-    pub use inbox_handler::Delivery;
-
-    /// All of it is in `inbox-store`.
+    /// Bounds of generic code, and what building a consumer fails with.
     pub mod port {
-        pub use inbox_store::port::{
-            Finding, OpenError, Queues, Savepoint, Schemas, Sessions, Store,
-        };
+        pub use inbox_store::{Finding, OpenError, Queues, Savepoint, Sessions, Store};
     }
-}
-#[cfg(any(feature = "postgres", feature = "sqlite"))]
-pub mod store {
-    //! What databases need: made of the configuration, or given to the conformance suite.
-
-    #[cfg(feature = "postgres")]
-    pub use inbox_store::PgSettings;
-    pub use inbox_store::SettingsError;
-    #[cfg(feature = "sqlite")]
-    pub use inbox_store::SqliteSettings;
 }
 #[cfg(feature = "testing")]
 pub mod testing;
 
 #[cfg(not(any(feature = "postgres", feature = "sqlite")))]
 compile_error!("no database is on: enable the feature `postgres` or `sqlite` of inbox-consumer");
-
-#[cfg(feature = "testing")]
-pub use inbox_conformance::conformance_scenarios;
 
 pub use consumer::{BuildError, Consumer, ConsumerBuilder, Ended, migrate};
 #[doc(inline)]

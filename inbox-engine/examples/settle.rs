@@ -4,7 +4,7 @@
 
 use std::{collections::VecDeque, process::ExitCode, time::Instant};
 
-use inbox_engine::{
+use inbox_engine::internal::{
     Batch, BatchOutcome, Effect, Engine, Epoch, Generation, Item, Kind, Lane, LaneState,
     LeaderEpoch, Limits, LogPoint, NextOffset, Offset, Ownership, PartitionId, Tally, Time,
     Written,

@@ -1,13 +1,13 @@
 //! The rules of the inbox protocol, without input or output.
 //!
-//! [`Engine`] is told what happened and answers with [`Effect`]s; it reads no clock, has no source of
+//! `Engine` is told what happened and answers with `Effect`s; it reads no clock, has no source of
 //! chance and depends on nothing. Its `Cargo.toml` is the proof.
 //!
-//! Every method is one of four kinds: `handle_*` tells what happened, [`Engine::poll_effect`] says what to
-//! do next, [`Engine::next_timeout`] when to come back, and the others look.
+//! Every method is one of four kinds: `handle_*` tells what happened, `Engine::poll_effect` says what to
+//! do next, `Engine::next_timeout` when to come back, and the others look.
 //!
 //! ```
-//! use inbox_engine::{Effect, Engine, Limits, PartitionId, Time};
+//! use inbox_engine::internal::{Effect, Engine, Limits, PartitionId, Time};
 //!
 //! let mut engine = Engine::<&str>::new(Limits::default(), 7);
 //! engine.handle_assigned(&[PartitionId(0)], Time(0));
@@ -20,18 +20,20 @@
 //!
 //! Two kinds of transaction share the lanes of a partition, and a lane is in one of them at most:
 //!
-//! - A *live* one ([`Effect::Start`]) carries deliveries of one or more lanes, and moves those lanes.
-//! - A *release* ([`Effect::Release`]) carries parked events of one queue, which is what is parked of one
-//!   aggregate. The engine asks the database by time which queues are due ([`Effect::FindDue`]), remembers
+//! - A *live* one (`Effect::Start`) carries deliveries of one or more lanes, and moves those lanes.
+//! - A *release* (`Effect::Release`) carries parked events of one queue, which is what is parked of one
+//!   aggregate. The engine asks the database by time which queues are due (`Effect::FindDue`), remembers
 //!   them per lane, and releases them before live events: two releases to each live transaction, so
 //!   that a queue empties even while it gets followers as fast as they come.
 //!
 //! A release moves no lane. What keeps a live transaction that saw "held" from queueing a follower behind
 //! a head that is gone is the reserved lane, within a process, and the epoch, between processes.
+//!
+//! All of it is for `inbox-consumer` and its relay alone, and changes with them.
 #![forbid(unsafe_code)]
 
 #[cfg(feature = "ablation")]
-pub mod ablation;
+mod ablation;
 
 mod assignment;
 mod backoff;
@@ -64,20 +66,38 @@ mod watermark;
 #[cfg(test)]
 mod tests;
 
-pub use backoff::backoff;
-pub use batch::{Batch, BatchOutcome, Doom, Item, Kind, LaneMove, Mode, ParkReason, Tally};
-pub use claim::{Distinct, distinct};
-pub use effect::{Commit, Effect, Seek, TakeOverFault, WatermarkWrite, Written};
-pub use engine::{Engine, Snapshot};
-pub use fault::{Failure, HandlerFault, TransactionFault};
-pub use limits::Limits;
-pub use offset::{
-    Epoch, Generation, Lane, LaneState, LeaderEpoch, LogPoint, LogRange, NextOffset, Offset,
-    Ownership, PartitionId, Time,
-};
-pub use parked_queue::{Due, Release, ReleaseOutcome};
-pub use resume::{Settled, Start, first_watermark, resume};
-pub use rule::Rule;
-pub use runs::{Run, RunEntry, runs};
-pub use standstill::{Held, Standstill};
-pub use statement::{Cut, Statement};
+/// The rules, for the crates of `inbox-consumer` and its relay alone: no promise of stability, any version may
+/// change it.
+#[doc(hidden)]
+pub mod internal {
+    #[cfg(feature = "ablation")]
+    pub mod ablation {
+        pub use crate::ablation::*;
+    }
+    pub use crate::{
+        backoff::backoff,
+        batch::{Batch, BatchOutcome, Doom, Item, Kind, LaneMove, Mode, ParkReason, Tally},
+        claim::{Distinct, distinct},
+        effect::{Commit, Effect, Seek, TakeOverFault, WatermarkWrite, Written},
+        engine::{Engine, Snapshot},
+        fault::{Failure, HandlerFault, TransactionFault},
+        limits::Limits,
+        offset::{
+            Epoch, Generation, Lane, LaneState, LeaderEpoch, LogPoint, LogRange, NextOffset,
+            Offset, Ownership, PartitionId, Time,
+        },
+        parked_queue::{Due, Release, ReleaseOutcome},
+        resume::{Settled, Start, first_watermark, resume},
+        rule::Rule,
+        runs::{Run, RunEntry, runs},
+        standstill::{Held, Standstill},
+        statement::{Cut, Statement},
+    };
+}
+
+// Clippy lets tests import so.
+#[cfg_attr(
+    not(test),
+    expect(clippy::wildcard_imports, reason = "the crate itself names all of it at its root")
+)]
+use internal::*;

@@ -123,7 +123,7 @@ pub struct Ownership {
     pub remap_waits: bool,
     /// The owner before, another process, has not let go of it: it may have died of one of the next events.
     pub unclean: bool,
-    /// Where to read from: see [`crate::resume`].
+    /// Where to read from: see `resume`.
     pub resume: NextOffset,
     /// The leader epoch to give with it, so that the client validates the log.
     pub resume_leader_epoch: LeaderEpoch,

@@ -1,6 +1,6 @@
 //! One delivery: the record, and the event that was read from it.
 
-use outbox_core::{Envelope, Excerpt, ReadError, Record, TopicPartition};
+use outbox_core::{Envelope, ReadError, Record, TopicPartition, internal::Excerpt};
 
 /// A record with what could be read from it. Shared, never copied, on its way to the handler.
 #[derive(Debug)]
@@ -8,7 +8,7 @@ pub struct Delivery {
     /// Where it arrived.
     pub partition: TopicPartition,
     /// At which offset.
-    pub offset: inbox_engine::Offset,
+    pub offset: inbox_engine::internal::Offset,
     /// The record as it arrived, or what is kept of it.
     pub record: Record,
     /// What is known of a record that is kept in part.

@@ -23,18 +23,21 @@ mod trace_tests;
 #[cfg(not(any(feature = "postgres", feature = "sqlite")))]
 compile_error!("no database is on: enable the feature `postgres` or `sqlite` of inbox-handler");
 
-pub use delivery::Delivery;
 pub use handler::{BatchHandler, Event, Fault, Handler, HandlerError, HandlerResult};
 pub use router::{Routes, Schedule};
 pub use tx::{SavepointTx, Statement, Tx, statement};
 
-/// What calls handlers: for `inbox-runtime` and `inbox-consumer` alone.
+use delivery::Delivery;
+
+/// What calls handlers, for `inbox-runtime` and `inbox-consumer` alone: no promise of stability, any version may
+/// change it.
 #[doc(hidden)]
 pub mod internal {
     #[cfg(feature = "testing")]
     pub use crate::router::gather_columns;
     pub use crate::{
         calls::{Calls, OpenRun},
+        delivery::Delivery,
         handler::panic_text,
         router::{
             CallFailure, Declared, DeclaredMode, DecodedPayloads, DecodedRun, RouteLookup,

@@ -9,7 +9,7 @@
 //! parents as events: if all its events are of one trace context, that one is the parent; otherwise each is
 //! a link, at most 128 of them.
 
-use outbox_core::{Record, TraceParent, header_names};
+use outbox_core::{Record, header_names, internal::TraceParent};
 use tracing::{Span, field::Empty};
 
 use crate::run_event::RunEvent;

@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex},
 };
 
-use inbox_engine::Offset;
+use inbox_engine::internal::Offset;
 use outbox_core::{Header, Reader, Record, TopicPartition, header_names};
 use tracing::{
     Event, Metadata, Subscriber,

@@ -9,8 +9,8 @@ use std::{
 };
 
 use futures::future::BoxFuture;
-use inbox_engine::{Generation, LeaderEpoch, LogRange, NextOffset, Offset};
-use outbox_core::{CommitMark, Header, Record, TopicPartition};
+use inbox_engine::internal::{Generation, LeaderEpoch, LogRange, NextOffset, Offset};
+use outbox_core::{Header, Record, TopicPartition, internal::CommitMark};
 
 pub use crate::topic_state::TopicState;
 

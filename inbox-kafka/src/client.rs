@@ -5,7 +5,7 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
-use inbox_engine::{LeaderEpoch, NextOffset};
+use inbox_engine::internal::{LeaderEpoch, NextOffset};
 use outbox_core::TopicPartition;
 use rdkafka::{
     ClientContext, Offset, TopicPartitionList,

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 
-use inbox_engine::{Generation, LeaderEpoch, LogRange, NextOffset};
+use inbox_engine::internal::{Generation, LeaderEpoch, LogRange, NextOffset};
 use outbox_core::TopicPartition;
 use tokio::sync::oneshot;
 

@@ -1,6 +1,6 @@
 //! Committing offsets: asked for in one round, answered as an event of a later one.
 
-use inbox_engine::{LeaderEpoch, NextOffset, Rule};
+use inbox_engine::internal::{LeaderEpoch, NextOffset, Rule};
 use outbox_core::TopicPartition;
 use rdkafka::types::RDKafkaErrorCode;
 

@@ -5,7 +5,8 @@
 
 use bytes::Bytes;
 use outbox_core::{
-    AGGREGATE_ID_BYTES_MAX, Excerpt, Header, ReadError, ReadRules, Record, Source, Sources, Text,
+    AGGREGATE_ID_BYTES_MAX, Header, ReadError, ReadRules, Record, Source, Sources, Text,
+    internal::Excerpt,
 };
 use sha2::{Digest as _, Sha256};
 

@@ -1,7 +1,7 @@
 //! Records of a poll round, copied out of librdkafka and grouped by partition.
 
 use bytes::{Bytes, BytesMut};
-use inbox_engine::{LeaderEpoch, Offset};
+use inbox_engine::internal::{LeaderEpoch, Offset};
 use outbox_core::{Header, Record, Text, header_names};
 
 use crate::{

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use inbox_engine::NextOffset;
+use inbox_engine::internal::NextOffset;
 use outbox_core::TopicPartition;
 
 use crate::topic_state::{TopicState, missing};

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use inbox_engine::{LogRange, NextOffset};
+use inbox_engine::internal::{LogRange, NextOffset};
 use outbox_core::TopicPartition;
 use rdkafka::{
     ClientContext, Offset, TopicPartitionList,

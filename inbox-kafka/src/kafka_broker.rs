@@ -10,8 +10,8 @@ use std::{
 };
 
 use futures::{FutureExt as _, future::BoxFuture};
-use inbox_engine::{Generation, LeaderEpoch, LogRange, NextOffset, Offset};
-use outbox_core::{CommitMark, TopicPartition};
+use inbox_engine::internal::{Generation, LeaderEpoch, LogRange, NextOffset, Offset};
+use outbox_core::{TopicPartition, internal::CommitMark};
 use rdkafka::{
     config::{FromClientConfigAndContext as _, RDKafkaLogLevel},
     consumer::{BaseConsumer, Consumer as _},

@@ -13,9 +13,11 @@
 //! - What the group gives is answered at once; what it takes, when the pipeline has let go
 //!   (`rebalance`). What arrives is passed on only after a confirmed seek (`seeks`).
 //!
-//! The *pipeline* is whoever handles what arrives. [`Broker`] is what can be asked of a member,
-//! [`BrokerEvent`] what it tells; [`connect`] makes one. [`inspect()`], [`topic`], [`topics()`] and
-//! [`committed_of`] look at Kafka without a group.
+//! The *pipeline* is whoever handles what arrives. `Broker` is what can be asked of a member,
+//! `BrokerEvent` what it tells; `connect` makes one. `inspect`, `topic`, `topics` and `committed_of` look at
+//! Kafka without a group.
+//!
+//! Use it through `inbox-consumer`, which exports what is on this page.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod broker;
@@ -52,16 +54,23 @@ mod topics;
 mod trouble;
 mod unread;
 
-pub use broker::{
-    Arrival, Broker, BrokerError, BrokerEvent, ByteGuard, Committed, TopicState, Trouble,
-};
-pub use excerpt::{Excerpts, Flaw};
-pub use health::{BrokerHealth, LogEnds, TopicPresence, Unread};
-pub use inspect::{LogFacts, Logs, TopicLogs, committed_of, inspect, topic};
-pub use kafka_broker::{KafkaBroker, connect};
-pub use settings::{KafkaSettings, Protocol};
-pub use topic_state::missing;
-pub use topics::{TopicFacts, TopicPolicy, topics};
+/// What `inbox-runtime` and `inbox-consumer` ask of Kafka, for them alone: no promise of stability, any version may
+/// change it.
+#[doc(hidden)]
+pub mod internal {
+    pub use crate::{
+        broker::{
+            Arrival, Broker, BrokerError, BrokerEvent, ByteGuard, Committed, TopicState, Trouble,
+        },
+        excerpt::{Excerpts, Flaw},
+        health::{BrokerHealth, LogEnds, TopicPresence, Unread},
+        inspect::{LogFacts, Logs, TopicLogs, committed_of, inspect, topic},
+        kafka_broker::{KafkaBroker, connect},
+        settings::{KafkaSettings, Protocol},
+        topic_state::missing,
+        topics::{TopicFacts, TopicPolicy, topics},
+    };
+}
 
 /// Kafka inside the process: librdkafka's mock cluster, and a small producer for any Kafka.
 ///
@@ -71,6 +80,7 @@ pub use topics::{TopicFacts, TopicPolicy, topics};
 #[cfg(feature = "testing")]
 pub mod testing {
     pub use crate::{
+        broker::BrokerError,
         mock::{Failure, MockBroker, Request},
         producer::Producer,
         topic_admin::{create_topic, delete_topic},

@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, sync::Arc, time::Instant};
 
-use inbox_engine::{Generation, LeaderEpoch, NextOffset, Offset, Rule};
+use inbox_engine::internal::{Generation, LeaderEpoch, NextOffset, Offset, Rule};
 use outbox_core::TopicPartition;
 
 use rdkafka::types::RDKafkaErrorCode;

@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use inbox_engine::{LeaderEpoch, NextOffset, Offset, Rule};
+use inbox_engine::internal::{LeaderEpoch, NextOffset, Offset, Rule};
 use outbox_core::TopicPartition;
 use rdkafka::types::RDKafkaErrorCode;
 use tokio::sync::{mpsc::UnboundedSender, oneshot};

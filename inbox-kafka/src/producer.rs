@@ -2,7 +2,7 @@
 
 use std::{fmt, time::Duration};
 
-use inbox_engine::Offset;
+use inbox_engine::internal::Offset;
 use outbox_core::{Record, TopicPartition};
 use rdkafka::{
     ClientConfig,

@@ -17,8 +17,8 @@ use std::{
     time::Duration,
 };
 
-use inbox_engine::{LeaderEpoch, NextOffset};
-use outbox_core::{CommitMark, TopicPartition};
+use inbox_engine::internal::{LeaderEpoch, NextOffset};
+use outbox_core::{TopicPartition, internal::CommitMark};
 use rdkafka::{
     Offset, TopicPartitionList,
     consumer::Consumer as _,

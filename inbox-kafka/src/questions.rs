@@ -6,7 +6,7 @@
 
 use std::{collections::HashMap, time::Duration};
 
-use inbox_engine::{LogRange, NextOffset, Rule};
+use inbox_engine::internal::{LogRange, NextOffset, Rule};
 use outbox_core::TopicPartition;
 use rdkafka::{Offset, types::RDKafkaErrorCode};
 

@@ -7,7 +7,7 @@
 //! 2.12.1: records lost without a word.) A revocation is answered when the pipeline has let go; until
 //! then librdkafka delivers nothing at all, and heartbeats go on.
 
-use inbox_engine::Rule;
+use inbox_engine::internal::Rule;
 use outbox_core::TopicPartition;
 use rdkafka::{Offset, consumer::Consumer as _, types::RDKafkaErrorCode};
 

@@ -8,7 +8,7 @@
 
 use std::time::{Duration, Instant};
 
-use inbox_engine::Rule;
+use inbox_engine::internal::Rule;
 use rdkafka::{consumer::Consumer as _, types::RDKafkaErrorCode};
 
 use crate::poll_loop::PollLoop;

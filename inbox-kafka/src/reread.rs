@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use inbox_engine::Offset;
+use inbox_engine::internal::Offset;
 use outbox_core::TopicPartition;
 use rdkafka::{
     config::FromClientConfigAndContext as _,

@@ -6,7 +6,7 @@
 
 use std::time::{Duration, Instant};
 
-use inbox_engine::Rule;
+use inbox_engine::internal::Rule;
 use outbox_core::TopicPartition;
 use rdkafka::{Offset, consumer::Consumer as _, types::RDKafkaErrorCode};
 

@@ -6,7 +6,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use inbox_engine::NextOffset;
+use inbox_engine::internal::NextOffset;
 use outbox_core::{Header, Record, Text};
 use rdkafka::{
     Message as _, Offset, TopicPartitionList,

@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use inbox_engine::NextOffset;
+use inbox_engine::internal::NextOffset;
 use rdkafka::types::RDKafkaErrorCode;
 
 use crate::health::Unread;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use inbox_engine::LaneMove;
+use inbox_engine::internal::LaneMove;
 
 /// Lane moves as `[[lane,prev,new,leader_epoch],…]` for `json_each`.
 pub(crate) fn moves(moves: &[LaneMove]) -> String {

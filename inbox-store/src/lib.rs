@@ -1,7 +1,7 @@
 //! The databases of inbox-consumer: the only crate on the consuming side with SQL text.
 //!
-//! - [`port`] has the traits that the consumer asks a database by. [`port::Store`] is all of them,
-//!   grouped by who asks, implemented for `sqlx::Postgres` and `sqlx::Sqlite`.
+//! - `port` has the traits that the consumer asks a database by. [`Store`] is all of them, grouped by who
+//!   asks, implemented for `sqlx::Postgres` and `sqlx::Sqlite`.
 //! - `flow` has what all databases do alike, over a table of texts.
 //! - The texts, and what a database does its own way, are in a folder each, with the same files and
 //!   functions in both.
@@ -12,16 +12,8 @@
 //! transaction of its own. None of them may be dropped half-way: a connection whose call was dropped
 //! has to be closed.
 //!
-//! Modules that are hidden from this page are for inbox-consumer alone, and change with it.
+//! Use it through `inbox-consumer`, which exports what is on this page.
 #![cfg_attr(docsrs, feature(doc_cfg))]
-
-#[doc(hidden)]
-pub mod parts;
-pub mod port;
-#[doc(hidden)]
-pub mod record_text;
-#[doc(hidden)]
-pub mod sql;
 
 mod declared;
 mod end;
@@ -30,13 +22,17 @@ mod inspect;
 #[cfg(feature = "sqlite")]
 mod json;
 mod migration;
+mod parts;
+mod port;
 #[cfg(feature = "postgres")]
 mod postgres;
 #[cfg(feature = "postgres")]
 mod queued;
+mod record_text;
 #[cfg(feature = "sqlite")]
 mod relation_json;
 mod shared;
+mod sql;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 mod takeover;
@@ -44,25 +40,48 @@ mod takeover;
 #[cfg(not(any(feature = "postgres", feature = "sqlite")))]
 compile_error!("no database is on: enable the feature `postgres` or `sqlite` of inbox-store");
 
-#[cfg(feature = "postgres")]
-pub use postgres::PgSettings;
-pub use shared::SettingsError;
-#[cfg(feature = "sqlite")]
-pub use sqlite::SqliteSettings;
+pub use port::{Finding, OpenError, Queues, Savepoint, Sessions, Store};
 
-/// What tests of inbox-consumer look at.
-#[cfg(all(feature = "postgres", feature = "testing"))]
+/// What the crates of `inbox-consumer` ask, for them alone: no promise of stability, any version may change it.
 #[doc(hidden)]
-pub mod inside {
-    use crate::port::{RegistrySnapshot, StatementText};
+pub mod internal {
+    #[cfg(feature = "postgres")]
+    pub use crate::postgres::PgSettings;
+    #[cfg(feature = "sqlite")]
+    pub use crate::sqlite::SqliteSettings;
+    pub use crate::{parts::Parts, shared::SettingsError};
 
-    /// Whether a text can be a step of the function that runs queued statements.
-    pub fn fits(text: &StatementText) -> bool {
-        crate::queued::fits(text)
+    /// The traits that a database is asked by, and what they take and give.
+    pub mod port {
+        pub use crate::port::*;
     }
 
-    /// The functions that a session is prepared with for these texts.
-    pub fn functions_of_queued(snapshot: &RegistrySnapshot) -> String {
-        crate::postgres::functions_of_queued(snapshot)
+    /// Records as texts of the tables.
+    pub mod record_text {
+        pub use crate::record_text::*;
+    }
+
+    /// SQL as a sequence of tokens.
+    pub mod sql {
+        pub use crate::sql::*;
+    }
+
+    /// What tests look at.
+    #[cfg(all(feature = "postgres", feature = "testing"))]
+    pub mod inside {
+        use crate::port::{RegistrySnapshot, StatementText};
+
+        /// Whether a text can be a step of the function that runs queued statements.
+        pub fn fits(text: &StatementText) -> bool {
+            crate::queued::fits(text)
+        }
+
+        /// The functions that a session is prepared with for these texts.
+        pub fn functions_of_queued(snapshot: &RegistrySnapshot) -> String {
+            crate::postgres::functions_of_queued(snapshot)
+        }
     }
 }
+
+#[cfg(feature = "postgres")]
+use shared::SettingsError;

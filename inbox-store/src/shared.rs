@@ -28,9 +28,9 @@ pub(crate) fn sixteen(bytes: &[u8]) -> Result<[u8; 16], sqlx::Error> {
 }
 
 /// A lane number, as the database has it.
-pub(crate) fn lane(number: i32) -> Result<inbox_engine::Lane, sqlx::Error> {
+pub(crate) fn lane(number: i32) -> Result<inbox_engine::internal::Lane, sqlx::Error> {
     u16::try_from(number)
-        .map(inbox_engine::Lane)
+        .map(inbox_engine::internal::Lane)
         .map_err(|_| unexpected(format!("inbox_lanes holds the lane {number}, which cannot be")))
 }
 

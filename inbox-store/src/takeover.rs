@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use inbox_engine::{
+use inbox_engine::internal::{
     Epoch, LaneState, LeaderEpoch, LogPoint, NextOffset, Offset, Ownership, Rule, Settled,
     Standstill, first_watermark, resume,
 };
-use outbox_core::{CommitMark, IdScope};
+use outbox_core::{IdScope, internal::CommitMark};
 use uuid::Uuid;
 
 use crate::{

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use inbox_conformance::{self as conformance, conformance_scenarios};
-use inbox_store::port::TxLimits;
+use inbox_store::internal::port::TxLimits;
 
 const LIMITS: TxLimits = TxLimits {
     statement_timeout: Duration::from_secs(10),
@@ -28,7 +28,7 @@ mod sqlite {
     use std::time::Duration;
 
     use super::LIMITS;
-    use inbox_store::{
+    use inbox_store::internal::{
         SqliteSettings,
         port::{Claim, Sessions},
     };
@@ -97,8 +97,8 @@ mod postgres {
 
     use super::LIMITS;
     use inbox_conformance::Probe;
-    use inbox_engine::{Epoch, Lane, LaneMove, LeaderEpoch, Offset};
-    use inbox_store::{
+    use inbox_engine::internal::{Epoch, Lane, LaneMove, LeaderEpoch, Offset};
+    use inbox_store::internal::{
         PgSettings,
         port::{Claim, ClaimRequest, OpenError, Schemas, Scope, Sessions, StoreFault},
     };

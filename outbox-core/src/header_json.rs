@@ -18,7 +18,7 @@ enum Value {
 /// names that occur twice are kept.
 ///
 /// ```
-/// use outbox_core::{Header, headers_from_json, headers_to_json};
+/// use outbox_core::{Header, internal::{HeadersError, headers_from_json, headers_to_json}};
 ///
 /// let headers = [
 ///     Header { name: "tenant".into(), value: Some("a".into()) },
@@ -27,7 +27,7 @@ enum Value {
 /// let json = headers_to_json(&headers);
 /// assert_eq!(json, r#"[["tenant","a"],["key",{"base64":"/wA="}]]"#);
 /// assert_eq!(headers_from_json(&json)?, headers);
-/// # Ok::<(), outbox_core::HeadersError>(())
+/// # Ok::<(), HeadersError>(())
 /// ```
 pub fn headers_to_json(headers: &[Header]) -> String {
     if headers.is_empty() {

@@ -122,6 +122,7 @@ impl EventId {
     /// and not of the call, for the same reason; it stands in front, as in a `UUIDv7`, so that new ids are
     /// neighbours in the indexes of inboxes. It is taken from the handled id itself where that tells one:
     /// [`EventId::time_ms`].
+    #[doc(hidden)]
     pub fn derived(consumer: &str, handled: Self, ordinal: u32, time_ms: i64) -> Self {
         let parts =
             [b"\0\0", consumer.as_bytes(), b"\0", handled.as_bytes(), &ordinal.to_be_bytes()];

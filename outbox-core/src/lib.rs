@@ -103,6 +103,11 @@
 //! On PostgreSQL it is the same, with `pool.begin().await?` for the transaction. In a handler of
 //! inbox-consumer use `tx.append`, which also says what the event follows from.
 //!
+//! A relay ships the events of one aggregate in the order in which they were appended, provided that the
+//! transactions that append for one aggregate wait for each other: they do when each changes or locks
+//! the aggregate's row before it appends. Two transactions that append for one aggregate at the same time
+//! and touch no common row have no order in the database either.
+//!
 //! # Where things are
 //!
 //! The SQL of the outbox table belongs to `src/store/` and to no other file here: neither events nor
@@ -111,7 +116,6 @@
 #![forbid(unsafe_code)]
 
 pub mod header_names;
-pub mod time;
 
 mod cause;
 mod codec;
@@ -124,16 +128,15 @@ mod problem;
 mod read;
 mod record;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
-pub mod store;
+mod store;
 mod text;
+mod time;
 mod topic_partition;
 mod trace_context;
 
 pub use cause::Cause;
 pub use codec::{CodecError, Decode, Encode, Json, JsonFault};
-pub use commit_mark::CommitMark;
 pub use envelope::{Aggregate, AggregateError, Envelope};
-pub use header_json::{HeadersError, headers_from_json, headers_to_json};
 pub use id::{EventId, IdError};
 pub use outbox_event::{EVENT_BYTES_MAX, OutboxEvent, OutboxEventError};
 pub use problem::{
@@ -143,21 +146,29 @@ pub use problem::{
 pub use read::{
     IdScope, Part, Pointer, ReadError, ReadRules, Reader, RulesError, Source, SourceError, Sources,
 };
-#[doc(hidden)]
-pub use record::Excerpt;
 pub use record::{Header, Record};
-#[cfg(feature = "postgres")]
-#[doc(hidden)]
-pub use store::keeps_statements;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 pub use store::{
-    AppendError, NOTIFY_CHANNEL, Outbox, OutboxConnection, OutboxDatabase, append, append_all,
-    migrate, print, schema_newest, schema_version,
+    AppendError, Outbox, OutboxConnection, OutboxDatabase, append, append_all, migrate, print,
+    schema_newest, schema_version,
 };
-#[cfg(any(feature = "postgres", feature = "sqlite"))]
-#[doc(hidden)]
-pub use store::{for_role, quotable, said, show_values, unquoted};
 pub use text::Text;
 pub use topic_partition::TopicPartition;
+
+/// What the consumer and the relay share, for them alone: no promise of stability, any version may change it.
 #[doc(hidden)]
-pub use trace_context::TraceParent;
+pub mod internal {
+    #[cfg(feature = "sqlite")]
+    pub use crate::store::private;
+    #[cfg(feature = "postgres")]
+    pub use crate::store::{NOTIFY_CHANNEL, keeps_statements};
+    #[cfg(any(feature = "postgres", feature = "sqlite"))]
+    pub use crate::store::{for_role, quotable, rights, said, show_values, unquoted};
+    pub use crate::{
+        commit_mark::CommitMark,
+        header_json::{HeadersError, headers_from_json, headers_to_json},
+        record::Excerpt,
+        time::{days, micros},
+        trace_context::TraceParent,
+    };
+}

@@ -122,6 +122,7 @@ impl OutboxEvent {
     /// # Errors
     ///
     /// When the event could not have been made here: it was written by other means.
+    #[doc(hidden)]
     pub fn restored(
         envelope: Envelope,
         topic: Option<Text>,
@@ -144,6 +145,7 @@ impl OutboxEvent {
 
     /// Gives it this id unless [`with_id`](Self::with_id) has said one.
     #[must_use]
+    #[doc(hidden)]
     pub fn or_id(mut self, id: EventId) -> Self {
         if self.id_is_made {
             self.envelope.event_id = id;
@@ -235,6 +237,7 @@ impl OutboxEvent {
 
     /// Follows from an event that has got another id: corrects the headers `causation_id` and
     /// `correlation_id`.
+    #[doc(hidden)]
     pub fn rename_cause(&mut self, old: EventId, new: EventId) {
         let names = [header_names::CAUSATION_ID, header_names::CORRELATION_ID];
         for Header { name, value } in &mut self.headers {

@@ -55,5 +55,5 @@ compile_error!(
     "no database is on: enable the feature `postgres` or `sqlite` of inbox-outbox-relay"
 );
 
-pub use port::{Choice, FailedRow, Finding, OpenError, Overview};
+pub use port::{Finding, OpenError};
 pub use relay::{BuildError, DatabaseOptions, Ended, Relay, RelayBuilder, migrate};

@@ -218,7 +218,7 @@ impl RelayBuilder {
             return Err(BuildError::Config(problems));
         }
         if config.log.database_text {
-            outbox_core::show_values();
+            outbox_core::internal::show_values();
         }
         let options = match options {
             #[cfg(feature = "postgres")]

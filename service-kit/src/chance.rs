@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
-/// A wait that doubles with each try up to `max`, of which the upper half is chance: [`inbox_engine::backoff`], in
+/// A wait that doubles with each try up to `max`, of which the upper half is chance: [`inbox_engine::internal::backoff`], in
 /// milliseconds.
 pub fn backoff(min: Duration, max: Duration, tries: u32, chance: u64) -> Duration {
     let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-    Duration::from_millis(inbox_engine::backoff(millis(min), millis(max), tries, chance))
+    Duration::from_millis(inbox_engine::internal::backoff(millis(min), millis(max), tries, chance))
 }
 
 /// A number by chance: the last half of a version 4 UUID is the operating system's, with no time and no counter in it.

@@ -5,16 +5,16 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use xtask::failure::{Explain, Outcome};
+use crate::failure::{Explain, Outcome};
 
 /// The workspace's root folder.
-pub(crate) fn workspace() -> &'static Path {
+pub fn workspace() -> &'static Path {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.parent().unwrap_or(here)
 }
 
 /// Jars, and the note of services that were left up: under the build folder that this program runs from.
-pub(crate) fn cache() -> Outcome<PathBuf> {
+pub fn cache() -> Outcome<PathBuf> {
     let program = env::current_exe().explain(|| "the program's own path is unknown".to_owned())?;
     let target = program.ancestors().nth(2).unwrap_or_else(|| Path::new("target"));
     let folder = target.join("xtask");
@@ -23,13 +23,13 @@ pub(crate) fn cache() -> Outcome<PathBuf> {
 }
 
 /// Cargo, at the workspace's root: the one that runs this program, if one does.
-pub(crate) fn cargo(arguments: &[&str]) -> Command {
+pub fn cargo(arguments: &[&str]) -> Command {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(arguments).current_dir(workspace());
     command
 }
 
 /// Whether this run must not pass anything over in silence (`CI=true`).
-pub(crate) fn strict() -> bool {
+pub fn strict() -> bool {
     env::var("CI").is_ok_and(|value| value == "true" || value == "1")
 }

@@ -6,13 +6,13 @@
 )]
 
 mod ablate;
+mod api;
 mod bench;
 mod built;
 mod deny;
 mod deploy;
 mod engine;
 mod features;
-mod folders;
 mod fuzz;
 mod named;
 mod package;
@@ -33,6 +33,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use xtask::failure::Outcome;
+use xtask::folders;
 
 /// The project's own commands.
 #[derive(Parser, Debug)]
@@ -53,6 +54,12 @@ enum Verb {
         /// Passed on to the program.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
+    },
+    /// Compares the public items of each published crate with the lists in `api`.
+    Api {
+        /// Writes the lists anew instead.
+        #[arg(long)]
+        accept: bool,
     },
     /// Switches each rule of the protocol off: its tests must fail without it.
     Ablate(ablate::Choice),
@@ -136,6 +143,7 @@ fn run(verb: Verb) -> Outcome<ExitCode> {
         Verb::RelayChaos(faults) => return relay_chaos::run(&faults),
         Verb::RelaySpeed(course) => return relay_speed::run(&course),
         Verb::Soak(length) => return soak::run(&length),
+        Verb::Api { accept } => api::run(accept)?,
         Verb::Engine => engine::measure()?,
         Verb::Deny => deny::check()?,
         Verb::Package => package::run_all()?,

@@ -13,6 +13,7 @@ use serde_json::Value;
 
 use xtask::command::{capture, run};
 use xtask::failure::{Explain, Outcome, failure};
+use xtask::published::{Published, metadata, published};
 
 use crate::folders::cargo;
 use crate::sbom;
@@ -24,14 +25,6 @@ const ALWAYS: [&str; 5] =
 
 /// A package carries nothing larger than this: what is larger is there by mistake.
 const BYTES_MAX: u64 = 2 << 20;
-
-/// A crate of the workspace that may be published.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Published {
-    name: String,
-    version: String,
-    folder: PathBuf,
-}
 
 /// Packs, looks through and builds.
 pub(crate) fn run_all() -> Outcome {
@@ -101,35 +94,11 @@ fn remove(folder: &Path) -> Outcome {
     fs::remove_dir_all(folder).explain(|| format!("cannot remove {}", folder.display()))
 }
 
-fn metadata() -> Outcome<Value> {
-    let doing = || "cannot read `cargo metadata`".to_owned();
-    let mut command = cargo(&["metadata", "--no-deps", "--format-version", "1"]);
-    let output = command.output().explain(doing)?;
-    serde_json::from_slice(&output.stdout).explain(doing)
-}
-
 fn target(metadata: &Value) -> Outcome<PathBuf> {
     match metadata["target_directory"].as_str() {
         Some(folder) => Ok(folder.into()),
         None => failure("`cargo metadata` does not name the build folder"),
     }
-}
-
-/// Those without `publish = false`, by name.
-fn published(metadata: &Value) -> Vec<Published> {
-    let packages = metadata["packages"].as_array().into_iter().flatten();
-    let mut found: Vec<Published> = packages
-        .filter(|package| package["publish"].is_null())
-        .filter_map(|package| {
-            Some(Published {
-                name: package["name"].as_str()?.to_owned(),
-                version: package["version"].as_str()?.to_owned(),
-                folder: Path::new(package["manifest_path"].as_str()?).parent()?.to_path_buf(),
-            })
-        })
-        .collect();
-    found.sort_by(|a, b| a.name.cmp(&b.name));
-    found
 }
 
 fn look_through(package: &Published, file: &Path) -> Outcome {
@@ -170,25 +139,12 @@ fn migrations(package: &Published) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
-
-    #[test]
-    fn what_is_not_to_be_published_is_left_out() {
-        let metadata = json!({"packages": [
-            {"name": "b", "version": "1.0.0", "manifest_path": "/w/b/Cargo.toml", "publish": null},
-            {"name": "tests", "version": "1.0.0", "manifest_path": "/w/t/Cargo.toml", "publish": []},
-            {"name": "a", "version": "1.0.0", "manifest_path": "/w/a/Cargo.toml", "publish": null},
-        ]});
-        let names: Vec<String> = published(&metadata).into_iter().map(|p| p.name).collect();
-        assert_eq!(names, ["a", "b"]);
-    }
 
     #[test]
     fn migrations_behind_a_link_are_seen() {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../inbox-store");
-        let package = Published { name: String::new(), version: String::new(), folder };
+        let package = Published { folder, ..Published::default() };
         let found = migrations(&package);
         assert!(found.contains(&"migrations/postgres/0001_inbox.sql".to_owned()), "{found:?}");
     }

@@ -11,6 +11,7 @@ use clap::Args;
 use xtask::command::run;
 use xtask::failure::{Explain, Outcome, failure};
 
+use crate::api;
 use crate::engine;
 use crate::features;
 use crate::folders::{self, cargo, strict};
@@ -58,6 +59,7 @@ pub(crate) fn everything(choice: &Choice) -> Outcome<ExitCode> {
     if choice.filter.is_none() {
         steps.step("engine", engine::guard);
         steps.documentation();
+        steps.step("surface", || api::run(false));
         steps.step("packages", package::run_all);
     }
     if let Some(tested) = tested {
@@ -83,6 +85,7 @@ pub(crate) fn without_services() -> Outcome<ExitCode> {
         outcome
     });
     steps.documentation();
+    steps.step("surface", || api::run(false));
     Ok(steps.verdict())
 }
 

@@ -1,7 +1,7 @@
 //! The command line.
 
 use clap::Subcommand;
-use inbox_store::port::RoleKind;
+use inbox_store::internal::port::RoleKind;
 use service_kit::cli::Program;
 
 use super::{
@@ -23,7 +23,7 @@ pub(super) const PROGRAM: Program<Config> = Program {
     target: TABLE.target,
     load: Config::load,
     log: |config| &config.log,
-    show_values: outbox_core::show_values,
+    show_values: outbox_core::internal::show_values,
 };
 
 /// One thing to do.

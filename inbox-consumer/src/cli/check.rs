@@ -8,9 +8,9 @@ mod topics;
 use std::time::SystemTime;
 
 use inbox_handler::internal::{RouteLookup, RouteTable};
-use inbox_kafka::missing;
+use inbox_kafka::internal::missing;
 use inbox_runtime::internal::CONTROL_SESSIONS;
-use inbox_store::port::{Finding, Needs, Operators, PartitionRow, Placement, Store};
+use inbox_store::internal::port::{Finding, Needs, Operators, PartitionRow, Placement, Store};
 use outbox_core::Reader;
 use report::Report;
 
@@ -189,7 +189,7 @@ async fn brokers<DB: Operators>(
     handlers: Option<(&Reader, &RouteTable<DB>)>,
     report: &mut Report,
 ) {
-    let logs = match inbox_kafka::inspect(kafka_settings(config)).await {
+    let logs = match inbox_kafka::internal::inspect(kafka_settings(config)).await {
         Ok(logs) => logs,
         Err(error) => return report.add("kafka", [fatal(error.to_string())]),
     };
@@ -197,7 +197,7 @@ async fn brokers<DB: Operators>(
     if !gone.is_empty() {
         return report.add("kafka", gone.into_iter().map(|topic| fatal(missing(topic))));
     }
-    let facts = match inbox_kafka::topics(kafka_settings(config)).await {
+    let facts = match inbox_kafka::internal::topics(kafka_settings(config)).await {
         Ok(facts) => facts,
         Err(error) => return report.add("kafka", [fatal(error.to_string())]),
     };

@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-use inbox_store::port::{Store, deadline};
+use inbox_store::internal::port::{Store, deadline};
 use service_kit::cli::Terminal;
 
 use super::{

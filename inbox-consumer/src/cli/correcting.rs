@@ -1,7 +1,7 @@
 //! What `skip` and `retire` have in common: a person changes a partition's rows.
 
-use inbox_kafka::TopicLogs;
-use inbox_store::port::Operators;
+use inbox_kafka::internal::TopicLogs;
+use inbox_store::internal::port::Operators;
 
 use super::{
     Exit, Terminal,
@@ -25,8 +25,9 @@ pub(super) async fn begun<DB: Operators>(
         terminal.complain(text);
         Exit::Usage
     })?;
-    let facts =
-        inbox_kafka::topic(kafka_settings(config), topic.to_owned()).await.map_err(|error| {
+    let facts = inbox_kafka::internal::topic(kafka_settings(config), topic.to_owned())
+        .await
+        .map_err(|error| {
             terminal.complain(error.to_string());
             Exit::Kafka
         })?;

@@ -1,6 +1,6 @@
 //! `migrate`: the tables of inbox and outbox.
 
-use inbox_store::port::{Operators, RoleKind};
+use inbox_store::internal::port::{Operators, RoleKind};
 use service_kit::cli::say_grants;
 
 use super::{Exit, Terminal, session::open};
@@ -61,7 +61,7 @@ fn told(
                 "the migration of the {tables} failed and nothing of it is left: {}; it needs a \
                  role that may create tables, or run the output of `migrate --print` with a tool of \
                  your own",
-                outbox_core::said(&error)
+                outbox_core::internal::said(&error)
             ));
             Exit::Database
         }

@@ -59,9 +59,10 @@ mod tests;
 use std::{fmt::Display, future, io, process::ExitCode};
 
 pub use exit::{EXITS, Exit};
+#[doc(hidden)]
 pub use stock::stock;
 
-use inbox_store::port::Store;
+use inbox_store::internal::port::Store;
 use service_kit::cli::Terminal;
 
 use crate::Routes;

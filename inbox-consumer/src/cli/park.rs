@@ -1,9 +1,9 @@
 //! `park`: one event that is not settled yet is parked instead of run.
 
 use clap::Args;
-use inbox_engine::Offset;
-use inbox_kafka::TopicLogs;
-use inbox_store::port::{Corrected, Correction, Operators};
+use inbox_engine::internal::Offset;
+use inbox_kafka::internal::TopicLogs;
+use inbox_store::internal::port::{Corrected, Correction, Operators};
 
 use super::{
     Exit, Terminal,
@@ -46,7 +46,8 @@ pub(super) async fn park<DB: Operators>(
             return Exit::Usage;
         }
     };
-    let logs = match inbox_kafka::topic(kafka_settings(config), park.topic.clone()).await {
+    let logs = match inbox_kafka::internal::topic(kafka_settings(config), park.topic.clone()).await
+    {
         Ok(logs) => logs,
         Err(error) => {
             terminal.complain(error.to_string());

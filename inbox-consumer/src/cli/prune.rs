@@ -1,7 +1,7 @@
 //! `prune`: removes old inbox rows now.
 
 use inbox_runtime::internal::prune_audit;
-use inbox_store::port::{Operators, PruneCursor, PruneStep};
+use inbox_store::internal::port::{Operators, PruneCursor, PruneStep};
 
 use super::{
     Exit, Terminal,

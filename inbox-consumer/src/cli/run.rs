@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use inbox_store::port::Store;
+use inbox_store::internal::port::Store;
 use service_kit::cli::Signals;
 
 use super::{Exit, Terminal};

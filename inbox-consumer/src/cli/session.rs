@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use inbox_store::port::{OpenError, Operators, StoreFault};
+use inbox_store::internal::port::{OpenError, Operators, StoreFault};
 
 use super::{Exit, Terminal};
 use crate::{
@@ -16,7 +16,7 @@ const TRIES_MAX: u32 = 5;
 /// An error of the database for people, with the role where advice needs it.
 pub(super) fn describe_error<DB: Operators>(config: &Config, error: &sqlx::Error) -> String {
     let settings = settings::<DB>(config).ok();
-    outbox_core::for_role(&DB::explain(error), settings.as_ref().and_then(DB::role))
+    outbox_core::internal::for_role(&DB::explain(error), settings.as_ref().and_then(DB::role))
 }
 
 /// A session for a command, or the exit after a complaint.

@@ -1,9 +1,11 @@
 //! `skip`: what lies below an offset counts as settled from now on.
 
 use clap::Args;
-use inbox_engine::{LogRange, NextOffset};
-use inbox_kafka::{BrokerError, TopicLogs};
-use inbox_store::port::{Beginning, Corrected, Correction, Operators, PartitionRecord, Placement};
+use inbox_engine::internal::{LogRange, NextOffset};
+use inbox_kafka::internal::{BrokerError, TopicLogs};
+use inbox_store::internal::port::{
+    Beginning, Corrected, Correction, Operators, PartitionRecord, Placement,
+};
 use outbox_core::TopicPartition;
 
 use super::{
@@ -89,7 +91,8 @@ async fn committed(config: &Config, skip: &Skip) -> Result<Option<NextOffset>, B
         return Ok(None);
     }
     let (topic, partition) = (skip.topic.as_str().into(), skip.partition);
-    inbox_kafka::committed_of(kafka_settings(config), TopicPartition { topic, partition }).await
+    inbox_kafka::internal::committed_of(kafka_settings(config), TopicPartition { topic, partition })
+        .await
 }
 
 async fn decide<DB: Operators>(

@@ -5,8 +5,8 @@ use std::{
     time::Duration,
 };
 
-use inbox_kafka::{LogFacts, Logs, TopicState, missing};
-use inbox_store::port::{Operators, PartitionRow};
+use inbox_kafka::internal::{LogFacts, Logs, TopicState, missing};
+use inbox_store::internal::port::{Operators, PartitionRow};
 use outbox_core::TopicPartition;
 use service_kit::printed;
 
@@ -258,7 +258,7 @@ pub(super) async fn status<DB: Operators>(
             return Exit::Database;
         }
     };
-    let (logs, exit) = match inbox_kafka::inspect(kafka_settings(config)).await {
+    let (logs, exit) = match inbox_kafka::internal::inspect(kafka_settings(config)).await {
         Ok(logs) => {
             let gone = logs.missing(&config.kafka.topics);
             for topic in &gone {

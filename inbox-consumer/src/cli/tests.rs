@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use inbox_engine::{LogRange, NextOffset};
-use inbox_kafka::{LogFacts, Logs, TopicState};
-use inbox_store::port::PartitionRow;
+use inbox_engine::internal::{LogRange, NextOffset};
+use inbox_kafka::internal::{LogFacts, Logs, TopicState};
+use inbox_store::internal::port::PartitionRow;
 use outbox_core::{IdScope, TopicPartition};
 
 use super::{

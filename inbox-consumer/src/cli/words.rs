@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use inbox_store::port::{Intent, ParkedRow};
+use inbox_store::internal::port::{Intent, ParkedRow};
 use service_kit::printed;
 
 /// A reason for which events are parked.

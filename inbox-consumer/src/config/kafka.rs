@@ -65,7 +65,7 @@ choice! {
     }
 }
 
-impl From<Start> for inbox_engine::Start {
+impl From<Start> for inbox_engine::internal::Start {
     fn from(start: Start) -> Self {
         match start {
             Start::Earliest => Self::Earliest,

@@ -19,10 +19,11 @@ mod limits;
 mod load;
 mod outbox;
 mod park;
-mod reference;
 mod sections;
 mod validate;
 
+#[cfg(test)]
+mod reference;
 #[cfg(test)]
 mod tests;
 
@@ -33,7 +34,6 @@ pub use kafka::{Identity, Kafka, Protocol, Start};
 pub use limits::{Batch, Lanes, Limits, Retention, Retry};
 pub use outbox::{Outbox, Wake};
 pub use park::Park;
-pub use reference::reference;
 #[cfg(feature = "cli")]
 pub(crate) use sections::TABLE;
 pub use sections::{Config, KEYS};

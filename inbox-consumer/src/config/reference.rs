@@ -31,6 +31,6 @@ Written `[[handlers]]`, once for each handler, in the file alone: neither the en
 ";
 
 /// `docs/configuration.md`, from [`super::KEYS`].
-pub fn reference() -> String {
+pub(super) fn reference() -> String {
     [HEAD, &TABLE.reference(REPEATED), &Raw::reference(Program::Consumer)].concat()
 }

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use inbox_handler::internal::{Declared, DeclaredMode};
-use inbox_kafka::{Excerpts, KafkaSettings};
+use inbox_kafka::internal::{Excerpts, KafkaSettings};
 use inbox_runtime::internal::{Content, Unwanted, UnwantedRules};
-use inbox_store::port::Owner;
+use inbox_store::internal::port::Owner;
 use uuid::Uuid;
 
 use crate::config::{self, Config};
@@ -18,11 +18,11 @@ pub(super) fn owner(config: &Config) -> Owner {
     }
 }
 
-pub(super) fn start(start: config::Start) -> inbox_engine::Start {
+pub(super) fn start(start: config::Start) -> inbox_engine::internal::Start {
     match start {
-        config::Start::Earliest => inbox_engine::Start::Earliest,
-        config::Start::Latest => inbox_engine::Start::Latest,
-        config::Start::Error => inbox_engine::Start::Error,
+        config::Start::Earliest => inbox_engine::internal::Start::Earliest,
+        config::Start::Latest => inbox_engine::internal::Start::Latest,
+        config::Start::Error => inbox_engine::internal::Start::Error,
     }
 }
 
@@ -82,8 +82,8 @@ pub(crate) fn kafka_settings(config: &Config) -> KafkaSettings {
         topics: config.kafka.topics.clone(),
         instance_id: config.consumer.instance_id.clone(),
         protocol: match config.kafka.protocol {
-            config::Protocol::Classic => inbox_kafka::Protocol::Classic,
-            config::Protocol::Consumer => inbox_kafka::Protocol::Consumer,
+            config::Protocol::Classic => inbox_kafka::internal::Protocol::Classic,
+            config::Protocol::Consumer => inbox_kafka::internal::Protocol::Consumer,
         },
         session_timeout: config.kafka.session_timeout,
         max_poll_interval: Duration::from_mins(5),

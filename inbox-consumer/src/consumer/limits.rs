@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use inbox_store::port::Sessions;
+use inbox_store::internal::port::Sessions;
 
 use crate::config::Config;
 
@@ -14,9 +14,9 @@ pub(crate) fn connections<DB: Sessions>(config: &Config) -> usize {
     usize::from(config.database.connections).min(DB::WRITERS_MAX)
 }
 
-pub(super) fn limits<DB: Sessions>(config: &Config) -> inbox_engine::Limits {
+pub(super) fn limits<DB: Sessions>(config: &Config) -> inbox_engine::internal::Limits {
     let one_writer = DB::WRITERS_MAX == 1;
-    inbox_engine::Limits {
+    inbox_engine::internal::Limits {
         attempts_max: config.retry.attempts_max,
         batch_bytes_max: config.batch.bytes_max as u64,
         batch_events_max: config.batch.events_max,
@@ -29,7 +29,7 @@ pub(super) fn limits<DB: Sessions>(config: &Config) -> inbox_engine::Limits {
         retry_delay_min: millis(config.retry.delay_min),
         // While one writes, the next is made ready: cut, and its payloads decoded.
         transactions_max: connections::<DB>(config) + usize::from(one_writer),
-        ..inbox_engine::Limits::default()
+        ..inbox_engine::internal::Limits::default()
     }
 }
 
@@ -41,7 +41,7 @@ fn millis(duration: Duration) -> u64 {
 mod tests {
     use super::*;
 
-    fn of<DB: Sessions>() -> inbox_engine::Limits {
+    fn of<DB: Sessions>() -> inbox_engine::internal::Limits {
         limits::<DB>(&Config::new("billing", "localhost:9092", ["orders"], "sqlite:billing.db"))
     }
 

@@ -10,9 +10,9 @@ use std::{
 };
 
 use futures::{FutureExt as _, future::BoxFuture};
-use inbox_engine::{Generation, LeaderEpoch, LogRange, NextOffset, Offset};
-use inbox_kafka::{Arrival, Broker, BrokerError, BrokerHealth, Committed, TopicState};
-use outbox_core::{CommitMark, TopicPartition};
+use inbox_engine::internal::{Generation, LeaderEpoch, LogRange, NextOffset, Offset};
+use inbox_kafka::internal::{Arrival, Broker, BrokerError, BrokerHealth, Committed, TopicState};
+use outbox_core::{TopicPartition, internal::CommitMark};
 use sqlx::Sqlite;
 use tokio::{sync::mpsc, task::JoinSet};
 

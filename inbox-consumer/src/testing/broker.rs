@@ -6,5 +6,5 @@
 //! has no administration: what rests on those is tested against a real Kafka.
 
 pub use inbox_kafka::testing::{
-    Failure, MockBroker, Producer, Request, create_topic, delete_topic,
+    BrokerError, Failure, MockBroker, Producer, Request, create_topic, delete_topic,
 };

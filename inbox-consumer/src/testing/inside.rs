@@ -2,9 +2,9 @@
 
 use std::{collections::BTreeMap, ops::Range, sync::Arc};
 
-use inbox_engine::Offset;
-use inbox_handler::{Delivery, internal};
-use inbox_store::{
+use inbox_engine::internal::Offset;
+use inbox_handler::{internal, internal::Delivery};
+use inbox_store::internal::{
     port::{Declarations as _, DeclaredSql, Queues as _, Relation, Shape, TextCheck},
     sql::{Dialect, Lexer},
 };
@@ -67,7 +67,10 @@ pub fn declare(text: &str, sql: Sql) -> Result<DeclaredSql, String> {
 #[cfg(feature = "postgres")]
 pub fn is_step(text: &str, types: &[u32]) -> bool {
     let sql = AssertSqlSafe(text.to_owned()).into_sql_str();
-    inbox_store::inside::fits(&inbox_store::port::StatementText { sql, types: types.to_vec() })
+    inbox_store::internal::inside::fits(&inbox_store::internal::port::StatementText {
+        sql,
+        types: types.to_vec(),
+    })
 }
 
 /// Shows what the columns of a declared handler make of one record, and what is wrong with it.

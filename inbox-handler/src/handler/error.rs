@@ -121,13 +121,15 @@ impl fmt::Display for HandlerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut text = String::new();
         // Errors around it quote it.
-        let quotable = self.database_error().map(outbox_core::quotable).unwrap_or_default();
-        let told =
-            |error: &(dyn StdError + 'static)| outbox_core::unquoted(error.to_string(), &quotable);
+        let quotable =
+            self.database_error().map(outbox_core::internal::quotable).unwrap_or_default();
+        let told = |error: &(dyn StdError + 'static)| {
+            outbox_core::internal::unquoted(error.to_string(), &quotable)
+        };
         let mut cause: Option<&(dyn StdError + 'static)> = Some(&*self.source);
         while let Some(error) = cause {
             let database = error.downcast_ref();
-            let more = database.map_or_else(|| told(error), outbox_core::said);
+            let more = database.map_or_else(|| told(error), outbox_core::internal::said);
             if !text.contains(&more) {
                 let colon = if text.is_empty() { "" } else { ": " };
                 text.push_str(colon);

@@ -6,8 +6,8 @@ use std::{
 };
 
 use futures::FutureExt;
-use inbox_engine::Rule;
-use inbox_store::port::{Sessions, StoreFault};
+use inbox_engine::internal::Rule;
+use inbox_store::internal::port::{Sessions, StoreFault};
 use outbox_core::{CodecError, Decode};
 
 use super::{CallFailure, RunEnd, RunEvent};

@@ -5,7 +5,7 @@
 
 use std::{any::Any, fmt};
 
-use inbox_store::port::Sessions;
+use inbox_store::internal::port::Sessions;
 
 use super::{RunEvent, table::RouteTable};
 use crate::Event;

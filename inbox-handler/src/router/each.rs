@@ -3,7 +3,7 @@
 use std::{any::type_name, time::Duration};
 
 use async_trait::async_trait;
-use inbox_store::port::Sessions;
+use inbox_store::internal::port::Sessions;
 use outbox_core::Decode;
 use tracing::Instrument as _;
 

@@ -22,7 +22,7 @@ mod tests;
 use std::{any::Any, collections::HashMap, fmt, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use inbox_store::port::Sessions;
+use inbox_store::internal::port::Sessions;
 use outbox_core::{Decode, Json};
 use sqlx::Database;
 

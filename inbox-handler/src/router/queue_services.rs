@@ -6,8 +6,10 @@
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use inbox_engine::Offset;
-use inbox_store::port::{Address, Queues as _, RegistrySnapshot, Sessions as _, StatementRegistry};
+use inbox_engine::internal::Offset;
+use inbox_store::internal::port::{
+    Address, Queues as _, RegistrySnapshot, Sessions as _, StatementRegistry,
+};
 use outbox_core::{Aggregate, Envelope, EventId, Record, TopicPartition};
 use sqlx::{AssertSqlSafe, PgConnection, Postgres, SqlSafeStr as _};
 
@@ -106,7 +108,7 @@ impl Bench {
 }
 
 async fn prepare_within(conn: &mut PgConnection, snapshot: &RegistrySnapshot) {
-    let text = inbox_store::inside::functions_of_queued(snapshot);
+    let text = inbox_store::internal::inside::functions_of_queued(snapshot);
     sqlx::raw_sql(AssertSqlSafe(text)).execute(conn).await.unwrap();
 }
 
@@ -410,7 +412,8 @@ async fn a_session_learns_outside_any_transaction() {
     let mut conn = opened().await;
     run(&mut conn, "ROLLBACK").await;
     let registry = StatementRegistry::new(true);
-    let text = inbox_store::port::StatementText { sql: ADD.into_sql_str(), types: vec![20, 20] };
+    let text =
+        inbox_store::internal::port::StatementText { sql: ADD.into_sql_str(), types: vec![20, 20] };
     registry.add(vec![text]);
     let snapshot = registry.newer_snapshot(None).unwrap();
     Postgres::prepare_session(&mut conn, &snapshot).await.unwrap();

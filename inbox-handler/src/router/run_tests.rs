@@ -11,7 +11,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use inbox_engine::Offset;
+use inbox_engine::internal::Offset;
 use outbox_core::{Aggregate, Envelope, EventId, Header, Record, TopicPartition};
 use serde::Deserialize;
 use sqlx::{Connection, Sqlite, SqliteConnection};

@@ -2,8 +2,8 @@
 
 use std::{collections::HashMap, fmt, sync::Arc, time::Duration};
 
-use inbox_engine::Kind;
-use inbox_store::port::Sessions;
+use inbox_engine::internal::Kind;
+use inbox_store::internal::port::Sessions;
 use sqlx::Database;
 
 use super::{

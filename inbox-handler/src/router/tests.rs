@@ -1,6 +1,6 @@
 //! Registration and look-up.
 
-use inbox_engine::Kind;
+use inbox_engine::internal::Kind;
 use sqlx::Sqlite;
 
 use super::{RouteLookup, Routes, Schedule};

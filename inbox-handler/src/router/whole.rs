@@ -6,7 +6,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use inbox_store::port::Sessions;
+use inbox_store::internal::port::Sessions;
 use outbox_core::Decode;
 use tracing::Instrument as _;
 

@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, slice};
 
-use inbox_store::port::{Sessions, StoreFault};
+use inbox_store::internal::port::{Sessions, StoreFault};
 use outbox_core::{AppendError, Cause, EventId, OutboxDatabase, OutboxEvent};
 
 use super::{Tx, executor::record_end};

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use inbox_engine::Offset;
+use inbox_engine::internal::Offset;
 use outbox_core::{
     Aggregate, AppendError, Envelope, EventId, Header, Outbox, OutboxEvent, Record, TopicPartition,
     header_names,

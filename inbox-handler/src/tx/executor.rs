@@ -11,8 +11,8 @@ use futures::{
     future::BoxFuture,
     stream::{self, BoxStream},
 };
-use inbox_store::{
-    parts::Parts,
+use inbox_store::internal::{
+    Parts,
     port::{Declarations, Relation, Sessions, StoreFault},
 };
 use sqlx::{Database, Describe, Either, Error, Execute, Executor, SqlStr};

@@ -2,9 +2,9 @@
 
 use std::{borrow::Cow, time::Instant};
 
-use inbox_engine::Rule;
-use inbox_store::port::{RefusedText, Sessions, StoreFault, deadline};
-use outbox_core::said;
+use inbox_engine::internal::Rule;
+use inbox_store::internal::port::{RefusedText, Sessions, StoreFault, deadline};
+use outbox_core::internal::said;
 use sqlx::{Error, error::DatabaseError};
 
 /// The first thing that went wrong in a transaction: it can only be rolled back.
@@ -93,7 +93,7 @@ impl Guard {
         let ran = self.running.take().map(|since| since.elapsed());
         let (mut fault, mut text) = (DB::fault(error), said(error));
         if self.quotable.len() < QUOTABLE_MAX {
-            self.quotable.extend(outbox_core::quotable(error));
+            self.quotable.extend(outbox_core::internal::quotable(error));
         }
         let limit = ran.filter(|_| code(error) == CANCELED).and_then(deadline::server_limit_met);
         if let Some(limit) = limit {
@@ -109,7 +109,7 @@ impl Guard {
 
     /// A text of the handler, which may quote what a statement failed with, without its values.
     pub(super) fn unquoted(&self, text: String) -> String {
-        outbox_core::unquoted(text, &self.quotable)
+        outbox_core::internal::unquoted(text, &self.quotable)
     }
 
     /// Something was refused that the handler asked for.

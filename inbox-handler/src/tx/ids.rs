@@ -4,7 +4,7 @@
 //! backup. What it appended then may have been shipped already; under the same id, whoever reads it recognises
 //! the copy (finding 28).
 
-use inbox_engine::Rule;
+use inbox_engine::internal::Rule;
 use outbox_core::{EventId, OutboxEvent};
 
 use crate::{Delivery, run_event::RunEvent};

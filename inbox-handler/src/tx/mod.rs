@@ -17,7 +17,7 @@ mod sqlite_tests;
 
 use std::{fmt, sync::Arc};
 
-use inbox_store::port::{RegistrySnapshot, StatementRegistry};
+use inbox_store::internal::port::{RegistrySnapshot, StatementRegistry};
 use outbox_core::Outbox;
 use sqlx::Database;
 

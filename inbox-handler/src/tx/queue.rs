@@ -2,8 +2,8 @@
 
 use std::{fmt, sync::Arc};
 
-use inbox_engine::Rule;
-use inbox_store::port::{
+use inbox_engine::internal::Rule;
+use inbox_store::internal::port::{
     QueuedStatement, RegistrySnapshot, SendContext, SendError, Sessions, StatementRegistry,
     StoreFault,
 };

@@ -5,7 +5,7 @@ use std::{
     ops::{Deref, DerefMut},
 };
 
-use inbox_store::port::{Savepoint, Sessions, StoreFault};
+use inbox_store::internal::port::{Savepoint, Sessions, StoreFault};
 use sqlx::{Database, Error};
 
 use super::{Tx, guard::Guard};

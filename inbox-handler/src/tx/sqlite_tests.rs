@@ -5,7 +5,7 @@
 use std::{future::Future, task::Poll, time::Duration};
 
 use futures::{StreamExt, TryStreamExt};
-use inbox_store::port::StoreFault;
+use inbox_store::internal::port::StoreFault;
 use sqlx::{Connection, Executor, Row, Sqlite, SqliteConnection};
 
 use super::Tx;

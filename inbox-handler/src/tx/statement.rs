@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use inbox_store::port::{QueuedValues, Queues};
+use inbox_store::internal::port::{QueuedValues, Queues};
 use sqlx::{Database, Encode, SqlSafeStr, SqlStr, Type, error::BoxDynError};
 
 /// A statement for [`Tx::queue`](crate::Tx::queue), as [`sqlx::query()`] is one for `execute`.

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use inbox_engine::{LeaderEpoch, LogRange, NextOffset};
+use inbox_engine::internal::{LeaderEpoch, LogRange, NextOffset};
 use inbox_kafka::{
-    Broker as _, BrokerEvent, Committed, Protocol,
+    internal::{Broker as _, BrokerEvent, Committed, Protocol},
     testing::{Failure, Request},
 };
-use outbox_core::CommitMark;
+use outbox_core::internal::CommitMark;
 
 use crate::{
     member::Member,

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use inbox_engine::{Generation, LeaderEpoch, NextOffset};
-use inbox_kafka::{Broker as _, BrokerEvent, Protocol};
+use inbox_engine::internal::{Generation, LeaderEpoch, NextOffset};
+use inbox_kafka::internal::{Broker as _, BrokerEvent, Protocol};
 
 use crate::{
     member::Member,
@@ -148,7 +148,7 @@ async fn wrong_settings_are_refused_without_their_values() {
         settings.properties = vec![(name.into(), value.into())];
         assert!(!format!("{settings:?}").contains(value), "Debug shows {value}");
         let (sender, _events) = tokio::sync::mpsc::unbounded_channel();
-        inbox_kafka::connect(settings, sender).map(drop).unwrap_err().0
+        inbox_kafka::internal::connect(settings, sender).map(drop).unwrap_err().0
     };
     let refusals = [
         ("fetch.wait.max.ms", with("fetch.wait.max.ms", "s3cret")),

@@ -2,9 +2,9 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use inbox_engine::{LeaderEpoch, NextOffset};
+use inbox_engine::internal::{LeaderEpoch, NextOffset};
 use inbox_kafka::{
-    Broker as _, BrokerEvent, Protocol,
+    internal::{Broker as _, BrokerEvent, Protocol},
     testing::{Failure, Request},
 };
 use outbox_core::TopicPartition;

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use inbox_engine::Offset;
-use inbox_kafka::{Broker as _, BrokerEvent, Protocol};
+use inbox_engine::internal::Offset;
+use inbox_kafka::internal::{Broker as _, BrokerEvent, Protocol};
 use outbox_core::TopicPartition;
 
 use crate::{

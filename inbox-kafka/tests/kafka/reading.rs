@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use inbox_engine::{Generation, LeaderEpoch, NextOffset, Offset};
-use inbox_kafka::{Broker as _, BrokerEvent, Protocol};
+use inbox_engine::internal::{Generation, LeaderEpoch, NextOffset, Offset};
+use inbox_kafka::internal::{Broker as _, BrokerEvent, Protocol};
 use outbox_core::Record;
 
 use crate::{

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use inbox_engine::{NextOffset, Offset as At};
-use inbox_kafka::{Broker as _, BrokerEvent, Protocol};
+use inbox_engine::internal::{NextOffset, Offset as At};
+use inbox_kafka::internal::{Broker as _, BrokerEvent, Protocol};
 use rdkafka::{
     ClientConfig, Offset, TopicPartitionList,
     admin::AdminOptions,

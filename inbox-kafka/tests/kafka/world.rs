@@ -10,7 +10,7 @@ use std::{
 
 use bytes::Bytes;
 use inbox_kafka::{
-    Excerpts, KafkaSettings, Protocol,
+    internal::{Excerpts, KafkaSettings, Protocol},
     testing::{MockBroker, Producer},
 };
 use outbox_core::{Header, Record, TopicPartition};

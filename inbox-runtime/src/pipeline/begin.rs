@@ -2,8 +2,8 @@
 
 use std::time::Instant;
 
-use inbox_engine::TransactionFault;
-use inbox_store::port::{OpenError, Transactions};
+use inbox_engine::internal::TransactionFault;
+use inbox_store::internal::port::{OpenError, Transactions};
 
 use super::{sessions::Session, transaction::Work};
 

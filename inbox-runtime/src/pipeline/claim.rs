@@ -1,9 +1,9 @@
 //! The claim: which events of a batch are fresh, and what becomes of the others.
 
-use inbox_engine::{
+use inbox_engine::internal::{
     BatchOutcome, Doom, HandlerFault, Offset, ParkReason, Rule, TransactionFault, distinct,
 };
-use inbox_store::port::{ClaimRequest, ClaimResult, InboxRow, Transactions};
+use inbox_store::internal::port::{ClaimRequest, ClaimResult, InboxRow, Transactions};
 
 use super::{
     Delivered,

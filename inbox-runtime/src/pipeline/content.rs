@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use inbox_engine::Rule;
+use inbox_engine::internal::Rule;
 use outbox_core::Envelope;
 use serde_json::value::RawValue;
 use sha2::{Digest as _, Sha256};

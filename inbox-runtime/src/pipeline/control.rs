@@ -9,15 +9,15 @@ use std::{
     time::Duration,
 };
 
-use inbox_engine::{
+use inbox_engine::internal::{
     Due, Held, NextOffset, Standstill, Start, TakeOverFault, WatermarkWrite, Written,
 };
-use inbox_kafka::{Broker, BrokerError, Committed, TopicState, missing};
-use inbox_store::port::{
+use inbox_kafka::internal::{Broker, BrokerError, Committed, TopicState, missing};
+use inbox_store::internal::port::{
     Fit, Lanes, OpenError, Owner, Owners, Scope, TakeOver, TakeOverError, Taken, WatermarkMove,
     release::DueQueue,
 };
-use outbox_core::{CommitMark, IdScope, TopicPartition};
+use outbox_core::{IdScope, TopicPartition, internal::CommitMark};
 use tokio::sync::Semaphore;
 
 use super::{

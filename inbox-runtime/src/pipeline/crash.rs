@@ -3,8 +3,8 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use inbox_engine::{BatchOutcome, Offset, TransactionFault};
-use inbox_store::port::Transactions;
+use inbox_engine::internal::{BatchOutcome, Offset, TransactionFault};
+use inbox_store::internal::port::Transactions;
 
 use super::{
     Delivered,

@@ -2,8 +2,8 @@
 
 use std::{collections::HashMap, time::Duration};
 
-use inbox_engine::{Doom, ParkReason, Rule, Run, RunEntry, Tally, runs};
-use inbox_store::port::Parking;
+use inbox_engine::internal::{Doom, ParkReason, Rule, Run, RunEntry, Tally, runs};
+use inbox_store::internal::port::Parking;
 use outbox_core::OutboxEvent;
 
 use super::{Delivered, parked};

@@ -2,10 +2,10 @@
 //! is too large.
 
 use bytes::Bytes;
-use inbox_engine::{LeaderEpoch, Offset};
-use inbox_kafka::{Arrival, Flaw};
-use inbox_store::record_text::{self, Coded, Name};
-use outbox_core::{Excerpt, Header, Record, TopicPartition};
+use inbox_engine::internal::{LeaderEpoch, Offset};
+use inbox_kafka::internal::{Arrival, Flaw};
+use inbox_store::internal::record_text::{self, Coded, Name};
+use outbox_core::{Header, Record, TopicPartition, internal::Excerpt};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -143,11 +143,11 @@ pub(super) fn place(document: &str) -> Option<(TopicPartition, Offset)> {
 mod tests {
     use std::sync::Arc;
 
-    use inbox_engine::{Item, Kind, Lane};
+    use inbox_engine::internal::{Item, Kind, Lane};
     use outbox_core::{ReadError, ReadRules};
 
     use super::{super::Delivery, *};
-    use inbox_kafka::Excerpts;
+    use inbox_kafka::internal::Excerpts;
 
     /// A record that no rule can read, as it comes out of the intake.
     fn read(record: Record, excerpts: Excerpts) -> Delivered {

@@ -11,12 +11,12 @@ use std::{
 };
 
 use futures::future::AbortHandle;
-use inbox_engine::{
+use inbox_engine::internal::{
     Batch, BatchOutcome, Commit, Due, Engine, Generation, Lane, PartitionId, Release,
     ReleaseOutcome, TakeOverFault, Time, WatermarkWrite, Written,
 };
-use inbox_kafka::{Arrival, Broker, BrokerEvent, Trouble};
-use inbox_store::port::{Owners, Taken};
+use inbox_kafka::internal::{Arrival, Broker, BrokerEvent, Trouble};
+use inbox_store::internal::port::{Owners, Taken};
 use outbox_core::TopicPartition;
 use tokio::sync::mpsc;
 

@@ -10,12 +10,12 @@ use futures::{
     FutureExt as _,
     future::{AbortHandle, AbortRegistration, Abortable},
 };
-use inbox_engine::{
+use inbox_engine::internal::{
     Batch, BatchOutcome, Commit, Effect, Generation, Held, Lane, PartitionId, Release,
     ReleaseOutcome, Seek, Standstill, TransactionFault, WatermarkWrite, Written,
 };
 use inbox_handler::internal::panic_text;
-use inbox_store::port::{Note, Owners, Scope, deadline};
+use inbox_store::internal::port::{Note, Owners, Scope, deadline};
 use outbox_core::TopicPartition;
 
 use super::{

@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
-use inbox_engine::{Generation, PartitionId, WatermarkWrite, Written};
-use inbox_store::port::{Owners, Scope, Taken};
+use inbox_engine::internal::{Generation, PartitionId, WatermarkWrite, Written};
+use inbox_store::internal::port::{Owners, Scope, Taken};
 use outbox_core::TopicPartition;
 
 use super::driver::{Driver, TaskResult};

@@ -2,14 +2,14 @@
 
 use std::time::Instant;
 
-use inbox_engine::{
+use inbox_engine::internal::{
     BatchOutcome, Doom, Failure, HandlerFault, Mode, ParkReason, Rule, Run, TransactionFault,
 };
 use inbox_handler::{
     Fault, Tx,
     internal::{CallFailure, DecodedPayloads, DecodedRun, RunEnd, RunEvent},
 };
-use inbox_store::port::{StoreFault, Transactions};
+use inbox_store::internal::port::{StoreFault, Transactions};
 
 use super::{
     Delivered,

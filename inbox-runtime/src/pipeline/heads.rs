@@ -6,7 +6,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use inbox_engine::{Batch, BatchOutcome, Lane, PartitionId, TransactionFault};
+use inbox_engine::internal::{Batch, BatchOutcome, Lane, PartitionId, TransactionFault};
 use outbox_core::TopicPartition;
 
 use super::Delivery;
@@ -207,7 +207,7 @@ fn since(then: SystemTime, now: SystemTime) -> Duration {
 
 #[cfg(test)]
 mod tests {
-    use inbox_engine::{
+    use inbox_engine::internal::{
         Epoch, Failure, Generation, Item, Kind, LaneMove, LeaderEpoch, Mode, NextOffset, Offset,
         Tally,
     };

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use inbox_engine::{Doom, Item, Kind, Lane, ParkReason};
+use inbox_engine::internal::{Doom, Item, Kind, Lane, ParkReason};
 use inbox_handler::internal::{RouteLookup, RouteTable};
-use inbox_kafka::{Arrival, Excerpts, Flaw};
-use inbox_store::port::InboxRow;
+use inbox_kafka::internal::{Arrival, Excerpts, Flaw};
+use inbox_store::internal::port::InboxRow;
 use outbox_core::{Envelope, EventId, ReadError, Reader, Record, TopicPartition};
 
 use super::{

@@ -39,7 +39,7 @@ mod watch;
 
 use std::sync::Arc;
 
-use inbox_handler::Delivery;
+use inbox_handler::internal::Delivery;
 
 /// One delivery inside the pipeline.
-pub(crate) type Delivered = inbox_engine::Item<Arc<Delivery>>;
+pub(crate) type Delivered = inbox_engine::internal::Item<Arc<Delivery>>;

@@ -3,7 +3,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use inbox_store::port::{Note, Owners, Scope};
+use inbox_store::internal::port::{Note, Owners, Scope};
 
 use super::{
     control::Control,

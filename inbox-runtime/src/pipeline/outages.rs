@@ -6,8 +6,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use inbox_engine::{PartitionId, Snapshot, Standstill};
-use inbox_kafka::Trouble;
+use inbox_engine::internal::{PartitionId, Snapshot, Standstill};
+use inbox_kafka::internal::Trouble;
 use outbox_core::TopicPartition;
 use service_kit::told::{Cause, Met, Told};
 
@@ -168,7 +168,7 @@ impl Outages {
 
 #[cfg(test)]
 mod tests {
-    use inbox_engine::NextOffset;
+    use inbox_engine::internal::NextOffset;
     use service_kit::testing::told;
 
     use super::*;

@@ -2,9 +2,9 @@
 
 use std::time::{Duration, SystemTime};
 
-use inbox_engine::{Doom, ParkReason};
-use inbox_kafka::Excerpts;
-use inbox_store::port::Parking;
+use inbox_engine::internal::{Doom, ParkReason};
+use inbox_kafka::internal::Excerpts;
+use inbox_store::internal::port::Parking;
 use outbox_core::AGGREGATE_ID_BYTES_MAX;
 use serde_json::{Value, json};
 

@@ -2,9 +2,9 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use inbox_engine::{Doom, ParkReason};
+use inbox_engine::internal::{Doom, ParkReason};
 use inbox_handler::Schedule;
-use inbox_store::port::{ParkedLoad, Transactions};
+use inbox_store::internal::port::{ParkedLoad, Transactions};
 use service_kit::chance;
 
 use super::{

@@ -5,7 +5,7 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use inbox_store::port::Scope;
+use inbox_store::internal::port::Scope;
 
 use super::grouped::GROUP_MAX;
 
@@ -55,7 +55,7 @@ impl PendingNotes {
 
 #[cfg(test)]
 mod tests {
-    use inbox_engine::Epoch;
+    use inbox_engine::internal::Epoch;
 
     use super::*;
 

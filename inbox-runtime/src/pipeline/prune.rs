@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use inbox_store::port::{ACTS_PER_STEP, Owners, PruneCursor, PruneStep, Retentions};
+use inbox_store::internal::port::{ACTS_PER_STEP, Owners, PruneCursor, PruneStep, Retentions};
 use service_kit::told::{Cause, Met, Told};
 use tokio::time::Instant;
 
@@ -137,7 +137,7 @@ mod tests {
     use super::{Arc, Retention, Sessions, sweep};
     use super::{PruneCursor, PruneStep, STEP_PAUSE, pause};
     #[cfg(feature = "sqlite")]
-    use inbox_store::port::{self, Address};
+    use inbox_store::internal::port::{self, Address};
 
     const HOUR: Duration = Duration::from_hours(1);
     const TOOK: Duration = Duration::from_millis(3);

@@ -5,9 +5,9 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use inbox_engine::{Snapshot, Standstill};
-use inbox_kafka::BrokerHealth;
-use inbox_store::port::{Note, Owners};
+use inbox_engine::internal::{Snapshot, Standstill};
+use inbox_kafka::internal::BrokerHealth;
+use inbox_store::internal::port::{Note, Owners};
 use outbox_core::TopicPartition;
 
 use super::{

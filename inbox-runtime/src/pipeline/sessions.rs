@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use inbox_store::port::{
+use inbox_store::internal::port::{
     OpenError, RegistrySnapshot, StatementRegistry, StoreFault, Transactions, TxLimits,
 };
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -143,7 +143,7 @@ impl<DB: Transactions> Sessions<DB> {
 
     /// A text that may hold advice, with the role.
     pub(super) fn with_role(&self, text: &str) -> String {
-        outbox_core::for_role(text, DB::role(&self.settings))
+        outbox_core::internal::for_role(text, DB::role(&self.settings))
     }
 
     /// Whose openings nobody counts.
@@ -244,7 +244,7 @@ impl<DB: Transactions> Sessions<DB> {
 mod tests {
     use std::pin::pin;
 
-    use inbox_store::port::{Address, Sessions as _};
+    use inbox_store::internal::port::{Address, Sessions as _};
     use sqlx::Sqlite;
 
     use super::Sessions;

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
-use inbox_engine::{Batch, BatchOutcome, Doom, Item, Offset, ParkReason, Rule, TransactionFault};
-use inbox_store::port::{Scope, Suspect, Transactions};
+use inbox_engine::internal::{
+    Batch, BatchOutcome, Doom, Item, Offset, ParkReason, Rule, TransactionFault,
+};
+use inbox_store::internal::port::{Scope, Suspect, Transactions};
 
 use super::{Delivered, Delivery, transaction::Work};
 

@@ -9,11 +9,11 @@ use std::{
 };
 
 use futures::future::{MaybeDone, maybe_done};
-use inbox_engine::{
+use inbox_engine::internal::{
     Batch, BatchOutcome, Failure, HandlerFault, Mode, Rule, Tally, TransactionFault,
 };
 use inbox_handler::internal::{DecodedPayloads, RouteTable};
-use inbox_store::port::{Scope, StatementRegistry, StoreFault, Transactions, TxLimits};
+use inbox_store::internal::port::{Scope, StatementRegistry, StoreFault, Transactions, TxLimits};
 use tokio::sync::RwLock;
 use uuid::Uuid;
 

@@ -11,8 +11,8 @@ use std::{
     time::Duration,
 };
 
-use inbox_engine::{Batch, BatchOutcome, Failure, HandlerFault, Rule, TransactionFault};
-use inbox_store::port::{Scope, Transactions};
+use inbox_engine::internal::{Batch, BatchOutcome, Failure, HandlerFault, Rule, TransactionFault};
+use inbox_store::internal::port::{Scope, Transactions};
 use tokio::{
     io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines},
     process::{Child, ChildStdin, ChildStdout, Command},
@@ -183,11 +183,11 @@ mod child {
         sync::Arc,
     };
 
-    use inbox_engine::{
+    use inbox_engine::internal::{
         Batch, BatchOutcome, Epoch, Generation, Lane, LaneMove, LeaderEpoch, Mode, NextOffset,
         Offset, PartitionId, TransactionFault,
     };
-    use inbox_store::port::{Scope, Transactions};
+    use inbox_store::internal::port::{Scope, Transactions};
     use tokio::{sync::mpsc, time::timeout};
 
     use super::{BEGIN, END, IDLE_MAX, NOTHING, READY};

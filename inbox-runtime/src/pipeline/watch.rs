@@ -4,9 +4,9 @@
 
 use std::time::{Duration, Instant};
 
-use inbox_engine::{NextOffset, Snapshot, Standstill};
-use inbox_kafka::LogEnds;
-use inbox_store::port::Owners;
+use inbox_engine::internal::{NextOffset, Snapshot, Standstill};
+use inbox_kafka::internal::LogEnds;
+use inbox_store::internal::port::Owners;
 
 use super::driver::Driver;
 
@@ -193,7 +193,7 @@ impl<DB: Owners> Driver<DB> {
 
 #[cfg(test)]
 mod tests {
-    use inbox_engine::PartitionId;
+    use inbox_engine::internal::PartitionId;
 
     use super::*;
 

@@ -1,6 +1,6 @@
 //! What a consumer has done so far, in numbers.
 
-use inbox_engine::{BatchOutcome, TransactionFault};
+use inbox_engine::internal::{BatchOutcome, TransactionFault};
 
 service_kit::counters! {
     /// What a consumer has done so far. Written once per transaction, read at any time.

@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use inbox_engine::{BatchOutcome, ParkReason};
+use inbox_engine::internal::{BatchOutcome, ParkReason};
 use inbox_handler::internal::Calls;
 use outbox_core::TopicPartition;
 use service_kit::{

@@ -8,7 +8,7 @@ use std::{
 
 use service_kit::{
     metrics,
-    telemetry::{self, Metric, Samples},
+    telemetry::{self, Samples},
 };
 
 use super::{
@@ -246,6 +246,7 @@ fn of<V: std::fmt::Display>(
     }
 }
 
+#[cfg(test)]
 const HEAD: &str = "\
 # Metrics
 
@@ -259,13 +260,15 @@ process that has the partition, so sums over processes count nothing twice. No s
 ";
 
 /// `docs/metrics.md`, from the table.
-pub fn metrics_reference() -> String {
+#[cfg(test)]
+pub(super) fn metrics_reference() -> String {
     let mut page = String::from(HEAD);
-    page.push_str(&Metric::reference(METRICS));
+    page.push_str(&telemetry::Metric::reference(METRICS));
     page.push_str(HEALTH);
     page
 }
 
+#[cfg(test)]
 const HEALTH: &str = "
 ## Health
 

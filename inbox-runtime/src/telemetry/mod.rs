@@ -27,7 +27,7 @@ mod reading_tests;
 mod tests;
 
 pub use counters::{Counters, Counts};
-pub use metrics::{METRICS, metrics_reference, prometheus};
+pub use metrics::{METRICS, prometheus};
 pub use partition_reading::{HeldLane, PartitionReading, Reason};
 pub use readings::{Held, Readiness, Readings, Unready};
 pub use service_kit::{
@@ -36,10 +36,12 @@ pub use service_kit::{
 };
 pub use signal::{SIGNALS, Signal};
 
+#[cfg(test)]
 use service_kit::Counter;
 
 /// `docs/telemetry.md`, from the tables.
-pub fn reference() -> String {
+#[cfg(test)]
+fn reference() -> String {
     let mut page = String::from(
         "# Telemetry\n\n\
          <!-- Made from the tables in inbox-runtime/src/telemetry/; a test compares them. -->\n\n\

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-use inbox_engine::{BatchOutcome, Failure, HandlerFault, ParkReason, Tally};
+use inbox_engine::internal::{BatchOutcome, Failure, HandlerFault, ParkReason, Tally};
 use outbox_core::TopicPartition;
 
 use super::{

@@ -193,7 +193,7 @@ fn missing_topics(live: &Live) -> impl Iterator<Item = Unready> {
         topic: Some(Arc::clone(topic)),
         partition: None,
         reason: "topic_missing",
-        sentence: inbox_kafka::missing(topic),
+        sentence: inbox_kafka::internal::missing(topic),
     })
 }
 

@@ -1,6 +1,6 @@
 //! Signals are what their table says; counters count.
 
-use inbox_engine::{BatchOutcome, Tally, TransactionFault};
+use inbox_engine::internal::{BatchOutcome, Tally, TransactionFault};
 use outbox_core::TopicPartition;
 use service_kit::testing::{document, told};
 
@@ -205,7 +205,7 @@ fn counters_count_what_a_transaction_did() {
 #[test]
 fn the_document_of_metrics_is_what_the_table_says() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/metrics.md");
-    let wanted = metrics_reference();
+    let wanted = metrics::metrics_reference();
     let there = document(path, &wanted);
     assert!(there == wanted, "docs/metrics.md is old: run this test with UPDATE_DOCS=1");
 }

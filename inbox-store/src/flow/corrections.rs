@@ -3,7 +3,7 @@
 
 use std::future::Future;
 
-use inbox_engine::{Epoch, NextOffset, Offset};
+use inbox_engine::internal::{Epoch, NextOffset, Offset};
 use uuid::Uuid;
 
 use super::{Columns, Read as _, lanes, ownership, ownership::OwnershipSql, suspects, values};

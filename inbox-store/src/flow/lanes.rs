@@ -1,6 +1,6 @@
 //! The lanes of a partition, as a take-over finds, makes and raises them.
 
-use inbox_engine::{Epoch, LaneState, LeaderEpoch, NextOffset, Offset};
+use inbox_engine::internal::{Epoch, LaneState, LeaderEpoch, NextOffset, Offset};
 
 use super::{Columns, Read as _, SqlClient, values};
 use crate::{
@@ -85,7 +85,7 @@ pub(super) async fn raise<DB: LaneSql>(
     Ok(lanes.into_iter().map(|(_, state)| state).collect())
 }
 
-fn state(row: &impl Columns) -> Result<(inbox_engine::Lane, LaneState), sqlx::Error> {
+fn state(row: &impl Columns) -> Result<(inbox_engine::internal::Lane, LaneState), sqlx::Error> {
     let state = LaneState {
         last: Offset(row.read("last_offset")?),
         leader_epoch: LeaderEpoch(row.read("last_leader_epoch")?),

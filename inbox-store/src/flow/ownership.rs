@@ -2,7 +2,7 @@
 
 use std::future::Future;
 
-use inbox_engine::{Epoch, NextOffset, Rule, Standstill};
+use inbox_engine::internal::{Epoch, NextOffset, Rule, Standstill};
 use outbox_core::{IdScope, TopicPartition};
 use uuid::Uuid;
 

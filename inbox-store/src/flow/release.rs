@@ -2,7 +2,7 @@
 
 use std::future::Future;
 
-use inbox_engine::{LeaderEpoch, Offset};
+use inbox_engine::internal::{LeaderEpoch, Offset};
 use uuid::Uuid;
 
 use super::{Columns, SqlClient, values};

@@ -1,6 +1,6 @@
 //! Savepoints of the careful run. As simple queries: one exchange, nothing to prepare.
 
-use inbox_engine::Rule;
+use inbox_engine::internal::Rule;
 use sqlx::{AssertSqlSafe, SqlSafeStr as _};
 
 use super::SqlClient;

@@ -1,6 +1,6 @@
 //! What runs with care.
 
-use inbox_engine::Offset;
+use inbox_engine::internal::Offset;
 use uuid::Uuid;
 
 use super::{Read as _, SqlClient, values};

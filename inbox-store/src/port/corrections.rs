@@ -2,7 +2,7 @@
 
 use std::future::Future;
 
-use inbox_engine::{NextOffset, Offset};
+use inbox_engine::internal::{NextOffset, Offset};
 use outbox_core::{IdScope, TopicPartition};
 use sqlx::Database;
 

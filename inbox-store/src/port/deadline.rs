@@ -4,7 +4,7 @@
 
 use std::{io, time::Duration};
 
-use inbox_engine::Rule;
+use inbox_engine::internal::Rule;
 
 use super::{Sessions, TxLimits};
 

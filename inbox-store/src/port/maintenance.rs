@@ -2,8 +2,10 @@
 
 use std::{future::Future, time::Duration};
 
-use inbox_engine::{LeaderEpoch, LogPoint, LogRange, NextOffset, Offset, Ownership, Standstill};
-use outbox_core::{CommitMark, IdScope, TopicPartition};
+use inbox_engine::internal::{
+    LeaderEpoch, LogPoint, LogRange, NextOffset, Offset, Ownership, Standstill,
+};
+use outbox_core::{IdScope, TopicPartition, internal::CommitMark};
 use sqlx::Database;
 use uuid::Uuid;
 
@@ -31,9 +33,9 @@ pub struct TakeOver {
     /// What the log holds.
     pub log: LogRange,
     /// Where a consumer without history starts.
-    pub start: inbox_engine::Start,
+    pub start: inbox_engine::internal::Start,
     /// What the partition waits for a person for, if it does.
-    pub held: Option<Box<inbox_engine::Held>>,
+    pub held: Option<Box<inbox_engine::internal::Held>>,
 }
 
 /// Who owns a partition.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use inbox_engine::{Lane, Offset, Rule};
+use inbox_engine::internal::{Lane, Offset, Rule};
 use outbox_core::{ReadRules, Record, Sources};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_128, xxh3_128_with_seed};
 
@@ -53,7 +53,7 @@ impl Placement {
     }
 
     /// The one whose lanes are by a rule that the database holds; `None` when this build cannot follow it.
-    pub fn with_lane_rule(&self, lane_rule: &str) -> Option<Self> {
+    pub(crate) fn with_lane_rule(&self, lane_rule: &str) -> Option<Self> {
         let order = lane_rule.strip_prefix(LANE_HASH)?.strip_prefix(':')?;
         Some(Self::by(order.parse().ok()?, self.types.clone()))
     }

@@ -215,6 +215,7 @@ pub trait Queues: Database {
     fn values() -> QueuedValues<Self>;
 
     /// Adds a value; answers the bytes that it takes, as far as they are known.
+    #[doc(hidden)]
     fn bind<'t, T: Encode<'t, Self> + Type<Self>>(
         values: &mut QueuedValues<Self>,
         value: T,
@@ -231,6 +232,7 @@ pub trait Queues: Database {
 
     /// Sends statements in their order, several in a round trip where the session is prepared for
     /// them.
+    #[doc(hidden)]
     fn send(
         conn: &mut Self::Connection,
         context: SendContext<'_>,
@@ -327,5 +329,5 @@ pub struct RefusedText {
     /// What it would do, and what to do instead.
     pub why: &'static str,
     /// The rule that says so.
-    pub rule: inbox_engine::Rule,
+    pub rule: inbox_engine::internal::Rule,
 }

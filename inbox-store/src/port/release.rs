@@ -4,7 +4,7 @@
 
 use std::{future::Future, time::Duration};
 
-use inbox_engine::{LeaderEpoch, Offset, ParkReason};
+use inbox_engine::internal::{LeaderEpoch, Offset, ParkReason};
 use sqlx::Database;
 
 use super::Scope;
@@ -13,7 +13,7 @@ use super::Scope;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DueQueue {
     /// The lane that was written with its first event that is due.
-    pub lane: inbox_engine::Lane,
+    pub lane: inbox_engine::internal::Lane,
     /// The key of its aggregate.
     pub aggregate: [u8; 16],
     /// The offset of that event.

@@ -2,7 +2,7 @@
 
 use std::future::Future;
 
-use inbox_engine::Offset;
+use inbox_engine::internal::Offset;
 use sqlx::Database;
 use uuid::Uuid;
 

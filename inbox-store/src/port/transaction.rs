@@ -2,7 +2,7 @@
 
 use std::{future::Future, time::Duration};
 
-use inbox_engine::{Epoch, LaneMove, LeaderEpoch, Offset, ParkReason};
+use inbox_engine::internal::{Epoch, LaneMove, LeaderEpoch, Offset, ParkReason};
 use service_kit::DatabaseTls;
 use sqlx::Database;
 
@@ -92,7 +92,7 @@ pub struct Recheck {
 #[derive(Clone, Debug)]
 pub struct Parking {
     /// Its lane.
-    pub lane: inbox_engine::Lane,
+    pub lane: inbox_engine::internal::Lane,
     /// Its aggregate's key.
     pub aggregate: [u8; 16],
     /// Its id.
@@ -179,20 +179,24 @@ pub trait Claim: Database {
 /// Savepoints of the careful run.
 pub trait Savepoint: Database {
     /// SAVEPOINT with the runtime's own name for depth 0, or a nested one.
+    #[doc(hidden)]
     fn savepoint(
         conn: &mut Self::Connection,
         depth: u32,
     ) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
     /// Makes deferred constraints immediate, so that a violation names its event.
+    #[doc(hidden)]
     fn constraints_immediate(
         conn: &mut Self::Connection,
     ) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
     /// RELEASE SAVEPOINT. Fails when the handler ended or rolled back past it.
+    #[doc(hidden)]
     fn release(
         conn: &mut Self::Connection,
         depth: u32,
     ) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
     /// ROLLBACK TO SAVEPOINT, and releases it.
+    #[doc(hidden)]
     fn rollback_to(
         conn: &mut Self::Connection,
         depth: u32,
@@ -202,52 +206,69 @@ pub trait Savepoint: Database {
 /// Connections and what their errors mean.
 pub trait Sessions: super::Queues {
     /// What a connection needs: made once from the configuration, cheap to clone.
+    #[doc(hidden)]
     type Settings: Clone + Send + Sync + std::fmt::Debug + 'static;
     /// At most this many transactions may be open at once, whatever the configuration says.
+    #[doc(hidden)]
     const WRITERS_MAX: usize;
     /// Whether it is a server, which ends statements at their limits itself and can be out of reach.
+    #[doc(hidden)]
     const SERVER: bool;
     /// Reads an address.
+    #[doc(hidden)]
     fn settings(address: &Address<'_>) -> Result<Self::Settings, OpenError>;
     /// Opens a session: read-only by default, `application_name` set, refused on a replica.
+    #[doc(hidden)]
     fn open(
         settings: &Self::Settings,
     ) -> impl Future<Output = Result<Self::Connection, OpenError>> + Send;
     /// Takes back what a handler may have left on the session: within the transaction at its end, or outside of
     /// any. False, or an error: the session has to be closed instead.
+    #[doc(hidden)]
     fn reset(
         conn: &mut Self::Connection,
         settings: &Self::Settings,
         inside: bool,
     ) -> impl Future<Output = Result<bool, sqlx::Error>> + Send;
     /// Shows that the database works: begins a transaction that writes, and commits it.
+    #[doc(hidden)]
     fn work(
         conn: &mut Self::Connection,
         limits: &TxLimits,
     ) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
     /// Closes the socket without a word, so that no queued ROLLBACK is waited for.
+    #[doc(hidden)]
     fn close_hard(conn: Self::Connection) -> impl Future<Output = ()> + Send;
     /// Has the session's statements planned anew, where a plan is kept that was made for a table's size
     /// of then: one that reads all of a few rows does so however many there are now.
+    #[doc(hidden)]
     fn replan(conn: &mut Self::Connection) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
     /// Whether the session is inside a transaction, as the driver knows it (no round trip).
+    #[doc(hidden)]
     fn in_transaction(conn: &Self::Connection) -> bool;
     /// Whether the server itself says by this error that a COMMIT has not taken place, on a session that
     /// goes on: then the outcome is known, whatever kind of error it is.
+    #[doc(hidden)]
     fn refused(error: &sqlx::Error) -> bool;
     /// What an error means.
+    #[doc(hidden)]
     fn fault(error: &sqlx::Error) -> StoreFault;
     /// Whether statements on this session may have names, which it keeps: not behind a pooler.
+    #[doc(hidden)]
     fn names_statements(conn: &Self::Connection) -> bool;
     /// An error for people, with what to do where it has a cause that is known.
+    #[doc(hidden)]
     fn explain(error: &sqlx::Error) -> String;
     /// Whom the database knows its sessions as.
+    #[doc(hidden)]
     fn role(settings: &Self::Settings) -> Option<&str>;
     /// Whether sessions can be prepared for texts that are queued ([`Queues::learn`]).
     ///
     /// [`Queues::learn`]: super::Queues::learn
+    #[doc(hidden)]
     fn prepares(settings: &Self::Settings) -> bool;
     /// A verb that handlers may not run on this database beyond the common ones (DDL on MySQL).
+    #[doc(hidden)]
     fn refuses(verb: &str) -> bool;
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use inbox_engine::{
+use inbox_engine::internal::{
     Rule,
     ablation::{self, Cut, Row},
 };

@@ -1,6 +1,6 @@
 //! The live transaction: begin, claim, the second look, advance, end.
 
-use inbox_engine::{LaneMove, Offset};
+use inbox_engine::internal::{LaneMove, Offset};
 use sqlx::{PgConnection, Postgres, Row, postgres::PgRow};
 use uuid::Uuid;
 

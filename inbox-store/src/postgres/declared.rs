@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use outbox_core::keeps_statements;
+use outbox_core::internal::keeps_statements;
 use sqlx::{
     AssertSqlSafe, Executor as _, PgConnection, Postgres, SqlSafeStr, SqlStr,
     postgres::{PgArguments, PgDatabaseError, PgErrorPosition},

@@ -1,6 +1,6 @@
 //! What errors mean, by SQLSTATE.
 
-use inbox_engine::Rule;
+use inbox_engine::internal::Rule;
 use sqlx::postgres::{PgDatabaseError, PgSeverity};
 
 use crate::port::StoreFault::{
@@ -30,7 +30,7 @@ fn behind(error: &sqlx::Error) -> Option<(&'static str, &'static str)> {
 
 /// An error for people.
 pub(super) fn explain(error: &sqlx::Error) -> String {
-    let said = outbox_core::said(error);
+    let said = outbox_core::internal::said(error);
     let Some((table, column)) = behind(error) else { return said };
     format!(
         "{said}: the sequence of {table}.{column} is behind its table, as after a logical copy of the \

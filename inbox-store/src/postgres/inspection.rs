@@ -1,6 +1,6 @@
 //! Looking, for `status` and `check`.
 
-use outbox_core::store::rights::{self, Right, right};
+use outbox_core::internal::rights::{self, Right, right};
 use sqlx::{PgConnection, Postgres, Row};
 
 use super::sent::on;

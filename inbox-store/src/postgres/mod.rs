@@ -29,7 +29,7 @@ mod suspects;
 pub(crate) use queue::functions as functions_of_queued;
 pub use settings::PgSettings;
 
-use inbox_engine::LaneMove;
+use inbox_engine::internal::LaneMove;
 
 /// The columns of lane moves, as arrays for `unnest`.
 struct Moves {

@@ -1,6 +1,6 @@
 //! The texts of ownership.
 
-use inbox_engine::{LeaderEpoch, NextOffset};
+use inbox_engine::internal::{LeaderEpoch, NextOffset};
 use sqlx::{PgConnection, Postgres};
 
 use super::{release, sent::on};

@@ -17,8 +17,8 @@ use futures::{
     future::BoxFuture,
     stream::{self, BoxStream},
 };
-use inbox_engine::Rule;
-use outbox_core::keeps_statements;
+use inbox_engine::internal::Rule;
+use outbox_core::internal::keeps_statements;
 use sqlx::{
     Connection as _, Describe, Either, Error, Execute, Executor, PgConnection, Postgres, SqlStr,
     postgres::{PgQueryResult, PgRow, PgStatement, PgTypeInfo},

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use inbox_engine::Rule;
+use inbox_engine::internal::Rule;
 use service_kit::tls_trouble;
 use sqlx::{
     AssertSqlSafe, ConnectOptions, Connection, PgConnection, Postgres, Row as _, SqlSafeStr, SqlStr,
@@ -139,7 +139,7 @@ impl Sessions for Postgres {
     }
 
     fn names_statements(conn: &PgConnection) -> bool {
-        sent::named(outbox_core::keeps_statements(conn))
+        sent::named(outbox_core::internal::keeps_statements(conn))
     }
 
     fn prepares(settings: &PgSettings) -> bool {

@@ -77,14 +77,6 @@ impl PgSettings {
         self
     }
 
-    /// After how long a silence of the network the server gives a session up and frees its locks
-    /// (TCP keepalive and user timeout; whole seconds, at least 3).
-    #[must_use]
-    pub fn dead_client_after(mut self, silence: Duration) -> Self {
-        self.dead_client_after = silence.max(Duration::from_secs(3));
-        self
-    }
-
     /// How many prepared statements a session keeps; 0 behind a pooler that does not track them.
     #[must_use]
     pub fn statement_cache(mut self, capacity: usize) -> Self {
@@ -124,7 +116,7 @@ impl PgSettings {
             Some(_) => options.options([("search_path", "public")]),
             None => options,
         };
-        if inbox_engine::Rule::ReadOnlySession.on() {
+        if inbox_engine::internal::Rule::ReadOnlySession.on() {
             options.options([("default_transaction_read_only", "on")])
         } else {
             options

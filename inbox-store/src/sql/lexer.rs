@@ -13,6 +13,7 @@ pub enum Dialect {
 }
 
 impl Dialect {
+    /// Whether it is that of PostgreSQL.
     pub fn postgres(self) -> bool {
         #[cfg(any(feature = "postgres", test))]
         return self == Self::Postgres;
@@ -45,6 +46,7 @@ pub struct Lexer<'a> {
 }
 
 impl<'a> Lexer<'a> {
+    /// Reads a text from its beginning.
     pub fn new(sql: &'a str, dialect: Dialect) -> Self {
         Self { sql, at: 0, begun: 0, dialect }
     }

@@ -5,7 +5,7 @@
 //! can hide a COMMIT). What slips through is caught by the advance, which demands the transaction
 //! of the claim and the rows of it, or taken back when the transaction is over.
 
-use inbox_engine::Rule;
+use inbox_engine::internal::Rule;
 
 use super::{
     lexer::{Dialect, Lexer, Token},

@@ -7,7 +7,7 @@ use futures::{
     future::{self, BoxFuture},
     stream::{self, BoxStream},
 };
-use inbox_engine::{
+use inbox_engine::internal::{
     Rule,
     ablation::{self, Cut, Row},
 };

@@ -1,7 +1,7 @@
 //! The live transaction: begin, claim, the second look, advance, end.
 
 use futures::TryStreamExt as _;
-use inbox_engine::{LaneMove, Offset, Rule};
+use inbox_engine::internal::{LaneMove, Offset, Rule};
 use serde::de::DeserializeOwned;
 use sqlx::{AssertSqlSafe, Either, Executor as _, Row, Sqlite, SqliteConnection};
 

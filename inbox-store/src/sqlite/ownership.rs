@@ -1,6 +1,6 @@
 //! The texts of ownership. The transaction is the lock.
 
-use inbox_engine::NextOffset;
+use inbox_engine::internal::NextOffset;
 use sqlx::{Sqlite, SqliteConnection};
 
 use super::release;

@@ -1,6 +1,6 @@
 //! Parked events, written in the transaction of their batch.
 
-use inbox_engine::{LeaderEpoch, Offset};
+use inbox_engine::internal::{LeaderEpoch, Offset};
 use sqlx::{Sqlite, SqliteConnection};
 
 use crate::{

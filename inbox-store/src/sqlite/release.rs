@@ -1,6 +1,6 @@
 //! The texts of releases.
 
-use inbox_engine::NextOffset;
+use inbox_engine::internal::NextOffset;
 use sqlx::{Sqlite, SqliteConnection};
 use uuid::Uuid;
 

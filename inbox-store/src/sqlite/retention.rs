@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use inbox_engine::Rule;
+use inbox_engine::internal::Rule;
 use sqlx::{Sqlite, SqliteConnection};
 
 use super::{

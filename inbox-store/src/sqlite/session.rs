@@ -1,6 +1,6 @@
 //! Sessions: WAL, durable, guarded by hooks; one writer at a time.
 
-use inbox_engine::Rule;
+use inbox_engine::internal::Rule;
 use sqlx::{AssertSqlSafe, ConnectOptions, Connection, SqlSafeStr, Sqlite, SqliteConnection};
 use uuid::Uuid;
 
@@ -31,7 +31,7 @@ impl Sessions for Sqlite {
 
     async fn open(settings: &SqliteSettings) -> Result<SqliteConnection, OpenError> {
         let explain = |error| explain(settings, &error);
-        outbox_core::store::private::make(&settings.file);
+        outbox_core::internal::private::make(&settings.file);
         let mut conn = settings.options.connect().await.map_err(explain)?;
         let turn = std::sync::Arc::clone(&settings.turn);
         writer::arm(&mut conn, turn, Rule::ReadOnlySession.on()).await.map_err(explain)?;
@@ -72,7 +72,7 @@ impl Sessions for Sqlite {
 
     /// A new row's number is above all that are there.
     fn explain(error: &sqlx::Error) -> String {
-        outbox_core::said(error)
+        outbox_core::internal::said(error)
     }
 
     /// A file knows no roles.

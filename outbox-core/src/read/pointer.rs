@@ -40,6 +40,7 @@ impl Pointer {
     /// # Panics
     ///
     /// When `found` has fewer places than there are pointers.
+    #[doc(hidden)]
     pub fn find_all<'p>(
         pointers: &[Self],
         payload: &'p [u8],
@@ -54,6 +55,7 @@ impl Pointer {
     }
 
     /// It is the whole payload.
+    #[doc(hidden)]
     pub fn is_whole(&self) -> bool {
         self.steps.is_empty()
     }

@@ -104,6 +104,7 @@ impl Reader {
     /// All events of one aggregate have the same one. Empty: the record names no aggregate; then
     /// either its key is null, and it asks for no order, or it cannot be read as an event. `None`:
     /// the aggregate is inside the payload, and the whole partition is one sequence.
+    #[doc(hidden)]
     pub fn order_key<'a>(&'a self, topic: &'a str, record: &'a Record) -> Option<&'a [u8]> {
         self.rules.aggregate_id.outside_payload(topic, record)
     }
@@ -121,6 +122,7 @@ impl Reader {
     ///
     /// assert_eq!(Reader::own(1 << 20).lane_rule(), "header:aggregate_id|key");
     /// ```
+    #[doc(hidden)]
     pub fn lane_rule(&self) -> &str {
         &self.lane_rule
     }

@@ -135,6 +135,7 @@ impl Sources {
 
     /// The bytes of the first place that has any, known without looking at the payload: a slice of the
     /// record, empty when no place has any. `None`: a place is inside the payload.
+    #[doc(hidden)]
     pub fn outside_payload<'a>(&'a self, topic: &'a str, record: &'a Record) -> Option<&'a [u8]> {
         if self.pointers().next().is_some() {
             return None;
@@ -164,11 +165,13 @@ impl Sources {
 
     /// Whether records of one topic may differ in what is found: not so where a constant or the topic's
     /// name comes first.
+    #[doc(hidden)]
     pub fn varies(&self) -> bool {
         !matches!(self.0.first(), Some(Source::Constant(_) | Source::Topic))
     }
 
     /// The places that are inside of a JSON payload.
+    #[doc(hidden)]
     pub fn pointers(&self) -> impl Iterator<Item = &Pointer> {
         self.0.iter().filter_map(|source| match source {
             Source::Pointer(pointer) => Some(pointer),

@@ -1,34 +1,5 @@
 //! The outbox table: events appended in the caller's own transaction. One folder for each database, the
 //! same files and functions in both.
-//!
-//! ```
-//! # #[cfg(feature = "postgres")] mod example {
-//! use outbox_core::{Aggregate, OutboxEvent};
-//! use sqlx::PgPool;
-//!
-//! /// The order and the news of it, or neither.
-//! async fn place(pool: &PgPool, id: i64, amount: i64) -> Result<(), Box<dyn std::error::Error>> {
-//!     let mut tx = pool.begin().await?;
-//!     sqlx::query("INSERT INTO orders (id, amount) VALUES ($1, $2)")
-//!         .bind(id)
-//!         .bind(amount)
-//!         .execute(&mut *tx)
-//!         .await?;
-//!     let order = Aggregate::new("Order", id.to_string())?;
-//!     let placed = OutboxEvent::new("OrderPlaced", &order, &amount)?;
-//!     outbox_core::append(&mut *tx, &placed).await?;
-//!     tx.commit().await?;
-//!     Ok(())
-//! }
-//! # }
-//! ```
-//!
-//! # What order means
-//!
-//! A relay ships the events of one aggregate in the order in which they were appended, provided that the
-//! transactions that append for one aggregate wait for each other: they do when each changes or locks
-//! the aggregate's row before it appends. Two transactions that append for one aggregate at the same time
-//! and touch no common row have no order in the database either.
 
 #[cfg(feature = "postgres")]
 mod postgres;
@@ -36,22 +7,16 @@ mod postgres;
 mod sqlite;
 
 mod migration;
-#[doc(hidden)]
 pub mod rights;
 mod said;
 mod values;
 
-#[cfg(feature = "postgres")]
-#[doc(hidden)]
-pub use postgres::keeps_statements;
-
 #[cfg(feature = "sqlite")]
-#[doc(hidden)]
 pub mod private;
 
-#[doc(hidden)]
+#[cfg(feature = "postgres")]
+pub use postgres::keeps_statements;
 pub use said::{for_role, quotable, said, unquoted};
-#[doc(hidden)]
 pub use values::show_values;
 
 use std::{future::Future, slice};
@@ -62,6 +27,7 @@ use crate::{Aggregate, EVENT_BYTES_MAX, OutboxEvent, Text};
 
 /// The channel of PostgreSQL on which relays are told that there is something to ship. The payload is the
 /// table's oid, so that relays of other outboxes in the same database sleep on.
+#[cfg(feature = "postgres")]
 pub const NOTIFY_CHANNEL: &str = "outbox_events";
 
 /// Appends one event on a connection, in the transaction that is open on it: for a transaction of sqlx
@@ -185,6 +151,7 @@ impl Outbox {
     /// # Errors
     ///
     /// [`AppendError::TooLarge`] with the first of them.
+    #[doc(hidden)]
     pub fn check(&self, events: &[OutboxEvent]) -> Result<(), AppendError> {
         let sizes = events.iter().map(|event| (event, event.size()));
         let Some((event, bytes)) = sizes.into_iter().find(|(_, bytes)| *bytes > self.bytes_max)
@@ -306,22 +273,27 @@ where
 /// A database that can have an outbox. Implemented for `sqlx::Postgres` and `sqlx::Sqlite`.
 pub trait OutboxDatabase: Database {
     /// Writes the rows in one statement, whatever their size. Not for an empty slice.
+    #[doc(hidden)]
     fn append_rows(
         conn: &mut Self::Connection,
         outbox: &Outbox,
         events: &[OutboxEvent],
     ) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
     /// See [`migrate`].
+    #[doc(hidden)]
     fn migrate_outbox(
         conn: &mut Self::Connection,
     ) -> impl Future<Output = Result<Vec<i64>, sqlx::Error>> + Send;
     /// See [`schema_version`].
+    #[doc(hidden)]
     fn outbox_version(
         conn: &mut Self::Connection,
     ) -> impl Future<Output = Result<Option<i64>, sqlx::Error>> + Send;
     /// See [`schema_newest`].
+    #[doc(hidden)]
     fn outbox_newest() -> i64;
     /// See [`crate::print`].
+    #[doc(hidden)]
     fn print_outbox() -> String;
 }
 

@@ -11,14 +11,14 @@
 //! assert!(config.validate().iter().all(|problem| !problem.fatal));
 //! ```
 
-mod reference;
 mod sections;
 mod validate;
 
 #[cfg(test)]
+mod reference;
+#[cfg(test)]
 mod tests;
 
-pub use reference::{HEAD as REFERENCE_HEAD, reference};
 #[cfg(feature = "cli")]
 pub(crate) use sections::TABLE;
 pub use sections::{Batch, Config, Database, KEYS, Kafka, Limits, Relaying, Retention, Wake};

@@ -5,10 +5,10 @@ use service_kit::properties::Program;
 use super::{Raw, sections::TABLE};
 
 /// Where the generated part of the page begins.
-pub const HEAD: &str =
+pub(super) const HEAD: &str =
     "<!-- From here on made from the tables in outbox-relay/src; a test compares them. -->";
 
 /// The generated part of `docs/relay.md` about the configuration.
-pub fn reference() -> String {
+pub(super) fn reference() -> String {
     TABLE.reference("") + &Raw::reference(Program::Relay)
 }

@@ -165,7 +165,7 @@ impl Config {
 
 impl Kafka {
     /// TLS, SASL and `[kafka.raw]` under librdkafka's names, **secrets in clear**: for the client only.
-    pub fn client_settings(&self) -> Vec<(String, String)> {
+    pub(crate) fn client_settings(&self) -> Vec<(String, String)> {
         let mut all = self.security.client_settings();
         all.extend(self.raw.passed(Program::Relay));
         all

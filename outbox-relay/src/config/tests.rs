@@ -8,7 +8,11 @@ use service_kit::{
     testing::{self, document},
 };
 
-use super::{sections::TABLE, *};
+use super::{
+    reference::{HEAD, reference},
+    sections::TABLE,
+    *,
+};
 use crate::telemetry;
 
 /// A value for each key of the table, so that every field of the types is written out.
@@ -87,9 +91,8 @@ fn no_secret_is_shown() {
 fn the_document_is_what_the_tables_say() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/relay.md");
     let there = std::fs::read_to_string(path).unwrap_or_default();
-    let written = there.split(REFERENCE_HEAD).next().unwrap_or_default().trim_end();
-    let wanted =
-        format!("{written}\n\n{REFERENCE_HEAD}\n{}{}", reference(), telemetry::reference());
+    let written = there.split(HEAD).next().unwrap_or_default().trim_end();
+    let wanted = format!("{written}\n\n{HEAD}\n{}{}", reference(), telemetry::reference());
     let there = document(path, &wanted);
     assert!(there == wanted, "docs/relay.md is old: run this test with UPDATE_DOCS=1");
 }

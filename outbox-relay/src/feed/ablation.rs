@@ -3,7 +3,7 @@
 
 #[cfg(feature = "postgres")]
 pub(super) mod postgres {
-    use inbox_engine::{Cut, Rule};
+    use inbox_engine::internal::{Cut, Rule};
 
     const TOKEN: Cut = Cut::new(Rule::TurnHasToken, "token = $2", "$2::uuid IS NOT NULL");
     const SENT: Cut = Cut::new(Rule::MarkNamesEvent, " AND o.event_id = s.event_id", "");
@@ -16,7 +16,7 @@ pub(super) mod postgres {
 
 #[cfg(feature = "sqlite")]
 pub(super) mod sqlite {
-    use inbox_engine::{Cut, Rule};
+    use inbox_engine::internal::{Cut, Rule};
 
     pub(crate) const TURN: &[Cut] = &[Cut::new(Rule::TurnHasToken, "token = ?2", "?2 IS NOT NULL")];
     pub(crate) const SENT: &[Cut] =
@@ -27,7 +27,7 @@ pub(super) mod sqlite {
 
 #[cfg(test)]
 mod tests {
-    use inbox_engine::Statement;
+    use inbox_engine::internal::Statement;
 
     use crate::feed::flow::turn::TurnSql;
 

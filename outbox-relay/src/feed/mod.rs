@@ -23,7 +23,7 @@ use crate::port::FeedError;
 
 impl From<sqlx::Error> for FeedError {
     fn from(error: sqlx::Error) -> Self {
-        Self(outbox_core::said(&error))
+        Self(outbox_core::internal::said(&error))
     }
 }
 

@@ -4,7 +4,7 @@ use super::{FeedError, Sessions};
 
 /// A row that was set aside, for people.
 #[derive(Clone, PartialEq, Eq, Debug, serde::Serialize)]
-pub struct FailedRow {
+pub(crate) struct FailedRow {
     /// Its number.
     pub seq: i64,
     /// The event's id.
@@ -25,7 +25,7 @@ pub struct FailedRow {
 
 /// Which failed rows a command means. Empty means all.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Choice {
+pub(crate) struct Choice {
     /// By number.
     pub seq: Option<i64>,
     /// By aggregate: type and id.

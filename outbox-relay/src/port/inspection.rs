@@ -4,7 +4,7 @@ use super::{FeedError, Sessions};
 
 /// How the outbox stands.
 #[derive(Clone, PartialEq, Debug, Default, serde::Serialize)]
-pub struct Overview {
+pub(crate) struct Overview {
     /// Rows that wait to be sent, those behind a failed one included.
     pub waiting: i64,
     /// Of those, the ones that wait behind a failed row of their aggregate.

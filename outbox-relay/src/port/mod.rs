@@ -16,12 +16,11 @@ mod sessions;
 mod turns;
 mod wakes;
 
-pub use failed::{Choice, FailedRow};
-pub(crate) use failed::{FailedRows, Step};
+pub(crate) use failed::{Choice, FailedRow, FailedRows, Step};
 pub(crate) use feed::{Operators, Owners, Rounds};
 pub(crate) use holding::{Appenders, Holding, ReleasedRows, Topics};
-pub use inspection::{Finding, Overview};
-pub(crate) use inspection::{Inspection, Rights, RoleKind};
+pub use inspection::Finding;
+pub(crate) use inspection::{Inspection, Overview, Rights, RoleKind};
 pub(crate) use numbers::Numbers;
 pub(crate) use retention::{Pruned, Retention};
 pub(crate) use rows::{Marked, Row, RowFailure, RowId, RowPage, RowQuery, Rows};

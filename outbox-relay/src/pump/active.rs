@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use inbox_engine::Rule;
+use inbox_engine::internal::Rule;
 
 use super::{
     LazySession, Pump, PumpEnd, fencings::Fencings, keeper::Lease, progress::Progress, round::Round,

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use inbox_engine::Rule;
+use inbox_engine::internal::Rule;
 
 /// So many within [`WINDOW`] are no accident: a sleeper that wakes fences its successor once.
 const MANY: usize = 3;

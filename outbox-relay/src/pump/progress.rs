@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use inbox_engine::Rule;
+use inbox_engine::internal::Rule;
 
 use super::{
     LazySession, Pump, floor::Floor, keeper::Lease, missing_topics::MissingTopics, round::Round,

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use bytes::Bytes;
-use inbox_engine::Rule;
+use inbox_engine::internal::Rule;
 
 use super::{
     LazySession, Pump,

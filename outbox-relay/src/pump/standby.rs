@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use inbox_engine::Rule;
+use inbox_engine::internal::Rule;
 use uuid::Uuid;
 
 use super::{LazySession, Pump, keeper::Lease};

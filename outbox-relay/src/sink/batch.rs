@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use inbox_engine::Rule;
+use inbox_engine::internal::Rule;
 use outbox_core::Record;
 use rdkafka::{
     error::KafkaError,

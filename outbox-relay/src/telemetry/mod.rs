@@ -13,10 +13,12 @@ pub use service_kit::SignalEntry;
 pub use signal::{SIGNALS, Signal};
 pub(crate) use troubles::Troubles;
 
+#[cfg(test)]
 use service_kit::Counter;
 
 /// The generated part of `docs/relay.md` about signals and counters.
-pub fn reference() -> String {
+#[cfg(test)]
+pub(crate) fn reference() -> String {
     let mut page = String::from(
         "\n## Signals\n\n\
          Everything the relay tells is a log event with the target `outbox_relay` and the field `signal`.\n\n",

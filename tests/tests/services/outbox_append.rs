@@ -4,8 +4,9 @@
 use std::time::Duration;
 
 use outbox_core::{
-    Aggregate, AppendError, EVENT_BYTES_MAX, Envelope, EventId, NOTIFY_CHANNEL, Outbox,
-    OutboxEvent, append, append_all, headers_from_json,
+    Aggregate, AppendError, EVENT_BYTES_MAX, Envelope, EventId, Outbox, OutboxEvent, append,
+    append_all,
+    internal::{NOTIFY_CHANNEL, headers_from_json},
 };
 use rdkafka::producer::{FutureProducer, FutureRecord};
 use sqlx::postgres::{PgListener, PgRow};

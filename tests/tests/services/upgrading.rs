@@ -1,7 +1,8 @@
 //! Two versions side by side: tables that are newer than a build, tables that were an older one's
 //! (docs/upgrading.md).
 
-use inbox_consumer::{Consumer, Routes, pipeline::port::Schemas};
+use inbox_consumer::{Consumer, Routes};
+use inbox_store::internal::port::Schemas;
 use sqlx::Postgres;
 use tests::{Counter, Record, SOON, Stage, Worker, eventually};
 

@@ -94,10 +94,10 @@ const ABSENT: &[(&str, &[&str])] = &[
     (
         "inbox-runtime/src/pipeline/",
         &[
-            "inbox_kafka::KafkaBroker",
-            "inbox_kafka::connect",
-            "inbox_store::PgSettings",
-            "inbox_store::SqliteSettings",
+            "inbox_kafka::internal::KafkaBroker",
+            "inbox_kafka::internal::connect",
+            "inbox_store::internal::PgSettings",
+            "inbox_store::internal::SqliteSettings",
         ],
     ),
     ("outbox-relay/src/feed/", &["crate::sink", "crate::pump"]),
@@ -221,7 +221,7 @@ fn rules_about_rooms_see_what_breaks_them() {
     let tree = Tree::of(&[
         (
             "inbox-runtime/src/pipeline/a.rs",
-            "use inbox_store::PgSettings;\nuse inbox_kafka::connect;\nfn f() { unsafe {} }",
+            "use inbox_store::internal::PgSettings;\nuse inbox_kafka::internal::connect;\nfn f() { unsafe {} }",
         ),
         ("inbox-consumer/src/cli/b.rs", "// rdkafka\nconst S: &str = \"INSERT INTO t\";"),
         ("inbox-consumer/src/cli/c.rs", "const S: &str = \"COMMIT\"; // a word, not a statement"),
@@ -238,7 +238,8 @@ fn rules_about_rooms_see_what_breaks_them() {
     ]);
     shows(&words_out_of_place(&tree), &["a.rs names unsafe", "d.rs names sqlx"]);
     shows(&statements_out_of_place(&tree), &["b.rs has SQL: \"INSERT INTO t\""]);
-    let absent = ["inbox_kafka::connect", "inbox_store::PgSettings", "f.rs names tokio"];
+    let absent =
+        ["inbox_kafka::internal::connect", "inbox_store::internal::PgSettings", "f.rs names tokio"];
     shows(&paths_that_should_be_absent(&tree), &absent);
     shows(&dependencies_too_many(&tree), &["serde", "inbox-handler depends on inbox-kafka"]);
 }

@@ -1,6 +1,6 @@
 //! How `check` tells what it found: a table for people, JSON for scripts.
 
-use inbox_store::port::Finding;
+use inbox_store::internal::port::Finding;
 use service_kit::printed;
 
 use crate::cli::table;

@@ -2,8 +2,8 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use inbox_engine::{LogRange, NextOffset};
-use inbox_kafka::{LogFacts, TopicFacts, TopicPolicy};
+use inbox_engine::internal::{LogRange, NextOffset};
+use inbox_kafka::internal::{LogFacts, TopicFacts, TopicPolicy};
 use outbox_core::{Header, IdScope, Reader, Record, TopicPartition, header_names};
 
 use super::{

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use humantime::format_duration as duration;
-use inbox_kafka::{LogFacts, TopicFacts};
-use inbox_store::port::{Finding, PartitionRow};
+use inbox_kafka::internal::{LogFacts, TopicFacts};
+use inbox_store::internal::port::{Finding, PartitionRow};
 use outbox_core::{IdScope, Reader};
 
 use crate::config::{Config, Events, Unwanted};

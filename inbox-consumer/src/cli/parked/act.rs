@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use inbox_store::port::{Intended, Intent, IntentRequest, Operators, Page, ParkedFilter, Weight};
+use inbox_store::internal::port::{
+    Intended, Intent, IntentRequest, Operators, Page, ParkedFilter, Weight,
+};
 use service_kit::printed;
 
 use super::{

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use inbox_store::port::{ParkedFilter, When};
+use inbox_store::internal::port::{ParkedFilter, When};
 
 use super::super::{hand::Hand, words::REASONS};
 

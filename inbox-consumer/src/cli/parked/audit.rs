@@ -1,6 +1,6 @@
 //! `parked audit`.
 
-use inbox_store::port::{AuditFilter, AuditRow, Operators};
+use inbox_store::internal::port::{AuditFilter, AuditRow, Operators};
 use service_kit::printed;
 
 use super::{

@@ -6,7 +6,7 @@
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use inbox_store::port::{
+use inbox_store::internal::port::{
     Forgotten, Intent, IntentRequest, Operators, Page, ParkedFilter, ParkedRow,
 };
 

@@ -2,7 +2,7 @@
 
 use std::io::{self, IsTerminal as _};
 
-use inbox_store::port::{Operators, Page, ParkedCounts, ParkedRow};
+use inbox_store::internal::port::{Operators, Page, ParkedCounts, ParkedRow};
 use service_kit::printed;
 
 use super::{

@@ -12,7 +12,7 @@ mod list;
 mod show;
 mod wait;
 
-use inbox_store::port::Operators;
+use inbox_store::internal::port::Operators;
 
 use super::{
     Exit, Terminal,

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 
-use inbox_store::port::{
+use inbox_store::internal::port::{
     AuditFilter, AuditRow, Operators, Page, ParkedContent, ParkedFilter, ParkedRow,
 };
 use service_kit::printed;

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use inbox_store::port::{Intended, IntentRequest, IntentState, Operators};
+use inbox_store::internal::port::{Intended, IntentRequest, IntentState, Operators};
 
 use super::super::{
     Exit, Terminal,

@@ -70,7 +70,7 @@ fn defaults_of_the_table_are_the_defaults_of_the_types() {
 #[test]
 fn the_document_is_what_the_table_says() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/configuration.md");
-    let wanted = reference();
+    let wanted = reference::reference();
     let there = document(path, &wanted);
     assert!(there == wanted, "docs/configuration.md is old: run this test with UPDATE_DOCS=1");
 }

@@ -9,11 +9,11 @@ use futures::{
     FutureExt as _,
     future::{BoxFuture, ready},
 };
-use inbox_engine::{Generation, LeaderEpoch, LogRange, NextOffset, Offset};
-use outbox_core::{CommitMark, Record, TopicPartition};
+use inbox_engine::internal::{Generation, LeaderEpoch, LogRange, NextOffset, Offset};
+use outbox_core::{Record, TopicPartition, internal::CommitMark};
 use tokio::sync::{Notify, mpsc};
 
-use inbox_kafka::{
+use inbox_kafka::internal::{
     Arrival, Broker, BrokerError, BrokerEvent, BrokerHealth, ByteGuard, Committed, TopicState,
 };
 

@@ -110,7 +110,8 @@ impl HandlerTest<sqlx::Sqlite> {
     /// # Errors
     /// When the database cannot be made.
     pub async fn sqlite() -> Result<Self, TestError> {
-        let settings = inbox_store::SqliteSettings::in_memory().map_err(TestError::new)?;
+        let settings =
+            inbox_store::internal::SqliteSettings::in_memory().map_err(TestError::new)?;
         Self::at(config("sqlite:memory"), Place { settings, remove: None }).await
     }
 

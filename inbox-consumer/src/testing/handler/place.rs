@@ -1,7 +1,7 @@
 //! A database of the test's own: a schema of a PostgreSQL, or an SQLite in memory or in a file.
 
 use inbox_conformance::Probe;
-use inbox_store::port::{Address, Sessions};
+use inbox_store::internal::port::{Address, Sessions};
 
 use crate::config::Config;
 

@@ -6,10 +6,10 @@ use std::{
 };
 
 use inbox_conformance::Probe;
-use inbox_engine::Offset;
+use inbox_engine::internal::Offset;
 use inbox_handler::internal::RouteLookup;
 use inbox_runtime::internal::{DriverEnd, Moment, Work};
-use inbox_store::port::{PruneCursor, Sessions};
+use inbox_store::internal::port::{PruneCursor, Sessions};
 use outbox_core::{Reader, Record};
 use tokio::{sync::oneshot, task::JoinHandle};
 

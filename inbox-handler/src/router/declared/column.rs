@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use inbox_store::port::ColumnType;
+use inbox_store::internal::port::ColumnType;
 use outbox_core::Pointer;
 
 /// Columns that every relation has.

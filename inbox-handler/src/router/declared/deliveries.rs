@@ -3,8 +3,8 @@
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use inbox_engine::Offset;
-use inbox_store::port::Transactions;
+use inbox_engine::internal::Offset;
+use inbox_store::internal::port::Transactions;
 use outbox_core::{Aggregate, Envelope, EventId, Header, Record, TopicPartition};
 
 use super::{

@@ -25,13 +25,16 @@ use std::{marker::PhantomData, sync::Arc};
 pub use declaration::{Declared, DeclaredMode};
 pub(super) use route::DeclaredRoute;
 
-use inbox_store::port::{Shape, Transactions};
+use inbox_store::internal::port::{Shape, Transactions};
 
 use super::{Entry, Registered, Routes};
 use relation::Columns;
 use route::ChunkSize;
 #[cfg(feature = "testing")]
-use {super::RunEvent, crate::Delivery, inbox_store::port::Relation, std::collections::BTreeMap};
+use {
+    super::RunEvent, crate::Delivery, inbox_store::internal::port::Relation,
+    std::collections::BTreeMap,
+};
 
 impl<DB: Transactions> Routes<DB> {
     /// Adds the handlers that a configuration declares. What is wrong with them is told with everything

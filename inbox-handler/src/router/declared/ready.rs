@@ -3,7 +3,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use inbox_store::port::{DeclaredSql, LoopSql, Refused, Transactions};
+use inbox_store::internal::port::{DeclaredSql, LoopSql, Refused, Transactions};
 
 use super::{super::RouteTable, DeclaredMode, DeclaredRoute};
 

@@ -1,6 +1,6 @@
 //! The relation of a run: its events as columns.
 
-use inbox_store::port::Relation;
+use inbox_store::internal::port::Relation;
 use outbox_core::{Envelope, Pointer};
 use uuid::Uuid;
 

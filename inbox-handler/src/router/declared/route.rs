@@ -7,7 +7,7 @@ use std::{
 };
 
 use async_trait::async_trait;
-use inbox_store::port::{DeclaredSql, Relation, Transactions};
+use inbox_store::internal::port::{DeclaredSql, Relation, Transactions};
 use sqlx::SqlStr;
 use tracing::{Instrument as _, Span};
 

@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "what cannot fail here ends the test")]
 
-use inbox_store::{
+use inbox_store::internal::{
     PgSettings,
     port::{Address, Sessions},
 };

@@ -1,6 +1,6 @@
 //! Times and days as texts, to what databases count in.
 
-pub(super) use outbox_core::time::days;
+pub(super) use outbox_core::internal::days;
 
 /// The years 0000 to 9999, in milliseconds since 1970: what RFC 3339 can write.
 const MILLIS: std::ops::RangeInclusive<i64> = -62_167_219_200_000..=253_402_300_799_999;
@@ -8,7 +8,7 @@ const MILLIS: std::ops::RangeInclusive<i64> = -62_167_219_200_000..=253_402_300_
 /// Microseconds since 1970 from an RFC 3339 time, within the years 0000 to 9999. A leap second or an offset can
 /// lead out of them, and the text that SQLite is given for such a time would not sort.
 pub(super) fn micros(text: &str) -> Option<i64> {
-    outbox_core::time::micros(text).filter(|micros| MILLIS.contains(&micros.div_euclid(1_000)))
+    outbox_core::internal::micros(text).filter(|micros| MILLIS.contains(&micros.div_euclid(1_000)))
 }
 
 /// Microseconds since 1970 from milliseconds, within the years 0000 to 9999.

@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use inbox_store::port::{ColumnType, Values};
+use inbox_store::internal::port::{ColumnType, Values};
 use serde_json::Value;
 use uuid::Uuid;
 

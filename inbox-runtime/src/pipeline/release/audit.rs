@@ -1,6 +1,6 @@
 //! What a release writes into the audit.
 
-use inbox_store::port::{
+use inbox_store::internal::port::{
     Transactions,
     release::{Act, Queued},
 };

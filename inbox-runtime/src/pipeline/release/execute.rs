@@ -2,15 +2,17 @@
 
 use std::collections::HashMap;
 
-use inbox_engine::{BatchOutcome, Doom, Failure, ParkReason, Rule, TransactionFault, distinct};
-use inbox_store::{
+use inbox_engine::internal::{
+    BatchOutcome, Doom, Failure, ParkReason, Rule, TransactionFault, distinct,
+};
+use inbox_store::internal::{
     port::{
         ClaimRequest, Transactions,
         release::{Queued, Requeued},
     },
     record_text,
 };
-use outbox_core::Excerpt;
+use outbox_core::internal::Excerpt;
 
 use super::{
     ReleaseJob,

@@ -17,15 +17,17 @@ mod report;
 
 use std::sync::Arc;
 
-use inbox_engine::{
+use inbox_engine::internal::{
     Batch, BatchOutcome, LaneMove, Mode, NextOffset, Offset, Release, ReleaseOutcome,
     TransactionFault,
 };
 
 pub(crate) use report::Report;
 
-use inbox_kafka::Broker;
-use inbox_store::port::{ClaimRequest, ClaimResult, Scope, Transactions, release::Queued};
+use inbox_kafka::internal::Broker;
+use inbox_store::internal::port::{
+    ClaimRequest, ClaimResult, Scope, Transactions, release::Queued,
+};
 use outbox_core::TopicPartition;
 
 use self::plan::ReleasePlan;

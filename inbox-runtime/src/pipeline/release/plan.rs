@@ -1,6 +1,6 @@
 //! What a release does with the queue it has read.
 
-use inbox_store::port::release::{DueState, Queued};
+use inbox_store::internal::port::release::{DueState, Queued};
 
 /// A release's part of a queue.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -43,8 +43,8 @@ pub(super) fn plan(rows: Vec<Queued>, max: usize) -> ReleasePlan {
 
 #[cfg(test)]
 mod tests {
-    use inbox_engine::{LeaderEpoch, Offset};
-    use inbox_store::port::release::Intent;
+    use inbox_engine::internal::{LeaderEpoch, Offset};
+    use inbox_store::internal::port::release::Intent;
 
     use super::*;
 

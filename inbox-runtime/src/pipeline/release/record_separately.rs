@@ -1,8 +1,8 @@
 //! What broke its transaction is written down in another one: a handler that ran into its deadline, or
 //! that ended the transaction.
 
-use inbox_engine::{Failure, ParkReason, ReleaseOutcome};
-use inbox_store::port::{
+use inbox_engine::internal::{Failure, ParkReason, ReleaseOutcome};
+use inbox_store::internal::port::{
     Transactions,
     release::{Queued, RELEASING, Requeued},
 };

@@ -1,9 +1,9 @@
 //! A parked event becomes a delivery again, read with today's rules and given to today's handlers.
 
-use inbox_engine::{Doom, ParkReason, Release};
-use inbox_kafka::{Arrival, Broker, Excerpts};
-use inbox_store::port::{Transactions, release::Queued};
-use outbox_core::{Excerpt, ReadError, Record, TopicPartition};
+use inbox_engine::internal::{Doom, ParkReason, Release};
+use inbox_kafka::internal::{Arrival, Broker, Excerpts};
+use inbox_store::internal::port::{Transactions, release::Queued};
+use outbox_core::{ReadError, Record, TopicPartition, internal::Excerpt};
 
 use super::{ReleaseJob, execute::JobOutcome, plan::ReleasePlan};
 use crate::pipeline::{Delivered, document, transaction::Work};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use inbox_engine::{Offset, ParkReason};
+use inbox_engine::internal::{Offset, ParkReason};
 use outbox_core::TopicPartition;
 
 use crate::telemetry::{Counters, Signal};

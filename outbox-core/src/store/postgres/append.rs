@@ -4,7 +4,7 @@ use sqlx::PgConnection;
 use uuid::Uuid;
 
 use super::super::{Outbox, all_written};
-use crate::{OutboxEvent, headers_to_json};
+use crate::{OutboxEvent, header_json::headers_to_json};
 
 /// $1 limit, $2 whether relays are woken, $3 ids, $4 types, $5 aggregate types, $6 aggregate ids, $7 versions,
 /// $8 times, $9 schema versions, $10 topics, $11 headers, $12 payloads. Numbers are given after the sorting, in

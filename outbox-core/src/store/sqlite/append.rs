@@ -4,7 +4,7 @@ use serde_json::json;
 use sqlx::SqliteConnection;
 
 use super::super::{Outbox, all_written};
-use crate::{OutboxEvent, headers_to_json};
+use crate::{OutboxEvent, header_json::headers_to_json};
 
 /// ?1 limit, ?2 rows, ?3 ids, ?4 payloads, one behind the other. A row names the place and the length of its
 /// payload; without a place it is a tombstone.

@@ -1,8 +1,8 @@
 //! A row that is read becomes an event again.
 
 use bytes::Bytes;
-use inbox_engine::Rule;
-use outbox_core::{Aggregate, Envelope, EventId, OutboxEvent, Text, headers_from_json};
+use inbox_engine::internal::Rule;
+use outbox_core::{Aggregate, Envelope, EventId, OutboxEvent, Text, internal::headers_from_json};
 
 use super::Columns;
 use crate::port::{Row, RowId};

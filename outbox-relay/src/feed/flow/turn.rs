@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use inbox_engine::Statement;
+use inbox_engine::internal::Statement;
 use uuid::Uuid;
 
 use super::{Columns, Read as _, SqlClient, values};

@@ -1,6 +1,6 @@
 //! How the flows send their statements here.
 
-use outbox_core::keeps_statements;
+use outbox_core::internal::keeps_statements;
 use sqlx::{PgConnection, Postgres, postgres::PgRow};
 
 use crate::feed::flow::sql_client;

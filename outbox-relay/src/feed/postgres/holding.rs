@@ -1,6 +1,6 @@
 //! Rows that wait behind one that was set aside, or for a topic.
 
-use outbox_core::keeps_statements;
+use outbox_core::internal::keeps_statements;
 use sqlx::{PgConnection, Postgres};
 
 use super::rows::halves;

@@ -1,6 +1,6 @@
 //! Looking, for `status` and `check`; and what roles may do.
 
-use outbox_core::{keeps_statements, store::rights};
+use outbox_core::internal::{keeps_statements, rights};
 use sqlx::{PgConnection, Postgres};
 
 use crate::{

@@ -1,7 +1,7 @@
 //! The rows that wait.
 
-use inbox_engine::Statement;
-use outbox_core::keeps_statements;
+use inbox_engine::internal::Statement;
+use outbox_core::internal::keeps_statements;
 use sqlx::{PgConnection, Postgres, Row as _, postgres::PgRow};
 use uuid::Uuid;
 

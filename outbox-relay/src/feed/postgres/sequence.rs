@@ -1,7 +1,7 @@
 //! The sequence that numbers the rows: a copy of the database may have come without it.
 
-use inbox_engine::Rule;
-use outbox_core::keeps_statements;
+use inbox_engine::internal::Rule;
+use outbox_core::internal::keeps_statements;
 use sqlx::{AssertSqlSafe, PgConnection, Postgres};
 
 use crate::{

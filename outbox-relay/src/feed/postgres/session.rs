@@ -2,8 +2,8 @@
 
 use std::{fmt, time::Duration};
 
-use inbox_engine::Rule;
-use outbox_core::keeps_statements;
+use inbox_engine::internal::Rule;
+use outbox_core::internal::keeps_statements;
 use service_kit::{DatabaseTls, PostgresAddress, tls_trouble};
 use sqlx::{
     AssertSqlSafe, ConnectOptions, Connection, PgConnection, Postgres, Row as _,

@@ -1,6 +1,6 @@
 //! The texts of turns.
 
-use inbox_engine::Statement;
+use inbox_engine::internal::Statement;
 use sqlx::{Postgres, Row as _, postgres::PgRow};
 use uuid::Uuid;
 

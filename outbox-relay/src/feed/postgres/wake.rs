@@ -73,7 +73,7 @@ async fn listen(
 async fn listener(settings: &PgSettings) -> Result<(PgListener, String), sqlx::Error> {
     let pool = PgPoolOptions::new().max_connections(1).connect_lazy_with(settings.options.clone());
     let mut listener = PgListener::connect_with(&pool).await?;
-    listener.listen_all([outbox_core::NOTIFY_CHANNEL, TURNS]).await?;
+    listener.listen_all([outbox_core::internal::NOTIFY_CHANNEL, TURNS]).await?;
     let table = sqlx::raw_sql(TABLE).fetch_one(&mut listener).await?.try_get(0)?;
     Ok((listener, table))
 }

@@ -1,6 +1,6 @@
 //! The rows that wait.
 
-use inbox_engine::Statement;
+use inbox_engine::internal::Statement;
 use sqlx::{Connection, Sqlite, SqliteConnection, Transaction};
 
 use crate::{

@@ -58,7 +58,7 @@ impl Sessions for Sqlite {
 
     async fn open(settings: &SqliteSettings) -> Result<SqliteConnection, OpenError> {
         let file = settings.options.get_filename();
-        outbox_core::store::private::make(file);
+        outbox_core::internal::private::make(file);
         settings.options.connect().await.map_err(|error| {
             let file = file.display();
             OpenError::Refused(format!(

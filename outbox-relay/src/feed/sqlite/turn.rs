@@ -1,6 +1,6 @@
 //! The texts of turns.
 
-use inbox_engine::Statement;
+use inbox_engine::internal::Statement;
 use sqlx::{Row as _, Sqlite, sqlite::SqliteRow};
 use uuid::{Uuid, fmt::Simple};
 
