@@ -1,7 +1,7 @@
 //! What goes to the database in one transaction, and what comes back.
 
 use crate::{
-    Epoch, Failure, Generation, Lane, LeaderEpoch, NextOffset, Offset, PartitionId,
+    Doom, Epoch, Failure, Generation, Lane, LeaderEpoch, NextOffset, Offset, PartitionId,
     TransactionFault,
 };
 
@@ -52,56 +52,6 @@ pub struct Kind {
     pub whole_run: bool,
     /// The route wants each aggregate at most once in a run.
     pub one_per_aggregate: bool,
-}
-
-/// Why an event is parked instead of run.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Doom {
-    /// The reason, as `inbox_parked.reason` has it.
-    pub reason: ParkReason,
-    /// The last error, for people.
-    pub error: String,
-}
-
-/// Why an event is parked. The text in `inbox_parked.reason` is [`ParkReason::as_str`].
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-#[non_exhaustive]
-pub enum ParkReason {
-    /// A person has said so.
-    ByHand,
-    /// The process ends when it is run.
-    Crashed,
-    /// Its handler failed as often as it may.
-    Exhausted,
-    /// An earlier event of its aggregate is parked.
-    Follower,
-    /// The same id was seen with other content.
-    Mismatch,
-    /// Its handler said that it can never succeed.
-    Rejected,
-    /// A transaction was torn by a handler that ended it; whether the effect is there is not known.
-    Torn,
-    /// The record could not be read as an event.
-    Undecodable,
-    /// No route takes its type.
-    UnknownType,
-}
-
-impl ParkReason {
-    /// The word in the database, in logs and in metrics.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::ByHand => "by_hand",
-            Self::Crashed => "crashed",
-            Self::Exhausted => "exhausted",
-            Self::Follower => "follower",
-            Self::Mismatch => "mismatch",
-            Self::Rejected => "rejected",
-            Self::Torn => "torn",
-            Self::Undecodable => "undecodable",
-            Self::UnknownType => "unknown_type",
-        }
-    }
 }
 
 /// One lane's part in a transaction.

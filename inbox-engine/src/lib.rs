@@ -76,11 +76,11 @@ pub mod internal {
     }
     pub use crate::{
         backoff::backoff,
-        batch::{Batch, BatchOutcome, Doom, Item, Kind, LaneMove, Mode, ParkReason, Tally},
+        batch::{Batch, BatchOutcome, Item, Kind, LaneMove, Mode, Tally},
         claim::{Distinct, distinct},
         effect::{Commit, Effect, Seek, TakeOverFault, WatermarkWrite, Written},
         engine::{Engine, Snapshot},
-        fault::{Failure, HandlerFault, TransactionFault},
+        fault::{Doom, Failure, HandlerFault, ParkReason, TransactionFault},
         limits::Limits,
         offset::{
             Epoch, Generation, Lane, LaneState, LeaderEpoch, LogPoint, LogRange, NextOffset,

@@ -118,10 +118,7 @@ impl OutboxEvent {
 
     /// The event that was written into an outbox table, for whoever ships it. Its
     /// [`record`](Self::record) is what the event's own would have been.
-    ///
-    /// # Errors
-    ///
-    /// When the event could not have been made here: it was written by other means.
+    /// An error: the event could not have been made here, it was written by other means.
     #[doc(hidden)]
     pub fn restored(
         envelope: Envelope,

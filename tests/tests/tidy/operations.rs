@@ -10,7 +10,7 @@ const PAGE: &str = "docs/operations.md";
 /// Where the names are given out: the compiler sees to it that every variant has one.
 const NAMES: [(&str, &str); 2] = [
     ("inbox-engine/src/standstill.rs", "pub fn name(&self)"),
-    ("inbox-engine/src/batch.rs", "pub fn as_str(self)"),
+    ("inbox-engine/src/fault.rs", "pub fn as_str(self)"),
 ];
 
 /// Reasons that only a table or a command knows.

@@ -248,8 +248,7 @@ impl<DB: Transactions> Transaction<'_, DB> {
         })
     }
 
-    /// An event that could not be read when it was parked has an id of its own now; another copy of it
-    /// may have been handled in the meantime.
+    /// An event that was parked unreadable has an id of its own now; a copy of it may have been handled since.
     async fn claim_new_ids(
         &mut self,
         plan: &ReleasePlan,
