@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::{Key, Kind};
 
-/// The keys of one section of a configuration, declared by [`section!`](crate::section).
+/// The keys of one section of a configuration, declared by `section!`.
 pub trait Section {
     /// In the order of the documentation.
     const KEYS: &'static [Key];

@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::{Kind, Raw, Secret, duration, size};
 
-/// A type that a key may be declared as, by [`section!`](crate::section).
+/// A type that a key may be declared as, by `section!`.
 pub trait Setting: Sized {
     /// What it holds, where the declaration names no bounds.
     const KIND: Kind;
