@@ -148,7 +148,7 @@ mod tests {
 
     #[test]
     fn every_reason_of_the_engine_has_its_words() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../inbox-engine/src/batch.rs");
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../inbox-engine/src/fault.rs");
         let source = std::fs::read_to_string(path).unwrap();
         let names = source.lines().filter_map(|line| line.trim().strip_prefix("Self::"));
         let names = names.filter_map(|line| line.split("=> \"").nth(1)?.split('"').next());

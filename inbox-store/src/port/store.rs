@@ -3,13 +3,13 @@
 //! An operator's query is not there for what runs events:
 //!
 //! ```compile_fail
-//! fn list<DB: inbox_store::port::Transactions>() {
+//! fn list<DB: inbox_store::internal::port::Transactions>() {
 //!     let _ = DB::list;
 //! }
 //! ```
 //!
 //! ```
-//! fn list<DB: inbox_store::port::Operators>() {
+//! fn list<DB: inbox_store::internal::port::Operators>() {
 //!     let _ = DB::list;
 //! }
 //! ```
