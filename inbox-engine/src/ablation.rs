@@ -1,6 +1,8 @@
 //! Statements without their rules, for `cargo xtask ablate`. A crate with statements has a table of what of
 //! each statement enforces which rule, in files that exist under the feature `ablation` alone.
 
+use std::sync::OnceLock;
+
 use crate::Rule;
 
 /// A statement's text, and what of it enforces rules.
@@ -21,12 +23,37 @@ impl Cut {
     }
 }
 
+/// The statements of a crate that enforce rules.
+#[derive(Debug)]
+pub struct Table {
+    rows: &'static [Row],
+    changed: OnceLock<Vec<(&'static str, String)>>,
+}
+
+impl Table {
+    /// A table of these rows.
+    pub const fn new(rows: &'static [Row]) -> Self {
+        Self { rows, changed: OnceLock::new() }
+    }
+
+    /// What to send in place of a statement while a rule in it is off.
+    pub fn replacement(&'static self, text: &str) -> Option<&'static str> {
+        let changed = self.changed.get_or_init(|| cut(self.rows, Rule::on));
+        changed.iter().find(|(whole, _)| *whole == text).map(|(_, cut)| cut.as_str())
+    }
+
+    /// What is wrong with the table: the ablation would prove nothing, or something else.
+    pub fn faults(&self) -> Vec<String> {
+        faults(self.rows)
+    }
+}
+
 /// The statements of a table that are others while some rules are off: each as it is, and without them.
 ///
 /// # Panics
 ///
 /// When a fragment is not in its statement.
-pub fn cut(table: &[Row], on: impl Fn(Rule) -> bool) -> Vec<(&'static str, String)> {
+pub(crate) fn cut(table: &[Row], on: impl Fn(Rule) -> bool) -> Vec<(&'static str, String)> {
     let mut changed = Vec::new();
     for (text, cuts) in table {
         let off = cuts.iter().filter(|cut| !on(cut.rule));
@@ -41,8 +68,7 @@ pub fn cut(table: &[Row], on: impl Fn(Rule) -> bool) -> Vec<(&'static str, Strin
     changed
 }
 
-/// What is wrong with a table: the ablation would prove nothing, or something else.
-pub fn faults(table: &[Row]) -> Vec<String> {
+pub(crate) fn faults(table: &[Row]) -> Vec<String> {
     let mut found = Vec::new();
     for (place, (text, cuts)) in table.iter().enumerate() {
         if cuts.is_empty() {

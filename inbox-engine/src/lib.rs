@@ -60,7 +60,6 @@ mod rule;
 mod runs;
 mod size;
 mod standstill;
-mod statement;
 mod watermark;
 
 #[cfg(test)]
@@ -91,7 +90,6 @@ pub mod internal {
         rule::Rule,
         runs::{Run, RunEntry, runs},
         standstill::{Held, Standstill},
-        statement::{Cut, Statement},
     };
 }
 

@@ -1,17 +1,25 @@
 //! What of PostgreSQL's statements enforces which rule. `cargo xtask ablate` switches each rule off.
 
-use std::sync::LazyLock;
-
 use inbox_engine::internal::{
     Rule,
-    ablation::{self, Cut, Row},
+    ablation::{Cut, Row, Table},
 };
 use sqlx::{Postgres, SqlStr};
 
 use super::{claim, corrections, lanes, ownership, parking, release, retention};
 use crate::parts::Parts;
 
-static TABLE: &[Row] = &[
+static TABLE: Table = Table::new(ROWS);
+
+/// A skip and a retirement raise it.
+const PARTITION_EPOCH: &[Cut] = &[Cut::new(
+    Rule::CorrectionRaisesEpoch,
+    "epoch = $2, key_epoch = key_epoch - epoch + $2,
+    id_scope_epoch = id_scope_epoch - epoch + $2",
+    "epoch = epoch + 0 * $2",
+)];
+
+static ROWS: &[Row] = &[
     (
         claim::CLAIM,
         &[
@@ -95,24 +103,8 @@ static TABLE: &[Row] = &[
             ),
         ],
     ),
-    (
-        corrections::TEXTS.skip,
-        &[Cut::new(
-            Rule::CorrectionRaisesEpoch,
-            "epoch = $2, key_epoch = key_epoch - epoch + $2,
-    id_scope_epoch = id_scope_epoch - epoch + $2",
-            "epoch = epoch + 0 * $2",
-        )],
-    ),
-    (
-        corrections::TEXTS.retire,
-        &[Cut::new(
-            Rule::CorrectionRaisesEpoch,
-            "epoch = $2, key_epoch = key_epoch - epoch + $2,
-    id_scope_epoch = id_scope_epoch - epoch + $2",
-            "epoch = epoch + 0 * $2",
-        )],
-    ),
+    (corrections::TEXTS.skip, PARTITION_EPOCH),
+    (corrections::TEXTS.retire, PARTITION_EPOCH),
     (
         lanes::TEXTS.lock,
         &[Cut::new(Rule::LanesLockedInOrder, "ORDER BY lane FOR UPDATE", "FOR UPDATE")],
@@ -192,10 +184,8 @@ static TABLE: &[Row] = &[
 
 /// A statement without the rules that are off.
 pub(super) fn without_rules(query: Parts<Postgres>) -> Parts<Postgres> {
-    static CUT: LazyLock<Vec<(&str, String)>> = LazyLock::new(|| ablation::cut(TABLE, Rule::on));
-    let text = query.sql.as_str();
-    match CUT.iter().find(|(whole, _)| *whole == text) {
-        Some((_, cut)) => Parts { sql: SqlStr::from_static(cut), ..query },
+    match TABLE.replacement(query.sql.as_str()) {
+        Some(text) => Parts { sql: SqlStr::from_static(text), ..query },
         None => query,
     }
 }
@@ -206,6 +196,6 @@ mod tests {
 
     #[test]
     fn each_cut_fits_its_statement() {
-        assert_eq!(ablation::faults(TABLE), [""; 0]);
+        assert_eq!(TABLE.faults(), [""; 0]);
     }
 }

@@ -1,7 +1,5 @@
 //! What of SQLite's statements enforces which rule. `cargo xtask ablate` switches each rule off.
 
-use std::sync::LazyLock;
-
 use futures::{
     FutureExt as _, StreamExt as _,
     future::{self, BoxFuture},
@@ -9,7 +7,7 @@ use futures::{
 };
 use inbox_engine::internal::{
     Rule,
-    ablation::{self, Cut, Row},
+    ablation::{Cut, Row, Table},
 };
 use sqlx::{
     Describe, Either, Error, Execute, Executor, SqlStr, Sqlite, SqliteConnection,
@@ -19,7 +17,17 @@ use sqlx::{
 use super::{claim, corrections, ownership, release, retention};
 use crate::parts::Parts;
 
-static TABLE: &[Row] = &[
+static TABLE: Table = Table::new(ROWS);
+
+/// A skip and a retirement raise it.
+const PARTITION_EPOCH: &[Cut] = &[Cut::new(
+    Rule::CorrectionRaisesEpoch,
+    "epoch = ?2, key_epoch = key_epoch - epoch + ?2,
+    id_scope_epoch = id_scope_epoch - epoch + ?2",
+    "epoch = epoch + 0 * ?2",
+)];
+
+static ROWS: &[Row] = &[
     (
         claim::CLAIM,
         &[
@@ -76,24 +84,8 @@ static TABLE: &[Row] = &[
             ),
         ],
     ),
-    (
-        corrections::TEXTS.skip,
-        &[Cut::new(
-            Rule::CorrectionRaisesEpoch,
-            "epoch = ?2, key_epoch = key_epoch - epoch + ?2,
-    id_scope_epoch = id_scope_epoch - epoch + ?2",
-            "epoch = epoch + 0 * ?2",
-        )],
-    ),
-    (
-        corrections::TEXTS.retire,
-        &[Cut::new(
-            Rule::CorrectionRaisesEpoch,
-            "epoch = ?2, key_epoch = key_epoch - epoch + ?2,
-    id_scope_epoch = id_scope_epoch - epoch + ?2",
-            "epoch = epoch + 0 * ?2",
-        )],
-    ),
+    (corrections::TEXTS.skip, PARTITION_EPOCH),
+    (corrections::TEXTS.retire, PARTITION_EPOCH),
     (
         ownership::TEXTS.watermark,
         &[
@@ -150,10 +142,8 @@ static TABLE: &[Row] = &[
 
 /// A statement without the rules that are off.
 fn without_rules(query: Parts<Sqlite>) -> Parts<Sqlite> {
-    static CUT: LazyLock<Vec<(&str, String)>> = LazyLock::new(|| ablation::cut(TABLE, Rule::on));
-    let text = query.sql.as_str();
-    match CUT.iter().find(|(whole, _)| *whole == text) {
-        Some((_, cut)) => Parts { sql: SqlStr::from_static(cut), ..query },
+    match TABLE.replacement(query.sql.as_str()) {
+        Some(text) => Parts { sql: SqlStr::from_static(text), ..query },
         None => query,
     }
 }
@@ -223,6 +213,6 @@ mod tests {
 
     #[test]
     fn each_cut_fits_its_statement() {
-        assert_eq!(ablation::faults(TABLE), [""; 0]);
+        assert_eq!(TABLE.faults(), [""; 0]);
     }
 }

@@ -6,8 +6,6 @@ mod postgres;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 
-#[cfg(feature = "ablation")]
-mod ablation;
 mod flow;
 
 #[cfg(feature = "postgres")]
@@ -42,17 +40,18 @@ fn duration(millis: i64) -> std::time::Duration {
     std::time::Duration::from_millis(u64::try_from(millis).unwrap_or(0))
 }
 
-/// What rules cut out of a statement, by a name in `ablation`; nothing in builds that switch no rule off.
-#[cfg(feature = "ablation")]
-macro_rules! cuts {
-    ($database:ident::$statement:ident) => {
-        $crate::feed::ablation::$database::$statement
-    };
-}
+/// A statement as it is; in builds that switch rules off, without those that are.
 #[cfg(not(feature = "ablation"))]
-macro_rules! cuts {
-    ($database:ident::$statement:ident) => {
-        &[]
-    };
+fn text_to_send(text: &'static str) -> &'static str {
+    text
 }
-use cuts;
+#[cfg(feature = "ablation")]
+fn text_to_send(text: &'static str) -> &'static str {
+    let tables = [
+        #[cfg(feature = "postgres")]
+        &postgres::ablation::TABLE,
+        #[cfg(feature = "sqlite")]
+        &sqlite::ablation::TABLE,
+    ];
+    tables.into_iter().find_map(|table| table.replacement(text)).unwrap_or(text)
+}

@@ -76,7 +76,7 @@ macro_rules! sql_client {
             values: &[$crate::feed::flow::Value<'_>],
         ) -> sqlx::query::Query<'static, $db, <$db as sqlx::Database>::Arguments> {
             use $crate::feed::flow::Value;
-            let query = sqlx::query(text).persistent($kept(session));
+            let query = sqlx::query($crate::feed::text_to_send(text)).persistent($kept(session));
             values.iter().fold(query, |query, value| match *value {
                 Value::Long(value) => query.bind(value),
                 Value::Text(value) => query.bind(value),

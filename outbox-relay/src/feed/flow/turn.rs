@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use inbox_engine::internal::Statement;
 use uuid::Uuid;
 
 use super::{Columns, Read as _, SqlClient, values};
@@ -18,9 +17,9 @@ pub(crate) struct TurnTexts {
     /// Who has it.
     pub(crate) holder: &'static str,
     /// 1 fence, 2 token, 3 lease in milliseconds, 4 why it ships nothing.
-    pub(crate) keep: Statement,
+    pub(crate) keep: &'static str,
     /// 1 fence, 2 token.
-    pub(crate) give_up: Statement,
+    pub(crate) give_up: &'static str,
 }
 
 /// A database with turns.
@@ -59,13 +58,13 @@ impl<DB: TurnSql> Turns for DB {
         standstill: Option<&str>,
     ) -> Result<Option<Uuid>, FeedError> {
         let values = values![turn.fence, turn.token, millis(lease), standstill];
-        let kept = DB::fetch_optional(session, DB::turns().keep.text(), values).await?;
+        let kept = DB::fetch_optional(session, DB::turns().keep, values).await?;
         Ok(kept.as_ref().map(DB::outbox_id).transpose()?)
     }
 
     async fn give_turn_up(session: &mut DB::Session, turn: Turn) -> Result<(), FeedError> {
         let values = values![turn.fence, turn.token];
-        DB::execute(session, DB::turns().give_up.text(), values).await?;
+        DB::execute(session, DB::turns().give_up, values).await?;
         Ok(())
     }
 }

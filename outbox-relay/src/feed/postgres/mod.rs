@@ -1,5 +1,7 @@
 //! PostgreSQL 13 and later.
 
+#[cfg(feature = "ablation")]
+pub(super) mod ablation;
 mod client;
 mod failed;
 mod holding;
@@ -10,6 +12,3 @@ mod sequence;
 mod session;
 mod turn;
 mod wake;
-
-#[cfg(all(test, feature = "ablation"))]
-pub(super) use rows::marks;

@@ -1,12 +1,11 @@
 //! The rows that wait.
 
-use inbox_engine::internal::Statement;
 use outbox_core::internal::keeps_statements;
 use sqlx::{PgConnection, Postgres, Row as _, postgres::PgRow};
 use uuid::Uuid;
 
 use crate::{
-    feed::{cuts, flow, rows},
+    feed::{flow, rows, text_to_send},
     port::{FeedError, Marked, RowFailure, RowId, RowPage, RowQuery, Rows, Turn},
 };
 
@@ -119,23 +118,19 @@ macro_rules! sent {
     };
 }
 /// For a batch without failures. To count within the statement takes 4 % longer.
-static MARK_SENT: Statement =
-    Statement::new(concat!(mine!(), "\n", sent!()), cuts!(postgres::MARK_SENT));
+pub(super) const MARK_SENT: &str = concat!(mine!(), "\n", sent!());
 /// $5 and $6 failed, $7 errors, $8 the topics that they wait for.
-static MARK: Statement = Statement::new(
-    concat!(
-        mine!(),
-        ",
+pub(super) const MARK: &str = concat!(
+    mine!(),
+    ",
 sent AS (",
-        sent!(),
-        " RETURNING 1),
+    sent!(),
+    " RETURNING 1),
 failed AS (UPDATE outbox_events o SET failed_at = now(), error = f.error, waits_for = f.topic
     FROM unnest($5::bigint[], $6::uuid[], $7::text[], $8::text[]) f(seq, event_id, error, topic)
     WHERE o.seq = f.seq AND o.event_id = f.event_id AND o.sent_at IS NULL AND o.failed_at IS NULL
     AND EXISTS (SELECT FROM mine) RETURNING 1)
 SELECT EXISTS (SELECT FROM mine), (SELECT count(*) FROM sent) + (SELECT count(*) FROM failed)"
-    ),
-    cuts!(postgres::MARK),
 );
 /// $1 and $2: rows by number and id. How many of them are not there.
 const MISSING: &str = "SELECT count(*) FROM unnest($1::bigint[], $2::uuid[]) n(seq, event_id)
@@ -174,7 +169,7 @@ impl Rows for Postgres {
         let persistent = keeps_statements(session);
         let (mut seqs, mut ids) = halves(sent.iter().copied());
         if failed.is_empty() {
-            let changed = sqlx::query(MARK_SENT.text())
+            let changed = sqlx::query(text_to_send(MARK_SENT))
                 .persistent(persistent)
                 .bind(turn.fence)
                 .bind(turn.token)
@@ -191,7 +186,7 @@ impl Rows for Postgres {
         let errors: Vec<&str> = failed.iter().map(|failure| failure.error.as_str()).collect();
         let topics: Vec<Option<&str>> =
             failed.iter().map(|failure| failure.waits_for.as_deref()).collect();
-        let (mine, changed): (bool, i64) = sqlx::query_as(MARK.text())
+        let (mine, changed): (bool, i64) = sqlx::query_as(text_to_send(MARK))
             .persistent(persistent)
             .bind(turn.fence)
             .bind(turn.token)
@@ -232,10 +227,4 @@ fn view(found: &[PgRow], look: RowQuery) -> Result<RowPage, sqlx::Error> {
         None => look.aside,
     };
     Ok(RowPage { rows: found.iter().map(flow::rows::row).collect::<Result<_, _>>()?, aside })
-}
-
-/// The statements with fragments that keep rules.
-#[cfg(all(test, feature = "ablation"))]
-pub(crate) fn marks() -> [&'static Statement; 2] {
-    [&MARK_SENT, &MARK]
 }

@@ -1,5 +1,7 @@
 //! SQLite: one writer at a time, nobody to be told by; times are milliseconds since 1970.
 
+#[cfg(feature = "ablation")]
+pub(super) mod ablation;
 mod client;
 mod failed;
 mod holding;
@@ -10,6 +12,3 @@ mod sequence;
 mod session;
 mod turn;
 mod wake;
-
-#[cfg(all(test, feature = "ablation"))]
-pub(super) use rows::marks;

@@ -1,10 +1,9 @@
 //! The rows that wait.
 
-use inbox_engine::internal::Statement;
 use sqlx::{Connection, Sqlite, SqliteConnection, Transaction};
 
 use crate::{
-    feed::{cuts, flow, rows},
+    feed::{flow, rows, text_to_send},
     port::{FeedError, Marked, RowFailure, RowId, RowPage, RowQuery, Rows, Turn},
 };
 
@@ -22,24 +21,17 @@ WHERE coalesce(events, 0) < ?3 AND coalesce(bytes, 0) < ?2 ORDER BY seq";
 
 pub(super) const BEGIN: &str = "BEGIN IMMEDIATE";
 /// ?1 fence, ?2 token.
-static MINE: Statement = Statement::new(
-    "SELECT 1 FROM outbox_relays WHERE epoch = ?1 AND token = ?2",
-    cuts!(sqlite::TURN),
-);
+pub(super) const MINE: &str = "SELECT 1 FROM outbox_relays WHERE epoch = ?1 AND token = ?2";
 /// ?1 numbers as JSON, ?2 ids, one behind the other.
-static SENT: Statement = Statement::new(
+pub(super) const SENT: &str =
     "UPDATE outbox_events SET sent_at = CAST(unixepoch('subsec') * 1000 AS INTEGER)
 FROM (SELECT value AS seq, substr(?2, key * 16 + 1, 16) AS event_id FROM json_each(?1)) s
-WHERE outbox_events.seq = s.seq AND outbox_events.event_id = s.event_id AND sent_at IS NULL",
-    cuts!(sqlite::SENT),
-);
+WHERE outbox_events.seq = s.seq AND outbox_events.event_id = s.event_id AND sent_at IS NULL";
 /// ?1 number, ?2 id, ?3 error, ?4 the topic that it waits for.
-static FAILED: Statement = Statement::new(
+pub(super) const FAILED: &str =
     "UPDATE outbox_events SET failed_at = CAST(unixepoch('subsec') * 1000 AS INTEGER), error = ?3,
     waits_for = ?4
-WHERE seq = ?1 AND event_id = ?2 AND sent_at IS NULL AND failed_at IS NULL",
-    cuts!(sqlite::FAILED),
-);
+WHERE seq = ?1 AND event_id = ?2 AND sent_at IS NULL AND failed_at IS NULL";
 /// ?1 numbers as JSON, ?2 ids, one behind the other. How many of them are not there.
 const MISSING: &str =
     "SELECT count(*) FROM (SELECT value AS seq, substr(?2, key * 16 + 1, 16) AS event_id FROM json_each(?1)) n
@@ -65,9 +57,9 @@ impl Rows for Sqlite {
     ) -> Result<Marked, FeedError> {
         let Some(mut tx) = in_turn(session, turn).await? else { return Ok(Marked::NotOurs) };
         let (seqs, ids) = halves(sent.iter().copied());
-        sqlx::query(SENT.text()).bind(seqs).bind(ids).execute(&mut *tx).await?;
+        sqlx::query(text_to_send(SENT)).bind(seqs).bind(ids).execute(&mut *tx).await?;
         for RowFailure { id, error, waits_for, .. } in failed {
-            let row = sqlx::query(FAILED.text()).bind(id.seq).bind(id.event);
+            let row = sqlx::query(text_to_send(FAILED)).bind(id.seq).bind(id.event);
             row.bind(error).bind(waits_for).execute(&mut *tx).await?;
         }
         let (seqs, ids) = halves(sent.iter().copied().chain(failed.iter().map(|it| it.id)));
@@ -83,7 +75,7 @@ pub(super) async fn in_turn(
     turn: Turn,
 ) -> Result<Option<Transaction<'_, Sqlite>>, sqlx::Error> {
     let mut tx = session.begin_with(BEGIN).await?;
-    let mine = sqlx::query(MINE.text()).bind(turn.fence).bind(turn.token);
+    let mine = sqlx::query(text_to_send(MINE)).bind(turn.fence).bind(turn.token);
     if mine.fetch_optional(&mut *tx).await?.is_some() {
         return Ok(Some(tx));
     }
@@ -96,12 +88,6 @@ pub(super) fn halves(rows: impl Iterator<Item = RowId>) -> (String, Vec<u8>) {
     let (seqs, ids): (Vec<i64>, Vec<[u8; 16]>) =
         rows.map(|row| (row.seq, *row.event.as_bytes())).unzip();
     (serde_json::to_string(&seqs).unwrap_or_default(), ids.concat())
-}
-
-/// The statements with fragments that keep rules.
-#[cfg(all(test, feature = "ablation"))]
-pub(crate) fn marks() -> [&'static Statement; 3] {
-    [&MINE, &SENT, &FAILED]
 }
 
 #[cfg(test)]

@@ -1,15 +1,11 @@
 //! The texts of turns.
 
-use inbox_engine::internal::Statement;
 use sqlx::{Row as _, Sqlite, sqlite::SqliteRow};
 use uuid::{Uuid, fmt::Simple};
 
-use crate::feed::{
-    cuts,
-    flow::turn::{TurnSql, TurnTexts},
-};
+use crate::feed::flow::turn::{TurnSql, TurnTexts};
 
-static TEXTS: TurnTexts = TurnTexts {
+pub(super) static TEXTS: TurnTexts = TurnTexts {
     take: "UPDATE outbox_relays SET epoch = epoch + 1, token = ?3, token_epoch = epoch + 1, lease_ms = ?2,
     owner = ?1, taken_at = CAST(unixepoch('subsec') * 1000 AS INTEGER),
     lease_until = CAST(unixepoch('subsec') * 1000 AS INTEGER) + ?2, standstill = NULL
@@ -19,17 +15,11 @@ RETURNING epoch, outbox_id",
     holder: "SELECT coalesce(owner, '') AS holder, coalesce(CAST(lease_until AS TEXT), '') AS until,
     lease_until - CAST(unixepoch('subsec') * 1000 AS INTEGER) AS rest, epoch AS fence,
     CASE WHEN token_epoch = epoch THEN lease_ms END AS lease FROM outbox_relays",
-    keep: Statement::new(
-    "UPDATE outbox_relays SET
+    keep: "UPDATE outbox_relays SET
     lease_until = CAST(unixepoch('subsec') * 1000 AS INTEGER) + ?3, standstill = ?4 WHERE epoch = ?1 AND token = ?2
     RETURNING outbox_id",
-    cuts!(sqlite::TURN),
-),
-    give_up: Statement::new(
-    "UPDATE outbox_relays SET owner = NULL, lease_until = NULL, standstill = NULL
+    give_up: "UPDATE outbox_relays SET owner = NULL, lease_until = NULL, standstill = NULL
 WHERE epoch = ?1 AND token = ?2",
-    cuts!(sqlite::TURN),
-),
 };
 
 impl TurnSql for Sqlite {
