@@ -19,6 +19,7 @@ pub(super) const PROGRAM: Program<Config> = Program {
     target: TABLE.target,
     load: Config::load,
     log: |config| &config.log,
+    show_values: outbox_core::internal::show_values,
 };
 
 /// One thing to do.

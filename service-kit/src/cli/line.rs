@@ -45,6 +45,8 @@ pub struct Program<T: 'static> {
     pub load: Load<T>,
     /// What a configuration says of the log.
     pub log: fn(&T) -> &Log,
+    /// Lets errors show what a database says as it is, with values in it.
+    pub show_values: fn(),
 }
 
 impl<T> Program<T> {
@@ -106,7 +108,7 @@ impl<T> Program<T> {
         let begun = loaded.and_then(|config| {
             log::start((self.log)(&config), env, self.target)?;
             if (self.log)(&config).database_text {
-                outbox_core::internal::show_values();
+                (self.show_values)();
             }
             Ok(config)
         });
