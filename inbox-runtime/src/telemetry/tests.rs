@@ -111,7 +111,7 @@ fn every() -> Vec<Signal> {
             reason: "reused",
             sentence: "reused: orders/3@7".into(),
         },
-        Signal::Strayed { partition: partition.clone(), offset: 7, before: 1 },
+        Signal::AggregateMoved { partition: partition.clone(), offset: 7, before: 1 },
         Signal::Stuck { error: error.clone() },
         Signal::TakenOver { partitions: 2, watermarks: "orders/0 at 41, orders/1 at 7".into() },
         Signal::Torn { partition: partition.clone(), offset: 7, error },
