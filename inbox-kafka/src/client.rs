@@ -14,7 +14,7 @@ use rdkafka::{
     error::KafkaError,
     types::RDKafkaRespErr,
 };
-use service_kit::told::Met;
+use service_kit::throttle::Occurrences;
 
 use crate::{broker::BrokerError, ffi, trouble::ONCE};
 
@@ -60,8 +60,8 @@ impl ConsumerContext for Callbacks {
 }
 
 /// Passes a line of librdkafka's on, that has come so often and for so long; `level` counts as syslog does.
-pub(crate) fn log(level: i32, facility: &str, line: &str, met: Met) {
-    let Met { times, seconds } = met;
+pub(crate) fn log(level: i32, facility: &str, line: &str, occurrences: Occurrences) {
+    let Occurrences { times, seconds } = occurrences;
     match level {
         ..=3 => tracing::error!(target: "librdkafka", facility, times, seconds, "{line}"),
         4 => tracing::warn!(target: "librdkafka", facility, times, seconds, "{line}"),

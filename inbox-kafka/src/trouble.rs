@@ -5,7 +5,7 @@ use std::time::Instant;
 use rdkafka::types::RDKafkaErrorCode as Code;
 use service_kit::{
     brokers::BrokerTrouble,
-    told::{Cause, Met, Told},
+    throttle::{Cause, Occurrences, Throttle},
 };
 
 use crate::{broker::Trouble, client};
@@ -13,20 +13,20 @@ use crate::{broker::Trouble, client};
 /// Levels of syslog.
 const ERROR: i32 = 3;
 const DEBUG: i32 = 7;
-/// What is told each time.
-pub(crate) const ONCE: Met = Met { times: 1, seconds: 0 };
+/// What is reported each time.
+pub(crate) const ONCE: Occurrences = Occurrences { times: 1, seconds: 0 };
 
 /// What the client says of itself.
 #[derive(Debug)]
 pub(crate) struct Troubles {
     bootstrap: String,
     /// Nobody says when what a line is about is over.
-    lines: Told,
+    lines: Throttle,
 }
 
 impl Troubles {
     pub(crate) fn new(bootstrap: String) -> Self {
-        Self { bootstrap, lines: Told::apart() }
+        Self { bootstrap, lines: Throttle::by_cause() }
     }
 
     /// What an error of the client means.
@@ -40,10 +40,13 @@ impl Troubles {
         // Each comes as an error, too.
         let level = if level <= ERROR && facility == "FAIL" { DEBUG } else { level };
         // Whoever wants lines for developers wants all of them.
-        let met =
-            if level < DEBUG { self.lines.met(Cause::of(facility, line), now) } else { Some(ONCE) };
-        if let Some(met) = met {
-            client::log(level, facility, line, met);
+        let occurrences = if level < DEBUG {
+            self.lines.record(Cause::of(facility, line), now)
+        } else {
+            Some(ONCE)
+        };
+        if let Some(occurrences) = occurrences {
+            client::log(level, facility, line, occurrences);
         }
     }
 

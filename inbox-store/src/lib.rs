@@ -21,7 +21,6 @@ mod flow;
 mod inspect;
 #[cfg(feature = "sqlite")]
 mod json;
-mod migration;
 mod parts;
 mod port;
 #[cfg(feature = "postgres")]

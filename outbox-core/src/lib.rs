@@ -163,7 +163,7 @@ pub mod internal {
     #[cfg(feature = "postgres")]
     pub use crate::store::{NOTIFY_CHANNEL, keeps_statements};
     #[cfg(any(feature = "postgres", feature = "sqlite"))]
-    pub use crate::store::{for_role, quotable, rights, said, show_values, unquoted};
+    pub use crate::store::{for_role, migration, quotable, rights, said, show_values, unquoted};
     pub use crate::{
         commit_mark::CommitMark,
         header_json::{HeadersError, headers_from_json, headers_to_json},

@@ -25,7 +25,7 @@ pub mod size;
 pub mod telemetry;
 #[cfg(feature = "testing")]
 pub mod testing;
-pub mod told;
+pub mod throttle;
 
 mod chance;
 mod database;

@@ -4,7 +4,10 @@
 //! [`Terminal`](crate::cli::Terminal) and logs through their writer, and both write nothing that has not
 //! been here.
 
-use std::{borrow::Cow, fmt::Write as _};
+use std::{
+    borrow::Cow,
+    fmt::{Display, Write as _},
+};
 
 use serde::Serialize;
 
@@ -18,6 +21,12 @@ fn acts(letter: char) -> bool {
 /// What is shown in the place of a letter.
 pub fn visible(letter: char) -> char {
     if acts(letter) { '\u{fffd}' } else { letter }
+}
+
+/// `1 event`, `2 events`.
+pub fn counted<N: Display + PartialEq + From<u8>>(count: N, one: &str) -> String {
+    let many = if count == N::from(1) { "" } else { "s" };
+    format!("{count} {one}{many}")
 }
 
 /// Text as one line.

@@ -18,7 +18,7 @@ use crate::{KeyTable, is_described};
 pub type Line = (String, Vec<(String, String)>);
 
 /// The events that are logged while `act` runs, on this thread.
-pub fn told(act: impl FnOnce()) -> Vec<Line> {
+pub fn capture_log(act: impl FnOnce()) -> Vec<Line> {
     let lines = Arc::<Mutex<Vec<Line>>>::default();
     tracing::subscriber::with_default(Capture(Arc::clone(&lines)), act);
     std::mem::take(&mut *lines.lock().unwrap_or_else(PoisonError::into_inner))

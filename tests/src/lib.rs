@@ -12,11 +12,11 @@ mod child;
 pub mod deploy;
 #[cfg(doctest)]
 mod documents;
+pub mod drill;
 mod eventually;
 mod failover;
 mod lesson;
 mod markdown;
-pub mod named;
 mod outbox;
 mod own_kafka;
 mod own_pgbouncer;

@@ -11,10 +11,10 @@ mod bench;
 mod built;
 mod deny;
 mod deploy;
+mod drill;
 mod engine;
 mod features;
 mod fuzz;
-mod named;
 mod package;
 mod program;
 mod quickstart;
@@ -74,12 +74,12 @@ enum Verb {
     Deploy(deploy::Size),
     /// Licences, bans and sources of what is linked, by cargo-deny, and advisories where their database can be had.
     Deny,
+    /// Faults against a consumer with its default configuration: how long until each has a name, seen from outside.
+    Drill(drill::Choice),
     /// What the engine alone costs: deliveries a second, and instructions per delivery.
     Engine,
     /// Inputs made up by libFuzzer for what reads bytes, from the corpus in `fuzz/corpus` on.
     Fuzz(fuzz::Choice),
-    /// Faults against a consumer with its default configuration: how long until each has a name, seen from outside.
-    Named(named::Choice),
     /// Packs every crate that is published, looks through the packages and builds them.
     Package,
     /// A long run with killed and frozen consumers, judged by an independent checker.
@@ -138,8 +138,8 @@ fn run(verb: Verb) -> Outcome<ExitCode> {
         Verb::Bench { arguments } => return bench::run(&arguments),
         Verb::Ablate(choice) => return ablate::run(&choice),
         Verb::Fuzz(choice) => return fuzz::run(&choice),
-        Verb::Named(choice) => return named::run(&choice),
         Verb::Deploy(size) => return deploy::run(&size),
+        Verb::Drill(choice) => return drill::run(&choice),
         Verb::RelayChaos(faults) => return relay_chaos::run(&faults),
         Verb::RelaySpeed(course) => return relay_speed::run(&course),
         Verb::Soak(length) => return soak::run(&length),

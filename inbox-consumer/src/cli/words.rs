@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use inbox_store::internal::port::{Intent, ParkedRow};
 use service_kit::printed;
+pub(super) use service_kit::printed::counted;
 
 /// A reason for which events are parked.
 pub(super) struct Reason {
@@ -108,12 +109,6 @@ pub(super) fn turn(row: &ParkedRow) -> String {
 pub(super) fn seconds_in_words(seconds: f64) -> String {
     let whole = Duration::try_from_secs_f64(seconds.max(0.0).ceil()).unwrap_or_default();
     humantime::format_duration(whole).to_string()
-}
-
-/// `1 event`, `2 events`.
-pub(super) fn counted(count: i64, one: &str) -> String {
-    let many = if count == 1 { "" } else { "s" };
-    format!("{count} {one}{many}")
 }
 
 /// Text from outside on one line of a terminal: nothing in it moves the cursor.

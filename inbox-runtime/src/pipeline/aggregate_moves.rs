@@ -1,4 +1,4 @@
-//! An alarm for aggregates that are on two partitions, where nothing keeps their order: partitions were
+//! A warning for aggregates that are on two partitions, where nothing keeps their order: partitions were
 //! added under a running topic (E5), or producers partition differently (C5, E6).
 //!
 //! A sample, and a memory that forgets: it decides nothing. It sees what one process reads; `check` sees
@@ -16,7 +16,7 @@ use crate::telemetry::{Counters, Signal};
 const ONE_IN: u8 = 16;
 /// Aggregates that are remembered, at some 350 bytes each.
 const REMEMBERED_MAX: u64 = 8_192;
-/// The alarm is given once in this time.
+/// The warning is given once in this time.
 const TOLD_EVERY: Duration = Duration::from_mins(1);
 
 /// Where the aggregates of the sample were seen last.
@@ -47,10 +47,11 @@ impl AggregateMoves {
     /// Counts an aggregate that was seen on another partition before, and tells of it now and then.
     pub(super) fn watch(&mut self, place: &TopicPartition, item: &Delivered, counters: &Counters) {
         let Some(aggregate_move) = self.note(place, item) else { return };
-        counters.strays.add(1);
+        counters.aggregate_moves.add(1);
         if aggregate_move.tell {
             let (partition, offset) = (place.clone(), item.offset.0);
-            Signal::Strayed { partition, offset, before: i64::from(aggregate_move.before) }.emit();
+            Signal::AggregateMoved { partition, offset, before: i64::from(aggregate_move.before) }
+                .emit();
         }
     }
 

@@ -266,7 +266,7 @@ mod tests {
         let (mut heads, begun) = (Heads::default(), SystemTime::now());
         let at = |seconds| begun + Duration::from_secs(seconds);
         let id = PartitionId(1);
-        let lines = service_kit::testing::told(|| {
+        let lines = service_kit::testing::capture_log(|| {
             heads.note_start(&batch(4, 17, 0), begun);
             assert_eq!(heads.of(id, &place, at(4), false), (Duration::from_secs(4), vec![]));
             let failed = BatchOutcome::Failed(vec![Failure::retry(0, "no such account".into())]);
@@ -289,7 +289,7 @@ mod tests {
         let place = TopicPartition { topic: "orders".into(), partition: 3 };
         let (mut heads, begun) = (Heads::default(), SystemTime::now());
         let at = |seconds| begun + Duration::from_secs(seconds);
-        let lines = service_kit::testing::told(|| {
+        let lines = service_kit::testing::capture_log(|| {
             heads.note_start(&batch(4, 17, 0), begun);
             assert_eq!(heads.of(PartitionId(1), &place, at(20), true).1.len(), 1);
             heads.of(PartitionId(1), &place, at(21), false);
@@ -302,7 +302,7 @@ mod tests {
         let place = TopicPartition { topic: "orders".into(), partition: 3 };
         let mut heads = Heads::default();
         let conflict = BatchOutcome::Fault(TransactionFault::Conflict("deadlock detected".into()));
-        let lines = service_kit::testing::told(|| {
+        let lines = service_kit::testing::capture_log(|| {
             for _ in 0..3 {
                 heads.note_start(&batch(4, 17, 0), SystemTime::now());
                 heads.note_end(&place, &batch(4, 17, 0), &conflict);

@@ -1,4 +1,4 @@
-//! What keeps partitions from their database or the client from Kafka: told once for each cause, and once when it
+//! What keeps partitions from their database or the client from Kafka: reported once for each cause, and once when it
 //! is over.
 
 use std::{
@@ -9,21 +9,21 @@ use std::{
 use inbox_engine::internal::{PartitionId, Snapshot, Standstill};
 use inbox_kafka::internal::Trouble;
 use outbox_core::TopicPartition;
-use service_kit::told::{Cause, Met, Told};
+use service_kit::throttle::{Cause, Occurrences, Throttle};
 
 use crate::telemetry::Signal;
 
 /// One answer of a broker does not prove that all of them are back: it is over when nothing was met for as long
 /// as two attempts to connect can be apart, and more.
-const KAFKA_CALM: Duration = Duration::from_secs(5);
+const KAFKA_QUIET: Duration = Duration::from_secs(5);
 
 /// Outages that are under way. Where there is none, nothing is done here.
 #[derive(Debug)]
 pub(super) struct Outages {
-    database: Told,
-    kafka: Told,
+    database: Throttle,
+    kafka: Throttle,
     /// What nobody says the end of.
-    others: Told,
+    others: Throttle,
     /// What stands still for the database.
     out: HashSet<PartitionId>,
     /// How many did at once.
@@ -37,9 +37,9 @@ pub(super) struct Outages {
 impl Outages {
     pub(super) fn new() -> Self {
         Self {
-            database: Told::outage(Duration::ZERO),
-            kafka: Told::outage(KAFKA_CALM),
-            others: Told::apart(),
+            database: Throttle::outage(Duration::ZERO),
+            kafka: Throttle::outage(KAFKA_QUIET),
+            others: Throttle::by_cause(),
             out: HashSet::new(),
             most: 0,
             last: None,
@@ -62,13 +62,15 @@ impl Outages {
     ) {
         self.out.insert(id);
         self.most = self.most.max(self.out.len());
-        let met = self.database.met(Cause::of("outage", error), now);
+        let occurrences = self.database.record(Cause::of("outage", error), now);
         self.last = Some((place, error.to_owned()));
-        self.tell(met);
+        self.report(occurrences);
     }
 
-    fn tell(&self, met: Option<Met>) {
-        if let (Some(Met { times, seconds }), Some((partition, error))) = (met, &self.last) {
+    fn report(&self, occurrences: Option<Occurrences>) {
+        if let (Some(Occurrences { times, seconds }), Some((partition, error))) =
+            (occurrences, &self.last)
+        {
             let (partition, error) = (partition.clone(), error.clone());
             let partitions = self.out.len().max(1);
             Signal::Outage { partition, partitions, times, seconds, error }.emit();
@@ -110,16 +112,16 @@ impl Outages {
             };
             self.out = snapshots.iter().filter(waits).map(|snapshot| snapshot.partition).collect();
             self.most = self.most.max(self.out.len());
-            let goes_on = self.database.goes_on(now);
-            self.tell(goes_on);
+            let occurrences = self.database.repeat(now);
+            self.report(occurrences);
             if self.out.is_empty()
-                && let Some(Met { times, seconds }) = self.database.over(now)
+                && let Some(Occurrences { times, seconds }) = self.database.resolve(now)
             {
                 let partitions = u32::try_from(std::mem::take(&mut self.most)).ok();
                 Signal::OutageOver { of: "outage", partitions, times, seconds }.emit();
             }
         }
-        if let Some(Met { times, seconds }) = self.kafka.goes_on(now) {
+        if let Some(Occurrences { times, seconds }) = self.kafka.repeat(now) {
             Signal::BrokerTrouble { times, seconds, error: self.said.clone() }.emit();
         }
     }
@@ -127,26 +129,26 @@ impl Outages {
     /// The client has trouble.
     pub(super) fn trouble(&mut self, trouble: Trouble, now: Instant) {
         let Trouble { error, passing } = trouble;
-        let told = if passing { &mut self.kafka } else { &mut self.others };
-        let met = told.met(Cause::of("broker_trouble", &error), now);
+        let throttle = if passing { &mut self.kafka } else { &mut self.others };
+        let occurrences = throttle.record(Cause::of("broker_trouble", &error), now);
         if passing {
             self.said.clone_from(&error);
         }
-        if let Some(Met { times, seconds }) = met {
+        if let Some(Occurrences { times, seconds }) = occurrences {
             Signal::BrokerTrouble { times, seconds, error }.emit();
         }
     }
 
     /// A broker has answered.
     pub(super) fn note_answer(&mut self, now: Instant) {
-        if let Some(Met { times, seconds }) = self.kafka.over(now) {
+        if let Some(Occurrences { times, seconds }) = self.kafka.resolve(now) {
             Signal::OutageOver { of: "broker_trouble", partitions: None, times, seconds }.emit();
         }
     }
 
     pub(super) fn commit_failed(&mut self, error: String, now: Instant) {
-        let met = self.others.met(Cause::of("commit_failed", &error), now);
-        if let Some(Met { times, .. }) = met {
+        let occurrences = self.others.record(Cause::of("commit_failed", &error), now);
+        if let Some(Occurrences { times, .. }) = occurrences {
             Signal::CommitFailed { times, error }.emit();
         }
     }
@@ -158,8 +160,8 @@ impl Outages {
         error: &str,
         now: Instant,
     ) {
-        let met = self.others.met(Cause::of("commit_unknown", error), now);
-        if let Some(Met { times, .. }) = met {
+        let occurrences = self.others.record(Cause::of("commit_unknown", error), now);
+        if let Some(Occurrences { times, .. }) = occurrences {
             let error = error.to_owned();
             Signal::CommitUnknown { partition, events, times, error }.emit();
         }
@@ -169,7 +171,7 @@ impl Outages {
 #[cfg(test)]
 mod tests {
     use inbox_engine::internal::NextOffset;
-    use service_kit::testing::told;
+    use service_kit::testing::capture_log;
 
     use super::*;
 
@@ -207,7 +209,7 @@ mod tests {
             let names = ["signal", "of", "partitions", "times", "seconds"];
             names.iter().filter_map(|name| value(name)).collect::<Vec<_>>().join(" ")
         };
-        told(act).iter().map(|(_, fields)| shown(fields)).collect()
+        capture_log(act).iter().map(|(_, fields)| shown(fields)).collect()
     }
 
     #[test]

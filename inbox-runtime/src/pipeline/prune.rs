@@ -6,7 +6,7 @@ use std::{
 };
 
 use inbox_store::internal::port::{ACTS_PER_STEP, Owners, PruneCursor, PruneStep, Retentions};
-use service_kit::told::{Cause, Met, Told};
+use service_kit::throttle::{Cause, Occurrences, Throttle};
 use tokio::time::Instant;
 
 use super::sessions::Sessions;
@@ -40,7 +40,7 @@ pub async fn prune_for_ever<DB: Owners>(
     meters: Arc<Meters>,
 ) {
     let running = Arc::new(());
-    let mut told = Told::outage(Duration::ZERO);
+    let mut throttle = Throttle::outage(Duration::ZERO);
     loop {
         // In a task of its own: a step that is under way when the consumer ends is never cut in two.
         let (sessions, of) = (Arc::clone(&sessions), retention.clone());
@@ -50,7 +50,9 @@ pub async fn prune_for_ever<DB: Owners>(
                 meters.counters.sweeps.add(1);
                 meters.counters.pruned.add(removed);
                 Signal::Pruned { removed }.emit();
-                if let Some(Met { times, seconds }) = told.over(Instant::now().into()) {
+                if let Some(Occurrences { times, seconds }) =
+                    throttle.resolve(Instant::now().into())
+                {
                     Signal::OutageOver { of: "prune_failed", partitions: None, times, seconds }
                         .emit();
                 }
@@ -58,7 +60,9 @@ pub async fn prune_for_ever<DB: Owners>(
             Ok(Err(error)) => {
                 meters.counters.sweeps_failed.add(1);
                 let cause = Cause::of("prune_failed", &error);
-                if let Some(Met { times, seconds }) = told.met(cause, Instant::now().into()) {
+                if let Some(Occurrences { times, seconds }) =
+                    throttle.record(cause, Instant::now().into())
+                {
                     Signal::PruneFailed { times, seconds, error }.emit();
                 }
             }

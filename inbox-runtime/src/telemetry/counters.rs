@@ -51,7 +51,7 @@ service_kit::counters! {
     /// Inbox rows removed by sweeps.
     pruned,
     /// Times that an aggregate of the sample was seen on another partition than before.
-    strays,
+    aggregate_moves,
 }
 
 impl Counters {

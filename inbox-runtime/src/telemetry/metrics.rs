@@ -149,7 +149,7 @@ metrics! { pub METRICS of Scrape<'_>, Scrape::consumer;
     /// Aggregates with parked events, as of the last look (every 15 s).
     Gauge "inbox_parked_aggregates" "aggregates" [topic partition] |m, s| of(m, s, |p| m.parked_now(&p.place()).map(|parked| parked.aggregates));
     /// Times that an aggregate of the sample (one in 16) was seen on another partition than before: its order is not kept across them.
-    Counter "inbox_aggregates_strayed_total" "aggregates" [] |m, s| s.add(&[], m.counters.strays.read());
+    Counter "inbox_aggregates_strayed_total" "aggregates" [] |m, s| s.add(&[], m.counters.aggregate_moves.read());
     /// Connections for transactions: busy or idle.
     Gauge "inbox_connections" "connections" [state] |m, s| {
         s.add(&["busy"], m.live.connections_busy);

@@ -339,7 +339,7 @@ service_kit::signals! {
 
     warn "strayed" "an aggregate was seen on two partitions: order is not kept across them"
     /// An aggregate of the sample was seen on another partition than before: partitions were added, or producers use different partitioners. Its order is not kept across the two. Told once a minute at most; `inbox_aggregates_strayed_total` counts.
-    Strayed {
+    AggregateMoved {
         /// Where it is now.
         partition: TopicPartition,
         /// At which offset.

@@ -2,7 +2,7 @@
 
 use inbox_engine::internal::{BatchOutcome, Tally, TransactionFault};
 use outbox_core::TopicPartition;
-use service_kit::testing::{document, told};
+use service_kit::testing::{capture_log, document};
 
 use super::*;
 use crate::pipeline::release::Report;
@@ -111,7 +111,7 @@ fn every() -> Vec<Signal> {
             reason: "reused",
             sentence: "reused: orders/3@7".into(),
         },
-        Signal::Strayed { partition: partition.clone(), offset: 7, before: 1 },
+        Signal::AggregateMoved { partition: partition.clone(), offset: 7, before: 1 },
         Signal::Stuck { error: error.clone() },
         Signal::TakenOver { partitions: 2, watermarks: "orders/0 at 41, orders/1 at 7".into() },
         Signal::Torn { partition: partition.clone(), offset: 7, error },
@@ -126,7 +126,7 @@ fn every() -> Vec<Signal> {
 
 #[test]
 fn every_signal_is_told_as_the_table_says() {
-    let lines = told(|| every().iter().for_each(Signal::emit));
+    let lines = capture_log(|| every().iter().for_each(Signal::emit));
     assert_eq!(lines.len(), SIGNALS.len());
     for ((level, fields), entry) in lines.iter().zip(SIGNALS) {
         assert_eq!(level, entry.level, "{}", entry.name);
@@ -144,7 +144,7 @@ fn every_signal_is_told_as_the_table_says() {
 #[test]
 fn a_sentence_is_the_message_of_its_line_and_in_no_field() {
     let reason = "`a` is longer than `b`; lower the first";
-    let lines = told(|| {
+    let lines = capture_log(|| {
         Signal::Doubtful { reason: reason.into() }.emit();
         Signal::HttpFailed { error: reason.into() }.emit();
         every().iter().for_each(Signal::emit);

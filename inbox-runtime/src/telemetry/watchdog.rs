@@ -74,7 +74,7 @@ mod tests {
         let meters = Meters::new("billing", ["OrderPaid"], 8);
         let minute = Duration::from_mins(1);
         let silent = Live { at: Instant::now().checked_sub(minute), ..Live::default() };
-        let lines = service_kit::testing::told(|| {
+        let lines = service_kit::testing::capture_log(|| {
             assert!(!tell(&meters, false), "it does not run yet");
             meters.publish(silent);
             assert!(tell(&meters, false) && tell(&meters, true));

@@ -2,14 +2,17 @@
 
 use std::future::Future;
 
-use outbox_core::OutboxDatabase;
+use outbox_core::{
+    OutboxDatabase,
+    internal::migration::{self, Migration},
+};
 use sqlx::SqlSafeStr as _;
 
 use super::{Read as _, SqlClient, values};
-use crate::{
-    migration::{self, Migration},
-    port::{Schemas, deadline},
-};
+use crate::port::{Schemas, deadline};
+
+/// The table of the versions that are applied.
+const VERSIONS_TABLE: &str = "inbox_schema_versions";
 
 /// The texts of the schema.
 pub(crate) struct SchemaTexts {
@@ -62,7 +65,7 @@ impl<DB: SchemaSql> Schemas for DB {
     }
 
     fn print() -> String {
-        migration::print(DB::schema().migrations)
+        migration::print(DB::schema().migrations, VERSIONS_TABLE)
     }
 }
 

@@ -1,12 +1,10 @@
 //! The migrations, and what they are made in.
 
+use outbox_core::internal::migration::Migration;
 use sqlx::{AssertSqlSafe, PgConnection, Postgres};
 
 use super::{sent::on, settings::is_plain_name};
-use crate::{
-    flow::schema::{SchemaSql, SchemaTexts},
-    migration::Migration,
-};
+use crate::flow::schema::{SchemaSql, SchemaTexts};
 
 static TEXTS: SchemaTexts = SchemaTexts {
     migrations: &[

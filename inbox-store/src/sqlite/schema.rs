@@ -1,11 +1,9 @@
 //! The migrations, and what they are made in.
 
+use outbox_core::internal::migration::Migration;
 use sqlx::{Sqlite, SqliteConnection};
 
-use crate::{
-    flow::schema::{SchemaSql, SchemaTexts},
-    migration::Migration,
-};
+use crate::flow::schema::{SchemaSql, SchemaTexts};
 
 static TEXTS: SchemaTexts = SchemaTexts {
     migrations: &[

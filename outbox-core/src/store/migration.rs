@@ -1,26 +1,25 @@
-//! The migrations of the outbox tables, as every database has them: a number and a text.
+//! Migrations, as every database has them: a number and a text. The outbox's and the inbox's alike.
+
+use std::fmt::Write as _;
 
 /// One migration: up only. Its `.down.sql` beside it is for people.
-pub(super) struct Migration {
+#[derive(Clone, Copy, Debug)]
+pub struct Migration {
     /// Its number, the same for all databases; ascending, without gaps.
-    pub(super) version: i64,
+    pub version: i64,
     /// The statements.
-    pub(super) text: &'static str,
+    pub text: &'static str,
 }
 
 /// The newest of them.
-pub(super) fn newest(all: &[Migration]) -> i64 {
+pub fn newest(all: &[Migration]) -> i64 {
     all.iter().map(|m| m.version).max().unwrap_or_default()
 }
 
-/// All of them as one script that also writes down what it did.
-pub(super) fn print(all: &[Migration]) -> String {
-    use std::fmt::Write as _;
+/// All of them as one script that also writes down what it did, in the table of versions.
+pub fn print(all: &[Migration], versions: &str) -> String {
     all.iter().fold(String::new(), |mut script, Migration { version, text }| {
-        let _ = write!(
-            script,
-            "{text}\nINSERT INTO outbox_schema_versions (version) VALUES ({version});\n"
-        );
+        let _ = write!(script, "{text}\nINSERT INTO {versions} (version) VALUES ({version});\n");
         script
     })
 }

@@ -6,7 +6,7 @@ mod postgres;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 
-mod migration;
+pub mod migration;
 pub mod rights;
 mod said;
 mod values;
@@ -24,6 +24,9 @@ use std::{future::Future, slice};
 use sqlx::{Connection, Database};
 
 use crate::{Aggregate, EVENT_BYTES_MAX, OutboxEvent, Text};
+
+/// The table of the versions that are applied.
+const VERSIONS_TABLE: &str = "outbox_schema_versions";
 
 /// The channel of PostgreSQL on which relays are told that there is something to ship. The payload is the
 /// table's oid, so that relays of other outboxes in the same database sleep on.

@@ -1,9 +1,11 @@
 //! `check`: what keeps a relay from its work, and what is doubtful.
 
+use service_kit::printed::counted;
+
 use super::{Exit, Terminal, on, options_of};
 use crate::{
     config::Config,
-    port::{Finding, Operators, whole},
+    port::{Finding, Operators, Overview, whole},
     relay::{address, schema_is_current, sink_settings},
     sink,
 };
@@ -64,26 +66,40 @@ async fn looked_at<F: Operators>(settings: &F::Settings, session: &mut F::Sessio
         .await
         .unwrap_or_else(failed);
     match whole::<F, _>(settings, session, async |s| F::overview(s).await).await {
-        Ok(overview) if overview.failed > 0 => found.push(Finding {
-            fatal: false,
-            text: format!(
-                "{} rows are set aside, and {} wait behind them; look at `outbox-relay failed list`, \
-                 then retry or discard them",
-                overview.failed, overview.held
-            ),
-        }),
-        Ok(overview) if overview.waiting_for_topic > 0 => found.push(Finding {
-            fatal: false,
-            text: format!(
-                "{} rows wait for topics that are missing ({}); create them, and the rows go",
-                overview.waiting_for_topic,
-                overview.missing_topics.join(", ")
-            ),
-        }),
-        Ok(_) => {}
+        Ok(overview) => {
+            found.extend(doubt(&overview).map(|text| Finding { fatal: false, text }));
+        }
         Err(error) => found.extend(failed(error)),
     }
     found
+}
+
+/// What is to be thought about of the rows.
+pub(super) fn doubt(overview: &Overview) -> Option<String> {
+    let Overview { failed, held, waiting_for_topic, .. } = *overview;
+    if failed > 0 {
+        let (are, them) = if failed == 1 { ("is", "it") } else { ("are", "them") };
+        let wait = if held == 1 { "waits" } else { "wait" };
+        return Some(format!(
+            "{} {are} set aside, and {held} {wait} behind {them}; look at `outbox-relay failed list`, \
+             then retry or discard {them}",
+            counted(failed, "row")
+        ));
+    }
+    if waiting_for_topic == 0 {
+        return None;
+    }
+    let wait = if waiting_for_topic == 1 { "waits" } else { "wait" };
+    let (topics, them) = match overview.missing_topics.len() {
+        1 => ("a topic that is missing", "it"),
+        _ => ("topics that are missing", "them"),
+    };
+    let go = if waiting_for_topic == 1 { "the row goes" } else { "the rows go" };
+    Some(format!(
+        "{} {wait} for {topics} ({}); create {them}, and {go}",
+        counted(waiting_for_topic, "row"),
+        overview.missing_topics.join(", ")
+    ))
 }
 
 async fn brokers(config: &Config) -> Vec<Finding> {

@@ -1,6 +1,9 @@
 //! `failed`: rows that cannot be sent and were set aside.
 
-use service_kit::{cli::columns, printed};
+use service_kit::{
+    cli::columns,
+    printed::{self, counted},
+};
 
 use super::{Exit, Terminal, args::Verb, failed_call, on, open, options};
 use crate::{
@@ -56,20 +59,18 @@ async fn done<F: Operators>(
         Deed::List { json, max } => {
             whole::<F, _>(&settings, &mut session, async |s| F::failed(s, choice, max).await)
                 .await
-                .map(|rows| listed(&rows, json))
+                .map(|rows| listed(&rows, choice, json))
         }
         Deed::Retry => {
             steps::<F>(&settings, &mut session, async |s, after| F::retry(s, choice, after).await)
                 .await
-                .map(|rows| {
-                    format!("{rows} rows will be sent once more, in the order of their aggregates")
-                })
+                .map(retried)
         }
         Deed::Discard { by } => steps::<F>(&settings, &mut session, async |s, after| {
             F::discard(s, choice, after, &by).await
         })
         .await
-        .map(|rows| format!("{rows} rows are given up; what waited behind them goes")),
+        .map(discarded),
     };
     F::close_hard(session).await;
     match said {
@@ -96,13 +97,30 @@ async fn steps<F: Operators>(
     }
 }
 
-/// The rows for people, or for machines.
-pub(super) fn listed(rows: &[FailedRow], json: bool) -> String {
+/// What became of rows that are sent once more.
+pub(super) fn retried(rows: u64) -> String {
+    let whose = if rows == 1 { "its aggregate" } else { "their aggregates" };
+    format!("{} will be sent once more, in the order of {whose}", counted(rows, "row"))
+}
+
+/// What became of rows that are given up.
+pub(super) fn discarded(rows: u64) -> String {
+    let (are, them) = if rows == 1 { ("is", "it") } else { ("are", "them") };
+    format!("{} {are} given up; what waited behind {them} goes", counted(rows, "row"))
+}
+
+/// The rows of a choice for people, or for machines.
+pub(super) fn listed(rows: &[FailedRow], choice: &Choice, json: bool) -> String {
     if json {
         return printed::json(rows);
     }
     if rows.is_empty() {
-        return "no row is set aside".into();
+        let said = if *choice == Choice::default() {
+            "no row is set aside"
+        } else {
+            "none of the rows that are set aside is of this choice"
+        };
+        return said.into();
     }
     let cells = |row: &FailedRow| {
         [

@@ -1,7 +1,12 @@
 //! Commands as a user meets them, as far as they need no server.
 
-use super::{failed::listed, status::table, *};
-use crate::port::{FailedRow, Overview};
+use super::{
+    check::doubt,
+    failed::{discarded, listed, retried},
+    status::table,
+    *,
+};
+use crate::port::{Choice, FailedRow, Overview};
 
 /// Exit, standard output and standard error of a command line.
 async fn ran(args: &[&str], env: &[(&str, &str)]) -> (Exit, String, String) {
@@ -167,13 +172,50 @@ fn failed_rows_are_listed_for_people_and_machines() {
         error: "the topic x is not there".into(),
         behind: 2,
     };
-    let rows = [row];
+    let (rows, all) = ([row], Choice::default());
     let expected = "\
 SEQ  AGGREGATE  TYPE       EVENT  SECONDS AGO  BEHIND IT  WHY
 7    Order/1    OrderPaid  e-1    3            2          the topic x is not there";
-    assert_eq!(listed(&rows, false), expected);
-    assert!(listed(&rows, true).contains("\"behind\": 2"));
-    assert_eq!(listed(&[], false), "no row is set aside");
+    assert_eq!(listed(&rows, &all, false), expected);
+    assert!(listed(&rows, &all, true).contains("\"behind\": 2"));
+    assert_eq!(listed(&[], &all, false), "no row is set aside");
+}
+
+#[test]
+fn a_choice_that_matches_nothing_does_not_say_that_no_row_is_set_aside() {
+    let seq = Choice { seq: Some(4), ..Choice::default() };
+    let aggregate = Choice { aggregate: Some(("Order".into(), "1".into())), ..Choice::default() };
+    let error = Choice { error: Some("may not write".into()), ..Choice::default() };
+    for choice in [seq, aggregate, error] {
+        let said = listed(&[], &choice, false);
+        assert_eq!(said, "none of the rows that are set aside is of this choice", "{choice:?}");
+        assert_eq!(listed(&[], &choice, true), "[]");
+    }
+}
+
+#[test]
+fn one_row_is_spoken_of_as_one() {
+    assert_eq!(retried(1), "1 row will be sent once more, in the order of its aggregate");
+    assert_eq!(retried(0), "0 rows will be sent once more, in the order of their aggregates");
+    assert_eq!(discarded(1), "1 row is given up; what waited behind it goes");
+    assert_eq!(discarded(2), "2 rows are given up; what waited behind them goes");
+    let mut overview = Overview { failed: 1, held: 1, ..Overview::default() };
+    let one = doubt(&overview).unwrap();
+    assert!(one.starts_with("1 row is set aside, and 1 waits behind it; look at"), "{one}");
+    assert!(one.ends_with("then retry or discard it"), "{one}");
+    (overview.failed, overview.held) = (2, 3);
+    let two = doubt(&overview).unwrap();
+    assert!(two.starts_with("2 rows are set aside, and 3 wait behind them; look at"), "{two}");
+    (overview.failed, overview.waiting_for_topic) = (0, 1);
+    overview.missing_topics = vec!["news".into()];
+    let one = "1 row waits for a topic that is missing (news); create it, and the row goes";
+    assert_eq!(doubt(&overview).unwrap(), one);
+    overview.waiting_for_topic = 5;
+    overview.missing_topics.push("olds".into());
+    let two = "5 rows wait for topics that are missing (news, olds); create them, and the rows go";
+    assert_eq!(doubt(&overview).unwrap(), two);
+    overview.waiting_for_topic = 0;
+    assert_eq!(doubt(&overview), None);
 }
 
 #[test]

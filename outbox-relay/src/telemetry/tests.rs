@@ -1,6 +1,6 @@
 //! Signals are what their table says.
 
-use service_kit::testing::told;
+use service_kit::testing::capture_log;
 
 use super::*;
 
@@ -34,7 +34,7 @@ fn every() -> Vec<Signal> {
 
 #[test]
 fn every_signal_is_told_as_the_table_says() {
-    let lines = told(|| every().iter().for_each(Signal::emit));
+    let lines = capture_log(|| every().iter().for_each(Signal::emit));
     assert_eq!(lines.len(), SIGNALS.len());
     for (level, fields) in &lines {
         let told = fields.iter().find(|(name, _)| name == "signal").map(|(_, value)| value);
@@ -51,7 +51,7 @@ fn every_signal_is_told_as_the_table_says() {
 
 #[test]
 fn a_sentence_is_the_message_of_its_line_and_in_no_field() {
-    let lines = told(|| Signal::Doubtful { reason: "`a` is longer than `b`".into() }.emit());
+    let lines = capture_log(|| Signal::Doubtful { reason: "`a` is longer than `b`".into() }.emit());
     let (_, fields) = &lines[0];
     assert_eq!(fields.len(), 2, "{fields:?}");
     assert!(fields.contains(&("message".into(), "`a` is longer than `b`".into())), "{fields:?}");

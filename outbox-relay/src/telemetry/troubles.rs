@@ -1,4 +1,4 @@
-//! What goes wrong with the database and with Kafka: told once for each cause, and once when it is over.
+//! What goes wrong with the database and with Kafka: reported once for each cause, and once when it is over.
 
 use std::{
     sync::{
@@ -8,37 +8,37 @@ use std::{
     time::{Duration, Instant},
 };
 
-use service_kit::told::{Cause, Met, Told};
+use service_kit::throttle::{Cause, Occurrences, Throttle};
 
 use super::Signal;
 
 /// What goes wrong in one place. Where nothing does, the answer that it works costs one look at a flag.
 #[derive(Debug)]
 struct Place {
-    told: Mutex<Told>,
+    throttle: Mutex<Throttle>,
     open: AtomicBool,
 }
 
 impl Place {
-    fn new(told: Told) -> Self {
-        Self { told: Mutex::new(told), open: AtomicBool::new(false) }
+    fn new(throttle: Throttle) -> Self {
+        Self { throttle: Mutex::new(throttle), open: AtomicBool::new(false) }
     }
 
-    fn met(&self, kind: &str, error: &str) -> Option<Met> {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+    fn record(&self, kind: &str, error: &str) -> Option<Occurrences> {
+        let mut throttle = self.throttle.lock().unwrap_or_else(PoisonError::into_inner);
         self.open.store(true, Relaxed);
-        told.met(Cause::of(kind, error), Instant::now())
+        throttle.record(Cause::of(kind, error), Instant::now())
     }
 
     fn works(&self, of: &'static str) {
         if !self.open.load(Relaxed) {
             return;
         }
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        let over = told.over(Instant::now());
-        self.open.store(told.is_open(), Relaxed);
-        drop(told);
-        if let Some(Met { times, seconds }) = over {
+        let mut throttle = self.throttle.lock().unwrap_or_else(PoisonError::into_inner);
+        let over = throttle.resolve(Instant::now());
+        self.open.store(throttle.is_open(), Relaxed);
+        drop(throttle);
+        if let Some(Occurrences { times, seconds }) = over {
             Signal::OutageOver { of, times, seconds }.emit();
         }
     }
@@ -57,20 +57,22 @@ pub(crate) struct Troubles {
 
 impl Default for Troubles {
     fn default() -> Self {
-        let outage = || Place::new(Told::outage(Duration::ZERO));
+        let outage = || Place::new(Throttle::outage(Duration::ZERO));
         Self {
             database: outage(),
             kafka: outage(),
             listening: outage(),
             prune: outage(),
-            lines: Place::new(Told::apart()),
+            lines: Place::new(Throttle::by_cause()),
         }
     }
 }
 
 impl Troubles {
     pub(crate) fn database_out(&self, error: String) {
-        if let Some(Met { times, seconds }) = self.database.met("database_outage", &error) {
+        if let Some(Occurrences { times, seconds }) =
+            self.database.record("database_outage", &error)
+        {
             Signal::DatabaseOutage { times, seconds, error }.emit();
         }
     }
@@ -82,21 +84,21 @@ impl Troubles {
 
     /// The client has trouble with the brokers.
     pub(crate) fn brokers(&self, error: String) {
-        if let Some(Met { times, seconds }) = self.kafka.met("broker_trouble", &error) {
+        if let Some(Occurrences { times, seconds }) = self.kafka.record("broker_trouble", &error) {
             Signal::BrokerTrouble { times, seconds, error }.emit();
         }
     }
 
     /// No producer can be made ready.
     pub(crate) fn kafka_out(&self, error: String) {
-        if let Some(Met { times, seconds }) = self.kafka.met("kafka_outage", &error) {
+        if let Some(Occurrences { times, seconds }) = self.kafka.record("kafka_outage", &error) {
             Signal::KafkaOutage { times, seconds, error }.emit();
         }
     }
 
     /// What became of a batch is not known.
     pub(crate) fn unknown(&self, rows: usize, error: String) {
-        if let Some(Met { times, seconds }) = self.kafka.met("unknown", &error) {
+        if let Some(Occurrences { times, seconds }) = self.kafka.record("unknown", &error) {
             Signal::Unknown { rows, times, seconds, error }.emit();
         }
     }
@@ -109,7 +111,9 @@ impl Troubles {
     /// Whether new rows are told of, or why not.
     pub(crate) fn listening(&self, listens: Result<(), String>) {
         let Err(error) = listens else { return self.listening.works("listening_broken") };
-        if let Some(Met { times, seconds }) = self.listening.met("listening_broken", &error) {
+        if let Some(Occurrences { times, seconds }) =
+            self.listening.record("listening_broken", &error)
+        {
             Signal::ListeningBroken { times, seconds, error }.emit();
         }
     }
@@ -117,14 +121,14 @@ impl Troubles {
     /// Whether old rows are removed, or why not.
     pub(crate) fn prunes(&self, prunes: Result<(), String>) {
         let Err(error) = prunes else { return self.prune.works("prune_failed") };
-        if let Some(Met { times, seconds }) = self.prune.met("prune_failed", &error) {
+        if let Some(Occurrences { times, seconds }) = self.prune.record("prune_failed", &error) {
             Signal::PruneFailed { times, seconds, error }.emit();
         }
     }
 
     /// A line of librdkafka's.
     pub(crate) fn line(&self, facility: &str, line: &str) {
-        if let Some(Met { times, seconds }) = self.lines.met(facility, line) {
+        if let Some(Occurrences { times, seconds }) = self.lines.record(facility, line) {
             tracing::warn!(target: "outbox_relay", times, seconds, "{facility} {line}");
         }
     }
@@ -132,14 +136,14 @@ impl Troubles {
 
 #[cfg(test)]
 mod tests {
-    use service_kit::testing::told;
+    use service_kit::testing::capture_log;
 
     use super::*;
 
     #[test]
     fn an_outage_is_told_once_and_once_that_it_is_over() {
         let troubles = Troubles::default();
-        let lines = told(|| {
+        let lines = capture_log(|| {
             troubles.database_works();
             for _ in 0..50 {
                 troubles.database_out("connection refused".into());

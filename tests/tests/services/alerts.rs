@@ -163,7 +163,7 @@ async fn an_aggregate_on_two_partitions_is_told() {
     let producer = tests::Producer::new(stage.topic.bootstrap());
     producer.send(stage.topic.name(), &records(2)).await;
     eventually(SOON, "all effects", async || stage.effects().await == 400).await;
-    scrape(&mut scrapes, &running, "some have strayed", |samples| {
+    scrape(&mut scrapes, &running, "some have moved", |samples| {
         any(samples, "inbox_aggregates_strayed_total", |count| count > 0.0)
     })
     .await;

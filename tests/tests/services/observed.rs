@@ -224,19 +224,19 @@ async fn an_aggregate_on_two_partitions_is_counted() {
     stage.send(&records(2)).await;
     // Records without a key have no aggregate that could be on two partitions.
     eventually(SOON, "all effects", async || stage.effects().await == 400).await;
-    assert_eq!(running.counters.read().strays, 0, "each aggregate is where it was");
+    assert_eq!(running.counters.read().aggregate_moves, 0, "each aggregate is where it was");
 
     // A producer of its own, which learns of the new partition when it begins.
     stage.topic.grow(2).await;
     let producer = tests::Producer::new(stage.topic.bootstrap());
     producer.send(stage.topic.name(), &records(3)).await;
     eventually(SOON, "all effects", async || stage.effects().await == 600).await;
-    let strays = running.counters.read().strays;
+    let moves = running.counters.read().aggregate_moves;
     // One in 16 of some 100 aggregates that have moved.
-    assert!((1..=40).contains(&strays), "{strays}");
+    assert!((1..=40).contains(&moves), "{moves}");
     shows(
         &running,
-        &[("inbox_aggregates_strayed_total", f64::from(u32::try_from(strays).unwrap()))],
+        &[("inbox_aggregates_strayed_total", f64::from(u32::try_from(moves).unwrap()))],
     )
     .await;
     running.stop().await;

@@ -164,8 +164,7 @@ fn about(row: &ParkedRow) -> String {
         let at = row.intent_at.as_deref().unwrap_or("?");
         text += &line("asked", &format!("{intent} by {} at {at}", plain(by, 80)));
     }
-    text +=
-        &line("tried", &format!("{}, {}", counted(row.attempts.into(), "attempt"), rounds(row)));
+    text += &line("tried", &format!("{}, {}", counted(row.attempts, "attempt"), rounds(row)));
     if row.retired {
         text += &line("retired", "its topic's rows were retired: nobody will release it");
     }

@@ -3,7 +3,10 @@
 use sqlx::{Connection, PgConnection, Row};
 
 use super::{
-    super::migration::{self, Migration},
+    super::{
+        VERSIONS_TABLE,
+        migration::{self, Migration},
+    },
     keeps_statements,
 };
 
@@ -66,5 +69,5 @@ pub(super) fn newest() -> i64 {
 
 /// All statements.
 pub(super) fn print() -> String {
-    migration::print(MIGRATIONS)
+    migration::print(MIGRATIONS, VERSIONS_TABLE)
 }

@@ -2,7 +2,10 @@
 
 use sqlx::{Connection, SqliteConnection};
 
-use super::super::migration::{self, Migration};
+use super::super::{
+    VERSIONS_TABLE,
+    migration::{self, Migration},
+};
 
 const MIGRATIONS: &[Migration] = &[
     Migration {
@@ -54,5 +57,5 @@ pub(super) fn newest() -> i64 {
 
 /// All statements.
 pub(super) fn print() -> String {
-    migration::print(MIGRATIONS)
+    migration::print(MIGRATIONS, VERSIONS_TABLE)
 }

@@ -1,9 +1,9 @@
 //! Plays faults on the services in the environment, and prints how long each took to be named:
-//! `named KILLS CASES [JSON-FILE]`, cases with commas between them, or `all`.
+//! `drill KILLS CASES [JSON-FILE]`, cases with commas between them, or `all`.
 
 use std::process::ExitCode;
 
-use tests::named::{CASES, Plan, named};
+use tests::drill::{CASES, Plan, play};
 
 #[tokio::main]
 async fn main() -> ExitCode {
@@ -19,7 +19,7 @@ async fn main() -> ExitCode {
         return ExitCode::from(2);
     }
     let worker = std::env::current_exe().expect("this program has a path").with_file_name("worker");
-    let report = named(&worker, &Plan { kills, cases }).await;
+    let report = play(&worker, &Plan { kills, cases }).await;
     if let Some(file) = file.first() {
         let json = serde_json::to_string_pretty(&report).unwrap_or_default();
         if let Err(error) = std::fs::write(file, json) {
@@ -38,6 +38,6 @@ async fn main() -> ExitCode {
 }
 
 fn usage() -> ExitCode {
-    eprintln!("usage: named KILLS all|CASE[,CASE…] [JSON-FILE]");
+    eprintln!("usage: drill KILLS all|CASE[,CASE…] [JSON-FILE]");
     ExitCode::from(2)
 }

@@ -1,4 +1,4 @@
-//! From outside: faults are played against a consumer program with its default configuration, and what it says of
+//! A drill from outside: faults are played against a consumer program with its default configuration, and what it says of
 //! itself is read as an operator reads it. How many seconds until the fault has a name?
 
 mod blocks;
@@ -45,7 +45,7 @@ pub struct Plan {
 }
 
 /// Plays the cases one after the other; `worker` is the program.
-pub async fn named(worker: &Path, plan: &Plan) -> Report {
+pub async fn play(worker: &Path, plan: &Plan) -> Report {
     let mut rows = Vec::new();
     for case in &plan.cases {
         println!("── {case}");

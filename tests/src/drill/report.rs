@@ -21,7 +21,7 @@ pub struct Row {
     /// What was done, and from when on the seconds count.
     pub done: String,
     /// What each of the four channels said first, and when: `ready`, `metrics`, `status`, `log`.
-    pub named: BTreeMap<&'static str, Sighting>,
+    pub sightings: BTreeMap<&'static str, Sighting>,
     /// It has to have a name: a case that only counts deaths has none.
     pub asked: bool,
     /// Other figures.
@@ -38,7 +38,7 @@ impl Row {
 
     /// The channel that was first.
     pub fn first(&self) -> Option<(&'static str, &Sighting)> {
-        let all = self.named.iter().map(|(channel, sighting)| (*channel, sighting));
+        let all = self.sightings.iter().map(|(channel, sighting)| (*channel, sighting));
         all.min_by(|(_, a), (_, b)| a.seconds.total_cmp(&b.seconds))
     }
 
@@ -56,7 +56,7 @@ impl Row {
     /// One line for people.
     pub(super) fn line(&self) -> String {
         let seconds = |channel: &str| {
-            let sighting = self.named.get(channel);
+            let sighting = self.sightings.get(channel);
             sighting.map_or("-".to_owned(), |sighting| format!("{:.1}", sighting.seconds))
         };
         let first = self

@@ -36,7 +36,7 @@ struct Scene {
 
 /// A consumer at work, and the events that misbehave sent; those after them are well.
 async fn set(worker: &Path, act: &str, events: usize) -> Scene {
-    let stage = Stage::set("named", 4).await;
+    let stage = Stage::set("drill", 4).await;
     let program = Program::of(worker, &stage, None);
     let process = program.start();
     others(&stage, "before").await;
@@ -75,7 +75,7 @@ pub(super) async fn held(worker: &Path) -> Row {
     let mut scene = set(worker, "statement", 1).await;
     let mut row =
         Row::new("lane-held", "a handler whose statement always meets the time-out; from the call");
-    row.named = scene.watch(&looks::held("bad-0")).await;
+    row.sightings = scene.watch(&looks::held("bad-0")).await;
     others(&scene.stage, "after").await;
     let all = async || scene.stage.effects().await == OTHERS * 2;
     eventually(SOON, "the other lanes go on", all).await;
@@ -98,7 +98,7 @@ pub(super) async fn one(worker: &Path) -> Vec<Row> {
         tokio::time::sleep(ATTEMPT).await;
         watch(program, &by_name, (*called + ATTEMPT, mark), PATIENCE).await
     };
-    (held.named, own.named, ()) = tokio::join!(
+    (held.sightings, own.sightings, ()) = tokio::join!(
         watch(program, &by_lane, since, PATIENCE),
         blocked,
         ends(process, *called, &mut end)
@@ -121,7 +121,7 @@ pub(super) async fn all(worker: &Path) -> Vec<Row> {
     let mut end = Row::default();
     let by_name = looks::reasons(NAMES);
     let Scene { stage, program, process, called, mark } = &mut scene;
-    (row.named, ()) = tokio::join!(
+    (row.sightings, ()) = tokio::join!(
         watch(program, &by_name, (*called, &*mark), PATIENCE),
         ends(process, *called, &mut end)
     );

@@ -24,7 +24,7 @@ const NAMES: &[&str] = &["topic_recreated", "topic_missing"];
 /// One of the orders.
 pub(super) async fn played(worker: &Path, case: &str) -> Row {
     let mut kafka = OwnKafka::start().await;
-    let topic = kafka.topic("named", PARTITIONS.0).await;
+    let topic = kafka.topic("drill", PARTITIONS.0).await;
     let stage = Stage::with(topic, Services::from_env().schema().await).await;
     let program = Program::of(worker, &stage, None);
     let mut process = program.start();
@@ -58,8 +58,9 @@ pub(super) async fn played(worker: &Path, case: &str) -> Row {
         }
     };
     let wanted = looks::reasons(NAMES);
-    let (done, named) = tokio::join!(change, watch(&program, &wanted, (began, &mark), PATIENCE));
-    let mut row = Row { named, ..Row::new(case, done) };
+    let (done, sightings) =
+        tokio::join!(change, watch(&program, &wanted, (began, &mark), PATIENCE));
+    let mut row = Row { sightings, ..Row::new(case, done) };
     ended(&mut process, &mut row).await;
     row.wrong.extend(once(&stage, EVENTS).await);
     row

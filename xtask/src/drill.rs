@@ -1,4 +1,4 @@
-//! `cargo xtask named`: faults against a consumer with its default configuration, and how long each takes to have a
+//! `cargo xtask drill`: faults against a consumer with its default configuration, and how long each takes to have a
 //! name on the channels that an operator has.
 
 use std::path::PathBuf;
@@ -31,5 +31,5 @@ pub(crate) fn run(choice: &Choice) -> Outcome<ExitCode> {
     let cases = if cases.is_empty() { "all".to_owned() } else { cases.join(",") };
     let mut arguments = vec![kills.to_string().into(), cases.into()];
     arguments.extend(json.iter().map(Into::into));
-    program::run_as(profile, "named", arguments)
+    program::run_as(profile, "drill", arguments)
 }

@@ -39,7 +39,7 @@ async fn played(
     mend: impl AsyncFn(&mut OwnKafka),
 ) -> Row {
     let mut kafka = OwnKafka::start().await;
-    let topic = kafka.topic("named", 2).await;
+    let topic = kafka.topic("drill", 2).await;
     let stage = Stage::with(topic, Services::from_env().schema().await).await;
     let program = Program::of(worker, &stage, None);
     let mut process = program.start();
@@ -48,7 +48,7 @@ async fn played(
 
     let (began, mark) = (Instant::now(), Mark::now(&program));
     hurt(&mut kafka);
-    row.named = watch(&program, &looks::no_broker(), (began, &mark), PATIENCE).await;
+    row.sightings = watch(&program, &looks::no_broker(), (began, &mark), PATIENCE).await;
     mend(&mut kafka).await;
     let mended = Instant::now();
     stage.count("a", EVENTS + 1, EVENTS * 2).await;

@@ -48,9 +48,9 @@ pub(super) async fn poisoned(worker: &Path, case: &str, act: &str) -> Vec<Row> {
     vec![waits, found, owned]
 }
 
-async fn play(worker: &Path, act: &str, named: bool, (waits, found): (&mut Row, &mut Row)) {
-    let stage = Stage::set("named", 4).await;
-    let mut program = Program::of(worker, &stage, named.then_some("one"));
+async fn play(worker: &Path, act: &str, owned: bool, (waits, found): (&mut Row, &mut Row)) {
+    let stage = Stage::set("drill", 4).await;
+    let mut program = Program::of(worker, &stage, owned.then_some("one"));
     if act == "oom" {
         program = program.with_memory(MEMORY_KIB);
     }
@@ -64,7 +64,7 @@ async fn play(worker: &Path, act: &str, named: bool, (waits, found): (&mut Row, 
     stage.send(&[Record::event("poison", "Counted", "poison", &payload)]).await;
     events(&stage, EACH / 2 + 1, EACH).await;
     let (down, crashed) = (looks::joining(), looks::crashed());
-    (waits.named, found.named) = tokio::join!(
+    (waits.sightings, found.sightings) = tokio::join!(
         watch(&program, &down, (began, &mark), SOON),
         watch(&program, &crashed, (began, &mark), PATIENCE),
     );
@@ -82,7 +82,7 @@ async fn play(worker: &Path, act: &str, named: bool, (waits, found): (&mut Row, 
 
 /// `kill -9`s at random moments while events arrive: none is to blame.
 pub(super) async fn killed(worker: &Path, kills: u32) -> Row {
-    let stage = Stage::set("named", 4).await;
+    let stage = Stage::set("drill", 4).await;
     // Else the group would wait for the session of each, and most kills would meet a process without a partition.
     let program = Program::of(worker, &stage, Some("one"));
     let what = format!(
