@@ -262,6 +262,18 @@ pub enum Rule {
     SequenceIsAhead,
     /// A relay that is fenced again and again while it has the turn says so.
     SharedIdIsTold,
+    /// A row that is not to be sent before a time waits for it, and what follows it of its aggregate waits behind it.
+    DelayKept,
+    /// A row that waits for another attempt is not tried before its time.
+    RetryAwaitsTime,
+    /// A row that waits for another attempt behind one of its aggregate that was set aside is not tried.
+    RetryKeepsPlace,
+    /// With the delivery of a row that waited for another attempt goes what is held behind it.
+    ReleaseAfterDelivery,
+    /// What became of another attempt is booked by whoever has the turn, and by nobody else.
+    RetryFenced,
+    /// Who has failed rows sent once more or given up is written with the change itself.
+    ActsAreWritten,
 }
 
 impl Rule {

@@ -121,7 +121,7 @@ impl Inspections for Postgres {
         let rights: &[&[Right]] = match kind {
             RoleKind::Consumer => &[CONSUMER, ends, AUDIT, NUMBERS],
             RoleKind::AppendingConsumer => &[CONSUMER, ends, APPENDING, AUDIT, NUMBERS],
-            RoleKind::Relay => &[rights::RELAY, rights::NUMBERS],
+            RoleKind::Relay => &[rights::RELAY, rights::ACTS, rights::NUMBERS],
             RoleKind::Appender => &[rights::APPENDER],
             RoleKind::Reader => &[READER, AUDIT, rights::READER],
             RoleKind::Eraser => &[ERASER],

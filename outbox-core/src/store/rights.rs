@@ -27,11 +27,15 @@ pub const RELAY: &[Right] = &[
 ];
 /// What a relay compares the rows with; it works without.
 pub const NUMBERS: &[Right] = &[right("outbox_events_seq_seq", &["SELECT"])];
+/// What the commands of people need beside, that let failed rows go and give them up: they write who did so, and nobody
+/// changes that. A relay works without.
+pub const ACTS: &[Right] = &[right("outbox_audit", &["INSERT"])];
 /// Who only looks.
 pub const READER: &[Right] = &[
     right("outbox_schema_versions", &["SELECT"]),
     right("outbox_events", &["SELECT"]),
     right("outbox_relays", &["SELECT"]),
+    right("outbox_audit", &["SELECT"]),
 ];
 
 /// The statements that give a role these rights on tables of a schema, or of the search path.

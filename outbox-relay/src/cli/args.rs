@@ -52,7 +52,7 @@ pub(super) enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Rows that cannot be sent and were set aside
+    /// Rows that were set aside: they cannot be sent, or are tried again later
     Failed {
         #[command(subcommand)]
         verb: Verb,
@@ -73,19 +73,49 @@ pub(super) enum Verb {
         #[arg(long, default_value_t = 100)]
         max: u32,
     },
-    /// Lets them be sent once more
+    /// Shows everything about one row, whatever became of it
+    Show {
+        /// Its number, from `failed list`
+        #[arg(value_name = "SEQ")]
+        seq: i64,
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Lets them be sent once more, now, as if they had never been tried
     Retry {
         #[command(flatten)]
         which: Which,
+        #[command(flatten)]
+        hand: Hand,
     },
     /// Gives them up for good: no consumer ever sees them, and what waits behind them goes
     Discard {
         #[command(flatten)]
         which: Which,
-        /// Who decided it; by default the user of this machine
-        #[arg(long, value_name = "NAME")]
-        by: Option<String>,
+        #[command(flatten)]
+        hand: Hand,
     },
+}
+
+/// Whose hand it is.
+#[derive(Clone, PartialEq, Eq, Debug, Default, clap::Args)]
+pub(super) struct Hand {
+    /// Who decided it; by default the user of this machine
+    #[arg(long, visible_alias = "as", value_name = "NAME")]
+    pub(super) by: Option<String>,
+    /// Why: written into the audit
+    #[arg(
+        long,
+        visible_alias = "why",
+        value_name = "TEXT",
+        default_value = "",
+        hide_default_value = true
+    )]
+    pub(super) reason: String,
+    /// What came of it, as JSON
+    #[arg(long)]
+    pub(super) json: bool,
 }
 
 /// Which rows.
@@ -100,7 +130,10 @@ pub(super) struct Which {
     /// Those whose error contains a text
     #[arg(long, value_name = "TEXT")]
     pub(super) error: Option<String>,
-    /// All of them
+    /// Those of one event type
+    #[arg(long = "type", value_name = "TYPE")]
+    pub(super) event_type: Option<String>,
+    /// All of them, but those that only wait for their time
     #[arg(long)]
     pub(super) all: bool,
 }
@@ -121,11 +154,12 @@ impl Which {
                 }
             },
         };
-        let choice = Choice { seq: self.seq, aggregate, error: self.error.clone() };
+        let (error, event_type) = (self.error.clone(), self.event_type.clone());
+        let choice = Choice { seq: self.seq, aggregate, error, event_type };
         match (self.all, choice == Choice::default()) {
             (true, false) => Err("--all goes with no other choice; leave one of them out".into()),
             (false, true) if changes => {
-                Err("say which rows: --seq, --aggregate, --error or --all".into())
+                Err("say which rows: --seq, --aggregate, --error, --type or --all".into())
             }
             _ => Ok(choice),
         }

@@ -1,30 +1,42 @@
-//! `failed`: rows that cannot be sent and were set aside.
+//! `failed`: rows that were set aside, until a person decides or until their next attempt.
 
 use service_kit::{
     cli::columns,
     printed::{self, counted},
 };
 
-use super::{Exit, Terminal, args::Verb, failed_call, on, open, options};
+use super::{
+    Exit, Terminal,
+    args::{Hand, Verb},
+    failed_call, on, open, options, show,
+};
 use crate::{
     config::Config,
-    port::{Choice, FailedRow, FeedError, Operators, Step, whole},
+    port::{Act, Choice, FailedRow, FeedError, Operators, Step, whole},
     relay::address,
 };
 
 /// What is done, once it is clear to which rows.
 enum Deed {
     List { json: bool, max: u32 },
-    Retry,
-    Discard { by: String },
+    Retry(Hand),
+    Discard(Hand),
 }
 
-/// Lists, retries or discards.
+/// Lists, shows, retries or discards.
 pub(super) async fn failed(config: &Config, verb: &Verb, terminal: &mut Terminal<'_>) -> Exit {
     let (which, deed) = match verb {
         Verb::List { which, json, max } => (which, Deed::List { json: *json, max: *max }),
-        Verb::Retry { which } => (which, Deed::Retry),
-        Verb::Discard { which, by } => (which, Deed::Discard { by: who(by.clone()) }),
+        Verb::Retry { which, hand } => (which, Deed::Retry(hand.clone())),
+        Verb::Discard { which, hand } => (which, Deed::Discard(hand.clone())),
+        Verb::Show { seq, json } => {
+            let options = match options(config, terminal) {
+                Ok(options) => options,
+                Err(exit) => return exit,
+            };
+            let show = (*seq, *json);
+            return on!(&options, shown(settings, show, terminal), &address(config));
+        }
     };
     let choice = match which.choice(!matches!(deed, Deed::List { .. })) {
         Ok(choice) => choice,
@@ -40,9 +52,38 @@ pub(super) async fn failed(config: &Config, verb: &Verb, terminal: &mut Terminal
     on!(&options, done(settings, &choice, deed, terminal), &address(config))
 }
 
-fn who(by: Option<String>) -> String {
+fn who(by: Option<&str>) -> String {
     let env: Vec<(String, String)> = std::env::vars().collect();
-    by.unwrap_or_else(|| service_kit::cli::who(&env, &service_kit::host()))
+    by.map_or_else(|| service_kit::cli::who(&env, &service_kit::host()), str::to_owned)
+}
+
+async fn shown<F: Operators>(
+    settings: F::Settings,
+    (seq, json): (i64, bool),
+    terminal: &mut Terminal<'_>,
+) -> Exit {
+    let mut session = match open::<F>(&settings, terminal).await {
+        Ok(session) => session,
+        Err(exit) => return exit,
+    };
+    let found = whole::<F, _>(&settings, &mut session, async |s| {
+        F::content(s, seq, show::PAYLOAD_MAX).await
+    });
+    let found = found.await;
+    F::close_hard(session).await;
+    match found {
+        Ok(Some(row)) => {
+            terminal.say(show::rendered(&row, json));
+            Exit::Done
+        }
+        Ok(None) => {
+            terminal.complain(format!(
+                "the outbox has no row {seq}: it was removed after `retention.sent`, or has another number"
+            ));
+            Exit::Usage
+        }
+        Err(error) => failed_call(&error, terminal),
+    }
 }
 
 async fn done<F: Operators>(
@@ -61,16 +102,20 @@ async fn done<F: Operators>(
                 .await
                 .map(|rows| listed(&rows, choice, json))
         }
-        Deed::Retry => {
-            steps::<F>(&settings, &mut session, async |s, after| F::retry(s, choice, after).await)
-                .await
-                .map(retried)
+        Deed::Retry(Hand { by, reason, json }) => {
+            let who = who(by.as_deref());
+            let act = Act { who: &who, why: reason.trim() };
+            let step = async |s: &mut F::Session, after| F::retry(s, choice, after, act).await;
+            let rows = steps::<F>(&settings, &mut session, step).await;
+            rows.map(|rows| if json { changed(rows) } else { retried(rows) })
         }
-        Deed::Discard { by } => steps::<F>(&settings, &mut session, async |s, after| {
-            F::discard(s, choice, after, &by).await
-        })
-        .await
-        .map(discarded),
+        Deed::Discard(Hand { by, reason, json }) => {
+            let who = who(by.as_deref());
+            let act = Act { who: &who, why: reason.trim() };
+            let step = async |s: &mut F::Session, after| F::discard(s, choice, after, act).await;
+            let rows = steps::<F>(&settings, &mut session, step).await;
+            rows.map(|rows| if json { changed(rows) } else { discarded(rows) })
+        }
     };
     F::close_hard(session).await;
     match said {
@@ -80,6 +125,11 @@ async fn done<F: Operators>(
         }
         Err(error) => failed_call(&error, terminal),
     }
+}
+
+/// How many rows were changed, for machines.
+fn changed(rows: u64) -> String {
+    printed::json(&serde_json::json!({ "rows": rows }))
 }
 
 /// Goes through all rows that are meant, in short transactions: those that fail again meanwhile are behind.
@@ -128,12 +178,24 @@ pub(super) fn listed(rows: &[FailedRow], choice: &Choice, json: bool) -> String 
             row.aggregate.clone(),
             row.event_type.clone(),
             row.event_id.clone(),
+            state(row),
             row.failed_seconds.to_string(),
             row.behind.to_string(),
             row.error.clone(),
         ]
     };
-    let rows: Vec<[String; 7]> = rows.iter().map(cells).collect();
-    let heads = ["SEQ", "AGGREGATE", "TYPE", "EVENT", "SECONDS AGO", "BEHIND IT", "WHY"];
-    columns(heads, &rows, [false; 7])
+    let rows: Vec<[String; 8]> = rows.iter().map(cells).collect();
+    let heads = ["SEQ", "AGGREGATE", "TYPE", "EVENT", "STATE", "SECONDS AGO", "BEHIND IT", "WHY"];
+    columns(heads, &rows, [false; 8])
+}
+
+/// What becomes of a row by itself.
+fn state(row: &FailedRow) -> String {
+    let tries = row.attempts + 1;
+    match (row.retry_seconds, &row.waits_for) {
+        (Some(0), _) => format!("tries again now (attempt {tries})"),
+        (Some(seconds), _) => format!("tries again in {seconds} s (attempt {tries})"),
+        (None, Some(_)) => "waits for its topic".into(),
+        (None, None) => "set aside".into(),
+    }
 }

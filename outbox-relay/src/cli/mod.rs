@@ -19,6 +19,7 @@ mod exit;
 mod failed;
 mod migrate;
 mod run;
+mod show;
 mod status;
 
 #[cfg(test)]

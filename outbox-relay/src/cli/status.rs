@@ -55,6 +55,8 @@ pub(super) fn table(overview: &Overview) -> String {
     row("  held back", overview.held.to_string());
     row("  oldest", seconds(overview.oldest_seconds));
     row("set aside", overview.failed.to_string());
+    row("tries again", later(overview.retrying, overview));
+    row("delayed", later(overview.delayed, overview));
     row("no topic", missing(overview));
     row("sent, kept", overview.sent.to_string());
     row("active relay", overview.holder.clone().unwrap_or_else(|| "-".into()));
@@ -68,6 +70,14 @@ pub(super) fn table(overview: &Overview) -> String {
 /// What a person has to mend though no row waits at the moment.
 const WITHOUT_ROWS: [&str; 2] = ["sequence_behind: ", "id_shared: "];
 
+/// Rows that go by themselves later, and when the next of all these does.
+fn later(rows: i64, overview: &Overview) -> String {
+    match overview.next_due_seconds {
+        Some(seconds) if rows > 0 => format!("{rows} (the next row in {seconds} s)"),
+        _ => rows.to_string(),
+    }
+}
+
 /// Rows whose topic is missing, and which topics these are.
 fn missing(overview: &Overview) -> String {
     match &overview.missing_topics[..] {
@@ -78,7 +88,7 @@ fn missing(overview: &Overview) -> String {
 
 /// Why nothing is shipped, as far as the database knows.
 fn why(overview: &Overview) -> Option<String> {
-    if overview.waiting == 0 {
+    if overview.waiting + overview.retrying + overview.delayed == 0 {
         let told = |why: &String| WITHOUT_ROWS.iter().any(|name| why.starts_with(name));
         return overview.standstill.clone().filter(told);
     }

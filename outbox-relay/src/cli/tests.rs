@@ -169,13 +169,20 @@ fn failed_rows_are_listed_for_people_and_machines() {
         aggregate: "Order/1".into(),
         topic: None,
         failed_seconds: 3,
+        attempts: 0,
+        retry_seconds: None,
+        waits_for: None,
         error: "the topic x is not there".into(),
         behind: 2,
     };
-    let (rows, all) = ([row], Choice::default());
+    let again = FailedRow { attempts: 2, retry_seconds: Some(12), ..row.clone() };
+    let topic = FailedRow { waits_for: Some("x".into()), ..row.clone() };
+    let (rows, all) = ([row, again, topic], Choice::default());
     let expected = "\
-SEQ  AGGREGATE  TYPE       EVENT  SECONDS AGO  BEHIND IT  WHY
-7    Order/1    OrderPaid  e-1    3            2          the topic x is not there";
+SEQ  AGGREGATE  TYPE       EVENT  STATE                            SECONDS AGO  BEHIND IT  WHY
+7    Order/1    OrderPaid  e-1    set aside                        3            2          the topic x is not there
+7    Order/1    OrderPaid  e-1    tries again in 12 s (attempt 3)  3            2          the topic x is not there
+7    Order/1    OrderPaid  e-1    waits for its topic              3            2          the topic x is not there";
     assert_eq!(listed(&rows, &all, false), expected);
     assert!(listed(&rows, &all, true).contains("\"behind\": 2"));
     assert_eq!(listed(&[], &all, false), "no row is set aside");

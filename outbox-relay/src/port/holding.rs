@@ -24,7 +24,8 @@ pub(crate) struct Appenders {
 
 /// Rows that wait behind one that was set aside, or for a topic.
 pub(crate) trait Holding: Sessions {
-    /// Marks rows as held: they are out of the way of later looks. `false`: another has the turn.
+    /// Marks rows as held, those that wait for another attempt, too: they are out of the way of later looks. `false`:
+    /// another has the turn.
     fn hold(
         session: &mut Self::Session,
         turn: Turn,

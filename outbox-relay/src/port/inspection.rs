@@ -13,6 +13,12 @@ pub(crate) struct Overview {
     pub oldest_seconds: Option<i64>,
     /// Rows that were set aside until a person decides.
     pub failed: i64,
+    /// Rows that could not be delivered and are tried again by themselves.
+    pub retrying: i64,
+    /// Rows that are not sent before a time of theirs.
+    pub delayed: i64,
+    /// In how long the next of these two is due, not below zero.
+    pub next_due_seconds: Option<i64>,
     /// Rows that go by themselves when their topic is there.
     pub waiting_for_topic: i64,
     /// The topics that are missing, the first ten.

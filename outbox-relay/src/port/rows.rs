@@ -1,5 +1,7 @@
 //! The rows that wait: what each batch asks.
 
+use std::time::Duration;
+
 use outbox_core::OutboxEvent;
 
 use super::{FeedError, Sessions, Turn};
@@ -34,6 +36,16 @@ pub(crate) struct Row {
     pub aggregate: String,
     /// It waits behind one of its aggregate that was set aside.
     pub blocked: bool,
+    /// It waited for another attempt, set aside, and is so still: what becomes of it is told as such.
+    #[cfg_attr(not(test), expect(dead_code, reason = "only tests ask for it so far"))]
+    pub waited: bool,
+    /// How often it was tried in vain.
+    pub attempts: u32,
+    /// What is left of the time that it is not sent before, by the database's clock.
+    pub delay: Option<Duration>,
+    /// How long ago it was appended, by the database's clock.
+    #[cfg_attr(not(test), expect(dead_code, reason = "only tests ask for it so far"))]
+    pub age: Duration,
     /// The event, or why the row is none.
     pub event: Result<OutboxEvent, String>,
 }
@@ -83,6 +95,29 @@ pub(crate) struct RowFailure {
     pub error: String,
     /// The topic that it waits for, if nothing else is wrong with it.
     pub waits_for: Option<String>,
+    /// How often it was tried in vain, this time included.
+    pub attempts: u32,
+    /// In how long it is tried again by itself. `None`: a person decides, or its topic comes.
+    pub retry_after: Option<Duration>,
+}
+
+/// What became of rows.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Marks<'a> {
+    /// Acknowledged.
+    pub sent: &'a [RowId],
+    /// Acknowledged, of those that waited for another attempt: what is held behind them goes.
+    pub late: &'a [RowId],
+    /// Set aside, whether they waited for another attempt or not.
+    pub failed: &'a [RowFailure],
+}
+
+impl Marks<'_> {
+    /// Every row that is marked.
+    pub(crate) fn ids(&self) -> impl Iterator<Item = RowId> {
+        let failed = self.failed.iter().map(|failure| failure.id);
+        self.sent.iter().chain(self.late).copied().chain(failed)
+    }
 }
 
 /// The rows that wait.
@@ -96,7 +131,6 @@ pub(crate) trait Rows: Sessions {
     fn mark(
         session: &mut Self::Session,
         turn: Turn,
-        sent: &[RowId],
-        failed: &[RowFailure],
+        marks: Marks<'_>,
     ) -> impl Future<Output = Result<Marked, FeedError>> + Send;
 }

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use inbox_engine::internal::Rule;
 use outbox_core::OutboxEvent;
 
 use super::missing_topics::MissingTopics;
@@ -10,6 +11,9 @@ use crate::{
     sink::OutgoingRecord,
     topic::Template,
 };
+
+/// Written on a row that is not sent before a time of its own.
+const NOT_YET: &str = "its time, `deliver_after`, has not come; it goes by itself then";
 
 /// A batch, sorted out.
 #[derive(Debug, Default)]
@@ -31,7 +35,7 @@ pub(super) fn sort(
 ) -> OutgoingBatch {
     let mut batch = OutgoingBatch::default();
     let mut held = HashSet::new();
-    for Row { id, aggregate, blocked, event } in rows {
+    for Row { id, aggregate, blocked, attempts, delay, event, .. } in rows {
         if blocked {
             batch.blocked.push(id);
             continue;
@@ -39,11 +43,25 @@ pub(super) fn sort(
         if held.contains(&aggregate) {
             continue;
         }
+        if let Some(after) = delay.filter(|_| Rule::DelayKept.on()) {
+            let event = label(&aggregate, id);
+            held.insert(aggregate);
+            batch.failed.push(RowFailure {
+                id,
+                event,
+                error: NOT_YET.into(),
+                waits_for: None,
+                attempts,
+                retry_after: Some(after),
+            });
+            continue;
+        }
         let readable = event.is_ok();
         match event.and_then(|event| record(&event, &aggregate, template)) {
             Ok(record) if missing_topics.contains(&record.topic) => {
                 held.insert(aggregate);
-                batch.failed.push(waits(id, label(&record.aggregate, id), record.topic));
+                let event = label(&record.aggregate, id);
+                batch.failed.push(RowFailure { attempts, ..waits(id, event, record.topic) });
             }
             Ok(record) => {
                 batch.ids.push(id);
@@ -52,7 +70,14 @@ pub(super) fn sort(
             Err(error) => {
                 let event = if readable { label(&aggregate, id) } else { aggregate.clone() };
                 held.insert(aggregate);
-                batch.failed.push(RowFailure { id, event, error, waits_for: None });
+                batch.failed.push(RowFailure {
+                    id,
+                    event,
+                    error,
+                    waits_for: None,
+                    attempts,
+                    retry_after: None,
+                });
             }
         }
     }
@@ -70,7 +95,7 @@ pub(super) fn waits(id: RowId, event: String, topic: String) -> RowFailure {
         "the topic {topic} is not there; create it, and the row goes by itself, or correct `kafka.topic` or the \
          row's own topic"
     );
-    RowFailure { id, event, error, waits_for: Some(topic) }
+    RowFailure { id, event, error, waits_for: Some(topic), attempts: 0, retry_after: None }
 }
 
 fn record(
@@ -86,6 +111,8 @@ fn record(
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use outbox_core::Aggregate;
 
     use super::*;
@@ -101,6 +128,10 @@ mod tests {
             id: numbered(seq),
             aggregate: aggregate.to_string(),
             blocked: false,
+            waited: false,
+            attempts: 0,
+            delay: None,
+            age: Duration::ZERO,
             event: Ok(event),
         }
     }
@@ -111,12 +142,7 @@ mod tests {
             row(1, "Order", "a"),
             row(2, "Purchase Order", "b"),
             row(3, "Purchase Order", "b"),
-            Row {
-                id: numbered(4),
-                aggregate: "Order/c".into(),
-                blocked: false,
-                event: Err("the row is no event".into()),
-            },
+            Row { event: Err("the row is no event".into()), ..row(4, "Order", "c") },
             row(5, "Order", "a"),
             row(6, "Order", "c"),
         ];
@@ -126,5 +152,21 @@ mod tests {
         let failed: Vec<i64> = batch.failed.iter().map(|failure| failure.id.seq).collect();
         assert_eq!(failed, [2, 4], "the second rows of b and c wait behind the first");
         assert_eq!(batch.records[0].record.key.as_deref(), Some(&b"a"[..]));
+    }
+
+    #[test]
+    fn a_row_whose_time_has_not_come_waits_and_what_follows_it() {
+        let delay = Some(Duration::from_secs(9));
+        let rows = vec![
+            row(1, "Order", "a"),
+            Row { delay, attempts: 2, ..row(2, "Order", "b") },
+            row(3, "Order", "b"),
+            row(4, "Order", "a"),
+        ];
+        let batch = sort(rows, &Template::read("orders").unwrap(), &MissingTopics::default());
+        assert_eq!(batch.ids, [numbered(1), numbered(4)]);
+        let [failure] = &batch.failed[..] else { panic!("one row waits: {:?}", batch.failed) };
+        assert_eq!((failure.id, failure.retry_after), (numbered(2), delay));
+        assert_eq!(failure.attempts, 2, "no attempt is spent");
     }
 }

@@ -12,7 +12,7 @@ use super::{
     progress::Progress,
 };
 use crate::{
-    port::{Marked, Rounds, RowFailure, RowId, RowPage},
+    port::{Marked, Marks, Rounds, RowFailure, RowId, RowPage},
     sink::{OutgoingRecord, Refusal, Shipment, Sink},
     telemetry::Signal,
 };
@@ -172,7 +172,9 @@ impl<F: Rounds> Pump<F> {
             let (id, event) = (ids[place], label(&aggregate, ids[place]));
             match missing {
                 Some(topic) if Rule::RowsAwaitTopic.on() => waits(id, event, topic),
-                _ => RowFailure { id, event, error, waits_for: None },
+                _ => {
+                    RowFailure { id, event, error, waits_for: None, attempts: 0, retry_after: None }
+                }
             }
         }));
         if sent.is_empty() && failed.is_empty() {
@@ -183,7 +185,8 @@ impl<F: Rounds> Pump<F> {
             failure.error = writable(&failure.error, |c| !c.is_control());
         }
         let missing = loop {
-            match session.call(async |s| F::mark(s, lease.turn, sent, &failed).await).await {
+            let marks = Marks { sent, failed: &failed, ..Marks::default() };
+            match session.call(async |s| F::mark(s, lease.turn, marks).await).await {
                 Ok(Marked::All) => break 0,
                 Ok(Marked::Missing(rows)) => break rows,
                 Ok(Marked::NotOurs) => return Round::TurnLost,
@@ -201,8 +204,9 @@ impl<F: Rounds> Pump<F> {
         };
         self.counters.sent.add(sent.len() as u64);
         self.counters.batches.add(u64::from(!sent.is_empty()));
-        for RowFailure { id, event, error, waits_for } in failed {
+        for RowFailure { id, event, error, waits_for, retry_after, .. } in failed {
             match waits_for {
+                None if retry_after.is_some() => {}
                 None => {
                     self.counters.failed.add(1);
                     Signal::SetAside { seq: id.seq, event, error }.emit();

@@ -21,13 +21,13 @@ const ALL: &str = "SELECT event_id, event_type, aggregate_type, aggregate_id, ag
 async fn postgres() -> (Schema, PgConnection) {
     let schema = Services::from_env().schema().await;
     let mut conn = PgConnection::connect(&schema.url()).await.unwrap();
-    assert_eq!(outbox_core::migrate(&mut conn).await.unwrap(), [1, 2]);
+    assert_eq!(outbox_core::migrate(&mut conn).await.unwrap(), [1, 2, 3]);
     (schema, conn)
 }
 
 async fn sqlite() -> SqliteConnection {
     let mut conn = SqliteConnection::connect("sqlite::memory:").await.unwrap();
-    assert_eq!(outbox_core::migrate(&mut conn).await.unwrap(), [1, 2]);
+    assert_eq!(outbox_core::migrate(&mut conn).await.unwrap(), [1, 2, 3]);
     conn
 }
 

@@ -5,7 +5,10 @@ use inbox_engine::internal::Rule;
 use outbox_core::{Aggregate, Envelope, EventId, OutboxEvent, Text, internal::headers_from_json};
 
 use super::Columns;
-use crate::port::{Row, RowId};
+use crate::{
+    feed::duration,
+    port::{Row, RowId},
+};
 
 /// The columns of a row. What a column holds may be nothing that can be read: then the row is no event, and
 /// no other row suffers from that.
@@ -25,8 +28,9 @@ struct Stored {
 /// A column that was read, or why not.
 type Column<T> = Result<T, sqlx::Error>;
 
-/// The row that a look found. Fails without number or id.
-pub(crate) fn row(found: &impl Columns) -> Result<Row, sqlx::Error> {
+/// The row that a look found, among those that are unsent or among those that `waited` for another attempt. Fails
+/// without number or id, and where what the statement computed is not there.
+pub(crate) fn row(found: &impl Columns, waited: bool) -> Result<Row, sqlx::Error> {
     let stored = Stored {
         id: RowId { seq: found.read("seq")?, event: found.read("event_id")? },
         event_type: found.read("event_type"),
@@ -42,7 +46,19 @@ pub(crate) fn row(found: &impl Columns) -> Result<Row, sqlx::Error> {
     if !Rule::ColumnsReadAlone.on() {
         stored.whole()?;
     }
-    Ok(stored.row(found.read("blocked")?))
+    let attempts: Option<i32> = found.read("attempts").unwrap_or_default();
+    let delay: Option<i64> = found.read("delay")?;
+    let (id, aggregate) = (stored.id, stored.aggregate());
+    Ok(Row {
+        id,
+        aggregate,
+        blocked: found.read("blocked")?,
+        waited,
+        attempts: attempts.and_then(|count| u32::try_from(count).ok()).unwrap_or_default(),
+        delay: delay.map(duration),
+        age: duration(found.read("age")?),
+        event: stored.event(),
+    })
 }
 
 impl Stored {
@@ -55,16 +71,15 @@ impl Stored {
         if unread { Err(sqlx::Error::Protocol("a column cannot be read".into())) } else { Ok(()) }
     }
 
-    /// The row. One that was written by other means than `append` may be no event.
-    fn row(self, blocked: bool) -> Row {
-        let aggregate = match (&self.aggregate_type, &self.aggregate_id) {
+    fn aggregate(&self) -> String {
+        match (&self.aggregate_type, &self.aggregate_id) {
             (Ok(kind), Ok(id)) => format!("{kind}/{id}"),
             // No row of it is ever sent, so that none has to wait for another.
             _ => format!("row {}", self.id.seq),
-        };
-        Row { id: self.id, aggregate, blocked, event: self.event() }
+        }
     }
 
+    /// A row that was written by other means than `append` may be no event.
     fn event(self) -> Result<OutboxEvent, String> {
         let not = |error: &dyn std::fmt::Display| format!("the row is no event: {error}");
         let kind = self.aggregate_type.map_err(unread("aggregate_type"))?;

@@ -5,7 +5,7 @@ use inbox_engine::internal::{
     ablation::{Cut, Row, Table},
 };
 
-use super::{rows, turn};
+use super::{failed, retries, rows, turn};
 
 pub(in crate::feed) static TABLE: Table = Table::new(ROWS);
 
@@ -13,11 +13,26 @@ const TOKEN: Cut = Cut::new(Rule::TurnHasToken, "token = $2", "$2::uuid IS NOT N
 const SENT: Cut = Cut::new(Rule::MarkNamesEvent, " AND o.event_id = s.event_id", "");
 const FAILED: Cut = Cut::new(Rule::MarkNamesEvent, " AND o.event_id = f.event_id", "");
 
+const LATE: Cut = Cut::new(Rule::MarkNamesEvent, " AND o.event_id = l.event_id", "");
+const LATE_FENCED: Cut = Cut::new(
+    Rule::RetryFenced,
+    "AND EXISTS (SELECT FROM mine) RETURNING o.aggregate_type",
+    "RETURNING o.aggregate_type",
+);
+const LATE_RELEASE: Cut =
+    Cut::new(Rule::ReleaseAfterDelivery, "FROM late ORDER", "FROM late WHERE false ORDER");
+const DUE: Cut = Cut::new(Rule::RetryAwaitsTime, " AND retry_at <= now()", "");
+const BLOCKED: Cut = Cut::new(Rule::RetryKeepsPlace, "AND f.seq < o.seq) AS", "AND false) AS");
+const WRITTEN: Cut = Cut::new(Rule::ActsAreWritten, "HAVING count(*) > 0", "HAVING false");
+
 static ROWS: &[Row] = &[
     (turn::TEXTS.keep, &[TOKEN]),
     (turn::TEXTS.give_up, &[TOKEN]),
     (rows::MARK_SENT, &[TOKEN, SENT]),
-    (rows::MARK, &[TOKEN, SENT, FAILED]),
+    (rows::MARK, &[TOKEN, SENT, FAILED, LATE, LATE_FENCED, LATE_RELEASE]),
+    (retries::DUE, &[DUE, BLOCKED]),
+    (failed::RETRY, &[WRITTEN]),
+    (failed::DISCARD, &[WRITTEN]),
 ];
 
 #[cfg(test)]

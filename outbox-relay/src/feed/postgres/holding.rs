@@ -15,9 +15,10 @@ use crate::{
 /// $1 fence, $2 token, $3 and $4 rows by number and id.
 const HOLD: &str = "WITH mine AS MATERIALIZED (
     SELECT 1 FROM outbox_relays WHERE epoch = $1 AND token = $2 FOR NO KEY UPDATE),
-held AS (UPDATE outbox_events o SET failed_at = now(), held = true
+held AS (UPDATE outbox_events o SET failed_at = now(), held = true, retry_at = NULL
     FROM unnest($3::bigint[], $4::uuid[]) h(seq, event_id)
-    WHERE o.seq = h.seq AND o.event_id = h.event_id AND o.sent_at IS NULL AND o.failed_at IS NULL
+    WHERE o.seq = h.seq AND o.event_id = h.event_id AND o.sent_at IS NULL AND (o.failed_at IS NULL
+        OR (o.discarded_at IS NULL AND NOT o.held AND o.retry_at IS NOT NULL))
     AND EXISTS (SELECT FROM mine))
 SELECT EXISTS (SELECT FROM mine)";
 

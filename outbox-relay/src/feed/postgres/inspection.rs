@@ -15,13 +15,18 @@ impl InspectionSql for Postgres {
     const OVERVIEW: &'static str = "SELECT w.unsent + h.held AS waiting, h.held,
     (SELECT extract(epoch FROM now() - created_at)::bigint FROM outbox_events
         WHERE sent_at IS NULL AND failed_at IS NULL ORDER BY seq LIMIT 1) AS oldest,
-    h.heads - t.rows AS failed, t.rows AS waiting_for_topic,
+    greatest(0, h.heads - t.rows - d.rows) AS failed, d.rows - d.delayed AS retrying, d.delayed, d.next AS next_due,
+    t.rows AS waiting_for_topic,
     (SELECT count(*) FROM outbox_events WHERE sent_at IS NOT NULL OR discarded_at IS NOT NULL) AS sent,
     r.owner, extract(epoch FROM now() - r.taken_at)::bigint AS taken,
     greatest(0, extract(epoch FROM r.lease_until - now())::bigint) AS lease_left,
     coalesce(r.epoch, 0) AS fence, r.standstill
 FROM (SELECT count(*) AS unsent FROM outbox_events WHERE sent_at IS NULL AND failed_at IS NULL) w
 CROSS JOIN (SELECT count(*) AS rows FROM outbox_events WHERE waits_for IS NOT NULL) t
+CROSS JOIN (SELECT count(*) AS rows, count(*) FILTER (WHERE deliver_after > now()) AS delayed,
+    CASE WHEN count(*) > 0 THEN greatest(0, least(date_part('epoch', min(retry_at)) - date_part('epoch', now()), 1e9::float8))::bigint
+        END AS next
+    FROM outbox_events WHERE failed_at IS NOT NULL AND discarded_at IS NULL AND NOT held AND retry_at IS NOT NULL) d
 CROSS JOIN (SELECT n.heads, a.together - n.heads AS held FROM
     (SELECT count(*) AS together FROM outbox_events WHERE failed_at IS NOT NULL AND discarded_at IS NULL) a,
     (SELECT count(*) AS heads FROM outbox_events WHERE failed_at IS NOT NULL AND discarded_at IS NULL AND NOT held) n) h
@@ -62,7 +67,9 @@ impl Rights for Postgres {
         if rights::missing(&mut *session, keeps, &[rights::RELAY]).await?.is_none() {
             return Ok(None);
         }
-        let all = rights::missing(&mut *session, keeps, &[rights::RELAY, rights::NUMBERS]).await?;
+        let all =
+            rights::missing(&mut *session, keeps, &[rights::RELAY, rights::ACTS, rights::NUMBERS])
+                .await?;
         let text = format!(
             "the relay's role lacks rights; run as the owner of the tables: {};",
             all.unwrap_or_default()
@@ -72,7 +79,7 @@ impl Rights for Postgres {
 
     fn grants(schema: Option<&str>, role: &str, kind: RoleKind) -> Option<String> {
         let rights: &[&[rights::Right]] = match kind {
-            RoleKind::Relay => &[rights::RELAY, rights::NUMBERS],
+            RoleKind::Relay => &[rights::RELAY, rights::ACTS, rights::NUMBERS],
             RoleKind::Appender => &[rights::APPENDER],
             RoleKind::Reader => &[rights::READER],
         };

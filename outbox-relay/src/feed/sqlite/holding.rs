@@ -2,7 +2,7 @@
 
 use sqlx::{Sqlite, SqliteConnection};
 
-use super::rows::{halves, in_turn};
+use super::rows::{halves, in_turn, retries};
 use crate::{
     feed::{
         flow::{Read as _, SqlClient as _, topics::TopicSql, values},
@@ -12,9 +12,13 @@ use crate::{
 };
 
 /// ?1 numbers as JSON, ?2 ids, one behind the other.
-const HOLD: &str = "UPDATE outbox_events SET failed_at = CAST(unixepoch('subsec') * 1000 AS INTEGER), held = 1
+const HOLD: &str = concat!(
+    "UPDATE outbox_events SET failed_at = CAST(unixepoch('subsec') * 1000 AS INTEGER), held = 1, retry_at = NULL
 FROM (SELECT value AS seq, substr(?2, key * 16 + 1, 16) AS event_id FROM json_each(?1)) h
-WHERE outbox_events.seq = h.seq AND outbox_events.event_id = h.event_id AND sent_at IS NULL AND failed_at IS NULL";
+WHERE outbox_events.seq = h.seq AND outbox_events.event_id = h.event_id AND sent_at IS NULL AND (failed_at IS NULL OR (",
+    retries!(),
+    "))"
+);
 
 /// ?1 place, ?2 rows: the first of the aggregate that was asked for there, up to the next that is set aside.
 const RELEASE: &str = "UPDATE outbox_events SET failed_at = NULL, held = 0 WHERE seq IN (

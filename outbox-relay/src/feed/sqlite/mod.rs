@@ -7,6 +7,7 @@ mod failed;
 mod holding;
 mod inspection;
 mod retention;
+mod retries;
 mod rows;
 mod sequence;
 mod session;

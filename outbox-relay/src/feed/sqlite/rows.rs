@@ -3,21 +3,35 @@
 use sqlx::{Connection, Sqlite, SqliteConnection, Transaction};
 
 use crate::{
-    feed::{flow, rows, text_to_send},
-    port::{FeedError, Marked, RowFailure, RowId, RowPage, RowQuery, Rows, Turn},
+    feed::{attempts, flow, millis, rows, text_to_send},
+    port::{FeedError, Marked, Marks, RowId, RowPage, RowQuery, Rows, Turn},
 };
 
+/// What each look reads of a row.
+macro_rules! select {
+    () => {
+        "SELECT seq, event_id, event_type, aggregate_type, aggregate_id, aggregate_version,
+    occurred_at_ms, schema_version, topic, headers, CASE WHEN blocked THEN NULL ELSE payload END AS payload, blocked,
+    attempts, CAST(unixepoch('subsec') * 1000 AS INTEGER) - created_at AS age,
+    nullif(max(coalesce(deliver_after, 0) - CAST(unixepoch('subsec') * 1000 AS INTEGER), 0), 0) AS delay"
+    };
+}
+/// A row that waits for another attempt: the condition of its index.
+macro_rules! retries {
+    () => {
+        "failed_at IS NOT NULL AND discarded_at IS NULL AND held = 0 AND retry_at IS NOT NULL"
+    };
+}
 /// ?1 rows to look at, ?2 bytes, ?3 events. The first event goes whatever its size. Rows behind one of their
 /// aggregate that was set aside are told as such.
-const UNSENT: &str = "SELECT seq, event_id, event_type, aggregate_type, aggregate_id, aggregate_version,
-    occurred_at_ms, schema_version, topic, headers, CASE WHEN blocked THEN NULL ELSE payload END AS payload, blocked
+const UNSENT: &str = concat!(select!(), "
 FROM (SELECT e.*, count(*) FILTER (WHERE NOT blocked) OVER w AS events,
         sum(CASE WHEN blocked THEN 0 ELSE length(e.headers) + coalesce(length(e.payload), 0) END) OVER w AS bytes
     FROM (SELECT o.*, EXISTS (SELECT 1 FROM outbox_events f WHERE f.failed_at IS NOT NULL AND f.discarded_at IS NULL
             AND f.aggregate_type = o.aggregate_type AND f.aggregate_id = o.aggregate_id AND f.seq < o.seq) AS blocked
         FROM (SELECT * FROM outbox_events WHERE sent_at IS NULL AND failed_at IS NULL ORDER BY seq LIMIT ?1) o) e
     WINDOW w AS (ORDER BY e.seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)) e
-WHERE coalesce(events, 0) < ?3 AND coalesce(bytes, 0) < ?2 ORDER BY seq";
+WHERE coalesce(events, 0) < ?3 AND coalesce(bytes, 0) < ?2 ORDER BY seq");
 
 pub(super) const BEGIN: &str = "BEGIN IMMEDIATE";
 /// ?1 fence, ?2 token.
@@ -27,11 +41,26 @@ pub(super) const SENT: &str =
     "UPDATE outbox_events SET sent_at = CAST(unixepoch('subsec') * 1000 AS INTEGER)
 FROM (SELECT value AS seq, substr(?2, key * 16 + 1, 16) AS event_id FROM json_each(?1)) s
 WHERE outbox_events.seq = s.seq AND outbox_events.event_id = s.event_id AND sent_at IS NULL";
-/// ?1 number, ?2 id, ?3 error, ?4 the topic that it waits for.
-pub(super) const FAILED: &str =
+/// ?1 number, ?2 id, ?3 error, ?4 the topic that it waits for, ?5 attempts, ?6 in how many milliseconds it is tried again.
+pub(super) const FAILED: &str = concat!(
     "UPDATE outbox_events SET failed_at = CAST(unixepoch('subsec') * 1000 AS INTEGER), error = ?3,
-    waits_for = ?4
-WHERE seq = ?1 AND event_id = ?2 AND sent_at IS NULL AND failed_at IS NULL";
+    waits_for = ?4, attempts = ?5, retry_at = CAST(unixepoch('subsec') * 1000 AS INTEGER) + ?6
+WHERE seq = ?1 AND event_id = ?2 AND sent_at IS NULL AND (failed_at IS NULL OR (",
+    retries!(),
+    "))"
+);
+/// ?1 numbers as JSON, ?2 ids, one behind the other: sent, of those that waited for another attempt.
+pub(super) const LATE: &str =
+    "UPDATE outbox_events SET sent_at = CAST(unixepoch('subsec') * 1000 AS INTEGER),
+    failed_at = NULL, retry_at = NULL, error = NULL
+FROM (SELECT value AS seq, substr(?2, key * 16 + 1, 16) AS event_id FROM json_each(?1)) l
+WHERE outbox_events.seq = l.seq AND outbox_events.event_id = l.event_id AND sent_at IS NULL";
+/// ?1 and ?2 as there, before they are: what is held behind them goes.
+pub(super) const LATE_ASK: &str = "INSERT INTO outbox_releases (aggregate_type, aggregate_id)
+SELECT DISTINCT o.aggregate_type, o.aggregate_id
+FROM (SELECT value AS seq, substr(?2, key * 16 + 1, 16) AS event_id FROM json_each(?1)) l
+JOIN outbox_events o ON o.seq = l.seq AND o.event_id = l.event_id AND o.sent_at IS NULL WHERE true
+ON CONFLICT (aggregate_type, aggregate_id) DO UPDATE SET asked = asked + 1";
 /// ?1 numbers as JSON, ?2 ids, one behind the other. How many of them are not there.
 const MISSING: &str =
     "SELECT count(*) FROM (SELECT value AS seq, substr(?2, key * 16 + 1, 16) AS event_id FROM json_each(?1)) n
@@ -45,24 +74,33 @@ impl Rows for Sqlite {
             .bind(rows(look.events_max))
             .fetch_all(session)
             .await?;
-        let rows = found.iter().map(flow::rows::row).collect::<Result<Vec<_>, _>>()?;
+        let rows =
+            found.iter().map(|row| flow::rows::row(row, false)).collect::<Result<Vec<_>, _>>()?;
         Ok(RowPage { rows, aside: look.aside })
     }
 
     async fn mark(
         session: &mut SqliteConnection,
         turn: Turn,
-        sent: &[RowId],
-        failed: &[RowFailure],
+        marks: Marks<'_>,
     ) -> Result<Marked, FeedError> {
         let Some(mut tx) = in_turn(session, turn).await? else { return Ok(Marked::NotOurs) };
+        let Marks { sent, late, failed } = marks;
+        if !late.is_empty() {
+            let (seqs, ids) = halves(late.iter().copied());
+            for text in [LATE_ASK, LATE] {
+                let query = sqlx::query(text_to_send(text)).bind(&seqs).bind(&ids);
+                query.execute(&mut *tx).await?;
+            }
+        }
         let (seqs, ids) = halves(sent.iter().copied());
         sqlx::query(text_to_send(SENT)).bind(seqs).bind(ids).execute(&mut *tx).await?;
-        for RowFailure { id, error, waits_for, .. } in failed {
-            let row = sqlx::query(text_to_send(FAILED)).bind(id.seq).bind(id.event);
-            row.bind(error).bind(waits_for).execute(&mut *tx).await?;
+        for failure in failed {
+            let row = sqlx::query(text_to_send(FAILED)).bind(failure.id.seq).bind(failure.id.event);
+            let row = row.bind(&failure.error).bind(&failure.waits_for).bind(attempts(failure));
+            row.bind(failure.retry_after.map(millis)).execute(&mut *tx).await?;
         }
-        let (seqs, ids) = halves(sent.iter().copied().chain(failed.iter().map(|it| it.id)));
+        let (seqs, ids) = halves(marks.ids());
         let missing = sqlx::query_scalar(MISSING).bind(seqs).bind(ids).fetch_one(&mut *tx).await?;
         tx.commit().await?;
         Ok(Marked::of(missing))
@@ -90,6 +128,8 @@ pub(super) fn halves(rows: impl Iterator<Item = RowId>) -> (String, Vec<u8>) {
     (serde_json::to_string(&seqs).unwrap_or_default(), ids.concat())
 }
 
+pub(super) use {retries, select};
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
@@ -99,7 +139,9 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
-    use crate::port::{Holding as _, Row, Schema as _, TurnAnswer, TurnRequest, Turns as _};
+    use crate::port::{
+        Holding as _, Row, RowFailure, Schema as _, TurnAnswer, TurnRequest, Turns as _,
+    };
 
     /// What the columns of a row hold: whatever they admit.
     #[derive(Clone, Debug)]
@@ -189,9 +231,12 @@ mod tests {
                 event: String::new(),
                 error: row.event.unwrap_err(),
                 waits_for: None,
+                attempts: 1,
+                retry_after: None,
             };
             let failed: Vec<RowFailure> = failed.into_iter().map(failure).collect();
-            let marked = Sqlite::mark(&mut session, turn, &sent, &failed).await.unwrap();
+            let marks = Marks { sent: &sent, failed: &failed, ..Marks::default() };
+            let marked = Sqlite::mark(&mut session, turn, marks).await.unwrap();
             assert_eq!(marked, Marked::All);
         }
         // What is neither waits behind one that was set aside.
