@@ -25,6 +25,9 @@
 //! }
 //! ```
 
+#[cfg(feature = "webhook")]
+pub mod http;
+
 use std::time::Duration;
 
 use async_trait::async_trait;
