@@ -201,7 +201,7 @@ async fn whom_nobody_reaches_is_unavailable() {
     let free = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let refused = format!("http://{}/", free.local_addr().unwrap());
     drop(free);
-    let found = outcomes(&webhook(refused), 1).await;
+    let found = outcomes(&webhook(&refused), 1).await;
     let (variant, sentence, _) = parts(&found[0]);
     assert_eq!(variant, "unavailable");
     assert!(
@@ -209,6 +209,11 @@ async fn whom_nobody_reaches_is_unavailable() {
             && sentence.contains("refused"),
         "{sentence}"
     );
+    // Nothing of it has to be sent to be whole.
+    let order = Aggregate::new("Order", "1").unwrap();
+    let found =
+        deliver(&sink(&webhook(&refused)), OutboxEvent::tombstone("T", &order).unwrap()).await;
+    assert_eq!(parts(&found).0, "unavailable", "{found:?}");
     // Nobody has this name.
     let mut nowhere = webhook("http://nobody.invalid/");
     nowhere.insecure_http = true;
@@ -231,7 +236,8 @@ async fn whom_nobody_reaches_is_unavailable() {
 #[tokio::test]
 async fn a_connection_serves_again_and_one_that_was_closed_is_replaced_at_once() {
     let receiver = Receiver::start([
-        answer("200 OK", "", "thanks"),
+        // The body comes after the head, and is waited for.
+        Step::Drip(text("200 OK", "", "thanks"), Duration::from_millis(1)),
         answer("400 x", "", "no"),
         // Without a word that it ends.
         Step::Close(text("200 OK", "", "")),

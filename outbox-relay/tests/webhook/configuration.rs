@@ -26,131 +26,124 @@ fn signed(change: impl FnOnce(&mut Webhook)) -> Webhook {
 
 type Change = fn(&mut Webhook);
 
-#[test]
-fn a_value_that_cannot_work_is_refused_with_a_sentence() {
-    let wrong: &[(Change, &str)] = &[
-        (
-            |w| w.name.clear(),
-            "`webhooks.name` of \"\" is wrong: expected text that is not empty, found \"\"",
-        ),
-        (
-            |w| w.name = "a b".into(),
-            "`webhooks.name` of \"a b\" may hold letters, digits, `.`, `_` and `-`, at most 63",
-        ),
-        (|w| w.name = "x".repeat(64), "at most 63"),
-        (
-            |w| w.url.clear(),
-            "`webhooks.url` of \"shop\" is wrong: expected text that is not empty, found \"\"",
-        ),
-        (
-            |w| w.url = "shop.example".into(),
-            "`webhooks.url` of \"shop\" begins neither with https:// nor with http://",
-        ),
-        (|w| w.url = "ftp://shop.example".into(), "begins neither with"),
-        (|w| w.url = "{event_type}://shop.example".into(), "begins neither with"),
-        (|w| w.url = "https://{aggregate_id}.example/".into(), "has a placeholder in host or port"),
-        (|w| w.url = "https://h:{aggregate_id}/".into(), "has a placeholder in host or port"),
-        (|w| w.url = "https://h{topic}".into(), "has a placeholder in host or port"),
-        (|w| w.url = "https://ada:secret@h/".into(), "has credentials in it, where they are shown"),
-        (|w| w.url = "https://h/#x".into(), "has a `#`"),
-        (|w| w.url = "https://".into(), "is no URL: empty host"),
-        (|w| w.url = "https://h:99999/".into(), "is no URL: invalid port number"),
-        (|w| w.url = "https://h/{id}".into(), "has {id}, which is none of {event_type}"),
-        (|w| w.url = "https://h/{topic".into(), "has a `{` without its `}`"),
-        (|w| w.url = "https://h/topic}".into(), "what a URL cannot hold as it is"),
-        (|w| w.url = "https://h/a b".into(), "what a URL cannot hold as it is"),
-        (|w| w.url = "https://h/ü".into(), "what a URL cannot hold as it is"),
-        (|w| w.url = "https://h/a/../b".into(), "what a URL cannot hold as it is"),
-        (|w| w.url = "https://h/a\\b".into(), "what a URL cannot hold as it is"),
-        (|w| w.url = "https://h\\{topic}".into(), "what a URL cannot hold as it is"),
-        (
-            |w| w.url = "http://shop.example/in".into(),
-            "`webhooks.url` of \"shop\" is http:// and names another machine: events and credentials would go \
+/// What is changed, and what is said of it.
+const WRONG: &[(Change, &str)] = &[
+    (
+        |w| w.name.clear(),
+        "`webhooks.name` of \"\" is wrong: expected text that is not empty, found \"\"",
+    ),
+    (
+        |w| w.name = "a b".into(),
+        "`webhooks.name` of \"a b\" may hold letters, digits, `.`, `_` and `-`, at most 63",
+    ),
+    (|w| w.name = "x".repeat(64), "at most 63"),
+    (
+        |w| w.url.clear(),
+        "`webhooks.url` of \"shop\" is wrong: expected text that is not empty, found \"\"",
+    ),
+    (
+        |w| w.url = "shop.example".into(),
+        "`webhooks.url` of \"shop\" begins neither with https:// nor with http://",
+    ),
+    (|w| w.url = "ftp://shop.example".into(), "begins neither with"),
+    (|w| w.url = "{event_type}://shop.example".into(), "begins neither with"),
+    (|w| w.url = "https://{aggregate_id}.example/".into(), "has a placeholder in host or port"),
+    (|w| w.url = "https://h:{aggregate_id}/".into(), "has a placeholder in host or port"),
+    (|w| w.url = "https://h{topic}".into(), "has a placeholder in host or port"),
+    (|w| w.url = "https://ada:secret@h/".into(), "has credentials in it, where they are shown"),
+    (|w| w.url = "https://h/#x".into(), "has a `#`"),
+    (|w| w.url = "https://".into(), "is no URL: empty host"),
+    (|w| w.url = "https://h:99999/".into(), "is no URL: invalid port number"),
+    (|w| w.url = "https://h/{id}".into(), "has {id}, which is none of {event_type}"),
+    (|w| w.url = "https://h/{topic".into(), "has a `{` without its `}`"),
+    (|w| w.url = "https://h/topic}".into(), "what a URL cannot hold as it is"),
+    (|w| w.url = "https://h/a b".into(), "what a URL cannot hold as it is"),
+    (|w| w.url = "https://h/ü".into(), "what a URL cannot hold as it is"),
+    (|w| w.url = "https://h/a/../b".into(), "what a URL cannot hold as it is"),
+    (|w| w.url = "https://h/a\\b".into(), "what a URL cannot hold as it is"),
+    (|w| w.url = "https://h\\{topic}".into(), "what a URL cannot hold as it is"),
+    (
+        |w| w.url = "http://shop.example/in".into(),
+        "`webhooks.url` of \"shop\" is http:// and names another machine: events and credentials would go \
              unencrypted, to whoever answers; use https://, or, where the network itself is trusted, set \
              `insecure_http` to true",
-        ),
-        (|w| w.url = "http://localhost.example/".into(), "names another machine"),
-        (|w| w.url = "http://10.0.0.1/".into(), "names another machine"),
-        (
-            |w| w.source.clear(),
-            "`webhooks.source` of \"shop\" is wrong: expected text that is not empty",
-        ),
-        (|w| w.source = "a b".into(), "`webhooks.source` of \"shop\" is no URI reference"),
-        (|w| w.content_type.clear(), "expected text that is not empty"),
-        (
-            |w| w.content_type = "json".into(),
-            "`webhooks.content_type` of \"shop\" is no media type, such as application/json",
-        ),
-        (|w| w.content_type = "a/b\r\nx: y".into(), "is no media type"),
-        (
-            |w| w.timeout = Duration::ZERO,
-            "`webhooks.timeout` of \"shop\" is wrong: expected a duration from 1ms to 10m, found \"0s\"",
-        ),
-        (|w| w.timeout = Duration::from_secs(601), "expected a duration from 1ms to 10m"),
-        (|w| w.connect_timeout = Duration::ZERO, "`webhooks.connect_timeout` of \"shop\" is wrong"),
-        (
-            |w| w.calls_max = 0,
-            "`webhooks.calls_max` of \"shop\" is wrong: expected a whole number from 1 to 10000, found `0`",
-        ),
-        (|w| w.calls_max = 10_001, "expected a whole number from 1 to 10000"),
-        (|w| w.retry_after_max = Duration::from_secs(700_000), "expected a duration from 0s to 7d"),
-        (|w| w.response_bytes_max = 65_537, "expected bytes from 0 to 64KiB"),
-        (
-            |w| w.headers = vec!["X-Tenant".into()],
-            "`webhooks.headers` of \"shop\" has an entry without a colon; write \"Name: value\"",
-        ),
-        (
-            |w| w.headers = vec!["X Tenant: a".into()],
-            "has \"X Tenant\", which is no name of a header",
-        ),
-        (|w| w.headers = vec![": a".into()], "has \"\", which is no name of a header"),
-        (|w| w.headers = vec!["X-A: b\r\nX-C: d".into()], "has for `x-a` what no header can hold"),
-        (
-            |w| w.headers = vec!["Webhook-Id: a".into()],
-            "has `webhook-id`, which each call has of its own; remove it",
-        ),
-        (
-            |w| w.headers = vec!["Transfer-Encoding: chunked".into()],
-            "has `transfer-encoding`, which each call has of its own",
-        ),
-        (
-            |w| w.headers = vec!["Authorization: Bearer t0k3n".into()],
-            "has `authorization`, and values here are shown",
-        ),
-        (|w| w.headers = vec!["Cookie: t0k3n".into()], "has `cookie`, and values here are shown"),
-        (
-            |w| w.header_files = vec!["/run/key".into()],
-            "`webhooks.header_files` of \"shop\" has an entry without a colon",
-        ),
-        (
-            |w| w.header_files = vec!["Host: /run/key".into()],
-            "has `host`, which each call has of its own",
-        ),
-        (
-            |w| w.header_files = vec!["X-Key:".into()],
-            "`webhooks.header_files` of \"shop\" names no file",
-        ),
-        (
-            |w| w.secret_files = vec![String::new()],
-            "`webhooks.secret_files` of \"shop\" names no file",
-        ),
-        (
-            |w| (w.bearer_file, w.basic_file) = (Some("/a".into()), Some("/b".into())),
-            "`webhooks.bearer_file` of \"shop\" is not the only one that sets `Authorization`: leave one",
-        ),
-        (
-            |w| {
-                (w.bearer_file, w.header_files) =
-                    (Some("/a".into()), vec!["AUTHORIZATION: /b".into()])
-            },
-            "is not the only one that sets `Authorization`",
-        ),
-        (
-            |w| (w.url, w.ca_file) = ("http://localhost/".into(), Some("/a".into())),
-            "`webhooks.ca_file` of \"shop\" is used by nothing, since `url` is http://; remove it, or use https://",
-        ),
-    ];
-    for (at, (change, sentence)) in wrong.iter().enumerate() {
+    ),
+    (|w| w.url = "http://localhost.example/".into(), "names another machine"),
+    (|w| w.url = "http://10.0.0.1/".into(), "names another machine"),
+    (
+        |w| w.source.clear(),
+        "`webhooks.source` of \"shop\" is wrong: expected text that is not empty",
+    ),
+    (|w| w.source = "a b".into(), "`webhooks.source` of \"shop\" is no URI reference"),
+    (|w| w.content_type.clear(), "expected text that is not empty"),
+    (
+        |w| w.content_type = "json".into(),
+        "`webhooks.content_type` of \"shop\" is no media type, such as application/json",
+    ),
+    (|w| w.content_type = "a/b\r\nx: y".into(), "is no media type"),
+    (
+        |w| w.timeout = Duration::ZERO,
+        "`webhooks.timeout` of \"shop\" is wrong: expected a duration from 1ms to 10m, found \"0s\"",
+    ),
+    (|w| w.timeout = Duration::from_secs(601), "expected a duration from 1ms to 10m"),
+    (|w| w.connect_timeout = Duration::ZERO, "`webhooks.connect_timeout` of \"shop\" is wrong"),
+    (
+        |w| w.calls_max = 0,
+        "`webhooks.calls_max` of \"shop\" is wrong: expected a whole number from 1 to 10000, found `0`",
+    ),
+    (|w| w.calls_max = 10_001, "expected a whole number from 1 to 10000"),
+    (|w| w.retry_after_max = Duration::from_secs(700_000), "expected a duration from 0s to 7d"),
+    (|w| w.response_bytes_max = 65_537, "expected bytes from 0 to 64KiB"),
+    (
+        |w| w.headers = vec!["X-Tenant".into()],
+        "`webhooks.headers` of \"shop\" has an entry without a colon; write \"Name: value\"",
+    ),
+    (|w| w.headers = vec!["X Tenant: a".into()], "has \"X Tenant\", which is no name of a header"),
+    (|w| w.headers = vec![": a".into()], "has \"\", which is no name of a header"),
+    (|w| w.headers = vec!["X-A: b\r\nX-C: d".into()], "has for `x-a` what no header can hold"),
+    (
+        |w| w.headers = vec!["Webhook-Id: a".into()],
+        "has `webhook-id`, which each call has of its own; remove it",
+    ),
+    (
+        |w| w.headers = vec!["Transfer-Encoding: chunked".into()],
+        "has `transfer-encoding`, which each call has of its own",
+    ),
+    (
+        |w| w.headers = vec!["Authorization: Bearer t0k3n".into()],
+        "has `authorization`, and values here are shown",
+    ),
+    (|w| w.headers = vec!["Cookie: t0k3n".into()], "has `cookie`, and values here are shown"),
+    (
+        |w| w.header_files = vec!["/run/key".into()],
+        "`webhooks.header_files` of \"shop\" has an entry without a colon",
+    ),
+    (
+        |w| w.header_files = vec!["Host: /run/key".into()],
+        "has `host`, which each call has of its own",
+    ),
+    (
+        |w| w.header_files = vec!["X-Key:".into()],
+        "`webhooks.header_files` of \"shop\" names no file",
+    ),
+    (|w| w.secret_files = vec![String::new()], "`webhooks.secret_files` of \"shop\" names no file"),
+    (
+        |w| (w.bearer_file, w.basic_file) = (Some("/a".into()), Some("/b".into())),
+        "`webhooks.bearer_file` of \"shop\" is not the only one that sets `Authorization`: leave one",
+    ),
+    (
+        |w| (w.bearer_file, w.header_files) = (Some("/a".into()), vec!["AUTHORIZATION: /b".into()]),
+        "is not the only one that sets `Authorization`",
+    ),
+    (
+        |w| (w.url, w.ca_file) = ("http://localhost/".into(), Some("/a".into())),
+        "`webhooks.ca_file` of \"shop\" is used by nothing, since `url` is http://; remove it, or use https://",
+    ),
+];
+
+#[test]
+fn a_value_that_cannot_work_is_refused_with_a_sentence() {
+    for (at, (change, sentence)) in WRONG.iter().enumerate() {
         let webhook = signed(change);
         let found = problems(vec![webhook.clone()], true);
         assert!(found.iter().any(|text| text.contains(sentence)), "{at}: {sentence}\n{found:?}");

@@ -1,5 +1,6 @@
 //! The HTTP destination against a receiver that does what a script says.
 #![cfg(feature = "webhook")]
+#![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 mod answers;
 mod configuration;

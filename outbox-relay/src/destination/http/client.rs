@@ -8,7 +8,7 @@ use rustls::{ClientConfig, RootCertStore, crypto::ring, pki_types::CertificateDe
 use super::settings::Settings;
 
 /// How long a connection is kept that nothing uses.
-const IDLE_MAX: Duration = Duration::from_secs(60);
+const IDLE_MAX: Duration = Duration::from_mins(1);
 /// How often a silent connection is asked whether it is alive.
 const KEEPALIVE: Duration = Duration::from_secs(15);
 
