@@ -5,7 +5,7 @@ use outbox_core::Envelope;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::{settings::Settings, tracing_context::TracingContext};
+use super::tracing_context::TracingContext;
 use crate::destination::Delivery;
 
 /// What a document in structured mode is.
@@ -53,25 +53,29 @@ enum Data<'e> {
     Text(&'e str),
 }
 
-/// The document of an event.
+/// The document of an event, with its `source` and what its payload is.
 ///
 /// # Errors
 /// Never, as far as is known: all of it is text.
-pub(super) fn document(delivery: &Delivery, settings: &Settings) -> Result<Vec<u8>, String> {
+pub(super) fn document(
+    delivery: &Delivery,
+    source: &str,
+    content_type: &str,
+) -> Result<Vec<u8>, String> {
     let event = delivery.event.envelope();
     let context = TracingContext::of(&delivery.event);
     let payload = event.payload.as_deref();
-    let data = payload.and_then(|payload| data(payload, &settings.content_type));
+    let data = payload.and_then(|payload| data(payload, content_type));
     let encoded = payload.filter(|_| data.is_none()).map(|payload| STANDARD.encode(payload));
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let document = CloudEvent {
         specversion: "1.0",
         id: event.event_id.to_string(),
-        source: &settings.source,
+        source,
         event_type: &event.event_type,
         subject: event.aggregate.aggregate_id(),
         time: time(event),
-        datacontenttype: payload.map(|_| settings.content_type.as_str()),
+        datacontenttype: payload.map(|_| content_type),
         aggregatetype: event.aggregate.aggregate_type(),
         aggregateversion: event.aggregate_version.map(|version| version.to_string()),
         schemaversion: event.schema_version.map(|version| version.to_string()),

@@ -102,7 +102,8 @@ impl WebhookSink {
                 Ok(delivery.event.envelope().payload.clone().unwrap_or_default())
             }
             WebhookBody::CloudEvents => {
-                cloud_event::document(delivery, &self.settings).map(Bytes::from)
+                let Settings { source, content_type, .. } = &self.settings;
+                cloud_event::document(delivery, source, content_type).map(Bytes::from)
             }
         }
     }
