@@ -42,6 +42,7 @@
 pub mod cli;
 pub mod config;
 mod deadline;
+pub mod destination;
 mod feed;
 mod port;
 mod pump;

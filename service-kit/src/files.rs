@@ -7,7 +7,7 @@ use crate::Problem;
 /// A doubt about a file with a secret that others on this machine may read. Only of a file that belongs to this
 /// process's user: the platform mounts its own (Kubernetes as root's, 0644, into a container that nobody else
 /// is in), and who runs this could not change their mode.
-pub(crate) fn doubt_of(keys: &[&'static str], what: &str, file: &Path) -> Option<Problem> {
+pub fn doubt_of(keys: &[&'static str], what: &str, file: &Path) -> Option<Problem> {
     let mode = open_to_others(file)?;
     let file = file.display();
     let text = format!(

@@ -9,7 +9,7 @@ pub fn host() -> String {
 }
 
 /// Whether a name or an address, without a port, is this machine's loopback.
-pub(crate) fn is_loopback(host: &str) -> bool {
+pub fn is_loopback(host: &str) -> bool {
     let bare = host.trim_start_matches('[').trim_end_matches(']');
     let address = bare.parse::<std::net::IpAddr>();
     host.eq_ignore_ascii_case("localhost") || address.is_ok_and(|address| address.is_loopback())

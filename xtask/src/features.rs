@@ -89,9 +89,11 @@ const LIBRARIES: [Library; 10] = [
             "postgres",
             "sqlite",
             "sqlite,cli",
+            "sqlite,webhook",
             "postgres,cli",
+            "postgres,webhook",
             "postgres,ablation",
-            "postgres,sqlite,cli,ablation",
+            "postgres,sqlite,cli,webhook,ablation",
         ],
     },
 ];

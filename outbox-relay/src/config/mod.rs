@@ -13,6 +13,7 @@
 
 mod sections;
 mod validate;
+mod webhooks;
 
 #[cfg(test)]
 mod reference;
@@ -26,3 +27,4 @@ pub use service_kit::{
     ConfigError, DatabaseKind, DatabaseTls, Key, Kind, Log, LogFormat, Origin, Overrides, Problem,
     Raw, Secret, Security, SecurityProtocol,
 };
+pub use webhooks::{Webhook, WebhookBody};

@@ -7,6 +7,8 @@ use service_kit::{
     properties::Program, section,
 };
 
+use super::Webhook;
+
 configuration! {
     /// Everything a relay is told.
     pub struct Config: "OUTBOX_", "docs/relay.md", "outbox_relay" {
@@ -26,6 +28,8 @@ configuration! {
         limits: Limits,
         /// What is logged, and how.
         log: Log,
+        /// Destinations that are told by HTTP.
+        webhooks: Vec<Webhook>,
     }
 }
 

@@ -22,9 +22,17 @@ fn everything() -> toml::Table {
         let value = match key.kind {
             Kind::Choice(words) => words[0].into(),
             Kind::Settings => toml::Table::new().into(),
+            Kind::Flag => true.into(),
+            Kind::Number { .. } | Kind::Bytes { .. } => 7.into(),
+            Kind::Duration { .. } => "90d".into(),
+            Kind::List => vec!["x"].into(),
             _ => "x".into(),
         };
-        if key.of(&all).is_none() {
+        if TABLE.repeats(key.section()) {
+            let tables = all[key.section()].as_array_mut().unwrap();
+            tables.resize(1, toml::Table::new().into());
+            tables[0].as_table_mut().unwrap().insert(key.name().into(), value);
+        } else if key.of(&all).is_none() {
             insert(&mut all, key.path, value);
         }
     }
@@ -36,6 +44,7 @@ fn every_key_of_the_types_is_in_the_table_and_none_else() {
     let config = Config::deserialize(everything()).unwrap();
     let all = toml::Table::try_from(&config).unwrap();
     let section = |(name, values): (&String, &toml::Value)| {
+        let values = values.get(0).unwrap_or(values);
         TABLE.leaves(name, values.as_table().unwrap().clone())
     };
     let written: BTreeSet<String> = all.iter().flat_map(section).map(|(path, _)| path).collect();

@@ -4,7 +4,7 @@ use service_kit::{
     Build, DatabaseAddress, DatabaseKind, duration::text, is_name, properties::Program,
 };
 
-use super::{Config, Database, Problem, sections::TABLE};
+use super::{Config, Database, Problem, Webhook, sections::TABLE};
 use crate::topic::Template;
 
 /// What this build can do.
@@ -32,6 +32,7 @@ impl Config {
         let security = &self.kafka.security;
         found.extend(security.problems(&self.kafka.bootstrap, "inbox-outbox-relay", tls));
         found.extend(self.kafka.raw.problems(Program::Relay));
+        found.extend(webhooks(&self.webhooks));
         found
     }
 
@@ -106,4 +107,17 @@ impl Config {
             ));
         }
     }
+}
+
+#[cfg(feature = "webhook")]
+fn webhooks(webhooks: &[Webhook]) -> Vec<Problem> {
+    crate::destination::http::problems(webhooks)
+}
+
+#[cfg(not(feature = "webhook"))]
+fn webhooks(webhooks: &[Webhook]) -> Vec<Problem> {
+    let text = "`[[webhooks]]` needs the HTTP destination, which this build leaves out; build inbox-outbox-relay with \
+                the feature `webhook`";
+    let first = webhooks.first().map(|_| Problem::fatal(&["webhooks.url"], text));
+    first.into_iter().collect()
 }

@@ -194,6 +194,16 @@ service_kit::signals! {
         error: String,
     }
 
+    warn "webhook_file" "a file of the webhook {webhook} cannot be used, what it held before is: {error}"
+    /// A file of a webhook cannot be read any more, or holds what cannot be used. What it held before is used on. Told once for each cause.
+    WebhookFile {
+        /// Its name.
+        webhook: String,
+        ;
+        /// What is wrong with it.
+        error: String,
+    }
+
     error "went_back" "the database went back to an older state"
     /// Rows that were sent are not in the outbox any more: the database went back to an older state, by a failover or a restore. What it has is read and sent again; what it has lost was sent nevertheless.
     WentBack {

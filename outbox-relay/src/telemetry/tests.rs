@@ -27,7 +27,8 @@ fn every() -> Vec<Signal> {
         Signal::TopicFound { topic: "shop.Order".into() },
         Signal::TopicMissing { topic: "shop.Order".into() },
         Signal::TurnLost { fence: 3 },
-        Signal::Unknown { rows: 5, times: 3, seconds: 30, error },
+        Signal::Unknown { rows: 5, times: 3, seconds: 30, error: error.clone() },
+        Signal::WebhookFile { webhook: "shop".into(), error },
         Signal::WentBack { rows: 5 },
     ]
 }

@@ -7,6 +7,7 @@ use super::{Tree, none, shows};
 const WORDS: &[(&str, &[&str], &str)] = &[
     ("rdkafka", &["inbox-kafka/", "outbox-relay/src/sink/", "tests/", "bench/"], KAFKA),
     ("rdkafka_sys", &["inbox-kafka/", "outbox-relay/src/sink/"], KAFKA),
+    ("reqwest", &["outbox-relay/src/destination/http/"], "one destination calls by HTTP"),
     ("sqlx", SQLX, "the other rooms do not know which databases there are"),
     (
         "unsafe",
@@ -99,6 +100,10 @@ const ABSENT: &[(&str, &[&str])] = &[
             "inbox_store::internal::PgSettings",
             "inbox_store::internal::SqliteSettings",
         ],
+    ),
+    (
+        "outbox-relay/src/destination/",
+        &["crate::feed", "crate::port", "crate::pump", "crate::sink"],
     ),
     ("outbox-relay/src/feed/", &["crate::sink", "crate::pump"]),
     ("outbox-relay/src/pump/", &["crate::feed", "crate::port::Operators"]),

@@ -1,0 +1,147 @@
+//! What one file of a webhook holds.
+
+use std::{io::Read as _, path::Path};
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use reqwest::header::{AUTHORIZATION, HeaderName, HeaderValue};
+use rustls::pki_types::{CertificateDer, pem::PemObject as _};
+
+use super::signature::SigningKey;
+
+/// The largest file.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// What a file is for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) enum Role {
+    Secrets,
+    Bearer,
+    Basic,
+    Header(HeaderName),
+    Authority,
+}
+
+impl Role {
+    /// The key that names it.
+    pub(super) fn key(&self) -> &'static str {
+        match self {
+            Self::Secrets => "webhooks.secret_files",
+            Self::Bearer => "webhooks.bearer_file",
+            Self::Basic => "webhooks.basic_file",
+            Self::Header(_) => "webhooks.header_files",
+            Self::Authority => "webhooks.ca_file",
+        }
+    }
+}
+
+/// What a file holds.
+pub(super) enum Held {
+    Secrets(Vec<SigningKey>),
+    Header(HeaderName, HeaderValue),
+    Authority(Vec<CertificateDer<'static>>),
+}
+
+/// A file that was read.
+pub(super) struct Content {
+    pub(super) bytes: Vec<u8>,
+    pub(super) held: Held,
+    /// What of it may be in no text.
+    pub(super) secrets: Vec<String>,
+}
+
+/// The bytes of a file.
+///
+/// # Errors
+/// Why there are none, with its name.
+pub(super) fn read_file(path: &Path) -> Result<Vec<u8>, String> {
+    let mut bytes = Vec::new();
+    let file = std::fs::File::open(path);
+    let read = file.and_then(|file| file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes));
+    let file = path.display();
+    match read {
+        Ok(_) if bytes.len() as u64 > FILE_BYTES_MAX => {
+            Err(format!("{file} is larger than 1 MiB; name another file"))
+        }
+        Ok(_) => Ok(bytes),
+        Err(error) => {
+            Err(format!("cannot read {file}: {error}; check the name and who may read it"))
+        }
+    }
+}
+
+impl Content {
+    /// What is in a file.
+    ///
+    /// # Errors
+    /// What is wrong with it, with its name and without anything of it.
+    pub(super) fn read(role: &Role, path: &Path, bytes: Vec<u8>) -> Result<Self, String> {
+        let file = path.display();
+        if *role == Role::Authority {
+            let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&bytes).collect();
+            let certificates = read.ok().filter(|all| !all.is_empty());
+            let held = Held::Authority(certificates.ok_or_else(|| {
+                format!(
+                    "{file} holds no certificates: write them as PEM, -----BEGIN CERTIFICATE-----"
+                )
+            })?);
+            return Ok(Self { bytes, held, secrets: Vec::new() });
+        }
+        let text =
+            std::str::from_utf8(&bytes).map_err(|_| format!("{file} holds what is not text"))?;
+        let text = text.trim_end_matches(['\n', '\r']);
+        let (held, secrets) = match role {
+            Role::Secrets => read_secrets(text, path)?,
+            Role::Bearer => header(AUTHORIZATION, format!("Bearer {text}"), text, path)?,
+            Role::Basic => {
+                if !text.contains(':') {
+                    return Err(format!("{file} does not hold user:password"));
+                }
+                header(AUTHORIZATION, format!("Basic {}", STANDARD.encode(text)), text, path)?
+            }
+            Role::Header(name) => header(name.clone(), text.to_owned(), text, path)?,
+            Role::Authority => (Held::Authority(Vec::new()), Vec::new()),
+        };
+        Ok(Self { bytes, held, secrets })
+    }
+}
+
+/// One secret in each line.
+fn read_secrets(text: &str, path: &Path) -> Result<(Held, Vec<String>), String> {
+    let file = path.display();
+    let lines = text.lines().map(str::trim).enumerate().filter(|(_, line)| !line.is_empty());
+    let (mut keys, mut secrets) = (Vec::new(), Vec::new());
+    for (at, line) in lines {
+        let key =
+            SigningKey::read(line).map_err(|error| format!("line {} of {file} {error}", at + 1))?;
+        keys.push(key);
+        secrets.push(line.to_owned());
+    }
+    if keys.is_empty() {
+        return Err(format!("{file} is empty; write a secret into it: whsec_ and base64"));
+    }
+    Ok((Held::Secrets(keys), secrets))
+}
+
+fn header(
+    name: HeaderName,
+    value: String,
+    text: &str,
+    path: &Path,
+) -> Result<(Held, Vec<String>), String> {
+    let file = path.display();
+    if text.trim().is_empty() {
+        return Err(format!("{file} is empty; write the value into it"));
+    }
+    let mut sent = HeaderValue::from_str(&value).map_err(|_| {
+        format!("{file} holds what no header can hold; leave one line of visible ASCII in it")
+    })?;
+    sent.set_sensitive(true);
+    // In any form that a receiver could send back: whole, the password alone, encoded.
+    let encoded = value.rsplit(' ').next().unwrap_or_default();
+    let password = text.split_once(':').map_or(text, |(_, password)| password);
+    let secrets = [text, encoded, password]
+        .into_iter()
+        .filter(|secret| !secret.is_empty())
+        .map(str::to_owned);
+    Ok((Held::Header(name, sent), secrets.collect()))
+}

@@ -1,0 +1,289 @@
+//! What a webhook is told, read and checked; every value that cannot work, with what to do.
+
+use std::{path::PathBuf, time::Duration};
+
+use reqwest::header::{HeaderName, HeaderValue};
+use service_kit::{Problem, Section as _, doubt_of, is_name};
+
+use super::{address::Address, cloud_event, content::Role};
+use crate::config::{Webhook, WebhookBody};
+
+/// The longest name of a webhook.
+const NAME_MAX: usize = 63;
+
+/// Headers that a call has of its own, or that belong to the connection.
+const OWN_HEADERS: &[&str] = &[
+    "aggregate-id",
+    "aggregate-type",
+    "aggregate-version",
+    "causation-id",
+    "connection",
+    "content-encoding",
+    "content-length",
+    "content-type",
+    "correlation-id",
+    "delivery-attempt",
+    "event-tombstone",
+    "event-topic",
+    "event-type",
+    "expect",
+    "host",
+    "idempotency-key",
+    "keep-alive",
+    "occurred-at",
+    "proxy-authorization",
+    "proxy-connection",
+    "schema-version",
+    "te",
+    "traceparent",
+    "tracestate",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+    "webhook-id",
+    "webhook-signature",
+    "webhook-timestamp",
+];
+
+/// A webhook that can work, as far as can be seen without its files.
+#[derive(Clone, Debug)]
+pub(super) struct Settings {
+    pub(super) name: String,
+    pub(super) address: Address,
+    pub(super) body: WebhookBody,
+    pub(super) source: String,
+    pub(super) content_type: String,
+    /// `Content-Type` of each call.
+    pub(super) content_header: HeaderValue,
+    pub(super) timeout: Duration,
+    pub(super) connect_timeout: Duration,
+    pub(super) calls_max: usize,
+    pub(super) retry_after_max: Duration,
+    pub(super) response_bytes_max: usize,
+    pub(super) headers: Vec<(HeaderName, HeaderValue)>,
+    pub(super) files: Vec<(Role, PathBuf)>,
+}
+
+/// All that is wrong or doubtful about webhooks.
+pub(crate) fn problems(webhooks: &[Webhook]) -> Vec<Problem> {
+    let mut found = Vec::new();
+    for (at, webhook) in webhooks.iter().enumerate() {
+        found.extend(Settings::read(webhook).1);
+        if !webhook.name.is_empty() && webhooks[..at].iter().any(|other| other.name == webhook.name)
+        {
+            let text = format!("two [[webhooks]] have the `name` {:?}; rename one", webhook.name);
+            found.push(Problem::fatal(&["webhooks.name"], text));
+        }
+    }
+    found
+}
+
+impl Settings {
+    /// The settings, unless something keeps them from working; and all that is wrong or doubtful.
+    pub(super) fn read(webhook: &Webhook) -> (Option<Self>, Vec<Problem>) {
+        let mut complaints = Complaints { name: &webhook.name, found: Vec::new() };
+        let settings = read(webhook, &mut complaints);
+        let fatal = complaints.found.iter().any(|problem| problem.fatal);
+        (settings.filter(|_| !fatal), complaints.found)
+    }
+}
+
+/// Problems of one webhook.
+struct Complaints<'w> {
+    name: &'w str,
+    found: Vec<Problem>,
+}
+
+impl Complaints<'_> {
+    fn fatal(&mut self, key: &'static str, text: impl std::fmt::Display) {
+        self.found.push(Problem::fatal(&[key], format!("`{key}` of {:?} {text}", self.name)));
+    }
+
+    fn doubt(&mut self, key: &'static str, text: impl std::fmt::Display) {
+        self.found.push(Problem::doubt(&[key], format!("`{key}` of {:?} {text}", self.name)));
+    }
+
+    fn take<T>(&mut self, key: &'static str, read: Result<T, String>) -> Option<T> {
+        read.map_err(|error| self.fatal(key, error)).ok()
+    }
+}
+
+fn read(webhook: &Webhook, complaints: &mut Complaints<'_>) -> Option<Settings> {
+    bounds(webhook, complaints);
+    if !webhook.name.is_empty() && !is_name(&webhook.name, NAME_MAX) {
+        complaints.fatal(
+            "webhooks.name",
+            format!("may hold letters, digits, `.`, `_` and `-`, at most {NAME_MAX}"),
+        );
+    }
+    let printable = |text: &str| text.bytes().all(|byte| byte.is_ascii_graphic());
+    if !printable(&webhook.source) {
+        complaints.fatal(
+            "webhooks.source",
+            "is no URI reference: percent-encode what is not visible ASCII",
+        );
+    }
+    let content_header = complaints.take("webhooks.content_type", content_header(webhook));
+    let headers = fixed_headers(webhook, complaints);
+    let files = files(webhook, complaints);
+    let address = address(webhook, complaints)?;
+    authentication(webhook, &address, complaints);
+    Some(Settings {
+        name: webhook.name.clone(),
+        address,
+        body: webhook.body,
+        source: webhook.source.clone(),
+        content_type: webhook.content_type.clone(),
+        content_header: content_header?,
+        timeout: webhook.timeout,
+        connect_timeout: webhook.connect_timeout,
+        calls_max: webhook.calls_max.into(),
+        retry_after_max: webhook.retry_after_max,
+        response_bytes_max: webhook.response_bytes_max,
+        headers,
+        files,
+    })
+}
+
+/// What is out of bounds, in values that were set without reading a file.
+fn bounds(webhook: &Webhook, complaints: &mut Complaints<'_>) {
+    let values = toml::Table::try_from(webhook).unwrap_or_default();
+    for key in Webhook::KEYS {
+        let Some(value) = values.get(key.name()) else { continue };
+        if let Err(complaint) = key.kind.read(value, false) {
+            complaints.fatal(key.path, format!("is wrong: {complaint}"));
+        }
+    }
+}
+
+fn address(webhook: &Webhook, complaints: &mut Complaints<'_>) -> Option<Address> {
+    if webhook.url.trim().is_empty() {
+        return None;
+    }
+    let address = complaints.take("webhooks.url", Address::read(&webhook.url))?;
+    if !address.is_encrypted() && !address.is_loopback() {
+        if webhook.insecure_http {
+            complaints.doubt(
+                "webhooks.insecure_http",
+                "is true: events go unencrypted to another machine, so whoever is on the way reads and changes them, \
+                 reads the credentials beside them, and can be the receiver; use https://",
+            );
+        } else {
+            complaints.fatal(
+                "webhooks.url",
+                "is http:// and names another machine: events and credentials would go unencrypted, to whoever \
+                 answers; use https://, or, where the network itself is trusted, set `insecure_http` to true",
+            );
+        }
+    }
+    if webhook.ca_file.is_some() && !address.is_encrypted() {
+        complaints.fatal(
+            "webhooks.ca_file",
+            "is used by nothing, since `url` is http://; remove it, or use https://",
+        );
+    }
+    Some(address)
+}
+
+fn content_header(webhook: &Webhook) -> Result<HeaderValue, String> {
+    let is_type = |text: &str| {
+        text.split_once('/').is_some_and(|(kind, rest)| !kind.is_empty() && !rest.is_empty())
+    };
+    let value = HeaderValue::from_str(&webhook.content_type)
+        .ok()
+        .filter(|_| is_type(&webhook.content_type));
+    let value = value.ok_or("is no media type, such as application/json")?;
+    Ok(match webhook.body {
+        WebhookBody::Payload => value,
+        WebhookBody::CloudEvents => HeaderValue::from_static(cloud_event::CONTENT_TYPE),
+    })
+}
+
+/// A name, and what stands behind the colon.
+fn header(line: &str) -> Result<(HeaderName, &str), String> {
+    let (name, value) =
+        line.split_once(':').ok_or("has an entry without a colon; write \"Name: value\"")?;
+    let known = HeaderName::from_bytes(name.as_bytes());
+    let name = known.map_err(|_| format!("has {name:?}, which is no name of a header"))?;
+    if OWN_HEADERS.contains(&name.as_str()) {
+        return Err(format!("has `{name}`, which each call has of its own; remove it"));
+    }
+    Ok((name, value.trim()))
+}
+
+fn fixed_headers(
+    webhook: &Webhook,
+    complaints: &mut Complaints<'_>,
+) -> Vec<(HeaderName, HeaderValue)> {
+    let read = |line: &String| {
+        let (name, value) = header(line)?;
+        if ["authorization", "cookie"].contains(&name.as_str()) {
+            return Err(format!(
+                "has `{name}`, and values here are shown; put it into a file: `bearer_file`, `basic_file` or \
+                 `header_files`"
+            ));
+        }
+        let value = HeaderValue::from_str(value).map_err(|_| {
+            format!("has for `{name}` what no header can hold; leave visible ASCII in it")
+        })?;
+        Ok((name, value))
+    };
+    let lines = webhook.headers.iter().map(read);
+    lines.filter_map(|line| complaints.take("webhooks.headers", line)).collect()
+}
+
+/// Every file, with what it is for.
+fn files(webhook: &Webhook, complaints: &mut Complaints<'_>) -> Vec<(Role, PathBuf)> {
+    let mut files: Vec<(Role, PathBuf)> = Vec::new();
+    let mut add = |role: Role, file: &str, complaints: &mut Complaints<'_>| {
+        if file.is_empty() {
+            return complaints.fatal(role.key(), "names no file");
+        }
+        files.push((role, file.into()));
+    };
+    for file in &webhook.secret_files {
+        add(Role::Secrets, file, complaints);
+    }
+    for (role, file) in [(Role::Bearer, &webhook.bearer_file), (Role::Basic, &webhook.basic_file)] {
+        if let Some(file) = file {
+            add(role, file, complaints);
+        }
+    }
+    for line in &webhook.header_files {
+        if let Some((name, file)) = complaints.take("webhooks.header_files", header(line)) {
+            add(Role::Header(name), file, complaints);
+        }
+    }
+    let what = |role: &Role| format!("what `{}` of {:?} names", role.key(), webhook.name);
+    let doubts = files.iter().filter_map(|(role, file)| doubt_of(&[role.key()], &what(role), file));
+    complaints.found.extend(doubts);
+    if let Some(file) = &webhook.ca_file {
+        files.push((Role::Authority, file.into()));
+    }
+    files
+}
+
+fn authentication(webhook: &Webhook, address: &Address, complaints: &mut Complaints<'_>) {
+    let by_header = webhook.header_files.iter().filter_map(|line| header(line).ok());
+    let authorizations = by_header.filter(|(name, _)| *name == "authorization").count()
+        + usize::from(webhook.bearer_file.is_some())
+        + usize::from(webhook.basic_file.is_some());
+    if authorizations > 1 {
+        complaints.fatal(
+            "webhooks.bearer_file",
+            "is not the only one that sets `Authorization`: leave one of `bearer_file`, `basic_file` and the entry \
+             of `header_files`",
+        );
+    }
+    if authorizations == 0
+        && webhook.secret_files.is_empty()
+        && webhook.header_files.is_empty()
+        && !address.is_loopback()
+    {
+        complaints.doubt(
+            "webhooks.secret_files",
+            "is not set, nor is `bearer_file`, `basic_file` or `header_files`: a receiver cannot know who calls; \
+             give both sides a secret",
+        );
+    }
+}

@@ -1,0 +1,286 @@
+//! What a webhook may be told: each value that cannot work, with its sentence.
+
+use std::time::Duration;
+
+use outbox_relay::{
+    config::{Config, Overrides, Webhook, WebhookBody},
+    destination::{Sink as _, http::WebhookSink},
+};
+
+use super::{file, path};
+
+fn problems(webhooks: Vec<Webhook>, fatal: bool) -> Vec<String> {
+    let mut config = Config::new("localhost:1", "sqlite:d");
+    config.webhooks = webhooks;
+    let found =
+        config.validate().into_iter().filter(|problem| problem.keys[0].starts_with("webhooks"));
+    found.filter(|problem| problem.fatal == fatal).map(|problem| problem.text).collect()
+}
+
+fn signed(change: impl FnOnce(&mut Webhook)) -> Webhook {
+    let mut webhook = super::webhook("https://shop.example/in");
+    webhook.secret_files = vec!["/run/secrets/shop".into()];
+    change(&mut webhook);
+    webhook
+}
+
+type Change = fn(&mut Webhook);
+
+/// What is changed, and what is said of it.
+const WRONG: &[(Change, &str)] = &[
+    (
+        |w| w.name.clear(),
+        "`webhooks.name` of \"\" is wrong: expected text that is not empty, found \"\"",
+    ),
+    (
+        |w| w.name = "a b".into(),
+        "`webhooks.name` of \"a b\" may hold letters, digits, `.`, `_` and `-`, at most 63",
+    ),
+    (|w| w.name = "x".repeat(64), "at most 63"),
+    (
+        |w| w.url.clear(),
+        "`webhooks.url` of \"shop\" is wrong: expected text that is not empty, found \"\"",
+    ),
+    (
+        |w| w.url = "shop.example".into(),
+        "`webhooks.url` of \"shop\" begins neither with https:// nor with http://",
+    ),
+    (|w| w.url = "ftp://shop.example".into(), "begins neither with"),
+    (|w| w.url = "{event_type}://shop.example".into(), "begins neither with"),
+    (|w| w.url = "https://{aggregate_id}.example/".into(), "has a placeholder in host or port"),
+    (|w| w.url = "https://h:{aggregate_id}/".into(), "has a placeholder in host or port"),
+    (|w| w.url = "https://h{topic}".into(), "has a placeholder in host or port"),
+    (|w| w.url = "https://ada:secret@h/".into(), "has credentials in it, where they are shown"),
+    (|w| w.url = "https://h/#x".into(), "has a `#`"),
+    (|w| w.url = "https://".into(), "is no URL: empty host"),
+    (|w| w.url = "https://h:99999/".into(), "is no URL: invalid port number"),
+    (|w| w.url = "https://h/{id}".into(), "has {id}, which is none of {event_type}"),
+    (|w| w.url = "https://h/{topic".into(), "has a `{` without its `}`"),
+    (|w| w.url = "https://h/topic}".into(), "what a URL cannot hold as it is"),
+    (|w| w.url = "https://h/a b".into(), "what a URL cannot hold as it is"),
+    (|w| w.url = "https://h/ü".into(), "what a URL cannot hold as it is"),
+    (|w| w.url = "https://h/a/../b".into(), "what a URL cannot hold as it is"),
+    (|w| w.url = "https://h/a\\b".into(), "what a URL cannot hold as it is"),
+    (|w| w.url = "https://h\\{topic}".into(), "what a URL cannot hold as it is"),
+    (
+        |w| w.url = "http://shop.example/in".into(),
+        "`webhooks.url` of \"shop\" is http:// and names another machine: events and credentials would go \
+             unencrypted, to whoever answers; use https://, or, where the network itself is trusted, set \
+             `insecure_http` to true",
+    ),
+    (|w| w.url = "http://localhost.example/".into(), "names another machine"),
+    (|w| w.url = "http://10.0.0.1/".into(), "names another machine"),
+    (
+        |w| w.source.clear(),
+        "`webhooks.source` of \"shop\" is wrong: expected text that is not empty",
+    ),
+    (|w| w.source = "a b".into(), "`webhooks.source` of \"shop\" is no URI reference"),
+    (|w| w.content_type.clear(), "expected text that is not empty"),
+    (
+        |w| w.content_type = "json".into(),
+        "`webhooks.content_type` of \"shop\" is no media type, such as application/json",
+    ),
+    (|w| w.content_type = "a/b\r\nx: y".into(), "is no media type"),
+    (
+        |w| w.timeout = Duration::ZERO,
+        "`webhooks.timeout` of \"shop\" is wrong: expected a duration from 1ms to 10m, found \"0s\"",
+    ),
+    (|w| w.timeout = Duration::from_secs(601), "expected a duration from 1ms to 10m"),
+    (|w| w.connect_timeout = Duration::ZERO, "`webhooks.connect_timeout` of \"shop\" is wrong"),
+    (
+        |w| w.calls_max = 0,
+        "`webhooks.calls_max` of \"shop\" is wrong: expected a whole number from 1 to 10000, found `0`",
+    ),
+    (|w| w.calls_max = 10_001, "expected a whole number from 1 to 10000"),
+    (|w| w.retry_after_max = Duration::from_secs(700_000), "expected a duration from 0s to 7d"),
+    (|w| w.response_bytes_max = 65_537, "expected bytes from 0 to 64KiB"),
+    (
+        |w| w.headers = vec!["X-Tenant".into()],
+        "`webhooks.headers` of \"shop\" has an entry without a colon; write \"Name: value\"",
+    ),
+    (|w| w.headers = vec!["X Tenant: a".into()], "has \"X Tenant\", which is no name of a header"),
+    (|w| w.headers = vec![": a".into()], "has \"\", which is no name of a header"),
+    (|w| w.headers = vec!["X-A: b\r\nX-C: d".into()], "has for `x-a` what no header can hold"),
+    (
+        |w| w.headers = vec!["Webhook-Id: a".into()],
+        "has `webhook-id`, which each call has of its own; remove it",
+    ),
+    (
+        |w| w.headers = vec!["Transfer-Encoding: chunked".into()],
+        "has `transfer-encoding`, which each call has of its own",
+    ),
+    (
+        |w| w.headers = vec!["Authorization: Bearer t0k3n".into()],
+        "has `authorization`, and values here are shown",
+    ),
+    (|w| w.headers = vec!["Cookie: t0k3n".into()], "has `cookie`, and values here are shown"),
+    (
+        |w| w.header_files = vec!["/run/key".into()],
+        "`webhooks.header_files` of \"shop\" has an entry without a colon",
+    ),
+    (
+        |w| w.header_files = vec!["Host: /run/key".into()],
+        "has `host`, which each call has of its own",
+    ),
+    (
+        |w| w.header_files = vec!["X-Key:".into()],
+        "`webhooks.header_files` of \"shop\" names no file",
+    ),
+    (|w| w.secret_files = vec![String::new()], "`webhooks.secret_files` of \"shop\" names no file"),
+    (
+        |w| (w.bearer_file, w.basic_file) = (Some("/a".into()), Some("/b".into())),
+        "`webhooks.bearer_file` of \"shop\" is not the only one that sets `Authorization`: leave one",
+    ),
+    (
+        |w| (w.bearer_file, w.header_files) = (Some("/a".into()), vec!["AUTHORIZATION: /b".into()]),
+        "is not the only one that sets `Authorization`",
+    ),
+    (
+        |w| (w.url, w.ca_file) = ("http://localhost/".into(), Some("/a".into())),
+        "`webhooks.ca_file` of \"shop\" is used by nothing, since `url` is http://; remove it, or use https://",
+    ),
+];
+
+#[test]
+fn a_value_that_cannot_work_is_refused_with_a_sentence() {
+    for (at, (change, sentence)) in WRONG.iter().enumerate() {
+        let webhook = signed(change);
+        let found = problems(vec![webhook.clone()], true);
+        assert!(found.iter().any(|text| text.contains(sentence)), "{at}: {sentence}\n{found:?}");
+        assert!(
+            found.iter().all(|text| !text.contains("secret@") && !text.contains("t0k3n")),
+            "{found:?}"
+        );
+        let error = WebhookSink::new(&webhook).unwrap_err();
+        assert!(error.contains(sentence), "{error}");
+    }
+}
+
+#[test]
+fn what_is_in_a_file_and_cannot_be_used_is_said_without_it() {
+    let wrong: &[(&str, Change, &str)] = &[
+        ("", |w| w.secret_files.clone_from(&w.headers), "is empty; write a secret into it"),
+        ("c4n4ry", |w| w.secret_files.clone_from(&w.headers), "line 1 of"),
+        ("whsec_c4n4ry!", |w| w.secret_files.clone_from(&w.headers), "is not base64 behind whsec_"),
+        ("\n\nwhsec_c4n4", |w| w.secret_files.clone_from(&w.headers), "line 3 of"),
+        ("", |w| w.bearer_file = w.headers.pop(), "is empty; write the value into it"),
+        (
+            "a\nc4n4ry",
+            |w| w.bearer_file = w.headers.pop(),
+            "holds what no header can hold; leave one line",
+        ),
+        ("c4n4ry", |w| w.basic_file = w.headers.pop(), "does not hold user:password"),
+        (
+            "c4n4ry\0",
+            |w| w.header_files = vec![format!("X-Key: {}", w.headers[0])],
+            "holds what no header can hold",
+        ),
+        ("c4n4ry", |w| w.ca_file = w.headers.pop(), "holds no certificates"),
+        (
+            "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----",
+            |w| w.ca_file = w.headers.pop(),
+            "holds what is no certificate",
+        ),
+    ];
+    for (at, (text, change, sentence)) in wrong.iter().enumerate() {
+        let file = file(text);
+        let mut webhook = super::webhook("https://shop.example/in");
+        webhook.headers = vec![path(&file)];
+        change(&mut webhook);
+        webhook.headers.clear();
+        let error = WebhookSink::new(&webhook).unwrap_err();
+        assert!(error.contains(sentence), "{at}: {error}");
+        assert!(!error.contains("c4n4ry"), "{error}");
+    }
+    let large = file(&"x".repeat((1 << 20) + 1));
+    let missing = signed(|webhook| webhook.secret_files = vec!["/nowhere/file".into()]);
+    assert!(WebhookSink::new(&missing).unwrap_err().contains("cannot read /nowhere/file"));
+    let large = signed(|webhook| webhook.secret_files = vec![path(&large)]);
+    assert!(WebhookSink::new(&large).unwrap_err().contains("is larger than 1 MiB"));
+    let many = file(&"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\n".repeat(5));
+    let many = signed(|webhook| webhook.secret_files = vec![path(&many), path(&many)]);
+    assert!(WebhookSink::new(&many).unwrap_err().contains("hold 10 secrets; 8 are allowed"));
+}
+
+#[test]
+fn what_is_doubtful_is_said() {
+    let open = signed(|webhook| {
+        webhook.url = "http://shop.example/".into();
+        webhook.insecure_http = true;
+    });
+    let found = problems(vec![open], false);
+    assert!(
+        found[0].contains("`webhooks.insecure_http` of \"shop\" is true: events go unencrypted"),
+        "{found:?}"
+    );
+    let unsigned = signed(|webhook| webhook.secret_files.clear());
+    let found = problems(vec![unsigned], false);
+    assert!(found[0].contains("a receiver cannot know who calls"), "{found:?}");
+    for good in [
+        signed(|_| ()),
+        signed(|webhook| webhook.url = "http://127.0.0.1:8080".into()),
+        signed(|webhook| webhook.url = "http://[::1]/{topic}?a={event_type}".into()),
+        signed(|webhook| webhook.body = WebhookBody::CloudEvents),
+        super::webhook("http://localhost"),
+    ] {
+        assert_eq!(problems(vec![good.clone()], true), [""; 0]);
+        assert_eq!(problems(vec![good], false), [""; 0]);
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_secret_that_others_may_read_is_doubted() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let secrets = file("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw");
+    std::fs::set_permissions(secrets.path(), std::fs::Permissions::from_mode(0o644)).unwrap();
+    let webhook = signed(|webhook| webhook.secret_files = vec![path(&secrets)]);
+    let found = problems(vec![webhook], false);
+    assert!(found[0].contains("others on this machine may read (mode 0644)"), "{found:?}");
+}
+
+#[test]
+fn calls_and_their_length_are_bounded_as_configured() {
+    let sink = WebhookSink::new(&super::webhook("http://localhost/")).unwrap();
+    assert_eq!((sink.name(), sink.calls_max(), sink.batch_max()), ("shop", 64, 1));
+    assert_eq!(sink.deadline(), Duration::from_secs(15));
+}
+
+#[test]
+fn two_webhooks_have_two_names() {
+    let found = problems(vec![signed(|_| ()), signed(|_| ())], true);
+    assert_eq!(found, ["two [[webhooks]] have the `name` \"shop\"; rename one"]);
+}
+
+#[test]
+fn webhooks_are_read_from_a_file() {
+    let text = "[kafka]\nbootstrap = \"localhost:1\"\ntopic = \"t\"\n[database]\nurl = \"sqlite:x\"\n\
+                [[webhooks]]\nname = \"shop\"\nurl = \"https://shop.example/{topic}\"\nbody = \"cloudevents\"\n\
+                timeout = \"20s\"\nresponse_bytes_max = \"2KiB\"\nheaders = [\"X-Tenant: 7\"]\nsecret_files = [\"/run/a\"]\n\
+                [[webhooks]]\nname = \"crm\"\nurl = \"http://localhost/\"\n";
+    let load = |text: &str| {
+        let file = file(text);
+        Config::load(Some(file.path()), [], &Overrides::new())
+    };
+    let config = load(text).unwrap();
+    let [shop, crm] = &config.webhooks[..] else { panic!() };
+    assert_eq!(
+        (shop.body, shop.timeout.as_secs(), shop.response_bytes_max),
+        (WebhookBody::CloudEvents, 20, 2_048)
+    );
+    assert_eq!(
+        crm,
+        &Webhook { name: "crm".into(), url: "http://localhost/".into(), ..Webhook::default() }
+    );
+    for (change, sentence) in [
+        (("name = \"crm\"\n", ""), "`name` is missing in the [[webhooks]] of"),
+        (("\"20s\"", "\"0s\""), "expected a duration from 1ms to 10m, found \"0s\""),
+        (("\"cloudevents\"", "\"xml\""), "expected one of payload, cloudevents, found \"xml\""),
+        (("timeout", "time_out"), "unknown key `webhooks.time_out`"),
+        (("https://shop", "ftp://shop"), "begins neither with https:// nor with http://"),
+        (("name = \"crm\"", "name = \"shop\""), "two [[webhooks]] have the `name` \"shop\""),
+    ] {
+        let error = load(&text.replacen(change.0, change.1, 1)).unwrap_err().to_string();
+        assert!(error.contains(sentence), "{sentence}: {error}");
+    }
+}

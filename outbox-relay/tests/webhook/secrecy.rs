@@ -1,0 +1,94 @@
+//! What is shown nowhere, and what leads nowhere else.
+
+use std::process::Command;
+
+use outbox_relay::destination::{Outcome, Sink as _};
+
+use super::{
+    Receiver, deliver, event, file, parts, path,
+    receiver::{Step, answer},
+    sink, webhook,
+};
+
+#[tokio::test]
+async fn a_secret_that_a_receiver_sends_back_is_not_shown() {
+    let secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+    let echo = format!("t0k3n-long k3y-long {secret} t0k3n-long");
+    let headers = "location: https://h/?token=t0k3n-long\r\n";
+    for bytes_max in 1..100 {
+        let receiver = Receiver::start([answer("302 x", headers, &echo)]).await;
+        let (token, key, secrets) = (file("t0k3n-long"), file("k3y-long\n"), file(secret));
+        let mut webhook = webhook(receiver.url("/"));
+        webhook.bearer_file = Some(path(&token));
+        webhook.header_files = vec![format!("X-Api-Key: {}", path(&key))];
+        webhook.secret_files = vec![path(&secrets)];
+        webhook.response_bytes_max = bytes_max;
+        let sink = sink(&webhook);
+        let outcome = deliver(&sink, event()).await;
+        for shown in [parts(&outcome).1.to_owned(), format!("{outcome:?} {sink:?}")] {
+            for part in ["t0k", "k3y", "MfKQ"] {
+                assert!(!shown.contains(part), "{bytes_max}: {shown}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_password_is_shown_in_none_of_its_forms() {
+    let password = file("ada:p4ssw0rd");
+    let receiver =
+        Receiver::start([answer("400 x", "", "YWRhOnA0c3N3MHJk ada:p4ssw0rd p4ssw0rd")]).await;
+    let mut webhook = webhook(receiver.url("/"));
+    webhook.basic_file = Some(path(&password));
+    let outcome = deliver(&sink(&webhook), event()).await;
+    assert_eq!(parts(&outcome).1, "the webhook shop answered 400 Bad Request: *** *** ***");
+}
+
+#[tokio::test]
+async fn what_a_receiver_says_acts_on_no_terminal() {
+    let receiver = Receiver::start([answer("400 x", "", "\u{1b}[2J\u{0}a\r\nb\u{202e}")]).await;
+    let outcome = deliver(&sink(&webhook(receiver.url("/"))), event()).await;
+    let wanted = "the webhook shop answered 400 Bad Request: \\u{1b}[2J\\u{0}a\\r\\nb\\u{202e}";
+    assert_eq!(parts(&outcome).1, wanted);
+}
+
+#[tokio::test]
+async fn a_check_looks_at_files_and_calls_nobody() {
+    let secrets = file("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\n");
+    let receiver = Receiver::start([Step::Silence]).await;
+    let mut webhook = webhook(receiver.url("/"));
+    webhook.secret_files = vec![path(&secrets)];
+    let sink = sink(&webhook);
+    assert_eq!(sink.check().await, Ok(()));
+    std::fs::write(secrets.path(), "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\nwhsec_MfKQ").unwrap();
+    let error = sink.check().await.unwrap_err();
+    let wanted =
+        format!("the webhook shop: line 2 of {} has 3 bytes behind whsec_", path(&secrets));
+    assert!(error.starts_with(&wanted), "{error}");
+    secrets.close().unwrap();
+    let error = sink.check().await.unwrap_err();
+    assert!(error.starts_with("the webhook shop: cannot read /"), "{error}");
+    assert_eq!(receiver.connections(), 0);
+}
+
+/// Another process, since variables of the environment belong to all of one.
+#[test]
+fn the_proxies_of_the_environment_are_not_used() {
+    let nobody = "http://127.0.0.1:1";
+    let run = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "secrecy::an_event_is_delivered"])
+        .envs(
+            ["http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"]
+                .map(|name| (name, nobody)),
+        )
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&run.stdout);
+    assert!(run.status.success() && text.contains("1 passed"), "{text}");
+}
+
+#[tokio::test]
+async fn an_event_is_delivered() {
+    let receiver = Receiver::start([answer("200 OK", "", "")]).await;
+    assert_eq!(deliver(&sink(&webhook(receiver.url("/"))), event()).await, Outcome::Delivered);
+}
