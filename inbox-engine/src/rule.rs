@@ -256,6 +256,10 @@ pub enum Rule {
     FloorOfItsSession,
     /// Rows whose topic is missing go by themselves when it is there.
     RowsAwaitTopic,
+    /// What every event of a destination meets spends no attempt of any.
+    OutageSpendsNoAttempt,
+    /// A destination is called while the turn is certainly ours.
+    CallsNeedTurn,
     /// Without transactions an aggregate has records of one topic only on their way.
     TopicsInTurn,
     /// A relay sends nothing while the next row of the outbox gets a number that is not above all others.

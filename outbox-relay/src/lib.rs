@@ -1,4 +1,4 @@
-//! Ships an outbox table to Kafka: nothing lost, in order per aggregate, one active relay at a time.
+//! Ships an outbox table, to Kafka or to [destinations](destination) of any kind: nothing lost, in order per aggregate, one active relay at a time.
 //!
 //! Inside a service:
 //!
@@ -43,10 +43,12 @@ pub mod cli;
 pub mod config;
 mod deadline;
 pub mod destination;
+mod ended;
 mod feed;
 mod port;
 mod pump;
 mod relay;
+mod routes;
 mod sink;
 pub mod telemetry;
 mod topic;
@@ -56,5 +58,6 @@ compile_error!(
     "no database is on: enable the feature `postgres` or `sqlite` of inbox-outbox-relay"
 );
 
+pub use ended::Ended;
 pub use port::{Finding, OpenError};
-pub use relay::{BuildError, DatabaseOptions, Ended, Relay, RelayBuilder, migrate};
+pub use relay::{BuildError, DatabaseOptions, Relay, RelayBuilder, migrate};

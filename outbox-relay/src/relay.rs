@@ -11,8 +11,10 @@ use crate::feed::{PgConnectOptions, Postgres};
 use crate::feed::{Sqlite, SqliteConnectOptions};
 use crate::{
     config::{Config, DatabaseKind, Problem},
+    destination::{self, Destination, Sink},
+    ended::Ended,
     port::{Address, Finding, OpenError, Operators, Owners, Sessions, WakeSignals, whole},
-    pump::{Pump, PumpEnd, PumpOptions},
+    pump::{Pump, PumpEnd, PumpOptions, RetryRules},
     sink::SinkSettings,
     telemetry::{Counters, Signal},
     topic::Template,
@@ -42,6 +44,7 @@ impl fmt::Debug for DatabaseOptions {
 pub struct Relay {
     config: Config,
     options: DatabaseOptions,
+    destinations: Vec<Destination>,
     counters: Arc<Counters>,
 }
 
@@ -50,6 +53,7 @@ pub struct Relay {
 pub struct RelayBuilder {
     config: Config,
     options: Option<DatabaseOptions>,
+    destinations: Vec<Destination>,
 }
 
 /// Why a relay could not be built. Each text says what is wrong, where, and what to do.
@@ -68,30 +72,6 @@ pub enum BuildError {
     /// Something about the database keeps a relay from its work.
     #[error("{}", findings(.0))]
     Unsafe(Vec<Finding>),
-}
-
-/// Why a relay ended.
-#[derive(Clone, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub enum Ended {
-    /// As asked: the batch that was under way is marked, and the turn given up.
-    Shutdown,
-    /// As asked, but a batch took too long. Nothing is lost: whoever comes next reads its rows again.
-    ShutdownCutShort,
-    /// Kafka refuses for good: a person has to act.
-    KafkaRefused(String),
-}
-
-impl fmt::Display for Ended {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Shutdown => f.write_str("the relay has shut down"),
-            Self::ShutdownCutShort => f.write_str(
-                "the relay has shut down without waiting for its last batch; nothing is lost by that",
-            ),
-            Self::KafkaRefused(why) => write!(f, "Kafka refuses the relay: {why}"),
-        }
-    }
 }
 
 fn sentences(problems: &[Problem]) -> String {
@@ -128,7 +108,7 @@ pub(crate) use on;
 impl Relay {
     /// A relay of the outbox that the configuration names.
     pub fn builder(config: Config) -> RelayBuilder {
-        RelayBuilder { config, options: None }
+        RelayBuilder { config, options: None, destinations: Vec::new() }
     }
 
     /// What the relay has done so far; stays readable while it runs.
@@ -139,18 +119,23 @@ impl Relay {
     /// Takes turns with its like until `shutdown` resolves and everything is let go, or until it cannot go
     /// on.
     pub async fn run(self, shutdown: impl Future<Output = ()> + Send) -> Ended {
-        let Self { config, options, counters } = self;
-        on!(&options, run(settings, &config, counters, shutdown), &address(&config))
+        let Self { config, options, destinations, counters } = self;
+        if !config.relay.enabled {
+            Signal::Disabled.emit();
+            shutdown.await;
+            return Ended::Shutdown;
+        }
+        on!(&options, run(settings, (&config, destinations), counters, shutdown), &address(&config))
     }
 }
 
 async fn run<F: Owners>(
     settings: F::Settings,
-    config: &Config,
+    (config, destinations): (&Config, Vec<Destination>),
     counters: Arc<Counters>,
     shutdown: impl Future<Output = ()> + Send,
 ) -> Ended {
-    let options = match pump_options(config) {
+    let options = match pump_options(config, destinations) {
         Ok(options) => options,
         Err(why) => return Ended::KafkaRefused(why), // `build` has seen to it
     };
@@ -206,12 +191,19 @@ impl RelayBuilder {
         self
     }
 
+    /// Adds a destination under the name by which `[[routes]]` mean it.
+    #[must_use]
+    pub fn destination(mut self, name: impl Into<String>, sink: impl Sink) -> Self {
+        self.destinations.push(Destination { name: name.into(), sink: Arc::new(sink) });
+        self
+    }
+
     /// Checks everything that can be checked before the first turn.
     ///
     /// # Errors
     /// See [`BuildError`].
     pub async fn build(self) -> Result<Relay, BuildError> {
-        let Self { config, options } = self;
+        let Self { config, options, destinations } = self;
         let fatal = |problem: &Problem| problem.fatal;
         let problems: Vec<Problem> = config.validate().into_iter().filter(fatal).collect();
         if !problems.is_empty() {
@@ -227,8 +219,17 @@ impl RelayBuilder {
             Some(options) => options,
             None => options_of(&config)?,
         };
-        on!(&options, ready(settings,), &address(&config))?;
-        Ok(Relay { config, options, counters: Arc::default() })
+        let (mut all, mut problems) = destination::of(&config);
+        all.extend(destinations);
+        problems.extend(destination::problems(&config, &all).await);
+        problems.retain(fatal);
+        if !problems.is_empty() {
+            return Err(BuildError::Config(problems));
+        }
+        if config.relay.enabled {
+            on!(&options, ready(settings,), &address(&config))?;
+        }
+        Ok(Relay { config, options, destinations: all, counters: Arc::default() })
     }
 }
 
@@ -329,10 +330,18 @@ pub(crate) fn sink_settings(config: &Config) -> SinkSettings {
     }
 }
 
-fn pump_options(config: &Config) -> Result<PumpOptions, String> {
+fn pump_options(config: &Config, destinations: Vec<Destination>) -> Result<PumpOptions, String> {
     Ok(PumpOptions {
         holder: holder(),
         lease: config.relay.lease,
+        routes: destination::routes(config, &destinations)?,
+        destinations,
+        retry: RetryRules {
+            attempts_max: config.retry.attempts_max,
+            delay_min: config.retry.delay_min,
+            delay_max: config.retry.delay_max.max(config.retry.delay_min),
+            outage_delay_max: config.limits.outage_delay_max,
+        },
         template: Template::read(&config.kafka.topic)?,
         events_max: config.batch.events_max,
         bytes_max: config.batch.bytes_max,

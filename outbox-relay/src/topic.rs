@@ -23,6 +23,10 @@ impl Template {
     /// One sentence, when a placeholder is unknown or what stands between them is no part of a name.
     pub(crate) fn read(text: &str) -> Result<Self, String> {
         let mut parts = Vec::new();
+        // Where nothing goes to Kafka none is needed.
+        if text.is_empty() {
+            return Ok(Self(parts));
+        }
         let mut rest = text;
         while let Some((before, behind)) = rest.split_once('{') {
             parts.push(Part::Text(before.to_owned()));
@@ -63,6 +67,9 @@ impl Template {
                 (self.fill(aggregate_type, event_type), "`kafka.topic` gives the row the topic")
             }
         };
+        if topic.is_empty() {
+            return Err("the row names no topic, and neither does `kafka.topic`".into());
+        }
         valid(&topic).map_err(|problem| format!("{source} {topic:?}, which {problem}"))?;
         Ok(topic)
     }

@@ -1,6 +1,7 @@
 //! What tests of tables and of their documents need.
 
 use std::{
+    collections::BTreeSet,
     fmt, fs,
     sync::{Arc, Mutex, PoisonError},
 };
@@ -12,7 +13,7 @@ use tracing::{
     span,
 };
 
-use crate::{KeyTable, is_described};
+use crate::{KeyTable, Kind, insert, is_described};
 
 /// One event of a log: its level, then name and value of each field.
 pub type Line = (String, Vec<(String, String)>);
@@ -73,4 +74,36 @@ pub fn defaults(
         let value = types.get(key.section())?.get(key.name())?;
         Some((key.path, value, key.kind.read(&key.default.into(), true)))
     })
+}
+
+/// A configuration with a value for each key of its table, so that every field of its types is written out: those that
+/// it has, and for the others of the first word, or what `value` says.
+pub fn filled(table: KeyTable, mut all: Table, value: impl Fn(Kind) -> Value) -> Table {
+    for key in table.keys {
+        let value = match key.kind {
+            Kind::Choice(words) => words[0].into(),
+            kind => value(kind),
+        };
+        if table.repeats(key.section()) {
+            let Some(Value::Array(tables)) = all.get_mut(key.section()) else { continue };
+            if tables.is_empty() {
+                tables.push(Table::new().into());
+            }
+            if let Value::Table(first) = &mut tables[0] {
+                first.insert(key.name().into(), value);
+            }
+        } else if key.of(&all).is_none() {
+            insert(&mut all, key.path, value);
+        }
+    }
+    all
+}
+
+/// The paths of all values of a configuration, of repeated sections those of the first.
+pub fn paths(table: KeyTable, all: &Table) -> BTreeSet<String> {
+    let section = |(name, values): (&String, &Value)| {
+        let values = values.get(0).unwrap_or(values).as_table().cloned();
+        table.leaves(name, values.unwrap_or_default())
+    };
+    all.iter().flat_map(section).map(|(path, _)| path).collect()
 }

@@ -3,7 +3,7 @@
 use std::{path::Path, process::Command, sync::Arc, time::Duration};
 
 use outbox_core::{Aggregate, OutboxEvent};
-use outbox_relay::{Ended, Relay, config::Config, telemetry::Counters};
+use outbox_relay::{Ended, Relay, RelayBuilder, config::Config, telemetry::Counters};
 use tokio::{sync::oneshot, task::JoinHandle};
 
 use crate::{Arrival, SOON, Schema, Services, Topic, Worker, arrivals, eventually};
@@ -57,6 +57,14 @@ impl Outbox {
     /// Starts a relay in this process.
     pub async fn start(&self) -> RunningRelay {
         RunningRelay::start(self.config.clone()).await
+    }
+
+    /// Starts a relay in this process, with destinations of its own.
+    pub async fn start_with(
+        &self,
+        destinations: impl FnOnce(RelayBuilder) -> RelayBuilder,
+    ) -> RunningRelay {
+        RunningRelay::build(destinations(Relay::builder(self.config.clone()))).await
     }
 
     /// Starts a relay as a process: the program is `relay` of this package.
@@ -133,7 +141,12 @@ pub struct RunningRelay {
 impl RunningRelay {
     /// Builds a relay and runs it.
     pub async fn start(config: Config) -> Self {
-        let relay = Relay::builder(config).build().await.expect("a sound relay");
+        Self::build(Relay::builder(config)).await
+    }
+
+    /// Runs a relay.
+    pub async fn build(builder: RelayBuilder) -> Self {
+        let relay = builder.build().await.expect("a sound relay");
         let (shutdown, asked) = oneshot::channel::<()>();
         let counters = relay.counters();
         let task = tokio::spawn(relay.run(async move { _ = asked.await }));

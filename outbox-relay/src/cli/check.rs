@@ -4,7 +4,8 @@ use service_kit::printed::counted;
 
 use super::{Exit, Terminal, on, options_of};
 use crate::{
-    config::Config,
+    config::{Config, Problem},
+    destination,
     port::{Finding, Operators, Overview, whole},
     relay::{address, schema_is_current, sink_settings},
     sink,
@@ -12,16 +13,19 @@ use crate::{
 
 /// Looks at everything without changing anything: it takes no turn and fences nobody.
 pub(super) async fn check(config: &Config, terminal: &mut Terminal<'_>) -> Exit {
-    let mut found: Vec<Finding> = config
-        .validate()
-        .into_iter()
-        .map(|problem| Finding { fatal: problem.fatal, text: problem.text })
-        .collect();
+    let mut found: Vec<Finding> = config.validate().into_iter().map(finding).collect();
+    if !found.iter().any(|finding| finding.fatal) {
+        let (destinations, problems) = destination::of(config);
+        let more = destination::problems(config, &destinations).await;
+        found.extend(problems.into_iter().chain(more).map(finding));
+    }
     match options_of(config) {
         Ok(options) => found.extend(on!(&options, database(settings,), &address(config))),
         Err(error) => found.push(fatal(error.to_string())),
     }
-    found.extend(brokers(config).await);
+    if config.reaches_kafka() {
+        found.extend(brokers(config).await);
+    }
     for finding in &found {
         if finding.fatal {
             terminal.complain(&finding.text);
@@ -37,6 +41,10 @@ pub(super) async fn check(config: &Config, terminal: &mut Terminal<'_>) -> Exit 
         doubts => format!("nothing keeps the relay from its work; {doubts} to think about"),
     });
     Exit::Done
+}
+
+fn finding(problem: Problem) -> Finding {
+    Finding { fatal: problem.fatal, text: problem.text }
 }
 
 fn fatal(text: String) -> Finding {

@@ -22,7 +22,9 @@ mod tests;
 
 #[cfg(feature = "cli")]
 pub(crate) use sections::TABLE;
-pub use sections::{Batch, Config, Database, KEYS, Kafka, Limits, Relaying, Retention, Wake};
+pub use sections::{
+    Batch, Config, Database, KEYS, Kafka, Limits, Relaying, Retention, Retry, Route, Wake,
+};
 pub use service_kit::{
     ConfigError, DatabaseKind, DatabaseTls, Key, Kind, Log, LogFormat, Origin, Overrides, Problem,
     Raw, Secret, Security, SecurityProtocol,

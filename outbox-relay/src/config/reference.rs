@@ -8,10 +8,8 @@ use super::{Raw, sections::TABLE};
 pub(super) const HEAD: &str =
     "<!-- From here on made from the tables in outbox-relay/src; a test compares them. -->";
 
-/// What is said of a section that occurs any number of times.
 const REPEATED: &str = "\
-Written `[[webhooks]]`, once for each destination, in the file alone: neither the environment nor flags can set it. It needs a build
-with the feature `webhook`. What a receiver gets and what its answers do: [webhooks.md](webhooks.md).
+Written in two brackets, any number of times, in the file alone: neither the environment nor flags can set it.
 
 ";
 

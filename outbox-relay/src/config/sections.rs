@@ -24,10 +24,14 @@ configuration! {
         wake: Wake,
         /// How long rows are kept.
         retention: Retention,
+        /// How events that were not delivered are tried again.
+        retry: Retry,
         /// What bounds waiting.
         limits: Limits,
         /// What is logged, and how.
         log: Log,
+        /// Which events go where.
+        routes: Vec<Route>,
         /// Destinations that are told by HTTP.
         webhooks: Vec<Webhook>,
     }
@@ -37,6 +41,9 @@ section! {
     /// `[relay]`: how relays of one outbox share it.
     #[derive(Copy)]
     pub struct Relaying as "relay" {
+        /// Whether it ships at all. For services that run it inside: one that is switched off opens no connection, and
+        /// waits to be asked to end.
+        enabled: bool = "true";
         /// How long the active relay may be silent before another takes over, by the database's clock. It renews
         /// three times within. A relay that dies is missed for so long; one that is shut down hands over at once.
         lease: Duration = "15s", in 1s..=10m;
@@ -63,10 +70,10 @@ section! {
 section! {
     /// `[kafka]`: the cluster, and how events get there.
     pub struct Kafka as "kafka" {
-        /// The brokers: `host:port`, several separated by commas.
+        /// The brokers: `host:port`, several separated by commas. Not needed where no route leads to Kafka.
         bootstrap: String = required;
         /// The topic of a row that names none: text with `{aggregate_type}` and `{event_type}`, such as
-        /// `shop.{aggregate_type}`. Order per aggregate holds within a topic.
+        /// `shop.{aggregate_type}`. Order per aggregate holds within a topic. Not needed where no route leads to Kafka.
         topic: String = required;
         /// Each batch is a transaction of Kafka, and a relay that takes over fences its predecessor at the broker.
         /// Without it a relay that was frozen longer than its lease may write old events behind newer ones of the
@@ -121,6 +128,33 @@ section! {
         prune_interval: Duration = "10s", in 1s..=1d;
         /// How many a statement removes at most.
         chunk: u32 = "5000", in 1..=100_000;
+    }
+}
+
+section! {
+    /// `[retry]`: how events that a destination other than Kafka has not taken are tried again. What befalls every
+    /// event of a destination is an outage, and spends no attempt.
+    #[derive(Copy)]
+    pub struct Retry as "retry" {
+        /// Attempts of an event, the first included; then its row is set aside until a person decides.
+        attempts_max: u32 = "15", in 1..=1_000;
+        /// The delay before the second attempt; it doubles each time, and half of it is left to chance.
+        delay_min: Duration = "1s", in 10ms..=1h;
+        /// The longest delay between two attempts.
+        delay_max: Duration = "10m", in 10ms..=1d;
+    }
+}
+
+section! {
+    /// `[[routes]]`: which events go where. The first that takes an event says its destination; what none takes is set
+    /// aside. Without any, all goes to Kafka.
+    pub struct Route as "routes" {
+        /// Event types: text in which `*` stands for any number of characters.
+        event_type: String = "*";
+        /// Aggregate types, likewise.
+        aggregate_type: String = "*";
+        /// The destination: `kafka`, or the name of one that the configuration or the program has.
+        to: String = required;
     }
 }
 

@@ -3,10 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde::Deserialize;
-use service_kit::{
-    insert,
-    testing::{self, document},
-};
+use service_kit::testing::{self, document};
 
 use super::{
     reference::{HEAD, reference},
@@ -17,37 +14,21 @@ use crate::telemetry;
 
 /// A value for each key of the table, so that every field of the types is written out.
 fn everything() -> toml::Table {
-    let mut all = toml::Table::try_from(Config::new("b:1", "sqlite:d")).unwrap();
-    for key in KEYS {
-        let value = match key.kind {
-            Kind::Choice(words) => words[0].into(),
-            Kind::Settings => toml::Table::new().into(),
-            Kind::Flag => true.into(),
-            Kind::Number { .. } | Kind::Bytes { .. } => 7.into(),
-            Kind::Duration { .. } => "90d".into(),
-            Kind::List => vec!["x"].into(),
-            _ => "x".into(),
-        };
-        if TABLE.repeats(key.section()) {
-            let tables = all[key.section()].as_array_mut().unwrap();
-            tables.resize(1, toml::Table::new().into());
-            tables[0].as_table_mut().unwrap().insert(key.name().into(), value);
-        } else if key.of(&all).is_none() {
-            insert(&mut all, key.path, value);
-        }
-    }
-    all
+    let all = toml::Table::try_from(Config::new("b:1", "sqlite:d")).unwrap();
+    testing::filled(TABLE, all, |kind| match kind {
+        Kind::Settings => toml::Table::new().into(),
+        Kind::Flag => true.into(),
+        Kind::Number { .. } | Kind::Bytes { .. } => 7.into(),
+        Kind::Duration { .. } => "90d".into(),
+        Kind::List => vec!["x"].into(),
+        _ => "x".into(),
+    })
 }
 
 #[test]
 fn every_key_of_the_types_is_in_the_table_and_none_else() {
     let config = Config::deserialize(everything()).unwrap();
-    let all = toml::Table::try_from(&config).unwrap();
-    let section = |(name, values): (&String, &toml::Value)| {
-        let values = values.get(0).unwrap_or(values);
-        TABLE.leaves(name, values.as_table().unwrap().clone())
-    };
-    let written: BTreeSet<String> = all.iter().flat_map(section).map(|(path, _)| path).collect();
+    let written = testing::paths(TABLE, &toml::Table::try_from(&config).unwrap());
     let table: BTreeSet<String> = KEYS.iter().map(|key| key.path.to_owned()).collect();
     assert_eq!(written, table);
 }

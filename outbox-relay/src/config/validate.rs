@@ -4,8 +4,8 @@ use service_kit::{
     Build, DatabaseAddress, DatabaseKind, duration::text, is_name, properties::Program,
 };
 
-use super::{Config, Database, Problem, Webhook, sections::TABLE};
-use crate::topic::Template;
+use super::{Config, Database, Kafka, Problem, Webhook, sections::TABLE};
+use crate::{routes::KAFKA, topic::Template};
 
 /// What this build can do.
 const BUILD: Build = Build {
@@ -22,6 +22,9 @@ impl Config {
             return vec![Problem::fatal(&[], "a value of the configuration is too large")];
         };
         let mut found = TABLE.problems(&values);
+        if !self.reaches_kafka() {
+            found.retain(|problem| !self.is_for_kafka(problem));
+        }
         found.extend(self.noticed.iter().cloned());
         self.database_address(&mut found);
         self.topic(&mut found);
@@ -39,6 +42,21 @@ impl Config {
     /// Which database the address means. The sentence never holds the address.
     pub fn database_kind(&self) -> Result<DatabaseKind, Problem> {
         DatabaseKind::of(&self.database.url)
+    }
+
+    /// Whether any event may go to Kafka.
+    pub(crate) fn reaches_kafka(&self) -> bool {
+        self.routes.is_empty() || self.routes.iter().any(|route| route.to == KAFKA)
+    }
+
+    /// Whether something is missing that only Kafka needs.
+    fn is_for_kafka(&self, problem: &Problem) -> bool {
+        let Kafka { bootstrap, topic, .. } = &self.kafka;
+        match problem.keys[..] {
+            ["kafka.bootstrap"] => bootstrap.is_empty(),
+            ["kafka.topic"] => topic.is_empty(),
+            _ => false,
+        }
     }
 
     fn database_address(&self, found: &mut Vec<Problem>) {
@@ -100,7 +118,7 @@ impl Config {
     }
 
     fn fencing(&self, found: &mut Vec<Problem>) {
-        if !self.kafka.fencing {
+        if !self.kafka.fencing && self.reaches_kafka() {
             found.push(Problem::doubt(
                 &["kafka.fencing"],
                 "`kafka.fencing` is false: a relay that is frozen longer than `relay.lease` may wake and write old events behind newer ones of the same aggregate, which no consumer can put right; run one relay only, or set it to true",

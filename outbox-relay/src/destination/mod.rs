@@ -25,13 +25,18 @@
 //! }
 //! ```
 
+mod handlers;
 #[cfg(feature = "webhook")]
 pub mod http;
+mod named;
 
 use std::time::Duration;
 
 use async_trait::async_trait;
 use outbox_core::OutboxEvent;
+
+pub use handlers::{Event, Handler, HandlerError, Handlers};
+pub(crate) use named::{Destination, of, problems, routes};
 
 /// An event on its way to a destination.
 #[derive(Clone, Debug)]

@@ -9,7 +9,6 @@ pub(crate) const DUE_MAX: usize = 1_000;
 
 /// Rows that wait for another attempt, or for the time that they are not sent before. They are set aside, and are tried
 /// where they stand: what comes behind them of their aggregate is held until they are delivered or given up.
-#[cfg_attr(not(test), expect(dead_code, reason = "only tests ask for it so far"))]
 pub(crate) trait Retries: Sessions {
     /// Those whose time has come, the longest due first: so many at most, and never more than [`DUE_MAX`], with so many
     /// bytes together; the first may have more. One behind another of its aggregate that was set aside is `blocked`:

@@ -37,14 +37,12 @@ pub(crate) struct Row {
     /// It waits behind one of its aggregate that was set aside.
     pub blocked: bool,
     /// It waited for another attempt, set aside, and is so still: what becomes of it is told as such.
-    #[cfg_attr(not(test), expect(dead_code, reason = "only tests ask for it so far"))]
     pub waited: bool,
     /// How often it was tried in vain.
     pub attempts: u32,
     /// What is left of the time that it is not sent before, by the database's clock.
     pub delay: Option<Duration>,
     /// How long ago it was appended, by the database's clock.
-    #[cfg_attr(not(test), expect(dead_code, reason = "only tests ask for it so far"))]
     pub age: Duration,
     /// The event, or why the row is none.
     pub event: Result<OutboxEvent, String>,

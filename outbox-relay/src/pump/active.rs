@@ -5,13 +5,23 @@ use std::time::{Duration, Instant};
 use inbox_engine::internal::Rule;
 
 use super::{
-    LazySession, Pump, PumpEnd, fencings::Fencings, keeper::Lease, progress::Progress, round::Round,
+    LazySession, Pump, PumpEnd, PumpOptions,
+    backoff::Backoff,
+    dispatch::{Bounds, Dispatch},
+    fencings::Fencings,
+    keeper::Lease,
+    round::Round,
+    serve::Refill,
+    work::Work,
 };
 use crate::{
     port::{Owners, Turn},
     sink::{ConnectError, Sink, SinkSettings},
     telemetry::Signal,
 };
+
+/// So many batches of rows are on their way to destinations other than Kafka, or queued for them.
+const ROWS: usize = 4;
 
 /// How a turn ended.
 enum TurnEnd {
@@ -58,83 +68,132 @@ impl<F: Owners> Pump<F> {
 
     /// A producer after the other, until something ends it.
     async fn work(&self, turn: Turn, lease: &Lease, session: &mut LazySession<F>) -> TurnEnd {
+        let dispatch = self.new_dispatch();
+        let mut work = Work::new(lease, session, self.options.events_max, dispatch);
+        let end = match self.ship(turn, &mut work).await {
+            Err(end) => end,
+            Ok(()) => match self.finish_calls(&mut work).await {
+                Err(Round::TurnLost) => TurnEnd::Lost,
+                Err(Round::WentBack) => TurnEnd::WentBack,
+                Ok(()) | Err(_) => TurnEnd::Ended(PumpEnd::Shutdown),
+            },
+        };
+        end
+    }
+
+    /// Ships until the relay is asked to end.
+    async fn ship(&self, turn: Turn, work: &mut Work<'_, F>) -> Result<(), TurnEnd> {
         let mut backoff = self.backoff();
-        let mut progress = Progress::new(self.options.events_max, Instant::now());
-        let (mut fencings, mut asked) = (Fencings::default(), None);
+        let mut fencings = Fencings::default();
         while !self.is_ending() {
-            let sink = tokio::select! {
-                sink = Sink::connect(self.sink_settings(turn)) => sink,
-                () = self.wait_for_shutdown() => return TurnEnd::Ended(PumpEnd::Shutdown),
-            };
-            let sink = match sink {
-                Ok(sink) => sink,
-                Err(ConnectError::Fatal(why)) => return TurnEnd::Ended(PumpEnd::KafkaFatal(why)),
-                Err(ConnectError::Outage(why)) => {
-                    self.kafka_out(lease, why);
-                    self.pause(backoff.next()).await;
-                    continue;
-                }
-            };
+            let Some(sink) = self.producer(turn, work, &mut backoff).await? else { continue };
             // The producer has the newest epoch now. Only if the turn is still ours may it be used: a relay
             // that slept between taking its turn and coming here has fenced its successor, not the other
             // way round, and must stop.
-            match self.renew(session, lease).await {
+            match self.renew(work.session, work.lease).await {
                 Ok(true) => {}
-                Ok(false) => return TurnEnd::Lost,
+                Ok(false) => return Err(TurnEnd::Lost),
                 Err(error) => {
                     self.database_out(error);
                     self.pause(backoff.next()).await;
                     continue;
                 }
             }
-            while self.may_read(lease, session, (&mut progress, &mut asked)).await {
-                match self.round(&sink, lease, session, &mut progress).await {
+            while self.may_read(work).await {
+                let round = self.round(sink.as_ref(), work).await;
+                let next = match round {
                     Round::Shipped(more) => {
                         backoff.reset();
-                        self.note_success(&fencings, turn, lease);
-                        if !more {
-                            self.rest(&mut progress).await;
-                        }
+                        self.note_success(&fencings, turn, work);
+                        if more { Ok(()) } else { self.rest(work).await }
                     }
                     Round::Idle => {
-                        self.note_success(&fencings, turn, lease);
-                        self.rest(&mut progress).await;
+                        self.note_success(&fencings, turn, work);
+                        self.rest(work).await
                     }
                     Round::NewProducer(pause) => {
                         if pause {
-                            self.pause(backoff.next()).await;
+                            self.pause_serving(work, backoff.next()).await.or_else(ended)?;
                         }
                         break;
                     }
                     Round::Fenced => {
                         fencings.add(Instant::now());
                         if fencings.persist(Instant::now()) {
-                            id_shared(turn, lease);
+                            id_shared(turn, work.lease);
                         }
-                        self.pause(backoff.next()).await;
+                        self.pause_serving(work, backoff.next()).await.or_else(ended)?;
                         break;
                     }
-                    Round::DatabaseOut(error) => {
-                        if Rule::FailedLookIsTold.on() {
-                            lease.report_outage(error.clone());
+                    round => Err(round),
+                };
+                if let Err(round) = next {
+                    match round {
+                        Round::DatabaseOut(error) => {
+                            if Rule::FailedLookIsTold.on() {
+                                work.lease.report_outage(error.clone());
+                            }
+                            self.database_out(error);
+                            self.pause(backoff.next()).await;
                         }
-                        self.database_out(error);
-                        self.pause(backoff.next()).await;
+                        round => ended(round)?,
                     }
-                    Round::TurnLost => return TurnEnd::Lost,
-                    Round::WentBack => return TurnEnd::WentBack,
-                    Round::Fatal(why) => return TurnEnd::Ended(PumpEnd::KafkaFatal(why)),
                 }
             }
         }
-        TurnEnd::Ended(PumpEnd::Shutdown)
+        Ok(())
+    }
+
+    /// Makes a producer ready, where Kafka is a destination; `None`: not now.
+    async fn producer(
+        &self,
+        turn: Turn,
+        work: &mut Work<'_, F>,
+        backoff: &mut Backoff,
+    ) -> Result<Option<Option<Sink>>, TurnEnd> {
+        if !self.options.routes.reach_kafka() {
+            return Ok(Some(None));
+        }
+        let connected = async {
+            tokio::select! {
+                sink = Sink::connect(self.sink_settings(turn)) => Some(sink),
+                () = self.wait_for_shutdown() => None,
+            }
+        };
+        let connected = match self.serve(work, Refill::Meanwhile, connected).await {
+            Ok(connected) => connected.flatten(),
+            Err(round) => return ended(round).map(|()| None),
+        };
+        match connected {
+            None => Ok(None),
+            Some(Ok(sink)) => Ok(Some(Some(sink))),
+            Some(Err(ConnectError::Fatal(why))) => Err(TurnEnd::Ended(PumpEnd::KafkaFatal(why))),
+            Some(Err(ConnectError::Outage(why))) => {
+                self.kafka_out(work.lease, why);
+                self.pause_serving(work, backoff.next()).await.or_else(ended)?;
+                Ok(None)
+            }
+        }
+    }
+
+    fn new_dispatch(&self) -> Dispatch {
+        let PumpOptions { retry, destinations, routes, events_max, bytes_max, .. } = &self.options;
+        let bounds = destinations.iter().map(Bounds::of).collect();
+        let mut dispatch = Dispatch::new(*retry, bounds, events_max * ROWS, bytes_max * ROWS);
+        if destinations.len() == 1 && !routes.reach_kafka() {
+            dispatch.keep_what_waits();
+        }
+        dispatch
     }
 
     /// A round went well.
-    fn note_success(&self, fencings: &Fencings, turn: Turn, lease: &Lease) {
+    fn note_success(&self, fencings: &Fencings, turn: Turn, work: &Work<'_, F>) {
+        let lease = work.lease;
         self.troubles().database_works();
         if fencings.persist(Instant::now()) {
             id_shared(turn, lease);
+        } else if let Some(why) = work.dispatch.outage() {
+            lease.report_outage(why);
         } else if lease.report_progress() {
             Signal::Moving.emit();
         }
@@ -151,6 +210,16 @@ impl<F: Owners> Pump<F> {
         let id = |prefix: &String| format!("{prefix}-{}", turn.outbox_id.simple());
         settings.transactional_id = self.options.fencing.as_ref().map(id);
         settings
+    }
+}
+
+/// A round that cannot go on ends the turn; what the database is out for is tried again by the next round.
+fn ended(round: Round) -> Result<(), TurnEnd> {
+    match round {
+        Round::TurnLost => Err(TurnEnd::Lost),
+        Round::WentBack => Err(TurnEnd::WentBack),
+        Round::Fatal(why) => Err(TurnEnd::Ended(PumpEnd::KafkaFatal(why))),
+        _ => Ok(()),
     }
 }
 

@@ -6,6 +6,7 @@
 
 mod active;
 mod backoff;
+mod dispatch;
 mod fencings;
 mod floor;
 mod keeper;
@@ -15,20 +16,25 @@ mod outgoing;
 mod progress;
 mod pruner;
 mod round;
+mod serve;
 mod session;
 mod standby;
+mod work;
 
 use std::{sync::Arc, time::Duration};
 
 use tokio::sync::watch;
 
 use crate::{
+    destination::Destination,
     port::{Owners, Sessions, WakeSignals},
+    routes::Routes,
     sink::SinkSettings,
     telemetry::{Counters, Signal, Troubles},
     topic::Template,
 };
 use backoff::Backoff;
+pub(crate) use dispatch::RetryRules;
 use session::LazySession;
 
 /// Why the loop ended.
@@ -58,6 +64,10 @@ pub(crate) struct PumpOptions {
     /// What the transactional id begins with; `None`: no fencing.
     pub(crate) fencing: Option<String>,
     pub(crate) sink: SinkSettings,
+    pub(crate) routes: Routes,
+    /// Where events go besides Kafka, in the order of the routes' numbers.
+    pub(crate) destinations: Vec<Destination>,
+    pub(crate) retry: RetryRules,
 }
 
 /// Everything that the tasks of a relay share.

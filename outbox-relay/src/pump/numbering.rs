@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use super::{LazySession, Pump, keeper::Lease, progress::Progress};
+use super::{Pump, work::Work};
 use crate::{
     port::{Finding, Owners},
     telemetry::Signal,
@@ -11,12 +11,8 @@ use crate::{
 impl<F: Owners> Pump<F> {
     /// Stands still until they do; `false` when the relay is asked to end. The database is asked once in a turn,
     /// and on each new session: behind it may be another server, with a turn that was copied.
-    pub(super) async fn may_read(
-        &self,
-        lease: &Lease,
-        session: &mut LazySession<F>,
-        (progress, asked): (&mut Progress, &mut Option<u64>),
-    ) -> bool {
+    pub(super) async fn may_read(&self, work: &mut Work<'_, F>) -> bool {
+        let Work { lease, session, progress, numbered: asked, .. } = work;
         if asked.is_some() && *asked == session.number() {
             return !self.is_ending();
         }

@@ -1,13 +1,18 @@
 //! Rows become records to send; what is no event, or has no topic, is set aside before anything is sent.
 
-use std::collections::HashSet;
+use std::{collections::HashSet, time::Instant};
 
+use bytes::Bytes;
 use inbox_engine::internal::Rule;
-use outbox_core::OutboxEvent;
 
-use super::missing_topics::MissingTopics;
+use super::{
+    dispatch::{Dispatch, Item, Taken},
+    missing_topics::MissingTopics,
+};
 use crate::{
+    destination::{Delivery, Destination},
     port::{Row, RowFailure, RowId},
+    routes::{Routes, Way},
     sink::OutgoingRecord,
     topic::Template,
 };
@@ -15,73 +20,182 @@ use crate::{
 /// Written on a row that is not sent before a time of its own.
 const NOT_YET: &str = "its time, `deliver_after`, has not come; it goes by itself then";
 
+/// What decides where rows go.
+pub(super) struct Sorter<'a> {
+    pub(super) template: &'a Template,
+    pub(super) routes: &'a Routes,
+    pub(super) missing_topics: &'a MissingTopics,
+    /// Whether Kafka takes any now; otherwise what is for Kafka is passed over.
+    pub(super) kafka: bool,
+    pub(super) destinations: &'a [Destination],
+}
+
 /// A batch, sorted out.
 #[derive(Debug, Default)]
 pub(super) struct OutgoingBatch {
-    /// The rows to send, in order, and what to send for each.
-    pub(super) ids: Vec<RowId>,
+    /// The rows to send to Kafka, in order, and what to send for each.
+    pub(super) rows: Vec<SentRow>,
     pub(super) records: Vec<OutgoingRecord>,
     /// The rows to set aside.
     pub(super) failed: Vec<RowFailure>,
     /// The rows to hold.
     pub(super) blocked: Vec<RowId>,
+    /// Rows that other destinations take.
+    pub(super) taken: usize,
+    /// Rows that nothing becomes of now.
+    pub(super) passed: usize,
 }
 
-/// Sorts rows out. Rows behind a failed one of their aggregate are in neither list: they wait.
-pub(super) fn sort(
-    rows: Vec<Row>,
-    template: &Template,
-    missing_topics: &MissingTopics,
-) -> OutgoingBatch {
-    let mut batch = OutgoingBatch::default();
-    let mut held = HashSet::new();
-    for Row { id, aggregate, blocked, attempts, delay, event, .. } in rows {
-        if blocked {
-            batch.blocked.push(id);
-            continue;
-        }
-        if held.contains(&aggregate) {
-            continue;
-        }
-        if let Some(after) = delay.filter(|_| Rule::DelayKept.on()) {
-            let event = label(&aggregate, id);
-            held.insert(aggregate);
-            batch.failed.push(RowFailure {
-                id,
-                event,
-                error: NOT_YET.into(),
-                waits_for: None,
-                attempts,
-                retry_after: Some(after),
-            });
-            continue;
-        }
-        let readable = event.is_ok();
-        match event.and_then(|event| record(&event, &aggregate, template)) {
-            Ok(record) if missing_topics.contains(&record.topic) => {
-                held.insert(aggregate);
-                let event = label(&record.aggregate, id);
-                batch.failed.push(RowFailure { attempts, ..waits(id, event, record.topic) });
-            }
-            Ok(record) => {
-                batch.ids.push(id);
-                batch.records.push(record);
-            }
-            Err(error) => {
-                let event = if readable { label(&aggregate, id) } else { aggregate.clone() };
-                held.insert(aggregate);
-                batch.failed.push(RowFailure {
-                    id,
-                    event,
-                    error,
-                    waits_for: None,
-                    attempts,
-                    retry_after: None,
-                });
-            }
-        }
+/// A row that is sent to Kafka.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct SentRow {
+    pub(super) id: RowId,
+    /// It waited for its time, set aside.
+    pub(super) waited: bool,
+    /// How often it was tried in vain.
+    pub(super) attempts: u32,
+}
+
+impl OutgoingBatch {
+    /// Whether it has a record of an aggregate.
+    fn has(&self, aggregate: &str) -> bool {
+        self.records.iter().any(|record| record.aggregate == aggregate)
     }
-    batch
+}
+
+impl Sorter<'_> {
+    /// Sorts rows out; what is for other destinations than Kafka is taken in there. Rows behind one of their aggregate
+    /// that nothing becomes of now wait for it.
+    pub(super) fn sort(
+        &self,
+        rows: Vec<Row>,
+        dispatch: &mut Dispatch,
+        now: Instant,
+    ) -> OutgoingBatch {
+        let mut batch = OutgoingBatch::default();
+        let (mut held, mut in_batch) = (HashSet::new(), HashSet::new());
+        for row in rows {
+            let Row { id, aggregate, blocked, attempts, delay, .. } = &row;
+            if *blocked {
+                batch.blocked.push(*id);
+                continue;
+            }
+            if dispatch.knows(id.seq) {
+                continue;
+            }
+            if held.contains(aggregate) {
+                batch.passed += 1;
+                continue;
+            }
+            if let Some(after) = delay.filter(|_| Rule::DelayKept.on()) {
+                let (id, attempts) = (*id, *attempts);
+                // Only the first of its aggregate waits set aside: what is due is sent, whatever is before it.
+                let first = !dispatch.has(aggregate) && !batch.has(aggregate);
+                if first {
+                    let (event, error) = (label(aggregate, id), NOT_YET.into());
+                    let retry_after = Some(after);
+                    batch.failed.push(RowFailure {
+                        id,
+                        event,
+                        error,
+                        waits_for: None,
+                        attempts,
+                        retry_after,
+                    });
+                } else {
+                    batch.passed += 1;
+                }
+                held.insert(row.aggregate);
+                continue;
+            }
+            let passed = match self.way(&row) {
+                Ok(Way::Kafka) if !self.kafka || dispatch.has(aggregate) => true,
+                Ok(Way::Sink(_)) if in_batch.contains(aggregate) => true,
+                Ok(Way::Sink(sink)) => match self.take_in(sink, &row, dispatch, now) {
+                    Taken::Queued => {
+                        batch.taken += 1;
+                        continue;
+                    }
+                    Taken::Over => true,
+                },
+                Ok(Way::Kafka | Way::Nowhere) | Err(()) => false,
+            };
+            if passed {
+                batch.passed += 1;
+                held.insert(row.aggregate);
+                continue;
+            }
+            match self.record(&row) {
+                Ok(record) => {
+                    if dispatch.is_used() {
+                        in_batch.insert(row.aggregate);
+                    }
+                    let Row { id, waited, attempts, .. } = row;
+                    batch.rows.push(SentRow { id, waited, attempts });
+                    batch.records.push(record);
+                }
+                Err(failure) => {
+                    batch.failed.push(failure);
+                    held.insert(row.aggregate);
+                }
+            }
+        }
+        batch
+    }
+
+    fn way(&self, row: &Row) -> Result<Way, ()> {
+        let envelope = row.event.as_ref().map_err(drop)?.envelope();
+        Ok(self.routes.way(&envelope.event_type, envelope.aggregate.aggregate_type()))
+    }
+
+    fn take_in(&self, sink: usize, row: &Row, dispatch: &mut Dispatch, now: Instant) -> Taken {
+        let (Ok(event), Some(destination)) = (&row.event, self.destinations.get(sink)) else {
+            return Taken::Over;
+        };
+        let envelope = event.envelope();
+        let kind = envelope.aggregate.aggregate_type();
+        let topic = self.template.topic(event.topic(), kind, &envelope.event_type).ok();
+        let bytes = envelope.payload.as_ref().map_or(0, Bytes::len);
+        let attempt = row.attempts.saturating_add(1);
+        let delivery = Delivery { event: event.clone(), topic, attempt };
+        let scope = destination.sink.scope(&delivery);
+        dispatch.take_in(Item {
+            id: row.id,
+            aggregate: row.aggregate.clone(),
+            sink,
+            scope,
+            delivery,
+            late: row.waited,
+            bytes,
+            read: (now, row.age),
+        })
+    }
+
+    /// What Kafka is sent for a row, or what is wrong with it.
+    fn record(&self, row: &Row) -> Result<OutgoingRecord, RowFailure> {
+        let Row { id, aggregate, attempts, event, .. } = row;
+        let failure = |event: String, error: String| {
+            let (id, attempts) = (*id, *attempts);
+            RowFailure { id, event, error, waits_for: None, attempts, retry_after: None }
+        };
+        let event = event.as_ref().map_err(|error| failure(aggregate.clone(), error.clone()))?;
+        let envelope = event.envelope();
+        let kind = envelope.aggregate.aggregate_type();
+        let event_type = &envelope.event_type;
+        if self.routes.way(event_type, kind) == Way::Nowhere {
+            let error = format!(
+                "no route takes events of type {event_type} of the aggregate type {kind}; add one to [[routes]], then                  retry the row"
+            );
+            return Err(failure(label(aggregate, *id), error));
+        }
+        let topic = self.template.topic(event.topic(), kind, event_type);
+        let topic = topic.map_err(|error| failure(label(aggregate, *id), error))?;
+        if self.missing_topics.contains(&topic) {
+            let event = label(aggregate, *id);
+            return Err(RowFailure { attempts: *attempts, ..waits(*id, event, topic) });
+        }
+        Ok(OutgoingRecord { topic, aggregate: aggregate.clone(), record: event.record() })
+    }
 }
 
 /// What the log calls an event.
@@ -98,24 +212,16 @@ pub(super) fn waits(id: RowId, event: String, topic: String) -> RowFailure {
     RowFailure { id, event, error, waits_for: Some(topic), attempts: 0, retry_after: None }
 }
 
-fn record(
-    event: &OutboxEvent,
-    aggregate: &str,
-    template: &Template,
-) -> Result<OutgoingRecord, String> {
-    let envelope = event.envelope();
-    let kind = envelope.aggregate.aggregate_type();
-    let topic = template.topic(event.topic(), kind, &envelope.event_type)?;
-    Ok(OutgoingRecord { topic, aggregate: aggregate.to_owned(), record: event.record() })
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
-    use outbox_core::Aggregate;
+    use outbox_core::{Aggregate, OutboxEvent};
 
-    use super::*;
+    use super::{
+        super::dispatch::{Bounds, RetryRules},
+        *,
+    };
 
     fn numbered(seq: i64) -> RowId {
         RowId { seq, event: uuid::Uuid::nil() }
@@ -136,6 +242,33 @@ mod tests {
         }
     }
 
+    fn ids(batch: &OutgoingBatch) -> Vec<RowId> {
+        batch.rows.iter().map(|row| row.id).collect()
+    }
+
+    /// Everything is for Kafka.
+    fn sort(rows: Vec<Row>, template: &str) -> OutgoingBatch {
+        let sorter = Sorter {
+            template: &Template::read(template).unwrap(),
+            routes: &Routes::default(),
+            missing_topics: &MissingTopics::default(),
+            kafka: true,
+            destinations: &[],
+        };
+        sorter.sort(rows, &mut dispatch(0), Instant::now())
+    }
+
+    fn dispatch(destinations: usize) -> Dispatch {
+        let rules = RetryRules {
+            attempts_max: 3,
+            delay_min: Duration::from_secs(1),
+            delay_max: Duration::from_secs(1),
+            outage_delay_max: Duration::from_secs(1),
+        };
+        let bounds = Bounds { name: "shop".into(), batch_max: 1, calls_max: 1 };
+        Dispatch::new(rules, vec![bounds; destinations], 100, 100)
+    }
+
     #[test]
     fn what_follows_a_failed_row_of_its_aggregate_waits() {
         let rows = vec![
@@ -146,9 +279,8 @@ mod tests {
             row(5, "Order", "a"),
             row(6, "Order", "c"),
         ];
-        let batch =
-            sort(rows, &Template::read("{aggregate_type}").unwrap(), &MissingTopics::default());
-        assert_eq!(batch.ids, [numbered(1), numbered(5)]);
+        let batch = sort(rows, "{aggregate_type}");
+        assert_eq!(ids(&batch), [numbered(1), numbered(5)]);
         let failed: Vec<i64> = batch.failed.iter().map(|failure| failure.id.seq).collect();
         assert_eq!(failed, [2, 4], "the second rows of b and c wait behind the first");
         assert_eq!(batch.records[0].record.key.as_deref(), Some(&b"a"[..]));
@@ -163,10 +295,60 @@ mod tests {
             row(3, "Order", "b"),
             row(4, "Order", "a"),
         ];
-        let batch = sort(rows, &Template::read("orders").unwrap(), &MissingTopics::default());
-        assert_eq!(batch.ids, [numbered(1), numbered(4)]);
+        let batch = sort(rows, "orders");
+        assert_eq!(ids(&batch), [numbered(1), numbered(4)]);
         let [failure] = &batch.failed[..] else { panic!("one row waits: {:?}", batch.failed) };
         assert_eq!((failure.id, failure.retry_after), (numbered(2), delay));
         assert_eq!(failure.attempts, 2, "no attempt is spent");
+    }
+
+    #[test]
+    fn a_row_whose_time_has_not_come_is_set_aside_as_the_first_of_its_aggregate_alone() {
+        let delay = Some(Duration::from_secs(9));
+        let rows = vec![row(1, "Order", "a"), Row { delay, ..row(2, "Order", "a") }];
+        let batch = sort(rows.clone(), "orders");
+        assert_eq!((ids(&batch), batch.failed.len()), (vec![numbered(1)], 0));
+        assert_eq!(sort(rows[1..].to_vec(), "orders").failed.len(), 1);
+    }
+
+    #[test]
+    fn what_goes_elsewhere_is_taken_in_and_an_aggregate_does_not_overtake_itself() {
+        struct Shop;
+
+        #[async_trait::async_trait]
+        impl crate::destination::Sink for Shop {
+            async fn deliver(&self, _: &[Delivery]) -> Vec<crate::destination::Outcome> {
+                Vec::new()
+            }
+        }
+
+        let sink = std::sync::Arc::new(Shop);
+        let destinations = [Destination { name: "shop".into(), sink }];
+        let routes = [("*", "Mail", "shop"), ("*", "Order", "kafka"), ("Paid", "Both", "shop")];
+        let routes = Routes::read(routes, &["shop".to_owned()]).unwrap();
+        let mut sorter = Sorter {
+            template: &Template::read("orders").unwrap(),
+            routes: &routes,
+            missing_topics: &MissingTopics::default(),
+            kafka: true,
+            destinations: &destinations,
+        };
+        let mut dispatch = dispatch(1);
+        let rows = vec![
+            row(1, "Mail", "a"),
+            row(2, "Order", "b"),
+            row(3, "Mail", "a"),
+            row(4, "Lost", "c"),
+            row(5, "Lost", "c"),
+        ];
+        let batch = sorter.sort(rows.clone(), &mut dispatch, Instant::now());
+        assert_eq!((ids(&batch), batch.taken), (vec![numbered(2)], 2));
+        assert_eq!(batch.failed.len(), 1, "no route takes it, and the next one waits");
+        assert!(dispatch.knows(1) && dispatch.knows(3) && dispatch.has("Mail/a"));
+        let again = sorter.sort(rows.clone(), &mut dispatch, Instant::now());
+        assert_eq!(again.taken, 0, "what is known is not taken in again");
+        sorter.kafka = false;
+        let without = sorter.sort(rows, &mut dispatch, Instant::now());
+        assert!(without.rows.is_empty() && without.passed >= 1);
     }
 }

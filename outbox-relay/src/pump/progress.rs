@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 use inbox_engine::internal::Rule;
 
 use super::{
-    LazySession, Pump, floor::Floor, keeper::Lease, missing_topics::MissingTopics, round::Round,
+    Pump, dispatch, floor::Floor, missing_topics::MissingTopics, round::Round, serve::Refill,
+    work::Work,
 };
 use crate::{
     port::{ReleasedRows, Rounds, Row, RowQuery},
@@ -21,6 +22,15 @@ const ORPHANS_EVERY: Duration = Duration::from_mins(1);
 /// The most rows that a look reads while it finds little else than what is to be held.
 const WINDOW_MAX: usize = 10_000;
 
+/// When rows that wait for their time are looked for though nobody has told of any: somebody may have changed rows.
+const DUE_EVERY: Duration = Duration::from_secs(10);
+
+/// When rows that wait for their time are due.
+struct DueRows {
+    next: Option<Instant>,
+    ask: Instant,
+}
+
 /// What a turn knows of its rows.
 pub(super) struct Progress {
     /// Events of a batch.
@@ -31,7 +41,11 @@ pub(super) struct Progress {
     pub(super) aside: bool,
     floor: Floor,
     pub(super) missing_topics: MissingTopics,
-    /// Topics that rows wait for no longer, until all of these are let go.
+    /// The last look may have left rows.
+    pub(super) more: bool,
+    /// When a row that waits for its time is due, as far as is known, and when to ask.
+    due_rows: DueRows,
+    /// Topics and destinations that rows wait for no longer, until all of these are let go.
     there: Vec<String>,
     /// The topics that rows waited for when the turn began are known.
     topics_read: bool,
@@ -52,6 +66,8 @@ impl Progress {
             aside: true,
             floor: Floor::new(now),
             missing_topics: MissingTopics::default(),
+            more: false,
+            due_rows: DueRows { next: Some(now), ask: now },
             there: Vec::new(),
             topics_read: false,
             orphans: (now, Default::default()),
@@ -69,24 +85,45 @@ impl Progress {
         }
     }
 
-    /// How far the next look goes.
-    pub(super) fn look(&self, bytes_max: usize) -> RowQuery {
-        let window = self.window.max(self.limit);
+    /// How far the next look goes, which finds so many rows, and so many bytes, once more.
+    pub(super) fn look(&self, bytes_max: usize, known: (usize, usize)) -> RowQuery {
+        let events_max =
+            if known.0 > 0 { known.0 + self.window.max(self.limit) } else { self.limit };
+        let window = self.window.max(events_max);
         RowQuery {
             window,
-            events_max: self.limit,
-            bytes_max,
+            events_max,
+            bytes_max: bytes_max + known.1,
             above: self.floor.above(),
             aside: self.aside,
         }
     }
 
-    /// So many rows of a look were to be held. Where these are most of them, looks become larger: to mark a row is
-    /// cheap.
-    pub(super) fn widen(&mut self, blocked: usize, events_max: usize) {
-        let most = blocked * 2 > self.window;
+    /// A row is due after this time.
+    pub(super) fn expect_due(&mut self, after: Duration, now: Instant) {
+        let at = now + after;
+        self.due_rows.next = Some(self.due_rows.next.map_or(at, |next| next.min(at)));
+    }
+
+    /// Whether to look for rows whose time has come.
+    fn are_rows_due(&self, now: Instant) -> bool {
+        now >= self.due_rows.ask || self.due_rows.next.is_some_and(|next| now >= next)
+    }
+
+    /// A destination works again: what waits for it goes.
+    pub(super) fn let_destination_go(&mut self, name: String) {
+        if !self.there.contains(&name) {
+            self.there.push(name);
+        }
+    }
+
+    /// So many rows of a look were to be held or passed over. Where these are most of them, looks become larger: to mark a row is
+    /// cheap. Answers whether they did.
+    pub(super) fn widen(&mut self, passed: usize, events_max: usize) -> bool {
+        let (most, before) = (passed * 2 > self.window, self.window);
         self.window =
             if most { (self.window * 4).min(WINDOW_MAX.max(events_max)) } else { events_max };
+        self.window > before
     }
 }
 
@@ -95,21 +132,27 @@ impl<F: Rounds> Pump<F> {
     /// or never will. `true`: there may be more.
     pub(super) async fn let_go(
         &self,
-        sink: &Sink,
-        lease: &Lease,
-        session: &mut LazySession<F>,
-        progress: &mut Progress,
+        sink: Option<&Sink>,
+        work: &mut Work<'_, F>,
     ) -> Result<bool, Round> {
         let now = Instant::now();
+        let Work { lease, session, progress, .. } = work;
         if !progress.topics_read {
             let topics = session.call(F::topics).await.map_err(Round::DatabaseOut)?;
             for topic in topics {
-                progress.missing_topics.add(&topic, now);
+                if dispatch::is_destination(&topic) {
+                    // Whether it works is seen by what goes there.
+                    progress.let_destination_go(topic);
+                } else {
+                    progress.missing_topics.add(&topic, now);
+                }
             }
             progress.missing_topics.ask_now(now);
             progress.topics_read = true;
         }
-        self.ask_for_topics(sink, progress).await;
+        if let Some(sink) = sink {
+            self.ask_for_topics(sink, progress).await;
+        }
         if let Some(topic) = progress.there.last() {
             let most = self.options.events_max;
             let gone = session
@@ -127,7 +170,8 @@ impl<F: Rounds> Pump<F> {
             return Ok(false);
         }
         progress.due = now + EVERY;
-        self.look_for_orphans(session, progress).await?;
+        self.look_for_orphans(work).await?;
+        let Work { lease, session, progress, .. } = work;
         let (after, most) = (progress.place, self.options.events_max);
         let released = session
             .call(async |s| F::release(s, lease.turn, after, most).await)
@@ -151,11 +195,8 @@ impl<F: Rounds> Pump<F> {
 
     /// Has rows let go that are held though none before them is set aside any more. Somebody has changed rows by
     /// hand, or with the commands of an older build.
-    async fn look_for_orphans(
-        &self,
-        session: &mut LazySession<F>,
-        progress: &mut Progress,
-    ) -> Result<(), Round> {
+    async fn look_for_orphans(&self, work: &mut Work<'_, F>) -> Result<(), Round> {
+        let Work { session, progress, .. } = work;
         let (at, after) = &progress.orphans;
         let now = Instant::now();
         if now < *at || !Rule::OrphansGo.on() {
@@ -192,11 +233,11 @@ impl<F: Rounds> Pump<F> {
     /// After a look: whether the next may begin higher.
     pub(super) async fn update_floor(
         &self,
-        session: &mut LazySession<F>,
-        progress: &mut Progress,
+        work: &mut Work<'_, F>,
         rows: &[Row],
         took: Duration,
     ) -> Result<(), String> {
+        let Work { session, progress, .. } = work;
         let first = rows.first().map(|row| row.id.seq);
         if progress.floor.note_query(first, took, Instant::now()) {
             let open = session.call(F::appenders).await?;
@@ -205,27 +246,64 @@ impl<F: Rounds> Pump<F> {
         Ok(())
     }
 
-    /// Waits until there may be something to do.
-    pub(super) async fn rest(&self, progress: &mut Progress) {
-        let poll = async {
-            if self.options.poll_interval.is_zero() {
-                std::future::pending::<()>().await;
-            }
-            tokio::time::sleep(self.options.poll_interval).await;
-        };
-        // Topics that are missing are asked for by a schedule.
-        let topic = async {
-            match progress.missing_topics.next() {
-                Some(at) => tokio::time::sleep_until(at.into()).await,
-                None => std::future::pending().await,
-            }
-        };
-        tokio::select! {
-            () = topic => {}
-            () = self.signals.rows.notified() => {}
-            () = poll => {}
-            () = self.wait_for_shutdown() => {}
+    /// The rows whose time has come, if any may be.
+    pub(super) async fn due_rows(&self, work: &mut Work<'_, F>) -> Result<Vec<Row>, Round> {
+        let now = Instant::now();
+        let Work { session, progress, dispatch, .. } = work;
+        if !progress.are_rows_due(now) {
+            return Ok(Vec::new());
         }
-        progress.due = Instant::now();
+        let (rows, bytes) = (dispatch.known() + progress.limit, self.options.bytes_max);
+        let due = session.call(async |s| F::due(s, rows, bytes).await).await;
+        let due = due.map_err(Round::DatabaseOut)?;
+        let fresh = due.iter().any(|row| !dispatch.knows(row.id.seq));
+        let next = if fresh {
+            Some(now)
+        } else {
+            let next = session.call(F::next_due).await.map_err(Round::DatabaseOut)?;
+            // Those that are under way are due already.
+            next.map(|next| now + if due.is_empty() { next } else { next.max(EVERY) })
+        };
+        progress.due_rows = DueRows { next, ask: now + DUE_EVERY };
+        Ok(due)
+    }
+
+    /// Waits until there may be something to do.
+    pub(super) async fn rest(&self, work: &mut Work<'_, F>) -> Result<(), Round> {
+        let topic = work.progress.missing_topics.next();
+        let due = work.progress.due_rows.next;
+        let waited = async {
+            let poll = async {
+                if self.options.poll_interval.is_zero() {
+                    std::future::pending::<()>().await;
+                }
+                tokio::time::sleep(self.options.poll_interval).await;
+            };
+            // Topics that are missing are asked for by a schedule, and rows have a time of theirs.
+            let time = async {
+                match topic.into_iter().chain(due).min() {
+                    Some(at) => tokio::time::sleep_until(at.into()).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = time => {}
+                () = self.signals.rows.notified() => {}
+                () = poll => {}
+                () = self.wait_for_shutdown() => {}
+            }
+        };
+        self.serve(work, Refill::Caller, waited).await?;
+        work.progress.due = Instant::now();
+        Ok(())
+    }
+
+    /// Waits, and serves the destinations meanwhile.
+    pub(super) async fn pause_serving(
+        &self,
+        work: &mut Work<'_, F>,
+        time: Duration,
+    ) -> Result<(), Round> {
+        self.serve(work, Refill::Meanwhile, self.pause(time)).await.map(drop)
     }
 }

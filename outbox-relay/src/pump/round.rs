@@ -6,13 +6,14 @@ use bytes::Bytes;
 use inbox_engine::internal::Rule;
 
 use super::{
-    LazySession, Pump,
-    keeper::Lease,
-    outgoing::{OutgoingBatch, label, sort, waits},
-    progress::Progress,
+    Pump,
+    dispatch::{Concluded, is_destination},
+    outgoing::{OutgoingBatch, SentRow, Sorter, label, waits},
+    serve::Refill,
+    work::Work,
 };
 use crate::{
-    port::{Marked, Marks, Rounds, RowFailure, RowId, RowPage},
+    port::{Marked, Rounds, RowFailure, RowPage},
     sink::{OutgoingRecord, Refusal, Shipment, Sink},
     telemetry::Signal,
 };
@@ -48,25 +49,32 @@ struct RoundInput {
 }
 
 impl<F: Rounds> Pump<F> {
-    /// One batch: read, sent, waited for, marked.
-    pub(super) async fn round(
-        &self,
-        sink: &Sink,
-        lease: &Lease,
-        session: &mut LazySession<F>,
-        progress: &mut Progress,
-    ) -> Round {
-        let RoundInput { mut batch, mut more } =
-            match self.read_rows(sink, lease, session, progress).await {
-                Ok(Some(input)) => input,
-                Ok(None) => return Round::Idle,
-                Err(round) => return round,
-            };
+    /// One batch: read, sent, waited for, marked. Without a producer what is for Kafka stays where it is.
+    pub(super) async fn round(&self, sink: Option<&Sink>, work: &mut Work<'_, F>) -> Round {
+        match self.try_round(sink, work).await {
+            Ok(round) | Err(round) => round,
+        }
+    }
+
+    async fn try_round(&self, sink: Option<&Sink>, work: &mut Work<'_, F>) -> Result<Round, Round> {
+        if sink.is_none() && !work.dispatch.is_low() {
+            work.progress.more = true;
+            return Ok(Round::Idle);
+        }
+        let Some(RoundInput { mut batch, mut more }) = self.read_rows(sink, work).await? else {
+            return Ok(Round::Idle);
+        };
         let count = batch.records.len();
-        let shipment = if count == 0 {
-            Shipment::Done { refused: Vec::new(), left: Vec::new() }
-        } else {
-            sink.ship(std::mem::take(&mut batch.records), lease.until.clone()).await
+        let records = std::mem::take(&mut batch.records);
+        let shipment = match sink {
+            Some(sink) if count > 0 => {
+                let shipped = sink.ship(records, work.lease.until.clone());
+                match self.serve(work, Refill::Meanwhile, shipped).await? {
+                    Some(shipment) => shipment,
+                    None => return Ok(Round::Shipped(true)), // nobody asked for that
+                }
+            }
+            _ => Shipment::Done { refused: Vec::new(), left: Vec::new() },
         };
         match shipment {
             Shipment::Done { refused, left } => {
@@ -74,154 +82,195 @@ impl<F: Rounds> Pump<F> {
                     self.troubles().kafka_works();
                 }
                 more |= !left.is_empty();
+                let progress = &mut work.progress;
                 progress.limit = (progress.limit * 2).min(self.options.events_max);
                 let sent = all_but(&batch, &refused, &left);
-                let next = Round::Shipped(more);
-                self.conclude(session, lease, &sent, (batch, refused), progress, next).await
+                self.conclude(work, &sent, (batch, refused)).await?;
+                Ok(Round::Shipped(more))
             }
             Shipment::Broken { refused, acknowledged, mixed, why } => {
                 self.counters.unknown.add(1);
                 if mixed {
-                    progress.limit = (count / 2).max(1);
+                    work.progress.limit = (count / 2).max(1);
                 }
                 let unclear = refused.is_empty() && !mixed;
                 if unclear {
-                    lease.report_outage(format!("Kafka: {why}"));
+                    work.lease.report_outage(format!("Kafka: {why}"));
                     self.troubles().unknown(count, why);
                 }
-                let sent: Vec<RowId> = acknowledged.iter().map(|place| batch.ids[*place]).collect();
-                let next = Round::NewProducer(unclear);
-                self.conclude(session, lease, &sent, (batch, refused), progress, next).await
+                let sent: Vec<SentRow> =
+                    acknowledged.iter().map(|place| batch.rows[*place]).collect();
+                self.conclude(work, &sent, (batch, refused)).await?;
+                Ok(Round::NewProducer(unclear))
             }
             Shipment::Fenced(error) => {
                 Signal::Fenced { error }.emit();
                 // If the turn is ours in the database, a sleeper has fenced us by mistake: once more.
-                match self.renew(session, lease).await {
+                Ok(match self.renew(work.session, work.lease).await {
                     Ok(true) => Round::Fenced,
                     Ok(false) => Round::TurnLost,
                     Err(error) => {
                         self.database_out(error);
                         Round::NewProducer(true)
                     }
-                }
+                })
             }
-            Shipment::Fatal(why) => Round::Fatal(why),
+            Shipment::Fatal(why) => Ok(Round::Fatal(why)),
         }
     }
 
+    /// Reads rows for the other destinations while Kafka is waited for.
+    pub(super) async fn refill(&self, work: &mut Work<'_, F>) -> Result<(), Round> {
+        if let Some(RoundInput { batch, .. }) = self.read_rows(None, work).await? {
+            self.conclude(work, &[], (batch, Vec::new())).await?;
+        }
+        Ok(())
+    }
+
     /// Reads rows and sorts them out; `None` when there is nothing to do. What waits behind a row that was set
-    /// aside is marked as held.
+    /// aside is marked as held; what other destinations take is taken in.
     async fn read_rows(
         &self,
-        sink: &Sink,
-        lease: &Lease,
-        session: &mut LazySession<F>,
-        progress: &mut Progress,
+        sink: Option<&Sink>,
+        work: &mut Work<'_, F>,
     ) -> Result<Option<RoundInput>, Round> {
-        let releases = self.let_go(sink, lease, session, progress).await?;
-        let look = progress.look(self.options.bytes_max);
+        work.dispatch.spill(Instant::now());
+        self.mark_concluded(work).await?;
+        let releases = self.let_go(sink, work).await?;
+        let mut rows = self.due_rows(work).await?;
+        let known = (work.dispatch.known(), work.dispatch.bytes());
+        let look = work.progress.look(self.options.bytes_max, known);
         let began = Instant::now();
-        let seen = session.call(async |s| F::unsent(s, look).await).await;
-        let RowPage { rows, aside } = seen.map_err(Round::DatabaseOut)?;
-        progress.aside = aside;
+        let seen = work.session.call(async |s| F::unsent(s, look).await).await;
+        let RowPage { rows: unsent, aside } = seen.map_err(Round::DatabaseOut)?;
+        work.progress.aside = aside;
         self.counters.looks.add(1);
-        let looked = self.update_floor(session, progress, &rows, began.elapsed()).await;
+        let looked = self.update_floor(work, &unsent, began.elapsed()).await;
         looked.map_err(Round::DatabaseOut)?;
+        let read = unsent.len();
+        rows.extend(unsent);
+        work.progress.more = false;
         if rows.is_empty() && !releases {
             return Ok(None);
         }
-        if lease.until.passed() {
-            let kept = self.renew(session, lease).await.map_err(Round::DatabaseOut)?;
+        if work.lease.until.passed() {
+            let kept = self.renew(work.session, work.lease).await.map_err(Round::DatabaseOut)?;
             if !kept {
                 return Err(Round::TurnLost);
             }
         }
-        let read = rows.len();
-        let batch = sort(rows, &self.options.template, &progress.missing_topics);
+        let sorter = Sorter {
+            template: &self.options.template,
+            routes: &self.options.routes,
+            missing_topics: &work.progress.missing_topics,
+            kafka: sink.is_some(),
+            destinations: &self.options.destinations,
+        };
+        let batch = sorter.sort(rows, &mut work.dispatch, Instant::now());
         let blocked = batch.blocked.len();
         if blocked > 0 && Rule::HeldIsMarked.on() {
-            let held = session.call(async |s| F::hold(s, lease.turn, &batch.blocked).await).await;
+            let turn = work.lease.turn;
+            let held = work.session.call(async |s| F::hold(s, turn, &batch.blocked).await).await;
             if !held.map_err(Round::DatabaseOut)? {
                 return Err(Round::TurnLost);
             }
         }
-        progress.widen(blocked, self.options.events_max);
-        let count = batch.records.len();
+        let widened = work.progress.widen(blocked + batch.passed, self.options.events_max);
         // What the batch had no room for is there at once.
-        let more = read >= look.window
-            || count >= look.events_max
-            || payloads(&batch) * 2 >= look.bytes_max
-            || count < read
-            || releases;
+        let full = read >= look.window
+            || read >= look.events_max
+            || payloads(&batch) * 2 >= self.options.bytes_max;
+        work.progress.more = full && (batch.taken > 0 || widened);
+        let count = batch.records.len();
+        let more = releases
+            || (count > 0 && (full || count + batch.taken < read))
+            || (!work.dispatch.is_used() && (full || count < read))
+            || work.wants_rows();
         Ok(Some(RoundInput { batch, more }))
     }
 
-    /// Marks what was sent and sets aside what cannot be; until the database has taken it, nothing else
-    /// goes on.
+    /// Marks what was sent to Kafka, and sets aside what cannot be.
     async fn conclude(
         &self,
-        session: &mut LazySession<F>,
-        lease: &Lease,
-        sent: &[RowId],
+        work: &mut Work<'_, F>,
+        sent: &[SentRow],
         (batch, refused): (OutgoingBatch, Vec<Refusal>),
-        progress: &mut Progress,
-        next: Round,
-    ) -> Round {
-        let OutgoingBatch { ids, mut failed, .. } = batch;
+    ) -> Result<(), Round> {
+        let OutgoingBatch { rows, mut failed, .. } = batch;
         failed.extend(refused.into_iter().map(|Refusal { place, aggregate, error, missing }| {
-            let (id, event) = (ids[place], label(&aggregate, ids[place]));
+            let SentRow { id, attempts, .. } = rows[place];
+            let event = label(&aggregate, id);
             match missing {
-                Some(topic) if Rule::RowsAwaitTopic.on() => waits(id, event, topic),
-                _ => {
-                    RowFailure { id, event, error, waits_for: None, attempts: 0, retry_after: None }
+                Some(topic) if Rule::RowsAwaitTopic.on() => {
+                    RowFailure { attempts, ..waits(id, event, topic) }
                 }
+                _ => RowFailure { id, event, error, waits_for: None, attempts, retry_after: None },
             }
         }));
-        if sent.is_empty() && failed.is_empty() {
-            return next;
+        let of = |waited: bool| sent.iter().filter(move |row| row.waited == waited);
+        let ids = |waited| of(waited).map(|row| row.id).collect();
+        let mut concluded = Concluded { sent: ids(false), late: ids(true), failed };
+        self.counters.batches.add(u64::from(!sent.is_empty()));
+        self.mark(work, &mut concluded).await
+    }
+
+    /// Marks rows; until the database has taken it, nothing else goes on.
+    pub(super) async fn mark(
+        &self,
+        work: &mut Work<'_, F>,
+        concluded: &mut Concluded,
+    ) -> Result<(), Round> {
+        if concluded.is_empty() {
+            return Ok(());
         }
         let mut backoff = self.backoff();
-        for failure in &mut failed {
+        for failure in &mut concluded.failed {
             failure.error = writable(&failure.error, |c| !c.is_control());
         }
+        let turn = work.lease.turn;
         let missing = loop {
-            let marks = Marks { sent, failed: &failed, ..Marks::default() };
-            match session.call(async |s| F::mark(s, lease.turn, marks).await).await {
+            let marks = concluded.marks();
+            match work.session.call(async |s| F::mark(s, turn, marks).await).await {
                 Ok(Marked::All) => break 0,
                 Ok(Marked::Missing(rows)) => break rows,
-                Ok(Marked::NotOurs) => return Round::TurnLost,
+                Ok(Marked::NotOurs) => return Err(Round::TurnLost),
                 Err(error) => {
                     // Not every database has every character.
-                    for failure in &mut failed {
+                    for failure in &mut concluded.failed {
                         failure.error =
                             writable(&failure.error, |c| c.is_ascii_graphic() || c == ' ');
                     }
-                    lease.report_outage(error.clone());
+                    work.lease.report_outage(error.clone());
                     self.database_out(error);
                     tokio::time::sleep(backoff.next()).await;
                 }
             }
         };
-        self.counters.sent.add(sent.len() as u64);
-        self.counters.batches.add(u64::from(!sent.is_empty()));
-        for RowFailure { id, event, error, waits_for, retry_after, .. } in failed {
-            match waits_for {
-                None if retry_after.is_some() => {}
-                None => {
+        self.counters.sent.add((concluded.sent.len() + concluded.late.len()) as u64);
+        let now = Instant::now();
+        for RowFailure { id, event, error, waits_for, attempts, retry_after } in &concluded.failed {
+            match (waits_for, retry_after) {
+                (None, None) => {
                     self.counters.failed.add(1);
+                    let (event, error) = (event.clone(), error.clone());
                     Signal::SetAside { seq: id.seq, event, error }.emit();
                 }
-                Some(topic) if progress.missing_topics.add(&topic, Instant::now()) => {
-                    Signal::TopicMissing { topic }.emit();
+                (None, Some(after)) => {
+                    self.counters.retries.add(u64::from(*attempts > 0));
+                    work.progress.expect_due(*after, now);
                 }
-                Some(_) => {}
+                (Some(name), _) if is_destination(name) => {}
+                (Some(topic), _) if work.progress.missing_topics.add(topic, now) => {
+                    Signal::TopicMissing { topic: topic.clone() }.emit();
+                }
+                (Some(_), _) => {}
             }
         }
         if missing > 0 && Rule::MissingRowsEndTurn.on() {
             Signal::WentBack { rows: missing }.emit();
-            return Round::WentBack;
+            return Err(Round::WentBack);
         }
-        next
+        Ok(())
     }
 }
 
@@ -231,8 +280,8 @@ fn payloads(batch: &OutgoingBatch) -> usize {
 }
 
 /// The rows of a batch without those that were refused or left.
-fn all_but(batch: &OutgoingBatch, refused: &[Refusal], left: &[usize]) -> Vec<RowId> {
-    let mut sent: Vec<Option<RowId>> = batch.ids.iter().copied().map(Some).collect();
+fn all_but(batch: &OutgoingBatch, refused: &[Refusal], left: &[usize]) -> Vec<SentRow> {
+    let mut sent: Vec<Option<SentRow>> = batch.rows.iter().copied().map(Some).collect();
     for place in refused.iter().map(|refusal| refusal.place).chain(left.iter().copied()) {
         sent[place] = None;
     }

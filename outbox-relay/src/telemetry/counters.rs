@@ -10,6 +10,10 @@ service_kit::counters! {
     batches,
     /// Batches of unknown outcome: purged, aborted and read from the database again.
     unknown,
+    /// Events that destinations other than Kafka have taken.
+    delivered,
+    /// Attempts that failed, of rows that are tried again.
+    retries,
     /// Rows that were set aside.
     failed,
     /// Looks at the database for rows that wait.

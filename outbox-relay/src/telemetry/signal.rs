@@ -35,6 +35,29 @@ service_kit::signals! {
         error: String,
     }
 
+    warn "destination_outage" "{destination} is out, the relay goes on trying: {error}"
+    /// A destination fails for every event that goes there: three aggregates in a row, or nobody reaches it. Nothing is lost and no attempt is spent; single events probe it until one is delivered. It is told once.
+    DestinationOutage {
+        /// Its name, and what it shares the outage with.
+        destination: String,
+        ;
+        /// What the last event met.
+        error: String,
+    }
+
+    info "destination_works" "a destination works again"
+    /// A destination that was out has taken an event.
+    DestinationWorks {
+        /// Its name, and what it shared the outage with.
+        destination: String,
+        /// For how long it was out.
+        seconds: u64,
+    }
+
+    info "disabled" "the relay ships nothing: `relay.enabled` is false"
+    /// The relay is switched off by its configuration, `relay.enabled`: it opens no connection and ships nothing.
+    Disabled
+
     warn "doubtful" "{reason}"
     /// Values of the configuration that do not go well together; `check` tells them, too.
     Doubtful {

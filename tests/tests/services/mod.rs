@@ -51,6 +51,7 @@ mod parked_order;
 mod parked_support;
 mod pooler;
 mod printed;
+mod relay_destinations;
 mod relay_failed;
 mod relay_failover;
 mod relay_held;

@@ -211,7 +211,7 @@ fn authority(contents: &[Arc<Content>]) -> Option<&[CertificateDer<'static>]> {
 mod tests {
     use std::fs;
 
-    use service_kit::testing::told;
+    use service_kit::testing::capture_log;
 
     use super::*;
     use crate::config::Webhook;
@@ -260,7 +260,7 @@ mod tests {
 
         /// What is told of another look.
         fn refresh(&self) -> Vec<String> {
-            let lines = told(|| self.files.refresh());
+            let lines = capture_log(|| self.files.refresh());
             let message = |(_, fields): (String, Vec<(String, String)>)| {
                 fields.into_iter().find(|(name, _)| name == "message").unwrap().1
             };

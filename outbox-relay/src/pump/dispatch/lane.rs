@@ -1,0 +1,209 @@
+//! What fails together: who waits for it, and whether it works.
+//!
+//! A failure is an event's own if others are delivered, and everybody's if three aggregates fail with no delivery
+//! between them. Until that is known the event is in doubt: nothing of its aggregate goes, and nothing is written.
+
+use std::{
+    collections::{HashSet, VecDeque},
+    time::{Duration, Instant},
+};
+
+use inbox_engine::internal::Rule;
+
+use super::{Item, RetryRules};
+use crate::destination::Outcome;
+
+/// So many aggregates that fail with no delivery between them are an outage.
+const OUTAGE: usize = 3;
+/// How long an event that fails alone is in doubt.
+const DOUBT: Duration = Duration::from_secs(1);
+/// The delay before the first probe.
+const PROBE_FIRST: Duration = Duration::from_millis(200);
+
+/// An event whose failure is not judged yet, what was said, and what its destination asked for.
+type Suspect = (Item, String, Option<Duration>);
+
+/// What fails together.
+#[derive(Debug, Default)]
+pub(super) struct Lane {
+    /// Aggregates whose first event is next.
+    ready: VecDeque<String>,
+    /// Calls under way.
+    calls: usize,
+    /// Aggregates that failed since something was delivered.
+    failed: HashSet<String>,
+    suspects: Vec<(Instant, Suspect)>,
+    out: Option<Outage>,
+}
+
+#[derive(Debug)]
+struct Outage {
+    since: Instant,
+    why: String,
+    tries: u32,
+    probe_at: Instant,
+    /// A probe is under way.
+    probing: bool,
+}
+
+/// Something that should be told or counted.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(in crate::pump) enum News {
+    /// A destination is out.
+    Out { destination: String, why: String },
+    /// It works again.
+    Works { destination: String, after: Duration },
+    /// An event was delivered, so long after it was appended.
+    Delivered { sink: usize, age: Duration },
+}
+
+/// What an outcome means.
+pub(super) enum Verdict {
+    /// The destination works. The event is delivered, or refused for good; suspects have failed for themselves.
+    Works { item: Item, refused: Option<String>, suspects: Vec<Suspect>, news: Option<News> },
+    /// Nobody knows yet.
+    InDoubt,
+    /// The destination is out: these go on waiting.
+    Out { items: Vec<Item>, news: Option<News> },
+}
+
+impl Lane {
+    /// An aggregate has an event to send.
+    pub(super) fn line_up(&mut self, aggregate: String) {
+        // What failed last probes last: another one may come through.
+        self.ready.push_back(aggregate);
+    }
+
+    /// How many events may go now.
+    pub(super) fn lets_go(&self, now: Instant) -> usize {
+        match &self.out {
+            None => self.ready.len(),
+            Some(out) => usize::from(!out.probing && now >= out.probe_at).min(self.ready.len()),
+        }
+    }
+
+    /// Takes aggregates out of the line; each sends its first event.
+    pub(super) fn take(&mut self, most: usize) -> Vec<String> {
+        self.calls += 1;
+        if let Some(out) = &mut self.out {
+            out.probing = true;
+        }
+        let most = most.min(self.ready.len());
+        self.ready.drain(..most).collect()
+    }
+
+    /// Calls under way.
+    pub(super) fn calls(&self) -> usize {
+        self.calls
+    }
+
+    /// A call has ended.
+    pub(super) fn call_ended(&mut self) {
+        debug_assert!(self.calls > 0, "a call that ended was begun");
+        self.calls = self.calls.saturating_sub(1);
+    }
+
+    /// Whether nothing is to be remembered of it.
+    pub(super) fn is_idle(&self) -> bool {
+        self.ready.is_empty()
+            && self.calls == 0
+            && self.out.is_none()
+            && self.failed.is_empty()
+            && self.suspects.is_empty()
+    }
+
+    /// What an outcome means.
+    pub(super) fn judge(
+        &mut self,
+        item: Item,
+        outcome: Outcome,
+        rules: &RetryRules,
+        now: Instant,
+    ) -> Verdict {
+        let (error, after, nobody) = match outcome {
+            Outcome::Delivered => return self.works(item, None, now),
+            Outcome::Refused { error } => return self.works(item, Some(error), now),
+            Outcome::Retry { error, after } => (error, after, false),
+            Outcome::Unknown { error } => (error, None, false),
+            Outcome::Unavailable { error, after } => (error, after, true),
+        };
+        if let Some(out) = &mut self.out {
+            // What was sent before it was known is no probe; it tells nothing new.
+            if std::mem::take(&mut out.probing) {
+                let delay = probe_delay(rules, out.tries);
+                out.tries = out.tries.saturating_add(1);
+                out.probe_at =
+                    now + after.map_or(delay, |after| after.min(rules.outage_delay_max).max(delay));
+                out.why = error;
+            }
+            return Verdict::Out { items: vec![item], news: None };
+        }
+        self.failed.insert(item.aggregate.clone());
+        let judged_alone = !Rule::OutageSpendsNoAttempt.on();
+        if judged_alone || !(nobody || self.failed.len() >= OUTAGE) {
+            self.suspects.push((now, (item, error, after)));
+            return Verdict::InDoubt;
+        }
+        let delay = probe_delay(rules, 0);
+        let probe_at =
+            now + after.map_or(delay, |after| after.min(rules.outage_delay_max).max(delay));
+        self.out =
+            Some(Outage { since: now, why: error.clone(), tries: 1, probe_at, probing: false });
+        self.failed.clear();
+        let mut items: Vec<Item> = self.suspects.drain(..).map(|(_, (item, ..))| item).collect();
+        items.push(item);
+        Verdict::Out { items, news: Some(News::Out { destination: String::new(), why: error }) }
+    }
+
+    fn works(&mut self, item: Item, refused: Option<String>, now: Instant) -> Verdict {
+        self.failed.clear();
+        let news = self.out.take().map(|out| News::Works {
+            destination: String::new(),
+            after: now.duration_since(out.since),
+        });
+        let suspects = self.suspects.drain(..).map(|(_, suspect)| suspect).collect();
+        Verdict::Works { item, refused, suspects, news }
+    }
+
+    /// What was in doubt for too long: it failed alone.
+    pub(super) fn overdue(&mut self, now: Instant) -> Vec<Suspect> {
+        let overdue = |(since, _): &mut (Instant, Suspect)| now >= *since + DOUBT;
+        self.suspects.extract_if(.., overdue).map(|(_, suspect)| suspect).collect()
+    }
+
+    /// When there is something to do though nothing happens.
+    pub(super) fn next_time(&self, is_free: bool) -> Option<Instant> {
+        let doubt = self.suspects.first().map(|(since, _)| *since + DOUBT);
+        let probe =
+            self.out.as_ref().filter(|out| is_free && !out.probing && !self.ready.is_empty());
+        doubt.into_iter().chain(probe.map(|out| out.probe_at)).min()
+    }
+
+    /// Takes all but some out of the line if the destination is out; `None` if it works.
+    pub(super) fn spill(&mut self, but: usize) -> Option<Vec<String>> {
+        self.out.as_ref()?;
+        let from = but.min(self.ready.len());
+        Some(self.ready.drain(from..).collect())
+    }
+
+    /// Why it is out.
+    pub(super) fn why(&self) -> Option<String> {
+        Some(self.out.as_ref()?.why.clone())
+    }
+}
+
+impl News {
+    /// The same, about a destination.
+    pub(super) fn of(self, name: String) -> Self {
+        match self {
+            Self::Out { why, .. } => Self::Out { destination: name, why },
+            Self::Works { after, .. } => Self::Works { destination: name, after },
+            delivered @ Self::Delivered { .. } => delivered,
+        }
+    }
+}
+
+fn probe_delay(rules: &RetryRules, tries: u32) -> Duration {
+    let first = PROBE_FIRST.min(rules.outage_delay_max);
+    service_kit::backoff(first, rules.outage_delay_max, tries, service_kit::chance())
+}

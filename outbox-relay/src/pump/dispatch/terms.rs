@@ -1,0 +1,72 @@
+//! What a destination is held to, and what is written about its events.
+
+use std::time::Duration;
+
+use crate::{
+    destination::Destination,
+    port::{Marks, RowFailure, RowId},
+};
+
+/// How failed events are tried again.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RetryRules {
+    pub(crate) attempts_max: u32,
+    pub(crate) delay_min: Duration,
+    pub(crate) delay_max: Duration,
+    /// Longest delay between two probes of what is out.
+    pub(crate) outage_delay_max: Duration,
+}
+
+/// What bounds a destination.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(in crate::pump) struct Bounds {
+    pub(in crate::pump) name: String,
+    pub(in crate::pump) batch_max: usize,
+    pub(in crate::pump) calls_max: usize,
+}
+
+impl Bounds {
+    pub(in crate::pump) fn of(destination: &Destination) -> Self {
+        let Destination { name, sink } = destination;
+        let (batch_max, calls_max) = (sink.batch_max().max(1), sink.calls_max().max(1));
+        Self { name: name.clone(), batch_max, calls_max }
+    }
+}
+
+/// What became of events, to be marked.
+#[derive(Debug, Default)]
+pub(in crate::pump) struct Concluded {
+    pub(in crate::pump) sent: Vec<RowId>,
+    pub(in crate::pump) late: Vec<RowId>,
+    pub(in crate::pump) failed: Vec<RowFailure>,
+}
+
+/// What rows wait for: never the name of a topic, since there is a space in it.
+pub(in crate::pump) fn name(destination: &str, scope: &str) -> String {
+    if scope.is_empty() {
+        format!("destination {destination}")
+    } else {
+        format!("destination {destination} ({scope})")
+    }
+}
+
+/// Whether rows wait for a destination, not for a topic.
+pub(in crate::pump) fn is_destination(waits_for: &str) -> bool {
+    waits_for.starts_with("destination ")
+}
+
+impl Concluded {
+    /// As the database is told.
+    pub(in crate::pump) fn marks(&self) -> Marks<'_> {
+        let Self { sent, late, failed } = self;
+        Marks { sent, late, failed }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.sent.len() + self.late.len() + self.failed.len()
+    }
+
+    pub(in crate::pump) fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
