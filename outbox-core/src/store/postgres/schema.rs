@@ -16,6 +16,10 @@ const MIGRATIONS: &[Migration] = &[
         version: 2,
         text: include_str!("../../../migrations/postgres/outbox/0002_relay.sql"),
     },
+    Migration {
+        version: 3,
+        text: include_str!("../../../migrations/postgres/outbox/0003_delivery.sql"),
+    },
 ];
 
 /// One process migrates at a time.

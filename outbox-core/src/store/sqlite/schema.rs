@@ -13,6 +13,10 @@ const MIGRATIONS: &[Migration] = &[
         version: 2,
         text: include_str!("../../../migrations/sqlite/outbox/0002_relay.sql"),
     },
+    Migration {
+        version: 3,
+        text: include_str!("../../../migrations/sqlite/outbox/0003_delivery.sql"),
+    },
 ];
 
 /// A deferred transaction that reads first cannot become a writer behind another's back.

@@ -1,0 +1,29 @@
+-- Delivery with further attempts, and at a time. Each column has a default that is no expression, so that to add it
+-- rewrites nothing; who appends without knowing of them goes on. The lock lasts until both indexes are made: they hold
+-- nothing yet, but the table is read for each.
+
+-- `attempts`: how often it was tried in vain. `retry_at`: it waits for its next attempt, set aside (`failed_at`) and not
+-- held, so that what comes behind it of its aggregate is held, as behind every row that is set aside. A build before this
+-- one takes it for a row that waits for a person: it sends neither it nor what comes behind it.
+-- `deliver_after`: not sent before. A build before this one does not know of it, and sends the row at once.
+-- `dedup_key`: a second row with it is refused while the first is in the table.
+ALTER TABLE outbox_events ADD COLUMN attempts integer NOT NULL DEFAULT 0, ADD COLUMN retry_at timestamptz,
+    ADD COLUMN deliver_after timestamptz, ADD COLUMN dedup_key text;
+-- What waits for its next attempt, the longest due first. Whatever else a row is, it says with the rest of the condition:
+-- the commands of a build before this one leave `retry_at` as it is.
+CREATE INDEX outbox_events_retries ON outbox_events (retry_at, seq)
+    WHERE failed_at IS NOT NULL AND discarded_at IS NULL AND NOT held AND retry_at IS NOT NULL;
+CREATE UNIQUE INDEX outbox_events_dedup ON outbox_events (dedup_key) WHERE dedup_key IS NOT NULL;
+
+-- Who let rows go again (`retry`) or gave them up (`discard`), and why. One row for each step of a command, with the ids
+-- of the events that it changed, a thousand at most. Never pruned: people make it, and no relay may change it.
+CREATE TABLE outbox_audit (
+    audit_seq bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    at        timestamptz NOT NULL DEFAULT now(),
+    who       text NOT NULL,
+    what      text NOT NULL,
+    why       text NOT NULL DEFAULT '',
+    choice    text NOT NULL,
+    rows      bigint NOT NULL,
+    event_ids uuid[] NOT NULL
+);
