@@ -6,6 +6,7 @@
     reason = "a command line program talks to its terminal"
 )]
 
+mod append;
 mod candidate;
 mod chart;
 mod child;
@@ -34,6 +35,7 @@ use clap::Parser as _;
 use xtask::failure::Outcome;
 
 use options::{Arguments, Verb};
+use scenario::Scenario;
 
 #[tokio::main]
 async fn main() -> ExitCode {
@@ -49,6 +51,13 @@ async fn main() -> ExitCode {
 async fn run(arguments: Arguments) -> Outcome {
     match arguments.verb {
         Some(Verb::Work(order)) => work::run(order).await,
-        None => rounds::run(arguments.options.checked()?).await,
+        None => {
+            let options = arguments.options.checked()?;
+            match options.scenario {
+                // Nothing is consumed.
+                Scenario::Append => append::run(options).await,
+                _ => rounds::run(options).await,
+            }
+        }
     }
 }

@@ -58,7 +58,7 @@ pub(crate) struct Options {
     /// Events of a second in the scenario `latency`.
     #[arg(long, default_value_t = 200)]
     pub(crate) rate: u64,
-    /// Seconds of the scenario `latency`.
+    /// Seconds of the scenario `latency`, and of each run of `append`.
     #[arg(long, default_value_t = 20)]
     pub(crate) seconds: u64,
     /// The round trip to the database in the scenario `delay`, in microseconds.
@@ -76,7 +76,7 @@ impl Options {
     /// The same with what the short form sets, and with candidates.
     pub(crate) fn checked(mut self) -> Outcome<Self> {
         if self.smoke {
-            (self.events, self.rounds) = (SMOKE_EVENTS, 1);
+            (self.events, self.rounds, self.seconds) = (SMOKE_EVENTS, 1, 2);
         }
         if self.candidates.is_empty() {
             self.candidates = self.scenario.candidates();

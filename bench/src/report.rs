@@ -49,7 +49,7 @@ pub(crate) struct Spread {
 
 impl Spread {
     /// Of at least one number.
-    fn of(mut numbers: Vec<f64>) -> Self {
+    pub(crate) fn of(mut numbers: Vec<f64>) -> Self {
         numbers.sort_by(f64::total_cmp);
         let at = |place: usize| numbers.get(place).copied().unwrap_or(f64::NAN);
         let (half, last) = (numbers.len() / 2, numbers.len().saturating_sub(1));

@@ -36,6 +36,8 @@ pub(crate) enum Scenario {
     Steady,
     /// A backlog on a file of SQLite.
     Sqlite,
+    /// Transactions that append to the outbox, one and eight writers, beside the same without; for `--seconds`.
+    Append,
 }
 
 /// How the events come; paces are events of a second.
@@ -104,6 +106,7 @@ impl Scenario {
             Self::Memory | Self::Grown => vec![LimitSet, Handler, Batch],
             Self::Scale => vec![Handler, Batch],
             Self::Slow | Self::Group | Self::Steady => vec![Handler],
+            Self::Append => Vec::new(),
             Self::Sqlite => {
                 vec![LimitAwaited, LimitSet, LimitSqlx, LimitSqlxSet, Handler, Batch]
             }
@@ -163,6 +166,7 @@ impl Scenario {
                     })
                     .collect()
             }
+            Self::Append => Vec::new(),
             Self::Sqlite => vec![Case { sqlite: true, ..Case::of("sqlite", plan) }],
             Self::Scale => {
                 let one = Case { traffic: Traffic::Met, ..Case::of("scale-1", plan) };

@@ -12,4 +12,13 @@ mod services {
         assert!(done.status.success(), "{out}\n{err}");
         assert!(out.contains("| sql-run |"), "no table: {out}");
     }
+
+    #[test]
+    fn every_transaction_of_the_bench_of_appends_leaves_what_it_wrote() {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_bench"));
+        let done = command.args(["--scenario", "append", "--smoke"]).output().unwrap();
+        let [out, err] = [done.stdout, done.stderr].map(|text| String::from_utf8(text).unwrap());
+        assert!(done.status.success(), "{out}\n{err}");
+        assert!(out.contains("| 8 | plain insert, trigger |"), "no table: {out}");
+    }
 }

@@ -30,3 +30,4 @@ GRANT SELECT ON SEQUENCE outbox_events_seq_seq TO relay;
 
 -- `outbox-relay migrate --print-grants shop --for appender`
 GRANT INSERT ON outbox_events TO shop;
+GRANT SELECT (dedup_key) ON outbox_events TO shop;

@@ -13,6 +13,7 @@
 //! | `state` | handlers with settings, clients and caches, and what must not be kept in a handler |
 //! | `embedded` | a consumer inside a web service, and one shutdown for both |
 //! | `two_consumers` | two consumers of one topic, each with its own inbox |
+//! | `plain_sql` | a service in Python that appends by plain SQL: headers, an event that comes late, a key against second copies, and the trigger that wakes the relay |
 //! | `testing_a_handler` | a handler under test, without Kafka and PostgreSQL |
 //!
 //! A lesson uses the Kafka and the PostgreSQL that `INBOX_TEST_KAFKA` (a bootstrap list) and

@@ -108,6 +108,35 @@
 //! the aggregate's row before it appends. Two transactions that append for one aggregate at the same time
 //! and touch no common row have no order in the database either.
 //!
+//! # Late, and once
+//!
+//! An event may say when it is delivered at the earliest ([`OutboxEvent::with_deliver_after_ms`]), and what it is
+//! the only event of ([`OutboxEvent::with_dedup_key`]): the second append of a key is left out, and the answer
+//! says so.
+//!
+//! ```
+//! # #[cfg(feature = "sqlite")]
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # use sqlx::{Connection, SqliteConnection};
+//! # let mut conn = SqliteConnection::connect("sqlite::memory:").await?;
+//! # outbox_core::migrate(&mut conn).await?;
+//! # let next_week_ms = 1_800_000_000_000;
+//! use outbox_core::{Aggregate, OutboxEvent};
+//!
+//! // An aggregate of its own: what comes behind a late event of an aggregate waits for it.
+//! let reminder = Aggregate::new("Reminder", "1001")?;
+//! let event = OutboxEvent::new("PaymentDue", &reminder, &250)?
+//!     .with_deliver_after_ms(next_week_ms)?
+//!     .with_dedup_key("payment-due/1001")?;
+//! assert_eq!(outbox_core::append(&mut conn, &event).await?.rows(), 1);
+//! assert_eq!(outbox_core::append(&mut conn, &event).await?.rows(), 0, "it is there already");
+//! # Ok(())
+//! # }
+//! # #[cfg(not(feature = "sqlite"))]
+//! # fn main() {}
+//! ```
+//!
 //! # Where things are
 //!
 //! The SQL of the outbox table belongs to `src/store/` and to no other file here: neither events nor
@@ -124,6 +153,7 @@ mod envelope;
 mod header_json;
 mod id;
 mod outbox_event;
+mod outbox_event_error;
 mod problem;
 mod read;
 mod record;
@@ -138,10 +168,11 @@ pub use cause::Cause;
 pub use codec::{CodecError, Decode, Encode, Json, JsonFault};
 pub use envelope::{Aggregate, AggregateError, Envelope};
 pub use id::{EventId, IdError};
-pub use outbox_event::{EVENT_BYTES_MAX, OutboxEvent, OutboxEventError};
+pub use outbox_event::{EVENT_BYTES_MAX, OutboxEvent};
+pub use outbox_event_error::OutboxEventError;
 pub use problem::{
-    AGGREGATE_ID_BYTES_MAX, AGGREGATE_TYPE_BYTES_MAX, EVENT_TYPE_BYTES_MAX, ID_BYTES_MAX, Problem,
-    SOURCE_ID_BYTES_MAX,
+    AGGREGATE_ID_BYTES_MAX, AGGREGATE_TYPE_BYTES_MAX, DEDUP_KEY_BYTES_MAX, EVENT_TYPE_BYTES_MAX,
+    ID_BYTES_MAX, Problem, SOURCE_ID_BYTES_MAX,
 };
 pub use read::{
     IdScope, Part, Pointer, ReadError, ReadRules, Reader, RulesError, Source, SourceError, Sources,
@@ -149,8 +180,8 @@ pub use read::{
 pub use record::{Header, Record};
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
 pub use store::{
-    AppendError, Outbox, OutboxConnection, OutboxDatabase, append, append_all, migrate, print,
-    schema_newest, schema_version,
+    AppendError, Appended, Outbox, OutboxConnection, OutboxDatabase, append, append_all, migrate,
+    print, print_notify_trigger, schema_newest, schema_version, set_notify_trigger,
 };
 pub use text::Text;
 pub use topic_partition::TopicPartition;

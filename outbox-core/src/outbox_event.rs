@@ -4,17 +4,15 @@ use bytes::Bytes;
 use serde::Serialize;
 
 use crate::{
-    Aggregate, Cause, CodecError, Encode, Envelope, EventId, Header, Json, Problem, Record, Text,
-    header_names,
-    problem::{EVENT_TYPE_BYTES_MAX, ID_BYTES_MAX, check_text},
+    Aggregate, Cause, Encode, Envelope, EventId, Header, Json, Record, Text, header_names,
+    outbox_event_error::{OutboxEventError, check_deliver_after, check_header_name, check_topic},
+    problem::{DEDUP_KEY_BYTES_MAX, EVENT_TYPE_BYTES_MAX, ID_BYTES_MAX, check_text},
     trace_context::{is_traceparent, is_tracestate},
 };
 
 /// The largest event that is appended unless another limit is set: what a Kafka broker takes by default.
 /// Compared with [`OutboxEvent::size`].
 pub const EVENT_BYTES_MAX: usize = 1 << 20;
-/// The longest name of a topic, in bytes.
-const TOPIC_BYTES_MAX: usize = 249;
 /// What a batch of one record takes besides the record's own bytes, at most.
 const RECORD_OVERHEAD: usize = 128;
 /// What a header takes besides its name and value, at most.
@@ -28,6 +26,8 @@ pub struct OutboxEvent {
     envelope: Envelope,
     topic: Option<Text>,
     headers: Vec<Header>,
+    deliver_after_ms: Option<i64>,
+    dedup_key: Option<Text>,
     /// Nobody has said which id it has.
     id_is_made: bool,
 }
@@ -35,8 +35,9 @@ pub struct OutboxEvent {
 /// Where its id comes from is no part of an event.
 impl PartialEq for OutboxEvent {
     fn eq(&self, other: &Self) -> bool {
-        let Self { envelope, topic, headers, id_is_made: _ } = self;
+        let Self { envelope, topic, headers, deliver_after_ms, dedup_key, id_is_made: _ } = self;
         (envelope, topic, headers) == (&other.envelope, &other.topic, &other.headers)
+            && (deliver_after_ms, dedup_key) == (&other.deliver_after_ms, &other.dedup_key)
     }
 }
 
@@ -113,7 +114,7 @@ impl OutboxEvent {
             schema_version: None,
             payload,
         };
-        Ok(Self { envelope, topic: None, headers: Vec::new(), id_is_made: true })
+        Ok(Self { id_is_made: true, ..Self::of(envelope, None, Vec::new()) })
     }
 
     /// The event that was written into an outbox table, for whoever ships it. Its
@@ -129,7 +130,12 @@ impl OutboxEvent {
             .map_err(OutboxEventError::Type)?;
         headers.iter().try_for_each(|header| check_header_name(&header.name))?;
         topic.as_ref().map_or(Ok(()), check_topic)?;
-        Ok(Self { envelope, topic, headers, id_is_made: false })
+        Ok(Self::of(envelope, topic, headers))
+    }
+
+    fn of(envelope: Envelope, topic: Option<Text>, headers: Vec<Header>) -> Self {
+        let (deliver_after_ms, dedup_key) = (None, None);
+        Self { envelope, topic, headers, deliver_after_ms, dedup_key, id_is_made: false }
     }
 
     /// Gives it another id. It keeps that one, whoever appends it.
@@ -283,6 +289,40 @@ impl OutboxEvent {
         Ok(self)
     }
 
+    /// Has the relay keep it until then, in milliseconds since 1970: it is delivered not before that time by
+    /// the database's clock, and as soon as the relay looks after it.
+    ///
+    /// Order holds: events behind it of the same aggregate wait for it. So give what is late on purpose, such
+    /// as a reminder, an aggregate of its own (`Reminder/1001`, not `Order/1001`). A time that is past delays
+    /// nothing.
+    ///
+    /// # Errors
+    ///
+    /// When it is before 1970 or after the year 9999: it is counted in another unit.
+    pub fn with_deliver_after_ms(mut self, millis: i64) -> Result<Self, OutboxEventError> {
+        check_deliver_after(millis)?;
+        self.deliver_after_ms = Some(millis);
+        Ok(self)
+    }
+
+    /// Says what it is the only event of: of several that are appended with one key the first is there, and
+    /// the others are left out in silence but for the answer ([`Appended::left_out`](crate::Appended)),
+    /// whatever else they say, be it in the same transaction or years later.
+    ///
+    /// A key is remembered as long as the row of its event is kept: until the relay removes what was sent
+    /// (its `retention.sent`). After that it is a new one. Keys are those of one outbox, for all types of
+    /// events together, so begin them with what they are about: `welcome/4711`.
+    ///
+    /// # Errors
+    ///
+    /// When the key is empty, has a NUL or is longer than [`DEDUP_KEY_BYTES_MAX`].
+    pub fn with_dedup_key(mut self, key: impl Into<Text>) -> Result<Self, OutboxEventError> {
+        let key = key.into();
+        check_text(key.as_bytes(), DEDUP_KEY_BYTES_MAX).map_err(OutboxEventError::DedupKey)?;
+        self.dedup_key = Some(key);
+        Ok(self)
+    }
+
     /// Sets a header that occurs once.
     fn set(&mut self, name: &'static str, value: Bytes) {
         self.headers.retain(|header| header.name != name);
@@ -307,6 +347,17 @@ impl OutboxEvent {
     /// The topic that [`with_topic`](Self::with_topic) named.
     pub fn topic(&self) -> Option<&str> {
         self.topic.as_deref()
+    }
+
+    /// When it is delivered at the earliest, in milliseconds since 1970: what
+    /// [`with_deliver_after_ms`](Self::with_deliver_after_ms) said.
+    pub fn deliver_after_ms(&self) -> Option<i64> {
+        self.deliver_after_ms
+    }
+
+    /// The key that [`with_dedup_key`](Self::with_dedup_key) gave it.
+    pub fn dedup_key(&self) -> Option<&str> {
+        self.dedup_key.as_deref()
     }
 
     /// What it takes in a batch of Kafka, in bytes, at most: key, payload and headers with what frames
@@ -342,59 +393,4 @@ impl OutboxEvent {
         .filter(|(_, value)| value.is_some())
         .map(|(name, value)| Header { name: Text::from_static(name), value })
     }
-}
-
-fn check_header_name(name: &Text) -> Result<(), OutboxEventError> {
-    check_text(name.as_bytes(), usize::MAX).map_err(OutboxEventError::HeaderName)?;
-    if header_names::RESERVED.contains(&name.as_str()) {
-        return Err(OutboxEventError::ReservedHeader(name.clone()));
-    }
-    Ok(())
-}
-
-fn check_topic(topic: &Text) -> Result<(), OutboxEventError> {
-    let fits = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
-    let length = (1..=TOPIC_BYTES_MAX).contains(&topic.len());
-    if length && topic.as_bytes().iter().all(fits) && *topic != "." && *topic != ".." {
-        return Ok(());
-    }
-    Err(OutboxEventError::Topic)
-}
-
-/// Why an event cannot be written.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum OutboxEventError {
-    /// Its type is no type.
-    #[error("the event type {0}")]
-    Type(Problem),
-    /// A header's name is no name.
-    #[error("the name of a header {0}")]
-    HeaderName(Problem),
-    /// A header belongs to the event.
-    #[error("the header `{0}` is filled from the event; use the method of that name instead")]
-    ReservedHeader(Text),
-    /// The conversation has no name.
-    #[error("the correlation id {0}")]
-    Correlation(Problem),
-    /// The span is no span.
-    #[error(
-        "the traceparent is not of the form of W3C Trace Context: 00-, 32 hexadecimal digits, -, 16 of \
-         them, -, 2 of them, in lower case and neither id all zero"
-    )]
-    Traceparent,
-    /// The vendors' state is none.
-    #[error(
-        "the tracestate is longer than 512 bytes, or has characters that are not printable ASCII"
-    )]
-    Tracestate,
-    /// The topic is no topic.
-    #[error(
-        "the topic is not the name of one: 1 to 249 letters, digits, `.`, `_` and `-`, and neither `.` \
-         nor `..`"
-    )]
-    Topic,
-    /// Its payload has no encoding.
-    #[error(transparent)]
-    Codec(#[from] CodecError),
 }

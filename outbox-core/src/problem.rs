@@ -10,6 +10,8 @@ pub const EVENT_TYPE_BYTES_MAX: usize = 255;
 pub const AGGREGATE_TYPE_BYTES_MAX: usize = 255;
 /// The longest aggregate id, in bytes.
 pub const AGGREGATE_ID_BYTES_MAX: usize = 1024;
+/// The longest dedup key, in bytes.
+pub const DEDUP_KEY_BYTES_MAX: usize = 255;
 
 /// What is wrong with one value. Its text continues a sentence that begins with the value's place,
 /// and never shows the value itself.

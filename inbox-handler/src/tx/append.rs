@@ -3,7 +3,7 @@
 use std::{borrow::Cow, slice};
 
 use inbox_store::internal::port::{Sessions, StoreFault};
-use outbox_core::{AppendError, Cause, EventId, OutboxDatabase, OutboxEvent};
+use outbox_core::{AppendError, Appended, Cause, EventId, OutboxDatabase, OutboxEvent};
 
 use super::{Tx, executor::record_end};
 
@@ -69,9 +69,30 @@ impl<DB: Sessions + OutboxDatabase> Tx<'_, DB> {
     ///
     /// See [`AppendError`]. As with every statement, an error that is swallowed makes the transaction
     /// roll back.
+    ///
+    /// # Once, and late
+    ///
+    /// An event whose dedup key ([`OutboxEvent::with_dedup_key`]) is there already is left out, and the answer
+    /// is the id that it would have: [`append_if_new`](Self::append_if_new) tells. What handlers append needs no
+    /// key against events that come twice, as nothing is handled twice; it is of use where several events lead
+    /// to one, such as one welcome for each customer. [`OutboxEvent::with_deliver_after_ms`] works as anywhere.
     pub async fn append(&mut self, event: &OutboxEvent) -> Result<EventId, AppendError> {
-        let appended = self.append_each(slice::from_ref(event)).await?;
-        Ok(appended.first().unwrap_or(event).id())
+        let (events, _) = self.append_each(slice::from_ref(event)).await?;
+        Ok(events.first().unwrap_or(event).id())
+    }
+
+    /// As [`append`](Self::append); `None` when the event's dedup key is there already, so that nothing was
+    /// appended.
+    ///
+    /// # Errors
+    ///
+    /// See [`AppendError`].
+    pub async fn append_if_new(
+        &mut self,
+        event: &OutboxEvent,
+    ) -> Result<Option<EventId>, AppendError> {
+        let (events, appended) = self.append_each(slice::from_ref(event)).await?;
+        Ok((appended.rows() > 0).then(|| events.first().unwrap_or(event).id()))
     }
 
     /// Appends events in their order, in one statement, however many they are, and answers their ids.
@@ -84,13 +105,14 @@ impl<DB: Sessions + OutboxDatabase> Tx<'_, DB> {
         &mut self,
         events: &[OutboxEvent],
     ) -> Result<Vec<EventId>, AppendError> {
-        Ok(self.append_each(events).await?.iter().map(OutboxEvent::id).collect())
+        let (events, _) = self.append_each(events).await?;
+        Ok(events.iter().map(OutboxEvent::id).collect())
     }
 
     async fn append_each<'e>(
         &mut self,
         events: &'e [OutboxEvent],
-    ) -> Result<Cow<'e, [OutboxEvent]>, AppendError> {
+    ) -> Result<(Cow<'e, [OutboxEvent]>, Appended), AppendError> {
         self.guard.usable().map_err(AppendError::Database)?;
         let events = self.with_cause(events);
         if let Err(error) = self.outbox.check(&events) {
@@ -99,13 +121,13 @@ impl<DB: Sessions + OutboxDatabase> Tx<'_, DB> {
             return Err(error);
         }
         if events.is_empty() {
-            return Ok(events);
+            return Ok((events, Appended::default()));
         }
         self.send_queued_first().await.map_err(AppendError::Database)?;
         let outbox = self.outbox.prepared(DB::names_statements(self.connection));
         let appended = DB::append_rows(self.connection, &outbox, &events);
-        record_end::<DB, _>(&mut self.guard, appended).await?;
-        Ok(events)
+        let appended = record_end::<DB, _>(&mut self.guard, appended).await?;
+        Ok((events, appended))
     }
 
     /// The events with what they follow from, under the ids that follow from it.

@@ -170,3 +170,28 @@ async fn appended_events_have_ids_that_follow_from_the_handled_one() {
     }
     assert_eq!(seen[0], seen[1]);
 }
+
+#[tokio::test]
+async fn an_event_whose_key_is_there_is_left_out_and_its_id_is_that_of_a_run_without_it() {
+    let delivery = handled(&[]);
+    let run = [RunEvent { delivery: &delivery, attempt: 1 }];
+    let mut seen = Vec::new();
+    for is_there in [false, true] {
+        let mut conn = opened().await;
+        if is_there {
+            let other = event("other").with_dedup_key("k").unwrap();
+            outbox_core::append(&mut conn, &other).await.unwrap();
+        }
+        let mut tx = Tx::<Sqlite>::new(&mut conn, 0).with_origin("billing", &run);
+        tx.begin_event(0, &delivery);
+        let keyed = event("a").with_dedup_key("k").unwrap();
+        let new = tx.append_if_new(&keyed).await.unwrap();
+        assert_eq!(new.is_none(), is_there);
+        let left_out = tx.append(&keyed).await.unwrap();
+        let last = tx.append_if_new(&event("b")).await.unwrap();
+        assert_eq!(tx.first_fault(), None);
+        assert_eq!(rows(&mut conn).await.len(), 2);
+        seen.push((left_out, last));
+    }
+    assert_eq!(seen[0], seen[1]);
+}

@@ -75,7 +75,7 @@ impl<DB: Transactions> Transaction<'_, DB> {
         }
         let outbox = self.work.outbox.prepared(DB::names_statements(self.conn));
         let sent = DB::append_rows(self.conn, &outbox, letters).await;
-        sent.map_err(|error| self.statement_failed("appending dead letters", &error))
+        sent.map(drop).map_err(|error| self.statement_failed("appending dead letters", &error))
     }
 
     /// At its release: what stays parked of an event that nobody can take.

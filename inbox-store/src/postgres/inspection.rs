@@ -120,9 +120,11 @@ impl Inspections for Postgres {
         let ends = if audit_ends { AUDIT_ENDS } else { &[] };
         let rights: &[&[Right]] = match kind {
             RoleKind::Consumer => &[CONSUMER, ends, AUDIT, NUMBERS],
-            RoleKind::AppendingConsumer => &[CONSUMER, ends, APPENDING, AUDIT, NUMBERS],
+            RoleKind::AppendingConsumer => {
+                &[CONSUMER, ends, APPENDING, rights::KEYS, AUDIT, NUMBERS]
+            }
             RoleKind::Relay => &[rights::RELAY, rights::ACTS, rights::NUMBERS],
-            RoleKind::Appender => &[rights::APPENDER],
+            RoleKind::Appender => &[rights::APPENDER, rights::KEYS],
             RoleKind::Reader => &[READER, AUDIT, rights::READER],
             RoleKind::Eraser => &[ERASER],
         };

@@ -6,6 +6,7 @@ mod postgres;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 
+mod appended;
 pub mod migration;
 pub mod rights;
 mod said;
@@ -14,6 +15,7 @@ mod values;
 #[cfg(feature = "sqlite")]
 pub mod private;
 
+pub use appended::Appended;
 #[cfg(feature = "postgres")]
 pub use postgres::keeps_statements;
 pub use said::{for_role, quotable, said, unquoted};
@@ -34,7 +36,8 @@ const VERSIONS_TABLE: &str = "outbox_schema_versions";
 pub const NOTIFY_CHANNEL: &str = "outbox_events";
 
 /// Appends one event on a connection, in the transaction that is open on it: for a transaction of sqlx
-/// write `&mut *tx`. Without an open transaction the event is committed at once.
+/// write `&mut *tx`. Without an open transaction the event is committed at once. The answer matters to events
+/// with a dedup key ([`OutboxEvent::with_dedup_key`]): it says whether the event is new.
 ///
 /// The same as `Outbox::default().append(…)`.
 ///
@@ -44,11 +47,16 @@ pub const NOTIFY_CHANNEL: &str = "outbox_events";
 pub async fn append<C: OutboxConnection>(
     conn: &mut C,
     event: &OutboxEvent,
-) -> Result<(), AppendError> {
+) -> Result<Appended, AppendError> {
     Outbox::default().append(conn, event).await
 }
 
-/// Appends events in their order, in one statement, however many they are. None at all is no statement.
+/// Appends events in their order, in one statement, however many they are. None at all is no statement. The
+/// answer says which were left out, since their dedup key was there already.
+///
+/// Two transactions that append one key at the same time wait for each other: the second one knows only then
+/// whether its event is new. On PostgreSQL it meets an error of serialization (40001) where its isolation is
+/// above READ COMMITTED, as two updates of one row do.
 ///
 /// The same as `Outbox::default().append_all(…)`.
 ///
@@ -58,7 +66,7 @@ pub async fn append<C: OutboxConnection>(
 pub async fn append_all<C: OutboxConnection>(
     conn: &mut C,
     events: &[OutboxEvent],
-) -> Result<(), AppendError> {
+) -> Result<Appended, AppendError> {
     Outbox::default().append_all(conn, events).await
 }
 
@@ -104,7 +112,8 @@ impl Outbox {
     /// Otherwise it finds the events when it looks the next time.
     ///
     /// PostgreSQL lets only one transaction with a notification commit at a time, so that with thousands
-    /// of commits a second it is better switched off.
+    /// of commits a second it is better switched off. Where the trigger of
+    /// [`set_notify_trigger`] is there, it wakes relays whatever this says; together they still are one notification.
     #[must_use]
     pub fn notify(mut self, notify: bool) -> Self {
         self.notify = notify;
@@ -128,7 +137,7 @@ impl Outbox {
         &self,
         conn: &mut C,
         event: &OutboxEvent,
-    ) -> Result<(), AppendError> {
+    ) -> Result<Appended, AppendError> {
         self.append_all(conn, slice::from_ref(event)).await
     }
 
@@ -141,10 +150,10 @@ impl Outbox {
         &self,
         conn: &mut C,
         events: &[OutboxEvent],
-    ) -> Result<(), AppendError> {
+    ) -> Result<Appended, AppendError> {
         self.check(events)?;
         if events.is_empty() {
-            return Ok(());
+            return Ok(Appended::default());
         }
         Ok(C::Database::append_rows(conn, self, events).await?)
     }
@@ -257,6 +266,30 @@ pub fn print<DB: OutboxDatabase>() -> String {
     DB::print_outbox()
 }
 
+/// PostgreSQL: makes the trigger that wakes relays at each INSERT, or removes it; SQLite has nobody to notify. Of use
+/// where others than [`append`](append()) insert: what they commit does not wait for a relay's next look then,
+/// though they know nothing of relays. Both are done at most once: a transaction sends one notification,
+/// however many statements insert, and together with that of [`append`](append()).
+///
+/// The first time it waits for open transactions that insert, and others wait behind it. It costs each
+/// statement that inserts some microseconds, and what [`Outbox::notify`] says of commits.
+///
+/// # Errors
+///
+/// The database's; the role has to be the table's owner.
+pub async fn set_notify_trigger<C: OutboxConnection>(
+    conn: &mut C,
+    is_there: bool,
+) -> Result<(), sqlx::Error> {
+    C::Database::set_trigger(conn, is_there).await
+}
+
+/// The statements of [`set_notify_trigger`], for teams with a tool of their own; `None` where there is nobody to
+/// notify.
+pub fn print_notify_trigger<DB: OutboxDatabase>(is_there: bool) -> Option<&'static str> {
+    DB::print_trigger(is_there)
+}
+
 /// A connection to a database that has an outbox: `PgConnection`, `SqliteConnection`.
 #[diagnostic::on_unimplemented(
     message = "events cannot be appended on a `{Self}`",
@@ -281,7 +314,7 @@ pub trait OutboxDatabase: Database {
         conn: &mut Self::Connection,
         outbox: &Outbox,
         events: &[OutboxEvent],
-    ) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
+    ) -> impl Future<Output = Result<Appended, sqlx::Error>> + Send;
     /// See [`migrate`].
     #[doc(hidden)]
     fn migrate_outbox(
@@ -298,16 +331,13 @@ pub trait OutboxDatabase: Database {
     /// See [`crate::print`].
     #[doc(hidden)]
     fn print_outbox() -> String;
-}
-
-/// The statement said that it wrote fewer rows than it was given: something in the database swallows them.
-fn all_written(written: u64, events: &[OutboxEvent]) -> Result<(), sqlx::Error> {
-    if usize::try_from(written) == Ok(events.len()) {
-        return Ok(());
-    }
-    Err(sqlx::Error::Protocol(format!(
-        "{written} of {} events were written into outbox_events; remove the trigger or rule that \
-         swallows rows of it",
-        events.len()
-    )))
+    /// See [`set_notify_trigger`].
+    #[doc(hidden)]
+    fn set_trigger(
+        conn: &mut Self::Connection,
+        is_there: bool,
+    ) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
+    /// See [`print_notify_trigger`].
+    #[doc(hidden)]
+    fn print_trigger(is_there: bool) -> Option<&'static str>;
 }

@@ -18,6 +18,8 @@ pub const fn right(on: &'static str, privileges: &'static [&'static str]) -> Rig
 
 /// Who appends events, a consumer's handlers among them.
 pub const APPENDER: &[Right] = &[right("outbox_events", &["INSERT"])];
+/// What the conflict of an INSERT with a dedup key is found by; events without one are appended without it.
+pub const KEYS: &[Right] = &[right("outbox_events", &["SELECT (dedup_key)"])];
 /// A relay.
 pub const RELAY: &[Right] = &[
     right("outbox_schema_versions", &["SELECT"]),
@@ -128,7 +130,7 @@ pub async fn open_schemas<'c>(
 
 #[cfg(test)]
 mod tests {
-    use super::{APPENDER, NUMBERS, grants};
+    use super::{APPENDER, KEYS, NUMBERS, grants};
 
     #[test]
     fn grants_are_statements_to_copy() {
@@ -138,6 +140,9 @@ mod tests {
              GRANT INSERT ON shop.outbox_events TO \"Web-1\";\n\
              GRANT SELECT ON SEQUENCE shop.outbox_events_seq_seq TO \"Web-1\";\n"
         );
-        assert_eq!(grants(None, "web", &[APPENDER]), "GRANT INSERT ON outbox_events TO web;\n");
+        assert_eq!(
+            grants(None, "web", &[APPENDER, KEYS]),
+            "GRANT INSERT ON outbox_events TO web;\nGRANT SELECT (dedup_key) ON outbox_events TO web;\n"
+        );
     }
 }

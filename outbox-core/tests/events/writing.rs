@@ -189,3 +189,24 @@ fn the_size_covers_what_a_reader_measures() {
     assert!(size > read && size < read + 300, "{size} against {read}");
     assert_eq!(EVENT_BYTES_MAX, 1 << 20);
 }
+
+/// Neither goes to Kafka: they are the outbox's own.
+#[test]
+fn a_time_and_a_key_are_bounded_and_no_part_of_the_record() {
+    let plain = OutboxEvent::new("Due", &account(), &5).unwrap();
+    let longest = "k".repeat(255);
+    let event = plain.clone().with_deliver_after_ms(17).unwrap();
+    let event = event.with_dedup_key(longest.as_str()).unwrap();
+    assert_eq!((event.deliver_after_ms(), event.dedup_key()), (Some(17), Some(&longest[..])));
+    assert_eq!((plain.deliver_after_ms(), plain.dedup_key()), (None, None));
+    assert_eq!(event.record(), plain.record());
+    assert_ne!(event, plain);
+    for micros in [-1, 1_764_000_000_000_000, i64::MAX] {
+        let sentence = plain.clone().with_deliver_after_ms(micros).unwrap_err().to_string();
+        assert!(sentence.contains("in milliseconds since 1970"), "{sentence}");
+    }
+    for (key, what) in [("", "is empty"), (&*format!("{longest}k"), "256 bytes"), ("a\0", "NUL")] {
+        let sentence = plain.clone().with_dedup_key(key).unwrap_err().to_string();
+        assert!(sentence.starts_with("the dedup key ") && sentence.contains(what), "{sentence}");
+    }
+}

@@ -45,6 +45,9 @@ pub(super) enum Command {
             requires = "print_grants"
         )]
         kind: RoleKind,
+        /// PostgreSQL: makes the trigger that wakes relays at each INSERT, for writers that do not, or removes it
+        #[arg(long, value_name = "STATE", conflicts_with = "print_grants")]
+        notify_trigger: Option<NotifyTrigger>,
     },
     /// Shows how the outbox stands
     Status {
@@ -57,6 +60,15 @@ pub(super) enum Command {
         #[command(subcommand)]
         verb: Verb,
     },
+}
+
+/// Whether the trigger is to be there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+pub(super) enum NotifyTrigger {
+    /// It is made, unless it is there
+    On,
+    /// It is removed
+    Off,
 }
 
 /// What to do about rows that were set aside.

@@ -67,7 +67,9 @@ async fn command(
         Command::Migrate { print_grants: Some(role), kind, .. } => {
             migrate::print_grants(&config, (&role, kind), terminal).await
         }
-        Command::Migrate { print, .. } => migrate::migrate(&config, print, terminal).await,
+        Command::Migrate { print, notify_trigger, .. } => {
+            migrate::migrate(&config, print, notify_trigger, terminal).await
+        }
         Command::Status { json } => status::status(&config, json, terminal).await,
         Command::Failed { verb } => failed::failed(&config, &verb, terminal).await,
     }

@@ -101,6 +101,11 @@ const BAD_INPUT: &[Case] = &[
         &["--all goes with no other choice"],
     ),
     (&["failed", "list", "--aggregate", "Order"], Exit::Usage, &["it takes TYPE/ID"]),
+    (
+        &["migrate", "--notify-trigger", "on", "--set", "database.url=sqlite:/nowhere/x"],
+        Exit::Usage,
+        &["SQLite has nobody to notify"],
+    ),
     (&["status"], Exit::Database, &["127.0.0.1:1/nowhere cannot be reached", "check its URL"]),
     (&["migrate"], Exit::Database, &["cannot be reached"]),
     (&["run"], Exit::Database, &["cannot be reached"]),
@@ -142,6 +147,18 @@ async fn the_statements_of_the_tables_are_printed() {
     let (exit, out, err) = ran(&["migrate", "--print"], WHOLE).await;
     assert_eq!((exit, err.as_str()), (Exit::Done, ""));
     assert!(out.contains("CREATE TABLE outbox_relays"), "{out}");
+    assert!(!out.contains("CREATE TRIGGER outbox_events_notify"), "it is asked for: {out}");
+}
+
+/// The trigger's own statements, alone: a tool of one's own runs them whenever it likes.
+#[tokio::test]
+async fn the_statements_of_the_trigger_are_printed() {
+    for (state, begins) in [("on", "CREATE OR REPLACE FUNCTION"), ("off", "DROP TRIGGER IF EXISTS")]
+    {
+        let (exit, out, err) = ran(&["migrate", "--print", "--notify-trigger", state], WHOLE).await;
+        assert_eq!((exit, err.as_str()), (Exit::Done, ""));
+        assert!(out.starts_with(begins) && !out.contains("CREATE TABLE"), "{out}");
+    }
 }
 
 #[test]

@@ -8,8 +8,10 @@ use std::{
     time::Duration,
 };
 
-use tests::{Markdown, Services, missing_line};
+use tests::{Markdown, Services, missing_line, skip};
 use tokio::{process::Command, sync::OnceCell, time::timeout};
+
+use super::other_languages::{PYTHON, caches};
 
 /// The longest lesson takes some seconds.
 const LESSON_MAX: Duration = Duration::from_mins(2);
@@ -40,12 +42,17 @@ async fn build() -> &'static Path {
 
 /// Runs a lesson to its end: it succeeds, and prints what it promises, in that order.
 async fn run(name: &str) {
+    if name == "plain_sql"
+        && let Some(advice) = PYTHON.missing()
+    {
+        return skip("services::examples::plain_sql", &format!("this machine lacks {advice}"));
+    }
     let services = Services::from_env();
     let source = fs::read_to_string(format!("{WORKSPACE}/examples/examples/{name}.rs"));
     let promised = promised_lines(&source.expect("the lesson's file"));
     let mut command = Command::new(build().await.join(name));
     command.env("INBOX_TEST_KAFKA", services.kafka).env("INBOX_TEST_POSTGRES", services.postgres);
-    command.stdin(Stdio::null()).kill_on_drop(true);
+    command.envs(caches()).stdin(Stdio::null()).kill_on_drop(true);
     let output = timeout(LESSON_MAX, command.output()).await.expect("the lesson ends");
     let output = output.expect("the lesson runs");
     let printed = String::from_utf8_lossy(&output.stdout);
@@ -84,4 +91,4 @@ macro_rules! lessons {
     };
 }
 
-lessons! { batch embedded orders retries state testing_a_handler two_consumers }
+lessons! { batch embedded orders plain_sql retries state testing_a_handler two_consumers }

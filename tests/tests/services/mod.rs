@@ -40,6 +40,7 @@ mod observed_health;
 mod other_languages;
 mod outbox_append;
 mod outbox_consumer;
+mod outbox_once;
 mod outbox_tables;
 mod parked_bad_input;
 mod parked_commands;

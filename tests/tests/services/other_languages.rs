@@ -18,7 +18,7 @@ const PARTITIONS: i32 = 12;
 const ORDERS: std::ops::RangeInclusive<i64> = 1001..=1008;
 
 /// A language, and what running its programs takes.
-struct Language {
+pub(super) struct Language {
     /// The heading of its part in both documents.
     heading: &'static str,
     /// Its test, for the list of what was skipped.
@@ -27,7 +27,7 @@ struct Language {
     toolchain: &'static [(&'static [&'static str], &'static str)],
 }
 
-const PYTHON: Language = Language {
+pub(super) const PYTHON: Language = Language {
     heading: "Python",
     test: "what_python_sends_and_appends_is_handled_once",
     toolchain: &[(
@@ -66,7 +66,7 @@ const TYPESCRIPT: Language = Language {
 
 impl Language {
     /// What is missing on this machine.
-    fn missing(&self) -> Option<&'static str> {
+    pub(super) fn missing(&self) -> Option<&'static str> {
         let fails = |words: &[&str]| capture(Command::new(words[0]).args(&words[1..])).is_err();
         self.toolchain.iter().find(|(words, _)| fails(words)).map(|(_, advice)| *advice)
     }
@@ -109,7 +109,7 @@ fn shown(document: &str, title: &str) -> String {
 }
 
 /// What is downloaded and compiled stays under the build folder, so that only the first run waits for it.
-fn caches() -> Vec<(&'static str, String)> {
+pub(super) fn caches() -> Vec<(&'static str, String)> {
     let program = env::current_exe().expect("a test knows its own path");
     let target = program.ancestors().nth(3).expect("a test is in target/debug/deps");
     let at = |name: &str| {
@@ -311,6 +311,13 @@ async fn an_application_may_write_its_own_columns_and_no_other() {
         )
     };
     run(&mut tx, insert(", headers", r#", '[["signature", {"base64": "/wA="}]]'"#)).await.unwrap();
+    // Twice: the second one is left out.
+    run(&mut tx, shown(OUTBOX_TABLE, "remind.sql").repeat(2)).await.unwrap();
     let refused = run(&mut tx, insert(", sent_at", ", now()")).await.unwrap_err().to_string();
     assert!(refused.contains("permission denied"), "{refused}");
+    tx.rollback().await.unwrap();
+    let reminders = "SELECT count(*) FROM outbox_events WHERE dedup_key LIKE 'payment-due/%'
+        AND deliver_after > now() + interval '6 days'";
+    outbox.schema.run(&shown(OUTBOX_TABLE, "remind.sql").repeat(2)).await;
+    assert_eq!(outbox.schema.number(reminders).await, 1);
 }

@@ -413,6 +413,32 @@ async fn what_keeps_an_event_from_being_appended_is_said_in_a_sentence() {
     assert!(error.to_string().starts_with("the outbox did not take the events: "), "{error}");
 }
 
+/// As the documents of before `deliver_after` and `dedup_key` have it: services go on with it.
+const PLAIN: &str = "INSERT INTO outbox_events (event_id, event_type, aggregate_type, aggregate_id, aggregate_version,
+    occurred_at_ms, headers, payload)
+    VALUES ($1, 'OrderPaid', 'Order', '1', 3, 17, '[[\"correlation_id\", \"checkout-1\"]]', $2)";
+const DELIVERY: &str = "SELECT count(*) FROM outbox_events WHERE attempts = 0 AND retry_at IS NULL
+    AND deliver_after IS NULL AND dedup_key IS NULL";
+
+#[tokio::test]
+async fn inserts_of_before_the_columns_of_delivery_go_on_working() {
+    let (schema, mut postgres) = postgres().await;
+    let mut sqlite = sqlite().await;
+    for n in 1..=2_u8 {
+        let (id, payload) = ([n; 16], vec![b'0' + n]);
+        let row = sqlx::query(PLAIN).bind(uuid::Uuid::from_bytes(id)).bind(&payload);
+        row.execute(&mut postgres).await.unwrap();
+        let row = sqlx::query(PLAIN).bind(id.to_vec()).bind(payload);
+        row.execute(&mut sqlite).await.unwrap();
+    }
+    for events in [on_postgres(&mut postgres).await, on_sqlite(&mut sqlite).await] {
+        assert_eq!(payloads(&events), ["1", "2"]);
+    }
+    assert_eq!(schema.number(DELIVERY).await, 2);
+    let plain: i64 = sqlx::query_scalar(DELIVERY).fetch_one(&mut sqlite).await.unwrap();
+    assert_eq!(plain, 2);
+}
+
 /// The notifications that have arrived when one of this table's own has.
 async fn heard(listener: &mut PgListener, schema: &Schema) -> usize {
     let oid = schema.number("SELECT 'outbox_events'::regclass::oid::bigint").await.to_string();
@@ -454,4 +480,46 @@ async fn a_transaction_wakes_relays_once_however_much_it_appends_and_only_if_it_
     let (_other, mut elsewhere) = postgres().await;
     append(&mut elsewhere, &event(9)).await.unwrap();
     assert_eq!(heard(&mut listener, &schema).await, 0, "another outbox is not ours");
+}
+
+/// Of who inserts by plain SQL, and knows nothing of relays.
+#[tokio::test]
+async fn with_the_trigger_each_transaction_that_inserts_wakes_relays_once() {
+    const TWO: &str =
+        "INSERT INTO outbox_events (event_id, event_type, aggregate_type, aggregate_id)
+        SELECT gen_random_uuid(), 'OrderPaid', 'Order', '1' FROM generate_series(1, 2)";
+    let (schema, mut conn) = postgres().await;
+    let mut listener = PgListener::connect(&schema.url()).await.unwrap();
+    listener.listen(NOTIFY_CHANNEL).await.unwrap();
+    schema.run(TWO).await;
+    assert_eq!(heard(&mut listener, &schema).await, 0, "it is not there by itself");
+
+    for _ in 0..2 {
+        outbox_core::set_notify_trigger(&mut conn, true).await.unwrap();
+    }
+    for _ in 0..3 {
+        schema.run(&format!("BEGIN; {TWO}; SAVEPOINT s; {TWO}; RELEASE s; {TWO}; COMMIT")).await;
+    }
+    assert_eq!(heard(&mut listener, &schema).await, 3, "one for each transaction");
+    let mut tx = conn.begin().await.unwrap();
+    append(&mut *tx, &event(1)).await.unwrap();
+    append_all(&mut *tx, &[event(2), event(3)]).await.unwrap();
+    sqlx::query(TWO).execute(&mut *tx).await.unwrap();
+    tx.commit().await.unwrap();
+    assert_eq!(heard(&mut listener, &schema).await, 1, "that of `append` is the same");
+    schema.run(&format!("BEGIN; {TWO}; ROLLBACK")).await;
+    schema.run("UPDATE outbox_events SET sent_at = now()").await;
+    assert_eq!(heard(&mut listener, &schema).await, 0, "nothing is new");
+
+    for _ in 0..2 {
+        outbox_core::set_notify_trigger(&mut conn, false).await.unwrap();
+    }
+    schema.run(TWO).await;
+    assert_eq!(heard(&mut listener, &schema).await, 0, "it is removed");
+    for (is_there, expected) in [(true, 1), (false, 0)] {
+        schema.run(outbox_core::print_notify_trigger::<sqlx::Postgres>(is_there).unwrap()).await;
+        schema.run(TWO).await;
+        assert_eq!(heard(&mut listener, &schema).await, expected, "as it is printed");
+    }
+    assert_eq!(outbox_core::print_notify_trigger::<sqlx::Sqlite>(true), None);
 }

@@ -1,12 +1,14 @@
 //! The relay: rows in their order, none passed over (F1, F2, F5, F6, F7, E6).
 
-use std::time::Duration;
+use std::{path::Path, time::Duration};
 
 use inbox_consumer::testing::broker::{Failure, MockBroker, Request};
 use outbox_core::OutboxEvent;
 use outbox_relay::Ended;
 use sqlx::Connection as _;
 use tests::{Arrival, Outbox, SOON, Services, arrivals, copies, counted_event, eventually, firsts};
+
+use super::commands::ran;
 
 /// Each aggregate has `1..=last`, first arrivals in sequence.
 pub(super) fn in_order(arrivals: &[Arrival], aggregates: &[&str], last: i64) {
@@ -67,6 +69,39 @@ async fn a_notify_wakes_a_relay_that_does_not_poll() {
     assert_eq!(running.counters.read().looks, looks, "nothing is asked without a reason");
     outbox.append("a", 2, 2).await;
     outbox.arrived(2).await;
+    running.stop().await;
+}
+
+/// Who inserts by plain SQL wakes nobody; the trigger does, and the command makes it and removes it.
+#[tokio::test]
+async fn with_the_trigger_a_plain_insert_wakes_a_relay_that_does_not_poll() {
+    const PLAIN: &str =
+        "INSERT INTO outbox_events (event_id, event_type, aggregate_type, aggregate_id, payload)
+        VALUES (gen_random_uuid(), 'Counted', 'Account', 'plain', '{\"n\": 1}')";
+    let mut outbox = Outbox::set("trigger", 1).await;
+    outbox.config.wake.poll_interval = Duration::ZERO;
+    let program = Path::new(env!("CARGO_BIN_EXE_relay"));
+    let migrated = async |state: &str| {
+        let args = format!("migrate --notify-trigger {state}");
+        let (code, out, err) = ran(outbox.command(program), &args).await;
+        assert_eq!((code, err.as_str()), (Some(0), ""), "{out}");
+        out
+    };
+    let said = migrated("on").await;
+    assert!(said.contains("each INSERT into outbox_events wakes the relays"), "{said}");
+    let running = outbox.start().await;
+    outbox.append("a", 1, 1).await;
+    outbox.arrived(1).await;
+    outbox.schema.run(PLAIN).await;
+    outbox.arrived(2).await;
+    outbox.drained(SOON).await;
+    let said = migrated("off").await;
+    assert!(said.contains("there is no trigger"), "{said}");
+    outbox.schema.run(PLAIN).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(outbox.waiting().await, 1, "nobody told the relay");
+    outbox.append("a", 2, 2).await;
+    outbox.drained(SOON).await;
     running.stop().await;
 }
 

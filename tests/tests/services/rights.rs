@@ -164,9 +164,11 @@ async fn a_relay_and_who_appends_work_with_exactly_the_rights_that_are_printed()
     let mut conn = PgConnection::connect(&url).await.unwrap();
     for n in 1..=3 {
         let event = OutboxEvent::new("Paid", &Aggregate::new("Order", "a").unwrap(), &n).unwrap();
+        let event = event.with_dedup_key(format!("paid/{n}")).unwrap();
         outbox_core::append(&mut conn, &event).await.unwrap();
     }
-    let looked = sqlx::query(AssertSqlSafe("SELECT FROM outbox_events")).execute(&mut conn).await;
+    let look = "SELECT payload FROM outbox_events";
+    let looked = sqlx::query(AssertSqlSafe(look)).execute(&mut conn).await;
     assert!(looked.is_err(), "who appends does not read");
 
     let (relay, url) = role(&outbox.schema).await;

@@ -1,33 +1,91 @@
 //! Events into the table, as arrays: one statement whatever their number.
 
-use sqlx::PgConnection;
+use sqlx::{PgConnection, Row as _};
 use uuid::Uuid;
 
-use super::super::{Outbox, all_written};
+use super::super::{Appended, Outbox, appended::Form};
 use crate::{OutboxEvent, header_json::headers_to_json};
 
 /// $1 limit, $2 whether relays are woken, $3 ids, $4 types, $5 aggregate types, $6 aggregate ids, $7 versions,
-/// $8 times, $9 schema versions, $10 topics, $11 headers, $12 payloads. Numbers are given after the sorting, in
-/// its order. PostgreSQL drops the second of two equal notifications of a transaction.
-const APPEND: &str = "WITH written AS (
+/// $8 times, $9 schema versions, $10 topics, $11 headers, $12 payloads; further ones, if any, from $13 on. Numbers
+/// are given after the sorting, in its order. PostgreSQL drops the second of two equal notifications of a
+/// transaction.
+macro_rules! append {
+    ($columns:literal, $values:literal, $arrays:literal, $names:literal, $conflict:literal, $returned:literal,
+        $woken:literal, $more:literal) => {
+        concat!(
+            "WITH written AS (
     INSERT INTO outbox_events (bytes_max, event_id, event_type, aggregate_type, aggregate_id, aggregate_version,
-        occurred_at_ms, schema_version, topic, headers, payload)
-    SELECT $1, e.id, e.type, e.aggregate_type, e.aggregate_id, e.version, e.occurred, e.schema, e.topic, e.headers, e.payload
+        occurred_at_ms, schema_version, topic, headers, payload",
+            $columns,
+            ")
+    SELECT $1, e.id, e.type, e.aggregate_type, e.aggregate_id, e.version, e.occurred, e.schema, e.topic, e.headers, e.payload",
+            $values,
+            "
     FROM unnest($3::uuid[], $4::text[], $5::text[], $6::text[], $7::bigint[], $8::bigint[], $9::integer[], $10::text[],
-        $11::text[], $12::bytea[]) WITH ORDINALITY
-        e(id, type, aggregate_type, aggregate_id, version, occurred, schema, topic, headers, payload, place)
+        $11::text[], $12::bytea[]",
+            $arrays,
+            ") WITH ORDINALITY
+        e(id, type, aggregate_type, aggregate_id, version, occurred, schema, topic, headers, payload, ",
+            $names,
+            "place)
     ORDER BY e.place
-    RETURNING 1)
-SELECT count(*), (SELECT pg_notify('outbox_events', 'outbox_events'::regclass::oid::text)::text WHERE $2) FROM written";
+    ",
+            $conflict,
+            "RETURNING ",
+            $returned,
+            ")
+SELECT count(*), (SELECT pg_notify('outbox_events', 'outbox_events'::regclass::oid::text)::text WHERE $2",
+            $woken,
+            ")",
+            $more,
+            " FROM written"
+        )
+    };
+}
+
+const APPEND: &str = append!("", "", "", "", "", "1", "", "");
+
+/// $13 milliseconds since 1970. An interval of them is exact, unlike a number of seconds.
+const APPEND_DELAYED: &str = append!(
+    ", deliver_after",
+    ", timestamptz 'epoch' + e.not_before * interval '1 millisecond'",
+    ", $13::bigint[]",
+    "not_before, ",
+    "",
+    "1",
+    "",
+    ""
+);
+
+/// $14 dedup keys. Answers those that are new; needs SELECT on their column. The index is named by what it is
+/// of: another conflict, such as that of a number which is taken, stays an error.
+const APPEND_KEYED: &str = append!(
+    ", deliver_after, dedup_key",
+    ", timestamptz 'epoch' + e.not_before * interval '1 millisecond', e.dedup_key",
+    ", $13::bigint[], $14::text[]",
+    "not_before, dedup_key, ",
+    "ON CONFLICT (dedup_key) WHERE dedup_key IS NOT NULL DO NOTHING
+    ",
+    "dedup_key",
+    " AND EXISTS (SELECT FROM written)",
+    ", coalesce(array_agg(dedup_key) FILTER (WHERE dedup_key IS NOT NULL), '{}')"
+);
 
 /// Writes the rows.
 pub(super) async fn rows(
     conn: &mut PgConnection,
     outbox: &Outbox,
     events: &[OutboxEvent],
-) -> Result<(), sqlx::Error> {
+) -> Result<Appended, sqlx::Error> {
     let columns = Columns::new(events);
-    let (written, _): (i64, Option<String>) = sqlx::query_as(APPEND)
+    let form = Form::of(events);
+    let text = match form {
+        Form::Plain => APPEND,
+        Form::Delayed => APPEND_DELAYED,
+        Form::Keyed => APPEND_KEYED,
+    };
+    let mut append = sqlx::query(text)
         .persistent(outbox.prepared)
         .bind(outbox.bytes_max_column())
         .bind(outbox.notify)
@@ -40,10 +98,17 @@ pub(super) async fn rows(
         .bind(columns.schema_versions)
         .bind(columns.topics)
         .bind(columns.headers)
-        .bind(columns.payloads)
-        .fetch_one(conn)
-        .await?;
-    all_written(written.unsigned_abs(), events)
+        .bind(columns.payloads);
+    if form != Form::Plain {
+        append = append.bind(events.iter().map(OutboxEvent::deliver_after_ms).collect::<Vec<_>>());
+    }
+    if form == Form::Keyed {
+        append = append.bind(events.iter().map(OutboxEvent::dedup_key).collect::<Vec<_>>());
+    }
+    let row = append.fetch_one(conn).await?;
+    let written: i64 = row.try_get(0)?;
+    let keys = if form == Form::Keyed { row.try_get(2)? } else { Vec::new() };
+    Appended::of(events, written.unsigned_abs(), keys)
 }
 
 /// The columns of the rows, as arrays for `unnest`.

@@ -1,11 +1,12 @@
 //! PostgreSQL 13 and later.
 
 mod append;
+mod notify;
 mod schema;
 
 use sqlx::{Connection as _, PgConnection, Postgres};
 
-use super::{Outbox, OutboxDatabase};
+use super::{Appended, Outbox, OutboxDatabase};
 use crate::OutboxEvent;
 
 impl OutboxDatabase for Postgres {
@@ -13,7 +14,7 @@ impl OutboxDatabase for Postgres {
         conn: &mut PgConnection,
         outbox: &Outbox,
         events: &[OutboxEvent],
-    ) -> Result<(), sqlx::Error> {
+    ) -> Result<Appended, sqlx::Error> {
         append::rows(conn, outbox, events).await
     }
 
@@ -31,6 +32,14 @@ impl OutboxDatabase for Postgres {
 
     fn print_outbox() -> String {
         schema::print()
+    }
+
+    async fn set_trigger(conn: &mut PgConnection, is_there: bool) -> Result<(), sqlx::Error> {
+        notify::set(conn, is_there).await
+    }
+
+    fn print_trigger(is_there: bool) -> Option<&'static str> {
+        notify::print(is_there)
     }
 }
 

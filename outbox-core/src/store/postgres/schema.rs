@@ -26,7 +26,7 @@ const MIGRATIONS: &[Migration] = &[
 ];
 
 /// One process migrates at a time.
-const LOCK: &str = "SELECT pg_advisory_xact_lock(hashtextextended('outbox migrate', 0))";
+pub(super) const LOCK: &str = "SELECT pg_advisory_xact_lock(hashtextextended('outbox migrate', 0))";
 /// Said aloud, since sessions may be read-only by default; READ COMMITTED, to see what the lock waited for.
 const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE";
 /// In the schema where unqualified names are created, and in no other of the search path.

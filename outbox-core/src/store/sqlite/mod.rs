@@ -1,11 +1,12 @@
 //! SQLite.
 
 mod append;
+mod notify;
 mod schema;
 
 use sqlx::{Sqlite, SqliteConnection};
 
-use super::{Outbox, OutboxDatabase};
+use super::{Appended, Outbox, OutboxDatabase};
 use crate::OutboxEvent;
 
 impl OutboxDatabase for Sqlite {
@@ -13,7 +14,7 @@ impl OutboxDatabase for Sqlite {
         conn: &mut SqliteConnection,
         outbox: &Outbox,
         events: &[OutboxEvent],
-    ) -> Result<(), sqlx::Error> {
+    ) -> Result<Appended, sqlx::Error> {
         append::rows(conn, outbox, events).await
     }
 
@@ -31,5 +32,13 @@ impl OutboxDatabase for Sqlite {
 
     fn print_outbox() -> String {
         schema::print()
+    }
+
+    async fn set_trigger(conn: &mut SqliteConnection, is_there: bool) -> Result<(), sqlx::Error> {
+        notify::set(conn, is_there).await
+    }
+
+    fn print_trigger(is_there: bool) -> Option<&'static str> {
+        notify::print(is_there)
     }
 }

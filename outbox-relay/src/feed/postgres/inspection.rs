@@ -80,7 +80,7 @@ impl Rights for Postgres {
     fn grants(schema: Option<&str>, role: &str, kind: RoleKind) -> Option<String> {
         let rights: &[&[rights::Right]] = match kind {
             RoleKind::Relay => &[rights::RELAY, rights::ACTS, rights::NUMBERS],
-            RoleKind::Appender => &[rights::APPENDER],
+            RoleKind::Appender => &[rights::APPENDER, rights::KEYS],
             RoleKind::Reader => &[rights::READER],
         };
         Some(rights::grants(schema, role, rights))
