@@ -24,5 +24,5 @@ pub(crate) use sections::TABLE;
 pub use sections::{Batch, Config, Database, KEYS, Kafka, Limits, Relaying, Retention, Wake};
 pub use service_kit::{
     ConfigError, DatabaseKind, DatabaseTls, Key, Kind, Log, LogFormat, Origin, Overrides, Problem,
-    Raw, Secret, Security, SecurityProtocol,
+    Raw, Secret, Security, SecurityProtocol, Share, Traces,
 };

@@ -32,6 +32,7 @@ impl Config {
         let security = &self.kafka.security;
         found.extend(security.problems(&self.kafka.bootstrap, "inbox-outbox-relay", tls));
         found.extend(self.kafka.raw.problems(Program::Relay));
+        found.extend(self.traces.problems(BUILD.package, cfg!(feature = "otlp")));
         found
     }
 
