@@ -14,6 +14,7 @@ mod numbering;
 mod outgoing;
 mod progress;
 mod pruner;
+mod publish_span;
 mod round;
 mod session;
 mod standby;

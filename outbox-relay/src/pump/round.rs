@@ -10,6 +10,7 @@ use super::{
     keeper::Lease,
     outgoing::{OutgoingBatch, label, sort, waits},
     progress::Progress,
+    publish_span::PublishSpan,
 };
 use crate::{
     port::{Marked, Rounds, RowFailure, RowId, RowPage},
@@ -66,7 +67,10 @@ impl<F: Rounds> Pump<F> {
         let shipment = if count == 0 {
             Shipment::Done { refused: Vec::new(), left: Vec::new() }
         } else {
-            sink.ship(std::mem::take(&mut batch.records), lease.until.clone()).await
+            let span = PublishSpan::begin(&batch.records);
+            let shipment = sink.ship(std::mem::take(&mut batch.records), lease.until.clone()).await;
+            span.end(&shipment);
+            shipment
         };
         match shipment {
             Shipment::Done { refused, left } => {
