@@ -1,9 +1,5 @@
 //! A share of something, from 0 to 1.
 
-use serde::{Deserialize, Deserializer, Serializer};
-
-use crate::{Kind, Setting};
-
 /// A share of something, from 0 to 1.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Share(f64);
@@ -31,28 +27,11 @@ impl Share {
     }
 }
 
-impl Setting for Share {
-    const KIND: Kind = Kind::Share;
-
-    fn of(default: &str) -> Self {
-        Self::parse(default).unwrap_or(Self::ALL)
-    }
-
-    fn write<S: Serializer>(&self, output: S) -> Result<S::Ok, S::Error> {
-        output.serialize_f64(self.0)
-    }
-
-    fn read<'de, D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
-        let wrong = || serde::de::Error::custom("a share is a number from 0 to 1");
-        Self::new(f64::deserialize(input)?).ok_or_else(wrong)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use toml::Value;
 
-    use super::*;
+    use crate::Kind;
 
     #[test]
     fn a_share_is_a_number_from_0_to_1() {

@@ -3,9 +3,9 @@
 //! Spans that have ended wait in a bounded queue, and a thread of its own sends them in batches. Nothing waits for
 //! it: what finds the queue full, or no receiver, is lost and counted, and the log says so once.
 
+mod bound;
 mod destination;
 mod exporter;
-mod processor;
 mod queue;
 
 use std::{sync::Arc, time::Duration};
@@ -18,9 +18,9 @@ use tracing::level_filters::LevelFilter;
 use tracing_subscriber::{Layer, Registry, filter::filter_fn};
 
 use crate::{Traces, TracesNotice};
+use bound::Bounded;
 use destination::Destination;
 use exporter::Exporter;
-use processor::Bounded;
 use queue::{QUEUE_MAX, Queue};
 
 /// How many spans go together.
