@@ -155,7 +155,9 @@ impl<T> Program<T> {
                     .to_owned()
             })
         });
-        doubt.into_iter().for_each(|doubt| (self.tell)(TracesNotice::Doubtful(doubt)));
+        if let Some(doubt) = doubt {
+            (self.tell)(TracesNotice::Doubtful(doubt));
+        }
         Ok(Export { exporting })
     }
 }

@@ -4,7 +4,7 @@ use opentelemetry::KeyValue;
 use opentelemetry_sdk::{Resource, resource::TelemetryResourceDetector};
 
 use crate::{
-    Traces, host,
+    Secret, Traces, host,
     traces::{headers_of, pairs, receiver},
 };
 
@@ -37,7 +37,7 @@ impl Destination {
         };
         let unused = |why: &str| format!("spans are not exported: {why}");
         receiver(&url).map_err(|why| unused(&format!("`{source}` {why}")))?;
-        let headers = traces.headers.as_ref().map(|headers| headers.expose());
+        let headers = traces.headers.as_ref().map(Secret::expose);
         let (source, headers) = match headers {
             Some(headers) => ("traces.headers", headers),
             None => {
