@@ -60,7 +60,7 @@ impl Traces {
     pub fn problems(&self, package: &str, exports: bool) -> Vec<Problem> {
         let mut found = Vec::new();
         let key = &["traces.endpoint"];
-        if let Some(endpoint) = self.endpoint.as_deref().filter(|endpoint| *endpoint != OFF) {
+        if let Some(endpoint) = self.endpoint.as_deref().filter(|_| !self.is_off()) {
             match receiver(endpoint) {
                 Err(why) => {
                     let text = format!("`traces.endpoint` {why}, or off");
