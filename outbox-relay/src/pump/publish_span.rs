@@ -28,7 +28,9 @@ impl PublishSpan {
         Self()
     }
 
-    pub(super) fn end(self, _: &Shipment) {}
+    pub(super) fn end(self, _: &Shipment) {
+        let Self() = self;
+    }
 }
 
 #[cfg(feature = "opentelemetry")]
@@ -86,7 +88,8 @@ fn only_topic(records: &[OutgoingRecord]) -> Option<&str> {
     records.iter().all(|outgoing| outgoing.topic == first).then_some(first)
 }
 
-#[cfg(all(test, feature = "opentelemetry"))]
+#[cfg(feature = "opentelemetry")]
+#[cfg(test)]
 mod tests {
     use opentelemetry::trace::{SpanKind, Status, TracerProvider as _};
     use opentelemetry_sdk::trace::{InMemorySpanExporter, SdkTracerProvider, SpanData};
