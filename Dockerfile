@@ -32,8 +32,8 @@ COPY service-kit service-kit
 COPY tests tests
 COPY xtask xtask
 COPY LICENSE-APACHE LICENSE-MIT ./
-RUN cargo build --release --locked --package inbox-consumer --features sqlite,tls,jemalloc --bin inbox-consumer \
- && cargo build --release --locked --package inbox-outbox-relay --features tls --bin outbox-relay
+RUN cargo build --release --locked --package inbox-consumer --features sqlite,tls,otlp,jemalloc --bin inbox-consumer \
+ && cargo build --release --locked --package inbox-outbox-relay --features tls,otlp --bin outbox-relay
 
 FROM ${DEBIAN_IMAGE}
 RUN apt-get update \

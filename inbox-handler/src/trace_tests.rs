@@ -7,13 +7,14 @@ use std::{
 
 use inbox_engine::internal::Offset;
 use outbox_core::{Header, Reader, Record, TopicPartition, header_names};
+use service_kit::TraceContext;
 use tracing::{
     Event, Metadata, Subscriber,
     field::{Field, Visit},
     span,
 };
 
-use super::trace::{self, TraceContext};
+use super::trace;
 use crate::{Delivery, router::RunEvent};
 
 const PARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";

@@ -6,7 +6,7 @@ use outbox_core::Sources;
 use serde::Deserialize;
 use toml::Value;
 
-use crate::{duration, size};
+use crate::{duration, share::Share, size};
 
 /// The kind of a key's value, with its bounds (inclusive).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -23,6 +23,8 @@ pub enum Kind {
         /// Largest.
         max: u64,
     },
+    /// A number from 0 to 1.
+    Share,
     /// Bytes, as a number or as text with a unit (`"4MiB"`).
     Bytes {
         /// Smallest.
@@ -60,6 +62,10 @@ impl Kind {
         }
         let read = match (self, value) {
             (Self::Number { .. }, Value::String(text)) if loose => whole(text),
+            (Self::Share, Value::Float(share)) => share_of(Share::new(*share)),
+            (Self::Share, Value::Integer(0)) => share_of(Share::new(0.0)),
+            (Self::Share, Value::Integer(1)) => share_of(Share::new(1.0)),
+            (Self::Share, Value::String(text)) if loose => share_of(Share::parse(text)),
             (Self::Bytes { .. }, Value::String(text)) => size::parse(text).and_then(number),
             (Self::List, Value::String(text)) if loose => Some(list(text)),
             (Self::List, Value::Array(items)) => {
@@ -124,6 +130,7 @@ impl fmt::Display for Kind {
             Self::Text => f.write_str("text that is not empty"),
             Self::Secret => f.write_str("text that is not empty (a secret)"),
             Self::Number { min, max } => write!(f, "a whole number from {min} to {max}"),
+            Self::Share => f.write_str("a number from 0 to 1"),
             Self::Bytes { min, max } => {
                 write!(f, "bytes from {} to {}", size::text(*min), size::text(*max))
             }
@@ -146,6 +153,10 @@ fn whole(text: &str) -> Option<Value> {
 
 fn number(number: u64) -> Option<Value> {
     i64::try_from(number).ok().map(Value::Integer)
+}
+
+fn share_of(share: Option<Share>) -> Option<Value> {
+    share.map(|share| Value::Float(share.get()))
 }
 
 fn list(text: &str) -> Value {

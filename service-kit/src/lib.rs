@@ -38,12 +38,17 @@ mod kind;
 mod layers;
 mod load;
 mod log;
+#[cfg(feature = "otlp")]
+mod otlp;
 #[cfg(feature = "postgres")]
 mod postgres;
 mod raw;
 mod secret;
 mod security;
+mod share;
 mod table;
+mod trace_context;
+mod traces;
 
 pub use chance::{Random, backoff, chance};
 pub use database::{Build, DatabaseAddress, DatabaseKind, DatabaseTls, scheme};
@@ -63,5 +68,8 @@ pub use secret::Secret;
 pub use section::Section;
 pub use security::{Security, SecurityProtocol};
 pub use setting::Setting;
+pub use share::Share;
 pub use table::{KeyTable, is_described, is_identifier, is_name};
 pub use telemetry::{Counter, SignalEntry};
+pub use trace_context::TraceContext;
+pub use traces::{Traces, TracesNotice};

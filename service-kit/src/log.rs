@@ -4,7 +4,14 @@
 use std::io::{self, IsTerminal, Write};
 
 #[cfg(feature = "cli")]
-use tracing_subscriber::{EnvFilter, filter::LevelFilter, fmt::MakeWriter};
+use tracing_subscriber::{
+    EnvFilter, Layer, Registry,
+    filter::LevelFilter,
+    fmt::{self, MakeWriter},
+    layer::SubscriberExt as _,
+    registry::LookupSpan,
+    util::SubscriberInitExt as _,
+};
 
 #[cfg(feature = "cli")]
 use crate::printed;
@@ -39,28 +46,50 @@ choice! {
 }
 
 /// Starts logging for this process. The environment variable `RUST_LOG` of `env` goes before
-/// `log.level`; `target` is the name that the program's own lines have. When a subscriber is set
-/// already, that one stays.
+/// `log.level`; `target` is the name that the program's own lines have. `beside` goes by a filter of its
+/// own. When a subscriber is set already, that one stays: the answer says whether this one is set.
 ///
 /// # Errors
 /// One sentence, when the level is none.
 #[cfg(feature = "cli")]
-pub(crate) fn start(log: &Log, env: &[(String, String)], target: &str) -> Result<(), String> {
+pub(crate) fn start(
+    log: &Log,
+    env: &[(String, String)],
+    target: &str,
+    beside: Option<AnyLayer<Registry>>,
+) -> Result<bool, String> {
     let rust_log = env.iter().find(|(name, _)| name == "RUST_LOG").map(|(_, value)| value.as_str());
     let filter = filter(log, rust_log, target)?;
+    let set = match beside {
+        None => tracing_subscriber::registry().with(filter).with(lines(log)).try_init(),
+        Some(beside) => {
+            let lines = lines(log).with_filter(filter);
+            tracing_subscriber::registry().with(beside).with(lines).try_init()
+        }
+    };
+    // An error here means that the program has its own subscriber, which is its right.
+    Ok(set.is_ok())
+}
+
+/// A part of a subscriber.
+#[cfg(feature = "cli")]
+type AnyLayer<S> = Box<dyn Layer<S> + Send + Sync>;
+
+/// What writes the lines.
+#[cfg(feature = "cli")]
+fn lines<S>(log: &Log) -> AnyLayer<S>
+where
+    S: tracing::Subscriber + for<'s> LookupSpan<'s> + Send + Sync,
+{
     let terminal = io::stderr().is_terminal();
     let format = wanted(log.format, terminal);
-    let writer = Clean { json: format == LogFormat::Json, colours: terminal };
-    let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer);
-    // An error here means that the program has its own subscriber, which is its right.
-    let _ = match format {
-        LogFormat::Json => {
-            // The current span says which event a handler's line is about.
-            subscriber.json().flatten_event(true).with_span_list(false).try_init()
-        }
-        _ => subscriber.with_ansi(terminal).with_target(false).try_init(),
-    };
-    Ok(())
+    let lines =
+        fmt::layer().with_writer(Clean { json: format == LogFormat::Json, colours: terminal });
+    match format {
+        // The current span says which event a handler's line is about.
+        LogFormat::Json => lines.json().flatten_event(true).with_span_list(false).boxed(),
+        _ => lines.with_ansi(terminal).with_target(false).boxed(),
+    }
 }
 
 /// Standard error, given one event at a time and nothing that acts on a terminal.

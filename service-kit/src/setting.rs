@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use outbox_core::{IdScope, ReadRules};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::{Kind, Raw, Secret, duration, size};
+use crate::{Kind, Raw, Secret, Share, duration, size};
 
 /// A type that a key may be declared as, by `section!`.
 pub trait Setting: Sized {
@@ -79,6 +79,20 @@ impl Setting for usize {
     }
     fn read<'de, D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
         size::deserialize(input)
+    }
+}
+
+impl Setting for Share {
+    const KIND: Kind = Kind::Share;
+    fn of(default: &str) -> Self {
+        Self::parse(default).unwrap_or(Self::ALL)
+    }
+    fn write<S: Serializer>(&self, output: S) -> Result<S::Ok, S::Error> {
+        output.serialize_f64(self.get())
+    }
+    fn read<'de, D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
+        let wrong = || serde::de::Error::custom("a share is a number from 0 to 1");
+        Self::new(f64::deserialize(input)?).ok_or_else(wrong)
     }
 }
 

@@ -22,7 +22,7 @@ const LIBRARIES: [Library; 10] = [
     Library {
         package: "inbox-service-kit",
         always: "",
-        each: &["", "cli", "postgres", "http", "testing"],
+        each: &["", "cli", "postgres", "http", "opentelemetry", "otlp", "testing"],
     },
     Library { package: "inbox-kafka", always: "tls", each: &["", "testing"] },
     Library {
@@ -76,10 +76,11 @@ const LIBRARIES: [Library; 10] = [
             "postgres,cli",
             "postgres,http",
             "postgres,opentelemetry",
+            "postgres,otlp",
             "postgres,jemalloc",
             "postgres,testing",
             "postgres,ablation",
-            "postgres,sqlite,cli,http,opentelemetry,jemalloc,testing,ablation",
+            "postgres,sqlite,cli,http,otlp,jemalloc,testing,ablation",
         ],
     },
     Library {
@@ -92,8 +93,10 @@ const LIBRARIES: [Library; 10] = [
             "sqlite,webhook",
             "postgres,cli",
             "postgres,webhook",
+            "postgres,opentelemetry",
+            "postgres,otlp",
             "postgres,ablation",
-            "postgres,sqlite,cli,webhook,ablation",
+            "postgres,sqlite,otlp,webhook,ablation",
         ],
     },
 ];

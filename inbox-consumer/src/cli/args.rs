@@ -11,7 +11,10 @@ use super::{
     retire::Retire,
     skip::Skip,
 };
-use crate::config::{Config, TABLE};
+use crate::{
+    config::{Config, TABLE},
+    telemetry::Signal,
+};
 
 /// How the command line and the configuration are read.
 pub(super) const PROGRAM: Program<Config> = Program {
@@ -23,6 +26,8 @@ pub(super) const PROGRAM: Program<Config> = Program {
     target: TABLE.target,
     load: Config::load,
     log: |config| &config.log,
+    traces: |config| (&config.traces, &config.consumer.name),
+    tell: |notice| Signal::from(notice).emit(),
     show_values: outbox_core::internal::show_values,
 };
 

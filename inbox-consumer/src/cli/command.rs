@@ -33,11 +33,12 @@ where
         return migrate::print::<DB>(terminal);
     }
     let env: Vec<(String, String)> = env.into_iter().collect();
-    let config = match PROGRAM.configure(&args, &env, terminal) {
-        Ok(config) => config,
+    let exports = matches!(args.command, Command::Run { trial: false });
+    let (config, export) = match PROGRAM.configure(&args, &env, exports, terminal) {
+        Ok(configured) => configured,
         Err(exit) => return exit,
     };
-    match &args.command {
+    let exit = match &args.command {
         Command::Migrate { print_grants: Some(role), kind, .. } => {
             migrate::print_grants::<DB>(&config, (role, *kind), terminal)
         }
@@ -73,5 +74,7 @@ where
                 _ => run::run(config, routes, terminal).await,
             },
         },
-    }
+    };
+    export.flush();
+    exit
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use inbox_store::internal::port::Store;
-use service_kit::cli::Signals;
+use service_kit::cli::{FLUSH_MAX, Signals};
 
 use super::{Exit, Terminal};
 use crate::{
@@ -13,7 +13,7 @@ use crate::{
     telemetry::Signal,
 };
 
-/// Beyond the deadlines of the drain and of Kafka's client, for sessions to be closed.
+/// Beyond the deadlines of the drain, of Kafka's client and of the last spans, for sessions to be closed.
 const END_MARGIN: Duration = Duration::from_secs(5);
 
 /// Consumes until SIGTERM or SIGINT; a second one ends without waiting for the drain, which loses
@@ -26,7 +26,8 @@ pub(super) async fn run<DB: Store>(
     for doubt in config.validate() {
         Signal::Doubtful { reason: doubt.text }.emit();
     }
-    let longest = config.limits.drain_deadline + config.limits.close_deadline + END_MARGIN;
+    let limits = &config.limits;
+    let longest = limits.drain_deadline + limits.close_deadline + FLUSH_MAX + END_MARGIN;
     let signals = match Signals::catch(Some(longest), terminal) {
         Ok(signals) => signals,
         Err(exit) => return exit,

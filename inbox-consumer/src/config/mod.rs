@@ -39,5 +39,5 @@ pub(crate) use sections::TABLE;
 pub use sections::{Config, KEYS};
 pub use service_kit::{
     ConfigError, DatabaseKind, DatabaseTls, Http, Key, Kind, Log, LogFormat, Origin, Overrides,
-    Problem, Raw, Secret, Security, SecurityProtocol,
+    Problem, Raw, Secret, Security, SecurityProtocol, Share, Traces,
 };

@@ -1,7 +1,7 @@
 //! Everything a consumer is told, a field for each section.
 
 use outbox_core::{Reader, RulesError};
-use service_kit::{Http, Log, Secret, configuration};
+use service_kit::{Http, Log, Secret, Traces, configuration};
 
 use super::{
     Batch, Database, Declared, Events, Format, Identity, Kafka, Lanes, Limits, Outbox, Park,
@@ -37,6 +37,8 @@ configuration! {
         http: Http,
         /// What is logged, and how.
         log: Log,
+        /// Where spans are exported to.
+        traces: Traces,
         /// Handlers without Rust.
         handlers: Vec<Declared>,
     }

@@ -36,8 +36,20 @@ pub use service_kit::{
 };
 pub use signal::{SIGNALS, Signal};
 
+use service_kit::TracesNotice;
+
 #[cfg(test)]
 use service_kit::Counter;
+
+impl From<TracesNotice> for Signal {
+    fn from(notice: TracesNotice) -> Self {
+        match notice {
+            TracesNotice::Doubtful(reason) => Self::Doubtful { reason },
+            TracesNotice::Lost { spans, error } => Self::TracesLost { spans, error },
+            TracesNotice::Exported { spans, seconds } => Self::TracesExported { spans, seconds },
+        }
+    }
+}
 
 /// `docs/telemetry.md`, from the tables.
 #[cfg(test)]

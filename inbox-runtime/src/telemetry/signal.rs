@@ -10,10 +10,7 @@ service_kit::signals! {
 
     info "assigned" "partitions were assigned"
     /// Kafka gave partitions to this process.
-    Assigned {
-        /// How many.
-        partitions: usize,
-    }
+    Assigned { #[doc = "How many."] partitions: usize }
 
     error "blocked" "the process ends, and others take its partitions: {error}"
     /// A handler has blocked its thread for 30 s longer than its time. Nobody can end it but with the process, which ends with the exit code 8.
@@ -101,10 +98,7 @@ service_kit::signals! {
 
     warn "fenced" "the lanes are not where this process left them; the partition is taken over anew"
     /// A transaction found another epoch or another offset in its lanes and was rolled back.
-    Fenced {
-        /// Where.
-        partition: TopicPartition,
-    }
+    Fenced { #[doc = "Where."] partition: TopicPartition }
 
     warn "given_up" "open transactions are given up with their partition"
     /// Handlers did not end within `limits.drain_deadline` after their partition was taken away or lost, or it was taken over anew meanwhile. Their connections are closed, so that the partition's next owner need not wait; their events are handled there.
@@ -176,17 +170,11 @@ service_kit::signals! {
 
     info "let_go" "partitions were let go"
     /// Partitions that were taken away are drained, committed and let go.
-    LetGo {
-        /// How many.
-        partitions: usize,
-    }
+    LetGo { #[doc = "How many."] partitions: usize }
 
     warn "lost" "partitions were lost without a warning"
     /// The group gave partitions away because this process was silent. What ran there cannot commit.
-    Lost {
-        /// How many.
-        partitions: usize,
-    }
+    Lost { #[doc = "How many."] partitions: usize }
 
     error "mismatch" "an event has the id of another one, it was parked: {error}"
     /// An event has an id that was accepted with other content: its producer reuses ids. It was parked.
@@ -202,10 +190,7 @@ service_kit::signals! {
 
     info "moving" "the partition moves again"
     /// A partition that was told to stand still or to wait moves again; after an outage `outage_over` says it for all.
-    Moving {
-        /// Which.
-        partition: TopicPartition,
-    }
+    Moving { #[doc = "Which."] partition: TopicPartition }
 
     warn "outage" "the database or Kafka does not answer, partitions pause and go on by themselves: {error}"
     /// The database cannot be reached or refuses work. What meets it pauses; no attempt is spent. Each cause is told at once, then every 30 s for all partitions together; metrics and `/health/ready` have each by itself.
@@ -316,10 +301,7 @@ service_kit::signals! {
 
     info "revoked" "partitions are taken away; what runs there is finished first"
     /// The group takes partitions away; they drain up to `limits.drain_deadline`.
-    Revoked {
-        /// How many.
-        partitions: usize,
-    }
+    Revoked { #[doc = "How many."] partitions: usize }
 
     info "shutdown_begun" "shutting down: open transactions are finished first"
     /// The process was asked to end.
@@ -377,6 +359,25 @@ service_kit::signals! {
         error: String,
     }
 
+    info "traces_exported" "spans are exported again"
+    /// What was told as `traces_lost` is over: the receiver of `traces.endpoint` takes spans again.
+    TracesExported {
+        /// How many were lost meanwhile.
+        spans: u64,
+        /// For how long, in seconds.
+        seconds: u64,
+    }
+
+    warn "traces_lost" "spans are not exported, the work goes on without them: {error}"
+    /// The receiver of `traces.endpoint` does not take spans, or not fast enough: they are lost, and nothing else is. Told once, until `traces_exported`.
+    TracesLost {
+        /// How many, so far.
+        spans: u64,
+        ;
+        /// What the receiver said, or why it was not reached.
+        error: String,
+    }
+
     info "waiting" "the partition waits and goes on by itself: {sentence}"
     /// A partition does not move, but will by itself, for another reason than that it is being taken over: another process still has it, say. What waits for the database is told as `outage`.
     Waiting {
@@ -391,8 +392,5 @@ service_kit::signals! {
 
     warn "watermark_fenced" "a watermark was refused; the partition is taken over anew"
     /// Writing a watermark found another owner or other lanes.
-    WatermarkFenced {
-        /// Which.
-        partition: TopicPartition,
-    }
+    WatermarkFenced { #[doc = "Which."] partition: TopicPartition }
 }

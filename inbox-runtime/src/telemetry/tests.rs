@@ -114,7 +114,9 @@ fn every() -> Vec<Signal> {
         Signal::AggregateMoved { partition: partition.clone(), offset: 7, before: 1 },
         Signal::Stuck { error: error.clone() },
         Signal::TakenOver { partitions: 2, watermarks: "orders/0 at 41, orders/1 at 7".into() },
-        Signal::Torn { partition: partition.clone(), offset: 7, error },
+        Signal::Torn { partition: partition.clone(), offset: 7, error: error.clone() },
+        Signal::TracesExported { spans: 40, seconds: 31 },
+        Signal::TracesLost { spans: 40, error },
         Signal::Waiting {
             partition: partition.clone(),
             reason: "foreign_owner",

@@ -7,6 +7,7 @@ use super::exit::EXITS;
 use crate::{
     config::{Config, TABLE},
     port::{Choice, RoleKind},
+    telemetry::Signal,
 };
 
 /// How the command line and the configuration are read.
@@ -19,6 +20,8 @@ pub(super) const PROGRAM: Program<Config> = Program {
     target: TABLE.target,
     load: Config::load,
     log: |config| &config.log,
+    traces: |config| (&config.traces, "outbox-relay"),
+    tell: |notice| Signal::from(notice).emit(),
     show_values: outbox_core::internal::show_values,
 };
 

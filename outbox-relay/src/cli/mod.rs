@@ -57,11 +57,12 @@ async fn command(
         Err(exit) => return exit,
     };
     let env: Vec<(String, String)> = env.into_iter().collect();
-    let config = match PROGRAM.configure(&args, &env, terminal) {
-        Ok(config) => config,
+    let exports = matches!(args.command, Command::Run);
+    let (config, export) = match PROGRAM.configure(&args, &env, exports, terminal) {
+        Ok(configured) => configured,
         Err(exit) => return exit,
     };
-    match args.command {
+    let exit = match args.command {
         Command::Run => run::run(config, terminal).await,
         Command::Check => check::check(&config, terminal).await,
         Command::Migrate { print_grants: Some(role), kind, .. } => {
@@ -72,7 +73,9 @@ async fn command(
         }
         Command::Status { json } => status::status(&config, json, terminal).await,
         Command::Failed { verb } => failed::failed(&config, &verb, terminal).await,
-    }
+    };
+    export.flush();
+    exit
 }
 
 /// The options of the database, or the exit after a complaint.

@@ -27,6 +27,6 @@ pub use sections::{
 };
 pub use service_kit::{
     ConfigError, DatabaseKind, DatabaseTls, Key, Kind, Log, LogFormat, Origin, Overrides, Problem,
-    Raw, Secret, Security, SecurityProtocol,
+    Raw, Secret, Security, SecurityProtocol, Share, Traces,
 };
 pub use webhooks::{Webhook, WebhookBody};

@@ -3,7 +3,7 @@
 use std::{path::Path, time::Duration};
 
 use service_kit::{
-    ConfigError, DatabaseTls, Log, Overrides, Raw, Secret, Security, configuration,
+    ConfigError, DatabaseTls, Log, Overrides, Raw, Secret, Security, Traces, configuration,
     properties::Program, section,
 };
 
@@ -30,6 +30,8 @@ configuration! {
         limits: Limits,
         /// What is logged, and how.
         log: Log,
+        /// Where spans are exported to.
+        traces: Traces,
         /// Which events go where.
         routes: Vec<Route>,
         /// Destinations that are told by HTTP.

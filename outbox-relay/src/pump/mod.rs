@@ -15,6 +15,7 @@ mod numbering;
 mod outgoing;
 mod progress;
 mod pruner;
+mod publish_span;
 mod round;
 mod serve;
 mod session;

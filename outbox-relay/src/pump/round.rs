@@ -9,6 +9,7 @@ use super::{
     Pump,
     dispatch::{Concluded, is_destination},
     outgoing::{OutgoingBatch, SentRow, Sorter, label, waits},
+    publish_span::PublishSpan,
     serve::Refill,
     work::Work,
 };
@@ -68,9 +69,13 @@ impl<F: Rounds> Pump<F> {
         let records = std::mem::take(&mut batch.records);
         let shipment = match sink {
             Some(sink) if count > 0 => {
+                let span = PublishSpan::begin(&records);
                 let shipped = sink.ship(records, work.lease.until.clone());
                 match self.serve(work, Refill::Meanwhile, shipped).await? {
-                    Some(shipment) => shipment,
+                    Some(shipment) => {
+                        span.end(&shipment);
+                        shipment
+                    }
                     None => return Ok(Round::Shipped(true)), // nobody asked for that
                 }
             }

@@ -39,7 +39,15 @@ impl<F: Rounds> Pump<F> {
             if work.wants_rows() {
                 match refill {
                     Refill::Caller => return Ok(None),
-                    Refill::Meanwhile => self.refill(work).await?,
+                    Refill::Meanwhile => match self.refill(work).await {
+                        Ok(()) => {}
+                        // What is waited for goes on; whoever waits looks again afterwards.
+                        Err(Round::DatabaseOut(error)) => {
+                            self.database_out(error);
+                            work.progress.more = false;
+                        }
+                        Err(round) => return Err(round),
+                    },
                 }
             }
             let next = self.launch(work);

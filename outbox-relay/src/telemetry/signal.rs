@@ -1,5 +1,7 @@
 //! The one enum of everything the relay tells, and its table.
 
+use service_kit::TracesNotice;
+
 service_kit::signals! {
     /// Everything the relay tells. Each has one level and one set of fields.
     enum Signal: "outbox_relay", tracing::field::display;
@@ -196,6 +198,25 @@ service_kit::signals! {
         topic: String,
     }
 
+    info "traces_exported" "spans are exported again"
+    /// What was told as `traces_lost` is over: the receiver of `traces.endpoint` takes spans again.
+    TracesExported {
+        /// How many were lost meanwhile.
+        spans: u64,
+        /// For how long, in seconds.
+        seconds: u64,
+    }
+
+    warn "traces_lost" "spans are not exported, the work goes on without them: {error}"
+    /// The receiver of `traces.endpoint` does not take spans, or not fast enough: they are lost, and nothing else is. Told once, until `traces_exported`.
+    TracesLost {
+        /// How many, so far.
+        spans: u64,
+        ;
+        /// What the receiver said, or why it was not reached.
+        error: String,
+    }
+
     warn "turn_lost" "another relay has taken the turn"
     /// This relay was silent for longer than its lease, and another has taken the turn, or nobody has yet; or the outbox was given another id, under which the next turn begins.
     TurnLost {
@@ -232,5 +253,15 @@ service_kit::signals! {
     WentBack {
         /// Rows that are not there.
         rows: u64,
+    }
+}
+
+impl From<TracesNotice> for Signal {
+    fn from(notice: TracesNotice) -> Self {
+        match notice {
+            TracesNotice::Doubtful(reason) => Self::Doubtful { reason },
+            TracesNotice::Lost { spans, error } => Self::TracesLost { spans, error },
+            TracesNotice::Exported { spans, seconds } => Self::TracesExported { spans, seconds },
+        }
     }
 }

@@ -29,6 +29,8 @@ fn every() -> Vec<Signal> {
         Signal::Standby { holder: "host/1".into() },
         Signal::TopicFound { topic: "shop.Order".into() },
         Signal::TopicMissing { topic: "shop.Order".into() },
+        Signal::TracesExported { spans: 40, seconds: 31 },
+        Signal::TracesLost { spans: 40, error: error.clone() },
         Signal::TurnLost { fence: 3 },
         Signal::Unknown { rows: 5, times: 3, seconds: 30, error: error.clone() },
         Signal::WebhookFile { webhook: "shop".into(), error },

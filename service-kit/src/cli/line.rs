@@ -7,8 +7,10 @@ use std::{
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
-use super::{Exit, Terminal};
-use crate::{ConfigError, Log, Overrides, log};
+use super::{Exit, Export, Terminal};
+#[cfg(feature = "otlp")]
+use crate::otlp;
+use crate::{ConfigError, Log, Overrides, Traces, TracesNotice, log};
 
 /// What a user typed; `C` is the program's commands.
 #[derive(Debug, Parser)]
@@ -45,6 +47,10 @@ pub struct Program<T: 'static> {
     pub load: Load<T>,
     /// What a configuration says of the log.
     pub log: fn(&T) -> &Log,
+    /// What a configuration says of the export of spans, and the name of the service where nothing else says one.
+    pub traces: fn(&T) -> (&Traces, &str),
+    /// Writes to the log what the export of spans tells.
+    pub tell: fn(TracesNotice),
     /// Lets errors show what a database says as it is, with values in it.
     pub show_values: fn(),
 }
@@ -97,25 +103,62 @@ impl<T> Program<T> {
         (self.load)(args.config.as_deref().or(default), env.to_vec(), &set)
     }
 
-    /// The configuration, with the log started as it says, or the exit after a complaint.
+    /// The configuration, with the log started as it says, and of a command that `exports` the export of spans; or
+    /// the exit after a complaint.
     pub fn configure<C: Subcommand>(
         &self,
         args: &Args<C>,
         env: &[(String, String)],
+        exports: bool,
         terminal: &mut Terminal<'_>,
-    ) -> Result<T, Exit> {
+    ) -> Result<(T, Export), Exit> {
         let loaded = self.load(args, env).map_err(|error| error.to_string());
         let begun = loaded.and_then(|config| {
-            log::start((self.log)(&config), env, self.target)?;
+            let export = self.start(&config, env, exports)?;
             if (self.log)(&config).database_text {
                 (self.show_values)();
             }
-            Ok(config)
+            Ok((config, export))
         });
         begun.map_err(|text| {
             terminal.complain(text);
             Exit::Usage
         })
+    }
+}
+
+#[cfg(not(feature = "otlp"))]
+impl<T> Program<T> {
+    fn start(&self, config: &T, env: &[(String, String)], _: bool) -> Result<Export, String> {
+        log::start((self.log)(config), env, self.target, None)?;
+        Ok(Export::default())
+    }
+}
+
+#[cfg(feature = "otlp")]
+impl<T> Program<T> {
+    /// Starts the log, and the export of spans with it. What keeps spans from being exported keeps the program from
+    /// nothing.
+    fn start(&self, config: &T, env: &[(String, String)], exports: bool) -> Result<Export, String> {
+        let (traces, service) = (self.traces)(config);
+        let begun = if exports { otlp::start(traces, service, env, self.tell) } else { Ok(None) };
+        let (exporting, doubt) = match begun {
+            Ok(exporting) => (exporting, None),
+            Err(doubt) => (None, Some(doubt)),
+        };
+        let layer = exporting.as_ref().map(otlp::Exporting::layer);
+        let set = log::start((self.log)(config), env, self.target, layer)?;
+        let doubt = doubt.or_else(|| {
+            (exporting.is_some() && !set).then(|| {
+                "spans are not exported: the program has a subscriber of tracing's own; give that one a layer of \
+                 tracing-opentelemetry, or set `traces.endpoint` to off"
+                    .to_owned()
+            })
+        });
+        if let Some(doubt) = doubt {
+            (self.tell)(TracesNotice::Doubtful(doubt));
+        }
+        Ok(Export { exporting })
     }
 }
 

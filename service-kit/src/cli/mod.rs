@@ -2,12 +2,14 @@
 //! signals, the exit.
 
 mod exit;
+mod export;
 mod line;
 mod signals;
 mod terminal;
 mod who;
 
 pub use exit::Exit;
+pub use export::{Export, FLUSH_MAX};
 pub use line::{Args, Load, Program, say_grants};
 pub use signals::{Signals, end_now};
 pub use terminal::{Terminal, columns};

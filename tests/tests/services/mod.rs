@@ -70,6 +70,7 @@ mod runtime_support;
 mod test_kit;
 mod told_once;
 mod topic_gone;
+mod traces;
 mod transaction_altered;
 mod transaction_blocked;
 mod transaction_commit;

@@ -13,6 +13,7 @@ fn full() -> Config {
     security.sasl_password = Some(CANARY.into());
     security.ssl_keystore_password = Some(CANARY.into());
     config.kafka.raw.set("https.ca.pem", CANARY);
+    config.traces.headers = Some(format!("authorization={CANARY}").into());
     config
 }
 

@@ -30,7 +30,7 @@ fn every_key_of_the_types_is_in_the_table_and_none_else() {
 
 #[test]
 fn the_types_refuse_keys_that_are_not_in_the_table() {
-    for section in ["kafka", "database", "events", "http", "log"] {
+    for section in ["kafka", "database", "events", "http", "log", "traces"] {
         let mut all = everything();
         all[section].as_table_mut().unwrap().insert("botstrap".into(), "x".into());
         assert!(Config::deserialize(all).is_err(), "[{section}]");
