@@ -49,6 +49,7 @@ mod relay;
 mod sink;
 pub mod telemetry;
 mod topic;
+mod watch;
 
 #[cfg(not(any(feature = "postgres", feature = "sqlite")))]
 compile_error!(

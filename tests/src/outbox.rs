@@ -3,7 +3,11 @@
 use std::{path::Path, process::Command, sync::Arc, time::Duration};
 
 use outbox_core::{Aggregate, OutboxEvent};
-use outbox_relay::{Ended, Relay, config::Config, telemetry::Counters};
+use outbox_relay::{
+    Ended, Relay,
+    config::{Config, Http},
+    telemetry::{Counters, Readings},
+};
 use tokio::{sync::oneshot, task::JoinHandle};
 
 use crate::{Arrival, SOON, Schema, Services, Topic, Worker, arrivals, eventually};
@@ -33,6 +37,7 @@ impl Outbox {
         config.relay.lease = Duration::from_secs(2);
         config.database.statement_timeout = Duration::from_secs(5);
         config.limits.outage_delay_max = Duration::from_millis(500);
+        config.http = Http::off();
         config.kafka.raw.set("reconnect.backoff.max.ms", "200");
         outbox_relay::migrate(&config).await.expect("migrating the outbox");
         Self { topic, schema, config }
@@ -66,7 +71,7 @@ impl Outbox {
 
     /// A command of the relay's program, configured as this outbox is.
     pub fn command(&self, program: &Path) -> Command {
-        let Config { relay, database, kafka, wake, batch, limits, .. } = &self.config;
+        let Config { relay, database, kafka, wake, batch, limits, http, .. } = &self.config;
         let millis = |time: Duration| format!("{}ms", time.as_millis());
         let mut command = Command::new(program);
         command
@@ -81,6 +86,7 @@ impl Outbox {
             .env("OUTBOX_BATCH__EVENTS_MAX", batch.events_max.to_string())
             .env("OUTBOX_WAKE__NOTIFY", wake.notify.to_string())
             .env("OUTBOX_WAKE__POLL_INTERVAL", millis(wake.poll_interval))
+            .env("OUTBOX_HTTP__LISTEN", &http.listen)
             .env("OUTBOX_LIMITS__OUTAGE_DELAY_MAX", millis(limits.outage_delay_max))
             .current_dir(std::env::temp_dir());
         command
@@ -126,6 +132,8 @@ pub fn counted(aggregate: &str, n: i64) -> OutboxEvent {
 pub struct RunningRelay {
     /// What it has done so far.
     pub counters: Arc<Counters>,
+    /// What is read off it, where its configuration has a port.
+    pub readings: Option<Readings>,
     shutdown: oneshot::Sender<()>,
     task: JoinHandle<Ended>,
 }
@@ -133,11 +141,12 @@ pub struct RunningRelay {
 impl RunningRelay {
     /// Builds a relay and runs it.
     pub async fn start(config: Config) -> Self {
+        let serves = config.http != Http::off();
         let relay = Relay::builder(config).build().await.expect("a sound relay");
         let (shutdown, asked) = oneshot::channel::<()>();
-        let counters = relay.counters();
+        let (counters, readings) = (relay.counters(), serves.then(|| relay.readings()));
         let task = tokio::spawn(relay.run(async move { _ = asked.await }));
-        Self { counters, shutdown, task }
+        Self { counters, readings, shutdown, task }
     }
 
     /// Asks it to end, and waits for that.

@@ -90,8 +90,9 @@ const LIBRARIES: [Library; 10] = [
             "sqlite",
             "sqlite,cli",
             "postgres,cli",
+            "postgres,http",
             "postgres,ablation",
-            "postgres,sqlite,cli,ablation",
+            "postgres,sqlite,cli,http,ablation",
         ],
     },
 ];

@@ -23,6 +23,6 @@ mod tests;
 pub(crate) use sections::TABLE;
 pub use sections::{Batch, Config, Database, KEYS, Kafka, Limits, Relaying, Retention, Wake};
 pub use service_kit::{
-    ConfigError, DatabaseKind, DatabaseTls, Key, Kind, Log, LogFormat, Origin, Overrides, Problem,
-    Raw, Secret, Security, SecurityProtocol,
+    ConfigError, DatabaseKind, DatabaseTls, Http, Key, Kind, Log, LogFormat, Origin, Overrides,
+    Problem, Raw, Secret, Security, SecurityProtocol,
 };

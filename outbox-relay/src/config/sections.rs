@@ -3,7 +3,7 @@
 use std::{path::Path, time::Duration};
 
 use service_kit::{
-    ConfigError, DatabaseTls, Log, Overrides, Raw, Secret, Security, configuration,
+    ConfigError, DatabaseTls, Http, Log, Overrides, Raw, Secret, Security, configuration,
     properties::Program, section,
 };
 
@@ -24,6 +24,8 @@ configuration! {
         retention: Retention,
         /// What bounds waiting.
         limits: Limits,
+        /// Where metrics and health are served.
+        http: Http,
         /// What is logged, and how.
         log: Log,
     }

@@ -1,5 +1,7 @@
 //! The rows that wait: what each batch asks.
 
+use std::time::Instant;
+
 use outbox_core::OutboxEvent;
 
 use super::{FeedError, Sessions, Turn};
@@ -34,6 +36,8 @@ pub(crate) struct Row {
     pub aggregate: String,
     /// It waits behind one of its aggregate that was set aside.
     pub blocked: bool,
+    /// When it was appended, by this process's clock; `None` when its column holds no such time.
+    pub appended: Option<Instant>,
     /// The event, or why the row is none.
     pub event: Result<OutboxEvent, String>,
 }

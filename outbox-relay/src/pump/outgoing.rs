@@ -1,6 +1,6 @@
 //! Rows become records to send; what is no event, or has no topic, is set aside before anything is sent.
 
-use std::collections::HashSet;
+use std::{collections::HashSet, time::Instant};
 
 use outbox_core::OutboxEvent;
 
@@ -17,6 +17,8 @@ pub(super) struct OutgoingBatch {
     /// The rows to send, in order, and what to send for each.
     pub(super) ids: Vec<RowId>,
     pub(super) records: Vec<OutgoingRecord>,
+    /// When the oldest of them was appended.
+    pub(super) appended: Option<Instant>,
     /// The rows to set aside.
     pub(super) failed: Vec<RowFailure>,
     /// The rows to hold.
@@ -31,7 +33,7 @@ pub(super) fn sort(
 ) -> OutgoingBatch {
     let mut batch = OutgoingBatch::default();
     let mut held = HashSet::new();
-    for Row { id, aggregate, blocked, event } in rows {
+    for Row { id, aggregate, blocked, appended, event } in rows {
         if blocked {
             batch.blocked.push(id);
             continue;
@@ -46,6 +48,7 @@ pub(super) fn sort(
                 batch.failed.push(waits(id, label(&record.aggregate, id), record.topic));
             }
             Ok(record) => {
+                batch.appended = batch.appended.into_iter().chain(appended).min();
                 batch.ids.push(id);
                 batch.records.push(record);
             }
@@ -101,6 +104,7 @@ mod tests {
             id: numbered(seq),
             aggregate: aggregate.to_string(),
             blocked: false,
+            appended: None,
             event: Ok(event),
         }
     }
@@ -115,6 +119,7 @@ mod tests {
                 id: numbered(4),
                 aggregate: "Order/c".into(),
                 blocked: false,
+                appended: None,
                 event: Err("the row is no event".into()),
             },
             row(5, "Order", "a"),

@@ -63,6 +63,7 @@ impl<F: Rounds> Pump<F> {
                 Err(round) => return round,
             };
         let count = batch.records.len();
+        let begun = Instant::now();
         let shipment = if count == 0 {
             Shipment::Done { refused: Vec::new(), left: Vec::new() }
         } else {
@@ -72,6 +73,7 @@ impl<F: Rounds> Pump<F> {
             Shipment::Done { refused, left } => {
                 if count > 0 {
                     self.troubles().kafka_works();
+                    self.meters.delivery_seconds.took(begun.elapsed());
                 }
                 more |= !left.is_empty();
                 progress.limit = (progress.limit * 2).min(self.options.events_max);
@@ -94,6 +96,7 @@ impl<F: Rounds> Pump<F> {
                 self.conclude(session, lease, &sent, (batch, refused), progress, next).await
             }
             Shipment::Fenced(error) => {
+                self.counters.fenced.add(1);
                 Signal::Fenced { error }.emit();
                 // If the turn is ours in the database, a sleeper has fenced us by mistake: once more.
                 match self.renew(session, lease).await {
@@ -167,7 +170,7 @@ impl<F: Rounds> Pump<F> {
         progress: &mut Progress,
         next: Round,
     ) -> Round {
-        let OutgoingBatch { ids, mut failed, .. } = batch;
+        let OutgoingBatch { ids, mut failed, appended, .. } = batch;
         failed.extend(refused.into_iter().map(|Refusal { place, aggregate, error, missing }| {
             let (id, event) = (ids[place], label(&aggregate, ids[place]));
             match missing {
@@ -201,6 +204,7 @@ impl<F: Rounds> Pump<F> {
         };
         self.counters.sent.add(sent.len() as u64);
         self.counters.batches.add(u64::from(!sent.is_empty()));
+        self.meters.delivered(sent.len(), appended);
         for RowFailure { id, event, error, waits_for } in failed {
             match waits_for {
                 None => {

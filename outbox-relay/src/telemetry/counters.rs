@@ -10,6 +10,8 @@ service_kit::counters! {
     batches,
     /// Batches of unknown outcome: purged, aborted and read from the database again.
     unknown,
+    /// Batches that the broker refused, since another producer had come.
+    fenced,
     /// Rows that were set aside.
     failed,
     /// Looks at the database for rows that wait.

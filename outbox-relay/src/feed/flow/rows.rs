@@ -1,5 +1,7 @@
 //! A row that is read becomes an event again.
 
+use std::time::{Duration, Instant};
+
 use bytes::Bytes;
 use inbox_engine::internal::Rule;
 use outbox_core::{Aggregate, Envelope, EventId, OutboxEvent, Text, internal::headers_from_json};
@@ -22,6 +24,11 @@ struct Stored {
     payload: Column<Option<Vec<u8>>>,
 }
 
+/// When it was so many seconds ago. Whoever writes rows may have written any time.
+fn ago(seconds: f64) -> Option<Instant> {
+    Instant::now().checked_sub(Duration::try_from_secs_f64(seconds.max(0.0)).ok()?)
+}
+
 /// A column that was read, or why not.
 type Column<T> = Result<T, sqlx::Error>;
 
@@ -42,7 +49,9 @@ pub(crate) fn row(found: &impl Columns) -> Result<Row, sqlx::Error> {
     if !Rule::ColumnsReadAlone.on() {
         stored.whole()?;
     }
-    Ok(stored.row(found.read("blocked")?))
+    let mut row = stored.row(found.read("blocked")?);
+    row.appended = ago(found.read("age")?);
+    Ok(row)
 }
 
 impl Stored {
@@ -62,7 +71,7 @@ impl Stored {
             // No row of it is ever sent, so that none has to wait for another.
             _ => format!("row {}", self.id.seq),
         };
-        Row { id: self.id, aggregate, blocked, event: self.event() }
+        Row { id: self.id, aggregate, blocked, appended: None, event: self.event() }
     }
 
     fn event(self) -> Result<OutboxEvent, String> {

@@ -33,7 +33,8 @@ macro_rules! select {
     ($payload:literal) => {
         concat!(
             "SELECT seq, event_id, event_type, aggregate_type, aggregate_id, aggregate_version,
-    occurred_at_ms, schema_version, topic, headers, ",
+    occurred_at_ms, schema_version, topic, headers,
+    date_part('epoch', now()) - date_part('epoch', created_at) AS age, ",
             $payload
         )
     };

@@ -10,7 +10,8 @@ use crate::{
 /// ?1 rows to look at, ?2 bytes, ?3 events. The first event goes whatever its size. Rows behind one of their
 /// aggregate that was set aside are told as such.
 const UNSENT: &str = "SELECT seq, event_id, event_type, aggregate_type, aggregate_id, aggregate_version,
-    occurred_at_ms, schema_version, topic, headers, CASE WHEN blocked THEN NULL ELSE payload END AS payload, blocked
+    occurred_at_ms, schema_version, topic, headers, unixepoch('subsec') - created_at / 1000.0 AS age,
+    CASE WHEN blocked THEN NULL ELSE payload END AS payload, blocked
 FROM (SELECT e.*, count(*) FILTER (WHERE NOT blocked) OVER w AS events,
         sum(CASE WHEN blocked THEN 0 ELSE length(e.headers) + coalesce(length(e.payload), 0) END) OVER w AS bytes
     FROM (SELECT o.*, EXISTS (SELECT 1 FROM outbox_events f WHERE f.failed_at IS NOT NULL AND f.discarded_at IS NULL
