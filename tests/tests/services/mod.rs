@@ -54,6 +54,7 @@ mod printed;
 mod relay_failed;
 mod relay_failover;
 mod relay_held;
+mod relay_observed;
 mod relay_order;
 mod relay_sequence;
 mod relay_silence;
