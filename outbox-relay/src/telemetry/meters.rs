@@ -193,8 +193,9 @@ impl Meters {
     #[cfg(test)]
     pub(super) fn age_standstill(&self, by: Duration) {
         let mut live = self.lock();
-        let since = live.standstill.as_mut().map(|standstill| &mut standstill.since);
-        since.into_iter().for_each(|since| *since = since.checked_sub(by).unwrap_or(*since));
+        if let Some(standstill) = &mut live.standstill {
+            standstill.since = standstill.since.checked_sub(by).unwrap_or(standstill.since);
+        }
     }
 
     /// As if the task had come round so long ago.

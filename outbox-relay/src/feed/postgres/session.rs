@@ -21,6 +21,8 @@ const SCHEMA: &str = "SELECT current_schema()::text";
 const COMMIT: &str = "COMMIT";
 /// What keeps plans to indexes in their order.
 const ORDERED: [&str; 3] = ["enable_bitmapscan", "enable_seqscan", "enable_sort"];
+const ORDERED_BY_TRANSACTION: &str = "; SET LOCAL enable_bitmapscan = off; SET LOCAL enable_seqscan = off; \
+    SET LOCAL enable_sort = off";
 /// The longest that opening a session may take.
 pub(super) const OPEN_MAX: Duration = Duration::from_secs(10);
 /// The longest that closing one may take.
@@ -67,11 +69,7 @@ impl PgSettings {
         let path = self.schema.as_deref().map_or_else(String::new, |schema| {
             format!("; SET LOCAL search_path TO {}", search_path(schema))
         });
-        let ordered: String = ORDERED
-            .iter()
-            .filter(|_| self.ordered)
-            .map(|plan| format!("; SET LOCAL {plan} = off"))
-            .collect();
+        let ordered = if self.ordered { ORDERED_BY_TRANSACTION } else { "" };
         format!(
             "{BEGIN}; SET LOCAL statement_timeout = {millis}; SET LOCAL lock_timeout = {millis}; \
              SET LOCAL jit = off{path}{ordered}"
