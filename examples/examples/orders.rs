@@ -171,6 +171,7 @@ async fn main() -> Result<(), Error> {
     // Its relay, as a task here; as a process of its own it is the command `outbox-relay run`.
     let mut relay_config = outbox_relay::config::Config::new(&services.kafka, orders.as_str());
     relay_config.kafka.topic = topic.clone();
+    relay_config.http = outbox_relay::config::Http::off();
     let relay = Relay::builder(relay_config).build().await?;
     let (end_relay, ending) = oneshot::channel::<()>();
     let relay = tokio::spawn(relay.run(async { _ = ending.await }));

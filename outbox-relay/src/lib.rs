@@ -52,6 +52,7 @@ mod routes;
 mod sink;
 pub mod telemetry;
 mod topic;
+mod watch;
 
 #[cfg(not(any(feature = "postgres", feature = "sqlite")))]
 compile_error!(

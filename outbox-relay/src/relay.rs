@@ -13,11 +13,12 @@ use crate::{
     config::{Config, DatabaseKind, Problem},
     destination::{self, Destination, Sink},
     ended::Ended,
-    port::{Address, Finding, OpenError, Operators, Owners, Sessions, WakeSignals, whole},
+    port::{Address, Finding, OpenError, Operators, Relays, Sessions, WakeSignals, whole},
     pump::{Pump, PumpEnd, PumpOptions, RetryRules},
     sink::SinkSettings,
-    telemetry::{Counters, Signal},
+    telemetry::{Counters, Meters, Readings, Signal},
     topic::Template,
+    watch::Watch,
 };
 
 /// How to connect to the database, in the driver's words, for services that have that already.
@@ -45,7 +46,7 @@ pub struct Relay {
     config: Config,
     options: DatabaseOptions,
     destinations: Vec<Destination>,
-    counters: Arc<Counters>,
+    meters: Arc<Meters>,
 }
 
 /// Builds a [`Relay`].
@@ -113,42 +114,53 @@ impl Relay {
 
     /// What the relay has done so far; stays readable while it runs.
     pub fn counters(&self) -> Arc<Counters> {
-        Arc::clone(&self.counters)
+        Arc::clone(&self.meters.counters)
+    }
+
+    /// What can be read off it while it runs: metrics, whether it is live, whether it is ready, each also
+    /// as text. The HTTP port (`http.listen`) serves the same. Once this is called, the relay looks every few seconds at
+    /// the outbox for it.
+    pub fn readings(&self) -> Readings {
+        self.meters.want();
+        Readings::of(&self.meters)
     }
 
     /// Takes turns with its like until `shutdown` resolves and everything is let go, or until it cannot go
     /// on.
     pub async fn run(self, shutdown: impl Future<Output = ()> + Send) -> Ended {
-        let Self { config, options, destinations, counters } = self;
+        let Self { config, options, destinations, meters } = self;
         if !config.relay.enabled {
             Signal::Disabled.emit();
             shutdown.await;
             return Ended::Shutdown;
         }
-        on!(&options, run(settings, (&config, destinations), counters, shutdown), &address(&config))
+        on!(&options, run(settings, (&config, destinations), meters, shutdown), &address(&config))
     }
 }
 
-async fn run<F: Owners>(
+async fn run<F: Relays>(
     settings: F::Settings,
     (config, destinations): (&Config, Vec<Destination>),
-    counters: Arc<Counters>,
+    meters: Arc<Meters>,
     shutdown: impl Future<Output = ()> + Send,
 ) -> Ended {
-    let options = match pump_options(config, destinations) {
+    let options = match pump_options(config, destinations, &meters) {
         Ok(options) => options,
         Err(why) => return Ended::KafkaRefused(why), // `build` has seen to it
     };
+    let watch = Watch::begin::<F>(config, &settings, &meters, &options.sink);
     let (ask, asked) = watch::channel(false);
     let pump = Pump::<F> {
         options,
         settings: settings.clone(),
         signals: WakeSignals::default(),
-        counters,
+        counters: Arc::clone(&meters.counters),
+        meters: Arc::clone(&meters),
         asked,
     };
     let told = async {
         shutdown.await;
+        meters.begin_shutdown();
         Signal::ShutdownBegun.emit();
         let _ = ask.send(true);
         std::future::pending::<()>().await;
@@ -165,7 +177,9 @@ async fn run<F: Owners>(
         end = pump.run() => end,
         () = told => PumpEnd::Shutdown,
         () = listening => PumpEnd::Shutdown,
+        () = watch.tick() => PumpEnd::Shutdown,
     };
+    drop(watch);
     match end {
         PumpEnd::Shutdown => Ended::Shutdown,
         PumpEnd::CutShort => Ended::ShutdownCutShort,
@@ -226,15 +240,17 @@ impl RelayBuilder {
         if !problems.is_empty() {
             return Err(BuildError::Config(problems));
         }
-        if config.relay.enabled {
-            on!(&options, ready(settings,), &address(&config))?;
-        }
-        Ok(Relay { config, options, destinations: all, counters: Arc::default() })
+        let outbox = if config.relay.enabled {
+            on!(&options, ready(settings,), &address(&config))?
+        } else {
+            Default::default()
+        };
+        Ok(Relay { config, options, destinations: all, meters: Meters::new(outbox) })
     }
 }
 
-/// Whether the database is reachable, migrated, and lets a relay do its work.
-async fn ready<F: Operators>(settings: F::Settings) -> Result<(), BuildError> {
+/// Whether the database is reachable, migrated, and lets a relay do its work; answers which outbox it is.
+async fn ready<F: Operators>(settings: F::Settings) -> Result<String, BuildError> {
     let mut session = F::open(&settings).await?;
     let found = match schema_is_current::<F>(&settings, &mut session).await {
         Ok(()) => whole::<F, _>(&settings, &mut session, async |s| F::findings(s).await)
@@ -244,7 +260,7 @@ async fn ready<F: Operators>(settings: F::Settings) -> Result<(), BuildError> {
     };
     F::close_hard(session).await;
     let fatal: Vec<Finding> = found?.into_iter().filter(|finding| finding.fatal).collect();
-    if fatal.is_empty() { Ok(()) } else { Err(BuildError::Unsafe(fatal)) }
+    if fatal.is_empty() { Ok(F::outbox(&settings)) } else { Err(BuildError::Unsafe(fatal)) }
 }
 
 pub(crate) async fn schema_is_current<F: Operators>(
@@ -330,7 +346,11 @@ pub(crate) fn sink_settings(config: &Config) -> SinkSettings {
     }
 }
 
-fn pump_options(config: &Config, destinations: Vec<Destination>) -> Result<PumpOptions, String> {
+fn pump_options(
+    config: &Config,
+    destinations: Vec<Destination>,
+    meters: &Meters,
+) -> Result<PumpOptions, String> {
     Ok(PumpOptions {
         holder: holder(),
         lease: config.relay.lease,
@@ -352,7 +372,7 @@ fn pump_options(config: &Config, destinations: Vec<Destination>) -> Result<PumpO
         outage_delay_max: config.limits.outage_delay_max,
         shutdown_deadline: config.limits.shutdown_deadline,
         fencing: config.kafka.fencing.then(|| config.kafka.transactional_id_prefix.clone()),
-        sink: sink_settings(config),
+        sink: SinkSettings { troubles: Arc::clone(&meters.troubles), ..sink_settings(config) },
     })
 }
 

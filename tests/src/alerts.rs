@@ -5,8 +5,10 @@ use std::{collections::BTreeMap, fmt::Write as _, fs, path::Path, process::Comma
 
 use crate::run_folder::{run_folder, unique_name};
 
-/// Where the rules are.
-pub const RULES: &str = "deploy/alerts.yaml";
+/// Where the rules for consumers are.
+pub const RULES: &str = "deploy/alerts/inbox.yml";
+/// Where those for relays are.
+pub const RULES_OF_RELAYS: &str = "deploy/alerts/outbox.yml";
 
 /// A rule.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -19,6 +21,10 @@ pub struct Alert {
     pub time: String,
     /// Why somebody is told.
     pub summary: String,
+    /// What is known of it, with the series' labels.
+    pub description: String,
+    /// Where in the documents it says what to do.
+    pub runbook: String,
 }
 
 impl Alert {
@@ -37,6 +43,8 @@ impl Alert {
                 "expr" => value.clone_into(&mut alert.expr),
                 "for" => value.clone_into(&mut alert.time),
                 "summary" => value.clone_into(&mut alert.summary),
+                "description" => value.clone_into(&mut alert.description),
+                "runbook" => value.clone_into(&mut alert.runbook),
                 _ => {}
             }
         }
@@ -45,7 +53,7 @@ impl Alert {
 
     /// Its row in the documentation.
     pub fn row(&self) -> String {
-        let Self { name, expr, time, summary } = self;
+        let Self { name, expr, time, summary, .. } = self;
         let time = if time.is_empty() { String::new() } else { format!(" for {time}") };
         format!("| `{name}` | `{}`{time} | {summary} |", expr.replace('|', "\\|"))
     }

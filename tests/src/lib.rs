@@ -34,7 +34,7 @@ mod stage;
 mod supervised;
 mod topic;
 
-pub use alerts::{Alert, RULES, Scrapes};
+pub use alerts::{Alert, RULES, RULES_OF_RELAYS, Scrapes};
 pub use arrivals::{Arrival, arrivals, copies, firsts};
 pub use certificates::{Authority, Certificate};
 pub use child::Worker;

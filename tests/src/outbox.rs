@@ -3,7 +3,11 @@
 use std::{path::Path, process::Command, sync::Arc, time::Duration};
 
 use outbox_core::{Aggregate, OutboxEvent};
-use outbox_relay::{Ended, Relay, RelayBuilder, config::Config, telemetry::Counters};
+use outbox_relay::{
+    Ended, Relay, RelayBuilder,
+    config::{Config, Http},
+    telemetry::{Counters, Readings},
+};
 use tokio::{sync::oneshot, task::JoinHandle};
 
 use crate::{Arrival, SOON, Schema, Services, Topic, Worker, arrivals, eventually};
@@ -33,6 +37,7 @@ impl Outbox {
         config.relay.lease = Duration::from_secs(2);
         config.database.statement_timeout = Duration::from_secs(5);
         config.limits.outage_delay_max = Duration::from_millis(500);
+        config.http = Http::off();
         config.kafka.raw.set("reconnect.backoff.max.ms", "200");
         outbox_relay::migrate(&config).await.expect("migrating the outbox");
         Self { topic, schema, config }
@@ -64,7 +69,8 @@ impl Outbox {
         &self,
         destinations: impl FnOnce(RelayBuilder) -> RelayBuilder,
     ) -> RunningRelay {
-        RunningRelay::build(destinations(Relay::builder(self.config.clone()))).await
+        let serves = self.config.http != Http::off();
+        RunningRelay::build(destinations(Relay::builder(self.config.clone())), serves).await
     }
 
     /// Starts a relay as a process: the program is `relay` of this package.
@@ -74,7 +80,7 @@ impl Outbox {
 
     /// A command of the relay's program, configured as this outbox is.
     pub fn command(&self, program: &Path) -> Command {
-        let Config { relay, database, kafka, wake, batch, limits, .. } = &self.config;
+        let Config { relay, database, kafka, wake, batch, limits, http, .. } = &self.config;
         let millis = |time: Duration| format!("{}ms", time.as_millis());
         let mut command = Command::new(program);
         command
@@ -89,6 +95,7 @@ impl Outbox {
             .env("OUTBOX_BATCH__EVENTS_MAX", batch.events_max.to_string())
             .env("OUTBOX_WAKE__NOTIFY", wake.notify.to_string())
             .env("OUTBOX_WAKE__POLL_INTERVAL", millis(wake.poll_interval))
+            .env("OUTBOX_HTTP__LISTEN", &http.listen)
             .env("OUTBOX_LIMITS__OUTAGE_DELAY_MAX", millis(limits.outage_delay_max))
             .current_dir(std::env::temp_dir());
         command
@@ -134,6 +141,8 @@ pub fn counted(aggregate: &str, n: i64) -> OutboxEvent {
 pub struct RunningRelay {
     /// What it has done so far.
     pub counters: Arc<Counters>,
+    /// What is read off it, where its configuration has a port.
+    pub readings: Option<Readings>,
     shutdown: oneshot::Sender<()>,
     task: JoinHandle<Ended>,
 }
@@ -141,16 +150,17 @@ pub struct RunningRelay {
 impl RunningRelay {
     /// Builds a relay and runs it.
     pub async fn start(config: Config) -> Self {
-        Self::build(Relay::builder(config)).await
+        let serves = config.http != Http::off();
+        Self::build(Relay::builder(config), serves).await
     }
 
-    /// Runs a relay.
-    pub async fn build(builder: RelayBuilder) -> Self {
+    /// Runs a relay, which has an HTTP port or not.
+    pub async fn build(builder: RelayBuilder, serves: bool) -> Self {
         let relay = builder.build().await.expect("a sound relay");
         let (shutdown, asked) = oneshot::channel::<()>();
-        let counters = relay.counters();
+        let (counters, readings) = (relay.counters(), serves.then(|| relay.readings()));
         let task = tokio::spawn(relay.run(async move { _ = asked.await }));
-        Self { counters, shutdown, task }
+        Self { counters, readings, shutdown, task }
     }
 
     /// Asks it to end, and waits for that.

@@ -93,10 +93,11 @@ const LIBRARIES: [Library; 10] = [
             "sqlite,webhook",
             "postgres,cli",
             "postgres,webhook",
+            "postgres,http",
             "postgres,opentelemetry",
             "postgres,otlp",
             "postgres,ablation",
-            "postgres,sqlite,otlp,webhook,ablation",
+            "postgres,sqlite,http,otlp,webhook,ablation",
         ],
     },
 ];

@@ -19,6 +19,7 @@ mod package;
 mod program;
 mod quickstart;
 mod relay_chaos;
+mod relay_readings;
 mod relay_speed;
 mod sbom;
 mod services;
@@ -87,6 +88,8 @@ enum Verb {
     /// Relays that are killed and frozen, and databases that go back, while producers commit out of order, judged
     /// by a checker.
     RelayChaos(relay_chaos::Faults),
+    /// What a look of a relay's for metrics costs the database beside many rows that wait.
+    RelayReadings(relay_readings::Stock),
     /// How many rows a second a relay ships, whatever else is in the outbox.
     RelaySpeed(relay_speed::Course),
     /// What the two programs of a release are made of, as `CycloneDX`: `inbox.cdx.json` beside the packages.
@@ -141,6 +144,7 @@ fn run(verb: Verb) -> Outcome<ExitCode> {
         Verb::Deploy(size) => return deploy::run(&size),
         Verb::Drill(choice) => return drill::run(&choice),
         Verb::RelayChaos(faults) => return relay_chaos::run(&faults),
+        Verb::RelayReadings(stock) => return relay_readings::run(&stock),
         Verb::RelaySpeed(course) => return relay_speed::run(&course),
         Verb::Soak(length) => return soak::run(&length),
         Verb::Api { accept } => api::run(accept)?,

@@ -2,7 +2,10 @@
 
 use std::{process::ExitCode, time::Duration};
 
-use outbox_relay::{Relay, config::Config};
+use outbox_relay::{
+    Relay,
+    config::{Config, Http},
+};
 
 use crate::consumer::parent_gone;
 
@@ -13,6 +16,7 @@ pub(crate) const COMMAND: &str = "relay";
 fn config(bootstrap: &str, database: &str) -> Config {
     let mut config = Config::new(bootstrap, format!("sqlite:{database}"));
     config.kafka.topic = "deposits".into();
+    config.http = Http::off();
     config.batch.events_max = 100;
     config.wake.poll_interval = Duration::from_millis(20);
     // Short, so that a killed relay is soon missed. Not for production.

@@ -255,7 +255,7 @@ const HEAD: &str = "\
 `GET /metrics` of the HTTP port (`http.listen`), in Prometheus' text format; a service that embeds the consumer gets the same text from
 `Readings::prometheus`. Every metric has the label `consumer` besides those named here. Labels are bounded: topics and partitions
 that this process has, event types that have a handler, reasons and outcomes by name. A metric of a partition is told by the
-process that has the partition, so sums over processes count nothing twice. No scrape asks the database or Kafka.
+process that has the partition, so sums over processes count nothing twice. No scrape asks the database or Kafka. The relay's metrics: [relay.md](relay.md#metrics).
 
 ";
 

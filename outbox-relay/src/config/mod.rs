@@ -26,7 +26,7 @@ pub use sections::{
     Batch, Config, Database, KEYS, Kafka, Limits, Relaying, Retention, Retry, Route, Wake,
 };
 pub use service_kit::{
-    ConfigError, DatabaseKind, DatabaseTls, Key, Kind, Log, LogFormat, Origin, Overrides, Problem,
-    Raw, Secret, Security, SecurityProtocol, Share, Traces,
+    ConfigError, DatabaseKind, DatabaseTls, Http, Key, Kind, Log, LogFormat, Origin, Overrides,
+    Problem, Raw, Secret, Security, SecurityProtocol, Share, Traces,
 };
 pub use webhooks::{Webhook, WebhookBody};

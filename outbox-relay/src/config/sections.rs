@@ -3,7 +3,7 @@
 use std::{path::Path, time::Duration};
 
 use service_kit::{
-    ConfigError, DatabaseTls, Log, Overrides, Raw, Secret, Security, Traces, configuration,
+    ConfigError, DatabaseTls, Http, Log, Overrides, Raw, Secret, Security, Traces, configuration,
     properties::Program, section,
 };
 
@@ -28,6 +28,8 @@ configuration! {
         retry: Retry,
         /// What bounds waiting.
         limits: Limits,
+        /// Where metrics and health are served.
+        http: Http,
         /// What is logged, and how.
         log: Log,
         /// Where spans are exported to.

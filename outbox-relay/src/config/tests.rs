@@ -68,6 +68,17 @@ fn a_setting_that_runs_code_or_is_not_a_producers_never_reaches_the_client() {
 }
 
 #[test]
+fn a_port_that_is_no_address_is_refused() {
+    let fatal = |listen: &str| {
+        let mut config = Config::new("b:1", "postgres://u@h/d");
+        config.http.listen = listen.into();
+        let problems = config.validate();
+        problems.iter().any(|one| one.fatal && one.text.starts_with("`http.listen` is "))
+    };
+    assert!(fatal("nowhere") && !fatal("0.0.0.0:9464") && !fatal("off"));
+}
+
+#[test]
 fn no_secret_is_shown() {
     let mut config = Config::new("b:1", "postgres://u:c4n4ry@h/d");
     config.kafka.security.sasl_password = Some("c4n4ry".into());

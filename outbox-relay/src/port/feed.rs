@@ -1,8 +1,8 @@
 //! The traits by who asks: each user of a feed can name its own statements, and no others.
 
 use super::{
-    FailedRows, Holding, Inspection, Numbers, Retention, Retries, Rights, Rows, Schema, Sessions,
-    Topics, Turns, Wakes,
+    FailedRows, Holding, Inspection, Measurements, Numbers, Retention, Retries, Rights, Rows,
+    Schema, Sessions, Topics, Turns, Wakes,
 };
 
 /// What ships rows: looks, marks, what is tried again, what is held and let go, and the turn, without which nothing is
@@ -15,6 +15,11 @@ impl<DB: Sessions + Rows + Retries + Holding + Topics + Turns> Rounds for DB {}
 pub(crate) trait Owners: Rounds + Numbers + Retention + Wakes {}
 
 impl<DB: Rounds + Numbers + Retention + Wakes> Owners for DB {}
+
+/// What a relay asks while it runs: as the owner of the turn, and for its metrics.
+pub(crate) trait Relays: Owners + Measurements {}
+
+impl<DB: Owners + Measurements> Relays for DB {}
 
 /// What people ask by commands, and a relay once before its first turn: tables, looks, rights, failed rows.
 pub(crate) trait Operators: Sessions + Schema + Inspection + Rights + FailedRows {}

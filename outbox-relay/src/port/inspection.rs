@@ -1,4 +1,6 @@
-//! What people ask: how the outbox stands, what is wrong with it, and what a role may do.
+//! What people and metrics ask: how the outbox stands, what is wrong with it, and what a role may do.
+
+use std::time::Duration;
 
 use super::{FeedError, Sessions};
 
@@ -37,6 +39,31 @@ pub(crate) struct Overview {
     pub standstill: Option<String>,
 }
 
+/// How the outbox stands, as far as a look of a few milliseconds tells: rows are counted to a bound.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Reading {
+    /// Rows that wait to be sent, at most 20,000.
+    pub unsent: u64,
+    /// The number of the oldest of them.
+    pub oldest: Option<i64>,
+    /// How long that one has waited.
+    pub oldest_waits: Option<Duration>,
+    /// The largest number of a row.
+    pub newest: Option<i64>,
+    /// Rows that were set aside until a person decides; of the first 1,000 of these and the next.
+    pub set_aside: u64,
+    /// Rows that go by themselves when their topic is there.
+    pub without_topic: u64,
+    /// Rows that wait behind one of either kind, at most 2,000 together with these.
+    pub held: u64,
+    /// The table and what belongs to it, its indexes aside; `None` where the database does not say.
+    pub table_bytes: Option<u64>,
+    /// Its indexes.
+    pub index_bytes: Option<u64>,
+    /// What is left of the lease of whoever has the turn; zero when nobody has.
+    pub lease_left: Duration,
+}
+
 /// Something that `check` found.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Finding {
@@ -68,6 +95,14 @@ pub(crate) trait Inspection: Sessions {
     fn findings(
         session: &mut Self::Session,
     ) -> impl Future<Output = Result<Vec<Finding>, FeedError>> + Send;
+}
+
+/// What metrics are made of.
+pub(crate) trait Measurements: Sessions {
+    /// How the outbox stands.
+    fn reading(
+        session: &mut Self::Session,
+    ) -> impl Future<Output = Result<Reading, FeedError>> + Send;
 }
 
 /// Roles, and what they may do.

@@ -18,10 +18,10 @@ mod turns;
 mod wakes;
 
 pub(crate) use failed::{Act, Choice, FailedRow, FailedRows, RowContent, Step};
-pub(crate) use feed::{Operators, Owners, Rounds};
+pub(crate) use feed::{Operators, Owners, Relays, Rounds};
 pub(crate) use holding::{Appenders, Holding, ReleasedRows, Topics};
 pub use inspection::Finding;
-pub(crate) use inspection::{Inspection, Overview, Rights, RoleKind};
+pub(crate) use inspection::{Inspection, Measurements, Overview, Reading, Rights, RoleKind};
 pub(crate) use numbers::Numbers;
 pub(crate) use retention::{Pruned, Retention};
 pub(crate) use retries::{DUE_MAX, Retries};

@@ -50,6 +50,12 @@ pub(crate) trait Sessions: Sized + Send + Sync + 'static {
     fn options(url: &str, tls: Option<DatabaseTls>) -> Result<Self::Options, OpenError>;
     /// The same with what every session of a relay has.
     fn settings(options: Self::Options, address: &Address<'_>) -> Self::Settings;
+    /// The same for sessions that only look, none of whose statements takes longer. Plans read indexes in their order
+    /// there: a look that counts to a bound must not begin by sorting everything, as it would where the database has not
+    /// learnt yet what is in the table.
+    fn for_looks(settings: &Self::Settings, longest: Duration) -> Self::Settings;
+    /// Which outbox it is, for people: the database's name, and the schema's where one is configured.
+    fn outbox(settings: &Self::Settings) -> String;
     /// Opens a session.
     fn open(
         settings: &Self::Settings,

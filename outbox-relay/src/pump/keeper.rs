@@ -2,7 +2,7 @@
 //! its time.
 
 use std::{
-    sync::{Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -10,6 +10,7 @@ use super::{LazySession, Pump};
 use crate::{
     deadline::Deadline,
     port::{Rounds, Turn},
+    telemetry::Meters,
 };
 
 /// What the keeper and the shipping task tell each other.
@@ -20,6 +21,7 @@ pub(super) struct Lease {
     pub(super) until: Deadline,
     /// Why nothing is shipped, for `status`.
     standstill: Mutex<Option<Standstill>>,
+    meters: Arc<Meters>,
 }
 
 /// Why nothing is shipped.
@@ -32,8 +34,8 @@ struct Standstill {
 
 impl Lease {
     /// A turn that was asked for at `asked` and given for `lease`.
-    pub(super) fn new(turn: Turn, asked: Instant, lease: Duration) -> Self {
-        Self { turn, until: Deadline::new(asked + lease), standstill: Mutex::default() }
+    pub(super) fn new(turn: Turn, asked: Instant, lease: Duration, meters: Arc<Meters>) -> Self {
+        Self { turn, until: Deadline::new(asked + lease), standstill: Mutex::default(), meters }
     }
 
     /// Says why nothing is shipped until a person acts; `false` when that was said before.
@@ -54,6 +56,7 @@ impl Lease {
 
     /// Answers what was said before.
     fn replace_standstill(&self, standstill: Option<Standstill>) -> Option<Standstill> {
+        self.meters.stands_still(standstill.as_ref().map(|it| (it.why.as_str(), it.outage)));
         let mut own = self.standstill.lock().unwrap_or_else(PoisonError::into_inner);
         std::mem::replace(&mut *own, standstill)
     }

@@ -31,12 +31,12 @@ use crate::{
     port::{Owners, Sessions, WakeSignals},
     routes::Routes,
     sink::SinkSettings,
-    telemetry::{Counters, Signal, Troubles},
+    telemetry::{Counters, Meters, Signal, Troubles},
     topic::Template,
 };
 use backoff::Backoff;
 pub(crate) use dispatch::RetryRules;
-use session::LazySession;
+pub(crate) use session::LazySession;
 
 /// Why the loop ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -77,6 +77,7 @@ pub(crate) struct Pump<F: Sessions> {
     pub(crate) settings: F::Settings,
     pub(crate) signals: WakeSignals,
     pub(crate) counters: Arc<Counters>,
+    pub(crate) meters: Arc<Meters>,
     /// Becomes true when the relay is asked to end.
     pub(crate) asked: watch::Receiver<bool>,
 }
@@ -90,8 +91,11 @@ impl<F: Owners> Pump<F> {
                 return PumpEnd::Shutdown;
             };
             self.counters.turns.add(1);
+            self.meters.has_turn(lease.until.clone());
             Signal::Active { fence: turn.fence }.emit();
-            if let Some(end) = self.have_turn(turn, &lease, &mut session).await {
+            let end = self.have_turn(turn, &lease, &mut session).await;
+            self.meters.turn_is_over();
+            if let Some(end) = end {
                 return end;
             }
         }

@@ -36,6 +36,8 @@ pub(super) struct OutgoingBatch {
     /// The rows to send to Kafka, in order, and what to send for each.
     pub(super) rows: Vec<SentRow>,
     pub(super) records: Vec<OutgoingRecord>,
+    /// When the oldest of them was appended.
+    pub(super) appended: Option<Instant>,
     /// The rows to set aside.
     pub(super) failed: Vec<RowFailure>,
     /// The rows to hold.
@@ -130,7 +132,9 @@ impl Sorter<'_> {
                     if dispatch.is_used() {
                         in_batch.insert(row.aggregate);
                     }
-                    let Row { id, waited, attempts, .. } = row;
+                    let Row { id, waited, attempts, age, .. } = row;
+                    let appended = now.checked_sub(age);
+                    batch.appended = batch.appended.into_iter().chain(appended).min();
                     batch.rows.push(SentRow { id, waited, attempts });
                     batch.records.push(record);
                 }
@@ -184,7 +188,8 @@ impl Sorter<'_> {
         let event_type = &envelope.event_type;
         if self.routes.way(event_type, kind) == Way::Nowhere {
             let error = format!(
-                "no route takes events of type {event_type} of the aggregate type {kind}; add one to [[routes]], then                  retry the row"
+                "no route takes events of type {event_type} of the aggregate type {kind}; add one to [[routes]], then \
+                 retry the row"
             );
             return Err(failure(label(aggregate, *id), error));
         }

@@ -66,6 +66,7 @@ impl<F: Rounds> Pump<F> {
             return Ok(Round::Idle);
         };
         let count = batch.records.len();
+        let begun = Instant::now();
         let records = std::mem::take(&mut batch.records);
         let shipment = match sink {
             Some(sink) if count > 0 => {
@@ -85,6 +86,7 @@ impl<F: Rounds> Pump<F> {
             Shipment::Done { refused, left } => {
                 if count > 0 {
                     self.troubles().kafka_works();
+                    self.meters.delivery_seconds.took(begun.elapsed());
                 }
                 more |= !left.is_empty();
                 let progress = &mut work.progress;
@@ -109,6 +111,7 @@ impl<F: Rounds> Pump<F> {
                 Ok(Round::NewProducer(unclear))
             }
             Shipment::Fenced(error) => {
+                self.counters.fenced.add(1);
                 Signal::Fenced { error }.emit();
                 // If the turn is ours in the database, a sleeper has fenced us by mistake: once more.
                 Ok(match self.renew(work.session, work.lease).await {
@@ -201,7 +204,7 @@ impl<F: Rounds> Pump<F> {
         sent: &[SentRow],
         (batch, refused): (OutgoingBatch, Vec<Refusal>),
     ) -> Result<(), Round> {
-        let OutgoingBatch { rows, mut failed, .. } = batch;
+        let OutgoingBatch { rows, mut failed, appended, .. } = batch;
         failed.extend(refused.into_iter().map(|Refusal { place, aggregate, error, missing }| {
             let SentRow { id, attempts, .. } = rows[place];
             let event = label(&aggregate, id);
@@ -215,8 +218,10 @@ impl<F: Rounds> Pump<F> {
         let of = |waited: bool| sent.iter().filter(move |row| row.waited == waited);
         let ids = |waited| of(waited).map(|row| row.id).collect();
         let mut concluded = Concluded { sent: ids(false), late: ids(true), failed };
+        self.mark(work, &mut concluded).await?;
         self.counters.batches.add(u64::from(!sent.is_empty()));
-        self.mark(work, &mut concluded).await
+        self.meters.delivered(sent.len(), appended);
+        Ok(())
     }
 
     /// Marks rows; until the database has taken it, nothing else goes on.

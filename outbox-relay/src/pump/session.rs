@@ -3,7 +3,7 @@
 use crate::port::{FeedError, Sessions, whole};
 
 /// A session, or the means to open one.
-pub(super) struct LazySession<F: Sessions> {
+pub(crate) struct LazySession<F: Sessions> {
     settings: F::Settings,
     session: Option<F::Session>,
     /// How many were opened so far.
@@ -11,7 +11,7 @@ pub(super) struct LazySession<F: Sessions> {
 }
 
 impl<F: Sessions> LazySession<F> {
-    pub(super) fn new(settings: F::Settings) -> Self {
+    pub(crate) fn new(settings: F::Settings) -> Self {
         Self { settings, session: None, opened: 0 }
     }
 
@@ -21,7 +21,7 @@ impl<F: Sessions> LazySession<F> {
     }
 
     /// Makes one call. A call that fails, or that is given up half-way, costs the session.
-    pub(super) async fn call<T>(
+    pub(crate) async fn call<T>(
         &mut self,
         call: impl AsyncFnOnce(&mut F::Session) -> Result<T, FeedError>,
     ) -> Result<T, String> {

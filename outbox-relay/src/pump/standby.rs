@@ -1,6 +1,9 @@
 //! Standing by until the turn is free.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use inbox_engine::internal::Rule;
 use uuid::Uuid;
@@ -52,11 +55,13 @@ impl<F: Rounds> Pump<F> {
             }
             let wait = match taken {
                 Ok(TurnAnswer::Taken(turn)) => {
-                    return Some((turn, Lease::new(turn, asked, self.options.lease)));
+                    let (lease, meters) = (self.options.lease, Arc::clone(&self.meters));
+                    return Some((turn, Lease::new(turn, asked, lease, meters)));
                 }
                 Ok(TurnAnswer::Held(held)) => {
                     backoff.reset();
                     let left = held.left;
+                    self.meters.stands_by(&held.holder, left);
                     if told != held.holder {
                         Signal::Standby { holder: held.holder.clone() }.emit();
                         told.clone_from(&held.holder);

@@ -14,6 +14,8 @@ service_kit::counters! {
     delivered,
     /// Attempts that failed, of rows that are tried again.
     retries,
+    /// Batches that the broker refused, since another producer had come.
+    fenced,
     /// Rows that were set aside.
     failed,
     /// Looks at the database for rows that wait.

@@ -1,22 +1,41 @@
-//! Everything observable: [`Signal`] for logs, [`Counters`] for numbers, one documented table each. No
-//! payload and no secret is ever in either.
+//! Everything observable: [`Signal`] for logs, [`METRICS`] and [`Counters`] for numbers, one documented table each. No
+//! payload and no secret is ever in any of them.
+//!
+//! ```text
+//! relay --writes--> meters, troubles --read by--> readings --> metrics --> port
+//! ```
 
 mod counters;
+mod meters;
+mod metrics;
+mod outages;
+mod readings;
 mod signal;
 mod troubles;
 
+#[cfg(feature = "http")]
+mod port;
+
+#[cfg(test)]
+mod reading_tests;
 #[cfg(test)]
 mod tests;
 
 pub use counters::{Counters, Counts};
-pub use service_kit::SignalEntry;
+pub(crate) use meters::Meters;
+pub use metrics::{METRICS, prometheus};
+pub use readings::{Readiness, Readings, Unready};
+pub use service_kit::{
+    SignalEntry,
+    telemetry::{CONTENT_TYPE, Metric, MetricKind},
+};
 pub use signal::{SIGNALS, Signal};
 pub(crate) use troubles::Troubles;
 
 #[cfg(test)]
 use service_kit::Counter;
 
-/// The generated part of `docs/relay.md` about signals and counters.
+/// The generated part of `docs/relay.md` about signals, counters, metrics and health.
 #[cfg(test)]
 pub(crate) fn reference() -> String {
     let mut page = String::from(
@@ -25,5 +44,6 @@ pub(crate) fn reference() -> String {
     );
     page.push_str(&SignalEntry::reference(SIGNALS));
     page.push_str(&Counter::reference(Counts::DOCS, "Relay::counters"));
+    page.push_str(&metrics::metrics_reference());
     page
 }

@@ -76,6 +76,21 @@ service_kit::signals! {
         error: String,
     }
 
+    error "http_failed" "{error}"
+    /// The HTTP port cannot be had. The relay works on without metrics and health, and tries again.
+    HttpFailed {
+        ;
+        /// Why, and what to do.
+        error: String,
+    }
+
+    info "http_listening" "metrics and health are served"
+    /// The HTTP port serves metrics and health.
+    HttpListening {
+        /// Where.
+        address: String,
+    }
+
     error "id_shared" "{reason}"
     /// The broker fences this relay again and again though it has the turn: a relay of a copy of the database has the same id, or one that still works on the database before a failover.
     IdShared {
@@ -124,7 +139,7 @@ service_kit::signals! {
     Moving
 
     info "outage_over" "an outage is over"
-    /// What was told of the database, of Kafka (`broker_trouble`, `kafka_outage`, `unknown`), of listening or of removing old rows is over: the database answers, brokers have taken a batch or a producer. What comes back within 30 s is told as over only when it has not come for 30 s.
+    /// What was told of the database, of Kafka (`broker_trouble`, `kafka_outage`, `unknown`), of listening, of removing old rows or of reading for metrics is over: the database answers, brokers have taken a batch or a producer. What comes back within 30 s is told as over only when it has not come for 30 s.
     OutageOver {
         /// The signal that told it; `kafka_outage` for all three of Kafka.
         of: &'static str,
@@ -144,6 +159,18 @@ service_kit::signals! {
     warn "prune_failed" "old rows could not be removed, it is tried again later: {error}"
     /// Removing old rows failed; it is tried again at the next interval. Each cause is told at once, then every 30 s.
     PruneFailed {
+        /// How often it was met.
+        times: u64,
+        /// For how long, in seconds.
+        seconds: u64,
+        ;
+        /// What it said.
+        error: String,
+    }
+
+    warn "reading_failed" "the outbox could not be read for metrics, it is tried again: {error}"
+    /// What metrics tell of the outbox could not be read, though the database answers; the metrics are absent until it can. Rows are shipped as before. Each cause is told at once, then every 30 s.
+    ReadingFailed {
         /// How often it was met.
         times: u64,
         /// For how long, in seconds.

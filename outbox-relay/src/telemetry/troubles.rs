@@ -1,4 +1,5 @@
-//! What goes wrong with the database and with Kafka: reported once for each cause, and once when it is over.
+//! What goes wrong with the database and with Kafka: reported once for each cause, and once when it is over; counted
+//! each time.
 
 use std::{
     sync::{
@@ -8,15 +9,32 @@ use std::{
     time::{Duration, Instant},
 };
 
-use service_kit::throttle::{Cause, Occurrences, Throttle};
+use service_kit::{
+    Counter,
+    throttle::{Cause, Occurrences, Throttle},
+};
 
-use super::Signal;
+use super::{
+    Signal,
+    outages::{Outage, OutageState},
+};
 
 /// What goes wrong in one place. Where nothing does, the answer that it works costs one look at a flag.
 #[derive(Debug)]
 struct Place {
     throttle: Mutex<Throttle>,
     open: AtomicBool,
+}
+
+/// How often something was met, by the signal that tells it.
+#[derive(Debug, Default)]
+pub(crate) struct ErrorCounters {
+    pub(crate) database_outage: Counter,
+    pub(crate) kafka_outage: Counter,
+    pub(crate) broker_trouble: Counter,
+    pub(crate) listening_broken: Counter,
+    pub(crate) prune_failed: Counter,
+    pub(crate) reading_failed: Counter,
 }
 
 impl Place {
@@ -51,8 +69,16 @@ pub(crate) struct Troubles {
     kafka: Place,
     listening: Place,
     prune: Place,
+    reading: Place,
     /// What nobody says the end of.
     lines: Place,
+    /// Each time that something was met.
+    pub(crate) errors: ErrorCounters,
+    database_state: OutageState,
+    /// Batches do not go through, or no producer is ready.
+    kafka_state: OutageState,
+    /// The client loses brokers, which may be one of several.
+    brokers_state: OutageState,
 }
 
 impl Default for Troubles {
@@ -63,27 +89,35 @@ impl Default for Troubles {
             kafka: outage(),
             listening: outage(),
             prune: outage(),
+            reading: outage(),
             lines: Place::new(Throttle::by_cause()),
+            errors: ErrorCounters::default(),
+            database_state: OutageState::default(),
+            kafka_state: OutageState::default(),
+            brokers_state: OutageState::default(),
         }
     }
 }
 
 impl Troubles {
     pub(crate) fn database_out(&self, error: String) {
-        if let Some(Occurrences { times, seconds }) =
-            self.database.record("database_outage", &error)
-        {
+        self.errors.database_outage.add(1);
+        self.database_state.fails(&error);
+        if let Some(Occurrences { times, seconds }) = self.database.record("database_outage", &error) {
             Signal::DatabaseOutage { times, seconds, error }.emit();
         }
     }
 
     /// The database has answered.
     pub(crate) fn database_works(&self) {
+        self.database_state.works();
         self.database.works("database_outage");
     }
 
     /// The client has trouble with the brokers.
     pub(crate) fn brokers(&self, error: String) {
+        self.errors.broker_trouble.add(1);
+        self.brokers_state.fails(&error);
         if let Some(Occurrences { times, seconds }) = self.kafka.record("broker_trouble", &error) {
             Signal::BrokerTrouble { times, seconds, error }.emit();
         }
@@ -91,6 +125,8 @@ impl Troubles {
 
     /// No producer can be made ready.
     pub(crate) fn kafka_out(&self, error: String) {
+        self.errors.kafka_outage.add(1);
+        self.kafka_state.fails(&error);
         if let Some(Occurrences { times, seconds }) = self.kafka.record("kafka_outage", &error) {
             Signal::KafkaOutage { times, seconds, error }.emit();
         }
@@ -98,6 +134,7 @@ impl Troubles {
 
     /// What became of a batch is not known.
     pub(crate) fn unknown(&self, rows: usize, error: String) {
+        self.kafka_state.fails(&error);
         if let Some(Occurrences { times, seconds }) = self.kafka.record("unknown", &error) {
             Signal::Unknown { rows, times, seconds, error }.emit();
         }
@@ -105,15 +142,43 @@ impl Troubles {
 
     /// Brokers have taken something.
     pub(crate) fn kafka_works(&self) {
+        self.kafka_state.works();
+        self.brokers_state.works();
         self.kafka.works("kafka_outage");
+    }
+
+    /// A broker has answered a question; whether batches go through is not known by that.
+    pub(crate) fn brokers_answer(&self) {
+        self.brokers_state.works();
+    }
+
+    /// Nobody uses Kafka here any more: what was out of it is no trouble of this relay's.
+    pub(crate) fn kafka_unused(&self) {
+        self.kafka_state.works();
+        self.brokers_state.works();
+    }
+
+    /// Whether the client has lost brokers, and nothing has shown since that one answers.
+    pub(crate) fn brokers_are_doubtful(&self) -> bool {
+        self.brokers_state.read().is_some()
+    }
+
+    /// The outage of the database that lasts.
+    pub(crate) fn database_outage(&self) -> Option<Outage> {
+        self.database_state.read()
+    }
+
+    /// The outage of Kafka that lasts: what came first of the two is since when.
+    pub(crate) fn kafka_outage(&self) -> Option<Outage> {
+        let both = [self.kafka_state.read(), self.brokers_state.read()];
+        both.into_iter().flatten().min_by_key(|outage| outage.since)
     }
 
     /// Whether new rows are told of, or why not.
     pub(crate) fn listening(&self, listens: Result<(), String>) {
         let Err(error) = listens else { return self.listening.works("listening_broken") };
-        if let Some(Occurrences { times, seconds }) =
-            self.listening.record("listening_broken", &error)
-        {
+        self.errors.listening_broken.add(1);
+        if let Some(Occurrences { times, seconds }) = self.listening.record("listening_broken", &error) {
             Signal::ListeningBroken { times, seconds, error }.emit();
         }
     }
@@ -121,8 +186,29 @@ impl Troubles {
     /// Whether old rows are removed, or why not.
     pub(crate) fn prunes(&self, prunes: Result<(), String>) {
         let Err(error) = prunes else { return self.prune.works("prune_failed") };
+        self.errors.prune_failed.add(1);
         if let Some(Occurrences { times, seconds }) = self.prune.record("prune_failed", &error) {
             Signal::PruneFailed { times, seconds, error }.emit();
+        }
+    }
+
+    /// Whether the outbox is read for metrics, or why not. An outage of the database is told as that.
+    pub(crate) fn reads(&self, reads: Result<(), String>) {
+        let Err(error) = reads else { return self.reading.works("reading_failed") };
+        self.errors.reading_failed.add(1);
+        if self.database_outage().is_some() {
+            return;
+        }
+        if let Some(Met { times, seconds }) = self.reading.met("reading_failed", &error) {
+            Signal::ReadingFailed { times, seconds, error }.emit();
+        }
+    }
+
+    /// As if what is out had been for so long already.
+    #[cfg(test)]
+    pub(super) fn age(&self, by: Duration) {
+        for state in [&self.database_state, &self.kafka_state, &self.brokers_state] {
+            state.age(by);
         }
     }
 

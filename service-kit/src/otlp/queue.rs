@@ -10,7 +10,7 @@ use std::{
 
 use crate::{
     TracesNotice,
-    told::{Cause, Told},
+    throttle::{Cause, Throttle},
 };
 
 /// So many spans wait at most, those that are being sent included.
@@ -25,7 +25,7 @@ pub(super) struct Queue {
     lost: AtomicU64,
     /// Whether the queue is full, and that is known.
     full: AtomicBool,
-    told: Mutex<Told>,
+    throttle: Mutex<Throttle>,
     /// The process ends: nothing is tried again.
     ending: AtomicBool,
 }
@@ -37,7 +37,7 @@ impl Queue {
             waiting: AtomicUsize::new(0),
             lost: AtomicU64::new(0),
             full: AtomicBool::new(false),
-            told: Mutex::new(Told::outage(Duration::ZERO)),
+            throttle: Mutex::new(Throttle::outage(Duration::ZERO)),
             ending: AtomicBool::new(false),
         }
     }
@@ -57,7 +57,7 @@ impl Queue {
 
     /// Whether another attempt is worth it: not while the receiver is known to be away, nor at the end.
     pub(super) fn tries_again(&self) -> bool {
-        !self.ending.load(Relaxed) && !self.told().is_open()
+        !self.ending.load(Relaxed) && !self.throttle().is_open()
     }
 
     /// A batch was taken, but for some of its spans that the receiver refused.
@@ -68,7 +68,7 @@ impl Queue {
             let lost = self.lost.fetch_add(refused, Relaxed) + refused;
             return self.met(lost, format!("the receiver refused some: {why}"));
         }
-        let over = self.told().over(Instant::now());
+        let over = self.throttle().resolve(Instant::now());
         if let Some(met) = over {
             let spans = self.lost.swap(0, Relaxed);
             (self.tell)(TracesNotice::Exported { spans, seconds: met.seconds });
@@ -99,19 +99,19 @@ impl Queue {
 
     /// Tells what was met, once until it is over.
     fn met(&self, spans: u64, error: String) {
-        let mut told = self.told();
-        let begins = !told.is_open();
+        let mut throttle = self.throttle();
+        let begins = !throttle.is_open();
         // Whatever the causes: they are one outage.
-        let met = told.met(Cause::of("traces", ""), Instant::now());
-        drop(told);
+        let met = throttle.record(Cause::of("traces", ""), Instant::now());
+        drop(throttle);
         // What comes back soon was not over.
         if begins && met.is_some_and(|met| met.times == 1) {
             (self.tell)(TracesNotice::Lost { spans, error });
         }
     }
 
-    fn told(&self) -> std::sync::MutexGuard<'_, Told> {
-        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    fn throttle(&self) -> std::sync::MutexGuard<'_, Throttle> {
+        self.throttle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

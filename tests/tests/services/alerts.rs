@@ -63,16 +63,27 @@ fn holds(scrapes: &Scrapes, wanted: &[&str]) {
     }
 }
 
+/// promtool takes both files for rules, and each rule fires and does not fire as the file beside it says.
 #[test]
 fn the_rules_are_rules() {
-    let rules = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/alerts.yaml");
-    let Ok(output) = Command::new("promtool").args(["check", "rules", rules]).output() else {
-        return skip(
-            "services::alerts (promtool)",
-            "promtool is not there: install Debian's package prometheus",
-        );
-    };
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/alerts");
+    for (verb, file) in [
+        ("check", "inbox.yml"),
+        ("check", "outbox.yml"),
+        ("test", "inbox.test.yaml"),
+        ("test", "outbox.test.yaml"),
+    ] {
+        let mut promtool = Command::new("promtool");
+        let Ok(output) = promtool.args([verb, "rules", file]).current_dir(folder).output() else {
+            return skip(
+                "services::alerts (promtool)",
+                "promtool is not there: install Debian's package prometheus",
+            );
+        };
+        let said =
+            String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{said}");
+    }
 }
 
 /// The database is away, and more arrives than is normal: `InboxOutage`, `InboxLag`, `InboxWatermarkOld`,
@@ -171,7 +182,7 @@ async fn an_aggregate_on_two_partitions_is_told() {
     running.stop().await;
 }
 
-/// Kafka is dead: `InboxNotReady`, and as no member is left `InboxNoMember`; that alone when no process is.
+/// Kafka is dead: `InboxKafkaOut`, `InboxNotReady`, and as no member is left `InboxNoMember`; that alone when no process is.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_group_without_a_member_is_told() {
     let mut kafka = OwnKafka::start().await;
@@ -187,7 +198,7 @@ async fn a_group_without_a_member_is_told() {
             && any(samples, "inbox_ready", |ready| ready == 0.0)
     })
     .await;
-    holds(&scrapes, &["InboxNotReady", "InboxNoMember"]);
+    holds(&scrapes, &["InboxKafkaOut", "InboxNotReady", "InboxNoMember"]);
     running.abort();
     scrapes.add(String::new());
     holds(&scrapes, &["InboxNoMember"]);

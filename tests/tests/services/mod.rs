@@ -56,6 +56,7 @@ mod relay_destinations;
 mod relay_failed;
 mod relay_failover;
 mod relay_held;
+mod relay_observed;
 mod relay_order;
 mod relay_sequence;
 mod relay_silence;

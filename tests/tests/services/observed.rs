@@ -4,6 +4,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     io::Write as _,
+    net::SocketAddr,
     process::{Command, Stdio},
 };
 
@@ -25,7 +26,12 @@ use super::acting::{Acting, TOLD, told};
 pub(super) async fn get(readings: &Readings, path: &str) -> (u16, String) {
     let listens = async || readings.http_address().is_some();
     eventually(SOON, "the HTTP port listens", listens).await;
-    let mut stream = TcpStream::connect(readings.http_address().unwrap()).await.unwrap();
+    asked(readings.http_address().unwrap(), path).await
+}
+
+/// The same of any port.
+pub(super) async fn asked(address: SocketAddr, path: &str) -> (u16, String) {
+    let mut stream = TcpStream::connect(address).await.unwrap();
     let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).await.unwrap();
     let mut answer = String::new();
@@ -196,7 +202,7 @@ async fn every_metric_of_the_table_is_scraped_and_promtool_is_content() {
 }
 
 /// `promtool check metrics`, if it is there.
-fn promtool(text: &str) {
+pub(super) fn promtool(text: &str) {
     let mut command = Command::new("promtool");
     let command = command.args(["check", "metrics"]).stdin(Stdio::piped()).stderr(Stdio::piped());
     let Ok(mut child) = command.stdout(Stdio::piped()).spawn() else {

@@ -13,6 +13,7 @@ mod rooms;
 mod rules;
 mod source;
 mod stores;
+mod watching;
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,7 +1,7 @@
 //! The operations page has a section for every reason that a person may meet, and warnings that must not
 //! get lost are where people read.
 
-use tests::{Alert, RULES};
+use tests::{Alert, RULES, RULES_OF_RELAYS};
 
 use super::{Tree, none, shows};
 
@@ -83,7 +83,8 @@ fn warnings_are_where_people_read() {
 /// What the page says of a rule for alerts that is not as the file says it.
 fn alerts_without_a_row(tree: &Tree) -> Vec<String> {
     let page = tree.text(PAGE).unwrap_or_default();
-    let rows = Alert::all(tree.text(RULES).unwrap_or_default());
+    let of = |rules| Alert::all(tree.text(rules).unwrap_or_default());
+    let rows = [of(RULES), of(RULES_OF_RELAYS)].concat();
     let lost = rows.iter().map(Alert::row).filter(|row| !page.lines().any(|line| line == row));
     lost.map(|row| format!("{PAGE} lacks the row: {row}")).collect()
 }
@@ -91,7 +92,9 @@ fn alerts_without_a_row(tree: &Tree) -> Vec<String> {
 #[test]
 fn the_page_has_the_alerts_of_the_rule_file() {
     let tree = Tree::here();
-    assert!(Alert::all(tree.text(RULES).unwrap_or_default()).len() >= 9);
+    for rules in [RULES, RULES_OF_RELAYS] {
+        assert!(Alert::all(tree.text(rules).unwrap_or_default()).len() >= 9, "{rules}");
+    }
     none(&alerts_without_a_row(&tree));
 }
 

@@ -153,6 +153,8 @@ pub(crate) trait Columns:
     + Read<bool>
     + Read<i64>
     + Read<Option<i64>>
+    + Read<f64>
+    + Read<Option<f64>>
     + Read<Option<i32>>
     + Read<String>
     + Read<Option<String>>

@@ -1,9 +1,11 @@
-//! Looking, for `status` and `check`.
+//! Looking, for `status`, `check` and metrics.
 
-use std::future::Future;
+use std::{future::Future, time::Duration};
 
-use super::{Columns, SqlClient};
-use crate::port::{FeedError, Finding, Inspection, Numbers, Overview, Rights, Topics};
+use super::{Columns, Read as _, SqlClient};
+use crate::port::{
+    FeedError, Finding, Inspection, Measurements, Numbers, Overview, Reading, Rights, Topics,
+};
 
 /// So many missing topics are named in an overview.
 const TOPICS_SHOWN: usize = 10;
@@ -12,6 +14,8 @@ const TOPICS_SHOWN: usize = 10;
 pub(crate) trait InspectionSql: SqlClient + Topics + Rights + Numbers {
     /// Counts, the turn, why nothing is shipped.
     const OVERVIEW: &'static str;
+    /// The same as far as a look of a few milliseconds tells: rows are counted to a bound, in the order of an index.
+    const READING: &'static str;
     /// What its settings put in doubt.
     fn doubts(
         session: &mut Self::Session,
@@ -32,6 +36,41 @@ impl<DB: InspectionSql> Inspection for DB {
         found.extend(DB::numbering(session).await?);
         Ok(found)
     }
+}
+
+impl<DB: InspectionSql> Measurements for DB {
+    async fn reading(session: &mut DB::Session) -> Result<Reading, FeedError> {
+        let row = DB::fetch_one(session, DB::READING, &[]).await?;
+        let number = |name| -> Result<u64, sqlx::Error> { Ok(above_zero(row.read(name)?)) };
+        let size = |name| -> Result<Option<u64>, sqlx::Error> {
+            let bytes: Option<i64> = row.read(name)?;
+            Ok(bytes.map(above_zero))
+        };
+        let heads = number("heads")?;
+        let set_aside = number("set_aside")?;
+        let (oldest, lease): (Option<f64>, f64) = (row.read("oldest_waits")?, row.read("lease")?);
+        Ok(Reading {
+            unsent: number("unsent")?,
+            oldest: row.read("oldest")?,
+            oldest_waits: oldest.and_then(seconds),
+            newest: row.read("newest")?,
+            set_aside,
+            without_topic: heads.saturating_sub(set_aside),
+            held: number("together")?.saturating_sub(heads),
+            table_bytes: size("table_bytes")?,
+            index_bytes: size("index_bytes")?,
+            lease_left: seconds(lease).unwrap_or(Duration::MAX),
+        })
+    }
+}
+
+/// Seconds, as the database computed them; none below zero, and `None` where they are too many.
+fn seconds(seconds: f64) -> Option<Duration> {
+    Duration::try_from_secs_f64(seconds.max(0.0)).ok()
+}
+
+fn above_zero(number: i64) -> u64 {
+    u64::try_from(number).unwrap_or(0)
 }
 
 fn overview(row: &impl Columns) -> Result<Overview, sqlx::Error> {

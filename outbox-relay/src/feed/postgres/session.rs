@@ -19,6 +19,10 @@ const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE";
 /// The first schema of the search path that is there.
 const SCHEMA: &str = "SELECT current_schema()::text";
 const COMMIT: &str = "COMMIT";
+/// What keeps plans to indexes in their order.
+const ORDERED: [&str; 3] = ["enable_bitmapscan", "enable_seqscan", "enable_sort"];
+const ORDERED_BY_TRANSACTION: &str = "; SET LOCAL enable_bitmapscan = off; SET LOCAL enable_seqscan = off; \
+    SET LOCAL enable_sort = off";
 /// The longest that opening a session may take.
 pub(super) const OPEN_MAX: Duration = Duration::from_secs(10);
 /// The longest that closing one may take.
@@ -35,6 +39,7 @@ pub(crate) struct PgSettings {
     /// The schema that is meant, if the configuration names one.
     schema: Option<String>,
     statement_timeout: Duration,
+    ordered: bool,
 }
 
 impl fmt::Debug for PgSettings {
@@ -64,9 +69,10 @@ impl PgSettings {
         let path = self.schema.as_deref().map_or_else(String::new, |schema| {
             format!("; SET LOCAL search_path TO {}", search_path(schema))
         });
+        let ordered = if self.ordered { ORDERED_BY_TRANSACTION } else { "" };
         format!(
             "{BEGIN}; SET LOCAL statement_timeout = {millis}; SET LOCAL lock_timeout = {millis}; \
-             SET LOCAL jit = off{path}"
+             SET LOCAL jit = off{path}{ordered}"
         )
     }
 }
@@ -106,7 +112,28 @@ impl Sessions for Postgres {
             }
         }
         let schema = address.schema.map(str::to_owned);
-        PgSettings { options, pooler, schema, statement_timeout: address.statement_timeout }
+        let statement_timeout = address.statement_timeout;
+        PgSettings { options, pooler, schema, statement_timeout, ordered: false }
+    }
+
+    fn for_looks(settings: &PgSettings, longest: Duration) -> PgSettings {
+        let mut settings = settings.clone();
+        settings.statement_timeout = settings.statement_timeout.min(longest);
+        settings.ordered = true;
+        if !settings.pooler {
+            let timeout = settings.statement_timeout.as_millis().to_string();
+            settings.options = settings
+                .options
+                .options([("statement_timeout", &timeout), ("lock_timeout", &timeout)])
+                .options(ORDERED.map(|plan| (plan, "off")));
+        }
+        settings
+    }
+
+    fn outbox(settings: &PgSettings) -> String {
+        let database = settings.options.get_database().unwrap_or(settings.options.get_username());
+        let schema = settings.schema.iter().map(|schema| format!(".{schema}"));
+        schema.fold(database.to_owned(), |name, schema| name + &schema)
     }
 
     async fn open(settings: &PgSettings) -> Result<PgConnection, OpenError> {
@@ -252,7 +279,9 @@ mod tests {
             statement_timeout: Duration::from_secs(1),
         };
         let options = Postgres::options("postgres://u:s3cret@db.example:5433/x", None).unwrap();
-        let shown = format!("{:?}", Postgres::settings(options, &address));
+        let settings = Postgres::settings(options, &address);
+        assert_eq!(Postgres::outbox(&settings), "x.shop");
+        let shown = format!("{settings:?}");
         assert!(shown.contains("db.example:5433/x") && !shown.contains("s3cret"), "{shown}");
         let wrong = Postgres::options("postgres://u:s3c#r/et@@:x/y", None).unwrap_err();
         assert!(!wrong.to_string().contains("s3c"), "{wrong}");

@@ -1,4 +1,4 @@
-//! Looking, for `status` and `check`; and what roles may do.
+//! Looking, for `status`, `check` and metrics; and what roles may do.
 
 use sqlx::{Sqlite, SqliteConnection};
 
@@ -27,6 +27,27 @@ FROM (SELECT count(*) AS rows, count(*) FILTER (WHERE deliver_after > CAST(unixe
     max(0, min(retry_at) / 1000 - unixepoch()) AS next FROM outbox_events
     WHERE failed_at IS NOT NULL AND discarded_at IS NULL AND held = 0 AND retry_at IS NOT NULL) d LEFT JOIN outbox_relays r";
 
+    /// How large a table is no file says without reading it. SQLite would take the table itself, which is in the order
+    /// of its numbers, too.
+    const READING: &'static str = "SELECT
+    (SELECT count(*) FROM (SELECT seq FROM outbox_events INDEXED BY outbox_events_unsent
+        WHERE sent_at IS NULL AND failed_at IS NULL ORDER BY seq LIMIT 20000)) AS unsent,
+    o.seq AS oldest, o.waits AS oldest_waits,
+    (SELECT seq FROM outbox_events ORDER BY seq DESC LIMIT 1) AS newest,
+    h.heads, h.set_aside,
+    (SELECT count(*) FROM (SELECT seq FROM outbox_events INDEXED BY outbox_events_failed
+        WHERE failed_at IS NOT NULL AND discarded_at IS NULL
+        ORDER BY aggregate_type, aggregate_id, seq LIMIT 2000)) AS together,
+    NULL AS table_bytes, NULL AS index_bytes,
+    coalesce(r.lease_until / 1000.0 - unixepoch('subsec'), 0.0) AS lease
+FROM (SELECT count(*) AS heads, count(*) FILTER (WHERE waits_for IS NULL) AS set_aside
+    FROM (SELECT waits_for FROM outbox_events INDEXED BY outbox_events_heads
+        WHERE failed_at IS NOT NULL AND discarded_at IS NULL AND held = 0 ORDER BY seq LIMIT 1000)) h
+LEFT JOIN (SELECT seq, unixepoch('subsec') - created_at / 1000.0 AS waits
+    FROM outbox_events INDEXED BY outbox_events_unsent
+    WHERE sent_at IS NULL AND failed_at IS NULL ORDER BY seq LIMIT 1) o
+LEFT JOIN outbox_relays r";
+
     async fn doubts(session: &mut SqliteConnection) -> Result<Vec<Finding>, FeedError> {
         let level: i64 = Self::fetch_one(session, DURABLE, &[]).await?.at(0)?;
         let doubt = Finding {
@@ -45,5 +66,77 @@ impl Rights for Sqlite {
 
     fn grants(_schema: Option<&str>, _role: &str, _kind: RoleKind) -> Option<String> {
         None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use sqlx::Connection as _;
+
+    use super::*;
+    use crate::port::{Measurements as _, Reading, Schema as _};
+
+    async fn outbox() -> SqliteConnection {
+        let mut session = SqliteConnection::connect("sqlite::memory:").await.unwrap();
+        Sqlite::migrate(&mut session).await.unwrap();
+        session
+    }
+
+    async fn run(session: &mut SqliteConnection, sql: &'static str) {
+        sqlx::raw_sql(sql).execute(session).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_reading_tells_what_waits_up_to_its_bounds() {
+        let mut session = outbox().await;
+        assert_eq!(Sqlite::reading(&mut session).await.unwrap(), Reading::default());
+        run(
+            &mut session,
+            "INSERT INTO outbox_events (event_id, event_type, aggregate_type, aggregate_id, created_at, sent_at, failed_at,
+                held, waits_for)
+            SELECT randomblob(16), 'T', 'A', n, unixepoch() * 1000 - 60000, CASE WHEN n <= 10 THEN 1 END,
+                CASE WHEN n BETWEEN 11 AND 20 THEN 1 END, n BETWEEN 17 AND 20,
+                CASE WHEN n BETWEEN 11 AND 13 THEN 'no-such' END
+            FROM (WITH RECURSIVE n(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 25000) SELECT n FROM n);
+            UPDATE outbox_relays SET owner = 'me', lease_until = unixepoch() * 1000 + 30000",
+        )
+        .await;
+        let found = Sqlite::reading(&mut session).await.unwrap();
+        let Reading { oldest_waits, lease_left, .. } = found;
+        let between = |time: Duration, low, high| (low..=high).contains(&time.as_secs());
+        assert!(between(oldest_waits.unwrap(), 59, 70) && between(lease_left, 20, 30), "{found:?}");
+        let wanted = Reading {
+            unsent: 20_000,
+            oldest: Some(21),
+            oldest_waits,
+            newest: Some(25_000),
+            set_aside: 3,
+            without_topic: 3,
+            held: 4,
+            table_bytes: None,
+            index_bytes: None,
+            lease_left,
+        };
+        assert_eq!(found, wanted);
+    }
+
+    /// What a reading costs is what waits, up to its bounds, and never the table.
+    #[tokio::test]
+    async fn a_reading_reads_indexes_in_their_order() {
+        let mut session = outbox().await;
+        let plan: Vec<(i64, i64, i64, String)> =
+            sqlx::query_as(sqlx::AssertSqlSafe(format!("EXPLAIN QUERY PLAN {}", Sqlite::READING)))
+                .fetch_all(&mut session)
+                .await
+                .unwrap();
+        let steps: Vec<&str> = plan.iter().map(|(.., step)| step.as_str()).collect();
+        let sorts = steps.iter().filter(|step| step.contains("TEMP B-TREE")).count();
+        let looks = steps.iter().filter(|step| step.contains("outbox_events USING"));
+        assert_eq!((sorts, looks.count()), (0, 4), "{steps:#?}");
+        // The fifth takes the last row of the table.
+        let scans = steps.iter().filter(|step| **step == "SCAN outbox_events").count();
+        assert_eq!(scans, 1, "{steps:#?}");
     }
 }

@@ -56,6 +56,16 @@ impl Sessions for Sqlite {
         SqliteSettings { options }
     }
 
+    /// SQLite is told by name which index to read.
+    fn for_looks(settings: &SqliteSettings, longest: Duration) -> SqliteSettings {
+        SqliteSettings { options: settings.options.clone().busy_timeout(longest.min(BUSY_MAX)) }
+    }
+
+    fn outbox(settings: &SqliteSettings) -> String {
+        let file = settings.options.get_filename().file_stem();
+        file.map_or_else(String::new, |stem| stem.to_string_lossy().into_owned())
+    }
+
     async fn open(settings: &SqliteSettings) -> Result<SqliteConnection, OpenError> {
         let file = settings.options.get_filename();
         outbox_core::internal::private::make(file);
