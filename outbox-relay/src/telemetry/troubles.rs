@@ -103,7 +103,9 @@ impl Troubles {
     pub(crate) fn database_out(&self, error: String) {
         self.errors.database_outage.add(1);
         self.database_state.fails(&error);
-        if let Some(Occurrences { times, seconds }) = self.database.record("database_outage", &error) {
+        if let Some(Occurrences { times, seconds }) =
+            self.database.record("database_outage", &error)
+        {
             Signal::DatabaseOutage { times, seconds, error }.emit();
         }
     }
@@ -178,7 +180,9 @@ impl Troubles {
     pub(crate) fn listening(&self, listens: Result<(), String>) {
         let Err(error) = listens else { return self.listening.works("listening_broken") };
         self.errors.listening_broken.add(1);
-        if let Some(Occurrences { times, seconds }) = self.listening.record("listening_broken", &error) {
+        if let Some(Occurrences { times, seconds }) =
+            self.listening.record("listening_broken", &error)
+        {
             Signal::ListeningBroken { times, seconds, error }.emit();
         }
     }
@@ -199,7 +203,8 @@ impl Troubles {
         if self.database_outage().is_some() {
             return;
         }
-        if let Some(Met { times, seconds }) = self.reading.met("reading_failed", &error) {
+        if let Some(Occurrences { times, seconds }) = self.reading.record("reading_failed", &error)
+        {
             Signal::ReadingFailed { times, seconds, error }.emit();
         }
     }
