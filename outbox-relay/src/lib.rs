@@ -38,6 +38,7 @@
     )
 )]
 
+mod build_error;
 #[cfg(feature = "cli")]
 pub mod cli;
 pub mod config;
@@ -59,6 +60,7 @@ compile_error!(
     "no database is on: enable the feature `postgres` or `sqlite` of inbox-outbox-relay"
 );
 
+pub use build_error::BuildError;
 pub use ended::Ended;
 pub use port::{Finding, OpenError};
-pub use relay::{BuildError, DatabaseOptions, Relay, RelayBuilder, migrate};
+pub use relay::{DatabaseOptions, Relay, RelayBuilder, migrate};

@@ -10,6 +10,7 @@ use crate::feed::{PgConnectOptions, Postgres};
 #[cfg(feature = "sqlite")]
 use crate::feed::{Sqlite, SqliteConnectOptions};
 use crate::{
+    build_error::BuildError,
     config::{Config, DatabaseKind, Problem},
     destination::{self, Destination, Sink},
     ended::Ended,
@@ -55,32 +56,6 @@ pub struct RelayBuilder {
     config: Config,
     options: Option<DatabaseOptions>,
     destinations: Vec<Destination>,
-}
-
-/// Why a relay could not be built. Each text says what is wrong, where, and what to do.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum BuildError {
-    /// The configuration is wrong, or unsafe.
-    #[error("{}", sentences(.0))]
-    Config(Vec<Problem>),
-    /// The database cannot be reached, or refuses.
-    #[error("{0}")]
-    Database(#[from] OpenError),
-    /// The outbox tables are missing or of another version.
-    #[error("{0}")]
-    Schema(String),
-    /// Something about the database keeps a relay from its work.
-    #[error("{}", findings(.0))]
-    Unsafe(Vec<Finding>),
-}
-
-fn sentences(problems: &[Problem]) -> String {
-    problems.iter().map(|problem| problem.text.as_str()).collect::<Vec<_>>().join("\n")
-}
-
-fn findings(findings: &[Finding]) -> String {
-    findings.iter().map(|finding| finding.text.as_str()).collect::<Vec<_>>().join("\n")
 }
 
 /// Calls a generic function for the database that the options name: `on!(options, f(arguments))`.
