@@ -218,7 +218,7 @@ impl RelayBuilder {
         let outbox = if config.relay.enabled {
             on!(&options, ready(settings,), &address(&config))?
         } else {
-            Default::default()
+            String::new()
         };
         Ok(Relay { config, options, destinations: all, meters: Meters::new(outbox) })
     }

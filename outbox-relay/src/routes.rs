@@ -1,6 +1,6 @@
 //! Which destination an event goes to: the first route that takes it.
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 
 /// The destination that is always there.
 pub(crate) const KAFKA: &str = "kafka";
@@ -78,9 +78,8 @@ impl Routes {
 
     /// Destinations that no route names.
     pub(crate) fn unused<'a>(&self, names: &'a [String]) -> Vec<&'a str> {
-        let used: HashMap<usize, ()> =
-            self.0.iter().filter_map(|rule| Some((rule.way.number()?, ()))).collect();
-        let unused = names.iter().enumerate().filter(|(number, _)| !used.contains_key(number));
+        let used: HashSet<usize> = self.0.iter().filter_map(|rule| rule.way.number()).collect();
+        let unused = names.iter().enumerate().filter(|(number, _)| !used.contains(number));
         unused.map(|(_, name)| name.as_str()).collect()
     }
 }

@@ -70,15 +70,14 @@ impl<F: Owners> Pump<F> {
     async fn work(&self, turn: Turn, lease: &Lease, session: &mut LazySession<F>) -> TurnEnd {
         let dispatch = self.new_dispatch();
         let mut work = Work::new(lease, session, self.options.events_max, dispatch);
-        let end = match self.ship(turn, &mut work).await {
+        match self.ship(turn, &mut work).await {
             Err(end) => end,
             Ok(()) => match self.finish_calls(&mut work).await {
                 Err(Round::TurnLost) => TurnEnd::Lost,
                 Err(Round::WentBack) => TurnEnd::WentBack,
                 Ok(()) | Err(_) => TurnEnd::Ended(PumpEnd::Shutdown),
             },
-        };
-        end
+        }
     }
 
     /// Ships until the relay is asked to end.

@@ -41,8 +41,6 @@ pub(super) struct Progress {
     pub(super) aside: bool,
     floor: Floor,
     pub(super) missing_topics: MissingTopics,
-    /// The last look may have left rows.
-    pub(super) more: bool,
     /// When a row that waits for its time is due, as far as is known, and when to ask.
     due_rows: DueRows,
     /// Topics and destinations that rows wait for no longer, until all of these are let go.
@@ -66,7 +64,6 @@ impl Progress {
             aside: true,
             floor: Floor::new(now),
             missing_topics: MissingTopics::default(),
-            more: false,
             due_rows: DueRows { next: Some(now), ask: now },
             there: Vec::new(),
             topics_read: false,

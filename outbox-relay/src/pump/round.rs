@@ -59,7 +59,7 @@ impl<F: Rounds> Pump<F> {
 
     async fn try_round(&self, sink: Option<&Sink>, work: &mut Work<'_, F>) -> Result<Round, Round> {
         if sink.is_none() && !work.dispatch.is_low() {
-            work.progress.more = true;
+            work.more = true;
             return Ok(Round::Idle);
         }
         let Some(RoundInput { mut batch, mut more }) = self.read_rows(sink, work).await? else {
@@ -157,7 +157,7 @@ impl<F: Rounds> Pump<F> {
         looked.map_err(Round::DatabaseOut)?;
         let read = unsent.len();
         rows.extend(unsent);
-        work.progress.more = false;
+        work.more = false;
         if rows.is_empty() && !releases {
             return Ok(None);
         }
@@ -188,7 +188,7 @@ impl<F: Rounds> Pump<F> {
         let full = read >= look.window
             || read >= look.events_max
             || payloads(&batch) * 2 >= self.options.bytes_max;
-        work.progress.more = full && (batch.taken > 0 || widened);
+        work.more = full && (batch.taken > 0 || widened);
         let count = batch.records.len();
         let more = releases
             || (count > 0 && (full || count + batch.taken < read))

@@ -44,7 +44,7 @@ impl<F: Rounds> Pump<F> {
                         // What is waited for goes on; whoever waits looks again afterwards.
                         Err(Round::DatabaseOut(error)) => {
                             self.database_out(error);
-                            work.progress.more = false;
+                            work.more = false;
                         }
                         Err(round) => return Err(round),
                     },

@@ -18,6 +18,8 @@ pub(super) struct Work<'a, F: Sessions> {
     /// What goes to destinations other than Kafka.
     pub(super) dispatch: Dispatch,
     pub(super) calls: Calls,
+    /// The last look may have left rows.
+    pub(super) more: bool,
     /// On which session the numbers of rows were asked for.
     pub(super) numbered: Option<u64>,
 }
@@ -30,11 +32,19 @@ impl<'a, F: Sessions> Work<'a, F> {
         dispatch: Dispatch,
     ) -> Self {
         let progress = Progress::new(events_max, Instant::now());
-        Self { lease, session, progress, dispatch, calls: Calls::default(), numbered: None }
+        Self {
+            lease,
+            session,
+            progress,
+            dispatch,
+            calls: Calls::default(),
+            more: false,
+            numbered: None,
+        }
     }
 
     /// Whether there are rows to read, and few enough under way.
     pub(super) fn wants_rows(&self) -> bool {
-        self.progress.more && self.dispatch.is_low()
+        self.more && self.dispatch.is_low()
     }
 }

@@ -42,7 +42,7 @@ macro_rules! appends {
         let first = append($conn, &keyed("A", "welcome/7")).await.unwrap();
         assert_eq!((first.rows(), first.left_out()), (1, &[] as &[usize]));
         let second = append($conn, &keyed("Other", "welcome/7")).await.unwrap();
-        assert_eq!((second.rows(), second.left_out()), (0, &[0] as &[usize]));
+        assert_eq!((second.rows(), second.left_out()), (0, &[0_usize][..]));
         let many = [
             event("B"),
             keyed("C", "welcome/7"),
@@ -51,7 +51,7 @@ macro_rules! appends {
             keyed("F", "A"),
         ];
         let appended = append_all($conn, &many).await.unwrap();
-        assert_eq!((appended.rows(), appended.left_out()), (3, &[1, 3] as &[usize]));
+        assert_eq!((appended.rows(), appended.left_out()), (3, &[1_usize, 3][..]));
         assert_eq!(append_all($conn, &many[1..2]).await.unwrap().left_out(), [0]);
         assert_eq!(append($conn, &event("plain")).await.unwrap().rows(), 1);
         sqlx::query("DELETE FROM outbox_events WHERE event_type = 'plain'")

@@ -60,7 +60,7 @@ pub(in crate::pump) enum News {
 /// What an outcome means.
 pub(super) enum Verdict {
     /// The destination works. The event is delivered, or refused for good; suspects have failed for themselves.
-    Works { item: Item, refused: Option<String>, suspects: Vec<Suspect>, news: Option<News> },
+    Works { item: Box<Item>, refused: Option<String>, suspects: Vec<Suspect>, news: Option<News> },
     /// Nobody knows yet.
     InDoubt,
     /// The destination is out: these go on waiting.
@@ -162,7 +162,7 @@ impl Lane {
             after: now.duration_since(out.since),
         });
         let suspects = self.suspects.drain(..).map(|(_, suspect)| suspect).collect();
-        Verdict::Works { item, refused, suspects, news }
+        Verdict::Works { item: Box::new(item), refused, suspects, news }
     }
 
     /// What was in doubt for too long: it failed alone.

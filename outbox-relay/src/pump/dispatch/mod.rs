@@ -191,7 +191,7 @@ impl Dispatch {
                         self.fail(item, error, after, now);
                     }
                     match refused {
-                        None => self.delivered(item, now),
+                        None => self.delivered(*item, now),
                         Some(error) => self.set_aside(&item, error, now),
                     }
                 }

@@ -14,7 +14,7 @@ use crate::{
 const RULES: RetryRules = RetryRules {
     attempts_max: 3,
     delay_min: Duration::from_secs(1),
-    delay_max: Duration::from_secs(60),
+    delay_max: Duration::from_mins(1),
     outage_delay_max: Duration::from_secs(10),
 };
 
