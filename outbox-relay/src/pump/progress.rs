@@ -25,6 +25,9 @@ const WINDOW_MAX: usize = 10_000;
 /// When rows that wait for their time are looked for though nobody has told of any: somebody may have changed rows.
 const DUE_EVERY: Duration = Duration::from_secs(10);
 
+/// Between two looks for rows that are due while there are some: what has no room shall not be read again and again.
+const DUE_PAUSE: Duration = Duration::from_millis(100);
+
 /// When rows that wait for their time are due.
 struct DueRows {
     next: Option<Instant>,
@@ -255,7 +258,7 @@ impl<F: Rounds> Pump<F> {
         let due = due.map_err(Round::DatabaseOut)?;
         let fresh = due.iter().any(|row| !dispatch.knows(row.id.seq));
         let next = if fresh {
-            Some(now)
+            Some(now + DUE_PAUSE)
         } else {
             let next = session.call(F::next_due).await.map_err(Round::DatabaseOut)?;
             // Those that are under way are due already.
