@@ -13,13 +13,18 @@ type AnyError = Box<dyn StdError + Send + Sync>;
 /// Handles the events of one type. The same event may come twice, under the same id: what it does has to bear that.
 ///
 /// It ends when its future is dropped, at an await, at the latest after [`Handlers::deadline`].
-#[async_trait]
 pub trait Handler: Send + Sync + 'static {
     /// What a payload is decoded to.
     type Event: Send + Sync + 'static;
 
     /// Handles one event. A panic counts as [`HandlerError::retry`].
-    async fn handle(&self, event: &Event<Self::Event>) -> Result<(), HandlerError>;
+    ///
+    /// # Errors
+    /// Why it is not handled, and what becomes of it: see [`HandlerError`].
+    fn handle(
+        &self,
+        event: &Event<Self::Event>,
+    ) -> impl Future<Output = Result<(), HandlerError>> + Send;
 }
 
 /// An event whose payload was decoded.
@@ -50,7 +55,6 @@ enum Kind {
 /// A destination made of handlers. Events of one type share an outage; events of a type without a handler are refused.
 ///
 /// ```
-/// use async_trait::async_trait;
 /// use outbox_relay::destination::{Event, Handler, HandlerError, Handlers};
 ///
 /// struct Greet;
@@ -60,7 +64,6 @@ enum Kind {
 ///     mail: String,
 /// }
 ///
-/// #[async_trait]
 /// impl Handler for Greet {
 ///     type Event = Registered;
 ///
@@ -264,7 +267,6 @@ mod tests {
 
     struct Checks;
 
-    #[async_trait]
     impl Handler for Checks {
         type Event = u32;
 
