@@ -1,13 +1,41 @@
-//! A request as a client of a lesson's web service makes it, without a client library.
+//! A web service of a lesson, and a request as a client makes it, without a client library.
 
-use std::net::SocketAddr;
+use std::{io, net::SocketAddr};
 
+use axum::Router;
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
-    net::TcpStream,
+    net::{TcpListener, TcpStream},
+    sync::oneshot,
+    task::JoinHandle,
 };
 
 use crate::Error;
+
+/// A web service that can be down for a while.
+pub struct WebService {
+    /// Where it listens.
+    pub address: SocketAddr,
+    end: oneshot::Sender<()>,
+    task: JoinHandle<io::Result<()>>,
+}
+
+impl WebService {
+    /// Starts it; port 0 is any that is free.
+    pub async fn start(address: SocketAddr, app: Router) -> Result<Self, Error> {
+        let listener = TcpListener::bind(address).await?;
+        let address = listener.local_addr()?;
+        let (end, ending) = oneshot::channel::<()>();
+        let serving = axum::serve(listener, app).with_graceful_shutdown(async { _ = ending.await });
+        Ok(Self { address, end, task: tokio::spawn(serving.into_future()) })
+    }
+
+    /// Ends it when it has answered what it was asked.
+    pub async fn stop(self) -> Result<(), Error> {
+        let _ = self.end.send(());
+        Ok(self.task.await??)
+    }
+}
 
 /// Sends a request; answers the status and the body.
 pub async fn request(

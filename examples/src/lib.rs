@@ -15,6 +15,8 @@
 //! | `two_consumers` | two consumers of one topic, each with its own inbox |
 //! | `plain_sql` | a service in Python that appends by plain SQL: headers, an event that comes late, a key against second copies, and the trigger that wakes the relay |
 //! | `testing_a_handler` | a handler under test, without Kafka and PostgreSQL |
+//! | `webhook` | a relay that delivers by HTTP, signed, and a receiver that knows copies: outages, refusals, a relay that dies |
+//! | `mail` | a relay with handlers in its process, for a database and for mail: waking, retries in order, a shutdown |
 //!
 //! A lesson uses the Kafka and the PostgreSQL that `INBOX_TEST_KAFKA` (a bootstrap list) and
 //! `INBOX_TEST_POSTGRES` (the URL of a user who may create schemas) name, else those that
@@ -27,8 +29,10 @@ mod error;
 mod http;
 mod running;
 mod services;
+mod smtp;
 
 pub use error::Error;
-pub use http::request;
-pub use running::{RunningConsumer, configure, send, wait_until};
+pub use http::{WebService, request};
+pub use running::{RunningConsumer, RunningRelay, configure, send, wait_until};
 pub use services::Services;
+pub use smtp::{Mail, MailServer};

@@ -1,4 +1,4 @@
-//! A configuration, sending events, a consumer in a task, waiting.
+//! A configuration, sending events, a consumer or a relay in a task, waiting.
 
 use std::time::{Duration, Instant};
 
@@ -9,6 +9,7 @@ use inbox_consumer::{
     testing::broker::Producer,
 };
 use outbox_core::OutboxEvent;
+use outbox_relay::RelayBuilder;
 use sqlx::Postgres;
 use tokio::{sync::oneshot, task::JoinHandle};
 
@@ -61,6 +62,38 @@ impl RunningConsumer {
         let ended = self.task.await?;
         assert_eq!(ended, Ended::Shutdown);
         Ok(())
+    }
+}
+
+/// A relay that runs in a task.
+pub struct RunningRelay {
+    shutdown: oneshot::Sender<()>,
+    task: JoinHandle<outbox_relay::Ended>,
+}
+
+impl RunningRelay {
+    /// Starts it; the tables have to be there. (Boxed, as [`RunningConsumer::start`].)
+    pub fn start(builder: RelayBuilder) -> BoxFuture<'static, Result<Self, Error>> {
+        Box::pin(async move {
+            let relay = builder.build().await?;
+            let (shutdown, asked) = oneshot::channel::<()>();
+            let task = tokio::spawn(relay.run(async { _ = asked.await }));
+            Ok(Self { shutdown, task })
+        })
+    }
+
+    /// Asks it to end, and waits until what is under way is marked and its turn is given up.
+    pub async fn stop(self) -> Result<(), Error> {
+        let _ = self.shutdown.send(());
+        let ended = self.task.await?;
+        assert_eq!(ended, outbox_relay::Ended::Shutdown);
+        Ok(())
+    }
+
+    /// Drops it wherever it is, as if its process had died.
+    pub async fn kill(self) {
+        self.task.abort();
+        let _ = self.task.await;
     }
 }
 
