@@ -9,14 +9,14 @@ use super::FaultTime;
 use crate::{Arrival, Outbox};
 
 /// Of each rule.
-const LISTED_MAX: usize = 5;
+pub(super) const LISTED_MAX: usize = 5;
 
 /// A row of the outbox.
 #[derive(Clone, Debug, sqlx::FromRow)]
 pub(super) struct Row {
-    id: String,
-    aggregate: String,
-    n: i64,
+    pub(super) id: String,
+    pub(super) aggregate: String,
+    pub(super) n: i64,
     /// Its own.
     topic: Option<String>,
     /// Why it was set aside.
@@ -27,7 +27,7 @@ pub(super) struct Row {
 pub(super) struct Kept {
     pub(super) rows: Vec<Row>,
     /// The last number of each aggregate.
-    ledger: Vec<(String, i64)>,
+    pub(super) ledger: Vec<(String, i64)>,
 }
 
 /// What is in a topic, partition by partition in their order.
@@ -54,6 +54,14 @@ pub(super) struct Verdict {
     pub(super) violations: Vec<String>,
 }
 
+impl Row {
+    /// One as it should be.
+    #[cfg(test)]
+    pub(super) fn of(id: &str, aggregate: &str, n: i64) -> Self {
+        Self { id: id.to_owned(), aggregate: aggregate.to_owned(), n, topic: None, error: None }
+    }
+}
+
 /// Reads what the database has.
 pub(super) async fn kept(outbox: &Outbox) -> Kept {
     let pool = outbox.schema.pool();
@@ -69,6 +77,11 @@ pub(super) async fn kept(outbox: &Outbox) -> Kept {
 }
 
 impl Kept {
+    /// What is wrong with the database itself.
+    pub(super) fn unsound(&self) -> [Vec<String>; 2] {
+        [rules::unlike_the_ledger(self), rules::set_aside(self)]
+    }
+
     /// How many of these events it does not have.
     pub(super) fn lacks(&self, events: &HashSet<String>) -> usize {
         let there: HashSet<&str> = self.rows.iter().map(|row| row.id.as_str()).collect();
@@ -81,15 +94,14 @@ pub(super) fn check(kept: &Kept, evidence: &Evidence<'_>) -> Verdict {
     let strange = rules::strange(kept, evidence);
     let copies = rules::unexplained_copies(evidence);
     let found = [
-        rules::unlike_the_ledger(kept),
-        rules::set_aside(kept),
         rules::lost(kept, evidence),
         strange.wrong,
         rules::out_of_order(kept, evidence),
         rules::spread(evidence),
         copies.wrong,
     ];
-    let listed = found.into_iter().flat_map(|wrong| wrong.into_iter().take(LISTED_MAX));
+    let found = kept.unsound().into_iter().chain(found);
+    let listed = found.flat_map(|wrong| wrong.into_iter().take(LISTED_MAX));
     Verdict {
         sent_then_lost: strange.sent_then_lost,
         numbers_sent_twice: rules::numbers_sent_twice(evidence),

@@ -45,6 +45,15 @@ pub(crate) struct FaultTime {
     pub(crate) moved_ms: i64,
 }
 
+/// A relay that woke without a turn: another had it all the time.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wake {
+    /// Its number.
+    pub(super) relay: usize,
+    pub(super) resumed_ms: i64,
+    pub(super) over_ms: i64,
+}
+
 /// A fault that has begun.
 pub(super) struct Begun {
     time: FaultTime,
@@ -210,9 +219,20 @@ impl Run {
     }
 
     async fn wake(&mut self, relay: usize) {
+        let (turn, holder) = (self.turn().await, self.fleet.active(&self.outbox).await);
+        let resumed_ms = now_ms();
         self.fleet.resume(relay);
         let before = database::last_sent(&self.outbox).await;
         self.moved(before).await;
+        let over_ms = now_ms();
+        if holder != relay && self.turn().await == turn {
+            self.wakes.push(Wake { relay: self.fleet.number(relay), resumed_ms, over_ms });
+        }
+    }
+
+    /// The number of the turn.
+    pub(super) async fn turn(&self) -> i64 {
+        database::number(&self.outbox, "SELECT epoch FROM outbox_relays").await
     }
 
     /// One of these that is still to come comes now, beside another.

@@ -1,22 +1,33 @@
 //! Three relays of one outbox: the active one is killed or frozen.
 
-use std::path::{Path, PathBuf};
-
 use crate::{Outbox, SOON, Worker, until_some};
 
 const RELAYS: usize = 3;
 
+/// Starts a relay of an outbox, with its number.
+pub(super) type Launch = Box<dyn Fn(&Outbox, usize) -> Worker + Send + Sync>;
+
 /// The relays.
 pub(super) struct Fleet {
-    program: PathBuf,
+    launch: Launch,
     relays: Vec<Worker>,
+    /// The number of each.
+    numbers: Vec<usize>,
+    /// How many were started.
+    started: usize,
     started_again: u32,
 }
 
 impl Fleet {
-    pub(super) fn start(outbox: &Outbox, program: &Path) -> Self {
-        let relays = (0..RELAYS).map(|_| outbox.spawn(program)).collect();
-        Self { program: program.to_owned(), relays, started_again: 0 }
+    pub(super) fn start(outbox: &Outbox, launch: Launch) -> Self {
+        let numbers: Vec<usize> = (0..RELAYS).collect();
+        let relays = numbers.iter().map(|number| launch(outbox, *number)).collect();
+        Self { launch, relays, numbers, started: RELAYS, started_again: 0 }
+    }
+
+    /// The number of a relay: each one that is started has its own.
+    pub(super) fn number(&self, relay: usize) -> usize {
+        self.numbers[relay]
     }
 
     /// `kill -9`; [`Fleet::start_another`] puts a new one in its place.
@@ -25,7 +36,9 @@ impl Fleet {
     }
 
     pub(super) fn start_another(&mut self, relay: usize, outbox: &Outbox) {
-        self.relays[relay] = outbox.spawn(&self.program);
+        self.numbers[relay] = self.started;
+        self.started += 1;
+        self.relays[relay] = (self.launch)(outbox, self.numbers[relay]);
     }
 
     pub(super) fn pause(&self, relay: usize) {
@@ -39,12 +52,12 @@ impl Fleet {
     /// Starts relays again that have ended by themselves: one that starts without a database gives up, and
     /// whatever manages services starts it again.
     pub(super) fn revive(&mut self, outbox: &Outbox) {
-        for relay in &mut self.relays {
-            if !relay.running() {
+        for relay in 0..self.relays.len() {
+            if !self.relays[relay].running() {
                 self.started_again += 1;
-                let log = relay.log();
+                let log = self.relays[relay].log();
                 println!("a relay ended by itself: {}", log.lines().last().unwrap_or_default());
-                *relay = outbox.spawn(&self.program);
+                self.start_another(relay, outbox);
             }
         }
     }

@@ -6,6 +6,7 @@ mod check;
 mod database;
 mod fault;
 mod fleet;
+pub mod http;
 mod missing;
 mod producers;
 mod report;
@@ -23,6 +24,7 @@ use check::{Evidence, Seen};
 use database::Database;
 pub(crate) use fault::FaultTime;
 pub use fault::Kind;
+use fault::Wake;
 use fleet::Fleet;
 use producers::Producers;
 pub use report::{Plan, Report};
@@ -47,6 +49,8 @@ struct Run {
     left: Vec<Kind>,
     /// What was, in its order.
     faults: Vec<FaultTime>,
+    /// Relays that woke without a turn.
+    wakes: Vec<Wake>,
     /// The longest pause after each kind of fault.
     longest: BTreeMap<Kind, Duration>,
     /// The longest time without a database.
@@ -67,35 +71,15 @@ pub async fn chaos(relay: &Path, plan: Plan, seed: u64) -> Report {
     outbox.config.batch.events_max = 100;
     database::prepare(&outbox).await;
     let producers = Producers::start(&outbox, AGGREGATES, seed).await;
-    let fleet = Fleet::start(&outbox, relay);
-    let mut run = Run {
-        outbox,
-        database,
-        fleet,
-        dice: Dice(Random::new(seed)),
-        left: plan.kinds(),
-        faults: Vec::new(),
-        longest: BTreeMap::new(),
-        away: Duration::ZERO,
-        missing: missing::Tally::default(),
-        violations: Vec::new(),
-    };
-    let all = run.left.len();
-    run.moved(0).await;
-    while !run.left.is_empty() {
-        // Some moment of its work.
-        tokio::time::sleep(Duration::from_millis(50 + run.dice.below(400))).await;
-        let before = run.left.len();
-        run.next_fault().await;
-        if (all - before) / 10 != (all - run.left.len()) / 10 {
-            println!("{} of {all} faults, {:.0?}", all - run.left.len(), began.elapsed());
-        }
-    }
+    let program = relay.to_owned();
+    let fleet = Fleet::start(&outbox, Box::new(move |outbox, _| outbox.spawn(&program)));
+    let mut run = Run::new(outbox, database, fleet, plan.kinds(), seed);
+    run.play(began).await;
     let written = producers.stop().await;
     run.drain().await;
     // A frozen relay that woke may still try.
     tokio::time::sleep(Duration::from_secs(1)).await;
-    let seen = run.seen().await;
+    let (seen, turns) = (run.seen().await, run.turn().await);
     let Run { outbox, database, fleet, faults, longest, away, missing, mut violations, .. } = run;
     let kept = check::kept(&outbox).await;
     let evidence = Evidence {
@@ -122,7 +106,7 @@ pub async fn chaos(relay: &Path, plan: Plan, seed: u64) -> Report {
         numbers_sent_twice: verdict.numbers_sent_twice,
         faults_with_copies: verdict.faults_with_copies,
         copies: seen.iter().map(|seen| copies(&seen.arrivals)).sum(),
-        turns: database::number(&outbox, "SELECT epoch FROM outbox_relays").await,
+        turns,
         relays_started_again: fleet.started_again(),
         topics_created_late: missing.topics.len(),
         rows_of_missing_topics: missing.rows,
@@ -140,6 +124,36 @@ pub async fn chaos(relay: &Path, plan: Plan, seed: u64) -> Report {
 }
 
 impl Run {
+    fn new(outbox: Outbox, database: Database, fleet: Fleet, faults: Vec<Kind>, seed: u64) -> Self {
+        Self {
+            outbox,
+            database,
+            fleet,
+            dice: Dice(Random::new(seed)),
+            left: faults,
+            faults: Vec::new(),
+            wakes: Vec::new(),
+            longest: BTreeMap::new(),
+            away: Duration::ZERO,
+            missing: missing::Tally::default(),
+            violations: Vec::new(),
+        }
+    }
+
+    /// All faults, each at some moment of the relay's work.
+    async fn play(&mut self, began: Instant) {
+        let all = self.left.len();
+        self.moved(0).await;
+        while !self.left.is_empty() {
+            tokio::time::sleep(Duration::from_millis(50 + self.dice.below(400))).await;
+            let before = self.left.len();
+            self.next_fault().await;
+            if (all - before) / 10 != (all - self.left.len()) / 10 {
+                println!("{} of {all} faults, {:.0?}", all - self.left.len(), began.elapsed());
+            }
+        }
+    }
+
     /// Takes one of what is left.
     async fn next_fault(&mut self) {
         let at = self.dice.below(self.left.len() as u64);

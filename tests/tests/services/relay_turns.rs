@@ -6,7 +6,7 @@ use outbox_relay::Ended;
 use sqlx::Connection as _;
 use tests::{
     Outbox, OwnKafka, SOON, Services, Worker, copies, counted_event, eventually, firsts,
-    relay_chaos::{Plan, chaos},
+    relay_chaos::{Plan, chaos, http},
 };
 
 use super::{commands::ran, relay_order::in_order};
@@ -230,4 +230,13 @@ async fn killed_and_frozen_relays_lose_and_reorder_nothing() {
     let report = chaos(program(), plan, 7).await;
     assert!(report.violations.is_empty(), "{report:#?}");
     assert!(report.events > 500 && report.turns >= 5, "{report:#?}");
+}
+
+/// The same with an HTTP destination: `cargo xtask relay-chaos --destination http` is the whole of it.
+#[tokio::test(flavor = "multi_thread")]
+async fn killed_and_frozen_relays_call_each_receiver_in_order() {
+    let plan = http::Plan { kills: 2, freezes: 1, events: 300 };
+    let report = http::chaos(program(), plan, 7).await;
+    assert!(report.violations.is_empty(), "{report:#?}");
+    assert!(report.events >= 300 && report.turns >= 3, "{report:#?}");
 }

@@ -184,8 +184,7 @@ mod tests {
     }
 
     fn row(key: &str, n: i64) -> Row {
-        let (id, aggregate) = (format!("{key}-{n}"), key.into());
-        Row { id, aggregate, n, topic: None, error: None }
+        Row::of(&format!("{key}-{n}"), key, n)
     }
 
     fn kept(rows: &[Row]) -> Kept {
