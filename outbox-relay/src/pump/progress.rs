@@ -99,6 +99,11 @@ impl Progress {
         }
     }
 
+    /// What is held behind rows that were delivered late is asked to go.
+    pub(super) fn expect_releases(&mut self) {
+        self.releases = true;
+    }
+
     /// A row is due after this time.
     pub(super) fn expect_due(&mut self, after: Duration, now: Instant) {
         let at = now + after;

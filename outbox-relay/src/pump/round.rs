@@ -257,6 +257,10 @@ impl<F: Rounds> Pump<F> {
             }
         };
         self.counters.sent.add((concluded.sent.len() + concluded.late.len()) as u64);
+        if !concluded.late.is_empty() {
+            work.progress.expect_releases();
+            work.more = true;
+        }
         let now = Instant::now();
         for RowFailure { id, event, error, waits_for, attempts, retry_after } in &concluded.failed {
             match (waits_for, retry_after) {
