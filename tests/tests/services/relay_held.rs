@@ -51,13 +51,13 @@ async fn what_is_held_is_out_of_the_way_and_follows_in_its_order() {
 
     outbox.schema.run("UPDATE outbox_events SET headers = '[]' WHERE seq = 1").await;
     let (code, out, err) = ran(outbox.command(program()), "failed retry --seq 1").await;
-    assert_eq!((code, out.starts_with("1 rows")), (Some(0), true), "{out}{err}");
+    assert_eq!((code, out.starts_with("1 row ")), (Some(0), true), "{out}{err}");
     is(&outbox, "what stands behind the second is held", HELD, 31).await;
     let wanted: Vec<i64> = (1..=30).collect();
     assert_eq!(firsts(&outbox.arrived(50).await)["a"], wanted);
 
     let (code, out, err) = ran(outbox.command(program()), "failed discard --all").await;
-    assert_eq!((code, out.starts_with("1 rows")), (Some(0), true), "{out}{err}");
+    assert_eq!((code, out.starts_with("1 row ")), (Some(0), true), "{out}{err}");
     outbox.drained(SOON).await;
     running.stop().await;
     let found = firsts(&outbox.arrivals().await);

@@ -57,7 +57,7 @@ const KNOWN: &[(&str, &str)] = &[
         "a round counts in the progress, which is told of rounds",
     ),
     (
-        "tests: named, named/blocks, named/broker, named/deaths, named/report, named/topics",
+        "tests: drill, drill/blocks, drill/broker, drill/deaths, drill/report, drill/topics",
         "the report has the limit that the cases are played against",
     ),
     (
