@@ -64,13 +64,13 @@ async fn done<F: Operators>(
         Deed::Retry => {
             steps::<F>(&settings, &mut session, async |s, after| F::retry(s, choice, after).await)
                 .await
-                .map(retried)
+                .map(describe_retry)
         }
         Deed::Discard { by } => steps::<F>(&settings, &mut session, async |s, after| {
             F::discard(s, choice, after, &by).await
         })
         .await
-        .map(discarded),
+        .map(describe_discard),
     };
     F::close_hard(session).await;
     match said {
@@ -98,13 +98,13 @@ async fn steps<F: Operators>(
 }
 
 /// What became of rows that are sent once more.
-pub(super) fn retried(rows: u64) -> String {
+pub(super) fn describe_retry(rows: u64) -> String {
     let whose = if rows == 1 { "its aggregate" } else { "their aggregates" };
     format!("{} will be sent once more, in the order of {whose}", counted(rows, "row"))
 }
 
 /// What became of rows that are given up.
-pub(super) fn discarded(rows: u64) -> String {
+pub(super) fn describe_discard(rows: u64) -> String {
     let (are, them) = if rows == 1 { ("is", "it") } else { ("are", "them") };
     format!("{} {are} given up; what waited behind {them} goes", counted(rows, "row"))
 }
