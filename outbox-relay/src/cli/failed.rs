@@ -107,14 +107,14 @@ async fn done<F: Operators>(
             let act = Act { who: &who, why: reason.trim() };
             let step = async |s: &mut F::Session, after| F::retry(s, choice, after, act).await;
             let rows = steps::<F>(&settings, &mut session, step).await;
-            rows.map(|rows| if json { changed(rows) } else { retried(rows) })
+            rows.map(|rows| if json { changed(rows) } else { describe_retry(rows) })
         }
         Deed::Discard(Hand { by, reason, json }) => {
             let who = who(by.as_deref());
             let act = Act { who: &who, why: reason.trim() };
             let step = async |s: &mut F::Session, after| F::discard(s, choice, after, act).await;
             let rows = steps::<F>(&settings, &mut session, step).await;
-            rows.map(|rows| if json { changed(rows) } else { discarded(rows) })
+            rows.map(|rows| if json { changed(rows) } else { describe_discard(rows) })
         }
     };
     F::close_hard(session).await;
@@ -148,13 +148,13 @@ async fn steps<F: Operators>(
 }
 
 /// What became of rows that are sent once more.
-pub(super) fn retried(rows: u64) -> String {
+pub(super) fn describe_retry(rows: u64) -> String {
     let whose = if rows == 1 { "its aggregate" } else { "their aggregates" };
     format!("{} will be sent once more, in the order of {whose}", counted(rows, "row"))
 }
 
 /// What became of rows that are given up.
-pub(super) fn discarded(rows: u64) -> String {
+pub(super) fn describe_discard(rows: u64) -> String {
     let (are, them) = if rows == 1 { ("is", "it") } else { ("are", "them") };
     format!("{} {are} given up; what waited behind {them} goes", counted(rows, "row"))
 }

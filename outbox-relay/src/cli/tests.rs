@@ -2,7 +2,7 @@
 
 use super::{
     check::doubt,
-    failed::{discarded, listed, retried},
+    failed::{describe_discard, describe_retry, listed},
     status::table,
     *,
 };
@@ -219,10 +219,13 @@ fn a_choice_that_matches_nothing_does_not_say_that_no_row_is_set_aside() {
 
 #[test]
 fn one_row_is_spoken_of_as_one() {
-    assert_eq!(retried(1), "1 row will be sent once more, in the order of its aggregate");
-    assert_eq!(retried(0), "0 rows will be sent once more, in the order of their aggregates");
-    assert_eq!(discarded(1), "1 row is given up; what waited behind it goes");
-    assert_eq!(discarded(2), "2 rows are given up; what waited behind them goes");
+    assert_eq!(describe_retry(1), "1 row will be sent once more, in the order of its aggregate");
+    assert_eq!(
+        describe_retry(0),
+        "0 rows will be sent once more, in the order of their aggregates"
+    );
+    assert_eq!(describe_discard(1), "1 row is given up; what waited behind it goes");
+    assert_eq!(describe_discard(2), "2 rows are given up; what waited behind them goes");
     let mut overview = Overview { failed: 1, held: 1, ..Overview::default() };
     let one = doubt(&overview).unwrap();
     assert!(one.starts_with("1 row is set aside, and 1 waits behind it; look at"), "{one}");
