@@ -214,7 +214,7 @@ async fn a_cloud_event_has_the_attributes_of_the_event() {
 }
 
 #[tokio::test]
-async fn data_of_a_cloud_event_is_what_its_type_says_or_base64() {
+async fn a_payload_in_a_cloud_event_is_what_its_type_says_or_base64() {
     let order = Aggregate::new("Order", "1").unwrap();
     let payload = |bytes: &[u8]| OutboxEvent::encoded("T", &order, bytes.to_vec().into()).unwrap();
     // A number that no float holds stays what it is.

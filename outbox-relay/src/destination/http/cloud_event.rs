@@ -40,7 +40,7 @@ struct CloudEvent<'e> {
     #[serde(skip_serializing_if = "Option::is_none")]
     tracestate: Option<&'e str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    data: Option<Data<'e>>,
+    data: Option<Inline<'e>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     data_base64: Option<String>,
 }
@@ -48,7 +48,7 @@ struct CloudEvent<'e> {
 /// A payload that JSON holds without base64.
 #[derive(Serialize)]
 #[serde(untagged)]
-enum Data<'e> {
+enum Inline<'e> {
     Json(&'e RawValue),
     Text(&'e str),
 }
@@ -65,7 +65,7 @@ pub(super) fn document(
     let event = delivery.event.envelope();
     let context = TracingContext::of(&delivery.event);
     let payload = event.payload.as_deref();
-    let data = payload.and_then(|payload| data(payload, content_type));
+    let data = payload.and_then(|payload| inline(payload, content_type));
     let encoded = payload.filter(|_| data.is_none()).map(|payload| STANDARD.encode(payload));
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let document = CloudEvent {
@@ -101,11 +101,11 @@ pub(super) fn time(event: &Envelope) -> Option<String> {
 }
 
 /// A payload that is what its type says: JSON, or text. Anything else goes in base64.
-fn data<'e>(payload: &'e [u8], content_type: &str) -> Option<Data<'e>> {
+fn inline<'e>(payload: &'e [u8], content_type: &str) -> Option<Inline<'e>> {
     let media = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     if media == "application/json" || media == "text/json" || media.ends_with("+json") {
-        return serde_json::from_slice(payload).ok().map(Data::Json);
+        return serde_json::from_slice(payload).ok().map(Inline::Json);
     }
     let text = media.starts_with("text/").then(|| std::str::from_utf8(payload));
-    text?.ok().map(Data::Text)
+    text?.ok().map(Inline::Text)
 }
