@@ -44,7 +44,7 @@ use axum::{
     http::{HeaderMap, StatusCode},
     routing::post,
 };
-use examples::{Error, RunningRelay, Services, WebService, request, wait_until};
+use examples::{Error, RunningRelay, Services, WebServer, request, wait_until};
 use outbox_core::{Aggregate, OutboxEvent};
 use outbox_relay::{
     Relay,
@@ -123,7 +123,7 @@ fn configure_relay(database: &str, url: String, secret_file: String) -> Config {
 
 /// The parcel service.
 #[derive(Clone)]
-struct ParcelService {
+struct Parcels {
     pool: PgPool,
     webhook: Arc<standardwebhooks::Webhook>,
     copies: Arc<AtomicUsize>,
@@ -133,7 +133,7 @@ struct ParcelService {
 
 /// `POST /events`: the effect of an event, once.
 async fn receive(
-    State(service): State<ParcelService>,
+    State(service): State<Parcels>,
     headers: HeaderMap,
     body: Bytes,
 ) -> (StatusCode, String) {
@@ -168,7 +168,7 @@ enum Taken {
     Refused(String),
 }
 
-impl ParcelService {
+impl Parcels {
     /// The id and the effect in one transaction: both are there, or neither.
     async fn send_parcel(&self, id: &str, placed: &OrderPlaced) -> Result<Taken, sqlx::Error> {
         let mut tx = self.pool.begin().await?;
@@ -231,15 +231,15 @@ async fn main() -> Result<ExitCode, Error> {
 
     let any = SocketAddr::from(([127, 0, 0, 1], 0));
     let app = Router::new().route("/orders", post(post_order)).with_state(shop_pool.clone());
-    let shop = WebService::start(any, app).await?;
-    let parcel_service = ParcelService {
+    let shop = WebServer::start(any, app).await?;
+    let parcel_service = Parcels {
         pool: parcel_pool.clone(),
         webhook: Arc::new(standardwebhooks::Webhook::new(&secret)?),
         copies: Arc::default(),
         answers: Arc::default(),
     };
     let app = Router::new().route("/events", post(receive)).with_state(parcel_service.clone());
-    let receiver = WebService::start(any, app.clone()).await?;
+    let receiver = WebServer::start(any, app.clone()).await?;
     let address = receiver.address;
     println!(
         "the shop takes orders on http://{}, the parcel service events on http://{address}",
@@ -295,7 +295,7 @@ async fn main() -> Result<ExitCode, Error> {
     println!("the parcel service is down; the relay says: {said}");
     let spent = "attempts > 0 OR failed_at IS NOT NULL";
     assert_eq!((count_rows(spent).await?, count_rows("sent_at IS NULL").await?), (0, 6));
-    let receiver = WebService::start(address, app).await?;
+    let receiver = WebServer::start(address, app).await?;
     wait_for_marks().await?;
     assert_eq!(count_rows(spent).await?, 0);
     println!("it is back: {} parcels, and no attempt was spent", count_parcels().await?);

@@ -13,14 +13,14 @@ use tokio::{
 use crate::Error;
 
 /// A web service that can be down for a while.
-pub struct WebService {
+pub struct WebServer {
     /// Where it listens.
     pub address: SocketAddr,
     end: oneshot::Sender<()>,
     task: JoinHandle<io::Result<()>>,
 }
 
-impl WebService {
+impl WebServer {
     /// Starts it; port 0 is any that is free.
     pub async fn start(address: SocketAddr, app: Router) -> Result<Self, Error> {
         let listener = TcpListener::bind(address).await?;

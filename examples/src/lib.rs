@@ -32,7 +32,7 @@ mod services;
 mod smtp;
 
 pub use error::Error;
-pub use http::{WebService, request};
+pub use http::{WebServer, request};
 pub use running::{RunningConsumer, RunningRelay, configure, send, wait_until};
 pub use services::Services;
 pub use smtp::{Mail, MailServer};

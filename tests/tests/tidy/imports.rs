@@ -45,16 +45,12 @@ const KNOWN: &[(&str, &str)] = &[
         "what was said of an error includes the grant that is lacking",
     ),
     (
-        "outbox-core: store/postgres, store/postgres/schema",
-        "the schema asks whether a session keeps statements",
-    ),
-    (
         "outbox-relay: cli, cli/failed, cli/migrate, cli/run, cli/status",
         "commands take `open` and `refused` from the module that calls them",
     ),
     (
-        "outbox-relay: pump/progress, pump/round",
-        "a round counts in the progress, which is told of rounds",
+        "outbox-relay: pump/progress, pump/round, pump/serve, pump/work",
+        "steps of one loop on what a turn works with; a round counts in the progress, which is told of rounds",
     ),
     (
         "tests: drill, drill/blocks, drill/broker, drill/deaths, drill/report, drill/topics",

@@ -7,7 +7,7 @@ use super::{
         VERSIONS_TABLE,
         migration::{self, Migration},
     },
-    keeps_statements,
+    statements::keeps_statements,
 };
 
 const MIGRATIONS: &[Migration] = &[

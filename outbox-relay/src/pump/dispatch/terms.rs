@@ -19,14 +19,14 @@ pub(crate) struct RetryRules {
 
 /// What bounds a destination.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(in crate::pump) struct Bounds {
-    pub(in crate::pump) name: String,
-    pub(in crate::pump) batch_max: usize,
-    pub(in crate::pump) calls_max: usize,
+pub(crate) struct Bounds {
+    pub(crate) name: String,
+    pub(crate) batch_max: usize,
+    pub(crate) calls_max: usize,
 }
 
 impl Bounds {
-    pub(in crate::pump) fn of(destination: &Destination) -> Self {
+    pub(crate) fn of(destination: &Destination) -> Self {
         let Destination { name, sink } = destination;
         let (batch_max, calls_max) = (sink.batch_max().max(1), sink.calls_max().max(1));
         Self { name: name.clone(), batch_max, calls_max }
@@ -35,14 +35,14 @@ impl Bounds {
 
 /// What became of events, to be marked.
 #[derive(Debug, Default)]
-pub(in crate::pump) struct Concluded {
-    pub(in crate::pump) sent: Vec<RowId>,
-    pub(in crate::pump) late: Vec<RowId>,
-    pub(in crate::pump) failed: Vec<RowFailure>,
+pub(crate) struct Concluded {
+    pub(crate) sent: Vec<RowId>,
+    pub(crate) late: Vec<RowId>,
+    pub(crate) failed: Vec<RowFailure>,
 }
 
 /// What rows wait for: never the name of a topic, since there is a space in it.
-pub(in crate::pump) fn name(destination: &str, scope: &str) -> String {
+pub(crate) fn name(destination: &str, scope: &str) -> String {
     if scope.is_empty() {
         format!("destination {destination}")
     } else {
@@ -51,13 +51,13 @@ pub(in crate::pump) fn name(destination: &str, scope: &str) -> String {
 }
 
 /// Whether rows wait for a destination, not for a topic.
-pub(in crate::pump) fn is_destination(waits_for: &str) -> bool {
+pub(crate) fn is_destination(waits_for: &str) -> bool {
     waits_for.starts_with("destination ")
 }
 
 impl Concluded {
     /// As the database is told.
-    pub(in crate::pump) fn marks(&self) -> Marks<'_> {
+    pub(crate) fn marks(&self) -> Marks<'_> {
         let Self { sent, late, failed } = self;
         Marks { sent, late, failed }
     }
@@ -66,7 +66,7 @@ impl Concluded {
         self.sent.len() + self.late.len() + self.failed.len()
     }
 
-    pub(in crate::pump) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
