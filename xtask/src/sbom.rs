@@ -18,7 +18,8 @@ const FILE: &str = "package/inbox.cdx.json";
 /// The packages of the two programs, and the features that the Dockerfile builds them with.
 const PROGRAMS: [&str; 2] = ["inbox-consumer", "inbox-outbox-relay"];
 const FEATURES: &str = "inbox-consumer/sqlite,inbox-consumer/tls,inbox-consumer/otlp,\
-    inbox-consumer/jemalloc,inbox-outbox-relay/tls,inbox-outbox-relay/otlp";
+    inbox-consumer/jemalloc,inbox-outbox-relay/tls,inbox-outbox-relay/otlp,\
+    inbox-outbox-relay/webhook";
 
 /// What the image runs on; other systems' crates are not in it.
 const PLATFORM: &str = "x86_64-unknown-linux-gnu";
