@@ -106,7 +106,9 @@ impl Relay {
         let Self { config, options, destinations, meters } = self;
         if !config.relay.enabled {
             Signal::Disabled.emit();
+            meters.switch_off();
             shutdown.await;
+            meters.end();
             return Ended::Shutdown;
         }
         on!(&options, run(settings, (&config, destinations), meters, shutdown), &address(&config))
@@ -220,7 +222,9 @@ impl RelayBuilder {
         } else {
             String::new()
         };
-        Ok(Relay { config, options, destinations: all, meters: Meters::new(outbox) })
+        let names = all.iter().map(|destination| destination.name.clone());
+        let meters = Meters::new(outbox, names);
+        Ok(Relay { config, options, destinations: all, meters })
     }
 }
 

@@ -1,5 +1,5 @@
 -- Delivery with further attempts, and at a time. Each column has a default that is no expression, so that to add it
--- rewrites nothing; who appends without knowing of them goes on. The lock lasts until both indexes are made: they hold
+-- rewrites nothing; who appends without knowing of them goes on. The lock lasts until all indexes are made: they hold
 -- nothing yet, but the table is read for each.
 
 -- `attempts`: how often it was tried in vain. `retry_at`: it waits for its next attempt, set aside (`failed_at`) and not
@@ -13,6 +13,9 @@ ALTER TABLE outbox_events ADD COLUMN attempts integer NOT NULL DEFAULT 0, ADD CO
 -- the commands of a build before this one leave `retry_at` as it is.
 CREATE INDEX outbox_events_retries ON outbox_events (retry_at, seq)
     WHERE failed_at IS NOT NULL AND discarded_at IS NULL AND NOT held AND retry_at IS NOT NULL;
+-- What waits for a person: looked at often, so that what goes by itself must not be in the way.
+CREATE INDEX outbox_events_set_aside ON outbox_events (seq)
+    WHERE failed_at IS NOT NULL AND discarded_at IS NULL AND NOT held AND retry_at IS NULL AND waits_for IS NULL;
 CREATE UNIQUE INDEX outbox_events_dedup ON outbox_events (dedup_key) WHERE dedup_key IS NOT NULL;
 
 -- Who let rows go again (`retry`) or gave them up (`discard`), and why. One row for each step of a command, with the ids

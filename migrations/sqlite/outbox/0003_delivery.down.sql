@@ -7,6 +7,7 @@ UPDATE outbox_events SET failed_at = NULL, error = NULL
     WHERE failed_at IS NOT NULL AND discarded_at IS NULL AND held = 0 AND retry_at IS NOT NULL;
 DROP TABLE outbox_audit;
 DROP INDEX outbox_events_retries;
+DROP INDEX outbox_events_set_aside;
 DROP INDEX outbox_events_dedup;
 ALTER TABLE outbox_events DROP COLUMN attempts;
 ALTER TABLE outbox_events DROP COLUMN retry_at;

@@ -14,6 +14,9 @@ ALTER TABLE outbox_events ADD COLUMN dedup_key TEXT;
 -- the commands of a build before this one leave `retry_at` as it is.
 CREATE INDEX outbox_events_retries ON outbox_events (retry_at, seq)
     WHERE failed_at IS NOT NULL AND discarded_at IS NULL AND held = 0 AND retry_at IS NOT NULL;
+-- What waits for a person: looked at often, so that what goes by itself must not be in the way.
+CREATE INDEX outbox_events_set_aside ON outbox_events (seq)
+    WHERE failed_at IS NOT NULL AND discarded_at IS NULL AND held = 0 AND retry_at IS NULL AND waits_for IS NULL;
 CREATE UNIQUE INDEX outbox_events_dedup ON outbox_events (dedup_key) WHERE dedup_key IS NOT NULL;
 
 -- Who let rows go again (`retry`) or gave them up (`discard`), and why. One row for each step of a command, with the ids

@@ -84,7 +84,7 @@ async fn looked_at<F: Operators>(settings: &F::Settings, session: &mut F::Sessio
 
 /// What is to be thought about of the rows.
 pub(super) fn doubt(overview: &Overview) -> Option<String> {
-    let Overview { failed, held, waiting_for_topic, .. } = *overview;
+    let Overview { failed, held, waiting_for_topic, waiting_for_destination, .. } = *overview;
     if failed > 0 {
         let (are, them) = if failed == 1 { ("is", "it") } else { ("are", "them") };
         let wait = if held == 1 { "waits" } else { "wait" };
@@ -95,7 +95,16 @@ pub(super) fn doubt(overview: &Overview) -> Option<String> {
         ));
     }
     if waiting_for_topic == 0 {
-        return None;
+        let (wait, go) =
+            if waiting_for_destination == 1 { ("waits", "it goes") } else { ("wait", "they go") };
+        return (waiting_for_destination > 0).then(|| {
+            format!(
+                "{} {wait} for a destination that is out ({}); {go} by {} when it works",
+                counted(waiting_for_destination, "row"),
+                overview.destinations_out.join(", "),
+                if waiting_for_destination == 1 { "itself" } else { "themselves" },
+            )
+        });
     }
     let wait = if waiting_for_topic == 1 { "waits" } else { "wait" };
     let (topics, them) = match overview.missing_topics.len() {

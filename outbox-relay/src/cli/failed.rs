@@ -195,7 +195,7 @@ fn state(row: &FailedRow) -> String {
     match (row.retry_seconds, &row.waits_for) {
         (Some(0), _) => format!("tries again now (attempt {tries})"),
         (Some(seconds), _) => format!("tries again in {seconds} s (attempt {tries})"),
-        (None, Some(_)) => "waits for its topic".into(),
+        (None, Some(name)) => show::waits_for(name).into(),
         (None, None) => "set aside".into(),
     }
 }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use service_kit::printed;
 
-use crate::port::RowContent;
+use crate::port::{RowContent, is_destination};
 
 /// How much of a payload is read and shown.
 pub(super) const PAYLOAD_MAX: usize = 4096;
@@ -32,6 +32,11 @@ fn document(row: &RowContent) -> Value {
     document
 }
 
+/// What a row waits for that goes by itself.
+pub(super) fn waits_for(name: &str) -> &'static str {
+    if is_destination(name) { "waits for its destination" } else { "waits for its topic" }
+}
+
 /// What became of the row, or becomes of it.
 fn state(row: &RowContent) -> &'static str {
     match row {
@@ -39,7 +44,7 @@ fn state(row: &RowContent) -> &'static str {
         RowContent { discarded_at: Some(_), .. } => "discarded",
         RowContent { failed_at: None, .. } => "waits to be sent",
         RowContent { held: true, .. } => "held behind another of its aggregate",
-        RowContent { waits_for: Some(_), .. } => "waits for its topic",
+        RowContent { waits_for: Some(name), .. } => waits_for(name),
         RowContent { retry_at: Some(_), .. } => "tries again by itself",
         _ => "set aside until a person decides",
     }

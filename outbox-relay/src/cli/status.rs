@@ -57,7 +57,9 @@ pub(super) fn table(overview: &Overview) -> String {
     row("set aside", overview.failed.to_string());
     row("tries again", later(overview.retrying, overview));
     row("delayed", later(overview.delayed, overview));
-    row("no topic", missing(overview));
+    row("no topic", named(overview.waiting_for_topic, &overview.missing_topics));
+    let out = named(overview.waiting_for_destination, &overview.destinations_out);
+    row("destination out", out);
     row("sent, kept", overview.sent.to_string());
     row("active relay", overview.holder.clone().unwrap_or_else(|| "-".into()));
     row("  since", seconds(overview.taken_seconds));
@@ -78,12 +80,9 @@ fn later(rows: i64, overview: &Overview) -> String {
     }
 }
 
-/// Rows whose topic is missing, and which topics these are.
-fn missing(overview: &Overview) -> String {
-    match &overview.missing_topics[..] {
-        [] => overview.waiting_for_topic.to_string(),
-        topics => format!("{} ({})", overview.waiting_for_topic, topics.join(", ")),
-    }
+/// Rows that wait for something, and for what.
+fn named(rows: i64, names: &[String]) -> String {
+    if names.is_empty() { rows.to_string() } else { format!("{rows} ({})", names.join(", ")) }
 }
 
 /// Why nothing is shipped, as far as the database knows.

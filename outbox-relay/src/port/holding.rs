@@ -58,9 +58,17 @@ pub(crate) trait Holding: Sessions {
     ) -> impl Future<Output = Result<Option<Appenders>, FeedError>> + Send;
 }
 
+/// What a name begins with where rows wait for a destination: no topic has a space in its name.
+pub(crate) const DESTINATION: &str = "destination ";
+
+/// Whether rows wait for a destination, not for a topic.
+pub(crate) fn is_destination(waits_for: &str) -> bool {
+    waits_for.starts_with(DESTINATION)
+}
+
 /// Topics that are missing.
 pub(crate) trait Topics: Sessions {
-    /// The topics that rows wait for, at most a thousand.
+    /// The topics and destinations that rows wait for, at most a thousand.
     fn topics(
         session: &mut Self::Session,
     ) -> impl Future<Output = Result<Vec<String>, FeedError>> + Send;

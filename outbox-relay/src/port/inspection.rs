@@ -23,8 +23,12 @@ pub(crate) struct Overview {
     pub next_due_seconds: Option<i64>,
     /// Rows that go by themselves when their topic is there.
     pub waiting_for_topic: i64,
+    /// Rows that go by themselves when their destination works, those in the relay's memory aside.
+    pub waiting_for_destination: i64,
     /// The topics that are missing, the first ten.
     pub missing_topics: Vec<String>,
+    /// The destinations that are out, the first ten.
+    pub destinations_out: Vec<String>,
     /// Rows that are sent or discarded and not yet removed.
     pub sent: i64,
     /// Who has the turn.
@@ -50,11 +54,17 @@ pub(crate) struct Reading {
     pub oldest_waits: Option<Duration>,
     /// The largest number of a row.
     pub newest: Option<i64>,
-    /// Rows that were set aside until a person decides; of the first 1,000 of these and the next.
+    /// Rows that were set aside until a person decides, at most 1,000.
     pub set_aside: u64,
-    /// Rows that go by themselves when their topic is there.
+    /// Rows that could not be delivered and are tried again by themselves; with the next, at most 1,000.
+    pub retrying: u64,
+    /// Rows that are not sent before a time of theirs.
+    pub delayed: u64,
+    /// Rows that go by themselves when their topic is there; with the next, at most 1,000.
     pub without_topic: u64,
-    /// Rows that wait behind one of either kind, at most 2,000 together with these.
+    /// Rows that go by themselves when their destination works, those in the relay's memory aside.
+    pub without_destination: u64,
+    /// Rows that wait behind one of these five kinds, at most 2,000 together with these.
     pub held: u64,
     /// The table and what belongs to it, its indexes aside; `None` where the database does not say.
     pub table_bytes: Option<u64>,

@@ -19,7 +19,7 @@ mod wakes;
 
 pub(crate) use failed::{Act, Choice, FailedRow, FailedRows, RowContent, Step};
 pub(crate) use feed::{Operators, Owners, Relays, Rounds};
-pub(crate) use holding::{Appenders, Holding, ReleasedRows, Topics};
+pub(crate) use holding::{Appenders, DESTINATION, Holding, ReleasedRows, Topics, is_destination};
 pub use inspection::Finding;
 pub(crate) use inspection::{Inspection, Measurements, Overview, Reading, Rights, RoleKind};
 pub(crate) use numbers::Numbers;

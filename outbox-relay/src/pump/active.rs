@@ -191,11 +191,16 @@ impl<F: Owners> Pump<F> {
         self.troubles().database_works();
         if fencings.persist(Instant::now()) {
             id_shared(turn, lease);
-        } else if let Some(why) = work.dispatch.outage() {
+        } else if let Some(why) = self.standstill(work) {
             lease.report_outage(why);
         } else if lease.report_progress() {
             Signal::Moving.emit();
         }
+    }
+
+    /// Why nothing goes anywhere, as far as it is not Kafka's: that is told where it is met.
+    fn standstill(&self, work: &Work<'_, F>) -> Option<String> {
+        if self.options.routes.reach_kafka() { None } else { work.dispatch.standstill() }
     }
 
     fn kafka_out(&self, lease: &Lease, why: String) {

@@ -6,11 +6,10 @@ use std::time::{Duration, Instant};
 use inbox_engine::internal::Rule;
 
 use super::{
-    Pump, dispatch, floor::Floor, missing_topics::MissingTopics, round::Round, serve::Refill,
-    work::Work,
+    Pump, floor::Floor, missing_topics::MissingTopics, round::Round, serve::Refill, work::Work,
 };
 use crate::{
-    port::{ReleasedRows, Rounds, Row, RowQuery},
+    port::{ReleasedRows, Rounds, Row, RowQuery, is_destination},
     sink::{Sink, TopicStatus},
     telemetry::Signal,
 };
@@ -145,7 +144,7 @@ impl<F: Rounds> Pump<F> {
         if !progress.topics_read {
             let topics = session.call(F::topics).await.map_err(Round::DatabaseOut)?;
             for topic in topics {
-                if dispatch::is_destination(&topic) {
+                if is_destination(&topic) {
                     // Whether it works is seen by what goes there.
                     progress.let_destination_go(topic);
                 } else {

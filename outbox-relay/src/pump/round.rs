@@ -7,14 +7,14 @@ use inbox_engine::internal::Rule;
 
 use super::{
     Pump,
-    dispatch::{Concluded, is_destination},
+    dispatch::Concluded,
     outgoing::{OutgoingBatch, SentRow, Sorter, label, waits},
     publish_span::PublishSpan,
     serve::Refill,
     work::Work,
 };
 use crate::{
-    port::{Marked, Rounds, RowFailure, RowPage},
+    port::{Marked, Rounds, RowFailure, RowPage, is_destination},
     sink::{OutgoingRecord, Refusal, Shipment, Sink},
     telemetry::Signal,
 };
@@ -86,7 +86,7 @@ impl<F: Rounds> Pump<F> {
             Shipment::Done { refused, left } => {
                 if count > 0 {
                     self.troubles().kafka_works();
-                    self.meters.delivery_seconds.took(begun.elapsed());
+                    self.meters.kafka.answered(begun.elapsed());
                 }
                 more |= !left.is_empty();
                 let progress = &mut work.progress;

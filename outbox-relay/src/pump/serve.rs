@@ -7,7 +7,12 @@ use std::{
 
 use inbox_engine::internal::Rule;
 
-use super::{Pump, dispatch::News, round::Round, work::Work};
+use super::{
+    Pump,
+    dispatch::{EndedCall, News},
+    round::Round,
+    work::Work,
+};
 use crate::{port::Rounds, telemetry::Signal};
 
 /// How soon to look again whether the lease is ours.
@@ -59,10 +64,7 @@ impl<F: Rounds> Pump<F> {
             };
             tokio::select! {
                 answer = &mut until => return Ok(Some(answer)),
-                (call, outcomes) = work.calls.next() => match outcomes {
-                    Some(outcomes) => work.dispatch.conclude(call, outcomes, Instant::now()),
-                    None => work.dispatch.give_back(call),
-                },
+                ended = work.calls.next() => self.settle(work, ended),
                 () = time => {}
             }
         }
@@ -71,13 +73,20 @@ impl<F: Rounds> Pump<F> {
     /// What was under way when the relay was asked to end is waited for, and marked; nothing new is begun.
     pub(super) async fn finish_calls(&self, work: &mut Work<'_, F>) -> Result<(), Round> {
         while !work.calls.is_empty() {
-            let (call, outcomes) = work.calls.next().await;
-            match outcomes {
-                Some(outcomes) => work.dispatch.conclude(call, outcomes, Instant::now()),
-                None => work.dispatch.give_back(call),
-            }
+            let ended = work.calls.next().await;
+            self.settle(work, ended);
         }
         self.mark_concluded(work).await
+    }
+
+    /// What a call came to.
+    fn settle(&self, work: &mut Work<'_, F>, ended: EndedCall) {
+        let EndedCall { call, outcomes, took } = ended;
+        let Some(outcomes) = outcomes else { return work.dispatch.give_back(call) };
+        if let Some(meters) = self.meters.destinations.get(call.sink()) {
+            meters.answered(took);
+        }
+        work.dispatch.conclude(call, outcomes, Instant::now());
     }
 
     /// What has become of events is told and marked, when it is time.
@@ -85,12 +94,17 @@ impl<F: Rounds> Pump<F> {
         let now = Instant::now();
         work.dispatch.tick(now);
         for news in work.dispatch.take_news() {
+            let sink = news.sink();
+            let Some(meters) = self.meters.destinations.get(sink) else { continue };
             match news {
-                News::Out { destination, why } => {
+                News::Out { destination, why, .. } => {
                     self.counters.outages.add(1);
+                    self.troubles().errors.destination_outage.add(1);
+                    meters.is_out(work.dispatch.outage(sink));
                     Signal::DestinationOutage { destination, error: why }.emit();
                 }
-                News::Works { destination, after } => {
+                News::Works { destination, after, .. } => {
+                    meters.is_out(work.dispatch.outage(sink));
                     Signal::DestinationWorks {
                         destination: destination.clone(),
                         seconds: after.as_secs(),
@@ -98,7 +112,10 @@ impl<F: Rounds> Pump<F> {
                     .emit();
                     work.progress.let_destination_go(destination);
                 }
-                News::Delivered { .. } => self.counters.delivered.add(1),
+                News::Delivered { age, .. } => {
+                    self.counters.delivered.add(1);
+                    meters.delivered(1, Some(age));
+                }
             }
         }
         if work.dispatch.wants_marks(now) {

@@ -14,11 +14,14 @@ use std::{
 
 use service_kit::{
     Counter,
-    telemetry::{EVENTS, Histogram, LONG, SHORT, Scale},
+    telemetry::{EVENTS, Histogram, Scale},
 };
 
-use super::{Counters, Troubles};
+use super::{Counters, Troubles, destinations::DestinationMeters};
 use crate::{deadline::Deadline, port::Reading};
+
+/// What Kafka is called among the destinations; no other has this name.
+const KAFKA: &str = "kafka";
 
 /// What one relay has measured of itself.
 #[derive(Debug)]
@@ -32,10 +35,10 @@ pub(crate) struct Meters {
     /// Looks at the outbox for metrics that went well.
     pub(crate) readings: Counter,
     pub(crate) batch_rows: Histogram,
-    /// From handing a batch over to the acknowledgement of all of it.
-    pub(crate) delivery_seconds: Histogram,
-    /// From the append of the oldest row of a batch to its mark.
-    pub(crate) delay_seconds: Histogram,
+    /// Whose rows count when they are marked, and whose delay is that of the oldest row of each batch.
+    pub(crate) kafka: DestinationMeters,
+    /// All other destinations, by their number.
+    pub(crate) destinations: Vec<DestinationMeters>,
     pub(crate) begun: SystemTime,
     /// Where the HTTP port listens.
     pub(crate) http: OnceLock<SocketAddr>,
@@ -52,6 +55,8 @@ pub(crate) struct Live {
     /// It was asked to end.
     pub(crate) ending: bool,
     pub(crate) ended: bool,
+    /// `relay.enabled` is false: there is nothing to do.
+    pub(crate) off: bool,
     pub(crate) turn: TurnState,
     /// Why nothing is shipped though this relay has the turn.
     pub(crate) standstill: Option<Standstill>,
@@ -83,7 +88,7 @@ pub(crate) struct Standstill {
 }
 
 impl Meters {
-    pub(crate) fn new(outbox: String) -> Arc<Self> {
+    pub(crate) fn new(outbox: String, destinations: impl IntoIterator<Item = String>) -> Arc<Self> {
         Arc::new(Self {
             outbox,
             counters: Arc::default(),
@@ -91,8 +96,8 @@ impl Meters {
             appended: Counter::default(),
             readings: Counter::default(),
             batch_rows: Histogram::new(Scale::Whole, EVENTS),
-            delivery_seconds: Histogram::new(Scale::Seconds, SHORT),
-            delay_seconds: Histogram::new(Scale::Seconds, LONG),
+            kafka: DestinationMeters::new(KAFKA),
+            destinations: destinations.into_iter().map(DestinationMeters::new).collect(),
             begun: SystemTime::now(),
             http: OnceLock::new(),
             wanted: AtomicBool::new(false),
@@ -127,6 +132,7 @@ impl Meters {
         live.standstill = None;
         drop(live);
         self.troubles.kafka_unused();
+        self.destinations.iter().for_each(|destination| destination.is_out(None));
     }
 
     /// Another has it.
@@ -146,15 +152,23 @@ impl Meters {
         });
     }
 
-    /// Rows of a batch were delivered and marked.
+    /// Kafka and all others.
+    pub(super) fn all_destinations(&self) -> impl Iterator<Item = &DestinationMeters> {
+        std::iter::once(&self.kafka).chain(&self.destinations)
+    }
+
+    /// The relay is switched off by its configuration.
+    pub(crate) fn switch_off(&self) {
+        self.lock().off = true;
+    }
+
+    /// Rows of a batch were delivered to Kafka and marked.
     pub(crate) fn delivered(&self, rows: usize, appended: Option<Instant>) {
         if rows == 0 {
             return;
         }
         self.batch_rows.observe(rows as u64);
-        if let Some(appended) = appended {
-            self.delay_seconds.took(appended.elapsed());
-        }
+        self.kafka.delivered(rows, appended.map(|appended| appended.elapsed()));
     }
 
     /// What a look at the outbox has found; `None` when it failed.

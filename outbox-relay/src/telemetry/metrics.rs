@@ -19,9 +19,6 @@ use super::{
 };
 use crate::port::Reading;
 
-/// Where batches go.
-const DESTINATION: &str = "kafka";
-
 /// What one scrape reads: numbers as they are, and what was told last.
 #[derive(Debug)]
 pub(super) struct Scrape<'m> {
@@ -59,11 +56,17 @@ metrics! { pub METRICS of Scrape<'_>, Scrape::outbox;
     Gauge "outbox_unsent_span_rows" "rows" [] |m, s| of(m, s, |it| Some(span(it)));
     /// How long the row that waits with the smallest number had waited at the last look; 0 when none waits.
     Gauge "outbox_oldest_unsent_seconds" "seconds" [] |m, s| of(m, s, oldest_unsent);
-    /// Rows that were set aside until a person decides, as of the last look: of the first 1,000 of these and of those without a topic.
+    /// Rows that were set aside until a person decides, as of the last look; at most 1,000 are counted.
     Gauge "outbox_set_aside_rows" "rows" [] |m, s| of(m, s, |it| Some(it.set_aside));
-    /// Rows that go by themselves when their topic is there, counted like these.
+    /// Rows that could not be delivered and are tried again by themselves, as of the last look; of the first 1,000 of these and of those that are delayed.
+    Gauge "outbox_retrying_rows" "rows" [] |m, s| of(m, s, |it| Some(it.retrying));
+    /// Rows that are not sent before a time of theirs (`deliver_after`), as far as the relay has met them, counted like these.
+    Gauge "outbox_delayed_rows" "rows" [] |m, s| of(m, s, |it| Some(it.delayed));
+    /// Rows that go by themselves when their topic is there, as of the last look; of the first 1,000 of these and of those without a destination.
     Gauge "outbox_without_topic_rows" "rows" [] |m, s| of(m, s, |it| Some(it.without_topic));
-    /// Rows that wait behind one of either kind, as of the last look; together at most 2,000 are counted.
+    /// Rows that go by themselves when their destination works, counted like these; those that are in the relay's memory wait to be sent.
+    Gauge "outbox_without_destination_rows" "rows" [] |m, s| of(m, s, |it| Some(it.without_destination));
+    /// Rows that wait behind one of these five kinds, as of the last look; together at most 2,000 are counted.
     Gauge "outbox_held_rows" "rows" [] |m, s| of(m, s, |it| Some(it.held));
     /// Size of `outbox_events` without its indexes, as of the last look. Not on SQLite, where a table's size is not known without reading it.
     Gauge "outbox_table_bytes" "bytes" [] |m, s| of(m, s, |it| it.table_bytes);
@@ -85,23 +88,41 @@ metrics! { pub METRICS of Scrape<'_>, Scrape::outbox;
         s.seconds(&["database"], lasts(m.troubles.database_outage()));
         s.seconds(&["kafka"], lasts(m.troubles.kafka_outage()));
     };
+    /// For how long a destination other than Kafka has not worked, as this relay meets it while it has the turn; 0 while it works. Where its address is one by template, any of its addresses.
+    Gauge "outbox_destination_outage_seconds" "seconds" [destination] |m, s| {
+        for destination in &m.destinations {
+            s.seconds(&[&destination.name], destination.out_for());
+        }
+    };
     /// 1 when `/health/ready` answers 200.
     Gauge "outbox_ready" "boolean" [] |m, s| {
         s.add(&[], u8::from(Readings::readiness_of(m.meters, &m.live).ready));
     };
     /// Rows that were appended while this relay runs, by how far the largest number has moved since the first look that found a row: what was never committed counts, too.
     Counter "outbox_appended_rows_total" "rows" [] |m, s| s.add(&[], m.appended.read());
-    /// Rows that this relay has delivered and marked.
-    Counter "outbox_delivered_rows_total" "rows" [destination] |m, s| s.add(&[DESTINATION], m.counters.sent.read());
-    /// Batches that it has delivered and marked.
+    /// Rows that this relay has delivered: those for Kafka when they are marked, others when the destination has taken them.
+    Counter "outbox_delivered_rows_total" "rows" [destination] |m, s| {
+        for destination in m.all_destinations() {
+            s.add(&[&destination.name], destination.rows.read());
+        }
+    };
+    /// Batches that it has delivered to Kafka and marked.
     Counter "outbox_batches_total" "batches" [] |m, s| s.add(&[], m.counters.batches.read());
     /// Rows of such a batch.
     Histogram "outbox_batch_rows" "rows" [] |m, s| s.distribution(&[], &m.batch_rows.read());
-    /// From handing a batch over to the acknowledgement of all of it, its commit included.
-    Histogram "outbox_delivery_seconds" "seconds" [destination] |m, s| s.distribution(&[DESTINATION], &m.delivery_seconds.read());
-    /// From the append of a row (`created_at`, when its transaction began) to its mark, of the oldest row of each batch, by the database's clock.
-    Histogram "outbox_delay_seconds" "seconds" [destination] |m, s| s.distribution(&[DESTINATION], &m.delay_seconds.read());
-    /// What went wrong, by the signal that tells it, each time: `database_outage`, `kafka_outage`, `broker_trouble`, `unknown`, `fenced`, `set_aside`, `listening_broken`, `prune_failed`, `reading_failed`.
+    /// From handing rows over to the answer: a batch to Kafka, its commit included; a call of any other destination.
+    Histogram "outbox_delivery_seconds" "seconds" [destination] |m, s| {
+        for destination in m.all_destinations() {
+            s.distribution(&[&destination.name], &destination.delivery_seconds.read());
+        }
+    };
+    /// From the append of a row (`created_at`, when its transaction began) to its delivery, by the database's clock: of the oldest row of each batch to Kafka, to its mark; of each row to others.
+    Histogram "outbox_delay_seconds" "seconds" [destination] |m, s| {
+        for destination in m.all_destinations() {
+            s.distribution(&[&destination.name], &destination.delay_seconds.read());
+        }
+    };
+    /// What went wrong, by the signal that tells it, each time: `database_outage`, `kafka_outage`, `broker_trouble`, `destination_outage`, `retry`, `unknown`, `fenced`, `set_aside`, `listening_broken`, `prune_failed`, `reading_failed`.
     Counter "outbox_errors_total" "errors" [kind] errors_total;
     /// Turns that this relay has taken.
     Counter "outbox_turns_total" "turns" [] |m, s| s.add(&[], m.counters.turns.read());
@@ -169,6 +190,8 @@ fn errors_total(scrape: &Scrape<'_>, samples: &mut Samples<'_>) {
         ("database_outage", &errors.database_outage),
         ("kafka_outage", &errors.kafka_outage),
         ("broker_trouble", &errors.broker_trouble),
+        ("destination_outage", &errors.destination_outage),
+        ("retry", &counters.retries),
         ("unknown", &counters.unknown),
         ("fenced", &counters.fenced),
         ("set_aside", &counters.failed),

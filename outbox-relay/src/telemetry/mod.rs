@@ -6,6 +6,7 @@
 //! ```
 
 mod counters;
+mod destinations;
 mod meters;
 mod metrics;
 mod outages;

@@ -11,7 +11,7 @@ use crate::{deadline::Deadline, port::Reading};
 const MINUTE: Duration = Duration::from_mins(1);
 
 fn relay() -> (Arc<Meters>, Readings) {
-    let meters = Meters::new("shop".into());
+    let meters = Meters::new("shop".into(), ["shop".to_owned()]);
     let readings = Readings::of(&meters);
     (meters, readings)
 }
@@ -47,6 +47,15 @@ fn a_relay_is_ready_when_it_has_the_turn_or_another_has() {
     assert_eq!(reasons(&readings), ["ending"], "what is letting go takes no more work");
     meters.end();
     assert_eq!(reasons(&readings), ["ended"]);
+}
+
+#[test]
+fn a_relay_that_is_switched_off_is_ready() {
+    let (meters, readings) = relay();
+    meters.switch_off();
+    let Readiness { ready, sentence, .. } = readings.readiness();
+    assert!(ready && readings.live());
+    assert_eq!(sentence, "the relay is switched off: `relay.enabled` is false");
 }
 
 #[test]
@@ -131,7 +140,11 @@ fn metrics_say_what_was_measured() {
     meters.troubles.database_out("refused".into());
     meters.delivered(7, Instant::now().checked_sub(Duration::from_secs(2)));
     meters.delivered(0, None);
-    meters.delivery_seconds.took(Duration::from_millis(3));
+    meters.kafka.answered(Duration::from_millis(3));
+    let shop = &meters.destinations[0];
+    shop.answered(Duration::from_millis(4));
+    shop.delivered(1, Some(Duration::from_secs(3)));
+    shop.is_out(Some((Instant::now().checked_sub(MINUTE).unwrap(), "refused".into())));
     meters.publish_reading(Some(Reading { newest: Some(90), ..Reading::default() }));
     meters.publish_reading(Some(Reading {
         unsent: 20_000,
@@ -139,7 +152,10 @@ fn metrics_say_what_was_measured() {
         oldest_waits: Some(Duration::from_millis(1_500)),
         newest: Some(5_000_100),
         set_aside: 3,
+        retrying: 5,
+        delayed: 6,
         without_topic: 2,
+        without_destination: 8,
         held: 4,
         table_bytes: Some(8_192),
         index_bytes: None,
@@ -151,7 +167,10 @@ fn metrics_say_what_was_measured() {
         ("outbox_unsent_span_rows{outbox=\"shop\"}", "5000000"),
         ("outbox_oldest_unsent_seconds{outbox=\"shop\"}", "1.5"),
         ("outbox_set_aside_rows{outbox=\"shop\"}", "3"),
+        ("outbox_retrying_rows{outbox=\"shop\"}", "5"),
+        ("outbox_delayed_rows{outbox=\"shop\"}", "6"),
         ("outbox_without_topic_rows{outbox=\"shop\"}", "2"),
+        ("outbox_without_destination_rows{outbox=\"shop\"}", "8"),
         ("outbox_held_rows{outbox=\"shop\"}", "4"),
         ("outbox_table_bytes{outbox=\"shop\"}", "8192"),
         ("outbox_turn_held{outbox=\"shop\"}", "1"),
@@ -159,6 +178,9 @@ fn metrics_say_what_was_measured() {
         ("outbox_ready{outbox=\"shop\"}", "1"),
         ("outbox_appended_rows_total{outbox=\"shop\"}", "5000010"),
         ("outbox_delivered_rows_total{outbox=\"shop\",destination=\"kafka\"}", "7"),
+        ("outbox_delivered_rows_total{outbox=\"shop\",destination=\"shop\"}", "1"),
+        ("outbox_delivery_seconds_count{outbox=\"shop\",destination=\"shop\"}", "1"),
+        ("outbox_delay_seconds_sum{outbox=\"shop\",destination=\"shop\"}", "3"),
         ("outbox_batches_total{outbox=\"shop\"}", "2"),
         ("outbox_batch_rows_count{outbox=\"shop\"}", "1"),
         ("outbox_batch_rows_sum{outbox=\"shop\"}", "7"),
@@ -173,6 +195,8 @@ fn metrics_say_what_was_measured() {
     ] {
         assert!(text.contains(&format!("\n{name} {value}\n")), "{name} {value}: {text}");
     }
+    let out = "\noutbox_destination_outage_seconds{outbox=\"shop\",destination=\"shop\"} 6";
+    assert!(text.contains(out), "a minute and a little: {text}");
     assert!(!text.contains("outbox_index_bytes{"), "what is not known is not told");
     assert!(!text.contains("outbox_standstill{"), "it ships");
 }

@@ -101,7 +101,9 @@ impl Readings {
 
     pub(super) fn readiness_of(meters: &Meters, live: &Live) -> Readiness {
         let (turn, sentence) = turn(live);
-        let reasons = if live.ended {
+        let reasons = if live.off {
+            Vec::new()
+        } else if live.ended {
             vec![Unready::new("ended", "the relay has ended")]
         } else if live.at.is_none() {
             vec![Unready::new("starting", "the relay has not begun to run")]
@@ -189,6 +191,9 @@ fn stuck(live: &Live) -> Option<String> {
 /// Whose turn it is, by name and for people.
 fn turn(live: &Live) -> (&'static str, String) {
     match &live.turn {
+        _ if live.off => {
+            ("unknown", "the relay is switched off: `relay.enabled` is false".to_owned())
+        }
         TurnState::Unknown => ("unknown", "nobody's turn is known".to_owned()),
         TurnState::Own(_) => ("own", "this relay has the turn".to_owned()),
         TurnState::Others { holder, until } => {

@@ -32,6 +32,7 @@ pub(crate) struct ErrorCounters {
     pub(crate) database_outage: Counter,
     pub(crate) kafka_outage: Counter,
     pub(crate) broker_trouble: Counter,
+    pub(crate) destination_outage: Counter,
     pub(crate) listening_broken: Counter,
     pub(crate) prune_failed: Counter,
     pub(crate) reading_failed: Counter,

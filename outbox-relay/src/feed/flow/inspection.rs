@@ -4,10 +4,11 @@ use std::{future::Future, time::Duration};
 
 use super::{Columns, Read as _, SqlClient};
 use crate::port::{
-    FeedError, Finding, Inspection, Measurements, Numbers, Overview, Reading, Rights, Topics,
+    DESTINATION, FeedError, Finding, Inspection, Measurements, Numbers, Overview, Reading, Rights,
+    Topics, is_destination,
 };
 
-/// So many missing topics are named in an overview.
+/// So many missing topics, and destinations that are out, are named in an overview.
 const TOPICS_SHOWN: usize = 10;
 
 /// A database that can be looked at.
@@ -25,8 +26,14 @@ pub(crate) trait InspectionSql: SqlClient + Topics + Rights + Numbers {
 impl<DB: InspectionSql> Inspection for DB {
     async fn overview(session: &mut DB::Session) -> Result<Overview, FeedError> {
         let mut found = overview(&DB::fetch_one(session, DB::OVERVIEW, &[]).await?)?;
-        found.missing_topics = DB::topics(session).await?;
-        found.missing_topics.truncate(TOPICS_SHOWN);
+        let names = DB::topics(session).await?.into_iter();
+        let (mut destinations, mut topics): (Vec<_>, Vec<_>) =
+            names.partition(|name| is_destination(name));
+        destinations.truncate(TOPICS_SHOWN);
+        topics.truncate(TOPICS_SHOWN);
+        let bare = |name: &String| name.trim_start_matches(DESTINATION).to_owned();
+        found.destinations_out = destinations.iter().map(bare).collect();
+        found.missing_topics = topics;
         Ok(found)
     }
 
@@ -46,8 +53,10 @@ impl<DB: InspectionSql> Measurements for DB {
             let bytes: Option<i64> = row.read(name)?;
             Ok(bytes.map(above_zero))
         };
-        let heads = number("heads")?;
-        let set_aside = number("set_aside")?;
+        let (set_aside, retrying, delayed) =
+            (number("set_aside")?, number("retrying")?, number("delayed")?);
+        let (topic, destination) = (number("without_topic")?, number("without_destination")?);
+        let heads = set_aside + retrying + delayed + topic + destination;
         let (oldest, lease): (Option<f64>, f64) = (row.read("oldest_waits")?, row.read("lease")?);
         Ok(Reading {
             unsent: number("unsent")?,
@@ -55,7 +64,10 @@ impl<DB: InspectionSql> Measurements for DB {
             oldest_waits: oldest.and_then(seconds),
             newest: row.read("newest")?,
             set_aside,
-            without_topic: heads.saturating_sub(set_aside),
+            retrying,
+            delayed,
+            without_topic: topic,
+            without_destination: destination,
             held: number("together")?.saturating_sub(heads),
             table_bytes: size("table_bytes")?,
             index_bytes: size("index_bytes")?,
@@ -83,7 +95,9 @@ fn overview(row: &impl Columns) -> Result<Overview, sqlx::Error> {
         delayed: row.read("delayed")?,
         next_due_seconds: row.read("next_due")?,
         waiting_for_topic: row.read("waiting_for_topic")?,
+        waiting_for_destination: row.read("waiting_for_destination")?,
         missing_topics: Vec::new(),
+        destinations_out: Vec::new(),
         sent: row.read("sent")?,
         holder: row.read("owner")?,
         taken_seconds: row.read("taken")?,

@@ -16,13 +16,14 @@ impl InspectionSql for Postgres {
     (SELECT extract(epoch FROM now() - created_at)::bigint FROM outbox_events
         WHERE sent_at IS NULL AND failed_at IS NULL ORDER BY seq LIMIT 1) AS oldest,
     greatest(0, h.heads - t.rows - d.rows) AS failed, d.rows - d.delayed AS retrying, d.delayed, d.next AS next_due,
-    t.rows AS waiting_for_topic,
+    t.rows - t.destinations AS waiting_for_topic, t.destinations AS waiting_for_destination,
     (SELECT count(*) FROM outbox_events WHERE sent_at IS NOT NULL OR discarded_at IS NOT NULL) AS sent,
     r.owner, extract(epoch FROM now() - r.taken_at)::bigint AS taken,
     greatest(0, extract(epoch FROM r.lease_until - now())::bigint) AS lease_left,
     coalesce(r.epoch, 0) AS fence, r.standstill
 FROM (SELECT count(*) AS unsent FROM outbox_events WHERE sent_at IS NULL AND failed_at IS NULL) w
-CROSS JOIN (SELECT count(*) AS rows FROM outbox_events WHERE waits_for IS NOT NULL) t
+CROSS JOIN (SELECT count(*) AS rows, count(*) FILTER (WHERE waits_for LIKE 'destination %') AS destinations
+    FROM outbox_events WHERE waits_for IS NOT NULL) t
 CROSS JOIN (SELECT count(*) AS rows, count(*) FILTER (WHERE deliver_after > now()) AS delayed,
     CASE WHEN count(*) > 0 THEN greatest(0, least(date_part('epoch', min(retry_at)) - date_part('epoch', now()), 1e9::float8))::bigint
         END AS next
@@ -38,14 +39,21 @@ LEFT JOIN outbox_relays r ON true";
         ORDER BY seq LIMIT 20000) w) AS unsent,
     o.seq AS oldest, o.waits AS oldest_waits,
     (SELECT seq FROM outbox_events ORDER BY seq DESC LIMIT 1) AS newest,
-    h.heads, h.set_aside,
+    s.rows AS set_aside, d.rows - d.delayed AS retrying, d.delayed,
+    t.rows - t.destinations AS without_topic, t.destinations AS without_destination,
     (SELECT count(*) FROM (SELECT seq FROM outbox_events WHERE failed_at IS NOT NULL AND discarded_at IS NULL
         ORDER BY aggregate_type, aggregate_id, seq LIMIT 2000) t) AS together,
     pg_table_size('outbox_events'::regclass) AS table_bytes, pg_indexes_size('outbox_events'::regclass) AS index_bytes,
     coalesce(date_part('epoch', r.lease_until) - date_part('epoch', now()), 0) AS lease
-FROM (SELECT count(*) AS heads, count(*) FILTER (WHERE waits_for IS NULL) AS set_aside
-    FROM (SELECT waits_for FROM outbox_events WHERE failed_at IS NOT NULL AND discarded_at IS NULL AND NOT held
-        ORDER BY seq LIMIT 1000) a) h
+FROM (SELECT count(*) AS rows FROM (SELECT seq FROM outbox_events
+    WHERE failed_at IS NOT NULL AND discarded_at IS NULL AND NOT held AND retry_at IS NULL AND waits_for IS NULL
+    ORDER BY seq LIMIT 1000) a) s
+CROSS JOIN (SELECT count(*) AS rows, count(*) FILTER (WHERE deliver_after > now()) AS delayed
+    FROM (SELECT deliver_after FROM outbox_events
+        WHERE failed_at IS NOT NULL AND discarded_at IS NULL AND NOT held AND retry_at IS NOT NULL
+        ORDER BY retry_at, seq LIMIT 1000) b) d
+CROSS JOIN (SELECT count(*) AS rows, count(*) FILTER (WHERE waits_for LIKE 'destination %') AS destinations
+    FROM (SELECT waits_for FROM outbox_events WHERE waits_for IS NOT NULL ORDER BY waits_for, seq LIMIT 1000) c) t
 LEFT JOIN (SELECT seq, date_part('epoch', now()) - date_part('epoch', created_at) AS waits FROM outbox_events
     WHERE sent_at IS NULL AND failed_at IS NULL ORDER BY seq LIMIT 1) o ON true
 LEFT JOIN outbox_relays r ON true";

@@ -18,14 +18,17 @@ impl InspectionSql for Sqlite {
     (SELECT count(*) FROM outbox_events WHERE failed_at IS NOT NULL AND discarded_at IS NULL AND held = 0
         AND waits_for IS NULL AND retry_at IS NULL) AS failed,
     d.rows - d.delayed AS retrying, d.delayed, d.next AS next_due,
-    (SELECT count(*) FROM outbox_events WHERE waits_for IS NOT NULL) AS waiting_for_topic,
+    t.rows - t.destinations AS waiting_for_topic, t.destinations AS waiting_for_destination,
     (SELECT count(*) FROM outbox_events WHERE sent_at IS NOT NULL OR discarded_at IS NOT NULL) AS sent,
     r.owner, unixepoch() - r.taken_at / 1000 AS taken,
     max(0, r.lease_until / 1000 - unixepoch()) AS lease_left,
     coalesce(r.epoch, 0) AS fence, r.standstill
 FROM (SELECT count(*) AS rows, count(*) FILTER (WHERE deliver_after > CAST(unixepoch('subsec') * 1000 AS INTEGER)) AS delayed,
     max(0, min(retry_at) / 1000 - unixepoch()) AS next FROM outbox_events
-    WHERE failed_at IS NOT NULL AND discarded_at IS NULL AND held = 0 AND retry_at IS NOT NULL) d LEFT JOIN outbox_relays r";
+    WHERE failed_at IS NOT NULL AND discarded_at IS NULL AND held = 0 AND retry_at IS NOT NULL) d
+CROSS JOIN (SELECT count(*) AS rows, count(*) FILTER (WHERE waits_for LIKE 'destination %') AS destinations
+    FROM outbox_events WHERE waits_for IS NOT NULL) t
+LEFT JOIN outbox_relays r";
 
     /// How large a table is no file says without reading it. SQLite would take the table itself, which is in the order
     /// of its numbers, too.
@@ -34,15 +37,24 @@ FROM (SELECT count(*) AS rows, count(*) FILTER (WHERE deliver_after > CAST(unixe
         WHERE sent_at IS NULL AND failed_at IS NULL ORDER BY seq LIMIT 20000)) AS unsent,
     o.seq AS oldest, o.waits AS oldest_waits,
     (SELECT seq FROM outbox_events ORDER BY seq DESC LIMIT 1) AS newest,
-    h.heads, h.set_aside,
+    s.rows AS set_aside, d.rows - d.delayed AS retrying, d.delayed,
+    t.rows - t.destinations AS without_topic, t.destinations AS without_destination,
     (SELECT count(*) FROM (SELECT seq FROM outbox_events INDEXED BY outbox_events_failed
         WHERE failed_at IS NOT NULL AND discarded_at IS NULL
         ORDER BY aggregate_type, aggregate_id, seq LIMIT 2000)) AS together,
     NULL AS table_bytes, NULL AS index_bytes,
     coalesce(r.lease_until / 1000.0 - unixepoch('subsec'), 0.0) AS lease
-FROM (SELECT count(*) AS heads, count(*) FILTER (WHERE waits_for IS NULL) AS set_aside
-    FROM (SELECT waits_for FROM outbox_events INDEXED BY outbox_events_heads
-        WHERE failed_at IS NOT NULL AND discarded_at IS NULL AND held = 0 ORDER BY seq LIMIT 1000)) h
+FROM (SELECT count(*) AS rows FROM (SELECT seq FROM outbox_events INDEXED BY outbox_events_set_aside
+    WHERE failed_at IS NOT NULL AND discarded_at IS NULL AND held = 0 AND retry_at IS NULL AND waits_for IS NULL
+    ORDER BY seq LIMIT 1000)) s
+CROSS JOIN (SELECT count(*) AS rows,
+        count(*) FILTER (WHERE deliver_after > CAST(unixepoch('subsec') * 1000 AS INTEGER)) AS delayed
+    FROM (SELECT deliver_after FROM outbox_events INDEXED BY outbox_events_retries
+        WHERE failed_at IS NOT NULL AND discarded_at IS NULL AND held = 0 AND retry_at IS NOT NULL
+        ORDER BY retry_at, seq LIMIT 1000)) d
+CROSS JOIN (SELECT count(*) AS rows, count(*) FILTER (WHERE waits_for LIKE 'destination %') AS destinations
+    FROM (SELECT waits_for FROM outbox_events INDEXED BY outbox_events_waits
+        WHERE waits_for IS NOT NULL ORDER BY waits_for, seq LIMIT 1000)) t
 LEFT JOIN (SELECT seq, unixepoch('subsec') - created_at / 1000.0 AS waits
     FROM outbox_events INDEXED BY outbox_events_unsent
     WHERE sent_at IS NULL AND failed_at IS NULL ORDER BY seq LIMIT 1) o
@@ -95,10 +107,11 @@ mod tests {
         run(
             &mut session,
             "INSERT INTO outbox_events (event_id, event_type, aggregate_type, aggregate_id, created_at, sent_at, failed_at,
-                held, waits_for)
+                held, waits_for, retry_at, deliver_after)
             SELECT randomblob(16), 'T', 'A', n, unixepoch() * 1000 - 60000, CASE WHEN n <= 10 THEN 1 END,
                 CASE WHEN n BETWEEN 11 AND 20 THEN 1 END, n BETWEEN 17 AND 20,
-                CASE WHEN n BETWEEN 11 AND 13 THEN 'no-such' END
+                CASE WHEN n BETWEEN 11 AND 12 THEN 'no-such' WHEN n = 13 THEN 'destination shop' END,
+                CASE WHEN n IN (14, 15, 17) THEN 9000000000000 END, CASE WHEN n = 15 THEN 9000000000000 END
             FROM (WITH RECURSIVE n(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 25000) SELECT n FROM n);
             UPDATE outbox_relays SET owner = 'me', lease_until = unixepoch() * 1000 + 30000",
         )
@@ -112,8 +125,11 @@ mod tests {
             oldest: Some(21),
             oldest_waits,
             newest: Some(25_000),
-            set_aside: 3,
-            without_topic: 3,
+            set_aside: 1,
+            retrying: 1,
+            delayed: 1,
+            without_topic: 2,
+            without_destination: 1,
             held: 4,
             table_bytes: None,
             index_bytes: None,
@@ -134,7 +150,7 @@ mod tests {
         let steps: Vec<&str> = plan.iter().map(|(.., step)| step.as_str()).collect();
         let sorts = steps.iter().filter(|step| step.contains("TEMP B-TREE")).count();
         let looks = steps.iter().filter(|step| step.contains("outbox_events USING"));
-        assert_eq!((sorts, looks.count()), (0, 4), "{steps:#?}");
+        assert_eq!((sorts, looks.count()), (0, 6), "{steps:#?}");
         // The fifth takes the last row of the table.
         let scans = steps.iter().filter(|step| **step == "SCAN outbox_events").count();
         assert_eq!(scans, 1, "{steps:#?}");

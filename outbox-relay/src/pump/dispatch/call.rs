@@ -1,6 +1,10 @@
 //! Calls of destinations: each in a task of its own, all of them dropped with the turn.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{
+    collections::HashMap,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use inbox_engine::internal::Rule;
 use tokio::task::{Id, JoinSet};
@@ -25,7 +29,17 @@ pub(in crate::pump) struct Call {
 #[derive(Default)]
 pub(in crate::pump) struct Calls {
     tasks: JoinSet<Option<Vec<Outcome>>>,
-    calls: HashMap<Id, Call>,
+    /// Each, and when it was made.
+    calls: HashMap<Id, (Call, Instant)>,
+}
+
+/// A call that has ended.
+#[derive(Debug)]
+pub(in crate::pump) struct EndedCall {
+    pub(in crate::pump) call: Call,
+    /// What became of its events; `None`: it was not made.
+    pub(in crate::pump) outcomes: Option<Vec<Outcome>>,
+    pub(in crate::pump) took: Duration,
 }
 
 impl Call {
@@ -52,26 +66,25 @@ impl Calls {
                 vec![Outcome::unknown(silent); batch.len()]
             }))
         });
-        self.calls.insert(task.id(), call);
+        self.calls.insert(task.id(), (call, Instant::now()));
     }
 
-    /// The next call that has ended, and what became of its events; `None`: it was not made. Never, while none is
-    /// under way.
-    pub(in crate::pump) async fn next(&mut self) -> (Call, Option<Vec<Outcome>>) {
+    /// The next call that has ended. Never, while none is under way.
+    pub(in crate::pump) async fn next(&mut self) -> EndedCall {
         loop {
             let (id, answer) = match self.tasks.join_next_with_id().await {
                 None => std::future::pending().await,
                 Some(Ok((id, answer))) => (id, Ok(answer)),
                 Some(Err(error)) => (error.id(), Err(error)),
             };
-            let Some(call) = self.calls.remove(&id) else { continue };
+            let Some((call, begun)) = self.calls.remove(&id) else { continue };
             let count = call.items.len();
             let outcomes = match answer {
                 Ok(answer) => answer.map(|outcomes| one_each(outcomes, count)),
                 // What a panic says may quote the payload.
                 Err(_) => Some(vec![Outcome::retry("the destination panicked"); count]),
             };
-            return (call, outcomes);
+            return EndedCall { call, outcomes, took: begun.elapsed() };
         }
     }
 

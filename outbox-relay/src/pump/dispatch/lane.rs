@@ -50,9 +50,9 @@ struct Outage {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(in crate::pump) enum News {
     /// A destination is out.
-    Out { destination: String, why: String },
+    Out { sink: usize, destination: String, why: String },
     /// It works again.
-    Works { destination: String, after: Duration },
+    Works { sink: usize, destination: String, after: Duration },
     /// An event was delivered, so long after it was appended.
     Delivered { sink: usize, age: Duration },
 }
@@ -95,6 +95,13 @@ impl Lane {
     /// Calls under way.
     pub(super) fn calls(&self) -> usize {
         self.calls
+    }
+
+    /// A call was not made: if it was a probe, another may go.
+    pub(super) fn give_back(&mut self) {
+        if let Some(out) = &mut self.out {
+            out.probing = false;
+        }
     }
 
     /// A call has ended.
@@ -152,12 +159,16 @@ impl Lane {
         self.failed.clear();
         let mut items: Vec<Item> = self.suspects.drain(..).map(|(_, (item, ..))| item).collect();
         items.push(item);
-        Verdict::Out { items, news: Some(News::Out { destination: String::new(), why: error }) }
+        Verdict::Out {
+            items,
+            news: Some(News::Out { sink: 0, destination: String::new(), why: error }),
+        }
     }
 
     fn works(&mut self, item: Item, refused: Option<String>, now: Instant) -> Verdict {
         self.failed.clear();
         let news = self.out.take().map(|out| News::Works {
+            sink: 0,
             destination: String::new(),
             after: now.duration_since(out.since),
         });
@@ -186,18 +197,27 @@ impl Lane {
         Some(self.ready.drain(from..).collect())
     }
 
-    /// Why it is out.
-    pub(super) fn why(&self) -> Option<String> {
-        Some(self.out.as_ref()?.why.clone())
+    /// Since when it is out, and why.
+    pub(super) fn outage(&self) -> Option<(Instant, &str)> {
+        self.out.as_ref().map(|out| (out.since, &*out.why))
     }
 }
 
 impl News {
-    /// The same, about a destination.
-    pub(super) fn of(self, name: String) -> Self {
+    /// The number of the destination.
+    pub(in crate::pump) fn sink(&self) -> usize {
         match self {
-            Self::Out { why, .. } => Self::Out { destination: name, why },
-            Self::Works { after, .. } => Self::Works { destination: name, after },
+            Self::Out { sink, .. } | Self::Works { sink, .. } | Self::Delivered { sink, .. } => {
+                *sink
+            }
+        }
+    }
+
+    /// The same, about a destination.
+    pub(super) fn of(self, sink: usize, destination: String) -> Self {
+        match self {
+            Self::Out { why, .. } => Self::Out { sink, destination, why },
+            Self::Works { after, .. } => Self::Works { sink, destination, after },
             delivered @ Self::Delivered { .. } => delivered,
         }
     }

@@ -20,14 +20,14 @@ use std::{
 };
 
 use crate::{destination::Outcome, port::RowFailure};
-pub(super) use call::{Call, Calls};
+pub(super) use call::{Call, Calls, EndedCall};
 pub(super) use lane::News;
 use lane::{Lane, Verdict};
 pub(super) use queue::Item;
 use queue::Queue;
 pub(crate) use terms::RetryRules;
 use terms::name;
-pub(super) use terms::{Bounds, Concluded, is_destination};
+pub(super) use terms::{Bounds, Concluded};
 
 /// Events of one aggregate that are kept in memory; what comes behind them is read again later.
 const QUEUE_MAX: usize = 128;
@@ -209,6 +209,9 @@ impl Dispatch {
     /// A call was not made: its events go on waiting.
     pub(super) fn give_back(&mut self, call: Call) {
         self.call_ended(call.sink, &call.scope);
+        if let Some(lane) = self.lanes.get_mut(&(call.sink, call.scope)) {
+            lane.give_back();
+        }
         call.items.into_iter().rev().for_each(|item| self.put_back(item));
     }
 
@@ -255,12 +258,25 @@ impl Dispatch {
         }
     }
 
-    /// What is out, and why, if anything is.
-    pub(super) fn outage(&self) -> Option<String> {
+    /// Why nothing goes anywhere, if each destination is out.
+    pub(super) fn standstill(&self) -> Option<String> {
+        let is_out =
+            |sink| self.lanes.iter().any(|((of, _), lane)| *of == sink && lane.outage().is_some());
         let out = |((sink, scope), lane): (&(usize, String), &Lane)| {
-            Some(format!("{}: {}", name(&self.bounds[*sink].name, scope), lane.why()?))
+            let (_, why) = lane.outage()?;
+            Some(format!("{}: {why}", name(&self.bounds[*sink].name, scope)))
         };
-        self.lanes.iter().find_map(out)
+        let all = (0..self.bounds.len()).all(is_out);
+        let why = self.lanes.iter().map(out).collect::<Option<Vec<_>>>()?;
+        why.into_iter().next().filter(|_| all)
+    }
+
+    /// Since when a destination is out, or a part of it, and why.
+    pub(super) fn outage(&self, sink: usize) -> Option<(Instant, String)> {
+        let lanes = self.lanes.iter().filter(|((of, _), _)| *of == sink);
+        let (since, why) =
+            lanes.filter_map(|(_, lane)| lane.outage()).min_by_key(|(since, _)| *since)?;
+        Some((since, why.to_owned()))
     }
 
     /// What has happened that should be told.
@@ -275,7 +291,8 @@ impl Dispatch {
             return;
         }
         let out = self.lanes.iter_mut().filter_map(|((sink, scope), lane)| {
-            Some((lane.spill(PROBES)?, name(&self.bounds[*sink].name, scope), lane.why()?))
+            let why = lane.outage()?.1.to_owned();
+            Some((lane.spill(PROBES)?, name(&self.bounds[*sink].name, scope), why))
         });
         for (aggregates, destination, why) in out.collect::<Vec<_>>() {
             for aggregate in aggregates {
@@ -369,6 +386,6 @@ impl Dispatch {
 
     fn report(&mut self, sink: usize, scope: &str, news: Option<News>) {
         let destination = name(&self.bounds[sink].name, scope);
-        self.news.extend(news.map(|news| news.of(destination)));
+        self.news.extend(news.map(|news| news.of(sink, destination)));
     }
 }

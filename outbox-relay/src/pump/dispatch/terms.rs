@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::{
     destination::Destination,
-    port::{Marks, RowFailure, RowId},
+    port::{DESTINATION, Marks, RowFailure, RowId},
 };
 
 /// How failed events are tried again.
@@ -41,18 +41,13 @@ pub(crate) struct Concluded {
     pub(crate) failed: Vec<RowFailure>,
 }
 
-/// What rows wait for: never the name of a topic, since there is a space in it.
+/// What rows wait for.
 pub(crate) fn name(destination: &str, scope: &str) -> String {
     if scope.is_empty() {
-        format!("destination {destination}")
+        format!("{DESTINATION}{destination}")
     } else {
-        format!("destination {destination} ({scope})")
+        format!("{DESTINATION}{destination} ({scope})")
     }
-}
-
-/// Whether rows wait for a destination, not for a topic.
-pub(crate) fn is_destination(waits_for: &str) -> bool {
-    waits_for.starts_with("destination ")
 }
 
 impl Concluded {

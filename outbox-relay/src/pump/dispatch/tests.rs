@@ -1,13 +1,20 @@
 //! What is sent when, and what is marked, without any destination.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::{Duration, Instant},
+};
 
 use outbox_core::{Aggregate, OutboxEvent};
 use uuid::Uuid;
 
 use super::*;
 use crate::{
-    destination::{Delivery, Outcome::Delivered},
+    deadline::Deadline,
+    destination::{Delivery, Outcome::Delivered, Sink},
     port::RowId,
 };
 
@@ -154,7 +161,7 @@ fn what_befalls_three_aggregates_is_an_outage_and_spends_no_attempt() {
     let (first, _) = calls(&mut dispatch, now);
     conclude(&mut dispatch, first, &Outcome::retry("503"), now);
     assert!(dispatch.take_marks().is_empty());
-    let out = News::Out { destination: "destination shop".into(), why: "503".into() };
+    let out = News::Out { sink: 0, destination: "destination shop".into(), why: "503".into() };
     assert_eq!(dispatch.take_news(), [out], "it is told once");
     assert!(dispatch.next_call(now).is_none());
     let mut probed = Vec::new();
@@ -261,4 +268,32 @@ fn a_call_that_was_not_made_leaves_everything_as_it_was() {
     let (mut first, _) = calls(&mut dispatch, now);
     dispatch.give_back(first.remove(0));
     assert_eq!(calls(&mut dispatch, now).1, [[1]]);
+}
+
+/// Counts the events that it is given.
+#[derive(Default, Debug)]
+struct Counter(AtomicUsize);
+
+#[async_trait::async_trait]
+impl Sink for Counter {
+    async fn deliver(&self, batch: &[Delivery]) -> Vec<Outcome> {
+        self.0.fetch_add(batch.len(), Ordering::Relaxed);
+        vec![Delivered; batch.len()]
+    }
+}
+
+#[tokio::test]
+async fn a_call_whose_turn_is_over_is_not_made() {
+    let (mut dispatch, now) = (dispatch(8, 1), Instant::now());
+    take_in(&mut dispatch, &[(1, "a"), (2, "b")], now);
+    let (mut both, _) = calls(&mut dispatch, now);
+    let counter = Arc::new(Counter::default());
+    let sink: Arc<dyn Sink> = counter.clone();
+    let mut under_way = Calls::default();
+    // It was ours when the call was decided on; the relay stood still before it was made.
+    under_way.start(&sink, both.remove(0), &Deadline::new(now));
+    assert_eq!(under_way.next().await.outcomes, None);
+    assert_eq!(counter.0.load(Ordering::Relaxed), 0);
+    under_way.start(&sink, both.remove(0), &Deadline::new(now + Duration::from_mins(1)));
+    assert_eq!(under_way.next().await.outcomes, Some(vec![Delivered]));
 }
