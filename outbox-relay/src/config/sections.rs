@@ -166,9 +166,11 @@ section! {
     /// `[limits]`: what bounds waiting.
     #[derive(Copy)]
     pub struct Limits as "limits" {
-        /// Longest delay between attempts to reach a database or a Kafka that is out.
+        /// Longest delay between attempts to reach a database or a Kafka that is out, and between probes of a
+        /// destination that is out, whatever delay it asks for.
         outage_delay_max: Duration = "10s", in 100ms..=10m;
-        /// How long a shutdown waits for the batch that is under way.
+        /// How long a shutdown waits for the batch and the calls that are under way. A call that is cut short is made
+        /// again, under the same event id.
         shutdown_deadline: Duration = "10s", in 100ms..=10m;
     }
 }
