@@ -1,7 +1,7 @@
 //! The relay: built from a configuration, run until it is told to end. The only place that names both
 //! the databases and Kafka.
 
-use std::{fmt, sync::Arc};
+use std::{fmt, sync::Arc, sync::atomic::Ordering::Relaxed};
 
 use tokio::sync::watch;
 
@@ -145,7 +145,11 @@ async fn run<F: Relays>(
     let listening = async {
         if config.wake.notify {
             let troubles = Arc::clone(&pump.options.sink.troubles);
-            let told = move |listens| troubles.listening(listens);
+            let meters = Arc::clone(&meters);
+            let told = move |listens: Result<(), String>| {
+                meters.listens.store(listens.is_ok(), Relaxed);
+                troubles.listening(listens);
+            };
             F::listen(settings, pump.signals.clone(), told).await;
         }
         std::future::pending::<()>().await;
@@ -185,7 +189,11 @@ impl RelayBuilder {
     /// Adds a destination under the name by which `[[routes]]` mean it.
     #[must_use]
     pub fn destination(mut self, name: impl Into<String>, sink: impl Sink) -> Self {
-        self.destinations.push(Destination { name: name.into(), sink: Arc::new(sink) });
+        self.destinations.push(Destination {
+            name: name.into(),
+            sink: Arc::new(sink),
+            one_scope: false,
+        });
         self
     }
 

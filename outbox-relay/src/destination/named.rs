@@ -15,6 +15,8 @@ use crate::{
 pub(crate) struct Destination {
     pub(crate) name: String,
     pub(crate) sink: Arc<dyn Sink>,
+    /// All its events share one outage, whatever they are.
+    pub(crate) one_scope: bool,
 }
 
 impl fmt::Debug for Destination {
@@ -28,7 +30,9 @@ pub(crate) fn of(config: &Config) -> (Vec<Destination>, Vec<Problem>) {
     let (mut found, mut wrong) = (Vec::new(), Vec::new());
     for webhook in &config.webhooks {
         match open(webhook) {
-            Ok(sink) => found.push(Destination { name: webhook.name.clone(), sink }),
+            Ok(sink) => {
+                found.push(Destination { name: webhook.name.clone(), sink, one_scope: true })
+            }
             Err(error) => wrong.push(Problem::fatal(&["webhooks.name"], error)),
         }
     }
@@ -72,7 +76,7 @@ pub(crate) async fn problems(config: &Config, destinations: &[Destination]) -> V
             }
         }
     }
-    for Destination { name, sink } in destinations {
+    for Destination { name, sink, .. } in destinations {
         if let Err(error) = sink.check().await {
             found.push(Problem::fatal(&[], format!("the destination `{name}`: {error}")));
         }

@@ -48,6 +48,18 @@ pub(crate) struct Row {
     pub event: Result<OutboxEvent, String>,
 }
 
+impl Row {
+    /// About what a look counts for it: never less than that.
+    pub(crate) fn bytes(&self) -> usize {
+        let Ok(event) = &self.event else { return 0 };
+        let headers = event.headers().iter().map(|header| {
+            header.name.len() + header.value.as_ref().map_or(0, |value| value.len()) + 8
+        });
+        let payload = event.envelope().payload.as_ref().map_or(0, |payload| payload.len());
+        payload + 2 * headers.sum::<usize>()
+    }
+}
+
 /// How far to look.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RowQuery {

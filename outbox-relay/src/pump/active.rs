@@ -10,7 +10,7 @@ use super::{
     dispatch::{Bounds, Dispatch},
     fencings::Fencings,
     keeper::Lease,
-    round::Round,
+    round::{self, Round},
     serve::Refill,
     work::Work,
 };
@@ -71,6 +71,12 @@ impl<F: Owners> Pump<F> {
         let dispatch = self.new_dispatch();
         let mut work = Work::new(lease, session, self.options.events_max, dispatch);
         match self.ship(turn, &mut work).await {
+            Err(TurnEnd::Ended(end)) => {
+                // The turn is ours still: what was delivered is marked.
+                let finish = self.finish_calls(&mut work);
+                _ = tokio::time::timeout(self.options.shutdown_deadline, finish).await;
+                TurnEnd::Ended(end)
+            }
             Err(end) => end,
             Ok(()) => match self.finish_calls(&mut work).await {
                 Err(Round::TurnLost) => TurnEnd::Lost,
@@ -84,7 +90,8 @@ impl<F: Owners> Pump<F> {
     async fn ship(&self, turn: Turn, work: &mut Work<'_, F>) -> Result<(), TurnEnd> {
         let mut backoff = self.backoff();
         let mut fencings = Fencings::default();
-        while !self.is_ending() {
+        // Rows may be read while a producer is made ready.
+        while self.may_read(work).await {
             let Some(sink) = self.producer(turn, work, &mut backoff).await? else { continue };
             // The producer has the newest epoch now. Only if the turn is still ours may it be used: a relay
             // that slept between taking its turn and coming here has fenced its successor, not the other
@@ -153,6 +160,7 @@ impl<F: Owners> Pump<F> {
         if !self.options.routes.reach_kafka() {
             return Ok(Some(None));
         }
+        work.without_kafka.get_or_insert_with(Instant::now);
         let connected = async {
             tokio::select! {
                 sink = Sink::connect(self.sink_settings(turn)) => Some(sink),
@@ -165,7 +173,13 @@ impl<F: Owners> Pump<F> {
         };
         match connected {
             None => Ok(None),
-            Some(Ok(sink)) => Ok(Some(Some(sink))),
+            Some(Ok(sink)) => {
+                work.without_kafka = None;
+                if std::mem::take(&mut work.kafka_waits) {
+                    work.progress.let_destination_go(round::kafka());
+                }
+                Ok(Some(Some(sink)))
+            }
             Some(Err(ConnectError::Fatal(why))) => Err(TurnEnd::Ended(PumpEnd::KafkaFatal(why))),
             Some(Err(ConnectError::Outage(why))) => {
                 self.kafka_out(work.lease, why);
@@ -179,8 +193,8 @@ impl<F: Owners> Pump<F> {
         let PumpOptions { retry, destinations, routes, events_max, bytes_max, .. } = &self.options;
         let bounds = destinations.iter().map(Bounds::of).collect();
         let mut dispatch = Dispatch::new(*retry, bounds, events_max * ROWS, bytes_max * ROWS);
-        if destinations.len() == 1 && !routes.reach_kafka() {
-            dispatch.keep_what_waits();
+        if let ([destination], false) = (&destinations[..], routes.reach_kafka()) {
+            dispatch.keep_what_waits(destination.one_scope);
         }
         dispatch
     }

@@ -2,11 +2,10 @@
 
 use std::{collections::HashSet, time::Instant};
 
-use bytes::Bytes;
 use inbox_engine::internal::Rule;
 
 use super::{
-    dispatch::{Dispatch, Item, Taken},
+    dispatch::{Dispatch, Item},
     missing_topics::MissingTopics,
 };
 use crate::{
@@ -46,6 +45,19 @@ pub(super) struct OutgoingBatch {
     pub(super) taken: usize,
     /// Rows that nothing becomes of now.
     pub(super) passed: usize,
+    /// The first of these of each aggregate that waits for room or for Kafka: where they hide others they wait in the
+    /// database.
+    pub(super) overflow: Vec<Overflow>,
+}
+
+/// A row that is passed over.
+#[derive(Debug)]
+pub(super) struct Overflow {
+    pub(super) id: RowId,
+    pub(super) aggregate: String,
+    pub(super) attempts: u32,
+    /// The lane that has no room; `None`: it is for Kafka.
+    pub(super) lane: Option<(usize, String)>,
 }
 
 /// A row that is sent to Kafka.
@@ -110,20 +122,33 @@ impl Sorter<'_> {
                 held.insert(row.aggregate);
                 continue;
             }
-            let passed = match self.way(&row) {
-                Ok(Way::Kafka) if !self.kafka || dispatch.has(aggregate) => true,
-                Ok(Way::Sink(_)) if in_batch.contains(aggregate) => true,
-                Ok(Way::Sink(sink)) => match self.take_in(sink, &row, dispatch, now) {
-                    Taken::Queued => {
-                        batch.taken += 1;
-                        continue;
-                    }
-                    Taken::Over => true,
-                },
-                Ok(Way::Kafka | Way::Nowhere) | Err(()) => false,
+            let overflow = |lane| Overflow {
+                id: *id,
+                aggregate: aggregate.clone(),
+                attempts: *attempts,
+                lane,
             };
-            if passed {
+            let passed = match self.way(&row) {
+                Ok(Way::Kafka) if dispatch.has(aggregate) => {
+                    Some(dispatch.lane_of(aggregate).map(|lane| overflow(Some(lane))))
+                }
+                Ok(Way::Kafka) if !self.kafka => Some(Some(overflow(None))),
+                Ok(Way::Sink(_)) if in_batch.contains(aggregate) => Some(None),
+                Ok(Way::Sink(sink)) => {
+                    match self.item(sink, &row, now).map(|item| dispatch.take_in(item)) {
+                        Some(Ok(())) => {
+                            batch.taken += 1;
+                            continue;
+                        }
+                        Some(Err(item)) => Some(Some(overflow(Some((sink, item.scope))))),
+                        None => Some(None),
+                    }
+                }
+                Ok(Way::Kafka | Way::Nowhere) | Err(()) => None,
+            };
+            if let Some(overflow) = passed {
                 batch.passed += 1;
+                batch.overflow.extend(overflow);
                 held.insert(row.aggregate);
                 continue;
             }
@@ -152,18 +177,18 @@ impl Sorter<'_> {
         Ok(self.routes.way(&envelope.event_type, envelope.aggregate.aggregate_type()))
     }
 
-    fn take_in(&self, sink: usize, row: &Row, dispatch: &mut Dispatch, now: Instant) -> Taken {
+    fn item(&self, sink: usize, row: &Row, now: Instant) -> Option<Item> {
         let (Ok(event), Some(destination)) = (&row.event, self.destinations.get(sink)) else {
-            return Taken::Over;
+            return None;
         };
         let envelope = event.envelope();
         let kind = envelope.aggregate.aggregate_type();
         let topic = self.template.topic(event.topic(), kind, &envelope.event_type).ok();
-        let bytes = envelope.payload.as_ref().map_or(0, Bytes::len);
+        let bytes = row.bytes();
         let attempt = row.attempts.saturating_add(1);
         let delivery = Delivery { event: event.clone(), topic, attempt };
         let scope = destination.sink.scope(&delivery);
-        dispatch.take_in(Item {
+        Some(Item {
             id: row.id,
             aggregate: row.aggregate.clone(),
             sink,
@@ -206,6 +231,16 @@ impl Sorter<'_> {
 /// What the log calls an event.
 pub(super) fn label(aggregate: &str, id: RowId) -> String {
     format!("{aggregate} {}", id.event)
+}
+
+impl Overflow {
+    /// It waits in the database under this name.
+    pub(super) fn failure(self, name: String) -> RowFailure {
+        let Self { id, aggregate, attempts, .. } = self;
+        let error = format!("{name} is out, or has more to do than fits; it goes by itself");
+        let event = label(&aggregate, id);
+        RowFailure { id, event, error, waits_for: Some(name), attempts, retry_after: None }
+    }
 }
 
 /// A row whose topic is missing.
@@ -328,7 +363,7 @@ mod tests {
         }
 
         let sink = std::sync::Arc::new(Shop);
-        let destinations = [Destination { name: "shop".into(), sink }];
+        let destinations = [Destination { name: "shop".into(), sink, one_scope: true }];
         let routes = [("*", "Mail", "shop"), ("*", "Order", "kafka"), ("Paid", "Both", "shop")];
         let routes = Routes::read(routes, &["shop".to_owned()]).unwrap();
         let mut sorter = Sorter {

@@ -1,12 +1,20 @@
 //! What a turn knows of its rows, beside the rows: how many to read, where to begin, what is missing, and what is
 //! let go.
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::atomic::Ordering::Relaxed,
+    time::{Duration, Instant},
+};
 
 use inbox_engine::internal::Rule;
 
 use super::{
-    Pump, floor::Floor, missing_topics::MissingTopics, round::Round, serve::Refill, work::Work,
+    Pump,
+    floor::Floor,
+    missing_topics::MissingTopics,
+    round::{self, Round},
+    serve::Refill,
+    work::Work,
 };
 use crate::{
     port::{ReleasedRows, Rounds, Row, RowQuery, is_destination},
@@ -16,6 +24,8 @@ use crate::{
 
 /// While there is something to send, what may be let go is looked for so often.
 const EVERY: Duration = Duration::from_secs(1);
+/// The same while nothing is set aside.
+const EVERY_IDLE: Duration = Duration::from_secs(5);
 /// What is held for nothing is looked for so often.
 const ORPHANS_EVERY: Duration = Duration::from_mins(1);
 /// The most rows that a look reads while it finds little else than what is to be held.
@@ -47,6 +57,8 @@ pub(super) struct Progress {
     due_rows: DueRows,
     /// Topics and destinations that rows wait for no longer, until all of these are let go.
     there: Vec<String>,
+    /// There is room for what goes to destinations other than Kafka.
+    is_low: bool,
     /// The topics that rows waited for when the turn began are known.
     topics_read: bool,
     /// From when on, and behind which aggregate, to look for what is held for nothing.
@@ -68,6 +80,7 @@ impl Progress {
             missing_topics: MissingTopics::default(),
             due_rows: DueRows { next: Some(now), ask: now },
             there: Vec::new(),
+            is_low: true,
             topics_read: false,
             orphans: (now, Default::default()),
             place: 0,
@@ -114,6 +127,21 @@ impl Progress {
         now >= self.due_rows.ask || self.due_rows.next.is_some_and(|next| now >= next)
     }
 
+    /// A destination is out: what waits for it goes on waiting.
+    pub(super) fn keep_destination(&mut self, name: &str) {
+        self.there.retain(|there| there != name);
+    }
+
+    /// Whether what waits under this name may go: there is room for it, or it is for Kafka.
+    fn may_go(&self, name: &str) -> bool {
+        self.is_low || !is_destination(name) || name == round::kafka()
+    }
+
+    /// Whether rows wait in the database for room alone.
+    pub(super) fn waits_for_room(&self) -> bool {
+        self.there.iter().any(|name| !self.may_go(name))
+    }
+
     /// A destination works again: what waits for it goes.
     pub(super) fn let_destination_go(&mut self, name: String) {
         if !self.there.contains(&name) {
@@ -140,15 +168,18 @@ impl<F: Rounds> Pump<F> {
         work: &mut Work<'_, F>,
     ) -> Result<bool, Round> {
         let now = Instant::now();
-        let Work { lease, session, progress, .. } = work;
+        let kafka = self.options.routes.reach_kafka();
+        let Work { lease, session, progress, dispatch, without_kafka, kafka_waits, .. } = work;
         if !progress.topics_read {
             let topics = session.call(F::topics).await.map_err(Round::DatabaseOut)?;
-            for topic in topics {
-                if is_destination(&topic) {
-                    // Whether it works is seen by what goes there.
-                    progress.let_destination_go(topic);
-                } else {
-                    progress.missing_topics.add(&topic, now);
+            for name in topics {
+                if !is_destination(&name) && kafka {
+                    progress.missing_topics.add(&name, now);
+                } else if without_kafka.is_some() && name == round::kafka() {
+                    *kafka_waits = true;
+                } else if !dispatch.is_out(&name) {
+                    // Whether it works is seen by what goes there. A topic that nothing goes to is waited for in vain.
+                    progress.let_destination_go(name);
                 }
             }
             progress.missing_topics.ask_now(now);
@@ -157,7 +188,12 @@ impl<F: Rounds> Pump<F> {
         if let Some(sink) = sink {
             self.ask_for_topics(sink, progress).await;
         }
-        if let Some(topic) = progress.there.last() {
+        progress.is_low = dispatch.is_low();
+        if progress.is_low {
+            dispatch.take_room().into_iter().for_each(|name| progress.let_destination_go(name));
+        }
+        if let Some(at) = progress.there.iter().rposition(|name| progress.may_go(name)) {
+            let topic = &progress.there[at];
             let most = self.options.events_max;
             let gone = session
                 .call(async |s| F::topic_is_there(s, lease.turn, topic, most).await)
@@ -165,7 +201,7 @@ impl<F: Rounds> Pump<F> {
                 .map_err(Round::DatabaseOut)?
                 .ok_or(Round::TurnLost)?;
             if gone < most as u64 {
-                progress.there.pop();
+                progress.there.swap_remove(at);
             }
             progress.floor.reset(now);
             progress.releases = true;
@@ -173,7 +209,7 @@ impl<F: Rounds> Pump<F> {
         if !progress.releases && now < progress.due {
             return Ok(false);
         }
-        progress.due = now + EVERY;
+        progress.due = now + if progress.aside { EVERY } else { EVERY_IDLE };
         self.look_for_orphans(work).await?;
         let Work { lease, session, progress, .. } = work;
         let (after, most) = (progress.place, self.options.events_max);
@@ -190,7 +226,8 @@ impl<F: Rounds> Pump<F> {
             }
             // Once more from the start, unless this was it.
             ReleasedRows::Nothing => {
-                progress.releases = progress.place > 0 || !progress.there.is_empty();
+                let there = progress.there.iter().any(|name| progress.may_go(name));
+                progress.releases = progress.place > 0 || there;
                 progress.place = 0;
             }
         }
@@ -257,7 +294,8 @@ impl<F: Rounds> Pump<F> {
         if !progress.are_rows_due(now) {
             return Ok(Vec::new());
         }
-        let (rows, bytes) = (dispatch.known() + progress.limit, self.options.bytes_max);
+        let rows = dispatch.known() + progress.limit;
+        let bytes = self.options.bytes_max + dispatch.bytes();
         let due = session.call(async |s| F::due(s, rows, bytes).await).await;
         let due = due.map_err(Round::DatabaseOut)?;
         let fresh = due.iter().any(|row| !dispatch.knows(row.id.seq));
@@ -274,14 +312,16 @@ impl<F: Rounds> Pump<F> {
 
     /// Waits until there may be something to do.
     pub(super) async fn rest(&self, work: &mut Work<'_, F>) -> Result<(), Round> {
-        let topic = work.progress.missing_topics.next();
-        let due = work.progress.due_rows.next;
+        let kafka = self.options.routes.reach_kafka();
+        let topic = work.progress.missing_topics.next().filter(|_| kafka);
+        // What is due has no room before there is some.
+        let due = work.progress.due_rows.next.filter(|_| work.dispatch.is_low());
         let waited = async {
             let poll = async {
-                if self.options.poll_interval.is_zero() {
-                    std::future::pending::<()>().await;
+                match self.poll_interval() {
+                    Some(interval) => tokio::time::sleep(interval).await,
+                    None => std::future::pending().await,
                 }
-                tokio::time::sleep(self.options.poll_interval).await;
             };
             // Topics that are missing are asked for by a schedule, and rows have a time of theirs.
             let time = async {
@@ -298,8 +338,23 @@ impl<F: Rounds> Pump<F> {
             }
         };
         self.serve(work, Refill::Caller, waited).await?;
-        work.progress.due = Instant::now();
+        if work.progress.aside {
+            work.progress.due = Instant::now();
+        }
         Ok(())
+    }
+
+    /// How long to wait for news before looking all the same; `None`: for ever. While every append is told, a look
+    /// for what nobody told of comes half as often.
+    pub(super) fn poll_interval(&self) -> Option<Duration> {
+        let interval = self.options.poll_interval;
+        let told = self.meters.listens.load(Relaxed);
+        (!interval.is_zero()).then(|| if told { interval * 2 } else { interval })
+    }
+
+    /// When rows that wait for their time are looked for next.
+    pub(super) fn next_due(work: &Work<'_, F>) -> Option<Instant> {
+        work.progress.due_rows.next
     }
 
     /// Waits, and serves the destinations meanwhile.

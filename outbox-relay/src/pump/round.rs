@@ -1,8 +1,7 @@
 //! One batch: read, sent, waited for, marked.
 
-use std::time::Instant;
+use std::{collections::HashSet, time::Instant};
 
-use bytes::Bytes;
 use inbox_engine::internal::Rule;
 
 use super::{
@@ -11,11 +10,12 @@ use super::{
     outgoing::{OutgoingBatch, SentRow, Sorter, label, waits},
     publish_span::PublishSpan,
     serve::Refill,
-    work::Work,
+    work::{Told, Work},
 };
 use crate::{
-    port::{Marked, Rounds, RowFailure, RowPage, is_destination},
-    sink::{OutgoingRecord, Refusal, Shipment, Sink},
+    port::{DESTINATION, Marked, Rounds, Row, RowFailure, RowPage, is_destination},
+    routes::KAFKA,
+    sink::{Refusal, Shipment, Sink},
     telemetry::Signal,
 };
 
@@ -58,13 +58,20 @@ impl<F: Rounds> Pump<F> {
     }
 
     async fn try_round(&self, sink: Option<&Sink>, work: &mut Work<'_, F>) -> Result<Round, Round> {
+        self.serve_now(work).await?;
+        work.told = Told::default();
         if sink.is_none() && !work.dispatch.is_low() {
+            work.dispatch.spill(Instant::now());
+            self.mark_concluded(work).await?;
             work.more = true;
-            return Ok(Round::Idle);
+            if !work.dispatch.is_low() {
+                return Ok(Round::Idle);
+            }
         }
         let Some(RoundInput { mut batch, mut more }) = self.read_rows(sink, work).await? else {
             return Ok(Round::Idle);
         };
+        self.mark_failed(work, &mut batch).await?;
         let count = batch.records.len();
         let begun = Instant::now();
         let records = std::mem::take(&mut batch.records);
@@ -88,7 +95,7 @@ impl<F: Rounds> Pump<F> {
                     self.troubles().kafka_works();
                     self.meters.kafka.answered(begun.elapsed());
                 }
-                more |= !left.is_empty();
+                more |= !left.is_empty() || work.told.any();
                 let progress = &mut work.progress;
                 progress.limit = (progress.limit * 2).min(self.options.events_max);
                 let sent = all_but(&batch, &refused, &left);
@@ -129,10 +136,26 @@ impl<F: Rounds> Pump<F> {
 
     /// Reads rows for the other destinations while Kafka is waited for.
     pub(super) async fn refill(&self, work: &mut Work<'_, F>) -> Result<(), Round> {
-        if let Some(RoundInput { batch, .. }) = self.read_rows(None, work).await? {
-            self.conclude(work, &[], (batch, Vec::new())).await?;
+        work.more = false;
+        work.looked = Instant::now();
+        // What is known of rows is known of one session.
+        if work.numbered.is_none() || work.numbered != work.session.number() {
+            return Ok(());
+        }
+        if let Some(RoundInput { mut batch, .. }) = self.read_rows(None, work).await? {
+            self.mark_failed(work, &mut batch).await?;
         }
         Ok(())
+    }
+
+    /// Marks what cannot be sent now before anything is sent: what becomes of it meanwhile is not undone.
+    async fn mark_failed(
+        &self,
+        work: &mut Work<'_, F>,
+        batch: &mut OutgoingBatch,
+    ) -> Result<(), Round> {
+        let failed = std::mem::take(&mut batch.failed);
+        self.mark(work, &mut Concluded { failed, ..Concluded::default() }).await
     }
 
     /// Reads rows and sorts them out; `None` when there is nothing to do. What waits behind a row that was set
@@ -146,6 +169,7 @@ impl<F: Rounds> Pump<F> {
         self.mark_concluded(work).await?;
         let releases = self.let_go(sink, work).await?;
         let mut rows = self.due_rows(work).await?;
+        work.looked = Instant::now();
         let known = (work.dispatch.known(), work.dispatch.bytes());
         let look = work.progress.look(self.options.bytes_max, known);
         let began = Instant::now();
@@ -156,8 +180,11 @@ impl<F: Rounds> Pump<F> {
         let looked = self.update_floor(work, &unsent, began.elapsed()).await;
         looked.map_err(Round::DatabaseOut)?;
         let read = unsent.len();
-        rows.extend(unsent);
-        work.more = false;
+        let bytes: usize = unsent.iter().map(Row::bytes).sum();
+        // Somebody may have let a row go between the two looks.
+        let due: HashSet<i64> = rows.iter().map(|row| row.id.seq).collect();
+        rows.extend(unsent.into_iter().filter(|row| !due.contains(&row.id.seq)));
+        work.more = work.progress.waits_for_room();
         if rows.is_empty() && !releases {
             return Ok(None);
         }
@@ -174,7 +201,7 @@ impl<F: Rounds> Pump<F> {
             kafka: sink.is_some(),
             destinations: &self.options.destinations,
         };
-        let batch = sorter.sort(rows, &mut work.dispatch, Instant::now());
+        let mut batch = sorter.sort(rows, &mut work.dispatch, Instant::now());
         let blocked = batch.blocked.len();
         if blocked > 0 && Rule::HeldIsMarked.on() {
             let turn = work.lease.turn;
@@ -185,11 +212,12 @@ impl<F: Rounds> Pump<F> {
         }
         let widened = work.progress.widen(blocked + batch.passed, self.options.events_max);
         // What the batch had no room for is there at once.
-        let full = read >= look.window
-            || read >= look.events_max
-            || payloads(&batch) * 2 >= self.options.bytes_max;
-        work.more = full && (batch.taken > 0 || widened);
+        let full = read >= look.window || read >= look.events_max || bytes * 2 >= look.bytes_max;
         let count = batch.records.len();
+        let nothing = batch.taken + count + blocked + batch.failed.len() == 0;
+        let hides = full && nothing && !widened && work.dispatch.is_used();
+        let moved = hides && move_aside(&mut batch, work);
+        work.more |= moved || (full && (batch.taken > 0 || widened));
         let more = releases
             || (count > 0 && (full || count + batch.taken < read))
             || (!work.dispatch.is_used() && (full || count < read))
@@ -288,9 +316,28 @@ impl<F: Rounds> Pump<F> {
     }
 }
 
-fn payloads(batch: &OutgoingBatch) -> usize {
-    let payload = |record: &OutgoingRecord| record.record.payload.as_ref().map_or(0, Bytes::len);
-    batch.records.iter().map(payload).sum()
+/// Rows that nothing becomes of now hide those behind them: they wait in the database. Answers whether any do.
+fn move_aside<F: Rounds>(batch: &mut OutgoingBatch, work: &mut Work<'_, F>) -> bool {
+    for overflow in std::mem::take(&mut batch.overflow) {
+        let name = match &overflow.lane {
+            None if !work.kafka_hides() => continue,
+            None => {
+                work.kafka_waits = true;
+                kafka()
+            }
+            Some(lane) => {
+                work.dispatch.note_overflow(lane.clone());
+                work.dispatch.name(lane)
+            }
+        };
+        batch.failed.push(overflow.failure(name));
+    }
+    !batch.failed.is_empty()
+}
+
+/// What rows wait for while Kafka is out, where they would hide those of others.
+pub(super) fn kafka() -> String {
+    format!("{DESTINATION}{KAFKA}")
 }
 
 /// The rows of a batch without those that were refused or left.

@@ -17,6 +17,10 @@ use crate::{port::Rounds, telemetry::Signal};
 
 /// How soon to look again whether the lease is ours.
 const LEASE_LOOK: Duration = Duration::from_millis(100);
+/// While Kafka is waited for, rows are looked for so often at most.
+const REFILL_EVERY: Duration = Duration::from_millis(50);
+/// Between two looks at what is to be marked while the last calls are waited for.
+const LEAST: Duration = Duration::from_millis(5);
 
 /// Who reads more rows when few are left.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -56,25 +60,58 @@ impl<F: Rounds> Pump<F> {
                 }
             }
             let next = self.launch(work);
-            let time = async {
-                match next {
-                    Some(at) => tokio::time::sleep_until(at.into()).await,
-                    None => std::future::pending().await,
-                }
-            };
+            let meanwhile = refill == Refill::Meanwhile;
+            let look = meanwhile.then(|| self.next_look(work)).flatten();
             tokio::select! {
                 answer = &mut until => return Ok(Some(answer)),
                 ended = work.calls.next() => self.settle(work, ended),
-                () = time => {}
+                () = self.signals.rows.notified(), if meanwhile && !work.told.new => work.told.new = true,
+                () = sleep_until(look) => {
+                    work.told.seen |= std::mem::take(&mut work.told.new);
+                    work.more = true;
+                }
+                () = sleep_until(next) => {}
             }
         }
+    }
+
+    /// Serves the destinations without waiting for anything.
+    pub(super) async fn serve_now(&self, work: &mut Work<'_, F>) -> Result<(), Round> {
+        if !work.dispatch.is_used() {
+            return Ok(());
+        }
+        while let Some(ended) = work.calls.try_next() {
+            self.settle(work, ended);
+        }
+        self.catch_up(work).await?;
+        self.launch(work);
+        Ok(())
+    }
+
+    /// While Kafka is waited for: when to look for rows, though the last look has left none.
+    fn next_look(&self, work: &Work<'_, F>) -> Option<Instant> {
+        if !work.dispatch.is_low() {
+            return None;
+        }
+        let soon = work.looked + REFILL_EVERY;
+        let poll = self.poll_interval().map(|interval| work.looked + interval);
+        let due = Self::next_due(work).map(|due| due.max(soon));
+        let told = work.told.new.then_some(soon);
+        [poll, due, told].into_iter().flatten().min()
     }
 
     /// What was under way when the relay was asked to end is waited for, and marked; nothing new is begun.
     pub(super) async fn finish_calls(&self, work: &mut Work<'_, F>) -> Result<(), Round> {
         while !work.calls.is_empty() {
-            let ended = work.calls.next().await;
-            self.settle(work, ended);
+            let next = work.dispatch.next_time();
+            tokio::select! {
+                ended = work.calls.next() => self.settle(work, ended),
+                () = sleep_until(next.map(|next| next.max(Instant::now() + LEAST))) => {}
+            }
+            // Not at the end alone: one call may be cut off.
+            if work.dispatch.wants_marks(Instant::now()) {
+                self.mark_concluded(work).await?;
+            }
         }
         self.mark_concluded(work).await
     }
@@ -101,6 +138,7 @@ impl<F: Rounds> Pump<F> {
                     self.counters.outages.add(1);
                     self.troubles().errors.destination_outage.add(1);
                     meters.is_out(work.dispatch.outage(sink));
+                    work.progress.keep_destination(&destination);
                     Signal::DestinationOutage { destination, error: why }.emit();
                 }
                 News::Works { destination, after, .. } => {
@@ -148,5 +186,13 @@ impl<F: Rounds> Pump<F> {
             }
         }
         work.dispatch.next_time()
+    }
+}
+
+/// Resolves then; never, if there is no such time.
+async fn sleep_until(at: Option<Instant>) {
+    match at {
+        Some(at) => tokio::time::sleep_until(at.into()).await,
+        None => std::future::pending().await,
     }
 }

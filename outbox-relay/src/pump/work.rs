@@ -1,6 +1,6 @@
 //! What a turn works with.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::{
     LazySession,
@@ -9,6 +9,9 @@ use super::{
     progress::Progress,
 };
 use crate::port::Sessions;
+
+/// How long Kafka may be away before what waits for it makes room for others.
+const KAFKA_PATIENCE: Duration = Duration::from_secs(2);
 
 /// What a turn works with.
 pub(super) struct Work<'a, F: Sessions> {
@@ -20,8 +23,32 @@ pub(super) struct Work<'a, F: Sessions> {
     pub(super) calls: Calls,
     /// The last look may have left rows.
     pub(super) more: bool,
+    /// When that was.
+    pub(super) looked: Instant,
+    /// That there are new rows.
+    pub(super) told: Told,
+    /// Since when there is no producer, where Kafka is a destination.
+    pub(super) without_kafka: Option<Instant>,
+    /// What is for Kafka waits in the database.
+    pub(super) kafka_waits: bool,
     /// On which session the numbers of rows were asked for.
     pub(super) numbered: Option<u64>,
+}
+
+/// What was told of new rows while Kafka was waited for.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct Told {
+    /// No look has followed yet.
+    pub(super) new: bool,
+    /// A look has followed, which passed over what is for Kafka.
+    pub(super) seen: bool,
+}
+
+impl Told {
+    /// Whether a round has to look.
+    pub(super) fn any(self) -> bool {
+        self.new || self.seen
+    }
 }
 
 impl<'a, F: Sessions> Work<'a, F> {
@@ -39,12 +66,21 @@ impl<'a, F: Sessions> Work<'a, F> {
             dispatch,
             calls: Calls::default(),
             more: false,
+            looked: Instant::now(),
+            told: Told::default(),
+            without_kafka: None,
+            kafka_waits: false,
             numbered: None,
         }
     }
 
+    /// Whether Kafka has been away for so long that what waits for it must not hide what does not.
+    pub(super) fn kafka_hides(&self) -> bool {
+        self.without_kafka.is_some_and(|since| since.elapsed() >= KAFKA_PATIENCE)
+    }
+
     /// Whether there are rows to read, and few enough under way.
     pub(super) fn wants_rows(&self) -> bool {
-        self.more && self.dispatch.is_low()
+        (self.more || self.dispatch.has_room_again()) && self.dispatch.is_low()
     }
 }

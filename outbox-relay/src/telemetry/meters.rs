@@ -42,6 +42,8 @@ pub(crate) struct Meters {
     pub(crate) begun: SystemTime,
     /// Where the HTTP port listens.
     pub(crate) http: OnceLock<SocketAddr>,
+    /// Every append on this database is told, as far as is known.
+    pub(crate) listens: AtomicBool,
     /// Somebody reads what metrics tell of the outbox, so that it is worth a look.
     wanted: AtomicBool,
     live: Mutex<Live>,
@@ -100,6 +102,7 @@ impl Meters {
             destinations: destinations.into_iter().map(DestinationMeters::new).collect(),
             begun: SystemTime::now(),
             http: OnceLock::new(),
+            listens: AtomicBool::new(false),
             wanted: AtomicBool::new(false),
             live: Mutex::default(),
         })

@@ -15,18 +15,20 @@ use outbox_relay::{
 use tests::{Outbox, SOON, counted_event, eventually, firsts};
 
 /// What a destination answers to an event: its aggregate, its number, its attempt.
-type Answer = dyn Fn(&str, i64, u32) -> Outcome + Send + Sync;
+pub(super) type Answer = dyn Fn(&str, i64, u32) -> Outcome + Send + Sync;
 
 /// A destination that answers by a script, and remembers what it has taken.
 #[derive(Clone)]
-struct Scripted {
-    answer: Arc<Answer>,
-    pause: Duration,
-    seen: Arc<Mutex<Seen>>,
+pub(super) struct Scripted {
+    pub(super) answer: Arc<Answer>,
+    pub(super) pause: Duration,
+    /// Each event type has outages of its own.
+    pub(super) scoped: bool,
+    pub(super) seen: Arc<Mutex<Seen>>,
 }
 
 #[derive(Default)]
-struct Seen {
+pub(super) struct Seen {
     /// Numbers by aggregate, in the order in which they were taken.
     taken: BTreeMap<String, Vec<i64>>,
     /// When each attempt came.
@@ -36,28 +38,33 @@ struct Seen {
 }
 
 impl Scripted {
-    fn new(answer: impl Fn(&str, i64, u32) -> Outcome + Send + Sync + 'static) -> Self {
-        Self { answer: Arc::new(answer), pause: Duration::ZERO, seen: Arc::default() }
+    pub(super) fn new(answer: impl Fn(&str, i64, u32) -> Outcome + Send + Sync + 'static) -> Self {
+        Self {
+            answer: Arc::new(answer),
+            pause: Duration::ZERO,
+            scoped: false,
+            seen: Arc::default(),
+        }
     }
 
-    fn willing() -> Self {
+    pub(super) fn willing() -> Self {
         Self::new(|_, _, _| Outcome::Delivered)
     }
 
-    fn taken(&self) -> BTreeMap<String, Vec<i64>> {
+    pub(super) fn taken(&self) -> BTreeMap<String, Vec<i64>> {
         self.seen.lock().unwrap().taken.clone()
     }
 
-    fn count(&self) -> usize {
+    pub(super) fn count(&self) -> usize {
         self.taken().values().map(Vec::len).sum()
     }
 
-    async fn has_taken(&self, count: usize) {
+    pub(super) async fn has_taken(&self, count: usize) {
         eventually(SOON, &format!("{count} events are taken"), async || self.count() >= count)
             .await;
     }
 
-    fn attempts(&self, aggregate: &str, number: i64) -> Vec<(u32, Instant)> {
+    pub(super) fn attempts(&self, aggregate: &str, number: i64) -> Vec<(u32, Instant)> {
         let seen = self.seen.lock().unwrap();
         let of = |(whose, n, ..): &&(String, i64, u32, Instant)| whose == aggregate && *n == number;
         seen.attempts.iter().filter(of).map(|(_, _, attempt, at)| (*attempt, *at)).collect()
@@ -95,14 +102,19 @@ impl Sink for Scripted {
     fn calls_max(&self) -> usize {
         8
     }
+
+    fn scope(&self, delivery: &Delivery) -> String {
+        let event_type = &delivery.event.envelope().event_type;
+        if self.scoped { event_type.to_string() } else { String::new() }
+    }
 }
 
-fn route(event_type: &str, to: &str) -> Route {
+pub(super) fn route(event_type: &str, to: &str) -> Route {
     Route { event_type: event_type.into(), aggregate_type: "*".into(), to: to.into() }
 }
 
 /// An outbox whose events all go to the destination `shop`, with short delays.
-async fn outbox(stem: &str) -> Outbox {
+pub(super) async fn outbox(stem: &str) -> Outbox {
     let mut outbox = Outbox::set(stem, 1).await;
     outbox.config.routes = vec![route("*", "shop")];
     outbox.config.retry.delay_min = Duration::from_millis(100);
@@ -118,11 +130,11 @@ async fn append_mixed(outbox: &Outbox, aggregates: &[String], numbers: i64) {
     outbox.append_all(&events).await;
 }
 
-fn aggregates(count: usize) -> Vec<String> {
+pub(super) fn aggregates(count: usize) -> Vec<String> {
     (0..count).map(|number| format!("a{number}")).collect()
 }
 
-fn numbers(to: i64) -> Vec<i64> {
+pub(super) fn numbers(to: i64) -> Vec<i64> {
     (1..=to).collect()
 }
 

@@ -7,7 +7,7 @@ use std::{
 };
 
 use inbox_engine::internal::Rule;
-use tokio::task::{Id, JoinSet};
+use tokio::task::{Id, JoinError, JoinSet};
 
 use super::Item;
 use crate::{
@@ -37,7 +37,7 @@ pub(in crate::pump) struct Calls {
 #[derive(Debug)]
 pub(in crate::pump) struct EndedCall {
     pub(in crate::pump) call: Call,
-    /// What became of its events; `None`: it was not made.
+    /// What became of its events; `None`: the turn was over before it answered.
     pub(in crate::pump) outcomes: Option<Vec<Outcome>>,
     pub(in crate::pump) took: Duration,
 }
@@ -50,17 +50,19 @@ impl Call {
 }
 
 impl Calls {
-    /// Makes a call, unless the turn is over.
+    /// Makes a call, which goes on while the turn lasts.
     pub(in crate::pump) fn start(&mut self, sink: &Arc<dyn Sink>, call: Call, until: &Deadline) {
         let batch: Vec<Delivery> = call.items.iter().map(|item| item.delivery.clone()).collect();
         let (sink, until) = (Arc::clone(sink), until.clone());
         let task = self.tasks.spawn(async move {
-            // A relay that was frozen must not go on where it stood.
-            if until.passed() && Rule::CallsNeedTurn.on() {
-                return None;
-            }
             let deadline = sink.deadline();
-            let answer = tokio::time::timeout(deadline, sink.deliver(&batch)).await;
+            let answer = tokio::time::timeout(deadline, sink.deliver(&batch));
+            let answer = tokio::select! {
+                // First: a relay that was frozen must not go on where it stood.
+                biased;
+                () = end_of_turn(&until) => return None,
+                answer = answer => answer,
+            };
             Some(answer.unwrap_or_else(|_| {
                 let silent = format!("the destination did not answer within {deadline:?}");
                 vec![Outcome::unknown(silent); batch.len()]
@@ -72,25 +74,53 @@ impl Calls {
     /// The next call that has ended. Never, while none is under way.
     pub(in crate::pump) async fn next(&mut self) -> EndedCall {
         loop {
-            let (id, answer) = match self.tasks.join_next_with_id().await {
-                None => std::future::pending().await,
-                Some(Ok((id, answer))) => (id, Ok(answer)),
-                Some(Err(error)) => (error.id(), Err(error)),
+            let Some(joined) = self.tasks.join_next_with_id().await else {
+                std::future::pending().await
             };
-            let Some((call, begun)) = self.calls.remove(&id) else { continue };
-            let count = call.items.len();
-            let outcomes = match answer {
-                Ok(answer) => answer.map(|outcomes| one_each(outcomes, count)),
-                // What a panic says may quote the payload.
-                Err(_) => Some(vec![Outcome::retry("the destination panicked"); count]),
-            };
-            return EndedCall { call, outcomes, took: begun.elapsed() };
+            if let Some(ended) = self.end(joined) {
+                return ended;
+            }
         }
+    }
+
+    /// One that has ended already.
+    pub(in crate::pump) fn try_next(&mut self) -> Option<EndedCall> {
+        loop {
+            let joined = self.tasks.try_join_next_with_id()?;
+            if let Some(ended) = self.end(joined) {
+                return Some(ended);
+            }
+        }
+    }
+
+    fn end(&mut self, joined: Result<(Id, Option<Vec<Outcome>>), JoinError>) -> Option<EndedCall> {
+        let (id, answer) = match joined {
+            Ok((id, answer)) => (id, Ok(answer)),
+            Err(error) => (error.id(), Err(error)),
+        };
+        let (call, begun) = self.calls.remove(&id)?;
+        let count = call.items.len();
+        let outcomes = match answer {
+            Ok(answer) => answer.map(|outcomes| one_each(outcomes, count)),
+            // What a panic says may quote the payload.
+            Err(_) => Some(vec![Outcome::retry("the destination panicked"); count]),
+        };
+        Some(EndedCall { call, outcomes, took: begun.elapsed() })
     }
 
     /// Whether none is under way.
     pub(in crate::pump) fn is_empty(&self) -> bool {
         self.calls.is_empty()
+    }
+}
+
+/// Resolves when the turn is over, as often as that is put off.
+async fn end_of_turn(until: &Deadline) {
+    if !Rule::CallsNeedTurn.on() {
+        std::future::pending::<()>().await;
+    }
+    while !until.passed() {
+        tokio::time::sleep_until(until.at().into()).await;
     }
 }
 

@@ -10,13 +10,15 @@ use std::{
 
 use inbox_engine::internal::Rule;
 
-use super::{Item, RetryRules};
+use super::{AFTER_MAX, Item, RetryRules};
 use crate::destination::Outcome;
 
 /// So many aggregates that fail with no delivery between them are an outage.
 const OUTAGE: usize = 3;
 /// How long an event that fails alone is in doubt.
 const DOUBT: Duration = Duration::from_secs(1);
+/// How long a failure with no delivery after it counts.
+const MEMORY: Duration = Duration::from_mins(1);
 /// The delay before the first probe.
 const PROBE_FIRST: Duration = Duration::from_millis(200);
 
@@ -28,10 +30,16 @@ type Suspect = (Item, String, Option<Duration>);
 pub(super) struct Lane {
     /// Aggregates whose first event is next.
     ready: VecDeque<String>,
+    /// Rows that are queued for it.
+    rows: usize,
     /// Calls under way.
     calls: usize,
-    /// Aggregates that failed since something was delivered.
+    /// Aggregates that failed since something was delivered, and when the last one did.
     failed: HashSet<String>,
+    failed_at: Option<Instant>,
+    /// Aggregates that failed in an outage. Others probe first, and once something is delivered these fail for
+    /// themselves: a few that always fail cannot keep a destination out.
+    blamed: HashSet<String>,
     suspects: Vec<(Instant, Suspect)>,
     out: Option<Outage>,
 }
@@ -70,8 +78,22 @@ pub(super) enum Verdict {
 impl Lane {
     /// An aggregate has an event to send.
     pub(super) fn line_up(&mut self, aggregate: String) {
-        // What failed last probes last: another one may come through.
-        self.ready.push_back(aggregate);
+        // What failed probes last: another one may come through.
+        if self.out.is_some() && !self.blamed.contains(&aggregate) {
+            self.ready.push_front(aggregate);
+        } else {
+            self.ready.push_back(aggregate);
+        }
+    }
+
+    /// So many rows more, or less, are queued for it.
+    pub(super) fn count_rows(&mut self, more: usize, less: usize) {
+        self.rows = (self.rows + more).saturating_sub(less);
+    }
+
+    /// Rows that are queued for it.
+    pub(super) fn rows(&self) -> usize {
+        self.rows
     }
 
     /// How many events may go now.
@@ -114,9 +136,19 @@ impl Lane {
     pub(super) fn is_idle(&self) -> bool {
         self.ready.is_empty()
             && self.calls == 0
+            && self.rows == 0
             && self.out.is_none()
             && self.failed.is_empty()
             && self.suspects.is_empty()
+    }
+
+    /// What failed long ago tells nothing of what fails now.
+    pub(super) fn forget(&mut self, now: Instant) {
+        if self.out.is_none() && self.failed_at.is_some_and(|at| now >= at + MEMORY) {
+            self.failed_at = None;
+            self.failed.clear();
+            self.blamed.clear();
+        }
     }
 
     /// What an outcome means.
@@ -134,29 +166,33 @@ impl Lane {
             Outcome::Unknown { error } => (error, None, false),
             Outcome::Unavailable { error, after } => (error, after, true),
         };
+        let after = after.map(|after| after.min(AFTER_MAX));
         if let Some(out) = &mut self.out {
             // What was sent before it was known is no probe; it tells nothing new.
             if std::mem::take(&mut out.probing) {
                 let delay = probe_delay(rules, out.tries);
                 out.tries = out.tries.saturating_add(1);
-                out.probe_at =
-                    now + after.map_or(delay, |after| after.min(rules.outage_delay_max).max(delay));
+                out.probe_at = now + after.map_or(delay, |after| after.max(delay));
                 out.why = error;
+                self.blamed.insert(item.aggregate.clone());
             }
             return Verdict::Out { items: vec![item], news: None };
         }
-        self.failed.insert(item.aggregate.clone());
+        self.failed_at = Some(now);
+        // What has failed while others failed, too, and fails once these do not, fails for itself.
+        if nobody || !self.blamed.remove(&item.aggregate) {
+            self.failed.insert(item.aggregate.clone());
+        }
         let judged_alone = !Rule::OutageSpendsNoAttempt.on();
         if judged_alone || !(nobody || self.failed.len() >= OUTAGE) {
             self.suspects.push((now, (item, error, after)));
             return Verdict::InDoubt;
         }
         let delay = probe_delay(rules, 0);
-        let probe_at =
-            now + after.map_or(delay, |after| after.min(rules.outage_delay_max).max(delay));
+        let probe_at = now + after.map_or(delay, |after| after.max(delay));
         self.out =
             Some(Outage { since: now, why: error.clone(), tries: 1, probe_at, probing: false });
-        self.failed.clear();
+        self.blamed.extend(self.failed.drain());
         let mut items: Vec<Item> = self.suspects.drain(..).map(|(_, (item, ..))| item).collect();
         items.push(item);
         Verdict::Out {
@@ -167,6 +203,7 @@ impl Lane {
 
     fn works(&mut self, item: Item, refused: Option<String>, now: Instant) -> Verdict {
         self.failed.clear();
+        self.blamed.remove(&item.aggregate);
         let news = self.out.take().map(|out| News::Works {
             sink: 0,
             destination: String::new(),
@@ -190,11 +227,11 @@ impl Lane {
         doubt.into_iter().chain(probe.map(|out| out.probe_at)).min()
     }
 
-    /// Takes all but some out of the line if the destination is out; `None` if it works.
-    pub(super) fn spill(&mut self, but: usize) -> Option<Vec<String>> {
-        self.out.as_ref()?;
+    /// Takes all but some out of the line, and tells these, too.
+    pub(super) fn spill(&mut self, but: usize) -> (Vec<String>, Vec<String>) {
         let from = but.min(self.ready.len());
-        Some(self.ready.drain(from..).collect())
+        let taken = self.ready.drain(from..).collect();
+        (taken, self.ready.iter().cloned().collect())
     }
 
     /// Since when it is out, and why.

@@ -9,6 +9,7 @@
 mod call;
 mod lane;
 mod queue;
+mod spill;
 mod terms;
 
 #[cfg(test)]
@@ -33,8 +34,8 @@ pub(super) use terms::{Bounds, Concluded};
 const QUEUE_MAX: usize = 128;
 /// What is concluded is marked after this time, or when there is so much of it.
 const MARK_AFTER: Duration = Duration::from_millis(20);
-/// So many events of a lane that is out stay in memory, to probe with.
-const PROBES: usize = 8;
+/// The longest time that a destination may ask for.
+const AFTER_MAX: Duration = Duration::from_hours(24 * 31);
 
 /// Events that are on their way, and what became of them.
 pub(super) struct Dispatch {
@@ -43,13 +44,15 @@ pub(super) struct Dispatch {
     /// Rows that are kept in memory at most, and their bytes.
     rows_max: usize,
     bytes_max: usize,
-    /// Others than the one that is out have work: what waits for that one must not be in their way.
-    spills: bool,
+    /// There is no other destination, and whether it has one scope.
+    alone: Option<bool>,
     queues: HashMap<String, Queue>,
     /// Rows that are queued, on their way, or not marked yet.
     known: HashSet<i64>,
     bytes: usize,
     lanes: HashMap<(usize, String), Lane>,
+    /// Lanes that work, and whose rows wait in the database all the same.
+    overflow: HashSet<(usize, String)>,
     /// Calls under way by destination.
     calls: Vec<usize>,
     /// Whose turn it is next.
@@ -58,15 +61,6 @@ pub(super) struct Dispatch {
     /// Since when something is to be marked.
     marks_since: Option<Instant>,
     news: Vec<News>,
-}
-
-/// What became of a row that was offered.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Taken {
-    /// It is queued.
-    Queued,
-    /// There are enough of them, or of its aggregate: it is read again later.
-    Over,
 }
 
 impl Dispatch {
@@ -82,11 +76,12 @@ impl Dispatch {
             bounds,
             rows_max,
             bytes_max,
-            spills: true,
+            alone: None,
             queues: HashMap::new(),
             known: HashSet::new(),
             bytes: 0,
             lanes: HashMap::new(),
+            overflow: HashSet::new(),
             turn: 0,
             marks: Concluded::default(),
             marks_since: None,
@@ -94,9 +89,10 @@ impl Dispatch {
         }
     }
 
-    /// Nothing else has work while a destination is out: what waits for it may stay where it is.
-    pub(super) fn keep_what_waits(&mut self) {
-        self.spills = false;
+    /// There is one destination: where it has one scope, nothing else has work while it is out, and what waits for it
+    /// stays where it is.
+    pub(super) fn keep_what_waits(&mut self, one_scope: bool) {
+        self.alone = Some(one_scope);
     }
 
     /// Whether there is any destination.
@@ -134,22 +130,24 @@ impl Dispatch {
         self.known.len() * 2 <= self.rows_max && self.bytes * 2 <= self.bytes_max
     }
 
-    /// Takes a row in, behind those of its aggregate.
-    pub(super) fn take_in(&mut self, item: Item) -> Taken {
+    /// Takes a row in, behind those of its aggregate. One that is given back is read again later: there are enough
+    /// of them, or of its aggregate.
+    pub(super) fn take_in(&mut self, item: Item) -> Result<(), Item> {
         debug_assert!(!self.knows(item.id.seq), "a row is on its way once");
         let length = self.queues.get(&item.aggregate).map_or(0, Queue::len);
         if length >= QUEUE_MAX || !self.has_room() {
-            return Taken::Over;
+            return Err(item);
         }
         let queue = self.queues.entry(item.aggregate.clone()).or_default();
         self.known.insert(item.id.seq);
         self.bytes += item.bytes;
+        self.lanes.entry((item.sink, item.scope.clone())).or_default().count_rows(1, 0);
         let (aggregate, first) = (item.aggregate.clone(), queue.is_idle());
         queue.push_back(item);
         if first {
             self.line_up(&aggregate);
         }
-        Taken::Queued
+        Ok(())
     }
 
     /// The next call, if a destination is free and something may go there.
@@ -228,6 +226,7 @@ impl Dispatch {
         for (item, error, after) in suspects {
             self.fail(item, error, after, now);
         }
+        self.lanes.values_mut().for_each(|lane| lane.forget(now));
     }
 
     /// When there is something to do though nothing happens.
@@ -258,62 +257,14 @@ impl Dispatch {
         }
     }
 
-    /// Why nothing goes anywhere, if each destination is out.
-    pub(super) fn standstill(&self) -> Option<String> {
-        let is_out =
-            |sink| self.lanes.iter().any(|((of, _), lane)| *of == sink && lane.outage().is_some());
-        let out = |((sink, scope), lane): (&(usize, String), &Lane)| {
-            let (_, why) = lane.outage()?;
-            Some(format!("{}: {why}", name(&self.bounds[*sink].name, scope)))
-        };
-        let all = (0..self.bounds.len()).all(is_out);
-        let why = self.lanes.iter().map(out).collect::<Option<Vec<_>>>()?;
-        why.into_iter().next().filter(|_| all)
-    }
-
-    /// Since when a destination is out, or a part of it, and why.
-    pub(super) fn outage(&self, sink: usize) -> Option<(Instant, String)> {
-        let lanes = self.lanes.iter().filter(|((of, _), _)| *of == sink);
-        let (since, why) =
-            lanes.filter_map(|(_, lane)| lane.outage()).min_by_key(|(since, _)| *since)?;
-        Some((since, why.to_owned()))
-    }
-
     /// What has happened that should be told.
     pub(super) fn take_news(&mut self) -> Vec<News> {
         std::mem::take(&mut self.news)
     }
 
-    /// Makes room where a destination is out and others have work: what waits for it waits in the database, under the
-    /// destination's name, but for some to probe with.
-    pub(super) fn spill(&mut self, now: Instant) {
-        if self.is_low() || !self.spills {
-            return;
-        }
-        let out = self.lanes.iter_mut().filter_map(|((sink, scope), lane)| {
-            let why = lane.outage()?.1.to_owned();
-            Some((lane.spill(PROBES)?, name(&self.bounds[*sink].name, scope), why))
-        });
-        for (aggregates, destination, why) in out.collect::<Vec<_>>() {
-            for aggregate in aggregates {
-                let Some(item) = self.queues.get_mut(&aggregate).and_then(Queue::send) else {
-                    continue;
-                };
-                self.failure(
-                    &item,
-                    why.clone(),
-                    None,
-                    item.attempts(),
-                    Some(destination.clone()),
-                    now,
-                );
-            }
-        }
-    }
-
     /// All of them are delivered: what is held behind them may go.
     fn delivered(&mut self, item: Item, now: Instant) {
-        self.bytes -= item.bytes;
+        self.leave(&item);
         let queue = self.queues.get_mut(&item.aggregate);
         let left = queue.is_some_and(Queue::concluded);
         if item.late {
@@ -357,14 +308,39 @@ impl Dispatch {
         waits_for: Option<String>,
         now: Instant,
     ) {
+        self.write_failure(item, error, after, attempts, waits_for, now);
+        for dropped in self.queues.remove(&item.aggregate).into_iter().flat_map(Queue::into_items) {
+            self.forget_item(&dropped);
+        }
+    }
+
+    fn write_failure(
+        &mut self,
+        item: &Item,
+        error: String,
+        after: Option<Duration>,
+        attempts: u32,
+        waits_for: Option<String>,
+        now: Instant,
+    ) {
         let (id, event) = (item.id, item.label());
         let failure = RowFailure { id, event, error, waits_for, attempts, retry_after: after };
         self.marks.failed.push(failure);
         self.marks_since.get_or_insert(now);
+        self.leave(item);
+    }
+
+    /// It is read again later.
+    fn forget_item(&mut self, item: &Item) {
+        self.known.remove(&item.id.seq);
+        self.leave(item);
+    }
+
+    /// It is in memory no longer, though perhaps not marked yet.
+    fn leave(&mut self, item: &Item) {
         self.bytes -= item.bytes;
-        for dropped in self.queues.remove(&item.aggregate).into_iter().flat_map(Queue::into_items) {
-            self.known.remove(&dropped.id.seq);
-            self.bytes -= dropped.bytes;
+        if let Some(lane) = self.lanes.get_mut(&(item.sink, item.scope.clone())) {
+            lane.count_rows(0, 1);
         }
     }
 
@@ -385,7 +361,7 @@ impl Dispatch {
     }
 
     fn report(&mut self, sink: usize, scope: &str, news: Option<News>) {
-        let destination = name(&self.bounds[sink].name, scope);
+        let destination = self.name(&(sink, scope.to_owned()));
         self.news.extend(news.map(|news| news.of(sink, destination)));
     }
 }

@@ -72,6 +72,16 @@ impl Queue {
         self.items.push_back(item);
     }
 
+    /// The last that is queued.
+    pub(super) fn last(&self) -> Option<&Item> {
+        self.items.back()
+    }
+
+    /// Takes all but the first.
+    pub(super) fn cut(&mut self) -> VecDeque<Item> {
+        self.items.split_off(self.items.len().min(1))
+    }
+
     /// The next one to go.
     pub(super) fn first(&mut self) -> Option<&Item> {
         self.lined_up = true;

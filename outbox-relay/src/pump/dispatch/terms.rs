@@ -7,6 +7,9 @@ use crate::{
     port::{DESTINATION, Marks, RowFailure, RowId},
 };
 
+/// The longest part of a scope that is written on rows.
+const SCOPE_CHARS: usize = 200;
+
 /// How failed events are tried again.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RetryRules {
@@ -27,7 +30,7 @@ pub(crate) struct Bounds {
 
 impl Bounds {
     pub(crate) fn of(destination: &Destination) -> Self {
-        let Destination { name, sink } = destination;
+        let Destination { name, sink, .. } = destination;
         let (batch_max, calls_max) = (sink.batch_max().max(1), sink.calls_max().max(1));
         Self { name: name.clone(), batch_max, calls_max }
     }
@@ -41,13 +44,14 @@ pub(crate) struct Concluded {
     pub(crate) failed: Vec<RowFailure>,
 }
 
-/// What rows wait for.
+/// What rows wait for: printable and of an index's size, whatever a scope is. Two names that are cut to one are let go
+/// together, which costs nothing but a look.
 pub(crate) fn name(destination: &str, scope: &str) -> String {
     if scope.is_empty() {
-        format!("{DESTINATION}{destination}")
-    } else {
-        format!("{DESTINATION}{destination} ({scope})")
+        return format!("{DESTINATION}{destination}");
     }
+    let scope: String = scope.chars().filter(|c| !c.is_control()).take(SCOPE_CHARS).collect();
+    format!("{DESTINATION}{destination} ({scope})")
 }
 
 impl Concluded {

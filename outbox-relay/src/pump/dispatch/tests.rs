@@ -11,7 +11,7 @@ use std::{
 use outbox_core::{Aggregate, OutboxEvent};
 use uuid::Uuid;
 
-use super::*;
+use super::{spill::PROBES, *};
 use crate::{
     deadline::Deadline,
     destination::{Delivery, Outcome::Delivered, Sink},
@@ -52,7 +52,7 @@ fn item(seq: i64, aggregate: &str, now: Instant) -> Item {
 /// Takes rows in: number and aggregate.
 fn take_in(dispatch: &mut Dispatch, rows: &[(i64, &str)], now: Instant) {
     for &(seq, aggregate) in rows {
-        assert_eq!(dispatch.take_in(item(seq, aggregate, now)), Taken::Queued);
+        assert!(dispatch.take_in(item(seq, aggregate, now)).is_ok());
     }
 }
 
@@ -126,7 +126,7 @@ fn an_events_own_failure_spends_an_attempt_and_what_follows_it_is_read_again() {
 fn the_last_attempt_sets_the_row_aside_and_so_does_a_refusal() {
     let (mut dispatch, now) = (dispatch(8, 1), Instant::now());
     let last = again(3, item(1, "a", now));
-    assert_eq!(dispatch.take_in(last), Taken::Queued);
+    assert!(dispatch.take_in(last).is_ok());
     take_in(&mut dispatch, &[(2, "b"), (3, "c")], now);
     let (mut first, _) = calls(&mut dispatch, now);
     let (good, refused) = (first.pop().unwrap(), first.pop().unwrap());
@@ -200,7 +200,7 @@ fn an_outage_of_one_destination_leaves_the_other_alone() {
     let (first, _) = calls(&mut dispatch, now);
     conclude(&mut dispatch, first, &Outcome::unavailable("refused"), now);
     let mail = Item { sink: 1, ..item(2, "b", now) };
-    assert_eq!(dispatch.take_in(mail), Taken::Queued);
+    assert!(dispatch.take_in(mail).is_ok());
     assert_eq!(calls(&mut dispatch, now).1, [[2]]);
 }
 
@@ -214,14 +214,94 @@ fn what_waits_for_a_destination_makes_room_for_others() {
     conclude(&mut dispatch, first, &Outcome::unavailable("refused"), now);
     dispatch.spill(now);
     let concluded = dispatch.take_marks();
-    assert_eq!(concluded.failed.len(), 30 - PROBES);
+    assert_eq!(concluded.failed.len(), 30, "of a probe's aggregate its second event");
     for failure in &concluded.failed {
         assert_eq!(failure.waits_for.as_deref(), Some("destination shop"));
         assert_eq!((failure.attempts, failure.retry_after), (0, None));
     }
     dispatch.marked(&concluded);
-    assert_eq!(dispatch.known(), PROBES * 2, "what follows the probes stays, too");
+    assert_eq!((dispatch.known(), dispatch.bytes()), (PROBES, PROBES));
     assert!(dispatch.is_low());
+    take_in(&mut dispatch, &[(90, "z")], now);
+    dispatch.spill(now);
+    assert!(dispatch.take_marks().is_empty(), "few rows stay for a moment");
+    dispatch.spill(now + Duration::from_secs(1));
+    assert_eq!(
+        dispatch.take_marks().failed.len(),
+        1,
+        "and no longer: each look would read them again"
+    );
+}
+
+#[test]
+fn aggregates_that_always_fail_do_not_keep_a_destination_out() {
+    let (mut dispatch, mut now) = (dispatch(8, 1), Instant::now());
+    let mut conclude_all = |dispatch: &mut Dispatch, now: Instant| {
+        let (all, sent) = calls(dispatch, now);
+        for call in all {
+            let outcome =
+                if call.items[0].aggregate == "good" { Delivered } else { Outcome::retry("500") };
+            conclude(dispatch, vec![call], &outcome, now);
+        }
+        sent.concat()
+    };
+    take_in(&mut dispatch, &[(1, "a"), (2, "b"), (3, "c")], now);
+    conclude_all(&mut dispatch, now);
+    assert!(dispatch.outage(0).is_some());
+    take_in(&mut dispatch, &[(4, "good")], now);
+    now = dispatch.next_time().unwrap();
+    assert_eq!(conclude_all(&mut dispatch, now), [4], "who has not failed probes first");
+    assert!(dispatch.outage(0).is_none());
+    conclude_all(&mut dispatch, now);
+    assert!(dispatch.outage(0).is_none(), "they failed for themselves");
+    dispatch.tick(now + Duration::from_secs(1));
+    let concluded = dispatch.take_marks();
+    assert_eq!((seqs(&concluded.sent), concluded.failed.len()), (vec![4], 3));
+    assert!(concluded.failed.iter().all(|failure| failure.attempts == 1));
+}
+
+#[test]
+fn a_probe_that_was_not_made_is_made_later() {
+    let (mut dispatch, now) = (dispatch(8, 1), Instant::now());
+    take_in(&mut dispatch, &[(1, "a")], now);
+    let (first, _) = calls(&mut dispatch, now);
+    conclude(&mut dispatch, first, &Outcome::unavailable("refused"), now);
+    let at = dispatch.next_time().unwrap();
+    let (mut probe, _) = calls(&mut dispatch, at);
+    dispatch.give_back(probe.remove(0));
+    assert_eq!(calls(&mut dispatch, at).1, [[1]]);
+}
+
+#[test]
+fn a_time_without_end_is_cut() {
+    let (mut dispatch, now) = (dispatch(8, 1), Instant::now());
+    let later = |error: &str| Outcome::Retry { error: error.into(), after: Some(Duration::MAX) };
+    take_in(&mut dispatch, &[(1, "a")], now);
+    let (first, _) = calls(&mut dispatch, now);
+    conclude(&mut dispatch, first, &later("503"), now);
+    dispatch.tick(now + Duration::from_secs(1));
+    assert_eq!(dispatch.take_marks().failed[0].retry_after, Some(AFTER_MAX));
+    take_in(&mut dispatch, &[(2, "a"), (3, "b"), (4, "c")], now);
+    let (all, _) = calls(&mut dispatch, now);
+    conclude(&mut dispatch, all, &later("503"), now);
+    assert!(dispatch.next_time().is_some_and(|at| at <= now + AFTER_MAX));
+}
+
+#[test]
+fn rows_that_hid_others_come_when_there_is_room() {
+    let (mut dispatch, now) = (dispatch(1, 1), Instant::now());
+    let rows: Vec<(i64, String)> = (0..70).map(|seq| (seq, format!("a{seq}"))).collect();
+    let rows: Vec<(i64, &str)> = rows.iter().map(|(seq, it)| (*seq, it.as_str())).collect();
+    take_in(&mut dispatch, &rows, now);
+    let lane = dispatch.lane_of("a69").unwrap();
+    dispatch.note_overflow(lane);
+    for _ in 0..6 {
+        assert!(!dispatch.has_room_again());
+        let (call, _) = calls(&mut dispatch, now);
+        conclude(&mut dispatch, call, &Delivered, now);
+    }
+    assert_eq!(dispatch.take_room(), ["destination shop"]);
+    assert!(!dispatch.has_room_again(), "once");
 }
 
 #[test]
@@ -231,17 +311,17 @@ fn one_aggregate_does_not_fill_the_memory() {
     let mut dispatch = Dispatch::new(RULES, vec![bounds], 1_000, 1_000);
     let most = i64::try_from(QUEUE_MAX).unwrap();
     for seq in 0..most {
-        assert_eq!(dispatch.take_in(item(seq, "a", now)), Taken::Queued);
+        assert!(dispatch.take_in(item(seq, "a", now)).is_ok());
     }
-    assert_eq!(dispatch.take_in(item(most, "a", now)), Taken::Over);
-    assert_eq!(dispatch.take_in(item(most + 1, "b", now)), Taken::Queued);
+    assert!(dispatch.take_in(item(most, "a", now)).is_err());
+    assert!(dispatch.take_in(item(most + 1, "b", now)).is_ok());
 }
 
 #[test]
 fn a_row_that_waited_is_marked_as_such() {
     let (mut dispatch, now) = (dispatch(8, 1), Instant::now());
     let late = again(2, item(1, "a", now));
-    assert_eq!(dispatch.take_in(late), Taken::Queued);
+    assert!(dispatch.take_in(late).is_ok());
     let (call, _) = calls(&mut dispatch, now);
     conclude(&mut dispatch, call, &Delivered, now);
     assert_eq!(seqs(&dispatch.take_marks().late), [1]);
@@ -296,4 +376,29 @@ async fn a_call_whose_turn_is_over_is_not_made() {
     assert_eq!(counter.0.load(Ordering::Relaxed), 0);
     under_way.start(&sink, both.remove(0), &Deadline::new(now + Duration::from_mins(1)));
     assert_eq!(under_way.next().await.outcomes, Some(vec![Delivered]));
+}
+
+/// Never answers.
+#[derive(Debug)]
+struct Silent;
+
+#[async_trait::async_trait]
+impl Sink for Silent {
+    async fn deliver(&self, _: &[Delivery]) -> Vec<Outcome> {
+        std::future::pending().await
+    }
+}
+
+#[tokio::test]
+async fn a_call_goes_on_no_longer_than_the_turn() {
+    let (mut dispatch, now) = (dispatch(8, 1), Instant::now());
+    take_in(&mut dispatch, &[(1, "a")], now);
+    let (mut call, _) = calls(&mut dispatch, now);
+    let until = Deadline::new(now + Duration::from_millis(20));
+    let mut under_way = Calls::default();
+    let sink: Arc<dyn Sink> = Arc::new(Silent);
+    under_way.start(&sink, call.remove(0), &until);
+    until.extend(now + Duration::from_millis(60));
+    assert_eq!(under_way.next().await.outcomes, None);
+    assert!(now.elapsed() >= Duration::from_millis(60), "the lease was prolonged");
 }

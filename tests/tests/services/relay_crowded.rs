@@ -1,0 +1,227 @@
+//! The relay: what waits for one destination hides no other's rows, however much it is.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+use async_trait::async_trait;
+use outbox_core::{Aggregate, OutboxEvent};
+use outbox_relay::destination::{Delivery, Outcome, Sink};
+use tests::{Outbox, Proxy, SOON, Services, eventually, firsts};
+
+use super::relay_destinations::{Scripted, aggregates, numbers, outbox, route};
+
+/// Of so few rows and bytes that a test has more.
+fn small(mut outbox: Outbox) -> Outbox {
+    outbox.config.batch.events_max = 20;
+    outbox.config.batch.bytes_max = 64 * 1024;
+    outbox
+}
+
+fn typed(event_type: &str, aggregate: &str, n: i64) -> OutboxEvent {
+    let aggregate = Aggregate::new("Account", aggregate).unwrap();
+    let payload = serde_json::json!({ "n": n, "text": "x".repeat(500) });
+    OutboxEvent::new(event_type, &aggregate, &payload).unwrap()
+}
+
+/// Number 1 of each aggregate, number 2 of each, and so on.
+async fn append(outbox: &Outbox, event_type: &str, names: &[String], count: i64) {
+    for n in 1..=count {
+        let events: Vec<_> = names.iter().map(|name| typed(event_type, name, n)).collect();
+        outbox.append_all(&events).await;
+    }
+}
+
+/// A destination that is out until it is opened.
+fn closed() -> (Scripted, Arc<AtomicBool>) {
+    let open = Arc::new(AtomicBool::new(false));
+    let door = Arc::clone(&open);
+    let answer = move |_: &str, _, _| {
+        if door.load(Relaxed) { Outcome::Delivered } else { Outcome::unavailable("no server") }
+    };
+    (Scripted::new(answer), open)
+}
+
+/// While Kafka is away other destinations get what is theirs, behind more rows for Kafka than a look reads.
+#[tokio::test]
+async fn a_kafka_that_is_away_holds_no_other_destination() {
+    let mut outbox = small(outbox("nokafka").await);
+    outbox.config.routes = vec![route("Shop*", "shop"), route("*", "kafka")];
+    let bootstrap = std::mem::replace(&mut outbox.config.kafka.bootstrap, "127.0.0.1:1".into());
+    let names = aggregates(30);
+    append(&outbox, "Counted", &names, 10).await;
+    append(&outbox, "ShopPaid", &["s".into()], 10).await;
+    let shop = Scripted::willing();
+    let running = outbox.start_with(|it| it.destination("shop", shop.clone())).await;
+    shop.has_taken(10).await;
+    append(&outbox, "ShopPaid", &["t".into()], 10).await;
+    shop.has_taken(20).await;
+    // One aggregate crosses both.
+    outbox.append_all(&[typed("Counted", "a3", 11), typed("ShopPaid", "a3", 12)]).await;
+    append(&outbox, "ShopPaid", &["u".into()], 1).await;
+    shop.has_taken(21).await;
+    assert!(!shop.taken().contains_key("a3"), "what is for Kafka comes first");
+    running.stop().await;
+    outbox.config.kafka.bootstrap = bootstrap;
+    let running = outbox.start_with(|it| it.destination("shop", shop.clone())).await;
+    outbox.drained(SOON).await;
+    running.stop().await;
+    let arrived = firsts(&outbox.arrived(301).await);
+    for name in &names {
+        assert_eq!(arrived[name], numbers(if name == "a3" { 11 } else { 10 }), "{name}");
+    }
+    assert_eq!(shop.taken()["a3"], [12]);
+}
+
+/// Without Kafka, too: more rows than fit wait for a destination that is out, sessions are lost meanwhile, and another
+/// goes on.
+#[tokio::test]
+async fn an_outage_hides_no_other_destination_without_kafka() {
+    let mut outbox = small(outbox("hidden").await);
+    let services = Services::from_env();
+    let proxy = Proxy::start(services.postgres.rsplit(['@', '/']).nth(1).unwrap()).await;
+    outbox.config.database.url = outbox.schema.url_at(&proxy.url(&services.postgres)).into();
+    outbox.config.routes = vec![route("Mail*", "mail"), route("*", "shop")];
+    let names = aggregates(400);
+    append(&outbox, "MailWanted", &names, 3).await;
+    append(&outbox, "ShopPaid", &["s".into()], 10).await;
+    let ((mail, open), shop) = (closed(), Scripted::willing());
+    let running = outbox
+        .start_with(|it| it.destination("mail", mail.clone()).destination("shop", shop.clone()))
+        .await;
+    shop.has_taken(10).await;
+    for round in ["t", "u", "v"] {
+        proxy.cut();
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        proxy.heal();
+        append(&outbox, "ShopPaid", &[round.into()], 10).await;
+        eventually(SOON, "it goes on", async || shop.taken().get(round) == Some(&numbers(10)))
+            .await;
+    }
+    assert_eq!(outbox.schema.number("SELECT max(attempts)::bigint FROM outbox_events").await, 0);
+    open.store(true, Relaxed);
+    outbox.drained(SOON).await;
+    running.stop().await;
+    for name in &names {
+        assert_eq!(mail.taken()[name], numbers(3), "{name}");
+    }
+}
+
+/// An aggregate with more rows than a look reads hides nobody, whether its destination is slow or out.
+#[tokio::test]
+async fn an_aggregate_with_a_long_backlog_hides_nobody() {
+    let mut outbox = small(outbox("long").await);
+    outbox.config.routes =
+        vec![route("Mail*", "mail"), route("Shop*", "shop"), route("*", "kafka")];
+    append(&outbox, "MailWanted", &["long".into()], 700).await;
+    append(&outbox, "ShopPaid", &["s".into()], 5).await;
+    append(&outbox, "Counted", &["k".into()], 5).await;
+    let mail = Scripted { pause: Duration::from_millis(20), ..Scripted::willing() };
+    let shop = Scripted::willing();
+    let running = outbox
+        .start_with(|it| it.destination("mail", mail.clone()).destination("shop", shop.clone()))
+        .await;
+    shop.has_taken(5).await;
+    let meanwhile = mail.count();
+    outbox.arrived(5).await;
+    assert!(meanwhile < 100 && mail.count() < 600, "it was not waited for: {meanwhile}");
+    outbox.drained(SOON).await;
+    running.stop().await;
+    assert_eq!(mail.taken()["long"], numbers(700));
+}
+
+/// Event types of one destination have outages of their own.
+#[tokio::test]
+async fn an_outage_of_one_scope_hides_no_other() {
+    let outbox = small(outbox("scopes").await);
+    let names = aggregates(300);
+    append(&outbox, "MailWanted", &names, 2).await;
+    append(&outbox, "CacheChanged", &["c".into()], 10).await;
+    let open = Arc::new(AtomicBool::new(false));
+    let door = Arc::clone(&open);
+    let answer = move |aggregate: &str, _, _| {
+        let works = aggregate == "c" || door.load(Relaxed);
+        if works { Outcome::Delivered } else { Outcome::unavailable("no server") }
+    };
+    let shop = Scripted { scoped: true, ..Scripted::new(answer) };
+    let running = outbox.start_with(|it| it.destination("shop", shop.clone())).await;
+    eventually(SOON, "the other type goes on", async || shop.taken().contains_key("c")).await;
+    shop.has_taken(10).await;
+    open.store(true, Relaxed);
+    outbox.drained(SOON).await;
+    running.stop().await;
+    assert_eq!(shop.count(), 610);
+}
+
+/// What was delivered is marked though another call is cut off at the end.
+#[tokio::test]
+async fn a_call_that_is_cut_off_at_the_end_costs_no_other_mark() {
+    let mut outbox = outbox("cutoff").await;
+    outbox.config.limits.shutdown_deadline = Duration::from_secs(1);
+    let names = aggregates(7);
+    append(&outbox, "ShopPaid", &["slow".into()], 1).await;
+    append(&outbox, "ShopPaid", &names, 1).await;
+    /// Takes long for one aggregate.
+    struct Slow(Scripted);
+    #[async_trait]
+    impl Sink for Slow {
+        async fn deliver(&self, batch: &[Delivery]) -> Vec<Outcome> {
+            let aggregate = batch[0].event.envelope().aggregate.aggregate_id().to_owned();
+            tokio::time::sleep(Duration::from_millis(if aggregate == "slow" {
+                30_000
+            } else {
+                300
+            }))
+            .await;
+            self.0.deliver(batch).await
+        }
+    }
+    let shop = Scripted::willing();
+    let slow = Slow(shop.clone());
+    let running = outbox.start_with(|it| it.destination("shop", slow)).await;
+    eventually(SOON, "all are called", async || outbox_is_read(&outbox).await).await;
+    assert_eq!(running.stop().await, outbox_relay::Ended::ShutdownCutShort);
+    assert_eq!(shop.count(), 7);
+    let marked = "SELECT count(*) FROM outbox_events WHERE sent_at IS NOT NULL";
+    assert_eq!(outbox.schema.number(marked).await, 7);
+}
+
+/// The relay has the turn, and has had time to read.
+async fn outbox_is_read(outbox: &Outbox) -> bool {
+    let held = "SELECT count(*) FROM outbox_relays WHERE owner IS NOT NULL";
+    if outbox.schema.number(held).await == 0 {
+        return false;
+    }
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    true
+}
+
+/// A row that waits for a topic goes when its route leads elsewhere; a destination may ask for any time.
+#[tokio::test]
+async fn rows_that_wait_for_a_topic_follow_a_new_route() {
+    let outbox = outbox("moved").await;
+    append(&outbox, "ShopPaid", &["a".into()], 2).await;
+    outbox
+        .schema
+        .run("UPDATE outbox_events SET failed_at = now(), waits_for = 'no-such', error = 'x' WHERE seq = 1")
+        .await;
+    append(&outbox, "Forever", &["b".into()], 1).await;
+    let shop = Scripted::new(|aggregate, _, _| {
+        let after = Some(Duration::MAX);
+        if aggregate == "b" {
+            Outcome::Retry { error: "not in this life".into(), after }
+        } else {
+            Outcome::Delivered
+        }
+    });
+    let running = outbox.start_with(|it| it.destination("shop", shop.clone())).await;
+    shop.has_taken(2).await;
+    let later = "SELECT count(*) FROM outbox_events WHERE attempts = 1 AND retry_at > now() + interval '30 days'";
+    eventually(SOON, "it waits", async || outbox.schema.number(later).await == 1).await;
+    running.stop().await;
+    assert_eq!(shop.taken()["a"], numbers(2));
+}
