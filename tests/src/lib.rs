@@ -26,6 +26,7 @@ mod proxy;
 mod rates;
 mod receiver;
 pub mod relay_chaos;
+pub mod relay_webhooks;
 pub mod rolling;
 mod run_folder;
 mod schema;
