@@ -21,6 +21,7 @@ mod quickstart;
 mod relay_chaos;
 mod relay_readings;
 mod relay_speed;
+mod relay_webhooks;
 mod sbom;
 mod services;
 mod soak;
@@ -92,6 +93,8 @@ enum Verb {
     RelayReadings(relay_readings::Stock),
     /// How many rows a second a relay ships, whatever else is in the outbox.
     RelaySpeed(relay_speed::Course),
+    /// How a relay delivers by HTTP: how fast, after an outage of the receiver, beside an event that is never taken.
+    RelayWebhooks(relay_webhooks::Choice),
     /// What the two programs of a release are made of, as `CycloneDX`: `inbox.cdx.json` beside the packages.
     Sbom,
     /// Kafka and PostgreSQL on this machine, left running for work.
@@ -146,6 +149,7 @@ fn run(verb: Verb) -> Outcome<ExitCode> {
         Verb::RelayChaos(faults) => return relay_chaos::run(&faults),
         Verb::RelayReadings(stock) => return relay_readings::run(&stock),
         Verb::RelaySpeed(course) => return relay_speed::run(&course),
+        Verb::RelayWebhooks(choice) => return relay_webhooks::run(&choice),
         Verb::Soak(length) => return soak::run(&length),
         Verb::Api { accept } => api::run(accept)?,
         Verb::Engine => engine::measure()?,

@@ -11,7 +11,7 @@ use std::{
 };
 
 use sqlx::{Connection as _, PgConnection};
-use tests::{Outbox, eventually};
+use tests::{Outbox, Ratio, Spread, eventually};
 
 const AGGREGATES: u32 = 1_000;
 /// Rows that go before the clock starts.
@@ -51,23 +51,12 @@ async fn main() -> ExitCode {
         }
         println!("round {}: {:.0?} beside {:.0?}", round + 1, ours.last(), theirs.last());
     }
-    let of = ratio(&ours, &theirs);
-    println!(
-        "rows a second: {:.0} (lowest {:.0}, highest {:.0})",
-        median(&mut ours),
-        ours[0],
-        ours[ours.len() - 1]
-    );
-    if let Some((mean, error)) = of {
-        println!("beside: {:.0}; pair by pair {mean:.3} of it, ± {error:.3}", median(&mut theirs));
+    println!("rows a second: {}", Spread::of(&ours));
+    if let Some(ratio) = Ratio::of(&ours, &theirs) {
+        let beside = Spread::of(&theirs).median;
+        println!("beside: {beside:.0}; pair by pair {:.3} of it, ± {:.3}", ratio.mean, ratio.error);
     }
     ExitCode::SUCCESS
-}
-
-/// Sorts, and gives the one in the middle.
-fn median(rates: &mut [f64]) -> f64 {
-    rates.sort_unstable_by(f64::total_cmp);
-    rates[rates.len() / 2]
 }
 
 /// How long commands take beside what is held, and how fast that follows its head.
@@ -93,20 +82,6 @@ async fn commands(outbox: &Outbox, program: &Path) {
     if to > 0 {
         println!("  what was held goes: {rate:.0} rows a second");
     }
-}
-
-/// The geometric mean of the pairs, and its standard error.
-#[expect(clippy::cast_precision_loss, reason = "a mean of few")]
-fn ratio(ours: &[f64], theirs: &[f64]) -> Option<(f64, f64)> {
-    let logs: Vec<f64> =
-        ours.iter().zip(theirs).map(|(ours, theirs)| (ours / theirs).ln()).collect();
-    if logs.is_empty() {
-        return None;
-    }
-    let count = logs.len() as f64;
-    let mean = logs.iter().sum::<f64>() / count;
-    let spread = logs.iter().map(|log| (log - mean).powi(2)).sum::<f64>() / (count - 1.0).max(1.0);
-    Some((mean.exp(), mean.exp() * (spread / count).sqrt()))
 }
 
 /// Ships all of it once; answers rows a second, by the database's clock.
