@@ -31,7 +31,7 @@ pub(crate) fn of(config: &Config) -> (Vec<Destination>, Vec<Problem>) {
     for webhook in &config.webhooks {
         match open(webhook) {
             Ok(sink) => {
-                found.push(Destination { name: webhook.name.clone(), sink, one_scope: true })
+                found.push(Destination { name: webhook.name.clone(), sink, one_scope: true });
             }
             Err(error) => wrong.push(Problem::fatal(&["webhooks.name"], error)),
         }

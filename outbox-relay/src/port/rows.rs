@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use outbox_core::OutboxEvent;
 
 use super::{FeedError, Sessions, Turn};
@@ -52,10 +53,11 @@ impl Row {
     /// About what a look counts for it: never less than that.
     pub(crate) fn bytes(&self) -> usize {
         let Ok(event) = &self.event else { return 0 };
-        let headers = event.headers().iter().map(|header| {
-            header.name.len() + header.value.as_ref().map_or(0, |value| value.len()) + 8
-        });
-        let payload = event.envelope().payload.as_ref().map_or(0, |payload| payload.len());
+        let headers = event
+            .headers()
+            .iter()
+            .map(|header| header.name.len() + header.value.as_ref().map_or(0, Bytes::len) + 8);
+        let payload = event.envelope().payload.as_ref().map_or(0, Bytes::len);
         payload + 2 * headers.sum::<usize>()
     }
 }

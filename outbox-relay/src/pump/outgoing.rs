@@ -1,6 +1,12 @@
 //! Rows become records to send; what is no event, or has no topic, is set aside before anything is sent.
 
-use std::{collections::HashSet, time::Instant};
+#[cfg(test)]
+mod tests;
+
+use std::{
+    collections::HashSet,
+    time::{Duration, Instant},
+};
 
 use inbox_engine::internal::Rule;
 
@@ -70,6 +76,16 @@ pub(super) struct SentRow {
     pub(super) attempts: u32,
 }
 
+/// Where a row goes now.
+enum Place {
+    /// Into the batch for Kafka, or aside.
+    Batch,
+    /// Another destination has taken it in.
+    Taken,
+    /// It is passed over.
+    Nowhere(Option<Overflow>),
+}
+
 impl OutgoingBatch {
     /// Whether it has a record of an aggregate.
     fn has(&self, aggregate: &str) -> bool {
@@ -89,9 +105,12 @@ impl Sorter<'_> {
         let mut batch = OutgoingBatch::default();
         let (mut held, mut in_batch) = (HashSet::new(), HashSet::new());
         for row in rows {
-            let Row { id, aggregate, blocked, attempts, delay, .. } = &row;
+            let Row { id, aggregate, blocked, delay, .. } = &row;
             if *blocked {
-                batch.blocked.push(*id);
+                match dispatch.milestone(aggregate) {
+                    None => batch.blocked.push(*id),
+                    Some(name) => batch.failed.push(Overflow::of(&row, None).failure(name)),
+                }
                 continue;
             }
             if dispatch.knows(id.seq) {
@@ -102,55 +121,27 @@ impl Sorter<'_> {
                 continue;
             }
             if let Some(after) = delay.filter(|_| Rule::DelayKept.on()) {
-                let (id, attempts) = (*id, *attempts);
                 // Only the first of its aggregate waits set aside: what is due is sent, whatever is before it.
-                let first = !dispatch.has(aggregate) && !batch.has(aggregate);
-                if first {
-                    let (event, error) = (label(aggregate, id), NOT_YET.into());
-                    let retry_after = Some(after);
-                    batch.failed.push(RowFailure {
-                        id,
-                        event,
-                        error,
-                        waits_for: None,
-                        attempts,
-                        retry_after,
-                    });
+                if !dispatch.has(aggregate) && !batch.has(aggregate) {
+                    batch.failed.push(not_yet(&row, after));
                 } else {
                     batch.passed += 1;
                 }
                 held.insert(row.aggregate);
                 continue;
             }
-            let overflow = |lane| Overflow {
-                id: *id,
-                aggregate: aggregate.clone(),
-                attempts: *attempts,
-                lane,
-            };
-            let passed = match self.way(&row) {
-                Ok(Way::Kafka) if dispatch.has(aggregate) => {
-                    Some(dispatch.lane_of(aggregate).map(|lane| overflow(Some(lane))))
+            match self.place(&row, dispatch, in_batch.contains(aggregate), now) {
+                Place::Batch => {}
+                Place::Taken => {
+                    batch.taken += 1;
+                    continue;
                 }
-                Ok(Way::Kafka) if !self.kafka => Some(Some(overflow(None))),
-                Ok(Way::Sink(_)) if in_batch.contains(aggregate) => Some(None),
-                Ok(Way::Sink(sink)) => {
-                    match self.item(sink, &row, now).map(|item| dispatch.take_in(item)) {
-                        Some(Ok(())) => {
-                            batch.taken += 1;
-                            continue;
-                        }
-                        Some(Err(item)) => Some(Some(overflow(Some((sink, item.scope))))),
-                        None => Some(None),
-                    }
+                Place::Nowhere(overflow) => {
+                    batch.passed += 1;
+                    batch.overflow.extend(overflow);
+                    held.insert(row.aggregate);
+                    continue;
                 }
-                Ok(Way::Kafka | Way::Nowhere) | Err(()) => None,
-            };
-            if let Some(overflow) = passed {
-                batch.passed += 1;
-                batch.overflow.extend(overflow);
-                held.insert(row.aggregate);
-                continue;
             }
             match self.record(&row) {
                 Ok(record) => {
@@ -170,6 +161,27 @@ impl Sorter<'_> {
             }
         }
         batch
+    }
+
+    /// Where a row goes now.
+    fn place(&self, row: &Row, dispatch: &mut Dispatch, in_batch: bool, now: Instant) -> Place {
+        let overflow = |lane| Place::Nowhere(Some(Overflow::of(row, lane)));
+        match self.way(row) {
+            Ok(Way::Kafka) if dispatch.has(&row.aggregate) => {
+                let lane = dispatch.lane_of(&row.aggregate);
+                Place::Nowhere(lane.map(|lane| Overflow::of(row, Some(lane))))
+            }
+            Ok(Way::Kafka) if !self.kafka => overflow(None),
+            Ok(Way::Sink(_)) if in_batch => Place::Nowhere(None),
+            Ok(Way::Sink(sink)) => {
+                match self.item(sink, row, now).map(|item| dispatch.take_in(item)) {
+                    Some(Ok(())) => Place::Taken,
+                    Some(Err(item)) => overflow(Some((sink, item.scope))),
+                    None => Place::Nowhere(None),
+                }
+            }
+            Ok(Way::Kafka | Way::Nowhere) | Err(()) => Place::Batch,
+        }
     }
 
     fn way(&self, row: &Row) -> Result<Way, ()> {
@@ -228,12 +240,25 @@ impl Sorter<'_> {
     }
 }
 
+/// A row whose time has not come.
+fn not_yet(row: &Row, after: Duration) -> RowFailure {
+    let Row { id, aggregate, attempts, .. } = row;
+    let (id, attempts, event) = (*id, *attempts, label(aggregate, *id));
+    let (error, retry_after) = (NOT_YET.into(), Some(after));
+    RowFailure { id, event, error, waits_for: None, attempts, retry_after }
+}
+
 /// What the log calls an event.
 pub(super) fn label(aggregate: &str, id: RowId) -> String {
     format!("{aggregate} {}", id.event)
 }
 
 impl Overflow {
+    fn of(row: &Row, lane: Option<(usize, String)>) -> Self {
+        let Row { id, aggregate, attempts, .. } = row;
+        Self { id: *id, aggregate: aggregate.clone(), attempts: *attempts, lane }
+    }
+
     /// It waits in the database under this name.
     pub(super) fn failure(self, name: String) -> RowFailure {
         let Self { id, aggregate, attempts, .. } = self;
@@ -250,145 +275,4 @@ pub(super) fn waits(id: RowId, event: String, topic: String) -> RowFailure {
          row's own topic"
     );
     RowFailure { id, event, error, waits_for: Some(topic), attempts: 0, retry_after: None }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use outbox_core::{Aggregate, OutboxEvent};
-
-    use super::{
-        super::dispatch::{Bounds, RetryRules},
-        *,
-    };
-
-    fn numbered(seq: i64) -> RowId {
-        RowId { seq, event: uuid::Uuid::nil() }
-    }
-
-    fn row(seq: i64, kind: &str, id: &str) -> Row {
-        let aggregate = Aggregate::new(kind, id).unwrap();
-        let event = OutboxEvent::new("Paid", &aggregate, &1).unwrap();
-        Row {
-            id: numbered(seq),
-            aggregate: aggregate.to_string(),
-            blocked: false,
-            waited: false,
-            attempts: 0,
-            delay: None,
-            age: Duration::ZERO,
-            event: Ok(event),
-        }
-    }
-
-    fn ids(batch: &OutgoingBatch) -> Vec<RowId> {
-        batch.rows.iter().map(|row| row.id).collect()
-    }
-
-    /// Everything is for Kafka.
-    fn sort(rows: Vec<Row>, template: &str) -> OutgoingBatch {
-        let sorter = Sorter {
-            template: &Template::read(template).unwrap(),
-            routes: &Routes::default(),
-            missing_topics: &MissingTopics::default(),
-            kafka: true,
-            destinations: &[],
-        };
-        sorter.sort(rows, &mut dispatch(0), Instant::now())
-    }
-
-    fn dispatch(destinations: usize) -> Dispatch {
-        let rules = RetryRules {
-            attempts_max: 3,
-            delay_min: Duration::from_secs(1),
-            delay_max: Duration::from_secs(1),
-            outage_delay_max: Duration::from_secs(1),
-        };
-        let bounds = Bounds { name: "shop".into(), batch_max: 1, calls_max: 1 };
-        Dispatch::new(rules, vec![bounds; destinations], 100, 100)
-    }
-
-    #[test]
-    fn what_follows_a_failed_row_of_its_aggregate_waits() {
-        let rows = vec![
-            row(1, "Order", "a"),
-            row(2, "Purchase Order", "b"),
-            row(3, "Purchase Order", "b"),
-            Row { event: Err("the row is no event".into()), ..row(4, "Order", "c") },
-            row(5, "Order", "a"),
-            row(6, "Order", "c"),
-        ];
-        let batch = sort(rows, "{aggregate_type}");
-        assert_eq!(ids(&batch), [numbered(1), numbered(5)]);
-        let failed: Vec<i64> = batch.failed.iter().map(|failure| failure.id.seq).collect();
-        assert_eq!(failed, [2, 4], "the second rows of b and c wait behind the first");
-        assert_eq!(batch.records[0].record.key.as_deref(), Some(&b"a"[..]));
-    }
-
-    #[test]
-    fn a_row_whose_time_has_not_come_waits_and_what_follows_it() {
-        let delay = Some(Duration::from_secs(9));
-        let rows = vec![
-            row(1, "Order", "a"),
-            Row { delay, attempts: 2, ..row(2, "Order", "b") },
-            row(3, "Order", "b"),
-            row(4, "Order", "a"),
-        ];
-        let batch = sort(rows, "orders");
-        assert_eq!(ids(&batch), [numbered(1), numbered(4)]);
-        let [failure] = &batch.failed[..] else { panic!("one row waits: {:?}", batch.failed) };
-        assert_eq!((failure.id, failure.retry_after), (numbered(2), delay));
-        assert_eq!(failure.attempts, 2, "no attempt is spent");
-    }
-
-    #[test]
-    fn a_row_whose_time_has_not_come_is_set_aside_as_the_first_of_its_aggregate_alone() {
-        let delay = Some(Duration::from_secs(9));
-        let rows = vec![row(1, "Order", "a"), Row { delay, ..row(2, "Order", "a") }];
-        let batch = sort(rows.clone(), "orders");
-        assert_eq!((ids(&batch), batch.failed.len()), (vec![numbered(1)], 0));
-        assert_eq!(sort(rows[1..].to_vec(), "orders").failed.len(), 1);
-    }
-
-    #[test]
-    fn what_goes_elsewhere_is_taken_in_and_an_aggregate_does_not_overtake_itself() {
-        struct Shop;
-
-        #[async_trait::async_trait]
-        impl crate::destination::Sink for Shop {
-            async fn deliver(&self, _: &[Delivery]) -> Vec<crate::destination::Outcome> {
-                Vec::new()
-            }
-        }
-
-        let sink = std::sync::Arc::new(Shop);
-        let destinations = [Destination { name: "shop".into(), sink, one_scope: true }];
-        let routes = [("*", "Mail", "shop"), ("*", "Order", "kafka"), ("Paid", "Both", "shop")];
-        let routes = Routes::read(routes, &["shop".to_owned()]).unwrap();
-        let mut sorter = Sorter {
-            template: &Template::read("orders").unwrap(),
-            routes: &routes,
-            missing_topics: &MissingTopics::default(),
-            kafka: true,
-            destinations: &destinations,
-        };
-        let mut dispatch = dispatch(1);
-        let rows = vec![
-            row(1, "Mail", "a"),
-            row(2, "Order", "b"),
-            row(3, "Mail", "a"),
-            row(4, "Lost", "c"),
-            row(5, "Lost", "c"),
-        ];
-        let batch = sorter.sort(rows.clone(), &mut dispatch, Instant::now());
-        assert_eq!((ids(&batch), batch.taken), (vec![numbered(2)], 2));
-        assert_eq!(batch.failed.len(), 1, "no route takes it, and the next one waits");
-        assert!(dispatch.knows(1) && dispatch.knows(3) && dispatch.has("Mail/a"));
-        let again = sorter.sort(rows.clone(), &mut dispatch, Instant::now());
-        assert_eq!(again.taken, 0, "what is known is not taken in again");
-        sorter.kafka = false;
-        let without = sorter.sort(rows, &mut dispatch, Instant::now());
-        assert!(without.rows.is_empty() && without.passed >= 1);
-    }
 }

@@ -57,10 +57,8 @@ pub(super) struct Progress {
     due_rows: DueRows,
     /// Topics and destinations that rows wait for no longer, until all of these are let go.
     there: Vec<String>,
-    /// There is room for what goes to destinations other than Kafka.
-    is_low: bool,
-    /// The topics that rows waited for when the turn began are known.
-    topics_read: bool,
+    /// What rows waited for when the turn began is known.
+    names_read: bool,
     /// From when on, and behind which aggregate, to look for what is held for nothing.
     orphans: (Instant, (String, String)),
     /// Up to which place held rows were let go, in this pass.
@@ -80,8 +78,7 @@ impl Progress {
             missing_topics: MissingTopics::default(),
             due_rows: DueRows { next: Some(now), ask: now },
             there: Vec::new(),
-            is_low: true,
-            topics_read: false,
+            names_read: false,
             orphans: (now, Default::default()),
             place: 0,
             releases: false,
@@ -132,14 +129,9 @@ impl Progress {
         self.there.retain(|there| there != name);
     }
 
-    /// Whether what waits under this name may go: there is room for it, or it is for Kafka.
-    fn may_go(&self, name: &str) -> bool {
-        self.is_low || !is_destination(name) || name == round::kafka()
-    }
-
     /// Whether rows wait in the database for room alone.
-    pub(super) fn waits_for_room(&self) -> bool {
-        self.there.iter().any(|name| !self.may_go(name))
+    pub(super) fn waits_for_room(&self, is_low: bool) -> bool {
+        self.there.iter().any(|name| !may_go(name, is_low))
     }
 
     /// A destination works again: what waits for it goes.
@@ -159,6 +151,11 @@ impl Progress {
     }
 }
 
+/// Whether what waits under this name may go: there is room for it, or it is for Kafka.
+fn may_go(name: &str, is_low: bool) -> bool {
+    is_low || !is_destination(name) || name == round::kafka()
+}
+
 impl<F: Rounds> Pump<F> {
     /// Lets go what waits for nothing any more: rows whose topic is there, and what is held behind a row that goes
     /// or never will. `true`: there may be more.
@@ -168,44 +165,15 @@ impl<F: Rounds> Pump<F> {
         work: &mut Work<'_, F>,
     ) -> Result<bool, Round> {
         let now = Instant::now();
-        let kafka = self.options.routes.reach_kafka();
-        let Work { lease, session, progress, dispatch, without_kafka, kafka_waits, .. } = work;
-        if !progress.topics_read {
-            let topics = session.call(F::topics).await.map_err(Round::DatabaseOut)?;
-            for name in topics {
-                if !is_destination(&name) && kafka {
-                    progress.missing_topics.add(&name, now);
-                } else if without_kafka.is_some() && name == round::kafka() {
-                    *kafka_waits = true;
-                } else if !dispatch.is_out(&name) {
-                    // Whether it works is seen by what goes there. A topic that nothing goes to is waited for in vain.
-                    progress.let_destination_go(name);
-                }
-            }
-            progress.missing_topics.ask_now(now);
-            progress.topics_read = true;
+        if !work.progress.names_read {
+            self.read_names(work, now).await?;
         }
         if let Some(sink) = sink {
-            self.ask_for_topics(sink, progress).await;
+            self.ask_for_topics(sink, &mut work.progress).await;
         }
-        progress.is_low = dispatch.is_low();
-        if progress.is_low {
-            dispatch.take_room().into_iter().for_each(|name| progress.let_destination_go(name));
-        }
-        if let Some(at) = progress.there.iter().rposition(|name| progress.may_go(name)) {
-            let topic = &progress.there[at];
-            let most = self.options.events_max;
-            let gone = session
-                .call(async |s| F::topic_is_there(s, lease.turn, topic, most).await)
-                .await
-                .map_err(Round::DatabaseOut)?
-                .ok_or(Round::TurnLost)?;
-            if gone < most as u64 {
-                progress.there.swap_remove(at);
-            }
-            progress.floor.reset(now);
-            progress.releases = true;
-        }
+        self.let_name_go(work, now).await?;
+        let Work { progress, dispatch, .. } = work;
+        let is_low = dispatch.is_low();
         if !progress.releases && now < progress.due {
             return Ok(false);
         }
@@ -226,12 +194,59 @@ impl<F: Rounds> Pump<F> {
             }
             // Once more from the start, unless this was it.
             ReleasedRows::Nothing => {
-                let there = progress.there.iter().any(|name| progress.may_go(name));
+                let there = progress.there.iter().any(|name| may_go(name, is_low));
                 progress.releases = progress.place > 0 || there;
                 progress.place = 0;
             }
         }
         Ok(progress.releases)
+    }
+
+    /// What rows waited for when the turn began, or as a new session knows it.
+    async fn read_names(&self, work: &mut Work<'_, F>, now: Instant) -> Result<(), Round> {
+        let kafka = self.options.routes.reach_kafka();
+        let Work { session, progress, dispatch, without_kafka, kafka_waits, .. } = work;
+        let names = session.call(F::topics).await.map_err(Round::DatabaseOut)?;
+        for name in names {
+            if !is_destination(&name) && kafka {
+                progress.missing_topics.add(&name, now);
+            } else if without_kafka.is_some() && name == round::kafka() {
+                *kafka_waits = true;
+            } else if !dispatch.is_out(&name) {
+                // Whether it works is seen by what goes there. A topic that nothing goes to is waited for in vain.
+                progress.let_destination_go(name);
+            }
+        }
+        progress.missing_topics.ask_now(now);
+        progress.names_read = true;
+        Ok(())
+    }
+
+    /// Lets some rows go that wait under a name: what they waited for is there, or has room.
+    async fn let_name_go(&self, work: &mut Work<'_, F>, now: Instant) -> Result<(), Round> {
+        let Work { lease, session, progress, dispatch, .. } = work;
+        let (is_low, most) = (dispatch.is_low(), self.options.events_max);
+        let at = progress.there.iter().rposition(|name| may_go(name, is_low));
+        let room = dispatch.next_room(most).filter(|_| at.is_none() && is_low);
+        let (name, rows) = match (at, &room) {
+            (Some(at), _) => (progress.there[at].clone(), most),
+            (None, Some((key, rows))) => (dispatch.name(key), *rows),
+            (None, None) => return Ok(()),
+        };
+        let gone = session
+            .call(async |s| F::topic_is_there(s, lease.turn, &name, rows).await)
+            .await
+            .map_err(Round::DatabaseOut)?
+            .ok_or(Round::TurnLost)?;
+        if gone < rows as u64 {
+            at.map(|at| progress.there.swap_remove(at));
+            if let Some((key, _)) = room {
+                dispatch.end_overflow(&key);
+            }
+        }
+        progress.floor.reset(now);
+        progress.releases = true;
+        Ok(())
     }
 
     /// Has rows let go that are held though none before them is set aside any more. Somebody has changed rows by

@@ -60,13 +60,8 @@ impl<F: Rounds> Pump<F> {
     async fn try_round(&self, sink: Option<&Sink>, work: &mut Work<'_, F>) -> Result<Round, Round> {
         self.serve_now(work).await?;
         work.told = Told::default();
-        if sink.is_none() && !work.dispatch.is_low() {
-            work.dispatch.spill(Instant::now());
-            self.mark_concluded(work).await?;
-            work.more = true;
-            if !work.dispatch.is_low() {
-                return Ok(Round::Idle);
-            }
+        if sink.is_none() && !self.make_room(work).await? {
+            return Ok(Round::Idle);
         }
         let Some(RoundInput { mut batch, mut more }) = self.read_rows(sink, work).await? else {
             return Ok(Round::Idle);
@@ -134,6 +129,16 @@ impl<F: Rounds> Pump<F> {
         }
     }
 
+    /// Without Kafka rows are read for what has room: whether there is any.
+    async fn make_room(&self, work: &mut Work<'_, F>) -> Result<bool, Round> {
+        if !work.dispatch.is_low() {
+            work.dispatch.spill(Instant::now());
+            self.mark_concluded(work).await?;
+            work.more = true;
+        }
+        Ok(work.dispatch.is_low())
+    }
+
     /// Reads rows for the other destinations while Kafka is waited for.
     pub(super) async fn refill(&self, work: &mut Work<'_, F>) -> Result<(), Round> {
         work.more = false;
@@ -184,7 +189,7 @@ impl<F: Rounds> Pump<F> {
         // Somebody may have let a row go between the two looks.
         let due: HashSet<i64> = rows.iter().map(|row| row.id.seq).collect();
         rows.extend(unsent.into_iter().filter(|row| !due.contains(&row.id.seq)));
-        work.more = work.progress.waits_for_room();
+        work.more = work.progress.waits_for_room(work.dispatch.is_low());
         if rows.is_empty() && !releases {
             return Ok(None);
         }
@@ -214,12 +219,14 @@ impl<F: Rounds> Pump<F> {
         // What the batch had no room for is there at once.
         let full = read >= look.window || read >= look.events_max || bytes * 2 >= look.bytes_max;
         let count = batch.records.len();
-        let nothing = batch.taken + count + blocked + batch.failed.len() == 0;
+        let nothing = count + blocked + batch.failed.len() == 0 && batch.taken < batch.passed;
         let hides = full && nothing && !widened && work.dispatch.is_used();
         let moved = hides && move_aside(&mut batch, work);
-        work.more |= moved || (full && (batch.taken > 0 || widened));
+        let onward = moved || (full && (blocked > 0 || widened));
+        work.more |= onward || (full && batch.taken > 0);
         let more = releases
             || (count > 0 && (full || count + batch.taken < read))
+            || (sink.is_some() && onward)
             || (!work.dispatch.is_used() && (full || count < read))
             || work.wants_rows();
         Ok(Some(RoundInput { batch, more }))
@@ -326,7 +333,7 @@ fn move_aside<F: Rounds>(batch: &mut OutgoingBatch, work: &mut Work<'_, F>) -> b
                 kafka()
             }
             Some(lane) => {
-                work.dispatch.note_overflow(lane.clone());
+                work.dispatch.note_overflow(lane, &overflow.aggregate);
                 work.dispatch.name(lane)
             }
         };

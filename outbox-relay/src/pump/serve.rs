@@ -44,6 +44,8 @@ impl<F: Rounds> Pump<F> {
         }
         let mut until = pin!(until);
         loop {
+            // What is free is used before anything is written.
+            self.launch(work);
             self.catch_up(work).await?;
             if work.wants_rows() {
                 match refill {
@@ -83,9 +85,8 @@ impl<F: Rounds> Pump<F> {
         while let Some(ended) = work.calls.try_next() {
             self.settle(work, ended);
         }
-        self.catch_up(work).await?;
         self.launch(work);
-        Ok(())
+        self.catch_up(work).await
     }
 
     /// While Kafka is waited for: when to look for rows, though the last look has left none.

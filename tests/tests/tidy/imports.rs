@@ -45,6 +45,10 @@ const KNOWN: &[(&str, &str)] = &[
         "what was said of an error includes the grant that is lacking",
     ),
     (
+        "outbox-core: store/postgres, store/postgres/notify, store/postgres/schema",
+        "the schema asks whether a session keeps statements, and its lock is the trigger's",
+    ),
+    (
         "outbox-relay: cli, cli/failed, cli/migrate, cli/run, cli/status",
         "commands take `open` and `refused` from the module that calls them",
     ),

@@ -3,11 +3,9 @@
 mod append;
 mod notify;
 mod schema;
-mod statements;
 
-use sqlx::{PgConnection, Postgres};
+use sqlx::{Connection as _, PgConnection, Postgres};
 
-pub use self::statements::keeps_statements;
 use super::{Appended, Outbox, OutboxDatabase};
 use crate::OutboxEvent;
 
@@ -43,4 +41,13 @@ impl OutboxDatabase for Postgres {
     fn print_trigger(is_there: bool) -> Option<&'static str> {
         notify::print(is_there)
     }
+}
+
+/// Whether the session keeps prepared statements: one that does has kept the first that ran on it.
+///
+/// The driver gives each statement a name unless it is told otherwise, and closes only those that fall out of
+/// its cache. Without a cache they stay, behind a pooler in the way of others.
+#[doc(hidden)]
+pub fn keeps_statements(conn: &PgConnection) -> bool {
+    conn.cached_statements_size() > 0
 }

@@ -7,7 +7,7 @@ use super::{
         VERSIONS_TABLE,
         migration::{self, Migration},
     },
-    statements::keeps_statements,
+    keeps_statements,
 };
 
 const MIGRATIONS: &[Migration] = &[

@@ -53,6 +53,9 @@ pub(super) struct Dispatch {
     lanes: HashMap<(usize, String), Lane>,
     /// Lanes that work, and whose rows wait in the database all the same.
     overflow: HashSet<(usize, String)>,
+    /// Aggregates of such lanes with more rows than are kept of one, and how many were held since the last that waits
+    /// under the lane's name.
+    long: HashMap<String, (usize, (usize, String))>,
     /// Calls under way by destination.
     calls: Vec<usize>,
     /// Whose turn it is next.
@@ -82,6 +85,7 @@ impl Dispatch {
             bytes: 0,
             lanes: HashMap::new(),
             overflow: HashSet::new(),
+            long: HashMap::new(),
             turn: 0,
             marks: Concluded::default(),
             marks_since: None,
@@ -120,6 +124,11 @@ impl Dispatch {
         self.queues.contains_key(aggregate)
     }
 
+    /// Events of one aggregate at most.
+    fn queue_max(&self) -> usize {
+        QUEUE_MAX.min(self.rows_max / 4).max(1)
+    }
+
     /// Whether more rows may be taken in.
     fn has_room(&self) -> bool {
         self.known.len() < self.rows_max && self.bytes < self.bytes_max
@@ -132,11 +141,11 @@ impl Dispatch {
 
     /// Takes a row in, behind those of its aggregate. One that is given back is read again later: there are enough
     /// of them, or of its aggregate.
-    pub(super) fn take_in(&mut self, item: Item) -> Result<(), Item> {
+    pub(super) fn take_in(&mut self, item: Item) -> Result<(), Box<Item>> {
         debug_assert!(!self.knows(item.id.seq), "a row is on its way once");
         let length = self.queues.get(&item.aggregate).map_or(0, Queue::len);
-        if length >= QUEUE_MAX || !self.has_room() {
-            return Err(item);
+        if length >= self.queue_max() || !self.has_room() {
+            return Err(Box::new(item));
         }
         let queue = self.queues.entry(item.aggregate.clone()).or_default();
         self.known.insert(item.id.seq);

@@ -3,14 +3,14 @@
 
 use std::time::{Duration, Instant};
 
-use super::{Dispatch, Item, Lane, name};
+use super::{Dispatch, Item, Lane, Queue, name};
 
 /// So many events of a lane that is out stay in memory, to probe with.
 pub(super) const PROBES: usize = 8;
 /// A lane that is out for longer keeps no more than these.
 const SPILL_AFTER: Duration = Duration::from_secs(1);
-/// A lane with fewer rows has room for those that wait in the database.
-const ROOM: usize = 64;
+/// So many parts of aggregates with very many rows are let go at once.
+const MILESTONES: usize = 8;
 
 impl Dispatch {
     /// Makes room where a destination is out and others have work: what waits for it waits in the database, under the
@@ -35,7 +35,7 @@ impl Dispatch {
                 }
             }
             for aggregate in probes {
-                let tail = self.queues.get_mut(&aggregate).map(|queue| queue.cut());
+                let tail = self.queues.get_mut(&aggregate).map(Queue::cut);
                 self.set_tail_aside(tail.into_iter().flatten(), &why, &name, now);
             }
         }
@@ -71,21 +71,45 @@ impl Dispatch {
     }
 
     /// Rows of this lane wait in the database though it works: they would hide those of others.
-    pub(in crate::pump) fn note_overflow(&mut self, key: (usize, String)) {
-        self.overflow.insert(key);
+    pub(in crate::pump) fn note_overflow(&mut self, key: &(usize, String), aggregate: &str) {
+        self.overflow.insert(key.clone());
+        if self.queues.get(aggregate).is_some_and(|queue| queue.len() >= self.queue_max()) {
+            self.long.insert(aggregate.to_owned(), (0, key.clone()));
+        }
+    }
+
+    /// A row is about to be held behind others of its aggregate. Of one with very many each so many-th waits under the
+    /// lane's name, which is answered: so a part of them can be let go that fits the memory.
+    pub(in crate::pump) fn milestone(&mut self, aggregate: &str) -> Option<String> {
+        let part = self.queue_max();
+        let (held, key) = self.long.get_mut(aggregate)?;
+        *held = (*held + 1) % part;
+        let key = (*held == 0).then(|| key.clone())?;
+        Some(self.name(&key))
+    }
+
+    /// Whether a lane works, and has so few rows that those that wait in the database should come.
+    fn is_roomy(&self, key: &(usize, String)) -> bool {
+        let lane = self.lanes.get(key);
+        lane.is_none_or(|lane| lane.outage().is_none() && lane.rows() * 2 <= self.queue_max())
     }
 
     /// Whether rows that wait in the database should come now.
     pub(in crate::pump) fn has_room_again(&self) -> bool {
-        self.overflow.iter().any(|key| self.lanes.get(key).is_none_or(Lane::has_room))
+        self.overflow.iter().any(|key| self.is_roomy(key))
     }
 
-    /// The names under which rows wait that should come now.
-    pub(in crate::pump) fn take_room(&mut self) -> Vec<String> {
-        let lanes = &self.lanes;
-        let roomy = self.overflow.extract_if(|key| lanes.get(key).is_none_or(Lane::has_room));
-        let roomy: Vec<_> = roomy.collect();
-        roomy.iter().map(|key| self.name(key)).collect()
+    /// A lane whose rows should come now, and how many of those that wait under its name, at most `rows`.
+    pub(in crate::pump) fn next_room(&self, rows: usize) -> Option<((usize, String), usize)> {
+        let key = self.overflow.iter().find(|key| self.is_roomy(key))?;
+        let long = self.long.values().any(|(_, of)| of == key);
+        Some((key.clone(), if long { rows.min(MILESTONES) } else { rows }))
+    }
+
+    /// No row of the lane waits in the database any more.
+    pub(in crate::pump) fn end_overflow(&mut self, key: &(usize, String)) {
+        self.overflow.remove(key);
+        self.long.retain(|_, (_, of)| of != key);
     }
 
     /// Whether rows that wait under this name wait for a destination that is out.
@@ -115,12 +139,5 @@ impl Dispatch {
         let outages = lanes.filter_map(|(_, lane)| lane.outage());
         let (since, why) = outages.min_by_key(|(since, _)| *since)?;
         Some((since, why.to_owned()))
-    }
-}
-
-impl Lane {
-    /// Whether it works, and has few rows.
-    fn has_room(&self) -> bool {
-        self.outage().is_none() && self.rows() <= ROOM
     }
 }

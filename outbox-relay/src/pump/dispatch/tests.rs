@@ -236,7 +236,7 @@ fn what_waits_for_a_destination_makes_room_for_others() {
 #[test]
 fn aggregates_that_always_fail_do_not_keep_a_destination_out() {
     let (mut dispatch, mut now) = (dispatch(8, 1), Instant::now());
-    let mut conclude_all = |dispatch: &mut Dispatch, now: Instant| {
+    let conclude_all = |dispatch: &mut Dispatch, now: Instant| {
         let (all, sent) = calls(dispatch, now);
         for call in all {
             let outcome =
@@ -294,14 +294,15 @@ fn rows_that_hid_others_come_when_there_is_room() {
     let rows: Vec<(i64, &str)> = rows.iter().map(|(seq, it)| (*seq, it.as_str())).collect();
     take_in(&mut dispatch, &rows, now);
     let lane = dispatch.lane_of("a69").unwrap();
-    dispatch.note_overflow(lane);
+    dispatch.note_overflow(&lane, "a99");
     for _ in 0..6 {
         assert!(!dispatch.has_room_again());
         let (call, _) = calls(&mut dispatch, now);
         conclude(&mut dispatch, call, &Delivered, now);
     }
-    assert_eq!(dispatch.take_room(), ["destination shop"]);
-    assert!(!dispatch.has_room_again(), "once");
+    assert_eq!(dispatch.next_room(500), Some((lane.clone(), 500)));
+    dispatch.end_overflow(&lane);
+    assert_eq!((dispatch.has_room_again(), dispatch.next_room(500)), (false, None));
 }
 
 #[test]
@@ -368,7 +369,7 @@ async fn a_call_whose_turn_is_over_is_not_made() {
     take_in(&mut dispatch, &[(1, "a"), (2, "b")], now);
     let (mut both, _) = calls(&mut dispatch, now);
     let counter = Arc::new(Counter::default());
-    let sink: Arc<dyn Sink> = counter.clone();
+    let sink: Arc<dyn Sink> = Arc::<Counter>::clone(&counter);
     let mut under_way = Calls::default();
     // It was ours when the call was decided on; the relay stood still before it was made.
     under_way.start(&sink, both.remove(0), &Deadline::new(now));
