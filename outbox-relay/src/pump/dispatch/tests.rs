@@ -295,7 +295,7 @@ fn rows_that_hid_others_come_when_there_is_room() {
     take_in(&mut dispatch, &rows, now);
     let lane = dispatch.lane_of("a69").unwrap();
     dispatch.note_overflow(&lane, "a99");
-    for _ in 0..6 {
+    for _ in 0..58 {
         assert!(!dispatch.has_room_again());
         let (call, _) = calls(&mut dispatch, now);
         conclude(&mut dispatch, call, &Delivered, now);
