@@ -88,16 +88,19 @@ WHERE coalesce(bytes, 0) < $2 ORDER BY seq"
 }
 /// $2 bytes, $3 events. Rows behind one of their aggregate that was set aside are told as such: to leave them out would
 /// make a look as long as what is held back. What is set aside is asked for once for each aggregate: what was let go
-/// stays in the index for a while, and each row would read all of that. A join, since that finds many by a hash.
+/// stays in the index for a while, and each row would read all of that. A join, since that finds many by a hash. Where
+/// little is set aside, which is the rule, all of it is read at once.
 macro_rules! unsent_beside {
     ($above:literal) => {
         concat!(
-            "WITH aside AS MATERIALIZED (SELECT a.aggregate_type, a.aggregate_id, f.seq
+            "WITH few AS MATERIALIZED (SELECT aggregate_type, aggregate_id, seq FROM outbox_events
+    WHERE failed_at IS NOT NULL AND discarded_at IS NULL ORDER BY aggregate_type, aggregate_id, seq LIMIT 200),
+aside AS MATERIALIZED (SELECT aggregate_type, aggregate_id, min(seq) AS seq FROM few
+    WHERE (SELECT count(*) FROM few) < 200 GROUP BY 1, 2
+    UNION ALL SELECT a.aggregate_type, a.aggregate_id, f.seq
     FROM (SELECT DISTINCT aggregate_type, aggregate_id FROM (",
             window!("aggregate_type, aggregate_id", $above),
-            ") o WHERE ",
-            aside!(),
-            ") a CROSS JOIN LATERAL (SELECT f.seq FROM outbox_events f
+            ") o WHERE (SELECT count(*) FROM few) >= 200) a CROSS JOIN LATERAL (SELECT f.seq FROM outbox_events f
         WHERE f.failed_at IS NOT NULL AND f.discarded_at IS NULL
         AND f.aggregate_type = a.aggregate_type AND f.aggregate_id = a.aggregate_id ORDER BY f.seq LIMIT 1) f)
 ",
