@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{Place, Tested, failure, seqs, take_turn};
-use crate::port::{Act, Choice, Marked, Marks, ReleasedRows, RowFailure, RowId};
+use crate::port::{Act, Choice, Marked, Marks, ReleasedRows, RowFailure, RowId, RowQuery};
 
 const HOUR: Duration = Duration::from_hours(1);
 const WAITS: &str = "failed_at IS NOT NULL AND retry_at IS NOT NULL AND sent_at IS NULL";
@@ -294,4 +294,68 @@ pub(super) async fn what_an_older_build_has_changed_is_no_row_that_waits<F: Test
     assert_eq!(seqs(&place.due().await), [3]);
     let overview = F::overview(&mut place.session).await.unwrap();
     assert_eq!((overview.retrying, overview.failed), (1, 0));
+}
+
+/// Who writes rows by plain SQL may write any time: each look answers, and what is marked is marked.
+pub(super) async fn no_time_of_a_row_stops_a_look<F: Tested>(place: &mut Place<F>) {
+    place.append(&["a", "b", "c", "d", "e"]).await;
+    let [late, early] = F::ENDS;
+    for (seq, column, time) in [
+        (1, "created_at", late),
+        (2, "created_at", early),
+        (3, "deliver_after", late),
+        (4, "deliver_after", early),
+    ] {
+        place.run(&format!("UPDATE outbox_events SET {column} = {time} WHERE seq = {seq}")).await;
+    }
+    let look =
+        RowQuery { window: 100, events_max: 100, bytes_max: 1 << 20, above: 0, aside: false };
+    let rows = F::unsent(&mut place.session, look).await.unwrap().rows;
+    assert_eq!(
+        (seqs(&rows), seqs(&place.unsent().await)),
+        (vec![1, 2, 3, 4, 5], vec![1, 2, 3, 4, 5])
+    );
+    assert_eq!(rows[0].age, Duration::ZERO);
+    assert!(rows[1].age > HOUR && rows[3].delay.is_none());
+    let delay = rows[2].delay.unwrap();
+    assert!(delay > HOUR && delay.as_millis() <= 1_000_000_000_000, "{delay:?}");
+    for first in ["1", "2"] {
+        let oldest = F::overview(&mut place.session).await.unwrap().oldest_seconds.unwrap();
+        assert_eq!(oldest > 0, first == "2", "{oldest}");
+        F::reading(&mut place.session).await.unwrap();
+        place.run(&format!("UPDATE outbox_events SET sent_at = {early} WHERE seq = {first}")).await;
+    }
+
+    // What waits for longer than any time there is.
+    tokio::time::sleep(Duration::from_millis(3)).await;
+    for after in [delay, Duration::MAX] {
+        place.failed(&[failure(rows[2].id, 0, Some(after))]).await;
+        let next = place.next_due().await.unwrap();
+        assert!(next > HOUR && next.as_millis() <= 1_000_000_000_000, "{next:?}");
+    }
+    place.failed(&[failure(rows[3].id, 1, Some(HOUR))]).await;
+    for (time, due) in [(late, vec![]), (early, vec![3, 4])] {
+        place
+            .run(&format!(
+                "UPDATE outbox_events SET retry_at = {time}, failed_at = {time}, created_at = {time}
+                 WHERE seq IN (3, 4)"
+            ))
+            .await;
+        place.run(&format!("UPDATE outbox_events SET created_at = {time} WHERE seq = 5")).await;
+        assert_eq!(seqs(&place.due().await), due);
+        assert_eq!(place.next_due().await.unwrap() > HOUR, time == late);
+        F::overview(&mut place.session).await.unwrap();
+        F::reading(&mut place.session).await.unwrap();
+        let one = Choice { seq: Some(3), ..Choice::default() };
+        assert_eq!(F::failed(&mut place.session, &one, 10).await.unwrap().len(), 1);
+        let content = F::content(&mut place.session, 3, 10).await.unwrap().unwrap();
+        let shown = time.trim_matches('\'');
+        assert_eq!(content.created_at.as_deref(), Some(shown));
+        assert_eq!(content.deliver_after.as_deref(), Some(late.trim_matches('\'')));
+    }
+    for removed in [2, 0] {
+        let pruned = F::prune(&mut place.session, Duration::from_secs(1), 100, 0).await.unwrap();
+        assert_eq!(pruned.removed, removed);
+        place.run(&format!("UPDATE outbox_events SET sent_at = {late} WHERE seq = 5")).await;
+    }
 }

@@ -9,6 +9,7 @@ impl Tested for Postgres {
     const ID: &'static str = "gen_random_uuid()";
     const PAST: &'static str = "clock_timestamp() - interval '1 minute'";
     const FUTURE: &'static str = "clock_timestamp() + interval '1 hour'";
+    const ENDS: [&'static str; 2] = ["'infinity'", "'-infinity'"];
 }
 
 /// A session in a schema of its own, which goes with its session.
@@ -87,5 +88,12 @@ async fn what_waits_is_never_removed() {
 async fn what_an_older_build_has_changed_is_no_row_that_waits() {
     let mut place = Place::<Postgres>::new(session().await).await;
     scenarios::what_an_older_build_has_changed_is_no_row_that_waits(&mut place).await;
+    dropped(place.session).await;
+}
+
+#[tokio::test]
+async fn no_time_of_a_row_stops_a_look() {
+    let mut place = Place::<Postgres>::new(session().await).await;
+    scenarios::no_time_of_a_row_stops_a_look(&mut place).await;
     dropped(place.session).await;
 }
