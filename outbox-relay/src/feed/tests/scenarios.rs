@@ -359,3 +359,23 @@ pub(super) async fn no_time_of_a_row_stops_a_look<F: Tested>(place: &mut Place<F
         place.run(&format!("UPDATE outbox_events SET sent_at = {late} WHERE seq = 5")).await;
     }
 }
+
+/// However many topics and scopes of destinations rows wait for, all are named.
+pub(super) async fn names_that_rows_wait_for_are_read_to_the_last<F: Tested>(place: &mut Place<F>) {
+    assert_eq!(F::topics(&mut place.session).await.unwrap(), [""; 0]);
+    place
+        .run(&format!(
+            "INSERT INTO outbox_events (event_id, event_type, aggregate_type, aggregate_id, failed_at, waits_for)
+             WITH RECURSIVE n(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 4200)
+             SELECT {}, 'Paid', 'Order', CAST(n AS text), {}, 'destination shop ' || (n % 2100) FROM n",
+            F::ID,
+            F::PAST
+        ))
+        .await;
+    let mut names = F::topics(&mut place.session).await.unwrap();
+    names.sort();
+    names.dedup();
+    assert_eq!(names.len(), 2_100);
+    let overview = F::overview(&mut place.session).await.unwrap();
+    assert_eq!((overview.destinations_out.len(), overview.waiting_for_destination), (10, 4_200));
+}

@@ -97,3 +97,10 @@ async fn no_time_of_a_row_stops_a_look() {
     scenarios::no_time_of_a_row_stops_a_look(&mut place).await;
     dropped(place.session).await;
 }
+
+#[tokio::test]
+async fn names_that_rows_wait_for_are_read_to_the_last() {
+    let mut place = Place::<Postgres>::new(session().await).await;
+    scenarios::names_that_rows_wait_for_are_read_to_the_last(&mut place).await;
+    dropped(place.session).await;
+}

@@ -64,3 +64,8 @@ async fn what_an_older_build_has_changed_is_no_row_that_waits() {
 async fn no_time_of_a_row_stops_a_look() {
     scenarios::no_time_of_a_row_stops_a_look(&mut place().await).await;
 }
+
+#[tokio::test]
+async fn names_that_rows_wait_for_are_read_to_the_last() {
+    scenarios::names_that_rows_wait_for_are_read_to_the_last(&mut place().await).await;
+}
