@@ -379,3 +379,32 @@ pub(super) async fn names_that_rows_wait_for_are_read_to_the_last<F: Tested>(pla
     let overview = F::overview(&mut place.session).await.unwrap();
     assert_eq!((overview.destinations_out.len(), overview.waiting_for_destination), (10, 4_200));
 }
+
+/// What is unsent stays, and what was sent long ago behind it goes; what was sent lately ends a pass.
+pub(super) async fn retention_goes_on_behind_what_is_unsent<F: Tested>(place: &mut Place<F>) {
+    place.append(&["a"; 20]).await;
+    // Unsent are 1 to 10 and 13, sent lately 16 and those behind it.
+    for (which, time) in [("seq IN (11, 12, 14, 15)", F::PAST), ("seq > 15", F::FUTURE)] {
+        place.run(&format!("UPDATE outbox_events SET sent_at = {time} WHERE {which}")).await;
+    }
+    let mut after = 0;
+    let mut passed = Vec::new();
+    loop {
+        let pruned = F::prune(&mut place.session, Duration::from_secs(1), 4, after).await.unwrap();
+        let Some(last) = pruned.last else { panic!("the rows of lately end it: {passed:?}") };
+        passed.push((last, pruned.removed, pruned.idle));
+        after = last;
+        if pruned.end {
+            break;
+        }
+    }
+    assert_eq!(
+        passed,
+        [(4, 0, true), (8, 0, true), (12, 2, false), (16, 2, false), (20, 0, false)]
+    );
+    assert_eq!(place.count("sent_at IS NULL").await, 11);
+    // A page that is not full may be followed by rows any time: no pass begins behind it.
+    place.run("UPDATE outbox_events SET sent_at = NULL").await;
+    let pruned = F::prune(&mut place.session, Duration::from_secs(1), 100, 0).await.unwrap();
+    assert_eq!((pruned.removed, pruned.idle, pruned.end), (0, false, false));
+}

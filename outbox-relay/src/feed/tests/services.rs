@@ -104,3 +104,10 @@ async fn names_that_rows_wait_for_are_read_to_the_last() {
     scenarios::names_that_rows_wait_for_are_read_to_the_last(&mut place).await;
     dropped(place.session).await;
 }
+
+#[tokio::test]
+async fn retention_goes_on_behind_what_is_unsent() {
+    let mut place = Place::<Postgres>::new(session().await).await;
+    scenarios::retention_goes_on_behind_what_is_unsent(&mut place).await;
+    dropped(place.session).await;
+}

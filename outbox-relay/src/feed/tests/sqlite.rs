@@ -69,3 +69,8 @@ async fn no_time_of_a_row_stops_a_look() {
 async fn names_that_rows_wait_for_are_read_to_the_last() {
     scenarios::names_that_rows_wait_for_are_read_to_the_last(&mut place().await).await;
 }
+
+#[tokio::test]
+async fn retention_goes_on_behind_what_is_unsent() {
+    scenarios::retention_goes_on_behind_what_is_unsent(&mut place().await).await;
+}
