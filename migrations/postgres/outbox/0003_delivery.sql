@@ -8,7 +8,7 @@
 -- `deliver_after`: not sent before. A build before this one does not know of it, and sends the row at once.
 -- `dedup_key`: a second row with it is refused while the first is in the table.
 ALTER TABLE outbox_events ADD COLUMN attempts integer NOT NULL DEFAULT 0, ADD COLUMN retry_at timestamptz,
-    ADD COLUMN deliver_after timestamptz, ADD COLUMN dedup_key text;
+    ADD COLUMN deliver_after timestamptz, ADD COLUMN dedup_key text CHECK (octet_length(dedup_key) BETWEEN 1 AND 255);
 -- What waits for its next attempt, the longest due first. Whatever else a row is, it says with the rest of the condition:
 -- the commands of a build before this one leave `retry_at` as it is.
 CREATE INDEX outbox_events_retries ON outbox_events (retry_at, seq)

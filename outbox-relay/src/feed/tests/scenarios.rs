@@ -408,3 +408,29 @@ pub(super) async fn retention_goes_on_behind_what_is_unsent<F: Tested>(place: &m
     let pruned = F::prune(&mut place.session, Duration::from_secs(1), 100, 0).await.unwrap();
     assert_eq!((pruned.removed, pruned.idle, pruned.end), (0, false, false));
 }
+
+/// The table refuses what `append` refuses.
+pub(super) async fn a_key_longer_than_append_takes_is_refused<F: Tested>(place: &mut Place<F>) {
+    let longest = outbox_core::DEDUP_KEY_BYTES_MAX;
+    for (key, taken) in [
+        ("ä".repeat(longest / 2), true),
+        ("a".repeat(longest), true),
+        ("ä".repeat(longest / 2 + 1), false),
+        ("a".repeat(longest + 1), false),
+        (String::new(), false),
+    ] {
+        let sql = format!(
+            "INSERT INTO outbox_events (event_id, event_type, aggregate_type, aggregate_id, dedup_key)
+             VALUES ({}, 'Paid', 'Order', '1', '{key}')",
+            F::ID
+        );
+        let sql: &'static str = Box::leak(sql.into_boxed_str());
+        let inserted = F::execute(&mut place.session, sql, &[]).await;
+        assert_eq!(inserted.is_ok(), taken, "{} bytes: {inserted:?}", key.len());
+    }
+    let longer = "a".repeat(longest + 1);
+    place.append(&["b"]).await;
+    let sql = format!("UPDATE outbox_events SET dedup_key = '{longer}' WHERE aggregate_id = 'b'");
+    let sql: &'static str = Box::leak(sql.into_boxed_str());
+    F::execute(&mut place.session, sql, &[]).await.unwrap_err();
+}

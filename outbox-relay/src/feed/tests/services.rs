@@ -111,3 +111,10 @@ async fn retention_goes_on_behind_what_is_unsent() {
     scenarios::retention_goes_on_behind_what_is_unsent(&mut place).await;
     dropped(place.session).await;
 }
+
+#[tokio::test]
+async fn a_key_longer_than_append_takes_is_refused() {
+    let mut place = Place::<Postgres>::new(session().await).await;
+    scenarios::a_key_longer_than_append_takes_is_refused(&mut place).await;
+    dropped(place.session).await;
+}

@@ -74,3 +74,8 @@ async fn names_that_rows_wait_for_are_read_to_the_last() {
 async fn retention_goes_on_behind_what_is_unsent() {
     scenarios::retention_goes_on_behind_what_is_unsent(&mut place().await).await;
 }
+
+#[tokio::test]
+async fn a_key_longer_than_append_takes_is_refused() {
+    scenarios::a_key_longer_than_append_takes_is_refused(&mut place().await).await;
+}
