@@ -338,7 +338,7 @@ fn pump_options(
         retry: RetryRules {
             attempts_max: config.retry.attempts_max,
             delay_min: config.retry.delay_min,
-            delay_max: config.retry.delay_max.max(config.retry.delay_min),
+            delay_max: config.retry.delay_max,
             outage_delay_max: config.limits.outage_delay_max,
         },
         template: Template::read(&config.kafka.topic)?,
