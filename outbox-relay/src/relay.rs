@@ -213,9 +213,12 @@ impl RelayBuilder {
         let (mut all, mut problems) = destination::of(&config);
         all.extend(destinations);
         problems.extend(destination::problems(&config, &all).await);
-        problems.retain(fatal);
+        let (problems, doubts): (Vec<_>, Vec<_>) = problems.into_iter().partition(fatal);
         if !problems.is_empty() {
             return Err(BuildError::Config(problems));
+        }
+        for doubt in doubts {
+            Signal::Doubtful { reason: doubt.text }.emit();
         }
         let outbox = if config.relay.enabled {
             on!(&options, ready(settings,), &address(&config))?
