@@ -92,12 +92,17 @@ async fn a_check_looks_at_files_and_calls_nobody() {
     assert_eq!(sink.check().await, Ok(()));
     std::fs::write(secrets.path(), "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\nwhsec_MfKQ").unwrap();
     let error = sink.check().await.unwrap_err();
-    let wanted =
-        format!("the webhook shop: line 2 of {} has 3 bytes behind whsec_", path(&secrets));
+    let wanted = format!(
+        "the webhook shop: `webhooks.secret_files`: line 2 of {} has 3 bytes behind whsec_",
+        path(&secrets)
+    );
     assert!(error.starts_with(&wanted), "{error}");
     secrets.close().unwrap();
     let error = sink.check().await.unwrap_err();
-    assert!(error.starts_with("the webhook shop: cannot read /"), "{error}");
+    assert!(
+        error.starts_with("the webhook shop: `webhooks.secret_files`: cannot read /"),
+        "{error}"
+    );
     assert_eq!(receiver.connections(), 0);
 }
 
