@@ -1,6 +1,6 @@
 -- Delivery with further attempts, and at a time. Each column has a default that is no expression, so that to add it
 -- rewrites nothing; who appends without knowing of them goes on. The lock lasts until all indexes are made: they hold
--- nothing yet, but the table is read for each.
+-- nothing yet, but the table is read for each, and once for the check of `dedup_key`.
 
 -- `attempts`: how often it was tried in vain. `retry_at`: it waits for its next attempt, set aside (`failed_at`) and not
 -- held, so that what comes behind it of its aggregate is held, as behind every row that is set aside. A build before this
