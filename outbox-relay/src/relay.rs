@@ -221,9 +221,12 @@ impl RelayBuilder {
         let (mut all, mut problems) = destination::of(&config);
         all.extend(destinations);
         problems.extend(destination::problems(&config, &all).await);
-        problems.retain(fatal);
+        let (problems, doubts): (Vec<_>, Vec<_>) = problems.into_iter().partition(fatal);
         if !problems.is_empty() {
             return Err(BuildError::Config(problems));
+        }
+        for doubt in doubts {
+            Signal::Doubtful { reason: doubt.text }.emit();
         }
         let outbox = if config.relay.enabled {
             on!(&options, ready(settings,), &address(&config))?
@@ -346,7 +349,7 @@ fn pump_options(
         retry: RetryRules {
             attempts_max: config.retry.attempts_max,
             delay_min: config.retry.delay_min,
-            delay_max: config.retry.delay_max.max(config.retry.delay_min),
+            delay_max: config.retry.delay_max,
             outage_delay_max: config.limits.outage_delay_max,
         },
         template: Template::read(&config.kafka.topic)?,

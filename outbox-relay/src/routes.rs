@@ -72,8 +72,13 @@ impl Routes {
 
     /// Whether every event has a destination, whatever its types.
     pub(crate) fn take_all(&self) -> bool {
-        let all = |rule: &Rule| rule.event_type.is_any() && rule.aggregate_type.is_any();
-        self.0.is_empty() || self.0.iter().any(all)
+        self.0.is_empty() || self.0.iter().any(Rule::takes_all)
+    }
+
+    /// The number of a route, from 1, that takes every event though others follow it.
+    pub(crate) fn hides_others(&self) -> Option<usize> {
+        let number = self.0.iter().position(Rule::takes_all)? + 1;
+        (number < self.0.len()).then_some(number)
     }
 
     /// Destinations that no route names.
@@ -81,6 +86,12 @@ impl Routes {
         let used: HashSet<usize> = self.0.iter().filter_map(|rule| rule.way.number()).collect();
         let unused = names.iter().enumerate().filter(|(number, _)| !used.contains(number));
         unused.map(|(_, name)| name.as_str()).collect()
+    }
+}
+
+impl Rule {
+    fn takes_all(&self) -> bool {
+        self.event_type.is_any() && self.aggregate_type.is_any()
     }
 }
 

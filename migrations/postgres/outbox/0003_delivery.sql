@@ -1,6 +1,6 @@
 -- Delivery with further attempts, and at a time. Each column has a default that is no expression, so that to add it
 -- rewrites nothing; who appends without knowing of them goes on. The lock lasts until all indexes are made: they hold
--- nothing yet, but the table is read for each.
+-- nothing yet, but the table is read for each, and once for the check of `dedup_key`.
 
 -- `attempts`: how often it was tried in vain. `retry_at`: it waits for its next attempt, set aside (`failed_at`) and not
 -- held, so that what comes behind it of its aggregate is held, as behind every row that is set aside. A build before this
@@ -8,7 +8,7 @@
 -- `deliver_after`: not sent before. A build before this one does not know of it, and sends the row at once.
 -- `dedup_key`: a second row with it is refused while the first is in the table.
 ALTER TABLE outbox_events ADD COLUMN attempts integer NOT NULL DEFAULT 0, ADD COLUMN retry_at timestamptz,
-    ADD COLUMN deliver_after timestamptz, ADD COLUMN dedup_key text;
+    ADD COLUMN deliver_after timestamptz, ADD COLUMN dedup_key text CHECK (octet_length(dedup_key) BETWEEN 1 AND 255);
 -- What waits for its next attempt, the longest due first. Whatever else a row is, it says with the rest of the condition:
 -- the commands of a build before this one leave `retry_at` as it is.
 CREATE INDEX outbox_events_retries ON outbox_events (retry_at, seq)

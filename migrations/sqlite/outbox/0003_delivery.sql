@@ -9,7 +9,8 @@
 ALTER TABLE outbox_events ADD COLUMN attempts INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE outbox_events ADD COLUMN retry_at INTEGER;
 ALTER TABLE outbox_events ADD COLUMN deliver_after INTEGER;
-ALTER TABLE outbox_events ADD COLUMN dedup_key TEXT;
+ALTER TABLE outbox_events ADD COLUMN dedup_key TEXT
+    CHECK (length(CAST(dedup_key AS BLOB)) BETWEEN 1 AND 255);
 -- What waits for its next attempt, the longest due first. Whatever else a row is, it says with the rest of the condition:
 -- the commands of a build before this one leave `retry_at` as it is.
 CREATE INDEX outbox_events_retries ON outbox_events (retry_at, seq)

@@ -6,7 +6,13 @@ use super::{
     status::table,
     *,
 };
-use crate::port::{Choice, FailedRow, Overview};
+use crate::{
+    Relay,
+    config::Overrides,
+    destination::{Delivery, Outcome, Sink},
+    port::{Choice, FailedRow, Overview},
+};
+use service_kit::testing::capture_log;
 
 /// Exit, standard output and standard error of a command line.
 async fn ran(args: &[&str], env: &[(&str, &str)]) -> (Exit, String, String) {
@@ -94,6 +100,45 @@ const BAD_INPUT: &[Case] = &[
         Exit::Usage,
         &["`relay.lease`", "a duration from 1s to 10m"],
     ),
+    (
+        &["run", "--set", "relay.enabled=perhaps"],
+        Exit::Usage,
+        &["`relay.enabled` in --set: expected true or false"],
+    ),
+    (
+        &["run", "--set", "retry.attempts_max=0"],
+        Exit::Usage,
+        &["`retry.attempts_max`", "a whole number from 1 to 1000"],
+    ),
+    (
+        &["run", "--set", "retry.attempts_max=1001"],
+        Exit::Usage,
+        &["`retry.attempts_max`", "a whole number from 1 to 1000"],
+    ),
+    (
+        &["run", "--set", "retry.delay_min=9ms"],
+        Exit::Usage,
+        &["`retry.delay_min`", "a duration from 10ms to 1h"],
+    ),
+    (
+        &["run", "--set", "retry.delay_max=25h"],
+        Exit::Usage,
+        &["`retry.delay_max`", "a duration from 10ms to 1d"],
+    ),
+    (
+        &["check", "--set", "retry.delay_min=20m"],
+        Exit::Usage,
+        &["`retry.delay_min` (20m) is longer than `retry.delay_max` (10m)"],
+    ),
+    (&["failed", "show"], Exit::Usage, &["<SEQ>"]),
+    (&["failed", "show", "x"], Exit::Usage, &["invalid value 'x' for '<SEQ>'"]),
+    (&["failed", "list", "--seq", "x"], Exit::Usage, &["invalid value 'x' for '--seq <SEQ>'"]),
+    (&["failed", "list", "--max", "x"], Exit::Usage, &["invalid value 'x' for '--max <MAX>'"]),
+    (
+        &["migrate", "--notify-trigger", "perhaps"],
+        Exit::Usage,
+        &["invalid value 'perhaps' for '--notify-trigger <STATE>'", "on, off"],
+    ),
     (&["failed", "retry"], Exit::Usage, &["say which rows", "--all"]),
     (
         &["failed", "discard", "--all", "--seq", "3"],
@@ -121,6 +166,154 @@ async fn bad_input_ends_with_one_sentence() {
             assert!(err.contains(part), "{args:?} {part:?}: {err}");
         }
     }
+}
+
+/// What is written into the file, the exit of `check`, and parts of what is said. `run` ends with 2, whatever `check` does.
+const BAD_FILES: &[(&str, Exit, &str)] = &[
+    ("[[routes]]\nevent_type = \"A\"", Exit::Usage, "`to` is missing in the [[routes]] of"),
+    (
+        "[[routes]]\nto = \"\"",
+        Exit::Usage,
+        "`routes.to` in … expected text that is not empty, found",
+    ),
+    (
+        "[[routes]]\nto = \"kafka\"\nevent_types = \"A\"",
+        Exit::Usage,
+        "unknown key `routes.event_types`",
+    ),
+    (
+        "[[routes]]\nto = \"kafka\"\n[[routes]]\nto = \"kafka\"\nevent_type = \"\"",
+        Exit::Usage,
+        "`routes.event_type` in … expected text that is not empty, found",
+    ),
+    (
+        "[[routes]]\nto = \"kafka\"\naggregate_type = \"\"",
+        Exit::Usage,
+        "`routes.aggregate_type` in … expected text that is not empty, found",
+    ),
+    (
+        "[[routes]]\nto = \"shpo\"",
+        Exit::Findings,
+        "[[routes]]: there is no destination `shpo`; these are there: `kafka`",
+    ),
+    #[cfg(feature = "webhook")]
+    (
+        "[[webhooks]]\nname = \"kafka\"\nurl = \"http://localhost\"",
+        Exit::Findings,
+        "a destination is named \"kafka\"; a name is its own",
+    ),
+    #[cfg(feature = "webhook")]
+    (
+        "[[webhooks]]\nname = \"a\"\nurl = \"http://localhost\"\n[[webhooks]]\nname = \"a\"\nurl = \"http://localhost\"",
+        Exit::Usage,
+        "two [[webhooks]] have the `name` \"a\"; rename one",
+    ),
+    #[cfg(feature = "webhook")]
+    (
+        "[[webhooks]]\nname = \"a\"\nurl = \"http://localhost\"\nsecret_files = [\"/nowhere/secret\"]",
+        Exit::Findings,
+        "the webhook a: `webhooks.secret_files`: cannot read /nowhere/secret",
+    ),
+    #[cfg(not(feature = "webhook"))]
+    (
+        "[[webhooks]]\nname = \"a\"\nurl = \"http://localhost\"",
+        Exit::Usage,
+        "`[[webhooks]]` needs the HTTP destination, which this build leaves out",
+    ),
+];
+
+fn file_of(text: &str) -> tempfile::NamedTempFile {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), text).unwrap();
+    file
+}
+
+#[tokio::test]
+async fn a_file_that_cannot_work_is_refused_by_check_and_run() {
+    for (text, exit, part) in BAD_FILES {
+        let file = file_of(text);
+        let path = file.path().to_str().unwrap();
+        for (verb, exit) in [("check", *exit), ("run", Exit::Usage)] {
+            let (ended, _, err) = ran(&[verb, "--config", path], WHOLE).await;
+            assert_eq!(ended, exit, "{verb} {text}: {err}");
+            let has = |line: &str| part.split(" … ").all(|part| line.contains(part));
+            let told = err.lines().any(|line| line.starts_with("error: ") && has(line));
+            assert!(told, "{verb} {text}: {err}");
+        }
+    }
+}
+
+/// By `check`, and in the log at each start.
+#[test]
+fn routes_and_destinations_that_get_nothing_are_doubted() {
+    let text = "[[routes]]\nevent_type = \"A\"\nto = \"shop\"\n[[routes]]\nto = \"kafka\"\n\
+                [[routes]]\nevent_type = \"B\"\nto = \"kafka\"\n";
+    let behind = "[[routes]]: no event gets to the routes behind route 2, which takes all; move it to the end";
+    let unused = "no route leads to the destination `crm`; add one to [[routes]]";
+    let file = file_of(text);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let env = WHOLE.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+    let config = Config::load(Some(file.path()), env, &Overrides::new()).unwrap();
+    let destination = |name| {
+        Relay::builder(config.clone()).destination("shop", Willing).destination(name, Willing)
+    };
+    let mut built = None;
+    let lines = capture_log(|| built = Some(runtime.block_on(destination("crm").build())));
+    assert!(matches!(built, Some(Err(BuildError::Database(_)))), "{built:?}");
+    let told: Vec<&String> = lines
+        .iter()
+        .flat_map(|(_, fields)| fields)
+        .filter(|(name, _)| name == "message")
+        .map(|(_, text)| text)
+        .collect();
+    for doubt in [behind, unused] {
+        assert_eq!(told.iter().filter(|text| **text == doubt).count(), 1, "{doubt}: {told:?}");
+    }
+    let error = runtime.block_on(destination("shop").build()).unwrap_err().to_string();
+    assert!(error.starts_with("a destination is named \"shop\"; a name is its own"), "{error}");
+
+    let file = file_of(&text.replace("shop", "kafka"));
+    let args = ["check", "--config", file.path().to_str().unwrap()];
+    let (exit, _, err) = runtime.block_on(ran(&args, WHOLE));
+    assert_eq!(exit, Exit::Findings, "the database is away");
+    assert!(err.contains(&format!("warning: {behind}")), "{err}");
+    #[cfg(feature = "webhook")]
+    {
+        let text =
+            "[[routes]]\nto = \"kafka\"\n[[webhooks]]\nname = \"crm\"\nurl = \"http://localhost\"";
+        let file = file_of(text);
+        let args = ["check", "--config", file.path().to_str().unwrap()];
+        let (_, _, err) = runtime.block_on(ran(&args, WHOLE));
+        assert!(err.contains(&format!("warning: {unused}")), "{err}");
+    }
+}
+
+struct Willing;
+
+#[async_trait::async_trait]
+impl Sink for Willing {
+    async fn deliver(&self, batch: &[Delivery]) -> Vec<Outcome> {
+        batch.iter().map(|_| Outcome::Delivered).collect()
+    }
+}
+
+#[cfg(feature = "sqlite")]
+#[tokio::test]
+async fn a_row_that_is_not_there_is_not_shown() {
+    let folder = tempfile::tempdir().unwrap();
+    let url = format!("database.url=sqlite:{}", folder.path().join("d").display());
+    let (exit, _, err) = ran(&["migrate", "--set", &url], WHOLE).await;
+    assert_eq!(exit, Exit::Done, "{err}");
+    for seq in ["99", "0", "9223372036854775807"] {
+        let (exit, out, err) = ran(&["failed", "show", seq, "--set", &url], WHOLE).await;
+        assert_eq!((exit, out.as_str()), (Exit::Usage, ""), "{err}");
+        assert!(
+            err.starts_with(&format!("error: the outbox has no row {seq}: it was removed")),
+            "{err}"
+        );
+    }
+    let (exit, out, err) = ran(&["failed", "list", "--max", "0", "--set", &url], WHOLE).await;
+    assert_eq!((exit, err.as_str()), (Exit::Done, ""), "{out}");
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ use service_kit::{
     Build, DatabaseAddress, DatabaseKind, duration::text, is_name, properties::Program,
 };
 
-use super::{Config, Database, Kafka, Problem, Webhook, sections::TABLE};
+use super::{Config, Database, Kafka, Problem, Retry, Webhook, sections::TABLE};
 use crate::{routes::KAFKA, topic::Template};
 
 /// What this build can do.
@@ -30,6 +30,7 @@ impl Config {
         self.topic(&mut found);
         self.waking(&mut found);
         self.time_limits(&mut found);
+        self.delays(&mut found);
         self.fencing(&mut found);
         found.extend(self.http.problem("inbox-outbox-relay", cfg!(feature = "http")));
         let tls = cfg!(any(feature = "tls", feature = "tls-vendored"));
@@ -115,6 +116,19 @@ impl Config {
             found.push(Problem::doubt(
                 &["database.statement_timeout", "relay.lease"],
                 format!("a statement may hang for `database.statement_timeout` ({}), far longer than `relay.lease` ({}): the relay would only notice then that it has lost its turn; lower the first", text(statement), text(lease)),
+            ));
+        }
+    }
+
+    fn delays(&self, found: &mut Vec<Problem>) {
+        let Retry { delay_min, delay_max, .. } = self.retry;
+        if delay_min > delay_max {
+            found.push(Problem::fatal(
+                &["retry.delay_min", "retry.delay_max"],
+                format!(
+                    "`retry.delay_min` ({}) is longer than `retry.delay_max` ({}); lower the first, or raise the second",
+                    text(delay_min), text(delay_max)
+                ),
             ));
         }
     }

@@ -71,6 +71,15 @@ pub(crate) async fn problems(config: &Config, destinations: &[Destination]) -> V
                     format!("no route leads to the destination `{name}`; add one to [[routes]]"),
                 )
             }));
+            if let Some(number) = routes.hides_others() {
+                found.push(Problem::doubt(
+                    &["routes.event_type"],
+                    format!(
+                        "[[routes]]: no event gets to the routes behind route {number}, which takes all; move it to \
+                         the end"
+                    ),
+                ));
+            }
             if !routes.take_all() {
                 found.push(Problem::doubt(&["routes.event_type"], "an event that no route of [[routes]] takes is set aside; let the last route take all, `event_type = \"*\"`, if that is not meant"));
             }

@@ -68,7 +68,7 @@ pub(crate) fn is_destination(waits_for: &str) -> bool {
 
 /// Topics that are missing.
 pub(crate) trait Topics: Sessions {
-    /// The topics and destinations that rows wait for, at most a thousand.
+    /// The topics and destinations that rows wait for, all of them.
     fn topics(
         session: &mut Self::Session,
     ) -> impl Future<Output = Result<Vec<String>, FeedError>> + Send;

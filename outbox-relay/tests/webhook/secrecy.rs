@@ -33,6 +33,36 @@ async fn a_secret_that_a_receiver_sends_back_is_not_shown() {
     }
 }
 
+/// As programs that write JSON, URLs and forms send it back.
+#[tokio::test]
+async fn a_secret_that_comes_back_encoded_is_not_shown() {
+    let token = "t0k3n/a+b=\"c\" d";
+    let echoes = [
+        "t0k3n\\/a+b=\\\"c\\\" d",
+        "t0k3n\\u002fa\\u002Bb=\\u0022c\\u0022 d",
+        "t0k3n%2Fa%2Bb%3D%22c%22%20d",
+        "t0k3n%2fa%2bb%3d%22c%22+d",
+        "%74%30k3n/a+b=%22c%22%20d",
+        "{\\\"got\\\":\\\"t0k3n\\\\/a+b=\\\\\\\"c\\\\\\\" d\\\"}",
+    ];
+    for echo in echoes {
+        for bytes_max in 1..60 {
+            let headers = format!("location: https://h/?token={echo}\r\n");
+            let receiver = Receiver::start([answer("302 x", &headers, echo)]).await;
+            let file = file(token);
+            let mut webhook = webhook(receiver.url("/"));
+            webhook.bearer_file = Some(path(&file));
+            webhook.response_bytes_max = bytes_max;
+            let outcome = deliver(&sink(&webhook), event()).await;
+            let (_, shown, _) = parts(&outcome);
+            for part in ["k3n", "a+b", "u002fa", "%2Fa", "%2fa", "c\\", "%22"] {
+                assert!(!shown.contains(part), "{echo} {bytes_max}: {shown}");
+            }
+            assert!(shown.contains("***"), "{shown}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_password_is_shown_in_none_of_its_forms() {
     let password = file("ada:p4ssw0rd");
@@ -62,12 +92,17 @@ async fn a_check_looks_at_files_and_calls_nobody() {
     assert_eq!(sink.check().await, Ok(()));
     std::fs::write(secrets.path(), "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\nwhsec_MfKQ").unwrap();
     let error = sink.check().await.unwrap_err();
-    let wanted =
-        format!("the webhook shop: line 2 of {} has 3 bytes behind whsec_", path(&secrets));
+    let wanted = format!(
+        "the webhook shop: `webhooks.secret_files`: line 2 of {} has 3 bytes behind whsec_",
+        path(&secrets)
+    );
     assert!(error.starts_with(&wanted), "{error}");
     secrets.close().unwrap();
     let error = sink.check().await.unwrap_err();
-    assert!(error.starts_with("the webhook shop: cannot read /"), "{error}");
+    assert!(
+        error.starts_with("the webhook shop: `webhooks.secret_files`: cannot read /"),
+        "{error}"
+    );
     assert_eq!(receiver.connections(), 0);
 }
 

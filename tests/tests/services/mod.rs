@@ -62,6 +62,7 @@ mod relay_order;
 mod relay_sequence;
 mod relay_silence;
 mod relay_turns;
+mod relay_webhook;
 mod release;
 mod release_faults;
 mod release_support;

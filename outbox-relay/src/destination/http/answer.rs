@@ -8,6 +8,7 @@ use reqwest::{
 };
 use service_kit::printed;
 
+use super::echo;
 use crate::destination::Outcome;
 
 /// How much of a `Location` is shown, in letters.
@@ -91,9 +92,9 @@ pub(super) fn text<'s>(
         if at + letter.len_utf8() > bytes_max {
             return shown + "…";
         }
-        if let Some(secret) = secrets.iter().find(|secret| text[at..].starts_with(**secret)) {
+        if let Some(length) = secrets.iter().find_map(|secret| echo::length(&text[at..], secret)) {
             shown.push_str("***");
-            at += secret.len();
+            at += length;
             continue;
         }
         if printed::visible(letter) == letter {

@@ -179,8 +179,10 @@ impl Snapshot {
 }
 
 fn read_all(settings: &Settings) -> Result<Vec<Arc<Content>>, String> {
-    let read =
-        |(role, path): &(Role, PathBuf)| Content::read(role, path, read_file(path)?).map(Arc::new);
+    let read = |(role, path): &(Role, PathBuf)| {
+        let content = read_file(path).and_then(|bytes| Content::read(role, path, bytes));
+        content.map(Arc::new).map_err(|error| format!("`{}`: {error}", role.key()))
+    };
     let contents = settings.files.iter().map(read).collect::<Result<Vec<_>, _>>()?;
     count_secrets(&contents)?;
     Ok(contents)

@@ -9,6 +9,7 @@ mod body;
 mod client;
 mod cloud_event;
 mod content;
+mod echo;
 mod files;
 mod percent;
 mod request;

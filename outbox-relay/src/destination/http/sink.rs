@@ -16,7 +16,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 use super::{
     answer::{self, Answer, judge},
     body::{Progress, TrackedBody},
-    cloud_event,
+    cloud_event, echo,
     files::{Files, Snapshot},
     request,
     settings::Settings,
@@ -141,7 +141,7 @@ impl WebhookSink {
         );
         let location = answer::location(response.headers(), files.secrets());
         // So that a secret that stands at the cut is seen whole.
-        let longest = files.secrets().map(str::len).max().unwrap_or_default();
+        let longest = files.secrets().map(str::len).max().unwrap_or_default() * echo::FACTOR;
         let mut kept = Vec::new();
         if max > 0 {
             let wait = until.min(Instant::now() + TEXT_WAIT);

@@ -2,17 +2,20 @@
 
 use std::{future::Future, time::Duration};
 
-use super::{Columns, Read as _, SqlClient};
+use super::{
+    Columns, Read as _,
+    topics::{TopicSql, topics_behind},
+};
 use crate::port::{
     DESTINATION, FeedError, Finding, Inspection, Measurements, Numbers, Overview, Reading, Rights,
-    Topics, is_destination,
+    is_destination,
 };
 
 /// So many missing topics, and destinations that are out, are named in an overview.
 const TOPICS_SHOWN: usize = 10;
 
 /// A database that can be looked at.
-pub(crate) trait InspectionSql: SqlClient + Topics + Rights + Numbers {
+pub(crate) trait InspectionSql: TopicSql + Rights + Numbers {
     /// Counts, the turn, why nothing is shipped.
     const OVERVIEW: &'static str;
     /// The same as far as a look of a few milliseconds tells: rows are counted to a bound, in the order of an index.
@@ -26,7 +29,7 @@ pub(crate) trait InspectionSql: SqlClient + Topics + Rights + Numbers {
 impl<DB: InspectionSql> Inspection for DB {
     async fn overview(session: &mut DB::Session) -> Result<Overview, FeedError> {
         let mut found = overview(&DB::fetch_one(session, DB::OVERVIEW, &[]).await?)?;
-        let names = DB::topics(session).await?.into_iter();
+        let names = topics_behind::<DB>(session, "").await?.into_iter();
         let (mut destinations, mut topics): (Vec<_>, Vec<_>) =
             names.partition(|name| is_destination(name));
         destinations.truncate(TOPICS_SHOWN);

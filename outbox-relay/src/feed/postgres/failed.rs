@@ -53,13 +53,17 @@ pub(super) const RETRY: &str = step!(
 );
 pub(super) const DISCARD: &str =
     step!("discard", "discarded_at = now(), discarded_by = $8, waits_for = NULL, retry_at = NULL");
-/// A time in words.
+/// A time in words; one without end as it is.
 macro_rules! at {
     ($column:literal) => {
         concat!(
-            "to_char(",
+            "CASE WHEN isfinite(",
             $column,
-            " AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.MS\"Z\"') AS ",
+            ") THEN to_char(",
+            $column,
+            " AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.MS\"Z\"') ELSE ",
+            $column,
+            "::text END AS ",
             $column
         )
     };
@@ -68,7 +72,8 @@ macro_rules! at {
 impl FailedSql for Postgres {
     const FAILED: &'static str = chosen!(
     "SELECT o.seq, o.event_id::text, o.event_type, o.aggregate_type || '/' || o.aggregate_id AS aggregate, o.topic,
-    extract(epoch FROM now() - o.failed_at)::bigint AS failed, coalesce(o.error, '') AS error,
+    greatest(-1e12::float8, least(date_part('epoch', now()) - date_part('epoch', o.failed_at), 1e12::float8))::bigint
+        AS failed, coalesce(o.error, '') AS error,
     o.attempts::bigint AS attempts, o.waits_for,
     CASE WHEN o.retry_at IS NOT NULL THEN greatest(0,
         least(date_part('epoch', o.retry_at) - date_part('epoch', now()), 1e9::float8))::bigint END AS retry,

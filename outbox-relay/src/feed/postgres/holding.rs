@@ -149,9 +149,9 @@ impl Holding for Postgres {
 
 impl TopicSql for Postgres {
     const TOPICS: &'static str = "WITH RECURSIVE t AS (
-    (SELECT waits_for AS topic FROM outbox_events WHERE waits_for IS NOT NULL ORDER BY waits_for LIMIT 1)
+    (SELECT waits_for AS topic FROM outbox_events WHERE waits_for > $1 ORDER BY waits_for LIMIT 1)
     UNION ALL
     SELECT (SELECT o.waits_for FROM outbox_events o WHERE o.waits_for > t.topic ORDER BY o.waits_for LIMIT 1)
     FROM t WHERE t.topic IS NOT NULL)
-SELECT topic FROM t WHERE topic IS NOT NULL LIMIT 1000";
+SELECT topic FROM t WHERE topic IS NOT NULL LIMIT $2";
 }

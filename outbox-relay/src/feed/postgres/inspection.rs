@@ -3,6 +3,7 @@
 use outbox_core::internal::{keeps_statements, rights};
 use sqlx::{PgConnection, Postgres};
 
+use super::rows::seconds_since;
 use crate::{
     feed::flow::{Read as _, SqlClient as _, inspection::InspectionSql},
     port::{FeedError, Finding, Rights, RoleKind},
@@ -12,8 +13,11 @@ const DURABILITY: &str = "SELECT current_setting('fsync'), current_setting('sync
 
 impl InspectionSql for Postgres {
     /// What is held is counted in the index of all that is set aside: it may be much.
-    const OVERVIEW: &'static str = "SELECT w.unsent + h.held AS waiting, h.held,
-    (SELECT extract(epoch FROM now() - created_at)::bigint FROM outbox_events
+    const OVERVIEW: &'static str = concat!(
+        "SELECT w.unsent + h.held AS waiting, h.held,
+    (SELECT ",
+        seconds_since!("created_at"),
+        " FROM outbox_events
         WHERE sent_at IS NULL AND failed_at IS NULL ORDER BY seq LIMIT 1) AS oldest,
     greatest(0, h.heads - t.rows - d.rows) AS failed, d.rows - d.delayed AS retrying, d.delayed, d.next AS next_due,
     t.rows - t.destinations AS waiting_for_topic, t.destinations AS waiting_for_destination,
@@ -31,7 +35,8 @@ CROSS JOIN (SELECT count(*) AS rows, count(*) FILTER (WHERE deliver_after > now(
 CROSS JOIN (SELECT n.heads, a.together - n.heads AS held FROM
     (SELECT count(*) AS together FROM outbox_events WHERE failed_at IS NOT NULL AND discarded_at IS NULL) a,
     (SELECT count(*) AS heads FROM outbox_events WHERE failed_at IS NOT NULL AND discarded_at IS NULL AND NOT held) n) h
-LEFT JOIN outbox_relays r ON true";
+LEFT JOIN outbox_relays r ON true"
+    );
 
     /// Each look is at one index in its order, or at one row. 20,000 rows that wait take 3 ms.
     const READING: &'static str = "SELECT

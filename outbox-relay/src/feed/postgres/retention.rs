@@ -13,14 +13,16 @@ use crate::{
 };
 
 /// $1 age in milliseconds, $2 chunk, $3 behind which number. What was written first was sent first, or nearly, so that
-/// behind a row that was sent lately, or is not sent yet, nothing is old enough. What is set aside says nothing.
+/// behind rows that were sent lately nothing is old enough. What is set aside or not sent yet says nothing: its destination
+/// may be out, or its time may not have come.
 const PRUNE: &str = "WITH page AS MATERIALIZED (
-    SELECT seq, coalesce(sent_at, discarded_at) AS done, failed_at IS NOT NULL AS failed
-    FROM outbox_events WHERE seq > $3 ORDER BY seq LIMIT $2),
+    SELECT seq, coalesce(sent_at, discarded_at) <= now() - $1 * interval '1 millisecond' AS old,
+        failed_at IS NOT NULL AS failed FROM outbox_events WHERE seq > $3 ORDER BY seq LIMIT $2),
 gone AS (DELETE FROM outbox_events o USING page p
-    WHERE o.seq = p.seq AND p.done <= now() - $1 * interval '1 millisecond' RETURNING 1)
-SELECT (SELECT count(*) FROM gone), max(seq), coalesce(bool_and(failed AND done IS NULL), true),
-    coalesce(bool_or(done > now() - $1 * interval '1 millisecond' OR (done IS NULL AND NOT failed)), true) FROM page";
+    WHERE o.seq = p.seq AND p.old RETURNING 1)
+SELECT (SELECT count(*) FROM gone), max(seq),
+    coalesce(bool_and(old IS NULL) AND (bool_and(failed) OR count(*) = $2), true),
+    coalesce(bool_or(NOT old), false) AND NOT coalesce(bool_or(old), false) FROM page";
 
 impl Retention for Postgres {
     async fn prune(

@@ -37,15 +37,26 @@ macro_rules! retries {
         "failed_at IS NOT NULL AND discarded_at IS NULL AND NOT held AND retry_at IS NOT NULL"
     };
 }
-/// Milliseconds from a time to another, in numbers that are computed fast. Whoever writes rows may write any time.
+/// Milliseconds from a time to another, in numbers that are computed fast. Whoever writes rows may write any time,
+/// such as `infinity` and `-infinity`.
 macro_rules! millis_between {
     ($from:literal, $to:literal) => {
         concat!(
-            "ceil(least((date_part('epoch', ",
+            "ceil(greatest(-1e12::float8, least((date_part('epoch', ",
             $to,
             ") - date_part('epoch', ",
             $from,
-            ")) * 1000, 1e12::float8))::bigint"
+            ")) * 1000, 1e12::float8)))::bigint"
+        )
+    };
+}
+/// Seconds since a time, whatever it is.
+macro_rules! seconds_since {
+    ($time:literal) => {
+        concat!(
+            "greatest(-1e12::float8, least(date_part('epoch', now()) - date_part('epoch', ",
+            $time,
+            "), 1e12::float8))::bigint"
         )
     };
 }
@@ -157,7 +168,7 @@ sent AS (",
     sent!(),
     " RETURNING 1),
 failed AS (UPDATE outbox_events o SET failed_at = now(), error = f.error, waits_for = f.topic, attempts = f.attempts,
-    retry_at = now() + f.after * interval '1 millisecond'
+    retry_at = CASE WHEN f.after IS NOT NULL THEN now() + least(f.after, 1000000000000) * interval '1 millisecond' END
     FROM unnest($5::bigint[], $6::uuid[], $7::text[], $8::text[], $9::integer[], $10::bigint[])
         f(seq, event_id, error, topic, attempts, after)
     WHERE o.seq = f.seq AND o.event_id = f.event_id AND o.sent_at IS NULL AND (o.failed_at IS NULL
@@ -280,4 +291,4 @@ fn view(found: &[PgRow], look: RowQuery) -> Result<RowPage, sqlx::Error> {
     })
 }
 
-pub(super) use {millis_between, retries, row_bytes, select};
+pub(super) use {millis_between, retries, row_bytes, seconds_since, select};

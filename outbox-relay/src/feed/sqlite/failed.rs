@@ -45,10 +45,17 @@ const DISCARD: &str =
 /// ?1 what, ?2 who, ?3 why, ?4 the choice in words, ?5 how many rows, ?6 the ids of their events as JSON.
 pub(super) const WRITE: &str = "INSERT INTO outbox_audit (what, who, why, choice, rows, event_ids)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
-/// A time in words.
+/// A time in words; one that no calendar has as its number.
 macro_rules! at {
     ($column:literal) => {
-        concat!("strftime('%Y-%m-%dT%H:%M:%fZ', ", $column, " / 1000.0, 'unixepoch') AS ", $column)
+        concat!(
+            "coalesce(strftime('%Y-%m-%dT%H:%M:%fZ', ",
+            $column,
+            " / 1000.0, 'unixepoch'), CAST(",
+            $column,
+            " AS TEXT)) AS ",
+            $column
+        )
     };
 }
 

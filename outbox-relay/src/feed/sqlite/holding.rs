@@ -111,6 +111,5 @@ impl Holding for Sqlite {
 }
 
 impl TopicSql for Sqlite {
-    const TOPICS: &'static str =
-        "SELECT DISTINCT waits_for FROM outbox_events WHERE waits_for IS NOT NULL LIMIT 1000";
+    const TOPICS: &'static str = "SELECT DISTINCT waits_for FROM outbox_events WHERE waits_for > ?1 ORDER BY waits_for LIMIT ?2";
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use sqlx::{Sqlite, SqliteConnection};
 
-use super::rows::{retries, select};
+use super::rows::{millis_until, retries, select};
 use crate::{
     feed::{
         duration,
@@ -29,7 +29,9 @@ WHERE coalesce(bytes, 0) < ?2 ORDER BY retry_at, seq"
 );
 /// One probe of the index.
 const NEXT_DUE: &str = concat!(
-    "SELECT retry_at - CAST(unixepoch('subsec') * 1000 AS INTEGER) FROM outbox_events WHERE ",
+    "SELECT ",
+    millis_until!("retry_at"),
+    " FROM outbox_events WHERE ",
     retries!(),
     " ORDER BY retry_at, seq LIMIT 1"
 );

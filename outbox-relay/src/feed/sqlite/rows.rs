@@ -7,13 +7,29 @@ use crate::{
     port::{FeedError, Marked, Marks, RowId, RowPage, RowQuery, Rows, Turn},
 };
 
+/// Milliseconds until a time. Whoever writes rows may write any: a difference that is none of SQLite's whole numbers is
+/// no whole number.
+macro_rules! millis_until {
+    ($time:literal) => {
+        concat!(
+            "max(-1000000000000, min(",
+            $time,
+            " - CAST(unixepoch('subsec') * 1000 AS INTEGER), 1000000000000))"
+        )
+    };
+}
 /// What each look reads of a row.
 macro_rules! select {
     () => {
-        "SELECT seq, event_id, event_type, aggregate_type, aggregate_id, aggregate_version,
+        concat!(
+            "SELECT seq, event_id, event_type, aggregate_type, aggregate_id, aggregate_version,
     occurred_at_ms, schema_version, topic, headers, CASE WHEN blocked THEN NULL ELSE payload END AS payload, blocked,
-    attempts, CAST(unixepoch('subsec') * 1000 AS INTEGER) - created_at AS age,
-    nullif(max(coalesce(deliver_after, 0) - CAST(unixepoch('subsec') * 1000 AS INTEGER), 0), 0) AS delay"
+    attempts, -",
+            millis_until!("created_at"),
+            " AS age, nullif(max(",
+            millis_until!("coalesce(deliver_after, 0)"),
+            ", 0), 0) AS delay"
+        )
     };
 }
 /// A row that waits for another attempt: the condition of its index.
@@ -44,7 +60,7 @@ WHERE outbox_events.seq = s.seq AND outbox_events.event_id = s.event_id AND sent
 /// ?1 number, ?2 id, ?3 error, ?4 the topic that it waits for, ?5 attempts, ?6 in how many milliseconds it is tried again.
 pub(super) const FAILED: &str = concat!(
     "UPDATE outbox_events SET failed_at = CAST(unixepoch('subsec') * 1000 AS INTEGER), error = ?3,
-    waits_for = ?4, attempts = ?5, retry_at = CAST(unixepoch('subsec') * 1000 AS INTEGER) + ?6
+    waits_for = ?4, attempts = ?5, retry_at = CAST(unixepoch('subsec') * 1000 AS INTEGER) + min(?6, 1000000000000)
 WHERE seq = ?1 AND event_id = ?2 AND sent_at IS NULL AND (failed_at IS NULL OR (",
     retries!(),
     "))"
@@ -128,7 +144,7 @@ pub(super) fn halves(rows: impl Iterator<Item = RowId>) -> (String, Vec<u8>) {
     (serde_json::to_string(&seqs).unwrap_or_default(), ids.concat())
 }
 
-pub(super) use {retries, select};
+pub(super) use {millis_until, retries, select};
 
 #[cfg(test)]
 mod tests {

@@ -15,18 +15,20 @@ use uuid::Uuid;
 
 use super::flow::{Read as _, SqlClient};
 use crate::port::{
-    FailedRows, Inspection, Retention, Rounds, Row, RowFailure, RowId, RowQuery, Schema, Turn,
-    TurnAnswer, TurnRequest,
+    FailedRows, Inspection, Measurements, Retention, Rounds, Row, RowFailure, RowId, RowQuery,
+    Schema, Turn, TurnAnswer, TurnRequest,
 };
 
 /// A database, and what tests say to it by hand.
-trait Tested: SqlClient + Rounds + FailedRows + Inspection + Retention + Schema {
+trait Tested: SqlClient + Rounds + FailedRows + Inspection + Measurements + Retention + Schema {
     /// A new id.
     const ID: &'static str;
     /// A minute ago.
     const PAST: &'static str;
     /// In an hour.
     const FUTURE: &'static str;
+    /// The latest and the earliest time that a column holds.
+    const ENDS: [&'static str; 2];
 }
 
 /// An outbox of its own, with the turn at it.

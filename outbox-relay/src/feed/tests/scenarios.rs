@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{Place, Tested, failure, seqs, take_turn};
-use crate::port::{Act, Choice, Marked, Marks, ReleasedRows, RowFailure, RowId};
+use crate::port::{Act, Choice, Marked, Marks, ReleasedRows, RowFailure, RowId, RowQuery};
 
 const HOUR: Duration = Duration::from_hours(1);
 const WAITS: &str = "failed_at IS NOT NULL AND retry_at IS NOT NULL AND sent_at IS NULL";
@@ -294,4 +294,143 @@ pub(super) async fn what_an_older_build_has_changed_is_no_row_that_waits<F: Test
     assert_eq!(seqs(&place.due().await), [3]);
     let overview = F::overview(&mut place.session).await.unwrap();
     assert_eq!((overview.retrying, overview.failed), (1, 0));
+}
+
+/// Who writes rows by plain SQL may write any time: each look answers, and what is marked is marked.
+pub(super) async fn no_time_of_a_row_stops_a_look<F: Tested>(place: &mut Place<F>) {
+    place.append(&["a", "b", "c", "d", "e"]).await;
+    let [late, early] = F::ENDS;
+    for (seq, column, time) in [
+        (1, "created_at", late),
+        (2, "created_at", early),
+        (3, "deliver_after", late),
+        (4, "deliver_after", early),
+    ] {
+        place.run(&format!("UPDATE outbox_events SET {column} = {time} WHERE seq = {seq}")).await;
+    }
+    let look =
+        RowQuery { window: 100, events_max: 100, bytes_max: 1 << 20, above: 0, aside: false };
+    let rows = F::unsent(&mut place.session, look).await.unwrap().rows;
+    assert_eq!(
+        (seqs(&rows), seqs(&place.unsent().await)),
+        (vec![1, 2, 3, 4, 5], vec![1, 2, 3, 4, 5])
+    );
+    assert_eq!(rows[0].age, Duration::ZERO);
+    assert!(rows[1].age > HOUR && rows[3].delay.is_none());
+    let delay = rows[2].delay.unwrap();
+    assert!(delay > HOUR && delay.as_millis() <= 1_000_000_000_000, "{delay:?}");
+    for first in ["1", "2"] {
+        let oldest = F::overview(&mut place.session).await.unwrap().oldest_seconds.unwrap();
+        assert_eq!(oldest > 0, first == "2", "{oldest}");
+        F::reading(&mut place.session).await.unwrap();
+        place.run(&format!("UPDATE outbox_events SET sent_at = {early} WHERE seq = {first}")).await;
+    }
+
+    // What waits for longer than any time there is.
+    tokio::time::sleep(Duration::from_millis(3)).await;
+    for after in [delay, Duration::MAX] {
+        place.failed(&[failure(rows[2].id, 0, Some(after))]).await;
+        let next = place.next_due().await.unwrap();
+        assert!(next > HOUR && next.as_millis() <= 1_000_000_000_000, "{next:?}");
+    }
+    place.failed(&[failure(rows[3].id, 1, Some(HOUR))]).await;
+    for (time, due) in [(late, vec![]), (early, vec![3, 4])] {
+        place
+            .run(&format!(
+                "UPDATE outbox_events SET retry_at = {time}, failed_at = {time}, created_at = {time}
+                 WHERE seq IN (3, 4)"
+            ))
+            .await;
+        place.run(&format!("UPDATE outbox_events SET created_at = {time} WHERE seq = 5")).await;
+        assert_eq!(seqs(&place.due().await), due);
+        assert_eq!(place.next_due().await.unwrap() > HOUR, time == late);
+        F::overview(&mut place.session).await.unwrap();
+        F::reading(&mut place.session).await.unwrap();
+        let one = Choice { seq: Some(3), ..Choice::default() };
+        assert_eq!(F::failed(&mut place.session, &one, 10).await.unwrap().len(), 1);
+        let content = F::content(&mut place.session, 3, 10).await.unwrap().unwrap();
+        let shown = time.trim_matches('\'');
+        assert_eq!(content.created_at.as_deref(), Some(shown));
+        assert_eq!(content.deliver_after.as_deref(), Some(late.trim_matches('\'')));
+    }
+    for removed in [2, 0] {
+        let pruned = F::prune(&mut place.session, Duration::from_secs(1), 100, 0).await.unwrap();
+        assert_eq!(pruned.removed, removed);
+        place.run(&format!("UPDATE outbox_events SET sent_at = {late} WHERE seq = 5")).await;
+    }
+}
+
+/// However many topics and scopes of destinations rows wait for, all are named.
+pub(super) async fn names_that_rows_wait_for_are_read_to_the_last<F: Tested>(place: &mut Place<F>) {
+    assert_eq!(F::topics(&mut place.session).await.unwrap(), [""; 0]);
+    place
+        .run(&format!(
+            "INSERT INTO outbox_events (event_id, event_type, aggregate_type, aggregate_id, failed_at, waits_for)
+             WITH RECURSIVE n(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 4200)
+             SELECT {}, 'Paid', 'Order', CAST(n AS text), {}, 'destination shop ' || (n % 2100) FROM n",
+            F::ID,
+            F::PAST
+        ))
+        .await;
+    let mut names = F::topics(&mut place.session).await.unwrap();
+    names.sort();
+    names.dedup();
+    assert_eq!(names.len(), 2_100);
+    let overview = F::overview(&mut place.session).await.unwrap();
+    assert_eq!((overview.destinations_out.len(), overview.waiting_for_destination), (10, 4_200));
+}
+
+/// What is unsent stays, and what was sent long ago behind it goes; what was sent lately ends a pass.
+pub(super) async fn retention_goes_on_behind_what_is_unsent<F: Tested>(place: &mut Place<F>) {
+    place.append(&["a"; 20]).await;
+    // Unsent are 1 to 10 and 13, sent lately 16 and those behind it.
+    for (which, time) in [("seq IN (11, 12, 14, 15)", F::PAST), ("seq > 15", F::FUTURE)] {
+        place.run(&format!("UPDATE outbox_events SET sent_at = {time} WHERE {which}")).await;
+    }
+    let mut after = 0;
+    let mut passed = Vec::new();
+    loop {
+        let pruned = F::prune(&mut place.session, Duration::from_secs(1), 4, after).await.unwrap();
+        let Some(last) = pruned.last else { panic!("the rows of lately end it: {passed:?}") };
+        passed.push((last, pruned.removed, pruned.idle));
+        after = last;
+        if pruned.end {
+            break;
+        }
+    }
+    assert_eq!(
+        passed,
+        [(4, 0, true), (8, 0, true), (12, 2, false), (16, 2, false), (20, 0, false)]
+    );
+    assert_eq!(place.count("sent_at IS NULL").await, 11);
+    // A page that is not full may be followed by rows any time: no pass begins behind it.
+    place.run("UPDATE outbox_events SET sent_at = NULL").await;
+    let pruned = F::prune(&mut place.session, Duration::from_secs(1), 100, 0).await.unwrap();
+    assert_eq!((pruned.removed, pruned.idle, pruned.end), (0, false, false));
+}
+
+/// The table refuses what `append` refuses.
+pub(super) async fn a_key_longer_than_append_takes_is_refused<F: Tested>(place: &mut Place<F>) {
+    let longest = outbox_core::DEDUP_KEY_BYTES_MAX;
+    for (key, taken) in [
+        ("ä".repeat(longest / 2), true),
+        ("a".repeat(longest), true),
+        ("ä".repeat(longest / 2 + 1), false),
+        ("a".repeat(longest + 1), false),
+        (String::new(), false),
+    ] {
+        let sql = format!(
+            "INSERT INTO outbox_events (event_id, event_type, aggregate_type, aggregate_id, dedup_key)
+             VALUES ({}, 'Paid', 'Order', '1', '{key}')",
+            F::ID
+        );
+        let sql: &'static str = Box::leak(sql.into_boxed_str());
+        let inserted = F::execute(&mut place.session, sql, &[]).await;
+        assert_eq!(inserted.is_ok(), taken, "{} bytes: {inserted:?}", key.len());
+    }
+    let longer = "a".repeat(longest + 1);
+    place.append(&["b"]).await;
+    let sql = format!("UPDATE outbox_events SET dedup_key = '{longer}' WHERE aggregate_id = 'b'");
+    let sql: &'static str = Box::leak(sql.into_boxed_str());
+    F::execute(&mut place.session, sql, &[]).await.unwrap_err();
 }

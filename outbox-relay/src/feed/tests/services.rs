@@ -9,6 +9,7 @@ impl Tested for Postgres {
     const ID: &'static str = "gen_random_uuid()";
     const PAST: &'static str = "clock_timestamp() - interval '1 minute'";
     const FUTURE: &'static str = "clock_timestamp() + interval '1 hour'";
+    const ENDS: [&'static str; 2] = ["'infinity'", "'-infinity'"];
 }
 
 /// A session in a schema of its own, which goes with its session.
@@ -87,5 +88,33 @@ async fn what_waits_is_never_removed() {
 async fn what_an_older_build_has_changed_is_no_row_that_waits() {
     let mut place = Place::<Postgres>::new(session().await).await;
     scenarios::what_an_older_build_has_changed_is_no_row_that_waits(&mut place).await;
+    dropped(place.session).await;
+}
+
+#[tokio::test]
+async fn no_time_of_a_row_stops_a_look() {
+    let mut place = Place::<Postgres>::new(session().await).await;
+    scenarios::no_time_of_a_row_stops_a_look(&mut place).await;
+    dropped(place.session).await;
+}
+
+#[tokio::test]
+async fn names_that_rows_wait_for_are_read_to_the_last() {
+    let mut place = Place::<Postgres>::new(session().await).await;
+    scenarios::names_that_rows_wait_for_are_read_to_the_last(&mut place).await;
+    dropped(place.session).await;
+}
+
+#[tokio::test]
+async fn retention_goes_on_behind_what_is_unsent() {
+    let mut place = Place::<Postgres>::new(session().await).await;
+    scenarios::retention_goes_on_behind_what_is_unsent(&mut place).await;
+    dropped(place.session).await;
+}
+
+#[tokio::test]
+async fn a_key_longer_than_append_takes_is_refused() {
+    let mut place = Place::<Postgres>::new(session().await).await;
+    scenarios::a_key_longer_than_append_takes_is_refused(&mut place).await;
     dropped(place.session).await;
 }

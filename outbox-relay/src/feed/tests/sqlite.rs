@@ -8,6 +8,7 @@ impl Tested for Sqlite {
     const ID: &'static str = "randomblob(16)";
     const PAST: &'static str = "CAST(unixepoch('subsec') * 1000 AS INTEGER) - 60000";
     const FUTURE: &'static str = "CAST(unixepoch('subsec') * 1000 AS INTEGER) + 3600000";
+    const ENDS: [&'static str; 2] = ["9223372036854775807", "-9223372036854775808"];
 }
 
 async fn place() -> Place<Sqlite> {
@@ -57,4 +58,24 @@ async fn what_waits_is_never_removed() {
 #[tokio::test]
 async fn what_an_older_build_has_changed_is_no_row_that_waits() {
     scenarios::what_an_older_build_has_changed_is_no_row_that_waits(&mut place().await).await;
+}
+
+#[tokio::test]
+async fn no_time_of_a_row_stops_a_look() {
+    scenarios::no_time_of_a_row_stops_a_look(&mut place().await).await;
+}
+
+#[tokio::test]
+async fn names_that_rows_wait_for_are_read_to_the_last() {
+    scenarios::names_that_rows_wait_for_are_read_to_the_last(&mut place().await).await;
+}
+
+#[tokio::test]
+async fn retention_goes_on_behind_what_is_unsent() {
+    scenarios::retention_goes_on_behind_what_is_unsent(&mut place().await).await;
+}
+
+#[tokio::test]
+async fn a_key_longer_than_append_takes_is_refused() {
+    scenarios::a_key_longer_than_append_takes_is_refused(&mut place().await).await;
 }
