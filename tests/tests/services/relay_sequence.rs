@@ -143,6 +143,8 @@ async fn a_relay_that_finds_another_server_asks_anew() {
     let relay = outbox.start().await;
     outbox.append("warm", 1, 1).await;
     outbox.drained(SOON).await;
+    // What it was told of the row may cause one look more.
+    tokio::time::sleep(Duration::from_millis(300)).await;
     let looks = relay.counters.read().looks;
     proxy.cut();
     moved(&outbox).await;
