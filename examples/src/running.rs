@@ -9,7 +9,7 @@ use inbox_consumer::{
     testing::broker::Producer,
 };
 use outbox_core::OutboxEvent;
-use outbox_relay::RelayBuilder;
+use outbox_relay::{RelayBuilder, telemetry::Readings};
 use sqlx::Postgres;
 use tokio::{sync::oneshot, task::JoinHandle};
 
@@ -67,6 +67,8 @@ impl RunningConsumer {
 
 /// A relay that runs in a task.
 pub struct RunningRelay {
+    /// Its health and metrics, as its HTTP port would tell them.
+    pub readings: Readings,
     shutdown: oneshot::Sender<()>,
     task: JoinHandle<outbox_relay::Ended>,
 }
@@ -77,8 +79,9 @@ impl RunningRelay {
         Box::pin(async move {
             let relay = builder.build().await?;
             let (shutdown, asked) = oneshot::channel::<()>();
+            let readings = relay.readings();
             let task = tokio::spawn(relay.run(async { _ = asked.await }));
-            Ok(Self { shutdown, task })
+            Ok(Self { readings, shutdown, task })
         })
     }
 

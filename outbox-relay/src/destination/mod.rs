@@ -101,6 +101,18 @@ impl Outcome {
     pub fn unknown(error: impl Into<String>) -> Self {
         Self::Unknown { error: error.into() }
     }
+
+    /// What was said of an event that was not delivered.
+    #[cfg(feature = "opentelemetry")]
+    pub(crate) fn error(&self) -> Option<&str> {
+        match self {
+            Self::Delivered => None,
+            Self::Retry { error, .. }
+            | Self::Refused { error }
+            | Self::Unavailable { error, .. }
+            | Self::Unknown { error } => Some(error),
+        }
+    }
 }
 
 /// A destination.

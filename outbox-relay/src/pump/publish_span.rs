@@ -1,4 +1,5 @@
-//! The span of a batch on its way to Kafka, linked to the traces that its events were appended in.
+//! The span of a batch on its way to Kafka, and that of a call of any other destination, linked to the traces that their
+//! events were appended in.
 //!
 //! It has the target `outbox_relay::publish` and the level INFO, and is the root of a trace of its own: a batch has as
 //! many parents as events. Where no layer of OpenTelemetry's listens it is none, and no header is read for it.
@@ -6,13 +7,18 @@
 #[cfg(feature = "opentelemetry")]
 use opentelemetry::Context;
 #[cfg(feature = "opentelemetry")]
+use outbox_core::Record;
+#[cfg(feature = "opentelemetry")]
 use service_kit::TraceContext;
 #[cfg(feature = "opentelemetry")]
 use tracing::{Span, field::Empty};
 #[cfg(feature = "opentelemetry")]
 use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 
-use crate::sink::{OutgoingRecord, Shipment};
+use crate::{
+    destination::{Delivery, Outcome},
+    sink::{OutgoingRecord, Shipment},
+};
 
 /// Links of a span: further traces of a batch are not named.
 #[cfg(feature = "opentelemetry")]
@@ -26,6 +32,14 @@ pub(super) struct PublishSpan(#[cfg(feature = "opentelemetry")] Span);
 impl PublishSpan {
     pub(super) fn begin(_: &[OutgoingRecord]) -> Self {
         Self()
+    }
+
+    pub(super) fn begin_call(_: &str, _: &[Delivery]) -> Self {
+        Self()
+    }
+
+    pub(super) fn end_call(self, _: &[Outcome]) {
+        let Self() = self;
     }
 
     pub(super) fn end(self, _: &Shipment) {
@@ -50,24 +64,54 @@ impl PublishSpan {
             messaging.destination.name = Empty,
             messaging.batch.message_count = Empty,
         );
-        // Refused when nobody listens, or nobody who asks for links.
-        if span.is_disabled() || span.set_parent(Context::new()).is_err() {
+        if !is_root(&span) {
             return Self(Span::none());
         }
-        span.record(
-            "messaging.batch.message_count",
-            i64::try_from(records.len()).unwrap_or(i64::MAX),
-        );
+        count(&span, records.len());
         if let Some(topic) = only_topic(records) {
             span.record("messaging.destination.name", topic);
         }
-        let records = records.iter().map(|outgoing| &outgoing.record);
-        for context in TraceContext::distinct(records, LINKS_MAX) {
-            if let Some(remote) = context.remote() {
-                span.add_link(remote);
-            }
-        }
+        link(&span, records.iter().map(|outgoing| &outgoing.record));
         Self(span)
+    }
+
+    /// Begins before a call of a destination.
+    pub(super) fn begin_call(destination: &str, batch: &[Delivery]) -> Self {
+        let span = tracing::info_span!(
+            target: "outbox_relay::publish",
+            parent: None,
+            "deliver",
+            otel.kind = "client",
+            otel.status_code = Empty,
+            otel.status_description = Empty,
+            messaging.operation.name = "deliver",
+            messaging.operation.r#type = "send",
+            messaging.destination.name = destination,
+            messaging.batch.message_count = Empty,
+            messaging.message.id = Empty,
+        );
+        if !is_root(&span) {
+            return Self(Span::none());
+        }
+        count(&span, batch.len());
+        if let [delivery] = batch {
+            span.record("messaging.message.id", delivery.event.envelope().event_id.to_string());
+        }
+        let records: Vec<_> = batch.iter().map(|delivery| delivery.event.record()).collect();
+        link(&span, &records);
+        Self(span)
+    }
+
+    /// Ends with what became of its events; the error is that of the first that was not delivered.
+    pub(super) fn end_call(self, outcomes: &[Outcome]) {
+        if let Some(error) = outcomes.iter().find_map(Outcome::error) {
+            self.fail(error);
+        }
+    }
+
+    fn fail(&self, why: &str) {
+        self.0.record("otel.status_code", "ERROR");
+        self.0.record("otel.status_description", why);
     }
 
     /// Ends with what became of the batch.
@@ -76,8 +120,28 @@ impl PublishSpan {
             Shipment::Done { .. } => return,
             Shipment::Broken { why, .. } | Shipment::Fenced(why) | Shipment::Fatal(why) => why,
         };
-        self.0.record("otel.status_code", "ERROR");
-        self.0.record("otel.status_description", why.as_str());
+        self.fail(why);
+    }
+}
+
+/// Whether somebody listens who asks for links. It is the root of its trace then.
+#[cfg(feature = "opentelemetry")]
+fn is_root(span: &Span) -> bool {
+    !span.is_disabled() && span.set_parent(Context::new()).is_ok()
+}
+
+#[cfg(feature = "opentelemetry")]
+fn count(span: &Span, events: usize) {
+    span.record("messaging.batch.message_count", i64::try_from(events).unwrap_or(i64::MAX));
+}
+
+/// Links it to the traces of records.
+#[cfg(feature = "opentelemetry")]
+fn link<'r>(span: &Span, records: impl IntoIterator<Item = &'r Record>) {
+    for context in TraceContext::distinct(records, LINKS_MAX) {
+        if let Some(remote) = context.remote() {
+            span.add_link(remote);
+        }
     }
 }
 
@@ -115,17 +179,22 @@ mod tests {
 
     /// What is exported of a batch.
     fn exported(records: &[OutgoingRecord], shipment: &Shipment) -> SpanData {
+        let mut spans = spans(|| {
+            tracing::info_span!("around").in_scope(|| PublishSpan::begin(records).end(shipment));
+        });
+        spans.retain(|span| span.name == "publish");
+        assert_eq!(spans.len(), 1);
+        spans.remove(0)
+    }
+
+    /// What is exported of some work.
+    fn spans(work: impl FnOnce()) -> Vec<SpanData> {
         let exporter = InMemorySpanExporter::default();
         let provider = SdkTracerProvider::builder().with_simple_exporter(exporter.clone()).build();
         let layer = tracing_opentelemetry::layer().with_tracer(provider.tracer("test"));
         let subscriber = tracing_subscriber::registry().with(layer);
-        tracing::subscriber::with_default(subscriber, || {
-            tracing::info_span!("around").in_scope(|| PublishSpan::begin(records).end(shipment));
-        });
-        let mut spans = exporter.get_finished_spans().unwrap();
-        spans.retain(|span| span.name == "publish");
-        assert_eq!(spans.len(), 1);
-        spans.remove(0)
+        tracing::subscriber::with_default(subscriber, work);
+        exporter.get_finished_spans().unwrap()
     }
 
     fn attribute(span: &SpanData, name: &str) -> Option<String> {
@@ -169,6 +238,29 @@ mod tests {
     fn a_batch_that_did_not_go_through_says_why() {
         let span = exported(&[outgoing("orders", None)], &Shipment::Fenced("another one".into()));
         assert_eq!(span.status, Status::error("another one"));
+    }
+
+    #[test]
+    fn a_call_is_linked_to_the_trace_of_its_event() {
+        let aggregate = outbox_core::Aggregate::new("Order", "7").unwrap();
+        let event = outbox_core::OutboxEvent::new("Paid", &aggregate, &1).unwrap();
+        let parent = format!("00-{:032x}-b7ad6b7169203331-01", 5);
+        let event = event.with_trace_context(parent, "").unwrap();
+        let id = event.envelope().event_id.to_string();
+        let batch = [Delivery { event, topic: None, attempt: 1 }];
+        let spans =
+            spans(|| PublishSpan::begin_call("shop", &batch).end_call(&[Outcome::retry("503")]));
+        let [span] = &spans[..] else { panic!("{spans:?}") };
+        assert_eq!((&*span.name, &span.span_kind), ("deliver", &SpanKind::Client));
+        assert_eq!(span.links[0].span_context.trace_id().to_string(), format!("{:032x}", 5));
+        assert_eq!(span.status, Status::error("503"));
+        for (name, value) in [
+            ("messaging.destination.name", "shop"),
+            ("messaging.message.id", &*id),
+            ("messaging.batch.message_count", "1"),
+        ] {
+            assert_eq!(attribute(span, name).as_deref(), Some(value), "{name}");
+        }
     }
 
     #[test]

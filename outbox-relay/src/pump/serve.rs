@@ -183,7 +183,7 @@ impl<F: Rounds> Pump<F> {
         }
         while let Some(call) = work.dispatch.next_call(now) {
             if let Some(destination) = self.options.destinations.get(call.sink()) {
-                work.calls.start(&destination.sink, call, &work.lease.until);
+                work.calls.start(destination, call, &work.lease.until);
             }
         }
         work.dispatch.next_time()

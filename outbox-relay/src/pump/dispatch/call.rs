@@ -9,10 +9,10 @@ use std::{
 use inbox_engine::internal::Rule;
 use tokio::task::{Id, JoinError, JoinSet};
 
-use super::Item;
+use super::{super::publish_span::PublishSpan, Item};
 use crate::{
     deadline::Deadline,
-    destination::{Delivery, Outcome, Sink},
+    destination::{Delivery, Destination, Outcome},
 };
 
 /// Events that are handed to a destination together.
@@ -51,9 +51,15 @@ impl Call {
 
 impl Calls {
     /// Makes a call, which goes on while the turn lasts.
-    pub(in crate::pump) fn start(&mut self, sink: &Arc<dyn Sink>, call: Call, until: &Deadline) {
+    pub(in crate::pump) fn start(
+        &mut self,
+        destination: &Destination,
+        call: Call,
+        until: &Deadline,
+    ) {
         let batch: Vec<Delivery> = call.items.iter().map(|item| item.delivery.clone()).collect();
-        let (sink, until) = (Arc::clone(sink), until.clone());
+        let (sink, until) = (Arc::clone(&destination.sink), until.clone());
+        let span = PublishSpan::begin_call(&destination.name, &batch);
         let task = self.tasks.spawn(async move {
             let deadline = sink.deadline();
             let answer = tokio::time::timeout(deadline, sink.deliver(&batch));
@@ -63,10 +69,12 @@ impl Calls {
                 () = end_of_turn(&until) => return None,
                 answer = answer => answer,
             };
-            Some(answer.unwrap_or_else(|_| {
+            let outcomes = answer.unwrap_or_else(|_| {
                 let silent = format!("the destination did not answer within {deadline:?}");
                 vec![Outcome::unknown(silent); batch.len()]
-            }))
+            });
+            span.end_call(&outcomes);
+            Some(outcomes)
         });
         self.calls.insert(task.id(), (call, Instant::now()));
     }

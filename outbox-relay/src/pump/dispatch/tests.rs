@@ -14,7 +14,7 @@ use uuid::Uuid;
 use super::{spill::PROBES, *};
 use crate::{
     deadline::Deadline,
-    destination::{Delivery, Outcome::Delivered, Sink},
+    destination::{Delivery, Destination, Outcome::Delivered, Sink},
     port::RowId,
 };
 
@@ -369,24 +369,65 @@ async fn a_call_whose_turn_is_over_is_not_made() {
     take_in(&mut dispatch, &[(1, "a"), (2, "b")], now);
     let (mut both, _) = calls(&mut dispatch, now);
     let counter = Arc::new(Counter::default());
-    let sink: Arc<dyn Sink> = Arc::<Counter>::clone(&counter);
+    let shop = named(Arc::<Counter>::clone(&counter));
     let mut under_way = Calls::default();
     // It was ours when the call was decided on; the relay stood still before it was made.
-    under_way.start(&sink, both.remove(0), &Deadline::new(now));
+    under_way.start(&shop, both.remove(0), &Deadline::new(now));
     assert_eq!(under_way.next().await.outcomes, None);
     assert_eq!(counter.0.load(Ordering::Relaxed), 0);
-    under_way.start(&sink, both.remove(0), &Deadline::new(now + Duration::from_mins(1)));
+    under_way.start(&shop, both.remove(0), &Deadline::new(now + Duration::from_mins(1)));
     assert_eq!(under_way.next().await.outcomes, Some(vec![Delivered]));
 }
 
-/// Never answers.
+fn named(sink: Arc<dyn Sink>) -> Destination {
+    Destination { name: "shop".into(), sink, one_scope: true }
+}
+
+/// Never answers; its deadline.
 #[derive(Debug)]
-struct Silent;
+struct Silent(Duration);
 
 #[async_trait::async_trait]
 impl Sink for Silent {
     async fn deliver(&self, _: &[Delivery]) -> Vec<Outcome> {
         std::future::pending().await
+    }
+
+    fn deadline(&self) -> Duration {
+        self.0
+    }
+}
+
+/// Answers for one event too many.
+#[derive(Debug)]
+struct Talkative;
+
+#[async_trait::async_trait]
+impl Sink for Talkative {
+    async fn deliver(&self, batch: &[Delivery]) -> Vec<Outcome> {
+        vec![Delivered; batch.len() + 1]
+    }
+}
+
+#[tokio::test]
+async fn what_a_destination_does_not_say_is_unknown() {
+    let until = Deadline::new(Instant::now() + Duration::from_mins(1));
+    for (sink, error) in [
+        (
+            Arc::new(Silent(Duration::from_millis(10))) as Arc<dyn Sink>,
+            "the destination did not answer within 10ms",
+        ),
+        (
+            Arc::new(Talkative),
+            "the destination answered 2 outcomes for 1 events; it has to answer one for each",
+        ),
+    ] {
+        let (mut dispatch, now) = (dispatch(8, 1), Instant::now());
+        take_in(&mut dispatch, &[(1, "a")], now);
+        let (mut call, _) = calls(&mut dispatch, now);
+        let mut under_way = Calls::default();
+        under_way.start(&named(sink), call.remove(0), &until);
+        assert_eq!(under_way.next().await.outcomes, Some(vec![Outcome::unknown(error)]));
     }
 }
 
@@ -397,8 +438,8 @@ async fn a_call_goes_on_no_longer_than_the_turn() {
     let (mut call, _) = calls(&mut dispatch, now);
     let until = Deadline::new(now + Duration::from_millis(20));
     let mut under_way = Calls::default();
-    let sink: Arc<dyn Sink> = Arc::new(Silent);
-    under_way.start(&sink, call.remove(0), &until);
+    let shop = named(Arc::new(Silent(Duration::from_mins(1))));
+    under_way.start(&shop, call.remove(0), &until);
     until.extend(now + Duration::from_millis(60));
     assert_eq!(under_way.next().await.outcomes, None);
     assert!(now.elapsed() >= Duration::from_millis(60), "the lease was prolonged");

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use super::{network::Trouble, receiver::Call, script::Answer};
+use super::{network::Trouble, receiver::Call};
 use crate::relay_chaos::{
     FaultTime, Kind, Wake,
     check::{Kept, LISTED_MAX, Row},
@@ -152,7 +152,7 @@ fn unexplained_copies(evidence: &Evidence<'_>) -> Vec<String> {
                 && before.at_ms <= fault.moved_ms + SLACK_MS
                 && call.at_ms >= fault.began_ms - SLACK_MS
         });
-        if before.answer == Answer::Plain && !troubled && !fault {
+        if before.answer.is_plain() && !troubled && !fault {
             wrong.push(format!("a copy without a reason: {before:?} {call:?}"));
         }
     }
@@ -177,7 +177,10 @@ fn without_a_turn(evidence: &Evidence<'_>) -> Vec<String> {
 mod tests {
     use bytes::Bytes;
 
-    use super::{super::network::Kind as TroubleKind, *};
+    use super::{
+        super::{network::Kind as TroubleKind, script::Answer},
+        *,
+    };
 
     fn call(aggregate: &str, n: i64, at_ms: i64) -> Call {
         let (key, body) = (format!("{aggregate}-{n}"), Bytes::from(n.to_string()));

@@ -3,6 +3,7 @@
 
 mod check;
 mod network;
+mod person;
 mod receiver;
 mod relays;
 mod script;
@@ -20,6 +21,7 @@ use super::{Database, Dice, Fleet, Kind, LEASE, Producers, Run, database};
 use crate::{Outbox, Topic};
 use check::Evidence;
 use network::Network;
+use person::Person;
 use receiver::Receiver;
 pub use {network::Kind as TroubleKind, script::Answer};
 
@@ -65,6 +67,8 @@ pub struct Report {
     pub copies: usize,
     /// Rows that needed another attempt.
     pub rows_tried_again: i64,
+    /// Times that a person let rows go that were refused for good.
+    pub retries_by_hand: u64,
     /// The most attempts of a row that failed.
     pub attempts_max: i64,
     /// The number of the last turn.
@@ -98,6 +102,7 @@ pub async fn chaos(relay: &Path, plan: Plan, seed: u64) -> Report {
     let launch = relays::launch(relay, folder.path(), &network.address());
     let producers = Producers::start(&outbox, AGGREGATES, seed).await;
     let fleet = Fleet::start(&outbox, launch);
+    let person = Person::start(relay, &outbox);
     let faults = [(Kind::Kill, plan.kills), (Kind::Freeze, plan.freezes)];
     let faults = faults.iter().flat_map(|(kind, count)| (0..*count).map(|_| *kind)).collect();
     let mut run = Run::new(outbox, database, fleet, faults, seed);
@@ -106,6 +111,7 @@ pub async fn chaos(relay: &Path, plan: Plan, seed: u64) -> Report {
     let written = producers.stop().await;
     let troubles = network.calm().await;
     run.drain().await;
+    let retries = person.stop();
     // A frozen relay that woke may still try.
     tokio::time::sleep(Duration::from_secs(1)).await;
     let turns = run.turn().await;
@@ -139,6 +145,7 @@ pub async fn chaos(relay: &Path, plan: Plan, seed: u64) -> Report {
         network_troubles: counted(troubles.iter().map(|trouble| trouble.kind)),
         copies: check::copies(&log.calls),
         rows_tried_again,
+        retries_by_hand: retries,
         attempts_max,
         turns,
         relays_started_again: fleet.started_again(),

@@ -13,7 +13,7 @@ use http_body_util::{BodyExt as _, Full, StreamBody, combinators::UnsyncBoxBody}
 use hyper::{
     HeaderMap, Request, Response,
     body::{Frame, Incoming},
-    header::{CONTENT_LENGTH, RETRY_AFTER},
+    header::{CONTENT_LENGTH, LOCATION, RETRY_AFTER},
     server::conn::http1,
     service::service_fn,
 };
@@ -177,11 +177,16 @@ fn response(answer: Answer) -> Result<Response<Body>, io::Error> {
         Answer::TooEarly => 425,
         Answer::Forbidden => 403,
         Answer::Unauthorized => 401,
+        Answer::NoContent => 204,
+        Answer::Refused => 422,
+        Answer::Gone => 410,
+        Answer::Moved => 302,
     };
     let builder = Response::builder().status(status);
     let builder = match answer {
         Answer::Busy | Answer::TooMany => builder.header(RETRY_AFTER, 1),
         Answer::CutInBody => builder.header(CONTENT_LENGTH, LONG),
+        Answer::Moved => builder.header(LOCATION, "http://127.0.0.1:1/elsewhere"),
         _ => builder,
     };
     let body = match answer {
@@ -190,6 +195,7 @@ fn response(answer: Answer) -> Result<Response<Body>, io::Error> {
             let parts = [Ok(Frame::data(Bytes::from_static(b"beg"))), Err(io::Error::other("cut"))];
             StreamBody::new(stream::iter(parts)).boxed_unsync()
         }
+        Answer::NoContent => whole(Vec::new()),
         _ => whole(format!("{answer:?}").into_bytes()),
     };
     builder.body(body).map_err(io::Error::other)

@@ -20,6 +20,8 @@ pub(super) const TIMEOUT: Duration = Duration::from_secs(2);
 pub enum Answer {
     /// 200 at once.
     Plain,
+    /// 204 at once.
+    NoContent,
     /// It has the event, and says so later.
     Slow,
     /// It has the event, and says so when nobody waits any more.
@@ -50,10 +52,17 @@ pub enum Answer {
     Forbidden,
     /// 401: an outage, for the relay.
     Unauthorized,
+    /// 422: refused for good, until a person has the row sent once more.
+    Refused,
+    /// 410 of an address that this event has: the same.
+    Gone,
+    /// 302: the same, since no relay follows it.
+    Moved,
 }
 
 /// All but the plain one, and how often each comes.
-const WEIGHTS: [(Answer, u64); 15] = [
+const WEIGHTS: [(Answer, u64); 19] = [
+    (Answer::NoContent, 50),
     (Answer::Slow, 10),
     (Answer::TooLate, 1),
     (Answer::TooLong, 5),
@@ -69,6 +78,9 @@ const WEIGHTS: [(Answer, u64); 15] = [
     (Answer::TooEarly, 4),
     (Answer::Forbidden, 2),
     (Answer::Unauthorized, 1),
+    (Answer::Refused, 1),
+    (Answer::Gone, 1),
+    (Answer::Moved, 1),
 ];
 
 /// What a mood may be.
@@ -78,11 +90,25 @@ const MOODS: [Answer; 5] =
 impl Answer {
     /// Whether the receiver has the event.
     pub(super) fn accepts(self) -> bool {
-        use Answer::{CutBeforeHead, CutInBody, Plain, Slow, TakenAndFailed, TooLate, TooLong};
+        use Answer::{
+            CutBeforeHead, CutInBody, NoContent, Plain, Slow, TakenAndFailed, TooLate, TooLong,
+        };
         matches!(
             self,
-            Plain | Slow | TooLate | TooLong | CutBeforeHead | CutInBody | TakenAndFailed
+            Plain
+                | NoContent
+                | Slow
+                | TooLate
+                | TooLong
+                | CutBeforeHead
+                | CutInBody
+                | TakenAndFailed
         )
+    }
+
+    /// Whether the relay knows at once that the receiver has the event.
+    pub(super) fn is_plain(self) -> bool {
+        matches!(self, Self::Plain | Self::NoContent)
     }
 
     /// When it comes.
@@ -136,11 +162,11 @@ mod tests {
     #[test]
     fn every_answer_comes_and_most_are_plain() {
         let weights: u64 = WEIGHTS.iter().map(|(_, weight)| weight).sum();
-        assert_eq!(weights, 80, "so many of a thousand");
+        assert_eq!(weights, 133, "so many of a thousand");
         let mut script = Script::new(Dice(Random::new(1)));
         let answers: Vec<Answer> = (0..20_000).map(|_| script.next()).collect();
         let count = |wanted: Answer| answers.iter().filter(|answer| **answer == wanted).count();
         assert!(WEIGHTS.iter().all(|(answer, _)| count(*answer) > 0));
-        assert!(count(Answer::Plain) > 16_000, "{}", count(Answer::Plain));
+        assert!(count(Answer::Plain) > 15_000, "{}", count(Answer::Plain));
     }
 }
