@@ -141,4 +141,24 @@ mod tests {
             }
         }
     }
+
+    /// A relay for Kafka alone, as it is built by default, has no client of HTTP.
+    #[test]
+    fn a_relay_for_kafka_builds_no_client_of_http() {
+        let tree = |features: &[&str]| {
+            let tree = std::process::Command::new(env!("CARGO"))
+                .args(["tree", "--offline", "--edges", "normal", "--prefix", "none"])
+                .args(["--package", "inbox-outbox-relay"])
+                .args(features)
+                .current_dir(folders::workspace())
+                .output()
+                .unwrap();
+            assert!(tree.status.success(), "{}", String::from_utf8_lossy(&tree.stderr));
+            let text = String::from_utf8(tree.stdout).unwrap();
+            ["reqwest ", "ureq ", "hyper-rustls "]
+                .map(|of| text.lines().any(|line| line.starts_with(of)))
+        };
+        assert_eq!(tree(&[]), [false; 3]);
+        assert_eq!(tree(&["--features", "webhook"]), [true, false, true], "it would be seen");
+    }
 }
