@@ -50,7 +50,8 @@ pub(crate) struct Row {
 }
 
 impl Row {
-    /// About what a look counts for it: never less than that.
+    /// About what a look counts for it. Where that is more, a look that ends by its bytes is not taken for full, and the
+    /// next one comes later.
     pub(crate) fn bytes(&self) -> usize {
         let Ok(event) = &self.event else { return 0 };
         let headers = event
@@ -73,6 +74,8 @@ pub(crate) struct RowQuery {
     pub bytes_max: usize,
     /// Up to this number there is no row that waits.
     pub above: i64,
+    /// Little is set aside, as far as is known: all of it is read at once.
+    pub few: bool,
     /// Something was set aside when it was last looked at; without, a look that finds nothing is one for nothing.
     pub aside: bool,
 }

@@ -119,6 +119,7 @@ impl<F: Owners> Pump<F> {
                     }
                     Round::NewProducer(pause) => {
                         if pause {
+                            work.lose_kafka();
                             self.pause_serving(work, backoff.next()).await.or_else(ended)?;
                         }
                         break;
@@ -128,6 +129,7 @@ impl<F: Owners> Pump<F> {
                         if fencings.persist(Instant::now()) {
                             id_shared(turn, work.lease);
                         }
+                        work.lose_kafka();
                         self.pause_serving(work, backoff.next()).await.or_else(ended)?;
                         break;
                     }
@@ -160,7 +162,7 @@ impl<F: Owners> Pump<F> {
         if !self.options.routes.reach_kafka() {
             return Ok(Some(None));
         }
-        work.without_kafka.get_or_insert_with(Instant::now);
+        work.lose_kafka();
         let connected = async {
             tokio::select! {
                 sink = Sink::connect(self.sink_settings(turn)) => Some(sink),

@@ -11,7 +11,7 @@ use std::{
 use inbox_engine::internal::Rule;
 
 use super::{
-    dispatch::{Dispatch, Item},
+    dispatch::{Dispatch, Item, NO_ROOM},
     missing_topics::MissingTopics,
 };
 use crate::{
@@ -32,6 +32,8 @@ pub(super) struct Sorter<'a> {
     pub(super) missing_topics: &'a MissingTopics,
     /// Whether Kafka takes any now; otherwise what is for Kafka is passed over.
     pub(super) kafka: bool,
+    /// So many rows of a batch for Kafka at most.
+    pub(super) kafka_max: usize,
     pub(super) destinations: &'a [Destination],
 }
 
@@ -130,7 +132,8 @@ impl Sorter<'_> {
                 held.insert(row.aggregate);
                 continue;
             }
-            match self.place(&row, dispatch, in_batch.contains(aggregate), now) {
+            let full = batch.records.len() >= self.kafka_max;
+            match self.place(&row, dispatch, (in_batch.contains(aggregate), full), now) {
                 Place::Batch => {}
                 Place::Taken => {
                     batch.taken += 1;
@@ -164,19 +167,30 @@ impl Sorter<'_> {
     }
 
     /// Where a row goes now.
-    fn place(&self, row: &Row, dispatch: &mut Dispatch, in_batch: bool, now: Instant) -> Place {
+    fn place(
+        &self,
+        row: &Row,
+        dispatch: &mut Dispatch,
+        (in_batch, full): (bool, bool),
+        now: Instant,
+    ) -> Place {
         let overflow = |lane| Place::Nowhere(Some(Overflow::of(row, lane)));
         match self.way(row) {
             Ok(Way::Kafka) if dispatch.has(&row.aggregate) => {
+                dispatch.note_behind(&row.aggregate, true);
                 let lane = dispatch.lane_of(&row.aggregate);
                 Place::Nowhere(lane.map(|lane| Overflow::of(row, Some(lane))))
             }
             Ok(Way::Kafka) if !self.kafka => overflow(None),
+            Ok(Way::Kafka) if full => Place::Nowhere(None),
             Ok(Way::Sink(_)) if in_batch => Place::Nowhere(None),
             Ok(Way::Sink(sink)) => {
                 match self.item(sink, row, now).map(|item| dispatch.take_in(item)) {
                     Some(Ok(())) => Place::Taken,
-                    Some(Err(item)) => overflow(Some((sink, item.scope))),
+                    Some(Err(item)) => {
+                        dispatch.note_behind(&row.aggregate, false);
+                        overflow(Some((sink, item.scope)))
+                    }
                     None => Place::Nowhere(None),
                 }
             }
@@ -262,7 +276,7 @@ impl Overflow {
     /// It waits in the database under this name.
     pub(super) fn failure(self, name: String) -> RowFailure {
         let Self { id, aggregate, attempts, .. } = self;
-        let error = format!("{name} is out, or has more to do than fits; it goes by itself");
+        let error = format!("{name}{NO_ROOM}");
         let event = label(&aggregate, id);
         RowFailure { id, event, error, waits_for: Some(name), attempts, retry_after: None }
     }

@@ -2,6 +2,7 @@
 //! let go.
 
 use std::{
+    collections::BTreeSet,
     sync::atomic::Ordering::Relaxed,
     time::{Duration, Instant},
 };
@@ -26,6 +27,9 @@ use crate::{
 const EVERY: Duration = Duration::from_secs(1);
 /// The same while nothing is set aside.
 const EVERY_IDLE: Duration = Duration::from_secs(5);
+/// A look that takes longer reads what it needs one by one, and so do those after it for a while.
+const SLOW: Duration = Duration::from_millis(50);
+const FEW_PAUSE: Duration = Duration::from_mins(1);
 /// What is held for nothing is looked for so often.
 const ORPHANS_EVERY: Duration = Duration::from_mins(1);
 /// The most rows that a look reads while it finds little else than what is to be held.
@@ -51,12 +55,14 @@ pub(super) struct Progress {
     window: usize,
     /// Something is set aside.
     pub(super) aside: bool,
+    /// From when on all that is set aside may be read at once: not for a while after a look that was slow.
+    few_from: Instant,
     floor: Floor,
     pub(super) missing_topics: MissingTopics,
     /// When a row that waits for its time is due, as far as is known, and when to ask.
     due_rows: DueRows,
     /// Topics and destinations that rows wait for no longer, until all of these are let go.
-    there: Vec<String>,
+    there: BTreeSet<String>,
     /// What rows waited for when the turn began is known.
     names_read: bool,
     /// From when on, and behind which aggregate, to look for what is held for nothing.
@@ -74,10 +80,11 @@ impl Progress {
             limit: events_max,
             window: events_max,
             aside: true,
+            few_from: now,
             floor: Floor::new(now),
             missing_topics: MissingTopics::default(),
             due_rows: DueRows { next: Some(now), ask: now },
-            there: Vec::new(),
+            there: BTreeSet::new(),
             names_read: false,
             orphans: (now, Default::default()),
             place: 0,
@@ -95,7 +102,7 @@ impl Progress {
     }
 
     /// How far the next look goes, which finds so many rows, and so many bytes, once more.
-    pub(super) fn look(&self, bytes_max: usize, known: (usize, usize)) -> RowQuery {
+    pub(super) fn look(&self, bytes_max: usize, known: (usize, usize), now: Instant) -> RowQuery {
         let events_max =
             if known.0 > 0 { known.0 + self.window.max(self.limit) } else { self.limit };
         let window = self.window.max(events_max);
@@ -105,6 +112,7 @@ impl Progress {
             bytes_max: bytes_max + known.1,
             above: self.floor.above(),
             aside: self.aside,
+            few: now >= self.few_from,
         }
     }
 
@@ -124,9 +132,9 @@ impl Progress {
         now >= self.due_rows.ask || self.due_rows.next.is_some_and(|next| now >= next)
     }
 
-    /// A destination is out: what waits for it goes on waiting.
-    pub(super) fn keep_destination(&mut self, name: &str) {
-        self.there.retain(|there| there != name);
+    /// A destination is out: what waits for it goes on waiting. Answers whether something was to go.
+    pub(super) fn keep_destination(&mut self, name: &str) -> bool {
+        self.there.remove(name)
     }
 
     /// Whether rows wait in the database for room alone.
@@ -136,9 +144,7 @@ impl Progress {
 
     /// A destination works again: what waits for it goes.
     pub(super) fn let_destination_go(&mut self, name: String) {
-        if !self.there.contains(&name) {
-            self.there.push(name);
-        }
+        self.there.insert(name);
     }
 
     /// So many rows of a look were to be held or passed over. Where these are most of them, looks become larger: to mark a row is
@@ -204,16 +210,18 @@ impl<F: Rounds> Pump<F> {
 
     /// What rows waited for when the turn began, or as a new session knows it.
     async fn read_names(&self, work: &mut Work<'_, F>, now: Instant) -> Result<(), Round> {
-        let kafka = self.options.routes.reach_kafka();
+        // Where there are destinations, a topic that rows wait for may be one that nothing goes to any more.
+        let asks = self.options.routes.reach_kafka()
+            && (!work.dispatch.is_used() || std::mem::replace(&mut work.names_known, true));
         let Work { session, progress, dispatch, without_kafka, kafka_waits, .. } = work;
         let names = session.call(F::topics).await.map_err(Round::DatabaseOut)?;
         for name in names {
-            if !is_destination(&name) && kafka {
+            if !is_destination(&name) && asks {
                 progress.missing_topics.add(&name, now);
             } else if without_kafka.is_some() && name == round::kafka() {
                 *kafka_waits = true;
             } else if !dispatch.is_out(&name) {
-                // Whether it works is seen by what goes there. A topic that nothing goes to is waited for in vain.
+                // Whether it works, or is there, is seen by what goes there.
                 progress.let_destination_go(name);
             }
         }
@@ -226,10 +234,10 @@ impl<F: Rounds> Pump<F> {
     async fn let_name_go(&self, work: &mut Work<'_, F>, now: Instant) -> Result<(), Round> {
         let Work { lease, session, progress, dispatch, .. } = work;
         let (is_low, most) = (dispatch.is_low(), self.options.events_max);
-        let at = progress.there.iter().rposition(|name| may_go(name, is_low));
-        let room = dispatch.next_room(most).filter(|_| at.is_none() && is_low);
-        let (name, rows) = match (at, &room) {
-            (Some(at), _) => (progress.there[at].clone(), most),
+        let there = progress.there.iter().find(|name| may_go(name, is_low)).cloned();
+        let room = if there.is_none() && is_low { dispatch.next_room(most, now) } else { None };
+        let (name, rows) = match (&there, &room) {
+            (Some(name), _) => (name.clone(), most),
             (None, Some((key, rows))) => (dispatch.name(key), *rows),
             (None, None) => return Ok(()),
         };
@@ -239,7 +247,7 @@ impl<F: Rounds> Pump<F> {
             .map_err(Round::DatabaseOut)?
             .ok_or(Round::TurnLost)?;
         if gone < rows as u64 {
-            at.map(|at| progress.there.swap_remove(at));
+            progress.there.remove(&name);
             if let Some((key, _)) = room {
                 dispatch.end_overflow(&key);
             }
@@ -280,7 +288,7 @@ impl<F: Rounds> Pump<F> {
                 TopicStatus::There | TopicStatus::Refused(_) => {
                     progress.missing_topics.remove(&name);
                     Signal::TopicFound { topic: name.clone() }.emit();
-                    progress.there.push(name);
+                    progress.there.insert(name);
                 }
             }
         }
@@ -294,6 +302,9 @@ impl<F: Rounds> Pump<F> {
         took: Duration,
     ) -> Result<(), String> {
         let Work { session, progress, .. } = work;
+        if took > SLOW {
+            progress.few_from = Instant::now() + FEW_PAUSE;
+        }
         let first = rows.first().map(|row| row.id.seq);
         if progress.floor.note_query(first, took, Instant::now()) {
             let open = session.call(F::appenders).await?;

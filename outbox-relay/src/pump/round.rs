@@ -87,6 +87,7 @@ impl<F: Rounds> Pump<F> {
         match shipment {
             Shipment::Done { refused, left } => {
                 if count > 0 {
+                    work.kafka_fails = None;
                     self.troubles().kafka_works();
                     self.meters.kafka.answered(begun.elapsed());
                 }
@@ -104,6 +105,7 @@ impl<F: Rounds> Pump<F> {
                 }
                 let unclear = refused.is_empty() && !mixed;
                 if unclear {
+                    work.kafka_fails.get_or_insert_with(Instant::now);
                     work.lease.report_outage(format!("Kafka: {why}"));
                     self.troubles().unknown(count, why);
                 }
@@ -112,20 +114,22 @@ impl<F: Rounds> Pump<F> {
                 self.conclude(work, &sent, (batch, refused)).await?;
                 Ok(Round::NewProducer(unclear))
             }
-            Shipment::Fenced(error) => {
-                self.counters.fenced.add(1);
-                Signal::Fenced { error }.emit();
-                // If the turn is ours in the database, a sleeper has fenced us by mistake: once more.
-                Ok(match self.renew(work.session, work.lease).await {
-                    Ok(true) => Round::Fenced,
-                    Ok(false) => Round::TurnLost,
-                    Err(error) => {
-                        self.database_out(error);
-                        Round::NewProducer(true)
-                    }
-                })
-            }
+            Shipment::Fenced(error) => Ok(self.note_fencing(work, error).await),
             Shipment::Fatal(why) => Ok(Round::Fatal(why)),
+        }
+    }
+
+    /// Another producer has come. If the turn is ours in the database, a sleeper has fenced us by mistake: once more.
+    async fn note_fencing(&self, work: &mut Work<'_, F>, error: String) -> Round {
+        self.counters.fenced.add(1);
+        Signal::Fenced { error }.emit();
+        match self.renew(work.session, work.lease).await {
+            Ok(true) => Round::Fenced,
+            Ok(false) => Round::TurnLost,
+            Err(error) => {
+                self.database_out(error);
+                Round::NewProducer(true)
+            }
         }
     }
 
@@ -172,11 +176,16 @@ impl<F: Rounds> Pump<F> {
     ) -> Result<Option<RoundInput>, Round> {
         work.dispatch.spill(Instant::now());
         self.mark_concluded(work).await?;
+        if work.session.number().is_some_and(|number| work.numbered != Some(number)) {
+            // What is known of rows is known of one session: the loop asks anew.
+            return Ok(Some(RoundInput { batch: OutgoingBatch::default(), more: true }));
+        }
+        work.dispatch.begin_look();
         let releases = self.let_go(sink, work).await?;
         let mut rows = self.due_rows(work).await?;
         work.looked = Instant::now();
         let known = (work.dispatch.known(), work.dispatch.bytes());
-        let look = work.progress.look(self.options.bytes_max, known);
+        let look = work.progress.look(self.options.bytes_max, known, Instant::now());
         let began = Instant::now();
         let seen = work.session.call(async |s| F::unsent(s, look).await).await;
         let RowPage { rows: unsent, aside } = seen.map_err(Round::DatabaseOut)?;
@@ -189,7 +198,7 @@ impl<F: Rounds> Pump<F> {
         // Somebody may have let a row go between the two looks.
         let due: HashSet<i64> = rows.iter().map(|row| row.id.seq).collect();
         rows.extend(unsent.into_iter().filter(|row| !due.contains(&row.id.seq)));
-        work.more = work.progress.waits_for_room(work.dispatch.is_low());
+        work.more = releases || work.progress.waits_for_room(work.dispatch.is_low());
         if rows.is_empty() && !releases {
             return Ok(None);
         }
@@ -204,6 +213,7 @@ impl<F: Rounds> Pump<F> {
             routes: &self.options.routes,
             missing_topics: &work.progress.missing_topics,
             kafka: sink.is_some(),
+            kafka_max: if work.dispatch.is_used() { work.progress.limit } else { usize::MAX },
             destinations: &self.options.destinations,
         };
         let mut batch = sorter.sort(rows, &mut work.dispatch, Instant::now());
@@ -333,7 +343,7 @@ fn move_aside<F: Rounds>(batch: &mut OutgoingBatch, work: &mut Work<'_, F>) -> b
                 kafka()
             }
             Some(lane) => {
-                work.dispatch.note_overflow(lane, &overflow.aggregate);
+                work.dispatch.note_overflow(lane, &overflow.aggregate, Instant::now());
                 work.dispatch.name(lane)
             }
         };

@@ -63,7 +63,7 @@ impl<F: Rounds> Pump<F> {
             }
             let next = self.launch(work);
             let meanwhile = refill == Refill::Meanwhile;
-            let look = meanwhile.then(|| self.next_look(work)).flatten();
+            let look = self.next_look(work, refill);
             tokio::select! {
                 answer = &mut until => return Ok(Some(answer)),
                 ended = work.calls.next() => self.settle(work, ended),
@@ -89,22 +89,25 @@ impl<F: Rounds> Pump<F> {
         self.catch_up(work).await
     }
 
-    /// While Kafka is waited for: when to look for rows, though the last look has left none.
-    fn next_look(&self, work: &Work<'_, F>) -> Option<Instant> {
+    /// When to look for rows, though the last look has left none. Who waits for new rows knows of these and of the poll.
+    fn next_look(&self, work: &Work<'_, F>, refill: Refill) -> Option<Instant> {
         if !work.dispatch.is_low() {
             return None;
         }
         let soon = work.looked + REFILL_EVERY;
-        let poll = self.poll_interval().map(|interval| work.looked + interval);
         let due = Self::next_due(work).map(|due| due.max(soon));
-        let told = work.told.new.then_some(soon);
+        if refill == Refill::Caller {
+            return due;
+        }
+        let poll = self.poll_interval().map(|interval| work.looked + interval);
+        let told = (work.told.new || work.wants_rows()).then_some(soon);
         [poll, due, told].into_iter().flatten().min()
     }
 
     /// What was under way when the relay was asked to end is waited for, and marked; nothing new is begun.
     pub(super) async fn finish_calls(&self, work: &mut Work<'_, F>) -> Result<(), Round> {
         while !work.calls.is_empty() {
-            let next = work.dispatch.next_time();
+            let next = work.dispatch.next_time(Instant::now());
             tokio::select! {
                 ended = work.calls.next() => self.settle(work, ended),
                 () = sleep_until(next.map(|next| next.max(Instant::now() + LEAST))) => {}
@@ -132,18 +135,16 @@ impl<F: Rounds> Pump<F> {
         let now = Instant::now();
         work.dispatch.tick(now);
         for news in work.dispatch.take_news() {
-            let sink = news.sink();
-            let Some(meters) = self.meters.destinations.get(sink) else { continue };
+            self.measure(work, &news);
             match news {
                 News::Out { destination, why, .. } => {
                     self.counters.outages.add(1);
                     self.troubles().errors.destination_outage.add(1);
-                    meters.is_out(work.dispatch.outage(sink));
                     work.progress.keep_destination(&destination);
                     Signal::DestinationOutage { destination, error: why }.emit();
                 }
                 News::Works { destination, after, .. } => {
-                    meters.is_out(work.dispatch.outage(sink));
+                    work.more = true;
                     Signal::DestinationWorks {
                         destination: destination.clone(),
                         seconds: after.as_secs(),
@@ -151,16 +152,22 @@ impl<F: Rounds> Pump<F> {
                     .emit();
                     work.progress.let_destination_go(destination);
                 }
-                News::Delivered { age, .. } => {
-                    self.counters.delivered.add(1);
-                    meters.delivered(1, Some(age));
-                }
+                News::Delivered { .. } => self.counters.delivered.add(1),
             }
         }
         if work.dispatch.wants_marks(now) {
             self.mark_concluded(work).await?;
         }
         Ok(())
+    }
+
+    fn measure(&self, work: &Work<'_, F>, news: &News) {
+        let sink = news.sink();
+        let Some(meters) = self.meters.destinations.get(sink) else { return };
+        match news {
+            News::Out { .. } | News::Works { .. } => meters.is_out(work.dispatch.outage(sink)),
+            News::Delivered { age, .. } => meters.delivered(1, Some(*age)),
+        }
     }
 
     /// Marks what has become of events. Before a look it has to be done: a look that finds a row whose failure is not
@@ -186,7 +193,7 @@ impl<F: Rounds> Pump<F> {
                 work.calls.start(destination, call, &work.lease.until);
             }
         }
-        work.dispatch.next_time()
+        work.dispatch.next_time(now)
     }
 }
 

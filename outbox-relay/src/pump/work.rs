@@ -29,8 +29,12 @@ pub(super) struct Work<'a, F: Sessions> {
     pub(super) told: Told,
     /// Since when there is no producer, where Kafka is a destination.
     pub(super) without_kafka: Option<Instant>,
+    /// Since when no batch has come through.
+    pub(super) kafka_fails: Option<Instant>,
     /// What is for Kafka waits in the database.
     pub(super) kafka_waits: bool,
+    /// What rows waited for when the turn began is known.
+    pub(super) names_known: bool,
     /// On which session the numbers of rows were asked for.
     pub(super) numbered: Option<u64>,
 }
@@ -69,9 +73,19 @@ impl<'a, F: Sessions> Work<'a, F> {
             looked: Instant::now(),
             told: Told::default(),
             without_kafka: None,
+            kafka_fails: None,
+            names_known: false,
             kafka_waits: false,
             numbered: None,
         }
+    }
+
+    /// There is no producer.
+    pub(super) fn lose_kafka(&mut self) {
+        let since = self.kafka_fails.unwrap_or_else(Instant::now);
+        self.without_kafka.get_or_insert(since);
+        // What waits for it goes on waiting.
+        self.kafka_waits |= self.progress.keep_destination(&super::round::kafka());
     }
 
     /// Whether Kafka has been away for so long that what waits for it must not hide what does not.
@@ -81,6 +95,6 @@ impl<'a, F: Sessions> Work<'a, F> {
 
     /// Whether there are rows to read, and few enough under way.
     pub(super) fn wants_rows(&self) -> bool {
-        (self.more || self.dispatch.has_room_again()) && self.dispatch.is_low()
+        self.dispatch.is_low() && (self.more || self.dispatch.has_room_again(Instant::now()))
     }
 }

@@ -225,3 +225,44 @@ async fn rows_that_wait_for_a_topic_follow_a_new_route() {
     running.stop().await;
     assert_eq!(shop.taken()["a"], numbers(2));
 }
+
+/// A destination that works, and slowly, holds no other, however many aggregates wait for it.
+#[tokio::test]
+async fn a_slow_destination_holds_no_other() {
+    let mut outbox = small(outbox("crowd").await);
+    outbox.config.routes = vec![route("Mail*", "mail"), route("*", "shop")];
+    let names = aggregates(240);
+    append(&outbox, "MailWanted", &names, 1).await;
+    append(&outbox, "ShopPaid", &["s".into()], 3).await;
+    let mail = Scripted { pause: Duration::from_millis(900), ..Scripted::willing() };
+    let shop = Scripted::willing();
+    let running = outbox
+        .start_with(|it| it.destination("mail", mail.clone()).destination("shop", shop.clone()))
+        .await;
+    shop.has_taken(3).await;
+    // Nine a second, by eight calls.
+    assert!(mail.count() < 120, "it was not waited for: {}", mail.count());
+    outbox.drained(2 * SOON).await;
+    running.stop().await;
+    assert!(names.iter().all(|name| mail.taken()[name] == [1]));
+}
+
+/// What was passed over is read when there is room, though nobody tells of new rows and no poll comes.
+#[tokio::test]
+async fn rows_behind_others_of_their_aggregate_wait_for_no_poll() {
+    let mut outbox = outbox("nopoll").await;
+    outbox.config.wake.poll_interval = Duration::ZERO;
+    outbox.config.routes = vec![route("Shop*", "shop"), route("*", "kafka")];
+    append(&outbox, "ShopPaid", &["long".into()], 400).await;
+    outbox.append_all(&[typed("ShopPaid", "x", 1), typed("Counted", "x", 2)]).await;
+    let failing = |aggregate: &str, number, attempt| {
+        let fails = (aggregate, number, attempt) == ("x", 1, 1);
+        if fails { Outcome::retry("not now") } else { Outcome::Delivered }
+    };
+    let shop = Scripted::new(failing);
+    let running = outbox.start_with(|it| it.destination("shop", shop.clone())).await;
+    outbox.drained(SOON).await;
+    running.stop().await;
+    assert_eq!(shop.taken()["long"], numbers(400));
+    assert_eq!(firsts(&outbox.arrived(1).await)["x"], [2]);
+}

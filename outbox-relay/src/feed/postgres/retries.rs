@@ -108,7 +108,8 @@ mod services {
         let looks = [
             (DUE, "(200, 1048576)", 1_000.0),
             (NEXT_DUE, "", 1.0),
-            (UNSENT_BESIDE[0], "(500, 1048576, 500)", 3_000.0),
+            (UNSENT_BESIDE[0], "(500, 1048576, 500, true)", 3_000.0),
+            (UNSENT_BESIDE[0], "(500, 1048576, 500, false)", 3_000.0),
         ];
         for mode in ["force_custom_plan", "force_generic_plan"] {
             for (text, values, most) in looks {

@@ -100,18 +100,19 @@ WHERE coalesce(bytes, 0) < $2 ORDER BY seq"
 /// $2 bytes, $3 events. Rows behind one of their aggregate that was set aside are told as such: to leave them out would
 /// make a look as long as what is held back. What is set aside is asked for once for each aggregate: what was let go
 /// stays in the index for a while, and each row would read all of that. A join, since that finds many by a hash. Where
-/// little is set aside, which is the rule, all of it is read at once.
+/// little is set aside, which is the rule, all of it is read at once ($4): not while that is slow, since the index may
+/// have many dead entries.
 macro_rules! unsent_beside {
     ($above:literal) => {
         concat!(
             "WITH few AS MATERIALIZED (SELECT aggregate_type, aggregate_id, seq FROM outbox_events
-    WHERE failed_at IS NOT NULL AND discarded_at IS NULL ORDER BY aggregate_type, aggregate_id, seq LIMIT 200),
+    WHERE failed_at IS NOT NULL AND discarded_at IS NULL ORDER BY aggregate_type, aggregate_id, seq LIMIT CASE WHEN $4 THEN 200 ELSE 0 END),
 aside AS MATERIALIZED (SELECT aggregate_type, aggregate_id, min(seq) AS seq FROM few
-    WHERE (SELECT count(*) FROM few) < 200 GROUP BY 1, 2
+    WHERE $4 AND (SELECT count(*) FROM few) < 200 GROUP BY 1, 2
     UNION ALL SELECT a.aggregate_type, a.aggregate_id, f.seq
     FROM (SELECT DISTINCT aggregate_type, aggregate_id FROM (",
             window!("aggregate_type, aggregate_id", $above),
-            ") o WHERE (SELECT count(*) FROM few) >= 200) a CROSS JOIN LATERAL (SELECT f.seq FROM outbox_events f
+            ") o WHERE NOT $4 OR (SELECT count(*) FROM few) >= 200) a CROSS JOIN LATERAL (SELECT f.seq FROM outbox_events f
         WHERE f.failed_at IS NOT NULL AND f.discarded_at IS NULL
         AND f.aggregate_type = a.aggregate_type AND f.aggregate_id = a.aggregate_id ORDER BY f.seq LIMIT 1) f)
 ",
@@ -139,7 +140,7 @@ const UNSENT: [&str; 2] = [
 ];
 pub(super) const UNSENT_BESIDE: [&str; 2] = [
     unsent_beside!(""),
-    unsent_beside!(" AND seq > CASE WHEN EXISTS (SELECT FROM outbox_releases) THEN 0 ELSE $4 END"),
+    unsent_beside!(" AND seq > CASE WHEN EXISTS (SELECT FROM outbox_releases) THEN 0 ELSE $5 END"),
 ];
 
 /// $1 fence, $2 token: the turn, if it is ours. The lock holds whoever wants it until this is committed.
@@ -207,7 +208,8 @@ impl Rows for Postgres {
             .persistent(persistent)
             .bind(rows(look.window))
             .bind(rows(look.bytes_max))
-            .bind(rows(look.events_max));
+            .bind(rows(look.events_max))
+            .bind(look.few);
         let query = if bound == 0 { query } else { query.bind(look.above) };
         Ok(view(&query.fetch_all(session).await?, look)?)
     }

@@ -229,8 +229,14 @@ mod tests {
             panic!("nobody else is there");
         };
         loop {
-            let look =
-                RowQuery { window: 3, events_max: 3, bytes_max: 1 << 20, above: 0, aside: true };
+            let look = RowQuery {
+                window: 3,
+                events_max: 3,
+                bytes_max: 1 << 20,
+                above: 0,
+                few: true,
+                aside: true,
+            };
             let rows = Sqlite::unsent(&mut session, look).await.unwrap().rows;
             if rows.is_empty() {
                 break;

@@ -80,8 +80,14 @@ impl<F: Tested> Place<F> {
 
     /// What a look finds.
     async fn unsent(&mut self) -> Vec<Row> {
-        let look =
-            RowQuery { window: 100, events_max: 100, bytes_max: 1 << 20, above: 0, aside: true };
+        let look = RowQuery {
+            window: 100,
+            events_max: 100,
+            bytes_max: 1 << 20,
+            above: 0,
+            few: true,
+            aside: true,
+        };
         F::unsent(&mut self.session, look).await.unwrap().rows
     }
 

@@ -308,8 +308,14 @@ pub(super) async fn no_time_of_a_row_stops_a_look<F: Tested>(place: &mut Place<F
     ] {
         place.run(&format!("UPDATE outbox_events SET {column} = {time} WHERE seq = {seq}")).await;
     }
-    let look =
-        RowQuery { window: 100, events_max: 100, bytes_max: 1 << 20, above: 0, aside: false };
+    let look = RowQuery {
+        window: 100,
+        events_max: 100,
+        bytes_max: 1 << 20,
+        above: 0,
+        few: true,
+        aside: false,
+    };
     let rows = F::unsent(&mut place.session, look).await.unwrap().rows;
     assert_eq!(
         (seqs(&rows), seqs(&place.unsent().await)),

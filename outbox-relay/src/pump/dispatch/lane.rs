@@ -227,11 +227,10 @@ impl Lane {
         doubt.into_iter().chain(probe.map(|out| out.probe_at)).min()
     }
 
-    /// Takes all but some out of the line, and tells these, too.
-    pub(super) fn spill(&mut self, but: usize) -> (Vec<String>, Vec<String>) {
+    /// Takes all but some out of the line.
+    pub(super) fn spill(&mut self, but: usize) -> Vec<String> {
         let from = but.min(self.ready.len());
-        let taken = self.ready.drain(from..).collect();
-        (taken, self.ready.iter().cloned().collect())
+        self.ready.drain(from..).collect()
     }
 
     /// Since when it is out, and why.

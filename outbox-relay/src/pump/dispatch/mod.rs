@@ -26,6 +26,7 @@ pub(super) use lane::News;
 use lane::{Lane, Verdict};
 pub(super) use queue::Item;
 use queue::Queue;
+pub(super) use spill::NO_ROOM;
 pub(crate) use terms::RetryRules;
 use terms::name;
 pub(super) use terms::{Bounds, Concluded};
@@ -52,10 +53,19 @@ pub(super) struct Dispatch {
     bytes: usize,
     lanes: HashMap<(usize, String), Lane>,
     /// Lanes that work, and whose rows wait in the database all the same.
-    overflow: HashSet<(usize, String)>,
+    /// When that was last noted, and when some were last let go.
+    overflow: HashMap<(usize, String), (Instant, Instant)>,
+    /// Those that had filled the memory: they have a smaller part of it.
+    crowded: HashSet<(usize, String)>,
+    /// Since when there is no room.
+    full_since: Option<Instant>,
     /// Aggregates of such lanes with more rows than are kept of one, and how many were held since the last that waits
     /// under the lane's name.
     long: HashMap<String, (usize, (usize, String))>,
+    /// Aggregates of which a row was passed over, and how many events may be left when it is read.
+    behind: HashMap<String, usize>,
+    /// It is time for one of them.
+    reads_on: bool,
     /// Calls under way by destination.
     calls: Vec<usize>,
     /// Whose turn it is next.
@@ -84,7 +94,11 @@ impl Dispatch {
             known: HashSet::new(),
             bytes: 0,
             lanes: HashMap::new(),
-            overflow: HashSet::new(),
+            overflow: HashMap::new(),
+            crowded: HashSet::new(),
+            full_since: None,
+            behind: HashMap::new(),
+            reads_on: false,
             long: HashMap::new(),
             turn: 0,
             marks: Concluded::default(),
@@ -144,13 +158,16 @@ impl Dispatch {
     pub(super) fn take_in(&mut self, item: Item) -> Result<(), Box<Item>> {
         debug_assert!(!self.knows(item.id.seq), "a row is on its way once");
         let length = self.queues.get(&item.aggregate).map_or(0, Queue::len);
-        if length >= self.queue_max() || !self.has_room() {
+        let key = (item.sink, item.scope.clone());
+        let rows = self.lanes.get(&key).map_or(0, Lane::rows);
+        let crowded = self.crowded.contains(&key) && rows >= self.queue_max();
+        if length >= self.queue_max() || crowded || !self.has_room() {
             return Err(Box::new(item));
         }
         let queue = self.queues.entry(item.aggregate.clone()).or_default();
         self.known.insert(item.id.seq);
         self.bytes += item.bytes;
-        self.lanes.entry((item.sink, item.scope.clone())).or_default().count_rows(1, 0);
+        self.lanes.entry(key).or_default().count_rows(1, 0);
         let (aggregate, first) = (item.aggregate.clone(), queue.is_idle());
         queue.push_back(item);
         if first {
@@ -236,14 +253,16 @@ impl Dispatch {
             self.fail(item, error, after, now);
         }
         self.lanes.values_mut().for_each(|lane| lane.forget(now));
+        self.relieve(now);
     }
 
     /// When there is something to do though nothing happens.
-    pub(super) fn next_time(&self) -> Option<Instant> {
+    pub(super) fn next_time(&self, now: Instant) -> Option<Instant> {
         let lanes = self.lanes.iter().filter_map(|((sink, _), lane)| {
             lane.next_time(self.calls[*sink] < self.bounds[*sink].calls_max)
         });
-        lanes.chain(self.marks_since.map(|since| since + MARK_AFTER)).min()
+        let others = self.marks_since.map(|since| since + MARK_AFTER).into_iter();
+        lanes.chain(others).chain(self.next_relief(now)).min()
     }
 
     /// Whether it is time to mark.
@@ -288,6 +307,7 @@ impl Dispatch {
         } else {
             self.queues.remove(&item.aggregate);
         }
+        self.move_on(&item.aggregate);
     }
 
     /// An event's own failure.

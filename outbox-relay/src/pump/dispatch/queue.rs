@@ -34,6 +34,8 @@ pub(super) struct Queue {
     under_way: bool,
     /// It stands in a lane.
     lined_up: bool,
+    /// The lane of the event that came last.
+    last: Option<(usize, String)>,
 }
 
 impl Item {
@@ -69,17 +71,22 @@ impl Queue {
     }
 
     pub(super) fn push_back(&mut self, item: Item) {
+        let lane = (item.sink, &item.scope);
+        if self.last.as_ref().is_none_or(|(sink, scope)| (*sink, scope) != lane) {
+            self.last = Some((item.sink, item.scope.clone()));
+        }
         self.items.push_back(item);
     }
 
-    /// The last that is queued.
-    pub(super) fn last(&self) -> Option<&Item> {
-        self.items.back()
+    /// The lane of the event that came last.
+    pub(super) fn last_lane(&self) -> Option<&(usize, String)> {
+        self.last.as_ref()
     }
 
     /// Takes all but the first.
     pub(super) fn cut(&mut self) -> VecDeque<Item> {
-        self.items.split_off(self.items.len().min(1))
+        let first = usize::from(!self.under_way);
+        self.items.split_off(self.items.len().min(first))
     }
 
     /// The next one to go.

@@ -9,8 +9,14 @@ use super::{Dispatch, Item, Lane, Queue, name};
 pub(super) const PROBES: usize = 8;
 /// A lane that is out for longer keeps no more than these.
 const SPILL_AFTER: Duration = Duration::from_secs(1);
-/// So many parts of aggregates with very many rows are let go at once.
-const MILESTONES: usize = 8;
+/// A destination that works keeps the memory full for no longer before others get room.
+const CROWD_AFTER: Duration = Duration::from_secs(3);
+/// So many of its aggregates stay then.
+const CROWD: usize = 64;
+/// Rows that hid others wait in the database for so long at least.
+const OVERFLOW_LEAST: Duration = Duration::from_secs(1);
+/// Written on rows of a destination that works.
+pub(in crate::pump) const NO_ROOM: &str = " has more to do than fits; it goes by itself";
 
 impl Dispatch {
     /// Makes room where a destination is out and others have work: what waits for it waits in the database, under the
@@ -24,20 +30,53 @@ impl Dispatch {
             (late && !alone).then(|| (key.clone(), why.to_owned()))
         });
         for (key, why) in out.collect::<Vec<_>>() {
-            let Some(lane) = self.lanes.get_mut(&key) else { continue };
-            let (taken, probes) = lane.spill(PROBES);
-            let name = self.name(&key);
-            for aggregate in taken {
-                let Some(queue) = self.queues.get_mut(&aggregate) else { continue };
-                if let Some(item) = queue.send() {
-                    let attempts = item.attempts();
-                    self.failure(&item, why.clone(), None, attempts, Some(name.clone()), now);
-                }
+            self.set_lane_aside(&key, PROBES, &why, now);
+        }
+        self.relieve(now);
+    }
+
+    /// Where a destination works and has filled the memory for a while, others go no further than it does: what waits
+    /// for it waits in the database, too, and comes back in parts.
+    pub(in crate::pump) fn relieve(&mut self, now: Instant) {
+        if self.is_low() || self.alone == Some(true) {
+            self.full_since = None;
+            return;
+        }
+        if now < *self.full_since.get_or_insert(now) + CROWD_AFTER {
+            return;
+        }
+        self.full_since = None;
+        let working = self.lanes.iter().filter(|(_, lane)| lane.outage().is_none());
+        let Some((key, _)) = working.max_by_key(|(_, lane)| lane.rows()) else { return };
+        let (key, why) = (key.clone(), format!("{}{NO_ROOM}", self.name(key)));
+        let kept = CROWD.min(self.rows_max / 8).max(1);
+        self.set_lane_aside(&key, kept, &why, now);
+        self.overflow.insert(key.clone(), (now, now));
+        self.crowded.insert(key);
+    }
+
+    /// When [`Dispatch::relieve`] has something to do, and when rows that wait in the database may come.
+    pub(super) fn next_relief(&self, now: Instant) -> Option<Instant> {
+        let full = self.full_since.map(|since| since + CROWD_AFTER);
+        let room = self.overflow.values().map(|(noted, _)| *noted + OVERFLOW_LEAST);
+        full.into_iter().chain(room.filter(|at| *at > now)).min()
+    }
+
+    /// All but so many aggregates of a lane wait in the database, and of these all but the first event.
+    fn set_lane_aside(&mut self, key: &(usize, String), but: usize, why: &str, now: Instant) {
+        let Some(lane) = self.lanes.get_mut(key) else { return };
+        let (taken, name) = (lane.spill(but), self.name(key));
+        for aggregate in taken {
+            let Some(queue) = self.queues.get_mut(&aggregate) else { continue };
+            if let Some(item) = queue.send() {
+                let attempts = item.attempts();
+                self.failure(&item, why.to_owned(), None, attempts, Some(name.clone()), now);
             }
-            for aggregate in probes {
-                let tail = self.queues.get_mut(&aggregate).map(Queue::cut);
-                self.set_tail_aside(tail.into_iter().flatten(), &why, &name, now);
-            }
+        }
+        let left = self.queues.iter().filter(|(_, queue)| queue.last_lane() == Some(key));
+        for aggregate in left.map(|(aggregate, _)| aggregate.clone()).collect::<Vec<_>>() {
+            let tail = self.queues.get_mut(&aggregate).map(Queue::cut);
+            self.set_tail_aside(tail.into_iter().flatten(), why, &name, now);
         }
     }
 
@@ -64,15 +103,44 @@ impl Dispatch {
         name(&self.bounds[*sink].name, scope)
     }
 
-    /// The lane of the last event that is queued of an aggregate.
+    /// The lane of the last event that is known of an aggregate.
     pub(in crate::pump) fn lane_of(&self, aggregate: &str) -> Option<(usize, String)> {
-        let last = self.queues.get(aggregate)?.last()?;
-        Some((last.sink, last.scope.clone()))
+        self.queues.get(aggregate)?.last_lane().cloned()
+    }
+
+    /// A row was passed over for others of its aggregate. When these are few, or gone where it is `for_kafka`, there is
+    /// something to read.
+    pub(in crate::pump) fn note_behind(&mut self, aggregate: &str, for_kafka: bool) {
+        if self.queues.contains_key(aggregate) {
+            let least = if for_kafka { 0 } else { self.queue_max() / 2 };
+            self.behind.insert(aggregate.to_owned(), least);
+        }
+    }
+
+    /// A look follows, which finds what was passed over.
+    pub(in crate::pump) fn begin_look(&mut self) {
+        self.behind.clear();
+        self.reads_on = false;
+    }
+
+    /// An event of an aggregate has left the memory.
+    pub(super) fn move_on(&mut self, aggregate: &str) {
+        let left = self.queues.get(aggregate).map_or(0, Queue::len);
+        if self.behind.get(aggregate).is_some_and(|least| left <= *least) {
+            self.behind.remove(aggregate);
+            self.reads_on = true;
+        }
     }
 
     /// Rows of this lane wait in the database though it works: they would hide those of others.
-    pub(in crate::pump) fn note_overflow(&mut self, key: &(usize, String), aggregate: &str) {
-        self.overflow.insert(key.clone());
+    pub(in crate::pump) fn note_overflow(
+        &mut self,
+        key: &(usize, String),
+        aggregate: &str,
+        now: Instant,
+    ) {
+        let (noted, _) = self.overflow.entry(key.clone()).or_insert((now, now));
+        *noted = now;
         if self.queues.get(aggregate).is_some_and(|queue| queue.len() >= self.queue_max()) {
             self.long.insert(aggregate.to_owned(), (0, key.clone()));
         }
@@ -88,27 +156,42 @@ impl Dispatch {
         Some(self.name(&key))
     }
 
-    /// Whether a lane works, and has so few rows that those that wait in the database should come.
-    fn is_roomy(&self, key: &(usize, String)) -> bool {
+    /// Whether a lane works, and should have those of its rows that wait in the database: it has few, or it was a while
+    /// ago, since newer rows may keep it busy for ever. Not at once: what they hid is read first.
+    fn is_roomy(&self, key: &(usize, String), now: Instant) -> bool {
         let lane = self.lanes.get(key);
-        lane.is_none_or(|lane| lane.outage().is_none() && lane.rows() * 2 <= self.queue_max())
+        let few = lane.is_none_or(|lane| lane.rows() * 2 <= self.queue_max());
+        let noted = self.overflow.get(key).is_some_and(|(noted, let_go)| {
+            now >= *noted + OVERFLOW_LEAST && (few || now >= *let_go + OVERFLOW_LEAST)
+        });
+        noted && lane.is_none_or(|lane| lane.outage().is_none())
     }
 
-    /// Whether rows that wait in the database should come now.
-    pub(in crate::pump) fn has_room_again(&self) -> bool {
-        self.overflow.iter().any(|key| self.is_roomy(key))
+    /// Whether there is something to read: rows that were passed over, or that wait in the database.
+    pub(in crate::pump) fn has_room_again(&self, now: Instant) -> bool {
+        self.reads_on || self.overflow.keys().any(|key| self.is_roomy(key, now))
     }
 
     /// A lane whose rows should come now, and how many of those that wait under its name, at most `rows`.
-    pub(in crate::pump) fn next_room(&self, rows: usize) -> Option<((usize, String), usize)> {
-        let key = self.overflow.iter().find(|key| self.is_roomy(key))?;
-        let long = self.long.values().any(|(_, of)| of == key);
-        Some((key.clone(), if long { rows.min(MILESTONES) } else { rows }))
+    pub(in crate::pump) fn next_room(
+        &mut self,
+        rows: usize,
+        now: Instant,
+    ) -> Option<((usize, String), usize)> {
+        let key = self.overflow.keys().find(|key| self.is_roomy(key, now))?.clone();
+        if let Some((_, let_go)) = self.overflow.get_mut(&key) {
+            *let_go = now;
+        }
+        let long = self.long.values().filter(|(_, of)| *of == key).count();
+        let rows = if long > 0 { rows.min(long) } else { rows };
+        let rows = if self.crowded.contains(&key) { rows.min(self.queue_max()) } else { rows };
+        Some((key, rows))
     }
 
     /// No row of the lane waits in the database any more.
     pub(in crate::pump) fn end_overflow(&mut self, key: &(usize, String)) {
         self.overflow.remove(key);
+        self.crowded.remove(key);
         self.long.retain(|_, (_, of)| of != key);
     }
 

@@ -1,6 +1,9 @@
 //! What a destination is held to, and what is written about its events.
 
-use std::time::Duration;
+use std::{
+    hash::{DefaultHasher, Hash as _, Hasher as _},
+    time::Duration,
+};
 
 use crate::{
     destination::Destination,
@@ -44,14 +47,18 @@ pub(crate) struct Concluded {
     pub(crate) failed: Vec<RowFailure>,
 }
 
-/// What rows wait for: printable and of an index's size, whatever a scope is. Two names that are cut to one are let go
-/// together, which costs nothing but a look.
+/// What rows wait for: printable and of an index's size, whatever a scope is.
 pub(crate) fn name(destination: &str, scope: &str) -> String {
     if scope.is_empty() {
         return format!("{DESTINATION}{destination}");
     }
-    let scope: String = scope.chars().filter(|c| !c.is_control()).take(SCOPE_CHARS).collect();
-    format!("{DESTINATION}{destination} ({scope})")
+    let plain: String = scope.chars().filter(|c| !c.is_control()).take(SCOPE_CHARS).collect();
+    if plain == scope {
+        return format!("{DESTINATION}{destination} ({scope})");
+    }
+    let mut hasher = DefaultHasher::new();
+    scope.hash(&mut hasher);
+    format!("{DESTINATION}{destination} ({plain}…{:x})", hasher.finish())
 }
 
 impl Concluded {

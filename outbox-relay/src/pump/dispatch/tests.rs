@@ -148,7 +148,7 @@ fn a_destination_may_ask_for_more_time() {
     let outcome = Outcome::Retry { error: "429".into(), after: Some(asked) };
     let (first, _) = calls(&mut dispatch, now);
     conclude(&mut dispatch, first, &outcome, now);
-    let later = dispatch.next_time().unwrap();
+    let later = dispatch.next_time(now).unwrap();
     dispatch.tick(later);
     let concluded = dispatch.take_marks();
     assert_eq!(concluded.failed[0].retry_after, Some(asked), "nobody else failed meanwhile");
@@ -167,7 +167,7 @@ fn what_befalls_three_aggregates_is_an_outage_and_spends_no_attempt() {
     let mut probed = Vec::new();
     let mut at = now;
     for _ in 0..4 {
-        at = dispatch.next_time().unwrap();
+        at = dispatch.next_time(at).unwrap();
         let (probe, sent) = calls(&mut dispatch, at);
         probed.extend(sent.concat());
         assert_eq!(probe.len(), 1, "one event at a time");
@@ -175,7 +175,7 @@ fn what_befalls_three_aggregates_is_an_outage_and_spends_no_attempt() {
     }
     probed.sort_unstable();
     assert_eq!(probed, [1, 2, 3, 4], "each aggregate has its turn as a probe");
-    let at = dispatch.next_time().unwrap().max(at);
+    let at = dispatch.next_time(at).unwrap().max(at);
     let (probe, _) = calls(&mut dispatch, at);
     conclude(&mut dispatch, probe, &Delivered, at);
     assert!(matches!(&dispatch.take_news()[..], [News::Works { .. }, News::Delivered { .. }]));
@@ -249,7 +249,7 @@ fn aggregates_that_always_fail_do_not_keep_a_destination_out() {
     conclude_all(&mut dispatch, now);
     assert!(dispatch.outage(0).is_some());
     take_in(&mut dispatch, &[(4, "good")], now);
-    now = dispatch.next_time().unwrap();
+    now = dispatch.next_time(now).unwrap();
     assert_eq!(conclude_all(&mut dispatch, now), [4], "who has not failed probes first");
     assert!(dispatch.outage(0).is_none());
     conclude_all(&mut dispatch, now);
@@ -266,7 +266,7 @@ fn a_probe_that_was_not_made_is_made_later() {
     take_in(&mut dispatch, &[(1, "a")], now);
     let (first, _) = calls(&mut dispatch, now);
     conclude(&mut dispatch, first, &Outcome::unavailable("refused"), now);
-    let at = dispatch.next_time().unwrap();
+    let at = dispatch.next_time(now).unwrap();
     let (mut probe, _) = calls(&mut dispatch, at);
     dispatch.give_back(probe.remove(0));
     assert_eq!(calls(&mut dispatch, at).1, [[1]]);
@@ -284,7 +284,7 @@ fn a_time_without_end_is_cut() {
     take_in(&mut dispatch, &[(2, "a"), (3, "b"), (4, "c")], now);
     let (all, _) = calls(&mut dispatch, now);
     conclude(&mut dispatch, all, &later("503"), now);
-    assert!(dispatch.next_time().is_some_and(|at| at <= now + AFTER_MAX));
+    assert!(dispatch.next_time(now).is_some_and(|at| at <= now + AFTER_MAX));
 }
 
 #[test]
@@ -294,15 +294,60 @@ fn rows_that_hid_others_come_when_there_is_room() {
     let rows: Vec<(i64, &str)> = rows.iter().map(|(seq, it)| (*seq, it.as_str())).collect();
     take_in(&mut dispatch, &rows, now);
     let lane = dispatch.lane_of("a69").unwrap();
-    dispatch.note_overflow(&lane, "a99");
+    dispatch.note_overflow(&lane, "a99", now);
+    let later = now + Duration::from_secs(1);
     for _ in 0..58 {
-        assert!(!dispatch.has_room_again());
+        assert!(!dispatch.has_room_again(now));
         let (call, _) = calls(&mut dispatch, now);
         conclude(&mut dispatch, call, &Delivered, now);
     }
-    assert_eq!(dispatch.next_room(500), Some((lane.clone(), 500)));
+    assert!(!dispatch.has_room_again(now), "what they hid is read first");
+    assert_eq!(dispatch.next_room(500, later), Some((lane.clone(), 500)));
     dispatch.end_overflow(&lane);
-    assert_eq!((dispatch.has_room_again(), dispatch.next_room(500)), (false, None));
+    assert_eq!((dispatch.has_room_again(later), dispatch.next_room(500, later)), (false, None));
+}
+
+#[test]
+fn a_destination_that_keeps_the_memory_full_makes_room() {
+    let (mut dispatch, now) = (dispatch(4, 1), Instant::now());
+    let rows: Vec<(i64, String)> = (0..100).map(|seq| (seq, format!("a{}", seq / 2))).collect();
+    let rows: Vec<(i64, &str)> = rows.iter().map(|(seq, it)| (*seq, it.as_str())).collect();
+    take_in(&mut dispatch, &rows, now);
+    let (under_way, _) = calls(&mut dispatch, now);
+    dispatch.spill(now);
+    let at = dispatch.next_time(now).unwrap();
+    assert!(dispatch.take_marks().is_empty() && at == now + Duration::from_secs(3));
+    dispatch.tick(at);
+    let concluded = dispatch.take_marks();
+    // 12 are kept of those that wait, and the four under way: of each of these the second.
+    assert_eq!(concluded.failed.len(), 50);
+    assert!(concluded.failed.iter().all(|it| it.waits_for.as_deref() == Some("destination shop")));
+    dispatch.marked(&concluded);
+    assert_eq!((dispatch.known(), dispatch.bytes()), (16, 16));
+    let later = Item { sink: 1, ..item(200, "b", at) };
+    assert!(dispatch.take_in(later).is_ok(), "another has room");
+    for seq in 0..9 {
+        assert!(dispatch.take_in(item(300 + seq, &format!("c{seq}"), at)).is_ok());
+    }
+    assert!(dispatch.take_in(item(400, "d", at)).is_err(), "this one has a part of it");
+    conclude(&mut dispatch, under_way, &Delivered, at);
+}
+
+#[test]
+fn what_was_passed_over_is_read_when_its_aggregate_has_few_events() {
+    let (mut dispatch, now) = (dispatch(8, 1), Instant::now());
+    let rows: Vec<(i64, &str)> = (0..25).map(|seq| (seq, "a")).collect();
+    take_in(&mut dispatch, &rows, now);
+    assert!(dispatch.take_in(item(25, "a", now)).is_err());
+    dispatch.note_behind("a", false);
+    for _ in 0..13 {
+        assert!(!dispatch.has_room_again(now));
+        let (call, _) = calls(&mut dispatch, now);
+        conclude(&mut dispatch, call, &Delivered, now);
+    }
+    assert!(dispatch.has_room_again(now));
+    dispatch.begin_look();
+    assert!(!dispatch.has_room_again(now));
 }
 
 #[test]
@@ -336,7 +381,7 @@ fn what_is_concluded_is_marked_soon_and_together() {
     let second = both.pop();
     conclude(&mut dispatch, both, &Delivered, now);
     assert!(!dispatch.wants_marks(now), "the other one may come, too");
-    assert_eq!(dispatch.next_time(), Some(now + MARK_AFTER));
+    assert_eq!(dispatch.next_time(now), Some(now + MARK_AFTER));
     assert!(dispatch.wants_marks(now + MARK_AFTER));
     conclude(&mut dispatch, second.into_iter().collect(), &Delivered, now);
     assert!(dispatch.wants_marks(now), "nothing else is on its way");

@@ -37,6 +37,7 @@ fn sort(rows: Vec<Row>, template: &str) -> OutgoingBatch {
         routes: &Routes::default(),
         missing_topics: &MissingTopics::default(),
         kafka: true,
+        kafka_max: usize::MAX,
         destinations: &[],
     };
     sorter.sort(rows, &mut dispatch(0), Instant::now())
@@ -115,6 +116,7 @@ fn what_goes_elsewhere_is_taken_in_and_an_aggregate_does_not_overtake_itself() {
         routes: &routes,
         missing_topics: &MissingTopics::default(),
         kafka: true,
+        kafka_max: usize::MAX,
         destinations: &destinations,
     };
     let mut dispatch = dispatch(1);
