@@ -228,6 +228,7 @@ impl<F: Rounds> Pump<F> {
         let widened = work.progress.widen(blocked + batch.passed, self.options.events_max);
         // What the batch had no room for is there at once.
         let full = read >= look.window || read >= look.events_max || bytes * 2 >= look.bytes_max;
+        work.dispatch.note_look(full, Instant::now());
         let count = batch.records.len();
         let nothing = count + blocked + batch.failed.len() == 0 && batch.taken < batch.passed;
         let hides = full && nothing && !widened && work.dispatch.is_used();

@@ -57,7 +57,7 @@ pub(super) struct Dispatch {
     overflow: HashMap<(usize, String), (Instant, Instant)>,
     /// Those that had filled the memory: they have a smaller part of it.
     crowded: HashSet<(usize, String)>,
-    /// Since when there is no room.
+    /// Since when looks have found more than they took.
     full_since: Option<Instant>,
     /// Aggregates of such lanes with more rows than are kept of one, and how many were held since the last that waits
     /// under the lane's name.

@@ -9,8 +9,8 @@ use super::{Dispatch, Item, Lane, Queue, name};
 pub(super) const PROBES: usize = 8;
 /// A lane that is out for longer keeps no more than these.
 const SPILL_AFTER: Duration = Duration::from_secs(1);
-/// A destination that works keeps the memory full for no longer before others get room.
-const CROWD_AFTER: Duration = Duration::from_secs(3);
+/// While looks find more than they take, the largest destination goes alone for no longer.
+const CROWD_AFTER: Duration = Duration::from_secs(10);
 /// So many of its aggregates stay then.
 const CROWD: usize = 64;
 /// Rows that hid others wait in the database for so long at least.
@@ -35,18 +35,24 @@ impl Dispatch {
         self.relieve(now);
     }
 
-    /// Where a destination works and has filled the memory for a while, others go no further than it does: what waits
+    /// A look has been, and there were more rows, or not.
+    pub(in crate::pump) fn note_look(&mut self, full: bool, now: Instant) {
+        self.full_since = full.then(|| self.full_since.unwrap_or(now));
+    }
+
+    /// Where a destination works and rows come behind its own for a while, others go no further than it does: what waits
     /// for it waits in the database, too, and comes back in parts.
     pub(in crate::pump) fn relieve(&mut self, now: Instant) {
-        if self.is_low() || self.alone == Some(true) {
-            self.full_since = None;
+        let late = self.full_since.is_some_and(|since| now >= since + CROWD_AFTER);
+        if !late || self.alone == Some(true) {
             return;
         }
-        if now < *self.full_since.get_or_insert(now) + CROWD_AFTER {
-            return;
-        }
-        self.full_since = None;
-        let working = self.lanes.iter().filter(|(_, lane)| lane.outage().is_none());
+        self.full_since = Some(now);
+        let crowds = |(key, lane): &(&(usize, String), &Lane)| {
+            let large = lane.rows() * 4 >= self.rows_max;
+            large && lane.outage().is_none() && !self.crowded.contains(*key)
+        };
+        let working = self.lanes.iter().filter(crowds);
         let Some((key, _)) = working.max_by_key(|(_, lane)| lane.rows()) else { return };
         let (key, why) = (key.clone(), format!("{}{NO_ROOM}", self.name(key)));
         let kept = CROWD.min(self.rows_max / 8).max(1);

@@ -314,9 +314,14 @@ fn a_destination_that_keeps_the_memory_full_makes_room() {
     let rows: Vec<(i64, &str)> = rows.iter().map(|(seq, it)| (*seq, it.as_str())).collect();
     take_in(&mut dispatch, &rows, now);
     let (under_way, _) = calls(&mut dispatch, now);
-    dispatch.spill(now);
+    dispatch.note_look(true, now);
+    dispatch.note_look(true, now + Duration::from_secs(5));
     let at = dispatch.next_time(now).unwrap();
-    assert!(dispatch.take_marks().is_empty() && at == now + Duration::from_secs(3));
+    assert_eq!(at, now + Duration::from_secs(10));
+    dispatch.note_look(false, now);
+    dispatch.tick(at);
+    assert!(dispatch.take_marks().is_empty(), "nobody waits behind it");
+    dispatch.note_look(true, now);
     dispatch.tick(at);
     let concluded = dispatch.take_marks();
     // 12 are kept of those that wait, and the four under way: of each of these the second.
