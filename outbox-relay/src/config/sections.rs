@@ -116,8 +116,8 @@ section! {
     pub struct Wake as "wake" {
         /// Whether the relay LISTENs for the NOTIFY of each append, on a connection of its own (PostgreSQL).
         notify: bool = "true";
-        /// How often it looks without being told, half as often while it LISTENs; 0s never. One of the two has to be
-        /// on; the poll also finds what a NOTIFY during a broken connection would have told.
+        /// How often it looks without being told, a fifth as often while it LISTENs and has found no row for a minute; 0s
+        /// never. One of the two has to be on; the poll also finds what a NOTIFY during a broken connection would have told.
         poll_interval: Duration = "1s", in 0s..=10m;
     }
 }

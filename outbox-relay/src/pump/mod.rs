@@ -16,6 +16,7 @@ mod outgoing;
 mod progress;
 mod pruner;
 mod publish_span;
+mod rest;
 mod round;
 mod serve;
 mod session;

@@ -3,7 +3,6 @@
 
 use std::{
     collections::BTreeSet,
-    sync::atomic::Ordering::Relaxed,
     time::{Duration, Instant},
 };
 
@@ -14,7 +13,6 @@ use super::{
     floor::Floor,
     missing_topics::MissingTopics,
     round::{self, Round},
-    serve::Refill,
     work::Work,
 };
 use crate::{
@@ -25,8 +23,9 @@ use crate::{
 
 /// While there is something to send, what may be let go is looked for so often.
 const EVERY: Duration = Duration::from_secs(1);
-/// The same while nothing is set aside.
-const EVERY_IDLE: Duration = Duration::from_secs(5);
+/// The same while there are no rows, and every append is told.
+const EVERY_IDLE: Duration = Duration::from_secs(10);
+const DUE_EVERY_IDLE: Duration = Duration::from_secs(30);
 /// A look that takes longer reads what it needs one by one, and so do those after it for a while.
 const SLOW: Duration = Duration::from_millis(50);
 const FEW_PAUSE: Duration = Duration::from_mins(1);
@@ -42,8 +41,8 @@ const DUE_EVERY: Duration = Duration::from_secs(10);
 const DUE_PAUSE: Duration = Duration::from_millis(100);
 
 /// When rows that wait for their time are due.
-struct DueRows {
-    next: Option<Instant>,
+pub(super) struct DueRows {
+    pub(super) next: Option<Instant>,
     ask: Instant,
 }
 
@@ -55,12 +54,14 @@ pub(super) struct Progress {
     window: usize,
     /// Something is set aside.
     pub(super) aside: bool,
+    /// When a look last found a row.
+    pub(super) rows_at: Instant,
     /// From when on all that is set aside may be read at once: not for a while after a look that was slow.
     few_from: Instant,
     floor: Floor,
     pub(super) missing_topics: MissingTopics,
     /// When a row that waits for its time is due, as far as is known, and when to ask.
-    due_rows: DueRows,
+    pub(super) due_rows: DueRows,
     /// Topics and destinations that rows wait for no longer, until all of these are let go.
     there: BTreeSet<String>,
     /// What rows waited for when the turn began is known.
@@ -80,6 +81,7 @@ impl Progress {
             limit: events_max,
             window: events_max,
             aside: true,
+            rows_at: now,
             few_from: now,
             floor: Floor::new(now),
             missing_topics: MissingTopics::default(),
@@ -183,7 +185,7 @@ impl<F: Rounds> Pump<F> {
         if !progress.releases && now < progress.due {
             return Ok(false);
         }
-        progress.due = now + if progress.aside { EVERY } else { EVERY_IDLE };
+        progress.due = now + if self.is_idle(progress, now) { EVERY_IDLE } else { EVERY };
         self.look_for_orphans(work).await?;
         let Work { lease, session, progress, .. } = work;
         let (after, most) = (progress.place, self.options.events_max);
@@ -332,63 +334,8 @@ impl<F: Rounds> Pump<F> {
             // Those that are under way are due already.
             next.map(|next| now + if due.is_empty() { next } else { next.max(EVERY) })
         };
-        progress.due_rows = DueRows { next, ask: now + DUE_EVERY };
+        let every = if self.is_idle(progress, now) { DUE_EVERY_IDLE } else { DUE_EVERY };
+        progress.due_rows = DueRows { next, ask: now + every };
         Ok(due)
-    }
-
-    /// Waits until there may be something to do.
-    pub(super) async fn rest(&self, work: &mut Work<'_, F>) -> Result<(), Round> {
-        let kafka = self.options.routes.reach_kafka();
-        let topic = work.progress.missing_topics.next().filter(|_| kafka);
-        // What is due has no room before there is some.
-        let due = work.progress.due_rows.next.filter(|_| work.dispatch.is_low());
-        let waited = async {
-            let poll = async {
-                match self.poll_interval() {
-                    Some(interval) => tokio::time::sleep(interval).await,
-                    None => std::future::pending().await,
-                }
-            };
-            // Topics that are missing are asked for by a schedule, and rows have a time of theirs.
-            let time = async {
-                match topic.into_iter().chain(due).min() {
-                    Some(at) => tokio::time::sleep_until(at.into()).await,
-                    None => std::future::pending().await,
-                }
-            };
-            tokio::select! {
-                () = time => {}
-                () = self.signals.rows.notified() => {}
-                () = poll => {}
-                () = self.wait_for_shutdown() => {}
-            }
-        };
-        self.serve(work, Refill::Caller, waited).await?;
-        if work.progress.aside {
-            work.progress.due = Instant::now();
-        }
-        Ok(())
-    }
-
-    /// How long to wait for news before looking all the same; `None`: for ever. While every append is told, a look
-    /// for what nobody told of comes half as often.
-    pub(super) fn poll_interval(&self) -> Option<Duration> {
-        let interval = self.options.poll_interval;
-        let told = self.meters.listens.load(Relaxed);
-        (!interval.is_zero()).then(|| if told { interval * 2 } else { interval })
-    }
-
-    /// When rows that wait for their time are looked for next.
-    pub(super) fn next_due(work: &Work<'_, F>) -> Option<Instant> {
-        work.progress.due_rows.next
-    }
-
-    /// Waits, and serves the destinations meanwhile.
-    pub(super) async fn pause_serving(
-        &self,
-        work: &mut Work<'_, F>,
-        time: Duration,
-    ) -> Result<(), Round> {
-        self.serve(work, Refill::Meanwhile, self.pause(time)).await.map(drop)
     }
 }

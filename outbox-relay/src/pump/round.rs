@@ -190,6 +190,9 @@ impl<F: Rounds> Pump<F> {
         let seen = work.session.call(async |s| F::unsent(s, look).await).await;
         let RowPage { rows: unsent, aside } = seen.map_err(Round::DatabaseOut)?;
         work.progress.aside = aside;
+        if !unsent.is_empty() {
+            work.progress.rows_at = Instant::now();
+        }
         self.counters.looks.add(1);
         let looked = self.update_floor(work, &unsent, began.elapsed()).await;
         looked.map_err(Round::DatabaseOut)?;

@@ -99,7 +99,7 @@ impl<F: Rounds> Pump<F> {
         if refill == Refill::Caller {
             return due;
         }
-        let poll = self.poll_interval().map(|interval| work.looked + interval);
+        let poll = self.poll_interval(&work.progress).map(|interval| work.looked + interval);
         let told = (work.told.new || work.wants_rows()).then_some(soon);
         [poll, due, told].into_iter().flatten().min()
     }
