@@ -95,14 +95,15 @@ pub(super) fn doubt(overview: &Overview) -> Option<String> {
         ));
     }
     if waiting_for_topic == 0 {
-        let (wait, go) =
-            if waiting_for_destination == 1 { ("waits", "it goes") } else { ("wait", "they go") };
+        let (wait, go) = match waiting_for_destination {
+            1 => ("waits", "it goes by itself"),
+            _ => ("wait", "they go by themselves"),
+        };
         return (waiting_for_destination > 0).then(|| {
             format!(
-                "{} {wait} for a destination that is out ({}); {go} by {} when it works",
+                "{} {wait} for a destination that is out ({}); {go} when it works",
                 counted(waiting_for_destination, "row"),
                 overview.destinations_out.join(", "),
-                if waiting_for_destination == 1 { "itself" } else { "themselves" },
             )
         });
     }

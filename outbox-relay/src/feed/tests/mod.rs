@@ -19,6 +19,10 @@ use crate::port::{
     Schema, Turn, TurnAnswer, TurnRequest,
 };
 
+/// A look from the start that finds all rows of a test.
+const LOOK: RowQuery =
+    RowQuery { window: 100, events_max: 100, bytes_max: 1 << 20, above: 0, few: true, aside: true };
+
 /// A database, and what tests say to it by hand.
 trait Tested: SqlClient + Rounds + FailedRows + Inspection + Measurements + Retention + Schema {
     /// A new id.
@@ -80,15 +84,7 @@ impl<F: Tested> Place<F> {
 
     /// What a look finds.
     async fn unsent(&mut self) -> Vec<Row> {
-        let look = RowQuery {
-            window: 100,
-            events_max: 100,
-            bytes_max: 1 << 20,
-            above: 0,
-            few: true,
-            aside: true,
-        };
-        F::unsent(&mut self.session, look).await.unwrap().rows
+        F::unsent(&mut self.session, LOOK).await.unwrap().rows
     }
 
     async fn due(&mut self) -> Vec<Row> {

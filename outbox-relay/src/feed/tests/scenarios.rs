@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Place, Tested, failure, seqs, take_turn};
+use super::{LOOK, Place, Tested, failure, seqs, take_turn};
 use crate::port::{Act, Choice, Marked, Marks, ReleasedRows, RowFailure, RowId, RowQuery};
 
 const HOUR: Duration = Duration::from_hours(1);
@@ -308,14 +308,7 @@ pub(super) async fn no_time_of_a_row_stops_a_look<F: Tested>(place: &mut Place<F
     ] {
         place.run(&format!("UPDATE outbox_events SET {column} = {time} WHERE seq = {seq}")).await;
     }
-    let look = RowQuery {
-        window: 100,
-        events_max: 100,
-        bytes_max: 1 << 20,
-        above: 0,
-        few: true,
-        aside: false,
-    };
+    let look = RowQuery { aside: false, ..LOOK };
     let rows = F::unsent(&mut place.session, look).await.unwrap().rows;
     assert_eq!(
         (seqs(&rows), seqs(&place.unsent().await)),
