@@ -3,7 +3,7 @@
 
 mod rules;
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 use super::FaultTime;
 use crate::{Arrival, Outbox};
@@ -80,6 +80,17 @@ impl Kept {
     /// What is wrong with the database itself.
     pub(super) fn unsound(&self) -> [Vec<String>; 2] {
         [rules::unlike_the_ledger(self), rules::set_aside(self)]
+    }
+
+    /// The aggregates whose numbers, in the order in which they came first, are not those of the ledger in sequence.
+    pub(super) fn out_of_order(&self, firsts: &BTreeMap<&str, Vec<i64>>) -> Vec<String> {
+        let wrong = self.ledger.iter().filter_map(|(aggregate, last)| {
+            let numbers = firsts.get(aggregate.as_str()).map_or(&[][..], Vec::as_slice);
+            let wanted: Vec<i64> = (1..=*last).collect();
+            let at = numbers.iter().zip(&wanted).position(|(found, wanted)| found != wanted);
+            (numbers != wanted).then(|| format!("out of order: aggregate {aggregate} at {at:?}"))
+        });
+        wrong.collect()
     }
 
     /// How many of these events it does not have.

@@ -109,13 +109,7 @@ pub(super) fn out_of_order(kept: &Kept, evidence: &Evidence<'_>) -> Vec<String> 
             firsts.entry(&row.aggregate).or_default().push(row.n);
         }
     }
-    let wrong = kept.ledger.iter().filter_map(|(aggregate, last)| {
-        let numbers = firsts.get(aggregate.as_str()).map_or(&[][..], Vec::as_slice);
-        let wanted: Vec<i64> = (1..=*last).collect();
-        let at = numbers.iter().zip(&wanted).position(|(found, wanted)| found != wanted);
-        (numbers != wanted).then(|| format!("out of order: aggregate {aggregate} at {at:?}"))
-    });
-    wrong.collect()
+    kept.out_of_order(&firsts)
 }
 
 /// An aggregate has one partition of its topic: between two there is no order.

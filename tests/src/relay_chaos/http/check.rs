@@ -92,13 +92,7 @@ fn out_of_order(kept: &Kept, evidence: &Evidence<'_>) -> Vec<String> {
             firsts.entry(&call.aggregate).or_default().push(call.n);
         }
     }
-    let wrong = kept.ledger.iter().filter_map(|(aggregate, last)| {
-        let numbers = firsts.get(aggregate.as_str()).map_or(&[][..], Vec::as_slice);
-        let wanted: Vec<i64> = (1..=*last).collect();
-        let at = numbers.iter().zip(&wanted).position(|(found, wanted)| found != wanted);
-        (numbers != wanted).then(|| format!("out of order: aggregate {aggregate} at {at:?}"))
-    });
-    wrong.collect()
+    kept.out_of_order(&firsts)
 }
 
 /// No event is so much as sent before the one ahead of it was accepted.
