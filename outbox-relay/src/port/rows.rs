@@ -116,6 +116,23 @@ pub(crate) struct RowFailure {
     pub retry_after: Option<Duration>,
 }
 
+impl RowFailure {
+    /// Set aside until a person decides.
+    pub(crate) fn new(id: RowId, event: String, attempts: u32, error: String) -> Self {
+        Self { id, event, error, waits_for: None, attempts, retry_after: None }
+    }
+
+    /// Set aside until what it waits for is there, or works.
+    pub(crate) fn waiting_for(self, name: String) -> Self {
+        Self { waits_for: Some(name), ..self }
+    }
+
+    /// Set aside for so long.
+    pub(crate) fn retried_after(self, after: Duration) -> Self {
+        Self { retry_after: Some(after), ..self }
+    }
+}
+
 /// What became of rows.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Marks<'a> {

@@ -7,10 +7,10 @@ use inbox_engine::internal::Rule;
 use super::{
     LazySession, Pump, PumpEnd, PumpOptions,
     backoff::Backoff,
-    dispatch::{Bounds, Dispatch},
+    dispatch::{Bounds, Dispatch, kafka},
     fencings::Fencings,
     keeper::Lease,
-    round::{self, Round},
+    round::Round,
     serve::Refill,
     work::Work,
 };
@@ -178,7 +178,7 @@ impl<F: Owners> Pump<F> {
             Some(Ok(sink)) => {
                 work.without_kafka = None;
                 if std::mem::take(&mut work.kafka_waits) {
-                    work.progress.let_destination_go(round::kafka());
+                    work.progress.let_destination_go(kafka());
                 }
                 Ok(Some(Some(sink)))
             }

@@ -12,10 +12,10 @@ impl<F: Owners> Pump<F> {
     /// Stands still until they do; `false` when the relay is asked to end. The database is asked once in a turn,
     /// and on each new session: behind it may be another server, with a turn that was copied.
     pub(super) async fn may_read(&self, work: &mut Work<'_, F>) -> bool {
-        let Work { lease, session, progress, numbered: asked, .. } = work;
-        if asked.is_some() && *asked == session.number() {
+        if work.knows_session() {
             return !self.is_ending();
         }
+        let Work { lease, session, progress, numbered: asked, .. } = work;
         let (mut backoff, mut told) = (self.backoff(), false);
         while !self.is_ending() {
             match session.call(async |s| F::numbering(s).await).await {

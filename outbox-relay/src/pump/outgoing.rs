@@ -11,7 +11,7 @@ use std::{
 use inbox_engine::internal::Rule;
 
 use super::{
-    dispatch::{Dispatch, Item, NO_ROOM},
+    dispatch::{Dispatch, Item, LaneKey, no_room},
     missing_topics::MissingTopics,
 };
 use crate::{
@@ -65,7 +65,7 @@ pub(super) struct Overflow {
     pub(super) aggregate: String,
     pub(super) attempts: u32,
     /// The lane that has no room; `None`: it is for Kafka.
-    pub(super) lane: Option<(usize, String)>,
+    pub(super) lane: Option<LaneKey>,
 }
 
 /// A row that is sent to Kafka.
@@ -109,7 +109,7 @@ impl Sorter<'_> {
         for row in rows {
             let Row { id, aggregate, blocked, delay, .. } = &row;
             if *blocked {
-                match dispatch.milestone(aggregate) {
+                match dispatch.count_held(aggregate) {
                     None => batch.blocked.push(*id),
                     Some(name) => batch.failed.push(Overflow::of(&row, None).failure(name)),
                 }
@@ -189,7 +189,7 @@ impl Sorter<'_> {
                     Some(Ok(())) => Place::Taken,
                     Some(Err(item)) => {
                         dispatch.note_behind(&row.aggregate, false);
-                        overflow(Some((sink, item.scope)))
+                        overflow(Some(item.lane()))
                     }
                     None => Place::Nowhere(None),
                 }
@@ -229,10 +229,7 @@ impl Sorter<'_> {
     /// What Kafka is sent for a row, or what is wrong with it.
     fn record(&self, row: &Row) -> Result<OutgoingRecord, RowFailure> {
         let Row { id, aggregate, attempts, event, .. } = row;
-        let failure = |event: String, error: String| {
-            let (id, attempts) = (*id, *attempts);
-            RowFailure { id, event, error, waits_for: None, attempts, retry_after: None }
-        };
+        let failure = |event, error| RowFailure::new(*id, event, *attempts, error);
         let event = event.as_ref().map_err(|error| failure(aggregate.clone(), error.clone()))?;
         let envelope = event.envelope();
         let kind = envelope.aggregate.aggregate_type();
@@ -248,7 +245,7 @@ impl Sorter<'_> {
         let topic = topic.map_err(|error| failure(label(aggregate, *id), error))?;
         if self.missing_topics.contains(&topic) {
             let event = label(aggregate, *id);
-            return Err(RowFailure { attempts: *attempts, ..waits(*id, event, topic) });
+            return Err(waits(*id, event, *attempts, topic));
         }
         Ok(OutgoingRecord { topic, aggregate: aggregate.clone(), record: event.record() })
     }
@@ -256,10 +253,8 @@ impl Sorter<'_> {
 
 /// A row whose time has not come.
 fn not_yet(row: &Row, after: Duration) -> RowFailure {
-    let Row { id, aggregate, attempts, .. } = row;
-    let (id, attempts, event) = (*id, *attempts, label(aggregate, *id));
-    let (error, retry_after) = (NOT_YET.into(), Some(after));
-    RowFailure { id, event, error, waits_for: None, attempts, retry_after }
+    let event = label(&row.aggregate, row.id);
+    RowFailure::new(row.id, event, row.attempts, NOT_YET.into()).retried_after(after)
 }
 
 /// What the log calls an event.
@@ -268,7 +263,7 @@ pub(super) fn label(aggregate: &str, id: RowId) -> String {
 }
 
 impl Overflow {
-    fn of(row: &Row, lane: Option<(usize, String)>) -> Self {
+    fn of(row: &Row, lane: Option<LaneKey>) -> Self {
         let Row { id, aggregate, attempts, .. } = row;
         Self { id: *id, aggregate: aggregate.clone(), attempts: *attempts, lane }
     }
@@ -276,17 +271,15 @@ impl Overflow {
     /// It waits in the database under this name.
     pub(super) fn failure(self, name: String) -> RowFailure {
         let Self { id, aggregate, attempts, .. } = self;
-        let error = format!("{name}{NO_ROOM}");
-        let event = label(&aggregate, id);
-        RowFailure { id, event, error, waits_for: Some(name), attempts, retry_after: None }
+        RowFailure::new(id, label(&aggregate, id), attempts, no_room(&name)).waiting_for(name)
     }
 }
 
 /// A row whose topic is missing.
-pub(super) fn waits(id: RowId, event: String, topic: String) -> RowFailure {
+pub(super) fn waits(id: RowId, event: String, attempts: u32, topic: String) -> RowFailure {
     let error = format!(
         "the topic {topic} is not there; create it, and the row goes by itself, or correct `kafka.topic` or the \
          row's own topic"
     );
-    RowFailure { id, event, error, waits_for: Some(topic), attempts: 0, retry_after: None }
+    RowFailure::new(id, event, attempts, error).waiting_for(topic)
 }

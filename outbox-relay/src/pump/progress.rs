@@ -9,14 +9,10 @@ use std::{
 use inbox_engine::internal::Rule;
 
 use super::{
-    Pump,
-    floor::Floor,
-    missing_topics::MissingTopics,
-    round::{self, Round},
-    work::Work,
+    Pump, dispatch::kafka, floor::Floor, missing_topics::MissingTopics, round::Round, work::Work,
 };
 use crate::{
-    port::{ReleasedRows, Rounds, Row, RowQuery, is_destination},
+    port::{ReleasedRows, Rounds, Row, RowPage, RowQuery, is_destination},
     sink::{Sink, TopicStatus},
     telemetry::Signal,
 };
@@ -53,7 +49,7 @@ pub(super) struct Progress {
     /// Rows that a look reads.
     window: usize,
     /// Something is set aside.
-    pub(super) aside: bool,
+    aside: bool,
     /// When a look last found a row.
     pub(super) rows_at: Instant,
     /// From when on all that is set aside may be read at once: not for a while after a look that was slow.
@@ -118,6 +114,17 @@ impl Progress {
         }
     }
 
+    /// A look has been, which took so long.
+    pub(super) fn note_look(&mut self, page: &RowPage, took: Duration, now: Instant) {
+        self.aside = page.aside;
+        if !page.rows.is_empty() {
+            self.rows_at = now;
+        }
+        if took > SLOW {
+            self.few_from = now + FEW_PAUSE;
+        }
+    }
+
     /// What is held behind rows that were delivered late is asked to go.
     pub(super) fn expect_releases(&mut self) {
         self.releases = true;
@@ -161,7 +168,7 @@ impl Progress {
 
 /// Whether what waits under this name may go: there is room for it, or it is for Kafka.
 fn may_go(name: &str, is_low: bool) -> bool {
-    is_low || !is_destination(name) || name == round::kafka()
+    is_low || !is_destination(name) || name == kafka()
 }
 
 impl<F: Rounds> Pump<F> {
@@ -220,7 +227,7 @@ impl<F: Rounds> Pump<F> {
         for name in names {
             if !is_destination(&name) && asks {
                 progress.missing_topics.add(&name, now);
-            } else if without_kafka.is_some() && name == round::kafka() {
+            } else if without_kafka.is_some() && name == kafka() {
                 *kafka_waits = true;
             } else if !dispatch.is_out(&name) {
                 // Whether it works, or is there, is seen by what goes there.
@@ -304,9 +311,6 @@ impl<F: Rounds> Pump<F> {
         took: Duration,
     ) -> Result<(), String> {
         let Work { session, progress, .. } = work;
-        if took > SLOW {
-            progress.few_from = Instant::now() + FEW_PAUSE;
-        }
         let first = rows.first().map(|row| row.id.seq);
         if progress.floor.note_query(first, took, Instant::now()) {
             let open = session.call(F::appenders).await?;

@@ -5,7 +5,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{Pump, progress::Progress, round::Round, serve::Refill, work::Work};
+use super::{
+    Pump,
+    progress::Progress,
+    round::Round,
+    serve::{Refill, sleep_until},
+    work::Work,
+};
 use crate::port::Rounds;
 
 /// After so long without a row, and while every append is told, what nobody tells of is looked for more seldom.
@@ -20,25 +26,13 @@ impl<F: Rounds> Pump<F> {
         let topic = work.progress.missing_topics.next().filter(|_| kafka);
         // What is due has no room before there is some.
         let due = work.progress.due_rows.next.filter(|_| work.dispatch.is_low());
-        let interval = self.poll_interval(&work.progress);
+        let poll = self.poll_interval(&work.progress).map(|interval| Instant::now() + interval);
+        // Topics that are missing are asked for by a schedule, and rows have a time of theirs.
+        let time = [topic, due, poll].into_iter().flatten().min();
         let waited = async {
-            let poll = async {
-                match interval {
-                    Some(interval) => tokio::time::sleep(interval).await,
-                    None => std::future::pending().await,
-                }
-            };
-            // Topics that are missing are asked for by a schedule, and rows have a time of theirs.
-            let time = async {
-                match topic.into_iter().chain(due).min() {
-                    Some(at) => tokio::time::sleep_until(at.into()).await,
-                    None => std::future::pending().await,
-                }
-            };
             tokio::select! {
-                () = time => false,
+                () = sleep_until(time) => false,
                 () = self.signals.rows.notified() => true,
-                () = poll => false,
                 () = self.wait_for_shutdown() => false,
             }
         };
@@ -60,11 +54,6 @@ impl<F: Rounds> Pump<F> {
     /// Whether there were no rows for a while, though every append is told.
     pub(super) fn is_idle(&self, progress: &Progress, now: Instant) -> bool {
         self.meters.listens.load(Relaxed) && now >= progress.rows_at + IDLE_AFTER
-    }
-
-    /// When rows that wait for their time are looked for next.
-    pub(super) fn next_due(work: &Work<'_, F>) -> Option<Instant> {
-        work.progress.due_rows.next
     }
 
     /// Waits, and serves the destinations meanwhile.

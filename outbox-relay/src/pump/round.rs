@@ -6,15 +6,14 @@ use inbox_engine::internal::Rule;
 
 use super::{
     Pump,
-    dispatch::Concluded,
+    dispatch::{Concluded, kafka},
     outgoing::{OutgoingBatch, SentRow, Sorter, label, waits},
     publish_span::PublishSpan,
     serve::Refill,
-    work::{Told, Work},
+    work::{NewRows, Work},
 };
 use crate::{
-    port::{DESTINATION, Marked, Rounds, Row, RowFailure, RowPage, is_destination},
-    routes::KAFKA,
+    port::{Marked, Rounds, Row, RowFailure, is_destination},
     sink::{Refusal, Shipment, Sink},
     telemetry::Signal,
 };
@@ -59,7 +58,7 @@ impl<F: Rounds> Pump<F> {
 
     async fn try_round(&self, sink: Option<&Sink>, work: &mut Work<'_, F>) -> Result<Round, Round> {
         self.serve_now(work).await?;
-        work.told = Told::default();
+        work.new_rows = NewRows::default();
         if sink.is_none() && !self.make_room(work).await? {
             return Ok(Round::Idle);
         }
@@ -89,9 +88,9 @@ impl<F: Rounds> Pump<F> {
                 if count > 0 {
                     work.kafka_fails = None;
                     self.troubles().kafka_works();
-                    self.meters.kafka.answered(begun.elapsed());
+                    self.meters.kafka.note_answer(begun.elapsed());
                 }
-                more |= !left.is_empty() || work.told.any();
+                more |= !left.is_empty() || work.new_rows.any();
                 let progress = &mut work.progress;
                 progress.limit = (progress.limit * 2).min(self.options.events_max);
                 let sent = all_but(&batch, &refused, &left);
@@ -148,7 +147,7 @@ impl<F: Rounds> Pump<F> {
         work.more = false;
         work.looked = Instant::now();
         // What is known of rows is known of one session.
-        if work.numbered.is_none() || work.numbered != work.session.number() {
+        if !work.knows_session() {
             return Ok(());
         }
         if let Some(RoundInput { mut batch, .. }) = self.read_rows(None, work).await? {
@@ -176,7 +175,7 @@ impl<F: Rounds> Pump<F> {
     ) -> Result<Option<RoundInput>, Round> {
         work.dispatch.spill(Instant::now());
         self.mark_concluded(work).await?;
-        if work.session.number().is_some_and(|number| work.numbered != Some(number)) {
+        if !work.knows_session() {
             // What is known of rows is known of one session: the loop asks anew.
             return Ok(Some(RoundInput { batch: OutgoingBatch::default(), more: true }));
         }
@@ -188,13 +187,12 @@ impl<F: Rounds> Pump<F> {
         let look = work.progress.look(self.options.bytes_max, known, Instant::now());
         let began = Instant::now();
         let seen = work.session.call(async |s| F::unsent(s, look).await).await;
-        let RowPage { rows: unsent, aside } = seen.map_err(Round::DatabaseOut)?;
-        work.progress.aside = aside;
-        if !unsent.is_empty() {
-            work.progress.rows_at = Instant::now();
-        }
+        let page = seen.map_err(Round::DatabaseOut)?;
+        let took = began.elapsed();
+        work.progress.note_look(&page, took, Instant::now());
+        let unsent = page.rows;
         self.counters.looks.add(1);
-        let looked = self.update_floor(work, &unsent, began.elapsed()).await;
+        let looked = self.update_floor(work, &unsent, took).await;
         looked.map_err(Round::DatabaseOut)?;
         let read = unsent.len();
         let bytes: usize = unsent.iter().map(Row::bytes).sum();
@@ -246,24 +244,23 @@ impl<F: Rounds> Pump<F> {
         Ok(Some(RoundInput { batch, more }))
     }
 
-    /// Marks what was sent to Kafka, and sets aside what cannot be.
+    /// Marks what was sent to Kafka, and sets aside what it refused.
     async fn conclude(
         &self,
         work: &mut Work<'_, F>,
         sent: &[SentRow],
         (batch, refused): (OutgoingBatch, Vec<Refusal>),
     ) -> Result<(), Round> {
-        let OutgoingBatch { rows, mut failed, appended, .. } = batch;
-        failed.extend(refused.into_iter().map(|Refusal { place, aggregate, error, missing }| {
+        let OutgoingBatch { rows, appended, .. } = batch;
+        let failed = refused.into_iter().map(|Refusal { place, aggregate, error, missing }| {
             let SentRow { id, attempts, .. } = rows[place];
             let event = label(&aggregate, id);
             match missing {
-                Some(topic) if Rule::RowsAwaitTopic.on() => {
-                    RowFailure { attempts, ..waits(id, event, topic) }
-                }
-                _ => RowFailure { id, event, error, waits_for: None, attempts, retry_after: None },
+                Some(topic) if Rule::RowsAwaitTopic.on() => waits(id, event, attempts, topic),
+                _ => RowFailure::new(id, event, attempts, error),
             }
-        }));
+        });
+        let failed = failed.collect();
         let of = |waited: bool| sent.iter().filter(move |row| row.waited == waited);
         let ids = |waited| of(waited).map(|row| row.id).collect();
         let mut concluded = Concluded { sent: ids(false), late: ids(true), failed };
@@ -354,11 +351,6 @@ fn move_aside<F: Rounds>(batch: &mut OutgoingBatch, work: &mut Work<'_, F>) -> b
         batch.failed.push(overflow.failure(name));
     }
     !batch.failed.is_empty()
-}
-
-/// What rows wait for while Kafka is out, where they would hide those of others.
-pub(super) fn kafka() -> String {
-    format!("{DESTINATION}{KAFKA}")
 }
 
 /// The rows of a batch without those that were refused or left.

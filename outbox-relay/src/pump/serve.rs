@@ -67,9 +67,11 @@ impl<F: Rounds> Pump<F> {
             tokio::select! {
                 answer = &mut until => return Ok(Some(answer)),
                 ended = work.calls.next() => self.settle(work, ended),
-                () = self.signals.rows.notified(), if meanwhile && !work.told.new => work.told.new = true,
+                () = self.signals.rows.notified(), if meanwhile && !work.new_rows.pending => {
+                    work.new_rows.pending = true;
+                }
                 () = sleep_until(look) => {
-                    work.told.seen |= std::mem::take(&mut work.told.new);
+                    work.new_rows.passed |= std::mem::take(&mut work.new_rows.pending);
                     work.more = true;
                 }
                 () = sleep_until(next) => {}
@@ -95,12 +97,12 @@ impl<F: Rounds> Pump<F> {
             return None;
         }
         let soon = work.looked + REFILL_EVERY;
-        let due = Self::next_due(work).map(|due| due.max(soon));
+        let due = work.progress.due_rows.next.map(|due| due.max(soon));
         if refill == Refill::Caller {
             return due;
         }
         let poll = self.poll_interval(&work.progress).map(|interval| work.looked + interval);
-        let told = (work.told.new || work.wants_rows()).then_some(soon);
+        let told = (work.new_rows.pending || work.wants_rows()).then_some(soon);
         [poll, due, told].into_iter().flatten().min()
     }
 
@@ -125,7 +127,7 @@ impl<F: Rounds> Pump<F> {
         let EndedCall { call, outcomes, took } = ended;
         let Some(outcomes) = outcomes else { return work.dispatch.give_back(call) };
         if let Some(meters) = self.meters.destinations.get(call.sink()) {
-            meters.answered(took);
+            meters.note_answer(took);
         }
         work.dispatch.conclude(call, outcomes, Instant::now());
     }
@@ -165,8 +167,8 @@ impl<F: Rounds> Pump<F> {
         let sink = news.sink();
         let Some(meters) = self.meters.destinations.get(sink) else { return };
         match news {
-            News::Out { .. } | News::Works { .. } => meters.is_out(work.dispatch.outage(sink)),
-            News::Delivered { age, .. } => meters.delivered(1, Some(*age)),
+            News::Out { .. } | News::Works { .. } => meters.set_outage(work.dispatch.outage(sink)),
+            News::Delivered { age, .. } => meters.note_delivery(1, Some(*age)),
         }
     }
 
@@ -198,7 +200,7 @@ impl<F: Rounds> Pump<F> {
 }
 
 /// Resolves then; never, if there is no such time.
-async fn sleep_until(at: Option<Instant>) {
+pub(super) async fn sleep_until(at: Option<Instant>) {
     match at {
         Some(at) => tokio::time::sleep_until(at.into()).await,
         None => std::future::pending().await,

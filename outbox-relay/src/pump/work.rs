@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::{
     LazySession,
-    dispatch::{Calls, Dispatch},
+    dispatch::{Calls, Dispatch, kafka},
     keeper::Lease,
     progress::Progress,
 };
@@ -25,8 +25,8 @@ pub(super) struct Work<'a, F: Sessions> {
     pub(super) more: bool,
     /// When that was.
     pub(super) looked: Instant,
-    /// That there are new rows.
-    pub(super) told: Told,
+    /// Whether there are new rows.
+    pub(super) new_rows: NewRows,
     /// Since when there is no producer, where Kafka is a destination.
     pub(super) without_kafka: Option<Instant>,
     /// Since when no batch has come through.
@@ -41,17 +41,17 @@ pub(super) struct Work<'a, F: Sessions> {
 
 /// What was told of new rows while Kafka was waited for.
 #[derive(Clone, Copy, Default, Debug)]
-pub(super) struct Told {
-    /// No look has followed yet.
-    pub(super) new: bool,
+pub(super) struct NewRows {
+    /// There are some, and no look has followed yet.
+    pub(super) pending: bool,
     /// A look has followed, which passed over what is for Kafka.
-    pub(super) seen: bool,
+    pub(super) passed: bool,
 }
 
-impl Told {
+impl NewRows {
     /// Whether a round has to look.
     pub(super) fn any(self) -> bool {
-        self.new || self.seen
+        self.pending || self.passed
     }
 }
 
@@ -71,7 +71,7 @@ impl<'a, F: Sessions> Work<'a, F> {
             calls: Calls::default(),
             more: false,
             looked: Instant::now(),
-            told: Told::default(),
+            new_rows: NewRows::default(),
             without_kafka: None,
             kafka_fails: None,
             names_known: false,
@@ -80,12 +80,17 @@ impl<'a, F: Sessions> Work<'a, F> {
         }
     }
 
+    /// Whether the session is the one that what is known of rows was learnt on.
+    pub(super) fn knows_session(&self) -> bool {
+        self.numbered.is_some() && self.numbered == self.session.number()
+    }
+
     /// There is no producer.
     pub(super) fn lose_kafka(&mut self) {
         let since = self.kafka_fails.unwrap_or_else(Instant::now);
         self.without_kafka.get_or_insert(since);
         // What waits for it goes on waiting.
-        self.kafka_waits |= self.progress.keep_destination(&super::round::kafka());
+        self.kafka_waits |= self.progress.keep_destination(&kafka());
     }
 
     /// Whether Kafka has been away for so long that what waits for it must not hide what does not.

@@ -34,12 +34,12 @@ impl DestinationMeters {
     }
 
     /// An answer has come, so long after rows were handed over.
-    pub(crate) fn answered(&self, took: Duration) {
+    pub(crate) fn note_answer(&self, took: Duration) {
         self.delivery_seconds.took(took);
     }
 
     /// Rows were delivered, the oldest of them so long after it was appended.
-    pub(crate) fn delivered(&self, rows: usize, age: Option<Duration>) {
+    pub(crate) fn note_delivery(&self, rows: usize, age: Option<Duration>) {
         self.rows.add(rows as u64);
         if let Some(age) = age {
             self.delay_seconds.took(age);
@@ -47,9 +47,9 @@ impl DestinationMeters {
     }
 
     /// Since when it is out, and why; `None` when it works.
-    pub(crate) fn is_out(&self, outage: Option<(Instant, String)>) {
+    pub(crate) fn set_outage(&self, outage: Option<(Instant, String)>) {
         match outage {
-            Some((since, error)) => self.state.lasts(Outage { since, error }),
+            Some((since, error)) => self.state.set(Outage { since, error }),
             None => self.state.works(),
         }
     }

@@ -135,7 +135,7 @@ impl Meters {
         live.standstill = None;
         drop(live);
         self.troubles.kafka_unused();
-        self.destinations.iter().for_each(|destination| destination.is_out(None));
+        self.destinations.iter().for_each(|destination| destination.set_outage(None));
     }
 
     /// Another has it.
@@ -171,7 +171,7 @@ impl Meters {
             return;
         }
         self.batch_rows.observe(rows as u64);
-        self.kafka.delivered(rows, appended.map(|appended| appended.elapsed()));
+        self.kafka.note_delivery(rows, appended.map(|appended| appended.elapsed()));
     }
 
     /// What a look at the outbox has found; `None` when it failed.

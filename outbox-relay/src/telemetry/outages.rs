@@ -41,7 +41,7 @@ impl OutageState {
     }
 
     /// It is out, as somebody else knows.
-    pub(super) fn lasts(&self, known: Outage) {
+    pub(super) fn set(&self, known: Outage) {
         *self.lock() = Some(known);
         self.open.store(true, Relaxed);
     }

@@ -140,11 +140,11 @@ fn metrics_say_what_was_measured() {
     meters.troubles.database_out("refused".into());
     meters.delivered(7, Instant::now().checked_sub(Duration::from_secs(2)));
     meters.delivered(0, None);
-    meters.kafka.answered(Duration::from_millis(3));
+    meters.kafka.note_answer(Duration::from_millis(3));
     let shop = &meters.destinations[0];
-    shop.answered(Duration::from_millis(4));
-    shop.delivered(1, Some(Duration::from_secs(3)));
-    shop.is_out(Some((Instant::now().checked_sub(MINUTE).unwrap(), "refused".into())));
+    shop.note_answer(Duration::from_millis(4));
+    shop.note_delivery(1, Some(Duration::from_secs(3)));
+    shop.set_outage(Some((Instant::now().checked_sub(MINUTE).unwrap(), "refused".into())));
     meters.publish_reading(Some(Reading { newest: Some(90), ..Reading::default() }));
     meters.publish_reading(Some(Reading {
         unsent: 20_000,

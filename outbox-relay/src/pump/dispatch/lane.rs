@@ -65,14 +65,27 @@ pub(in crate::pump) enum News {
     Delivered { sink: usize, age: Duration },
 }
 
+/// What has changed about a lane.
+pub(super) enum Change {
+    /// It is out, and why.
+    Out(String),
+    /// It works, so long after it went out.
+    Works(Duration),
+}
+
 /// What an outcome means.
 pub(super) enum Verdict {
     /// The destination works. The event is delivered, or refused for good; suspects have failed for themselves.
-    Works { item: Box<Item>, refused: Option<String>, suspects: Vec<Suspect>, news: Option<News> },
+    Works {
+        item: Box<Item>,
+        refused: Option<String>,
+        suspects: Vec<Suspect>,
+        change: Option<Change>,
+    },
     /// Nobody knows yet.
     InDoubt,
     /// The destination is out: these go on waiting.
-    Out { items: Vec<Item>, news: Option<News> },
+    Out { items: Vec<Item>, change: Option<Change> },
 }
 
 impl Lane {
@@ -176,7 +189,7 @@ impl Lane {
                 out.why = error;
                 self.blamed.insert(item.aggregate.clone());
             }
-            return Verdict::Out { items: vec![item], news: None };
+            return Verdict::Out { items: vec![item], change: None };
         }
         self.failed_at = Some(now);
         // What has failed while others failed, too, and fails once these do not, fails for itself.
@@ -195,22 +208,15 @@ impl Lane {
         self.blamed.extend(self.failed.drain());
         let mut items: Vec<Item> = self.suspects.drain(..).map(|(_, (item, ..))| item).collect();
         items.push(item);
-        Verdict::Out {
-            items,
-            news: Some(News::Out { sink: 0, destination: String::new(), why: error }),
-        }
+        Verdict::Out { items, change: Some(Change::Out(error)) }
     }
 
     fn works(&mut self, item: Item, refused: Option<String>, now: Instant) -> Verdict {
         self.failed.clear();
         self.blamed.remove(&item.aggregate);
-        let news = self.out.take().map(|out| News::Works {
-            sink: 0,
-            destination: String::new(),
-            after: now.duration_since(out.since),
-        });
+        let change = self.out.take().map(|out| Change::Works(now.duration_since(out.since)));
         let suspects = self.suspects.drain(..).map(|(_, suspect)| suspect).collect();
-        Verdict::Works { item: Box::new(item), refused, suspects, news }
+        Verdict::Works { item: Box::new(item), refused, suspects, change }
     }
 
     /// What was in doubt for too long: it failed alone.
@@ -246,15 +252,6 @@ impl News {
             Self::Out { sink, .. } | Self::Works { sink, .. } | Self::Delivered { sink, .. } => {
                 *sink
             }
-        }
-    }
-
-    /// The same, about a destination.
-    pub(super) fn of(self, sink: usize, destination: String) -> Self {
-        match self {
-            Self::Out { why, .. } => Self::Out { sink, destination, why },
-            Self::Works { after, .. } => Self::Works { sink, destination, after },
-            delivered @ Self::Delivered { .. } => delivered,
         }
     }
 }

@@ -23,13 +23,13 @@ use std::{
 use crate::{destination::Outcome, port::RowFailure};
 pub(super) use call::{Call, Calls, EndedCall};
 pub(super) use lane::News;
-use lane::{Lane, Verdict};
+use lane::{Change, Lane, Verdict};
 pub(super) use queue::Item;
 use queue::Queue;
-pub(super) use spill::NO_ROOM;
+use spill::Overflow;
 pub(crate) use terms::RetryRules;
 use terms::name;
-pub(super) use terms::{Bounds, Concluded};
+pub(super) use terms::{Bounds, Concluded, LaneKey, kafka, no_room};
 
 /// Events of one aggregate that are kept in memory; what comes behind them is read again later.
 const QUEUE_MAX: usize = 128;
@@ -51,21 +51,18 @@ pub(super) struct Dispatch {
     /// Rows that are queued, on their way, or not marked yet.
     known: HashSet<i64>,
     bytes: usize,
-    lanes: HashMap<(usize, String), Lane>,
+    lanes: HashMap<LaneKey, Lane>,
     /// Lanes that work, and whose rows wait in the database all the same.
-    /// When that was last noted, and when some were last let go.
-    overflow: HashMap<(usize, String), (Instant, Instant)>,
-    /// Those that had filled the memory: they have a smaller part of it.
-    crowded: HashSet<(usize, String)>,
+    overflow: HashMap<LaneKey, Overflow>,
     /// Since when looks have found more than they took.
     full_since: Option<Instant>,
     /// Aggregates of such lanes with more rows than are kept of one, and how many were held since the last that waits
     /// under the lane's name.
-    long: HashMap<String, (usize, (usize, String))>,
+    long: HashMap<String, (usize, LaneKey)>,
     /// Aggregates of which a row was passed over, and how many events may be left when it is read.
     behind: HashMap<String, usize>,
     /// It is time for one of them.
-    reads_on: bool,
+    wants_look: bool,
     /// Calls under way by destination.
     calls: Vec<usize>,
     /// Whose turn it is next.
@@ -95,10 +92,9 @@ impl Dispatch {
             bytes: 0,
             lanes: HashMap::new(),
             overflow: HashMap::new(),
-            crowded: HashSet::new(),
             full_since: None,
             behind: HashMap::new(),
-            reads_on: false,
+            wants_look: false,
             long: HashMap::new(),
             turn: 0,
             marks: Concluded::default(),
@@ -158,10 +154,8 @@ impl Dispatch {
     pub(super) fn take_in(&mut self, item: Item) -> Result<(), Box<Item>> {
         debug_assert!(!self.knows(item.id.seq), "a row is on its way once");
         let length = self.queues.get(&item.aggregate).map_or(0, Queue::len);
-        let key = (item.sink, item.scope.clone());
-        let rows = self.lanes.get(&key).map_or(0, Lane::rows);
-        let crowded = self.crowded.contains(&key) && rows >= self.queue_max();
-        if length >= self.queue_max() || crowded || !self.has_room() {
+        let key = item.lane();
+        if length >= self.queue_max() || !self.has_room() || self.is_limited(&key) {
             return Err(Box::new(item));
         }
         let queue = self.queues.entry(item.aggregate.clone()).or_default();
@@ -209,8 +203,8 @@ impl Dispatch {
             let lane = self.lanes.entry((sink, scope.clone())).or_default();
             let aggregate = item.aggregate.clone();
             match lane.judge(item, outcome, &self.rules, now) {
-                Verdict::Works { item, refused, suspects, news } => {
-                    self.report(sink, &scope, news);
+                Verdict::Works { item, refused, suspects, change } => {
+                    self.report(sink, &scope, change);
                     for (item, error, after) in suspects {
                         self.fail(item, error, after, now);
                     }
@@ -220,8 +214,8 @@ impl Dispatch {
                     }
                 }
                 Verdict::InDoubt => {}
-                Verdict::Out { items, news } => {
-                    self.report(sink, &scope, news);
+                Verdict::Out { items, change } => {
+                    self.report(sink, &scope, change);
                     items.into_iter().rev().for_each(|item| self.put_back(item));
                 }
             }
@@ -253,7 +247,7 @@ impl Dispatch {
             self.fail(item, error, after, now);
         }
         self.lanes.values_mut().for_each(|lane| lane.forget(now));
-        self.relieve(now);
+        self.limit_largest(now);
     }
 
     /// When there is something to do though nothing happens.
@@ -262,7 +256,7 @@ impl Dispatch {
             lane.next_time(self.calls[*sink] < self.bounds[*sink].calls_max)
         });
         let others = self.marks_since.map(|since| since + MARK_AFTER).into_iter();
-        lanes.chain(others).chain(self.next_relief(now)).min()
+        lanes.chain(others).chain(self.next_room_time(now)).min()
     }
 
     /// Whether it is time to mark.
@@ -307,7 +301,7 @@ impl Dispatch {
         } else {
             self.queues.remove(&item.aggregate);
         }
-        self.move_on(&item.aggregate);
+        self.note_departure(&item.aggregate);
     }
 
     /// An event's own failure.
@@ -320,40 +314,22 @@ impl Dispatch {
         }
         let delay = service_kit::backoff(delay_min, delay_max, attempts - 1, service_kit::chance());
         let after = after.map_or(delay, |after| after.max(delay));
-        self.failure(&item, error, Some(after), attempts, None, now);
+        self.fail_with(&item, item.failure(attempts, error).retried_after(after), now);
     }
 
     fn set_aside(&mut self, item: &Item, error: String, now: Instant) {
-        self.failure(item, error, None, item.delivery.attempt, None, now);
+        self.fail_with(item, item.failure(item.delivery.attempt, error), now);
     }
 
     /// Writes a failure down. What is queued behind it is read again, and held then.
-    fn failure(
-        &mut self,
-        item: &Item,
-        error: String,
-        after: Option<Duration>,
-        attempts: u32,
-        waits_for: Option<String>,
-        now: Instant,
-    ) {
-        self.write_failure(item, error, after, attempts, waits_for, now);
+    fn fail_with(&mut self, item: &Item, failure: RowFailure, now: Instant) {
+        self.write_failure(item, failure, now);
         for dropped in self.queues.remove(&item.aggregate).into_iter().flat_map(Queue::into_items) {
             self.forget_item(&dropped);
         }
     }
 
-    fn write_failure(
-        &mut self,
-        item: &Item,
-        error: String,
-        after: Option<Duration>,
-        attempts: u32,
-        waits_for: Option<String>,
-        now: Instant,
-    ) {
-        let (id, event) = (item.id, item.label());
-        let failure = RowFailure { id, event, error, waits_for, attempts, retry_after: after };
+    fn write_failure(&mut self, item: &Item, failure: RowFailure, now: Instant) {
         self.marks.failed.push(failure);
         self.marks_since.get_or_insert(now);
         self.leave(item);
@@ -368,7 +344,7 @@ impl Dispatch {
     /// It is in memory no longer, though perhaps not marked yet.
     fn leave(&mut self, item: &Item) {
         self.bytes -= item.bytes;
-        if let Some(lane) = self.lanes.get_mut(&(item.sink, item.scope.clone())) {
+        if let Some(lane) = self.lanes.get_mut(&item.lane()) {
             lane.count_rows(0, 1);
         }
     }
@@ -385,12 +361,16 @@ impl Dispatch {
     /// The first event of an aggregate stands in the lane of its destination.
     fn line_up(&mut self, aggregate: &str) {
         let Some(item) = self.queues.get_mut(aggregate).and_then(Queue::first) else { return };
-        let lane = self.lanes.entry((item.sink, item.scope.clone())).or_default();
+        let lane = self.lanes.entry(item.lane()).or_default();
         lane.line_up(aggregate.to_owned());
     }
 
-    fn report(&mut self, sink: usize, scope: &str, news: Option<News>) {
+    fn report(&mut self, sink: usize, scope: &str, change: Option<Change>) {
+        let Some(change) = change else { return };
         let destination = self.name(&(sink, scope.to_owned()));
-        self.news.extend(news.map(|news| news.of(sink, destination)));
+        self.news.push(match change {
+            Change::Out(why) => News::Out { sink, destination, why },
+            Change::Works(after) => News::Works { sink, destination, after },
+        });
     }
 }

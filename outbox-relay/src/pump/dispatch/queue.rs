@@ -5,7 +5,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{destination::Delivery, port::RowId};
+use super::LaneKey;
+use crate::{
+    destination::Delivery,
+    port::{RowFailure, RowId},
+};
 
 /// An event on its way.
 #[derive(Clone, Debug)]
@@ -35,10 +39,15 @@ pub(super) struct Queue {
     /// It stands in a lane.
     lined_up: bool,
     /// The lane of the event that came last.
-    last: Option<(usize, String)>,
+    last: Option<LaneKey>,
 }
 
 impl Item {
+    /// The lane that it stands in.
+    pub(in crate::pump) fn lane(&self) -> LaneKey {
+        (self.sink, self.scope.clone())
+    }
+
     /// What the log calls it.
     pub(super) fn label(&self) -> String {
         format!("{} {}", self.aggregate, self.id.event)
@@ -47,6 +56,11 @@ impl Item {
     /// How long ago it was appended.
     pub(super) fn age(&self, now: Instant) -> Duration {
         self.read.1 + now.duration_since(self.read.0)
+    }
+
+    /// It failed, or is given up for now, after so many attempts.
+    pub(super) fn failure(&self, attempts: u32, error: String) -> RowFailure {
+        RowFailure::new(self.id, self.label(), attempts, error)
     }
 
     /// Attempts that failed before this one.
@@ -73,13 +87,13 @@ impl Queue {
     pub(super) fn push_back(&mut self, item: Item) {
         let lane = (item.sink, &item.scope);
         if self.last.as_ref().is_none_or(|(sink, scope)| (*sink, scope) != lane) {
-            self.last = Some((item.sink, item.scope.clone()));
+            self.last = Some(item.lane());
         }
         self.items.push_back(item);
     }
 
     /// The lane of the event that came last.
-    pub(super) fn last_lane(&self) -> Option<&(usize, String)> {
+    pub(super) fn last_lane(&self) -> Option<&LaneKey> {
         self.last.as_ref()
     }
 

@@ -8,7 +8,11 @@ use std::{
 use crate::{
     destination::Destination,
     port::{DESTINATION, Marks, RowFailure, RowId},
+    routes::KAFKA,
 };
+
+/// The number of a destination, and what its events share outages with.
+pub(crate) type LaneKey = (usize, String);
 
 /// The longest part of a scope that is written on rows.
 const SCOPE_CHARS: usize = 200;
@@ -59,6 +63,16 @@ pub(crate) fn name(destination: &str, scope: &str) -> String {
     let mut hasher = DefaultHasher::new();
     scope.hash(&mut hasher);
     format!("{DESTINATION}{destination} ({plain}…{:x})", hasher.finish())
+}
+
+/// What rows wait for while Kafka is out, where they would hide those of others.
+pub(crate) fn kafka() -> String {
+    name(KAFKA, "")
+}
+
+/// Written on a row that waits though its destination works.
+pub(crate) fn no_room(name: &str) -> String {
+    format!("{name} has more to do than fits; it goes by itself")
 }
 
 impl Concluded {
