@@ -175,7 +175,8 @@ pub use problem::{
     ID_BYTES_MAX, Problem, SOURCE_ID_BYTES_MAX,
 };
 pub use read::{
-    IdScope, Part, Pointer, ReadError, ReadRules, Reader, RulesError, Source, SourceError, Sources,
+    DebeziumRouter, IdScope, Part, Pointer, Preset, ReadError, ReadRules, Reader, RouterError,
+    RuleKeys, RulesError, Source, SourceError, Sources, TopicPattern,
 };
 pub use record::{Header, Record};
 #[cfg(any(feature = "postgres", feature = "sqlite"))]

@@ -1,23 +1,25 @@
 //! `[events]`: how records become events.
 
-use outbox_core::{IdScope, ReadRules};
+use outbox_core::{DebeziumRouter, IdScope, Part, Preset, Reader, RuleKeys, RulesError};
 use service_kit::{choice, section};
 
 section! {
     /// `[events]`: how records become events.
     pub struct Events as "events" {
-        /// Which rules records are read by: `own`, the headers that outbox-core writes; `custom`, the rules below.
+        /// Which rules records are read by: `own`, the headers that outbox-core writes; `custom`, the rules below; or
+        /// those of another system: docs/formats.md has what each reads.
         format: Format;
-        /// The rules of the format `custom`.
-        rules: Option<ReadRules> {
-            /// Where the event's id is, with the format `custom`. A place is `header:NAME`, `key`, `key:hex`,
-            /// `pointer:/json/pointer`, `topic` or `value:CONSTANT`. `position`, which may be the last place of an id,
-            /// is topic, partition and offset: for producers that send none.
-            id = whole;
+        /// The rules of the format `custom`; of other formats those that go before its own.
+        rules: Option<RuleKeys> {
+            /// Where the event's id is; the format `custom` needs it. A place is `header:NAME`, `key`, `key:hex`,
+            /// `pointer:/json/pointer`, `topic`, `topic:PRE*POST` (a part of its name) or `value:CONSTANT`;
+            /// `envelope:/json/pointer` in what a format has around the payload. `position`, which may be the last
+            /// place of an id, is topic, partition and offset: for producers that send none.
+            id;
             /// What an id that is no UUID is unique within.
             id_source = "`topic`";
-            /// Where the event's type is, by which routes are found.
-            type = whole;
+            /// Where the event's type is, by which routes are found; the format `custom` needs it.
+            type;
             /// What order is kept for. With a pointer into the payload the whole partition is one sequence. A change of
             /// it changes the lanes, once nothing is settled ahead of the watermark, and the queues of parked events.
             aggregate_id = "`key`";
@@ -30,6 +32,10 @@ section! {
             /// The version of the payload's schema: a whole number.
             schema_version;
         };
+        /// With the format `debezium-outbox`: the settings of Debezium's outbox event router and of the connector's
+        /// converters, under their own names, such as `"table.fields.additional.placement" =
+        /// "type:header:eventType"`. docs/formats.md has all of them.
+        debezium: Option<DebeziumRouter>;
         /// Where an event id is one event's: in all topics of the consumer, so that an event which is copied or
         /// moved to another topic is recognised; or in its topic, so that no producer can take the id of another
         /// topic's event. The database keeps what a consumer began with.
@@ -58,7 +64,86 @@ choice! {
         Own = "own",
         /// `[events.rules]`.
         Custom = "custom",
+        /// Debezium's outbox event router, by the settings of `[events.debezium]`.
+        DebeziumOutbox = "debezium-outbox",
     }
+}
+
+/// How records of some topics are read: the keys of `[events]` that say so.
+#[derive(Clone, Copy)]
+pub(super) struct Reading<'c> {
+    /// The table that the keys are in, for sentences.
+    pub(super) table: &'c str,
+    pub(super) format: Format,
+    pub(super) rules: Option<&'c RuleKeys>,
+    pub(super) debezium: Option<&'c DebeziumRouter>,
+}
+
+impl Events {
+    pub(super) fn reading(&self) -> Reading<'_> {
+        let (rules, debezium) = (self.rules.as_ref(), self.debezium.as_ref());
+        Reading { table: "events", format: self.format, rules, debezium }
+    }
+}
+
+impl Reading<'_> {
+    fn preset(self) -> Option<Preset> {
+        match self.format {
+            Format::Own | Format::Custom => None,
+            Format::DebeziumOutbox => {
+                Some(Preset::DebeziumOutbox(self.debezium.cloned().unwrap_or_default()))
+            }
+        }
+    }
+
+    pub(super) fn reader(self, bytes_max: usize) -> Result<Reader, RulesError> {
+        let none = RuleKeys::default();
+        let keys = self.rules.unwrap_or(&none);
+        match (self.preset(), keys.rules()) {
+            (Some(preset), _) => Reader::preset(preset, keys, bytes_max),
+            (None, Ok(rules)) if self.format == Format::Custom => Reader::new(rules, bytes_max),
+            // What is not whole is a problem of its own, and nothing is read.
+            (None, _) => Ok(Reader::own(bytes_max)),
+        }
+    }
+
+    /// What does not go together, in one sentence.
+    pub(super) fn problem(self) -> Option<String> {
+        let Self { table, format, rules, debezium } = self;
+        if debezium.is_some() && format != Format::DebeziumOutbox {
+            return Some(format!(
+                "[{table}.debezium] is set but not used: `{table}.format` is {}; set it to debezium-outbox, or remove \
+                 the settings",
+                format.name()
+            ));
+        }
+        let typed = rules.is_some_and(|rules| rules.event_type.is_some());
+        match (format, rules.map(RuleKeys::rules)) {
+            (Format::Own, Some(_)) => Some(format!(
+                "[{table}.rules] is set but not used: `{table}.format` is own; set it to custom, or remove the rules"
+            )),
+            (Format::Custom, None) => Some(format!(
+                "`{table}.format` is custom, but [{table}.rules] does not say where things are; set at least \
+                 `{table}.rules.id` and `{table}.rules.type`"
+            )),
+            (Format::Custom, Some(Err(part))) => Some(missing(table, part)),
+            _ if !typed && self.preset().is_some_and(|preset| !preset.places_type()) => {
+                Some(format!(
+                    "`table.fields.additional.placement` in [{table}.debezium] places no column with the event's type; \
+                 let the connector place it (`type:header:eventType`) and set the same here, or set \
+                 `{table}.rules.type` to where it is, such as `value:OrderChanged` or `pointer:/type`"
+                ))
+            }
+            _ => None,
+        }
+    }
+}
+
+fn missing(table: &str, part: Part) -> String {
+    format!(
+        "`{table}.rules.{}` is missing: [{table}.rules] has to say where it is, such as header:NAME",
+        part.key()
+    )
 }
 
 choice! {

@@ -175,6 +175,14 @@ pub enum ReadError {
     /// A part was to come from the payload, and that is not JSON.
     #[error("the payload is not JSON: {0}")]
     InvalidJson(JsonFault),
+    /// It does not fit the format of a [`Preset`](super::Preset).
+    #[error("{text}")]
+    Preset {
+        /// One word for it.
+        reason: &'static str,
+        /// What is wrong, and which setting it depends on.
+        text: String,
+    },
 }
 
 impl ReadError {
@@ -194,6 +202,7 @@ impl ReadError {
             Self::InvalidPart { .. } => "invalid_part",
             Self::InvalidId(_) => "invalid_id",
             Self::InvalidJson(_) => "invalid_json",
+            Self::Preset { reason, .. } => reason,
         }
     }
 

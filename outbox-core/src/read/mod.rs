@@ -1,15 +1,25 @@
 //! Records to events: where to look, and what to say when it is not there.
 
+mod connect;
+mod debezium_outbox;
 mod error;
 mod pointer;
+mod preset;
 mod reader;
+mod rule_keys;
 mod rules;
 mod seen;
+mod shape;
 mod source;
 mod time;
+mod topic_pattern;
 
+pub use debezium_outbox::{DebeziumRouter, RouterError};
 pub use error::{Part, ReadError};
 pub use pointer::Pointer;
+pub use preset::Preset;
 pub use reader::{IdScope, Reader};
+pub use rule_keys::RuleKeys;
 pub use rules::{ReadRules, RulesError};
 pub use source::{Source, SourceError, Sources};
+pub use topic_pattern::TopicPattern;

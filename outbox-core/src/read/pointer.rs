@@ -54,6 +54,23 @@ impl Pointer {
         json.end()
     }
 
+    /// The whole payload.
+    pub(super) fn whole() -> Self {
+        Self { steps: Vec::new() }
+    }
+
+    /// One step on, to a member of that name, or an element of that number.
+    pub(super) fn child(mut self, name: &str) -> Self {
+        self.steps.extend(step(name));
+        self
+    }
+
+    /// The same in a member of that name.
+    pub(super) fn below(&self, name: &str) -> Self {
+        let steps = step(name).into_iter().chain(self.steps.iter().cloned());
+        Self { steps: steps.collect() }
+    }
+
     /// It is the whole payload.
     #[doc(hidden)]
     pub fn is_whole(&self) -> bool {
@@ -126,7 +143,7 @@ pub(super) fn take(pointers: &[Pointer], payload: &Bytes) -> Result<Vec<Pointed>
 }
 
 /// What a JSON text is, which is a part of the payload.
-fn value(payload: &Bytes, json: &str) -> Result<Pointed, JsonFault> {
+pub(super) fn value(payload: &Bytes, json: &str) -> Result<Pointed, JsonFault> {
     let part = |text: &str| Pointed::Scalar(payload.slice_ref(text.as_bytes()));
     let plain = json.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
     Ok(match (plain, json) {
