@@ -16,6 +16,9 @@ use super::input::{CANARY, has_canary, head_and_rest, pair};
 /// Small, so that inputs get beyond it.
 const BYTES_MAX: usize = 3000;
 
+/// What a content type may take that the record did not name.
+const UNFOLDED_MORE: usize = 64;
+
 /// Reads a record twice, and looks at what came of it.
 pub fn check(input: &[u8]) {
     let (lines, payload) = head_and_rest(input);
@@ -29,6 +32,11 @@ pub fn check(input: &[u8]) {
 
     let read = reader.read(topic, 3, 7, &record);
     assert_eq!(read, reader.read(topic, 3, 7, &record.clone()), "one answer");
+    if let (true, Some(unfolded)) = (read.is_ok(), reader.unfold(topic, &record)) {
+        assert_eq!(read, reader.read(topic, 3, 7, &unfolded), "unfolded it is the same");
+        assert!(unfolded.size() <= record.size() + UNFOLDED_MORE, "it does not grow");
+        assert_eq!(reader.unfold(topic, &unfolded), None, "once");
+    }
     let told = reader.clone().with_topics([topic]);
     assert_eq!(read, told.read(topic, 3, 7, &record), "a topic that is told changes nothing");
     match read {
@@ -72,6 +80,7 @@ fn preset(line: &[u8]) -> Option<Preset> {
             assert_eq!(serde_json::from_str::<DebeziumRouter>(&written).ok()?, router);
             Some(Preset::DebeziumOutbox(router))
         }
+        "cloudevents" => Some(Preset::CloudEvents),
         _ => None,
     }
 }

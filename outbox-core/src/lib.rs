@@ -176,7 +176,7 @@ pub use problem::{
 };
 pub use read::{
     DebeziumRouter, IdScope, Part, Pointer, Preset, ReadError, ReadRules, Reader, RouterError,
-    RuleKeys, RulesError, Source, SourceError, Sources, TopicPattern,
+    RuleKeys, RulesError, Source, SourceError, Sources, TopicPattern, cloud_event_of_request,
 };
 pub use record::{Header, Record};
 #[cfg(any(feature = "postgres", feature = "sqlite"))]

@@ -66,6 +66,8 @@ choice! {
         Custom = "custom",
         /// Debezium's outbox event router, by the settings of `[events.debezium]`.
         DebeziumOutbox = "debezium-outbox",
+        /// `CloudEvents` 1.0, in binary and in structured mode.
+        CloudEvents = "cloudevents",
     }
 }
 
@@ -90,6 +92,7 @@ impl Reading<'_> {
     fn preset(self) -> Option<Preset> {
         match self.format {
             Format::Own | Format::Custom => None,
+            Format::CloudEvents => Some(Preset::CloudEvents),
             Format::DebeziumOutbox => {
                 Some(Preset::DebeziumOutbox(self.debezium.cloned().unwrap_or_default()))
             }

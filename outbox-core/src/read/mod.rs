@@ -1,5 +1,6 @@
 //! Records to events: where to look, and what to say when it is not there.
 
+mod cloud_events;
 mod connect;
 mod debezium_outbox;
 mod error;
@@ -14,6 +15,7 @@ mod source;
 mod time;
 mod topic_pattern;
 
+pub use cloud_events::cloud_event_of_request;
 pub use debezium_outbox::{DebeziumRouter, RouterError};
 pub use error::{Part, ReadError};
 pub use pointer::Pointer;

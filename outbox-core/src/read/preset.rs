@@ -1,6 +1,9 @@
 //! Formats that the field knows by name: the places of their parts, and what to say when one is missing.
 
-use super::{DebeziumRouter, Part, ReadError, ReadRules, shape::Shape};
+use std::borrow::Cow;
+
+use super::{DebeziumRouter, Part, ReadError, ReadRules, cloud_events, shape::Shape};
+use crate::Record;
 
 /// A format that the field knows by name. [`Reader::preset`](super::Reader::preset) reads by it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -8,6 +11,8 @@ use super::{DebeziumRouter, Part, ReadError, ReadRules, shape::Shape};
 pub enum Preset {
     /// Debezium's outbox event router.
     DebeziumOutbox(DebeziumRouter),
+    /// `CloudEvents` 1.0 over Kafka, in binary and in structured mode.
+    CloudEvents,
 }
 
 impl Preset {
@@ -15,6 +20,7 @@ impl Preset {
     pub fn name(&self) -> &'static str {
         match self {
             Self::DebeziumOutbox(_) => "debezium-outbox",
+            Self::CloudEvents => "cloudevents",
         }
     }
 
@@ -22,6 +28,7 @@ impl Preset {
     pub(super) fn rules(&self) -> ReadRules {
         match self {
             Self::DebeziumOutbox(router) => router.rules(),
+            Self::CloudEvents => cloud_events::rules(),
         }
     }
 
@@ -29,6 +36,7 @@ impl Preset {
     pub(super) fn shape(&self) -> Shape {
         match self {
             Self::DebeziumOutbox(router) => Shape::Connect(router.connect()),
+            Self::CloudEvents => Shape::Plain,
         }
     }
 
@@ -37,6 +45,23 @@ impl Preset {
     pub fn places_type(&self) -> bool {
         match self {
             Self::DebeziumOutbox(router) => router.places_type(),
+            Self::CloudEvents => true,
+        }
+    }
+
+    /// A record in the form that the rules are about.
+    pub(super) fn plain<'r>(&self, record: &'r Record) -> Result<Cow<'r, Record>, ReadError> {
+        match self {
+            Self::CloudEvents => cloud_events::binary(record),
+            Self::DebeziumOutbox(_) => Ok(Cow::Borrowed(record)),
+        }
+    }
+
+    /// The same for good, where it is another form and loses nothing.
+    pub(super) fn unfold(&self, record: &Record) -> Option<Record> {
+        match self {
+            Self::CloudEvents => cloud_events::unfold(record),
+            Self::DebeziumOutbox(_) => None,
         }
     }
 
@@ -69,6 +94,7 @@ impl Preset {
         };
         match self {
             Self::DebeziumOutbox(router) => outbox_advice(router, error, part),
+            Self::CloudEvents => cloud_events::advice(part).map(str::to_owned),
         }
     }
 }

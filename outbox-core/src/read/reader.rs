@@ -156,12 +156,34 @@ impl Reader {
             return Err(ReadError::TooLarge { bytes, max });
         }
         let reader = self.of_topic(topic);
-        let (pointed, opened) = (OnceCell::new(), OnceCell::new());
-        let seen = Seen { reader, topic, partition, offset, record, pointed, opened };
         match &reader.preset {
-            None => seen.envelope(),
-            Some(preset) => seen.envelope().map_err(|error| preset.explain(error)),
+            None => reader.seen(topic, partition, offset, record).envelope(),
+            Some(preset) => {
+                let record = preset.plain(record);
+                let read = record
+                    .and_then(|record| reader.seen(topic, partition, offset, &record).envelope());
+                read.map_err(|error| preset.explain(error))
+            }
         }
+    }
+
+    fn seen<'a>(
+        &'a self,
+        topic: &'a str,
+        partition: i32,
+        offset: i64,
+        record: &'a Record,
+    ) -> Seen<'a> {
+        let (pointed, opened) = (OnceCell::new(), OnceCell::new());
+        Seen { reader: self, topic, partition, offset, record, pointed, opened }
+    }
+
+    /// A record in the form that has everything in headers, where its format has such a form: a `CloudEvent` in
+    /// structured mode as one in binary mode, so that handlers, and what order is kept by, find its attributes. The
+    /// same event is read from it. Nothing where the record may stay as it is.
+    #[doc(hidden)]
+    pub fn unfold(&self, topic: &str, record: &Record) -> Option<Record> {
+        self.of_topic(topic).preset.as_ref()?.unfold(record)
     }
 
     /// What order is kept by, known without looking at the payload, so that a record that cannot be
