@@ -57,8 +57,9 @@ pub(super) async fn check<DB: Store>(
     report.add("database", topics::standing(&rows));
     report.add("database", topics::id_scope(&rows, config.events.id_scope));
     if let Some(reader) = &reader {
-        let placement = Placement::of(reader.rules());
-        report.add("database", topics::lanes(&rows, config.lanes.count, placement.lane_rule()));
+        let rule =
+            |topic: &str| Placement::of(reader.of_topic(topic).rules()).lane_rule().to_owned();
+        report.add("database", topics::lanes(&rows, config.lanes.count, &rule));
     }
     brokers(config, &rows, reader.as_ref().zip(routes.as_ref()), &mut report).await;
     terminal.say(if json { report.json() } else { report.rendered() });

@@ -1,7 +1,8 @@
 //! `[events]`: how records become events.
 
 use outbox_core::{DebeziumRouter, IdScope, Part, Preset, Reader, RuleKeys, RulesError};
-use service_kit::{choice, section};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use service_kit::{Kind, Setting, choice, section};
 
 section! {
     /// `[events]`: how records become events.
@@ -36,6 +37,9 @@ section! {
         /// converters, under their own names, such as `"table.fields.additional.placement" =
         /// "type:header:eventType"`. docs/formats.md has all of them.
         debezium: Option<DebeziumRouter>;
+        /// Topics that are read in another way: tables `[[events.topics]]`, each with `topic`, `format` and, where they
+        /// are needed, `rules` and `debezium`, as above. All other topics are read as `[events]` says.
+        topics: EventTopics;
         /// Where an event id is one event's: in all topics of the consumer, so that an event which is copied or
         /// moved to another topic is recognised; or in its topic, so that no producer can take the id of another
         /// topic's event. The database keeps what a consumer began with.
@@ -71,20 +75,88 @@ choice! {
     }
 }
 
-/// How records of some topics are read: the keys of `[events]` that say so.
+/// `[[events.topics]]`: how records of one topic become events.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EventTopic {
+    /// A topic of `kafka.topics`.
+    pub topic: String,
+    /// Which rules its records are read by.
+    pub format: Format,
+    /// See [`Events::rules`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rules: Option<RuleKeys>,
+    /// See [`Events::debezium`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub debezium: Option<DebeziumRouter>,
+}
+
+/// The tables `[[events.topics]]`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EventTopics(pub Vec<EventTopic>);
+
+impl Setting for EventTopics {
+    const KIND: Kind = Kind::Tables;
+    fn of(_: &str) -> Self {
+        Self::default()
+    }
+    fn is_unset(&self) -> bool {
+        self.0.is_empty()
+    }
+    fn write<S: Serializer>(&self, output: S) -> Result<S::Ok, S::Error> {
+        self.0.serialize(output)
+    }
+    fn read<'de, D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
+        let told = |error| de::Error::custom(format!("[[events.topics]]: {error}"));
+        Vec::deserialize(input).map(Self).map_err(told)
+    }
+}
+
+/// How records of some topics are read: the keys that say so.
 #[derive(Clone, Copy)]
-pub(super) struct Reading<'c> {
-    /// The table that the keys are in, for sentences.
-    pub(super) table: &'c str,
-    pub(super) format: Format,
-    pub(super) rules: Option<&'c RuleKeys>,
-    pub(super) debezium: Option<&'c DebeziumRouter>,
+struct Reading<'c> {
+    format: Format,
+    rules: Option<&'c RuleKeys>,
+    debezium: Option<&'c DebeziumRouter>,
 }
 
 impl Events {
-    pub(super) fn reading(&self) -> Reading<'_> {
-        let (rules, debezium) = (self.rules.as_ref(), self.debezium.as_ref());
-        Reading { table: "events", format: self.format, rules, debezium }
+    fn reading(&self) -> Reading<'_> {
+        let Self { format, rules, debezium, .. } = self;
+        Reading { format: *format, rules: rules.as_ref(), debezium: debezium.as_ref() }
+    }
+
+    /// What reads records of all topics.
+    pub(super) fn reader(&self) -> Result<Reader, RulesError> {
+        let reader = self.reading().reader(self.event_bytes_max)?;
+        self.topics.0.iter().try_fold(reader, |reader, topic| {
+            let own = topic.reading().reader(self.event_bytes_max)?;
+            Ok(reader.with_topic(topic.topic.as_str(), own))
+        })
+    }
+
+    /// What does not go together in how records are read.
+    pub(super) fn reading_problems(&self, topics: &[String]) -> Vec<String> {
+        let mut found = Vec::from_iter(self.reading().problem("events"));
+        for (at, topic) in self.topics.0.iter().enumerate() {
+            let name = &topic.topic;
+            let problem = if !topics.contains(name) {
+                Some("it is not in `kafka.topics`; add it there, or remove the table".to_owned())
+            } else if self.topics.0[..at].iter().any(|earlier| earlier.topic == *name) {
+                Some("there is another table for it; remove one of them".to_owned())
+            } else {
+                topic.reading().problem("events.topics")
+            };
+            found.extend(problem.map(|text| format!("[[events.topics]] of {name:?}: {text}")));
+        }
+        found
+    }
+}
+
+impl EventTopic {
+    fn reading(&self) -> Reading<'_> {
+        let Self { format, rules, debezium, .. } = self;
+        Reading { format: *format, rules: rules.as_ref(), debezium: debezium.as_ref() }
     }
 }
 
@@ -99,7 +171,7 @@ impl Reading<'_> {
         }
     }
 
-    pub(super) fn reader(self, bytes_max: usize) -> Result<Reader, RulesError> {
+    fn reader(self, bytes_max: usize) -> Result<Reader, RulesError> {
         let none = RuleKeys::default();
         let keys = self.rules.unwrap_or(&none);
         match (self.preset(), keys.rules()) {
@@ -110,9 +182,9 @@ impl Reading<'_> {
         }
     }
 
-    /// What does not go together, in one sentence.
-    pub(super) fn problem(self) -> Option<String> {
-        let Self { table, format, rules, debezium } = self;
+    /// What does not go together, in one sentence. The keys are in `table`.
+    fn problem(self, table: &str) -> Option<String> {
+        let Self { format, rules, debezium } = self;
         if debezium.is_some() && format != Format::DebeziumOutbox {
             return Some(format!(
                 "[{table}.debezium] is set but not used: `{table}.format` is {}; set it to debezium-outbox, or remove \

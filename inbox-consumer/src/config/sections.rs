@@ -65,10 +65,9 @@ impl Config {
     /// # Errors
     /// When the rules of `[events.rules]` contradict themselves; [`Config::validate`] says so, too.
     pub fn reader(&self) -> Result<Reader, RulesError> {
-        let Events { id_scope, event_bytes_max, .. } = &self.events;
-        let reader = self.events.reading().reader(*event_bytes_max)?;
+        let reader = self.events.reader()?;
         let topics = self.kafka.topics.iter().map(String::as_str);
-        Ok(reader.with_id_scope(*id_scope).with_topics(topics))
+        Ok(reader.with_id_scope(self.events.id_scope).with_topics(topics))
     }
 
     /// The consumer group: `kafka.group`, or the consumer's name.

@@ -67,9 +67,10 @@ impl Config {
         if let Err(error) = self.reader() {
             found.push(Problem::fatal(&["events.rules.id"], format!("[events.rules]: {error}")));
         }
-        if let Some(text) = self.events.reading().problem() {
-            found.push(Problem::fatal(&["events.format", "events.rules.id"], text));
-        }
+        let problems = self.events.reading_problems(&self.kafka.topics).into_iter();
+        found.extend(
+            problems.map(|text| Problem::fatal(&["events.format", "events.rules.id"], text)),
+        );
         self.dead_letters(found);
     }
 

@@ -155,7 +155,7 @@ fn partitions_that_were_added_or_are_gone_are_told() {
 #[test]
 fn lane_settings_that_differ_from_the_database_s_are_told() {
     let texts = |count, rule: &str| -> Vec<String> {
-        let found = topics::lanes(&[row(0, 1), row(1, 1)], count, rule);
+        let found = topics::lanes(&[row(0, 1), row(1, 1)], count, &|_| rule.to_owned());
         found.into_iter().map(|finding| finding.text).collect()
     };
     let rule = "xxh3-64/1:key";

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use outbox_core::{Envelope, Header, Record};
 
-use super::{MINIMAL, load, refusal};
+use super::{super::Config, MINIMAL, load, refusal};
 
 /// A record as the page writes it: lines of a place and what it holds.
 fn record(block: &str) -> (String, Record) {
@@ -100,4 +100,57 @@ fn settings_of_the_router_come_from_everywhere_and_are_checked() {
     assert!(refused.contains("places no column with the event's type"), "{refused}");
     let typed = [untyped[0], ("events.rules.type", "value:Changed")];
     assert!(load(&text, &[], &typed).is_ok());
+}
+
+#[test]
+fn a_topic_is_read_in_its_own_way() {
+    let text = format!(
+        "{}\n[[events.topics]]\ntopic = \"outbox.event.order\"\nformat = \"debezium-outbox\"\nrules.type = \"value:Paid\"\n\
+         debezium.route.by.field = \"kind\"\n[[events.topics]]\ntopic = \"clouds\"\nformat = \"cloudevents\"\n",
+        MINIMAL.replace("\"orders\"", "\"orders\", \"outbox.event.order\", \"clouds\"")
+    );
+    let config = load(&text, &[], &[]).unwrap();
+    let again: Config = toml::from_str(&toml::to_string(&config).unwrap()).unwrap();
+    assert_eq!(again.events, config.events);
+    let reader = config.reader().unwrap();
+    let event_type = |topic: &str, headers: &[(&str, &str)]| {
+        let header = |(name, value): &(&str, &str)| Header {
+            name: (*name).into(),
+            value: Some((*value).to_owned().into()),
+        };
+        let headers = headers.iter().map(header).collect();
+        let record = Record { key: Some("7".into()), headers, ..Record::default() };
+        reader.read(topic, 0, 0, &record).map(|event| event.event_type.to_string())
+    };
+    let own = [("event_id", "1"), ("event_type", "own")];
+    assert_eq!(event_type("orders", &own).unwrap(), "own");
+    assert_eq!(event_type("outbox.event.order", &[("id", "1")]).unwrap(), "Paid");
+    let cloud = [("ce_id", "1"), ("ce_source", "a"), ("ce_type", "cloud")];
+    assert_eq!(event_type("clouds", &cloud).unwrap(), "cloud");
+    assert!(event_type("clouds", &own).is_err());
+}
+
+#[test]
+fn tables_of_topics_are_checked() {
+    let refused = |tables: &str| refusal(&format!("{MINIMAL}{tables}"), &[], &[]);
+    for (tables, told) in [
+        ("[[events.topics]]\ntopic = \"orders\"\n", "[[events.topics]]: missing field `format`"),
+        ("[[events.topics]]\ntopic = \"orders\"\nformat = \"owm\"\n", "unknown variant `owm`"),
+        (
+            "[[events.topics]]\ntopic = \"other\"\nformat = \"own\"\n",
+            "of \"other\": it is not in `kafka.topics`",
+        ),
+        (
+            "[[events.topics]]\ntopic = \"orders\"\nformat = \"own\"\n[[events.topics]]\ntopic = \"orders\"\nformat = \"own\"\n",
+            "there is another table for it",
+        ),
+        (
+            "[[events.topics]]\ntopic = \"orders\"\nformat = \"custom\"\nrules.id = \"position\"\n",
+            "`events.topics.rules.type` is missing",
+        ),
+        ("[events]\ntopics = \"orders\"\n", "expected a list of tables"),
+    ] {
+        let refused = refused(tables);
+        assert!(refused.contains(told), "{refused}");
+    }
 }
