@@ -199,6 +199,7 @@ pub mod internal {
     pub use crate::{
         commit_mark::CommitMark,
         header_json::{HeadersError, headers_from_json, headers_to_json},
+        read::{Proposal, detect},
         record::Excerpt,
         time::{days, micros},
         trace_context::TraceParent,

@@ -3,6 +3,7 @@
 mod cloud_events;
 mod connect;
 mod debezium_outbox;
+mod detect;
 mod error;
 mod pointer;
 mod preset;
@@ -17,6 +18,7 @@ mod topic_pattern;
 
 pub use cloud_events::cloud_event_of_request;
 pub use debezium_outbox::{DebeziumRouter, RouterError};
+pub use detect::{Proposal, detect};
 pub use error::{Part, ReadError};
 pub use pointer::Pointer;
 pub use preset::Preset;

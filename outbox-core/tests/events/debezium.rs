@@ -30,15 +30,15 @@ const ROWS: [Row; 6] = [
     ("06", "MixedArray", "order", "order-9", Some(MIXED.as_bytes())),
 ];
 
-struct Placed {
-    topic: String,
+pub(crate) struct Placed {
+    pub(crate) topic: String,
     partition: i32,
     offset: i64,
-    record: Record,
+    pub(crate) record: Record,
 }
 
 /// The records of a variant.
-fn records(variant: &str) -> Vec<Placed> {
+pub(crate) fn records(variant: &str) -> Vec<Placed> {
     let bytes = |value: &Value| match value {
         Value::Null => None,
         Value::String(text) => Some(text.clone().into()),

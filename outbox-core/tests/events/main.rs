@@ -4,6 +4,7 @@
 mod cloud_events;
 mod codec;
 mod debezium;
+mod detect;
 mod fuzz;
 mod ids;
 mod order;
