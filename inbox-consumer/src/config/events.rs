@@ -72,6 +72,12 @@ choice! {
         DebeziumOutbox = "debezium-outbox",
         /// `CloudEvents` 1.0, in binary and in structured mode.
         CloudEvents = "cloudevents",
+        /// Spring Cloud Stream and Spring Kafka.
+        SpringCloudStream = "spring-cloud-stream",
+        /// `MassTransit`, in its envelope or with its headers.
+        MassTransit = "masstransit",
+        /// Domain events of Eventuate Tram.
+        EventuateTram = "eventuate-tram",
     }
 }
 
@@ -165,6 +171,9 @@ impl Reading<'_> {
         match self.format {
             Format::Own | Format::Custom => None,
             Format::CloudEvents => Some(Preset::CloudEvents),
+            Format::SpringCloudStream => Some(Preset::SpringCloudStream),
+            Format::MassTransit => Some(Preset::MassTransit),
+            Format::EventuateTram => Some(Preset::EventuateTram),
             Format::DebeziumOutbox => {
                 Some(Preset::DebeziumOutbox(self.debezium.cloned().unwrap_or_default()))
             }

@@ -54,6 +54,8 @@ pub(super) enum Closed {
     NoJson(JsonFault),
     /// It is JSON without a payload where that should be.
     NoPayload,
+    /// It is JSON without a member of that name.
+    NoMember(&'static str),
     /// It should have a schema around it.
     NoSchema,
     /// An envelope is written as Java shows it, by `StringConverter`.
@@ -66,6 +68,12 @@ impl From<Closed> for ReadError {
     fn from(closed: Closed) -> Self {
         let text = match closed {
             Closed::NoJson(fault) => return Self::InvalidJson(fault),
+            Closed::NoMember(name) => {
+                let text = format!(
+                    "the value is a JSON object without the member `{name}`, which holds the payload"
+                );
+                return Self::Preset { reason: "invalid_payload", text };
+            }
             Closed::NoPayload => {
                 "the value is JSON without the member `payload`: by `table.fields.additional.placement` in \
                  [events.debezium] there is an envelope with it; set that as the connector has it"

@@ -4,6 +4,7 @@ mod cloud_events;
 mod connect;
 mod debezium_outbox;
 mod detect;
+mod envelopes;
 mod error;
 mod pointer;
 mod preset;

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::{DebeziumRouter, Part, ReadError, ReadRules, cloud_events, shape::Shape};
+use super::{DebeziumRouter, Part, ReadError, ReadRules, cloud_events, envelopes, shape::Shape};
 use crate::Record;
 
 /// A format that the field knows by name. [`Reader::preset`](super::Reader::preset) reads by it.
@@ -13,6 +13,12 @@ pub enum Preset {
     DebeziumOutbox(DebeziumRouter),
     /// `CloudEvents` 1.0 over Kafka, in binary and in structured mode.
     CloudEvents,
+    /// Spring Cloud Stream and Spring Kafka.
+    SpringCloudStream,
+    /// `MassTransit`, in its envelope or with its headers.
+    MassTransit,
+    /// Domain events of Eventuate Tram.
+    EventuateTram,
 }
 
 impl Preset {
@@ -21,6 +27,9 @@ impl Preset {
         match self {
             Self::DebeziumOutbox(_) => "debezium-outbox",
             Self::CloudEvents => "cloudevents",
+            Self::SpringCloudStream => "spring-cloud-stream",
+            Self::MassTransit => "masstransit",
+            Self::EventuateTram => "eventuate-tram",
         }
     }
 
@@ -29,6 +38,9 @@ impl Preset {
         match self {
             Self::DebeziumOutbox(router) => router.rules(),
             Self::CloudEvents => cloud_events::rules(),
+            Self::SpringCloudStream => envelopes::spring_rules(),
+            Self::MassTransit => envelopes::masstransit_rules(),
+            Self::EventuateTram => envelopes::eventuate_rules(),
         }
     }
 
@@ -37,6 +49,9 @@ impl Preset {
         match self {
             Self::DebeziumOutbox(router) => Shape::Connect(router.connect()),
             Self::CloudEvents => Shape::Plain,
+            Self::SpringCloudStream => Shape::Connect(envelopes::spring_headers()),
+            Self::MassTransit => Shape::Envelope(envelopes::MASSTRANSIT),
+            Self::EventuateTram => Shape::Envelope(envelopes::EVENTUATE),
         }
     }
 
@@ -45,7 +60,7 @@ impl Preset {
     pub fn places_type(&self) -> bool {
         match self {
             Self::DebeziumOutbox(router) => router.places_type(),
-            Self::CloudEvents => true,
+            _ => true,
         }
     }
 
@@ -53,7 +68,7 @@ impl Preset {
     pub(super) fn plain<'r>(&self, record: &'r Record) -> Result<Cow<'r, Record>, ReadError> {
         match self {
             Self::CloudEvents => cloud_events::binary(record),
-            Self::DebeziumOutbox(_) => Ok(Cow::Borrowed(record)),
+            _ => Ok(Cow::Borrowed(record)),
         }
     }
 
@@ -61,7 +76,7 @@ impl Preset {
     pub(super) fn unfold(&self, record: &Record) -> Option<Record> {
         match self {
             Self::CloudEvents => cloud_events::unfold(record),
-            Self::DebeziumOutbox(_) => None,
+            _ => None,
         }
     }
 
@@ -95,6 +110,9 @@ impl Preset {
         match self {
             Self::DebeziumOutbox(router) => outbox_advice(router, error, part),
             Self::CloudEvents => cloud_events::advice(part).map(str::to_owned),
+            Self::SpringCloudStream => envelopes::spring_advice(part).map(str::to_owned),
+            Self::MassTransit => envelopes::masstransit_advice(part).map(str::to_owned),
+            Self::EventuateTram => envelopes::eventuate_advice(part).map(str::to_owned),
         }
     }
 }

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use super::{
     Part, ReadError, Source, Sources,
     connect::Opened,
+    envelopes,
     pointer::{self, Pointed},
     reader::{IdScope, Reader},
     rules::{bytes_max, whole},
@@ -162,6 +163,9 @@ impl<'a> Seen<'a> {
                     Shape::Connect(connect) => {
                         header.and_then(|header| connect.header.text(header)).map(Cow::Owned)
                     }
+                    Shape::Envelope(_) => {
+                        header.map(|header| Cow::Owned(envelopes::first_type(name, header)))
+                    }
                     Shape::Plain => header.map(Cow::Borrowed),
                 }
             }
@@ -194,7 +198,7 @@ impl<'a> Seen<'a> {
     fn payload(&self) -> Result<Option<&Bytes>, ReadError> {
         match self.reader.shape {
             Shape::Plain => Ok(self.record.payload.as_ref()),
-            Shape::Connect(_) => Ok(self.open()?.payload.as_ref()),
+            Shape::Connect(_) | Shape::Envelope(_) => Ok(self.open()?.payload.as_ref()),
         }
     }
 
@@ -208,7 +212,7 @@ impl<'a> Seen<'a> {
     fn key(&self) -> Option<Cow<'a, Bytes>> {
         let key = self.record.key.as_ref()?;
         match &self.reader.shape {
-            Shape::Plain => Some(Cow::Borrowed(key)),
+            Shape::Plain | Shape::Envelope(_) => Some(Cow::Borrowed(key)),
             Shape::Connect(connect) => connect.key.text(key).map(Cow::Owned),
         }
     }

@@ -5,6 +5,7 @@ use bytes::Bytes;
 use super::{
     Pointer,
     connect::{Closed, Connect, Opened},
+    envelopes::Envelope,
     pointer::Pointed,
 };
 
@@ -15,6 +16,8 @@ pub(super) enum Shape {
     Plain,
     /// What Kafka Connect's converters write.
     Connect(Connect),
+    /// A JSON object, of which the payload is a member.
+    Envelope(Envelope),
 }
 
 impl Shape {
@@ -26,6 +29,7 @@ impl Shape {
         match self {
             Self::Plain => Ok(plain()),
             Self::Connect(connect) => connect.open(bytes, around),
+            Self::Envelope(envelope) => envelope.open(bytes, around),
         }
     }
 }

@@ -5,6 +5,7 @@ mod cloud_events;
 mod codec;
 mod debezium;
 mod detect;
+mod envelopes;
 mod fuzz;
 mod ids;
 mod order;
