@@ -81,6 +81,7 @@ fn preset(line: &[u8]) -> Option<Preset> {
             Some(Preset::DebeziumOutbox(router))
         }
         "cloudevents" => Some(Preset::CloudEvents),
+        "debezium-raw" => Some(Preset::DebeziumRaw),
         "spring-cloud-stream" => Some(Preset::SpringCloudStream),
         "masstransit" => Some(Preset::MassTransit),
         "eventuate-tram" => Some(Preset::EventuateTram),

@@ -72,6 +72,8 @@ choice! {
         DebeziumOutbox = "debezium-outbox",
         /// `CloudEvents` 1.0, in binary and in structured mode.
         CloudEvents = "cloudevents",
+        /// Changes of tables, by Debezium's connectors.
+        DebeziumRaw = "debezium-raw",
         /// Spring Cloud Stream and Spring Kafka.
         SpringCloudStream = "spring-cloud-stream",
         /// `MassTransit`, in its envelope or with its headers.
@@ -171,6 +173,7 @@ impl Reading<'_> {
         match self.format {
             Format::Own | Format::Custom => None,
             Format::CloudEvents => Some(Preset::CloudEvents),
+            Format::DebeziumRaw => Some(Preset::DebeziumRaw),
             Format::SpringCloudStream => Some(Preset::SpringCloudStream),
             Format::MassTransit => Some(Preset::MassTransit),
             Format::EventuateTram => Some(Preset::EventuateTram),

@@ -127,6 +127,7 @@ impl Intake {
         let ignored = |reason| self.unwanted.of(reason) == Unwanted::Ignore;
         let envelope = match event {
             Ok(envelope) => envelope,
+            Err(ReadError::NoEvent { .. }) => return (IGNORED, None),
             Err(_) if ignored(ParkReason::Undecodable) => return (IGNORED, None),
             Err(error) => return (PARKED, Some(doom(ParkReason::Undecodable, error.to_string()))),
         };

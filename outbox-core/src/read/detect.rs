@@ -1,6 +1,8 @@
 //! Which format records are of, by a few of them.
 
-use super::{DebeziumRouter, Pointer, Preset, Reader, RuleKeys, RulesError, Source, pointer};
+use super::{
+    DebeziumRouter, Pointer, Preset, ReadError, Reader, RuleKeys, RulesError, Source, pointer,
+};
 use crate::Record;
 
 /// Whatever is in the sample may be read.
@@ -55,6 +57,7 @@ impl Candidate {
         for record in records {
             match reader.read(topic, 0, 0, record) {
                 Ok(_) => read += 1,
+                Err(ReadError::NoEvent { .. }) => {}
                 Err(error) => note = note.or_else(|| Some(format!("one is not read: {error}"))),
             }
         }

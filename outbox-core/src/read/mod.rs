@@ -1,5 +1,6 @@
 //! Records to events: where to look, and what to say when it is not there.
 
+mod change;
 mod cloud_events;
 mod connect;
 mod debezium_outbox;

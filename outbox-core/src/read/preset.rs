@@ -2,7 +2,9 @@
 
 use std::borrow::Cow;
 
-use super::{DebeziumRouter, Part, ReadError, ReadRules, cloud_events, envelopes, shape::Shape};
+use super::{
+    DebeziumRouter, Part, ReadError, ReadRules, change, cloud_events, envelopes, shape::Shape,
+};
 use crate::Record;
 
 /// A format that the field knows by name. [`Reader::preset`](super::Reader::preset) reads by it.
@@ -13,6 +15,8 @@ pub enum Preset {
     DebeziumOutbox(DebeziumRouter),
     /// `CloudEvents` 1.0 over Kafka, in binary and in structured mode.
     CloudEvents,
+    /// Changes of tables, by Debezium's connectors.
+    DebeziumRaw,
     /// Spring Cloud Stream and Spring Kafka.
     SpringCloudStream,
     /// `MassTransit`, in its envelope or with its headers.
@@ -27,6 +31,7 @@ impl Preset {
         match self {
             Self::DebeziumOutbox(_) => "debezium-outbox",
             Self::CloudEvents => "cloudevents",
+            Self::DebeziumRaw => "debezium-raw",
             Self::SpringCloudStream => "spring-cloud-stream",
             Self::MassTransit => "masstransit",
             Self::EventuateTram => "eventuate-tram",
@@ -38,6 +43,7 @@ impl Preset {
         match self {
             Self::DebeziumOutbox(router) => router.rules(),
             Self::CloudEvents => cloud_events::rules(),
+            Self::DebeziumRaw => change::rules(),
             Self::SpringCloudStream => envelopes::spring_rules(),
             Self::MassTransit => envelopes::masstransit_rules(),
             Self::EventuateTram => envelopes::eventuate_rules(),
@@ -48,7 +54,7 @@ impl Preset {
     pub(super) fn shape(&self) -> Shape {
         match self {
             Self::DebeziumOutbox(router) => Shape::Connect(router.connect()),
-            Self::CloudEvents => Shape::Plain,
+            Self::CloudEvents | Self::DebeziumRaw => Shape::Plain,
             Self::SpringCloudStream => Shape::Connect(envelopes::spring_headers()),
             Self::MassTransit => Shape::Envelope(envelopes::MASSTRANSIT),
             Self::EventuateTram => Shape::Envelope(envelopes::EVENTUATE),
@@ -65,9 +71,14 @@ impl Preset {
     }
 
     /// A record in the form that the rules are about.
-    pub(super) fn plain<'r>(&self, record: &'r Record) -> Result<Cow<'r, Record>, ReadError> {
+    pub(super) fn plain<'r>(
+        &self,
+        topic: &str,
+        record: &'r Record,
+    ) -> Result<Cow<'r, Record>, ReadError> {
         match self {
             Self::CloudEvents => cloud_events::binary(record),
+            Self::DebeziumRaw => change::plain(topic, record).map(Cow::Owned),
             _ => Ok(Cow::Borrowed(record)),
         }
     }
@@ -110,6 +121,7 @@ impl Preset {
         match self {
             Self::DebeziumOutbox(router) => outbox_advice(router, error, part),
             Self::CloudEvents => cloud_events::advice(part).map(str::to_owned),
+            Self::DebeziumRaw => change::advice(part).map(str::to_owned),
             Self::SpringCloudStream => envelopes::spring_advice(part).map(str::to_owned),
             Self::MassTransit => envelopes::masstransit_advice(part).map(str::to_owned),
             Self::EventuateTram => envelopes::eventuate_advice(part).map(str::to_owned),

@@ -159,7 +159,7 @@ impl Reader {
         match &reader.preset {
             None => reader.seen(topic, partition, offset, record).envelope(),
             Some(preset) => {
-                let record = preset.plain(record);
+                let record = preset.plain(topic, record);
                 let read = record
                     .and_then(|record| reader.seen(topic, partition, offset, &record).envelope());
                 read.map_err(|error| preset.explain(error))

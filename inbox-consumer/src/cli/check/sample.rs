@@ -3,7 +3,7 @@
 use inbox_handler::internal::{RouteLookup, RouteTable};
 use inbox_kafka::internal::TopicFacts;
 use inbox_store::internal::port::Placement;
-use outbox_core::{Reader, Record};
+use outbox_core::{ReadError, Reader, Record};
 
 use crate::{
     cli::table,
@@ -92,6 +92,9 @@ fn sample<DB: sqlx::Database>(
             sample.source_id = event.source_id.map(|id| id.to_string());
             sample.aggregate = Some(event.aggregate.to_string());
             sample.event_type = Some(event_type);
+        }
+        Err(error @ ReadError::NoEvent { .. }) => {
+            sample.why_not = Some(format!("ignored: {error}"))
         }
         Err(error) => {
             sample.why_not =

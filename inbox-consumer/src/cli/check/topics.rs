@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use humantime::format_duration as duration;
 use inbox_kafka::internal::{LogFacts, TopicFacts};
 use inbox_store::internal::port::{Finding, PartitionRow};
-use outbox_core::{IdScope, Reader};
+use outbox_core::{IdScope, ReadError, Reader};
 
 use crate::config::{Config, Events, Unwanted};
 
@@ -256,6 +256,7 @@ pub(crate) fn types(
             all += 1;
             match reader.read(&facts.topic, *partition, *offset, record) {
                 Ok(event) => *seen.entry(event.event_type.to_string()).or_default() += 1,
+                Err(ReadError::NoEvent { .. }) => {}
                 Err(error) => {
                     unread.push(format!("{}/{partition} at offset {offset}: {error}", facts.topic));
                 }
