@@ -213,10 +213,8 @@ fn id(
     }
     let mut hash = Sha256::new();
     // A snapshot has one position for all it reads, and rows change between snapshots; its time is that of reading.
-    let (time, row) = match snapshot {
-        true => (None, change.at("/after")),
-        false => (change.at("/source/ts_ms"), None),
-    };
+    let (time, row) =
+        if snapshot { (None, change.at("/after")) } else { (change.at("/source/ts_ms"), None) };
     for part in [Some(table), Some(op), serial, time, row] {
         hash.update(part.unwrap_or_default());
         hash.update([0]);
@@ -284,7 +282,7 @@ impl<'de> Visitor<'de> for Row {
 
 /// `{"op":…,"before":…,"after":…}`, and the names of columns of `after` whose value the database has not told.
 fn payload(change: &Change<'_>, op: &str) -> String {
-    let null = |json: Option<&'_ str>| json.unwrap_or("null").to_owned();
+    let null = |json: Option<&str>| json.unwrap_or("null").to_owned();
     let (before, after) = (null(change.at("/before")), change.at("/after"));
     let (after, missing) = match after {
         Some(after) if UNAVAILABLE.iter().any(|text| after.contains(text)) => known(after),

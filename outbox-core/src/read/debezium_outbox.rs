@@ -5,7 +5,7 @@
 //! value. Further columns are headers or members of an envelope where `table.fields.additional.placement` says so,
 //! and `route.by.field` goes into the topic's name by `route.topic.replacement`.
 
-use std::{collections::BTreeMap, fmt};
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
@@ -97,11 +97,6 @@ impl DebeziumRouter {
             )));
         }
         Ok(router)
-    }
-
-    /// Whether nothing is set.
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
     }
 
     fn get<'s>(&'s self, name: &str, default: &'s str) -> &'s str {
@@ -218,8 +213,8 @@ fn check(name: &str, value: &str) -> Result<(), String> {
         TYPE_COLUMN | ROUTE_COLUMN => Ok(()),
         _ if CONVERTERS.iter().any(|known| name == *known) => Ok(()),
         _ => {
-            let schemas = CONVERTERS.iter().filter_map(|known| name.strip_prefix(known));
-            match schemas.filter(|rest| rest.starts_with('.')).next() {
+            let mut behind = CONVERTERS.iter().filter_map(|known| name.strip_prefix(known));
+            match behind.find(|rest| rest.starts_with('.')) {
                 Some(".schemas.enable") => one_of(&["true", "false"]),
                 Some(_) => Ok(()),
                 None if WITHOUT_EFFECT.contains(&name) || name.starts_with("tracing.") => Ok(()),
@@ -309,10 +304,4 @@ fn flatten(name: &str, setting: Setting, flat: &mut Vec<(String, String)>) {
         Setting::Number(number) => number.to_string(),
     };
     flat.push((name.to_owned(), value));
-}
-
-impl fmt::Display for DebeziumRouter {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|(name, value)| writeln!(f, "{name:?} = {value:?}"))
-    }
 }
