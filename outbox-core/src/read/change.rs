@@ -174,13 +174,14 @@ fn id(
     key: Option<&Bytes>,
 ) -> Result<String, ReadError> {
     let connector = change.text("/source/connector");
+    // What comes first is what every change has.
     let places: &[&str] = match connector.as_deref() {
         Some("postgresql") => &["/source/lsn", "/source/txId"],
         Some("mysql" | "mariadb") => {
-            &["/source/server_id", "/source/file", "/source/pos", "/source/row"]
+            &["/source/file", "/source/pos", "/source/row", "/source/server_id"]
         }
         Some("sqlserver") => {
-            &["/source/commit_lsn", "/source/change_lsn", "/source/event_serial_no"]
+            &["/source/change_lsn", "/source/commit_lsn", "/source/event_serial_no"]
         }
         _ => {
             return Err(refused(
@@ -196,7 +197,7 @@ fn id(
         id.push('/');
     }
     let snapshot = op == "r";
-    if !snapshot && change.at(places[if places.len() > 2 { 1 } else { 0 }]).is_none() {
+    if !snapshot && change.at(places[0]).is_none() {
         return Err(refused(
             "missing_id",
             "it has no position in the database's log (`source`), of which its id is made; let the connector send the \

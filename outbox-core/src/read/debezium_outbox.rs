@@ -40,7 +40,7 @@ const CONVERTERS: [&str; 3] = ["key.converter", "value.converter", "header.conve
 
 /// The settings of Debezium's outbox event router, under the router's own names, and of the connector's converters:
 /// what has to be known to read its records. All may be left out. A name may have the prefix that it has in a
-/// connector's configuration (`transforms.outbox.`), or MongoDB's `collection.` in place of `table.`.
+/// connector's configuration (`transforms.outbox.`), or that of `MongoDB`'s router (`collection.`) in place of `table.`.
 ///
 /// ```
 /// use outbox_core::DebeziumRouter;
@@ -211,7 +211,7 @@ fn check(name: &str, value: &str) -> Result<(), String> {
             Err(format!("`{name}` is empty; name the column as the router does, or leave it out"))
         }
         TYPE_COLUMN | ROUTE_COLUMN => Ok(()),
-        _ if CONVERTERS.iter().any(|known| name == *known) => Ok(()),
+        _ if CONVERTERS.contains(&name) => Ok(()),
         _ => {
             let mut behind = CONVERTERS.iter().filter_map(|known| name.strip_prefix(known));
             match behind.find(|rest| rest.starts_with('.')) {

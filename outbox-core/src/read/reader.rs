@@ -37,7 +37,7 @@ pub struct Reader {
     pub(super) shape: Shape,
     pub(super) preset: Option<Preset>,
     /// Topics that are read by another reader.
-    others: Vec<(Text, Reader)>,
+    others: Vec<(Text, Self)>,
     pub(super) id_scope: IdScope,
     topics: Vec<Text>,
     bytes_max: usize,

@@ -87,7 +87,7 @@ impl FromStr for Source {
             },
             Some(("header", name)) => header(name).map(Self::Header),
             Some(("key", "hex")) => Ok(Self::KeyHex),
-            Some(("topic", pattern)) => TopicPattern::new(pattern)
+            Some(("topic", pattern)) if pattern.contains('*') => TopicPattern::new(pattern)
                 .map(Self::TopicPart)
                 .ok_or_else(|| SourceError::TopicPattern(pattern.to_owned())),
             Some(("pointer", pointer)) => pointer.parse().map(Self::Pointer),

@@ -81,11 +81,10 @@ fn sample<DB: sqlx::Database>(
                     sample.handler = named.map(|(_, name)| *name);
                 }
                 RouteLookup::Ignored => {
-                    sample.why_not = Some("ignored by `routes.ignore(..)`".into())
+                    sample.why_not = Some("ignored by `routes.ignore(..)`".into());
                 }
                 RouteLookup::Unknown => {
-                    sample.why_not =
-                        Some(fate(config.events.unknown_type, "unknown_type").to_owned());
+                    sample.why_not = Some(fate(config.events.unknown_type, "unknown_type"));
                 }
             }
             sample.event_id = Some(event.event_id.to_string());
@@ -94,7 +93,7 @@ fn sample<DB: sqlx::Database>(
             sample.event_type = Some(event_type);
         }
         Err(error @ ReadError::NoEvent { .. }) => {
-            sample.why_not = Some(format!("ignored: {error}"))
+            sample.why_not = Some(format!("ignored: {error}"));
         }
         Err(error) => {
             sample.why_not =
