@@ -31,7 +31,7 @@ use outbox_core::Reader;
 use tokio::{sync::mpsc, task::JoinSet};
 use uuid::Uuid;
 
-use identity::{content, excerpts, owner, start, unwanted};
+use identity::{content, excerpts, owner, placements, start, unwanted};
 use limits::limits;
 
 use crate::{
@@ -290,6 +290,7 @@ impl<DB: Store> Consumer<DB> {
             consumer: config.consumer.name.clone(),
             owner: owner(config),
             lanes,
+            placements: placements(&self.reader, &config.kafka.topics),
             id_scope: config.events.id_scope,
             start: start(config.kafka.start),
         };

@@ -28,7 +28,7 @@ mod reference;
 mod tests;
 
 pub use database::Database;
-pub use events::{Content, Events, Format, Unwanted};
+pub use events::{Content, EventTopic, EventTopics, Events, Format, Unwanted};
 pub use handlers::{Declared, DeclaredMode};
 pub use kafka::{Identity, Kafka, Protocol, Start};
 pub use limits::{Batch, Lanes, Limits, Retention, Retry};

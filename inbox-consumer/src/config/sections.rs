@@ -4,8 +4,8 @@ use outbox_core::{Reader, RulesError};
 use service_kit::{Http, Log, Secret, Traces, configuration};
 
 use super::{
-    Batch, Database, Declared, Events, Format, Identity, Kafka, Lanes, Limits, Outbox, Park,
-    Retention, Retry,
+    Batch, Database, Declared, Events, Identity, Kafka, Lanes, Limits, Outbox, Park, Retention,
+    Retry,
 };
 
 configuration! {
@@ -65,13 +65,9 @@ impl Config {
     /// # Errors
     /// When the rules of `[events.rules]` contradict themselves; [`Config::validate`] says so, too.
     pub fn reader(&self) -> Result<Reader, RulesError> {
-        let Events { format, rules, id_scope, event_bytes_max, .. } = &self.events;
-        let reader = match (format, rules) {
-            (Format::Custom, Some(rules)) => Reader::new(rules.clone(), *event_bytes_max)?,
-            (Format::Own, _) | (Format::Custom, None) => Reader::own(*event_bytes_max),
-        };
+        let reader = self.events.reader()?;
         let topics = self.kafka.topics.iter().map(String::as_str);
-        Ok(reader.with_id_scope(*id_scope).with_topics(topics))
+        Ok(reader.with_id_scope(self.events.id_scope).with_topics(topics))
     }
 
     /// The consumer group: `kafka.group`, or the consumer's name.

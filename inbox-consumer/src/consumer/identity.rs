@@ -1,11 +1,12 @@
 //! Who a consumer is, and where it starts.
 
-use std::time::Duration;
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use inbox_handler::internal::{Declared, DeclaredMode};
 use inbox_kafka::internal::{Excerpts, KafkaSettings};
 use inbox_runtime::internal::{Content, Unwanted, UnwantedRules};
-use inbox_store::internal::port::Owner;
+use inbox_store::internal::port::{Owner, Placement};
+use outbox_core::Reader;
 use uuid::Uuid;
 
 use crate::config::{self, Config};
@@ -26,13 +27,21 @@ pub(super) fn start(start: config::Start) -> inbox_engine::internal::Start {
     }
 }
 
+/// Topics whose aggregates are found by rules of their own.
+pub(super) fn placements(reader: &Reader, topics: &[String]) -> HashMap<String, Arc<Placement>> {
+    let own = |topic: &&String| reader.of_topic(topic).rules() != reader.rules();
+    let place =
+        |topic: &String| (topic.clone(), Arc::new(Placement::of(reader.of_topic(topic).rules())));
+    topics.iter().filter(own).map(place).collect()
+}
+
 /// Which records are kept in part.
 pub(super) fn excerpts(config: &Config) -> Excerpts {
     // Rules that contradict themselves let no consumer start.
     let reader = config.reader();
     reader.map_or_else(
         |_| Excerpts::default(),
-        |reader| Excerpts::of(reader.rules(), config.events.event_bytes_max),
+        |reader| Excerpts::of(reader.all_rules(), config.events.event_bytes_max),
     )
 }
 

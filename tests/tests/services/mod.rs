@@ -14,6 +14,7 @@ mod findings;
 mod findings_owners;
 mod first;
 mod forgotten;
+mod formats;
 mod group_brokers;
 mod group_faults;
 mod group_members;

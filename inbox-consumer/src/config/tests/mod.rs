@@ -1,5 +1,6 @@
 //! What a user sees of the configuration: values, sentences, and no secret.
 
+mod formats;
 mod handlers;
 mod layers;
 mod secrets;
