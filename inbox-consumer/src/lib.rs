@@ -98,7 +98,7 @@ pub use consumer::{BuildError, Consumer, ConsumerBuilder, Ended, migrate};
 #[doc(inline)]
 pub use inbox_handler::{
     BatchHandler, Event, Fault, Handler, HandlerError, HandlerResult, Routes, SavepointTx,
-    Schedule, Statement, Tx, statement,
+    Schedule, Statement, Tx, VersionPolicy, statement,
 };
 #[doc(inline)]
 pub use inbox_runtime::telemetry;

@@ -147,6 +147,8 @@ pub struct Tally {
     pub applied: u64,
     /// Deliveries settled as duplicates.
     pub duplicates: u64,
+    /// Events that were at or below the last version of their aggregate.
+    pub stale: u64,
     /// Events parked, followers included.
     pub parked: u64,
     /// Events that the configuration ignores: of an unknown type, or unreadable.

@@ -111,6 +111,10 @@ pub enum Rule {
     /// Between the claim and the advance nobody else has changed rows of `inbox_events` or `inbox_lanes` in the
     /// transaction.
     InboxRowsCounted,
+    /// An event at or below the last version of its aggregate is not run, where its route looks at versions.
+    StaleSkipped,
+    /// A version is written over the one that the claim read, or the transaction is rolled back.
+    VersionsCompared,
     /// Skipping by the lanes compares leader epochs.
     SkipComparesLeaderEpoch,
     /// With unknown leader epochs at or above the watermark: claim; fresh at a passed offset is reuse.

@@ -15,6 +15,8 @@ pub(super) enum Disposition {
     Applied,
     /// Its effect is there already.
     Duplicate,
+    /// It is at or below the last version of its aggregate, which is this one.
+    Stale(i64),
     /// An earlier event of its aggregate is parked.
     Follow,
     /// Nobody handles its type, and the configuration says to pass over it.
@@ -72,13 +74,14 @@ impl<'a> Dispositions<'a> {
         }
     }
 
-    /// What becomes of an event whose turn had come; one that is parked holds its aggregate.
-    pub(super) fn decide(&mut self, index: usize, disposition: Disposition) {
+    /// What becomes of an event whose turn had come; one that is parked holds its aggregate. Whether it is.
+    pub(super) fn decide(&mut self, index: usize, disposition: Disposition) -> bool {
         let parked = matches!(disposition, Disposition::Park(_));
         self.all[index] = disposition;
         if parked {
             self.hold(index);
         }
+        parked
     }
 
     /// Dead letters, by (lane, offset).
@@ -145,12 +148,21 @@ impl<'a> Dispositions<'a> {
         })
     }
 
+    /// What was not run for its version, with the one that was there.
+    pub(super) fn stale(&self) -> impl Iterator<Item = (&Delivered, i64)> {
+        self.items.iter().zip(&self.all).filter_map(|(item, disposition)| match disposition {
+            Disposition::Stale(last) => Some((item, *last)),
+            _ => None,
+        })
+    }
+
     pub(super) fn tally(&self) -> Tally {
         let mut tally = Tally::default();
         for disposition in &self.all {
             match disposition {
                 Disposition::Applied => tally.applied += 1,
                 Disposition::Duplicate => tally.duplicates += 1,
+                Disposition::Stale(_) => tally.stale += 1,
                 Disposition::Follow | Disposition::Park(_) => tally.parked += 1,
                 Disposition::Ignore => tally.ignored += 1,
                 Disposition::DeadLetter(_) => tally.dead_lettered += 1,

@@ -1,6 +1,6 @@
 //! Handlers run on the transaction: together, or one by one with savepoints.
 
-use std::time::Instant;
+use std::{borrow::Cow, time::Instant};
 
 use inbox_engine::internal::{
     BatchOutcome, Doom, Failure, HandlerFault, Mode, ParkReason, Rule, Run, TransactionFault,
@@ -50,26 +50,55 @@ impl<DB: Transactions> Transaction<'_, DB> {
             if rest.is_empty() {
                 return Ok(());
             }
-            let of_run = payloads.run(run.kind.route, &rest);
-            let (done, next) = match self.call(run.kind.route, &rest, of_run).await {
-                RunEnd::Done => (rest.len(), rest.len()),
+            let stale = self.versions.stale(&rest);
+            let called = without(&rest, &stale);
+            let of_run = payloads.run(run.kind.route, &called);
+            let end = match *called {
+                [] => RunEnd::Done,
+                _ => self.call(run.kind.route, &called, of_run).await,
+            };
+            let done = match end {
+                RunEnd::Done => rest.len(),
                 RunEnd::Undecodable { at, ran, error } => {
-                    let index = rest[at];
-                    let item = &self.batch.items[index];
-                    dispositions.decide(index, self.dispose(item, undecodable(error)));
-                    rest.remove(at);
-                    (ran, ran)
+                    let index = called[at];
+                    self.doom_undecodable(index, error, dispositions);
+                    let place = rest.iter().position(|one| *one == index).unwrap_or_default();
+                    drop(called);
+                    rest.remove(place);
+                    // What was judged behind events that have not run is judged anew.
+                    if ran == at { place } else { 0 }
                 }
                 RunEnd::Failed(failure) => {
-                    let index = failure.at.or((rest.len() == 1).then_some(0)).map(|at| rest[at]);
+                    let alone = (called.len() == 1).then_some(0);
+                    let index = failure.at.or(alone).map(|at| called[at]);
                     // What went past the guard may have broken the transaction for an event after it.
                     let index = index.filter(|_| !self.unguarded_used);
                     return Err(self.call_failed(index, failure));
                 }
             };
             self.still_inside(None)?;
-            rest[..done].iter().for_each(|&index| dispositions.set(index, Disposition::Applied));
-            rest.drain(..next);
+            for (place, index) in rest.drain(..done).enumerate() {
+                match stale.get(place).copied().flatten() {
+                    Some(last) => dispositions.set(index, Disposition::Stale(last)),
+                    None => {
+                        dispositions.set(index, Disposition::Applied);
+                        self.versions.pass(index);
+                    }
+                }
+            }
+        }
+    }
+
+    /// One that is parked has changed nothing. What the configuration passes over is behind, as what was applied.
+    fn doom_undecodable(
+        &mut self,
+        index: usize,
+        error: String,
+        dispositions: &mut Dispositions<'_>,
+    ) {
+        let disposition = self.dispose(&self.batch.items[index], undecodable(error));
+        if !dispositions.decide(index, disposition) {
+            self.versions.pass(index);
         }
     }
 
@@ -87,11 +116,16 @@ impl<DB: Transactions> Transaction<'_, DB> {
             if failures.iter().any(behind) || dispositions.follow(index) {
                 continue;
             }
+            if let [Some(last)] = *self.versions.stale(&[index]) {
+                dispositions.set(index, Disposition::Stale(last));
+                continue;
+            }
             match self.handle_single(index).await? {
-                EventEnd::Applied => dispositions.set(index, Disposition::Applied),
-                EventEnd::Doomed(doom) => {
-                    dispositions.decide(index, self.dispose(&batch.items[index], doom));
+                EventEnd::Applied => {
+                    dispositions.set(index, Disposition::Applied);
+                    self.versions.pass(index);
                 }
+                EventEnd::Doomed(doom) => self.doom_undecodable(index, doom.error, dispositions),
                 EventEnd::Failed(failure) => failures.push(failure),
             }
         }
@@ -211,6 +245,15 @@ impl<DB: Transactions> Transaction<'_, DB> {
         // What was dropped half-way still runs on the server: nobody waits for it.
         if hung { EarlyEnd::Closed(outcome) } else { EarlyEnd::RolledBack(outcome) }
     }
+}
+
+/// These events, but those that are stale.
+fn without<'r>(rest: &'r [usize], stale: &[Option<i64>]) -> Cow<'r, [usize]> {
+    if stale.iter().all(Option::is_none) {
+        return Cow::Borrowed(rest);
+    }
+    let fresh = rest.iter().zip(stale).filter(|(_, stale)| stale.is_none());
+    fresh.map(|(index, _)| *index).collect()
 }
 
 pub(super) fn run_event(item: &Delivered) -> RunEvent<'_> {

@@ -47,6 +47,8 @@ metrics! { pub METRICS of Scrape<'_>, Scrape::consumer;
     Counter "inbox_events_applied_total" "events" [] |m, s| s.add(&[], m.counters.applied.read());
     /// Deliveries that were settled already, recognised by their inbox row.
     Counter "inbox_events_duplicate_total" "events" [] |m, s| s.add(&[], m.counters.duplicates.read());
+    /// Events at or below the last version of their aggregate, by a route that looks at versions: settled, and not run.
+    Counter "inbox_events_stale_total" "events" [] |m, s| s.add(&[], m.counters.stale.read());
     /// Events that nobody handles and the routes or `events.unknown_type` ignore, and records that `events.undecodable` ignores.
     Counter "inbox_events_ignored_total" "events" [] |m, s| s.add(&[], m.counters.ignored.read());
     /// Such events and records that were sent to `events.dead_letter_topic` instead.

@@ -34,6 +34,7 @@ const CONSUMER: &[Right] = &[
     right("inbox_events", &["SELECT", "INSERT", "UPDATE", "DELETE"]),
     right("inbox_parked", &["SELECT", "INSERT", "UPDATE", "DELETE"]),
     right("inbox_suspects", &["SELECT", "INSERT", "UPDATE", "DELETE"]),
+    right("inbox_versions", &["SELECT", "INSERT", "UPDATE"]),
     right("inbox_audit", &["INSERT"]),
 ];
 

@@ -23,6 +23,7 @@ mod schema;
 mod session;
 mod settings;
 mod suspects;
+mod versions;
 mod writer;
 
 pub use settings::SqliteSettings;

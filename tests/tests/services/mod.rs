@@ -86,4 +86,5 @@ mod tutorial;
 mod unreadable;
 mod unwanted;
 mod upgrading;
+mod versions;
 mod wire;

@@ -1,13 +1,9 @@
 //! A release executed in its transaction: mark, run in order up to the first failure, remove, promote.
 
-use std::collections::HashMap;
-
-use inbox_engine::internal::{
-    BatchOutcome, Doom, Failure, ParkReason, Rule, TransactionFault, distinct,
-};
+use inbox_engine::internal::{BatchOutcome, Doom, Failure, ParkReason, Rule, TransactionFault};
 use inbox_store::internal::{
     port::{
-        ClaimRequest, Transactions,
+        Transactions,
         release::{Queued, Requeued},
     },
     record_text,
@@ -21,7 +17,6 @@ use super::{
     report::{FailedRelease, Report},
 };
 use crate::pipeline::{
-    claim::copy_of,
     disposition::Disposition,
     fault_point,
     handling::EventEnd,
@@ -105,7 +100,8 @@ impl<DB: Transactions> Work<DB> {
         match self.end(conn, ran).await {
             Ok(report) => {
                 let more = plan.more && report.failed.is_empty();
-                JobOutcome::Done { more, removed: report.released + report.discarded, report }
+                let removed = report.released + report.stale + report.discarded;
+                JobOutcome::Done { more, removed, report }
             }
             Err(outcome) if !handled => {
                 JobOutcome::NotCommitted(release_fault(outcome.before_handlers()))
@@ -172,7 +168,8 @@ impl<DB: Transactions> Transaction<'_, DB> {
         self.commit().await?;
         fault_point::pass("release.after_commit");
         let discarded = plan.discard.len() as u64;
-        Ok(Report { released: done.len() as u64, discarded, failed })
+        let released = (done.len() as u64).saturating_sub(self.stale);
+        Ok(Report { released, stale: self.stale, discarded, failed })
     }
 
     async fn discard(&mut self, rows: &[Queued]) -> Result<(), EarlyEnd> {
@@ -201,6 +198,7 @@ impl<DB: Transactions> Transaction<'_, DB> {
         plan: &ReleasePlan,
     ) -> Result<(Vec<usize>, Vec<ReleaseFailure>), EarlyEnd> {
         let mut anew = self.claim_new_ids(plan).await?;
+        self.read_versions().await?;
         let (mut done, mut failures_found) = (Vec::new(), Vec::new());
         for at in 0..plan.run.len() {
             let disposition = anew.remove(&at).unwrap_or(Disposition::Run);
@@ -236,65 +234,23 @@ impl<DB: Transactions> Transaction<'_, DB> {
             _ if item.kind.route == IGNORED.route => return Ok(None),
             _ => {}
         }
+        if let [Some(_)] = *self.versions.stale(&[at]) {
+            self.stale += 1;
+            return Ok(None);
+        }
         let end = self.handle_single(at).await?;
         fault_point::pass("release.after_handler");
         Ok(match end {
-            EventEnd::Applied => None,
+            EventEnd::Applied => {
+                self.versions.pass(at);
+                None
+            }
             EventEnd::Doomed(doom) => self.give_up(at, doom).await?.map(without),
             EventEnd::Failed(Failure { fault, error, .. }) => {
                 let doom = Doom { reason: fault.park_reason(), error };
                 Some(ReleaseFailure { at, doom, attempted: true })
             }
         })
-    }
-
-    /// An event that was parked unreadable has an id of its own now; a copy of it may have been handled since.
-    async fn claim_new_ids(
-        &mut self,
-        plan: &ReleasePlan,
-    ) -> Result<HashMap<usize, Disposition>, EarlyEnd> {
-        let batch = self.batch;
-        let (items, old) = (&batch.items, |at: usize| plan.run[at].id);
-        let mut dispositions = HashMap::new();
-        // A person who releases it although its id is another event's wants it run.
-        let decided = |at: usize| plan.run[at].reason == ParkReason::Mismatch.as_str();
-        let fresh = items.iter().enumerate().filter(|(at, item)| {
-            item.id != old(*at)
-                && !decided(*at)
-                && item.doomed.is_none()
-                && item.kind.route != IGNORED.route
-        });
-        let places: Vec<usize> = fresh.map(|(at, _)| at).collect();
-        if places.is_empty() || !Rule::ReleaseClaimsNewIds.on() {
-            return Ok(dispositions);
-        }
-        let ours = |offset| places.iter().any(|&at| items[at].offset == offset);
-        let distinct = distinct(items, |item| ours(item.offset));
-        let request = self.request(&distinct.claimed);
-        let request = ClaimRequest { aggregates: Vec::new(), ..request };
-        let claimed = DB::claim(self.conn, &self.scope, &request).await;
-        let mut claimed = claimed.map_err(|error| self.statement_failed("the claim", &error))?;
-        self.check_lanes(claimed.lanes_mine)?;
-        claimed.fresh.sort_unstable();
-        let known = self.recheck(&request, &mut claimed).await?;
-        for at in distinct.claimed {
-            let item = &items[at];
-            let own = known.iter().any(|known| {
-                known.id == item.id
-                    && known.partition_ref == self.scope.partition_ref
-                    && known.offset == item.offset
-            });
-            // Its own row is there when an earlier release of it was torn: a person has looked at it.
-            let runs = own || claimed.fresh.binary_search(&item.id).is_ok();
-            dispositions.insert(
-                at,
-                if runs { Disposition::Run } else { self.judge_known(item, &known).await? },
-            );
-        }
-        let copies = distinct.copies.into_iter();
-        dispositions
-            .extend(copies.map(|(copy, first)| (copy, copy_of(&items[copy], &items[first]))));
-        Ok(dispositions)
     }
 
     async fn remove(

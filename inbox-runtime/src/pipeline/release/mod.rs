@@ -10,6 +10,7 @@
 
 mod audit;
 mod execute;
+mod new_ids;
 mod plan;
 mod record_separately;
 mod redeliver;
