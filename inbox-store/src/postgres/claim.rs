@@ -271,11 +271,11 @@ pub(super) fn is_single(request: &ClaimRequest) -> bool {
 }
 
 /// The parameters of [`CLAIM`].
-pub(super) fn bind<'q>(
+pub(super) fn bind(
     text: &'static str,
     scope: &Scope,
-    request: &'q ClaimRequest,
-) -> Query<'q, Postgres, PgArguments> {
+    request: &ClaimRequest,
+) -> Query<'static, Postgres, PgArguments> {
     sqlx::query(text)
         .bind(scope.consumer_ref)
         .bind(scope.partition_ref)
@@ -307,11 +307,11 @@ pub(super) fn read(row: &PgRow) -> Result<ClaimResult, sqlx::Error> {
 }
 
 /// The parameters of [`CLAIM_ONE`].
-pub(super) fn bind_one<'q>(
+pub(super) fn bind_one(
     text: &'static str,
     scope: &Scope,
-    request: &'q ClaimRequest,
-) -> Query<'q, Postgres, PgArguments> {
+    request: &ClaimRequest,
+) -> Query<'static, Postgres, PgArguments> {
     let step = request.lanes[0];
     sqlx::query(text)
         .bind(scope.consumer_ref)
