@@ -2,7 +2,10 @@
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use inbox_handler::internal::{Declared, DeclaredMode};
+use inbox_handler::{
+    GapEnd, VersionPolicy,
+    internal::{Declared, DeclaredMode},
+};
 use inbox_kafka::internal::{Excerpts, KafkaSettings};
 use inbox_runtime::internal::{Content, Unwanted, UnwantedRules};
 use inbox_store::internal::port::{Owner, Placement};
@@ -77,10 +80,27 @@ pub(crate) fn declared(config: &Config) -> Vec<Declared> {
             config::DeclaredMode::Run => DeclaredMode::Run,
         },
         one_per_aggregate: handler.one_per_aggregate,
+        versions: versions(handler),
         columns: handler.columns.clone(),
         sql: handler.sql.clone(),
     };
     config.handlers.iter().map(one).collect()
+}
+
+fn versions(handler: &config::Declared) -> Option<VersionPolicy> {
+    let policy = match handler.versions {
+        config::VersionMode::Off => return None,
+        config::VersionMode::Stale => VersionPolicy::stale(),
+        config::VersionMode::Gap => VersionPolicy::gap(
+            handler.gap_wait,
+            match handler.gap_end {
+                config::GapEnd::Park => GapEnd::Park,
+                config::GapEnd::Run => GapEnd::Run,
+            },
+        ),
+    };
+    let policy = handler.version_first.map_or(policy, |first| policy.first(first.into()));
+    Some(if handler.version_required { policy.required() } else { policy })
 }
 
 /// What the Kafka client needs of the configuration.

@@ -19,7 +19,7 @@ impl<'a, DB: Transactions> Transaction<'a, DB> {
         let items = &batch.items;
         let distinct = distinct(items, |item| item.kind.route != IGNORED.route);
         let request = self.request(&distinct.claimed);
-        let claimed = DB::claim(self.conn, &self.scope, &request).await;
+        let claimed = self.ask_claim(&request).await;
         let mut claimed = claimed.map_err(|error| self.statement_failed("the claim", &error))?;
         self.check_lanes(claimed.lanes_mine)?;
         (self.tx, self.changed) = (std::mem::take(&mut claimed.tx), claimed.changed);

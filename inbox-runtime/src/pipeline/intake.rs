@@ -132,7 +132,12 @@ impl Intake {
             Err(error) => return (PARKED, Some(doom(ParkReason::Undecodable, error.to_string()))),
         };
         match routes.lookup(&envelope.event_type) {
-            RouteLookup::Route(kind) => (kind, None),
+            RouteLookup::Route(kind) => {
+                let policy = routes.versions(kind.route);
+                let refusal = policy.and_then(|policy| policy.refusal(envelope.aggregate_version));
+                let rejected = |error: &str| doom(ParkReason::Rejected, error.to_owned());
+                (kind, refusal.map(rejected))
+            }
             RouteLookup::Ignored => (IGNORED, None),
             RouteLookup::Unknown if ignored(ParkReason::UnknownType) => (IGNORED, None),
             RouteLookup::Unknown => {

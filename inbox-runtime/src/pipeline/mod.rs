@@ -35,6 +35,7 @@ pub(crate) mod sessions;
 mod suspects;
 pub(crate) mod transaction;
 pub(crate) mod trial;
+mod versions;
 mod watch;
 
 use std::sync::Arc;

@@ -28,6 +28,7 @@ use super::{
     parking::ParkingRules,
     sessions::{Session, Sessions},
     trial::Trials,
+    versions::Versions,
 };
 use crate::telemetry::meters::Meters;
 
@@ -91,6 +92,12 @@ pub(super) struct Transaction<'a, DB: Transactions> {
     pub(super) tx: String,
     /// What the session has to say at the advance of the rows of the inbox that it has changed.
     pub(super) changed: Option<i64>,
+    /// Versions of its events' aggregates.
+    pub(super) versions: Versions<'a>,
+    /// Events of a release that it did not run for their versions.
+    pub(super) stale: u64,
+    /// Parked events that waited for a version that it has applied.
+    pub(super) woken: u64,
     /// Savepoints that handlers have taken in it and not rolled back.
     pub(super) savepoints_taken: u32,
     /// Round trips with queued statements that could have named the one that fails.
@@ -199,6 +206,9 @@ impl<'a, DB: Transactions> Transaction<'a, DB> {
             conn,
             tx: String::new(),
             changed: None,
+            versions: Versions::default(),
+            stale: 0,
+            woken: 0,
             savepoints_taken: 0,
             named: 0,
             unguarded_used: false,
@@ -240,11 +250,12 @@ impl<'a, DB: Transactions> Transaction<'a, DB> {
         self.crash(super::crash::Moment::AfterCommit)?;
         fault_point::pass("live.after_commit");
         self.tell_parked(&dispositions);
-        Ok(dispositions.tally())
+        self.tell_stale(&dispositions);
+        Ok(Tally { woken: self.woken, ..dispositions.tally() })
     }
 
     async fn park(&mut self, dispositions: &Dispositions<'_>) -> Result<(), EarlyEnd> {
-        let rows = dispositions.parked(|item| self.work.first_delay(item));
+        let rows = dispositions.parked(|item| self.work.first_delay(item), &self.versions);
         if rows.is_empty() || !Rule::ParkInTransaction.on() {
             return Ok(());
         }
@@ -255,6 +266,7 @@ impl<'a, DB: Transactions> Transaction<'a, DB> {
         let parked = DB::park(self.conn, &self.scope, &rows).await;
         let marked = parked.map_err(|error| self.statement_failed("parking", &error))?;
         self.changed = self.changed.map(|changed| changed.saturating_add_unsigned(marked));
+        self.set_joins(dispositions).await?;
         fault_point::pass("live.after_park");
         self.check_limit().await
     }
@@ -276,8 +288,7 @@ impl<'a, DB: Transactions> Transaction<'a, DB> {
     pub(super) async fn advance(&mut self) -> Result<(), EarlyEnd> {
         let lanes = &self.batch.lanes;
         let changed = self.changed.filter(|_| Rule::InboxRowsCounted.on());
-        let moved = DB::advance(self.conn, &self.scope, &self.tx, lanes, changed).await;
-        let moved = moved.map_err(|error| self.statement_failed("the advance", &error))?;
+        let moved = self.move_lanes(lanes, changed).await?;
         if moved == lanes.len() as u64 || !Rule::AdvanceCountsRows.on() {
             return Ok(());
         }

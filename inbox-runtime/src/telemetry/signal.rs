@@ -307,6 +307,10 @@ service_kit::signals! {
     /// The process was asked to end.
     ShutdownBegun
 
+    debug "stale" "events are at or below the last version of their aggregate, they are not run"
+    /// A route that looks at versions settled events without their handler: they are at or below the last version of their aggregate that was applied. One line for each transaction; `inbox_events_stale_total` counts.
+    Stale { #[doc = "Where."] partition: TopicPartition, #[doc = "How many."] events: u64, #[doc = "The offset of the first of them."] offset: i64, #[doc = "Its version."] version: Option<i64>, #[doc = "The last one that was applied before."] last: i64 }
+
     error "standstill" "the partition stands still until a person acts: {sentence}"
     /// A partition does not move until a person acts; the operations page has a section for each reason.
     Standstill {

@@ -14,6 +14,7 @@ pub mod release;
 mod store;
 mod suspects;
 mod transaction;
+mod versions;
 
 pub use corrections::{Beginning, Corrected, Correction, Corrections, PartitionRecord};
 pub use declared::{
@@ -41,3 +42,4 @@ pub use transaction::{
     Address, Claim, ClaimRequest, ClaimResult, InboxRow, OpenError, Parking, Recheck, Savepoint,
     Scope, Sessions, StoreFault, TxLimits,
 };
+pub use versions::{Advanced, LastVersion, VersionMove, Versions, WaitingEvent};

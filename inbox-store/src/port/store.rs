@@ -16,7 +16,7 @@
 
 use super::{
     Advices, Claim, Corrections, Declarations, Inspections, Intents, Ownerships, ParkedEvents,
-    Parkings, Retentions, Savepoint, Schemas, Sessions, Suspects, release::Releases,
+    Parkings, Retentions, Savepoint, Schemas, Sessions, Suspects, Versions, release::Releases,
 };
 
 /// What runs events, live and released: a transaction from its beginning to its end.
@@ -28,6 +28,7 @@ pub trait Transactions:
     + Parkings
     + Releases
     + Suspects
+    + Versions
     + outbox_core::OutboxDatabase
 {
 }
@@ -40,6 +41,7 @@ impl<DB> Transactions for DB where
         + Parkings
         + Releases
         + Suspects
+        + Versions
         + outbox_core::OutboxDatabase
 {
 }

@@ -24,6 +24,7 @@ mod sent;
 mod session;
 mod settings;
 mod suspects;
+mod versions;
 
 #[cfg(feature = "testing")]
 pub(crate) use queue::functions as functions_of_queued;

@@ -87,4 +87,6 @@ mod tutorial;
 mod unreadable;
 mod unwanted;
 mod upgrading;
+mod versions;
+mod versions_gaps;
 mod wire;

@@ -10,10 +10,12 @@
 
 mod audit;
 mod execute;
+mod new_ids;
 mod plan;
 mod record_separately;
 mod redeliver;
 mod report;
+mod waiting;
 
 use std::sync::Arc;
 
