@@ -252,7 +252,7 @@ fn structured(record: &Record) -> Result<Record, ReadError> {
     let is_json = content_type.as_deref().is_none_or(is_json);
     let payload = match (data, base64) {
         (None, None) => None,
-        (Some(json), None) => Some(data_of(value, json, is_json)?),
+        (Some(json), None) => Some(payload_of(value, json, is_json)?),
         (None, Some(json)) => {
             let Ok(Pointed::Scalar(text)) = pointer::value(value, json) else {
                 return Err(no_base64());
@@ -292,7 +292,7 @@ fn attribute(value: &Bytes, json: &str) -> Result<Option<Bytes>, ReadError> {
 }
 
 /// Data that is JSON is taken as it is written; of another type a text is what it says.
-fn data_of(value: &Bytes, json: &str, is_json: bool) -> Result<Bytes, ReadError> {
+fn payload_of(value: &Bytes, json: &str, is_json: bool) -> Result<Bytes, ReadError> {
     if is_json || !json.starts_with('"') {
         return Ok(value.slice_ref(json.as_bytes()));
     }
