@@ -165,18 +165,20 @@ fn refused(reason: &'static str, text: &str) -> ReadError {
 fn mode(record: &Record) -> Mode {
     let content_type = record.headers.iter().rev().find(|header| is_content_type(header));
     let content_type = content_type.and_then(|header| header.value.as_deref()).unwrap_or_default();
-    let media = content_type.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
-    let after = |prefix: &str| {
-        let (start, rest) = media.split_at_checked(prefix.len())?;
-        start.eq_ignore_ascii_case(prefix.as_bytes()).then_some(rest)
-    };
-    match after(MEDIA_TYPE) {
+    match format_of(content_type) {
         Some(format) if format.eq_ignore_ascii_case(b"+json") => Mode::Structured,
         Some(format) if format.to_ascii_lowercase().starts_with(b"-batch") => Mode::Batch,
         Some(_) => Mode::Other,
         None if record.header("ce_id").is_none() && is_like_structured(record) => Mode::Structured,
         None => Mode::Binary,
     }
+}
+
+/// What follows the media type of a `CloudEvent` in a content type; nothing of another content.
+fn format_of(content_type: &[u8]) -> Option<&[u8]> {
+    let media = content_type.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
+    let (start, format) = media.split_at_checked(MEDIA_TYPE.len())?;
+    start.eq_ignore_ascii_case(MEDIA_TYPE.as_bytes()).then_some(format)
 }
 
 fn is_content_type(header: &Header) -> bool {
@@ -238,7 +240,7 @@ fn structured(record: &Record) -> Result<Record, ReadError> {
             _ => {
                 let Some(text) = attribute(value, json)? else { continue };
                 // An event within an event would be taken for the outer one.
-                if name == "datacontenttype" && !text.starts_with(MEDIA_TYPE.as_bytes()) {
+                if name == "datacontenttype" && format_of(&text).is_none() {
                     content_type = Some(text);
                     continue;
                 }
@@ -250,7 +252,7 @@ fn structured(record: &Record) -> Result<Record, ReadError> {
     let is_json = content_type.as_deref().is_none_or(is_json);
     let payload = match (data, base64) {
         (None, None) => None,
-        (Some(json), None) => Some(data_of(value, json, is_json)?),
+        (Some(json), None) => Some(payload_of(value, json, is_json)?),
         (None, Some(json)) => {
             let Ok(Pointed::Scalar(text)) = pointer::value(value, json) else {
                 return Err(no_base64());
@@ -290,7 +292,7 @@ fn attribute(value: &Bytes, json: &str) -> Result<Option<Bytes>, ReadError> {
 }
 
 /// Data that is JSON is taken as it is written; of another type a text is what it says.
-fn data_of(value: &Bytes, json: &str, is_json: bool) -> Result<Bytes, ReadError> {
+fn payload_of(value: &Bytes, json: &str, is_json: bool) -> Result<Bytes, ReadError> {
     if is_json || !json.starts_with('"') {
         return Ok(value.slice_ref(json.as_bytes()));
     }

@@ -22,7 +22,7 @@ fn structured(value: &str) -> Record {
 }
 
 #[test]
-fn binary_mode_is_headers_and_the_data() {
+fn binary_mode_is_headers_and_a_value() {
     let headers = [
         ("ce_specversion", "1.0"),
         ("ce_id", "17"),
@@ -73,7 +73,7 @@ fn a_value_without_a_content_type_is_told_by_its_version() {
 }
 
 #[test]
-fn data_is_what_its_type_says() {
+fn a_payload_is_what_its_type_says() {
     let with = |data: &str| structured(&format!(r#"{{"id":"1","source":"a","type":"b"{data}}}"#));
     for (data, payload) in [
         (r#","data":{"n": 1}"#, Some(&br#"{"n": 1}"#[..])),
