@@ -91,13 +91,16 @@ impl Scene {
         (config.expect("the configuration is right"), command)
     }
 
-    /// Creates topics.
+    /// Creates topics. Records with old timestamps stay.
     pub(super) async fn topics(&self, names: &[String]) {
         let admin: AdminClient<DefaultClientContext> =
             self.client().create().expect("a client of Kafka");
         let new: Vec<_> = names
             .iter()
-            .map(|name| NewTopic::new(name, PARTITIONS, TopicReplication::Fixed(1)))
+            .map(|name| {
+                NewTopic::new(name, PARTITIONS, TopicReplication::Fixed(1))
+                    .set("retention.ms", "-1")
+            })
             .collect();
         let options = AdminOptions::new().operation_timeout(Some(Duration::from_secs(10)));
         for created in admin.create_topics(&new, &options).await.expect("the broker answers") {
