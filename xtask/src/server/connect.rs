@@ -41,6 +41,8 @@ impl Connect {
         let plugins = folder.join(format!("{name}-plugins"));
         fs::create_dir_all(&plugins).explain(|| format!("cannot create {}", plugins.display()))?;
         let link = plugins.join("plugin");
+        // Of a run before this one that was killed.
+        drop(fs::remove_file(&link));
         symlink(plugin, &link).explain(|| format!("cannot create {}", link.display()))?;
         let properties = folder.join(format!("{name}.properties"));
         let text = properties_of(bootstrap, port, &plugins);
