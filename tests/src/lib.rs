@@ -9,6 +9,7 @@ mod alerts;
 mod arrivals;
 mod certificates;
 mod child;
+pub mod debezium;
 pub mod deploy;
 #[cfg(doctest)]
 mod documents;

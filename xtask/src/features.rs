@@ -93,11 +93,12 @@ const LIBRARIES: [Library; 10] = [
             "sqlite,webhook",
             "postgres,cli",
             "postgres,webhook",
+            "postgres,debezium",
             "postgres,http",
             "postgres,opentelemetry",
             "postgres,otlp",
             "postgres,ablation",
-            "postgres,sqlite,http,otlp,webhook,ablation",
+            "postgres,sqlite,http,otlp,webhook,debezium,ablation",
         ],
     },
 ];

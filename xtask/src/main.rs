@@ -9,6 +9,7 @@ mod ablate;
 mod api;
 mod bench;
 mod built;
+mod debezium;
 mod deny;
 mod deploy;
 mod drill;
@@ -72,6 +73,8 @@ enum Verb {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+    /// The relay's records beside those of a real Debezium, and the way from it to the relay and back.
+    Debezium,
     /// A bad deploy that parks events up to the limit, and the release after it.
     Deploy(deploy::Size),
     /// Licences, bans and sources of what is linked, by cargo-deny, and advisories where their database can be had.
@@ -144,6 +147,7 @@ fn run(verb: Verb) -> Outcome<ExitCode> {
         Verb::Bench { arguments } => return bench::run(&arguments),
         Verb::Ablate(choice) => return ablate::run(&choice),
         Verb::Fuzz(choice) => return fuzz::run(&choice),
+        Verb::Debezium => return debezium::run(),
         Verb::Deploy(size) => return deploy::run(&size),
         Verb::Drill(choice) => return drill::run(&choice),
         Verb::RelayChaos(faults) => return relay_chaos::run(&faults),

@@ -53,6 +53,7 @@ mod parked_order;
 mod parked_support;
 mod pooler;
 mod printed;
+mod relay_adopted;
 mod relay_crowded;
 mod relay_destinations;
 mod relay_failed;

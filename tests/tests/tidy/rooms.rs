@@ -105,6 +105,10 @@ const ABSENT: &[(&str, &[&str])] = &[
         "outbox-relay/src/destination/",
         &["crate::feed", "crate::port", "crate::pump", "crate::sink"],
     ),
+    (
+        "outbox-relay/src/debezium/",
+        &["crate::feed", "crate::port", "crate::pump", "crate::sink", "crate::relay"],
+    ),
     ("outbox-relay/src/feed/", &["crate::sink", "crate::pump"]),
     ("outbox-relay/src/pump/", &["crate::feed", "crate::port::Operators"]),
     ("outbox-relay/src/cli/", &["crate::port::Owners", "crate::port::Rounds"]),
