@@ -67,6 +67,11 @@ const LIBRARIES: [Library; 10] = [
         ],
     },
     Library {
+        package: "inbox-intake",
+        always: "",
+        each: &["postgres", "sqlite", "postgres,sqlite"],
+    },
+    Library {
         package: "inbox-consumer",
         always: "tls",
         each: &[
@@ -75,6 +80,7 @@ const LIBRARIES: [Library; 10] = [
             "sqlite,cli",
             "postgres,cli",
             "postgres,http",
+            "postgres,intake",
             "postgres,opentelemetry",
             "postgres,otlp",
             "postgres,jemalloc",
