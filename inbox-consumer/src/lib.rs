@@ -100,5 +100,8 @@ pub use inbox_handler::{
     BatchHandler, Event, Fault, Handler, HandlerError, HandlerResult, Routes, SavepointTx,
     Schedule, Statement, Tx, statement,
 };
+#[cfg(feature = "intake")]
+#[doc(inline)]
+pub use inbox_intake::Intake;
 #[doc(inline)]
 pub use inbox_runtime::telemetry;

@@ -1,6 +1,7 @@
 //! What a user sees of the configuration: values, sentences, and no secret.
 
 mod handlers;
+mod intake;
 mod layers;
 mod secrets;
 mod table;
