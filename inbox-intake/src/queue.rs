@@ -69,13 +69,13 @@ struct LaneQueue {
 }
 
 /// What goes into one transaction.
-struct Cut {
+struct Portion {
     lanes: Vec<usize>,
     pending: Vec<Pending>,
     bytes: usize,
 }
 
-impl Cut {
+impl Portion {
     fn has_room(&self, bytes: usize, limits: &QueueLimits) -> bool {
         self.pending.is_empty()
             || (self.pending.len() < limits.batch_events_max
@@ -135,19 +135,19 @@ impl<DB: Owners> Queue<DB> {
     /// Begins transactions, as many as may be open and as there is something for.
     fn start(self: &Arc<Self>, state: &mut State) {
         while state.running < self.limits.transactions_max.max(1) {
-            let Some(cut) = state.cut(&self.limits) else { break };
+            let Some(portion) = state.next_portion(&self.limits) else { break };
             state.running += 1;
             let queue = Arc::clone(self);
             // A transaction runs to its end, whoever has gone away meanwhile.
-            tokio::spawn(async move { queue.run(cut).await });
+            tokio::spawn(async move { queue.run(portion).await });
         }
         if state.running == 0 {
             self.idle.notify_waiters();
         }
     }
 
-    async fn run(self: Arc<Self>, cut: Cut) {
-        let Cut { lanes, pending, bytes } = cut;
+    async fn run(self: Arc<Self>, portion: Portion) {
+        let Portion { lanes, pending, bytes } = portion;
         // Of a panic nobody is answered: those who wait send it again.
         drop(AssertUnwindSafe(run(&self.direct, pending)).catch_unwind().await);
         let mut state = self.state();
@@ -184,26 +184,26 @@ impl State {
     }
 
     /// What the next transaction takes: whole lanes, in the order in which they began to wait.
-    fn cut(&mut self, limits: &QueueLimits) -> Option<Cut> {
-        let mut cut = Cut { lanes: Vec::new(), pending: Vec::new(), bytes: 0 };
+    fn next_portion(&mut self, limits: &QueueLimits) -> Option<Portion> {
+        let mut portion = Portion { lanes: Vec::new(), pending: Vec::new(), bytes: 0 };
         while let Some(lane) = self.ready.pop_front() {
             let queue = &mut self.lanes[lane];
-            let before = cut.pending.len();
+            let before = portion.pending.len();
             while let Some(next) = queue.waiting.front()
-                && cut.has_room(next.event.bytes(), limits)
+                && portion.has_room(next.event.bytes(), limits)
             {
-                cut.bytes += next.event.bytes();
-                cut.pending.extend(queue.waiting.pop_front());
+                portion.bytes += next.event.bytes();
+                portion.pending.extend(queue.waiting.pop_front());
             }
-            if cut.pending.len() == before {
+            if portion.pending.len() == before {
                 self.ready.push_front(lane);
                 break;
             }
             (queue.is_ready, queue.busy) = (false, true);
-            cut.lanes.push(lane);
+            portion.lanes.push(lane);
         }
         // The order of a transaction is that of its lanes; within a lane it is as they came.
-        cut.pending.sort_by_key(|pending| pending.event.lane());
-        (!cut.lanes.is_empty()).then_some(cut)
+        portion.pending.sort_by_key(|pending| pending.event.lane());
+        (!portion.lanes.is_empty()).then_some(portion)
     }
 }

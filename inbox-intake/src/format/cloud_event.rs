@@ -20,7 +20,7 @@ pub(super) fn structured(body: &[u8]) -> Result<Draft, BadInput> {
             }
         }
     }
-    let payload = data(&members, attributes.get("datacontenttype").map(String::as_str))?;
+    let payload = payload(&members, attributes.get("datacontenttype").map(String::as_str))?;
     draft(|name| Ok(attributes.remove(name)), payload)
 }
 
@@ -96,7 +96,7 @@ fn attribute(name: &str, value: &RawValue) -> Result<Option<String>, BadInput> {
 }
 
 /// The payload: JSON as it is, text where its type says that it is no JSON, or bytes.
-fn data(
+fn payload(
     members: &BTreeMap<String, &RawValue>,
     content_type: Option<&str>,
 ) -> Result<Option<Bytes>, BadInput> {
@@ -112,11 +112,11 @@ fn data(
             let bytes = bytes.ok_or_else(|| BadInput::new("`data_base64` is not base64"))?;
             Ok(Some(bytes.into()))
         }
-        (Some(data), None) if !is_json(content_type) && data.get().starts_with('"') => {
-            let text: String = serde_json::from_str(data.get()).map_err(not_json)?;
+        (Some(raw), None) if !is_json(content_type) && raw.get().starts_with('"') => {
+            let text: String = serde_json::from_str(raw.get()).map_err(not_json)?;
             Ok(Some(text.into()))
         }
-        (Some(data), None) => Ok(Some(Bytes::copy_from_slice(data.get().as_bytes()))),
+        (Some(raw), None) => Ok(Some(Bytes::copy_from_slice(raw.get().as_bytes()))),
     }
 }
 
