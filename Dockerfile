@@ -22,6 +22,7 @@ COPY inbox-conformance inbox-conformance
 COPY inbox-consumer inbox-consumer
 COPY inbox-engine inbox-engine
 COPY inbox-handler inbox-handler
+COPY inbox-intake inbox-intake
 COPY inbox-kafka inbox-kafka
 COPY inbox-runtime inbox-runtime
 COPY inbox-store inbox-store

@@ -9,6 +9,7 @@
 pub mod advance;
 pub mod claim;
 pub mod corrections;
+pub mod intake;
 pub mod lanes;
 pub mod operators;
 pub mod ownership;
@@ -172,6 +173,11 @@ macro_rules! conformance_scenarios {
         } }
         $run! { lanes {
             crossing_lanes_never_deadlock
+        } }
+        $run! { intake {
+            an_intake_is_found_by_its_name
+            a_locked_lane_is_waited_for
+            the_watermark_of_an_intake_follows_its_lanes
         } }
     };
 }

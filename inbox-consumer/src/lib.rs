@@ -100,5 +100,8 @@ pub use inbox_handler::{
     BatchHandler, Event, Fault, GapEnd, Handler, HandlerError, HandlerResult, Routes, SavepointTx,
     Schedule, Statement, Tx, VersionPolicy, statement,
 };
+#[cfg(feature = "intake")]
+#[doc(inline)]
+pub use inbox_intake::Intake;
 #[doc(inline)]
 pub use inbox_runtime::telemetry;

@@ -16,6 +16,7 @@ mod documents;
 pub mod drill;
 mod eventually;
 mod failover;
+pub mod intake;
 mod lesson;
 mod markdown;
 mod outbox;

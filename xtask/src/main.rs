@@ -16,6 +16,7 @@ mod drill;
 mod engine;
 mod features;
 mod fuzz;
+mod intake_speed;
 mod package;
 mod program;
 mod quickstart;
@@ -94,6 +95,8 @@ enum Verb {
     RelayChaos(relay_chaos::Faults),
     /// What a look of a relay's for metrics costs the database beside many rows that wait.
     RelayReadings(relay_readings::Stock),
+    /// How many events a second the HTTP intake takes, beside a receiver written by hand.
+    IntakeSpeed(intake_speed::Course),
     /// How many rows a second a relay ships, whatever else is in the outbox.
     RelaySpeed(relay_speed::Course),
     /// How a relay delivers by HTTP: how fast, after an outage of the receiver, beside an event that is never taken.
@@ -150,6 +153,7 @@ fn run(verb: Verb) -> Outcome<ExitCode> {
         Verb::Debezium => return debezium::run(),
         Verb::Deploy(size) => return deploy::run(&size),
         Verb::Drill(choice) => return drill::run(&choice),
+        Verb::IntakeSpeed(course) => return intake_speed::run(&course),
         Verb::RelayChaos(faults) => return relay_chaos::run(&faults),
         Verb::RelayReadings(stock) => return relay_readings::run(&stock),
         Verb::RelaySpeed(course) => return relay_speed::run(&course),

@@ -19,7 +19,7 @@ use super::{Exit, Terminal, session::describe_error};
 use crate::{
     Routes,
     config::{Config, Unwanted},
-    consumer::{connections, declared, kafka_settings, schema_is_current, settings},
+    consumer::{INTAKE_TOPIC, connections, declared, kafka_settings, schema_is_current, settings},
 };
 
 /// Connections besides those of transactions and control: retention and the count of parked events.
@@ -72,7 +72,11 @@ pub(super) async fn check<DB: Store>(
         report.add("database", topics::lanes(&rows, config.lanes.count, &rule));
     }
     let handlers = reader.as_ref().zip(routes.as_ref());
-    let facts = brokers(config, &rows, handlers, &mut report).await;
+    let facts = if config.reads_kafka() {
+        brokers(config, &rows, handlers, &mut report).await
+    } else {
+        Vec::new()
+    };
     let samples = show
         .sample
         .zip(handlers)
@@ -129,7 +133,10 @@ async fn database<DB: Store>(config: &Config, routes: Option<&RouteTable<DB>>) -
     }
     if found.is_empty() || found.iter().all(|finding| !finding.fatal) {
         match DB::partitions(&mut conn, &config.consumer.name).await {
-            Ok(known) => rows = known,
+            // An intake has lanes of its own.
+            Ok(known) => {
+                rows = known.into_iter().filter(|row| row.topic != INTAKE_TOPIC).collect();
+            }
             Err(error) => found.push(unseen(error)),
         }
     }
@@ -173,7 +180,10 @@ async fn statements<DB: Store>(
 
 fn needs<DB: Operators>(config: &Config) -> Needs {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    let beside = CONTROL_SESSIONS + ASIDE_SESSIONS;
+    // An intake has one more to look for parked events.
+    let intake =
+        if config.intake.is_on() { usize::from(config.intake.transactions_max) + 1 } else { 0 };
+    let beside = CONTROL_SESSIONS + ASIDE_SESSIONS + intake;
     Needs {
         connections: connections::<DB>(config) + beside,
         connections_beside: beside,

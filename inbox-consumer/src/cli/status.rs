@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use inbox_kafka::internal::{LogFacts, Logs, TopicState, missing};
+use inbox_kafka::internal::{BrokerError, LogFacts, Logs, TopicState, missing};
 use inbox_store::internal::port::{Operators, PartitionRow};
 use outbox_core::TopicPartition;
 use service_kit::printed;
@@ -16,7 +16,11 @@ use super::{
     table,
     words::counted,
 };
-use crate::{config::Config, consumer::kafka_settings, telemetry::HeldLane};
+use crate::{
+    config::Config,
+    consumer::{INTAKE_TOPIC, kafka_settings},
+    telemetry::HeldLane,
+};
 
 /// What is to be shown.
 #[derive(Clone, Copy, Debug)]
@@ -203,8 +207,16 @@ pub(super) fn held(lines: &[Line]) -> String {
 /// Leaves out topics that are not configured any more; answers how many partitions these were.
 pub(super) fn hide(lines: &mut Vec<Line>, topics: &[String]) -> i64 {
     let before = lines.len();
-    lines.retain(|line| topics.contains(&line.topic));
+    lines.retain(|line| topics.contains(&line.topic) || line.topic == INTAKE_TOPIC);
     i64::try_from(before - lines.len()).unwrap_or(i64::MAX)
+}
+
+/// What Kafka holds, where anything is read from it.
+async fn logs(config: &Config) -> Option<Result<Logs, BrokerError>> {
+    if !config.reads_kafka() {
+        return None;
+    }
+    Some(inbox_kafka::internal::inspect(kafka_settings(config)).await)
 }
 
 /// The lines for people.
@@ -272,15 +284,16 @@ pub(super) async fn status<DB: Operators>(
             return Exit::Database;
         }
     };
-    let (logs, exit) = match inbox_kafka::internal::inspect(kafka_settings(config)).await {
-        Ok(logs) => {
+    let (logs, exit) = match logs(config).await {
+        None => (Logs::default(), Exit::Done),
+        Some(Ok(logs)) => {
             let gone = logs.missing(&config.kafka.topics);
             for topic in &gone {
                 terminal.complain(missing(topic));
             }
             (logs, if gone.is_empty() { Exit::Done } else { Exit::Kafka })
         }
-        Err(error) => {
+        Some(Err(error)) => {
             terminal.complain(error.to_string());
             (Logs::default(), Exit::Kafka)
         }

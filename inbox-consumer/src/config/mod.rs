@@ -14,6 +14,7 @@
 mod database;
 mod events;
 mod handlers;
+mod intake;
 mod kafka;
 mod limits;
 mod load;
@@ -30,6 +31,7 @@ mod tests;
 pub use database::Database;
 pub use events::{Content, EventTopic, EventTopics, Events, Format, Unwanted};
 pub use handlers::{Declared, DeclaredMode, GapEnd, VersionMode};
+pub use intake::Intake;
 pub use kafka::{Identity, Kafka, Protocol, Start};
 pub use limits::{Batch, Lanes, Limits, Retention, Retry};
 pub use outbox::{Outbox, Wake};

@@ -25,6 +25,7 @@ impl Config {
         let tls = cfg!(any(feature = "tls", feature = "tls-vendored"));
         let security = &self.kafka.security;
         found.extend(security.problems(&self.kafka.bootstrap, "inbox-consumer", tls));
+        found.extend(self.intake.problems());
         found.extend(self.http.problem(BUILD.package, cfg!(feature = "http")));
         found.extend(self.traces.problems(BUILD.package, cfg!(feature = "otlp")));
         found
@@ -35,7 +36,11 @@ impl Config {
         let Ok(values) = toml::Table::try_from(self) else {
             return found.push(Problem::fatal(&[], "a value of the configuration is too large"));
         };
-        found.extend(TABLE.problems(&values));
+        let missing = |problem: &Problem| {
+            matches!(problem.keys[..], ["kafka.bootstrap"] | ["kafka.topics"])
+                && !self.reads_kafka()
+        };
+        found.extend(TABLE.problems(&values).into_iter().filter(|problem| !missing(problem)));
     }
 
     fn names(&self, found: &mut Vec<Problem>) {

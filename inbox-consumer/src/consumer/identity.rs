@@ -14,6 +14,10 @@ use uuid::Uuid;
 
 use crate::config::{self, Config};
 
+/// What stands for the HTTP intake where others have a topic. No topic of Kafka can have the name.
+#[cfg(any(feature = "cli", feature = "intake"))]
+pub(crate) const INTAKE_TOPIC: &str = "http:events";
+
 pub(super) fn owner(config: &Config) -> Owner {
     Owner {
         name: format!("{}/{}", service_kit::host(), std::process::id()),

@@ -27,6 +27,8 @@ pub(super) enum Disposition {
     DeadLetter(Box<OutboxEvent>),
     /// It is parked.
     Park(Doom),
+    /// Its sender is told why it is not taken; nothing is written for it.
+    Refuse(Doom),
     /// Its handler is to run.
     Run,
     /// Its row was there and is not: the transaction has to be tried again.
@@ -55,6 +57,11 @@ impl<'a> Dispositions<'a> {
 
     pub(super) fn set(&mut self, index: usize, disposition: Disposition) {
         self.all[index] = disposition;
+    }
+
+    /// Each verdict, in the order of the items.
+    pub(super) fn into_all(self) -> Vec<Disposition> {
+        self.all
     }
 
     /// Makes followers of what comes after a parked event of its aggregate. Items are by (lane,
@@ -193,7 +200,7 @@ impl<'a> Dispositions<'a> {
                 Disposition::Follow | Disposition::Park(_) | Disposition::Wait => tally.parked += 1,
                 Disposition::Ignore => tally.ignored += 1,
                 Disposition::DeadLetter(_) => tally.dead_lettered += 1,
-                Disposition::Run | Disposition::Vanished => {}
+                Disposition::Refuse(_) | Disposition::Run | Disposition::Vanished => {}
             }
         }
         tally

@@ -20,7 +20,7 @@ use uuid::Uuid;
 use super::{
     Delivery,
     concurrency::ConcurrencyLimiter,
-    disposition::Dispositions,
+    disposition::{Disposition, Dispositions},
     fault_point,
     handling::run_event,
     intake::{IGNORED, Intake},
@@ -36,7 +36,7 @@ use crate::telemetry::meters::Meters;
 #[derive(Debug)]
 pub struct Work<DB: Transactions> {
     /// Which handler takes which type.
-    pub routes: RouteTable<DB>,
+    pub routes: Arc<RouteTable<DB>>,
     /// Where transactions run.
     pub sessions: Sessions<DB>,
     /// What sessions are prepared for.
@@ -108,6 +108,10 @@ pub(super) struct Transaction<'a, DB: Transactions> {
     pub(super) torn: bool,
     /// A handler has been called in it, or what events are is being parked: before, no event is at fault.
     pub(super) handled: bool,
+    /// Of events that somebody waits for, and of which nothing is read twice.
+    pub(super) direct: bool,
+    /// The ids among its copies that are parked.
+    pub(super) parked_copies: Vec<[u8; 16]>,
 }
 
 impl<DB: Transactions> Work<DB> {
@@ -124,7 +128,7 @@ impl<DB: Transactions> Work<DB> {
         let handled = transaction.handled;
         conn.events += batch.items.len();
         match self.end(conn, ran).await {
-            Ok(tally) => BatchOutcome::Committed(tally),
+            Ok((tally, _)) => BatchOutcome::Committed(tally),
             Err(outcome) if handled => outcome,
             Err(outcome) => outcome.before_handlers(),
         }
@@ -132,7 +136,7 @@ impl<DB: Transactions> Work<DB> {
 
     /// Decodes what runs will take, while BEGIN and the claim are waited for. A careful run decodes each
     /// event in its turn.
-    async fn decode_ahead(&self, batch: &Batch<Arc<Delivery>>) -> DecodedPayloads {
+    pub(super) async fn decode_ahead(&self, batch: &Batch<Arc<Delivery>>) -> DecodedPayloads {
         let items = batch.items.iter().enumerate();
         let items = items.filter(|(_, item)| {
             batch.mode == Mode::Together
@@ -214,13 +218,15 @@ impl<'a, DB: Transactions> Transaction<'a, DB> {
             unguarded_used: false,
             torn: false,
             handled: false,
+            direct: false,
+            parked_copies: Vec::new(),
         }
     }
 
-    async fn run(
+    pub(super) async fn run(
         &mut self,
         mut payloads: Pin<&mut MaybeDone<impl Future<Output = DecodedPayloads>>>,
-    ) -> Result<Tally, EarlyEnd> {
+    ) -> Result<(Tally, Vec<Disposition>), EarlyEnd> {
         fault_point::pass("live.after_begin");
         let mut dispositions = overlap(payloads.as_mut(), self.claim()).await?;
         fault_point::pass("live.after_claim");
@@ -251,7 +257,8 @@ impl<'a, DB: Transactions> Transaction<'a, DB> {
         fault_point::pass("live.after_commit");
         self.tell_parked(&dispositions);
         self.tell_stale(&dispositions);
-        Ok(Tally { woken: self.woken, ..dispositions.tally() })
+        let tally = Tally { woken: self.woken, ..dispositions.tally() };
+        Ok((tally, dispositions.into_all()))
     }
 
     async fn park(&mut self, dispositions: &Dispositions<'_>) -> Result<(), EarlyEnd> {

@@ -89,6 +89,12 @@ metrics! { pub METRICS of Scrape<'_>, Scrape::consumer;
             s.add(&[&route.event_type], route.failures.read());
         }
     };
+    /// Requests of the HTTP intake, by the status of their answers; absent for those that did not occur.
+    Counter "inbox_intake_requests_total" "requests" [status] |m, s| {
+        for (status, requests) in m.intake.read() {
+            s.add(&[&status.to_string()], requests);
+        }
+    };
     /// Partitions that were assigned, revoked or lost.
     Counter "inbox_rebalances_total" "partitions" [change] rebalances_total;
     /// Offset commits that Kafka acknowledged (`ok`) or refused (`failed`). Nothing is lost by a failed one.

@@ -137,8 +137,8 @@ service_kit::signals! {
         error: String,
     }
 
-    info "http_listening" "metrics and health are served"
-    /// The HTTP port serves metrics and health.
+    info "http_listening" "HTTP is served"
+    /// A port serves metrics and health (`http.listen`), or takes events (`intake.listen`).
     HttpListening {
         /// Where.
         address: String,

@@ -6,6 +6,7 @@ pub mod deadline;
 mod declared;
 mod fit;
 mod inspection;
+mod intake;
 mod maintenance;
 mod operator;
 mod placement;
@@ -22,6 +23,7 @@ pub use declared::{
 };
 pub use fit::Fit;
 pub use inspection::{Advices, Finding, Inspections, Needs, Note, PartitionRow, RoleKind};
+pub use intake::{IntakePartition, Intakes, LockedLane};
 pub use maintenance::{
     ACTS_PER_STEP, Owner, Ownerships, ParkedLoad, Parkings, PruneCursor, PruneStep, Retentions,
     Schemas, TakeOver, TakeOverError, Taken, WatermarkMove,

@@ -9,6 +9,7 @@ mod corrections;
 mod declared;
 mod fault;
 mod inspection;
+mod intake;
 mod intents;
 mod keys;
 mod lanes;

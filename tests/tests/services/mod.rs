@@ -27,6 +27,8 @@ mod hostile;
 mod hostile_records;
 mod inbox_identity;
 mod inbox_retention;
+mod intake;
+mod intake_killed;
 mod lanes_changed;
 mod log_cut;
 mod log_records;

@@ -71,11 +71,16 @@ const DEPENDENCIES: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "inbox-intake",
+        &["inbox-engine", "inbox-runtime", "inbox-store", "outbox-core", "service-kit"],
+    ),
+    (
         "inbox-consumer",
         &[
             "inbox-conformance",
             "inbox-engine",
             "inbox-handler",
+            "inbox-intake",
             "inbox-kafka",
             "inbox-runtime",
             "inbox-store",

@@ -2,6 +2,7 @@
 
 mod formats;
 mod handlers;
+mod intake;
 mod layers;
 mod secrets;
 mod table;

@@ -71,8 +71,8 @@ pub(super) struct ReleaseFailure {
 }
 
 impl<DB: Transactions> Work<DB> {
-    pub(super) async fn execute(&self, job: ReleaseJob<'_>) -> JobOutcome {
-        let (mut conn, tx, rows) = match self.read(job).await {
+    pub(super) async fn execute(&self, mut job: ReleaseJob<'_>) -> JobOutcome {
+        let (mut conn, tx, rows) = match self.read(&mut job).await {
             Ok(read) => read,
             Err(fault) => return JobOutcome::NotCommitted(fault),
         };
