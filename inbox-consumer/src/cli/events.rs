@@ -105,7 +105,7 @@ fn rendered(proposed: &[Proposed<'_>]) -> String {
 mod tests {
     use super::*;
 
-    fn proposed(topic: &str, format: Option<&'static str>) -> Proposed<'_> {
+    fn proposed<'t>(topic: &'t str, format: Option<&'static str>) -> Proposed<'t> {
         let keys = format.map(|_| "rules.type = \"value:a\"".to_owned());
         let keys = Vec::from_iter(keys);
         Proposed { topic, records: 3, read: 2, format, keys, note: Some("look".into()) }
