@@ -1,5 +1,7 @@
 //! Versions of aggregates: which events of a transaction are stale or wait, and which versions it writes.
 //!
+//! One story: its files know each other.
+//!
 //! An event is judged right before its handler would be called, behind what was really applied: an event before it
 //! may have been parked in the meantime.
 

@@ -170,10 +170,10 @@ impl Claim for Postgres {
     ) -> Result<ClaimResult, sqlx::Error> {
         check(request)?;
         if is_single(request) {
-            let row = bind_one(CLAIM_ONE, scope, request).fetch_one(on(conn)).await?;
+            let row = bind_one(sqlx::query(CLAIM_ONE), scope, request).fetch_one(on(conn)).await?;
             return read_one(&row, request);
         }
-        let row = bind(CLAIM, scope, request).fetch_one(on(conn)).await?;
+        let row = bind(sqlx::query(CLAIM), scope, request).fetch_one(on(conn)).await?;
         read(&row)
     }
 
@@ -272,11 +272,11 @@ pub(super) fn is_single(request: &ClaimRequest) -> bool {
 
 /// The parameters of [`CLAIM`].
 pub(super) fn bind(
-    text: &'static str,
+    query: Query<'static, Postgres, PgArguments>,
     scope: &Scope,
     request: &ClaimRequest,
 ) -> Query<'static, Postgres, PgArguments> {
-    sqlx::query(text)
+    query
         .bind(scope.consumer_ref)
         .bind(scope.partition_ref)
         .bind(uuids(&request.ids))
@@ -308,12 +308,12 @@ pub(super) fn read(row: &PgRow) -> Result<ClaimResult, sqlx::Error> {
 
 /// The parameters of [`CLAIM_ONE`].
 pub(super) fn bind_one(
-    text: &'static str,
+    query: Query<'static, Postgres, PgArguments>,
     scope: &Scope,
     request: &ClaimRequest,
 ) -> Query<'static, Postgres, PgArguments> {
     let step = request.lanes[0];
-    sqlx::query(text)
+    query
         .bind(scope.consumer_ref)
         .bind(scope.partition_ref)
         .bind(Uuid::from_bytes(request.ids[0]))

@@ -98,13 +98,14 @@ impl Versions for Postgres {
         if claim::is_single(request)
             && let [key] = keys
         {
-            let row = claim::bind_one(CLAIM_ONE, scope, request).bind(&key[..]);
+            let row = claim::bind_one(sqlx::query(CLAIM_ONE), scope, request).bind(&key[..]);
             let row = row.fetch_one(on(conn)).await?;
             let version: Option<i64> = row.try_get("version")?;
             let last = version.map(|version| (*key, version)).into_iter().collect();
             return Ok((claim::read_one(&row, request)?, last));
         }
-        let row = claim::bind(CLAIM, scope, request).bind(keys).fetch_one(on(conn)).await?;
+        let row =
+            claim::bind(sqlx::query(CLAIM), scope, request).bind(keys).fetch_one(on(conn)).await?;
         let keys: Option<Vec<Vec<u8>>> = row.try_get("version_keys")?;
         let versions: Option<Vec<i64>> = row.try_get("versions")?;
         let last = keys.unwrap_or_default().into_iter().zip(versions.unwrap_or_default());
