@@ -72,6 +72,8 @@ macro_rules! conformance_scenarios {
             a_version_that_another_wrote_is_kept
             versions_belong_to_their_consumer
             a_fenced_transaction_writes_no_version
+            what_waits_is_woken_by_its_version
+            an_event_is_set_aside_and_joins_again
         } }
         $run! { savepoint {
             a_failed_event_leaves_no_trace

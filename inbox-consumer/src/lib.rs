@@ -97,7 +97,7 @@ compile_error!("no database is on: enable the feature `postgres` or `sqlite` of 
 pub use consumer::{BuildError, Consumer, ConsumerBuilder, Ended, migrate};
 #[doc(inline)]
 pub use inbox_handler::{
-    BatchHandler, Event, Fault, Handler, HandlerError, HandlerResult, Routes, SavepointTx,
+    BatchHandler, Event, Fault, GapEnd, Handler, HandlerError, HandlerResult, Routes, SavepointTx,
     Schedule, Statement, Tx, VersionPolicy, statement,
 };
 #[doc(inline)]

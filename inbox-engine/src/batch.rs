@@ -151,6 +151,8 @@ pub struct Tally {
     pub stale: u64,
     /// Events parked, followers included.
     pub parked: u64,
+    /// Parked events that waited for a version that is applied now: they are due.
+    pub woken: u64,
     /// Events that the configuration ignores: of an unknown type, or unreadable.
     pub ignored: u64,
     /// Such events that are sent to a topic of their own.

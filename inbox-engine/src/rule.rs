@@ -115,6 +115,10 @@ pub enum Rule {
     StaleSkipped,
     /// A version is written over the one that the claim read, or the transaction is rolled back.
     VersionsCompared,
+    /// An event behind a version that was not applied waits for it, where its route says so.
+    GapWaits,
+    /// With a version what waits for it is due, in the same transaction.
+    GapsWoken,
     /// Skipping by the lanes compares leader epochs.
     SkipComparesLeaderEpoch,
     /// With unknown leader epochs at or above the watermark: claim; fresh at a passed offset is reuse.

@@ -11,3 +11,10 @@ CREATE TABLE inbox_versions (
     aggregate_key bytea NOT NULL CHECK (octet_length(aggregate_key) = 16),
     PRIMARY KEY (aggregate_key, consumer_ref)
 ) WITH (fillfactor = 50);
+
+-- An event that waits for versions before its own (`awaiting`) is parked in a queue of its own, which holds nobody;
+-- `joins` is the queue of its aggregate, which it is put into when its turn has come. NULL: it is there already.
+ALTER TABLE inbox_parked
+    ADD COLUMN joins    bytea,
+    ADD COLUMN awaiting bigint;
+CREATE INDEX inbox_parked_joins ON inbox_parked (partition_ref, joins, awaiting) WHERE joins IS NOT NULL;

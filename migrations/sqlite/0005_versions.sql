@@ -11,3 +11,9 @@ CREATE TABLE inbox_versions (
     aggregate_key BLOB NOT NULL CHECK (length(aggregate_key) = 16),
     PRIMARY KEY (consumer_ref, aggregate_key)
 ) STRICT, WITHOUT ROWID;
+
+-- An event that waits for versions before its own (`awaiting`) is parked in a queue of its own, which holds nobody;
+-- `joins` is the queue of its aggregate, which it is put into when its turn has come. NULL: it is there already.
+ALTER TABLE inbox_parked ADD COLUMN joins BLOB;
+ALTER TABLE inbox_parked ADD COLUMN awaiting INTEGER;
+CREATE INDEX inbox_parked_joins ON inbox_parked (partition_ref, joins, awaiting) WHERE joins IS NOT NULL;

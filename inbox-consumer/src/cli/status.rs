@@ -48,6 +48,8 @@ pub(super) struct Line {
     in_flight: Option<i64>,
     parked_events: i64,
     parked_aggregates: i64,
+    /// Parked events that wait for versions before their own.
+    gaps: i64,
     /// Why it stands still.
     standstill: Option<String>,
     /// Lanes that are held by their first event.
@@ -134,6 +136,7 @@ fn stored(row: PartitionRow, strange: Option<String>, silence_max: Duration) -> 
         in_flight: Some((row.reached - row.watermark).max(0)),
         parked_events: row.parked_events,
         parked_aggregates: row.parked_aggregates,
+        gaps: row.gaps,
         standstill,
         held: held.map(|text| HeldLane::read(&text)).unwrap_or_default(),
         remap: row.next_lanes.map(|(count, rule)| {
@@ -161,6 +164,7 @@ fn unknown((topic, partition): (String, i32)) -> Line {
         in_flight: None,
         parked_events: 0,
         parked_aggregates: 0,
+        gaps: 0,
         standstill: Some("not_owned: no consumer of this name has ever had it".into()),
         held: Vec::new(),
         remap: None,
@@ -174,6 +178,15 @@ impl Line {
         let more =
             if rest.is_empty() { String::new() } else { format!(" (and {} more)", rest.len()) };
         Some(format!("lane_held: {}{more}", first.sentence()))
+    }
+}
+
+impl Line {
+    /// What is missing, if the partition moves otherwise.
+    fn gap(&self) -> Option<String> {
+        let wait = if self.gaps == 1 { "waits" } else { "wait" };
+        let events = counted(self.gaps, "event");
+        (self.gaps > 0).then(|| format!("gap: {events} {wait} for an earlier version"))
     }
 }
 
@@ -229,6 +242,7 @@ pub(super) fn rendered(lines: &[Line]) -> String {
                     .clone()
                     .or_else(|| line.held())
                     .or_else(|| line.remap.clone())
+                    .or_else(|| line.gap())
                     .unwrap_or_default(),
             ]
         })

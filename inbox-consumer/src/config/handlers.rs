@@ -1,6 +1,6 @@
 //! `[[handlers]]`: handlers without Rust. What a statement may be, the router knows.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use service_kit::{choice, section};
 
@@ -18,11 +18,17 @@ section! {
         /// sum up or that only insert.
         one_per_aggregate: Option<bool>;
         /// What becomes of events whose aggregate counts versions. `stale`: one at or below the last version that was
-        /// applied is settled and counted, without its handler. docs/versions.md tells more.
+        /// applied is settled and counted, without its handler. `gap`: besides, one that is not the next version waits for
+        /// those before it. docs/versions.md tells more.
         versions: VersionMode;
         /// With `versions`: what an aggregate begins with. Without it the first event that is seen is applied, whatever
         /// its version.
         version_first: Option<u32>;
+        /// With `versions = "gap"`: how long an event waits for the version before its own.
+        gap_wait: Duration = "30s", in 1ms..=365d;
+        /// With `versions = "gap"`: what becomes of it then. `park`: it waits on, for that version or for a person.
+        /// `run`: it is run as it is, and what is missing is stale from then on.
+        gap_end: GapEnd;
         /// With `versions`: an event without a version is parked. Otherwise it is run, and changes no version.
         version_required: bool;
         /// The typed columns of the relation: `name = "TYPE"` or `name = "TYPE from SOURCE"`. Types: bool, bytea,
@@ -42,6 +48,18 @@ choice! {
         Off = "off",
         /// What is at or below the last version that was applied is not run.
         Stale = "stale",
+        /// Besides, what is not the next version waits.
+        Gap = "gap",
+    }
+}
+
+choice! {
+    /// What becomes of an event whose predecessor has not come in time.
+    pub enum GapEnd {
+        /// It waits on.
+        Park = "park",
+        /// It is run.
+        Run = "run",
     }
 }
 

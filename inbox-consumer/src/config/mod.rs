@@ -29,7 +29,7 @@ mod tests;
 
 pub use database::Database;
 pub use events::{Content, Events, Format, Unwanted};
-pub use handlers::{Declared, DeclaredMode, VersionMode};
+pub use handlers::{Declared, DeclaredMode, GapEnd, VersionMode};
 pub use kafka::{Identity, Kafka, Protocol, Start};
 pub use limits::{Batch, Lanes, Limits, Retention, Retry};
 pub use outbox::{Outbox, Wake};

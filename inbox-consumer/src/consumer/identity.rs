@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use inbox_handler::{
-    VersionPolicy,
+    GapEnd, VersionPolicy,
     internal::{Declared, DeclaredMode},
 };
 use inbox_kafka::internal::{Excerpts, KafkaSettings};
@@ -82,6 +82,13 @@ fn versions(handler: &config::Declared) -> Option<VersionPolicy> {
     let policy = match handler.versions {
         config::VersionMode::Off => return None,
         config::VersionMode::Stale => VersionPolicy::stale(),
+        config::VersionMode::Gap => VersionPolicy::gap(
+            handler.gap_wait,
+            match handler.gap_end {
+                config::GapEnd::Park => GapEnd::Park,
+                config::GapEnd::Run => GapEnd::Run,
+            },
+        ),
     };
     let policy = handler.version_first.map_or(policy, |first| policy.first(first.into()));
     Some(if handler.version_required { policy.required() } else { policy })

@@ -31,7 +31,7 @@ pub use declared::{Declared, DeclaredMode};
 pub use decoded_payloads::{DecodedPayloads, DecodedRun};
 pub use schedule::Schedule;
 pub use table::{RouteLookup, RouteTable};
-pub use versions::{VersionPlace, VersionPolicy};
+pub use versions::{GapEnd, VersionPlace, VersionPolicy};
 
 pub use crate::run_event::RunEvent;
 use crate::{BatchHandler, Fault, Handler, Tx};

@@ -102,6 +102,11 @@ impl<DB: Database> RouteTable<DB> {
         !self.versions.is_empty()
     }
 
+    /// Whether events of any route wait for versions before their own.
+    pub fn has_gaps(&self) -> bool {
+        self.versions.iter().flatten().any(|policy| policy.wait().is_some())
+    }
+
     /// How the route of a number looks at versions.
     pub fn versions(&self, number: u32) -> Option<&VersionPolicy> {
         self.versions.get(usize::try_from(number).ok()?)?.as_ref()

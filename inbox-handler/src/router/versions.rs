@@ -1,5 +1,7 @@
 //! What becomes of events whose aggregate counts its versions.
 
+use std::time::Duration;
+
 /// What a route does with the versions of its aggregates ([`Event::aggregate_version`](crate::Event::aggregate_version)).
 ///
 /// The last version that was applied is kept for each consumer and aggregate (type and id), in the transaction of the
@@ -8,21 +10,53 @@
 /// ```
 /// use inbox_consumer::VersionPolicy;
 ///
+/// use inbox_consumer::GapEnd;
+/// use std::time::Duration;
+///
 /// // Late events are skipped; every event has to have a version.
 /// let latest = VersionPolicy::stale().required();
-/// # let _ = latest;
+/// // Events are run in the order of their versions, from 1 on.
+/// let ordered = VersionPolicy::gap(Duration::from_secs(30), GapEnd::Park).first(1);
+/// # let _ = (latest, ordered);
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct VersionPolicy {
+    gap: Option<Gap>,
     first: Option<i64>,
     required: bool,
+}
+
+/// What becomes of an event behind a version that is missing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Gap {
+    wait: Duration,
+    end: GapEnd,
+}
+
+/// What becomes of an event whose predecessor has not come in time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum GapEnd {
+    /// It waits on: until its predecessor is applied after all, or a person releases or discards it.
+    Park,
+    /// It is run as it is. What is missing is stale from then on.
+    Run,
 }
 
 impl VersionPolicy {
     /// An event at or below the last version that was applied is stale: it is settled and counted, and its handler is
     /// not called. Every later one is applied, whatever is missing before it.
     pub fn stale() -> Self {
-        Self { first: None, required: false }
+        Self { gap: None, first: None, required: false }
+    }
+
+    /// As [`stale`](Self::stale); besides, an event that is not the next version after the last one that was applied
+    /// waits until that is. It is parked meanwhile (`gap`), and holds nobody: other aggregates go on, and later events
+    /// of its own are judged by their versions. When its predecessor has not come for so long, it goes as `end` says.
+    ///
+    /// Say where versions begin ([`first`](Self::first)): otherwise the first event of an aggregate is taken for
+    /// its beginning, and what should have been before it is stale.
+    pub fn gap(wait: Duration, end: GapEnd) -> Self {
+        Self { gap: Some(Gap { wait, end }), ..Self::stale() }
     }
 
     /// The version that an aggregate begins with. An aggregate that was never seen is taken to be right before it, so
@@ -54,8 +88,15 @@ impl VersionPolicy {
         let last = last.or(self.first.map(|first| first.saturating_sub(1)));
         match last {
             Some(last) if version <= last => VersionPlace::Stale(last),
+            Some(last) if self.gap.is_some() && version - 1 > last => VersionPlace::Gap(last),
             _ => VersionPlace::Next,
         }
+    }
+
+    /// How long an event waits for its predecessor, and what becomes of it then.
+    #[doc(hidden)]
+    pub fn wait(&self) -> Option<(Duration, GapEnd)> {
+        self.gap.map(|gap| (gap.wait, gap.end))
     }
 }
 
@@ -66,6 +107,8 @@ pub enum VersionPlace {
     Next,
     /// It is at or below this one, the last that was applied.
     Stale(i64),
+    /// It is above the one that comes after this one, the last that was applied.
+    Gap(i64),
 }
 
 #[cfg(test)]
@@ -86,6 +129,24 @@ mod tests {
         ] {
             assert_eq!(policy.place(version, last), place, "{version} behind {last:?}");
         }
+    }
+
+    #[test]
+    fn what_is_not_the_next_version_waits() {
+        let policy = VersionPolicy::gap(Duration::from_secs(1), GapEnd::Run);
+        for (version, last, place) in [
+            (7, None, VersionPlace::Next),
+            (5, Some(5), VersionPlace::Stale(5)),
+            (6, Some(5), VersionPlace::Next),
+            (7, Some(5), VersionPlace::Gap(5)),
+            (i64::MAX, Some(i64::MIN), VersionPlace::Gap(i64::MIN)),
+            (i64::MIN + 1, Some(i64::MIN), VersionPlace::Next),
+            (i64::MAX, Some(i64::MAX - 1), VersionPlace::Next),
+        ] {
+            assert_eq!(policy.place(version, last), place, "{version} behind {last:?}");
+        }
+        assert_eq!(policy.first(1).place(2, None), VersionPlace::Gap(0));
+        assert_eq!(policy.first(1).place(1, None), VersionPlace::Next);
     }
 
     #[test]

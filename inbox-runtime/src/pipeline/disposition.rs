@@ -6,7 +6,7 @@ use inbox_engine::internal::{Doom, ParkReason, Rule, Run, RunEntry, Tally, runs}
 use inbox_store::internal::port::Parking;
 use outbox_core::OutboxEvent;
 
-use super::{Delivered, parked};
+use super::{Delivered, parked, versions::Versions};
 
 /// What becomes of one event.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -17,6 +17,8 @@ pub(super) enum Disposition {
     Duplicate,
     /// It is at or below the last version of its aggregate, which is this one.
     Stale(i64),
+    /// A version of its aggregate before its own was not applied.
+    Wait,
     /// An earlier event of its aggregate is parked.
     Follow,
     /// Nobody handles its type, and the configuration says to pass over it.
@@ -115,6 +117,13 @@ impl<'a> Dispositions<'a> {
         (0..self.items.len()).filter(|index| self.all[*index] == Disposition::Run)
     }
 
+    /// The same of events that waited for a version that is applied now, which are to run.
+    pub(super) fn runs_of(&mut self, ready: &[usize]) -> Vec<Run> {
+        ready.iter().for_each(|&index| self.all[index] = Disposition::Run);
+        let entries: Vec<RunEntry> = ready.iter().map(|&index| self.entry(index)).collect();
+        runs(&entries)
+    }
+
     fn entry(&self, index: usize) -> RunEntry {
         let item = &self.items[index];
         RunEntry { index, lane: item.lane, kind: item.kind, aggregate: item.aggregate }
@@ -125,16 +134,27 @@ impl<'a> Dispositions<'a> {
     }
 
     /// The rows to park, in offset order. `delay` says when what is exhausted is released by itself.
-    pub(super) fn parked(&self, delay: impl Fn(&Delivered) -> Option<Duration>) -> Vec<Parking> {
-        let row = |(item, disposition): (&Delivered, &Disposition)| match disposition {
-            Disposition::Park(doom) if doom.reason == ParkReason::Exhausted => {
-                Some(parked::doomed_row(item, doom, delay(item)))
-            }
-            Disposition::Park(doom) => Some(parked::doomed_row(item, doom, None)),
-            Disposition::Follow => Some(parked::row(item, ParkReason::Follower, "", None)),
-            _ => None,
-        };
-        let mut rows: Vec<Parking> = self.items.iter().zip(&self.all).filter_map(row).collect();
+    pub(super) fn parked(
+        &self,
+        delay: impl Fn(&Delivered) -> Option<Duration>,
+        versions: &Versions<'_>,
+    ) -> Vec<Parking> {
+        let row =
+            |(index, (item, disposition)): (usize, (&Delivered, &Disposition))| match disposition {
+                Disposition::Park(doom) if doom.reason == ParkReason::Exhausted => {
+                    Some(parked::doomed_row(item, doom, delay(item)))
+                }
+                Disposition::Park(doom) => Some(parked::doomed_row(item, doom, None)),
+                Disposition::Follow => Some(parked::row(item, ParkReason::Follower, "", None)),
+                Disposition::Wait => {
+                    let wait = versions.how_to_wait(index)?;
+                    let row = parked::row(item, ParkReason::Gap, &wait.text, Some(wait.time));
+                    Some(Parking { aggregate: wait.queue, delay: Some(wait.time), ..row })
+                }
+                _ => None,
+            };
+        let all = self.items.iter().zip(&self.all).enumerate();
+        let mut rows: Vec<Parking> = all.filter_map(row).collect();
         rows.sort_unstable_by_key(|row| row.offset);
         rows
     }
@@ -144,8 +164,15 @@ impl<'a> Dispositions<'a> {
         self.items.iter().zip(&self.all).filter_map(|(item, disposition)| match disposition {
             Disposition::Park(doom) => Some((item, doom.reason, Some(doom))),
             Disposition::Follow => Some((item, ParkReason::Follower, None)),
+            Disposition::Wait => Some((item, ParkReason::Gap, None)),
             _ => None,
         })
+    }
+
+    /// What is parked until versions before its own are applied.
+    pub(super) fn waiting(&self) -> impl Iterator<Item = (usize, &Delivered)> {
+        let waits = |index: &usize| self.all[*index] == Disposition::Wait;
+        (0..self.items.len()).filter(waits).map(|index| (index, &self.items[index]))
     }
 
     /// What was not run for its version, with the one that was there.
@@ -163,7 +190,7 @@ impl<'a> Dispositions<'a> {
                 Disposition::Applied => tally.applied += 1,
                 Disposition::Duplicate => tally.duplicates += 1,
                 Disposition::Stale(_) => tally.stale += 1,
-                Disposition::Follow | Disposition::Park(_) => tally.parked += 1,
+                Disposition::Follow | Disposition::Park(_) | Disposition::Wait => tally.parked += 1,
                 Disposition::Ignore => tally.ignored += 1,
                 Disposition::DeadLetter(_) => tally.dead_lettered += 1,
                 Disposition::Run | Disposition::Vanished => {}

@@ -1,6 +1,6 @@
 //! Handlers run on the transaction: together, or one by one with savepoints.
 
-use std::{borrow::Cow, time::Instant};
+use std::{borrow::Cow, collections::VecDeque, time::Instant};
 
 use inbox_engine::internal::{
     BatchOutcome, Doom, Failure, HandlerFault, Mode, ParkReason, Rule, Run, TransactionFault,
@@ -15,6 +15,7 @@ use super::{
     Delivered,
     disposition::{Disposition, Dispositions},
     transaction::{EarlyEnd, Transaction},
+    versions::Verdict,
 };
 
 /// How the call for one event of a careful transaction ended.
@@ -34,8 +35,26 @@ impl<DB: Transactions> Transaction<'_, DB> {
     ) -> Result<(), EarlyEnd> {
         for run in dispositions.runs() {
             self.handle_run(run, dispositions, payloads).await?;
+            self.handle_ready(dispositions, payloads).await?;
         }
         Ok(())
+    }
+
+    /// What has waited for events that were behind it.
+    async fn handle_ready(
+        &mut self,
+        dispositions: &mut Dispositions<'_>,
+        payloads: &mut DecodedPayloads,
+    ) -> Result<(), EarlyEnd> {
+        loop {
+            let ready = self.versions.ready();
+            if ready.is_empty() {
+                return Ok(());
+            }
+            for run in dispositions.runs_of(&ready) {
+                self.handle_run(run, dispositions, payloads).await?;
+            }
+        }
     }
 
     async fn handle_run(
@@ -50,8 +69,8 @@ impl<DB: Transactions> Transaction<'_, DB> {
             if rest.is_empty() {
                 return Ok(());
             }
-            let stale = self.versions.stale(&rest);
-            let called = without(&rest, &stale);
+            let verdicts = self.versions.judge(&rest);
+            let called = to_call(&rest, &verdicts);
             let of_run = payloads.run(run.kind.route, &called);
             let end = match *called {
                 [] => RunEnd::Done,
@@ -78,13 +97,23 @@ impl<DB: Transactions> Transaction<'_, DB> {
             };
             self.still_inside(None)?;
             for (place, index) in rest.drain(..done).enumerate() {
-                match stale.get(place).copied().flatten() {
-                    Some(last) => dispositions.set(index, Disposition::Stale(last)),
-                    None => {
-                        dispositions.set(index, Disposition::Applied);
-                        self.versions.pass(index);
-                    }
-                }
+                let verdict = verdicts.get(place).copied().unwrap_or(Verdict::Run);
+                self.settle(index, verdict, dispositions);
+            }
+        }
+    }
+
+    /// An event is done with, at least for now.
+    fn settle(&mut self, index: usize, verdict: Verdict, dispositions: &mut Dispositions<'_>) {
+        match verdict {
+            Verdict::Run => {
+                dispositions.set(index, Disposition::Applied);
+                self.versions.pass(index);
+            }
+            Verdict::Stale(last) => dispositions.set(index, Disposition::Stale(last)),
+            Verdict::Wait(_) => {
+                dispositions.set(index, Disposition::Wait);
+                self.versions.wait(index);
             }
         }
     }
@@ -107,26 +136,29 @@ impl<DB: Transactions> Transaction<'_, DB> {
         &mut self,
         dispositions: &mut Dispositions<'_>,
     ) -> Result<(), EarlyEnd> {
-        let indices: Vec<usize> = dispositions.to_run().collect();
+        let mut indices: VecDeque<usize> = dispositions.to_run().collect();
         let mut failures: Vec<Failure> = Vec::new();
         let batch = self.batch;
-        for index in indices {
+        while let Some(index) = indices.pop_front() {
             let lane = batch.items[index].lane;
             let behind = |f: &Failure| f.index.is_some_and(|i| batch.items[i].lane == lane);
             if failures.iter().any(behind) || dispositions.follow(index) {
                 continue;
             }
-            if let [Some(last)] = *self.versions.stale(&[index]) {
-                dispositions.set(index, Disposition::Stale(last));
+            if let [verdict @ (Verdict::Stale(_) | Verdict::Wait(_))] =
+                *self.versions.judge(&[index])
+            {
+                self.settle(index, verdict, dispositions);
                 continue;
             }
             match self.handle_single(index).await? {
-                EventEnd::Applied => {
-                    dispositions.set(index, Disposition::Applied);
-                    self.versions.pass(index);
-                }
+                EventEnd::Applied => self.settle(index, Verdict::Run, dispositions),
                 EventEnd::Doomed(doom) => self.doom_undecodable(index, doom.error, dispositions),
                 EventEnd::Failed(failure) => failures.push(failure),
+            }
+            for ready in self.versions.ready() {
+                dispositions.set(ready, Disposition::Run);
+                indices.push_front(ready);
             }
         }
         if failures.is_empty() {
@@ -247,13 +279,13 @@ impl<DB: Transactions> Transaction<'_, DB> {
     }
 }
 
-/// These events, but those that are stale.
-fn without<'r>(rest: &'r [usize], stale: &[Option<i64>]) -> Cow<'r, [usize]> {
-    if stale.iter().all(Option::is_none) {
+/// Those of these events whose handler is called.
+fn to_call<'r>(rest: &'r [usize], verdicts: &[Verdict]) -> Cow<'r, [usize]> {
+    if verdicts.iter().all(|verdict| *verdict == Verdict::Run) {
         return Cow::Borrowed(rest);
     }
-    let fresh = rest.iter().zip(stale).filter(|(_, stale)| stale.is_none());
-    fresh.map(|(index, _)| *index).collect()
+    let run = rest.iter().zip(verdicts).filter(|(_, verdict)| **verdict == Verdict::Run);
+    run.map(|(index, _)| *index).collect()
 }
 
 pub(super) fn run_event(item: &Delivered) -> RunEvent<'_> {

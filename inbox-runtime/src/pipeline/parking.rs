@@ -56,10 +56,11 @@ impl<DB: Transactions> Transaction<'_, DB> {
                 _ => {}
             }
         }
+        // That an event waits for another is no trouble yet.
+        let mut told = dispositions.parkings().filter(|(_, reason, _)| *reason != ParkReason::Gap);
+        let Some(first) = told.next() else { return };
         let with_error = dispositions.parkings().find(|(_, _, doom)| doom.is_some());
-        let Some((item, _, doom)) = with_error.or_else(|| dispositions.parkings().next()) else {
-            return;
-        };
+        let (item, _, doom) = with_error.unwrap_or(first);
         let [event_type, event_id, aggregate] = event_labels(item);
         let counted = reasons.iter().map(|(reason, events)| format!("{reason} {events}"));
         let follows = "an earlier event of their aggregate is parked";

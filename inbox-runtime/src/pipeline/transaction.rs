@@ -96,6 +96,8 @@ pub(super) struct Transaction<'a, DB: Transactions> {
     pub(super) versions: Versions<'a>,
     /// Events of a release that it did not run for their versions.
     pub(super) stale: u64,
+    /// Parked events that waited for a version that it has applied.
+    pub(super) woken: u64,
     /// Savepoints that handlers have taken in it and not rolled back.
     pub(super) savepoints_taken: u32,
     /// Round trips with queued statements that could have named the one that fails.
@@ -206,6 +208,7 @@ impl<'a, DB: Transactions> Transaction<'a, DB> {
             changed: None,
             versions: Versions::default(),
             stale: 0,
+            woken: 0,
             savepoints_taken: 0,
             named: 0,
             unguarded_used: false,
@@ -248,11 +251,11 @@ impl<'a, DB: Transactions> Transaction<'a, DB> {
         fault_point::pass("live.after_commit");
         self.tell_parked(&dispositions);
         self.tell_stale(&dispositions);
-        Ok(dispositions.tally())
+        Ok(Tally { woken: self.woken, ..dispositions.tally() })
     }
 
     async fn park(&mut self, dispositions: &Dispositions<'_>) -> Result<(), EarlyEnd> {
-        let rows = dispositions.parked(|item| self.work.first_delay(item));
+        let rows = dispositions.parked(|item| self.work.first_delay(item), &self.versions);
         if rows.is_empty() || !Rule::ParkInTransaction.on() {
             return Ok(());
         }
@@ -263,6 +266,7 @@ impl<'a, DB: Transactions> Transaction<'a, DB> {
         let parked = DB::park(self.conn, &self.scope, &rows).await;
         let marked = parked.map_err(|error| self.statement_failed("parking", &error))?;
         self.changed = self.changed.map(|changed| changed.saturating_add_unsigned(marked));
+        self.set_joins(dispositions).await?;
         fault_point::pass("live.after_park");
         self.check_limit().await
     }

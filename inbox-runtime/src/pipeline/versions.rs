@@ -1,17 +1,22 @@
-//! Versions of aggregates: which events of a transaction are stale, and which versions it writes.
+//! Versions of aggregates: which events of a transaction are stale or wait, and which versions it writes.
+//!
+//! One story: its files know each other.
 //!
 //! An event is judged right before its handler would be called, behind what was really applied: an event before it
 //! may have been parked in the meantime.
 
-use std::collections::{BTreeMap, HashMap};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    time::Duration,
+};
 
 use inbox_engine::internal::{BatchOutcome, LaneMove, Rule, TransactionFault};
 use inbox_handler::{
-    VersionPolicy,
+    GapEnd, VersionPolicy,
     internal::{RouteTable, VersionPlace},
 };
 use inbox_store::internal::port::{
-    Advanced, ClaimRequest, ClaimResult, LastVersion, Transactions, VersionMove,
+    Advanced, ClaimRequest, ClaimResult, LastVersion, Transactions, VersionMove, WaitingEvent,
 };
 use outbox_core::Aggregate;
 
@@ -30,6 +35,31 @@ pub(super) struct Versions<'a> {
     events: Vec<Option<Versioned<'a>>>,
     /// By the key of the aggregate, in the order in which rows are locked.
     last: BTreeMap<[u8; 16], Last>,
+    /// Aggregate, version and place of events that wait.
+    waiting: BTreeSet<([u8; 16], i64, usize)>,
+    /// Events of some route may wait in the database.
+    gaps: bool,
+}
+
+/// What becomes of an event, as its version says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Verdict {
+    /// It is run.
+    Run,
+    /// It is at or below this version.
+    Stale(i64),
+    /// A version before its own was not applied; this one was, as the last.
+    Wait(i64),
+}
+
+/// How an event waits.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Wait {
+    pub(super) queue: [u8; 16],
+    pub(super) version: i64,
+    pub(super) time: Duration,
+    pub(super) end: GapEnd,
+    pub(super) text: String,
 }
 
 /// An event whose route looks at its version.
@@ -50,7 +80,7 @@ struct Last {
 }
 
 impl<'a> Versions<'a> {
-    pub(super) fn of<DB: Transactions>(routes: &'a RouteTable<DB>, items: &'a [Delivered]) -> Self {
+    pub(super) fn of<DB: Transactions>(routes: &'a RouteTable<DB>, items: &[Delivered]) -> Self {
         if !routes.has_versions() {
             return Self::default();
         }
@@ -65,7 +95,7 @@ impl<'a> Versions<'a> {
         };
         let events: Vec<_> = items.iter().map(of).collect();
         let last = events.iter().flatten().map(|event| (event.key, Last::default())).collect();
-        Self { events, last }
+        Self { events, last, waiting: BTreeSet::new(), gaps: routes.has_gaps() }
     }
 
     /// The aggregates, distinct and sorted.
@@ -89,25 +119,60 @@ impl<'a> Versions<'a> {
         self.last.get(&event.key).and_then(|last| last.now)
     }
 
-    /// Which of these events are stale, if they are applied in this order: the version that each of those is at
-    /// or below, by its place. Empty where nobody looks.
-    pub(super) fn stale(&self, indices: &[usize]) -> Vec<Option<i64>> {
-        if self.last.is_empty() || !Rule::StaleSkipped.on() {
+    /// What these events are, if those that are run are applied in this order. Empty where nobody looks.
+    pub(super) fn judge(&self, indices: &[usize]) -> Vec<Verdict> {
+        if self.last.is_empty() {
             return Vec::new();
         }
         let mut ahead: HashMap<[u8; 16], i64> = HashMap::new();
         let judge = |&index: &usize| {
-            let event = self.event(index)?;
+            let Some(event) = self.event(index) else { return Verdict::Run };
             let last = ahead.get(&event.key).copied().or_else(|| self.last(event));
             match event.policy.place(event.version, last) {
-                VersionPlace::Stale(last) => Some(last),
-                VersionPlace::Next => {
+                VersionPlace::Stale(last) if Rule::StaleSkipped.on() => Verdict::Stale(last),
+                VersionPlace::Gap(last) if Rule::GapWaits.on() => Verdict::Wait(last),
+                _ => {
                     ahead.insert(event.key, event.version);
-                    None
+                    Verdict::Run
                 }
             }
         };
         indices.iter().map(judge).collect()
+    }
+
+    /// The event waits, at first for what the transaction itself applies.
+    pub(super) fn wait(&mut self, index: usize) {
+        if let Some(&Versioned { key, version, .. }) = self.event(index) {
+            self.waiting.insert((key, version, index));
+        }
+    }
+
+    /// Events that need not wait any more: of each aggregate the first, so that they may go together.
+    pub(super) fn ready(&mut self) -> Vec<usize> {
+        let mut ready: Vec<([u8; 16], i64, usize)> = Vec::new();
+        for &(key, version, index) in &self.waiting {
+            let another = ready.last().is_none_or(|(before, ..)| *before != key);
+            let last = self.last.get(&key).and_then(|last| last.now);
+            if another && last.is_some_and(|last| version <= last.saturating_add(1)) {
+                ready.push((key, version, index));
+            }
+        }
+        for event in &ready {
+            self.waiting.remove(event);
+        }
+        let mut ready: Vec<usize> = ready.into_iter().map(|(.., index)| index).collect();
+        ready.sort_unstable();
+        ready
+    }
+
+    /// How the event at a place waits: in which queue, how long, what becomes of it then, and what to say.
+    pub(super) fn how_to_wait(&self, index: usize) -> Option<Wait> {
+        let event = self.event(index)?;
+        let (time, end) = event.policy.wait()?;
+        let last = self.last(event).map_or_else(|| "nothing".to_owned(), |last| last.to_string());
+        let text = format!("its version is {}, and {last} was applied before it", event.version);
+        let version = event.version;
+        Some(Wait { queue: queue(&event.key, version), version, time, end, text })
     }
 
     /// The event was applied, or the configuration passes over it.
@@ -122,7 +187,10 @@ impl<'a> Versions<'a> {
     pub(super) fn moves(&self) -> Vec<VersionMove> {
         let moved = self.last.iter().filter(|(_, last)| last.now != last.stored);
         let moved = moved.filter_map(|(&key, last)| {
-            Some(VersionMove { key, prev: last.stored, new: last.now? })
+            let new = last.now?;
+            let next = new.checked_add(1).filter(|_| self.gaps);
+            let awaits = next.map(|next| queue(&key, next));
+            Some(VersionMove { key, prev: last.stored, new, awaits })
         });
         moved.collect()
     }
@@ -133,6 +201,11 @@ fn key(aggregate: &Aggregate) -> [u8; 16] {
     let parts = [aggregate.aggregate_type().as_bytes(), aggregate.aggregate_id().as_bytes()];
     let lengths = parts.map(|part| part.len().to_be_bytes());
     Hash::Sha256.of(lengths.iter().zip(parts).flat_map(|(length, part)| [&length[..], part]))
+}
+
+/// The queue of events that wait for the version before this one. No rule of lanes finds it, and no aggregate.
+fn queue(key: &[u8; 16], version: i64) -> [u8; 16] {
+    Hash::Sha256.of([&b"gap"[..], &key[..], &version.to_be_bytes()[..]])
 }
 
 impl<DB: Transactions> Transaction<'_, DB> {
@@ -177,14 +250,41 @@ impl<DB: Transactions> Transaction<'_, DB> {
         }
         let advanced =
             DB::advance_versions(self.conn, &self.scope, &self.tx, lanes, changed, &moves).await;
-        let Advanced { lanes: moved, versions } =
+        let Advanced { lanes: moved, versions, woken } =
             advanced.map_err(|error| self.statement_failed("the advance", &error))?;
         let all = versions == moves.len() as u64 || !Rule::VersionsCompared.on();
         if all || moved != lanes.len() as u64 {
+            self.woken = woken;
             return Ok(moved);
         }
         // In another partition, so its key has changed: both orders are right, and the next claim knows.
         let text = "another transaction has applied an event of the same aggregate";
+        Err(EarlyEnd::RolledBack(BatchOutcome::Fault(TransactionFault::Conflict(text.into()))))
+    }
+
+    /// Tells events that were parked to wait which queues they join in the end.
+    pub(super) async fn set_joins(
+        &mut self,
+        dispositions: &Dispositions<'_>,
+    ) -> Result<(), EarlyEnd> {
+        let waiting = dispositions.waiting().filter_map(|(index, item)| {
+            Some(WaitingEvent {
+                offset: item.offset,
+                leader_epoch: item.leader_epoch,
+                version: self.versions.event(index)?.version,
+                joins: item.aggregate,
+            })
+        });
+        let waiting: Vec<WaitingEvent> = waiting.collect();
+        if waiting.is_empty() {
+            return Ok(());
+        }
+        let set = DB::set_joins(self.conn, &self.scope, &waiting).await;
+        let set = set.map_err(|error| self.statement_failed("parking events that wait", &error))?;
+        if set == waiting.len() as u64 {
+            return Ok(());
+        }
+        let text = "an event that is to wait was parked before, and its inbox row is gone";
         Err(EarlyEnd::RolledBack(BatchOutcome::Fault(TransactionFault::Conflict(text.into()))))
     }
 

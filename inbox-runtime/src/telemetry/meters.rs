@@ -21,11 +21,12 @@ use service_kit::{
 use super::{Counters, partition_reading::PartitionReading};
 
 /// Why events are parked, in the order of [`Meters::parked`].
-pub(crate) const REASONS: [ParkReason; 9] = [
+pub(crate) const REASONS: [ParkReason; 10] = [
     ParkReason::ByHand,
     ParkReason::Crashed,
     ParkReason::Exhausted,
     ParkReason::Follower,
+    ParkReason::Gap,
     ParkReason::Mismatch,
     ParkReason::Rejected,
     ParkReason::Torn,

@@ -53,7 +53,7 @@ metrics! { pub METRICS of Scrape<'_>, Scrape::consumer;
     Counter "inbox_events_ignored_total" "events" [] |m, s| s.add(&[], m.counters.ignored.read());
     /// Such events and records that were sent to `events.dead_letter_topic` instead.
     Counter "inbox_events_dead_lettered_total" "events" [] |m, s| s.add(&[], m.counters.dead_lettered.read());
-    /// Events set aside, by why: by_hand, crashed, exhausted, follower, mismatch, rejected, torn, undecodable, unknown_type.
+    /// Events set aside, by why: by_hand, crashed, exhausted, follower, gap, mismatch, rejected, torn, undecodable, unknown_type.
     Counter "inbox_events_parked_total" "events" [reason] parked_total;
     /// Parked events that left their queue with their effect.
     Counter "inbox_events_released_total" "events" [] |m, s| s.add(&[], m.counters.released.read());

@@ -198,6 +198,7 @@ fn counters_count_what_a_transaction_did() {
         duplicates: 2,
         stale: 6,
         parked: 1,
+        woken: 1,
         ignored: 4,
         dead_lettered: 5,
     }));

@@ -42,4 +42,4 @@ pub use transaction::{
     Address, Claim, ClaimRequest, ClaimResult, InboxRow, OpenError, Parking, Recheck, Savepoint,
     Scope, Sessions, StoreFault, TxLimits,
 };
-pub use versions::{Advanced, LastVersion, VersionMove, Versions};
+pub use versions::{Advanced, LastVersion, VersionMove, Versions, WaitingEvent};

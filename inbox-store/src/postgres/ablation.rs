@@ -150,6 +150,7 @@ static ROWS: &[Row] = &[
         &[
             Cut::new(Rule::ConsumerScope, "SELECT $9,", "SELECT $9 * 0,"),
             Cut::new(Rule::VersionsCompared, "WHERE w.version = EXCLUDED.previous ", ""),
+            Cut::new(Rule::GapsWoken, "AND q.joins IS NOT NULL", "AND false"),
         ],
     ),
     (parking::PARK_ALONE, &[Cut::new(Rule::ParkedLimitLocked, " FOR NO KEY UPDATE", "")]),

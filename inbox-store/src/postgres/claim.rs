@@ -170,10 +170,10 @@ impl Claim for Postgres {
     ) -> Result<ClaimResult, sqlx::Error> {
         check(request)?;
         if is_single(request) {
-            let row = bind_one(CLAIM_ONE, scope, request).fetch_one(on(conn)).await?;
+            let row = bind_one(sqlx::query(CLAIM_ONE), scope, request).fetch_one(on(conn)).await?;
             return read_one(&row, request);
         }
-        let row = bind(CLAIM, scope, request).fetch_one(on(conn)).await?;
+        let row = bind(sqlx::query(CLAIM), scope, request).fetch_one(on(conn)).await?;
         read(&row)
     }
 
@@ -271,12 +271,12 @@ pub(super) fn is_single(request: &ClaimRequest) -> bool {
 }
 
 /// The parameters of [`CLAIM`].
-pub(super) fn bind<'q>(
-    text: &'static str,
+pub(super) fn bind(
+    query: Query<'static, Postgres, PgArguments>,
     scope: &Scope,
-    request: &'q ClaimRequest,
-) -> Query<'q, Postgres, PgArguments> {
-    sqlx::query(text)
+    request: &ClaimRequest,
+) -> Query<'static, Postgres, PgArguments> {
+    query
         .bind(scope.consumer_ref)
         .bind(scope.partition_ref)
         .bind(uuids(&request.ids))
@@ -307,13 +307,13 @@ pub(super) fn read(row: &PgRow) -> Result<ClaimResult, sqlx::Error> {
 }
 
 /// The parameters of [`CLAIM_ONE`].
-pub(super) fn bind_one<'q>(
-    text: &'static str,
+pub(super) fn bind_one(
+    query: Query<'static, Postgres, PgArguments>,
     scope: &Scope,
-    request: &'q ClaimRequest,
-) -> Query<'q, Postgres, PgArguments> {
+    request: &ClaimRequest,
+) -> Query<'static, Postgres, PgArguments> {
     let step = request.lanes[0];
-    sqlx::query(text)
+    query
         .bind(scope.consumer_ref)
         .bind(scope.partition_ref)
         .bind(Uuid::from_bytes(request.ids[0]))

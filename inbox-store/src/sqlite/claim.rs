@@ -153,11 +153,11 @@ impl Claim for Sqlite {
 }
 
 /// The parameters of [`CLAIM`].
-pub(super) fn bind<'q>(
+pub(super) fn bind(
     text: &'static str,
     scope: &Scope,
     request: &ClaimRequest,
-) -> Query<'q, Sqlite, SqliteArguments> {
+) -> Query<'static, Sqlite, SqliteArguments> {
     sqlx::query(text)
         .bind(scope.consumer_ref)
         .bind(scope.partition_ref)

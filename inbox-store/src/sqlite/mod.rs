@@ -32,7 +32,7 @@ pub use settings::SqliteSettings;
 mod tests {
     use sqlx::{AssertSqlSafe, Sqlite};
 
-    use super::{SqliteSettings, claim, parking, release, retention};
+    use super::{SqliteSettings, claim, parking, release, retention, versions};
     use crate::port::{Schemas, Sessions};
 
     /// SQLite's planner takes an array for the longer side of a join: it went through all inbox rows of
@@ -47,6 +47,8 @@ mod tests {
             claim::CLAIM,
             claim::RECHECK,
             claim::ADVANCE,
+            versions::CLAIM,
+            versions::ADVANCE,
             retention::LOOK,
             retention::PRUNE,
             parking::MARK,

@@ -87,4 +87,5 @@ mod unreadable;
 mod unwanted;
 mod upgrading;
 mod versions;
+mod versions_gaps;
 mod wire;

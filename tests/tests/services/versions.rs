@@ -14,7 +14,7 @@ use sqlx::{Postgres, Sqlite};
 use tests::Services;
 
 /// What differs between the databases.
-trait Kit: Probe {
+pub trait Kit: Probe {
     const TABLES: &str;
     const EFFECTS: &str;
     async fn bench() -> HandlerTest<Self>;
@@ -39,7 +39,7 @@ impl Kit for Postgres {
 impl Kit for Sqlite {
     const TABLES: &str = "CREATE TABLE effects (at INTEGER PRIMARY KEY AUTOINCREMENT, n INTEGER)";
     const EFFECTS: &str =
-        "SELECT group_concat(n, ' ') FROM (SELECT n FROM effects ORDER BY at LIMIT 1000)";
+        "SELECT group_concat(n, ' ') FROM (SELECT n FROM effects ORDER BY at LIMIT -1)";
 
     async fn bench() -> HandlerTest<Self> {
         HandlerTest::sqlite().await.unwrap()
@@ -52,8 +52,8 @@ impl Kit for Sqlite {
 
 /// Writes the version that it was called with; fails so many times first, after its effect.
 #[derive(Clone, Default)]
-struct Write {
-    failures: Arc<AtomicUsize>,
+pub struct Write {
+    pub failures: Arc<AtomicUsize>,
 }
 
 impl<DB: Kit> Handler<DB> for Write {
@@ -70,8 +70,8 @@ impl<DB: Kit> Handler<DB> for Write {
 
 /// A run at once; keeps what it was called with.
 #[derive(Clone, Default)]
-struct WriteAll {
-    calls: Arc<Mutex<Vec<Vec<i64>>>>,
+pub struct WriteAll {
+    pub calls: Arc<Mutex<Vec<Vec<i64>>>>,
 }
 
 impl<DB: Kit> BatchHandler<DB> for WriteAll {
@@ -86,23 +86,23 @@ impl<DB: Kit> BatchHandler<DB> for WriteAll {
     }
 }
 
-const TYPE: &str = "Renamed";
+pub const TYPE: &str = "Renamed";
 
 /// An event of the aggregate `a` that brings it to this version.
-fn to(version: i64) -> OutboxEvent {
+pub fn to(version: i64) -> OutboxEvent {
     of("a", version)
 }
 
-fn of(aggregate: &str, version: i64) -> OutboxEvent {
+pub fn of(aggregate: &str, version: i64) -> OutboxEvent {
     unversioned(aggregate, version).with_aggregate_version(version)
 }
 
-fn unversioned(aggregate: &str, n: i64) -> OutboxEvent {
+pub fn unversioned(aggregate: &str, n: i64) -> OutboxEvent {
     OutboxEvent::new(TYPE, &Aggregate::new("Customer", aggregate).unwrap(), &n).unwrap()
 }
 
 /// One whose payload no handler takes.
-fn unreadable(version: i64) -> OutboxEvent {
+pub fn unreadable(version: i64) -> OutboxEvent {
     let aggregate = Aggregate::new("Customer", "a").unwrap();
     OutboxEvent::new(TYPE, &aggregate, &"no number").unwrap().with_aggregate_version(version)
 }
@@ -111,19 +111,19 @@ fn stale<DB: Kit>() -> Routes<DB> {
     Routes::default().on(TYPE, Write::default()).versions(TYPE, VersionPolicy::stale())
 }
 
-async fn start<DB: Kit>(routes: Routes<DB>) -> HandlerTest<DB> {
+pub async fn start<DB: Kit>(routes: Routes<DB>) -> HandlerTest<DB> {
     let mut bench = DB::bench().await;
     bench.execute(DB::TABLES).await.unwrap();
     bench.handle(routes).await.unwrap();
     bench
 }
 
-async fn effects<DB: Kit>(bench: &mut HandlerTest<DB>) -> String {
+pub async fn effects<DB: Kit>(bench: &mut HandlerTest<DB>) -> String {
     DB::text(bench.connection(), DB::EFFECTS).await.unwrap().unwrap_or_default()
 }
 
 /// The last versions that the database has.
-async fn versions<DB: Kit>(bench: &mut HandlerTest<DB>) -> (i64, i64) {
+pub async fn versions<DB: Kit>(bench: &mut HandlerTest<DB>) -> (i64, i64) {
     let rows = bench.number("SELECT count(*) FROM inbox_versions").await.unwrap();
     let sum = "SELECT CAST(coalesce(sum(version), 0) AS bigint) FROM inbox_versions";
     (rows, bench.number(sum).await.unwrap())
@@ -310,7 +310,7 @@ fn key_of_a<DB: Kit>() -> String {
     format!("{before}72162d59c7072159af54840a2e0ca2f8{behind}")
 }
 
-trait Reasons {
+pub trait Reasons {
     fn each_reason(&self) -> Vec<&str>;
 }
 
@@ -320,6 +320,7 @@ impl Reasons for Vec<Outcome> {
     }
 }
 
+/// Each scenario on both databases.
 macro_rules! on_both {
     ($($scenario:ident)*) => {
         mod postgres {
@@ -340,6 +341,8 @@ macro_rules! on_both {
         }
     };
 }
+
+pub(super) use on_both;
 
 on_both! {
     a_late_event_is_settled_and_not_run

@@ -109,6 +109,7 @@ fn row(partition: i32, watermark: i64) -> PartitionRow {
         owner: None,
         owner_seen_seconds: None,
         parked_aggregates: 0,
+        gaps: 0,
         parked_events: 0,
         standstill: None,
         held_lanes: None,

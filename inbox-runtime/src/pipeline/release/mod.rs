@@ -15,6 +15,7 @@ mod plan;
 mod record_separately;
 mod redeliver;
 mod report;
+mod waiting;
 
 use std::sync::Arc;
 
