@@ -167,7 +167,7 @@ async fn waiting<DB: Probe>(settings: DB::Settings, name: &str) -> (Scene<DB>, S
     let scope = scene.take_over().await.scope;
     let claim = claim_of(&[(1, 0)], &[step(0, -1, 0)]);
     scene.claim_versions(&scope, &claim).await;
-    let delay = Some(Duration::from_secs(3_600));
+    let delay = Some(Duration::from_hours(1));
     let row = Parking { aggregate: aggregate(9), delay, ..parking(1, 0, ParkReason::Gap) };
     DB::park_alone(&mut scene.session, &scope).await.expect("the lock");
     DB::park(&mut scene.session, &scope, &[row]).await.expect("parking failed");
@@ -249,7 +249,7 @@ pub async fn an_event_is_set_aside_and_joins_again<DB: Probe>(settings: DB::Sett
     assert_eq!((scene.queues(&scope).await, scene.queues_due(&scope).await), (vec![1], vec![1]));
 
     scene.claim(&scope, &claim).await;
-    let hour = Duration::from_secs(3_600);
+    let hour = Duration::from_hours(1);
     let set = DB::set_aside(&mut scene.session, &scope, seq, (&aggregate(9), 6), hour).await;
     assert_eq!(set.expect("setting it aside failed"), 1);
     DB::commit(&mut scene.session).await.expect("commit");

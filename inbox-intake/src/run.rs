@@ -54,7 +54,9 @@ async fn try_part<DB: Owners>(direct: &Direct<DB>, part: Part) -> Vec<Part> {
     let Part { pending, mode, conflicts } = part;
     let (over, pending): (Vec<_>, Vec<_>) =
         pending.into_iter().partition(|pending| pending.slot.is_over());
-    over.into_iter().for_each(|pending| pending.slot.answer(Answer::again(LATE, 1)));
+    for pending in over {
+        pending.slot.answer(Answer::again(LATE, 1));
+    }
     if pending.is_empty() {
         return Vec::new();
     }
@@ -176,7 +178,9 @@ fn split(pending: Vec<Pending>, size: usize, mode: Mode, conflicts: u32) -> Vec<
 }
 
 fn answer_all(pending: &[Pending], answer: Answer) -> Vec<Part> {
-    pending.iter().for_each(|pending| pending.slot.answer(answer.clone()));
+    for pending in pending {
+        pending.slot.answer(answer.clone());
+    }
     Vec::new()
 }
 

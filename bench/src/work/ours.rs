@@ -23,7 +23,7 @@ use crate::plan::{CONSUMER, EVENT_TYPE};
 use crate::scenario::Look;
 
 /// No version is missing.
-const GAP_WAIT: Duration = Duration::from_secs(60);
+const GAP_WAIT: Duration = Duration::from_mins(1);
 
 /// How often the end is looked for.
 const LOOK: Duration = Duration::from_millis(2);

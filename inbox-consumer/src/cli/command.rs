@@ -62,7 +62,7 @@ where
         Command::Retire(retire) => {
             deadline::patiently(retire::retire::<DB>(&config, retire, &env, terminal)).await
         }
-        Command::Events { command } => events::events(&config, command, terminal).await,
+        Command::Events { command } => Box::pin(events::events(&config, command, terminal)).await,
         Command::Prune => deadline::patiently(prune::prune::<DB>(&config, terminal)).await,
         Command::Run { .. } | Command::Check { .. } => match build(Routes::default()).await {
             Err(error) => {
@@ -72,10 +72,10 @@ where
             Ok(routes) => match args.command {
                 Command::Check { json, sample } => {
                     let show = check::Show { json, sample: sample.map(usize::from) };
-                    check::check(&config, routes, show, terminal).await
+                    Box::pin(check::check(&config, routes, show, terminal)).await
                 }
                 Command::Run { trial: true } => run::trial(config, routes, terminal).await,
-                _ => run::run(config, routes, terminal).await,
+                _ => Box::pin(run::run(config, routes, terminal)).await,
             },
         },
     };

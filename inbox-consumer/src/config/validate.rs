@@ -37,8 +37,7 @@ impl Config {
             return found.push(Problem::fatal(&[], "a value of the configuration is too large"));
         };
         let missing = |problem: &Problem| {
-            matches!(problem.keys[..], ["kafka.bootstrap"] | ["kafka.topics"])
-                && !self.reads_kafka()
+            matches!(problem.keys[..], ["kafka.bootstrap" | "kafka.topics"]) && !self.reads_kafka()
         };
         found.extend(TABLE.problems(&values).into_iter().filter(|problem| !missing(problem)));
     }

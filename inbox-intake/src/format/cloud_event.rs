@@ -14,10 +14,10 @@ pub(super) fn structured(body: &[u8]) -> Result<Draft, BadInput> {
     let members: BTreeMap<String, &RawValue> = serde_json::from_slice(body).map_err(not_json)?;
     let mut attributes = BTreeMap::new();
     for (name, value) in &members {
-        if !matches!(name.as_str(), "data" | "data_base64") {
-            if let Some(value) = attribute(name, value)? {
-                attributes.insert(name.as_str(), value);
-            }
+        if !matches!(name.as_str(), "data" | "data_base64")
+            && let Some(value) = attribute(name, value)?
+        {
+            attributes.insert(name.as_str(), value);
         }
     }
     let payload = payload(&members, attributes.get("datacontenttype").map(String::as_str))?;

@@ -6,7 +6,7 @@ use outbox_core::{
     header_names as names,
 };
 
-/// What an id that is no UUID is unique within: the source of a CloudEvent.
+/// What an id that is no UUID is unique within: the source of a `CloudEvent`.
 const EVENT_SOURCE: &str = "event_source";
 
 /// What reads the records that drafts become.

@@ -3,7 +3,7 @@
 //! | body | by |
 //! |---|---|
 //! | JSON envelope, or a list of them | `Content-Type: application/json`, or [`ENVELOPE`] |
-//! | CloudEvent | `Content-Type: application/cloudevents+json`; `…-batch+json` for a list; headers `ce-…` (binary) |
+//! | `CloudEvent` | `Content-Type: application/cloudevents+json`; `…-batch+json` for a list; headers `ce-…` (binary) |
 //! | Standard Webhook | the header `webhook-id`, with any other content type |
 //!
 //! One story: its files know each other.
@@ -72,14 +72,14 @@ pub(crate) fn read(
     let content_type = text(headers, CONTENT_TYPE.as_str())?.unwrap_or_default();
     let media = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     let drafts = match media.as_str() {
-        STRUCTURED => return one(cloud_event::structured(body)?, now_ms),
+        STRUCTURED => return Ok(one(cloud_event::structured(body)?, now_ms)),
         BATCH => cloud_event::batch(body)?,
         ENVELOPE => envelope::read(body)?,
         _ if headers.contains_key("ce-specversion") => {
-            return one(cloud_event::binary(headers, body)?, now_ms);
+            return Ok(one(cloud_event::binary(headers, body)?, now_ms));
         }
         _ if headers.contains_key("webhook-id") => {
-            return one(webhook::read(headers, body, rules)?, now_ms);
+            return Ok(one(webhook::read(headers, body, rules)?, now_ms));
         }
         "application/json" | "" => envelope::read(body)?,
         other => {
@@ -101,8 +101,8 @@ struct Drafts {
     is_list: bool,
 }
 
-fn one(draft: draft::Draft, now_ms: i64) -> Result<Events, BadInput> {
-    Ok(Events { records: vec![draft.record(now_ms)], is_list: false })
+fn one(draft: draft::Draft, now_ms: i64) -> Events {
+    Events { records: vec![draft.record(now_ms)], is_list: false }
 }
 
 /// A header as text.

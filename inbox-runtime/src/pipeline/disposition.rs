@@ -126,7 +126,9 @@ impl<'a> Dispositions<'a> {
 
     /// The same of events that waited for a version that is applied now, which are to run.
     pub(super) fn runs_of(&mut self, ready: &[usize]) -> Vec<Run> {
-        ready.iter().for_each(|&index| self.all[index] = Disposition::Run);
+        for &index in ready {
+            self.all[index] = Disposition::Run;
+        }
         let entries: Vec<RunEntry> = ready.iter().map(|&index| self.entry(index)).collect();
         runs(&entries)
     }

@@ -1,5 +1,4 @@
-//! The loop that applies the engine's effects. One task owns the engine; everything slow is spawned and
-//! comes back as a message.
+//! The loop that applies the engine's effects. What is slow is spawned, and comes back as a message.
 //!
 //! One story: its files know each other.
 

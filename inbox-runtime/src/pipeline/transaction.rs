@@ -20,7 +20,7 @@ use uuid::Uuid;
 use super::{
     Delivery,
     concurrency::ConcurrencyLimiter,
-    disposition::{Disposition, Dispositions},
+    disposition::Disposition,
     fault_point,
     handling::run_event,
     intake::{IGNORED, Intake},
@@ -83,6 +83,7 @@ pub(super) enum EarlyEnd {
 }
 
 /// One transaction under way.
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(super) struct Transaction<'a, DB: Transactions> {
     pub(super) work: &'a Work<DB>,
     pub(super) scope: Scope,
@@ -256,37 +257,9 @@ impl<'a, DB: Transactions> Transaction<'a, DB> {
         self.crash(super::crash::Moment::AfterCommit)?;
         fault_point::pass("live.after_commit");
         self.tell_parked(&dispositions);
-        self.tell_stale(&dispositions);
+        dispositions.tell_stale();
         let tally = Tally { woken: self.woken, ..dispositions.tally() };
         Ok((tally, dispositions.into_all()))
-    }
-
-    async fn park(&mut self, dispositions: &Dispositions<'_>) -> Result<(), EarlyEnd> {
-        let rows = dispositions.parked(|item| self.work.first_delay(item), &self.versions);
-        if rows.is_empty() || !Rule::ParkInTransaction.on() {
-            return Ok(());
-        }
-        let alone = DB::park_alone(self.conn, &self.scope).await;
-        alone.map_err(|error| self.statement_failed("the lock for parking", &error))?;
-        // A follower is as it came; that it cannot be parked is never its fault.
-        self.handled |= dispositions.parkings().any(|(_, _, doom)| doom.is_some());
-        let parked = DB::park(self.conn, &self.scope, &rows).await;
-        let marked = parked.map_err(|error| self.statement_failed("parking", &error))?;
-        self.changed = self.changed.map(|changed| changed.saturating_add_unsigned(marked));
-        self.set_joins(dispositions).await?;
-        fault_point::pass("live.after_park");
-        self.check_limit().await
-    }
-
-    /// The limits are kept exactly: nobody else parks here until this transaction ends.
-    async fn check_limit(&mut self) -> Result<(), EarlyEnd> {
-        let limit = self.work.parking.limit;
-        let load = DB::parked_load(self.conn, &self.scope, limit).await;
-        let load = load.map_err(|error| self.statement_failed("counting parked events", &error))?;
-        if load.within(limit) || !Rule::ParkedLimitCounted.on() {
-            return Ok(());
-        }
-        Err(EarlyEnd::RolledBack(BatchOutcome::Full(load.beyond(limit))))
     }
 
     /// The heart: it fails after a swallowed error, after a handler's own COMMIT or ROLLBACK, when a

@@ -287,10 +287,12 @@ impl<DB: Transactions> Transaction<'_, DB> {
         let text = "an event that is to wait was parked before, and its inbox row is gone";
         Err(EarlyEnd::RolledBack(BatchOutcome::Fault(TransactionFault::Conflict(text.into()))))
     }
+}
 
+impl Dispositions<'_> {
     /// Tells what was not run.
-    pub(super) fn tell_stale(&self, dispositions: &Dispositions<'_>) {
-        let mut stale = dispositions.stale();
+    pub(super) fn tell_stale(&self) {
+        let mut stale = self.stale();
         let Some((item, last)) = stale.next() else { return };
         let version = item.event.event.as_ref().ok().and_then(|event| event.aggregate_version);
         Signal::Stale {

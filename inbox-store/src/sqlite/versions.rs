@@ -106,7 +106,7 @@ impl Versions for Sqlite {
             .bind(places(versions.iter().filter(|version| version.awaits.is_some()).count()));
         let steps: Vec<_> = on(conn).fetch_many(query).try_collect().await?;
         let mut rows =
-            steps.into_iter().filter_map(|step| step.left()).map(|it| it.rows_affected());
+            steps.into_iter().filter_map(sqlx::Either::left).map(|it| it.rows_affected());
         match (rows.next(), rows.next(), rows.next()) {
             (Some(lanes), Some(versions), Some(woken)) => Ok(Advanced { lanes, versions, woken }),
             _ => Err(unexpected("an advance with versions did not say what it changed")),

@@ -107,7 +107,9 @@ async fn adopted<F: Operators>(
     };
     let Adoption { table, begin, end: ending, doubts } = adoption;
     if !end {
-        doubts.iter().for_each(|doubt| terminal.warn(doubt));
+        for doubt in &doubts {
+            terminal.warn(doubt);
+        }
     }
     let statements = if end { ending } else { begin };
     if print {
@@ -134,6 +136,8 @@ async fn adopted<F: Operators>(
 }
 
 fn complain(wrong: &[String], terminal: &mut Terminal<'_>) -> Exit {
-    wrong.iter().for_each(|text| terminal.complain(text));
+    for text in wrong {
+        terminal.complain(text);
+    }
     Exit::Usage
 }

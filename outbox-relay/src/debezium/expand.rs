@@ -162,7 +162,6 @@ fn value(json: &Json, schema: &Schema) -> Option<Value> {
         (Json::Int(value), Kind::Int32) if i32::try_from(*value).is_err() => return None,
         (Json::Int(value), Kind::Int64) if i32::try_from(*value).is_ok() => return None,
         (Json::Int(value), _) => Value::Int(*value),
-        (Json::Big, _) => return None,
         (Json::Double(value), _) => Value::Double(*value),
         (Json::String(text), _) => Value::String(text.clone()),
         (Json::Array(values), Kind::Array(items)) => {

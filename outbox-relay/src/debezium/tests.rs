@@ -27,7 +27,8 @@ struct StoredRow {
 
 #[derive(Deserialize)]
 struct Variant {
-    variant: String,
+    #[serde(rename = "variant")]
+    name: String,
     table: String,
     settings: HashMap<String, String>,
     /// Its connector stops at the row.
@@ -74,7 +75,7 @@ impl StoredRow {
 /// The connector's settings as the configuration has them: dots become lines, converters have short names.
 fn settings(variant: &Variant) -> Debezium {
     let mut table = toml::Table::new();
-    table.insert("topic_prefix".into(), variant.variant.clone().into());
+    table.insert("topic_prefix".into(), variant.name.clone().into());
     for (name, value) in &variant.settings {
         let name = name.strip_prefix("transforms.outbox.").unwrap_or(name);
         // What `BinaryDataConverter` hands on to.
@@ -135,7 +136,7 @@ fn records_are_those_of_debezium_byte_for_byte() {
     let written: Vec<Written> = lines(include_str!("fixtures/records.jsonl"));
     let mut compared = 0;
     for variant in &variants {
-        let name = variant.variant.as_str();
+        let name = variant.name.as_str();
         let router =
             Router::read(&settings(variant)).unwrap_or_else(|wrong| panic!("{name}: {wrong:?}"));
         let mut records = HashMap::new();

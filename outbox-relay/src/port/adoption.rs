@@ -33,6 +33,7 @@ pub(crate) struct FurtherColumn {
 }
 
 /// What the converters ask of columns.
+#[expect(clippy::struct_excessive_bools, reason = "each is a setting of the connector")]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct DebeziumNeeds {
     /// The payload is sent as bytes.

@@ -1,6 +1,6 @@
 //! One transaction of direct events: its lanes are locked, then it is as any other.
 
-use std::{collections::BTreeMap, pin::pin, sync::Arc, time::Instant};
+use std::{collections::BTreeSet, pin::pin, sync::Arc, time::Instant};
 
 use futures::future::maybe_done;
 use inbox_engine::internal::{
@@ -135,7 +135,7 @@ fn batch_of(
     items: Vec<Delivered>,
     mode: Mode,
 ) -> Batch<Arc<Delivery>> {
-    let lanes: BTreeMap<Lane, ()> = items.iter().map(|item| (item.lane, ())).collect();
+    let lanes: BTreeSet<Lane> = items.iter().map(|item| item.lane).collect();
     let step = |lane| LaneMove {
         lane,
         prev: Offset(-1),
@@ -151,7 +151,7 @@ fn batch_of(
         mode,
         whole: true,
         marked: false,
-        lanes: lanes.into_keys().map(step).collect(),
+        lanes: lanes.into_iter().map(step).collect(),
         items,
     }
 }
@@ -189,7 +189,7 @@ mod tests {
 
     #[test]
     fn offsets_of_a_lane_go_up_and_are_no_other_lanes() {
-        let mut seen = std::collections::BTreeSet::new();
+        let mut seen = BTreeSet::new();
         for lane in 0..4 {
             let mut last = Offset(-1);
             for _ in 0..5 {
