@@ -227,8 +227,10 @@ pub async fn what_waits_is_woken_by_its_version<DB: Probe>(settings: DB::Setting
     assert_eq!(scene.advance_versions(&scope, &claim, &[wakes(9)]).await.woken, 1);
     DB::commit(&mut scene.session).await.expect("commit");
     assert_eq!(scene.queues_due(&scope).await, [1]);
+    scene.claim(&scope, &claim_of(&[], &[step(0, 0, 0)])).await;
     let queue = DB::queue(&mut scene.session, &scope, &aggregate(1), 9).await;
     let queue = queue.expect("reading the queue failed");
+    scene.rollback().await;
     assert_eq!((queue.len(), &*queue[0].reason), (1, "follower"));
 }
 
@@ -256,4 +258,14 @@ pub async fn an_event_is_set_aside_and_joins_again<DB: Probe>(settings: DB::Sett
     assert_eq!((scene.queues(&scope).await, scene.queues_due(&scope).await), (vec![9], vec![]));
     let rows = DB::partitions(&mut scene.session, "versions-aside").await.expect("status");
     assert_eq!((rows[0].parked_events, rows[0].gaps), (1, 1));
+
+    // As where an older build has run it out of the queue in which it waits.
+    scene.claim(&scope, &claim).await;
+    let session = &mut scene.session;
+    let set = DB::set_aside(session, &scope, seq, (&aggregate(9), 6), hour).await;
+    assert_eq!(set.expect("setting it aside failed"), 1);
+    assert_eq!(DB::joins_others(session, &scope, seq).await.expect("a look"), Some(false));
+    assert_eq!(DB::join(session, &scope, seq, ParkReason::GapOver).await.expect("joining"), 1);
+    DB::commit(session).await.expect("commit");
+    assert_eq!(scene.queues(&scope).await, [1]);
 }

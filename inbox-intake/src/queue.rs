@@ -94,7 +94,8 @@ impl<DB: Owners> Queue<DB> {
         events: Vec<DirectEvent>,
         wait: Duration,
     ) -> Result<oneshot::Receiver<Vec<Answer>>, Closed> {
-        let (ticket, answers) = Ticket::new(events.len(), Instant::now() + wait);
+        let aggregates = events.iter().map(DirectEvent::aggregate).collect();
+        let (ticket, answers) = Ticket::new(aggregates, Instant::now() + wait);
         let bytes: usize = events.iter().map(DirectEvent::bytes).sum();
         let mut state = self.state();
         if state.ending {

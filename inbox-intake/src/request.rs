@@ -128,7 +128,13 @@ impl<DB: Owners> Shared<DB> {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let tolerance = self.settings.signature_tolerance.as_secs();
         signature::verify(&secrets.keys(), headers, body, now.as_secs(), tolerance)
-            .map_err(|error| Refusal::new(StatusCode::UNAUTHORIZED, error))
+            .map_err(|error| Refusal::new(StatusCode::UNAUTHORIZED, error))?;
+        if format::is_binary(headers) {
+            // One signed body would be as many events as somebody makes up ids for it.
+            let error = "the headers `ce-…` of a CloudEvent in binary mode are not signed: send it in structured mode";
+            return Err(Refusal::new(StatusCode::UNAUTHORIZED, error));
+        }
+        Ok(())
     }
 
     /// All events of the request, or nothing of it: an event that cannot be read refuses those beside it, too.

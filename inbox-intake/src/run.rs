@@ -57,6 +57,12 @@ async fn try_part<DB: Owners>(direct: &Direct<DB>, part: Part) -> Vec<Part> {
     for pending in over {
         pending.slot.answer(Answer::again(LATE, 1));
     }
+    // What was refused before may have been in another part, or in another transaction.
+    let (behind, pending): (Vec<_>, Vec<_>) =
+        pending.into_iter().partition(|pending| pending.slot.is_behind());
+    for pending in behind {
+        pending.slot.answer(Answer::again(BEHIND, 1));
+    }
     if pending.is_empty() {
         return Vec::new();
     }
@@ -129,19 +135,13 @@ async fn again(
 /// Answers those whose handler may succeed later, and what follows them in their requests; answers what is left, in which
 /// those that never can are to be parked.
 fn blame(pending: Vec<Pending>, mut named: BTreeMap<usize, Failure>) -> Vec<Pending> {
-    let mut behind: Vec<([u8; 16], Slot)> = Vec::new();
     let mut rest = Vec::new();
     for (index, mut pending) in pending.into_iter().enumerate() {
-        let aggregate = pending.event.aggregate();
         let failure = named.remove(&index);
         let retry = failure.as_ref().is_some_and(|failure| failure.fault == HandlerFault::Retry);
         if retry {
-            behind.push((aggregate, pending.slot.clone()));
             pending.slot.answer(Answer::again(FAILED, 1));
-        } else if behind
-            .iter()
-            .any(|(held, slot)| *held == aggregate && slot.is_beside(&pending.slot))
-        {
+        } else if pending.slot.is_behind() {
             pending.slot.answer(Answer::again(BEHIND, 1));
         } else if let Some(Failure { fault, error, .. }) = failure {
             if pending.event.is_doomed() {

@@ -4,6 +4,7 @@ use outbox_core::{OutboxEvent, Record};
 
 use crate::{
     config::{Config, Problem, RecordFormat},
+    placement::ROW,
     topic::Template,
 };
 
@@ -84,12 +85,35 @@ impl Format {
     /// One sentence, when it has none.
     pub(crate) fn record(&self, event: &OutboxEvent, topic: String) -> Result<Formatted, String> {
         match self {
-            Self::Own(_) => Ok(Formatted { topic, partition: None, record: event.record() }),
+            Self::Own(_) => {
+                let mut record = event.record();
+                // A row has it that was copied while the format was Debezium's.
+                record.headers.retain(|header| header.name != ROW);
+                Ok(Formatted { topic, partition: None, record })
+            }
             #[cfg(feature = "debezium")]
             Self::Debezium(router) => {
                 let (record, partition) = router.record(event)?;
                 Ok(Formatted { topic, partition, record })
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use outbox_core::Aggregate;
+
+    use super::*;
+
+    #[test]
+    fn what_the_trigger_tells_is_not_sent_in_the_relays_own_format() {
+        let aggregate = Aggregate::new("order", "a").unwrap();
+        let event = OutboxEvent::new("Paid", &aggregate, &1).unwrap();
+        let event = event.with_header(ROW, "{}").unwrap().with_header("kept", "x").unwrap();
+        let format = Format::Own(Template::read("orders").unwrap());
+        let record = format.record(&event, "orders".into()).unwrap().record;
+        assert!(record.headers.iter().any(|header| header.name == "kept"));
+        assert!(record.headers.iter().all(|header| header.name != ROW));
     }
 }

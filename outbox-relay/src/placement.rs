@@ -1,5 +1,9 @@
 //! `table.fields.additional.placement`: what further columns become.
 
+/// The header in which the trigger of `outbox-relay adopt` tells what the row of the other table had: JSON with `table`,
+/// its name; `payload`, the payload's type; and `columns`, each with name, type and value. It is never sent.
+pub(crate) const ROW: &str = "__debezium.row";
+
 /// A column, and what it becomes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Placement {

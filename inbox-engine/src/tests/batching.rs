@@ -363,7 +363,7 @@ fn what_was_woken_is_looked_for_at_once() {
         limits look=1000
         own p0 lanes=1 w=0
         due p0
-        deliver p0@0 a => start p0@0
+        deliver p0 0a => start p0[0]
         woke p0@0 => look p0
         ",
     );

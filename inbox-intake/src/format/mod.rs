@@ -69,13 +69,12 @@ pub(crate) fn read(
     rules: &WebhookRules,
     now_ms: i64,
 ) -> Result<Events, BadInput> {
-    let content_type = text(headers, CONTENT_TYPE.as_str())?.unwrap_or_default();
-    let media = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    let media = media(headers)?;
     let drafts = match media.as_str() {
         STRUCTURED => return Ok(one(cloud_event::structured(body)?, now_ms)),
         BATCH => cloud_event::batch(body)?,
         ENVELOPE => envelope::read(body)?,
-        _ if headers.contains_key("ce-specversion") => {
+        _ if has_attributes(headers) => {
             return Ok(one(cloud_event::binary(headers, body)?, now_ms));
         }
         _ if headers.contains_key("webhook-id") => {
@@ -93,6 +92,22 @@ pub(crate) fn read(
     let is_list = drafts.is_list;
     let records = drafts.all.into_iter().map(|draft| draft.record(now_ms)).collect();
     Ok(Events { records, is_list })
+}
+
+/// Whether a request would be read as a `CloudEvent` whose attributes are headers.
+pub(crate) fn is_binary(headers: &HeaderMap) -> bool {
+    let whole = |media: String| [STRUCTURED, BATCH, ENVELOPE].contains(&media.as_str());
+    has_attributes(headers) && !media(headers).is_ok_and(whole)
+}
+
+fn has_attributes(headers: &HeaderMap) -> bool {
+    headers.contains_key("ce-specversion")
+}
+
+/// The media type that a body is said to be of, without its parameters.
+fn media(headers: &HeaderMap) -> Result<String, BadInput> {
+    let content_type = text(headers, CONTENT_TYPE.as_str())?.unwrap_or_default();
+    Ok(content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase())
 }
 
 /// What a body holds before it is made records.

@@ -64,10 +64,15 @@ impl<DB: Transactions> Transaction<'_, DB> {
         payloads: &mut DecodedPayloads,
     ) -> Result<(), EarlyEnd> {
         let mut rest = run.items;
+        // Events that are passed over, and what is behind each: both have their turn after `rest`.
+        let mut later: Vec<(usize, Vec<usize>)> = Vec::new();
         loop {
             rest.retain(|&index| !dispositions.follow(index));
             if rest.is_empty() {
-                return Ok(());
+                let Some((passed, behind)) = later.pop() else { return Ok(()) };
+                self.versions.pass(passed);
+                rest = behind;
+                continue;
             }
             let verdicts = self.versions.judge(&rest);
             let called = to_call(&rest, &verdicts);
@@ -80,9 +85,15 @@ impl<DB: Transactions> Transaction<'_, DB> {
                 RunEnd::Done => rest.len(),
                 RunEnd::Undecodable { at, ran, error } => {
                     let index = called[at];
-                    self.doom_undecodable(index, error, dispositions);
+                    let passed = self.doom_undecodable(index, error, dispositions);
                     let place = rest.iter().position(|one| *one == index).unwrap_or_default();
                     drop(called);
+                    if passed && ran != at && self.versions.looks_at(index) {
+                        // What is before it and has not run would be stale behind it.
+                        later.push((index, rest.split_off(place + 1)));
+                    } else if passed {
+                        self.versions.pass(index);
+                    }
                     rest.remove(place);
                     // What was judged behind events that have not run is judged anew.
                     if ran == at { place } else { 0 }
@@ -118,17 +129,16 @@ impl<DB: Transactions> Transaction<'_, DB> {
         }
     }
 
-    /// One that is parked has changed nothing. What the configuration passes over is behind, as what was applied.
+    /// Whether the configuration passes over it: it is behind then, as what was applied. One that is parked has
+    /// changed nothing.
     fn doom_undecodable(
         &mut self,
         index: usize,
         error: String,
         dispositions: &mut Dispositions<'_>,
-    ) {
+    ) -> bool {
         let disposition = self.dispose(&self.batch.items[index], undecodable(error));
-        if !dispositions.decide(index, disposition) {
-            self.versions.pass(index);
-        }
+        !dispositions.decide(index, disposition)
     }
 
     /// One savepoint per event; goes on in the other lanes after a failure, to name every culprit.
@@ -153,7 +163,11 @@ impl<DB: Transactions> Transaction<'_, DB> {
             }
             match self.handle_single(index).await? {
                 EventEnd::Applied => self.settle(index, Verdict::Run, dispositions),
-                EventEnd::Doomed(doom) => self.doom_undecodable(index, doom.error, dispositions),
+                EventEnd::Doomed(doom) => {
+                    if self.doom_undecodable(index, doom.error, dispositions) {
+                        self.versions.pass(index);
+                    }
+                }
                 EventEnd::Failed(failure) => failures.push(failure),
             }
             for ready in self.versions.ready() {

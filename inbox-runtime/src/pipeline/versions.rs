@@ -115,6 +115,11 @@ impl<'a> Versions<'a> {
         self.events.get(index)?.as_ref()
     }
 
+    /// Whether its route looks at its version.
+    pub(super) fn looks_at(&self, index: usize) -> bool {
+        self.event(index).is_some()
+    }
+
     fn last(&self, event: &Versioned<'_>) -> Option<i64> {
         self.last.get(&event.key).and_then(|last| last.now)
     }

@@ -82,7 +82,7 @@ pub trait Versions: Database {
         queue: (&[u8; 16], i64),
         wait: Duration,
     ) -> impl Future<Output = Result<u64, sqlx::Error>> + Send;
-    /// Whether the queue that an event joins has anything in it; `None` when it waits for no version.
+    /// Whether the queue that an event joins has any other in it; `None` when it waits for no version.
     fn joins_others(
         conn: &mut Self::Connection,
         scope: &Scope,

@@ -63,14 +63,15 @@ const SET_JOINS: &str = r#"UPDATE inbox_parked q SET joins = w.key, awaiting = w
 FROM unnest($2::bigint[], $3::integer[], $4::bytea[], $5::bigint[]) w(off, le, key, version)
 WHERE q.partition_ref = $1 AND q."offset" = w.off AND q.leader_epoch = w.le AND q.reason = 'gap' AND q.joins IS NULL"#;
 
-/// $1 partition, $2 number, $3 queue, $4 milliseconds, $5 version.
-const SET_ASIDE: &str = "UPDATE inbox_parked SET joins = aggregate_key, aggregate_key = $3, awaiting = $5, reason = 'gap',
+/// $1 partition, $2 number, $3 queue, $4 milliseconds, $5 version. An older build runs an event out of the queue in
+/// which it waits: it still joins that of its aggregate.
+const SET_ASIDE: &str = "UPDATE inbox_parked SET joins = coalesce(joins, aggregate_key), aggregate_key = $3, awaiting = $5, reason = 'gap',
     due_at = now() + $4::bigint * interval '1 millisecond', intent = NULL, intent_by = NULL, intent_at = NULL
 WHERE partition_ref = $1 AND parked_seq = $2";
 
 /// $1 partition, $2 number.
 const JOINS_OTHERS: &str = "SELECT EXISTS (SELECT FROM inbox_parked o
-    WHERE o.partition_ref = $1 AND o.aggregate_key = q.joins)
+    WHERE o.partition_ref = $1 AND o.aggregate_key = q.joins AND o.parked_seq <> q.parked_seq)
 FROM inbox_parked q WHERE q.partition_ref = $1 AND q.parked_seq = $2 AND q.joins IS NOT NULL";
 
 /// $1 partition, $2 number, $3 the last version.

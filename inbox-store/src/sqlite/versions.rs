@@ -47,14 +47,15 @@ WHERE partition_ref = ?1 AND joins IS NOT NULL
 const SET_JOINS: &str = r#"UPDATE inbox_parked SET joins = ?4, awaiting = ?5
 WHERE partition_ref = ?1 AND "offset" = ?2 AND leader_epoch = ?3 AND reason = 'gap' AND joins IS NULL"#;
 
-/// ?1 partition, ?2 number, ?3 queue, ?4 milliseconds, ?5 version.
-const SET_ASIDE: &str = "UPDATE inbox_parked SET joins = aggregate_key, aggregate_key = ?3, awaiting = ?5, reason = 'gap',
+/// ?1 partition, ?2 number, ?3 queue, ?4 milliseconds, ?5 version. An older build runs an event out of the queue in
+/// which it waits: it still joins that of its aggregate.
+const SET_ASIDE: &str = "UPDATE inbox_parked SET joins = coalesce(joins, aggregate_key), aggregate_key = ?3, awaiting = ?5, reason = 'gap',
     due_at = CAST(unixepoch('subsec') * 1000 AS INTEGER) + ?4, intent = NULL, intent_by = NULL, intent_at = NULL
 WHERE partition_ref = ?1 AND parked_seq = ?2";
 
 /// ?1 partition, ?2 number.
 const JOINS_OTHERS: &str = "SELECT EXISTS (SELECT 1 FROM inbox_parked o
-    WHERE o.partition_ref = ?1 AND o.aggregate_key = q.joins)
+    WHERE o.partition_ref = ?1 AND o.aggregate_key = q.joins AND o.parked_seq <> q.parked_seq)
 FROM inbox_parked q WHERE q.partition_ref = ?1 AND q.parked_seq = ?2 AND q.joins IS NOT NULL";
 
 /// ?1 partition, ?2 number, ?3 the last version.

@@ -26,7 +26,7 @@ const UNAVAILABLE: [&str; 2] =
     ["\"__debezium_unavailable_value\"", "\"X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ==\""];
 
 /// Members of a change that are looked at, in this order.
-const MEMBERS: [&str; 21] = [
+const MEMBERS: [&str; 18] = [
     "/before",
     "/after",
     "/op",
@@ -36,9 +36,6 @@ const MEMBERS: [&str; 21] = [
     "/source/schema",
     "/source/table",
     "/transaction/total_order",
-    "/status",
-    "/ddl",
-    "/ts_ms",
     "/source/lsn",
     "/source/txId",
     "/source/server_id",
@@ -105,7 +102,7 @@ pub(super) fn plain(topic: &str, record: &Record) -> Result<Record, ReadError> {
         });
     };
     let change = Change::of(value)?;
-    let Some(op) = change.text("/op") else { return Err(without_operation(&change)) };
+    let Some(op) = change.text("/op") else { return Err(without_operation(value)) };
     let done = match &*op {
         "c" => "created",
         "u" => "updated",
@@ -145,19 +142,35 @@ pub(super) fn plain(topic: &str, record: &Record) -> Result<Record, ReadError> {
     })
 }
 
-/// What is no change: told by its members.
-fn without_operation(change: &Change<'_>) -> ReadError {
-    match (change.at("/status"), change.at("/ddl"), change.at("/ts_ms")) {
-        (Some(_), ..) => {
-            ReadError::NoEvent { what: "the begin or end of a transaction, by Debezium" }
-        }
-        (None, Some(_), _) => ReadError::NoEvent { what: "a change of a schema, by Debezium" },
-        (None, None, Some(_)) => ReadError::NoEvent { what: "a heartbeat of Debezium" },
-        (None, None, None) => refused(
+/// What is no change: told by all the members that Debezium gives it. A row that was unwrapped may have a column
+/// `status`, `ddl` or `ts_ms`, too, and would be lost in silence.
+fn without_operation(value: &Bytes) -> ReadError {
+    let members = inside(value).and_then(|json| serde_json::from_str::<Columns<'_>>(json).ok());
+    let members = members.as_deref().unwrap_or_default();
+    // Of equal names the last counts, as everywhere.
+    let at =
+        |name: &str| members.iter().rfind(|(member, _)| member == name).map(|(_, json)| json.get());
+    let begins = |name: &str, start: char| at(name).is_some_and(|json| json.starts_with(start));
+    let is_there = |name: &str| at(name).is_some();
+
+    let is_transaction = matches!(at("status"), Some("\"BEGIN\"" | "\"END\""))
+        && is_there("id")
+        && is_there("event_count")
+        && is_there("data_collections");
+    // SQL Server has no statement to tell: there `ddl` is null.
+    let is_schema = is_there("ddl") && begins("source", '{') && begins("tableChanges", '[');
+    if is_transaction {
+        ReadError::NoEvent { what: "the begin or end of a transaction, by Debezium" }
+    } else if is_schema {
+        ReadError::NoEvent { what: "a change of a schema, by Debezium" }
+    } else if matches!(members, [(name, _)] if name == "ts_ms") {
+        ReadError::NoEvent { what: "a heartbeat of Debezium" }
+    } else {
+        refused(
             "missing_type",
             "it has no operation (`op`): it is no change event, or a transformation such as ExtractNewRecordState has \
              unwrapped it; take the transformation away, or read the topic with `events.format` custom",
-        ),
+        )
     }
 }
 
@@ -227,13 +240,18 @@ fn id(
     Ok(id)
 }
 
+/// What `JsonConverter` has written, without the schema around it.
+fn inside(json: &[u8]) -> Option<&str> {
+    let whole = Pointer::whole();
+    let place = if json.starts_with(WITH_SCHEMA) { whole.child("payload") } else { whole };
+    let mut found = [None];
+    let read = Pointer::find_all(&[place], json, &mut found);
+    read.ok().and(found[0])
+}
+
 /// The key as text: the value of its only column, or all of them as JSON.
 fn key_text(key: &Bytes) -> Option<Bytes> {
-    let whole = Pointer::whole();
-    let place = if key.starts_with(WITH_SCHEMA) { whole.child("payload") } else { whole };
-    let mut found = [None];
-    let read = Pointer::find_all(&[place], key, &mut found);
-    let Some(json) = read.ok().and(found[0]) else { return Some(key.clone()) };
+    let Some(json) = inside(key) else { return Some(key.clone()) };
     let columns = serde_json::from_str::<Columns<'_>>(json);
     let json = match columns.as_deref() {
         Ok([(_, column)]) => column.get(),

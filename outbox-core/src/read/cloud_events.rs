@@ -21,6 +21,8 @@ const ON_KAFKA: &str = "ce_";
 const IN_HTTP: &str = "ce-";
 const CONTENT_TYPE: &str = "content-type";
 const MEDIA_TYPE: &str = "application/cloudevents";
+/// Headers by which a record is in binary mode, whatever its value looks like.
+const BINARY: [&str; 3] = ["ce_id", "ce_specversion", "ce_partitionkey"];
 
 /// Where the parts are in binary mode.
 pub(super) fn rules() -> ReadRules {
@@ -90,14 +92,21 @@ fn of_known_version(record: Cow<'_, Record>) -> Result<Cow<'_, Record>, ReadErro
     ))
 }
 
-/// One in structured mode that can be read, in binary mode.
+/// One in structured mode that can be opened, in binary mode. Where an attribute is missing, for which a rule may
+/// stand, the others are found in headers all the same: order may be kept by one of them.
 pub(super) fn unfold(record: &Record) -> Option<Record> {
     if !matches!(mode(record), Mode::Structured) {
         return None;
     }
-    let has =
-        |unfolded: &Record, name| unfolded.header(name).is_some_and(|value| !value.is_empty());
-    structured(record).ok().filter(|unfolded| has(unfolded, "ce_id") && has(unfolded, "ce_type"))
+    let unfolded = structured(record).ok()?;
+    let has = |name: &str| unfolded.header(name).is_some_and(|value| !value.is_empty());
+    // Without a content type it may be something else, which should stay as it is.
+    let is_event = format_of(media_type(record)).is_some()
+        || has("ce_specversion")
+        || (has("ce_id") && has("ce_type"));
+    // The data of one with hardly an attribute may look like an event itself, and would be unfolded once more.
+    let is_done = matches!(mode(&unfolded), Mode::Binary);
+    (is_event && is_done).then_some(unfolded)
 }
 
 /// A request of HTTP that holds a `CloudEvent`, in binary or structured mode, as a record in binary mode as the binding
@@ -163,22 +172,32 @@ fn refused(reason: &'static str, text: &str) -> ReadError {
 }
 
 fn mode(record: &Record) -> Mode {
-    let content_type = record.headers.iter().rev().find(|header| is_content_type(header));
-    let content_type = content_type.and_then(|header| header.value.as_deref()).unwrap_or_default();
-    match format_of(content_type) {
+    let is_binary = || BINARY.iter().any(|name| record.header(name).is_some());
+    match format_of(media_type(record)) {
         Some(format) if format.eq_ignore_ascii_case(b"+json") => Mode::Structured,
         Some(format) if format.to_ascii_lowercase().starts_with(b"-batch") => Mode::Batch,
         Some(_) => Mode::Other,
-        None if record.header("ce_id").is_none() && is_like_structured(record) => Mode::Structured,
+        None if !is_binary() && is_like_structured(record) => Mode::Structured,
         None => Mode::Binary,
     }
 }
 
 /// What follows the media type of a `CloudEvent` in a content type; nothing of another content.
 fn format_of(content_type: &[u8]) -> Option<&[u8]> {
-    let media = content_type.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
+    let media = without_parameters(content_type);
     let (start, format) = media.split_at_checked(MEDIA_TYPE.len())?;
     start.eq_ignore_ascii_case(MEDIA_TYPE.as_bytes()).then_some(format)
+}
+
+/// The content type that a record has in a header, without parameters; empty where it has none.
+pub(super) fn media_type(record: &Record) -> &[u8] {
+    let content_type = record.headers.iter().rev().find(|header| is_content_type(header));
+    let content_type = content_type.and_then(|header| header.value.as_deref());
+    without_parameters(content_type.unwrap_or_default())
+}
+
+fn without_parameters(content_type: &[u8]) -> &[u8] {
+    content_type.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii()
 }
 
 fn is_content_type(header: &Header) -> bool {
@@ -303,7 +322,6 @@ fn payload_of(value: &Bytes, json: &str, is_json: bool) -> Result<Bytes, ReadErr
 }
 
 fn is_json(content_type: &[u8]) -> bool {
-    let media = content_type.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
-    let media = media.to_ascii_lowercase();
+    let media = without_parameters(content_type).to_ascii_lowercase();
     media.ends_with(b"/json") || media.ends_with(b"+json")
 }

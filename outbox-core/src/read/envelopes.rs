@@ -3,11 +3,11 @@
 use bytes::Bytes;
 
 use super::{
-    Part, Pointer, ReadRules, Source, Sources,
+    Part, Pointer, ReadRules, Source, Sources, cloud_events,
     connect::{Closed, Connect, Converter, Opened},
     pointer::{self, Pointed},
 };
-use crate::{JsonFault, Text};
+use crate::{JsonFault, Record, Text};
 
 /// A JSON object that holds the payload as a member.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -17,23 +17,47 @@ pub(super) struct Envelope {
     is_text: bool,
     /// Whether a value without the member is the payload itself.
     is_optional: bool,
+    /// Members one of which is beside it, unless the content type says that this is the envelope: a payload may have
+    /// a member of that name itself. None: the name alone tells it.
+    beside: &'static [&'static str],
+    content_type: &'static str,
 }
 
 /// `application/vnd.masstransit+json`, or what the raw serializer writes.
-pub(super) const MASSTRANSIT: Envelope =
-    Envelope { member: "message", is_text: false, is_optional: true };
+pub(super) const MASSTRANSIT: Envelope = Envelope {
+    member: "message",
+    is_text: false,
+    is_optional: true,
+    beside: &["messageType", "messageId"],
+    content_type: "application/vnd.masstransit+json",
+};
 /// `io.eventuate.tram.messaging.common.MessageImpl`.
-pub(super) const EVENTUATE: Envelope =
-    Envelope { member: "payload", is_text: true, is_optional: false };
+pub(super) const EVENTUATE: Envelope = Envelope {
+    member: "payload",
+    is_text: true,
+    is_optional: false,
+    beside: &[],
+    content_type: "",
+};
 
 impl Envelope {
-    /// Takes a value apart. `around` are the pointers of `envelope:` places.
-    pub(super) fn open(&self, value: &Bytes, around: &[Pointer]) -> Result<Opened, Closed> {
+    /// Takes a record's value apart. `around` are the pointers of `envelope:` places.
+    pub(super) fn open(
+        &self,
+        record: &Record,
+        value: &Bytes,
+        around: &[Pointer],
+    ) -> Result<Opened, Closed> {
         let mut pointers = vec![Pointer::whole().child(self.member)];
+        pointers.extend(self.beside.iter().map(|name| Pointer::whole().child(name)));
         pointers.extend(around.iter().cloned());
         let mut found = vec![None; pointers.len()];
         let read = Pointer::find_all(&pointers, value, &mut found);
-        let json = match (read, found[0]) {
+        let (beside, behind) = found[1..].split_at(self.beside.len());
+        let is_told = self.beside.is_empty()
+            || beside.iter().any(Option::is_some)
+            || cloud_events::media_type(record).eq_ignore_ascii_case(self.content_type.as_bytes());
+        let json = match (read, found[0].filter(|_| is_told)) {
             (Ok(()), Some(json)) => json,
             (Ok(()), None) | (Err(_), _) if self.is_optional => {
                 let around = vec![Pointed::Absent; around.len()];
@@ -52,7 +76,7 @@ impl Envelope {
             }
             json => Some(value.slice_ref(json.as_bytes())),
         };
-        let around = found[1..].iter().map(|json| match json {
+        let around = behind.iter().map(|json| match json {
             Some(json) => pointer::value(value, json).map_err(Closed::NoJson),
             None => Ok(Pointed::Absent),
         });

@@ -204,7 +204,7 @@ impl<'a> Seen<'a> {
 
     fn open(&self) -> Result<&Opened, ReadError> {
         let Reader { shape, around, .. } = self.reader;
-        let open = || shape.open(self.record.payload.as_ref(), around).map_err(ReadError::from);
+        let open = || shape.open(self.record, around).map_err(ReadError::from);
         self.opened.get_or_init(open).as_ref().map_err(Clone::clone)
     }
 

@@ -1,13 +1,12 @@
 //! What is around the payload in a record's value.
 
-use bytes::Bytes;
-
 use super::{
     Pointer,
     connect::{Closed, Connect, Opened},
     envelopes::Envelope,
     pointer::Pointed,
 };
+use crate::Record;
 
 /// What is around the payload in a record's value, and how key and headers are written.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -22,14 +21,15 @@ pub(super) enum Shape {
 
 impl Shape {
     /// Takes a record's value apart.
-    pub(super) fn open(&self, value: Option<&Bytes>, around: &[Pointer]) -> Result<Opened, Closed> {
+    pub(super) fn open(&self, record: &Record, around: &[Pointer]) -> Result<Opened, Closed> {
+        let value = &record.payload;
         let plain =
-            || Opened { payload: value.cloned(), around: vec![Pointed::Absent; around.len()] };
+            || Opened { payload: value.clone(), around: vec![Pointed::Absent; around.len()] };
         let Some(bytes) = value else { return Ok(plain()) };
         match self {
             Self::Plain => Ok(plain()),
             Self::Connect(connect) => connect.open(bytes, around),
-            Self::Envelope(envelope) => envelope.open(bytes, around),
+            Self::Envelope(envelope) => envelope.open(record, bytes, around),
         }
     }
 }

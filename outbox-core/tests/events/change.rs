@@ -160,6 +160,55 @@ fn what_debezium_sends_besides_is_no_event() {
     }
 }
 
+/// Each as `JsonConverter` writes it, without a schema and with one.
+fn both_ways(value: &str) -> [Record; 2] {
+    let wrapped = format!(r#"{{"schema":{{"type":"struct"}},"payload":{value}}}"#);
+    [value, &wrapped].map(|value| crate::record("7", &[], value))
+}
+
+#[test]
+fn what_is_no_event_is_told_by_its_whole_shape() {
+    for (value, what) in [
+        (
+            r#"{"status":"END","id":"771:100","event_count":1,"data_collections":[{"data_collection":"public.orders","event_count":1}],"ts_ms":1}"#,
+            "transaction",
+        ),
+        (
+            r#"{"source":{"connector":"sqlserver"},"ts_ms":1,"databaseName":"shop","schemaName":"dbo","ddl":null,"tableChanges":[{"type":"CREATE"}]}"#,
+            "a change of a schema",
+        ),
+        (r#"{"ts_ms":1}"#, "heartbeat"),
+    ] {
+        for record in both_ways(value) {
+            let error = read(&record).unwrap_err();
+            assert_eq!(error.reason(), "no_event", "{value}: {error}");
+            assert!(error.to_string().contains(what), "{error}");
+        }
+    }
+}
+
+#[test]
+fn unwrapped_rows_are_never_ignored() {
+    for value in [
+        r#"{"id":7,"status":"paid"}"#,
+        r#"{"id":7,"status":"BEGIN","event_count":2}"#,
+        r#"{"id":7,"status":"OPEN","event_count":2,"data_collections":null}"#,
+        r#"{"id":7,"ddl":"ALTER TABLE a"}"#,
+        r#"{"id":7,"ddl":"ALTER TABLE a","source":"web","tableChanges":"none"}"#,
+        r#"{"id":7,"ddl":null,"source":{},"ts_ms":1}"#,
+        r#"{"id":7,"ts_ms":1}"#,
+        "{}",
+        "[1]",
+        "7",
+    ] {
+        for record in both_ways(value) {
+            let error = read(&record).unwrap_err();
+            assert_eq!(error.reason(), "missing_type", "{value}: {error}");
+            assert!(error.to_string().contains("ExtractNewRecordState"), "{error}");
+        }
+    }
+}
+
 #[test]
 fn what_is_no_change_is_told() {
     let row = r#""before":null,"after":{}"#;

@@ -107,6 +107,38 @@ fn the_key_goes_before_the_partition_key() {
 }
 
 #[test]
+fn order_is_kept_where_rules_stand_for_an_attribute() {
+    let mut keys = RuleKeys::default();
+    keys.id = Some(crate::source("position").into());
+    keys.event_type = Some(crate::source("value:OrderPaid").into());
+    keys.id_source = Some(crate::source("topic").into());
+    let reader = Reader::preset(Preset::CloudEvents, &keys, crate::BYTES_MAX).unwrap();
+    let keyless = |value: &str, headers: &[(&'static str, &str)]| Record {
+        key: None,
+        ..crate::record("", headers, value)
+    };
+    // The data looks like an event itself, and must not be opened, too.
+    let inner = r#"{"specversion":"1.0","id":"1","partitionkey":"other"}"#;
+    let named = format!(r#"{{"partitionkey":"order-7","data":{inner}}}"#);
+    let unnamed = format!(r#"{{"specversion":"1.0","partitionkey":"order-7","data":{inner}}}"#);
+    for record in [keyless(&named, &[STRUCTURED]), keyless(&unnamed, &[])] {
+        let unfolded = reader.unfold("orders", &record).unwrap();
+        assert_eq!(reader.order_key("orders", &unfolded), Some(&b"order-7"[..]));
+        let event = reader.read("orders", 3, 7, &record).unwrap();
+        assert_eq!(event.aggregate.aggregate_id(), "order-7");
+        assert_eq!(event.payload.as_deref(), Some(inner.as_bytes()));
+        assert_eq!(reader.read("orders", 3, 7, &unfolded).unwrap(), event);
+        assert_eq!(reader.unfold("orders", &unfolded), None, "once");
+    }
+    // Nothing to keep order by, and nothing by which it would be told from its data.
+    let bare = keyless(&format!(r#"{{"data":{inner}}}"#), &[STRUCTURED]);
+    assert_eq!(reader.unfold("orders", &bare), None);
+    // What only looks so stays as it is.
+    let other = keyless(r#"{"kind":"specversion","n":1}"#, &[]);
+    assert_eq!(reader.unfold("orders", &other), None);
+}
+
+#[test]
 fn what_is_no_event_is_told() {
     let batch = ("content-type", "application/cloudevents-batch+json");
     let avro = ("Content-Type", "application/cloudevents+avro");
@@ -146,8 +178,8 @@ fn what_is_no_event_is_told() {
         assert!(error.to_string().contains(told), "{error}");
         assert!(!error.to_string().contains("c4n4ry"), "{error}");
     }
-    let unnamed = structured(r#"{"source":"a","type":"b"}"#);
-    assert_eq!(reader().unfold("orders", &unnamed), None, "what cannot be read stays as it is");
+    let closed = structured(r#"{"id":"1","source":"a","type":"b","data_base64":"?"}"#);
+    assert_eq!(reader().unfold("orders", &closed), None, "what cannot be opened stays as it is");
 }
 
 #[test]

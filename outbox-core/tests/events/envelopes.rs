@@ -42,6 +42,30 @@ fn masstransit_has_headers_or_an_envelope() {
 }
 
 #[test]
+fn a_raw_payload_of_masstransit_may_have_a_message_of_its_own() {
+    let raw = [("MessageId", "e-1"), ("MT-MessageType", "urn:message:Shop:Paid")];
+    let named = |content_type: &'static str| [raw[0], raw[1], ("Content-Type", content_type)];
+    let value = r#"{"message":{"n": 1},"total":1}"#;
+    let whole = Some(value.as_bytes());
+    let inner = Some(&br#"{"n": 1}"#[..]);
+    for (record, payload) in [
+        (crate::record("7", &raw, value), whole),
+        (crate::record("7", &named("application/json"), value), whole),
+        (crate::record("7", &named("application/vnd.masstransit+json"), value), inner),
+        (
+            crate::record("7", &named("Application/vnd.MassTransit+JSON; charset=utf-8"), value),
+            inner,
+        ),
+        (crate::record("7", &raw, r#"{"messageId":"e-1","message":{"n": 1}}"#), inner),
+        (crate::record("7", &raw, r#"{"messageType":["a"],"message":{"n": 1}}"#), inner),
+    ] {
+        let event = read(Preset::MassTransit, &record).unwrap();
+        assert_eq!(event.payload.as_deref(), payload, "{record:?}");
+        assert_eq!(event.source_id.as_deref(), Some("e-1"));
+    }
+}
+
+#[test]
 fn eventuate_has_everything_in_its_value() {
     let value = r#"{"payload":"{\"n\":1}","headers":{"ID":"18-f2","event-type":"Paid","event-aggregate-type":"Order"}}"#;
     let event = read(Preset::EventuateTram, &crate::record("7", &[], value)).unwrap();

@@ -73,6 +73,18 @@ impl Schema {
         Some(Self { kind, optional, name: name.map(str::to_owned), version })
     }
 
+    /// About how many bytes it takes.
+    pub(super) fn size(&self) -> usize {
+        let parts: usize = match &self.kind {
+            Kind::Array(items) => items.size(),
+            Kind::Struct(fields) => {
+                fields.iter().map(|(name, schema)| name.len() + schema.size()).sum()
+            }
+            _ => 0,
+        };
+        size_of::<Self>() + self.name.as_ref().map_or(0, String::len) + parts
+    }
+
     /// Whether it takes a value: what Connect checks when a struct is filled.
     pub(super) fn takes(&self, value: &Value) -> bool {
         match (&self.kind, value) {

@@ -22,6 +22,8 @@ use crate::{
 
 /// How many names of schemas are remembered.
 const NAMES_MAX: usize = 1000;
+/// How large a schema is remembered, in bytes: all of them are kept for ever.
+const REMEMBERED_MAX: usize = 16 * 1024;
 
 /// The settings, read. Clones share what they remember.
 #[derive(Clone, Debug)]
@@ -207,7 +209,7 @@ impl Router {
         let prefix = self.settings.topic_prefix.iter().map(|prefix| format!("{prefix}."));
         let name: String = prefix.collect();
         let name = format!("{name}{}.{}.Value", row.table(), row.routed());
-        if names.len() < NAMES_MAX {
+        if names.len() < NAMES_MAX && payload.size() <= REMEMBERED_MAX {
             names.insert(payload.clone(), name.clone());
         }
         name

@@ -7,10 +7,7 @@ use super::{
     json::{self, Json},
 };
 use crate::config::{Debezium, ValueConverter};
-
-/// The header in which the trigger of `outbox-relay adopt` tells what the row of the other table had: JSON with `table`,
-/// its name; `payload`, the payload's type; and `columns`, each with name, type and value. It is never sent.
-pub(super) const ROW: &str = "__debezium.row";
+pub(super) use crate::placement::ROW;
 
 /// A row of another table, or one that was appended.
 pub(super) struct Row<'a> {

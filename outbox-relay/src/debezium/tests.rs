@@ -115,6 +115,11 @@ fn known(variant: &str, value: Option<Bytes>) -> Option<Bytes> {
             let text = text.replace(r#"{"c":null,"b":1}"#, r#"{"b":1,"c":null}"#);
             Some(text.replace(r#"{"c":"x","b":null}"#, r#"{"b":null,"c":"x"}"#).into())
         }
+        // Columns that have a default: `adopt` takes none where schemas are sent.
+        ("w-env-expand", Some(value)) => {
+            let text = String::from_utf8(value.to_vec()).unwrap();
+            Some(text.replace(r#""default":"x","#, "").replace(r#""default":5,"#, "").into())
+        }
         (_, value) => value,
     }
 }

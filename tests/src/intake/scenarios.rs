@@ -121,6 +121,25 @@ pub async fn a_failure_leaves_nothing<DB: Acted>(url: &str, look: &impl Look) {
     server.stop().await;
 }
 
+/// What follows a failed event in its request waits with it in whichever transaction it would have come: there are more
+/// of them than one careful transaction takes.
+pub async fn a_failure_holds_a_long_list<DB: Acted>(url: &str, look: &impl Look) {
+    let server = Server::start::<DB>(config("holding", url)).await;
+    let client = server.client();
+    let act = |n: i64| if n == 0 { "mendable" } else { "" };
+    let list: Vec<Value> = (0..40).map(|n| envelope(&id(), "a", n, act(n))).collect();
+    let list = Value::Array(list);
+    server.fail(true);
+    let failed = client.envelope(&list).await;
+    assert_eq!((failed.status, failed.events()), (503, vec!["again"; 40]), "{failed:?}");
+    assert_eq!(look.number("SELECT count(*) FROM effects").await, 0);
+    server.fail(false);
+    let again = client.envelope(&list).await;
+    assert_eq!((again.status, again.events()), (200, vec!["applied"; 40]), "{again:?}");
+    assert_eq!(look.number("SELECT count(*) FROM effects WHERE n = seq").await, 40);
+    server.stop().await;
+}
+
 /// What never succeeds is parked with what follows it, is seen by its copies, and is released when somebody asks.
 pub async fn a_rejected_event_is_parked<DB: Acted>(url: &str, look: &impl Look) {
     let server = Server::start::<DB>(config("parking", url)).await;
@@ -284,6 +303,21 @@ pub async fn signatures<DB: Acted>(url: &str, look: &impl Look) {
     assert_eq!(look.number("SELECT count(*) FROM effects").await, 0);
     assert_eq!(signed(now, body, body).await.event(), "applied");
     assert_eq!(signed(now - 100, body, body).await.event(), "copy");
+    let (signature, now) = (webhook.sign("m1", now, body.as_bytes()), now.to_string());
+    let signature = signature.expect("a signature");
+    let binary = [
+        ("webhook-id", "m1"),
+        ("webhook-timestamp", now.as_str()),
+        ("webhook-signature", signature.as_str()),
+        ("ce-specversion", "1.0"),
+        ("ce-id", "another"),
+        ("ce-source", "/shop"),
+        ("ce-type", "Counted"),
+    ];
+    let unsigned = client.send(&binary, body).await;
+    assert_eq!(unsigned.status, 401);
+    assert!(unsigned.body["error"].as_str().is_some_and(|error| error.contains("ce-")));
+    assert_eq!(look.number("SELECT count(*) FROM effects").await, 1);
     server.stop().await;
 }
 
@@ -312,6 +346,7 @@ macro_rules! intake_scenarios {
             versions_in_order
             copies_at_once
             a_failure_leaves_nothing
+            a_failure_holds_a_long_list
             a_rejected_event_is_parked
             bad_input_is_refused
             formats

@@ -93,6 +93,65 @@ async fn who_inserts_into_the_other_table_needs_no_right_on_ours() {
     assert_eq!(outbox.schema.number("SELECT count(*) FROM outbox_events").await, 1);
 }
 
+/// Whoever could make a trigger with the function could forge events from a table of their own. The table's owner needs it
+/// for partitions.
+#[tokio::test]
+async fn only_the_owner_of_the_table_may_use_the_function() {
+    let outbox = Outbox::set("adopted-forged", 1).await;
+    let schema = outbox.schema.name();
+    let (owner, stranger) = (format!("{schema}_owner"), format!("{schema}_stranger"));
+    let table = TABLE.replace(" PRIMARY KEY", "");
+    outbox
+        .schema
+        .run(&format!(
+            "CREATE ROLE {owner}; CREATE ROLE {stranger}; GRANT ALL ON SCHEMA {schema} TO {owner};
+             GRANT USAGE ON SCHEMA {schema} TO {stranger};
+             {table} PARTITION BY LIST (aggregatetype); ALTER TABLE outbox OWNER TO {owner}"
+        ))
+        .await;
+    let (exit, said, complaints) = adopt(&outbox, &[], &[]).await;
+    assert_eq!((exit, complaints.as_str()), (0, ""), "{said}");
+    let public =
+        "SELECT has_function_privilege('public', 'outbox_adopt_outbox()', 'EXECUTE')::int::bigint";
+    assert_eq!(outbox.schema.number(public).await, 0);
+    outbox
+        .schema
+        .run(&format!(
+            "SET ROLE {owner}; CREATE TABLE orders PARTITION OF outbox FOR VALUES IN ('order');
+             INSERT INTO outbox VALUES (gen_random_uuid(), 'order', 'a', 'Counted', '{{}}'); RESET ROLE;
+             SET ROLE {stranger}; CREATE TEMP TABLE forged (id uuid);
+             DO $$ BEGIN
+                 CREATE TRIGGER forge AFTER INSERT ON forged FOR EACH ROW EXECUTE FUNCTION {schema}.outbox_adopt_outbox();
+                 RAISE EXCEPTION 'a stranger may use the function';
+             EXCEPTION WHEN insufficient_privilege THEN NULL;
+             END $$;
+             RESET ROLE; DROP OWNED BY {stranger}; DROP OWNED BY {owner} CASCADE; DROP ROLE {stranger}; DROP ROLE {owner}"
+        ))
+        .await;
+    assert_eq!(outbox.schema.number("SELECT count(*) FROM outbox_events").await, 1);
+}
+
+/// A trigger of the right name alone copies nothing: it may be disabled, or another table's.
+#[tokio::test]
+async fn a_trigger_that_does_not_copy_is_replaced() {
+    let outbox = Outbox::set("adopted-again", 1).await;
+    outbox.schema.run(TABLE).await;
+    assert_eq!(adopt(&outbox, &[], &[]).await.0, 0);
+    let copied = async || outbox.schema.number("SELECT count(*) FROM outbox_events").await;
+    outbox.schema.run("ALTER TABLE outbox DISABLE TRIGGER ALL").await;
+    outbox.schema.run(&row("a", 1, "COMMIT")).await;
+    assert_eq!(copied().await, 0);
+    let (exit, said, complaints) = adopt(&outbox, &[], &[]).await;
+    assert_eq!((exit, complaints.as_str()), (0, ""), "{said}");
+    outbox.schema.run(&row("a", 2, "COMMIT")).await;
+    assert_eq!(copied().await, 1);
+    outbox.schema.run("ALTER FUNCTION outbox_adopt_outbox() RENAME TO outbox_adopt_former").await;
+    assert_eq!(adopt(&outbox, &[], &[]).await.0, 0);
+    outbox.schema.run("DROP FUNCTION outbox_adopt_former()").await;
+    outbox.schema.run(&row("a", 3, "COMMIT")).await;
+    assert_eq!(copied().await, 2);
+}
+
 /// A row that the router cannot expand is set aside, and so is one whose partition is not there; others go on.
 #[tokio::test]
 async fn a_row_that_debezium_would_stop_at_is_set_aside() {

@@ -7,7 +7,7 @@ use std::sync::{
 
 use inbox_consumer::testing::{Aggregate, HandlerTest, OutboxEvent, Outcome, conformance::Probe};
 use inbox_consumer::{
-    BatchHandler, Event, Handler, HandlerError, HandlerResult, Routes, Tx, VersionPolicy,
+    BatchHandler, Event, GapEnd, Handler, HandlerError, HandlerResult, Routes, Tx, VersionPolicy,
     config::Unwanted,
 };
 use sqlx::{Postgres, Sqlite};
@@ -193,6 +193,26 @@ async fn an_ignored_event_is_behind<DB: Kit>() {
     bench.close().await.unwrap();
 }
 
+/// A handler that takes a run at once decodes all of it first: what is before the ignored one is run all the same.
+async fn an_ignored_event_is_not_behind_those_before_it<DB: Kit>() {
+    let hour = std::time::Duration::from_hours(1);
+    for policy in [VersionPolicy::stale(), VersionPolicy::gap(hour, GapEnd::Park).first(1)] {
+        let mut bench = DB::bench().await;
+        bench.execute(DB::TABLES).await.unwrap();
+        bench.configure(|config| config.events.undecodable = Unwanted::Ignore);
+        let routes = Routes::default().on_batch(TYPE, WriteAll::default());
+        bench.handle(routes.versions(TYPE, policy)).await.unwrap();
+        // The first transaction of a process has one event.
+        bench.deliver(&to(1)).await.unwrap();
+        let all = [to(2), unreadable(3), of("b", 1), to(3), to(4), unreadable(5), to(6)];
+        bench.run(&all).await.unwrap();
+        assert_eq!(effects(&mut bench).await, "1 2 1 4 6");
+        assert_eq!(versions(&mut bench).await, (2, 7));
+        assert_eq!(bench.number("SELECT count(*) FROM inbox_parked").await.unwrap(), 0);
+        bench.close().await.unwrap();
+    }
+}
+
 /// A transaction that is rolled back takes its versions along, in each way to run events.
 async fn a_failed_attempt_changes_no_version<DB: Kit>() {
     for failures in 1..=3 {
@@ -349,6 +369,7 @@ on_both! {
     events_of_one_transaction_see_each_other
     a_parked_event_makes_no_other_stale
     an_ignored_event_is_behind
+    an_ignored_event_is_not_behind_those_before_it
     a_failed_attempt_changes_no_version
     a_crash_keeps_effect_and_version_together
     without_a_policy_there_are_no_versions

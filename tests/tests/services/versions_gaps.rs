@@ -184,6 +184,54 @@ async fn nothing_overtakes_an_event_that_fails<DB: Kit>() {
     }
 }
 
+/// What was run though a version before its own is missing, and failed, does not go back to wait.
+async fn nothing_overtakes_what_was_run_past_a_gap<DB: Kit>() {
+    for end in [GapEnd::Run, GapEnd::Park] {
+        let failures = Arc::new(AtomicUsize::new(0));
+        let routes = Routes::default()
+            .on(TYPE, Write { failures: Arc::clone(&failures) })
+            .versions(TYPE, VersionPolicy::gap(MOMENT, end).first(1))
+            .on("Moved", Write::default())
+            .versions("Moved", VersionPolicy::stale());
+        let mut bench = DB::bench().await;
+        bench.execute(DB::TABLES).await.unwrap();
+        bench.configure(|config| {
+            config.retry.attempts_max = 1;
+            config.park.delay_min = MOMENT;
+            config.park.delay_max = MOMENT;
+            config.park.releases_max = 1_000;
+        });
+        bench.handle(routes).await.unwrap();
+        bench.deliver(&to(1)).await.unwrap();
+        failures.store(usize::MAX, SeqCst);
+        assert_eq!(bench.deliver(&to(3)).await.unwrap().reason(), "gap");
+        if end == GapEnd::Park {
+            release(&mut bench, "reason = 'gap'").await;
+        }
+        parked(&mut bench, 1, "reason = 'exhausted' AND releases > 1").await;
+        let customer = Aggregate::new("Customer", "a").unwrap();
+        let moved = OutboxEvent::new("Moved", &customer, &4_i64).unwrap();
+        let moved = bench.deliver(&moved.with_aggregate_version(4)).await.unwrap();
+        assert_eq!(moved.reason(), "follower");
+        failures.store(0, SeqCst);
+        become_(&mut bench, "1 3 4").await;
+        bench.close().await.unwrap();
+    }
+}
+
+/// Its predecessor was applied where nothing wakes it: it is looked at again, and told of once.
+async fn what_another_partition_applied_is_found<DB: Kit>() {
+    let policy = VersionPolicy::gap(MOMENT, GapEnd::Park).first(1);
+    let mut bench = start::<DB>(with(policy)).await;
+    bench.run(&[to(1), to(3)]).await.unwrap();
+    parked(&mut bench, 1, "errors LIKE '%has not come%'").await;
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    parked(&mut bench, 0, "errors LIKE '%has not come%has not come%'").await;
+    bench.execute("UPDATE inbox_versions SET version = 2").await.unwrap();
+    become_(&mut bench, "1 3").await;
+    bench.close().await.unwrap();
+}
+
 /// What waits in its own queue does not pass one of its aggregate that is parked, though its time is over.
 async fn its_time_ends_behind_what_is_parked<DB: Kit>() {
     let failures = Arc::new(AtomicUsize::new(0));
@@ -283,6 +331,8 @@ on_both! {
     after_its_time_an_event_is_run
     after_its_time_all_that_waits_is_run_in_order
     nothing_overtakes_an_event_that_fails
+    nothing_overtakes_what_was_run_past_a_gap
+    what_another_partition_applied_is_found
     its_time_ends_behind_what_is_parked
     a_crash_wakes_nobody_twice
     shuffled_events_end_in_the_right_state

@@ -23,6 +23,8 @@ fn everything() -> toml::Table {
             vec![toml::Value::Table(topic)].into()
         }
         Kind::Duration { .. } => "90d".into(),
+        Kind::Number { min, .. } => i64::try_from(min).unwrap().into(),
+        Kind::Choice(words) => words[0].into(),
         _ => "x".into(),
     })
 }

@@ -54,6 +54,9 @@ pub struct DirectSettings {
 }
 
 /// An event on its way to [`Direct::settle`].
+///
+/// It is `suspect` once a transaction with it was torn by a handler, and its row is there. It runs beside others all the
+/// same: what becomes of it is told by the claim.
 #[derive(Debug)]
 pub struct DirectEvent(pub(super) Delivered);
 

@@ -63,7 +63,8 @@ impl<DB: Owners> Direct<DB> {
             id_scope,
             committed: None,
             mark: None,
-            log: LogRange { start: NextOffset(0), end: NextOffset(0) },
+            // There is no log that could end below what is settled, not even where the partition was retired.
+            log: LogRange { start: NextOffset(0), end: NextOffset(i64::MAX) },
             start: Start::Earliest,
             held: None,
         }

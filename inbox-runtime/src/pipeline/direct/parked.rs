@@ -30,6 +30,7 @@ impl<DB: Owners> Direct<DB> {
             Ok(due) => {
                 self.work.sessions.give_back(conn).await;
                 let scope = partition.scope();
+                let mut first = Ok(());
                 for queue in &due {
                     let lane = queue.lane;
                     let release = Release {
@@ -44,9 +45,10 @@ impl<DB: Owners> Direct<DB> {
                         unproven: false,
                         blamed: None,
                     };
-                    self.release(scope, release).await?;
+                    // A queue that nobody can release now keeps no other one waiting.
+                    first = first.and(self.release(scope, release).await);
                 }
-                Ok(due.len() == DUE_MAX)
+                first.map(|()| due.len() == DUE_MAX)
             }
             Err(error) => {
                 let error = self.work.sessions.explain(&error);

@@ -8,11 +8,14 @@ use inbox_engine::internal::{
     PartitionId, TransactionFault,
 };
 use inbox_handler::internal::Delivery;
-use inbox_store::internal::port::{IntakePartition, LockedLane, Owners, Transactions, deadline};
+use inbox_store::internal::port::{
+    IntakePartition, LockedLane, Owners, Scope, Transactions, deadline,
+};
 
 use super::{Direct, DirectEvent, Settlement, place_at};
 use crate::pipeline::{
     Delivered,
+    disposition::Disposition,
     transaction::{EarlyEnd, Transaction, Work},
 };
 
@@ -65,14 +68,46 @@ impl<DB: Transactions> Work<DB> {
     ) -> (Vec<Delivered>, Result<Settled, BatchOutcome>) {
         let _beside_others = self.state.aside.read().await;
         let mut batch = batch_of(partition, items, mode);
-        let settled = self.run_direct(partition, &mut batch).await;
+        let mut may_be_torn = false;
+        let settled = self.run_direct(partition, &mut batch, &mut may_be_torn).await;
+        if may_be_torn && settled.is_err() {
+            self.mark_torn(partition.scope(), &mut batch).await;
+        }
         (batch.items, settled)
+    }
+
+    /// Marks events whose rows a handler's own COMMIT has left there. It has let go of their lanes, too: when they are
+    /// tried again, another transaction may have moved these past them, and nothing in the database tells any more that
+    /// they may not have run.
+    async fn mark_torn(&self, scope: Scope, batch: &mut Batch<Arc<Delivery>>) {
+        let ids: Vec<[u8; 16]> = batch.items.iter().map(|item| item.id).collect();
+        let mut rows = None;
+        if let Ok(mut conn) = self.sessions.take().await {
+            match DB::recheck(&mut conn, &scope, &ids, &batch.lanes).await {
+                Ok(found) => {
+                    self.sessions.give_back(conn).await;
+                    rows = Some(found.known);
+                }
+                Err(_) => self.sessions.give_up(conn).await,
+            }
+        }
+        for item in &mut batch.items {
+            // Where nobody can say, each may be one: better looked at by a person than lost.
+            item.suspect |= rows.as_ref().is_none_or(|rows| {
+                rows.iter().any(|row| {
+                    row.id == item.id
+                        && row.partition_ref == scope.partition_ref
+                        && row.offset == item.offset
+                })
+            });
+        }
     }
 
     async fn run_direct(
         &self,
         partition: &IntakePartition,
         batch: &mut Batch<Arc<Delivery>>,
+        may_be_torn: &mut bool,
     ) -> Result<Settled, BatchOutcome> {
         let mut conn = match self.begin().await {
             Ok(conn) => conn,
@@ -96,11 +131,14 @@ impl<DB: Transactions> Work<DB> {
         let mut transaction = Transaction::new(self, scope, batch, &mut conn);
         transaction.direct = true;
         let ran = transaction.run(payloads.as_mut()).await;
-        let (handled, copies) =
+        // What went past the guard may have committed, and failed with something else.
+        *may_be_torn = transaction.torn || transaction.unguarded_used;
+        let (handled, mut copies) =
             (transaction.handled, std::mem::take(&mut transaction.parked_copies));
         conn.events += batch.items.len();
         match self.end(conn, ran).await {
             Ok((tally, ends)) => {
+                copies.extend(parked_now(&batch.items, &ends));
                 let all = batch.items.iter().zip(ends);
                 let all = all.map(|(item, end)| Settlement::of(item, end, &copies));
                 Ok((BatchOutcome::Committed(tally), all.collect()))
@@ -127,6 +165,15 @@ impl<DB: Transactions> Transaction<'_, DB> {
     pub(in crate::pipeline) async fn lock_lane(&mut self, lane: Lane) -> Result<Offset, EarlyEnd> {
         Ok(self.lock_lanes(&[lane]).await?[0].last)
     }
+}
+
+/// The ids of what the transaction has parked: a copy in the same transaction is one of a parked event, too.
+fn parked_now(items: &[Delivered], ends: &[Disposition]) -> impl Iterator<Item = [u8; 16]> {
+    let all = items.iter().zip(ends);
+    all.filter_map(|(item, end)| match end {
+        Disposition::Park(_) | Disposition::Follow | Disposition::Wait => Some(item.id),
+        _ => None,
+    })
 }
 
 /// A partition without offsets yet: what it lacks is known once its lanes are locked.

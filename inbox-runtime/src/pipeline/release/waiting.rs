@@ -24,6 +24,12 @@ use crate::pipeline::{
     versions::{Verdict, Wait},
 };
 
+/// What the error of an event says whose time is over.
+const TIME_OVER: &str = "what is before it has not come";
+
+/// An event whose time is over is not looked at more often, however short its time is.
+const AGAIN_MIN: Duration = Duration::from_secs(1);
+
 /// What becomes of an event that has waited.
 enum End {
     /// Its version was passed.
@@ -32,8 +38,10 @@ enum End {
     Joins(ParkReason),
     /// What has waited with the lowest version above this one does, and the others behind it.
     FirstJoins(i64, Duration),
-    /// It waits on: so long, or for a person.
-    Waits(Option<Duration>, String),
+    /// It waits on, so long.
+    Waits(Duration, String),
+    /// So does one whose predecessor has not come: another partition may have applied it meanwhile.
+    Stays(Duration, String),
 }
 
 /// A person asked for it to be run.
@@ -41,18 +49,23 @@ fn asked(row: &Queued) -> bool {
     matches!(row.intent, Some((Intent::Release, _)))
 }
 
+/// It was run as it is before, and failed: it holds its aggregate until it succeeds. A follower may have been tried
+/// before something else held it, so its versions still count.
+fn was_run(row: &Queued) -> bool {
+    row.attempts > 0 && row.reason != ParkReason::Follower.as_str()
+}
+
 impl<DB: Transactions> Transaction<'_, DB> {
-    /// What the version of a parked event says before it is run. Whoever has waited long enough, or is asked for,
-    /// waits no more.
+    /// What the version of a parked event says before it is run. Whoever has waited long enough, is asked for, or
+    /// was run already, waits no more.
     pub(super) fn turn_by_version(&mut self, row: &Queued, at: usize) -> Option<Turn> {
+        let over = || row.reason == ParkReason::GapOver.as_str() || asked(row) || was_run(row);
         match *self.versions.judge(&[at]) {
             [Verdict::Stale(_)] => {
                 self.stale += 1;
                 Some(Turn::Done)
             }
-            [Verdict::Wait(_)] if row.reason != ParkReason::GapOver.as_str() && !asked(row) => {
-                Some(Turn::Waits)
-            }
+            [Verdict::Wait(_)] if !over() => Some(Turn::Waits),
             _ => None,
         }
     }
@@ -99,13 +112,23 @@ impl<DB: Transactions> Transaction<'_, DB> {
                     .map_err(|error| self.statement_failed("looking who waits first", &error))?;
                 self.join(first, ParkReason::GapOver).await?;
                 if first != row.seq {
-                    self.wait_on(row, Some(time), String::new()).await?;
+                    self.wait_on(row, time, "", row.errors.clone()).await?;
                 }
             }
+            // That it waits behind others is no news.
             End::Waits(delay, error) => {
-                let failed = self.wait_on(row, delay, error).await?;
-                // That it waits behind others is no news.
-                report.failed.extend(failed.delay.is_none().then_some(failed));
+                self.wait_on(row, delay, &error, row.errors.clone()).await?;
+            }
+            // Nor is it after the first time that nothing has come.
+            End::Stays(delay, error) if row.errors.contains(TIME_OVER) => {
+                self.wait_on(row, delay, &error, row.errors.clone()).await?;
+            }
+            End::Stays(delay, error) => {
+                let errors = parked::with_error(&row.errors, row.attempts, &error);
+                self.wait_on(row, delay, &error, errors).await?;
+                let (offset, attempt, reason) = (row.offset, row.attempts, ParkReason::Gap);
+                let delay = Some(delay);
+                report.failed.push(FailedRelease { offset, attempt, reason, error, delay });
             }
         }
         self.commit_fenced().await?;
@@ -118,10 +141,12 @@ impl<DB: Transactions> Transaction<'_, DB> {
         match (&*self.versions.judge(&[0]), wait) {
             ([Verdict::Stale(_)], _) => End::Stale,
             (_, Some(Wait { time, .. })) if others => {
-                End::Waits(Some(time), "an event of its aggregate is parked".into())
+                End::Waits(time, "an event of its aggregate is parked".into())
             }
-            ([Verdict::Wait(_)], Some(Wait { end: GapEnd::Park, text, .. })) if !asked(row) => {
-                End::Waits(None, format!("what is before it has not come: {text}"))
+            ([Verdict::Wait(_)], Some(Wait { end: GapEnd::Park, time, text, .. }))
+                if !asked(row) =>
+            {
+                End::Stays(time.max(AGAIN_MIN), format!("{TIME_OVER}: {text}"))
             }
             ([Verdict::Wait(last)], Some(Wait { time, .. })) if !asked(row) => {
                 End::FirstJoins(*last, time)
@@ -140,21 +165,18 @@ impl<DB: Transactions> Transaction<'_, DB> {
     async fn wait_on(
         &mut self,
         row: &Queued,
-        delay: Option<Duration>,
-        error: String,
-    ) -> Result<FailedRelease, EarlyEnd> {
-        let Queued { seq, attempts, releases, offset, .. } = *row;
-        let errors = match delay {
-            Some(_) => row.errors.clone(),
-            None => parked::with_error(&row.errors, attempts, &error),
-        };
-        let reason = ParkReason::Gap;
+        delay: Duration,
+        error: &str,
+        errors: String,
+    ) -> Result<(), EarlyEnd> {
+        let Queued { seq, attempts, releases, .. } = *row;
+        let (reason, delay) = (ParkReason::Gap, Some(delay));
         let requeued = Requeued { seq, reason, attempts, releases, delay, errors };
         let wrote = DB::requeue(self.conn, &self.scope, &[requeued]).await;
         wrote.map_err(|error| self.statement_failed("letting an event wait", &error))?;
         if asked(row) {
-            self.audit(std::iter::once((row, "release_failed", &*error))).await?;
+            self.audit(std::iter::once((row, "release_failed", error))).await?;
         }
-        Ok(FailedRelease { offset, attempt: attempts, reason, error, delay })
+        Ok(())
     }
 }

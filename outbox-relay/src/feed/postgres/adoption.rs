@@ -10,10 +10,11 @@ use outbox_core::internal::keeps_statements;
 use super::column::{Column, literal, name};
 use crate::port::{Adoption, Adoptions, DebeziumNeeds, FeedError, FurtherColumn, TableMapping};
 
-/// $1 a name as it is typed. Beside it the schema of our own table.
+/// $1 a name as it is typed. Beside it its owner, and the schema of our own table.
 const TABLE: &str =
     "SELECT c.oid::bigint AS oid, n.nspname::text AS schema, c.relname::text AS name,
-    c.relkind IN ('r', 'p') AS plain, c.oid = o.oid AS own, s.nspname::text AS outbox
+    c.relkind IN ('r', 'p') AS plain, c.oid = o.oid AS own, s.nspname::text AS outbox,
+    pg_catalog.pg_get_userbyid(c.relowner)::text AS owner
 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace,
     pg_catalog.pg_class o JOIN pg_catalog.pg_namespace s ON s.oid = o.relnamespace
 WHERE c.oid = to_regclass($1) AND o.oid = 'outbox_events'::regclass";
@@ -22,8 +23,9 @@ const COLUMNS: &str = "SELECT a.attname::text AS name, t.typname::text AS type, 
     a.atttypmod AS precision, NOT a.attnotnull AS nullable, a.atthasdef OR a.attidentity <> '' AS has_default
 FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_type t ON t.oid = a.atttypid
 WHERE a.attrelid = $1::bigint::oid AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum";
-const LOG: &str = "SELECT pg_current_wal_lsn()::text";
-/// Encloses the function's body.
+/// What is in the log already, written out or not.
+const LOG: &str = "SELECT pg_current_wal_insert_lsn()::text";
+/// Encloses the function's body, and the statements around the trigger.
 const QUOTE: &str = "$outbox_adopt$";
 /// What PostgreSQL cuts names to.
 const NAME_MAX: usize = 63;
@@ -61,6 +63,7 @@ impl Adoptions for Postgres {
         let table = Table {
             schema: found.try_get("schema")?,
             name: found.try_get("name")?,
+            owner: found.try_get("owner")?,
             outbox: found.try_get("outbox")?,
             columns: columns.collect::<Result<_, sqlx::Error>>()?,
         };
@@ -89,6 +92,7 @@ impl Adoptions for Postgres {
 struct Table {
     schema: String,
     name: String,
+    owner: String,
     /// The schema of `outbox_events`.
     outbox: String,
     columns: Vec<Column>,
@@ -121,7 +125,10 @@ END",
             columns.join(", "),
             values.join(",\n         ")
         );
-        if body.contains(QUOTE) {
+        let qualified = format!("{}.{}", name(&self.schema), name(&self.name));
+        let called = format!("{}.{}", name(&self.schema), name(&function));
+        let trigger = trigger(&qualified, &called);
+        if body.contains(QUOTE) || trigger.contains(QUOTE) {
             wrong.push(format!(
                 "a name of the table contains {QUOTE}, which no statement of ours can hold"
             ));
@@ -129,9 +136,6 @@ END",
         if !wrong.is_empty() {
             return Err(wrong);
         }
-        let qualified = format!("{}.{}", name(&self.schema), name(&self.name));
-        let called = format!("{}.{}", name(&self.schema), name(&function));
-        let literal = literal(&qualified);
         Ok(Adoption {
             table: format!("{}.{}", self.schema, self.name),
             begin: format!(
@@ -139,14 +143,14 @@ END",
     SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS {QUOTE}
 {body}
 {QUOTE};
-DO $$ BEGIN
-    IF NOT EXISTS (SELECT FROM pg_catalog.pg_trigger
-        WHERE tgrelid = {literal}::pg_catalog.regclass AND tgname = 'outbox_adopt') THEN
-        CREATE TRIGGER outbox_adopt AFTER INSERT ON {qualified}
-            FOR EACH ROW EXECUTE FUNCTION {called}();
-    END IF;
-END $$;
-"
+REVOKE ALL ON FUNCTION {called}() FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION {called}() TO {owner};
+DO {QUOTE}
+{trigger}
+{QUOTE};
+",
+                // Whoever makes a partition needs it; anybody else could forge events from a table of their own.
+                owner = name(&self.owner)
             ),
             end: format!(
                 "DROP TRIGGER IF EXISTS outbox_adopt ON {qualified};\nDROP FUNCTION IF EXISTS {called}();\n"
@@ -261,6 +265,27 @@ END $$;
             })
             .collect()
     }
+}
+
+/// Makes the trigger. One of its name that is disabled, or that came along with a renamed table, is replaced.
+fn trigger(table: &str, function: &str) -> String {
+    format!(
+        "DECLARE works boolean;
+BEGIN
+    SELECT tgfoid = {}::pg_catalog.regprocedure AND tgenabled IN ('O', 'A') INTO works
+        FROM pg_catalog.pg_trigger
+        WHERE tgrelid = {}::pg_catalog.regclass AND tgname = 'outbox_adopt';
+    IF NOT works THEN
+        DROP TRIGGER outbox_adopt ON {table};
+    END IF;
+    IF works IS NOT TRUE THEN
+        CREATE TRIGGER outbox_adopt AFTER INSERT ON {table}
+            FOR EACH ROW EXECUTE FUNCTION {function}();
+    END IF;
+END",
+        literal(&format!("{function}()")),
+        literal(table)
+    )
 }
 
 /// The columns that the settings name.
