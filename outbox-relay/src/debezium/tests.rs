@@ -116,9 +116,12 @@ fn known(variant: &str, value: Option<Bytes>) -> Option<Bytes> {
             Some(text.replace(r#"{"c":"x","b":null}"#, r#"{"b":null,"c":"x"}"#).into())
         }
         // Columns that have a default: `adopt` takes none where schemas are sent.
-        ("w-env-expand", Some(value)) => {
-            let text = String::from_utf8(value.to_vec()).unwrap();
-            Some(text.replace(r#""default":"x","#, "").replace(r#""default":5,"#, "").into())
+        ("w-env-expand" | "n-env", Some(value)) => {
+            let mut text = String::from_utf8(value.to_vec()).unwrap();
+            for default in [r#""default":"x","#, r#""default":5,"#, r#""default":0,"#] {
+                text = text.replace(default, "");
+            }
+            Some(text.into())
         }
         (_, value) => value,
     }
