@@ -33,7 +33,6 @@ use inbox_store::internal::port::{
 };
 use outbox_core::Reader;
 use tokio::{sync::mpsc, task::JoinSet};
-use uuid::Uuid;
 
 use identity::{owner, placements, start};
 use limits::limits;
@@ -334,7 +333,7 @@ impl<DB: Store> Consumer<DB> {
     /// Runs the events that the process before this one names, and takes back what they did.
     #[cfg(feature = "cli")]
     pub(crate) async fn try_events(self) -> std::io::Result<()> {
-        self.work(Uuid::new_v4()).try_events().await
+        self.work(uuid::Uuid::new_v4()).try_events().await
     }
 }
 

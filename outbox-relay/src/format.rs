@@ -83,6 +83,10 @@ impl Format {
     ///
     /// # Errors
     /// One sentence, when it has none.
+    #[cfg_attr(
+        not(feature = "debezium"),
+        expect(clippy::unnecessary_wraps, reason = "Debezium's records can be refused")
+    )]
     pub(crate) fn record(&self, event: &OutboxEvent, topic: String) -> Result<Formatted, String> {
         match self {
             Self::Own(_) => {
