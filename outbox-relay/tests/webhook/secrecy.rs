@@ -25,15 +25,13 @@ async fn a_secret_that_a_receiver_sends_back_is_not_shown() {
         webhook.response_bytes_max = bytes_max;
         let sink = sink(&webhook);
         let outcome = deliver(&sink, event()).await;
-        for shown in [parts(&outcome).1.to_owned(), format!("{outcome:?}")] {
+        // The random names of its files may hold what a secret begins with.
+        let files = [path(&token), path(&key), path(&secrets)];
+        let sink = files.iter().fold(format!("{sink:?}"), |text, file| text.replace(file, ""));
+        for shown in [parts(&outcome).1.to_owned(), format!("{outcome:?} {sink}")] {
             for part in ["t0k", "k3y", "MfKQ"] {
                 assert!(!shown.contains(part), "{bytes_max}: {shown}");
             }
-        }
-        // Whole secrets: it names the files, and their random names may hold three letters.
-        let shown = format!("{sink:?}");
-        for part in ["t0k3n-long", "k3y-long", "MfKQ9r8G"] {
-            assert!(!shown.contains(part), "{shown}");
         }
     }
 }

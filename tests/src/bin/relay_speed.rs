@@ -128,7 +128,7 @@ async fn ship(program: &Path, course: &Course) -> f64 {
     let mut relay = outbox.spawn(program);
     let sent = format!("SELECT count(sent_at) FROM outbox_events WHERE seq = {last}");
     eventually(Duration::from_mins(10), "all is sent", async || {
-        assert!(relay.running(), "{} has ended; its log says why", program.display());
+        assert!(relay.running(), "the relay has ended: {}", relay.log());
         outbox.schema.number(&sent).await == 1
     })
     .await;
