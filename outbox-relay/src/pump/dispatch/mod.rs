@@ -26,7 +26,7 @@ pub(super) use lane::News;
 use lane::{Change, Lane, Verdict};
 pub(super) use queue::Item;
 use queue::Queue;
-use spill::Overflow;
+use spill::OverflowState;
 pub(crate) use terms::RetryRules;
 use terms::name;
 pub(super) use terms::{Bounds, Concluded, LaneKey, kafka, no_room};
@@ -53,7 +53,7 @@ pub(super) struct Dispatch {
     bytes: usize,
     lanes: HashMap<LaneKey, Lane>,
     /// Lanes that work, and whose rows wait in the database all the same.
-    overflow: HashMap<LaneKey, Overflow>,
+    overflow: HashMap<LaneKey, OverflowState>,
     /// Since when looks have found more than they took.
     full_since: Option<Instant>,
     /// Aggregates of such lanes with more rows than are kept of one, and how many were held since the last that waits

@@ -18,7 +18,7 @@ const OVERFLOW_LEAST: Duration = Duration::from_secs(1);
 
 /// Rows of a lane that works wait in the database.
 #[derive(Debug)]
-pub(super) struct Overflow {
+pub(super) struct OverflowState {
     /// When some were last set aside.
     noted: Instant,
     /// When some were last let go.
@@ -66,7 +66,7 @@ impl Dispatch {
         let (key, why) = (key.clone(), no_room(&self.name(key)));
         let kept = LIMIT_KEEPS.min(self.rows_max / 8).max(1);
         self.set_lane_aside(&key, kept, &why, now);
-        self.overflow.insert(key, Overflow { noted: now, let_go: now, limited: true });
+        self.overflow.insert(key, OverflowState { noted: now, let_go: now, limited: true });
     }
 
     /// Whether a lane has a part of the memory alone.
@@ -159,7 +159,7 @@ impl Dispatch {
 
     /// Rows of this lane wait in the database though it works: they would hide those of others.
     pub(in crate::pump) fn note_overflow(&mut self, key: &LaneKey, aggregate: &str, now: Instant) {
-        let new = Overflow { noted: now, let_go: now, limited: false };
+        let new = OverflowState { noted: now, let_go: now, limited: false };
         self.overflow.entry(key.clone()).or_insert(new).noted = now;
         if self.queues.get(aggregate).is_some_and(|queue| queue.len() >= self.queue_max()) {
             self.long.insert(aggregate.to_owned(), (0, key.clone()));
@@ -181,8 +181,9 @@ impl Dispatch {
     fn is_roomy(&self, key: &LaneKey, now: Instant) -> bool {
         let lane = self.lanes.get(key);
         let few = lane.is_none_or(|lane| lane.rows() * 2 <= self.queue_max());
-        let noted = self.overflow.get(key).is_some_and(|Overflow { noted, let_go, .. }| {
-            now >= *noted + OVERFLOW_LEAST && (few || now >= *let_go + OVERFLOW_LEAST)
+        let noted = self.overflow.get(key).is_some_and(|state| {
+            let rested = |since: Instant| now >= since + OVERFLOW_LEAST;
+            rested(state.noted) && (few || rested(state.let_go))
         });
         noted && lane.is_none_or(|lane| lane.outage().is_none())
     }
