@@ -143,6 +143,7 @@ impl Stage {
             batch: self.batch,
             connections: case.connections,
             slow: case.slow,
+            versions: case.versions,
             instance: None,
             retention: None,
         })

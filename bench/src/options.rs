@@ -6,7 +6,7 @@ use clap::{Args, Parser, Subcommand};
 use xtask::failure::{Outcome, failure};
 
 use crate::candidate::Candidate;
-use crate::scenario::Scenario;
+use crate::scenario::{Look, Scenario};
 
 /// Measures candidates on the services that the environment names.
 #[derive(Parser, Debug)]
@@ -131,6 +131,9 @@ pub(crate) struct Order {
     /// Whether one event in a hundred takes its handler 50 ms.
     #[arg(long)]
     pub(crate) slow: bool,
+    /// How ours looks at versions.
+    #[arg(long, value_enum)]
+    pub(crate) versions: Option<Look>,
     /// The instance id of ours in the group.
     #[arg(long)]
     pub(crate) instance: Option<String>,
@@ -154,7 +157,12 @@ impl Order {
         let connections = self.connections.map(|number| ("--connections", number.to_string()));
         let instance = self.instance.clone().map(|id| ("--instance", id));
         let retention = self.retention.clone().map(|time| ("--retention", time));
-        let words = pairs.into_iter().chain(connections).chain(instance).chain(retention);
+        let versions = self.versions.map(|look| match look {
+            Look::Stale => ("--versions", "stale".to_owned()),
+            Look::Gap => ("--versions", "gap".to_owned()),
+        });
+        let words =
+            pairs.into_iter().chain(versions).chain(connections).chain(instance).chain(retention);
         let words = words.flat_map(|(name, value)| [name.to_owned(), value]);
         let slow = self.slow.then(|| "--slow".to_owned());
         std::iter::once("work".to_owned()).chain(words).chain(slow).collect()

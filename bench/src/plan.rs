@@ -34,6 +34,8 @@ pub(crate) struct Plan {
     pub(crate) ids: Ids,
     /// Whether half of all events are on account 0.
     pub(crate) skewed: bool,
+    /// Whether events carry the version of their account.
+    pub(crate) versioned: bool,
 }
 
 /// What ids look like.
@@ -54,6 +56,7 @@ pub(crate) struct Deposit {
     pub(crate) sequence: i64,
     pub(crate) amount: i64,
     payload: usize,
+    versioned: bool,
 }
 
 /// What the database must hold when every event had its effect once.
@@ -77,15 +80,23 @@ impl Expected {
 impl Plan {
     /// So many records as most scenarios have them.
     pub(crate) fn of(records: u64) -> Self {
-        Self { records, accounts: 10_000, payload: 300, ids: Ids::Timed, skewed: false }
+        Self {
+            records,
+            accounts: 10_000,
+            payload: 300,
+            ids: Ids::Timed,
+            skewed: false,
+            versioned: false,
+        }
     }
 
     /// The name of a topic with these records.
     pub(crate) fn topic(self) -> String {
-        let Self { records, accounts, payload, ids, skewed } = self;
+        let Self { records, accounts, payload, ids, skewed, versioned } = self;
         let ids = if ids == Ids::Random { "-random" } else { "" };
         let skewed = if skewed { "-skewed" } else { "" };
-        format!("bench-{records}-{accounts}-{payload}{ids}{skewed}")
+        let versioned = if versioned { "-versioned" } else { "" };
+        format!("bench-{records}-{accounts}-{payload}{ids}{skewed}{versioned}")
     }
 
     /// The records in the order they are sent.
@@ -136,6 +147,7 @@ impl Deposits {
         let deposit = Deposit {
             id: id(self.event, self.plan.ids),
             payload: self.plan.payload,
+            versioned: self.plan.versioned,
             account,
             sequence: self.sequences[account],
             amount: i64::try_from(noise >> 40).unwrap_or_default() % 1_000 + 1,
@@ -184,15 +196,19 @@ impl Deposit {
     }
 
     /// The headers that an outbox writes.
-    pub(crate) fn headers(&self) -> [(&'static str, String); 4] {
+    pub(crate) fn headers(&self) -> Vec<(&'static str, String)> {
         let time = self.id.get_timestamp().map(|time| time.to_unix());
         let ms = time.map_or(FIRST_MS, |(s, ns)| s * 1_000 + u64::from(ns) / 1_000_000);
-        [
+        let mut headers = vec![
             (header_names::EVENT_ID, self.id.to_string()),
             (header_names::EVENT_TYPE, EVENT_TYPE.to_owned()),
             (header_names::AGGREGATE_TYPE, "Account".to_owned()),
             (header_names::OCCURRED_AT, ms.to_string()),
-        ]
+        ];
+        if self.versioned {
+            headers.push((header_names::AGGREGATE_VERSION, self.sequence.to_string()));
+        }
+        headers
     }
 }
 

@@ -36,6 +36,8 @@ pub(crate) enum Scenario {
     Steady,
     /// A backlog on a file of SQLite.
     Sqlite,
+    /// Events carry versions, and nobody looks at them, or late ones are skipped, or all of them are run in their order.
+    Versions,
     /// Transactions that append to the outbox, one and eight writers, beside the same without; for `--seconds`.
     Append,
 }
@@ -53,6 +55,13 @@ pub(crate) enum Traffic {
     Members(u64),
     /// The same, for a long time, and inbox rows are pruned meanwhile.
     Steady(u64),
+}
+
+/// How ours looks at versions.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Look {
+    Stale,
+    Gap,
 }
 
 /// What one run goes through.
@@ -73,6 +82,8 @@ pub(crate) struct Case {
     pub(crate) connections: Option<u32>,
     /// Whether one event in a hundred takes its handler 50 ms.
     pub(crate) slow: bool,
+    /// How ours looks at versions.
+    pub(crate) versions: Option<Look>,
     pub(crate) traffic: Traffic,
     /// Whether the database is a file of SQLite.
     pub(crate) sqlite: bool,
@@ -104,7 +115,7 @@ impl Scenario {
                 ]
             }
             Self::Memory | Self::Grown => vec![LimitSet, Handler, Batch],
-            Self::Scale => vec![Handler, Batch],
+            Self::Scale | Self::Versions => vec![Handler, Batch],
             Self::Slow | Self::Group | Self::Steady => vec![Handler],
             Self::Append => Vec::new(),
             Self::Sqlite => {
@@ -167,6 +178,11 @@ impl Scenario {
                     .collect()
             }
             Self::Append => Vec::new(),
+            Self::Versions => {
+                let off = Case::of("versions-off", Plan { versioned: true, ..plan });
+                let on = |name, look| Case { name, versions: Some(look), ..off };
+                vec![off, on("versions-stale", Look::Stale), on("versions-gap", Look::Gap)]
+            }
             Self::Sqlite => vec![Case { sqlite: true, ..Case::of("sqlite", plan) }],
             Self::Scale => {
                 let one = Case { traffic: Traffic::Met, ..Case::of("scale-1", plan) };
@@ -198,6 +214,7 @@ impl Case {
             processes: 1,
             connections: None,
             slow: false,
+            versions: None,
             traffic: Traffic::Backlog,
             sqlite: false,
         }

@@ -51,6 +51,7 @@ pub(crate) async fn once(
         batch: stage.batch,
         connections: None,
         slow: false,
+        versions: case.versions,
         instance: None,
         retention: None,
     };

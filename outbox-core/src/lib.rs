@@ -175,7 +175,8 @@ pub use problem::{
     ID_BYTES_MAX, Problem, SOURCE_ID_BYTES_MAX,
 };
 pub use read::{
-    IdScope, Part, Pointer, ReadError, ReadRules, Reader, RulesError, Source, SourceError, Sources,
+    DebeziumRouter, IdScope, Part, Pointer, Preset, ReadError, ReadRules, Reader, RouterError,
+    RuleKeys, RulesError, Source, SourceError, Sources, TopicPattern, cloud_event_of_request,
 };
 pub use record::{Header, Record};
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
@@ -198,6 +199,7 @@ pub mod internal {
     pub use crate::{
         commit_mark::CommitMark,
         header_json::{HeadersError, headers_from_json, headers_to_json},
+        read::{Proposal, detect},
         record::Excerpt,
         time::{days, micros},
         trace_context::TraceParent,

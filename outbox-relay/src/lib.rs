@@ -43,9 +43,13 @@ mod build_error;
 pub mod cli;
 pub mod config;
 mod deadline;
+#[cfg(feature = "debezium")]
+mod debezium;
 pub mod destination;
 mod ended;
 mod feed;
+mod format;
+mod placement;
 mod port;
 mod pump;
 mod relay;

@@ -9,12 +9,14 @@ mod alerts;
 mod arrivals;
 mod certificates;
 mod child;
+pub mod debezium;
 pub mod deploy;
 #[cfg(doctest)]
 mod documents;
 pub mod drill;
 mod eventually;
 mod failover;
+pub mod intake;
 mod lesson;
 mod markdown;
 mod outbox;

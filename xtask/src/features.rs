@@ -16,7 +16,7 @@ struct Library {
     each: &'static [&'static str],
 }
 
-const LIBRARIES: [Library; 10] = [
+const LIBRARIES: [Library; 11] = [
     Library { package: "inbox-engine", always: "", each: &["", "ablation"] },
     Library { package: "inbox-outbox-core", always: "", each: &["", "postgres", "sqlite"] },
     Library {
@@ -67,6 +67,11 @@ const LIBRARIES: [Library; 10] = [
         ],
     },
     Library {
+        package: "inbox-intake",
+        always: "",
+        each: &["postgres", "sqlite", "postgres,sqlite"],
+    },
+    Library {
         package: "inbox-consumer",
         always: "tls",
         each: &[
@@ -75,6 +80,7 @@ const LIBRARIES: [Library; 10] = [
             "sqlite,cli",
             "postgres,cli",
             "postgres,http",
+            "postgres,intake",
             "postgres,opentelemetry",
             "postgres,otlp",
             "postgres,jemalloc",
@@ -93,11 +99,12 @@ const LIBRARIES: [Library; 10] = [
             "sqlite,webhook",
             "postgres,cli",
             "postgres,webhook",
+            "postgres,debezium",
             "postgres,http",
             "postgres,opentelemetry",
             "postgres,otlp",
             "postgres,ablation",
-            "postgres,sqlite,http,otlp,webhook,ablation",
+            "postgres,sqlite,http,otlp,webhook,debezium,ablation",
         ],
     },
 ];

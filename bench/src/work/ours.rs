@@ -6,8 +6,8 @@ use std::time::{Duration, SystemTime};
 use inbox_consumer::config::{Config, Declared, DeclaredMode, Overrides};
 use inbox_consumer::pipeline::port::Store;
 use inbox_consumer::{
-    BatchHandler, Consumer, Event, Handler, HandlerError, HandlerResult, Routes, Tx, migrate,
-    statement,
+    BatchHandler, Consumer, Event, GapEnd, Handler, HandlerError, HandlerResult, Routes, Tx,
+    VersionPolicy, migrate, statement,
 };
 use sqlx::Postgres;
 use tokio::sync::oneshot;
@@ -20,6 +20,10 @@ use super::{Times, UPSERT, UPSERT_SUMS, ours_sqlite};
 use crate::candidate::Candidate;
 use crate::options::Order;
 use crate::plan::{CONSUMER, EVENT_TYPE};
+use crate::scenario::Look;
+
+/// No version is missing.
+const GAP_WAIT: Duration = Duration::from_mins(1);
 
 /// How often the end is looked for.
 const LOOK: Duration = Duration::from_millis(2);
@@ -61,6 +65,13 @@ pub(super) async fn run(order: Order) -> Outcome<Times> {
         Candidate::SqlEach => config.handlers.push(declared(DeclaredMode::Each, DECLARED_EACH)),
         _ => config.handlers.push(declared(DeclaredMode::Run, DECLARED_RUN)),
     }
+    if let Some(look) = order.versions {
+        let policy = match look {
+            Look::Stale => VersionPolicy::stale(),
+            Look::Gap => VersionPolicy::gap(GAP_WAIT, GapEnd::Park),
+        };
+        routes = routes.versions(EVENT_TYPE, policy.first(1));
+    }
     Box::pin(consume(config, routes, &order)).await
 }
 
@@ -97,7 +108,7 @@ async fn consume<DB: Store>(config: Config, routes: Routes<DB>, order: &Order) -
     let running = tokio::spawn(consumer.run(async move { drop(asked.await) }));
     loop {
         let counts = counters.read();
-        if ending.reached(counts.applied + counts.duplicates + counts.parked) {
+        if ending.reached(counts.applied + counts.duplicates + counts.stale + counts.parked) {
             break;
         }
         if running.is_finished() {
@@ -124,6 +135,7 @@ fn declared(mode: DeclaredMode, sql: &str) -> Declared {
         one_per_aggregate: (mode == DeclaredMode::Run).then_some(false),
         columns: BTreeMap::from(columns),
         sql: sql.to_owned(),
+        ..Declared::default()
     }
 }
 

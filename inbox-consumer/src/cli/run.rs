@@ -87,7 +87,7 @@ fn told(ended: &Ended, terminal: &mut Terminal<'_>) -> Exit {
             terminal.complain(ended.to_string());
             Exit::Kafka
         }
-        Ended::Panicked(_) => {
+        Ended::IntakeFailed(_) | Ended::Panicked(_) => {
             terminal.complain(ended.to_string());
             Exit::Runtime
         }

@@ -140,7 +140,8 @@ async fn begin<DB: Operators>(
     let place = format!("{}/{}", skip.topic, skip.partition);
     let aimed = aim(skip, facts).and_then(|aimed| {
         let reader = config.reader().map_err(|error| error.to_string())?;
-        Ok((aimed, Placement::of(reader.rules()).lane_rule().to_owned()))
+        let placement = Placement::of(reader.of_topic(&skip.topic).rules());
+        Ok((aimed, placement.lane_rule().to_owned()))
     });
     let ((topic_id, to, log), lane_rule) = match aimed {
         Ok(aimed) => aimed,

@@ -14,6 +14,7 @@
 mod database;
 mod events;
 mod handlers;
+mod intake;
 mod kafka;
 mod limits;
 mod load;
@@ -28,8 +29,9 @@ mod reference;
 mod tests;
 
 pub use database::Database;
-pub use events::{Content, Events, Format, Unwanted};
-pub use handlers::{Declared, DeclaredMode};
+pub use events::{Content, EventTopic, EventTopics, Events, Format, Unwanted};
+pub use handlers::{Declared, DeclaredMode, GapEnd, VersionMode};
+pub use intake::Intake;
 pub use kafka::{Identity, Kafka, Protocol, Start};
 pub use limits::{Batch, Lanes, Limits, Retention, Retry};
 pub use outbox::{Outbox, Wake};

@@ -8,6 +8,7 @@ mod decoded_payloads;
 mod each;
 mod schedule;
 mod table;
+mod versions;
 mod whole;
 
 #[cfg(all(test, feature = "postgres"))]
@@ -30,6 +31,7 @@ pub use declared::{Declared, DeclaredMode};
 pub use decoded_payloads::{DecodedPayloads, DecodedRun};
 pub use schedule::Schedule;
 pub use table::{RouteLookup, RouteTable};
+pub use versions::{GapEnd, VersionPlace, VersionPolicy};
 
 pub use crate::run_event::RunEvent;
 use crate::{BatchHandler, Fault, Handler, Tx};
@@ -146,6 +148,7 @@ impl<DB: Database> Entry<DB> {
 pub struct Routes<DB: Database> {
     by_type: HashMap<String, Entry<DB>>,
     schedules: HashMap<String, Schedule>,
+    versions: HashMap<String, VersionPolicy>,
     refused: Vec<String>,
     /// Those that the configuration declares, once more.
     declared: Vec<Arc<DeclaredRoute<DB>>>,
@@ -156,6 +159,7 @@ impl<DB: Database> Default for Routes<DB> {
         Self {
             by_type: HashMap::new(),
             schedules: HashMap::new(),
+            versions: HashMap::new(),
             refused: Vec::new(),
             declared: Vec::new(),
         }
@@ -228,6 +232,17 @@ impl<DB: Sessions> Routes<DB> {
         self
     }
 
+    /// Looks at the versions of the aggregates of `event_type`; without this nobody does.
+    #[must_use]
+    pub fn versions(mut self, event_type: &str, policy: VersionPolicy) -> Self {
+        if self.versions.insert(event_type.to_owned(), policy).is_some() {
+            self.refused.push(format!(
+                "events of type `{event_type}` have two policies of versions: remove one of them"
+            ));
+        }
+        self
+    }
+
     fn add(mut self, event_type: &str, entry: Entry<DB>) -> Self {
         if event_type.is_empty() {
             let told = entry.describe();
@@ -270,6 +285,12 @@ impl<DB: Sessions> Routes<DB> {
                  remove the schedule"
             ));
         }
-        Ok(RouteTable::new(self.by_type, self.schedules, self.declared))
+        if let Some(event_type) = self.versions.keys().find(|event_type| !handled(event_type)) {
+            return Err(format!(
+                "events of type `{event_type}` have a policy of versions, but no handler: correct the type, or \
+                 remove the policy"
+            ));
+        }
+        Ok(RouteTable::new(self))
     }
 }

@@ -217,7 +217,7 @@ mod tests {
             let size = record.size();
             let whole = document(&read(record.clone(), Excerpts::default()), "");
             assert!(whole.len() <= 2 * size + 1_000 * 40 + 300, "{fill:?}: {}", whole.len());
-            let cut = document(&read(record, Excerpts::of(&ReadRules::own(), 1_000)), "");
+            let cut = document(&read(record, Excerpts::of([&ReadRules::own()], 1_000)), "");
             assert!(cut.len() <= 200_000, "{fill:?}: {}", cut.len());
             // Older builds read `payload`, and would take a part for all of it.
             assert!(cut.contains("\"payload_begins\":") && !cut.contains("\"payload\":"), "{cut}");

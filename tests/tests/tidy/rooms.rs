@@ -71,11 +71,16 @@ const DEPENDENCIES: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "inbox-intake",
+        &["inbox-engine", "inbox-runtime", "inbox-store", "outbox-core", "service-kit"],
+    ),
+    (
         "inbox-consumer",
         &[
             "inbox-conformance",
             "inbox-engine",
             "inbox-handler",
+            "inbox-intake",
             "inbox-kafka",
             "inbox-runtime",
             "inbox-store",
@@ -104,6 +109,10 @@ const ABSENT: &[(&str, &[&str])] = &[
     (
         "outbox-relay/src/destination/",
         &["crate::feed", "crate::port", "crate::pump", "crate::sink"],
+    ),
+    (
+        "outbox-relay/src/debezium/",
+        &["crate::feed", "crate::port", "crate::pump", "crate::sink", "crate::relay"],
     ),
     ("outbox-relay/src/feed/", &["crate::sink", "crate::pump"]),
     ("outbox-relay/src/pump/", &["crate::feed", "crate::port::Operators"]),

@@ -160,8 +160,10 @@ impl<DB: Probe> Running<DB> {
     }
 
     fn ignores(&self, record: &Record, offset: i64) -> bool {
-        let Ok(event) = self.reader.read(TOPIC, 0, offset, record) else {
-            return self.config.events.undecodable == Unwanted::Ignore;
+        let event = match self.reader.read(TOPIC, 0, offset, record) {
+            Ok(event) => event,
+            Err(outbox_core::ReadError::NoEvent { .. }) => return true,
+            Err(_) => return self.config.events.undecodable == Unwanted::Ignore,
         };
         match self.work.routes.lookup(&event.event_type) {
             RouteLookup::Ignored => true,

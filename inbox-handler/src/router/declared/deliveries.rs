@@ -20,6 +20,7 @@ pub(super) fn declared(mode: DeclaredMode, columns: &[(&str, &str)], sql: &str) 
         event_type: "t".into(),
         mode,
         one_per_aggregate: None,
+        versions: None,
         columns: columns.iter().map(owned).collect(),
         sql: sql.into(),
     }

@@ -56,6 +56,9 @@ impl<DB: Transactions> Routes<DB> {
         self.declared.push(Arc::clone(&route));
         let whole_run = handler.mode == DeclaredMode::Run;
         let one_per_aggregate = handler.aggregates_once();
+        if let Some(policy) = handler.versions {
+            self = self.versions(&handler.event_type, policy);
+        }
         self.add(
             &handler.event_type,
             Entry::Handled(Registered { route, whole_run, one_per_aggregate }),
