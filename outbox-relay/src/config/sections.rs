@@ -110,7 +110,7 @@ section! {
     #[derive(Copy)]
     pub struct Batch as "batch" {
         /// Rows that are read, sent and marked together; with fencing they are one transaction of Kafka.
-        events_max: usize = "500", in 1..=10_000;
+        events_max: usize = "1000", in 1..=10_000;
         /// Their payloads together. A single larger row goes alone.
         bytes_max: usize = "4MiB", in 1KiB..=1GiB;
     }

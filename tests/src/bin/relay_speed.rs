@@ -2,7 +2,7 @@
 //!
 //! AROUND is what else is in the outbox: `none`, `held` (ROWS behind one that was set aside), `sent` (ROWS that an old
 //! transaction keeps in the index), `unsent` (ROWS behind those that are measured). BESIDE is another relay, which
-//! takes turns with this one.
+//! takes turns with this one. `OUTBOX_BATCH__EVENTS_MAX` is tried by its variable.
 
 use std::{
     path::{Path, PathBuf},
@@ -90,7 +90,9 @@ async fn ship(program: &Path, course: &Course) -> f64 {
     let mut outbox = Outbox::set("speed", 6).await;
     outbox.config.relay.lease = Duration::from_secs(15);
     outbox.config.database.statement_timeout = Duration::from_secs(20);
-    outbox.config.batch.events_max = 500;
+    if let Ok(size) = std::env::var("OUTBOX_BATCH__EVENTS_MAX") {
+        outbox.config.batch.events_max = size.parse().expect("a number of rows");
+    }
     outbox.config.kafka.fencing = *fencing;
     let mut elsewhere = PgConnection::connect(&outbox.schema.url()).await.expect("a session");
     let mut old =
