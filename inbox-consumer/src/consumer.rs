@@ -22,7 +22,7 @@ use std::{fmt, panic::AssertUnwindSafe, sync::Arc};
 
 use futures::FutureExt as _;
 use inbox_engine::internal::Engine;
-use inbox_handler::internal::{RouteTable, panic_text};
+use inbox_handler::internal::{CodecsStarted, RouteTable, panic_text};
 use inbox_kafka::internal::{Broker, BrokerEvent};
 use inbox_runtime::internal::{
     Control, Driver, DriverEnd, Identity, Meters, Retention, Sessions, Trials, Work,
@@ -75,6 +75,9 @@ pub enum BuildError {
     /// The inbox tables are missing or of another version.
     #[error("{0}")]
     Schema(String),
+    /// A codec cannot get ready.
+    #[error("{}", .0.join("\n"))]
+    Codec(Vec<String>),
     /// The database does not take the statement of a declared handler.
     #[error("{}", .0.join("\n"))]
     Declared(Vec<String>),
@@ -142,7 +145,12 @@ impl<DB: Store> ConsumerBuilder<DB> {
             return Err(BuildError::Declared(wrong));
         }
         let (settings, doubt) = routes.equip(&mut conn, settings).await;
-        for reason in doubts.into_iter().map(|doubt| doubt.text).chain(doubt) {
+        let CodecsStarted { refused, missing } = routes.start_codecs().await;
+        if !refused.is_empty() {
+            return Err(BuildError::Codec(refused));
+        }
+        let doubts = doubts.into_iter().map(|doubt| doubt.text);
+        for reason in doubts.chain(doubt).chain(missing) {
             Signal::Doubtful { reason }.emit();
         }
         DB::close_hard(conn).await;

@@ -8,7 +8,7 @@ mod topics;
 
 use std::time::SystemTime;
 
-use inbox_handler::internal::{RouteLookup, RouteTable};
+use inbox_handler::internal::{CodecsStarted, RouteLookup, RouteTable};
 use inbox_kafka::internal::{TopicFacts, missing};
 use inbox_runtime::internal::CONTROL_SESSIONS;
 use inbox_store::internal::port::{Finding, Needs, Operators, PartitionRow, Placement, Store};
@@ -64,6 +64,10 @@ pub(super) async fn check<DB: Store>(
     report.add("database", database);
     report.note("database", notes);
     report.add("handlers", handlers);
+    if let Some(routes) = &routes {
+        let CodecsStarted { refused, missing } = routes.start_codecs().await;
+        report.add("codecs", refused.into_iter().chain(missing).map(fatal));
+    }
     report.add("database", topics::standing(&rows));
     report.add("database", topics::id_scope(&rows, config.events.id_scope));
     if let Some(reader) = &reader {
