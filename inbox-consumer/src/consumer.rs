@@ -3,6 +3,7 @@
 //!
 //! One story: its files know each other.
 
+mod codec;
 mod ended;
 mod identity;
 #[cfg(feature = "intake")]
@@ -12,6 +13,7 @@ mod limits;
 mod panic_tests;
 mod work;
 
+pub(crate) use codec::payload_codec;
 pub use ended::Ended;
 #[cfg(feature = "cli")]
 pub(crate) use identity::INTAKE_TOPIC;
@@ -129,7 +131,8 @@ impl<DB: Store> ConsumerBuilder<DB> {
         if self.config.log.database_text {
             outbox_core::internal::show_values();
         }
-        let routes = self.routes.declare(&declared(&self.config));
+        let codec = payload_codec(&self.config)?;
+        let routes = self.routes.declare(&declared(&self.config), codec.as_ref());
         let routes = routes.freeze().map_err(BuildError::Routes)?;
         let settings = settings?;
         let mut conn = DB::open(&settings).await?;

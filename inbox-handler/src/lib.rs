@@ -41,7 +41,7 @@ pub mod internal {
         handler::panic_text,
         router::{
             CallFailure, CodecsStarted, Declared, DeclaredMode, DecodedPayloads, DecodedRun,
-            RouteLookup, RouteTable, RunEnd, RunEvent, VersionPlace,
+            PayloadCodec, RouteLookup, RouteTable, RunEnd, RunEvent, VersionPlace,
         },
     };
 }

@@ -28,7 +28,7 @@ use inbox_store::internal::port::Sessions;
 use outbox_core::{Decode, Json, Preparation, Upcasts};
 use sqlx::Database;
 
-pub use declared::{Declared, DeclaredMode};
+pub use declared::{Declared, DeclaredMode, PayloadCodec};
 pub use decoded_payloads::{DecodedPayloads, DecodedRun};
 pub use preparing::CodecsStarted;
 pub use schedule::Schedule;
