@@ -50,8 +50,8 @@ impl Registry {
     /// When the text is no schema of Avro.
     #[cfg(feature = "avro")]
     pub fn with_reader_schema(self, schema: &str) -> Result<Self, ReaderSchemaError> {
-        let fetched = crate::schema::Fetched {
-            format: crate::schema::Format::Avro,
+        let fetched = crate::fetched::Fetched {
+            format: crate::fetched::Format::Avro,
             text: schema.to_owned(),
             references: Vec::new(),
         };

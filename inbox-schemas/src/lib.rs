@@ -22,6 +22,7 @@
 #[cfg(feature = "avro")]
 mod avro;
 mod codec;
+mod fetched;
 #[cfg(feature = "protobuf")]
 mod protobuf;
 mod registry;
@@ -39,7 +40,8 @@ pub mod internal {
     #[cfg(feature = "protobuf")]
     pub use crate::protobuf::ProtobufSchema;
     pub use crate::{
-        schema::{Fetched, Format, Schema},
+        fetched::{Fetched, Format},
+        schema::Schema,
         wire::framed,
     };
 }

@@ -148,6 +148,7 @@ pub mod header_names;
 
 mod cause;
 mod codec;
+mod codec_error;
 mod commit_mark;
 mod envelope;
 mod header_json;
@@ -167,7 +168,8 @@ mod trace_context;
 mod upcast;
 
 pub use cause::Cause;
-pub use codec::{CodecError, Decode, Encode, Json, JsonFault, Preparation};
+pub use codec::{Decode, Encode, Json, Preparation};
+pub use codec_error::{CodecError, JsonFault};
 pub use envelope::{Aggregate, AggregateError, Envelope};
 pub use id::{EventId, IdError};
 pub use outbox_event::{EVENT_BYTES_MAX, OutboxEvent};

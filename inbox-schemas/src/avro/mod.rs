@@ -17,7 +17,7 @@ use std::sync::Arc;
 use apache_avro::{reader::datum::GenericDatumReader, schema::ResolvedSchema};
 use serde_json::Value;
 
-use crate::schema::Fetched;
+use crate::fetched::Fetched;
 use node::Nodes;
 
 /// A schema of Avro.

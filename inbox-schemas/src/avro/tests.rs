@@ -4,7 +4,10 @@ use apache_avro::{types::Value as Avro, writer::datum::GenericDatumWriter};
 use serde_json::{Value, json};
 
 use super::AvroSchema;
-use crate::schema::{Fetched, Format, Schema};
+use crate::{
+    fetched::{Fetched, Format},
+    schema::Schema,
+};
 
 fn schema(text: &str) -> AvroSchema {
     with(text, &[]).unwrap()

@@ -11,7 +11,7 @@ use protox::{
 };
 use serde_json::Value;
 
-use crate::{schema::Fetched, wire::message_path};
+use crate::{fetched::Fetched, wire::message_path};
 
 /// The name of a schema's own file, which no import has.
 const ROOT: &str = "schema of the registry.proto";

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::ProtobufSchema;
-use crate::schema::{Fetched, Format};
+use crate::fetched::{Fetched, Format};
 
 const ORDER: &str = r#"
     syntax = "proto3";

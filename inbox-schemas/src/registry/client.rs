@@ -21,7 +21,7 @@ use super::{
     bounded::{Bounded, TOO_LONG},
     settings::{RegistrySettings, SettingsError},
 };
-use crate::schema::{Fetched, Format};
+use crate::fetched::{Fetched, Format};
 
 /// Most schemas that one may refer to, directly or not.
 const REFERENCES_MAX: usize = 200;
