@@ -22,6 +22,7 @@ pub struct Registry {
 }
 
 /// What is wrong with a reader's schema: a sentence.
+#[cfg(feature = "avro")]
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("the reader's schema cannot be used: {0}")]
 pub struct ReaderSchemaError(String);

@@ -1,7 +1,7 @@
 //! Avro and Protobuf of a schema registry, in Confluent's wire format, as codecs of `inbox-consumer`.
 //!
 //! A [`Registry`] decodes what its schemas describe to any type that serde knows, by way of JSON
-//! ([`docs/schemas.md`](https://docs.rs/inbox-schemas) tells how each type is written in it). It is given to
+//! (`docs/schemas.md` tells how each type is written in it). It is given to
 //! `Routes::on_with`, or to `Upcasts::over`; declared handlers get it by `[schemas]` of the configuration.
 //!
 //! Schemas are fetched before a transaction begins, one request for each id, and kept. A registry that does not answer is
@@ -29,7 +29,9 @@ mod registry;
 mod schema;
 mod wire;
 
-pub use codec::{ReaderSchemaError, Registry};
+#[cfg(feature = "avro")]
+pub use codec::ReaderSchemaError;
+pub use codec::Registry;
 pub use registry::{RegistrySettings, SettingsError};
 
 /// What fuzz targets and the bench decode by, without a registry; no promise of stability.

@@ -51,6 +51,7 @@ pub(crate) fn message_path(body: &[u8]) -> Result<(Vec<usize>, &[u8]), String> {
 }
 
 /// A number as Avro and Protobuf write them: seven bits a byte, the least first, zigzag.
+#[cfg(any(feature = "avro", feature = "protobuf"))]
 pub(crate) fn number(rest: &mut &[u8]) -> Option<i64> {
     let mut value: u64 = 0;
     for (place, byte) in rest.iter().enumerate().take(10) {
@@ -86,6 +87,7 @@ mod tests {
         }
     }
 
+    #[cfg(any(feature = "avro", feature = "protobuf"))]
     #[test]
     fn numbers_are_read_to_their_last_bit_and_no_further() {
         let read = |bytes: &[u8]| {

@@ -10,6 +10,9 @@ use crate::{CodecError, Decode, Json, JsonFault, Payload, Preparation};
 /// What makes a payload of one version one of the next.
 type Step = Arc<dyn Fn(Value) -> Result<Value, StepFault> + Send + Sync>;
 
+/// A payload's version, and the steps that it takes, each with the version that it is for.
+type Taken<'a> = (i32, Vec<(i32, &'a Step)>);
+
 /// Why a step cannot be taken, without any of the payload.
 type StepFault = String;
 
@@ -164,7 +167,7 @@ impl<C> Upcasts<C> {
     }
 
     /// The steps for a payload of a version, in their order; none for today's.
-    fn steps_from(&self, version: Option<i32>) -> Result<(i32, Vec<(i32, &Step)>), CodecError> {
+    fn steps_from(&self, version: Option<i32>) -> Result<Taken<'_>, CodecError> {
         let Some((first, today)) = self.versions().filter(|_| self.problem().is_none()) else {
             return Err(CodecError::Other(self.problem().unwrap_or_default()));
         };
