@@ -25,6 +25,7 @@ COPY inbox-handler inbox-handler
 COPY inbox-intake inbox-intake
 COPY inbox-kafka inbox-kafka
 COPY inbox-runtime inbox-runtime
+COPY inbox-schemas inbox-schemas
 COPY inbox-store inbox-store
 COPY migrations migrations
 COPY outbox-core outbox-core

@@ -9,5 +9,6 @@ pub mod header_json;
 pub mod lexer;
 pub mod pointers;
 pub mod reader;
+pub mod schemas;
 
 mod input;

@@ -3,6 +3,7 @@
 //!
 //! One story: its files know each other.
 
+mod codec;
 mod ended;
 mod identity;
 #[cfg(feature = "intake")]
@@ -12,6 +13,7 @@ mod limits;
 mod panic_tests;
 mod work;
 
+pub(crate) use codec::payload_codec;
 pub use ended::Ended;
 #[cfg(feature = "cli")]
 pub(crate) use identity::INTAKE_TOPIC;
@@ -22,7 +24,7 @@ use std::{fmt, panic::AssertUnwindSafe, sync::Arc};
 
 use futures::FutureExt as _;
 use inbox_engine::internal::Engine;
-use inbox_handler::internal::{RouteTable, panic_text};
+use inbox_handler::internal::{CodecsStarted, RouteTable, panic_text};
 use inbox_kafka::internal::{Broker, BrokerEvent};
 use inbox_runtime::internal::{
     Control, Driver, DriverEnd, Identity, Meters, Retention, Sessions, Trials, Work,
@@ -75,6 +77,9 @@ pub enum BuildError {
     /// The inbox tables are missing or of another version.
     #[error("{0}")]
     Schema(String),
+    /// A codec cannot get ready.
+    #[error("{}", .0.join("\n"))]
+    Codec(Vec<String>),
     /// The database does not take the statement of a declared handler.
     #[error("{}", .0.join("\n"))]
     Declared(Vec<String>),
@@ -126,7 +131,8 @@ impl<DB: Store> ConsumerBuilder<DB> {
         if self.config.log.database_text {
             outbox_core::internal::show_values();
         }
-        let routes = self.routes.declare(&declared(&self.config));
+        let codec = payload_codec(&self.config)?;
+        let routes = self.routes.declare(&declared(&self.config), codec.as_ref());
         let routes = routes.freeze().map_err(BuildError::Routes)?;
         let settings = settings?;
         let mut conn = DB::open(&settings).await?;
@@ -142,7 +148,12 @@ impl<DB: Store> ConsumerBuilder<DB> {
             return Err(BuildError::Declared(wrong));
         }
         let (settings, doubt) = routes.equip(&mut conn, settings).await;
-        for reason in doubts.into_iter().map(|doubt| doubt.text).chain(doubt) {
+        let CodecsStarted { refused, missing } = routes.start_codecs().await;
+        if !refused.is_empty() {
+            return Err(BuildError::Codec(refused));
+        }
+        let doubts = doubts.into_iter().map(|doubt| doubt.text);
+        for reason in doubts.chain(doubt).chain(missing) {
             Signal::Doubtful { reason }.emit();
         }
         DB::close_hard(conn).await;

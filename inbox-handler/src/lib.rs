@@ -40,8 +40,8 @@ pub mod internal {
         delivery::Delivery,
         handler::panic_text,
         router::{
-            CallFailure, Declared, DeclaredMode, DecodedPayloads, DecodedRun, RouteLookup,
-            RouteTable, RunEnd, RunEvent, VersionPlace,
+            CallFailure, CodecsStarted, Declared, DeclaredMode, DecodedPayloads, DecodedRun,
+            PayloadCodec, RouteLookup, RouteTable, RunEnd, RunEvent, VersionPlace,
         },
     };
 }

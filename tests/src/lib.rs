@@ -27,6 +27,7 @@ mod producer;
 mod proxy;
 mod rates;
 mod receiver;
+pub mod registry;
 pub mod relay_chaos;
 pub mod relay_webhooks;
 pub mod rolling;

@@ -34,4 +34,5 @@ fn the_corpus_of_each_target_holds() {
     holds("lexer", fuzz::lexer::check);
     holds("pointers", fuzz::pointers::check);
     holds("reader", fuzz::reader::check);
+    holds("schemas", fuzz::schemas::check);
 }

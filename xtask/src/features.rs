@@ -72,6 +72,11 @@ const LIBRARIES: [Library; 11] = [
         each: &["postgres", "sqlite", "postgres,sqlite"],
     },
     Library {
+        package: "inbox-schemas",
+        always: "",
+        each: &["", "avro", "protobuf", "avro,protobuf"],
+    },
+    Library {
         package: "inbox-consumer",
         always: "tls",
         each: &[
@@ -81,6 +86,9 @@ const LIBRARIES: [Library; 11] = [
             "postgres,cli",
             "postgres,http",
             "postgres,intake",
+            "postgres,schemas",
+            "postgres,avro",
+            "postgres,protobuf",
             "postgres,opentelemetry",
             "postgres,otlp",
             "postgres,jemalloc",

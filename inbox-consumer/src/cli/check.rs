@@ -1,5 +1,6 @@
 //! `check`: what keeps a consumer from starting, and what is doubtful.
 
+mod decoded;
 mod report;
 mod sample;
 #[cfg(test)]
@@ -8,7 +9,7 @@ mod topics;
 
 use std::time::SystemTime;
 
-use inbox_handler::internal::{RouteLookup, RouteTable};
+use inbox_handler::internal::{CodecsStarted, RouteLookup, RouteTable};
 use inbox_kafka::internal::{TopicFacts, missing};
 use inbox_runtime::internal::CONTROL_SESSIONS;
 use inbox_store::internal::port::{Finding, Needs, Operators, PartitionRow, Placement, Store};
@@ -19,7 +20,10 @@ use super::{Exit, Terminal, session::describe_error};
 use crate::{
     Routes,
     config::{Config, Unwanted},
-    consumer::{INTAKE_TOPIC, connections, declared, kafka_settings, schema_is_current, settings},
+    consumer::{
+        INTAKE_TOPIC, connections, declared, kafka_settings, payload_codec, schema_is_current,
+        settings,
+    },
 };
 
 /// Connections besides those of transactions and control: retention and the count of parked events.
@@ -52,7 +56,14 @@ pub(super) async fn check<DB: Store>(
         "configuration",
         problems.map(|problem| Finding { fatal: problem.fatal, text: problem.text }),
     );
-    let routes = match routes.declare(&declared(config)).freeze() {
+    let codec = match payload_codec(config) {
+        Ok(codec) => codec,
+        Err(error) => {
+            report.add("codecs", [fatal(error.to_string())]);
+            None
+        }
+    };
+    let routes = match routes.declare(&declared(config), codec.as_ref()).freeze() {
         Ok(routes) => Some(routes),
         Err(text) => {
             report.add("handlers", [fatal(text)]);
@@ -64,6 +75,10 @@ pub(super) async fn check<DB: Store>(
     report.add("database", database);
     report.note("database", notes);
     report.add("handlers", handlers);
+    if let Some(routes) = &routes {
+        let CodecsStarted { refused, missing } = routes.start_codecs().await;
+        report.add("codecs", refused.into_iter().chain(missing).map(fatal));
+    }
     report.add("database", topics::standing(&rows));
     report.add("database", topics::id_scope(&rows, config.events.id_scope));
     if let Some(reader) = &reader {
@@ -77,10 +92,13 @@ pub(super) async fn check<DB: Store>(
     } else {
         Vec::new()
     };
-    let samples = show
+    let mut samples = show
         .sample
         .zip(handlers)
         .map(|(count, handlers)| sample::samples(&facts, count, handlers, config));
+    if let (Some(samples), Some(codec), Some(reader)) = (&mut samples, &codec, &reader) {
+        decoded::decode(samples, &facts, reader, codec).await;
+    }
     let told = match (&samples, show.json) {
         (_, true) => report.json(samples.as_deref()),
         (None, false) => report.rendered(),

@@ -20,6 +20,7 @@ mod limits;
 mod load;
 mod outbox;
 mod park;
+mod schemas;
 mod sections;
 mod validate;
 
@@ -36,6 +37,7 @@ pub use kafka::{Identity, Kafka, Protocol, Start};
 pub use limits::{Batch, Lanes, Limits, Retention, Retry};
 pub use outbox::{Outbox, Wake};
 pub use park::Park;
+pub use schemas::Schemas;
 #[cfg(feature = "cli")]
 pub(crate) use sections::TABLE;
 pub use sections::{Config, KEYS};

@@ -5,7 +5,7 @@ use service_kit::{Http, Log, Secret, Traces, configuration};
 
 use super::{
     Batch, Database, Declared, Events, Identity, Intake, Kafka, Lanes, Limits, Outbox, Park,
-    Retention, Retry,
+    Retention, Retry, Schemas,
 };
 
 configuration! {
@@ -19,6 +19,8 @@ configuration! {
         database: Database,
         /// How records become events.
         events: Events,
+        /// Payloads that are no JSON.
+        schemas: Schemas,
         /// How a partition is divided.
         lanes: Lanes,
         /// How much goes into one transaction.

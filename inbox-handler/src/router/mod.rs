@@ -6,6 +6,7 @@ mod attempt;
 mod declared;
 mod decoded_payloads;
 mod each;
+mod preparing;
 mod schedule;
 mod table;
 mod versions;
@@ -24,11 +25,12 @@ use std::{any::Any, collections::HashMap, fmt, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use inbox_store::internal::port::Sessions;
-use outbox_core::{Decode, Json};
+use outbox_core::{Decode, Json, Preparation, Upcasts};
 use sqlx::Database;
 
-pub use declared::{Declared, DeclaredMode};
+pub use declared::{Declared, DeclaredMode, PayloadCodec};
 pub use decoded_payloads::{DecodedPayloads, DecodedRun};
+pub use preparing::CodecsStarted;
 pub use schedule::Schedule;
 pub use table::{RouteLookup, RouteTable};
 pub use versions::{GapEnd, VersionPlace, VersionPolicy};
@@ -55,6 +57,8 @@ pub enum RunEnd {
         /// Why, without any of the payload.
         error: String,
     },
+    /// What a codec needs is not there, and no event is at fault: all of it is to be rolled back.
+    Unavailable(String),
     /// The handler failed.
     Failed(CallFailure),
 }
@@ -77,6 +81,16 @@ pub struct CallFailure {
 pub(crate) trait Route<DB: Database>: Send + Sync {
     /// The handler's type, for people.
     fn name(&self) -> &'static str;
+
+    /// Its codec gets ready, before anything is read; `None`: it has none.
+    fn start(&self) -> Option<Preparation<'_>> {
+        None
+    }
+
+    /// What its codec fetches before this event can be decoded; `None`: nothing is missing.
+    fn prepare(&self, _event: &RunEvent<'_>) -> Option<Preparation<'_>> {
+        None
+    }
 
     /// A place for what it decodes before its turn; `None`: it decodes nothing before.
     fn payload_buffer(&self) -> Option<Box<dyn Any + Send>> {
@@ -192,6 +206,28 @@ impl<DB: Sessions> Routes<DB> {
             event_type,
             Entry::Handled(Registered { route, whole_run: false, one_per_aggregate: false }),
         )
+    }
+
+    /// Gives events of `event_type` to `handler`, one at a time; `upcasts` bring payloads of older schema versions to the
+    /// type that it takes.
+    #[must_use]
+    pub fn on_versions<C, H>(self, event_type: &str, upcasts: Upcasts<C>, handler: H) -> Self
+    where
+        Upcasts<C>: Decode<H::Event>,
+        H: Handler<DB>,
+    {
+        self.on_with(event_type, upcasts, handler)
+    }
+
+    /// Gives runs of `event_type` to `handler`; `upcasts` bring payloads of older schema versions to the type that it
+    /// takes.
+    #[must_use]
+    pub fn on_batch_versions<C, H>(self, event_type: &str, upcasts: Upcasts<C>, handler: H) -> Self
+    where
+        Upcasts<C>: Decode<H::Event>,
+        H: BatchHandler<DB>,
+    {
+        self.on_batch_with(event_type, upcasts, handler)
     }
 
     /// Gives runs of `event_type` to `handler`; payloads are JSON.

@@ -75,6 +75,11 @@ impl<DB: Database> RouteTable<DB> {
         &*self.routes[index]
     }
 
+    /// All routes.
+    pub(super) fn all(&self) -> impl Iterator<Item = &dyn Route<DB>> {
+        self.routes.iter().map(|route| &**route)
+    }
+
     /// Runs the handler of a number on `run`, and sends what it queued. `deadline` is for each call of
     /// the handler.
     pub async fn run(

@@ -98,6 +98,7 @@ impl<DB: Transactions> Transaction<'_, DB> {
                     // What was judged behind events that have not run is judged anew.
                     if ran == at { place } else { 0 }
                 }
+                RunEnd::Unavailable(error) => return Err(unavailable(error)),
                 RunEnd::Failed(failure) => {
                     let alone = (called.len() == 1).then_some(0);
                     let index = failure.at.or(alone).map(|at| called[at]);
@@ -191,6 +192,7 @@ impl<DB: Transactions> Transaction<'_, DB> {
                 self.undo_single().await?;
                 Ok(EventEnd::Doomed(undecodable(error)))
             }
+            RunEnd::Unavailable(error) => Err(unavailable(error)),
             RunEnd::Failed(failure) => {
                 let end = self.call_failed(Some(index), failure);
                 self.still_inside(Some(index))?;
@@ -264,6 +266,7 @@ impl<DB: Transactions> Transaction<'_, DB> {
         let (handled, failed) = match &end {
             RunEnd::Done => (events.len(), false),
             RunEnd::Undecodable { ran, .. } => (*ran, false),
+            RunEnd::Unavailable(_) => (0, false),
             RunEnd::Failed(failure) => (0, matches!(failure.fault, Fault::Retry | Fault::Reject)),
         };
         self.work.meters.run(route, begun.elapsed(), handled, failed);
@@ -304,6 +307,11 @@ fn to_call<'r>(rest: &'r [usize], verdicts: &[Verdict]) -> Cow<'r, [usize]> {
 
 pub(super) fn run_event(item: &Delivered) -> RunEvent<'_> {
     RunEvent { delivery: &item.event, attempt: item.attempts + 1 }
+}
+
+/// What a codec had fetched is gone again: no event is at fault, and it is fetched before the next transaction.
+fn unavailable(error: String) -> EarlyEnd {
+    EarlyEnd::RolledBack(BatchOutcome::Fault(TransactionFault::Unreached(error)))
 }
 
 pub(super) fn undecodable(error: String) -> Doom {

@@ -29,6 +29,7 @@ mod overlap;
 mod parked;
 pub(crate) mod parking;
 mod pending_notes;
+mod prepare;
 pub(crate) mod prune;
 pub(crate) mod publish;
 pub(crate) mod release;

@@ -119,6 +119,9 @@ impl<DB: Transactions> Work<DB> {
     /// Runs a batch to its end.
     pub(super) async fn run(&self, scope: Scope, batch: &Batch<Arc<Delivery>>) -> BatchOutcome {
         self.state.concurrency.record_cut(batch.whole);
+        if let Err(fault) = self.prepare(&batch.items).await {
+            return BatchOutcome::Fault(fault);
+        }
         let mut payloads = pin!(maybe_done(self.decode_ahead(batch)));
         let mut conn = match overlap(payloads.as_mut(), self.begin()).await {
             Ok(conn) => conn,

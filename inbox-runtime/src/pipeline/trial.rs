@@ -221,6 +221,9 @@ mod child {
 
         async fn try_event(&self, item: Delivered) -> io::Result<&'static str> {
             let batch = batch(item);
+            if self.prepare(&batch.items).await.is_err() {
+                return Ok(NOTHING);
+            }
             let Ok(mut conn) = self.begin().await else { return Ok(NOTHING) };
             say(BEGIN)?;
             let scope = Scope { consumer_ref: 0, partition_ref: 0, epoch: Epoch(0) };

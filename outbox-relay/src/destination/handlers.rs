@@ -3,7 +3,7 @@
 use std::{collections::HashMap, error::Error as StdError, fmt, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use outbox_core::{Decode, Envelope, Json};
+use outbox_core::{CodecError, Decode, Envelope, Json, Payload};
 
 use super::{Delivery, Outcome, Sink};
 
@@ -177,12 +177,17 @@ impl<H: Handler, C: Decode<H::Event>> Route for Decoding<H, C> {
     async fn deliver(&self, delivery: &Delivery) -> Outcome {
         let Self(handler, codec) = self;
         let envelope = delivery.event.envelope();
-        let payload = match &envelope.payload {
-            Some(payload) => codec.decode(payload),
-            None => codec.decode_tombstone(),
-        };
-        let payload = match payload {
+        let topic = delivery.topic.as_deref().unwrap_or_default();
+        let payload = Payload::of(envelope, delivery.event.headers(), topic);
+        // What it says besides, `decode` says again.
+        if let Some(preparation) = codec.prepare(&payload)
+            && let Err(CodecError::Unavailable(error)) = preparation.await
+        {
+            return Outcome::unavailable(error);
+        }
+        let payload = match codec.decode(&payload) {
             Ok(payload) => payload,
+            Err(CodecError::Unavailable(error)) => return Outcome::unavailable(error),
             Err(error) => {
                 return Outcome::refused(format!(
                     "{error}; correct its producer, or the type that the handler takes"

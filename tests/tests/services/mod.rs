@@ -74,6 +74,7 @@ mod release_torn;
 mod rights;
 mod runtime_order;
 mod runtime_support;
+mod schemas;
 mod test_kit;
 mod told_once;
 mod topic_gone;

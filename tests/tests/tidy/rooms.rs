@@ -7,7 +7,12 @@ use super::{Tree, none, shows};
 const WORDS: &[(&str, &[&str], &str)] = &[
     ("rdkafka", &["inbox-kafka/", "outbox-relay/src/sink/", "tests/", "bench/"], KAFKA),
     ("rdkafka_sys", &["inbox-kafka/", "outbox-relay/src/sink/"], KAFKA),
-    ("reqwest", &["outbox-relay/src/destination/http/"], "one destination calls by HTTP"),
+    (
+        "reqwest",
+        &["outbox-relay/src/destination/http/", "inbox-schemas/src/registry/"],
+        "one destination calls by HTTP, and the client of schema registries",
+    ),
+    ("apache_avro", &["inbox-schemas/src/avro/", "tests/", "bench/"], "others see JSON"),
     ("sqlx", SQLX, "the other rooms do not know which databases there are"),
     (
         "unsafe",
@@ -83,11 +88,13 @@ const DEPENDENCIES: &[(&str, &[&str])] = &[
             "inbox-intake",
             "inbox-kafka",
             "inbox-runtime",
+            "inbox-schemas",
             "inbox-store",
             "outbox-core",
             "service-kit",
         ],
     ),
+    ("inbox-schemas", &["outbox-core"]),
     ("outbox-relay", &["inbox-engine", "outbox-core", "rdkafka", "service-kit"]),
     ("xtask", &[]),
 ];

@@ -26,6 +26,9 @@ pub(crate) struct Sample {
     pub(crate) handler: Option<&'static str>,
     /// Why none does.
     pub(crate) why_not: Option<String>,
+    /// Its payload as JSON, where a schema describes it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) payload: Option<String>,
 }
 
 /// The newest records of each topic, at most `count` of one.
@@ -70,6 +73,7 @@ fn sample<DB: sqlx::Database>(
         lane: lane.0,
         handler: None,
         why_not: None,
+        payload: None,
     };
     match reader.read(topic, partition, offset, record) {
         Ok(event) => {
@@ -133,5 +137,12 @@ pub(crate) fn rendered(samples: &[Sample]) -> String {
         ]
     };
     let rows: Vec<_> = samples.iter().map(row).collect();
-    table::aligned(["RECORD", "EVENT ID", "TYPE", "AGGREGATE", "LANE", "BECOMES"], &rows)
+    let mut told =
+        table::aligned(["RECORD", "EVENT ID", "TYPE", "AGGREGATE", "LANE", "BECOMES"], &rows);
+    for Sample { topic, partition, offset, payload, .. } in samples {
+        if let Some(payload) = payload {
+            told.push_str(&format!("\n{topic}/{partition}@{offset} is {payload}"));
+        }
+    }
+    told
 }

@@ -27,7 +27,7 @@ pub(super) fn declared(mode: DeclaredMode, columns: &[(&str, &str)], sql: &str) 
 }
 
 pub(super) fn table<DB: Transactions>(handler: Declared) -> RouteTable<DB> {
-    Routes::default().declare(&[handler]).freeze().unwrap()
+    Routes::default().declare(&[handler], None).freeze().unwrap()
 }
 
 /// An event of the aggregate `Account/A` with a header, a key and a time.

@@ -109,6 +109,9 @@ impl<DB: Transactions> Work<DB> {
         batch: &mut Batch<Arc<Delivery>>,
         may_be_torn: &mut bool,
     ) -> Result<Settled, BatchOutcome> {
+        if let Err(fault) = self.prepare(&batch.items).await {
+            return Err(BatchOutcome::Fault(fault));
+        }
         let mut conn = match self.begin().await {
             Ok(conn) => conn,
             Err(fault) => return Err(BatchOutcome::Fault(fault.before_handlers())),

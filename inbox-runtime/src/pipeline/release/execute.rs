@@ -17,6 +17,7 @@ use super::{
     report::{FailedRelease, Report},
 };
 use crate::pipeline::{
+    Delivered,
     disposition::Disposition,
     fault_point,
     handling::EventEnd,
@@ -37,6 +38,8 @@ pub(super) enum JobOutcome {
     Suspect(String),
     /// Nothing was begun: the row of the head has only a part of its record.
     Part(Box<Queued>, Excerpt),
+    /// Nothing was begun: codecs have to fetch something for these events first.
+    Unprepared(Vec<Delivered>),
     /// Not committed, and no event is to blame.
     NotCommitted(TransactionFault),
 }
@@ -71,7 +74,7 @@ pub(super) struct ReleaseFailure {
 }
 
 impl<DB: Transactions> Work<DB> {
-    pub(super) async fn execute(&self, mut job: ReleaseJob<'_>) -> JobOutcome {
+    pub(super) async fn execute_once(&self, mut job: ReleaseJob<'_>) -> JobOutcome {
         let (mut conn, tx, rows) = match self.read(&mut job).await {
             Ok(read) => read,
             Err(fault) => return JobOutcome::NotCommitted(fault),
@@ -103,6 +106,11 @@ impl<DB: Transactions> Work<DB> {
             (None, _) => plan,
         };
         let batch = job.batch(plan.items(self, job));
+        if !job.prepared && job.release.blamed.is_none() && !self.is_prepared(&batch.items) {
+            let ended: Result<(), _> = self.end(conn, Err(nothing_done())).await;
+            drop(ended); // nothing was done
+            return JobOutcome::Unprepared(batch.items);
+        }
         let mut transaction = Transaction::new(self, job.scope, &batch, &mut conn);
         transaction.tx = tx;
         let ran = transaction.run_plan(&plan, job).await;

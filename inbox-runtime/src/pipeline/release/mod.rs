@@ -51,6 +51,8 @@ pub(super) struct ReleaseJob<'a> {
     pub(super) tried: bool,
     /// A process has run the head, and ended.
     pub(super) crashed: bool,
+    /// Codecs have fetched what they lacked.
+    pub(super) prepared: bool,
     /// What its row would be if it had all of its record, by its offset; or why that cannot be had.
     pub(super) whole: Option<&'a (Offset, Result<String, String>)>,
     /// Where the lane is, if others move it beside this process: it is locked when the transaction begins.
@@ -83,6 +85,7 @@ impl<DB: Transactions> Work<DB> {
             max,
             tried: false,
             crashed: false,
+            prepared: false,
             whole: None,
             lane: LaneAt::Owned,
         };
@@ -117,11 +120,23 @@ impl<DB: Transactions> Work<DB> {
             max,
             tried: false,
             crashed: false,
+            prepared: false,
             whole: None,
             lane: LaneAt::Locked(release.last),
         };
         let _beside_others = self.state.aside.read().await;
         self.execute_with_trial(job).await
+    }
+
+    /// What codecs lack is fetched between two transactions: which events there are, only the first one tells.
+    async fn execute(&self, job: ReleaseJob<'_>) -> execute::JobOutcome {
+        match self.execute_once(job).await {
+            execute::JobOutcome::Unprepared(items) => match self.prepare(&items).await {
+                Ok(()) => self.execute_once(ReleaseJob { prepared: true, ..job }).await,
+                Err(fault) => execute::JobOutcome::NotCommitted(fault),
+            },
+            outcome => outcome,
+        }
     }
 
     async fn execute_with_trial(&self, job: ReleaseJob<'_>) -> (ReleaseOutcome, Report) {
@@ -172,6 +187,7 @@ impl<DB: Transactions> Work<DB> {
             }
             execute::JobOutcome::Part(..)
             | execute::JobOutcome::Suspect(_)
+            | execute::JobOutcome::Unprepared(_)
             | execute::JobOutcome::Unnamed => {
                 let text = "a failure of the transaction names no event; it is tried again";
                 (ReleaseOutcome::Fault(TransactionFault::Conflict(text.into())), Report::default())

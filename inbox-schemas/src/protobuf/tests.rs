@@ -1,0 +1,140 @@
+//! Payloads of Protobuf: what each type becomes, and what is refused.
+
+use serde_json::{Value, json};
+
+use super::ProtobufSchema;
+use crate::fetched::{Fetched, Format};
+
+const ORDER: &str = r#"
+    syntax = "proto3";
+    package shop;
+    import "google/protobuf/timestamp.proto";
+    import "confluent/meta.proto";
+    import "money.proto";
+    message Order {
+        int64 id = 1 [(confluent.field_meta).doc = "its number"];
+        string note = 2;
+        bytes raw = 3;
+        State state = 4;
+        google.protobuf.Timestamp at = 5;
+        Money total = 6;
+        map<string, int32> counts = 7;
+        repeated Order parts = 8;
+        optional string tip = 9;
+        uint64 big = 10;
+        double rate = 11;
+        enum State { OPEN = 0; PAID = 1; }
+    }
+    message Other {
+        map<string, string> labels = 1;
+        message Inner { int32 n = 1; }
+    }
+"#;
+
+const MONEY: &str = r#"syntax = "proto3"; package shop; message Money { int64 cents = 1; }"#;
+
+fn with(text: &str, references: &[(&str, &str)]) -> Result<ProtobufSchema, String> {
+    let owned = |(name, text): &(&str, &str)| ((*name).to_owned(), (*text).to_owned());
+    ProtobufSchema::read(&Fetched {
+        format: Format::Protobuf,
+        text: text.to_owned(),
+        references: references.iter().map(owned).collect(),
+    })
+}
+
+fn order() -> ProtobufSchema {
+    with(ORDER, &[("money.proto", MONEY)]).unwrap()
+}
+
+fn value(body: &[u8]) -> Result<Value, String> {
+    order().value(body)
+}
+
+#[test]
+fn each_type_is_written_in_json_as_the_documents_say() {
+    let body: &[u8] = &[
+        0, // the first message
+        0x08, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f, // id
+        0x12, 1, b'x', // note
+        0x1a, 2, 1, 2, // raw
+        0x20, 1, // state
+        0x2a, 2, 0x08, 1, // at
+        0x32, 2, 0x08, 5, // total
+        0x3a, 5, 0x0a, 1, b'a', 0x10, 3, // counts
+        0x42, 2, 0x08, 9, // parts
+        0x50, 7, // big
+        0x59, 0, 0, 0, 0, 0, 0, 0xf8, 0x7f, // rate
+    ];
+    let value = value(body).unwrap();
+    for (name, expected) in [
+        ("id", json!(i64::MAX)),
+        ("note", json!("x")),
+        ("raw", json!("AQI=")),
+        ("state", json!("PAID")),
+        ("at", json!("1970-01-01T00:00:01Z")),
+        ("total", json!({"cents": 5})),
+        ("counts", json!({"a": 3})),
+        ("big", json!(7)),
+        ("rate", json!("NaN")),
+    ] {
+        assert_eq!(value[name], expected, "{name}");
+    }
+    assert_eq!(value["parts"][0]["id"], json!(9));
+    assert!(value.get("tip").is_none(), "what may be missing, and is");
+    assert_eq!(value["parts"][0]["note"], json!(""), "what may not has its default");
+}
+
+#[test]
+fn a_message_is_found_by_its_place_among_those_that_are_declared() {
+    assert_eq!(value(&[2, 2]), Ok(json!({"labels": {}})));
+    assert_eq!(value(&[4, 2, 0, 0x08, 7]), Ok(json!({"n": 7})), "not the one of the map");
+    for indexes in [&[2, 4][..], &[4, 2, 2], &[4, 0, 0]] {
+        let error = value(indexes).unwrap_err();
+        assert!(error.contains("no message at the indexes"), "{indexes:?}: {error}");
+    }
+}
+
+/// Case by case; the payload's text (`s3cret`) is never told.
+#[test]
+fn what_is_no_protobuf_of_its_schema_is_refused() {
+    let deep: Vec<u8> = {
+        // Parts inside of parts, each with its length.
+        let mut inner: Vec<u8> = Vec::new();
+        for _ in 0..200 {
+            let mut length = inner.len();
+            let mut outer = vec![0x42];
+            while length >= 0x80 {
+                outer.push(u8::try_from(length & 0x7f).unwrap() | 0x80);
+                length >>= 7;
+            }
+            outer.push(u8::try_from(length).unwrap());
+            outer.extend(inner);
+            inner = outer;
+        }
+        [vec![0], inner].concat()
+    };
+    let table: [(&[u8], &str); 8] = [
+        (&[], "the indexes of its message are cut off"),
+        (b"\0\x12\x07s3cret", "cut off"),
+        (b"\0\x0a\x06s3cret", "of other types"),
+        (b"\0\x12\x02\xff\xff", "of other types"),
+        (&[0, 0x08], "cut off"),
+        (&[0, 0x12, 0xff, 0xff, 0xff, 0xff, 0x0f], "cut off"),
+        (&[0, 0x2a, 10, 0x08, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f], ""),
+        (&deep, "nested too deep"),
+    ];
+    for (body, word) in table {
+        let error = value(body).unwrap_err();
+        assert!(error.contains(word) && !error.contains("s3cret"), "{body:?}: {error}");
+    }
+}
+
+#[test]
+fn what_is_no_schema_is_refused_by_name() {
+    for (text, references) in
+        [("message {", &[][..]), (ORDER, &[]), (ORDER, &[("money.proto", "message {")])]
+    {
+        let error = with(text, references).unwrap_err();
+        assert!(error.starts_with("it is no schema of Protobuf: "), "{error}");
+    }
+}
