@@ -9,6 +9,8 @@
 mod answer;
 mod format;
 mod intake;
+mod lane_set;
+mod line;
 mod queue;
 mod request;
 mod run;

@@ -1,10 +1,8 @@
-//! Events that wait for their turn: a queue for each lane, and transactions that take what waits in many of them.
-//!
-//! A lane is in one transaction of this process at most, so what comes for it meanwhile goes together in the next one.
+//! The queue: requests wait for their turn, and transactions run that take many of them.
 
 use std::{
-    collections::VecDeque,
     panic::AssertUnwindSafe,
+    pin::pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
@@ -16,6 +14,8 @@ use tokio::sync::{Notify, oneshot};
 
 use crate::{
     answer::Answer,
+    lane_set::LaneSet,
+    line::{Line, Portion, Queued},
     run::run,
     ticket::{Pending, Slot, Ticket},
 };
@@ -32,6 +32,12 @@ pub struct QueueLimits {
     /// Bytes of all events that wait or run.
     pub bytes_max: usize,
 }
+
+/// Quick transactions at once. More of them share what there is to do in smaller transactions, each as dear as a large
+/// one: with 16 senders of single events 2 took 4,900 events a second, 4 took 4,600, 16 took 3,100.
+const QUICK_MAX: usize = 2;
+/// A transaction that takes longer waits for something that is no processor: others go beside it.
+const QUICK: Duration = Duration::from_millis(20);
 
 /// Why nothing more is taken in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -53,33 +59,21 @@ pub(crate) struct Queue<DB: Owners> {
 
 #[derive(Debug, Default)]
 struct State {
-    lanes: Vec<LaneQueue>,
-    /// Lanes that wait for a transaction, each once, in the order in which they began to.
-    ready: VecDeque<usize>,
+    line: Line<Pending>,
     running: usize,
+    /// Those among them that are not quick.
+    slow: usize,
     bytes: usize,
     ending: bool,
 }
 
-#[derive(Debug, Default)]
-struct LaneQueue {
-    waiting: VecDeque<Pending>,
-    busy: bool,
-    is_ready: bool,
-}
+impl Queued for Pending {
+    fn lane(&self) -> u16 {
+        self.event.lane()
+    }
 
-/// What goes into one transaction.
-struct Portion {
-    lanes: Vec<usize>,
-    pending: Vec<Pending>,
-    bytes: usize,
-}
-
-impl Portion {
-    fn has_room(&self, bytes: usize, limits: &QueueLimits) -> bool {
-        self.pending.is_empty()
-            || (self.pending.len() < limits.batch_events_max
-                && self.bytes + bytes <= limits.batch_bytes_max)
+    fn bytes(&self) -> usize {
+        self.event.bytes()
     }
 }
 
@@ -105,10 +99,10 @@ impl<DB: Owners> Queue<DB> {
             return Err(Closed::Full);
         }
         state.bytes += bytes;
-        for (place, event) in events.into_iter().enumerate() {
-            let slot = Slot { ticket: Arc::clone(&ticket), place };
-            state.wait(Pending { event, slot });
-        }
+        let slot = |place| Slot { ticket: Arc::clone(&ticket), place };
+        let pending = events.into_iter().enumerate();
+        let pending = pending.map(|(place, event)| Pending { event, slot: slot(place) });
+        state.line.push(pending.collect());
         self.start(&mut state);
         Ok(answers)
     }
@@ -125,7 +119,7 @@ impl<DB: Owners> Queue<DB> {
             {
                 let mut state = self.state();
                 state.ending = true;
-                if state.running == 0 && state.ready.is_empty() {
+                if state.running == 0 && state.line.is_empty() {
                     return;
                 }
             }
@@ -135,8 +129,10 @@ impl<DB: Owners> Queue<DB> {
 
     /// Begins transactions, as many as may be open and as there is something for.
     fn start(self: &Arc<Self>, state: &mut State) {
-        while state.running < self.limits.transactions_max.max(1) {
-            let Some(portion) = state.next_portion(&self.limits) else { break };
+        while state.running < self.limits.transactions_max.max(1)
+            && state.running - state.slow < QUICK_MAX
+        {
+            let Some(portion) = state.line.next_portion(&self.limits) else { break };
             state.running += 1;
             let queue = Arc::clone(self);
             // A transaction runs to its end, whoever has gone away meanwhile.
@@ -147,64 +143,52 @@ impl<DB: Owners> Queue<DB> {
         }
     }
 
-    async fn run(self: Arc<Self>, portion: Portion) {
-        let Portion { lanes, pending, bytes } = portion;
+    async fn run(self: Arc<Self>, portion: Portion<Pending>) {
+        let (pending, lanes, bytes) = portion.into_parts();
+        let (committing, commits) = oneshot::channel();
         // Of a panic nobody is answered: those who wait send it again.
-        drop(AssertUnwindSafe(run(&self.direct, pending)).catch_unwind().await);
+        let mut ran = pin!(AssertUnwindSafe(run(&self.direct, pending, committing)).catch_unwind());
+        let mut commits = pin!(commits.fuse());
+        let mut quick = pin!(tokio::time::sleep(QUICK));
+        let (mut freed, mut slow) = (false, false);
+        loop {
+            tokio::select! {
+                biased;
+                _ = &mut ran => break,
+                told = &mut commits => freed = told.is_ok() && self.begin_next(lanes),
+                () = &mut quick, if !slow => {
+                    slow = true;
+                    let mut state = self.state();
+                    state.slow += 1;
+                    self.start(&mut state);
+                }
+            }
+        }
         let mut state = self.state();
         state.running -= 1;
+        state.slow -= usize::from(slow);
         state.bytes -= bytes;
-        for lane in lanes {
-            state.lanes[lane].busy = false;
-            state.make_ready(lane);
+        if freed {
+            state.line.committed(lanes);
+        } else {
+            state.line.free(lanes);
         }
         self.start(&mut state);
     }
 
+    /// While the only transaction is committed, the next one begins, and waits in the database for the lanes of the one
+    /// before. Beside others it would wait there with lanes that they do not have.
+    fn begin_next(self: &Arc<Self>, lanes: LaneSet) -> bool {
+        let mut state = self.state();
+        let alone = state.running == 1;
+        if alone {
+            state.line.free_early(lanes);
+            self.start(&mut state);
+        }
+        alone
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl State {
-    fn wait(&mut self, pending: Pending) {
-        let lane = usize::from(pending.event.lane());
-        if self.lanes.len() <= lane {
-            self.lanes.resize_with(lane + 1, LaneQueue::default);
-        }
-        self.lanes[lane].waiting.push_back(pending);
-        self.make_ready(lane);
-    }
-
-    fn make_ready(&mut self, lane: usize) {
-        let queue = &mut self.lanes[lane];
-        if !queue.busy && !queue.is_ready && !queue.waiting.is_empty() {
-            queue.is_ready = true;
-            self.ready.push_back(lane);
-        }
-    }
-
-    /// What the next transaction takes: whole lanes, in the order in which they began to wait.
-    fn next_portion(&mut self, limits: &QueueLimits) -> Option<Portion> {
-        let mut portion = Portion { lanes: Vec::new(), pending: Vec::new(), bytes: 0 };
-        while let Some(lane) = self.ready.pop_front() {
-            let queue = &mut self.lanes[lane];
-            let before = portion.pending.len();
-            while let Some(next) = queue.waiting.front()
-                && portion.has_room(next.event.bytes(), limits)
-            {
-                portion.bytes += next.event.bytes();
-                portion.pending.extend(queue.waiting.pop_front());
-            }
-            if portion.pending.len() == before {
-                self.ready.push_front(lane);
-                break;
-            }
-            (queue.is_ready, queue.busy) = (false, true);
-            portion.lanes.push(lane);
-        }
-        // The order of a transaction is that of its lanes; within a lane it is as they came.
-        portion.pending.sort_by_key(|pending| pending.event.lane());
-        (!portion.lanes.is_empty()).then_some(portion)
     }
 }

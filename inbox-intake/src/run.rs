@@ -6,6 +6,7 @@ use inbox_engine::internal::{BatchOutcome, Doom, Failure, HandlerFault, Mode, Tr
 use inbox_runtime::internal::{Direct, DirectEvent};
 use inbox_store::internal::port::Owners;
 use service_kit::{backoff, chance};
+use tokio::sync::oneshot;
 
 use crate::{
     answer::Answer,
@@ -37,12 +38,17 @@ struct Part {
 }
 
 /// Runs events, in the order of their lanes. Each is answered, once it is settled or once it is known that only sending
-/// it again helps.
-pub(crate) async fn run<DB: Owners>(direct: &Direct<DB>, pending: Vec<Pending>) {
+/// it again helps. `committing` is told when all of them are about to be committed in one transaction.
+pub(crate) async fn run<DB: Owners>(
+    direct: &Direct<DB>,
+    pending: Vec<Pending>,
+    committing: oneshot::Sender<()>,
+) {
     let mut parts = vec![Part { pending, mode: Mode::Together, conflicts: 0 }];
+    let mut committing = Some(committing);
     for _ in 0..TRIES_MAX {
         let Some(part) = parts.pop() else { return };
-        parts.extend(try_part(direct, part).await.into_iter().rev());
+        parts.extend(try_part(direct, part, committing.take()).await.into_iter().rev());
     }
     for pending in parts.into_iter().flat_map(|part| part.pending) {
         pending.slot.answer(Answer::again(BUSY, 1));
@@ -50,7 +56,11 @@ pub(crate) async fn run<DB: Owners>(direct: &Direct<DB>, pending: Vec<Pending>) 
 }
 
 /// Runs one part; answers what is left to be run, in its order.
-async fn try_part<DB: Owners>(direct: &Direct<DB>, part: Part) -> Vec<Part> {
+async fn try_part<DB: Owners>(
+    direct: &Direct<DB>,
+    part: Part,
+    committing: Option<oneshot::Sender<()>>,
+) -> Vec<Part> {
     let Part { pending, mode, conflicts } = part;
     let (over, pending): (Vec<_>, Vec<_>) =
         pending.into_iter().partition(|pending| pending.slot.is_over());
@@ -71,7 +81,7 @@ async fn try_part<DB: Owners>(direct: &Direct<DB>, part: Part) -> Vec<Part> {
     }
     let (events, slots): (Vec<DirectEvent>, Vec<Slot>) =
         pending.into_iter().map(|pending| (pending.event, pending.slot)).unzip();
-    let (events, outcome) = direct.settle(events, mode).await;
+    let (events, outcome) = direct.settle(events, mode, committing).await;
     let pending =
         events.into_iter().zip(slots).map(|(event, slot)| Pending { event, slot }).collect();
     match outcome {

@@ -14,7 +14,7 @@ use inbox_engine::internal::{
 };
 use inbox_handler::internal::{DecodedPayloads, RouteTable};
 use inbox_store::internal::port::{Scope, StatementRegistry, StoreFault, Transactions, TxLimits};
-use tokio::sync::RwLock;
+use tokio::sync::{RwLock, oneshot};
 use uuid::Uuid;
 
 use super::{
@@ -113,6 +113,8 @@ pub(super) struct Transaction<'a, DB: Transactions> {
     pub(super) direct: bool,
     /// The ids among its copies that are parked.
     pub(super) parked_copies: Vec<[u8; 16]>,
+    /// Who wants to know that nothing is left but COMMIT.
+    pub(super) committing: Option<oneshot::Sender<()>>,
 }
 
 impl<DB: Transactions> Work<DB> {
@@ -224,6 +226,7 @@ impl<'a, DB: Transactions> Transaction<'a, DB> {
             handled: false,
             direct: false,
             parked_copies: Vec::new(),
+            committing: None,
         }
     }
 
@@ -255,6 +258,9 @@ impl<'a, DB: Transactions> Transaction<'a, DB> {
         fault_point::pass("live.before_commit");
         #[cfg(feature = "testing")]
         self.crash(super::crash::Moment::BeforeCommit)?;
+        if let Some(told) = self.committing.take() {
+            let _ = told.send(());
+        }
         self.commit().await?;
         #[cfg(feature = "testing")]
         self.crash(super::crash::Moment::AfterCommit)?;

@@ -24,5 +24,7 @@ async fn main() -> ExitCode {
     println!("{course:?}");
     println!("events a second: {}; by hand {}", report.ours, report.by_hand);
     println!("pair by pair {} of it", report.ratio);
+    let [ours, by_hand] = report.waits;
+    println!("a request took: {ours}; by hand {by_hand}");
     ExitCode::SUCCESS
 }

@@ -5,6 +5,7 @@
 mod client;
 pub mod scenarios;
 pub mod speed;
+mod torn;
 
 use std::{
     net::SocketAddr,
@@ -132,7 +133,22 @@ macro_rules! acts {
                 .bind(event.payload.n)
                 .execute(&mut *tx)
                 .await?;
-                self.act(&event.payload.act).await
+                let act = event.payload.act.as_str();
+                if matches!(act, "commits" | "commits_and_waits") {
+                    // Not its own to end.
+                    let past = tx.unguarded().await?;
+                    sqlx::raw_sql("COMMIT").execute(&mut *past).await?;
+                    let passing = "SELECT count(*) FROM effects WHERE n = $1";
+                    while act == "commits_and_waits" {
+                        let passing = sqlx::query_scalar::<_, i64>(passing).bind(torn::PASSING);
+                        if passing.fetch_one(&mut *past).await? > 0 {
+                            break;
+                        }
+                        tokio::time::sleep(Duration::from_millis(10)).await;
+                    }
+                    return Ok(());
+                }
+                self.act(act).await
             }
         }
     };
@@ -187,6 +203,15 @@ pub struct Server {
 impl Server {
     /// On a database with tables.
     pub async fn start<DB: Acted>(config: Config) -> Self {
+        Self::start_with::<DB>(config, true).await
+    }
+
+    /// The same without what has to run beside it: nothing is released, and its partition is not looked at.
+    pub async fn start_bare<DB: Acted>(config: Config) -> Self {
+        Self::start_with::<DB>(config, false).await
+    }
+
+    async fn start_with<DB: Acted>(config: Config, with_upkeep: bool) -> Self {
         let failing = Arc::new(AtomicBool::new(false));
         let consumer = Consumer::builder(config, DB::routes(Arc::clone(&failing))).build().await;
         let consumer = consumer.expect("the configuration is right");
@@ -196,7 +221,9 @@ impl Server {
         let (stop, stopped) = oneshot::channel::<()>();
         let mut upkeep = JoinSet::new();
         let beside = intake.clone();
-        upkeep.spawn(async move { beside.run().await });
+        if with_upkeep {
+            upkeep.spawn(async move { beside.run().await });
+        }
         let served = tokio::spawn(async move {
             intake.serve(listener, async { drop(stopped.await) }).await;
         });

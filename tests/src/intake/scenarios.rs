@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use standardwebhooks::Webhook;
 use uuid::Uuid;
 
+pub use super::torn::{a_commit_is_torn_whoever_passes_it, a_commit_of_a_handler_is_torn};
 use super::{Acted, Look, Server, config};
 use crate::{SOON, eventually};
 
@@ -22,7 +23,9 @@ pub fn envelope(id: &str, aggregate: &str, n: i64, act: &str) -> Value {
     })
 }
 
-fn id() -> String {
+/// A new event's id.
+#[must_use]
+pub fn id() -> String {
     Uuid::now_v7().to_string()
 }
 
@@ -352,6 +355,8 @@ macro_rules! intake_scenarios {
             formats
             signatures
             an_end_answers_what_was_taken
+            a_commit_of_a_handler_is_torn
+            a_commit_is_torn_whoever_passes_it
         }
     };
 }

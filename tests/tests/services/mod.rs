@@ -29,6 +29,7 @@ mod inbox_identity;
 mod inbox_retention;
 mod intake;
 mod intake_killed;
+mod intake_parked;
 mod lanes_changed;
 mod log_cut;
 mod log_records;

@@ -24,7 +24,7 @@ use inbox_store::internal::port::{IntakePartition, Lanes, Owner, Owners};
 use outbox_core::{IdScope, Record, TopicPartition};
 
 pub use self::settlement::Settlement;
-use self::tell::Trouble;
+use self::{parked::Resting, tell::Trouble};
 use super::{Delivered, transaction::Work};
 
 /// The consumer's partition for events that callers wait for.
@@ -36,6 +36,8 @@ pub struct Direct<DB: Owners> {
     partition: Mutex<Option<IntakePartition>>,
     /// What keeps the upkeep from its work.
     trouble: Mutex<Trouble>,
+    /// Parked queues that it looks past.
+    resting: Mutex<Resting>,
 }
 
 /// Who takes such events, and what for.
@@ -96,7 +98,13 @@ impl DirectEvent {
 impl<DB: Owners> Direct<DB> {
     /// Of a consumer; nothing is asked yet.
     pub fn new(work: Arc<Work<DB>>, settings: DirectSettings) -> Self {
-        Self { work, settings, partition: Mutex::default(), trouble: Mutex::default() }
+        Self {
+            work,
+            settings,
+            partition: Mutex::default(),
+            trouble: Mutex::default(),
+            resting: Mutex::default(),
+        }
     }
 
     /// Reads a record as an event, or says why it is none.

@@ -29,7 +29,8 @@ impl<DB: Owners> Direct<DB> {
         if let Some(partition) = self.find(conn).await? {
             return Ok(partition);
         }
-        // Another process may do the same: then the epoch is raised once more, which is read with each lane.
+        // Another process may do the same: then the epoch is raised once more, and what is under way is fenced and looks
+        // anew.
         match DB::take_over(conn, &self.request()).await {
             Ok(_) => {}
             Err(TakeOverError::Standstill(reason)) => {

@@ -12,6 +12,8 @@ use inbox_store::internal::port::{
     IntakePartition, LockedLane, Owners, Scope, Transactions, deadline,
 };
 
+use tokio::sync::oneshot;
+
 use super::{Direct, DirectEvent, Settlement, place_at};
 use crate::pipeline::{
     Delivered,
@@ -22,7 +24,7 @@ use crate::pipeline::{
 impl<DB: Owners> Direct<DB> {
     /// Runs events in one transaction to its end, at most [`Mode::CAREFUL_MAX`] carefully. They are in the order of
     /// their lanes, and come back whatever happened; what became of each is in the same order. It has to run in a task
-    /// that nobody ends.
+    /// that nobody ends. `committing` is told when nothing is left but COMMIT.
     ///
     /// # Errors
     /// How it ended without a commit, or without anybody knowing of one.
@@ -30,6 +32,7 @@ impl<DB: Owners> Direct<DB> {
         &self,
         events: Vec<DirectEvent>,
         mode: Mode,
+        committing: Option<oneshot::Sender<()>>,
     ) -> (Vec<DirectEvent>, Result<Vec<Settlement>, BatchOutcome>) {
         let Some(partition) = self.known() else {
             return (events, Err(unreached("the partition of the intake is not known")));
@@ -37,7 +40,7 @@ impl<DB: Owners> Direct<DB> {
         let items: Vec<Delivered> = events.into_iter().map(|event| event.0).collect();
         let begun = Instant::now();
         let work = &self.work;
-        let settled = work.settle_direct(&partition, items, mode);
+        let settled = work.settle_direct(&partition, items, mode, committing);
         let (items, settled) = deadline::with::<DB, _>(&work.limits, settled).await;
         let (outcome, settled) = match settled {
             Ok((outcome, settled)) => (outcome, Ok(settled)),
@@ -65,11 +68,13 @@ impl<DB: Transactions> Work<DB> {
         partition: &IntakePartition,
         items: Vec<Delivered>,
         mode: Mode,
+        committing: Option<oneshot::Sender<()>>,
     ) -> (Vec<Delivered>, Result<Settled, BatchOutcome>) {
         let _beside_others = self.state.aside.read().await;
         let mut batch = batch_of(partition, items, mode);
         let mut may_be_torn = false;
-        let settled = self.run_direct(partition, &mut batch, &mut may_be_torn).await;
+        let run = self.run_direct(partition, &mut batch, (&mut may_be_torn, committing));
+        let settled = run.await;
         if may_be_torn && settled.is_err() {
             self.mark_torn(partition.scope(), &mut batch).await;
         }
@@ -107,7 +112,7 @@ impl<DB: Transactions> Work<DB> {
         &self,
         partition: &IntakePartition,
         batch: &mut Batch<Arc<Delivery>>,
-        may_be_torn: &mut bool,
+        (may_be_torn, committing): (&mut bool, Option<oneshot::Sender<()>>),
     ) -> Result<Settled, BatchOutcome> {
         if let Err(fault) = self.prepare(&batch.items).await {
             return Err(BatchOutcome::Fault(fault));
@@ -116,7 +121,7 @@ impl<DB: Transactions> Work<DB> {
             Ok(conn) => conn,
             Err(fault) => return Err(BatchOutcome::Fault(fault.before_handlers())),
         };
-        let mut scope = partition.scope();
+        let scope = partition.scope();
         let wanted: Vec<Lane> = batch.lanes.iter().map(|step| step.lane).collect();
         let locked = Transaction::new(self, scope, batch, &mut conn).lock_lanes(&wanted).await;
         let locked = match locked {
@@ -127,12 +132,12 @@ impl<DB: Transactions> Work<DB> {
                 return Err(fault.before_handlers());
             }
         };
-        scope.epoch = locked[0].epoch;
         place(batch, &locked, partition.lane_count);
         let batch = &*batch;
         let mut payloads = pin!(maybe_done(self.decode_ahead(batch)));
         let mut transaction = Transaction::new(self, scope, batch, &mut conn);
         transaction.direct = true;
+        transaction.committing = committing;
         let ran = transaction.run(payloads.as_mut()).await;
         // What went past the guard may have committed, and failed with something else.
         *may_be_torn = transaction.torn || transaction.unguarded_used;
@@ -153,11 +158,12 @@ impl<DB: Transactions> Work<DB> {
 }
 
 impl<DB: Transactions> Transaction<'_, DB> {
-    /// Locks lanes, all of them under one epoch.
+    /// Locks lanes. Under another epoch than the one that is known the partition is not what it was: somebody has
+    /// corrected it, or it is retired, and what would be parked in it nobody would release.
     async fn lock_lanes(&mut self, wanted: &[Lane]) -> Result<Vec<LockedLane>, EarlyEnd> {
         let locked = DB::lock_lanes(self.conn, self.scope.partition_ref, wanted).await;
         let locked = locked.map_err(|error| self.statement_failed("locking the lanes", &error))?;
-        let same = locked.windows(2).all(|pair| pair[0].epoch == pair[1].epoch);
+        let same = locked.iter().all(|lane| lane.epoch == self.scope.epoch);
         if locked.len() == wanted.len() && same && !wanted.is_empty() {
             return Ok(locked);
         }
@@ -211,7 +217,6 @@ fn batch_of(
 fn place(batch: &mut Batch<Arc<Delivery>>, locked: &[LockedLane], lane_count: u16) {
     for (step, lane) in batch.lanes.iter_mut().zip(locked) {
         (step.prev, step.new) = (lane.last, lane.last);
-        batch.epoch = lane.epoch;
     }
     for item in &mut batch.items {
         let Ok(at) = batch.lanes.binary_search_by_key(&item.lane, |step| step.lane) else {

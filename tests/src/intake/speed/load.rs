@@ -32,8 +32,8 @@ impl Load {
         Self(all)
     }
 
-    /// Sends everything; answers how long it took.
-    pub(super) async fn send(self, address: SocketAddr) -> Duration {
+    /// Sends everything; answers how long all of it took, and each request.
+    pub(super) async fn send(self, address: SocketAddr) -> (Duration, Vec<Duration>) {
         let mut streams = Vec::new();
         for requests in self.0 {
             let stream = TcpStream::connect(address).await.expect("the receiver listens");
@@ -45,10 +45,11 @@ impl Load {
         for (stream, requests) in streams {
             sending.spawn(converse(stream, requests));
         }
+        let mut waits = Vec::new();
         while let Some(sent) = sending.join_next().await {
-            sent.expect("each request is taken");
+            waits.extend(sent.expect("each request is taken"));
         }
-        begun.elapsed()
+        (begun.elapsed(), waits)
     }
 }
 
@@ -72,10 +73,11 @@ fn request(numbers: &[usize]) -> Vec<u8> {
     .into_bytes()
 }
 
-/// One request after the other; nothing but 200 is an answer.
-async fn converse(mut stream: TcpStream, requests: Vec<Vec<u8>>) {
-    let mut read = Vec::new();
+/// One request after the other; nothing but 200 is an answer. Answers how long each took.
+async fn converse(mut stream: TcpStream, requests: Vec<Vec<u8>>) -> Vec<Duration> {
+    let (mut read, mut waits) = (Vec::new(), Vec::with_capacity(requests.len()));
     for request in requests {
+        let sent = Instant::now();
         stream.write_all(&request).await.expect("the connection stays");
         read.clear();
         let (head, length) = loop {
@@ -92,5 +94,7 @@ async fn converse(mut stream: TcpStream, requests: Vec<Vec<u8>>) {
             let count = stream.read_buf(&mut read).await.expect("the connection stays");
             assert!(count > 0, "the receiver closed the connection");
         }
+        waits.push(sent.elapsed());
     }
+    waits
 }

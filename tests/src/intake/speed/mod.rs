@@ -6,7 +6,7 @@ mod by_hand;
 mod load;
 mod ours;
 
-use std::time::Duration;
+use std::{fmt, time::Duration};
 
 use tokio::task::JoinSet;
 
@@ -48,6 +48,32 @@ pub struct Report {
     pub by_hand: Spread,
     /// Ours by that, pair by pair.
     pub ratio: Ratio,
+    /// How long requests took, ours and theirs, all rounds together.
+    pub waits: [Waits; 2],
+}
+
+/// How long requests took.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Waits {
+    /// Half of them took no longer.
+    pub p50: Duration,
+    /// All but one in a hundred.
+    pub p99: Duration,
+}
+
+impl Waits {
+    fn of(mut all: Vec<Duration>) -> Self {
+        all.sort_unstable();
+        let at = |percent: usize| all[(all.len() * percent / 100).min(all.len() - 1)];
+        Self { p50: at(50), p99: at(99) }
+    }
+}
+
+impl fmt::Display for Waits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [p50, p99] = [self.p50, self.p99].map(|wait| wait.as_secs_f64() * 1000.0);
+        write!(f, "p50 {p50:.1} ms, p99 {p99:.1} ms")
+    }
 }
 
 /// Measures.
@@ -56,19 +82,24 @@ pub struct Report {
 /// When an event is lost or doubled.
 pub async fn measure(course: Course) -> Report {
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+    let mut waits = [Vec::new(), Vec::new()];
     for round in 0..course.rounds {
         // Who begins takes turns, too.
         for turn in [round % 2 == 0, round % 2 == 1] {
+            let (rate, mut took) = one(course, turn).await;
             let rates = if turn { &mut ours } else { &mut theirs };
-            rates.push(one(course, turn).await);
+            rates.push(rate);
+            waits[usize::from(!turn)].append(&mut took);
             tokio::time::sleep(REST).await;
         }
     }
     let ratio = Ratio::of(&ours, &theirs).expect("a round at least");
-    Report { ours: Spread::of(&ours), by_hand: Spread::of(&theirs), ratio }
+    let waits = waits.map(Waits::of);
+    Report { ours: Spread::of(&ours), by_hand: Spread::of(&theirs), ratio, waits }
 }
 
-async fn one(course: Course, is_ours: bool) -> f64 {
+/// One round of one receiver: events a second, and how long each request took.
+async fn one(course: Course, is_ours: bool) -> (f64, Vec<Duration>) {
     let schema = Services::from_env().schema().await;
     schema.run(TABLES).await;
     let load = Load::of(course);
@@ -78,11 +109,11 @@ async fn one(course: Course, is_ours: bool) -> f64 {
     } else {
         by_hand::serve(&schema, course.connections, &mut served).await
     };
-    let took = load.send(address).await;
+    let (took, waits) = load.send(address).await;
     check(&schema, course.events).await;
     #[expect(clippy::cast_precision_loss, reason = "a rate")]
     let rate = course.events as f64 / took.as_secs_f64();
-    rate
+    (rate, waits)
 }
 
 async fn check(schema: &Schema, events: usize) {
