@@ -10,6 +10,7 @@ mod append;
 mod candidate;
 mod chart;
 mod child;
+mod form;
 mod group;
 mod grown;
 mod judge;

@@ -144,6 +144,7 @@ impl Stage {
             connections: case.connections,
             slow: case.slow,
             versions: case.versions,
+            form: case.plan.form,
             instance: None,
             retention: None,
         })

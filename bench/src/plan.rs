@@ -5,6 +5,8 @@ use std::collections::VecDeque;
 use outbox_core::header_names;
 use uuid::{Builder, Uuid};
 
+use crate::form::Form;
+
 /// Partitions of every topic.
 pub(crate) const PARTITIONS: i32 = 8;
 /// The name of our consumer.
@@ -16,7 +18,7 @@ const COPY_EVERY: u64 = 20;
 /// A second copy comes so many records after its original.
 const COPY_BEHIND: u64 = 500;
 /// 2026-01-01, the time of the first event; fifty happen in each millisecond.
-const FIRST_MS: u64 = 1_767_225_600_000;
+pub(crate) const FIRST_MS: u64 = 1_767_225_600_000;
 const EVENTS_PER_MS: u64 = 50;
 /// Bytes of a payload beside the note.
 const AROUND_THE_NOTE: usize = 70;
@@ -36,6 +38,8 @@ pub(crate) struct Plan {
     pub(crate) skewed: bool,
     /// Whether events carry the version of their account.
     pub(crate) versioned: bool,
+    /// Whose format the records are in.
+    pub(crate) form: Form,
 }
 
 /// What ids look like.
@@ -57,6 +61,7 @@ pub(crate) struct Deposit {
     pub(crate) amount: i64,
     payload: usize,
     versioned: bool,
+    form: Form,
 }
 
 /// What the database must hold when every event had its effect once.
@@ -87,16 +92,18 @@ impl Plan {
             ids: Ids::Timed,
             skewed: false,
             versioned: false,
+            form: Form::Own,
         }
     }
 
     /// The name of a topic with these records.
     pub(crate) fn topic(self) -> String {
-        let Self { records, accounts, payload, ids, skewed, versioned } = self;
+        let Self { records, accounts, payload, ids, skewed, versioned, form } = self;
         let ids = if ids == Ids::Random { "-random" } else { "" };
         let skewed = if skewed { "-skewed" } else { "" };
         let versioned = if versioned { "-versioned" } else { "" };
-        format!("bench-{records}-{accounts}-{payload}{ids}{skewed}{versioned}")
+        let form = form.suffix();
+        format!("bench-{records}-{accounts}-{payload}{ids}{skewed}{versioned}{form}")
     }
 
     /// The records in the order they are sent.
@@ -148,6 +155,7 @@ impl Deposits {
             id: id(self.event, self.plan.ids),
             payload: self.plan.payload,
             versioned: self.plan.versioned,
+            form: self.plan.form,
             account,
             sequence: self.sequences[account],
             amount: i64::try_from(noise >> 40).unwrap_or_default() % 1_000 + 1,
@@ -186,6 +194,11 @@ impl Deposit {
         self.account.to_string()
     }
 
+    /// The record's value.
+    pub(crate) fn value(&self) -> String {
+        self.form.value(self)
+    }
+
     /// JSON of about the planned length.
     pub(crate) fn payload(&self) -> String {
         let note = "n".repeat(self.payload.saturating_sub(AROUND_THE_NOTE));
@@ -195,10 +208,18 @@ impl Deposit {
         )
     }
 
-    /// The headers that an outbox writes.
-    pub(crate) fn headers(&self) -> Vec<(&'static str, String)> {
+    /// When it happened, in milliseconds since 1970.
+    pub(crate) fn time_ms(&self) -> u64 {
         let time = self.id.get_timestamp().map(|time| time.to_unix());
-        let ms = time.map_or(FIRST_MS, |(s, ns)| s * 1_000 + u64::from(ns) / 1_000_000);
+        time.map_or(FIRST_MS, |(s, ns)| s * 1_000 + u64::from(ns) / 1_000_000)
+    }
+
+    /// The headers of its record.
+    pub(crate) fn headers(&self) -> Vec<(&'static str, String)> {
+        if self.form != Form::Own {
+            return self.form.headers(self);
+        }
+        let ms = self.time_ms();
         let mut headers = vec![
             (header_names::EVENT_ID, self.id.to_string()),
             (header_names::EVENT_TYPE, EVENT_TYPE.to_owned()),

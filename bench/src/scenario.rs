@@ -5,6 +5,7 @@ use std::time::Duration;
 use clap::ValueEnum;
 
 use crate::candidate::Candidate;
+use crate::form::Form;
 use crate::group;
 use crate::options::Options;
 use crate::plan::{Ids, Plan};
@@ -38,6 +39,8 @@ pub(crate) enum Scenario {
     Sqlite,
     /// Events carry versions, and nobody looks at them, or late ones are skipped, or all of them are run in their order.
     Versions,
+    /// The same events in the formats of other systems, beside our own headers.
+    Formats,
     /// Transactions that append to the outbox, one and eight writers, beside the same without; for `--seconds`.
     Append,
 }
@@ -117,6 +120,7 @@ impl Scenario {
             Self::Memory | Self::Grown => vec![LimitSet, Handler, Batch],
             Self::Scale | Self::Versions => vec![Handler, Batch],
             Self::Slow | Self::Group | Self::Steady => vec![Handler],
+            Self::Formats => vec![Batch],
             Self::Append => Vec::new(),
             Self::Sqlite => {
                 vec![LimitAwaited, LimitSet, LimitSqlx, LimitSqlxSet, Handler, Batch]
@@ -182,6 +186,9 @@ impl Scenario {
                 let off = Case::of("versions-off", Plan { versioned: true, ..plan });
                 let on = |name, look| Case { name, versions: Some(look), ..off };
                 vec![off, on("versions-stale", Look::Stale), on("versions-gap", Look::Gap)]
+            }
+            Self::Formats => {
+                Form::ALL.map(|form| Case::of(form.case(), Plan { form, ..plan })).to_vec()
             }
             Self::Sqlite => vec![Case { sqlite: true, ..Case::of("sqlite", plan) }],
             Self::Scale => {

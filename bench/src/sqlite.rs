@@ -52,6 +52,7 @@ pub(crate) async fn once(
         connections: None,
         slow: false,
         versions: case.versions,
+        form: case.plan.form,
         instance: None,
         retention: None,
     };

@@ -14,6 +14,15 @@ mod services {
     }
 
     #[test]
+    fn every_format_of_the_bench_has_each_effect_once_and_in_order() {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_bench"));
+        let done = command.args(["--scenario", "formats", "--smoke"]).output().unwrap();
+        let [out, err] = [done.stdout, done.stderr].map(|text| String::from_utf8(text).unwrap());
+        assert!(done.status.success(), "{out}\n{err}");
+        assert!(out.contains("| formats-cloudevent | batch |"), "no table: {out}");
+    }
+
+    #[test]
     fn every_transaction_of_the_bench_of_appends_leaves_what_it_wrote() {
         let mut command = Command::new(env!("CARGO_BIN_EXE_bench"));
         let done = command.args(["--scenario", "append", "--smoke"]).output().unwrap();

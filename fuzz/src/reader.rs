@@ -1,10 +1,11 @@
 //! Any rules and any record: an event within the bounds, or a reason that shows nothing of the record.
 //!
 //! An input is lines: the rules as JSON (or `own`, or a format's name, behind it perhaps settings of Debezium's router
-//! as JSON), the topic, `key=…`, headers as `h:NAME=…` or
+//! as JSON, and behind a tabulator `[events.rules]` as JSON), the topic, `key=…`, headers as `h:NAME=…` or
 //! `h:NAME`; then an empty line, and the payload.
 
 use bytes::Bytes;
+use outbox_core::internal::detect;
 use outbox_core::{
     AGGREGATE_ID_BYTES_MAX, AGGREGATE_TYPE_BYTES_MAX, DebeziumRouter, EVENT_TYPE_BYTES_MAX,
     Envelope, Header, Preset, ReadError, ReadRules, Reader, Record, RuleKeys, SOURCE_ID_BYTES_MAX,
@@ -44,10 +45,13 @@ pub fn check(input: &[u8]) {
             within_bounds(&event, &record, plain);
             if plain {
                 ordered(&reader, topic, &record, &event);
+            } else {
+                alone(&reader, topic, &record, &event);
             }
         }
         Err(error) => told_well(&error, secret, &record),
     }
+    proposed(topic, &record);
 }
 
 /// By its rules, and whether nothing is around the payload; `None` when they are none. Rules come back as they were
@@ -57,8 +61,10 @@ fn reader(rules: &[u8]) -> Option<(Reader, bool)> {
         return Some((Reader::own(BYTES_MAX), true));
     }
     if let Some(preset) = preset(rules) {
-        let reader = Reader::preset(preset, &RuleKeys::default(), BYTES_MAX);
-        return Some((reader.expect("its own rules are rules"), false));
+        let (preset, keys) = preset;
+        let reader = Reader::preset(preset, &keys, BYTES_MAX);
+        assert!(reader.is_ok() || keys != RuleKeys::default(), "its own rules are rules");
+        return Some((reader.ok()?, false));
     }
     let rules: ReadRules = serde_json::from_slice(rules).ok()?;
     let written = serde_json::to_string(&rules).expect("rules are JSON");
@@ -70,23 +76,28 @@ fn reader(rules: &[u8]) -> Option<(Reader, bool)> {
     Some((reader, true))
 }
 
-fn preset(line: &[u8]) -> Option<Preset> {
+fn preset(line: &[u8]) -> Option<(Preset, RuleKeys)> {
     let line = std::str::from_utf8(line).ok()?;
+    let (line, keys) = match line.split_once('\t') {
+        Some((line, keys)) => (line, serde_json::from_str(keys).ok()?),
+        None => (line, RuleKeys::default()),
+    };
     let (name, settings) = line.split_once(' ').unwrap_or((line, "{}"));
-    match name {
+    let preset = match name {
         "debezium-outbox" => {
             let router: DebeziumRouter = serde_json::from_str(settings).ok()?;
             let written = serde_json::to_string(&router).expect("settings are JSON");
             assert_eq!(serde_json::from_str::<DebeziumRouter>(&written).ok()?, router);
-            Some(Preset::DebeziumOutbox(router))
+            Preset::DebeziumOutbox(router)
         }
-        "cloudevents" => Some(Preset::CloudEvents),
-        "debezium-raw" => Some(Preset::DebeziumRaw),
-        "spring-cloud-stream" => Some(Preset::SpringCloudStream),
-        "masstransit" => Some(Preset::MassTransit),
-        "eventuate-tram" => Some(Preset::EventuateTram),
-        _ => None,
-    }
+        "cloudevents" => Preset::CloudEvents,
+        "debezium-raw" => Preset::DebeziumRaw,
+        "spring-cloud-stream" => Preset::SpringCloudStream,
+        "masstransit" => Preset::MassTransit,
+        "eventuate-tram" => Preset::EventuateTram,
+        _ => return None,
+    };
+    Some((preset, keys))
 }
 
 fn record<'a>(lines: impl Iterator<Item = &'a [u8]>, payload: &[u8]) -> Record {
@@ -138,6 +149,30 @@ fn ordered(reader: &Reader, topic: &str, record: &Record, event: &Envelope) {
     } else {
         assert_eq!(id.as_bytes(), key);
     }
+}
+
+/// An event that is an aggregate of its own is behind no other.
+fn alone(reader: &Reader, topic: &str, record: &Record, event: &Envelope) {
+    let unfolded = reader.unfold(topic, record);
+    let record = unfolded.as_ref().unwrap_or(record);
+    if event.aggregate.aggregate_id() == "@3-7"
+        && let Some(key) = reader.order_key(topic, record)
+    {
+        assert!(key.is_empty() || reads_so(key), "{}", String::from_utf8_lossy(key));
+    }
+}
+
+/// Somebody's aggregate may be called so.
+fn reads_so(key: &[u8]) -> bool {
+    key.windows(4).any(|window| window == b"@3-7") || key.contains(&b'\\')
+}
+
+/// What is proposed can be written down, and reads the record.
+fn proposed(topic: &str, record: &Record) {
+    let Some(found) = detect(topic, [record]) else { return };
+    assert_eq!(found.read, 1, "{found:?}");
+    let text = found.keys.join("\n");
+    assert!(text.parse::<toml::Table>().is_ok(), "{text}");
 }
 
 fn told_well(error: &ReadError, secret: bool, record: &Record) {

@@ -8,6 +8,7 @@
 
 mod answer;
 mod format;
+mod inside;
 mod intake;
 mod lane_set;
 mod line;
@@ -30,6 +31,7 @@ pub use intake::Intake;
 pub mod internal {
     pub use crate::{
         format::WebhookRules,
+        inside::{Refused, records, signed},
         queue::QueueLimits,
         secrets::Secrets,
         settings::{IntakeSettings, reader},

@@ -49,6 +49,9 @@ pub mod destination;
 mod ended;
 mod feed;
 mod format;
+#[cfg(feature = "debezium")]
+#[doc(hidden)]
+pub mod inside;
 mod placement;
 mod port;
 mod pump;

@@ -53,6 +53,7 @@ const DECLARED_RUN: &str =
 
 pub(super) async fn run(order: Order) -> Outcome<Times> {
     let mut config = configured(&order)?;
+    order.form.configure(&mut config.events)?;
     if order.database.starts_with("sqlite:") {
         return Box::pin(consume(config, ours_sqlite::routes(order.candidate), &order)).await;
     }

@@ -7,7 +7,10 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 use serde_json::value::RawValue;
 
-use super::{BadInput, Drafts, decoded, draft::Draft};
+use super::{BadInput, Drafts, decoded, draft::Draft, text};
+
+/// What says what the data is, of a record as of a request.
+const CONTENT_TYPE: &str = "content-type";
 
 /// One event as a JSON document.
 pub(super) fn structured(body: &[u8]) -> Result<Draft, BadInput> {
@@ -21,7 +24,12 @@ pub(super) fn structured(body: &[u8]) -> Result<Draft, BadInput> {
         }
     }
     let payload = payload(&members, attributes.get("datacontenttype").map(String::as_str))?;
-    draft(|name| Ok(attributes.remove(name)), payload)
+    let draft = draft(|name| Ok(attributes.remove(name)), payload)?;
+    let further = attributes.into_iter().map(|(name, value)| match name {
+        "datacontenttype" => (CONTENT_TYPE.to_owned(), value),
+        name => (format!("ce_{name}"), value),
+    });
+    Ok(Draft { headers: further.collect(), ..draft })
 }
 
 /// A list of such documents.
@@ -38,10 +46,28 @@ pub(super) fn batch(body: &[u8]) -> Result<Drafts, BadInput> {
 pub(super) fn binary(headers: &HeaderMap, body: &Bytes) -> Result<Draft, BadInput> {
     let has_type = headers.contains_key(axum::http::header::CONTENT_TYPE);
     let payload = (has_type || !body.is_empty()).then(|| body.clone());
-    draft(|name| decoded(headers, &format!("ce-{name}")), payload)
+    let mut taken = Vec::new();
+    let take = |name: &str| {
+        taken.push(name.to_owned());
+        decoded(headers, &format!("ce-{name}"))
+    };
+    let draft = draft(take, payload)?;
+    let mut further = Vec::new();
+    for header in headers.keys() {
+        let Some(name) = header.as_str().strip_prefix("ce-") else { continue };
+        if !taken.iter().any(|own| own == name)
+            && let Some(value) = decoded(headers, header.as_str())?
+        {
+            further.push((format!("ce_{name}"), value));
+        }
+    }
+    if let Some(media) = text(headers, CONTENT_TYPE)? {
+        further.push((CONTENT_TYPE.to_owned(), media.to_owned()));
+    }
+    Ok(Draft { headers: further, ..draft })
 }
 
-/// The parts by the names that the relay gives them, too.
+/// The parts by the names that the relay gives them, too. What nobody takes becomes a header as from Kafka.
 fn draft(
     mut take: impl FnMut(&str) -> Result<Option<String>, BadInput>,
     payload: Option<Bytes>,
@@ -129,4 +155,35 @@ fn is_json(content_type: Option<&str>) -> bool {
 
 fn not_json(error: serde_json::Error) -> BadInput {
     BadInput::new(format!("the body is no CloudEvent of JSON: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(draft: &Draft) -> Vec<(&str, &str)> {
+        draft.headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect()
+    }
+
+    #[test]
+    fn further_attributes_are_headers_as_from_kafka() {
+        let body = br#"{"specversion":"1.0","id":"1","source":"/shop","type":"Paid","partitionkey":"7","tenant":"acme",
+            "retries":3,"absent":null,"datacontenttype":"text/plain","data":"a"}"#;
+        let told = [("content-type", "text/plain"), ("ce_retries", "3"), ("ce_tenant", "acme")];
+        assert_eq!(headers(&structured(body).unwrap()), told);
+
+        let sent: HeaderMap = [
+            ("ce-specversion", "1.0"),
+            ("ce-id", "1"),
+            ("ce-source", "/shop"),
+            ("ce-type", "Paid"),
+            ("ce-tenant", "a%20b"),
+            ("content-type", "text/plain"),
+        ]
+        .map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap()))
+        .into_iter()
+        .collect();
+        let told = [("ce_tenant", "a b"), ("content-type", "text/plain")];
+        assert_eq!(headers(&binary(&sent, &Bytes::from_static(b"a")).unwrap()), told);
+    }
 }

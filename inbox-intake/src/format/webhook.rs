@@ -28,9 +28,9 @@ pub(super) fn read(
         })?,
     };
     let aggregate_id = match pointer {
-        Some(pointer) => Some(scalar(&parsed, pointer).ok_or_else(|| {
+        Some(pointer) => Some(whole(&parsed, pointer).ok_or_else(|| {
             BadInput::new(format!(
-                "the body has no text or number at `{pointer}`, the aggregate's id"
+                "the body has no text or whole number of 64 bits at `{pointer}`, the aggregate's id"
             ))
         })?),
         None => aggregate_id,
@@ -58,10 +58,45 @@ fn parse(body: &Bytes) -> Result<Value, BadInput> {
         .map_err(|error| BadInput::new(format!("the body of the webhook is no JSON: {error}")))
 }
 
+/// The same of what has to be the same to the last digit.
+fn whole(value: &Value, pointer: &str) -> Option<String> {
+    let is_fraction = value.pointer(pointer).is_some_and(Value::is_f64);
+    (!is_fraction).then(|| scalar(value, pointer)).flatten()
+}
+
 fn scalar(value: &Value, pointer: &str) -> Option<String> {
     match value.pointer(pointer)? {
         Value::String(text) if !text.is_empty() => Some(text.clone()),
         Value::Number(number) => Some(number.to_string()),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A number that is rounded would be another aggregate.
+    #[test]
+    fn an_aggregate_is_a_text_or_a_whole_number() {
+        let rules = WebhookRules { aggregate_id: Some("/data/id".into()) };
+        let headers: HeaderMap = [
+            ("webhook-id".parse().unwrap(), "m-1".parse().unwrap()),
+            ("event-type".parse().unwrap(), "Paid".parse().unwrap()),
+        ]
+        .into_iter()
+        .collect();
+        let id = |json: &str| {
+            let body = Bytes::from(format!(r#"{{"data":{{"id":{json}}}}}"#));
+            read(&headers, &body, &rules).map(|draft| draft.aggregate_id)
+        };
+        for (json, wanted) in
+            [("\"a\"", "a"), ("-7", "-7"), ("18446744073709551615", "18446744073709551615")]
+        {
+            assert_eq!(id(json).unwrap().as_deref(), Some(wanted));
+        }
+        for json in ["18446744073709551617", "1.5", "1e3", "true", "\"\"", "null"] {
+            assert!(id(json).unwrap_err().error.contains("whole number of 64 bits"), "{json}");
+        }
     }
 }

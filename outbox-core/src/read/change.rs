@@ -21,9 +21,21 @@ const TYPE: &str = "debezium.type";
 const TABLE: &str = "debezium.table";
 const TIME: &str = "debezium.ts_ms";
 const WITH_SCHEMA: &[u8] = b"{\"schema\":";
-/// What stands for a large value that a change has not touched; of a column of bytes as base64.
-const UNAVAILABLE: [&str; 2] =
-    ["\"__debezium_unavailable_value\"", "\"X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ==\""];
+/// What stands for a large value that a change has not touched: of a text, of bytes as base64, of a list of either, of
+/// whole numbers (the letters), of a UUID (the hash), of pairs as an object, and of these as a text.
+const UNAVAILABLE: [&str; 8] = [
+    "\"__debezium_unavailable_value\"",
+    "\"X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ==\"",
+    "[\"__debezium_unavailable_value\"]",
+    "[\"X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ==\"]",
+    "[95,95,100,101,98,101,122,105,117,109,95,117,110,97,118,97,105,108,97,98,108,101,95,118,97,108,117,101]",
+    "[\"b68a35a7-17ad-35b3-af2a-ae46edb4545a\"]",
+    "{\"__debezium_unavailable_value\":\"__debezium_unavailable_value\"}",
+    r#""{\"__debezium_unavailable_value\":\"__debezium_unavailable_value\"}""#,
+];
+/// One of these is in each of them.
+const UNAVAILABLE_SIGNS: [&str; 4] =
+    ["debezium_unavailable_value", "\"X19kZWJleml1bV91", "[95,95,100,", "[\"b68a35a7-17ad"];
 
 /// Members of a change that are looked at, in this order.
 const MEMBERS: [&str; 18] = [
@@ -125,6 +137,12 @@ pub(super) fn plain(topic: &str, record: &Record) -> Result<Record, ReadError> {
     };
     let space = change.text("/source/schema").or_else(|| change.text("/source/db"));
     let full = space.map_or_else(|| table.to_string(), |space| format!("{space}.{table}"));
+    if matches!(&*op, "c" | "u" | "r") && change.at("/after").is_none() {
+        return Err(refused(
+            "invalid_payload",
+            "it has no new row (`after`), which every change but a deletion has; let the connector send the whole envelope",
+        ));
+    }
     let key = record.key.as_ref().and_then(key_text);
     let id = id(&change, &op, &full, key.as_ref())?;
     let time = change.text("/source/ts_ms").map(|time| (TIME, time.into_owned()));
@@ -140,6 +158,13 @@ pub(super) fn plain(topic: &str, record: &Record) -> Result<Record, ReadError> {
         payload: Some(payload(&change, &op).into()),
         timestamp_ms: record.timestamp_ms,
     })
+}
+
+/// A record without a key, where its key says that there is none: so its event is behind no other.
+pub(super) fn unfold(record: &Record) -> Option<Record> {
+    let key = record.key.as_ref()?;
+    let may_be = key.ends_with(b"null") || key.ends_with(b"}");
+    (may_be && key_text(key).is_none()).then(|| Record { key: None, ..record.clone() })
 }
 
 /// What is no change: told by all the members that Debezium gives it. A row that was unwrapped may have a column
@@ -304,7 +329,7 @@ fn payload(change: &Change<'_>, op: &str) -> String {
     let null = |json: Option<&str>| json.unwrap_or("null").to_owned();
     let (before, after) = (null(change.at("/before")), change.at("/after"));
     let (after, missing) = match after {
-        Some(after) if UNAVAILABLE.iter().any(|text| after.contains(text)) => known(after),
+        Some(after) if UNAVAILABLE_SIGNS.iter().any(|text| after.contains(text)) => known(after),
         after => (null(after), None),
     };
     let missing = missing.map_or_else(String::new, |names| format!(",\"unavailable\":{names}"));

@@ -58,6 +58,8 @@ pub(super) fn advice(part: Option<Part>) -> Option<&'static str> {
 enum Mode {
     Binary,
     Structured,
+    /// Structured, if it has a version: no content type says so.
+    Unnamed,
     Batch,
     /// Structured in a format other than JSON.
     Other,
@@ -65,9 +67,14 @@ enum Mode {
 
 /// A `CloudEvent` in binary mode, whatever its mode is.
 pub(super) fn binary(record: &Record) -> Result<Cow<'_, Record>, ReadError> {
-    match mode(record) {
+    let mode = mode(record);
+    match mode {
         Mode::Binary => of_known_version(Cow::Borrowed(record)),
-        Mode::Structured => structured(record).map(Cow::Owned).and_then(of_known_version),
+        Mode::Structured | Mode::Unnamed => {
+            // Of what only looks like one, rules may know where its parts are.
+            let opened = structured(record, &mode)?.map_or(Cow::Borrowed(record), Cow::Owned);
+            of_known_version(opened)
+        }
         Mode::Batch => Err(refused(
             "batch",
             "the record is a batch of CloudEvents (its content type is application/cloudevents-batch), and each event \
@@ -95,18 +102,13 @@ fn of_known_version(record: Cow<'_, Record>) -> Result<Cow<'_, Record>, ReadErro
 /// One in structured mode that can be opened, in binary mode. Where an attribute is missing, for which a rule may
 /// stand, the others are found in headers all the same: order may be kept by one of them.
 pub(super) fn unfold(record: &Record) -> Option<Record> {
-    if !matches!(mode(record), Mode::Structured) {
+    let mode = mode(record);
+    if !matches!(mode, Mode::Structured | Mode::Unnamed) {
         return None;
     }
-    let unfolded = structured(record).ok()?;
-    let has = |name: &str| unfolded.header(name).is_some_and(|value| !value.is_empty());
-    // Without a content type it may be something else, which should stay as it is.
-    let is_event = format_of(media_type(record)).is_some()
-        || has("ce_specversion")
-        || (has("ce_id") && has("ce_type"));
+    let unfolded = structured(record, &mode).ok()??;
     // The data of one with hardly an attribute may look like an event itself, and would be unfolded once more.
-    let is_done = matches!(mode(&unfolded), Mode::Binary);
-    (is_event && is_done).then_some(unfolded)
+    matches!(self::mode(&unfolded), Mode::Binary).then_some(unfolded)
 }
 
 /// A request of HTTP that holds a `CloudEvent`, in binary or structured mode, as a record in binary mode as the binding
@@ -177,7 +179,7 @@ fn mode(record: &Record) -> Mode {
         Some(format) if format.eq_ignore_ascii_case(b"+json") => Mode::Structured,
         Some(format) if format.to_ascii_lowercase().starts_with(b"-batch") => Mode::Batch,
         Some(_) => Mode::Other,
-        None if !is_binary() && is_like_structured(record) => Mode::Structured,
+        None if !is_binary() && is_like_structured(record) => Mode::Unnamed,
         None => Mode::Binary,
     }
 }
@@ -235,7 +237,8 @@ impl<'p> Visitor<'p> for Members<'p> {
 #[derive(serde::Deserialize)]
 struct Name<'p>(#[serde(borrow)] Cow<'p, str>);
 
-fn structured(record: &Record) -> Result<Record, ReadError> {
+/// One in binary mode; nothing where no content type says that it is an event, and it has no version.
+fn structured(record: &Record, mode: &Mode) -> Result<Option<Record>, ReadError> {
     let Some(value) = &record.payload else {
         return Err(refused(
             "tombstone",
@@ -247,10 +250,16 @@ fn structured(record: &Record) -> Result<Record, ReadError> {
     let members = members.and_then(|members| json.end().map(|()| members));
     let Members(members) =
         members.map_err(|error| ReadError::InvalidJson(JsonFault::of(&error)))?;
+    let version = members.iter().rfind(|(name, _)| name == "specversion");
+    if matches!(mode, Mode::Unnamed) && version.is_none_or(|(_, json)| json.get() == "null") {
+        return Ok(None);
+    }
+    // It has `datacontentencoding` in place of `data_base64`.
+    let is_old = version.is_some_and(|(_, json)| json.get().starts_with("\"0.3"));
 
     let mut headers: Vec<Header> =
         record.headers.iter().filter(|header| !is_content_type(header)).cloned().collect();
-    let (mut data, mut base64, mut content_type) = (None, None, None);
+    let (mut data, mut base64, mut content_type, mut is_coded) = (None, None, None, false);
     for (name, json) in members {
         let json = json.get();
         match &*name {
@@ -258,6 +267,13 @@ fn structured(record: &Record) -> Result<Record, ReadError> {
             "data_base64" => base64 = Some(json).filter(|json| *json != "null"),
             _ => {
                 let Some(text) = attribute(value, json)? else { continue };
+                if name == "datacontenttype" && text.is_empty() {
+                    continue;
+                }
+                if is_old && name == "datacontentencoding" {
+                    is_coded = text.eq_ignore_ascii_case(b"base64");
+                    continue;
+                }
                 // An event within an event would be taken for the outer one.
                 if name == "datacontenttype" && format_of(&text).is_none() {
                     content_type = Some(text);
@@ -269,6 +285,11 @@ fn structured(record: &Record) -> Result<Record, ReadError> {
         }
     }
     let is_json = content_type.as_deref().is_none_or(is_json);
+    let is_text = |json: &&str| json.starts_with('"');
+    let (data, base64) = match (data, base64) {
+        (data, None) if is_coded && data.as_ref().is_some_and(is_text) => (None, data),
+        both => both,
+    };
     let payload = match (data, base64) {
         (None, None) => None,
         (Some(json), None) => Some(payload_of(value, json, is_json)?),
@@ -287,11 +308,15 @@ fn structured(record: &Record) -> Result<Record, ReadError> {
     };
     let content_type = content_type.unwrap_or_else(|| Bytes::from_static(b"application/json"));
     headers.push(Header { name: Text::from_static(CONTENT_TYPE), value: Some(content_type) });
-    Ok(Record { key: record.key.clone(), headers, payload, timestamp_ms: record.timestamp_ms })
+    let (key, timestamp_ms) = (record.key.clone(), record.timestamp_ms);
+    Ok(Some(Record { key, headers, payload, timestamp_ms }))
 }
 
 fn no_base64() -> ReadError {
-    refused("invalid_payload", "its member `data_base64` is not base64")
+    refused(
+        "invalid_payload",
+        "its member `data_base64`, or `data` under `datacontentencoding`, is not base64",
+    )
 }
 
 /// The text of an attribute; null is as if it were not there.

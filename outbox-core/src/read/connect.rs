@@ -8,7 +8,7 @@ use super::{
     Pointer, ReadError,
     pointer::{self, Pointed},
 };
-use crate::JsonFault;
+use crate::{JsonFault, Record};
 
 /// How `JsonConverter` begins what it gives a schema: it writes without white space.
 const WITH_SCHEMA: &[u8] = b"{\"schema\":";
@@ -195,6 +195,19 @@ impl Connect {
 }
 
 impl Converter {
+    /// A record whose key is the text that a converter has written as JSON, or none where that is null: so order is kept
+    /// by what the aggregate is called, and by nothing where it is none. Nothing where the key may stay as it is.
+    pub(super) fn plain_key(self, record: &Record) -> Option<Record> {
+        let key = record.key.as_ref()?;
+        if !matches!(self, Self::Any | Self::Json(_)) {
+            return None;
+        }
+        let text = self.text(key);
+        // What would be read as another one once more stays.
+        let stays = |text: &Bytes| text != key && self.text(text).as_ref() == Some(text);
+        text.as_ref().is_none_or(stays).then(|| Record { key: text, ..record.clone() })
+    }
+
     /// The text that a key or a header has; nothing for null. What cannot be read stays as it is.
     pub(super) fn text(self, bytes: &Bytes) -> Option<Bytes> {
         let json = match self {

@@ -21,6 +21,8 @@ pub(super) struct Envelope {
     /// a member of that name itself. None: the name alone tells it.
     beside: &'static [&'static str],
     content_type: &'static str,
+    /// A header by which a value of another content type is the payload, whatever it looks like.
+    raw: &'static str,
 }
 
 /// `application/vnd.masstransit+json`, or what the raw serializer writes.
@@ -30,6 +32,7 @@ pub(super) const MASSTRANSIT: Envelope = Envelope {
     is_optional: true,
     beside: &["messageType", "messageId"],
     content_type: "application/vnd.masstransit+json",
+    raw: "MessageId",
 };
 /// `io.eventuate.tram.messaging.common.MessageImpl`.
 pub(super) const EVENTUATE: Envelope = Envelope {
@@ -38,6 +41,7 @@ pub(super) const EVENTUATE: Envelope = Envelope {
     is_optional: false,
     beside: &[],
     content_type: "",
+    raw: "",
 };
 
 impl Envelope {
@@ -54,12 +58,14 @@ impl Envelope {
         let mut found = vec![None; pointers.len()];
         let read = Pointer::find_all(&pointers, value, &mut found);
         let (beside, behind) = found[1..].split_at(self.beside.len());
-        let is_told = self.beside.is_empty()
-            || beside.iter().any(Option::is_some)
-            || cloud_events::media_type(record).eq_ignore_ascii_case(self.content_type.as_bytes());
+        let media = cloud_events::media_type(record);
+        let is_named = media.eq_ignore_ascii_case(self.content_type.as_bytes());
+        let is_raw = !media.is_empty() && record.header(self.raw).is_some();
+        let is_told =
+            self.beside.is_empty() || is_named || (!is_raw && beside.iter().any(Option::is_some));
         let json = match (read, found[0].filter(|_| is_told)) {
             (Ok(()), Some(json)) => json,
-            (Ok(()), None) | (Err(_), _) if self.is_optional => {
+            (Ok(()), None) | (Err(_), _) if self.is_optional && !is_named => {
                 let around = vec![Pointed::Absent; around.len()];
                 return Ok(Opened { payload: Some(value.clone()), around });
             }
@@ -129,16 +135,20 @@ pub(super) fn first_type(name: &Text, value: &Bytes) -> Bytes {
 }
 
 pub(super) fn masstransit_advice(part: Option<Part>) -> Option<&'static str> {
-    Some(match part? {
-        Part::Id => {
+    Some(match part {
+        Some(Part::Id) => {
             "MassTransit has it in the header `MessageId`, or in the member `messageId` of its envelope; let the \
              producer use one of its serializers, or set `events.rules.id`"
         }
-        Part::Type => {
+        Some(Part::Type) => {
             "MassTransit has it in the header `MT-MessageType`, or in the member `messageType` of its envelope; let the \
              producer use one of its serializers, or set `events.rules.type`, such as `value:OrderPaid`"
         }
-        _ => return None,
+        None => {
+            "by its content type it is the envelope, a JSON object with the payload in `message`; let the producer send \
+             that, or the content type of the payload"
+        }
+        Some(_) => return None,
     })
 }
 

@@ -83,10 +83,12 @@ impl Preset {
         }
     }
 
-    /// The same for good, where it is another form and loses nothing.
-    pub(super) fn unfold(&self, record: &Record) -> Option<Record> {
-        match self {
-            Self::CloudEvents => cloud_events::unfold(record),
+    /// The same for good, where it is another form and loses nothing. `shape` is the preset's own.
+    pub(super) fn unfold(&self, shape: &Shape, record: &Record) -> Option<Record> {
+        match (self, shape) {
+            (Self::CloudEvents, _) => cloud_events::unfold(record),
+            (Self::DebeziumRaw, _) => change::unfold(record),
+            (_, Shape::Connect(connect)) => connect.key.plain_key(record),
             _ => None,
         }
     }

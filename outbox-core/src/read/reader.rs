@@ -178,12 +178,16 @@ impl Reader {
         Seen { reader: self, topic, partition, offset, record, pointed, opened }
     }
 
-    /// A record in the form that has everything in headers, where its format has such a form: a `CloudEvent` in
-    /// structured mode as one in binary mode, so that handlers, and what order is kept by, find its attributes. The
-    /// same event is read from it. Nothing where the record may stay as it is.
+    /// A record in the form that order is kept by, where its format has such a form: a `CloudEvent` in structured mode
+    /// as one in binary mode, so that handlers find its attributes, too; a key that a converter has written as JSON as
+    /// the text that it is. The same event is read from it. Nothing where the record may stay as it is.
     #[doc(hidden)]
     pub fn unfold(&self, topic: &str, record: &Record) -> Option<Record> {
-        self.of_topic(topic).preset.as_ref()?.unfold(record)
+        let reader = self.of_topic(topic);
+        let unfolded = reader.preset.as_ref()?.unfold(&reader.shape, record)?;
+        // What looks at the key's bytes would find others.
+        let hex = || reader.rules.each().any(|(_, places)| places.has(&Source::KeyHex));
+        (unfolded.key == record.key || !hex()).then_some(unfolded)
     }
 
     /// What order is kept by, known without looking at the payload, so that a record that cannot be

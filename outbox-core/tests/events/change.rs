@@ -141,6 +141,28 @@ fn large_values_that_were_not_touched_are_named_and_left_out() {
     assert_eq!(payload, wanted);
 }
 
+/// As Debezium's `UnchangedToastedPlaceholder` writes them for columns of lists, of UUIDs and of pairs.
+#[test]
+fn large_lists_that_were_not_touched_are_left_out_too() {
+    let letters: Vec<String> =
+        b"__debezium_unavailable_value".iter().map(ToString::to_string).collect();
+    let letters = format!("[{}]", letters.join(","));
+    for value in [
+        r#"["__debezium_unavailable_value"]"#,
+        r#"["X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ=="]"#,
+        r#"["b68a35a7-17ad-35b3-af2a-ae46edb4545a"]"#,
+        r#"{"__debezium_unavailable_value":"__debezium_unavailable_value"}"#,
+        r#""{\"__debezium_unavailable_value\":\"__debezium_unavailable_value\"}""#,
+        &letters,
+    ] {
+        let row = format!(r#""before":null,"after":{{"id":7,"large":{value}}}"#);
+        let event = read(&postgres(r#"{"id":7}"#, "u", &row, "1")).unwrap();
+        let payload = String::from_utf8(event.payload.unwrap().to_vec()).unwrap();
+        let wanted = r#"{"op":"u","before":null,"after":{"id":7},"unavailable":["large"]}"#;
+        assert_eq!(payload, wanted, "{value}");
+    }
+}
+
 #[test]
 fn what_debezium_sends_besides_is_no_event() {
     let reader = reader();
@@ -216,6 +238,8 @@ fn what_is_no_change_is_told() {
     for (record, reason, told) in [
         (crate::record("7", &[], "no JSON"), "invalid_json", "JsonConverter"),
         (crate::record("7", &[], r#"{"id":7}"#), "missing_type", "ExtractNewRecordState"),
+        (postgres("7", "c", r#""before":null,"after":null"#, "1"), "invalid_payload", "`after`"),
+        (postgres("7", "u", r#""before":{}"#, "1"), "invalid_payload", "`after`"),
         (postgres("7", "m", row, "1"), "unknown_operation", "none of c, u, d, r and t"),
         (keyless.clone(), "missing_id", "`provide.transaction.metadata`"),
         (postgres("", "c", row, "1"), "missing_aggregate", "`events.rules.aggregate_id`"),

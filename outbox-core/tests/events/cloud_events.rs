@@ -72,6 +72,49 @@ fn a_value_without_a_content_type_is_told_by_its_version() {
     assert_eq!(read(&other).unwrap().payload.as_deref(), Some(WHOLE.as_bytes()), "it is the data");
 }
 
+/// A version within the data makes no event of it: its payload would be lost.
+#[test]
+fn only_a_member_of_its_own_tells_a_value_without_a_content_type() {
+    let mut keys = RuleKeys::default();
+    keys.id = Some(crate::source("header:number").into());
+    keys.event_type = Some(crate::source("value:Seen").into());
+    keys.id_source = Some(crate::source("topic").into());
+    let by_rules = Reader::preset(Preset::CloudEvents, &keys, crate::BYTES_MAX).unwrap();
+    for value in [
+        r#"{"seen":{"specversion":"1.0","id":"1"},"n":1}"#,
+        r#"{"specversion":null,"seen":{},"data":2}"#,
+        r#"{"kind":"specversion","data":2}"#,
+    ] {
+        let record = crate::record("order-7", &[("number", "17")], value);
+        let event = by_rules.read("orders", 3, 7, &record).unwrap();
+        assert_eq!(event.payload.as_deref(), Some(value.as_bytes()));
+        assert_eq!(by_rules.unfold("orders", &record), None);
+        assert_eq!(read(&record).unwrap_err().reason(), "missing_id");
+    }
+}
+
+#[test]
+fn the_old_version_says_in_an_attribute_that_data_is_base64() {
+    let with = |data: &str| {
+        structured(&format!(r#"{{"specversion":"0.3","id":"1","source":"a","type":"b",{data}}}"#))
+    };
+    for (data, payload) in [
+        (r#""datacontentencoding":"Base64","data":"aGk=""#, "hi"),
+        (r#""datacontentencoding":"base64","data":{"n":1}"#, r#"{"n":1}"#),
+        (r#""data":"aGk=""#, r#""aGk=""#),
+        (r#""datacontenttype":"","data":"aGk=""#, r#""aGk=""#),
+    ] {
+        let event = read(&with(data)).unwrap();
+        assert_eq!(event.payload.as_deref(), Some(payload.as_bytes()), "{data}");
+        let unfolded = reader().unfold("orders", &with(data)).unwrap();
+        assert_eq!(read(&unfolded).unwrap(), event);
+    }
+    let error = read(&with(r#""datacontentencoding":"base64","data":"?""#)).unwrap_err();
+    assert!(error.to_string().contains("`datacontentencoding`"), "{error}");
+    let new = r#"{"specversion":"1.0","id":"1","source":"a","type":"b","datacontentencoding":"base64","data":"aGk="}"#;
+    assert_eq!(read(&structured(new)).unwrap().payload.as_deref(), Some(&br#""aGk=""#[..]));
+}
+
 #[test]
 fn a_payload_is_what_its_type_says() {
     let with = |data: &str| structured(&format!(r#"{{"id":"1","source":"a","type":"b"{data}}}"#));

@@ -264,6 +264,49 @@ fn headers_and_keys_of_other_converters_are_texts() {
     assert_eq!(event.unwrap().aggregate.aggregate_id(), "42");
 }
 
+/// Order is kept by what a key says, not by how a converter has written it: an event without an aggregate is behind no
+/// other, and one aggregate has one lane under every converter.
+#[test]
+fn order_is_kept_by_the_text_of_a_key() {
+    let by_looks = reader(&[], Some("value:Changed"));
+    let keyless = records("default-json-schemas").into_iter().find(|placed| {
+        placed.record.key.as_deref().is_some_and(|key| key.ends_with(b"\"payload\":null}"))
+    });
+    let keyless = keyless.unwrap();
+    let order_key = |reader: &Reader, placed: &Placed| {
+        let unfolded = reader.unfold(&placed.topic, &placed.record);
+        let record = unfolded.unwrap_or_else(|| placed.record.clone());
+        let read_again = reader.read(&placed.topic, placed.partition, placed.offset, &record);
+        assert_eq!(read_again, read(reader, placed));
+        assert_eq!(reader.unfold(&placed.topic, &record), None, "once");
+        reader.order_key(&placed.topic, &record).map(<[u8]>::to_vec)
+    };
+    assert_eq!(order_key(&by_looks, &keyless), Some(Vec::new()));
+    let json = reader(&[("key.converter", JSON)], Some("value:Changed"));
+    for (key, text) in [
+        ("order-7", "order-7"),
+        ("\"order-7\"", "order-7"),
+        (r#"{"schema":{"type":"string","optional":false},"payload":"order-7"}"#, "order-7"),
+        (r#"{"schema":{"type":"int64"},"payload":42}"#, "42"),
+        // What it says would be taken for a text in quotes once more.
+        (r#""\"order-7\"""#, r#""\"order-7\"""#),
+    ] {
+        for reader in [&by_looks, &json] {
+            let placed = sent(key, &[], Some("{}"));
+            assert_eq!(order_key(reader, &placed).as_deref(), Some(text.as_bytes()), "{key}");
+        }
+    }
+    let plain = reader(&[("key.converter", STRING)], Some("value:Changed"));
+    let quoted = sent("\"order-7\"", &[], Some("{}"));
+    assert_eq!(order_key(&plain, &quoted).as_deref(), Some(&b"\"order-7\""[..]));
+    // Rules that look at the bytes of a key find them.
+    let mut keys = RuleKeys::default();
+    keys.event_type = Some(crate::source("value:Changed").into());
+    keys.aggregate_id = Some(crate::source("key:hex").into());
+    let hex = Reader::preset(Preset::DebeziumOutbox(router(&[])), &keys, crate::BYTES_MAX).unwrap();
+    assert_eq!(hex.unfold(&quoted.topic, &quoted.record), None);
+}
+
 #[test]
 fn ids_of_any_column_type_are_ids() {
     let numbered = sent("a", &[("eventType", "Paid"), ("id", "17")], Some("{}"));

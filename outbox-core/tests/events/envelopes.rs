@@ -65,6 +65,37 @@ fn a_raw_payload_of_masstransit_may_have_a_message_of_its_own() {
     }
 }
 
+/// The raw serializer names the type of what it sends, whose members may be called as those of the envelope.
+#[test]
+fn a_named_content_type_of_masstransit_is_believed() {
+    let raw = [("MessageId", "e-1"), ("MT-MessageType", "urn:message:Shop:Paid")];
+    let value = r#"{"messageId":"7","message":{"n": 1},"total":1}"#;
+    let sent = |content_type| {
+        let headers = [raw[0], raw[1], ("Content-Type", content_type)];
+        read(Preset::MassTransit, &crate::record("7", &headers, value)).unwrap()
+    };
+    let json = sent("application/json");
+    assert_eq!(json.payload.as_deref(), Some(value.as_bytes()));
+    assert_eq!(json.source_id.as_deref(), Some("e-1"));
+    let envelope = sent("application/vnd.masstransit+json");
+    assert_eq!(envelope.payload.as_deref(), Some(&br#"{"n": 1}"#[..]));
+    // Without headers it is the envelope by its looks, under whatever name.
+    let value = r#"{"messageId":"1","messageType":["a"],"message":{"n": 1}}"#;
+    let record = crate::record("7", &[("Content-Type", "application/json")], value);
+    let event = read(Preset::MassTransit, &record).unwrap();
+    assert_eq!(event.payload.as_deref(), Some(&br#"{"n": 1}"#[..]));
+
+    let named = [("Content-Type", "application/vnd.masstransit+json")];
+    for (value, reason, told) in [
+        (r#"{"messageId":"1","messageType":["a"]}"#, "invalid_payload", "the member `message`"),
+        ("no JSON", "invalid_json", "by its content type it is the envelope"),
+    ] {
+        let error = read(Preset::MassTransit, &crate::record("7", &named, value)).unwrap_err();
+        assert_eq!(error.reason(), reason, "{error}");
+        assert!(error.to_string().contains(told), "{error}");
+    }
+}
+
 #[test]
 fn eventuate_has_everything_in_its_value() {
     let value = r#"{"payload":"{\"n\":1}","headers":{"ID":"18-f2","event-type":"Paid","event-aggregate-type":"Order"}}"#;
