@@ -16,7 +16,7 @@ struct Library {
     each: &'static [&'static str],
 }
 
-const LIBRARIES: [Library; 11] = [
+const LIBRARIES: [Library; 12] = [
     Library { package: "inbox-engine", always: "", each: &["", "ablation"] },
     Library { package: "inbox-outbox-core", always: "", each: &["", "postgres", "sqlite"] },
     Library {
