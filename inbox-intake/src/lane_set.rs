@@ -24,6 +24,11 @@ impl LaneSet {
     pub(crate) fn meets(self, other: Self) -> bool {
         self.0.iter().zip(other.0).any(|(mine, theirs)| mine & theirs != 0)
     }
+
+    /// Whether all lanes of the other are in it.
+    pub(crate) fn holds(self, other: Self) -> bool {
+        self.0.iter().zip(other.0).all(|(mine, theirs)| theirs & !mine == 0)
+    }
 }
 
 impl FromIterator<u16> for LaneSet {
@@ -46,6 +51,7 @@ mod tests {
             assert!(set.meets(of(&[lane])), "{lane}");
         }
         assert!(!set.meets(of(&[1, 62, 65, 128, 254])) && !set.meets(of(&[])));
+        assert!(set.holds(of(&[0, 255])) && set.holds(of(&[])) && !set.holds(of(&[0, 1])));
         set.remove(of(&[63, 255, 7]));
         assert_eq!(set, of(&[0, 64]));
         set.add(of(&[255]));

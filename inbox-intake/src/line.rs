@@ -12,6 +12,8 @@ use crate::{lane_set::LaneSet, queue::QueueLimits};
 pub(crate) trait Queued {
     fn lane(&self) -> u16;
     fn bytes(&self) -> usize;
+    /// Whether nobody waits for its request any more.
+    fn is_over(&self) -> bool;
 }
 
 /// The requests that wait, in the order in which they came, and the lanes that are in open transactions.
@@ -21,12 +23,14 @@ pub(crate) struct Line<E> {
     busy: LaneSet,
     /// Those of the transaction that is being committed, if others may have them already.
     committing: LaneSet,
+    /// Events of requests that nobody waits for any more.
+    over: Vec<E>,
 }
 
 impl<E> Default for Line<E> {
     fn default() -> Self {
         let (waiting, none) = (VecDeque::new(), LaneSet::default());
-        Self { waiting, busy: none, committing: none }
+        Self { waiting, busy: none, committing: none, over: Vec::new() }
     }
 }
 
@@ -65,6 +69,11 @@ impl<E: Queued> Portion<E> {
         let rest = first.split_off(count);
         let rest = (!rest.is_empty()).then(|| Self { is_rest: true, ..Self::of(rest) });
         (Self::of(first), rest)
+    }
+
+    /// All events of a request are over at once.
+    fn is_over(&self) -> bool {
+        self.events.first().is_some_and(E::is_over)
     }
 
     fn has_room(&self, more: &Self, limits: &QueueLimits) -> bool {
@@ -112,8 +121,20 @@ impl<E: Queued> Line<E> {
         self.committing.remove(lanes);
     }
 
+    /// Takes requests out that have waited longest, while nobody waits for them: the others are over later, as a rule.
+    pub(crate) fn skip_over(&mut self) {
+        while self.waiting.front().is_some_and(Portion::is_over) {
+            self.over.extend(self.waiting.pop_front().into_iter().flat_map(|gone| gone.events));
+        }
+    }
+
+    /// Those that were taken out since, to be answered.
+    pub(crate) fn take_over(&mut self) -> Vec<E> {
+        std::mem::take(&mut self.over)
+    }
+
     /// What the next transaction takes: requests whose lanes are free, in the order in which they came. The lanes of one
-    /// that has to wait are kept for it, or smaller ones would be before it for ever.
+    /// that has to wait are kept for it, or smaller ones would be before it for ever; not for one that nobody waits for.
     pub(crate) fn next_portion(&mut self, limits: &QueueLimits) -> Option<Portion<E>> {
         let mut portion: Option<Portion<E>> = None;
         let mut kept = self.busy;
@@ -122,6 +143,11 @@ impl<E: Queued> Line<E> {
             // A COMMIT may fail: what is left of a request is not run before what is in front of it.
             let waits = request.is_rest && request.lanes.meets(self.committing);
             if waits || request.lanes.meets(kept) {
+                // To ask of each would cost too much: of those that keep nothing more, it is asked when they are first.
+                if !kept.holds(request.lanes) && request.is_over() {
+                    self.over.extend(request.events);
+                    continue;
+                }
                 kept.add(request.lanes);
                 left.push_back(request);
                 continue;
@@ -159,6 +185,9 @@ mod tests {
     /// Its lane, and a number.
     type Event = (u16, u32);
 
+    /// From this number on nobody waits.
+    const OVER: u32 = 1_000;
+
     impl Queued for Event {
         fn lane(&self) -> u16 {
             self.0
@@ -166,6 +195,10 @@ mod tests {
 
         fn bytes(&self) -> usize {
             10
+        }
+
+        fn is_over(&self) -> bool {
+            self.1 >= OVER
         }
     }
 
@@ -244,5 +277,25 @@ mod tests {
         line.free((0..9).collect());
         line.push(vec![(1, 0), (2, 1)]);
         assert_eq!(next(&mut line, &limits(9, 5)).unwrap().0, [(1, 0)], "a larger one goes alone");
+    }
+
+    #[test]
+    fn what_nobody_waits_for_keeps_no_lanes() {
+        let (mut line, limits) = (line(&[&[(1, 0)]]), limits(9, 999));
+        let (_, lanes) = next(&mut line, &limits).unwrap();
+        line.push(vec![(1, OVER), (2, OVER)]);
+        line.push(vec![(1, OVER)]);
+        line.push(vec![(2, 1)]);
+        assert_eq!(next(&mut line, &limits).unwrap().0, [(2, 1)]);
+        assert_eq!(line.take_over(), [(1, OVER), (2, OVER)]);
+        line.skip_over();
+        assert_eq!(line.take_over(), [(1, OVER)], "it was first");
+        assert!(line.is_empty() && line.take_over().is_empty());
+        line.push(vec![(1, 2)]);
+        line.push(vec![(1, OVER)]);
+        line.skip_over();
+        assert!(line.take_over().is_empty());
+        line.free(lanes);
+        assert_eq!(next(&mut line, &limits).unwrap().0, [(1, 2), (1, OVER)]);
     }
 }

@@ -16,7 +16,7 @@ use crate::{
     answer::Answer,
     lane_set::LaneSet,
     line::{Line, Portion, Queued},
-    run::run,
+    run::{LATE, run},
     ticket::{Pending, Slot, Ticket},
 };
 
@@ -75,6 +75,20 @@ impl Queued for Pending {
     fn bytes(&self) -> usize {
         self.event.bytes()
     }
+
+    fn is_over(&self) -> bool {
+        self.slot.is_over()
+    }
+}
+
+impl State {
+    /// Answers what nobody waits for, and what its bytes took is free again.
+    fn answer_over(&mut self) {
+        for pending in self.line.take_over() {
+            self.bytes -= pending.bytes();
+            pending.slot.answer(Answer::again(LATE, 1));
+        }
+    }
 }
 
 impl<DB: Owners> Queue<DB> {
@@ -94,6 +108,10 @@ impl<DB: Owners> Queue<DB> {
         let mut state = self.state();
         if state.ending {
             return Err(Closed::Ending);
+        }
+        if state.bytes + bytes > self.limits.bytes_max {
+            state.line.skip_over();
+            state.answer_over();
         }
         if state.bytes > 0 && state.bytes + bytes > self.limits.bytes_max {
             return Err(Closed::Full);
@@ -132,7 +150,9 @@ impl<DB: Owners> Queue<DB> {
         while state.running < self.limits.transactions_max.max(1)
             && state.running - state.slow < QUICK_MAX
         {
-            let Some(portion) = state.line.next_portion(&self.limits) else { break };
+            let portion = state.line.next_portion(&self.limits);
+            state.answer_over();
+            let Some(portion) = portion else { break };
             state.running += 1;
             let queue = Arc::clone(self);
             // A transaction runs to its end, whoever has gone away meanwhile.

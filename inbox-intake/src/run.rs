@@ -28,7 +28,7 @@ const UNKNOWN: &str =
 const FAILED: &str = "its handler failed, and may succeed later";
 const BEHIND: &str = "an earlier event of its aggregate in this request was not taken";
 const FULL: &str = "no more events may be parked until somebody sees to those that are";
-const LATE: &str = "it was not reached in time";
+pub(crate) const LATE: &str = "it was not reached in time";
 
 /// Events that go into one transaction.
 struct Part {
