@@ -180,6 +180,9 @@ impl<DB: Owners> Queue<DB> {
                     slow = true;
                     let mut state = self.state();
                     state.slow += 1;
+                    if !freed {
+                        state.line.slow(lanes);
+                    }
                     self.start(&mut state);
                 }
             }
