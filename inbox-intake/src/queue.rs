@@ -1,7 +1,6 @@
 //! The queue: requests wait for their turn, and transactions run that take many of them.
 
 use std::{
-    panic::AssertUnwindSafe,
     pin::pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
@@ -166,8 +165,10 @@ impl<DB: Owners> Queue<DB> {
     async fn run(self: Arc<Self>, portion: Portion<Pending>) {
         let (pending, lanes, bytes) = portion.into_parts();
         let (committing, commits) = oneshot::channel();
-        // Of a panic nobody is answered: those who wait send it again.
-        let mut ran = pin!(AssertUnwindSafe(run(&self.direct, pending, committing)).catch_unwind());
+        // In a task of its own: a handler that does not yield would keep this one from seeing that it is slow. A panic
+        // ends that task alone.
+        let direct = Arc::clone(&self.direct);
+        let mut ran = tokio::spawn(async move { run(&direct, pending, committing).await });
         let mut commits = pin!(commits.fuse());
         let mut quick = pin!(tokio::time::sleep(QUICK));
         let (mut freed, mut slow) = (false, false);
