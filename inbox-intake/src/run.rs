@@ -23,7 +23,7 @@ const CONFLICT_DELAY_MAX: Duration = Duration::from_secs(1);
 
 const OUT: &str = "the database cannot be used at the moment";
 const BUSY: &str = "another transaction holds what it needs";
-const UNKNOWN: &str =
+pub(crate) const UNKNOWN: &str =
     "whether it was committed is not known; the answer to the next attempt says so";
 const FAILED: &str = "its handler failed, and may succeed later";
 const BEHIND: &str = "an earlier event of its aggregate in this request was not taken";
