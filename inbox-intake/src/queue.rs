@@ -146,20 +146,27 @@ impl<DB: Owners> Queue<DB> {
 
     /// Begins transactions, as many as may be open and as there is something for.
     fn start(self: &Arc<Self>, state: &mut State) {
-        while state.running < self.limits.transactions_max.max(1)
-            && state.running - state.slow < QUICK_MAX
-        {
-            let portion = state.line.next_portion(&self.limits);
-            state.answer_over();
-            let Some(portion) = portion else { break };
-            state.running += 1;
-            let queue = Arc::clone(self);
-            // A transaction runs to its end, whoever has gone away meanwhile.
-            tokio::spawn(async move { queue.run(portion).await });
-        }
+        while self.start_one(state) {}
         if state.running == 0 {
             self.idle.notify_waiters();
         }
+    }
+
+    /// Begins a transaction, if one more may be open and there is something for it.
+    fn start_one(self: &Arc<Self>, state: &mut State) -> bool {
+        if state.running >= self.limits.transactions_max.max(1)
+            || state.running - state.slow >= QUICK_MAX
+        {
+            return false;
+        }
+        let portion = state.line.next_portion(&self.limits);
+        state.answer_over();
+        let Some(portion) = portion else { return false };
+        state.running += 1;
+        let queue = Arc::clone(self);
+        // A transaction runs to its end, whoever has gone away meanwhile.
+        tokio::spawn(async move { queue.run(portion).await });
+        true
     }
 
     async fn run(self: Arc<Self>, portion: Portion<Pending>) {
@@ -176,7 +183,7 @@ impl<DB: Owners> Queue<DB> {
             tokio::select! {
                 biased;
                 _ = &mut ran => break,
-                told = &mut commits => freed = told.is_ok() && self.begin_next(lanes),
+                told = &mut commits => freed = told.is_ok() && !slow && self.begin_next(lanes),
                 () = &mut quick, if !slow => {
                     slow = true;
                     let mut state = self.state();
@@ -200,14 +207,15 @@ impl<DB: Owners> Queue<DB> {
         self.start(&mut state);
     }
 
-    /// While the only transaction is committed, the next one begins, and waits in the database for the lanes of the one
-    /// before. Beside others it would wait there with lanes that they do not have.
+    /// While the only transaction is committed, one more begins, and waits in the database for the lanes of the one
+    /// before. Beside others it would wait there with lanes that they do not have. Behind a slow one it would wait long,
+    /// and with all of its lanes.
     fn begin_next(self: &Arc<Self>, lanes: LaneSet) -> bool {
         let mut state = self.state();
         let alone = state.running == 1;
         if alone {
             state.line.free_early(lanes);
-            self.start(&mut state);
+            self.start_one(&mut state);
         }
         alone
     }
