@@ -20,9 +20,18 @@ impl LaneSet {
         self.0.iter_mut().zip(other.0).for_each(|(mine, theirs)| *mine &= !theirs);
     }
 
+    pub(crate) fn has(self, lane: u16) -> bool {
+        self.0[usize::from(lane / 64) % WORDS] & (1 << (lane % 64)) != 0
+    }
+
     /// Whether a lane is in both.
     pub(crate) fn meets(self, other: Self) -> bool {
         self.0.iter().zip(other.0).any(|(mine, theirs)| mine & theirs != 0)
+    }
+
+    /// Whether all lanes of the other are in it.
+    pub(crate) fn holds(self, other: Self) -> bool {
+        self.0.iter().zip(other.0).all(|(mine, theirs)| theirs & !mine == 0)
     }
 }
 
@@ -43,9 +52,11 @@ mod tests {
         let of = |lanes: &[u16]| lanes.iter().copied().collect::<LaneSet>();
         let mut set = of(&[0, 63, 64, 255]);
         for lane in [0, 63, 64, 255] {
-            assert!(set.meets(of(&[lane])), "{lane}");
+            assert!(set.meets(of(&[lane])) && set.has(lane), "{lane}");
+            assert!(!set.has(lane ^ 2), "{lane}");
         }
         assert!(!set.meets(of(&[1, 62, 65, 128, 254])) && !set.meets(of(&[])));
+        assert!(set.holds(of(&[0, 255])) && set.holds(of(&[])) && !set.holds(of(&[0, 1])));
         set.remove(of(&[63, 255, 7]));
         assert_eq!(set, of(&[0, 64]));
         set.add(of(&[255]));

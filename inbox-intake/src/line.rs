@@ -2,7 +2,7 @@
 //!
 //! A lane is in one transaction of this process at most, so what comes for it meanwhile goes together in the next one. A
 //! request goes whole, once all of its lanes are free: in parts it would be in as many transactions, each as dear as a
-//! whole one, and would wait for the last.
+//! whole one, and would wait for the last. Of one that meets a slow transaction, what is free goes before.
 
 use std::collections::VecDeque;
 
@@ -12,6 +12,8 @@ use crate::{lane_set::LaneSet, queue::QueueLimits};
 pub(crate) trait Queued {
     fn lane(&self) -> u16;
     fn bytes(&self) -> usize;
+    /// Whether nobody waits for its request any more.
+    fn is_over(&self) -> bool;
 }
 
 /// The requests that wait, in the order in which they came, and the lanes that are in open transactions.
@@ -19,14 +21,18 @@ pub(crate) trait Queued {
 pub(crate) struct Line<E> {
     waiting: VecDeque<Portion<E>>,
     busy: LaneSet,
+    /// Those among them whose transaction takes long.
+    slow: LaneSet,
     /// Those of the transaction that is being committed, if others may have them already.
     committing: LaneSet,
+    /// Events of requests that nobody waits for any more.
+    over: Vec<E>,
 }
 
 impl<E> Default for Line<E> {
     fn default() -> Self {
         let (waiting, none) = (VecDeque::new(), LaneSet::default());
-        Self { waiting, busy: none, committing: none }
+        Self { waiting, busy: none, slow: none, committing: none, over: Vec::new() }
     }
 }
 
@@ -67,6 +73,19 @@ impl<E: Queued> Portion<E> {
         (Self::of(first), rest)
     }
 
+    /// Its events of other lanes than these, and those of these.
+    fn split_by(self, lanes: LaneSet) -> (Self, Self) {
+        let (rest, free): (Vec<_>, Vec<_>) =
+            self.events.into_iter().partition(|event| lanes.has(event.lane()));
+        let free = Self { is_rest: self.is_rest, ..Self::of(free) };
+        (free, Self { is_rest: true, ..Self::of(rest) })
+    }
+
+    /// All events of a request are over at once.
+    fn is_over(&self) -> bool {
+        self.events.first().is_some_and(E::is_over)
+    }
+
     fn has_room(&self, more: &Self, limits: &QueueLimits) -> bool {
         self.events.len() + more.events.len() <= limits.batch_events_max
             && self.bytes + more.bytes <= limits.batch_bytes_max
@@ -99,6 +118,12 @@ impl<E: Queued> Line<E> {
     /// The transaction of these lanes is over.
     pub(crate) fn free(&mut self, lanes: LaneSet) {
         self.busy.remove(lanes);
+        self.slow.remove(lanes);
+    }
+
+    /// The transaction of these lanes, which has them yet, takes long.
+    pub(crate) fn slow(&mut self, lanes: LaneSet) {
+        self.slow.add(lanes);
     }
 
     /// It is being committed, and is the only one: the next one may have its lanes, and waits in the database for it.
@@ -112,8 +137,20 @@ impl<E: Queued> Line<E> {
         self.committing.remove(lanes);
     }
 
+    /// Takes requests out that have waited longest, while nobody waits for them: the others are over later, as a rule.
+    pub(crate) fn skip_over(&mut self) {
+        while self.waiting.front().is_some_and(Portion::is_over) {
+            self.over.extend(self.waiting.pop_front().into_iter().flat_map(|gone| gone.events));
+        }
+    }
+
+    /// Those that were taken out since, to be answered.
+    pub(crate) fn take_over(&mut self) -> Vec<E> {
+        std::mem::take(&mut self.over)
+    }
+
     /// What the next transaction takes: requests whose lanes are free, in the order in which they came. The lanes of one
-    /// that has to wait are kept for it, or smaller ones would be before it for ever.
+    /// that has to wait are kept for it, or smaller ones would be before it for ever; not for one that nobody waits for.
     pub(crate) fn next_portion(&mut self, limits: &QueueLimits) -> Option<Portion<E>> {
         let mut portion: Option<Portion<E>> = None;
         let mut kept = self.busy;
@@ -122,6 +159,23 @@ impl<E: Queued> Line<E> {
             // A COMMIT may fail: what is left of a request is not run before what is in front of it.
             let waits = request.is_rest && request.lanes.meets(self.committing);
             if waits || request.lanes.meets(kept) {
+                // To ask of each would cost too much: of those that keep nothing more, it is asked when they are first.
+                if !kept.holds(request.lanes) && request.is_over() {
+                    self.over.extend(request.events);
+                    continue;
+                }
+                let mut blocked = kept;
+                if waits {
+                    blocked.add(self.committing);
+                }
+                if request.lanes.meets(self.slow) && !blocked.holds(request.lanes) {
+                    // What is free is looked at next, and has no lane that is kept: it is taken, or there is no room.
+                    let (free, rest) = request.split_by(blocked);
+                    kept.add(rest.lanes);
+                    left.push_back(rest);
+                    self.waiting.push_front(free);
+                    continue;
+                }
                 kept.add(request.lanes);
                 left.push_back(request);
                 continue;
@@ -159,6 +213,9 @@ mod tests {
     /// Its lane, and a number.
     type Event = (u16, u32);
 
+    /// From this number on nobody waits.
+    const OVER: u32 = 1_000;
+
     impl Queued for Event {
         fn lane(&self) -> u16 {
             self.0
@@ -166,6 +223,10 @@ mod tests {
 
         fn bytes(&self) -> usize {
             10
+        }
+
+        fn is_over(&self) -> bool {
+            self.1 >= OVER
         }
     }
 
@@ -244,5 +305,46 @@ mod tests {
         line.free((0..9).collect());
         line.push(vec![(1, 0), (2, 1)]);
         assert_eq!(next(&mut line, &limits(9, 5)).unwrap().0, [(1, 0)], "a larger one goes alone");
+    }
+
+    #[test]
+    fn of_a_request_that_meets_a_slow_transaction_the_rest_goes_before() {
+        let (mut line, limits) = (line(&[&[(1, 0)]]), limits(9, 999));
+        let (_, slow) = next(&mut line, &limits).unwrap();
+        line.push(vec![(1, 1), (2, 2), (1, 3), (3, 4)]);
+        line.push(vec![(2, 5), (1, 6)]);
+        assert!(next(&mut line, &limits).is_none(), "it may be over soon");
+        line.slow(slow);
+        let (beside, lanes) = next(&mut line, &limits).unwrap();
+        assert_eq!(beside, [(2, 2), (2, 5), (3, 4)]);
+        line.push(vec![(2, 7), (1, 8)]);
+        assert!(next(&mut line, &limits).is_none(), "both are busy");
+        line.free(lanes);
+        assert_eq!(next(&mut line, &limits).unwrap().0, [(2, 7)]);
+        line.free(slow);
+        assert_eq!(next(&mut line, &limits).unwrap().0, [(1, 1), (1, 3), (1, 6), (1, 8)]);
+        assert!(line.is_empty());
+        line.push(vec![(1, 9), (4, 10)]);
+        assert!(next(&mut line, &limits).is_none(), "the next one of the lane is quick");
+    }
+
+    #[test]
+    fn what_nobody_waits_for_keeps_no_lanes() {
+        let (mut line, limits) = (line(&[&[(1, 0)]]), limits(9, 999));
+        let (_, lanes) = next(&mut line, &limits).unwrap();
+        line.push(vec![(1, OVER), (2, OVER)]);
+        line.push(vec![(1, OVER)]);
+        line.push(vec![(2, 1)]);
+        assert_eq!(next(&mut line, &limits).unwrap().0, [(2, 1)]);
+        assert_eq!(line.take_over(), [(1, OVER), (2, OVER)]);
+        line.skip_over();
+        assert_eq!(line.take_over(), [(1, OVER)], "it was first");
+        assert!(line.is_empty() && line.take_over().is_empty());
+        line.push(vec![(1, 2)]);
+        line.push(vec![(1, OVER)]);
+        line.skip_over();
+        assert!(line.take_over().is_empty());
+        line.free(lanes);
+        assert_eq!(next(&mut line, &limits).unwrap().0, [(1, 2), (1, OVER)]);
     }
 }

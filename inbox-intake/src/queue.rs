@@ -1,7 +1,6 @@
 //! The queue: requests wait for their turn, and transactions run that take many of them.
 
 use std::{
-    panic::AssertUnwindSafe,
     pin::pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
@@ -16,7 +15,7 @@ use crate::{
     answer::Answer,
     lane_set::LaneSet,
     line::{Line, Portion, Queued},
-    run::run,
+    run::{LATE, run},
     ticket::{Pending, Slot, Ticket},
 };
 
@@ -75,6 +74,20 @@ impl Queued for Pending {
     fn bytes(&self) -> usize {
         self.event.bytes()
     }
+
+    fn is_over(&self) -> bool {
+        self.slot.is_over()
+    }
+}
+
+impl State {
+    /// Answers what nobody waits for, and what its bytes took is free again.
+    fn answer_over(&mut self) {
+        for pending in self.line.take_over() {
+            self.bytes -= pending.bytes();
+            pending.slot.answer(Answer::again(LATE, 1));
+        }
+    }
 }
 
 impl<DB: Owners> Queue<DB> {
@@ -94,6 +107,10 @@ impl<DB: Owners> Queue<DB> {
         let mut state = self.state();
         if state.ending {
             return Err(Closed::Ending);
+        }
+        if state.bytes + bytes > self.limits.bytes_max {
+            state.line.skip_over();
+            state.answer_over();
         }
         if state.bytes > 0 && state.bytes + bytes > self.limits.bytes_max {
             return Err(Closed::Full);
@@ -129,25 +146,36 @@ impl<DB: Owners> Queue<DB> {
 
     /// Begins transactions, as many as may be open and as there is something for.
     fn start(self: &Arc<Self>, state: &mut State) {
-        while state.running < self.limits.transactions_max.max(1)
-            && state.running - state.slow < QUICK_MAX
-        {
-            let Some(portion) = state.line.next_portion(&self.limits) else { break };
-            state.running += 1;
-            let queue = Arc::clone(self);
-            // A transaction runs to its end, whoever has gone away meanwhile.
-            tokio::spawn(async move { queue.run(portion).await });
-        }
+        while self.start_one(state) {}
         if state.running == 0 {
             self.idle.notify_waiters();
         }
     }
 
+    /// Begins a transaction, if one more may be open and there is something for it.
+    fn start_one(self: &Arc<Self>, state: &mut State) -> bool {
+        if state.running >= self.limits.transactions_max.max(1)
+            || state.running - state.slow >= QUICK_MAX
+        {
+            return false;
+        }
+        let portion = state.line.next_portion(&self.limits);
+        state.answer_over();
+        let Some(portion) = portion else { return false };
+        state.running += 1;
+        let queue = Arc::clone(self);
+        // A transaction runs to its end, whoever has gone away meanwhile.
+        tokio::spawn(async move { queue.run(portion).await });
+        true
+    }
+
     async fn run(self: Arc<Self>, portion: Portion<Pending>) {
         let (pending, lanes, bytes) = portion.into_parts();
         let (committing, commits) = oneshot::channel();
-        // Of a panic nobody is answered: those who wait send it again.
-        let mut ran = pin!(AssertUnwindSafe(run(&self.direct, pending, committing)).catch_unwind());
+        // In a task of its own: a handler that does not yield would keep this one from seeing that it is slow. A panic
+        // ends that task alone.
+        let direct = Arc::clone(&self.direct);
+        let mut ran = tokio::spawn(async move { run(&direct, pending, committing).await });
         let mut commits = pin!(commits.fuse());
         let mut quick = pin!(tokio::time::sleep(QUICK));
         let (mut freed, mut slow) = (false, false);
@@ -155,11 +183,14 @@ impl<DB: Owners> Queue<DB> {
             tokio::select! {
                 biased;
                 _ = &mut ran => break,
-                told = &mut commits => freed = told.is_ok() && self.begin_next(lanes),
+                told = &mut commits => freed = told.is_ok() && !slow && self.begin_next(lanes),
                 () = &mut quick, if !slow => {
                     slow = true;
                     let mut state = self.state();
                     state.slow += 1;
+                    if !freed {
+                        state.line.slow(lanes);
+                    }
                     self.start(&mut state);
                 }
             }
@@ -176,14 +207,15 @@ impl<DB: Owners> Queue<DB> {
         self.start(&mut state);
     }
 
-    /// While the only transaction is committed, the next one begins, and waits in the database for the lanes of the one
-    /// before. Beside others it would wait there with lanes that they do not have.
+    /// While the only transaction is committed, one more begins, and waits in the database for the lanes of the one
+    /// before. Beside others it would wait there with lanes that they do not have. Behind a slow one it would wait long,
+    /// and with all of its lanes.
     fn begin_next(self: &Arc<Self>, lanes: LaneSet) -> bool {
         let mut state = self.state();
         let alone = state.running == 1;
         if alone {
             state.line.free_early(lanes);
-            self.start(&mut state);
+            self.start_one(&mut state);
         }
         alone
     }

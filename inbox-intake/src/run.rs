@@ -23,12 +23,12 @@ const CONFLICT_DELAY_MAX: Duration = Duration::from_secs(1);
 
 const OUT: &str = "the database cannot be used at the moment";
 const BUSY: &str = "another transaction holds what it needs";
-const UNKNOWN: &str =
+pub(crate) const UNKNOWN: &str =
     "whether it was committed is not known; the answer to the next attempt says so";
 const FAILED: &str = "its handler failed, and may succeed later";
 const BEHIND: &str = "an earlier event of its aggregate in this request was not taken";
 const FULL: &str = "no more events may be parked until somebody sees to those that are";
-const LATE: &str = "it was not reached in time";
+pub(crate) const LATE: &str = "it was not reached in time";
 
 /// Events that go into one transaction.
 struct Part {

@@ -9,9 +9,9 @@ use std::{
 use inbox_runtime::internal::DirectEvent;
 use tokio::sync::oneshot;
 
-use crate::answer::Answer;
+use crate::{answer::Answer, run::UNKNOWN};
 
-/// What a request waits for. Dropped without an answer, it ends the wait.
+/// What a request waits for.
 #[derive(Debug)]
 pub(crate) struct Ticket {
     /// Of its events, in their order.
@@ -55,6 +55,12 @@ impl Ticket {
         state.refused.get(&self.aggregates[place]).is_some_and(|first| *first < place)
     }
 
+    fn is_answered(&self, place: usize) -> bool {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        // Once the request is, none are left here.
+        state.answers.get(place).is_none_or(Option::is_some)
+    }
+
     fn answer(&self, place: usize, answer: Answer) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if matches!(answer, Answer::Again { .. }) {
@@ -80,8 +86,9 @@ pub(crate) struct Pending {
     pub(crate) slot: Slot,
 }
 
-/// Where its answer goes.
-#[derive(Clone, Debug)]
+/// Where its answer goes. Dropped without one, as by a panic, it says so itself: what follows in its request must not
+/// run before it.
+#[derive(Debug)]
 pub(crate) struct Slot {
     pub(crate) ticket: Arc<Ticket>,
     pub(crate) place: usize,
@@ -102,6 +109,14 @@ impl Slot {
     }
 }
 
+impl Drop for Slot {
+    fn drop(&mut self) {
+        if !self.ticket.is_answered(self.place) {
+            self.answer(Answer::again(UNKNOWN, 1));
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -118,5 +133,22 @@ mod tests {
         assert_eq!(behind(), [false, false, true, true]);
         ticket.answer(1, Answer::Settled(inbox_runtime::internal::Settlement::Applied));
         assert_eq!(behind(), [false, false, true, true]);
+    }
+
+    #[test]
+    fn what_is_dropped_without_an_answer_has_to_be_sent_again() {
+        let (ticket, mut answers) = Ticket::new(vec![[1; 16]; 3], Instant::now());
+        let [first, second, third] =
+            [0, 1, 2].map(|place| Slot { ticket: Arc::clone(&ticket), place });
+        let applied = Answer::Settled(inbox_runtime::internal::Settlement::Applied);
+        first.answer(applied.clone());
+        drop(first);
+        assert!(!third.is_behind());
+        drop(second);
+        assert!(third.is_behind());
+        assert!(answers.try_recv().is_err(), "one is not answered");
+        drop(third);
+        let again = || Answer::again(UNKNOWN, 1);
+        assert_eq!(answers.try_recv().unwrap(), [applied, again(), again()]);
     }
 }

@@ -163,9 +163,10 @@ impl<'a, DB: Transactions> Transaction<'a, DB> {
         let own = found.partition_ref == self.scope.partition_ref && same_offset;
         let passed = self.batch.lanes.iter().any(|l| l.lane == item.lane && found.offset <= l.prev);
         let remapped = item.offset.0 < self.batch.remapped_below.0;
-        // Its lanes were let go with a torn transaction, and another one may have moved them past it since.
+        // Its lanes were let go with a torn transaction, and another one may have moved them past it since; a partition
+        // that was retired meanwhile leaves its number in the row.
         let torn = self.direct && item.suspect && !found.parked;
-        if own && (!passed || torn) && !remapped && Rule::TornCheck.on() {
+        if (torn || (own && !passed)) && !remapped && Rule::TornCheck.on() {
             let error = "its inbox row is there, but its lane was never moved: a handler ended the \
                          transaction; check by hand whether the effect is there";
             return Ok(Disposition::Park(Doom { reason: ParkReason::Torn, error: error.into() }));

@@ -258,7 +258,8 @@ impl<'a, DB: Transactions> Transaction<'a, DB> {
         fault_point::pass("live.before_commit");
         #[cfg(feature = "testing")]
         self.crash(super::crash::Moment::BeforeCommit)?;
-        if let Some(told) = self.committing.take() {
+        // What went past the guard may be suspect after all, and must not be passed by others before that is known.
+        if let Some(told) = self.committing.take().filter(|_| !self.unguarded_used) {
             let _ = told.send(());
         }
         self.commit().await?;

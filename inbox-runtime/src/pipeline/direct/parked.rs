@@ -1,7 +1,7 @@
 //! What is parked of direct events: released when it is due, by whichever process comes first.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeSet, HashMap},
     sync::{MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
@@ -10,7 +10,7 @@ use inbox_engine::internal::{
     Generation, LeaderEpoch, NextOffset, Offset, PartitionId, Release, ReleaseOutcome,
     TransactionFault,
 };
-use inbox_store::internal::port::{Owners, deadline, release::DueQueue};
+use inbox_store::internal::port::{IntakePartition, Owners, deadline, release::DueQueue};
 
 use super::Direct;
 use crate::pipeline::sessions::Session;
@@ -21,34 +21,48 @@ const DUE_MAX: usize = 16;
 const RELEASE_MAX: usize = 32;
 /// Releases of one queue before the others have their turn.
 const ROUNDS_MAX: usize = 100;
-/// A queue that could not be released is looked past for so long: its time stays what it was, and the look begins with
-/// the oldest.
+/// A queue that could not be released is looked past for so long at least: its time stays what it was, and the look
+/// begins with the oldest.
 const REST: Duration = Duration::from_secs(10);
 /// Queues that are looked past.
 const RESTING_MAX: usize = 1_000;
 
-/// Queues that are due, and could not be released a moment ago: when each is looked at again, by its aggregate.
+/// Queues that are due, and could not be released the last time: when each may be looked at again, by its aggregate.
+/// Those whose time has come are kept, since others have their turn before them.
 #[derive(Debug, Default)]
 pub(super) struct Resting(HashMap<[u8; 16], Instant>);
 
 impl Resting {
-    /// How many still rest.
-    fn count(&mut self, now: Instant) -> usize {
-        self.0.retain(|_, until| *until > now);
+    fn count(&self) -> usize {
         self.0.len()
     }
 
-    /// Looks past a queue from now on. Of too many the look begins anew with all.
-    fn add(&mut self, aggregate: [u8; 16], now: Instant) {
+    /// Looks past a queue until then. Of too many the look begins anew with all.
+    fn add(&mut self, aggregate: [u8; 16], until: Instant) {
         if self.0.len() >= RESTING_MAX {
             self.0.clear();
         }
-        self.0.insert(aggregate, now + REST);
+        self.0.insert(aggregate, until);
     }
 
-    fn contains(&self, aggregate: &[u8; 16]) -> bool {
-        self.0.contains_key(aggregate)
+    fn remove(&mut self, aggregate: &[u8; 16]) {
+        self.0.remove(aggregate);
     }
+
+    /// Those whose turn it is: first the ones that have not been met, then the ones that have rested longest.
+    fn choose(&self, mut found: Vec<DueQueue>, now: Instant) -> Vec<DueQueue> {
+        let until = |queue: &DueQueue| self.0.get(&queue.aggregate).copied();
+        found.retain(|queue| until(queue).is_none_or(|until| until <= now));
+        found.sort_by_key(until);
+        found.truncate(DUE_MAX);
+        found
+    }
+}
+
+/// How long queues rest after a look that took so long: where each waits for a lock in vain, the look takes longer than
+/// the least rest, and others would have no time.
+fn rest_after(look: Duration) -> Duration {
+    REST.max(2 * look)
 }
 
 /// How the releases of one queue ended.
@@ -72,30 +86,7 @@ impl<DB: Owners> Direct<DB> {
         match self.look(&mut conn).await {
             Ok(due) => {
                 self.work.sessions.give_back(conn).await;
-                let scope = partition.scope();
-                let mut first = Ok(());
-                for queue in &due {
-                    let lane = queue.lane;
-                    let release = Release {
-                        partition: PartitionId(0),
-                        generation: Generation(0),
-                        epoch: partition.epoch,
-                        lane,
-                        last: Offset(-1),
-                        leader_epoch: LeaderEpoch::UNKNOWN,
-                        aggregate: queue.aggregate,
-                        events_max: RELEASE_MAX,
-                        unproven: false,
-                        blamed: None,
-                    };
-                    // A queue that nobody can release now keeps no other one waiting.
-                    let released = self.release(scope, release).await;
-                    if !matches!(released, Ok(Released::Done)) {
-                        self.resting().add(queue.aggregate, Instant::now());
-                    }
-                    first = first.and(released.map(drop));
-                }
-                first.map(|()| due.len() == DUE_MAX)
+                self.release_all(&partition, &due).await.map(|()| due.len() == DUE_MAX)
             }
             Err(error) => {
                 let error = self.work.sessions.explain(&error);
@@ -105,17 +96,61 @@ impl<DB: Owners> Direct<DB> {
         }
     }
 
+    /// Releases the queues of one look, and answers with the first error. One that nobody can release now keeps no other
+    /// one waiting.
+    async fn release_all(
+        &self,
+        partition: &IntakePartition,
+        due: &[DueQueue],
+    ) -> Result<(), String> {
+        let begun = Instant::now();
+        let mut first = Ok(());
+        let (mut failed, mut passed, mut blocked) = (Vec::new(), Vec::new(), BTreeSet::new());
+        for queue in due {
+            // Each of its lane would wait for the same lock.
+            if blocked.contains(&queue.lane) {
+                passed.push(queue.aggregate);
+                continue;
+            }
+            let release = Release {
+                partition: PartitionId(0),
+                generation: Generation(0),
+                epoch: partition.epoch,
+                lane: queue.lane,
+                last: Offset(-1),
+                leader_epoch: LeaderEpoch::UNKNOWN,
+                aggregate: queue.aggregate,
+                events_max: RELEASE_MAX,
+                unproven: false,
+                blamed: None,
+            };
+            let released = self.release(partition.scope(), release).await;
+            match &released {
+                Ok(Released::Done) => self.resting().remove(&queue.aggregate),
+                Ok(Released::Left) => {
+                    blocked.insert(queue.lane);
+                    failed.push(queue.aggregate);
+                }
+                Err(_) => failed.push(queue.aggregate),
+            }
+            first = first.and(released.map(drop));
+        }
+        let (now, rest) = (Instant::now(), rest_after(begun.elapsed()));
+        let mut resting = self.resting();
+        failed.into_iter().for_each(|aggregate| resting.add(aggregate, now + rest));
+        // They were not tried: next time they are before the one that was.
+        passed.into_iter().for_each(|aggregate| resting.add(aggregate, now + rest / 2));
+        first
+    }
+
     async fn look(&self, conn: &mut Session<DB>) -> Result<Vec<DueQueue>, sqlx::Error> {
         let Some(partition) = self.known() else { return Ok(Vec::new()) };
         let owner = &self.settings.owner.name;
         DB::settle_lanes(conn, partition.partition_ref, owner).await?;
         let looks = [(partition.scope(), NextOffset(0))];
-        let past = self.resting().count(Instant::now());
-        let mut found = DB::find_due(conn, &looks, DUE_MAX + past).await?.pop().unwrap_or_default();
-        let resting = self.resting();
-        found.retain(|queue| !resting.contains(&queue.aggregate));
-        found.truncate(DUE_MAX);
-        Ok(found)
+        let past = self.resting().count();
+        let found = DB::find_due(conn, &looks, DUE_MAX + past).await?.pop().unwrap_or_default();
+        Ok(self.resting().choose(found, Instant::now()))
     }
 
     fn resting(&self) -> MutexGuard<'_, Resting> {
@@ -171,19 +206,50 @@ impl<DB: Owners> Direct<DB> {
 
 #[cfg(test)]
 mod tests {
+    use inbox_engine::internal::Lane;
+
     use super::*;
+
+    fn queue(number: usize) -> DueQueue {
+        let aggregate = u128::try_from(number).unwrap().to_be_bytes();
+        DueQueue { lane: Lane(0), aggregate, offset: Offset(0), record: None }
+    }
+
+    fn choose(resting: &Resting, numbers: std::ops::Range<usize>, now: Instant) -> Vec<DueQueue> {
+        resting.choose(numbers.map(queue).collect(), now)
+    }
 
     #[test]
     fn what_could_not_be_released_is_looked_past_for_a_while() {
         let (mut resting, now) = (Resting::default(), Instant::now());
-        resting.add([1; 16], now);
-        assert!(resting.contains(&[1; 16]) && !resting.contains(&[2; 16]));
-        assert_eq!(resting.count(now + REST / 2), 1);
-        assert_eq!(resting.count(now + REST), 0);
-        for queue in 0..=RESTING_MAX {
-            let number = u128::try_from(queue).unwrap();
-            resting.add(number.to_be_bytes(), now);
+        resting.add(queue(0).aggregate, now + REST);
+        resting.add(queue(1).aggregate, now + REST / 2);
+        assert_eq!(resting.count(), 2);
+        assert_eq!(choose(&resting, 0..3, now), [queue(2)]);
+        assert_eq!(choose(&resting, 0..3, now + REST / 2), [queue(2), queue(1)]);
+        assert_eq!(choose(&resting, 0..3, now + REST), [queue(2), queue(1), queue(0)]);
+        resting.remove(&queue(0).aggregate);
+        assert_eq!(choose(&resting, 0..2, now), [queue(0)]);
+        for number in 0..=RESTING_MAX {
+            resting.add(queue(number).aggregate, now);
         }
-        assert_eq!(resting.count(now), 1, "of too many the look begins anew");
+        assert!(resting.count() < 3, "of too many the look begins anew");
+    }
+
+    #[test]
+    fn each_has_its_turn_behind_many_that_each_wait_for_a_lock() {
+        let (mut resting, mut now) = (Resting::default(), Instant::now());
+        let look = Duration::from_secs(2) * u32::try_from(DUE_MAX).unwrap();
+        for _ in 0..100 / DUE_MAX {
+            let past = resting.count();
+            let due = choose(&resting, 0..DUE_MAX + past, now);
+            now += look;
+            for queue in due {
+                resting.add(queue.aggregate, now + rest_after(look));
+            }
+        }
+        let past = resting.count();
+        assert!(past >= 96, "{past} were looked at");
+        assert!(rest_after(look) >= 2 * look && rest_after(Duration::ZERO) == REST);
     }
 }
