@@ -148,7 +148,7 @@ impl<DB: Store> ConsumerBuilder<DB> {
             return Err(BuildError::Declared(wrong));
         }
         let (settings, doubt) = routes.equip(&mut conn, settings).await;
-        let CodecsStarted { refused, missing } = routes.start_codecs().await;
+        let CodecsStarted { refused, missing } = Box::pin(routes.start_codecs()).await;
         if !refused.is_empty() {
             return Err(BuildError::Codec(refused));
         }

@@ -74,7 +74,9 @@ where
                     let show = check::Show { json, sample: sample.map(usize::from) };
                     Box::pin(check::check(&config, routes, show, terminal)).await
                 }
-                Command::Run { trial: true } => run::trial(config, routes, terminal).await,
+                Command::Run { trial: true } => {
+                    Box::pin(run::trial(config, routes, terminal)).await
+                }
                 _ => Box::pin(run::run(config, routes, terminal)).await,
             },
         },

@@ -172,11 +172,11 @@ fn what_is_no_avro_of_its_schema_is_refused() {
 /// Ten megabytes that say "and one more inside": no stack has room for that.
 #[test]
 fn nesting_has_an_end() {
-    assert_eq!(refused(LIST, &[2; 10_000_000]), "it is nested too deep");
+    assert_eq!(refused(LIST, &vec![2; 10_000_000]), "it is nested too deep");
     let endless = r#"{"type": "record", "name": "R", "fields": [{"name": "r", "type": "R"}]}"#;
     assert_eq!(refused(endless, &[]), "it is nested too deep");
     let list = schema(LIST);
-    assert!(list.value_for(&list, &[2; 10_000_000]).is_err());
+    assert!(list.value_for(&list, &vec![2; 10_000_000]).is_err());
 }
 
 /// Arrays of arrays of nulls: each takes three bytes, and could hold a million values.

@@ -141,7 +141,7 @@ pub(crate) fn rendered(samples: &[Sample]) -> String {
         table::aligned(["RECORD", "EVENT ID", "TYPE", "AGGREGATE", "LANE", "BECOMES"], &rows);
     for Sample { topic, partition, offset, payload, .. } in samples {
         if let Some(payload) = payload {
-            told.push_str(&format!("\n{topic}/{partition}@{offset} is {payload}"));
+            told = format!("{told}\n{topic}/{partition}@{offset} is {payload}");
         }
     }
     told

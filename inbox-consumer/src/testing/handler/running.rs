@@ -47,7 +47,8 @@ impl<DB: Probe> Running<DB> {
         settings: DB::Settings,
         routes: Routes<DB>,
     ) -> Result<Self, TestError> {
-        let built = Consumer::builder(config.clone(), routes).build_on(Ok(settings)).await;
+        let built =
+            Box::pin(Consumer::builder(config.clone(), routes).build_on(Ok(settings))).await;
         let consumer = built.map_err(TestError::new)?;
         let reader = config.reader().map_err(TestError::new)?;
         let (log, mut events) = Log::new();
