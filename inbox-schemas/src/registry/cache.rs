@@ -127,7 +127,9 @@ impl Kept {
         while self.order.len() > self.max {
             // An id that no schema has goes first: anybody can make up more of them.
             let refused = |id: &u32| self.known.get(id).is_some_and(|(known, _)| known.is_err());
-            let place = self.order.iter().position(refused).unwrap_or(0);
+            // Never the one that came last: its event would find nothing, and wait for ever.
+            let others = self.order.len() - 1;
+            let place = self.order.iter().take(others).position(refused).unwrap_or(0);
             if let Some(gone) = self.order.remove(place) {
                 self.known.remove(&gone);
             }

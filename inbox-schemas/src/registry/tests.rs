@@ -172,6 +172,23 @@ async fn so_many_schemas_are_kept_and_made_up_ids_push_none_out() {
 }
 
 #[tokio::test]
+async fn an_id_that_is_not_known_is_told_so_however_full_the_cache_is() {
+    let (served, mut settings) = Served::start().await;
+    settings.schemas_max = 2;
+    for id in [1, 2] {
+        served.answers(&format!("/schemas/ids/{id}"), 200, JSON);
+    }
+    let registry = Registry::new(settings).unwrap();
+    for id in [1, 2] {
+        assert!(of(&registry, id).await.is_ok());
+    }
+    for id in [101, 102, 101] {
+        let error = of(&registry, id).await.unwrap_err();
+        assert!(!error.is_outage() && error.to_string().contains("does not know"), "{error}");
+    }
+}
+
+#[tokio::test]
 async fn credentials_come_from_files_and_are_shown_nowhere() {
     let (served, settings) = Served::start().await;
     served.answers("/schemas/ids/1", 200, JSON);
