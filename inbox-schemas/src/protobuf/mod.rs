@@ -49,7 +49,7 @@ impl ProtobufSchema {
         // What it says may quote the payload.
         let message = DynamicMessage::decode(message, body)
             .map_err(|_| "it is cut off, nested too deep, or of other types than its schema's")?;
-        Bounds::default().message(&message)?;
+        Bounds::of(body).message(&message)?;
         let options = SerializeOptions::new()
             .stringify_64_bit_integers(false)
             .use_proto_field_name(true)

@@ -163,6 +163,26 @@ fn any_inside_of_any_has_an_end() {
     assert_eq!(error, "it is nested too deep");
 }
 
+/// Items without anything in them: two bytes each, and thirty fields of JSON.
+#[test]
+fn fields_that_are_not_set_are_bounded_by_the_payload() {
+    use std::fmt::Write as _;
+    let mut text = r#"syntax = "proto3"; message List { repeated Item items = 1; }"#.to_owned();
+    text.push_str("message Item {");
+    for number in 1..=30 {
+        write!(text, "string field_{number} = {number};").unwrap();
+    }
+    text.push('}');
+    let list = with(&text, &[]).unwrap();
+    let items = |count: usize| [vec![0_u8], [0x0a, 0].repeat(count)].concat();
+    assert!(list.value(&items(500)).is_ok());
+    let error = list.value(&items(500_000)).unwrap_err();
+    assert!(error.contains("more than 64 times its length"), "{error}");
+    let full = [0x0a, 22].into_iter().chain(within(0x0a, b"twenty bytes of text"));
+    let full: Vec<u8> = [0].into_iter().chain(full.collect::<Vec<u8>>().repeat(5000)).collect();
+    assert!(list.value(&full).is_ok());
+}
+
 #[test]
 fn what_is_no_schema_is_refused_by_name() {
     for (text, references) in
