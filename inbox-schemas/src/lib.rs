@@ -21,6 +21,8 @@
 
 #[cfg(feature = "avro")]
 mod avro;
+#[cfg(any(feature = "avro", feature = "protobuf"))]
+mod budget;
 mod codec;
 mod fetched;
 #[cfg(feature = "protobuf")]

@@ -7,13 +7,13 @@ use super::{
     node::{At, Node, Nodes},
     text,
 };
-use crate::wire::number;
+use crate::{
+    budget::{Budget, VALUE_BYTES},
+    wire::number,
+};
 
 /// The deepest nesting: less than what JSON may have.
 const DEPTH_MAX: usize = 100;
-
-/// Values that take no bytes, such as nulls of an array, are bounded by those that do.
-const VALUES_FREE: usize = 1024;
 
 /// What is wrong with a payload. It shows none of it.
 type Fault = &'static str;
@@ -22,8 +22,7 @@ const CUT_OFF: Fault = "it is cut off";
 
 /// The value of a payload.
 pub(super) fn value(nodes: &Nodes, body: &[u8]) -> Result<Value, String> {
-    let left = body.len().saturating_mul(4).saturating_add(VALUES_FREE);
-    let mut reader = Reader { nodes, rest: body, left };
+    let mut reader = Reader { nodes, rest: body, budget: Budget::of(body) };
     let value = reader.value(nodes.root(), 0)?;
     if reader.rest.is_empty() { Ok(value) } else { Err("bytes are left behind its end".into()) }
 }
@@ -31,8 +30,7 @@ pub(super) fn value(nodes: &Nodes, body: &[u8]) -> Result<Value, String> {
 struct Reader<'a> {
     nodes: &'a Nodes,
     rest: &'a [u8],
-    /// So many values may follow.
-    left: usize,
+    budget: Budget,
 }
 
 impl<'a> Reader<'a> {
@@ -40,9 +38,13 @@ impl<'a> Reader<'a> {
         if depth > DEPTH_MAX {
             return Err("it is nested too deep");
         }
-        self.left = self.left.checked_sub(1).ok_or("it has too many values for its length")?;
         let nodes = self.nodes;
-        Ok(match nodes.get(at) {
+        let node = nodes.get(at);
+        // A union is its branch.
+        if !matches!(node, Node::Union(_)) {
+            self.budget.take(VALUE_BYTES)?;
+        }
+        Ok(match node {
             Node::Null => Value::Null,
             Node::Boolean => match self.bytes(1)? {
                 [0] => false.into(),
@@ -58,7 +60,9 @@ impl<'a> Reader<'a> {
             Node::Fixed(size) => text::base64(self.bytes(*size)?),
             Node::Enum(symbols) => {
                 let symbol = usize::try_from(self.int()?).ok().and_then(|n| symbols.get(n));
-                (&**symbol.ok_or("an enum has a symbol that its schema has not")?).into()
+                let symbol = symbol.ok_or("an enum has a symbol that its schema has not")?;
+                self.budget.take(symbol.len())?;
+                (&**symbol).into()
             }
             Node::Array(items) => self.array_of(*items, depth)?,
             Node::Map(values) => self.map_of(*values, depth)?,
@@ -69,14 +73,7 @@ impl<'a> Reader<'a> {
                     depth + 1,
                 )?
             }
-            Node::Record(fields) => {
-                let mut record = Map::new();
-                for (name, field) in fields {
-                    let value = self.value(*field, depth + 1)?;
-                    record.insert(String::from(&**name), value);
-                }
-                Value::Object(record)
-            }
+            Node::Record(fields) => self.record_of(fields, depth)?,
             Node::Decimal { fixed, scale } => {
                 let unscaled = match fixed {
                     Some(size) => self.bytes(*size)?,
@@ -99,6 +96,16 @@ impl<'a> Reader<'a> {
                 text::duration([part()?, part()?, part()?])
             }
         })
+    }
+
+    fn record_of(&mut self, fields: &[(Box<str>, At)], depth: usize) -> Result<Value, Fault> {
+        let mut record = Map::new();
+        for (name, field) in fields {
+            self.budget.take(name.len())?;
+            let value = self.value(*field, depth + 1)?;
+            record.insert(String::from(&**name), value);
+        }
+        Ok(Value::Object(record))
     }
 
     fn array_of(&mut self, items: At, depth: usize) -> Result<Value, Fault> {

@@ -152,7 +152,7 @@ fn what_is_no_avro_of_its_schema_is_refused() {
         (r#"["null", "int"]"#, &[4], "a branch that its schema has not"),
         (r#"["null", "int"]"#, &[1], "a branch that its schema has not"),
         (r#"{"type": "enum", "name": "e", "symbols": ["A"]}"#, &[2], "a symbol that its schema"),
-        (r#"{"type": "array", "items": "null"}"#, &[0xfe, 255, 255, 15, 0], "too many values"),
+        (r#"{"type": "array", "items": "null"}"#, &[0xfe, 255, 255, 15, 0], "than 64 times"),
         (r#"{"type": "array", "items": "int"}"#, &[2, 2], "a number is cut off"),
         (r#"{"type": "int", "logicalType": "date"}"#, &[0xfe, 255, 255, 255, 15], "years 0000"),
         (r#"{"type": "int", "logicalType": "time-millis"}"#, &[1], "outside of a day"),
@@ -186,7 +186,51 @@ fn values_without_bytes_are_bounded_by_those_that_have_some() {
     let mut body = vec![0xd0, 0x0f]; // 1000 arrays
     body.extend([0x80, 0x89, 0x7a, 0].repeat(1000)); // of 1,000,000 nulls
     body.push(0);
-    assert_eq!(refused(text, &body), "it has too many values for its length");
+    assert!(refused(text, &body).contains("more than 64 times its length"));
+}
+
+/// Records of nulls take no bytes, but have a name for each.
+#[test]
+fn names_are_bounded_by_the_payload() {
+    let text = r#"{"type": "array", "items": {"type": "record", "name": "R", "fields": [
+        {"name": "a", "type": "null"}, {"name": "NAME", "type": "null"}]}}"#;
+    let few = schema(text).value(&[0xd0, 0x0f, 0]).unwrap();
+    assert_eq!(few.as_array().map(Vec::len), Some(1000));
+    let text = text.replace("NAME", &"n".repeat(2000));
+    assert!(refused(&text, &[0xd0, 0x0f, 0]).contains("the names of its fields"));
+    let symbol = "S".repeat(2000);
+    let text = format!(
+        r#"{{"type": "array", "items": {{"type": "enum", "name": "e", "symbols": ["{symbol}"]}}}}"#
+    );
+    let body = [vec![0xd0, 0x0f], vec![0; 1001]].concat();
+    assert!(refused(&text, &body).contains("more than 64 times its length"));
+}
+
+/// 12.34 is never read as 1.234.
+#[test]
+fn a_reader_with_another_scale_is_refused() {
+    let of = |scale: u32| {
+        let decimal = format!(
+            r#"{{"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": {scale}}}"#
+        );
+        [
+            decimal.clone(),
+            format!(r#"["null", {decimal}]"#),
+            format!(r#"{{"type": "array", "items": {decimal}}}"#),
+            format!(r#"{{"type": "map", "values": ["null", {decimal}]}}"#),
+        ]
+        .map(|field| {
+            let text = r#"{"type": "record", "name": "R", "fields": [{"name": "x", "type": X}]}"#;
+            schema(&text.replace('X', &field))
+        })
+    };
+    let bodies: [&[u8]; 4] =
+        [&[4, 4, 0xd2], &[2, 4, 4, 0xd2], &[2, 4, 4, 0xd2, 0], &[2, 2, b'a', 2, 4, 4, 0xd2, 0]];
+    for ((writer, reader), body) in of(2).iter().zip(&of(3)).zip(bodies) {
+        let error = writer.value_for(reader, body).unwrap_err();
+        assert_eq!(error, "the reader's schema gives a decimal of it another scale");
+        assert!(writer.value_for(writer, body).is_ok(), "{body:?}");
+    }
 }
 
 #[test]

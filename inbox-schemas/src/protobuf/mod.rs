@@ -1,5 +1,6 @@
 //! Protobuf: the text of a file is compiled by `protox`, payloads are read by `prost-reflect`.
 
+mod bounds;
 mod known;
 
 use prost_reflect::{
@@ -12,6 +13,7 @@ use protox::{
 use serde_json::Value;
 
 use crate::{fetched::Fetched, wire::message_path};
+use bounds::{Bounds, NO_FORM};
 
 /// The name of a schema's own file, which no import has.
 const ROOT: &str = "schema of the registry.proto";
@@ -47,12 +49,13 @@ impl ProtobufSchema {
         // What it says may quote the payload.
         let message = DynamicMessage::decode(message, body)
             .map_err(|_| "it is cut off, nested too deep, or of other types than its schema's")?;
+        Bounds::of(body).message(&message)?;
         let options = SerializeOptions::new()
             .stringify_64_bit_integers(false)
             .use_proto_field_name(true)
             .skip_default_fields(false);
         let value = message.serialize_with_options(serde_json::value::Serializer, &options);
-        value.map_err(|_| "a message of it has no form in JSON".into())
+        value.map_err(|_| NO_FORM.into())
     }
 
     /// By its place among the messages that are declared at each level; those that Protobuf makes of maps do not count.

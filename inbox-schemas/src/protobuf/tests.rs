@@ -50,6 +50,19 @@ fn value(body: &[u8]) -> Result<Value, String> {
     order().value(body)
 }
 
+/// A field that has these bytes, behind their length.
+fn within(tag: u8, inner: &[u8]) -> Vec<u8> {
+    let mut length = inner.len();
+    let mut outer = vec![tag];
+    while length >= 0x80 {
+        outer.push(u8::try_from(length & 0x7f).unwrap() | 0x80);
+        length >>= 7;
+    }
+    outer.push(u8::try_from(length).unwrap());
+    outer.extend(inner);
+    outer
+}
+
 #[test]
 fn each_type_is_written_in_json_as_the_documents_say() {
     let body: &[u8] = &[
@@ -101,15 +114,7 @@ fn what_is_no_protobuf_of_its_schema_is_refused() {
         // Parts inside of parts, each with its length.
         let mut inner: Vec<u8> = Vec::new();
         for _ in 0..200 {
-            let mut length = inner.len();
-            let mut outer = vec![0x42];
-            while length >= 0x80 {
-                outer.push(u8::try_from(length & 0x7f).unwrap() | 0x80);
-                length >>= 7;
-            }
-            outer.push(u8::try_from(length).unwrap());
-            outer.extend(inner);
-            inner = outer;
+            inner = within(0x42, &inner);
         }
         [vec![0], inner].concat()
     };
@@ -127,6 +132,55 @@ fn what_is_no_protobuf_of_its_schema_is_refused() {
         let error = value(body).unwrap_err();
         assert!(error.contains(word) && !error.contains("s3cret"), "{body:?}: {error}");
     }
+}
+
+/// Each is decoded anew, so nobody but us counts how many there are.
+#[test]
+fn any_inside_of_any_has_an_end() {
+    let boxes = with(
+        r#"
+        syntax = "proto3";
+        import "google/protobuf/any.proto";
+        message Box { google.protobuf.Any any = 1; Box inner = 2; }
+        "#,
+        &[],
+    );
+    let boxes = boxes.unwrap();
+    let in_any =
+        |inner: &[u8]| within(0x0a, &[within(0x0a, b"types/Box"), within(0x12, inner)].concat());
+    let in_boxes = |count: usize, inner: Vec<u8>| (0..count).fold(inner, |it, _| within(0x12, &it));
+    let in_anys = |count: usize| (0..count).fold(Vec::<u8>::new(), |it, _| in_any(&it));
+    let value = |message: Vec<u8>| boxes.value(&[vec![0], message].concat());
+    let two = json!({"any": {"@type": "types/Box", "any": {"@type": "types/Box"}}});
+    assert_eq!(value(in_anys(2)), Ok(two));
+    assert!(value(in_anys(4)).is_ok());
+    for count in [5, 3000] {
+        let error = value(in_anys(count)).unwrap_err();
+        assert_eq!(error, "more than 4 Any are inside each other");
+    }
+    assert!(value(in_boxes(40, in_any(&in_boxes(40, Vec::new())))).is_ok());
+    let error = value(in_boxes(60, in_any(&in_boxes(60, Vec::new())))).unwrap_err();
+    assert_eq!(error, "it is nested too deep");
+}
+
+/// Items without anything in them: two bytes each, and thirty fields of JSON.
+#[test]
+fn fields_that_are_not_set_are_bounded_by_the_payload() {
+    use std::fmt::Write as _;
+    let mut text = r#"syntax = "proto3"; message List { repeated Item items = 1; }"#.to_owned();
+    text.push_str("message Item {");
+    for number in 1..=30 {
+        write!(text, "string field_{number} = {number};").unwrap();
+    }
+    text.push('}');
+    let list = with(&text, &[]).unwrap();
+    let items = |count: usize| [vec![0_u8], [0x0a, 0].repeat(count)].concat();
+    assert!(list.value(&items(500)).is_ok());
+    let error = list.value(&items(500_000)).unwrap_err();
+    assert!(error.contains("more than 64 times its length"), "{error}");
+    let full = [0x0a, 22].into_iter().chain(within(0x0a, b"twenty bytes of text"));
+    let full: Vec<u8> = [0].into_iter().chain(full.collect::<Vec<u8>>().repeat(5000)).collect();
+    assert!(list.value(&full).is_ok());
 }
 
 #[test]

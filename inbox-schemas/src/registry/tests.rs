@@ -172,6 +172,23 @@ async fn so_many_schemas_are_kept_and_made_up_ids_push_none_out() {
 }
 
 #[tokio::test]
+async fn an_id_that_is_not_known_is_told_so_however_full_the_cache_is() {
+    let (served, mut settings) = Served::start().await;
+    settings.schemas_max = 2;
+    for id in [1, 2] {
+        served.answers(&format!("/schemas/ids/{id}"), 200, JSON);
+    }
+    let registry = Registry::new(settings).unwrap();
+    for id in [1, 2] {
+        assert!(of(&registry, id).await.is_ok());
+    }
+    for id in [101, 102, 101] {
+        let error = of(&registry, id).await.unwrap_err();
+        assert!(!error.is_outage() && error.to_string().contains("does not know"), "{error}");
+    }
+}
+
+#[tokio::test]
 async fn credentials_come_from_files_and_are_shown_nowhere() {
     let (served, settings) = Served::start().await;
     served.answers("/schemas/ids/1", 200, JSON);
@@ -237,6 +254,11 @@ async fn topics_without_the_wire_format_and_tombstones_are_json() {
         assert!(plain.unwrap_err().to_string().contains("not in the wire format"));
     }
     assert_eq!(read(&registry, &Payload::new(b"7").with_topic("orders2")).await, Ok(json!(7)));
+    let (_, all) = Served::start().await;
+    let registry_of_all = Registry::new(all).unwrap();
+    let by_http = read(&registry_of_all, &Payload::new(b"7").with_topic("http:events")).await;
+    assert_eq!(by_http, Ok(json!(7)), "the intake's");
+    assert!(read(&registry_of_all, &Payload::new(b"7").with_topic("orders")).await.is_err());
     let none: Option<u32> = registry.decode(&Payload::tombstone()).unwrap();
     assert_eq!(none, None);
     let error = Decode::<bool>::decode(&registry, &framed.with_topic("orders")).unwrap_err();
