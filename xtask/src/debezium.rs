@@ -27,7 +27,7 @@ pub(crate) enum Part {
         #[arg(long, default_value_t = 100_000)]
         changes: u64,
         /// Kills of the connector, and as many of consumers.
-        #[arg(long, default_value_t = 10)]
+        #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..))]
         kills: u64,
         /// Makes what is written.
         #[arg(long, default_value_t = 1)]

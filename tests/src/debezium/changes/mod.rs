@@ -24,8 +24,9 @@ const SOURCE: &str = include_str!("source.sql");
 const MODEL: &str = include_str!("model.sql");
 const HANDLERS: &str = include_str!("handlers.toml");
 const TABLES: [&str; 2] = ["items", "parts"];
-/// So much of the log the connector reads again after its death: as long as it does not write down where it is.
-pub const WORKER: &str = "offset.flush.interval.ms=10000\n";
+/// The connector writes down where it is so seldom that it sends much again after its death; which is noticed soon.
+pub const WORKER: &str =
+    "offset.flush.interval.ms=10000\nsession.timeout.ms=6000\nheartbeat.interval.ms=1000\n";
 /// Rows of each table that are there before the connector.
 const ROWS_BEFORE: u64 = 1000;
 
