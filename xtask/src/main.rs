@@ -74,8 +74,11 @@ enum Verb {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
-    /// The relay's records beside those of a real Debezium, and the way from it to the relay and back.
-    Debezium,
+    /// A real Debezium beside the relay, and in front of consumers.
+    Debezium {
+        #[command(subcommand)]
+        part: Option<debezium::Part>,
+    },
     /// A bad deploy that parks events up to the limit, and the release after it.
     Deploy(deploy::Size),
     /// Licences, bans and sources of what is linked, by cargo-deny, and advisories where their database can be had.
@@ -150,7 +153,7 @@ fn run(verb: Verb) -> Outcome<ExitCode> {
         Verb::Bench { arguments } => return bench::run(&arguments),
         Verb::Ablate(choice) => return ablate::run(&choice),
         Verb::Fuzz(choice) => return fuzz::run(&choice),
-        Verb::Debezium => return debezium::run(),
+        Verb::Debezium { part } => return debezium::run(part.as_ref()),
         Verb::Deploy(size) => return deploy::run(&size),
         Verb::Drill(choice) => return drill::run(&choice),
         Verb::IntakeSpeed(course) => return intake_speed::run(&course),

@@ -163,6 +163,20 @@ fn large_lists_that_were_not_touched_are_left_out_too() {
     }
 }
 
+/// As the connector for PostgreSQL writes them by type (`UnchangedToastedPlaceholder`) and by `binary.handling.mode`.
+#[test]
+fn arrays_maps_and_bytes_that_were_not_touched_are_left_out_too() {
+    let numbers =
+        b"__debezium_unavailable_value".iter().map(u8::to_string).collect::<Vec<_>>().join(",");
+    let row = format!(
+        r#""before":null,"after":{{"id":7,"texts":["__debezium_unavailable_value"],"numbers":[{numbers}],"ids":["b68a35a7-17ad-35b3-af2a-ae46edb4545a"],"all_bytes":["X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ=="],"hex":"5f5f646562657a69756d5f756e617661696c61626c655f76616c7565","map":{{"__debezium_unavailable_value":"__debezium_unavailable_value"}},"two":["__debezium_unavailable_value","a"]}}"#
+    );
+    let event = read(&postgres(r#"{"id":7}"#, "u", &row, "1")).unwrap();
+    let payload = String::from_utf8(event.payload.unwrap().to_vec()).unwrap();
+    let wanted = r#"{"op":"u","before":null,"after":{"id":7,"two":["__debezium_unavailable_value","a"]},"unavailable":["texts","numbers","ids","all_bytes","hex","map"]}"#;
+    assert_eq!(payload, wanted);
+}
+
 #[test]
 fn what_debezium_sends_besides_is_no_event() {
     let reader = reader();

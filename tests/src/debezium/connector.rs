@@ -1,8 +1,8 @@
 //! A connector of Debezium with the outbox event router.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::Scene;
 use crate::{Schema, eventually};
@@ -31,39 +31,42 @@ impl<'a> Connector<'a> {
         relay: &toml::Table,
         topic: &str,
     ) -> Self {
-        let mut settings = json!({
-            "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
-            "tasks.max": "1",
-            "database.hostname": "127.0.0.1",
-            "database.port": scene.postgres.port().to_string(),
-            "database.user": "postgres",
-            "database.password": "unused",
-            "database.dbname": "postgres",
-            "plugin.name": "pgoutput",
-            "publication.name": format!("{}_outbox", schema.name()),
-            "publication.autocreate.mode": "filtered",
-            "slot.name": slot,
-            "table.include.list": format!("{}.outbox", schema.name()),
-            "snapshot.mode": "no_data",
-            "tombstones.on.delete": "false",
-            "topic.creation.default.partitions": "4",
-            "topic.creation.default.replication.factor": "1",
-            "key.converter": STRING,
-            "value.converter": STRING,
-            "transforms": "outbox",
-            "transforms.outbox.type": "io.debezium.transforms.outbox.EventRouter",
-        });
+        let mut settings = base(scene, schema, slot);
+        settings.insert("transforms".into(), "outbox".into());
+        let router = "io.debezium.transforms.outbox.EventRouter";
+        settings.insert("transforms.outbox.type".into(), router.into());
         for (key, value) in relay.iter() {
-            settings[router_name(key)] = router_value(key, value);
+            settings.insert(router_name(key), router_value(key, value));
         }
-        settings["transforms.outbox.route.topic.replacement"] = topic.into();
+        settings.insert("transforms.outbox.route.topic.replacement".into(), topic.into());
+        Self::put(scene, schema, (name, slot), settings).await
+    }
+
+    /// Starts one with further settings, or others than those that all of them have.
+    pub(super) async fn start_with(
+        scene: &'a Scene,
+        schema: &Schema,
+        (name, slot): (&str, &str),
+        further: &BTreeMap<String, String>,
+    ) -> Self {
+        let mut settings = base(scene, schema, slot);
+        settings.extend(further.iter().map(|(key, value)| (key.clone(), value.clone().into())));
+        Self::put(scene, schema, (name, slot), settings).await
+    }
+
+    async fn put(
+        scene: &'a Scene,
+        schema: &Schema,
+        (name, slot): (&str, &str),
+        settings: Map<String, Value>,
+    ) -> Self {
         let path = format!("/connectors/{name}/config");
-        let (status, answer) = scene.call("PUT", &path, &settings.to_string()).await;
+        let (status, answer) = scene.call("PUT", &path, &Value::from(settings).to_string()).await;
         assert!(status == 200 || status == 201, "the connector {name} was not made: {answer}");
         let connector = Self { scene, name: name.into(), slot: slot.into() };
         eventually(STEP, &format!("the connector {name} reads its slot"), async || {
             let state = connector.state().await;
-            assert!(state != "FAILED", "the connector {name} has failed: {}", scene.connect.log());
+            assert!(state != "FAILED", "the connector {name} has failed: {}", scene.log());
             let active = format!(
                 "SELECT count(*) FROM pg_replication_slots WHERE slot_name = '{}' AND active",
                 connector.slot
@@ -101,6 +104,34 @@ impl<'a> Connector<'a> {
         );
         eventually(STEP, "the slot is free", async || schema.number(&gone).await == 0).await;
         schema.run(&format!("SELECT pg_drop_replication_slot('{}')", self.slot)).await;
+    }
+}
+
+/// What all connectors have.
+fn base(scene: &Scene, schema: &Schema, slot: &str) -> Map<String, Value> {
+    let settings = json!({
+        "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
+        "tasks.max": "1",
+        "database.hostname": "127.0.0.1",
+        "database.port": scene.postgres.port().to_string(),
+        "database.user": "postgres",
+        "database.password": "unused",
+        "database.dbname": "postgres",
+        "plugin.name": "pgoutput",
+        "publication.name": format!("{}_outbox", schema.name()),
+        "publication.autocreate.mode": "filtered",
+        "slot.name": slot,
+        "table.include.list": format!("{}.outbox", schema.name()),
+        "snapshot.mode": "no_data",
+        "tombstones.on.delete": "false",
+        "topic.creation.default.partitions": "4",
+        "topic.creation.default.replication.factor": "1",
+        "key.converter": STRING,
+        "value.converter": STRING,
+    });
+    match settings {
+        Value::Object(settings) => settings,
+        _ => Map::new(),
     }
 }
 

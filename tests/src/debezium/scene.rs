@@ -1,6 +1,12 @@
 //! A Kafka, a PostgreSQL and a Kafka Connect with Debezium's connector.
 
-use std::{collections::BTreeMap, path::Path, process::Command, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    process::Command,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use outbox_relay::config::{Config, Overrides};
 use rdkafka::{
@@ -23,10 +29,20 @@ const PARTITIONS: i32 = 4;
 /// The servers.
 #[derive(Debug)]
 pub struct Scene {
-    pub(super) connect: Arc<Connect>,
+    connect: Mutex<Option<Arc<Connect>>>,
+    start: Start,
     pub(super) kafka: OwnKafka,
     pub(super) postgres: OwnPostgres,
-    folder: TempDir,
+    pub(super) folder: TempDir,
+}
+
+/// What a worker of Connect is started with.
+#[derive(Clone, Debug)]
+struct Start {
+    jars: PathBuf,
+    plugin: PathBuf,
+    bootstrap: String,
+    settings: String,
 }
 
 /// A record as it was read.
@@ -53,18 +69,50 @@ impl Read {
 impl Scene {
     /// Starts all of them; `jars` are those of Connect, `plugin` those of Debezium.
     pub async fn set(jars: &Path, plugin: &Path) -> Self {
+        Self::set_with(jars, plugin, "").await
+    }
+
+    /// The same with further settings of the worker.
+    pub async fn set_with(jars: &Path, plugin: &Path, settings: &str) -> Self {
         let (kafka, postgres) = (OwnKafka::start().await, OwnPostgres::start().await);
         let (jars, plugin, bootstrap) = (jars.to_owned(), plugin.to_owned(), kafka.address());
-        let start = move || Connect::start(run_folder(), "connect", (&jars, &plugin), &bootstrap);
+        let start = Start { jars, plugin, bootstrap, settings: settings.to_owned() };
+        let folder = tempfile::tempdir().expect("a folder");
+        let scene = Self { connect: Mutex::new(None), start, kafka, postgres, folder };
+        scene.start_connect().await;
+        scene
+    }
+
+    /// Starts the worker; its connectors are in Kafka, and come with it.
+    pub(super) async fn start_connect(&self) {
+        let Start { jars, plugin, bootstrap, settings } = self.start.clone();
+        let start = move || {
+            Connect::start(run_folder(), "connect", (&jars, &plugin), &bootstrap, &settings)
+        };
         let connect = tokio::task::spawn_blocking(start).await.expect("the thread ends");
-        let connect = Arc::new(connect.unwrap_or_else(|failure| panic!("{failure}")));
-        Self { connect, kafka, postgres, folder: tempfile::tempdir().expect("a folder") }
+        let connect = connect.unwrap_or_else(|failure| panic!("{failure}"));
+        *self.connect.lock().expect("nobody panics with it") = Some(Arc::new(connect));
+    }
+
+    /// `kill -9` of the worker, with all its connectors.
+    pub(super) fn kill_connect(&self) {
+        drop(self.connect.lock().expect("nobody panics with it").take());
+    }
+
+    fn connect(&self) -> Arc<Connect> {
+        let connect = self.connect.lock().expect("nobody panics with it").clone();
+        connect.expect("the worker runs")
+    }
+
+    /// What the worker has logged.
+    pub(super) fn log(&self) -> String {
+        self.connect().log()
     }
 
     /// One call of Connect.
     pub(super) async fn call(&self, method: &str, path: &str, body: &str) -> (u16, String) {
         let (method, path, body) = (method.to_owned(), path.to_owned(), body.to_owned());
-        let connect = Arc::clone(&self.connect);
+        let connect = self.connect();
         let call = move || connect.call(&method, &path, &body);
         let answer = tokio::task::spawn_blocking(call).await.expect("the thread ends");
         answer.unwrap_or_else(|failure| panic!("{failure}"))

@@ -29,12 +29,14 @@ pub struct Connect {
 }
 
 impl Connect {
-    /// Starts a worker beside a broker; returns when it answers. `jars` are its own, `plugin` those of a plugin.
+    /// Starts a worker beside a broker; returns when it answers. `jars` are its own, `plugin` those of a plugin, `settings`
+    /// further lines of its properties.
     pub fn start(
         folder: &Path,
         name: &str,
         (jars, plugin): (&Path, &Path),
         bootstrap: &str,
+        settings: &str,
     ) -> Outcome<Self> {
         let [port] = ports::free()?;
         // A folder of plugins: jars directly in it would each get a class loader of their own.
@@ -45,7 +47,7 @@ impl Connect {
         drop(fs::remove_file(&link));
         symlink(plugin, &link).explain(|| format!("cannot create {}", link.display()))?;
         let properties = folder.join(format!("{name}.properties"));
-        let text = properties_of(bootstrap, port, &plugins);
+        let text = properties_of(bootstrap, port, &plugins) + settings;
         fs::write(&properties, text)
             .explain(|| format!("cannot write {}", properties.display()))?;
         let log = folder.join(format!("{name}.log"));
