@@ -2,6 +2,7 @@
 
 use std::{
     collections::{HashMap, VecDeque},
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
     time::{Duration, Instant},
 };
@@ -87,9 +88,8 @@ impl Schemas {
         }
         let schemas = Arc::clone(self);
         let flight = async move {
-            let fetched = schemas.fetch_alone(id).await;
-            schemas.under_way().remove(&id);
-            fetched
+            let _landing = Landing { schemas: &schemas, id };
+            schemas.fetch_alone(id).await
         };
         let flight = flight.boxed().shared();
         under_way.insert(id, flight.clone());
@@ -98,7 +98,7 @@ impl Schemas {
 
     async fn fetch_alone(&self, id: u32) -> Result<(), CodecError> {
         let known = match self.client.fetch(id).await {
-            Ok(fetched) => Schema::read(&fetched).map(Arc::new).map_err(|why| {
+            Ok(fetched) => calm(|| Schema::read(&fetched)).map(Arc::new).map_err(|why| {
                 let why = limited(&why);
                 CodecError::Other(format!(
                     "the schema {id} of the payload cannot be used: {why}; correct it, then release the event"
@@ -118,6 +118,24 @@ impl Schemas {
     }
 }
 
+/// Takes a flight from those that are under way, however it ends: nobody could ask for its id again.
+struct Landing<'a> {
+    schemas: &'a Schemas,
+    id: u32,
+}
+
+impl Drop for Landing<'_> {
+    fn drop(&mut self) {
+        self.schemas.under_way().remove(&self.id);
+    }
+}
+
+/// A panic is an error, too: a schema is anybody's text, and what parses it is not ours.
+fn calm(read: impl FnOnce() -> Result<Schema, String>) -> Result<Schema, String> {
+    let read = catch_unwind(AssertUnwindSafe(read));
+    read.unwrap_or_else(|_| Err("what reads it panics at it".to_owned()))
+}
+
 impl Kept {
     fn insert(&mut self, id: u32, known: Known) {
         if self.known.insert(id, known).is_some() {
@@ -134,5 +152,21 @@ impl Kept {
                 self.known.remove(&gone);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_parser_that_panics_leaves_an_error_and_no_flight() {
+        let error = calm(|| panic!("at a schema")).unwrap_err();
+        assert_eq!(error, "what reads it panics at it");
+        let schemas = Schemas::new(&RegistrySettings::new("http://127.0.0.1:1")).unwrap();
+        let flight: Flight = futures::future::ready(Ok(())).boxed().shared();
+        schemas.under_way().insert(7, flight);
+        drop(Landing { schemas: &schemas, id: 7 });
+        assert!(schemas.under_way().is_empty());
     }
 }
