@@ -11,6 +11,9 @@ use crate::{
     wire::framed,
 };
 
+/// Where events are that came by HTTP: as JSON, unless somebody names it.
+const INTAKE_TOPIC: &str = "http:events";
+
 /// Decodes what the schemas of a registry describe: Avro, Protobuf, JSON, each payload by the schema that it names. It is
 /// cheap to clone, and all clones share what was fetched.
 #[derive(Clone)]
@@ -79,7 +82,7 @@ impl Registry {
             Some(prefix) => topic.starts_with(prefix),
             None => topic == pattern,
         };
-        topics.is_empty() || topics.iter().any(is)
+        if topics.is_empty() { topic != INTAKE_TOPIC } else { topics.iter().any(is) }
     }
 }
 

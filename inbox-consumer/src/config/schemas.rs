@@ -13,8 +13,8 @@ section! {
         /// wire format, and declared handlers read them as JSON. A build without the features `avro` and `protobuf` has
         /// none.
         registry: String = "off";
-        /// The topics whose payloads are in the wire format, in full or with `*` at the end; all topics, when none is named.
-        /// Those of others are JSON.
+        /// The topics whose payloads are in the wire format, in full or with `*` at the end; all but the intake's, when none is
+        /// named. Those of others are JSON.
         topics: Vec<String>;
         /// How long a request to the registry may take.
         timeout: Duration = "5s", in 100ms..=1m;

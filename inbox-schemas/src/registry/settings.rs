@@ -23,8 +23,8 @@ pub struct RegistrySettings {
     pub schema_bytes_max: usize,
     /// How many schemas are kept.
     pub schemas_max: usize,
-    /// The topics whose payloads are in the wire format, `orders` or `outbox.*`; all, when there are none. Payloads of
-    /// other topics are JSON.
+    /// The topics whose payloads are in the wire format, `orders` or `outbox.*`; all but the intake's, when there are
+    /// none. Payloads of other topics are JSON.
     pub topics: Vec<String>,
 }
 

@@ -254,6 +254,11 @@ async fn topics_without_the_wire_format_and_tombstones_are_json() {
         assert!(plain.unwrap_err().to_string().contains("not in the wire format"));
     }
     assert_eq!(read(&registry, &Payload::new(b"7").with_topic("orders2")).await, Ok(json!(7)));
+    let (_, all) = Served::start().await;
+    let registry_of_all = Registry::new(all).unwrap();
+    let by_http = read(&registry_of_all, &Payload::new(b"7").with_topic("http:events")).await;
+    assert_eq!(by_http, Ok(json!(7)), "the intake's");
+    assert!(read(&registry_of_all, &Payload::new(b"7").with_topic("orders")).await.is_err());
     let none: Option<u32> = registry.decode(&Payload::tombstone()).unwrap();
     assert_eq!(none, None);
     let error = Decode::<bool>::decode(&registry, &framed.with_topic("orders")).unwrap_err();
