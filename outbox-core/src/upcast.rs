@@ -124,7 +124,7 @@ impl<C> Upcasts<C> {
         })
     }
 
-    /// The version of payloads that do not say one.
+    /// The version of payloads that do not say one: one that a step is for, or today's.
     #[must_use]
     pub fn missing_is(self, version: i32) -> Self {
         Self { missing: Some(version), ..self }
@@ -157,7 +157,19 @@ impl<C> Upcasts<C> {
                 one + 1
             )
         });
-        self.wrong.clone().or(gap)
+        self.wrong.clone().or(gap).or_else(|| self.missing_problem())
+    }
+
+    /// A version that payloads without one cannot be of: each of them would be refused.
+    fn missing_problem(&self) -> Option<String> {
+        let (version, (first, today)) = (self.missing?, self.versions()?);
+        let fits = (first..=today).contains(&version);
+        (!fits).then(|| {
+            format!(
+                "payloads without a schema version cannot be of version {version}: steps bring those of versions \
+                 {first} to {today}; name one of these by `missing_is`, or add the steps"
+            )
+        })
     }
 
     /// The first version that a step takes, and today's.
@@ -320,14 +332,17 @@ mod tests {
     }
 
     #[test]
-    fn steps_with_a_gap_or_twice_keep_a_consumer_from_starting() {
+    fn steps_with_a_gap_or_twice_or_too_few_keep_a_consumer_from_starting() {
         use futures_of_tests::now;
         let start = |steps: &Upcasts| now(Decode::<Value>::start(steps));
         assert_eq!(start(&steps()), Ok(()));
+        assert_eq!(start(&steps().missing_is(4)), Ok(()), "today's");
         for (steps, word) in [
             (Upcasts::new(), "without a step"),
             (Upcasts::new().edit(1, |_| {}).edit(1, |_| {}), "two steps"),
             (Upcasts::new().edit(1, |_| {}).edit(3, |_| {}), "makes payloads of schema version 2"),
+            (steps().missing_is(0), "cannot be of version 0"),
+            (steps().missing_is(5), "cannot be of version 5"),
         ] {
             let error = start(&steps).unwrap_err().to_string();
             assert!(error.contains(word), "{error}");
