@@ -7,6 +7,7 @@
 mod node;
 mod read;
 mod resolved;
+mod scales;
 mod text;
 
 #[cfg(test)]
@@ -49,6 +50,9 @@ impl AvroSchema {
     pub(crate) fn value_for(&self, reader: &Self, body: &[u8]) -> Result<Value, String> {
         // Within bounds, so that the other reader is.
         read::value(&self.nodes, body)?;
+        if scales::differ(&self.nodes, &reader.nodes) {
+            return Err("the reader's schema gives a decimal of it another scale".into());
+        }
         let read = GenericDatumReader::builder(&self.schema)
             .resolved_writer_schemata(self.resolved()?)
             .build()

@@ -206,6 +206,33 @@ fn names_are_bounded_by_the_payload() {
     assert!(refused(&text, &body).contains("more than 64 times its length"));
 }
 
+/// 12.34 is never read as 1.234.
+#[test]
+fn a_reader_with_another_scale_is_refused() {
+    let of = |scale: u32| {
+        let decimal = format!(
+            r#"{{"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": {scale}}}"#
+        );
+        [
+            decimal.clone(),
+            format!(r#"["null", {decimal}]"#),
+            format!(r#"{{"type": "array", "items": {decimal}}}"#),
+            format!(r#"{{"type": "map", "values": ["null", {decimal}]}}"#),
+        ]
+        .map(|field| {
+            let text = r#"{"type": "record", "name": "R", "fields": [{"name": "x", "type": X}]}"#;
+            schema(&text.replace('X', &field))
+        })
+    };
+    let bodies: [&[u8]; 4] =
+        [&[4, 4, 0xd2], &[2, 4, 4, 0xd2], &[2, 4, 4, 0xd2, 0], &[2, 2, b'a', 2, 4, 4, 0xd2, 0]];
+    for ((writer, reader), body) in of(2).iter().zip(&of(3)).zip(bodies) {
+        let error = writer.value_for(reader, body).unwrap_err();
+        assert_eq!(error, "the reader's schema gives a decimal of it another scale");
+        assert!(writer.value_for(writer, body).is_ok(), "{body:?}");
+    }
+}
+
 #[test]
 fn what_is_no_schema_is_refused_by_name() {
     for text in
