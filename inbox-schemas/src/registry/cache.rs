@@ -164,7 +164,7 @@ mod tests {
         let error = calm(|| panic!("at a schema")).unwrap_err();
         assert_eq!(error, "what reads it panics at it");
         let schemas = Schemas::new(&RegistrySettings::new("http://127.0.0.1:1")).unwrap();
-        let flight = futures::future::ready(Ok(())).boxed().shared();
+        let flight: Flight = futures::future::ready(Ok(())).boxed().shared();
         schemas.under_way().insert(7, flight);
         drop(Landing { schemas: &schemas, id: 7 });
         assert!(schemas.under_way().is_empty());

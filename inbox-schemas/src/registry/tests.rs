@@ -26,6 +26,8 @@ use crate::Registry;
 struct Served {
     answers: Mutex<Vec<(String, u16, String)>>,
     requests: AtomicUsize,
+    /// The paths with their queries.
+    asked: Mutex<Vec<String>>,
     authorization: Mutex<Option<String>>,
     slow: Mutex<Duration>,
 }
@@ -36,6 +38,7 @@ async fn answer(
     uri: Uri,
 ) -> (StatusCode, String) {
     served.requests.fetch_add(1, SeqCst);
+    served.asked.lock().unwrap().push(uri.to_string());
     let sent = headers.get("authorization").map(|value| value.to_str().unwrap().to_owned());
     *served.authorization.lock().unwrap() = sent;
     let slow = *served.slow.lock().unwrap();
@@ -91,6 +94,19 @@ async fn a_schema_is_fetched_once_however_many_ask() {
     }
     assert_eq!(of(&registry, 1).await, Ok(json!(7)));
     assert_eq!(served.requests.load(SeqCst), 1);
+}
+
+/// Payloads are older than what became of their schemas.
+#[tokio::test]
+async fn schemas_that_were_deleted_since_are_asked_for_too() {
+    let (served, settings) = Served::start().await;
+    let references = json!([{"name": "X", "subject": "x", "version": 1}]);
+    let refers = json!({"schema": r#""int""#, "references": references});
+    served.answers("/schemas/ids/1", 200, refers);
+    let registry = Registry::new(settings).unwrap();
+    assert!(of(&registry, 1).await.is_err());
+    let asked = ["/schemas/ids/1?deleted=true", "/subjects/x/versions/1?deleted=true"];
+    assert_eq!(*served.asked.lock().unwrap(), asked);
 }
 
 #[tokio::test]
