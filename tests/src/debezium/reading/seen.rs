@@ -1,7 +1,7 @@
 //! What a handler has been given.
 
 use inbox_consumer::{Event, Handler, HandlerResult, Tx};
-use outbox_core::{CodecError, Decode};
+use outbox_core::{CodecError, Decode, Payload};
 use sqlx::Postgres;
 
 use crate::Schema;
@@ -13,12 +13,8 @@ pub(super) const TABLE: &str = "CREATE TABLE seen (seq bigserial, id text, event
 pub(super) struct Verbatim;
 
 impl Decode<Option<Vec<u8>>> for Verbatim {
-    fn decode(&self, payload: &[u8]) -> Result<Option<Vec<u8>>, CodecError> {
-        Ok(Some(payload.to_vec()))
-    }
-
-    fn decode_tombstone(&self) -> Result<Option<Vec<u8>>, CodecError> {
-        Ok(None)
+    fn decode(&self, payload: &Payload<'_>) -> Result<Option<Vec<u8>>, CodecError> {
+        Ok(payload.content().map(<[u8]>::to_vec))
     }
 }
 
