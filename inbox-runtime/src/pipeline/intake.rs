@@ -74,7 +74,9 @@ impl Intake {
             Ok(envelope) => *envelope.event_id.as_bytes(),
             Err(_) => unreadable_id(topic, partition.partition, offset.0),
         };
-        let delivery = Delivery { partition: partition.clone(), offset, record, excerpt, event };
+        let told_by_id = event.as_ref().is_ok_and(|it| self.reader.tells_by_id(topic, it));
+        let partition = partition.clone();
+        let delivery = Delivery { partition, offset, record, excerpt, event, told_by_id };
         let fingerprint = fingerprint(&delivery, self.content, Hash::now());
         Item {
             offset,
@@ -166,6 +168,9 @@ fn unreadable_id(topic: &str, partition: i32, offset: i64) -> [u8; 16] {
 fn fingerprint(delivery: &Delivery, content: Content, hash: Hash) -> [u8; 16] {
     let Record { key, payload, .. } = &delivery.record;
     match &delivery.event {
+        Ok(envelope) if delivery.told_by_id => {
+            content::fingerprint(&Envelope { payload: None, ..envelope.clone() }, content, hash)
+        }
         Ok(envelope) => content::fingerprint(envelope, content, hash),
         Err(_) => {
             // Of one that is kept in part, the whole payload's hash stands for what is missing.

@@ -11,10 +11,10 @@ use serde_json::value::RawValue;
 use sha2::{Digest as _, Sha256};
 
 use super::{
-    Part, Pointer, ReadError, ReadRules, Source,
+    Part, Pointer, ReadError, ReadRules, Source, Sources,
     pointer::{self, Pointed},
 };
-use crate::{Header, JsonFault, Record, Text};
+use crate::{Envelope, Header, JsonFault, Record, Text};
 
 const ID: &str = "debezium.id";
 const TYPE: &str = "debezium.type";
@@ -75,6 +75,18 @@ pub(super) fn rules() -> ReadRules {
     rules.aggregate_type = header(TABLE).into();
     rules.occurred_at = Some(header(TIME).into());
     rules
+}
+
+/// Whether these are the places of an id that this module makes.
+pub(super) fn is_place(id: &Sources) -> bool {
+    *id.as_slice() == [Source::Header(Text::from_static(ID))]
+}
+
+/// Whether no other event has the place of this one: an update or a deletion is one row of the log. The connector may
+/// send it again with other columns and defaults, as it finds the table by then. Rows of one COPY share a place.
+pub(super) fn has_place_of_its_own(event: &Envelope) -> bool {
+    let payload = event.payload.as_deref().unwrap_or_default();
+    payload.starts_with(b"{\"op\":\"u\"") || payload.starts_with(b"{\"op\":\"d\"")
 }
 
 /// One change, taken apart: JSON as it is written.

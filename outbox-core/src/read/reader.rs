@@ -3,8 +3,8 @@
 use std::cell::OnceCell;
 
 use super::{
-    Pointer, Preset, ReadError, ReadRules, RuleKeys, RulesError, Source, Sources, seen::Seen,
-    shape::Shape,
+    Pointer, Preset, ReadError, ReadRules, RuleKeys, RulesError, Source, Sources, change,
+    seen::Seen, shape::Shape,
 };
 use crate::{Envelope, Record, Text};
 
@@ -103,6 +103,16 @@ impl Reader {
     pub fn with_topic(mut self, topic: impl Into<Text>, reader: Self) -> Self {
         self.others.push((topic.into(), reader));
         self
+    }
+
+    /// Whether an event's id alone tells which event it is, so that a copy may have another payload: where the id is
+    /// the place of one change in its database's log.
+    #[doc(hidden)]
+    pub fn tells_by_id(&self, topic: &str, event: &Envelope) -> bool {
+        let reader = self.of_topic(topic);
+        matches!(reader.preset, Some(Preset::DebeziumRaw))
+            && change::is_place(&reader.rules.id)
+            && change::has_place_of_its_own(event)
     }
 
     /// The reader of a topic's records.

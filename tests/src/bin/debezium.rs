@@ -23,8 +23,15 @@ async fn main() -> ExitCode {
         ["relay"] => beside_the_relay(jars, plugin).await,
         ["consumer", named @ ..] => {
             let scene = Scene::set(jars, plugin).await;
-            let count = read_all(&scene, named.first().unwrap_or(&"")).await;
-            println!("{count} configurations are read as they should be");
+            let (count, failed) = read_all(&scene, named.first().unwrap_or(&"")).await;
+            println!(
+                "{} of {count} configurations are read as they should be",
+                count - failed.len()
+            );
+            if !failed.is_empty() {
+                println!("not so: {}", failed.join(", "));
+                return ExitCode::FAILURE;
+            }
         }
         ["changes", numbers @ ..] if numbers.len() >= 3 => {
             let number = |at: usize| numbers[at].parse().unwrap_or_default();

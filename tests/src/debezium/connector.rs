@@ -50,6 +50,7 @@ impl<'a> Connector<'a> {
         further: &BTreeMap<String, String>,
     ) -> Self {
         let mut settings = base(scene, schema, slot);
+        settings.insert("topic.prefix".into(), name.into());
         settings.extend(further.iter().map(|(key, value)| (key.clone(), value.clone().into())));
         Self::put(scene, schema, (name, slot), settings).await
     }
@@ -83,6 +84,15 @@ impl<'a> Connector<'a> {
         let (_, answer) = self.scene.call("GET", &path, "").await;
         let status: Value = serde_json::from_str(&answer).unwrap_or_default();
         status["tasks"][0]["state"].as_str().unwrap_or_default().to_owned()
+    }
+
+    /// Whether the place that it has written down is behind its snapshot.
+    pub(super) async fn streams(&self) -> bool {
+        let path = format!("/connectors/{}/offsets", self.name);
+        let (_, answer) = self.scene.call("GET", &path, "").await;
+        let offsets: Value = serde_json::from_str(&answer).unwrap_or_default();
+        let place = &offsets["offsets"][0]["offset"];
+        place["lsn"].is_number() && place["snapshot"].is_null()
     }
 
     /// Has it write what it has read, and end; its slot stays.

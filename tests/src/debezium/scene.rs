@@ -23,6 +23,8 @@ use crate::{OwnKafka, OwnPostgres, Schema, run_folder::run_folder};
 
 /// How long no record has to come for a topic to be read.
 const QUIET: Duration = Duration::from_secs(2);
+/// One for each connector, also of those that have failed and not given theirs back.
+const SLOTS: &str = "max_replication_slots = 50\nmax_wal_senders = 50";
 /// How many partitions each topic has.
 const PARTITIONS: i32 = 4;
 
@@ -74,7 +76,7 @@ impl Scene {
 
     /// The same with further settings of the worker.
     pub async fn set_with(jars: &Path, plugin: &Path, settings: &str) -> Self {
-        let (kafka, postgres) = (OwnKafka::start().await, OwnPostgres::start().await);
+        let (kafka, postgres) = (OwnKafka::start().await, OwnPostgres::start_with(SLOTS).await);
         let (jars, plugin, bootstrap) = (jars.to_owned(), plugin.to_owned(), kafka.address());
         let start = Start { jars, plugin, bootstrap, settings: settings.to_owned() };
         let folder = tempfile::tempdir().expect("a folder");

@@ -6,7 +6,9 @@ use serde::Deserialize;
 
 use super::seen::Seen;
 
-const FILES: [&str; 2] = [include_str!("outbox.toml"), include_str!("raw.toml")];
+/// Read anew each time, so that one can be tried without building anything.
+const FILES: [&str; 2] = ["outbox.toml", "raw.toml"];
+const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/debezium/reading");
 
 /// What stands for the name of a configuration, for that of its schema, and for a value that the log leaves out.
 const PLACES: [&str; 3] = ["@name@", "@schema@", "@large@"];
@@ -65,9 +67,10 @@ pub(super) struct Configuration {
 
 /// Those of all files.
 pub(super) fn configurations() -> impl Iterator<Item = Configuration> {
-    FILES.into_iter().flat_map(|text| {
-        let File { connector, rows, configuration } = toml::from_str(text)
-            .unwrap_or_else(|error| panic!("a file of configurations: {error}"));
+    FILES.into_iter().flat_map(|file| {
+        let text = std::fs::read_to_string(format!("{FOLDER}/{file}")).expect("the file is there");
+        let File { connector, rows, configuration } =
+            toml::from_str(&text).unwrap_or_else(|error| panic!("{file}: {error}"));
         configuration.into_iter().map(move |one| {
             let rows = rows.get(&one.of).cloned().unwrap_or_default();
             let or = |own: Vec<String>, of: Vec<String>| if own.is_empty() { of } else { own };

@@ -3,6 +3,9 @@
 mod configuration;
 mod seen;
 
+use std::panic::AssertUnwindSafe;
+
+use futures::FutureExt as _;
 use inbox_consumer::{
     Consumer, Routes,
     config::{Config, Overrides},
@@ -19,15 +22,22 @@ use super::{
 };
 use crate::{Running, Schema, eventually};
 
-/// Has a consumer read behind a connector in every configuration, or in those whose name contains a text.
-pub async fn read_all(scene: &Scene, named: &str) -> usize {
-    let mut count = 0;
+/// Has a consumer read behind a connector in every configuration, or in those whose name contains a text; answers how
+/// many there are, and which have failed.
+pub async fn read_all(scene: &Scene, named: &str) -> (usize, Vec<String>) {
+    let (mut count, mut failed) = (0, Vec::new());
     for one in configurations().filter(|one| one.name.contains(named)) {
         let schema = scene.postgres.schema().await;
-        read(scene, &schema, &one.placed_in(schema.name())).await;
+        let placed = one.placed_in(schema.name());
+        let reads = AssertUnwindSafe(read(scene, &schema, &placed)).catch_unwind();
+        // What went wrong has been printed. Others are worth their while nevertheless.
+        if reads.await.is_err() {
+            scene.call("DELETE", &format!("/connectors/{}", one.name), "").await;
+            failed.push(one.name.clone());
+        }
         count += 1;
     }
-    count
+    (count, failed)
 }
 
 /// Has a connector send what is written, and a consumer read it.
@@ -48,7 +58,9 @@ async fn read(scene: &Scene, schema: &Schema, configuration: &Configuration) {
     let config = config(scene, schema, configuration);
     inbox_consumer::migrate::<Postgres>(&config).await.expect("the inbox tables are made");
     let see = |routes: Routes<Postgres>, event_type| routes.on_with(event_type, Verbatim, See);
-    let routes = configuration.types().into_iter().fold(Routes::default(), see);
+    // Where all is parked there would be no route.
+    let routes = Routes::default().ignore("nothing");
+    let routes = configuration.types().into_iter().fold(routes, see);
     let consumer = Consumer::builder(config, routes).build().await;
     let running = Running::of(consumer.expect("the consumer is sound"));
     let count = async |table: &str| schema.number(&format!("SELECT count(*) FROM {table}")).await;
@@ -79,7 +91,7 @@ async fn read(scene: &Scene, schema: &Schema, configuration: &Configuration) {
 
 /// The reasons of what is parked.
 async fn parked(schema: &Schema) -> Vec<String> {
-    sqlx::query_scalar("SELECT error FROM inbox_parked ORDER BY 1")
+    sqlx::query_scalar("SELECT record::jsonb ->> 'error' FROM inbox_parked ORDER BY 1")
         .fetch_all(schema.pool())
         .await
         .expect("reading what is parked")
