@@ -1,4 +1,6 @@
 //! What the topic holds: the same records for everybody, made from their numbers.
+//!
+//! One story: its files know each other.
 
 use std::collections::VecDeque;
 

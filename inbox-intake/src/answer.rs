@@ -9,6 +9,10 @@ use axum::{
 use inbox_runtime::internal::Settlement;
 use serde::Serialize;
 
+/// Why an event is to be sent again of which nobody knows what became of it.
+pub(crate) const UNKNOWN: &str =
+    "whether it was committed is not known; the answer to the next attempt says so";
+
 /// What became of one event.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Answer {

@@ -32,7 +32,7 @@ pub mod internal {
     pub use crate::{
         format::WebhookRules,
         inside::{Refused, records, signed},
-        queue::QueueLimits,
+        line::QueueLimits,
         secrets::Secrets,
         settings::{IntakeSettings, reader},
     };

@@ -9,7 +9,7 @@ use service_kit::{backoff, chance};
 use tokio::sync::oneshot;
 
 use crate::{
-    answer::Answer,
+    answer::{Answer, UNKNOWN},
     ticket::{Pending, Slot},
 };
 
@@ -23,8 +23,6 @@ const CONFLICT_DELAY_MAX: Duration = Duration::from_secs(1);
 
 const OUT: &str = "the database cannot be used at the moment";
 const BUSY: &str = "another transaction holds what it needs";
-pub(crate) const UNKNOWN: &str =
-    "whether it was committed is not known; the answer to the next attempt says so";
 const FAILED: &str = "its handler failed, and may succeed later";
 const BEHIND: &str = "an earlier event of its aggregate in this request was not taken";
 const FULL: &str = "no more events may be parked until somebody sees to those that are";

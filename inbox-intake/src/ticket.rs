@@ -9,7 +9,7 @@ use std::{
 use inbox_runtime::internal::DirectEvent;
 use tokio::sync::oneshot;
 
-use crate::{answer::Answer, run::UNKNOWN};
+use crate::answer::{Answer, UNKNOWN};
 
 /// What a request waits for.
 #[derive(Debug)]

@@ -94,7 +94,7 @@ fn only_a_member_of_its_own_tells_a_value_without_a_content_type() {
 }
 
 #[test]
-fn the_old_version_says_in_an_attribute_that_data_is_base64() {
+fn the_old_version_says_base64_in_an_attribute() {
     let with = |data: &str| {
         structured(&format!(r#"{{"specversion":"0.3","id":"1","source":"a","type":"b",{data}}}"#))
     };
