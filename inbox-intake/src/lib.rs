@@ -30,7 +30,7 @@ pub use intake::Intake;
 pub mod internal {
     pub use crate::{
         format::WebhookRules,
-        queue::QueueLimits,
+        line::QueueLimits,
         secrets::Secrets,
         settings::{IntakeSettings, reader},
     };

@@ -6,7 +6,20 @@
 
 use std::collections::VecDeque;
 
-use crate::{lane_set::LaneSet, queue::QueueLimits};
+use crate::lane_set::LaneSet;
+
+/// How much waits, and runs.
+#[derive(Clone, Copy, Debug)]
+pub struct QueueLimits {
+    /// Transactions that are open at once.
+    pub transactions_max: usize,
+    /// Events of one transaction.
+    pub batch_events_max: usize,
+    /// Bytes of one transaction's events; a single larger event goes alone.
+    pub batch_bytes_max: usize,
+    /// Bytes of all events that wait or run.
+    pub bytes_max: usize,
+}
 
 /// An event that waits.
 pub(crate) trait Queued {

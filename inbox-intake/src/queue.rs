@@ -15,23 +15,10 @@ use tokio::sync::{Notify, oneshot};
 use crate::{
     answer::Answer,
     lane_set::LaneSet,
-    line::{Line, Portion, Queued},
+    line::{Line, Portion, QueueLimits, Queued},
     run::run,
     ticket::{Pending, Slot, Ticket},
 };
-
-/// How much waits, and runs.
-#[derive(Clone, Copy, Debug)]
-pub struct QueueLimits {
-    /// Transactions that are open at once.
-    pub transactions_max: usize,
-    /// Events of one transaction.
-    pub batch_events_max: usize,
-    /// Bytes of one transaction's events; a single larger event goes alone.
-    pub batch_bytes_max: usize,
-    /// Bytes of all events that wait or run.
-    pub bytes_max: usize,
-}
 
 /// Quick transactions at once. More of them share what there is to do in smaller transactions, each as dear as a large
 /// one: with 16 senders of single events 2 took 4,900 events a second, 4 took 4,600, 16 took 3,100.

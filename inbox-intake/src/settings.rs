@@ -6,7 +6,7 @@ use outbox_core::{IdScope, Reader, RulesError};
 
 use crate::{
     format::{self, WebhookRules},
-    queue::QueueLimits,
+    line::QueueLimits,
     secrets::Secrets,
 };
 
