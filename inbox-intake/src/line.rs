@@ -193,7 +193,9 @@ mod tests {
 
     fn line(requests: &[&[Event]]) -> Line<Event> {
         let mut line = Line::default();
-        requests.iter().for_each(|request| line.push(request.to_vec()));
+        for request in requests {
+            line.push(request.to_vec());
+        }
         line
     }
 
