@@ -163,7 +163,7 @@ async fn a_registry_that_is_not_there_or_silent_is_an_outage() {
     let started = Decode::<Value>::start(&registry).await.unwrap_err();
     assert!(started.is_outage() && started.to_string().contains("http://127.0.0.1:1"), "{started}");
     let (served, mut settings) = Served::start().await;
-    *served.slow.lock().unwrap() = Duration::from_secs(60);
+    *served.slow.lock().unwrap() = Duration::from_mins(1);
     settings.timeout = Duration::from_millis(100);
     let registry = Registry::new(settings).unwrap();
     assert!(of(&registry, 1).await.unwrap_err().is_outage());

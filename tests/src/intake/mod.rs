@@ -5,7 +5,7 @@
 mod client;
 pub mod scenarios;
 pub mod speed;
-mod torn;
+pub mod torn;
 
 use std::{
     net::SocketAddr,

@@ -7,7 +7,6 @@ use serde_json::{Value, json};
 use standardwebhooks::Webhook;
 use uuid::Uuid;
 
-pub use super::torn::{a_commit_is_torn_whoever_passes_it, a_commit_of_a_handler_is_torn};
 use super::{Acted, Look, Server, config};
 use crate::{SOON, eventually};
 
@@ -355,8 +354,6 @@ macro_rules! intake_scenarios {
             formats
             signatures
             an_end_answers_what_was_taken
-            a_commit_of_a_handler_is_torn
-            a_commit_is_torn_whoever_passes_it
         }
     };
 }

@@ -137,9 +137,13 @@ impl<DB: Owners> Direct<DB> {
         }
         let (now, rest) = (Instant::now(), rest_after(begun.elapsed()));
         let mut resting = self.resting();
-        failed.into_iter().for_each(|aggregate| resting.add(aggregate, now + rest));
+        for aggregate in failed {
+            resting.add(aggregate, now + rest);
+        }
         // They were not tried: next time they are before the one that was.
-        passed.into_iter().for_each(|aggregate| resting.add(aggregate, now + rest / 2));
+        for aggregate in passed {
+            resting.add(aggregate, now + rest / 2);
+        }
         first
     }
 
