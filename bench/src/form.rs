@@ -15,7 +15,7 @@ pub(crate) enum Form {
     Debezium,
     /// The same, the payload a JSON text that holds it: its `JsonConverter`, without schemas.
     DebeziumJson,
-    /// A CloudEvent in structured mode.
+    /// A `CloudEvent` in structured mode.
     CloudEvent,
 }
 
