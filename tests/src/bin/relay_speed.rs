@@ -2,7 +2,7 @@
 //!
 //! AROUND is what else is in the outbox: `none`, `held` (ROWS behind one that was set aside), `sent` (ROWS that an old
 //! transaction keeps in the index), `unsent` (ROWS behind those that are measured). BESIDE is another relay, which
-//! takes turns with this one. `OUTBOX_BATCH__EVENTS_MAX` is tried by its variable.
+//! takes turns with this one. `OUTBOX_BATCH__EVENTS_MAX` sets the size of a batch.
 
 use std::{
     path::{Path, PathBuf},
