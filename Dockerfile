@@ -22,8 +22,10 @@ COPY inbox-conformance inbox-conformance
 COPY inbox-consumer inbox-consumer
 COPY inbox-engine inbox-engine
 COPY inbox-handler inbox-handler
+COPY inbox-intake inbox-intake
 COPY inbox-kafka inbox-kafka
 COPY inbox-runtime inbox-runtime
+COPY inbox-schemas inbox-schemas
 COPY inbox-store inbox-store
 COPY migrations migrations
 COPY outbox-core outbox-core
@@ -33,7 +35,7 @@ COPY tests tests
 COPY xtask xtask
 COPY LICENSE-APACHE LICENSE-MIT ./
 RUN cargo build --release --locked --package inbox-consumer --features sqlite,tls,otlp,jemalloc --bin inbox-consumer \
- && cargo build --release --locked --package inbox-outbox-relay --features tls,otlp,webhook --bin outbox-relay
+ && cargo build --release --locked --package inbox-outbox-relay --features tls,otlp,webhook,debezium --bin outbox-relay
 
 FROM ${DEBIAN_IMAGE}
 RUN apt-get update \

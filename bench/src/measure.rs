@@ -143,6 +143,8 @@ impl Stage {
             batch: self.batch,
             connections: case.connections,
             slow: case.slow,
+            versions: case.versions,
+            form: case.plan.form,
             instance: None,
             retention: None,
         })

@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use xtask::failure::{Outcome, failure};
 
-use crate::candidate::Candidate;
-use crate::scenario::Scenario;
+use crate::candidate::{Candidate, Inbox};
+use crate::form::Form;
+use crate::scenario::{Look, Scenario};
 
 /// Measures candidates on the services that the environment names.
 #[derive(Parser, Debug)]
@@ -87,6 +88,12 @@ impl Options {
             let name = candidate.name();
             return failure(format!("`{name}` is a candidate of `--scenario sqlite` alone"));
         }
+        if self.scenario == Scenario::Formats
+            && let Some(candidate) = self.candidates.iter().find(|one| one.inbox() != Inbox::Ours)
+        {
+            let name = candidate.name();
+            return failure(format!("`{name}` reads our own headers alone"));
+        }
         if self.rate == 0 || self.seconds < 2 {
             return failure("--rate begins at 1, --seconds at 2");
         }
@@ -131,6 +138,12 @@ pub(crate) struct Order {
     /// Whether one event in a hundred takes its handler 50 ms.
     #[arg(long)]
     pub(crate) slow: bool,
+    /// How ours looks at versions.
+    #[arg(long, value_enum)]
+    pub(crate) versions: Option<Look>,
+    /// Whose format the records are in.
+    #[arg(long, value_enum, default_value_t = Form::Own)]
+    pub(crate) form: Form,
     /// The instance id of ours in the group.
     #[arg(long)]
     pub(crate) instance: Option<String>,
@@ -151,10 +164,22 @@ impl Order {
             ("--database", self.database.clone()),
             ("--batch", self.batch.to_string()),
         ];
+        // A program of before has no such word.
+        let form = (self.form != Form::Own).then(|| ("--form", self.form.name()));
         let connections = self.connections.map(|number| ("--connections", number.to_string()));
         let instance = self.instance.clone().map(|id| ("--instance", id));
         let retention = self.retention.clone().map(|time| ("--retention", time));
-        let words = pairs.into_iter().chain(connections).chain(instance).chain(retention);
+        let versions = self.versions.map(|look| match look {
+            Look::Stale => ("--versions", "stale".to_owned()),
+            Look::Gap => ("--versions", "gap".to_owned()),
+        });
+        let words = pairs
+            .into_iter()
+            .chain(form)
+            .chain(versions)
+            .chain(connections)
+            .chain(instance)
+            .chain(retention);
         let words = words.flat_map(|(name, value)| [name.to_owned(), value]);
         let slow = self.slow.then(|| "--slow".to_owned());
         std::iter::once("work".to_owned()).chain(words).chain(slow).collect()

@@ -1,9 +1,13 @@
 //! What the topic holds: the same records for everybody, made from their numbers.
+//!
+//! One story: its files know each other.
 
 use std::collections::VecDeque;
 
 use outbox_core::header_names;
 use uuid::{Builder, Uuid};
+
+use crate::form::Form;
 
 /// Partitions of every topic.
 pub(crate) const PARTITIONS: i32 = 8;
@@ -16,7 +20,7 @@ const COPY_EVERY: u64 = 20;
 /// A second copy comes so many records after its original.
 const COPY_BEHIND: u64 = 500;
 /// 2026-01-01, the time of the first event; fifty happen in each millisecond.
-const FIRST_MS: u64 = 1_767_225_600_000;
+pub(crate) const FIRST_MS: u64 = 1_767_225_600_000;
 const EVENTS_PER_MS: u64 = 50;
 /// Bytes of a payload beside the note.
 const AROUND_THE_NOTE: usize = 70;
@@ -34,6 +38,10 @@ pub(crate) struct Plan {
     pub(crate) ids: Ids,
     /// Whether half of all events are on account 0.
     pub(crate) skewed: bool,
+    /// Whether events carry the version of their account.
+    pub(crate) versioned: bool,
+    /// Whose format the records are in.
+    pub(crate) form: Form,
 }
 
 /// What ids look like.
@@ -54,6 +62,8 @@ pub(crate) struct Deposit {
     pub(crate) sequence: i64,
     pub(crate) amount: i64,
     payload: usize,
+    versioned: bool,
+    form: Form,
 }
 
 /// What the database must hold when every event had its effect once.
@@ -77,15 +87,25 @@ impl Expected {
 impl Plan {
     /// So many records as most scenarios have them.
     pub(crate) fn of(records: u64) -> Self {
-        Self { records, accounts: 10_000, payload: 300, ids: Ids::Timed, skewed: false }
+        Self {
+            records,
+            accounts: 10_000,
+            payload: 300,
+            ids: Ids::Timed,
+            skewed: false,
+            versioned: false,
+            form: Form::Own,
+        }
     }
 
     /// The name of a topic with these records.
     pub(crate) fn topic(self) -> String {
-        let Self { records, accounts, payload, ids, skewed } = self;
+        let Self { records, accounts, payload, ids, skewed, versioned, form } = self;
         let ids = if ids == Ids::Random { "-random" } else { "" };
         let skewed = if skewed { "-skewed" } else { "" };
-        format!("bench-{records}-{accounts}-{payload}{ids}{skewed}")
+        let versioned = if versioned { "-versioned" } else { "" };
+        let form = form.suffix();
+        format!("bench-{records}-{accounts}-{payload}{ids}{skewed}{versioned}{form}")
     }
 
     /// The records in the order they are sent.
@@ -136,6 +156,8 @@ impl Deposits {
         let deposit = Deposit {
             id: id(self.event, self.plan.ids),
             payload: self.plan.payload,
+            versioned: self.plan.versioned,
+            form: self.plan.form,
             account,
             sequence: self.sequences[account],
             amount: i64::try_from(noise >> 40).unwrap_or_default() % 1_000 + 1,
@@ -174,25 +196,53 @@ impl Deposit {
         self.account.to_string()
     }
 
+    /// The record's value.
+    pub(crate) fn value(&self) -> Vec<u8> {
+        self.form.value(self)
+    }
+
     /// JSON of about the planned length.
     pub(crate) fn payload(&self) -> String {
-        let note = "n".repeat(self.payload.saturating_sub(AROUND_THE_NOTE));
+        let note = self.note();
         format!(
             "{{\"account\":{},\"amount\":{},\"sequence\":{},\"currency\":\"EUR\",\"note\":\"{note}\"}}",
             self.account, self.amount, self.sequence,
         )
     }
 
-    /// The headers that an outbox writes.
-    pub(crate) fn headers(&self) -> [(&'static str, String); 4] {
+    /// The account, the amount, and the how-many-th of the account it is.
+    pub(crate) fn numbers(&self) -> [i64; 3] {
+        let number = |number: usize| i64::try_from(number).unwrap_or_default();
+        [number(self.account), self.amount, self.sequence]
+    }
+
+    /// What makes it about as long as planned.
+    pub(crate) fn note(&self) -> String {
+        "n".repeat(self.payload.saturating_sub(AROUND_THE_NOTE))
+    }
+
+    /// When it happened, in milliseconds since 1970.
+    pub(crate) fn time_ms(&self) -> u64 {
         let time = self.id.get_timestamp().map(|time| time.to_unix());
-        let ms = time.map_or(FIRST_MS, |(s, ns)| s * 1_000 + u64::from(ns) / 1_000_000);
-        [
+        time.map_or(FIRST_MS, |(s, ns)| s * 1_000 + u64::from(ns) / 1_000_000)
+    }
+
+    /// The headers of its record.
+    pub(crate) fn headers(&self) -> Vec<(&'static str, String)> {
+        if !matches!(self.form, Form::Own | Form::Avro) {
+            return self.form.headers(self);
+        }
+        let ms = self.time_ms();
+        let mut headers = vec![
             (header_names::EVENT_ID, self.id.to_string()),
             (header_names::EVENT_TYPE, EVENT_TYPE.to_owned()),
             (header_names::AGGREGATE_TYPE, "Account".to_owned()),
             (header_names::OCCURRED_AT, ms.to_string()),
-        ]
+        ];
+        if self.versioned {
+            headers.push((header_names::AGGREGATE_VERSION, self.sequence.to_string()));
+        }
+        headers
     }
 }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 use clap::ValueEnum;
 
 use crate::candidate::Candidate;
+use crate::form::Form;
 use crate::group;
 use crate::options::Options;
 use crate::plan::{Ids, Plan};
@@ -36,6 +37,10 @@ pub(crate) enum Scenario {
     Steady,
     /// A backlog on a file of SQLite.
     Sqlite,
+    /// Events carry versions, and nobody looks at them, or late ones are skipped, or all of them are run in their order.
+    Versions,
+    /// The same events in the formats of other systems, beside our own headers.
+    Formats,
     /// Transactions that append to the outbox, one and eight writers, beside the same without; for `--seconds`.
     Append,
 }
@@ -53,6 +58,13 @@ pub(crate) enum Traffic {
     Members(u64),
     /// The same, for a long time, and inbox rows are pruned meanwhile.
     Steady(u64),
+}
+
+/// How ours looks at versions.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Look {
+    Stale,
+    Gap,
 }
 
 /// What one run goes through.
@@ -73,6 +85,8 @@ pub(crate) struct Case {
     pub(crate) connections: Option<u32>,
     /// Whether one event in a hundred takes its handler 50 ms.
     pub(crate) slow: bool,
+    /// How ours looks at versions.
+    pub(crate) versions: Option<Look>,
     pub(crate) traffic: Traffic,
     /// Whether the database is a file of SQLite.
     pub(crate) sqlite: bool,
@@ -104,8 +118,9 @@ impl Scenario {
                 ]
             }
             Self::Memory | Self::Grown => vec![LimitSet, Handler, Batch],
-            Self::Scale => vec![Handler, Batch],
+            Self::Scale | Self::Versions => vec![Handler, Batch],
             Self::Slow | Self::Group | Self::Steady => vec![Handler],
+            Self::Formats => vec![Batch],
             Self::Append => Vec::new(),
             Self::Sqlite => {
                 vec![LimitAwaited, LimitSet, LimitSqlx, LimitSqlxSet, Handler, Batch]
@@ -167,6 +182,14 @@ impl Scenario {
                     .collect()
             }
             Self::Append => Vec::new(),
+            Self::Versions => {
+                let off = Case::of("versions-off", Plan { versioned: true, ..plan });
+                let on = |name, look| Case { name, versions: Some(look), ..off };
+                vec![off, on("versions-stale", Look::Stale), on("versions-gap", Look::Gap)]
+            }
+            Self::Formats => {
+                Form::ALL.map(|form| Case::of(form.case(), Plan { form, ..plan })).to_vec()
+            }
             Self::Sqlite => vec![Case { sqlite: true, ..Case::of("sqlite", plan) }],
             Self::Scale => {
                 let one = Case { traffic: Traffic::Met, ..Case::of("scale-1", plan) };
@@ -198,6 +221,7 @@ impl Case {
             processes: 1,
             connections: None,
             slow: false,
+            versions: None,
             traffic: Traffic::Backlog,
             sqlite: false,
         }

@@ -51,6 +51,8 @@ pub(crate) async fn once(
         batch: stage.batch,
         connections: None,
         slow: false,
+        versions: case.versions,
+        form: case.plan.form,
         instance: None,
         retention: None,
     };

@@ -107,7 +107,7 @@ pub(crate) fn send(
     name: &str,
     deposit: &Deposit,
 ) -> Result<(), KafkaError> {
-    let (key, payload, headers) = (deposit.key(), deposit.payload(), owned(deposit));
+    let (key, payload, headers) = (deposit.key(), deposit.value(), owned(deposit));
     let mut next = BaseRecord::to(name)
         .partition(deposit.partition())
         .key(&key)

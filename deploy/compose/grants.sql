@@ -13,6 +13,7 @@ GRANT SELECT, INSERT, UPDATE, DELETE ON inbox_lanes TO billing;
 GRANT SELECT, INSERT, UPDATE, DELETE ON inbox_events TO billing;
 GRANT SELECT, INSERT, UPDATE, DELETE ON inbox_parked TO billing;
 GRANT SELECT, INSERT, UPDATE, DELETE ON inbox_suspects TO billing;
+GRANT SELECT, INSERT, UPDATE ON inbox_versions TO billing;
 GRANT INSERT ON inbox_audit TO billing;
 GRANT SELECT ON inbox_audit TO billing;
 GRANT SELECT ON SEQUENCE inbox_audit_audit_seq_seq TO billing;

@@ -44,14 +44,27 @@ pub async fn request(
     path: &str,
     json: &str,
 ) -> Result<(u16, String), Error> {
+    request_with(address, verb, path, &[("content-type", "application/json")], json).await
+}
+
+/// Sends a request with headers of its own; answers the status and the body.
+pub async fn request_with(
+    address: SocketAddr,
+    verb: &str,
+    path: &str,
+    headers: &[(&str, &str)],
+    body: &str,
+) -> Result<(u16, String), Error> {
     let mut stream = TcpStream::connect(address).await?;
+    let headers: String =
+        headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
     let head = format!(
-        "{verb} {path} HTTP/1.1\r\nhost: {address}\r\ncontent-type: application/json\r\n\
-         content-length: {}\r\nconnection: close\r\n\r\n",
-        json.len()
+        "{verb} {path} HTTP/1.1\r\nhost: {address}\r\n{headers}content-length: {}\r\n\
+         connection: close\r\n\r\n",
+        body.len()
     );
     stream.write_all(head.as_bytes()).await?;
-    stream.write_all(json.as_bytes()).await?;
+    stream.write_all(body.as_bytes()).await?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer).await?;
     let (head, body) =

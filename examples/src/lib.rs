@@ -12,10 +12,14 @@
 //! | `retries` | what happens to an event that fails: quick attempts, parking, release by a schedule, and what waits behind it |
 //! | `state` | handlers with settings, clients and caches, and what must not be kept in a handler |
 //! | `embedded` | a consumer inside a web service, and one shutdown for both |
+//! | `five_times` | each delivery five times, over two processes one of which dies: one effect each |
+//! | `out_of_order` | events out of order, absorbed by their versions: the newest wins, or each waits for the one before it |
+//! | `read_model` | changes of another service's table, as Debezium's connector sends them, into a read model |
 //! | `two_consumers` | two consumers of one topic, each with its own inbox |
 //! | `plain_sql` | a service in Python that appends by plain SQL: headers, an event that comes late, a key against second copies, and the trigger that wakes the relay |
 //! | `testing_a_handler` | a handler under test, without Kafka and PostgreSQL |
 //! | `webhook` | a relay that delivers by HTTP, signed, and a receiver that knows copies: outages, refusals, a relay that dies |
+//! | `intake` | the same relay, and an intake as receiver: each call comes five times, one effect each |
 //! | `mail` | a relay with handlers in its process, for a database and for mail: waking, retries in order, a shutdown |
 //!
 //! A lesson uses the Kafka and the PostgreSQL that `INBOX_TEST_KAFKA` (a bootstrap list) and
@@ -32,7 +36,7 @@ mod services;
 mod smtp;
 
 pub use error::Error;
-pub use http::{WebServer, request};
+pub use http::{WebServer, request, request_with};
 pub use running::{RunningConsumer, RunningRelay, configure, send, wait_until};
 pub use services::Services;
 pub use smtp::{Mail, MailServer};

@@ -63,6 +63,12 @@ impl RunningConsumer {
         assert_eq!(ended, Ended::Shutdown);
         Ok(())
     }
+
+    /// Drops it wherever it is, as if its process had died.
+    pub async fn kill(self) {
+        self.task.abort();
+        let _ = self.task.await;
+    }
 }
 
 /// A relay that runs in a task.

@@ -4,10 +4,13 @@
 //! on the stable compiler.
 
 pub mod configuration;
+pub mod debezium;
 pub mod declared_values;
 pub mod header_json;
+pub mod intake;
 pub mod lexer;
 pub mod pointers;
 pub mod reader;
+pub mod schemas;
 
 mod input;

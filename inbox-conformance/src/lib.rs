@@ -9,6 +9,7 @@
 pub mod advance;
 pub mod claim;
 pub mod corrections;
+pub mod intake;
 pub mod lanes;
 pub mod operators;
 pub mod ownership;
@@ -18,6 +19,7 @@ pub mod remap;
 pub mod retention;
 pub mod savepoint;
 pub mod schema;
+pub mod versions;
 pub mod watermark;
 
 #[cfg(feature = "postgres")]
@@ -64,6 +66,15 @@ macro_rules! conformance_scenarios {
             a_swallowed_error_is_seen
             a_nested_transaction_left_open_is_seen
             nothing_is_written_outside_the_runtimes_transaction
+        } }
+        $run! { versions {
+            a_version_is_read_by_the_next_claim
+            a_claim_with_versions_is_a_claim
+            a_version_that_another_wrote_is_kept
+            versions_belong_to_their_consumer
+            a_fenced_transaction_writes_no_version
+            what_waits_is_woken_by_its_version
+            an_event_is_set_aside_and_joins_again
         } }
         $run! { savepoint {
             a_failed_event_leaves_no_trace
@@ -162,6 +173,11 @@ macro_rules! conformance_scenarios {
         } }
         $run! { lanes {
             crossing_lanes_never_deadlock
+        } }
+        $run! { intake {
+            an_intake_is_found_by_its_name
+            a_locked_lane_is_waited_for
+            the_watermark_of_an_intake_follows_its_lanes
         } }
     };
 }

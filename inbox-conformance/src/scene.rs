@@ -34,6 +34,8 @@ pub(super) struct Scene<DB: Probe> {
     pub(super) session: DB::Connection,
     pub(super) admin: DB::Connection,
     pub(super) request: TakeOver,
+    /// The transaction that is open.
+    pub(super) tx: String,
 }
 
 impl<DB: Probe> Scene<DB> {
@@ -42,7 +44,7 @@ impl<DB: Probe> Scene<DB> {
         let mut session = open::<DB>(&settings).await;
         DB::migrate(&mut session).await.expect("the migrations failed");
         let admin = DB::administer(&settings).await.expect("the administrator cannot connect");
-        Self { settings, session, admin, request: request(consumer) }
+        Self { settings, session, admin, request: request(consumer), tx: String::new() }
     }
 
     pub(super) async fn session(&self) -> DB::Connection {

@@ -3,13 +3,20 @@
 //!
 //! One story: its files know each other.
 
+mod codec;
 mod ended;
 mod identity;
+#[cfg(feature = "intake")]
+mod intake;
 mod limits;
 #[cfg(all(test, feature = "sqlite"))]
 mod panic_tests;
+mod work;
 
+pub(crate) use codec::payload_codec;
 pub use ended::Ended;
+#[cfg(feature = "cli")]
+pub(crate) use identity::INTAKE_TOPIC;
 pub(crate) use identity::{declared, kafka_settings};
 pub(crate) use limits::connections;
 
@@ -17,21 +24,19 @@ use std::{fmt, panic::AssertUnwindSafe, sync::Arc};
 
 use futures::FutureExt as _;
 use inbox_engine::internal::Engine;
-use inbox_handler::internal::{RouteTable, panic_text};
+use inbox_handler::internal::{CodecsStarted, RouteTable, panic_text};
 use inbox_kafka::internal::{Broker, BrokerEvent};
 use inbox_runtime::internal::{
-    Control, Driver, DriverEnd, Identity, Intake, Meters, ParkingRules, Retention, Sessions,
-    Trials, Work, WorkState, count_parked_for_ever, prune_for_ever, watch,
+    Control, Driver, DriverEnd, Identity, Meters, Retention, Sessions, Trials, Work,
+    count_parked_for_ever, prune_for_ever, watch,
 };
 use inbox_store::internal::port::{
-    self, Address, Finding, Fit, Lanes, OpenError, Operators, ParkedLoad, Placement,
-    StatementRegistry, Store, TxLimits,
+    self, Address, Finding, Fit, Lanes, OpenError, Operators, Placement, Store,
 };
 use outbox_core::Reader;
 use tokio::{sync::mpsc, task::JoinSet};
-use uuid::Uuid;
 
-use identity::{content, excerpts, owner, start, unwanted};
+use identity::{owner, placements, start};
 use limits::limits;
 
 use crate::{
@@ -44,7 +49,7 @@ use crate::{
 pub struct Consumer<DB: Store> {
     config: Config,
     settings: DB::Settings,
-    routes: RouteTable<DB>,
+    routes: Arc<RouteTable<DB>>,
     reader: Reader,
     meters: Arc<Meters>,
     trials: Trials,
@@ -72,6 +77,9 @@ pub enum BuildError {
     /// The inbox tables are missing or of another version.
     #[error("{0}")]
     Schema(String),
+    /// A codec cannot get ready.
+    #[error("{}", .0.join("\n"))]
+    Codec(Vec<String>),
     /// The database does not take the statement of a declared handler.
     #[error("{}", .0.join("\n"))]
     Declared(Vec<String>),
@@ -123,7 +131,8 @@ impl<DB: Store> ConsumerBuilder<DB> {
         if self.config.log.database_text {
             outbox_core::internal::show_values();
         }
-        let routes = self.routes.declare(&declared(&self.config));
+        let codec = payload_codec(&self.config)?;
+        let routes = self.routes.declare(&declared(&self.config), codec.as_ref());
         let routes = routes.freeze().map_err(BuildError::Routes)?;
         let settings = settings?;
         let mut conn = DB::open(&settings).await?;
@@ -139,7 +148,12 @@ impl<DB: Store> ConsumerBuilder<DB> {
             return Err(BuildError::Declared(wrong));
         }
         let (settings, doubt) = routes.equip(&mut conn, settings).await;
-        for reason in doubts.into_iter().map(|doubt| doubt.text).chain(doubt) {
+        let CodecsStarted { refused, missing } = Box::pin(routes.start_codecs()).await;
+        if !refused.is_empty() {
+            return Err(BuildError::Codec(refused));
+        }
+        let doubts = doubts.into_iter().map(|doubt| doubt.text);
+        for reason in doubts.chain(doubt).chain(missing) {
             Signal::Doubtful { reason }.emit();
         }
         DB::close_hard(conn).await;
@@ -149,6 +163,7 @@ impl<DB: Store> ConsumerBuilder<DB> {
         let meters =
             Meters::new(&self.config.consumer.name, types, connections::<DB>(&self.config));
         let trials = Trials::default();
+        let routes = Arc::new(routes);
         Ok(Consumer { config: self.config, settings, routes, reader, meters, trials })
     }
 }
@@ -228,6 +243,18 @@ impl<DB: Store> Consumer<DB> {
         // Dropped with this future: nobody reads off a consumer that has ended.
         let mut aside = JoinSet::new();
         serve(&self, &mut aside);
+        #[cfg(feature = "intake")]
+        if self.config.intake.address().is_some() || !self.config.reads_kafka() {
+            return self.run_with_intake(shutdown, aside).await;
+        }
+        self.run_kafka(shutdown, aside).await
+    }
+
+    async fn run_kafka(
+        self,
+        shutdown: impl Future<Output = ()> + Send,
+        aside: JoinSet<()>,
+    ) -> Ended {
         let (sender, events) = mpsc::unbounded_channel();
         match inbox_kafka::internal::connect(kafka_settings(&self.config), sender) {
             Ok(broker) => self.run_on(Arc::new(broker), events, shutdown, aside).await,
@@ -246,17 +273,8 @@ impl<DB: Store> Consumer<DB> {
         shutdown: impl Future<Output = ()> + Send,
         mut aside: JoinSet<()>,
     ) -> Ended {
-        let retention = Retention {
-            consumer: self.config.consumer.name.clone(),
-            age: self.config.retention.inbox,
-            audit: self.config.retention.audit,
-            interval: self.config.retention.prune_interval,
-        };
+        self.keep_house(&mut aside);
         let meters = Arc::clone(&self.meters);
-        let sessions = Arc::new(Sessions::<DB>::new(self.settings.clone()));
-        let counting = (Arc::clone(&sessions), retention.consumer.clone(), Arc::clone(&meters));
-        aside.spawn(count_parked_for_ever(counting.0, counting.1, counting.2));
-        aside.spawn(prune_for_ever(sessions, retention, Arc::clone(&meters)));
         let close_deadline = self.config.limits.close_deadline;
         let (mut driver, work, control) = self.driver(Arc::clone(&broker));
         let _watchdog = watch(Arc::clone(&meters));
@@ -276,6 +294,21 @@ impl<DB: Store> Consumer<DB> {
         }
     }
 
+    /// Retention, and the count of what is parked.
+    fn keep_house(&self, aside: &mut JoinSet<()>) {
+        let retention = Retention {
+            consumer: self.config.consumer.name.clone(),
+            age: self.config.retention.inbox,
+            audit: self.config.retention.audit,
+            interval: self.config.retention.prune_interval,
+        };
+        let meters = Arc::clone(&self.meters);
+        let sessions = Arc::new(Sessions::<DB>::new(self.settings.clone()));
+        let counting = (Arc::clone(&sessions), retention.consumer.clone(), Arc::clone(&meters));
+        aside.spawn(count_parked_for_ever(counting.0, counting.1, counting.2));
+        aside.spawn(prune_for_ever(sessions, retention, meters));
+    }
+
     /// What a consumer is made of, around a Kafka that need not be one.
     pub(crate) fn driver(
         self,
@@ -290,6 +323,7 @@ impl<DB: Store> Consumer<DB> {
             consumer: config.consumer.name.clone(),
             owner: owner(config),
             lanes,
+            placements: placements(&self.reader, &config.kafka.topics),
             id_scope: config.events.id_scope,
             start: start(config.kafka.start),
         };
@@ -301,42 +335,6 @@ impl<DB: Store> Consumer<DB> {
         (Driver::new(engine, broker, shared, asked, meters), work, control)
     }
 
-    /// What its transactions share.
-    fn work(self, incarnation: Uuid) -> Work<DB> {
-        let config = self.config;
-        let intake = Intake {
-            excerpts: excerpts(&config),
-            reader: self.reader,
-            unwanted: unwanted(&config.events),
-            content: content(config.events.content),
-        };
-        Work {
-            routes: self.routes,
-            registry: Arc::new(StatementRegistry::new(DB::prepares(&self.settings))),
-            sessions: Sessions::with_meters(self.settings, Arc::clone(&self.meters)),
-            limits: TxLimits {
-                statement_timeout: config.database.statement_timeout,
-                lock_timeout: config.database.lock_timeout,
-                idle_timeout: config.database.idle_timeout,
-            },
-            outbox: config.outbox.into(),
-            attempt_deadline: config.retry.attempt_deadline,
-            intake,
-            parking: ParkingRules {
-                schedule: config.park.into(),
-                limit: ParkedLoad {
-                    aggregates: config.limits.parked_aggregates_max.into(),
-                    events: config.limits.parked_events_max.into(),
-                    bytes: config.limits.parked_bytes_max as u64,
-                },
-            },
-            meters: self.meters,
-            incarnation,
-            trials: self.trials,
-            state: WorkState::default(),
-        }
-    }
-
     /// This program runs trials (see [`Self::try_events`]) when it is given these arguments.
     #[cfg(feature = "cli")]
     pub(crate) fn enable_trials(&self, arguments: Vec<std::ffi::OsString>) {
@@ -346,7 +344,7 @@ impl<DB: Store> Consumer<DB> {
     /// Runs the events that the process before this one names, and takes back what they did.
     #[cfg(feature = "cli")]
     pub(crate) async fn try_events(self) -> std::io::Result<()> {
-        self.work(Uuid::new_v4()).try_events().await
+        self.work(uuid::Uuid::new_v4()).try_events().await
     }
 }
 

@@ -97,8 +97,11 @@ compile_error!("no database is on: enable the feature `postgres` or `sqlite` of 
 pub use consumer::{BuildError, Consumer, ConsumerBuilder, Ended, migrate};
 #[doc(inline)]
 pub use inbox_handler::{
-    BatchHandler, Event, Fault, Handler, HandlerError, HandlerResult, Routes, SavepointTx,
-    Schedule, Statement, Tx, statement,
+    BatchHandler, Event, Fault, GapEnd, Handler, HandlerError, HandlerResult, Routes, SavepointTx,
+    Schedule, Statement, Tx, VersionPolicy, statement,
 };
+#[cfg(feature = "intake")]
+#[doc(inline)]
+pub use inbox_intake::Intake;
 #[doc(inline)]
 pub use inbox_runtime::telemetry;

@@ -147,8 +147,12 @@ pub struct Tally {
     pub applied: u64,
     /// Deliveries settled as duplicates.
     pub duplicates: u64,
+    /// Events that were at or below the last version of their aggregate.
+    pub stale: u64,
     /// Events parked, followers included.
     pub parked: u64,
+    /// Parked events that waited for a version that is applied now: they are due.
+    pub woken: u64,
     /// Events that the configuration ignores: of an unknown type, or unreadable.
     pub ignored: u64,
     /// Such events that are sent to a topic of their own.

@@ -100,6 +100,10 @@ pub enum ParkReason {
     Exhausted,
     /// An earlier event of its aggregate is parked.
     Follower,
+    /// A version of its aggregate before its own was not applied.
+    Gap,
+    /// It has waited for one long enough: it is run as it is.
+    GapOver,
     /// The same id was seen with other content.
     Mismatch,
     /// Its handler said that it can never succeed.
@@ -120,6 +124,8 @@ impl ParkReason {
             Self::Crashed => "crashed",
             Self::Exhausted => "exhausted",
             Self::Follower => "follower",
+            Self::Gap => "gap",
+            Self::GapOver => "gap_over",
             Self::Mismatch => "mismatch",
             Self::Rejected => "rejected",
             Self::Torn => "torn",

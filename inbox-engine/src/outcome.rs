@@ -2,7 +2,7 @@
 
 use crate::{
     Batch, BatchOutcome, Doom, Engine, Failure, Item, Lane, Limits, Mode, Offset, PartitionId,
-    Rule, Standstill, Time, TransactionFault,
+    Rule, Standstill, Tally, Time, TransactionFault,
     partition::{LaneQueue, Partition, Phase},
     size::Measurement,
 };
@@ -28,7 +28,7 @@ impl<T> Engine<T> {
     fn apply_outcome(&mut self, batch: Batch<T>, outcome: BatchOutcome, now: Time) {
         let id = batch.partition;
         match outcome {
-            BatchOutcome::Committed(tally) => self.handle_commit(batch, tally.applied, now),
+            BatchOutcome::Committed(tally) => self.handle_commit(batch, tally, now),
             BatchOutcome::Failed(failures) => self.handle_failures(batch, &failures, now),
             BatchOutcome::Fault(fault) => self.apply_fault(batch, fault, now),
             BatchOutcome::Full(error) => self.handle_full(batch, error, now),
@@ -68,7 +68,8 @@ impl<T> Engine<T> {
         }
     }
 
-    fn handle_commit(&mut self, batch: Batch<T>, applied: u64, now: Time) {
+    fn handle_commit(&mut self, batch: Batch<T>, tally: Tally, now: Time) {
+        let applied = tally.applied;
         self.commits += 1;
         self.clear_full_lanes(&batch);
         let id = batch.partition;
@@ -77,6 +78,9 @@ impl<T> Engine<T> {
         let took = batch.lanes.first().map_or(0, |step| partition.elapsed(step.lane, now));
         let measured = Measurement { items: batch.items.len(), applied, took };
         partition.settle(batch, measured, &self.limits);
+        if tally.woken > 0 {
+            partition.look_at = now;
+        }
         self.learn_event_time(applied, took);
         self.note_commit(id, now);
     }

@@ -111,6 +111,14 @@ pub enum Rule {
     /// Between the claim and the advance nobody else has changed rows of `inbox_events` or `inbox_lanes` in the
     /// transaction.
     InboxRowsCounted,
+    /// An event at or below the last version of its aggregate is not run, where its route looks at versions.
+    StaleSkipped,
+    /// A version is written over the one that the claim read, or the transaction is rolled back.
+    VersionsCompared,
+    /// An event behind a version that was not applied waits for it, where its route says so.
+    GapWaits,
+    /// With a version what waits for it is due, in the same transaction.
+    GapsWoken,
     /// Skipping by the lanes compares leader epochs.
     SkipComparesLeaderEpoch,
     /// With unknown leader epochs at or above the watermark: claim; fresh at a passed offset is reuse.

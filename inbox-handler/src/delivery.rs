@@ -15,6 +15,8 @@ pub struct Delivery {
     pub excerpt: Option<Excerpt>,
     /// The event, or why the record is not one.
     pub event: Result<Envelope, ReadError>,
+    /// Whether its id alone tells which event it is: see [`Reader::tells_by_id`](outbox_core::Reader::tells_by_id).
+    pub told_by_id: bool,
 }
 
 impl Delivery {

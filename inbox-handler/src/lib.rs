@@ -24,7 +24,7 @@ mod trace_tests;
 compile_error!("no database is on: enable the feature `postgres` or `sqlite` of inbox-handler");
 
 pub use handler::{BatchHandler, Event, Fault, Handler, HandlerError, HandlerResult};
-pub use router::{Routes, Schedule};
+pub use router::{GapEnd, Routes, Schedule, VersionPolicy};
 pub use tx::{SavepointTx, Statement, Tx, statement};
 
 use delivery::Delivery;
@@ -40,8 +40,8 @@ pub mod internal {
         delivery::Delivery,
         handler::panic_text,
         router::{
-            CallFailure, Declared, DeclaredMode, DecodedPayloads, DecodedRun, RouteLookup,
-            RouteTable, RunEnd, RunEvent,
+            CallFailure, CodecsStarted, Declared, DeclaredMode, DecodedPayloads, DecodedRun,
+            PayloadCodec, RouteLookup, RouteTable, RunEnd, RunEvent, VersionPlace,
         },
     };
 }

@@ -34,7 +34,14 @@ pub(crate) fn delivery(offset: i64, parent: Option<&str>) -> Arc<Delivery> {
     let record = Record { key, headers, payload: None, timestamp_ms: None };
     let partition = TopicPartition { topic: "orders".into(), partition: 3 };
     let event = Reader::own(1_000).read("orders", 3, offset, &record);
-    Arc::new(Delivery { partition, offset: Offset(offset), record, excerpt: None, event })
+    Arc::new(Delivery {
+        partition,
+        offset: Offset(offset),
+        record,
+        excerpt: None,
+        event,
+        told_by_id: false,
+    })
 }
 
 /// The fields of the spans, by name.

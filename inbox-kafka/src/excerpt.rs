@@ -54,14 +54,17 @@ pub(crate) struct BorrowedRecord<'r, H> {
 
 impl Excerpts {
     /// Of records with more bytes than an event may have, by these rules.
-    pub fn of(rules: &ReadRules, bytes_max: usize) -> Self {
-        let places = [&rules.aggregate_id, &rules.aggregate_type];
-        let names = places.into_iter().flat_map(Sources::as_slice);
-        let names = names.filter_map(|source| match source {
-            Source::Header(name) => Some(name.clone()),
-            _ => None,
-        });
-        Self { bytes_max, names: names.collect() }
+    pub fn of<'r>(rules: impl IntoIterator<Item = &'r ReadRules>, bytes_max: usize) -> Self {
+        let places = |rules: &'r ReadRules| [&rules.aggregate_id, &rules.aggregate_type];
+        let sources = rules.into_iter().flat_map(places).flat_map(Sources::as_slice);
+        let mut names = Vec::new();
+        for source in sources {
+            match source {
+                Source::Header(name) if !names.contains(name) => names.push(name.clone()),
+                _ => {}
+            }
+        }
+        Self { bytes_max, names }
     }
 
     /// The most bytes of a record that is kept whole.

@@ -21,6 +21,7 @@ pub mod internal {
             content::Content,
             control::{CONTROL_SESSIONS, Control, Identity},
             dead_letter::{Unwanted, UnwantedRules},
+            direct::{Direct, DirectEvent, DirectSettings, Settlement},
             driver::{Driver, DriverEnd},
             intake::Intake,
             parking::ParkingRules,
@@ -31,7 +32,7 @@ pub mod internal {
             trial::Trials,
         },
         telemetry::{
-            meters::Meters,
+            meters::{IntakeMeter, Meters},
             watchdog::{Watchdog, watch},
         },
     };

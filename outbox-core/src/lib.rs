@@ -30,7 +30,7 @@
 //! [`OutboxEvent`] writes (the table is in [`header_names`]):
 //!
 //! ```
-//! use outbox_core::{Aggregate, Decode, Json, OutboxEvent, Reader};
+//! use outbox_core::{Aggregate, Decode, Json, OutboxEvent, Payload, Reader};
 //!
 //! let order = Aggregate::new("Order", "1001")?;
 //! let sent = OutboxEvent::new("OrderPaid", &order, &250)?;
@@ -38,7 +38,7 @@
 //! let reader = Reader::own(1 << 20);
 //! let read = reader.read("orders", 0, 17, &sent.record())?;
 //! assert_eq!(&read, sent.envelope());
-//! let amount: i64 = Json.decode(&read.payload.unwrap_or_default())?;
+//! let amount: i64 = Json.decode(&Payload::of(&read, &sent.record().headers, "orders"))?;
 //! assert_eq!(amount, 250);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -148,12 +148,14 @@ pub mod header_names;
 
 mod cause;
 mod codec;
+mod codec_error;
 mod commit_mark;
 mod envelope;
 mod header_json;
 mod id;
 mod outbox_event;
 mod outbox_event_error;
+mod payload;
 mod problem;
 mod read;
 mod record;
@@ -163,19 +165,23 @@ mod text;
 mod time;
 mod topic_partition;
 mod trace_context;
+mod upcast;
 
 pub use cause::Cause;
-pub use codec::{CodecError, Decode, Encode, Json, JsonFault};
+pub use codec::{Decode, Encode, Json, Preparation};
+pub use codec_error::{CodecError, JsonFault};
 pub use envelope::{Aggregate, AggregateError, Envelope};
 pub use id::{EventId, IdError};
 pub use outbox_event::{EVENT_BYTES_MAX, OutboxEvent};
 pub use outbox_event_error::OutboxEventError;
+pub use payload::Payload;
 pub use problem::{
     AGGREGATE_ID_BYTES_MAX, AGGREGATE_TYPE_BYTES_MAX, DEDUP_KEY_BYTES_MAX, EVENT_TYPE_BYTES_MAX,
     ID_BYTES_MAX, Problem, SOURCE_ID_BYTES_MAX,
 };
 pub use read::{
-    IdScope, Part, Pointer, ReadError, ReadRules, Reader, RulesError, Source, SourceError, Sources,
+    DebeziumRouter, IdScope, Part, Pointer, Preset, ReadError, ReadRules, Reader, RouterError,
+    RuleKeys, RulesError, Source, SourceError, Sources, TopicPattern, cloud_event_of_request,
 };
 pub use record::{Header, Record};
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
@@ -185,6 +191,7 @@ pub use store::{
 };
 pub use text::Text;
 pub use topic_partition::TopicPartition;
+pub use upcast::Upcasts;
 
 /// What the consumer and the relay share, for them alone: no promise of stability, any version may change it.
 #[doc(hidden)]
@@ -198,6 +205,7 @@ pub mod internal {
     pub use crate::{
         commit_mark::CommitMark,
         header_json::{HeadersError, headers_from_json, headers_to_json},
+        read::{Proposal, detect},
         record::Excerpt,
         time::{days, micros},
         trace_context::TraceParent,

@@ -43,9 +43,16 @@ mod build_error;
 pub mod cli;
 pub mod config;
 mod deadline;
+#[cfg(feature = "debezium")]
+mod debezium;
 pub mod destination;
 mod ended;
 mod feed;
+mod format;
+#[cfg(feature = "debezium")]
+#[doc(hidden)]
+pub mod inside;
+mod placement;
 mod port;
 mod pump;
 mod relay;

@@ -14,11 +14,11 @@ use crate::{
     config::{Config, DatabaseKind, Problem},
     destination::{self, Destination, Sink},
     ended::Ended,
+    format::Format,
     port::{Address, Finding, OpenError, Operators, Relays, Sessions, WakeSignals, whole},
     pump::{Pump, PumpEnd, PumpOptions, RetryRules},
     sink::SinkSettings,
     telemetry::{Counters, Meters, Readings, Signal},
-    topic::Template,
     watch::Watch,
 };
 
@@ -352,7 +352,7 @@ fn pump_options(
             delay_max: config.retry.delay_max,
             outage_delay_max: config.limits.outage_delay_max,
         },
-        template: Template::read(&config.kafka.topic)?,
+        format: Format::read(config)?,
         events_max: config.batch.events_max,
         bytes_max: config.batch.bytes_max,
         poll_interval: config.wake.poll_interval,

@@ -86,7 +86,8 @@ impl Template {
     }
 }
 
-fn valid(name: &str) -> Result<(), String> {
+/// Whether a topic can have this name.
+pub(crate) fn valid(name: &str) -> Result<(), String> {
     if is_name(name, NAME_MAX) && name != "." && name != ".." {
         return Ok(());
     }

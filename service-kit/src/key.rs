@@ -24,8 +24,6 @@ pub enum Need {
     Never,
     /// There is no configuration, or no section of a repeated one, without it.
     Always,
-    /// Its table has to hold it as soon as it holds any key.
-    Beside,
 }
 
 impl Key {
@@ -41,11 +39,6 @@ impl Key {
     /// Its name within the section.
     pub fn name(&self) -> &'static str {
         self.path.split_once('.').map_or(self.path, |(_, name)| name)
-    }
-
-    /// The table that it is in.
-    pub(crate) fn table(&self) -> &'static str {
-        self.path.rsplit_once('.').map_or(self.path, |(table, _)| table)
     }
 
     /// Its value in a whole configuration.

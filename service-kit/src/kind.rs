@@ -39,6 +39,8 @@ pub enum Kind {
         /// Longest.
         max: Duration,
     },
+    /// A list of tables, in the file alone: the type of the key says what is in each.
+    Tables,
     /// One of a few words.
     Choice(&'static [&'static str]),
     /// A list of texts; in the environment and in flags separated by commas.
@@ -76,6 +78,9 @@ impl Kind {
             }
             (Self::Flag, Value::String(text)) if loose => {
                 text.trim().parse().ok().map(Value::Boolean)
+            }
+            (Self::Tables, Value::Array(items)) => {
+                items.iter().all(Value::is_table).then(|| value.clone())
             }
             (Self::Settings, Value::Table(_))
             | (Self::Flag, Value::Boolean(_))
@@ -141,6 +146,7 @@ impl fmt::Display for Kind {
             Self::List => f.write_str("a list of texts"),
             Self::Place => f.write_str("a place such as `header:NAME`, or a list of places"),
             Self::Settings => f.write_str("a table of settings"),
+            Self::Tables => f.write_str("a list of tables"),
             Self::Flag => f.write_str("true or false"),
             Self::Columns => f.write_str("a table such as { amount = \"int8 from /amount\" }"),
         }

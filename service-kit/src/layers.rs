@@ -8,7 +8,7 @@ use std::{
 
 use toml::{Table, Value, de::DeTable};
 
-use crate::{ConfigError, Key, KeyTable, Kind, Need, Problem, files::doubt_of, table::is_below};
+use crate::{ConfigError, Key, KeyTable, Kind, Need, Problem, files::doubt_of};
 
 /// Where a value came from.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -56,7 +56,8 @@ pub(crate) struct Layers {
     values: BTreeMap<&'static str, Value>,
     /// The sections that occur any number of times, each with its tables in their order.
     repeated: BTreeMap<&'static str, Vec<Value>>,
-    raw: Table,
+    /// Tables of settings, each with names of its own.
+    settings: BTreeMap<&'static str, Table>,
     complaints: Vec<String>,
     /// Where secrets came from, if others may have seen them there.
     doubts: BTreeMap<&'static str, Problem>,
@@ -69,7 +70,7 @@ impl Layers {
             table,
             values: BTreeMap::new(),
             repeated: BTreeMap::new(),
-            raw: Table::new(),
+            settings: BTreeMap::new(),
             complaints: Vec::new(),
             doubts: BTreeMap::new(),
         }
@@ -104,11 +105,13 @@ impl Layers {
         let ours = variables.into_iter().filter_map(|(name, value)| {
             let (section, key) = name.strip_prefix(self.table.env)?.split_once("__")?;
             let (section, key) = (section.to_ascii_lowercase(), key.to_ascii_lowercase());
-            let key = match key.strip_prefix("raw__") {
-                Some(setting) if section == "kafka" => format!("raw.{}", setting.replace('_', ".")),
-                _ => key.replace("__", "."),
+            let path = format!("{section}.{}", key.replace("__", "."));
+            // The names of settings have dots, and no variable has.
+            let path = match self.table.setting(&path) {
+                Some((key, setting)) => format!("{}.{}", key.path, setting.replace('_', ".")),
+                None => path,
             };
-            Some((format!("{section}.{key}"), value, name))
+            Some((path, value, name))
         });
         // Sorted, so that complaints come in the same order each time.
         let ours: BTreeMap<String, (String, String)> =
@@ -124,8 +127,8 @@ impl Layers {
     }
 
     fn put(&mut self, path: &str, value: Value, origin: &Origin) {
-        if let Some(setting) = path.strip_prefix("kafka.raw.") {
-            return self.put_raw(setting, value, origin);
+        if let Some((key, setting)) = self.table.setting(path) {
+            return self.put_setting(key, setting, value, origin);
         }
         if let Some(key) = self.table.find(path).filter(|key| !self.table.repeats(key.section())) {
             return self.put_key(key, &value, origin);
@@ -185,9 +188,9 @@ impl Layers {
 
     fn put_key(&mut self, key: &Key, value: &Value, origin: &Origin) {
         match key.kind.read(value, origin.loose()) {
-            Ok(Value::Table(settings)) => {
+            Ok(Value::Table(settings)) if key.kind == Kind::Settings => {
                 for (name, value) in settings {
-                    self.put_raw(&name, value, origin);
+                    self.put_setting(key, &name, value, origin);
                 }
             }
             Ok(value) => {
@@ -204,19 +207,20 @@ impl Layers {
         }
     }
 
-    /// A table below `[kafka.raw]` is a name with dots that was written without quotes.
-    fn put_raw(&mut self, name: &str, value: Value, origin: &Origin) {
+    /// A table below a table of settings is a name with dots that was written without quotes.
+    fn put_setting(&mut self, key: &Key, name: &str, value: Value, origin: &Origin) {
         match value {
             Value::Table(table) => {
                 for (rest, value) in table {
-                    self.put_raw(&format!("{name}.{rest}"), value, origin);
+                    self.put_setting(key, &format!("{name}.{rest}"), value, origin);
                 }
             }
             Value::Array(_) | Value::Datetime(_) => self.complaints.push(format!(
-                "`kafka.raw.{name}` in {origin}: expected text, a number, true or false"
+                "`{}.{name}` in {origin}: expected text, a number, true or false",
+                key.path
             )),
             value => {
-                self.raw.insert(name.to_owned(), value);
+                self.settings.entry(key.path).or_default().insert(name.to_owned(), value);
             }
         }
     }
@@ -273,29 +277,15 @@ impl Layers {
         }
     }
 
-    /// Rules that say where some things are have to say where others are, too.
-    fn rules_are_whole(&mut self) {
-        let missing = self.table.keys.iter().filter(|key| {
-            key.need == Need::Beside
-                && !self.values.contains_key(key.path)
-                && self.values.keys().any(|path| is_below(path, key.table()))
-        });
-        self.complaints.extend(missing.map(|key| {
-            let (path, table) = (key.path, key.table());
-            format!("`{path}` is missing: [{table}] has to say where it is, such as header:NAME")
-        }));
-    }
-
     /// Everything as one table, or every complaint.
-    pub(crate) fn finish(mut self) -> Result<(Table, Vec<Problem>), ConfigError> {
-        self.rules_are_whole();
+    pub(crate) fn finish(self) -> Result<(Table, Vec<Problem>), ConfigError> {
         if !self.complaints.is_empty() {
             return Err(ConfigError::Keys(self.complaints));
         }
         let doubts = self.doubts.into_values().collect();
         let mut all = Table::new();
-        let raw = (!self.raw.is_empty()).then_some(("kafka.raw", Value::Table(self.raw)));
-        for (path, value) in self.values.into_iter().chain(raw) {
+        let settings = self.settings.into_iter().map(|(path, table)| (path, Value::Table(table)));
+        for (path, value) in self.values.into_iter().chain(settings) {
             insert(&mut all, path, value);
         }
         for (section, tables) in self.repeated {

@@ -97,19 +97,16 @@ const fn bound(text: &str) -> (u64, Unit) {
 /// - `, in 1s..=5m`: bounds, with their unit.
 /// - `, of ["a", "b"]`: the words that it may be.
 /// - `, shown "text"`: what the document says in place of the default.
-/// - `{ … }`: it is a table, and these are its keys, each a place in a record; `= whole`: needed as soon as the table
-///   has any.
+/// - `{ … }`: it is a table, and these are its keys, each a place in a record.
 ///
 /// `..flatten field: Type` takes in the keys of another section's type, which is of the same name.
 #[macro_export]
 macro_rules! section {
     (@text $type:ty, [required] []) => { "" };
-    (@text $type:ty, [whole] []) => { "" };
     (@text $type:ty, [$($default:literal)?] [$shown:literal]) => { $shown };
     (@text $type:ty, [$default:literal] []) => { $default };
     (@text $type:ty, [] []) => { <$type as $crate::Setting>::DEFAULT };
     (@need required) => { $crate::Need::Always };
-    (@need whole) => { $crate::Need::Beside };
     (@need $($default:literal)?) => { $crate::Need::Never };
     (@kind $type:ty, [$min:tt $max:tt] []) => {
         $crate::section::bounded(stringify!($min), stringify!($max))

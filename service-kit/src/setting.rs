@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use outbox_core::{IdScope, ReadRules};
+use outbox_core::{DebeziumRouter, IdScope, RuleKeys};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::{Kind, Raw, Secret, Share, duration, size};
@@ -66,7 +66,8 @@ plain! {
     Raw: Kind::Settings, "", |_| Self::default();
     IdScope: Kind::Choice(&["consumer", "topic"]), "consumer", |_| Self::default();
     // Its keys are declared one by one.
-    ReadRules: Kind::Settings, "", |_| Self::own();
+    RuleKeys: Kind::Settings, "", |_| Self::default();
+    DebeziumRouter: Kind::Settings, "", |_| Self::default();
 }
 
 impl Setting for usize {

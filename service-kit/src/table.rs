@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use toml::{Table, Value};
 
-use crate::{Key, Need, Problem};
+use crate::{Key, Kind, Need, Problem};
 
 /// All keys of a configuration, and how it is called.
 #[derive(Clone, Copy, Debug)]
@@ -25,6 +25,16 @@ impl KeyTable {
     /// The key of a path.
     pub fn find(&self, path: &str) -> Option<&'static Key> {
         self.keys.iter().find(|key| key.path == path)
+    }
+
+    /// The table of settings that a path leads into, and the setting.
+    pub(crate) fn setting<'p>(&self, path: &'p str) -> Option<(&'static Key, &'p str)> {
+        let tables = self.keys.iter().filter(|key| key.kind == Kind::Settings);
+        let mut settings = tables.filter_map(|key| {
+            let setting = path.strip_prefix(key.path)?.strip_prefix('.')?;
+            Some((key, setting))
+        });
+        settings.next()
     }
 
     /// Whether there is a section of that name.
@@ -123,7 +133,7 @@ pub fn is_described(default: &str) -> bool {
 }
 
 /// Whether `path` is a key of the table `above`.
-pub(crate) fn is_below(path: &str, above: &str) -> bool {
+fn is_below(path: &str, above: &str) -> bool {
     path.strip_prefix(above).is_some_and(|rest| rest.starts_with('.'))
 }
 

@@ -5,3 +5,6 @@ struct Readme;
 
 #[doc = include_str!("../../docs/guide.md")]
 struct Guide;
+
+#[doc = include_str!("../../docs/schemas.md")]
+struct Schemas;

@@ -29,9 +29,12 @@ fn holds(target: &str, check: fn(&[u8])) {
 #[test]
 fn the_corpus_of_each_target_holds() {
     holds("configuration", fuzz::configuration::check);
+    holds("debezium", fuzz::debezium::check);
     holds("declared_values", fuzz::declared_values::check);
     holds("header_json", fuzz::header_json::check);
+    holds("intake", fuzz::intake::check);
     holds("lexer", fuzz::lexer::check);
     holds("pointers", fuzz::pointers::check);
     holds("reader", fuzz::reader::check);
+    holds("schemas", fuzz::schemas::check);
 }

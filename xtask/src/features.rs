@@ -16,7 +16,7 @@ struct Library {
     each: &'static [&'static str],
 }
 
-const LIBRARIES: [Library; 10] = [
+const LIBRARIES: [Library; 12] = [
     Library { package: "inbox-engine", always: "", each: &["", "ablation"] },
     Library { package: "inbox-outbox-core", always: "", each: &["", "postgres", "sqlite"] },
     Library {
@@ -67,6 +67,16 @@ const LIBRARIES: [Library; 10] = [
         ],
     },
     Library {
+        package: "inbox-intake",
+        always: "",
+        each: &["postgres", "sqlite", "postgres,sqlite"],
+    },
+    Library {
+        package: "inbox-schemas",
+        always: "",
+        each: &["", "avro", "protobuf", "avro,protobuf"],
+    },
+    Library {
         package: "inbox-consumer",
         always: "tls",
         each: &[
@@ -75,6 +85,10 @@ const LIBRARIES: [Library; 10] = [
             "sqlite,cli",
             "postgres,cli",
             "postgres,http",
+            "postgres,intake",
+            "postgres,schemas",
+            "postgres,avro",
+            "postgres,protobuf",
             "postgres,opentelemetry",
             "postgres,otlp",
             "postgres,jemalloc",
@@ -93,11 +107,12 @@ const LIBRARIES: [Library; 10] = [
             "sqlite,webhook",
             "postgres,cli",
             "postgres,webhook",
+            "postgres,debezium",
             "postgres,http",
             "postgres,opentelemetry",
             "postgres,otlp",
             "postgres,ablation",
-            "postgres,sqlite,http,otlp,webhook,ablation",
+            "postgres,sqlite,http,otlp,webhook,debezium,ablation",
         ],
     },
 ];

@@ -12,8 +12,17 @@ use xtask::failure::{Explain, Outcome, failure};
 use crate::folders::workspace;
 
 /// All of them, as `fuzz/Cargo.toml` has them.
-const TARGETS: [&str; 6] =
-    ["configuration", "declared_values", "header_json", "lexer", "pointers", "reader"];
+const TARGETS: [&str; 9] = [
+    "configuration",
+    "debezium",
+    "declared_values",
+    "header_json",
+    "intake",
+    "lexer",
+    "pointers",
+    "reader",
+    "schemas",
+];
 /// The longest input, and the most memory that a target may take.
 const BYTES_MAX: usize = 4096;
 const MEGABYTES_MAX: usize = 2048;

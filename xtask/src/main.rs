@@ -9,12 +9,14 @@ mod ablate;
 mod api;
 mod bench;
 mod built;
+mod debezium;
 mod deny;
 mod deploy;
 mod drill;
 mod engine;
 mod features;
 mod fuzz;
+mod intake_speed;
 mod package;
 mod program;
 mod quickstart;
@@ -72,6 +74,11 @@ enum Verb {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+    /// A real Debezium beside the relay, and in front of consumers.
+    Debezium {
+        #[command(subcommand)]
+        part: Option<debezium::Part>,
+    },
     /// A bad deploy that parks events up to the limit, and the release after it.
     Deploy(deploy::Size),
     /// Licences, bans and sources of what is linked, by cargo-deny, and advisories where their database can be had.
@@ -91,6 +98,8 @@ enum Verb {
     RelayChaos(relay_chaos::Faults),
     /// What a look of a relay's for metrics costs the database beside many rows that wait.
     RelayReadings(relay_readings::Stock),
+    /// How many events a second the HTTP intake takes, beside a receiver written by hand.
+    IntakeSpeed(intake_speed::Course),
     /// How many rows a second a relay ships, whatever else is in the outbox.
     RelaySpeed(relay_speed::Course),
     /// How a relay delivers by HTTP: how fast, after an outage of the receiver, beside an event that is never taken.
@@ -144,8 +153,10 @@ fn run(verb: Verb) -> Outcome<ExitCode> {
         Verb::Bench { arguments } => return bench::run(&arguments),
         Verb::Ablate(choice) => return ablate::run(&choice),
         Verb::Fuzz(choice) => return fuzz::run(&choice),
+        Verb::Debezium { part } => return debezium::run(part.as_ref()),
         Verb::Deploy(size) => return deploy::run(&size),
         Verb::Drill(choice) => return drill::run(&choice),
+        Verb::IntakeSpeed(course) => return intake_speed::run(&course),
         Verb::RelayChaos(faults) => return relay_chaos::run(&faults),
         Verb::RelayReadings(stock) => return relay_readings::run(&stock),
         Verb::RelaySpeed(course) => return relay_speed::run(&course),

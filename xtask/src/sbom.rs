@@ -19,7 +19,7 @@ const FILE: &str = "package/inbox.cdx.json";
 const PROGRAMS: [&str; 2] = ["inbox-consumer", "inbox-outbox-relay"];
 const FEATURES: &str = "inbox-consumer/sqlite,inbox-consumer/tls,inbox-consumer/otlp,\
     inbox-consumer/jemalloc,inbox-outbox-relay/tls,inbox-outbox-relay/otlp,\
-    inbox-outbox-relay/webhook";
+    inbox-outbox-relay/webhook,inbox-outbox-relay/debezium";
 
 /// What the image runs on; other systems' crates are not in it.
 const PLATFORM: &str = "x86_64-unknown-linux-gnu";

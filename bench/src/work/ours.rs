@@ -6,9 +6,10 @@ use std::time::{Duration, SystemTime};
 use inbox_consumer::config::{Config, Declared, DeclaredMode, Overrides};
 use inbox_consumer::pipeline::port::Store;
 use inbox_consumer::{
-    BatchHandler, Consumer, Event, Handler, HandlerError, HandlerResult, Routes, Tx, migrate,
-    statement,
+    BatchHandler, Consumer, Event, GapEnd, Handler, HandlerError, HandlerResult, Routes, Tx,
+    VersionPolicy, migrate, statement,
 };
+use outbox_core::{Decode, Json};
 use sqlx::Postgres;
 use tokio::sync::oneshot;
 use xtask::failure::{Explain as _, Outcome, failure};
@@ -20,6 +21,10 @@ use super::{Times, UPSERT, UPSERT_SUMS, ours_sqlite};
 use crate::candidate::Candidate;
 use crate::options::Order;
 use crate::plan::{CONSUMER, EVENT_TYPE};
+use crate::scenario::Look;
+
+/// No version is missing.
+const GAP_WAIT: Duration = Duration::from_mins(1);
 
 /// How often the end is looked for.
 const LOOK: Duration = Duration::from_millis(2);
@@ -49,19 +54,40 @@ const DECLARED_RUN: &str =
 
 pub(super) async fn run(order: Order) -> Outcome<Times> {
     let mut config = configured(&order)?;
+    order.form.configure(&mut config)?;
     if order.database.starts_with("sqlite:") {
         return Box::pin(consume(config, ours_sqlite::routes(order.candidate), &order)).await;
     }
-    let mut routes = Routes::<Postgres>::default();
     match order.candidate {
-        Candidate::Handler => routes = routes.on(EVENT_TYPE, Deposit { slow: order.slow }),
-        Candidate::Queued => routes = routes.on(EVENT_TYPE, Queue),
-        Candidate::Batch => routes = routes.on_batch(EVENT_TYPE, Deposits { alone: false }),
-        Candidate::Careful => routes = routes.on_batch(EVENT_TYPE, Deposits { alone: true }),
         Candidate::SqlEach => config.handlers.push(declared(DeclaredMode::Each, DECLARED_EACH)),
-        _ => config.handlers.push(declared(DeclaredMode::Run, DECLARED_RUN)),
+        Candidate::SqlRun => config.handlers.push(declared(DeclaredMode::Run, DECLARED_RUN)),
+        _ => {}
+    }
+    let registry = config.schemas.codec().explain(|| "cannot read schemas".to_owned())?;
+    let mut routes = match registry {
+        Some(registry) => routes(&order, registry),
+        None => routes(&order, Json),
+    };
+    if let Some(look) = order.versions {
+        let policy = match look {
+            Look::Stale => VersionPolicy::stale(),
+            Look::Gap => VersionPolicy::gap(GAP_WAIT, GapEnd::Park),
+        };
+        routes = routes.versions(EVENT_TYPE, policy.first(1));
     }
     Box::pin(consume(config, routes, &order)).await
+}
+
+/// The handler of a candidate; those of declared ones are in the configuration.
+fn routes<C: Decode<Deposited>>(order: &Order, codec: C) -> Routes<Postgres> {
+    let routes = Routes::default();
+    match order.candidate {
+        Candidate::Handler => routes.on_with(EVENT_TYPE, codec, Deposit { slow: order.slow }),
+        Candidate::Queued => routes.on_with(EVENT_TYPE, codec, Queue),
+        Candidate::Batch => routes.on_batch_with(EVENT_TYPE, codec, Deposits { alone: false }),
+        Candidate::Careful => routes.on_batch_with(EVENT_TYPE, codec, Deposits { alone: true }),
+        _ => routes,
+    }
 }
 
 /// The default settings, unless the environment has others (`INBOX_<SECTION>__<KEY>`): so a setting can be
@@ -97,7 +123,7 @@ async fn consume<DB: Store>(config: Config, routes: Routes<DB>, order: &Order) -
     let running = tokio::spawn(consumer.run(async move { drop(asked.await) }));
     loop {
         let counts = counters.read();
-        if ending.reached(counts.applied + counts.duplicates + counts.parked) {
+        if ending.reached(counts.applied + counts.duplicates + counts.stale + counts.parked) {
             break;
         }
         if running.is_finished() {
@@ -124,6 +150,7 @@ fn declared(mode: DeclaredMode, sql: &str) -> Declared {
         one_per_aggregate: (mode == DeclaredMode::Run).then_some(false),
         columns: BTreeMap::from(columns),
         sql: sql.to_owned(),
+        ..Declared::default()
     }
 }
 

@@ -5,6 +5,7 @@ use inbox_store::internal::port::RoleKind;
 use service_kit::cli::Program;
 
 use super::{
+    events::Events,
     exit::EXITS,
     park::Park,
     parked::{Forget, Parked},
@@ -45,6 +46,14 @@ pub(super) enum Command {
         /// As JSON
         #[arg(long)]
         json: bool,
+        /// Also shows some of the newest records of each topic, and what each is to this consumer
+        #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u16).range(1..=200))]
+        sample: Option<u16>,
+    },
+    /// Looks at how records become events
+    Events {
+        #[command(subcommand)]
+        command: Events,
     },
     /// Creates or updates the tables of inbox and outbox
     Migrate {

@@ -1,14 +1,16 @@
 //! `check`: what keeps a consumer from starting, and what is doubtful.
 
+mod decoded;
 mod report;
+mod sample;
 #[cfg(test)]
 mod tests;
 mod topics;
 
 use std::time::SystemTime;
 
-use inbox_handler::internal::{RouteLookup, RouteTable};
-use inbox_kafka::internal::missing;
+use inbox_handler::internal::{CodecsStarted, RouteLookup, RouteTable};
+use inbox_kafka::internal::{TopicFacts, missing};
 use inbox_runtime::internal::CONTROL_SESSIONS;
 use inbox_store::internal::port::{Finding, Needs, Operators, PartitionRow, Placement, Store};
 use outbox_core::Reader;
@@ -18,7 +20,10 @@ use super::{Exit, Terminal, session::describe_error};
 use crate::{
     Routes,
     config::{Config, Unwanted},
-    consumer::{connections, declared, kafka_settings, schema_is_current, settings},
+    consumer::{
+        INTAKE_TOPIC, connections, declared, kafka_settings, payload_codec, schema_is_current,
+        settings,
+    },
 };
 
 /// Connections besides those of transactions and control: retention and the count of parked events.
@@ -29,11 +34,20 @@ const NO_OUTBOX: &str = "the role may not append to the outbox: right if no hand
 const NO_LETTERS: &str = "dead letters (`events.dead_letter_topic`) are appended to the outbox, and the role may not; run as the \
      owner of the tables what `migrate --print-grants ROLE --for appending-consumer` prints";
 
+/// What is shown.
+#[derive(Clone, Copy)]
+pub(super) struct Show {
+    /// As JSON.
+    pub(super) json: bool,
+    /// So many records of each topic besides.
+    pub(super) sample: Option<usize>,
+}
+
 /// Looks at everything without changing anything and without joining the group.
 pub(super) async fn check<DB: Store>(
     config: &Config,
     routes: Routes<DB>,
-    json: bool,
+    show: Show,
     terminal: &mut Terminal<'_>,
 ) -> Exit {
     let mut report = Report::default();
@@ -42,7 +56,14 @@ pub(super) async fn check<DB: Store>(
         "configuration",
         problems.map(|problem| Finding { fatal: problem.fatal, text: problem.text }),
     );
-    let routes = match routes.declare(&declared(config)).freeze() {
+    let codec = match payload_codec(config) {
+        Ok(codec) => codec,
+        Err(error) => {
+            report.add("codecs", [fatal(error.to_string())]);
+            None
+        }
+    };
+    let routes = match routes.declare(&declared(config), codec.as_ref()).freeze() {
         Ok(routes) => Some(routes),
         Err(text) => {
             report.add("handlers", [fatal(text)]);
@@ -54,14 +75,38 @@ pub(super) async fn check<DB: Store>(
     report.add("database", database);
     report.note("database", notes);
     report.add("handlers", handlers);
+    if let Some(routes) = &routes {
+        let CodecsStarted { refused, missing } = routes.start_codecs().await;
+        report.add("codecs", refused.into_iter().chain(missing).map(fatal));
+    }
     report.add("database", topics::standing(&rows));
     report.add("database", topics::id_scope(&rows, config.events.id_scope));
     if let Some(reader) = &reader {
-        let placement = Placement::of(reader.rules());
-        report.add("database", topics::lanes(&rows, config.lanes.count, placement.lane_rule()));
+        let rule =
+            |topic: &str| Placement::of(reader.of_topic(topic).rules()).lane_rule().to_owned();
+        report.add("database", topics::lanes(&rows, config.lanes.count, &rule));
     }
-    brokers(config, &rows, reader.as_ref().zip(routes.as_ref()), &mut report).await;
-    terminal.say(if json { report.json() } else { report.rendered() });
+    let handlers = reader.as_ref().zip(routes.as_ref());
+    let facts = if config.reads_kafka() {
+        brokers(config, &rows, handlers, &mut report).await
+    } else {
+        Vec::new()
+    };
+    let mut samples = show
+        .sample
+        .zip(handlers)
+        .map(|(count, handlers)| sample::samples(&facts, count, handlers, config));
+    if let (Some(samples), Some(codec), Some(reader)) = (&mut samples, &codec, &reader) {
+        decoded::decode(samples, &facts, reader, codec).await;
+    }
+    let told = match (&samples, show.json) {
+        (_, true) => report.json(samples.as_deref()),
+        (None, false) => report.rendered(),
+        (Some(samples), false) => {
+            format!("{}\n\n{}", report.rendered(), sample::rendered(samples))
+        }
+    };
+    terminal.say(told);
     if report.startable() { Exit::Done } else { Exit::Findings }
 }
 
@@ -106,7 +151,10 @@ async fn database<DB: Store>(config: &Config, routes: Option<&RouteTable<DB>>) -
     }
     if found.is_empty() || found.iter().all(|finding| !finding.fatal) {
         match DB::partitions(&mut conn, &config.consumer.name).await {
-            Ok(known) => rows = known,
+            // An intake has lanes of its own.
+            Ok(known) => {
+                rows = known.into_iter().filter(|row| row.topic != INTAKE_TOPIC).collect();
+            }
             Err(error) => found.push(unseen(error)),
         }
     }
@@ -150,7 +198,10 @@ async fn statements<DB: Store>(
 
 fn needs<DB: Operators>(config: &Config) -> Needs {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    let beside = CONTROL_SESSIONS + ASIDE_SESSIONS;
+    // An intake has one more to look for parked events.
+    let intake =
+        if config.intake.is_on() { usize::from(config.intake.transactions_max) + 1 } else { 0 };
+    let beside = CONTROL_SESSIONS + ASIDE_SESSIONS + intake;
     Needs {
         connections: connections::<DB>(config) + beside,
         connections_beside: beside,
@@ -183,33 +234,42 @@ fn pooled(ours: i64, theirs: i64, statement_cache: u16) -> Option<Finding> {
     })
 }
 
+/// What Kafka says, and what it says of each topic.
 async fn brokers<DB: Operators>(
     config: &Config,
     rows: &[PartitionRow],
     handlers: Option<(&Reader, &RouteTable<DB>)>,
     report: &mut Report,
-) {
+) -> Vec<TopicFacts> {
     let logs = match inbox_kafka::internal::inspect(kafka_settings(config)).await {
         Ok(logs) => logs,
-        Err(error) => return report.add("kafka", [fatal(error.to_string())]),
+        Err(error) => {
+            report.add("kafka", [fatal(error.to_string())]);
+            return Vec::new();
+        }
     };
     let gone = logs.missing(&config.kafka.topics);
     if !gone.is_empty() {
-        return report.add("kafka", gone.into_iter().map(|topic| fatal(missing(topic))));
+        report.add("kafka", gone.into_iter().map(|topic| fatal(missing(topic))));
+        return Vec::new();
     }
     let facts = match inbox_kafka::internal::topics(kafka_settings(config)).await {
         Ok(facts) => facts,
-        Err(error) => return report.add("kafka", [fatal(error.to_string())]),
+        Err(error) => {
+            report.add("kafka", [fatal(error.to_string())]);
+            return Vec::new();
+        }
     };
     for topic in &facts {
         report.add("kafka", topics::kept(topic, config));
         report.add("kafka", topics::behind(topic, &logs.facts, rows));
         report.add("kafka", topics::added(topic, rows));
     }
-    let Some((reader, routes)) = handlers else { return };
+    let Some((reader, routes)) = handlers else { return facts };
     let known = |event_type: &str| routes.lookup(event_type) != RouteLookup::Unknown;
     let handled: Vec<&str> = routes.names().iter().map(|(event_type, _)| *event_type).collect();
     let sampled = topics::types(&facts, reader, &known, &handled, &config.events);
     report.add("handlers", sampled.doubts);
     report.note("handlers", sampled.notes);
+    facts
 }

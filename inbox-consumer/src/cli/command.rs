@@ -8,7 +8,7 @@ use service_kit::cli::Terminal;
 use super::{
     Exit,
     args::{Command, PROGRAM},
-    check, migrate, park, parked, prune, retire, run, skip, status,
+    check, events, migrate, park, parked, prune, retire, run, skip, status,
 };
 use crate::Routes;
 
@@ -62,6 +62,7 @@ where
         Command::Retire(retire) => {
             deadline::patiently(retire::retire::<DB>(&config, retire, &env, terminal)).await
         }
+        Command::Events { command } => Box::pin(events::events(&config, command, terminal)).await,
         Command::Prune => deadline::patiently(prune::prune::<DB>(&config, terminal)).await,
         Command::Run { .. } | Command::Check { .. } => match build(Routes::default()).await {
             Err(error) => {
@@ -69,9 +70,14 @@ where
                 Exit::Runtime
             }
             Ok(routes) => match args.command {
-                Command::Check { json } => check::check(&config, routes, json, terminal).await,
-                Command::Run { trial: true } => run::trial(config, routes, terminal).await,
-                _ => run::run(config, routes, terminal).await,
+                Command::Check { json, sample } => {
+                    let show = check::Show { json, sample: sample.map(usize::from) };
+                    Box::pin(check::check(&config, routes, show, terminal)).await
+                }
+                Command::Run { trial: true } => {
+                    Box::pin(run::trial(config, routes, terminal)).await
+                }
+                _ => Box::pin(run::run(config, routes, terminal)).await,
             },
         },
     };

@@ -1,6 +1,6 @@
 //! What `skip` and `retire` have in common: a person changes a partition's rows.
 
-use inbox_kafka::internal::TopicLogs;
+use inbox_kafka::internal::{BrokerError, TopicLogs};
 use inbox_store::internal::port::Operators;
 
 use super::{
@@ -8,7 +8,10 @@ use super::{
     hand::{Hand, who},
     session::open_current,
 };
-use crate::{config::Config, consumer::kafka_settings};
+use crate::{
+    config::Config,
+    consumer::{INTAKE_TOPIC, kafka_settings},
+};
 
 /// Who acts, and why.
 pub(super) type Signed = (String, String);
@@ -25,13 +28,29 @@ pub(super) async fn begun<DB: Operators>(
         terminal.complain(text);
         Exit::Usage
     })?;
-    let facts = inbox_kafka::internal::topic(kafka_settings(config), topic.to_owned())
-        .await
-        .map_err(|error| {
-            terminal.complain(error.to_string());
-            Exit::Kafka
-        })?;
+    let facts = logs(config, topic).await.map_err(|error| {
+        terminal.complain(error.to_string());
+        Exit::Kafka
+    })?;
     Ok((signed, facts, open_current::<DB>(config, terminal).await?))
+}
+
+/// The topic as Kafka has it. The intake is none of Kafka's, which need not be there.
+async fn logs(config: &Config, topic: &str) -> Result<Option<TopicLogs>, BrokerError> {
+    if topic == INTAKE_TOPIC {
+        return Ok(None);
+    }
+    inbox_kafka::internal::topic(kafka_settings(config), topic.to_owned()).await
+}
+
+/// Why nothing of a topic can be skipped, or be parked by its offset, if it is the intake's.
+pub(super) fn without_log(topic: &str) -> Option<String> {
+    (topic == INTAKE_TOPIC).then(|| {
+        format!(
+            "{INTAKE_TOPIC} stands for events by HTTP, which have no log: each is settled with the answer to its \
+             request, so nothing waits at an offset; nothing was changed"
+        )
+    })
 }
 
 /// Who acts, and why; or what is missing.

@@ -1,5 +1,5 @@
-//! The commands of a consumer's binary: `run`, `check`, `migrate`, `status`, `prune`, `parked`, `park`,
-//! `forget`, `skip`, `retire`.
+//! The commands of a consumer's binary: `run`, `check`, `events`, `migrate`, `status`, `prune`, `parked`,
+//! `park`, `forget`, `skip`, `retire`.
 //!
 //! ```no_run
 //! # #[cfg(feature = "postgres")] mod example {
@@ -38,6 +38,7 @@ mod args;
 mod check;
 mod command;
 mod correcting;
+mod events;
 mod exit;
 mod hand;
 mod migrate;

@@ -7,7 +7,7 @@ use inbox_store::internal::port::{Corrected, Correction, Operators};
 
 use super::{
     Exit, Terminal,
-    correcting::signed,
+    correcting::{signed, without_log},
     session::{again, open_current, report_failure},
 };
 use crate::{config::Config, consumer::kafka_settings};
@@ -46,6 +46,10 @@ pub(super) async fn park<DB: Operators>(
             return Exit::Usage;
         }
     };
+    if let Some(text) = without_log(&park.topic) {
+        terminal.complain(text);
+        return Exit::Refused;
+    }
     let logs = match inbox_kafka::internal::topic(kafka_settings(config), park.topic.clone()).await
     {
         Ok(logs) => logs,

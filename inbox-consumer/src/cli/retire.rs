@@ -11,7 +11,7 @@ use super::{
     session::{again, report_failure},
     words::counted,
 };
-use crate::config::Config;
+use crate::{config::Config, consumer::INTAKE_TOPIC};
 
 /// Parked events that one transaction removes.
 const CHUNK: u32 = 1_000;
@@ -83,8 +83,13 @@ async fn decide<DB: Operators>(
         }
         retired += 1;
     }
+    let then = if retire.topic == INTAKE_TOPIC {
+        "the next event by HTTP begins it anew, and copies of what was taken before are still known"
+    } else {
+        "a topic of that name is read from its beginning"
+    };
     terminal.say(format!(
-        "retired {} of topic {}, and discarded {}; a topic of that name is read from its beginning",
+        "retired {} of topic {}, and discarded {}; {then}",
         counted(retired, "partition"),
         retire.topic,
         counted(parked, "parked event")

@@ -71,7 +71,10 @@ pub(super) async fn trial<DB: Store>(
 
 fn refused(error: &BuildError) -> Exit {
     match error {
-        BuildError::Config(_) | BuildError::Routes(_) | BuildError::Declared(_) => Exit::Usage,
+        BuildError::Codec(_)
+        | BuildError::Config(_)
+        | BuildError::Declared(_)
+        | BuildError::Routes(_) => Exit::Usage,
         BuildError::Database(_) | BuildError::Schema(_) | BuildError::Unsafe(_) => Exit::Database,
     }
 }
@@ -87,7 +90,7 @@ fn told(ended: &Ended, terminal: &mut Terminal<'_>) -> Exit {
             terminal.complain(ended.to_string());
             Exit::Kafka
         }
-        Ended::Panicked(_) => {
+        Ended::IntakeFailed(_) | Ended::Panicked(_) => {
             terminal.complain(ended.to_string());
             Exit::Runtime
         }

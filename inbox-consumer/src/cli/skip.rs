@@ -10,7 +10,7 @@ use outbox_core::TopicPartition;
 
 use super::{
     Exit, Terminal,
-    correcting::{Signed, begun, owned},
+    correcting::{Signed, begun, owned, without_log},
     hand::Hand,
     session::{again, report_failure},
     words::counted,
@@ -67,6 +67,10 @@ pub(super) async fn skip<DB: Operators>(
     env: &[(String, String)],
     terminal: &mut Terminal<'_>,
 ) -> Exit {
+    if let Some(text) = without_log(&skip.topic) {
+        terminal.complain(text);
+        return Exit::Refused;
+    }
     let typed = (skip.topic.as_str(), skip.why.as_str(), &skip.hand);
     let (signed, facts, mut conn) = match begun::<DB>(config, typed, env, terminal).await {
         Ok(begun) => begun,
@@ -140,7 +144,8 @@ async fn begin<DB: Operators>(
     let place = format!("{}/{}", skip.topic, skip.partition);
     let aimed = aim(skip, facts).and_then(|aimed| {
         let reader = config.reader().map_err(|error| error.to_string())?;
-        Ok((aimed, Placement::of(reader.rules()).lane_rule().to_owned()))
+        let placement = Placement::of(reader.of_topic(&skip.topic).rules());
+        Ok((aimed, placement.lane_rule().to_owned()))
     });
     let ((topic_id, to, log), lane_rule) = match aimed {
         Ok(aimed) => aimed,

@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use inbox_kafka::internal::{LogFacts, Logs, TopicState, missing};
+use inbox_kafka::internal::{BrokerError, LogFacts, Logs, TopicState, missing};
 use inbox_store::internal::port::{Operators, PartitionRow};
 use outbox_core::TopicPartition;
 use service_kit::printed;
@@ -16,7 +16,11 @@ use super::{
     table,
     words::counted,
 };
-use crate::{config::Config, consumer::kafka_settings, telemetry::HeldLane};
+use crate::{
+    config::Config,
+    consumer::{INTAKE_TOPIC, kafka_settings},
+    telemetry::HeldLane,
+};
 
 /// What is to be shown.
 #[derive(Clone, Copy, Debug)]
@@ -48,6 +52,8 @@ pub(super) struct Line {
     in_flight: Option<i64>,
     parked_events: i64,
     parked_aggregates: i64,
+    /// Parked events that wait for versions before their own.
+    gaps: i64,
     /// Why it stands still.
     standstill: Option<String>,
     /// Lanes that are held by their first event.
@@ -134,6 +140,7 @@ fn stored(row: PartitionRow, strange: Option<String>, silence_max: Duration) -> 
         in_flight: Some((row.reached - row.watermark).max(0)),
         parked_events: row.parked_events,
         parked_aggregates: row.parked_aggregates,
+        gaps: row.gaps,
         standstill,
         held: held.map(|text| HeldLane::read(&text)).unwrap_or_default(),
         remap: row.next_lanes.map(|(count, rule)| {
@@ -161,6 +168,7 @@ fn unknown((topic, partition): (String, i32)) -> Line {
         in_flight: None,
         parked_events: 0,
         parked_aggregates: 0,
+        gaps: 0,
         standstill: Some("not_owned: no consumer of this name has ever had it".into()),
         held: Vec::new(),
         remap: None,
@@ -177,6 +185,15 @@ impl Line {
     }
 }
 
+impl Line {
+    /// What is missing, if the partition moves otherwise.
+    fn gap(&self) -> Option<String> {
+        let wait = if self.gaps == 1 { "waits" } else { "wait" };
+        let events = counted(self.gaps, "event");
+        (self.gaps > 0).then(|| format!("gap: {events} {wait} for an earlier version"))
+    }
+}
+
 /// What holds lanes, one line for each.
 pub(super) fn held(lines: &[Line]) -> String {
     let of = |line: &Line, lane: &HeldLane| {
@@ -190,8 +207,16 @@ pub(super) fn held(lines: &[Line]) -> String {
 /// Leaves out topics that are not configured any more; answers how many partitions these were.
 pub(super) fn hide(lines: &mut Vec<Line>, topics: &[String]) -> i64 {
     let before = lines.len();
-    lines.retain(|line| topics.contains(&line.topic));
+    lines.retain(|line| topics.contains(&line.topic) || line.topic == INTAKE_TOPIC);
     i64::try_from(before - lines.len()).unwrap_or(i64::MAX)
+}
+
+/// What Kafka holds, where anything is read from it.
+async fn logs(config: &Config) -> Option<Result<Logs, BrokerError>> {
+    if !config.reads_kafka() {
+        return None;
+    }
+    Some(inbox_kafka::internal::inspect(kafka_settings(config)).await)
 }
 
 /// The lines for people.
@@ -229,6 +254,7 @@ pub(super) fn rendered(lines: &[Line]) -> String {
                     .clone()
                     .or_else(|| line.held())
                     .or_else(|| line.remap.clone())
+                    .or_else(|| line.gap())
                     .unwrap_or_default(),
             ]
         })
@@ -258,15 +284,16 @@ pub(super) async fn status<DB: Operators>(
             return Exit::Database;
         }
     };
-    let (logs, exit) = match inbox_kafka::internal::inspect(kafka_settings(config)).await {
-        Ok(logs) => {
+    let (logs, exit) = match logs(config).await {
+        None => (Logs::default(), Exit::Done),
+        Some(Ok(logs)) => {
             let gone = logs.missing(&config.kafka.topics);
             for topic in &gone {
                 terminal.complain(missing(topic));
             }
             (logs, if gone.is_empty() { Exit::Done } else { Exit::Kafka })
         }
-        Err(error) => {
+        Some(Err(error)) => {
             terminal.complain(error.to_string());
             (Logs::default(), Exit::Kafka)
         }

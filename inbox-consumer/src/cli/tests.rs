@@ -127,6 +127,7 @@ fn row(partition: i32) -> PartitionRow {
         owner: Some("host/1".into()),
         owner_seen_seconds: Some(0.5),
         parked_aggregates: 1,
+        gaps: 0,
         parked_events: 2,
         standstill: None,
         held_lanes: None,
@@ -148,7 +149,8 @@ fn status_puts_database_and_kafka_together() {
     let left = PartitionRow { owner: None, owner_seen_seconds: None, ..row(2) };
     let stopped = PartitionRow { standstill: Some("reused: offset 7".into()), ..row(3) };
     let retired = PartitionRow { retired: true, ..row(9) };
-    let rows = vec![stopped, row(0), silent, left, retired];
+    let waits = PartitionRow { gaps: 2, ..row(0) };
+    let rows = vec![stopped, waits, silent, left, retired];
     let facts = vec![
         facts(0, 150, Some(90)),
         facts(1, 150, Some(90)),
@@ -159,7 +161,7 @@ fn status_puts_database_and_kafka_together() {
     let lines = lines(rows, logs(facts), Duration::from_secs(45));
     let expected = "\
 TOPIC   PARTITION  COMMITTED  WATERMARK  LOG END  LAG  EPOCH  IN FLIGHT  PARKED  OWNER   STANDS STILL
-orders          0         90        100      150   50      3         30       2  host/1
+orders          0         90        100      150   50      3         30       2  host/1  gap: 2 events wait for an earlier version
 orders          1         90        100      150   50      3         30       2  host/1  owner_silent: for 90 s
 orders          2         90        100      150   50      3         30       2  -       not_owned: no running consumer has it
 orders          3         90        100      150   50      3         30       2  host/1  reused: offset 7

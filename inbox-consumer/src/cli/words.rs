@@ -42,6 +42,17 @@ pub(super) const REASONS: &[Reason] = &[
         advice: "see to the one that it follows: when that is released or discarded, this one runs next",
     },
     Reason {
+        name: "gap",
+        means: "a version of its aggregate before its own was not applied yet",
+        advice: "it is run when that is; find out why that does not come, then release it to run it as \
+                 it is, or discard it",
+    },
+    Reason {
+        name: "gap_over",
+        means: "a version of its aggregate before its own has not come in time",
+        advice: "it is run as it is, after all that waits with lower versions",
+    },
+    Reason {
         name: "mismatch",
         means: "an event with the same id and other content was there before",
         advice: "correct the producer that gives one id to two events; discard this one if the first \

@@ -1,6 +1,6 @@
 //! `[[handlers]]`: handlers without Rust. What a statement may be, the router knows.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use service_kit::{choice, section};
 
@@ -17,6 +17,20 @@ section! {
         /// cannot touch a row twice. `true` unless it says `false`, which makes runs longer, for statements that
         /// sum up or that only insert.
         one_per_aggregate: Option<bool>;
+        /// What becomes of events whose aggregate counts versions. `stale`: one at or below the last version that was
+        /// applied is settled and counted, without its handler. `gap`: besides, one that is not the next version waits for
+        /// those before it. docs/versions.md tells more.
+        versions: VersionMode;
+        /// With `versions`: what an aggregate begins with. Without it the first event that is seen is applied, whatever
+        /// its version.
+        version_first: Option<u32>;
+        /// With `versions = "gap"`: how long an event waits for the version before its own.
+        gap_wait: Duration = "30s", in 1ms..=365d;
+        /// With `versions = "gap"`: what becomes of it then. `park`: it waits on, for that version or for a person.
+        /// `run`: it is run as it is, and what is missing is stale from then on.
+        gap_end: GapEnd;
+        /// With `versions`: an event without a version is parked. Otherwise it is run, and changes no version.
+        version_required: bool;
         /// The typed columns of the relation: `name = "TYPE"` or `name = "TYPE from SOURCE"`. Types: bool, bytea,
         /// date, float8, int4, int8, jsonb, numeric, text, timestamptz, uuid; with `?` behind it the value may be
         /// missing. Sources: `/json/pointer` (by default `/name`), `payload`, `header:NAME`, `key`.
@@ -24,6 +38,28 @@ section! {
         /// The statement: INSERT, UPDATE, DELETE, MERGE, or SELECT of functions. It reads `events(ord, event_id,
         /// aggregate_id, occurred_at, …)`.
         sql: String = required;
+    }
+}
+
+choice! {
+    /// What becomes of events whose aggregate counts versions.
+    pub enum VersionMode {
+        /// Nobody looks at versions.
+        Off = "off",
+        /// What is at or below the last version that was applied is not run.
+        Stale = "stale",
+        /// Besides, what is not the next version waits.
+        Gap = "gap",
+    }
+}
+
+choice! {
+    /// What becomes of an event whose predecessor has not come in time.
+    pub enum GapEnd {
+        /// It waits on.
+        Park = "park",
+        /// It is run.
+        Run = "run",
     }
 }
 

@@ -19,7 +19,8 @@ section! {
 section! {
     /// `[kafka]`: the cluster, the topics, and how they are read.
     pub struct Kafka as "kafka" {
-        /// The brokers: `host:port`, separated by commas.
+        /// The brokers: `host:port`, separated by commas. Neither they nor topics are wanted where events come by HTTP
+        /// alone (`intake.listen`).
         bootstrap: String = required;
         /// The topics, by their full names.
         topics: Vec<String> = required;

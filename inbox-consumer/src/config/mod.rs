@@ -14,11 +14,13 @@
 mod database;
 mod events;
 mod handlers;
+mod intake;
 mod kafka;
 mod limits;
 mod load;
 mod outbox;
 mod park;
+mod schemas;
 mod sections;
 mod validate;
 
@@ -28,12 +30,14 @@ mod reference;
 mod tests;
 
 pub use database::Database;
-pub use events::{Content, Events, Format, Unwanted};
-pub use handlers::{Declared, DeclaredMode};
+pub use events::{Content, EventTopic, EventTopics, Events, Format, Unwanted};
+pub use handlers::{Declared, DeclaredMode, GapEnd, VersionMode};
+pub use intake::Intake;
 pub use kafka::{Identity, Kafka, Protocol, Start};
 pub use limits::{Batch, Lanes, Limits, Retention, Retry};
 pub use outbox::{Outbox, Wake};
 pub use park::Park;
+pub use schemas::Schemas;
 #[cfg(feature = "cli")]
 pub(crate) use sections::TABLE;
 pub use sections::{Config, KEYS};

@@ -4,8 +4,8 @@ use outbox_core::{Reader, RulesError};
 use service_kit::{Http, Log, Secret, Traces, configuration};
 
 use super::{
-    Batch, Database, Declared, Events, Format, Identity, Kafka, Lanes, Limits, Outbox, Park,
-    Retention, Retry,
+    Batch, Database, Declared, Events, Identity, Intake, Kafka, Lanes, Limits, Outbox, Park,
+    Retention, Retry, Schemas,
 };
 
 configuration! {
@@ -19,6 +19,8 @@ configuration! {
         database: Database,
         /// How records become events.
         events: Events,
+        /// Payloads that are no JSON.
+        schemas: Schemas,
         /// How a partition is divided.
         lanes: Lanes,
         /// How much goes into one transaction.
@@ -33,6 +35,8 @@ configuration! {
         retention: Retention,
         /// How handlers append events.
         outbox: Outbox,
+        /// Events by HTTP.
+        intake: Intake,
         /// Where metrics and health are served.
         http: Http,
         /// What is logged, and how.
@@ -65,13 +69,15 @@ impl Config {
     /// # Errors
     /// When the rules of `[events.rules]` contradict themselves; [`Config::validate`] says so, too.
     pub fn reader(&self) -> Result<Reader, RulesError> {
-        let Events { format, rules, id_scope, event_bytes_max, .. } = &self.events;
-        let reader = match (format, rules) {
-            (Format::Custom, Some(rules)) => Reader::new(rules.clone(), *event_bytes_max)?,
-            (Format::Own, _) | (Format::Custom, None) => Reader::own(*event_bytes_max),
-        };
+        let reader = self.events.reader()?;
         let topics = self.kafka.topics.iter().map(String::as_str);
-        Ok(reader.with_id_scope(*id_scope).with_topics(topics))
+        Ok(reader.with_id_scope(self.events.id_scope).with_topics(topics))
+    }
+
+    /// Whether anything is read from Kafka: nothing need be where events come by HTTP.
+    pub fn reads_kafka(&self) -> bool {
+        let named = !self.kafka.bootstrap.is_empty() || !self.kafka.topics.is_empty();
+        named || !self.intake.is_on()
     }
 
     /// The consumer group: `kafka.group`, or the consumer's name.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use service_kit::{DatabaseAddress, duration::text, is_name, properties::Program};
 
-use super::{Config, Database, Format, Problem, Unwanted, database::BUILD, sections::TABLE};
+use super::{Config, Database, Problem, Unwanted, database::BUILD, sections::TABLE};
 
 /// What a frozen process has locked should not be waited for longer, however short its session with the group is.
 const LOCKS_HELD_MAX: Duration = Duration::from_mins(1);
@@ -25,6 +25,8 @@ impl Config {
         let tls = cfg!(any(feature = "tls", feature = "tls-vendored"));
         let security = &self.kafka.security;
         found.extend(security.problems(&self.kafka.bootstrap, "inbox-consumer", tls));
+        found.extend(self.intake.problems());
+        found.extend(self.schemas.problems());
         found.extend(self.http.problem(BUILD.package, cfg!(feature = "http")));
         found.extend(self.traces.problems(BUILD.package, cfg!(feature = "otlp")));
         found
@@ -35,7 +37,10 @@ impl Config {
         let Ok(values) = toml::Table::try_from(self) else {
             return found.push(Problem::fatal(&[], "a value of the configuration is too large"));
         };
-        found.extend(TABLE.problems(&values));
+        let missing = |problem: &Problem| {
+            matches!(problem.keys[..], ["kafka.bootstrap" | "kafka.topics"]) && !self.reads_kafka()
+        };
+        found.extend(TABLE.problems(&values).into_iter().filter(|problem| !missing(problem)));
     }
 
     fn names(&self, found: &mut Vec<Problem>) {
@@ -67,19 +72,10 @@ impl Config {
         if let Err(error) = self.reader() {
             found.push(Problem::fatal(&["events.rules.id"], format!("[events.rules]: {error}")));
         }
-        match (self.events.format, self.events.rules.is_some()) {
-            (Format::Own, true) => found.push(Problem::fatal(
-                &["events.format", "events.rules.id"],
-                "[events.rules] is set but not used: `events.format` is own; set it to custom, or \
-                 remove the rules",
-            )),
-            (Format::Custom, false) => found.push(Problem::fatal(
-                &["events.format", "events.rules.id"],
-                "`events.format` is custom, but [events.rules] does not say where things are; set at \
-                 least `events.rules.id` and `events.rules.type`",
-            )),
-            (Format::Own, false) | (Format::Custom, true) => {}
-        }
+        let problems = self.events.reading_problems(&self.kafka.topics).into_iter();
+        found.extend(
+            problems.map(|text| Problem::fatal(&["events.format", "events.rules.id"], text)),
+        );
         self.dead_letters(found);
     }
 

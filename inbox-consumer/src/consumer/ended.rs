@@ -12,6 +12,9 @@ pub enum Ended {
     ShutdownCutShort(String),
     /// The Kafka client is dead (fenced instance id, refused by the broker): start the process anew.
     KafkaFatal(String),
+    /// The HTTP intake cannot begin: its address is in use, its place in the database cannot be had, its secrets cannot
+    /// be read.
+    IntakeFailed(String),
     /// A part of the runtime panicked. Effects are safe; please report it.
     Panicked(String),
 }
@@ -22,6 +25,7 @@ impl fmt::Display for Ended {
             Self::Shutdown => f.write_str("the consumer has shut down"),
             Self::ShutdownCutShort(why) => write!(f, "the consumer has shut down, but {why}"),
             Self::KafkaFatal(why) => write!(f, "the Kafka client is dead: {why}"),
+            Self::IntakeFailed(why) => write!(f, "the HTTP intake cannot begin: {why}"),
             Self::Panicked(why) => write!(f, "the runtime panicked: {why}"),
         }
     }

@@ -1,14 +1,22 @@
 //! Who a consumer is, and where it starts.
 
-use std::time::Duration;
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use inbox_handler::internal::{Declared, DeclaredMode};
+use inbox_handler::{
+    GapEnd, VersionPolicy,
+    internal::{Declared, DeclaredMode},
+};
 use inbox_kafka::internal::{Excerpts, KafkaSettings};
 use inbox_runtime::internal::{Content, Unwanted, UnwantedRules};
-use inbox_store::internal::port::Owner;
+use inbox_store::internal::port::{Owner, Placement};
+use outbox_core::Reader;
 use uuid::Uuid;
 
 use crate::config::{self, Config};
+
+/// What stands for the HTTP intake where others have a topic. No topic of Kafka can have the name.
+#[cfg(any(feature = "cli", feature = "intake"))]
+pub(crate) const INTAKE_TOPIC: &str = "http:events";
 
 pub(super) fn owner(config: &Config) -> Owner {
     Owner {
@@ -26,13 +34,21 @@ pub(super) fn start(start: config::Start) -> inbox_engine::internal::Start {
     }
 }
 
+/// Topics whose aggregates are found by rules of their own.
+pub(super) fn placements(reader: &Reader, topics: &[String]) -> HashMap<String, Arc<Placement>> {
+    let own = |topic: &&String| reader.of_topic(topic).rules() != reader.rules();
+    let place =
+        |topic: &String| (topic.clone(), Arc::new(Placement::of(reader.of_topic(topic).rules())));
+    topics.iter().filter(own).map(place).collect()
+}
+
 /// Which records are kept in part.
 pub(super) fn excerpts(config: &Config) -> Excerpts {
     // Rules that contradict themselves let no consumer start.
     let reader = config.reader();
     reader.map_or_else(
         |_| Excerpts::default(),
-        |reader| Excerpts::of(reader.rules(), config.events.event_bytes_max),
+        |reader| Excerpts::of(reader.all_rules(), config.events.event_bytes_max),
     )
 }
 
@@ -68,10 +84,27 @@ pub(crate) fn declared(config: &Config) -> Vec<Declared> {
             config::DeclaredMode::Run => DeclaredMode::Run,
         },
         one_per_aggregate: handler.one_per_aggregate,
+        versions: versions(handler),
         columns: handler.columns.clone(),
         sql: handler.sql.clone(),
     };
     config.handlers.iter().map(one).collect()
+}
+
+fn versions(handler: &config::Declared) -> Option<VersionPolicy> {
+    let policy = match handler.versions {
+        config::VersionMode::Off => return None,
+        config::VersionMode::Stale => VersionPolicy::stale(),
+        config::VersionMode::Gap => VersionPolicy::gap(
+            handler.gap_wait,
+            match handler.gap_end {
+                config::GapEnd::Park => GapEnd::Park,
+                config::GapEnd::Run => GapEnd::Run,
+            },
+        ),
+    };
+    let policy = handler.version_first.map_or(policy, |first| policy.first(first.into()));
+    Some(if handler.version_required { policy.required() } else { policy })
 }
 
 /// What the Kafka client needs of the configuration.

@@ -94,6 +94,7 @@ pub fn gathered(
         payload: record.payload.clone(),
     };
     let delivery = Arc::new(Delivery {
+        told_by_id: false,
         partition: TopicPartition { topic: "t".into(), partition: 0 },
         offset: Offset(0),
         record,

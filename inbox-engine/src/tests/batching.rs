@@ -354,3 +354,17 @@ fn the_longest_waiting_lane_comes_first() {
         ",
     );
 }
+
+/// What a transaction has woken is looked for at once, not at the next look.
+#[test]
+fn what_was_woken_is_looked_for_at_once() {
+    check(
+        "
+        limits look=1000
+        own p0 lanes=1 w=0
+        due p0
+        deliver p0 0a => start p0[0]
+        woke p0@0 => look p0
+        ",
+    );
+}

@@ -204,6 +204,7 @@ impl Script {
                 BatchOutcome::Failed(named.map(|name| failure(verb, at(name))).collect())
             }
             "ignored" => BatchOutcome::Committed(Tally::default()),
+            "woke" => BatchOutcome::Committed(Tally { applied: 1, woken: 1, ..Tally::default() }),
             "blocked" => BatchOutcome::Fault(TransactionFault::Blocked("lock time-out".into())),
             "conflict" => BatchOutcome::Fault(TransactionFault::Conflict("deadlock".into())),
             "broken" => {

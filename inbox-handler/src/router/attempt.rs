@@ -8,7 +8,7 @@ use std::{
 use futures::FutureExt;
 use inbox_engine::internal::Rule;
 use inbox_store::internal::port::{Sessions, StoreFault};
-use outbox_core::{CodecError, Decode};
+use outbox_core::{CodecError, Decode, Payload};
 
 use super::{CallFailure, RunEnd, RunEvent};
 use crate::{
@@ -18,18 +18,55 @@ use crate::{
 };
 
 /// Decodes the payload of an event. A decoder that panics has refused the payload.
-pub(super) fn decode<T, C: Decode<T>>(codec: &C, event: &RunEvent<'_>) -> Result<Event<T>, String> {
-    let envelope = event.delivery.event.as_ref().map_err(ToString::to_string)?;
-    let decoded = catch_unwind(AssertUnwindSafe(|| match &envelope.payload {
-        Some(payload) => codec.decode(payload),
-        None => codec.decode_tombstone(),
-    }));
-    match decoded {
-        Ok(Ok(payload)) => Ok(Event::new(event.delivery, event.attempt, payload)),
-        Ok(Err(error)) => Err(limit_text(advise(&error))),
+pub(super) fn decode<T, C: Decode<T>>(
+    codec: &C,
+    event: &RunEvent<'_>,
+) -> Result<Event<T>, DecodeFault> {
+    let payload = payload(event).map_err(DecodeFault::Unreadable)?;
+    let payload = decode_payload(codec, &payload)?;
+    Ok(Event::new(event.delivery, event.attempt, payload))
+}
+
+/// The same of a payload alone.
+pub(super) fn decode_payload<T, C: Decode<T> + ?Sized>(
+    codec: &C,
+    payload: &Payload<'_>,
+) -> Result<T, DecodeFault> {
+    match catch_unwind(AssertUnwindSafe(|| codec.decode(payload))) {
+        Ok(Ok(payload)) => Ok(payload),
+        Ok(Err(error)) if error.is_outage() => {
+            Err(DecodeFault::Unavailable(limit_text(error.to_string())))
+        }
+        Ok(Err(error)) => Err(DecodeFault::Unreadable(limit_text(advise(&error)))),
         // What the panic said may quote the payload.
-        Err(_) => Err("the payload's decoder panicked".to_owned()),
+        Err(_) => Err(DecodeFault::Unreadable("the payload's decoder panicked".to_owned())),
     }
+}
+
+/// Why a payload was not decoded.
+#[derive(Debug)]
+pub(super) enum DecodeFault {
+    /// It is not what its handler takes.
+    Unreadable(String),
+    /// What its codec needs is not there; no event is at fault.
+    Unavailable(String),
+}
+
+impl DecodeFault {
+    /// How a run ends by it at the event at `at`, when so many before it were handled.
+    pub(super) fn end(self, at: usize, ran: usize) -> RunEnd {
+        match self {
+            Self::Unreadable(error) => RunEnd::Undecodable { at, ran, error },
+            Self::Unavailable(error) => RunEnd::Unavailable(error),
+        }
+    }
+}
+
+/// What a codec sees of an event.
+pub(super) fn payload<'a>(event: &RunEvent<'a>) -> Result<Payload<'a>, String> {
+    let delivery = event.delivery;
+    let envelope = delivery.event.as_ref().map_err(ToString::to_string)?;
+    Ok(Payload::of(envelope, &delivery.record.headers, &delivery.partition.topic))
 }
 
 /// What is wrong with the payload, and what to do about it.
@@ -148,7 +185,9 @@ pub(super) async fn flush_queue<DB: Sessions>(tx: &mut Tx<'_, DB>) -> Option<Run
 
 /// Nothing that was handled is settled before what its handler queued is sent.
 pub(super) async fn send_queued<DB: Sessions>(end: RunEnd, tx: &mut Tx<'_, DB>) -> RunEnd {
-    if matches!(end, RunEnd::Failed(_)) || !Rule::QueueSentBeforeAdvance.on() {
+    if matches!(end, RunEnd::Failed(_) | RunEnd::Unavailable(_))
+        || !Rule::QueueSentBeforeAdvance.on()
+    {
         return end;
     }
     flush_queue(tx).await.unwrap_or(end)

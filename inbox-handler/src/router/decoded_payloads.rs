@@ -7,14 +7,14 @@ use std::{any::Any, fmt};
 
 use inbox_store::internal::port::Sessions;
 
-use super::{RunEvent, table::RouteTable};
+use super::{RunEvent, attempt::DecodeFault, table::RouteTable};
 use crate::Event;
 
 /// After so many events others have their turn: what the database answered is looked at.
 const AT_ONCE: usize = 32;
 
 /// What one route has decoded, by the places of the events in their batch.
-pub(super) type Decoded<T> = Vec<Option<Result<Event<T>, String>>>;
+pub(super) type Decoded<T> = Vec<Option<Result<Event<T>, DecodeFault>>>;
 
 /// What the routes of a batch have decoded: each a `Decoded` of its own type.
 #[derive(Default)]
@@ -77,7 +77,7 @@ impl DecodedRun<'_> {
     }
 
     /// What was decoded of the run's event at `at`; `None` when it was not, or was taken.
-    pub(super) fn take<T: 'static>(&mut self, at: usize) -> Option<Result<Event<T>, String>> {
+    pub(super) fn take<T: 'static>(&mut self, at: usize) -> Option<Result<Event<T>, DecodeFault>> {
         let decoded = self.decoded.as_deref_mut()?.downcast_mut::<Decoded<T>>()?;
         decoded.get_mut(*self.places.get(at)?)?.take()
     }
@@ -95,7 +95,7 @@ mod tests {
         time::Duration,
     };
 
-    use outbox_core::{CodecError, Decode, Json};
+    use outbox_core::{CodecError, Decode, Json, Payload};
     use sqlx::{Connection as _, Sqlite, SqliteConnection};
 
     use super::{super::run_tests::delivery, AT_ONCE, DecodedPayloads, DecodedRun};
@@ -109,7 +109,7 @@ mod tests {
     struct Counted(Arc<AtomicUsize>);
 
     impl Decode<i64> for Counted {
-        fn decode(&self, payload: &[u8]) -> Result<i64, CodecError> {
+        fn decode(&self, payload: &Payload<'_>) -> Result<i64, CodecError> {
             self.0.fetch_add(1, Relaxed);
             Json.decode(payload)
         }

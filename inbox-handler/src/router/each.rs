@@ -4,7 +4,7 @@ use std::{any::type_name, time::Duration};
 
 use async_trait::async_trait;
 use inbox_store::internal::port::Sessions;
-use outbox_core::Decode;
+use outbox_core::{Decode, Preparation};
 use tracing::Instrument as _;
 
 use super::{CallFailure, DecodedRun, Route, RunEnd, RunEvent, attempt};
@@ -26,6 +26,14 @@ where
         type_name::<H>()
     }
 
+    fn start(&self) -> Option<Preparation<'_>> {
+        Some(self.codec.start())
+    }
+
+    fn prepare(&self, event: &RunEvent<'_>) -> Option<Preparation<'_>> {
+        self.codec.prepare(&attempt::payload(event).ok()?)
+    }
+
     async fn run(
         &self,
         run: &[RunEvent<'_>],
@@ -39,7 +47,7 @@ where
             // Right before its turn: nothing of a later event is looked at when an earlier one fails.
             let event = match attempt::decode(&self.codec, event) {
                 Ok(event) => event,
-                Err(error) => return RunEnd::Undecodable { at, ran: at, error },
+                Err(fault) => return fault.end(at, at),
             };
             // Called inside the future, so that a panic before the first await is caught, too.
             let call = async { self.handler.handle(&event, &mut *tx).await };

@@ -6,8 +6,10 @@ mod attempt;
 mod declared;
 mod decoded_payloads;
 mod each;
+mod preparing;
 mod schedule;
 mod table;
+mod versions;
 mod whole;
 
 #[cfg(all(test, feature = "postgres"))]
@@ -23,13 +25,15 @@ use std::{any::Any, collections::HashMap, fmt, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use inbox_store::internal::port::Sessions;
-use outbox_core::{Decode, Json};
+use outbox_core::{Decode, Json, Preparation, Upcasts};
 use sqlx::Database;
 
-pub use declared::{Declared, DeclaredMode};
+pub use declared::{Declared, DeclaredMode, PayloadCodec};
 pub use decoded_payloads::{DecodedPayloads, DecodedRun};
+pub use preparing::CodecsStarted;
 pub use schedule::Schedule;
 pub use table::{RouteLookup, RouteTable};
+pub use versions::{GapEnd, VersionPlace, VersionPolicy};
 
 pub use crate::run_event::RunEvent;
 use crate::{BatchHandler, Fault, Handler, Tx};
@@ -53,6 +57,8 @@ pub enum RunEnd {
         /// Why, without any of the payload.
         error: String,
     },
+    /// What a codec needs is not there, and no event is at fault: all of it is to be rolled back.
+    Unavailable(String),
     /// The handler failed.
     Failed(CallFailure),
 }
@@ -75,6 +81,16 @@ pub struct CallFailure {
 pub(crate) trait Route<DB: Database>: Send + Sync {
     /// The handler's type, for people.
     fn name(&self) -> &'static str;
+
+    /// Its codec gets ready, before anything is read; `None`: it has none.
+    fn start(&self) -> Option<Preparation<'_>> {
+        None
+    }
+
+    /// What its codec fetches before this event can be decoded; `None`: nothing is missing.
+    fn prepare(&self, _event: &RunEvent<'_>) -> Option<Preparation<'_>> {
+        None
+    }
 
     /// A place for what it decodes before its turn; `None`: it decodes nothing before.
     fn payload_buffer(&self) -> Option<Box<dyn Any + Send>> {
@@ -146,6 +162,7 @@ impl<DB: Database> Entry<DB> {
 pub struct Routes<DB: Database> {
     by_type: HashMap<String, Entry<DB>>,
     schedules: HashMap<String, Schedule>,
+    versions: HashMap<String, VersionPolicy>,
     refused: Vec<String>,
     /// Those that the configuration declares, once more.
     declared: Vec<Arc<DeclaredRoute<DB>>>,
@@ -156,6 +173,7 @@ impl<DB: Database> Default for Routes<DB> {
         Self {
             by_type: HashMap::new(),
             schedules: HashMap::new(),
+            versions: HashMap::new(),
             refused: Vec::new(),
             declared: Vec::new(),
         }
@@ -188,6 +206,28 @@ impl<DB: Sessions> Routes<DB> {
             event_type,
             Entry::Handled(Registered { route, whole_run: false, one_per_aggregate: false }),
         )
+    }
+
+    /// Gives events of `event_type` to `handler`, one at a time; `upcasts` bring payloads of older schema versions to the
+    /// type that it takes.
+    #[must_use]
+    pub fn on_versions<C, H>(self, event_type: &str, upcasts: Upcasts<C>, handler: H) -> Self
+    where
+        Upcasts<C>: Decode<H::Event>,
+        H: Handler<DB>,
+    {
+        self.on_with(event_type, upcasts, handler)
+    }
+
+    /// Gives runs of `event_type` to `handler`; `upcasts` bring payloads of older schema versions to the type that it
+    /// takes.
+    #[must_use]
+    pub fn on_batch_versions<C, H>(self, event_type: &str, upcasts: Upcasts<C>, handler: H) -> Self
+    where
+        Upcasts<C>: Decode<H::Event>,
+        H: BatchHandler<DB>,
+    {
+        self.on_batch_with(event_type, upcasts, handler)
     }
 
     /// Gives runs of `event_type` to `handler`; payloads are JSON.
@@ -223,6 +263,17 @@ impl<DB: Sessions> Routes<DB> {
         if self.schedules.insert(event_type.to_owned(), schedule).is_some() {
             self.refused.push(format!(
                 "events of type `{event_type}` have two schedules: remove one of them"
+            ));
+        }
+        self
+    }
+
+    /// Looks at the versions of the aggregates of `event_type`; without this nobody does.
+    #[must_use]
+    pub fn versions(mut self, event_type: &str, policy: VersionPolicy) -> Self {
+        if self.versions.insert(event_type.to_owned(), policy).is_some() {
+            self.refused.push(format!(
+                "events of type `{event_type}` have two policies of versions: remove one of them"
             ));
         }
         self
@@ -270,6 +321,12 @@ impl<DB: Sessions> Routes<DB> {
                  remove the schedule"
             ));
         }
-        Ok(RouteTable::new(self.by_type, self.schedules, self.declared))
+        if let Some(event_type) = self.versions.keys().find(|event_type| !handled(event_type)) {
+            return Err(format!(
+                "events of type `{event_type}` have a policy of versions, but no handler: correct the type, or \
+                 remove the policy"
+            ));
+        }
+        Ok(RouteTable::new(self))
     }
 }

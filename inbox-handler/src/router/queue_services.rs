@@ -129,6 +129,7 @@ pub(super) fn make_delivery(event_type: &str, payload: Bytes) -> Arc<Delivery> {
         payload: payload.clone(),
     };
     Arc::new(Delivery {
+        told_by_id: false,
         partition: TopicPartition { topic: "topic".into(), partition: 0 },
         offset: Offset(0),
         record: Record { payload, ..Record::default() },

@@ -41,6 +41,7 @@ pub(super) fn delivery(payload: Option<&str>, offset: i64) -> Arc<Delivery> {
         payload: payload.clone(),
     };
     Arc::new(Delivery {
+        told_by_id: false,
         partition: TopicPartition { topic: "topic".into(), partition: 6 },
         offset: Offset(offset),
         record: Record { key: None, headers, payload, timestamp_ms: None },

@@ -7,7 +7,8 @@ use inbox_store::internal::port::Sessions;
 use sqlx::Database;
 
 use super::{
-    DeclaredRoute, DecodedRun, Entry, Registered, Route, RunEnd, RunEvent, Schedule, attempt,
+    DeclaredRoute, DecodedRun, Entry, Registered, Route, Routes, RunEnd, RunEvent, Schedule,
+    VersionPolicy, attempt,
 };
 use crate::Tx;
 
@@ -27,23 +28,27 @@ pub struct RouteTable<DB: Database> {
     by_type: HashMap<Box<str>, RouteLookup>,
     routes: Vec<Arc<dyn Route<DB>>>,
     schedules: HashMap<String, Schedule>,
+    /// By number; nothing where no route has one.
+    versions: Vec<Option<VersionPolicy>>,
     /// Those whose statement the database looks at before the start.
     pub(super) declared: Vec<Arc<DeclaredRoute<DB>>>,
 }
 
 impl<DB: Database> RouteTable<DB> {
-    pub(super) fn new(
-        entries: HashMap<String, Entry<DB>>,
-        schedules: HashMap<String, Schedule>,
-        declared: Vec<Arc<DeclaredRoute<DB>>>,
-    ) -> Self {
+    pub(super) fn new(routes: Routes<DB>) -> Self {
+        let Routes { by_type: entries, schedules, mut versions, declared, .. } = routes;
         // Sorted, so that the numbers are the same in every process.
         let mut entries: Vec<_> = entries.into_iter().collect();
         entries.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
         let by_type = HashMap::with_capacity(entries.len());
-        let mut table = Self { by_type, routes: Vec::new(), schedules, declared };
+        let (routes, policies) = (Vec::new(), Vec::new());
+        let mut table = Self { by_type, routes, schedules, versions: policies, declared };
+        let versioned = !versions.is_empty();
         for (event_type, entry) in entries {
             let lookup = table.number(entry);
+            if versioned && matches!(lookup, RouteLookup::Route(_)) {
+                table.versions.push(versions.remove(&event_type));
+            }
             table.by_type.insert(event_type.into(), lookup);
         }
         table
@@ -70,6 +75,11 @@ impl<DB: Database> RouteTable<DB> {
         &*self.routes[index]
     }
 
+    /// All routes.
+    pub(super) fn all(&self) -> impl Iterator<Item = &dyn Route<DB>> {
+        self.routes.iter().map(|route| &**route)
+    }
+
     /// Runs the handler of a number on `run`, and sends what it queued. `deadline` is for each call of
     /// the handler.
     pub async fn run(
@@ -90,6 +100,21 @@ impl<DB: Database> RouteTable<DB> {
     /// The schedule of its own that an event type has.
     pub fn schedule(&self, event_type: &str) -> Option<Schedule> {
         self.schedules.get(event_type).copied()
+    }
+
+    /// Whether any route looks at versions.
+    pub fn has_versions(&self) -> bool {
+        !self.versions.is_empty()
+    }
+
+    /// Whether events of any route wait for versions before their own.
+    pub fn has_gaps(&self) -> bool {
+        self.versions.iter().flatten().any(|policy| policy.wait().is_some())
+    }
+
+    /// How the route of a number looks at versions.
+    pub fn versions(&self, number: u32) -> Option<&VersionPolicy> {
+        self.versions.get(usize::try_from(number).ok()?)?.as_ref()
     }
 
     /// Each handled event type with the name of its handler, sorted by type.

@@ -7,7 +7,7 @@ use std::{
 
 use async_trait::async_trait;
 use inbox_store::internal::port::Sessions;
-use outbox_core::Decode;
+use outbox_core::{Decode, Preparation};
 use tracing::Instrument as _;
 
 use super::{CallFailure, DecodedRun, Route, RunEnd, RunEvent, attempt, decoded_payloads::Decoded};
@@ -27,6 +27,14 @@ where
 {
     fn name(&self) -> &'static str {
         type_name::<H>()
+    }
+
+    fn start(&self) -> Option<Preparation<'_>> {
+        Some(self.codec.start())
+    }
+
+    fn prepare(&self, event: &RunEvent<'_>) -> Option<Preparation<'_>> {
+        self.codec.prepare(&attempt::payload(event).ok()?)
     }
 
     fn payload_buffer(&self) -> Option<Box<dyn Any + Send>> {
@@ -54,7 +62,7 @@ where
                     assert!(decoded.is_of(event.delivery), "each event has its own payload");
                     events.push(decoded);
                 }
-                Err(error) => return RunEnd::Undecodable { at, ran: 0, error },
+                Err(fault) => return fault.end(at, 0),
             }
         }
         if let Some(first) = run.first() {

@@ -19,7 +19,7 @@ impl<'a, DB: Transactions> Transaction<'a, DB> {
         let items = &batch.items;
         let distinct = distinct(items, |item| item.kind.route != IGNORED.route);
         let request = self.request(&distinct.claimed);
-        let claimed = DB::claim(self.conn, &self.scope, &request).await;
+        let claimed = self.ask_claim(&request).await;
         let mut claimed = claimed.map_err(|error| self.statement_failed("the claim", &error))?;
         self.check_lanes(claimed.lanes_mine)?;
         (self.tx, self.changed) = (std::mem::take(&mut claimed.tx), claimed.changed);
@@ -37,7 +37,7 @@ impl<'a, DB: Transactions> Transaction<'a, DB> {
             } else {
                 self.judge_known(item, &known).await?
             };
-            dispositions.set(index, disposition);
+            dispositions.set(index, self.refused(disposition));
         }
         for (copy, first) in distinct.copies {
             // What the row says outranks the copy before: that one may be the impostor.
@@ -47,7 +47,7 @@ impl<'a, DB: Transactions> Transaction<'a, DB> {
             } else {
                 copy_of(&items[copy], &items[first])
             };
-            dispositions.set(copy, disposition);
+            dispositions.set(copy, self.refused(disposition));
         }
         dispositions.hold_followers();
         Ok(dispositions)
@@ -158,15 +158,33 @@ impl<'a, DB: Transactions> Transaction<'a, DB> {
         if !Intake::is_same_content(found, item) && Rule::MismatchParks.on() {
             return Ok(Disposition::Park(self.mismatch(found).await?));
         }
-        let own = found.partition_ref == self.scope.partition_ref && found.offset == item.offset;
-        let passed = self.batch.lanes.iter().any(|l| l.lane == item.lane && item.offset <= l.prev);
+        // What somebody waits for gets another offset each time that it is sent.
+        let same_offset = self.direct || found.offset == item.offset;
+        let own = found.partition_ref == self.scope.partition_ref && same_offset;
+        let passed = self.batch.lanes.iter().any(|l| l.lane == item.lane && found.offset <= l.prev);
         let remapped = item.offset.0 < self.batch.remapped_below.0;
-        if own && !passed && !remapped && Rule::TornCheck.on() {
+        // Its lanes were let go with a torn transaction, and another one may have moved them past it since; a partition
+        // that was retired meanwhile leaves its number in the row.
+        let torn = self.direct && item.suspect && !found.parked;
+        if (torn || (own && !passed)) && !remapped && Rule::TornCheck.on() {
             let error = "its inbox row is there, but its lane was never moved: a handler ended the \
                          transaction; check by hand whether the effect is there";
             return Ok(Disposition::Park(Doom { reason: ParkReason::Torn, error: error.into() }));
         }
+        if found.parked && self.direct {
+            self.parked_copies.push(item.id);
+        }
         Ok(Disposition::Duplicate)
+    }
+
+    /// Whoever waits is told of a mismatch: nothing is parked for it.
+    fn refused(&self, disposition: Disposition) -> Disposition {
+        match disposition {
+            Disposition::Park(doom) if self.direct && doom.reason == ParkReason::Mismatch => {
+                Disposition::Refuse(doom)
+            }
+            other => other,
+        }
     }
 
     async fn mismatch(&mut self, found: &InboxRow) -> Result<Doom, EarlyEnd> {

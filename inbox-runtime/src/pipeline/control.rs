@@ -1,6 +1,7 @@
 //! What is asked of the database besides transactions of events: take-over, watermark, standstill.
 
 use std::{
+    collections::HashMap,
     fmt,
     sync::{
         Arc,
@@ -14,8 +15,8 @@ use inbox_engine::internal::{
 };
 use inbox_kafka::internal::{Broker, BrokerError, Committed, TopicState, missing};
 use inbox_store::internal::port::{
-    Fit, Lanes, OpenError, Owner, Owners, Scope, TakeOver, TakeOverError, Taken, WatermarkMove,
-    release::DueQueue,
+    Fit, Lanes, OpenError, Owner, Owners, Placement, Scope, TakeOver, TakeOverError, Taken,
+    WatermarkMove, release::DueQueue,
 };
 use outbox_core::{IdScope, TopicPartition, internal::CommitMark};
 use tokio::sync::Semaphore;
@@ -62,6 +63,8 @@ pub struct Identity {
     pub owner: Owner,
     /// How partitions are divided.
     pub lanes: Lanes,
+    /// Topics whose aggregates are found by other rules.
+    pub placements: HashMap<String, Arc<Placement>>,
     /// Where an event's id is one event's.
     pub id_scope: IdScope,
     /// Where it begins without history.
@@ -151,7 +154,11 @@ impl<DB: Owners> Control<DB> {
             Some(Committed { next, mark }) => (Some(next), mark),
             None => (None, None),
         };
-        let Identity { consumer, owner, lanes, id_scope, start } = self.identity.clone();
+        let Identity { consumer, owner, mut lanes, placements, id_scope, start } =
+            self.identity.clone();
+        if let Some(placement) = placements.get(&*partition.topic) {
+            lanes.placement = Arc::clone(placement);
+        }
         Ok(TakeOver {
             consumer,
             partition,

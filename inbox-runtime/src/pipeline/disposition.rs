@@ -6,7 +6,7 @@ use inbox_engine::internal::{Doom, ParkReason, Rule, Run, RunEntry, Tally, runs}
 use inbox_store::internal::port::Parking;
 use outbox_core::OutboxEvent;
 
-use super::{Delivered, parked};
+use super::{Delivered, parked, versions::Versions};
 
 /// What becomes of one event.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -15,6 +15,10 @@ pub(super) enum Disposition {
     Applied,
     /// Its effect is there already.
     Duplicate,
+    /// It is at or below the last version of its aggregate, which is this one.
+    Stale(i64),
+    /// A version of its aggregate before its own was not applied.
+    Wait,
     /// An earlier event of its aggregate is parked.
     Follow,
     /// Nobody handles its type, and the configuration says to pass over it.
@@ -23,6 +27,8 @@ pub(super) enum Disposition {
     DeadLetter(Box<OutboxEvent>),
     /// It is parked.
     Park(Doom),
+    /// Its sender is told why it is not taken; nothing is written for it.
+    Refuse(Doom),
     /// Its handler is to run.
     Run,
     /// Its row was there and is not: the transaction has to be tried again.
@@ -53,6 +59,11 @@ impl<'a> Dispositions<'a> {
         self.all[index] = disposition;
     }
 
+    /// Each verdict, in the order of the items.
+    pub(super) fn into_all(self) -> Vec<Disposition> {
+        self.all
+    }
+
     /// Makes followers of what comes after a parked event of its aggregate. Items are by (lane,
     /// offset) and an aggregate is in one lane, so one pass sees the head first.
     pub(super) fn hold_followers(&mut self) {
@@ -72,13 +83,14 @@ impl<'a> Dispositions<'a> {
         }
     }
 
-    /// What becomes of an event whose turn had come; one that is parked holds its aggregate.
-    pub(super) fn decide(&mut self, index: usize, disposition: Disposition) {
+    /// What becomes of an event whose turn had come; one that is parked holds its aggregate. Whether it is.
+    pub(super) fn decide(&mut self, index: usize, disposition: Disposition) -> bool {
         let parked = matches!(disposition, Disposition::Park(_));
         self.all[index] = disposition;
         if parked {
             self.hold(index);
         }
+        parked
     }
 
     /// Dead letters, by (lane, offset).
@@ -112,6 +124,15 @@ impl<'a> Dispositions<'a> {
         (0..self.items.len()).filter(|index| self.all[*index] == Disposition::Run)
     }
 
+    /// The same of events that waited for a version that is applied now, which are to run.
+    pub(super) fn runs_of(&mut self, ready: &[usize]) -> Vec<Run> {
+        for &index in ready {
+            self.all[index] = Disposition::Run;
+        }
+        let entries: Vec<RunEntry> = ready.iter().map(|&index| self.entry(index)).collect();
+        runs(&entries)
+    }
+
     fn entry(&self, index: usize) -> RunEntry {
         let item = &self.items[index];
         RunEntry { index, lane: item.lane, kind: item.kind, aggregate: item.aggregate }
@@ -122,16 +143,27 @@ impl<'a> Dispositions<'a> {
     }
 
     /// The rows to park, in offset order. `delay` says when what is exhausted is released by itself.
-    pub(super) fn parked(&self, delay: impl Fn(&Delivered) -> Option<Duration>) -> Vec<Parking> {
-        let row = |(item, disposition): (&Delivered, &Disposition)| match disposition {
-            Disposition::Park(doom) if doom.reason == ParkReason::Exhausted => {
-                Some(parked::doomed_row(item, doom, delay(item)))
-            }
-            Disposition::Park(doom) => Some(parked::doomed_row(item, doom, None)),
-            Disposition::Follow => Some(parked::row(item, ParkReason::Follower, "", None)),
-            _ => None,
-        };
-        let mut rows: Vec<Parking> = self.items.iter().zip(&self.all).filter_map(row).collect();
+    pub(super) fn parked(
+        &self,
+        delay: impl Fn(&Delivered) -> Option<Duration>,
+        versions: &Versions<'_>,
+    ) -> Vec<Parking> {
+        let row =
+            |(index, (item, disposition)): (usize, (&Delivered, &Disposition))| match disposition {
+                Disposition::Park(doom) if doom.reason == ParkReason::Exhausted => {
+                    Some(parked::doomed_row(item, doom, delay(item)))
+                }
+                Disposition::Park(doom) => Some(parked::doomed_row(item, doom, None)),
+                Disposition::Follow => Some(parked::row(item, ParkReason::Follower, "", None)),
+                Disposition::Wait => {
+                    let wait = versions.how_to_wait(index)?;
+                    let row = parked::row(item, ParkReason::Gap, &wait.text, Some(wait.time));
+                    Some(Parking { aggregate: wait.queue, delay: Some(wait.time), ..row })
+                }
+                _ => None,
+            };
+        let all = self.items.iter().zip(&self.all).enumerate();
+        let mut rows: Vec<Parking> = all.filter_map(row).collect();
         rows.sort_unstable_by_key(|row| row.offset);
         rows
     }
@@ -141,6 +173,21 @@ impl<'a> Dispositions<'a> {
         self.items.iter().zip(&self.all).filter_map(|(item, disposition)| match disposition {
             Disposition::Park(doom) => Some((item, doom.reason, Some(doom))),
             Disposition::Follow => Some((item, ParkReason::Follower, None)),
+            Disposition::Wait => Some((item, ParkReason::Gap, None)),
+            _ => None,
+        })
+    }
+
+    /// What is parked until versions before its own are applied.
+    pub(super) fn waiting(&self) -> impl Iterator<Item = (usize, &Delivered)> {
+        let waits = |index: &usize| self.all[*index] == Disposition::Wait;
+        (0..self.items.len()).filter(waits).map(|index| (index, &self.items[index]))
+    }
+
+    /// What was not run for its version, with the one that was there.
+    pub(super) fn stale(&self) -> impl Iterator<Item = (&Delivered, i64)> {
+        self.items.iter().zip(&self.all).filter_map(|(item, disposition)| match disposition {
+            Disposition::Stale(last) => Some((item, *last)),
             _ => None,
         })
     }
@@ -151,10 +198,11 @@ impl<'a> Dispositions<'a> {
             match disposition {
                 Disposition::Applied => tally.applied += 1,
                 Disposition::Duplicate => tally.duplicates += 1,
-                Disposition::Follow | Disposition::Park(_) => tally.parked += 1,
+                Disposition::Stale(_) => tally.stale += 1,
+                Disposition::Follow | Disposition::Park(_) | Disposition::Wait => tally.parked += 1,
                 Disposition::Ignore => tally.ignored += 1,
                 Disposition::DeadLetter(_) => tally.dead_lettered += 1,
-                Disposition::Run | Disposition::Vanished => {}
+                Disposition::Refuse(_) | Disposition::Run | Disposition::Vanished => {}
             }
         }
         tally

@@ -157,7 +157,8 @@ mod tests {
         };
         let event = Err(ReadError::TooLarge { bytes: 0, max: 0 });
         let partition = TopicPartition { topic: "orders".into(), partition: 3 };
-        let delivery = Delivery { partition, offset: Offset(7), record, excerpt, event };
+        let delivery =
+            Delivery { partition, offset: Offset(7), record, excerpt, event, told_by_id: false };
         Item {
             offset: Offset(7),
             leader_epoch: LeaderEpoch(0),
@@ -217,7 +218,7 @@ mod tests {
             let size = record.size();
             let whole = document(&read(record.clone(), Excerpts::default()), "");
             assert!(whole.len() <= 2 * size + 1_000 * 40 + 300, "{fill:?}: {}", whole.len());
-            let cut = document(&read(record, Excerpts::of(&ReadRules::own(), 1_000)), "");
+            let cut = document(&read(record, Excerpts::of([&ReadRules::own()], 1_000)), "");
             assert!(cut.len() <= 200_000, "{fill:?}: {}", cut.len());
             // Older builds read `payload`, and would take a part for all of it.
             assert!(cut.contains("\"payload_begins\":") && !cut.contains("\"payload\":"), "{cut}");

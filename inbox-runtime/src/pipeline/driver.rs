@@ -1,5 +1,4 @@
-//! The loop that applies the engine's effects. One task owns the engine; everything slow is spawned and
-//! comes back as a message.
+//! The loop that applies the engine's effects. What is slow is spawned, and comes back as a message.
 //!
 //! One story: its files know each other.
 
@@ -257,7 +256,8 @@ impl<DB: Owners> Driver<DB> {
         let Some((_, Taken { lanes, suspects: suspected, .. })) = taken else { return };
         let work = &*self.work;
         let (aggregate_moves, meters) = (&mut self.aggregate_moves, &self.meters);
-        let items = arrivals.into_iter().map(|arrival| {
+        let items = arrivals.into_iter().map(|mut arrival| {
+            work.intake.unfold(&place.topic, &mut arrival);
             let at = lanes.place(&place.topic, arrival.offset, &arrival.record);
             let mut item = work.intake.item(place, arrival, at, &work.routes);
             suspects::judge(&mut item, suspected);

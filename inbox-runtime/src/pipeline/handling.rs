@@ -1,6 +1,6 @@
 //! Handlers run on the transaction: together, or one by one with savepoints.
 
-use std::time::Instant;
+use std::{borrow::Cow, collections::VecDeque, time::Instant};
 
 use inbox_engine::internal::{
     BatchOutcome, Doom, Failure, HandlerFault, Mode, ParkReason, Rule, Run, TransactionFault,
@@ -15,6 +15,7 @@ use super::{
     Delivered,
     disposition::{Disposition, Dispositions},
     transaction::{EarlyEnd, Transaction},
+    versions::Verdict,
 };
 
 /// How the call for one event of a careful transaction ended.
@@ -34,8 +35,26 @@ impl<DB: Transactions> Transaction<'_, DB> {
     ) -> Result<(), EarlyEnd> {
         for run in dispositions.runs() {
             self.handle_run(run, dispositions, payloads).await?;
+            self.handle_ready(dispositions, payloads).await?;
         }
         Ok(())
+    }
+
+    /// What has waited for events that were behind it.
+    async fn handle_ready(
+        &mut self,
+        dispositions: &mut Dispositions<'_>,
+        payloads: &mut DecodedPayloads,
+    ) -> Result<(), EarlyEnd> {
+        loop {
+            let ready = self.versions.ready();
+            if ready.is_empty() {
+                return Ok(());
+            }
+            for run in dispositions.runs_of(&ready) {
+                self.handle_run(run, dispositions, payloads).await?;
+            }
+        }
     }
 
     async fn handle_run(
@@ -45,32 +64,82 @@ impl<DB: Transactions> Transaction<'_, DB> {
         payloads: &mut DecodedPayloads,
     ) -> Result<(), EarlyEnd> {
         let mut rest = run.items;
+        // Events that are passed over, and what is behind each: both have their turn after `rest`.
+        let mut later: Vec<(usize, Vec<usize>)> = Vec::new();
         loop {
             rest.retain(|&index| !dispositions.follow(index));
             if rest.is_empty() {
-                return Ok(());
+                let Some((passed, behind)) = later.pop() else { return Ok(()) };
+                self.versions.pass(passed);
+                rest = behind;
+                continue;
             }
-            let of_run = payloads.run(run.kind.route, &rest);
-            let (done, next) = match self.call(run.kind.route, &rest, of_run).await {
-                RunEnd::Done => (rest.len(), rest.len()),
+            let verdicts = self.versions.judge(&rest);
+            let called = to_call(&rest, &verdicts);
+            let of_run = payloads.run(run.kind.route, &called);
+            let end = match *called {
+                [] => RunEnd::Done,
+                _ => self.call(run.kind.route, &called, of_run).await,
+            };
+            let done = match end {
+                RunEnd::Done => rest.len(),
                 RunEnd::Undecodable { at, ran, error } => {
-                    let index = rest[at];
-                    let item = &self.batch.items[index];
-                    dispositions.decide(index, self.dispose(item, undecodable(error)));
-                    rest.remove(at);
-                    (ran, ran)
+                    let index = called[at];
+                    let passed = self.doom_undecodable(index, error, dispositions);
+                    let place = rest.iter().position(|one| *one == index).unwrap_or_default();
+                    drop(called);
+                    if passed && ran != at && self.versions.looks_at(index) {
+                        // What is before it and has not run would be stale behind it.
+                        later.push((index, rest.split_off(place + 1)));
+                    } else if passed {
+                        self.versions.pass(index);
+                    }
+                    rest.remove(place);
+                    // What was judged behind events that have not run is judged anew.
+                    if ran == at { place } else { 0 }
                 }
+                RunEnd::Unavailable(error) => return Err(unavailable(error)),
                 RunEnd::Failed(failure) => {
-                    let index = failure.at.or((rest.len() == 1).then_some(0)).map(|at| rest[at]);
+                    let alone = (called.len() == 1).then_some(0);
+                    let index = failure.at.or(alone).map(|at| called[at]);
                     // What went past the guard may have broken the transaction for an event after it.
                     let index = index.filter(|_| !self.unguarded_used);
                     return Err(self.call_failed(index, failure));
                 }
             };
             self.still_inside(None)?;
-            rest[..done].iter().for_each(|&index| dispositions.set(index, Disposition::Applied));
-            rest.drain(..next);
+            for (place, index) in rest.drain(..done).enumerate() {
+                let verdict = verdicts.get(place).copied().unwrap_or(Verdict::Run);
+                self.settle(index, verdict, dispositions);
+            }
         }
+    }
+
+    /// An event is done with, at least for now.
+    fn settle(&mut self, index: usize, verdict: Verdict, dispositions: &mut Dispositions<'_>) {
+        match verdict {
+            Verdict::Run => {
+                dispositions.set(index, Disposition::Applied);
+                self.versions.pass(index);
+            }
+            Verdict::Stale(last) => dispositions.set(index, Disposition::Stale(last)),
+            Verdict::Wait(_) => {
+                dispositions.set(index, Disposition::Wait);
+                self.versions.wait(index);
+            }
+        }
+    }
+
+    /// Whether the configuration passes over it: it is behind then, as what was applied. One that is parked has
+    /// changed nothing.
+    fn doom_undecodable(
+        &mut self,
+        index: usize,
+        error: String,
+        dispositions: &mut Dispositions<'_>,
+    ) -> bool {
+        let disposition = self.dispose(&self.batch.items[index], undecodable(error));
+        !dispositions.decide(index, disposition)
     }
 
     /// One savepoint per event; goes on in the other lanes after a failure, to name every culprit.
@@ -78,21 +147,33 @@ impl<DB: Transactions> Transaction<'_, DB> {
         &mut self,
         dispositions: &mut Dispositions<'_>,
     ) -> Result<(), EarlyEnd> {
-        let indices: Vec<usize> = dispositions.to_run().collect();
+        let mut indices: VecDeque<usize> = dispositions.to_run().collect();
         let mut failures: Vec<Failure> = Vec::new();
         let batch = self.batch;
-        for index in indices {
+        while let Some(index) = indices.pop_front() {
             let lane = batch.items[index].lane;
             let behind = |f: &Failure| f.index.is_some_and(|i| batch.items[i].lane == lane);
             if failures.iter().any(behind) || dispositions.follow(index) {
                 continue;
             }
+            if let [verdict @ (Verdict::Stale(_) | Verdict::Wait(_))] =
+                *self.versions.judge(&[index])
+            {
+                self.settle(index, verdict, dispositions);
+                continue;
+            }
             match self.handle_single(index).await? {
-                EventEnd::Applied => dispositions.set(index, Disposition::Applied),
+                EventEnd::Applied => self.settle(index, Verdict::Run, dispositions),
                 EventEnd::Doomed(doom) => {
-                    dispositions.decide(index, self.dispose(&batch.items[index], doom));
+                    if self.doom_undecodable(index, doom.error, dispositions) {
+                        self.versions.pass(index);
+                    }
                 }
                 EventEnd::Failed(failure) => failures.push(failure),
+            }
+            for ready in self.versions.ready() {
+                dispositions.set(ready, Disposition::Run);
+                indices.push_front(ready);
             }
         }
         if failures.is_empty() {
@@ -111,6 +192,7 @@ impl<DB: Transactions> Transaction<'_, DB> {
                 self.undo_single().await?;
                 Ok(EventEnd::Doomed(undecodable(error)))
             }
+            RunEnd::Unavailable(error) => Err(unavailable(error)),
             RunEnd::Failed(failure) => {
                 let end = self.call_failed(Some(index), failure);
                 self.still_inside(Some(index))?;
@@ -184,6 +266,7 @@ impl<DB: Transactions> Transaction<'_, DB> {
         let (handled, failed) = match &end {
             RunEnd::Done => (events.len(), false),
             RunEnd::Undecodable { ran, .. } => (*ran, false),
+            RunEnd::Unavailable(_) => (0, false),
             RunEnd::Failed(failure) => (0, matches!(failure.fault, Fault::Retry | Fault::Reject)),
         };
         self.work.meters.run(route, begun.elapsed(), handled, failed);
@@ -213,8 +296,22 @@ impl<DB: Transactions> Transaction<'_, DB> {
     }
 }
 
+/// Those of these events whose handler is called.
+fn to_call<'r>(rest: &'r [usize], verdicts: &[Verdict]) -> Cow<'r, [usize]> {
+    if verdicts.iter().all(|verdict| *verdict == Verdict::Run) {
+        return Cow::Borrowed(rest);
+    }
+    let run = rest.iter().zip(verdicts).filter(|(_, verdict)| **verdict == Verdict::Run);
+    run.map(|(index, _)| *index).collect()
+}
+
 pub(super) fn run_event(item: &Delivered) -> RunEvent<'_> {
     RunEvent { delivery: &item.event, attempt: item.attempts + 1 }
+}
+
+/// What a codec had fetched is gone again: no event is at fault, and it is fetched before the next transaction.
+fn unavailable(error: String) -> EarlyEnd {
+    EarlyEnd::RolledBack(BatchOutcome::Fault(TransactionFault::Unreached(error)))
 }
 
 pub(super) fn undecodable(error: String) -> Doom {

@@ -220,7 +220,14 @@ mod tests {
         let record = Record { key: None, headers: Vec::new(), payload: None, timestamp_ms: None };
         let partition = TopicPartition { topic: "orders".into(), partition: 3 };
         let event = Err(ReadError::TooLarge { bytes: 0, max: 0 });
-        Arc::new(Delivery { partition, offset: Offset(offset), record, excerpt: None, event })
+        Arc::new(Delivery {
+            partition,
+            offset: Offset(offset),
+            record,
+            excerpt: None,
+            event,
+            told_by_id: false,
+        })
     }
 
     fn batch(lane: u16, offset: i64, attempts: u32) -> Batch<Arc<Delivery>> {

@@ -39,6 +39,15 @@ pub struct Intake {
 }
 
 impl Intake {
+    /// Gives an arrival the form that has everything in headers: before it gets its lane, and whenever it is read.
+    pub(super) fn unfold(&self, topic: &str, arrival: &mut Arrival) {
+        if arrival.flaw.is_none()
+            && let Some(record) = self.reader.unfold(topic, &arrival.record)
+        {
+            arrival.record = record;
+        }
+    }
+
     /// Makes an item of an arrival.
     pub(crate) fn item<DB: sqlx::Database>(
         &self,
@@ -47,7 +56,8 @@ impl Intake {
         (lane, aggregate): (Lane, [u8; 16]),
         routes: &RouteTable<DB>,
     ) -> Delivered {
-        let arrival = self.cut(arrival);
+        let mut arrival = self.cut(arrival);
+        self.unfold(&partition.topic, &mut arrival);
         let bytes = u32::try_from(arrival.weight() + ITEM_OVERHEAD).unwrap_or(u32::MAX);
         let Arrival { offset, leader_epoch, record, flaw } = arrival;
         let topic = &*partition.topic;
@@ -64,7 +74,9 @@ impl Intake {
             Ok(envelope) => *envelope.event_id.as_bytes(),
             Err(_) => unreadable_id(topic, partition.partition, offset.0),
         };
-        let delivery = Delivery { partition: partition.clone(), offset, record, excerpt, event };
+        let told_by_id = event.as_ref().is_ok_and(|it| self.reader.tells_by_id(topic, it));
+        let partition = partition.clone();
+        let delivery = Delivery { partition, offset, record, excerpt, event, told_by_id };
         let fingerprint = fingerprint(&delivery, self.content, Hash::now());
         Item {
             offset,
@@ -117,11 +129,17 @@ impl Intake {
         let ignored = |reason| self.unwanted.of(reason) == Unwanted::Ignore;
         let envelope = match event {
             Ok(envelope) => envelope,
+            Err(ReadError::NoEvent { .. }) => return (IGNORED, None),
             Err(_) if ignored(ParkReason::Undecodable) => return (IGNORED, None),
             Err(error) => return (PARKED, Some(doom(ParkReason::Undecodable, error.to_string()))),
         };
         match routes.lookup(&envelope.event_type) {
-            RouteLookup::Route(kind) => (kind, None),
+            RouteLookup::Route(kind) => {
+                let policy = routes.versions(kind.route);
+                let refusal = policy.and_then(|policy| policy.refusal(envelope.aggregate_version));
+                let rejected = |error: &str| doom(ParkReason::Rejected, error.to_owned());
+                (kind, refusal.map(rejected))
+            }
             RouteLookup::Ignored => (IGNORED, None),
             RouteLookup::Unknown if ignored(ParkReason::UnknownType) => (IGNORED, None),
             RouteLookup::Unknown => {
@@ -150,6 +168,9 @@ fn unreadable_id(topic: &str, partition: i32, offset: i64) -> [u8; 16] {
 fn fingerprint(delivery: &Delivery, content: Content, hash: Hash) -> [u8; 16] {
     let Record { key, payload, .. } = &delivery.record;
     match &delivery.event {
+        Ok(envelope) if delivery.told_by_id => {
+            content::fingerprint(&Envelope { payload: None, ..envelope.clone() }, content, hash)
+        }
         Ok(envelope) => content::fingerprint(envelope, content, hash),
         Err(_) => {
             // Of one that is kept in part, the whole payload's hash stands for what is missing.

@@ -13,6 +13,7 @@ pub(crate) mod control;
 #[cfg(feature = "testing")]
 pub(crate) mod crash;
 pub(crate) mod dead_letter;
+pub(crate) mod direct;
 mod disposition;
 mod document;
 pub(crate) mod driver;
@@ -28,6 +29,7 @@ mod overlap;
 mod parked;
 pub(crate) mod parking;
 mod pending_notes;
+mod prepare;
 pub(crate) mod prune;
 pub(crate) mod publish;
 pub(crate) mod release;
@@ -35,6 +37,7 @@ pub(crate) mod sessions;
 mod suspects;
 pub(crate) mod transaction;
 pub(crate) mod trial;
+mod versions;
 mod watch;
 
 use std::sync::Arc;

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use inbox_engine::internal::{Doom, ParkReason};
+use inbox_engine::internal::{BatchOutcome, Doom, ParkReason, Rule};
 use inbox_handler::Schedule;
 use inbox_store::internal::port::{ParkedLoad, Transactions};
 use service_kit::chance;
@@ -10,8 +10,9 @@ use service_kit::chance;
 use super::{
     Delivered,
     disposition::Dispositions,
+    fault_point,
     parked::event_labels,
-    transaction::{Transaction, Work},
+    transaction::{EarlyEnd, Transaction, Work},
 };
 use crate::telemetry::Signal;
 
@@ -39,6 +40,35 @@ impl<DB: Transactions> Work<DB> {
 }
 
 impl<DB: Transactions> Transaction<'_, DB> {
+    /// Writes what is parked.
+    pub(super) async fn park(&mut self, dispositions: &Dispositions<'_>) -> Result<(), EarlyEnd> {
+        let rows = dispositions.parked(|item| self.work.first_delay(item), &self.versions);
+        if rows.is_empty() || !Rule::ParkInTransaction.on() {
+            return Ok(());
+        }
+        let alone = DB::park_alone(self.conn, &self.scope).await;
+        alone.map_err(|error| self.statement_failed("the lock for parking", &error))?;
+        // A follower is as it came; that it cannot be parked is never its fault.
+        self.handled |= dispositions.parkings().any(|(_, _, doom)| doom.is_some());
+        let parked = DB::park(self.conn, &self.scope, &rows).await;
+        let marked = parked.map_err(|error| self.statement_failed("parking", &error))?;
+        self.changed = self.changed.map(|changed| changed.saturating_add_unsigned(marked));
+        self.set_joins(dispositions).await?;
+        fault_point::pass("live.after_park");
+        self.check_limit().await
+    }
+
+    /// The limits are kept exactly: nobody else parks here until this transaction ends.
+    async fn check_limit(&mut self) -> Result<(), EarlyEnd> {
+        let limit = self.work.parking.limit;
+        let load = DB::parked_load(self.conn, &self.scope, limit).await;
+        let load = load.map_err(|error| self.statement_failed("counting parked events", &error))?;
+        if load.within(limit) || !Rule::ParkedLimitCounted.on() {
+            return Ok(());
+        }
+        Err(EarlyEnd::RolledBack(BatchOutcome::Full(load.beyond(limit))))
+    }
+
     /// Counts what is parked now, by why; what a person has to look into is told one by one.
     pub(super) fn tell_parked(&self, dispositions: &Dispositions<'_>) {
         let mut reasons: BTreeMap<&str, u64> = BTreeMap::new();
@@ -56,10 +86,11 @@ impl<DB: Transactions> Transaction<'_, DB> {
                 _ => {}
             }
         }
+        // That an event waits for another is no trouble yet.
+        let mut told = dispositions.parkings().filter(|(_, reason, _)| *reason != ParkReason::Gap);
+        let Some(first) = told.next() else { return };
         let with_error = dispositions.parkings().find(|(_, _, doom)| doom.is_some());
-        let Some((item, _, doom)) = with_error.or_else(|| dispositions.parkings().next()) else {
-            return;
-        };
+        let (item, _, doom) = with_error.unwrap_or(first);
         let [event_type, event_id, aggregate] = event_labels(item);
         let counted = reasons.iter().map(|(reason, events)| format!("{reason} {events}"));
         let follows = "an earlier event of their aggregate is parked";

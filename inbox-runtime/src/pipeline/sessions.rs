@@ -137,7 +137,7 @@ impl<DB: Transactions> std::fmt::Debug for Sessions<DB> {
 
 impl<DB: Transactions> Sessions<DB> {
     /// An error of a session for people, with the role where advice needs it.
-    pub(super) fn explain(&self, error: &sqlx::Error) -> String {
+    pub(crate) fn explain(&self, error: &sqlx::Error) -> String {
         self.with_role(&DB::explain(error))
     }
 

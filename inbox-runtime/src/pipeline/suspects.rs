@@ -44,6 +44,11 @@ impl<DB: Transactions> Work<DB> {
         scope: Scope,
         batch: &Batch<Arc<Delivery>>,
     ) -> BatchOutcome {
+        // First: what codecs fetch is waited for beside everything else, and a process that ends meanwhile ended with none
+        // of these events.
+        if let Err(fault) = self.prepare(&batch.items).await {
+            return BatchOutcome::Fault(fault);
+        }
         if !batch.marked {
             let _beside_others = self.state.aside.read().await;
             return self.run(scope, batch).await;

@@ -14,13 +14,13 @@ use inbox_engine::internal::{
 };
 use inbox_handler::internal::{DecodedPayloads, RouteTable};
 use inbox_store::internal::port::{Scope, StatementRegistry, StoreFault, Transactions, TxLimits};
-use tokio::sync::RwLock;
+use tokio::sync::{RwLock, oneshot};
 use uuid::Uuid;
 
 use super::{
     Delivery,
     concurrency::ConcurrencyLimiter,
-    disposition::Dispositions,
+    disposition::Disposition,
     fault_point,
     handling::run_event,
     intake::{IGNORED, Intake},
@@ -28,6 +28,7 @@ use super::{
     parking::ParkingRules,
     sessions::{Session, Sessions},
     trial::Trials,
+    versions::Versions,
 };
 use crate::telemetry::meters::Meters;
 
@@ -35,7 +36,7 @@ use crate::telemetry::meters::Meters;
 #[derive(Debug)]
 pub struct Work<DB: Transactions> {
     /// Which handler takes which type.
-    pub routes: RouteTable<DB>,
+    pub routes: Arc<RouteTable<DB>>,
     /// Where transactions run.
     pub sessions: Sessions<DB>,
     /// What sessions are prepared for.
@@ -82,6 +83,7 @@ pub(super) enum EarlyEnd {
 }
 
 /// One transaction under way.
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(super) struct Transaction<'a, DB: Transactions> {
     pub(super) work: &'a Work<DB>,
     pub(super) scope: Scope,
@@ -91,6 +93,12 @@ pub(super) struct Transaction<'a, DB: Transactions> {
     pub(super) tx: String,
     /// What the session has to say at the advance of the rows of the inbox that it has changed.
     pub(super) changed: Option<i64>,
+    /// Versions of its events' aggregates.
+    pub(super) versions: Versions<'a>,
+    /// Events of a release that it did not run for their versions.
+    pub(super) stale: u64,
+    /// Parked events that waited for a version that it has applied.
+    pub(super) woken: u64,
     /// Savepoints that handlers have taken in it and not rolled back.
     pub(super) savepoints_taken: u32,
     /// Round trips with queued statements that could have named the one that fails.
@@ -101,10 +109,16 @@ pub(super) struct Transaction<'a, DB: Transactions> {
     pub(super) torn: bool,
     /// A handler has been called in it, or what events are is being parked: before, no event is at fault.
     pub(super) handled: bool,
+    /// Of events that somebody waits for, and of which nothing is read twice.
+    pub(super) direct: bool,
+    /// The ids among its copies that are parked.
+    pub(super) parked_copies: Vec<[u8; 16]>,
+    /// Who wants to know that nothing is left but COMMIT.
+    pub(super) committing: Option<oneshot::Sender<()>>,
 }
 
 impl<DB: Transactions> Work<DB> {
-    /// Runs a batch to its end.
+    /// Runs a batch, which is prepared, to its end.
     pub(super) async fn run(&self, scope: Scope, batch: &Batch<Arc<Delivery>>) -> BatchOutcome {
         self.state.concurrency.record_cut(batch.whole);
         let mut payloads = pin!(maybe_done(self.decode_ahead(batch)));
@@ -117,7 +131,7 @@ impl<DB: Transactions> Work<DB> {
         let handled = transaction.handled;
         conn.events += batch.items.len();
         match self.end(conn, ran).await {
-            Ok(tally) => BatchOutcome::Committed(tally),
+            Ok((tally, _)) => BatchOutcome::Committed(tally),
             Err(outcome) if handled => outcome,
             Err(outcome) => outcome.before_handlers(),
         }
@@ -125,7 +139,7 @@ impl<DB: Transactions> Work<DB> {
 
     /// Decodes what runs will take, while BEGIN and the claim are waited for. A careful run decodes each
     /// event in its turn.
-    async fn decode_ahead(&self, batch: &Batch<Arc<Delivery>>) -> DecodedPayloads {
+    pub(super) async fn decode_ahead(&self, batch: &Batch<Arc<Delivery>>) -> DecodedPayloads {
         let items = batch.items.iter().enumerate();
         let items = items.filter(|(_, item)| {
             batch.mode == Mode::Together
@@ -199,18 +213,24 @@ impl<'a, DB: Transactions> Transaction<'a, DB> {
             conn,
             tx: String::new(),
             changed: None,
+            versions: Versions::default(),
+            stale: 0,
+            woken: 0,
             savepoints_taken: 0,
             named: 0,
             unguarded_used: false,
             torn: false,
             handled: false,
+            direct: false,
+            parked_copies: Vec::new(),
+            committing: None,
         }
     }
 
-    async fn run(
+    pub(super) async fn run(
         &mut self,
         mut payloads: Pin<&mut MaybeDone<impl Future<Output = DecodedPayloads>>>,
-    ) -> Result<Tally, EarlyEnd> {
+    ) -> Result<(Tally, Vec<Disposition>), EarlyEnd> {
         fault_point::pass("live.after_begin");
         let mut dispositions = overlap(payloads.as_mut(), self.claim()).await?;
         fault_point::pass("live.after_claim");
@@ -235,39 +255,18 @@ impl<'a, DB: Transactions> Transaction<'a, DB> {
         fault_point::pass("live.before_commit");
         #[cfg(feature = "testing")]
         self.crash(super::crash::Moment::BeforeCommit)?;
+        // What went past the guard may be suspect after all, and must not be passed by others before that is known.
+        if let Some(told) = self.committing.take().filter(|_| !self.unguarded_used) {
+            let _ = told.send(());
+        }
         self.commit().await?;
         #[cfg(feature = "testing")]
         self.crash(super::crash::Moment::AfterCommit)?;
         fault_point::pass("live.after_commit");
         self.tell_parked(&dispositions);
-        Ok(dispositions.tally())
-    }
-
-    async fn park(&mut self, dispositions: &Dispositions<'_>) -> Result<(), EarlyEnd> {
-        let rows = dispositions.parked(|item| self.work.first_delay(item));
-        if rows.is_empty() || !Rule::ParkInTransaction.on() {
-            return Ok(());
-        }
-        let alone = DB::park_alone(self.conn, &self.scope).await;
-        alone.map_err(|error| self.statement_failed("the lock for parking", &error))?;
-        // A follower is as it came; that it cannot be parked is never its fault.
-        self.handled |= dispositions.parkings().any(|(_, _, doom)| doom.is_some());
-        let parked = DB::park(self.conn, &self.scope, &rows).await;
-        let marked = parked.map_err(|error| self.statement_failed("parking", &error))?;
-        self.changed = self.changed.map(|changed| changed.saturating_add_unsigned(marked));
-        fault_point::pass("live.after_park");
-        self.check_limit().await
-    }
-
-    /// The limits are kept exactly: nobody else parks here until this transaction ends.
-    async fn check_limit(&mut self) -> Result<(), EarlyEnd> {
-        let limit = self.work.parking.limit;
-        let load = DB::parked_load(self.conn, &self.scope, limit).await;
-        let load = load.map_err(|error| self.statement_failed("counting parked events", &error))?;
-        if load.within(limit) || !Rule::ParkedLimitCounted.on() {
-            return Ok(());
-        }
-        Err(EarlyEnd::RolledBack(BatchOutcome::Full(load.beyond(limit))))
+        dispositions.tell_stale();
+        let tally = Tally { woken: self.woken, ..dispositions.tally() };
+        Ok((tally, dispositions.into_all()))
     }
 
     /// The heart: it fails after a swallowed error, after a handler's own COMMIT or ROLLBACK, when a
@@ -276,8 +275,7 @@ impl<'a, DB: Transactions> Transaction<'a, DB> {
     pub(super) async fn advance(&mut self) -> Result<(), EarlyEnd> {
         let lanes = &self.batch.lanes;
         let changed = self.changed.filter(|_| Rule::InboxRowsCounted.on());
-        let moved = DB::advance(self.conn, &self.scope, &self.tx, lanes, changed).await;
-        let moved = moved.map_err(|error| self.statement_failed("the advance", &error))?;
+        let moved = self.move_lanes(lanes, changed).await?;
         if moved == lanes.len() as u64 || !Rule::AdvanceCountsRows.on() {
             return Ok(());
         }

@@ -27,7 +27,8 @@ const READY: &str = "inbox-trial: ready";
 const BEGIN: &str = "inbox-trial: begin";
 /// The handler has come back.
 const END: &str = "inbox-trial: end";
-/// There was nothing to call, or no transaction to call it in.
+/// There was nothing to call, or what calls it lacks a transaction or a schema. The event is run for good then, which
+/// counts the processes that end with it.
 const NOTHING: &str = "inbox-trial: nothing";
 /// Without an event for so long it ends.
 const IDLE_MAX: Duration = Duration::from_secs(30);
@@ -221,6 +222,9 @@ mod child {
 
         async fn try_event(&self, item: Delivered) -> io::Result<&'static str> {
             let batch = batch(item);
+            if self.prepare(&batch.items).await.is_err() {
+                return Ok(NOTHING);
+            }
             let Ok(mut conn) = self.begin().await else { return Ok(NOTHING) };
             say(BEGIN)?;
             let scope = Scope { consumer_ref: 0, partition_ref: 0, epoch: Epoch(0) };

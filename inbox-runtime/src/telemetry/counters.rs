@@ -10,6 +10,8 @@ service_kit::counters! {
     applied,
     /// Deliveries that were settled already.
     duplicates,
+    /// Events at or below the last version of their aggregate, which were not run.
+    stale,
     /// Events parked, followers included.
     parked,
     /// Events that the configuration ignores: of an unknown type, or unreadable.
@@ -62,6 +64,7 @@ impl Counters {
                 self.batches.add(1);
                 self.applied.add(tally.applied);
                 self.duplicates.add(tally.duplicates);
+                self.stale.add(tally.stale);
                 self.parked.add(tally.parked);
                 self.ignored.add(tally.ignored);
                 self.dead_lettered.add(tally.dead_lettered);

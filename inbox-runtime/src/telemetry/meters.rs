@@ -21,11 +21,12 @@ use service_kit::{
 use super::{Counters, partition_reading::PartitionReading};
 
 /// Why events are parked, in the order of [`Meters::parked`].
-pub(crate) const REASONS: [ParkReason; 9] = [
+pub(crate) const REASONS: [ParkReason; 10] = [
     ParkReason::ByHand,
     ParkReason::Crashed,
     ParkReason::Exhausted,
     ParkReason::Follower,
+    ParkReason::Gap,
     ParkReason::Mismatch,
     ParkReason::Rejected,
     ParkReason::Torn,
@@ -55,6 +56,8 @@ pub struct Meters {
     pub end_when_blocked: OnceLock<fn(&str)>,
     /// Calls of handlers.
     pub(crate) calls: Calls,
+    /// Requests of the HTTP intake.
+    pub intake: IntakeMeter,
     live: Mutex<Live>,
     parked_now: Mutex<HashMap<TopicPartition, Parked>>,
 }
@@ -66,6 +69,30 @@ pub(crate) struct RouteMeter {
     pub(crate) events: Counter,
     pub(crate) failures: Counter,
     pub(crate) run_seconds: Histogram,
+}
+
+/// Requests of the HTTP intake, by the status of their answers.
+#[derive(Debug, Default)]
+pub struct IntakeMeter {
+    answers: [Counter; ANSWERS.len()],
+}
+
+/// The statuses that there are.
+const ANSWERS: [u16; 9] = [200, 202, 400, 401, 408, 409, 413, 415, 503];
+
+impl IntakeMeter {
+    /// Counts a request.
+    pub fn count(&self, status: u16) {
+        if let Some(at) = ANSWERS.iter().position(|known| *known == status) {
+            self.answers[at].add(1);
+        }
+    }
+
+    /// How many had each status, of those that occurred.
+    pub(crate) fn read(&self) -> impl Iterator<Item = (u16, u64)> {
+        let read = ANSWERS.into_iter().zip(&self.answers);
+        read.map(|(status, counter)| (status, counter.read())).filter(|(_, count)| *count > 0)
+    }
 }
 
 /// What is parked of a partition.
@@ -125,6 +152,7 @@ impl Meters {
             http: OnceLock::new(),
             end_when_blocked: OnceLock::new(),
             calls: Calls::default(),
+            intake: IntakeMeter::default(),
             live: Mutex::default(),
             parked_now: Mutex::default(),
         })

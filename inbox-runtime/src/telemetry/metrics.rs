@@ -47,11 +47,13 @@ metrics! { pub METRICS of Scrape<'_>, Scrape::consumer;
     Counter "inbox_events_applied_total" "events" [] |m, s| s.add(&[], m.counters.applied.read());
     /// Deliveries that were settled already, recognised by their inbox row.
     Counter "inbox_events_duplicate_total" "events" [] |m, s| s.add(&[], m.counters.duplicates.read());
+    /// Events at or below the last version of their aggregate, by a route that looks at versions: settled, and not run.
+    Counter "inbox_events_stale_total" "events" [] |m, s| s.add(&[], m.counters.stale.read());
     /// Events that nobody handles and the routes or `events.unknown_type` ignore, and records that `events.undecodable` ignores.
     Counter "inbox_events_ignored_total" "events" [] |m, s| s.add(&[], m.counters.ignored.read());
     /// Such events and records that were sent to `events.dead_letter_topic` instead.
     Counter "inbox_events_dead_lettered_total" "events" [] |m, s| s.add(&[], m.counters.dead_lettered.read());
-    /// Events set aside, by why: by_hand, crashed, exhausted, follower, mismatch, rejected, torn, undecodable, unknown_type.
+    /// Events set aside, by why: by_hand, crashed, exhausted, follower, gap, mismatch, rejected, torn, undecodable, unknown_type.
     Counter "inbox_events_parked_total" "events" [reason] parked_total;
     /// Parked events that left their queue with their effect.
     Counter "inbox_events_released_total" "events" [] |m, s| s.add(&[], m.counters.released.read());
@@ -85,6 +87,12 @@ metrics! { pub METRICS of Scrape<'_>, Scrape::consumer;
     Counter "inbox_handler_failures_total" "runs" [event_type] |m, s| {
         for route in &m.routes {
             s.add(&[&route.event_type], route.failures.read());
+        }
+    };
+    /// Requests of the HTTP intake, by the status of their answers; absent for those that did not occur.
+    Counter "inbox_intake_requests_total" "requests" [status] |m, s| {
+        for (status, requests) in m.intake.read() {
+            s.add(&[&status.to_string()], requests);
         }
     };
     /// Partitions that were assigned, revoked or lost.

@@ -76,6 +76,26 @@ pub struct Reason {
 }
 
 impl PartitionReading {
+    /// Of the partition that stands for an intake: it has no log.
+    pub(crate) fn of_intake(place: &TopicPartition, standstill: Option<Reason>) -> Self {
+        Self {
+            topic: Arc::clone(&place.topic),
+            partition: place.partition,
+            watermark: None,
+            committed: None,
+            position: None,
+            log_end: None,
+            waiting: 0,
+            bytes: 0,
+            open: 0,
+            paused: false,
+            confirmed_at: None,
+            standstill,
+            oldest: Duration::ZERO,
+            held: Vec::new(),
+        }
+    }
+
     pub(super) fn place(&self) -> TopicPartition {
         TopicPartition { topic: Arc::clone(&self.topic), partition: self.partition }
     }

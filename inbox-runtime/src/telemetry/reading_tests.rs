@@ -58,6 +58,7 @@ fn measured(consumer: &str) -> Readings {
     meters.transaction(&BatchOutcome::Failed(vec![Failure::retry(0, "x".into())]), 4, None, took);
     meters.transaction(&BatchOutcome::Committed(Tally::default()), 1, None, took);
     meters.run(0, Duration::from_millis(3), 3, false);
+    meters.intake.count(200);
     meters.run(1, Duration::from_millis(3), 0, true);
     meters.run(9, Duration::from_millis(3), 0, true);
     meters.parked(ParkReason::Torn);

@@ -137,8 +137,8 @@ service_kit::signals! {
         error: String,
     }
 
-    info "http_listening" "metrics and health are served"
-    /// The HTTP port serves metrics and health.
+    info "http_listening" "HTTP is served"
+    /// A port serves metrics and health (`http.listen`), or takes events (`intake.listen`).
     HttpListening {
         /// Where.
         address: String,
@@ -306,6 +306,10 @@ service_kit::signals! {
     info "shutdown_begun" "shutting down: open transactions are finished first"
     /// The process was asked to end.
     ShutdownBegun
+
+    debug "stale" "events are at or below the last version of their aggregate, they are not run"
+    /// A route that looks at versions settled events without their handler: they are at or below the last version of their aggregate that was applied. One line for each transaction; `inbox_events_stale_total` counts.
+    Stale { #[doc = "Where."] partition: TopicPartition, #[doc = "How many."] events: u64, #[doc = "The offset of the first of them."] offset: i64, #[doc = "Its version."] version: Option<i64>, #[doc = "The last one that was applied before."] last: i64 }
 
     error "standstill" "the partition stands still until a person acts: {sentence}"
     /// A partition does not move until a person acts; the operations page has a section for each reason.

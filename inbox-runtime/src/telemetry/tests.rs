@@ -106,6 +106,13 @@ fn every() -> Vec<Signal> {
         Signal::Released { partition: partition.clone(), events: 5, discarded: 1 },
         Signal::Revoked { partitions: 2 },
         Signal::ShutdownBegun,
+        Signal::Stale {
+            partition: partition.clone(),
+            events: 2,
+            offset: 7,
+            version: Some(4),
+            last: 5,
+        },
         Signal::Standstill {
             partition: partition.clone(),
             reason: "reused",
@@ -189,7 +196,9 @@ fn counters_count_what_a_transaction_did() {
     counters.count(&BatchOutcome::Committed(Tally {
         applied: 3,
         duplicates: 2,
+        stale: 6,
         parked: 1,
+        woken: 1,
         ignored: 4,
         dead_lettered: 5,
     }));
@@ -201,6 +210,7 @@ fn counters_count_what_a_transaction_did() {
     let counts = counters.read();
     assert_eq!((counts.released, counts.discarded, counts.release_failures), (5, 2, 0));
     assert_eq!((counts.applied, counts.duplicates, counts.parked, counts.ignored), (3, 2, 1, 4));
+    assert_eq!(counts.stale, 6);
     assert_eq!((counts.batches, counts.conflicts, counts.resyncs, counts.outages), (2, 1, 2, 0));
 }
 

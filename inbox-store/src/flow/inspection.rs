@@ -23,6 +23,7 @@ pub(crate) fn partition(row: &impl Columns) -> Result<PartitionRow, sqlx::Error>
         owner_seen_seconds: row.read("owner_seen_seconds")?,
         parked_aggregates: row.read("aggregates")?,
         parked_events: row.read("events")?,
+        gaps: row.read("gaps")?,
         standstill: row.read("standstill")?,
         held_lanes: row.read("held_lanes")?,
         retired: row.read("retired")?,

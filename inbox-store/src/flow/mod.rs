@@ -8,6 +8,7 @@
 mod client;
 pub(crate) mod corrections;
 pub(crate) mod inspection;
+pub(crate) mod intake;
 pub(crate) mod intents;
 pub(crate) mod keys;
 pub(crate) mod lanes;

@@ -46,6 +46,8 @@ pub struct PartitionRow {
     pub parked_aggregates: i64,
     /// Parked events.
     pub parked_events: i64,
+    /// Those among them that wait for versions before their own.
+    pub gaps: i64,
     /// Why the partition stands still, as its owner last said.
     pub standstill: Option<String>,
     /// Which of its lanes are held, as its owner last said.

@@ -6,6 +6,7 @@ pub mod deadline;
 mod declared;
 mod fit;
 mod inspection;
+mod intake;
 mod maintenance;
 mod operator;
 mod placement;
@@ -14,6 +15,7 @@ pub mod release;
 mod store;
 mod suspects;
 mod transaction;
+mod versions;
 
 pub use corrections::{Beginning, Corrected, Correction, Corrections, PartitionRecord};
 pub use declared::{
@@ -21,6 +23,7 @@ pub use declared::{
 };
 pub use fit::Fit;
 pub use inspection::{Advices, Finding, Inspections, Needs, Note, PartitionRow, RoleKind};
+pub use intake::{IntakePartition, Intakes, LockedLane};
 pub use maintenance::{
     ACTS_PER_STEP, Owner, Ownerships, ParkedLoad, Parkings, PruneCursor, PruneStep, Retentions,
     Schemas, TakeOver, TakeOverError, Taken, WatermarkMove,
@@ -41,3 +44,4 @@ pub use transaction::{
     Address, Claim, ClaimRequest, ClaimResult, InboxRow, OpenError, Parking, Recheck, Savepoint,
     Scope, Sessions, StoreFault, TxLimits,
 };
+pub use versions::{Advanced, LastVersion, VersionMove, Versions, WaitingEvent};

@@ -15,8 +15,9 @@
 //! ```
 
 use super::{
-    Advices, Claim, Corrections, Declarations, Inspections, Intents, Ownerships, ParkedEvents,
-    Parkings, Retentions, Savepoint, Schemas, Sessions, Suspects, release::Releases,
+    Advices, Claim, Corrections, Declarations, Inspections, Intakes, Intents, Ownerships,
+    ParkedEvents, Parkings, Retentions, Savepoint, Schemas, Sessions, Suspects, Versions,
+    release::Releases,
 };
 
 /// What runs events, live and released: a transaction from its beginning to its end.
@@ -25,9 +26,11 @@ pub trait Transactions:
     + Claim
     + Savepoint
     + Declarations
+    + Intakes
     + Parkings
     + Releases
     + Suspects
+    + Versions
     + outbox_core::OutboxDatabase
 {
 }
@@ -37,9 +40,11 @@ impl<DB> Transactions for DB where
         + Claim
         + Savepoint
         + Declarations
+        + Intakes
         + Parkings
         + Releases
         + Suspects
+        + Versions
         + outbox_core::OutboxDatabase
 {
 }

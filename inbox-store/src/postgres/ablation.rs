@@ -6,7 +6,7 @@ use inbox_engine::internal::{
 };
 use sqlx::{Postgres, SqlStr};
 
-use super::{claim, corrections, lanes, ownership, parking, release, retention};
+use super::{claim, corrections, lanes, ownership, parking, release, retention, versions};
 use crate::parts::Parts;
 
 static TABLE: Table = Table::new(ROWS);
@@ -143,6 +143,14 @@ static ROWS: &[Row] = &[
     AND l.last_offset >= ($8::bigint[])[x.first + l.lane]) = x.last - x.first + 1",
                 "",
             ),
+        ],
+    ),
+    (
+        versions::ADVANCE,
+        &[
+            Cut::new(Rule::ConsumerScope, "SELECT $9,", "SELECT $9 * 0,"),
+            Cut::new(Rule::VersionsCompared, "WHERE w.version = EXCLUDED.previous ", ""),
+            Cut::new(Rule::GapsWoken, "AND q.joins IS NOT NULL", "AND false"),
         ],
     ),
     (parking::PARK_ALONE, &[Cut::new(Rule::ParkedLimitLocked, " FOR NO KEY UPDATE", "")]),

@@ -13,9 +13,9 @@ const PARTITIONS: &str =
     "SELECT p.topic, p.topic_id, p.partition, p.watermark, p.epoch, p.lane_count, p.lane_rule, p.next_lane_count, p.next_lane_rule, p.id_scope_epoch IS NOT NULL AS within_topic, p.owner, p.standstill, p.held_lanes,
     greatest(p.watermark, (SELECT max(l.last_offset) + 1 FROM inbox_lanes l WHERE l.partition_ref = p.partition_ref)) AS reached,
     extract(epoch FROM now() - p.owner_seen)::double precision AS owner_seen_seconds,
-    p.retired_at IS NOT NULL AS retired, q.aggregates, q.events
+    p.retired_at IS NOT NULL AS retired, q.aggregates, q.events, q.gaps
 FROM inbox_partitions p JOIN inbox_consumers c USING (consumer_ref)
-CROSS JOIN LATERAL (SELECT count(DISTINCT aggregate_key) AS aggregates, count(*) AS events
+CROSS JOIN LATERAL (SELECT count(DISTINCT coalesce(joins, aggregate_key)) AS aggregates, count(*) AS events, count(joins) AS gaps
     FROM inbox_parked WHERE partition_ref = p.partition_ref) q
 WHERE c.consumer = $1 ORDER BY p.topic, p.partition, p.partition_ref";
 
@@ -34,6 +34,7 @@ const CONSUMER: &[Right] = &[
     right("inbox_events", &["SELECT", "INSERT", "UPDATE", "DELETE"]),
     right("inbox_parked", &["SELECT", "INSERT", "UPDATE", "DELETE"]),
     right("inbox_suspects", &["SELECT", "INSERT", "UPDATE", "DELETE"]),
+    right("inbox_versions", &["SELECT", "INSERT", "UPDATE"]),
     right("inbox_audit", &["INSERT"]),
 ];
 

@@ -9,6 +9,7 @@ mod corrections;
 mod declared;
 mod fault;
 mod inspection;
+mod intake;
 mod intents;
 mod keys;
 mod lanes;
@@ -24,6 +25,7 @@ mod sent;
 mod session;
 mod settings;
 mod suspects;
+mod versions;
 
 #[cfg(feature = "testing")]
 pub(crate) use queue::functions as functions_of_queued;

@@ -5,7 +5,7 @@
 use super::lexer::{Dialect, Lexer, Token, is_word};
 
 /// The tables of the inbox. A table of a user may begin like them.
-pub(super) const TABLES: [&str; 8] = [
+pub(super) const TABLES: [&str; 9] = [
     "inbox_audit",
     "inbox_consumers",
     "inbox_events",
@@ -14,6 +14,7 @@ pub(super) const TABLES: [&str; 8] = [
     "inbox_partitions",
     "inbox_schema_versions",
     "inbox_suspects",
+    "inbox_versions",
 ];
 
 /// What a text names.

@@ -14,7 +14,7 @@ use sqlx::{
     sqlite::{SqliteQueryResult, SqliteRow, SqliteStatement, SqliteTypeInfo},
 };
 
-use super::{claim, corrections, ownership, release, retention};
+use super::{claim, corrections, ownership, release, retention, versions};
 use crate::parts::Parts;
 
 static TABLE: Table = Table::new(ROWS);
@@ -66,6 +66,18 @@ static ROWS: &[Row] = &[
         &[
             Cut::new(Rule::EpochAtAdvance, " AND l.epoch = ?3", ""),
             Cut::new(Rule::PrevAtAdvance, " AND l.last_offset = v.prev", ""),
+        ],
+    ),
+    (
+        versions::ADVANCE,
+        &[
+            Cut::new(Rule::ConsumerScope, "SELECT ?4,", "SELECT ?4 * 0,"),
+            Cut::new(
+                Rule::VersionsCompared,
+                "WHERE inbox_versions.version = excluded.previous",
+                "",
+            ),
+            Cut::new(Rule::GapsWoken, "AND joins IS NOT NULL", "AND false"),
         ],
     ),
     (

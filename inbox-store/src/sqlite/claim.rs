@@ -3,7 +3,11 @@
 use futures::TryStreamExt as _;
 use inbox_engine::internal::{LaneMove, Offset, Rule};
 use serde::de::DeserializeOwned;
-use sqlx::{AssertSqlSafe, Either, Executor as _, Row, Sqlite, SqliteConnection};
+use sqlx::{
+    AssertSqlSafe, Either, Executor as _, Row, Sqlite, SqliteConnection,
+    query::Query,
+    sqlite::{SqliteArguments, SqliteRow},
+};
 
 use super::{client::on, session, writer};
 use crate::{
@@ -17,7 +21,12 @@ use crate::{
 /// each statement, and each row, is a way from sqlx's thread to ours. Nobody else writes between the two.
 /// CROSS JOIN keeps the array outside: SQLite's planner would go through all rows of the consumer, and
 /// through the array for each of them.
-pub(super) const CLAIM: &str = r#"SELECT
+///
+/// Behind the lanes stands what a claim looks at beyond them.
+macro_rules! claim {
+    ($more:literal) => {
+        concat!(
+            r#"SELECT
 (SELECT json_group_array(json_array(v.value, hex(e.fingerprint), e.sha256, e.partition_ref, e."offset", e.parked))
     FROM json_each(?4) v
     CROSS JOIN inbox_events e ON e.consumer_ref = ?1 AND e.event_id = substr(?3, v.value * 16 + 1, 16)) AS known,
@@ -25,10 +34,17 @@ pub(super) const CLAIM: &str = r#"SELECT
     EXISTS (SELECT 1 FROM inbox_parked q WHERE q.partition_ref = ?2) AND EXISTS
     (SELECT 1 FROM inbox_parked q WHERE q.partition_ref = ?2 AND q.aggregate_key = substr(?5, value * 16 + 1, 16))) AS held,
 (SELECT count(*) FROM json_each(?7) v CROSS JOIN inbox_lanes l ON l.partition_ref = ?2 AND l.lane = v.value ->> 0
-    WHERE l.epoch = ?8 AND l.last_offset = v.value ->> 1) AS lanes_mine;
+    WHERE l.epoch = ?8 AND l.last_offset = v.value ->> 1) AS lanes_mine"#,
+            $more,
+            r#";
 INSERT INTO inbox_events (consumer_ref, event_id, fingerprint, partition_ref, "offset", sha256)
 SELECT ?1, substr(?3, key * 16 + 1, 16), substr(?9, key * 16 + 1, 16), ?2, value, 1 FROM json_each(?10)
-WHERE true ON CONFLICT DO NOTHING"#;
+WHERE true ON CONFLICT DO NOTHING"#
+        )
+    };
+}
+
+pub(super) const CLAIM: &str = claim!("");
 
 /// ?1 consumer, ?2 partition, ?3 ids, ?4 their places, ?5 moves, ?6 epoch. One row, as in [`CLAIM`].
 pub(super) const RECHECK: &str = r#"SELECT
@@ -39,10 +55,21 @@ pub(super) const RECHECK: &str = r#"SELECT
     WHERE l.epoch = ?6 AND l.last_offset = v.value ->> 1) AS lanes_mine"#;
 
 /// ?1 partition, ?2 moves, ?3 epoch.
-pub(super) const ADVANCE: &str = "WITH v AS MATERIALIZED (
+macro_rules! advance {
+    ($more:literal) => {
+        concat!(
+            "WITH v AS MATERIALIZED (
     SELECT value ->> 0 AS lane, value ->> 1 AS prev, value ->> 2 AS new, value ->> 3 AS le FROM json_each(?2))
 UPDATE inbox_lanes AS l SET last_offset = v.new, last_leader_epoch = v.le FROM v
-WHERE l.partition_ref = ?1 AND l.lane = v.lane AND l.epoch = ?3 AND l.last_offset = v.prev";
+WHERE l.partition_ref = ?1 AND l.lane = v.lane AND l.epoch = ?3 AND l.last_offset = v.prev",
+            $more
+        )
+    };
+}
+
+pub(super) const ADVANCE: &str = advance!("");
+
+pub(super) use {advance, claim};
 
 const PLACE_OF: &str =
     r#"SELECT topic || '/' || "partition" FROM inbox_partitions WHERE partition_ref = ?1"#;
@@ -58,44 +85,8 @@ impl Claim for Sqlite {
         request: &ClaimRequest,
     ) -> Result<ClaimResult, sqlx::Error> {
         let tx = writer::session(conn).await?.tx();
-        let ids = joined(&request.ids);
-        let query = sqlx::query(CLAIM)
-            .bind(scope.consumer_ref)
-            .bind(scope.partition_ref)
-            .bind(ids)
-            .bind(places(request.ids.len()))
-            .bind(joined(&request.aggregates))
-            .bind(places(request.aggregates.len()))
-            .bind(moves(&request.lanes))
-            .bind(scope.epoch.0)
-            .bind(joined(&request.fingerprints))
-            .bind(numbers(request.offsets.iter().copied()));
-        let (mut row, mut inserted) = (None, 0);
-        let mut answers = on(conn).fetch_many(query);
-        while let Some(answer) = answers.try_next().await? {
-            match answer {
-                Either::Left(done) => inserted = done.rows_affected(),
-                Either::Right(found) => row = Some(found),
-            }
-        }
-        drop(answers);
-        let row = row.ok_or_else(|| unexpected(NO_ARRAY))?;
-        let mut known = known(&request.ids, row.try_get("known")?)?;
-        known.sort_unstable_by_key(|known| known.id);
-        let mut fresh = request.ids.clone();
-        fresh.retain(|id| known.binary_search_by_key(id, |known| known.id).is_err());
-        fresh.dedup();
-        if inserted != fresh.len() as u64 && Rule::Inbox.on() {
-            return Err(unexpected("a claim inserted other ids than it found missing"));
-        }
-        Ok(ClaimResult {
-            tx: tx.ok_or_else(|| unexpected("a claim was made outside of a transaction"))?,
-            fresh,
-            held: named(&request.aggregates, row.try_get("held")?)?,
-            lanes_mine: count(row.try_get("lanes_mine")?),
-            known,
-            changed: None,
-        })
+        let (row, inserted) = ask(conn, bind(CLAIM, scope, request)).await?;
+        read(&row, inserted, tx, request)
     }
 
     async fn recheck(
@@ -126,11 +117,7 @@ impl Claim for Sqlite {
         lanes: &[LaneMove],
         _changed: Option<i64>,
     ) -> Result<u64, sqlx::Error> {
-        // The savepoint is there exactly as long as the transaction that set it.
-        if Rule::SameTransactionAtAdvance.on() {
-            let release = AssertSqlSafe(format!("RELEASE SAVEPOINT \"{tx}\""));
-            sqlx::raw_sql(release).execute(&mut *conn).await?;
-        }
+        release(conn, tx).await?;
         let done = sqlx::query(ADVANCE)
             .bind(scope.partition_ref)
             .bind(moves(lanes))
@@ -165,15 +152,84 @@ impl Claim for Sqlite {
     }
 }
 
-const NO_ARRAY: &str = "SQLite's answer is not the array that was asked for";
+/// The parameters of [`CLAIM`].
+pub(super) fn bind(
+    text: &'static str,
+    scope: &Scope,
+    request: &ClaimRequest,
+) -> Query<'static, Sqlite, SqliteArguments> {
+    sqlx::query(text)
+        .bind(scope.consumer_ref)
+        .bind(scope.partition_ref)
+        .bind(joined(&request.ids))
+        .bind(places(request.ids.len()))
+        .bind(joined(&request.aggregates))
+        .bind(places(request.aggregates.len()))
+        .bind(moves(&request.lanes))
+        .bind(scope.epoch.0)
+        .bind(joined(&request.fingerprints))
+        .bind(numbers(request.offsets.iter().copied()))
+}
 
-fn read<T: DeserializeOwned>(array: &str) -> Result<T, sqlx::Error> {
+/// The row that [`CLAIM`] answers, and how many ids it has inserted.
+pub(super) async fn ask(
+    conn: &mut SqliteConnection,
+    query: Query<'_, Sqlite, SqliteArguments>,
+) -> Result<(SqliteRow, u64), sqlx::Error> {
+    let (mut row, mut inserted) = (None, 0);
+    let mut answers = on(conn).fetch_many(query);
+    while let Some(answer) = answers.try_next().await? {
+        match answer {
+            Either::Left(done) => inserted = done.rows_affected(),
+            Either::Right(found) => row = Some(found),
+        }
+    }
+    Ok((row.ok_or_else(|| unexpected(NO_ARRAY))?, inserted))
+}
+
+/// What the answer means.
+pub(super) fn read(
+    row: &SqliteRow,
+    inserted: u64,
+    tx: Option<String>,
+    request: &ClaimRequest,
+) -> Result<ClaimResult, sqlx::Error> {
+    let mut known = known(&request.ids, row.try_get("known")?)?;
+    known.sort_unstable_by_key(|known| known.id);
+    let mut fresh = request.ids.clone();
+    fresh.retain(|id| known.binary_search_by_key(id, |known| known.id).is_err());
+    fresh.dedup();
+    if inserted != fresh.len() as u64 && Rule::Inbox.on() {
+        return Err(unexpected("a claim inserted other ids than it found missing"));
+    }
+    Ok(ClaimResult {
+        tx: tx.ok_or_else(|| unexpected("a claim was made outside of a transaction"))?,
+        fresh,
+        held: named(&request.aggregates, row.try_get("held")?)?,
+        lanes_mine: count(row.try_get("lanes_mine")?),
+        known,
+        changed: None,
+    })
+}
+
+/// The savepoint is there exactly as long as the transaction that set it.
+pub(super) async fn release(conn: &mut SqliteConnection, tx: &str) -> Result<(), sqlx::Error> {
+    if Rule::SameTransactionAtAdvance.on() {
+        let release = AssertSqlSafe(format!("RELEASE SAVEPOINT \"{tx}\""));
+        sqlx::raw_sql(release).execute(conn).await?;
+    }
+    Ok(())
+}
+
+pub(super) const NO_ARRAY: &str = "SQLite's answer is not the array that was asked for";
+
+pub(super) fn parse<T: DeserializeOwned>(array: &str) -> Result<T, sqlx::Error> {
     serde_json::from_str(array).map_err(|_| unexpected(NO_ARRAY))
 }
 
 /// The rows of ids at the places of an array.
 fn known(ids: &[[u8; 16]], array: &str) -> Result<Vec<InboxRow>, sqlx::Error> {
-    let rows: Vec<(usize, String, i64, i64, i64, i64)> = read(array)?;
+    let rows: Vec<(usize, String, i64, i64, i64, i64)> = parse(array)?;
     let rows =
         rows.into_iter().map(|(place, fingerprint, sha256, partition_ref, offset, parked)| {
             let fingerprint = u128::from_str_radix(&fingerprint, 16).ok();
@@ -188,7 +244,7 @@ fn known(ids: &[[u8; 16]], array: &str) -> Result<Vec<InboxRow>, sqlx::Error> {
 
 /// The values at the places of an array.
 fn named(values: &[[u8; 16]], array: &str) -> Result<Vec<[u8; 16]>, sqlx::Error> {
-    let places: Vec<usize> = read(array)?;
+    let places: Vec<usize> = parse(array)?;
     let named = places.into_iter().map(|place| values.get(place).copied());
     named.collect::<Option<_>>().ok_or_else(|| unexpected(NO_ARRAY))
 }

@@ -11,8 +11,9 @@ const PARTITIONS: &str = r#"SELECT p.topic, p.topic_id, p."partition", p.waterma
     max(p.watermark, coalesce((SELECT max(l.last_offset) + 1 FROM inbox_lanes l WHERE l.partition_ref = p.partition_ref), 0)) AS reached,
     unixepoch('subsec') - p.owner_seen / 1000.0 AS owner_seen_seconds,
     p.retired_at IS NOT NULL AS retired,
-    (SELECT count(DISTINCT aggregate_key) FROM inbox_parked q WHERE q.partition_ref = p.partition_ref) AS aggregates,
-    (SELECT count(*) FROM inbox_parked q WHERE q.partition_ref = p.partition_ref) AS events
+    (SELECT count(DISTINCT coalesce(joins, aggregate_key)) FROM inbox_parked q WHERE q.partition_ref = p.partition_ref) AS aggregates,
+    (SELECT count(*) FROM inbox_parked q WHERE q.partition_ref = p.partition_ref) AS events,
+    (SELECT count(joins) FROM inbox_parked q WHERE q.partition_ref = p.partition_ref) AS gaps
 FROM inbox_partitions p JOIN inbox_consumers c USING (consumer_ref)
 WHERE c.consumer = ?1 ORDER BY p.topic, p."partition", p.partition_ref"#;
 

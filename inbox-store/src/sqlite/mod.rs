@@ -9,6 +9,7 @@ mod corrections;
 mod declared;
 mod fault;
 mod inspection;
+mod intake;
 mod intents;
 mod keys;
 mod lanes;
@@ -23,6 +24,7 @@ mod schema;
 mod session;
 mod settings;
 mod suspects;
+mod versions;
 mod writer;
 
 pub use settings::SqliteSettings;
@@ -31,7 +33,7 @@ pub use settings::SqliteSettings;
 mod tests {
     use sqlx::{AssertSqlSafe, Sqlite};
 
-    use super::{SqliteSettings, claim, parking, release, retention};
+    use super::{SqliteSettings, claim, parking, release, retention, versions};
     use crate::port::{Schemas, Sessions};
 
     /// SQLite's planner takes an array for the longer side of a join: it went through all inbox rows of
@@ -46,6 +48,8 @@ mod tests {
             claim::CLAIM,
             claim::RECHECK,
             claim::ADVANCE,
+            versions::CLAIM,
+            versions::ADVANCE,
             retention::LOOK,
             retention::PRUNE,
             parking::MARK,

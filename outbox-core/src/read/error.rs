@@ -175,6 +175,20 @@ pub enum ReadError {
     /// A part was to come from the payload, and that is not JSON.
     #[error("the payload is not JSON: {0}")]
     InvalidJson(JsonFault),
+    /// It belongs to the producer's own book-keeping: nobody has to see it.
+    #[error("the record is no event: it is {what}")]
+    NoEvent {
+        /// What it is.
+        what: &'static str,
+    },
+    /// It does not fit the format of a [`Preset`](super::Preset).
+    #[error("{text}")]
+    Preset {
+        /// One word for it.
+        reason: &'static str,
+        /// What is wrong, and which setting it depends on.
+        text: String,
+    },
 }
 
 impl ReadError {
@@ -194,6 +208,8 @@ impl ReadError {
             Self::InvalidPart { .. } => "invalid_part",
             Self::InvalidId(_) => "invalid_id",
             Self::InvalidJson(_) => "invalid_json",
+            Self::NoEvent { .. } => "no_event",
+            Self::Preset { reason, .. } => reason,
         }
     }
 

@@ -31,7 +31,7 @@ impl Pointer {
     const STEPS_MAX: usize = 32;
 
     /// Finds the JSON text behind each of `pointers`, in one pass: `found` has a place for each of them. A pointer
-    /// that leads nowhere finds nothing; null is found as `null`. At most 64 pointers.
+    /// that leads nowhere finds nothing; null is found as `null`. At most 128 pointers.
     ///
     /// # Errors
     ///
@@ -52,6 +52,23 @@ impl Pointer {
         let mut json = serde_json::Deserializer::from_slice(payload);
         Walk { pointers, found, active, depth: 0 }.deserialize(&mut json)?;
         json.end()
+    }
+
+    /// The whole payload.
+    pub(super) fn whole() -> Self {
+        Self { steps: Vec::new() }
+    }
+
+    /// One step on, to a member of that name, or an element of that number.
+    pub(super) fn child(mut self, name: &str) -> Self {
+        self.steps.extend(step(name));
+        self
+    }
+
+    /// The same in a member of that name.
+    pub(super) fn below(&self, name: &str) -> Self {
+        let steps = step(name).into_iter().chain(self.steps.iter().cloned());
+        Self { steps: steps.collect() }
     }
 
     /// It is the whole payload.
@@ -112,8 +129,11 @@ pub(super) enum Pointed {
     Unfit,
 }
 
-/// The most pointers that one pass can take: one bit for each.
-pub(super) const POINTERS_MAX: usize = 64;
+/// One bit for each pointer.
+type Mask = u128;
+
+/// The most pointers that one pass can take: eight places of eight parts, and those of a format.
+pub(super) const POINTERS_MAX: usize = 128;
 
 /// Takes what `pointers` point at, in their order. `pointers` has [`POINTERS_MAX`] entries at most.
 pub(super) fn take(pointers: &[Pointer], payload: &Bytes) -> Result<Vec<Pointed>, JsonFault> {
@@ -126,7 +146,7 @@ pub(super) fn take(pointers: &[Pointer], payload: &Bytes) -> Result<Vec<Pointed>
 }
 
 /// What a JSON text is, which is a part of the payload.
-fn value(payload: &Bytes, json: &str) -> Result<Pointed, JsonFault> {
+pub(super) fn value(payload: &Bytes, json: &str) -> Result<Pointed, JsonFault> {
     let part = |text: &str| Pointed::Scalar(payload.slice_ref(text.as_bytes()));
     let plain = json.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
     Ok(match (plain, json) {
@@ -145,7 +165,7 @@ fn value(payload: &Bytes, json: &str) -> Result<Pointed, JsonFault> {
     })
 }
 
-fn bit(pointer: usize) -> u64 {
+fn bit(pointer: usize) -> Mask {
     1 << (pointer % POINTERS_MAX)
 }
 
@@ -153,23 +173,23 @@ fn bit(pointer: usize) -> u64 {
 struct Walk<'a, 'p> {
     pointers: &'a [Pointer],
     found: &'a mut [Option<&'p str>],
-    active: u64,
+    active: Mask,
     depth: usize,
 }
 
 impl<'p> Walk<'_, 'p> {
     /// The active pointers of which this holds.
-    fn those(&self, holds: impl Fn(&Pointer) -> bool) -> u64 {
+    fn those(&self, holds: impl Fn(&Pointer) -> bool) -> Mask {
         let active = (0..self.pointers.len()).filter(|i| self.active & bit(*i) != 0);
         active.filter(|i| holds(&self.pointers[*i])).fold(0, |mask, i| mask | bit(i))
     }
 
     /// The active pointers whose next step fits.
-    fn onward(&self, fits: impl Fn(&Step) -> bool) -> u64 {
+    fn onward(&self, fits: impl Fn(&Step) -> bool) -> Mask {
         self.those(|pointer| pointer.steps.get(self.depth).is_some_and(&fits))
     }
 
-    fn find(&mut self, pointers: u64, json: Option<&'p str>) {
+    fn find(&mut self, pointers: Mask, json: Option<&'p str>) {
         for (i, found) in self.found.iter_mut().enumerate() {
             if pointers & bit(i) != 0 {
                 *found = json;
@@ -177,7 +197,7 @@ impl<'p> Walk<'_, 'p> {
         }
     }
 
-    fn child(&mut self, active: u64) -> Walk<'_, 'p> {
+    fn child(&mut self, active: Mask) -> Walk<'_, 'p> {
         let depth = self.depth + 1;
         Walk { pointers: self.pointers, found: self.found, active, depth }
     }
@@ -268,21 +288,21 @@ impl<'p> Visitor<'p> for Walk<'_, 'p> {
 struct Key<'w, 'a, 'p>(&'w Walk<'a, 'p>);
 
 impl<'p> DeserializeSeed<'p> for Key<'_, '_, '_> {
-    type Value = u64;
+    type Value = Mask;
 
-    fn deserialize<D: Deserializer<'p>>(self, key: D) -> Result<u64, D::Error> {
+    fn deserialize<D: Deserializer<'p>>(self, key: D) -> Result<Mask, D::Error> {
         key.deserialize_str(self)
     }
 }
 
 impl Visitor<'_> for Key<'_, '_, '_> {
-    type Value = u64;
+    type Value = Mask;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a key")
     }
 
-    fn visit_str<E>(self, key: &str) -> Result<u64, E> {
+    fn visit_str<E>(self, key: &str) -> Result<Mask, E> {
         Ok(self.0.onward(|step| step.name == key))
     }
 }

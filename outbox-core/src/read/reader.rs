@@ -2,7 +2,10 @@
 
 use std::cell::OnceCell;
 
-use super::{Pointer, ReadError, ReadRules, RulesError, seen::Seen};
+use super::{
+    Pointer, Preset, ReadError, ReadRules, RuleKeys, RulesError, Source, Sources, change,
+    seen::Seen, shape::Shape,
+};
 use crate::{Envelope, Record, Text};
 
 /// Where an event id is one event's.
@@ -26,8 +29,15 @@ pub enum IdScope {
 #[derive(Clone, Debug)]
 pub struct Reader {
     pub(super) rules: ReadRules,
-    /// Every pointer of the rules, once.
+    /// Every pointer of the rules into the payload, once.
     pub(super) pointers: Vec<Pointer>,
+    /// The same of those into what is around it.
+    pub(super) around: Vec<Pointer>,
+    /// What is around it.
+    pub(super) shape: Shape,
+    pub(super) preset: Option<Preset>,
+    /// Topics that are read by another reader.
+    others: Vec<(Text, Self)>,
     pub(super) id_scope: IdScope,
     topics: Vec<Text>,
     bytes_max: usize,
@@ -43,30 +53,88 @@ impl Reader {
     /// When the rules contradict themselves.
     pub fn new(rules: ReadRules, bytes_max: usize) -> Result<Self, RulesError> {
         rules.check()?;
-        Ok(Self::checked(rules, bytes_max))
+        Ok(Self::checked(rules, None, bytes_max))
+    }
+
+    /// A reader of a format that has a name. What `keys` has goes before the format's own places.
+    ///
+    /// # Errors
+    ///
+    /// When the rules that come of it contradict themselves.
+    pub fn preset(preset: Preset, keys: &RuleKeys, bytes_max: usize) -> Result<Self, RulesError> {
+        let rules = keys.over(preset.rules());
+        rules.check()?;
+        Ok(Self::checked(rules, Some(preset), bytes_max))
     }
 
     /// A reader of this project's own headers: see [`header_names`](crate::header_names).
     pub fn own(bytes_max: usize) -> Self {
-        Self::checked(ReadRules::own(), bytes_max)
+        Self::checked(ReadRules::own(), None, bytes_max)
     }
 
-    fn checked(rules: ReadRules, bytes_max: usize) -> Self {
-        let mut pointers: Vec<Pointer> = Vec::new();
-        for pointer in rules.each().flat_map(|(_, places)| places.pointers()) {
-            if !pointers.contains(pointer) {
-                pointers.push(pointer.clone());
-            }
-        }
+    fn checked(rules: ReadRules, preset: Option<Preset>, bytes_max: usize) -> Self {
+        let pointers = pointers_of(&rules, |at| match at {
+            Source::Pointer(pointer) => Some(pointer),
+            _ => None,
+        });
+        let around = pointers_of(&rules, |at| match at {
+            Source::Envelope(pointer) => Some(pointer),
+            _ => None,
+        });
         let lane_rule = rules.aggregate_id.to_string();
-        let (id_scope, topics) = (IdScope::default(), Vec::new());
-        Self { rules, pointers, id_scope, topics, bytes_max, lane_rule }
+        let shape = preset.as_ref().map_or(Shape::Plain, Preset::shape);
+        let (id_scope, topics, others) = (IdScope::default(), Vec::new(), Vec::new());
+        Self {
+            rules,
+            pointers,
+            around,
+            shape,
+            preset,
+            others,
+            id_scope,
+            topics,
+            bytes_max,
+            lane_rule,
+        }
+    }
+
+    /// Reads the records of one topic by another reader.
+    #[must_use]
+    pub fn with_topic(mut self, topic: impl Into<Text>, reader: Self) -> Self {
+        self.others.push((topic.into(), reader));
+        self
+    }
+
+    /// Whether an event's id alone tells which event it is, so that a copy may have another payload: where the id is
+    /// the place of one change in its database's log.
+    #[doc(hidden)]
+    pub fn tells_by_id(&self, topic: &str, event: &Envelope) -> bool {
+        let reader = self.of_topic(topic);
+        matches!(reader.preset, Some(Preset::DebeziumRaw))
+            && change::is_place(&reader.rules.id)
+            && change::has_place_of_its_own(event)
+    }
+
+    /// The reader of a topic's records.
+    #[doc(hidden)]
+    pub fn of_topic(&self, topic: &str) -> &Self {
+        // Nearly always there is none.
+        self.others.iter().find(|(name, _)| *name == *topic).map_or(self, |(_, reader)| reader)
+    }
+
+    /// The rules of all topics.
+    #[doc(hidden)]
+    pub fn all_rules(&self) -> impl Iterator<Item = &ReadRules> {
+        std::iter::once(&self.rules).chain(self.others.iter().map(|(_, reader)| &reader.rules))
     }
 
     /// Tells it the topics it will read, so that their names need not be copied for each event.
     #[must_use]
     pub fn with_topics<T: Into<Text>>(mut self, topics: impl IntoIterator<Item = T>) -> Self {
         self.topics.extend(topics.into_iter().map(Into::into));
+        for (_, reader) in &mut self.others {
+            reader.topics.clone_from(&self.topics);
+        }
         self
     }
 
@@ -74,6 +142,9 @@ impl Reader {
     #[must_use]
     pub fn with_id_scope(mut self, id_scope: IdScope) -> Self {
         self.id_scope = id_scope;
+        for (_, reader) in &mut self.others {
+            reader.id_scope = id_scope;
+        }
         self
     }
 
@@ -94,8 +165,39 @@ impl Reader {
         if bytes > max {
             return Err(ReadError::TooLarge { bytes, max });
         }
-        let pointed = OnceCell::new();
-        Seen { reader: self, topic, partition, offset, record, pointed }.envelope()
+        let reader = self.of_topic(topic);
+        match &reader.preset {
+            None => reader.seen(topic, partition, offset, record).envelope(),
+            Some(preset) => {
+                let record = preset.plain(topic, record);
+                let read = record
+                    .and_then(|record| reader.seen(topic, partition, offset, &record).envelope());
+                read.map_err(|error| preset.explain(error))
+            }
+        }
+    }
+
+    fn seen<'a>(
+        &'a self,
+        topic: &'a str,
+        partition: i32,
+        offset: i64,
+        record: &'a Record,
+    ) -> Seen<'a> {
+        let (pointed, opened) = (OnceCell::new(), OnceCell::new());
+        Seen { reader: self, topic, partition, offset, record, pointed, opened }
+    }
+
+    /// A record in the form that order is kept by, where its format has such a form: a `CloudEvent` in structured mode
+    /// as one in binary mode, so that handlers find its attributes, too; a key that a converter has written as JSON as
+    /// the text that it is. The same event is read from it. Nothing where the record may stay as it is.
+    #[doc(hidden)]
+    pub fn unfold(&self, topic: &str, record: &Record) -> Option<Record> {
+        let reader = self.of_topic(topic);
+        let unfolded = reader.preset.as_ref()?.unfold(&reader.shape, record)?;
+        // What looks at the key's bytes would find others.
+        let hex = || reader.rules.each().any(|(_, places)| places.has(&Source::KeyHex));
+        (unfolded.key == record.key || !hex()).then_some(unfolded)
     }
 
     /// What order is kept by, known without looking at the payload, so that a record that cannot be
@@ -106,7 +208,7 @@ impl Reader {
     /// the aggregate is inside the payload, and the whole partition is one sequence.
     #[doc(hidden)]
     pub fn order_key<'a>(&'a self, topic: &'a str, record: &'a Record) -> Option<&'a [u8]> {
-        self.rules.aggregate_id.outside_payload(topic, record)
+        self.of_topic(topic).rules.aggregate_id.outside_payload(topic, record)
     }
 
     /// The rules that it reads by.
@@ -131,4 +233,20 @@ impl Reader {
     pub(super) fn topic(&self, topic: &str) -> Text {
         self.topics.iter().find(|known| **known == *topic).cloned().unwrap_or_else(|| topic.into())
     }
+}
+
+/// Every pointer of the rules that is of one kind, once.
+fn pointers_of<'r>(
+    rules: &'r ReadRules,
+    kind: impl Fn(&'r Source) -> Option<&'r Pointer>,
+) -> Vec<Pointer> {
+    let mut pointers: Vec<Pointer> = Vec::new();
+    for pointer in
+        rules.each().map(|(_, places)| places).flat_map(Sources::as_slice).filter_map(kind)
+    {
+        if !pointers.contains(pointer) {
+            pointers.push(pointer.clone());
+        }
+    }
+    pointers
 }

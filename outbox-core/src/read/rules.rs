@@ -143,7 +143,9 @@ fn check_aggregate(places: &Sources) -> Result<(), RulesError> {
 
 fn check_constant(part: Part, source: &Source) -> Result<(), RulesError> {
     match source {
-        Source::Constant(_) | Source::Topic if part == Part::Id => Err(RulesError::ConstantId),
+        Source::Constant(_) | Source::Topic | Source::TopicPart(_) if part == Part::Id => {
+            Err(RulesError::ConstantId)
+        }
         Source::Constant(value) => checked(part, value.as_bytes())
             .map_err(|problem| RulesError::Constant { part, problem }),
         _ => Ok(()),

@@ -6,9 +6,12 @@ use bytes::Bytes;
 
 use super::{
     Part, ReadError, Source, Sources,
+    connect::Opened,
+    envelopes,
     pointer::{self, Pointed},
     reader::{IdScope, Reader},
     rules::{bytes_max, whole},
+    shape::Shape,
     time,
 };
 use crate::{
@@ -25,6 +28,8 @@ pub(super) struct Seen<'a> {
     pub(super) record: &'a Record,
     /// What stands behind the reader's pointers; parsed when the first of them is asked for.
     pub(super) pointed: OnceCell<Result<Vec<Pointed>, JsonFault>>,
+    /// The record's value, taken apart; nothing of a format that has nothing around the payload.
+    pub(super) opened: OnceCell<Result<Opened, ReadError>>,
 }
 
 /// What a place had: never empty.
@@ -56,7 +61,7 @@ impl<'a> Seen<'a> {
                 rules.schema_version.as_ref(),
                 whole,
             )?,
-            payload: self.record.payload.clone(),
+            payload: self.payload()?.cloned(),
         })
     }
 
@@ -102,7 +107,7 @@ impl<'a> Seen<'a> {
     /// A null key asks for no order: the event is an aggregate of its own, named by its position (C4).
     fn aggregate(&self) -> Result<Aggregate, ReadError> {
         let places = &self.reader.rules.aggregate_id;
-        let keyless = self.record.key.is_none() && places.has_key();
+        let keyless = places.has_key() && self.key().is_none();
         let aggregate_id = match self.find(Part::AggregateId, places)? {
             Some(found) => Self::checked(Part::AggregateId, found)?,
             None if keyless => format!("@{}-{}", self.partition, self.offset).into(),
@@ -152,26 +157,63 @@ impl<'a> Seen<'a> {
 
     fn look(&self, part: Part, at: &Source) -> Result<Option<Cow<'a, Bytes>>, ReadError> {
         Ok(match at {
-            Source::Header(name) => self.record.header_bytes(name.as_bytes()).map(Cow::Borrowed),
-            Source::Key => self.record.key.as_ref().map(Cow::Borrowed),
+            Source::Header(name) => {
+                let header = self.record.header_bytes(name.as_bytes());
+                match &self.reader.shape {
+                    Shape::Connect(connect) => {
+                        header.and_then(|header| connect.header.text(header)).map(Cow::Owned)
+                    }
+                    Shape::Envelope(_) => {
+                        header.map(|header| Cow::Owned(envelopes::first_type(name, header)))
+                    }
+                    Shape::Plain => header.map(Cow::Borrowed),
+                }
+            }
+            Source::Key => self.key(),
             Source::KeyHex => self.record.key.as_ref().map(|key| Cow::Owned(hex(key))),
-            Source::Pointer(_) => return Ok(self.point(part, at)?.map(Cow::Owned)),
+            Source::Pointer(pointer) => {
+                let Some(payload) = self.payload()? else { return Ok(None) };
+                let pointers = &self.reader.pointers;
+                let pointed = self.pointed.get_or_init(|| pointer::take(pointers, payload));
+                let pointed =
+                    pointed.as_ref().map_err(|fault| ReadError::InvalidJson(fault.clone()))?;
+                let here = pointers.iter().position(|it| it == pointer);
+                scalar(part, at, here.and_then(|i| pointed.get(i)))?
+            }
+            Source::Envelope(pointer) => {
+                let around = &self.open()?.around;
+                let here = self.reader.around.iter().position(|it| it == pointer);
+                scalar(part, at, here.and_then(|i| around.get(i)))?
+            }
             Source::Constant(value) => Some(Cow::Owned(value.clone().into())),
             Source::Topic => Some(Cow::Owned(self.reader.topic(self.topic).into())),
+            Source::TopicPart(pattern) => pattern
+                .part(self.topic)
+                .map(|part| Cow::Owned(Bytes::from(self.reader.topic(self.topic)).slice(part))),
             Source::Position => None,
         })
     }
 
-    fn point(&self, part: Part, at: &Source) -> Result<Option<Bytes>, ReadError> {
-        let Some(payload) = &self.record.payload else { return Ok(None) };
-        let pointers = &self.reader.pointers;
-        let pointed = self.pointed.get_or_init(|| pointer::take(pointers, payload));
-        let pointed = pointed.as_ref().map_err(|fault| ReadError::InvalidJson(fault.clone()))?;
-        let here = pointers.iter().position(|pointer| at.is_pointer(pointer));
-        match here.and_then(|i| pointed.get(i)) {
-            None | Some(Pointed::Absent) => Ok(None),
-            Some(Pointed::Scalar(bytes)) => Ok(Some(bytes.clone())),
-            Some(Pointed::Unfit) => Err(invalid(part, at, Problem::NotScalar)),
+    /// The event's payload.
+    fn payload(&self) -> Result<Option<&Bytes>, ReadError> {
+        match self.reader.shape {
+            Shape::Plain => Ok(self.record.payload.as_ref()),
+            Shape::Connect(_) | Shape::Envelope(_) => Ok(self.open()?.payload.as_ref()),
+        }
+    }
+
+    fn open(&self) -> Result<&Opened, ReadError> {
+        let Reader { shape, around, .. } = self.reader;
+        let open = || shape.open(self.record, around).map_err(ReadError::from);
+        self.opened.get_or_init(open).as_ref().map_err(Clone::clone)
+    }
+
+    /// The key as text, where a converter wrote it.
+    fn key(&self) -> Option<Cow<'a, Bytes>> {
+        let key = self.record.key.as_ref()?;
+        match &self.reader.shape {
+            Shape::Plain | Shape::Envelope(_) => Some(Cow::Borrowed(key)),
+            Shape::Connect(connect) => connect.key.text(key).map(Cow::Owned),
         }
     }
 
@@ -183,14 +225,27 @@ impl<'a> Seen<'a> {
     }
 }
 
+/// What a pointer has led to, as a place that has it or not.
+fn scalar<'a>(
+    part: Part,
+    at: &Source,
+    pointed: Option<&Pointed>,
+) -> Result<Option<Cow<'a, Bytes>>, ReadError> {
+    match pointed {
+        None | Some(Pointed::Absent) => Ok(None),
+        Some(Pointed::Scalar(bytes)) => Ok(Some(Cow::Owned(bytes.clone()))),
+        Some(Pointed::Unfit) => Err(invalid(part, at, Problem::NotScalar)),
+    }
+}
+
 fn invalid(part: Part, at: &Source, problem: Problem) -> ReadError {
     match at {
         Source::Header(name) => ReadError::InvalidHeader { name: name.clone(), part, problem },
         Source::Key | Source::KeyHex => ReadError::InvalidKey { part, problem },
-        Source::Pointer(pointer) => {
+        Source::Pointer(pointer) | Source::Envelope(pointer) => {
             ReadError::InvalidPointer { pointer: pointer.clone(), part, problem }
         }
-        Source::Constant(_) | Source::Topic | Source::Position => {
+        Source::Constant(_) | Source::Topic | Source::TopicPart(_) | Source::Position => {
             ReadError::InvalidPart { part, problem }
         }
     }

@@ -4,7 +4,7 @@ use std::{fmt, str::FromStr};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de, ser::SerializeSeq};
 
-use super::Pointer;
+use super::{Pointer, topic_pattern::TopicPattern};
 use crate::{Record, Text};
 
 /// A place where a part of an event is found, and how a configuration writes it.
@@ -17,6 +17,8 @@ use crate::{Record, Text};
 /// | `pointer:/json/pointer` | a text or whole number in a JSON payload (RFC 6901) |
 /// | `value:CONSTANT` | always this |
 /// | `topic` | the topic's name |
+/// | `topic:PRE*POST` | the part of the topic's name that `*` stands for; `PRE` begins the name or follows a dot |
+/// | `envelope:/json/pointer` | the same as `pointer:`, in the value of the record around the payload: for formats that have one |
 /// | `position` | topic, partition and offset: for `id` only, as the last resort |
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
@@ -33,6 +35,10 @@ pub enum Source {
     Constant(Text),
     /// The topic's name.
     Topic,
+    /// A part of the topic's name.
+    TopicPart(TopicPattern),
+    /// A scalar in what the format has around the payload.
+    Envelope(Pointer),
     /// The record's position.
     Position,
 }
@@ -46,6 +52,8 @@ impl Source {
             Self::Pointer(pointer) => write!(f, "the payload at `{pointer}`"),
             Self::Constant(_) => f.write_str("the configured value"),
             Self::Topic => f.write_str("the topic's name"),
+            Self::TopicPart(pattern) => write!(f, "the topic's name as `{pattern}`"),
+            Self::Envelope(pointer) => write!(f, "the record's value at `{pointer}`"),
             Self::Position => f.write_str("the record's position"),
         }
     }
@@ -59,12 +67,9 @@ impl Source {
             Self::Key | Self::KeyHex => record.key.as_deref(),
             Self::Constant(text) => Some(text.as_bytes()),
             Self::Topic => Some(topic.as_bytes()),
-            Self::Pointer(_) | Self::Position => None,
+            Self::TopicPart(pattern) => pattern.part(topic).map(|part| topic[part].as_bytes()),
+            Self::Pointer(_) | Self::Envelope(_) | Self::Position => None,
         }
-    }
-
-    pub(super) fn is_pointer(&self, other: &Pointer) -> bool {
-        matches!(self, Self::Pointer(pointer) if pointer == other)
     }
 }
 
@@ -82,7 +87,11 @@ impl FromStr for Source {
             },
             Some(("header", name)) => header(name).map(Self::Header),
             Some(("key", "hex")) => Ok(Self::KeyHex),
+            Some(("topic", pattern)) if pattern.contains('*') => TopicPattern::new(pattern)
+                .map(Self::TopicPart)
+                .ok_or_else(|| SourceError::TopicPattern(pattern.to_owned())),
             Some(("pointer", pointer)) => pointer.parse().map(Self::Pointer),
+            Some(("envelope", pointer)) => pointer.parse().map(Self::Envelope),
             Some(("value", value)) if !value.is_empty() => Ok(Self::Constant(value.into())),
             Some(_) => Err(wrong()),
         }
@@ -106,6 +115,8 @@ impl fmt::Display for Source {
             Self::Pointer(pointer) => write!(f, "pointer:{pointer}"),
             Self::Constant(value) => write!(f, "value:{value}"),
             Self::Topic => f.write_str("topic"),
+            Self::TopicPart(pattern) => write!(f, "topic:{pattern}"),
+            Self::Envelope(pointer) => write!(f, "envelope:{pointer}"),
             Self::Position => f.write_str("position"),
         }
     }
@@ -164,17 +175,18 @@ impl Sources {
     }
 
     /// Whether records of one topic may differ in what is found: not so where a constant or the topic's
-    /// name comes first.
+    /// name comes first. A part of the name may not be there, in any record of the topic.
     #[doc(hidden)]
     pub fn varies(&self) -> bool {
-        !matches!(self.0.first(), Some(Source::Constant(_) | Source::Topic))
+        let mut places = self.0.iter().skip_while(|at| matches!(at, Source::TopicPart(_)));
+        places.next().is_some_and(|at| !matches!(at, Source::Constant(_) | Source::Topic))
     }
 
-    /// The places that are inside of a JSON payload.
+    /// The places that are inside of the record's value.
     #[doc(hidden)]
     pub fn pointers(&self) -> impl Iterator<Item = &Pointer> {
         self.0.iter().filter_map(|source| match source {
-            Source::Pointer(pointer) => Some(pointer),
+            Source::Pointer(pointer) | Source::Envelope(pointer) => Some(pointer),
             _ => None,
         })
     }
@@ -206,7 +218,7 @@ impl FromStr for Sources {
     type Err = SourceError;
 
     fn from_str(text: &str) -> Result<Self, SourceError> {
-        if text.starts_with("pointer:") {
+        if text.starts_with("pointer:") || text.starts_with("envelope:") {
             return text.parse().map(|only: Source| only.into());
         }
         let places: Vec<&str> = text.split('|').collect();
@@ -273,7 +285,8 @@ pub enum SourceError {
     /// It is none of the forms.
     #[error(
         "`{0}` names no place in a record; write `header:NAME`, `key`, `key:hex`, \
-         `pointer:/json/pointer`, `value:CONSTANT`, `topic` or, for an id, `position`"
+         `pointer:/json/pointer`, `envelope:/json/pointer`, `value:CONSTANT`, `topic`, `topic:PRE*POST` or, \
+         for an id, `position`"
     )]
     Unknown(String),
     /// The header's name is no name.
@@ -281,6 +294,11 @@ pub enum SourceError {
         "`header:{0}` names no header: a name is not empty, without `|` and control characters"
     )]
     HeaderName(String),
+    /// The pattern of a topic's name is none.
+    #[error(
+        "`topic:{0}` names no part of a topic's name: it has letters, digits, `.`, `_` and `-`, and one `*`"
+    )]
+    TopicPattern(String),
     /// The pointer is none.
     #[error(
         "`pointer:{0}` is no JSON pointer: it begins with `/`, writes `~` as `~0` and `/` as `~1`, \

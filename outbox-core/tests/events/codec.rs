@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 
-use outbox_core::{CodecError, Decode, Encode, Json};
+use bytes::Bytes;
+use outbox_core::{CodecError, Decode, Encode, Header, Json, Payload};
 use serde::{Deserialize, Serialize};
 
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
@@ -20,7 +21,7 @@ enum Method {
 }
 
 fn refused<T: Serialize + serde::de::DeserializeOwned>(payload: &str) -> String {
-    match Decode::<T>::decode(&Json, payload.as_bytes()) {
+    match Decode::<T>::decode(&Json, &Payload::new(payload.as_bytes())) {
         Ok(_) => panic!("decoded"),
         Err(error) => error.to_string(),
     }
@@ -31,7 +32,7 @@ fn json_round_trips() {
     let paid = Paid { amount: 250, method: Some(Method::Card) };
     let payload = Json.encode(&paid).unwrap();
     assert_eq!(&payload[..], br#"{"amount":250,"method":"Card"}"#);
-    assert_eq!(Decode::<Paid>::decode(&Json, &payload).unwrap(), paid);
+    assert_eq!(Decode::<Paid>::decode(&Json, &Payload::new(&payload)).unwrap(), paid);
 }
 
 /// I1: an error says where and what was expected, and never what stood there.
@@ -101,8 +102,26 @@ fn deep_json_is_refused() {
 /// E8.
 #[test]
 fn a_tombstone_is_decoded_only_where_the_type_can_stand_for_it() {
-    assert_eq!(Decode::<Paid>::decode_tombstone(&Json), Err(CodecError::Tombstone));
-    assert_eq!(Decode::<Option<Paid>>::decode_tombstone(&Json), Ok(None));
+    let tombstone = Payload::tombstone();
+    assert_eq!(Decode::<Paid>::decode(&Json, &tombstone), Err(CodecError::Tombstone));
+    assert_eq!(Decode::<Option<Paid>>::decode(&Json, &tombstone), Ok(None));
+}
+
+#[test]
+fn a_payload_shows_a_codec_what_it_is_of_and_a_log_no_bytes() {
+    let header = |value: &'static [u8]| Header {
+        name: "tenant".into(),
+        value: Some(Bytes::from_static(value)),
+    };
+    let headers = [header(b"s3cret-1"), header(b"s3cret-2")];
+    let payload = Payload::new(b"s3cret").with_headers(&headers).with_topic("orders");
+    let payload = payload.with_schema_version(3);
+    assert_eq!(payload.header("tenant"), Some(&b"s3cret-2"[..]), "the last one counts");
+    assert_eq!((payload.header("other"), payload.schema_version()), (None, Some(3)));
+    let inner = payload.with_bytes(&payload.bytes().unwrap()[2..]);
+    assert_eq!((inner.bytes(), inner.topic()), (Ok(&b"cret"[..]), "orders"));
+    let shown = format!("{payload:?}");
+    assert!(shown.contains("bytes: Some(6)") && !shown.contains("cret"), "{shown}");
 }
 
 #[test]

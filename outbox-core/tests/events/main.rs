@@ -1,7 +1,12 @@
 //! What producers and consumers of events rely on: ids, reading, writing, codecs.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod change;
+mod cloud_events;
 mod codec;
+mod debezium;
+mod detect;
+mod envelopes;
 mod fuzz;
 mod ids;
 mod order;

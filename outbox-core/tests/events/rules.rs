@@ -54,6 +54,11 @@ fn a_typo_is_told() {
     {
         assert!(unreadable(&format!(r#"{{"id": "{wrong}"}}"#)).contains("is no JSON pointer"));
     }
+    for wrong in ["topic:a b*", "topic:a*b*"] {
+        assert!(
+            unreadable(&format!(r#"{{"id": "{wrong}"}}"#)).contains("names no part of a topic")
+        );
+    }
     for wrong in ["header:", "header:a|b"] {
         assert!(unreadable(&format!(r#"{{"id": "{wrong}"}}"#)).contains("names no header"));
     }

@@ -52,6 +52,18 @@ pub(super) enum Command {
         #[arg(long, value_name = "STATE", conflicts_with = "print_grants")]
         notify_trigger: Option<NotifyTrigger>,
     },
+    /// PostgreSQL: has each row that is inserted into another outbox table, such as Debezium's, copied into ours
+    Adopt {
+        /// The table, with its schema: public.outbox
+        #[arg(long, value_name = "TABLE")]
+        table: String,
+        /// Writes the statements out instead, for a tool of your own
+        #[arg(long)]
+        print: bool,
+        /// Ends it: the trigger goes
+        #[arg(long)]
+        end: bool,
+    },
     /// Shows how the outbox stands
     Status {
         /// As JSON

@@ -122,8 +122,9 @@ pub(super) fn doubt(overview: &Overview) -> Option<String> {
 
 async fn brokers(config: &Config) -> Vec<Finding> {
     let settings = sink_settings(config);
-    // A template with a placeholder names no topic that could be asked for.
-    let topic = Some(config.kafka.topic.clone()).filter(|topic| !topic.contains('{'));
+    // A template with a placeholder names no topic that could be asked for; another format has none.
+    let topic =
+        Some(config.kafka.topic.clone()).filter(|topic| !topic.contains('{') && !topic.is_empty());
     let looked =
         tokio::task::spawn_blocking(move || sink::inspect(&settings, topic.as_deref())).await;
     match looked {

@@ -1,4 +1,4 @@
-//! The commands: `run`, `check`, `migrate`, `status`, `failed`. A service that ships its own outbox mounts
+//! The commands: `run`, `check`, `migrate`, `adopt`, `status`, `failed`. A service that ships its own outbox mounts
 //! them with [`main`], or embeds [`crate::Relay`].
 //!
 //! `--config FILE` (or `OUTBOX_CONFIG`) names the configuration, `--set section.key=value` goes over it;
@@ -13,6 +13,7 @@
 //! | 4 | Kafka is out or refuses |
 //! | 5 | `check` found what keeps a relay from its work |
 
+mod adopt;
 mod args;
 mod check;
 mod exit;
@@ -70,6 +71,9 @@ async fn command(
         }
         Command::Migrate { print, notify_trigger, .. } => {
             migrate::migrate(&config, print, notify_trigger, terminal).await
+        }
+        Command::Adopt { table, print, end } => {
+            adopt::adopt(&config, (table, print, end), terminal).await
         }
         Command::Status { json } => status::status(&config, json, terminal).await,
         Command::Failed { verb } => failed::failed(&config, &verb, terminal).await,

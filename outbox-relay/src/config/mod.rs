@@ -11,6 +11,7 @@
 //! assert!(config.validate().iter().all(|problem| !problem.fatal));
 //! ```
 
+mod debezium;
 mod sections;
 mod validate;
 mod webhooks;
@@ -20,6 +21,9 @@ mod reference;
 #[cfg(test)]
 mod tests;
 
+pub use debezium::{
+    Debezium, EmptyArrayBehavior, KeyConverter, NullBehavior, RecordFormat, ValueConverter,
+};
 #[cfg(feature = "cli")]
 pub(crate) use sections::TABLE;
 pub use sections::{

@@ -7,7 +7,7 @@ use service_kit::{
     properties::Program, section,
 };
 
-use super::Webhook;
+use super::{Debezium, RecordFormat, Webhook};
 
 configuration! {
     /// Everything a relay is told.
@@ -18,6 +18,8 @@ configuration! {
         database: Database,
         /// Where events go, and how.
         kafka: Kafka,
+        /// What the table of another outbox looks like, and records as Debezium makes them of it.
+        debezium: Debezium,
         /// How much goes together.
         batch: Batch,
         /// What makes the relay look.
@@ -77,8 +79,12 @@ section! {
         /// The brokers: `host:port`, several separated by commas. Not needed where no route leads to Kafka.
         bootstrap: String = required;
         /// The topic of a row that names none: text with `{aggregate_type}` and `{event_type}`, such as
-        /// `shop.{aggregate_type}`. Order per aggregate holds within a topic. Not needed where no route leads to Kafka.
+        /// `shop.{aggregate_type}`. Order per aggregate holds within a topic. Not needed where no route leads to Kafka, nor with
+        /// another format than `own`.
         topic: String = required;
+        /// What records look like: `own`, or `debezium-outbox`, as Debezium's outbox event router writes them by the settings
+        /// of `[debezium]`, topics and keys included.
+        format: RecordFormat;
         /// Each batch is a transaction of Kafka, and a relay that takes over fences its predecessor at the broker.
         /// Without it a relay that was frozen longer than its lease may write old events behind newer ones of the
         /// same aggregate.

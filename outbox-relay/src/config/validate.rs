@@ -4,8 +4,8 @@ use service_kit::{
     Build, DatabaseAddress, DatabaseKind, duration::text, is_name, properties::Program,
 };
 
-use super::{Config, Database, Kafka, Problem, Retry, Webhook, sections::TABLE};
-use crate::{routes::KAFKA, topic::Template};
+use super::{Config, Database, Kafka, Problem, RecordFormat, Retry, Webhook, sections::TABLE};
+use crate::{format::Format, routes::KAFKA, topic::Template};
 
 /// What this build can do.
 const BUILD: Build = Build {
@@ -25,6 +25,10 @@ impl Config {
         if !self.reaches_kafka() {
             found.retain(|problem| !self.is_for_kafka(problem));
         }
+        if self.kafka.format != RecordFormat::Own && self.kafka.topic.is_empty() {
+            found.retain(|problem| problem.keys != ["kafka.topic"]);
+        }
+        found.extend(Format::problems(self));
         found.extend(self.noticed.iter().cloned());
         self.database_address(&mut found);
         self.topic(&mut found);

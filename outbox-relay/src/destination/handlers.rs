@@ -3,7 +3,7 @@
 use std::{collections::HashMap, error::Error as StdError, fmt, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use outbox_core::{Decode, Envelope, Json};
+use outbox_core::{CodecError, Decode, Envelope, Json, Payload};
 
 use super::{Delivery, Outcome, Sink};
 
@@ -89,6 +89,9 @@ pub struct Handlers {
 #[async_trait]
 trait Route: Send + Sync {
     async fn deliver(&self, delivery: &Delivery) -> Outcome;
+
+    /// Has its codec get ready.
+    async fn start(&self) -> Result<(), CodecError>;
 }
 
 struct Decoding<H, C>(H, C);
@@ -168,7 +171,18 @@ impl Sink for Handlers {
         if self.routes.is_empty() {
             return Err("no handler is registered; add one with `Handlers::on`".into());
         }
-        Ok(())
+        let started = async {
+            for (event_type, route) in &self.routes {
+                if let Err(error) = route.start().await
+                    && !error.is_outage()
+                {
+                    return Err(format!("the codec of {event_type} does not start: {error}"));
+                }
+            }
+            Ok(())
+        };
+        // What is not there yet, deliveries wait for.
+        tokio::time::timeout(self.deadline, started).await.unwrap_or(Ok(()))
     }
 }
 
@@ -177,12 +191,17 @@ impl<H: Handler, C: Decode<H::Event>> Route for Decoding<H, C> {
     async fn deliver(&self, delivery: &Delivery) -> Outcome {
         let Self(handler, codec) = self;
         let envelope = delivery.event.envelope();
-        let payload = match &envelope.payload {
-            Some(payload) => codec.decode(payload),
-            None => codec.decode_tombstone(),
-        };
-        let payload = match payload {
+        let topic = delivery.topic.as_deref().unwrap_or_default();
+        let payload = Payload::of(envelope, delivery.event.headers(), topic);
+        // What it says besides, `decode` says again.
+        if let Some(preparation) = codec.prepare(&payload)
+            && let Err(CodecError::Unavailable(error)) = preparation.await
+        {
+            return Outcome::unavailable(error);
+        }
+        let payload = match codec.decode(&payload) {
             Ok(payload) => payload,
+            Err(CodecError::Unavailable(error)) => return Outcome::unavailable(error),
             Err(error) => {
                 return Outcome::refused(format!(
                     "{error}; correct its producer, or the type that the handler takes"
@@ -194,6 +213,10 @@ impl<H: Handler, C: Decode<H::Event>> Route for Decoding<H, C> {
             Ok(()) => Outcome::Delivered,
             Err(error) => error.outcome(),
         }
+    }
+
+    async fn start(&self) -> Result<(), CodecError> {
+        self.1.start().await
     }
 }
 
@@ -261,7 +284,7 @@ impl fmt::Debug for Handlers {
 
 #[cfg(test)]
 mod tests {
-    use outbox_core::{Aggregate, OutboxEvent};
+    use outbox_core::{Aggregate, OutboxEvent, Preparation};
 
     use super::*;
 
@@ -319,5 +342,30 @@ mod tests {
             assert!(error.contains(word), "{error}");
         }
         assert!(handlers.check().await.is_ok() && Handlers::default().check().await.is_err());
+    }
+
+    struct Starts(Option<CodecError>);
+
+    impl Decode<u32> for Starts {
+        fn decode(&self, _payload: &Payload<'_>) -> Result<u32, CodecError> {
+            Ok(0)
+        }
+
+        fn start(&self) -> Preparation<'_> {
+            Box::pin(std::future::ready(self.0.clone().map_or(Ok(()), Err)))
+        }
+    }
+
+    #[tokio::test]
+    async fn a_codec_that_does_not_start_is_told_and_an_outage_is_waited_for() {
+        let away = CodecError::Unavailable("away".into());
+        let wrong = CodecError::other("no key");
+        let expected = "the codec of Paid does not start: no key";
+        for (said, expected) in
+            [(None, Ok(())), (Some(away), Ok(())), (Some(wrong), Err(expected.to_owned()))]
+        {
+            let handlers = Handlers::default().on_with("Paid", Starts(said), Checks);
+            assert_eq!(handlers.check().await, expected);
+        }
     }
 }

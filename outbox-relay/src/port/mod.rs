@@ -4,6 +4,7 @@
 //! Every call is a statement or two, each in a transaction of its own: nothing is open while the broker is waited for,
 //! and a call that is given up half-way costs its connection and nothing else.
 
+mod adoption;
 mod failed;
 mod feed;
 mod holding;
@@ -17,6 +18,7 @@ mod sessions;
 mod turns;
 mod wakes;
 
+pub(crate) use adoption::{Adoption, Adoptions, DebeziumNeeds, FurtherColumn, TableMapping};
 pub(crate) use failed::{Act, Choice, FailedRow, FailedRows, RowContent, Step};
 pub(crate) use feed::{Operators, Owners, Relays, Rounds};
 pub(crate) use holding::{Appenders, DESTINATION, Holding, ReleasedRows, Topics, is_destination};

@@ -29,11 +29,11 @@ use tokio::sync::watch;
 
 use crate::{
     destination::Destination,
+    format::Format,
     port::{Owners, Sessions, WakeSignals},
     routes::Routes,
     sink::SinkSettings,
     telemetry::{Counters, Meters, Signal, Troubles},
-    topic::Template,
 };
 use backoff::Backoff;
 pub(crate) use dispatch::RetryRules;
@@ -53,7 +53,7 @@ pub(crate) enum PumpEnd {
 pub(crate) struct PumpOptions {
     pub(crate) holder: String,
     pub(crate) lease: Duration,
-    pub(crate) template: Template,
+    pub(crate) format: Format,
     pub(crate) events_max: usize,
     pub(crate) bytes_max: usize,
     /// Zero: never.

@@ -16,10 +16,10 @@ use super::{
 };
 use crate::{
     destination::{Delivery, Destination},
+    format::{Format, Formatted},
     port::{Row, RowFailure, RowId},
     routes::{Routes, Way},
     sink::OutgoingRecord,
-    topic::Template,
 };
 
 /// Written on a row that is not sent before a time of its own.
@@ -27,7 +27,7 @@ const NOT_YET: &str = "its time, `deliver_after`, has not come; it goes by itsel
 
 /// What decides where rows go.
 pub(super) struct Sorter<'a> {
-    pub(super) template: &'a Template,
+    pub(super) format: &'a Format,
     pub(super) routes: &'a Routes,
     pub(super) missing_topics: &'a MissingTopics,
     /// Whether Kafka takes any now; otherwise what is for Kafka is passed over.
@@ -207,9 +207,7 @@ impl Sorter<'_> {
         let (Ok(event), Some(destination)) = (&row.event, self.destinations.get(sink)) else {
             return None;
         };
-        let envelope = event.envelope();
-        let kind = envelope.aggregate.aggregate_type();
-        let topic = self.template.topic(event.topic(), kind, &envelope.event_type).ok();
+        let topic = self.format.topic(event).ok();
         let bytes = row.bytes();
         let attempt = row.attempts.saturating_add(1);
         let delivery = Delivery { event: event.clone(), topic, attempt };
@@ -241,13 +239,15 @@ impl Sorter<'_> {
             );
             return Err(failure(label(aggregate, *id), error));
         }
-        let topic = self.template.topic(event.topic(), kind, event_type);
-        let topic = topic.map_err(|error| failure(label(aggregate, *id), error))?;
+        let refused = |error| failure(label(aggregate, *id), error);
+        let topic = self.format.topic(event).map_err(refused)?;
         if self.missing_topics.contains(&topic) {
             let event = label(aggregate, *id);
             return Err(waits(*id, event, *attempts, topic));
         }
-        Ok(OutgoingRecord { topic, aggregate: aggregate.clone(), record: event.record() })
+        let Formatted { topic, partition, record } =
+            self.format.record(event, topic).map_err(refused)?;
+        Ok(OutgoingRecord { topic, partition, aggregate: aggregate.clone(), record })
     }
 }
 

@@ -170,7 +170,7 @@ mod tests {
         });
         let headers = header.into_iter().collect();
         let record = Record { key: None, headers, payload: None, timestamp_ms: None };
-        OutgoingRecord { topic: topic.into(), aggregate: "a/1".into(), record }
+        OutgoingRecord { topic: topic.into(), partition: None, aggregate: "a/1".into(), record }
     }
 
     fn done() -> Shipment {

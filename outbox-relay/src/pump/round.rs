@@ -210,7 +210,7 @@ impl<F: Rounds> Pump<F> {
             }
         }
         let sorter = Sorter {
-            template: &self.options.template,
+            format: &self.options.format,
             routes: &self.options.routes,
             missing_topics: &work.progress.missing_topics,
             kafka: sink.is_some(),

@@ -273,7 +273,7 @@ impl BatchProducer {
 
     /// A topic that is said to be missing is looked for once more.
     fn confirm_refusal(&mut self, name: &str, code: Code) -> bool {
-        if code == Code::TopicAuthorizationFailed {
+        if matches!(code, Code::TopicAuthorizationFailed | Code::UnknownPartition) {
             return true;
         }
         self.there.remove(name);
@@ -338,5 +338,6 @@ fn record(place: usize, outgoing: &OutgoingRecord) -> BaseRecord<'_, [u8], [u8],
     sent.key = key.as_deref();
     sent.payload = payload.as_deref();
     sent.timestamp = *timestamp_ms;
+    sent.partition = outgoing.partition;
     sent
 }

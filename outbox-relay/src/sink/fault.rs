@@ -22,6 +22,7 @@ pub(super) fn classify(code: Code) -> SendFault {
     match code {
         Code::UnknownTopic
         | Code::UnknownTopicOrPartition
+        | Code::UnknownPartition
         | Code::InvalidTopic
         | Code::TopicAuthorizationFailed => SendFault::Record,
         // The broker refuses the whole set of records that one of them was in.
@@ -62,6 +63,10 @@ pub(super) fn of_record(code: Code, topic: &str, bytes: usize) -> String {
         Code::MessageSizeTooLarge | Code::InvalidMessageSize => format!(
             "the record of {bytes} bytes is larger than `kafka.message_bytes_max` or than the topic \
              {topic} takes (`max.message.bytes`); raise both and retry the row, or discard it"
+        ),
+        Code::UnknownPartition => format!(
+            "the topic {topic} has no partition of the number that the row names; add partitions and retry the row, or \
+             discard it"
         ),
         Code::InvalidTopic => {
             format!("{topic} is no name of a topic; correct it and retry the row")

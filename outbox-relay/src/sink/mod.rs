@@ -26,6 +26,8 @@ pub(crate) use settings::SinkSettings;
 #[derive(Clone, Debug)]
 pub(crate) struct OutgoingRecord {
     pub(crate) topic: String,
+    /// `None`: the key decides.
+    pub(crate) partition: Option<i32>,
     /// What order is kept for: `type/id`.
     pub(crate) aggregate: String,
     pub(crate) record: Record,

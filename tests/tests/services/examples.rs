@@ -91,4 +91,7 @@ macro_rules! lessons {
     };
 }
 
-lessons! { batch embedded mail orders plain_sql retries state testing_a_handler two_consumers webhook }
+lessons! {
+    batch embedded five_times intake mail orders out_of_order plain_sql read_model retries state testing_a_handler
+    two_consumers webhook
+}

@@ -23,7 +23,7 @@ fn by(stage: &mut Stage, tenant: bool) {
         rules.aggregate_id = header("tenant").into();
     }
     stage.config.events.format = inbox_consumer::config::Format::Custom;
-    stage.config.events.rules = Some(rules);
+    stage.config.events.rules = Some(rules.into());
 }
 
 async fn numbers(stage: &Stage) -> Vec<i64> {

@@ -198,7 +198,7 @@ async fn what_turns_out_to_have_one_id_is_decided_one_by_one() {
 
     stage.config.events.format = Format::Custom;
     let header = |name: &str| Source::Header(name.into());
-    stage.config.events.rules = Some(ReadRules::new(header("id"), header("type")));
+    stage.config.events.rules = Some(ReadRules::new(header("id"), header("type")).into());
     let running = stage.start(mendable()).await;
     intend(&stage, "release", "anna", "true").await;
     eventually(SOON, "the first", async || stage.of("a").await == [1]).await;

@@ -319,7 +319,7 @@ async fn an_event_that_has_an_id_now_is_claimed_by_it() {
     let id = "pointer:/id".parse::<outbox_core::Source>().unwrap();
     let event_type = "header:event_type".parse::<outbox_core::Source>().unwrap();
     stage.config.events.format = Format::Custom;
-    stage.config.events.rules = Some(ReadRules::new(id, event_type));
+    stage.config.events.rules = Some(ReadRules::new(id, event_type).into());
     stage.config.lanes.count = 5;
     stage.send(&[without_id(1), without_id(3)]).await;
     let running = stage.start(Routes::default().on("Counted", Counter)).await;

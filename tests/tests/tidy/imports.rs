@@ -49,7 +49,7 @@ const KNOWN: &[(&str, &str)] = &[
         "the schema asks whether a session keeps statements, and its lock is the trigger's",
     ),
     (
-        "outbox-relay: cli, cli/failed, cli/migrate, cli/run, cli/status",
+        "outbox-relay: cli, cli/adopt, cli/failed, cli/migrate, cli/run, cli/status",
         "commands take `open` and `refused` from the module that calls them",
     ),
     (

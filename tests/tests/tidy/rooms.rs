@@ -7,7 +7,12 @@ use super::{Tree, none, shows};
 const WORDS: &[(&str, &[&str], &str)] = &[
     ("rdkafka", &["inbox-kafka/", "outbox-relay/src/sink/", "tests/", "bench/"], KAFKA),
     ("rdkafka_sys", &["inbox-kafka/", "outbox-relay/src/sink/"], KAFKA),
-    ("reqwest", &["outbox-relay/src/destination/http/"], "one destination calls by HTTP"),
+    (
+        "reqwest",
+        &["outbox-relay/src/destination/http/", "inbox-schemas/src/registry/"],
+        "one destination calls by HTTP, and the client of schema registries",
+    ),
+    ("apache_avro", &["inbox-schemas/src/avro/", "tests/", "bench/"], "others see JSON"),
     ("sqlx", SQLX, "the other rooms do not know which databases there are"),
     (
         "unsafe",
@@ -71,18 +76,25 @@ const DEPENDENCIES: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "inbox-intake",
+        &["inbox-engine", "inbox-runtime", "inbox-store", "outbox-core", "service-kit"],
+    ),
+    (
         "inbox-consumer",
         &[
             "inbox-conformance",
             "inbox-engine",
             "inbox-handler",
+            "inbox-intake",
             "inbox-kafka",
             "inbox-runtime",
+            "inbox-schemas",
             "inbox-store",
             "outbox-core",
             "service-kit",
         ],
     ),
+    ("inbox-schemas", &["outbox-core"]),
     ("outbox-relay", &["inbox-engine", "outbox-core", "rdkafka", "service-kit"]),
     ("xtask", &[]),
 ];
@@ -104,6 +116,10 @@ const ABSENT: &[(&str, &[&str])] = &[
     (
         "outbox-relay/src/destination/",
         &["crate::feed", "crate::port", "crate::pump", "crate::sink"],
+    ),
+    (
+        "outbox-relay/src/debezium/",
+        &["crate::feed", "crate::port", "crate::pump", "crate::sink", "crate::relay"],
     ),
     ("outbox-relay/src/feed/", &["crate::sink", "crate::pump"]),
     ("outbox-relay/src/pump/", &["crate::feed", "crate::port::Operators"]),

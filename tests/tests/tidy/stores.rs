@@ -12,6 +12,8 @@ const ALONE: &[(&str, &str)] = &[
     ("sqlite", "writer.rs"),
     // Files do not fall silent, and have no pooler in front of them.
     ("postgres", "sent.rs"),
+    // Types of columns of tables that are not ours.
+    ("postgres", "column.rs"),
 ];
 
 /// Where PostgreSQL's statements are, with what each needs to say how it is sent: a name only where the

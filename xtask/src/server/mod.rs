@@ -1,5 +1,6 @@
 //! Real servers on this machine, each in a folder, on free ports of 127.0.0.1, ended by process id.
 
+mod connect;
 mod kafka;
 mod note;
 mod pgbouncer;
@@ -7,6 +8,7 @@ mod ports;
 mod postgres;
 mod process;
 
+pub use connect::Connect;
 pub use kafka::{Kafka, KafkaSettings, Listener};
 pub use note::Note;
 pub use pgbouncer::{PgBouncer, program as pgbouncer_program};

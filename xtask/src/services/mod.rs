@@ -1,6 +1,6 @@
 //! Real services for tests and for work: one Kafka broker and one PostgreSQL server.
 
-mod jars;
+pub(crate) mod jars;
 mod keeper;
 mod left_up;
 

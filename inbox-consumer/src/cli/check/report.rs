@@ -3,6 +3,7 @@
 use inbox_store::internal::port::Finding;
 use service_kit::printed;
 
+use super::sample::Sample;
 use crate::cli::table;
 
 /// How bad a finding is.
@@ -36,6 +37,8 @@ pub(crate) struct Report {
 struct Document<'r> {
     startable: bool,
     findings: Vec<&'r Line>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sample: Option<&'r [Sample]>,
 }
 
 impl Report {
@@ -69,9 +72,9 @@ impl Report {
         lines
     }
 
-    /// As JSON.
-    pub(crate) fn json(&self) -> String {
-        let document = Document { startable: self.startable(), findings: self.sorted() };
+    /// As JSON, with the records that were asked for.
+    pub(crate) fn json(&self, sample: Option<&[Sample]>) -> String {
+        let document = Document { startable: self.startable(), findings: self.sorted(), sample };
         printed::json(&document)
     }
 

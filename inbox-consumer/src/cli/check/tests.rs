@@ -12,7 +12,10 @@ use super::{
     topics::Sampled,
     *,
 };
-use crate::config::{Events, Unwanted};
+use crate::{
+    Event, Handler, HandlerResult, Tx,
+    config::{Events, Unwanted},
+};
 
 const DAY: Duration = Duration::from_hours(24);
 
@@ -109,6 +112,7 @@ fn row(partition: i32, watermark: i64) -> PartitionRow {
         owner: None,
         owner_seen_seconds: None,
         parked_aggregates: 0,
+        gaps: 0,
         parked_events: 0,
         standstill: None,
         held_lanes: None,
@@ -155,7 +159,7 @@ fn partitions_that_were_added_or_are_gone_are_told() {
 #[test]
 fn lane_settings_that_differ_from_the_database_s_are_told() {
     let texts = |count, rule: &str| -> Vec<String> {
-        let found = topics::lanes(&[row(0, 1), row(1, 1)], count, rule);
+        let found = topics::lanes(&[row(0, 1), row(1, 1)], count, &|_| rule.to_owned());
         found.into_iter().map(|finding| finding.text).collect()
     };
     let rule = "xxh3-64/1:key";
@@ -207,6 +211,37 @@ fn records_that_are_no_events_are_told() {
 }
 
 #[test]
+fn a_sample_shows_what_each_record_is() {
+    struct Paid;
+    impl Handler<sqlx::Postgres> for Paid {
+        type Event = i64;
+        async fn handle(&self, _: &Event<i64>, _: &mut Tx<'_, sqlx::Postgres>) -> HandlerResult {
+            Ok(())
+        }
+    }
+    let routes = Routes::default().on("OrderPaid", Paid).freeze().unwrap();
+    let unreadable = Record { key: Some("7".into()), ..Record::default() };
+    let sample = [record("old"), record("OrderPaid"), record("Other"), unreadable];
+    let sample = sample.into_iter().zip(0..).map(|(record, offset)| (1, offset, record));
+    let facts = [TopicFacts { sample: sample.collect(), ..topic() }];
+    let reader = Reader::own(1_000);
+    let samples = sample::samples(&facts, 3, (&reader, &routes), &config());
+    let types: Vec<_> = samples.iter().map(|sample| sample.event_type.as_deref()).collect();
+    assert_eq!(types, [Some("OrderPaid"), Some("Other"), None]);
+    assert!(samples[0].handler.is_some_and(|handler| handler.contains("Paid")), "{samples:?}");
+    assert_eq!(samples[1].why_not.as_deref(), Some("parked as `unknown_type`"));
+    let why = samples[2].why_not.as_deref().unwrap();
+    assert!(why.starts_with("parked as `undecodable`: the record has no event id"), "{why}");
+    let table = sample::rendered(&samples);
+    assert!(table.contains("orders/1@1") && table.contains("handled by"), "{table}");
+    assert_eq!(sample::samples(&facts, 200, (&reader, &routes), &config()).len(), 4);
+    let json: serde_json::Value =
+        serde_json::from_str(&Report::default().json(Some(&samples))).unwrap();
+    assert_eq!(json["sample"][0]["event_type"], "OrderPaid");
+    assert!(sample::rendered(&[]).starts_with("no records"));
+}
+
+#[test]
 fn two_sessions_with_one_process_mean_a_pooler() {
     assert_eq!(pooled(7, 8, 100), None);
     assert_eq!(pooled(7, 7, 0), None, "it is told of the pooler already");
@@ -233,7 +268,7 @@ error    database  no tables
 warning  kafka     one replica
 note     handlers  look";
     assert_eq!(report.rendered(), expected);
-    let json: serde_json::Value = serde_json::from_str(&report.json()).unwrap();
+    let json: serde_json::Value = serde_json::from_str(&report.json(None)).unwrap();
     assert_eq!(json["startable"], false);
     assert_eq!(json["findings"][0]["about"], "database");
     assert_eq!(json["findings"][0]["level"], "error");

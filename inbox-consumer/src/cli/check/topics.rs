@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use humantime::format_duration as duration;
 use inbox_kafka::internal::{LogFacts, TopicFacts};
 use inbox_store::internal::port::{Finding, PartitionRow};
-use outbox_core::{IdScope, Reader};
+use outbox_core::{IdScope, ReadError, Reader};
 
 use crate::config::{Config, Events, Unwanted};
 
@@ -195,14 +195,20 @@ pub(crate) fn id_scope(rows: &[PartitionRow], wanted: IdScope) -> Option<Finding
 }
 
 /// Partitions that would be divided anew.
-pub(crate) fn lanes(rows: &[PartitionRow], count: u16, rule: &str) -> Vec<Finding> {
-    let mut by_setting: BTreeMap<(i32, &str), Vec<String>> = BTreeMap::new();
+pub(crate) fn lanes(
+    rows: &[PartitionRow],
+    count: u16,
+    rule: &dyn Fn(&str) -> String,
+) -> Vec<Finding> {
+    let mut by_setting: BTreeMap<(i32, &str, String), Vec<String>> = BTreeMap::new();
     for row in rows.iter().filter(|row| !row.retired) {
-        let place = format!("{}/{}", row.topic, row.partition);
-        by_setting.entry((row.lane_count, row.lane_rule.as_str())).or_default().push(place);
+        let (place, rule) = (format!("{}/{}", row.topic, row.partition), rule(&row.topic));
+        let setting = (row.lane_count, row.lane_rule.as_str(), rule);
+        if setting.0 != i32::from(count) || setting.1 != setting.2 {
+            by_setting.entry(setting).or_default().push(place);
+        }
     }
-    by_setting.remove(&(i32::from(count), rule));
-    let told = by_setting.into_iter().map(|((had, had_rule), places)| {
+    let told = by_setting.into_iter().map(|((had, had_rule, rule), places)| {
         let what = match (had == i32::from(count), had_rule == rule) {
             (false, true) => format!("{had} lanes, `lanes.count` is {count}"),
             (true, _) => format!("the lane rule {had_rule:?}, this build and configuration have {rule:?}"),
@@ -250,6 +256,7 @@ pub(crate) fn types(
             all += 1;
             match reader.read(&facts.topic, *partition, *offset, record) {
                 Ok(event) => *seen.entry(event.event_type.to_string()).or_default() += 1,
+                Err(ReadError::NoEvent { .. }) => {}
                 Err(error) => {
                     unread.push(format!("{}/{partition} at offset {offset}: {error}", facts.topic));
                 }

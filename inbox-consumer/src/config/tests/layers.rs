@@ -42,8 +42,8 @@ fn other_producers_are_read_by_saying_where_things_are() {
     let flags = [("events.rules.aggregate_id", "header:order, key")];
     let config = load(&text, &env, &flags).unwrap();
     let rules = config.events.rules.unwrap();
-    assert_eq!(rules.aggregate_id.as_slice().len(), 2);
-    assert_eq!(rules.id.as_slice(), [outbox_core::Source::Position]);
+    assert_eq!(rules.aggregate_id.unwrap().as_slice().len(), 2);
+    assert_eq!(rules.id.unwrap().as_slice(), [outbox_core::Source::Position]);
 
     let expected = "`events.rules.type` is missing: [events.rules] has to say where it is, such as header:NAME";
     assert_eq!(refusal(&text, &[], &[]), expected);

@@ -1,6 +1,8 @@
 //! What a user sees of the configuration: values, sentences, and no secret.
 
+mod formats;
 mod handlers;
+mod intake;
 mod layers;
 mod secrets;
 mod table;

@@ -15,7 +15,16 @@ fn everything() -> toml::Table {
         Kind::Place => "header:x".into(),
         Kind::Settings | Kind::Columns => toml::Table::new().into(),
         Kind::Flag => true.into(),
+        Kind::Tables => {
+            let topic = toml::Table::from_iter(
+                [("topic", "x"), ("format", "own")]
+                    .map(|(key, word)| (key.to_owned(), word.into())),
+            );
+            vec![toml::Value::Table(topic)].into()
+        }
         Kind::Duration { .. } => "90d".into(),
+        Kind::Number { min, .. } => i64::try_from(min).unwrap().into(),
+        Kind::Choice(words) => words[0].into(),
         _ => "x".into(),
     })
 }

@@ -193,6 +193,26 @@ impl<DB: Probe> HandlerTest<DB> {
         self.deliver_record(&event.record()).await
     }
 
+    /// Delivers an event with a payload as it was once written: of an older schema version, or none that is said.
+    ///
+    /// # Errors
+    /// As [`deliver`](Self::deliver), and when it is no event.
+    pub async fn deliver_version(
+        &mut self,
+        event_type: &str,
+        aggregate: &Aggregate,
+        schema_version: Option<i32>,
+        payload: impl Into<bytes::Bytes>,
+    ) -> Result<Outcome, TestError> {
+        let event = OutboxEvent::encoded(event_type, aggregate, payload.into());
+        let event = event.map_err(TestError::new)?;
+        let event = match schema_version {
+            Some(version) => event.with_schema_version(version),
+            None => event,
+        };
+        self.deliver(&event).await
+    }
+
     /// Delivers a record as a producer of any kind may have written it.
     ///
     /// # Errors

@@ -47,7 +47,8 @@ impl<DB: Probe> Running<DB> {
         settings: DB::Settings,
         routes: Routes<DB>,
     ) -> Result<Self, TestError> {
-        let built = Consumer::builder(config.clone(), routes).build_on(Ok(settings)).await;
+        let built =
+            Box::pin(Consumer::builder(config.clone(), routes).build_on(Ok(settings))).await;
         let consumer = built.map_err(TestError::new)?;
         let reader = config.reader().map_err(TestError::new)?;
         let (log, mut events) = Log::new();
@@ -160,8 +161,10 @@ impl<DB: Probe> Running<DB> {
     }
 
     fn ignores(&self, record: &Record, offset: i64) -> bool {
-        let Ok(event) = self.reader.read(TOPIC, 0, offset, record) else {
-            return self.config.events.undecodable == Unwanted::Ignore;
+        let event = match self.reader.read(TOPIC, 0, offset, record) {
+            Ok(event) => event,
+            Err(outbox_core::ReadError::NoEvent { .. }) => return true,
+            Err(_) => return self.config.events.undecodable == Unwanted::Ignore,
         };
         match self.work.routes.lookup(&event.event_type) {
             RouteLookup::Ignored => true,

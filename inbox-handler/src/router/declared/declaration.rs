@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::VersionPolicy;
+
 /// A handler of one event type: a statement that reads the relation
 /// `events(ord, event_id, aggregate_id, occurred_at, …)`. docs/declared-handlers.md tells what it may be.
 #[derive(Clone, Debug)]
@@ -12,6 +14,8 @@ pub struct Declared {
     pub mode: DeclaredMode,
     /// Whether each aggregate may occur only once in a run; so it is in the mode `run` unless it says false.
     pub one_per_aggregate: Option<bool>,
+    /// How it looks at the versions of aggregates, if it does.
+    pub versions: Option<VersionPolicy>,
     /// The typed columns of the relation: `TYPE`, or `TYPE from SOURCE`.
     pub columns: BTreeMap<String, String>,
     /// The statement.

@@ -20,13 +20,14 @@ pub(super) fn declared(mode: DeclaredMode, columns: &[(&str, &str)], sql: &str) 
         event_type: "t".into(),
         mode,
         one_per_aggregate: None,
+        versions: None,
         columns: columns.iter().map(owned).collect(),
         sql: sql.into(),
     }
 }
 
 pub(super) fn table<DB: Transactions>(handler: Declared) -> RouteTable<DB> {
-    Routes::default().declare(&[handler]).freeze().unwrap()
+    Routes::default().declare(&[handler], None).freeze().unwrap()
 }
 
 /// An event of the aggregate `Account/A` with a header, a key and a time.
@@ -45,6 +46,7 @@ pub(super) fn delivery(aggregate: &str, payload: Option<&str>) -> Arc<Delivery> 
     let header = Header { name: "tenant".into(), value: Some(Bytes::from_static(b"north")) };
     let key = Some(Bytes::from_static(b"k-1"));
     Arc::new(Delivery {
+        told_by_id: false,
         partition: TopicPartition { topic: "topic".into(), partition: 0 },
         offset: Offset(0),
         record: Record { key, headers: vec![header], payload, timestamp_ms: None },

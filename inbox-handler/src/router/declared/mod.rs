@@ -5,6 +5,7 @@
 
 mod column;
 mod declaration;
+mod payloads;
 mod ready;
 mod relation;
 mod route;
@@ -23,6 +24,7 @@ mod value_tests;
 use std::{marker::PhantomData, sync::Arc};
 
 pub use declaration::{Declared, DeclaredMode};
+pub use payloads::PayloadCodec;
 pub(super) use route::DeclaredRoute;
 
 use inbox_store::internal::port::{Shape, Transactions};
@@ -32,18 +34,21 @@ use relation::Columns;
 use route::ChunkSize;
 #[cfg(feature = "testing")]
 use {
-    super::RunEvent, crate::Delivery, inbox_store::internal::port::Relation,
+    super::RunEvent, crate::Delivery, inbox_store::internal::port::Relation, payloads::Payloads,
     std::collections::BTreeMap,
 };
 
 impl<DB: Transactions> Routes<DB> {
-    /// Adds the handlers that a configuration declares. What is wrong with them is told with everything
+    /// Adds the handlers that a configuration declares; `codec` makes JSON of their payloads, which are JSON without. What is wrong with them is told with everything
     /// else that is wrong with the registrations.
     #[doc(hidden)]
     #[must_use]
-    pub fn declare(self, handlers: &[Declared]) -> Self {
+    pub fn declare(self, handlers: &[Declared], codec: Option<&PayloadCodec>) -> Self {
         handlers.iter().fold(self, |mut routes, handler| match DeclaredRoute::read(handler) {
-            Ok(route) => routes.add_declared(handler, route),
+            Ok(route) => {
+                let codec = codec.filter(|_| route.columns.read_payloads()).map(Arc::clone);
+                routes.add_declared(handler, DeclaredRoute { codec, ..route })
+            }
             Err(wrong) => {
                 routes.refused.extend(wrong);
                 routes
@@ -56,6 +61,9 @@ impl<DB: Transactions> Routes<DB> {
         self.declared.push(Arc::clone(&route));
         let whole_run = handler.mode == DeclaredMode::Run;
         let one_per_aggregate = handler.aggregates_once();
+        if let Some(policy) = handler.versions {
+            self = self.versions(&handler.event_type, policy);
+        }
         self.add(
             &handler.event_type,
             Entry::Handled(Registered { route, whole_run, one_per_aggregate }),
@@ -70,7 +78,7 @@ pub fn gather_columns<'a>(
     delivery: &'a Arc<Delivery>,
 ) -> Result<(Relation<'a>, Option<String>), Vec<String>> {
     let columns = Columns::new(column::read(columns)?);
-    Ok(columns.gather(&[RunEvent { delivery, attempt: 1 }]))
+    Ok(columns.gather(&[RunEvent { delivery, attempt: 1 }], &Payloads::AS_THEY_ARE))
 }
 
 impl<DB: Transactions> DeclaredRoute<DB> {
@@ -98,6 +106,7 @@ impl<DB: Transactions> DeclaredRoute<DB> {
                 event_type: handler.event_type.clone(),
                 mode: handler.mode,
                 columns: Columns::new(columns),
+                codec: None,
                 sql,
                 text: handler.sql.clone(),
                 looped: false.into(),

@@ -1,12 +1,13 @@
 //! The relation of a run: its events as columns.
 
 use inbox_store::internal::port::Relation;
-use outbox_core::{Envelope, Pointer};
+use outbox_core::Pointer;
 use uuid::Uuid;
 
 use super::{
     super::RunEvent,
     column::{Column, Source},
+    payloads::Payloads,
     time,
     value::{self, Given},
 };
@@ -29,8 +30,17 @@ impl Columns {
         Self { pointers: pointers.collect(), all }
     }
 
+    /// Whether any column takes something from the payload.
+    pub(super) fn read_payloads(&self) -> bool {
+        !self.pointers.is_empty()
+    }
+
     /// The events up to the first that does not fit, and what is wrong with that one.
-    pub(super) fn gather<'a>(&self, run: &[RunEvent<'a>]) -> (Relation<'a>, Option<String>) {
+    pub(super) fn gather<'a>(
+        &self,
+        run: &[RunEvent<'a>],
+        payloads: &'a Payloads,
+    ) -> (Relation<'a>, Option<String>) {
         let mut relation = Relation {
             ids: Vec::with_capacity(run.len()),
             aggregate_ids: Vec::with_capacity(run.len()),
@@ -38,8 +48,9 @@ impl Columns {
             columns: self.all.iter().map(|c| value::room(c.kind, run.len())).collect(),
         };
         let mut found = vec![None; self.pointers.len()];
-        for event in run {
-            if let Err(error) = self.add(*event, &mut found, &mut relation) {
+        for (at, event) in run.iter().enumerate() {
+            let payload = payloads.get(at, event);
+            if let Err(error) = self.add(*event, payload, &mut found, &mut relation) {
                 let length = relation.ids.len();
                 relation.columns.iter_mut().for_each(|values| value::shorten(values, length));
                 return (relation, Some(limit_text(error)));
@@ -51,11 +62,12 @@ impl Columns {
     fn add<'a>(
         &self,
         event: RunEvent<'a>,
+        payload: Option<&'a [u8]>,
         found: &mut [Option<&'a str>],
         relation: &mut Relation<'a>,
     ) -> Result<(), String> {
         let envelope = event.delivery.event.as_ref().map_err(ToString::to_string)?;
-        self.look(envelope, found)?;
+        self.look(payload, found)?;
         let mut found = found.iter();
         for (column, values) in self.all.iter().zip(&mut relation.columns) {
             let record = &event.delivery.record;
@@ -75,11 +87,10 @@ impl Columns {
     /// Finds the values of the payload.
     fn look<'a>(
         &self,
-        envelope: &'a Envelope,
+        payload: Option<&'a [u8]>,
         found: &mut [Option<&'a str>],
     ) -> Result<(), String> {
-        let Some(payload) = envelope.payload.as_deref().filter(|_| !self.pointers.is_empty())
-        else {
+        let Some(payload) = payload.filter(|_| !self.pointers.is_empty()) else {
             found.fill(None);
             return Ok(());
         };

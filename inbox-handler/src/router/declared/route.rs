@@ -8,12 +8,14 @@ use std::{
 
 use async_trait::async_trait;
 use inbox_store::internal::port::{DeclaredSql, Relation, Transactions};
+use outbox_core::Preparation;
 use sqlx::SqlStr;
 use tracing::{Instrument as _, Span};
 
 use super::{
     super::{CallFailure, DecodedRun, Route, RunEnd, RunEvent, attempt},
-    DeclaredMode,
+    DeclaredMode, PayloadCodec,
+    payloads::Payloads,
     relation::Columns,
 };
 use crate::{HandlerError, Tx, trace};
@@ -23,6 +25,8 @@ pub(in crate::router) struct DeclaredRoute<DB> {
     pub(super) event_type: String,
     pub(super) mode: DeclaredMode,
     pub(super) columns: Columns,
+    /// What makes JSON of payloads, where they are none and columns point into them.
+    pub(super) codec: Option<PayloadCodec>,
     pub(super) sql: DeclaredSql,
     /// The user's own text, for places in it.
     pub(super) text: String,
@@ -36,6 +40,14 @@ pub(in crate::router) struct DeclaredRoute<DB> {
 impl<DB: Transactions> Route<DB> for DeclaredRoute<DB> {
     fn name(&self) -> &'static str {
         "[[handlers]] of the configuration"
+    }
+
+    fn start(&self) -> Option<Preparation<'_>> {
+        Some(self.codec.as_ref()?.start())
+    }
+
+    fn prepare(&self, event: &RunEvent<'_>) -> Option<Preparation<'_>> {
+        self.codec.as_ref()?.prepare(&attempt::payload(event).ok()?)
     }
 
     async fn run(
@@ -53,6 +65,13 @@ impl<DB: Transactions> Route<DB> for DeclaredRoute<DB> {
 }
 
 impl<DB: Transactions> DeclaredRoute<DB> {
+    fn payloads(&self, run: &[RunEvent<'_>]) -> Payloads {
+        match &self.codec {
+            Some(codec) => Payloads::decode(codec, run),
+            None => Payloads::AS_THEY_ARE,
+        }
+    }
+
     /// The whole run by one statement.
     async fn at_once(
         &self,
@@ -60,9 +79,14 @@ impl<DB: Transactions> DeclaredRoute<DB> {
         tx: &mut Tx<'_, DB>,
         deadline: Duration,
     ) -> RunEnd {
-        let (relation, wrong) = self.columns.gather(run);
+        let payloads = self.payloads(run);
+        let (relation, wrong) = self.columns.gather(payloads.of(run), &payloads);
         if let Some(error) = wrong {
             return RunEnd::Undecodable { at: relation.ids.len(), ran: 0, error };
+        }
+        let events = relation.ids.len();
+        if let Some(fault) = payloads.fault {
+            return fault.end(events, 0);
         }
         match apply(&self.sql.whole, &relation, trace::run(run), tx, deadline).await {
             None => RunEnd::Done,
@@ -89,7 +113,8 @@ impl<DB: Transactions> DeclaredRoute<DB> {
         let mut done = 0;
         while done < run.len() {
             let chunk = &run[done..run.len().min(done + most)];
-            let (relation, wrong) = self.columns.gather(chunk);
+            let payloads = self.payloads(chunk);
+            let (relation, wrong) = self.columns.gather(payloads.of(chunk), &payloads);
             let events = relation.ids.len();
             if events > 0 {
                 let began = Instant::now();
@@ -105,6 +130,9 @@ impl<DB: Transactions> DeclaredRoute<DB> {
             done += events;
             if let Some(error) = wrong {
                 return RunEnd::Undecodable { at: done, ran: done, error };
+            }
+            if let Some(fault) = payloads.fault {
+                return fault.end(done, done);
             }
         }
         RunEnd::Done

@@ -179,7 +179,7 @@ fn wrong_handlers_are_refused_in_sentences() {
         ),
     ];
     for (handler, expected) in table {
-        let refused = Routes::<Sqlite>::default().declare(&[handler]).freeze().unwrap_err();
+        let refused = Routes::<Sqlite>::default().declare(&[handler], None).freeze().unwrap_err();
         assert!(refused.starts_with(expected), "{refused}");
     }
 }
@@ -197,11 +197,12 @@ impl Handler<Sqlite> for InRust {
 #[test]
 fn two_routes_for_a_type_are_refused_wherever_they_come_from() {
     let handler = || declared(Each, &[], "DELETE FROM t");
-    let refused = Routes::<Sqlite>::default().declare(&[handler(), handler()]).freeze();
+    let refused = Routes::<Sqlite>::default().declare(&[handler(), handler()], None).freeze();
     let expected = "events of type `t` are registered twice, with the handler `[[handlers]] of the configuration` \
         and with the handler `[[handlers]] of the configuration`: remove one of them";
     assert_eq!(refused.unwrap_err(), expected);
-    let refused = Routes::default().on("t", InRust).declare(&[handler()]).freeze().unwrap_err();
+    let refused =
+        Routes::default().on("t", InRust).declare(&[handler()], None).freeze().unwrap_err();
     assert!(refused.contains("InRust` and with the handler `[[handlers]] of the"), "{refused}");
 }
 

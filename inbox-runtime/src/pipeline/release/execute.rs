@@ -1,13 +1,9 @@
 //! A release executed in its transaction: mark, run in order up to the first failure, remove, promote.
 
-use std::collections::HashMap;
-
-use inbox_engine::internal::{
-    BatchOutcome, Doom, Failure, ParkReason, Rule, TransactionFault, distinct,
-};
+use inbox_engine::internal::{BatchOutcome, Doom, Failure, ParkReason, Rule, TransactionFault};
 use inbox_store::internal::{
     port::{
-        ClaimRequest, Transactions,
+        Transactions,
         release::{Queued, Requeued},
     },
     record_text,
@@ -21,7 +17,7 @@ use super::{
     report::{FailedRelease, Report},
 };
 use crate::pipeline::{
-    claim::copy_of,
+    Delivered,
     disposition::Disposition,
     fault_point,
     handling::EventEnd,
@@ -42,6 +38,8 @@ pub(super) enum JobOutcome {
     Suspect(String),
     /// Nothing was begun: the row of the head has only a part of its record.
     Part(Box<Queued>, Excerpt),
+    /// Nothing was begun: codecs have to fetch something for these events first.
+    Unprepared(Vec<Delivered>),
     /// Not committed, and no event is to blame.
     NotCommitted(TransactionFault),
 }
@@ -56,8 +54,18 @@ pub(super) struct BrokenRelease {
     pub(super) failure: Failure,
 }
 
+/// How the turn of an event went.
+pub(super) enum Turn {
+    /// It leaves its queue.
+    Done,
+    /// It leaves its queue for another one, until a version before its own is applied.
+    Waits,
+    /// It stays.
+    Failed(ReleaseFailure),
+}
+
 /// A failure that stays in its transaction.
-struct ReleaseFailure {
+pub(super) struct ReleaseFailure {
     at: usize,
     /// Why it stays parked.
     doom: Doom,
@@ -66,8 +74,8 @@ struct ReleaseFailure {
 }
 
 impl<DB: Transactions> Work<DB> {
-    pub(super) async fn execute(&self, job: ReleaseJob<'_>) -> JobOutcome {
-        let (mut conn, tx, rows) = match self.read(job).await {
+    pub(super) async fn execute_once(&self, mut job: ReleaseJob<'_>) -> JobOutcome {
+        let (mut conn, tx, rows) = match self.read(&mut job).await {
             Ok(read) => read,
             Err(fault) => return JobOutcome::NotCommitted(fault),
         };
@@ -98,14 +106,21 @@ impl<DB: Transactions> Work<DB> {
             (None, _) => plan,
         };
         let batch = job.batch(plan.items(self, job));
+        if !job.prepared && job.release.blamed.is_none() && !self.is_prepared(&batch.items) {
+            let ended: Result<(), _> = self.end(conn, Err(nothing_done())).await;
+            drop(ended); // nothing was done
+            return JobOutcome::Unprepared(batch.items);
+        }
         let mut transaction = Transaction::new(self, job.scope, &batch, &mut conn);
         transaction.tx = tx;
         let ran = transaction.run_plan(&plan, job).await;
-        let (torn, handled) = (transaction.torn, transaction.handled);
+        let (torn, handled, woken) = (transaction.torn, transaction.handled, transaction.woken);
         match self.end(conn, ran).await {
             Ok(report) => {
-                let more = plan.more && report.failed.is_empty();
-                JobOutcome::Done { more, removed: report.released + report.discarded, report }
+                // What was woken has joined this very queue.
+                let more = (plan.more || woken > 0) && report.failed.is_empty();
+                let removed = report.released + report.stale + report.discarded;
+                JobOutcome::Done { more, removed, report }
             }
             Err(outcome) if !handled => {
                 JobOutcome::NotCommitted(release_fault(outcome.before_handlers()))
@@ -153,26 +168,45 @@ impl<DB: Transactions> Transaction<'_, DB> {
         job: ReleaseJob<'_>,
     ) -> Result<Report, EarlyEnd> {
         self.discard(&plan.discard).await?;
+        if let Some(report) = self.end_wait(plan).await? {
+            return Ok(report);
+        }
         self.mark(&plan.run).await?;
         fault_point::pass("release.after_mark");
-        let (done, failures_found) = match &job.release.blamed {
-            Some(error) => (Vec::new(), blame_head(plan, error, job.crashed)),
+        let turns = match &job.release.blamed {
+            Some(error) => blame_head(plan, error, job.crashed).into_iter().collect(),
             None => self.run_in_order(plan).await?,
         };
+        let (mut done, mut aside, mut failures_found) = (Vec::new(), Vec::new(), Vec::new());
+        for (at, turn) in turns.into_iter().enumerate() {
+            match turn {
+                Turn::Done => done.push(at),
+                Turn::Waits => aside.push(at),
+                Turn::Failed(fault) => failures_found.push(fault),
+            }
+        }
         self.remove(plan, &done, &job.release.aggregate).await?;
+        self.set_aside(plan, &aside).await?;
         fault_point::pass("release.after_remove");
-        let failed = self.put_back(plan, &done, failures_found).await?;
+        let left = [&done[..], &aside].concat();
+        let failed = self.put_back(plan, &left, failures_found).await?;
         let promoted = DB::promote(self.conn, &self.scope, &job.release.aggregate).await;
         promoted.map_err(|error| self.statement_failed("promoting the next event", &error))?;
         fault_point::pass("release.after_promote");
+        self.commit_fenced().await?;
+        let discarded = plan.discard.len() as u64;
+        let released = (done.len() as u64).saturating_sub(self.stale);
+        Ok(Report { released, stale: self.stale, discarded, failed })
+    }
+
+    pub(super) async fn commit_fenced(&mut self) -> Result<(), EarlyEnd> {
         if Rule::ReleaseFenced.on() {
             self.advance().await?;
         }
         fault_point::pass("release.before_commit");
         self.commit().await?;
         fault_point::pass("release.after_commit");
-        let discarded = plan.discard.len() as u64;
-        Ok(Report { released: done.len() as u64, discarded, failed })
+        Ok(())
     }
 
     async fn discard(&mut self, rows: &[Queued]) -> Result<(), EarlyEnd> {
@@ -195,106 +229,67 @@ impl<DB: Transactions> Transaction<'_, DB> {
         check_count(marked, seqs.len())
     }
 
-    /// Runs events up to the first failure; answers which are done, and what failed.
-    async fn run_in_order(
-        &mut self,
-        plan: &ReleasePlan,
-    ) -> Result<(Vec<usize>, Vec<ReleaseFailure>), EarlyEnd> {
+    /// Runs events up to the first failure; answers how their turns went.
+    async fn run_in_order(&mut self, plan: &ReleasePlan) -> Result<Vec<Turn>, EarlyEnd> {
         let mut anew = self.claim_new_ids(plan).await?;
-        let (mut done, mut failures_found) = (Vec::new(), Vec::new());
-        for at in 0..plan.run.len() {
+        self.read_versions().await?;
+        let mut turns = Vec::with_capacity(plan.run.len());
+        for (at, row) in plan.run.iter().enumerate() {
             let disposition = anew.remove(&at).unwrap_or(Disposition::Run);
             // A row without its record is for a person to put right.
-            let readable = || record_text::record(&plan.run[at].record).is_some();
+            let readable = || record_text::record(&row.record).is_some();
             let readable = self.batch.items[at].doomed.is_none() || readable();
-            match self.run_one(at, disposition, readable).await? {
-                None => done.push(at),
-                Some(fault) => failures_found.push(fault),
-            }
-            if !failures_found.is_empty() && Rule::ReleaseStopsAtFailure.on() {
+            let turn = self.run_one(row, at, disposition, readable).await?;
+            let failed = matches!(turn, Turn::Failed(_));
+            turns.push(turn);
+            if failed && Rule::ReleaseStopsAtFailure.on() {
                 break;
             }
         }
-        Ok((done, failures_found))
+        Ok(turns)
     }
 
     async fn run_one(
         &mut self,
+        row: &Queued,
         at: usize,
         disposition: Disposition,
         readable: bool,
-    ) -> Result<Option<ReleaseFailure>, EarlyEnd> {
+    ) -> Result<Turn, EarlyEnd> {
         let item = &self.batch.items[at];
-        let without = |doom| ReleaseFailure { at, doom, attempted: false };
+        let without = |doom| Turn::Failed(ReleaseFailure { at, doom, attempted: false });
         if let Some(doom) = item.doomed.clone() {
             let stays = if readable { self.give_up(at, doom).await? } else { Some(doom) };
-            return Ok(stays.map(without));
+            return Ok(stays.map_or(Turn::Done, without));
         }
         match disposition {
-            Disposition::Park(doom) => return Ok(Some(without(doom))),
-            Disposition::Duplicate => return Ok(None),
-            _ if item.kind.route == IGNORED.route => return Ok(None),
+            Disposition::Park(doom) => return Ok(without(doom)),
+            Disposition::Duplicate => return Ok(Turn::Done),
+            _ if item.kind.route == IGNORED.route => return Ok(Turn::Done),
             _ => {}
+        }
+        if let Some(turn) = self.turn_by_version(row, at) {
+            return Ok(turn);
         }
         let end = self.handle_single(at).await?;
         fault_point::pass("release.after_handler");
         Ok(match end {
-            EventEnd::Applied => None,
-            EventEnd::Doomed(doom) => self.give_up(at, doom).await?.map(without),
+            EventEnd::Applied => {
+                self.versions.pass(at);
+                Turn::Done
+            }
+            EventEnd::Doomed(doom) => match self.give_up(at, doom).await? {
+                Some(doom) => without(doom),
+                None => {
+                    self.versions.pass(at);
+                    Turn::Done
+                }
+            },
             EventEnd::Failed(Failure { fault, error, .. }) => {
                 let doom = Doom { reason: fault.park_reason(), error };
-                Some(ReleaseFailure { at, doom, attempted: true })
+                Turn::Failed(ReleaseFailure { at, doom, attempted: true })
             }
         })
-    }
-
-    /// An event that was parked unreadable has an id of its own now; a copy of it may have been handled since.
-    async fn claim_new_ids(
-        &mut self,
-        plan: &ReleasePlan,
-    ) -> Result<HashMap<usize, Disposition>, EarlyEnd> {
-        let batch = self.batch;
-        let (items, old) = (&batch.items, |at: usize| plan.run[at].id);
-        let mut dispositions = HashMap::new();
-        // A person who releases it although its id is another event's wants it run.
-        let decided = |at: usize| plan.run[at].reason == ParkReason::Mismatch.as_str();
-        let fresh = items.iter().enumerate().filter(|(at, item)| {
-            item.id != old(*at)
-                && !decided(*at)
-                && item.doomed.is_none()
-                && item.kind.route != IGNORED.route
-        });
-        let places: Vec<usize> = fresh.map(|(at, _)| at).collect();
-        if places.is_empty() || !Rule::ReleaseClaimsNewIds.on() {
-            return Ok(dispositions);
-        }
-        let ours = |offset| places.iter().any(|&at| items[at].offset == offset);
-        let distinct = distinct(items, |item| ours(item.offset));
-        let request = self.request(&distinct.claimed);
-        let request = ClaimRequest { aggregates: Vec::new(), ..request };
-        let claimed = DB::claim(self.conn, &self.scope, &request).await;
-        let mut claimed = claimed.map_err(|error| self.statement_failed("the claim", &error))?;
-        self.check_lanes(claimed.lanes_mine)?;
-        claimed.fresh.sort_unstable();
-        let known = self.recheck(&request, &mut claimed).await?;
-        for at in distinct.claimed {
-            let item = &items[at];
-            let own = known.iter().any(|known| {
-                known.id == item.id
-                    && known.partition_ref == self.scope.partition_ref
-                    && known.offset == item.offset
-            });
-            // Its own row is there when an earlier release of it was torn: a person has looked at it.
-            let runs = own || claimed.fresh.binary_search(&item.id).is_ok();
-            dispositions.insert(
-                at,
-                if runs { Disposition::Run } else { self.judge_known(item, &known).await? },
-            );
-        }
-        let copies = distinct.copies.into_iter();
-        dispositions
-            .extend(copies.map(|(copy, first)| (copy, copy_of(&items[copy], &items[first]))));
-        Ok(dispositions)
     }
 
     async fn remove(
@@ -338,7 +333,10 @@ impl<DB: Transactions> Transaction<'_, DB> {
         self.audit(copies.iter().map(|copy| (copy, "copy", &*why))).await
     }
 
-    async fn remove_rows(&mut self, rows: impl Iterator<Item = &Queued>) -> Result<(), EarlyEnd> {
+    pub(super) async fn remove_rows(
+        &mut self,
+        rows: impl Iterator<Item = &Queued>,
+    ) -> Result<(), EarlyEnd> {
         let events: Vec<(i64, [u8; 16])> = rows.map(|row| (row.seq, row.id)).collect();
         let removed = DB::remove(self.conn, &self.scope, &events).await;
         let removed =
@@ -350,7 +348,7 @@ impl<DB: Transactions> Transaction<'_, DB> {
     async fn put_back(
         &mut self,
         plan: &ReleasePlan,
-        done: &[usize],
+        left: &[usize],
         failures_found: Vec<ReleaseFailure>,
     ) -> Result<Vec<FailedRelease>, EarlyEnd> {
         if failures_found.is_empty() {
@@ -367,7 +365,7 @@ impl<DB: Transactions> Transaction<'_, DB> {
         let wrote = DB::requeue(self.conn, &self.scope, &requeued).await;
         wrote.map_err(|error| self.statement_failed("giving parked events a new time", &error))?;
         let rest: Vec<i64> = (0..plan.run.len())
-            .filter(|at| !done.contains(at) && !failed_at.contains(at))
+            .filter(|at| !left.contains(at) && !failed_at.contains(at))
             .map(|at| plan.run[at].seq)
             .collect();
         if !rest.is_empty() {
@@ -383,18 +381,19 @@ impl<DB: Transactions> Transaction<'_, DB> {
 }
 
 /// The head is not run again: it was, alone, and met the same fault each time.
-fn blame_head(plan: &ReleasePlan, error: &str, crashed: bool) -> Vec<ReleaseFailure> {
+fn blame_head(plan: &ReleasePlan, error: &str, crashed: bool) -> Option<Turn> {
     let fault = |head: &Queued| {
         // By a schedule it would be tried again and again.
         let crashed = crashed || head.reason == ParkReason::Crashed.as_str();
         let reason = if crashed { ParkReason::Crashed } else { ParkReason::Exhausted };
-        ReleaseFailure { at: 0, doom: Doom { reason, error: error.to_owned() }, attempted: true }
+        let doom = Doom { reason, error: error.to_owned() };
+        Turn::Failed(ReleaseFailure { at: 0, doom, attempted: true })
     };
-    plan.run.first().map(fault).into_iter().collect()
+    plan.run.first().map(fault)
 }
 
 /// Rows are locked, so anything else says that this is not the transaction it began as.
-fn check_count(rows: u64, wanted: usize) -> Result<(), EarlyEnd> {
+pub(super) fn check_count(rows: u64, wanted: usize) -> Result<(), EarlyEnd> {
     let fenced = BatchOutcome::Fault(TransactionFault::Fenced);
     if rows == wanted as u64 { Ok(()) } else { Err(EarlyEnd::RolledBack(fenced)) }
 }

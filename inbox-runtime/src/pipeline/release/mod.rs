@@ -10,10 +10,12 @@
 
 mod audit;
 mod execute;
+mod new_ids;
 mod plan;
 mod record_separately;
 mod redeliver;
 mod report;
+mod waiting;
 
 use std::sync::Arc;
 
@@ -49,8 +51,21 @@ pub(super) struct ReleaseJob<'a> {
     pub(super) tried: bool,
     /// A process has run the head, and ended.
     pub(super) crashed: bool,
+    /// Codecs have fetched what they lacked.
+    pub(super) prepared: bool,
     /// What its row would be if it had all of its record, by its offset; or why that cannot be had.
     pub(super) whole: Option<&'a (Offset, Result<String, String>)>,
+    /// Where the lane is, if others move it beside this process: it is locked when the transaction begins.
+    pub(super) lane: LaneAt,
+}
+
+/// Who knows where the lane of a release is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum LaneAt {
+    /// Its one owner, this process.
+    Owned,
+    /// The database: the lane is locked before anything is read.
+    Locked(Offset),
 }
 
 impl<DB: Transactions> Work<DB> {
@@ -63,22 +78,66 @@ impl<DB: Transactions> Work<DB> {
         broker: &dyn Broker,
     ) -> (ReleaseOutcome, Report) {
         let max = release.events_max.clamp(1, Mode::CAREFUL_MAX);
-        let job =
-            ReleaseJob { scope, place, release, max, tried: false, crashed: false, whole: None };
-        // Nothing runs beside an event that a process ended with, and a release may end one as well.
-        let beside_others = self.state.aside.read().await;
+        let job = ReleaseJob {
+            scope,
+            place,
+            release,
+            max,
+            tried: false,
+            crashed: false,
+            prepared: false,
+            whole: None,
+            lane: LaneAt::Owned,
+        };
         match self.execute(job).await {
             execute::JobOutcome::Part(row, excerpt) => {
-                // Kafka is waited for, and nothing else has to.
-                drop(beside_others);
                 let whole =
                     redeliver::read_whole(self, broker, place, release, (&row, &excerpt)).await;
                 let whole = (row.offset, whole);
-                let _beside_others = self.state.aside.read().await;
                 self.execute_with_trial(ReleaseJob { whole: Some(&whole), ..job }).await
             }
             outcome => self.try_head(job, outcome).await,
         }
+    }
+
+    /// The same in a partition without an owner, whose records have no log that a part could be read from again.
+    pub(super) async fn release_locked(
+        &self,
+        scope: Scope,
+        place: &TopicPartition,
+        release: &Release,
+    ) -> (ReleaseOutcome, Report) {
+        let max = release.events_max.clamp(1, Mode::CAREFUL_MAX);
+        let job = ReleaseJob {
+            scope,
+            place,
+            release,
+            max,
+            tried: false,
+            crashed: false,
+            prepared: false,
+            whole: None,
+            lane: LaneAt::Locked(release.last),
+        };
+        self.execute_with_trial(job).await
+    }
+
+    /// What codecs lack is fetched between two transactions: which events there are, only the first one tells.
+    async fn execute(&self, job: ReleaseJob<'_>) -> execute::JobOutcome {
+        match self.execute_beside_others(job).await {
+            execute::JobOutcome::Unprepared(items) => match self.prepare(&items).await {
+                Ok(()) => self.execute_beside_others(ReleaseJob { prepared: true, ..job }).await,
+                Err(fault) => execute::JobOutcome::NotCommitted(fault),
+            },
+            outcome => outcome,
+        }
+    }
+
+    /// Nothing runs beside an event that a process ended with, and a release may end one as well. Only a transaction is
+    /// kept from it: Kafka and codecs are waited for outside.
+    async fn execute_beside_others(&self, job: ReleaseJob<'_>) -> execute::JobOutcome {
+        let _beside_others = self.state.aside.read().await;
+        self.execute_once(job).await
     }
 
     async fn execute_with_trial(&self, job: ReleaseJob<'_>) -> (ReleaseOutcome, Report) {
@@ -129,6 +188,7 @@ impl<DB: Transactions> Work<DB> {
             }
             execute::JobOutcome::Part(..)
             | execute::JobOutcome::Suspect(_)
+            | execute::JobOutcome::Unprepared(_)
             | execute::JobOutcome::Unnamed => {
                 let text = "a failure of the transaction names no event; it is tried again";
                 (ReleaseOutcome::Fault(TransactionFault::Conflict(text.into())), Report::default())
@@ -139,16 +199,27 @@ impl<DB: Transactions> Work<DB> {
         }
     }
 
-    /// Begins, fences, reads the queue.
+    /// Begins, locks the lane where it has no owner, fences, reads the queue.
     async fn read(
         &self,
-        job: ReleaseJob<'_>,
+        job: &mut ReleaseJob<'_>,
     ) -> Result<(Session<DB>, String, Vec<Queued>), TransactionFault> {
         let mut conn = self.begin().await.map_err(TransactionFault::before_handlers)?;
         fault_point::pass("release.after_begin");
         let batch = job.batch(Vec::new());
         let mut transaction = Transaction::new(self, job.scope, &batch, &mut conn);
-        let read = transaction.fence_and_read(job).await;
+        let mut read = Ok(());
+        if job.lane != LaneAt::Owned {
+            read = transaction.lock_lane(job.release.lane).await.map(|last| {
+                job.lane = LaneAt::Locked(last);
+            });
+        }
+        let batch = job.batch(Vec::new());
+        let mut transaction = Transaction::new(self, job.scope, &batch, &mut conn);
+        let read = match read {
+            Ok(()) => transaction.fence_and_read(*job).await,
+            Err(end) => Err(end),
+        };
         match read {
             Ok((tx, rows)) => {
                 fault_point::pass("release.after_read");
@@ -166,7 +237,10 @@ impl<DB: Transactions> Work<DB> {
 impl ReleaseJob<'_> {
     /// The lane, which stays where it is.
     fn lane(&self) -> LaneMove {
-        let Release { lane, last, leader_epoch, .. } = *self.release;
+        let Release { lane, mut last, leader_epoch, .. } = *self.release;
+        if let LaneAt::Locked(at) = self.lane {
+            last = at;
+        }
         LaneMove { lane, prev: last, new: last, leader_epoch }
     }
 

@@ -29,10 +29,10 @@ impl<DB: Transactions> Work<DB> {
     /// Answers as if the release itself had: the head may have changed, so it is looked at again.
     pub(super) async fn record_separately(
         &self,
-        job: ReleaseJob<'_>,
+        mut job: ReleaseJob<'_>,
         broken: BrokenRelease,
     ) -> (ReleaseOutcome, Report) {
-        let (mut conn, tx, rows) = match self.read(job).await {
+        let (mut conn, tx, rows) = match self.read(&mut job).await {
             Ok(read) => read,
             Err(fault) => return (ReleaseOutcome::Fault(fault), Report::default()),
         };

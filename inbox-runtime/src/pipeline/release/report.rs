@@ -12,6 +12,8 @@ use crate::telemetry::{Counters, Signal};
 pub(crate) struct Report {
     /// Events that left their queue with their effect.
     pub(crate) released: u64,
+    /// Events that left it without one: they were stale.
+    pub(crate) stale: u64,
     /// Events that left it without one: a person gave them up.
     pub(crate) discarded: u64,
     /// Events that failed again and stay.
@@ -32,9 +34,10 @@ pub(crate) struct FailedRelease {
 impl Report {
     /// Counts it and tells it.
     pub(crate) fn tell(self, partition: &TopicPartition, counters: &Counters) {
-        let Self { released, discarded, failed } = self;
+        let Self { released, stale, discarded, failed } = self;
         counters.batches.add(1); // a release is a transaction, too
         counters.released.add(released);
+        counters.stale.add(stale);
         counters.discarded.add(discarded);
         counters.release_failures.add(failed.len() as u64);
         if released > 0 || discarded > 0 {

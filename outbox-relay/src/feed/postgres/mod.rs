@@ -2,7 +2,9 @@
 
 #[cfg(feature = "ablation")]
 pub(super) mod ablation;
+mod adoption;
 mod client;
+mod column;
 mod failed;
 mod holding;
 mod inspection;

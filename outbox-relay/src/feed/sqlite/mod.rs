@@ -2,6 +2,7 @@
 
 #[cfg(feature = "ablation")]
 pub(super) mod ablation;
+mod adoption;
 mod client;
 mod failed;
 mod holding;

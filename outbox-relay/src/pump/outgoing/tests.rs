@@ -2,6 +2,8 @@
 
 use outbox_core::{Aggregate, OutboxEvent};
 
+use crate::topic::Template;
+
 use super::{
     super::dispatch::{Bounds, RetryRules},
     *,
@@ -33,7 +35,7 @@ fn ids(batch: &OutgoingBatch) -> Vec<RowId> {
 /// Everything is for Kafka.
 fn sort(rows: Vec<Row>, template: &str) -> OutgoingBatch {
     let sorter = Sorter {
-        template: &Template::read(template).unwrap(),
+        format: &Format::Own(Template::read(template).unwrap()),
         routes: &Routes::default(),
         missing_topics: &MissingTopics::default(),
         kafka: true,
@@ -112,7 +114,7 @@ fn what_goes_elsewhere_is_taken_in_and_an_aggregate_does_not_overtake_itself() {
     let routes = [("*", "Mail", "shop"), ("*", "Order", "kafka"), ("Paid", "Both", "shop")];
     let routes = Routes::read(routes, &["shop".to_owned()]).unwrap();
     let mut sorter = Sorter {
-        template: &Template::read("orders").unwrap(),
+        format: &Format::Own(Template::read("orders").unwrap()),
         routes: &routes,
         missing_topics: &MissingTopics::default(),
         kafka: true,

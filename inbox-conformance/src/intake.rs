@@ -1,0 +1,84 @@
+//! The partition of an intake: nobody owns it, so its lanes are locked.
+
+use std::time::Duration;
+
+use inbox_engine::internal::{Lane, Offset};
+
+use super::{
+    Probe,
+    scene::{LIMITS, Scene, claim_of, step},
+};
+use inbox_store::internal::port::LockedLane;
+
+/// How long somebody is seen to wait.
+const WAITS: Duration = Duration::from_millis(200);
+
+/// It is found under its consumer and its name, and by no other.
+pub async fn an_intake_is_found_by_its_name<DB: Probe>(settings: DB::Settings) {
+    let mut scene = Scene::<DB>::new(settings, "intake-name").await;
+    let place = scene.request.partition.clone();
+    let found = DB::intake_partition(&mut scene.session, "intake-name", &place).await;
+    assert_eq!(found.expect("the look"), None, "nobody has made it");
+    let taken = scene.take_over().await;
+    let found = DB::intake_partition(&mut scene.session, "intake-name", &place).await;
+    let found = found.expect("the look").expect("it was made");
+    assert_eq!(found.scope(), taken.scope);
+    assert_eq!(found.lane_count, scene.request.lanes.count);
+    let other = DB::intake_partition(&mut scene.session, "intake-other", &place).await;
+    assert_eq!(other.expect("the look"), None);
+}
+
+/// Lanes come in their order, whatever order is asked for, and whoever wants one waits for the transaction that has it; what
+/// that one has committed is seen then.
+pub async fn a_locked_lane_is_waited_for<DB: Probe>(settings: DB::Settings) {
+    let mut scene = Scene::<DB>::new(settings, "intake-lock").await;
+    let scope = scene.take_over().await.scope;
+    DB::begin(&mut scene.session, &LIMITS).await.expect("BEGIN");
+    let lanes = [Lane(2), Lane(0)];
+    let locked = DB::lock_lanes(&mut scene.session, scope.partition_ref, &lanes).await;
+    let lane = |lane, last| LockedLane { lane: Lane(lane), epoch: scope.epoch, last: Offset(last) };
+    assert_eq!(locked.expect("the lock"), [lane(0, -1), lane(2, -1)]);
+
+    let mut other = scene.session().await;
+    let waiting = tokio::spawn(async move {
+        DB::begin(&mut other, &LIMITS).await.expect("BEGIN");
+        let locked = DB::lock_lanes(&mut other, scope.partition_ref, &[Lane(0)]).await;
+        let locked = locked.expect("the lock");
+        let look = DB::recheck(&mut other, &scope, &[super::scene::id(1)], &[]).await;
+        DB::rollback(&mut other).await.expect("ROLLBACK");
+        (locked, look.expect("the look").known.len())
+    });
+    tokio::time::sleep(WAITS).await;
+    assert!(!waiting.is_finished(), "two transactions have one lane");
+
+    let claim = claim_of(&[(1, 4)], &[step(0, -1, 4)]);
+    let claimed = DB::claim(&mut scene.session, &scope, &claim).await.expect("the claim");
+    let moved = DB::advance(&mut scene.session, &scope, &claimed.tx, &claim.lanes, None).await;
+    assert_eq!(moved.expect("the advance"), 1);
+    DB::commit(&mut scene.session).await.expect("COMMIT");
+    let (locked, known) = waiting.await.expect("the other transaction");
+    assert_eq!((locked, known), (vec![lane(0, 4)], 1));
+}
+
+/// Everything that is committed is below it, and it never goes back.
+pub async fn the_watermark_of_an_intake_follows_its_lanes<DB: Probe>(settings: DB::Settings) {
+    let mut scene = Scene::<DB>::new(settings, "intake-watermark").await;
+    let scope = scene.take_over().await.scope;
+    let sql = format!(
+        "SELECT watermark FROM inbox_partitions WHERE partition_ref = {}",
+        scope.partition_ref
+    );
+    for (claim, watermark) in [
+        (claim_of(&[(1, 6)], &[step(2, -1, 6)]), 7),
+        (claim_of(&[(2, 4)], &[step(0, -1, 4)]), 7),
+        (claim_of(&[(3, 9)], &[step(1, -1, 9)]), 10),
+    ] {
+        scene.settle(&scope, &claim).await;
+        DB::settle_lanes(&mut scene.session, scope.partition_ref, "a process")
+            .await
+            .expect("the watermark");
+        assert_eq!(scene.number(&sql).await, watermark);
+    }
+    let rows = DB::partitions(&mut scene.session, "intake-watermark").await.expect("partitions");
+    assert_eq!(rows[0].owner.as_deref(), Some("a process"));
+}

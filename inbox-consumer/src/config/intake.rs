@@ -1,0 +1,94 @@
+//! `[intake]`: events by HTTP.
+
+use std::{net::SocketAddr, time::Duration};
+
+use service_kit::{Problem, is_loopback, section};
+
+/// Events come by a router that a service mounts itself.
+const MOUNTED: &str = "mounted";
+const OFF: &str = "off";
+
+section! {
+    /// `[intake]`: events by HTTP, `POST /events`. See `docs/intake.md`.
+    pub struct Intake as "intake" {
+        /// Where events are taken: an IP address and a port, `mounted` where a service mounts the router itself, or
+        /// `off`. Without TLS: to be reached from other machines it goes behind a proxy that has it. A build without
+        /// the feature `intake` takes none.
+        listen: String = "off";
+        /// Ordered queues of the intake, as `lanes.count` of a partition. The database keeps the number that the intake
+        /// was first opened with.
+        lanes: u16 = "64", in 1..=256;
+        /// Transactions of the intake that are open at once, each on a connection; what comes meanwhile goes together
+        /// in the next.
+        transactions_max: u16 = "4", in 1..=64;
+        /// Bytes of a request's body.
+        body_bytes_max: usize = "1MiB", in 1KiB..=64MiB;
+        /// Events of a request.
+        events_max: usize = "1000", in 1..=10_000;
+        /// Bytes of events that wait or run; above it requests are answered 503.
+        queue_bytes_max: usize = "64MiB", in 1MiB..=1GiB;
+        /// Connections at once; more wait to be accepted.
+        connections_max: u16 = "1024", in 1..=65_535;
+        /// How long a head may take to arrive, a body, and then the answer; beyond that the answer is 503.
+        request_timeout: Duration = "30s", in 100ms..=10m;
+        /// Files with the secrets that requests are signed with (Standard Webhooks): `whsec_…`, one in a line; 8 at
+        /// most. With them every request has to be signed by one of them. They are read again every 10 s.
+        secret_files: Vec<String>;
+        /// How far the time of a signature may be from this machine's.
+        signature_tolerance: Duration = "5m", in 1s..=1h;
+        /// Where the aggregate's id is in the body of a webhook without the header `Aggregate-Id`: a JSON pointer, such
+        /// as `/data/order_id`. Without it each webhook is an aggregate of its own.
+        webhook_aggregate_id: Option<String>;
+    }
+}
+
+impl Intake {
+    /// Whether events are taken by HTTP at all.
+    pub fn is_on(&self) -> bool {
+        self.listen != OFF
+    }
+
+    /// Where the program listens itself.
+    pub fn address(&self) -> Option<SocketAddr> {
+        self.listen.parse().ok()
+    }
+
+    /// What is wrong with it.
+    pub(super) fn problems(&self) -> Vec<Problem> {
+        let mut found = Vec::new();
+        if !self.is_on() {
+            return found;
+        }
+        if self.listen != MOUNTED && self.address().is_none() {
+            let text = format!(
+                "`intake.listen` is {:?}, which is no address; set an IP address and a port, such as 127.0.0.1:8080, or \
+                 mounted, or off",
+                self.listen
+            );
+            found.push(Problem::fatal(&["intake.listen"], text));
+        }
+        if cfg!(not(feature = "intake")) {
+            let text = "`intake.listen` is set, but this build takes no events by HTTP; build inbox-consumer with the \
+                        feature `intake`, or set it to off";
+            found.push(Problem::fatal(&["intake.listen"], text));
+        }
+        if let Some(address) = self.address()
+            && self.secret_files.is_empty()
+            && !is_loopback(&address.ip().to_string())
+        {
+            let text = "`intake.secret_files` is empty, so whoever reaches `intake.listen` can send events; name a file \
+                        with a secret, or listen on 127.0.0.1";
+            found.push(Problem::doubt(&["intake.secret_files", "intake.listen"], text));
+        }
+        if let Some(pointer) = &self.webhook_aggregate_id
+            && !pointer.starts_with('/')
+        {
+            let text = format!(
+                "`intake.webhook_aggregate_id` is {pointer:?}, which is no JSON pointer; begin it with /, as in \
+                 /data/order_id"
+            );
+            found.push(Problem::fatal(&["intake.webhook_aggregate_id"], text));
+        }
+        found
+    }
+}

@@ -1,0 +1,107 @@
+//! Our JSON envelope: one event, or a list of them.
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use bytes::Bytes;
+use serde::{Deserialize, Deserializer, de::Error as _};
+use serde_json::value::RawValue;
+
+use super::{BadInput, Drafts, draft::Draft};
+
+/// The names are those of the headers of records.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Envelope {
+    event_id: String,
+    event_type: String,
+    aggregate_type: Option<String>,
+    aggregate_id: Option<Scalar>,
+    aggregate_version: Option<Scalar>,
+    occurred_at: Option<Scalar>,
+    schema_version: Option<Scalar>,
+    correlation_id: Option<String>,
+    causation_id: Option<String>,
+    traceparent: Option<String>,
+    tracestate: Option<String>,
+    #[serde(default)]
+    headers: serde_json::Map<String, serde_json::Value>,
+    /// As it is, to the last digit; `null` is a tombstone.
+    #[serde(default, deserialize_with = "present")]
+    payload: Option<Box<RawValue>>,
+    /// A payload that is no JSON.
+    payload_base64: Option<String>,
+}
+
+/// Text, or a whole number.
+struct Scalar(String);
+
+impl<'de> Deserialize<'de> for Scalar {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match serde_json::Value::deserialize(deserializer)? {
+            serde_json::Value::String(text) => Ok(Self(text)),
+            serde_json::Value::Number(number) if !number.is_f64() => Ok(Self(number.to_string())),
+            _ => Err(D::Error::custom("expected text or a whole number")),
+        }
+    }
+}
+
+/// Tells `null` from what is not there.
+fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Box<RawValue>>, D::Error> {
+    Box::<RawValue>::deserialize(deserializer).map(Some)
+}
+
+/// Reads a body.
+pub(super) fn read(body: &Bytes) -> Result<Drafts, BadInput> {
+    let is_list = body.trim_ascii_start().starts_with(b"[");
+    if !is_list {
+        return Ok(Drafts { all: vec![one(body)?], is_list });
+    }
+    let parts: Vec<&RawValue> = serde_json::from_slice(body).map_err(not_json)?;
+    let parts = parts.into_iter().enumerate();
+    let read =
+        |(at, part): (usize, &RawValue)| one(part.get().as_bytes()).map_err(|error| error.at(at));
+    Ok(Drafts { all: parts.map(read).collect::<Result<_, _>>()?, is_list })
+}
+
+fn one(body: &[u8]) -> Result<Draft, BadInput> {
+    let envelope: Envelope = serde_json::from_slice(body).map_err(not_json)?;
+    let payload = match (envelope.payload, envelope.payload_base64) {
+        (Some(raw), None) if raw.get() == "null" => None,
+        (Some(raw), None) => Some(Box::<str>::from(raw).into_boxed_bytes().into()),
+        (None, Some(encoded)) => {
+            let decoded = STANDARD.decode(encoded);
+            Some(decoded.map_err(|_| BadInput::new("`payload_base64` is not base64"))?.into())
+        }
+        (Some(_), Some(_)) => {
+            return Err(BadInput::new("`payload` and `payload_base64` are both there: send one"));
+        }
+        (None, None) => {
+            let error = "`payload` is missing; `null` says that there is none";
+            return Err(BadInput::new(error));
+        }
+    };
+    let headers = envelope.headers.into_iter().map(|(name, value)| match value {
+        serde_json::Value::String(text) => Ok((name, text)),
+        _ => Err(BadInput::new(format!("the header `{name}` in `headers` is no text"))),
+    });
+    let text = |scalar: Option<Scalar>| scalar.map(|scalar| scalar.0);
+    Ok(Draft {
+        id: envelope.event_id,
+        source: None,
+        event_type: envelope.event_type,
+        aggregate_type: envelope.aggregate_type,
+        aggregate_id: text(envelope.aggregate_id),
+        aggregate_version: text(envelope.aggregate_version),
+        occurred_at: text(envelope.occurred_at),
+        schema_version: text(envelope.schema_version),
+        correlation_id: envelope.correlation_id,
+        causation_id: envelope.causation_id,
+        traceparent: envelope.traceparent,
+        tracestate: envelope.tracestate,
+        headers: headers.collect::<Result<_, _>>()?,
+        payload,
+    })
+}
+
+fn not_json(error: serde_json::Error) -> BadInput {
+    BadInput::new(format!("the body is no event envelope of JSON: {error}"))
+}

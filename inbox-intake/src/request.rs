@@ -1,0 +1,172 @@
+//! One request, from its head to its answer.
+
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use axum::{
+    body::Body,
+    extract::State,
+    http::{HeaderMap, Request, Response, StatusCode, header},
+};
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use inbox_runtime::internal::{Direct, DirectEvent};
+use inbox_store::internal::port::Owners;
+
+use crate::{
+    answer,
+    format::{self, BadInput},
+    queue::{Closed, Queue},
+    settings::IntakeSettings,
+    signature,
+};
+
+/// What requests share.
+#[derive(Debug)]
+pub(crate) struct Shared<DB: Owners> {
+    pub(crate) direct: Arc<Direct<DB>>,
+    pub(crate) queue: Arc<Queue<DB>>,
+    pub(crate) settings: IntakeSettings,
+}
+
+/// Why a request is refused before its events are tried.
+struct Refusal {
+    status: StatusCode,
+    at: Option<usize>,
+    error: String,
+    after: Option<Duration>,
+}
+
+impl Refusal {
+    fn new(status: StatusCode, error: impl Into<String>) -> Self {
+        Self { status, at: None, error: error.into(), after: None }
+    }
+
+    fn again(error: &str, seconds: u64) -> Self {
+        let after = Some(Duration::from_secs(seconds));
+        Self { after, ..Self::new(StatusCode::SERVICE_UNAVAILABLE, error) }
+    }
+}
+
+impl From<BadInput> for Refusal {
+    fn from(bad: BadInput) -> Self {
+        let BadInput { status, at, error } = bad;
+        Self { status, at, error, after: None }
+    }
+}
+
+/// `POST /events`.
+pub(crate) async fn events<DB: Owners>(
+    State(shared): State<Arc<Shared<DB>>>,
+    request: Request<Body>,
+) -> Response<Body> {
+    let answered = shared.answer(request).await.unwrap_or_else(|refusal| {
+        let Refusal { status, at, error, after } = refusal;
+        answer::refusal(status, &error, at, after)
+    });
+    shared.direct.meters().intake.count(answered.status().as_u16());
+    answered
+}
+
+impl<DB: Owners> Shared<DB> {
+    async fn answer(&self, request: Request<Body>) -> Result<Response<Body>, Refusal> {
+        let (head, body) = request.into_parts();
+        check_encoding(&head.headers)?;
+        let body = self.body(&head.headers, body).await?;
+        self.check_signature(&head.headers, &body)?;
+        let events = self.read(&head.headers, &body)?;
+        let ids: Vec<String> = events.0.iter().map(DirectEvent::id).collect();
+        let (events, is_list) = events;
+        if events.is_empty() {
+            return Ok(answer::of_events(&ids, &[], is_list));
+        }
+        let wait = self.settings.request_timeout;
+        let answers = self.queue.submit(events, wait).map_err(|closed| match closed {
+            Closed::Full => Refusal::again("too many events wait already", 1),
+            Closed::Ending => Refusal::again("this server is shutting down", 1),
+        })?;
+        match tokio::time::timeout(wait, answers).await {
+            Ok(Ok(answers)) => Ok(answer::of_events(&ids, &answers, is_list)),
+            Ok(Err(_)) => {
+                Err(Refusal::again("the server failed; what became of it is not known", 1))
+            }
+            Err(_) => Err(Refusal::again(
+                "it was not settled in time, and may be yet; the answer to the next attempt says so",
+                1,
+            )),
+        }
+    }
+
+    /// The body, no longer than it may be, and no later.
+    async fn body(&self, headers: &HeaderMap, body: Body) -> Result<Bytes, Refusal> {
+        let max = self.settings.body_bytes_max;
+        let too_large = || {
+            let error = format!("the body has more than {max} bytes");
+            Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, error)
+        };
+        let said = headers.get(header::CONTENT_LENGTH).and_then(|said| said.to_str().ok());
+        if said.and_then(|said| said.parse::<usize>().ok()).is_some_and(|said| said > max) {
+            return Err(too_large());
+        }
+        let read = Limited::new(body, max).collect();
+        match tokio::time::timeout(self.settings.request_timeout, read).await {
+            Ok(Ok(body)) => Ok(body.to_bytes()),
+            Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
+            Ok(Err(_)) => {
+                Err(Refusal::new(StatusCode::BAD_REQUEST, "the body did not arrive whole"))
+            }
+            Err(_) => {
+                Err(Refusal::new(StatusCode::REQUEST_TIMEOUT, "the body did not arrive in time"))
+            }
+        }
+    }
+
+    fn check_signature(&self, headers: &HeaderMap, body: &Bytes) -> Result<(), Refusal> {
+        let Some(secrets) = &self.settings.secrets else { return Ok(()) };
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let tolerance = self.settings.signature_tolerance.as_secs();
+        signature::verify(&secrets.keys(), headers, body, now.as_secs(), tolerance)
+            .map_err(|error| Refusal::new(StatusCode::UNAUTHORIZED, error))?;
+        if format::is_binary(headers) {
+            // One signed body would be as many events as somebody makes up ids for it.
+            let error = "the headers `ce-…` of a CloudEvent in binary mode are not signed: send it in structured mode";
+            return Err(Refusal::new(StatusCode::UNAUTHORIZED, error));
+        }
+        Ok(())
+    }
+
+    /// All events of the request, or nothing of it: an event that cannot be read refuses those beside it, too.
+    fn read(&self, headers: &HeaderMap, body: &Bytes) -> Result<(Vec<DirectEvent>, bool), Refusal> {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let now_ms = i64::try_from(now.as_millis()).unwrap_or(i64::MAX);
+        let events = format::read(headers, body, &self.settings.webhook, now_ms)?;
+        let (count, max) = (events.records.len(), self.settings.events_max);
+        if count > max {
+            let error = format!("{count} events are too many for one request; {max} are the most");
+            return Err(Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, error));
+        }
+        let mut read = Vec::with_capacity(count);
+        for (at, record) in events.records.into_iter().enumerate() {
+            let at = events.is_list.then_some(at);
+            read.push(
+                self.direct.event(record).map_err(|error| Refusal {
+                    at,
+                    ..Refusal::new(StatusCode::BAD_REQUEST, error)
+                })?,
+            );
+        }
+        Ok((read, events.is_list))
+    }
+}
+
+/// What is compressed is not unpacked here.
+fn check_encoding(headers: &HeaderMap) -> Result<(), Refusal> {
+    let encoding = headers.get(header::CONTENT_ENCODING);
+    if encoding.is_none_or(|encoding| encoding == "identity") {
+        return Ok(());
+    }
+    let error = "`Content-Encoding` has to be identity: bodies are taken as they are";
+    Err(Refusal::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, error))
+}

@@ -1,0 +1,185 @@
+//! The reader of payloads: each length is looked at before anything is taken for it, and what is cut off or left over is
+//! refused.
+
+use serde_json::{Map, Value};
+
+use super::{
+    node::{At, Node, Nodes},
+    text,
+};
+use crate::{
+    budget::{Budget, VALUE_BYTES},
+    wire::number,
+};
+
+/// The deepest nesting: less than what JSON may have.
+const DEPTH_MAX: usize = 100;
+
+/// What is wrong with a payload. It shows none of it.
+type Fault = &'static str;
+
+const CUT_OFF: Fault = "it is cut off";
+
+/// The value of a payload.
+pub(super) fn value(nodes: &Nodes, body: &[u8]) -> Result<Value, String> {
+    let mut reader = Reader { nodes, rest: body, budget: Budget::of(body) };
+    let value = reader.value(nodes.root(), 0)?;
+    if reader.rest.is_empty() { Ok(value) } else { Err("bytes are left behind its end".into()) }
+}
+
+struct Reader<'a> {
+    nodes: &'a Nodes,
+    rest: &'a [u8],
+    budget: Budget,
+}
+
+impl<'a> Reader<'a> {
+    fn value(&mut self, at: At, depth: usize) -> Result<Value, Fault> {
+        if depth > DEPTH_MAX {
+            return Err("it is nested too deep");
+        }
+        let nodes = self.nodes;
+        let node = nodes.get(at);
+        // A union is its branch.
+        if !matches!(node, Node::Union(_)) {
+            self.budget.take(VALUE_BYTES)?;
+        }
+        Ok(match node {
+            Node::Null => Value::Null,
+            Node::Boolean => match self.bytes(1)? {
+                [0] => false.into(),
+                [1] => true.into(),
+                _ => return Err("a boolean is neither 0 nor 1"),
+            },
+            Node::Int => self.int()?.into(),
+            Node::Long => self.long()?.into(),
+            Node::Float => text::float(f32::from_le_bytes(self.array()?).into()),
+            Node::Double => text::float(f64::from_le_bytes(self.array()?)),
+            Node::Bytes => text::base64(self.sized()?),
+            Node::Text => self.text()?.into(),
+            Node::Fixed(size) => text::base64(self.bytes(*size)?),
+            Node::Enum(symbols) => {
+                let symbol = usize::try_from(self.int()?).ok().and_then(|n| symbols.get(n));
+                let symbol = symbol.ok_or("an enum has a symbol that its schema has not")?;
+                self.budget.take(symbol.len())?;
+                (&**symbol).into()
+            }
+            Node::Array(items) => self.array_of(*items, depth)?,
+            Node::Map(values) => self.map_of(*values, depth)?,
+            Node::Union(branches) => {
+                let branch = usize::try_from(self.long()?).ok().and_then(|n| branches.get(n));
+                self.value(
+                    *branch.ok_or("a union has a branch that its schema has not")?,
+                    depth + 1,
+                )?
+            }
+            Node::Record(fields) => self.record_of(fields, depth)?,
+            Node::Decimal { fixed, scale } => {
+                let unscaled = match fixed {
+                    Some(size) => self.bytes(*size)?,
+                    None => self.sized()?,
+                };
+                text::decimal(unscaled, *scale)?
+            }
+            Node::BigDecimal => big_decimal(self.sized()?)?,
+            Node::Uuid { text: true, .. } => text::uuid_of_text(self.text()?)?,
+            Node::Uuid { fixed: true, .. } => text::uuid(self.bytes(16)?)?,
+            Node::Uuid { .. } => text::uuid(self.sized()?)?,
+            Node::Date => text::date(self.int()?)?,
+            Node::Time { per_second: 1_000 } => text::time(self.int()?.into(), 1_000)?,
+            Node::Time { per_second } => text::time(self.long()?, *per_second)?,
+            Node::Timestamp { per_second, local } => {
+                text::timestamp(self.long()?, *per_second, *local)?
+            }
+            Node::Duration => {
+                let mut part = || Ok::<_, Fault>(u32::from_le_bytes(self.array()?));
+                text::duration([part()?, part()?, part()?])
+            }
+        })
+    }
+
+    fn record_of(&mut self, fields: &[(Box<str>, At)], depth: usize) -> Result<Value, Fault> {
+        let mut record = Map::new();
+        for (name, field) in fields {
+            self.budget.take(name.len())?;
+            let value = self.value(*field, depth + 1)?;
+            record.insert(String::from(&**name), value);
+        }
+        Ok(Value::Object(record))
+    }
+
+    fn array_of(&mut self, items: At, depth: usize) -> Result<Value, Fault> {
+        let mut array = Vec::new();
+        loop {
+            let count = self.block()?;
+            if count == 0 {
+                return Ok(Value::Array(array));
+            }
+            for _ in 0..count {
+                array.push(self.value(items, depth + 1)?);
+            }
+        }
+    }
+
+    fn map_of(&mut self, values: At, depth: usize) -> Result<Value, Fault> {
+        let mut map = Map::new();
+        loop {
+            let count = self.block()?;
+            if count == 0 {
+                return Ok(Value::Object(map));
+            }
+            for _ in 0..count {
+                let key = self.text()?.to_owned();
+                map.insert(key, self.value(values, depth + 1)?);
+            }
+        }
+    }
+
+    /// How many items a block has; 0 ends it.
+    fn block(&mut self) -> Result<u64, Fault> {
+        let count = self.long()?;
+        if count < 0 {
+            // Its length in bytes, for those that pass over it.
+            self.long()?;
+        }
+        Ok(count.unsigned_abs())
+    }
+
+    fn long(&mut self) -> Result<i64, Fault> {
+        number(&mut self.rest).ok_or("a number is cut off, or too long")
+    }
+
+    fn int(&mut self) -> Result<i32, Fault> {
+        i32::try_from(self.long()?).map_err(|_| "an int has more than 32 bits")
+    }
+
+    /// Bytes behind their length.
+    fn sized(&mut self) -> Result<&'a [u8], Fault> {
+        let length = usize::try_from(self.long()?).map_err(|_| "a length is negative")?;
+        self.bytes(length)
+    }
+
+    fn text(&mut self) -> Result<&'a str, Fault> {
+        std::str::from_utf8(self.sized()?).map_err(|_| "a text is not UTF-8")
+    }
+
+    fn bytes(&mut self, length: usize) -> Result<&'a [u8], Fault> {
+        let (taken, rest) = self.rest.split_at_checked(length).ok_or(CUT_OFF)?;
+        self.rest = rest;
+        Ok(taken)
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], Fault> {
+        self.bytes(N)?.try_into().map_err(|_| CUT_OFF)
+    }
+}
+
+/// Its digits behind their length, and its scale.
+fn big_decimal(bytes: &[u8]) -> Result<Value, Fault> {
+    let mut rest = bytes;
+    let mut next = || number(&mut rest);
+    let length = next().and_then(|length| usize::try_from(length).ok()).ok_or(CUT_OFF)?;
+    let (digits, mut rest) = rest.split_at_checked(length).ok_or(CUT_OFF)?;
+    let scale = number(&mut rest).and_then(|scale| usize::try_from(scale).ok());
+    text::decimal(digits, scale.ok_or("a decimal has no scale, or a negative one")?)
+}

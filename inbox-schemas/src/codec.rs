@@ -1,0 +1,118 @@
+//! The codec: a payload in the wire format, by the schema that it names.
+
+use std::{fmt, sync::Arc};
+
+use outbox_core::{CodecError, Decode, Json, Payload, Preparation};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::{
+    registry::{RegistrySettings, Schemas, SettingsError},
+    wire::framed,
+};
+
+/// Where events are that came by HTTP: as JSON, unless somebody names it.
+const INTAKE_TOPIC: &str = "http:events";
+
+/// Decodes what the schemas of a registry describe: Avro, Protobuf, JSON, each payload by the schema that it names. It is
+/// cheap to clone, and all clones share what was fetched.
+#[derive(Clone)]
+pub struct Registry {
+    schemas: Arc<Schemas>,
+    settings: Arc<RegistrySettings>,
+    #[cfg(feature = "avro")]
+    reader: Option<crate::avro::ReaderSchema>,
+}
+
+/// What is wrong with a reader's schema: a sentence.
+#[cfg(feature = "avro")]
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("the reader's schema cannot be used: {0}")]
+pub struct ReaderSchemaError(String);
+
+impl Registry {
+    /// Of a registry, which is not asked for anything yet.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the settings.
+    pub fn new(settings: RegistrySettings) -> Result<Self, SettingsError> {
+        let schemas = Schemas::new(&settings)?;
+        Ok(Self {
+            schemas,
+            settings: Arc::new(settings),
+            #[cfg(feature = "avro")]
+            reader: None,
+        })
+    }
+
+    /// The same, for a reader with a schema of its own: payloads of Avro are resolved to it, with its defaults for fields
+    /// that an older writer did not have, and its wider types (`apache-avro` resolves no aliases). Payloads of other formats are as without.
+    ///
+    /// # Errors
+    ///
+    /// When the text is no schema of Avro.
+    #[cfg(feature = "avro")]
+    pub fn with_reader_schema(self, schema: &str) -> Result<Self, ReaderSchemaError> {
+        let fetched = crate::fetched::Fetched {
+            format: crate::fetched::Format::Avro,
+            text: schema.to_owned(),
+            references: Vec::new(),
+        };
+        let reader = crate::avro::AvroSchema::read(&fetched).map_err(ReaderSchemaError)?;
+        Ok(Self { reader: Some(Arc::new(reader)), ..self })
+    }
+
+    /// The value of a payload in the wire format.
+    fn value(&self, bytes: &[u8]) -> Result<Value, CodecError> {
+        let (id, body) = framed(bytes)?;
+        let schema = self.schemas.get(id)?;
+        #[cfg(feature = "avro")]
+        if let (Some(reader), crate::schema::Schema::Avro(writer)) = (&self.reader, &*schema) {
+            let value = writer.value_for(reader, body);
+            return value.map_err(|what| crate::schema::unfit("Avro", &what));
+        }
+        schema.value(body)
+    }
+
+    /// Whether payloads of a topic are in the wire format.
+    fn takes(&self, topic: &str) -> bool {
+        let topics = &self.settings.topics;
+        let is = |pattern: &String| match pattern.strip_suffix('*') {
+            Some(prefix) => topic.starts_with(prefix),
+            None => topic == pattern,
+        };
+        if topics.is_empty() { topic != INTAKE_TOPIC } else { topics.iter().any(is) }
+    }
+}
+
+impl<T: DeserializeOwned> Decode<T> for Registry {
+    fn decode(&self, payload: &Payload<'_>) -> Result<T, CodecError> {
+        match payload.content() {
+            Some(bytes) if self.takes(payload.topic()) => {
+                let value = self.value(bytes)?;
+                serde_json::from_value(value).map_err(|error| CodecError::value(&error))
+            }
+            // What stands for no payload, JSON knows.
+            _ => Json.decode(payload),
+        }
+    }
+
+    fn start(&self) -> Preparation<'_> {
+        Box::pin(self.schemas.look())
+    }
+
+    fn prepare(&self, payload: &Payload<'_>) -> Option<Preparation<'_>> {
+        if !self.takes(payload.topic()) {
+            return None;
+        }
+        let (id, _) = framed(payload.content()?).ok()?;
+        self.schemas.lacks(id).then(|| -> Preparation<'_> { Box::pin(self.schemas.fetch(id)) })
+    }
+}
+
+impl fmt::Debug for Registry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Registry").field("settings", &self.settings).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,245 @@
+//! Schemas by their ids: each is fetched once, however many ask at a time, and kept.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
+    time::{Duration, Instant},
+};
+
+use futures::{
+    FutureExt as _,
+    future::{BoxFuture, Shared},
+};
+use outbox_core::CodecError;
+
+use super::{
+    client::{Client, limited},
+    settings::{RegistrySettings, SettingsError},
+};
+use crate::schema::Schema;
+
+/// So long an id that the registry does not know is not asked for again.
+const REFUSED_FOR: Duration = Duration::from_secs(30);
+
+/// So many ids that no schema has are kept. Anybody can make them up, and all of a batch have to be there when it is
+/// decoded: they are more than the events that a process has at a time, and small.
+const REFUSED_MAX: usize = 100_000;
+
+/// So long a schema is kept, however many there are: an event that waits for its batch's others needs it still.
+const KEPT_FOR: Duration = Duration::from_secs(60);
+
+/// A schema, or why there is none; since when.
+type Known = (Result<Arc<Schema>, CodecError>, Instant);
+
+type Flight = Shared<BoxFuture<'static, Result<(), CodecError>>>;
+
+/// The schemas of a registry.
+pub(crate) struct Schemas {
+    client: Client,
+    known: RwLock<Kept>,
+    under_way: Mutex<HashMap<u32, Flight>>,
+}
+
+struct Kept {
+    known: HashMap<u32, Known>,
+    /// The ids of schemas, in the order that they came in.
+    schemas: VecDeque<u32>,
+    /// The ids that have none.
+    refused: VecDeque<u32>,
+    schemas_max: usize,
+    kept_for: Duration,
+}
+
+impl Schemas {
+    pub(crate) fn new(settings: &RegistrySettings) -> Result<Arc<Self>, SettingsError> {
+        let kept = Kept {
+            known: HashMap::new(),
+            schemas: VecDeque::new(),
+            refused: VecDeque::new(),
+            schemas_max: settings.schemas_max.max(1),
+            kept_for: KEPT_FOR,
+        };
+        Ok(Arc::new(Self {
+            client: Client::new(settings)?,
+            known: RwLock::new(kept),
+            under_way: Mutex::default(),
+        }))
+    }
+
+    /// Whether the registry answers.
+    pub(crate) async fn look(&self) -> Result<(), CodecError> {
+        self.client.look().await
+    }
+
+    /// The schema of an id, which was fetched.
+    pub(crate) fn get(&self, id: u32) -> Result<Arc<Schema>, CodecError> {
+        let kept = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        match kept.known.get(&id) {
+            // However old: at an attempt nothing changes.
+            Some((known, _)) => known.clone(),
+            None => Err(CodecError::Unavailable(format!("the schema {id} is not fetched"))),
+        }
+    }
+
+    /// Whether an id has to be asked for.
+    pub(crate) fn lacks(&self, id: u32) -> bool {
+        let kept = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        match kept.known.get(&id) {
+            Some((Ok(_), _)) => false,
+            Some((Err(_), since)) => since.elapsed() > REFUSED_FOR,
+            None => true,
+        }
+    }
+
+    /// Fetches the schema of an id, with all others that ask for it.
+    pub(crate) fn fetch(self: &Arc<Self>, id: u32) -> Flight {
+        let mut under_way = self.under_way();
+        if let Some(flight) = under_way.get(&id) {
+            return flight.clone();
+        }
+        let schemas = Arc::clone(self);
+        let flight = async move {
+            let _landing = Landing { schemas: &schemas, id };
+            schemas.fetch_alone(id).await
+        };
+        let flight = flight.boxed().shared();
+        under_way.insert(id, flight.clone());
+        flight
+    }
+
+    async fn fetch_alone(&self, id: u32) -> Result<(), CodecError> {
+        let known = match self.client.fetch(id).await {
+            Ok(fetched) => calm(|| Schema::read(&fetched)).map(Arc::new).map_err(|why| {
+                let why = limited(&why);
+                CodecError::Other(format!(
+                    "the schema {id} of the payload cannot be used: {why}; correct it, then release the event"
+                ))
+            }),
+            Err(error) if error.is_outage() => return Err(error),
+            Err(error) => Err(error),
+        };
+        let answer = known.as_ref().map(drop).map_err(Clone::clone);
+        let mut kept = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        kept.insert(id, (known, Instant::now()));
+        answer
+    }
+
+    fn under_way(&self) -> MutexGuard<'_, HashMap<u32, Flight>> {
+        self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Takes a flight from those that are under way, however it ends: nobody could ask for its id again.
+struct Landing<'a> {
+    schemas: &'a Schemas,
+    id: u32,
+}
+
+impl Drop for Landing<'_> {
+    fn drop(&mut self) {
+        self.schemas.under_way().remove(&self.id);
+    }
+}
+
+/// A panic is an error, too: a schema is anybody's text, and what parses it is not ours.
+fn calm(read: impl FnOnce() -> Result<Schema, String>) -> Result<Schema, String> {
+    let read = catch_unwind(AssertUnwindSafe(read));
+    read.unwrap_or_else(|_| Err("what reads it panics at it".to_owned()))
+}
+
+impl Kept {
+    fn insert(&mut self, id: u32, known: Known) {
+        let (is_refused, now) = (known.0.is_err(), known.1);
+        let before = self.known.insert(id, known);
+        if before.as_ref().is_some_and(|(before, _)| before.is_err() == is_refused) {
+            return;
+        }
+        let (queue, other) = if is_refused {
+            (&mut self.refused, &mut self.schemas)
+        } else {
+            (&mut self.schemas, &mut self.refused)
+        };
+        queue.push_back(id);
+        if before.is_some() {
+            other.retain(|other| *other != id);
+        }
+        while self.refused.len() > REFUSED_MAX
+            && let Some(id) = self.refused.pop_front()
+        {
+            self.known.remove(&id);
+        }
+        while self.schemas.len() > self.schemas_max
+            && let Some(id) = self.schemas.front()
+            && self.known.get(id).is_none_or(|known| now.duration_since(known.1) >= self.kept_for)
+        {
+            self.known.remove(id);
+            self.schemas.pop_front();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fetched::{Fetched, Format};
+
+    fn kept(kept_for: Duration) -> Kept {
+        Kept {
+            known: HashMap::new(),
+            schemas: VecDeque::new(),
+            refused: VecDeque::new(),
+            schemas_max: 2,
+            kept_for,
+        }
+    }
+
+    fn schema() -> Result<Arc<Schema>, CodecError> {
+        let fetched =
+            Fetched { format: Format::Json, text: "{}".to_owned(), references: Vec::new() };
+        Ok(Arc::new(Schema::read(&fetched).unwrap()))
+    }
+
+    fn refusal() -> Result<Arc<Schema>, CodecError> {
+        Err(CodecError::other("unknown"))
+    }
+
+    #[test]
+    fn the_oldest_schema_goes_where_there_are_too_many_and_none_that_is_young() {
+        for (kept_for, left) in [(Duration::ZERO, vec![3, 4]), (KEPT_FOR, vec![1, 2, 3, 4])] {
+            let mut kept = kept(kept_for);
+            for id in 1..=4 {
+                kept.insert(id, (schema(), Instant::now()));
+            }
+            let mut ids: Vec<u32> = kept.known.into_keys().collect();
+            ids.sort_unstable();
+            assert_eq!(ids, left);
+        }
+    }
+
+    #[test]
+    fn ids_without_a_schema_push_out_none_and_are_so_many_at_most() {
+        let mut kept = kept(Duration::ZERO);
+        kept.insert(1, (schema(), Instant::now()));
+        let made_up = u32::try_from(REFUSED_MAX).unwrap() + 10;
+        for id in 0..made_up {
+            kept.insert(100 + id, (refusal(), Instant::now()));
+        }
+        assert_eq!(kept.known.len(), REFUSED_MAX + 1);
+        assert!(kept.known[&1].0.is_ok() && !kept.known.contains_key(&109));
+        // It was registered since.
+        kept.insert(110, (schema(), Instant::now()));
+        assert_eq!((kept.schemas.len(), kept.refused.len()), (2, REFUSED_MAX - 1));
+    }
+
+    #[test]
+    fn a_parser_that_panics_leaves_an_error_and_no_flight() {
+        let error = calm(|| panic!("at a schema")).unwrap_err();
+        assert_eq!(error, "what reads it panics at it");
+        let schemas = Schemas::new(&RegistrySettings::new("http://127.0.0.1:1")).unwrap();
+        let flight: Flight = futures::future::ready(Ok(())).boxed().shared();
+        schemas.under_way().insert(7, flight);
+        drop(Landing { schemas: &schemas, id: 7 });
+        assert!(schemas.under_way().is_empty());
+    }
+}

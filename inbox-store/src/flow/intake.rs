@@ -1,0 +1,76 @@
+//! The partition of an intake, and its lanes.
+
+use inbox_engine::internal::{Epoch, Lane, Offset};
+use outbox_core::TopicPartition;
+
+use super::{Columns, SqlClient, values};
+use crate::{
+    port::{IntakePartition, Intakes, LockedLane},
+    shared::{lane, unexpected},
+};
+
+/// The texts of intakes.
+pub(crate) struct IntakeTexts {
+    /// 1 consumer, 2 topic, 3 partition.
+    pub(crate) partition: &'static str,
+    /// 1 partition, 2 lanes. In ascending order.
+    pub(crate) lock: &'static str,
+    /// 1 partition, 2 owner.
+    pub(crate) settle: &'static str,
+}
+
+/// A database with intakes.
+pub(crate) trait IntakeSql: SqlClient {
+    fn intake() -> &'static IntakeTexts;
+}
+
+impl<DB: IntakeSql> Intakes for DB {
+    async fn intake_partition(
+        conn: &mut DB::Connection,
+        consumer: &str,
+        place: &TopicPartition,
+    ) -> Result<Option<IntakePartition>, sqlx::Error> {
+        let values = values![consumer, &*place.topic, place.partition];
+        let row = DB::fetch_optional(conn, DB::intake().partition, values).await?;
+        row.as_ref().map(partition).transpose()
+    }
+
+    async fn lock_lanes(
+        conn: &mut DB::Connection,
+        partition_ref: i64,
+        lanes: &[Lane],
+    ) -> Result<Vec<LockedLane>, sqlx::Error> {
+        let lanes: Vec<i64> = lanes.iter().map(|lane| i64::from(lane.0)).collect();
+        let rows = DB::fetch_all(conn, DB::intake().lock, values![partition_ref, &lanes]).await?;
+        rows.iter().map(locked).collect()
+    }
+
+    async fn settle_lanes(
+        conn: &mut DB::Connection,
+        partition_ref: i64,
+        owner: &str,
+    ) -> Result<(), sqlx::Error> {
+        DB::begin_own(conn).await?;
+        let done = DB::execute(conn, DB::intake().settle, values![partition_ref, owner]).await;
+        DB::end_own(conn, done.map(drop)).await
+    }
+}
+
+fn partition(row: &impl Columns) -> Result<IntakePartition, sqlx::Error> {
+    let lanes: i32 = row.read("lane_count")?;
+    let lanes = u16::try_from(lanes).ok().filter(|lanes| *lanes > 0);
+    Ok(IntakePartition {
+        consumer_ref: row.read("consumer_ref")?,
+        partition_ref: row.read("partition_ref")?,
+        epoch: Epoch(row.read("epoch")?),
+        lane_count: lanes.ok_or_else(|| unexpected("a partition has a strange number of lanes"))?,
+    })
+}
+
+fn locked(row: &impl Columns) -> Result<LockedLane, sqlx::Error> {
+    Ok(LockedLane {
+        lane: lane(row.read("lane")?)?,
+        epoch: Epoch(row.read("epoch")?),
+        last: Offset(row.read("last_offset")?),
+    })
+}

@@ -1,0 +1,66 @@
+//! What is asked of the database for events that a caller waits for: they have no log, so their lanes give them their
+//! offsets, and have no owner, so a lane is locked by the transaction that moves it.
+
+use std::future::Future;
+
+use inbox_engine::internal::{Epoch, Lane, Offset};
+use outbox_core::TopicPartition;
+use sqlx::Database;
+
+use super::Scope;
+
+/// The partition that stands for an intake.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct IntakePartition {
+    /// `inbox_consumers.consumer_ref`.
+    pub consumer_ref: i64,
+    /// `inbox_partitions.partition_ref`.
+    pub partition_ref: i64,
+    /// Its epoch; whoever corrects it by hand raises it.
+    pub epoch: Epoch,
+    /// How many lanes it has.
+    pub lane_count: u16,
+}
+
+impl IntakePartition {
+    /// What statements are bound to, as far as is known before its lanes are locked.
+    pub fn scope(&self) -> Scope {
+        let Self { consumer_ref, partition_ref, epoch, .. } = *self;
+        Scope { consumer_ref, partition_ref, epoch }
+    }
+}
+
+/// A lane that the open transaction has locked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LockedLane {
+    /// Which.
+    pub lane: Lane,
+    /// The epoch that it may be moved under.
+    pub epoch: Epoch,
+    /// The last offset that it has settled.
+    pub last: Offset,
+}
+
+/// Partitions of intakes, and their lanes.
+pub trait Intakes: Database {
+    /// The partition of an intake, if it is there. A retired one is not.
+    fn intake_partition(
+        conn: &mut Self::Connection,
+        consumer: &str,
+        place: &TopicPartition,
+    ) -> impl Future<Output = Result<Option<IntakePartition>, sqlx::Error>> + Send;
+    /// Locks lanes in the open transaction, in ascending order whatever order is asked for, and waits for whoever has
+    /// them. What later statements of the transaction see is what those have committed.
+    fn lock_lanes(
+        conn: &mut Self::Connection,
+        partition_ref: i64,
+        lanes: &[Lane],
+    ) -> impl Future<Output = Result<Vec<LockedLane>, sqlx::Error>> + Send;
+    /// Raises the watermark to behind the last offset of all lanes, and says who has seen to it. What is committed
+    /// below that is settled: an offset is given out by the transaction that settles it.
+    fn settle_lanes(
+        conn: &mut Self::Connection,
+        partition_ref: i64,
+        owner: &str,
+    ) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
+}

@@ -1,0 +1,24 @@
+//! The texts of intakes.
+
+use sqlx::Postgres;
+
+use crate::flow::intake::{IntakeSql, IntakeTexts};
+
+pub(super) static TEXTS: IntakeTexts = IntakeTexts {
+    partition: "SELECT c.consumer_ref, p.partition_ref, p.epoch, p.lane_count
+FROM inbox_consumers c JOIN inbox_partitions p ON p.consumer_ref = c.consumer_ref
+WHERE c.consumer = $1 AND p.topic = $2 AND p.partition = $3 AND p.retired_at IS NULL
+ORDER BY p.partition_ref DESC LIMIT 1",
+    // The order is that of the locks: rows are sorted before they are locked.
+    lock: "SELECT lane, epoch, last_offset FROM inbox_lanes
+WHERE partition_ref = $1 AND lane = ANY($2::bigint[]) ORDER BY lane FOR UPDATE",
+    settle: "UPDATE inbox_partitions w SET owner = $2, owner_seen = now(), watermark = greatest(w.watermark,
+    (SELECT max(l.last_offset) + 1 FROM inbox_lanes l WHERE l.partition_ref = $1))
+WHERE w.partition_ref = $1 AND w.retired_at IS NULL",
+};
+
+impl IntakeSql for Postgres {
+    fn intake() -> &'static IntakeTexts {
+        &TEXTS
+    }
+}

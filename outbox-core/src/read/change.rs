@@ -1,0 +1,390 @@
+//! Changes of tables as Debezium's connectors send them, without an outbox: each is an event of its row.
+//!
+//! The record is given the parts of an event as headers, and a payload of operation, old and new row. What differs
+//! when a connector sends a change again, such as the time of processing, is not in it: a copy has to be a copy.
+
+use std::{borrow::Cow, fmt, sync::LazyLock};
+
+use bytes::Bytes;
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde_json::value::RawValue;
+use sha2::{Digest as _, Sha256};
+
+use super::{
+    Part, Pointer, ReadError, ReadRules, Source, Sources,
+    pointer::{self, Pointed},
+};
+use crate::{Envelope, Header, JsonFault, Record, Text};
+
+const ID: &str = "debezium.id";
+const TYPE: &str = "debezium.type";
+const TABLE: &str = "debezium.table";
+const TIME: &str = "debezium.ts_ms";
+const WITH_SCHEMA: &[u8] = b"{\"schema\":";
+/// What stands for a large value that a change has not touched: a text, bytes as base64 or in hexadecimal, a map, also as a
+/// text; and, as the only elements of an array, of whole numbers (the bytes of the text) and of UUIDs.
+const UNAVAILABLE: [&str; 7] = [
+    "\"__debezium_unavailable_value\"",
+    "\"X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ==\"",
+    "\"5f5f646562657a69756d5f756e617661696c61626c655f76616c7565\"",
+    "{\"__debezium_unavailable_value\":\"__debezium_unavailable_value\"}",
+    r#""{\"__debezium_unavailable_value\":\"__debezium_unavailable_value\"}""#,
+    "95,95,100,101,98,101,122,105,117,109,95,117,110,97,118,97,105,108,97,98,108,101,95,118,97,108,117,101",
+    "\"b68a35a7-17ad-35b3-af2a-ae46edb4545a\"",
+];
+
+/// One of these is in each of them.
+const UNAVAILABLE_SIGNS: [&str; 5] = [
+    "debezium_unavailable_value",
+    "\"X19kZWJleml1bV91",
+    "\"5f5f646562657a69",
+    "[95,95,100,",
+    "[\"b68a35a7-17ad",
+];
+
+/// Members of a change that are looked at, in this order.
+const MEMBERS: [&str; 18] = [
+    "/before",
+    "/after",
+    "/op",
+    "/source/connector",
+    "/source/ts_ms",
+    "/source/db",
+    "/source/schema",
+    "/source/table",
+    "/transaction/total_order",
+    "/source/lsn",
+    "/source/txId",
+    "/source/server_id",
+    "/source/file",
+    "/source/pos",
+    "/source/row",
+    "/source/commit_lsn",
+    "/source/change_lsn",
+    "/source/event_serial_no",
+];
+static PLAIN: LazyLock<Vec<Pointer>> =
+    LazyLock::new(|| MEMBERS.iter().filter_map(|text| text.parse().ok()).collect());
+static BELOW_PAYLOAD: LazyLock<Vec<Pointer>> =
+    LazyLock::new(|| PLAIN.iter().map(|pointer| pointer.below("payload")).collect());
+
+/// Where the parts are in the record that [`plain`] gives.
+pub(super) fn rules() -> ReadRules {
+    let header = |name| Source::Header(Text::from_static(name));
+    let mut rules = ReadRules::new(header(ID), header(TYPE));
+    rules.aggregate_type = header(TABLE).into();
+    rules.occurred_at = Some(header(TIME).into());
+    rules
+}
+
+/// Whether these are the places of an id that this module makes.
+pub(super) fn is_place(id: &Sources) -> bool {
+    *id.as_slice() == [Source::Header(Text::from_static(ID))]
+}
+
+/// Whether no other event has the place of this one: an update or a deletion is one row of the log. The connector may
+/// send it again with other columns and defaults, as it finds the table by then. Rows of one COPY share a place.
+pub(super) fn has_place_of_its_own(event: &Envelope) -> bool {
+    let payload = event.payload.as_deref().unwrap_or_default();
+    payload.starts_with(b"{\"op\":\"u\"") || payload.starts_with(b"{\"op\":\"d\"")
+}
+
+/// One change, taken apart: JSON as it is written.
+struct Change<'v> {
+    members: Vec<Option<&'v str>>,
+}
+
+impl<'v> Change<'v> {
+    fn of(value: &'v Bytes) -> Result<Self, ReadError> {
+        let pointers = if value.starts_with(WITH_SCHEMA) { &*BELOW_PAYLOAD } else { &*PLAIN };
+        let mut members = vec![None; pointers.len()];
+        Pointer::find_all(pointers, value, &mut members)
+            .map_err(|error| ReadError::InvalidJson(JsonFault::of(&error)))?;
+        Ok(Self { members })
+    }
+
+    /// A member by its path; null is as if it were not there.
+    fn at(&self, path: &str) -> Option<&'v str> {
+        let at = MEMBERS.iter().position(|member| *member == path)?;
+        self.members.get(at).copied().flatten().filter(|json| *json != "null")
+    }
+
+    /// The same as text.
+    fn text(&self, path: &str) -> Option<Cow<'v, str>> {
+        let json = self.at(path)?;
+        match json.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
+            Some(plain) if !plain.contains('\\') => Some(plain.into()),
+            Some(_) => serde_json::from_str::<String>(json).ok().map(Cow::Owned),
+            None => Some(json.into()),
+        }
+    }
+}
+
+/// A record with the parts of an event as headers, the key as text, and a payload that is the same each time.
+pub(super) fn plain(topic: &str, record: &Record) -> Result<Record, ReadError> {
+    if topic.starts_with("__debezium-heartbeat") {
+        return Err(ReadError::NoEvent { what: "a heartbeat of Debezium" });
+    }
+    let Some(value) = &record.payload else {
+        return Err(ReadError::NoEvent {
+            what: "the tombstone that Debezium sends after a deletion",
+        });
+    };
+    let change = Change::of(value)?;
+    let Some(op) = change.text("/op") else { return Err(without_operation(value)) };
+    let done = match &*op {
+        "c" => "created",
+        "u" => "updated",
+        "d" => "deleted",
+        "r" => "read",
+        "t" => "truncated",
+        _ => {
+            return Err(refused(
+                "unknown_operation",
+                "its operation (`op`) is none of c, u, d, r and t; leave such records out of the topic, by a filter of \
+                 the connector",
+            ));
+        }
+    };
+    let Some(table) = change.text("/source/table") else {
+        return Err(refused(
+            "missing_type",
+            "it names no table (`source.table`); is it a change event?",
+        ));
+    };
+    let space = change.text("/source/schema").or_else(|| change.text("/source/db"));
+    let full = space.map_or_else(|| table.to_string(), |space| format!("{space}.{table}"));
+    if matches!(&*op, "c" | "u" | "r") && change.at("/after").is_none() {
+        return Err(refused(
+            "invalid_payload",
+            "it has no new row (`after`), which every change but a deletion has; let the connector send the whole envelope",
+        ));
+    }
+    let key = record.key.as_ref().and_then(key_text);
+    let id = id(&change, &op, &full, key.as_ref())?;
+    let time = change.text("/source/ts_ms").map(|time| (TIME, time.into_owned()));
+    let parts = [(ID, id), (TYPE, format!("{table}.{done}")), (TABLE, full)];
+    let header = |(name, value): (&'static str, String)| Header {
+        name: Text::from_static(name),
+        value: Some(value.into()),
+    };
+    let headers = record.headers.iter().cloned().chain(parts.into_iter().chain(time).map(header));
+    Ok(Record {
+        key,
+        headers: headers.collect(),
+        payload: Some(payload(&change, &op).into()),
+        timestamp_ms: record.timestamp_ms,
+    })
+}
+
+/// A record without a key, where its key says that there is none: so its event is behind no other.
+pub(super) fn unfold(record: &Record) -> Option<Record> {
+    let key = record.key.as_ref()?;
+    let may_be = key.ends_with(b"null") || key.ends_with(b"}");
+    (may_be && key_text(key).is_none()).then(|| Record { key: None, ..record.clone() })
+}
+
+/// What is no change: told by all the members that Debezium gives it. A row that was unwrapped may have a column
+/// `status`, `ddl` or `ts_ms`, too, and would be lost in silence.
+fn without_operation(value: &Bytes) -> ReadError {
+    let members = inside(value).and_then(|json| serde_json::from_str::<Columns<'_>>(json).ok());
+    let members = members.as_deref().unwrap_or_default();
+    // Of equal names the last counts, as everywhere.
+    let at =
+        |name: &str| members.iter().rfind(|(member, _)| member == name).map(|(_, json)| json.get());
+    let begins = |name: &str, start: char| at(name).is_some_and(|json| json.starts_with(start));
+    let is_there = |name: &str| at(name).is_some();
+
+    let is_transaction = matches!(at("status"), Some("\"BEGIN\"" | "\"END\""))
+        && is_there("id")
+        && is_there("event_count")
+        && is_there("data_collections");
+    // SQL Server has no statement to tell: there `ddl` is null.
+    let is_schema = is_there("ddl") && begins("source", '{') && begins("tableChanges", '[');
+    if is_transaction {
+        ReadError::NoEvent { what: "the begin or end of a transaction, by Debezium" }
+    } else if is_schema {
+        ReadError::NoEvent { what: "a change of a schema, by Debezium" }
+    } else if matches!(members, [(name, _)] if name == "ts_ms") {
+        ReadError::NoEvent { what: "a heartbeat of Debezium" }
+    } else {
+        refused(
+            "missing_type",
+            "it has no operation (`op`): it is no change event, or a transformation such as ExtractNewRecordState has \
+             unwrapped it; take the transformation away, or read the topic with `events.format` custom",
+        )
+    }
+}
+
+fn refused(reason: &'static str, text: &str) -> ReadError {
+    ReadError::Preset { reason, text: format!("debezium-raw record: {text}") }
+}
+
+/// What says when the change was, so that the same change has the same id whenever it is sent, and no other has it.
+/// One position may be that of several changes: rows of one COPY, the two halves of a changed key.
+fn id(
+    change: &Change<'_>,
+    op: &str,
+    table: &str,
+    key: Option<&Bytes>,
+) -> Result<String, ReadError> {
+    let connector = change.text("/source/connector");
+    // What comes first is what every change has.
+    let places: &[&str] = match connector.as_deref() {
+        Some("postgresql") => &["/source/lsn", "/source/txId"],
+        Some("mysql" | "mariadb") => {
+            &["/source/file", "/source/pos", "/source/row", "/source/server_id"]
+        }
+        Some("sqlserver") => {
+            &["/source/change_lsn", "/source/commit_lsn", "/source/event_serial_no"]
+        }
+        _ => {
+            return Err(refused(
+                "missing_id",
+                "its connector (`source.connector`) is none of postgresql, mysql, mariadb and sqlserver, so its \
+                 position is not known; set up an outbox, or read the topic with `events.format` custom",
+            ));
+        }
+    };
+    let mut id = String::new();
+    for place in places {
+        id.push_str(change.text(place).as_deref().unwrap_or("-"));
+        id.push('/');
+    }
+    let snapshot = op == "r";
+    if !snapshot && change.at(places[0]).is_none() {
+        return Err(refused(
+            "missing_id",
+            "it has no position in the database's log (`source`), of which its id is made; let the connector send the \
+             whole envelope",
+        ));
+    }
+    let serial = change.at("/transaction/total_order");
+    if key.is_none() && serial.is_none() && op != "t" {
+        return Err(refused(
+            "missing_id",
+            "it has no key, so it cannot be told from other rows of its statement: give the table a primary key, or \
+             let the connector have `message.key.columns` or `provide.transaction.metadata`",
+        ));
+    }
+    let mut hash = Sha256::new();
+    // A snapshot has one position for all it reads, and rows change between snapshots; its time is that of reading.
+    let (time, row) =
+        if snapshot { (None, change.at("/after")) } else { (change.at("/source/ts_ms"), None) };
+    for part in [Some(table), Some(op), serial, time, row] {
+        hash.update(part.unwrap_or_default());
+        hash.update([0]);
+    }
+    hash.update(key.map(|key| &key[..]).unwrap_or_default());
+    for byte in &hash.finalize()[..16] {
+        let _always = fmt::Write::write_fmt(&mut id, format_args!("{byte:02x}"));
+    }
+    Ok(id)
+}
+
+/// What `JsonConverter` has written, without the schema around it.
+fn inside(json: &[u8]) -> Option<&str> {
+    let whole = Pointer::whole();
+    let place = if json.starts_with(WITH_SCHEMA) { whole.child("payload") } else { whole };
+    let mut found = [None];
+    let read = Pointer::find_all(&[place], json, &mut found);
+    read.ok().and(found[0])
+}
+
+/// The key as text: the value of its only column, or all of them as JSON.
+fn key_text(key: &Bytes) -> Option<Bytes> {
+    let Some(json) = inside(key) else { return Some(key.clone()) };
+    let columns = serde_json::from_str::<Columns<'_>>(json);
+    let json = match columns.as_deref() {
+        Ok([(_, column)]) => column.get(),
+        Ok(_) | Err(_) => json,
+    };
+    match pointer::value(key, json) {
+        Ok(Pointed::Scalar(text)) => Some(text),
+        Ok(Pointed::Absent) => None,
+        Ok(Pointed::Unfit) | Err(_) => Some(key.slice_ref(json.as_bytes())),
+    }
+}
+
+/// The columns of a row, in their order.
+struct Columns<'v>(Vec<(Cow<'v, str>, &'v RawValue)>);
+
+impl<'v> std::ops::Deref for Columns<'v> {
+    type Target = [(Cow<'v, str>, &'v RawValue)];
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+impl<'de> Deserialize<'de> for Columns<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(Row)
+    }
+}
+
+struct Row;
+
+impl<'de> Visitor<'de> for Row {
+    type Value = Columns<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a row")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Columns<'de>, A::Error> {
+        let mut columns = Vec::new();
+        while let Some(name) = map.next_key::<Cow<'de, str>>()? {
+            columns.push((name, map.next_value()?));
+        }
+        Ok(Columns(columns))
+    }
+}
+
+/// `{"op":…,"before":…,"after":…}`, and the names of columns of `after` whose value the database has not told.
+fn payload(change: &Change<'_>, op: &str) -> String {
+    let null = |json: Option<&str>| json.unwrap_or("null").to_owned();
+    let (before, after) = (null(change.at("/before")), change.at("/after"));
+    let (after, missing) = match after {
+        Some(after) if UNAVAILABLE_SIGNS.iter().any(|text| after.contains(text)) => known(after),
+        after => (null(after), None),
+    };
+    let missing = missing.map_or_else(String::new, |names| format!(",\"unavailable\":{names}"));
+    format!("{{\"op\":\"{op}\",\"before\":{before},\"after\":{after}{missing}}}")
+}
+
+/// A row without the columns that are not told, and their names.
+fn known(after: &str) -> (String, Option<String>) {
+    let Ok(columns) = serde_json::from_str::<Columns<'_>>(after) else {
+        return (after.to_owned(), None);
+    };
+    let is_told = |column: &&(Cow<'_, str>, &RawValue)| {
+        let json = column.1.get();
+        let elements = json.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+        !UNAVAILABLE.contains(&elements.unwrap_or(json))
+    };
+    let name = |name: &str| serde_json::Value::from(name).to_string();
+    let told: Vec<String> = columns
+        .iter()
+        .filter(is_told)
+        .map(|(column, value)| format!("{}:{}", name(column), value.get()))
+        .collect();
+    let untold: Vec<String> =
+        columns.iter().filter(|column| !is_told(column)).map(|(column, _)| name(column)).collect();
+    let missing = (!untold.is_empty()).then(|| format!("[{}]", untold.join(",")));
+    (format!("{{{}}}", told.join(",")), missing)
+}
+
+pub(super) fn advice(part: Option<Part>) -> Option<&'static str> {
+    Some(match part {
+        Some(Part::AggregateId) => {
+            "its key is empty; set `events.rules.aggregate_id` to where the id of what changed is, such as \
+             `pointer:/after/id`"
+        }
+        None => {
+            "a change event is JSON: let the connector have org.apache.kafka.connect.json.JsonConverter as its \
+             `value.converter`"
+        }
+        Some(_) => return None,
+    })
+}

@@ -1,0 +1,101 @@
+//! `[debezium]`: the settings of Debezium's outbox event router, under its own names with `_` for `.`.
+
+use service_kit::{choice, section};
+
+section! {
+    /// `[debezium]`: the settings of Debezium's outbox event router, under its own names with `_` for `.`. Records are
+    /// written by them with `kafka.format = "debezium-outbox"`; `outbox-relay adopt` reads a table's columns by them,
+    /// whatever the format. [debezium.md](debezium.md) is about both.
+    pub struct Debezium as "debezium" {
+        /// The column with the event's id. It becomes the header `id`.
+        table_field_event_id: String = "id";
+        /// The column with the record's key.
+        table_field_event_key: String = "aggregateid";
+        /// The column with the event's type.
+        table_field_event_type: String = "type";
+        /// The column with the payload.
+        table_field_event_payload: String = "payload";
+        /// The column with the record's timestamp. Without, it is the time of sending.
+        table_field_event_timestamp: Option<String>;
+        /// What further columns become: `column:header`, `column:envelope`, `column:partition`, each with `:alias` behind
+        /// it if it has another name there, separated by commas.
+        table_fields_additional_placement: String;
+        /// Whether a payload that is a JSON object is written as one, not as a string that holds it.
+        table_expand_json_payload: bool;
+        /// What becomes of null in such an object: `ignore` leaves it out.
+        table_json_payload_null_behavior: NullBehavior;
+        /// What becomes of an empty array in such an object: `ignore` leaves it out.
+        table_json_payload_empty_array_behavior: EmptyArrayBehavior;
+        /// Whether an event whose payload is null or blank is a tombstone, whatever the converter makes of null.
+        route_tombstone_on_empty_payload: bool;
+        /// The column that decides on the topic. It is the aggregate's type, too.
+        route_by_field: String = "aggregatetype";
+        /// What that column is matched with, as a whole; a value that does not match is the topic.
+        route_topic_regex: String = "(?<routedByValue>.*)";
+        /// The topic of a value that matches, with `${name}` and `$1` for groups.
+        route_topic_replacement: String = "outbox.event.${routedByValue}";
+        /// How keys are written: `string` is Connect's `StringConverter`, `json` its `JsonConverter`.
+        key_converter: KeyConverter;
+        /// Whether its schema goes with each key (`json` alone).
+        key_converter_schemas_enable: bool = "true";
+        /// How payloads are written: as keys, or with `bytes` as they are (`ByteArrayConverter`, `BinaryDataConverter`).
+        value_converter: ValueConverter;
+        /// Whether its schema goes with each payload (`json` alone).
+        value_converter_schemas_enable: bool = "true";
+        /// The connector's `topic.prefix`. With it each record has the four headers `__debezium.context.…`, too, and
+        /// schemas of envelopes have their names.
+        topic_prefix: Option<String>;
+    }
+}
+
+choice! {
+    /// What becomes of null in an expanded object.
+    pub enum NullBehavior {
+        /// The field is left out.
+        Ignore = "ignore",
+        /// It is null.
+        OptionalBytes = "optional_bytes",
+    }
+}
+
+choice! {
+    /// What becomes of an empty array in an expanded object.
+    pub enum EmptyArrayBehavior {
+        /// The field is left out.
+        Ignore = "ignore",
+        /// It is an empty array.
+        OptionalString = "optional_string",
+    }
+}
+
+choice! {
+    /// How keys are written.
+    pub enum KeyConverter {
+        /// `org.apache.kafka.connect.storage.StringConverter`.
+        String = "string",
+        /// `org.apache.kafka.connect.json.JsonConverter`.
+        Json = "json",
+    }
+}
+
+choice! {
+    /// How payloads are written.
+    pub enum ValueConverter {
+        /// `org.apache.kafka.connect.storage.StringConverter`.
+        String = "string",
+        /// `org.apache.kafka.connect.json.JsonConverter`.
+        Json = "json",
+        /// `org.apache.kafka.connect.converters.ByteArrayConverter`.
+        Bytes = "bytes",
+    }
+}
+
+choice! {
+    /// What a record of Kafka looks like.
+    pub enum RecordFormat {
+        /// The relay's own: headers by name, the payload as it is.
+        Own = "own",
+        /// What Debezium's outbox event router writes.
+        DebeziumOutbox = "debezium-outbox",
+    }
+}

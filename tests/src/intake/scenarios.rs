@@ -1,0 +1,359 @@
+//! What an intake does, on either database.
+
+use std::time::Duration;
+
+use futures::future::join_all;
+use serde_json::{Value, json};
+use standardwebhooks::Webhook;
+use uuid::Uuid;
+
+use super::{Acted, Look, Server, config};
+use crate::{SOON, eventually};
+
+/// The secret of signed requests.
+pub const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+
+/// An event in our envelope.
+#[must_use]
+pub fn envelope(id: &str, aggregate: &str, n: i64, act: &str) -> Value {
+    json!({
+        "event_id": id, "event_type": "Counted", "aggregate_type": "Order", "aggregate_id": aggregate,
+        "payload": { "n": n, "act": act },
+    })
+}
+
+/// A new event's id.
+#[must_use]
+pub fn id() -> String {
+    Uuid::now_v7().to_string()
+}
+
+/// An event has one effect, and its copies are told to be copies; another event under its id is refused.
+pub async fn one_effect<DB: Acted>(url: &str, look: &impl Look) {
+    let server = Server::start::<DB>(config("once", url)).await;
+    let (client, id) = (server.client(), id());
+    let first = client.envelope(&envelope(&id, "a", 1, "")).await;
+    assert_eq!((first.status, first.event()), (200, "applied"), "{first:?}");
+    assert_eq!(first.body["event_id"], json!(id));
+    let copy = client.envelope(&envelope(&id, "a", 1, "")).await;
+    assert_eq!((copy.status, copy.event()), (200, "copy"));
+    let other = client.envelope(&envelope(&id, "a", 2, "")).await;
+    assert_eq!((other.status, other.event(), &other.after), (409, "mismatch", &None));
+    let mut ignored = envelope(&self::id(), "a", 1, "");
+    ignored["event_type"] = json!("Ignored");
+    assert_eq!(client.envelope(&ignored).await.event(), "ignored");
+    assert_eq!(look.number("SELECT count(*) FROM effects").await, 1);
+    assert_eq!(look.number("SELECT count(*) FROM inbox_parked").await, 0);
+    server.stop().await;
+}
+
+/// Copies that come at once, many events at once: one effect each, and one of each five says that it was applied.
+pub async fn copies_at_once<DB: Acted>(url: &str, look: &impl Look) {
+    let server = Server::start::<DB>(config("copies", url)).await;
+    let client = server.client();
+    let events: Vec<Value> =
+        (0..40).map(|n| envelope(&id(), &format!("a{}", n % 7), n, "")).collect();
+    let sent = events.iter().flat_map(|event| (0..5).map(|_| client.envelope(event)));
+    let answers = join_all(sent).await;
+    for five in answers.chunks(5) {
+        let applied = five.iter().filter(|answer| answer.event() == "applied").count();
+        let copies = five.iter().filter(|answer| answer.event() == "copy").count();
+        assert_eq!((applied, copies), (1, 4), "{five:?}");
+    }
+    assert_eq!(look.number("SELECT count(*) FROM effects").await, 40);
+    assert_eq!(look.number("SELECT count(DISTINCT event_id) FROM effects").await, 40);
+    server.stop().await;
+}
+
+/// A route that looks at versions has them in order, whatever order they come in.
+pub async fn versions_in_order<DB: Acted>(url: &str, look: &impl Look) {
+    let server = Server::start::<DB>(config("versions", url)).await;
+    let client = server.client();
+    let versioned = |version: i64| {
+        let mut event = envelope(&id(), "a", version, "");
+        event["event_type"] = json!("Versioned");
+        event["aggregate_version"] = json!(version);
+        event
+    };
+    assert_eq!(client.envelope(&versioned(1)).await.event(), "applied");
+    let early = versioned(3);
+    let waits = client.envelope(&early).await;
+    assert_eq!((waits.status, &waits.body["reason"]), (202, &json!("gap")), "{waits:?}");
+    let again = client.envelope(&early).await;
+    assert_eq!((again.status, &again.body["reason"]), (202, &json!("copy")), "{again:?}");
+    assert_eq!(client.envelope(&versioned(2)).await.event(), "applied");
+    eventually(SOON, "what waited is run", async || {
+        look.number("SELECT count(*) FROM effects").await == 3
+    })
+    .await;
+    let copy = client.envelope(&early).await;
+    assert_eq!((copy.status, copy.event()), (200, "copy"));
+    let stale = client.envelope(&versioned(3)).await;
+    assert_eq!((stale.status, stale.event()), (200, "stale"));
+    let list = client.envelope(&json!([versioned(6), versioned(5), versioned(4)])).await;
+    assert_eq!((list.status, list.events()), (200, vec!["applied"; 3]), "{list:?}");
+    let order = "SELECT count(*) FROM effects WHERE n = seq + 1";
+    assert_eq!(look.number(order).await, 6);
+    server.stop().await;
+}
+
+/// What may succeed later is told so and leaves nothing; what follows it in its request waits with it.
+pub async fn a_failure_leaves_nothing<DB: Acted>(url: &str, look: &impl Look) {
+    let server = Server::start::<DB>(config("failing", url)).await;
+    let client = server.client();
+    for act in ["mendable", "panics"] {
+        server.fail(true);
+        let list = json!([
+            envelope(&id(), "a", 1, act),
+            envelope(&id(), "a", 2, ""),
+            envelope(&id(), "b", 1, ""),
+        ]);
+        let failed = client.envelope(&list).await;
+        assert_eq!((failed.status, failed.after.as_deref()), (503, Some("1")), "{failed:?}");
+        assert_eq!(failed.events(), ["again", "again", "applied"], "{failed:?}");
+        server.fail(false);
+        let again = client.envelope(&list).await;
+        assert_eq!((again.status, again.events()), (200, vec!["applied", "applied", "copy"]));
+    }
+    let order =
+        "SELECT count(*) FROM effects x JOIN effects y ON x.aggregate = 'a' AND y.aggregate = 'a'
+        WHERE x.n = 2 AND y.n = 1 AND x.seq = y.seq + 1";
+    assert_eq!(look.number(order).await, 2);
+    assert_eq!(look.number("SELECT count(*) FROM effects").await, 6);
+    server.stop().await;
+}
+
+/// What follows a failed event in its request waits with it in whichever transaction it would have come: there are more
+/// of them than one careful transaction takes.
+pub async fn a_failure_holds_a_long_list<DB: Acted>(url: &str, look: &impl Look) {
+    let server = Server::start::<DB>(config("holding", url)).await;
+    let client = server.client();
+    let act = |n: i64| if n == 0 { "mendable" } else { "" };
+    let list: Vec<Value> = (0..40).map(|n| envelope(&id(), "a", n, act(n))).collect();
+    let list = Value::Array(list);
+    server.fail(true);
+    let failed = client.envelope(&list).await;
+    assert_eq!((failed.status, failed.events()), (503, vec!["again"; 40]), "{failed:?}");
+    assert_eq!(look.number("SELECT count(*) FROM effects").await, 0);
+    server.fail(false);
+    let again = client.envelope(&list).await;
+    assert_eq!((again.status, again.events()), (200, vec!["applied"; 40]), "{again:?}");
+    assert_eq!(look.number("SELECT count(*) FROM effects WHERE n = seq").await, 40);
+    server.stop().await;
+}
+
+/// What never succeeds is parked with what follows it, is seen by its copies, and is released when somebody asks.
+pub async fn a_rejected_event_is_parked<DB: Acted>(url: &str, look: &impl Look) {
+    let server = Server::start::<DB>(config("parking", url)).await;
+    let client = server.client();
+    server.fail(true);
+    let (head, follower) = (envelope(&id(), "a", 1, "rejected"), envelope(&id(), "a", 2, ""));
+    let parked = client.envelope(&head).await;
+    assert_eq!((parked.status, parked.event()), (202, "parked"), "{parked:?}");
+    assert_eq!(parked.body["reason"], json!("rejected"));
+    let behind = client.envelope(&follower).await;
+    assert_eq!((behind.status, &behind.body["reason"]), (202, &json!("follower")));
+    let copy = client.envelope(&head).await;
+    assert_eq!((copy.status, &copy.body["reason"]), (202, &json!("copy")));
+    let beside = client.envelope(&envelope(&id(), "b", 1, "")).await;
+    assert_eq!((beside.status, beside.event()), (200, "applied"));
+    let listed = "SELECT count(*) FROM inbox_parked q JOIN inbox_partitions p ON p.partition_ref = q.partition_ref
+        WHERE p.topic = 'http:events' AND q.aggregate = 'Order/a'";
+    assert_eq!(look.number(listed).await, 2);
+    server.fail(false);
+    look.run("UPDATE inbox_parked SET intent = 'release', intent_by = 'a test' WHERE reason = 'rejected'")
+        .await;
+    eventually(SOON, "the queue is released", async || {
+        look.number("SELECT count(*) FROM inbox_parked").await == 0
+    })
+    .await;
+    let order =
+        "SELECT count(*) FROM effects x JOIN effects y ON x.aggregate = 'a' AND y.aggregate = 'a'
+        WHERE x.n = 2 AND y.n = 1 AND x.seq = y.seq + 1";
+    assert_eq!(look.number(order).await, 1);
+    let copy = client.envelope(&head).await;
+    assert_eq!((copy.status, copy.event()), (200, "copy"));
+    let watermark = "SELECT watermark FROM inbox_partitions WHERE topic = 'http:events'";
+    eventually(SOON, "the watermark follows", async || look.number(watermark).await > 0).await;
+    server.stop().await;
+}
+
+/// A list that holds something unreadable is refused whole, and says what it is.
+pub async fn bad_input_is_refused<DB: Acted>(url: &str, look: &impl Look) {
+    let mut config = config("refusing", url);
+    config.intake.body_bytes_max = 4096;
+    config.intake.events_max = 3;
+    let server = Server::start::<DB>(config).await;
+    let client = server.client();
+    let good = || envelope(&id(), "a", 1, "");
+    let without = |name: &str| {
+        let mut event = good();
+        event.as_object_mut().expect("an object").remove(name);
+        event
+    };
+    for (body, status, words) in [
+        (json!([good(), without("event_type")]), 400, "event_type"),
+        (json!([good(), without("payload")]), 400, "payload"),
+        (without("event_id"), 400, "event_id"),
+        (json!({ "event_id": "", "event_type": "Counted", "payload": 1 }), 400, "id"),
+        (json!({ "evnt_id": "" }), 400, "evnt_id"),
+        (json!([good(), good(), good(), good()]), 413, "3 are the most"),
+        (envelope(&id(), "a", 1, &"x".repeat(5000)), 413, "4096 bytes"),
+        (json!([]), 200, ""),
+    ] {
+        let answer = client.envelope(&body).await;
+        assert_eq!(answer.status, status, "{body} {answer:?}");
+        let error = answer.body["error"].as_str().unwrap_or_default();
+        assert!(error.contains(words), "{error}");
+        assert_eq!(answer.after, None);
+        let is_list = body.as_array().is_some_and(|events| events.len() == 2);
+        assert_eq!(answer.body["event"].as_u64(), is_list.then_some(1), "{answer:?}");
+    }
+    for (headers, status) in [
+        (&[("content-type", "text/plain")][..], 415),
+        (&[("content-type", "application/json"), ("content-encoding", "gzip")], 415),
+        (&[("content-type", "application/json")], 400),
+    ] {
+        assert_eq!(client.send(headers, "{").await.status, status, "{headers:?}");
+    }
+    assert_eq!(look.number("SELECT count(*) FROM effects").await, 0);
+    server.stop().await;
+}
+
+/// CloudEvents in their three forms, and a webhook as the relay sends it and as others do.
+pub async fn formats<DB: Acted>(url: &str, look: &impl Look) {
+    let mut config = config("formats", url);
+    config.intake.webhook_aggregate_id = Some("/data/order".into());
+    let server = Server::start::<DB>(config).await;
+    let client = server.client();
+    let event = |id: &str, n: i64| {
+        json!({
+            "specversion": "1.0", "id": id, "source": "/shop", "type": "Counted", "subject": "c",
+            "aggregatetype": "Order", "time": "2026-01-31T09:30:00Z", "data": { "n": n },
+        })
+    };
+    let structured = [("content-type", "application/cloudevents+json; charset=utf-8")];
+    let batch = [("content-type", "application/cloudevents-batch+json")];
+    let one = client.send(&structured, event("one", 1).to_string()).await;
+    assert_eq!((one.status, one.event(), &one.body["event_id"]), (200, "applied", &json!("one")));
+    let two = json!([event("one", 1), event("two", 2)]);
+    assert_eq!(client.send(&batch, two.to_string()).await.events(), ["copy", "applied"]);
+    let binary = [
+        ("content-type", "application/json"),
+        ("ce-specversion", "1.0"),
+        ("ce-id", "two"),
+        ("ce-source", "/shop"),
+        ("ce-type", "Counted"),
+        ("ce-subject", "c"),
+        ("ce-aggregatetype", "Order"),
+    ];
+    assert_eq!(client.send(&binary, r#"{"n":2}"#).await.event(), "copy");
+    let mut elsewhere = event("two", 2);
+    elsewhere["source"] = json!("/depot");
+    assert_eq!(client.send(&structured, elsewhere.to_string()).await.event(), "applied");
+    let mut old = event("three", 3);
+    old["specversion"] = json!("0.3");
+    assert_eq!(client.send(&structured, old.to_string()).await.status, 400);
+    let relayed = [
+        ("content-type", "application/json"),
+        ("webhook-id", "r1"),
+        ("event-type", "Counted"),
+        ("aggregate-type", "Order"),
+        ("aggregate-id", "caf%C3%A9"),
+    ];
+    assert_eq!(client.send(&relayed, r#"{"n":5}"#).await.event(), "applied");
+    assert_eq!(look.number("SELECT count(*) FROM effects WHERE aggregate = 'café'").await, 1);
+    let foreign = [("content-type", "application/json"), ("webhook-id", "msg_1")];
+    let body = r#"{"type":"Counted","timestamp":"2026-01-31T09:30:00Z","n":6,"data":{"order":17}}"#;
+    let answer = client.send(&foreign, body).await;
+    assert_eq!((answer.status, answer.event()), (200, "applied"), "{answer:?}");
+    assert_eq!(look.number("SELECT count(*) FROM effects WHERE aggregate = '17'").await, 1);
+    let unplaced = client.send(&[("webhook-id", "msg_2")], r#"{"type":"Counted","n":6}"#).await;
+    assert_eq!(unplaced.status, 400, "{unplaced:?}");
+    server.stop().await;
+}
+
+/// With secrets each request has to be signed.
+pub async fn signatures<DB: Acted>(url: &str, look: &impl Look) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("secret");
+    std::fs::write(&file, format!("{SECRET}\n")).expect("a file");
+    let mut config = config("signed", url);
+    config.intake.secret_files = vec![file.display().to_string()];
+    let server = Server::start::<DB>(config).await;
+    let client = server.client();
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("a clock");
+    let now = i64::try_from(now.as_secs()).expect("not yet");
+    let webhook = Webhook::new(SECRET).expect("a secret");
+    let body = r#"{"n":1}"#;
+    let signed = async |at: i64, body: &str, signed: &str| {
+        let signature = webhook.sign("m1", at, signed.as_bytes()).expect("a signature");
+        let at = at.to_string();
+        let headers = [
+            ("webhook-id", "m1"),
+            ("webhook-timestamp", at.as_str()),
+            ("webhook-signature", signature.as_str()),
+            ("event-type", "Counted"),
+        ];
+        client.send(&headers, body.to_owned()).await
+    };
+    assert_eq!(signed(now, body, "another body").await.status, 401);
+    assert_eq!(signed(now - 400, body, body).await.status, 401);
+    let unsigned = client.envelope(&envelope(&id(), "a", 1, "")).await;
+    assert_eq!(unsigned.status, 401);
+    assert!(unsigned.body["error"].as_str().is_some_and(|error| error.contains("webhook-id")));
+    assert_eq!(look.number("SELECT count(*) FROM effects").await, 0);
+    assert_eq!(signed(now, body, body).await.event(), "applied");
+    assert_eq!(signed(now - 100, body, body).await.event(), "copy");
+    let (signature, now) = (webhook.sign("m1", now, body.as_bytes()), now.to_string());
+    let signature = signature.expect("a signature");
+    let binary = [
+        ("webhook-id", "m1"),
+        ("webhook-timestamp", now.as_str()),
+        ("webhook-signature", signature.as_str()),
+        ("ce-specversion", "1.0"),
+        ("ce-id", "another"),
+        ("ce-source", "/shop"),
+        ("ce-type", "Counted"),
+    ];
+    let unsigned = client.send(&binary, body).await;
+    assert_eq!(unsigned.status, 401);
+    assert!(unsigned.body["error"].as_str().is_some_and(|error| error.contains("ce-")));
+    assert_eq!(look.number("SELECT count(*) FROM effects").await, 1);
+    server.stop().await;
+}
+
+/// A server that ends takes no more, and answers what it has taken.
+pub async fn an_end_answers_what_was_taken<DB: Acted>(url: &str, look: &impl Look) {
+    let server = Server::start::<DB>(config("ending", url)).await;
+    let client = server.client();
+    let slow = tokio::spawn({
+        let client = client.clone();
+        async move { client.envelope(&envelope(&id(), "a", 1, "slow")).await }
+    });
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    server.stop().await;
+    let answer = slow.await.expect("no panic");
+    assert_eq!((answer.status, answer.event()), (200, "applied"), "{answer:?}");
+    assert!(client.try_send(&[], "{}").await.is_err());
+    assert_eq!(look.number("SELECT count(*) FROM effects").await, 1);
+}
+
+/// Calls `$run!(scenario)` for each.
+#[macro_export]
+macro_rules! intake_scenarios {
+    ($run:ident) => {
+        $run! {
+            one_effect
+            versions_in_order
+            copies_at_once
+            a_failure_leaves_nothing
+            a_failure_holds_a_long_list
+            a_rejected_event_is_parked
+            bad_input_is_refused
+            formats
+            signatures
+            an_end_answers_what_was_taken
+        }
+    };
+}
