@@ -93,6 +93,11 @@ impl ClientStats {
         let _ = self.no_answer.compare_exchange(0, now, Relaxed, Relaxed); // the first counts
     }
 
+    /// A broker has answered.
+    pub(crate) fn note_answer(&self) {
+        self.no_answer.store(0, Relaxed);
+    }
+
     /// Whether a topic is there and does not have this partition.
     pub(crate) fn lacks(&self, topic_partition: &TopicPartition) -> bool {
         let topics = self.topics.lock().unwrap_or_else(PoisonError::into_inner);
@@ -126,7 +131,7 @@ impl ClientStats {
         let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
         for (topic_partition, end) in ends {
             if end.is_some() {
-                self.no_answer.store(0, Relaxed);
+                self.note_answer();
             }
             let known = asked.entry(topic_partition).or_default();
             match isolation {
@@ -166,30 +171,22 @@ impl PollLoop {
         self.rejoin_without_gone(now);
     }
 
-    fn any_partition(&self) -> Option<TopicPartition> {
-        let topic = Arc::clone(self.stats.names.first()?);
-        Some(TopicPartition { topic, partition: 0 })
-    }
-
     fn ask_all_ends(&mut self, now: Instant) {
         if self.asked_due > now || self.open_questions.asks_for_ends() {
             return;
         }
         self.asked_due = now + ASKED_EVERY;
-        let mut partitions = self.states.topic_partitions(&self.states.ours());
+        let partitions = self.states.topic_partitions(&self.states.ours());
         let ours: HashSet<&TopicPartition> = partitions.iter().collect();
         {
             let mut asked = self.stats.asked.lock().unwrap_or_else(PoisonError::into_inner);
             asked.retain(|topic_partition, _| ours.contains(topic_partition));
         }
-        if partitions.is_empty() {
-            // Nothing is assigned: only whether a broker is there.
-            partitions.extend(self.any_partition());
-        }
-        if !partitions.is_empty() {
+        self.ask_all_topics();
+        // Where nothing is assigned, what is known of topics tells that a broker is there.
+        if !partitions.is_empty() || self.open_questions.asks_for_topics() {
             self.stats.ask();
         }
-        self.ask_all_topics();
         for some in partitions.chunks(ASKED_MAX) {
             // Later than the end that can be read: then what lies between the two was there.
             self.ask_ends(some, Isolation::Committed);

@@ -138,6 +138,9 @@ impl PollLoop {
         );
     }
 
+    /// Only of partitions that are assigned, whose topics librdkafka knows. It looks for their leaders on the thread that
+    /// asks. Where it does not know a topic, its own thread goes on when metadata arrives, at the same time, and frees
+    /// what the other one uses (2.12.1, `rd_kafka_topic_partition_list_query_leaders_async`): the process ends.
     fn ask_offsets(
         &mut self,
         partitions: &[TopicPartition],
@@ -147,6 +150,9 @@ impl PollLoop {
         subject: Subject,
         timeout: Duration,
     ) -> Result<(), BrokerError> {
+        if let Some(other) = partitions.iter().find(|it| self.states.of(it).is_none()) {
+            return Err(BrokerError(format!("{} is not assigned", partition_label(other))));
+        }
         let list = list(partitions, offset)?;
         self.open_questions.open.insert(ticket, subject);
         self.queue.ask_offsets(&list, isolation, timeout, ticket);
@@ -231,7 +237,13 @@ impl PollLoop {
             }
             Some(Subject::Topics) => {
                 // Without an answer what was known stays: it is asked again soon.
-                for (topic, facts) in event.topics().unwrap_or_default() {
+                let topics = event.topics().unwrap_or_default();
+                let said = |facts: &Result<_, NoFacts>| !matches!(facts, Err(NoFacts::Failed(_)));
+                if self.states.ours().is_empty() && topics.iter().any(|(_, facts)| said(facts)) {
+                    self.stats.note_answer();
+                    self.tell(BrokerEvent::Answered);
+                }
+                for (topic, facts) in topics {
                     self.stats.note_topic(&topic, &facts);
                 }
             }

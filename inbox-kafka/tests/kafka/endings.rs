@@ -2,8 +2,9 @@
 
 use std::time::{Duration, Instant};
 
+use futures::{FutureExt as _, StreamExt as _};
 use inbox_engine::internal::{Generation, LeaderEpoch, NextOffset};
-use inbox_kafka::internal::{Broker as _, BrokerEvent, Protocol};
+use inbox_kafka::internal::{Broker as _, BrokerEvent, KafkaSettings, Protocol};
 
 use crate::{
     member::Member,
@@ -159,4 +160,50 @@ async fn wrong_settings_are_refused_without_their_values() {
     for (name, refusal) in refusals {
         assert!(refusal.contains(name) && !refusal.contains("s3cret"), "{refusal}");
     }
+}
+
+/// A member is dropped at any moment, whatever it has asked and holds: as a task that is aborted.
+#[tokio::test]
+async fn a_member_may_be_dropped_at_any_moment() {
+    let drops = std::env::var("INBOX_DROPS").ok().and_then(|drops| drops.parse().ok());
+    for world in World::all() {
+        let topic = world.topic(4).await;
+        for partition in 0..4 {
+            world.write(&topic, partition, 0..50).await;
+        }
+        let ends = (0..drops.unwrap_or(8_u64)).map(|n| drop_at(&world, &topic, n));
+        futures::stream::iter(ends).buffer_unordered(6).collect::<Vec<()>>().await;
+    }
+}
+
+async fn drop_at(world: &World, topic: &str, n: u64) {
+    let settings = KafkaSettings { group: format!("{topic}-{n}"), ..world.settings(&[topic]) };
+    let mut member = Member::join(settings);
+    let moment = |most: u64| Duration::from_micros(n.wrapping_mul(7_919_113) % most);
+    if n % 5 == 0 {
+        tokio::time::sleep(moment(600_000)).await;
+        return;
+    }
+    let all = member.assigned(4).await;
+    let mut asked = Vec::new();
+    for topic_partition in &all {
+        asked.push(member.broker.log_range(topic_partition).map(drop).boxed());
+        asked.push(member.broker.topic(topic).map(drop).boxed());
+        asked.push(member.broker.committed(topic_partition).map(drop).boxed());
+        if n % 5 > 1 {
+            member.seek(topic_partition, 0).await;
+        }
+        if n % 5 > 2 {
+            member.broker.pause(topic_partition, true);
+        }
+        let offsets = vec![(topic_partition.clone(), NextOffset(1), LeaderEpoch(0))];
+        asked.push(member.broker.commit(offsets).map(drop).boxed());
+    }
+    if n % 5 == 4 {
+        tokio::time::sleep(moment(5_000)).await;
+        for topic_partition in &all {
+            member.broker.pause(topic_partition, false);
+        }
+    }
+    drop(tokio::time::timeout(moment(30_000), futures::future::join_all(asked)).await);
 }

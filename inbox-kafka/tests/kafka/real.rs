@@ -113,7 +113,8 @@ async fn an_open_transaction_ends_what_can_be_read() {
             producer
         });
         let producer = producer.await.unwrap();
-        let member = Member::join(world.settings(&[&topic]));
+        let mut member = Member::join(world.settings(&[&topic]));
+        member.assigned(1).await;
         assert_eq!(member.broker.log_range(&topic_partition).await.unwrap().end, NextOffset(4));
         let aborted = move || producer.abort_transaction(WAIT).unwrap();
         tokio::task::spawn_blocking(aborted).await.unwrap();
