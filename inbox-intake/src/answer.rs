@@ -49,6 +49,12 @@ struct Told<'a> {
     reason: Option<&'a str>,
 }
 
+/// The body of an answer to a list.
+#[derive(Serialize)]
+struct ToldList<'a> {
+    events: &'a [Told<'a>],
+}
+
 impl<'a> Told<'a> {
     fn of(event_id: &'a str, answer: &'a Answer) -> Self {
         let (status, reason) = match answer {
@@ -80,7 +86,7 @@ pub(crate) fn of_events(ids: &[String], answers: &[Answer], is_list: bool) -> Re
         ids.iter().zip(answers).map(|(id, answer)| Told::of(id, answer)).collect();
     let body = match told.as_slice() {
         [one] if !is_list => serde_json::to_vec(one),
-        _ => serde_json::to_vec(&serde_json::json!({ "events": told })),
+        events => serde_json::to_vec(&ToldList { events }),
     };
     json(status, body.unwrap_or_default(), after.max())
 }

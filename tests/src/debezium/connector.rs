@@ -31,7 +31,7 @@ impl<'a> Connector<'a> {
         relay: &toml::Table,
         topic: &str,
     ) -> Self {
-        let mut settings = common_settings(scene, schema, slot);
+        let mut settings = connection_settings(scene, schema, slot);
         settings.insert("transforms".into(), "outbox".into());
         let router = "io.debezium.transforms.outbox.EventRouter";
         settings.insert("transforms.outbox.type".into(), router.into());
@@ -49,7 +49,7 @@ impl<'a> Connector<'a> {
         (name, slot): (&str, &str),
         further: &BTreeMap<String, String>,
     ) -> Self {
-        let mut settings = common_settings(scene, schema, slot);
+        let mut settings = connection_settings(scene, schema, slot);
         settings.insert("topic.prefix".into(), name.into());
         settings.extend(further.iter().map(|(key, value)| (key.clone(), value.clone().into())));
         Self::put(scene, schema, (name, slot), settings).await
@@ -118,7 +118,7 @@ impl<'a> Connector<'a> {
 }
 
 /// What all connectors have.
-fn common_settings(scene: &Scene, schema: &Schema, slot: &str) -> Map<String, Value> {
+fn connection_settings(scene: &Scene, schema: &Schema, slot: &str) -> Map<String, Value> {
     let settings = json!({
         "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
         "tasks.max": "1",

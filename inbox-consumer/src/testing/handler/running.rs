@@ -142,14 +142,15 @@ impl<DB: Probe> Running<DB> {
         session: &mut DB::Connection,
         offset: i64,
     ) -> Result<Outcome, sqlx::Error> {
-        let parked = |what: &str| {
-            format!(
-                "SELECT {what} FROM inbox_parked WHERE \"offset\" = {offset} ORDER BY leader_epoch DESC LIMIT 1"
-            )
-        };
-        if let Some(reason) = DB::text(session, &parked("reason")).await? {
-            let record = DB::text(session, &parked("record")).await?.unwrap_or_default();
-            let attempts = DB::number(session, &parked("CAST(attempts AS bigint)")).await?;
+        // All in one look: an event that waits for a version may be released at any moment.
+        let parked = format!(
+            "SELECT reason || ' ' || CAST(attempts AS text) || ' ' || coalesce(CAST(record AS text), '') FROM inbox_parked \
+             WHERE \"offset\" = {offset} ORDER BY leader_epoch DESC LIMIT 1"
+        );
+        if let Some(row) = DB::text(session, &parked).await? {
+            let mut parts = row.splitn(3, ' ').map(str::to_owned);
+            let [reason, attempts, record] = [(); 3].map(|()| parts.next().unwrap_or_default());
+            let attempts = attempts.parse().unwrap_or_default();
             return Ok(Outcome::Parked { reason, error: last_error(&record), attempts });
         }
         let claimed =
