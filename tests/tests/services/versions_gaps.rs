@@ -41,14 +41,37 @@ async fn become_<DB: Kit>(bench: &mut HandlerTest<DB>, wanted: &str) {
     assert_eq!(bench.number("SELECT count(*) FROM inbox_events WHERE parked").await.unwrap(), 0);
 }
 
-/// Waits until so many parked events have this about them.
+/// Waits until so many parked events have this about them, as long as their number changes.
 async fn parked<DB: Kit>(bench: &mut HandlerTest<DB>, wanted: i64, what: &str) {
     let sql = format!("SELECT count(*) FROM inbox_parked WHERE {what}");
-    let began = std::time::Instant::now();
-    while bench.number(&sql).await.unwrap() != wanted {
-        assert!(began.elapsed() < SOON, "not {wanted} parked: {what}");
+    let (mut last, mut since) = (-1, std::time::Instant::now());
+    loop {
+        let now = bench.number(&sql).await.unwrap();
+        if now == wanted {
+            return;
+        }
+        if now != last {
+            (last, since) = (now, std::time::Instant::now());
+        }
+        if since.elapsed() >= SOON {
+            let rows = first_rows(bench).await;
+            panic!("{now} parked in place of {wanted}: {what}\n{}", rows.join("\n"));
+        }
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
+}
+
+/// The first parked events: why each is parked, its aggregate, the version that it waits with, its attempts.
+async fn first_rows<DB: Kit>(bench: &mut HandlerTest<DB>) -> Vec<String> {
+    let mut rows = Vec::new();
+    for place in 0..20 {
+        let sql = format!(
+            "SELECT reason || ' ' || aggregate || ' ' || coalesce(CAST(awaiting AS text), '-') || ' ' || CAST(attempts AS text)
+            FROM inbox_parked ORDER BY parked_seq LIMIT 1 OFFSET {place}"
+        );
+        rows.extend(DB::text(bench.connection(), &sql).await.unwrap_or_default());
+    }
+    rows
 }
 
 async fn release<DB: Kit>(bench: &mut HandlerTest<DB>, what: &str) {
@@ -303,7 +326,13 @@ async fn shuffled_events_end_in_the_right_state<DB: Kit>() {
     let last = events() / AGGREGATES;
     let all = shuffled(last, 100);
     for (policy, complete) in [(patient(), true), (VersionPolicy::stale(), false)] {
-        let mut bench = start::<DB>(with(policy)).await;
+        let mut bench = DB::bench().await;
+        bench.execute(DB::TABLES).await.unwrap();
+        bench.configure(|config| {
+            config.park.delay_min = Duration::from_millis(5);
+            config.park.delay_max = Duration::from_millis(20);
+        });
+        bench.handle(with(policy)).await.unwrap();
         for run in all.chunks(500) {
             bench.run(run).await.unwrap();
         }
