@@ -290,6 +290,33 @@ async fn a_crash_wakes_nobody_twice<DB: Kit>() {
     bench.close().await.unwrap();
 }
 
+/// What waits is of one aggregate, however many rows it has: the limit on aggregates is as far away as it was.
+async fn what_waits_counts_as_one_aggregate<DB: Kit>() {
+    let failures = Arc::new(AtomicUsize::new(1));
+    let handler = Write { failures: Arc::clone(&failures) };
+    let mut bench = DB::bench().await;
+    bench.execute(DB::TABLES).await.unwrap();
+    bench.configure(|config| {
+        config.retry.attempts_max = 1;
+        config.limits.parked_aggregates_max = 3;
+    });
+    let routes = Routes::default().on(TYPE, handler);
+    bench.handle(routes.versions(TYPE, patient())).await.unwrap();
+    assert_eq!(bench.deliver(&to(1)).await.unwrap().reason(), "exhausted");
+    let all: Vec<OutboxEvent> = (3..=20).map(to).collect();
+    assert_eq!(bench.run(&all).await.unwrap().each_reason(), ["follower"; 18]);
+    release(&mut bench, "reason = 'exhausted'").await;
+    parked(&mut bench, 18, "reason = 'gap'").await;
+    let b = Aggregate::new("Customer", "b").unwrap();
+    let unreadable = OutboxEvent::new(TYPE, &b, &"no number").unwrap().with_aggregate_version(1);
+    let outcomes = bench.run(&[unreadable, to(2)]).await.unwrap();
+    assert_eq!(outcomes.each_reason(), ["undecodable", ""]);
+    parked(&mut bench, 1, "1 = 1").await;
+    let versions: Vec<String> = (1..=20).map(|version| version.to_string()).collect();
+    assert_eq!(effects(&mut bench).await, versions.join(" "));
+    bench.close().await.unwrap();
+}
+
 /// What an event of the shuffle writes: its aggregate, and its version.
 const AGGREGATE: i64 = 10_000_000;
 const AGGREGATES: i64 = 20;
@@ -364,5 +391,6 @@ on_both! {
     what_another_partition_applied_is_found
     its_time_ends_behind_what_is_parked
     a_crash_wakes_nobody_twice
+    what_waits_counts_as_one_aggregate
     shuffled_events_end_in_the_right_state
 }
