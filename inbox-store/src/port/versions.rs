@@ -88,7 +88,8 @@ pub trait Versions: Database {
         scope: &Scope,
         seq: i64,
     ) -> impl Future<Output = Result<Option<bool>, sqlx::Error>> + Send;
-    /// Which event waits with the lowest version above `last`, of those that join the same queue as this one.
+    /// Which event waits with the lowest version above `last`, of those of the same aggregate that join the same
+    /// queue as this one.
     fn first_waiting(
         conn: &mut Self::Connection,
         scope: &Scope,

@@ -74,9 +74,11 @@ const JOINS_OTHERS: &str = "SELECT EXISTS (SELECT FROM inbox_parked o
     WHERE o.partition_ref = $1 AND o.aggregate_key = q.joins AND o.parked_seq <> q.parked_seq)
 FROM inbox_parked q WHERE q.partition_ref = $1 AND q.parked_seq = $2 AND q.joins IS NOT NULL";
 
-/// $1 partition, $2 number, $3 the last version.
+/// $1 partition, $2 number, $3 the last version. Of two aggregates under one key each has its own first; a row
+/// that does not say whose it is stands for itself.
 const FIRST_WAITING: &str = r#"SELECT f.parked_seq FROM inbox_parked q
 JOIN inbox_parked f ON f.partition_ref = q.partition_ref AND f.joins = q.joins AND f.awaiting > $3
+    AND (f.parked_seq = q.parked_seq OR f.aggregate = q.aggregate AND q.aggregate <> '')
 WHERE q.partition_ref = $1 AND q.parked_seq = $2 ORDER BY f.awaiting, f."offset" LIMIT 1"#;
 
 /// $1 partition, $2 number, $3 reason.

@@ -7,7 +7,7 @@ use std::{
 };
 
 use inbox_consumer::testing::{Aggregate, HandlerTest, OutboxEvent};
-use inbox_consumer::{GapEnd, Routes, VersionPolicy};
+use inbox_consumer::{Event, GapEnd, Handler, HandlerResult, Routes, Tx, VersionPolicy};
 use sqlx::{Postgres, Sqlite};
 use tests::SOON;
 
@@ -317,6 +317,49 @@ async fn what_waits_counts_as_one_aggregate<DB: Kit>() {
     bench.close().await.unwrap();
 }
 
+/// Two aggregates under one key, as all of a partition are whose ids are in the payload, wait each for its own: the end of
+/// one's time is none of the other's.
+async fn the_time_of_one_aggregate_is_none_of_anothers<DB: Kit>() {
+    let routes = Routes::default()
+        .on(TYPE, WriteNumber)
+        .versions(TYPE, VersionPolicy::gap(10 * MOMENT, GapEnd::Run).first(1))
+        .on("Moved", WriteNumber)
+        .versions("Moved", patient());
+    let mut bench = DB::bench().await;
+    bench.execute(DB::TABLES).await.unwrap();
+    bench.configure(|config| {
+        let rules = r#"{"aggregate_id": "pointer:/id"}"#;
+        config.events.rules = Some(serde_json::from_str(rules).unwrap());
+    });
+    bench.handle(routes).await.unwrap();
+    let event = |event_type: &str, id: &str, n: i64| {
+        let key = Aggregate::new("Customer", "key").unwrap();
+        let payload = serde_json::json!({ "id": id, "n": n });
+        OutboxEvent::new(event_type, &key, &payload).unwrap().with_aggregate_version(n % 100)
+    };
+    for event in [event("Moved", "b", 103), event(TYPE, "a", 5)] {
+        assert_eq!(bench.deliver(&event).await.unwrap().reason(), "gap");
+    }
+    parked(&mut bench, 1, "1 = 1").await;
+    assert_eq!(effects(&mut bench).await, "5");
+    for event in [event("Moved", "b", 101), event("Moved", "b", 102)] {
+        bench.deliver(&event).await.unwrap();
+    }
+    become_(&mut bench, "5 101 102 103").await;
+    bench.close().await.unwrap();
+}
+
+struct WriteNumber;
+
+impl<DB: Kit> Handler<DB> for WriteNumber {
+    type Event = serde_json::Value;
+
+    async fn handle(&self, event: &Event<Self::Event>, tx: &mut Tx<'_, DB>) -> HandlerResult {
+        DB::write(event.payload["n"].as_i64().unwrap_or_default(), tx).await?;
+        Ok(())
+    }
+}
+
 /// What an event of the shuffle writes: its aggregate, and its version.
 const AGGREGATE: i64 = 10_000_000;
 const AGGREGATES: i64 = 20;
@@ -392,5 +435,6 @@ on_both! {
     its_time_ends_behind_what_is_parked
     a_crash_wakes_nobody_twice
     what_waits_counts_as_one_aggregate
+    the_time_of_one_aggregate_is_none_of_anothers
     shuffled_events_end_in_the_right_state
 }
