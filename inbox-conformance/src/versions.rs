@@ -14,7 +14,7 @@ use super::{
 
 /// From `prev` to `new`.
 fn change(number: u8, prev: Option<i64>, new: i64) -> VersionMove {
-    VersionMove { key: aggregate(number), prev, new, awaits: None }
+    VersionMove { key: aggregate(number), prev, new, awaits: Vec::new() }
 }
 
 /// All aggregates that a scenario has.
@@ -123,7 +123,7 @@ pub async fn a_version_that_another_wrote_is_kept<DB: Probe>(settings: DB::Setti
     for stale in [change(1, None, 8), change(1, Some(6), 8), change(1, Some(8), 9)] {
         let claim = claim_of(&[(2, 1)], &[step(0, 0, 1)]);
         scene.claim_versions(&scope, &claim).await;
-        let changes = [stale, change(3, None, 1)];
+        let changes = [stale.clone(), change(3, None, 1)];
         let advanced = scene.advance_versions(&scope, &claim, &changes).await;
         assert_eq!(advanced, Advanced { lanes: 1, versions: 1, woken: 0 }, "{stale:?}");
         scene.rollback().await;
@@ -214,7 +214,7 @@ pub async fn what_waits_is_woken_by_its_version<DB: Probe>(settings: DB::Setting
     let (mut scene, scope) = waiting::<DB>(settings, "versions-woken").await;
     assert_eq!((scene.queues(&scope).await, scene.queues_due(&scope).await), (vec![9], vec![]));
     let claim = claim_of(&[(2, 1)], &[step(0, 0, 1)]);
-    let wakes = |queue| VersionMove { awaits: Some(aggregate(queue)), ..change(1, Some(5), 6) };
+    let wakes = |queue| VersionMove { awaits: vec![aggregate(queue)], ..change(1, Some(5), 6) };
     let older = Scope { epoch: Epoch(scope.epoch.0 - 1), ..scope };
     for (scope, queue, lanes) in [(scope, 8, 1), (older, 9, 0)] {
         scene.claim_versions(&scope, &claim).await;

@@ -11,7 +11,7 @@ use super::{ClaimRequest, ClaimResult, Scope};
 pub type LastVersion = ([u8; 16], i64);
 
 /// One aggregate whose version a transaction changes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct VersionMove {
     /// Which.
     pub key: [u8; 16],
@@ -19,8 +19,8 @@ pub struct VersionMove {
     pub prev: Option<i64>,
     /// What it is now.
     pub new: i64,
-    /// The queue of what waits for it, if anything may.
-    pub awaits: Option<[u8; 16]>,
+    /// The queues of what waits for it, and of what it has passed, if anything may wait.
+    pub awaits: Vec<[u8; 16]>,
 }
 
 /// What an advance with versions has changed.
@@ -59,7 +59,8 @@ pub trait Versions: Database {
     ) -> impl Future<Output = Result<(ClaimResult, Vec<LastVersion>), sqlx::Error>> + Send;
     /// [`Claim::advance`](super::Claim::advance), and `versions`, sorted by their keys. No version is written but in
     /// the transaction of the claim, by who has all its lanes, over the one that the claim read: anything but one
-    /// row for each: roll back. What waits for one of them joins the queue of its aggregate, and is due.
+    /// row for each: roll back. What waits in one of their queues joins that of its
+    /// aggregate, and is due.
     fn advance_versions(
         conn: &mut Self::Connection,
         scope: &Scope,

@@ -138,7 +138,7 @@ impl Versions for Postgres {
             .bind(versions.iter().map(|v| v.key).collect::<Vec<_>>())
             .bind(versions.iter().map(|v| v.prev).collect::<Vec<_>>())
             .bind(versions.iter().map(|v| v.new).collect::<Vec<_>>())
-            .bind(versions.iter().filter_map(|v| v.awaits).collect::<Vec<_>>())
+            .bind(versions.iter().flat_map(|v| v.awaits.iter().copied()).collect::<Vec<_>>())
             .fetch_one(on(conn))
             .await?;
         Ok(Advanced {

@@ -105,8 +105,8 @@ impl Versions for Sqlite {
             .bind(scope.consumer_ref)
             .bind(joined(versions.iter().map(|version| &version.key)))
             .bind(changes(versions))
-            .bind(joined(versions.iter().filter_map(|version| version.awaits.as_ref())))
-            .bind(places(versions.iter().filter(|version| version.awaits.is_some()).count()));
+            .bind(joined(versions.iter().flat_map(|version| &version.awaits)))
+            .bind(places(versions.iter().map(|version| version.awaits.len()).sum()));
         let steps: Vec<_> = on(conn).fetch_many(query).try_collect().await?;
         let mut rows =
             steps.into_iter().filter_map(sqlx::Either::left).map(|it| it.rows_affected());

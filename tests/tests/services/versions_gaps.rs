@@ -360,6 +360,18 @@ impl<DB: Kit> Handler<DB> for WriteNumber {
     }
 }
 
+/// One transaction applies what an event waits for, and its own version from another event.
+async fn what_was_passed_does_not_wait_on<DB: Kit>() {
+    let mut bench = start::<DB>(with(patient())).await;
+    bench.run(&[to(1), to(2), to(3), of("b", 1)]).await.unwrap();
+    parked(&mut bench, 0, "1 = 1").await;
+    assert_eq!(bench.deliver(&to(5)).await.unwrap().reason(), "gap");
+    assert_eq!(bench.run(&[to(4), to(5)]).await.unwrap().each_reason(), ["", ""]);
+    become_(&mut bench, "1 2 3 1 4 5").await;
+    assert_eq!(versions(&mut bench).await, (2, 6));
+    bench.close().await.unwrap();
+}
+
 /// What an event of the shuffle writes: its aggregate, and its version.
 const AGGREGATE: i64 = 10_000_000;
 const AGGREGATES: i64 = 20;
@@ -436,5 +448,6 @@ on_both! {
     a_crash_wakes_nobody_twice
     what_waits_counts_as_one_aggregate
     the_time_of_one_aggregate_is_none_of_anothers
+    what_was_passed_does_not_wait_on
     shuffled_events_end_in_the_right_state
 }
