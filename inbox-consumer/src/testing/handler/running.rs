@@ -142,6 +142,7 @@ impl<DB: Probe> Running<DB> {
         session: &mut DB::Connection,
         offset: i64,
     ) -> Result<Outcome, sqlx::Error> {
+        // It may be released between two statements.
         let parked = |what: &str| {
             format!(
                 "SELECT {what} FROM inbox_parked WHERE \"offset\" = {offset} ORDER BY leader_epoch DESC LIMIT 1"
@@ -149,7 +150,8 @@ impl<DB: Probe> Running<DB> {
         };
         if let Some(reason) = DB::text(session, &parked("reason")).await? {
             let record = DB::text(session, &parked("record")).await?.unwrap_or_default();
-            let attempts = DB::number(session, &parked("CAST(attempts AS bigint)")).await?;
+            let attempts = format!("SELECT coalesce(({}), 0)", parked("CAST(attempts AS bigint)"));
+            let attempts = DB::number(session, &attempts).await?;
             return Ok(Outcome::Parked { reason, error: last_error(&record), attempts });
         }
         let claimed =
