@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use inbox_engine::internal::{Epoch, LeaderEpoch, NextOffset, Offset, ParkReason};
 use inbox_store::internal::port::{
-    Advanced, ClaimRequest, LastVersion, Parking, Scope, VersionMove, WaitingEvent,
+    Advanced, AsideEvent, ClaimRequest, LastVersion, Parking, Scope, VersionMove, WaitingEvent,
 };
 
 use super::{
@@ -252,7 +252,8 @@ pub async fn an_event_is_set_aside_and_joins_again<DB: Probe>(settings: DB::Sett
 
     scene.claim(&scope, &claim).await;
     let hour = Duration::from_hours(1);
-    let set = DB::set_aside(&mut scene.session, &scope, seq, (&aggregate(9), 6), hour).await;
+    let aside = AsideEvent { seq, queue: aggregate(9), version: 6, wait: hour };
+    let set = DB::set_aside(&mut scene.session, &scope, &[aside]).await;
     assert_eq!(set.expect("setting it aside failed"), 1);
     DB::commit(&mut scene.session).await.expect("commit");
     assert_eq!((scene.queues(&scope).await, scene.queues_due(&scope).await), (vec![9], vec![]));
@@ -262,7 +263,7 @@ pub async fn an_event_is_set_aside_and_joins_again<DB: Probe>(settings: DB::Sett
     // As where an older build has run it out of the queue in which it waits.
     scene.claim(&scope, &claim).await;
     let session = &mut scene.session;
-    let set = DB::set_aside(session, &scope, seq, (&aggregate(9), 6), hour).await;
+    let set = DB::set_aside(session, &scope, &[aside]).await;
     assert_eq!(set.expect("setting it aside failed"), 1);
     assert_eq!(DB::joins_others(session, &scope, seq).await.expect("a look"), Some(false));
     assert_eq!(DB::join(session, &scope, seq, ParkReason::GapOver).await.expect("joining"), 1);

@@ -1,6 +1,6 @@
 //! Versions of aggregates, in the claim and in the advance.
 
-use std::{fmt::Write as _, time::Duration};
+use std::fmt::Write as _;
 
 use futures::TryStreamExt as _;
 use inbox_engine::internal::{LaneMove, ParkReason};
@@ -14,7 +14,7 @@ use super::{
 use crate::{
     json::{joined, moves, places},
     port::{
-        Advanced, ClaimRequest, ClaimResult, LastVersion, Scope, VersionMove, Versions,
+        Advanced, AsideEvent, ClaimRequest, ClaimResult, LastVersion, Scope, VersionMove, Versions,
         WaitingEvent,
     },
     shared::{millis, unexpected},
@@ -28,8 +28,9 @@ pub(super) const CLAIM: &str = claim!(
 );
 
 /// [`claim::ADVANCE`], then, with ?4 consumer, ?5 aggregates, ?6 `[[place,prev,new],…]`, their versions, and,
-/// with ?7 and ?8, the queues of what waits for them. Nobody else
-/// writes between the two.
+/// with ?7 and ?8, the queues of what waits for them: it is woken, and with it what waits for the versions right behind,
+/// of the same aggregate. Nobody else
+/// writes between the two. `+`: the rows of one queue are few, those of all that waits need not be.
 pub(super) const ADVANCE: &str = advance!(
     ";
 INSERT INTO inbox_versions (consumer_ref, aggregate_key, version, previous)
@@ -39,8 +40,17 @@ ON CONFLICT (consumer_ref, aggregate_key) DO UPDATE SET version = excluded.versi
 WHERE inbox_versions.version = excluded.previous;
 UPDATE inbox_parked SET aggregate_key = joins, joins = NULL, awaiting = NULL, reason = 'follower',
     due_at = CAST(unixepoch('subsec') * 1000 AS INTEGER)
-WHERE partition_ref = ?1 AND joins IS NOT NULL
-    AND aggregate_key IN (SELECT substr(?7, value * 16 + 1, 16) FROM json_each(?8))"
+WHERE parked_seq IN (
+    WITH RECURSIVE r(n, joins, aggregate, awaiting) AS (
+        SELECT 1, s.joins, s.aggregate, s.awaiting FROM json_each(?8) v CROSS JOIN inbox_parked s
+        ON s.partition_ref = ?1 AND s.aggregate_key = substr(?7, v.value * 16 + 1, 16) WHERE +s.joins IS NOT NULL
+        UNION
+        SELECT r.n + 1, c.joins, c.aggregate, c.awaiting FROM r CROSS JOIN inbox_parked c
+        ON c.partition_ref = ?1 AND c.joins = r.joins AND c.awaiting = r.awaiting + 1 AND c.aggregate = r.aggregate
+        WHERE r.n < 32 AND c.joins IS NOT NULL)
+    SELECT c.parked_seq FROM r CROSS JOIN inbox_parked c
+    ON c.partition_ref = ?1 AND c.joins = r.joins AND c.awaiting = r.awaiting AND c.aggregate = r.aggregate
+    WHERE c.joins IS NOT NULL)"
 );
 
 /// ?1 partition, ?2 offset, ?3 leader epoch, ?4 queue, ?5 version.
@@ -137,13 +147,19 @@ impl Versions for Sqlite {
     async fn set_aside(
         conn: &mut SqliteConnection,
         scope: &Scope,
-        seq: i64,
-        (queue, version): (&[u8; 16], i64),
-        wait: Duration,
+        events: &[AsideEvent],
     ) -> Result<u64, sqlx::Error> {
-        let query = sqlx::query(SET_ASIDE).bind(scope.partition_ref).bind(seq);
-        let done = query.bind(&queue[..]).bind(millis(wait)).bind(version).execute(on(conn)).await;
-        done.map(|done| done.rows_affected())
+        let mut set = 0;
+        for event in events {
+            let query = sqlx::query(SET_ASIDE)
+                .bind(scope.partition_ref)
+                .bind(event.seq)
+                .bind(&event.queue[..])
+                .bind(millis(event.wait))
+                .bind(event.version);
+            set += query.execute(on(conn)).await?.rows_affected();
+        }
+        Ok(set)
     }
 
     async fn joins_others(

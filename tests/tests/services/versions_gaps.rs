@@ -372,6 +372,122 @@ async fn what_was_passed_does_not_wait_on<DB: Kit>() {
     bench.close().await.unwrap();
 }
 
+/// Writes its version, and the last one that was applied before its transaction.
+#[derive(Clone, Default)]
+struct WriteBefore;
+
+impl<DB: Kit> Handler<DB> for WriteBefore {
+    type Event = i64;
+
+    async fn handle(&self, event: &Event<i64>, tx: &mut Tx<'_, DB>) -> HandlerResult {
+        DB::write(event.payload, tx).await?;
+        DB::write_before(tx).await?;
+        Ok(())
+    }
+}
+
+/// Newest first, each in a transaction of its own: when the first has come, the others need few.
+async fn what_was_woken_is_run_together<DB: Kit>() {
+    let routes = Routes::default().on(TYPE, WriteBefore).versions(TYPE, patient());
+    let mut bench = DB::bench().await;
+    bench.execute(DB::TABLES).await.unwrap();
+    bench.execute("CREATE TABLE befores (version bigint)").await.unwrap();
+    bench.handle(routes).await.unwrap();
+    for version in (2..=40).rev() {
+        assert_eq!(bench.deliver(&to(version)).await.unwrap().reason(), "gap");
+    }
+    bench.deliver(&to(1)).await.unwrap();
+    let versions: Vec<String> = (1..=40).map(|version| version.to_string()).collect();
+    become_(&mut bench, &versions.join(" ")).await;
+    let transactions = bench.number("SELECT count(DISTINCT version) FROM befores").await.unwrap();
+    assert!(transactions <= 4, "{transactions} transactions");
+    bench.close().await.unwrap();
+}
+
+/// Writes its version; that of 3 does not end well so many times.
+struct Break<B> {
+    times: Arc<AtomicUsize>,
+    #[expect(dead_code, reason = "its type says how")]
+    by: B,
+}
+
+struct Hang;
+
+struct Commit;
+
+impl<B> Break<B> {
+    fn breaks(&self, event: &Event<i64>) -> bool {
+        let left = |left: usize| left.checked_sub(1);
+        event.payload == 3 && self.times.fetch_update(SeqCst, SeqCst, left).is_ok()
+    }
+}
+
+impl<DB: Kit> Handler<DB> for Break<Hang> {
+    type Event = i64;
+
+    async fn handle(&self, event: &Event<i64>, tx: &mut Tx<'_, DB>) -> HandlerResult {
+        DB::write(event.payload, tx).await?;
+        if self.breaks(event) {
+            std::future::pending::<()>().await;
+        }
+        Ok(())
+    }
+}
+
+impl Handler<Postgres> for Break<Commit> {
+    type Event = i64;
+
+    async fn handle(&self, event: &Event<i64>, tx: &mut Tx<'_, Postgres>) -> HandlerResult {
+        Postgres::write(event.payload, tx).await?;
+        if self.breaks(event) {
+            sqlx::raw_sql("COMMIT").execute(&mut *tx.unguarded().await?).await?;
+        }
+        Ok(())
+    }
+}
+
+/// 3, 2 and 4 wait, in this order, and 1 comes: the three are released together.
+async fn release_out_of_order<DB: Kit>(handler: impl Handler<DB, Event = i64>) -> HandlerTest<DB> {
+    let mut bench = DB::bench().await;
+    bench.execute(DB::TABLES).await.unwrap();
+    bench.configure(|config| {
+        config.retry.attempts_max = 1;
+        config.retry.attempt_deadline = Duration::from_secs(1);
+        config.database.statement_timeout = Duration::from_millis(800);
+        config.database.lock_timeout = Duration::from_millis(400);
+        config.park.delay_min = MOMENT;
+        config.park.delay_max = MOMENT;
+    });
+    bench.handle(Routes::default().on(TYPE, handler).versions(TYPE, patient())).await.unwrap();
+    // A commit has told how long a handler takes.
+    bench.run(&[of("b", 1), of("b", 2)]).await.unwrap();
+    for event in [to(3), to(2), to(4)] {
+        assert_eq!(bench.deliver(&event).await.unwrap().reason(), "gap");
+    }
+    bench.deliver(&to(1)).await.unwrap();
+    bench
+}
+
+/// A release whose transaction is lost with an event that it ran behind its predecessor: the two are in that order
+/// again, whatever order their queue has.
+async fn what_breaks_a_release_does_not_pass_its_gap<DB: Kit>() {
+    let handler = Break { times: Arc::new(1.into()), by: Hang };
+    let mut bench = release_out_of_order::<DB>(handler).await;
+    become_(&mut bench, "1 2 1 2 3 4").await;
+    bench.close().await.unwrap();
+}
+
+/// What a handler's own COMMIT has made durable waits for a person, in whatever order it was run.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_ran_before_a_commit_is_not_run_again() {
+    let handler = Break { times: Arc::new(1.into()), by: Commit };
+    let mut bench = release_out_of_order::<Postgres>(handler).await;
+    parked(&mut bench, 2, "reason = 'torn'").await;
+    parked(&mut bench, 1, "reason = 'follower'").await;
+    assert_eq!(effects(&mut bench).await, "1 2 1 2 3");
+    bench.close().await.unwrap();
+}
+
 /// What an event of the shuffle writes: its aggregate, and its version.
 const AGGREGATE: i64 = 10_000_000;
 const AGGREGATES: i64 = 20;
@@ -449,5 +565,7 @@ on_both! {
     what_waits_counts_as_one_aggregate
     the_time_of_one_aggregate_is_none_of_anothers
     what_was_passed_does_not_wait_on
+    what_was_woken_is_run_together
+    what_breaks_a_release_does_not_pass_its_gap
     shuffled_events_end_in_the_right_state
 }
