@@ -328,7 +328,9 @@ async fn the_time_of_one_aggregate_is_none_of_anothers<DB: Kit>() {
     let mut bench = DB::bench().await;
     bench.execute(DB::TABLES).await.unwrap();
     bench.configure(|config| {
-        let rules = r#"{"aggregate_id": "pointer:/id"}"#;
+        let rules = r#"{"id": "header:event_id", "type": "header:event_type", "aggregate_id": "pointer:/id",
+            "aggregate_type": "header:aggregate_type", "aggregate_version": "header:aggregate_version"}"#;
+        config.events.format = inbox_consumer::config::Format::Custom;
         config.events.rules = Some(serde_json::from_str(rules).unwrap());
     });
     bench.handle(routes).await.unwrap();
