@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use inbox_engine::internal::{Epoch, LeaderEpoch, NextOffset, Offset, ParkReason};
 use inbox_store::internal::port::{
-    Advanced, ClaimRequest, LastVersion, Parking, Scope, VersionMove, WaitingEvent,
+    Advanced, AsideEvent, ClaimRequest, LastVersion, Parking, Scope, VersionMove, WaitingEvent,
 };
 
 use super::{
@@ -14,7 +14,7 @@ use super::{
 
 /// From `prev` to `new`.
 fn change(number: u8, prev: Option<i64>, new: i64) -> VersionMove {
-    VersionMove { key: aggregate(number), prev, new, awaits: None }
+    VersionMove { key: aggregate(number), prev, new, awaits: Vec::new() }
 }
 
 /// All aggregates that a scenario has.
@@ -123,7 +123,7 @@ pub async fn a_version_that_another_wrote_is_kept<DB: Probe>(settings: DB::Setti
     for stale in [change(1, None, 8), change(1, Some(6), 8), change(1, Some(8), 9)] {
         let claim = claim_of(&[(2, 1)], &[step(0, 0, 1)]);
         scene.claim_versions(&scope, &claim).await;
-        let changes = [stale, change(3, None, 1)];
+        let changes = [stale.clone(), change(3, None, 1)];
         let advanced = scene.advance_versions(&scope, &claim, &changes).await;
         assert_eq!(advanced, Advanced { lanes: 1, versions: 1, woken: 0 }, "{stale:?}");
         scene.rollback().await;
@@ -214,7 +214,7 @@ pub async fn what_waits_is_woken_by_its_version<DB: Probe>(settings: DB::Setting
     let (mut scene, scope) = waiting::<DB>(settings, "versions-woken").await;
     assert_eq!((scene.queues(&scope).await, scene.queues_due(&scope).await), (vec![9], vec![]));
     let claim = claim_of(&[(2, 1)], &[step(0, 0, 1)]);
-    let wakes = |queue| VersionMove { awaits: Some(aggregate(queue)), ..change(1, Some(5), 6) };
+    let wakes = |queue| VersionMove { awaits: vec![aggregate(queue)], ..change(1, Some(5), 6) };
     let older = Scope { epoch: Epoch(scope.epoch.0 - 1), ..scope };
     for (scope, queue, lanes) in [(scope, 8, 1), (older, 9, 0)] {
         scene.claim_versions(&scope, &claim).await;
@@ -252,7 +252,8 @@ pub async fn an_event_is_set_aside_and_joins_again<DB: Probe>(settings: DB::Sett
 
     scene.claim(&scope, &claim).await;
     let hour = Duration::from_hours(1);
-    let set = DB::set_aside(&mut scene.session, &scope, seq, (&aggregate(9), 6), hour).await;
+    let aside = AsideEvent { seq, queue: aggregate(9), version: 6, wait: hour };
+    let set = DB::set_aside(&mut scene.session, &scope, &[aside]).await;
     assert_eq!(set.expect("setting it aside failed"), 1);
     DB::commit(&mut scene.session).await.expect("commit");
     assert_eq!((scene.queues(&scope).await, scene.queues_due(&scope).await), (vec![9], vec![]));
@@ -262,7 +263,7 @@ pub async fn an_event_is_set_aside_and_joins_again<DB: Probe>(settings: DB::Sett
     // As where an older build has run it out of the queue in which it waits.
     scene.claim(&scope, &claim).await;
     let session = &mut scene.session;
-    let set = DB::set_aside(session, &scope, seq, (&aggregate(9), 6), hour).await;
+    let set = DB::set_aside(session, &scope, &[aside]).await;
     assert_eq!(set.expect("setting it aside failed"), 1);
     assert_eq!(DB::joins_others(session, &scope, seq).await.expect("a look"), Some(false));
     assert_eq!(DB::join(session, &scope, seq, ParkReason::GapOver).await.expect("joining"), 1);

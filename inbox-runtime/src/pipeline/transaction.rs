@@ -99,6 +99,8 @@ pub(super) struct Transaction<'a, DB: Transactions> {
     pub(super) stale: u64,
     /// Parked events that waited for a version that it has applied.
     pub(super) woken: u64,
+    /// Places of a release's events that had their turn.
+    pub(super) tried: Vec<usize>,
     /// Savepoints that handlers have taken in it and not rolled back.
     pub(super) savepoints_taken: u32,
     /// Round trips with queued statements that could have named the one that fails.
@@ -216,6 +218,7 @@ impl<'a, DB: Transactions> Transaction<'a, DB> {
             versions: Versions::default(),
             stale: 0,
             woken: 0,
+            tried: Vec::new(),
             savepoints_taken: 0,
             named: 0,
             unguarded_used: false,

@@ -37,6 +37,9 @@ pub(super) struct Versions<'a> {
     last: BTreeMap<[u8; 16], Last>,
     /// Aggregate, version and place of events that wait.
     waiting: BTreeSet<([u8; 16], i64, usize)>,
+    /// Aggregates, and versions of theirs that were applied here: an event may wait under one of them, too. Empty where
+    /// none waits.
+    passed: BTreeSet<([u8; 16], i64)>,
     /// Events of some route may wait in the database.
     gaps: bool,
 }
@@ -95,7 +98,7 @@ impl<'a> Versions<'a> {
         };
         let events: Vec<_> = items.iter().map(of).collect();
         let last = events.iter().flatten().map(|event| (event.key, Last::default())).collect();
-        Self { events, last, waiting: BTreeSet::new(), gaps: routes.has_gaps() }
+        Self { events, last, gaps: routes.has_gaps(), ..Self::default() }
     }
 
     /// The aggregates, distinct and sorted.
@@ -185,6 +188,9 @@ impl<'a> Versions<'a> {
         let Some(&Versioned { key, version, .. }) = self.event(index) else { return };
         let last = self.last.entry(key).or_default();
         last.now = last.now.max(Some(version));
+        if self.gaps {
+            self.passed.insert((key, version));
+        }
         assert!(last.now >= last.stored, "a version never goes back");
     }
 
@@ -193,11 +199,19 @@ impl<'a> Versions<'a> {
         let moved = self.last.iter().filter(|(_, last)| last.now != last.stored);
         let moved = moved.filter_map(|(&key, last)| {
             let new = last.now?;
-            let next = new.checked_add(1).filter(|_| self.gaps);
-            let awaits = next.map(|next| queue(&key, next));
-            Some(VersionMove { key, prev: last.stored, new, awaits })
+            Some(VersionMove { key, prev: last.stored, new, awaits: self.awaits(&key, new) })
         });
         moved.collect()
+    }
+
+    /// The queues of what need not wait any more: for the next version, or under one that was passed here.
+    fn awaits(&self, key: &[u8; 16], new: i64) -> Vec<[u8; 16]> {
+        if !self.gaps {
+            return Vec::new();
+        }
+        let passed = self.passed.range((*key, i64::MIN)..=(*key, i64::MAX));
+        let passed = passed.map(|(_, version)| *version);
+        passed.chain(new.checked_add(1)).map(|version| queue(key, version)).collect()
     }
 }
 

@@ -7,8 +7,8 @@ use crate::{
 };
 
 /// What is parked in a partition, counted up to one more than each limit. The text has the parameters 1 partition,
-/// 2 and 3 the limits of aggregates and events. Aggregates are counted by one probe of the index for each. A length is
-/// known without what is long.
+/// 2 and 3 the limits of aggregates and events. Aggregates are counted by one probe of an index for each, those of
+/// what waits for versions by another index: each has many queues. A length is known without what is long.
 pub(crate) async fn load<DB: SqlClient>(
     conn: &mut DB::Connection,
     text: &'static str,

@@ -44,4 +44,4 @@ pub use transaction::{
     Address, Claim, ClaimRequest, ClaimResult, InboxRow, OpenError, Parking, Recheck, Savepoint,
     Scope, Sessions, StoreFault, TxLimits,
 };
-pub use versions::{Advanced, LastVersion, VersionMove, Versions, WaitingEvent};
+pub use versions::{Advanced, AsideEvent, LastVersion, VersionMove, Versions, WaitingEvent};

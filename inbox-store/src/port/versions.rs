@@ -11,7 +11,7 @@ use super::{ClaimRequest, ClaimResult, Scope};
 pub type LastVersion = ([u8; 16], i64);
 
 /// One aggregate whose version a transaction changes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct VersionMove {
     /// Which.
     pub key: [u8; 16],
@@ -19,8 +19,8 @@ pub struct VersionMove {
     pub prev: Option<i64>,
     /// What it is now.
     pub new: i64,
-    /// The queue of what waits for it, if anything may.
-    pub awaits: Option<[u8; 16]>,
+    /// The queues of what waits for it, and of what it has passed, if anything may wait.
+    pub awaits: Vec<[u8; 16]>,
 }
 
 /// What an advance with versions has changed.
@@ -30,7 +30,7 @@ pub struct Advanced {
     pub lanes: u64,
     /// Aggregates whose version was what the claim read, and is another now.
     pub versions: u64,
-    /// Events that waited for one of these versions, and are due now.
+    /// Events that waited for one of these versions or right behind, and are due now.
     pub woken: u64,
 }
 
@@ -47,6 +47,19 @@ pub struct WaitingEvent {
     pub joins: [u8; 16],
 }
 
+/// An event that leaves the queue of its aggregate, to wait.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AsideEvent {
+    /// Its number.
+    pub seq: i64,
+    /// The queue in which it waits.
+    pub queue: [u8; 16],
+    /// Its version.
+    pub version: i64,
+    /// How long.
+    pub wait: Duration,
+}
+
 /// Versions of aggregates, in the two statements that a transaction has anyway.
 pub trait Versions: Database {
     /// [`Claim::claim`](super::Claim::claim), and the versions of these aggregates, distinct and sorted; those without
@@ -59,7 +72,9 @@ pub trait Versions: Database {
     ) -> impl Future<Output = Result<(ClaimResult, Vec<LastVersion>), sqlx::Error>> + Send;
     /// [`Claim::advance`](super::Claim::advance), and `versions`, sorted by their keys. No version is written but in
     /// the transaction of the claim, by who has all its lanes, over the one that the claim read: anything but one
-    /// row for each: roll back. What waits for one of them joins the queue of its aggregate, and is due.
+    /// row for each: roll back. What waits in one of their queues joins that of its
+    /// aggregate, and is due; so does what waits there for the versions right behind, as far as they are without a hole.
+    /// Not all of it at once.
     fn advance_versions(
         conn: &mut Self::Connection,
         scope: &Scope,
@@ -74,13 +89,11 @@ pub trait Versions: Database {
         scope: &Scope,
         events: &[WaitingEvent],
     ) -> impl Future<Output = Result<u64, sqlx::Error>> + Send;
-    /// Takes an event out of the queue of its aggregate: it waits in another one, with its version, so long.
+    /// Takes events out of the queues of their aggregates. Answers how many there were.
     fn set_aside(
         conn: &mut Self::Connection,
         scope: &Scope,
-        seq: i64,
-        queue: (&[u8; 16], i64),
-        wait: Duration,
+        events: &[AsideEvent],
     ) -> impl Future<Output = Result<u64, sqlx::Error>> + Send;
     /// Whether the queue that an event joins has any other in it; `None` when it waits for no version.
     fn joins_others(
@@ -88,7 +101,8 @@ pub trait Versions: Database {
         scope: &Scope,
         seq: i64,
     ) -> impl Future<Output = Result<Option<bool>, sqlx::Error>> + Send;
-    /// Which event waits with the lowest version above `last`, of those that join the same queue as this one.
+    /// Which event waits with the lowest version above `last`, of those of the same aggregate that join the same
+    /// queue as this one.
     fn first_waiting(
         conn: &mut Self::Connection,
         scope: &Scope,

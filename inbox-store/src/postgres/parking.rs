@@ -38,13 +38,19 @@ const PARKED_AT: &str = r#"SELECT q."offset" FROM inbox_parked q
 JOIN unnest($2::bigint[], $3::integer[]) d(off, le) ON q."offset" = d.off AND q.leader_epoch = d.le
 WHERE q.partition_ref = $1"#;
 
-/// See [`flow::parking::load`].
+/// See [`flow::parking::load`]. What waits for versions has queues of its own: it is of the aggregate that it joins.
 const LOAD: &str = "WITH RECURSIVE k AS (
-    SELECT (SELECT aggregate_key FROM inbox_parked WHERE partition_ref = $1 ORDER BY aggregate_key LIMIT 1) AS aggregate_key, 1 AS n
+    SELECT (SELECT aggregate_key FROM inbox_parked WHERE partition_ref = $1 AND joins IS NULL ORDER BY aggregate_key LIMIT 1) AS aggregate_key, 1 AS n
     UNION ALL
-    SELECT (SELECT q.aggregate_key FROM inbox_parked q WHERE q.partition_ref = $1 AND q.aggregate_key > k.aggregate_key
-        ORDER BY q.aggregate_key LIMIT 1), k.n + 1 FROM k WHERE k.aggregate_key IS NOT NULL AND k.n <= $2)
-SELECT (SELECT count(aggregate_key) FROM k) AS aggregates, e.events, e.bytes
+    SELECT (SELECT q.aggregate_key FROM inbox_parked q WHERE q.partition_ref = $1 AND q.joins IS NULL AND q.aggregate_key > k.aggregate_key
+        ORDER BY q.aggregate_key LIMIT 1), k.n + 1 FROM k WHERE k.aggregate_key IS NOT NULL AND k.n <= $2),
+j AS (
+    SELECT (SELECT joins FROM inbox_parked WHERE partition_ref = $1 AND joins IS NOT NULL ORDER BY joins LIMIT 1) AS joins, 1 AS n
+    UNION ALL
+    SELECT (SELECT q.joins FROM inbox_parked q WHERE q.partition_ref = $1 AND q.joins IS NOT NULL AND q.joins > j.joins
+        ORDER BY q.joins LIMIT 1), j.n + 1 FROM j WHERE j.joins IS NOT NULL AND j.n <= $2)
+SELECT least((SELECT count(aggregate_key) FROM (SELECT aggregate_key FROM k UNION SELECT joins FROM j) a), $2 + 1) AS aggregates,
+    e.events, e.bytes
 FROM (SELECT count(*) AS events, coalesce(sum(r.bytes), 0)::bigint AS bytes FROM
     (SELECT octet_length(record) AS bytes FROM inbox_parked WHERE partition_ref = $1 LIMIT $3::bigint + 1) r) e";
 

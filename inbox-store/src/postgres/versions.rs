@@ -1,7 +1,5 @@
 //! Versions of aggregates, in the claim and in the advance.
 
-use std::time::Duration;
-
 use inbox_engine::internal::{LaneMove, ParkReason};
 use sqlx::{PgConnection, Postgres, Row, postgres::PgRow};
 
@@ -12,7 +10,7 @@ use super::{
 };
 use crate::{
     port::{
-        Advanced, ClaimRequest, ClaimResult, LastVersion, Scope, VersionMove, Versions,
+        Advanced, AsideEvent, ClaimRequest, ClaimResult, LastVersion, Scope, VersionMove, Versions,
         WaitingEvent,
     },
     shared::{count, millis, sixteen},
@@ -33,7 +31,8 @@ pub(super) const CLAIM_ONE: &str = claim_one!(
 );
 
 /// [`claim::ADVANCE`], with $9 consumer, $10 aggregates, $11 what the claim read of each, $12 what it is now, $13
-/// the queues of what waits for that. Nobody
+/// the queues of what waits for that: it is woken, and with it what waits for the versions right behind, of the same
+/// aggregate. Nobody
 /// writes who has not all of its lanes: whoever was fenced waits for no row of the new owner. In the order of the
 /// keys, as two transactions meet here whose partitions share aggregates.
 pub(super) const ADVANCE: &str = concat!(
@@ -52,8 +51,14 @@ versions AS (
 woken AS (
     UPDATE inbox_parked q SET aggregate_key = q.joins, joins = NULL, awaiting = NULL, reason = 'follower',
         due_at = now()
+    FROM (SELECT DISTINCT f.parked_seq FROM inbox_parked s, LATERAL (
+            SELECT c.parked_seq, c.awaiting::numeric - s.awaiting + 1 - dense_rank() OVER (ORDER BY c.awaiting) AS hole
+            FROM inbox_parked c WHERE c.partition_ref = $1 AND c.joins = s.joins AND c.awaiting >= s.awaiting
+                AND c.aggregate = s.aggregate ORDER BY c.awaiting LIMIT 32) f
+        WHERE s.partition_ref = $1 AND s.joins IS NOT NULL AND s.aggregate_key = ANY($13::bytea[])
+            AND f.hole = 0) w
     WHERE (SELECT count(*) FROM k) = cardinality($4::integer[]) AND q.joins IS NOT NULL
-        AND q.partition_ref = $1 AND q.aggregate_key = ANY($13::bytea[]) RETURNING 1)
+        AND q.partition_ref = $1 AND q.parked_seq = w.parked_seq RETURNING 1)
 SELECT (SELECT count(*) FROM moved) AS lanes, (SELECT count(*) FROM versions) AS versions,
     (SELECT count(*) FROM woken) AS woken"
 );
@@ -63,20 +68,23 @@ const SET_JOINS: &str = r#"UPDATE inbox_parked q SET joins = w.key, awaiting = w
 FROM unnest($2::bigint[], $3::integer[], $4::bytea[], $5::bigint[]) w(off, le, key, version)
 WHERE q.partition_ref = $1 AND q."offset" = w.off AND q.leader_epoch = w.le AND q.reason = 'gap' AND q.joins IS NULL"#;
 
-/// $1 partition, $2 number, $3 queue, $4 milliseconds, $5 version. An older build runs an event out of the queue in
-/// which it waits: it still joins that of its aggregate.
-const SET_ASIDE: &str = "UPDATE inbox_parked SET joins = coalesce(joins, aggregate_key), aggregate_key = $3, awaiting = $5, reason = 'gap',
-    due_at = now() + $4::bigint * interval '1 millisecond', intent = NULL, intent_by = NULL, intent_at = NULL
-WHERE partition_ref = $1 AND parked_seq = $2";
+/// $1 partition, then one array a column. An older build runs an event out of the queue in which it waits: it still
+/// joins that of its aggregate.
+const SET_ASIDE: &str = "UPDATE inbox_parked q SET joins = coalesce(q.joins, q.aggregate_key), aggregate_key = w.queue, awaiting = w.version,
+    reason = 'gap', due_at = now() + w.wait * interval '1 millisecond', intent = NULL, intent_by = NULL, intent_at = NULL
+FROM unnest($2::bigint[], $3::bytea[], $4::bigint[], $5::bigint[]) w(seq, queue, version, wait)
+WHERE q.partition_ref = $1 AND q.parked_seq = w.seq";
 
 /// $1 partition, $2 number.
 const JOINS_OTHERS: &str = "SELECT EXISTS (SELECT FROM inbox_parked o
     WHERE o.partition_ref = $1 AND o.aggregate_key = q.joins AND o.parked_seq <> q.parked_seq)
 FROM inbox_parked q WHERE q.partition_ref = $1 AND q.parked_seq = $2 AND q.joins IS NOT NULL";
 
-/// $1 partition, $2 number, $3 the last version.
+/// $1 partition, $2 number, $3 the last version. Of two aggregates under one key each has its own first; a row
+/// that does not say whose it is stands for itself.
 const FIRST_WAITING: &str = r#"SELECT f.parked_seq FROM inbox_parked q
 JOIN inbox_parked f ON f.partition_ref = q.partition_ref AND f.joins = q.joins AND f.awaiting > $3
+    AND (f.parked_seq = q.parked_seq OR f.aggregate = q.aggregate AND q.aggregate <> '')
 WHERE q.partition_ref = $1 AND q.parked_seq = $2 ORDER BY f.awaiting, f."offset" LIMIT 1"#;
 
 /// $1 partition, $2 number, $3 reason.
@@ -136,7 +144,7 @@ impl Versions for Postgres {
             .bind(versions.iter().map(|v| v.key).collect::<Vec<_>>())
             .bind(versions.iter().map(|v| v.prev).collect::<Vec<_>>())
             .bind(versions.iter().map(|v| v.new).collect::<Vec<_>>())
-            .bind(versions.iter().filter_map(|v| v.awaits).collect::<Vec<_>>())
+            .bind(versions.iter().flat_map(|v| v.awaits.iter().copied()).collect::<Vec<_>>())
             .fetch_one(on(conn))
             .await?;
         Ok(Advanced {
@@ -165,13 +173,17 @@ impl Versions for Postgres {
     async fn set_aside(
         conn: &mut PgConnection,
         scope: &Scope,
-        seq: i64,
-        (queue, version): (&[u8; 16], i64),
-        wait: Duration,
+        events: &[AsideEvent],
     ) -> Result<u64, sqlx::Error> {
-        let query = sqlx::query(SET_ASIDE).bind(scope.partition_ref).bind(seq);
-        let done = query.bind(&queue[..]).bind(millis(wait)).bind(version).execute(on(conn)).await;
-        done.map(|done| done.rows_affected())
+        sqlx::query(SET_ASIDE)
+            .bind(scope.partition_ref)
+            .bind(events.iter().map(|event| event.seq).collect::<Vec<_>>())
+            .bind(events.iter().map(|event| event.queue).collect::<Vec<_>>())
+            .bind(events.iter().map(|event| event.version).collect::<Vec<_>>())
+            .bind(events.iter().map(|event| millis(event.wait)).collect::<Vec<_>>())
+            .execute(on(conn))
+            .await
+            .map(|done| done.rows_affected())
     }
 
     async fn joins_others(

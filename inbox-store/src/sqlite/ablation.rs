@@ -77,7 +77,7 @@ static ROWS: &[Row] = &[
                 "WHERE inbox_versions.version = excluded.previous",
                 "",
             ),
-            Cut::new(Rule::GapsWoken, "AND joins IS NOT NULL", "AND false"),
+            Cut::new(Rule::GapsWoken, "WHERE parked_seq IN", "WHERE false AND parked_seq IN"),
         ],
     ),
     (

@@ -1,6 +1,6 @@
 //! Versions of aggregates, in the claim and in the advance.
 
-use std::{fmt::Write as _, time::Duration};
+use std::fmt::Write as _;
 
 use futures::TryStreamExt as _;
 use inbox_engine::internal::{LaneMove, ParkReason};
@@ -14,7 +14,7 @@ use super::{
 use crate::{
     json::{joined, moves, places},
     port::{
-        Advanced, ClaimRequest, ClaimResult, LastVersion, Scope, VersionMove, Versions,
+        Advanced, AsideEvent, ClaimRequest, ClaimResult, LastVersion, Scope, VersionMove, Versions,
         WaitingEvent,
     },
     shared::{millis, unexpected},
@@ -28,8 +28,9 @@ pub(super) const CLAIM: &str = claim!(
 );
 
 /// [`claim::ADVANCE`], then, with ?4 consumer, ?5 aggregates, ?6 `[[place,prev,new],…]`, their versions, and,
-/// with ?7 and ?8, the queues of what waits for them. Nobody else
-/// writes between the two.
+/// with ?7 and ?8, the queues of what waits for them: it is woken, and with it what waits for the versions right behind,
+/// of the same aggregate. Nobody else
+/// writes between the two. `+`: the rows of one queue are few, those of all that waits need not be.
 pub(super) const ADVANCE: &str = advance!(
     ";
 INSERT INTO inbox_versions (consumer_ref, aggregate_key, version, previous)
@@ -39,8 +40,17 @@ ON CONFLICT (consumer_ref, aggregate_key) DO UPDATE SET version = excluded.versi
 WHERE inbox_versions.version = excluded.previous;
 UPDATE inbox_parked SET aggregate_key = joins, joins = NULL, awaiting = NULL, reason = 'follower',
     due_at = CAST(unixepoch('subsec') * 1000 AS INTEGER)
-WHERE partition_ref = ?1 AND joins IS NOT NULL
-    AND aggregate_key IN (SELECT substr(?7, value * 16 + 1, 16) FROM json_each(?8))"
+WHERE parked_seq IN (
+    WITH RECURSIVE r(n, joins, aggregate, awaiting) AS (
+        SELECT 1, s.joins, s.aggregate, s.awaiting FROM json_each(?8) v CROSS JOIN inbox_parked s
+        ON s.partition_ref = ?1 AND s.aggregate_key = substr(?7, v.value * 16 + 1, 16) WHERE +s.joins IS NOT NULL
+        UNION
+        SELECT r.n + 1, c.joins, c.aggregate, c.awaiting FROM r CROSS JOIN inbox_parked c
+        ON c.partition_ref = ?1 AND c.joins = r.joins AND c.awaiting = r.awaiting + 1 AND c.aggregate = r.aggregate
+        WHERE r.n < 32 AND c.joins IS NOT NULL)
+    SELECT c.parked_seq FROM r CROSS JOIN inbox_parked c
+    ON c.partition_ref = ?1 AND c.joins = r.joins AND c.awaiting = r.awaiting AND c.aggregate = r.aggregate
+    WHERE c.joins IS NOT NULL)"
 );
 
 /// ?1 partition, ?2 offset, ?3 leader epoch, ?4 queue, ?5 version.
@@ -58,9 +68,11 @@ const JOINS_OTHERS: &str = "SELECT EXISTS (SELECT 1 FROM inbox_parked o
     WHERE o.partition_ref = ?1 AND o.aggregate_key = q.joins AND o.parked_seq <> q.parked_seq)
 FROM inbox_parked q WHERE q.partition_ref = ?1 AND q.parked_seq = ?2 AND q.joins IS NOT NULL";
 
-/// ?1 partition, ?2 number, ?3 the last version.
+/// ?1 partition, ?2 number, ?3 the last version. Of two aggregates under one key each has its own first; a row
+/// that does not say whose it is stands for itself.
 const FIRST_WAITING: &str = r#"SELECT f.parked_seq FROM inbox_parked q
 JOIN inbox_parked f ON f.partition_ref = q.partition_ref AND f.joins = q.joins AND f.awaiting > ?3
+    AND (f.parked_seq = q.parked_seq OR f.aggregate = q.aggregate AND q.aggregate <> '')
 WHERE q.partition_ref = ?1 AND q.parked_seq = ?2 ORDER BY f.awaiting, f."offset" LIMIT 1"#;
 
 /// ?1 partition, ?2 number, ?3 reason.
@@ -103,8 +115,8 @@ impl Versions for Sqlite {
             .bind(scope.consumer_ref)
             .bind(joined(versions.iter().map(|version| &version.key)))
             .bind(changes(versions))
-            .bind(joined(versions.iter().filter_map(|version| version.awaits.as_ref())))
-            .bind(places(versions.iter().filter(|version| version.awaits.is_some()).count()));
+            .bind(joined(versions.iter().flat_map(|version| &version.awaits)))
+            .bind(places(versions.iter().map(|version| version.awaits.len()).sum()));
         let steps: Vec<_> = on(conn).fetch_many(query).try_collect().await?;
         let mut rows =
             steps.into_iter().filter_map(sqlx::Either::left).map(|it| it.rows_affected());
@@ -135,13 +147,19 @@ impl Versions for Sqlite {
     async fn set_aside(
         conn: &mut SqliteConnection,
         scope: &Scope,
-        seq: i64,
-        (queue, version): (&[u8; 16], i64),
-        wait: Duration,
+        events: &[AsideEvent],
     ) -> Result<u64, sqlx::Error> {
-        let query = sqlx::query(SET_ASIDE).bind(scope.partition_ref).bind(seq);
-        let done = query.bind(&queue[..]).bind(millis(wait)).bind(version).execute(on(conn)).await;
-        done.map(|done| done.rows_affected())
+        let mut set = 0;
+        for event in events {
+            let query = sqlx::query(SET_ASIDE)
+                .bind(scope.partition_ref)
+                .bind(event.seq)
+                .bind(&event.queue[..])
+                .bind(millis(event.wait))
+                .bind(event.version);
+            set += query.execute(on(conn)).await?.rows_affected();
+        }
+        Ok(set)
     }
 
     async fn joins_others(

@@ -20,7 +20,12 @@ pub trait Kit: Probe {
     async fn bench() -> HandlerTest<Self>;
     fn write(n: i64, tx: &mut Tx<'_, Self>)
     -> impl Future<Output = Result<(), sqlx::Error>> + Send;
+    /// Writes the last version that was applied before the transaction.
+    fn write_before(tx: &mut Tx<'_, Self>) -> impl Future<Output = Result<(), sqlx::Error>> + Send;
 }
+
+const WRITE_BEFORE: &str =
+    "INSERT INTO befores (version) SELECT coalesce(max(version), 0) FROM inbox_versions";
 
 impl Kit for Postgres {
     const TABLES: &str =
@@ -33,6 +38,10 @@ impl Kit for Postgres {
 
     async fn write(n: i64, tx: &mut Tx<'_, Self>) -> Result<(), sqlx::Error> {
         sqlx::query("INSERT INTO effects (n) VALUES ($1)").bind(n).execute(&mut *tx).await.map(drop)
+    }
+
+    async fn write_before(tx: &mut Tx<'_, Self>) -> Result<(), sqlx::Error> {
+        sqlx::query(WRITE_BEFORE).execute(&mut *tx).await.map(drop)
     }
 }
 
@@ -47,6 +56,10 @@ impl Kit for Sqlite {
 
     async fn write(n: i64, tx: &mut Tx<'_, Self>) -> Result<(), sqlx::Error> {
         sqlx::query("INSERT INTO effects (n) VALUES (?1)").bind(n).execute(&mut *tx).await.map(drop)
+    }
+
+    async fn write_before(tx: &mut Tx<'_, Self>) -> Result<(), sqlx::Error> {
+        sqlx::query(WRITE_BEFORE).execute(&mut *tx).await.map(drop)
     }
 }
 

@@ -7,7 +7,7 @@ use std::{
 };
 
 use inbox_consumer::testing::{Aggregate, HandlerTest, OutboxEvent};
-use inbox_consumer::{GapEnd, Routes, VersionPolicy};
+use inbox_consumer::{Event, GapEnd, Handler, HandlerResult, Routes, Tx, VersionPolicy};
 use sqlx::{Postgres, Sqlite};
 use tests::SOON;
 
@@ -41,14 +41,37 @@ async fn become_<DB: Kit>(bench: &mut HandlerTest<DB>, wanted: &str) {
     assert_eq!(bench.number("SELECT count(*) FROM inbox_events WHERE parked").await.unwrap(), 0);
 }
 
-/// Waits until so many parked events have this about them.
+/// Waits until so many parked events have this about them, as long as their number changes.
 async fn parked<DB: Kit>(bench: &mut HandlerTest<DB>, wanted: i64, what: &str) {
     let sql = format!("SELECT count(*) FROM inbox_parked WHERE {what}");
-    let began = std::time::Instant::now();
-    while bench.number(&sql).await.unwrap() != wanted {
-        assert!(began.elapsed() < SOON, "not {wanted} parked: {what}");
+    let (mut last, mut since) = (-1, std::time::Instant::now());
+    loop {
+        let now = bench.number(&sql).await.unwrap();
+        if now == wanted {
+            return;
+        }
+        if now != last {
+            (last, since) = (now, std::time::Instant::now());
+        }
+        if since.elapsed() >= SOON {
+            let rows = first_rows(bench).await;
+            panic!("{now} parked in place of {wanted}: {what}\n{}", rows.join("\n"));
+        }
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
+}
+
+/// The first parked events: why each is parked, its aggregate, the version that it waits with, its attempts.
+async fn first_rows<DB: Kit>(bench: &mut HandlerTest<DB>) -> Vec<String> {
+    let mut rows = Vec::new();
+    for place in 0..20 {
+        let sql = format!(
+            "SELECT reason || ' ' || aggregate || ' ' || coalesce(CAST(awaiting AS text), '-') || ' ' || CAST(attempts AS text)
+            FROM inbox_parked ORDER BY parked_seq LIMIT 1 OFFSET {place}"
+        );
+        rows.extend(DB::text(bench.connection(), &sql).await.unwrap_or_default());
+    }
+    rows
 }
 
 async fn release<DB: Kit>(bench: &mut HandlerTest<DB>, what: &str) {
@@ -267,6 +290,206 @@ async fn a_crash_wakes_nobody_twice<DB: Kit>() {
     bench.close().await.unwrap();
 }
 
+/// What waits is of one aggregate, however many rows it has: the limit on aggregates is as far away as it was.
+async fn what_waits_counts_as_one_aggregate<DB: Kit>() {
+    let failures = Arc::new(AtomicUsize::new(1));
+    let handler = Write { failures: Arc::clone(&failures) };
+    let mut bench = DB::bench().await;
+    bench.execute(DB::TABLES).await.unwrap();
+    bench.configure(|config| {
+        config.retry.attempts_max = 1;
+        config.limits.parked_aggregates_max = 3;
+    });
+    let routes = Routes::default().on(TYPE, handler);
+    bench.handle(routes.versions(TYPE, patient())).await.unwrap();
+    assert_eq!(bench.deliver(&to(1)).await.unwrap().reason(), "exhausted");
+    let all: Vec<OutboxEvent> = (3..=20).map(to).collect();
+    assert_eq!(bench.run(&all).await.unwrap().each_reason(), ["follower"; 18]);
+    release(&mut bench, "reason = 'exhausted'").await;
+    parked(&mut bench, 18, "reason = 'gap'").await;
+    let b = Aggregate::new("Customer", "b").unwrap();
+    let unreadable = OutboxEvent::new(TYPE, &b, &"no number").unwrap().with_aggregate_version(1);
+    let outcomes = bench.run(&[unreadable, to(2)]).await.unwrap();
+    assert_eq!(outcomes.each_reason(), ["undecodable", ""]);
+    parked(&mut bench, 1, "1 = 1").await;
+    let versions: Vec<String> = (1..=20).map(|version| version.to_string()).collect();
+    assert_eq!(effects(&mut bench).await, versions.join(" "));
+    bench.close().await.unwrap();
+}
+
+/// Two aggregates under one key, as all of a partition are whose ids are in the payload, wait each for its own: the end of
+/// one's time is none of the other's.
+async fn the_time_of_one_aggregate_is_none_of_anothers<DB: Kit>() {
+    let routes = Routes::default()
+        .on(TYPE, WriteNumber)
+        .versions(TYPE, VersionPolicy::gap(10 * MOMENT, GapEnd::Run).first(1))
+        .on("Moved", WriteNumber)
+        .versions("Moved", patient());
+    let mut bench = DB::bench().await;
+    bench.execute(DB::TABLES).await.unwrap();
+    bench.configure(|config| {
+        let rules = r#"{"id": "header:event_id", "type": "header:event_type", "aggregate_id": "pointer:/id",
+            "aggregate_type": "header:aggregate_type", "aggregate_version": "header:aggregate_version"}"#;
+        config.events.format = inbox_consumer::config::Format::Custom;
+        config.events.rules = Some(serde_json::from_str(rules).unwrap());
+    });
+    bench.handle(routes).await.unwrap();
+    let event = |event_type: &str, id: &str, n: i64| {
+        let key = Aggregate::new("Customer", "key").unwrap();
+        let payload = serde_json::json!({ "id": id, "n": n });
+        OutboxEvent::new(event_type, &key, &payload).unwrap().with_aggregate_version(n % 100)
+    };
+    for event in [event("Moved", "b", 103), event(TYPE, "a", 5)] {
+        assert_eq!(bench.deliver(&event).await.unwrap().reason(), "gap");
+    }
+    parked(&mut bench, 1, "1 = 1").await;
+    assert_eq!(effects(&mut bench).await, "5");
+    for event in [event("Moved", "b", 101), event("Moved", "b", 102)] {
+        bench.deliver(&event).await.unwrap();
+    }
+    become_(&mut bench, "5 101 102 103").await;
+    bench.close().await.unwrap();
+}
+
+struct WriteNumber;
+
+impl<DB: Kit> Handler<DB> for WriteNumber {
+    type Event = serde_json::Value;
+
+    async fn handle(&self, event: &Event<Self::Event>, tx: &mut Tx<'_, DB>) -> HandlerResult {
+        DB::write(event.payload["n"].as_i64().unwrap_or_default(), tx).await?;
+        Ok(())
+    }
+}
+
+/// One transaction applies what an event waits for, and its own version from another event.
+async fn what_was_passed_does_not_wait_on<DB: Kit>() {
+    let mut bench = start::<DB>(with(patient())).await;
+    bench.run(&[to(1), to(2), to(3), of("b", 1)]).await.unwrap();
+    parked(&mut bench, 0, "1 = 1").await;
+    assert_eq!(bench.deliver(&to(5)).await.unwrap().reason(), "gap");
+    assert_eq!(bench.run(&[to(4), to(5)]).await.unwrap().each_reason(), ["", ""]);
+    become_(&mut bench, "1 2 3 1 4 5").await;
+    assert_eq!(versions(&mut bench).await, (2, 6));
+    bench.close().await.unwrap();
+}
+
+/// Writes its version, and the last one that was applied before its transaction.
+#[derive(Clone, Default)]
+struct WriteBefore;
+
+impl<DB: Kit> Handler<DB> for WriteBefore {
+    type Event = i64;
+
+    async fn handle(&self, event: &Event<i64>, tx: &mut Tx<'_, DB>) -> HandlerResult {
+        DB::write(event.payload, tx).await?;
+        DB::write_before(tx).await?;
+        Ok(())
+    }
+}
+
+/// Newest first, each in a transaction of its own: when the first has come, the others need few.
+async fn what_was_woken_is_run_together<DB: Kit>() {
+    let routes = Routes::default().on(TYPE, WriteBefore).versions(TYPE, patient());
+    let mut bench = DB::bench().await;
+    bench.execute(DB::TABLES).await.unwrap();
+    bench.execute("CREATE TABLE befores (version bigint)").await.unwrap();
+    bench.handle(routes).await.unwrap();
+    for version in (2..=40).rev() {
+        assert_eq!(bench.deliver(&to(version)).await.unwrap().reason(), "gap");
+    }
+    bench.deliver(&to(1)).await.unwrap();
+    let versions: Vec<String> = (1..=40).map(|version| version.to_string()).collect();
+    become_(&mut bench, &versions.join(" ")).await;
+    let transactions = bench.number("SELECT count(DISTINCT version) FROM befores").await.unwrap();
+    assert!(transactions <= 4, "{transactions} transactions");
+    bench.close().await.unwrap();
+}
+
+/// Writes its version; that of 3 does not end well so many times.
+struct Break<B> {
+    times: Arc<AtomicUsize>,
+    #[expect(dead_code, reason = "its type says how")]
+    by: B,
+}
+
+struct Hang;
+
+struct Commit;
+
+impl<B> Break<B> {
+    fn breaks(&self, event: &Event<i64>) -> bool {
+        let left = |left: usize| left.checked_sub(1);
+        event.payload == 3 && self.times.fetch_update(SeqCst, SeqCst, left).is_ok()
+    }
+}
+
+impl<DB: Kit> Handler<DB> for Break<Hang> {
+    type Event = i64;
+
+    async fn handle(&self, event: &Event<i64>, tx: &mut Tx<'_, DB>) -> HandlerResult {
+        DB::write(event.payload, tx).await?;
+        if self.breaks(event) {
+            std::future::pending::<()>().await;
+        }
+        Ok(())
+    }
+}
+
+impl Handler<Postgres> for Break<Commit> {
+    type Event = i64;
+
+    async fn handle(&self, event: &Event<i64>, tx: &mut Tx<'_, Postgres>) -> HandlerResult {
+        Postgres::write(event.payload, tx).await?;
+        if self.breaks(event) {
+            sqlx::raw_sql("COMMIT").execute(&mut *tx.unguarded().await?).await?;
+        }
+        Ok(())
+    }
+}
+
+/// 3, 2 and 4 wait, in this order, and 1 comes: the three are released together.
+async fn release_out_of_order<DB: Kit>(handler: impl Handler<DB, Event = i64>) -> HandlerTest<DB> {
+    let mut bench = DB::bench().await;
+    bench.execute(DB::TABLES).await.unwrap();
+    bench.configure(|config| {
+        config.retry.attempts_max = 1;
+        config.retry.attempt_deadline = Duration::from_secs(1);
+        config.database.statement_timeout = Duration::from_millis(800);
+        config.database.lock_timeout = Duration::from_millis(400);
+        config.park.delay_min = MOMENT;
+        config.park.delay_max = MOMENT;
+    });
+    bench.handle(Routes::default().on(TYPE, handler).versions(TYPE, patient())).await.unwrap();
+    // A commit has told how long a handler takes.
+    bench.run(&[of("b", 1), of("b", 2)]).await.unwrap();
+    for event in [to(3), to(2), to(4)] {
+        assert_eq!(bench.deliver(&event).await.unwrap().reason(), "gap");
+    }
+    bench.deliver(&to(1)).await.unwrap();
+    bench
+}
+
+/// A release whose transaction is lost with an event that it ran behind its predecessor: the two are in that order
+/// again, whatever order their queue has.
+async fn what_breaks_a_release_does_not_pass_its_gap<DB: Kit>() {
+    let handler = Break { times: Arc::new(1.into()), by: Hang };
+    let mut bench = release_out_of_order::<DB>(handler).await;
+    become_(&mut bench, "1 2 1 2 3 4").await;
+    bench.close().await.unwrap();
+}
+
+/// What a handler's own COMMIT has made durable waits for a person, in whatever order it was run.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_ran_before_a_commit_is_not_run_again() {
+    let handler = Break { times: Arc::new(1.into()), by: Commit };
+    let mut bench = release_out_of_order::<Postgres>(handler).await;
+    parked(&mut bench, 2, "reason = 'torn'").await;
+    parked(&mut bench, 1, "reason = 'follower'").await;
+    assert_eq!(effects(&mut bench).await, "1 2 1 2 3");
+    bench.close().await.unwrap();
+}
+
 /// What an event of the shuffle writes: its aggregate, and its version.
 const AGGREGATE: i64 = 10_000_000;
 const AGGREGATES: i64 = 20;
@@ -303,7 +526,13 @@ async fn shuffled_events_end_in_the_right_state<DB: Kit>() {
     let last = events() / AGGREGATES;
     let all = shuffled(last, 100);
     for (policy, complete) in [(patient(), true), (VersionPolicy::stale(), false)] {
-        let mut bench = start::<DB>(with(policy)).await;
+        let mut bench = DB::bench().await;
+        bench.execute(DB::TABLES).await.unwrap();
+        bench.configure(|config| {
+            config.park.delay_min = Duration::from_millis(5);
+            config.park.delay_max = Duration::from_millis(20);
+        });
+        bench.handle(with(policy)).await.unwrap();
         for run in all.chunks(500) {
             bench.run(run).await.unwrap();
         }
@@ -335,5 +564,10 @@ on_both! {
     what_another_partition_applied_is_found
     its_time_ends_behind_what_is_parked
     a_crash_wakes_nobody_twice
+    what_waits_counts_as_one_aggregate
+    the_time_of_one_aggregate_is_none_of_anothers
+    what_was_passed_does_not_wait_on
+    what_was_woken_is_run_together
+    what_breaks_a_release_does_not_pass_its_gap
     shuffled_events_end_in_the_right_state
 }

@@ -1,12 +1,9 @@
 //! A release executed in its transaction: mark, run in order up to the first failure, remove, promote.
 
 use inbox_engine::internal::{BatchOutcome, Doom, Failure, ParkReason, Rule, TransactionFault};
-use inbox_store::internal::{
-    port::{
-        Transactions,
-        release::{Queued, Requeued},
-    },
-    record_text,
+use inbox_store::internal::port::{
+    Transactions,
+    release::{Queued, Requeued},
 };
 use outbox_core::internal::Excerpt;
 
@@ -15,14 +12,10 @@ use super::{
     plan::{ReleasePlan, plan},
     release_fault,
     report::{FailedRelease, Report},
+    turns::{ReleaseFailure, Turn},
 };
 use crate::pipeline::{
-    Delivered,
-    disposition::Disposition,
-    fault_point,
-    handling::EventEnd,
-    intake::IGNORED,
-    parked,
+    Delivered, fault_point, parked,
     transaction::{EarlyEnd, Transaction, Work},
 };
 
@@ -50,27 +43,10 @@ pub(super) struct BrokenRelease {
     pub(super) run: Vec<Queued>,
     /// A handler ended the transaction.
     pub(super) torn: bool,
+    /// Places of what had its turn in it.
+    pub(super) tried: Vec<usize>,
     /// The culprit among it, and what is wrong with it.
     pub(super) failure: Failure,
-}
-
-/// How the turn of an event went.
-pub(super) enum Turn {
-    /// It leaves its queue.
-    Done,
-    /// It leaves its queue for another one, until a version before its own is applied.
-    Waits,
-    /// It stays.
-    Failed(ReleaseFailure),
-}
-
-/// A failure that stays in its transaction.
-pub(super) struct ReleaseFailure {
-    at: usize,
-    /// Why it stays parked.
-    doom: Doom,
-    /// A handler was called.
-    attempted: bool,
 }
 
 impl<DB: Transactions> Work<DB> {
@@ -115,6 +91,7 @@ impl<DB: Transactions> Work<DB> {
         transaction.tx = tx;
         let ran = transaction.run_plan(&plan, job).await;
         let (torn, handled, woken) = (transaction.torn, transaction.handled, transaction.woken);
+        let tried = std::mem::take(&mut transaction.tried);
         match self.end(conn, ran).await {
             Ok(report) => {
                 // What was woken has joined this very queue.
@@ -125,7 +102,7 @@ impl<DB: Transactions> Work<DB> {
             Err(outcome) if !handled => {
                 JobOutcome::NotCommitted(release_fault(outcome.before_handlers()))
             }
-            Err(BatchOutcome::Failed(failures)) => attribute(plan.run, torn, failures),
+            Err(BatchOutcome::Failed(failures)) => attribute(plan.run, (torn, tried), failures),
             Err(outcome) => JobOutcome::NotCommitted(release_fault(outcome)),
         }
     }
@@ -153,12 +130,19 @@ fn nothing_done() -> EarlyEnd {
 }
 
 /// Who is to blame for a transaction that failed.
-fn attribute(run: Vec<Queued>, torn: bool, failures: Vec<Failure>) -> JobOutcome {
+fn attribute(
+    run: Vec<Queued>,
+    (torn, tried): (bool, Vec<usize>),
+    failures: Vec<Failure>,
+) -> JobOutcome {
     let Some(failure) = failures.into_iter().next() else { return JobOutcome::Unnamed };
-    if failure.index.is_none() && !torn {
+    // One that was run after what is behind it in the queue would be before that again, and past its gap. Alone it is
+    // no more than too early.
+    let past = failure.index.is_some_and(|index| tried.iter().any(|at| *at > index));
+    if (failure.index.is_none() || past) && !torn {
         return JobOutcome::Unnamed;
     }
-    JobOutcome::RecordSeparately(BrokenRelease { run, torn, failure })
+    JobOutcome::RecordSeparately(BrokenRelease { run, torn, tried, failure })
 }
 
 impl<DB: Transactions> Transaction<'_, DB> {
@@ -174,11 +158,13 @@ impl<DB: Transactions> Transaction<'_, DB> {
         self.mark(&plan.run).await?;
         fault_point::pass("release.after_mark");
         let turns = match &job.release.blamed {
-            Some(error) => blame_head(plan, error, job.crashed).into_iter().collect(),
+            Some(error) => {
+                blame_head(plan, error, job.crashed).map(|turn| (0, turn)).into_iter().collect()
+            }
             None => self.run_in_order(plan).await?,
         };
         let (mut done, mut aside, mut failures_found) = (Vec::new(), Vec::new(), Vec::new());
-        for (at, turn) in turns.into_iter().enumerate() {
+        for (at, turn) in turns {
             match turn {
                 Turn::Done => done.push(at),
                 Turn::Waits => aside.push(at),
@@ -227,69 +213,6 @@ impl<DB: Transactions> Transaction<'_, DB> {
         let marked =
             marked.map_err(|error| self.statement_failed("marking parked events", &error))?;
         check_count(marked, seqs.len())
-    }
-
-    /// Runs events up to the first failure; answers how their turns went.
-    async fn run_in_order(&mut self, plan: &ReleasePlan) -> Result<Vec<Turn>, EarlyEnd> {
-        let mut anew = self.claim_new_ids(plan).await?;
-        self.read_versions().await?;
-        let mut turns = Vec::with_capacity(plan.run.len());
-        for (at, row) in plan.run.iter().enumerate() {
-            let disposition = anew.remove(&at).unwrap_or(Disposition::Run);
-            // A row without its record is for a person to put right.
-            let readable = || record_text::record(&row.record).is_some();
-            let readable = self.batch.items[at].doomed.is_none() || readable();
-            let turn = self.run_one(row, at, disposition, readable).await?;
-            let failed = matches!(turn, Turn::Failed(_));
-            turns.push(turn);
-            if failed && Rule::ReleaseStopsAtFailure.on() {
-                break;
-            }
-        }
-        Ok(turns)
-    }
-
-    async fn run_one(
-        &mut self,
-        row: &Queued,
-        at: usize,
-        disposition: Disposition,
-        readable: bool,
-    ) -> Result<Turn, EarlyEnd> {
-        let item = &self.batch.items[at];
-        let without = |doom| Turn::Failed(ReleaseFailure { at, doom, attempted: false });
-        if let Some(doom) = item.doomed.clone() {
-            let stays = if readable { self.give_up(at, doom).await? } else { Some(doom) };
-            return Ok(stays.map_or(Turn::Done, without));
-        }
-        match disposition {
-            Disposition::Park(doom) => return Ok(without(doom)),
-            Disposition::Duplicate => return Ok(Turn::Done),
-            _ if item.kind.route == IGNORED.route => return Ok(Turn::Done),
-            _ => {}
-        }
-        if let Some(turn) = self.turn_by_version(row, at) {
-            return Ok(turn);
-        }
-        let end = self.handle_single(at).await?;
-        fault_point::pass("release.after_handler");
-        Ok(match end {
-            EventEnd::Applied => {
-                self.versions.pass(at);
-                Turn::Done
-            }
-            EventEnd::Doomed(doom) => match self.give_up(at, doom).await? {
-                Some(doom) => without(doom),
-                None => {
-                    self.versions.pass(at);
-                    Turn::Done
-                }
-            },
-            EventEnd::Failed(Failure { fault, error, .. }) => {
-                let doom = Doom { reason: fault.park_reason(), error };
-                Turn::Failed(ReleaseFailure { at, doom, attempted: true })
-            }
-        })
     }
 
     async fn remove(

@@ -5,8 +5,8 @@
 //! The lane is reserved, so no live transaction of it runs beside. The transaction is fenced by a claim
 //! at its begin and by an advance that moves nothing at its end: a release moves no lane, so only the
 //! epoch separates it from what an older owner still has under way (finding 4). What it runs is `plan`ned
-//! from the queue, made deliveries again by `redeliver`, run by `execute`; what cannot be settled in that
-//! transaction, because it is broken, is written down by `record_separately`.
+//! from the queue, made deliveries again by `redeliver`, run by `execute`, in `turns`; what cannot be settled in
+//! that transaction, because it is broken, is written down by `record_separately`.
 
 mod audit;
 mod execute;
@@ -15,6 +15,7 @@ mod plan;
 mod record_separately;
 mod redeliver;
 mod report;
+mod turns;
 mod waiting;
 
 use std::sync::Arc;

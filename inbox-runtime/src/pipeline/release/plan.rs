@@ -1,5 +1,6 @@
 //! What a release does with the queue it has read.
 
+use inbox_engine::internal::ParkReason;
 use inbox_store::internal::port::release::{DueState, Queued};
 
 /// A release's part of a queue.
@@ -23,15 +24,16 @@ impl ReleasePlan {
     }
 }
 
-/// The head is run when it is due, and with it what merely follows it. What has a time of its own, or
-/// waits for a person, ends the run: it is the next head.
+/// The head is run when it is due, and with it what merely follows it. So does a follower that is due itself: it was a
+/// head until another one joined before it, or has waited for a version. What has a time of its own, or waits for a
+/// person, ends the run: it is the next head.
 pub(super) fn plan(rows: Vec<Queued>, max: usize) -> ReleasePlan {
     let mut plan = ReleasePlan::default();
     let (discard, stay): (Vec<_>, Vec<_>) = rows.into_iter().partition(Queued::discarded);
     plan.discard = discard;
     for row in stay {
         let head = plan.run.is_empty();
-        let runs = if head { row.due() } else { row.due_state == DueState::Follows };
+        let runs = if head { row.due() } else { follows(&row) };
         if !runs || plan.run.len() == max {
             plan.more = row.due();
             break;
@@ -39,6 +41,14 @@ pub(super) fn plan(rows: Vec<Queued>, max: usize) -> ReleasePlan {
         plan.run.push(row);
     }
     plan
+}
+
+fn follows(row: &Queued) -> bool {
+    match row.due_state {
+        DueState::Follows => true,
+        DueState::Due => row.reason == ParkReason::Follower.as_str(),
+        DueState::Later => false,
+    }
 }
 
 #[cfg(test)]
@@ -100,6 +110,21 @@ mod tests {
         assert_eq!(of(&[(Due, None), (Later, None), (Follows, None)], 9), (vec![1], vec![], false));
         assert_eq!(of(&[(Due, None), (Later, RELEASE)], 9), (vec![1], vec![], true));
         assert_eq!(of(&[(Due, None), (Due, None)], 9), (vec![1], vec![], true));
+    }
+
+    /// It was a head, or waited for a version.
+    #[test]
+    fn a_follower_that_is_due_runs_along() {
+        use DueState::{Due, Later};
+        let woken =
+            |seq, due_state| Queued { reason: "follower".into(), ..row(seq, due_state, None) };
+        let seqs =
+            |rows, max| -> Vec<i64> { plan(rows, max).run.iter().map(|row| row.seq).collect() };
+        let rows = vec![row(1, Due, None), woken(2, Due), woken(3, Due), woken(4, Later)];
+        assert_eq!(seqs(rows.clone(), 9), [1, 2, 3]);
+        assert_eq!(seqs(rows, 2), [1, 2]);
+        assert_eq!(seqs(vec![woken(1, Due), row(2, Due, None), woken(3, Due)], 9), [1]);
+        assert_eq!(seqs(vec![woken(1, Later), woken(2, Due)], 9), [0_i64; 0]);
     }
 
     #[test]

@@ -52,7 +52,7 @@ impl<DB: Transactions> Work<DB> {
     }
 
     fn record(&self, broken: BrokenRelease, rows: &[Queued]) -> FailureRecord {
-        let BrokenRelease { run, torn, failure } = broken;
+        let BrokenRelease { run, torn, tried, failure } = broken;
         let Failure { index: at, fault, error } = failure;
         let now = |row: &Queued| rows.iter().find(|now| now.seq == row.seq);
         // The handler's own COMMIT made the marks durable, and with them what ran before it.
@@ -62,7 +62,7 @@ impl<DB: Transactions> Work<DB> {
         for (index, row) in run.iter().enumerate() {
             let Some(row) = now(row) else { continue };
             let culprit = at.is_none_or(|at| at == index);
-            let doubtful = torn && committed && at.is_none_or(|at| index <= at);
+            let doubtful = torn && committed && (at.is_none() || tried.contains(&index));
             if culprit || doubtful {
                 let reason = if torn { ParkReason::Torn } else { fault.park_reason() };
                 let (requeued, failed) = self.requeue_row(row, reason, error.clone(), true);

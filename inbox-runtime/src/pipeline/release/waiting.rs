@@ -9,14 +9,15 @@ use std::time::Duration;
 use inbox_engine::internal::ParkReason;
 use inbox_handler::GapEnd;
 use inbox_store::internal::port::{
-    Intent, Transactions,
+    AsideEvent, Intent, Transactions,
     release::{Queued, Requeued},
 };
 
 use super::{
-    execute::{Turn, check_count},
+    execute::check_count,
     plan::ReleasePlan,
     report::{FailedRelease, Report},
+    turns::Turn,
 };
 use crate::pipeline::{
     parked,
@@ -76,14 +77,17 @@ impl<DB: Transactions> Transaction<'_, DB> {
         plan: &ReleasePlan,
         aside: &[usize],
     ) -> Result<(), EarlyEnd> {
-        for &at in aside {
-            let Some(wait) = self.versions.how_to_wait(at) else { continue };
-            let (seq, queue) = (plan.run[at].seq, (&wait.queue, wait.version));
-            let set = DB::set_aside(self.conn, &self.scope, seq, queue, wait.time).await;
-            let set = set.map_err(|error| self.statement_failed("setting events aside", &error))?;
-            check_count(set, 1)?;
+        let event = |&at: &usize| {
+            let Wait { queue, version, time: wait, .. } = self.versions.how_to_wait(at)?;
+            Some(AsideEvent { seq: plan.run[at].seq, queue, version, wait })
+        };
+        let events: Vec<AsideEvent> = aside.iter().filter_map(event).collect();
+        if events.is_empty() {
+            return Ok(());
         }
-        Ok(())
+        let set = DB::set_aside(self.conn, &self.scope, &events).await;
+        let set = set.map_err(|error| self.statement_failed("setting events aside", &error))?;
+        check_count(set, events.len())
     }
 
     /// Ends the wait of the head of a queue, if that is what it does; then the transaction is over.
