@@ -180,7 +180,7 @@ async fn drop_at(world: &World, topic: &str, n: u64) {
     let settings = KafkaSettings { group: format!("{topic}-{n}"), ..world.settings(&[topic]) };
     let mut member = Member::join(settings);
     let moment = |most: u64| Duration::from_micros(n.wrapping_mul(7_919_113) % most);
-    if n % 5 == 0 {
+    if n.is_multiple_of(5) {
         tokio::time::sleep(moment(600_000)).await;
         return;
     }

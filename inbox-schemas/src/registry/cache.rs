@@ -26,8 +26,8 @@ const REFUSED_FOR: Duration = Duration::from_secs(30);
 /// decoded: they are more than the events that a process has at a time, and small.
 const REFUSED_MAX: usize = 100_000;
 
-/// So long a schema is kept, however many there are: an event that waits for its batch's others needs it still.
-const KEPT_FOR: Duration = Duration::from_secs(60);
+/// So long a schema is young, and kept however many there are: an event that waits for its batch's others needs it still.
+const YOUNG_FOR: Duration = Duration::from_mins(1);
 
 /// A schema, or why there is none; since when.
 type Known = (Result<Arc<Schema>, CodecError>, Instant);
@@ -48,7 +48,7 @@ struct Kept {
     /// The ids that have none.
     refused: VecDeque<u32>,
     schemas_max: usize,
-    kept_for: Duration,
+    young_for: Duration,
 }
 
 impl Schemas {
@@ -58,7 +58,7 @@ impl Schemas {
             schemas: VecDeque::new(),
             refused: VecDeque::new(),
             schemas_max: settings.schemas_max.max(1),
-            kept_for: KEPT_FOR,
+            young_for: YOUNG_FOR,
         };
         Ok(Arc::new(Self {
             client: Client::new(settings)?,
@@ -171,7 +171,7 @@ impl Kept {
         }
         while self.schemas.len() > self.schemas_max
             && let Some(id) = self.schemas.front()
-            && self.known.get(id).is_none_or(|known| now.duration_since(known.1) >= self.kept_for)
+            && self.known.get(id).is_none_or(|known| now.duration_since(known.1) >= self.young_for)
         {
             self.known.remove(id);
             self.schemas.pop_front();
@@ -184,20 +184,20 @@ mod tests {
     use super::*;
     use crate::fetched::{Fetched, Format};
 
-    fn kept(kept_for: Duration) -> Kept {
+    fn kept(young_for: Duration) -> Kept {
         Kept {
             known: HashMap::new(),
             schemas: VecDeque::new(),
             refused: VecDeque::new(),
             schemas_max: 2,
-            kept_for,
+            young_for,
         }
     }
 
-    fn schema() -> Result<Arc<Schema>, CodecError> {
+    fn schema() -> Arc<Schema> {
         let fetched =
             Fetched { format: Format::Json, text: "{}".to_owned(), references: Vec::new() };
-        Ok(Arc::new(Schema::read(&fetched).unwrap()))
+        Arc::new(Schema::read(&fetched).unwrap())
     }
 
     fn refusal() -> Result<Arc<Schema>, CodecError> {
@@ -206,10 +206,10 @@ mod tests {
 
     #[test]
     fn the_oldest_schema_goes_where_there_are_too_many_and_none_that_is_young() {
-        for (kept_for, left) in [(Duration::ZERO, vec![3, 4]), (KEPT_FOR, vec![1, 2, 3, 4])] {
-            let mut kept = kept(kept_for);
+        for (young_for, left) in [(Duration::ZERO, vec![3, 4]), (YOUNG_FOR, vec![1, 2, 3, 4])] {
+            let mut kept = kept(young_for);
             for id in 1..=4 {
-                kept.insert(id, (schema(), Instant::now()));
+                kept.insert(id, (Ok(schema()), Instant::now()));
             }
             let mut ids: Vec<u32> = kept.known.into_keys().collect();
             ids.sort_unstable();
@@ -220,7 +220,7 @@ mod tests {
     #[test]
     fn ids_without_a_schema_push_out_none_and_are_so_many_at_most() {
         let mut kept = kept(Duration::ZERO);
-        kept.insert(1, (schema(), Instant::now()));
+        kept.insert(1, (Ok(schema()), Instant::now()));
         let made_up = u32::try_from(REFUSED_MAX).unwrap() + 10;
         for id in 0..made_up {
             kept.insert(100 + id, (refusal(), Instant::now()));
@@ -228,7 +228,7 @@ mod tests {
         assert_eq!(kept.known.len(), REFUSED_MAX + 1);
         assert!(kept.known[&1].0.is_ok() && !kept.known.contains_key(&109));
         // It was registered since.
-        kept.insert(110, (schema(), Instant::now()));
+        kept.insert(110, (Ok(schema()), Instant::now()));
         assert_eq!((kept.schemas.len(), kept.refused.len()), (2, REFUSED_MAX - 1));
     }
 
