@@ -70,6 +70,7 @@ impl Decode<u8> for LookedUp {
 
     fn prepare(&self, payload: &Payload<'_>) -> Option<Preparation<'_>> {
         let &[number] = payload.content()? else { return None };
+        assert_ne!(number, 201, "a fault of the codec");
         let known = self.0.known.lock().unwrap().contains(&number);
         (!known).then(|| -> Preparation<'_> { Box::pin(self.0.look_up(number)) })
     }
@@ -189,6 +190,13 @@ async fn what_it_does_not_know_is_parked_with_what_decode_says() {
     let parked = deliver(&mut bench, 200).await;
     assert_eq!(parked.reason(), "undecodable");
     assert!(parked.error().starts_with("the register does not know 200"), "{parked:?}");
+}
+
+#[tokio::test]
+async fn a_codec_that_panics_when_it_is_asked_ends_no_consumer() {
+    let mut bench = bench(&Write::default()).await;
+    assert_eq!(deliver(&mut bench, 201).await.reason(), "undecodable");
+    bench.close().await.unwrap();
 }
 
 #[tokio::test]

@@ -1,6 +1,9 @@
 //! What codecs wait for: at the start, and before a transaction. Inside of one they wait for nothing.
 
-use std::{panic::AssertUnwindSafe, time::Duration};
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    time::Duration,
+};
 
 use futures::{FutureExt as _, future::join_all};
 use inbox_store::internal::port::Sessions;
@@ -44,8 +47,8 @@ impl<DB: Sessions> RouteTable<DB> {
 
     /// What the codec of a route fetches before this event can be decoded; `None`: nothing is missing.
     pub fn prepare(&self, number: u32, event: &RunEvent<'_>) -> Option<Preparation<'_>> {
-        let preparation = self.route(number).prepare(event)?;
-        Some(Box::pin(finish(preparation)))
+        let asked = catch_unwind(AssertUnwindSafe(|| self.route(number).prepare(event)));
+        Some(Box::pin(finish(asked.unwrap_or(None)?)))
     }
 }
 
