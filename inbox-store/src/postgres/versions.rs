@@ -55,8 +55,7 @@ woken AS (
             SELECT c.parked_seq, c.awaiting::numeric - s.awaiting + 1 - dense_rank() OVER (ORDER BY c.awaiting) AS hole
             FROM inbox_parked c WHERE c.partition_ref = $1 AND c.joins = s.joins AND c.awaiting >= s.awaiting
                 AND c.aggregate = s.aggregate ORDER BY c.awaiting LIMIT 32) f
-        WHERE s.partition_ref = $1 AND s.joins IS NOT NULL AND s.aggregate_key = ANY($13::bytea[])
-            AND f.hole = 0) w
+        WHERE s.partition_ref = $1 AND s.aggregate_key = ANY($13::bytea[]) AND f.hole = 0) w
     WHERE (SELECT count(*) FROM k) = cardinality($4::integer[]) AND q.joins IS NOT NULL
         AND q.partition_ref = $1 AND q.parked_seq = w.parked_seq RETURNING 1)
 SELECT (SELECT count(*) FROM moved) AS lanes, (SELECT count(*) FROM versions) AS versions,
