@@ -406,21 +406,22 @@ async fn what_was_woken_is_run_together<DB: Kit>() {
     bench.close().await.unwrap();
 }
 
-/// Writes its version; that of 3 does not end well so many times.
+/// Writes its version; that of one version does not end well so many times.
 struct Break<B> {
+    version: i64,
     times: Arc<AtomicUsize>,
-    #[expect(dead_code, reason = "its type says how")]
     by: B,
 }
 
 struct Hang;
 
-struct Commit;
+/// Ends its transaction by this.
+struct Sql(&'static str);
 
 impl<B> Break<B> {
     fn breaks(&self, event: &Event<i64>) -> bool {
         let left = |left: usize| left.checked_sub(1);
-        event.payload == 3 && self.times.fetch_update(SeqCst, SeqCst, left).is_ok()
+        event.payload == self.version && self.times.fetch_update(SeqCst, SeqCst, left).is_ok()
     }
 }
 
@@ -436,13 +437,13 @@ impl<DB: Kit> Handler<DB> for Break<Hang> {
     }
 }
 
-impl Handler<Postgres> for Break<Commit> {
+impl Handler<Postgres> for Break<Sql> {
     type Event = i64;
 
     async fn handle(&self, event: &Event<i64>, tx: &mut Tx<'_, Postgres>) -> HandlerResult {
         Postgres::write(event.payload, tx).await?;
         if self.breaks(event) {
-            sqlx::raw_sql("COMMIT").execute(&mut *tx.unguarded().await?).await?;
+            sqlx::raw_sql(self.by.0).execute(&mut *tx.unguarded().await?).await?;
         }
         Ok(())
     }
@@ -473,16 +474,36 @@ async fn release_out_of_order<DB: Kit>(handler: impl Handler<DB, Event = i64>) -
 /// A release whose transaction is lost with an event that it ran behind its predecessor: the two are in that order
 /// again, whatever order their queue has.
 async fn what_breaks_a_release_does_not_pass_its_gap<DB: Kit>() {
-    let handler = Break { times: Arc::new(1.into()), by: Hang };
+    let handler = Break { version: 3, times: Arc::new(1.into()), by: Hang };
     let mut bench = release_out_of_order::<DB>(handler).await;
     become_(&mut bench, "1 2 1 2 3 4").await;
+    bench.close().await.unwrap();
+}
+
+/// The same with a handler that has taken everything back itself: nothing of what ran before it is to be put right.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_rollback_took_back_does_not_pass_its_gap() {
+    let handler = Break { version: 3, times: Arc::new(1.into()), by: Sql("ROLLBACK") };
+    let mut bench = release_out_of_order::<Postgres>(handler).await;
+    become_(&mut bench, "1 2 1 2 3 4").await;
+    bench.close().await.unwrap();
+}
+
+/// What waited before it in the queue is the head then, and waits for its version on.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_waited_before_a_commit_is_looked_at_again() {
+    let handler = Break { version: 2, times: Arc::new(1.into()), by: Sql("COMMIT") };
+    let mut bench = release_out_of_order::<Postgres>(handler).await;
+    parked(&mut bench, 1, "reason = 'torn'").await;
+    parked(&mut bench, 1, "reason = 'gap'").await;
+    assert_eq!(effects(&mut bench).await, "1 2 1 2");
     bench.close().await.unwrap();
 }
 
 /// What a handler's own COMMIT has made durable waits for a person, in whatever order it was run.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_ran_before_a_commit_is_not_run_again() {
-    let handler = Break { times: Arc::new(1.into()), by: Commit };
+    let handler = Break { version: 3, times: Arc::new(1.into()), by: Sql("COMMIT") };
     let mut bench = release_out_of_order::<Postgres>(handler).await;
     parked(&mut bench, 2, "reason = 'torn'").await;
     parked(&mut bench, 1, "reason = 'follower'").await;

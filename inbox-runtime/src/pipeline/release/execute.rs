@@ -49,6 +49,14 @@ pub(super) struct BrokenRelease {
     pub(super) failure: Failure,
 }
 
+impl BrokenRelease {
+    /// Whether the culprit was run after what is behind it in the queue. It would be before that again, and past its
+    /// gap.
+    pub(super) fn is_past(&self) -> bool {
+        self.failure.index.is_some_and(|index| self.tried.iter().any(|at| *at > index))
+    }
+}
+
 impl<DB: Transactions> Work<DB> {
     pub(super) async fn execute_once(&self, mut job: ReleaseJob<'_>) -> JobOutcome {
         let (mut conn, tx, rows) = match self.read(&mut job).await {
@@ -125,7 +133,7 @@ impl<DB: Transactions> Work<DB> {
     }
 }
 
-fn nothing_done() -> EarlyEnd {
+pub(super) fn nothing_done() -> EarlyEnd {
     EarlyEnd::RolledBack(BatchOutcome::Fault(TransactionFault::Conflict(String::new())))
 }
 
@@ -136,13 +144,11 @@ fn attribute(
     failures: Vec<Failure>,
 ) -> JobOutcome {
     let Some(failure) = failures.into_iter().next() else { return JobOutcome::Unnamed };
-    // One that was run after what is behind it in the queue would be before that again, and past its gap. Alone it is
-    // no more than too early.
-    let past = failure.index.is_some_and(|index| tried.iter().any(|at| *at > index));
-    if (failure.index.is_none() || past) && !torn {
+    let broken = BrokenRelease { run, torn, tried, failure };
+    if (broken.failure.index.is_none() || broken.is_past()) && !torn {
         return JobOutcome::Unnamed;
     }
-    JobOutcome::RecordSeparately(BrokenRelease { run, torn, tried, failure })
+    JobOutcome::RecordSeparately(broken)
 }
 
 impl<DB: Transactions> Transaction<'_, DB> {
@@ -159,7 +165,11 @@ impl<DB: Transactions> Transaction<'_, DB> {
         fault_point::pass("release.after_mark");
         let turns = match &job.release.blamed {
             Some(error) => {
-                blame_head(plan, error, job.crashed).map(|turn| (0, turn)).into_iter().collect()
+                // What it did before its turn, nobody can blame it for: it may lack what is before it.
+                self.read_versions().await?;
+                let early = plan.run.first().and_then(|head| self.turn_by_version(head, 0));
+                let turn = early.or_else(|| blame_head(plan, error, job.crashed));
+                turn.map(|turn| (0, turn)).into_iter().collect()
             }
             None => self.run_in_order(plan).await?,
         };

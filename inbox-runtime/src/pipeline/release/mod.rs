@@ -154,13 +154,14 @@ impl<DB: Transactions> Work<DB> {
     ) -> (ReleaseOutcome, Report) {
         let ReleaseJob { release, max, .. } = job;
         match outcome {
-            execute::JobOutcome::Suspect(document) => match self.run_trial(&document, None).await {
-                Ok(Some(error)) => {
+            execute::JobOutcome::Suspect(document) => match self.try_beside_others(&document).await
+            {
+                Some(error) => {
                     let blamed = Release { blamed: Some(error), ..release.clone() };
                     self.execute_and_conclude(ReleaseJob { release: &blamed, crashed: true, ..job })
                         .await
                 }
-                _ => self.execute_and_conclude(ReleaseJob { tried: true, ..job }).await,
+                None => self.execute_and_conclude(ReleaseJob { tried: true, ..job }).await,
             },
             // Nobody knows which event it was: the head alone will tell.
             execute::JobOutcome::Unnamed if max > 1 => {
@@ -168,6 +169,12 @@ impl<DB: Transactions> Work<DB> {
             }
             outcome => self.conclude(job, outcome).await,
         }
+    }
+
+    /// What a trial has shown against an event. A trial may end this process, too, where memory is short.
+    async fn try_beside_others(&self, document: &str) -> Option<String> {
+        let _beside_others = self.state.aside.read().await;
+        self.run_trial(document, None).await.ok().flatten()
     }
 
     async fn execute_and_conclude(&self, job: ReleaseJob<'_>) -> (ReleaseOutcome, Report) {

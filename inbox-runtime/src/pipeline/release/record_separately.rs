@@ -9,7 +9,7 @@ use inbox_store::internal::port::{
 
 use super::{
     ReleaseJob,
-    execute::BrokenRelease,
+    execute::{BrokenRelease, nothing_done},
     release_fault,
     report::{FailedRelease, Report},
 };
@@ -25,6 +25,15 @@ struct FailureRecord {
     asked: Vec<Queued>,
 }
 
+impl BrokenRelease {
+    /// Whether a handler's own COMMIT made the marks durable, and with them what ran before it.
+    fn is_committed(&self, rows: &[Queued]) -> bool {
+        let marked =
+            |row: &Queued| rows.iter().any(|now| now.seq == row.seq && now.reason == RELEASING);
+        self.run.iter().any(marked)
+    }
+}
+
 impl<DB: Transactions> Work<DB> {
     /// Answers as if the release itself had: the head may have changed, so it is looked at again.
     pub(super) async fn record_separately(
@@ -36,12 +45,19 @@ impl<DB: Transactions> Work<DB> {
             Ok(read) => read,
             Err(fault) => return (ReleaseOutcome::Fault(fault), Report::default()),
         };
+        let committed = broken.is_committed(&rows);
+        if broken.is_past() && !committed {
+            let ended: Result<(), _> = self.end(conn, Err(nothing_done())).await;
+            drop(ended); // nothing was done
+            // Alone it is no more than too early.
+            return Box::pin(self.execute_and_conclude(ReleaseJob { max: 1, ..job })).await;
+        }
         let head_is_due = broken.failure.index.is_some_and(|at| at > 0);
-        let record = self.record(broken, &rows);
+        let record = self.record(broken, &rows, committed);
         let batch = job.batch(Vec::new());
         let mut transaction = Transaction::new(self, job.scope, &batch, &mut conn);
         transaction.tx = tx;
-        let written = transaction.write_down(&record).await;
+        let written = transaction.write_down(&record, &job.release.aggregate).await;
         match self.end(conn, written).await {
             Ok(()) => {
                 let report = Report { failed: record.failed, ..Report::default() };
@@ -51,12 +67,10 @@ impl<DB: Transactions> Work<DB> {
         }
     }
 
-    fn record(&self, broken: BrokenRelease, rows: &[Queued]) -> FailureRecord {
+    fn record(&self, broken: BrokenRelease, rows: &[Queued], committed: bool) -> FailureRecord {
         let BrokenRelease { run, torn, tried, failure } = broken;
         let Failure { index: at, fault, error } = failure;
         let now = |row: &Queued| rows.iter().find(|now| now.seq == row.seq);
-        // The handler's own COMMIT made the marks durable, and with them what ran before it.
-        let committed = run.iter().filter_map(now).any(|row| row.reason == RELEASING);
         let mut record =
             FailureRecord { requeued: vec![], failed: vec![], follow: vec![], asked: vec![] };
         for (index, row) in run.iter().enumerate() {
@@ -78,7 +92,11 @@ impl<DB: Transactions> Work<DB> {
 }
 
 impl<DB: Transactions> Transaction<'_, DB> {
-    async fn write_down(&mut self, record: &FailureRecord) -> Result<(), EarlyEnd> {
+    async fn write_down(
+        &mut self,
+        record: &FailureRecord,
+        aggregate: &[u8; 16],
+    ) -> Result<(), EarlyEnd> {
         if !record.requeued.is_empty() {
             let wrote = DB::requeue(self.conn, &self.scope, &record.requeued).await;
             wrote.map_err(|error| {
@@ -88,6 +106,9 @@ impl<DB: Transactions> Transaction<'_, DB> {
         if !record.follow.is_empty() {
             let wrote = DB::unmark(self.conn, &self.scope, &record.follow).await;
             wrote.map_err(|error| self.statement_failed("putting parked events back", &error))?;
+            // One that waited for what is behind it in the queue may be its head now.
+            let promoted = DB::promote(self.conn, &self.scope, aggregate).await;
+            promoted.map_err(|error| self.statement_failed("promoting the next event", &error))?;
         }
         let error = record.failed.first().map_or("", |failed| &*failed.error);
         self.audit(record.asked.iter().map(|row| (row, "release_failed", error))).await?;
