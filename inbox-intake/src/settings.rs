@@ -17,7 +17,7 @@ pub struct IntakeSettings {
     pub body_bytes_max: usize,
     /// Events of a request.
     pub events_max: usize,
-    /// Connections of [`Intake::serve`].
+    /// Connections of [`Intake::serve`](crate::Intake::serve).
     pub connections_max: usize,
     /// For reading a body, and again for the answer.
     pub request_timeout: Duration,
