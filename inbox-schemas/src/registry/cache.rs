@@ -32,13 +32,22 @@ const YOUNG_FOR: Duration = Duration::from_mins(1);
 /// A schema, or why there is none; since when.
 type Known = (Result<Arc<Schema>, CodecError>, Instant);
 
+/// What a registry is asked.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+enum Question {
+    /// Whether it answers.
+    Look,
+    /// For the schema of an id.
+    Schema(u32),
+}
+
 type Flight = Shared<BoxFuture<'static, Result<(), CodecError>>>;
 
 /// The schemas of a registry.
 pub(crate) struct Schemas {
     client: Client,
     known: RwLock<Kept>,
-    under_way: Mutex<HashMap<u32, Flight>>,
+    under_way: Mutex<HashMap<Question, Flight>>,
 }
 
 struct Kept {
@@ -67,9 +76,9 @@ impl Schemas {
         }))
     }
 
-    /// Whether the registry answers.
-    pub(crate) async fn look(&self) -> Result<(), CodecError> {
-        self.client.look().await
+    /// Whether the registry answers; with all others that want to know, such as each route at the start.
+    pub(crate) fn look(self: &Arc<Self>) -> Flight {
+        self.ask(Question::Look)
     }
 
     /// The schema of an id, which was fetched.
@@ -94,17 +103,24 @@ impl Schemas {
 
     /// Fetches the schema of an id, with all others that ask for it.
     pub(crate) fn fetch(self: &Arc<Self>, id: u32) -> Flight {
+        self.ask(Question::Schema(id))
+    }
+
+    fn ask(self: &Arc<Self>, question: Question) -> Flight {
         let mut under_way = self.under_way();
-        if let Some(flight) = under_way.get(&id) {
+        if let Some(flight) = under_way.get(&question) {
             return flight.clone();
         }
         let schemas = Arc::clone(self);
         let flight = async move {
-            let _landing = Landing { schemas: &schemas, id };
-            schemas.fetch_alone(id).await
+            let _landing = Landing { schemas: &schemas, question };
+            match question {
+                Question::Look => schemas.client.look().await,
+                Question::Schema(id) => schemas.fetch_alone(id).await,
+            }
         };
         let flight = flight.boxed().shared();
-        under_way.insert(id, flight.clone());
+        under_way.insert(question, flight.clone());
         flight
     }
 
@@ -125,20 +141,20 @@ impl Schemas {
         answer
     }
 
-    fn under_way(&self) -> MutexGuard<'_, HashMap<u32, Flight>> {
+    fn under_way(&self) -> MutexGuard<'_, HashMap<Question, Flight>> {
         self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Takes a flight from those that are under way, however it ends: nobody could ask for its id again.
+/// Takes a flight from those that are under way, however it ends: nobody could ask the same again.
 struct Landing<'a> {
     schemas: &'a Schemas,
-    id: u32,
+    question: Question,
 }
 
 impl Drop for Landing<'_> {
     fn drop(&mut self) {
-        self.schemas.under_way().remove(&self.id);
+        self.schemas.under_way().remove(&self.question);
     }
 }
 
@@ -238,8 +254,9 @@ mod tests {
         assert_eq!(error, "what reads it panics at it");
         let schemas = Schemas::new(&RegistrySettings::new("http://127.0.0.1:1")).unwrap();
         let flight: Flight = futures::future::ready(Ok(())).boxed().shared();
-        schemas.under_way().insert(7, flight);
-        drop(Landing { schemas: &schemas, id: 7 });
+        let question = Question::Schema(7);
+        schemas.under_way().insert(question, flight);
+        drop(Landing { schemas: &schemas, question });
         assert!(schemas.under_way().is_empty());
     }
 }

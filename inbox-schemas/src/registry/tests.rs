@@ -96,6 +96,23 @@ async fn a_schema_is_fetched_once_however_many_ask() {
     assert_eq!(served.requests.load(SeqCst), 1);
 }
 
+/// Each route has its codec get ready, and most share one.
+#[tokio::test]
+async fn a_start_looks_once_however_many_routes_share_the_codec() {
+    let (served, settings) = Served::start().await;
+    served.answers("/subjects", 200, "[]");
+    *served.slow.lock().unwrap() = Duration::from_millis(50);
+    let registry = Registry::new(settings).unwrap();
+    let all = (0..20).map(|_| Decode::<Value>::start(&registry));
+    for started in futures::future::join_all(all).await {
+        assert_eq!(started, Ok(()));
+    }
+    assert_eq!(served.requests.load(SeqCst), 1);
+    // Nothing is kept of it.
+    assert_eq!(Decode::<Value>::start(&registry).await, Ok(()));
+    assert_eq!(served.requests.load(SeqCst), 2);
+}
+
 /// Payloads are older than what became of their schemas.
 #[tokio::test]
 async fn schemas_that_were_deleted_since_are_asked_for_too() {
