@@ -69,6 +69,23 @@ pub(super) enum LaneAt {
     Locked(Offset),
 }
 
+impl<'a> ReleaseJob<'a> {
+    /// Nothing was found out about it yet.
+    fn of(scope: Scope, place: &'a TopicPartition, release: &'a Release, lane: LaneAt) -> Self {
+        Self {
+            scope,
+            place,
+            release,
+            max: release.events_max.clamp(1, Mode::CAREFUL_MAX),
+            tried: false,
+            crashed: false,
+            prepared: false,
+            whole: None,
+            lane,
+        }
+    }
+}
+
 impl<DB: Transactions> Work<DB> {
     /// Runs a release to its end; see [`Work::transact`].
     pub(crate) async fn release(
@@ -78,18 +95,7 @@ impl<DB: Transactions> Work<DB> {
         release: &Release,
         broker: &dyn Broker,
     ) -> (ReleaseOutcome, Report) {
-        let max = release.events_max.clamp(1, Mode::CAREFUL_MAX);
-        let job = ReleaseJob {
-            scope,
-            place,
-            release,
-            max,
-            tried: false,
-            crashed: false,
-            prepared: false,
-            whole: None,
-            lane: LaneAt::Owned,
-        };
+        let job = ReleaseJob::of(scope, place, release, LaneAt::Owned);
         match self.execute(job).await {
             execute::JobOutcome::Part(row, excerpt) => {
                 let whole =
@@ -108,18 +114,7 @@ impl<DB: Transactions> Work<DB> {
         place: &TopicPartition,
         release: &Release,
     ) -> (ReleaseOutcome, Report) {
-        let max = release.events_max.clamp(1, Mode::CAREFUL_MAX);
-        let job = ReleaseJob {
-            scope,
-            place,
-            release,
-            max,
-            tried: false,
-            crashed: false,
-            prepared: false,
-            whole: None,
-            lane: LaneAt::Locked(release.last),
-        };
+        let job = ReleaseJob::of(scope, place, release, LaneAt::Locked(release.last));
         self.execute_with_trial(job).await
     }
 
