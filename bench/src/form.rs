@@ -59,10 +59,10 @@ impl Form {
         }
     }
 
-    /// The headers of a record; those of our own format are the deposit's.
+    /// The headers of a record.
     pub(crate) fn headers(self, deposit: &Deposit) -> Vec<(&'static str, String)> {
         match self {
-            Self::Own | Self::Avro => deposit.headers(),
+            Self::Own | Self::Avro => deposit.own_headers(),
             Self::Debezium | Self::DebeziumJson => {
                 vec![("id", deposit.id.to_string()), ("eventType", EVENT_TYPE.to_owned())]
             }

@@ -229,9 +229,11 @@ impl Deposit {
 
     /// The headers of its record.
     pub(crate) fn headers(&self) -> Vec<(&'static str, String)> {
-        if !matches!(self.form, Form::Own | Form::Avro) {
-            return self.form.headers(self);
-        }
+        self.form.headers(self)
+    }
+
+    /// Those that an outbox of ours writes.
+    pub(crate) fn own_headers(&self) -> Vec<(&'static str, String)> {
         let ms = self.time_ms();
         let mut headers = vec![
             (header_names::EVENT_ID, self.id.to_string()),
