@@ -38,7 +38,7 @@ pub(super) struct Versions<'a> {
     /// Aggregate, version and place of events that wait.
     waiting: BTreeSet<([u8; 16], i64, usize)>,
     /// Aggregates, and versions of theirs that were applied here: an event may wait under one of them, too. Empty where
-    /// none waits.
+    /// no route lets events wait.
     passed: BTreeSet<([u8; 16], i64)>,
     /// Events of some route may wait in the database.
     gaps: bool,

@@ -31,10 +31,9 @@ pub(super) const CLAIM_ONE: &str = claim_one!(
 );
 
 /// [`claim::ADVANCE`], with $9 consumer, $10 aggregates, $11 what the claim read of each, $12 what it is now, $13
-/// the queues of what waits for that: it is woken, and with it what waits for the versions right behind, of the same
-/// aggregate. Nobody
-/// writes who has not all of its lanes: whoever was fenced waits for no row of the new owner. In the order of the
-/// keys, as two transactions meet here whose partitions share aggregates.
+/// the queues of what waits for that, which is woken, and with it what waits for the versions right behind, of the same
+/// aggregate. Nobody writes who has not all of its lanes: whoever was fenced waits for no row of the new owner. In the
+/// order of the keys, as two transactions meet here whose partitions share aggregates.
 pub(super) const ADVANCE: &str = concat!(
     locked!(),
     ",
