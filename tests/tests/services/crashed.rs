@@ -198,12 +198,12 @@ async fn kills_at_random_park_nothing() {
     let stage = Stage::set("killed", 2).await;
     let running = supervised(&stage, "one");
     let mut random = Random::new(0x5EED);
+    let taken = async || running.log().contains("\"signal\":\"taken_over\"");
     for round in 0..KILLS {
         if round < EACH.unsigned_abs() {
             let n = i64::try_from(round).unwrap() + 1;
             well(&stage, n, n).await;
         }
-        let taken = async || running.log().contains("\"signal\":\"taken_over\"");
         eventually(SOON, "a process has partitions", taken).await;
         tokio::time::sleep(Duration::from_millis(random.below(200))).await;
         let before = running.ends().len();
@@ -212,6 +212,8 @@ async fn kills_at_random_park_nothing() {
     }
     let all = async || stage.effects().await >= AGGREGATES * EACH;
     eventually(LONG, "every effect", all).await;
+    // The one before may have done all of it: a process that has just begun to start does not hear SIGTERM.
+    eventually(SOON, "the last process has partitions", taken).await;
     assert!(running.end().await);
     settled(&stage, &[]).await;
 }
