@@ -149,7 +149,8 @@ static ROWS: &[Row] = &[
         versions::ADVANCE,
         &[
             Cut::new(Rule::ConsumerScope, "SELECT $9,", "SELECT $9 * 0,"),
-            Cut::new(Rule::VersionsCompared, "WHERE w.version = EXCLUDED.previous ", ""),
+            Cut::new(Rule::ConsumerScope, "w.consumer_ref = $9 AND", "w.consumer_ref = $9 * 0 AND"),
+            Cut::new(Rule::VersionsCompared, " AND w.version = v.prev", ""),
             Cut::new(Rule::GapsWoken, "AND q.joins IS NOT NULL", "AND false"),
         ],
     ),
