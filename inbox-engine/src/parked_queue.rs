@@ -91,10 +91,14 @@ impl DueQueue {
         }
     }
 
-    /// After a commit: faults are forgotten. `fit`: events that a drain has time for.
-    pub(crate) fn after_commit(self, fit: usize) -> Self {
-        let cap = self.cap.map_or(usize::MAX, |cap| cap.saturating_mul(2)).min(fit);
-        Self { cap: Some(cap), ..Self::new(self.aggregate) }
+    /// After a commit: faults are forgotten. `fit`: events that a drain has time for; `None`: no handler ran, which
+    /// says nothing of handlers.
+    pub(crate) fn after_commit(self, fit: Option<usize>) -> Self {
+        let cap = match fit {
+            Some(fit) => Some(self.cap.map_or(usize::MAX, |cap| cap.saturating_mul(2)).min(fit)),
+            None => self.cap,
+        };
+        Self { cap, ..Self::new(self.aggregate) }
     }
 
     /// Whether its head is at fault itself: see [`crate::Engine`] on live events that meet a fault alone.

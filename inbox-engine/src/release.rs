@@ -53,10 +53,8 @@ impl<T> Engine<T> {
                 let took = partition.map_or(0, |it| it.elapsed(release.lane, now));
                 self.learn_event_time(removed, took);
                 if more && !self.gives_way(release) {
-                    self.remember(
-                        release,
-                        queue.after_commit(self.limits.drain_cap(removed, took)),
-                    );
+                    let fit = (removed > 0).then(|| self.limits.drain_cap(removed, took));
+                    self.remember(release, queue.after_commit(fit));
                 }
                 if removed > 0 {
                     self.note_removal(id, now);

@@ -328,7 +328,8 @@ impl Script {
         self.engine.handle_due(id, generation, due, self.now);
     }
 
-    /// `a`: its queue is not due any more; `a more`; `a nothing`; or `a` and a fault.
+    /// `a`: its queue is not due any more; `a more`; `a nothing`, `a aside`: nothing was run, and more is due; or `a` and
+    /// a fault.
     fn released(&mut self, id: PartitionId, words: &[&str]) {
         let has = |it: &Release| it.partition == id && it.aggregate == aggregate(words[0]);
         let mut found = self.releases.iter();
@@ -338,6 +339,7 @@ impl Script {
             None | Some(&"old") => ReleaseOutcome::Done { more: false, removed: 1 },
             Some(&"nothing") => ReleaseOutcome::Done { more: false, removed: 0 },
             Some(&"more") => ReleaseOutcome::Done { more: true, removed: 1 },
+            Some(&"aside") => ReleaseOutcome::Done { more: true, removed: 0 },
             Some(&"blocked") => {
                 ReleaseOutcome::Fault(TransactionFault::Blocked("lock time-out".into()))
             }

@@ -68,3 +68,20 @@ fn slow_handlers_have_small_releases() {
         ",
     );
 }
+
+/// `TransactionFitsDrain`: what is only set aside, to wait for a version, says nothing of handlers.
+#[test]
+fn a_release_that_runs_nothing_lets_the_next_one_grow_no_further() {
+    check(
+        "
+        limits first=1 release=8 transactions=1 look=1000000 drain=1000
+        own p0 lanes=2 w=0
+        due p0 a => release p0 a:1
+        released p0 a aside => release p0 a:1
+        wait 100
+        released p0 a more => release p0 a:5
+        wait 10
+        released p0 a aside => release p0 a:5
+        ",
+    );
+}
