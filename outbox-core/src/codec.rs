@@ -60,8 +60,9 @@ pub trait Decode<T>: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// [`CodecError::Unavailable`] is an outage: the partition waits, nothing is parked, and no attempt is spent. Of any
-    /// other error nothing becomes: [`decode`](Self::decode) says it again, as the reason to park the event.
+    /// [`CodecError::Unavailable`] is an outage: the partition waits, nothing is parked, and no attempt is spent; so is
+    /// whatever takes longer than `retry.attempt_deadline`. Of any other error nothing becomes:
+    /// [`decode`](Self::decode) says it again, as the reason to park the event.
     fn prepare(&self, _payload: &Payload<'_>) -> Option<Preparation<'_>> {
         None
     }

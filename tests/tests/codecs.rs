@@ -31,6 +31,8 @@ struct State {
     /// What was looked up is lost so often.
     lost: AtomicU32,
     asked: AtomicU32,
+    /// The look-up never ends so often.
+    hangs: AtomicU32,
     /// A database on which nobody may have a transaction open while something is looked up.
     idle: Mutex<Option<String>>,
 }
@@ -42,6 +44,9 @@ impl State {
         if let Some(url) = idle {
             let mut other = SqliteConnection::connect(&url).await.unwrap();
             other.execute("PRAGMA busy_timeout = 3000; BEGIN IMMEDIATE; ROLLBACK").await.unwrap();
+        }
+        if self.hangs.fetch_update(SeqCst, SeqCst, |hangs| hangs.checked_sub(1)).is_ok() {
+            std::future::pending::<()>().await;
         }
         if self.away.load(SeqCst) {
             return Err(CodecError::Unavailable("the register is away".into()));
@@ -172,6 +177,22 @@ async fn while_it_is_away_nothing_is_parked_and_no_attempt_is_spent() {
     assert_eq!(deliver(&mut bench, 7).await, Outcome::Applied);
     back.await.unwrap();
     assert_eq!(effects(&mut bench).await, (1, 1));
+    assert_eq!(bench.number("SELECT count(*) FROM inbox_parked").await.unwrap(), 0);
+}
+
+#[tokio::test]
+async fn what_does_not_come_in_time_is_away() {
+    let handler = Write::default();
+    let mut bench = HandlerTest::sqlite().await.unwrap();
+    bench.configure(|config| {
+        config.retry.attempt_deadline = Duration::from_secs(1);
+        config.database.statement_timeout = Duration::from_millis(800);
+        config.database.lock_timeout = Duration::from_millis(400);
+    });
+    start(&mut bench, &handler).await;
+    handler.codec.0.hangs.store(2, SeqCst);
+    assert_eq!(deliver(&mut bench, 7).await, Outcome::Applied);
+    assert_eq!((effects(&mut bench).await, handler.codec.0.asked.load(SeqCst)), ((1, 1), 3));
     assert_eq!(bench.number("SELECT count(*) FROM inbox_parked").await.unwrap(), 0);
 }
 

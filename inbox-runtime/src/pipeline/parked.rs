@@ -74,7 +74,7 @@ pub(crate) fn doomed_row(item: &Delivered, doom: &Doom, delay: Option<Duration>)
     row(item, doom.reason, &doom.error, delay)
 }
 
-fn event_type(item: &Delivered) -> String {
+pub(super) fn event_type(item: &Delivered) -> String {
     item.event.event.as_ref().map_or_else(|_| String::new(), |event| plain(&event.event_type))
 }
 

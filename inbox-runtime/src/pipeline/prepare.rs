@@ -3,20 +3,28 @@
 use inbox_engine::internal::TransactionFault;
 use inbox_store::internal::port::Transactions;
 use outbox_core::Preparation;
+use tokio::time::timeout;
 
-use super::{Delivered, handling::run_event, intake::IGNORED, transaction::Work};
+use super::{
+    Delivered, handling::run_event, intake::IGNORED, parked::event_type, transaction::Work,
+};
 
 impl<DB: Transactions> Work<DB> {
-    /// Has codecs fetch what they lack for these events. What is not there is an outage, and no event's fault. Whatever
-    /// else they say, they say again when they decode.
+    /// Has codecs fetch what they lack for these events. What is not there, or does not come within an attempt's time, is
+    /// an outage, and no event's fault. Whatever else they say, they say again when they decode.
     pub(super) async fn prepare(&self, items: &[Delivered]) -> Result<(), TransactionFault> {
         for item in items {
             let Some(preparation) = self.preparation(item) else { continue };
-            if let Err(error) = preparation.await
-                && error.is_outage()
-            {
-                return Err(TransactionFault::Unreached(error.to_string()));
-            }
+            let error = match timeout(self.attempt_deadline, preparation).await {
+                Ok(Err(error)) if error.is_outage() => error.to_string(),
+                Ok(_) => continue,
+                Err(_) => format!(
+                    "the codec of `{}` has not come back with what it fetches within {:?}",
+                    event_type(item),
+                    self.attempt_deadline
+                ),
+            };
+            return Err(TransactionFault::Unreached(error));
         }
         Ok(())
     }
