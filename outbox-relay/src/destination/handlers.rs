@@ -171,18 +171,17 @@ impl Sink for Handlers {
         if self.routes.is_empty() {
             return Err("no handler is registered; add one with `Handlers::on`".into());
         }
-        let started = async {
-            for (event_type, route) in &self.routes {
-                if let Err(error) = route.start().await
-                    && !error.is_outage()
-                {
-                    return Err(format!("the codec of {event_type} does not start: {error}"));
+        // Beside each other, or one that is slow would hide what is wrong with the next. What is not there yet, deliveries
+        // wait for.
+        let starts = self.routes.iter().map(|(event_type, route)| async move {
+            match tokio::time::timeout(self.deadline, route.start()).await {
+                Ok(Err(error)) if !error.is_outage() => {
+                    Err(format!("the codec of {event_type} does not start: {error}"))
                 }
+                _ => Ok(()),
             }
-            Ok(())
-        };
-        // What is not there yet, deliveries wait for.
-        tokio::time::timeout(self.deadline, started).await.unwrap_or(Ok(()))
+        });
+        futures::future::try_join_all(starts).await.map(drop)
     }
 }
 
