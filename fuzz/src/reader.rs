@@ -34,7 +34,10 @@ pub fn check(input: &[u8]) {
     let read = reader.read(topic, 3, 7, &record);
     assert_eq!(read, reader.read(topic, 3, 7, &record.clone()), "one answer");
     if let (true, Some(unfolded)) = (read.is_ok(), reader.unfold(topic, &record)) {
-        assert_eq!(read, reader.read(topic, 3, 7, &unfolded), "unfolded it is the same");
+        // What it takes more may be too much.
+        if unfolded.size() <= BYTES_MAX {
+            assert_eq!(read, reader.read(topic, 3, 7, &unfolded), "unfolded it is the same");
+        }
         assert!(unfolded.size() <= record.size() + UNFOLDED_MORE, "it does not grow");
         assert_eq!(reader.unfold(topic, &unfolded), None, "once");
     }

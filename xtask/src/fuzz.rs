@@ -139,6 +139,17 @@ mod tests {
     use super::*;
 
     #[test]
+    fn each_target_has_a_dictionary_and_inputs_to_begin_with() {
+        let folder = workspace().join("fuzz");
+        for target in TARGETS {
+            let dictionary = folder.join("dictionaries").join(format!("{target}.dict"));
+            assert!(dictionary.is_file(), "there is no {}", dictionary.display());
+            let inputs = folder.join("corpus").join(target);
+            assert!(fs::read_dir(&inputs).unwrap().count() > 0, "{} is empty", inputs.display());
+        }
+    }
+
+    #[test]
     fn the_last_line_of_figures_counts_and_findings_are_told() {
         let said = "INFO: Seed: 1\n#2\tINITED cov: 5 ft: 6 corp: 1/1b exec/s: 0 rss: 30Mb\n\
                     #4096\tpulse  cov: 812 ft: 2 corp: 77/9Kb lim: 40 exec/s: 2048 rss: 31Mb\n\
