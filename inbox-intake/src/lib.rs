@@ -12,6 +12,7 @@ mod inside;
 mod intake;
 mod lane_set;
 mod line;
+mod portion;
 mod queue;
 mod request;
 mod run;
@@ -32,7 +33,7 @@ pub mod internal {
     pub use crate::{
         format::WebhookRules,
         inside::{Refused, records, signed},
-        line::QueueLimits,
+        portion::QueueLimits,
         secrets::Secrets,
         settings::{IntakeSettings, reader},
     };

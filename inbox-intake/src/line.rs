@@ -2,32 +2,15 @@
 //!
 //! A lane is in one transaction of this process at most, so what comes for it meanwhile goes together in the next one. A
 //! request goes whole, once all of its lanes are free: in parts it would be in as many transactions, each as dear as a
-//! whole one, and would wait for the last. Of one that meets a slow transaction, what is free goes before.
+//! whole one, and would wait for the last. A large one goes in two halves, by its lanes, which two connections work on
+//! at once. Of one that meets a slow transaction, what is free goes before.
 
 use std::collections::VecDeque;
 
-use crate::lane_set::LaneSet;
-
-/// How much waits, and runs.
-#[derive(Clone, Copy, Debug)]
-pub struct QueueLimits {
-    /// Transactions that are open at once.
-    pub transactions_max: usize,
-    /// Events of one transaction.
-    pub batch_events_max: usize,
-    /// Bytes of one transaction's events; a single larger event goes alone.
-    pub batch_bytes_max: usize,
-    /// Bytes of all events that wait or run.
-    pub bytes_max: usize,
-}
-
-/// An event that waits.
-pub(crate) trait Queued {
-    fn lane(&self) -> u16;
-    fn bytes(&self) -> usize;
-    /// Whether nobody waits for its request any more.
-    fn is_over(&self) -> bool;
-}
+use crate::{
+    lane_set::LaneSet,
+    portion::{Portion, QueueLimits, Queued},
+};
 
 /// The requests that wait, in the order in which they came, and the lanes that are in open transactions.
 #[derive(Debug)]
@@ -49,79 +32,10 @@ impl<E> Default for Line<E> {
     }
 }
 
-/// A request, or what is left of it; or what goes into one transaction. By their lanes, and within a lane as they came.
-#[derive(Debug)]
-pub(crate) struct Portion<E> {
-    events: Vec<E>,
-    lanes: LaneSet,
-    bytes: usize,
-    /// What is before it in its request may be under way.
-    is_rest: bool,
-}
-
-impl<E: Queued> Portion<E> {
-    fn of(mut events: Vec<E>) -> Self {
-        events.sort_by_key(E::lane);
-        let lanes = events.iter().map(E::lane).collect();
-        let bytes = events.iter().map(E::bytes).sum();
-        Self { events, lanes, bytes, is_rest: false }
-    }
-
-    /// Its first events, as many as a transaction may have, and what is left of it.
-    fn split(self, limits: &QueueLimits) -> (Self, Option<Self>) {
-        if self.events.len() <= limits.batch_events_max && self.bytes <= limits.batch_bytes_max {
-            return (self, None);
-        }
-        let (mut first, mut count, mut bytes) = (self.events, 0, 0);
-        for event in &first {
-            bytes += event.bytes();
-            // A single larger one goes alone.
-            if count > 0 && (count >= limits.batch_events_max || bytes > limits.batch_bytes_max) {
-                break;
-            }
-            count += 1;
-        }
-        let rest = first.split_off(count);
-        let rest = (!rest.is_empty()).then(|| Self { is_rest: true, ..Self::of(rest) });
-        (Self::of(first), rest)
-    }
-
-    /// Its events of other lanes than these, and those of these.
-    fn split_by(self, lanes: LaneSet) -> (Self, Self) {
-        let (rest, free): (Vec<_>, Vec<_>) =
-            self.events.into_iter().partition(|event| lanes.has(event.lane()));
-        let free = Self { is_rest: self.is_rest, ..Self::of(free) };
-        (free, Self { is_rest: true, ..Self::of(rest) })
-    }
-
-    /// All events of a request are over at once.
-    fn is_over(&self) -> bool {
-        self.events.first().is_some_and(E::is_over)
-    }
-
-    fn has_room(&self, more: &Self, limits: &QueueLimits) -> bool {
-        self.events.len() + more.events.len() <= limits.batch_events_max
-            && self.bytes + more.bytes <= limits.batch_bytes_max
-    }
-
-    fn append(&mut self, mut more: Self) {
-        self.events.append(&mut more.events);
-        self.lanes.add(more.lanes);
-        self.bytes += more.bytes;
-    }
-}
-
-impl<E> Portion<E> {
-    /// The events, their lanes, and their bytes.
-    pub(crate) fn into_parts(self) -> (Vec<E>, LaneSet, usize) {
-        (self.events, self.lanes, self.bytes)
-    }
-}
-
 impl<E: Queued> Line<E> {
     /// A request waits from now on.
     pub(crate) fn push(&mut self, events: Vec<E>) {
-        self.waiting.push_back(Portion::of(events));
+        self.waiting.extend(Portion::parts(events));
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -143,6 +57,11 @@ impl<E: Queued> Line<E> {
     pub(crate) fn free_early(&mut self, lanes: LaneSet) {
         self.busy.remove(lanes);
         self.committing.add(lanes);
+    }
+
+    /// Whether one that has such lanes was freed early, and is not over.
+    pub(crate) fn is_committing(&self, lanes: LaneSet) -> bool {
+        self.committing.meets(lanes)
     }
 
     /// What was freed early is over.
@@ -201,6 +120,11 @@ impl<E: Queued> Line<E> {
                         kept.add(rest.lanes);
                         left.push_back(rest);
                     }
+                }
+                // In a transaction of its own, at once; what comes behind it waits for it.
+                Some(portion) if portion.is_other_half(&request) => {
+                    kept.add(request.lanes);
+                    left.push_back(request);
                 }
                 Some(portion) if portion.has_room(&request, limits) => portion.append(request),
                 Some(_) => {
@@ -293,6 +217,25 @@ mod tests {
         assert!(next(&mut line, &limits).is_none());
         line.free(lanes);
         assert_eq!(next(&mut line, &limits).unwrap().0, [(1, 1), (2, 2), (2, 4)]);
+    }
+
+    #[test]
+    fn a_large_request_goes_in_two_halves_at_once() {
+        let large: Vec<Event> = (0..16).map(|n| (n % 8, u32::from(n))).collect();
+        let (mut line, limits) = (line(&[&large]), limits(99, 999));
+        line.push(vec![(1, 16), (9, 17)]);
+        let (even, lanes) = next(&mut line, &limits).unwrap();
+        let halved = [(0, 0), (0, 8), (2, 2), (2, 10), (4, 4), (4, 12), (6, 6), (6, 14)];
+        assert_eq!(even, halved);
+        let (odd, _) = next(&mut line, &limits).unwrap();
+        assert_eq!(
+            odd[..4],
+            [(1, 1), (1, 9), (1, 16), (3, 3)],
+            "nothing passes the half that waits"
+        );
+        assert_eq!(odd.len(), 10);
+        line.free(lanes);
+        assert!(line.is_empty());
     }
 
     #[test]

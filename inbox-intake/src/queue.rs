@@ -14,7 +14,8 @@ use tokio::sync::{Notify, oneshot};
 use crate::{
     answer::Answer,
     lane_set::LaneSet,
-    line::{Line, Portion, QueueLimits, Queued},
+    line::Line,
+    portion::{Portion, QueueLimits, Queued},
     run::{LATE, run},
     ticket::{Pending, Slot, Ticket},
 };
@@ -45,15 +46,18 @@ pub(crate) struct Queue<DB: Owners> {
 
 #[derive(Debug, Default)]
 struct State {
-    line: Line<Pending>,
+    /// Boxed: they are sorted and moved a few times.
+    line: Line<Box<Pending>>,
     running: usize,
     /// Those among them that are not quick.
     slow: usize,
+    /// Quick halves that are being committed, and beside which another one has their lanes already.
+    early: usize,
     bytes: usize,
     ending: bool,
 }
 
-impl Queued for Pending {
+impl Queued for Box<Pending> {
     fn lane(&self) -> u16 {
         self.event.lane()
     }
@@ -105,7 +109,7 @@ impl<DB: Owners> Queue<DB> {
         state.bytes += bytes;
         let slot = |place| Slot { ticket: Arc::clone(&ticket), place };
         let pending = events.into_iter().enumerate();
-        let pending = pending.map(|(place, event)| Pending { event, slot: slot(place) });
+        let pending = pending.map(|(place, event)| Box::new(Pending { event, slot: slot(place) }));
         state.line.push(pending.collect());
         self.start(&mut state);
         Ok(answers)
@@ -142,7 +146,7 @@ impl<DB: Owners> Queue<DB> {
     /// Begins a transaction, if one more may be open and there is something for it.
     fn start_one(self: &Arc<Self>, state: &mut State) -> bool {
         if state.running >= self.limits.transactions_max.max(1)
-            || state.running - state.slow >= QUICK_MAX
+            || state.running - state.slow - state.early >= QUICK_MAX
         {
             return false;
         }
@@ -156,7 +160,8 @@ impl<DB: Owners> Queue<DB> {
         true
     }
 
-    async fn run(self: Arc<Self>, portion: Portion<Pending>) {
+    async fn run(self: Arc<Self>, portion: Portion<Box<Pending>>) {
+        let halved = portion.is_half();
         let (pending, lanes, bytes) = portion.into_parts();
         let (committing, commits) = oneshot::channel();
         // In a task of its own: a handler that does not yield would keep this one from seeing that it is slow. A panic
@@ -170,11 +175,14 @@ impl<DB: Owners> Queue<DB> {
             tokio::select! {
                 biased;
                 _ = &mut ran => break,
-                told = &mut commits => freed = told.is_ok() && !slow && self.begin_next(lanes),
+                told = &mut commits => {
+                    freed = told.is_ok() && !slow && self.begin_next(lanes, halved);
+                }
                 () = &mut quick, if !slow => {
                     slow = true;
                     let mut state = self.state();
                     state.slow += 1;
+                    state.early -= usize::from(freed && halved);
                     if !freed {
                         state.line.slow(lanes);
                     }
@@ -185,6 +193,7 @@ impl<DB: Owners> Queue<DB> {
         let mut state = self.state();
         state.running -= 1;
         state.slow -= usize::from(slow);
+        state.early -= usize::from(freed && halved && !slow);
         state.bytes -= bytes;
         if freed {
             state.line.committed(lanes);
@@ -195,16 +204,18 @@ impl<DB: Owners> Queue<DB> {
     }
 
     /// While the only transaction is committed, one more begins, and waits in the database for the lanes of the one
-    /// before. Beside others it would wait there with lanes that they do not have. Behind a slow one it would wait long,
-    /// and with all of its lanes.
-    fn begin_next(self: &Arc<Self>, lanes: LaneSet) -> bool {
+    /// before. Beside others it would wait there with lanes that they do not have; not where both have half of the
+    /// lanes, of large requests. Behind a slow one it would wait long, and with all of its lanes.
+    fn begin_next(self: &Arc<Self>, lanes: LaneSet, halved: bool) -> bool {
         let mut state = self.state();
-        let alone = state.running == 1;
-        if alone {
+        let beside = halved && state.slow == 0 && state.early < QUICK_MAX;
+        let may = state.running == 1 || beside && !state.line.is_committing(lanes);
+        if may {
+            state.early += usize::from(halved);
             state.line.free_early(lanes);
             self.start_one(&mut state);
         }
-        alone
+        may
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

@@ -30,7 +30,7 @@ pub(crate) const LATE: &str = "it was not reached in time";
 
 /// Events that go into one transaction.
 struct Part {
-    pending: Vec<Pending>,
+    pending: Vec<Box<Pending>>,
     mode: Mode,
     conflicts: u32,
 }
@@ -39,7 +39,7 @@ struct Part {
 /// it again helps. `committing` is told when all of them are about to be committed in one transaction.
 pub(crate) async fn run<DB: Owners>(
     direct: &Direct<DB>,
-    pending: Vec<Pending>,
+    pending: Vec<Box<Pending>>,
     committing: oneshot::Sender<()>,
 ) {
     let mut parts = vec![Part { pending, mode: Mode::Together, conflicts: 0 }];
@@ -60,42 +60,57 @@ async fn try_part<DB: Owners>(
     committing: Option<oneshot::Sender<()>>,
 ) -> Vec<Part> {
     let Part { pending, mode, conflicts } = part;
-    let (over, pending): (Vec<_>, Vec<_>) =
-        pending.into_iter().partition(|pending| pending.slot.is_over());
-    for pending in over {
-        pending.slot.answer(Answer::again(LATE, 1));
-    }
+    let pending = answer_those(pending, |pending| pending.slot.is_over(), LATE);
     // What was refused before may have been in another part, or in another transaction.
-    let (behind, pending): (Vec<_>, Vec<_>) =
-        pending.into_iter().partition(|pending| pending.slot.is_behind());
-    for pending in behind {
-        pending.slot.answer(Answer::again(BEHIND, 1));
-    }
+    let pending = answer_those(pending, |pending| pending.slot.is_behind(), BEHIND);
     if pending.is_empty() {
         return Vec::new();
     }
     if mode == Mode::Careful && pending.len() > Mode::CAREFUL_MAX {
         return split(pending, Mode::CAREFUL_MAX, mode, conflicts);
     }
-    let (events, slots): (Vec<DirectEvent>, Vec<Slot>) =
-        pending.into_iter().map(|pending| (pending.event, pending.slot)).unzip();
+    let (events, slots): (Vec<DirectEvent>, Vec<Slot>) = pending
+        .into_iter()
+        .map(|pending| {
+            let Pending { event, slot } = *pending;
+            (event, slot)
+        })
+        .unzip();
     let (events, outcome) = direct.settle(events, mode, committing).await;
-    let pending =
-        events.into_iter().zip(slots).map(|(event, slot)| Pending { event, slot }).collect();
     match outcome {
         Ok(settled) => {
-            for (pending, settlement) in Vec::into_iter(pending).zip(settled) {
-                pending.slot.answer(Answer::Settled(settlement));
+            for (slot, settlement) in slots.into_iter().zip(settled) {
+                slot.answer(Answer::Settled(settlement));
             }
             Vec::new()
         }
-        Err(outcome) => again(pending, mode, conflicts, outcome).await,
+        Err(outcome) => {
+            let pending = events.into_iter().zip(slots);
+            let pending = pending.map(|(event, slot)| Box::new(Pending { event, slot })).collect();
+            again(pending, mode, conflicts, outcome).await
+        }
     }
+}
+
+/// Has some of them sent again; answers the others.
+fn answer_those(
+    mut pending: Vec<Box<Pending>>,
+    which: impl Fn(&Pending) -> bool,
+    error: &'static str,
+) -> Vec<Box<Pending>> {
+    pending.retain(|pending| {
+        let meant = which(pending);
+        if meant {
+            pending.slot.answer(Answer::again(error, 1));
+        }
+        !meant
+    });
+    pending
 }
 
 /// What is done about a transaction that was not committed.
 async fn again(
-    pending: Vec<Pending>,
+    pending: Vec<Box<Pending>>,
     mode: Mode,
     conflicts: u32,
     outcome: BatchOutcome,
@@ -142,7 +157,7 @@ async fn again(
 
 /// Answers those whose handler may succeed later, and what follows them in their requests; answers what is left, in which
 /// those that never can are to be parked.
-fn blame(pending: Vec<Pending>, mut named: BTreeMap<usize, Failure>) -> Vec<Pending> {
+fn blame(pending: Vec<Box<Pending>>, mut named: BTreeMap<usize, Failure>) -> Vec<Box<Pending>> {
     let mut rest = Vec::new();
     for (index, mut pending) in pending.into_iter().enumerate() {
         let failure = named.remove(&index);
@@ -167,7 +182,12 @@ fn blame(pending: Vec<Pending>, mut named: BTreeMap<usize, Failure>) -> Vec<Pend
 }
 
 /// Half of them at a time; of one alone there is nothing more to find out.
-fn halves(pending: Vec<Pending>, mode: Mode, conflicts: u32, error: &'static str) -> Vec<Part> {
+fn halves(
+    pending: Vec<Box<Pending>>,
+    mode: Mode,
+    conflicts: u32,
+    error: &'static str,
+) -> Vec<Part> {
     if pending.len() < 2 {
         return answer_all(&pending, Answer::again(error, 1));
     }
@@ -175,7 +195,7 @@ fn halves(pending: Vec<Pending>, mode: Mode, conflicts: u32, error: &'static str
     split(pending, size, mode, conflicts)
 }
 
-fn split(pending: Vec<Pending>, size: usize, mode: Mode, conflicts: u32) -> Vec<Part> {
+fn split(pending: Vec<Box<Pending>>, size: usize, mode: Mode, conflicts: u32) -> Vec<Part> {
     let mut parts = Vec::new();
     let mut rest = pending;
     while !rest.is_empty() {
@@ -185,7 +205,7 @@ fn split(pending: Vec<Pending>, size: usize, mode: Mode, conflicts: u32) -> Vec<
     parts
 }
 
-fn answer_all(pending: &[Pending], answer: Answer) -> Vec<Part> {
+fn answer_all(pending: &[Box<Pending>], answer: Answer) -> Vec<Part> {
     for pending in pending {
         pending.slot.answer(answer.clone());
     }

@@ -6,7 +6,7 @@ use outbox_core::{IdScope, Reader, RulesError};
 
 use crate::{
     format::{self, WebhookRules},
-    line::QueueLimits,
+    portion::QueueLimits,
     secrets::Secrets,
 };
 

@@ -17,7 +17,7 @@ section! {
         listen: String = "off";
         /// Ordered queues of the intake, as `lanes.count` of a partition. The database keeps the number that the intake
         /// was first opened with.
-        lanes: u16 = "64", in 1..=256;
+        lanes: u16 = "16", in 1..=256;
         /// Transactions of the intake that are open at once, each on a connection; what comes meanwhile goes together
         /// in the next.
         transactions_max: u16 = "4", in 1..=64;

@@ -61,22 +61,15 @@ impl Draft {
             (names::TRACESTATE, self.tracestate),
         ];
         let ours = |name: &str| named.iter().any(|(known, _)| *known == name);
-        let theirs: Vec<Header> = self
-            .headers
-            .into_iter()
-            .filter(|(name, _)| !ours(name))
-            .map(|(name, value)| header(name.into(), value))
-            .collect();
+        let mut headers = Vec::with_capacity(self.headers.len() + named.len());
+        let theirs = self.headers.into_iter().filter(|(name, _)| !ours(name));
+        headers.extend(theirs.map(|(name, value)| header(name.into(), value)));
         let named = named.into_iter().filter_map(|(name, value)| {
             let value = value.filter(|value| !value.is_empty())?;
             Some(header(Text::from_static(name), value))
         });
-        Record {
-            key: Some(key.into()),
-            headers: theirs.into_iter().chain(named).collect(),
-            payload: self.payload,
-            timestamp_ms: Some(now_ms),
-        }
+        headers.extend(named);
+        Record { key: Some(key.into()), headers, payload: self.payload, timestamp_ms: Some(now_ms) }
     }
 }
 

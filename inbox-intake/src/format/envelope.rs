@@ -55,6 +55,12 @@ pub(super) fn read(body: &Bytes) -> Result<Drafts, BadInput> {
     if !is_list {
         return Ok(Drafts { all: vec![one(body)?], is_list });
     }
+    if let Ok(envelopes) = serde_json::from_slice::<Vec<Envelope>>(body) {
+        let all = envelopes.into_iter().enumerate();
+        let all = all.map(|(at, envelope)| draft(envelope).map_err(|error| error.at(at)));
+        return Ok(Drafts { all: all.collect::<Result<_, _>>()?, is_list });
+    }
+    // Which of them is wrong.
     let parts: Vec<&RawValue> = serde_json::from_slice(body).map_err(not_json)?;
     let parts = parts.into_iter().enumerate();
     let read =
@@ -63,7 +69,10 @@ pub(super) fn read(body: &Bytes) -> Result<Drafts, BadInput> {
 }
 
 fn one(body: &[u8]) -> Result<Draft, BadInput> {
-    let envelope: Envelope = serde_json::from_slice(body).map_err(not_json)?;
+    draft(serde_json::from_slice(body).map_err(not_json)?)
+}
+
+fn draft(envelope: Envelope) -> Result<Draft, BadInput> {
     let payload = match (envelope.payload, envelope.payload_base64) {
         (Some(raw), None) if raw.get() == "null" => None,
         (Some(raw), None) => Some(Box::<str>::from(raw).into_boxed_bytes().into()),
