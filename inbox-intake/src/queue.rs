@@ -46,7 +46,7 @@ pub(crate) struct Queue<DB: Owners> {
 
 #[derive(Debug, Default)]
 struct State {
-    /// Boxed: they are sorted and moved a few times.
+    /// Boxed: they are sorted and moved a few times before they run.
     line: Line<Box<Pending>>,
     running: usize,
     /// Those among them that are not quick.
@@ -163,6 +163,7 @@ impl<DB: Owners> Queue<DB> {
     async fn run(self: Arc<Self>, portion: Portion<Box<Pending>>) {
         let halved = portion.is_half();
         let (pending, lanes, bytes) = portion.into_parts();
+        let pending = pending.into_iter().map(|pending| *pending).collect();
         let (committing, commits) = oneshot::channel();
         // In a task of its own: a handler that does not yield would keep this one from seeing that it is slow. A panic
         // ends that task alone.

@@ -30,7 +30,7 @@ pub(crate) const LATE: &str = "it was not reached in time";
 
 /// Events that go into one transaction.
 struct Part {
-    pending: Vec<Box<Pending>>,
+    pending: Vec<Pending>,
     mode: Mode,
     conflicts: u32,
 }
@@ -39,7 +39,7 @@ struct Part {
 /// it again helps. `committing` is told when all of them are about to be committed in one transaction.
 pub(crate) async fn run<DB: Owners>(
     direct: &Direct<DB>,
-    pending: Vec<Box<Pending>>,
+    pending: Vec<Pending>,
     committing: oneshot::Sender<()>,
 ) {
     let mut parts = vec![Part { pending, mode: Mode::Together, conflicts: 0 }];
@@ -69,13 +69,8 @@ async fn try_part<DB: Owners>(
     if mode == Mode::Careful && pending.len() > Mode::CAREFUL_MAX {
         return split(pending, Mode::CAREFUL_MAX, mode, conflicts);
     }
-    let (events, slots): (Vec<DirectEvent>, Vec<Slot>) = pending
-        .into_iter()
-        .map(|pending| {
-            let Pending { event, slot } = *pending;
-            (event, slot)
-        })
-        .unzip();
+    let (events, slots): (Vec<DirectEvent>, Vec<Slot>) =
+        pending.into_iter().map(|Pending { event, slot }| (event, slot)).unzip();
     let (events, outcome) = direct.settle(events, mode, committing).await;
     match outcome {
         Ok(settled) => {
@@ -86,7 +81,7 @@ async fn try_part<DB: Owners>(
         }
         Err(outcome) => {
             let pending = events.into_iter().zip(slots);
-            let pending = pending.map(|(event, slot)| Box::new(Pending { event, slot })).collect();
+            let pending = pending.map(|(event, slot)| Pending { event, slot }).collect();
             again(pending, mode, conflicts, outcome).await
         }
     }
@@ -94,10 +89,10 @@ async fn try_part<DB: Owners>(
 
 /// Has some of them sent again; answers the others.
 fn answer_those(
-    mut pending: Vec<Box<Pending>>,
+    mut pending: Vec<Pending>,
     which: impl Fn(&Pending) -> bool,
     error: &'static str,
-) -> Vec<Box<Pending>> {
+) -> Vec<Pending> {
     pending.retain(|pending| {
         let meant = which(pending);
         if meant {
@@ -110,7 +105,7 @@ fn answer_those(
 
 /// What is done about a transaction that was not committed.
 async fn again(
-    pending: Vec<Box<Pending>>,
+    pending: Vec<Pending>,
     mode: Mode,
     conflicts: u32,
     outcome: BatchOutcome,
@@ -157,7 +152,7 @@ async fn again(
 
 /// Answers those whose handler may succeed later, and what follows them in their requests; answers what is left, in which
 /// those that never can are to be parked.
-fn blame(pending: Vec<Box<Pending>>, mut named: BTreeMap<usize, Failure>) -> Vec<Box<Pending>> {
+fn blame(pending: Vec<Pending>, mut named: BTreeMap<usize, Failure>) -> Vec<Pending> {
     let mut rest = Vec::new();
     for (index, mut pending) in pending.into_iter().enumerate() {
         let failure = named.remove(&index);
@@ -182,12 +177,7 @@ fn blame(pending: Vec<Box<Pending>>, mut named: BTreeMap<usize, Failure>) -> Vec
 }
 
 /// Half of them at a time; of one alone there is nothing more to find out.
-fn halves(
-    pending: Vec<Box<Pending>>,
-    mode: Mode,
-    conflicts: u32,
-    error: &'static str,
-) -> Vec<Part> {
+fn halves(pending: Vec<Pending>, mode: Mode, conflicts: u32, error: &'static str) -> Vec<Part> {
     if pending.len() < 2 {
         return answer_all(&pending, Answer::again(error, 1));
     }
@@ -195,7 +185,7 @@ fn halves(
     split(pending, size, mode, conflicts)
 }
 
-fn split(pending: Vec<Box<Pending>>, size: usize, mode: Mode, conflicts: u32) -> Vec<Part> {
+fn split(pending: Vec<Pending>, size: usize, mode: Mode, conflicts: u32) -> Vec<Part> {
     let mut parts = Vec::new();
     let mut rest = pending;
     while !rest.is_empty() {
@@ -205,7 +195,7 @@ fn split(pending: Vec<Box<Pending>>, size: usize, mode: Mode, conflicts: u32) ->
     parts
 }
 
-fn answer_all(pending: &[Box<Pending>], answer: Answer) -> Vec<Part> {
+fn answer_all(pending: &[Pending], answer: Answer) -> Vec<Part> {
     for pending in pending {
         pending.slot.answer(answer.clone());
     }
