@@ -35,7 +35,12 @@ impl<E> Default for Line<E> {
 impl<E: Queued> Line<E> {
     /// A request waits from now on.
     pub(crate) fn push(&mut self, events: Vec<E>) {
-        self.waiting.extend(Portion::parts(events));
+        self.waiting.push_back(Portion::of(events));
+    }
+
+    /// The same for a large one, whose halves may be in two transactions at once.
+    pub(crate) fn push_halves(&mut self, events: Vec<E>) {
+        self.waiting.extend(Portion::halves(events));
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -222,7 +227,8 @@ mod tests {
     #[test]
     fn a_large_request_goes_in_two_halves_at_once() {
         let large: Vec<Event> = (0..16).map(|n| (n % 8, u32::from(n))).collect();
-        let (mut line, limits) = (line(&[&large]), limits(99, 999));
+        let (mut line, limits) = (Line::default(), limits(99, 999));
+        line.push_halves(large);
         line.push(vec![(1, 16), (9, 17)]);
         let (even, lanes) = next(&mut line, &limits).unwrap();
         let halved = [(0, 0), (0, 8), (2, 2), (2, 10), (4, 4), (4, 12), (6, 6), (6, 14)];

@@ -2,9 +2,6 @@
 
 use crate::lane_set::LaneSet;
 
-/// Events of a request from which on it goes in two halves.
-const HALVED_MIN: usize = 16;
-
 /// How much waits, and runs.
 #[derive(Clone, Copy, Debug)]
 pub struct QueueLimits {
@@ -39,22 +36,20 @@ pub(crate) struct Portion<E> {
 }
 
 impl<E: Queued> Portion<E> {
-    fn of(mut events: Vec<E>) -> Self {
+    pub(crate) fn of(mut events: Vec<E>) -> Self {
         events.sort_by_key(E::lane);
         let lanes = events.iter().map(E::lane).collect();
         let bytes = events.iter().map(E::bytes).sum();
         Self { events, lanes, bytes, is_rest: false, half: None }
     }
 
-    /// A request, or its halves, of which neither has a lane of the other.
-    pub(crate) fn parts(events: Vec<E>) -> impl Iterator<Item = Self> {
-        let halved = events.len() >= HALVED_MIN;
+    /// The halves of a request, of which neither has a lane of the other.
+    pub(crate) fn halves(events: Vec<E>) -> impl Iterator<Item = Self> {
         let (odd, even): (Vec<_>, Vec<_>) =
-            events.into_iter().partition(|event| halved && event.lane() % 2 == 1);
-        let half = |number: u16| halved.then_some(number);
-        [Self { half: half(0), ..Self::of(even) }, Self { half: half(1), ..Self::of(odd) }]
+            events.into_iter().partition(|event| event.lane() % 2 == 1);
+        [Self { half: Some(0), ..Self::of(even) }, Self { half: Some(1), ..Self::of(odd) }]
             .into_iter()
-            .filter(|part| !part.events.is_empty())
+            .filter(|half| !half.events.is_empty())
     }
 
     /// Its first events, as many as a transaction may have, and what is left of it.
