@@ -25,8 +25,8 @@ const CLIENTS: usize = 16;
 const EVENTS: usize = 600;
 const COPIES: usize = 5;
 const KILLS: usize = 20;
-/// One of so many requests is a list of events.
-const LISTS: u64 = 3;
+/// Events of a request, each as often: a list of 24 is in two transactions.
+const SIZES: [usize; 6] = [1, 1, 1, 1, 5, 24];
 
 fn event(n: usize) -> Value {
     json!({
@@ -74,7 +74,8 @@ async fn each_event_has_one_effect_whatever_is_sent_twice_cut_and_killed() {
     let mut requests: Vec<Value> = Vec::new();
     let mut n = 0;
     while n < EVENTS {
-        let size = if random.below(LISTS) == 0 { 5.min(EVENTS - n) } else { 1 };
+        let size = SIZES[usize::try_from(random.below(SIZES.len() as u64)).unwrap()];
+        let size = size.min(EVENTS - n);
         let events: Vec<Value> = (n..n + size).map(event).collect();
         requests.push(if size == 1 { events[0].clone() } else { Value::from(events) });
         n += size;
