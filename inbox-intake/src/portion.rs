@@ -31,8 +31,15 @@ pub(crate) struct Portion<E> {
     bytes: usize,
     /// What is before it in its request may be under way.
     pub(crate) is_rest: bool,
-    /// Which half of a large request it is: lanes of even or of odd numbers.
-    half: Option<u16>,
+    /// Which half of a large request it is, if it is one.
+    half: Option<Half>,
+}
+
+/// Half of the lanes, by their numbers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Half {
+    Even,
+    Odd,
 }
 
 impl<E: Queued> Portion<E> {
@@ -47,9 +54,10 @@ impl<E: Queued> Portion<E> {
     pub(crate) fn halves(events: Vec<E>) -> impl Iterator<Item = Self> {
         let (odd, even): (Vec<_>, Vec<_>) =
             events.into_iter().partition(|event| event.lane() % 2 == 1);
-        [Self { half: Some(0), ..Self::of(even) }, Self { half: Some(1), ..Self::of(odd) }]
+        [(Half::Even, even), (Half::Odd, odd)]
             .into_iter()
-            .filter(|half| !half.events.is_empty())
+            .filter(|(_, events)| !events.is_empty())
+            .map(|(half, events)| Self { half: Some(half), ..Self::of(events) })
     }
 
     /// Its first events, as many as a transaction may have, and what is left of it.
@@ -99,7 +107,7 @@ impl<E: Queued> Portion<E> {
 
     /// Whether it is the other half of large requests.
     pub(crate) fn is_other_half(&self, of: &Self) -> bool {
-        self.half.is_some_and(|half| of.half.is_some_and(|other| other != half))
+        matches!((self.half, of.half), (Some(half), Some(other)) if half != other)
     }
 }
 

@@ -23,10 +23,10 @@ use crate::{
 /// Quick transactions at once. More of them share what there is to do in smaller transactions, each as dear as a large
 /// one: with 16 senders of single events 2 took 4,900 events a second, 4 took 4,600, 16 took 3,100.
 const QUICK_MAX: usize = 2;
-/// Events of a request from which on it goes in two halves, where two transactions may be open at once.
-const HALVED_MIN: usize = 16;
 /// A transaction that takes longer waits for something that is no processor: others go beside it.
 const QUICK: Duration = Duration::from_millis(20);
+/// Events of a request from which on it goes in two halves, where two transactions may be open at once.
+const HALVED_MIN: usize = 16;
 
 /// Why nothing more is taken in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -178,19 +178,21 @@ impl<DB: Owners> Queue<DB> {
         let mut ran = tokio::spawn(async move { run(&direct, pending, committing).await });
         let mut commits = pin!(commits.fuse());
         let mut quick = pin!(tokio::time::sleep(QUICK));
-        let (mut freed, mut slow) = (false, false);
+        // `freed`: another one may have its lanes. `early`: it is counted as such.
+        let (mut freed, mut early, mut slow) = (false, false, false);
         loop {
             tokio::select! {
                 biased;
                 _ = &mut ran => break,
                 told = &mut commits => {
                     freed = told.is_ok() && !slow && self.begin_next(lanes, halved);
+                    early = freed && halved;
                 }
                 () = &mut quick, if !slow => {
                     slow = true;
                     let mut state = self.state();
                     state.slow += 1;
-                    state.early -= usize::from(freed && halved);
+                    state.early -= usize::from(std::mem::take(&mut early));
                     if !freed {
                         state.line.slow(lanes);
                     }
@@ -201,7 +203,7 @@ impl<DB: Owners> Queue<DB> {
         let mut state = self.state();
         state.running -= 1;
         state.slow -= usize::from(slow);
-        state.early -= usize::from(freed && halved && !slow);
+        state.early -= usize::from(early);
         state.bytes -= bytes;
         if freed {
             state.line.committed(lanes);

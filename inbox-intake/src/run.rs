@@ -60,9 +60,9 @@ async fn try_part<DB: Owners>(
     committing: Option<oneshot::Sender<()>>,
 ) -> Vec<Part> {
     let Part { pending, mode, conflicts } = part;
-    let pending = answer_those(pending, |pending| pending.slot.is_over(), LATE);
+    let pending = answer_where(pending, |pending| pending.slot.is_over(), LATE);
     // What was refused before may have been in another part, or in another transaction.
-    let pending = answer_those(pending, |pending| pending.slot.is_behind(), BEHIND);
+    let pending = answer_where(pending, |pending| pending.slot.is_behind(), BEHIND);
     if pending.is_empty() {
         return Vec::new();
     }
@@ -87,18 +87,18 @@ async fn try_part<DB: Owners>(
     }
 }
 
-/// Has some of them sent again; answers the others.
-fn answer_those(
+/// Has those sent again of which that is true, and keeps the others.
+fn answer_where(
     mut pending: Vec<Pending>,
-    which: impl Fn(&Pending) -> bool,
+    is: impl Fn(&Pending) -> bool,
     error: &'static str,
 ) -> Vec<Pending> {
     pending.retain(|pending| {
-        let meant = which(pending);
-        if meant {
+        let again = is(pending);
+        if again {
             pending.slot.answer(Answer::again(error, 1));
         }
-        !meant
+        !again
     });
     pending
 }

@@ -29,7 +29,8 @@ pub(super) const CLAIM: &str = claim!(
 
 /// [`claim::ADVANCE`], then, with ?4 consumer, ?5 aggregates, ?6 `[[place,prev,new],…]`, their versions, and,
 /// with ?7 and ?8, the queues of what waits for them, which is woken, and with it what waits for the versions right
-/// behind, of the same aggregate. Nobody else writes between the two. `+`: the rows of one queue are few, those of all that waits need not be.
+/// behind, of the same aggregate. Nobody else writes between the two. `+`: the rows of one queue are few, those of all
+/// that waits need not be.
 pub(super) const ADVANCE: &str = advance!(
     ";
 INSERT INTO inbox_versions (consumer_ref, aggregate_key, version, previous)
