@@ -115,6 +115,8 @@ pub enum Rule {
     StaleSkipped,
     /// A version is written over the one that the claim read, or the transaction is rolled back.
     VersionsCompared,
+    /// A version that the process has written before is read again, unless the very next one is to be run behind it.
+    VersionsReadInDoubt,
     /// An event behind a version that was not applied waits for it, where its route says so.
     GapWaits,
     /// With a version what waits for it is due, in the same transaction.

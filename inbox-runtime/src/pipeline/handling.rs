@@ -74,7 +74,7 @@ impl<DB: Transactions> Transaction<'_, DB> {
                 rest = behind;
                 continue;
             }
-            let verdicts = self.versions.judge(&rest);
+            let verdicts = self.judge(&rest)?;
             let called = to_call(&rest, &verdicts);
             let of_run = payloads.run(run.kind.route, &called);
             let end = match *called {
@@ -156,9 +156,7 @@ impl<DB: Transactions> Transaction<'_, DB> {
             if failures.iter().any(behind) || dispositions.follow(index) {
                 continue;
             }
-            if let [verdict @ (Verdict::Stale(_) | Verdict::Wait(_))] =
-                *self.versions.judge(&[index])
-            {
+            if let [verdict @ (Verdict::Stale(_) | Verdict::Wait(_))] = *self.judge(&[index])? {
                 self.settle(index, verdict, dispositions);
                 continue;
             }

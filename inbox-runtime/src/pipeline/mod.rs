@@ -23,6 +23,7 @@ mod grouped;
 mod handling;
 mod heads;
 pub(crate) mod intake;
+mod known_versions;
 mod notes;
 mod outages;
 mod overlap;

@@ -24,6 +24,7 @@ use super::{
     fault_point,
     handling::run_event,
     intake::{IGNORED, Intake},
+    known_versions::KnownVersions,
     overlap::overlap,
     parking::ParkingRules,
     sessions::{Session, Sessions},
@@ -68,6 +69,8 @@ pub struct WorkState {
     pub(super) concurrency: ConcurrencyLimiter,
     /// Held by each transaction, and by itself by one of an event that a process has ended with.
     pub(super) aside: RwLock<()>,
+    /// Versions that they have written.
+    pub(super) known_versions: KnownVersions,
     /// The crash that a test asked for.
     #[cfg(feature = "testing")]
     pub crash: super::crash::Crash,
@@ -328,6 +331,7 @@ impl<'a, DB: Transactions> Transaction<'a, DB> {
             let said = "the session is still in its transaction";
             return Err(EarlyEnd::Closed(self.left_open(said)));
         }
+        self.remember_versions();
         Ok(())
     }
 

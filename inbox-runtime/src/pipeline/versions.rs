@@ -24,6 +24,7 @@ use super::{
     Delivered,
     content::Hash,
     disposition::Dispositions,
+    known_versions::KnownVersions,
     transaction::{EarlyEnd, Transaction},
 };
 use crate::telemetry::Signal;
@@ -76,10 +77,12 @@ struct Versioned<'a> {
 /// The last version of an aggregate that was applied.
 #[derive(Clone, Copy, Debug, Default)]
 struct Last {
-    /// As the claim read it.
+    /// As the claim read it, or as this process has written it before.
     stored: Option<i64>,
     /// With what this transaction has applied.
     now: Option<i64>,
+    /// It was not read: nothing but the very next event may be judged by it.
+    unread: bool,
 }
 
 impl<'a> Versions<'a> {
@@ -101,16 +104,24 @@ impl<'a> Versions<'a> {
         Self { events, last, gaps: routes.has_gaps(), ..Self::default() }
     }
 
-    /// The aggregates, distinct and sorted.
-    pub(super) fn keys(&self) -> Vec<[u8; 16]> {
-        self.last.keys().copied().collect()
+    /// Relies on what the process has written, where that is enough.
+    fn rely_on(&mut self, known: &KnownVersions) {
+        let events = self.events.iter().flatten().map(|event| (event.key, event.version));
+        for (key, last) in known.take(events) {
+            self.last.insert(key, Last { stored: Some(last), now: Some(last), unread: true });
+        }
+    }
+
+    /// The aggregates whose versions are to be read, distinct and sorted.
+    fn keys(&self) -> Vec<[u8; 16]> {
+        self.last.iter().filter(|(_, last)| !last.unread).map(|(key, _)| *key).collect()
     }
 
     /// Takes in what the database has of them.
     pub(super) fn learn(&mut self, stored: Vec<LastVersion>) {
         for (key, version) in stored {
             let version = Some(version);
-            self.last.insert(key, Last { stored: version, now: version });
+            self.last.insert(key, Last { stored: version, now: version, unread: false });
         }
     }
 
@@ -146,6 +157,16 @@ impl<'a> Versions<'a> {
             }
         };
         indices.iter().map(judge).collect()
+    }
+
+    /// Whether one of these is to be skipped or to wait behind a version that was not read.
+    fn doubts(&self, indices: &[usize], verdicts: &[Verdict]) -> bool {
+        let unread = |index| {
+            let last = self.event(index).and_then(|event| self.last.get(&event.key));
+            last.is_some_and(|last| last.unread)
+        };
+        let mut judged = indices.iter().zip(verdicts);
+        judged.any(|(&index, verdict)| *verdict != Verdict::Run && unread(index))
     }
 
     /// The event waits, at first for what the transaction itself applies.
@@ -196,12 +217,19 @@ impl<'a> Versions<'a> {
 
     /// What the transaction writes, in the order of the keys.
     pub(super) fn moves(&self) -> Vec<VersionMove> {
-        let moved = self.last.iter().filter(|(_, last)| last.now != last.stored);
-        let moved = moved.filter_map(|(&key, last)| {
-            let new = last.now?;
-            Some(VersionMove { key, prev: last.stored, new, awaits: self.awaits(&key, new) })
+        let moved = self.moved().map(|(key, prev, new)| VersionMove {
+            key,
+            prev,
+            new,
+            awaits: self.awaits(&key, new),
         });
         moved.collect()
+    }
+
+    /// Aggregates with the versions before and behind this transaction.
+    fn moved(&self) -> impl Iterator<Item = ([u8; 16], Option<i64>, i64)> {
+        let moved = self.last.iter().filter(|(_, last)| last.now != last.stored);
+        moved.filter_map(|(&key, last)| Some((key, last.stored, last.now?)))
     }
 
     /// The queues of what need not wait any more: for the next version, or under one that was passed here.
@@ -234,6 +262,7 @@ impl<DB: Transactions> Transaction<'_, DB> {
         request: &ClaimRequest,
     ) -> Result<ClaimResult, sqlx::Error> {
         self.versions = Versions::of(&self.work.routes, &self.batch.items);
+        self.versions.rely_on(&self.work.state.known_versions);
         let keys = self.versions.keys();
         if keys.is_empty() {
             return DB::claim(self.conn, &self.scope, request).await;
@@ -254,6 +283,23 @@ impl<DB: Transactions> Transaction<'_, DB> {
         let stored = stored.map_err(|error| self.statement_failed("reading versions", &error))?;
         self.versions.learn(stored);
         Ok(())
+    }
+
+    /// What these events are, as [`Versions::judge`] says. What was not read is enough to run the next event, as the
+    /// advance compares it, and for nothing else: an event before may have been a copy of what others have applied.
+    pub(super) fn judge(&self, indices: &[usize]) -> Result<Vec<Verdict>, EarlyEnd> {
+        let verdicts = self.versions.judge(indices);
+        if !self.versions.doubts(indices, &verdicts) || !Rule::VersionsReadInDoubt.on() {
+            return Ok(verdicts);
+        }
+        let text = "the version of an aggregate is not what this process has left";
+        Err(EarlyEnd::RolledBack(BatchOutcome::Fault(TransactionFault::Conflict(text.into()))))
+    }
+
+    /// The transaction is committed: the next one need not read what it has written.
+    pub(super) fn remember_versions(&self) {
+        let moved = self.versions.moved().map(|(key, _, new)| (key, new));
+        self.work.state.known_versions.put(moved);
     }
 
     /// The advance, with what the transaction has changed of versions.

@@ -15,7 +15,7 @@ pub type LastVersion = ([u8; 16], i64);
 pub struct VersionMove {
     /// Which.
     pub key: [u8; 16],
-    /// What the claim read; `None`: there was no row.
+    /// What its events were judged by: what the claim read, or this process wrote before. `None`: there was no row.
     pub prev: Option<i64>,
     /// What it is now.
     pub new: i64,
@@ -28,7 +28,7 @@ pub struct VersionMove {
 pub struct Advanced {
     /// Lanes that moved.
     pub lanes: u64,
-    /// Aggregates whose version was what the claim read, and is another now.
+    /// Aggregates whose version was what their events were judged by, and is another now.
     pub versions: u64,
     /// Events that waited for one of these versions or right behind, and are due now.
     pub woken: u64,
@@ -71,7 +71,7 @@ pub trait Versions: Database {
         keys: &[[u8; 16]],
     ) -> impl Future<Output = Result<(ClaimResult, Vec<LastVersion>), sqlx::Error>> + Send;
     /// [`Claim::advance`](super::Claim::advance), and `versions`, sorted by their keys. No version is written but in
-    /// the transaction of the claim, by who has all its lanes, over the one that the claim read: anything but one
+    /// the transaction of the claim, by who has all its lanes, over the one before (`prev`): anything but one
     /// row for each: roll back. What waits in one of their queues joins that of its
     /// aggregate, and is due; so does what waits there for the versions right behind, as far as they are without a hole.
     /// Not all of it at once.

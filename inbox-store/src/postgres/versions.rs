@@ -30,12 +30,12 @@ pub(super) const CLAIM_ONE: &str = claim_one!(
     (SELECT w.version FROM inbox_versions w WHERE w.consumer_ref = $1 AND w.aggregate_key = $10) AS version"
 );
 
-/// [`claim::ADVANCE`], with $9 consumer, $10 aggregates, $11 what the claim read of each, $12 what it is now, $13
+/// [`claim::ADVANCE`], with $9 consumer, $10 aggregates, $11 what each was judged by, $12 what it is now, $13
 /// the queues of what waits for that, which is woken, and with it what waits for the versions right behind, of the same
 /// aggregate. Nobody writes who has not all of its lanes: whoever was fenced waits for no row of the new owner. In the
 /// order of the keys, as two transactions meet here whose partitions share aggregates.
 ///
-/// Rows that the claim has read are changed plainly, and the others added: `ON CONFLICT` over all of them looks each row
+/// Rows that are there are changed plainly, and the others added: `ON CONFLICT` over all of them looks each row
 /// up twice and locks it in the log first. The selections hide how many there are from the planner, which would read
 /// the whole table for many, in another order.
 pub(super) const ADVANCE: &str = concat!(

@@ -337,6 +337,53 @@ async fn a_parked_event_is_judged_at_its_release<DB: Kit>() {
     bench.close().await.unwrap();
 }
 
+/// A process knows the version that it has written, and reads it no more. Another one may go on from there, as with a
+/// second topic.
+async fn what_another_process_has_applied_is_stale<DB: Kit>() {
+    let mut bench = start::<DB>(stale()).await;
+    bench.deliver(&to(1)).await.unwrap();
+    assert_eq!(bench.execute("UPDATE inbox_versions SET version = 2").await.unwrap(), 1);
+    bench.deliver(&to(2)).await.unwrap();
+    assert_eq!(effects(&mut bench).await, "1");
+    bench.deliver(&to(3)).await.unwrap();
+    assert_eq!(bench.execute("UPDATE inbox_versions SET version = 9").await.unwrap(), 1);
+    bench.run(&[to(8), to(4), to(10)]).await.unwrap();
+    assert_eq!(effects(&mut bench).await, "1 3 10");
+    assert_eq!(bench.execute("DELETE FROM inbox_versions").await.unwrap(), 1);
+    bench.deliver(&to(11)).await.unwrap();
+    assert_eq!(effects(&mut bench).await, "1 3 10 11");
+    assert_eq!(versions(&mut bench).await, (1, 11));
+    bench.close().await.unwrap();
+}
+
+/// Nobody waits for what another process has applied.
+async fn a_version_is_read_before_anything_waits_for_it<DB: Kit>() {
+    let hour = std::time::Duration::from_hours(1);
+    let handler = Write::default();
+    let routes = Routes::default().on(TYPE, handler.clone());
+    let mut bench = DB::bench().await;
+    bench.execute(DB::TABLES).await.unwrap();
+    bench.configure(|config| config.retry.attempts_max = 1);
+    let policy = VersionPolicy::gap(hour, GapEnd::Park).first(1);
+    bench.handle(routes.versions(TYPE, policy)).await.unwrap();
+    bench.deliver(&to(1)).await.unwrap();
+    handler.failures.store(1, SeqCst);
+    let second = to(2);
+    assert_eq!(bench.deliver(&second).await.unwrap().reason(), "exhausted");
+    // As another process does that has released it.
+    for change in [
+        "DELETE FROM inbox_parked",
+        "UPDATE inbox_events SET parked = false WHERE parked",
+        "UPDATE inbox_versions SET version = 2",
+    ] {
+        assert_eq!(bench.execute(change).await.unwrap(), 1, "{change}");
+    }
+    let outcomes = bench.run(&[second, to(3)]).await.unwrap();
+    assert_eq!(outcomes, [Outcome::Duplicate, Outcome::Applied]);
+    assert_eq!(effects(&mut bench).await, "1 3");
+    bench.close().await.unwrap();
+}
+
 /// SHA-256 over `Customer` and `a`, each behind its length.
 fn key_of_a<DB: Kit>() -> String {
     let (before, behind) = DB::BYTES_HEX;
@@ -390,4 +437,6 @@ on_both! {
     an_aggregate_begins_with_its_first_version
     an_event_without_a_version_is_run_or_parked
     a_parked_event_is_judged_at_its_release
+    what_another_process_has_applied_is_stale
+    a_version_is_read_before_anything_waits_for_it
 }
