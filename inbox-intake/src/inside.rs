@@ -3,10 +3,11 @@
 use axum::http::{HeaderMap, HeaderName, HeaderValue};
 use bytes::Bytes;
 use outbox_core::Record;
+use service_kit::WebhookKey;
 
 use crate::{
     format::{self, WebhookRules},
-    signature::{self, VerifyingKey},
+    signature,
 };
 
 /// Why a request holds no events: the status, the place in its list, the sentence.
@@ -38,7 +39,7 @@ pub fn signed(
     body: &[u8],
     (now, tolerance): (u64, u64),
 ) -> Result<(), String> {
-    let key = VerifyingKey::read(secret)?;
+    let key = WebhookKey::read(secret)?;
     signature::verify(&[key], &map(headers), body, now, tolerance).map_err(str::to_owned)
 }
 

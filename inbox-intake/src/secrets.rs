@@ -7,7 +7,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use crate::signature::VerifyingKey;
+use service_kit::WebhookKey;
 
 /// Most secrets in all files together.
 const SECRETS_MAX: usize = 8;
@@ -18,7 +18,7 @@ const FILE_BYTES_MAX: u64 = 64 << 10;
 #[derive(Debug)]
 pub struct Secrets {
     files: Vec<PathBuf>,
-    keys: Mutex<Arc<Vec<VerifyingKey>>>,
+    keys: Mutex<Arc<Vec<WebhookKey>>>,
 }
 
 impl Secrets {
@@ -42,16 +42,16 @@ impl Secrets {
     }
 
     /// What they held.
-    pub(crate) fn keys(&self) -> Arc<Vec<VerifyingKey>> {
+    pub(crate) fn keys(&self) -> Arc<Vec<WebhookKey>> {
         Arc::clone(&self.held())
     }
 
-    fn held(&self) -> MutexGuard<'_, Arc<Vec<VerifyingKey>>> {
+    fn held(&self) -> MutexGuard<'_, Arc<Vec<WebhookKey>>> {
         self.keys.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn read_all(files: &[PathBuf]) -> Result<Vec<VerifyingKey>, String> {
+fn read_all(files: &[PathBuf]) -> Result<Vec<WebhookKey>, String> {
     let mut keys = Vec::new();
     for path in files {
         let before = keys.len();
@@ -59,7 +59,7 @@ fn read_all(files: &[PathBuf]) -> Result<Vec<VerifyingKey>, String> {
             if line.is_empty() {
                 continue;
             }
-            let key = VerifyingKey::read(line);
+            let key = WebhookKey::read(line);
             keys.push(key.map_err(|wrong| {
                 format!("line {} of the secrets in {} {wrong}", at + 1, path.display())
             })?);

@@ -49,6 +49,8 @@ mod share;
 mod table;
 mod trace_context;
 mod traces;
+#[cfg(feature = "webhook")]
+mod webhook;
 
 pub use chance::{Random, backoff, chance};
 pub use database::{Build, DatabaseAddress, DatabaseKind, DatabaseTls, scheme};
@@ -73,3 +75,5 @@ pub use table::{KeyTable, is_described, is_identifier, is_name};
 pub use telemetry::{Counter, SignalEntry};
 pub use trace_context::TraceContext;
 pub use traces::{Traces, TracesNotice};
+#[cfg(feature = "webhook")]
+pub use webhook::WebhookKey;

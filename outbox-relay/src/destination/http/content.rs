@@ -5,8 +5,7 @@ use std::{io::Read as _, path::Path};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use reqwest::header::{AUTHORIZATION, HeaderName, HeaderValue};
 use rustls::pki_types::{CertificateDer, pem::PemObject as _};
-
-use super::signature::SigningKey;
+use service_kit::WebhookKey;
 
 /// The largest file.
 const FILE_BYTES_MAX: u64 = 1 << 20;
@@ -36,7 +35,7 @@ impl Role {
 
 /// What a file holds.
 pub(super) enum Held {
-    Secrets(Vec<SigningKey>),
+    Secrets(Vec<WebhookKey>),
     Header(HeaderName, HeaderValue),
     Authority(Vec<CertificateDer<'static>>),
 }
@@ -112,7 +111,7 @@ fn read_secrets(text: &str, path: &Path) -> Result<(Held, Vec<String>), String> 
     let (mut keys, mut secrets) = (Vec::new(), Vec::new());
     for (at, line) in lines {
         let key =
-            SigningKey::read(line).map_err(|error| format!("line {} of {file} {error}", at + 1))?;
+            WebhookKey::read(line).map_err(|error| format!("line {} of {file} {error}", at + 1))?;
         keys.push(key);
         secrets.push(line.to_owned());
     }

@@ -13,12 +13,12 @@ use reqwest::{
     header::{HeaderName, HeaderValue},
 };
 use rustls::pki_types::CertificateDer;
+use service_kit::WebhookKey;
 
 use super::{
     client,
     content::{Content, Held, Role, read_file},
     settings::Settings,
-    signature::SigningKey,
 };
 use crate::telemetry::Signal;
 
@@ -157,7 +157,7 @@ impl Files {
 
 impl Snapshot {
     /// What calls are signed with.
-    pub(super) fn signing_keys(&self) -> impl Iterator<Item = &SigningKey> {
+    pub(super) fn signing_keys(&self) -> impl Iterator<Item = &WebhookKey> {
         self.contents.iter().flat_map(|content| match &content.held {
             Held::Secrets(keys) => keys.as_slice(),
             _ => &[],
@@ -257,7 +257,7 @@ mod tests {
         }
 
         fn signatures(&self) -> Vec<String> {
-            self.snapshot().signing_keys().map(|key| key.sign("id", 1, b"body")).collect()
+            self.snapshot().signing_keys().map(|key| key.sign("id", "1", b"body")).collect()
         }
 
         /// What is told of another look.
@@ -271,7 +271,7 @@ mod tests {
     }
 
     fn signature(secret: &str) -> String {
-        SigningKey::read(secret).unwrap().sign("id", 1, b"body")
+        WebhookKey::read(secret).unwrap().sign("id", "1", b"body")
     }
 
     #[test]

@@ -14,7 +14,6 @@ mod files;
 mod percent;
 mod request;
 mod settings;
-mod signature;
 mod sink;
 mod tracing_context;
 

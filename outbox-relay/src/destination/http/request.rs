@@ -42,7 +42,8 @@ pub(super) fn headers(
     let id = delivery.event.id().to_string();
     put("idempotency-key", id.as_bytes());
     put("webhook-id", id.as_bytes());
-    put("webhook-timestamp", timestamp.to_string().as_bytes());
+    let timestamp = timestamp.to_string();
+    put("webhook-timestamp", timestamp.as_bytes());
     put("delivery-attempt", delivery.attempt.to_string().as_bytes());
     for (name, value) in event_headers(&delivery.event) {
         put(name, value.as_bytes());
@@ -66,7 +67,7 @@ pub(super) fn headers(
         }
     }
     let signatures: Vec<String> =
-        files.signing_keys().map(|key| key.sign(&id, timestamp, body)).collect();
+        files.signing_keys().map(|key| key.sign(&id, &timestamp, body)).collect();
     if let Some(value) =
         HeaderValue::from_str(&signatures.join(" ")).ok().filter(|_| !signatures.is_empty())
     {
