@@ -1,10 +1,9 @@
 //! `cargo xtask package`: what would be published is whole.
 //!
 //! Every crate that may be published is packed as a registry would get it, its contents are looked
-//! through, and it is built from the package alone. What all is made of is written beside them.
+//! through, and it is compiled from the package alone. What all is made of is written beside them.
 
 use std::collections::BTreeSet;
-use std::env;
 use std::fs::{self, DirEntry};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -15,7 +14,7 @@ use xtask::command::{capture, run};
 use xtask::failure::{Explain, Outcome, failure};
 use xtask::published::{Published, metadata, published};
 
-use crate::folders::cargo;
+use crate::folders::{cargo, workspace};
 use crate::sbom;
 use crate::toolchain;
 
@@ -26,72 +25,69 @@ const ALWAYS: [&str; 5] =
 /// A package carries nothing larger than this: what is larger is there by mistake.
 const BYTES_MAX: u64 = 2 << 20;
 
-/// Packs, looks through and builds.
+/// Packs, looks through and compiles.
 pub(crate) fn run_all() -> Outcome {
     toolchain::ensure(toolchain::BUILD)?;
     toolchain::ensure(toolchain::TLS)?;
     let metadata = metadata()?;
     let crates = published(&metadata);
-    let mut command = cargo(&["package", "--allow-dirty", "--quiet"]);
-    // The workspace's profile, so that what features leave alone, such as sqlx, is not built once more for it.
-    command.env("CARGO_PROFILE_DEV_OPT_LEVEL", "1");
-    command.env("CARGO_PROFILE_DEV_DEBUG", "line-tables-only");
-    // With default features, as somebody who depends on it: a feature of one crate would be asked of those, too,
-    // whose examples depend on that crate. librdkafka is compiled once more, without TLS.
+    // Cargo's own look compiles everything once more, librdkafka included: see `compile`.
+    let mut command = cargo(&["package", "--allow-dirty", "--quiet", "--no-verify"]);
     for package in &crates {
         command.args(["--package", &package.name]);
     }
     let target = target(&metadata)?;
-    forget(&crates, &target)?;
     run(&mut command)?;
     let folder = target.join("package");
     for package in &crates {
-        let file = folder.join(format!("{}-{}.crate", package.name, package.version));
-        look_through(package, &file)?;
+        look_through(package, &folder.join(package.file()))?;
     }
+    compile(&crates, &folder, &target)?;
     sbom::write()
 }
 
-/// Removes what cargo keeps of earlier packages of the same version. `cargo package` gives the
-/// crates to each other through a registry in the build folder, whose packages it takes for
-/// immutable as any registry's: what it unpacked and built of them once, it uses again.
-fn forget(crates: &[Published], target: &Path) -> Outcome {
-    let home = env::var_os("CARGO_HOME").map(PathBuf::from);
-    let home = home.or_else(|| env::home_dir().map(|user| user.join(".cargo")));
-    // A registry that is a folder has no host, which is what the others' folders begin with.
-    let unpacked = home.map(|home| entries(&home.join("registry/src"))).unwrap_or_default();
-    let unpacked: Vec<DirEntry> =
-        unpacked.into_iter().filter(|entry| name(entry).starts_with('-')).collect();
-    let built = target.join("debug/.fingerprint");
-    for package in crates {
-        for registry in &unpacked {
-            remove(&registry.path().join(format!("{}-{}", package.name, package.version)))?;
-        }
-        // A fingerprint's folder is the crate's name and a hash of hexadecimal digits.
-        let start = format!("{}-", package.name);
-        for entry in entries(&built) {
-            let hash = name(&entry).strip_prefix(&start).map(str::to_owned);
-            if hash.is_some_and(|hash| hash.bytes().all(|byte| byte.is_ascii_hexdigit())) {
-                remove(&entry.path())?;
-            }
-        }
+/// Unpacks them as a workspace of nothing else, and lets cargo check that. With the lock file, the profile and the build
+/// folder of the workspace, so that what they depend on is there already.
+fn compile(crates: &[Published], folder: &Path, target: &Path) -> Outcome {
+    let unpacked = folder.join("unpacked");
+    if unpacked.exists() {
+        fs::remove_dir_all(&unpacked)
+            .explain(|| format!("cannot remove {}", unpacked.display()))?;
     }
-    Ok(())
+    fs::create_dir_all(&unpacked).explain(|| format!("cannot create {}", unpacked.display()))?;
+    for package in crates {
+        let file = folder.join(package.file());
+        run(Command::new("tar").arg("-xzf").arg(file).arg("-C").arg(&unpacked))?;
+    }
+    let read = |name: &str| {
+        let file = workspace().join(name);
+        fs::read_to_string(&file).explain(|| format!("cannot read {}", file.display()))
+    };
+    let write = |name: &str, text: &str| {
+        let file = unpacked.join(name);
+        fs::write(&file, text).explain(|| format!("cannot write {}", file.display()))
+    };
+    write("Cargo.toml", &manifest(crates, &read("Cargo.toml")?))?;
+    write("Cargo.lock", &read("Cargo.lock")?)?;
+    let mut check = cargo(&["check", "--quiet", "--workspace", "--features"]);
+    // As everywhere in these tests, so that the Kafka client is there already.
+    check.arg("inbox-consumer/tls,inbox-outbox-relay/tls").arg("--target-dir").arg(target);
+    run(check.current_dir(&unpacked))
+}
+
+/// The manifest of a workspace of packages that take each other for those of the registry, with the profiles of ours.
+fn manifest(crates: &[Published], ours: &str) -> String {
+    let profiles = ours.find("[profile").map_or("", |at| &ours[at..]);
+    let line =
+        |package: &Published| format!("{} = {{ path = \"{}\" }}\n", package.name, package.root());
+    let patches: String = crates.iter().map(line).collect();
+    format!(
+        "[workspace]\nresolver = \"3\"\nmembers = [\"*\"]\n\n[patch.crates-io]\n{patches}\n{profiles}"
+    )
 }
 
 fn entries(folder: &Path) -> Vec<DirEntry> {
     fs::read_dir(folder).into_iter().flatten().flatten().collect()
-}
-
-fn name(entry: &DirEntry) -> String {
-    entry.file_name().to_string_lossy().into_owned()
-}
-
-fn remove(folder: &Path) -> Outcome {
-    if !folder.exists() {
-        return Ok(());
-    }
-    fs::remove_dir_all(folder).explain(|| format!("cannot remove {}", folder.display()))
 }
 
 fn target(metadata: &Value) -> Outcome<PathBuf> {
@@ -104,7 +100,7 @@ fn target(metadata: &Value) -> Outcome<PathBuf> {
 fn look_through(package: &Published, file: &Path) -> Outcome {
     let size = file.metadata().explain(|| format!("cannot read {}", file.display()))?.len();
     let list = capture(Command::new("tar").arg("-tzf").arg(file))?;
-    let root = format!("{}-{}/", package.name, package.version);
+    let root = format!("{}/", package.root());
     let inside: BTreeSet<&str> = list.lines().filter_map(|line| line.strip_prefix(&root)).collect();
     let expected = ALWAYS.iter().map(|name| (*name).to_owned()).chain(migrations(package));
     let absent: Vec<String> = expected.filter(|name| !inside.contains(name.as_str())).collect();

@@ -22,6 +22,18 @@ pub struct Published {
     pub features: Vec<String>,
 }
 
+impl Published {
+    /// The folder that its package has everything in.
+    pub fn root(&self) -> String {
+        format!("{}-{}", self.name, self.version)
+    }
+
+    /// The file of its package.
+    pub fn file(&self) -> String {
+        format!("{}.crate", self.root())
+    }
+}
+
 /// What cargo knows of the workspace, dependencies aside.
 pub fn metadata() -> Outcome<Value> {
     let doing = || "cannot read `cargo metadata`".to_owned();
