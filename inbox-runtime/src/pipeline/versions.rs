@@ -262,7 +262,9 @@ impl<DB: Transactions> Transaction<'_, DB> {
         request: &ClaimRequest,
     ) -> Result<ClaimResult, sqlx::Error> {
         self.versions = Versions::of(&self.work.routes, &self.batch.items);
-        self.versions.rely_on(&self.work.state.known_versions);
+        if !self.versions.last.is_empty() {
+            self.versions.rely_on(&self.work.state.known_versions);
+        }
         let keys = self.versions.keys();
         if keys.is_empty() {
             return DB::claim(self.conn, &self.scope, request).await;
@@ -298,8 +300,10 @@ impl<DB: Transactions> Transaction<'_, DB> {
 
     /// The transaction is committed: the next one need not read what it has written.
     pub(super) fn remember_versions(&self) {
-        let moved = self.versions.moved().map(|(key, _, new)| (key, new));
-        self.work.state.known_versions.put(moved);
+        if !self.versions.last.is_empty() {
+            let moved = self.versions.moved().map(|(key, _, new)| (key, new));
+            self.work.state.known_versions.put(moved);
+        }
     }
 
     /// The advance, with what the transaction has changed of versions.
