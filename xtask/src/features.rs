@@ -130,6 +130,8 @@ pub(crate) fn each_alone() -> Outcome {
 
 #[cfg(test)]
 mod tests {
+    use xtask::published::{Published, metadata, published};
+
     use super::*;
     use crate::folders;
 
@@ -144,29 +146,20 @@ mod tests {
 
     #[test]
     fn every_feature_of_a_library_has_its_turn() {
-        let metadata = std::process::Command::new(env!("CARGO"))
-            .args(["metadata", "--no-deps", "--format-version", "1", "--offline"])
-            .current_dir(folders::workspace())
-            .output()
-            .unwrap();
-        let metadata: serde_json::Value = serde_json::from_slice(&metadata.stdout).unwrap();
-        let published = |package: &&serde_json::Value| package["publish"].is_null();
-        for package in metadata["packages"].as_array().unwrap().iter().filter(published) {
-            let name = package["name"].as_str().unwrap();
+        for Published { name, folder, features, .. } in published(&metadata().unwrap()) {
             let library = LIBRARIES.iter().find(|library| library.package == name);
             let library = library.unwrap_or_else(|| panic!("{name} is in no line"));
-            let manifest = std::path::Path::new(package["manifest_path"].as_str().unwrap());
-            let sources = sources(&manifest.with_file_name("src"));
-            for feature in package["features"].as_object().unwrap().keys() {
-                if ["default", "tls-vendored", library.always].contains(&feature.as_str()) {
+            let sources = sources(&folder.join("src"));
+            for feature in features {
+                if ["default", "tls-vendored", library.always].contains(&&*feature) {
                     continue;
                 }
-                let lists = library.each.iter().map(|each| each.split(','));
-                let mut lists = lists.filter(|list| list.clone().any(|one| one == feature));
-                let first = lists.next().unwrap_or_else(|| panic!("{name} has {feature}"));
-                let alone = std::iter::once(first).chain(lists).any(|list| list.count() <= 2);
+                let lists = library.each.iter().map(|each| each.split(',').collect::<Vec<_>>());
+                let lists: Vec<_> = lists.filter(|list| list.contains(&&*feature)).collect();
+                assert!(!lists.is_empty(), "{name} has {feature}");
                 assert!(
-                    alone || !sources.contains(&format!("feature = \"{feature}\"")),
+                    lists.iter().any(|list| list.len() <= 2)
+                        || !sources.contains(&format!("feature = \"{feature}\"")),
                     "{feature} of {name} is never without all others"
                 );
             }
