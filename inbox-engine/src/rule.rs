@@ -113,7 +113,7 @@ pub enum Rule {
     InboxRowsCounted,
     /// An event at or below the last version of its aggregate is not run, where its route looks at versions.
     StaleSkipped,
-    /// A version is written over the one that the claim read, or the transaction is rolled back.
+    /// A version is written over the one that events were judged by, or the transaction is rolled back.
     VersionsCompared,
     /// A version that the process has written before is read again, unless the very next one is to be run behind it.
     VersionsReadInDoubt,

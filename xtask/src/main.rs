@@ -89,7 +89,7 @@ enum Verb {
     Engine,
     /// Inputs made up by libFuzzer for what reads bytes, from the corpus in `fuzz/corpus` on.
     Fuzz(fuzz::Choice),
-    /// Packs every crate that is published, looks through the packages and builds them.
+    /// Packs every crate that is published, looks through the packages and compiles them.
     Package,
     /// A long run with killed and frozen consumers, judged by an independent checker.
     Soak(soak::Length),
