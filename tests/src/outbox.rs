@@ -101,12 +101,12 @@ impl Outbox {
         command
     }
 
-    /// Rows that wait to be sent, for their topic, or behind a row that was set aside.
+    /// Rows that wait to be sent, for their next attempt, for their topic, or behind a row that was set aside.
     pub async fn waiting(&self) -> i64 {
         self.schema
             .number(
                 "SELECT count(*) FROM outbox_events WHERE sent_at IS NULL AND discarded_at IS NULL
-                 AND (failed_at IS NULL OR held OR waits_for IS NOT NULL)",
+                 AND (failed_at IS NULL OR held OR waits_for IS NOT NULL OR retry_at IS NOT NULL)",
             )
             .await
     }
