@@ -17,7 +17,7 @@ use crate::features;
 use crate::folders::{self, cargo, strict};
 use crate::package;
 use crate::services::Services;
-use crate::tally::Tally;
+use crate::tally::{Printed, Tally};
 use crate::toolchain;
 
 /// Tests whose path has this need Kafka or PostgreSQL.
@@ -179,6 +179,12 @@ fn report(tested: &Tested) {
     }
     for line in skipped {
         println!("  skipped {line}");
+    }
+    for Printed { test, lines } in &tally.printed {
+        println!("\n{test} printed at its end:");
+        for line in lines {
+            println!("  {line}");
+        }
     }
 }
 
