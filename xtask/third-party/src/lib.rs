@@ -1,0 +1,1 @@
+//! Nothing: its list of dependencies is what it is for.
