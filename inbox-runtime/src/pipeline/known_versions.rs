@@ -5,26 +5,17 @@
 
 use std::{
     collections::HashMap,
-    mem,
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
 use inbox_engine::internal::Rule;
 
-/// How many aggregates each of the two generations holds: as many as a table of 65,536 places takes.
-const GENERATION_MAX: usize = 57_344;
+use super::generations::Generations;
 
 /// The last versions of the aggregates that were written last, at most 114,688 of them in 3.3 MB.
 #[derive(Debug, Default)]
 pub(super) struct KnownVersions {
-    generations: Mutex<Generations>,
-}
-
-/// When the younger one is full, the older one is forgotten.
-#[derive(Debug, Default)]
-struct Generations {
-    young: HashMap<[u8; 16], i64>,
-    old: HashMap<[u8; 16], i64>,
+    generations: Mutex<Generations<[u8; 16], i64>>,
 }
 
 /// The version of an aggregate, and that of the last event that goes behind it.
@@ -69,23 +60,8 @@ impl KnownVersions {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Generations> {
+    fn lock(&self) -> MutexGuard<'_, Generations<[u8; 16], i64>> {
         self.generations.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Generations {
-    fn remove(&mut self, key: &[u8; 16]) -> Option<i64> {
-        // Of both: what is older must not come up again.
-        let old = self.old.remove(key);
-        self.young.remove(key).or(old)
-    }
-
-    fn insert(&mut self, key: [u8; 16], version: i64) {
-        if self.young.len() >= GENERATION_MAX {
-            self.old = mem::take(&mut self.young);
-        }
-        self.young.insert(key, version);
     }
 }
 
@@ -120,22 +96,5 @@ mod tests {
             assert_eq!(take(&versions_known, 1, &[8]), None, "it was taken out");
             assert_eq!(take(&versions_known, 2, &[i64::MIN]), None);
         }
-    }
-
-    #[test]
-    fn what_was_seen_last_is_kept() {
-        let known = KnownVersions::default();
-        known.put([(key(0), 1)].into_iter());
-        known.put((1..=GENERATION_MAX).map(|n| (key(n), 2)));
-        known.put([(key(0), 3)].into_iter());
-        assert_eq!(
-            (take(&known, 0, &[4]), take(&known, 0, &[4])),
-            (Some(3), None),
-            "the older one is gone"
-        );
-        known.put((1..=2 * GENERATION_MAX + 1).map(|n| (key(n), 4)));
-        assert_eq!(take(&known, 1, &[5]), None, "two generations have come since");
-        let Generations { young, old } = &*known.lock();
-        assert!(young.len() + old.len() <= 2 * GENERATION_MAX);
     }
 }

@@ -4,6 +4,7 @@
 //! begin, `claim`, `handling`, park, advance, commit. `driver` owns the engine; `effects`
 //! applies what it asks for; `control` asks the database for everything else.
 
+mod aggregate_keys;
 mod aggregate_moves;
 mod begin;
 mod claim;
@@ -19,6 +20,7 @@ mod document;
 pub(crate) mod driver;
 mod effects;
 mod fault_point;
+mod generations;
 mod grouped;
 mod handling;
 mod heads;

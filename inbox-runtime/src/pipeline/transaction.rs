@@ -19,6 +19,7 @@ use uuid::Uuid;
 
 use super::{
     Delivery,
+    aggregate_keys::AggregateKeys,
     concurrency::ConcurrencyLimiter,
     disposition::Disposition,
     fault_point,
@@ -71,6 +72,7 @@ pub struct WorkState {
     pub(super) aside: RwLock<()>,
     /// Versions that they have written.
     pub(super) known_versions: KnownVersions,
+    pub(super) aggregate_keys: AggregateKeys,
     /// The crash that a test asked for.
     #[cfg(feature = "testing")]
     pub crash: super::crash::Crash,

@@ -22,6 +22,7 @@ use outbox_core::Aggregate;
 
 use super::{
     Delivered,
+    aggregate_keys::AggregateKeys,
     content::Hash,
     disposition::Dispositions,
     known_versions::KnownVersions,
@@ -86,20 +87,21 @@ struct Last {
 }
 
 impl<'a> Versions<'a> {
-    pub(super) fn of<DB: Transactions>(routes: &'a RouteTable<DB>, items: &[Delivered]) -> Self {
+    pub(super) fn of<DB: Transactions>(
+        routes: &'a RouteTable<DB>,
+        items: &[Delivered],
+        keys: &AggregateKeys,
+    ) -> Self {
         if !routes.has_versions() {
             return Self::default();
         }
-        let of = |item: &Delivered| {
-            let (policy, event) =
-                (routes.versions(item.kind.route)?, item.event.event.as_ref().ok()?);
-            Some(Versioned {
-                key: key(&event.aggregate),
-                version: event.aggregate_version?,
-                policy,
-            })
-        };
-        let events: Vec<_> = items.iter().map(of).collect();
+        let looked: Vec<_> = items.iter().map(|item| looked_at(routes, item)).collect();
+        let aggregates: Vec<_> =
+            looked.iter().flatten().map(|(aggregate, ..)| *aggregate).collect();
+        let mut keys = keys.of(&aggregates).into_iter();
+        let mut versioned =
+            |(_, version, policy)| Some(Versioned { key: keys.next()?, version, policy });
+        let events: Vec<_> = looked.into_iter().map(|event| versioned(event?)).collect();
         let last = events.iter().flatten().map(|event| (event.key, Last::default())).collect();
         Self { events, last, gaps: routes.has_gaps(), ..Self::default() }
     }
@@ -243,11 +245,14 @@ impl<'a> Versions<'a> {
     }
 }
 
-/// The key of an aggregate, by type and id alone: rows stay whatever lanes and queues are found by.
-fn key(aggregate: &Aggregate) -> [u8; 16] {
-    let parts = [aggregate.aggregate_type().as_bytes(), aggregate.aggregate_id().as_bytes()];
-    let lengths = parts.map(|part| part.len().to_be_bytes());
-    Hash::Sha256.of(lengths.iter().zip(parts).flat_map(|(length, part)| [&length[..], part]))
+/// The event, where its route looks at its version.
+fn looked_at<'a, 'i, DB: Transactions>(
+    routes: &'a RouteTable<DB>,
+    item: &'i Delivered,
+) -> Option<(&'i Aggregate, i64, &'a VersionPolicy)> {
+    let policy = routes.versions(item.kind.route)?;
+    let event = item.event.event.as_ref().ok()?;
+    Some((&event.aggregate, event.aggregate_version?, policy))
 }
 
 /// The queue of events that wait for the version before this one. No rule of lanes finds it, and no aggregate.
@@ -261,7 +266,8 @@ impl<DB: Transactions> Transaction<'_, DB> {
         &mut self,
         request: &ClaimRequest,
     ) -> Result<ClaimResult, sqlx::Error> {
-        self.versions = Versions::of(&self.work.routes, &self.batch.items);
+        self.versions =
+            Versions::of(&self.work.routes, &self.batch.items, &self.work.state.aggregate_keys);
         if !self.versions.last.is_empty() {
             self.versions.rely_on(&self.work.state.known_versions);
         }
@@ -276,7 +282,8 @@ impl<DB: Transactions> Transaction<'_, DB> {
 
     /// The same for the events of a release, which are claimed already.
     pub(super) async fn read_versions(&mut self) -> Result<(), EarlyEnd> {
-        self.versions = Versions::of(&self.work.routes, &self.batch.items);
+        self.versions =
+            Versions::of(&self.work.routes, &self.batch.items, &self.work.state.aggregate_keys);
         let keys = self.versions.keys();
         if keys.is_empty() {
             return Ok(());
@@ -372,22 +379,5 @@ impl Dispositions<'_> {
             last,
         }
         .emit();
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Golden values: rows hold them.
-    #[test]
-    fn the_key_of_an_aggregate_stays_what_it_is() {
-        let of = |aggregate_type: &str, id: &str| {
-            u128::from_be_bytes(key(
-                &Aggregate::new(aggregate_type.to_owned(), id.to_owned()).unwrap()
-            ))
-        };
-        assert_eq!(format!("{:032x}", of("Order", "7")), "621e4e01c3c00a193017fd7421fccc1f");
-        assert_ne!(of("Order", "7"), of("Orde", "r7"));
     }
 }
