@@ -180,6 +180,25 @@ mod tests {
         }
     }
 
+    #[test]
+    fn third_party_has_every_crate_of_others() {
+        let text = |file: &str| std::fs::read_to_string(folders::workspace().join(file)).unwrap();
+        let (workspace, own) = (text("Cargo.toml"), text("xtask/third-party/Cargo.toml"));
+        let (_, dependencies) = workspace.split_once("[workspace.dependencies]\n").unwrap();
+        let (dependencies, _) = dependencies.split_once("\n[").unwrap();
+        let named = dependencies.lines().filter(|line| !line.contains("path = "));
+        let names: Vec<_> =
+            named.filter_map(|line| line.split_once(" = ")).map(|it| it.0).collect();
+        assert!(names.len() > 50, "{names:?}");
+        for name in names.iter().filter(|name| !name.starts_with('#')) {
+            let has = own.lines().any(|line| {
+                line.starts_with(&format!("{name}.workspace = true"))
+                    || line.starts_with(&format!("{name} = {{ workspace = true"))
+            });
+            assert!(has, "{name} is missing");
+        }
+    }
+
     /// A relay for Kafka alone, as it is built by default, has no client of HTTP.
     #[test]
     fn a_relay_for_kafka_builds_no_client_of_http() {
