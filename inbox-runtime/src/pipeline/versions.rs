@@ -95,7 +95,7 @@ impl<'a> Versions<'a> {
         if !routes.has_versions() {
             return Self::default();
         }
-        let looked: Vec<_> = items.iter().map(|item| looked_at(routes, item)).collect();
+        let looked: Vec<_> = items.iter().map(|item| find_version(routes, item)).collect();
         let aggregates: Vec<_> =
             looked.iter().flatten().map(|(aggregate, ..)| *aggregate).collect();
         let mut keys = keys.of(&aggregates).into_iter();
@@ -245,8 +245,8 @@ impl<'a> Versions<'a> {
     }
 }
 
-/// The event, where its route looks at its version.
-fn looked_at<'a, 'i, DB: Transactions>(
+/// The aggregate and version of an event, where its route looks at them, and by which policy.
+fn find_version<'a, 'i, DB: Transactions>(
     routes: &'a RouteTable<DB>,
     item: &'i Delivered,
 ) -> Option<(&'i Aggregate, i64, &'a VersionPolicy)> {
