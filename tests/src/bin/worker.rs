@@ -3,7 +3,9 @@
 
 use std::{hint::black_box, process::ExitCode, time::Duration};
 
-use inbox_consumer::{BatchHandler, Event, Handler, HandlerError, HandlerResult, Tx, cli};
+use inbox_consumer::{
+    BatchHandler, Event, GapEnd, Handler, HandlerError, HandlerResult, Tx, VersionPolicy, cli,
+};
 use serde::Deserialize;
 use sqlx::{Postgres, Sqlite};
 
@@ -181,6 +183,13 @@ async fn main() -> ExitCode {
     if std::env::var_os("SQLITE").is_some() {
         return cli::main::<Sqlite>(|routes| routes.on("Counted", Count)).await;
     }
-    cli::main::<Postgres>(|routes| routes.on("Counted", Count).on_batch("CountedAll", CountAll))
-        .await
+    cli::main::<Postgres>(|routes| {
+        let routes = routes.on("Counted", Count).on_batch("CountedAll", CountAll);
+        if std::env::var_os("GAP").is_none() {
+            return routes;
+        }
+        let hour = Duration::from_hours(1);
+        routes.versions("Counted", VersionPolicy::gap(hour, GapEnd::Park).first(1))
+    })
+    .await
 }

@@ -151,6 +151,28 @@ async fn a_release_that_ends_the_process_is_parked_alone() {
     assert_eq!(stage.parked("").await, 0);
 }
 
+/// Events that waited for versions are released together, and the last one is the head: what is to blame for it is not
+/// its turn before that of the event behind it.
+#[tokio::test]
+async fn a_head_that_is_too_early_is_not_to_blame() {
+    let stage = Stage::set("crashed", 1).await;
+    let mut command = worker(&stage);
+    command.env("INBOX_CONSUMER__INSTANCE_ID", "one").env("GAP", "");
+    let running = again_and_again(command);
+    // So that the process knows how long a handler takes, and releases several at once.
+    well(&stage, 1, EACH).await;
+    let all = async || stage.effects().await == AGGREGATES * EACH;
+    eventually(LONG, "the effects before", all).await;
+    let versioned = |event: Record, version: &str| event.header("aggregate_version", version);
+    let late = [versioned(acting("poison", 3, "abort"), "3"), versioned(counted("poison", 2), "2")];
+    stage.send(&late).await;
+    eventually(LONG, "both wait", async || stage.parked("gap").await == 2).await;
+    stage.send(&[versioned(counted("poison", 1), "1")]).await;
+    eventually(LONG, "it is found", async || stage.parked("crashed").await == 1).await;
+    assert_eq!((stage.of("poison").await, stage.parked("").await), (vec![1, 2], 1));
+    assert!(running.end().await);
+}
+
 /// It is the process that is watched, not the database.
 #[tokio::test]
 async fn an_event_that_ends_the_process_is_parked_on_sqlite() {

@@ -94,4 +94,5 @@ mod unwanted;
 mod upgrading;
 mod versions;
 mod versions_gaps;
+mod versions_releases;
 mod wire;

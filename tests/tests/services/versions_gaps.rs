@@ -16,9 +16,9 @@ use super::versions::{
 };
 
 const HOUR: Duration = Duration::from_hours(1);
-const MOMENT: Duration = Duration::from_millis(50);
+pub(super) const MOMENT: Duration = Duration::from_millis(50);
 
-fn patient() -> VersionPolicy {
+pub(super) fn patient() -> VersionPolicy {
     VersionPolicy::gap(HOUR, GapEnd::Park).first(1)
 }
 
@@ -27,7 +27,7 @@ fn with<DB: Kit>(policy: VersionPolicy) -> Routes<DB> {
 }
 
 /// Waits for these effects, and that nothing is parked then.
-async fn become_<DB: Kit>(bench: &mut HandlerTest<DB>, wanted: &str) {
+pub(super) async fn become_<DB: Kit>(bench: &mut HandlerTest<DB>, wanted: &str) {
     let began = std::time::Instant::now();
     loop {
         let parked = bench.number("SELECT count(*) FROM inbox_parked").await.unwrap();
@@ -42,7 +42,7 @@ async fn become_<DB: Kit>(bench: &mut HandlerTest<DB>, wanted: &str) {
 }
 
 /// Waits until so many parked events have this about them, as long as their number changes.
-async fn parked<DB: Kit>(bench: &mut HandlerTest<DB>, wanted: i64, what: &str) {
+pub(super) async fn parked<DB: Kit>(bench: &mut HandlerTest<DB>, wanted: i64, what: &str) {
     let sql = format!("SELECT count(*) FROM inbox_parked WHERE {what}");
     let (mut last, mut since) = (-1, std::time::Instant::now());
     loop {
@@ -74,7 +74,7 @@ async fn first_rows<DB: Kit>(bench: &mut HandlerTest<DB>) -> Vec<String> {
     rows
 }
 
-async fn release<DB: Kit>(bench: &mut HandlerTest<DB>, what: &str) {
+pub(super) async fn release<DB: Kit>(bench: &mut HandlerTest<DB>, what: &str) {
     let sql =
         format!("UPDATE inbox_parked SET intent = 'release', intent_by = 'anna' WHERE {what}");
     assert_eq!(bench.execute(&sql).await.unwrap(), 1, "{what}");
@@ -406,111 +406,6 @@ async fn what_was_woken_is_run_together<DB: Kit>() {
     bench.close().await.unwrap();
 }
 
-/// Writes its version; that of one version does not end well so many times.
-struct Break<B> {
-    version: i64,
-    times: Arc<AtomicUsize>,
-    by: B,
-}
-
-struct Hang;
-
-/// Ends its transaction by this.
-struct Sql(&'static str);
-
-impl<B> Break<B> {
-    fn breaks(&self, event: &Event<i64>) -> bool {
-        let left = |left: usize| left.checked_sub(1);
-        event.payload == self.version && self.times.fetch_update(SeqCst, SeqCst, left).is_ok()
-    }
-}
-
-impl<DB: Kit> Handler<DB> for Break<Hang> {
-    type Event = i64;
-
-    async fn handle(&self, event: &Event<i64>, tx: &mut Tx<'_, DB>) -> HandlerResult {
-        DB::write(event.payload, tx).await?;
-        if self.breaks(event) {
-            std::future::pending::<()>().await;
-        }
-        Ok(())
-    }
-}
-
-impl Handler<Postgres> for Break<Sql> {
-    type Event = i64;
-
-    async fn handle(&self, event: &Event<i64>, tx: &mut Tx<'_, Postgres>) -> HandlerResult {
-        Postgres::write(event.payload, tx).await?;
-        if self.breaks(event) {
-            sqlx::raw_sql(self.by.0).execute(&mut *tx.unguarded().await?).await?;
-        }
-        Ok(())
-    }
-}
-
-/// 3, 2 and 4 wait, in this order, and 1 comes: the three are released together.
-async fn release_out_of_order<DB: Kit>(handler: impl Handler<DB, Event = i64>) -> HandlerTest<DB> {
-    let mut bench = DB::bench().await;
-    bench.execute(DB::TABLES).await.unwrap();
-    bench.configure(|config| {
-        config.retry.attempts_max = 1;
-        config.retry.attempt_deadline = Duration::from_secs(1);
-        config.database.statement_timeout = Duration::from_millis(800);
-        config.database.lock_timeout = Duration::from_millis(400);
-        config.park.delay_min = MOMENT;
-        config.park.delay_max = MOMENT;
-    });
-    bench.handle(Routes::default().on(TYPE, handler).versions(TYPE, patient())).await.unwrap();
-    // A commit has told how long a handler takes.
-    bench.run(&[of("b", 1), of("c", 1)]).await.unwrap();
-    for event in [to(3), to(2), to(4)] {
-        assert_eq!(bench.deliver(&event).await.unwrap().reason(), "gap");
-    }
-    bench.deliver(&to(1)).await.unwrap();
-    bench
-}
-
-/// A release whose transaction is lost with an event that it ran behind its predecessor: the two are in that order
-/// again, whatever order their queue has.
-async fn what_breaks_a_release_does_not_pass_its_gap<DB: Kit>() {
-    let handler = Break { version: 3, times: Arc::new(1.into()), by: Hang };
-    let mut bench = release_out_of_order::<DB>(handler).await;
-    become_(&mut bench, "1 1 1 2 3 4").await;
-    bench.close().await.unwrap();
-}
-
-/// The same with a handler that has taken everything back itself: nothing of what ran before it is to be put right.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_rollback_took_back_does_not_pass_its_gap() {
-    let handler = Break { version: 3, times: Arc::new(1.into()), by: Sql("ROLLBACK") };
-    let mut bench = release_out_of_order::<Postgres>(handler).await;
-    become_(&mut bench, "1 1 1 2 3 4").await;
-    bench.close().await.unwrap();
-}
-
-/// What waited before it in the queue is the head then, and waits for its version on.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_waited_before_a_commit_is_looked_at_again() {
-    let handler = Break { version: 2, times: Arc::new(1.into()), by: Sql("COMMIT") };
-    let mut bench = release_out_of_order::<Postgres>(handler).await;
-    parked(&mut bench, 1, "reason = 'torn'").await;
-    parked(&mut bench, 1, "reason = 'gap'").await;
-    assert_eq!(effects(&mut bench).await, "1 1 1 2");
-    bench.close().await.unwrap();
-}
-
-/// What a handler's own COMMIT has made durable waits for a person, in whatever order it was run.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_ran_before_a_commit_is_not_run_again() {
-    let handler = Break { version: 3, times: Arc::new(1.into()), by: Sql("COMMIT") };
-    let mut bench = release_out_of_order::<Postgres>(handler).await;
-    parked(&mut bench, 2, "reason = 'torn'").await;
-    parked(&mut bench, 1, "reason = 'follower'").await;
-    assert_eq!(effects(&mut bench).await, "1 1 1 2 3");
-    bench.close().await.unwrap();
-}
-
 /// What an event of the shuffle writes: its aggregate, and its version.
 const AGGREGATE: i64 = 10_000_000;
 const AGGREGATES: i64 = 20;
@@ -592,6 +487,5 @@ on_both! {
     the_time_of_one_aggregate_is_none_of_anothers
     what_was_passed_does_not_wait_on
     what_was_woken_is_run_together
-    what_breaks_a_release_does_not_pass_its_gap
     shuffled_events_end_in_the_right_state
 }
