@@ -25,6 +25,8 @@ use crate::{
 const QUICK_MAX: usize = 2;
 /// A transaction that takes longer waits for something that is no processor: others go beside it.
 const QUICK: Duration = Duration::from_millis(20);
+/// A COMMIT that takes longer waits for a disk or another server, for no processor either.
+const COMMIT_QUICK: Duration = Duration::from_millis(1);
 /// Events of a request from which on it goes in two halves, where two transactions may be open at once.
 const HALVED_MIN: usize = 16;
 
@@ -53,7 +55,8 @@ struct State {
     running: usize,
     /// Those among them that are not quick.
     slow: usize,
-    /// Quick halves that are being committed, and beside which another one has their lanes already.
+    /// Quick ones that are being committed: halves beside which another one has their lanes already, and those whose
+    /// COMMIT takes long.
     early: usize,
     bytes: usize,
     ending: bool,
@@ -171,15 +174,16 @@ impl<DB: Owners> Queue<DB> {
         let halved = portion.is_half();
         let (pending, lanes, bytes) = portion.into_parts();
         let pending = pending.into_iter().map(|pending| *pending).collect();
-        let (committing, commits) = oneshot::channel();
+        let (at_commit, commits) = oneshot::channel();
         // In a task of its own: a handler that does not yield would keep this one from seeing that it is slow. A panic
         // ends that task alone.
         let direct = Arc::clone(&self.direct);
-        let mut ran = tokio::spawn(async move { run(&direct, pending, committing).await });
+        let mut ran = tokio::spawn(async move { run(&direct, pending, at_commit).await });
         let mut commits = pin!(commits.fuse());
         let mut quick = pin!(tokio::time::sleep(QUICK));
+        let mut commit_quick = pin!(tokio::time::sleep(COMMIT_QUICK));
         // `freed`: another one may have its lanes. `early`: it is counted as such.
-        let (mut freed, mut early, mut slow) = (false, false, false);
+        let (mut committing, mut freed, mut early, mut slow) = (false, false, false, false);
         loop {
             tokio::select! {
                 biased;
@@ -187,6 +191,14 @@ impl<DB: Owners> Queue<DB> {
                 told = &mut commits => {
                     freed = told.is_ok() && !slow && self.begin_next(lanes, halved);
                     early = freed && halved;
+                    committing = told.is_ok();
+                    commit_quick.as_mut().reset((Instant::now() + COMMIT_QUICK).into());
+                }
+                () = &mut commit_quick, if committing && !early && !slow => {
+                    early = true;
+                    let mut state = self.state();
+                    state.early += 1;
+                    self.start(&mut state);
                 }
                 () = &mut quick, if !slow => {
                     slow = true;

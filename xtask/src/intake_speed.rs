@@ -36,6 +36,9 @@ pub(crate) struct Course {
     /// How our handler writes.
     #[arg(long, value_enum, default_value_t = Way::Awaited)]
     way: Way,
+    /// Milliseconds by which PostgreSQL holds up each COMMIT, as a slow disk does (its `commit_delay`).
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=100))]
+    commit_delay: u32,
 }
 
 pub(crate) fn run(course: &Course) -> Outcome<ExitCode> {
@@ -46,6 +49,7 @@ pub(crate) fn run(course: &Course) -> Outcome<ExitCode> {
         course.connections.to_string(),
         course.per_request.to_string(),
         way.map_or_else(String::new, |value| value.get_name().to_owned()),
+        course.commit_delay.to_string(),
     ];
     program::run_as("release", "intake_speed", arguments.into_iter().map(Into::into).collect())
 }

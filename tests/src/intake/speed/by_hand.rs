@@ -9,7 +9,6 @@ use tokio::{net::TcpListener, task::JoinSet};
 use uuid::Uuid;
 
 use super::UPSERT;
-use crate::Schema;
 
 const CLAIM: &str = "INSERT INTO inbox (event_id) VALUES ($1) ON CONFLICT DO NOTHING";
 
@@ -33,14 +32,10 @@ enum Body {
 }
 
 /// Serves until the tasks are dropped. The pool has a connection for each of the sender's, up to what one server takes.
-pub(super) async fn serve(
-    schema: &Schema,
-    connections: usize,
-    served: &mut JoinSet<()>,
-) -> SocketAddr {
+pub(super) async fn serve(url: &str, connections: usize, served: &mut JoinSet<()>) -> SocketAddr {
     let most = u32::try_from(connections.clamp(8, 32)).expect("a small number");
     let pool = PgPoolOptions::new().max_connections(most).min_connections(most);
-    let pool = pool.connect(&schema.url()).await.expect("the database answers");
+    let pool = pool.connect(url).await.expect("the database answers");
     let router = Router::new().route("/events", post(receive)).with_state(pool);
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let address = listener.local_addr().expect("a listener has an address");

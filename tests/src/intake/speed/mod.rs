@@ -37,6 +37,18 @@ pub struct Course {
     pub per_request: usize,
     /// How our handler writes.
     pub way: Way,
+    /// So long PostgreSQL holds up each COMMIT, as a slow disk does; 100 ms at most.
+    pub commit_delay: Duration,
+}
+
+impl Course {
+    /// The URL of a schema, for connections with the delay.
+    fn url(&self, schema: &Schema) -> String {
+        let delay = self.commit_delay.as_micros();
+        // Its last part has the options of a connection.
+        let url = schema.url();
+        format!("{url}%20-c%20commit_siblings%3D0%20-c%20commit_delay%3D{delay}")
+    }
 }
 
 /// What was measured, in events a second.
@@ -105,9 +117,9 @@ async fn one(course: Course, is_ours: bool) -> (f64, Vec<Duration>) {
     let load = Load::of(course);
     let mut served = JoinSet::new();
     let address = if is_ours {
-        ours::serve(&schema, course, &mut served).await
+        ours::serve(&course.url(&schema), course, &mut served).await
     } else {
-        by_hand::serve(&schema, course.connections, &mut served).await
+        by_hand::serve(&course.url(&schema), course.connections, &mut served).await
     };
     let (took, waits) = load.send(address).await;
     check(&schema, course.events).await;

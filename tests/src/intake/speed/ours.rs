@@ -10,7 +10,7 @@ use sqlx::Postgres;
 use tokio::{net::TcpListener, task::JoinSet};
 
 use super::{Course, UPSERT};
-use crate::{Schema, intake::config};
+use crate::intake::config;
 
 /// [`UPSERT`] of a whole run, summed up before.
 const UPSERT_SUMS: &str = "INSERT INTO accounts AS a (account, balance, events)
@@ -92,12 +92,8 @@ impl BatchHandler<Postgres> for Batch {
 }
 
 /// Serves until the tasks are dropped.
-pub(super) async fn serve(schema: &Schema, course: Course, served: &mut JoinSet<()>) -> SocketAddr {
-    let mut config = config("speed", &schema.url());
-    if let Some(most) = std::env::var("INTAKE_TRANSACTIONS").ok().and_then(|most| most.parse().ok())
-    {
-        config.intake.transactions_max = most;
-    }
+pub(super) async fn serve(url: &str, course: Course, served: &mut JoinSet<()>) -> SocketAddr {
+    let config = config("speed", url);
     migrate::<Postgres>(&config).await.expect("the tables are made");
     let routes = Routes::default();
     let routes = match course.way {
