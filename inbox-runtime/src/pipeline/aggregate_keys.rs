@@ -32,14 +32,14 @@ impl AggregateKeys {
         let found: Vec<_> = names.iter().map(|name| made.get(*name)).collect();
         drop(made);
         let mut new = Vec::new();
-        let mut of = |at: usize| {
-            found[at].unwrap_or_else(|| {
-                let key = key(aggregates[at]);
-                new.push((names[at], key));
+        let keys = aggregates.iter().zip(names).zip(found).map(|((aggregate, name), found)| {
+            found.unwrap_or_else(|| {
+                let key = key(aggregate);
+                new.push((name, key));
                 key
             })
-        };
-        let keys = (0..aggregates.len()).map(&mut of).collect();
+        });
+        let keys = keys.collect();
         if !new.is_empty() {
             let mut made = self.lock();
             for (name, key) in new {
