@@ -151,8 +151,8 @@ async fn a_release_that_ends_the_process_is_parked_alone() {
     assert_eq!(stage.parked("").await, 0);
 }
 
-/// Events that waited for versions are released together, and the last one is the head: what is to blame for it is not
-/// its turn before that of the event behind it.
+/// Events that waited for versions are released together, and the one with the highest version may be the head of their
+/// queue. That a process ends with it there says nothing against it: its turn is behind those of lower versions.
 #[tokio::test]
 async fn a_head_that_is_too_early_is_not_to_blame() {
     let stage = Stage::set("crashed", 1).await;

@@ -162,16 +162,23 @@ async fn what_a_person_releases_is_run_past_its_gap<DB: Kit>() {
 
 /// Behind an event that is parked for another reason nothing of its aggregate is run, whoever asks.
 async fn what_a_person_releases_is_not_run_past_what_is_parked<DB: Kit>() {
-    let handler = Write { failures: Arc::new(1.into()) };
+    let failures = Arc::new(AtomicUsize::new(0));
+    let handler = Write { failures: Arc::clone(&failures) };
     let mut bench = DB::bench().await;
     bench.execute(DB::TABLES).await.unwrap();
     bench.configure(|config| config.retry.attempts_max = 1);
     bench.handle(Routes::default().on(TYPE, handler).versions(TYPE, patient())).await.unwrap();
-    assert_eq!(bench.deliver(&to(1)).await.unwrap().reason(), "exhausted");
-    // It waits as a follower of the first, and then for its version.
-    bench.deliver(&to(3)).await.unwrap();
+    bench.deliver(&to(1)).await.unwrap();
+    assert_eq!(bench.deliver(&to(3)).await.unwrap().reason(), "gap");
+    failures.store(1, SeqCst);
+    assert_eq!(bench.deliver(&to(2)).await.unwrap().reason(), "exhausted");
+    release(&mut bench, "reason = 'gap'").await;
+    parked(&mut bench, 1, "reason = 'gap' AND intent IS NULL").await;
+    let refused = "SELECT count(*) FROM inbox_audit WHERE what = 'release_failed'";
+    assert_eq!(bench.number(refused).await.unwrap(), 1);
+    assert_eq!(effects(&mut bench).await, "1");
     release(&mut bench, "reason = 'exhausted'").await;
-    parked(&mut bench, 1, "reason = 'gap'").await;
+    become_(&mut bench, "1 2 3").await;
     bench.close().await.unwrap();
 }
 
