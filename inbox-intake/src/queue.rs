@@ -20,13 +20,16 @@ use crate::{
     ticket::{Pending, Slot, Ticket},
 };
 
-/// Quick transactions at once. More of them share what there is to do in smaller transactions, each as dear as a large
+/// Transactions at work at once. More of them share what there is to do in smaller transactions, each as dear as a large
 /// one: with 16 senders of single events 2 took 4,900 events a second, 4 took 4,600, 16 took 3,100.
-const QUICK_MAX: usize = 2;
+const WORKING_MAX: usize = 2;
 /// A transaction that takes longer waits for something that is no processor: others go beside it.
 const QUICK: Duration = Duration::from_millis(20);
-/// A COMMIT that takes longer waits for a disk or another server, for no processor either.
-const COMMIT_QUICK: Duration = Duration::from_millis(1);
+/// COMMITs that take longer wait for a disk or another server, for no processor either. Where processors alone are short
+/// one takes half of this.
+const COMMIT_QUICK: Duration = Duration::from_micros(750);
+/// One that takes longer counts as this: what hung once is soon forgotten.
+const COMMIT_MAX: Duration = Duration::from_millis(10);
 /// Events of a request from which on it goes in two halves, where two transactions may be open at once.
 const HALVED_MIN: usize = 16;
 
@@ -52,14 +55,64 @@ pub(crate) struct Queue<DB: Owners> {
 struct State {
     /// Boxed: they are sorted and moved a few times before they run.
     line: Line<Box<Pending>>,
-    running: usize,
-    /// Those among them that are not quick.
-    slow: usize,
-    /// Quick ones that are being committed: halves beside which another one has their lanes already, and those whose
-    /// COMMIT takes long.
-    early: usize,
+    open: Open,
+    commit: CommitTime,
     bytes: usize,
     ending: bool,
+}
+
+/// How far a transaction is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Phase {
+    /// It needs a processor.
+    Working,
+    /// It waits for COMMIT, and no longer for a processor: a disk is slow, or the next half has its lanes already.
+    Committing,
+    /// It lasts longer than [`QUICK`].
+    Slow,
+}
+
+/// The open transactions of each phase.
+#[derive(Debug, Default)]
+struct Open {
+    working: usize,
+    committing: usize,
+    slow: usize,
+}
+
+impl Open {
+    fn all(&self) -> usize {
+        self.working + self.committing + self.slow
+    }
+
+    fn of(&mut self, phase: Phase) -> &mut usize {
+        match phase {
+            Phase::Working => &mut self.working,
+            Phase::Committing => &mut self.committing,
+            Phase::Slow => &mut self.slow,
+        }
+    }
+
+    /// One of them is in another phase now.
+    fn change(&mut self, phase: &mut Phase, to: Phase) {
+        *self.of(*phase) -= 1;
+        *self.of(to) += 1;
+        *phase = to;
+    }
+}
+
+/// How long COMMITs have taken lately: an average, in which the newer ones have more weight.
+#[derive(Debug, Default)]
+struct CommitTime(Duration);
+
+impl CommitTime {
+    fn add(&mut self, took: Duration) {
+        self.0 = (self.0 * 7 + took.min(COMMIT_MAX)) / 8;
+    }
+
+    fn is_quick(&self) -> bool {
+        self.0 <= COMMIT_QUICK
+    }
 }
 
 impl Queued for Box<Pending> {
@@ -137,7 +190,7 @@ impl<DB: Owners> Queue<DB> {
             {
                 let mut state = self.state();
                 state.ending = true;
-                if state.running == 0 && state.line.is_empty() {
+                if state.open.all() == 0 && state.line.is_empty() {
                     return;
                 }
             }
@@ -148,22 +201,22 @@ impl<DB: Owners> Queue<DB> {
     /// Begins transactions, as many as may be open and as there is something for.
     fn start(self: &Arc<Self>, state: &mut State) {
         while self.start_one(state) {}
-        if state.running == 0 {
+        if state.open.all() == 0 {
             self.idle.notify_waiters();
         }
     }
 
     /// Begins a transaction, if one more may be open and there is something for it.
     fn start_one(self: &Arc<Self>, state: &mut State) -> bool {
-        if state.running >= self.limits.transactions_max.max(1)
-            || state.running - state.slow - state.early >= QUICK_MAX
+        if state.open.all() >= self.limits.transactions_max.max(1)
+            || state.open.working >= WORKING_MAX
         {
             return false;
         }
         let portion = state.line.next_portion(&self.limits);
         state.answer_over();
         let Some(portion) = portion else { return false };
-        state.running += 1;
+        state.open.working += 1;
         let queue = Arc::clone(self);
         // A transaction runs to its end, whoever has gone away meanwhile.
         tokio::spawn(async move { queue.run(portion).await });
@@ -181,30 +234,27 @@ impl<DB: Owners> Queue<DB> {
         let mut ran = tokio::spawn(async move { run(&direct, pending, at_commit).await });
         let mut commits = pin!(commits.fuse());
         let mut quick = pin!(tokio::time::sleep(QUICK));
-        let mut commit_quick = pin!(tokio::time::sleep(COMMIT_QUICK));
-        // `freed`: another one may have its lanes. `early`: it is counted as such.
-        let (mut committing, mut freed, mut early, mut slow) = (false, false, false, false);
+        let mut phase = Phase::Working;
+        // `freed`: another one may have its lanes.
+        let (mut freed, mut committing_since) = (false, None);
         loop {
             tokio::select! {
                 biased;
                 _ = &mut ran => break,
                 told = &mut commits => {
-                    freed = told.is_ok() && !slow && self.begin_next(lanes, halved);
-                    early = freed && halved;
-                    committing = told.is_ok();
-                    commit_quick.as_mut().reset((Instant::now() + COMMIT_QUICK).into());
+                    committing_since = told.ok().map(|()| Instant::now());
+                    if committing_since.is_some() && phase == Phase::Working {
+                        let mut state = self.state();
+                        freed = free_early(&mut state, lanes, halved);
+                        if freed && halved || !state.commit.is_quick() {
+                            state.open.change(&mut phase, Phase::Committing);
+                        }
+                        self.start(&mut state);
+                    }
                 }
-                () = &mut commit_quick, if committing && !early && !slow => {
-                    early = true;
+                () = &mut quick, if phase != Phase::Slow => {
                     let mut state = self.state();
-                    state.early += 1;
-                    self.start(&mut state);
-                }
-                () = &mut quick, if !slow => {
-                    slow = true;
-                    let mut state = self.state();
-                    state.slow += 1;
-                    state.early -= usize::from(std::mem::take(&mut early));
+                    state.open.change(&mut phase, Phase::Slow);
                     if !freed {
                         state.line.slow(lanes);
                     }
@@ -213,9 +263,10 @@ impl<DB: Owners> Queue<DB> {
             }
         }
         let mut state = self.state();
-        state.running -= 1;
-        state.slow -= usize::from(slow);
-        state.early -= usize::from(early);
+        *state.open.of(phase) -= 1;
+        if let Some(since) = committing_since {
+            state.commit.add(since.elapsed());
+        }
         state.bytes -= bytes;
         if freed {
             state.line.committed(lanes);
@@ -225,22 +276,38 @@ impl<DB: Owners> Queue<DB> {
         self.start(&mut state);
     }
 
-    /// While the only transaction is committed, one more begins, and waits in the database for the lanes of the one
-    /// before. Beside others it would wait there with lanes that they do not have; not where both have half of the
-    /// lanes, of large requests. Behind a slow one it would wait long, and with all of its lanes.
-    fn begin_next(self: &Arc<Self>, lanes: LaneSet, halved: bool) -> bool {
-        let mut state = self.state();
-        let beside = halved && state.slow == 0 && state.early < QUICK_MAX;
-        let may = state.running == 1 || beside && !state.line.is_committing(lanes);
-        if may {
-            state.early += usize::from(halved);
-            state.line.free_early(lanes);
-            self.start_one(&mut state);
-        }
-        may
-    }
-
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// While the only transaction is committed, one more may have its lanes, and waits in the database for the one before.
+/// Beside others it would wait there with lanes that they do not have; not where both have half of the lanes, of large
+/// requests. Behind a slow one it would wait long, and with all of its lanes.
+fn free_early(state: &mut State, lanes: LaneSet, halved: bool) -> bool {
+    let State { line, open, .. } = state;
+    let beside = halved && open.slow == 0 && open.committing < WORKING_MAX;
+    let may = open.all() == 1 || beside && !line.is_committing(lanes);
+    if may {
+        line.free_early(lanes);
+    }
+    may
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_commit_that_hung_once_is_soon_forgotten() {
+        let mut commit = CommitTime::default();
+        let mut add = |micros, times| {
+            (0..times).for_each(|_| commit.add(Duration::from_micros(micros)));
+            commit.is_quick()
+        };
+        assert!(add(300, 20));
+        assert!(!add(60_000_000, 1));
+        assert!(add(300, 20), "it was taken for longer than COMMIT_MAX");
+        assert!(!add(1_000, 20) && add(300, 10));
     }
 }
