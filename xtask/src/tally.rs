@@ -35,7 +35,6 @@ impl Tally {
             (self.in_section, self.in_backtrace) = (true, false);
             self.printed.push(Printed { test: test.to_owned(), lines: VecDeque::new() });
         } else if let Some(counts) = line.strip_prefix("test result: ") {
-            self.in_section = false;
             for count in counts.split([';', '.']) {
                 let mut words = count.split_whitespace();
                 let Some(Ok(number)) = words.next().map(str::parse::<u64>) else { continue };
@@ -105,8 +104,6 @@ mod tests {
             "   0: main",
             "thread 'a::b' panicked at x.rs:1:1:",
             "left: 1",
-            "stack backtrace:",
-            "   0: main",
             "failures:",
             "    a::b",
         ];
