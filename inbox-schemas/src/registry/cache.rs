@@ -249,6 +249,16 @@ mod tests {
     }
 
     #[test]
+    fn an_id_without_a_schema_is_asked_for_again_later() {
+        let schemas = Schemas::new(&RegistrySettings::new("http://127.0.0.1:1")).unwrap();
+        let insert = |since| schemas.known.write().unwrap().insert(7, (refusal(), since));
+        insert(Instant::now());
+        assert!(!schemas.lacks(7));
+        insert(Instant::now().checked_sub(REFUSED_FOR * 2).unwrap());
+        assert!(schemas.lacks(7));
+    }
+
+    #[test]
     fn a_parser_that_panics_leaves_an_error_and_no_flight() {
         let error = calm(|| panic!("at a schema")).unwrap_err();
         assert_eq!(error, "what reads it panics at it");
