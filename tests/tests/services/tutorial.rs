@@ -17,11 +17,9 @@ fn share_build(folder: &Path) {
     let target = program.ancestors().nth(3).expect("a test is in target/debug/deps");
     let plain = ["inbox-consumer", "inbox-outbox-relay"]
         .map(|package| format!("[profile.dev.package.{package}]\nopt-level = 0\n"));
-    let config = format!(
-        "[build]\ntarget-dir = {:?}\n\n{}\n[profile.dev]\n{profiles}",
-        target,
-        plain.concat()
-    );
+    // Its programs go elsewhere: one is called as one of ours is, which other tests run meanwhile.
+    let folders = format!("target-dir = {:?}\nbuild-dir = {target:?}\n", folder.join("programs"));
+    let config = format!("[build]\n{folders}\n{}\n[profile.dev]\n{profiles}", plain.concat());
     fs::create_dir(folder.join(".cargo")).expect("a folder");
     fs::write(folder.join(".cargo/config.toml"), config).expect("cargo's configuration");
 }
