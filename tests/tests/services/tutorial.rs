@@ -8,8 +8,8 @@ const TUTORIAL: &str = include_str!("../../../docs/tutorial.md");
 
 const WORKSPACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 
-/// The reader's crate is built where these tests were, as they were: then only what is the reader's and what is ours is
-/// compiled, and that without optimisation, as the reader's is.
+/// The reader's crate is built where these tests were, with their profiles, so that what others wrote is there already.
+/// The largest of ours, compiled once more as they are behind another path, are not optimised.
 fn share_build(folder: &Path) {
     let ours = fs::read_to_string(format!("{WORKSPACE}/Cargo.toml")).expect("our manifest");
     let (_, profiles) = ours.split_once("\n[profile.dev]\n").expect("our profiles");
