@@ -8,7 +8,7 @@ use super::{
     Probe,
     scene::{Scene, aggregate, claim_of, claim_on, fingerprint, id, parking, step, try_claim_on},
 };
-use inbox_store::internal::port::{InboxRow, Scope, StoreFault};
+use inbox_store::internal::port::{ClaimRequest, InboxRow, Scope, StoreFault};
 
 /// A1, A2: a recorded id is not fresh again (rule `Inbox`).
 pub async fn a_fresh_id_is_claimed_once<DB: Probe>(settings: DB::Settings) {
@@ -41,6 +41,36 @@ pub async fn a_fresh_id_is_claimed_once<DB: Probe>(settings: DB::Settings) {
     // A claim may tell some of them already.
     assert!(second.known.iter().all(|told| look.known.contains(told)), "{:?}", second.known);
     assert_eq!(look.lanes_mine, 1);
+    scene.rollback().await;
+}
+
+/// Ids that are thought to be new are all fresh, or the claim is a conflict and the next one tells what is there (rule
+/// `Inbox`). A database may look them up all the same.
+pub async fn ids_that_are_thought_new_are_claimed_once<DB: Probe>(settings: DB::Settings) {
+    let mut scene = Scene::<DB>::new(settings, "claim-new").await;
+    let scope = scene.take_over().await.scope;
+    let new = |events: &[(u8, i64)], step| ClaimRequest {
+        expects_new: true,
+        ..claim_of(events, &[step])
+    };
+    let claim = new(&[(1, 0), (2, 1)], step(0, -1, 1));
+    let first = scene.claim(&scope, &claim).await;
+    let mut fresh = first.fresh.clone();
+    fresh.sort_unstable();
+    assert_eq!((fresh, first.lanes_mine), (vec![id(1), id(2)], 1));
+    let changed = first.changed;
+    let moved = DB::advance(&mut scene.session, &scope, &first.tx, &claim.lanes, changed).await;
+    assert_eq!(moved.expect("advance"), 1);
+    DB::commit(&mut scene.session).await.expect("commit");
+
+    let again = new(&[(2, 2), (3, 3)], step(0, 1, 3));
+    match try_claim_on::<DB>(&mut scene.session, &scope, &again).await {
+        Ok(claimed) => assert_eq!(claimed.fresh, [id(3)]),
+        Err(error) => assert_eq!(DB::fault(&error), StoreFault::Conflict, "{error}"),
+    }
+    scene.rollback().await;
+    let again = ClaimRequest { expects_new: false, ..again };
+    assert_eq!(scene.claim(&scope, &again).await.fresh, [id(3)]);
     scene.rollback().await;
 }
 

@@ -43,6 +43,7 @@ macro_rules! conformance_scenarios {
         } }
         $run! { claim {
             a_fresh_id_is_claimed_once
+            ids_that_are_thought_new_are_claimed_once
             another_content_under_a_known_id_is_seen
             a_claim_counts_the_lanes_that_are_mine
             a_held_aggregate_is_told

@@ -240,6 +240,7 @@ pub(super) fn claim_of(events: &[(u8, i64)], lanes: &[LaneMove]) -> ClaimRequest
         offsets: events.iter().map(|(_, offset)| *offset).collect(),
         aggregates,
         lanes: lanes.to_vec(),
+        expects_new: false,
     }
 }
 

@@ -240,6 +240,7 @@ mod postgres {
             offsets: vec![0; EVENTS],
             aggregates: vec![[1; 16]],
             lanes: vec![step],
+            expects_new: false,
         };
         Postgres::begin(session, &LIMITS).await.unwrap();
         let claimed = Postgres::claim(session, &scope, &claim).await.unwrap();

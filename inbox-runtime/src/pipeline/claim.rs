@@ -20,11 +20,15 @@ impl<'a, DB: Transactions> Transaction<'a, DB> {
         let distinct = distinct(items, |item| item.kind.route != IGNORED.route);
         let request = self.request(&distinct.claimed);
         let claimed = self.ask_claim(&request).await;
+        if claimed.is_err() {
+            self.work.state.recent_copies.meet();
+        }
         let mut claimed = claimed.map_err(|error| self.statement_failed("the claim", &error))?;
         self.check_lanes(claimed.lanes_mine)?;
         (self.tx, self.changed) = (std::mem::take(&mut claimed.tx), claimed.changed);
         claimed.fresh.sort_unstable();
         let known = self.recheck(&request, &mut claimed).await?;
+        self.note_copies(&known);
         let before = self.parked_before().await?;
 
         let mut dispositions = Dispositions::new(items, claimed.held);
@@ -53,6 +57,11 @@ impl<'a, DB: Transactions> Transaction<'a, DB> {
         Ok(dispositions)
     }
 
+    fn note_copies(&self, known: &[InboxRow]) {
+        let copies = &self.work.state.recent_copies;
+        if known.is_empty() { copies.miss() } else { copies.meet() }
+    }
+
     pub(super) fn request(&self, claimed: &[usize]) -> ClaimRequest {
         let items = &self.batch.items;
         let mut aggregates: Vec<[u8; 16]> = items.iter().map(|item| item.aggregate).collect();
@@ -64,6 +73,7 @@ impl<'a, DB: Transactions> Transaction<'a, DB> {
             offsets: claimed.iter().map(|&i| items[i].offset.0).collect(),
             aggregates,
             lanes: self.batch.lanes.clone(),
+            expects_new: self.direct && !self.work.state.recent_copies.are_expected(),
         }
     }
 

@@ -35,6 +35,7 @@ mod pending_notes;
 mod prepare;
 pub(crate) mod prune;
 pub(crate) mod publish;
+mod recent_copies;
 pub(crate) mod release;
 pub(crate) mod sessions;
 mod suspects;

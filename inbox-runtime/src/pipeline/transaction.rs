@@ -28,6 +28,7 @@ use super::{
     known_versions::KnownVersions,
     overlap::overlap,
     parking::ParkingRules,
+    recent_copies::RecentCopies,
     sessions::{Session, Sessions},
     trial::Trials,
     versions::Versions,
@@ -73,6 +74,7 @@ pub struct WorkState {
     /// Versions that they have written.
     pub(super) known_versions: KnownVersions,
     pub(super) aggregate_keys: AggregateKeys,
+    pub(super) recent_copies: RecentCopies,
     /// The crash that a test asked for.
     #[cfg(feature = "testing")]
     pub crash: super::crash::Crash,

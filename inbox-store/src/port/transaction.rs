@@ -60,6 +60,9 @@ pub struct ClaimRequest {
     pub aggregates: Vec<[u8; 16]>,
     /// The lanes, ascending.
     pub lanes: Vec<LaneMove>,
+    /// The ids are thought to be new. A database may then leave out looking for them, and a claim with one that is there
+    /// fails with a fault of [`StoreFault::Conflict`], as behind another transaction.
+    pub expects_new: bool,
 }
 
 /// What the inbox knows of an id that was not fresh.

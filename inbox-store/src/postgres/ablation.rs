@@ -40,6 +40,25 @@ static ROWS: &[Row] = &[
         ],
     ),
     (
+        claim::CLAIM_NEW,
+        &[
+            Cut::new(Rule::Inbox, " RETURNING 1", " ON CONFLICT DO NOTHING RETURNING 1"),
+            Cut::new(Rule::Inbox, "(SELECT count(*) FROM ins)", "cardinality($3)::bigint"),
+            Cut::new(Rule::ConsumerScope, "SELECT $1,", "SELECT $1 * 0,"),
+            Cut::new(
+                Rule::HeldReadInClaim,
+                "(SELECT FROM inbox_parked q WHERE q.partition_ref = $2 AND q.aggregate_key = k)",
+                "(SELECT WHERE false)",
+            ),
+            Cut::new(
+                Rule::LanesAtClaim,
+                "JOIN unnest($7::integer[], $8::bigint[]) v(lane, prev) USING (lane)
+        WHERE l.partition_ref = $2 AND l.epoch = $9 AND l.last_offset = v.prev",
+                "WHERE l.partition_ref = $2 AND l.lane = ANY($7)",
+            ),
+        ],
+    ),
+    (
         claim::CLAIM_ONE,
         &[
             Cut::new(Rule::Inbox, "EXISTS (SELECT FROM ins)", "true"),

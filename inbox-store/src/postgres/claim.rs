@@ -1,18 +1,21 @@
 //! The live transaction: begin, claim, the second look, advance, end.
 
 use inbox_engine::internal::{LaneMove, Offset};
-use sqlx::{
-    PgConnection, Postgres, Row,
-    postgres::{PgArguments, PgRow},
-    query::Query,
-};
+use sqlx::{PgConnection, Postgres, Row};
 use uuid::Uuid;
 
-use super::{Moves, sent::on, session};
+use super::{
+    Moves,
+    claim_values::{
+        bind, bind_one, check, is_single, lanes, prevs, read, read_new, read_one, uuids,
+    },
+    sent::on,
+    session,
+};
 use crate::{
     end,
     port::{Claim, ClaimRequest, ClaimResult, InboxRow, Recheck, Scope, TxLimits, deadline},
-    shared::{count, sixteen, unexpected},
+    shared::{count, sixteen},
 };
 
 /// Rows of `inbox_events` and `inbox_lanes` that the session has changed: it counts them for its statistics, so that asking costs
@@ -27,6 +30,23 @@ macro_rules! changed {
         + pg_stat_get_xact_tuples_inserted('inbox_lanes'::regclass)
         + pg_stat_get_xact_tuples_updated('inbox_lanes'::regclass)
         + pg_stat_get_xact_tuples_deleted('inbox_lanes'::regclass) END"
+    };
+}
+
+/// What every claim of several events says of aggregates, lanes and the session.
+macro_rules! seen {
+    () => {
+        concat!(
+            r#"ARRAY(SELECT k FROM unnest($6::bytea[]) k WHERE
+        EXISTS (SELECT FROM inbox_parked q WHERE q.partition_ref = $2) AND EXISTS
+        (SELECT FROM inbox_parked q WHERE q.partition_ref = $2 AND q.aggregate_key = k)) AS held,
+    (SELECT count(*) FROM inbox_lanes l
+        JOIN unnest($7::integer[], $8::bigint[]) v(lane, prev) USING (lane)
+        WHERE l.partition_ref = $2 AND l.epoch = $9 AND l.last_offset = v.prev) AS lanes_mine,
+    "#,
+            changed!(),
+            " AS changed"
+        )
     };
 }
 
@@ -54,15 +74,9 @@ ins AS (
     WHERE e.id NOT IN (SELECT event_id FROM known) RETURNING event_id)
 SELECT pg_current_xact_id()::text AS tx,
     ARRAY(SELECT event_id FROM ins) AS fresh,
-    ARRAY(SELECT k FROM unnest($6::bytea[]) k WHERE
-        EXISTS (SELECT FROM inbox_parked q WHERE q.partition_ref = $2) AND EXISTS
-        (SELECT FROM inbox_parked q WHERE q.partition_ref = $2 AND q.aggregate_key = k)) AS held,
-    (SELECT count(*) FROM inbox_lanes l
-        JOIN unnest($7::integer[], $8::bigint[]) v(lane, prev) USING (lane)
-        WHERE l.partition_ref = $2 AND l.epoch = $9 AND l.last_offset = v.prev) AS lanes_mine,
     "#,
-            changed!(),
-            " AS changed, ",
+            seen!(),
+            ", ",
             $more,
             r#"k.*
 FROM (SELECT array_agg(event_id) AS ids, array_agg(fingerprint) AS fingerprints,
@@ -75,6 +89,19 @@ FROM (SELECT array_agg(event_id) AS ids, array_agg(fingerprint) AS fingerprints,
 }
 
 pub(super) const CLAIM: &str = claim!("", "");
+
+/// [`CLAIM`] of ids that are thought to be new: nothing is looked up, and one that is there breaks it. It takes a
+/// quarter less. They are counted before the session says what it has changed.
+pub(super) const CLAIM_NEW: &str = concat!(
+    r#"WITH ins AS (
+    INSERT INTO inbox_events (consumer_ref, event_id, fingerprint, partition_ref, "offset", sha256)
+    SELECT $1, e.id, substring($4::bytea FROM (e.nth::integer - 1) * 16 + 1 FOR 16), $2, e.off, true
+    FROM unnest($3::uuid[], $5::bigint[]) WITH ORDINALITY e(id, off, nth) RETURNING 1)
+SELECT pg_current_xact_id()::text AS tx,
+    (SELECT count(*) FROM ins) AS fresh,
+    "#,
+    seen!()
+);
 
 /// The claim of one event: the same, without arrays. A quiet consumer has no other transactions, and waits
 /// for its statements one by one: this one takes 0.09 ms instead of 0.14.
@@ -148,7 +175,7 @@ WHERE l.partition_ref = $1 AND l.lane = $4 AND l.epoch = $2 AND l.last_offset = 
     " = $8, true))"
 );
 
-pub(super) use {changed, claim, claim_one, locked, moved};
+pub(super) use {changed, claim, claim_one, locked, moved, seen};
 
 const CHANGED: &str = concat!("SELECT ", changed!());
 
@@ -172,6 +199,10 @@ impl Claim for Postgres {
         if is_single(request) {
             let row = bind_one(sqlx::query(CLAIM_ONE), scope, request).fetch_one(on(conn)).await?;
             return read_one(&row, request);
+        }
+        if request.expects_new {
+            let row = bind(sqlx::query(CLAIM_NEW), scope, request).fetch_one(on(conn)).await?;
+            return read_new(&row, request);
         }
         let row = bind(sqlx::query(CLAIM), scope, request).fetch_one(on(conn)).await?;
         read(&row)
@@ -257,102 +288,6 @@ impl Claim for Postgres {
     }
 }
 
-/// Of one value PostgreSQL would take what is missing for empty.
-pub(super) fn check(request: &ClaimRequest) -> Result<(), sqlx::Error> {
-    if request.fingerprints.len() == request.ids.len() {
-        return Ok(());
-    }
-    Err(unexpected("a claim has another number of fingerprints than of ids"))
-}
-
-/// Whether the claim has one event.
-pub(super) fn is_single(request: &ClaimRequest) -> bool {
-    [request.ids.len(), request.aggregates.len(), request.lanes.len()] == [1; 3]
-}
-
-/// The parameters of [`CLAIM`].
-pub(super) fn bind(
-    query: Query<'static, Postgres, PgArguments>,
-    scope: &Scope,
-    request: &ClaimRequest,
-) -> Query<'static, Postgres, PgArguments> {
-    query
-        .bind(scope.consumer_ref)
-        .bind(scope.partition_ref)
-        .bind(uuids(&request.ids))
-        .bind(request.fingerprints.as_flattened())
-        .bind(&request.offsets)
-        .bind(&request.aggregates)
-        .bind(lanes(&request.lanes))
-        .bind(prevs(&request.lanes))
-        .bind(scope.epoch.0)
-}
-
-/// What [`CLAIM`] answers.
-pub(super) fn read(row: &PgRow) -> Result<ClaimResult, sqlx::Error> {
-    let fresh: Vec<Uuid> = row.try_get("fresh")?;
-    let held: Vec<Vec<u8>> = row.try_get("held")?;
-    let known = match row.try_get::<Option<Vec<Uuid>>, _>("ids")? {
-        Some(ids) => known(row, &ids)?,
-        None => Vec::new(),
-    };
-    Ok(ClaimResult {
-        tx: row.try_get("tx")?,
-        fresh: fresh.into_iter().map(Uuid::into_bytes).collect(),
-        held: held.iter().map(|key| sixteen(key)).collect::<Result<_, _>>()?,
-        lanes_mine: count(row.try_get("lanes_mine")?),
-        known,
-        changed: row.try_get("changed")?,
-    })
-}
-
-/// The parameters of [`CLAIM_ONE`].
-pub(super) fn bind_one(
-    query: Query<'static, Postgres, PgArguments>,
-    scope: &Scope,
-    request: &ClaimRequest,
-) -> Query<'static, Postgres, PgArguments> {
-    let step = request.lanes[0];
-    query
-        .bind(scope.consumer_ref)
-        .bind(scope.partition_ref)
-        .bind(Uuid::from_bytes(request.ids[0]))
-        .bind(&request.fingerprints[0][..])
-        .bind(request.offsets[0])
-        .bind(&request.aggregates[0][..])
-        .bind(i32::from(step.lane.0))
-        .bind(step.prev.0)
-        .bind(scope.epoch.0)
-}
-
-/// What [`CLAIM_ONE`] answers.
-pub(super) fn read_one(row: &PgRow, request: &ClaimRequest) -> Result<ClaimResult, sqlx::Error> {
-    let (fresh, held): (bool, bool) = (row.try_get("fresh")?, row.try_get("held")?);
-    Ok(ClaimResult {
-        tx: row.try_get("tx")?,
-        fresh: fresh.then_some(request.ids[0]).into_iter().collect(),
-        held: held.then_some(request.aggregates[0]).into_iter().collect(),
-        lanes_mine: u64::from(row.try_get::<bool, _>("mine")?),
-        known: Vec::new(),
-        changed: row.try_get("changed")?,
-    })
-}
-
-/// The rows of ids that were there before, of one array for each column.
-fn known(row: &PgRow, ids: &[Uuid]) -> Result<Vec<InboxRow>, sqlx::Error> {
-    let fingerprints: Vec<Vec<u8>> = row.try_get("fingerprints")?;
-    let hashes: Vec<bool> = row.try_get("sha256")?;
-    let partitions: Vec<i64> = row.try_get("partitions")?;
-    let offsets: Vec<i64> = row.try_get("offsets")?;
-    let parked: Vec<bool> = row.try_get("parked")?;
-    let rows = ids.iter().zip(fingerprints).zip(hashes).zip(partitions).zip(offsets).zip(parked);
-    rows.map(|(((((id, fingerprint), sha256), partition_ref), offset), parked)| {
-        let (id, fingerprint) = (id.into_bytes(), sixteen(&fingerprint)?);
-        Ok(InboxRow { id, fingerprint, sha256, partition_ref, offset: Offset(offset), parked })
-    })
-    .collect()
-}
-
 async fn advance_one(
     conn: &mut PgConnection,
     scope: &Scope,
@@ -372,16 +307,4 @@ async fn advance_one(
         .execute(on(conn))
         .await?;
     Ok(done.rows_affected())
-}
-
-fn uuids(ids: &[[u8; 16]]) -> Vec<Uuid> {
-    ids.iter().map(|id| Uuid::from_bytes(*id)).collect()
-}
-
-fn lanes(moves: &[LaneMove]) -> Vec<i32> {
-    moves.iter().map(|m| i32::from(m.lane.0)).collect()
-}
-
-fn prevs(moves: &[LaneMove]) -> Vec<i64> {
-    moves.iter().map(|m| m.prev.0).collect()
 }

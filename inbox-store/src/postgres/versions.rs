@@ -5,7 +5,8 @@ use sqlx::{PgConnection, Postgres, Row, postgres::PgRow};
 
 use super::{
     Moves,
-    claim::{self, changed, claim, claim_one, locked, moved},
+    claim::{changed, claim, claim_one, locked, moved, seen},
+    claim_values::{bind, bind_one, check, is_single, read, read_one},
     sent::on,
 };
 use crate::{
@@ -16,7 +17,7 @@ use crate::{
     shared::{count, millis, sixteen},
 };
 
-/// [`claim::CLAIM`], with $10 aggregates. The selection around $10 hides how many there are, as that of the ids.
+/// [`CLAIM`](super::claim::CLAIM), with $10 aggregates. The selection around $10 hides how many there are, as that of the ids.
 pub(super) const CLAIM: &str = claim!(
     "w.version_keys, w.versions, ",
     ",
@@ -24,13 +25,13 @@ pub(super) const CLAIM: &str = claim!(
         WHERE consumer_ref = $1 AND aggregate_key = ANY((SELECT $10::bytea[])::bytea[])) w"
 );
 
-/// [`claim::CLAIM_ONE`], with $10 the aggregate.
+/// [`CLAIM_ONE`](super::claim::CLAIM_ONE), with $10 the aggregate.
 pub(super) const CLAIM_ONE: &str = claim_one!(
     ",
     (SELECT w.version FROM inbox_versions w WHERE w.consumer_ref = $1 AND w.aggregate_key = $10) AS version"
 );
 
-/// [`claim::ADVANCE`], with $9 consumer, $10 aggregates, $11 what each was judged by, $12 what it is now, $13
+/// [`ADVANCE`](super::claim::ADVANCE), with $9 consumer, $10 aggregates, $11 what each was judged by, $12 what it is now, $13
 /// the queues of what waits for that, which is woken, and with it what waits for the versions right behind, of the same
 /// aggregate. Nobody writes who has not all of its lanes: whoever was fenced waits for no row of the new owner. In the
 /// order of the keys, as two transactions meet here whose partitions share aggregates.
@@ -109,23 +110,22 @@ impl Versions for Postgres {
         request: &ClaimRequest,
         keys: &[[u8; 16]],
     ) -> Result<(ClaimResult, Vec<LastVersion>), sqlx::Error> {
-        claim::check(request)?;
-        if claim::is_single(request)
+        check(request)?;
+        if is_single(request)
             && let [key] = keys
         {
-            let row = claim::bind_one(sqlx::query(CLAIM_ONE), scope, request).bind(&key[..]);
+            let row = bind_one(sqlx::query(CLAIM_ONE), scope, request).bind(&key[..]);
             let row = row.fetch_one(on(conn)).await?;
             let version: Option<i64> = row.try_get("version")?;
             let last = version.map(|version| (*key, version)).into_iter().collect();
-            return Ok((claim::read_one(&row, request)?, last));
+            return Ok((read_one(&row, request)?, last));
         }
-        let row =
-            claim::bind(sqlx::query(CLAIM), scope, request).bind(keys).fetch_one(on(conn)).await?;
+        let row = bind(sqlx::query(CLAIM), scope, request).bind(keys).fetch_one(on(conn)).await?;
         let keys: Option<Vec<Vec<u8>>> = row.try_get("version_keys")?;
         let versions: Option<Vec<i64>> = row.try_get("versions")?;
         let last = keys.unwrap_or_default().into_iter().zip(versions.unwrap_or_default());
         let last = last.map(|(key, version)| Ok((sixteen(&key)?, version)));
-        Ok((claim::read(&row)?, last.collect::<Result<_, sqlx::Error>>()?))
+        Ok((read(&row)?, last.collect::<Result<_, sqlx::Error>>()?))
     }
 
     async fn advance_versions(

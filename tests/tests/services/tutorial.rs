@@ -13,13 +13,9 @@ const WORKSPACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 fn share_build(folder: &Path) {
     let ours = fs::read_to_string(format!("{WORKSPACE}/Cargo.toml")).expect("our manifest");
     let (_, profiles) = ours.split_once("\n[profile.dev]\n").expect("our profiles");
-    let program = env::current_exe().expect("a test knows its own path");
-    let target = program.ancestors().nth(3).expect("a test is in target/debug/deps");
     let plain = ["inbox-consumer", "inbox-outbox-relay"]
         .map(|package| format!("[profile.dev.package.{package}]\nopt-level = 0\n"));
-    // Its programs go elsewhere: one is called as one of ours is, which other tests run meanwhile.
-    let folders = format!("target-dir = {:?}\nbuild-dir = {target:?}\n", folder.join("programs"));
-    let config = format!("[build]\n{folders}\n{}\n[profile.dev]\n{profiles}", plain.concat());
+    let config = format!("{}\n[profile.dev]\n{profiles}", plain.concat());
     fs::create_dir(folder.join(".cargo")).expect("a folder");
     fs::write(folder.join(".cargo/config.toml"), config).expect("cargo's configuration");
 }
@@ -62,7 +58,13 @@ async fn the_tutorial_does_what_it_says() {
     let programs = env::var("INBOX_TEST_PG_BIN").unwrap_or_default();
     let path = format!("{}:{programs}", env::var("PATH").unwrap_or_default());
     share_build(&empty);
+    let program = env::current_exe().expect("a test knows its own path");
+    let target = program.ancestors().nth(3).expect("a test is in target/debug/deps");
+    let shown = |path: &Path| path.to_str().expect("a path of characters").to_owned();
     let variables = [
+        ("CARGO_BUILD_BUILD_DIR", shown(target)),
+        // Its programs go elsewhere: one is called as one of ours is, which other tests run meanwhile.
+        ("CARGO_TARGET_DIR", shown(&empty.join("programs"))),
         ("INBOX_TEST_KAFKA", kafka.address()),
         ("INBOX_TEST_POSTGRES", postgres.url()),
         ("PATH", path),

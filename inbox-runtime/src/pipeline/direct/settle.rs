@@ -76,8 +76,14 @@ impl<DB: Transactions> Work<DB> {
         let _beside_others = self.state.aside.read().await;
         let mut batch = batch_of(partition, items, mode);
         let mut may_be_torn = false;
+        let copies = &self.state.recent_copies;
+        let looks_up = copies.are_expected();
         let run = self.run_direct(partition, &mut batch, (&mut may_be_torn, committing));
-        let settled = run.await;
+        let mut settled = run.await;
+        if !looks_up && copies.are_expected() && is_conflict(&settled) {
+            // Its claim met a copy that it had not looked for: nothing is done yet, and now it looks.
+            settled = self.run_direct(partition, &mut batch, (&mut may_be_torn, None)).await;
+        }
         if may_be_torn && settled.is_err() {
             self.mark_torn(partition.scope(), &mut batch).await;
         }
@@ -232,6 +238,10 @@ fn next_offset(last: Offset, lane: Lane, lane_count: u16) -> Offset {
     let (count, lane) = (i64::from(lane_count.max(1)), i64::from(lane.0));
     let first = last.0.max(-1) + 1;
     Offset(first + (lane - first).rem_euclid(count))
+}
+
+fn is_conflict(settled: &Result<Settled, BatchOutcome>) -> bool {
+    matches!(settled, Err(BatchOutcome::Fault(TransactionFault::Conflict(_))))
 }
 
 fn unreached(text: &str) -> BatchOutcome {

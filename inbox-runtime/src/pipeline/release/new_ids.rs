@@ -37,7 +37,7 @@ impl<DB: Transactions> Transaction<'_, DB> {
         let ours = |offset| places.iter().any(|&at| items[at].offset == offset);
         let distinct = distinct(items, |item| ours(item.offset));
         let request = self.request(&distinct.claimed);
-        let request = ClaimRequest { aggregates: Vec::new(), ..request };
+        let request = ClaimRequest { aggregates: Vec::new(), expects_new: false, ..request };
         let claimed = DB::claim(self.conn, &self.scope, &request).await;
         let mut claimed = claimed.map_err(|error| self.statement_failed("the claim", &error))?;
         self.check_lanes(claimed.lanes_mine)?;
