@@ -4,6 +4,7 @@
 mod ablation;
 mod advice;
 mod claim;
+mod claim_values;
 mod client;
 mod corrections;
 mod declared;

@@ -8,6 +8,7 @@ use sqlx::{Executor as _, Row, Sqlite, SqliteConnection};
 
 use super::{
     claim::{self, advance, claim},
+    claim_values,
     client::on,
     writer,
 };
@@ -93,10 +94,11 @@ impl Versions for Sqlite {
         keys: &[[u8; 16]],
     ) -> Result<(ClaimResult, Vec<LastVersion>), sqlx::Error> {
         let tx = writer::session(conn).await?.tx();
-        let query = claim::bind(CLAIM, scope, request).bind(joined(keys)).bind(places(keys.len()));
-        let (row, inserted) = claim::ask(conn, query).await?;
+        let query =
+            claim_values::bind(CLAIM, scope, request).bind(joined(keys)).bind(places(keys.len()));
+        let (row, inserted) = claim_values::ask(conn, query).await?;
         let last = versions(keys, row.try_get("versions")?)?;
-        Ok((claim::read(&row, inserted, tx, request)?, last))
+        Ok((claim_values::read(&row, inserted, tx, request)?, last))
     }
 
     async fn advance_versions(
@@ -220,7 +222,7 @@ fn changes(versions: &[VersionMove]) -> String {
 
 /// The versions at the places of an array.
 fn versions(keys: &[[u8; 16]], array: &str) -> Result<Vec<LastVersion>, sqlx::Error> {
-    let last: Vec<(usize, i64)> = claim::parse(array)?;
+    let last: Vec<(usize, i64)> = claim_values::parse(array)?;
     let last = last.into_iter().map(|(place, version)| Some((*keys.get(place)?, version)));
-    last.collect::<Option<_>>().ok_or_else(|| unexpected(claim::NO_ARRAY))
+    last.collect::<Option<_>>().ok_or_else(|| unexpected(claim_values::NO_ARRAY))
 }
