@@ -44,33 +44,40 @@ pub async fn a_fresh_id_is_claimed_once<DB: Probe>(settings: DB::Settings) {
     scene.rollback().await;
 }
 
-/// Ids that are thought to be new are all fresh, or the claim is a conflict and the next one tells what is there (rule
-/// `Inbox`). A database may look them up all the same.
+/// Ids that are thought to be new are claimed as all others are; or the claim is a conflict, where one is there already,
+/// and the next one tells it (rules `Inbox`, `LanesAtClaim`, `HeldReadInClaim`). A database may look them up all the same.
 pub async fn ids_that_are_thought_new_are_claimed_once<DB: Probe>(settings: DB::Settings) {
     let mut scene = Scene::<DB>::new(settings, "claim-new").await;
     let scope = scene.take_over().await.scope;
-    let new = |events: &[(u8, i64)], step| ClaimRequest {
+    let claim = claim_of(&[(1, 0), (2, 1)], &[step(0, -1, 1)]);
+    scene.park(&scope, &claim, &[parking(1, 0, ParkReason::Exhausted)]).await;
+
+    let new = ClaimRequest {
         expects_new: true,
-        ..claim_of(events, &[step])
+        aggregates: vec![aggregate(1), aggregate(4)],
+        ..claim_of(&[(3, 2), (4, 3)], &[step(0, 1, 3)])
     };
-    let claim = new(&[(1, 0), (2, 1)], step(0, -1, 1));
-    let first = scene.claim(&scope, &claim).await;
-    let mut fresh = first.fresh.clone();
-    fresh.sort_unstable();
-    assert_eq!((fresh, first.lanes_mine), (vec![id(1), id(2)], 1));
-    let changed = first.changed;
-    let moved = DB::advance(&mut scene.session, &scope, &first.tx, &claim.lanes, changed).await;
+    let older = Scope { epoch: Epoch(scope.epoch.0 - 1), ..scope };
+    assert_eq!(scene.claim(&older, &new).await.lanes_mine, 0);
+    scene.rollback().await;
+    let mut claimed = scene.claim(&scope, &new).await;
+    claimed.fresh.sort_unstable();
+    assert_eq!((claimed.fresh, claimed.lanes_mine), (vec![id(3), id(4)], 1));
+    assert_eq!((claimed.held, claimed.known), (vec![aggregate(1)], vec![]));
+    let moved =
+        DB::advance(&mut scene.session, &scope, &claimed.tx, &new.lanes, claimed.changed).await;
     assert_eq!(moved.expect("advance"), 1);
     DB::commit(&mut scene.session).await.expect("commit");
 
-    let again = new(&[(2, 2), (3, 3)], step(0, 1, 3));
-    match try_claim_on::<DB>(&mut scene.session, &scope, &again).await {
-        Ok(claimed) => assert_eq!(claimed.fresh, [id(3)]),
+    let lanes = [step(0, 3, 5)];
+    let again = claim_of(&[(4, 4), (5, 5)], &lanes);
+    let expecting = ClaimRequest { expects_new: true, ..again.clone() };
+    match try_claim_on::<DB>(&mut scene.session, &scope, &expecting).await {
+        Ok(claimed) => assert_eq!(claimed.fresh, [id(5)]),
         Err(error) => assert_eq!(DB::fault(&error), StoreFault::Conflict, "{error}"),
     }
     scene.rollback().await;
-    let again = ClaimRequest { expects_new: false, ..again };
-    assert_eq!(scene.claim(&scope, &again).await.fresh, [id(3)]);
+    assert_eq!(scene.claim(&scope, &again).await.fresh, [id(5)]);
     scene.rollback().await;
 }
 

@@ -65,6 +65,22 @@ pub async fn copies_at_once<DB: Acted>(url: &str, look: &impl Look) {
     server.stop().await;
 }
 
+/// Nobody looks for ids while no copy has come: a list with the first one is taken as it is, and so are all after it.
+pub async fn copies_in_lists<DB: Acted>(url: &str, look: &impl Look) {
+    let server = Server::start::<DB>(config("lists", url)).await;
+    let client = server.client();
+    let mut last = envelope(&id(), "a", 0, "");
+    assert_eq!(client.envelope(&json!([last, envelope(&id(), "b", 0, "")])).await.status, 200);
+    for n in 1..4 {
+        let next = envelope(&id(), "a", n, "");
+        let list = client.envelope(&json!([last, next, envelope(&id(), "b", n, "")])).await;
+        assert_eq!((list.status, list.events()), (200, vec!["copy", "applied", "applied"]));
+        last = next;
+    }
+    assert_eq!(look.number("SELECT count(*) FROM effects").await, 8);
+    server.stop().await;
+}
+
 /// A route that looks at versions has them in order, whatever order they come in.
 pub async fn versions_in_order<DB: Acted>(url: &str, look: &impl Look) {
     let server = Server::start::<DB>(config("versions", url)).await;
@@ -347,6 +363,7 @@ macro_rules! intake_scenarios {
             one_effect
             versions_in_order
             copies_at_once
+            copies_in_lists
             a_failure_leaves_nothing
             a_failure_holds_a_long_list
             a_rejected_event_is_parked
