@@ -83,7 +83,10 @@ async fn sessions_that_are_ended_again_and_again_park_nothing() {
                WHERE relation = 'effects'::regclass AND pid <> pg_backend_pid()) s";
     let (mut ended, mut more) = (0, 500);
     eventually(SOON, "all effects", async || {
-        ended += stage.schema.number(end).await;
+        // Then no more: on a slow machine each would be ended before its COMMIT.
+        if ended <= 3 {
+            ended += stage.schema.number(end).await;
+        }
         if ended <= 3 && stage.effects().await >= 4 * more {
             for aggregate in aggregates {
                 stage.count(aggregate, more + 1, more + 100).await;
