@@ -80,8 +80,8 @@ impl<DB: Transactions> Work<DB> {
         let looks_up = copies.are_expected();
         let run = self.run_direct(partition, &mut batch, (&mut may_be_torn, committing));
         let mut settled = run.await;
-        if !looks_up && copies.are_expected() && is_conflict(&settled) {
-            // Its claim met a copy that it had not looked for: nothing is done yet, and now it looks.
+        if !looks_up && copies.are_expected() && !may_be_torn && is_conflict(&settled) {
+            // As a rule its claim met a copy that it had not looked for; now it looks.
             settled = self.run_direct(partition, &mut batch, (&mut may_be_torn, None)).await;
         }
         if may_be_torn && settled.is_err() {
