@@ -19,6 +19,19 @@ const PARTITION_EPOCH: &[Cut] = &[Cut::new(
     "epoch = epoch + 0 * $2",
 )];
 
+/// What every claim of several events reads.
+const HELD_READ: Cut = Cut::new(
+    Rule::HeldReadInClaim,
+    "(SELECT FROM inbox_parked q WHERE q.partition_ref = $2 AND q.aggregate_key = k)",
+    "(SELECT WHERE false)",
+);
+const LANES_READ: Cut = Cut::new(
+    Rule::LanesAtClaim,
+    "JOIN unnest($7::integer[], $8::bigint[]) v(lane, prev) USING (lane)
+        WHERE l.partition_ref = $2 AND l.epoch = $9 AND l.last_offset = v.prev",
+    "WHERE l.partition_ref = $2 AND l.lane = ANY($7)",
+);
+
 static ROWS: &[Row] = &[
     (
         claim::CLAIM,
@@ -26,17 +39,8 @@ static ROWS: &[Row] = &[
             Cut::new(Rule::Inbox, "ARRAY(SELECT event_id FROM ins)", "$3"),
             Cut::new(Rule::ConsumerScope, "SELECT $1,", "SELECT $1 * 0,"),
             Cut::new(Rule::ConsumerScope, "e.consumer_ref = $1 ", "e.consumer_ref = $1 * 0 "),
-            Cut::new(
-                Rule::HeldReadInClaim,
-                "(SELECT FROM inbox_parked q WHERE q.partition_ref = $2 AND q.aggregate_key = k)",
-                "(SELECT WHERE false)",
-            ),
-            Cut::new(
-                Rule::LanesAtClaim,
-                "JOIN unnest($7::integer[], $8::bigint[]) v(lane, prev) USING (lane)
-        WHERE l.partition_ref = $2 AND l.epoch = $9 AND l.last_offset = v.prev",
-                "WHERE l.partition_ref = $2 AND l.lane = ANY($7)",
-            ),
+            HELD_READ,
+            LANES_READ,
         ],
     ),
     (
@@ -45,17 +49,8 @@ static ROWS: &[Row] = &[
             Cut::new(Rule::Inbox, " RETURNING 1", " ON CONFLICT DO NOTHING RETURNING 1"),
             Cut::new(Rule::Inbox, "(SELECT count(*) FROM ins)", "cardinality($3)::bigint"),
             Cut::new(Rule::ConsumerScope, "SELECT $1,", "SELECT $1 * 0,"),
-            Cut::new(
-                Rule::HeldReadInClaim,
-                "(SELECT FROM inbox_parked q WHERE q.partition_ref = $2 AND q.aggregate_key = k)",
-                "(SELECT WHERE false)",
-            ),
-            Cut::new(
-                Rule::LanesAtClaim,
-                "JOIN unnest($7::integer[], $8::bigint[]) v(lane, prev) USING (lane)
-        WHERE l.partition_ref = $2 AND l.epoch = $9 AND l.last_offset = v.prev",
-                "WHERE l.partition_ref = $2 AND l.lane = ANY($7)",
-            ),
+            HELD_READ,
+            LANES_READ,
         ],
     ),
     (
