@@ -1,7 +1,6 @@
 //! A bad deploy: a handler that fails for every event of one type, until a good one replaces it.
 
 use std::{
-    path::Path,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -15,7 +14,7 @@ use sqlx::Postgres;
 use tokio::process::Command;
 
 use crate::{
-    Count, Counter, Record, SOON, Stage, effect, eventually,
+    Count, Counter, Executable, Record, SOON, Stage, effect, eventually,
     soak::checker::{self, Expected},
 };
 
@@ -97,7 +96,7 @@ pub struct Report {
 
 /// Runs the bad deploy until every partition stands still by name, then the good one, releases
 /// everything with one command, and waits for every effect.
-pub async fn bad_deploy(worker: &Path, size: Size) -> Report {
+pub async fn bad_deploy(worker: &Executable, size: Size) -> Report {
     let mut stage = Stage::set("deploy", size.partitions).await;
     stage.config.limits.parked_aggregates_max = size.aggregates_max;
     stage.config.limits.parked_events_max = size.events_max;
@@ -185,8 +184,8 @@ async fn most(stage: &Stage) -> (i64, i64) {
 }
 
 /// The one command of the recipe.
-async fn released(worker: &Path, stage: &Stage) {
-    let done = Command::new(worker)
+async fn released(worker: &Executable, stage: &Stage) {
+    let done = Command::from(worker.command())
         .args(["parked", "release", "--type", CHARGED, "--yes", "--as", "tests"])
         .args(["--why", "the bad deploy is taken back"])
         .env("INBOX_CONSUMER__NAME", &stage.config.consumer.name)

@@ -1,6 +1,6 @@
 //! An outbox for tests: a schema with its tables, a topic, and a configuration with short times.
 
-use std::{path::Path, process::Command, sync::Arc, time::Duration};
+use std::{process::Command, sync::Arc, time::Duration};
 
 use outbox_core::{Aggregate, OutboxEvent};
 use outbox_relay::{
@@ -10,7 +10,7 @@ use outbox_relay::{
 };
 use tokio::{sync::oneshot, task::JoinHandle};
 
-use crate::{Arrival, SOON, Schema, Services, Topic, Worker, arrivals, eventually};
+use crate::{Arrival, Executable, SOON, Schema, Services, Topic, Worker, arrivals, eventually};
 
 /// Everything a relay needs, of its own.
 #[derive(Debug)]
@@ -73,16 +73,16 @@ impl Outbox {
         RunningRelay::build(destinations(Relay::builder(self.config.clone())), serves).await
     }
 
-    /// Starts a relay as a process: the program is `relay` of this package.
-    pub fn spawn(&self, program: &Path) -> Worker {
+    /// Starts a relay as a process: `program` is the relay.
+    pub fn spawn(&self, program: &Executable) -> Worker {
         Worker::spawn(self.command(program).arg("run"))
     }
 
     /// A command of the relay's program, configured as this outbox is.
-    pub fn command(&self, program: &Path) -> Command {
+    pub fn command(&self, program: &Executable) -> Command {
         let Config { relay, database, kafka, wake, batch, limits, http, .. } = &self.config;
         let millis = |time: Duration| format!("{}ms", time.as_millis());
-        let mut command = Command::new(program);
+        let mut command = program.command();
         command
             .env("OUTBOX_RELAY__LEASE", millis(relay.lease))
             .env("OUTBOX_DATABASE__URL", database.url.expose())

@@ -1,15 +1,11 @@
 //! Rolling restarts while handlers are slow: partitions move all the time, and nothing is to be parked for it.
 
-use std::{
-    path::Path,
-    process::Command,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
 use crate::{
-    Record, SOON, Stage, Worker, eventually,
+    Executable, Record, SOON, Stage, Worker, eventually,
     soak::checker::{self, Expected},
 };
 
@@ -53,7 +49,7 @@ pub struct Report {
 }
 
 /// Restarts the processes of a group in turns while events arrive, then waits for every effect.
-pub async fn rolling(worker: &Path, size: Size) -> Report {
+pub async fn rolling(worker: &Executable, size: Size) -> Report {
     let stage = Stage::set("rolling", size.partitions).await;
     let began = Instant::now();
     let mut members: Vec<Worker> = (0..size.processes).map(|_| start(worker, &stage)).collect();
@@ -132,8 +128,8 @@ async fn send(stage: &Stage, aggregates: u64, n: u64) {
 }
 
 /// A process with the times of a default configuration, but for its session.
-fn start(worker: &Path, stage: &Stage) -> Worker {
-    let mut command = Command::new(worker);
+fn start(worker: &Executable, stage: &Stage) -> Worker {
+    let mut command = worker.command();
     command
         .arg("run")
         .env("INBOX_CONSUMER__NAME", &stage.config.consumer.name)

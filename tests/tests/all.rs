@@ -4,5 +4,6 @@
 mod codecs;
 mod corpus;
 mod intake_sqlite;
+mod programs;
 mod services;
 mod tidy;

@@ -1,5 +1,6 @@
 //! `cargo xtask bench`: exactly-once effects per second, beside loops and limits written by hand.
 
+use std::ffi::OsString;
 use std::process::{Command, ExitCode};
 
 use xtask::failure::{Explain, Failure, Outcome};
@@ -9,7 +10,7 @@ use crate::services::Services;
 use crate::toolchain;
 
 /// Builds for speed, finds or starts the services, and measures; the options are the bench's own.
-pub(crate) fn run(arguments: &[String]) -> Outcome<ExitCode> {
+pub(crate) fn run(arguments: &[OsString]) -> Outcome<ExitCode> {
     toolchain::ensure(toolchain::BUILD)?;
     let programs = build(&["build", "--release", "--package", "bench"])?;
     let found = programs.into_iter().find(|built| built.name == "bench");

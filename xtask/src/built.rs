@@ -14,7 +14,7 @@ use crate::folders::cargo;
 pub(crate) struct Built {
     /// The folder of its package.
     pub(crate) package: PathBuf,
-    /// The target's name: `all`, `soak`.
+    /// The target's name: `all`, `lab`.
     pub(crate) name: String,
     pub(crate) program: PathBuf,
     /// Whether it runs the tests of its target; a build of tests makes the plain programs, too.

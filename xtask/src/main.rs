@@ -11,30 +11,23 @@ mod bench;
 mod built;
 mod debezium;
 mod deny;
-mod deploy;
-mod drill;
 mod engine;
 mod features;
 mod fuzz;
-mod intake_speed;
 mod package;
 mod program;
 mod quickstart;
-mod relay_chaos;
-mod relay_readings;
-mod relay_speed;
-mod relay_webhooks;
 mod sbom;
 mod services;
-mod soak;
 mod tally;
 mod test;
 mod toolchain;
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{Args, Parser, Subcommand};
 
 use xtask::failure::Outcome;
 use xtask::folders;
@@ -54,11 +47,7 @@ enum Verb {
     /// What needs no service: format, lints, tests, documentation.
     Check,
     /// The main job on this machine, with nothing installed.
-    Quickstart {
-        /// Passed on to the program.
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-        arguments: Vec<String>,
-    },
+    Quickstart(PassedOn),
     /// Compares the public items of each published crate with the lists in `api`.
     Api {
         /// Writes the lists anew instead.
@@ -69,41 +58,46 @@ enum Verb {
     Ablate(ablate::Choice),
     /// How fast events are handled, beside loops and limits written by hand; `--help` tells the options.
     #[command(disable_help_flag = true)]
-    Bench {
-        /// Passed on to the program.
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-        arguments: Vec<String>,
-    },
-    /// A real Debezium beside the relay, and in front of consumers.
-    Debezium {
-        #[command(subcommand)]
-        part: Option<debezium::Part>,
-    },
-    /// A bad deploy that parks events up to the limit, and the release after it.
-    Deploy(deploy::Size),
+    Bench(PassedOn),
+    /// A real Debezium beside the relay, and in front of consumers; `--help` lists the commands.
+    #[command(disable_help_flag = true)]
+    Debezium(PassedOn),
+    /// A bad deploy that parks events up to the limit, and the release after it; `--help` lists the options.
+    #[command(disable_help_flag = true)]
+    Deploy(PassedOn),
     /// Licences, bans and sources of what is linked, by cargo-deny, and advisories where their database can be had.
     Deny,
-    /// Faults against a consumer with its default configuration: how long until each has a name, seen from outside.
-    Drill(drill::Choice),
+    /// Faults against a consumer with its default configuration: how long until each is reported; `--help` lists the
+    /// options.
+    #[command(disable_help_flag = true)]
+    Drill(Profiled),
     /// What the engine alone costs: deliveries a second, and instructions per delivery.
     Engine,
     /// Inputs made up by libFuzzer for what reads bytes, from the corpus in `fuzz/corpus` on.
     Fuzz(fuzz::Choice),
     /// Packs every crate that is published, looks through the packages and compiles them.
     Package,
-    /// A long run with killed and frozen consumers, judged by an independent checker.
-    Soak(soak::Length),
+    /// A long run with killed and frozen consumers, judged by an independent checker; `--help` lists the options.
+    #[command(disable_help_flag = true)]
+    Soak(PassedOn),
     /// Relays that are killed and frozen, and databases that go back, while producers commit out of order, judged
-    /// by a checker.
-    RelayChaos(relay_chaos::Faults),
-    /// What a look of a relay's for metrics costs the database beside many rows that wait.
-    RelayReadings(relay_readings::Stock),
-    /// How many events a second the HTTP intake takes, beside a receiver written by hand.
-    IntakeSpeed(intake_speed::Course),
-    /// How many rows a second a relay ships, whatever else is in the outbox.
-    RelaySpeed(relay_speed::Course),
-    /// How a relay delivers by HTTP: how fast, after an outage of the receiver, beside an event that is never taken.
-    RelayWebhooks(relay_webhooks::Choice),
+    /// by a checker; `--help` lists the options.
+    #[command(disable_help_flag = true)]
+    RelayChaos(PassedOn),
+    /// What polling for a relay's metrics costs the database beside many unsent rows; `--help` lists the options.
+    #[command(disable_help_flag = true)]
+    RelayReadings(PassedOn),
+    /// How many events a second the HTTP intake accepts, beside a receiver written by hand; `--help` lists the
+    /// options.
+    #[command(disable_help_flag = true)]
+    IntakeSpeed(PassedOn),
+    /// How many rows a second a relay ships, depending on what else is in the outbox; `--help` lists the options.
+    #[command(disable_help_flag = true)]
+    RelaySpeed(PassedOn),
+    /// How a relay delivers by HTTP: how fast, after an outage of the receiver, beside an event that always fails;
+    /// `--help` lists the options.
+    #[command(disable_help_flag = true)]
+    RelayWebhooks(Profiled),
     /// What the two programs of a release are made of, as `CycloneDX`: `inbox.cdx.json` beside the packages.
     Sbom,
     /// Kafka and PostgreSQL on this machine, left running for work.
@@ -114,6 +108,24 @@ enum Verb {
     /// Stops services when the program that started them has ended.
     #[command(hide = true)]
     Keep { folder: PathBuf },
+}
+
+/// The arguments of a program that this one builds and runs.
+#[derive(Args, Debug)]
+struct PassedOn {
+    /// Passed on to the program.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    arguments: Vec<OsString>,
+}
+
+/// The same, built with the release profile.
+#[derive(Args, Debug)]
+struct Profiled {
+    /// Another profile, which may be built already, for work on the program itself. Comes before all other options.
+    #[arg(long, default_value = "release", hide = true)]
+    profile: String,
+    #[command(flatten)]
+    passed_on: PassedOn,
 }
 
 #[derive(Subcommand, Debug)]
@@ -149,19 +161,31 @@ fn run(verb: Verb) -> Outcome<ExitCode> {
     match verb {
         Verb::Test(choice) => return test::everything(&choice),
         Verb::Check => return test::without_services(),
-        Verb::Quickstart { arguments } => return quickstart::run(&arguments),
-        Verb::Bench { arguments } => return bench::run(&arguments),
+        Verb::Quickstart(PassedOn { arguments }) => return quickstart::run(&arguments),
+        Verb::Bench(PassedOn { arguments }) => return bench::run(&arguments),
         Verb::Ablate(choice) => return ablate::run(&choice),
         Verb::Fuzz(choice) => return fuzz::run(&choice),
-        Verb::Debezium { part } => return debezium::run(part.as_ref()),
-        Verb::Deploy(size) => return deploy::run(&size),
-        Verb::Drill(choice) => return drill::run(&choice),
-        Verb::IntakeSpeed(course) => return intake_speed::run(&course),
-        Verb::RelayChaos(faults) => return relay_chaos::run(&faults),
-        Verb::RelayReadings(stock) => return relay_readings::run(&stock),
-        Verb::RelaySpeed(course) => return relay_speed::run(&course),
-        Verb::RelayWebhooks(choice) => return relay_webhooks::run(&choice),
-        Verb::Soak(length) => return soak::run(&length),
+        Verb::Debezium(passed_on) => return debezium::run(passed_on.arguments),
+        Verb::Deploy(passed_on) => return program::run("deploy", "dev", &passed_on.arguments),
+        Verb::Drill(Profiled { profile, passed_on }) => {
+            return program::run("drill", &profile, &passed_on.arguments);
+        }
+        Verb::IntakeSpeed(passed_on) => {
+            return program::run("intake-speed", "release", &passed_on.arguments);
+        }
+        Verb::RelayChaos(passed_on) => {
+            return program::run("relay-chaos", "dev", &passed_on.arguments);
+        }
+        Verb::RelayReadings(passed_on) => {
+            return program::run("relay-readings", "dev", &passed_on.arguments);
+        }
+        Verb::RelaySpeed(passed_on) => {
+            return program::run("relay-speed", "dev", &passed_on.arguments);
+        }
+        Verb::RelayWebhooks(Profiled { profile, passed_on }) => {
+            return program::run("relay-webhooks", &profile, &passed_on.arguments);
+        }
+        Verb::Soak(passed_on) => return program::run("soak", "dev", &passed_on.arguments),
         Verb::Api { accept } => api::run(accept)?,
         Verb::Engine => engine::measure()?,
         Verb::Deny => deny::check()?,
@@ -178,4 +202,21 @@ fn run(verb: Verb) -> Outcome<ExitCode> {
         Verb::Keep { folder } => services::keep(&folder),
     }
     Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_of_a_program_are_passed_on() {
+        let line = ["cargo xtask", "drill", "--profile", "dev", "--kills", "3", "kills", "--help"];
+        let verb = Arguments::parse_from(line).command;
+        let Verb::Drill(Profiled { profile, passed_on }) = verb else { panic!("{verb:?}") };
+        assert_eq!(profile, "dev");
+        assert_eq!(passed_on.arguments, ["--kills", "3", "kills", "--help"]);
+        let verb = Arguments::parse_from(["cargo xtask", "deploy", "--rolling", "10"]).command;
+        let Verb::Deploy(PassedOn { arguments }) = verb else { panic!("{verb:?}") };
+        assert_eq!(arguments, ["--rolling", "10"]);
+    }
 }

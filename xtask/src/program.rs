@@ -1,4 +1,4 @@
-//! Programs of the package `tests`, on services that are found or started.
+//! The program `lab` of the package `tests`, on services that are found or started.
 
 use std::ffi::OsString;
 use std::process::{Command, ExitCode};
@@ -9,23 +9,29 @@ use crate::built::build;
 use crate::services::Services;
 use crate::toolchain;
 
-/// Builds with the features that the tests have, so that nothing is built twice, and runs a program.
-pub(crate) fn run(name: &str, arguments: Vec<OsString>) -> Outcome<ExitCode> {
-    run_as("dev", name, arguments)
-}
-
-/// The same, built with another profile.
-pub(crate) fn run_as(profile: &str, name: &str, arguments: Vec<OsString>) -> Outcome<ExitCode> {
+/// Builds with the features that the tests have, so that nothing is built twice, and runs `lab VERB ARGUMENTS`; the
+/// options are the lab's own.
+pub(crate) fn run(verb: &str, profile: &str, arguments: &[OsString]) -> Outcome<ExitCode> {
     toolchain::ensure(toolchain::BUILD)?;
     toolchain::ensure(toolchain::TLS)?;
     let programs = build(&["build", "--workspace", "--bins", "--profile", profile])?;
-    let found = programs.into_iter().find(|built| built.name == name);
-    let found =
-        found.ok_or_else(|| Failure(format!("the package `tests` has no program `{name}`")))?;
-    let services = Services::find_or_start()??;
-    println!("services: {}", services.line());
-    let mut command = Command::new(found.program);
-    let status = command.args(arguments).envs(services.environment()).status();
-    let status = status.explain(|| format!("cannot run the program `{name}`"))?;
+    let found = programs.into_iter().find(|built| built.name == "lab");
+    let lab =
+        found.ok_or_else(|| Failure("the package `tests` has no program `lab`".to_owned()))?;
+    let mut command = Command::new(lab.program);
+    command.arg(verb).args(arguments);
+    let doing = || format!("cannot run `lab {verb}`");
+    let status = if is_help(arguments) {
+        command.status().explain(doing)?
+    } else {
+        let services = Services::find_or_start()??;
+        println!("services: {}", services.line());
+        command.envs(services.environment()).status().explain(doing)?
+    };
     Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Whether the lab only lists options, which takes no services.
+pub(crate) fn is_help(arguments: &[OsString]) -> bool {
+    arguments.iter().any(|argument| argument == "--help" || argument == "-h")
 }

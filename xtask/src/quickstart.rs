@@ -1,5 +1,6 @@
 //! `cargo quickstart`: the main job on this machine, with nothing installed.
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
 use xtask::failure::{Explain, Outcome};
@@ -8,7 +9,7 @@ use crate::folders::cargo;
 use crate::toolchain;
 
 /// Sees to the toolchain, builds the example and runs it; its exit code is ours.
-pub(crate) fn run(arguments: &[String]) -> Outcome<ExitCode> {
+pub(crate) fn run(arguments: &[OsString]) -> Outcome<ExitCode> {
     toolchain::ensure(toolchain::BUILD)?;
     let mut command = cargo(&["run", "--package", "quickstart", "--"]);
     let status =

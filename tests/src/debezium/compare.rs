@@ -1,13 +1,11 @@
 //! The same rows by both, byte for byte.
 
-use std::path::Path;
-
 use super::{
     Scene,
     connector::{Connector, STEP},
     scene::{Read, by_id, run},
 };
-use crate::{RunningRelay, eventually};
+use crate::{Executable, RunningRelay, eventually};
 
 /// A table, its rows and the settings that both have.
 #[derive(Clone, Copy, Debug)]
@@ -145,7 +143,7 @@ pub const CASES: &[Case] = &[
 ];
 
 /// Has both write the records of a case, and compares them.
-pub async fn compare(scene: &Scene, relay: &Path, case: &Case) {
+pub async fn compare(scene: &Scene, relay: &Executable, case: &Case) {
     let Case { name, settings, table, rows, records, routes } = *case;
     let schema = scene.postgres.schema().await;
     let rest = if name == "envelope" { "${rest}.$1" } else { "${routedByValue}" };

@@ -2,7 +2,6 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
-    path::Path,
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
@@ -18,7 +17,7 @@ use super::{
     connector::{Connector, STEP},
     scene::{Read, run},
 };
-use crate::{RunningRelay, Schema, eventually};
+use crate::{Executable, RunningRelay, Schema, eventually};
 
 const ACCOUNTS: i64 = 5;
 /// How long each stretch is in which one of the two is alone.
@@ -80,7 +79,7 @@ impl Application {
 }
 
 /// Goes there and back; nothing may be missing, each account's events come in order, and each copy is recognised.
-pub async fn there_and_back(scene: &Scene, relay: &Path) {
+pub async fn there_and_back(scene: &Scene, relay: &Executable) {
     let schema = scene.postgres.schema().await;
     let topics = ["moved.account".to_owned()];
     scene.topics(&topics).await;

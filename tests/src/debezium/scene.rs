@@ -19,7 +19,7 @@ use rdkafka::{
 use tempfile::TempDir;
 use xtask::server::Connect;
 
-use crate::{OwnKafka, OwnPostgres, Schema, run_folder::run_folder};
+use crate::{Executable, OwnKafka, OwnPostgres, Schema, run_folder::run_folder};
 
 /// How long no record has to come for a topic to be read.
 const QUIET: Duration = Duration::from_secs(2);
@@ -69,13 +69,9 @@ impl Read {
 }
 
 impl Scene {
-    /// Starts all of them; `jars` are those of Connect, `plugin` those of Debezium.
-    pub async fn set(jars: &Path, plugin: &Path) -> Self {
-        Self::set_with(jars, plugin, "").await
-    }
-
-    /// The same with further settings of the worker.
-    pub async fn set_with(jars: &Path, plugin: &Path, settings: &str) -> Self {
+    /// Starts all of them; `jars` are those of Connect, `plugin` those of Debezium, `settings` further ones of the
+    /// worker.
+    pub async fn set(jars: &Path, plugin: &Path, settings: &str) -> Self {
         let (kafka, postgres) = (OwnKafka::start().await, OwnPostgres::start_with(SLOTS).await);
         let (jars, plugin, bootstrap) = (jars.to_owned(), plugin.to_owned(), kafka.address());
         let start = Start { jars, plugin, bootstrap, settings: settings.to_owned() };
@@ -123,7 +119,7 @@ impl Scene {
     /// A configuration of the relay, and a command of its program under it.
     pub(super) fn relay(
         &self,
-        program: &Path,
+        program: &Executable,
         schema: &Schema,
         debezium: &toml::Table,
     ) -> (Config, Command) {
@@ -136,7 +132,7 @@ impl Scene {
         );
         std::fs::write(&file, text).expect("a folder takes files");
         let config = Config::load(Some(file.as_path()), [], &Overrides::new());
-        let mut command = Command::new(program);
+        let mut command = program.command();
         command.env("OUTBOX_CONFIG", &file).current_dir(self.folder.path());
         (config.expect("the configuration is right"), command)
     }

@@ -2,7 +2,6 @@
 
 use std::{
     collections::BTreeMap,
-    path::Path,
     thread::available_parallelism,
     time::{Duration, Instant},
 };
@@ -14,7 +13,7 @@ use super::{
     topics::{ended, once},
     watch::{Mark, Sighting, Wanted, watch},
 };
-use crate::{Record, SOON, Stage, Worker, eventually};
+use crate::{Executable, Record, SOON, Stage, Worker, eventually};
 
 /// Events that are well, each of an aggregate of its own.
 const OTHERS: i64 = 100;
@@ -35,7 +34,7 @@ struct Scene {
 }
 
 /// A consumer at work, and the events that misbehave sent; those after them are well.
-async fn set(worker: &Path, act: &str, events: usize) -> Scene {
+async fn set(worker: &Executable, act: &str, events: usize) -> Scene {
     let stage = Stage::set("drill", 4).await;
     let program = Program::of(worker, &stage, None);
     let process = program.start();
@@ -71,7 +70,7 @@ async fn ends(process: &mut Worker, called: Instant, row: &mut Row) {
 }
 
 /// Its statement always meets the time-out.
-pub(super) async fn held(worker: &Path) -> Row {
+pub(super) async fn held(worker: &Executable) -> Row {
     let mut scene = set(worker, "statement", 1).await;
     let mut row =
         Row::new("lane-held", "a handler whose statement always meets the time-out; from the call");
@@ -85,7 +84,7 @@ pub(super) async fn held(worker: &Path) -> Row {
 }
 
 /// One handler blocks its thread for good.
-pub(super) async fn one(worker: &Path) -> Vec<Row> {
+pub(super) async fn one(worker: &Executable) -> Vec<Row> {
     let mut scene = set(worker, "block", 1).await;
     let mut held = Row::new("blocks-one, the lane", "a handler blocks its thread; from the call");
     let mut own =
@@ -112,7 +111,7 @@ pub(super) async fn one(worker: &Path) -> Vec<Row> {
 const NAMES: &[&str] = &["handler_blocks", "stuck", "blocked"];
 
 /// As many handlers block as the runtime has threads.
-pub(super) async fn all(worker: &Path) -> Vec<Row> {
+pub(super) async fn all(worker: &Executable) -> Vec<Row> {
     let threads = available_parallelism().map_or(1, usize::from);
     let mut scene = set(worker, "block", threads).await;
     let mut row =
@@ -132,7 +131,7 @@ pub(super) async fn all(worker: &Path) -> Vec<Row> {
 }
 
 /// A signal ends a process whose handlers block.
-pub(super) async fn signal(worker: &Path) -> Row {
+pub(super) async fn signal(worker: &Executable) -> Row {
     let threads = available_parallelism().map_or(1, usize::from);
     let mut scene = set(worker, "block", threads).await;
     let what = "handlers block every thread, and SIGTERM asks the process to end";

@@ -1,9 +1,6 @@
 //! Kafka that is gone: its broker is dead, or answers nothing.
 
-use std::{
-    path::Path,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use super::{
     looks,
@@ -12,7 +9,7 @@ use super::{
     topics::{ended, once},
     watch::{Mark, watch},
 };
-use crate::{OwnKafka, SOON, Services, Stage, eventually};
+use crate::{Executable, OwnKafka, SOON, Services, Stage, eventually};
 
 const EVENTS: i64 = 40;
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -20,20 +17,20 @@ const PATIENCE: Duration = Duration::from_mins(1);
 const BACK: Duration = Duration::from_mins(2);
 
 /// `kill -9` of the broker.
-pub(super) async fn killed(worker: &Path) -> Row {
+pub(super) async fn killed(worker: &Executable) -> Row {
     let row =
         Row::new("broker-killed", "the only broker is killed, started again when it has a name");
     played(worker, row, |kafka| kafka.kill(), async |kafka| kafka.start_again().await).await
 }
 
 /// SIGSTOP of the broker.
-pub(super) async fn frozen(worker: &Path) -> Row {
+pub(super) async fn frozen(worker: &Executable) -> Row {
     let row = Row::new("broker-frozen", "the only broker is frozen, woken when it has a name");
     played(worker, row, |kafka| kafka.pause(), async |kafka| kafka.resume()).await
 }
 
 async fn played(
-    worker: &Path,
+    worker: &Executable,
     mut row: Row,
     hurt: impl Fn(&mut OwnKafka),
     mend: impl AsyncFn(&mut OwnKafka),

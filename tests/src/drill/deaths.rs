@@ -1,10 +1,7 @@
 //! Events that end the process, under a supervisor that starts it again at once; and kills that no event is to blame
 //! for.
 
-use std::{
-    path::Path,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use service_kit::Random;
 
@@ -15,7 +12,7 @@ use super::{
     topics::once,
     watch::{Mark, logged, watch},
 };
-use crate::{Record, SOON, Stage, eventually};
+use crate::{Executable, Record, SOON, Stage, eventually};
 
 /// Aggregates, each with so many events.
 const AGGREGATES: i64 = 20;
@@ -28,7 +25,7 @@ const DEATHS_MAX: usize = 2;
 
 /// One event ends whatever process runs it: with the defaults, where the group waits for the session of each process
 /// that has ended, and with a name of its own for the process, where it does not.
-pub(super) async fn poisoned(worker: &Path, case: &str, act: &str) -> Vec<Row> {
+pub(super) async fn poisoned(worker: &Executable, case: &str, act: &str) -> Vec<Row> {
     let mut waits = Row::new(
         &format!("{case}, the process"),
         &format!(
@@ -48,7 +45,7 @@ pub(super) async fn poisoned(worker: &Path, case: &str, act: &str) -> Vec<Row> {
     vec![waits, found, owned]
 }
 
-async fn play(worker: &Path, act: &str, owned: bool, (waits, found): (&mut Row, &mut Row)) {
+async fn play(worker: &Executable, act: &str, owned: bool, (waits, found): (&mut Row, &mut Row)) {
     let stage = Stage::set("drill", 4).await;
     let mut program = Program::of(worker, &stage, owned.then_some("one"));
     if act == "oom" {
@@ -81,7 +78,7 @@ async fn play(worker: &Path, act: &str, owned: bool, (waits, found): (&mut Row, 
 }
 
 /// `kill -9`s at random moments while events arrive: none is to blame.
-pub(super) async fn killed(worker: &Path, kills: u32) -> Row {
+pub(super) async fn killed(worker: &Executable, kills: u32) -> Row {
     let stage = Stage::set("drill", 4).await;
     // Else the group would wait for the session of each, and most kills would meet a process without a partition.
     let program = Program::of(worker, &stage, Some("one"));

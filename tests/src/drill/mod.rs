@@ -10,8 +10,7 @@ mod report;
 mod topics;
 mod watch;
 
-use std::path::Path;
-
+use crate::Executable;
 pub use report::{Report, Row};
 
 /// The longest that a fault may be without a name.
@@ -44,8 +43,8 @@ pub struct Plan {
     pub cases: Vec<String>,
 }
 
-/// Plays the cases one after the other; `worker` is the program.
-pub async fn play(worker: &Path, plan: &Plan) -> Report {
+/// Plays the cases one after the other; `worker` is the consumer.
+pub async fn play(worker: &Executable, plan: &Plan) -> Report {
     let mut rows = Vec::new();
     for case in &plan.cases {
         println!("── {case}");

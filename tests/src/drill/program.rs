@@ -1,20 +1,15 @@
 //! The program as a user has it: what has no default in a file, a port for HTTP, and nothing else.
 
-use std::{
-    net::TcpListener,
-    path::{Path, PathBuf},
-    process::Command,
-    sync::Arc,
-};
+use std::{net::TcpListener, path::PathBuf, process::Command, sync::Arc};
 
 use tempfile::TempDir;
 
-use crate::{Stage, Supervised, Worker};
+use crate::{Executable, Stage, Supervised, Worker, limit_memory};
 
 /// A configuration, and where its processes log to.
 #[derive(Clone, Debug)]
 pub(super) struct Program {
-    worker: PathBuf,
+    worker: Executable,
     folder: Arc<TempDir>,
     /// Where HTTP is served.
     pub(super) port: u16,
@@ -26,7 +21,7 @@ impl Program {
     /// For a stage's topic and schema; everything else is left to the defaults.
     ///
     /// `instance` is the one key that has a default, and that whoever wants restarts without a wait sets.
-    pub(super) fn of(worker: &Path, stage: &Stage, instance: Option<&str>) -> Self {
+    pub(super) fn of(worker: &Executable, stage: &Stage, instance: Option<&str>) -> Self {
         let free = TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr());
         let port = free.expect("the machine has a free port").port();
         let folder = TempDir::new().expect("a folder for the configuration");
@@ -40,7 +35,7 @@ impl Program {
             stage.schema.url()
         );
         std::fs::write(folder.path().join("consumer.toml"), text).expect("the folder takes files");
-        Self { worker: worker.to_path_buf(), folder: Arc::new(folder), port, memory_max: None }
+        Self { worker: worker.clone(), folder: Arc::new(folder), port, memory_max: None }
     }
 
     /// Each process may have so many KiB of addresses.
@@ -56,13 +51,8 @@ impl Program {
     /// A command of it; no key of the configuration comes from this process's environment.
     pub(super) fn command(&self, args: &[&str]) -> Command {
         let mut command = match self.memory_max {
-            None => Command::new(&self.worker),
-            Some(kib) => {
-                let mut shell = Command::new("sh");
-                let script = format!("ulimit -v {kib} && exec \"$0\" \"$@\"");
-                shell.arg("-c").arg(script).arg(&self.worker);
-                shell
-            }
+            None => self.worker.command(),
+            Some(kib) => limit_memory(&self.worker.command(), kib),
         };
         for (name, _) in std::env::vars_os() {
             let text = name.to_string_lossy();

@@ -1,9 +1,6 @@
 //! A topic that is deleted, and created anew with fewer partitions, under a running consumer.
 
-use std::{
-    path::Path,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use super::{
     looks,
@@ -11,7 +8,7 @@ use super::{
     report::Row,
     watch::{Mark, watch},
 };
-use crate::{OwnKafka, Producer, Record, SOON, Services, Stage, Worker, eventually};
+use crate::{Executable, OwnKafka, Producer, Record, SOON, Services, Stage, Worker, eventually};
 
 /// Before, and after.
 const PARTITIONS: (i32, i32) = (4, 2);
@@ -22,7 +19,7 @@ const PATIENCE: Duration = Duration::from_mins(1);
 const NAMES: &[&str] = &["topic_recreated", "topic_missing"];
 
 /// One of the orders.
-pub(super) async fn played(worker: &Path, case: &str) -> Row {
+pub(super) async fn played(worker: &Executable, case: &str) -> Row {
     let mut kafka = OwnKafka::start().await;
     let topic = kafka.topic("drill", PARTITIONS.0).await;
     let stage = Stage::with(topic, Services::from_env().schema().await).await;

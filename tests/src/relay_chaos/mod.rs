@@ -13,13 +13,12 @@ mod report;
 
 use std::{
     collections::BTreeMap,
-    path::Path,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 use service_kit::Random;
 
-use crate::{Outbox, Services, Topic, arrivals, copies};
+use crate::{Executable, Outbox, Services, Topic, arrivals, copies};
 use check::{Evidence, Seen};
 use database::Database;
 pub(crate) use fault::FaultTime;
@@ -60,8 +59,8 @@ struct Run {
     violations: Vec<String>,
 }
 
-/// Runs it: `relay` is the program, faults come in a random order.
-pub async fn chaos(relay: &Path, plan: Plan, seed: u64) -> Report {
+/// Runs it: faults come in a random order.
+pub async fn chaos(relay: &Executable, plan: Plan, seed: u64) -> Report {
     let began = Instant::now();
     let services = Services::from_env();
     let topic = Topic::create(&services.kafka, "chaos", PARTITIONS, &BY_THE_BROKER).await;
@@ -71,7 +70,7 @@ pub async fn chaos(relay: &Path, plan: Plan, seed: u64) -> Report {
     outbox.config.batch.events_max = 100;
     database::prepare(&outbox).await;
     let producers = Producers::start(&outbox, AGGREGATES, seed).await;
-    let program = relay.to_owned();
+    let program = relay.clone();
     let fleet = Fleet::start(&outbox, Box::new(move |outbox, _| outbox.spawn(&program)));
     let mut run = Run::new(outbox, database, fleet, plan.kinds(), seed);
     run.play(began).await;

@@ -2,7 +2,6 @@
 
 use std::{
     fs,
-    path::Path,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -10,6 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use clap::ValueEnum;
 use outbox_core::{Aggregate, OutboxEvent};
 use serde::Serialize;
 use serde_json::Value;
@@ -20,7 +20,7 @@ use super::{
     receiver::Manner,
     scene::{NOBODY, Scene, memory_kib, mib},
 };
-use crate::eventually;
+use crate::{Executable, eventually};
 
 const AGGREGATES: usize = 500;
 /// How long the receiver takes events before it goes.
@@ -31,11 +31,11 @@ const STEP: Duration = Duration::from_millis(50);
 const DRAIN_MAX: Duration = Duration::from_mins(15);
 
 /// What a receiver that is away does with connections.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum Refusal {
     /// Nobody listens: they are refused.
     Closed,
-    /// They are taken and closed at once.
+    /// They are accepted and closed at once, so that they can be counted.
     AcceptClose,
 }
 
@@ -68,7 +68,7 @@ struct Figures {
 }
 
 /// Plays it, and says what it found. Panics where an event was lost or came out of order.
-pub async fn measure(relay: &Path, away: Away) -> Value {
+pub async fn measure(relay: &Executable, away: Away) -> Value {
     let Away { seconds, rate, refusal } = away;
     println!(
         "{rate} events a second of {AGGREGATES} aggregates; the receiver is away for {seconds} s after {} s; \

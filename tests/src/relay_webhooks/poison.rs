@@ -1,7 +1,5 @@
 //! How fast everything else goes beside an event that the receiver never takes.
 
-use std::path::Path;
-
 use serde::Serialize;
 use serde_json::Value;
 
@@ -9,7 +7,7 @@ use super::{
     receiver::{Manner, Numbered, WARM},
     scene::{NOBODY, Scene, memory_kib, mib},
 };
-use crate::{Ratio, Spread};
+use crate::{Executable, Ratio, Spread};
 
 /// The first of all events: what follows it of its aggregate waits from the beginning.
 const POISON: Numbered = Numbered { aggregate: 1, n: 1 };
@@ -38,7 +36,7 @@ struct Figures {
 
 /// Measures by turns, and says what it found. Panics where an event was lost, came out of order, or overtook the one
 /// that is never taken.
-pub async fn measure(relay: &Path, poison: Poison) -> Value {
+pub async fn measure(relay: &Executable, poison: Poison) -> Value {
     let Poison { events, rounds, aggregates } = poison;
     println!(
         "{events} events of {aggregates} aggregates behind {WARM}; one event is answered 500, or none"
@@ -72,7 +70,7 @@ pub async fn measure(relay: &Path, poison: Poison) -> Value {
     serde_json::to_value(figures).expect("figures become JSON")
 }
 
-async fn ship(program: &Path, poison: Poison, poisoned: bool, figures: &mut Figures) {
+async fn ship(program: &Executable, poison: Poison, poisoned: bool, figures: &mut Figures) {
     let Poison { events, aggregates, .. } = poison;
     let refused = poisoned.then_some(POISON);
     let scene = Scene::set(Manner { refused, ..Manner::default() }).await;

@@ -1,12 +1,12 @@
 //! What each measurement has: an outbox, a receiver, and a relay with its default configuration between them.
 
-use std::{fs, path::Path, time::Duration};
+use std::{fs, time::Duration};
 
 use outbox_relay::config::{Config, Http, Webhook};
 use tempfile::TempDir;
 
 use super::receiver::{Manner, Receiver};
-use crate::{Outbox, Services, Topic, Worker, eventually};
+use crate::{Executable, Outbox, Services, Topic, Worker, eventually};
 
 /// No aggregate has this number.
 pub(super) const NOBODY: usize = 0;
@@ -41,7 +41,7 @@ impl Scene {
     }
 
     /// Starts a relay; all keys of the webhook but name and URL are left out.
-    pub(super) fn relay(&self, program: &Path) -> Worker {
+    pub(super) fn relay(&self, program: &Executable) -> Worker {
         let file = self.folder.path().join("relay.toml");
         let text = format!(
             "[[routes]]\nevent_type = \"*\"\nto = \"shop\"\n\n\

@@ -1,6 +1,6 @@
 //! How many events a second a relay delivers, beside loops written by hand.
 
-use std::{path::Path, time::Duration};
+use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::Value;
@@ -10,7 +10,7 @@ use super::{
     receiver::{Manner, WARM},
     scene::{NOBODY, Scene, calls_max, memory_kib, mib},
 };
-use crate::{Ratio, Spread, eventually};
+use crate::{Executable, Ratio, Spread, eventually};
 
 const AGGREGATES: usize = 500;
 /// Workers of the loop that does not keep the order.
@@ -42,7 +42,7 @@ struct Figures {
 }
 
 /// Measures by turns, and says what it found. Panics where the relay lost an event or the order of an aggregate.
-pub async fn measure(relay: &Path, speed: Speed) -> Value {
+pub async fn measure(relay: &Executable, speed: Speed) -> Value {
     let Speed { events, rounds, answer } = speed;
     println!(
         "{events} events of {AGGREGATES} aggregates behind {WARM}; the receiver answers after {} ms; nothing is \
@@ -101,7 +101,7 @@ fn tell(figures: &Figures) {
     );
 }
 
-async fn ship(program: &Path, speed: Speed, figures: &mut Figures) {
+async fn ship(program: &Executable, speed: Speed, figures: &mut Figures) {
     let Speed { events, answer, .. } = speed;
     let scene = Scene::set(Manner { time: answer, refused: None }).await;
     scene.store(events + WARM, AGGREGATES).await;

@@ -3,32 +3,33 @@
 use std::{
     fs,
     path::Path,
-    process::Command,
     time::{Duration, Instant},
 };
 
-use crate::Worker;
+use crate::{Executable, Worker};
 
 /// One consumer process, and its successors.
 #[derive(Debug)]
 pub struct Member {
     name: String,
+    consumer: Executable,
     worker: Worker,
     /// Highest resident memory of any of them, in bytes.
     rss_max: u64,
 }
 
 impl Member {
-    /// Starts the worker beside this program with a configuration file.
-    pub fn start(name: &str, config: &Path) -> Self {
-        Self { name: name.to_owned(), worker: spawn(config), rss_max: 0 }
+    /// Starts a consumer with a configuration file.
+    pub fn start(consumer: &Executable, name: &str, config: &Path) -> Self {
+        let worker = spawn(consumer, config);
+        Self { name: name.to_owned(), consumer: consumer.clone(), worker, rss_max: 0 }
     }
 
     /// `kill -9`, and a new process in its place.
     pub fn kill_and_start(&mut self, config: &Path) {
         println!("kill -9 {} (process {})", self.name, self.worker.pid());
         self.worker.kill();
-        self.worker = spawn(config);
+        self.worker = spawn(&self.consumer, config);
     }
 
     /// Freezes it for a time that is longer than its session lives, then wakes it.
@@ -74,10 +75,14 @@ impl Member {
     }
 }
 
-fn spawn(config: &Path) -> Worker {
-    let own = std::env::current_exe().expect("this program has a path");
-    let mut command = Command::new(own.with_file_name("worker"));
-    Worker::spawn(command.arg("run").arg("--config").arg(config))
+fn spawn(consumer: &Executable, config: &Path) -> Worker {
+    Worker::spawn(consumer.command().arg("run").arg("--config").arg(config))
+}
+
+/// Creates the inbox tables that a configuration file needs.
+pub fn migrate(consumer: &Executable, config: &Path) {
+    let status = consumer.command().arg("migrate").arg("--config").arg(config).status();
+    assert!(status.is_ok_and(|status| status.success()), "the inbox tables could not be made");
 }
 
 /// CPU seconds that a process has taken so far.

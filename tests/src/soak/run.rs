@@ -9,10 +9,10 @@ use serde::Serialize;
 
 use super::{
     checker::{self, Expected, Violation},
-    fleet::Member,
+    fleet::{Member, migrate},
     plan::Plan,
 };
-use crate::{Producer, Record, Schema, Services, Topic};
+use crate::{Executable, Producer, Record, Schema, Services, Topic};
 
 const PARTITIONS: i32 = 12;
 const MEMBERS: usize = 3;
@@ -47,19 +47,19 @@ pub struct Report {
 }
 
 /// Runs the soak; the first violation ends it.
-pub async fn soak(events: u64, seed: u64) -> Report {
+pub async fn soak(consumer: &Executable, events: u64, seed: u64) -> Report {
     let services = Services::from_env();
     let plan = Plan::of(events, seed);
     let (topic, schema) = (services.topic("soak", PARTITIONS).await, services.schema().await);
     schema.run(checker::EFFECTS).await;
     let records = fill(&topic, &plan).await;
     let config = config(&topic, &schema);
-    migrate(&config);
+    migrate(consumer, &config);
     let expected = Expected { aggregates: plan.aggregates, per_aggregate: plan.per_aggregate };
     let began = Instant::now();
     let names = ["consumer 1", "consumer 2", "consumer 3"];
     let mut members: Vec<Member> =
-        names[..MEMBERS].iter().map(|name| Member::start(name, &config)).collect();
+        names[..MEMBERS].iter().map(|name| Member::start(consumer, name, &config)).collect();
     let mut violations = drive(&mut members, &schema, &plan, &config).await;
     let seconds = began.elapsed().as_secs_f64();
     // Copies that are still in the log would show as doubled effects.
@@ -120,13 +120,6 @@ fn config(topic: &Topic, schema: &Schema) -> PathBuf {
     );
     std::fs::write(&path, text).expect("the temporary folder takes a file");
     path
-}
-
-fn migrate(config: &Path) {
-    let own = std::env::current_exe().expect("this program has a path");
-    let mut command = std::process::Command::new(own.with_file_name("worker"));
-    let status = command.arg("migrate").arg("--config").arg(config).status();
-    assert!(status.is_ok_and(|status| status.success()), "the inbox tables could not be made");
 }
 
 /// Kills each member once at its time and freezes one, until every event has its effect.

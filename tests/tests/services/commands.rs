@@ -6,9 +6,11 @@ use std::process::{Command, Output};
 use serde_json::Value;
 use tests::{OwnPostgres, SOON, Services, Stage, Worker, counted, eventually};
 
+use crate::programs::WORKER;
+
 /// The worker's binary, configured by its environment alone.
 pub(super) fn worker(stage: &Stage) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_worker"));
+    let mut command = WORKER.command();
     command
         .env("INBOX_CONSUMER__NAME", &stage.config.consumer.name)
         .env("INBOX_KAFKA__BOOTSTRAP", stage.topic.bootstrap())

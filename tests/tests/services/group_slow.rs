@@ -1,7 +1,6 @@
 //! Partitions move while handlers are slow (finding 30): what is given up is ended, and nobody is blamed.
 
 use std::{
-    path::Path,
     sync::{
         Arc,
         atomic::{AtomicU32, Ordering},
@@ -17,6 +16,7 @@ use tests::{
 };
 
 use super::runtime_support::{Gate, on, up_to};
+use crate::programs::WORKER;
 
 /// Handles as `Counter` does, and takes its time; remembers the highest number of an attempt.
 #[derive(Clone, Debug)]
@@ -159,7 +159,7 @@ async fn an_id_that_another_transaction_holds_spends_no_attempt() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rolling_restarts_park_nothing() {
     let size = Size { rounds: 2, processes: 2, aggregates: 20, partitions: 4 };
-    let report = rolling(Path::new(env!("CARGO_BIN_EXE_worker")), size).await;
+    let report = rolling(&WORKER, size).await;
     assert_eq!(report.violations, [] as [String; 0], "{report:#?}");
     assert_eq!((report.parked, report.failures), (0, 0), "{report:#?}");
 }

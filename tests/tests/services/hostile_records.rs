@@ -3,12 +3,11 @@
 use std::{
     io::{Read as _, Write as _},
     net::TcpStream,
-    process::Command,
     time::{Duration, SystemTime},
 };
 
 use inbox_consumer::{Ended, Routes, testing::Outcome};
-use tests::{Counter, Producer, Record, SOON, Stage, Worker, counted, eventually};
+use tests::{Counter, Producer, Record, SOON, Stage, Worker, counted, eventually, limit_memory};
 
 use super::commands::worker;
 use super::misbehaving_sqlite::bench;
@@ -17,7 +16,7 @@ use super::parked_support::{said, seq, told, typed};
 /// What gzip makes 175 kB of.
 const BOMB_BYTES: usize = 180 << 20;
 /// Addresses of a process.
-const MEMORY_KIB: usize = 2 << 20;
+const MEMORY_KIB: u64 = 2 << 20;
 /// A process that has nothing large at hand, as measured, and room for what is beside.
 pub(super) const USUAL_BYTES: usize = 128 << 20;
 const LONG: Duration = Duration::from_mins(2);
@@ -32,14 +31,8 @@ fn large(aggregate: &str, payload: impl Into<Vec<u8>>) -> Record {
 
 /// A process that may have so much memory.
 fn little(stage: &Stage) -> Worker {
-    let inner = worker(stage);
-    let mut shell = Command::new("sh");
-    shell
-        .arg("-c")
-        .arg(format!("ulimit -v {MEMORY_KIB} && exec \"$0\" run"))
-        .arg(inner.get_program());
-    shell.envs(inner.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    Worker::spawn(shell.current_dir(std::env::temp_dir()))
+    let mut limited = limit_memory(worker(stage).arg("run"), MEMORY_KIB);
+    Worker::spawn(limited.current_dir(std::env::temp_dir()))
 }
 
 /// The most memory that a process has had, in bytes.

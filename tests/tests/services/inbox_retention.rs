@@ -1,7 +1,6 @@
 //! Retention: what is pruned, what is not, and that a replay is recognised without its rows. And the
 //! rows of a frozen process.
 
-use std::process::Command;
 use std::time::Duration;
 
 use inbox_consumer::{Ended, Routes};
@@ -9,6 +8,7 @@ use serde_json::json;
 use tests::{Counter, SOON, Stage, Worker, counted, eventually};
 
 use super::acting::{TOLD, acting, told};
+use crate::programs::WORKER;
 
 /// Rows look a month old; the next sweeps find them.
 async fn age(stage: &Stage) {
@@ -89,7 +89,7 @@ async fn the_rows_of_a_frozen_worker_do_not_hold_the_next_owner_up() {
         tests::Record::event(&format!("a-{n}"), "Counted", "a", &payload)
     };
     stage.send(&(1..=10).map(slow).collect::<Vec<_>>()).await;
-    let mut command = Command::new(env!("CARGO_BIN_EXE_worker"));
+    let mut command = WORKER.command();
     command.arg("run").envs([
         ("INBOX_CONSUMER__NAME", stage.config.consumer.name.as_str()),
         ("INBOX_KAFKA__BOOTSTRAP", stage.topic.bootstrap()),

@@ -2,7 +2,6 @@
 
 use std::{
     net::TcpListener,
-    process::Command,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -21,6 +20,8 @@ use tests::{
 };
 use uuid::Uuid;
 
+use crate::programs::WORKER;
+
 const CLIENTS: usize = 16;
 const EVENTS: usize = 600;
 const COPIES: usize = 5;
@@ -36,7 +37,7 @@ fn event(n: usize) -> Value {
 }
 
 fn server(schema: &Schema, name: &str, port: u16) -> Worker {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_worker"));
+    let mut command = WORKER.command();
     command
         .arg("run")
         .env("INBOX_CONSUMER__NAME", name)

@@ -1,6 +1,6 @@
 //! What is parked of events by HTTP in the hands of operators, and an intake that is retired.
 
-use std::{process::Command, time::Duration};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use sqlx::{AssertSqlSafe, Postgres};
@@ -13,6 +13,7 @@ use tests::{
 };
 
 use super::parked_support::finished;
+use crate::programs::WORKER;
 
 async fn schema() -> Schema {
     let schema = Services::from_env().schema().await;
@@ -23,7 +24,7 @@ async fn schema() -> Schema {
 
 /// Runs a command as `anna`, of a consumer without Kafka: exit code, standard output, standard error.
 async fn typed(schema: &Schema, name: &str, args: &[&str]) -> (Option<i32>, String, String) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_worker"));
+    let mut command = WORKER.command();
     command
         .env("INBOX_CONSUMER__NAME", name)
         .env("INBOX_DATABASE__URL", schema.url())

@@ -2,9 +2,9 @@
 //! partition says why it stands still, and after the fix everything is applied once and in order.
 //! `cargo xtask deploy` runs the same with 100,000 events and the limits of a default configuration.
 
-use std::path::Path;
-
 use tests::deploy::{Size, bad_deploy};
+
+use crate::programs::WORKER;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_bad_deploy_stops_at_the_limit_and_is_mended() {
@@ -15,7 +15,7 @@ async fn a_bad_deploy_stops_at_the_limit_and_is_mended() {
         aggregates_max: 60,
         events_max: 10_000,
     };
-    let report = bad_deploy(Path::new(env!("CARGO_BIN_EXE_worker")), size).await;
+    let report = bad_deploy(&WORKER, size).await;
     assert_eq!(report.violations, [] as [String; 0], "{report:#?}");
     assert!(report.aggregates_in_a_partition <= 60, "{report:#?}");
     assert!(report.parked > 0 && report.parked < report.events, "{report:#?}");
@@ -31,7 +31,7 @@ async fn a_bad_deploy_stops_at_the_limit_of_events() {
         aggregates_max: 1_000,
         events_max: 400,
     };
-    let report = bad_deploy(Path::new(env!("CARGO_BIN_EXE_worker")), size).await;
+    let report = bad_deploy(&WORKER, size).await;
     assert_eq!(report.violations, [] as [String; 0], "{report:#?}");
     assert!(report.parked_in_a_partition <= 400, "{report:#?}");
 }

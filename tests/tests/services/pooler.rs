@@ -17,6 +17,7 @@ use super::{
     acting::{acting, told},
     commands::{ran, worker},
 };
+use crate::programs::RELAY;
 
 /// A stage whose database is reached through a pooler.
 async fn pooled(stem: &str, partitions: i32) -> (Stage, OwnPgBouncer) {
@@ -252,7 +253,7 @@ async fn a_relay_behind_a_pooler_ships_everything() {
         outbox.append("a", round * 10 + 1, round * 10 + 10).await;
         outbox.append("b", round * 10 + 1, round * 10 + 10).await;
         for command in ["check", "status", "failed list"] {
-            let mut program = outbox.command(std::path::Path::new(env!("CARGO_BIN_EXE_relay")));
+            let mut program = outbox.command(&RELAY);
             program.env("OUTBOX_DATABASE__STATEMENT_CACHE", "0");
             let (code, out, err) = ran(program, command).await;
             assert_eq!(code, Some(0), "{command}: {out}{err}");

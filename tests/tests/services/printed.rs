@@ -2,8 +2,6 @@
 //!
 //! It is in a type, an id, an aggregate, an error, an owner's name and what a person types.
 
-use std::path::Path;
-
 use serde_json::Value;
 use sqlx::AssertSqlSafe;
 use tests::{Outbox, Record, SOON, Stage, Worker, counted, eventually};
@@ -12,6 +10,7 @@ use super::{
     commands::worker,
     parked_support::{Ran, finished, seq, typed},
 };
+use crate::programs::RELAY;
 
 /// Colours, an erased screen in two dialects, text backwards, a bell, a line of its own.
 const CANARY: &str =
@@ -151,12 +150,11 @@ fn strings(value: &Value) -> Vec<&str> {
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_that_a_relay_prints_moves_a_cursor() {
     let outbox = Outbox::set("printed", 1).await;
-    let program = Path::new(env!("CARGO_BIN_EXE_relay"));
     let row = "INSERT INTO outbox_events (event_id, event_type, aggregate_type, aggregate_id, headers_checked, headers)
         VALUES (gen_random_uuid(), $1, $1, $1, false, '[[\"a\",{\"base64\":\"!\"}]]')";
     for format in ["json", "human"] {
         write(&outbox.schema, row, CANARY).await;
-        let mut command = outbox.command(program);
+        let mut command = outbox.command(&RELAY);
         command.env("OUTBOX_LOG__FORMAT", format).arg("run");
         let mut running = Worker::spawn(&mut command);
         let sql = "SELECT count(*) FROM outbox_events WHERE failed_at IS NULL";
@@ -183,7 +181,7 @@ async fn nothing_that_a_relay_prints_moves_a_cursor() {
         (&["failed", "retry", "--aggregate", &aggregate], [0, 0]),
         (&["failed", "discard", "--all", "--by", CANARY], [0, 0]),
     ] {
-        let out = checked(args, finished(outbox.command(program), args).await, &right);
+        let out = checked(args, finished(outbox.command(&RELAY), args).await, &right);
         if args.contains(&"--json") {
             let told: Value = serde_json::from_str(&out).unwrap();
             assert!(strings(&told).contains(&CANARY), "{args:?}: {out}");

@@ -1,13 +1,11 @@
 //! The relay: rows of another outbox table, copied by the trigger of `adopt`.
 
-use std::{path::Path, process::Command};
+use std::process::Command;
 
 use outbox_relay::config::RecordFormat;
 use tests::{Outbox, SOON, eventually};
 
-fn program() -> &'static Path {
-    Path::new(env!("CARGO_BIN_EXE_relay"))
-}
+use crate::programs::RELAY;
 
 async fn ran(mut command: Command) -> (i32, String, String) {
     let output = tokio::task::spawn_blocking(move || command.output()).await.unwrap().unwrap();
@@ -28,7 +26,7 @@ fn row(order: &str, n: i64, end: &str) -> String {
 
 /// Exit, output and complaints of `adopt` under further settings.
 async fn adopt(outbox: &Outbox, settings: &[&str], more: &[&str]) -> (i32, String, String) {
-    let mut command = outbox.command(program());
+    let mut command = outbox.command(&RELAY);
     command.arg("adopt").arg("--table").arg(format!("{}.outbox", outbox.schema.name())).args(more);
     for setting in settings {
         command.arg("--set").arg(setting);
@@ -248,7 +246,7 @@ async fn names_are_quoted_and_the_statements_can_be_printed() {
         )
         .await;
     let adopt = |more: &[&str]| {
-        let mut command = outbox.command(program());
+        let mut command = outbox.command(&RELAY);
         command.args(["adopt", "--table", &format!("{schema}.\"My \"\"Outbox'\"")]).args(more);
         for setting in [
             "debezium.table_field_event_id=order",

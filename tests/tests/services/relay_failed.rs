@@ -1,6 +1,6 @@
 //! The relay: rows that cannot be sent (F11), retention, SQLite, and the commands on real services.
 
-use std::{path::Path, time::Duration};
+use std::time::Duration;
 
 use inbox_consumer::testing::broker::{Failure, MockBroker, Request};
 use outbox_core::{Aggregate, OutboxEvent};
@@ -10,10 +10,7 @@ use sqlx::{ConnectOptions as _, Connection as _};
 use tests::{Outbox, RunningRelay, SOON, Services, arrivals, counted_event, eventually, firsts};
 
 use super::{commands::ran, relay_order::in_order};
-
-fn program() -> &'static Path {
-    Path::new(env!("CARGO_BIN_EXE_relay"))
-}
+use crate::programs::RELAY;
 
 /// Waits until so many rows are set aside.
 async fn set_aside(outbox: &Outbox, count: i64) {
@@ -92,13 +89,13 @@ async fn rows_that_cannot_be_sent_wait_for_a_person_and_hold_up_nobody() {
     );
     assert_eq!(running.counters.read().failed, 2, "a row that waits for its topic needs no person");
 
-    let (code, out, err) = ran(outbox.command(program()), "status --json").await;
+    let (code, out, err) = ran(outbox.command(&RELAY), "status --json").await;
     assert_eq!(code, Some(0), "{err}");
     let status: Value = serde_json::from_str(&out).unwrap();
     assert_eq!((status["failed"].as_i64(), status["held"].as_i64()), (Some(2), Some(3)), "{out}");
     assert_eq!(status["waiting_for_topic"], 1, "{out}");
     assert_eq!(status["missing_topics"], serde_json::json!([missing]), "{out}");
-    let (_, out, _) = ran(outbox.command(program()), "failed list").await;
+    let (_, out, _) = ran(outbox.command(&RELAY), "failed list").await;
     assert!(out.contains("Account/lost") && out.contains("BEHIND IT"), "{out}");
 
     // The topic comes: the row goes by itself, and what waited behind it.
@@ -114,7 +111,7 @@ async fn rows_that_cannot_be_sent_wait_for_a_person_and_hold_up_nobody() {
     .await;
 
     let discard = "failed discard --error max.message.bytes --by ada";
-    let (code, out, err) = ran(outbox.command(program()), discard).await;
+    let (code, out, err) = ran(outbox.command(&RELAY), discard).await;
     assert_eq!((code, out.starts_with("2 rows")), (Some(0), true), "{out}{err}");
     outbox.drained(SOON).await;
     let firsts = firsts(&outbox.arrivals().await);
@@ -227,30 +224,30 @@ async fn a_relay_that_cannot_work_says_why() {
     let services = Services::from_env();
     let outbox = Outbox::set("bad", 1).await;
     let fresh = services.schema().await;
-    let mut command = outbox.command(program());
+    let mut command = outbox.command(&RELAY);
     command.env("OUTBOX_DATABASE__URL", fresh.url());
     let (code, _, err) = ran(command, "run").await;
     let errors = err.lines().filter(|line| line.starts_with("error: ")).count();
     assert_eq!((code, errors), (Some(3), 1), "{err}");
     assert!(err.contains("has no outbox tables; run the `migrate` command"), "{err}");
 
-    let mut command = outbox.command(program());
+    let mut command = outbox.command(&RELAY);
     command.env("OUTBOX_KAFKA__BOOTSTRAP", "127.0.0.1:1");
     let (code, _, err) = ran(command, "check").await;
     assert_eq!(code, Some(5), "{err}");
     assert!(err.contains("error: Kafka at 127.0.0.1:1 does not answer"), "{err}");
 
     let missing = tests::unique("missing");
-    let mut command = outbox.command(program());
+    let mut command = outbox.command(&RELAY);
     command.env("OUTBOX_KAFKA__TOPIC", &missing);
     let (code, _, err) = ran(command, "check").await;
     assert_eq!(code, Some(0), "{err}");
     assert!(err.contains(&format!("warning: the topic {missing} is not there")), "{err}");
 
-    let (code, out, err) = ran(outbox.command(program()), "check").await;
+    let (code, out, err) = ran(outbox.command(&RELAY), "check").await;
     assert_eq!((code, out.trim()), (Some(0), "nothing is wrong"), "{err}");
 
-    let mut command = outbox.command(program());
+    let mut command = outbox.command(&RELAY);
     let wrong = services.postgres.replace("postgres@", "nobody:c4n4ry@");
     command.env("OUTBOX_DATABASE__URL", wrong);
     let (code, _, err) = ran(command, "status").await;

@@ -1,6 +1,6 @@
 //! The relay: what is held behind a row that was set aside, what waits for a topic, and where looks begin.
 
-use std::{path::Path, time::Duration};
+use std::time::Duration;
 
 use outbox_core::{Aggregate, OutboxEvent};
 use rdkafka::{
@@ -11,15 +11,12 @@ use sqlx::{Connection as _, PgConnection};
 use tests::{Outbox, SOON, Services, arrivals, counted_event, eventually, firsts};
 
 use super::{commands::ran, relay_order::in_order};
+use crate::programs::RELAY;
 
 const HELD: &str = "SELECT count(*) FROM outbox_events WHERE held";
 /// What a look reads.
 const LOOKED_AT: &str =
     "SELECT count(*) FROM outbox_events WHERE sent_at IS NULL AND failed_at IS NULL";
-
-fn program() -> &'static Path {
-    Path::new(env!("CARGO_BIN_EXE_relay"))
-}
 
 async fn is(outbox: &Outbox, what: &str, sql: &str, wanted: i64) {
     eventually(SOON, what, async || outbox.schema.number(sql).await == wanted).await;
@@ -50,13 +47,13 @@ async fn what_is_held_is_out_of_the_way_and_follows_in_its_order() {
     in_order(&outbox.arrived(20).await, &["b"], 20);
 
     outbox.schema.run("UPDATE outbox_events SET headers = '[]' WHERE seq = 1").await;
-    let (code, out, err) = ran(outbox.command(program()), "failed retry --seq 1").await;
+    let (code, out, err) = ran(outbox.command(&RELAY), "failed retry --seq 1").await;
     assert_eq!((code, out.starts_with("1 row ")), (Some(0), true), "{out}{err}");
     is(&outbox, "what stands behind the second is held", HELD, 31).await;
     let wanted: Vec<i64> = (1..=30).collect();
     assert_eq!(firsts(&outbox.arrived(50).await)["a"], wanted);
 
-    let (code, out, err) = ran(outbox.command(program()), "failed discard --all").await;
+    let (code, out, err) = ran(outbox.command(&RELAY), "failed discard --all").await;
     assert_eq!((code, out.starts_with("1 row ")), (Some(0), true), "{out}{err}");
     outbox.drained(SOON).await;
     running.stop().await;
@@ -112,7 +109,7 @@ async fn rows_of_a_missing_topic_go_when_it_is_there() {
     outbox.arrived(20).await;
     let waits = "SELECT count(DISTINCT waits_for) FROM outbox_events";
     is(&outbox, "all of them wait", waits, 10).await;
-    let (_, out, err) = ran(outbox.command(program()), "status").await;
+    let (_, out, err) = ran(outbox.command(&RELAY), "status").await;
     assert!(out.contains("no topic        10 (awaited"), "{out}{err}");
     create(&services.kafka, &topics).await;
     outbox.drained(SOON).await;
@@ -174,7 +171,7 @@ async fn without_fencing_an_aggregate_goes_to_one_topic_at_a_time() {
     let sent =
         "SELECT count(*) FROM outbox_events WHERE aggregate_id = 'a' AND sent_at IS NOT NULL";
     assert_eq!(outbox.schema.number(sent).await, 0);
-    let (_, _, err) = ran(outbox.command(program()), "failed discard --all --by ada").await;
+    let (_, _, err) = ran(outbox.command(&RELAY), "failed discard --all --by ada").await;
     outbox.drained(SOON).await;
     running.stop().await;
     let found = firsts(&outbox.arrivals().await);

@@ -1,6 +1,6 @@
 //! The relay: rows in their order, none passed over (F1, F2, F5, F6, F7, E6).
 
-use std::{path::Path, time::Duration};
+use std::time::Duration;
 
 use inbox_consumer::testing::broker::{Failure, MockBroker, Request};
 use outbox_core::OutboxEvent;
@@ -9,6 +9,7 @@ use sqlx::Connection as _;
 use tests::{Arrival, Outbox, SOON, Services, arrivals, copies, counted_event, eventually, firsts};
 
 use super::commands::ran;
+use crate::programs::RELAY;
 
 /// Each aggregate has `1..=last`, first arrivals in sequence.
 pub(super) fn in_order(arrivals: &[Arrival], aggregates: &[&str], last: i64) {
@@ -80,10 +81,9 @@ async fn with_the_trigger_a_plain_insert_wakes_a_relay_that_does_not_poll() {
         VALUES (gen_random_uuid(), 'Counted', 'Account', 'plain', '{\"n\": 1}')";
     let mut outbox = Outbox::set("trigger", 1).await;
     outbox.config.wake.poll_interval = Duration::ZERO;
-    let program = Path::new(env!("CARGO_BIN_EXE_relay"));
     let migrated = async |state: &str| {
         let args = format!("migrate --notify-trigger {state}");
-        let (code, out, err) = ran(outbox.command(program), &args).await;
+        let (code, out, err) = ran(outbox.command(&RELAY), &args).await;
         assert_eq!((code, err.as_str()), (Some(0), ""), "{out}");
         out
     };

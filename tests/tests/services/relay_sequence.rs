@@ -5,7 +5,8 @@ use std::time::Duration;
 use outbox_relay::{BuildError, Ended, Relay};
 use tests::{Markdown, Outbox, Proxy, SOON, Services, eventually, firsts};
 
-use super::{commands::ran, relay_order::in_order, relay_turns::program};
+use super::{commands::ran, relay_order::in_order};
+use crate::programs::RELAY;
 
 const OPERATIONS: &str = include_str!("../../../docs/operations.md");
 
@@ -82,16 +83,16 @@ async fn new_rows_do_not_overtake_older_ones() {
     let told = "sequence_behind: 11 is the number that the next row of outbox_events gets, and 1040 is the \
                 largest that a row has";
     assert!(found[0].text.starts_with(told), "{found:?}");
-    let (code, _, err) = ran(outbox.command(program()), "check").await;
+    let (code, _, err) = ran(outbox.command(&RELAY), "check").await;
     assert_eq!(code, Some(5), "{err}");
     assert!(err.contains(told), "{err}");
     let [alone, _] = steps();
     assert!(err.contains(alone.trim().trim_end_matches(';')), "{err}");
-    let (code, _, err) = ran(outbox.command(program()), "run").await;
+    let (code, _, err) = ran(outbox.command(&RELAY), "run").await;
     assert_eq!((code, err.contains(told)), (Some(3), true), "{err}");
 
     outbox.schema.run(&step_with(&moment)).await;
-    let (code, _, err) = ran(outbox.command(program()), "check").await;
+    let (code, _, err) = ran(outbox.command(&RELAY), "check").await;
     assert_eq!(code, Some(0), "{err}");
     let running = outbox.start().await;
     both(&outbox, 26, 30).await;
@@ -112,7 +113,7 @@ async fn a_relay_that_takes_over_sends_nothing_before_it_is_mended() {
     both(&outbox, 21, 25).await;
     assert_eq!(relay.counters.read().turns, 0, "the turn is another's until then");
     let said = behind(&outbox).await;
-    let (_, out, _) = ran(outbox.command(program()), "status").await;
+    let (_, out, _) = ran(outbox.command(&RELAY), "status").await;
     // Longer than its lease: it keeps the turn.
     tokio::time::sleep(Duration::from_secs(3)).await;
     let read = relay.counters.read();
@@ -181,14 +182,14 @@ async fn check_names_the_privilege_that_comparing_lacks() {
     let address = services.postgres.split_once('@').unwrap().1;
     let url = outbox.schema.url_at(&format!("postgres://{role}@{address}"));
     outbox.config.database.url = url.into();
-    let (code, out, err) = ran(outbox.command(program()), "check").await;
+    let (code, out, err) = ran(outbox.command(&RELAY), "check").await;
     let running = outbox.start().await;
     outbox.append("a", 1, 3).await;
     outbox.drained(SOON).await;
     assert_eq!(running.stop().await, Ended::Shutdown);
     let grant = format!("GRANT SELECT ON SEQUENCE {schema}.outbox_events_seq_seq TO");
     outbox.schema.run(&format!("{grant} {role}")).await;
-    let (later, said, _) = ran(outbox.command(program()), "check").await;
+    let (later, said, _) = ran(outbox.command(&RELAY), "check").await;
     outbox.schema.run(&format!("DROP OWNED BY {role}; DROP ROLE {role}")).await;
     assert_eq!(code, Some(0), "{out}{err}");
     assert!(

@@ -1,6 +1,6 @@
 //! The relay: crashes, freezes, hand-overs (F3, F4, F8, F10), and the chaos in small.
 
-use std::{path::Path, time::Duration};
+use std::time::Duration;
 
 use outbox_relay::Ended;
 use sqlx::Connection as _;
@@ -10,10 +10,7 @@ use tests::{
 };
 
 use super::{commands::ran, relay_order::in_order};
-
-pub(super) fn program() -> &'static Path {
-    Path::new(env!("CARGO_BIN_EXE_relay"))
-}
+use crate::programs::RELAY;
 
 /// Waits until this process has the turn.
 async fn active(outbox: &Outbox, relay: &Worker) {
@@ -34,7 +31,7 @@ async fn active(outbox: &Outbox, relay: &Worker) {
 #[tokio::test]
 async fn a_relay_killed_before_it_marks_sends_the_same_ids_again() {
     let outbox = Outbox::set("unmarked", 2).await;
-    let mut relay = outbox.spawn(program());
+    let mut relay = outbox.spawn(&RELAY);
     active(&outbox, &relay).await;
     outbox.append("warm", 1, 1).await;
     outbox.drained(SOON).await;
@@ -77,7 +74,7 @@ async fn a_relay_killed_before_the_acknowledgement_loses_nothing() {
     let kafka = OwnKafka::start().await;
     let topic = kafka.topic("unacknowledged", 1).await;
     let outbox = Outbox::with(topic, services.schema().await).await;
-    let mut relay = outbox.spawn(program());
+    let mut relay = outbox.spawn(&RELAY);
     active(&outbox, &relay).await;
     outbox.append("a", 1, 3).await;
     outbox.drained(SOON).await;
@@ -101,7 +98,7 @@ async fn a_frozen_relay_is_fenced_and_stands_by() {
     let kafka = OwnKafka::start().await;
     let topic = kafka.topic("frozen", 1).await;
     let outbox = Outbox::with(topic, services.schema().await).await;
-    let first = outbox.spawn(program());
+    let first = outbox.spawn(&RELAY);
     active(&outbox, &first).await;
     outbox.append("a", 1, 3).await;
     outbox.drained(SOON).await;
@@ -111,7 +108,7 @@ async fn a_frozen_relay_is_fenced_and_stands_by() {
     tokio::time::sleep(Duration::from_millis(300)).await;
     first.pause();
     kafka.resume();
-    let second = outbox.spawn(program());
+    let second = outbox.spawn(&RELAY);
     active(&outbox, &second).await;
     outbox.append("a", 10, 20).await;
     outbox.drained(SOON).await;
@@ -195,7 +192,7 @@ async fn relays_of_a_clone_name_the_id_that_they_share() {
         shop.schema.number(&named).await + clone.schema.number(&named).await == 2
     })
     .await;
-    let (code, out, _) = ran(shop.command(program()), "status").await;
+    let (code, out, _) = ran(shop.command(&RELAY), "status").await;
     let step = "UPDATE outbox_relays SET outbox_id = gen_random_uuid()";
     assert_eq!((code, out.contains("id_shared: ") && out.contains(step)), (Some(0), true), "{out}");
 
@@ -227,7 +224,7 @@ async fn relays_of_a_clone_name_the_id_that_they_share() {
 #[tokio::test(flavor = "multi_thread")]
 async fn killed_and_frozen_relays_lose_and_reorder_nothing() {
     let plan = Plan { kills: 5, freezes: 2, failovers: 1, ..Plan::default() };
-    let report = chaos(program(), plan, 7).await;
+    let report = chaos(&RELAY, plan, 7).await;
     assert!(report.violations.is_empty(), "{report:#?}");
     assert!(report.events > 500 && report.turns >= 5, "{report:#?}");
 }
@@ -236,7 +233,7 @@ async fn killed_and_frozen_relays_lose_and_reorder_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn killed_and_frozen_relays_call_each_receiver_in_order() {
     let plan = http::Plan { kills: 2, freezes: 1, events: 300 };
-    let report = http::chaos(program(), plan, 7).await;
+    let report = http::chaos(&RELAY, plan, 7).await;
     assert!(report.violations.is_empty(), "{report:#?}");
     assert!(report.events >= 300 && report.turns >= 3, "{report:#?}");
 }

@@ -3,7 +3,6 @@
 use std::{
     io::{BufRead as _, BufReader, Read as _, Write as _},
     net::{SocketAddr, TcpListener, TcpStream},
-    path::Path,
     process::Command,
     sync::{
         Arc,
@@ -14,6 +13,7 @@ use std::{
 use tests::{Outbox, SOON, Worker, eventually, until_some};
 
 use super::{commands::ran, observed::asked};
+use crate::programs::RELAY;
 
 const TOKEN: &str = "c4n4ry/t0k3n+x";
 /// As it is, and as programs that write JSON and URLs send it back.
@@ -74,7 +74,7 @@ async fn a_secret_that_a_receiver_sends_back_goes_nowhere() {
     );
     std::fs::write(&file, text).unwrap();
     let command = || -> Command {
-        let mut command = outbox.command(Path::new(env!("CARGO_BIN_EXE_relay")));
+        let mut command = outbox.command(&RELAY);
         command.env("OUTBOX_CONFIG", &file).env("OUTBOX_LOG__LEVEL", "debug");
         command
     };

@@ -9,6 +9,7 @@ use sqlx::{AssertSqlSafe, Connection as _, PgConnection};
 use tests::{Outbox, Record, SOON, Schema, Services, Stage, Worker, eventually};
 
 use super::commands::{ran, worker};
+use crate::programs::RELAY;
 
 /// A role that may log in and do nothing, and the URL that comes as it.
 async fn role(schema: &Schema) -> (String, String) {
@@ -157,9 +158,8 @@ async fn a_role_that_looks_and_one_that_erases_have_no_right_too_many() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_relay_and_who_appends_work_with_exactly_the_rights_that_are_printed() {
     let mut outbox = Outbox::set("rights", 1).await;
-    let program = std::path::Path::new(env!("CARGO_BIN_EXE_relay"));
     let (appender, url) = role(&outbox.schema).await;
-    let command = outbox.command(program);
+    let command = outbox.command(&RELAY);
     granted(&outbox.schema, command, "OUTBOX_DATABASE__SCHEMA", &appender, "appender").await;
     let mut conn = PgConnection::connect(&url).await.unwrap();
     for n in 1..=3 {
@@ -173,25 +173,25 @@ async fn a_relay_and_who_appends_work_with_exactly_the_rights_that_are_printed()
 
     let (relay, url) = role(&outbox.schema).await;
     outbox.config.database.url = url.into();
-    let (code, _, err) = ran(outbox.command(program), "check").await;
+    let (code, _, err) = ran(outbox.command(&RELAY), "check").await;
     assert_eq!(code, Some(5), "{err}");
     assert_eq!(err.matches("error: ").count(), 1, "{err}");
     let block =
         err.split("run as the owner of the tables: ").nth(1).unwrap().lines().next().unwrap();
     outbox.schema.run(block).await;
-    let (code, _, err) = ran(outbox.command(program), "check").await;
+    let (code, _, err) = ran(outbox.command(&RELAY), "check").await;
     assert_eq!(code, Some(0), "{err}");
     outbox.schema.run(&format!("DROP OWNED BY {relay}")).await;
-    let command = outbox.command(program);
+    let command = outbox.command(&RELAY);
     granted(&outbox.schema, command, "OUTBOX_DATABASE__SCHEMA", &relay, "relay").await;
-    let running = outbox.spawn(program);
+    let running = outbox.spawn(&RELAY);
     outbox.drained(SOON).await;
     drop(running);
 
     outbox.schema.run(&format!("DROP OWNED BY {relay}")).await;
-    let command = outbox.command(program);
+    let command = outbox.command(&RELAY);
     granted(&outbox.schema, command, "OUTBOX_DATABASE__SCHEMA", &relay, "reader").await;
-    let (code, out, err) = ran(outbox.command(program), "status").await;
+    let (code, out, err) = ran(outbox.command(&RELAY), "status").await;
     assert_eq!(code, Some(0), "{out}{err}");
     dropped(&outbox.schema, &appender).await;
     dropped(&outbox.schema, &relay).await;
@@ -202,7 +202,6 @@ async fn a_relay_and_who_appends_work_with_exactly_the_rights_that_are_printed()
 async fn a_search_path_that_everybody_may_create_in_is_told() {
     let stage = Stage::set("open-path", 1).await;
     let outbox = Outbox::set("open-path", 1).await;
-    let program = std::path::Path::new(env!("CARGO_BIN_EXE_relay"));
     let told = async |schema: &Schema, command: &dyn Fn() -> Command| {
         schema.run(&format!("GRANT CREATE ON SCHEMA {} TO PUBLIC", schema.name())).await;
         let revoke = format!("REVOKE CREATE ON SCHEMA {} FROM PUBLIC", schema.name());
@@ -214,5 +213,5 @@ async fn a_search_path_that_everybody_may_create_in_is_told() {
         assert!(!(out + &err).contains("REVOKE"));
     };
     told(&stage.schema, &|| worker(&stage)).await;
-    told(&outbox.schema, &|| outbox.command(program)).await;
+    told(&outbox.schema, &|| outbox.command(&RELAY)).await;
 }

@@ -1,18 +1,17 @@
 //! What the tests of runtime, group and log share: a handler that waits, a consumer that crashes, a
 //! worker process, and a beat.
 
-use std::{
-    process::Command,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
 };
 
 use inbox_consumer::{Consumer, Event, Handler, HandlerResult, Routes, Tx, config::Config};
 use sqlx::Postgres;
 use tests::{Count, SOON, Stage, Worker, counted, effect, eventually, unique};
 use tokio::{runtime::Runtime, sync::Semaphore};
+
+use crate::programs::WORKER;
 
 /// Handles as `Counter` does, but events of aggregates whose name begins with `slow` wait for
 /// [`Gate::open`].
@@ -87,7 +86,7 @@ impl Drop for Apart {
 /// The worker as a process, consuming for a stage, with further variables such as
 /// `("INBOX_BATCH__EVENTS_MAX", "5")`.
 pub fn worker(stage: &Stage, group: &str, more: &[(&str, &str)]) -> Worker {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_worker"));
+    let mut command = WORKER.command();
     command
         .arg("run")
         .env("INBOX_CONSUMER__NAME", &stage.config.consumer.name)

@@ -1,7 +1,7 @@
 //! An outage is told once per cause, now and then while it lasts, and once when it is over: the logs of
 //! processes whose database or whose Kafka is away for a while.
 
-use std::{path::Path, time::Duration};
+use std::time::Duration;
 
 use serde_json::Value;
 use tests::{
@@ -10,6 +10,7 @@ use tests::{
 };
 
 use super::runtime_support::worker;
+use crate::programs::RELAY;
 
 /// How long something is away.
 const AWAY: Duration = Duration::from_secs(22);
@@ -120,7 +121,7 @@ async fn a_relay_tells_an_outage_of_its_database_once() {
     let postgres = OwnPostgres::start().await;
     let topic = Services::from_env().topic("told", 1).await;
     let outbox = Outbox::with(topic, postgres.schema().await).await;
-    let running = outbox.spawn(Path::new(env!("CARGO_BIN_EXE_relay")));
+    let running = outbox.spawn(&RELAY);
     outbox.append("a", 1, 20).await;
     outbox.drained(SOON).await;
     let before = lines(&running).len();
@@ -142,7 +143,7 @@ async fn a_relay_tells_an_outage_of_kafka_once() {
     let mut kafka = OwnKafka::start().await;
     let mut outbox = Outbox::with(kafka.topic("told", 1).await, services.schema().await).await;
     outbox.config.limits.outage_delay_max = Duration::from_secs(1);
-    let running = outbox.spawn(Path::new(env!("CARGO_BIN_EXE_relay")));
+    let running = outbox.spawn(&RELAY);
     outbox.append("a", 1, 20).await;
     outbox.drained(SOON).await;
     let before = lines(&running).len();

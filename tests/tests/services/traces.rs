@@ -12,10 +12,8 @@ use tests::{
     eventually,
 };
 
-use super::{
-    commands::{ran, worker},
-    relay_turns::program,
-};
+use super::commands::{ran, worker};
+use crate::programs::RELAY;
 
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 const SECRET: &str = "c4n4ry";
@@ -53,7 +51,7 @@ async fn an_event_s_trace_goes_through_relay_and_consumer_to_the_receiver() {
     // The relay is configured, with a secret in a file; the consumer has OpenTelemetry's own variables.
     let headers = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(headers.path(), format!("authorization=Bearer%20{SECRET}\n")).unwrap();
-    let mut command = outbox.command(program());
+    let mut command = outbox.command(&RELAY);
     command
         .env("OUTBOX_TRACES__ENDPOINT", format!("{}/v1/traces", receiver.url()))
         .env("OUTBOX_TRACES__HEADERS_FILE", headers.path())

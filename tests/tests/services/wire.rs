@@ -14,6 +14,7 @@ use tokio::{
 };
 
 use super::commands::{ran, worker};
+use crate::programs::RELAY;
 
 /// What must be nowhere but on the way.
 const CANARY: &str = "c4n4ry";
@@ -61,7 +62,7 @@ async fn other_address() -> Option<String> {
 
 /// The relay's binary, configured by its environment alone.
 fn relay(url: &str, bootstrap: &str, topic: &str) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_relay"));
+    let mut command = RELAY.command();
     command
         .env("OUTBOX_DATABASE__URL", url)
         .env("OUTBOX_KAFKA__BOOTSTRAP", bootstrap)

@@ -1,10 +1,12 @@
 //! Dockerfile, compose file and unit name only what exists, run with few rights, and give a consumer the time to stop.
 
-use std::{process::Command, time::Duration};
+use std::time::Duration;
 
 use inbox_consumer::config::Config;
+use tests::Executable;
 
 use super::{Tree, none, shows};
+use crate::programs::{RELAY, WORKER};
 
 const DOCKERFILE: &str = "Dockerfile";
 const COMPOSE: &str = "compose.yaml";
@@ -205,9 +207,10 @@ fn images_that_cannot_be_pinned(tree: &Tree) -> Vec<String> {
 }
 
 /// What a program says that a role needs, one statement a line.
-fn printed(program: &str, role: &str, kind: &str) -> Vec<String> {
+fn printed(program: &Executable, role: &str, kind: &str) -> Vec<String> {
     let url = "postgres://nobody@localhost/none";
-    let output = Command::new(program)
+    let output = program
+        .command()
         .args(["migrate", "--print-grants", role, "--for", kind])
         .current_dir(std::env::temp_dir())
         .envs([("INBOX_CONSUMER__NAME", "c"), ("INBOX_KAFKA__TOPICS", "t")])
@@ -233,9 +236,9 @@ fn grants_of_the_compose_file_are_those_that_are_printed() {
     let statements = tree.text(GRANTS).unwrap().lines().filter(|line| line.starts_with("GRANT "));
     let given: Vec<&str> = statements.filter(ours).collect();
     let needed = [
-        printed(env!("CARGO_BIN_EXE_worker"), "billing", "consumer"),
-        printed(env!("CARGO_BIN_EXE_relay"), "relay", "relay"),
-        printed(env!("CARGO_BIN_EXE_relay"), "shop", "appender"),
+        printed(&WORKER, "billing", "consumer"),
+        printed(&RELAY, "relay", "relay"),
+        printed(&RELAY, "shop", "appender"),
     ]
     .concat();
     assert_eq!(given, needed, "copy what is printed into {GRANTS}");

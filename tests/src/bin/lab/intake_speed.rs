@@ -1,28 +1,36 @@
-//! How many events a second the HTTP intake takes beside a receiver written by hand, on the services in the environment:
-//! `intake_speed EVENTS ROUNDS CONNECTIONS PER_REQUEST WAY COMMIT_DELAY_MS`.
+//! `cargo xtask intake-speed`: how many events a second the HTTP intake accepts, beside a receiver written by hand.
 
 use std::{process::ExitCode, time::Duration};
 
+use clap::Args;
 use tests::intake::speed::{Course, Way, measure};
 
-#[tokio::main]
-async fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [events, rounds, connections, per_request, way, delay] = &arguments[..] else {
-        eprintln!(
-            "usage: intake_speed EVENTS ROUNDS CONNECTIONS PER_REQUEST awaited|queued|batch COMMIT_DELAY_MS"
-        );
-        return ExitCode::from(2);
-    };
-    let number = |text: &String| text.parse::<usize>().expect("a number");
-    let course = Course {
-        events: number(events),
-        rounds: number(rounds),
-        connections: number(connections),
-        per_request: number(per_request),
-        way: Way::named(way).expect("awaited, queued or batch"),
-        commit_delay: Duration::from_millis(number(delay) as u64),
-    };
+#[derive(Args, Debug)]
+pub(crate) struct IntakeSpeedArgs {
+    /// Events of each round, of each receiver.
+    #[arg(long, default_value_t = 20_000)]
+    events: usize,
+    /// How often.
+    #[arg(long, default_value_t = 5)]
+    rounds: usize,
+    /// Connections, each with one request at a time.
+    #[arg(long, default_value_t = 32)]
+    connections: usize,
+    /// Events of a request.
+    #[arg(long, default_value_t = 1)]
+    per_request: usize,
+    /// How our handler writes.
+    #[arg(long, value_enum, default_value_t = Way::Awaited)]
+    way: Way,
+    /// Milliseconds by which PostgreSQL delays each COMMIT, as a slow disk does (its `commit_delay`).
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=100))]
+    commit_delay: u32,
+}
+
+pub(crate) async fn run(args: IntakeSpeedArgs) -> ExitCode {
+    let IntakeSpeedArgs { events, rounds, connections, per_request, way, commit_delay } = args;
+    let commit_delay = Duration::from_millis(commit_delay.into());
+    let course = Course { events, rounds, connections, per_request, way, commit_delay };
     let report = measure(course).await;
     println!("{course:?}");
     println!("events a second: {}; by hand {}", report.ours, report.by_hand);

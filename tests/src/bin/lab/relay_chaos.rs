@@ -1,58 +1,77 @@
-//! Runs the relay's chaos on the services in the environment:
-//! `relay_chaos kafka KILLS FREEZES FAILOVERS RESTORES CLOCK-STEPS MISSING-TOPICS SEED [JSON-FILE]`, or
-//! `relay_chaos http KILLS FREEZES EVENTS SEED [JSON-FILE]`.
+//! `cargo xtask relay-chaos`: relays that are killed and frozen, databases that go back, receivers and networks that
+//! fail, while producers commit out of order.
 
-use std::process::ExitCode;
+use std::{path::PathBuf, process::ExitCode};
 
-use serde::Serialize;
-use tests::relay_chaos::{Plan, chaos, http};
+use clap::{Args, ValueEnum};
+use tests::{
+    Executable,
+    relay_chaos::{Plan, chaos, http},
+};
 
-#[tokio::main]
-async fn main() -> ExitCode {
-    let mut arguments = std::env::args().skip(1);
-    let destination = arguments.next().unwrap_or_default();
-    let arguments: Vec<String> = arguments.collect();
-    let numbers: Vec<u32> = arguments.iter().map_while(|text| text.parse().ok()).collect();
-    let own = std::env::current_exe().expect("this program has a path");
-    let relay = own.with_file_name("relay");
-    let file = arguments.get(numbers.len()).map(String::as_str);
-    match (destination.as_str(), &numbers[..]) {
-        ("kafka", &[kills, freezes, failovers, restores, clock_steps, missing_topics, seed]) => {
-            let plan = Plan { kills, freezes, failovers, restores, clock_steps, missing_topics };
-            let report = chaos(&relay, plan, u64::from(seed)).await;
-            told(file, &report, &report.violations)
-        }
-        ("http", &[kills, freezes, events, seed]) => {
-            let plan = http::Plan { kills, freezes, events };
-            let report = http::chaos(&relay, plan, u64::from(seed)).await;
-            told(file, &report, &report.violations)
-        }
-        _ => {
-            eprintln!(
-                "usage: relay_chaos kafka KILLS FREEZES FAILOVERS RESTORES CLOCK-STEPS MISSING-TOPICS SEED \
-                 [JSON-FILE], or relay_chaos http KILLS FREEZES EVENTS SEED [JSON-FILE]"
-            );
-            ExitCode::from(2)
-        }
-    }
+use crate::{lab, outcome::conclude};
+
+const CHECKED: &str =
+    "nothing lost that the database has, each aggregate in order, duplicates only around faults";
+
+/// Where events go.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+enum Destination {
+    /// To topics, out of a database that fails over, goes back and has its clock set.
+    Kafka,
+    /// To a receiver that answers whatever receivers answer, over a network that fails.
+    Http,
 }
 
-fn told(file: Option<&str>, report: &impl Serialize, violations: &[String]) -> ExitCode {
-    let json = serde_json::to_string_pretty(report).unwrap_or_default();
-    if let Some(file) = file
-        && let Err(error) = std::fs::write(file, &json)
-    {
-        eprintln!("{file} could not be written: {error}");
-        return ExitCode::FAILURE;
+#[derive(Args, Debug)]
+pub(crate) struct RelayChaosArgs {
+    /// Where events go; with `http` the faults are kills and freezes.
+    #[arg(long, value_enum, default_value_t = Destination::Kafka)]
+    destination: Destination,
+    /// `kill -9`s of the active relay.
+    #[arg(long, default_value_t = 100)]
+    kills: u32,
+    /// Freezes of the active relay past its lease.
+    #[arg(long, default_value_t = 20)]
+    freezes: u32,
+    /// Deaths of the primary database, with a replica that lags promoted.
+    #[arg(long, default_value_t = 3)]
+    failovers: u32,
+    /// Databases put back to an older copy.
+    #[arg(long, default_value_t = 2)]
+    restores: u32,
+    /// Clocks of the database that jump, by minutes or hours, either way.
+    #[arg(long, default_value_t = 5)]
+    clock_steps: u32,
+    /// Rounds of rows whose topics are created some seconds later.
+    #[arg(long, default_value_t = 5)]
+    missing_topics: u32,
+    /// With `http`: events that there are in the end, at least.
+    #[arg(long, default_value_t = 10_000)]
+    events: u32,
+    /// Makes the moments and the producers' choices.
+    #[arg(long, default_value_t = 1)]
+    seed: u32,
+    /// Writes what was measured into a file.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+pub(crate) async fn run(args: RelayChaosArgs) -> ExitCode {
+    let relay = Executable::relay(lab());
+    let file = args.json.as_deref();
+    let RelayChaosArgs { kills, freezes, failovers, restores, clock_steps, .. } = args;
+    let RelayChaosArgs { destination, missing_topics, events, seed, .. } = args;
+    match destination {
+        Destination::Kafka => {
+            let plan = Plan { kills, freezes, failovers, restores, clock_steps, missing_topics };
+            let report = chaos(&relay, plan, seed.into()).await;
+            conclude(&report, &report.violations, file, CHECKED)
+        }
+        Destination::Http => {
+            let plan = http::Plan { kills, freezes, events };
+            let report = http::chaos(&relay, plan, seed.into()).await;
+            conclude(&report, &report.violations, file, CHECKED)
+        }
     }
-    println!("{json}");
-    if violations.is_empty() {
-        println!(
-            "no violation: nothing lost that the database has, each aggregate in order, copies only around \
-             faults"
-        );
-        return ExitCode::SUCCESS;
-    }
-    println!("VIOLATED: {}", violations.join("; "));
-    ExitCode::FAILURE
 }

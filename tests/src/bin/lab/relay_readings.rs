@@ -1,11 +1,12 @@
-//! What a look for metrics costs the database: `relay_readings ROWS ROUNDS`, with Kafka from the environment and a
-//! PostgreSQL of its own, which tells the whole text of a statement.
+//! `cargo xtask relay-readings`: what polling for metrics costs the database, with Kafka from the environment and a
+//! PostgreSQL of its own, which reports the whole text of a statement.
 //!
-//! A relay stands by beside ROWS rows that wait. The statement that it has sent is taken from the server, which then
-//! says how long it takes itself, ROUNDS times: before it has learnt what is in the table, and afterwards.
+//! A relay stands by beside unsent rows. The statement that it has sent is read from the server, which then
+//! measures how long it takes, some rounds before it has statistics of the table, and as many afterwards.
 
 use std::{process::ExitCode, time::Duration};
 
+use clap::Args;
 use outbox_relay::config::Http;
 use sqlx::{AssertSqlSafe, Connection as _, PgConnection, Row as _};
 use tests::{Outbox, OwnPostgres, SOON, Services, until_some};
@@ -14,15 +15,18 @@ use tests::{Outbox, OwnPostgres, SOON, Services, until_some};
 const SESSION: &str =
     "SET enable_bitmapscan = off; SET enable_seqscan = off; SET enable_sort = off; SET jit = off";
 
-#[tokio::main]
-async fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [rows, rounds] = &arguments[..] else {
-        eprintln!("usage: relay_readings ROWS ROUNDS");
-        return ExitCode::from(2);
-    };
-    let number = |text: &String| text.parse::<u32>().expect("a number");
-    let (rows, rounds) = (number(rows), number(rounds));
+#[derive(Args, Debug)]
+pub(crate) struct RelayReadingsArgs {
+    /// Unsent rows.
+    #[arg(long, default_value_t = 5_000_000)]
+    rows: u32,
+    /// How often the statement is measured.
+    #[arg(long, default_value_t = 10)]
+    rounds: u32,
+}
+
+pub(crate) async fn run(args: RelayReadingsArgs) -> ExitCode {
+    let RelayReadingsArgs { rows, rounds } = args;
     let own = OwnPostgres::start_with("track_activity_query_size = 16384").await;
     let topic = Services::from_env().topic("readings", 1).await;
     let mut outbox = Outbox::with(topic, own.schema().await).await;

@@ -1,17 +1,16 @@
-//! How many rows a second a relay ships, on the services in the environment: `relay_speed EVENTS ROUNDS FENCING AROUND ROWS [BESIDE]`.
-//!
-//! AROUND is what else is in the outbox: `none`, `held` (ROWS behind one that was set aside), `sent` (ROWS that an old
-//! transaction keeps in the index), `unsent` (ROWS behind those that are measured). BESIDE is another relay, which
-//! takes turns with this one. `OUTBOX_BATCH__EVENTS_MAX` sets the size of a batch.
+//! `cargo xtask relay-speed`: how many rows a second a relay ships, depending on what else is in the outbox.
 
 use std::{
-    path::{Path, PathBuf},
+    path::PathBuf,
     process::ExitCode,
     time::{Duration, Instant},
 };
 
+use clap::{Args, ValueEnum};
 use sqlx::{Connection as _, PgConnection};
-use tests::{Outbox, Ratio, Spread, eventually};
+use tests::{Executable, Outbox, Ratio, Spread, eventually};
+
+use crate::lab;
 
 const AGGREGATES: u32 = 1_000;
 /// Rows that go before the clock starts.
@@ -20,32 +19,52 @@ const WARM: i64 = 2_000;
 /// How long what was held is watched.
 const FOLLOWS: Duration = Duration::from_secs(10);
 
-struct Course {
-    events: i64,
-    fencing: bool,
-    around: String,
-    rows: i64,
+/// What else is in the outbox.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum, Debug)]
+enum Around {
+    /// Nothing.
+    None,
+    /// Rows behind one that was parked.
+    Held,
+    /// Rows that were sent, which an old transaction keeps in the index.
+    Sent,
+    /// Unsent rows behind those that are measured.
+    Unsent,
 }
 
-#[tokio::main]
-async fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [events, rounds, fencing, around, rows, rest @ ..] = &arguments[..] else {
-        eprintln!("usage: relay_speed EVENTS ROUNDS FENCING AROUND ROWS [BESIDE]");
-        return ExitCode::from(2);
-    };
-    let number = |text: &String| text.parse::<i64>().expect("a number");
-    let (around, fencing) = (around.clone(), fencing == "true");
-    let course = Course { events: number(events), fencing, around, rows: number(rows) };
-    let own = std::env::current_exe().expect("this program has a path").with_file_name("relay");
-    let beside = rest.first().map(PathBuf::from);
+#[derive(Args, Debug)]
+#[command(after_help = "The variable OUTBOX_BATCH__EVENTS_MAX sets the size of a batch.")]
+pub(crate) struct RelaySpeedArgs {
+    /// Rows that are measured.
+    #[arg(long, default_value_t = 300_000)]
+    events: u32,
+    /// How often.
+    #[arg(long, default_value_t = 3)]
+    rounds: u32,
+    /// Whether each batch is a transaction of Kafka.
+    #[arg(long, default_value_t = true, action = clap::ArgAction::Set)]
+    fencing: bool,
+    /// What else is in the outbox.
+    #[arg(long, value_enum, default_value_t = Around::None)]
+    around: Around,
+    /// How many rows of that.
+    #[arg(long, default_value_t = 1_000_000)]
+    rows: u32,
+    /// Another relay, which takes turns with this one: the program `lab` of another checkout.
+    #[arg(long, value_name = "PROGRAM")]
+    beside: Option<PathBuf>,
+}
+
+pub(crate) async fn run(args: RelaySpeedArgs) -> ExitCode {
+    let own = Executable::relay(lab());
+    let beside = args.beside.clone().map(Executable::relay);
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
-    for round in 0..number(rounds) {
+    for round in 0..args.rounds {
         // Who begins takes turns, too.
         for turn in [round % 2 == 0, round % 2 == 1] {
             match (&beside, turn) {
-                (_, true) => ours.push(ship(&own, &course).await),
-                (Some(program), false) => theirs.push(ship(program, &course).await),
+                (_, true) => ours.push(ship(&own, &args).await),
+                (Some(program), false) => theirs.push(ship(program, &args).await),
                 (None, false) => {}
             }
         }
@@ -60,7 +79,7 @@ async fn main() -> ExitCode {
 }
 
 /// How long commands take beside what is held, and how fast that follows its head.
-async fn commands(outbox: &Outbox, program: &Path) {
+async fn commands(outbox: &Outbox, program: &Executable) {
     let head = outbox.schema.number("SELECT seq FROM outbox_events WHERE error = 'x'").await;
     let head = head.to_string();
     let commands: [&[&str]; 3] =
@@ -85,19 +104,20 @@ async fn commands(outbox: &Outbox, program: &Path) {
 }
 
 /// Ships all of it once; answers rows a second, by the database's clock.
-async fn ship(program: &Path, course: &Course) -> f64 {
-    let Course { events, fencing, around, rows } = course;
+async fn ship(program: &Executable, args: &RelaySpeedArgs) -> f64 {
+    let (fencing, around) = (args.fencing, args.around);
+    let (events, rows) = (i64::from(args.events), i64::from(args.rows));
     let mut outbox = Outbox::set("speed", 6).await;
     outbox.config.relay.lease = Duration::from_secs(15);
     outbox.config.database.statement_timeout = Duration::from_secs(20);
     if let Ok(size) = std::env::var("OUTBOX_BATCH__EVENTS_MAX") {
         outbox.config.batch.events_max = size.parse().expect("a number of rows");
     }
-    outbox.config.kafka.fencing = *fencing;
+    outbox.config.kafka.fencing = fencing;
     let mut elsewhere = PgConnection::connect(&outbox.schema.url()).await.expect("a session");
     let mut old =
         elsewhere.begin_with("BEGIN ISOLATION LEVEL REPEATABLE READ").await.expect("a transaction");
-    if around == "sent" {
+    if around == Around::Sent {
         sqlx::query("SELECT 1").execute(&mut *old).await.expect("a snapshot");
     }
     let fill = |aggregate: &str, count: i64, more: &str, values: &str| {
@@ -107,22 +127,22 @@ async fn ship(program: &Path, course: &Course) -> f64 {
              FROM generate_series(1, {count}) n"
         )
     };
-    match around.as_str() {
-        "held" => {
+    match around {
+        Around::Held => {
             outbox.schema.run(&fill("'held'", 1, ", failed_at, error", ", now(), 'x'")).await;
-            outbox.schema.run(&fill("'held'", *rows, ", failed_at, held", ", now(), true")).await;
+            outbox.schema.run(&fill("'held'", rows, ", failed_at, held", ", now(), true")).await;
         }
-        "sent" => {
-            outbox.schema.run(&fill("'sent'", *rows, "", "")).await;
+        Around::Sent => {
+            outbox.schema.run(&fill("'sent'", rows, "", "")).await;
             outbox.schema.run("UPDATE outbox_events SET sent_at = now()").await;
         }
-        _ => {}
+        Around::None | Around::Unsent => {}
     }
     let all = fill(&format!("(n % {AGGREGATES})::text"), events + WARM, "", "");
     outbox.schema.run(&all).await;
     let last = outbox.schema.number("SELECT max(seq) FROM outbox_events").await;
-    if around == "unsent" {
-        outbox.schema.run(&fill("(n % 1000)::text", *rows, "", "")).await;
+    if around == Around::Unsent {
+        outbox.schema.run(&fill("(n % 1000)::text", rows, "", "")).await;
     }
     outbox.schema.run("ANALYZE outbox_events").await;
     // Otherwise the disk is still busy with what was just written.
@@ -140,12 +160,12 @@ async fn ship(program: &Path, course: &Course) -> f64 {
             - (SELECT sent_at FROM outbox_events WHERE seq = {first})) * 1000)::bigint"
     );
     let millis = outbox.schema.number(&millis).await;
-    if around == "held" {
+    if around == Around::Held {
         commands(&outbox, program).await;
     }
     relay.kill();
     old.rollback().await.expect("the end of a transaction");
     #[expect(clippy::cast_precision_loss, reason = "a rate")]
-    let rate = *events as f64 * 1_000.0 / millis.max(1) as f64;
+    let rate = events as f64 * 1_000.0 / millis.max(1) as f64;
     rate
 }

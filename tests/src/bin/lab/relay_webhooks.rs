@@ -1,52 +1,73 @@
-//! How a relay delivers by HTTP, on the PostgreSQL of the environment: `relay_webhooks speed EVENTS ROUNDS ANSWER-MS
-//! [JSON-FILE]`, `relay_webhooks away SECONDS RATE accept-close|closed [JSON-FILE]`, or `relay_webhooks poison EVENTS
-//! ROUNDS AGGREGATES [JSON-FILE]`.
+//! `cargo xtask relay-webhooks`: how a relay delivers by HTTP.
 
-use std::{process::ExitCode, time::Duration};
+use std::{path::PathBuf, process::ExitCode, time::Duration};
 
-use serde_json::Value;
-use tests::relay_webhooks::{
-    Away, Poison, Refusal, Speed, measure_away, measure_poison, measure_speed,
+use clap::{Args, ValueEnum};
+use tests::{
+    Executable,
+    relay_webhooks::{Away, Poison, Refusal, Speed, measure_away, measure_poison, measure_speed},
 };
 
-#[tokio::main]
-async fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let number = |text: &str| text.parse::<u32>().expect("a number");
-    let count = |text: &str| usize::try_from(number(text)).expect("a number");
-    let own = std::env::current_exe().expect("this program has a path");
-    let relay = own.with_file_name("relay");
-    let (figures, rest) = match &words[..] {
-        ["speed", events, rounds, answer, rest @ ..] => {
-            let answer = Duration::from_millis(number(answer).into());
-            let speed = Speed { events: count(events), rounds: count(rounds), answer };
-            (measure_speed(&relay, speed).await, rest)
-        }
-        ["away", seconds, rate, refusal @ ("accept-close" | "closed"), rest @ ..] => {
-            let refusal = if *refusal == "closed" { Refusal::Closed } else { Refusal::AcceptClose };
-            let away = Away { seconds: number(seconds).into(), rate: number(rate), refusal };
-            (measure_away(&relay, away).await, rest)
-        }
-        ["poison", events, rounds, aggregates, rest @ ..] => {
-            let (events, rounds, aggregates) = (count(events), count(rounds), count(aggregates));
-            (measure_poison(&relay, Poison { events, rounds, aggregates }).await, rest)
-        }
-        _ => {
-            eprintln!(
-                "usage: relay_webhooks speed EVENTS ROUNDS ANSWER-MS [JSON-FILE], away SECONDS RATE \
-                 accept-close|closed [JSON-FILE], or poison EVENTS ROUNDS AGGREGATES [JSON-FILE]"
-            );
-            return ExitCode::from(2);
-        }
-    };
-    rest.first().map_or(ExitCode::SUCCESS, |file| write(file, &figures))
+use crate::{lab, outcome::save};
+
+/// What is measured.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum, Debug)]
+enum Scenario {
+    /// How many events a second, beside loops written by hand.
+    Speed,
+    /// A receiver that is away for a while.
+    Away,
+    /// An event that the receiver never accepts, beside all others.
+    Poison,
 }
 
-fn write(file: &str, figures: &Value) -> ExitCode {
-    if let Err(error) = std::fs::write(file, format!("{figures:#}\n")) {
-        eprintln!("{file} could not be written: {error}");
-        return ExitCode::FAILURE;
-    }
-    ExitCode::SUCCESS
+#[derive(Args, Debug)]
+pub(crate) struct RelayWebhooksArgs {
+    /// What is measured.
+    #[arg(value_enum, default_value_t = Scenario::Speed)]
+    scenario: Scenario,
+    /// With `speed` and `poison`: events, without 500 that go before the clock starts; by default 20,000 and 50,000.
+    #[arg(long)]
+    events: Option<usize>,
+    /// With `speed` and `poison`: how often.
+    #[arg(long, default_value_t = 5)]
+    rounds: usize,
+    /// With `speed`: how long each answer of the receiver takes, in milliseconds.
+    #[arg(long, default_value_t = 0)]
+    answer_ms: u32,
+    /// With `away`: how long the receiver is away.
+    #[arg(long, default_value_t = 600)]
+    seconds: u32,
+    /// With `away`: events a second that are appended all the while.
+    #[arg(long, default_value_t = 200)]
+    rate: u32,
+    /// With `away`: what the receiver does with connections meanwhile.
+    #[arg(long, value_enum, default_value_t = Refusal::Closed)]
+    refuse: Refusal,
+    /// With `poison`: aggregates that the events are of.
+    #[arg(long, default_value_t = 10_000)]
+    aggregates: usize,
+    /// Writes what was measured into a file.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+pub(crate) async fn run(args: RelayWebhooksArgs) -> ExitCode {
+    let relay = Executable::relay(lab());
+    let RelayWebhooksArgs { events, rounds, rate, refuse: refusal, aggregates, .. } = args;
+    let figures = match args.scenario {
+        Scenario::Speed => {
+            let answer = Duration::from_millis(args.answer_ms.into());
+            let events = events.unwrap_or(20_000);
+            measure_speed(&relay, Speed { events, rounds, answer }).await
+        }
+        Scenario::Away => {
+            measure_away(&relay, Away { seconds: args.seconds.into(), rate, refusal }).await
+        }
+        Scenario::Poison => {
+            let events = events.unwrap_or(50_000);
+            measure_poison(&relay, Poison { events, rounds, aggregates }).await
+        }
+    };
+    if save(&figures, args.json.as_deref()) { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

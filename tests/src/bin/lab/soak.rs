@@ -1,28 +1,27 @@
-//! Runs the soak on the services in the environment: `soak EVENTS [SEED [JSON-FILE]]`.
+//! `cargo xtask soak`: a long run with killed and frozen consumers, judged by an independent checker.
 
-use std::process::ExitCode;
+use std::{path::PathBuf, process::ExitCode};
 
-#[tokio::main]
-async fn main() -> ExitCode {
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let number = |at: usize| arguments.get(at).and_then(|text| text.parse::<u64>().ok());
-    let Some(events) = number(0) else {
-        eprintln!("usage: soak EVENTS [SEED [JSON-FILE]]");
-        return ExitCode::from(2);
-    };
-    let report = tests::soak::run::soak(events, number(1).unwrap_or(1)).await;
-    let json = serde_json::to_string_pretty(&report).unwrap_or_default();
-    if let Some(file) = arguments.get(2)
-        && let Err(error) = std::fs::write(file, &json)
-    {
-        eprintln!("{file} could not be written: {error}");
-        return ExitCode::FAILURE;
-    }
-    println!("{json}");
-    if report.violations.is_empty() {
-        println!("no violation: each event once, each aggregate in sequence, none missing");
-        return ExitCode::SUCCESS;
-    }
-    println!("VIOLATED: {}", report.violations.join("; "));
-    ExitCode::FAILURE
+use clap::Args;
+use tests::{Executable, soak::run::soak};
+
+use crate::{lab, outcome::conclude};
+
+#[derive(Args, Debug)]
+pub(crate) struct SoakArgs {
+    /// Distinct events to send; one in twenty is sent twice.
+    #[arg(long, default_value_t = 200_000)]
+    events: u64,
+    /// Makes the events' ids.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Writes what was measured into a file.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+pub(crate) async fn run(args: SoakArgs) -> ExitCode {
+    let report = soak(&Executable::worker(lab()), args.events, args.seed).await;
+    let checked = "each event once, each aggregate in sequence, none missing";
+    conclude(&report, &report.violations, args.json.as_deref(), checked)
 }

@@ -174,8 +174,8 @@ impl BatchHandler<Postgres> for CountAll {
     }
 }
 
-#[tokio::main]
-async fn main() -> ExitCode {
+/// Runs the command line of the consumer.
+pub(crate) async fn run() -> ExitCode {
     // As the stock binary, which is another package's, so that no test has to build it.
     if std::env::var_os("STOCK").is_some() {
         return cli::stock().await;

@@ -4,12 +4,7 @@
 mod judge;
 mod writer;
 
-use std::{
-    collections::BTreeMap,
-    path::{Path, PathBuf},
-    process::Command,
-    time::Instant,
-};
+use std::{collections::BTreeMap, path::PathBuf, time::Instant};
 
 use serde::Serialize;
 
@@ -18,7 +13,10 @@ use super::{
     Scene,
     connector::{Connector, STEP},
 };
-use crate::{Schema, eventually, soak::fleet::Member};
+use crate::{
+    Executable, Schema, eventually,
+    soak::fleet::{Member, migrate},
+};
 
 const SOURCE: &str = include_str!("source.sql");
 const MODEL: &str = include_str!("model.sql");
@@ -69,7 +67,7 @@ pub struct Report {
 }
 
 /// Goes through all of it.
-pub async fn course(scene: &Scene, course: Course) -> Report {
+pub async fn course(scene: &Scene, consumer: &Executable, course: Course) -> Report {
     let schema = scene.postgres.schema().await;
     schema.run(SOURCE).await;
     schema.run(MODEL).await;
@@ -85,9 +83,9 @@ pub async fn course(scene: &Scene, course: Course) -> Report {
     scene.topics(&topics).await;
     let connector = connect(scene, &schema, course.numbered).await;
     let config = configure(scene, &schema, &topics);
-    run("worker", &["migrate", "--config"], &config);
+    migrate(consumer, &config);
     let mut members: Vec<_> =
-        ["consumer 1", "consumer 2"].map(|name| Member::start(name, &config)).into();
+        ["consumer 1", "consumer 2"].map(|name| Member::start(consumer, name, &config)).into();
     let effects = async || schema.number("SELECT count(*) FROM effects").await;
     let read = 2 * ROWS_BEFORE as i64;
     eventually(STEP, "what was there before is read", async || effects().await == read).await;
@@ -176,11 +174,4 @@ fn configure(scene: &Scene, schema: &Schema, topics: &[String]) -> PathBuf {
     );
     std::fs::write(&path, text).expect("a folder takes files");
     path
-}
-
-fn run(program: &str, arguments: &[&str], config: &Path) {
-    let own = std::env::current_exe().expect("this program has a path");
-    let mut command = Command::new(own.with_file_name(program));
-    let status = command.args(arguments).arg(config).status();
-    assert!(status.is_ok_and(|status| status.success()), "{program} {arguments:?} has failed");
 }

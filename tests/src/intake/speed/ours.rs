@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, net::SocketAddr};
 
+use clap::ValueEnum;
 use inbox_consumer::{
     BatchHandler, Consumer, Event, Handler, HandlerResult, Intake, Routes, Tx, migrate, statement,
 };
@@ -18,7 +19,7 @@ const UPSERT_SUMS: &str = "INSERT INTO accounts AS a (account, balance, events)
     ON CONFLICT (account) DO UPDATE SET balance = a.balance + excluded.balance, events = a.events + excluded.events";
 
 /// How our handler writes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum Way {
     /// A statement for each event, awaited.
     Awaited,
@@ -26,19 +27,6 @@ pub enum Way {
     Queued,
     /// A statement for each run.
     Batch,
-}
-
-impl Way {
-    /// By its name.
-    #[must_use]
-    pub fn named(name: &str) -> Option<Self> {
-        match name {
-            "awaited" => Some(Self::Awaited),
-            "queued" => Some(Self::Queued),
-            "batch" => Some(Self::Batch),
-            _ => None,
-        }
-    }
 }
 
 #[derive(Deserialize)]

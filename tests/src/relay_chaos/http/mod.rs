@@ -10,7 +10,6 @@ mod script;
 
 use std::{
     collections::BTreeMap,
-    path::Path,
     time::{Duration, Instant},
 };
 
@@ -18,7 +17,7 @@ use serde::Serialize;
 use service_kit::Random;
 
 use super::{Database, Dice, Fleet, Kind, LEASE, Producers, Run, database};
-use crate::{Outbox, Topic};
+use crate::{Executable, Outbox, Topic};
 use check::Evidence;
 use network::Network;
 use person::Person;
@@ -85,8 +84,8 @@ pub struct Report {
     pub violations: Vec<String>,
 }
 
-/// Runs it: `relay` is the program, faults come in a random order.
-pub async fn chaos(relay: &Path, plan: Plan, seed: u64) -> Report {
+/// Runs it: faults come in a random order.
+pub async fn chaos(relay: &Executable, plan: Plan, seed: u64) -> Report {
     let began = Instant::now();
     let dice = |of: u64| Dice(Random::new(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ of));
     let database = Database::start().await;

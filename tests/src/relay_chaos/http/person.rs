@@ -1,7 +1,6 @@
 //! Somebody who looks after rows that were set aside: by the command, as people do.
 
 use std::{
-    path::Path,
     process::Stdio,
     sync::{
         Arc,
@@ -12,7 +11,7 @@ use std::{
 
 use tokio::{process::Command, task::JoinHandle};
 
-use crate::Outbox;
+use crate::{Executable, Outbox};
 
 /// Between two looks.
 const PAUSE: Duration = Duration::from_secs(2);
@@ -25,7 +24,7 @@ pub(super) struct Person {
 
 impl Person {
     /// Lets go what is set aside, again and again.
-    pub(super) fn start(relay: &Path, outbox: &Outbox) -> Self {
+    pub(super) fn start(relay: &Executable, outbox: &Outbox) -> Self {
         let retries = Arc::new(AtomicU64::new(0));
         let counter = Arc::clone(&retries);
         let mut command = Command::from(outbox.command(relay));

@@ -6,13 +6,13 @@ use super::{
     receiver::{RELAY, SECRET},
     script::TIMEOUT,
 };
-use crate::{Worker, relay_chaos::fleet::Launch};
+use crate::{Executable, Worker, relay_chaos::fleet::Launch};
 
 /// Relays of a program, with files in a folder, that reach the receiver at an address.
-pub(super) fn launch(program: &Path, folder: &Path, address: &str) -> Launch {
+pub(super) fn launch(program: &Executable, folder: &Path, address: &str) -> Launch {
     let secret = folder.join("secret");
     fs::write(&secret, SECRET).expect("a folder takes files");
-    let [program, folder] = [program, folder].map(Path::to_path_buf);
+    let (program, folder) = (program.clone(), folder.to_path_buf());
     let address = address.to_owned();
     Box::new(move |outbox, number| {
         let file = folder.join(format!("relay-{number}.toml"));

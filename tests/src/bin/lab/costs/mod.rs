@@ -1,13 +1,18 @@
-//! What an event costs the database: messages, transactions, WAL, rows kept; and how long it takes.
-//! `costs [EVENTS]` on the services in the environment; the figures of docs/costs.md.
+//! What an event costs the database: messages, transactions, WAL, rows kept; and how long it takes: the figures of
+//! docs/costs.md.
 
 mod by_hand;
+mod figures;
 mod latency;
 mod outbox;
 mod tap;
 
-use std::time::{Duration, Instant};
+use std::{
+    process::ExitCode,
+    time::{Duration, Instant},
+};
 
+use clap::Args;
 use inbox_consumer::{Consumer, Routes, config::Config, migrate};
 use sqlx::Postgres;
 use tests::{
@@ -16,6 +21,7 @@ use tests::{
     unique,
 };
 
+use figures::{per, size, wal, wal_since};
 use tap::Tap;
 
 const PARTITIONS: i32 = 8;
@@ -32,9 +38,15 @@ struct Cost {
     time: Duration,
 }
 
-#[tokio::main]
-async fn main() {
-    let events = std::env::args().nth(1).and_then(|text| text.parse().ok()).unwrap_or(100_000);
+#[derive(Args, Debug)]
+pub(crate) struct CostsArgs {
+    /// Events of the backlog that each candidate handles.
+    #[arg(default_value_t = 100_000)]
+    events: u64,
+}
+
+pub(crate) async fn run(args: CostsArgs) -> ExitCode {
+    let events = args.events;
     let services = Services::from_env();
     let topic = services.topic("costs", PARTITIONS).await;
     fill(&topic, events).await;
@@ -57,6 +69,7 @@ async fn main() {
     }
     outbox::measure(&services).await;
     latency::measure(&services).await;
+    ExitCode::SUCCESS
 }
 
 async fn fill(topic: &Topic, events: u64) {
@@ -124,30 +137,6 @@ async fn once(candidate: &str, services: &Services, topic: &Topic, events: u64) 
         effect_bytes: per(size(&schema, "effects").await, events),
         time,
     }
-}
-
-pub(crate) async fn wal(schema: &Schema) -> String {
-    let query = sqlx::query_scalar("SELECT pg_current_wal_lsn()::text");
-    query.fetch_one(schema.pool()).await.expect("a place in the WAL")
-}
-
-pub(crate) async fn wal_since(schema: &Schema, begin: &str) -> u64 {
-    let query = "SELECT pg_wal_lsn_diff(pg_current_wal_lsn(), $1::pg_lsn)::bigint";
-    let bytes: i64 =
-        sqlx::query_scalar(query).bind(begin).fetch_one(schema.pool()).await.expect("a distance");
-    bytes.unsigned_abs()
-}
-
-/// A table with its indexes, after what is dead in it has been cleared.
-pub(crate) async fn size(schema: &Schema, table: &str) -> u64 {
-    schema.run(&format!("VACUUM {table}")).await;
-    let bytes = schema.number(&format!("SELECT pg_total_relation_size('{table}')")).await;
-    bytes.unsigned_abs()
-}
-
-#[expect(clippy::cast_precision_loss, reason = "figures for people")]
-pub(crate) fn per(total: u64, events: u64) -> f64 {
-    total as f64 / events as f64
 }
 
 async fn reach(schema: &Schema, events: u64) {

@@ -6,7 +6,10 @@ use outbox_core::{Aggregate, OutboxEvent};
 use sqlx::{Connection as _, PgConnection};
 use tests::{Schema, Services};
 
-use crate::{per, size, tap::Tap, wal, wal_since};
+use super::{
+    figures::{per, size, wal, wal_since},
+    tap::Tap,
+};
 
 /// Enough for the averages to stand still.
 const EVENTS: u64 = 5_000;
