@@ -13,6 +13,7 @@ mod rooms;
 mod rules;
 mod source;
 mod stores;
+mod targets;
 mod watching;
 
 use std::fs;
