@@ -371,13 +371,8 @@ pub async fn migrate<DB: Store>(config: &Config) -> Result<Vec<i64>, BuildError>
 }
 
 /// Serves metrics and health, if the configuration says where.
-#[cfg(feature = "http")]
 fn serve<DB: Store>(consumer: &Consumer<DB>, aside: &mut JoinSet<()>) {
     if let Some(listen) = consumer.config.http.address() {
         aside.spawn(inbox_runtime::internal::serve(listen, consumer.readings()));
     }
 }
-
-/// Without the feature there is no port.
-#[cfg(not(feature = "http"))]
-fn serve<DB: Store>(_: &Consumer<DB>, _: &mut JoinSet<()>) {}

@@ -36,6 +36,5 @@ pub mod internal {
             watchdog::{Watchdog, watch},
         },
     };
-    #[cfg(feature = "http")]
     pub use service_kit::telemetry::serve;
 }

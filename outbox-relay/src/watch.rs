@@ -112,7 +112,6 @@ async fn answers(settings: SinkSettings) -> bool {
 }
 
 /// Serves metrics and health, if the configuration says where.
-#[cfg(feature = "http")]
 fn serve(config: &Config, meters: &Arc<Meters>, aside: &mut JoinSet<()>) {
     if let Some(listen) = config.http.address() {
         meters.want();
@@ -120,10 +119,6 @@ fn serve(config: &Config, meters: &Arc<Meters>, aside: &mut JoinSet<()>) {
         aside.spawn(service_kit::telemetry::serve(listen, readings));
     }
 }
-
-/// Without the feature there is no port.
-#[cfg(not(feature = "http"))]
-fn serve(_: &Config, _: &Arc<Meters>, _: &mut JoinSet<()>) {}
 
 #[cfg(test)]
 mod tests {

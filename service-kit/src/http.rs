@@ -9,7 +9,7 @@ section! {
     pub struct Http as "http" {
         /// Where metrics and health are served, read-only: an IP address and a port (`0.0.0.0:9464` for all
         /// interfaces, port 0 for any free one), or `off`. An address that is in use does not end the process; it
-        /// is tried again. A build without the feature `http` serves nothing.
+        /// is tried again.
         listen: String = "127.0.0.1:9464";
     }
 }
@@ -25,25 +25,15 @@ impl Http {
         self.listen.parse().ok()
     }
 
-    /// What is wrong with it; `serves` says whether the build of `package` has a port.
-    pub fn problem(&self, package: &str, serves: bool) -> Option<Problem> {
+    /// What is wrong with it.
+    pub fn problem(&self) -> Option<Problem> {
         let Self { listen } = self;
-        if listen == "off" {
+        if listen == "off" || self.address().is_some() {
             return None;
         }
-        if self.address().is_none() {
-            return Some(Problem::fatal(
-                &["http.listen"],
-                format!(
-                    "`http.listen` is {listen:?}, which is no address; set an IP address and a port, such as 127.0.0.1:9464, or off"
-                ),
-            ));
-        }
-        (!serves && *self != Self::default()).then(|| {
-            Problem::doubt(
-                &["http.listen"],
-                format!("`http.listen` is set, but this build serves nothing; build {package} with the feature `http`, or set it to off"),
-            )
-        })
+        let text = format!(
+            "`http.listen` is {listen:?}, which is no address; set an IP address and a port, such as 127.0.0.1:9464, or off"
+        );
+        Some(Problem::fatal(&["http.listen"], text))
     }
 }

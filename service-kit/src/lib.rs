@@ -3,9 +3,9 @@
 //!
 //! Each key is declared once, by [`section!`]; of that are made its type's field, its default, the row of the table
 //! that reading and checking go by, and its row in the documentation. The tables of what programs tell, count and
-//! measure are made the same way, by [`signals!`], [`counters!`] and [`metrics!`]. With the feature `http` this crate
-//! has the port that serves metrics and health, with `cli` what the commands have in common, from the command line
-//! to the exit code. It is part of the two crates' machinery and follows their versions: users find what they need
+//! measure are made the same way, by [`signals!`], [`counters!`] and [`metrics!`]. The port that
+//! serves metrics and health is here, too, and with the feature `cli` what the commands have in common, from the
+//! command line to the exit code. It is part of the two crates' machinery and follows their versions: users find what they need
 //! of it there.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]

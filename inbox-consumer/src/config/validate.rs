@@ -27,7 +27,7 @@ impl Config {
         found.extend(security.problems(&self.kafka.bootstrap, "inbox-consumer", tls));
         found.extend(self.intake.problems());
         found.extend(self.schemas.problems());
-        found.extend(self.http.problem(BUILD.package, cfg!(feature = "http")));
+        found.extend(self.http.problem());
         found.extend(self.traces.problems(BUILD.package, cfg!(feature = "otlp")));
         found
     }

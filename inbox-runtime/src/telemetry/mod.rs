@@ -10,15 +10,12 @@ mod counters;
 pub(crate) mod meters;
 mod metrics;
 mod partition_reading;
+mod port;
 mod readings;
 mod shown;
 mod signal;
 pub(crate) mod watchdog;
 
-#[cfg(feature = "http")]
-mod port;
-
-#[cfg(feature = "http")]
 #[cfg(test)]
 mod http_tests;
 #[cfg(test)]

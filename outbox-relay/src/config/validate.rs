@@ -36,7 +36,7 @@ impl Config {
         self.time_limits(&mut found);
         self.delays(&mut found);
         self.fencing(&mut found);
-        found.extend(self.http.problem("inbox-outbox-relay", cfg!(feature = "http")));
+        found.extend(self.http.problem());
         let tls = cfg!(any(feature = "tls", feature = "tls-vendored"));
         let security = &self.kafka.security;
         found.extend(security.problems(&self.kafka.bootstrap, "inbox-outbox-relay", tls));

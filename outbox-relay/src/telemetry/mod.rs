@@ -10,12 +10,10 @@ mod destinations;
 mod meters;
 mod metrics;
 mod outages;
+mod port;
 mod readings;
 mod signal;
 mod troubles;
-
-#[cfg(feature = "http")]
-mod port;
 
 #[cfg(test)]
 mod reading_tests;

@@ -3,14 +3,11 @@
 
 mod histogram;
 mod metrics;
-#[cfg(feature = "http")]
 mod places;
-#[cfg(feature = "http")]
 mod port;
 
 pub use histogram::{Distribution, EVENTS, Histogram, LONG, SHORT, Scale};
 pub use metrics::{CONTENT_TYPE, Measured, Metric, MetricKind, Samples, prometheus};
-#[cfg(feature = "http")]
 pub use port::{Observed, serve};
 
 use std::{
