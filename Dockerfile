@@ -34,8 +34,8 @@ COPY service-kit service-kit
 COPY tests tests
 COPY xtask xtask
 COPY LICENSE-APACHE LICENSE-MIT ./
-RUN cargo build --release --locked --package inbox-consumer --features sqlite,tls,otlp,jemalloc --bin inbox-consumer \
- && cargo build --release --locked --package inbox-outbox-relay --features tls,otlp,webhook,debezium --bin outbox-relay
+RUN cargo build --release --locked --package inbox-consumer --features sqlite,tls,opentelemetry,jemalloc --bin inbox-consumer \
+ && cargo build --release --locked --package inbox-outbox-relay --features tls,opentelemetry,webhook,debezium --bin outbox-relay
 
 FROM ${DEBIAN_IMAGE}
 RUN apt-get update \

@@ -38,7 +38,7 @@ mod kind;
 mod layers;
 mod load;
 mod log;
-#[cfg(feature = "otlp")]
+#[cfg(feature = "opentelemetry")]
 mod otlp;
 #[cfg(feature = "postgres")]
 mod postgres;

@@ -13,7 +13,8 @@ section! {
         /// Where spans are exported to, by OTLP over HTTP with protobuf: a URL such as
         /// `http://127.0.0.1:4318/v1/traces`, or `off`. Without it the environment's
         /// `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT`, else its `OTEL_EXPORTER_OTLP_ENDPOINT` with `/v1/traces` behind it;
-        /// where there is neither, nothing is exported. Needs a build with the feature `otlp`.
+        /// where there is neither, nothing is exported. Needs a build with the feature
+        /// `opentelemetry`.
         endpoint: Option<String>;
         /// Headers of each request, with secrets in them: `name=value`, separated by commas or lines, `%2C` for a
         /// comma in a value. Without it the environment's `OTEL_EXPORTER_OTLP_HEADERS`.
@@ -80,7 +81,7 @@ impl Traces {
                     key,
                     format!(
                         "`traces.endpoint` is set, but this build exports nothing; build {package} with the feature \
-                         `otlp`, or remove it"
+                         `opentelemetry`, or remove it"
                     ),
                 ));
             }
@@ -199,7 +200,7 @@ mod tests {
             problems(url, None, false),
             [
                 "false `traces.endpoint` is set, but this build exports nothing; build inbox-consumer with the \
-              feature `otlp`, or remove it"
+              feature `opentelemetry`, or remove it"
             ]
         );
         assert_eq!(problems("off", None, false), [""; 0]);

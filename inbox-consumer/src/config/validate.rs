@@ -28,7 +28,7 @@ impl Config {
         found.extend(self.intake.problems());
         found.extend(self.schemas.problems());
         found.extend(self.http.problem());
-        found.extend(self.traces.problems(BUILD.package, cfg!(feature = "otlp")));
+        found.extend(self.traces.problems(BUILD.package, cfg!(feature = "opentelemetry")));
         found
     }
 

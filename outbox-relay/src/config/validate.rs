@@ -42,7 +42,7 @@ impl Config {
         found.extend(security.problems(&self.kafka.bootstrap, "inbox-outbox-relay", tls));
         found.extend(self.kafka.raw.problems(Program::Relay));
         found.extend(webhooks(&self.webhooks));
-        found.extend(self.traces.problems(BUILD.package, cfg!(feature = "otlp")));
+        found.extend(self.traces.problems(BUILD.package, cfg!(feature = "opentelemetry")));
         found
     }
 

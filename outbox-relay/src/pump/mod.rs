@@ -15,6 +15,7 @@ mod numbering;
 mod outgoing;
 mod progress;
 mod pruner;
+#[cfg_attr(not(feature = "opentelemetry"), path = "no_publish_span.rs")]
 mod publish_span;
 mod rest;
 mod round;

@@ -4,15 +4,10 @@
 //! It has the target `outbox_relay::publish` and the level INFO, and is the root of a trace of its own: a batch has as
 //! many parents as events. Where no layer of OpenTelemetry's listens it is none, and no header is read for it.
 
-#[cfg(feature = "opentelemetry")]
 use opentelemetry::Context;
-#[cfg(feature = "opentelemetry")]
 use outbox_core::Record;
-#[cfg(feature = "opentelemetry")]
 use service_kit::TraceContext;
-#[cfg(feature = "opentelemetry")]
 use tracing::{Span, field::Empty};
-#[cfg(feature = "opentelemetry")]
 use tracing_opentelemetry::OpenTelemetrySpanExt as _;
 
 use crate::{
@@ -21,33 +16,12 @@ use crate::{
 };
 
 /// Links of a span: further traces of a batch are not named.
-#[cfg(feature = "opentelemetry")]
 const LINKS_MAX: usize = 32;
 
 /// The span of one batch; it lasts until it has ended, or is dropped.
 #[derive(Debug)]
-pub(super) struct PublishSpan(#[cfg(feature = "opentelemetry")] Span);
+pub(super) struct PublishSpan(Span);
 
-#[cfg(not(feature = "opentelemetry"))]
-impl PublishSpan {
-    pub(super) fn begin(_: &[OutgoingRecord]) -> Self {
-        Self()
-    }
-
-    pub(super) fn begin_call(_: &str, _: &[Delivery]) -> Self {
-        Self()
-    }
-
-    pub(super) fn end_call(self, _: &[Outcome]) {
-        let Self() = self;
-    }
-
-    pub(super) fn end(self, _: &Shipment) {
-        let Self() = self;
-    }
-}
-
-#[cfg(feature = "opentelemetry")]
 impl PublishSpan {
     /// Begins before the batch is handed over.
     pub(super) fn begin(records: &[OutgoingRecord]) -> Self {
@@ -125,18 +99,15 @@ impl PublishSpan {
 }
 
 /// Whether somebody listens who asks for links. It is the root of its trace then.
-#[cfg(feature = "opentelemetry")]
 fn is_root(span: &Span) -> bool {
     !span.is_disabled() && span.set_parent(Context::new()).is_ok()
 }
 
-#[cfg(feature = "opentelemetry")]
 fn count(span: &Span, events: usize) {
     span.record("messaging.batch.message_count", i64::try_from(events).unwrap_or(i64::MAX));
 }
 
 /// Links it to the traces of records.
-#[cfg(feature = "opentelemetry")]
 fn link<'r>(span: &Span, records: impl IntoIterator<Item = &'r Record>) {
     for context in TraceContext::distinct(records, LINKS_MAX) {
         if let Some(remote) = context.remote() {
@@ -146,13 +117,11 @@ fn link<'r>(span: &Span, records: impl IntoIterator<Item = &'r Record>) {
 }
 
 /// The topic of all records, if they have one in common.
-#[cfg(feature = "opentelemetry")]
 fn only_topic(records: &[OutgoingRecord]) -> Option<&str> {
     let first = records.first()?.topic.as_str();
     records.iter().all(|outgoing| outgoing.topic == first).then_some(first)
 }
 
-#[cfg(feature = "opentelemetry")]
 #[cfg(test)]
 mod tests {
     use opentelemetry::trace::{SpanKind, Status, TracerProvider as _};

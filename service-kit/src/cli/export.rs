@@ -2,27 +2,56 @@
 
 use std::time::Duration;
 
-#[cfg(feature = "otlp")]
-use crate::otlp::{self, Exporting};
+use super::subscriber;
+use crate::{
+    Log, Traces, TracesNotice,
+    otlp::{self, Exporting},
+};
 
-/// How long a process goes on at its end for spans that are left, at most.
-#[cfg(feature = "otlp")]
+/// The longest that a process waits at its end for spans that are left.
 pub const FLUSH_MAX: Duration = otlp::FLUSH_MAX;
-/// How long a process goes on at its end for spans that are left, at most.
-#[cfg(not(feature = "otlp"))]
-pub const FLUSH_MAX: Duration = Duration::ZERO;
 
-/// The export of spans while a command runs; of a build without the feature `otlp`, none.
+/// The export of spans while a command runs.
 #[derive(Debug, Default)]
 pub struct Export {
-    #[cfg(feature = "otlp")]
-    pub(super) exporting: Option<Exporting>,
+    exporting: Option<Exporting>,
 }
 
 impl Export {
+    /// Starts the log, and with it the export of spans as `traces` says, under the name of the service where nothing
+    /// else sets one. What keeps spans from being exported keeps the program from nothing.
+    pub(super) fn start(
+        log: &Log,
+        target: &str,
+        traces: Option<(&Traces, &str)>,
+        env: &[(String, String)],
+        tell: fn(TracesNotice),
+    ) -> Result<Self, String> {
+        let begun = match traces {
+            Some((traces, service)) => otlp::start(traces, service, env, tell),
+            None => Ok(None),
+        };
+        let (exporting, doubt) = match begun {
+            Ok(exporting) => (exporting, None),
+            Err(doubt) => (None, Some(doubt)),
+        };
+        let layer = exporting.as_ref().map(Exporting::layer);
+        let set = subscriber::start(log, env, target, layer)?;
+        let doubt = doubt.or_else(|| {
+            (exporting.is_some() && !set).then(|| {
+                "spans are not exported: the program has a subscriber of tracing's own; give that one a layer of \
+                 tracing-opentelemetry, or set `traces.endpoint` to off"
+                    .to_owned()
+            })
+        });
+        if let Some(doubt) = doubt {
+            tell(TracesNotice::Doubtful(doubt));
+        }
+        Ok(Self { exporting })
+    }
+
     /// Sends what is left, for [`FLUSH_MAX`] at most. Nothing else may wait for this thread.
     pub fn flush(self) {
-        #[cfg(feature = "otlp")]
         if let Some(exporting) = &self.exporting {
             exporting.flush();
         }

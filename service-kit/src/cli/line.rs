@@ -8,9 +8,7 @@ use std::{
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use super::{Exit, Export, Terminal};
-#[cfg(feature = "otlp")]
-use crate::otlp;
-use crate::{ConfigError, Log, Overrides, Traces, TracesNotice, log};
+use crate::{ConfigError, Log, Overrides, Traces, TracesNotice};
 
 /// What a user typed; `C` is the program's commands.
 #[derive(Debug, Parser)]
@@ -114,7 +112,8 @@ impl<T> Program<T> {
     ) -> Result<(T, Export), Exit> {
         let loaded = self.load(args, env).map_err(|error| error.to_string());
         let begun = loaded.and_then(|config| {
-            let export = self.start(&config, env, exports)?;
+            let traces = exports.then(|| (self.traces)(&config));
+            let export = Export::start((self.log)(&config), self.target, traces, env, self.tell)?;
             if (self.log)(&config).database_text {
                 (self.show_values)();
             }
@@ -124,41 +123,6 @@ impl<T> Program<T> {
             terminal.complain(text);
             Exit::Usage
         })
-    }
-}
-
-#[cfg(not(feature = "otlp"))]
-impl<T> Program<T> {
-    fn start(&self, config: &T, env: &[(String, String)], _: bool) -> Result<Export, String> {
-        log::start((self.log)(config), env, self.target, None)?;
-        Ok(Export::default())
-    }
-}
-
-#[cfg(feature = "otlp")]
-impl<T> Program<T> {
-    /// Starts the log, and the export of spans with it. What keeps spans from being exported keeps the program from
-    /// nothing.
-    fn start(&self, config: &T, env: &[(String, String)], exports: bool) -> Result<Export, String> {
-        let (traces, service) = (self.traces)(config);
-        let begun = if exports { otlp::start(traces, service, env, self.tell) } else { Ok(None) };
-        let (exporting, doubt) = match begun {
-            Ok(exporting) => (exporting, None),
-            Err(doubt) => (None, Some(doubt)),
-        };
-        let layer = exporting.as_ref().map(otlp::Exporting::layer);
-        let set = log::start((self.log)(config), env, self.target, layer)?;
-        let doubt = doubt.or_else(|| {
-            (exporting.is_some() && !set).then(|| {
-                "spans are not exported: the program has a subscriber of tracing's own; give that one a layer of \
-                 tracing-opentelemetry, or set `traces.endpoint` to off"
-                    .to_owned()
-            })
-        });
-        if let Some(doubt) = doubt {
-            (self.tell)(TracesNotice::Doubtful(doubt));
-        }
-        Ok(Export { exporting })
     }
 }
 

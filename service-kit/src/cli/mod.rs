@@ -2,9 +2,11 @@
 //! signals, the exit.
 
 mod exit;
+#[cfg_attr(not(feature = "opentelemetry"), path = "no_export.rs")]
 mod export;
 mod line;
 mod signals;
+mod subscriber;
 mod terminal;
 mod who;
 

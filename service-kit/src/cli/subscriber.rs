@@ -1,0 +1,179 @@
+//! The log of a program: what `[log]` says, on standard error.
+
+use std::io::{self, IsTerminal, Write};
+
+use tracing_subscriber::{
+    EnvFilter, Layer, Registry,
+    filter::LevelFilter,
+    fmt::{self, MakeWriter},
+    layer::SubscriberExt as _,
+    registry::LookupSpan,
+    util::SubscriberInitExt as _,
+};
+
+use crate::{Log, LogFormat, printed};
+
+/// Starts logging for this process. The environment variable `RUST_LOG` of `env` goes before
+/// `log.level`; `target` is the name that the program's own lines have. `beside` goes by a filter of its
+/// own. When a subscriber is set already, that one stays: the answer says whether this one is set.
+///
+/// # Errors
+/// One sentence, when the level is none.
+pub(super) fn start(
+    log: &Log,
+    env: &[(String, String)],
+    target: &str,
+    beside: Option<AnyLayer<Registry>>,
+) -> Result<bool, String> {
+    let rust_log = env.iter().find(|(name, _)| name == "RUST_LOG").map(|(_, value)| value.as_str());
+    let filter = filter(log, rust_log, target)?;
+    let set = match beside {
+        None => tracing_subscriber::registry().with(filter).with(lines(log)).try_init(),
+        Some(beside) => {
+            let lines = lines(log).with_filter(filter);
+            tracing_subscriber::registry().with(beside).with(lines).try_init()
+        }
+    };
+    // An error here means that the program has its own subscriber, which is its right.
+    Ok(set.is_ok())
+}
+
+/// A part of a subscriber.
+type AnyLayer<S> = Box<dyn Layer<S> + Send + Sync>;
+
+/// What writes the lines.
+fn lines<S>(log: &Log) -> AnyLayer<S>
+where
+    S: tracing::Subscriber + for<'s> LookupSpan<'s> + Send + Sync,
+{
+    let terminal = io::stderr().is_terminal();
+    let format = wanted(log.format, terminal);
+    let lines =
+        fmt::layer().with_writer(Clean { json: format == LogFormat::Json, colours: terminal });
+    match format {
+        // The current span says which event a handler's line is about.
+        LogFormat::Json => lines.json().flatten_event(true).with_span_list(false).boxed(),
+        _ => lines.with_ansi(terminal).with_target(false).boxed(),
+    }
+}
+
+/// Standard error, given one event at a time and nothing that acts on a terminal.
+#[derive(Clone, Copy, Debug)]
+struct Clean {
+    json: bool,
+    /// The log's own; the formatter has escaped those of texts.
+    colours: bool,
+}
+
+impl MakeWriter<'_> for Clean {
+    type Writer = Self;
+
+    fn make_writer(&self) -> Self {
+        *self
+    }
+}
+
+impl Write for Clean {
+    fn write(&mut self, event: &[u8]) -> io::Result<usize> {
+        io::stderr().write_all(self.clean(&String::from_utf8_lossy(event)).as_bytes())?;
+        Ok(event.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::stderr().flush()
+    }
+}
+
+impl Clean {
+    fn clean(self, event: &str) -> String {
+        if self.json {
+            return printed::escaped(event).into_owned();
+        }
+        let shown = |letter| match letter {
+            '\u{1b}' if self.colours => letter,
+            '\t' => letter,
+            _ => printed::visible(letter),
+        };
+        // Nothing but an event begins at the left.
+        let lines = event.trim_end_matches('\n').split('\n');
+        let lines = lines.map(|line| line.chars().map(shown).collect::<String>());
+        lines.collect::<Vec<_>>().join("\n    ") + "\n"
+    }
+}
+
+fn wanted(format: LogFormat, terminal: bool) -> LogFormat {
+    match format {
+        LogFormat::Auto if terminal => LogFormat::Human,
+        LogFormat::Auto => LogFormat::Json,
+        chosen => chosen,
+    }
+}
+
+/// The filter that counts. A word that is no level would be taken for a module's name, and everything
+/// else would be silent: it is refused.
+fn filter(log: &Log, rust_log: Option<&str>, target: &str) -> Result<EnvFilter, String> {
+    let (text, source) = match rust_log.filter(|text| !text.trim().is_empty()) {
+        Some(text) => (text, "RUST_LOG"),
+        None => (log.level.as_str(), "`log.level`"),
+    };
+    let stray = text
+        .split(',')
+        .map(str::trim)
+        .find(|part| !part.contains(['=', ':', '[']) && part.parse::<LevelFilter>().is_err());
+    let complaint = |what: &str| {
+        format!(
+            "{source} is {text:?}, and {what}; set error, warn, info, debug or trace, or a filter \
+             such as info,{target}=debug"
+        )
+    };
+    match stray {
+        Some(word) => Err(complaint(&format!("{word:?} is no level"))),
+        None => EnvFilter::try_new(text).map_err(|error| complaint(&error.to_string())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sentence(level: &str, rust_log: Option<&str>) -> Result<(), String> {
+        let log = Log { level: level.into(), ..Log::default() };
+        filter(&log, rust_log, "inbox_consumer").map(|_| ())
+    }
+
+    #[test]
+    fn a_level_or_a_filter_is_taken() {
+        assert_eq!(sentence("info", None), Ok(()));
+        assert_eq!(sentence("info,inbox_consumer=debug,sqlx::query=off", None), Ok(()));
+        assert_eq!(sentence("nonsense", Some("debug")), Ok(()), "RUST_LOG goes first");
+    }
+
+    #[test]
+    fn a_typo_in_the_level_is_told_instead_of_silencing_everything() {
+        let expected = "`log.level` is \"inof\", and \"inof\" is no level; set error, warn, info, \
+                        debug or trace, or a filter such as info,inbox_consumer=debug";
+        assert_eq!(sentence("inof", None), Err(expected.into()));
+        assert!(sentence("info", Some("debgu")).unwrap_err().starts_with("RUST_LOG is \"debgu\""));
+        assert!(sentence("info,x=loud", None).unwrap_err().starts_with("`log.level` is"));
+    }
+
+    #[test]
+    fn an_event_of_the_log_acts_on_no_terminal() {
+        let clean = |json, colours, event| Clean { json, colours }.clean(event);
+        let event = "\u{1b}[2mINFO\u{1b}[0m a\u{9b}b\u{202e}\r\nFORGED\n";
+        let shown = "\u{1b}[2mINFO\u{1b}[0m a\u{fffd}b\u{fffd}\u{fffd}\n    FORGED\n";
+        assert_eq!(clean(false, true, event), shown);
+        assert_eq!(clean(false, false, event), shown.replace('\u{1b}', "\u{fffd}"));
+        assert_eq!(
+            clean(true, false, "{\"a\":\"\u{9b}\u{202e}\"}\n"),
+            "{\"a\":\"\\u009b\\u202e\"}\n"
+        );
+    }
+
+    #[test]
+    fn people_get_lines_and_machines_get_json() {
+        assert_eq!(wanted(LogFormat::Auto, true), LogFormat::Human);
+        assert_eq!(wanted(LogFormat::Auto, false), LogFormat::Json);
+        assert_eq!(wanted(LogFormat::Human, false), LogFormat::Human);
+    }
+}
