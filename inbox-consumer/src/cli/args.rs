@@ -1,6 +1,6 @@
 //! The command line.
 
-use clap::Subcommand;
+use clap::{Subcommand, ValueEnum};
 use inbox_store::internal::port::RoleKind;
 use service_kit::cli::Program;
 
@@ -31,6 +31,36 @@ pub(super) const PROGRAM: Program<Config> = Program {
     tell: |notice| Signal::from(notice).emit(),
     show_values: outbox_core::internal::show_values,
 };
+
+/// A [`RoleKind`] as a word of the command line.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(super) enum RolePurpose {
+    /// Runs a consumer and its commands
+    Consumer,
+    /// The same, with handlers that append to the outbox
+    AppendingConsumer,
+    /// Ships the outbox
+    Relay,
+    /// Appends events, and nothing else
+    Appender,
+    /// Looks, and changes nothing
+    Reader,
+    /// Runs `forget`, the only one that changes the audit
+    Eraser,
+}
+
+impl From<RolePurpose> for RoleKind {
+    fn from(purpose: RolePurpose) -> Self {
+        match purpose {
+            RolePurpose::Consumer => Self::Consumer,
+            RolePurpose::AppendingConsumer => Self::AppendingConsumer,
+            RolePurpose::Relay => Self::Relay,
+            RolePurpose::Appender => Self::Appender,
+            RolePurpose::Reader => Self::Reader,
+            RolePurpose::Eraser => Self::Eraser,
+        }
+    }
+}
 
 /// One thing to do.
 #[derive(Clone, PartialEq, Eq, Debug, Subcommand)]
@@ -70,7 +100,7 @@ pub(super) enum Command {
             default_value = "consumer",
             requires = "print_grants"
         )]
-        kind: RoleKind,
+        kind: RolePurpose,
     },
     /// Shows where each partition stands
     Status {

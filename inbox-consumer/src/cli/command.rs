@@ -40,7 +40,7 @@ where
     };
     let exit = match &args.command {
         Command::Migrate { print_grants: Some(role), kind, .. } => {
-            migrate::print_grants::<DB>(&config, (role, *kind), terminal)
+            migrate::print_grants::<DB>(&config, (role, (*kind).into()), terminal)
         }
         Command::Migrate { .. } => migrate::migrate::<DB>(&config, terminal).await,
         Command::Status { json, lanes, all } => {

@@ -58,19 +58,18 @@ pub struct PartitionRow {
 
 /// What a role of the database is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 pub enum RoleKind {
-    /// Runs a consumer and its commands
+    /// Runs a consumer and its commands.
     Consumer,
-    /// The same, with handlers that append to the outbox
+    /// The same, with handlers that append to the outbox.
     AppendingConsumer,
-    /// Ships the outbox
+    /// Ships the outbox.
     Relay,
-    /// Appends events, and nothing else
+    /// Appends events, and nothing else.
     Appender,
-    /// Looks, and changes nothing
+    /// Reads, and changes nothing.
     Reader,
-    /// Runs `forget`, the only one that changes the audit
+    /// Runs `forget`, the only command that changes the audit.
     Eraser,
 }
 
