@@ -7,7 +7,10 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::{
+    avro::{AvroSchema, ReaderSchema},
+    fetched::{Fetched, Format},
     registry::{RegistrySettings, Schemas, SettingsError},
+    schema::{Schema, unfit},
     wire::framed,
 };
 
@@ -20,12 +23,10 @@ const INTAKE_TOPIC: &str = "http:events";
 pub struct Registry {
     schemas: Arc<Schemas>,
     settings: Arc<RegistrySettings>,
-    #[cfg(feature = "avro")]
-    reader: Option<crate::avro::ReaderSchema>,
+    reader: Option<ReaderSchema>,
 }
 
 /// What is wrong with a reader's schema: a sentence.
-#[cfg(feature = "avro")]
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("the reader's schema cannot be used: {0}")]
 pub struct ReaderSchemaError(String);
@@ -38,12 +39,7 @@ impl Registry {
     /// What is wrong with the settings.
     pub fn new(settings: RegistrySettings) -> Result<Self, SettingsError> {
         let schemas = Schemas::new(&settings)?;
-        Ok(Self {
-            schemas,
-            settings: Arc::new(settings),
-            #[cfg(feature = "avro")]
-            reader: None,
-        })
+        Ok(Self { schemas, settings: Arc::new(settings), reader: None })
     }
 
     /// The same, for a reader with a schema of its own: payloads of Avro are resolved to it, with its defaults for fields
@@ -52,14 +48,10 @@ impl Registry {
     /// # Errors
     ///
     /// When the text is no schema of Avro.
-    #[cfg(feature = "avro")]
     pub fn with_reader_schema(self, schema: &str) -> Result<Self, ReaderSchemaError> {
-        let fetched = crate::fetched::Fetched {
-            format: crate::fetched::Format::Avro,
-            text: schema.to_owned(),
-            references: Vec::new(),
-        };
-        let reader = crate::avro::AvroSchema::read(&fetched).map_err(ReaderSchemaError)?;
+        let fetched =
+            Fetched { format: Format::Avro, text: schema.to_owned(), references: Vec::new() };
+        let reader = AvroSchema::read(&fetched).map_err(ReaderSchemaError)?;
         Ok(Self { reader: Some(Arc::new(reader)), ..self })
     }
 
@@ -67,10 +59,9 @@ impl Registry {
     fn value(&self, bytes: &[u8]) -> Result<Value, CodecError> {
         let (id, body) = framed(bytes)?;
         let schema = self.schemas.get(id)?;
-        #[cfg(feature = "avro")]
-        if let (Some(reader), crate::schema::Schema::Avro(writer)) = (&self.reader, &*schema) {
+        if let (Some(reader), Schema::Avro(writer)) = (&self.reader, &*schema) {
             let value = writer.value_for(reader, body);
-            return value.map_err(|what| crate::schema::unfit("Avro", &what));
+            return value.map_err(|what| unfit("Avro", &what));
         }
         schema.value(body)
     }

@@ -19,32 +19,25 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 
-#[cfg(feature = "avro")]
 mod avro;
-#[cfg(any(feature = "avro", feature = "protobuf"))]
 mod budget;
 mod codec;
 mod fetched;
-#[cfg(feature = "protobuf")]
 mod protobuf;
 mod registry;
 mod schema;
 mod wire;
 
-#[cfg(feature = "avro")]
-pub use codec::ReaderSchemaError;
-pub use codec::Registry;
+pub use codec::{ReaderSchemaError, Registry};
 pub use registry::{RegistrySettings, SettingsError};
 
 /// What fuzz targets and the bench decode by, without a registry; no promise of stability.
 #[doc(hidden)]
 pub mod internal {
-    #[cfg(feature = "avro")]
-    pub use crate::avro::AvroSchema;
-    #[cfg(feature = "protobuf")]
-    pub use crate::protobuf::ProtobufSchema;
     pub use crate::{
+        avro::AvroSchema,
         fetched::{Fetched, Format},
+        protobuf::ProtobufSchema,
         schema::Schema,
         wire::framed,
     };

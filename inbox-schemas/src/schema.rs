@@ -3,17 +3,19 @@
 use outbox_core::CodecError;
 use serde_json::Value;
 
-use crate::fetched::{Fetched, Format};
+use crate::{
+    avro::AvroSchema,
+    fetched::{Fetched, Format},
+    protobuf::ProtobufSchema,
+};
 
 /// A schema that payloads are read by.
 #[derive(Debug)]
 pub enum Schema {
     /// Of Avro.
-    #[cfg(feature = "avro")]
-    Avro(Box<crate::avro::AvroSchema>),
+    Avro(Box<AvroSchema>),
     /// Of Protobuf.
-    #[cfg(feature = "protobuf")]
-    Protobuf(crate::protobuf::ProtobufSchema),
+    Protobuf(ProtobufSchema),
     /// Of JSON.
     Json,
 }
@@ -23,19 +25,11 @@ impl Schema {
     ///
     /// # Errors
     ///
-    /// What is wrong with it, or that this build has not its format.
+    /// What is wrong with it.
     pub fn read(fetched: &Fetched) -> Result<Self, String> {
         match fetched.format {
-            #[cfg(feature = "avro")]
-            Format::Avro => {
-                crate::avro::AvroSchema::read(fetched).map(|schema| Self::Avro(Box::new(schema)))
-            }
-            #[cfg(not(feature = "avro"))]
-            Format::Avro => Err(not_built("Avro", "avro")),
-            #[cfg(feature = "protobuf")]
-            Format::Protobuf => crate::protobuf::ProtobufSchema::read(fetched).map(Self::Protobuf),
-            #[cfg(not(feature = "protobuf"))]
-            Format::Protobuf => Err(not_built("Protobuf", "protobuf")),
+            Format::Avro => AvroSchema::read(fetched).map(|schema| Self::Avro(Box::new(schema))),
+            Format::Protobuf => ProtobufSchema::read(fetched).map(Self::Protobuf),
             Format::Json => Ok(Self::Json),
         }
     }
@@ -47,9 +41,7 @@ impl Schema {
     /// When the bytes are not what the schema describes.
     pub fn value(&self, body: &[u8]) -> Result<Value, CodecError> {
         match self {
-            #[cfg(feature = "avro")]
             Self::Avro(schema) => schema.value(body).map_err(|what| unfit("Avro", &what)),
-            #[cfg(feature = "protobuf")]
             Self::Protobuf(schema) => schema.value(body).map_err(|what| unfit("Protobuf", &what)),
             Self::Json => outbox_core::Decode::decode(&outbox_core::Json, &payload(body)),
         }
@@ -60,15 +52,7 @@ fn payload(body: &[u8]) -> outbox_core::Payload<'_> {
     outbox_core::Payload::new(body)
 }
 
-#[cfg(not(all(feature = "avro", feature = "protobuf")))]
-fn not_built(format: &str, feature: &str) -> String {
-    format!(
-        "it is of {format}, which this build does not read: build it with the feature `{feature}`"
-    )
-}
-
 /// `what` shows none of the payload.
-#[cfg(any(feature = "avro", feature = "protobuf"))]
 pub(crate) fn unfit(format: &str, what: &str) -> CodecError {
     CodecError::Other(format!(
         "the payload is not the {format} that its schema describes: {what}; correct its producer"

@@ -27,11 +27,9 @@ pub fn framed(payload: &[u8]) -> Result<(u32, &[u8]), CodecError> {
 }
 
 /// The most messages that one of Protobuf may be inside of.
-#[cfg(feature = "protobuf")]
 const NESTED_MAX: i64 = 32;
 
 /// Which message of its file a payload of Protobuf is: its place among the messages of each level; and what follows.
-#[cfg(feature = "protobuf")]
 pub(crate) fn message_path(body: &[u8]) -> Result<(Vec<usize>, &[u8]), String> {
     let mut rest = body;
     let mut next = || number(&mut rest).ok_or("the indexes of its message are cut off");
@@ -51,7 +49,6 @@ pub(crate) fn message_path(body: &[u8]) -> Result<(Vec<usize>, &[u8]), String> {
 }
 
 /// A number as Avro and Protobuf write them: seven bits a byte, the least first, zigzag.
-#[cfg(any(feature = "avro", feature = "protobuf"))]
 pub(crate) fn number(rest: &mut &[u8]) -> Option<i64> {
     let mut value: u64 = 0;
     for (place, byte) in rest.iter().enumerate().take(10) {
@@ -87,7 +84,6 @@ mod tests {
         }
     }
 
-    #[cfg(any(feature = "avro", feature = "protobuf"))]
     #[test]
     fn numbers_are_read_to_their_last_bit_and_no_further() {
         let read = |bytes: &[u8]| {
@@ -109,7 +105,6 @@ mod tests {
         }
     }
 
-    #[cfg(feature = "protobuf")]
     #[test]
     fn a_message_is_named_by_its_place_at_each_level() {
         assert_eq!(message_path(&[0, 9]), Ok((vec![0], &[9][..])));

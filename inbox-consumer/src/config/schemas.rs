@@ -10,8 +10,8 @@ section! {
     /// `[schemas]`: payloads of Avro and Protobuf, by a schema registry, for declared handlers. See `docs/schemas.md`.
     pub struct Schemas as "schemas" {
         /// The address of the registry, such as `https://registry.internal:8081`, or `off`. Then payloads are in Confluent's
-        /// wire format, and declared handlers read them as JSON. A build without the features `avro` and `protobuf` has
-        /// none.
+        /// wire format, and declared handlers read them as JSON. Needs a build with the feature
+        /// `schemas`.
         registry: String = "off";
         /// The topics whose payloads are in the wire format, in full or with `*` at the end; all but the intake's, when none is
         /// named. Those of others are JSON.
@@ -51,7 +51,7 @@ impl Schemas {
         }
         if cfg!(not(feature = "schemas")) {
             let text = "`schemas.registry` is set, but this build reads no schemas; build inbox-consumer with the feature \
-                        `avro` or `protobuf`, or set it to off";
+                        `schemas`, or set it to off";
             found.push(Problem::fatal(&["schemas.registry"], text));
         }
         for (key, file) in [
