@@ -35,7 +35,7 @@ COPY tests tests
 COPY xtask xtask
 COPY LICENSE-APACHE LICENSE-MIT ./
 RUN cargo build --release --locked --package inbox-consumer --features sqlite,tls,opentelemetry,jemalloc --bin inbox-consumer \
- && cargo build --release --locked --package inbox-outbox-relay --features tls,opentelemetry,webhook,debezium --bin outbox-relay
+ && cargo build --release --locked --package inbox-outbox-relay --features tls,opentelemetry,webhook --bin outbox-relay
 
 FROM ${DEBIAN_IMAGE}
 RUN apt-get update \

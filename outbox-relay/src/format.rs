@@ -4,6 +4,7 @@ use outbox_core::{OutboxEvent, Record};
 
 use crate::{
     config::{Config, Problem, RecordFormat},
+    debezium::Router,
     placement::ROW,
     topic::Template,
 };
@@ -14,8 +15,7 @@ pub(crate) enum Format {
     /// The relay's own.
     Own(Template),
     /// Debezium's.
-    #[cfg(feature = "debezium")]
-    Debezium(Box<crate::debezium::Router>),
+    Debezium(Box<Router>),
 }
 
 /// A record, and where it goes.
@@ -49,18 +49,8 @@ impl Format {
         wrong.into_iter().map(|text| Problem::fatal(&["kafka.format"], text)).collect()
     }
 
-    #[cfg(feature = "debezium")]
     fn debezium(config: &Config) -> Result<Self, Vec<String>> {
-        Ok(Self::Debezium(Box::new(crate::debezium::Router::read(&config.debezium)?)))
-    }
-
-    #[cfg(not(feature = "debezium"))]
-    fn debezium(_: &Config) -> Result<Self, Vec<String>> {
-        Err(vec![
-            "`kafka.format` is debezium-outbox, which this build leaves out; build inbox-outbox-relay with the feature \
-             `debezium`"
-                .into(),
-        ])
+        Ok(Self::Debezium(Box::new(Router::read(&config.debezium)?)))
     }
 
     /// The topic of an event.
@@ -74,7 +64,6 @@ impl Format {
                 let kind = envelope.aggregate.aggregate_type();
                 template.topic(event.topic(), kind, &envelope.event_type)
             }
-            #[cfg(feature = "debezium")]
             Self::Debezium(router) => router.topic(event),
         }
     }
@@ -83,10 +72,6 @@ impl Format {
     ///
     /// # Errors
     /// One sentence, when it has none.
-    #[cfg_attr(
-        not(feature = "debezium"),
-        expect(clippy::unnecessary_wraps, reason = "Debezium's records can be refused")
-    )]
     pub(crate) fn record(&self, event: &OutboxEvent, topic: String) -> Result<Formatted, String> {
         match self {
             Self::Own(_) => {
@@ -95,7 +80,6 @@ impl Format {
                 record.headers.retain(|header| header.name != ROW);
                 Ok(Formatted { topic, partition: None, record })
             }
-            #[cfg(feature = "debezium")]
             Self::Debezium(router) => {
                 let (record, partition) = router.record(event)?;
                 Ok(Formatted { topic, partition, record })

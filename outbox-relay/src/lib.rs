@@ -43,13 +43,11 @@ mod build_error;
 pub mod cli;
 pub mod config;
 mod deadline;
-#[cfg(feature = "debezium")]
 mod debezium;
 pub mod destination;
 mod ended;
 mod feed;
 mod format;
-#[cfg(feature = "debezium")]
 #[doc(hidden)]
 pub mod inside;
 mod placement;
