@@ -28,15 +28,6 @@
 //!    fences its predecessor at the broker, so that what a frozen one still has in hand is refused there.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
-#![cfg_attr(
-    not(all(feature = "cli", feature = "postgres", feature = "sqlite")),
-    allow(
-        dead_code,
-        unused_imports,
-        clippy::unused_async,
-        reason = "some of it serves the commands or one database alone"
-    )
-)]
 
 mod build_error;
 #[cfg(feature = "cli")]

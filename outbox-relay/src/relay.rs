@@ -15,7 +15,7 @@ use crate::{
     destination::{self, Destination, Sink},
     ended::Ended,
     format::Format,
-    port::{Address, Finding, OpenError, Operators, Relays, Sessions, WakeSignals, whole},
+    port::{Address, Finding, OpenError, Openings, Relays, Sessions, WakeSignals, whole},
     pump::{Pump, PumpEnd, PumpOptions, RetryRules},
     sink::SinkSettings,
     telemetry::{Counters, Meters, Readings, Signal},
@@ -79,6 +79,7 @@ macro_rules! on {
         }
     };
 }
+#[cfg(feature = "cli")]
 pub(crate) use on;
 
 impl Relay {
@@ -240,7 +241,7 @@ impl RelayBuilder {
 }
 
 /// Whether the database is reachable, migrated, and lets a relay do its work; answers which outbox it is.
-async fn ready<F: Operators>(settings: F::Settings) -> Result<String, BuildError> {
+async fn ready<F: Openings>(settings: F::Settings) -> Result<String, BuildError> {
     let mut session = F::open(&settings).await?;
     let found = match schema_is_current::<F>(&settings, &mut session).await {
         Ok(()) => whole::<F, _>(&settings, &mut session, async |s| F::findings(s).await)
@@ -253,7 +254,7 @@ async fn ready<F: Operators>(settings: F::Settings) -> Result<String, BuildError
     if fatal.is_empty() { Ok(F::outbox(&settings)) } else { Err(BuildError::Unsafe(fatal)) }
 }
 
-pub(crate) async fn schema_is_current<F: Operators>(
+pub(crate) async fn schema_is_current<F: Openings>(
     settings: &F::Settings,
     session: &mut F::Session,
 ) -> Result<(), BuildError> {
@@ -380,7 +381,7 @@ pub async fn migrate(config: &Config) -> Result<Vec<i64>, BuildError> {
     on!(&options, migrated(settings,), &address(config))
 }
 
-async fn migrated<F: Operators>(settings: F::Settings) -> Result<Vec<i64>, BuildError> {
+async fn migrated<F: Openings>(settings: F::Settings) -> Result<Vec<i64>, BuildError> {
     let mut session = F::open(&settings).await?;
     if let Err(error) = F::schema_is_there(&settings, &mut session).await {
         F::close_hard(session).await;

@@ -7,7 +7,7 @@ mod postgres;
 mod sqlite;
 
 mod flow;
-#[cfg(test)]
+#[cfg(all(test, feature = "cli"))]
 mod tests;
 
 #[cfg(feature = "postgres")]

@@ -1,8 +1,8 @@
 //! The traits by who asks: each user of a feed can name its own statements, and no others.
 
 use super::{
-    Adoptions, FailedRows, Holding, Inspection, Measurements, Numbers, Retention, Retries, Rights,
-    Rows, Schema, Sessions, Topics, Turns, Wakes,
+    Holding, Inspection, Measurements, Numbers, Retention, Retries, Rights, Rows, Schema, Sessions,
+    Topics, Turns, Wakes,
 };
 
 /// What ships rows: looks, marks, what is tried again, what is held and let go, and the turn, without which nothing is
@@ -21,11 +21,7 @@ pub(crate) trait Relays: Owners + Measurements {}
 
 impl<DB: Owners + Measurements> Relays for DB {}
 
-/// What people ask by commands, and a relay once before its first turn: tables, looks, rights, failed rows,
-/// tables of other outboxes.
-pub(crate) trait Operators:
-    Sessions + Schema + Inspection + Rights + FailedRows + Adoptions
-{
-}
+/// What a relay asks once, before its first turn: whether the tables are there and fit, and what is wrong with them.
+pub(crate) trait Openings: Sessions + Schema + Inspection + Rights {}
 
-impl<DB: Sessions + Schema + Inspection + Rights + FailedRows + Adoptions> Operators for DB {}
+impl<DB: Sessions + Schema + Inspection + Rights> Openings for DB {}

@@ -1,47 +1,8 @@
-//! What people and metrics ask: how the outbox stands, what is wrong with it, and what a role may do.
+//! What the relay and its metrics ask: how the outbox stands, what is wrong with it, and what its role may do.
 
 use std::time::Duration;
 
 use super::{FeedError, Sessions};
-
-/// How the outbox stands.
-#[derive(Clone, PartialEq, Debug, Default, serde::Serialize)]
-pub(crate) struct Overview {
-    /// Rows that wait to be sent, those behind a failed one included.
-    pub waiting: i64,
-    /// Of those, the ones that wait behind a failed row of their aggregate.
-    pub held: i64,
-    /// How long the oldest that is not held back has waited.
-    pub oldest_seconds: Option<i64>,
-    /// Rows that were set aside until a person decides.
-    pub failed: i64,
-    /// Rows that could not be delivered and are tried again by themselves.
-    pub retrying: i64,
-    /// Rows that are not sent before a time of theirs.
-    pub delayed: i64,
-    /// In how long the next of these two is due, not below zero.
-    pub next_due_seconds: Option<i64>,
-    /// Rows that go by themselves when their topic is there.
-    pub waiting_for_topic: i64,
-    /// Rows that go by themselves when their destination works, those in the relay's memory aside.
-    pub waiting_for_destination: i64,
-    /// The topics that are missing, the first ten.
-    pub missing_topics: Vec<String>,
-    /// The destinations that are out, the first ten.
-    pub destinations_out: Vec<String>,
-    /// Rows that are sent or discarded and not yet removed.
-    pub sent: i64,
-    /// Who has the turn.
-    pub holder: Option<String>,
-    /// How long ago it took it.
-    pub taken_seconds: Option<i64>,
-    /// What is left of its lease, not below zero.
-    pub lease_left_seconds: Option<i64>,
-    /// The number of the turn.
-    pub fence: i64,
-    /// Why it ships nothing; empty when it does.
-    pub standstill: Option<String>,
-}
 
 /// How the outbox stands, as far as a look of a few milliseconds tells: rows are counted to a bound.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -83,24 +44,8 @@ pub struct Finding {
     pub text: String,
 }
 
-/// What a role of the database is for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
-pub(crate) enum RoleKind {
-    /// Ships the outbox
-    Relay,
-    /// Appends events, and nothing else
-    Appender,
-    /// Looks, and changes nothing
-    Reader,
-}
-
-/// Looks.
+/// What is wrong with an outbox.
 pub(crate) trait Inspection: Sessions {
-    /// How the outbox stands.
-    fn overview(
-        session: &mut Self::Session,
-    ) -> impl Future<Output = Result<Overview, FeedError>> + Send;
     /// What keeps a relay from its work, or may.
     fn findings(
         session: &mut Self::Session,
@@ -115,12 +60,10 @@ pub(crate) trait Measurements: Sessions {
     ) -> impl Future<Output = Result<Reading, FeedError>> + Send;
 }
 
-/// Roles, and what they may do.
+/// What the relay's role may do.
 pub(crate) trait Rights: Sessions {
     /// What the session's role may not do, all of it, with the statements that give it.
     fn rights(
         session: &mut Self::Session,
     ) -> impl Future<Output = Result<Option<Finding>, FeedError>> + Send;
-    /// The statements that give a role what it needs; `None` where there are no roles.
-    fn grants(schema: Option<&str>, role: &str, kind: RoleKind) -> Option<String>;
 }

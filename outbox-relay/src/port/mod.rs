@@ -4,12 +4,12 @@
 //! Every call is a statement or two, each in a transaction of its own: nothing is open while the broker is waited for,
 //! and a call that is given up half-way costs its connection and nothing else.
 
-mod adoption;
-mod failed;
 mod feed;
 mod holding;
 mod inspection;
 mod numbers;
+#[cfg(feature = "cli")]
+mod operators;
 mod retention;
 mod retries;
 mod rows;
@@ -18,13 +18,16 @@ mod sessions;
 mod turns;
 mod wakes;
 
-pub(crate) use adoption::{Adoption, Adoptions, DebeziumNeeds, FurtherColumn, TableMapping};
-pub(crate) use failed::{Act, Choice, FailedRow, FailedRows, RowContent, Step};
-pub(crate) use feed::{Operators, Owners, Relays, Rounds};
+pub(crate) use feed::{Openings, Owners, Relays, Rounds};
 pub(crate) use holding::{Appenders, DESTINATION, Holding, ReleasedRows, Topics, is_destination};
 pub use inspection::Finding;
-pub(crate) use inspection::{Inspection, Measurements, Overview, Reading, Rights, RoleKind};
+pub(crate) use inspection::{Inspection, Measurements, Reading, Rights};
 pub(crate) use numbers::Numbers;
+#[cfg(feature = "cli")]
+pub(crate) use operators::{
+    Act, Adoption, Adoptions, Choice, DebeziumNeeds, FailedRow, FailedRows, FurtherColumn, Grants,
+    Operators, Overview, Overviews, RoleKind, RowContent, Scripts, Step, TableMapping,
+};
 pub(crate) use retention::{Pruned, Retention};
 pub(crate) use retries::{DUE_MAX, Retries};
 pub(crate) use rows::{Marked, Marks, Row, RowFailure, RowId, RowPage, RowQuery, Rows};

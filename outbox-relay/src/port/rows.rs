@@ -65,6 +65,10 @@ impl Row {
 
 /// How far to look.
 #[derive(Clone, Copy, Debug)]
+#[cfg_attr(
+    not(feature = "postgres"),
+    expect(dead_code, reason = "SQLite reads its index from the start, whatever was sent before")
+)]
 pub(crate) struct RowQuery {
     /// So many rows, blocked or not.
     pub window: usize,

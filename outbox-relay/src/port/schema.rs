@@ -1,4 +1,4 @@
-//! What people ask about the outbox's tables.
+//! The outbox's tables: their version, and how they get a newer one.
 
 use super::{FeedError, Sessions};
 
@@ -14,13 +14,4 @@ pub(crate) trait Schema: Sessions {
     ) -> impl Future<Output = Result<Option<i64>, FeedError>> + Send;
     /// The newest that this build knows.
     fn newest() -> i64;
-    /// All statements as one script.
-    fn print() -> String;
-    /// Makes the trigger that wakes relays at each INSERT, or removes it.
-    fn set_trigger(
-        session: &mut Self::Session,
-        is_there: bool,
-    ) -> impl Future<Output = Result<(), FeedError>> + Send;
-    /// The statements that do; `None` where there is nobody to wake.
-    fn print_trigger(is_there: bool) -> Option<&'static str>;
 }

@@ -6,6 +6,10 @@ use service_kit::DatabaseTls;
 
 /// As whom to come, and how.
 #[derive(Clone, Copy, Debug)]
+#[cfg_attr(
+    not(feature = "postgres"),
+    expect(dead_code, reason = "SQLite has neither schemas, names of sessions nor time limits")
+)]
 pub(crate) struct Address<'a> {
     /// The schema of its tables (PostgreSQL).
     pub schema: Option<&'a str>,

@@ -13,7 +13,7 @@ const ALONE: &[(&str, &str)] = &[
     // Files do not fall silent, and have no pooler in front of them.
     ("postgres", "sent.rs"),
     // Types of columns of tables that are not ours.
-    ("postgres", "column.rs"),
+    ("postgres", "operators/column.rs"),
 ];
 
 /// Where PostgreSQL's statements are, with what each needs to say how it is sent: a name only where the

@@ -1,24 +1,14 @@
-//! Looking, for `status`, `check` and metrics.
+//! Looking, for metrics, and for what is wrong.
 
 use std::{future::Future, time::Duration};
 
-use super::{
-    Columns, Read as _,
-    topics::{TopicSql, topics_behind},
-};
-use crate::port::{
-    DESTINATION, FeedError, Finding, Inspection, Measurements, Numbers, Overview, Reading, Rights,
-    is_destination,
-};
-
-/// So many missing topics, and destinations that are out, are named in an overview.
-const TOPICS_SHOWN: usize = 10;
+use super::{Read as _, SqlClient};
+use crate::port::{FeedError, Finding, Inspection, Measurements, Numbers, Reading, Rights};
 
 /// A database that can be looked at.
-pub(crate) trait InspectionSql: TopicSql + Rights + Numbers {
-    /// Counts, the turn, why nothing is shipped.
-    const OVERVIEW: &'static str;
-    /// The same as far as a look of a few milliseconds tells: rows are counted to a bound, in the order of an index.
+pub(crate) trait InspectionSql: SqlClient + Rights + Numbers {
+    /// How the outbox stands as far as a look of a few milliseconds tells: rows are counted to a bound, in the order of
+    /// an index.
     const READING: &'static str;
     /// What its settings put in doubt.
     fn doubts(
@@ -27,19 +17,6 @@ pub(crate) trait InspectionSql: TopicSql + Rights + Numbers {
 }
 
 impl<DB: InspectionSql> Inspection for DB {
-    async fn overview(session: &mut DB::Session) -> Result<Overview, FeedError> {
-        let mut found = overview(&DB::fetch_one(session, DB::OVERVIEW, &[]).await?)?;
-        let names = topics_behind::<DB>(session, "").await?.into_iter();
-        let (mut destinations, mut topics): (Vec<_>, Vec<_>) =
-            names.partition(|name| is_destination(name));
-        destinations.truncate(TOPICS_SHOWN);
-        topics.truncate(TOPICS_SHOWN);
-        let bare = |name: &String| name.trim_start_matches(DESTINATION).to_owned();
-        found.destinations_out = destinations.iter().map(bare).collect();
-        found.missing_topics = topics;
-        Ok(found)
-    }
-
     async fn findings(session: &mut DB::Session) -> Result<Vec<Finding>, FeedError> {
         let mut found = Vec::from_iter(DB::rights(session).await?);
         found.extend(DB::doubts(session).await?);
@@ -86,26 +63,4 @@ fn seconds(seconds: f64) -> Option<Duration> {
 
 fn above_zero(number: i64) -> u64 {
     u64::try_from(number).unwrap_or(0)
-}
-
-fn overview(row: &impl Columns) -> Result<Overview, sqlx::Error> {
-    Ok(Overview {
-        waiting: row.read("waiting")?,
-        held: row.read("held")?,
-        oldest_seconds: row.read("oldest")?,
-        failed: row.read("failed")?,
-        retrying: row.read("retrying")?,
-        delayed: row.read("delayed")?,
-        next_due_seconds: row.read("next_due")?,
-        waiting_for_topic: row.read("waiting_for_topic")?,
-        waiting_for_destination: row.read("waiting_for_destination")?,
-        missing_topics: Vec::new(),
-        destinations_out: Vec::new(),
-        sent: row.read("sent")?,
-        holder: row.read("owner")?,
-        taken_seconds: row.read("taken")?,
-        lease_left_seconds: row.read("lease_left")?,
-        fence: row.read("fence")?,
-        standstill: row.read("standstill")?,
-    })
 }

@@ -6,8 +6,9 @@
 //! database says in one statement and the other in several (held rows, retention), is each database's own.
 
 mod client;
-pub(super) mod failed;
 pub(super) mod inspection;
+#[cfg(feature = "cli")]
+pub(super) mod operators;
 pub(super) mod rows;
 mod schema;
 pub(super) mod topics;

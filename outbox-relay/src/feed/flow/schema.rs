@@ -17,16 +17,4 @@ impl<DB: SqlClient + OutboxDatabase> Schema for DB {
     fn newest() -> i64 {
         DB::outbox_newest()
     }
-
-    fn print() -> String {
-        DB::print_outbox()
-    }
-
-    async fn set_trigger(session: &mut DB::Session, is_there: bool) -> Result<(), FeedError> {
-        Ok(outbox_core::set_notify_trigger(session, is_there).await?)
-    }
-
-    fn print_trigger(is_there: bool) -> Option<&'static str> {
-        outbox_core::print_notify_trigger::<DB>(is_there)
-    }
 }

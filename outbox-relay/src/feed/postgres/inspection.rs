@@ -1,43 +1,16 @@
-//! Looking, for `status`, `check` and metrics; and what roles may do.
+//! Looking, for metrics, and for what is wrong; and what the relay's role may do.
 
 use outbox_core::internal::{keeps_statements, rights};
 use sqlx::{PgConnection, Postgres};
 
-use super::rows::seconds_since;
 use crate::{
     feed::flow::{Read as _, SqlClient as _, inspection::InspectionSql},
-    port::{FeedError, Finding, Rights, RoleKind},
+    port::{FeedError, Finding, Rights},
 };
 
 const DURABILITY: &str = "SELECT current_setting('fsync'), current_setting('synchronous_commit')";
 
 impl InspectionSql for Postgres {
-    /// What is held is counted in the index of all that is set aside: it may be much.
-    const OVERVIEW: &'static str = concat!(
-        "SELECT w.unsent + h.held AS waiting, h.held,
-    (SELECT ",
-        seconds_since!("created_at"),
-        " FROM outbox_events
-        WHERE sent_at IS NULL AND failed_at IS NULL ORDER BY seq LIMIT 1) AS oldest,
-    greatest(0, h.heads - t.rows - d.rows) AS failed, d.rows - d.delayed AS retrying, d.delayed, d.next AS next_due,
-    t.rows - t.destinations AS waiting_for_topic, t.destinations AS waiting_for_destination,
-    (SELECT count(*) FROM outbox_events WHERE sent_at IS NOT NULL OR discarded_at IS NOT NULL) AS sent,
-    r.owner, extract(epoch FROM now() - r.taken_at)::bigint AS taken,
-    greatest(0, extract(epoch FROM r.lease_until - now())::bigint) AS lease_left,
-    coalesce(r.epoch, 0) AS fence, r.standstill
-FROM (SELECT count(*) AS unsent FROM outbox_events WHERE sent_at IS NULL AND failed_at IS NULL) w
-CROSS JOIN (SELECT count(*) AS rows, count(*) FILTER (WHERE waits_for LIKE 'destination %') AS destinations
-    FROM outbox_events WHERE waits_for IS NOT NULL) t
-CROSS JOIN (SELECT count(*) AS rows, count(*) FILTER (WHERE deliver_after > now()) AS delayed,
-    CASE WHEN count(*) > 0 THEN greatest(0, least(date_part('epoch', min(retry_at)) - date_part('epoch', now()), 1e9::float8))::bigint
-        END AS next
-    FROM outbox_events WHERE failed_at IS NOT NULL AND discarded_at IS NULL AND NOT held AND retry_at IS NOT NULL) d
-CROSS JOIN (SELECT n.heads, a.together - n.heads AS held FROM
-    (SELECT count(*) AS together FROM outbox_events WHERE failed_at IS NOT NULL AND discarded_at IS NULL) a,
-    (SELECT count(*) AS heads FROM outbox_events WHERE failed_at IS NOT NULL AND discarded_at IS NULL AND NOT held) n) h
-LEFT JOIN outbox_relays r ON true"
-    );
-
     /// Each look is at one index in its order, or at one row. 20,000 rows that wait take 3 ms.
     const READING: &'static str = "SELECT
     (SELECT count(*) FROM (SELECT seq FROM outbox_events WHERE sent_at IS NULL AND failed_at IS NULL
@@ -106,14 +79,5 @@ impl Rights for Postgres {
             all.unwrap_or_default()
         );
         Ok(Some(Finding { fatal: true, text }))
-    }
-
-    fn grants(schema: Option<&str>, role: &str, kind: RoleKind) -> Option<String> {
-        let rights: &[&[rights::Right]] = match kind {
-            RoleKind::Relay => &[rights::RELAY, rights::ACTS, rights::NUMBERS],
-            RoleKind::Appender => &[rights::APPENDER, rights::KEYS],
-            RoleKind::Reader => &[rights::READER],
-        };
-        Some(rights::grants(schema, role, rights))
     }
 }

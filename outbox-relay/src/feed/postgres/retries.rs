@@ -61,6 +61,7 @@ impl Retries for Postgres {
     }
 }
 
+#[cfg(feature = "cli")]
 #[cfg(test)]
 mod services {
     use serde_json::Value;

@@ -50,16 +50,6 @@ macro_rules! millis_between {
         )
     };
 }
-/// Seconds since a time, whatever it is.
-macro_rules! seconds_since {
-    ($time:literal) => {
-        concat!(
-            "greatest(-1e12::float8, least(date_part('epoch', now()) - date_part('epoch', ",
-            $time,
-            "), 1e12::float8))::bigint"
-        )
-    };
-}
 /// What each look reads of a row, and how its bytes are known without reading the payload.
 macro_rules! select {
     ($payload:literal) => {
@@ -293,4 +283,4 @@ fn view(found: &[PgRow], look: RowQuery) -> Result<RowPage, sqlx::Error> {
     })
 }
 
-pub(super) use {millis_between, retries, row_bytes, seconds_since, select};
+pub(super) use {millis_between, retries, row_bytes, select};

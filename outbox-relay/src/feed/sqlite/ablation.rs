@@ -5,7 +5,7 @@ use inbox_engine::internal::{
     ablation::{Cut, Row, Table},
 };
 
-use super::{failed, retries, rows, turn};
+use super::{operators::failed, retries, rows, turn};
 
 pub(in crate::feed) static TABLE: Table = Table::new(ROWS);
 

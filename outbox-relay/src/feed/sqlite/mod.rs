@@ -2,11 +2,11 @@
 
 #[cfg(feature = "ablation")]
 pub(super) mod ablation;
-mod adoption;
 mod client;
-mod failed;
 mod holding;
 mod inspection;
+#[cfg(feature = "cli")]
+mod operators;
 mod retention;
 mod retries;
 mod rows;

@@ -146,6 +146,7 @@ pub(super) fn halves(rows: impl Iterator<Item = RowId>) -> (String, Vec<u8>) {
 
 pub(super) use {millis_until, retries, select};
 
+#[cfg(feature = "cli")]
 #[cfg(test)]
 mod tests {
     use std::time::Duration;

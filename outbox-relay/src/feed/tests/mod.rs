@@ -15,7 +15,7 @@ use uuid::Uuid;
 
 use super::flow::{Read as _, SqlClient};
 use crate::port::{
-    FailedRows, Inspection, Measurements, Retention, Rounds, Row, RowFailure, RowId, RowQuery,
+    FailedRows, Measurements, Overviews, Retention, Rounds, Row, RowFailure, RowId, RowQuery,
     Schema, Turn, TurnAnswer, TurnRequest,
 };
 
@@ -24,7 +24,7 @@ const LOOK: RowQuery =
     RowQuery { window: 100, events_max: 100, bytes_max: 1 << 20, above: 0, few: true, aside: true };
 
 /// A database, and what tests say to it by hand.
-trait Tested: SqlClient + Rounds + FailedRows + Inspection + Measurements + Retention + Schema {
+trait Tested: SqlClient + Rounds + FailedRows + Overviews + Measurements + Retention + Schema {
     /// A new id.
     const ID: &'static str;
     /// A minute ago.

@@ -2,9 +2,11 @@
 
 use std::future::Future;
 
-use super::{Read as _, SqlClient, Value, values};
 use crate::{
-    feed::rows,
+    feed::{
+        flow::{Read as _, SqlClient, Value, values},
+        rows,
+    },
     port::{Act, Choice, FailedRow, FailedRows, FeedError, RowContent, Step},
 };
 

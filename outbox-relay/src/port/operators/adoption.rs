@@ -1,6 +1,6 @@
 //! Rows of another outbox table that are copied into ours.
 
-use super::{FeedError, Sessions};
+use crate::port::{FeedError, Sessions};
 
 /// Another outbox table, and what its columns are.
 #[derive(Clone, PartialEq, Eq, Debug)]

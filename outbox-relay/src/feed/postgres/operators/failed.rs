@@ -5,7 +5,7 @@ use sqlx::{PgConnection, Postgres, Row as _, postgres::PgRow};
 use crate::{
     feed::flow::{
         Read as _, SqlClient as _, Value,
-        failed::{Chosen, Deed, FailedSql},
+        operators::failed::{Chosen, Deed, FailedSql},
     },
     port::{FeedError, Step},
 };
@@ -47,11 +47,11 @@ SELECT (SELECT count(*) FROM done), max(seq),
         )
     };
 }
-pub(super) const RETRY: &str = step!(
+pub(in crate::feed) const RETRY: &str = step!(
     "retry",
     "failed_at = NULL, error = NULL, waits_for = NULL, retry_at = NULL, attempts = 0, deliver_after = NULL"
 );
-pub(super) const DISCARD: &str =
+pub(in crate::feed) const DISCARD: &str =
     step!("discard", "discarded_at = now(), discarded_by = $8, waits_for = NULL, retry_at = NULL");
 /// A time in words; one without end as it is.
 macro_rules! at {

@@ -3,12 +3,14 @@
 use sqlx::{Connection as _, Row as _, Sqlite, SqliteConnection, sqlite::SqliteRow};
 use uuid::Uuid;
 
-use super::rows::BEGIN;
 use crate::{
-    feed::flow::{
-        Read as _, SqlClient as _,
-        failed::{Chosen, Deed, FailedSql},
-        values,
+    feed::{
+        flow::{
+            Read as _, SqlClient as _,
+            operators::failed::{Chosen, Deed, FailedSql},
+            values,
+        },
+        sqlite::rows::BEGIN,
     },
     port::{FeedError, Step},
 };
@@ -34,7 +36,7 @@ const ASK: &str = "INSERT INTO outbox_releases (aggregate_type, aggregate_id)
 SELECT DISTINCT aggregate_type, aggregate_id FROM outbox_events WHERE seq IN (SELECT value FROM json_each(?1))
 ON CONFLICT (aggregate_type, aggregate_id) DO UPDATE SET asked = asked + 1";
 /// ?1 numbers as JSON.
-pub(super) const RETRY: &str =
+pub(in crate::feed) const RETRY: &str =
     "UPDATE outbox_events SET failed_at = NULL, error = NULL, waits_for = NULL,
     retry_at = NULL, attempts = 0, deliver_after = NULL
 WHERE seq IN (SELECT value FROM json_each(?1))";
@@ -43,7 +45,8 @@ const DISCARD: &str =
     "UPDATE outbox_events SET discarded_at = CAST(unixepoch('subsec') * 1000 AS INTEGER),
     discarded_by = ?2, waits_for = NULL, retry_at = NULL WHERE seq IN (SELECT value FROM json_each(?1))";
 /// ?1 what, ?2 who, ?3 why, ?4 the choice in words, ?5 how many rows, ?6 the ids of their events as JSON.
-pub(super) const WRITE: &str = "INSERT INTO outbox_audit (what, who, why, choice, rows, event_ids)
+pub(in crate::feed) const WRITE: &str =
+    "INSERT INTO outbox_audit (what, who, why, choice, rows, event_ids)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
 /// A time in words; one that no calendar has as its number.
 macro_rules! at {

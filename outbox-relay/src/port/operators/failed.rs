@@ -1,6 +1,6 @@
 //! What people ask about failed rows, and decide about them.
 
-use super::{FeedError, Sessions};
+use crate::port::{FeedError, Sessions};
 
 /// A row that was set aside, for people.
 #[derive(Clone, PartialEq, Eq, Debug, serde::Serialize)]
