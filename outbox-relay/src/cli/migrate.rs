@@ -1,5 +1,7 @@
 //! `migrate`: the outbox tables.
 
+use std::future::{Ready, ready};
+
 use service_kit::cli::say_grants;
 
 use super::{Exit, Terminal, args::NotifyTrigger, failed_call, on, open, options, refused};
@@ -44,22 +46,22 @@ pub(super) async fn migrate(
 }
 
 /// The exit where nothing but text is asked for, or the trigger where there can be none.
-async fn printed<F: Operators>(
+fn printed<F: Operators>(
     _: F::Settings,
     print: bool,
     trigger: Option<bool>,
     terminal: &mut Terminal<'_>,
-) -> Option<Exit> {
+) -> Ready<Option<Exit>> {
     let statements = trigger.map(F::print_trigger);
     if statements == Some(None) {
         terminal.complain(NOBODY);
-        return Some(Exit::Usage);
+        return ready(Some(Exit::Usage));
     }
     if !print {
-        return None;
+        return ready(None);
     }
     terminal.say(statements.flatten().map_or_else(F::print, ToOwned::to_owned));
-    Some(Exit::Done)
+    ready(Some(Exit::Done))
 }
 
 async fn set_trigger<F: Operators>(
@@ -99,11 +101,11 @@ pub(super) async fn print_grants(
     on!(&options, granted(_settings, schema, whose, terminal), &address(config))
 }
 
-async fn granted<F: Operators>(
+fn granted<F: Operators>(
     _: F::Settings,
     schema: Option<&str>,
     (role, kind): (&str, RoleKind),
     terminal: &mut Terminal<'_>,
-) -> Exit {
-    say_grants(F::grants(schema, role, kind), terminal)
+) -> Ready<Exit> {
+    ready(say_grants(F::grants(schema, role, kind), terminal))
 }

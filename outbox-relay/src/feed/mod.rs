@@ -7,7 +7,8 @@ mod postgres;
 mod sqlite;
 
 mod flow;
-#[cfg(all(test, feature = "cli"))]
+#[cfg(feature = "cli")]
+#[cfg(test)]
 mod tests;
 
 #[cfg(feature = "postgres")]
