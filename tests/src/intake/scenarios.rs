@@ -65,19 +65,24 @@ pub async fn copies_at_once<DB: Acted>(url: &str, look: &impl Look) {
     server.stop().await;
 }
 
-/// Nobody looks for ids while no copy has come: a list with the first one is taken as it is, and so are all after it.
+/// Nobody looks for ids while no copy has come: a list with the first ones is taken as it is, and so are those after it. It
+/// is too long to be halved until each event is alone.
 pub async fn copies_in_lists<DB: Acted>(url: &str, look: &impl Look) {
     let server = Server::start::<DB>(config("lists", url)).await;
     let client = server.client();
-    let mut last = envelope(&id(), "a", 0, "");
-    assert_eq!(client.envelope(&json!([last, envelope(&id(), "b", 0, "")])).await.status, 200);
-    for n in 1..4 {
-        let next = envelope(&id(), "a", n, "");
-        let list = client.envelope(&json!([last, next, envelope(&id(), "b", n, "")])).await;
-        assert_eq!((list.status, list.events()), (200, vec!["copy", "applied", "applied"]));
-        last = next;
-    }
-    assert_eq!(look.number("SELECT count(*) FROM effects").await, 8);
+    let list = |count| -> Vec<Value> {
+        (0..count).map(|n| envelope(&id(), &format!("a{}", n % 7), n, "")).collect()
+    };
+    let first = list(400);
+    let taken = client.envelope(&json!(first)).await;
+    assert_eq!((taken.status, taken.events()), (200, vec!["applied"; 400]));
+    let both = [first, list(100)].concat();
+    let copies = client.envelope(&json!(both)).await;
+    assert_eq!(copies.status, 200, "{copies:?}");
+    assert_eq!(copies.events(), [vec!["copy"; 400], vec!["applied"; 100]].concat());
+    let again = client.envelope(&json!(both)).await;
+    assert_eq!((again.status, again.events()), (200, vec!["copy"; 500]));
+    assert_eq!(look.number("SELECT count(*) FROM effects").await, 500);
     server.stop().await;
 }
 
