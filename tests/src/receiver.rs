@@ -18,6 +18,7 @@ use rustls::{
     crypto::ring,
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _},
 };
+use xtask::server::free_ports;
 
 use crate::{Certificate, SOON, until_some};
 
@@ -120,8 +121,8 @@ impl SpanReceiver {
     /// A port that nobody listens on.
     #[must_use]
     pub fn nowhere() -> SocketAddr {
-        let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port");
-        listener.local_addr().expect("a bound socket has an address")
+        let [port] = free_ports().expect("the machine has a free port");
+        SocketAddr::from(([127, 0, 0, 1], port))
     }
 
     /// Where it is for all signals: `http://127.0.0.1:4318`.

@@ -1,8 +1,9 @@
 //! The program as a user has it: what has no default in a file, a port for HTTP, and nothing else.
 
-use std::{net::TcpListener, path::PathBuf, process::Command, sync::Arc};
+use std::{path::PathBuf, process::Command, sync::Arc};
 
 use tempfile::TempDir;
+use xtask::server::free_ports;
 
 use crate::{Executable, Stage, Supervised, Worker, limit_memory};
 
@@ -22,8 +23,7 @@ impl Program {
     ///
     /// `instance` is the one key that has a default, and that whoever wants restarts without a wait sets.
     pub(super) fn of(worker: &Executable, stage: &Stage, instance: Option<&str>) -> Self {
-        let free = TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr());
-        let port = free.expect("the machine has a free port").port();
+        let [port] = free_ports().expect("the machine has a free port");
         let folder = TempDir::new().expect("a folder for the configuration");
         let instance = instance.map(|it| format!("instance_id = {it:?}\n")).unwrap_or_default();
         let text = format!(

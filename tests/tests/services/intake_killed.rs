@@ -1,7 +1,6 @@
 //! Every request five times, from 16 connections, through a proxy that cuts them, to a server that is killed.
 
 use std::{
-    net::TcpListener,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -19,6 +18,7 @@ use tests::{
     soak::checker::EFFECTS,
 };
 use uuid::Uuid;
+use xtask::server::free_ports;
 
 use crate::programs::WORKER;
 
@@ -68,7 +68,7 @@ async fn each_event_has_one_effect_whatever_is_sent_twice_cut_and_killed() {
     let schema = Services::from_env().schema().await;
     inbox_consumer::migrate::<Postgres>(&config("killed", &schema.url())).await.unwrap();
     schema.run(EFFECTS).await;
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let [port] = free_ports().unwrap();
     let proxy = Proxy::start(&format!("127.0.0.1:{port}")).await;
 
     let mut random = Random::new(7);

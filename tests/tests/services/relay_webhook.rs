@@ -11,6 +11,7 @@ use std::{
 };
 
 use tests::{Outbox, SOON, Worker, eventually, until_some};
+use xtask::server::free_ports;
 
 use super::{commands::ran, observed::asked};
 use crate::programs::RELAY;
@@ -62,9 +63,8 @@ fn answer(mut stream: TcpStream, calls: &AtomicUsize) {
 async fn a_secret_that_a_receiver_sends_back_goes_nowhere() {
     let (address, calls) = receiver();
     let mut outbox = Outbox::set("canary", 1).await;
-    let free = TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = free.local_addr().unwrap();
-    drop(free);
+    let [port] = free_ports().unwrap();
+    let port = SocketAddr::from(([127, 0, 0, 1], port));
     outbox.config.http.listen = port.to_string();
     let folder = tempfile::tempdir().unwrap();
     let (token, file) = (folder.path().join("token"), folder.path().join("relay.toml"));
