@@ -110,7 +110,7 @@ impl BatchHandler<Postgres> for KeepPrice {
 }
 
 #[tokio::main]
-async fn main() -> Result<(), Error> {
+pub async fn main() -> Result<(), Error> {
     let mut services = Services::find_or_start()?;
     let topic = services.create_topic("visits").await?;
     let database = services.create_database("statistics").await?;

@@ -93,7 +93,7 @@ async fn serve(
 }
 
 #[tokio::main]
-async fn main() -> Result<(), Error> {
+pub async fn main() -> Result<(), Error> {
     let mut services = Services::find_or_start()?;
     let topic = services.create_topic("deliveries").await?;
     let database = services.create_database("warehouse").await?;

@@ -38,7 +38,7 @@ impl Handler<Postgres> for Book {
 }
 
 #[tokio::main]
-async fn main() -> Result<(), Error> {
+pub async fn main() -> Result<(), Error> {
     let mut services = Services::find_or_start()?;
     let topic = services.create_topic("payments").await?;
     let database = services.create_database("payments").await?;

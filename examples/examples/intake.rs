@@ -209,7 +209,7 @@ async fn run_command(database: &str, args: &[&str]) -> Result<String, Error> {
 }
 
 #[tokio::main]
-async fn main() -> Result<ExitCode, Error> {
+pub async fn main() -> Result<ExitCode, Error> {
     // A service with a consumer answers the commands for it, too.
     if env::args().len() > 1 {
         return Ok(cli::main::<Postgres>(routes).await);

@@ -145,7 +145,7 @@ impl Handler for SendMail {
 }
 
 #[tokio::main]
-async fn main() -> Result<(), Error> {
+pub async fn main() -> Result<(), Error> {
     let mut services = Services::find_or_start()?;
     let database = services.create_database("shop").await?;
     let pool = PgPool::connect(&database).await?;

@@ -151,7 +151,7 @@ impl Handler<Postgres> for CreditAccount {
 }
 
 #[tokio::main]
-async fn main() -> Result<(), Error> {
+pub async fn main() -> Result<(), Error> {
     let mut services = Services::find_or_start()?;
     let topic = services.create_topic("orders").await?;
     // The databases of two services, which know nothing of each other but the topic.

@@ -65,7 +65,7 @@ impl Handler<Postgres> for Book {
 }
 
 #[tokio::main]
-async fn main() -> Result<(), Error> {
+pub async fn main() -> Result<(), Error> {
     let mut services = Services::find_or_start()?;
     let topic = services.create_topic("versions").await?;
     let database = services.create_database("versions").await?;

@@ -109,7 +109,7 @@ fn run(command: &mut Command) -> Result<String, Error> {
 }
 
 #[tokio::main]
-async fn main() -> Result<(), Error> {
+pub async fn main() -> Result<(), Error> {
     let mut services = Services::find_or_start()?;
     let python = Python::install()?;
     let topic = services.create_topic("paid").await?;

@@ -111,7 +111,7 @@ fn changes() -> Vec<Record> {
 }
 
 #[tokio::main]
-async fn main() -> Result<(), Error> {
+pub async fn main() -> Result<(), Error> {
     let mut services = Services::find_or_start()?;
     let topic = services.create_topic("customers").await?;
     let database = services.create_database("shown").await?;

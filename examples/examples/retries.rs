@@ -73,7 +73,7 @@ impl Handler<Postgres> for Credit {
 }
 
 #[tokio::main]
-async fn main() -> Result<(), Error> {
+pub async fn main() -> Result<(), Error> {
     let mut services = Services::find_or_start()?;
     let topic = services.create_topic("credits").await?;
     let database = services.create_database("ledger").await?;

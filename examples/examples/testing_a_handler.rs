@@ -232,7 +232,7 @@ async fn a_handler_that_ends_the_transaction_fails_the_event() -> Result<(), Tes
 }
 
 #[tokio::main]
-async fn main() -> Result<(), Error> {
+pub async fn main() -> Result<(), Error> {
     a_second_copy_changes_nothing().await?;
     a_crash_loses_nothing_and_doubles_nothing().await?;
     a_redelivery_of_kafka_is_recognised_for_ever().await?;

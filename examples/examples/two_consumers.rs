@@ -68,7 +68,7 @@ impl Handler<Postgres> for Greet {
 }
 
 #[tokio::main]
-async fn main() -> Result<(), Error> {
+pub async fn main() -> Result<(), Error> {
     let mut services = Services::find_or_start()?;
     let topic = services.create_topic("orders").await?;
     let database = services.create_database("customers").await?;

@@ -210,7 +210,7 @@ async fn run_command(database: &str, args: &[&str]) -> Result<String, Error> {
 }
 
 #[tokio::main]
-async fn main() -> Result<ExitCode, Error> {
+pub async fn main() -> Result<ExitCode, Error> {
     // A service that ships its own outbox answers the commands of its relay, too.
     if env::args().len() > 1 {
         return Ok(outbox_relay::cli::main().await);

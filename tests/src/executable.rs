@@ -1,4 +1,4 @@
-//! The consumer and the relay as processes: the program `lab` of this package is both.
+//! The consumer, the relay and the lessons as processes: the program `lab` of this package is all of them.
 
 use std::{path::PathBuf, process::Command};
 
@@ -28,6 +28,11 @@ impl Executable {
     /// The relay, in the file of `lab`.
     pub fn relay(lab: impl Into<PathBuf>) -> Self {
         Self { lab: lab.into(), name: Self::RELAY }
+    }
+
+    /// A lesson of `examples`, by the name of its file.
+    pub fn lesson(lab: impl Into<PathBuf>, name: &'static str) -> Self {
+        Self { lab: lab.into(), name }
     }
 
     /// A process of it, without arguments.

@@ -10,3 +10,8 @@ const LAB: &str = env!("CARGO_BIN_EXE_lab");
 pub(crate) static WORKER: LazyLock<Executable> = LazyLock::new(|| Executable::worker(LAB));
 /// The relay.
 pub(crate) static RELAY: LazyLock<Executable> = LazyLock::new(|| Executable::relay(LAB));
+
+/// A lesson of `examples`, by the name of its file.
+pub(crate) fn lesson(name: &'static str) -> Executable {
+    Executable::lesson(LAB, name)
+}

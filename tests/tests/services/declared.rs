@@ -335,7 +335,7 @@ async fn declared_handlers_stand_beside_those_in_rust() {
     assert_eq!(code, Some(2), "{err}");
     assert!(
         err.contains(
-            "type `Counted` are registered twice, with the handler `worker::Count` and with the"
+            "type `Counted` are registered twice, with the handler `lab::worker::Count` and with the"
         ),
         "{err}"
     );

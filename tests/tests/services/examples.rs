@@ -1,47 +1,21 @@
-//! Every lesson of `examples` on real services, run as a reader runs it. Each asserts what it teaches, and prints
+//! Every lesson of `examples` on real services, as a process. Each asserts what it teaches, and prints
 //! what its head says.
 
-use std::{
-    env, fs,
-    path::{Path, PathBuf},
-    process::Stdio,
-    time::Duration,
-};
+use std::{fs, process::Stdio, time::Duration};
 
 use tests::{Markdown, Services, missing_line, skip};
-use tokio::{process::Command, sync::OnceCell, time::timeout};
+use tokio::{process::Command, time::timeout};
 
 use super::other_languages::{PYTHON, caches};
+use crate::programs::lesson;
 
 /// The longest lesson takes some seconds.
 const LESSON_MAX: Duration = Duration::from_mins(2);
 
 const WORKSPACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 
-/// Builds all lessons, with the features that these tests are built with; answers their folder. Nothing is left to
-/// do where `cargo test --workspace` has built them.
-async fn build() -> &'static Path {
-    static FOLDER: OnceCell<PathBuf> = OnceCell::const_new();
-    FOLDER
-        .get_or_init(|| async {
-            let program = env::current_exe().expect("a test knows its own path");
-            let profile = program.ancestors().nth(2).expect("a test is in target/debug/deps");
-            let mut cargo = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-            cargo.args(["build", "--quiet", "--workspace", "--examples"]).current_dir(WORKSPACE);
-            if profile.ends_with("release") {
-                cargo.arg("--release");
-            }
-            if let Some(target) = profile.parent() {
-                cargo.env("CARGO_TARGET_DIR", target);
-            }
-            assert!(cargo.status().await.expect("cargo runs").success(), "the examples are built");
-            profile.join("examples")
-        })
-        .await
-}
-
 /// Runs a lesson to its end: it succeeds, and prints what it promises, in that order.
-async fn run(name: &str) {
+async fn run(name: &'static str) {
     if name == "plain_sql"
         && let Some(advice) = PYTHON.missing()
     {
@@ -50,7 +24,7 @@ async fn run(name: &str) {
     let services = Services::from_env();
     let source = fs::read_to_string(format!("{WORKSPACE}/examples/examples/{name}.rs"));
     let promised = promised_lines(&source.expect("the lesson's file"));
-    let mut command = Command::new(build().await.join(name));
+    let mut command = Command::from(lesson(name).command());
     command.env("INBOX_TEST_KAFKA", services.kafka).env("INBOX_TEST_POSTGRES", services.postgres);
     command.envs(caches()).stdin(Stdio::null()).kill_on_drop(true);
     let output = timeout(LESSON_MAX, command.output()).await.expect("the lesson ends");

@@ -1,11 +1,12 @@
 //! One program for everything that tests run as a process: long runs and measurements, chosen by a subcommand, and the
-//! consumer and the relay, chosen by an environment variable. Each further program would link librdkafka and sqlx again.
+//! consumer, the relay and the lessons of `examples`, chosen by an environment variable. Each further program would link librdkafka and sqlx again.
 
 mod costs;
 mod debezium;
 mod deploy;
 mod drill;
 mod intake_speed;
+mod lessons;
 mod outcome;
 mod relay_chaos;
 mod relay_readings;
@@ -69,11 +70,17 @@ impl Tool {
     }
 }
 
+fn main() -> ExitCode {
+    let program = env::var(Executable::VARIABLE);
+    // A lesson starts its own runtime.
+    program.as_deref().ok().and_then(lessons::run).unwrap_or_else(|| run(program.as_deref().ok()))
+}
+
 #[tokio::main]
-async fn main() -> ExitCode {
-    match env::var(Executable::VARIABLE).as_deref() {
-        Ok(Executable::WORKER) => worker::run().await,
-        Ok(Executable::RELAY) => outbox_relay::cli::main().await,
+async fn run(program: Option<&str>) -> ExitCode {
+    match program {
+        Some(Executable::WORKER) => worker::run().await,
+        Some(Executable::RELAY) => outbox_relay::cli::main().await,
         _ => Box::pin(Lab::parse().tool.run()).await,
     }
 }
