@@ -289,9 +289,9 @@ async fn tls_and_scram_to_the_brokers_are_proved_and_named() {
     drop(running);
     let checks = async |listener: &str, keys: &[(&str, &str)]| {
         let shipping = relay(&stage.schema.url(), "", stage.topic.name());
-        let (consumer, relay) = (
-            silent(with(worker(&stage), "INBOX", listener, keys), "check").await,
-            silent(with(shipping, "OUTBOX", listener, keys), "check").await,
+        let (consumer, relay) = tokio::join!(
+            silent(with(worker(&stage), "INBOX", listener, keys), "check"),
+            silent(with(shipping, "OUTBOX", listener, keys), "check"),
         );
         [consumer, relay]
     };
@@ -305,15 +305,19 @@ async fn tls_and_scram_to_the_brokers_are_proved_and_named() {
     }
     let ssl = [("SECURITY_PROTOCOL", "ssl"), ("SSL_CA_LOCATION", ca)];
     let tls_failed = "TLS with Kafka at 127.0.0.1:";
-    refused("SCRAM", &scram(other_ca, CANARY), tls_failed).await;
-    refused("SCRAM", &scram(ca, "wr0ng"), "refuses the credentials").await;
-    refused("ELSEWHERE", &ssl, tls_failed).await;
-    refused("EXPIRED", &ssl, tls_failed).await;
-    refused("MUTUAL", &ssl, tls_failed).await;
+    // Each takes the command's patience with brokers that it cannot reach. The last one speaks plaintext where TLS is
+    // spoken, as somebody on the way would have it.
+    let (untrusting, mistaken) = (scram(other_ca, CANARY), scram(ca, "wr0ng"));
+    tokio::join!(
+        refused("SCRAM", &untrusting, tls_failed),
+        refused("SCRAM", &mistaken, "refuses the credentials"),
+        refused("ELSEWHERE", &ssl, tls_failed),
+        refused("EXPIRED", &ssl, tls_failed),
+        refused("MUTUAL", &ssl, tls_failed),
+        refused("SCRAM", &[("SECURITY_PROTOCOL", "plaintext")], "brokers"),
+    );
     let sealed = [ssl[0], ssl[1], ("SSL_CERTIFICATE_LOCATION", chain), ("SSL_KEY_LOCATION", key)];
     for (code, said) in checks("MUTUAL", &sealed).await {
         assert_eq!(code, Some(0), "{said}");
     }
-    // Plaintext where TLS is spoken, as somebody on the way would have it.
-    refused("SCRAM", &[("SECURITY_PROTOCOL", "plaintext")], "brokers").await;
 }
