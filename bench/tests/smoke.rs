@@ -3,14 +3,9 @@
 /// `cargo xtask check`, which has no services, leaves out what is in a module of this name.
 mod services {
     use std::process::Command;
-    use std::sync::Mutex;
-
-    /// Benches with the same plan fill the same topic, and each wants to be the first.
-    static ALONE: Mutex<()> = Mutex::new(());
 
     #[test]
     fn every_candidate_of_the_bench_has_each_effect_once_and_in_order() {
-        let _alone = ALONE.lock();
         // It compares the database with what must be in it after each candidate.
         let done = Command::new(env!("CARGO_BIN_EXE_bench")).arg("--smoke").output().unwrap();
         let [out, err] = [done.stdout, done.stderr].map(|text| String::from_utf8(text).unwrap());
@@ -20,7 +15,6 @@ mod services {
 
     #[test]
     fn every_format_of_the_bench_has_each_effect_once_and_in_order() {
-        let _alone = ALONE.lock();
         let mut command = Command::new(env!("CARGO_BIN_EXE_bench"));
         let done = command.args(["--scenario", "formats", "--smoke"]).output().unwrap();
         let [out, err] = [done.stdout, done.stderr].map(|text| String::from_utf8(text).unwrap());

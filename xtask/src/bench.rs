@@ -12,7 +12,7 @@ use crate::toolchain;
 /// Builds for speed, finds or starts the services, and measures; the options are the bench's own.
 pub(crate) fn run(arguments: &[OsString]) -> Outcome<ExitCode> {
     toolchain::ensure(toolchain::BUILD)?;
-    let programs = build(&["build", "--release", "--package", "bench"])?;
+    let programs = build(&["build", "--release", "--package", "bench", "--features", "jemalloc"])?;
     let found = programs.into_iter().find(|built| built.name == "bench");
     let bench = found.ok_or_else(|| Failure("the package `bench` has no program".to_owned()))?;
     let services = Services::find_or_start()??;

@@ -9,13 +9,10 @@ const TUTORIAL: &str = include_str!("../../../docs/tutorial.md");
 const WORKSPACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 
 /// The reader's crate is built where these tests were, with their profiles, so that what others wrote is there already.
-/// The largest of ours, compiled once more as they are behind another path, are not optimised.
 fn share_build(folder: &Path) {
     let ours = fs::read_to_string(format!("{WORKSPACE}/Cargo.toml")).expect("our manifest");
     let (_, profiles) = ours.split_once("\n[profile.dev]\n").expect("our profiles");
-    let plain = ["inbox-consumer", "inbox-outbox-relay"]
-        .map(|package| format!("[profile.dev.package.{package}]\nopt-level = 0\n"));
-    let config = format!("{}\n[profile.dev]\n{profiles}", plain.concat());
+    let config = format!("[profile.dev]\n{profiles}");
     fs::create_dir(folder.join(".cargo")).expect("a folder");
     fs::write(folder.join(".cargo/config.toml"), config).expect("cargo's configuration");
 }
