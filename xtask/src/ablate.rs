@@ -12,13 +12,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use xtask::command::capture;
 use xtask::failure::{Explain, Outcome, failure};
 use xtask::server::Process;
 
 use crate::built::{Built, build};
 use crate::folders::workspace;
 use crate::services::Services;
-use crate::tally::Tally;
 use crate::toolchain;
 
 /// How often a test may pass without its rule before the rule counts as not needed.
@@ -36,6 +36,10 @@ const RUN_MAX: Duration = Duration::from_mins(2);
 pub(crate) struct Choice {
     /// Only these rules; otherwise all.
     rules: Vec<String>,
+    /// Only rules that a change since this commit may touch: a changed file names the rule, or has a test of it, or its
+    /// row in a table is new.
+    #[arg(long, value_name = "COMMIT", num_args = 0..=1, default_missing_value = "HEAD", conflicts_with = "rules")]
+    changed: Option<String>,
 }
 
 /// Tests of one rule in one package.
@@ -57,7 +61,15 @@ enum Run {
 pub(crate) fn run(choice: &Choice) -> Outcome<ExitCode> {
     toolchain::ensure(toolchain::BUILD)?;
     toolchain::ensure(toolchain::TLS)?;
-    let rules = chosen(&choice.rules)?;
+    let began = Instant::now();
+    let rules = match &choice.changed {
+        Some(commit) => touched(&changed_files(commit)?, &all_rules()?, &table()?),
+        None => chosen(&choice.rules)?,
+    };
+    if rules.is_empty() {
+        println!("the change touches no rule");
+        return Ok(ExitCode::SUCCESS);
+    }
     let mut rows: BTreeMap<&str, Vec<Row>> = BTreeMap::new();
     for row in table()? {
         let Some(rule) = rules.iter().find(|rule| **rule == row.rule) else {
@@ -67,7 +79,7 @@ pub(crate) fn run(choice: &Choice) -> Outcome<ExitCode> {
         rows.entry(rule).or_default().push(row);
     }
     // The tests of this workspace are built with the feature `ablation` on.
-    let mut programs = build(&["test", "--workspace", "--no-run"])?;
+    let mut programs = build(&["test", "--workspace", "--no-run", "--tests"])?;
     programs.retain(|built| built.is_test);
     let services = Services::find_or_start()??;
     let bench = Bench { programs, services };
@@ -81,7 +93,11 @@ pub(crate) fn run(choice: &Choice) -> Outcome<ExitCode> {
         });
         println!("{rule:<26} {word:<6} {sentence}");
     }
-    println!("\n{} rules, {wrong} without a test that fails when they are off", rules.len());
+    println!(
+        "\n{} rules in {} s, {wrong} without a test that fails when they are off",
+        rules.len(),
+        began.elapsed().as_secs()
+    );
     Ok(if wrong == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -103,6 +119,49 @@ fn chosen(named: &[String]) -> Outcome<Vec<String>> {
         ));
     }
     Ok(if named.is_empty() { all } else { named.to_vec() })
+}
+
+/// Path and text of each file that differs from a commit, new ones included.
+fn changed_files(commit: &str) -> Outcome<Vec<(String, String)>> {
+    let git =
+        |arguments: &[&str]| capture(Command::new("git").args(arguments).current_dir(workspace()));
+    let changed = git(&["diff", "--name-only", commit])?;
+    let new = git(&["ls-files", "--others", "--exclude-standard"])?;
+    let text =
+        |path: &str| Some((path.to_owned(), fs::read_to_string(workspace().join(path)).ok()?));
+    Ok(changed.lines().chain(new.lines()).filter_map(text).collect())
+}
+
+/// The rules that a change of these files may touch: a file names the rule, or has a test of it, or is a table with a row
+/// of it.
+fn touched(changed: &[(String, String)], rules: &[String], rows: &[Row]) -> Vec<String> {
+    let is_touched = |rule: &&String| {
+        changed.iter().any(|(path, text)| {
+            let path = Path::new(path);
+            let has = |extension: &str| path.extension().is_some_and(|own| own == extension);
+            if has("txt") {
+                let words = text.lines().filter_map(|line| line.split([' ', ':']).next());
+                return words.into_iter().any(|word| word == rule.as_str());
+            }
+            has("rs")
+                && (names(text, rule)
+                    || rows.iter().any(|row| row.rule == **rule && has_test(path, row)))
+        })
+    };
+    rules.iter().filter(is_touched).cloned().collect()
+}
+
+/// Whether code names a rule, and not another whose name begins alike.
+fn names(text: &str, rule: &str) -> bool {
+    let path = format!("Rule::{rule}");
+    text.split(&path).skip(1).any(|rest| !rest.starts_with(|next: char| next.is_alphanumeric()))
+}
+
+/// Whether a file is one of the modules that the pattern of a row names; behind them it names a function.
+fn has_test(file: &Path, row: &Row) -> bool {
+    let stem = file.file_stem().and_then(|stem| stem.to_str());
+    let modules = row.pattern.rsplit_once("::").map_or(&*row.pattern, |(modules, _)| modules);
+    modules.split("::").any(|module| Some(module) == stem)
 }
 
 fn known(row: &Row) -> Outcome {
@@ -239,13 +298,22 @@ fn finish(command: &mut Command) -> Outcome<Run> {
         Ok(output) => output.explain(|| "a test program".to_owned())?,
         Err(_) => return failure("the thread that waits for a test program has died"),
     };
-    let mut tally = Tally::default();
-    String::from_utf8_lossy(&output.stdout).lines().for_each(|line| tally.read(line));
-    Ok(match (output.status.success(), tally.failed) {
-        (true, _) => Run::Passed(tally.passed),
+    let (passed, failed) = counts(&String::from_utf8_lossy(&output.stdout));
+    Ok(match (output.status.success(), failed) {
+        (true, _) => Run::Passed(passed),
         (false, 0) => Run::Failed(format!("died ({})", output.status)),
-        (false, failed) => Run::Failed(format!("{failed} of {} failed", failed + tally.passed)),
+        (false, failed) => Run::Failed(format!("{failed} of {} failed", failed + passed)),
     })
+}
+
+/// How many tests passed and failed, from the last line of a test program: `test result: ok. 2 passed; 1 failed; …`.
+fn counts(printed: &str) -> (u64, u64) {
+    let result = printed.lines().rev().find_map(|line| line.strip_prefix("test result: "));
+    let number = |word: &str| {
+        let before = result?.split_once(word)?.0;
+        before.rsplit([' ', '.']).find(|part| !part.is_empty())?.parse().ok()
+    };
+    (number(" passed").unwrap_or(0), number(" failed").unwrap_or(0))
 }
 
 #[cfg(test)]
@@ -262,6 +330,26 @@ mod tests {
         };
         let second = row("LaneOrder", "inbox-engine", "batching::b");
         assert_eq!(rows, [row("Inbox", "tests", "services::a"), second]);
+    }
+
+    #[test]
+    fn the_last_line_of_a_test_program_is_counted() {
+        let printed =
+            "test a ... ok\ntest result: FAILED. 40 passed; 2 failed; 0 ignored; 0 measured\n\n";
+        assert_eq!(counts(printed), (40, 2));
+        assert_eq!(counts("nothing"), (0, 0));
+    }
+
+    #[test]
+    fn a_change_touches_the_rules_that_its_files_name_or_test() {
+        let rules = ["Inbox", "InboxRows", "LaneOrder", "Fenced"].map(str::to_owned);
+        let rows = read("tests", "LaneOrder engine:batching::b\nFenced release::c\n");
+        let change =
+            |path: &str, text: &str| touched(&[(path.to_owned(), text.to_owned())], &rules, &rows);
+        assert_eq!(change("a/src/b.rs", "if Rule::InboxRows.on() {"), ["InboxRows"]);
+        assert_eq!(change("inbox-engine/src/tests/batching.rs", ""), ["LaneOrder"]);
+        assert_eq!(change("tests/ablation/release.txt", "Fenced release::c"), ["Fenced"]);
+        assert!(change("docs/release.md", "Inbox").is_empty());
     }
 
     #[test]
