@@ -8,6 +8,7 @@ use serde_json::Value;
 use xtask::failure::{Explain, Outcome, failure};
 
 use crate::folders::cargo;
+use crate::lint;
 
 /// A program that cargo built.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +26,10 @@ pub(crate) struct Built {
 pub(crate) fn build(arguments: &[&str]) -> Outcome<Vec<Built>> {
     let doing = || format!("cannot run `cargo {}`", arguments.join(" "));
     let mut command = cargo(arguments);
+    // What is measured is built by the plain compiler; all else is there from the build of the tests.
+    if !arguments.contains(&"release") && !arguments.contains(&"--release") {
+        lint::while_building(&mut command)?;
+    }
     command.arg("--message-format=json-render-diagnostics");
     let mut child = command.stdout(Stdio::piped()).spawn().explain(doing)?;
     let mut built = Vec::new();

@@ -12,7 +12,7 @@ use xtask::failure::{Outcome, failure};
 use crate::built::build;
 use crate::folders::{cache, strict};
 
-/// What a delivery may cost, in instructions of the profile `dev`; measured: 720 (x86-64, Rust 1.95).
+/// What a delivery may cost, in instructions of the profile `dev`; measured: 762 (x86-64, Rust 1.95, built with lints).
 const INSTRUCTIONS_MAX: u64 = 900;
 /// Deliveries of the two counted runs: their difference is free of what starting costs.
 const COUNTED: [u64; 2] = [40_000, 120_000];

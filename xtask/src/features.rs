@@ -1,184 +1,110 @@
-//! Clippy for each feature of a library alone, and for all of them together. A feature that a library only passes on to
-//! others has its turn there.
+//! Features: that the libraries compile, without a warning, with fewer of them than the tests are built with.
 
-use std::time::Instant;
+use std::process::Command;
 
 use xtask::command::run;
 use xtask::failure::Outcome;
 
-use crate::folders::cargo;
+use crate::folders::{cargo, workspace};
+use crate::toolchain;
+use crate::tools::HACK;
 
-/// Features of one library, each by itself beside some that are there every time.
-#[derive(Debug)]
-struct Library {
-    package: &'static str,
-    /// What it does not compile without; and `tls`, with which the Kafka client of the workspace is built already.
-    /// Without it the client is built in "lints, small".
-    always: &'static str,
-    /// Empty: nothing else. With commas: together.
-    each: &'static [&'static str],
-}
-
-const LIBRARIES: [Library; 12] = [
-    Library { package: "inbox-engine", always: "", each: &["", "ablation"] },
-    Library { package: "inbox-outbox-core", always: "", each: &["", "postgres", "sqlite"] },
-    Library {
-        package: "inbox-service-kit",
-        always: "",
-        each: &["", "cli", "postgres", "http", "opentelemetry", "otlp", "webhook", "testing"],
-    },
-    Library { package: "inbox-kafka", always: "tls", each: &["", "testing"] },
-    Library {
-        package: "inbox-store",
-        always: "",
-        each: &[
-            "postgres",
-            "sqlite",
-            "postgres,cli",
-            "postgres,testing",
-            "sqlite,testing",
-            "postgres,ablation",
-            "postgres,sqlite,cli,testing,ablation",
+/// What users choose, by library, for every push: each database alone, and each part that brings other crates. The
+/// crates between are compiled with them. The tests are built with all features together.
+const LISTS: [(&str, &[&str]); 3] = [
+    ("inbox-outbox-core", &["", "postgres", "sqlite"]),
+    (
+        "inbox-consumer",
+        &[
+            "tls,postgres",
+            "tls,sqlite",
+            "tls,sqlite,cli",
+            "tls,postgres,intake",
+            "tls,postgres,schemas",
+            "tls,postgres,opentelemetry",
         ],
-    },
-    Library {
-        package: "inbox-store-conformance",
-        always: "",
-        each: &["postgres", "sqlite", "postgres,sqlite"],
-    },
-    Library {
-        package: "inbox-handler",
-        always: "",
-        each: &[
-            "postgres",
-            "sqlite",
-            "postgres,opentelemetry",
-            "postgres,testing",
-            "postgres,sqlite,opentelemetry,testing",
+    ),
+    (
+        "inbox-outbox-relay",
+        &[
+            "tls,postgres",
+            "tls,sqlite",
+            "tls,sqlite,cli",
+            "tls,postgres,webhook",
+            "tls,postgres,opentelemetry",
         ],
-    },
-    Library {
-        package: "inbox-runtime",
-        always: "",
-        each: &[
-            "postgres",
-            "sqlite",
-            "postgres,http",
-            "postgres,testing",
-            "postgres,ablation",
-            "postgres,sqlite,http,testing,ablation",
-        ],
-    },
-    Library {
-        package: "inbox-intake",
-        always: "",
-        each: &["postgres", "sqlite", "postgres,sqlite"],
-    },
-    Library {
-        package: "inbox-schemas",
-        always: "",
-        each: &["", "avro", "protobuf", "avro,protobuf"],
-    },
-    Library {
-        package: "inbox-consumer",
-        always: "tls",
-        each: &[
-            "postgres",
-            "sqlite",
-            "sqlite,cli",
-            "postgres,cli",
-            "postgres,http",
-            "postgres,intake",
-            "postgres,schemas",
-            "postgres,otlp",
-            "postgres,jemalloc",
-            "postgres,testing",
-            "postgres,sqlite,cli,http,intake,avro,protobuf,opentelemetry,otlp,jemalloc,testing,ablation",
-        ],
-    },
-    Library {
-        package: "inbox-outbox-relay",
-        always: "tls",
-        each: &[
-            "postgres",
-            "sqlite",
-            "sqlite,cli",
-            "sqlite,webhook",
-            "postgres,cli",
-            "postgres,webhook",
-            "postgres,debezium",
-            "postgres,http",
-            "postgres,opentelemetry",
-            "postgres,otlp",
-            "postgres,ablation",
-            "postgres,sqlite,http,otlp,webhook,debezium,ablation",
-        ],
-    },
+    ),
 ];
+
+/// What a library does not compile without, one list for each database; and `tls`, with which librdkafka is built.
+const EACH: [(&str, &[&str]); 12] = [
+    ("inbox-engine", &[""]),
+    ("inbox-outbox-core", &[""]),
+    ("inbox-service-kit", &[""]),
+    ("inbox-kafka", &["tls"]),
+    ("inbox-store", &["postgres", "sqlite"]),
+    ("inbox-store-conformance", &["postgres", "sqlite"]),
+    ("inbox-handler", &["postgres", "sqlite"]),
+    ("inbox-runtime", &["postgres", "sqlite"]),
+    ("inbox-intake", &["postgres", "sqlite"]),
+    ("inbox-schemas", &[""]),
+    ("inbox-consumer", &["tls,postgres", "tls,sqlite"]),
+    ("inbox-outbox-relay", &["tls,postgres", "tls,sqlite"]),
+];
+
+/// Its OpenSSL takes a minute to compile, and no other code depends on it.
+const VENDORED: &str = "tls-vendored";
 
 /// Producers build it alone: it is checked with what it asks of other crates, and no more.
 const SMALLEST: &str = "inbox-outbox-core";
 
-/// Runs it. `tls-vendored` is not among them: its OpenSSL takes a minute, and "lints, small" builds it.
+/// Lints the lists of every push.
 ///
 /// The package `third-party` is chosen beside each library but the smallest. So the crates of others have the same
 /// features in all lists, but for sqlx's databases, and are compiled once. A library that forgets to ask another crate
-/// for a feature is therefore not found here.
-pub(crate) fn each_alone() -> Outcome {
-    for Library { package, always, each } in &LIBRARIES {
-        let start = Instant::now();
-        for features in *each {
-            let features = format!("{always},{features}");
-            println!("{package}: {}", features.trim_start_matches(','));
+/// for a feature is therefore found by [`check_each`] alone.
+pub(crate) fn check_lists() -> Outcome {
+    for (package, lists) in LISTS {
+        for features in lists {
+            println!("{package}: {features}");
             let mut clippy = cargo(&["clippy", "--quiet", "--no-default-features"]);
-            clippy.args(["--package", package, "--features", &features]);
-            if *package != SMALLEST {
+            clippy.args(["--package", package, "--features", features]);
+            if package != SMALLEST {
                 clippy.args(["--package", "third-party"]);
             }
             run(clippy.args(["--", "-D", "warnings"]))?;
         }
-        println!("{package}: {} lists in {} s", each.len(), start.elapsed().as_secs());
     }
     Ok(())
 }
 
-#[cfg(test)]
-mod tests {
-    use xtask::published::{Published, metadata, published};
-
-    use super::*;
-    use crate::folders;
-
-    fn sources(folder: &std::path::Path) -> String {
-        let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-        entries
-            .map(|path| {
-                if path.is_dir() { sources(&path) } else { std::fs::read_to_string(&path).unwrap() }
-            })
-            .collect()
-    }
-
-    #[test]
-    fn every_feature_of_a_library_has_its_turn() {
-        for Published { name, folder, features, .. } in published(&metadata().unwrap()) {
-            let library = LIBRARIES.iter().find(|library| library.package == name);
-            let library = library.unwrap_or_else(|| panic!("{name} is in no line"));
-            let sources = sources(&folder.join("src"));
-            for feature in features {
-                if ["default", "tls-vendored", library.always].contains(&&*feature) {
-                    continue;
-                }
-                let lists = library.each.iter().map(|each| each.split(',').collect::<Vec<_>>());
-                let lists: Vec<_> = lists.filter(|list| list.contains(&&*feature)).collect();
-                assert!(!lists.is_empty(), "{name} has {feature}");
-                assert!(
-                    lists.iter().any(|list| list.len() <= 2)
-                        || !sources.contains(&format!("feature = \"{feature}\"")),
-                    "{feature} of {name} is never without all others"
-                );
-            }
+/// Lints each feature of each library alone, and all of them together, by cargo-hack.
+pub(crate) fn check_each() -> Outcome {
+    let hack = HACK.find_or_install()?;
+    for (package, always) in EACH {
+        for features in always {
+            let mut command = Command::new(&hack);
+            command.args(["hack", "clippy", "--quiet", "--each-feature"]);
+            command.args(["--exclude-features", &format!("default,{VENDORED}")]);
+            command.args(["--package", package, "--features", features]);
+            run(command.args(["--", "-D", "warnings"]).current_dir(workspace()))?;
         }
     }
+    Ok(())
+}
+
+/// Lints what a service builds that needs the libraries and SQLite alone, with an OpenSSL of its own.
+pub(crate) fn check_vendored() -> Outcome {
+    toolchain::ensure(toolchain::BUILD)?;
+    let mut clippy = cargo(&["clippy", "--quiet", "--no-default-features", "--features"]);
+    clippy.arg(format!("sqlite,{VENDORED}"));
+    clippy.args(["--package", "inbox-consumer", "--package", "inbox-outbox-relay"]);
+    run(clippy.args(["--", "-D", "warnings"]))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::folders;
 
     #[test]
     fn third_party_has_every_crate_of_others() {

@@ -9,19 +9,19 @@ mod ablate;
 mod api;
 mod bench;
 mod built;
+mod ci;
 mod debezium;
 mod deny;
 mod engine;
 mod features;
 mod fuzz;
+mod lint;
 mod package;
 mod program;
 mod quickstart;
-mod sbom;
 mod services;
-mod tally;
-mod test;
 mod toolchain;
+mod tools;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -42,9 +42,11 @@ struct Arguments {
 
 #[derive(Subcommand, Debug)]
 enum Verb {
-    /// Everything: format, lints, every test on real services, documentation.
-    Test(test::Choice),
-    /// What needs no service: format, lints, tests, documentation.
+    /// What has to pass for every push: format, lints, tests on real services, documentation.
+    Test(ci::Choice),
+    /// Everything: what `test` runs, and what takes long or fails rarely.
+    Nightly,
+    /// What of `test` needs no service.
     Check,
     /// The main job on this machine, with nothing installed.
     Quickstart(PassedOn),
@@ -98,8 +100,6 @@ enum Verb {
     /// `--help` lists the options.
     #[command(disable_help_flag = true)]
     RelayWebhooks(Profiled),
-    /// What the two programs of a release are made of, as `CycloneDX`: `inbox.cdx.json` beside the packages.
-    Sbom,
     /// Kafka and PostgreSQL on this machine, left running for work.
     Services {
         #[command(subcommand)]
@@ -159,8 +159,9 @@ fn main() -> ExitCode {
 
 fn run(verb: Verb) -> Outcome<ExitCode> {
     match verb {
-        Verb::Test(choice) => return test::everything(&choice),
-        Verb::Check => return test::without_services(),
+        Verb::Test(choice) => return ci::push(choice),
+        Verb::Nightly => return ci::nightly(),
+        Verb::Check => return ci::check(),
         Verb::Quickstart(PassedOn { arguments }) => return quickstart::run(&arguments),
         Verb::Bench(PassedOn { arguments }) => return bench::run(&arguments),
         Verb::Ablate(choice) => return ablate::run(&choice),
@@ -189,8 +190,7 @@ fn run(verb: Verb) -> Outcome<ExitCode> {
         Verb::Api { accept } => api::run(accept)?,
         Verb::Engine => engine::measure()?,
         Verb::Deny => deny::check()?,
-        Verb::Package => package::run_all()?,
-        Verb::Sbom => sbom::write()?,
+        Verb::Package => package::compile()?,
         Verb::Services { verb: ServicesVerb::Up } => services::up()?,
         Verb::Services { verb: ServicesVerb::Down } => services::down()?,
         Verb::Services { verb: ServicesVerb::Status } => services::status()?,

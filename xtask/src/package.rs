@@ -1,7 +1,7 @@
 //! `cargo xtask package`: what would be published is whole.
 //!
 //! Every crate that may be published is packed as a registry would get it, its contents are looked
-//! through, and it is compiled from the package alone. What all is made of is written beside them.
+//! through, and it is compiled from the package alone.
 
 use std::collections::BTreeSet;
 use std::fs::{self, DirEntry};
@@ -15,7 +15,6 @@ use xtask::failure::{Explain, Outcome, failure};
 use xtask::published::{Published, metadata, published};
 
 use crate::folders::{cargo, workspace};
-use crate::sbom;
 use crate::toolchain;
 
 /// What every package holds, besides its sources.
@@ -25,30 +24,32 @@ const ALWAYS: [&str; 5] =
 /// A package carries nothing larger than this: what is larger is there by mistake.
 const BYTES_MAX: u64 = 2 << 20;
 
-/// Packs, looks through and compiles.
-pub(crate) fn run_all() -> Outcome {
-    toolchain::ensure(toolchain::BUILD)?;
-    toolchain::ensure(toolchain::TLS)?;
+/// Packs every crate, and compares what its package holds with what it has to hold.
+pub(crate) fn check_contents() -> Outcome {
     let metadata = metadata()?;
     let crates = published(&metadata);
-    // Cargo's own look compiles everything once more, librdkafka included: see `compile`.
     let mut command = cargo(&["package", "--allow-dirty", "--quiet", "--no-verify"]);
     for package in &crates {
         command.args(["--package", &package.name]);
     }
-    let target = target(&metadata)?;
     run(&mut command)?;
-    let folder = target.join("package");
-    for package in &crates {
-        look_through(package, &folder.join(package.file()))?;
-    }
-    compile(&crates, &folder, &target)?;
-    sbom::write()
+    let folder = target(&metadata)?.join("package");
+    crates.iter().try_for_each(|package| look_through(package, &folder.join(package.file())))
+}
+
+/// Compiles every crate out of its package alone. Not by cargo, which would compile others' crates once for each.
+pub(crate) fn compile() -> Outcome {
+    toolchain::ensure(toolchain::BUILD)?;
+    toolchain::ensure(toolchain::TLS)?;
+    check_contents()?;
+    let metadata = metadata()?;
+    let target = target(&metadata)?;
+    unpack_and_check(&published(&metadata), &target.join("package"), &target)
 }
 
 /// Unpacks them as a workspace of nothing else, and lets cargo check that. With the lock file, the profile and the build
 /// folder of the workspace, so that what they depend on is there already.
-fn compile(crates: &[Published], folder: &Path, target: &Path) -> Outcome {
+fn unpack_and_check(crates: &[Published], folder: &Path, target: &Path) -> Outcome {
     let unpacked = folder.join("unpacked");
     if unpacked.exists() {
         fs::remove_dir_all(&unpacked)

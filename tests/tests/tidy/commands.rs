@@ -7,9 +7,25 @@ use tests::Markdown;
 use super::{Tree, none, shows};
 
 /// Commands of cargo itself, and of what people install beside it.
-const OF_CARGO: [&str; 17] = [
-    "add", "build", "check", "clippy", "deny", "doc", "fmt", "fuzz", "init", "install", "metadata",
-    "new", "package", "publish", "run", "test", "update",
+const OF_CARGO: [&str; 18] = [
+    "add",
+    "build",
+    "check",
+    "clippy",
+    "cyclonedx",
+    "deny",
+    "doc",
+    "fmt",
+    "fuzz",
+    "init",
+    "install",
+    "metadata",
+    "new",
+    "package",
+    "publish",
+    "run",
+    "test",
+    "update",
 ];
 
 /// Where command lines are declared, by the word that a line begins with.

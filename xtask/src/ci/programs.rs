@@ -1,0 +1,90 @@
+//! The programs of the lab in their short forms: that each still does its work. What they measure is looked at by hand.
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use xtask::failure::{Outcome, failure};
+
+use crate::{debezium, program};
+
+/// A program and its options.
+const SHORT: [(&str, &str); 13] = [
+    ("soak", "--events 20000"),
+    ("deploy", "--events 5000"),
+    (
+        "relay-chaos",
+        "--kills 6 --freezes 2 --failovers 1 --restores 1 --clock-steps 1 --missing-topics 1",
+    ),
+    ("relay-chaos", "--destination http --kills 4 --freezes 1 --events 2000"),
+    ("debezium", "relay"),
+    ("debezium", "consumer"),
+    ("debezium", "changes --changes 10000 --kills 2"),
+    ("drill", "--kills 3"),
+    ("costs", "2000"),
+    ("intake-speed", "--events 2000 --rounds 1"),
+    ("relay-speed", "--events 5000 --rounds 1"),
+    ("relay-readings", "--rows 100000 --rounds 2"),
+    ("relay-webhooks", "speed --events 2000 --rounds 1"),
+];
+
+/// Runs all of them, and names each that fails.
+pub(super) fn run_short() -> Outcome {
+    let mut failed = Vec::new();
+    for (verb, options) in SHORT {
+        println!("lab {verb} {options}");
+        let began = Instant::now();
+        let arguments: Vec<OsString> = options.split(' ').map(OsString::from).collect();
+        let end = match verb {
+            "debezium" => debezium::run(arguments)?,
+            verb => program::run(verb, "dev", &arguments)?,
+        };
+        println!("lab {verb} {options}: {} s", began.elapsed().as_secs());
+        if end != ExitCode::SUCCESS {
+            failed.push(format!("{verb} {options}"));
+        }
+    }
+    if failed.is_empty() { Ok(()) } else { failure(format!("failed: {}", failed.join("; "))) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Commands of `cargo xtask` that are no check: they measure, serve work, or are a tier themselves.
+    const NO_CHECKS: [&str; 8] =
+        ["bench", "check", "keep", "nightly", "quickstart", "services", "test", "fuzz"];
+    /// What a step of another name does.
+    const STEPS: [&str; 4] = ["api", "deny", "engine", "package"];
+    /// It takes hours, and is run for the rules that a change touches: `ablate --changed`.
+    const BY_HAND: &str = "ablate";
+
+    #[test]
+    fn each_command_has_a_tier() {
+        let main = include_str!("../main.rs");
+        let verbs = main.split_once("enum Verb {").unwrap().1.split_once("\n}").unwrap().0;
+        let variants = verbs.lines().filter_map(|line| line.strip_prefix("    "));
+        let named = variants.filter(|line| line.starts_with(char::is_uppercase));
+        let mut count = 0;
+        for variant in named {
+            let end = variant.find(|letter: char| !letter.is_alphanumeric()).unwrap();
+            let verb: String = variant[..end]
+                .char_indices()
+                .flat_map(|(at, letter)| {
+                    let dash = (at > 0 && letter.is_uppercase()).then_some('-');
+                    dash.into_iter().chain(letter.to_lowercase())
+                })
+                .collect();
+            let places = [
+                SHORT.iter().any(|(own, _)| *own == verb),
+                NO_CHECKS.contains(&&*verb),
+                STEPS.contains(&&*verb),
+                verb == BY_HAND,
+            ];
+            let found = places.into_iter().filter(|is_there| *is_there).count();
+            assert_eq!(found, 1, "{verb} is in {found} tiers");
+            count += 1;
+        }
+        assert!(count > 15, "{count} commands");
+    }
+}
