@@ -30,7 +30,7 @@ use std::{
     time::Duration,
 };
 
-use examples::{Error, RunningConsumer, Services, configure, wait_until};
+use examples::{Error, FOLDER, RunningConsumer, Services, configure, wait_until};
 use inbox_consumer::{Event, Handler, HandlerResult, Routes, Tx};
 use outbox_relay::Relay;
 use serde_json::Value;
@@ -83,7 +83,7 @@ impl Python {
 
     /// Runs the service; answers what it says.
     fn pay(&self, database: &str) -> Result<String, Error> {
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("plain_sql/pay.py");
+        let script = Path::new(FOLDER).join("plain_sql/pay.py");
         run(Command::new(self.0.join("bin/python")).arg(script).env("DATABASE_URL", database))
     }
 }

@@ -35,6 +35,9 @@ mod running;
 mod services;
 mod smtp;
 
+/// The folder of this package, with the files that a lesson needs beside its source.
+pub const FOLDER: &str = env!("CARGO_MANIFEST_DIR");
+
 pub use error::Error;
 pub use http::{WebServer, request, request_with};
 pub use running::{RunningConsumer, RunningRelay, configure, send, wait_until};
