@@ -18,7 +18,7 @@ const RECORD_OVERHEAD: usize = 128;
 /// What a header takes besides its name and value, at most.
 const HEADER_OVERHEAD: usize = 10;
 
-/// An event about to be written, with an id of its own. See the [crate](crate) for an example.
+/// An event about to be written, with an id of its own. The documentation of the [`crate`] has an example.
 ///
 /// Cloning it keeps the id: a clone is the same event.
 #[derive(Clone, Debug)]

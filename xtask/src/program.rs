@@ -14,13 +14,17 @@ use crate::toolchain;
 pub(crate) fn run(verb: &str, profile: &str, arguments: &[OsString]) -> Outcome<ExitCode> {
     toolchain::ensure(toolchain::BUILD)?;
     toolchain::ensure(toolchain::TLS)?;
-    let mut options = vec!["build", "--workspace", "--bin", "lab", "--profile", profile];
-    if profile == "release" {
-        // What speed is measured with: bench/Cargo.toml.
-        options.extend(["--features", "bench/jemalloc"]);
-    }
-    let programs = build(&options)?;
-    let found = programs.into_iter().find(|built| built.name == "lab");
+    let options: &[&str] = match profile {
+        // As the tests are built, with the features of their dependencies: nothing is left to build after them.
+        "dev" => &["test", "--no-run", "--workspace", "--lib", "--bins", "--tests"],
+        // With the allocator that speed is measured with: bench/Cargo.toml.
+        "release" => {
+            &["build", "--release", "--workspace", "--bin", "lab", "--features", "bench/jemalloc"]
+        }
+        other => &["build", "--profile", other, "--workspace", "--bin", "lab"],
+    };
+    let programs = build(options)?;
+    let found = programs.into_iter().find(|built| built.name == "lab" && !built.is_test);
     let lab =
         found.ok_or_else(|| Failure("the package `tests` has no program `lab`".to_owned()))?;
     let mut command = Command::new(lab.program);

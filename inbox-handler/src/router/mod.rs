@@ -97,7 +97,7 @@ pub(crate) trait Route<DB: Database>: Send + Sync {
         None
     }
 
-    /// Decodes the event at this place of a batch into what [`payloads`](Self::ahead) has made.
+    /// Decodes the event at this place of a batch into a buffer from [`payload_buffer`](Self::payload_buffer).
     fn decode(&self, _place: usize, _event: RunEvent<'_>, _into: &mut (dyn Any + Send)) {}
 
     /// Runs the handler on `run`, which is not empty. `deadline` is for each call of the handler.

@@ -1,4 +1,4 @@
-//! What the runtime writes down while it works, and [`Readings`] are made of.
+//! What the runtime records while it works; [`Readings`](super::Readings) read it.
 //!
 //! Nothing here is written per event: a transaction, a run of a handler or a second at a time. Numbers
 //! are atomic; what is more than a number is replaced as a whole once a second.

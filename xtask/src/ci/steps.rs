@@ -7,7 +7,7 @@ use xtask::command::run;
 use xtask::failure::Outcome;
 
 use crate::folders::{cache, cargo};
-use crate::{api, engine, features, package};
+use crate::{api, engine, features, lint, package};
 
 use super::programs::run_short;
 use super::test_run::{TestRun, build, run_doc_tests, run_tests};
@@ -83,7 +83,7 @@ pub(super) const STEPS: &[Step] = &[
     Step::nightly(
         "examples",
         "The lessons run as parts of one program for every push; this links each as a reader does.",
-        |_| run(&mut cargo(&["build", "--quiet", "--workspace", "--examples"])),
+        |_| build_examples(),
     ),
     Step::nightly(
         "programs",
@@ -94,17 +94,23 @@ pub(super) const STEPS: &[Step] = &[
 
 /// The documentation that users read, without a broken link.
 fn documentation() -> Outcome {
-    document(&[])
+    document(&[], "-D warnings")
 }
 
-/// The same with everything that is not public.
+/// The same with everything that is not public. A public item may name a private one there.
 fn private_documentation() -> Outcome {
-    document(&["--document-private-items"])
+    document(&["--document-private-items"], "-D warnings -A rustdoc::private_intra_doc_links")
 }
 
-fn document(more: &[&str]) -> Outcome {
+fn document(more: &[&str], flags: &str) -> Outcome {
     let mut command = cargo(&["doc", "--workspace", "--no-deps"]);
-    run(command.args(more).env("RUSTDOCFLAGS", "-D warnings"))
+    run(command.args(more).env("RUSTDOCFLAGS", flags))
+}
+
+fn build_examples() -> Outcome {
+    let mut command = cargo(&["test", "--quiet", "--no-run", "--workspace", "--examples"]);
+    lint::while_building(&mut command)?;
+    run(&mut command)
 }
 
 /// What the steps of a run came to.
