@@ -5,7 +5,7 @@ use std::process::Command;
 use xtask::command::run;
 use xtask::failure::Outcome;
 
-use crate::folders::{cargo, workspace};
+use crate::folders::{cargo, forget_package, workspace};
 use crate::toolchain;
 use crate::tools::HACK;
 
@@ -84,6 +84,7 @@ pub(crate) fn check_each() -> Outcome {
     for (package, always) in EACH {
         for features in always {
             let mut command = Command::new(&hack);
+            forget_package(&mut command);
             command.args(["hack", "clippy", "--quiet", "--each-feature"]);
             command.args(["--exclude-features", &format!("default,{VENDORED}")]);
             command.args(["--package", package, "--features", features]);

@@ -206,6 +206,7 @@ fn nextest_command(nextest: &Path, arguments: &[&str]) -> Outcome<Command> {
     let mut command = Command::new(nextest);
     command.arg("nextest").args(arguments).args(TARGETS).arg("--cargo-quiet");
     command.current_dir(folders::workspace());
+    folders::forget_package(&mut command);
     lint::while_building(&mut command)?;
     Ok(command)
 }
