@@ -16,7 +16,7 @@ use xtask::command::capture;
 use xtask::failure::{Explain, Outcome, failure};
 use xtask::server::Process;
 
-use crate::built::{Built, build};
+use crate::built::{Built, build_tests};
 use crate::folders::workspace;
 use crate::services::Services;
 use crate::toolchain;
@@ -79,7 +79,7 @@ pub(crate) fn run(choice: &Choice) -> Outcome<ExitCode> {
         rows.entry(rule).or_default().push(row);
     }
     // The tests of this workspace are built with the feature `ablation` on.
-    let mut programs = build(&["test", "--workspace", "--no-run", "--tests"])?;
+    let mut programs = build_tests()?;
     programs.retain(|built| built.is_test);
     let services = Services::find_or_start()??;
     let bench = Bench { programs, services };

@@ -10,6 +10,10 @@ use xtask::failure::{Explain, Outcome, failure};
 use crate::folders::cargo;
 use crate::lint;
 
+/// What is built of the workspace for tests and programs alike: with other targets cargo chooses other features of
+/// others' crates, and compiles them once more. The lessons of `examples` are part of the lab, so none is linked alone.
+pub(crate) const TARGETS: [&str; 4] = ["--workspace", "--lib", "--bins", "--tests"];
+
 /// A program that cargo built.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Built {
@@ -20,6 +24,11 @@ pub(crate) struct Built {
     pub(crate) program: PathBuf,
     /// Whether it runs the tests of its target; a build of tests makes the plain programs, too.
     pub(crate) is_test: bool,
+}
+
+/// Builds all tests and the programs that they start.
+pub(crate) fn build_tests() -> Outcome<Vec<Built>> {
+    build(&[&["test", "--no-run"], &TARGETS[..]].concat())
 }
 
 /// Builds with the given arguments of cargo, and returns the programs.

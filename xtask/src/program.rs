@@ -5,7 +5,7 @@ use std::process::{Command, ExitCode};
 
 use xtask::failure::{Explain, Failure, Outcome};
 
-use crate::built::build;
+use crate::built::{build, build_tests};
 use crate::services::Services;
 use crate::toolchain;
 
@@ -14,16 +14,20 @@ use crate::toolchain;
 pub(crate) fn run(verb: &str, profile: &str, arguments: &[OsString]) -> Outcome<ExitCode> {
     toolchain::ensure(toolchain::BUILD)?;
     toolchain::ensure(toolchain::TLS)?;
-    let options: &[&str] = match profile {
-        // As the tests are built, with the features of their dependencies: nothing is left to build after them.
-        "dev" => &["test", "--no-run", "--workspace", "--lib", "--bins", "--tests"],
+    let programs = match profile {
+        "dev" => build_tests()?,
         // With the allocator that speed is measured with: bench/Cargo.toml.
-        "release" => {
-            &["build", "--release", "--workspace", "--bin", "lab", "--features", "bench/jemalloc"]
-        }
-        other => &["build", "--profile", other, "--workspace", "--bin", "lab"],
+        "release" => build(&[
+            "build",
+            "--release",
+            "--workspace",
+            "--bin",
+            "lab",
+            "--features",
+            "bench/jemalloc",
+        ])?,
+        other => build(&["build", "--profile", other, "--workspace", "--bin", "lab"])?,
     };
-    let programs = build(options)?;
     let found = programs.into_iter().find(|built| built.name == "lab" && !built.is_test);
     let lab =
         found.ok_or_else(|| Failure("the package `tests` has no program `lab`".to_owned()))?;

@@ -56,7 +56,7 @@ mod tests {
         ["bench", "check", "keep", "nightly", "quickstart", "services", "test", "fuzz"];
     /// What a step of another name does.
     const STEPS: [&str; 4] = ["api", "deny", "engine", "package"];
-    /// It takes hours, and is run for the rules that a change touches: `ablate --changed`.
+    /// It runs each rule's tests at least twice, and is run for the rules that a change touches: `ablate --changed`.
     const BY_HAND: &str = "ablate";
 
     #[test]

@@ -9,6 +9,7 @@ use serde_json::Value;
 use xtask::command::run;
 use xtask::failure::{Explain, Failure, Outcome, failure};
 
+use crate::built::TARGETS;
 use crate::folders::{self, cargo, strict};
 use crate::lint;
 use crate::services::Services;
@@ -93,9 +94,6 @@ impl TestRun {
         }
     }
 }
-
-/// What is built and run. The lessons of `examples` are part of the lab, so nothing else is linked for them.
-const TARGETS: [&str; 4] = ["--workspace", "--lib", "--bins", "--tests"];
 
 /// Builds every test and program of the workspace, and lints what is compiled.
 pub(super) fn build() -> Outcome {
