@@ -8,13 +8,14 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Args;
 use xtask::command::capture;
 use xtask::failure::{Explain, Outcome, failure};
-use xtask::server::Process;
+use xtask::server::{PORTS_SLOT, Process};
 
 use crate::built::{Built, build_tests};
 use crate::folders::workspace;
@@ -28,8 +29,15 @@ const CHANCES: u32 = 3;
 const PACKAGES: [&str; 3] = ["inbox-engine", "inbox-consumer", "tests"];
 /// How many steps the engine's histories have without a rule: a rare course of things has its time to happen.
 const STEPS: &str = "10000000";
-/// Without its rule a test may wait for something that never happens.
-const RUN_MAX: Duration = Duration::from_mins(2);
+/// How many rules are judged at the same time: their tests wait for servers most of the time.
+const AT_ONCE: usize = 4;
+/// The first of as many numbers that nextest gives to no test, so that tests beside ours take other ports.
+const FIRST_SLOT: usize = 40;
+/// Without its rule a test may wait for something that never happens: for so long at least, and for so many times as
+/// long as it took with the rule.
+const WITHOUT_MIN: Duration = Duration::from_mins(2);
+const WITHOUT_TIMES: u32 = 3;
+const WITH_MAX: Duration = Duration::from_mins(5);
 
 /// Which rules.
 #[derive(Args, Debug)]
@@ -82,23 +90,45 @@ pub(crate) fn run(choice: &Choice) -> Outcome<ExitCode> {
     let mut programs = build_tests()?;
     programs.retain(|built| built.is_test);
     let services = Services::find_or_start()??;
-    let bench = Bench { programs, services };
-    let mut wrong = 0;
-    for rule in &rules {
-        let verdict = bench.judge(rows.get(rule.as_str()).map_or(&[], Vec::as_slice))?;
-        let word = if verdict.is_ok() { "ok" } else { "WRONG" };
-        let sentence = verdict.unwrap_or_else(|sentence| {
-            wrong += 1;
-            sentence
-        });
-        println!("{rule:<26} {word:<6} {sentence}");
-    }
+    let wrong = judge_all(&rules, &rows, &programs, &services.environment())?;
     println!(
         "\n{} rules in {} s, {wrong} without a test that fails when they are off",
         rules.len(),
         began.elapsed().as_secs()
     );
     Ok(if wrong == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// How many rules have no test that fails without them. Prints a line about each rule as soon as it is judged.
+fn judge_all(
+    rules: &[String],
+    rows: &BTreeMap<&str, Vec<Row>>,
+    programs: &[Built],
+    environment: &[(&'static str, String)],
+) -> Outcome<usize> {
+    let left = Mutex::new(rules.iter());
+    let next = || left.lock().unwrap_or_else(PoisonError::into_inner).next();
+    let judge_some = |slot: usize| -> Outcome<usize> {
+        let bench = Bench { programs, environment, slot };
+        let mut wrong = 0;
+        while let Some(rule) = next() {
+            let verdict = bench.judge(rows.get(rule.as_str()).map_or(&[], Vec::as_slice))?;
+            wrong += usize::from(verdict.is_err());
+            let word = if verdict.is_ok() { "ok" } else { "WRONG" };
+            let sentence = verdict.unwrap_or_else(|sentence| sentence);
+            println!("{rule:<26} {word:<6} {sentence}");
+        }
+        Ok(wrong)
+    };
+    thread::scope(|scope| {
+        let slots = FIRST_SLOT..FIRST_SLOT + AT_ONCE;
+        let threads = slots.map(|slot| scope.spawn(move || judge_some(slot))).collect::<Vec<_>>();
+        let join = |thread: thread::ScopedJoinHandle<'_, _>| match thread.join() {
+            Ok(wrong) => wrong,
+            Err(_) => failure("a thread that judges rules has died"),
+        };
+        threads.into_iter().map(join).sum()
+    })
 }
 
 /// The rules by name, from the enum in the engine.
@@ -212,12 +242,14 @@ fn read(package: &'static str, text: &str) -> Vec<Row> {
 }
 
 /// What tests run on.
-struct Bench {
-    programs: Vec<Built>,
-    services: Services,
+struct Bench<'a> {
+    programs: &'a [Built],
+    environment: &'a [(&'static str, String)],
+    /// Its ports are those of this number.
+    slot: usize,
 }
 
-impl Bench {
+impl Bench<'_> {
     /// A rule holds its place if each of its rows passes with it and fails without it.
     fn judge(&self, rows: &[Row]) -> Outcome<Result<String, String>> {
         if rows.is_empty() {
@@ -226,7 +258,8 @@ impl Bench {
         let mut sentences = Vec::new();
         for row in rows {
             let Row { package, pattern, .. } = row;
-            match self.tests(row, false)? {
+            let began = Instant::now();
+            match self.tests(row, false, WITH_MAX)? {
                 Run::Passed(0) => {
                     return Ok(Err(format!("no test of {package} is named `{pattern}`")));
                 }
@@ -235,7 +268,8 @@ impl Bench {
                     return Ok(Err(format!("{package} {pattern}: {how} with the rule on")));
                 }
             }
-            match self.without(row)? {
+            let time = (began.elapsed() * WITHOUT_TIMES).max(WITHOUT_MIN);
+            match self.without(row, time)? {
                 Run::Passed(count) => {
                     let sentence = format!("{package} {pattern}: {count} passed without it");
                     return Ok(Err(sentence));
@@ -247,28 +281,29 @@ impl Bench {
     }
 
     /// Without its rule. Some rules prevent a race, which has a few chances to happen.
-    fn without(&self, row: &Row) -> Outcome<Run> {
-        let mut run = self.tests(row, true)?;
+    fn without(&self, row: &Row, time: Duration) -> Outcome<Run> {
+        let mut run = self.tests(row, true, time)?;
         for _ in 1..CHANCES {
             if matches!(run, Run::Failed(_)) {
                 break;
             }
-            run = self.tests(row, true)?;
+            run = self.tests(row, true, time)?;
         }
         Ok(run)
     }
 
     /// Runs the tests of a row in every test program of its package.
-    fn tests(&self, row: &Row, off: bool) -> Outcome<Run> {
+    fn tests(&self, row: &Row, off: bool, time: Duration) -> Outcome<Run> {
         let folder = workspace().join(row.package);
         let mut passed = 0;
         for built in self.programs.iter().filter(|built| built.package == folder) {
             let mut command = Command::new(&built.program);
-            command.arg(&row.pattern).current_dir(&folder).envs(self.services.environment());
+            command.arg(&row.pattern).current_dir(&folder);
+            command.envs(self.environment.iter().cloned()).env(PORTS_SLOT, self.slot.to_string());
             if off {
                 command.env("INBOX_RULES_OFF", &row.rule).env("INBOX_STEPS", STEPS);
             }
-            match finish(&mut command)? {
+            match finish(&mut command, time)? {
                 Run::Passed(count) => passed += count,
                 failed @ Run::Failed(_) => return Ok(failed),
             }
@@ -277,19 +312,19 @@ impl Bench {
     }
 }
 
-/// Runs a test program to its end, or to its deadline.
-fn finish(command: &mut Command) -> Outcome<Run> {
+/// Runs a test program to its end, but no longer than this time.
+fn finish(command: &mut Command, time: Duration) -> Outcome<Run> {
     let program = command.get_program().to_owned();
     let doing = || format!("cannot run {}", program.display());
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     let child = command.spawn().explain(doing)?;
     let process = Process::of(child.id());
     let reader = thread::spawn(move || child.wait_with_output());
-    let deadline = Instant::now() + RUN_MAX;
+    let deadline = Instant::now() + time;
     while !reader.is_finished() {
         if Instant::now() > deadline {
             process.inspect(|process| process.signal("KILL"));
-            let seconds = RUN_MAX.as_secs();
+            let seconds = time.as_secs();
             return Ok(Run::Failed(format!("stood still for {seconds} s")));
         }
         thread::sleep(Duration::from_millis(10));

@@ -12,7 +12,7 @@ pub use connect::Connect;
 pub use kafka::{Kafka, KafkaSettings, Listener};
 pub use note::Note;
 pub use pgbouncer::{PgBouncer, program as pgbouncer_program};
-pub use ports::free as free_ports;
+pub use ports::{SLOT as PORTS_SLOT, free as free_ports};
 pub use postgres::{Postgres, StopMode, binaries as postgres_binaries};
 pub use process::Process;
 

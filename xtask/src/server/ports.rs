@@ -12,7 +12,7 @@ const COUNT: u16 = 12_000;
 
 /// Nextest runs each test in a process, and numbers those that run at the same time. Each number has ports of its own:
 /// a port that is free now is taken some seconds later, when the server behind it listens.
-const SLOT: &str = "NEXTEST_TEST_GLOBAL_SLOT";
+pub const SLOT: &str = "NEXTEST_TEST_GLOBAL_SLOT";
 const SLOTS: u16 = 60;
 
 /// `N` different ports of 127.0.0.1 that nothing listens on at this moment, and that this process has
