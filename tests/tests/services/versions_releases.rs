@@ -57,15 +57,23 @@ impl Handler<Postgres> for Break<Sql> {
     }
 }
 
-/// 3, 2 and 4 wait, in this order.
-async fn wait_out_of_order<DB: Kit>(handler: impl Handler<DB, Event = i64>) -> HandlerTest<DB> {
+/// The longest attempt of a handler that hangs.
+const HANGS: Duration = Duration::from_secs(1);
+/// That of others, on a machine that has much else to do.
+const ENDS: Duration = Duration::from_secs(20);
+
+/// 3, 2 and 4 wait, in this order. An attempt takes no longer than this.
+async fn wait_out_of_order<DB: Kit>(
+    handler: impl Handler<DB, Event = i64>,
+    attempt: Duration,
+) -> HandlerTest<DB> {
     let mut bench = DB::bench().await;
     bench.execute(DB::TABLES).await.unwrap();
     bench.configure(|config| {
         config.retry.attempts_max = 1;
-        config.retry.attempt_deadline = Duration::from_secs(1);
-        config.database.statement_timeout = Duration::from_millis(800);
-        config.database.lock_timeout = Duration::from_millis(400);
+        config.retry.attempt_deadline = attempt;
+        config.database.statement_timeout = attempt * 4 / 5;
+        config.database.lock_timeout = attempt * 2 / 5;
         config.park.delay_min = MOMENT;
         config.park.delay_max = MOMENT;
     });
@@ -79,8 +87,11 @@ async fn wait_out_of_order<DB: Kit>(handler: impl Handler<DB, Event = i64>) -> H
 }
 
 /// 1 comes as well: the three are released together.
-async fn release_out_of_order<DB: Kit>(handler: impl Handler<DB, Event = i64>) -> HandlerTest<DB> {
-    let mut bench = wait_out_of_order(handler).await;
+async fn release_out_of_order<DB: Kit>(
+    handler: impl Handler<DB, Event = i64>,
+    attempt: Duration,
+) -> HandlerTest<DB> {
+    let mut bench = wait_out_of_order(handler, attempt).await;
     bench.deliver(&to(1)).await.unwrap();
     bench
 }
@@ -89,7 +100,7 @@ async fn release_out_of_order<DB: Kit>(handler: impl Handler<DB, Event = i64>) -
 /// again, whatever order their queue has.
 async fn what_breaks_a_release_does_not_pass_its_gap<DB: Kit>() {
     let handler = Break { version: 3, times: Arc::new(1.into()), by: Hang };
-    let mut bench = release_out_of_order::<DB>(handler).await;
+    let mut bench = release_out_of_order::<DB>(handler, HANGS).await;
     become_(&mut bench, "1 1 1 2 3 4").await;
     bench.close().await.unwrap();
 }
@@ -98,7 +109,7 @@ async fn what_breaks_a_release_does_not_pass_its_gap<DB: Kit>() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_rollback_took_back_does_not_pass_its_gap() {
     let handler = Break { version: 3, times: Arc::new(1.into()), by: Sql("ROLLBACK") };
-    let mut bench = release_out_of_order::<Postgres>(handler).await;
+    let mut bench = release_out_of_order::<Postgres>(handler, ENDS).await;
     become_(&mut bench, "1 1 1 2 3 4").await;
     bench.close().await.unwrap();
 }
@@ -109,7 +120,7 @@ async fn what_a_rollback_took_back_does_not_pass_its_gap() {
 async fn what_waited_before_a_commit_is_looked_at_again() {
     let stop = Sql("INSERT INTO stopped VALUES (1); COMMIT");
     let handler = Break { version: 2, times: Arc::new(1.into()), by: stop };
-    let mut bench = wait_out_of_order::<Postgres>(handler).await;
+    let mut bench = wait_out_of_order::<Postgres>(handler, ENDS).await;
     for sql in [
         "CREATE TABLE stopped (n bigint)",
         "CREATE FUNCTION stop() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
@@ -134,7 +145,7 @@ async fn what_waited_before_a_commit_is_looked_at_again() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_ran_before_a_commit_is_not_run_again() {
     let handler = Break { version: 3, times: Arc::new(1.into()), by: Sql("COMMIT") };
-    let mut bench = release_out_of_order::<Postgres>(handler).await;
+    let mut bench = release_out_of_order::<Postgres>(handler, ENDS).await;
     parked(&mut bench, 2, "reason = 'torn'").await;
     parked(&mut bench, 1, "reason = 'follower'").await;
     assert_eq!(effects(&mut bench).await, "1 1 1 2 3");

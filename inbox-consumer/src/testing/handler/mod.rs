@@ -62,6 +62,9 @@ pub use outbox_core::{Aggregate, EventId, Header, OutboxEvent, Record};
 pub use outcome::{Outcome, TestError};
 
 use crate::{Routes, config::Config};
+
+/// What the partition of a test may take to be let go of.
+const DRAIN: Duration = Duration::from_secs(30);
 use place::Place;
 use running::Running;
 
@@ -368,11 +371,16 @@ fn one(outcomes: Vec<Outcome>) -> Result<Outcome, TestError> {
     outcomes.into_iter().next().ok_or_else(|| TestError::new("nothing was delivered"))
 }
 
-/// One lane, so that events are settled in their order, and quick retries without pauses.
+/// One lane, so that events are settled in their order, and quick retries without pauses. A transaction has as many events
+/// as half a drain has time for, by how long earlier ones took: with a long one, what a test delivers together stays
+/// together on a machine that is slow just then.
 fn config(url: &str) -> Config {
     let mut config = Config::new("handler-test", "localhost", [log::TOPIC], url);
     config.lanes.count = 1;
     config.retry.delay_min = Duration::from_millis(1);
     config.retry.delay_max = Duration::from_millis(1);
+    config.limits.drain_deadline = DRAIN;
+    config.limits.close_deadline = DRAIN;
+    config.kafka.session_timeout = DRAIN * 3;
     config
 }
