@@ -103,6 +103,10 @@ pub(super) async fn killed(worker: &Executable, kills: u32) -> Row {
     row.figures.insert("seconds", began.elapsed().as_secs_f64());
     let all = AGGREGATES * sent;
     eventually(PATIENCE, "every effect", async || stage.effects().await >= all).await;
+    // The last kill may have come behind the last effect: a process that has just begun does not know SIGTERM yet.
+    if !logged(&program, &owned, &mark, PATIENCE).await {
+        row.wrong.push("the last process takes over no partition".to_owned());
+    }
     settled(&stage, supervised.end().await, (all, 0), &mut row).await;
     row
 }

@@ -42,12 +42,13 @@ pub(crate) async fn run(args: DeployArgs) -> ExitCode {
         }
         return conclude(&report, &violations, file, CHECKED);
     }
-    // The limits that a configuration has by default.
+    // The limits that a configuration has by default; in a small run half of what a partition has, or none would be reached.
+    let (aggregates, partitions) = ((args.events / 10).max(1), 6_u16);
     let size = Size {
-        aggregates: i64::from(args.events / 10).max(1),
+        aggregates: aggregates.into(),
         per_aggregate: 10,
-        partitions: 6,
-        aggregates_max: 1_000,
+        partitions: partitions.into(),
+        aggregates_max: (aggregates / u32::from(partitions) / 2).clamp(1, 1_000),
         events_max: 100_000,
     };
     let report = bad_deploy(&worker, size).await;
