@@ -26,6 +26,7 @@ impl Config {
         let security = &self.kafka.security;
         found.extend(security.problems(&self.kafka.bootstrap, "inbox-consumer", tls));
         found.extend(self.intake.problems());
+        self.replays(&mut found);
         found.extend(self.schemas.problems());
         found.extend(self.http.problem());
         found.extend(self.traces.problems(BUILD.package, cfg!(feature = "opentelemetry")));
@@ -148,6 +149,20 @@ impl Config {
             found.push(Problem::doubt(
                 &["retention.prune_interval", "retention.inbox"],
                 format!("`retention.prune_interval` ({}) is longer than `retention.inbox` ({}), so rows stay much longer than they must; lower the first", text(self.retention.prune_interval), text(self.retention.inbox)),
+            ));
+        }
+    }
+
+    /// A signed request can be sent once more by whoever has read it, for as long as its time is accepted: at first by
+    /// the tolerance early, at last by the tolerance late, and then it may wait for its transaction. The inbox has to
+    /// know its events until then.
+    fn replays(&self, found: &mut Vec<Problem>) {
+        let intake = &self.intake;
+        let accepted = intake.signature_tolerance * 2 + intake.request_timeout;
+        if intake.is_on() && !intake.secret_files.is_empty() && self.retention.inbox < accepted {
+            found.push(Problem::fatal(
+                &["retention.inbox", "intake.signature_tolerance", "intake.request_timeout"],
+                format!("`retention.inbox` ({}) is shorter than a signed request can be sent again, and then its events would take effect twice: twice `intake.signature_tolerance` ({}) and `intake.request_timeout` ({}), together {}; raise the first or lower the others", text(self.retention.inbox), text(intake.signature_tolerance), text(intake.request_timeout), text(accepted)),
             ));
         }
     }

@@ -110,6 +110,32 @@ fn values_set_by_a_program_are_held_to_the_bounds_of_the_table() {
     one(found, "`retention.inbox`: expected a duration from 1m to 3650d");
 }
 
+#[cfg(feature = "intake")]
+#[test]
+fn a_signed_request_is_known_for_as_long_as_it_can_be_sent_again() {
+    let signed = |inbox: Duration, tolerance: Duration| {
+        move |config: &mut Config| {
+            config.intake.listen = "127.0.0.1:0".into();
+            config.intake.secret_files = vec!["/etc/inbox/secret".into()];
+            config.intake.signature_tolerance = tolerance;
+            config.retention.inbox = inbox;
+        }
+    };
+    let minutes = Duration::from_mins;
+    let seconds = Duration::from_secs;
+    one(
+        fatal(signed(seconds(629), minutes(5))),
+        "`retention.inbox` (10m 29s) is shorter than a signed request can be sent again",
+    );
+    assert_eq!(fatal(signed(seconds(630), minutes(5))), [""; 0]);
+    one(fatal(signed(minutes(60), minutes(60))), "`retention.inbox` (1h) is shorter");
+    let unsigned = |config: &mut Config| {
+        signed(minutes(1), minutes(5))(config);
+        config.intake.secret_files.clear();
+    };
+    assert_eq!(fatal(unsigned), [""; 0]);
+}
+
 #[test]
 fn names_that_kafka_or_sql_would_refuse_are_refused_first() {
     one(fatal(|c| c.consumer.name = "a b".into()), "`consumer.name` may hold letters");
