@@ -4,7 +4,6 @@ use std::{fmt, sync::Arc};
 
 use outbox_core::{CodecError, Decode, Json, Payload, Preparation};
 use serde::de::DeserializeOwned;
-use serde_json::Value;
 
 use crate::{
     avro::{AvroSchema, ReaderSchema},
@@ -55,15 +54,15 @@ impl Registry {
         Ok(Self { reader: Some(Arc::new(reader)), ..self })
     }
 
-    /// The value of a payload in the wire format.
-    fn value(&self, bytes: &[u8]) -> Result<Value, CodecError> {
+    /// What a payload in the wire format is.
+    fn read<T: DeserializeOwned>(&self, bytes: &[u8]) -> Result<T, CodecError> {
         let (id, body) = framed(bytes)?;
         let schema = self.schemas.get(id)?;
         if let (Some(reader), Schema::Avro(writer)) = (&self.reader, &*schema) {
-            let value = writer.value_for(reader, body);
-            return value.map_err(|what| unfit("Avro", &what));
+            let value = writer.value_for(reader, body).map_err(|what| unfit("Avro", &what))?;
+            return serde_json::from_value(value).map_err(|error| CodecError::value(&error));
         }
-        schema.value(body)
+        schema.decode(body)
     }
 
     /// Whether payloads of a topic are in the wire format.
@@ -80,10 +79,7 @@ impl Registry {
 impl<T: DeserializeOwned> Decode<T> for Registry {
     fn decode(&self, payload: &Payload<'_>) -> Result<T, CodecError> {
         match payload.content() {
-            Some(bytes) if self.takes(payload.topic()) => {
-                let value = self.value(bytes)?;
-                serde_json::from_value(value).map_err(|error| CodecError::value(&error))
-            }
+            Some(bytes) if self.takes(payload.topic()) => self.read(bytes),
             // What stands for no payload, JSON knows.
             _ => Json.decode(payload),
         }

@@ -1,7 +1,7 @@
 //! A schema that can be read by, as the registry has it.
 
-use outbox_core::CodecError;
-use serde_json::Value;
+use outbox_core::{CodecError, Decode as _, Json, Payload};
+use serde::de::DeserializeOwned;
 
 use crate::{
     avro::AvroSchema,
@@ -34,22 +34,26 @@ impl Schema {
         }
     }
 
-    /// The value that a payload is, behind the id of its schema.
+    /// What a payload is, behind the id of its schema. JSON and the JSON of Protobuf are read as text: a number in a value
+    /// of JSON has no more than 17 digits.
     ///
     /// # Errors
     ///
-    /// When the bytes are not what the schema describes.
-    pub fn value(&self, body: &[u8]) -> Result<Value, CodecError> {
-        match self {
-            Self::Avro(schema) => schema.value(body).map_err(|what| unfit("Avro", &what)),
-            Self::Protobuf(schema) => schema.value(body).map_err(|what| unfit("Protobuf", &what)),
-            Self::Json => outbox_core::Decode::decode(&outbox_core::Json, &payload(body)),
-        }
+    /// When the bytes are not what the schema describes, or that does not fit `T`.
+    pub fn decode<T: DeserializeOwned>(&self, body: &[u8]) -> Result<T, CodecError> {
+        let read = match self {
+            Self::Avro(schema) => {
+                let value = schema.value(body).map_err(|what| unfit("Avro", &what))?;
+                serde_json::from_value(value)
+            }
+            Self::Protobuf(schema) => {
+                let json = schema.json(body).map_err(|what| unfit("Protobuf", &what))?;
+                serde_json::from_slice(&json)
+            }
+            Self::Json => return Json.decode(&Payload::new(body)),
+        };
+        read.map_err(|error| CodecError::value(&error))
     }
-}
-
-fn payload(body: &[u8]) -> outbox_core::Payload<'_> {
-    outbox_core::Payload::new(body)
 }
 
 /// `what` shows none of the payload.

@@ -53,7 +53,7 @@ impl<'a> Reader<'a> {
             },
             Node::Int => self.int()?.into(),
             Node::Long => self.long()?.into(),
-            Node::Float => text::float(f32::from_le_bytes(self.array()?).into()),
+            Node::Float => text::short_float(f32::from_le_bytes(self.array()?)),
             Node::Double => text::float(f64::from_le_bytes(self.array()?)),
             Node::Bytes => text::base64(self.sized()?),
             Node::Text => self.text()?.into(),

@@ -51,7 +51,7 @@ fn at(nodes: &Nodes, place: At, value: Avro) -> Result<Value, &'static str> {
         (_, Avro::Boolean(value)) => value.into(),
         (_, Avro::Int(value)) => value.into(),
         (_, Avro::Long(value)) => value.into(),
-        (_, Avro::Float(value)) => text::float(value.into()),
+        (_, Avro::Float(value)) => text::short_float(value),
         (_, Avro::Double(value)) => text::float(value),
         (_, Avro::Bytes(value) | Avro::Fixed(_, value)) => text::base64(&value),
         (_, Avro::String(value) | Avro::Enum(_, value)) => value.into(),

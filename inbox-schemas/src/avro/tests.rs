@@ -44,6 +44,9 @@ fn each_type_is_written_in_json_as_the_documents_say() {
         (r#""int""#.into(), Avro::Int(i32::MIN), json!(i32::MIN)),
         (r#""long""#.into(), Avro::Long(i64::MAX), json!(i64::MAX)),
         (r#""float""#.into(), Avro::Float(1.5), json!(1.5)),
+        (r#""float""#.into(), Avro::Float(0.1), json!(0.1)),
+        (r#""float""#.into(), Avro::Float(f32::MAX), json!(3.402_823_5e38)),
+        (r#""float""#.into(), Avro::Float(f32::NAN), json!("NaN")),
         (r#""double""#.into(), Avro::Double(f64::NAN), json!("NaN")),
         (r#""double""#.into(), Avro::Double(f64::NEG_INFINITY), json!("-Infinity")),
         (r#""bytes""#.into(), Avro::Bytes(vec![0, 171, 255]), json!("AKv/")),
@@ -242,5 +245,5 @@ fn what_is_no_schema_is_refused_by_name() {
         assert!(error.starts_with("it is no schema of Avro: "), "{error}");
     }
     let fetched = Fetched { format: Format::Json, text: "{}".into(), references: Vec::new() };
-    assert_eq!(Schema::read(&fetched).unwrap().value(b"[1]"), Ok(json!([1])));
+    assert_eq!(Schema::read(&fetched).unwrap().decode(b"[1]"), Ok(json!([1])));
 }

@@ -30,6 +30,19 @@ pub(super) fn float(value: f64) -> Value {
     }
 }
 
+/// Of four bytes: with the shortest digits that are this number among those, as 0.1, and not 0.10000000149011612.
+pub(super) fn short_float(value: f32) -> Value {
+    let shortest = value.to_string().parse().ok().filter(|shortest: &f64| {
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "it is what a reader of four bytes does"
+        )]
+        let again = *shortest as f32;
+        again.to_bits() == value.to_bits()
+    });
+    float(shortest.unwrap_or_else(|| value.into()))
+}
+
 pub(super) fn decimal(unscaled: &[u8], scale: usize) -> Result<Value, Fault> {
     if unscaled.len() > DECIMAL_BYTES_MAX {
         return Err(TOO_LONG);

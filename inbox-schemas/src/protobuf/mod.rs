@@ -10,7 +10,6 @@ use protox::{
     Compiler,
     file::{ChainFileResolver, File, FileResolver, GoogleFileResolver},
 };
-use serde_json::Value;
 
 use crate::{fetched::Fetched, wire::message_path};
 use bounds::{Bounds, NO_FORM};
@@ -41,8 +40,8 @@ impl ProtobufSchema {
         Ok(Self { file })
     }
 
-    /// The value of a payload. An error shows none of it.
-    pub(crate) fn value(&self, body: &[u8]) -> Result<Value, String> {
+    /// A payload as JSON. An error shows none of it.
+    pub(crate) fn json(&self, body: &[u8]) -> Result<Vec<u8>, String> {
         let (path, body) = message_path(body)?;
         let message =
             self.message(&path).ok_or("its schema has no message at the indexes that it names")?;
@@ -54,8 +53,10 @@ impl ProtobufSchema {
             .stringify_64_bit_integers(false)
             .use_proto_field_name(true)
             .skip_default_fields(false);
-        let value = message.serialize_with_options(serde_json::value::Serializer, &options);
-        value.map_err(|_| NO_FORM.into())
+        let mut json = Vec::new();
+        let mut serializer = serde_json::Serializer::new(&mut json);
+        message.serialize_with_options(&mut serializer, &options).map_err(|_| NO_FORM)?;
+        Ok(json)
     }
 
     /// By its place among the messages that are declared at each level; those that Protobuf makes of maps do not count.

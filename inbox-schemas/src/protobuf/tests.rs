@@ -47,7 +47,11 @@ fn order() -> ProtobufSchema {
 }
 
 fn value(body: &[u8]) -> Result<Value, String> {
-    order().value(body)
+    value_of(&order(), body)
+}
+
+fn value_of(schema: &ProtobufSchema, body: &[u8]) -> Result<Value, String> {
+    Ok(serde_json::from_slice(&schema.json(body)?).unwrap())
 }
 
 /// A field that has these bytes, behind their length.
@@ -150,7 +154,7 @@ fn any_inside_of_any_has_an_end() {
         |inner: &[u8]| within(0x0a, &[within(0x0a, b"types/Box"), within(0x12, inner)].concat());
     let in_boxes = |count: usize, inner: Vec<u8>| (0..count).fold(inner, |it, _| within(0x12, &it));
     let in_anys = |count: usize| (0..count).fold(Vec::<u8>::new(), |it, _| in_any(&it));
-    let value = |message: Vec<u8>| boxes.value(&[vec![0], message].concat());
+    let value = |message: Vec<u8>| value_of(&boxes, &[vec![0], message].concat());
     let two = json!({"any": {"@type": "types/Box", "any": {"@type": "types/Box"}}});
     assert_eq!(value(in_anys(2)), Ok(two));
     assert!(value(in_anys(4)).is_ok());
@@ -161,6 +165,14 @@ fn any_inside_of_any_has_an_end() {
     assert!(value(in_boxes(40, in_any(&in_boxes(40, Vec::new())))).is_ok());
     let error = value(in_boxes(60, in_any(&in_boxes(60, Vec::new())))).unwrap_err();
     assert_eq!(error, "it is nested too deep");
+}
+
+/// Of the numbers that are this one in four bytes, the shortest.
+#[test]
+fn a_float_of_four_bytes_has_its_own_digits() {
+    let rate = with(r#"syntax = "proto3"; message Rate { float rate = 1; }"#, &[]).unwrap();
+    let body = [vec![0, 0x0d], 0.1_f32.to_le_bytes().to_vec()].concat();
+    assert_eq!(rate.json(&body).as_deref(), Ok(&br#"{"rate":0.1}"#[..]));
 }
 
 /// Items without anything in them: two bytes each, and thirty fields of JSON.
@@ -175,12 +187,12 @@ fn fields_that_are_not_set_are_bounded_by_the_payload() {
     text.push('}');
     let list = with(&text, &[]).unwrap();
     let items = |count: usize| [vec![0_u8], [0x0a, 0].repeat(count)].concat();
-    assert!(list.value(&items(500)).is_ok());
-    let error = list.value(&items(500_000)).unwrap_err();
+    assert!(list.json(&items(500)).is_ok());
+    let error = list.json(&items(500_000)).unwrap_err();
     assert!(error.contains("more than 64 times its length"), "{error}");
     let full = [0x0a, 22].into_iter().chain(within(0x0a, b"twenty bytes of text"));
     let full: Vec<u8> = [0].into_iter().chain(full.collect::<Vec<u8>>().repeat(5000)).collect();
-    assert!(list.value(&full).is_ok());
+    assert!(list.json(&full).is_ok());
 }
 
 #[test]

@@ -16,7 +16,7 @@ use axum::{
     http::{HeaderMap, StatusCode, Uri},
 };
 use outbox_core::{CodecError, Decode, Payload};
-use serde_json::{Value, json};
+use serde_json::{Value, json, value::RawValue};
 
 use super::RegistrySettings;
 use crate::Registry;
@@ -136,6 +136,20 @@ async fn a_payload_that_was_not_prepared_is_not_decoded() {
 }
 
 /// Case by case: only a registry that says that it has no such schema makes the event's fault of it.
+/// More digits than a number of eight bytes has.
+#[tokio::test]
+async fn a_number_in_json_keeps_its_digits() {
+    let (served, settings) = Served::start().await;
+    served.answers("/schemas/ids/7", 200, JSON);
+    let registry = Registry::new(settings).unwrap();
+    let json = r#"{"amount": 12345678901234567890.12}"#;
+    let bytes = [&[0, 0, 0, 0, 7], json.as_bytes()].concat();
+    let payload = Payload::new(&bytes);
+    Decode::<Box<RawValue>>::prepare(&registry, &payload).unwrap().await.unwrap();
+    let read: Box<RawValue> = registry.decode(&payload).unwrap();
+    assert_eq!(read.get(), json);
+}
+
 #[tokio::test]
 async fn an_id_that_is_not_known_is_the_payloads_and_all_else_is_an_outage() {
     let unknown = r#"{"error_code": 40403, "message": "Schema 1 not found"}"#;
