@@ -368,13 +368,14 @@ impl OutboxEvent {
     }
 
     /// The record that carries it: the aggregate id is the key, the event's own headers come first,
-    /// then those that were added.
+    /// then those that were added. It has no timestamp, so Kafka sets the time of sending: by the timestamp a broker
+    /// deletes what is older than the topic's retention, and refuses what is ahead, and an event may have happened long ago.
     pub fn record(&self) -> Record {
         Record {
             key: Some(self.envelope.aggregate.aggregate_id.clone().into()),
             headers: self.own_headers().chain(self.headers.iter().cloned()).collect(),
             payload: self.envelope.payload.clone(),
-            timestamp_ms: self.envelope.occurred_at_ms,
+            timestamp_ms: None,
         }
     }
 

@@ -37,6 +37,7 @@ fn an_event_fills_its_headers() {
             "tenant=a",
         ]
     );
+    assert_eq!(record.timestamp_ms, None, "a broker deletes records by it");
     assert_eq!(record.key.unwrap(), "42");
     assert_eq!(record.payload.unwrap(), "5");
     assert_eq!(event.id(), id);

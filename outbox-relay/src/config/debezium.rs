@@ -15,7 +15,8 @@ section! {
         table_field_event_type: String = "type";
         /// The column with the payload.
         table_field_event_payload: String = "payload";
-        /// The column with the record's timestamp. Without, it is the time of sending.
+        /// The column with the record's timestamp. Without, it is the time of sending. A broker deletes records by it: an
+        /// event that is older than the topic's retention is deleted before anybody reads it.
         table_field_event_timestamp: Option<String>;
         /// What further columns become: `column:header`, `column:envelope`, `column:partition`, each with `:alias` behind
         /// it if it has another name there, separated by commas.

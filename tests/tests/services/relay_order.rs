@@ -1,6 +1,6 @@
 //! The relay: rows in their order, none passed over (F1, F2, F5, F6, F7, E6).
 
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 use inbox_consumer::testing::broker::{Failure, MockBroker, Request};
 use outbox_core::OutboxEvent;
@@ -53,6 +53,27 @@ async fn a_long_transaction_elsewhere_stalls_nothing() {
     in_order(&outbox.arrived(5).await, &["a"], 5);
     running.stop().await;
     open.rollback().await.unwrap();
+}
+
+/// When an event happened is in a header alone: by the timestamp of a record the broker would delete what is older than
+/// the topic's retention, and refuse what is ahead of its clock.
+#[tokio::test]
+async fn an_event_of_another_time_is_sent_with_the_time_of_sending() {
+    const DAY_MS: i64 = 24 * 60 * 60 * 1000;
+    let outbox = Outbox::set("other_time", 1).await;
+    let now = i64::try_from(UNIX_EPOCH.elapsed().unwrap().as_millis()).unwrap();
+    let mut connection = sqlx::PgConnection::connect(&outbox.schema.url()).await.unwrap();
+    for (aggregate, days) in [("old", -30), ("ahead", 30)] {
+        let event = counted_event(aggregate, 1).with_occurred_at_ms(now + days * DAY_MS);
+        outbox_core::append(&mut connection, &event).await.unwrap();
+    }
+    let running = outbox.start().await;
+    for arrival in outbox.arrived(2).await {
+        let late = arrival.at_ms - now;
+        assert!((-1_000..60_000).contains(&late), "{}: {late} ms after it", arrival.key);
+    }
+    outbox.drained(SOON).await;
+    running.stop().await;
 }
 
 /// NOTIFY alone wakes the relay, and without rows it asks for nothing.
