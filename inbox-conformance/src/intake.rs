@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use inbox_engine::internal::{Lane, Offset};
+use outbox_core::IdScope;
 
 use super::{
     Probe,
@@ -16,16 +17,44 @@ const WAITS: Duration = Duration::from_millis(200);
 /// It is found under its consumer and its name, and by no other.
 pub async fn an_intake_is_found_by_its_name<DB: Probe>(settings: DB::Settings) {
     let mut scene = Scene::<DB>::new(settings, "intake-name").await;
-    let place = scene.request.partition.clone();
-    let found = DB::intake_partition(&mut scene.session, "intake-name", &place).await;
+    let found = DB::intake_partition(&mut scene.session, &scene.request).await;
     assert_eq!(found.expect("the look"), None, "nobody has made it");
     let taken = scene.take_over().await;
-    let found = DB::intake_partition(&mut scene.session, "intake-name", &place).await;
+    let found = DB::intake_partition(&mut scene.session, &scene.request).await;
     let found = found.expect("the look").expect("it was made");
     assert_eq!(found.scope(), taken.scope);
     assert_eq!(found.lane_count, scene.request.lanes.count);
-    let other = DB::intake_partition(&mut scene.session, "intake-other", &place).await;
+    scene.request.consumer = "intake-other".into();
+    let other = DB::intake_partition(&mut scene.session, &scene.request).await;
     assert_eq!(other.expect("the look"), None);
+}
+
+/// Parked rows with keys of another rule would not hold what comes behind them: they get theirs by a take-over (rule
+/// `ParkedKeysFollowRule`).
+pub async fn an_intake_with_keys_of_another_rule_is_taken_over<DB: Probe>(settings: DB::Settings) {
+    let mut scene = Scene::<DB>::new(settings, "intake-keys").await;
+    let taken = scene.take_over().await;
+    let others = format!(
+        "UPDATE inbox_partitions SET key_epoch = epoch, key_rule = 'another' WHERE partition_ref = {}",
+        taken.scope.partition_ref
+    );
+    assert_eq!(scene.run(&others).await, 1);
+    let found = DB::intake_partition(&mut scene.session, &scene.request).await;
+    assert_eq!(found.expect("the look"), None);
+    let taken = scene.take_over().await;
+    let found = DB::intake_partition(&mut scene.session, &scene.request).await;
+    assert_eq!(found.expect("the look").expect("it was taken over").scope(), taken.scope);
+}
+
+/// Whoever has another scope of ids is told so, since it would find none of those that the inbox holds (rule
+/// `IdScopeStored`).
+pub async fn an_intake_of_another_scope_is_refused<DB: Probe>(settings: DB::Settings) {
+    let mut scene = Scene::<DB>::new(settings, "intake-scope").await;
+    scene.take_over().await;
+    scene.request.id_scope = IdScope::Topic;
+    let found = DB::intake_partition(&mut scene.session, &scene.request).await;
+    let refused = found.expect_err("it has another scope").to_string();
+    assert!(refused.contains("`events.id_scope = \"topic\"`"), "{refused}");
 }
 
 /// Lanes come in their order, whatever order is asked for, and whoever wants one waits for the transaction that has it; what

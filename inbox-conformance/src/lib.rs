@@ -177,6 +177,8 @@ macro_rules! conformance_scenarios {
         } }
         $run! { intake {
             an_intake_is_found_by_its_name
+            an_intake_of_another_scope_is_refused
+            an_intake_with_keys_of_another_rule_is_taken_over
             a_locked_lane_is_waited_for
             the_watermark_of_an_intake_follows_its_lanes
         } }

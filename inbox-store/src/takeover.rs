@@ -147,7 +147,7 @@ pub(super) fn id_scope(within_topic: bool) -> IdScope {
 }
 
 /// Refuses ids of another scope than those that the inbox holds: it would find none of them again.
-fn check_id_scope(held: IdScope, request: &TakeOver) -> Result<(), Standstill> {
+pub(super) fn check_id_scope(held: IdScope, request: &TakeOver) -> Result<(), Standstill> {
     if held == request.id_scope || !Rule::IdScopeStored.on() {
         return Ok(());
     }
@@ -225,8 +225,12 @@ pub(super) struct ParkedRecord {
 
 /// Whether parked rows may have other keys than live events of their aggregates.
 pub(super) fn has_other_keys(row: &PartitionState, lanes: &Lanes) -> bool {
-    let same = row.key_rule.as_deref() == Some(lanes.placement.key_rule());
-    !same && Rule::ParkedKeysFollowRule.on()
+    are_other_keys(row.key_rule.as_deref(), lanes)
+}
+
+/// The same of the rule that their keys are made by.
+pub(super) fn are_other_keys(key_rule: Option<&str>, lanes: &Lanes) -> bool {
+    key_rule != Some(lanes.placement.key_rule()) && Rule::ParkedKeysFollowRule.on()
 }
 
 /// The rows that need another key, and which; or why nobody can say.

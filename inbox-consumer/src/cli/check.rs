@@ -81,6 +81,9 @@ pub(super) async fn check<DB: Store>(
     }
     report.add("database", topics::standing(&rows));
     report.add("database", topics::id_scope(&rows, config.events.id_scope));
+    // An intake has lanes of its own, and no topic.
+    let rows: Vec<PartitionRow> =
+        rows.into_iter().filter(|row| row.topic != INTAKE_TOPIC).collect();
     if let Some(reader) = &reader {
         let rule =
             |topic: &str| Placement::of(reader.of_topic(topic).rules()).lane_rule().to_owned();
@@ -151,10 +154,7 @@ async fn database<DB: Store>(config: &Config, routes: Option<&RouteTable<DB>>) -
     }
     if found.is_empty() || found.iter().all(|finding| !finding.fatal) {
         match DB::partitions(&mut conn, &config.consumer.name).await {
-            // An intake has lanes of its own.
-            Ok(known) => {
-                rows = known.into_iter().filter(|row| row.topic != INTAKE_TOPIC).collect();
-            }
+            Ok(known) => rows = known,
             Err(error) => found.push(unseen(error)),
         }
     }

@@ -1,12 +1,12 @@
 //! The partition of an intake, and its lanes.
 
 use inbox_engine::internal::{Epoch, Lane, Offset};
-use outbox_core::TopicPartition;
 
 use super::{Columns, SqlClient, values};
 use crate::{
-    port::{IntakePartition, Intakes, LockedLane},
+    port::{IntakePartition, Intakes, LockedLane, TakeOver, TakeOverError},
     shared::{lane, unexpected},
+    takeover,
 };
 
 /// The texts of intakes.
@@ -27,12 +27,12 @@ pub(crate) trait IntakeSql: SqlClient {
 impl<DB: IntakeSql> Intakes for DB {
     async fn intake_partition(
         conn: &mut DB::Connection,
-        consumer: &str,
-        place: &TopicPartition,
-    ) -> Result<Option<IntakePartition>, sqlx::Error> {
-        let values = values![consumer, &*place.topic, place.partition];
+        request: &TakeOver,
+    ) -> Result<Option<IntakePartition>, TakeOverError> {
+        let TakeOver { consumer, partition: place, .. } = request;
+        let values = values![consumer.as_str(), &*place.topic, place.partition];
         let row = DB::fetch_optional(conn, DB::intake().partition, values).await?;
-        row.as_ref().map(partition).transpose()
+        row.as_ref().map_or(Ok(None), |row| usable(row, request))
     }
 
     async fn lock_lanes(
@@ -54,6 +54,21 @@ impl<DB: IntakeSql> Intakes for DB {
         let done = DB::execute(conn, DB::intake().settle, values![partition_ref, owner]).await;
         DB::end_own(conn, done.map(drop)).await
     }
+}
+
+/// The partition of a row, if it can be used as it is.
+fn usable(
+    row: &impl Columns,
+    request: &TakeOver,
+) -> Result<Option<IntakePartition>, TakeOverError> {
+    let held = takeover::id_scope(row.read("within_topic")?);
+    takeover::check_id_scope(held, request).map_err(TakeOverError::Standstill)?;
+    let key_rule: Option<String> = row.read("key_rule")?;
+    let is_another = |rule: &String| takeover::are_other_keys(Some(rule), &request.lanes);
+    if key_rule.as_ref().is_some_and(is_another) {
+        return Ok(None);
+    }
+    Ok(Some(partition(row)?))
 }
 
 fn partition(row: &impl Columns) -> Result<IntakePartition, sqlx::Error> {

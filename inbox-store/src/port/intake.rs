@@ -4,10 +4,9 @@
 use std::future::Future;
 
 use inbox_engine::internal::{Epoch, Lane, Offset};
-use outbox_core::TopicPartition;
 use sqlx::Database;
 
-use super::Scope;
+use super::{Scope, TakeOver, TakeOverError};
 
 /// The partition that stands for an intake.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -43,12 +42,13 @@ pub struct LockedLane {
 
 /// Partitions of intakes, and their lanes.
 pub trait Intakes: Database {
-    /// The partition of an intake, if it is there. A retired one is not.
+    /// The partition of an intake, if it is there and can be used as it is. A retired one is not there, and one whose
+    /// parked rows have keys of another rule is to be taken over first, which gives them theirs. It is refused for what
+    /// a take-over is refused for, as far as that can be without a log and an owner.
     fn intake_partition(
         conn: &mut Self::Connection,
-        consumer: &str,
-        place: &TopicPartition,
-    ) -> impl Future<Output = Result<Option<IntakePartition>, sqlx::Error>> + Send;
+        request: &TakeOver,
+    ) -> impl Future<Output = Result<Option<IntakePartition>, TakeOverError>> + Send;
     /// Locks lanes in the open transaction, in ascending order whatever order is asked for, and waits for whoever has
     /// them. What later statements of the transaction see is what those have committed.
     fn lock_lanes(

@@ -5,7 +5,8 @@ use sqlx::Postgres;
 use crate::flow::intake::{IntakeSql, IntakeTexts};
 
 pub(super) static TEXTS: IntakeTexts = IntakeTexts {
-    partition: "SELECT c.consumer_ref, p.partition_ref, p.epoch, p.lane_count
+    partition: "SELECT c.consumer_ref, p.partition_ref, p.epoch, p.lane_count, p.id_scope_epoch IS NOT NULL AS within_topic,
+    CASE WHEN p.key_epoch IS NOT NULL THEN p.key_rule END AS key_rule
 FROM inbox_consumers c JOIN inbox_partitions p ON p.consumer_ref = c.consumer_ref
 WHERE c.consumer = $1 AND p.topic = $2 AND p.partition = $3 AND p.retired_at IS NULL
 ORDER BY p.partition_ref DESC LIMIT 1",

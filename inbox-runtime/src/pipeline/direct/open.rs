@@ -31,26 +31,26 @@ impl<DB: Owners> Direct<DB> {
         }
         // Another process may do the same: then the epoch is raised once more, and what is under way is fenced and looks
         // anew.
-        match DB::take_over(conn, &self.request()).await {
-            Ok(_) => {}
-            Err(TakeOverError::Standstill(reason)) => {
-                return Err(OpenError::Refused(reason.to_string()));
-            }
-            Err(TakeOverError::Database(error)) => return Err(self.outage(&error)),
-        }
+        DB::take_over(conn, &self.request()).await.map_err(|error| self.fault(error))?;
         let made = self.find(conn).await?;
         made.ok_or_else(|| OpenError::Outage("its partition was retired while it was made".into()))
     }
 
     async fn find(&self, conn: &mut DB::Connection) -> Result<Option<IntakePartition>, OpenError> {
-        let DirectSettings { consumer, place, .. } = &self.settings;
-        let found = DB::intake_partition(conn, consumer, place).await;
-        found.map_err(|error| self.outage(&error))
+        let found = DB::intake_partition(conn, &self.request()).await;
+        found.map_err(|error| self.fault(error))
     }
 
-    fn outage(&self, error: &sqlx::Error) -> OpenError {
-        let error = self.work.sessions.explain(error);
-        OpenError::Outage(format!("looking for the partition of the intake failed: {error}"))
+    fn fault(&self, error: TakeOverError) -> OpenError {
+        match error {
+            TakeOverError::Standstill(reason) => OpenError::Refused(reason.to_string()),
+            TakeOverError::Database(error) => {
+                let error = self.work.sessions.explain(&error);
+                OpenError::Outage(format!(
+                    "looking for the partition of the intake failed: {error}"
+                ))
+            }
+        }
     }
 
     fn request(&self) -> TakeOver {
