@@ -40,7 +40,7 @@ pub fn signed(
     (now, tolerance): (u64, u64),
 ) -> Result<(), String> {
     let key = WebhookKey::read(secret)?;
-    signature::verify(&[key], &map(headers), body, now, tolerance).map_err(str::to_owned)
+    signature::verify(&[key], &map(headers), body, now, tolerance)
 }
 
 fn map(headers: &[(&str, &[u8])]) -> HeaderMap {

@@ -9,7 +9,7 @@ use tokio::net::TcpListener;
 
 use crate::{
     queue::Queue,
-    request::{Shared, events},
+    request::{EVENTS, Shared, events, unknown},
     serve::serve,
     settings::IntakeSettings,
 };
@@ -45,7 +45,7 @@ impl<DB: Owners> Intake<DB> {
 
     /// `POST /events`. [`Intake::run`] has to run beside it.
     pub fn router(&self) -> Router {
-        Router::new().route("/events", post(events::<DB>)).with_state(Arc::clone(&self.shared))
+        Router::new().route(EVENTS, post(events::<DB>)).with_state(Arc::clone(&self.shared))
     }
 
     /// Serves the router on a listener until `shutdown` resolves; then takes no more, and ends when what was taken is
@@ -57,7 +57,8 @@ impl<DB: Owners> Intake<DB> {
             shutdown.await;
             self.shared.queue.finish().await;
         };
-        serve(listener, self.router(), limits, finish).await;
+        let router = self.router().fallback(unknown).method_not_allowed_fallback(unknown);
+        serve(listener, router, limits, finish).await;
     }
 
     /// Takes no more, and waits until what was taken is answered. For services that serve the router themselves;
@@ -69,9 +70,11 @@ impl<DB: Owners> Intake<DB> {
     /// Releases parked events when they are due, or when somebody asks, and reads the secrets again. Runs until it is
     /// dropped.
     pub async fn run(&self) {
-        let Shared { direct, settings, .. } = &*self.shared;
-        let mut refreshed = tokio::time::Instant::now();
-        let mut told = None;
+        tokio::join!(self.maintain(), self.refresh_secrets());
+    }
+
+    async fn maintain(&self) {
+        let direct = &self.shared.direct;
         loop {
             let wait = match direct.maintain().await {
                 Ok(true) => Duration::ZERO,
@@ -84,18 +87,22 @@ impl<DB: Owners> Intake<DB> {
                     MAINTAIN_AGAIN
                 }
             };
-            if let Some(secrets) = &settings.secrets
-                && refreshed.elapsed() >= REFRESH_EVERY
-            {
-                refreshed = tokio::time::Instant::now();
-                let wrong = secrets.refresh().err();
-                if let Some(error) = wrong.as_ref().filter(|_| wrong != told) {
-                    let doubt = format!("{error}; what was there before is used on");
-                    Direct::<DB>::tell_doubt(doubt);
-                }
-                told = wrong;
-            }
             tokio::time::sleep(wait).await;
+        }
+    }
+
+    /// Beside the releases: a secret that was taken away is valid no longer than it has to be, however long those take.
+    async fn refresh_secrets(&self) {
+        let Some(secrets) = &self.shared.settings.secrets else { return };
+        let mut told = None;
+        loop {
+            tokio::time::sleep(REFRESH_EVERY).await;
+            let wrong = secrets.refresh().err();
+            if let Some(error) = wrong.as_ref().filter(|_| wrong != told) {
+                let doubt = format!("{error}; what was there before is used on");
+                Direct::<DB>::tell_doubt(doubt);
+            }
+            told = wrong;
         }
     }
 

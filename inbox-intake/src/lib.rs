@@ -21,6 +21,7 @@ mod serve;
 mod settings;
 mod signature;
 mod ticket;
+mod webhook_headers;
 
 #[cfg(not(any(feature = "postgres", feature = "sqlite")))]
 compile_error!("no database is on: enable the feature `postgres` or `sqlite` of inbox-intake");

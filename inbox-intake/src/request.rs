@@ -8,7 +8,7 @@ use std::{
 use axum::{
     body::Body,
     extract::State,
-    http::{HeaderMap, Request, Response, StatusCode, header},
+    http::{HeaderMap, HeaderValue, Request, Response, StatusCode, header},
 };
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
@@ -22,6 +22,9 @@ use crate::{
     settings::IntakeSettings,
     signature,
 };
+
+/// The path that takes events.
+pub(crate) const EVENTS: &str = "/events";
 
 /// What requests share.
 #[derive(Debug)]
@@ -159,6 +162,19 @@ impl<DB: Owners> Shared<DB> {
         }
         Ok((read, events.is_list))
     }
+}
+
+/// What has another path or method than this server knows.
+pub(crate) async fn unknown(request: Request<Body>) -> Response<Body> {
+    let (method, path) = (request.method(), request.uri().path());
+    if path == EVENTS {
+        let error = format!("{EVENTS} takes POST, not {method}");
+        let mut response = answer::refusal(StatusCode::METHOD_NOT_ALLOWED, &error, None, None);
+        response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("POST"));
+        return response;
+    }
+    let error = format!("there is nothing at this path; events are sent to {EVENTS}, by POST");
+    answer::refusal(StatusCode::NOT_FOUND, &error, None, None)
 }
 
 /// What is compressed is not unpacked here.

@@ -3,6 +3,8 @@
 use axum::http::HeaderMap;
 use service_kit::WebhookKey;
 
+use crate::webhook_headers::WebhookHeaders;
+
 /// Signatures of one request that are looked at: a sender has few secrets at a time.
 const SIGNATURES_MAX: usize = 16;
 
@@ -13,16 +15,18 @@ pub(crate) fn verify(
     body: &[u8],
     now: u64,
     tolerance: u64,
-) -> Result<(), &'static str> {
-    let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
-    let id = header("webhook-id").ok_or("the header `webhook-id` is missing")?;
-    let timestamp =
-        header("webhook-timestamp").ok_or("the header `webhook-timestamp` is missing")?;
-    let signatures =
-        header("webhook-signature").ok_or("the header `webhook-signature` is missing")?;
-    let at: u64 = timestamp.parse().map_err(|_| "`webhook-timestamp` is no number of seconds")?;
+) -> Result<(), String> {
+    let names = WebhookHeaders::of(headers);
+    let header = |name: &str| {
+        let value = headers.get(name).and_then(|value| value.to_str().ok());
+        value.ok_or_else(|| format!("the header `{name}` is missing"))
+    };
+    let (id, timestamp) = (header(names.id)?, header(names.timestamp)?);
+    let signatures = header(names.signature)?;
+    let at: u64 =
+        timestamp.parse().map_err(|_| format!("`{}` is no number of seconds", names.timestamp))?;
     if at.abs_diff(now) > tolerance {
-        return Err("`webhook-timestamp` is too far from now");
+        return Err(format!("`{}` is too far from now", names.timestamp));
     }
     let signatures = signatures.split(' ').filter(|signature| signature.starts_with("v1,"));
     let signed = signatures
@@ -31,7 +35,7 @@ pub(crate) fn verify(
     if signed {
         Ok(())
     } else {
-        Err("no signature in `webhook-signature` is of a secret that is known here")
+        Err(format!("no signature in `{}` is of a secret that is known here", names.signature))
     }
 }
 
@@ -60,7 +64,7 @@ mod tests {
             .collect()
     }
 
-    fn verified(headers: &HeaderMap, body: &[u8], now: u64) -> Result<(), &'static str> {
+    fn verified(headers: &HeaderMap, body: &[u8], now: u64) -> Result<(), String> {
         verify(&[WebhookKey::read(SECRET).unwrap()], headers, body, now, 300)
     }
 
@@ -79,6 +83,22 @@ mod tests {
             without.remove(name);
             assert!(verified(&without, BODY, AT).unwrap_err().contains(name));
         }
+    }
+
+    /// Svix, who began the standard, names its headers after itself.
+    #[test]
+    fn headers_of_svix_are_read_by_their_names() {
+        let good = "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=";
+        let mut svix = HeaderMap::new();
+        for (name, value) in &headers(good) {
+            let name = name.as_str().replace("webhook-", "svix-");
+            svix.insert(axum::http::HeaderName::try_from(name).unwrap(), value.clone());
+        }
+        assert_eq!(verified(&svix, BODY, AT), Ok(()));
+        assert!(verified(&svix, BODY, AT + 301).unwrap_err().starts_with("`svix-timestamp` is"));
+        let mut both = svix.clone();
+        both.insert("webhook-id", HeaderValue::from_static("another"));
+        assert!(verified(&both, BODY, AT).unwrap_err().contains("`webhook-timestamp` is missing"));
     }
 
     proptest! {

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | JSON envelope, or a list of them | `Content-Type: application/json`, or [`ENVELOPE`] |
 //! | `CloudEvent` | `Content-Type: application/cloudevents+json`; `…-batch+json` for a list; headers `ce-…` (binary) |
-//! | Standard Webhook | the header `webhook-id`, with any other content type |
+//! | Standard Webhook | the header `webhook-id` or `svix-id`, with any other content type |
 //!
 //! One story: its files know each other.
 
@@ -17,6 +17,8 @@ mod webhook;
 use axum::http::{HeaderMap, StatusCode, header::CONTENT_TYPE};
 use bytes::Bytes;
 use outbox_core::Record;
+
+use crate::webhook_headers::WebhookHeaders;
 
 pub(crate) use draft::reader;
 
@@ -77,7 +79,7 @@ pub(crate) fn read(
         _ if has_attributes(headers) => {
             return Ok(one(cloud_event::binary(headers, body)?, now_ms));
         }
-        _ if headers.contains_key("webhook-id") => {
+        _ if headers.contains_key(WebhookHeaders::of(headers).id) => {
             return Ok(one(webhook::read(headers, body, rules)?, now_ms));
         }
         "application/json" | "" => envelope::read(body)?,

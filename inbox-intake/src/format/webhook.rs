@@ -5,6 +5,7 @@ use bytes::Bytes;
 use serde_json::Value;
 
 use super::{BadInput, WebhookRules, decoded, draft::Draft, text};
+use crate::webhook_headers::WebhookHeaders;
 
 /// Reads a webhook.
 pub(super) fn read(
@@ -14,7 +15,8 @@ pub(super) fn read(
 ) -> Result<Draft, BadInput> {
     let header = |name| decoded(headers, name);
     let tombstone = text(headers, "event-tombstone")?.is_some_and(|value| value == "true");
-    let id = header("webhook-id")?.ok_or_else(|| BadInput::new("`webhook-id` is empty"))?;
+    let named = WebhookHeaders::of(headers).id;
+    let id = header(named)?.ok_or_else(|| BadInput::new(format!("`{named}` is empty")))?;
     let (event_type, aggregate_id) = (header("event-type")?, header("aggregate-id")?);
     let occurred_at = header("occurred-at")?;
     // Parsed only for what the headers do not say.
@@ -75,6 +77,17 @@ fn scalar(value: &Value, pointer: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_id_may_have_the_name_that_svix_gives_it() {
+        let headers: HeaderMap = [("svix-id", "m-1"), ("event-type", "Paid")]
+            .map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap()))
+            .into_iter()
+            .collect();
+        let rules = WebhookRules::default();
+        let read = super::super::read(&headers, &Bytes::from_static(b"{}"), &rules, 0).unwrap();
+        assert_eq!(read.records[0].header("event_id").unwrap(), "m-1");
+    }
 
     /// A number that is rounded would be another aggregate.
     #[test]

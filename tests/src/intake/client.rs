@@ -77,6 +77,18 @@ impl Client {
         self.try_send(headers, body).await.expect("an answer")
     }
 
+    /// Sends nothing, by another method or to a path behind that of events.
+    ///
+    /// # Panics
+    /// When no answer comes.
+    pub async fn elsewhere(&self, method: reqwest::Method, behind: &str) -> Answer {
+        let response = self.http.request(method, format!("{}{behind}", self.url)).send().await;
+        let response = response.expect("an answer");
+        let (status, after) = (response.status().as_u16(), None);
+        let body = response.bytes().await.expect("a body");
+        Answer { status, after, body: serde_json::from_slice(&body).unwrap_or_default() }
+    }
+
     /// Sends our envelope, or a list of them.
     pub async fn envelope(&self, body: &Value) -> Answer {
         self.send(&[("content-type", "application/json")], body.to_string()).await

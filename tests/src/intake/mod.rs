@@ -96,15 +96,32 @@ struct Step {
 }
 
 /// Writes a row for each event, and fails where its payload and the switch say so.
-struct Acts(Arc<AtomicBool>);
+struct Acts(Arc<Switches>);
+
+/// What a test tells its handlers, and they it.
+#[derive(Debug, Default)]
+pub struct Switches {
+    /// While it is set, handlers fail that are told to.
+    failing: AtomicBool,
+    /// Whether one waits until it is.
+    holding: AtomicBool,
+}
 
 impl Acts {
     async fn act(&self, act: &str) -> HandlerResult {
-        let fails = self.0.load(Ordering::SeqCst);
+        let fails = self.0.failing.load(Ordering::SeqCst);
         match act {
             "mendable" if fails => Err(HandlerError::retry("told to fail")),
-            "rejected" if fails => Err(HandlerError::reject("told to reject")),
+            "rejected" | "holds" if fails => Err(HandlerError::reject("told to reject")),
             "panics" if fails => panic!("told to panic"),
+            "holds" => {
+                self.0.holding.store(true, Ordering::SeqCst);
+                while !self.0.failing.load(Ordering::SeqCst) {
+                    tokio::time::sleep(Duration::from_millis(10)).await;
+                }
+                self.0.holding.store(false, Ordering::SeqCst);
+                Ok(())
+            }
             "slow" => {
                 tokio::time::sleep(Duration::from_millis(200)).await;
                 Ok(())
@@ -160,7 +177,7 @@ acts!(Sqlite);
 pub trait Acted: Store + Sized {
     /// Events of the type `Counted` go to the handler that the switch makes fail, those of `Versioned` in the order of
     /// their versions.
-    fn routes(failing: Arc<AtomicBool>) -> Routes<Self>;
+    fn routes(switches: Arc<Switches>) -> Routes<Self>;
 }
 
 fn in_order() -> VersionPolicy {
@@ -168,16 +185,16 @@ fn in_order() -> VersionPolicy {
 }
 
 impl Acted for Postgres {
-    fn routes(failing: Arc<AtomicBool>) -> Routes<Self> {
-        let counted = Routes::default().on("Counted", Acts(Arc::clone(&failing)));
-        counted.on("Versioned", Acts(failing)).versions("Versioned", in_order()).ignore("Ignored")
+    fn routes(switches: Arc<Switches>) -> Routes<Self> {
+        let counted = Routes::default().on("Counted", Acts(Arc::clone(&switches)));
+        counted.on("Versioned", Acts(switches)).versions("Versioned", in_order()).ignore("Ignored")
     }
 }
 
 impl Acted for Sqlite {
-    fn routes(failing: Arc<AtomicBool>) -> Routes<Self> {
-        let counted = Routes::default().on("Counted", Acts(Arc::clone(&failing)));
-        counted.on("Versioned", Acts(failing)).versions("Versioned", in_order()).ignore("Ignored")
+    fn routes(switches: Arc<Switches>) -> Routes<Self> {
+        let counted = Routes::default().on("Counted", Acts(Arc::clone(&switches)));
+        counted.on("Versioned", Acts(switches)).versions("Versioned", in_order()).ignore("Ignored")
     }
 }
 
@@ -193,8 +210,7 @@ pub fn config(name: &str, url: &str) -> Config {
 pub struct Server {
     /// Where it listens.
     pub address: SocketAddr,
-    /// While it is set, handlers fail that are told to.
-    pub failing: Arc<AtomicBool>,
+    switches: Arc<Switches>,
     stop: Option<oneshot::Sender<()>>,
     served: Option<JoinHandle<()>>,
     _upkeep: JoinSet<()>,
@@ -212,8 +228,8 @@ impl Server {
     }
 
     async fn start_with<DB: Acted>(config: Config, with_upkeep: bool) -> Self {
-        let failing = Arc::new(AtomicBool::new(false));
-        let consumer = Consumer::builder(config, DB::routes(Arc::clone(&failing))).build().await;
+        let switches = Arc::new(Switches::default());
+        let consumer = Consumer::builder(config, DB::routes(Arc::clone(&switches))).build().await;
         let consumer = consumer.expect("the configuration is right");
         let intake: Intake<DB> = consumer.intake().await.expect("the database has the tables");
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
@@ -227,7 +243,7 @@ impl Server {
         let served = tokio::spawn(async move {
             intake.serve(listener, async { drop(stopped.await) }).await;
         });
-        Self { address, failing, stop: Some(stop), served: Some(served), _upkeep: upkeep }
+        Self { address, switches, stop: Some(stop), served: Some(served), _upkeep: upkeep }
     }
 
     /// A client of it.
@@ -237,7 +253,12 @@ impl Server {
 
     /// Makes handlers fail that are told to, or not.
     pub fn fail(&self, failing: bool) {
-        self.failing.store(failing, Ordering::SeqCst);
+        self.switches.failing.store(failing, Ordering::SeqCst);
+    }
+
+    /// Whether a handler holds its transaction open until it is to fail.
+    pub fn holds(&self) -> bool {
+        self.switches.holding.load(Ordering::SeqCst)
     }
 
     /// Has it end, and waits for that.

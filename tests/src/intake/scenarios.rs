@@ -237,6 +237,14 @@ pub async fn bad_input_is_refused<DB: Acted>(url: &str, look: &impl Look) {
     ] {
         assert_eq!(client.send(headers, "{").await.status, status, "{headers:?}");
     }
+    for (method, path, status, words) in [
+        (reqwest::Method::GET, "", 405, "takes POST, not GET"),
+        (reqwest::Method::POST, "/more", 404, "sent to /events"),
+    ] {
+        let answer = client.elsewhere(method, path).await;
+        assert_eq!(answer.status, status, "{answer:?}");
+        assert!(answer.body["error"].as_str().is_some_and(|error| error.contains(words)));
+    }
     assert_eq!(look.number("SELECT count(*) FROM effects").await, 0);
     server.stop().await;
 }
@@ -341,6 +349,51 @@ pub async fn signatures<DB: Acted>(url: &str, look: &impl Look) {
     assert_eq!(unsigned.status, 401);
     assert!(unsigned.body["error"].as_str().is_some_and(|error| error.contains("ce-")));
     assert_eq!(look.number("SELECT count(*) FROM effects").await, 1);
+    server.stop().await;
+}
+
+/// A secret that is taken away is valid for some seconds at most, even while a release of a parked event takes longer.
+/// Where another event can be taken meanwhile.
+pub async fn a_secret_goes_during_a_release<DB: Acted>(url: &str, look: &impl Look) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("secret");
+    std::fs::write(&file, format!("{SECRET}\n")).expect("a file");
+    let mut config = config("secret-goes", url);
+    config.intake.secret_files = vec![file.display().to_string()];
+    let server = Server::start::<DB>(config).await;
+    let client = server.client();
+    let webhook = Webhook::new(SECRET).expect("a secret");
+    let signed = async |id: &str, body: &str| {
+        let now = std::time::UNIX_EPOCH.elapsed().expect("a clock");
+        let at = i64::try_from(now.as_secs()).expect("not yet");
+        let signature = webhook.sign(id, at, body.as_bytes()).expect("a signature");
+        let at = at.to_string();
+        let headers = [
+            ("webhook-id", id),
+            ("webhook-timestamp", at.as_str()),
+            ("webhook-signature", signature.as_str()),
+            ("event-type", "Counted"),
+        ];
+        client.send(&headers, body.to_owned()).await
+    };
+    server.fail(true);
+    let parked = signed("held", r#"{"n":1,"act":"holds"}"#).await;
+    assert_eq!((parked.status, parked.event()), (202, "parked"), "{parked:?}");
+    look.run("UPDATE inbox_parked SET intent = 'release', intent_by = 'anna'").await;
+    server.fail(false);
+    eventually(SOON, "it is being released", async || server.holds()).await;
+    let another = "whsec_aGVsbG8gd29ybGQgaGVsbG8gd29ybGQgaGVsbG8=\n";
+    std::fs::write(&file, another).expect("a file");
+    eventually(SOON, "the secret is gone", async || {
+        signed("other", r#"{"n":2}"#).await.status == 401
+    })
+    .await;
+    assert!(server.holds(), "the release is over, so nothing is shown");
+    server.fail(true);
+    eventually(SOON, "it is released", async || {
+        look.number("SELECT count(*) FROM inbox_parked").await == 0
+    })
+    .await;
     server.stop().await;
 }
 

@@ -22,6 +22,14 @@ macro_rules! on_postgres {
 }
 tests::intake_scenarios!(on_postgres);
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_secret_goes_during_a_release() {
+    let schema = Services::from_env().schema().await;
+    inbox_consumer::migrate::<Postgres>(&config("any", &schema.url())).await.unwrap();
+    schema.run(EFFECTS).await;
+    scenarios::a_secret_goes_during_a_release::<Postgres>(&schema.url(), &schema).await;
+}
+
 /// Only a server lets a handler end what is not its own.
 mod torn {
     use super::*;
