@@ -9,7 +9,6 @@ use crate::{
     avro::{AvroSchema, ReaderSchema},
     fetched::{Fetched, Format},
     registry::{RegistrySettings, Schemas, SettingsError},
-    schema::{Schema, unfit},
     wire::framed,
 };
 
@@ -58,11 +57,7 @@ impl Registry {
     fn read<T: DeserializeOwned>(&self, bytes: &[u8]) -> Result<T, CodecError> {
         let (id, body) = framed(bytes)?;
         let schema = self.schemas.get(id)?;
-        if let (Some(reader), Schema::Avro(writer)) = (&self.reader, &*schema) {
-            let value = writer.value_for(reader, body).map_err(|what| unfit("Avro", &what))?;
-            return serde_json::from_value(value).map_err(|error| CodecError::value(&error));
-        }
-        schema.decode(body)
+        schema.decode(body, self.reader.as_ref())
     }
 
     /// Whether payloads of a topic are in the wire format.

@@ -4,7 +4,7 @@ use outbox_core::{CodecError, Decode as _, Json, Payload};
 use serde::de::DeserializeOwned;
 
 use crate::{
-    avro::AvroSchema,
+    avro::{AvroSchema, ReaderSchema},
     fetched::{Fetched, Format},
     protobuf::ProtobufSchema,
 };
@@ -35,16 +35,23 @@ impl Schema {
     }
 
     /// What a payload is, behind the id of its schema. JSON and the JSON of Protobuf are read as text: a number in a value
-    /// of JSON has no more than 17 digits.
+    /// of JSON has no more than 17 digits. Avro is resolved to the reader's schema, where there is one.
     ///
     /// # Errors
     ///
     /// When the bytes are not what the schema describes, or that does not fit `T`.
-    pub fn decode<T: DeserializeOwned>(&self, body: &[u8]) -> Result<T, CodecError> {
+    pub fn decode<T: DeserializeOwned>(
+        &self,
+        body: &[u8],
+        reader: Option<&ReaderSchema>,
+    ) -> Result<T, CodecError> {
         let read = match self {
             Self::Avro(schema) => {
-                let value = schema.value(body).map_err(|what| unfit("Avro", &what))?;
-                serde_json::from_value(value)
+                let value = match reader {
+                    Some(reader) => schema.value_for(reader, body),
+                    None => schema.value(body),
+                };
+                serde_json::from_value(value.map_err(|what| unfit("Avro", &what))?)
             }
             Self::Protobuf(schema) => {
                 let json = schema.json(body).map_err(|what| unfit("Protobuf", &what))?;

@@ -245,5 +245,5 @@ fn what_is_no_schema_is_refused_by_name() {
         assert!(error.starts_with("it is no schema of Avro: "), "{error}");
     }
     let fetched = Fetched { format: Format::Json, text: "{}".into(), references: Vec::new() };
-    assert_eq!(Schema::read(&fetched).unwrap().decode(b"[1]"), Ok(json!([1])));
+    assert_eq!(Schema::read(&fetched).unwrap().decode(b"[1]", None), Ok(json!([1])));
 }
