@@ -46,7 +46,7 @@ pub async fn an_intake_with_keys_of_another_rule_is_taken_over<DB: Probe>(settin
     assert_eq!(found.expect("the look").expect("it was taken over").scope(), taken.scope);
 }
 
-/// Whoever has another scope of ids is told so, since it would find none of those that the inbox holds (rule
+/// An intake that is opened with another id scope is refused: it would recognise none of the ids in the inbox (rule
 /// `IdScopeStored`).
 pub async fn an_intake_of_another_scope_is_refused<DB: Probe>(settings: DB::Settings) {
     let mut scene = Scene::<DB>::new(settings, "intake-scope").await;

@@ -61,12 +61,7 @@ impl Client {
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        let response = request.send().await?;
-        let status = response.status().as_u16();
-        let after = response.headers().get("retry-after");
-        let after = after.and_then(|after| after.to_str().ok()).map(str::to_owned);
-        let body = response.bytes().await?;
-        Ok(Answer { status, after, body: serde_json::from_slice(&body).unwrap_or_default() })
+        answer(request).await
     }
 
     /// The same, to a server that answers.
@@ -77,20 +72,25 @@ impl Client {
         self.try_send(headers, body).await.expect("an answer")
     }
 
-    /// Sends nothing, by another method or to a path behind that of events.
+    /// Sends an empty request by any method to a path below that of events.
     ///
     /// # Panics
     /// When no answer comes.
-    pub async fn elsewhere(&self, method: reqwest::Method, behind: &str) -> Answer {
-        let response = self.http.request(method, format!("{}{behind}", self.url)).send().await;
-        let response = response.expect("an answer");
-        let (status, after) = (response.status().as_u16(), None);
-        let body = response.bytes().await.expect("a body");
-        Answer { status, after, body: serde_json::from_slice(&body).unwrap_or_default() }
+    pub async fn request(&self, method: reqwest::Method, below: &str) -> Answer {
+        answer(self.http.request(method, format!("{}{below}", self.url))).await.expect("an answer")
     }
 
     /// Sends our envelope, or a list of them.
     pub async fn envelope(&self, body: &Value) -> Answer {
         self.send(&[("content-type", "application/json")], body.to_string()).await
     }
+}
+
+async fn answer(request: reqwest::RequestBuilder) -> Result<Answer, reqwest::Error> {
+    let response = request.send().await?;
+    let status = response.status().as_u16();
+    let after = response.headers().get("retry-after");
+    let after = after.and_then(|after| after.to_str().ok()).map(str::to_owned);
+    let body = response.bytes().await?;
+    Ok(Answer { status, after, body: serde_json::from_slice(&body).unwrap_or_default() })
 }

@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use futures::future::join_all;
+use inbox_consumer::config::Config;
 use serde_json::{Value, json};
 use standardwebhooks::Webhook;
 use uuid::Uuid;
 
-use super::{Acted, Look, Server, config};
+use super::{Acted, Answer, Client, Look, Server, config};
 use crate::{SOON, eventually};
 
 /// The secret of signed requests.
@@ -241,7 +242,7 @@ pub async fn bad_input_is_refused<DB: Acted>(url: &str, look: &impl Look) {
         (reqwest::Method::GET, "", 405, "takes POST, not GET"),
         (reqwest::Method::POST, "/more", 404, "sent to /events"),
     ] {
-        let answer = client.elsewhere(method, path).await;
+        let answer = client.request(method, path).await;
         assert_eq!(answer.status, status, "{answer:?}");
         assert!(answer.body["error"].as_str().is_some_and(|error| error.contains(words)));
     }
@@ -302,29 +303,43 @@ pub async fn formats<DB: Acted>(url: &str, look: &impl Look) {
     server.stop().await;
 }
 
+/// A configuration whose requests are signed with [`SECRET`], and the file that holds it.
+fn config_with_secret(name: &str, url: &str) -> (Config, tempfile::NamedTempFile) {
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    std::fs::write(file.path(), format!("{SECRET}\n")).expect("a file");
+    let mut config = config(name, url);
+    config.intake.secret_files = vec![file.path().display().to_string()];
+    (config, file)
+}
+
+fn unix_seconds() -> i64 {
+    let now = std::time::UNIX_EPOCH.elapsed().expect("a clock");
+    i64::try_from(now.as_secs()).expect("a time before the end of 64 bits")
+}
+
+/// Sends a webhook with a signature of `signed`, which is its body where the signature is to be right.
+async fn send_signed(client: &Client, (id, at): (&str, i64), body: &str, signed: &str) -> Answer {
+    let webhook = Webhook::new(SECRET).expect("a secret");
+    let signature = webhook.sign(id, at, signed.as_bytes()).expect("a signature");
+    let at = at.to_string();
+    let headers = [
+        ("webhook-id", id),
+        ("webhook-timestamp", at.as_str()),
+        ("webhook-signature", signature.as_str()),
+        ("event-type", "Counted"),
+    ];
+    client.send(&headers, body.to_owned()).await
+}
+
 /// With secrets each request has to be signed.
 pub async fn signatures<DB: Acted>(url: &str, look: &impl Look) {
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = folder.path().join("secret");
-    std::fs::write(&file, format!("{SECRET}\n")).expect("a file");
-    let mut config = config("signed", url);
-    config.intake.secret_files = vec![file.display().to_string()];
+    let (config, _file) = config_with_secret("signed", url);
     let server = Server::start::<DB>(config).await;
     let client = server.client();
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("a clock");
-    let now = i64::try_from(now.as_secs()).expect("not yet");
-    let webhook = Webhook::new(SECRET).expect("a secret");
+    let now = unix_seconds();
     let body = r#"{"n":1}"#;
     let signed = async |at: i64, body: &str, signed: &str| {
-        let signature = webhook.sign("m1", at, signed.as_bytes()).expect("a signature");
-        let at = at.to_string();
-        let headers = [
-            ("webhook-id", "m1"),
-            ("webhook-timestamp", at.as_str()),
-            ("webhook-signature", signature.as_str()),
-            ("event-type", "Counted"),
-        ];
-        client.send(&headers, body.to_owned()).await
+        send_signed(&client, ("m1", at), body, signed).await
     };
     assert_eq!(signed(now, body, "another body").await.status, 401);
     assert_eq!(signed(now - 400, body, body).await.status, 401);
@@ -334,6 +349,7 @@ pub async fn signatures<DB: Acted>(url: &str, look: &impl Look) {
     assert_eq!(look.number("SELECT count(*) FROM effects").await, 0);
     assert_eq!(signed(now, body, body).await.event(), "applied");
     assert_eq!(signed(now - 100, body, body).await.event(), "copy");
+    let webhook = Webhook::new(SECRET).expect("a secret");
     let (signature, now) = (webhook.sign("m1", now, body.as_bytes()), now.to_string());
     let signature = signature.expect("a signature");
     let binary = [
@@ -355,27 +371,11 @@ pub async fn signatures<DB: Acted>(url: &str, look: &impl Look) {
 /// A secret that is taken away is valid for some seconds at most, even while a release of a parked event takes longer.
 /// Where another event can be taken meanwhile.
 pub async fn a_secret_goes_during_a_release<DB: Acted>(url: &str, look: &impl Look) {
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = folder.path().join("secret");
-    std::fs::write(&file, format!("{SECRET}\n")).expect("a file");
-    let mut config = config("secret-goes", url);
-    config.intake.secret_files = vec![file.display().to_string()];
+    let (config, file) = config_with_secret("secret-goes", url);
     let server = Server::start::<DB>(config).await;
     let client = server.client();
-    let webhook = Webhook::new(SECRET).expect("a secret");
-    let signed = async |id: &str, body: &str| {
-        let now = std::time::UNIX_EPOCH.elapsed().expect("a clock");
-        let at = i64::try_from(now.as_secs()).expect("not yet");
-        let signature = webhook.sign(id, at, body.as_bytes()).expect("a signature");
-        let at = at.to_string();
-        let headers = [
-            ("webhook-id", id),
-            ("webhook-timestamp", at.as_str()),
-            ("webhook-signature", signature.as_str()),
-            ("event-type", "Counted"),
-        ];
-        client.send(&headers, body.to_owned()).await
-    };
+    let signed =
+        async |id: &str, body: &str| send_signed(&client, (id, unix_seconds()), body, body).await;
     server.fail(true);
     let parked = signed("held", r#"{"n":1,"act":"holds"}"#).await;
     assert_eq!((parked.status, parked.event()), (202, "parked"), "{parked:?}");
@@ -383,7 +383,7 @@ pub async fn a_secret_goes_during_a_release<DB: Acted>(url: &str, look: &impl Lo
     server.fail(false);
     eventually(SOON, "it is being released", async || server.holds()).await;
     let another = "whsec_aGVsbG8gd29ybGQgaGVsbG8gd29ybGQgaGVsbG8=\n";
-    std::fs::write(&file, another).expect("a file");
+    std::fs::write(file.path(), another).expect("a file");
     eventually(SOON, "the secret is gone", async || {
         signed("other", r#"{"n":2}"#).await.status == 401
     })

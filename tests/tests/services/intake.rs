@@ -9,13 +9,18 @@ use tests::{
     },
 };
 
+async fn schema() -> tests::Schema {
+    let schema = Services::from_env().schema().await;
+    inbox_consumer::migrate::<Postgres>(&config("any", &schema.url())).await.unwrap();
+    schema.run(EFFECTS).await;
+    schema
+}
+
 macro_rules! on_postgres {
     ($($scenario:ident)+) => {
         $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
         async fn $scenario() {
-            let schema = Services::from_env().schema().await;
-            inbox_consumer::migrate::<Postgres>(&config("any", &schema.url())).await.unwrap();
-            schema.run(EFFECTS).await;
+            let schema = schema().await;
             scenarios::$scenario::<Postgres>(&schema.url(), &schema).await;
         })+
     };
@@ -24,22 +29,13 @@ tests::intake_scenarios!(on_postgres);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_secret_goes_during_a_release() {
-    let schema = Services::from_env().schema().await;
-    inbox_consumer::migrate::<Postgres>(&config("any", &schema.url())).await.unwrap();
-    schema.run(EFFECTS).await;
+    let schema = schema().await;
     scenarios::a_secret_goes_during_a_release::<Postgres>(&schema.url(), &schema).await;
 }
 
 /// Only a server lets a handler end what is not its own.
 mod torn {
     use super::*;
-
-    async fn schema() -> tests::Schema {
-        let schema = Services::from_env().schema().await;
-        inbox_consumer::migrate::<Postgres>(&config("any", &schema.url())).await.unwrap();
-        schema.run(EFFECTS).await;
-        schema
-    }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn at_once() {

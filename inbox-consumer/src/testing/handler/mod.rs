@@ -62,11 +62,11 @@ pub use outbox_core::{Aggregate, EventId, Header, OutboxEvent, Record};
 pub use outcome::{Outcome, TestError};
 
 use crate::{Routes, config::Config};
-
-/// What the partition of a test may take to be let go of.
-const DRAIN: Duration = Duration::from_secs(30);
 use place::Place;
 use running::Running;
+
+/// The drain deadline of a test's partition.
+const DRAIN: Duration = Duration::from_secs(30);
 
 /// The type of the event that stands behind others, so that a test knows when they were looked at.
 const FENCE: &str = "inbox-test-fence";
