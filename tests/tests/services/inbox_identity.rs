@@ -209,7 +209,7 @@ async fn deadlocks(conn: &mut sqlx::PgConnection) -> i64 {
 async fn crossing_claims_wait_for_each_other_and_do_not_deadlock() {
     let mut stage = Stage::set("crossing", 2).await;
     stage.config.database.lock_timeout = std::time::Duration::from_secs(15);
-    stage.config.limits.drain_deadline = std::time::Duration::from_secs(2);
+    stage.lengthen_drain();
     let copy = |n: u8, p: i32| told_as(&id(n), "a", n.into(), json!({})).partition(p);
     let running = stage.start(acting()).await;
     // One alone in each: then the lanes are known to be quick, and have the others in one claim.
