@@ -93,6 +93,8 @@ mod tests {
         assert!(about("gone It was here.").contains("no test has `gone`"));
         let twice = about("slow Slow.\nslow::two Slower.");
         assert!(twice.contains("both `slow` and `slow::two`"), "{twice}");
-        assert!(parse("slow\n").is_err(), "a line without a reason");
+        for line in ["slow\n", "slow  \n"] {
+            assert!(parse(line).is_err(), "`{line}` has no reason");
+        }
     }
 }
