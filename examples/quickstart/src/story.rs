@@ -25,7 +25,7 @@ const ACCOUNTS: i64 = 40;
 const PER_ACCOUNT: i64 = 75;
 /// One of the shop's transactions in so many is rolled back, and tried again.
 const ROLLBACK_EVERY: i64 = 15;
-/// The story ends in any case.
+/// How long nothing may happen: the story ends in any case.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Where everything is.
@@ -141,18 +141,22 @@ fn start(command: &str, bootstrap: &str, database: &str) -> Result<Child, Error>
 
 /// Waits until that many effects are in the database.
 async fn reach(ledger: &Ledger, bar: &ProgressBar, goal: i64) -> Result<(), Error> {
-    let began = Instant::now();
+    let mut last = (0, Instant::now());
     loop {
         let effects = ledger.effects().await?;
+        if effects > last.0 {
+            last = (effects, Instant::now());
+        }
         bar.set_position(effects.unsigned_abs());
         if effects >= goal {
             return Ok(());
         }
-        if began.elapsed() > PATIENCE {
+        if last.1.elapsed() > PATIENCE {
             let seconds = PATIENCE.as_secs();
-            return Err(
-                format!("after {seconds} s only {effects} of {goal} effects are there").into()
-            );
+            return Err(format!(
+                "{effects} of {goal} effects are there, and no more have come for {seconds} s"
+            )
+            .into());
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
