@@ -149,7 +149,7 @@ async fn a_full_queue_reorders_nothing() {
     outbox.config.kafka.raw.set("queue.buffering.max.messages", "10");
     outbox.config.batch.events_max = 2_000;
     let names: Vec<String> = (0..20).map(|a| format!("a{a}")).collect();
-    let last = 1_000;
+    let last = 300;
     for n in (1..=last).step_by(100) {
         let numbers = n..n + 100;
         let events: Vec<OutboxEvent> =
