@@ -176,5 +176,9 @@ async fn a_start_with_100_partitions_takes_a_handful_of_lines() {
     };
     eventually(SOON, "all are taken over", async || taken() == 100).await;
     let lines = lines(&running);
-    assert!(lines.len() <= 8, "{}", shown(&lines.iter().collect::<Vec<_>>()));
+    // A topic that was made a moment ago may have partitions without a leader, which is an outage.
+    let of_outage =
+        |line: &&Value| line["signal"].as_str().is_some_and(|it| it.starts_with("outage"));
+    let of_start: Vec<&Value> = lines.iter().filter(|line| !of_outage(line)).collect();
+    assert!(of_start.len() <= 8, "{}", shown(&of_start));
 }
