@@ -43,12 +43,14 @@ const UNAVAILABLE_SIGNS: [&str; 5] = [
 ];
 
 /// Members of a change that are looked at, in this order.
-const MEMBERS: [&str; 18] = [
+const MEMBERS: [&str; 20] = [
     "/before",
     "/after",
     "/op",
+    "/ts_ms",
     "/source/connector",
     "/source/ts_ms",
+    "/source/ts_ns",
     "/source/db",
     "/source/schema",
     "/source/table",
@@ -268,10 +270,15 @@ fn id(
         ));
     }
     let mut hash = Sha256::new();
-    // A snapshot has one position for all it reads, and rows change between snapshots; its time is that of reading.
-    let (time, row) =
-        if snapshot { (None, change.at("/after")) } else { (change.at("/source/ts_ms"), None) };
-    for part in [Some(table), Some(op), serial, time, row] {
+    let mut parts = vec![Some(table), Some(op), serial, change.at("/source/ts_ms")];
+    // A snapshot has one position for all that it reads, an incremental one has none, and a row that changed in between
+    // may be the same again. So each reading of a row is an event: a duplicate of its record has the same times of
+    // reading, and a connector that reads the row again sends other ones.
+    parts.push(change.at("/after").filter(|_| snapshot));
+    if snapshot {
+        parts.extend([change.at("/source/ts_ns"), change.at("/ts_ms")]);
+    }
+    for part in parts {
         hash.update(part.unwrap_or_default());
         hash.update([0]);
     }

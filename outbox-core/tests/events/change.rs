@@ -76,6 +76,34 @@ fn no_second_change_has_the_id_of_another() {
     assert_eq!(ids.len(), 7);
 }
 
+/// A change in between may have been lost, and then the second snapshot repairs what the first one had read.
+#[test]
+fn a_row_is_an_event_of_its_own_each_time_that_a_snapshot_reads_it() {
+    let read_at = |source: &str, processed: u32| {
+        let source = format!(
+            r#"{{"connector":"postgresql","snapshot":"incremental","schema":"public","table":"orders","txId":null,"lsn":null,{source}}}"#
+        );
+        let value = format!(
+            r#"{{"before":null,"after":{{"id":7}},"source":{source},"op":"r","ts_ms":{processed}}}"#
+        );
+        id(&crate::record(r#"{"id":7}"#, &[], &value))
+    };
+    let first = || read_at(r#""ts_ms":5,"ts_ns":5000001"#, 6);
+    assert_eq!(first(), first(), "a duplicate of the record");
+    let others = [
+        (r#""ts_ms":9,"ts_ns":9000001"#, 6),
+        (r#""ts_ms":5,"ts_ns":5000002"#, 6),
+        (r#""ts_ms":5"#, 6),
+        (r#""ts_ms":5"#, 7),
+    ];
+    let ids: BTreeSet<String> = others
+        .iter()
+        .map(|(source, processed)| read_at(source, *processed))
+        .chain([first()])
+        .collect();
+    assert_eq!(ids.len(), 5);
+}
+
 #[test]
 fn each_connector_has_its_own_position() {
     let of = |source: &str| {

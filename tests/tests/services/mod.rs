@@ -15,6 +15,7 @@ mod findings_owners;
 mod first;
 mod forgotten;
 mod formats;
+mod formats_declared;
 mod group_brokers;
 mod group_faults;
 mod group_members;
