@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use outbox_core::internal::{day, rfc3339};
 use serde_json::{Value, json};
 
 use crate::port::{Relation, Values};
@@ -42,40 +43,6 @@ fn hex(bytes: &[u8]) -> String {
         let _ = write!(text, "{byte:02x}");
         text
     })
-}
-
-/// A day as `2026-01-31`, from days since 1970.
-fn day(days: i64) -> String {
-    let (year, month, day) = civil(days);
-    format!("{year:04}-{month:02}-{day:02}")
-}
-
-/// A time as `2026-01-31T09:30:00.250000Z`, from microseconds since 1970.
-fn rfc3339(micros: i64) -> String {
-    const SECOND: i64 = 1_000_000;
-    const DAY: i64 = 86_400 * SECOND;
-    let (days, rest) = (micros.div_euclid(DAY), micros.rem_euclid(DAY));
-    let (seconds, fraction) = (rest / SECOND, rest % SECOND);
-    format!(
-        "{}T{:02}:{:02}:{:02}.{fraction:06}Z",
-        day(days),
-        seconds / 3600,
-        seconds / 60 % 60,
-        seconds % 60
-    )
-}
-
-/// Year, month and day of the proleptic Gregorian calendar. Eras of 400 years begin on a 1 March.
-fn civil(days: i64) -> (i64, i64, i64) {
-    let from_march_of_year_0 = days + 719_468;
-    let (era, in_era) =
-        (from_march_of_year_0.div_euclid(146_097), from_march_of_year_0.rem_euclid(146_097));
-    let year = (in_era - in_era / 1_460 + in_era / 36_524 - in_era / 146_096) / 365;
-    let in_year = in_era - (365 * year + year / 4 - year / 100);
-    let month = (5 * in_year + 2) / 153;
-    let day = in_year - (153 * month + 2) / 5 + 1;
-    let (year, month) = (era * 400 + year, if month < 10 { month + 3 } else { month - 9 });
-    (year + i64::from(month <= 2), month, day)
 }
 
 #[cfg(test)]

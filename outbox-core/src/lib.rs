@@ -181,7 +181,8 @@ pub use problem::{
 };
 pub use read::{
     DebeziumRouter, IdScope, Part, Pointer, Preset, ReadError, ReadRules, Reader, RouterError,
-    RuleKeys, RulesError, Source, SourceError, Sources, TopicPattern, cloud_event_of_request,
+    RuleKeys, RulesError, Source, SourceError, Sources, TimeUnit, TopicPattern,
+    cloud_event_of_request,
 };
 pub use record::{Header, Record};
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
@@ -207,7 +208,7 @@ pub mod internal {
         header_json::{HeadersError, headers_from_json, headers_to_json},
         read::{Proposal, detect},
         record::Excerpt,
-        time::{days, micros},
+        time::{day, days, is_written, micros, rfc3339},
         trace_context::TraceParent,
     };
 }

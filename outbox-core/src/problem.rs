@@ -41,6 +41,12 @@ pub enum Problem {
     /// A time was expected.
     #[error("is neither milliseconds since 1970 nor an RFC 3339 time such as 2026-01-31T09:30:00Z")]
     NotTime,
+    /// A number was to be a time, and is none in its unit.
+    #[error(
+        "is a number that is no time by its unit, which is milliseconds since 1970 unless the rules say otherwise; let \
+         its producer send those, or RFC 3339, or set `events.rules.occurred_at_unit` to seconds, micros, nanos or days"
+    )]
+    OtherUnit,
     /// It is a JSON object, array, fraction or boolean.
     #[error("is neither a text nor a whole number")]
     NotScalar,

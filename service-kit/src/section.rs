@@ -97,7 +97,7 @@ const fn bound(text: &str) -> (u64, Unit) {
 /// - `, in 1s..=5m`: bounds, with their unit.
 /// - `, of ["a", "b"]`: the words that it may be.
 /// - `, shown "text"`: what the document says in place of the default.
-/// - `{ … }`: it is a table, and these are its keys, each a place in a record.
+/// - `{ … }`: it is a table, and these are its keys, each a place in a record, or of some words.
 ///
 /// `..flatten field: Type` takes in the keys of another section's type, which is of the same name.
 #[macro_export]
@@ -113,6 +113,8 @@ macro_rules! section {
     };
     (@kind $type:ty, [] [[$($word:literal),+]]) => { $crate::Kind::Choice(&[$($word),+]) };
     (@kind $type:ty, [] []) => { <$type as $crate::Setting>::KIND };
+    (@inner [$words:tt]) => { $crate::section!(@kind String, [] [$words]) };
+    (@inner []) => { $crate::Kind::Place };
     (@row $path:expr, $type:ty, $kind:expr, [$($doc:expr),+] [$($default:tt)?] [$($shown:literal)?]) => {
         $crate::Key {
             path: $path,
@@ -126,10 +128,10 @@ macro_rules! section {
         <$type as $crate::Section>::KEYS
     };
     (@rows [] $section:literal $field:ident $type:ty, $doc:tt [] [] [] [] [{ $(
-        $(#[doc = $inner_doc:expr])+ $inner:ident $(= $default:tt)? ;
+        $(#[doc = $inner_doc:expr])+ $inner:ident $(= $default:tt)? $(, of $words:tt)? ;
     )+ }]) => { &[ $( $crate::section!(
         @row concat!($section, ".", stringify!($field), ".", stringify!($inner)), String,
-        $crate::Kind::Place, [$($inner_doc),+] [$($default)?] []
+        $crate::section!(@inner [$($words)?]), [$($inner_doc),+] [$($default)?] []
     ) ),+ ] };
     (@rows [] $section:literal $field:ident $type:ty, $doc:tt $default:tt $bounds:tt $words:tt $shown:tt []) => {
         &[$crate::section!(

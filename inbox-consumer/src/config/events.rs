@@ -30,6 +30,8 @@ section! {
             aggregate_version;
             /// When it happened: milliseconds since 1970, or RFC 3339.
             occurred_at;
+            /// What a number counts that stands for that time, from 1970; milliseconds where it is left out.
+            occurred_at_unit, of ["days", "seconds", "millis", "micros", "nanos"];
             /// The version of the payload's schema: a whole number.
             schema_version;
         };

@@ -44,7 +44,7 @@ pub(super) fn read(
         aggregate_type: header("aggregate-type")?,
         aggregate_id,
         aggregate_version: header("aggregate-version")?,
-        occurred_at: occurred_at.or_else(|| scalar(&parsed, "/timestamp")),
+        occurred_at: occurred_at.or_else(|| time(&parsed)),
         schema_version: header("schema-version")?,
         correlation_id: header("correlation-id")?,
         causation_id: header("causation-id")?,
@@ -58,6 +58,14 @@ pub(super) fn read(
 fn parse(body: &Bytes) -> Result<Value, BadInput> {
     serde_json::from_slice(body)
         .map_err(|error| BadInput::new(format!("the body of the webhook is no JSON: {error}")))
+}
+
+/// The time in a body. Many senders count seconds; no webhook is from before 1973, which such a number would be in
+/// milliseconds.
+fn time(body: &Value) -> Option<String> {
+    let text = scalar(body, "/timestamp")?;
+    let seconds = text.parse().is_ok_and(|number: i64| (1..100_000_000_000).contains(&number));
+    Some(if seconds { format!("{text}000") } else { text })
 }
 
 /// The same of what has to be the same to the last digit.
@@ -87,6 +95,18 @@ mod tests {
         let rules = WebhookRules::default();
         let read = super::super::read(&headers, &Bytes::from_static(b"{}"), &rules, 0).unwrap();
         assert_eq!(read.records[0].header("event_id").unwrap(), "m-1");
+    }
+
+    #[test]
+    fn the_time_in_a_body_is_in_seconds_or_milliseconds() {
+        for (json, wanted) in [
+            ("1767323045", "1767323045000"),
+            ("1767323045678", "1767323045678"),
+            ("\"2026-01-02T03:04:05Z\"", "2026-01-02T03:04:05Z"),
+        ] {
+            let body = serde_json::from_str(&format!(r#"{{"timestamp":{json}}}"#)).unwrap();
+            assert_eq!(time(&body).as_deref(), Some(wanted));
+        }
     }
 
     /// A number that is rounded would be another aggregate.

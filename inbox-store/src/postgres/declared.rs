@@ -109,7 +109,11 @@ fn value(column: ColumnType, place: &str) -> String {
         ColumnType::Date => format!("date 'epoch' + {place}"),
         ColumnType::Jsonb | ColumnType::Numeric => format!("{place}::{column}"),
         ColumnType::Timestamptz => {
-            format!("timestamptz 'epoch' + interval '1 microsecond' * {place}")
+            // An interval is multiplied as a floating-point number, which a count of microseconds near the year 9999
+            // is too long for, and its hours and the rest are not.
+            format!(
+                "timestamptz 'epoch' + interval '1 hour' * ({place} / 3600000000) + interval '1 microsecond' * ({place} % 3600000000)"
+            )
         }
         _ => place.to_owned(),
     }

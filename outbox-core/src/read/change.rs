@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 use sha2::{Digest as _, Sha256};
 
 use super::{
-    Part, Pointer, ReadError, ReadRules, Source, Sources,
+    Part, Pointer, ReadError, ReadRules, Source, Sources, TimeUnit,
     pointer::{self, Pointed},
 };
 use crate::{Envelope, Header, JsonFault, Record, Text};
@@ -76,6 +76,7 @@ pub(super) fn rules() -> ReadRules {
     let mut rules = ReadRules::new(header(ID), header(TYPE));
     rules.aggregate_type = header(TABLE).into();
     rules.occurred_at = Some(header(TIME).into());
+    rules.occurred_at_unit = Some(TimeUnit::Millis);
     rules
 }
 

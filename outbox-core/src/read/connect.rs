@@ -5,13 +5,15 @@ use bytes::Bytes;
 use serde::de::IgnoredAny;
 
 use super::{
-    Pointer, ReadError,
+    Pointer, ReadError, TimeUnit,
     pointer::{self, Pointed},
 };
-use crate::{JsonFault, Record};
+use crate::{Header, JsonFault, Record, time::rfc3339};
 
 /// How `JsonConverter` begins what it gives a schema: it writes without white space.
 const WITH_SCHEMA: &[u8] = b"{\"schema\":";
+/// Fields of an envelope whose logical types are looked at.
+const FIELDS_MAX: usize = 32;
 
 /// A converter, as far as its output can be read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -141,11 +143,34 @@ impl Connect {
             None if sure => return Err(Closed::NoPayload),
             None => return Ok(plain()),
         };
-        let around = found[2..].iter().map(|json| match json {
+        let pointed = found[2..].iter().map(|json| match json {
             Some(json) => pointer::value(value, json).map_err(Closed::NoJson),
             None => Ok(Pointed::Absent),
         });
-        Ok(Opened { payload, around: around.collect::<Result<_, _>>()? })
+        let mut pointed = pointed.collect::<Result<Vec<_>, _>>()?;
+        if let Some(schema) = found[1].filter(|_| with_schema) {
+            for (place, pointed) in around.iter().zip(&mut pointed) {
+                read_time(schema, place, pointed);
+            }
+        }
+        Ok(Opened { payload, around: pointed })
+    }
+
+    /// The record with the text of its key and of each header; nothing where it has that already.
+    pub(super) fn texts(&self, record: &Record) -> Option<Record> {
+        let key = record.key.as_ref().and_then(|key| self.key.text(key));
+        let header = |header: &Header| {
+            let value = header.value.as_ref().and_then(|value| self.header.header_text(value));
+            Header { name: header.name.clone(), value }
+        };
+        let is_text = |header: &Header| {
+            let value = header.value.as_ref();
+            value.is_none_or(|value| self.header.is_text(value))
+        };
+        if key == record.key && record.headers.iter().all(is_text) {
+            return None;
+        }
+        Some(Record { key, headers: record.headers.iter().map(header).collect(), ..record.clone() })
     }
 
     /// What a payload is, that is written as this JSON.
@@ -208,21 +233,42 @@ impl Converter {
         text.as_ref().is_none_or(stays).then(|| Record { key: text, ..record.clone() })
     }
 
+    /// Whether bytes are the text that they stand for.
+    fn is_text(self, bytes: &Bytes) -> bool {
+        match self {
+            Self::Plain => true,
+            Self::Number => !matches!(bytes.len(), 2 | 4 | 8),
+            Self::Any | Self::Json(_) => {
+                let null = self != Self::Any && **bytes == *b"null";
+                !null && !self.has_schema(bytes) && !bytes.starts_with(b"\"")
+            }
+        }
+    }
+
+    /// Whether bytes are JSON with a schema around it.
+    fn has_schema(self, bytes: &Bytes) -> bool {
+        bytes.starts_with(WITH_SCHEMA) && matches!(self, Self::Any | Self::Json(None | Some(true)))
+    }
+
+    /// The text that a header has. A time whose schema says what it counts is written as RFC 3339, which needs no unit.
+    pub(super) fn header_text(self, bytes: &Bytes) -> Option<Bytes> {
+        let text = self.text(bytes)?;
+        if !self.has_schema(bytes) {
+            return Some(text);
+        }
+        Some(time_of_schema(bytes, "/schema", &text).unwrap_or(text))
+    }
+
     /// The text that a key or a header has; nothing for null. What cannot be read stays as it is.
     pub(super) fn text(self, bytes: &Bytes) -> Option<Bytes> {
-        let json = match self {
-            Self::Plain => return Some(bytes.clone()),
-            Self::Number => return Some(number(bytes).unwrap_or_else(|| bytes.clone())),
-            Self::Any | Self::Json(_) => {
-                let with_schema = bytes.starts_with(WITH_SCHEMA) && self != Self::Json(Some(false));
-                let null = self != Self::Any && **bytes == *b"null";
-                if !with_schema && !null && !bytes.starts_with(b"\"") {
-                    return Some(bytes.clone());
-                }
-                let place = Pointer::whole();
-                if with_schema { place.child("payload") } else { place }
-            }
-        };
+        if self.is_text(bytes) {
+            return Some(bytes.clone());
+        }
+        if self == Self::Number {
+            return Some(number(bytes).unwrap_or_else(|| bytes.clone()));
+        }
+        let json = Pointer::whole();
+        let json = if self.has_schema(bytes) { json.child("payload") } else { json };
         let mut found = [None];
         let read = Pointer::find_all(&[json], bytes, &mut found);
         let json = read.ok().and(found[0]);
@@ -233,6 +279,34 @@ impl Converter {
             None => Some(bytes.clone()),
         }
     }
+}
+
+/// Makes a text of a member of an envelope that is a time by the schema around it.
+fn read_time(schema: &str, place: &Pointer, pointed: &mut Pointed) {
+    let Pointed::Scalar(number) = pointed else { return };
+    let fields: Vec<Pointer> = (0..FIELDS_MAX)
+        .map(|at| Pointer::whole().child("fields").child(&at.to_string()).child("field"))
+        .collect();
+    let mut names = vec![None; fields.len()];
+    if Pointer::find_all(&fields, schema.as_bytes(), &mut names).is_err() {
+        return;
+    }
+    let named = |name: &str| *place == Pointer::whole().child(name.trim_matches('"'));
+    if let Some(at) = names.iter().position(|name| name.is_some_and(named))
+        && let Some(time) = time_of_schema(schema.as_bytes(), &format!("/fields/{at}"), number)
+    {
+        *pointed = Pointed::Scalar(time);
+    }
+}
+
+/// The time that a number is by the logical type of its schema, which is at `place` of the JSON.
+fn time_of_schema(json: &[u8], place: &str, number: &Bytes) -> Option<Bytes> {
+    let name = format!("{place}/name").parse::<Pointer>().ok()?;
+    let mut found = [None];
+    Pointer::find_all(&[name], json, &mut found).ok()?;
+    let unit = TimeUnit::of_logical_type(found[0]?.trim_matches('"'))?;
+    let micros = unit.micros(std::str::from_utf8(number).ok()?.parse().ok()?)?;
+    Some(rfc3339(micros).into())
 }
 
 /// A number of 2, 4 or 8 bytes, in decimal.

@@ -28,4 +28,5 @@ pub use reader::{IdScope, Reader};
 pub use rule_keys::RuleKeys;
 pub use rules::{ReadRules, RulesError};
 pub use source::{Source, SourceError, Sources};
+pub use time::TimeUnit;
 pub use topic_pattern::TopicPattern;

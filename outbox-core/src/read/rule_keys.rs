@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Part, ReadRules, Sources};
+use super::{Part, ReadRules, Sources, TimeUnit};
 
 /// Places of single parts: the keys of [`ReadRules`], each of which may be left out. Over a preset they say where
 /// its producers put something else.
@@ -31,6 +31,9 @@ pub struct RuleKeys {
     /// See [`ReadRules::occurred_at`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub occurred_at: Option<Sources>,
+    /// See [`ReadRules::occurred_at_unit`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub occurred_at_unit: Option<TimeUnit>,
     /// See [`ReadRules::schema_version`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub schema_version: Option<Sources>,
@@ -58,6 +61,11 @@ impl RuleKeys {
             aggregate_id: keys.aggregate_id.unwrap_or(rules.aggregate_id),
             aggregate_type: keys.aggregate_type.unwrap_or(rules.aggregate_type),
             aggregate_version: keys.aggregate_version.or(rules.aggregate_version),
+            // The unit of the format's own place is none of another place.
+            occurred_at_unit: match &keys.occurred_at {
+                Some(_) => keys.occurred_at_unit,
+                None => keys.occurred_at_unit.or(rules.occurred_at_unit),
+            },
             occurred_at: keys.occurred_at.or(rules.occurred_at),
             schema_version: keys.schema_version.or(rules.schema_version),
         }
@@ -74,6 +82,7 @@ impl From<ReadRules> for RuleKeys {
             aggregate_type: Some(rules.aggregate_type),
             aggregate_version: rules.aggregate_version,
             occurred_at: rules.occurred_at,
+            occurred_at_unit: rules.occurred_at_unit,
             schema_version: rules.schema_version,
         }
     }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Part, Source, Sources, time};
+use super::{Part, Source, Sources, TimeUnit, time};
 use crate::{
     Problem, Text, header_names as names,
     problem::{
@@ -23,6 +23,7 @@ use crate::{
 /// | `aggregate_type` | `topic` | `header:aggregate_type`, then `topic` |
 /// | `aggregate_version` | absent | `header:aggregate_version` |
 /// | `occurred_at` | absent | `header:occurred_at` |
+/// | `occurred_at_unit` | `millis` | `millis` |
 /// | `schema_version` | absent | `header:schema_version` |
 ///
 /// Places are written as [`Source`] says: one, or a list to look at in turn.
@@ -50,6 +51,9 @@ pub struct ReadRules {
     /// When it happened: milliseconds since 1970, or RFC 3339.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub occurred_at: Option<Sources>,
+    /// What a number counts that stands for that time; milliseconds where it is left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub occurred_at_unit: Option<TimeUnit>,
     /// The version of the payload's schema: a whole number of 32 bits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub schema_version: Option<Sources>,
@@ -80,6 +84,7 @@ impl ReadRules {
             aggregate_type: only(names::AGGREGATE_TYPE).then(Source::Topic),
             aggregate_version: Some(only(names::AGGREGATE_VERSION)),
             occurred_at: Some(only(names::OCCURRED_AT)),
+            occurred_at_unit: None,
             schema_version: Some(only(names::SCHEMA_VERSION)),
         }
     }
@@ -94,6 +99,7 @@ impl ReadRules {
             aggregate_type: topic(),
             aggregate_version: None,
             occurred_at: None,
+            occurred_at_unit: None,
             schema_version: None,
         }
     }
@@ -118,10 +124,32 @@ impl ReadRules {
         for (part, places) in self.each() {
             check_position(part, places)?;
             for source in places.as_slice() {
-                check_constant(part, source)?;
+                self.check_constant(part, source)?;
             }
         }
         check_aggregate(&self.aggregate_id)
+    }
+
+    fn check_constant(&self, part: Part, source: &Source) -> Result<(), RulesError> {
+        match source {
+            Source::Constant(_) | Source::Topic | Source::TopicPart(_) if part == Part::Id => {
+                Err(RulesError::ConstantId)
+            }
+            Source::Constant(value) => self
+                .checked(part, value.as_bytes())
+                .map_err(|problem| RulesError::Constant { part, problem }),
+            _ => Ok(()),
+        }
+    }
+
+    fn checked(&self, part: Part, value: &[u8]) -> Result<(), Problem> {
+        let text = check_text(value, bytes_max(part))?;
+        match part {
+            Part::AggregateVersion => whole::<i64>(text).map(drop),
+            Part::SchemaVersion => whole::<i32>(text).map(drop),
+            Part::OccurredAt => time::millis(text, self.occurred_at_unit).map(drop),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -139,27 +167,6 @@ fn check_position(part: Part, places: &Sources) -> Result<(), RulesError> {
 fn check_aggregate(places: &Sources) -> Result<(), RulesError> {
     let alone = places.has(&Source::KeyHex) || places.pointers().next().is_some();
     if alone && places.as_slice().len() > 1 { Err(RulesError::AggregateAlone) } else { Ok(()) }
-}
-
-fn check_constant(part: Part, source: &Source) -> Result<(), RulesError> {
-    match source {
-        Source::Constant(_) | Source::Topic | Source::TopicPart(_) if part == Part::Id => {
-            Err(RulesError::ConstantId)
-        }
-        Source::Constant(value) => checked(part, value.as_bytes())
-            .map_err(|problem| RulesError::Constant { part, problem }),
-        _ => Ok(()),
-    }
-}
-
-fn checked(part: Part, value: &[u8]) -> Result<(), Problem> {
-    let text = check_text(value, bytes_max(part))?;
-    match part {
-        Part::AggregateVersion => whole::<i64>(text).map(drop),
-        Part::SchemaVersion => whole::<i32>(text).map(drop),
-        Part::OccurredAt => time::millis(text).map(drop).ok_or(Problem::NotTime),
-        _ => Ok(()),
-    }
 }
 
 /// The longest text of a part.

@@ -54,7 +54,7 @@ impl<'a> Seen<'a> {
                 whole,
             )?,
             occurred_at_ms: self.parsed(Part::OccurredAt, rules.occurred_at.as_ref(), |text| {
-                time::millis(text).ok_or(Problem::NotTime)
+                time::millis(text, rules.occurred_at_unit)
             })?,
             schema_version: self.parsed(
                 Part::SchemaVersion,
@@ -161,7 +161,7 @@ impl<'a> Seen<'a> {
                 let header = self.record.header_bytes(name.as_bytes());
                 match &self.reader.shape {
                     Shape::Connect(connect) => {
-                        header.and_then(|header| connect.header.text(header)).map(Cow::Owned)
+                        header.and_then(|header| connect.header.header_text(header)).map(Cow::Owned)
                     }
                     Shape::Envelope(_) => {
                         header.map(|header| Cow::Owned(envelopes::first_type(name, header)))

@@ -112,3 +112,123 @@ async fn times(stage: &Stage) -> Vec<Option<String>> {
     let sql = "SELECT at FROM seen ORDER BY aggregate, ord";
     sqlx::query_scalar(sql).fetch_all(stage.schema.pool()).await.unwrap()
 }
+
+/// Numbers that are no time in their unit, and texts that are none.
+#[tokio::test]
+async fn a_time_is_read_in_its_unit_or_parks_its_event() {
+    let paid = |n: usize, at: &str| {
+        let record = Record::event(&format!("e-{n}"), "Paid", &format!("a-{n:02}"), "{}");
+        record.header("occurred_at", at)
+    };
+    let stage = stage(Format::Own, &[("Paid", &[])]).await;
+    let wrong = [
+        "1767323045678901",
+        "1767323045678901234",
+        "20485",
+        "1767323045",
+        "253402300800000",
+        "yesterday",
+        "9999-12-31T23:59:60Z",
+    ];
+    let right = ["1767323045678", "2026-01-02T03:04:05.678901Z", "253402300799999", "0", "-1"];
+    let records: Vec<Record> =
+        (0..).zip(wrong.into_iter().chain(right)).map(|(n, at)| paid(n, at)).collect();
+    let running = handled(&stage, &records).await;
+    assert_eq!(stage.parked("undecodable").await, 7);
+    let wanted = [
+        "2026-01-02 03:04:05.678000",
+        "2026-01-02 03:04:05.678000",
+        "9999-12-31 23:59:59.999000",
+        "1970-01-01 00:00:00.000000",
+        "1969-12-31 23:59:59.999000",
+    ];
+    assert_eq!(times(&stage).await, wanted.map(|at| Some(at.to_owned())));
+    let told = "SELECT count(*) FROM inbox_parked WHERE record::jsonb ->> 'error' LIKE '%`events.rules.occurred_at_unit`%'";
+    assert_eq!(stage.schema.number(told).await, 5, "numbers");
+    running.stop().await;
+}
+
+/// By the rules, and by the schema that a converter has written with a number.
+#[tokio::test]
+async fn times_of_debezium_are_read_in_microseconds() {
+    let at: &[_] = &[("at", "timestamptz from header:at")];
+    let with_schema = |name: &str, number: &str| {
+        format!(
+            r#"{{"schema":{{"type":"int64","optional":true,"name":"{name}","version":1}},"payload":{number}}}"#
+        )
+    };
+    let record = |n: u8, at: String| {
+        let id = format!("0190a5c8-7c2e-7d64-9b6e-0c9f5d9b2c0{n}");
+        let record = Record::default().key("k").header("id", id).header("eventType", "Paid");
+        record.header("at", at).payload("{}")
+    };
+    for unit in [None, Some("micros")] {
+        let mut stage =
+            stage(Format::DebeziumOutbox, &[("Paid", if unit.is_none() { at } else { &[] })]).await;
+        set_router(&mut stage, &[]);
+        let mut rules = json!({"aggregate_type": "value:order", "occurred_at": "header:at"});
+        let records = if let Some(unit) = unit {
+            rules["occurred_at_unit"] = unit.into();
+            vec![record(1, "1767323045678901".into())]
+        } else {
+            vec![
+                record(1, with_schema("io.debezium.time.MicroTimestamp", "1767323045678901")),
+                record(2, with_schema("io.debezium.time.NanoTimestamp", "1767323045678901999")),
+                record(3, with_schema("io.debezium.time.Timestamp", "1767323045678")),
+                record(4, with_schema("io.debezium.time.Date", "20485")),
+            ]
+        };
+        stage.config.events.rules = Some(serde_json::from_value(rules).unwrap());
+        let running = handled(&stage, &records).await;
+        let seen = times(&stage).await;
+        assert_eq!(seen.len(), records.len(), "{seen:?}");
+        assert_eq!(seen[0].as_deref(), Some("2026-01-02 03:04:05.678000"), "{unit:?}");
+        if unit.is_none() {
+            let columns: Vec<Value> =
+                columns_of(&stage).await.iter().map(|row| row["at"].clone()).collect();
+            let wanted = [
+                "2026-01-02T03:04:05.678901+00:00",
+                "2026-01-02T03:04:05.678901+00:00",
+                "2026-01-02T03:04:05.678+00:00",
+                "2026-02-01T00:00:00+00:00",
+            ];
+            assert_eq!(columns, wanted.map(Value::from));
+        }
+        running.stop().await;
+    }
+}
+
+/// Debezium writes `timestamp(6)` as microseconds and `date` as days; and times are exact in every year.
+#[tokio::test]
+async fn columns_take_times_in_the_unit_that_they_name() {
+    let columns: &[_] = &[
+        ("micros", "timestamptz from /u in micros"),
+        ("nanos", "timestamptz in nanos"),
+        ("day", "date in days"),
+        ("last", "timestamptz"),
+    ];
+    let stage = stage(Format::Own, &[("Paid", columns)]).await;
+    let paid = |id: &str, last: &str, micros: i64| {
+        let payload =
+            format!(r#"{{"u":{micros},"nanos":1767323045678901234,"day":20485,"last":"{last}"}}"#);
+        Record::event(id, "Paid", id, &payload)
+    };
+    let records = [
+        paid("a", "9999-12-31T23:59:59.999999Z", 1_767_323_045_678_901),
+        paid("b", "0000-01-01T00:00:00.000001Z", -1),
+        paid("c", "2026-01-01T00:00:00Z", 253_402_300_800_000_000),
+    ];
+    let running = handled(&stage, &records).await;
+    let rows = columns_of(&stage).await;
+    assert_eq!(rows.len(), 2);
+    assert_eq!(
+        rows[0],
+        json!({"micros": "2026-01-02T03:04:05.678901+00:00", "nanos": "2026-01-02T03:04:05.678901+00:00",
+               "day": "2026-02-01", "last": "9999-12-31T23:59:59.999999+00:00"})
+    );
+    assert_eq!(rows[1]["micros"], "1969-12-31T23:59:59.999999+00:00");
+    assert_eq!(rows[1]["last"], "0001-01-01T00:00:00.000001+00:00 BC");
+    let told = "SELECT count(*) FROM inbox_parked WHERE record::jsonb ->> 'error' LIKE '%or its unit, such as `in micros`%'";
+    assert_eq!(stage.schema.number(told).await, 1);
+    running.stop().await;
+}

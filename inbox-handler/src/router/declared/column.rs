@@ -3,7 +3,7 @@
 use std::fmt;
 
 use inbox_store::internal::port::ColumnType;
-use outbox_core::Pointer;
+use outbox_core::{Pointer, TimeUnit};
 
 /// Columns that every relation has.
 const OWN: [&str; 4] = ["ord", "event_id", "aggregate_id", "occurred_at"];
@@ -20,6 +20,8 @@ pub(super) struct Column {
     /// NULL where there is no value.
     pub(super) nullable: bool,
     pub(super) source: Source,
+    /// What a number counts that stands for a time or a day.
+    pub(super) unit: Option<TimeUnit>,
 }
 
 /// Where a column's value is.
@@ -79,12 +81,15 @@ impl Column {
                 "is there without being declared; remove it, or give yours another name".into()
             );
         }
-        let mut words = text.split_whitespace();
-        let (type_text, from, source) = (words.next(), words.next(), words.next());
-        let type_text = type_text.unwrap_or_default();
-        let source = match (from, source, words.next()) {
-            (None, None, None) => pointer(&format!("/{name}")),
-            (Some("from"), Some(source), None) => self::source(source),
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let (words, unit) = match words.as_slice() {
+            [words @ .., "in", unit] if words.len() != 2 => (words, Some(self::unit(unit)?)),
+            words => (words, None),
+        };
+        let type_text = words.first().copied().unwrap_or_default();
+        let source = match words {
+            [] | [_] => pointer(&format!("/{name}")),
+            [_, "from", source] => self::source(source),
             _ => Err(format!(
                 "is `{text}`; write a type, or `TYPE from SOURCE`, such as `int8 from /amount`"
             )),
@@ -95,7 +100,12 @@ impl Column {
         };
         let kind = ColumnType::ALL.into_iter().find(|one| one.name() == type_name);
         let kind = kind.ok_or_else(|| unknown_type(type_name))?;
-        Ok(Self { name: name.to_owned(), kind, nullable, source })
+        if unit.is_some() && !matches!(kind, ColumnType::Date | ColumnType::Timestamptz) {
+            return Err(format!(
+                "has a unit, which is for timestamptz and date alone; remove `in …` from `{text}`"
+            ));
+        }
+        Ok(Self { name: name.to_owned(), kind, nullable, source, unit })
     }
 }
 
@@ -141,6 +151,13 @@ fn unknown_type(name: &str) -> String {
         }
     };
     format!("has the unknown type `{name}`; {advice}")
+}
+
+fn unit(text: &str) -> Result<TimeUnit, String> {
+    TimeUnit::ALL.into_iter().find(|unit| unit.name() == text).ok_or_else(|| {
+        let all = TimeUnit::ALL.map(TimeUnit::name).join(", ");
+        format!("has the unknown unit `{text}`; there are {all}")
+    })
 }
 
 fn source(text: &str) -> Result<Source, String> {
@@ -197,6 +214,12 @@ mod tests {
         for (text, expected) in sources {
             assert_eq!(read("c", &format!("jsonb from {text}")).unwrap().source, expected);
         }
+        let column = read("at", "timestamptz? from /ts in micros").unwrap();
+        assert_eq!(
+            (column.source.to_string(), column.unit),
+            ("the payload at `/ts`".to_owned(), Some(TimeUnit::Micros))
+        );
+        assert_eq!(read("day", "date in days").unwrap().unit, Some(TimeUnit::Days));
         for known in ColumnType::ALL {
             assert_eq!(read("c", known.name()).unwrap().kind, known);
         }
@@ -214,6 +237,13 @@ mod tests {
             ("c", "int8 /amount", "write a type, or `TYPE from SOURCE`"),
             ("c", "int8 from", "write a type, or `TYPE from SOURCE`"),
             ("c", "int8 from /a /b", "write a type, or `TYPE from SOURCE`"),
+            ("c", "timestamptz from /a in micros more", "write a type, or `TYPE from SOURCE`"),
+            (
+                "c",
+                "timestamptz from /a in years",
+                "unknown unit `years`; there are days, seconds, millis",
+            ),
+            ("c", "int8 from /a in micros", "for timestamptz and date alone"),
             ("c", "int8 from amount", "no place; write `/json/pointer`"),
             ("c", "int8 from header:", "no place"),
             ("c", "int8 from /a~2", "no JSON pointer"),

@@ -1,19 +1,17 @@
 //! Times and days as texts, to what databases count in.
 
 pub(super) use outbox_core::internal::days;
+use outbox_core::{TimeUnit, internal};
 
-/// The years 0000 to 9999, in milliseconds since 1970: what RFC 3339 can write.
-const MILLIS: std::ops::RangeInclusive<i64> = -62_167_219_200_000..=253_402_300_799_999;
-
-/// Microseconds since 1970 from an RFC 3339 time, within the years 0000 to 9999. A leap second or an offset can
-/// lead out of them, and the text that SQLite is given for such a time would not sort.
+/// Microseconds since 1970 from an RFC 3339 time, within the years 0000 to 9999: the text that SQLite is given for
+/// another time would not sort.
 pub(super) fn micros(text: &str) -> Option<i64> {
-    outbox_core::internal::micros(text).filter(|micros| MILLIS.contains(&micros.div_euclid(1_000)))
+    internal::micros(text).filter(|micros| internal::is_written(*micros))
 }
 
 /// Microseconds since 1970 from milliseconds, within the years 0000 to 9999.
 pub(super) fn micros_of_millis(millis: i64) -> Option<i64> {
-    MILLIS.contains(&millis).then(|| millis * 1_000)
+    TimeUnit::Millis.micros(millis)
 }
 
 #[cfg(test)]

@@ -70,7 +70,7 @@ pub(super) fn put<'p>(
         none(values);
         return Ok(());
     };
-    take(column.kind, given, values).map_err(|found| unfit(column, &found))
+    take(column, given, values).map_err(|found| unfit(column, &found))
 }
 
 fn none(values: &mut Values<'_>) {
@@ -96,9 +96,10 @@ fn missing(column: &Column) -> String {
 
 fn unfit(column: &Column, found: &str) -> String {
     let Column { name, kind, source, .. } = column;
+    let unit = if found == NO_TIME { ", or its unit, such as `in micros`" } else { "" };
     format!(
         "column `{name}`: expected {kind} ({}) in {source}, found {found}; correct its producer, or \
-         the column's type",
+         the column's type{unit}",
         expected(*kind, source)
     )
 }
@@ -137,17 +138,15 @@ fn kind(json: &str) -> &'static str {
 
 /// An error is what was found.
 fn take<'p>(
-    column_type: ColumnType,
+    column: &Column,
     given: Given<'p>,
     values: &mut Values<'p>,
 ) -> Result<(), Cow<'static, str>> {
-    match (values, column_type) {
+    let unit = column.unit;
+    match (values, column.kind) {
         (Values::Bools(values), _) => values.push(Some(boolean(given)?)),
         (Values::Bytes(values), _) => values.push(Some(bytes(given)?)),
-        (Values::Days(values), _) => {
-            let text = text(given)?;
-            values.push(Some(time::days(&text).ok_or("a text that is no date")?));
-        }
+        (Values::Days(values), _) => values.push(Some(day(given, unit)?)),
         (Values::Floats(values), _) => values.push(Some(float(given)?)),
         (Values::Ints(values), _) => {
             values.push(Some(parsed(given, "that is no whole number of 32 bits")?));
@@ -155,7 +154,7 @@ fn take<'p>(
         (Values::Longs(values), _) => {
             values.push(Some(parsed(given, "that is no whole number of 64 bits")?));
         }
-        (Values::Micros(values), _) => values.push(Some(moment(given)?)),
+        (Values::Micros(values), _) => values.push(Some(moment(given, unit)?)),
         (Values::Texts(values), ColumnType::Jsonb) => values.push(Some(json(given)?.into())),
         (Values::Texts(values), ColumnType::Numeric) => values.push(Some(numeric(given)?)),
         (Values::Texts(values), _) => values.push(Some(plain(given)?)),
@@ -249,17 +248,29 @@ fn bytes(given: Given<'_>) -> Result<Vec<u8>, Cow<'static, str>> {
     }
 }
 
-/// RFC 3339, or milliseconds since 1970.
-fn moment(given: Given<'_>) -> Result<i64, Cow<'static, str>> {
-    let millis = |text: &str| text.parse().ok().and_then(time::micros_of_millis);
+/// A day as text, or a number of a unit.
+fn day(given: Given<'_>, unit: Option<TimeUnit>) -> Result<i32, Cow<'static, str>> {
+    const DAY: i64 = 86_400_000_000;
+    if let Some(number) = unit.and(number(given).ok()).and_then(|text| text.parse().ok()) {
+        let micros = unit.and_then(|unit| unit.micros(number)).ok_or(NO_TIME)?;
+        return i32::try_from(micros.div_euclid(DAY)).map_err(|_| NO_TIME.into());
+    }
+    time::days(&text(given)?).ok_or("a text that is no date".into())
+}
+
+const NO_TIME: &str = "a number that is no time in the years 0000 to 9999";
+
+/// RFC 3339, or a number: milliseconds since 1970 without a unit.
+fn moment(given: Given<'_>, unit: Option<TimeUnit>) -> Result<i64, Cow<'static, str>> {
+    let of_number = |text: &str| unit.unwrap_or(TimeUnit::Millis).micros(text.parse().ok()?);
     match given {
         Given::Json(json) if kind(json) == "a number" => {
-            millis(json).ok_or("a number that is no time in the years 0000 to 9999".into())
+            of_number(json).ok_or(Cow::Borrowed(NO_TIME))
         }
         _ => {
             let text = text(given)?;
             let header = matches!(given, Given::Bytes(_));
-            let micros = time::micros(&text).or_else(|| millis(&text).filter(|_| header));
+            let micros = time::micros(&text).or_else(|| of_number(&text).filter(|_| header));
             micros.ok_or("a text that is no time".into())
         }
     }
@@ -326,4 +337,5 @@ fn has_nul(value: &Value) -> bool {
         }
         Value::Null | Value::Bool(_) | Value::Number(_) => false,
     }
+    Ok(at)
 }
