@@ -1,6 +1,9 @@
 //! One delivery: the record, and the event that was read from it.
 
-use outbox_core::{Envelope, ReadError, Record, TopicPartition, internal::Excerpt};
+use outbox_core::{
+    Envelope, ReadError, Record, TopicPartition,
+    internal::{Excerpt, ReadAs},
+};
 
 /// A record with what could be read from it. Shared, never copied, on its way to the handler.
 #[derive(Debug)]
@@ -15,11 +18,16 @@ pub struct Delivery {
     pub excerpt: Option<Excerpt>,
     /// The event, or why the record is not one.
     pub event: Result<Envelope, ReadError>,
-    /// Whether its id alone tells which event it is: see [`Reader::tells_by_id`](outbox_core::Reader::tells_by_id).
-    pub told_by_id: bool,
+    /// What was found out besides.
+    pub read_as: ReadAs,
 }
 
 impl Delivery {
+    /// The record as handlers are given it: with key and headers as the rules of the format read them.
+    pub fn as_read(&self) -> &Record {
+        self.read_as.record.as_ref().unwrap_or(&self.record)
+    }
+
     /// The event's id as its producer wrote it; `?` where the record could not be read.
     pub fn id(&self) -> String {
         let Ok(event) = &self.event else { return "?".into() };

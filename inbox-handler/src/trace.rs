@@ -34,7 +34,7 @@ pub(crate) fn call(event: &RunEvent<'_>) -> Span {
         parent_id = Empty,
     );
     if !span.is_disabled()
-        && let Some(context) = TraceContext::of(&delivery.record)
+        && let Some(context) = TraceContext::of(delivery.as_read())
     {
         join(&span, context);
     }
@@ -62,7 +62,7 @@ pub(crate) fn run(run: &[RunEvent<'_>]) -> Span {
     if span.is_disabled() {
         return span;
     }
-    let records = run.iter().map(|event| &event.delivery.record);
+    let records = run.iter().map(|event| event.delivery.as_read());
     let contexts = TraceContext::distinct(records, LINKS_MAX);
     match contexts[..] {
         [] => {}

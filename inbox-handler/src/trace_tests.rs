@@ -40,7 +40,7 @@ pub(crate) fn delivery(offset: i64, parent: Option<&str>) -> Arc<Delivery> {
         record,
         excerpt: None,
         event,
-        told_by_id: false,
+        read_as: outbox_core::internal::ReadAs::default(),
     })
 }
 

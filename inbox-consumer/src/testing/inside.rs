@@ -94,7 +94,7 @@ pub fn gathered(
         payload: record.payload.clone(),
     };
     let delivery = Arc::new(Delivery {
-        told_by_id: false,
+        read_as: outbox_core::internal::ReadAs::default(),
         partition: TopicPartition { topic: "t".into(), partition: 0 },
         offset: Offset(0),
         record,

@@ -72,14 +72,15 @@ impl<T> Event<T> {
         self.envelope().schema_version
     }
 
-    /// All headers of the record, in their order; a name may occur more than once.
+    /// All headers of the record, in their order; a name may occur more than once. Where a format says how headers are
+    /// written (Connect's and Spring's converters), they are the texts that were written.
     pub fn headers(&self) -> &[Header] {
-        &self.delivery.record.headers
+        &self.delivery.as_read().headers
     }
 
     /// The value of the last header of that name; `None` also for a null header.
     pub fn header(&self, name: &str) -> Option<&[u8]> {
-        self.delivery.record.header(name).map(AsRef::as_ref)
+        self.delivery.as_read().header(name).map(AsRef::as_ref)
     }
 
     /// The W3C Trace Context that the event was sent in: the header `traceparent`, if it is text.

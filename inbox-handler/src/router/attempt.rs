@@ -66,7 +66,9 @@ impl DecodeFault {
 pub(super) fn payload<'a>(event: &RunEvent<'a>) -> Result<Payload<'a>, String> {
     let delivery = event.delivery;
     let envelope = delivery.event.as_ref().map_err(ToString::to_string)?;
-    Ok(Payload::of(envelope, &delivery.record.headers, &delivery.partition.topic))
+    let headers = &delivery.as_read().headers;
+    let payload = Payload::of(envelope, headers, &delivery.partition.topic);
+    Ok(payload.with_text_in_schema(delivery.read_as.is_text_in_schema))
 }
 
 /// What is wrong with the payload, and what to do about it.

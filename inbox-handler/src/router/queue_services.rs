@@ -129,7 +129,7 @@ pub(super) fn make_delivery(event_type: &str, payload: Bytes) -> Arc<Delivery> {
         payload: payload.clone(),
     };
     Arc::new(Delivery {
-        told_by_id: false,
+        read_as: outbox_core::internal::ReadAs::default(),
         partition: TopicPartition { topic: "topic".into(), partition: 0 },
         offset: Offset(0),
         record: Record { payload, ..Record::default() },

@@ -41,7 +41,7 @@ pub(super) fn delivery(payload: Option<&str>, offset: i64) -> Arc<Delivery> {
         payload: payload.clone(),
     };
     Arc::new(Delivery {
-        told_by_id: false,
+        read_as: outbox_core::internal::ReadAs::default(),
         partition: TopicPartition { topic: "topic".into(), partition: 6 },
         offset: Offset(offset),
         record: Record { key: None, headers, payload, timestamp_ms: None },

@@ -135,7 +135,7 @@ impl<DB: Sessions + OutboxDatabase> Tx<'_, DB> {
         let handled = self.handled.as_ref();
         let read = handled.and_then(|delivery| Some((delivery, delivery.event.as_ref().ok()?)));
         let cause = read.map(|(delivery, envelope)| {
-            (envelope.event_id, Cause::new(envelope.event_id, &delivery.record.headers))
+            (envelope.event_id, Cause::new(envelope.event_id, &delivery.as_read().headers))
         });
         let named = self.ids.known();
         if cause.is_none() && !(named && events.iter().any(|event| event.cause().is_some())) {

@@ -50,7 +50,7 @@ fn handled(headers: &[(&'static str, &'static str)]) -> Arc<Delivery> {
         payload: None,
     };
     Arc::new(Delivery {
-        told_by_id: false,
+        read_as: outbox_core::internal::ReadAs::default(),
         partition: TopicPartition { topic: "orders".into(), partition: 0 },
         offset: Offset(0),
         record: Record { headers: headers.iter().map(header).collect(), ..Record::default() },

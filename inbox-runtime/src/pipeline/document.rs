@@ -157,8 +157,14 @@ mod tests {
         };
         let event = Err(ReadError::TooLarge { bytes: 0, max: 0 });
         let partition = TopicPartition { topic: "orders".into(), partition: 3 };
-        let delivery =
-            Delivery { partition, offset: Offset(7), record, excerpt, event, told_by_id: false };
+        let delivery = Delivery {
+            partition,
+            offset: Offset(7),
+            record,
+            excerpt,
+            event,
+            read_as: outbox_core::internal::ReadAs::default(),
+        };
         Item {
             offset: Offset(7),
             leader_epoch: LeaderEpoch(0),

@@ -226,7 +226,7 @@ mod tests {
             record,
             excerpt: None,
             event,
-            told_by_id: false,
+            read_as: outbox_core::internal::ReadAs::default(),
         })
     }
 

@@ -8,13 +8,13 @@ use std::{borrow::Cow, fmt, sync::LazyLock};
 use bytes::Bytes;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
-use sha2::{Digest as _, Sha256};
 
 use super::{
-    Part, Pointer, ReadError, ReadRules, Source, Sources, TimeUnit,
+    Part, Pointer, ReadError, ReadRules, Source, TimeUnit,
+    log_place::{self, Plain},
     pointer::{self, Pointed},
 };
-use crate::{Envelope, Header, JsonFault, Record, Text};
+use crate::{Header, JsonFault, Record, Text};
 
 const ID: &str = "debezium.id";
 const TYPE: &str = "debezium.type";
@@ -80,18 +80,6 @@ pub(super) fn rules() -> ReadRules {
     rules
 }
 
-/// Whether these are the places of an id that this module makes.
-pub(super) fn is_place(id: &Sources) -> bool {
-    *id.as_slice() == [Source::Header(Text::from_static(ID))]
-}
-
-/// Whether no other event has the place of this one: an update or a deletion is one row of the log. The connector may
-/// send it again with other columns and defaults, as it finds the table by then. Rows of one COPY share a place.
-pub(super) fn has_place_of_its_own(event: &Envelope) -> bool {
-    let payload = event.payload.as_deref().unwrap_or_default();
-    payload.starts_with(b"{\"op\":\"u\"") || payload.starts_with(b"{\"op\":\"d\"")
-}
-
 /// One change, taken apart: JSON as it is written.
 struct Change<'v> {
     members: Vec<Option<&'v str>>,
@@ -124,7 +112,7 @@ impl<'v> Change<'v> {
 }
 
 /// A record with the parts of an event as headers, the key as text, and a payload that is the same each time.
-pub(super) fn plain(topic: &str, record: &Record) -> Result<Record, ReadError> {
+pub(super) fn plain(topic: &str, record: &Record) -> Result<Plain<'static>, ReadError> {
     if topic.starts_with("__debezium-heartbeat") {
         return Err(ReadError::NoEvent { what: "a heartbeat of Debezium" });
     }
@@ -172,12 +160,15 @@ pub(super) fn plain(topic: &str, record: &Record) -> Result<Record, ReadError> {
         value: Some(value.into()),
     };
     let headers = record.headers.iter().cloned().chain(parts.into_iter().chain(time).map(header));
-    Ok(Record {
+    let plain = Record {
         key,
         headers: headers.collect(),
         payload: Some(payload(&change, &op).into()),
         timestamp_ms: record.timestamp_ms,
-    })
+    };
+    let told_by_id =
+        log_place::is_of_one_change(&op, change.at("/transaction/total_order").is_some());
+    Ok(Plain { record: Cow::Owned(plain), told_by_id })
 }
 
 /// A record without a key, where its key says that there is none: so its event is behind no other.
@@ -270,7 +261,6 @@ fn id(
              let the connector have `message.key.columns` or `provide.transaction.metadata`",
         ));
     }
-    let mut hash = Sha256::new();
     let mut parts = vec![Some(table), Some(op), serial, change.at("/source/ts_ms")];
     // A snapshot has one position for all that it reads, an incremental one has none, and a row that changed in between
     // may be the same again. So each reading of a row is an event: a duplicate of its record has the same times of
@@ -279,14 +269,8 @@ fn id(
     if snapshot {
         parts.extend([change.at("/source/ts_ns"), change.at("/ts_ms")]);
     }
-    for part in parts {
-        hash.update(part.unwrap_or_default());
-        hash.update([0]);
-    }
-    hash.update(key.map(|key| &key[..]).unwrap_or_default());
-    for byte in &hash.finalize()[..16] {
-        let _always = fmt::Write::write_fmt(&mut id, format_args!("{byte:02x}"));
-    }
+    let parts = parts.into_iter().map(|part| part.unwrap_or_default().as_bytes());
+    id.push_str(&log_place::digest(parts.chain([key.map(|key| &key[..]).unwrap_or_default()])));
     Ok(id)
 }
 

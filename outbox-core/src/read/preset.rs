@@ -3,7 +3,9 @@
 use std::borrow::Cow;
 
 use super::{
-    DebeziumRouter, Part, ReadError, ReadRules, change, cloud_events, envelopes, shape::Shape,
+    DebeziumRouter, Part, ReadError, ReadRules, change, cloud_events, envelopes,
+    log_place::{self, Plain},
+    shape::Shape,
 };
 use crate::Record;
 
@@ -75,11 +77,11 @@ impl Preset {
         &self,
         topic: &str,
         record: &'r Record,
-    ) -> Result<Cow<'r, Record>, ReadError> {
+    ) -> Result<Plain<'r>, ReadError> {
         match self {
-            Self::CloudEvents => cloud_events::binary(record),
-            Self::DebeziumRaw => change::plain(topic, record).map(Cow::Owned),
-            _ => Ok(Cow::Borrowed(record)),
+            Self::CloudEvents => cloud_events::binary(record).and_then(log_place::told_apart),
+            Self::DebeziumRaw => change::plain(topic, record),
+            _ => Ok(Plain { record: Cow::Borrowed(record), told_by_id: false }),
         }
     }
 
@@ -137,6 +139,9 @@ fn missing(part: impl std::fmt::Display, wanted: &super::Sources) -> String {
 
 fn outbox_advice(router: &DebeziumRouter, error: &ReadError, part: Option<Part>) -> Option<String> {
     Some(match part {
+        Some(Part::Type) if router.has_type(record) => "the connector places the type there, and the column of this \
+             row is null or empty: let the application write a type into each row of its outbox"
+            .into(),
         Some(Part::Id) => "the router adds this header to every event, so this record did not come through it: \
              apply it to all records of the topic (`route.topic.regex` or the predicate of the connector), or set \
              `events.rules.id` to where another transformation has put the id"

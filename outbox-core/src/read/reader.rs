@@ -3,10 +3,24 @@
 use std::cell::OnceCell;
 
 use super::{
-    Pointer, Preset, ReadError, ReadRules, RuleKeys, RulesError, Source, Sources, change,
-    seen::Seen, shape::Shape,
+    Pointer, Preset, ReadError, ReadRules, RuleKeys, RulesError, Source, Sources, seen::Seen,
+    shape::Shape,
 };
 use crate::{Envelope, Record, Text};
+
+/// What a reader finds out besides the event.
+#[derive(Clone, Default, Debug)]
+pub struct ReadAs {
+    /// The record with key and headers as rules read them, where it is written in another way: what handlers are given.
+    pub record: Option<Record>,
+    /// Whether the event's id alone tells which event it is, so that a duplicate may have another payload: it is the
+    /// place of one change in its database's log.
+    pub told_by_id: bool,
+    /// Whether the event is an aggregate of its own, named by where the record is: a duplicate has another name.
+    pub is_alone: bool,
+    /// Whether a text that a schema describes holds the payload: see [`Payload`](crate::Payload).
+    pub is_text_in_schema: bool,
+}
 
 /// Where an event id is one event's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, serde::Serialize, serde::Deserialize)]
@@ -36,6 +50,8 @@ pub struct Reader {
     /// What is around it.
     pub(super) shape: Shape,
     pub(super) preset: Option<Preset>,
+    /// Whether the id is where the preset has it.
+    has_own_id: bool,
     /// Topics that are read by another reader.
     others: Vec<(Text, Self)>,
     pub(super) id_scope: IdScope,
@@ -64,7 +80,8 @@ impl Reader {
     pub fn preset(preset: Preset, keys: &RuleKeys, bytes_max: usize) -> Result<Self, RulesError> {
         let rules = keys.over(preset.rules());
         rules.check()?;
-        Ok(Self::checked(rules, Some(preset), bytes_max))
+        let has_own_id = keys.id.is_none();
+        Ok(Self { has_own_id, ..Self::checked(rules, Some(preset), bytes_max) })
     }
 
     /// A reader of this project's own headers: see [`header_names`](crate::header_names).
@@ -90,6 +107,7 @@ impl Reader {
             around,
             shape,
             preset,
+            has_own_id: false,
             others,
             id_scope,
             topics,
@@ -103,16 +121,6 @@ impl Reader {
     pub fn with_topic(mut self, topic: impl Into<Text>, reader: Self) -> Self {
         self.others.push((topic.into(), reader));
         self
-    }
-
-    /// Whether an event's id alone tells which event it is, so that a copy may have another payload: where the id is
-    /// the place of one change in its database's log.
-    #[doc(hidden)]
-    pub fn tells_by_id(&self, topic: &str, event: &Envelope) -> bool {
-        let reader = self.of_topic(topic);
-        matches!(reader.preset, Some(Preset::DebeziumRaw))
-            && change::is_place(&reader.rules.id)
-            && change::has_place_of_its_own(event)
     }
 
     /// The reader of a topic's records.
@@ -161,20 +169,45 @@ impl Reader {
         offset: i64,
         record: &Record,
     ) -> Result<Envelope, ReadError> {
+        self.read_as(topic, partition, offset, record).map(|(event, _)| event)
+    }
+
+    /// The same, with what handlers and the inbox have to know besides.
+    ///
+    /// # Errors
+    ///
+    /// As [`Reader::read`].
+    #[doc(hidden)]
+    pub fn read_as(
+        &self,
+        topic: &str,
+        partition: i32,
+        offset: i64,
+        record: &Record,
+    ) -> Result<(Envelope, ReadAs), ReadError> {
         let (bytes, max) = (record.size(), self.bytes_max);
         if bytes > max {
             return Err(ReadError::TooLarge { bytes, max });
         }
         let reader = self.of_topic(topic);
-        match &reader.preset {
-            None => reader.seen(topic, partition, offset, record).envelope(),
+        let (event, read_as) = match &reader.preset {
+            None => (reader.seen(topic, partition, offset, record).envelope()?, ReadAs::default()),
             Some(preset) => {
-                let record = preset.plain(topic, record);
-                let read = record
-                    .and_then(|record| reader.seen(topic, partition, offset, &record).envelope());
-                read.map_err(|error| preset.explain(error))
+                let read = preset.plain(topic, record).and_then(|plain| {
+                    let event = reader.seen(topic, partition, offset, &plain.record).envelope()?;
+                    let told_by_id = plain.told_by_id && reader.has_own_id;
+                    let record = reader.shape.texts(plain.record);
+                    let is_text_in_schema = preset.has_text_in_schema();
+                    let read_as =
+                        ReadAs { record, told_by_id, is_text_in_schema, ..ReadAs::default() };
+                    Ok((event, read_as))
+                });
+                read.map_err(|error| preset.explain(error, record))?
             }
-        }
+        };
+        let name = event.aggregate.aggregate_id();
+        let is_alone = name.starts_with('@') && name == alone(partition, offset);
+        Ok((event, ReadAs { is_alone, ..read_as }))
     }
 
     fn seen<'a>(
@@ -233,6 +266,11 @@ impl Reader {
     pub(super) fn topic(&self, topic: &str) -> Text {
         self.topics.iter().find(|known| **known == *topic).cloned().unwrap_or_else(|| topic.into())
     }
+}
+
+/// The id of an aggregate that is one event, whose record has no key: where that is.
+pub(super) fn alone(partition: i32, offset: i64) -> String {
+    format!("@{partition}-{offset}")
 }
 
 /// Every pointer of the rules that is of one kind, once.

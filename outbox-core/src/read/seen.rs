@@ -9,7 +9,7 @@ use super::{
     connect::Opened,
     envelopes,
     pointer::{self, Pointed},
-    reader::{IdScope, Reader},
+    reader::{IdScope, Reader, alone},
     rules::{bytes_max, whole},
     shape::Shape,
     time,
@@ -110,7 +110,7 @@ impl<'a> Seen<'a> {
         let keyless = places.has_key() && self.key().is_none();
         let aggregate_id = match self.find(Part::AggregateId, places)? {
             Some(found) => Self::checked(Part::AggregateId, found)?,
-            None if keyless => format!("@{}-{}", self.partition, self.offset).into(),
+            None if keyless => alone(self.partition, self.offset).into(),
             None => return Err(self.missing(Part::AggregateId, places)),
         };
         let aggregate_type = self.text(Part::AggregateType, &self.reader.rules.aggregate_type)?;

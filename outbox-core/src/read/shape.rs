@@ -1,5 +1,7 @@
 //! What is around the payload in a record's value.
 
+use std::borrow::Cow;
+
 use super::{
     Pointer,
     connect::{Closed, Connect, Opened},
@@ -20,6 +22,15 @@ pub(super) enum Shape {
 }
 
 impl Shape {
+    /// A record with key and headers as the rules read them; nothing where it has them so.
+    pub(super) fn texts(&self, record: Cow<'_, Record>) -> Option<Record> {
+        match (self, record) {
+            (Self::Connect(connect), record) => connect.texts(&record),
+            (_, Cow::Owned(record)) => Some(record),
+            (_, Cow::Borrowed(_)) => None,
+        }
+    }
+
     /// Takes a record's value apart.
     pub(super) fn open(&self, record: &Record, around: &[Pointer]) -> Result<Opened, Closed> {
         let value = &record.payload;

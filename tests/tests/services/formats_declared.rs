@@ -107,6 +107,118 @@ fn set_router(stage: &mut Stage, settings: &[(&str, &str)]) {
     stage.config.events.rules = Some(serde_json::from_str(rules).unwrap());
 }
 
+/// What `JsonConverter` and Spring write in quotes, rules and columns read alike.
+#[tokio::test]
+async fn columns_have_headers_and_keys_as_the_rules_read_them() {
+    let columns: &[_] = &[
+        ("tenant", "text from header:tenant"),
+        ("at", "timestamptz from header:at"),
+        ("gone", "text? from header:gone"),
+        ("k", "text from key"),
+    ];
+    let quoted = |name: &str| {
+        let headers = Record::default().header("id", format!("\"{ID}\"")).header(name, "\"Paid\"");
+        let headers = headers.header("tenant", r#""ac\"me""#).header("gone", "null");
+        headers.header("at", "\"2026-01-02T03:04:05Z\"").payload("{}")
+    };
+    let json = "org.apache.kafka.connect.json.JsonConverter";
+    let long = "org.apache.kafka.connect.converters.LongConverter";
+    for format in [Format::DebeziumOutbox, Format::SpringCloudStream] {
+        let mut stage = stage(format, &[("Paid", columns)]).await;
+        let (record, gone, key) = if format == Format::DebeziumOutbox {
+            set_router(&mut stage, &[("header.converter", json), ("key.converter", long)]);
+            (quoted("eventType").key(42_i64.to_be_bytes()), Value::Null, "42")
+        } else {
+            stage.config.events.rules =
+                Some(serde_json::from_str(r#"{"id": "header:id"}"#).unwrap());
+            (quoted("event_type").key("\"k\""), "null".into(), "\"k\"")
+        };
+        let running = handled(&stage, &[record]).await;
+        let seen = columns_of(&stage).await;
+        let wanted =
+            json!({"tenant": "ac\"me", "at": "2026-01-02T03:04:05+00:00", "gone": gone, "k": key});
+        assert_eq!(seen, [wanted], "{format:?}");
+        let aggregate = "SELECT count(*) FROM seen WHERE aggregate = columns ->> 'k'";
+        assert_eq!(stage.schema.number(aggregate).await, 1, "the aggregate is what the column has");
+        running.stop().await;
+    }
+}
+
+/// Without a key each is an aggregate of its own, named by its offset. The connector numbers changes; a TRUNCATE has a
+/// place of its own.
+#[tokio::test]
+async fn a_duplicate_of_an_event_without_a_key_is_none_of_another_content() {
+    let kinds = ["created", "updated", "truncated"].map(|done| format!("log.{done}"));
+    let row: &[(&str, &str)] = &[("op", "text"), ("after", "jsonb?")];
+    let handlers: Vec<_> = kinds.iter().map(|kind| (kind.as_str(), row)).collect();
+    let stage = stage(Format::DebeziumRaw, &handlers).await;
+    let change = |op: &str, number: u8, after: &str| {
+        let order =
+            if op == "t" { "null".to_owned() } else { format!(r#"{{"total_order":{number}}}"#) };
+        Record::default().payload(format!(
+            r#"{{"before":null,"after":{after},"source":{{"connector":"postgresql","ts_ms":1769851800000,"schema":"public","table":"log","txId":771,"lsn":2229311{number}}},"op":"{op}","ts_ms":1,"transaction":{order}}}"#
+        ))
+    };
+    let first = [
+        change("c", 1, r#"{"n":1}"#),
+        change("c", 2, r#"{"n":2}"#),
+        change("t", 3, "null"),
+        change("u", 4, r#"{"n":4}"#),
+    ];
+    // By then the table has another column.
+    let again = [
+        change("c", 1, r#"{"n":1,"new":0}"#),
+        first[1].clone(),
+        first[2].clone(),
+        change("u", 4, r#"{"n":4,"new":0}"#),
+    ];
+    let running = handled(&stage, &[&first[..], &again[..]].concat()).await;
+    assert_eq!(columns_of(&stage).await.len(), 4);
+    assert_eq!(stage.parked("").await, 0);
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn a_duplicate_of_an_own_event_without_a_key_is_recognised() {
+    let stage = stage(Format::Own, &[("Paid", &[("n", "int4")])]).await;
+    let record = |n: u8| {
+        let record = Record::default().header("event_id", ID).header("event_type", "Paid");
+        record.payload(format!("{{\"n\":{n}}}"))
+    };
+    let running = handled(&stage, &[record(1), record(1), record(2)]).await;
+    assert_eq!(columns_of(&stage).await, [json!({"n": 1})]);
+    assert_eq!((stage.parked("mismatch").await, stage.parked("").await), (1, 1), "another content");
+    running.stop().await;
+}
+
+/// Debezium's `CloudEventsConverter` makes the id of the position alone, which these share.
+#[tokio::test]
+async fn changes_of_one_position_are_cloud_events_of_their_own() {
+    const TYPE: &str = "io.debezium.connector.postgresql.DataChangeEvent";
+    let stage = stage(Format::CloudEvents, &[(TYPE, &[("id", "int4? from /after/id")])]).await;
+    let event = |key: u8, op: &str, lsn: &str, at: &str| {
+        let after = if op == "d" { "null".to_owned() } else { format!(r#"{{"id":{key}}}"#) };
+        Record::default().key(format!("{{\"id\":{key}}}")).payload(format!(
+            r#"{{"id":"name:c;lsn:{lsn};txId:915","source":"/debezium/postgresql/c","specversion":"1.0","type":"{TYPE}","time":"{at}","datacontenttype":"application/json","iodebeziumop":"{op}","iodebeziumconnector":"postgresql","iodebeziumtable":"rows","iodebeziumtxtotalorder":null,"data":{{"before":null,"after":{after}}}}}"#
+        ))
+    };
+    let at = "2026-11-27T23:06:02.420Z";
+    let records = [
+        // Two rows of one COPY, the halves of a changed key, a row at two incremental snapshots.
+        event(21, "c", "1", at),
+        event(22, "c", "1", at),
+        event(21, "d", "2", at),
+        event(23, "c", "2", at),
+        event(23, "r", "null", at),
+        event(23, "r", "null", "2026-11-27T23:07:00Z"),
+    ];
+    let running = handled(&stage, &[&records[..], &records[..]].concat()).await;
+    let ids: Vec<Value> = columns_of(&stage).await.iter().map(|row| row["id"].clone()).collect();
+    assert_eq!(ids, [json!(21), Value::Null, json!(22), json!(23), json!(23), json!(23)]);
+    assert_eq!(stage.parked("").await, 0);
+    running.stop().await;
+}
+
 /// When each event that was handled occurred, aggregate by aggregate.
 async fn times(stage: &Stage) -> Vec<Option<String>> {
     let sql = "SELECT at FROM seen ORDER BY aggregate, ord";

@@ -46,7 +46,7 @@ pub(super) fn delivery(aggregate: &str, payload: Option<&str>) -> Arc<Delivery> 
     let header = Header { name: "tenant".into(), value: Some(Bytes::from_static(b"north")) };
     let key = Some(Bytes::from_static(b"k-1"));
     Arc::new(Delivery {
-        told_by_id: false,
+        read_as: outbox_core::internal::ReadAs::default(),
         partition: TopicPartition { topic: "topic".into(), partition: 0 },
         offset: Offset(0),
         record: Record { key, headers: vec![header], payload, timestamp_ms: None },

@@ -70,7 +70,7 @@ impl Columns {
         self.look(payload, found)?;
         let mut found = found.iter();
         for (column, values) in self.all.iter().zip(&mut relation.columns) {
-            let record = &event.delivery.record;
+            let record = event.delivery.as_read();
             let given = match &column.source {
                 Source::Header(name) => record.header(name).map(|value| Given::Bytes(value)),
                 Source::Key => record.key.as_deref().map(Given::Bytes),

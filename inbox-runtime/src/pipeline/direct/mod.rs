@@ -152,7 +152,7 @@ fn place_at(item: &mut Delivered, offset: Offset) {
         return;
     }
     // A handler of an attempt before has kept it.
-    let Delivery { partition, record, excerpt, event, told_by_id, .. } = &*item.event;
+    let Delivery { partition, record, excerpt, event, read_as, .. } = &*item.event;
     let Ok(event) = event else { return };
     let (partition, record, excerpt) = (partition.clone(), record.clone(), excerpt.clone());
     item.event = Arc::new(Delivery {
@@ -161,6 +161,6 @@ fn place_at(item: &mut Delivered, offset: Offset) {
         record,
         excerpt,
         event: Ok(event.clone()),
-        told_by_id: *told_by_id,
+        read_as: read_as.clone(),
     });
 }
