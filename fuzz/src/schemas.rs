@@ -35,7 +35,8 @@ static SCHEMAS: LazyLock<[Schema; 3]> = LazyLock::new(|| {
 /// # Panics
 /// When it is not.
 pub fn check(input: &[u8]) {
-    _ = framed(input);
+    _ = framed(None, input);
+    _ = framed(Some(input), b"payload");
     let Some((choice, body)) = input.split_first() else { return };
     let schema = &SCHEMAS[usize::from(*choice) % SCHEMAS.len()];
     if let Ok(value) = schema.decode::<serde_json::Value>(body, None) {

@@ -4,12 +4,13 @@ use std::{fmt, sync::Arc};
 
 use outbox_core::{CodecError, Decode, Json, Payload, Preparation};
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use crate::{
     avro::{AvroSchema, ReaderSchema},
     fetched::{Fetched, Format},
     registry::{RegistrySettings, Schemas, SettingsError},
-    wire::framed,
+    wire::{self, SchemaName, framed},
 };
 
 /// Where events are that came by HTTP: as JSON, unless somebody names it.
@@ -54,10 +55,27 @@ impl Registry {
     }
 
     /// What a payload in the wire format is.
-    fn read<T: DeserializeOwned>(&self, bytes: &[u8]) -> Result<T, CodecError> {
-        let (id, body) = framed(bytes)?;
-        let schema = self.schemas.get(id)?;
-        schema.decode(body, self.reader.as_ref())
+    fn read<T: DeserializeOwned>(
+        &self,
+        payload: &Payload<'_>,
+        bytes: &[u8],
+    ) -> Result<T, CodecError> {
+        let (name, body) = framed(payload.header(wire::HEADER), bytes)?;
+        let schema = self.schemas.get(name)?;
+        if !payload.is_text_in_schema() {
+            return schema.decode(&body, self.reader.as_ref());
+        }
+        // A column of JSON, which is a text to a converter: what the text holds is the payload.
+        match schema.decode(&body, self.reader.as_ref())? {
+            Value::String(text) => Json.decode(&Payload::new(text.as_bytes())),
+            _ => schema.decode(&body, self.reader.as_ref()),
+        }
+    }
+
+    /// The schema that a payload is of, as far as that can be told.
+    fn named(&self, payload: &Payload<'_>) -> Option<SchemaName> {
+        let bytes = payload.content().filter(|_| self.takes(payload.topic()))?;
+        framed(payload.header(wire::HEADER), bytes).ok().map(|(name, _)| name)
     }
 
     /// Whether payloads of a topic are in the wire format.
@@ -74,7 +92,7 @@ impl Registry {
 impl<T: DeserializeOwned> Decode<T> for Registry {
     fn decode(&self, payload: &Payload<'_>) -> Result<T, CodecError> {
         match payload.content() {
-            Some(bytes) if self.takes(payload.topic()) => self.read(bytes),
+            Some(bytes) if self.takes(payload.topic()) => self.read(payload, bytes),
             // What stands for no payload, JSON knows.
             _ => Json.decode(payload),
         }
@@ -85,11 +103,8 @@ impl<T: DeserializeOwned> Decode<T> for Registry {
     }
 
     fn prepare(&self, payload: &Payload<'_>) -> Option<Preparation<'_>> {
-        if !self.takes(payload.topic()) {
-            return None;
-        }
-        let (id, _) = framed(payload.content()?).ok()?;
-        self.schemas.lacks(id).then(|| -> Preparation<'_> { Box::pin(self.schemas.fetch(id)) })
+        let name = self.named(payload)?;
+        self.schemas.lacks(name).then(|| -> Preparation<'_> { Box::pin(self.schemas.fetch(name)) })
     }
 }
 

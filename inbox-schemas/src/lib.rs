@@ -39,6 +39,6 @@ pub mod internal {
         fetched::{Fetched, Format},
         protobuf::ProtobufSchema,
         schema::Schema,
-        wire::framed,
+        wire::{SchemaName, framed},
     };
 }

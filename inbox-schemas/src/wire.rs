@@ -1,29 +1,88 @@
-//! Confluent's wire format: a zero, the id of the schema in four bytes, and what the schema describes.
+//! Confluent's wire formats: what names the schema, in a header or in front of the payload, and what it describes.
+
+use std::{borrow::Cow, fmt};
 
 use outbox_core::CodecError;
 
-/// The first byte.
-const MAGIC: u8 = 0;
+/// The header in which Confluent's serializers name the schema, where they are told to (`HeaderSchemaIdSerializer`).
+pub(crate) const HEADER: &str = "__value_schema_id";
 
-/// The id of a payload's schema, and what follows it.
+/// The first byte where an id in four bytes follows, and where a GUID does.
+const ID: u8 = 0;
+const GUID: u8 = 1;
+
+/// What a registry knows a schema by.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum SchemaName {
+    /// Its number in this registry.
+    Id(u32),
+    /// What it is called in every registry.
+    Guid(u128),
+}
+
+impl fmt::Display for SchemaName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Id(id) => id.fmt(f),
+            Self::Guid(guid) => {
+                let hex = format!("{guid:032x}");
+                let parts = [0..8, 8..12, 12..16, 16..20, 20..32].map(|part| &hex[part]);
+                f.write_str(&parts.join("-"))
+            }
+        }
+    }
+}
+
+/// The schema of a payload, and what that describes. As Confluent's deserializers do it, what the header names comes
+/// first, and a payload without the header has a prefix. The indexes of a message of Protobuf follow the name, in the
+/// header, too.
 ///
 /// # Errors
 ///
-/// When it is not in the format.
-pub fn framed(payload: &[u8]) -> Result<(u32, &[u8]), CodecError> {
-    let [MAGIC, a, b, c, d, rest @ ..] = payload else {
+/// When neither is in the format.
+pub fn framed<'p>(
+    header: Option<&'p [u8]>,
+    payload: &'p [u8],
+) -> Result<(SchemaName, Cow<'p, [u8]>), CodecError> {
+    if let Some(header) = header {
+        return match named(header) {
+            Some((name, [])) => Ok((name, payload.into())),
+            Some((name, indexes)) => Ok((name, [indexes, payload].concat().into())),
+            None => Err(CodecError::Other(format!(
+                "the header `{HEADER}` does not name a schema: it is a 0 and an id in four bytes, or a 1 and a GUID in \
+                 sixteen; correct its producer"
+            ))),
+        };
+    }
+    named(payload).map(|(name, body)| (name, body.into())).ok_or_else(|| {
         let found = match payload {
             [] => "it is empty".to_owned(),
-            [MAGIC, ..] => format!("it has only {} bytes", payload.len()),
+            [ID | GUID, ..] => format!("it has only {} bytes", payload.len()),
             // Not the byte itself: it is of the payload.
-            _ => "its first byte is no 0".to_owned(),
+            _ => "its first byte is neither".to_owned(),
         };
-        return Err(CodecError::Other(format!(
+        CodecError::Other(format!(
             "the payload is not in the wire format of a schema registry ({found}): a 0, and the id of its schema in four \
-             bytes; correct its producer, or name the topics that are in `schemas.topics`"
-        )));
-    };
-    Ok((u32::from_be_bytes([*a, *b, *c, *d]), rest))
+             bytes, or a 1, and its GUID in sixteen, and there is no header `{HEADER}`; let the producer use a \
+             serializer of the registry, or name the topics whose payloads do in `schemas.topics`"
+        ))
+    })
+}
+
+/// The name of a schema, and what follows it.
+fn named(bytes: &[u8]) -> Option<(SchemaName, &[u8])> {
+    let (kind, rest) = bytes.split_first()?;
+    match *kind {
+        ID => {
+            let (id, rest) = rest.split_first_chunk()?;
+            Some((SchemaName::Id(u32::from_be_bytes(*id)), rest))
+        }
+        GUID => {
+            let (guid, rest) = rest.split_first_chunk()?;
+            Some((SchemaName::Guid(u128::from_be_bytes(*guid)), rest))
+        }
+        _ => None,
+    }
 }
 
 /// The most messages that one of Protobuf may be inside of.
@@ -70,17 +129,40 @@ pub(crate) fn number(rest: &mut &[u8]) -> Option<i64> {
 mod tests {
     use super::*;
 
+    fn body(header: Option<&[u8]>, payload: &[u8]) -> Result<(SchemaName, Vec<u8>), CodecError> {
+        framed(header, payload).map(|(name, body)| (name, body.into_owned()))
+    }
+
     #[test]
-    fn a_payload_begins_with_a_zero_and_the_id_of_its_schema() {
-        assert_eq!(framed(&[0, 0, 0, 1, 2]), Ok((258, &b""[..])));
-        assert_eq!(framed(&[0, 255, 255, 255, 255, 7]), Ok((u32::MAX, &b"\x07"[..])));
+    fn a_schema_is_named_by_the_header_or_else_in_front_of_the_payload() {
+        let guid = [&[1][..], &[0xab; 16], b"7"].concat();
+        let of_guid = SchemaName::Guid(u128::from_be_bytes([0xab; 16]));
+        assert_eq!(of_guid.to_string(), "abababab-abab-abab-abab-abababababab");
+        assert_eq!(body(None, &[0, 0, 0, 1, 2]), Ok((SchemaName::Id(258), vec![])));
+        assert_eq!(
+            body(None, &[0, 255, 255, 255, 255, 7]),
+            Ok((SchemaName::Id(u32::MAX), vec![7]))
+        );
+        assert_eq!(body(None, &guid), Ok((of_guid, b"7".to_vec())));
+        assert_eq!(body(Some(&[0, 0, 0, 1, 2]), &guid), Ok((SchemaName::Id(258), guid.clone())));
+        assert_eq!(body(Some(&guid[..17]), b""), Ok((of_guid, vec![])));
+        // The indexes of a message of Protobuf.
+        assert_eq!(
+            body(Some(&[0, 0, 0, 1, 2, 2, 2]), b"x"),
+            Ok((SchemaName::Id(258), b"\x02\x02x".to_vec()))
+        );
         for (payload, word) in [
             (&b""[..], "it is empty"),
             (b"\0\0\0\x01", "it has only 4 bytes"),
-            (b"{\"a\": 1}", "its first byte is no 0"),
+            (b"\x01\0\0\0\x01", "it has only 5 bytes"),
+            (b"{\"a\": 1}", "its first byte is neither"),
         ] {
-            let error = framed(payload).unwrap_err().to_string();
+            let error = framed(None, payload).unwrap_err().to_string();
             assert!(error.contains(word) && error.contains("`schemas.topics`"), "{error}");
+        }
+        for header in [&b""[..], b"\0\0", b"\x02\0\0\0\x01"] {
+            let error = framed(Some(header), &guid).unwrap_err().to_string();
+            assert!(error.contains("the header `__value_schema_id`"), "{error}");
         }
     }
 

@@ -12,6 +12,7 @@ pub struct Payload<'a> {
     schema_version: Option<i32>,
     topic: &'a str,
     event_type: &'a str,
+    text_in_schema: bool,
 }
 
 impl<'a> Payload<'a> {
@@ -22,7 +23,14 @@ impl<'a> Payload<'a> {
 
     /// No payload.
     pub fn tombstone() -> Self {
-        Self { content: None, headers: &[], schema_version: None, topic: "", event_type: "" }
+        Self {
+            content: None,
+            headers: &[],
+            schema_version: None,
+            topic: "",
+            event_type: "",
+            text_in_schema: false,
+        }
     }
 
     /// Of an event that was read from a record of `topic` with these headers.
@@ -33,7 +41,21 @@ impl<'a> Payload<'a> {
             schema_version: envelope.schema_version,
             topic,
             event_type: &envelope.event_type,
+            text_in_schema: false,
         }
+    }
+
+    /// Says whether a text that a schema describes holds the payload.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn with_text_in_schema(self, text_in_schema: bool) -> Self {
+        Self { text_in_schema, ..self }
+    }
+
+    /// Whether a text that a schema describes holds the payload, as a column of JSON behind a converter of Kafka Connect.
+    #[doc(hidden)]
+    pub fn is_text_in_schema(&self) -> bool {
+        self.text_in_schema
     }
 
     /// The same with other bytes: what is left behind a prefix, say.

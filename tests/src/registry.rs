@@ -45,10 +45,19 @@ impl Registry {
         &self.url
     }
 
-    /// Registers a schema of `AVRO` or `PROTOBUF` under an id.
+    /// Registers a schema of `AVRO`, `PROTOBUF` or `JSON` under an id.
     pub fn register(&self, id: u32, format: &str, schema: &str) {
+        self.put(format!("/schemas/ids/{id}"), format, schema);
+    }
+
+    /// Registers one under a GUID.
+    pub fn register_guid(&self, guid: &str, format: &str, schema: &str) {
+        self.put(format!("/schemas/guids/{guid}"), format, schema);
+    }
+
+    fn put(&self, path: String, format: &str, schema: &str) {
         let answer = json!({ "schemaType": format, "schema": schema }).to_string();
-        self.served.schemas.lock().expect("no panic").insert(format!("/schemas/ids/{id}"), answer);
+        self.served.schemas.lock().expect("no panic").insert(path, answer);
     }
 
     /// Answers nothing but 503, or what it knows again.

@@ -17,7 +17,7 @@ use super::{
     client::{Client, limited},
     settings::{RegistrySettings, SettingsError},
 };
-use crate::schema::Schema;
+use crate::{schema::Schema, wire::SchemaName};
 
 /// So long an id that the registry does not know is not asked for again.
 const REFUSED_FOR: Duration = Duration::from_secs(30);
@@ -38,7 +38,7 @@ enum Question {
     /// Whether it answers.
     Look,
     /// For the schema of an id.
-    Schema(u32),
+    Schema(SchemaName),
 }
 
 type Flight = Shared<BoxFuture<'static, Result<(), CodecError>>>;
@@ -51,11 +51,11 @@ pub(crate) struct Schemas {
 }
 
 struct Kept {
-    known: HashMap<u32, Known>,
+    known: HashMap<SchemaName, Known>,
     /// The ids of schemas, in the order that they came in.
-    schemas: VecDeque<u32>,
+    schemas: VecDeque<SchemaName>,
     /// The ids that have none.
-    refused: VecDeque<u32>,
+    refused: VecDeque<SchemaName>,
     schemas_max: usize,
     young_for: Duration,
 }
@@ -82,7 +82,7 @@ impl Schemas {
     }
 
     /// The schema of an id, which was fetched.
-    pub(crate) fn get(&self, id: u32) -> Result<Arc<Schema>, CodecError> {
+    pub(crate) fn get(&self, id: SchemaName) -> Result<Arc<Schema>, CodecError> {
         let kept = self.known.read().unwrap_or_else(PoisonError::into_inner);
         match kept.known.get(&id) {
             // However old: at an attempt nothing changes.
@@ -92,7 +92,7 @@ impl Schemas {
     }
 
     /// Whether an id has to be asked for.
-    pub(crate) fn lacks(&self, id: u32) -> bool {
+    pub(crate) fn lacks(&self, id: SchemaName) -> bool {
         let kept = self.known.read().unwrap_or_else(PoisonError::into_inner);
         match kept.known.get(&id) {
             Some((Ok(_), _)) => false,
@@ -102,7 +102,7 @@ impl Schemas {
     }
 
     /// Fetches the schema of an id, with all others that ask for it.
-    pub(crate) fn fetch(self: &Arc<Self>, id: u32) -> Flight {
+    pub(crate) fn fetch(self: &Arc<Self>, id: SchemaName) -> Flight {
         self.ask(Question::Schema(id))
     }
 
@@ -124,7 +124,7 @@ impl Schemas {
         flight
     }
 
-    async fn fetch_alone(&self, id: u32) -> Result<(), CodecError> {
+    async fn fetch_alone(&self, id: SchemaName) -> Result<(), CodecError> {
         let known = match self.client.fetch(id).await {
             Ok(fetched) => calm(|| Schema::read(&fetched)).map(Arc::new).map_err(|why| {
                 let why = limited(&why);
@@ -165,7 +165,7 @@ fn calm(read: impl FnOnce() -> Result<Schema, String>) -> Result<Schema, String>
 }
 
 impl Kept {
-    fn insert(&mut self, id: u32, known: Known) {
+    fn insert(&mut self, id: SchemaName, known: Known) {
         let (is_refused, now) = (known.0.is_err(), known.1);
         let before = self.known.insert(id, known);
         if before.as_ref().is_some_and(|(before, _)| before.is_err() == is_refused) {
@@ -225,37 +225,41 @@ mod tests {
         for (young_for, left) in [(Duration::ZERO, vec![3, 4]), (YOUNG_FOR, vec![1, 2, 3, 4])] {
             let mut kept = kept(young_for);
             for id in 1..=4 {
-                kept.insert(id, (Ok(schema()), Instant::now()));
+                kept.insert(SchemaName::Id(id), (Ok(schema()), Instant::now()));
             }
-            let mut ids: Vec<u32> = kept.known.into_keys().collect();
-            ids.sort_unstable();
-            assert_eq!(ids, left);
+            let mut ids: Vec<SchemaName> = kept.known.into_keys().collect();
+            ids.sort_unstable_by_key(ToString::to_string);
+            assert_eq!(ids, left.into_iter().map(SchemaName::Id).collect::<Vec<_>>());
         }
     }
 
     #[test]
     fn ids_without_a_schema_push_out_none_and_are_so_many_at_most() {
         let mut kept = kept(Duration::ZERO);
-        kept.insert(1, (Ok(schema()), Instant::now()));
+        kept.insert(SchemaName::Id(1), (Ok(schema()), Instant::now()));
         let made_up = u32::try_from(REFUSED_MAX).unwrap() + 10;
         for id in 0..made_up {
-            kept.insert(100 + id, (refusal(), Instant::now()));
+            kept.insert(SchemaName::Id(100 + id), (refusal(), Instant::now()));
         }
         assert_eq!(kept.known.len(), REFUSED_MAX + 1);
-        assert!(kept.known[&1].0.is_ok() && !kept.known.contains_key(&109));
+        assert!(
+            kept.known[&SchemaName::Id(1)].0.is_ok()
+                && !kept.known.contains_key(&SchemaName::Id(109))
+        );
         // It was registered since.
-        kept.insert(110, (Ok(schema()), Instant::now()));
+        kept.insert(SchemaName::Id(110), (Ok(schema()), Instant::now()));
         assert_eq!((kept.schemas.len(), kept.refused.len()), (2, REFUSED_MAX - 1));
     }
 
     #[test]
     fn an_id_without_a_schema_is_asked_for_again_later() {
         let schemas = Schemas::new(&RegistrySettings::new("http://127.0.0.1:1")).unwrap();
-        let insert = |since| schemas.known.write().unwrap().insert(7, (refusal(), since));
+        let insert =
+            |since| schemas.known.write().unwrap().insert(SchemaName::Id(7), (refusal(), since));
         insert(Instant::now());
-        assert!(!schemas.lacks(7));
+        assert!(!schemas.lacks(SchemaName::Id(7)));
         insert(Instant::now().checked_sub(REFUSED_FOR * 2).unwrap());
-        assert!(schemas.lacks(7));
+        assert!(schemas.lacks(SchemaName::Id(7)));
     }
 
     #[test]
@@ -264,7 +268,7 @@ mod tests {
         assert_eq!(error, "what reads it panics at it");
         let schemas = Schemas::new(&RegistrySettings::new("http://127.0.0.1:1")).unwrap();
         let flight: Flight = futures::future::ready(Ok(())).boxed().shared();
-        let question = Question::Schema(7);
+        let question = Question::Schema(SchemaName::Id(7));
         schemas.under_way().insert(question, flight);
         drop(Landing { schemas: &schemas, question });
         assert!(schemas.under_way().is_empty());

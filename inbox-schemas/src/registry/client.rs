@@ -11,7 +11,7 @@ use rustls::{
 };
 use schema_registry_converter::{
     async_impl::schema_registry::{
-        SrSettings, get_all_subjects, get_referenced_schema, get_schema_by_id,
+        SrSettings, get_all_subjects, get_referenced_schema, get_schema_by_guid, get_schema_by_id,
     },
     error::SRCError,
     schema_registry_common::{RawError, RegisteredReference, RegisteredSchema, SchemaType},
@@ -21,7 +21,10 @@ use super::{
     bounded::{Bounded, TOO_LONG},
     settings::{RegistrySettings, SettingsError},
 };
-use crate::fetched::{Fetched, Format};
+use crate::{
+    fetched::{Fetched, Format},
+    wire::SchemaName,
+};
 
 /// Most schemas that one may refer to, directly or not.
 const REFERENCES_MAX: usize = 200;
@@ -74,9 +77,12 @@ impl Client {
     }
 
     /// The schema of an id, with all that it refers to.
-    pub(super) async fn fetch(&self, id: u32) -> Result<Fetched, CodecError> {
-        let whose = format!("schema {id} of the payload");
-        let schema = get_schema_by_id(id, &self.settings).await;
+    pub(super) async fn fetch(&self, name: SchemaName) -> Result<Fetched, CodecError> {
+        let whose = format!("schema {name} of the payload");
+        let schema = match name {
+            SchemaName::Id(id) => get_schema_by_id(id, &self.settings).await,
+            SchemaName::Guid(_) => get_schema_by_guid(&name.to_string(), &self.settings).await,
+        };
         let schema = schema.map_err(|error| self.fault(&whose, &error))?;
         let format = match &schema.schema_type {
             SchemaType::Avro => Format::Avro,

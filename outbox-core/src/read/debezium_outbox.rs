@@ -163,6 +163,11 @@ impl DebeziumRouter {
         Connect { key, value, header, envelope: self.has_envelope(), base64 }
     }
 
+    /// Whether values are written by a converter of a schema registry.
+    pub(super) fn has_schema_of_registry(&self) -> bool {
+        is_of_registry(self.get("value.converter", ""))
+    }
+
     fn converter(&self, name: &str) -> Converter {
         let class = self.get(name, "");
         match class.rsplit('.').next().unwrap_or_default() {
@@ -175,6 +180,12 @@ impl DebeziumRouter {
             _ => Converter::Plain,
         }
     }
+}
+
+/// Whether a converter writes what a schema registry describes.
+fn is_of_registry(class: &str) -> bool {
+    let class = class.rsplit('.').next().unwrap_or_default();
+    ["AvroConverter", "JsonSchemaConverter", "ProtobufConverter"].contains(&class)
 }
 
 /// A name without what stands in front of it in a connector's configuration.

@@ -72,6 +72,11 @@ impl Preset {
         }
     }
 
+    /// Whether a text that a schema describes holds the payload.
+    pub(super) fn has_text_in_schema(&self) -> bool {
+        matches!(self, Self::DebeziumOutbox(router) if router.has_schema_of_registry())
+    }
+
     /// A record in the form that the rules are about.
     pub(super) fn plain<'r>(
         &self,

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use apache_avro::{Schema, types::Value as Avro, writer::datum::GenericDatumWriter};
 use inbox_consumer::{
     Event, Handler, HandlerResult, Routes, Tx,
-    config::{Declared, DeclaredMode},
+    config::{Declared, DeclaredMode, Format},
 };
 use inbox_schemas::RegistrySettings;
-use outbox_core::Upcasts;
+use outbox_core::{DebeziumRouter, Upcasts};
 use serde::Deserialize;
 use sqlx::Postgres;
 use tests::{Record, SOON, Stage, eventually, registry::Registry};
@@ -119,6 +119,78 @@ async fn declared_handlers_read_avro_and_protobuf_as_they_read_json() {
         assert_eq!(stage.parked("undecodable").await, 2);
         // Each schema once, and one look at the start.
         assert_eq!(registry.requests(), 4);
+        consumer.stop().await;
+    }
+}
+
+/// As Confluent's `HeaderSchemaIdSerializer` sends it, and as its deserializers look for it: the header first.
+#[tokio::test]
+async fn a_schema_is_named_by_a_header_or_in_front_of_the_payload() {
+    let registry = registry().await;
+    let guid = uuid::Uuid::from_u128(0x8979_1762_2336_4186_9674_299b_90a8_02e2);
+    registry.register_guid(&guid.to_string(), "AVRO", V2);
+    registry.register_guid(&uuid::Uuid::from_u128(7).to_string(), "PROTOBUF", PROTOBUF);
+    let stage = stage(&registry, DeclaredMode::Run).await;
+    let consumer = stage.start(Routes::default()).await;
+    let body = v2(0, "CHF")[5..].to_vec();
+    let body = |cents: u8| [&[2 * cents][..], &body[1..]].concat();
+    let name = |guid: uuid::Uuid| [&[1][..], guid.as_bytes()].concat();
+    let header = "__value_schema_id";
+    let protobuf = protobuf(5, "CHF");
+    let indexes = [name(uuid::Uuid::from_u128(7)), vec![2, 2]].concat();
+    let records = [
+        event("a", "a", body(1)).header(header, framed(2, b"")),
+        event("b", "b", body(2)).header(header, name(guid)),
+        event("c", "c", [name(guid), body(3)].concat()),
+        // The header is believed, whatever the payload begins with.
+        event("d", "d", body(0)).header(header, name(guid)),
+        event("e", "e", protobuf[7..].to_vec()).header(header, indexes),
+        // None of these is in a format.
+        event("x", "x", body(4)),
+        event("y", "y", body(4)).header(header, "2"),
+        event("z", "z", body(4)).header(header, name(uuid::Uuid::from_u128(9))),
+    ];
+    stage.send(&records).await;
+    settled(&stage, 5, 3).await;
+    let sum = "SELECT sum(cents)::bigint FROM payments WHERE currency = 'CHF'";
+    assert_eq!(stage.schema.number(sum).await, 11);
+    for said in [
+        "there is no header `__value_schema_id`",
+        "the header `__value_schema_id` does not name a schema",
+        "does not know the schema 00000000-0000-0000-0000-000000000009 of the payload",
+    ] {
+        let sql = format!("SELECT count(*) FROM inbox_parked WHERE record::text LIKE '%{said}%'");
+        assert_eq!(stage.schema.number(&sql).await, 1, "{said}");
+    }
+    consumer.stop().await;
+}
+
+/// A column of JSON is a text to a converter, and its schema says no more: what the text holds is the payload, as it is
+/// with JsonConverter and StringConverter.
+#[tokio::test]
+async fn a_text_that_a_converter_wrote_holds_the_payload() {
+    let registry = registry().await;
+    registry.register(51, "AVRO", r#"["null", "string"]"#);
+    registry.register(52, "JSON", r#"{"oneOf": [{"type": "null"}, {"type": "string"}]}"#);
+    let json = r#"{"cents": 12, "currency": "CHF"}"#;
+    let avro = [&[2, u8::try_from(json.len()).unwrap() * 2][..], json.as_bytes()].concat();
+    let quoted = serde_json::to_vec(json).unwrap();
+    for (class, payload) in [
+        ("io.confluent.connect.avro.AvroConverter", framed(51, &avro)),
+        ("io.confluent.connect.json.JsonSchemaConverter", framed(52, &quoted)),
+    ] {
+        let mut stage = stage(&registry, DeclaredMode::Run).await;
+        stage.config.events.format = Format::DebeziumOutbox;
+        let router = DebeziumRouter::new([("value.converter", class)]).unwrap();
+        stage.config.events.debezium = Some(router);
+        let rules = r#"{"aggregate_type": "value:order"}"#;
+        stage.config.events.rules = Some(serde_json::from_str(rules).unwrap());
+        let consumer = stage.start(Routes::default()).await;
+        let record = Record::default().key("order-7").header("id", "1").header("eventType", "Paid");
+        stage.send(&[record.payload(payload)]).await;
+        settled(&stage, 1, 0).await;
+        let sql = "SELECT cents FROM payments WHERE currency = 'CHF'";
+        assert_eq!(stage.schema.number(sql).await, 12, "{class}");
         consumer.stop().await;
     }
 }
