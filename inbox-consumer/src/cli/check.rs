@@ -99,8 +99,8 @@ pub(super) async fn check<DB: Store>(
         .sample
         .zip(handlers)
         .map(|(count, handlers)| sample::samples(&facts, count, handlers, config));
-    if let (Some(samples), Some(codec), Some(reader)) = (&mut samples, &codec, &reader) {
-        decoded::decode(samples, &facts, reader, codec).await;
+    if let (Some(samples), Some(handlers)) = (&mut samples, handlers) {
+        decoded::decode(samples, &facts, handlers, codec.as_ref(), config).await;
     }
     let told = match (&samples, show.json) {
         (_, true) => report.json(samples.as_deref()),

@@ -53,6 +53,13 @@ pub(super) enum DecodeFault {
 }
 
 impl DecodeFault {
+    /// The sentence.
+    pub(super) fn into_text(self) -> String {
+        match self {
+            Self::Unreadable(text) | Self::Unavailable(text) => text,
+        }
+    }
+
     /// How a run ends by it at the event at `at`, when so many before it were handled.
     pub(super) fn end(self, at: usize, ran: usize) -> RunEnd {
         match self {

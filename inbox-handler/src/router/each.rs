@@ -7,7 +7,10 @@ use inbox_store::internal::port::Sessions;
 use outbox_core::{Decode, Preparation};
 use tracing::Instrument as _;
 
-use super::{CallFailure, DecodedRun, Route, RunEnd, RunEvent, attempt};
+use super::{
+    CallFailure, DecodedRun, Route, RunEnd, RunEvent,
+    attempt::{self, DecodeFault},
+};
 use crate::{Handler, Tx, trace};
 
 pub(super) struct Each<H, C> {
@@ -32,6 +35,10 @@ where
 
     fn prepare(&self, event: &RunEvent<'_>) -> Option<Preparation<'_>> {
         self.codec.prepare(&attempt::payload(event).ok()?)
+    }
+
+    fn refusal(&self, event: &RunEvent<'_>) -> Option<String> {
+        attempt::decode(&self.codec, event).err().map(DecodeFault::into_text)
     }
 
     async fn run(

@@ -92,6 +92,9 @@ pub(crate) trait Route<DB: Database>: Send + Sync {
         None
     }
 
+    /// Why its handler cannot take this event, as far as that is known without calling it.
+    fn refusal(&self, event: &RunEvent<'_>) -> Option<String>;
+
     /// A place for what it decodes before its turn; `None`: it decodes nothing before.
     fn payload_buffer(&self) -> Option<Box<dyn Any + Send>> {
         None

@@ -52,6 +52,18 @@ impl<DB: Sessions> RouteTable<DB> {
     }
 }
 
+impl<DB: Sessions> RouteTable<DB> {
+    /// Why an event would be parked before its handler is called, by what its codec and columns say to it.
+    pub async fn refusal(&self, number: u32, event: &RunEvent<'_>) -> Option<String> {
+        if let Some(preparation) = self.prepare(number, event)
+            && let Err(error) = preparation.await
+        {
+            return Some(error.to_string());
+        }
+        self.route(number).refusal(event)
+    }
+}
+
 /// A panic is the codec's, and its `decode` will meet it again, where it counts as the event's.
 async fn finish(preparation: Preparation<'_>) -> Result<(), CodecError> {
     let ended = AssertUnwindSafe(preparation).catch_unwind().await;

@@ -10,7 +10,11 @@ use inbox_store::internal::port::Sessions;
 use outbox_core::{Decode, Preparation};
 use tracing::Instrument as _;
 
-use super::{CallFailure, DecodedRun, Route, RunEnd, RunEvent, attempt, decoded_payloads::Decoded};
+use super::{
+    CallFailure, DecodedRun, Route, RunEnd, RunEvent,
+    attempt::{self, DecodeFault},
+    decoded_payloads::Decoded,
+};
 use crate::{BatchHandler, Tx, trace};
 
 pub(super) struct Whole<H, C> {
@@ -35,6 +39,10 @@ where
 
     fn prepare(&self, event: &RunEvent<'_>) -> Option<Preparation<'_>> {
         self.codec.prepare(&attempt::payload(event).ok()?)
+    }
+
+    fn refusal(&self, event: &RunEvent<'_>) -> Option<String> {
+        attempt::decode(&self.codec, event).err().map(DecodeFault::into_text)
     }
 
     fn payload_buffer(&self) -> Option<Box<dyn Any + Send>> {

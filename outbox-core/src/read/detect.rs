@@ -32,8 +32,11 @@ pub fn detect<'r>(topic: &str, records: impl IntoIterator<Item = &'r Record>) ->
         note: None,
         reader: Ok(Reader::own(BYTES_MAX)),
     };
-    let candidates =
-        [Some(own), Some(simple(Preset::CloudEvents)), debezium_outbox(topic, &records)];
+    // What Spring has written in quotes the own format would take with them.
+    let mut candidates = vec![spring(&records), Some(own), debezium_outbox(topic, &records)];
+    let others =
+        [Preset::CloudEvents, Preset::DebeziumRaw, Preset::MassTransit, Preset::EventuateTram];
+    candidates.extend(others.map(|preset| Some(simple(preset))));
     let read = candidates
         .into_iter()
         .flatten()
@@ -109,6 +112,39 @@ fn debezium_outbox(topic: &str, records: &[&Record]) -> Option<Candidate> {
     let preset = Preset::DebeziumOutbox(router);
     let (format, reader) = (preset.name(), Reader::preset(preset, &keys, BYTES_MAX));
     Some(Candidate { format, keys: lines, note, reader })
+}
+
+/// By what Spring's mapper of headers leaves behind, or its `JsonSerializer`.
+fn spring(records: &[&Record]) -> Option<Candidate> {
+    const SIGNS: [&str; 2] = ["spring_json_header_types", "__TypeId__"];
+    let first = records.iter().find(|record| {
+        let event_type = record.header("event_type");
+        let is_quoted = event_type.is_some_and(|value| value.starts_with(b"\""));
+        is_quoted || SIGNS.iter().any(|name| record.header(name).is_some())
+    })?;
+    let (mut keys, mut lines, mut note) = (RuleKeys::default(), Vec::new(), None);
+    if first.header("event_id").is_none() {
+        let named =
+            first.headers.iter().map(|header| header.name.as_str()).find(|name| is_id(name));
+        let place = named.map_or_else(|| "position".to_owned(), |name| format!("header:{name}"));
+        note = Some(match named {
+            Some(name) => format!("decide whether the header `{name}` is the event's id: one for each event"),
+            None => "Spring sends no id, so an event is known by its place in the topic alone here: let the producer set \
+                     a header such as `event_id`, and `rules.id` to it"
+                .to_owned(),
+        });
+        lines.push(format!("rules.id = {place:?}"));
+        keys.id = Some(place.parse::<Source>().ok()?.into());
+    }
+    let preset = Preset::SpringCloudStream;
+    let (format, reader) = (preset.name(), Reader::preset(preset, &keys, BYTES_MAX));
+    Some(Candidate { format, keys: lines, note, reader })
+}
+
+/// A name that people give an id.
+fn is_id(name: &str) -> bool {
+    let plain = name.replace(['_', '-'], "").to_ascii_lowercase();
+    ["id", "eventid", "messageid"].contains(&&*plain) && !name.contains([':', ',', '|'])
 }
 
 /// A name that people give a type.

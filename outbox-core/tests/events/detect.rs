@@ -43,6 +43,45 @@ fn the_router_is_recognised_in_each_of_its_configurations() {
     }
 }
 
+/// The first record of each format's section in docs/formats.md, or one like it.
+#[test]
+fn every_format_is_tried() {
+    let change = r#"{"before":null,"after":{"id":7},"source":{"connector":"postgresql","ts_ms":1,"schema":"public","table":"orders","txId":771,"lsn":2},"op":"c","ts_ms":1}"#;
+    let masstransit = r#"{"messageId":"1","messageType":["urn:message:Shop:OrderPaid"],"message":{"total": 12.50}}"#;
+    let eventuate =
+        r#"{"payload":"{}","headers":{"event-aggregate-type":"a","event-type":"b","ID":"1"}}"#;
+    let types = ("spring_json_header_types", "{}");
+    let id = ("eventId", "\"1\"");
+    let paid = ("event_type", "\"Paid\"");
+    for (headers, value, format, keys, asks) in [
+        (&[][..], change, "debezium-raw", &[][..], false),
+        (&[], masstransit, "masstransit", &[], false),
+        (&[("MessageId", "1"), ("MT-MessageType", "a")], "{}", "masstransit", &[], false),
+        (&[], eventuate, "eventuate-tram", &[], false),
+        (&[("event_id", "\"1\""), paid], "{}", "spring-cloud-stream", &[], false),
+        (&[id, paid, types], "{}", "spring-cloud-stream", &["rules.id = \"header:eventId\""], true),
+        (
+            &[("__TypeId__", "a.Paid")],
+            "{}",
+            "spring-cloud-stream",
+            &["rules.id = \"position\""],
+            true,
+        ),
+    ] {
+        let found = detect("orders", [&crate::record("{\"id\":7}", headers, value)]).unwrap();
+        assert_eq!((found.format, found.read), (format, 1), "{found:?}");
+        assert_eq!(
+            (&found.keys[..], found.note.is_some()),
+            (&keys.iter().map(ToString::to_string).collect::<Vec<_>>()[..], asks)
+        );
+    }
+    // A deletion's tombstone is none of its changes, and no reason against the format.
+    let change = crate::record("{\"id\":7}", &[], change);
+    let tombstone = Record { payload: None, ..change.clone() };
+    let found = detect("orders", [&change, &tombstone]).unwrap();
+    assert_eq!((found.format, found.read, found.note), ("debezium-raw", 1, None));
+}
+
 #[test]
 fn other_formats_are_recognised_by_their_headers() {
     let own = crate::record("7", &[("event_id", "1"), ("event_type", "Paid")], "{}");

@@ -344,3 +344,37 @@ async fn columns_take_times_in_the_unit_that_they_name() {
     assert_eq!(stage.schema.number(told).await, 1);
     running.stop().await;
 }
+
+/// What `run` would park, `check --sample` says; and which records it would not tell apart.
+#[tokio::test]
+async fn check_shows_what_handlers_cannot_take_and_ids_that_come_twice() {
+    let stage = stage(Format::Own, &[]).await;
+    let folder = tempfile::tempdir().unwrap();
+    let handlers = "[[handlers]]\nevent_type = \"Paid\"\ncolumns = { total = \"numeric\" }\nsql = \"INSERT INTO seen \
+                    (columns) SELECT to_jsonb(total) FROM events\"\n";
+    std::fs::write(folder.path().join("consumer.toml"), handlers).unwrap();
+    let records = [
+        Record::event("a", "Paid", "a", r#"{"total":1}"#),
+        Record::event("b", "Paid", "b", "plain text"),
+        Record::event("c", "Paid", "c", r#"{"total":"x"}"#),
+        Record::event("a", "Paid", "a", r#"{"total":1}"#),
+    ];
+    stage.send(&records).await;
+    let command = || {
+        let mut command = worker(&stage);
+        command.env("STOCK", "1").current_dir(folder.path());
+        command
+    };
+    let (_, out, err) = ran(command(), "check --json --sample 9").await;
+    let told: Value = serde_json::from_str(&out).unwrap_or_else(|_| panic!("{out}{err}"));
+    let sample = told["sample"].as_array().unwrap();
+    let why: Vec<&str> = sample.iter().map(|it| it["why_not"].as_str().unwrap_or("")).collect();
+    assert!(why[0].is_empty() && why[3].is_empty(), "{why:?}");
+    assert!(why[1].starts_with("parked as `undecodable`: the payload is not JSON"), "{why:?}");
+    assert!(why[2].starts_with("parked as `undecodable`: column `total`"), "{why:?}");
+    assert!(sample[1]["handler"].is_null() && !sample[0]["handler"].is_null(), "{out}");
+    let first = format!("{}/0@0", stage.topic.name());
+    assert_eq!((&sample[3]["same_id_as"], &sample[0]["same_id_as"]), (&json!(first), &Value::Null));
+    let (_, out, _) = ran(command(), "check --sample 9").await;
+    assert!(out.contains(&format!("/0@3 has the event id of {first}")), "{out}");
+}

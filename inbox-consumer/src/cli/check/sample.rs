@@ -26,6 +26,9 @@ pub(crate) struct Sample {
     pub(crate) handler: Option<&'static str>,
     /// Why none does.
     pub(crate) why_not: Option<String>,
+    /// Where the sample before it is that has the same event id: `TOPIC/PARTITION@OFFSET`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) same_id_as: Option<String>,
     /// Its payload as JSON, where a schema describes it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) payload: Option<String>,
@@ -46,10 +49,20 @@ pub(crate) fn samples<DB: sqlx::Database>(
             .sort_by_key(|(partition, offset, record)| (record.timestamp_ms, *offset, *partition));
         for (partition, offset, record) in newest.split_off(newest.len().saturating_sub(count)) {
             let at = (&*facts.topic, *partition, *offset);
-            all.push(sample(at, record, &placement, (reader, routes), config));
+            let mut sample = sample(at, record, &placement, (reader, routes), config);
+            let same =
+                |known: &&Sample| known.event_id.is_some() && known.event_id == sample.event_id;
+            sample.same_id_as = all.iter().find(same).map(Sample::place);
+            all.push(sample);
         }
     }
     all
+}
+
+impl Sample {
+    fn place(&self) -> String {
+        format!("{}/{}@{}", self.topic, self.partition, self.offset)
+    }
 }
 
 fn sample<DB: sqlx::Database>(
@@ -73,6 +86,7 @@ fn sample<DB: sqlx::Database>(
         lane: lane.0,
         handler: None,
         why_not: None,
+        same_id_as: None,
         payload: None,
     };
     match reader.read(topic, partition, offset, record) {
@@ -108,7 +122,7 @@ fn sample<DB: sqlx::Database>(
 }
 
 /// What becomes of what nobody can take.
-fn fate(unwanted: Unwanted, reason: &str) -> String {
+pub(super) fn fate(unwanted: Unwanted, reason: &str) -> String {
     match unwanted {
         Unwanted::Park => format!("parked as `{reason}`"),
         Unwanted::Ignore => "ignored".into(),
@@ -128,7 +142,7 @@ pub(crate) fn rendered(samples: &[Sample]) -> String {
             (None, why) => text(why),
         };
         [
-            format!("{}/{}@{}", sample.topic, sample.partition, sample.offset),
+            sample.place(),
             text(&sample.event_id),
             text(&sample.event_type),
             text(&sample.aggregate),
@@ -139,9 +153,16 @@ pub(crate) fn rendered(samples: &[Sample]) -> String {
     let rows: Vec<_> = samples.iter().map(row).collect();
     let mut told =
         table::aligned(["RECORD", "EVENT ID", "TYPE", "AGGREGATE", "LANE", "BECOMES"], &rows);
-    for Sample { topic, partition, offset, payload, .. } in samples {
-        if let Some(payload) = payload {
-            told = format!("{told}\n{topic}/{partition}@{offset} is {payload}");
+    for sample in samples {
+        let place = sample.place();
+        if let Some(payload) = &sample.payload {
+            told = format!("{told}\n{place} is {payload}");
+        }
+        if let Some(first) = &sample.same_id_as {
+            told = format!(
+                "{told}\n{place} has the event id of {first}: it is settled as a duplicate, or parked as `mismatch` if its \
+                 content is another"
+            );
         }
     }
     told

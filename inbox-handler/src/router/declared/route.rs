@@ -13,7 +13,10 @@ use sqlx::SqlStr;
 use tracing::{Instrument as _, Span};
 
 use super::{
-    super::{CallFailure, DecodedRun, Route, RunEnd, RunEvent, attempt},
+    super::{
+        CallFailure, DecodedRun, Route, RunEnd, RunEvent,
+        attempt::{self, DecodeFault},
+    },
     DeclaredMode, PayloadCodec,
     payloads::Payloads,
     relation::Columns,
@@ -48,6 +51,13 @@ impl<DB: Transactions> Route<DB> for DeclaredRoute<DB> {
 
     fn prepare(&self, event: &RunEvent<'_>) -> Option<Preparation<'_>> {
         self.codec.as_ref()?.prepare(&attempt::payload(event).ok()?)
+    }
+
+    fn refusal(&self, event: &RunEvent<'_>) -> Option<String> {
+        let run = std::slice::from_ref(event);
+        let payloads = self.payloads(run);
+        let (_, wrong) = self.columns.gather(payloads.of(run), &payloads);
+        wrong.or_else(|| payloads.fault.map(DecodeFault::into_text))
     }
 
     async fn run(
