@@ -55,7 +55,10 @@ fn read_all(files: &[PathBuf]) -> Result<Vec<WebhookKey>, String> {
     let mut keys = Vec::new();
     for path in files {
         let before = keys.len();
-        for (at, line) in read_file(path)?.lines().map(str::trim).enumerate() {
+        // Some editors put a byte order mark in front.
+        let text = read_file(path)?;
+        let text = text.trim_start_matches('\u{feff}');
+        for (at, line) in text.lines().map(str::trim).enumerate() {
             if line.is_empty() {
                 continue;
             }
@@ -101,6 +104,10 @@ mod tests {
         fs::write(&file, format!("{one}\n{one}")).unwrap();
         secrets.refresh().unwrap();
         assert_eq!(secrets.keys().len(), 2);
+        fs::write(&file, format!("\u{feff}{one}")).unwrap();
+        secrets.refresh().unwrap();
+        fs::write(&file, format!("{one}\n{one}")).unwrap();
+        secrets.refresh().unwrap();
         fs::write(&file, "whsec_oops\n").unwrap();
         let error = secrets.refresh().unwrap_err();
         assert!(error.contains("line 1") && !error.contains("oops"), "{error}");

@@ -116,7 +116,9 @@ pub struct Json;
 impl<T: DeserializeOwned> Decode<T> for Json {
     fn decode(&self, payload: &Payload<'_>) -> Result<T, CodecError> {
         match payload.content() {
-            Some(bytes) => serde_json::from_slice(bytes).map_err(|e| CodecError::from_json(&e)),
+            Some(bytes) => {
+                serde_json::from_slice(bytes).map_err(|e| CodecError::from_json(bytes, &e))
+            }
             None => serde_json::from_slice(b"null").map_err(|_| CodecError::Tombstone),
         }
     }

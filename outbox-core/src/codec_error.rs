@@ -35,7 +35,7 @@ impl CodecError {
 
     /// What serde says of a value that a payload was decoded to, without the value.
     pub fn value(error: &serde_json::Error) -> Self {
-        let what = JsonFault::of(error).what;
+        let what = JsonFault::of(b"", error).what;
         Self::Other(format!(
             "the payload does not fit the event's type: {what}; correct its producer, or the type that the handler takes"
         ))
@@ -46,11 +46,14 @@ impl CodecError {
         matches!(self, Self::Unavailable(_))
     }
 
-    pub(crate) fn from_json(error: &serde_json::Error) -> Self {
-        let fault = JsonFault::of(error);
+    pub(crate) fn from_json(json: &[u8], error: &serde_json::Error) -> Self {
+        let fault = JsonFault::of(json, error);
         if error.is_data() { Self::Shape(fault) } else { Self::Syntax(fault) }
     }
 }
+
+/// What some programs write in front of UTF-8.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// What is wrong with a JSON text, and where. Shows none of it.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -70,12 +73,20 @@ impl JsonFault {
         let before = &whole[..part.as_ptr() as usize - whole.as_ptr() as usize];
         let lines = before.split(|byte| *byte == b'\n');
         let (line, column) = lines.fold((0, 0), |(line, _), text| (line + 1, text.len()));
-        Self { line, column: column + error.column(), ..Self::of(error) }
+        Self { line, column: column + error.column(), ..Self::of(b"", error) }
     }
 
-    pub(crate) fn of(error: &serde_json::Error) -> Self {
+    /// What is wrong with `json` by this error.
+    #[doc(hidden)]
+    pub fn of(json: &[u8], error: &serde_json::Error) -> Self {
         let text = error.to_string();
-        let what = if error.is_data() { shape(&text) } else { without_place(&text) };
+        let what = if json.starts_with(BYTE_ORDER_MARK) {
+            "it begins with a byte order mark, which JSON does not have".into()
+        } else if error.is_data() {
+            shape(&text)
+        } else {
+            without_place(&text)
+        };
         Self { what: what.into_owned(), line: error.line(), column: error.column() }
     }
 }

@@ -206,7 +206,7 @@ pub mod internal {
     pub use crate::{
         commit_mark::CommitMark,
         header_json::{HeadersError, headers_from_json, headers_to_json},
-        read::{Proposal, ReadAs, detect},
+        read::{Proposal, ReadAs, detect, reads_spec_version},
         record::Excerpt,
         time::{day, days, is_written, micros, rfc3339},
         trace_context::TraceParent,

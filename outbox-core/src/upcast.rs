@@ -244,7 +244,7 @@ where
 
 /// What serde says of a value, without the value.
 fn fault(error: &serde_json::Error) -> String {
-    JsonFault::of(error).what
+    JsonFault::of(b"", error).what
 }
 
 impl<C> fmt::Debug for Upcasts<C> {

@@ -163,6 +163,15 @@ impl Events {
     }
 }
 
+impl Events {
+    /// What is to be thought about in how records are read.
+    pub(super) fn reading_doubts(&self) -> Vec<String> {
+        let topics = self.topics.0.iter().map(|topic| (topic.reading(), "events.topics"));
+        let all = std::iter::once((self.reading(), "events")).chain(topics);
+        all.filter_map(|(reading, table)| reading.doubt(table)).collect()
+    }
+}
+
 impl EventTopic {
     fn reading(&self) -> Reading<'_> {
         let Self { format, rules, debezium, .. } = self;
@@ -194,6 +203,19 @@ impl Reading<'_> {
             // What is not whole is a problem of its own, and nothing is read.
             (None, _) => Ok(Reader::own(bytes_max)),
         }
+    }
+
+    /// Keys that no rule reads.
+    fn doubt(self, table: &str) -> Option<String> {
+        let is_named = self.rules.is_some_and(|rules| rules.aggregate_id.is_some());
+        let is_binary = self.debezium.is_some_and(DebeziumRouter::has_binary_keys);
+        (is_binary && !is_named).then(|| {
+            format!(
+                "`key.converter` in [{table}.debezium] writes keys by a schema of the registry, which are no text: set \
+                 `{table}.rules.aggregate_id` to `key:hex`, or let the connector have \
+                 org.apache.kafka.connect.storage.StringConverter"
+            )
+        })
     }
 
     /// What does not go together, in one sentence. The keys are in `table`.

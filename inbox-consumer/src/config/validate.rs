@@ -77,6 +77,8 @@ impl Config {
         found.extend(
             problems.map(|text| Problem::fatal(&["events.format", "events.rules.id"], text)),
         );
+        let doubts = self.events.reading_doubts().into_iter();
+        found.extend(doubts.map(|text| Problem::doubt(&["events.rules.aggregate_id"], text)));
         self.dead_letters(found);
     }
 

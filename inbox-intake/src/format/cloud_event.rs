@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use axum::http::HeaderMap;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
+use outbox_core::internal::reads_spec_version;
 use serde_json::value::RawValue;
 
 use super::{BadInput, Drafts, decoded, draft::Draft, text};
@@ -73,9 +74,9 @@ fn draft(
     payload: Option<Bytes>,
 ) -> Result<Draft, BadInput> {
     match take("specversion")?.as_deref() {
-        Some("1.0") => {}
+        Some(version) if reads_spec_version(version.as_bytes()) => {}
         Some(other) => {
-            let error = format!("`specversion` is {other:?}; only 1.0 is read");
+            let error = format!("`specversion` is {other:?}; only 1.x is read");
             return Err(BadInput::new(error));
         }
         None => return Err(missing("specversion")),

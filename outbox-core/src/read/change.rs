@@ -90,7 +90,7 @@ impl<'v> Change<'v> {
         let pointers = if value.starts_with(WITH_SCHEMA) { &*BELOW_PAYLOAD } else { &*PLAIN };
         let mut members = vec![None; pointers.len()];
         Pointer::find_all(pointers, value, &mut members)
-            .map_err(|error| ReadError::InvalidJson(JsonFault::of(&error)))?;
+            .map_err(|error| ReadError::InvalidJson(JsonFault::of(value, &error)))?;
         Ok(Self { members })
     }
 

@@ -55,6 +55,9 @@ pub(super) fn advice(part: Option<Part>) -> Option<&'static str> {
     })
 }
 
+/// How much of an attribute's name is shown, in bytes.
+const NAME_SHOWN_MAX: usize = 64;
+
 enum Mode {
     Binary,
     Structured,
@@ -88,10 +91,23 @@ pub(super) fn binary(record: &Record) -> Result<Cow<'_, Record>, ReadError> {
     }
 }
 
+/// Whether events of this `specversion` are read, from Kafka as by HTTP: patches of 1.0 change no event.
+pub fn is_read(version: &[u8]) -> bool {
+    version == b"1" || version.starts_with(b"1.")
+}
+
 fn of_known_version(record: Cow<'_, Record>) -> Result<Cow<'_, Record>, ReadError> {
-    let known = |version: &Bytes| version.starts_with(b"1.") || version.starts_with(b"0.3");
-    if record.header("ce_specversion").is_none_or(known) {
+    let Some(version) = record.header("ce_specversion") else { return Ok(record) };
+    if is_read(version) || version.starts_with(b"0.3") {
         return Ok(record);
+    }
+    // Event Hubs and others keep the headers of AMQP as they are: a text, of up to 255 bytes or more.
+    if matches!(version.first(), Some(0xa1 | 0xb1)) {
+        return Err(refused(
+            "unknown_version",
+            "its headers are values of AMQP, such as Azure Event Hubs keeps them for events that came by AMQP: let the \
+             producer send by Kafka, or in structured mode",
+        ));
     }
     Err(refused(
         "unknown_version",
@@ -249,7 +265,7 @@ fn structured(record: &Record, mode: &Mode) -> Result<Option<Record>, ReadError>
     let members = json.deserialize_map(Members(Vec::new()));
     let members = members.and_then(|members| json.end().map(|()| members));
     let Members(members) =
-        members.map_err(|error| ReadError::InvalidJson(JsonFault::of(&error)))?;
+        members.map_err(|error| ReadError::InvalidJson(JsonFault::of(value, &error)))?;
     let version = members.iter().rfind(|(name, _)| name == "specversion");
     if matches!(mode, Mode::Unnamed) && version.is_none_or(|(_, json)| json.get() == "null") {
         return Ok(None);
@@ -266,7 +282,7 @@ fn structured(record: &Record, mode: &Mode) -> Result<Option<Record>, ReadError>
             "data" => data = Some(json).filter(|json| *json != "null"),
             "data_base64" => base64 = Some(json).filter(|json| *json != "null"),
             _ => {
-                let Some(text) = attribute(value, json)? else { continue };
+                let Some(text) = attribute(&name, value, json)? else { continue };
                 if name == "datacontenttype" && text.is_empty() {
                     continue;
                 }
@@ -320,7 +336,7 @@ fn no_base64() -> ReadError {
 }
 
 /// The text of an attribute; null is as if it were not there.
-fn attribute(value: &Bytes, json: &str) -> Result<Option<Bytes>, ReadError> {
+fn attribute(name: &str, value: &Bytes, json: &str) -> Result<Option<Bytes>, ReadError> {
     match pointer::value(value, json).map_err(ReadError::InvalidJson)? {
         Pointed::Absent => Ok(None),
         Pointed::Scalar(text) => Ok(Some(text)),
@@ -329,8 +345,11 @@ fn attribute(value: &Bytes, json: &str) -> Result<Option<Bytes>, ReadError> {
         }
         Pointed::Unfit => Err(refused(
             "invalid_attribute",
-            "one of its attributes is neither a text nor a whole number, true or false; only `data` may be an object \
-             or a list",
+            &format!(
+                "one of its attributes is neither a text nor a whole number, true or false: {:?}; only `data` may be an \
+                 object or a list; let the producer leave it out, or send it as a text",
+                &name[..name.floor_char_boundary(NAME_SHOWN_MAX)]
+            ),
         )),
     }
 }

@@ -135,7 +135,7 @@ impl Connect {
         let mut found = vec![None; pointers.len()];
         match Pointer::find_all(&pointers, value, &mut found) {
             Err(_) if !sure => return Ok(plain()),
-            Err(error) => return Err(Closed::NoJson(JsonFault::of(&error))),
+            Err(error) => return Err(Closed::NoJson(JsonFault::of(value, &error))),
             Ok(()) => {}
         }
         let payload = match found[0] {

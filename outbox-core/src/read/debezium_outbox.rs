@@ -9,6 +9,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
+use crate::Record;
+
 use super::{
     Pointer, ReadRules, Source, Sources,
     connect::{Connect, Converter},
@@ -96,7 +98,20 @@ impl DebeziumRouter {
                  columns in headers"
             )));
         }
+        if router.has_envelope() && is_of_registry(value) {
+            return Err(RouterError(format!(
+                "`{PLACEMENT}` places columns in an envelope, which `value.converter` ({value}) writes by a schema of \
+                 the registry, and such an envelope is not read: place the columns in headers, or let the connector \
+                 have org.apache.kafka.connect.json.JsonConverter"
+            )));
+        }
         Ok(router)
+    }
+
+    /// Whether keys are written by a converter of a schema registry, which makes no text of them.
+    #[doc(hidden)]
+    pub fn has_binary_keys(&self) -> bool {
+        is_of_registry(self.get("key.converter", ""))
     }
 
     fn get<'s>(&'s self, name: &str, default: &'s str) -> &'s str {
@@ -145,6 +160,21 @@ impl DebeziumRouter {
     pub(super) fn places_type(&self) -> bool {
         !self.0.contains_key(PLACEMENT)
             || self.place_of(self.get(TYPE_COLUMN, "type"), "eventtype").is_some()
+    }
+
+    /// Whether a record has a place for its type, be it null: a header, or a member of the envelope.
+    pub(super) fn has_type(&self, record: &Record) -> bool {
+        let value = record.payload.as_deref().unwrap_or_default();
+        self.rules().event_type.as_slice().iter().any(|place| match place {
+            Source::Header(name) => record.headers.iter().any(|header| header.name == *name),
+            Source::Envelope(pointer) => {
+                let pointers = [pointer.clone(), pointer.below("payload")];
+                let mut found = [None; 2];
+                let read = Pointer::find_all(&pointers, value, &mut found);
+                read.is_ok() && found.iter().any(Option::is_some)
+            }
+            _ => false,
+        })
     }
 
     /// The part of a topic's name that is the routed value, where there is one.

@@ -70,7 +70,7 @@ impl Envelope {
                 return Ok(Opened { payload: Some(value.clone()), around });
             }
             (Ok(()), None) => return Err(Closed::NoMember(self.member)),
-            (Err(error), _) => return Err(Closed::NoJson(JsonFault::of(&error))),
+            (Err(error), _) => return Err(Closed::NoJson(JsonFault::of(value, &error))),
         };
         let payload = match json {
             "null" => None,

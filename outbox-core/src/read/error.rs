@@ -225,5 +225,12 @@ impl ReadError {
 }
 
 fn key_advice(problem: Problem) -> &'static str {
-    if problem == Problem::NotUtf8 { "; `key:hex` reads keys that are no text" } else { "" }
+    match problem {
+        Problem::NotUtf8 => "; `key:hex` reads keys that are no text",
+        // Numbers as bytes, and what converters of a schema registry write, have such bytes.
+        Problem::Nul => {
+            ", as binary keys do; `key:hex` reads keys that are no text (`events.rules.aggregate_id`)"
+        }
+        _ => "",
+    }
 }

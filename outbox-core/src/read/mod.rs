@@ -19,7 +19,7 @@ mod source;
 mod time;
 mod topic_pattern;
 
-pub use cloud_events::cloud_event_of_request;
+pub use cloud_events::{cloud_event_of_request, is_read as reads_spec_version};
 pub use debezium_outbox::{DebeziumRouter, RouterError};
 pub use detect::{Proposal, detect};
 pub use error::{Part, ReadError};

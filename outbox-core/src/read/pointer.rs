@@ -138,7 +138,8 @@ pub(super) const POINTERS_MAX: usize = 128;
 /// Takes what `pointers` point at, in their order. `pointers` has [`POINTERS_MAX`] entries at most.
 pub(super) fn take(pointers: &[Pointer], payload: &Bytes) -> Result<Vec<Pointed>, JsonFault> {
     let mut found = vec![None; pointers.len()];
-    Pointer::find_all(pointers, payload, &mut found).map_err(|error| JsonFault::of(&error))?;
+    Pointer::find_all(pointers, payload, &mut found)
+        .map_err(|error| JsonFault::of(payload, &error))?;
     found
         .into_iter()
         .map(|json| json.map_or(Ok(Pointed::Absent), |json| value(payload, json)))

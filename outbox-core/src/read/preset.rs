@@ -7,7 +7,7 @@ use super::{
     log_place::{self, Plain},
     shape::Shape,
 };
-use crate::Record;
+use crate::{Problem, Record};
 
 /// A format that the field knows by name. [`Reader::preset`](super::Reader::preset) reads by it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -101,8 +101,8 @@ impl Preset {
     }
 
     /// The same error with what to set for this format.
-    pub(super) fn explain(&self, error: ReadError) -> ReadError {
-        let Some(advice) = self.advice(&error) else { return error };
+    pub(super) fn explain(&self, error: ReadError, record: &Record) -> ReadError {
+        let Some(advice) = self.advice(&error, record) else { return error };
         // What plain rules would advise is no use here.
         let problem = match &error {
             ReadError::MissingId { wanted } => missing("event id", wanted),
@@ -118,17 +118,21 @@ impl Preset {
         ReadError::Preset { reason, text: format!("{} record: {problem}; {advice}", self.name()) }
     }
 
-    fn advice(&self, error: &ReadError) -> Option<String> {
+    fn advice(&self, error: &ReadError, record: &Record) -> Option<String> {
         let part = match error {
             ReadError::MissingId { .. } => Some(Part::Id),
             ReadError::MissingType { .. } => Some(Part::Type),
             ReadError::MissingAggregate { .. } => Some(Part::AggregateId),
             ReadError::Missing { part, .. } | ReadError::Tombstone { part, .. } => Some(*part),
             ReadError::InvalidJson(_) => None,
+            ReadError::InvalidKey { problem: Problem::Nul | Problem::NotUtf8, .. } => {
+                let is_outbox = matches!(self, Self::DebeziumOutbox(_));
+                return is_outbox.then(|| BINARY_KEY.to_owned());
+            }
             _ => return None,
         };
         match self {
-            Self::DebeziumOutbox(router) => outbox_advice(router, error, part),
+            Self::DebeziumOutbox(router) => outbox_advice(router, error, part, record),
             Self::CloudEvents => cloud_events::advice(part).map(str::to_owned),
             Self::DebeziumRaw => change::advice(part).map(str::to_owned),
             Self::SpringCloudStream => envelopes::spring_advice(part).map(str::to_owned),
@@ -142,7 +146,15 @@ fn missing(part: impl std::fmt::Display, wanted: &super::Sources) -> String {
     format!("it has no {part}: {} is missing or empty", wanted.described())
 }
 
-fn outbox_advice(router: &DebeziumRouter, error: &ReadError, part: Option<Part>) -> Option<String> {
+const BINARY_KEY: &str = "where the connector's `key.converter` writes numbers, set it in [events.debezium] as the \
+     connector has it; where it is one of a schema registry, set `events.rules.aggregate_id` to `key:hex`";
+
+fn outbox_advice(
+    router: &DebeziumRouter,
+    error: &ReadError,
+    part: Option<Part>,
+    record: &Record,
+) -> Option<String> {
     Some(match part {
         Some(Part::Type) if router.has_type(record) => "the connector places the type there, and the column of this \
              row is null or empty: let the application write a type into each row of its outbox"

@@ -250,3 +250,25 @@ fn a_request_is_a_record_in_binary_mode() {
     let batch = [("content-type", &b"application/cloudevents-batch+json"[..])];
     assert_eq!(cloud_event_of_request(batch, "[]".into()).unwrap_err().reason(), "batch");
 }
+
+#[test]
+fn a_sentence_names_the_attribute_and_what_its_values_are() {
+    let object = r#"{"specversion":"1.0","id":"1","source":"a","type":"b","confluentRouting":{"route":"x"}}"#;
+    let structured =
+        crate::record("k", &[("content-type", "application/cloudevents+json")], object);
+    let error = read(&structured).unwrap_err().to_string();
+    assert!(error.contains("\"confluentRouting\""), "{error}");
+    let headers = |version: &'static [u8]| {
+        let mut record =
+            crate::record("k", &[("ce_id", "1"), ("ce_source", "a"), ("ce_type", "b")], "{}");
+        record.headers.push(outbox_core::Header {
+            name: "ce_specversion".into(),
+            value: Some(bytes::Bytes::from_static(version)),
+        });
+        record
+    };
+    let error = read(&headers(b"\xa1\x031.0")).unwrap_err().to_string();
+    assert!(error.contains("values of AMQP"), "{error}");
+    assert!(read(&headers(b"1.0.2")).is_ok());
+    assert!(read(&headers(b"2.0")).unwrap_err().to_string().contains("neither 1.x nor 0.3"));
+}

@@ -104,6 +104,49 @@ fn all_are_read(variant: &str, settings: &[(&str, &str)], event_type: Option<&st
     }
 }
 
+/// Each names what is at fault, and what to change.
+#[test]
+fn a_sentence_blames_what_is_at_fault() {
+    let avro = "io.confluent.connect.avro.AvroConverter";
+    let envelope = [
+        ("table.fields.additional.placement", "type:envelope:eventType"),
+        ("value.converter", avro),
+    ];
+    let error = DebeziumRouter::new(envelope).unwrap_err().to_string();
+    assert!(
+        error.contains("place the columns in headers")
+            && !error.contains("as the connector has it"),
+        "{error}"
+    );
+    let reader = reader(&[("table.fields.additional.placement", "type:header:eventType")], None);
+    let read = |key: &[u8], event_type: Option<&'static str>| {
+        let mut record = crate::record("", &[("id", "0190a5c8-7c2e-7d64-9b6e-0c9f5d9b2c04")], "{}");
+        record.key = Some(key.to_vec().into());
+        record.headers.push(Header { name: "eventType".into(), value: event_type.map(Into::into) });
+        reader.read("outbox.event.order", 0, 0, &record).unwrap_err().to_string()
+    };
+    for event_type in [None, Some("")] {
+        let error = read(b"k", event_type);
+        assert!(error.contains("the column of this row is null or empty"), "{error}");
+        assert!(!error.contains("let `table.fields.additional.placement`"), "{error}");
+    }
+    for key in [&[0, 0, 0, 0, 50, 14, b'o'][..], &42_i64.to_be_bytes(), &[0xff; 8]] {
+        let error = read(key, Some("Paid"));
+        assert!(
+            error.contains("`events.rules.aggregate_id` to `key:hex`")
+                && error.contains("`key.converter`"),
+            "{error}"
+        );
+    }
+    let mut keys = RuleKeys::default();
+    keys.event_type = Some(crate::source("pointer:/type").into());
+    let preset = Preset::DebeziumOutbox(router(&[]));
+    let reader = Reader::preset(preset, &keys, crate::BYTES_MAX).unwrap();
+    let record = crate::record("k", &[("id", "1")], "\u{feff}{\"type\":\"a\"}");
+    let error = reader.read("outbox.event.order", 0, 0, &record).unwrap_err().to_string();
+    assert!(error.contains("a byte order mark"), "{error}");
+}
+
 #[test]
 fn the_router_is_read_in_its_default_configuration_under_each_converter() {
     let fixed = Some("value:Changed");

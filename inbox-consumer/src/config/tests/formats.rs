@@ -103,6 +103,31 @@ fn settings_of_the_router_come_from_everywhere_and_are_checked() {
 }
 
 #[test]
+fn what_no_rule_reads_of_a_schema_registry_s_converters_is_told_before_the_start() {
+    let avro = "io.confluent.connect.avro.AvroConverter";
+    let text = format!(
+        "{MINIMAL}[events]\nformat = \"debezium-outbox\"\n[events.debezium]\n\"key.converter\" = \"{avro}\"\n"
+    );
+    let told = |flags: &[(&str, &str)]| {
+        let problems = load(&text, &[], flags).unwrap().validate().into_iter();
+        let keys = problems.filter(|problem| problem.text.contains("`key.converter`"));
+        keys.map(|problem| (problem.fatal, problem.text)).collect::<Vec<_>>()
+    };
+    let found = told(&[]);
+    assert!(
+        !found[0].0 && found[0].1.contains("`events.rules.aggregate_id` to `key:hex`"),
+        "{found:?}"
+    );
+    assert!(told(&[("events.rules.aggregate_id", "key:hex")]).is_empty());
+    let envelope = [
+        ("events.debezium.table.fields.additional.placement", "type:envelope:eventType"),
+        ("events.debezium.value.converter", avro),
+    ];
+    let refused = refusal(&text, &[], &envelope);
+    assert!(refused.contains("place the columns in headers"), "{refused}");
+}
+
+#[test]
 fn a_topic_is_read_in_its_own_way() {
     let text = format!(
         "{}\n[[events.topics]]\ntopic = \"outbox.event.order\"\nformat = \"debezium-outbox\"\nrules.type = \"value:Paid\"\n\

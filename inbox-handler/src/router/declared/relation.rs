@@ -1,7 +1,7 @@
 //! The relation of a run: its events as columns.
 
 use inbox_store::internal::port::Relation;
-use outbox_core::Pointer;
+use outbox_core::{JsonFault, Pointer};
 use uuid::Uuid;
 
 use super::{
@@ -96,6 +96,9 @@ impl Columns {
         };
         let taken = Pointer::find_all(&self.pointers, payload, found);
         // A syntax error quotes nothing of the text.
-        taken.map_err(|error| format!("the payload is not JSON: {error}; correct its producer"))
+        taken.map_err(|error| {
+            let fault = JsonFault::of(payload, &error);
+            format!("the payload is not JSON: {fault}; correct its producer")
+        })
     }
 }

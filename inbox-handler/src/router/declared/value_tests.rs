@@ -96,7 +96,12 @@ fn what_does_not_fit_is_told_without_the_value() {
         ("int8", "[77777]", "64 bits", "found an array;"),
         ("int8", r#"{"a":"s3cret"}"#, "64 bits", "found an object;"),
         ("jsonb", r#"{"s3cret":"\u0000"}"#, "any JSON", "found an object with a NUL character"),
-        ("jsonb", r#"["\ud800s3cret"]"#, "any JSON", "found an array that is nested too deep, or"),
+        (
+            "jsonb",
+            r#"["\ud800s3cret"]"#,
+            "any JSON",
+            "found an array with half of a surrogate pair",
+        ),
         ("numeric", r#""s3cret""#, "or a text with one", "found a text that is no decimal number"),
         ("numeric", "1e77777", "expected numeric", "found a number that is no decimal number"),
         ("numeric", r#"".5""#, "expected numeric", "found a text that is no decimal number"),
@@ -141,8 +146,19 @@ fn what_does_not_fit_is_told_without_the_value() {
 }
 
 #[test]
-fn json_that_is_nested_too_deep_is_refused() {
-    let deep = format!("{}1{}", "[".repeat(200), "]".repeat(200));
-    let error = json("jsonb", &deep).unwrap_err();
-    assert!(error.contains("found an array that is nested too deep"), "{error}");
+fn json_is_taken_as_databases_take_it_and_else_told_why() {
+    let nested = |depth: usize| format!("{}1{}", "[".repeat(depth), "]".repeat(depth));
+    for taken in [&nested(500), "1e400", "[-1.5E-900]", r#"{"a":"\ud83d\ude00"}"#, r#""\\u0000""#] {
+        json("jsonb", taken).unwrap_or_else(|error| panic!("{taken}: {error}"));
+    }
+    for (refused, why) in [
+        (nested(501), "found an array that is nested too deep (more than 500 levels)"),
+        (r#"{"a":"\ud83d"}"#.into(), "found an object with half of a surrogate pair in it"),
+        (r#"["\ude00"]"#.into(), "found an array with half of a surrogate pair in it"),
+        (r#"{"a\u0000":1}"#.into(), "found an object with a NUL character in it"),
+        ("[1e77777]".into(), "found an array with a number in it that is too long or out of range"),
+    ] {
+        let error = json("jsonb", &refused).unwrap_err();
+        assert!(error.contains(why), "{error}");
+    }
 }
