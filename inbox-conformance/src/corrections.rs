@@ -136,6 +136,7 @@ pub async fn a_beginning_is_decided_once<DB: Probe>(settings: DB::Settings) {
         consumer: request.consumer.clone(),
         partition: request.partition.clone(),
         topic_id: request.topic_id,
+        partitions: 2,
         lane_count: request.lanes.count,
         lane_rule: request.lanes.placement.lane_rule().to_owned(),
         id_scope: request.id_scope,

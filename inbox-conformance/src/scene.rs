@@ -187,6 +187,7 @@ pub(super) fn request(consumer: &str) -> TakeOver {
         consumer: consumer.to_owned(),
         partition: TopicPartition { topic: consumer.into(), partition: 0 },
         topic_id: [7; 16],
+        partitions: Some(8),
         owner: Owner { name: "host/1/main".into(), instance_id: None, incarnation: Uuid::now_v7() },
         lanes: lanes(LANES, "key"),
         id_scope: IdScope::Consumer,

@@ -17,8 +17,8 @@ pub enum Start {
 /// The first watermark of a partition that the database does not know yet.
 ///
 /// `own` says, in words, that this very consumer has committed the group's offset: then its database had a
-/// row once, and has lost it. `first_start` is whether the consumer has no partition of this topic yet: one that is found later
-/// begins at its beginning, whatever `start` says, or its first records would be skipped.
+/// row once, and has lost it. `first_start` is whether the topic had this partition when the consumer first started on it: one that
+/// was added later begins at its beginning, whatever `start` says, or its first records would be skipped.
 pub fn first_watermark(
     start: Start,
     first_start: bool,

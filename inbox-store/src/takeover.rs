@@ -258,11 +258,12 @@ pub(super) fn other_keys(rows: &[ParkedRecord], request: &TakeOver, lanes: &Lane
     Ok(changed)
 }
 
-/// The first watermark of a partition that has no row yet. The offset that a retired row's topic had is
+/// The first watermark of a partition that has no row yet, given how many partitions the topic had at the consumer's
+/// first start. The offset that a retired row's topic had is
 /// nobody's loss: a person has given it up.
 pub(super) fn start(
     request: &TakeOver,
-    (first_start, within_topic): (bool, Option<bool>),
+    (partitions_at_start, within_topic): (Option<i32>, Option<bool>),
     inbox_id: Uuid,
     retired: bool,
 ) -> Result<NextOffset, Standstill> {
@@ -281,6 +282,7 @@ pub(super) fn start(
             )
         }
     });
+    let first_start = partitions_at_start.is_none_or(|count| request.partition.partition < count);
     let log = (request.log.start, request.log.end);
     first_watermark(request.start, first_start, request.committed, whose.as_deref(), log)
 }

@@ -142,6 +142,7 @@ async fn begin<DB: Operators>(
     terminal: &mut Terminal<'_>,
 ) -> Result<Exit, sqlx::Error> {
     let place = format!("{}/{}", skip.topic, skip.partition);
+    let partitions = facts.0.as_ref().map_or(0, |topic| topic.logs.len());
     let aimed = aim(skip, facts).and_then(|aimed| {
         let reader = config.reader().map_err(|error| error.to_string())?;
         let placement = Placement::of(reader.of_topic(&skip.topic).rules());
@@ -168,6 +169,7 @@ async fn begin<DB: Operators>(
         consumer: config.consumer.name.clone(),
         partition: TopicPartition { topic: skip.topic.as_str().into(), partition: skip.partition },
         topic_id,
+        partitions: i32::try_from(partitions).unwrap_or(i32::MAX),
         lane_count: config.lanes.count,
         lane_rule,
         id_scope: config.events.id_scope,

@@ -148,7 +148,7 @@ impl<DB: Owners> Control<DB> {
         let (topic, committed, log) = tokio::time::timeout(ASK_MAX, asked).await.map_err(late)?;
         let again = |error: BrokerError| TakeOverFault::Again(error.0);
         // Without the topic the others have no answer, or one that says less.
-        let topic_id = topic_id_of(&partition, topic.map_err(again)?)?;
+        let topic = find_topic(&partition, topic.map_err(again)?)?;
         let (committed, log) = (committed.map_err(again)?, log.map_err(again)?);
         let (committed, mark) = match committed {
             Some(Committed { next, mark }) => (Some(next), mark),
@@ -162,7 +162,8 @@ impl<DB: Owners> Control<DB> {
         Ok(TakeOver {
             consumer,
             partition,
-            topic_id,
+            topic_id: topic.id,
+            partitions: topic.partitions.map(|count| i32::try_from(count).unwrap_or(i32::MAX)),
             owner,
             lanes,
             id_scope,
@@ -280,13 +281,13 @@ impl<DB: Owners> Control<DB> {
     }
 }
 
-/// The id of a partition's topic, if both are there.
-fn topic_id_of(
+/// A partition's topic, if both are there.
+fn find_topic(
     place: &TopicPartition,
     topic: Option<TopicState>,
-) -> Result<[u8; 16], TakeOverFault> {
+) -> Result<TopicState, TakeOverFault> {
     let lacks = match topic {
-        Some(state) => state.lacks(place).map_or(Ok(state.id), Err),
+        Some(state) => state.lacks(place).map_or(Ok(state), Err),
         None => Err(missing(&place.topic)),
     };
     lacks.map_err(|text| TakeOverFault::Wait(Standstill::TopicMissing(text)))

@@ -149,10 +149,23 @@ async fn begin_partition<DB: CorrectionSql>(
     conn: &mut DB::Connection,
     beginning: &Beginning,
 ) -> Result<Corrected, sqlx::Error> {
-    let Beginning { consumer, partition, topic_id, lane_count, lane_rule, id_scope, at, who, why } =
-        beginning;
+    let Beginning {
+        consumer,
+        partition,
+        topic_id,
+        partitions,
+        lane_count,
+        lane_rule,
+        id_scope,
+        at,
+        who,
+        why,
+    } = beginning;
     let (consumer_ref, _) = ownership::consumer::<DB>(conn, consumer).await?;
-    let place = (partition, *topic_id);
+    let values = values![consumer_ref, &*partition.topic];
+    let before = DB::fetch_one(conn, DB::ownership().first_start, values).await?;
+    let before: Option<i32> = before.at(0)?;
+    let place = (partition, *topic_id, before.or(Some(*partitions)));
     let rules = (*lane_count, lane_rule.as_str(), *id_scope);
     let added = ownership::insert::<DB>(conn, consumer_ref, place, rules, *at).await?;
     let Some(partition_ref) = added else { return Ok(Corrected::Changed) };

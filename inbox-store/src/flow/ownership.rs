@@ -30,12 +30,12 @@ pub(crate) struct OwnershipTexts {
     pub(crate) name_inbox: Option<&'static str>,
     /// 1 consumer, 2 topic, 3 partition. Locked.
     pub(crate) partitions: &'static str,
-    /// 1 consumer, 2 topic. A consumer's first start takes minutes: a partition that turns up later was added
-    /// later, and one of a topic after a retired one of its name was created later. And whether the ids that the
-    /// consumer has hold within their topic.
+    /// 1 consumer, 2 topic. How many partitions the topic had at the consumer's first start, nothing when it has none
+    /// of the topic yet: one with a higher number was added later. After a retired one of its name all of a topic were
+    /// created later. And whether the ids that the consumer has hold within their topic.
     pub(crate) first_start: &'static str,
     /// 1 consumer, 2 topic, 3 id, 4 partition, 5 lanes, 6 lane rule, 7 watermark, 8 whether ids hold within their
-    /// topic.
+    /// topic, 9 how many partitions the topic had at the first start.
     pub(crate) add_partition: &'static str,
     /// 1 partition. Only while [`Rule::StartIsWritten`] is off: a start that nothing was settled after is forgotten.
     pub(crate) forget_start: &'static str,
@@ -292,14 +292,14 @@ async fn add<DB: OwnershipSql>(
     let topic = &*request.partition.topic;
     let values = values![consumer_ref, topic];
     let before = DB::fetch_one(conn, DB::ownership().first_start, values).await?;
-    let before = (before.at(0)?, before.at(1)?);
+    let before: (Option<i32>, _) = (before.at(0)?, before.at(1)?);
     let watermark = match takeover::start(request, before, inbox_id, retired) {
         Ok(watermark) => watermark,
         Err(reason) => return Ok(Err(reason)),
     };
     let rules = (request.lanes.count, request.lanes.placement.lane_rule(), request.id_scope);
-    insert::<DB>(conn, consumer_ref, (&request.partition, request.topic_id), rules, watermark)
-        .await?;
+    let place = (&request.partition, request.topic_id, before.0.or(request.partitions));
+    insert::<DB>(conn, consumer_ref, place, rules, watermark).await?;
     // Another process may have been faster: what counts is what is there now.
     match find::<DB>(conn, consumer_ref, request).await? {
         Found::Row(row) => Ok(Ok(row)),
@@ -315,7 +315,7 @@ async fn add<DB: OwnershipSql>(
 pub(super) async fn insert<DB: OwnershipSql>(
     conn: &mut DB::Connection,
     consumer_ref: i64,
-    (partition, topic_id): (&TopicPartition, [u8; 16]),
+    (partition, topic_id, partitions_at_start): (&TopicPartition, [u8; 16], Option<i32>),
     (lane_count, lane_rule, id_scope): (u16, &str, IdScope),
     watermark: NextOffset,
 ) -> Result<Option<i64>, sqlx::Error> {
@@ -328,6 +328,7 @@ pub(super) async fn insert<DB: OwnershipSql>(
         lane_rule,
         watermark.0,
         id_scope == IdScope::Topic,
+        partitions_at_start,
     ];
     let added = DB::fetch_optional(conn, DB::ownership().add_partition, values).await?;
     added.map(|row| row.at(0)).transpose()

@@ -53,6 +53,8 @@ pub struct Beginning {
     pub partition: TopicPartition,
     /// The topic's id; all zero: not known.
     pub topic_id: [u8; 16],
+    /// How many partitions the topic has.
+    pub partitions: i32,
     /// What the configuration wants.
     pub lane_count: u16,
     /// What the configuration wants.

@@ -20,6 +20,8 @@ pub struct TakeOver {
     pub partition: TopicPartition,
     /// The topic's id, all zero when unknown.
     pub topic_id: [u8; 16],
+    /// How many partitions the topic has, if the brokers say.
+    pub partitions: Option<i32>,
     /// This process, for people and for the check of two live processes with one instance id.
     pub owner: Owner,
     /// What the configuration wants. Where the database has others, those hold until they are drained.

@@ -26,12 +26,13 @@ pub(super) static TEXTS: OwnershipTexts = OwnershipTexts {
     unixepoch('subsec') - owner_seen / 1000.0 AS owner_seen_seconds
 FROM inbox_partitions WHERE consumer_ref = ?1 AND topic = ?2 AND "partition" = ?3
 ORDER BY partition_ref"#,
-    first_start: "SELECT NOT EXISTS (SELECT 1 FROM inbox_partitions WHERE consumer_ref = ?1
-    AND topic = ?2 AND (created_at < (unixepoch('subsec') - 600) * 1000 OR retired_at IS NOT NULL)),
-    (SELECT id_scope_epoch IS NOT NULL FROM inbox_partitions WHERE consumer_ref = ?1 AND retired_at IS NULL LIMIT 1)",
+    first_start: r#"SELECT CASE WHEN count(retired_at) > 0 THEN 0
+    ELSE coalesce(max(partitions_at_start), max("partition") + 1) END,
+    (SELECT id_scope_epoch IS NOT NULL FROM inbox_partitions WHERE consumer_ref = ?1 AND retired_at IS NULL LIMIT 1)
+FROM inbox_partitions WHERE consumer_ref = ?1 AND topic = ?2"#,
     add_partition: r#"INSERT INTO inbox_partitions
-    (consumer_ref, topic, topic_id, "partition", lane_count, lane_rule, watermark, id_scope_epoch)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, CASE WHEN ?8 THEN 0 END) ON CONFLICT (consumer_ref, topic, topic_id, "partition") DO NOTHING
+    (consumer_ref, topic, topic_id, "partition", lane_count, lane_rule, watermark, id_scope_epoch, partitions_at_start)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, CASE WHEN ?8 THEN 0 END, ?9) ON CONFLICT (consumer_ref, topic, topic_id, "partition") DO NOTHING
 RETURNING partition_ref"#,
     forget_start: "DELETE FROM inbox_partitions AS p WHERE partition_ref = ?1 AND NOT EXISTS
     (SELECT 1 FROM inbox_lanes l WHERE l.partition_ref = ?1 AND l.last_offset >= p.watermark)",

@@ -223,8 +223,6 @@ async fn a_latest_start_is_written_and_holds_for_old_partitions_only() {
     eventually(SOON, "what came meanwhile", async || stage.effects().await == 3).await;
     assert_eq!(running.stop().await, Ended::Shutdown);
 
-    // The partitions of a first start come within minutes; this one is added later.
-    stage.schema.run("UPDATE inbox_partitions SET created_at = now() - interval '1 day'").await;
     stage.topic.grow(2).await;
     // Another producer: the stage's own knows one partition for some time yet.
     let producer = Producer::new(stage.topic.bootstrap());

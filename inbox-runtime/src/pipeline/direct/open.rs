@@ -59,6 +59,7 @@ impl<DB: Owners> Direct<DB> {
             consumer,
             partition: place,
             topic_id: [0; 16],
+            partitions: None,
             owner,
             lanes,
             id_scope,
