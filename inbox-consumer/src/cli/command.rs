@@ -1,9 +1,9 @@
 //! Which command does what.
 
-use std::fmt::Display;
+use std::{ffi::OsString, fmt::Display};
 
 use inbox_store::internal::port::{Store, deadline};
-use service_kit::cli::Terminal;
+use service_kit::cli::{Signals, Terminal};
 
 use super::{
     Exit,
@@ -12,10 +12,18 @@ use super::{
 };
 use crate::Routes;
 
+/// SIGTERM and SIGINT from now on, if the command is one that answers them: before anything that can take time.
+pub(super) fn catch(args: &[OsString], terminal: &mut Terminal<'_>) -> Result<Signals, Exit> {
+    let typed = PROGRAM.read::<Command>(args);
+    let runs = typed.is_ok_and(|args| matches!(args.command, Command::Run { trial: false }));
+    Signals::catch(runs, terminal)
+}
+
 /// One command, with everything of the process that it reads and writes.
 pub(super) async fn command<DB, F, Fut, E>(
-    args: impl IntoIterator<Item = impl Into<std::ffi::OsString> + Clone>,
+    args: Vec<OsString>,
     env: impl IntoIterator<Item = (String, String)>,
+    signals: Signals,
     terminal: &mut Terminal<'_>,
     build: F,
 ) -> Exit
@@ -64,20 +72,17 @@ where
         }
         Command::Events { command } => Box::pin(events::events(&config, command, terminal)).await,
         Command::Prune => deadline::patiently(prune::prune::<DB>(&config, terminal)).await,
+        Command::Run { trial: false } => {
+            Box::pin(run::run(config, build(Routes::default()), signals, terminal)).await
+        }
         Command::Run { .. } | Command::Check { .. } => match build(Routes::default()).await {
-            Err(error) => {
-                terminal.complain(format!("the set-up of the handlers failed: {error}"));
-                Exit::Runtime
-            }
+            Err(error) => run::set_up_failed(error, terminal),
             Ok(routes) => match args.command {
                 Command::Check { json, sample } => {
                     let show = check::Show { json, sample: sample.map(usize::from) };
                     Box::pin(check::check(&config, routes, show, terminal)).await
                 }
-                Command::Run { trial: true } => {
-                    Box::pin(run::trial(config, routes, terminal)).await
-                }
-                _ => Box::pin(run::run(config, routes, terminal)).await,
+                _ => Box::pin(run::trial(config, routes, terminal)).await,
             },
         },
     };

@@ -57,7 +57,7 @@ mod words;
 #[cfg(test)]
 mod tests;
 
-use std::{fmt::Display, future, io, process::ExitCode};
+use std::{ffi::OsString, fmt::Display, future, io, process::ExitCode};
 
 pub use exit::{EXITS, Exit};
 #[doc(hidden)]
@@ -67,7 +67,7 @@ use inbox_store::internal::port::Store;
 use service_kit::cli::Terminal;
 
 use crate::Routes;
-use command::command;
+use command::{catch, command};
 
 /// The whole `main` of a consumer. `build` registers the handlers; the database is inferred from them.
 pub async fn main<DB: Store>(build: impl FnOnce(Routes<DB>) -> Routes<DB>) -> ExitCode {
@@ -85,5 +85,10 @@ where
 {
     let (mut out, mut err) = (io::stdout(), io::stderr());
     let mut terminal = Terminal { out: &mut out, err: &mut err };
-    command(std::env::args_os(), std::env::vars(), &mut terminal, build).await.into()
+    let args: Vec<OsString> = std::env::args_os().collect();
+    let exit = match catch(&args, &mut terminal) {
+        Ok(signals) => command(args, std::env::vars(), signals, &mut terminal, build).await,
+        Err(exit) => exit,
+    };
+    exit.into()
 }

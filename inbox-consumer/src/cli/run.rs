@@ -1,6 +1,6 @@
 //! `run`: consumes until a signal.
 
-use std::time::Duration;
+use std::{fmt::Display, time::Duration};
 
 use inbox_store::internal::port::Store;
 use service_kit::cli::{FLUSH_MAX, Signals};
@@ -18,9 +18,10 @@ const END_MARGIN: Duration = Duration::from_secs(5);
 
 /// Consumes until SIGTERM or SIGINT; a second one ends without waiting for the drain, which loses
 /// nothing.
-pub(super) async fn run<DB: Store>(
+pub(super) async fn run<DB: Store, E: Display>(
     config: Config,
-    routes: Routes<DB>,
+    set_up: impl Future<Output = Result<Routes<DB>, E>>,
+    signals: Signals,
     terminal: &mut Terminal<'_>,
 ) -> Exit {
     for doubt in config.validate() {
@@ -28,16 +29,24 @@ pub(super) async fn run<DB: Store>(
     }
     let limits = &config.limits;
     let longest = limits.drain_deadline + limits.close_deadline + FLUSH_MAX + END_MARGIN;
-    let signals = match Signals::catch(Some(longest), terminal) {
-        Ok(signals) => signals,
-        Err(exit) => return exit,
+    signals.end_within(longest);
+    let built = async {
+        let routes = set_up.await?;
+        Ok::<_, E>(Consumer::builder(config, routes).build().await)
     };
-    let consumer = match Consumer::builder(config, routes).build().await {
-        Ok(consumer) => consumer,
-        Err(error) => {
+    let built = tokio::select! {
+        biased;
+        // It has nothing to let go.
+        () = signals.clone().received(1) => return Exit::Done,
+        built = Box::pin(built) => built,
+    };
+    let consumer = match built {
+        Ok(Ok(consumer)) => consumer,
+        Ok(Err(error)) => {
             terminal.complain(error.to_string());
             return refused(&error);
         }
+        Err(error) => return set_up_failed(error, terminal),
     };
     consumer.exit_when_blocked();
     consumer.enable_trials(std::env::args_os().skip(1).chain(["--trial".into()]).collect());
@@ -48,6 +57,12 @@ pub(super) async fn run<DB: Store>(
             Exit::Runtime
         }
     }
+}
+
+/// The exit after a complaint about handlers that cannot be set up.
+pub(super) fn set_up_failed(error: impl Display, terminal: &mut Terminal<'_>) -> Exit {
+    terminal.complain(format!("the set-up of the handlers failed: {error}"));
+    Exit::Runtime
 }
 
 /// Runs the events that its parent names; see `inbox-runtime/src/pipeline/trial.rs`.

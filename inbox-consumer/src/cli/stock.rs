@@ -5,7 +5,7 @@ use std::{ffi::OsString, future, io, process::ExitCode};
 use super::{
     Exit, Terminal,
     args::{Command, PROGRAM},
-    command::command,
+    command::{catch, command},
 };
 use crate::{Routes, config::DatabaseKind};
 
@@ -25,22 +25,26 @@ pub(super) async fn dispatched(
     env: Vec<(String, String)>,
     terminal: &mut Terminal<'_>,
 ) -> Exit {
+    let signals = match catch(&args, terminal) {
+        Ok(signals) => signals,
+        Err(exit) => return exit,
+    };
     match kind(&args, &env) {
         #[cfg(feature = "sqlite")]
         DatabaseKind::Sqlite => {
             let none = |routes: Routes<sqlx::Sqlite>| future::ready(Ok::<_, String>(routes));
-            command(args, env, terminal, none).await
+            command(args, env, signals, terminal, none).await
         }
         #[cfg(feature = "postgres")]
         _ => {
             let none = |routes: Routes<sqlx::Postgres>| future::ready(Ok::<_, String>(routes));
-            command(args, env, terminal, none).await
+            command(args, env, signals, terminal, none).await
         }
         // A URL of PostgreSQL is refused by the configuration then.
         #[cfg(not(feature = "postgres"))]
         _ => {
             let none = |routes: Routes<sqlx::Sqlite>| future::ready(Ok::<_, String>(routes));
-            command(args, env, terminal, none).await
+            command(args, env, signals, terminal, none).await
         }
     }
 }

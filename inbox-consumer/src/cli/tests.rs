@@ -17,9 +17,10 @@ async fn ran(args: &[&str], env: &[(&str, &str)]) -> (Exit, String, String) {
     let (mut out, mut err) = (Vec::new(), Vec::new());
     let mut terminal = Terminal { out: &mut out, err: &mut err };
     let env = env.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-    let args = [&["billing"], args].concat();
+    let args: Vec<OsString> = [&["billing"], args].concat().iter().map(Into::into).collect();
     let build = |routes: Routes<sqlx::Postgres>| future::ready(Ok::<_, String>(routes));
-    let exit = command(args, env, &mut terminal, build).await;
+    let signals = catch(&args, &mut terminal).expect("signals are caught");
+    let exit = command(args, env, signals, &mut terminal, build).await;
     (exit, String::from_utf8(out).unwrap(), String::from_utf8(err).unwrap())
 }
 

@@ -30,7 +30,7 @@ use std::{io, process::ExitCode};
 
 pub use exit::{EXITS, Exit};
 
-use service_kit::cli::Terminal;
+use service_kit::cli::{Signals, Terminal};
 
 use crate::{
     BuildError, DatabaseOptions,
@@ -57,14 +57,18 @@ async fn command(
         Ok(args) => args,
         Err(exit) => return exit,
     };
+    let runs = matches!(args.command, Command::Run);
+    let signals = match Signals::catch(runs, terminal) {
+        Ok(signals) => signals,
+        Err(exit) => return exit,
+    };
     let env: Vec<(String, String)> = env.into_iter().collect();
-    let exports = matches!(args.command, Command::Run);
-    let (config, export) = match PROGRAM.configure(&args, &env, exports, terminal) {
+    let (config, export) = match PROGRAM.configure(&args, &env, runs, terminal) {
         Ok(configured) => configured,
         Err(exit) => return exit,
     };
     let exit = match args.command {
-        Command::Run => run::run(config, terminal).await,
+        Command::Run => run::run(config, signals, terminal).await,
         Command::Check => check::check(&config, terminal).await,
         Command::Migrate { print_grants: Some(role), kind, .. } => {
             migrate::print_grants(&config, (&role, kind), terminal).await

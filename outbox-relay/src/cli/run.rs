@@ -6,15 +6,17 @@ use super::{Exit, Terminal, refused};
 use crate::{Ended, Relay, config::Config, telemetry::Signal};
 
 /// Ships until SIGTERM or SIGINT; a second one ends at once, which loses nothing.
-pub(super) async fn run(config: Config, terminal: &mut Terminal<'_>) -> Exit {
+pub(super) async fn run(config: Config, signals: Signals, terminal: &mut Terminal<'_>) -> Exit {
     for doubt in config.validate() {
         Signal::Doubtful { reason: doubt.text }.emit();
     }
-    let signals = match Signals::catch(None, terminal) {
-        Ok(signals) => signals,
-        Err(exit) => return exit,
+    let built = tokio::select! {
+        biased;
+        // It has nothing to let go.
+        () = signals.clone().received(1) => return Exit::Done,
+        built = Relay::builder(config).build() => built,
     };
-    let relay = match Relay::builder(config).build().await {
+    let relay = match built {
         Ok(relay) => relay,
         Err(error) => return refused(&error, terminal),
     };

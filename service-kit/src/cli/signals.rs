@@ -3,6 +3,7 @@
 
 use std::{
     io::{self, Write as _},
+    sync::{Arc, OnceLock},
     thread,
     time::Duration,
 };
@@ -22,22 +23,30 @@ const LAST_WORD: Duration = Duration::from_secs(1);
 
 /// SIGTERM and SIGINT.
 #[derive(Clone, Debug)]
-pub struct Signals(watch::Receiver<usize>);
+pub struct Signals {
+    received: watch::Receiver<usize>,
+    longest: Arc<OnceLock<Duration>>,
+}
 
 impl Signals {
-    /// Both from now on. So long after the first one, and a second after the second, the process ends whatever
-    /// it does.
+    /// Both from now on, where the command is one that answers them (`answers`): the first thing that it does. A second
+    /// after the second one the process ends whatever it does. Other commands are ended by them.
     ///
     /// # Errors
     /// [`Exit::Runtime`] after a complaint, when the system does not let signals be caught.
-    pub fn catch(longest: Option<Duration>, terminal: &mut Terminal<'_>) -> Result<Self, Exit> {
+    pub fn catch(answers: bool, terminal: &mut Terminal<'_>) -> Result<Self, Exit> {
         let (sender, received) = watch::channel(0);
+        let longest = Arc::new(OnceLock::new());
+        let limit = Arc::clone(&longest);
+        if !answers {
+            return Ok(Self { received, longest });
+        }
         let listening = Caught::new([SIGINT, SIGTERM]).and_then(|caught| {
             let thread = thread::Builder::new().name("signals".into());
-            thread.spawn(move || listen(caught, &sender, longest))
+            thread.spawn(move || listen(caught, &sender, &limit))
         });
         match listening {
-            Ok(_) => Ok(Self(received)),
+            Ok(_) => Ok(Self { received, longest }),
             Err(error) => {
                 terminal.complain(format!("signals cannot be caught: {error}"));
                 Err(Exit::Runtime)
@@ -45,19 +54,25 @@ impl Signals {
         }
     }
 
+    /// So long after the first one that comes from now on the process ends, too, whatever it does.
+    pub fn end_within(&self, longest: Duration) {
+        // The first word counts.
+        let _ = self.longest.set(longest);
+    }
+
     /// Resolves when so many of them have come.
     pub async fn received(mut self, times: usize) {
-        if self.0.wait_for(|count| *count >= times).await.is_err() {
+        if self.received.wait_for(|count| *count >= times).await.is_err() {
             std::future::pending::<()>().await;
         }
     }
 }
 
-fn listen(mut caught: Caught, received: &watch::Sender<usize>, longest: Option<Duration>) {
+fn listen(mut caught: Caught, received: &watch::Sender<usize>, longest: &OnceLock<Duration>) {
     for (before, _) in caught.forever().enumerate() {
         received.send_replace(before + 1);
-        match (before, longest) {
-            (0, Some(longest)) => end_after(longest),
+        match (before, longest.get()) {
+            (0, Some(longest)) => end_after(*longest),
             (0, None) => {}
             _ => end_after(LAST_WORD),
         }

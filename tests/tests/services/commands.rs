@@ -1,12 +1,16 @@
 //! The commands of a consumer's binary, on real services: what a user types, sees, and what a script
 //! gets back.
 
-use std::process::{Command, Output};
+use std::{
+    fs::File,
+    process::{Command, Output},
+    time::Duration,
+};
 
 use serde_json::Value;
 use tests::{OwnPostgres, SOON, Services, Stage, Worker, counted, eventually};
 
-use crate::programs::WORKER;
+use crate::programs::{RELAY, WORKER};
 
 /// The worker's binary, configured by its environment alone.
 pub(super) fn worker(stage: &Stage) -> Command {
@@ -96,6 +100,31 @@ async fn status_tells_where_a_partition_stands_while_and_after_a_run() {
     let (_, table, _) = ran(worker(&stage), "status").await;
     assert!(table.starts_with("TOPIC"), "{table}");
     assert!(table.lines().nth(1).unwrap().starts_with(stage.topic.name()), "{table}");
+}
+
+/// Before it has read its configuration, which is a pipe here: nobody knows how long that takes.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_has_only_just_begun_answers_sigterm() {
+    let stage = Stage::set("commands", 1).await;
+    let mut relay = RELAY.command();
+    relay
+        .env("OUTBOX_DATABASE__URL", stage.schema.url())
+        .env("OUTBOX_KAFKA__BOOTSTRAP", stage.topic.bootstrap())
+        .env("OUTBOX_KAFKA__TOPIC", stage.topic.name());
+    for mut command in [worker(&stage), relay] {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("config.toml");
+        assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        let mut beginning = Worker::spawn(command.arg("--config").arg(&pipe).arg("run"));
+        // Returns when the process opens its end.
+        let open = tokio::task::spawn_blocking(move || File::options().write(true).open(pipe));
+        let writer = open.await.unwrap().unwrap();
+        beginning.terminate();
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        drop(writer);
+        let ended = beginning.ended(SOON).await;
+        assert_eq!(ended.code(), Some(0), "{ended} {}", beginning.log());
+    }
 }
 
 #[tokio::test]
