@@ -30,12 +30,12 @@ impl Config {
         if !is_set("database.lock_timeout") {
             db.lock_timeout = db.lock_timeout.min(db.statement_timeout / 2);
         }
-        if !is_set("database.idle_timeout") {
-            db.idle_timeout = db.idle_timeout.max(attempt * 4 / 3);
-        }
         let (limits, session) = (&mut self.limits, &mut self.kafka.session_timeout);
         if !is_set("kafka.session_timeout") {
             *session = (*session).max(limits.drain_deadline * 3);
+        }
+        if !is_set("database.idle_timeout") {
+            db.idle_timeout = db.idle_timeout.min(*session).max(attempt * 4 / 3);
         }
         if !is_set("limits.drain_deadline") {
             limits.drain_deadline = limits.drain_deadline.min(*session / 3);
