@@ -268,7 +268,8 @@ async fn brokers<DB: Operators>(
     let Some((reader, routes)) = handlers else { return facts };
     let known = |event_type: &str| routes.lookup(event_type) != RouteLookup::Unknown;
     let handled: Vec<&str> = routes.names().iter().map(|(event_type, _)| *event_type).collect();
-    let sampled = topics::types(&facts, reader, &known, &handled, &config.events);
+    let sampled =
+        topics::types(&facts, reader, &known, (&handled, routes.remedy()), &config.events);
     report.add("handlers", sampled.doubts);
     report.note("handlers", sampled.notes);
     facts

@@ -69,6 +69,17 @@ impl<DB: Database> RouteTable<DB> {
         self.by_type.get(event_type).copied().unwrap_or(RouteLookup::Unknown)
     }
 
+    /// What to do about events of a type that nobody said anything about: in code, or in the configuration where that
+    /// has all handlers.
+    pub fn remedy(&self) -> &'static str {
+        let ignored = self.by_type.len() > self.routes.len();
+        if ignored || self.declared.len() < self.routes.len() {
+            "register one, or name the type with `routes.ignore(..)`"
+        } else {
+            "declare one in `[[handlers]]`, or set `events.unknown_type`"
+        }
+    }
+
     /// The route of a number that [`lookup`](Self::lookup) gave out; others are a bug.
     pub(super) fn route(&self, number: u32) -> &dyn Route<DB> {
         let index = usize::try_from(number).unwrap_or(usize::MAX);

@@ -152,9 +152,9 @@ impl Intake {
             RouteLookup::Unknown if ignored(ParkReason::UnknownType) => (IGNORED, None),
             RouteLookup::Unknown => {
                 let error = format!(
-                    "no handler is registered for events of type `{}`; register one, or name the \
-                     type with `routes.ignore(..)`",
-                    envelope.event_type
+                    "no handler is registered for events of type `{}`; {}",
+                    envelope.event_type,
+                    routes.remedy()
                 );
                 (PARKED, Some(doom(ParkReason::UnknownType, error)))
             }

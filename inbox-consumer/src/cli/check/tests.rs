@@ -187,7 +187,7 @@ fn sampled(records: Vec<Record>, parks: bool) -> Sampled {
     let reader = Reader::own(1_000);
     let unknown_type = if parks { Unwanted::Park } else { Unwanted::Ignore };
     let events = Events { unknown_type, ..Events::default() };
-    topics::types(&[facts], &reader, &known, &["OrderPaid", "OrderSent"], &events)
+    topics::types(&[facts], &reader, &known, (&["OrderPaid", "OrderSent"], "register one"), &events)
 }
 
 #[test]

@@ -247,7 +247,7 @@ pub(crate) fn types(
     topics: &[TopicFacts],
     reader: &Reader,
     known: &dyn Fn(&str) -> bool,
-    handled: &[&str],
+    (handled, remedy): (&[&str], &str),
     events: &Events,
 ) -> Sampled {
     let (mut seen, mut unread, mut all) = (BTreeMap::<String, usize>::new(), Vec::new(), 0_usize);
@@ -276,7 +276,7 @@ pub(crate) fn types(
         let outcome = fate(events.unknown_type, "unknown_type");
         sampled.doubts.push(doubt(format!(
             "{count} of the {all} newest records are events of type `{event_type}`, which has no handler: \
-             they {outcome}; register one, or name the type with `routes.ignore(..)`"
+             they {outcome}; {remedy}"
         )));
     }
     let unseen = handled.iter().filter(|event_type| all > 0 && !seen.contains_key(**event_type));

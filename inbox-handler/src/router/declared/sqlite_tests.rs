@@ -233,3 +233,14 @@ async fn the_database_looks_at_a_statement_before_the_start() {
         assert!(wrong.starts_with(begins) && wrong.contains(expected), "{wrong}");
     }
 }
+
+#[test]
+fn what_to_do_about_a_type_is_said_where_its_handlers_are() {
+    let stock =
+        || Routes::<Sqlite>::default().declare(&[declared(Each, &[], "DELETE FROM t")], None);
+    let remedy = |routes: Routes<Sqlite>| routes.freeze().unwrap().remedy();
+    assert_eq!(remedy(stock()), "declare one in `[[handlers]]`, or set `events.unknown_type`");
+    for in_code in [stock().on("u", InRust), stock().ignore("u")] {
+        assert!(remedy(in_code).contains("`routes.ignore(..)`"));
+    }
+}
