@@ -8,6 +8,8 @@ use crate::NextOffset;
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Standstill {
+    /// The brokers do not let the user read the topic, or in the group.
+    Forbidden(String),
     /// Another live process uses the same static instance id.
     ForeignOwner(String),
     /// A handler blocks its thread: it has not come back though its time is over.
@@ -73,6 +75,7 @@ impl Standstill {
     /// The name in metrics, logs, `status` and the operations page.
     pub fn name(&self) -> &'static str {
         match self {
+            Self::Forbidden(_) => "forbidden",
             Self::ForeignOwner(_) => "foreign_owner",
             Self::HandlerBlocks(_) => "handler_blocks",
             Self::HistoryLost(_) => "history_lost",
@@ -109,7 +112,8 @@ impl Standstill {
             | Self::TakingOver
             | Self::Unconfirmed(_)
             | Self::UpstreamTransaction(_) => false,
-            Self::HandlerBlocks(_)
+            Self::Forbidden(_)
+            | Self::HandlerBlocks(_)
             | Self::HistoryLost(_)
             | Self::IdScope(_)
             | Self::LaneRule(_)
@@ -132,7 +136,8 @@ impl Standstill {
     pub fn seen_from_outside(&self) -> bool {
         matches!(
             self,
-            Self::HandlerBlocks(_)
+            Self::Forbidden(_)
+                | Self::HandlerBlocks(_)
                 | Self::NoProgress(_)
                 | Self::TopicMissing(_)
                 | Self::Unconfirmed(_)
@@ -172,7 +177,8 @@ impl Standstill {
 impl fmt::Display for Standstill {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::ForeignOwner(text)
+            Self::Forbidden(text)
+            | Self::ForeignOwner(text)
             | Self::HandlerBlocks(text)
             | Self::HistoryLost(text)
             | Self::IdScope(text)

@@ -1,7 +1,7 @@
 //! What the thread that owns the consumer lets others see of itself without asking it.
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{BTreeSet, HashMap, HashSet},
     sync::{
         Arc, Mutex, PoisonError,
         atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
@@ -16,7 +16,7 @@ use crate::{
     broker::TopicState,
     event::{Isolation, NoFacts},
     ffi,
-    health::{BrokerHealth, LogEnds, TopicPresence, Unread},
+    health::{BrokerHealth, Forbidden, LogEnds, TopicPresence, Unread},
     poll_loop::PollLoop,
 };
 
@@ -39,13 +39,18 @@ pub(crate) struct ClientStats {
     ends: Mutex<HashMap<TopicPartition, NextOffset>>,
     asked: Mutex<HashMap<TopicPartition, LogEnds>>,
     unread: Mutex<HashMap<TopicPartition, Unread>>,
-    /// The topics that are consumed.
+    /// The group, and the topics that are consumed.
+    group: Arc<str>,
     names: Vec<Arc<str>>,
+    forbidden: Mutex<BTreeSet<Forbidden>>,
+    /// Whether anything is: looked at for each record.
+    any_forbidden: AtomicBool,
+    unassigned: Mutex<Vec<Arc<str>>>,
     topics: Mutex<HashMap<Arc<str>, TopicPresence>>,
 }
 
 impl ClientStats {
-    pub(crate) fn new(topics: impl IntoIterator<Item = Arc<str>>) -> Self {
+    pub(crate) fn new(group: &str, topics: impl IntoIterator<Item = Arc<str>>) -> Self {
         Self {
             origin: Instant::now(),
             round: AtomicU64::new(0),
@@ -54,7 +59,11 @@ impl ClientStats {
             ends: Mutex::default(),
             asked: Mutex::default(),
             unread: Mutex::default(),
+            group: group.into(),
             names: topics.into_iter().collect(),
+            forbidden: Mutex::default(),
+            any_forbidden: AtomicBool::new(false),
+            unassigned: Mutex::default(),
             topics: Mutex::default(),
         }
     }
@@ -72,6 +81,10 @@ impl ClientStats {
         self.joined.store(joined, Relaxed);
     }
 
+    pub(crate) fn is_joined(&self) -> bool {
+        self.joined.load(Relaxed)
+    }
+
     pub(crate) fn read(&self) -> BrokerHealth {
         let ends = self.ends.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let no_answer = self.no_answer.load(Relaxed);
@@ -84,7 +97,52 @@ impl ClientStats {
             asked: self.asked.lock().unwrap_or_else(PoisonError::into_inner).clone(),
             unread: self.unread.lock().unwrap_or_else(PoisonError::into_inner).clone(),
             topics: self.topics.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+            forbidden: self.forbidden.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+            unassigned: self.unassigned.lock().unwrap_or_else(PoisonError::into_inner).clone(),
         }
+    }
+
+    /// Whether the configuration names a topic.
+    pub(crate) fn consumes(&self, topic: &str) -> bool {
+        self.names.iter().any(|name| &**name == topic)
+    }
+
+    /// The brokers forbid a topic, or the group.
+    pub(crate) fn note_forbidden(&self, topic: Option<&str>) {
+        let forbidden = match topic {
+            Some(topic) => Forbidden::topic(topic.into()),
+            None => Forbidden::group(Arc::clone(&self.group)),
+        };
+        self.forbidden.lock().unwrap_or_else(PoisonError::into_inner).insert(forbidden);
+        self.any_forbidden.store(true, Relaxed);
+    }
+
+    /// They have just served it.
+    pub(crate) fn note_allowed(&self, topic: Option<&[u8]>) {
+        if !self.any_forbidden.load(Relaxed) {
+            return;
+        }
+        let mut forbidden = self.forbidden.lock().unwrap_or_else(PoisonError::into_inner);
+        forbidden.retain(|it| match topic {
+            Some(topic) => it.resource != "topic" || it.name.as_bytes() != topic,
+            None => it.resource != "group",
+        });
+        self.any_forbidden.store(!forbidden.is_empty(), Relaxed);
+    }
+
+    /// Topics that no member of the group has, of those that are there.
+    pub(crate) fn note_unassigned(&self, assigned: &HashSet<String>) {
+        let topics = self.topics.lock().unwrap_or_else(PoisonError::into_inner);
+        let there = |name: &&Arc<str>| {
+            let there = matches!(topics.get(*name), Some(TopicPresence::There(..)));
+            there && !assigned.contains(&***name)
+        };
+        let unassigned: Vec<_> = self.names.iter().filter(there).cloned().collect();
+        *self.unassigned.lock().unwrap_or_else(PoisonError::into_inner) = unassigned;
+    }
+
+    pub(crate) fn unassigned(&self) -> Vec<Arc<str>> {
+        self.unassigned.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Brokers are asked something that each can answer at once.
@@ -117,6 +175,7 @@ impl ClientStats {
                 TopicPresence::Missing(*since)
             }
             (Err(NoFacts::Missing), _) => TopicPresence::Missing(Instant::now()),
+            (Err(NoFacts::Forbidden), _) => return self.note_forbidden(Some(name)),
             (Err(NoFacts::Failed(_) | NoFacts::Unsupported), _) => return,
         };
         topics.insert(Arc::clone(name), sight);
@@ -168,7 +227,7 @@ impl PollLoop {
         *self.stats.ends.lock().unwrap_or_else(PoisonError::into_inner) = ends;
         *self.stats.unread.lock().unwrap_or_else(PoisonError::into_inner) = unread;
         self.ask_all_ends(now);
-        self.rejoin_without_gone(now);
+        self.rejoin_where_misfit(now);
     }
 
     fn ask_all_ends(&mut self, now: Instant) {
@@ -183,6 +242,7 @@ impl PollLoop {
             asked.retain(|topic_partition, _| ours.contains(topic_partition));
         }
         self.ask_all_topics();
+        self.ask_group();
         // Where nothing is assigned, what is known of topics tells that a broker is there.
         if !partitions.is_empty() || self.open_questions.asks_for_topics() {
             self.stats.ask();

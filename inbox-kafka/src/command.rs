@@ -9,6 +9,7 @@ use tokio::sync::oneshot;
 use crate::{
     broker::{BrokerError, Committed, TopicState},
     ffi::Queue,
+    group_view::GroupView,
 };
 
 /// Where an answer goes. Dropped unanswered when the thread ends.
@@ -22,6 +23,8 @@ pub(crate) enum Command {
     Commit(Vec<(TopicPartition, NextOffset, LeaderEpoch)>, Reply<Vec<TopicPartition>>),
     Confirm(TopicPartition, oneshot::Sender<bool>),
     AckRevocation(Vec<TopicPartition>),
+    /// A side thread's answer, or why there is none.
+    Group(Result<GroupView, String>),
     LogRange(TopicPartition, Reply<LogRange>),
     /// What commits carry from now on.
     Mark(String),
@@ -57,6 +60,7 @@ pub(crate) enum SeekResult {
 #[derive(Debug)]
 pub(crate) enum Question {
     Committed(TopicPartition, Reply<Option<Committed>>),
+    Group,
     Seek(TopicPartition, u64, NextOffset, LeaderEpoch),
 }
 

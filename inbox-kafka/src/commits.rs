@@ -73,6 +73,10 @@ impl PollLoop {
             return;
         };
         let answered = event.partitions();
+        self.notice_forbidden(event.code(), answered.first());
+        if event.code() == RDKafkaErrorCode::NoError {
+            self.stats.note_allowed(None);
+        }
         let refused =
             answered.iter().filter(|partition| partition.error != RDKafkaErrorCode::NoError);
         let first = refused.clone().next().map(|partition| partition.error);

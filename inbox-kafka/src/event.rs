@@ -3,7 +3,10 @@
 use outbox_core::TopicPartition;
 use rdkafka::types::RDKafkaErrorCode;
 
-use crate::broker::{BrokerError, TopicState};
+use crate::{
+    broker::{BrokerError, TopicState},
+    health::Forbidden,
+};
 
 /// What an event is about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -38,6 +41,8 @@ impl EventPartition {
 #[derive(Clone, Debug)]
 pub(crate) enum NoFacts {
     Failed(String),
+    /// The brokers do not let the user look at it.
+    Forbidden,
     /// There is no such topic.
     Missing,
     /// The broker does not know the question.
@@ -52,6 +57,7 @@ pub(crate) fn topic_state(
     match answer {
         Ok(state) => Ok(Some(state)),
         Err(NoFacts::Missing) => Ok(None),
+        Err(NoFacts::Forbidden) => Err(BrokerError(Forbidden::topic(topic.into()).to_string())),
         Err(NoFacts::Unsupported) => Ok(Some(TopicState::UNKNOWN)),
         Err(NoFacts::Failed(why)) => {
             Err(BrokerError(format!("asking about the topic {topic} failed: {why}")))

@@ -552,6 +552,7 @@ unsafe fn check_answer(code: RDKafkaRespErr, why: *const std::ffi::c_char) -> Re
         Err(RDKafkaErrorCode::UnknownTopicOrPartition | RDKafkaErrorCode::UnknownTopic) => {
             Err(NoFacts::Missing)
         }
+        Err(RDKafkaErrorCode::TopicAuthorizationFailed) => Err(NoFacts::Forbidden),
         // SAFETY: by contract.
         Err(_) => Err(NoFacts::Failed(unsafe { text(why) })),
     }

@@ -1,7 +1,8 @@
 //! What the thread that owns the consumer lets others see of itself, and of topics and logs.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeSet, HashMap},
+    fmt,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -32,6 +33,42 @@ pub struct BrokerHealth {
     pub unread: HashMap<TopicPartition, Unread>,
     /// The topics that are consumed, as far as brokers have answered.
     pub topics: HashMap<Arc<str>, TopicPresence>,
+    /// What the brokers forbid.
+    pub forbidden: BTreeSet<Forbidden>,
+    /// Topics that are consumed, are there, and that no member of the group was given.
+    pub unassigned: Vec<Arc<str>>,
+}
+
+/// What the brokers forbid the client's user.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Forbidden {
+    /// `topic` or `group`.
+    pub resource: &'static str,
+    /// Its name.
+    pub name: Arc<str>,
+    /// What may not be done: an operation of Kafka's access lists. The right to it has that to look at it in it.
+    pub operation: &'static str,
+}
+
+impl Forbidden {
+    pub(crate) fn topic(name: Arc<str>) -> Self {
+        Self { resource: "topic", name, operation: "READ" }
+    }
+
+    pub(crate) fn group(name: Arc<str>) -> Self {
+        Self { resource: "group", name, operation: "READ" }
+    }
+}
+
+impl fmt::Display for Forbidden {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { resource, name, operation } = self;
+        write!(
+            f,
+            "Kafka does not allow this user to {operation} the {resource} {name}: grant {operation} on it; the consumer \
+             goes on by itself then"
+        )
+    }
 }
 
 /// A batch that cannot be read.
@@ -88,6 +125,11 @@ impl BrokerHealth {
     /// Whether a topic has another id than this.
     pub fn is_other_topic(&self, topic: &str, id: [u8; 16]) -> bool {
         matches!(self.topics.get(topic), Some(TopicPresence::There(state, _)) if state.is_other(id))
+    }
+
+    /// What is forbidden of a topic.
+    pub fn forbidden(&self, topic: &str) -> Option<&Forbidden> {
+        self.forbidden.iter().find(|it| it.resource == "topic" && &*it.name == topic)
     }
 
     /// Topics that are consumed and are not there.

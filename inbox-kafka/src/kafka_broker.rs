@@ -28,7 +28,7 @@ use crate::{
     poll_loop::{Parts, PollLoop},
     query_thread::QueryThread,
     reread,
-    settings::{KafkaSettings, refusal},
+    settings::{KafkaSettings, Protocol, refusal},
     trouble::Troubles,
 };
 
@@ -59,12 +59,14 @@ pub fn connect(
     let (mailbox, commands) = Mailbox::new(Arc::clone(&queue));
     let mailbox = Arc::new(mailbox);
     let start = |name: &str| {
-        QueryThread::start(name, Arc::clone(&client), Arc::clone(&closing), Arc::clone(&mailbox))
+        let (client, group) = (Arc::clone(&client), settings.group.clone());
+        QueryThread::start(name, group, client, Arc::clone(&closing), Arc::clone(&mailbox))
             .map_err(|error| no_thread(&error))
     };
     let (seeker, asker) = (start("inbox-seek")?, start("inbox-ask")?);
-    let stats =
-        Arc::new(ClientStats::new(settings.topics.iter().map(|topic| topic.as_str().into())));
+    let names = settings.topics.iter().map(|topic| topic.as_str().into());
+    let stats = Arc::new(ClientStats::new(&settings.group, names));
+    let is_static = settings.instance_id.is_some() && settings.protocol == Protocol::Classic;
     let parts = Parts {
         client,
         queue,
@@ -77,6 +79,7 @@ pub fn connect(
         closing: Arc::clone(&closing),
         stats: Arc::clone(&stats),
         excerpts: settings.excerpts.clone(),
+        is_static,
     };
     let poll_loop = PollLoop::new(parts);
     thread::Builder::new()

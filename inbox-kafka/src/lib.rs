@@ -29,6 +29,8 @@ mod event;
 mod excerpt;
 mod ffi;
 mod gather;
+mod group;
+mod group_view;
 mod health;
 mod hold;
 mod in_flight_bytes;
@@ -63,7 +65,7 @@ pub mod internal {
             Arrival, Broker, BrokerError, BrokerEvent, ByteGuard, Committed, TopicState, Trouble,
         },
         excerpt::{Excerpts, Flaw},
-        health::{BrokerHealth, LogEnds, TopicPresence, Unread},
+        health::{BrokerHealth, Forbidden, LogEnds, TopicPresence, Unread},
         inspect::{LogFacts, Logs, TopicLogs, committed_of, inspect, topic},
         kafka_broker::{KafkaBroker, connect},
         settings::{KafkaSettings, Protocol},

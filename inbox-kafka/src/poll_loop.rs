@@ -28,9 +28,10 @@ use crate::{
     excerpt::Excerpts,
     ffi::{Event, Queue, RecordView},
     gather::Gather,
+    group::Misfit,
     hold::Holds,
     in_flight_bytes::{self, InFlightBytes},
-    partition_state::{PartitionStates, Phase, RecordAction},
+    partition_state::{PartitionStates, RecordAction},
     query_thread::QueryThread,
     questions::OpenQuestions,
     rebalance::Revocation,
@@ -64,8 +65,10 @@ pub(crate) struct PollLoop {
     pub(crate) stats: Arc<ClientStats>,
     /// When the ends of the logs are noted next.
     pub(crate) ends_due: Instant,
-    /// Since when the group gives partitions that their topics do not have.
-    pub(crate) gone_since: Option<Instant>,
+    /// What is wrong with what the group gives.
+    pub(crate) misfit: Misfit,
+    /// A member that the group knows by a name of its own, and whose assignment members make.
+    pub(crate) is_static: bool,
     /// When brokers are asked for them next.
     pub(crate) asked_due: Instant,
     seeker: QueryThread,
@@ -84,7 +87,7 @@ pub(crate) struct PollLoop {
     pub(crate) commits: HashMap<usize, OpenCommit>,
     /// The metadata of commits.
     pub(crate) mark: String,
-    confirms: Vec<(TopicPartition, oneshot::Sender<bool>)>,
+    pub(crate) confirms: Vec<(TopicPartition, oneshot::Sender<bool>)>,
     closed: Option<oneshot::Sender<()>>,
     fatal: bool,
 }
@@ -102,6 +105,7 @@ pub(crate) struct Parts {
     pub(crate) closing: Arc<AtomicBool>,
     pub(crate) stats: Arc<ClientStats>,
     pub(crate) excerpts: Excerpts,
+    pub(crate) is_static: bool,
 }
 
 impl PollLoop {
@@ -118,6 +122,7 @@ impl PollLoop {
             closing,
             stats,
             excerpts,
+            is_static,
         } = parts;
         Self {
             client,
@@ -133,7 +138,8 @@ impl PollLoop {
             refused_pauses: 0,
             stats,
             ends_due: Instant::now(),
-            gone_since: None,
+            misfit: Misfit::default(),
+            is_static,
             asked_due: Instant::now(),
             seeker,
             asker,
@@ -184,6 +190,10 @@ impl PollLoop {
 
     pub(crate) fn ask_seeker(&self, question: Question) {
         self.seeker.ask(question);
+    }
+
+    pub(crate) fn ask_asker(&self, question: Question) {
+        self.asker.ask(question);
     }
 
     fn round(&mut self, queue: &Queue) {
@@ -241,7 +251,10 @@ impl PollLoop {
             return self.reread(number, code, "a record with an error");
         }
         match state.advance(Offset(record.offset()), LeaderEpoch(record.leader_epoch())) {
-            RecordAction::Deliver => self.gather.take_in(number, record),
+            RecordAction::Deliver => {
+                self.stats.note_allowed(Some(record.topic()));
+                self.gather.take_in(number, record);
+            }
             RecordAction::Drop => {}
             RecordAction::Rewritten => {
                 self.flush();
@@ -271,8 +284,12 @@ impl PollLoop {
         if code == RDKafkaErrorCode::PollExceeded {
             return self.lose_all(&text);
         }
-        match event.partition() {
+        let partition = event.partition();
+        self.notice_forbidden(code, partition.as_ref());
+        match partition {
             Some(partition) => self.handle_partition_error(&partition, code, text),
+            // Who the others are is told with it.
+            None if code == RDKafkaErrorCode::InconsistentGroupProtocol => self.ask_who(),
             None => self.tell_trouble(code, &text),
         }
     }
@@ -304,6 +321,7 @@ impl PollLoop {
         }
         (state.next, state.validating) = (position, None);
         let partition = state.topic_partition.clone();
+        self.stats.note_allowed(Some(partition.topic.as_bytes()));
         self.tell(BrokerEvent::Position { partition, generation, position });
     }
 
@@ -331,12 +349,13 @@ impl PollLoop {
         match command {
             // Taken out by `serve_commands`.
             Command::Close(closed) => self.closed = Some(closed),
-            Command::Ask(question) => self.asker.ask(question),
+            Command::Ask(question) => self.ask_asker(question),
             Command::Commit(offsets, reply) => self.commit(offsets, reply),
             Command::Confirm(topic_partition, reply) => {
                 self.confirms.push((topic_partition, reply));
             }
             Command::AckRevocation(partitions) => self.ack_revocation(&partitions),
+            Command::Group(described) => self.handle_group(described),
             Command::LogRange(topic_partition, reply) => self.ask_range(topic_partition, reply),
             Command::Mark(mark) => self.mark = mark,
             Command::Pause(topic_partition, paused) => self.handle_pause(&topic_partition, paused),
@@ -349,22 +368,6 @@ impl PollLoop {
             #[cfg(feature = "testing")]
             Command::Stall(time) => std::thread::sleep(time),
             Command::Topic(topic, reply) => self.ask_topic(topic, reply),
-        }
-    }
-
-    /// After a poll the client knows what the group last said.
-    fn answer_confirms(&mut self) {
-        if self.confirms.is_empty() {
-            return;
-        }
-        let lost = self.client_lost();
-        for (topic_partition, reply) in std::mem::take(&mut self.confirms) {
-            let state = self.states.of(&topic_partition);
-            let ours = state.is_some_and(|(_, state)| {
-                matches!(state.phase, Phase::Idle | Phase::Reading(_) | Phase::Seeking(_))
-            });
-            // The pipeline may have ended meanwhile.
-            let _ = reply.send(ours && !lost);
         }
     }
 

@@ -29,7 +29,7 @@ use crate::{
     broker::{BrokerError, Committed},
     client::{Client, list, list_at, partition_label},
     command::{Command, Mailbox, Question, Reply, SeekResult},
-    ffi,
+    ffi, group_view,
     questions::ASK_TIMEOUT,
 };
 
@@ -46,6 +46,7 @@ pub(crate) struct QueryThread {
 impl QueryThread {
     pub(crate) fn start(
         name: &str,
+        group: String,
         client: Arc<Client>,
         closing: Arc<AtomicBool>,
         mailbox: Arc<Mailbox>,
@@ -59,7 +60,7 @@ impl QueryThread {
                 }
                 // What has been asked meanwhile.
                 let all = std::iter::once(question).chain(receiver.try_iter());
-                answer(&client, all, &mailbox);
+                answer(&client, &group, all, &mailbox);
             }
         })?;
         Ok(Self { questions: Some(questions), thread: Some(thread) })
@@ -80,7 +81,12 @@ impl QueryThread {
     }
 }
 
-fn answer(client: &Client, questions: impl Iterator<Item = Question>, mailbox: &Mailbox) {
+fn answer(
+    client: &Client,
+    group: &str,
+    questions: impl Iterator<Item = Question>,
+    mailbox: &Mailbox,
+) {
     let mut asked = Vec::new();
     for question in questions {
         match question {
@@ -89,6 +95,9 @@ fn answer(client: &Client, questions: impl Iterator<Item = Question>, mailbox: &
                 asked.push((topic_partition, reply));
             }
             Question::Committed(..) => {}
+            Question::Group => {
+                mailbox.send(Command::Group(group_view::describe(client, group, ASK_TIMEOUT)));
+            }
             Question::Seek(topic_partition, ticket, to, leader_epoch) => {
                 let sought = seek(client, &topic_partition, to, leader_epoch);
                 mailbox.send(Command::SeekResult(topic_partition, ticket, sought));

@@ -44,6 +44,8 @@ impl PollLoop {
     }
 
     fn handle_assigned(&mut self, numbers: &[usize]) {
+        let taken = self.refuse_unconfigured(numbers);
+        let numbers = &taken[..];
         let partitions = self.states.topic_partitions(numbers);
         // An empty assignment is ordinary, and has to be answered too.
         let assigned = self.assign(&partitions);
@@ -56,12 +58,15 @@ impl PollLoop {
             return self.tell_fatal(error.0);
         }
         self.stats.joined(true);
+        self.stats.note_allowed(None);
         if !partitions.is_empty() {
             self.tell(BrokerEvent::Assigned(partitions));
         }
     }
 
     fn handle_revoked(&mut self, numbers: &[usize]) {
+        let taken = self.forget_refused(numbers);
+        let numbers = &taken[..];
         let partitions = self.states.topic_partitions(numbers);
         // A client that overslept `max.poll.interval` was told so before; librdkafka does not always
         // call that revocation a loss.
@@ -144,6 +149,22 @@ impl PollLoop {
 
     pub(crate) fn client_lost(&self) -> bool {
         self.client.assignment_lost()
+    }
+
+    /// After a poll the client knows what the group last said.
+    pub(crate) fn answer_confirms(&mut self) {
+        if self.confirms.is_empty() {
+            return;
+        }
+        let lost = self.client_lost();
+        for (topic_partition, reply) in std::mem::take(&mut self.confirms) {
+            let state = self.states.of(&topic_partition);
+            let ours = state.is_some_and(|(_, state)| {
+                matches!(state.phase, Phase::Idle | Phase::Reading(_) | Phase::Seeking(_))
+            });
+            // The pipeline may have ended meanwhile.
+            let _ = reply.send(ours && !lost);
+        }
     }
 
     /// Takes partitions, paused. Their state is the caller's to set.

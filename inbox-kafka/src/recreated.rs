@@ -6,10 +6,7 @@
 //! for developers right before it does. That line is in the same queue, and so before any record of the new topic.
 //! Brokers that fetch by name alone are seen by the watch of inbox-consumer, some seconds later.
 
-use std::time::{Duration, Instant};
-
 use inbox_engine::internal::Rule;
-use rdkafka::{consumer::Consumer as _, types::RDKafkaErrorCode};
 
 use crate::poll_loop::PollLoop;
 
@@ -19,31 +16,7 @@ pub(crate) const DEBUG: &str = "metadata";
 /// The id of a topic that the client has not met before.
 const NO_ID: &str = "AAAAAAAAAAAAAAAAAAAAAA";
 
-/// A group has so long to take partitions away that their topic does not have any more.
-const GONE_MAX: Duration = Duration::from_secs(10);
-
 impl PollLoop {
-    /// Leaves the group and joins it anew while it gives partitions that are gone: the sticky assignor leaves with
-    /// a member what it owns, be it there or not (librdkafka 2.12).
-    pub(crate) fn rejoin_without_gone(&mut self, now: Instant) {
-        let gone = |number: usize| self.stats.lacks(&self.states.get(number).topic_partition);
-        let any = self.states.ours().into_iter().any(gone);
-        let since = *self.gone_since.get_or_insert(now);
-        if !any || self.revocation.is_some() {
-            self.gone_since = None;
-        } else if now.duration_since(since) >= GONE_MAX {
-            self.gone_since = None;
-            let why = "the group gives partitions that are gone; this member joins it anew";
-            self.tell_trouble(RDKafkaErrorCode::UnknownPartition, why);
-            let topics = self.stats.topics();
-            let names: Vec<&str> = topics.iter().map(|topic| &**topic).collect();
-            self.client.unsubscribe();
-            if let Err(error) = self.client.subscribe(&names) {
-                self.tell_fatal(format!("the topics cannot be subscribed to: {error}"));
-            }
-        }
-    }
-
     /// Lets go of what is read of a topic that has another id now: the next take-over says so by name.
     pub(crate) fn notice_topic(&mut self, line: &str) {
         let Some(topic) = changed_topic(line).filter(|_| Rule::TopicIdWatched.on()) else { return };

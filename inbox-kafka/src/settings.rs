@@ -71,6 +71,9 @@ impl fmt::Debug for KafkaSettings {
     }
 }
 
+/// How members of a group with the classic protocol share partitions.
+pub(crate) const ASSIGNOR: &str = "cooperative-sticky";
+
 /// What no user may change, because a promise rests on it.
 const FIXED: &[(&str, &str)] = &[
     // Only the watermark is committed, and only by us.
@@ -167,7 +170,7 @@ impl KafkaSettings {
                 let heartbeat = (self.session_timeout / HEARTBEATS_PER_SESSION)
                     .clamp(Duration::from_millis(100), Duration::from_secs(3));
                 own.push(("group.protocol", "classic".into()));
-                own.push(("partition.assignment.strategy", "cooperative-sticky".into()));
+                own.push(("partition.assignment.strategy", ASSIGNOR.into()));
                 own.push(("session.timeout.ms", millis(self.session_timeout)));
                 own.push(("heartbeat.interval.ms", millis(heartbeat)));
             }

@@ -110,6 +110,13 @@ impl OwnKafka {
         file.write_all_at(&[!byte], at).expect("the byte is written");
     }
 
+    /// Changes access lists, as `kafka-acls.sh` does; the broker needs an authorizer.
+    pub async fn change_rights(&self, arguments: &[&str]) {
+        let class = "org.apache.kafka.tools.AclCommand";
+        let changed = tokio::task::block_in_place(|| self.kafka().run_tool(class, arguments));
+        changed.unwrap_or_else(|failure| panic!("{failure}"));
+    }
+
     /// Freezes the broker: it holds its connections and answers nothing.
     pub fn pause(&self) {
         self.process().signal("STOP");

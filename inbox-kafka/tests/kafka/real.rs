@@ -7,6 +7,7 @@ use inbox_kafka::internal::{Broker as _, BrokerEvent, Protocol};
 use rdkafka::{
     ClientConfig, Offset, TopicPartitionList,
     admin::AdminOptions,
+    consumer::{BaseConsumer, Consumer as _},
     producer::{BaseProducer, BaseRecord, Producer as _},
 };
 
@@ -35,6 +36,42 @@ async fn a_topic_has_an_id() {
         assert_eq!(id("not-there-at-all").await, None);
         member.close().await;
     }
+}
+
+/// The group assigns in another way: who its members are is told, and what to change.
+#[tokio::test]
+async fn members_with_another_assignor_are_named() {
+    let Some(world) = World::real(Protocol::Classic) else { return };
+    let topic = world.topic(1).await;
+    let settings = world.settings(&[&topic]);
+    let other: BaseConsumer = ClientConfig::new()
+        .set("bootstrap.servers", &world.bootstrap)
+        .set("group.id", &settings.group)
+        .set("client.id", "the-other")
+        .set("partition.assignment.strategy", "range")
+        .create()
+        .unwrap();
+    other.subscribe(&[&topic]).unwrap();
+    let joined = move || {
+        while other.assignment().unwrap().count() == 0 {
+            drop(other.poll(Duration::from_millis(100)));
+        }
+        other
+    };
+    let _other = tokio::task::spawn_blocking(joined).await.unwrap();
+    let mut member = Member::join(settings);
+    let error = member
+        .until("who the others are", |event| match event {
+            BrokerEvent::Trouble(trouble) if trouble.error.contains("the-other") => {
+                Some(trouble.error)
+            }
+            _ => None,
+        })
+        .await;
+    for part in ["`range`", "the-other at 127.0.0.1", "cooperative-sticky"] {
+        assert!(error.contains(part), "{error}");
+    }
+    member.close().await;
 }
 
 fn transactions(world: &World, topic: &str) -> BaseProducer {

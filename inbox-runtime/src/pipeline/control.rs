@@ -146,7 +146,10 @@ impl<DB: Owners> Control<DB> {
             ))
         };
         let (topic, committed, log) = tokio::time::timeout(ASK_MAX, asked).await.map_err(late)?;
-        let again = |error: BrokerError| TakeOverFault::Again(error.0);
+        let again = |error: BrokerError| match self.broker.health().forbidden(&partition.topic) {
+            Some(forbidden) => TakeOverFault::Wait(Standstill::Forbidden(forbidden.to_string())),
+            None => TakeOverFault::Again(error.0),
+        };
         // Without the topic the others have no answer, or one that says less.
         let topic = find_topic(&partition, topic.map_err(again)?)?;
         let (committed, log) = (committed.map_err(again)?, log.map_err(again)?);

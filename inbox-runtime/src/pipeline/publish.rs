@@ -59,6 +59,8 @@ impl<DB: Owners> Driver<DB> {
             ended: false,
             joined: health.joined,
             topics_missing: health.topics_missing(Instant::now()).into(),
+            forbidden: health.forbidden.into_iter().collect(),
+            topics_unassigned: health.unassigned.into(),
             brokers_silence: health.brokers_silence,
             silence: health.silence,
             committed_at: self.committed_at,

@@ -41,6 +41,8 @@ pub(super) struct Observation<'s> {
     pub(super) ends: LogEnds,
     /// What is to be said of a topic that is not there, or too small.
     pub(super) missing: Option<String>,
+    /// What is to be said of a topic that may not be read.
+    pub(super) forbidden: Option<String>,
     /// What is to be said of a batch that cannot be read.
     pub(super) unread: Option<String>,
     /// How long nothing may move while one event takes all that the limits allow.
@@ -66,6 +68,7 @@ impl ProgressWatch {
             overdue,
             ends,
             missing,
+            forbidden,
             unread,
             event_max,
         } = observation;
@@ -82,6 +85,9 @@ impl ProgressWatch {
         self.held = self.hold(snapshot.position, ends, now);
         if let Some(sentence) = missing {
             return Some(Standstill::TopicMissing(sentence));
+        }
+        if let Some(sentence) = forbidden {
+            return Some(Standstill::Forbidden(sentence));
         }
         if let Some(sentence) = unread {
             return Some(Standstill::UnreadableBatch(sentence));
@@ -171,6 +177,7 @@ impl<DB: Owners> Driver<DB> {
                 overdue: self.meters.calls.overdue(Some(taken.scope.partition_ref), now),
                 ends: health.asked.get(&tracked.place).copied().unwrap_or_default(),
                 missing: health.missing(&tracked.place, tracked.watch.moves_since, now),
+                forbidden: health.forbidden(&tracked.place.topic).map(ToString::to_string),
                 unread: unread.map(|batch| batch.sentence.clone()),
                 event_max,
             };
@@ -202,6 +209,7 @@ mod tests {
         snapshot: Snapshot,
         ends: LogEnds,
         missing: Option<String>,
+        forbidden: Option<String>,
         unread: Option<String>,
         calls: u64,
         overdue: Option<String>,
@@ -232,6 +240,7 @@ mod tests {
                 snapshot,
                 ends,
                 missing: None,
+                forbidden: None,
                 unread: None,
                 calls: 0,
                 overdue: None,
@@ -252,6 +261,7 @@ mod tests {
                     overdue: self.overdue.clone(),
                     ends: self.ends,
                     missing: self.missing.clone(),
+                    forbidden: self.forbidden.clone(),
                     unread: self.unread.clone(),
                     event_max: Duration::from_secs(10),
                 };
@@ -286,6 +296,15 @@ mod tests {
         scene.missing = Some("it is not there".to_owned());
         assert_eq!(scene.seen(0, 0), Some("topic_missing"));
         scene.missing = None;
+        assert_eq!(scene.seen(1, 60), None);
+    }
+
+    #[test]
+    fn a_topic_that_may_not_be_read_is_seen_at_once_and_ends() {
+        let mut scene = Scene::new();
+        scene.forbidden = Some("READ".to_owned());
+        assert_eq!(scene.seen(0, 0), Some("forbidden"));
+        scene.forbidden = None;
         assert_eq!(scene.seen(1, 60), None);
     }
 

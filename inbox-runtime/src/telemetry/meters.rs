@@ -12,6 +12,7 @@ use std::{
 
 use inbox_engine::internal::{BatchOutcome, ParkReason};
 use inbox_handler::internal::Calls;
+use inbox_kafka::internal::Forbidden;
 use outbox_core::TopicPartition;
 use service_kit::{
     Counter,
@@ -113,6 +114,10 @@ pub(crate) struct Live {
     pub(crate) joined: bool,
     /// Topics that are consumed and are not there.
     pub(crate) topics_missing: Arc<[Arc<str>]>,
+    /// What the brokers forbid.
+    pub(crate) forbidden: Arc<[Forbidden]>,
+    /// Topics that are consumed, are there, and that no member of the group was given.
+    pub(crate) topics_unassigned: Arc<[Arc<str>]>,
     /// For how long no broker had answered then.
     pub(crate) brokers_silence: Duration,
     /// How long the Kafka client had not been polled then.

@@ -124,6 +124,18 @@ metrics! { pub METRICS of Scrape<'_>, Scrape::consumer;
             s.add(&[topic], 1);
         }
     };
+    /// 1 for each topic that is there, is configured, and that no member of the group was given (with `consumer.instance_id`).
+    Gauge "inbox_topic_unassigned" "boolean" [topic] |m, s| {
+        for topic in &*m.live.topics_unassigned {
+            s.add(&[topic], 1);
+        }
+    };
+    /// 1 for each topic and group that Kafka does not let the user read: `resource` is `topic` or `group`, `operation` what to grant.
+    Gauge "inbox_forbidden" "boolean" [resource name operation] |m, s| {
+        for it in &*m.live.forbidden {
+            s.add(&[it.resource, &it.name, it.operation], 1);
+        }
+    };
     /// Partitions that this process has.
     Gauge "inbox_partitions" "partitions" [] |m, s| s.add(&[], m.live.partitions.len());
     /// Everything below this offset is settled, as the database holds it.

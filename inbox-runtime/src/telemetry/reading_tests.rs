@@ -7,6 +7,7 @@ use std::{
 };
 
 use inbox_engine::internal::{BatchOutcome, Failure, HandlerFault, ParkReason, Tally};
+use inbox_kafka::internal::Forbidden;
 use outbox_core::TopicPartition;
 
 use super::{
@@ -65,7 +66,13 @@ fn measured(consumer: &str) -> Readings {
     let stands = Some(("outage", "the database is out"));
     let gone = Arc::from(["bills".into()]);
     let partitions = vec![partition(0, None), partition(1, stands)];
-    meters.publish(Live { topics_missing: gone, ..live(partitions) });
+    let forbidden = Forbidden { resource: "group", name: "billing".into(), operation: "READ" };
+    meters.publish(Live {
+        topics_missing: gone,
+        topics_unassigned: Arc::from(["refunds".into()]),
+        forbidden: Arc::from([forbidden]),
+        ..live(partitions)
+    });
     let place = TopicPartition { topic: "orders".into(), partition: 0 };
     meters.publish_parked(HashMap::from([(place, Parked { events: 12, aggregates: 3 })]));
     Readings(meters)
@@ -107,6 +114,9 @@ fn everything_that_is_measured_is_shown_with_its_labels() {
         1.0,
     );
     shows(r#"inbox_topic_missing{consumer="billing",topic="bills"}"#, 1.0);
+    shows(r#"inbox_topic_unassigned{consumer="billing",topic="refunds"}"#, 1.0);
+    let forbidden = r#"resource="group",name="billing",operation="READ""#;
+    shows(&format!("inbox_forbidden{{consumer=\"billing\",{forbidden}}}"), 1.0);
     shows(r#"inbox_connections{consumer="billing",state="idle"}"#, 2.0);
     shows(r#"inbox_transactions_limit{consumer="billing"}"#, 7.0);
     shows(r#"inbox_ready{consumer="billing"}"#, 0.0);

@@ -73,7 +73,8 @@ pub struct Unready {
     /// The partition.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub partition: Option<i32>,
-    /// Name of the standstill (of a topic: `topic_missing`), or `starting`, `joining`, `no_broker`, `stuck`, `ending`, `ended`.
+    /// Name of the standstill (of a topic also `topic_missing`, `topic_unassigned` and `forbidden`, which a group can
+    /// be, too), or `starting`, `joining`, `no_broker`, `stuck`, `ending`, `ended`.
     pub reason: &'static str,
     /// For people.
     pub sentence: String,
@@ -142,9 +143,9 @@ impl Readings {
             )
         } else if let Some(sentence) = stuck(meters, live) {
             whole("stuck", &sentence)
-        } else if !live.joined && !live.topics_missing.is_empty() {
-            // A group whose topics are not there gives nothing.
-            missing_topics(live).collect()
+        } else if !live.joined && (!live.topics_missing.is_empty() || !live.forbidden.is_empty()) {
+            // A group whose topics are not there gives nothing, and one that is forbidden neither.
+            of_the_group(live).collect()
         } else if !live.joined {
             whole(
                 "joining",
@@ -160,7 +161,7 @@ impl Readings {
                 ),
             )
         } else {
-            live.partitions.iter().filter_map(unready).chain(missing_topics(live)).collect()
+            live.partitions.iter().filter_map(unready).chain(of_the_group(live)).collect()
         };
         let held = live.partitions.iter().flat_map(held).collect();
         Readiness { ready: reasons.is_empty(), partitions: live.partitions.len(), reasons, held }
@@ -186,15 +187,32 @@ pub(super) fn no_broker(live: &Live) -> bool {
     live.brokers_silence > BROKERS_SILENCE_MAX
 }
 
-/// Topics that are not there and of which this process has no partition that says so.
-fn missing_topics(live: &Live) -> impl Iterator<Item = Unready> {
+/// What is wrong with topics of which this process has no partition that says so, and with the group.
+fn of_the_group(live: &Live) -> impl Iterator<Item = Unready> {
     let told = |topic: &Arc<str>| live.partitions.iter().any(|partition| partition.topic == *topic);
-    live.topics_missing.iter().filter(move |topic| !told(topic)).map(|topic| Unready {
+    let of = |topic: &Arc<str>, reason, sentence| Unready {
         topic: Some(Arc::clone(topic)),
         partition: None,
-        reason: "topic_missing",
-        sentence: inbox_kafka::internal::missing(topic),
-    })
+        reason,
+        sentence,
+    };
+    let missing = live.topics_missing.iter().filter(move |topic| !told(topic));
+    let missing =
+        missing.map(move |topic| of(topic, "topic_missing", inbox_kafka::internal::missing(topic)));
+    let unassigned = live.topics_unassigned.iter().map(move |topic| {
+        let sentence = format!(
+            "no member of the group was given the topic {topic}: its records wait; this member joins the group anew, \
+             within a minute"
+        );
+        of(topic, "topic_unassigned", sentence)
+    });
+    let forbidden =
+        live.forbidden.iter().filter(move |it| it.resource == "group" || !told(&it.name));
+    let forbidden = forbidden.map(move |it| {
+        let topic = (it.resource == "topic").then(|| Arc::clone(&it.name));
+        Unready { topic, partition: None, reason: "forbidden", sentence: it.to_string() }
+    });
+    missing.chain(unassigned).chain(forbidden)
 }
 
 fn unready(partition: &PartitionReading) -> Option<Unready> {

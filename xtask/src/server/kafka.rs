@@ -108,6 +108,13 @@ impl Kafka {
         Some(format!("127.0.0.1:{}", found.1))
     }
 
+    /// Runs a tool of Kafka's on the broker, by the name of its class.
+    pub fn run_tool(&self, class: &str, arguments: &[&str]) -> Outcome {
+        let mut tool = self.java();
+        tool.args([class, "--bootstrap-server", &self.address()]).args(arguments);
+        capture(&mut tool).map(drop)
+    }
+
     /// The port that the broker itself listens on.
     pub fn port(&self) -> u16 {
         self.port
