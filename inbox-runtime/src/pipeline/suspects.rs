@@ -44,8 +44,18 @@ impl<DB: Transactions> Work<DB> {
         scope: Scope,
         batch: &Batch<Arc<Delivery>>,
     ) -> BatchOutcome {
-        // First: what codecs fetch is waited for beside everything else, and a process that ends meanwhile ended with none
-        // of these events.
+        // What a codec fetches it may read in this process, which may end with it: after an unclean end that is written
+        // down as well, and a suspect is tried before. Neither keeps others: a registry may be slow.
+        let fetches = !self.is_prepared(&batch.items);
+        let suspect = batch.items.iter().any(Item::is_suspect);
+        if fetches && batch.marked {
+            if let Err(error) = self.mark(scope, batch, true).await {
+                return BatchOutcome::Fault(TransactionFault::Unreached(error));
+            }
+            if let Some(outcome) = self.try_suspect(scope, batch).await {
+                return outcome;
+            }
+        }
         if let Err(fault) = self.prepare(&batch.items).await {
             return BatchOutcome::Fault(fault);
         }
@@ -53,14 +63,14 @@ impl<DB: Transactions> Work<DB> {
             let _beside_others = self.state.aside.read().await;
             return self.run(scope, batch).await;
         }
-        if batch.items.iter().any(Item::is_suspect) {
+        if suspect {
             let (_alone, _beside_others);
             if Rule::SuspectRunsAlone.on() {
                 _alone = self.state.aside.write().await;
             } else {
                 _beside_others = self.state.aside.read().await;
             }
-            if let Some(outcome) = self.try_suspect(scope, batch).await {
+            if !fetches && let Some(outcome) = self.try_suspect(scope, batch).await {
                 return outcome;
             }
             return self.run_marked(scope, batch).await;

@@ -23,6 +23,8 @@ use super::{Delivery, document, transaction::Work};
 
 /// It is there, and waits for events.
 const READY: &str = "inbox-trial: ready";
+/// It has an event, and what the codec lacks is fetched now.
+const FETCH: &str = "inbox-trial: fetch";
 /// The handler is called now.
 const BEGIN: &str = "inbox-trial: begin";
 /// The handler has come back.
@@ -92,7 +94,7 @@ impl Process {
     /// The next word that it says; `None` when it has ended.
     async fn word(&mut self) -> Option<&'static str> {
         while let Ok(Some(line)) = self.lines.next_line().await {
-            let word = [READY, BEGIN, END, NOTHING].into_iter().find(|word| *word == line);
+            let word = [READY, FETCH, BEGIN, END, NOTHING].into_iter().find(|word| *word == line);
             if word.is_some() {
                 return word;
             }
@@ -107,18 +109,29 @@ impl Process {
             self.stdin.flush().await.ok()?;
             self.word().await
         };
-        match tokio::time::timeout(time, asked).await {
+        let mut word = tokio::time::timeout(time, asked).await;
+        if let Ok(Some(FETCH)) = word {
+            word = match tokio::time::timeout(time, self.word()).await {
+                Ok(None) => return self.dies().await,
+                word => word,
+            };
+        }
+        match word {
             Ok(Some(BEGIN)) => {}
             Ok(Some(NOTHING)) => return TrialResult::Lives,
             _ => return TrialResult::Unknown,
         }
         match tokio::time::timeout(time, self.word()).await {
             Ok(Some(_)) => TrialResult::Lives,
-            Ok(None) => match self.child.wait().await {
-                Ok(status) => TrialResult::Dies(status.to_string()),
-                Err(error) => TrialResult::Dies(error.to_string()),
-            },
+            Ok(None) => self.dies().await,
             Err(_) => TrialResult::Dies(format!("it did not come back within {time:?}")),
+        }
+    }
+
+    async fn dies(&mut self) -> TrialResult {
+        match self.child.wait().await {
+            Ok(status) => TrialResult::Dies(status.to_string()),
+            Err(error) => TrialResult::Dies(error.to_string()),
         }
     }
 }
@@ -191,7 +204,7 @@ mod child {
     use inbox_store::internal::port::{Scope, Transactions};
     use tokio::{sync::mpsc, time::timeout};
 
-    use super::{BEGIN, END, IDLE_MAX, NOTHING, READY};
+    use super::{BEGIN, END, FETCH, IDLE_MAX, NOTHING, READY};
     use crate::pipeline::{
         Delivered, Delivery, document,
         transaction::{EarlyEnd, Transaction, Work},
@@ -222,6 +235,7 @@ mod child {
 
         async fn try_event(&self, item: Delivered) -> io::Result<&'static str> {
             let batch = batch(item);
+            say(FETCH)?;
             if self.prepare(&batch.items).await.is_err() {
                 return Ok(NOTHING);
             }

@@ -62,13 +62,17 @@ async fn settled(stage: &Stage, parked: &[(&str, &str)]) {
 
 /// The event ends whatever runs it; it is in the midst of others that are well.
 async fn poisoned(act: &str, processes: &[&str]) -> Stage {
+    poisoned_by(acting("poison", 1, act), processes).await
+}
+
+async fn poisoned_by(poison: Record, processes: &[&str]) -> Stage {
     let stage = Stage::set("crashed", 2).await;
     let running: Vec<_> = processes.iter().map(|name| supervised(&stage, name)).collect();
     well(&stage, 1, EACH / 2).await;
     let half = async || stage.effects().await == AGGREGATES * EACH / 2;
     eventually(LONG, "the effects before", half).await;
 
-    stage.send(&[acting("poison", 1, act), counted("poison", 2)]).await;
+    stage.send(&[poison, counted("poison", 2)]).await;
     well(&stage, EACH / 2 + 1, EACH).await;
     eventually(LONG, "it is parked", async || stage.parked("crashed").await == 1).await;
     let all = async || stage.effects().await >= AGGREGATES * EACH;
@@ -94,6 +98,13 @@ async fn an_event_that_aborts_the_process_is_parked_alone() {
 #[tokio::test]
 async fn an_event_that_overflows_the_stack_is_parked_alone() {
     poisoned("overflow", &["one"]).await;
+}
+
+/// As a schema would whose parser overflows the stack: it is read before the transaction begins.
+#[tokio::test]
+async fn an_event_whose_codec_ends_the_process_before_the_transaction_is_parked_alone() {
+    let payload = json!({"n": 1, "act": "abort"}).to_string();
+    poisoned_by(Record::event("poison-1", "Fetched", "poison", &payload), &["one"]).await;
 }
 
 /// The partitions of the one that has died go to the other one, or come back: it is found all the same.

@@ -6,6 +6,7 @@ use std::{hint::black_box, process::ExitCode, time::Duration};
 use inbox_consumer::{
     BatchHandler, Event, GapEnd, Handler, HandlerError, HandlerResult, Tx, VersionPolicy, cli,
 };
+use outbox_core::{CodecError, Decode, Json, Payload, Preparation};
 use serde::Deserialize;
 use sqlx::{Postgres, Sqlite};
 
@@ -134,6 +135,25 @@ async fn act(act: Option<Act>) -> HandlerResult {
     }
 }
 
+/// JSON, whose reader ends the process while it gets ready for a payload that says so.
+struct Fetched;
+
+impl Decode<Step> for Fetched {
+    fn decode(&self, payload: &Payload<'_>) -> Result<Step, CodecError> {
+        Json.decode(payload)
+    }
+
+    fn prepare(&self, payload: &Payload<'_>) -> Option<Preparation<'_>> {
+        let step: Step = Json.decode(payload).ok()?;
+        let aborts = matches!(step.act, Some(Act::Abort));
+        aborts.then(|| -> Preparation<'_> { Box::pin(async { end() }) })
+    }
+}
+
+fn end() -> Result<(), CodecError> {
+    std::process::abort()
+}
+
 /// Takes addresses, not pages: the limit of a process is on the first, and the machine is not to suffer.
 fn devour() -> usize {
     let mut taken: Vec<Vec<u8>> = Vec::new();
@@ -185,6 +205,7 @@ pub(crate) async fn run() -> ExitCode {
     }
     cli::main::<Postgres>(|routes| {
         let routes = routes.on("Counted", Count).on_batch("CountedAll", CountAll);
+        let routes = routes.on_with("Fetched", Fetched, Count);
         if std::env::var_os("GAP").is_none() {
             return routes;
         }
