@@ -4,6 +4,7 @@
 use std::sync::LazyLock;
 
 use inbox_schemas::internal::{Fetched, Format, Schema, framed};
+use outbox_core::Payload;
 
 const TREE: &str = r#"{"type": "record", "name": "a.Node", "fields": [
     {"name": "value", "type": ["null", "string", {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}]},
@@ -39,7 +40,7 @@ pub fn check(input: &[u8]) {
     _ = framed(Some(input), b"payload");
     let Some((choice, body)) = input.split_first() else { return };
     let schema = &SCHEMAS[usize::from(*choice) % SCHEMAS.len()];
-    if let Ok(value) = schema.decode::<serde_json::Value>(body, None) {
+    if let Ok(value) = schema.decode::<serde_json::Value>(&Payload::new(body), None) {
         let json = value.to_string();
         let again: serde_json::Value = serde_json::from_str(&json).expect("JSON of a payload");
         assert_eq!(again.to_string(), json);

@@ -4,7 +4,6 @@ use std::{fmt, sync::Arc};
 
 use outbox_core::{CodecError, Decode, Json, Payload, Preparation};
 use serde::de::DeserializeOwned;
-use serde_json::Value;
 
 use crate::{
     avro::{AvroSchema, ReaderSchema},
@@ -62,14 +61,14 @@ impl Registry {
     ) -> Result<T, CodecError> {
         let (name, body) = framed(payload.header(wire::HEADER), bytes)?;
         let schema = self.schemas.get(name)?;
-        if !payload.is_text_in_schema() {
-            return schema.decode(&body, self.reader.as_ref());
+        let body = payload.with_bytes(&body);
+        if payload.is_text_in_schema()
+            && let Ok(text) = schema.decode::<String>(&body, self.reader.as_ref())
+        {
+            // A column of JSON, which is a text to a converter: what the text holds is the payload.
+            return Json.decode(&Payload::new(text.as_bytes()));
         }
-        // A column of JSON, which is a text to a converter: what the text holds is the payload.
-        match schema.decode(&body, self.reader.as_ref())? {
-            Value::String(text) => Json.decode(&Payload::new(text.as_bytes())),
-            _ => schema.decode(&body, self.reader.as_ref()),
-        }
+        schema.decode(&body, self.reader.as_ref())
     }
 
     /// The schema that a payload is of, as far as that can be told.

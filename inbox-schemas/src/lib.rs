@@ -23,6 +23,7 @@ mod avro;
 mod budget;
 mod codec;
 mod fetched;
+mod parse;
 mod protobuf;
 mod registry;
 mod schema;

@@ -1,6 +1,6 @@
 //! A schema that can be read by, as the registry has it.
 
-use outbox_core::{CodecError, Decode as _, Json, Payload};
+use outbox_core::{CodecError, Decode as _, Json, Payload, internal::DecodeMemory};
 use serde::de::DeserializeOwned;
 
 use crate::{
@@ -34,7 +34,7 @@ impl Schema {
         }
     }
 
-    /// What a payload is, behind the id of its schema. JSON and the JSON of Protobuf are read as text: a number in a value
+    /// What a payload is whose bytes are those behind the id of its schema. They are read as JSON text: a number in a value
     /// of JSON has no more than 17 digits. Avro is resolved to the reader's schema, where there is one.
     ///
     /// # Errors
@@ -42,30 +42,23 @@ impl Schema {
     /// When the bytes are not what the schema describes, or that does not fit `T`.
     pub fn decode<T: DeserializeOwned>(
         &self,
-        body: &[u8],
+        payload: &Payload<'_>,
         reader: Option<&ReaderSchema>,
     ) -> Result<T, CodecError> {
-        let read = match self {
-            Self::Avro(schema) => {
-                let value = match reader {
-                    Some(reader) => schema.value_for(reader, body),
-                    None => schema.value(body),
-                };
-                serde_json::from_value(value.map_err(|what| unfit("Avro", &what))?)
+        let body = payload.bytes()?;
+        let mut memory = DecodeMemory::default();
+        let json = match (self, reader) {
+            (Self::Json, _) => return Json.decode(payload),
+            (Self::Avro(schema), Some(reader)) => {
+                let value = schema.value_for(reader, body, &mut memory)?;
+                return serde_json::from_value(value).map_err(|error| CodecError::value(&error));
             }
-            Self::Protobuf(schema) => {
-                let json = schema.json(body).map_err(|what| unfit("Protobuf", &what))?;
-                serde_json::from_slice(&json)
-            }
-            Self::Json => return Json.decode(&Payload::new(body)),
+            (Self::Avro(schema), None) => schema.json(body, &mut memory)?,
+            (Self::Protobuf(schema), _) => schema.json(body, &mut memory)?,
         };
-        read.map_err(|error| CodecError::value(&error))
+        if payload.is_tree() {
+            memory.reserve_tree(&json)?;
+        }
+        serde_json::from_slice(&json).map_err(|error| CodecError::value(&error))
     }
-}
-
-/// `what` shows none of the payload.
-pub(crate) fn unfit(format: &str, what: &str) -> CodecError {
-    CodecError::Other(format!(
-        "the payload is not the {format} that its schema describes: {what}; correct its producer"
-    ))
 }

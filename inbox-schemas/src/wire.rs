@@ -85,6 +85,13 @@ fn named(bytes: &[u8]) -> Option<(SchemaName, &[u8])> {
     }
 }
 
+/// `what` shows none of the payload.
+pub(crate) fn unfit(format: &str, what: &str) -> CodecError {
+    CodecError::Other(format!(
+        "the payload is not the {format} that its schema describes: {what}; correct its producer"
+    ))
+}
+
 /// The most messages that one of Protobuf may be inside of.
 const NESTED_MAX: i64 = 32;
 

@@ -5,7 +5,7 @@ use std::{future::Future, pin::Pin, sync::Arc};
 use bytes::Bytes;
 use serde::{Serialize, de::DeserializeOwned};
 
-use crate::{CodecError, Payload};
+use crate::{CodecError, Payload, decode_memory::DecodeMemory};
 
 /// What a codec has to wait for: see [`Decode::start`] and [`Decode::prepare`].
 pub type Preparation<'a> = Pin<Box<dyn Future<Output = Result<(), CodecError>> + Send + 'a>>;
@@ -115,6 +115,10 @@ pub struct Json;
 
 impl<T: DeserializeOwned> Decode<T> for Json {
     fn decode(&self, payload: &Payload<'_>) -> Result<T, CodecError> {
+        let mut memory = DecodeMemory::default();
+        if let Some(bytes) = payload.content().filter(|_| payload.is_tree()) {
+            memory.reserve_tree(bytes)?;
+        }
         match payload.content() {
             Some(bytes) => {
                 serde_json::from_slice(bytes).map_err(|e| CodecError::from_json(bytes, &e))

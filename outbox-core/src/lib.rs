@@ -150,6 +150,7 @@ mod cause;
 mod codec;
 mod codec_error;
 mod commit_mark;
+mod decode_memory;
 mod envelope;
 mod header_json;
 mod id;
@@ -205,6 +206,7 @@ pub mod internal {
     pub use crate::store::{for_role, migration, quotable, rights, said, show_values, unquoted};
     pub use crate::{
         commit_mark::CommitMark,
+        decode_memory::{DECODED_BYTES_MAX, DecodeMemory},
         header_json::{HeadersError, headers_from_json, headers_to_json},
         read::{Proposal, ReadAs, detect, reads_spec_version},
         record::Excerpt,

@@ -13,6 +13,7 @@ pub struct Payload<'a> {
     topic: &'a str,
     event_type: &'a str,
     text_in_schema: bool,
+    tree: bool,
 }
 
 impl<'a> Payload<'a> {
@@ -30,6 +31,7 @@ impl<'a> Payload<'a> {
             topic: "",
             event_type: "",
             text_in_schema: false,
+            tree: false,
         }
     }
 
@@ -42,6 +44,7 @@ impl<'a> Payload<'a> {
             topic,
             event_type: &envelope.event_type,
             text_in_schema: false,
+            tree: false,
         }
     }
 
@@ -56,6 +59,17 @@ impl<'a> Payload<'a> {
     #[doc(hidden)]
     pub fn is_text_in_schema(&self) -> bool {
         self.text_in_schema
+    }
+
+    /// The same for a codec that is to make a tree of JSON values of it, whose size is bounded then.
+    pub(crate) fn as_tree(self) -> Self {
+        Self { tree: true, ..self }
+    }
+
+    /// Whether a tree of JSON values is to be made of it.
+    #[doc(hidden)]
+    pub fn is_tree(&self) -> bool {
+        self.tree
     }
 
     /// The same with other bytes: what is left behind a prefix, say.

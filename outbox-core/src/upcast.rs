@@ -221,7 +221,7 @@ where
                  producer, or the step"
             ))
         };
-        let mut value: Value = self.codec.decode(payload)?;
+        let mut value: Value = self.codec.decode(&payload.as_tree())?;
         let mut reached = version;
         for (from, step) in steps {
             reached = from.saturating_add(1);

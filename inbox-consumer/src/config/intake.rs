@@ -81,11 +81,11 @@ impl Intake {
             found.push(Problem::doubt(&["intake.secret_files", "intake.listen"], text));
         }
         if let Some(pointer) = &self.webhook_aggregate_id
-            && !pointer.starts_with('/')
+            && (!pointer.starts_with('/') || pointer.parse::<outbox_core::Pointer>().is_err())
         {
             let text = format!(
                 "`intake.webhook_aggregate_id` is {pointer:?}, which is no JSON pointer; begin it with /, as in \
-                 /data/order_id"
+                 /data/order_id, and write ~ as ~0"
             );
             found.push(Problem::fatal(&["intake.webhook_aggregate_id"], text));
         }

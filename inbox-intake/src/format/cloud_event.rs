@@ -8,7 +8,7 @@ use bytes::Bytes;
 use outbox_core::internal::reads_spec_version;
 use serde_json::value::RawValue;
 
-use super::{BadInput, Drafts, decoded, draft::Draft, text};
+use super::{BadInput, Drafts, decoded, draft::Draft, scalar::Scalar, text};
 
 /// What says what the data is, of a record as of a request.
 const CONTENT_TYPE: &str = "content-type";
@@ -111,12 +111,10 @@ fn missing(name: &str) -> BadInput {
 /// Attributes are texts, numbers or truth values; `null` is as if it were not there.
 fn attribute(name: &str, value: &RawValue) -> Result<Option<String>, BadInput> {
     match serde_json::from_str(value.get()).map_err(not_json)? {
-        serde_json::Value::Null => Ok(None),
-        serde_json::Value::String(text) => Ok(Some(text)),
-        serde_json::Value::Bool(_) | serde_json::Value::Number(_) => {
-            Ok(Some(value.get().to_owned()))
-        }
-        _ => {
+        Scalar::Null => Ok(None),
+        Scalar::Text(text) => Ok(Some(text)),
+        Scalar::Bool | Scalar::Number(_) => Ok(Some(value.get().to_owned())),
+        Scalar::Nested => {
             Err(BadInput::new(format!("the attribute `{name}` is no text, number or truth value")))
         }
     }

@@ -1,11 +1,13 @@
 //! Our JSON envelope: one event, or a list of them.
 
+use std::collections::BTreeMap;
+
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 use serde::{Deserialize, Deserializer, de::Error as _};
 use serde_json::value::RawValue;
 
-use super::{BadInput, Drafts, draft::Draft};
+use super::{BadInput, Drafts, draft::Draft, scalar::Scalar};
 
 /// The names are those of the headers of records.
 #[derive(Deserialize)]
@@ -14,16 +16,16 @@ struct Envelope {
     event_id: String,
     event_type: String,
     aggregate_type: Option<String>,
-    aggregate_id: Option<Scalar>,
-    aggregate_version: Option<Scalar>,
-    occurred_at: Option<Scalar>,
-    schema_version: Option<Scalar>,
+    aggregate_id: Option<Whole>,
+    aggregate_version: Option<Whole>,
+    occurred_at: Option<Whole>,
+    schema_version: Option<Whole>,
     correlation_id: Option<String>,
     causation_id: Option<String>,
     traceparent: Option<String>,
     tracestate: Option<String>,
     #[serde(default)]
-    headers: serde_json::Map<String, serde_json::Value>,
+    headers: BTreeMap<String, Scalar>,
     /// As it is, to the last digit; `null` is a tombstone.
     #[serde(default, deserialize_with = "present")]
     payload: Option<Box<RawValue>>,
@@ -32,13 +34,13 @@ struct Envelope {
 }
 
 /// Text, or a whole number.
-struct Scalar(String);
+struct Whole(String);
 
-impl<'de> Deserialize<'de> for Scalar {
+impl<'de> Deserialize<'de> for Whole {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        match serde_json::Value::deserialize(deserializer)? {
-            serde_json::Value::String(text) => Ok(Self(text)),
-            serde_json::Value::Number(number) if !number.is_f64() => Ok(Self(number.to_string())),
+        match Scalar::deserialize(deserializer)? {
+            Scalar::Text(text) => Ok(Self(text)),
+            Scalar::Number(number) if !number.is_f64() => Ok(Self(number.to_string())),
             _ => Err(D::Error::custom("expected text or a whole number")),
         }
     }
@@ -89,10 +91,10 @@ fn draft(envelope: Envelope) -> Result<Draft, BadInput> {
         }
     };
     let headers = envelope.headers.into_iter().map(|(name, value)| match value {
-        serde_json::Value::String(text) => Ok((name, text)),
+        Scalar::Text(text) => Ok((name, text)),
         _ => Err(BadInput::new(format!("the header `{name}` in `headers` is no text"))),
     });
-    let text = |scalar: Option<Scalar>| scalar.map(|scalar| scalar.0);
+    let text = |whole: Option<Whole>| whole.map(|whole| whole.0);
     Ok(Draft {
         id: envelope.event_id,
         source: None,

@@ -12,6 +12,7 @@ mod cloud_event;
 mod draft;
 mod envelope;
 mod percent;
+mod scalar;
 mod webhook;
 
 use axum::http::{HeaderMap, StatusCode, header::CONTENT_TYPE};

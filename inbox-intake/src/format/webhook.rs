@@ -2,9 +2,9 @@
 
 use axum::http::HeaderMap;
 use bytes::Bytes;
-use serde_json::Value;
+use outbox_core::Pointer;
 
-use super::{BadInput, WebhookRules, decoded, draft::Draft, text};
+use super::{BadInput, WebhookRules, decoded, draft::Draft, scalar::Scalar, text};
 use crate::webhook_headers::WebhookHeaders;
 
 /// Reads a webhook.
@@ -19,18 +19,20 @@ pub(super) fn read(
     let id = header(named)?.ok_or_else(|| BadInput::new(format!("`{named}` is empty")))?;
     let (event_type, aggregate_id) = (header("event-type")?, header("aggregate-id")?);
     let occurred_at = header("occurred-at")?;
-    // Parsed only for what the headers do not say.
+    // Looked into only for what the headers do not say.
     let pointer = rules.aggregate_id.as_deref().filter(|_| aggregate_id.is_none());
     let looks = event_type.is_none() || pointer.is_some();
-    let parsed = if looks { parse(body)? } else { Value::Null };
+    let pointers = [Some("/type"), Some("/timestamp"), pointer];
+    let [in_type, in_timestamp, in_aggregate] =
+        if looks { find(body, pointers)? } else { [const { None }; 3] };
     let event_type = match event_type {
         Some(event_type) => event_type,
-        None => scalar(&parsed, "/type").ok_or_else(|| {
+        None => in_type.and_then(Scalar::text).ok_or_else(|| {
             BadInput::new("neither the header `Event-Type` nor `type` in the body says what it is")
         })?,
     };
     let aggregate_id = match pointer {
-        Some(pointer) => Some(whole(&parsed, pointer).ok_or_else(|| {
+        Some(pointer) => Some(in_aggregate.and_then(Scalar::whole).ok_or_else(|| {
             BadInput::new(format!(
                 "the body has no text or whole number of 64 bits at `{pointer}`, the aggregate's id"
             ))
@@ -44,7 +46,7 @@ pub(super) fn read(
         aggregate_type: header("aggregate-type")?,
         aggregate_id,
         aggregate_version: header("aggregate-version")?,
-        occurred_at: occurred_at.or_else(|| time(&parsed)),
+        occurred_at: occurred_at.or_else(|| in_timestamp?.text().map(time)),
         schema_version: header("schema-version")?,
         correlation_id: header("correlation-id")?,
         causation_id: header("causation-id")?,
@@ -55,31 +57,28 @@ pub(super) fn read(
     })
 }
 
-fn parse(body: &Bytes) -> Result<Value, BadInput> {
-    serde_json::from_slice(body)
-        .map_err(|error| BadInput::new(format!("the body of the webhook is no JSON: {error}")))
-}
-
 /// The time in a body. Many senders count seconds; no webhook is from before 1973, which such a number would be in
 /// milliseconds.
-fn time(body: &Value) -> Option<String> {
-    let text = scalar(body, "/timestamp")?;
+fn time(text: String) -> String {
     let seconds = text.parse().is_ok_and(|number: i64| (1..100_000_000_000).contains(&number));
-    Some(if seconds { format!("{text}000") } else { text })
+    if seconds { format!("{text}000") } else { text }
 }
 
-/// The same of what has to be the same to the last digit.
-fn whole(value: &Value, pointer: &str) -> Option<String> {
-    let is_fraction = value.pointer(pointer).is_some_and(Value::is_f64);
-    (!is_fraction).then(|| scalar(value, pointer)).flatten()
-}
-
-fn scalar(value: &Value, pointer: &str) -> Option<String> {
-    match value.pointer(pointer)? {
-        Value::String(text) if !text.is_empty() => Some(text.clone()),
-        Value::Number(number) => Some(number.to_string()),
-        _ => None,
+/// What is behind pointers into the body, of which nothing else is built.
+fn find(body: &Bytes, pointers: [Option<&str>; 3]) -> Result<[Option<Scalar>; 3], BadInput> {
+    let not_json = |error| BadInput::new(format!("the body of the webhook is no JSON: {error}"));
+    // A pointer that is none leads nowhere.
+    let all = pointers.map(|pointer| pointer?.parse::<Pointer>().ok());
+    let known: Vec<Pointer> = all.iter().flatten().cloned().collect();
+    let mut found = [None; 3];
+    Pointer::find_all(&known, body, &mut found).map_err(not_json)?;
+    let mut found = found.into_iter();
+    let mut scalars = [const { None }; 3];
+    for (scalar, _) in scalars.iter_mut().zip(&all).filter(|(_, pointer)| pointer.is_some()) {
+        let json = found.next().flatten();
+        *scalar = json.map(serde_json::from_str).transpose().map_err(not_json)?;
     }
+    Ok(scalars)
 }
 
 #[cfg(test)]
@@ -104,8 +103,8 @@ mod tests {
             ("1767323045678", "1767323045678"),
             ("\"2026-01-02T03:04:05Z\"", "2026-01-02T03:04:05Z"),
         ] {
-            let body = serde_json::from_str(&format!(r#"{{"timestamp":{json}}}"#)).unwrap();
-            assert_eq!(time(&body).as_deref(), Some(wanted));
+            let scalar: Scalar = serde_json::from_str(json).unwrap();
+            assert_eq!(scalar.text().map(time).as_deref(), Some(wanted));
         }
     }
 

@@ -16,9 +16,10 @@ mod tests;
 use std::sync::Arc;
 
 use apache_avro::{reader::datum::GenericDatumReader, schema::ResolvedSchema};
+use outbox_core::{CodecError, internal::DecodeMemory};
 use serde_json::Value;
 
-use crate::fetched::Fetched;
+use crate::{budget::text_bytes_max, fetched::Fetched, parse::parse, wire};
 use node::Nodes;
 
 /// A schema of Avro.
@@ -33,6 +34,10 @@ pub struct AvroSchema {
 impl AvroSchema {
     /// Reads a schema.
     pub(crate) fn read(fetched: &Fetched) -> Result<Self, String> {
+        parse(fetched, Self::parsed)
+    }
+
+    fn parsed(fetched: &Fetched) -> Result<Self, String> {
         let texts = fetched.references.iter().map(|(_, text)| text);
         let parsed = apache_avro::Schema::parse_str_with_list(&fetched.text, texts);
         let (schema, others) =
@@ -41,15 +46,32 @@ impl AvroSchema {
         Ok(Self { schema, others, nodes })
     }
 
-    /// The value of a payload. An error shows none of it.
-    pub(crate) fn value(&self, body: &[u8]) -> Result<Value, String> {
-        read::value(&self.nodes, body)
+    /// A payload as JSON. An error shows none of it.
+    pub(crate) fn json(
+        &self,
+        body: &[u8],
+        memory: &mut DecodeMemory,
+    ) -> Result<Vec<u8>, CodecError> {
+        memory.reserve(text_bytes_max(body))?;
+        let (json, _) = read::json(&self.nodes, body).map_err(unfit)?;
+        Ok(json)
     }
 
     /// The value that a payload is to a reader with another schema: with its defaults and wider types.
-    pub(crate) fn value_for(&self, reader: &Self, body: &[u8]) -> Result<Value, String> {
+    pub(crate) fn value_for(
+        &self,
+        reader: &Self,
+        body: &[u8],
+        memory: &mut DecodeMemory,
+    ) -> Result<Value, CodecError> {
+        memory.reserve(text_bytes_max(body))?;
         // Within bounds, so that the other reader is.
-        read::value(&self.nodes, body)?;
+        let (_, tree) = read::json(&self.nodes, body).map_err(unfit)?;
+        memory.reserve(tree)?;
+        self.resolve(reader, body).map_err(|what| unfit(&what))
+    }
+
+    fn resolve(&self, reader: &Self, body: &[u8]) -> Result<Value, String> {
         if scales::differ(&self.nodes, &reader.nodes) {
             return Err("the reader's schema gives a decimal of it another scale".into());
         }
@@ -67,6 +89,10 @@ impl AvroSchema {
         let all = self.others.iter().chain([&self.schema]).collect();
         ResolvedSchema::new_with_schemata(all).map_err(|_| "a schema has a name twice".to_owned())
     }
+}
+
+fn unfit(what: &str) -> CodecError {
+    wire::unfit("Avro", what)
 }
 
 /// A reader's schema of a codec.

@@ -1,14 +1,15 @@
 //! The reader of payloads: each length is looked at before anything is taken for it, and what is cut off or left over is
 //! refused.
 
-use serde_json::{Map, Value};
+use serde::Serialize;
+use serde_json::Value;
 
 use super::{
     node::{At, Node, Nodes},
     text,
 };
 use crate::{
-    budget::{Budget, VALUE_BYTES},
+    budget::{TOO_LONG, text_bytes_max},
     wire::number,
 };
 
@@ -16,36 +17,64 @@ use crate::{
 const DEPTH_MAX: usize = 100;
 
 /// What is wrong with a payload. It shows none of it.
-type Fault = &'static str;
+pub(super) type Fault = &'static str;
 
 const CUT_OFF: Fault = "it is cut off";
 
-/// The value of a payload.
-pub(super) fn value(nodes: &Nodes, body: &[u8]) -> Result<Value, String> {
-    let mut reader = Reader { nodes, rest: body, budget: Budget::of(body) };
-    let value = reader.value(nodes.root(), 0)?;
-    if reader.rest.is_empty() { Ok(value) } else { Err("bytes are left behind its end".into()) }
+/// What values take in the trees that resolve a payload to another schema: of `apache-avro`, twice, and of JSON.
+const VALUE: usize = 256;
+const RECORD: usize = 1024;
+
+/// A payload as JSON, and what it would take as a tree of values.
+pub(super) fn json(nodes: &Nodes, body: &[u8]) -> Result<(Vec<u8>, usize), Fault> {
+    let (bytes_max, json) = (text_bytes_max(body), Vec::new());
+    let mut reader = Reader { nodes, rest: body, json, bytes_max, tree: 0 };
+    reader.value(nodes.root(), 0)?;
+    if !reader.rest.is_empty() {
+        return Err("bytes are left behind its end");
+    }
+    Ok((reader.json, reader.tree))
 }
 
+/// It writes JSON, and builds nothing: what a value takes in memory follows the shape of the payload, not its length.
 struct Reader<'a> {
     nodes: &'a Nodes,
     rest: &'a [u8],
-    budget: Budget,
+    json: Vec<u8>,
+    bytes_max: usize,
+    tree: usize,
 }
 
 impl<'a> Reader<'a> {
-    fn value(&mut self, at: At, depth: usize) -> Result<Value, Fault> {
+    fn value(&mut self, at: At, depth: usize) -> Result<(), Fault> {
         if depth > DEPTH_MAX {
             return Err("it is nested too deep");
         }
         let nodes = self.nodes;
         let node = nodes.get(at);
-        // A union is its branch.
-        if !matches!(node, Node::Union(_)) {
-            self.budget.take(VALUE_BYTES)?;
+        self.tree += VALUE;
+        match node {
+            Node::Array(items) => self.array_of(*items, depth),
+            Node::Map(values) => self.map_of(*values, depth),
+            Node::Record(fields) => self.record_of(fields, depth),
+            // A union is its branch.
+            Node::Union(branches) => {
+                let branch = usize::try_from(self.long()?).ok().and_then(|n| branches.get(n));
+                let branch = branch.ok_or("a union has a branch that its schema has not")?;
+                self.value(*branch, depth + 1)
+            }
+            node => {
+                let value = self.scalar(node)?;
+                self.write(&value)
+            }
         }
+    }
+
+    fn scalar(&mut self, node: &Node) -> Result<Value, Fault> {
         Ok(match node {
-            Node::Null => Value::Null,
+            Node::Null | Node::Array(_) | Node::Map(_) | Node::Record(_) | Node::Union(_) => {
+                Value::Null
+            }
             Node::Boolean => match self.bytes(1)? {
                 [0] => false.into(),
                 [1] => true.into(),
@@ -60,20 +89,8 @@ impl<'a> Reader<'a> {
             Node::Fixed(size) => text::base64(self.bytes(*size)?),
             Node::Enum(symbols) => {
                 let symbol = usize::try_from(self.int()?).ok().and_then(|n| symbols.get(n));
-                let symbol = symbol.ok_or("an enum has a symbol that its schema has not")?;
-                self.budget.take(symbol.len())?;
-                (&**symbol).into()
+                (&**symbol.ok_or("an enum has a symbol that its schema has not")?).into()
             }
-            Node::Array(items) => self.array_of(*items, depth)?,
-            Node::Map(values) => self.map_of(*values, depth)?,
-            Node::Union(branches) => {
-                let branch = usize::try_from(self.long()?).ok().and_then(|n| branches.get(n));
-                self.value(
-                    *branch.ok_or("a union has a branch that its schema has not")?,
-                    depth + 1,
-                )?
-            }
-            Node::Record(fields) => self.record_of(fields, depth)?,
             Node::Decimal { fixed, scale } => {
                 let unscaled = match fixed {
                     Some(size) => self.bytes(*size)?,
@@ -98,41 +115,72 @@ impl<'a> Reader<'a> {
         })
     }
 
-    fn record_of(&mut self, fields: &[(Box<str>, At)], depth: usize) -> Result<Value, Fault> {
-        let mut record = Map::new();
-        for (name, field) in fields {
-            self.budget.take(name.len())?;
-            let value = self.value(*field, depth + 1)?;
-            record.insert(String::from(&**name), value);
+    fn record_of(&mut self, fields: &[(Box<str>, At)], depth: usize) -> Result<(), Fault> {
+        self.tree += RECORD;
+        self.put(b'{')?;
+        for (at, (name, field)) in fields.iter().enumerate() {
+            self.tree += 2 * name.len();
+            self.name(at > 0, name)?;
+            self.value(*field, depth + 1)?;
         }
-        Ok(Value::Object(record))
+        self.put(b'}')
     }
 
-    fn array_of(&mut self, items: At, depth: usize) -> Result<Value, Fault> {
-        let mut array = Vec::new();
+    fn array_of(&mut self, items: At, depth: usize) -> Result<(), Fault> {
+        self.put(b'[')?;
+        let mut is_first = true;
         loop {
             let count = self.block()?;
             if count == 0 {
-                return Ok(Value::Array(array));
+                return self.put(b']');
             }
             for _ in 0..count {
-                array.push(self.value(items, depth + 1)?);
+                if !std::mem::replace(&mut is_first, false) {
+                    self.put(b',')?;
+                }
+                self.value(items, depth + 1)?;
             }
         }
     }
 
-    fn map_of(&mut self, values: At, depth: usize) -> Result<Value, Fault> {
-        let mut map = Map::new();
+    fn map_of(&mut self, values: At, depth: usize) -> Result<(), Fault> {
+        self.tree += RECORD;
+        self.put(b'{')?;
+        let mut is_first = true;
         loop {
             let count = self.block()?;
             if count == 0 {
-                return Ok(Value::Object(map));
+                return self.put(b'}');
             }
             for _ in 0..count {
-                let key = self.text()?.to_owned();
-                map.insert(key, self.value(values, depth + 1)?);
+                let name = self.text()?;
+                self.tree += 2 * name.len();
+                self.name(!std::mem::replace(&mut is_first, false), name)?;
+                self.value(values, depth + 1)?;
             }
         }
+    }
+
+    fn name(&mut self, is_next: bool, name: &str) -> Result<(), Fault> {
+        if is_next {
+            self.put(b',')?;
+        }
+        self.write(name)?;
+        self.put(b':')
+    }
+
+    fn write(&mut self, value: &(impl Serialize + ?Sized)) -> Result<(), Fault> {
+        serde_json::to_writer(&mut self.json, value).map_err(|_| "it has no form in JSON")?;
+        self.bounded()
+    }
+
+    fn put(&mut self, byte: u8) -> Result<(), Fault> {
+        self.json.push(byte);
+        self.bounded()
+    }
+
+    fn bounded(&self) -> Result<(), Fault> {
+        if self.json.len() > self.bytes_max { Err(TOO_LONG) } else { Ok(()) }
     }
 
     /// How many items a block has; 0 ends it.

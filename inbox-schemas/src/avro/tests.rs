@@ -1,6 +1,7 @@
 //! Payloads of Avro: what each type becomes, and what is refused.
 
 use apache_avro::{types::Value as Avro, writer::datum::GenericDatumWriter};
+use outbox_core::{Payload, internal::DecodeMemory};
 use serde_json::{Value, json};
 
 use super::AvroSchema;
@@ -28,8 +29,18 @@ fn written(text: &str, value: Avro) -> Vec<u8> {
     GenericDatumWriter::builder(&schema).build().unwrap().write_value_to_vec(value).unwrap()
 }
 
+fn value_of(schema: &AvroSchema, body: &[u8]) -> Result<Value, String> {
+    let (json, _) = super::read::json(&schema.nodes, body)?;
+    Ok(serde_json::from_slice(&json).unwrap())
+}
+
+fn value_for(schema: &AvroSchema, reader: &AvroSchema, body: &[u8]) -> Result<Value, String> {
+    let value = schema.value_for(reader, body, &mut DecodeMemory::default());
+    value.map_err(|error| error.to_string())
+}
+
 fn refused(text: &str, body: &[u8]) -> String {
-    schema(text).value(body).unwrap_err()
+    value_of(&schema(text), body).unwrap_err()
 }
 
 #[test]
@@ -91,14 +102,18 @@ fn each_type_is_written_in_json_as_the_documents_say() {
     for (text, value, expected) in table {
         let body = written(&text, value);
         let schema = schema(&text);
-        assert_eq!(schema.value(&body).as_ref(), Ok(&expected), "{text}");
-        assert_eq!(schema.value_for(&schema, &body).as_ref(), Ok(&expected), "{text}, resolved");
+        assert_eq!(value_of(&schema, &body).as_ref(), Ok(&expected), "{text}");
+        assert_eq!(value_for(&schema, &schema, &body).as_ref(), Ok(&expected), "{text}, resolved");
         // Cut off anywhere, it is no value.
         for end in 0..body.len() {
-            assert!(schema.value(&body[..end]).is_err(), "{text}, {end} bytes");
+            assert!(value_of(&schema, &body[..end]).is_err(), "{text}, {end} bytes");
         }
         let longer = [&body[..], &[0]].concat();
-        assert_eq!(schema.value(&longer), Err("bytes are left behind its end".into()), "{text}");
+        assert_eq!(
+            value_of(&schema, &longer),
+            Err("bytes are left behind its end".into()),
+            "{text}"
+        );
     }
 }
 
@@ -109,7 +124,7 @@ const LIST: &str = r#"{"type": "record", "name": "a.Node", "fields": [
 fn names_are_found_within_their_namespace_and_in_other_schemas() {
     let list = schema(LIST);
     let expected = json!({"value": 1, "next": {"value": 2, "next": null}});
-    assert_eq!(list.value(&[2, 2, 4, 0]), Ok(expected));
+    assert_eq!(value_of(&list, &[2, 2, 4, 0]), Ok(expected));
     let order = r#"{"type": "record", "name": "Order", "namespace": "a", "fields": [
         {"name": "money", "type": "b.Money"}, {"name": "tip", "type": ["null", "b.Money"]}]}"#;
     let money = r#"{"type": "record", "name": "Money", "namespace": "b", "fields": [
@@ -117,7 +132,7 @@ fn names_are_found_within_their_namespace_and_in_other_schemas() {
     let cents = r#"{"type": "enum", "name": "Cents", "namespace": "b", "symbols": ["ONE"]}"#;
     let order = with(order, &[("cents", cents), ("money", money)]).unwrap();
     let expected = json!({"money": {"cents": "ONE"}, "tip": {"cents": "ONE"}});
-    assert_eq!(order.value(&[0, 2, 0]), Ok(expected));
+    assert_eq!(value_of(&order, &[0, 2, 0]), Ok(expected));
     assert!(with(money, &[]).is_err(), "it refers to what nobody gives");
 }
 
@@ -133,11 +148,11 @@ fn an_older_payload_is_resolved_to_the_readers_schema() {
         field("currency", r#""type": "string", "default": "EUR""#),
     ]);
     let body = [20, 2, b'x'];
-    let value = schema(&old).value_for(&schema(&new), &body);
+    let value = value_for(&schema(&old), &schema(&new), &body);
     assert_eq!(value, Ok(json!({"amount": 10, "currency": "EUR"})));
     let strict = record(&[field("other", r#""type": "string""#)]);
-    let error = schema(&old).value_for(&schema(&strict), &body).unwrap_err();
-    assert_eq!(error, "it cannot be read by the reader's schema");
+    let error = value_for(&schema(&old), &schema(&strict), &body).unwrap_err();
+    assert!(error.contains("it cannot be read by the reader's schema"), "{error}");
 }
 
 /// Case by case; the payload's text (`s3cret`) is never told.
@@ -179,7 +194,7 @@ fn nesting_has_an_end() {
     let endless = r#"{"type": "record", "name": "R", "fields": [{"name": "r", "type": "R"}]}"#;
     assert_eq!(refused(endless, &[]), "it is nested too deep");
     let list = schema(LIST);
-    assert!(list.value_for(&list, &vec![2; 10_000_000]).is_err());
+    assert!(value_for(&list, &list, &vec![2; 10_000_000]).is_err());
 }
 
 /// Arrays of arrays of nulls: each takes three bytes, and could hold a million values.
@@ -197,7 +212,7 @@ fn values_without_bytes_are_bounded_by_those_that_have_some() {
 fn names_are_bounded_by_the_payload() {
     let text = r#"{"type": "array", "items": {"type": "record", "name": "R", "fields": [
         {"name": "a", "type": "null"}, {"name": "NAME", "type": "null"}]}}"#;
-    let few = schema(text).value(&[0xd0, 0x0f, 0]).unwrap();
+    let few = value_of(&schema(text), &[0xd0, 0x0f, 0]).unwrap();
     assert_eq!(few.as_array().map(Vec::len), Some(1000));
     let text = text.replace("NAME", &"n".repeat(2000));
     assert!(refused(&text, &[0xd0, 0x0f, 0]).contains("the names of its fields"));
@@ -230,9 +245,9 @@ fn a_reader_with_another_scale_is_refused() {
     let bodies: [&[u8]; 4] =
         [&[4, 4, 0xd2], &[2, 4, 4, 0xd2], &[2, 4, 4, 0xd2, 0], &[2, 2, b'a', 2, 4, 4, 0xd2, 0]];
     for ((writer, reader), body) in of(2).iter().zip(&of(3)).zip(bodies) {
-        let error = writer.value_for(reader, body).unwrap_err();
-        assert_eq!(error, "the reader's schema gives a decimal of it another scale");
-        assert!(writer.value_for(writer, body).is_ok(), "{body:?}");
+        let error = value_for(writer, reader, body).unwrap_err();
+        assert!(error.contains("gives a decimal of it another scale"), "{error}");
+        assert!(value_for(writer, writer, body).is_ok(), "{body:?}");
     }
 }
 
@@ -245,5 +260,23 @@ fn what_is_no_schema_is_refused_by_name() {
         assert!(error.starts_with("it is no schema of Avro: "), "{error}");
     }
     let fetched = Fetched { format: Format::Json, text: "{}".into(), references: Vec::new() };
-    assert_eq!(Schema::read(&fetched).unwrap().decode(b"[1]", None), Ok(json!([1])));
+    assert_eq!(Schema::read(&fetched).unwrap().decode(&Payload::new(b"[1]"), None), Ok(json!([1])));
+}
+
+/// Each takes one byte, and 700 as a tree of JSON.
+#[test]
+fn a_million_records_are_read_without_a_tree_and_refused_where_one_is_wanted() {
+    let item =
+        r#"{"type": "record", "name": "I", "fields": [{"name": "n", "type": ["null", "string"]}]}"#;
+    let list = format!(r#"{{"type": "array", "items": {item}}}"#);
+    let of = |count: &[u8], items: usize| [count, &vec![0; items + 1]].concat();
+    let few = of(&[0xd0, 0x0f], 1_000);
+    let many = of(&[0x80, 0x92, 0xf4, 0x01], 2_000_000);
+    let read = Schema::Avro(Box::new(schema(&list)));
+    let raw = read.decode::<Box<serde_json::value::RawValue>>(&Payload::new(&many), None).unwrap();
+    assert!(raw.get().len() > 22_000_000 && raw.get().starts_with(r#"[{"n":null},"#));
+    let reader = std::sync::Arc::new(schema(&list));
+    assert!(read.decode::<Value>(&Payload::new(&few), Some(&reader)).is_ok());
+    let error = read.decode::<Value>(&Payload::new(&many), Some(&reader)).unwrap_err();
+    assert!(error.to_string().contains("MiB of memory once it is decoded"), "{error}");
 }

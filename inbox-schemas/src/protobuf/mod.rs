@@ -2,7 +2,9 @@
 
 mod bounds;
 mod known;
+mod size;
 
+use outbox_core::{CodecError, internal::DecodeMemory};
 use prost_reflect::{
     DescriptorPool, DynamicMessage, FileDescriptor, MessageDescriptor, SerializeOptions,
 };
@@ -11,7 +13,7 @@ use protox::{
     file::{ChainFileResolver, File, FileResolver, GoogleFileResolver},
 };
 
-use crate::{fetched::Fetched, wire::message_path};
+use crate::{budget::text_bytes_max, fetched::Fetched, parse::parse, wire, wire::message_path};
 use bounds::{Bounds, NO_FORM};
 
 /// The name of a schema's own file, which no import has.
@@ -26,6 +28,10 @@ pub struct ProtobufSchema {
 impl ProtobufSchema {
     /// Reads a schema.
     pub(crate) fn read(fetched: &Fetched) -> Result<Self, String> {
+        parse(fetched, Self::parsed)
+    }
+
+    fn parsed(fetched: &Fetched) -> Result<Self, String> {
         let said = |error: protox::Error| format!("it is no schema of Protobuf: {error}");
         let mut files = ChainFileResolver::new();
         files.add(Files(fetched.clone()));
@@ -41,21 +47,31 @@ impl ProtobufSchema {
     }
 
     /// A payload as JSON. An error shows none of it.
-    pub(crate) fn json(&self, body: &[u8]) -> Result<Vec<u8>, String> {
-        let (path, body) = message_path(body)?;
-        let message =
-            self.message(&path).ok_or("its schema has no message at the indexes that it names")?;
+    pub(crate) fn json(
+        &self,
+        body: &[u8],
+        memory: &mut DecodeMemory,
+    ) -> Result<Vec<u8>, CodecError> {
+        let unfit = |what: &str| wire::unfit("Protobuf", what);
+        let (path, body) = message_path(body).map_err(|what| unfit(&what))?;
+        let message = self
+            .message(&path)
+            .ok_or_else(|| unfit("its schema has no message at the indexes that it names"))?;
+        let bytes = size::decoded_bytes(&message, body);
+        memory.reserve(bytes.max(text_bytes_max(body)))?;
         // What it says may quote the payload.
-        let message = DynamicMessage::decode(message, body)
-            .map_err(|_| "it is cut off, nested too deep, or of other types than its schema's")?;
-        Bounds::of(body).message(&message)?;
+        let message = DynamicMessage::decode(message, body).map_err(|_| {
+            unfit("it is cut off, nested too deep, or of other types than its schema's")
+        })?;
+        Bounds::of(body, memory, bytes).message(&message)?;
         let options = SerializeOptions::new()
             .stringify_64_bit_integers(false)
             .use_proto_field_name(true)
             .skip_default_fields(false);
         let mut json = Vec::new();
         let mut serializer = serde_json::Serializer::new(&mut json);
-        message.serialize_with_options(&mut serializer, &options).map_err(|_| NO_FORM)?;
+        let written = message.serialize_with_options(&mut serializer, &options);
+        written.map_err(|_| unfit(NO_FORM))?;
         Ok(json)
     }
 

@@ -78,6 +78,9 @@ fn secret(file: &Path) -> Result<String, String> {
     let unread = |why: &str| format!("the file {} with its credentials {why}", file.display());
     let text = std::fs::read_to_string(file)
         .map_err(|error| unread(&format!("cannot be read: {error}")))?;
+    if text.starts_with('\u{feff}') {
+        return Err(unread("begins with a byte order mark: save it as UTF-8 without one"));
+    }
     let line = text.lines().next().unwrap_or_default().trim();
     if line.is_empty() { Err(unread("is empty")) } else { Ok(line.to_owned()) }
 }

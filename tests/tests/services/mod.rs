@@ -28,6 +28,7 @@ mod harness;
 mod history_lost;
 mod hostile;
 mod hostile_records;
+mod hostile_shapes;
 mod inbox_identity;
 mod inbox_retention;
 mod intake;
