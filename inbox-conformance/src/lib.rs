@@ -40,6 +40,7 @@ macro_rules! conformance_scenarios {
             the_schema_migrates_once
             the_printed_schema_is_the_migrated_one
             a_migrated_database_has_no_fatal_finding
+            a_table_without_its_unique_index_is_a_fatal_finding
         } }
         $run! { claim {
             a_fresh_id_is_claimed_once

@@ -32,6 +32,33 @@ pub async fn a_migrated_database_has_no_fatal_finding<DB: Probe>(settings: DB::S
     assert!(findings.iter().all(|finding| !finding.fatal), "{findings:?}");
 }
 
+/// A table that was made anew without its keys has the rows, and all statements work on it but those that mean them.
+pub async fn a_table_without_its_unique_index_is_a_fatal_finding<DB: Probe>(
+    settings: DB::Settings,
+) {
+    let mut scene = Scene::<DB>::new(settings, "schema").await;
+    for (table, columns) in [
+        ("inbox_consumers", "consumer"),
+        ("inbox_events", "consumer_ref, event_id"),
+        ("inbox_lanes", "lane, partition_ref"),
+        ("inbox_parked", "leader_epoch, offset, partition_ref"),
+        ("inbox_partitions", "consumer_ref, partition, topic, topic_id"),
+        ("inbox_suspects", "offset, partition_ref"),
+        ("inbox_versions", "aggregate_key, consumer_ref"),
+    ] {
+        let rename = format!("ALTER TABLE {table} RENAME TO kept");
+        let copy = format!("CREATE TABLE {table} AS SELECT * FROM kept");
+        scene.run(&format!("{rename}; {copy}")).await;
+        let found = DB::findings(&mut scene.session).await.expect("findings");
+        scene.run(&format!("DROP TABLE {table}; ALTER TABLE kept RENAME TO {table}")).await;
+        let told = format!("no unique index of {table} has exactly the column(s) {columns}");
+        let fatal = found.iter().filter(|finding| finding.fatal).collect::<Vec<_>>();
+        assert!(matches!(&*fatal, [one] if one.text.starts_with(&told)), "{table}: {found:?}");
+    }
+    let found = DB::findings(&mut scene.session).await.expect("findings");
+    assert!(found.iter().all(|finding| !finding.fatal), "{found:?}");
+}
+
 /// A database whose inbox tables were dropped, which must be empty.
 async fn empty<DB: Probe>(settings: DB::Settings) -> Scene<DB> {
     let mut scene = Scene::<DB>::new(settings, "schema").await;

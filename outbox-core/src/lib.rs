@@ -203,7 +203,9 @@ pub mod internal {
     #[cfg(feature = "postgres")]
     pub use crate::store::{NOTIFY_CHANNEL, keeps_statements};
     #[cfg(any(feature = "postgres", feature = "sqlite"))]
-    pub use crate::store::{for_role, migration, quotable, rights, said, show_values, unquoted};
+    pub use crate::store::{
+        for_role, migration, objects, quotable, rights, said, show_values, unquoted,
+    };
     pub use crate::{
         commit_mark::CommitMark,
         decode_memory::{DECODED_BYTES_MAX, DecodeMemory},

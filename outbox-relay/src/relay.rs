@@ -250,7 +250,8 @@ async fn ready<F: Openings>(settings: F::Settings) -> Result<String, BuildError>
         Err(error) => Err(error),
     };
     F::close_hard(session).await;
-    let fatal: Vec<Finding> = found?.into_iter().filter(|finding| finding.fatal).collect();
+    let (fatal, doubts): (Vec<Finding>, Vec<Finding>) = found?.into_iter().partition(|it| it.fatal);
+    doubts.into_iter().for_each(|it| Signal::Doubtful { reason: it.text }.emit());
     if fatal.is_empty() { Ok(F::outbox(&settings)) } else { Err(BuildError::Unsafe(fatal)) }
 }
 

@@ -1,6 +1,9 @@
 //! Looking, for `status` and `check`.
 
-use outbox_core::internal::rights::{self, Right, right};
+use outbox_core::internal::{
+    objects,
+    rights::{self, Right, right},
+};
 use sqlx::{PgConnection, Postgres, Row};
 
 use super::sent::on;
@@ -92,6 +95,8 @@ impl Inspections for Postgres {
         findings.extend(Self::rights(conn).await?);
         let open = rights::open_schemas(on(conn), true).await?;
         findings.extend(open.map(inspect::doubtful));
+        let unsound = objects::unsound(on(conn), true, inspect::INBOX).await?;
+        findings.extend(unsound.into_iter().map(inspect::fatal));
         Ok(findings)
     }
 

@@ -1,5 +1,6 @@
 //! Looking, for `status` and `check`.
 
+use outbox_core::internal::objects;
 use sqlx::{Sqlite, SqliteConnection};
 
 use crate::{
@@ -34,6 +35,8 @@ impl Inspections for Sqlite {
     async fn findings(conn: &mut SqliteConnection) -> Result<Vec<Finding>, sqlx::Error> {
         let mut findings = settings(conn).await?;
         findings.extend(inspect::schema(Self::version(conn).await?, Self::newest()));
+        let unsound = objects::unsound_in_file(conn, inspect::INBOX).await?;
+        findings.extend(unsound.into_iter().map(inspect::fatal));
         Ok(findings)
     }
 

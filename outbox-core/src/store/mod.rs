@@ -8,6 +8,7 @@ mod sqlite;
 
 mod appended;
 pub mod migration;
+pub mod objects;
 pub mod rights;
 mod said;
 mod values;

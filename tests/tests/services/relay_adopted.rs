@@ -274,3 +274,84 @@ async fn names_are_quoted_and_the_statements_can_be_printed() {
     assert_eq!(exit, 0);
     assert_eq!(outbox.schema.number("SELECT count(*) FROM pg_proc WHERE proname LIKE 'outbox_adopt_My%' AND pronamespace = current_schema()::regnamespace").await, 0);
 }
+
+/// PostgreSQL deletes such a row in one partition and inserts it into the other.
+#[tokio::test]
+async fn a_row_that_moves_to_another_partition_is_relayed_once() {
+    let outbox = Outbox::set("adopted-moved", 1).await;
+    let table =
+        TABLE.replace(" PRIMARY KEY", "").replace("version integer)", "version integer NOT NULL)");
+    outbox
+        .schema
+        .run(&format!(
+            "{table} PARTITION BY LIST (version); CREATE TABLE even PARTITION OF outbox FOR VALUES IN (0, 2);
+             CREATE TABLE odd PARTITION OF outbox FOR VALUES IN (1)"
+        ))
+        .await;
+    assert_eq!(adopt(&outbox, &[], &[]).await.0, 0);
+    assert_eq!(adopt(&outbox, &[], &[]).await.0, 0, "adopting twice is adopting once");
+    let copied = async || outbox.schema.number("SELECT count(*) FROM outbox_events").await;
+    for n in 0..3 {
+        outbox.schema.run(&row("a", n, "COMMIT")).await;
+    }
+    outbox.schema.run("UPDATE outbox SET version = (version + 1) % 3").await;
+    outbox
+        .schema
+        .run(&row("a", 1, "UPDATE outbox SET version = 1; UPDATE outbox SET version = 2; COMMIT"))
+        .await;
+    assert_eq!(copied().await, 4);
+    // Others are copied behind one that has gone, and after one that has moved.
+    outbox.schema.run(&row("a", 0, "DELETE FROM outbox; INSERT INTO outbox SELECT gen_random_uuid(), 'order', 'a', 'Counted', '{}', n FROM generate_series(0, 2) n; UPDATE outbox SET version = 0; COMMIT")).await;
+    assert_eq!(copied().await, 8);
+    assert_eq!(adopt(&outbox, &[], &["--end"]).await.0, 0);
+    outbox
+        .schema
+        .run(&row("a", 0, "UPDATE outbox SET version = 1; DELETE FROM outbox; COMMIT"))
+        .await;
+    assert_eq!(copied().await, 8);
+    assert_eq!(
+        outbox
+            .schema
+            .number("SELECT count(*) FROM pg_trigger WHERE tgname LIKE 'outbox_adopt%' AND tgrelid = 'outbox'::regclass")
+            .await,
+        0
+    );
+}
+
+/// What a trigger does not see, `check` does.
+#[tokio::test]
+async fn check_names_a_trigger_that_is_silent() {
+    let outbox = Outbox::set("adopted-silent", 1).await;
+    outbox.schema.run(TABLE).await;
+    assert_eq!(adopt(&outbox, &[], &[]).await.0, 0);
+    let check = async || {
+        let mut command = outbox.command(&RELAY);
+        command.arg("check");
+        ran(command).await
+    };
+    let (exit, _, complaints) = check().await;
+    assert_eq!((exit, complaints.contains("outbox_adopt")), (0, false), "{complaints}");
+    outbox.schema.run("ALTER TABLE outbox DISABLE TRIGGER outbox_adopt").await;
+    let (exit, _, complaints) = check().await;
+    assert_eq!(exit, 0, "{complaints}");
+    assert!(
+        complaints.contains("outbox_adopt of ") && complaints.contains("is disabled"),
+        "{complaints}"
+    );
+    outbox.schema.run("ALTER TABLE outbox ENABLE TRIGGER outbox_adopt").await;
+    let subscription = format!("{}_sub", outbox.schema.name());
+    outbox
+        .schema
+        .run(&format!(
+            "CREATE SUBSCRIPTION {subscription} CONNECTION 'dbname=none' PUBLICATION none
+                 WITH (connect = false, slot_name = NONE, enabled = false);
+             SET allow_system_table_mods = on;
+             INSERT INTO pg_subscription_rel SELECT s.oid, 'outbox'::regclass, 'r', NULL FROM pg_subscription s
+                 WHERE s.subname = '{subscription}';
+             RESET allow_system_table_mods"
+        ))
+        .await;
+    let (_, _, complaints) = check().await;
+    outbox.schema.run(&format!("DROP SUBSCRIPTION {subscription}")).await;
+    assert!(complaints.contains("ENABLE ALWAYS TRIGGER outbox_adopt"), "{complaints}");
+}

@@ -198,3 +198,82 @@ async fn check_names_the_privilege_that_comparing_lacks() {
     );
     assert_eq!((later, said.trim()), (Some(0), "nothing is wrong"), "{said}");
 }
+
+/// What a sequence is made of may change under a relay, too: numbers in stock are given late, and would be sent first.
+#[tokio::test]
+async fn a_sequence_that_hands_numbers_out_of_order_is_refused() {
+    let outbox = Outbox::set("sequence-cache", 1).await;
+    let sequence = "outbox_events_seq_seq";
+    for (change, back) in [
+        ("CACHE 20", "CACHE 1"),
+        ("CYCLE", "NO CYCLE"),
+        ("MINVALUE -100 START 50 RESTART INCREMENT -1", "MINVALUE 1 START 1 RESTART INCREMENT 1"),
+    ] {
+        outbox.schema.run(&format!("ALTER SEQUENCE {sequence} {change}")).await;
+        let (code, _, err) = ran(outbox.command(&RELAY), "check").await;
+        assert_eq!(code, Some(5), "{change}: {err}");
+        assert!(err.contains("of outbox_events.seq has INCREMENT "), "{change}: {err}");
+        let built = Relay::builder(outbox.config.clone()).build().await;
+        assert!(matches!(built, Err(BuildError::Unsafe(_))), "{change}");
+        outbox.schema.run(&format!("ALTER SEQUENCE {sequence} {back}")).await;
+        assert_eq!(ran(outbox.command(&RELAY), "check").await.0, Some(0), "{back}");
+    }
+}
+
+/// A partitioned table has a unique index only with the columns that part it; rows twice by one key are nobody's error.
+#[tokio::test]
+async fn what_is_unique_no_more_is_told() {
+    let outbox = Outbox::set("not-unique", 1).await;
+    outbox.schema.run("DROP INDEX outbox_events_dedup").await;
+    outbox.schema.run("CREATE UNIQUE INDEX other ON outbox_events (dedup_key, created_at)").await;
+    outbox
+        .schema
+        .run("CREATE UNIQUE INDEX of_a_few ON outbox_events (dedup_key) WHERE dedup_key LIKE 'a%'")
+        .await;
+    let (code, _, err) = ran(outbox.command(&RELAY), "check").await;
+    assert_eq!(code, Some(0), "{err}");
+    let told = "no unique index of outbox_events has exactly the column(s) dedup_key";
+    assert!(err.contains(told), "{err}");
+    outbox.schema.run("CREATE UNIQUE INDEX all_of_them ON outbox_events (dedup_key)").await;
+    let (_, _, err) = ran(outbox.command(&RELAY), "check").await;
+    assert!(!err.contains(told), "{err}");
+    outbox.schema.run("ALTER TABLE outbox_releases SET UNLOGGED; CREATE RULE swallow AS ON INSERT TO outbox_releases DO INSTEAD NOTHING").await;
+    let (_, _, err) = ran(outbox.command(&RELAY), "check").await;
+    for told in ["outbox_releases is unlogged", "outbox_releases has rules"] {
+        assert!(err.contains(told), "{err}");
+    }
+}
+
+/// A statement of the relay is a transaction of its own: under such a default it fails where it has waited for another.
+#[tokio::test]
+async fn a_default_isolation_above_read_committed_is_no_outage() {
+    let mut outbox = Outbox::set("serializable", 1).await;
+    let role = tests::unique("role").replace('-', "_");
+    let schema = outbox.schema.name();
+    let grants = format!(
+        "CREATE ROLE {role} LOGIN; GRANT USAGE ON SCHEMA {schema} TO {role};
+         GRANT ALL ON ALL TABLES IN SCHEMA {schema} TO {role}; GRANT ALL ON ALL SEQUENCES IN SCHEMA {schema} TO {role};
+         ALTER ROLE {role} SET default_transaction_isolation = serializable"
+    );
+    outbox.schema.run(&grants).await;
+    let server = Services::from_env().postgres;
+    let address = server.split_once('@').unwrap().1;
+    let url = outbox.schema.url_at(&format!("postgres://{role}@{address}"));
+    outbox.config.database.url = url.into();
+    outbox.append("a", 1, 3).await;
+    let mut tx = outbox.schema.pool().begin().await.unwrap();
+    let touched = "UPDATE outbox_events SET created_at = created_at";
+    sqlx::query(touched).execute(&mut *tx).await.unwrap();
+    let running = outbox.start().await;
+    eventually(SOON, "they are sent", async || !outbox.arrivals().await.is_empty()).await;
+    let waits = format!(
+        "SELECT count(*) FROM pg_stat_activity WHERE usename = '{role}' AND wait_event_type = 'Lock'"
+    );
+    eventually(SOON, "the mark waits", async || outbox.schema.number(&waits).await > 0).await;
+    tx.commit().await.unwrap();
+    outbox.drained(SOON).await;
+    let outages = running.counters.read().outages;
+    assert_eq!(running.stop().await, Ended::Shutdown);
+    outbox.schema.run(&format!("DROP OWNED BY {role}; DROP ROLE {role}")).await;
+    assert_eq!(outages, 0);
+}

@@ -1,6 +1,6 @@
 //! Looking, for metrics, and for what is wrong; and what the relay's role may do.
 
-use outbox_core::internal::{keeps_statements, rights};
+use outbox_core::internal::{keeps_statements, objects, rights};
 use sqlx::{PgConnection, Postgres};
 
 use crate::{
@@ -9,6 +9,14 @@ use crate::{
 };
 
 const DURABILITY: &str = "SELECT current_setting('fsync'), current_setting('synchronous_commit')";
+
+/// Tables whose trigger of `adopt`, which copies into our own, is not fired by all that comes in; and whether it is fired by anything.
+const ADOPTED: &str = "SELECT t.tgrelid::regclass::text, t.tgenabled = 'O' FROM pg_trigger t
+JOIN pg_proc p ON p.oid = t.tgfoid, pg_class o JOIN pg_namespace n ON n.oid = o.relnamespace
+WHERE t.tgname = 'outbox_adopt' AND t.tgparentid = 0 AND o.oid = 'outbox_events'::regclass
+    AND strpos(replace(p.prosrc, '\"', ''), ' ' || n.nspname || '.outbox_events') > 0 AND (t.tgenabled IN ('D', 'R') OR t.tgenabled = 'O' AND EXISTS (
+    SELECT FROM pg_subscription_rel s WHERE s.srrelid = t.tgrelid
+        OR s.srrelid IN (SELECT p.relid FROM pg_partition_tree(t.tgrelid) p)))";
 
 impl InspectionSql for Postgres {
     /// Each look is at one index in its order, or at one row. 20,000 rows that wait take 3 ms.
@@ -61,8 +69,33 @@ LEFT JOIN outbox_relays r ON true";
         let keeps = keeps_statements(session);
         let open = rights::open_schemas(&mut *session, keeps).await?;
         found.extend(open.map(|text| Finding { fatal: false, text }));
+        let unsound = objects::unsound(&mut *session, keeps, objects::OUTBOX).await?;
+        found.extend(unsound.into_iter().map(|text| Finding { fatal: false, text }));
+        found.extend(adopted(session, keeps).await?);
         Ok(found)
     }
+}
+
+/// Whether the triggers of `adopt` copy what comes into their tables.
+async fn adopted(session: &mut PgConnection, keeps: bool) -> Result<Vec<Finding>, FeedError> {
+    let rows: Vec<(String, bool)> =
+        sqlx::query_as(ADOPTED).persistent(keeps).fetch_all(session).await?;
+    let found = rows.into_iter().map(|(table, works)| {
+        let text = if works {
+            format!(
+                "a subscription brings rows into {table}, and its trigger outbox_adopt is silent for these, as for all that \
+                 is written with session_replication_role = replica: they are not sent. If no other outbox sends them, \
+                 run, as the table's owner: ALTER TABLE {table} ENABLE ALWAYS TRIGGER outbox_adopt"
+            )
+        } else {
+            format!(
+                "the trigger outbox_adopt of {table} is disabled: rows that are inserted there are not sent; run, as the \
+                 table's owner: ALTER TABLE {table} ENABLE TRIGGER outbox_adopt"
+            )
+        };
+        Finding { fatal: false, text }
+    });
+    Ok(found.collect())
 }
 
 impl Rights for Postgres {

@@ -9,10 +9,11 @@ use crate::{
     port::{FeedError, Finding, Numbers},
 };
 
-/// Its name, quoted where it has to be, and whether it may be read. No row where the table has none.
+/// Its name, quoted where it has to be, whether it may be read, and how it hands numbers out. No row where the table has
+/// none.
 const SEQUENCE: &str =
-    "SELECT name, has_sequence_privilege(name, 'SELECT'), quote_ident(current_user)
-FROM pg_get_serial_sequence('outbox_events', 'seq') s(name) WHERE name IS NOT NULL";
+    "SELECT name, has_sequence_privilege(name, 'SELECT'), quote_ident(current_user), q.seqincrement, q.seqcache, q.seqcycle
+FROM pg_get_serial_sequence('outbox_events', 'seq') s(name) JOIN pg_sequence q ON q.seqrelid = name::regclass";
 
 /// What it gave last, if anything, and the largest number of a row. A row that can be seen has got its number
 /// before, so that a sound sequence is never found behind.
@@ -26,9 +27,14 @@ impl Numbers for Postgres {
             return Ok(None);
         }
         let sequence = Self::fetch_optional(session, SEQUENCE, &[]).await?;
-        let Some(sequence) = sequence else { return Ok(None) };
+        let Some(sequence) = sequence else { return Ok(Some(without())) };
         let (name, role): (String, String) = (sequence.at(0)?, sequence.at(2)?);
         let readable: bool = sequence.at(1)?;
+        let (increment, cache, cycle): (i64, i64, bool) =
+            (sequence.at(3)?, sequence.at(4)?, sequence.at(5)?);
+        if increment < 1 || cache != 1 || cycle {
+            return Ok(Some(out_of_order(&name, increment, cache, cycle)));
+        }
         if !readable {
             return Ok(Some(unseen(&name, &role)));
         }
@@ -40,6 +46,31 @@ impl Numbers for Postgres {
                 .await?;
         let next = last.saturating_add(i64::from(given));
         Ok(most.filter(|most| next <= *most).map(|most| behind(next, most)))
+    }
+}
+
+fn without() -> Finding {
+    Finding {
+        fatal: false,
+        text: "outbox_events.seq has no sequence of its own, as after the table was partitioned or copied by hand: rows are \
+               sent in the order of these numbers, and nobody can say whether new ones are above all others; run, as the \
+               table's owner, ALTER SEQUENCE … OWNED BY outbox_events.seq for the one that numbers them"
+            .into(),
+    }
+}
+
+/// With a cache each session has numbers in stock: of two transactions one behind the other the second one's rows may
+/// have the lower ones.
+fn out_of_order(name: &str, increment: i64, cache: i64, cycle: bool) -> Finding {
+    let cycles = if cycle { ", and begins anew at its end" } else { "" };
+    Finding {
+        fatal: true,
+        text: format!(
+            "sequence_behind: the sequence {name} of outbox_events.seq has INCREMENT {increment} and CACHE {cache}{cycles}: \
+             rows that are appended later can have lower numbers, and would be sent first. Nothing is sent until it is \
+             mended; run, as the table's owner: ALTER SEQUENCE {name} INCREMENT 1 CACHE 1 NO CYCLE. Sessions that have \
+             numbers in stock keep them: close the connections of those who append"
+        ),
     }
 }
 

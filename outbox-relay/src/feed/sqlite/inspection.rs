@@ -1,5 +1,6 @@
 //! Looking, for metrics, and for what is wrong; and what the relay's role may do.
 
+use outbox_core::internal::objects;
 use sqlx::{Sqlite, SqliteConnection};
 
 use crate::{
@@ -42,11 +43,13 @@ LEFT JOIN outbox_relays r";
 
     async fn doubts(session: &mut SqliteConnection) -> Result<Vec<Finding>, FeedError> {
         let level: i64 = Self::fetch_one(session, DURABLE, &[]).await?.at(0)?;
-        let doubt = Finding {
-            fatal: false,
-            text: "the database is not durable: synchronous is below FULL; set it to FULL".into(),
-        };
-        Ok(if level >= 2 { Vec::new() } else { vec![doubt] })
+        let mut found = objects::unsound_in_file(session, objects::OUTBOX).await?;
+        if level < 2 {
+            found.push(
+                "the database is not durable: synchronous is below FULL; set it to FULL".into(),
+            );
+        }
+        Ok(found.into_iter().map(|text| Finding { fatal: false, text }).collect())
     }
 }
 
@@ -64,7 +67,7 @@ mod tests {
     use sqlx::Connection as _;
 
     use super::*;
-    use crate::port::{Measurements as _, Reading, Schema as _};
+    use crate::port::{Inspection as _, Measurements as _, Reading, Schema as _};
 
     async fn outbox() -> SqliteConnection {
         let mut session = SqliteConnection::connect("sqlite::memory:").await.unwrap();
@@ -130,5 +133,19 @@ mod tests {
         // The fifth takes the last row of the table.
         let scans = steps.iter().filter(|step| **step == "SCAN outbox_events").count();
         assert_eq!(scans, 1, "{steps:#?}");
+    }
+
+    /// A table that was made anew without its keys takes all statements of a relay.
+    #[tokio::test]
+    async fn a_table_that_was_rebuilt_by_hand_is_told() {
+        let mut session = outbox().await;
+        assert_eq!(Sqlite::findings(&mut session).await.unwrap(), []);
+        let rebuilt = "ALTER TABLE outbox_events RENAME TO kept; CREATE TABLE outbox_events AS SELECT * FROM kept";
+        sqlx::raw_sql(rebuilt).execute(&mut session).await.unwrap();
+        let found = Sqlite::findings(&mut session).await.unwrap();
+        let told =
+            |fatal, text| found.iter().any(|one| one.fatal == fatal && one.text.starts_with(text));
+        assert!(told(true, "sequence_behind: outbox_events.seq is no AUTOINCREMENT"), "{found:?}");
+        assert!(told(false, "no unique index of outbox_events has exactly"), "{found:?}");
     }
 }

@@ -4,10 +4,19 @@ use sqlx::{Sqlite, SqliteConnection};
 
 use crate::port::{FeedError, Finding, Numbers};
 
+/// Whether the table is still the one that `migrate` makes; no row where it is not there.
+const AUTOINCREMENT: &str =
+    "SELECT sql LIKE '%AUTOINCREMENT%' FROM sqlite_master WHERE name = 'outbox_events'";
+
 impl Numbers for Sqlite {
     /// AUTOINCREMENT takes the larger one of what `sqlite_sequence` says and the largest number of a row, and
-    /// adds one to it: a copy of the rows alone is numbered well, too.
-    async fn numbering(_: &mut SqliteConnection) -> Result<Option<Finding>, FeedError> {
-        Ok(None)
+    /// adds one to it: a copy of the rows alone is numbered well, too. A table that was rebuilt without it gives the
+    /// number of a deleted row once more.
+    async fn numbering(session: &mut SqliteConnection) -> Result<Option<Finding>, FeedError> {
+        let sound: Option<bool> = sqlx::query_scalar(AUTOINCREMENT).fetch_optional(session).await?;
+        let text = "sequence_behind: outbox_events.seq is no AUTOINCREMENT, as after the table was rebuilt by hand: a new \
+                    row can have the number of one that was deleted. Nothing is sent until it is: \
+                    make the table as `outbox-relay migrate --print` has it, and copy the rows over with their numbers";
+        Ok((sound == Some(false)).then(|| Finding { fatal: true, text: text.into() }))
     }
 }

@@ -13,7 +13,7 @@ use crate::port::{Adoption, Adoptions, DebeziumNeeds, FeedError, FurtherColumn, 
 /// $1 a name as it is typed. Beside it its owner, and the schema of our own table.
 const TABLE: &str =
     "SELECT c.oid::bigint AS oid, n.nspname::text AS schema, c.relname::text AS name,
-    c.relkind IN ('r', 'p') AS plain, c.oid = o.oid AS own, s.nspname::text AS outbox,
+    c.relkind IN ('r', 'p') AS plain, c.relkind = 'p' AS partitioned, c.oid = o.oid AS own, s.nspname::text AS outbox,
     pg_catalog.pg_get_userbyid(c.relowner)::text AS owner
 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace,
     pg_catalog.pg_class o JOIN pg_catalog.pg_namespace s ON s.oid = o.relnamespace
@@ -27,6 +27,8 @@ WHERE a.attrelid = $1::bigint::oid AND a.attnum > 0 AND NOT a.attisdropped ORDER
 const LOG: &str = "SELECT pg_current_wal_insert_lsn()::text";
 /// Encloses the function's body, and the statements around the trigger.
 const QUOTE: &str = "$outbox_adopt$";
+/// The trigger that sees which row was deleted last, on partitioned tables.
+const MOVED: &str = "outbox_adopt_moved";
 /// What PostgreSQL cuts names to.
 const NAME_MAX: usize = 63;
 
@@ -65,6 +67,7 @@ impl Adoptions for Postgres {
             name: found.try_get("name")?,
             owner: found.try_get("owner")?,
             outbox: found.try_get("outbox")?,
+            partitioned: found.try_get("partitioned")?,
             columns: columns.collect::<Result<_, sqlx::Error>>()?,
         };
         let (plain, own): (bool, bool) = (found.try_get("plain")?, found.try_get("own")?);
@@ -95,6 +98,7 @@ struct Table {
     owner: String,
     /// The schema of `outbox_events`.
     outbox: String,
+    partitioned: bool,
     columns: Vec<Column>,
 }
 
@@ -113,9 +117,10 @@ impl Table {
             ));
         }
         let (columns, values): (Vec<&str>, Vec<String>) = inserted.into_iter().unzip();
+        let moved = if self.partitioned { passes_moved(&mapping.id) } else { String::new() };
         let body = format!(
             "BEGIN
-    INSERT INTO {}.outbox_events
+{moved}    INSERT INTO {}.outbox_events
         ({})
     VALUES
         ({});
@@ -127,8 +132,10 @@ END",
         );
         let qualified = format!("{}.{}", name(&self.schema), name(&self.name));
         let called = format!("{}.{}", name(&self.schema), name(&function));
-        let trigger = trigger(&qualified, &called);
-        if body.contains(QUOTE) || trigger.contains(QUOTE) {
+        let trigger = |one| trigger(one, &qualified, &called);
+        let copies = trigger(("outbox_adopt", "INSERT"));
+        let sees = if self.partitioned { trigger((MOVED, "DELETE")) } else { String::new() };
+        if body.contains(QUOTE) || qualified.contains(QUOTE) {
             wrong.push(format!(
                 "a name of the table contains {QUOTE}, which no statement of ours can hold"
             ));
@@ -145,15 +152,12 @@ END",
 {QUOTE};
 REVOKE ALL ON FUNCTION {called}() FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION {called}() TO {owner};
-DO {QUOTE}
-{trigger}
-{QUOTE};
-",
+{copies}{sees}",
                 // Whoever makes a partition needs it; anybody else could forge events from a table of their own.
                 owner = name(&self.owner)
             ),
             end: format!(
-                "DROP TRIGGER IF EXISTS outbox_adopt ON {qualified};\nDROP FUNCTION IF EXISTS {called}();\n"
+                "DROP TRIGGER IF EXISTS outbox_adopt ON {qualified};\nDROP TRIGGER IF EXISTS {MOVED} ON {qualified};\nDROP FUNCTION IF EXISTS {called}();\n"
             ),
             doubts: self.doubts(mapping),
         })
@@ -267,22 +271,41 @@ DO {QUOTE}
     }
 }
 
-/// Makes the trigger. One of its name that is disabled, or that came along with a renamed table, is replaced.
-fn trigger(table: &str, function: &str) -> String {
+/// A row that moves to another partition is deleted in one and inserted into the other, one directly behind the other.
+/// What is inserted again under the id of what was deleted last in the transaction was copied before.
+fn passes_moved(id: &str) -> String {
+    let id = name(id);
     format!(
-        "DECLARE works boolean;
+        "    IF TG_OP = 'DELETE' THEN
+        PERFORM set_config('outbox_adopt.moved', OLD.{id}::text, true);
+        RETURN NULL;
+    ELSIF current_setting('outbox_adopt.moved', true) = NEW.{id}::text THEN
+        PERFORM set_config('outbox_adopt.moved', '', true);
+        RETURN NULL;
+    END IF;
+"
+    )
+}
+
+/// Makes a trigger. One of its name that is disabled, or that came along with a renamed table, is replaced.
+fn trigger((own, event): (&str, &str), table: &str, function: &str) -> String {
+    format!(
+        "DO {QUOTE}
+DECLARE works boolean;
 BEGIN
     SELECT tgfoid = {}::pg_catalog.regprocedure AND tgenabled IN ('O', 'A') INTO works
         FROM pg_catalog.pg_trigger
-        WHERE tgrelid = {}::pg_catalog.regclass AND tgname = 'outbox_adopt';
+        WHERE tgrelid = {}::pg_catalog.regclass AND tgname = '{own}';
     IF NOT works THEN
-        DROP TRIGGER outbox_adopt ON {table};
+        DROP TRIGGER {own} ON {table};
     END IF;
     IF works IS NOT TRUE THEN
-        CREATE TRIGGER outbox_adopt AFTER INSERT ON {table}
+        CREATE TRIGGER {own} AFTER {event} ON {table}
             FOR EACH ROW EXECUTE FUNCTION {function}();
     END IF;
-END",
+END
+{QUOTE};
+",
         literal(&format!("{function}()")),
         literal(table)
     )
