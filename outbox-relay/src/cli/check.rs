@@ -1,10 +1,10 @@
 //! `check`: what keeps a relay from its work, and what is doubtful.
 
-use service_kit::printed::counted;
+use service_kit::{duration, printed::counted};
 
 use super::{Exit, Terminal, on, options_of};
 use crate::{
-    config::{Config, Problem},
+    config::{Config, Problem, RecordFormat},
     destination,
     port::{Finding, Operators, Overview, whole},
     relay::{address, schema_is_current, sink_settings},
@@ -25,6 +25,7 @@ pub(super) async fn check(config: &Config, terminal: &mut Terminal<'_>) -> Exit 
     }
     if config.reaches_kafka() {
         found.extend(brokers(config).await);
+        found.extend(aging(config).await);
     }
     for finding in &found {
         if finding.fatal {
@@ -133,4 +134,27 @@ async fn brokers(config: &Config) -> Vec<Finding> {
         Ok(Err(text)) => vec![fatal(text)],
         Err(_) => vec![fatal("the look at Kafka panicked; please report it".into())],
     }
+}
+
+/// Records with the event's own time, in topics that delete by it.
+async fn aging(config: &Config) -> Option<Finding> {
+    let debezium = &config.debezium;
+    let column = debezium.table_field_event_timestamp.as_ref()?;
+    if config.kafka.format == RecordFormat::Own {
+        return None;
+    }
+    // What is before the first group of the replacement; all topics are too many.
+    let replacement = &debezium.route_topic_replacement;
+    let prefix = replacement.split(['$', '\\']).next().filter(|prefix| !prefix.is_empty())?;
+    let (topics, age) = sink::aging_topics(sink_settings(config), prefix.to_owned()).await?;
+    let delete = if topics.len() == 1 { "deletes" } else { "delete" };
+    let text = format!(
+        "records have the time of the column {column} (`debezium.table_field_event_timestamp`), and {} {delete} them by it, \
+         {} after that time and not after they were sent: an event that is sent later, as after a long outage or by a \
+         backfill, is gone before anybody reads it; set message.timestamp.type of the topic to LogAppendTime, or \
+         retention.ms to -1, or leave the key out",
+        topics.join(", "),
+        duration::text(age),
+    );
+    Some(Finding { fatal: false, text })
 }

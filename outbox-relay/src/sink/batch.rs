@@ -323,7 +323,11 @@ fn unknown(acknowledged: Vec<usize>, why: String) -> Shipment {
 
 fn refusal(place: usize, outgoing: &OutgoingRecord, code: Code) -> Refusal {
     let missing = matches!(code, Code::UnknownTopic | Code::UnknownTopicOrPartition);
-    let error = fault::of_record(code, &outgoing.topic, outgoing.record.size());
+    let OutgoingRecord { topic, record, .. } = outgoing;
+    let error = match code {
+        Code::InvalidTimestamp => fault::of_timestamp(topic, record.timestamp_ms),
+        _ => fault::of_record(code, topic, record.size()),
+    };
     let aggregate = outgoing.aggregate.clone();
     Refusal { place, aggregate, error, missing: missing.then(|| outgoing.topic.clone()) }
 }

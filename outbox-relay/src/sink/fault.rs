@@ -78,6 +78,24 @@ pub(super) fn of_record(code: Code, topic: &str, bytes: usize) -> String {
     }
 }
 
+/// What is wrong with a record's timestamp: that of its event, or the time of sending.
+pub(super) fn of_timestamp(topic: &str, event_ms: Option<i64>) -> String {
+    let limits = "`message.timestamp.after.max.ms` (an hour by default) or `message.timestamp.before.max.ms`";
+    match event_ms {
+        Some(millis) => format!(
+            "the topic {topic} does not take the record's timestamp, {millis} ms since 1970: it is the event's own time, from \
+             the column that `debezium.table_field_event_timestamp` names, and further from the broker's clock than \
+             {limits} of the topic allow; correct the column, or set `message.timestamp.type` of the topic to \
+             LogAppendTime, and retry the row, or discard it"
+        ),
+        None => format!(
+            "the topic {topic} does not take the record's timestamp, the time of sending by this machine's clock: it is \
+             further from the broker's clock than {limits} of the topic allow; let both clocks follow NTP and retry the \
+             row"
+        ),
+    }
+}
+
 /// Why Kafka refuses for good.
 pub(super) fn of_fatal(code: Code, transactional_id: Option<&str>, why: &str) -> String {
     match (code, transactional_id) {

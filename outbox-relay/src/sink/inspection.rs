@@ -21,7 +21,7 @@ use super::{
 };
 
 /// How long a question to the brokers may take.
-const ASK_MAX: Duration = Duration::from_secs(5);
+pub(super) const ASK_MAX: Duration = Duration::from_secs(5);
 /// How often a topic that is not there is looked for.
 const LOOKS: u32 = 3;
 const LOOK_AGAIN: Duration = Duration::from_millis(400);

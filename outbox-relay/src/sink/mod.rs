@@ -7,6 +7,8 @@
 //! go through, the thread and its producer are given up: what was queued is purged, and the next producer
 //! has a new epoch, which fences whatever of the old one is still under way.
 
+#[cfg(feature = "cli")]
+mod aging;
 mod batch;
 mod context;
 mod fault;
@@ -19,6 +21,8 @@ use tokio::sync::oneshot;
 
 use crate::deadline::Deadline;
 
+#[cfg(feature = "cli")]
+pub(crate) use aging::aging_topics;
 pub(crate) use inspection::{TopicStatus, inspect};
 pub(crate) use settings::SinkSettings;
 

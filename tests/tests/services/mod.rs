@@ -70,6 +70,7 @@ mod relay_observed;
 mod relay_order;
 mod relay_sequence;
 mod relay_silence;
+mod relay_timestamps;
 mod relay_turns;
 mod relay_webhook;
 mod release;
