@@ -54,8 +54,16 @@ fn value(bytes: &[u8]) -> Value {
 /// When the text is anything else.
 pub fn headers_from_json(json: &str) -> Result<Vec<Header>, HeadersError> {
     let pairs: Vec<(String, Option<Value>)> =
-        serde_json::from_str(json).map_err(|_| HeadersError::Form)?;
+        serde_json::from_str(json).map_err(|error| fault(&error))?;
     pairs.into_iter().map(header).collect()
+}
+
+/// JSON has a way to write half of a character, and databases take it.
+fn fault(error: &serde_json::Error) -> HeadersError {
+    if error.to_string().contains("hex escape") {
+        return HeadersError::Surrogate { column: error.column() };
+    }
+    HeadersError::Form
 }
 
 fn header((name, value): (String, Option<Value>)) -> Result<Header, HeadersError> {
@@ -79,6 +87,15 @@ pub enum HeadersError {
          [\"name\", {{\"base64\": \"…\"}}], [\"name\", null]]"
     )]
     Form,
+    /// A name or a value has half of a surrogate pair.
+    #[error(
+        "a name or a value of the headers has half of a surrogate pair (such as \\ud83d alone) before column {column}, which \
+         no text can hold; write the character whole, or bytes as {{\"base64\": \"…\"}}"
+    )]
+    Surrogate {
+        /// From 1, in bytes.
+        column: usize,
+    },
     /// A value is not base64.
     #[error("the value of the header `{0}` is not base64")]
     Base64(Text),
@@ -111,6 +128,13 @@ mod tests {
         for wrong in ["", "null", "{}", "[1]", r#"[["a"]]"#, r#"[["a",1]]"#, r#"[["a",{"b":"x"}]]"#]
         {
             assert_eq!(headers_from_json(wrong), Err(HeadersError::Form), "{wrong}");
+        }
+        for half in
+            [r#"[["a","s3cret\ud83d"]]"#, r#"[["a\udc00","x"]]"#, r#"[["a","\ud83d\ud83d"]]"#]
+        {
+            let error = headers_from_json(half).unwrap_err();
+            assert!(matches!(error, HeadersError::Surrogate { column: 9..=22 }), "{error:?}");
+            assert!(!error.to_string().contains("s3cret"), "{error}");
         }
         let error = headers_from_json(r#"[["secret",{"base64":"!"}]]"#).unwrap_err();
         assert_eq!(error.to_string(), "the value of the header `secret` is not base64");

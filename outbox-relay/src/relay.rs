@@ -15,7 +15,7 @@ use crate::{
     destination::{self, Destination, Sink},
     ended::Ended,
     format::Format,
-    port::{Address, Finding, OpenError, Openings, Relays, Sessions, WakeSignals, whole},
+    port::{Address, OpenError, Openings, Relays, Sessions, WakeSignals, whole},
     pump::{Pump, PumpEnd, PumpOptions, RetryRules},
     sink::SinkSettings,
     telemetry::{Counters, Meters, Readings, Signal},
@@ -250,8 +250,9 @@ async fn ready<F: Openings>(settings: F::Settings) -> Result<String, BuildError>
         Err(error) => Err(error),
     };
     F::close_hard(session).await;
-    let (fatal, doubts): (Vec<Finding>, Vec<Finding>) = found?.into_iter().partition(|it| it.fatal);
-    doubts.into_iter().for_each(|it| Signal::Doubtful { reason: it.text }.emit());
+    let mut fatal = found?;
+    let doubts = fatal.extract_if(.., |it| !it.fatal);
+    doubts.for_each(|it| Signal::Doubtful { reason: it.text }.emit());
     if fatal.is_empty() { Ok(F::outbox(&settings)) } else { Err(BuildError::Unsafe(fatal)) }
 }
 

@@ -230,6 +230,10 @@ impl Layers {
             return self.complaints.push(format!("`{path}` in {origin}: expected a file's name"));
         };
         match std::fs::read_to_string(&file) {
+            Ok(text) if text.starts_with('\u{feff}') => self.complaints.push(format!(
+                "`{path}` in {origin}: {file} begins with a byte order mark, which an editor has put there; save it as UTF-8 \
+                 without one"
+            )),
             Ok(text) => {
                 let text = text.trim_end_matches(['\n', '\r']).to_owned();
                 self.put_key(key, &Value::String(text), &Origin::Secret(file.into()));

@@ -28,8 +28,12 @@ impl WebhookKey {
     /// # Errors
     /// What is wrong, without the secret.
     pub fn read(text: &str) -> Result<Self, String> {
-        let encoded = text.strip_prefix(PREFIX).ok_or_else(|| {
-            format!("does not begin with {PREFIX}, as the secrets of Standard Webhooks do")
+        let encoded = text.strip_prefix(PREFIX).ok_or_else(|| match text.strip_prefix('\u{feff}') {
+            Some(_) => {
+                "begins with a byte order mark, which an editor has put there: save the file as UTF-8 without one"
+                    .to_owned()
+            }
+            None => format!("does not begin with {PREFIX}, as the secrets of Standard Webhooks do"),
         })?;
         let key = STANDARD.decode(encoded).map_err(|_| format!("is not base64 behind {PREFIX}"))?;
         if key.len() < KEY_BYTES_MIN {
@@ -90,6 +94,7 @@ mod tests {
     fn what_is_no_secret_is_said_without_it() {
         for (text, words) in [
             ("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "does not begin with whsec_"),
+            ("\u{feff}whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "byte order mark"),
             ("whsk_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "does not begin with whsec_"),
             ("whsec_MfKQ9r8G!", "is not base64"),
             ("whsec_", "has 0 bytes"),

@@ -40,6 +40,12 @@ pub(super) fn judge(webhook: &str, answer: Answer, templated: bool) -> Outcome {
     };
     match status.as_u16() {
         200..=299 => Outcome::Delivered,
+        300..=399 if location.is_empty() => Outcome::Refused {
+            error: said(
+                " without a Location, which is no answer to a POST: no event was taken; see what is behind `url`, such as a \
+                 cache or a page for people, and let it name the receiver",
+            ),
+        },
         300..=399 => Outcome::Refused {
             error: said(&format!(
                 " with the Location {location:?}, and redirects are not followed; let `url` name the place itself"
@@ -147,6 +153,10 @@ mod tests {
         let wanted = "the webhook shop answered 302 Found with the Location \"https://other\", and redirects are not \
                       followed; let `url` name the place itself: no";
         assert_eq!(error, wanted);
+        let nowhere = Answer { location: String::new(), ..answer(304) };
+        let Outcome::Refused { error } = judge("shop", nowhere, false) else { panic!() };
+        let wanted = "the webhook shop answered 304 Not Modified without a Location, which is no answer to a POST";
+        assert!(error.starts_with(wanted) && !error.contains("redirects"), "{error}");
         let silent = Answer { body: String::new(), ..answer(599) };
         assert_eq!(
             judge("shop", silent, false),

@@ -87,6 +87,11 @@ impl Content {
         }
         let text =
             std::str::from_utf8(&bytes).map_err(|_| format!("{file} holds what is not text"))?;
+        if text.starts_with('\u{feff}') {
+            return Err(format!(
+                "{file} begins with a byte order mark, which an editor has put there: save it as UTF-8 without one"
+            ));
+        }
         let text = text.trim_end_matches(['\n', '\r']);
         let (held, secrets) = match role {
             Role::Secrets => read_secrets(text, path)?,
