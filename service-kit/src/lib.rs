@@ -20,6 +20,7 @@ pub mod duration;
 pub mod printed;
 pub mod properties;
 pub mod section;
+pub mod server;
 pub mod setting;
 pub mod size;
 pub mod telemetry;

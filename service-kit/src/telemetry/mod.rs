@@ -3,7 +3,6 @@
 
 mod histogram;
 mod metrics;
-mod places;
 mod port;
 
 pub use histogram::{Distribution, EVENTS, Histogram, LONG, SHORT, Scale};

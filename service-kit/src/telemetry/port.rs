@@ -1,24 +1,30 @@
 //! The HTTP port: metrics and health, read-only, HTTP/1.1.
 
-use std::{convert::Infallible, net::SocketAddr, pin::pin, sync::Arc, time::Duration};
+use std::{convert::Infallible, net::SocketAddr, time::Duration};
 
 use bytes::Bytes;
 use http_body_util::Full;
-use hyper::{
-    Method, Request, Response, StatusCode, body::Incoming, header, server::conn::http1,
-    service::service_fn,
-};
-use hyper_util::rt::TokioIo;
-use tokio::{
-    net::{TcpListener, TcpStream},
-    task::JoinSet,
+use hyper::{Method, Request, Response, StatusCode, body::Incoming, header, service::service_fn};
+use tokio::net::TcpListener;
+
+use super::CONTENT_TYPE;
+use crate::{
+    printed,
+    server::{self, Bounds},
 };
 
-use super::{
-    CONTENT_TYPE,
-    places::{PLACES_MAX, Place, Places},
+/// One request and its answer: a connection that stays open holds a place for nothing.
+const BOUNDS: Bounds = Bounds {
+    // A scraper, a probe, and a few people.
+    connections_max: 32,
+    // The others are for who comes, a probe among them.
+    answering_max: Some(24),
+    head_max: Duration::from_secs(10),
+    answer_max: Duration::from_secs(10),
+    keeps_open: false,
+    buffer_bytes_max: 16 * 1024,
+    end_max: Duration::ZERO,
 };
-use crate::printed;
 
 /// Between two attempts to listen on an address that is in use: a process that is replaced on the same
 /// machine gives it up soon.
@@ -44,29 +50,11 @@ pub async fn serve(listen: SocketAddr, observed: impl Observed) {
     if let Ok(address) = listener.local_addr() {
         observed.listens(address);
     }
-    let places = Arc::new(Places::default());
-    // Dropped with this future, and the connections with it.
-    let mut connections = JoinSet::new();
-    loop {
-        let accepted = listener.accept().await;
-        while connections.try_join_next().is_some() {}
-        while connections.len() >= PLACES_MAX {
-            places.make_room();
-            connections.join_next().await;
-        }
-        match accepted {
-            Ok((stream, _)) => {
-                let (place, observed) = (places.taken(), observed.clone());
-                let places = Arc::clone(&places);
-                connections.spawn(async move {
-                    converse(stream, observed, &places, &place).await;
-                    places.left(&place);
-                });
-            }
-            // Out of file descriptors, or a client that went away: neither is ours to mend.
-            Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
-        }
-    }
+    let answer = service_fn(move |request: Request<Incoming>| {
+        let answer = answered(request.method(), request.uri().path(), &observed);
+        async move { Ok::<_, Infallible>(answer) }
+    });
+    server::serve(listener, BOUNDS, answer, std::future::pending()).await;
 }
 
 /// Tries until the address can be had; says so when it cannot, once for each reason.
@@ -89,28 +77,6 @@ async fn listening(listen: SocketAddr, observed: &impl Observed) -> TcpListener 
             }
         }
         tokio::time::sleep(LISTEN_AGAIN).await;
-    }
-}
-
-/// One request and its answer: a connection that stays open holds a place for nothing.
-async fn converse(stream: TcpStream, observed: impl Observed, places: &Places, place: &Place) {
-    let answer = service_fn(move |request: Request<Incoming>| {
-        places.asked(place);
-        let answer = answered(request.method(), request.uri().path(), &observed);
-        async move { Ok::<_, Infallible>(answer) }
-    });
-    let mut served = http1::Builder::new()
-        .keep_alive(false)
-        .header_read_timeout(None) // the place has a time for it
-        .max_buf_size(16 * 1024)
-        .serve_connection(TokioIo::new(stream), answer);
-    tokio::select! {
-        // What a client does wrong is between it and HTTP.
-        _ = pin!(&mut served) => {}
-        // What it has not read is not kept for it.
-        () = place.over() => {
-            let _ = served.into_parts().io.into_inner().set_zero_linger();
-        }
     }
 }
 

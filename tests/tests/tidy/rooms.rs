@@ -131,7 +131,9 @@ const ABSENT: &[(&str, &[&str])] = &[
 /// A file, what its room may not name and it may, for a reason that it tells itself.
 const DESPITE: &[(&str, &str)] = &[
     ("service-kit/src/cli/signals.rs", "tokio"),
-    ("service-kit/src/telemetry/places.rs", "tokio"),
+    ("service-kit/src/server/io.rs", "tokio"),
+    ("service-kit/src/server/mod.rs", "tokio"),
+    ("service-kit/src/server/places.rs", "tokio"),
     ("service-kit/src/telemetry/port.rs", "tokio"),
 ];
 
